@@ -25,6 +25,8 @@ type recording struct {
 	n int
 	// tokens are those of the next turn.
 	tokens *model.Tokens
+	// failure is that of the next turn.
+	failure *model.Failure
 }
 
 func newRecording(t *testing.T) *recording {
@@ -55,7 +57,7 @@ func (r *recording) turn(agent string, tools []model.Tool, answer model.Message,
 	at := time.Date(2026, 11, 23, 5, 0, r.n, 0, time.UTC)
 	n := int64(r.n)
 	err := r.r.Record(model.Turn{
-		N: r.n, Agent: agent, Asked: "small", Began: at, FirstByte: at, Ended: at.Add(500 * time.Millisecond), Whole: true, Cost: new(0.25),
+		N: r.n, Agent: agent, Asked: "small", Began: at, FirstByte: at, Ended: at.Add(500 * time.Millisecond), Whole: r.failure == nil, Cost: new(0.25), Failure: r.failure,
 		Conversation: model.Conversation{Messages: messages, Tools: tools},
 		Answer:       model.Answer{Tokens: r.tokens, Message: answer, Model: "small-1", Finish: "stop", Usage: model.Usage{Input: new(100 * n), Cached: new(10 * n), Output: new(n), Reasoning: new(int64(1))}},
 	})
@@ -92,6 +94,29 @@ func TestConvert(t *testing.T) {
 			r.turn("a", shell, text("assistant", "More."), system, user, first, came("c1", "a b", false))
 			r.turn("a", shell, text("assistant", "Done."), system, text("user", "You have done this. Go on."))
 		},
+		"a compacted sub-agent with one of its own": func(r *recording) {
+			system, user, first := text("system", "You are."), text("user", "Do it."), call("c1", "task", `{"prompt":"Look for the bug.","n":1}`)
+			second := call("c2", "task", `"Look for the cause."`)
+			r.turn("main", shell, first, system, user)
+			r.turn("helper", shell, call("h1", "task", `{"x":"Count all of the lines."}`), text("system", "You help."), text("user", "Look for the bug. Now."))
+			r.turn("counter", nil, text("assistant", "7"), text("user", " Count all of the lines. "))
+			r.turn("helper", shell, text("assistant", "Line 7."), text("system", "You help."), text("user", "You have looked."))
+			r.turn("main", shell, second, system, user, first, came("c1", "Line 7.", false))
+			r.turn("other", nil, text("assistant", "It is old."), text("user", "Look for the cause."))
+			r.turn("main", shell, text("assistant", "Done."), system, user, first, came("c1", "Line 7.", false), second, came("c2", "It is old.", false))
+		},
+		"a pruning and failures": func(r *recording) {
+			user, first := text("user", "Do <it> & \u2028 \x1b\xff."), call("c1", "bash", `{ "command": "a <b> && c" }`)
+			media := model.Message{Role: "user", Parts: []model.Part{{Type: model.PartMedia, Media: "image/png"}, {Type: model.PartText, Text: "See."}}}
+			r.turn("", shell, first, user, media)
+			r.failure = &model.Failure{Kind: model.FailedProvider, Status: 500, Message: "<broken>"}
+			r.turn("", shell, model.Message{}, user, media, first, came("c1", "one", false))
+			r.failure = nil
+			r.b.WriteString("{\"turn\":\n\nnull\n[]\n{} {}\n{\"turn\":\"x\",\"messages\":[{\"id\":1}]}\n")
+			r.turn("", append(shell, model.Tool{Name: "new"}), call("", "bash", `3`), user, media, first, came("c1", "one", false), text("assistant", "The client wrote this."), text("user", "On."))
+			r.turn("", shell, call("c1", "bash", `{}`), user, call("", "bash", `3`), came("", "two", true), text("system", "Mind."))
+			r.turn("", shell, text("assistant", "Done."), user, call("c1", "bash", `{}`), came("c1", "again", false))
+		},
 		"a title beside the work": func(r *recording) {
 			r.turn("", nil, text("assistant", "A title"), text("user", "Make a title."))
 			r.turn("", shell, text("assistant", "Done."), text("user", "Do it."))
@@ -113,13 +138,13 @@ func TestConvert(t *testing.T) {
 				t.Fatal(err)
 			}
 			check(t, got)
-			text, err := json.MarshalIndent(got, "", "  ")
+			text, err := got.Encode()
 			if err != nil {
 				t.Fatal(err)
 			}
 			golden := filepath.Join("testdata", strings.ReplaceAll(name, " ", "-")+".json")
 			if *update {
-				if err := os.WriteFile(golden, append(text, '\n'), 0o644); err != nil {
+				if err := os.WriteFile(golden, text, 0o644); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -127,7 +152,7 @@ func TestConvert(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if string(want) != string(text)+"\n" {
+			if string(want) != string(text) {
 				t.Errorf("got %s", text)
 			}
 		})
