@@ -66,7 +66,11 @@ func Middle(text string, size int) string {
 		return text
 	}
 	head := size - size/2
-	return strings.ToValidUTF8(text[:head], "") + fmt.Sprintf(" […%d bytes…] ", len(text)-size) + strings.ToValidUTF8(text[len(text)-size/2:], "")
+	return ends(text[:head], len(text)-size, text[len(text)-size/2:])
+}
+
+func ends(head string, dropped int, tail string) string {
+	return strings.ToValidUTF8(head, "") + fmt.Sprintf(" […%d bytes…] ", dropped) + strings.ToValidUTF8(tail, "")
 }
 
 // Line shortens a text to its beginning and its end as Middle does, to at most size bytes with what it says between them. If that

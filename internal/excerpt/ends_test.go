@@ -39,3 +39,25 @@ func TestMiddle(t *testing.T) {
 		}
 	}
 }
+
+func TestMiddlesIsMiddle(t *testing.T) {
+	for _, most := range []int{4, 9, 10, 100} {
+		for _, n := range []int{0, 1, 4, 5, 9, 10, 11, 14, 15, 99, 100, 101, 140, 151, 300, 5000} {
+			text := strings.Repeat("0123é456789", n/12+1)[:n]
+			for _, piece := range []int{1, 3, 7, 100, 5000} {
+				m := Middles{Most: most}
+				for rest := text; rest != ""; rest = rest[min(piece, len(rest)):] {
+					m.WriteString(rest[:min(piece, len(rest))])
+				}
+				for size := 1; size <= most; size++ {
+					if got, want := m.Middle(size), Middle(text, size); got != want {
+						t.Fatalf("%d bytes in pieces of %d, %d of %d: %q, want %q", n, piece, size, most, got, want)
+					}
+				}
+				if len(m.head)+len(m.tail) > 2*most {
+					t.Errorf("%d bytes are kept, want at most %d", len(m.head)+len(m.tail), 2*most)
+				}
+			}
+		}
+	}
+}

@@ -2,6 +2,7 @@ package export
 
 import (
 	"archive/tar"
+	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,11 +23,22 @@ import (
 const maxConversation = 32 << 20
 
 // maxATIF bounds a trajectory in the format "atif", in bytes.
-const maxATIF = 1 << 30
+const maxATIF = 4 << 30
 
 // Branch is a line of the format "sft": one conversation, from its first message to an answer that no later call of the model follows.
 type Branch struct {
-	trajectory.Branch
+	branchHead
+	Messages []trajectory.ChatMessage `json:"messages"`
+	branchTail
+}
+
+type branchHead struct {
+	ID    string `json:"trajectory_id"`
+	Model string `json:"model"`
+}
+
+type branchTail struct {
+	Tools   []any    `json:"tools,omitempty"` // those that the last call offered
 	Agent   string   `json:"agent"`
 	Dataset string   `json:"dataset"`
 	Task    string   `json:"task"`
@@ -43,23 +55,45 @@ type branches struct {
 }
 
 func (b *branches) row(r row) error {
-	record, err := job.ReadRecord(b.dir, *r.trial, 0)
+	return b.report.lost(r, job.ReadRecord(b.dir, *r.trial, 0, func(record *trajectory.Record) error {
+		return record.Branches(r.trial.Key.String(), func(one *trajectory.Branch) error { return b.write(r, one) })
+	}))
+}
+
+// write writes a Branch message by message. It returns only the writer's errors, and one in the middle of a line.
+func (b *branches) write(r row, one *trajectory.Branch) error {
+	out := bufio.NewWriterSize(b.w, 64<<10)
+	put := func(before string, v any, from, end int, after string) error {
+		var text strings.Builder
+		enc := json.NewEncoder(&text)
+		enc.SetEscapeHTML(false)
+		if err := enc.Encode(v); err != nil {
+			return err
+		}
+		whole := strings.TrimSuffix(text.String(), "\n")
+		_, err := out.WriteString(before + untrusted.JSON(whole[from:len(whole)-end]) + after)
+		return err
+	}
+	err := put("", branchHead{one.ID, one.Model}, 0, 1, `,"messages":[`)
+	comma := ""
 	if err == nil {
-		err = record.Branches(r.trial.Key.String(), func(one trajectory.Branch) error {
-			k := r.trial.Key
-			var line strings.Builder
-			enc := json.NewEncoder(&line)
-			enc.SetEscapeHTML(false)
-			if err := enc.Encode(Branch{one, k.Agent, k.Dataset, k.Task, k.Attempt, r.trial.Reward, r.trial.Dir()}); err != nil {
-				return err
-			}
-			if _, err := io.WriteString(b.w, untrusted.JSON(line.String())); err != nil {
-				return written{err}
-			}
-			return nil
+		err = one.Messages(func(m trajectory.ChatMessage) error {
+			err := put(comma, m, 0, 0, "")
+			comma = ","
+			return err
 		})
 	}
-	return b.report.lost(r, err)
+	if err == nil {
+		k := r.trial.Key
+		err = put("],", branchTail{one.Tools, k.Agent, k.Dataset, k.Task, k.Attempt, r.trial.Reward, r.trial.Dir()}, 1, 0, "\n")
+	}
+	if err == nil {
+		err = out.Flush()
+	}
+	if err != nil {
+		return written{fmt.Errorf("the conversation of %s: %w", r.trial.Dir(), err)}
+	}
+	return nil
 }
 
 func (b *branches) end() (int, error) { return 0, nil }
@@ -132,28 +166,35 @@ func (a *archive) convert(r row) error {
 		return err
 	}
 	defer f.Close()
-	if info, err := f.Stat(); err != nil || info.Size() > maxConverted {
-		return errors.Join(err, trajectory.ErrTooLong)
-	}
-	t, err := trajectory.Convert(f, trajectory.About{ID: r.trial.Key.String(), Agent: r.trial.Agent})
+	info, err := f.Stat()
 	if err != nil {
 		return err
 	}
-	text, err := t.Encode()
-	if err != nil {
+	record := io.NewSectionReader(f, 0, info.Size())
+	about := trajectory.About{ID: r.trial.Key.String(), Agent: r.trial.Agent}
+	var size counter // which the archive has first
+	if err := trajectory.Convert(&size, record, about); err != nil {
 		return err
 	}
-	if err := a.header(r, int64(len(text))); err != nil {
+	if size > maxATIF {
+		return trajectory.ErrTooLong
+	}
+	if err := a.header(r, int64(size)); err != nil {
 		return err
 	}
-	if _, err := a.w.Write(text); err != nil {
-		return written{err}
+	if err := trajectory.Convert(a.w, record, about); err != nil {
+		return written{fmt.Errorf("%s of %s: %w", result.ATIFFile, r.trial.Dir(), err)}
 	}
 	return nil
 }
 
-// maxConverted bounds the record that a trajectory is made of, in bytes: all of it is in memory then.
-const maxConverted = 64 << 20
+// counter counts what is written to it.
+type counter int64
+
+func (c *counter) Write(p []byte) (int, error) {
+	*c += counter(len(p))
+	return len(p), nil
+}
 
 func (a *archive) header(r row, size int64) error {
 	at := r.trial.Timestamps.EndedAt

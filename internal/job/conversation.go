@@ -3,6 +3,7 @@ package job
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -17,22 +18,19 @@ import (
 // conversation before it, so a line grows with the square of the turns; and a job has many trials that end at once.
 const MaxOutputConversation = 1 << 20
 
-// maxRecord bounds the record that is read for an export, in bytes. It is in memory as a whole.
-const maxRecord = 64 << 20
-
 // AddConversation adds what the gateway recorded of a trial to its output, if it is at most limit bytes. dir is the job's directory. What is in
 // the trial's directory is hostile.
 func AddConversation(o *result.Output, dir string, t result.Trial, limit int) error {
 	if t.Usage == nil {
 		return nil
 	}
-	record, err := ReadRecord(dir, t, int64(min(limit, maxRecord)))
+	var c trajectory.Conversation
+	err := ReadRecord(dir, t, int64(limit), func(r *trajectory.Record) (err error) {
+		c, err = r.Conversation(t.Key.String(), limit)
+		return err
+	})
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, trajectory.ErrEmpty) {
 		return nil
-	}
-	var c trajectory.Conversation
-	if err == nil {
-		c, err = record.Conversation(t.Key.String(), limit)
 	}
 	if errors.Is(err, trajectory.ErrTooLong) {
 		o.ConversationOmitted = fmt.Sprintf("it has more than %d MiB", limit>>20)
@@ -42,25 +40,23 @@ func AddConversation(o *result.Output, dir string, t result.Trial, limit int) er
 	return err
 }
 
-// ReadRecord reads what the gateway recorded of a trial. It fails with fs.ErrNotExist, trajectory.ErrEmpty, or trajectory.ErrTooLong for a record
-// of more than limit bytes without the ids of tokens; 0 is the most that fits.
-func ReadRecord(dir string, t result.Trial, limit int64) (*trajectory.Record, error) {
+// ReadRecord calls use with what the gateway recorded of a trial. It fails with fs.ErrNotExist, trajectory.ErrEmpty, or trajectory.ErrTooLong for
+// a record of more than limit bytes without the ids of tokens; 0 is trajectory.MaxRecord with them.
+func ReadRecord(dir string, t result.Trial, limit int64, use func(*trajectory.Record) error) error {
 	f, err := OpenTrialFile(dir, t, result.TrajectoryFile)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer f.Close()
-	if limit == 0 {
-		limit = maxRecord
-	}
 	info, err := f.Stat()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if info.Size() > maxRecord {
-		return nil, trajectory.ErrTooLong
+	record, err := trajectory.Read(io.NewSectionReader(f, 0, info.Size()), limit)
+	if err != nil {
+		return err
 	}
-	return trajectory.Read(f, limit)
+	return use(record)
 }
 
 // OpenTrialFile opens a file below a trial's directory without following links.

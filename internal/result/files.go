@@ -93,8 +93,30 @@ func WriteFile(path string, data []byte) error {
 	return atomicwriter.WriteFile(path, data, 0o644)
 }
 
-// IsDraft reports whether a file is a temporary one of WriteFile, which a killed process may leave.
-func IsDraft(e fs.DirEntry) bool { return strings.HasPrefix(e.Name(), ".tmp-") && e.Type().IsRegular() }
+// WriteFrom replaces path atomically by what write writes. If that fails, path stays as it is.
+func WriteFrom(path string, write func(io.Writer) error) (err error) {
+	draft, err := os.CreateTemp(filepath.Dir(path), draftPrefix)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(draft.Name()))
+		}
+	}()
+	if err := errors.Join(write(draft), draft.Chmod(0o644), draft.Close()); err != nil {
+		return err
+	}
+	return os.Rename(draft.Name(), path)
+}
+
+// draftPrefix begins the names of temporary files. Source: github.com/moby/sys/atomicwriter.
+const draftPrefix = ".tmp-"
+
+// IsDraft reports whether a file is a temporary one of WriteFile or WriteFrom, which a killed process may leave.
+func IsDraft(e fs.DirEntry) bool {
+	return strings.HasPrefix(e.Name(), draftPrefix) && e.Type().IsRegular()
+}
 
 // WriteJSON encodes v as Marshal does, and replaces path atomically.
 func WriteJSON(path string, v any) error {

@@ -1,9 +1,7 @@
 package trajectory
 
 import (
-	"bytes"
 	"encoding/json"
-	"slices"
 	"time"
 )
 
@@ -21,23 +19,6 @@ type Trajectory struct {
 	Final         *FinalMetrics  `json:"final_metrics,omitempty"`
 	Extra         map[string]any `json:"extra,omitempty"`
 	Subagents     []Trajectory   `json:"subagent_trajectories,omitempty"`
-}
-
-// Encode returns the trajectory as JSON. With the ids of tokens it is not indented: each would have a line of its own.
-func (t *Trajectory) Encode() ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if !t.hasTokens() {
-		e.SetIndent("", "  ")
-	}
-	err := e.Encode(t)
-	return b.Bytes(), err
-}
-
-func (t *Trajectory) hasTokens() bool {
-	has := func(s Step) bool { return s.Metrics != nil && len(s.Metrics.PromptIDs) > 0 }
-	return slices.ContainsFunc(t.Steps, has) || slices.ContainsFunc(t.Subagents, func(sub Trajectory) bool { return sub.hasTokens() })
 }
 
 // Agent describes the agent.

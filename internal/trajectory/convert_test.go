@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -64,6 +65,21 @@ func (r *recording) turn(agent string, tools []model.Tool, answer model.Message,
 	if err != nil {
 		r.t.Fatal(err)
 	}
+}
+
+// section returns a text as a record is read.
+func section(text string) *io.SectionReader {
+	return io.NewSectionReader(strings.NewReader(text), 0, int64(len(text)))
+}
+
+// convert converts a record of the trial a/tests/one__1.
+func convert(record string) (text []byte, out *Trajectory, err error) {
+	var b bytes.Buffer
+	if err := Convert(&b, section(record), About{ID: "a/tests/one__1", Agent: "a"}); err != nil {
+		return b.Bytes(), nil, err
+	}
+	err = json.Unmarshal(b.Bytes(), &out)
+	return b.Bytes(), out, err
 }
 
 func TestConvert(t *testing.T) {
@@ -133,15 +149,11 @@ func TestConvert(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRecording(t)
 			record(r)
-			got, err := Convert(&r.b, About{ID: "a/tests/one__1", Agent: "a"})
+			text, got, err := convert(r.b.String())
 			if err != nil {
 				t.Fatal(err)
 			}
 			check(t, got)
-			text, err := got.Encode()
-			if err != nil {
-				t.Fatal(err)
-			}
 			golden := filepath.Join("testdata", strings.ReplaceAll(name, " ", "-")+".json")
 			if *update {
 				if err := os.WriteFile(golden, text, 0o644); err != nil {
@@ -197,8 +209,8 @@ func check(t *testing.T, out *Trajectory) {
 }
 
 func TestConvertOfNothing(t *testing.T) {
-	if _, err := Convert(strings.NewReader(""), About{}); !errors.Is(err, ErrEmpty) {
-		t.Error(err)
+	if text, _, err := convert(""); !errors.Is(err, ErrEmpty) || len(text) > 0 {
+		t.Errorf("%q, %v", text, err)
 	}
 }
 
@@ -209,7 +221,7 @@ func TestConvertOfACutRecord(t *testing.T) {
 	whole := r.b.Len()
 	r.turn("", shell, text("assistant", "Two."), text("user", "Do it."), text("assistant", "One."), text("user", "More."))
 	for _, at := range []int{whole, whole + 10, r.b.Len() - 1} {
-		got, err := Convert(bytes.NewReader(r.b.Bytes()[:at]), About{ID: "x", Agent: "a"})
+		_, got, err := convert(r.b.String()[:at])
 		if err != nil || len(got.Steps) < 2 {
 			t.Errorf("%d bytes: %v, %+v", at, err, got)
 		}
@@ -222,12 +234,8 @@ func FuzzConvert(f *testing.F) {
 	f.Add(`{"turn":1,"last":9}` + "\n" + `{"turn":2,"last":9,"answer":9}`)
 	f.Add(fmt.Sprintf(`{"turn":1,"last":1,"messages":[{"id":1,"role":"assistant","parts":[{"type":"tool_call","arguments":%q}]}]}`, "x"))
 	f.Fuzz(func(t *testing.T, lines string) {
-		out, err := Convert(strings.NewReader(lines), About{ID: "x", Agent: "a"})
-		if err != nil {
-			return
-		}
-		if _, err := json.Marshal(out); err != nil {
-			t.Error(err)
+		if text, _, err := convert(lines); err != nil && len(text) > 0 {
+			t.Errorf("%v after %s", err, text)
 		}
 	})
 }

@@ -2,6 +2,7 @@ package trajectory_test
 
 import (
 	"encoding/json"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -31,21 +32,21 @@ func TestCallsHaveDistinctIdentifiers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	read, err := trajectory.Read(strings.NewReader(record.String()), 0)
+	read, err := trajectory.Read(io.NewSectionReader(strings.NewReader(record.String()), 0, int64(record.Len())), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got []string
-	err = read.Branches("x", func(b trajectory.Branch) error {
-		for _, m := range b.Messages {
+	err = read.Branches("x", func(b *trajectory.Branch) error {
+		return b.Messages(func(m trajectory.ChatMessage) error {
 			for _, c := range m.Calls {
 				got = append(got, c.ID+" is "+c.Function.Arguments)
 			}
 			if m.Role == "tool" {
 				got = append(got, m.Call+" gives "+m.Content)
 			}
-		}
-		return nil
+			return nil
+		})
 	})
 	want := []string{`bash is {"command":"a"}`, `bash-2 is {"command":"b"}`, "bash gives of a", "bash-2 gives of b", `bash-3 is {"command":"c"}`}
 	if err != nil || !slices.Equal(got, want) {

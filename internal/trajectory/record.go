@@ -11,28 +11,21 @@ import (
 	"github.com/org/rollout-action/internal/model"
 )
 
-// Record is what a model.Recorder wrote, in memory. All texts are hostile.
-type Record struct{ c *converter }
+// Record is what a model.Recorder wrote. Texts are read where they are needed, and are hostile.
+type Record struct{ x *index }
 
-// ErrTooLong is returned if what was asked for would be longer than allowed.
-var ErrTooLong = errors.New("the conversation is too long")
-
-// maxVisits bounds how many messages are visited, in all turns together: a file that Rollout did not write could ask for far more than its
-// size suggests.
-const maxVisits = 500_000_000
-
-// Read reads the lines of a model.Recorder. Lines that cannot be read are left out. limit bounds its size in bytes, without the ids of tokens, of
-// which it keeps as many as fit into limit; 0 is no bound. It fails with ErrTooLong, or with ErrEmpty if no call has a conversation.
-func Read(r io.Reader, limit int64) (*Record, error) {
-	c, err := read(r, limit)
+// Read reads the lines of a model.Recorder, which must stay readable while the Record is used. Lines that cannot be decoded are left out. limit
+// bounds its size in bytes, without the ids of tokens, of which it keeps as many as fit into limit; 0 is no bound but MaxRecord. It fails with
+// ErrTooLong, or with ErrEmpty if no call has a conversation.
+func Read(r *io.SectionReader, limit int64) (*Record, error) {
+	x, err := read(r, limit)
+	if err == nil {
+		err = x.link()
+	}
 	if err != nil {
 		return nil, err
 	}
-	c.link()
-	if c.main() == nil {
-		return nil, ErrEmpty
-	}
-	return &Record{c}, nil
+	return &Record{x}, nil
 }
 
 // ChatMessage is a message in the shape of the Chat Completions API. Source: https://platform.openai.com/docs/api-reference/chat; reasoning_content
@@ -93,31 +86,46 @@ func callID(p model.Part) string {
 // distinct gives each call of a conversation an identifier of its own, and results that of their call: some protocols have none, and some
 // providers begin anew with each answer. Results of calls with one identifier come in the order of the calls.
 func distinct(messages []ChatMessage) []ChatMessage {
-	seen := map[string]int{}
-	open := map[string][]string{} // calls without a result, by the identifiers that they came with
+	ids := newIdentifiers()
 	for i := range messages {
-		m := &messages[i]
-		for j := range m.Calls {
-			c := &m.Calls[j]
-			given := c.ID
-			if seen[given]++; seen[given] > 1 {
-				c.ID = fmt.Sprintf("%s-%d", given, seen[given])
-			}
-			open[given] = append(open[given], c.ID)
-		}
-		if waiting := open[m.Call]; m.Role == "tool" && len(waiting) > 0 {
-			open[m.Call], m.Call = waiting[1:], waiting[0]
-		}
+		ids.next(&messages[i])
 	}
 	return messages
 }
 
-func chats(path []model.RecordedMessage) []ChatMessage {
-	out := []ChatMessage{}
-	for _, m := range path {
-		out = chat(out, m.Message)
+// identifiers makes the calls of a conversation distinct, message by message.
+type identifiers struct {
+	seen map[string]int
+	open map[string][]string // calls without a result, by the identifiers that they came with
+}
+
+func newIdentifiers() identifiers { return identifiers{map[string]int{}, map[string][]string{}} }
+
+func (d identifiers) next(m *ChatMessage) {
+	for j := range m.Calls {
+		c := &m.Calls[j]
+		given := c.ID
+		if d.seen[given]++; d.seen[given] > 1 {
+			c.ID = fmt.Sprintf("%s-%d", given, d.seen[given])
+		}
+		d.open[given] = append(d.open[given], c.ID)
 	}
-	return out
+	if waiting := d.open[m.Call]; m.Role == "tool" && len(waiting) > 0 {
+		d.open[m.Call], m.Call = waiting[1:], waiting[0]
+	}
+}
+
+// chats returns messages in the shape of the Chat Completions API.
+func (x *index) chats(path []*message) ([]ChatMessage, error) {
+	out := []ChatMessage{}
+	for _, one := range path {
+		m, err := x.load(one)
+		if err != nil {
+			return nil, err
+		}
+		out = chat(out, m)
+	}
+	return out, nil
 }
 
 // Turn is an answer with what the model was asked. Its fields are those of the TrajectoryStep that programs for training know.
@@ -168,64 +176,84 @@ type Conversation struct {
 }
 
 // Conversation returns the record with at most limit bytes, or ErrTooLong. If it is too long with the tokens, it is without them. id identifies
-// the agent's own trajectory; those of others have a number after it, as in Convert.
+// the agent's own trajectory; those of others have a number after it, as in Convert. Conversations are in memory: read the record with a limit.
 func (r *Record) Conversation(id string, limit int) (Conversation, error) {
 	out, err := r.conversation(id, limit, true)
-	if errors.Is(err, ErrTooLong) && len(r.c.tokens) > 0 {
+	if errors.Is(err, ErrTooLong) && len(r.x.tokens) > 0 {
 		return r.conversation(id, limit, false)
 	}
 	return out, err
 }
 
 func (r *Record) conversation(id string, limit int, withTokens bool) (Conversation, error) {
-	out := Conversation{TokensOmitted: r.c.unkept}
+	out := Conversation{TokensOmitted: r.x.unkept}
 	if !withTokens {
-		out.TokensOmitted += len(r.c.tokens)
+		out.TokensOmitted += len(r.x.tokens)
 	}
 	ids := r.ids(id)
-	main := r.c.main()
 	done := map[int]bool{}
 	completion := []ChatMessage{}
+	say := func(m *message) error {
+		text, err := r.x.load(m)
+		completion = chat(completion, text)
+		return err
+	}
 	turns := list{limit: limit}
-	for _, one := range r.c.order {
-		t, path := one.turn, r.c.path(one.turn)
+	for _, one := range r.x.order {
+		t, path := one.turn, r.x.path(one.turn)
+		answer := r.x.messages[t.Answer]
 		if ids[one.talk] == id {
-			first := len(done) == 0 && one.talk == main
+			first := len(done) == 0 && one.talk == r.x.head
 			for _, m := range path {
-				if !done[m.ID] {
-					if done[m.ID] = true; !first {
-						completion = chat(completion, m.Message)
+				if !done[m.id] {
+					if done[m.id] = true; !first {
+						if err := say(m); err != nil {
+							return out, err
+						}
 					}
 				}
 			}
 			if t.Answer != 0 && !done[t.Answer] {
 				done[t.Answer] = true
-				completion = chat(completion, r.c.messages[t.Answer].Message)
+				if err := say(answer); err != nil {
+					return out, err
+				}
 			}
 		}
 		if t.Answer == 0 {
 			continue
 		}
-		asked := chats(path)
-		all := distinct(chat(asked, r.c.messages[t.Answer].Message))
+		asked, err := r.x.chats(path)
+		if err != nil {
+			return out, err
+		}
+		answered, err := r.x.load(answer)
+		if err != nil {
+			return out, err
+		}
+		all := distinct(chat(asked, answered))
 		truncated := model.Answer{Finish: t.Finish}.Truncated()
 		step := Turn{Prompt: all[:len(asked)], Completion: all[len(asked):], ID: ids[one.talk], IsTruncated: truncated, Extras: extras(t)}
 		if withTokens {
-			step.Tokens = tokensOf(r.c.tokens[t.Turn], truncated)
+			step.Tokens = tokensOf(r.x.tokens[t.Turn], truncated)
 		}
 		if err := turns.add(step); err != nil {
 			return out, err
 		}
 	}
-	if r.c.visits > maxVisits {
-		return out, ErrTooLong
+	if err := r.x.visited(); err != nil {
+		return out, err
 	}
 	out.Trajectory = turns.end()
 	var err error
 	if out.Completion, err = encode(distinct(completion)); err != nil {
 		return out, err
 	}
-	if tools := r.tools(main); len(tools) > 0 {
+	tools, err := r.tools(r.x.head)
+	if err != nil {
+		return out, err
+	}
+	if len(tools) > 0 {
 		if out.Tools, err = encode(tools); err != nil {
 			return out, err
 		}
@@ -236,7 +264,7 @@ func (r *Record) conversation(id string, limit int, withTokens bool) (Conversati
 	return out, nil
 }
 
-func extras(t model.RecordedTurn) map[string]any {
+func extras(t *model.RecordedTurn) map[string]any {
 	e := map[string]any{"turn": t.Turn, "model": t.Answered, "finish_reason": t.Finish, "usage": t.Usage, "cost_usd": t.Cost, "began_at": t.Began.Format(time.RFC3339Nano), "ended_at": t.Ended.Format(time.RFC3339Nano)}
 	if t.Failure != nil {
 		e["failure"] = t.Failure
@@ -252,11 +280,10 @@ func (r *Record) ids(id string) map[*talk]string {
 			ids[t] = id
 		}
 	}
-	main := r.c.main()
-	chain(main, id)
+	chain(r.x.head, id)
 	n := 0
-	for _, t := range r.c.talks {
-		if t != main && !t.follows {
+	for _, t := range r.x.talks {
+		if t != r.x.head && !t.follows {
 			n++
 			chain(t, fmt.Sprintf("%s#%d", id, n))
 		}
@@ -264,42 +291,66 @@ func (r *Record) ids(id string) map[*talk]string {
 	return ids
 }
 
-func (r *Record) tools(t *talk) []any {
+func (r *Record) tools(t *talk) ([]any, error) {
 	for _, turn := range t.turns {
-		if tools := definitions(r.c.tools[turn.ToolSet]); len(tools) > 0 {
-			return tools
+		if tools, err := r.x.definitions(turn.ToolSet); err != nil || len(tools) > 0 {
+			return tools, err
+		}
+	}
+	return nil, nil
+}
+
+// Branch is a conversation from its first message to an answer that no later call follows.
+type Branch struct {
+	ID    string
+	Model string
+	Tools []any // those that the last call offered
+
+	x    *index
+	path []*message
+}
+
+// Messages calls each with every message. Only one is in memory.
+func (b *Branch) Messages(each func(ChatMessage) error) error {
+	ids := newIdentifiers()
+	for _, one := range b.path {
+		m, err := b.x.load(one)
+		if err != nil {
+			return err
+		}
+		for _, message := range chat(nil, m) {
+			ids.next(&message)
+			if err := each(message); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-// Branch is a conversation from its first message to an answer that no later call follows.
-type Branch struct {
-	ID       string        `json:"trajectory_id"`
-	Model    string        `json:"model"`
-	Messages []ChatMessage `json:"messages"`
-	Tools    []any         `json:"tools,omitempty"` // those that the last call offered
-}
-
 // Branches calls each with every branch, in the order of their last answers. Sub-agents, conversations before and after a compaction, and
 // answers that the agent did not use are branches of their own. An answer that was cut off ends none.
-func (r *Record) Branches(id string, each func(Branch) error) error {
+func (r *Record) Branches(id string, each func(*Branch) error) error {
 	followed := map[int]bool{}
-	for _, one := range r.c.order {
-		for _, m := range r.c.path(one.turn) {
-			followed[m.ID] = true
+	for _, one := range r.x.order {
+		for _, m := range r.x.path(one.turn) {
+			followed[m.id] = true
 		}
 	}
 	ids := r.ids(id)
-	for _, one := range r.c.order {
+	for _, one := range r.x.order {
 		t := one.turn
 		if t.Answer == 0 || !t.Whole || followed[t.Answer] {
 			continue
 		}
 		followed[t.Answer] = true // the same answer to the same conversation, once more
-		b := Branch{ID: ids[one.talk], Model: t.Answered, Messages: distinct(chat(chats(r.c.path(t)), r.c.messages[t.Answer].Message)), Tools: definitions(r.c.tools[t.ToolSet])}
-		if r.c.visits > maxVisits {
-			return ErrTooLong
+		tools, err := r.x.definitions(t.ToolSet)
+		if err != nil {
+			return err
+		}
+		b := &Branch{ID: ids[one.talk], Model: t.Answered, Tools: tools, x: r.x, path: append(r.x.path(t), r.x.messages[t.Answer])}
+		if err := r.x.visited(); err != nil {
+			return err
 		}
 		if err := each(b); err != nil {
 			return err

@@ -55,7 +55,7 @@ func TestTokensHaveTheShapeOfTrainingPrograms(t *testing.T) {
 	r.turn("", shell, text("assistant", "Two."), user, text("assistant", "One."), user)
 	r.tokens = nil
 	r.turn("", shell, text("assistant", "Three."), user, text("assistant", "One."), user, text("assistant", "Two."), user)
-	record, err := Read(&r.b, 0)
+	record, err := Read(section(r.b.String()), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func TestTokensHaveTheShapeOfTrainingPrograms(t *testing.T) {
 // A line that is too long with tokens is written without them, and says so. Messages count as before.
 func TestTokensAreLeftOutFirst(t *testing.T) {
 	text := growing(t, 40, 0)
-	record, err := Read(strings.NewReader(text), 0)
+	record, err := Read(section(text), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,17 +101,17 @@ func TestTokensAreLeftOutFirst(t *testing.T) {
 	for line := range strings.Lines(text) {
 		bare += len(model.WithoutTokens([]byte(line)))
 	}
-	if _, err := Read(strings.NewReader(text), int64(bare)); err != nil {
+	if _, err := Read(section(text), int64(bare)); err != nil {
 		t.Errorf("%d bytes without tokens: %v", bare, err)
 	}
-	if _, err := Read(strings.NewReader(text), int64(bare/2)); !errors.Is(err, ErrTooLong) {
+	if _, err := Read(section(text), int64(bare/2)); !errors.Is(err, ErrTooLong) {
 		t.Errorf("half of %d bytes: %v", bare, err)
 	}
-	some, err := read(strings.NewReader(text), 0)
+	some, err := read(section(text), 0)
 	if err != nil || len(some.tokens) != 40 || some.unkept != 0 {
 		t.Errorf("%d turns with tokens, %d without: %v", len(some.tokens), some.unkept, err)
 	}
-	few, err := read(strings.NewReader(text), int64(bare))
+	few, err := read(section(text), int64(bare))
 	if want := few.maxIDs; err != nil || want >= 8280 || few.unkept == 0 || len(few.tokens) == 0 || len(few.tokens)+few.unkept != 40 {
 		t.Errorf("%d turns with tokens, %d without, of at most %d ids: %v", len(few.tokens), few.unkept, want, err)
 	}
@@ -121,11 +121,11 @@ func TestTokensAreLeftOutFirst(t *testing.T) {
 func TestTokensAfterAGapAreLeftOut(t *testing.T) {
 	lines := strings.SplitAfter(growing(t, 4, 0), "\n")
 	lines[1] = "broken\n"
-	c, err := read(strings.NewReader(strings.Join(lines, "")), 0)
+	c, err := read(section(strings.Join(lines, "")), 0)
 	if err != nil || c.broken != 1 || len(c.tokens) != 1 || c.tokens[1] == nil || c.unkept != 2 {
 		t.Errorf("%d broken, %d turns with tokens, %d without: %v", c.broken, len(c.tokens), c.unkept, err)
 	}
-	out, err := c.convert(About{ID: "x", Agent: "a"})
+	_, out, err := convert(strings.Join(lines, ""))
 	if err != nil || !strings.Contains(out.Notes, "ids of tokens of 2 calls are left out") {
 		t.Errorf("%q, %v", out.Notes, err)
 	}
@@ -137,11 +137,7 @@ func TestTokensAreNotIndented(t *testing.T) {
 		r := newRecording(t)
 		r.tokens = tokens
 		r.turn("", shell, text("assistant", "One."), text("user", "Do it."))
-		out, err := Convert(&r.b, About{ID: "x", Agent: "a"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := out.Encode()
+		text, _, err := convert(r.b.String())
 		if lines := strings.Count(string(text), "\n"); err != nil || (lines == 1) != (tokens != nil) || !json.Valid(text) {
 			t.Errorf("%d lines, %v: %s", lines, err, text)
 		}

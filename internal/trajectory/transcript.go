@@ -1,47 +1,114 @@
 package trajectory
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"strings"
 )
 
-// Transcript returns the steps of the trajectory as Markdown for a reader: a section for each, with the calls of tools and what they
-// returned. shorten is applied to each message, to the arguments of each call and to each result.
-func (t *Trajectory) Transcript(shorten func(string) string) string {
+// Transcript reads a trajectory that Convert wrote, and calls each with its steps as Markdown for a reader: a section for each, with the calls
+// of tools and what they returned. shorten is applied to each message, to the arguments of each call and to each result. It returns the last
+// thing that the agent said; "" if it said nothing. Only one step is in memory.
+func Transcript(r io.Reader, shorten func(string) string, each func(section string)) (reply string, err error) {
+	t := &transcript{d: json.NewDecoder(r), shorten: shorten, each: each}
+	err = t.trajectory("", false)
+	return t.reply, err
+}
+
+type transcript struct {
+	d       *json.Decoder
+	shorten func(string) string
+	each    func(string)
+	reply   string
+}
+
+var errNoTrajectory = errors.New("it is no trajectory")
+
+// trajectory reads a trajectory whose steps have numbers that begin with of.
+func (t *transcript) trajectory(of string, subagent bool) error {
+	if err := t.delimiter('{'); err != nil {
+		return err
+	}
+	for t.d.More() {
+		key, err := t.d.Token()
+		if err != nil {
+			return err
+		}
+		switch key {
+		case "agent":
+			var a Agent
+			if err = t.d.Decode(&a); err == nil && subagent {
+				t.each(fmt.Sprintf("# sub-agent %s\n\n", a.Name))
+			}
+		case "steps":
+			err = t.list(func(int) error {
+				var s Step
+				err := t.d.Decode(&s)
+				if err == nil {
+					t.step(of, s, subagent)
+				}
+				return err
+			})
+		case "subagent_trajectories":
+			err = t.list(func(n int) error { return t.trajectory(fmt.Sprintf("%s%d.", of, n), true) })
+		default:
+			var other json.RawMessage
+			err = t.d.Decode(&other)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	_, err := t.d.Token()
+	return err
+}
+
+func (t *transcript) delimiter(want json.Delim) error {
+	got, err := t.d.Token()
+	if err == nil && got != want {
+		err = errNoTrajectory
+	}
+	return err
+}
+
+// list reads a list, or null. each is called at each of its elements, which have numbers from 1.
+func (t *transcript) list(each func(n int) error) error {
+	switch first, err := t.d.Token(); {
+	case err != nil:
+		return err
+	case first == nil:
+		return nil
+	case first != json.Delim('['):
+		return errNoTrajectory
+	}
+	for n := 1; t.d.More(); n++ {
+		if err := each(n); err != nil {
+			return err
+		}
+	}
+	_, err := t.d.Token()
+	return err
+}
+
+func (t *transcript) step(of string, s Step, subagent bool) {
 	var b strings.Builder
-	t.transcript(&b, "", shorten)
-	return b.String()
-}
-
-func (t *Trajectory) transcript(b *strings.Builder, of string, shorten func(string) string) {
-	for _, s := range t.Steps {
-		fmt.Fprintf(b, "## step %s%d: %s\n\n", of, s.ID, s.Source)
-		if text := strings.TrimSpace(s.Message); text != "" {
-			fmt.Fprintf(b, "%s\n\n", shorten(text))
+	fmt.Fprintf(&b, "## step %s%d: %s\n\n", of, s.ID, s.Source)
+	text := strings.TrimSpace(s.Message)
+	if text != "" {
+		fmt.Fprintf(&b, "%s\n\n", t.shorten(text))
+		if s.Source == fromAgent && !subagent {
+			t.reply = s.Message
 		}
-		for _, c := range s.Calls {
-			fmt.Fprintf(b, "[call of the tool %s: %s]\n\n", c.Name, shorten(string(c.Arguments)))
-		}
-		if s.Observation == nil {
-			continue
-		}
+	}
+	for _, c := range s.Calls {
+		fmt.Fprintf(&b, "[call of the tool %s: %s]\n\n", c.Name, t.shorten(string(c.Arguments)))
+	}
+	if s.Observation != nil {
 		for _, r := range s.Observation.Results {
-			fmt.Fprintf(b, "[result]\n%s\n\n", shorten(strings.TrimRight(r.Content, "\n")))
+			fmt.Fprintf(&b, "[result]\n%s\n\n", t.shorten(strings.TrimRight(r.Content, "\n")))
 		}
 	}
-	for i := range t.Subagents {
-		sub := &t.Subagents[i]
-		fmt.Fprintf(b, "# sub-agent %s\n\n", sub.Agent.Name)
-		sub.transcript(b, fmt.Sprintf("%s%d.", of, i+1), shorten)
-	}
-}
-
-// Reply returns the last thing that the agent said; "" if it said nothing.
-func (t *Trajectory) Reply() string {
-	for i := len(t.Steps) - 1; i >= 0; i-- {
-		if s := t.Steps[i]; s.Source == "agent" && strings.TrimSpace(s.Message) != "" {
-			return s.Message
-		}
-	}
-	return ""
+	t.each(b.String())
 }

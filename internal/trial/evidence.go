@@ -2,7 +2,6 @@ package trial
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -22,7 +21,7 @@ import (
 
 // Limits of what judges see, in bytes.
 const (
-	maxJudged     = 64 << 20  // of a trajectory of which a transcript is made
+	maxJudged     = 4 << 30   // of a trajectory of which a transcript is made; one step is in memory
 	maxPart       = 16 << 10  // of a message, a call or a result in the transcript
 	maxTranscript = 4 << 20   // of transcript.md
 	maxInPrompt   = 256 << 10 // of the transcript in a prompt
@@ -65,7 +64,7 @@ func (x *execution) writeEvidence() (*evidence, error) {
 	in.Task.Name, in.Task.Dataset, in.Task.Instruction = x.spec.Key.Task, x.spec.Key.Dataset, x.secrets.String(string(instruction))
 	in.Task.Metadata = x.spec.Task.Config.Metadata
 	in.Trial.Agent, in.Trial.Model, in.Trial.Attempt = x.spec.Agent.Name, x.spec.Agent.Model, x.spec.Key.Attempt
-	in.Trial.Reply, in.Trial.Transcript = excerpt.Middle(reply, maxOutput), excerpt.Middle(transcript, maxInPrompt)
+	in.Trial.Reply, in.Trial.Transcript = excerpt.Middle(reply, maxOutput), transcript.Middle(maxInPrompt)
 	in.Trial.Stop = x.trial.StopCondition
 	if u := x.trial.Usage; u != nil {
 		in.Trial.Turns = int(u.Turns)
@@ -90,7 +89,7 @@ func (x *execution) writeEvidence() (*evidence, error) {
 	for _, file := range []struct{ name, what, text string }{
 		{taskInput, "the task and the trial", string(x.secrets.Bytes(about))},
 		{instructInput, "what the agent was told", in.Task.Instruction},
-		{transcriptInput, "what the agent said and did, shortened", excerpt.Middle(transcript, maxTranscript)},
+		{transcriptInput, "what the agent said and did, shortened", transcript.Middle(maxTranscript)},
 		{testsInput, "the rewards that the tests gave", string(rewards)},
 		{stdoutInput, "the output of the tests", excerpt.Middle(stdout, maxTranscript)},
 		{stderrInput, "the error output of the tests", excerpt.Middle(stderr, maxTranscript)},
@@ -131,33 +130,34 @@ func (e *evidence) addTrajectory() error {
 }
 
 // transcript returns what the agent said and did as text, and the last thing that it said. Without a gateway, both are its output.
-func (x *execution) transcript() (text, reply string) {
-	shorten := func(s string) string { return excerpt.Middle(s, maxPart) }
-	t, err := readTrajectory(filepath.Join(x.dir, result.ATIFFile))
+func (x *execution) transcript() (text *excerpt.Middles, reply string) {
+	text, reply, err := x.readTrajectory()
 	if err == nil {
-		return hide(x.secrets, t.Transcript(shorten)), hide(x.secrets, t.Reply())
+		return text, hide(x.secrets, reply)
 	}
-	note := ""
+	text = &excerpt.Middles{Most: maxTranscript}
 	if !errors.Is(err, fs.ErrNotExist) {
-		note = fmt.Sprintf("(There is no transcript: %v. This is the output of the agent.)\n\n", err)
+		text.WriteString(fmt.Sprintf("(There is no transcript: %v. This is the output of the agent.)\n\n", err))
 	}
 	stdout := x.output(result.CommandDir, result.StdoutFile)
-	return note + stdout, stdout
+	text.WriteString(stdout)
+	return text, stdout
 }
 
-func readTrajectory(path string) (*trajectory.Trajectory, error) {
-	f, err := os.Open(path)
+// readTrajectory reads the trajectory step by step.
+func (x *execution) readTrajectory() (text *excerpt.Middles, reply string, err error) {
+	f, err := os.Open(filepath.Join(x.dir, result.ATIFFile))
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	defer f.Close()
-	limited := &io.LimitedReader{R: f, N: maxJudged + 1}
-	var t trajectory.Trajectory
-	err = json.NewDecoder(limited).Decode(&t)
-	if limited.N <= 0 {
-		return nil, fmt.Errorf("the trajectory is larger than %d MiB", maxJudged>>20)
+	if info, err := f.Stat(); err != nil || info.Size() > maxJudged {
+		return nil, "", errors.Join(err, fmt.Errorf("the trajectory is larger than %d MiB", maxJudged>>20))
 	}
-	return &t, err
+	text = &excerpt.Middles{Most: maxTranscript}
+	shorten := func(s string) string { return excerpt.Middle(s, maxPart) }
+	reply, err = trajectory.Transcript(f, shorten, func(section string) { text.WriteString(hide(x.secrets, section)) })
+	return text, reply, err
 }
 
 // output returns the output of a script, shortened and without escape sequences; "" if there is none.

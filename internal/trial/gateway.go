@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net"
 	"net/http"
@@ -16,7 +17,6 @@ import (
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/model"
 	"github.com/org/rollout-action/internal/plural"
-	"github.com/org/rollout-action/internal/quantity"
 	"github.com/org/rollout-action/internal/redact"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/trajectory"
@@ -251,9 +251,6 @@ func (x *execution) closeGateway(g *gateway, failed error) error {
 	return failed
 }
 
-// maxConverted bounds the record of which a trajectory is made, in bytes: all of it is in memory then.
-const maxConverted = 64 << 20
-
 // writeTrajectory writes the recorded calls, which are redacted, as a trajectory.
 func (x *execution) writeTrajectory() error {
 	f, err := os.Open(filepath.Join(x.dir, result.TrajectoryFile))
@@ -261,21 +258,17 @@ func (x *execution) writeTrajectory() error {
 		return err
 	}
 	defer f.Close()
-	if info, err := f.Stat(); err == nil && info.Size() > maxConverted {
-		return fmt.Errorf("the record has more than %s", quantity.Text(maxConverted))
+	info, err := f.Stat()
+	if err != nil {
+		return err
 	}
-	t, err := trajectory.Convert(f, trajectory.About{ID: x.spec.Key.String(), Agent: x.spec.Agent.Name})
+	err = result.WriteFrom(filepath.Join(x.dir, result.ATIFFile), func(w io.Writer) error {
+		return trajectory.Convert(w, io.NewSectionReader(f, 0, info.Size()), trajectory.About{ID: x.spec.Key.String(), Agent: x.spec.Agent.Name})
+	})
 	if errors.Is(err, trajectory.ErrEmpty) {
 		return nil
 	}
-	if err != nil {
-		return err
-	}
-	text, err := t.Encode()
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(x.dir, result.ATIFFile), text, 0o644)
+	return err
 }
 
 // modelFailure returns the failure of an agent whose last call of the model failed.
