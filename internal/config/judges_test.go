@@ -154,3 +154,35 @@ func TestWhoJudges(t *testing.T) {
 		t.Errorf("%+v, %v", got, ok)
 	}
 }
+
+// TestProblemsOfScripts checks that what is wrong with a script has its place in the script's file.
+func TestProblemsOfScripts(t *testing.T) {
+	dir := directory(t, map[string]string{
+		"job.yaml": "models: {m: {api: scripted, script: answers.yaml}}\nagents: [{name: a, execute: x, model: m}]\ndatasets: [{path: dataset}]\n",
+		"answers.yaml": `rules:
+  - last: "("
+    answers: [{text: one}]
+  - last: two
+    answers: []
+answers:
+  - {empty: true, cut: true}
+  - empty: true
+    error: {status: 500, in_stream: true}
+  - error: {status: 429, in_stream: true, retry_after_sec: 5}
+`,
+	})
+	_, err := config.Load("job.yaml", options(dir))
+	wantProblems(t, err, dir,
+		"answers.yaml:2:11: rules[0].last: error parsing regexp: missing closing ): `(` (correct the regular expression)",
+		`answers.yaml:4:5: rules[1] has no answers (add answers)`,
+		`answers.yaml:7:13: answers[0] has both empty and cut: a stream without events has none to leave out (remove one of them)`,
+		`answers.yaml:9:37: answers[1].error.in_stream ends every stream, so neither empty nor cut can apply (remove them, or add times)`,
+		`answers.yaml:10:60: answers[2].error.retry_after_sec is a header, and an error in a stream has none (remove it, or in_stream)`)
+
+	dir = directory(t, map[string]string{
+		"job.yaml":     "models: {m: {api: scripted, script: answers.yaml}}\nagents: [{name: a, execute: x, model: m}]\ndatasets: [{path: dataset}]\n",
+		"answers.yaml": "answers:\n  - error: {status: 400, code: context}\n",
+	})
+	_, err = config.Load("job.yaml", options(dir))
+	wantProblems(t, err, dir, `answers.yaml:2:32: answers[0].error.code must be one of context_length, not "context"`)
+}

@@ -202,10 +202,11 @@ func (c *checker) modelScript(m Model, full string, p keys.Path) scripted.Script
 	if root == nil {
 		return script
 	}
-	newDecoder(root, c.Problems).Decode(&script)
+	d := newDecoder(root, c.Problems)
+	d.Decode(&script)
 	if len(c.Problems.List) == before {
-		if err := script.Check(); err != nil {
-			c.Problem(p, "correct the script", "%s: %v", m.Script, err)
+		for _, problem := range script.Problems() {
+			d.Problem(problem.At, problem.Hint, "%s", problem.What)
 		}
 	}
 	return script

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/org/rollout-action/internal/model"
@@ -47,6 +48,7 @@ type Answer struct {
 	Delay  float64 `yaml:"delay_sec" json:"delay_sec,omitempty" min:"0" max:"3600" doc:"Seconds before the answer."`
 	Pace   float64 `yaml:"pace_sec" json:"pace_sec,omitempty" min:"0" max:"3600" doc:"Seconds between two events of a stream."`
 	Cut    bool    `yaml:"cut" json:"cut,omitempty" doc:"End the connection before the last event of a stream."`
+	Empty  bool    `yaml:"empty" json:"empty,omitempty" doc:"End a stream before its first event."`
 }
 
 // Call is a call of a tool.
@@ -67,16 +69,37 @@ type Usage struct {
 // Error is an answer of the provider that is none.
 type Error struct {
 	Status     int    `yaml:"status" json:"status" required:"true" min:"400" max:"599" doc:"The status of HTTP."`
+	Code       string `yaml:"code" json:"code,omitempty" enum:"context_length" doc:"context_length: the conversation is longer than the model can read, said as the provider of each protocol says it."`
 	Message    string `yaml:"message" json:"message,omitempty" doc:"What the provider says."`
 	RetryAfter int    `yaml:"retry_after_sec" json:"retry_after_sec,omitempty" min:"0" max:"86400" doc:"Seconds in the header Retry-After."`
+	// InStream: requests that ask for no stream get the status.
+	InStream bool `yaml:"in_stream" json:"in_stream,omitempty" doc:"The error is an event in the stream, after the text of the answer. The status of HTTP is then 200."`
 	// Times: how often, before the answer comes.
-	Times int `yaml:"times" json:"times,omitempty" min:"0" max:"1000000" doc:"How many requests get the error, of all trials together; then the answer comes. Default: all."`
+	Times int `yaml:"times" json:"times,omitempty" min:"0" max:"1000000" doc:"How many requests of a trial get the error; then the answer comes. Default: all."`
 }
 
-// Check returns what is wrong with a script, and prepares it.
+// Problem is something wrong with a script.
+type Problem struct {
+	At   []string // the path of keys and indexes in the file
+	What string
+	Hint string // the way out
+}
+
+func (p *Problem) Error() string { return p.What }
+
+// Check returns the first of what is wrong with a script, a *Problem, and prepares it.
 func (s *Script) Check() error {
+	if list := s.Problems(); len(list) > 0 {
+		return list[0]
+	}
+	return nil
+}
+
+// Problems returns what is wrong with a script, and prepares it.
+func (s *Script) Problems() []*Problem {
+	var list []*Problem
 	for i := range s.Rules {
-		r := &s.Rules[i]
+		r, at := &s.Rules[i], []string{"rules", strconv.Itoa(i)}
 		for _, one := range []struct {
 			key, text string
 			to        **regexp.Regexp
@@ -86,18 +109,39 @@ func (s *Script) Check() error {
 			}
 			compiled, err := regexp.Compile(one.text)
 			if err != nil {
-				return fmt.Errorf("rules[%d].%s: %w", i, one.key, err)
+				list = append(list, &Problem{slices.Concat(at, []string{one.key}), fmt.Sprintf("rules[%d].%s: %v", i, one.key, err), "correct the regular expression"})
 			}
 			*one.to = compiled
 		}
 		if len(r.Answers) == 0 {
-			return fmt.Errorf("rules[%d] has no answers", i)
+			list = append(list, &Problem{at, fmt.Sprintf("rules[%d] has no answers", i), "add answers"})
 		}
+		list = append(list, answerProblems(r.Answers, slices.Concat(at, []string{"answers"}), fmt.Sprintf("rules[%d].answers", i))...)
 	}
 	if len(s.Rules) == 0 && len(s.Answers) == 0 {
-		return fmt.Errorf("the script has no answers")
+		list = append(list, &Problem{nil, "the script has no answers", "add answers"})
 	}
-	return nil
+	return append(list, answerProblems(s.Answers, []string{"answers"}, "answers")...)
+}
+
+// answerProblems returns what is wrong with the answers at a path, whose text is where.
+func answerProblems(answers []Answer, at []string, where string) []*Problem {
+	var list []*Problem
+	add := func(i int, keys []string, what, hint string) {
+		list = append(list, &Problem{slices.Concat(at, []string{strconv.Itoa(i)}, keys), fmt.Sprintf("%s[%d]%s", where, i, what), hint})
+	}
+	for i, a := range answers {
+		switch {
+		case a.Empty && a.Cut:
+			add(i, []string{"empty"}, " has both empty and cut: a stream without events has none to leave out", "remove one of them")
+		case a.Error != nil && a.Error.InStream && a.Error.Times == 0 && (a.Empty || a.Cut):
+			add(i, []string{"error", "in_stream"}, ".error.in_stream ends every stream, so neither empty nor cut can apply", "remove them, or add times")
+		}
+		if a.Error != nil && a.Error.InStream && a.Error.RetryAfter > 0 {
+			add(i, []string{"error", "retry_after_sec"}, ".error.retry_after_sec is a header, and an error in a stream has none", "remove it, or in_stream")
+		}
+	}
+	return list
 }
 
 // find returns the answer to a conversation, and its place in the script.

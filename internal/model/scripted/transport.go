@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -19,12 +18,11 @@ type Model struct {
 	script Script
 
 	mu     sync.Mutex
-	n      int
-	errors map[string]int // how often each place of the script has failed
+	counts map[string]int // of answers by "", and by the places of errors for requests that are of no trial
 }
 
 // New returns a model that answers by a script, which must be checked.
-func New(s Script) *Model { return &Model{script: s, errors: map[string]int{}} }
+func New(s Script) *Model { return &Model{script: s, counts: map[string]int{}} }
 
 // RoundTrip implements http.RoundTripper.
 func (m *Model) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -54,15 +52,10 @@ func (m *Model) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 	}
-	m.mu.Lock()
-	m.n++
-	n := m.n
-	failing := a.Error != nil && (a.Error.Times == 0 || m.errors[place] < a.Error.Times)
-	if failing {
-		m.errors[place]++
-	}
-	m.mu.Unlock()
-	if failing {
+	n := m.count("")
+	streams := model.AsksForStream(api, r.URL.Path, body)
+	failing := a.Error != nil && (a.Error.Times == 0 || m.errorsOf(r, place) <= a.Error.Times)
+	if failing && !(a.Error.InStream && streams) {
 		return m.failed(r, api, *a.Error), nil
 	}
 	out, err := a.say(conversation, model.AskedModel(api, r.URL.Path, body), len(body), n)
@@ -72,14 +65,20 @@ func (m *Model) RoundTrip(r *http.Request) (*http.Response, error) {
 	if api == model.OpenAIChat {
 		out.ids = tokenIDsOf(body, conversation, out)
 	}
-	if !model.AsksForStream(api, r.URL.Path, body) {
+	if !streams {
 		return answer(r, http.StatusOK, nil, out.plain(api)), nil
 	}
 	events := out.events(api, wantsUsage(body))
+	switch {
+	case failing:
+		events = out.failedEvents(api, *a.Error)
+	case a.Empty:
+		events = [][]byte{[]byte(": nothing\n\n")}
+	}
 	read, write := io.Pipe()
 	go func() {
 		for i, e := range events {
-			if out.cut && i == len(events)-1 {
+			if out.cut && !failing && i == len(events)-1 {
 				write.CloseWithError(io.ErrUnexpectedEOF)
 				return
 			}
@@ -96,6 +95,22 @@ func (m *Model) RoundTrip(r *http.Request) (*http.Response, error) {
 	response := answer(r, http.StatusOK, http.Header{"Content-Type": {"text/event-stream"}}, nil)
 	response.Body, response.ContentLength = read, -1
 	return response, nil
+}
+
+// count counts a text, and returns how often it was counted.
+func (m *Model) count(text string) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.counts[text]++
+	return m.counts[text]
+}
+
+// errorsOf returns how often the trial of a request was at a place of the script that has an error, now included.
+func (m *Model) errorsOf(r *http.Request, place string) int {
+	if c := model.CallerOf(r.Context()); c != nil {
+		return c.Count(place)
+	}
+	return m.count(place)
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
@@ -118,11 +133,7 @@ func (m *Model) failed(r *http.Request, api model.API, e Error) *http.Response {
 	if e.RetryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(e.RetryAfter))
 	}
-	message := e.Message
-	if message == "" {
-		message = strings.ToLower(http.StatusText(e.Status))
-	}
-	return answer(r, e.Status, h, model.ErrorBody(api, e.Status, "scripted", message))
+	return answer(r, e.Status, h, e.body(api))
 }
 
 func answer(r *http.Request, status int, h http.Header, body []byte) *http.Response {
