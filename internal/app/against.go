@@ -389,6 +389,15 @@ func (p *planned) loadEarlier(ctx context.Context, was *earlier, opts config.Opt
 			return nil, err
 		}
 	}
+	// Its relative path is below the copy of the commit, and the directory of today's job is for what today's job asks.
+	for _, name := range slices.Sorted(maps.Keys(file.RecordDirs)) {
+		if m := file.Job.Models[name]; m.RecordTo != "" {
+			linef(p.host.Output, "%s: the exchanges of the model %s are not recorded for the job of commit %s, only for today's: record_to does not count there", was.given, clean(name), ShortCommit(was.commit))
+			m.RecordTo = ""
+			file.Job.Models[name] = m
+			delete(file.RecordDirs, name)
+		}
+	}
 	l := &loaded{Loaded: file, host: p.host, path: filepath.Join(was.dir, filepath.FromSlash(was.file)), getenv: p.getenv, sets: p.sets, taskDirs: p.taskDirs, release: was.close}
 	if err := l.loadAgentFiles(ctx); err != nil {
 		if err := was.named(err, was.dir); errors.As(err, new(diag.List)) || ctx.Err() != nil {

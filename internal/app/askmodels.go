@@ -36,7 +36,7 @@ const (
 
 // askModels asks each model that an agent or a judge uses for one token. Problems have the position of the key that is probably wrong.
 func (l *loaded) askModels(ctx context.Context) ([]AskedModel, diag.List, error) {
-	models, err := l.models()
+	models, err := l.models(false)
 	if err != nil {
 		return nil, nil, err
 	}

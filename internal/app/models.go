@@ -10,8 +10,8 @@ import (
 	"github.com/org/rollout-action/internal/redact"
 )
 
-// models returns the models of the job that its agents use, by name.
-func (l *loaded) models() (map[string]*model.Model, error) {
+// models returns the models of the job that its agents use, by name. record: exchanges are kept where record_to says.
+func (l *loaded) models(record bool) (map[string]*model.Model, error) {
 	out := map[string]*model.Model{}
 	hide := redact.New(l.Secrets)
 	for name, secrets := range l.Models {
@@ -27,7 +27,7 @@ func (l *loaded) models() (map[string]*model.Model, error) {
 			c.Transport = scripted.New(l.Scripts[name])
 		case m.Replay != "":
 			c.Transport, err = replay.Open(l.RecordDirs[name], hide.Bytes)
-		case m.RecordTo != "":
+		case m.RecordTo != "" && record:
 			c.Transport, err = replay.NewRecorder(l.RecordDirs[name], model.NewTransport(), hide.Bytes)
 		}
 		if err != nil {

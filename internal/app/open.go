@@ -276,7 +276,7 @@ func (o *opened) trials(ctx context.Context, show event.Sink, budget job.Budget,
 	if o.failFast {
 		stops = o.failsFast
 	}
-	models, err := o.models()
+	models, err := o.models(true)
 	if err != nil {
 		return err
 	}

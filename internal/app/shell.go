@@ -221,7 +221,7 @@ func (s *shell) run(ctx context.Context, spec trial.Spec) (int, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return -1, fmt.Errorf("make a directory for the trial's files: %w", err)
 	}
-	models, err := s.models()
+	models, err := s.models(true)
 	if err != nil {
 		return -1, err
 	}

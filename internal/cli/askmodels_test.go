@@ -5,9 +5,12 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -143,6 +146,20 @@ func TestValidateAsksModels(t *testing.T) {
 				t.Errorf("JSON: %+v", found.Models[0])
 			}
 		})
+	}
+}
+
+// The answer to validate belongs to no trial, so nothing could replay it.
+func TestValidateRecordsNothing(t *testing.T) {
+	server := provider(t)
+	dir := t.TempDir()
+	writeTask(t, dir, "evals/one")
+	write(t, dir, "job.yaml", "environment: {type: fake}\nagents: [{name: a, model: m, execute: \"true\"}]\nmodels:\n  m: {api: openai-chat, model: big-model, api_key: \"${KEY}\", base_url: \""+server.URL+"/good/v1\", record_to: tapes}\ndatasets: [{path: evals}]\n")
+	if o := askModels(t, dir); o.code != 0 || !strings.Contains(o.stdout, "big-model-2026-01-01 answered") {
+		t.Errorf("exit code %d:\n%s%s", o.code, o.stdout, o.stderr)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "tapes")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("validate wrote into the directory of record_to: %v", err)
 	}
 }
 

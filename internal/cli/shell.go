@@ -49,6 +49,9 @@ standard input. With COMMAND, that program is run in place of the shell.
 
 With JOB_DIR and TRIAL, a part of a trial's name, the shell is in a copy of the environment that this trial kept
 (environment.preserve_env, or keep: outcome), which itself does not change.
+
+The shell has no model: the token of an agent ends with its execute, as in a trial, so that nothing that is typed or left running
+spends money outside of the trial's budget and record. With --at executed, execute itself reaches its model.
 ` + shellCodes,
 		Example: `  rollout shell evals/fix-the-build
   rollout shell evals/fix-the-build --agent oracle --at executed

@@ -101,6 +101,7 @@ func (j *Judge) compilePrompt(found *problems) {
 		return
 	}
 	j.prompt = t
+	countSteps(t)
 	fields := fieldsOf(t)
 	j.metadata = slices.ContainsFunc(fields, func(path []string) bool { return slices.Contains(path, "Metadata") })
 	metadata := map[string]any{}
@@ -226,11 +227,15 @@ var templatePlace = regexp.MustCompile(`^template: prompt:(\d+)(?::\d+)?: (?:exe
 // templateProblem returns an error of a template as a problem.
 func templateProblem(key keys.Path, err error) Problem {
 	p := Problem{Key: key, Message: err.Error()}
+	limit := (*limitError)(nil)
+	if errors.As(err, &limit) {
+		p.Message = limit.place + p.Message
+	}
 	if m := templatePlace.FindStringSubmatch(p.Message); m != nil {
 		p.Line, _ = strconv.Atoi(m[1])
 		p.Message = strings.TrimPrefix(p.Message, m[0])
 	}
-	if p.Message = excerpt.Line(goType.ReplaceAllString(p.Message, ""), maxMessage); p.Line > 0 {
+	if p.Message = excerpt.Line(goType.ReplaceAllString(p.Message, ""), maxMessage); p.Line > 0 && limit == nil {
 		p.Hint = templateFields
 	}
 	return p
@@ -287,11 +292,18 @@ func (j *Judge) render(in Input) (string, error) {
 	if j.prompt == nil {
 		return question(j.Criteria), nil
 	}
+	t, err := withLimits(j.prompt)
+	if err != nil {
+		return "", err
+	}
 	out := &bounded{}
-	if err := j.prompt.Execute(out, newScene(in)); err != nil {
-		if errors.Is(err, errPromptSize) {
-			return "", errPromptSize
+	err = t.Execute(out, newScene(in))
+	for _, limit := range []error{errPromptSize, errPromptSteps} {
+		if errors.Is(err, limit) {
+			return "", &limitError{limit, templatePlace.FindString(err.Error())}
 		}
+	}
+	if err != nil {
 		return "", err
 	}
 	return out.String(), nil

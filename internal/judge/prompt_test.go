@@ -29,8 +29,16 @@ func TestPromptsAreCheckedBeforeARun(t *testing.T) {
 		"{{.Artifact}}":                                   "wrong number of args for Artifact",
 		"{{.Artifacts}}":                                  "can't evaluate field Artifacts",
 		"{{.artifacts}}":                                  "artifacts is an unexported field",
-		"{{define \"x\"}}{{template \"x\"}}{{end}}{{template \"x\"}}": "exceeded maximum template depth",
-		"{{printf \"%1000000d%1000000d\" 1 1}}":                       "prompt: the prompt is longer than 1 MiB",
+		"{{define \"x\"}}{{template \"x\"}}{{end}}{{template \"x\"}}":                      "prompt: line 1: the loops and templates of the prompt run more than 50000 times",
+		"a\n\n{{range 1000000000}}{{end}}":                                                 "prompt: line 3: the loops and templates of the prompt run more than 50000 times: loop over less",
+		"{{range 100000}}{{range 100000}}{{end}}{{end}}":                                   "run more than 50000 times",
+		"{{if true}}{{with 1}}\n{{range 1000000000}}{{else}}{{end}}{{end}}{{end}}":         "prompt: line 2: the loops",
+		"{{define \"x\"}}{{template \"x\"}}{{template \"x\"}}{{end}}{{template \"x\"}}":    "run more than 50000 times",
+		"{{$x := \"aaaa\"}}{{range 60}}{{$x = print $x $x}}{{end}}":                        "prompt: line 1: the prompt is longer than 1 MiB",
+		"{{$x := \"%1000000d%1000000d\"}}{{range 40000}}{{$y := printf $x 1 1}}{{end}}":    "the prompt is longer than 1 MiB",
+		"{{$x := print 1}}{{range 40000}}{{$x = urlquery (print $x \"%%%%%%%%\")}}{{end}}": "the prompt is longer than 1 MiB",
+		"{{range 3}}{{.}}{{end}} {{printf \"%5.2f %s\" 1.5 (html \"<\")}}":                 "",
+		"{{printf \"%1000000d%1000000d\" 1 1}}":                                            "prompt: line 1: the prompt is longer than 1 MiB",
 	} {
 		t.Run(prompt, func(t *testing.T) {
 			_, found := Compile(Spec{Name: "q", Prompt: prompt})

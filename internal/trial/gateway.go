@@ -301,6 +301,8 @@ func (x *execution) warnOfModel(r model.Report) {
 			hint = fmt.Sprintf("it asked for %s, which is of another API than the model's: give it a model with that API", r.Foreign)
 		}
 		x.warn("the agent made no call of its model: %s", hint)
+	} else if r.Strange > 0 && x.agentBegan {
+		x.warn("%s of the agent came with another key than ROLLOUT_MODEL_KEY and got no answer: see that each client that it starts uses that key", plural.Count(int(r.Strange), "request"))
 	}
 	if r.Unpriced > 0 {
 		x.warn("the cost of %d of %d calls of the model %s is not known: set its price in models", r.Unpriced, r.Calls, x.spec.Agent.Model)

@@ -356,3 +356,19 @@ printf 'POST /v1/chat/completions HTTP/1.1\r\nHost: m\r\nConnection: close\r\nAu
 		contains(t, "warnings", strings.Join(o.Trial.Warnings, "\n"), "the agent made no call of its model: 1 request came with another key")
 	})
 }
+
+// Requests with another key are counted, too, if others were right.
+func TestAnAgentWithTwoKeys(t *testing.T) {
+	inRealPlaces(t, func(t *testing.T, p place) {
+		s := judgedStory(t, map[string]scripted.Script{"grader": saying("yes")})
+		s.agent = agent.Agent{Model: "grader", Execute: `for key in sk-own "$ROLLOUT_MODEL_KEY" sk-own; do
+exec 3<>"/dev/tcp/$(echo "$ROLLOUT_MODEL_URL" | sed 's#http://##; s#/v1##; s#:#/#')"
+printf 'POST /v1/chat/completions HTTP/1.1\r\nHost: m\r\nConnection: close\r\nAuthorization: Bearer %s\r\nContent-Length: 54\r\n\r\n{"model":"x","messages":[{"role":"user","content":1}]}' "$key" >&3; cat <&3; done`}
+		o := p.run(t, s)
+		warnings := strings.Join(o.Trial.Warnings, "\n")
+		contains(t, "warnings", warnings, "2 requests of the agent came with another key than ROLLOUT_MODEL_KEY")
+		if strings.Contains(warnings, "made no call") || o.Trial.Usage == nil || o.Trial.Usage.Calls != 1 {
+			t.Errorf("%+v: %s", o.Trial.Usage, warnings)
+		}
+	})
+}

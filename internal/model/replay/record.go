@@ -67,7 +67,8 @@ func (r *Recorder) CloseIdleConnections() {
 // RoundTrip implements http.RoundTripper. After an exchange could not be written, it returns a model.GatewayError: a record with gaps is none.
 func (r *Recorder) RoundTrip(q *http.Request) (*http.Response, error) {
 	api, action := model.APIOf(q.URL.Path)
-	if api, action = apiOf(q, api, action); action != model.ActionTurn {
+	caller := model.CallerOf(q.Context())
+	if api, action = apiOf(q, api, action); action != model.ActionTurn || caller == nil { // nobody could replay what is of no session
 		return r.upstream.RoundTrip(q)
 	}
 	r.mu.Lock()
@@ -85,7 +86,7 @@ func (r *Recorder) RoundTrip(q *http.Request) (*http.Response, error) {
 		return answer, err
 	}
 	safe := r.hide(body)
-	answer.Body = &recording{ReadCloser: answer.Body, r: r, caller: model.CallerOf(q.Context()), x: exchange{
+	answer.Body = &recording{ReadCloser: answer.Body, r: r, caller: caller, x: exchange{
 		Version: formatVersion, At: time.Now().UTC(), API: api, Asked: contentOf(api, q.URL.Path, safe), Status: answer.StatusCode, Type: answer.Header.Get("Content-Type"),
 		hidden: !bytes.Equal(safe, body),
 	}}
@@ -172,13 +173,9 @@ func (r *Recorder) write(c *model.Caller, x exchange) error {
 	if !utf8.ValidString(x.Body) {
 		return nil // no protocol has such answers
 	}
-	name := "unknown"
 	digest := x.Asked.digest()
-	n := 1
-	if c != nil {
-		name, n = c.Name, c.Count(digest)
-	}
-	dir := filepath.Join(r.dir, filepath.FromSlash(name))
+	n := c.Count(digest)
+	dir := filepath.Join(r.dir, filepath.FromSlash(c.Name))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("record an exchange: %w", err)
 	}
