@@ -10,3 +10,11 @@ func TestARecordIsNotHeld(t *testing.T) {
 	}
 	t.Logf("%g MB are held", megabytes)
 }
+
+// While a model answers, the gateway has one copy of what it was asked.
+func TestATurnHoldsItsRequestOnce(t *testing.T) {
+	held, err := heldByTurn(t.Context(), t.TempDir())
+	if err != nil || held.waiting > 1.25*20 || held.recording > 2.5*20 || held.waiting < 20 {
+		t.Errorf("%+v MB are held of a request of 20 MB, %v", held, err)
+	}
+}

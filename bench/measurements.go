@@ -55,6 +55,8 @@ var measurements = []measurement{
 	{"model.docker", "ms", "the same in a container", "the same client on this machine, directly to the model", atMost("difference", 5), pairs{1, 1, 5}},
 	{"model.streams", "streams/s", "200 streams of 50 events a second at once, through a gateway that records them, in a process of their own", "the same streams directly", atLeast("ratio", 0.9), pairs{0, 5, 3}},
 	{"model.record", "MB", "the heap that is held between the turns of a conversation of 50 MB at its end, while it is recorded", "", atMost("ours", 3), pairs{}},
+	{"model.waiting", "MB", "the heap that is held while the model answers a request of 20 MB", "", atMost("ours", 25), pairs{}},
+	{"model.recording", "MB", "the same when the turn is about to be recorded", "", atMost("ours", 50), pairs{}},
 	{"model.memory", "MB", "that process's largest resident set, less that of the direct streams, for each stream", "", atMost("ours", 1), pairs{}},
 
 	{"engine.trial", "ms", "a trial of 10,000 by 8 workers, on a provider for tests, in a process of its own", "", atMost("ours", 2), pairs{0, 10, 1}},

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/org/rollout-action/internal/environment"
@@ -157,7 +159,113 @@ func (b *bench) model(ctx context.Context) error {
 		held = append(held, megabytes)
 	}
 	b.add("model.record", held)
+	var waiting, recording []float64
+	for range 3 {
+		turn, err := heldByTurn(ctx, dir)
+		if err != nil {
+			return err
+		}
+		waiting, recording = append(waiting, turn.waiting), append(recording, turn.recording)
+	}
+	b.add("model.waiting", waiting)
+	b.add("model.recording", recording)
 	return nil
+}
+
+// heldTurn is how many megabytes of the heap are held during a turn: the most while the gateway waits for the model and passes on its answer,
+// and when the turn is about to be recorded.
+type heldTurn struct{ waiting, recording float64 }
+
+// What an agent sends in heldByTurn: a conversation of 20 MB, again.
+const (
+	sentMessages = 200
+	sentMessage  = 100_000
+)
+
+// heldByTurn sends a long conversation twice, and measures the second turn, of which nothing but the last message is new.
+func heldByTurn(ctx context.Context, dir string) (held heldTurn, err error) {
+	var before float64
+	var mu sync.Mutex
+	measure := func(most *float64) {
+		mu.Lock()
+		defer mu.Unlock()
+		*most = max(*most, (heap()-before)/1e6)
+	}
+	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.Copy(io.Discard, r.Body); err != nil {
+			panic(http.ErrAbortHandler)
+		}
+		measure(&held.waiting)
+		w.Header().Set("Content-Type", "text/event-stream")
+		for n := range 3 {
+			fmt.Fprintf(w, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"word %d\"}}]}\n\n", n)
+			_ = http.NewResponseController(w).Flush()
+			time.Sleep(20 * time.Millisecond) // the gateway passes it on
+			measure(&held.waiting)
+		}
+		fmt.Fprint(w, "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
+	}))
+	defer provider.Close()
+	m, err := model.New(model.Config{Name: "m", API: model.OpenAIChat, Upstream: "big", Key: "sk-key-of-the-bench", BaseURL: provider.URL})
+	if err != nil {
+		return held, err
+	}
+	defer m.Close()
+	file, err := os.CreateTemp(dir, "record-")
+	if err != nil {
+		return held, err
+	}
+	defer file.Close()
+	record := model.NewRecorder(file, 1<<40).Record
+	s := model.NewSession(model.Options{Model: m, Conversations: true, Keep: func(t model.Turn) error {
+		measure(&held.recording)
+		return record(t)
+	}})
+	defer s.Close()
+	client := &http.Client{Transport: s.Transport()}
+	defer client.CloseIdleConnections()
+	for n := range 2 {
+		mu.Lock()
+		held, before = heldTurn{}, heap()
+		mu.Unlock()
+		length, body := conversation(sentMessages + n)
+		q, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://model.invalid/v1/chat/completions", body)
+		if err != nil {
+			return held, err
+		}
+		q.ContentLength = length
+		answer, err := client.Do(q)
+		if err != nil {
+			return held, err
+		}
+		text, err := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		if err == nil && (answer.StatusCode != http.StatusOK || !strings.Contains(string(text), "[DONE]") || length < sentMessages*sentMessage) {
+			err = fmt.Errorf("turn %d of %d bytes: status %d, %d bytes", n, length, answer.StatusCode, len(text))
+		}
+		if err != nil {
+			return held, err
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	return held, nil
+}
+
+// conversation returns a request with so many messages, which is never in memory as a whole.
+func conversation(messages int) (length int64, body io.Reader) {
+	words := strings.Repeat("word\\n", sentMessage/6)
+	parts := []io.Reader{strings.NewReader(`{"model":"any","stream":true,"messages":[{"role":"system","content":"s"}`)}
+	for n := range messages {
+		parts = append(parts, strings.NewReader(fmt.Sprintf(`,{"role":"user","content":"%d `, n)), strings.NewReader(words), strings.NewReader(`"}`))
+	}
+	parts = append(parts, strings.NewReader("]}"))
+	for _, p := range parts {
+		if text, ok := p.(*strings.Reader); ok {
+			length += text.Size()
+		}
+	}
+	return length, io.MultiReader(parts...)
 }
 
 // What an agent says in the conversation of heldByRecord.

@@ -242,19 +242,23 @@ var dropped = map[string]bool{
 }
 
 // request returns the request to the provider.
-func (m *Model) request(ctx context.Context, from *http.Request, path string, text []byte) (*http.Request, error) {
+func (m *Model) request(ctx context.Context, from *http.Request, path string, text *upload) (*http.Request, error) {
+	size := int64(len(*text.text.Load()))
+	body, err := text.body()
+	if err != nil {
+		return nil, err
+	}
 	query := url.Values{}
 	for name, values := range from.URL.Query() {
 		if name != "key" {
 			query[name] = values
 		}
 	}
-	r, err := http.NewRequestWithContext(ctx, from.Method, m.url(path, query).String(), newBody(text)) //nolint:gosec // the host is the configuration's; the agent chooses query and body
+	r, err := http.NewRequestWithContext(ctx, from.Method, m.url(path, query).String(), body) //nolint:gosec // the host is the configuration's; the agent chooses query and body
 	if err != nil {
 		return nil, err
 	}
-	r.ContentLength = int64(len(text))
-	r.GetBody = func() (io.ReadCloser, error) { return newBody(text), nil }
+	r.ContentLength, r.GetBody = size, text.body
 	connection := map[string]bool{}
 	for _, list := range from.Header.Values("Connection") {
 		for name := range strings.SplitSeq(list, ",") {
@@ -304,7 +308,7 @@ func (s *Session) count(w *patient, r *http.Request, path string) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), time.Minute)
 	defer cancel()
-	request, err := m.request(s.calling(ctx, m.protocolOf(r), ActionCount), r, at, text)
+	request, err := m.request(s.calling(ctx, m.protocolOf(r), ActionCount), r, at, newUpload(text))
 	if err != nil {
 		s.refuse(w, r, http.StatusBadRequest, "invalid_request", err.Error())
 		return

@@ -101,7 +101,7 @@ func (m *Model) probe(ctx context.Context, p protocol, path string, body []byte)
 	if p == protocol(anthropic{}) {
 		from.Header.Set("Anthropic-Version", "2023-06-01")
 	}
-	request, err := m.request(ctx, from, at, body)
+	request, err := m.request(ctx, from, at, newUpload(body))
 	if err != nil {
 		return 0, nil, &ProbeError{Message: m.hide(err.Error())}
 	}

@@ -48,16 +48,22 @@ func (s *Session) turn(w *patient, r *http.Request, path string) {
 
 // exchange is one turn while it runs.
 type exchange struct {
-	s     *Session
-	m     *Model
-	p     protocol
-	w     *patient
-	r     *http.Request
-	asked []byte
-	path  string
-	turn  Turn
-	sent  bool // to the provider
-	kept  bool
+	s      *Session
+	m      *Model
+	p      protocol
+	w      *patient
+	r      *http.Request
+	asked  []byte // nil from when the request is sent
+	text   []byte // what the provider was asked, until the turn is kept
+	sends  *upload
+	path   string
+	turn   Turn
+	sent   bool // to the provider
+	kept   bool
+	reader eventReader
+	tokens *tokenReader // of the answer; nil if they are not recorded
+	// asksTwice: the server may want to be asked for the ids of tokens in another way.
+	asksTwice bool
 	// ext: the ids of tokens are asked for as SGLang wants it for streams.
 	ext bool
 	// abort: the connection is to end in the middle of the answer, as the provider's did.
@@ -79,6 +85,13 @@ func (x *exchange) keep() error {
 	x.kept = true
 	if x.turn.Ended.IsZero() {
 		x.turn.Ended = time.Now()
+	}
+	if x.text != nil && x.s.opts.Conversations { // not before: it needs as much memory again
+		x.turn.Conversation = x.p.conversation(x.path, x.text)
+	}
+	x.text = nil
+	if x.sends != nil {
+		x.sends.drop()
 	}
 	return x.s.finish(x.turn, x.sent)
 }
@@ -106,15 +119,17 @@ func (x *exchange) run() {
 		x.s.refuse(x.w, x.r, http.StatusBadRequest, "invalid_json", err.Error())
 		return
 	}
-	if x.s.opts.Conversations {
-		x.turn.Conversation = p.conversation(x.path, text)
-	}
+	x.text = text
+	x.follow()
 	answer, err := x.askAsKnown(at, text)
 	if err != nil {
 		x.unreachable(err)
 		return
 	}
 	defer answer.Body.Close()
+	if x.tokens != nil {
+		x.tokens.hideExt = x.ext
+	}
 	switch {
 	case answer.StatusCode/100 != 2:
 		x.relayError(answer)
@@ -125,9 +140,19 @@ func (x *exchange) run() {
 	}
 }
 
+// follow notes what the answer depends on of what the agent asked, which is then not needed any more.
+func (x *exchange) follow() {
+	x.reader = x.p.reader(x.asked)
+	if x.p == protocol(chat{}) && x.m.Tokens {
+		x.tokens = newTokenReader(x.asked, false)
+		x.asksTwice = x.p.streams(x.path, x.asked) && !gjson.GetBytes(x.asked, idsKey).Bool()
+	}
+	x.asked = nil
+}
+
 // askAsKnown sends the request, and once more if the server wants to be asked for the ids of tokens in another way.
 func (x *exchange) askAsKnown(at string, text []byte) (*http.Response, error) {
-	if x.p != protocol(chat{}) || !x.m.Tokens || !x.p.streams(x.path, x.asked) || gjson.GetBytes(x.asked, idsKey).Bool() {
+	if !x.asksTwice {
 		return x.ask(at, text)
 	}
 	bare, err := deletePath(text, idsKey)
@@ -154,6 +179,7 @@ func (x *exchange) askAsKnown(at string, text []byte) (*http.Response, error) {
 
 // ask sends the request, and waits and sends it again while the provider refuses because there are too many.
 func (x *exchange) ask(path string, text []byte) (*http.Response, error) {
+	x.sends = newUpload(text)
 	ctx := x.r.Context()
 	waits, cancel := context.WithTimeoutCause(ctx, x.s.opts.MaxWait, errWaited)
 	defer cancel()
@@ -171,7 +197,7 @@ func (x *exchange) ask(path string, text []byte) (*http.Response, error) {
 			}
 			return nil, context.Cause(ctx)
 		}
-		request, err := x.m.request(x.s.calling(ctx, x.p, ActionTurn), x.r, path, text)
+		request, err := x.m.request(x.s.calling(ctx, x.p, ActionTurn), x.r, path, x.sends)
 		if err != nil {
 			place.failed()
 			place.leave()
@@ -310,7 +336,7 @@ func (x *exchange) relayPlain(answer *http.Response) {
 		x.fail(FailedProvider, answer.StatusCode, "the provider's answer is not JSON")
 	default:
 		x.turn.Answer, x.turn.Whole = x.p.answer(text), true
-		if tokens := x.tokens(); tokens != nil {
+		if tokens := x.tokens; tokens != nil {
 			tokens.read(text)
 			tokens.broken = tokens.broken || !bytes.Equal(said, text) // ids would tell the key
 			x.turn.Answer.Tokens = tokens.tokens()
@@ -327,14 +353,6 @@ func (x *exchange) relayPlain(answer *http.Response) {
 	x.m.header(x.w.Header(), answer.Header)
 	x.w.WriteHeader(answer.StatusCode)
 	_, _ = x.w.Write(text) // the client has gone
-}
-
-// tokens returns what reads the tokens of the answer; nil if they are not recorded.
-func (x *exchange) tokens() *tokenReader {
-	if x.p != protocol(chat{}) || !x.m.Tokens {
-		return nil
-	}
-	return newTokenReader(x.asked, x.ext)
 }
 
 // cut records that an answer ended too early.
@@ -369,8 +387,7 @@ func (x *exchange) relayStream(answer *http.Response) {
 	done := make(chan struct{})
 	defer close(done)
 	go readEvents(answer.Body, pieces, done, x.m.hideKey)
-	reader := x.p.reader(x.asked)
-	tokens := x.tokens()
+	reader, tokens := x.reader, x.tokens
 	idle := time.NewTimer(x.s.opts.KeepAlive)
 	defer idle.Stop()
 	var last []byte // data of the latest event
