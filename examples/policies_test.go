@@ -54,7 +54,7 @@ func policies(t *testing.T) []policy {
 			p.Groups[i].Agent, p.Groups[i].Dataset = "a*", ""
 			compares = compared(&p.Groups[i].Thresholds) || compares
 		}
-		p.Groups = slices.DeleteFunc(p.Groups, func(g gate.Group) bool { return g.Thresholds == gate.Thresholds{} })
+		p.Groups = slices.DeleteFunc(p.Groups, func(g gate.Group) bool { return g.None() })
 		if !compares {
 			return
 		}
@@ -146,7 +146,7 @@ func walk(text string, found func(gateKeys map[string]any, flags map[string]stri
 // compared keeps the limits that compare with a baseline, and reports whether there are any.
 func compared(t *gate.Thresholds) bool {
 	*t = gate.Thresholds{MaxPassRateDrop: t.MaxPassRateDrop, MaxMeanRewardDrop: t.MaxMeanRewardDrop, MaxBrokenTasks: t.MaxBrokenTasks}
-	return *t != gate.Thresholds{}
+	return !t.None()
 }
 
 func mustJSON(t *testing.T, v any) string {

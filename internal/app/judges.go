@@ -10,7 +10,9 @@ import (
 	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/dataset"
 	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/gate"
 	"github.com/org/rollout-action/internal/judge"
+	"github.com/org/rollout-action/internal/keys"
 	"github.com/org/rollout-action/internal/task"
 	"github.com/org/rollout-action/internal/trial"
 )
@@ -67,6 +69,7 @@ func (l *loaded) checkJudges(req JobRequest) error {
 			}
 		}
 	}
+	found = append(found, l.scoresOfNoJudge()...)
 	if err := found.Err(); err != nil {
 		return err
 	}
@@ -85,6 +88,43 @@ func (l *loaded) checkJudges(req JobRequest) error {
 		}
 	}
 	return nil
+}
+
+// scoresOfNoJudge returns a problem for each score in the gate that no judge gives.
+func (l *loaded) scoresOfNoJudge() (found diag.List) {
+	var known []string
+	add := func(specs []judge.Spec) {
+		for _, s := range specs {
+			known = append(known, s.Name)
+			for _, c := range s.Criteria {
+				known = append(known, s.Name+"."+c.Name)
+			}
+		}
+	}
+	add(l.Job.Judges)
+	for _, t := range l.tasks() {
+		add(t.Config.Judges)
+	}
+	slices.Sort(known)
+	known = slices.Compact(known)
+	check := func(at keys.Path, limits map[string]gate.ScoreLimits) {
+		for _, name := range slices.Sorted(maps.Keys(limits)) {
+			if slices.Contains(known, name) {
+				continue
+			}
+			hint := cmp.Or(diag.DidYouMean(name, known), "scores are: "+strings.Join(known[:min(len(known), 20)], ", "))
+			if len(known) == 0 {
+				hint = "the job has no judges: add judges, or remove the limit"
+			}
+			at := at.Child("scores").Child(name)
+			found = append(found, l.judgeProblem(nil, trial.JudgeProblem{Problem: judge.Problem{Key: at, Message: fmt.Sprintf("no judge gives the score %q", keys.Shorten(name)), Hint: hint}}))
+		}
+	}
+	check(keys.Path{"gate"}, l.Job.Gate.Scores)
+	for i, g := range l.Job.Gate.Groups {
+		check(keys.Path{"gate", "groups"}.Index(i), g.Scores)
+	}
+	return found
 }
 
 // changeJudges gives judges the model that a request wants.

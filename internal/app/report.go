@@ -13,7 +13,6 @@ import (
 
 	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/event"
-	"github.com/org/rollout-action/internal/gate"
 	"github.com/org/rollout-action/internal/gitlab"
 	"github.com/org/rollout-action/internal/job/merge"
 	"github.com/org/rollout-action/internal/plural"
@@ -324,5 +323,5 @@ func missing(job result.Job, tree result.Tree) []string {
 func asksMore(in report.Input) bool {
 	limits := in.Policy.Thresholds
 	limits.MaxFailedTrials = nil
-	return limits != (gate.Thresholds{}) || len(in.Policy.Groups)+len(in.Policy.Quarantine) > 0
+	return !limits.None() || len(in.Policy.Groups)+len(in.Policy.Quarantine) > 0
 }

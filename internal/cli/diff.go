@@ -144,6 +144,28 @@ func writeGroups(w io.Writer, d result.Diff) {
 	}
 	t.flush()
 	writeUsageNotes(w, d)
+	writeScores(w, d)
+}
+
+// writeScores prints how the scores of judges changed.
+func writeScores(w io.Writer, d result.Diff) {
+	rows, notes := report.ScoreChanges(&d)
+	if len(rows) > 0 {
+		fmt.Fprintln(w, "\nScores of judges, from 0 to 1, on the tasks that have them on both sides:")
+		t := newTable(w)
+		head := []string{"AGENT", "SCORE"}
+		for _, column := range report.ScoreChangeHead {
+			head = append(head, strings.ToUpper(column))
+		}
+		t.row(head...)
+		for _, r := range rows {
+			t.row(append([]string{clean(r.Agent), clean(r.Name)}, r.Cells...)...)
+		}
+		t.flush()
+	}
+	for _, n := range notes {
+		fmt.Fprintf(w, "Note: %s.\n", clean(n))
+	}
 }
 
 // usageCells returns the means per trial of a group, from the baseline to now.

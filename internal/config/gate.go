@@ -7,7 +7,6 @@ import (
 
 	"github.com/org/rollout-action/internal/agent"
 	"github.com/org/rollout-action/internal/diag"
-	"github.com/org/rollout-action/internal/gate"
 	"github.com/org/rollout-action/internal/keys"
 )
 
@@ -28,7 +27,7 @@ func (c *checker) gate() {
 		switch {
 		case g.Agent == "" && g.Dataset == "":
 			c.Problem(at, "name one, or write its thresholds directly below gate", "%s has neither agent nor dataset", at)
-		case g.Thresholds == gate.Thresholds{}:
+		case g.None():
 			c.Problem(at, "add one, such as min_pass_rate, or remove the group", "%s has no threshold", at)
 		case seen:
 			c.Problem(at, "merge them", "%s selects the same trials as %s", at, groups.Index(same))

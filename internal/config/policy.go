@@ -31,7 +31,9 @@ const confirmAttempts = "confirm.attempts"
 func GateKeys() []GateKey {
 	var out []GateKey
 	for _, r := range keys.Of(reflect.TypeFor[gate.Policy]()) {
-		if r.Type.Kind() != reflect.Slice && r.Type.Kind() != reflect.Struct {
+		switch r.Type.Kind() {
+		case reflect.Slice, reflect.Struct, reflect.Map:
+		default:
 			out = append(out, GateKey{Key: r.Key, Doc: r.Doc})
 		}
 	}

@@ -53,7 +53,12 @@ func (k *checker) checkScope(s scope) {
 	k.drop(s, "max_pass_rate_drop", s.MaxPassRateDrop, passRates)
 	k.drop(s, "max_mean_reward_drop", s.MaxMeanRewardDrop, meanRewards)
 	k.maxBrokenTasks(s)
+	for _, name := range sortedKeys(s.Scores) {
+		k.minScore(s, name)
+		k.scoreDrop(s, name)
+	}
 	k.maxCost(s)
+	k.maxJudgeCost(s)
 	k.maxCostIncrease(s)
 	k.maxDuration(s)
 }

@@ -45,7 +45,7 @@ type drop struct {
 	sample
 	base, head float64 // the metric before and now
 	tasks      []float64
-	counts     counts
+	counts     fmt.Stringer // what of the compared tasks does not count, to append to a sentence
 	p          float64
 	method     string
 }
@@ -111,7 +111,12 @@ func (k *checker) drop(s scope, name string, limit *float64, what metric) {
 		k.skip(s, name, *limit, noComparison)
 		return
 	}
-	d := drop{scope: s, what: what, limit: *limit, sample: sampleOf(tasks, what.values)}
+	k.dropOn(s, name, *limit, what, tasks, missingRewards(tasks))
+}
+
+// dropOn checks a threshold on a drop, or adds the comparison that will, on tasks that have values on both sides.
+func (k *checker) dropOn(s scope, name string, limit float64, what metric, tasks []result.TaskDiff, left fmt.Stringer) {
+	d := drop{scope: s, what: what, limit: limit, sample: sampleOf(tasks, what.values), counts: left}
 	var base, head []float64
 	for _, t := range tasks {
 		base = append(base, result.Mean(what.values(t.Base)))
@@ -119,8 +124,7 @@ func (k *checker) drop(s scope, name string, limit *float64, what metric) {
 	}
 	d.base, d.head = result.Mean(base), result.Mean(head)
 	d.tasks = d.drops()
-	d.counts = missingRewards(tasks)
-	d.check = k.add(s, Check{Name: name, Value: d.size(), Limit: *limit})
+	d.check = k.add(s, Check{Name: name, Value: d.size(), Limit: limit})
 	if k.policy.Noise != NoiseIgnore {
 		d.p, d.method = pValue(d.sample)
 		k.tests = append(k.tests, d)
@@ -321,7 +325,7 @@ func (k *checker) noteTooSmall(d drop, t Test, alpha float64) {
 func (k *checker) noteComparison() {
 	asked := false
 	for _, c := range k.checks {
-		asked = asked || c.Name == "max_pass_rate_drop" || c.Name == "max_mean_reward_drop" || c.Name == "max_broken_tasks" || c.Name == "max_cost_increase"
+		asked = asked || c.Name == "max_pass_rate_drop" || c.Name == "max_mean_reward_drop" || c.Name == "max_broken_tasks" || c.Name == "max_cost_increase" || isScoreDrop(c.Name)
 	}
 	switch {
 	case !asked:

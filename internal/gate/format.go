@@ -34,7 +34,7 @@ func formatP(p float64) string {
 }
 
 // number formats a reward with four digits.
-func number(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }
+func number(v float64) string { return strconv.FormatFloat(v+0, 'g', 4, 64) } // -0 + 0 is 0
 
 // signed adds the sign + to a positive number.
 func signed(text string) string {

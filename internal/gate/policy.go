@@ -1,5 +1,7 @@
 package gate
 
+import "reflect"
+
 // Policy is the gate of a job: what must hold for the job to pass. The tags describe the keys of a job file; see package config.
 type Policy struct {
 	Thresholds
@@ -21,16 +23,32 @@ type Confirm struct {
 // US dollars. Limits on drops, broken tasks and the increase of costs compare
 // with a baseline, and are not checked without one.
 type Thresholds struct {
-	MinPassRate       *float64 `yaml:"min_pass_rate" json:"min_pass_rate,omitempty" min:"0" max:"1" doc:"The smallest share of trials, of those with a reward, whose reward is 1."`
-	MinPassRateAll    *float64 `yaml:"min_pass_rate_all" json:"min_pass_rate_all,omitempty" min:"0" max:"1" doc:"The smallest share of all planned trials whose reward is 1: one without a reward, whatever ended it, did not pass."`
-	MinMeanReward     *float64 `yaml:"min_mean_reward" json:"min_mean_reward,omitempty" doc:"The smallest mean reward, over the trials that have one."`
-	MaxFailedTrials   *int     `yaml:"max_failed_trials" json:"max_failed_trials,omitempty" min:"-1" doc:"How many trials may have no verdict, because of an error of the infrastructure, the task, the agent's installation or the verifier; -1: any number. A trial that the agent loses, because it fails or takes too long, is not among them. Default for the whole job: 0."`
-	MaxPassRateDrop   *float64 `yaml:"max_pass_rate_drop" json:"max_pass_rate_drop,omitempty" min:"0" max:"1" doc:"How far the pass rate may fall below the baseline's: 0.05 is five percentage points. A trial that the agent or the verifier ended without a reward counts as not passed."`
-	MaxMeanRewardDrop *float64 `yaml:"max_mean_reward_drop" json:"max_mean_reward_drop,omitempty" min:"0" doc:"How far the mean reward may fall below the baseline's. A trial that the agent or the verifier ended without a reward counts as 0."`
-	MaxBrokenTasks    *int     `yaml:"max_broken_tasks" json:"max_broken_tasks,omitempty" min:"0" doc:"How many tasks may be broken: passed in every attempt of the baseline, and in none now, also if the agent or the verifier ended them with an error. Under noise: test, more than that count only if their number is statistically significant."`
-	MaxCostUSD        *float64 `yaml:"max_cost_usd" json:"max_cost_usd,omitempty" min:"0" doc:"The most that the trials may cost together, in US dollars."`
-	MaxCostIncrease   *float64 `yaml:"max_cost_increase" json:"max_cost_increase,omitempty" unit:"share" min:"0" doc:"How far the mean cost of a trial may rise above the baseline's, on the same tasks: 20% or 0.2. Under noise: test, a larger rise counts only if it is statistically significant. Trials whose cost is not known are left out and counted; if most are, the check is inconclusive."`
-	MaxDurationSec    *float64 `yaml:"max_duration_sec" json:"max_duration_sec,omitempty" min:"0" doc:"The longest that the job may take, from its start to the end of its last trial, in seconds. For a group: the sum of its trials' durations."`
+	MinPassRate       *float64               `yaml:"min_pass_rate" json:"min_pass_rate,omitempty" min:"0" max:"1" doc:"The smallest share of trials, of those with a reward, whose reward is 1."`
+	MinPassRateAll    *float64               `yaml:"min_pass_rate_all" json:"min_pass_rate_all,omitempty" min:"0" max:"1" doc:"The smallest share of all planned trials whose reward is 1: one without a reward, whatever ended it, did not pass."`
+	MinMeanReward     *float64               `yaml:"min_mean_reward" json:"min_mean_reward,omitempty" doc:"The smallest mean reward, over the trials that have one."`
+	MaxFailedTrials   *int                   `yaml:"max_failed_trials" json:"max_failed_trials,omitempty" min:"-1" doc:"How many trials may have no verdict, because of an error of the infrastructure, the task, the agent's installation or the verifier; -1: any number. A trial that the agent loses, because it fails or takes too long, is not among them. Default for the whole job: 0."`
+	MaxPassRateDrop   *float64               `yaml:"max_pass_rate_drop" json:"max_pass_rate_drop,omitempty" min:"0" max:"1" doc:"How far the pass rate may fall below the baseline's: 0.05 is five percentage points. A trial that the agent or the verifier ended without a reward counts as not passed."`
+	MaxMeanRewardDrop *float64               `yaml:"max_mean_reward_drop" json:"max_mean_reward_drop,omitempty" min:"0" doc:"How far the mean reward may fall below the baseline's. A trial that the agent or the verifier ended without a reward counts as 0."`
+	MaxBrokenTasks    *int                   `yaml:"max_broken_tasks" json:"max_broken_tasks,omitempty" min:"0" doc:"How many tasks may be broken: passed in every attempt of the baseline, and in none now, also if the agent or the verifier ended them with an error. Under noise: test, more than that count only if their number is statistically significant."`
+	MaxCostUSD        *float64               `yaml:"max_cost_usd" json:"max_cost_usd,omitempty" min:"0" doc:"The most that the trials may cost together, in US dollars."`
+	MaxCostIncrease   *float64               `yaml:"max_cost_increase" json:"max_cost_increase,omitempty" unit:"share" min:"0" doc:"How far the mean cost of a trial may rise above the baseline's, on the same tasks: 20% or 0.2. Under noise: test, a larger rise counts only if it is statistically significant. Trials whose cost is not known are left out and counted; if most are, the check is inconclusive."`
+	MaxJudgeCostUSD   *float64               `yaml:"max_judge_cost_usd" json:"max_judge_cost_usd,omitempty" min:"0" doc:"The most that the models of judges may cost together, in US dollars. It is a part of what max_cost_usd limits."`
+	Scores            map[string]ScoreLimits `yaml:"scores" json:"scores,omitempty" doc:"Limits on the scores of judges, by the name of the judge, or of one of its criteria as JUDGE.CRITERION."`
+	MaxDurationSec    *float64               `yaml:"max_duration_sec" json:"max_duration_sec,omitempty" min:"0" doc:"The longest that the job may take, from its start to the end of its last trial, in seconds. For a group: the sum of its trials' durations."`
+}
+
+// ScoreLimits are limits on the score of a judge, or of one of its criteria. Trials without the score are left out and counted.
+type ScoreLimits struct {
+	Min     *float64 `yaml:"min" json:"min,omitempty" min:"0" max:"1" doc:"The smallest mean of the score, over the trials that have it."`
+	MaxDrop *float64 `yaml:"max_drop" json:"max_drop,omitempty" min:"0" max:"1" doc:"How far the mean of the score may fall below the baseline's, on the same tasks. Under noise: test, a larger drop counts only if it is statistically significant. Scores of a judge that has changed since the baseline are not compared."`
+}
+
+// None reports whether there is no limit.
+func (t Thresholds) None() bool {
+	if len(t.Scores) == 0 {
+		t.Scores = nil
+	}
+	return reflect.ValueOf(t).IsZero()
 }
 
 // Group has thresholds for the trials of agents and datasets whose names match the globs. An empty glob matches all.

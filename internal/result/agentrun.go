@@ -8,6 +8,8 @@ type AgentRun struct {
 	Role      Role   `json:"role"`
 	Agent     string `json:"agent"`               // that ran: an agent of the job, a preset, or "call"
 	Placement string `json:"placement,omitempty"` // of a judge: "trial" or "fresh"; "" for a call
+	// Digest is that of a judge's definition: its prompt, schema, agent and model. Scores of judges with other digests are not compared.
+	Digest string `json:"digest,omitempty"`
 	// Trainable: the turns may be used for training. It is never true for a judge.
 	Trainable bool `json:"trainable"`
 	// Skipped: the judge's condition (when) was not met, so it did not run.

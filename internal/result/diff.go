@@ -122,6 +122,8 @@ type GroupDiff struct {
 	Base, Head     Level
 	// Usage compares what the agents used of their models; nil if no comparable task has that on either side.
 	Usage *UsageDiff
+	// Scores compares what judges gave; nil without judges.
+	Scores []ScoreDiff
 }
 
 // Delta returns Head minus Base.
@@ -334,8 +336,10 @@ func groups(tasks []TaskDiff, of func(TaskDiff) GroupDiff) []GroupDiff {
 	var out []GroupDiff
 	for i := 0; i < len(tasks); {
 		g, j := of(tasks[i]), i
-		for j < len(tasks) && of(tasks[j]) == g {
-			j++
+		for ; j < len(tasks); j++ {
+			if next := of(tasks[j]); next.Agent != g.Agent || next.Dataset != g.Dataset {
+				break
+			}
 		}
 		out = append(out, group(g.Agent, g.Dataset, tasks[i:j]))
 		i = j
@@ -347,13 +351,14 @@ func groups(tasks []TaskDiff, of func(TaskDiff) GroupDiff) []GroupDiff {
 func group(agent, dataset string, tasks []TaskDiff) GroupDiff {
 	g := GroupDiff{Agent: agent, Dataset: dataset}
 	var base, head []*Attempts
+	var both []TaskDiff
 	for _, t := range tasks {
 		if t.Comparable() {
-			base, head = append(base, t.Base), append(head, t.Head)
+			base, head, both = append(base, t.Base), append(head, t.Head), append(both, t)
 		}
 	}
 	g.Tasks, g.Base, g.Head = len(base), LevelOf(base), LevelOf(head)
-	g.Usage = usageDiff(base, head)
+	g.Usage, g.Scores = usageDiff(base, head), scoreDiffs(both)
 	return g
 }
 

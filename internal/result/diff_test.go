@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -148,7 +149,7 @@ func TestMatching(t *testing.T) {
 	head.Skipped = append(head.Skipped, Key{Agent: "a", Dataset: "d", Task: "x", Attempt: 1})
 	before := slices.Clone(head.Results)
 	d := Compare(base, head)
-	if !slices.Equal(before, head.Results) {
+	if !reflect.DeepEqual(before, head.Results) {
 		t.Error("the job was changed")
 	}
 	var names []string
@@ -186,7 +187,7 @@ func TestLevels(t *testing.T) {
 		Base:  Level{PassRate: 1, MeanReward: 1, Cost: Dollars(1.5), DurationSec: 6},
 		Head:  Level{PassRate: 1. / 3, MeanReward: 0.5, Cost: Dollars(2.5), DurationSec: 10}, // each task counts once
 	}
-	if d.Overall != want {
+	if !reflect.DeepEqual(d.Overall, want) {
 		t.Errorf("overall %+v\n   want %+v", d.Overall, want)
 	}
 	if got, want := d.Overall.Delta(), (Level{PassRate: want.Head.PassRate - 1, MeanReward: -0.5, Cost: Dollars(1), DurationSec: 4}); got != want {

@@ -40,14 +40,15 @@ func (d Diff) MarshalJSON() ([]byte, error) {
 // MarshalJSON encodes a group with its delta. The name of the agent or dataset is null if the group covers all of them.
 func (g GroupDiff) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
-		Agent   *string    `json:"agent_name"`
-		Dataset *string    `json:"dataset_name"`
-		Tasks   int        `json:"comparable_tasks"`
-		Base    Level      `json:"base"`
-		Head    Level      `json:"head"`
-		Delta   Level      `json:"delta"`
-		Usage   *UsageDiff `json:"usage,omitempty"`
-	}{orNull(g.Agent), orNull(g.Dataset), g.Tasks, g.Base, g.Head, g.Delta(), g.Usage})
+		Agent   *string     `json:"agent_name"`
+		Dataset *string     `json:"dataset_name"`
+		Tasks   int         `json:"comparable_tasks"`
+		Base    Level       `json:"base"`
+		Head    Level       `json:"head"`
+		Delta   Level       `json:"delta"`
+		Usage   *UsageDiff  `json:"usage,omitempty"`
+		Scores  []ScoreDiff `json:"scores,omitempty"`
+	}{orNull(g.Agent), orNull(g.Dataset), g.Tasks, g.Base, g.Head, g.Delta(), g.Usage, g.Scores})
 }
 
 func orNull(name string) *string {

@@ -246,11 +246,15 @@ type Outcome struct {
 	Reused      bool      `json:"reused,omitempty"` // Cost and DurationSec are those of the original run
 	// Usage is what the agent used of its model; nil without a gateway.
 	Usage *OutcomeUsage `json:"usage,omitempty"`
+	// Scores are those of judges and their criteria, by name; nil without judges.
+	Scores map[string]OutcomeScore `json:"scores,omitempty"`
+	// JudgeCost is the part of Cost that the models of judges cost; null without judges, or if it is not known.
+	JudgeCost USD `json:"judge_cost,omitzero"`
 }
 
 // OutcomeOf returns the outcome of a trial.
 func OutcomeOf(t Trial) Outcome {
-	o := Outcome{Key: t.Key, Reward: t.Reward, Cost: t.Cost, DurationSec: t.Durations.TotalSec, TaskDigest: t.TaskDigest, Reused: t.Reused != nil, Usage: outcomeUsage(t)}
+	o := Outcome{Key: t.Key, Reward: t.Reward, Cost: t.Cost, DurationSec: t.Durations.TotalSec, TaskDigest: t.TaskDigest, Reused: t.Reused != nil, Usage: outcomeUsage(t), Scores: outcomeScores(t), JudgeCost: t.Costs.Judges}
 	if t.Error != nil {
 		o.Error = t.Error.Type
 	}

@@ -69,3 +69,111 @@ func (t *scoreTally) sums() []ScoreSum {
 	}
 	return out
 }
+
+// OutcomeScore is the score that a judge, or one of its criteria, gave a trial.
+type OutcomeScore struct {
+	Score *float64 `json:"score"` // from 0 to 1; null if there is none
+	// Judge is the beginning of the digest of the judge; see AgentRun.Digest. "": not known.
+	Judge string `json:"judge,omitempty"`
+}
+
+// maxJudge is how much of a judge's digest an outcome has.
+const maxJudge = len("sha256:") + 16
+
+// outcomeScores returns the scores of a trial for its outcome; nil if it has none.
+func outcomeScores(t Trial) map[string]OutcomeScore {
+	var out map[string]OutcomeScore
+	add := func(name, digest string, score *float64) {
+		if out == nil {
+			out = map[string]OutcomeScore{}
+		}
+		if len(out) < maxScores {
+			out[name] = OutcomeScore{score, digest[:min(len(digest), maxJudge)]}
+		}
+	}
+	for _, run := range t.Agents {
+		score, judged := t.Scores[run.Name]
+		if run.Role != RoleJudge || !judged {
+			continue
+		}
+		add(run.Name, run.Digest, score)
+		for criterion, value := range run.Criteria {
+			add(run.Name+"."+criterion, run.Digest, new(value))
+		}
+	}
+	return out
+}
+
+// ScoreDiff compares the score of a judge, or of one of its criteria, on comparable tasks. Base and Head are means over tasks of the mean
+// over a task's trials that have the score; each task counts once. They are null if no task has the score on both sides.
+type ScoreDiff struct {
+	Name  string   `json:"name"`
+	Base  *float64 `json:"base"`
+	Head  *float64 `json:"head"`
+	Tasks int      `json:"tasks"` // with the score on both sides
+	// Changed are the tasks whose judge is not the same on both sides, so that their scores are not compared.
+	Changed int `json:"changed"`
+}
+
+// ScoresOf returns the scores with a name of the attempts that have it. judge is the digest of the judge that gave them; it is "changed" if
+// several did.
+func (a Attempts) ScoresOf(name string) (scores []float64, judge string) {
+	first := true
+	for _, o := range a.Scored {
+		s, ok := o.Scores[name]
+		if !ok || s.Score == nil {
+			continue
+		}
+		scores = append(scores, *s.Score)
+		switch {
+		case first:
+			judge, first = s.Judge, false
+		case judge != s.Judge:
+			judge = "changed"
+		}
+	}
+	return scores, judge
+}
+
+// SameJudge returns the scores with a name on both sides. same is false if both sides have scores of judges that are not the same, or not known
+// to be.
+func (d TaskDiff) SameJudge(name string) (base, head []float64, same bool) {
+	base, before := d.Base.ScoresOf(name)
+	head, now := d.Head.ScoresOf(name)
+	return base, head, len(base) == 0 || len(head) == 0 || before == now && now != "" && now != "changed"
+}
+
+// scoreDiffs compares the scores of comparable tasks, sorted by name; nil if there are none.
+func scoreDiffs(tasks []TaskDiff) []ScoreDiff {
+	names := map[string]bool{}
+	for _, t := range tasks {
+		for _, side := range []*Attempts{t.Base, t.Head} {
+			for _, o := range side.Scored {
+				for name := range o.Scores {
+					if len(names) < maxScores {
+						names[name] = true
+					}
+				}
+			}
+		}
+	}
+	var out []ScoreDiff
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		d := ScoreDiff{Name: name}
+		var before, after []float64
+		for _, t := range tasks {
+			base, head, same := t.SameJudge(name)
+			switch {
+			case !same:
+				d.Changed++
+			case len(base) > 0 && len(head) > 0:
+				before, after = append(before, Mean(base)), append(after, Mean(head))
+			}
+		}
+		if d.Tasks = len(before); d.Tasks > 0 {
+			d.Base, d.Head = new(Mean(before)), new(Mean(after))
+		}
+		out = append(out, d)
+	}
+	return out
+}

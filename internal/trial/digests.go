@@ -56,6 +56,17 @@ func (d Digests) ConfigOf(t *task.Task) string {
 	}{d.Config, judgeDigests(d.job, d.in, t.Config.Judges)})
 }
 
+// JudgeOf returns the digest of a judge: of all that its scores depend on besides the trial. What it may use and how long it may take do not
+// count.
+func (d Digests) JudgeOf(s judge.Spec) string {
+	agentAndModel := judgeDigests(d.job, d.in, []judge.Spec{s})[0]
+	s.Budget, s.TimeoutSec, s.OnError = agent.Budget{}, 0, ""
+	return digestOf(struct {
+		Spec judge.Spec
+		judgeDigest
+	}{s, agentAndModel})
+}
+
 // judgeDigest is what the verdicts of a judge depend on besides its specification. The model of the trial's agent is in the agent's digest.
 type judgeDigest struct {
 	Agent string     `json:",omitempty"`

@@ -156,7 +156,7 @@ func (x *execution) judgeBeside(ctx context.Context, j Judge, in *evidence, fact
 // judgeOne runs a judge, again if it gave no verdict and may try again. blocked is why it cannot run, or nil. It changes nothing of the
 // trial's record, because judges run side by side.
 func (x *execution) judgeOne(ctx context.Context, j Judge, in *evidence, facts judge.Facts, blocked error) (out judged) {
-	out.run = result.AgentRun{Name: j.Name, Role: result.RoleJudge, Agent: j.Spec.Agent, Placement: string(j.Place())}
+	out.run = result.AgentRun{Name: j.Name, Role: result.RoleJudge, Agent: j.Spec.Agent, Placement: string(j.Place()), Digest: x.opts.Digests.JudgeOf(j.Spec)}
 	defer func() {
 		if f := out.failed; f != nil {
 			f.Message = strings.Join(strings.Fields(hide(x.secrets, f.Message)), " ")

@@ -133,6 +133,8 @@ type Compared struct {
 	Head    Level  `json:"head"`
 	// Usage has means per trial of both sides, and how many trials know no cost; omitted if no agent has a model of the job.
 	Usage *result.UsageDiff `json:"usage,omitempty"`
+	// Scores compares what judges gave; omitted without judges.
+	Scores []result.ScoreDiff `json:"scores,omitempty"`
 }
 
 // Level sums up a job: means over tasks, and totals.
@@ -278,7 +280,7 @@ func compared(g result.GroupDiff) Compared {
 	level := func(l result.Level) Level {
 		return Level{PassRate: finite(l.PassRate), MeanReward: finite(l.MeanReward), Cost: l.Cost.Finite(), DurationSec: finite(l.DurationSec)}
 	}
-	return Compared{Agent: g.Agent, Dataset: g.Dataset, Tasks: g.Tasks, Base: level(g.Base), Head: level(g.Head), Usage: g.Usage}
+	return Compared{Agent: g.Agent, Dataset: g.Dataset, Tasks: g.Tasks, Base: level(g.Base), Head: level(g.Head), Usage: g.Usage, Scores: g.Scores}
 }
 
 func side(a *result.Attempts) *Side {
