@@ -20,19 +20,30 @@ type agentTrial struct {
 		Type    string `json:"type"`
 		Message string `json:"message"`
 	} `json:"error"`
-	StopCondition string   `json:"stop_condition"`
-	IsTruncated   bool     `json:"is_truncated"`
-	Warnings      []string `json:"warnings"`
-	Usage         *struct {
-		Turns   int64 `json:"turns"`
-		Failed  int64 `json:"failed_calls"`
-		Refused int64 `json:"refused_calls"`
-		Input   int64 `json:"input_tokens"`
-		Output  int64 `json:"output_tokens"`
-	} `json:"usage"`
+	StopCondition string      `json:"stop_condition"`
+	IsTruncated   bool        `json:"is_truncated"`
+	Warnings      []string    `json:"warnings"`
+	Usage         *agentUsage `json:"usage"`
+	Agents        []struct {
+		Name, Role, Placement, Reason string
+		Score                         *float64    `json:"score"`
+		Usage                         *agentUsage `json:"usage"`
+	} `json:"agents"`
 	Costs struct {
 		Model *float64 `json:"model"`
 	} `json:"costs"`
+}
+
+// agentUsage is what an agent used of its model.
+type agentUsage struct {
+	Turns   int64 `json:"turns"`
+	Calls   int64 `json:"calls"`
+	Failed  int64 `json:"failed_calls"`
+	Refused int64 `json:"refused_calls"`
+	Input   int64 `json:"input_tokens"`
+	Output  int64 `json:"output_tokens"`
+
+	Waiting float64 `json:"waiting_sec"`
 }
 
 // TestAgents installs the agents of agents/presets.yaml from their registries and lets them solve the task with the scripted model
@@ -209,15 +220,7 @@ func agentsRunner(t *testing.T) agentsJob {
 // installs them trusts the certificate authorities of this machine, which may be behind a proxy.
 func (j agentsJob) agents(t *testing.T, budget string) []string {
 	t.Helper()
-	const bundle = "/etc/ssl/certs/ca-certificates.crt"
-	authorities, err := os.ReadFile(bundle)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(j.dir, "ca.crt"), authorities, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	trust := fmt.Sprintf("files: [{source: ca.crt, target: %[1]s}], env: {NODE_EXTRA_CA_CERTS: %[1]s, PIP_CERT: %[1]s, REQUESTS_CA_BUNDLE: %[1]s}", bundle)
+	trust := trusted(t, j.dir)
 	text, err := os.ReadFile(j.job)
 	if err != nil {
 		t.Fatal(err)
@@ -270,4 +273,87 @@ func (j agentsJob) trials(t *testing.T, name string, agents []string) func(*test
 		j.run(t, append([]string{"resume", job, "--max-failed-trials", "-1", "--min-pass-rate", "0"}, again...)...)
 	}
 	return read
+}
+
+// judged has claude-code as a judge in both placements, over a script that decides by what the judge finds.
+const judged = `models:
+  grader: {api: scripted, script: grader.yaml, price: {input: 3, output: 15}}
+agents:
+  - {name: right, execute: echo 42 >total.txt}
+  - {name: wrong, execute: echo 41 >total.txt}
+judge_agents:
+  - {name: claude, preset: claude-code}
+judges:
+  - {name: inside, agent: claude, model: grader, prompt: "Is the total right?", score: "verdict.points / 10", verdict: VERDICT, budget: {max_turns: 5}}
+  - {name: outside, agent: claude, model: grader, placement: fresh, artifacts: [/app/total.txt], prompt: "Is the total right?", score: "verdict.points / 10", verdict: VERDICT, budget: {max_turns: 5}}
+reward: scores.inside * scores.outside
+datasets:
+  - path: tasks
+environment:
+  type: docker
+  network: none
+  network_during_install: true
+`
+
+const grader = `answers:
+  - text: I look at the total.
+    run: |
+      points=0; if [ "$(cat /app/total.txt)" = 42 ]; then points=10; fi
+      printf '{"reason": "it is %s", "points": %s}' "$(cat /app/total.txt)" "$points" >"$ROLLOUT_JUDGE_DIR/verdict.json"
+    usage: {input: 1000, output: 100}
+  - text: The verdict is written.
+    usage: {input: 1200, output: 20}
+repeat: true
+`
+
+// TestAgentsJudge lets claude-code judge in the environment of the agent, and in a fresh one.
+func TestAgentsJudge(t *testing.T) {
+	r := agentsRunner(t)
+	verdict := "{type: object, required: [reason, points], properties: {reason: {type: string}, points: {type: integer, minimum: 0, maximum: 10}}}"
+	job := strings.ReplaceAll(judged, "VERDICT", verdict)
+	job = strings.Replace(job, "preset: claude-code", "preset: claude-code, "+trusted(t, r.dir), 1)
+	for name, text := range map[string]string{"presets.yaml": job, "grader.yaml": grader} {
+		if err := os.WriteFile(filepath.Join(r.dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	trials := r.trials(t, "judge", []string{"right", "wrong"})
+	for agent, want := range map[string]struct {
+		score  float64
+		reason string
+	}{"right": {1, "it is 42"}, "wrong": {0, "it is 41"}} {
+		t.Run(agent, func(t *testing.T) {
+			got, _ := trials(t, agent)
+			if got.Error != nil || got.Reward == nil || *got.Reward != want.score {
+				t.Fatalf("got %+v with the error %+v, want the reward %v", got, got.Error, want.score)
+			}
+			var judges []string
+			for _, run := range got.Agents {
+				if run.Role != "judge" {
+					continue
+				}
+				judges = append(judges, run.Name+" "+run.Placement)
+				if run.Score == nil || *run.Score != want.score || run.Reason != want.reason || run.Usage == nil || run.Usage.Turns != 2 {
+					t.Errorf("judge %+v with usage %+v, want the score %v, the reason %q and 2 turns", run, run.Usage, want.score, want.reason)
+				}
+			}
+			if slices.Sort(judges); !slices.Equal(judges, []string{"inside trial", "outside fresh"}) {
+				t.Errorf("judges: %q", judges)
+			}
+		})
+	}
+}
+
+// trusted returns the keys of an agent by which what installs it trusts the certificate authorities of this machine, a copy of which is in dir.
+func trusted(t *testing.T, dir string) string {
+	t.Helper()
+	const bundle = "/etc/ssl/certs/ca-certificates.crt"
+	authorities, err := os.ReadFile(bundle)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "ca.crt"), authorities, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("files: [{source: ca.crt, target: %[1]s}], env: {NODE_EXTRA_CA_CERTS: %[1]s, PIP_CERT: %[1]s, REQUESTS_CA_BUNDLE: %[1]s}", bundle)
 }
