@@ -75,6 +75,26 @@ func TestTrialMakesTheFewestEngineCalls(t *testing.T) {
 	}
 }
 
+func TestModelsOfAJobAddNoEngineCalls(t *testing.T) {
+	proxy, _, ours := countedTrials(t)
+	var calls [2][]string
+	for i := range calls {
+		if i == 1 {
+			if err := ours.withModels(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		proxy.take()
+		if _, err := ours.trials(1, 1)(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		calls[i] = proxy.take()
+	}
+	if !slices.Equal(calls[0], calls[1]) || len(calls[0]) == 0 {
+		t.Errorf("with models, a trial makes the calls\n%s\nwithout\n%s", strings.Join(calls[1], "\n"), strings.Join(calls[0], "\n"))
+	}
+}
+
 // callProxy is a proxy between the clients of a test and the Docker engine that records the calls.
 type callProxy struct {
 	mu    sync.Mutex

@@ -16,6 +16,7 @@ import (
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/event"
 	"github.com/org/rollout-action/internal/job"
+	"github.com/org/rollout-action/internal/model"
 	"github.com/org/rollout-action/internal/redact"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/task"
@@ -74,6 +75,7 @@ type stage struct {
 	image    string
 	dir      string // where jobs are written
 	runs     int
+	models   map[string]*model.Model // the job's; no agent has one
 }
 
 // newStage writes a job of some hello tasks below dir and loads it.
@@ -88,6 +90,14 @@ func newStage(ctx context.Context, dir, image string, tasks int, provider enviro
 	}
 	set, err := dataset.FromPaths(ctx, config.TasksDataset, loaded.TaskDirs, task.Options{})
 	return &stage{loaded: loaded, set: set, provider: provider, image: image, dir: filepath.Join(dir, "jobs")}, err
+}
+
+// withModels adds a model to the job.
+func (s *stage) withModels() error {
+	m, err := model.New(model.Config{Name: "m", API: model.OpenAIChat, Upstream: "big", Key: "sk-key-of-the-bench", BaseURL: "http://model.invalid"})
+	s.models = map[string]*model.Model{"m": m}
+	s.loaded.Job.Models = map[string]config.Model{"m": {API: string(model.OpenAIChat), Model: "big", BaseURL: "http://model.invalid"}}
+	return err
 }
 
 // trials measures a job of so many trials, and removes its directory afterwards.
@@ -128,7 +138,7 @@ func (s *stage) run(trials, workers int) measured {
 			MaxAttempts: cfg.Retry.MaxAttempts, Multiplier: cfg.Retry.Multiplier,
 			Initial: time.Duration(cfg.Retry.InitialDelayMs) * time.Millisecond, Max: time.Duration(cfg.Retry.MaxDelayMs) * time.Millisecond,
 		})
-		runner := trial.NewRunner(trial.Options{Provider: provider, Job: cfg, Redactor: redact.New(s.loaded.Secrets), Emit: emit})
+		runner := trial.NewRunner(trial.Options{Provider: provider, Job: cfg, Redactor: redact.New(s.loaded.Secrets), Emit: emit, Models: s.models})
 		done, err := job.Run(ctx, specs, job.Options{Tree: tree, Workers: workers, Emit: emit, Now: time.Now, Runner: runner})
 		if err == nil && (done.PassRateAll != 1 || done.TotalTrials != trials) {
 			err = fmt.Errorf("not every trial passed: %+v, of which one: %+v", done.Summary, failed)

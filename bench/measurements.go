@@ -17,6 +17,7 @@ const (
 	alive                               = 100       // sandboxes at the same time
 	download                            = 128 << 20 // bytes
 	engineTrials, engineTasks           = 10_000, 100
+	modelTrials                         = 500
 	planAgents, planTasks, planAttempts = 10, 1000, 10
 	mergeTasks, mergeShards             = 10_000, 64
 	registryDatasets, registryTasks     = 43, 300 // as many tasks as the public registry has: 12,900 in 3.3 MB
@@ -61,6 +62,8 @@ var measurements = []measurement{
 
 	{"engine.trial", "ms", "a trial of 10,000 by 8 workers, on a provider for tests, in a process of its own", "", atMost("ours", 2), pairs{0, 10, 1}},
 	{"engine.memory", "MB", "that process's largest resident set", "", atMost("ours", 150), pairs{}},
+	{"engine.models", "ms", "a trial of 500 whose agent has no model, in a job that has models", "the same in a job without models", atMost("ratio", 1.1), pairs{1, 2, 5}},
+	{"engine.allocations", "per trial", "the allocations of that trial", "those in a job without models", atMost("ratio", 1.01), pairs{}},
 	{"engine.plan", "ms", "100,000 trials planned, named, checked, encoded", "", atMost("ours", 1000), pairs{1, 4, 3}},
 
 	{"registry.load", "ms", "a registry of 12,900 tasks read, a dataset found and checked", "its file decoded by encoding/json", atMost("ours", 300), pairs{1, 2, 5}},

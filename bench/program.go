@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"testing/fstest" // MapFS: the standard library's in-memory fs.FS
 	"time"
 
@@ -37,8 +38,48 @@ func (b *bench) engine(ctx context.Context) error {
 		measuring{"engine.trial", b.inChild("engine", "trials"), nil})
 	if err == nil {
 		b.add("engine.memory", b.peaks["trials"])
+		err = b.models(ctx)
 	}
 	return err
+}
+
+// models compares trials of a job that has models with those of a job without. Their agent has none.
+func (b *bench) models(ctx context.Context) error {
+	provider := fake.New(fake.Options{})
+	defer provider.Close()
+	allocations := map[string][]float64{}
+	measure := func(name string, prepare func(*stage) error) (measured, error) {
+		s, err := newStage(ctx, filepath.Join(b.dir, name), "hello", 1, provider)
+		if err == nil {
+			err = prepare(s)
+		}
+		if err != nil {
+			return nil, err
+		}
+		run := s.trials(modelTrials, 1)
+		return func(ctx context.Context) (float64, error) {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			took, err := run(ctx)
+			runtime.ReadMemStats(&after)
+			allocations[name] = append(allocations[name], float64(after.Mallocs-before.Mallocs)/modelTrials)
+			return took / modelTrials, err
+		}, nil
+	}
+	with, err := measure("with-models", (*stage).withModels)
+	if err != nil {
+		return err
+	}
+	without, err := measure("without-models", func(*stage) error { return nil })
+	if err != nil {
+		return err
+	}
+	if err := b.measure(ctx, measuring{"engine.models", with, without}); err != nil {
+		return err
+	}
+	warm := find("engine.models").pairs.warmups
+	b.add("engine.allocations", allocations["with-models"][warm:], allocations["without-models"][warm:])
+	return nil
 }
 
 // runTrials measures a trial of a large job. It runs in a child.

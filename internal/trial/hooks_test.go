@@ -18,6 +18,7 @@ type call struct {
 	in     environment.Provider    // of env
 	build  environment.BuildOptions
 	create environment.CreateOptions
+	vars   map[string]string // of an exec
 }
 
 // hooks are called around calls.
@@ -105,7 +106,7 @@ func (h *hookedEnv) CopyFrom(ctx context.Context, src, dst string, opts environm
 
 func (h *hookedEnv) Exec(ctx context.Context, script string, opts environment.ExecOptions) (code int, err error) {
 	c := h.call("exec")
-	c.script = script[strings.LastIndexByte(script, '/')+1:]
+	c.script, c.vars = script[strings.LastIndexByte(script, '/')+1:], opts.Env
 	if h.said != nil {
 		opts.Stdout = io.MultiWriter(opts.Stdout, hearing(func(text string) { h.said(c, text) }))
 	}
