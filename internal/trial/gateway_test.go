@@ -350,7 +350,7 @@ func TestAnAgentWithAnotherKey(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
 		s := judgedStory(t, map[string]scripted.Script{"grader": saying("never")})
 		s.agent = agent.Agent{Model: "grader", Execute: `exec 3<>"/dev/tcp/$(echo "$ROLLOUT_MODEL_URL" | sed 's#http://##; s#/v1##; s#:#/#')"
-printf 'POST /v1/chat/completions HTTP/1.1\r\nHost: m\r\nConnection: close\r\nAuthorization: Bearer sk-own\r\nContent-Length: 2\r\n\r\n{}' >&3; cat <&3`}
+printf 'POST /v1/chat/completions HTTP/1.1\r\nHost: m\r\nConnection: close\r\nAuthorization: Bearer sk-own\r\nContent-Length: 2\r\n\r\n{}' >&3; cat <&3 || true`} // the refusal may end the connection
 		o := p.run(t, s)
 		o.check(t, want{reward: "1"})
 		contains(t, "warnings", strings.Join(o.Trial.Warnings, "\n"), "the agent made no call of its model: 1 request came with another key")
