@@ -444,7 +444,7 @@ func presetTable(*testing.T) string {
 			apis = "none: " + p.NoGateway
 		}
 		fmt.Fprintf(&b, "| [`%s`](%s) | %s | %s | %s | %s | %s | %s |\n", name, cmp.Or(p.Homepage, "#an-agent-without-an-installation"), p.Version, apis,
-			strings.Join(p.Keys, ", "), mark[p.MCP], mark[p.Skills != ""], p.Tried)
+			strings.Join(p.Keys, ", "), mark[p.MCP], mark[p.Skills != ""], cmp.Or(p.Tried, "not run"))
 	}
 	return b.String()
 }

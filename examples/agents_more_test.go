@@ -1,0 +1,108 @@
+package examples
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/org/rollout-action/internal/testenv"
+)
+
+// TestAgentsOnANewerDebian lets agents that need a newer Python than that of Debian 12 solve the task.
+func TestAgentsOnANewerDebian(t *testing.T) {
+	r := agentsRunner(t)
+	const image = "debian:trixie"
+	if out, err := exec.Command("docker", "image", "inspect", image).CombinedOutput(); err != nil {
+		testenv.Lacks(t, "trixie", fmt.Sprintf("the image %s: %v: %.200s", image, err, out))
+	}
+	replaceIn(t, filepath.Join(r.dir, "tasks/sum-the-sales/environment/Dockerfile"), testenv.Image, image)
+	agents := r.insteadOf(t, "mistral-vibe")
+	trials := r.trials(t, "newer", agents)
+	for _, agent := range agents {
+		t.Run(agent, func(t *testing.T) {
+			got, dir := trials(t, agent)
+			if got.Error != nil || got.Reward == nil || *got.Reward != 1 {
+				t.Fatalf("got %+v with the error %+v, want reward 1", got, got.Error)
+			}
+			if u := got.Usage; u == nil || u.Turns != 2 || u.Input != 2200 || u.Output != 120 || u.Failed != 0 || u.Refused != 0 {
+				t.Errorf("usage %+v, want what the script says", u)
+			}
+			if len(got.Warnings) > 0 {
+				t.Errorf("warnings: %q", got.Warnings)
+			}
+			validForHarbor(t, filepath.Join(dir, "trajectory.json"))
+		})
+	}
+}
+
+// TestAgentsWithKeysOfTheirOwn installs agents that talk to their own service, and runs them with a key that nobody has: the service is
+// what they lack, not an option of the preset.
+func TestAgentsWithKeysOfTheirOwn(t *testing.T) {
+	r := agentsRunner(t)
+	wants := map[string]string{"amp": "Couldn't connect to the Amp server", "auggie": "AUGMENT_SESSION_AUTH"}
+	agents := r.insteadOf(t, "amp", "auggie")
+	replaceIn(t, r.job, "model: rehearsal, budget: {max_turns: 20}, ", "")
+	replaceIn(t, r.job, "env: {", "env: {AMP_API_KEY: nobody, AUGMENT_SESSION_AUTH: nobody, ")
+	cmd := exec.Command(r.binary, "run", r.job, "--name", "own")
+	cmd.Dir, cmd.Env = r.dir, append(os.Environ(), r.env...)
+	if out, err := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != 1 { // no trial has a reward
+		t.Fatalf("%v, want exit code 1\n%s", err, out)
+	}
+	for _, agent := range agents {
+		t.Run(agent, func(t *testing.T) {
+			var got agentTrial
+			dir := filepath.Join(r.dir, "jobs", "own", agent, "tasks", "sum-the-sales__1")
+			readJSON(t, filepath.Join(dir, "result.json"), &got)
+			if got.Error == nil || got.Error.Type != "agent_execution_failed" {
+				t.Fatalf("the error is %+v, want agent_execution_failed", got.Error)
+			}
+			said, err := os.ReadFile(filepath.Join(dir, "command/stderr.txt"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(string(said), wants[agent]) || strings.Contains(string(said), "unknown option") {
+				t.Errorf("the agent said:\n%s\nwant %q", said, wants[agent])
+			}
+		})
+	}
+}
+
+// insteadOf puts other presets into the job file in the place of its agents, and returns their names.
+func (j agentsJob) insteadOf(t *testing.T, names ...string) []string {
+	t.Helper()
+	text, err := os.ReadFile(j.job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, rest, found := strings.Cut(string(text), "agents:\n")
+	_, tail, ends := strings.Cut(rest, "\n\n")
+	if !found || !ends {
+		t.Fatalf("%s has no agents in the form that this test reads", j.job)
+	}
+	var lines strings.Builder
+	for _, name := range names {
+		fmt.Fprintf(&lines, "  - {name: %[1]s, preset: %[1]s, model: rehearsal, budget: {max_turns: 20}}\n", name)
+	}
+	if err := os.WriteFile(j.job, []byte(head+"agents:\n"+lines.String()+"\n"+tail), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return j.agents(t, "budget: {max_turns: 20}")
+}
+
+// replaceIn replaces a text that a file must have.
+func replaceIn(t *testing.T, path, old, with string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(text), old) {
+		t.Fatalf("%s has no %q:\n%s", path, old, text)
+	}
+	if err := os.WriteFile(path, []byte(strings.ReplaceAll(string(text), old, with)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
