@@ -265,6 +265,11 @@ func (b *builder) properties(s *suite, c report.Case) {
 			if usd, ok := g.TotalCost.Reported(); ok {
 				add("cost_usd", number(usd))
 			}
+			for _, score := range g.Scores {
+				if score.Mean != nil {
+					add("score."+score.Name, number(*score.Mean))
+				}
+			}
 			if g.ReusedTrials > 0 { // copied from another job instead of run
 				add("reused_trials", strconv.Itoa(g.ReusedTrials))
 			}

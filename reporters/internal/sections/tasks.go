@@ -51,11 +51,68 @@ func (p *Page) Changes() string {
 	}
 	head := p.head("", "Task", ">Reward", ">Change", ">Cost", ">Time")
 	kept, more := p.first(moved)
-	text := Join("### Tasks against the baseline", "Tasks: "+counts+".", table(head, kept), more)
+	text := Join("### Tasks against the baseline", "Tasks: "+counts+".", table(head, kept), more, p.verdicts(func(d result.TaskDiff) report.Case { return cases[key{d.Agent, d.Dataset, d.Task}] }))
 	if kept, more := p.first(other); len(kept) > 0 {
 		text = Join(text, Details(report.Plural(len(other), "task")+" with nothing to compare", Join(table(head, kept), more)))
 	}
 	return text
+}
+
+// Limits of what judges said about tasks that changed.
+const (
+	maxVerdictTasks = 10
+	maxVerdicts     = 5   // of a task
+	maxReason       = 300 // bytes
+)
+
+// verdicts returns what judges said about tasks that changed sides, the most important first; nothing without judges. Reasons are hostile.
+func (p *Page) verdicts(caseOf func(result.TaskDiff) report.Case) string {
+	var lines []string
+	tasks, left := 0, 0
+	for _, change := range []result.Change{result.Broken, result.Errored, result.Worse, result.Fixed, result.Better} {
+		for _, d := range p.in.Diff.Tasks {
+			if d.Change != change {
+				continue
+			}
+			c := caseOf(d)
+			said := p.saidOf(c)
+			switch {
+			case len(said) == 0:
+			case tasks == min(maxVerdictTasks, p.detail.Rows):
+				left++
+			default:
+				tasks++
+				lines = append(append(lines, "- "+p.task(d.Task, c.Path)), said...)
+			}
+		}
+	}
+	if tasks == 0 {
+		return ""
+	}
+	more := ""
+	if left > 0 {
+		more = "… and of " + report.Plural(left, "more task") + ".\n"
+	}
+	return Details("What judges said about the tasks that changed", Join(strings.Join(lines, "\n")+"\n", more))
+}
+
+// saidOf returns a line for each verdict with a reason of the first attempt that has any.
+func (p *Page) saidOf(c report.Case) (lines []string) {
+	for _, a := range c.Attempts {
+		if a.Trial == nil {
+			continue
+		}
+		for _, run := range a.Trial.Agents {
+			if run.Role != result.RoleJudge || run.Reason == "" || run.Score == nil || len(lines) == maxVerdicts {
+				continue
+			}
+			lines = append(lines, fmt.Sprintf("  - %s %s: %s", name(run.Name), report.Number(*run.Score), untrusted.Markdown(untrusted.Cut(untrusted.Line(run.Reason), maxReason))))
+		}
+		if len(lines) > 0 {
+			return lines
+		}
+	}
+	return nil
 }
 
 // changeCounts returns the number of tasks with each change.
