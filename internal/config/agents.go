@@ -191,6 +191,9 @@ func (c *checker) variables() {
 			at := p.Child(name)
 			c.variableName(name, at)
 			e := expand(a.Env[name], c.opts.Getenv)
+			if name == presets.MCPVar && len(a.MCPServers) > 0 {
+				e.value = expand(a.Env[name], jsonGetenv(c.opts.Getenv)).value
+			}
 			env[name], visible[name] = e.value, e.value
 			c.expansionProblems(a.Name, e, at)
 			if name, ok := strings.CutPrefix(a.Env[name], "$"); ok && variableName.MatchString(name) {

@@ -136,3 +136,15 @@ func (c *checker) presetKey(a agent.Agent, known presets.Preset, p keys.Path) {
 			"agent %q speaks %s (preset %s), but the model %q speaks %s; Rollout does not translate", keys.Shorten(a.Name), strings.Join(known.APIs, ", "), a.Preset, a.Model, m.API)
 	}
 }
+
+// jsonGetenv returns getenv for placeholders in strings of JSON: quotes and line ends of a value stay within its string.
+func jsonGetenv(getenv func(string) (string, bool)) func(string) (string, bool) {
+	return func(name string) (string, bool) {
+		value, set := getenv(name)
+		text, err := json.Marshal(value)
+		if err != nil {
+			panic(err) // a text
+		}
+		return string(text[1 : len(text)-1]), set
+	}
+}

@@ -3,6 +3,7 @@ package presets
 import (
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -142,5 +143,22 @@ func mergedInto(t *testing.T, preset, file string, into any) {
 	settings := regexp.MustCompile(`'"\$\w+"'`).ReplaceAllString(rest, "null") + "}"
 	if err := json.Unmarshal([]byte(settings), into); !found || !ended || err != nil {
 		t.Fatalf("the script of %s merges no settings into %s: %v: %s", preset, file, err, settings)
+	}
+}
+
+// An ordinary user installs below HOME, because the directory of the job's skills belongs to root.
+func TestSkillsBesideAnInstallationBelowHome(t *testing.T) {
+	if _, err := os.Stat(Dir); err == nil {
+		t.Skip(Dir + " exists on this machine")
+	}
+	home := t.TempDir()
+	cmd := exec.Command("bash", "-c", script("execute")+"\necho \"$home\"\n")
+	cmd.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH")}
+	out, err := cmd.CombinedOutput()
+	if want := home + "/.rollout-agent\n"; err != nil || string(out) != want {
+		t.Errorf("the agent is looked for in %q (%v), want %q", out, err, want)
+	}
+	if text := script("execute"); !strings.Contains(text, SkillsDir) || !strings.Contains(text, `[ -d "$home/bin" ]`) {
+		t.Errorf("skills are not taken from %s:\n%s", SkillsDir, text)
 	}
 }

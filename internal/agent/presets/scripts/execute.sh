@@ -1,6 +1,6 @@
 export HOME="${HOME:-/root}"
 home=/opt/rollout-agent
-[ -d "$home" ] || home="$HOME/.rollout-agent"
+[ -d "$home/bin" ] || home="$HOME/.rollout-agent" # skills of the job are in the first, whoever installed
 # The programs of the task come before Node.js of the agent.
 export PATH="$home/bin:$PATH:$home/node/bin"
 model=${ROLLOUT_MODEL_NAME:-}
@@ -12,7 +12,7 @@ keep_sessions() { # DIRECTORY: it is written to the logs, where it survives a ti
 
 copy_skills() { # DIRECTORY
   local from
-  for from in "$home/skills" "${ROLLOUT_TASK_SKILLS:-}"; do
+  for from in /opt/rollout-agent/skills "${ROLLOUT_TASK_SKILLS:-}"; do
     if [ -n "$from" ] && [ -d "$from" ]; then
       mkdir -p "$1" && cp -R "$from/." "$1/"
     fi
