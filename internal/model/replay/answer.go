@@ -110,7 +110,7 @@ func (r *Replay) RoundTrip(q *http.Request) (*http.Response, error) {
 	if api, action = apiOf(q, api, action); action != model.ActionTurn {
 		return response(q, http.StatusNotFound, "application/json", `{"error":{"message":"only answers of the model are recorded"}}`, time.Time{}), nil
 	}
-	asked := contentOf(api, q.URL.Path, r.hide(body))
+	asked, _ := contentOf(api, q.URL.Path, body, r.hide)
 	digest := asked.digest()
 	// The protocol is that of the answer, and whether the request asks for a stream decides about its form.
 	streams := model.AsksForStream(api, q.URL.Path, body)

@@ -30,8 +30,10 @@ var samplingPaths = []string{
 	"generationConfig.temperature", "generationConfig.topP", "generationConfig.topK", "generationConfig.responseMimeType", "generationConfig.responseSchema", "toolConfig",
 }
 
-// contentOf returns the content of a request.
-func contentOf(api model.API, path string, body []byte) content {
+// contentOf returns the content of a request without secrets, and whether it had some.
+func contentOf(api model.API, path string, asked []byte, hide func([]byte) []byte) (_ content, hidden bool) {
+	body := hide(asked)
+	hidden = !bytes.Equal(body, asked)
 	conversation := model.ReadConversation(api, path, body)
 	c := content{Model: model.AskedModel(api, path, body), Sampling: map[string]string{}, Tools: conversation.Tools, Messages: conversation.Messages}
 	for _, at := range samplingPaths {
@@ -39,7 +41,15 @@ func contentOf(api model.API, path string, body []byte) content {
 			c.Sampling[at] = string(canonicalJSON([]byte(v.Raw)))
 		}
 	}
-	return c.steady()
+	c = c.steady()
+	for _, m := range c.Messages {
+		for i, p := range m.Parts { // which are joined now: a secret may have been in several
+			safe := string(hide([]byte(p.Text)))
+			hidden = hidden || safe != p.Text
+			m.Parts[i].Text = safe
+		}
+	}
+	return c, hidden
 }
 
 // steady returns the content without what changes by nature. It changes nothing that is steady already.

@@ -85,10 +85,10 @@ func (r *Recorder) RoundTrip(q *http.Request) (*http.Response, error) {
 	if err != nil || !lasting(answer.StatusCode) {
 		return answer, err
 	}
-	safe := r.hide(body)
+	asked, hidden := contentOf(api, q.URL.Path, body, r.hide)
 	answer.Body = &recording{ReadCloser: answer.Body, r: r, caller: caller, x: exchange{
-		Version: formatVersion, At: time.Now().UTC(), API: api, Asked: contentOf(api, q.URL.Path, safe), Status: answer.StatusCode, Type: answer.Header.Get("Content-Type"),
-		hidden: !bytes.Equal(safe, body),
+		Version: formatVersion, At: time.Now().UTC(), API: api, Asked: asked, Status: answer.StatusCode, Type: answer.Header.Get("Content-Type"),
+		hidden: hidden,
 	}}
 	return answer, nil
 }
@@ -154,9 +154,9 @@ func (b *recording) Close() error {
 		if b.cut || b.text.Len() > maxAnswer || b.x.Status/100 == 2 && !model.IsWhole(b.x.API, b.x.Type, b.text.Bytes()) {
 			return
 		}
-		safe := b.r.hide(b.text.Bytes())
+		safe := b.safe(b.text.Bytes())
 		if b.x.hidden || !bytes.Equal(safe, b.text.Bytes()) {
-			safe = b.r.hide(model.WithoutTokenIDs(b.x.Type, b.text.Bytes()))
+			safe = b.safe(model.WithoutTokenIDs(b.x.Type, b.text.Bytes()))
 		}
 		b.x.Body = string(safe)
 		if failed := b.r.write(b.caller, b.x); failed != nil {
@@ -166,6 +166,11 @@ func (b *recording) Close() error {
 		}
 	})
 	return err
+}
+
+// safe returns an answer without secrets, also without those that are spread over several events.
+func (b *recording) safe(answer []byte) []byte {
+	return model.HideJoined(b.x.Type, b.r.hide(answer), b.r.hide)
 }
 
 // write keeps an exchange. A file is there as a whole or not at all.

@@ -161,6 +161,157 @@ func TestAllProtocolsReplayTheirStreams(t *testing.T) {
 	}
 }
 
+// streams are answers in which a secret comes in pieces, in each protocol. %s are the pieces.
+var streams = map[model.API]string{
+	model.Anthropic: `event: message_start
+data: {"type":"message_start","message":{"id":"msg_1","model":"big","content":[],"usage":{"input_tokens":1,"output_tokens":1}}}
+
+event: content_block_start
+data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}
+
+event: content_block_delta
+data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"é it is %s"}}
+
+event: content_block_delta
+data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"%s"}}
+
+event: content_block_delta
+data: {"type":"content_block_delta","index":0,
+data: "delta":{"type":"text_delta","text":"%s, really"}}
+
+event: content_block_stop
+data: {"type":"content_block_stop","index":0}
+
+event: content_block_start
+data: {"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"toolu_1","name":"bash","input":{}}}
+
+event: content_block_delta
+data: {"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"{\"command\":\"%s"}}
+
+event: content_block_delta
+data: {"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"%s"}}
+
+event: content_block_delta
+data: {"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"%s\"}"}}
+
+event: content_block_stop
+data: {"type":"content_block_stop","index":1}
+
+event: message_delta
+data: {"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":7}}
+
+event: message_stop
+data: {"type":"message_stop"}
+
+`,
+	model.OpenAIChat: `data: {"id":"c","model":"big","choices":[{"index":0,"delta":{"role":"assistant","content":"é it is %s"}}]}
+
+data: {"id":"c","model":"big","choices":[{"index":0,"delta":{"content":"%s"}}]}
+
+data: {"id":"c","model":"big","choices":[{"index":0,"delta":{"content":"%s, really"}}]}
+
+data: {"id":"c","model":"big","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"call_1","type":"function","function":{"name":"bash","arguments":"{\"command\":\"%s"}},{"index":1,"id":"call_2","function":{"name":"bash","arguments":"{}"}}]}}]}
+
+data: {"id":"c","model":"big","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"%s"}}]}}]}
+
+data: {"id":"c","model":"big","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"%s\"}"}}]}}]}
+
+data: {"id":"c","model":"big","choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}
+
+data: [DONE]
+
+`,
+	model.OpenAIResponses: `data: {"type":"response.created","response":{"id":"r","model":"big"}}
+
+data: {"type":"response.output_text.delta","output_index":0,"content_index":0,"item_id":"m","delta":"é it is %s"}
+
+data: {"type":"response.output_text.delta","output_index":0,"content_index":0,"item_id":"m","delta":"%s"}
+
+data: {"type":"response.output_text.delta","output_index":0,"content_index":0,"item_id":"m","delta":"%s, really"}
+
+data: {"type":"response.function_call_arguments.delta","output_index":1,"item_id":"f","delta":"{\"command\":\"%s"}
+
+data: {"type":"response.function_call_arguments.delta","output_index":1,"item_id":"f","delta":"%s"}
+
+data: {"type":"response.function_call_arguments.delta","output_index":1,"item_id":"f","delta":"%s\"}"}
+
+data: {"type":"response.completed","response":{"id":"r","model":"big","status":"completed","output":[{"type":"message","role":"assistant","content":[{"type":"output_text","text":"done"}]}]}}
+
+`,
+	model.Google: `data: {"modelVersion":"big","candidates":[{"content":{"role":"model","parts":[{"thought":true,"text":"hm"},{"text":"é it is %s"}]}}]}
+
+data: {"modelVersion":"big","candidates":[{"content":{"role":"model","parts":[{"text":"%s"}]}}]}
+
+data: {"modelVersion":"big","candidates":[{"content":{"role":"model","parts":[{"text":"%s, really"}]}}]}
+
+data: {"modelVersion":"big","candidates":[{"content":{"role":"model","parts":[{"text":" and %s"},{"text":"%s"},{"text":"%s!"}]},"finishReason":"STOP"}]}
+
+`,
+}
+
+// A secret that a provider spreads over several events, or an agent over several parts, is not in the files; the stream is a whole answer.
+func TestSecretsInPieces(t *testing.T) {
+	pieces := []any{secret[:4], secret[4:9], secret[9:], secret[:4], secret[4:9], secret[9:]}
+	for _, api := range model.APIs {
+		for name, lines := range map[string]string{"": "\n", " with CR LF": "\r\n"} {
+			t.Run(string(api)+name, func(t *testing.T) {
+				dir := t.TempDir()
+				body := strings.ReplaceAll(fmt.Sprintf(streams[api], pieces...), "\n", lines)
+				to := transport(func(*http.Request) (*http.Response, error) {
+					return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: io.NopCloser(strings.NewReader(body))}, nil
+				})
+				// The agent's own text has it in two parts, which are joined for comparing.
+				asked := second(api, "call_Abcd1234efgh", "file")
+				for from, by := range map[string]string{
+					`"content":"go"`: `"content":[{"type":"text","text":"` + secret[:7] + `"},{"type":"text","text":"` + secret[7:] + `"}]`,
+					`{"text":"go"}`:  `{"text":"` + secret[:7] + `"},{"text":"` + secret[7:] + `"}`,
+				} {
+					asked = strings.Replace(asked, from, by, 1)
+				}
+				one := openWith(t, model.Config{Name: "m", API: api, Upstream: "big", Key: "another", Transport: recorder(t, dir, to)}, "a/d/t__1")
+				if status, text := one.post(paths[api], asked); status != http.StatusOK || !one.turns[0].Whole {
+					t.Fatalf("%d %s", status, text)
+				}
+				one.session.Close()
+				two := openWith(t, model.Config{Name: "m", API: api, Upstream: "big", Key: "another", Transport: opened(t, dir)}, "a/d/t__1")
+				status, text := two.post(paths[api], asked)
+				if status != http.StatusOK || !two.turns[0].Whole {
+					t.Fatalf("%d %s", status, text)
+				}
+				was, is := shownAnswer(one.turns[0]), shownAnswer(two.turns[0])
+				if want := string(hide([]byte(was))); is != want || api != model.OpenAIResponses && !strings.Contains(was, secret) {
+					t.Errorf("got %s, want %s", is, want)
+				}
+				if n := strings.Count(text, "***"); n != 2 {
+					t.Errorf("%d secrets are hidden in %s", n, text)
+				}
+				files, err := filepath.Glob(filepath.Join(dir, "a/d/t__1/*.json"))
+				if err != nil || len(files) != 1 {
+					t.Fatalf("%q, %v", files, err)
+				}
+				kept, err := os.ReadFile(files[0])
+				if err != nil || strings.Contains(string(kept), secret) {
+					t.Errorf("%v: %s", err, kept)
+				}
+				for _, piece := range pieces[1:3] {
+					if strings.Contains(string(kept), piece.(string)) {
+						t.Errorf("%q is in %s", piece, kept)
+					}
+				}
+			})
+		}
+	}
+}
+
+// shownAnswer returns the texts and arguments of an answer.
+func shownAnswer(turn model.Turn) string {
+	var b strings.Builder
+	for _, p := range turn.Answer.Message.Parts {
+		fmt.Fprintf(&b, "%s %s %s %s\n", p.Type, p.Name, p.Text, p.Arguments)
+	}
+	return b.String()
+}
+
 // Ids of tokens are recorded and replayed, but not those of an exchange with a secret, which they would tell.
 func TestTokensOfSecretsAreNotRecorded(t *testing.T) {
 	for name, one := range map[string]struct {

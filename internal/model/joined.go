@@ -1,0 +1,172 @@
+package model
+
+import (
+	"bytes"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+// HideJoined returns the body of an answer without secrets that are spread over several events or parts. hide removes secrets from a text;
+// what it finds in a single text is not the concern of this function. Events stay as they are but for the texts with a secret: what replaces it
+// is where it begins.
+func HideJoined(contentType string, body []byte, hide func([]byte) []byte) []byte {
+	j := &joiner{texts: map[string]*joined{}}
+	events := []sseEvent{{raw: body, data: body}}
+	if strings.HasPrefix(contentType, "text/event-stream") {
+		events = events[:0]
+		for r := newSSEReader(bytes.NewReader(body)); ; {
+			e, err := r.next()
+			events = append(events, sseEvent{raw: bytes.Clone(e.raw), name: e.name, data: bytes.Clone(e.data)})
+			if err != nil {
+				break
+			}
+		}
+	}
+	for i, e := range events {
+		if gjson.ValidBytes(e.data) {
+			j.walk(i, gjson.ParseBytes(e.data), "", "", 0)
+		}
+	}
+	edits := map[int][]edit{}
+	for _, one := range j.texts {
+		one.hide(hide, edits)
+	}
+	if len(edits) == 0 {
+		return body
+	}
+	var out bytes.Buffer
+	for i, e := range events {
+		if len(edits[i]) == 0 {
+			out.Write(e.raw)
+			continue
+		}
+		data := applied(e.data, edits[i])
+		if bytes.Count(e.raw, e.data) == 1 {
+			out.Write(bytes.Replace(e.raw, e.data, data, 1))
+			continue
+		}
+		if e.name != "" { // the data is on several lines
+			out.WriteString("event: " + e.name + "\n")
+		}
+		out.WriteString("data: ")
+		out.Write(bytes.ReplaceAll(data, []byte("\n"), []byte("\ndata: ")))
+		out.WriteString("\n\n")
+	}
+	return out.Bytes()
+}
+
+// joiner collects texts that clients join.
+type joiner struct{ texts map[string]*joined }
+
+// joined is a text with the places of its pieces.
+type joined struct {
+	text   []byte
+	pieces []piecePlace
+}
+
+// piecePlace is a string in the data of an event.
+type piecePlace struct {
+	event, at, end int // of the JSON with its quotation marks
+	from, to       int // of the text in the joined one
+}
+
+// edit replaces JSON in the data of an event.
+type edit struct {
+	at, end int
+	by      []byte
+}
+
+// maxDepth bounds the depth of JSON that is searched. No protocol has more than ten levels but in arguments, which come whole.
+const maxDepth = 100
+
+// unjoined are fields with the same value in each event, which nobody joins.
+var unjoined = map[string]bool{
+	"type": true, "object": true, "id": true, "model": true, "role": true, "finish_reason": true, "stop_reason": true, "finishReason": true, "item_id": true,
+	"response_id": true, "call_id": true, "created_at": true, "system_fingerprint": true, "responseId": true, "modelVersion": true, "obfuscation": true,
+}
+
+// walk adds the strings of a value. of identifies the block that it is in: strings with the same name in the same block are joined.
+func (j *joiner) walk(event int, v gjson.Result, name, of string, depth int) {
+	switch {
+	case depth > maxDepth || unjoined[name]:
+	case v.Type == gjson.String:
+		key := of + "\x00" + name
+		one := j.texts[key]
+		if one == nil {
+			one = &joined{}
+			j.texts[key] = one
+		}
+		from := len(one.text)
+		one.text = append(one.text, v.Str...)
+		one.pieces = append(one.pieces, piecePlace{event, v.Index, v.Index + len(v.Raw), from, len(one.text)})
+	case v.IsObject():
+		for _, field := range []string{"output_index", "content_index", "summary_index", "index"} {
+			if n := v.Get(field); n.Type == gjson.Number {
+				of += "/" + field[:1] + n.Raw
+			}
+		}
+		if v.Get("thought").Bool() {
+			of += "/thought"
+		}
+		v.ForEach(func(key, inner gjson.Result) bool {
+			j.walk(event, inner, key.Str, of, depth+1)
+			return true
+		})
+	case v.IsArray():
+		n := 0
+		v.ForEach(func(_, inner gjson.Result) bool {
+			at := of
+			if depth > 0 && name != "parts" && !inner.Get("index").Exists() { // pieces of Google are elements of arrays
+				at += "/" + strconv.Itoa(n)
+			}
+			n++
+			j.walk(event, inner, name, at, depth+1)
+			return true
+		})
+	}
+}
+
+// hide adds the edits that remove secrets from a text in several pieces.
+func (o *joined) hide(hide func([]byte) []byte, edits map[int][]edit) {
+	if len(o.pieces) < 2 {
+		return
+	}
+	safe := hide(o.text)
+	if bytes.Equal(safe, o.text) {
+		return
+	}
+	from, to := 0, len(o.text)
+	for from < min(len(safe), len(o.text)) && safe[from] == o.text[from] {
+		from++
+	}
+	end := len(safe)
+	for end > from && to > from && safe[end-1] == o.text[to-1] {
+		end, to = end-1, to-1
+	}
+	replaced := safe[from:end]
+	for _, p := range o.pieces {
+		if p.to <= from || p.from >= to {
+			continue
+		}
+		text := bytes.Clone(o.text[p.from:max(p.from, from)])
+		text = append(text, replaced...)
+		replaced = nil // once
+		text = append(text, o.text[min(p.to, to):p.to]...)
+		edits[p.event] = append(edits[p.event], edit{p.at, p.end, encoded(string(text))})
+	}
+}
+
+// applied returns data with edits, which do not overlap.
+func applied(data []byte, edits []edit) []byte {
+	slices.SortFunc(edits, func(a, b edit) int { return a.at - b.at })
+	var out []byte
+	done := 0
+	for _, e := range edits {
+		out = append(append(out, data[done:e.at]...), e.by...)
+		done = e.end
+	}
+	return append(out, data[done:]...)
+}
