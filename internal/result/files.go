@@ -55,10 +55,12 @@ const (
 
 	// JudgesDir has a directory for each judge, named like it, and JudgeInputsDir. A judge's directory has a CommandDir and the other files
 	// of an agent, what it was asked and its verdict as it gave it.
-	JudgesDir       = "judges"
-	JudgeInputsDir  = JudgesDir + "/inputs" // what judges get to see of a trial
-	JudgePromptFile = "prompt.md"
-	VerdictFile     = "verdict.json"
+	JudgesDir      = "judges"
+	JudgeInputsDir = JudgesDir + "/inputs" // what judges get to see of a trial
+	// JudgeTranscriptFile is in JudgeInputsDir: what the agent said and did.
+	JudgeTranscriptFile = "transcript.md"
+	JudgePromptFile     = "prompt.md"
+	VerdictFile         = "verdict.json"
 	// JudgedFile says what became of a judge, in its directory.
 	JudgedFile = "judged.json"
 	// UnjudgedFile is the trial as it was when its judges began: judges that are owed continue from it.

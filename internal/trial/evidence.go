@@ -33,7 +33,7 @@ const (
 	inputsDir       = "inputs"
 	taskInput       = "task.json"
 	instructInput   = "instruction.md"
-	transcriptInput = "transcript.md"
+	transcriptInput = result.JudgeTranscriptFile
 	testsInput      = "tests.json"
 	stdoutInput     = "tests-" + result.StdoutFile
 	stderrInput     = "tests-" + result.StderrFile
