@@ -392,7 +392,7 @@ func (s Subject) parse(text string, comma bool) (float64, bool) {
 		default:
 			return 0, false
 		}
-		return value, len(s.Choices) == 0 || len(s.Choices) == 2
+		return value, s.Open || len(s.Choices) == 0 || len(s.Choices) == 2
 	}
 	if len(s.Choices) > 0 {
 		for _, c := range s.Choices {

@@ -16,7 +16,7 @@ var (
 		{Agent: "mine", Dataset: "evals", Task: "two", Attempt: 1},
 		{Agent: "mine", Dataset: "evals", Task: "two", Attempt: 2},
 	}
-	someSubjects = []Subject{{Name: "quality"}, {Name: "style"}, {Name: "style.clear", Choices: []Choice{{"no", 0}, {"partly", 0.5}, {"yes", 1}}}}
+	someSubjects = []Subject{{Name: "quality"}, {Name: "style"}, {Name: "style.clear", Choices: []Choice{{"no", 0}, {"partly", 0.5}, {"yes", 1}}}, {Name: "task.own", Open: true, Choices: []Choice{{"good", 1}}}}
 )
 
 func TestReadLabels(t *testing.T) {
@@ -31,13 +31,15 @@ func TestReadLabels(t *testing.T) {
 		"the trial's whole name":         {"task,quality\nmine/evals/two__2,1\n", "1"},
 		"empty labels are left out":      {"task,attempt,quality,style\none,,,0.5\ntwo,1,,\nunknown,,,\n", "0.5"},
 		"a third":                        {"task,style.clear\none,0.5\n", "0.5"},
+		"choices that are not known":     {"task,task.own\none,good\nmine/evals/two__1,0.5\nmine/evals/two__2,fail\n", "1 0.5 0"},
+		"a word that is not known":       {"task,task.own\none,bad\n", `write one of: good, or a number from 0 to 1`},
 		"notes are for people":           {"task,quality,note,directory\none,1,\"a, b\",x\n", "1"},
 		"nothing":                        {"", "labels.csv: the file is empty"},
 		"not text":                       {"\xff\xfet\x00", "save it as CSV UTF-8"},
 		"an unknown column":              {"task,qualty\none,1\n", `labels.csv:1:6: no judge and no criterion has the name "qualty" (did you mean "quality"?)`},
 		"a column twice":                 {"task,quality,Quality\n", "labels.csv:1:14: the columns 2 and 3 have the same name"},
 		"no task":                        {"quality\n1\n", "labels.csv:1:1: no column has the names of the tasks (add the column task)"},
-		"no labels":                      {"task\none\n", "no column has labels (add a column with the name of a judge or criterion: quality, style, style.clear)"},
+		"no labels":                      {"task\none\n", "no column has labels (add a column with the name of a judge or criterion: quality, style, style.clear, task.own)"},
 		"a label without a judge column": {"task,label\none,1\n", "one of the columns judge and label is there without the other"},
 		"an unknown task":                {"task,quality\nome,1\n", `labels.csv:2:1: the job has no task "ome" with a verdict (did you mean "one"?)`},
 		"an unknown attempt":             {"task,attempt,quality\none,3,1\n", `labels.csv:2:5: task "one" has no trial with the attempt "3" and a verdict`},
@@ -85,7 +87,7 @@ func TestTheTemplateCanBeReadBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := b.String()
-	if !strings.HasPrefix(text, "task,attempt,quality,style,style.clear,rater,note,directory\none,1,,,,,,jobs/one/mine/evals/one__1\n") || !strings.Contains(text, "\n'=cmd,") {
+	if !strings.HasPrefix(text, "task,attempt,quality,style,style.clear,task.own,rater,note,directory\none,1,,,,,,,jobs/one/mine/evals/one__1\n") || !strings.Contains(text, "\n'=cmd,") {
 		t.Errorf("the template is\n%s", text)
 	}
 	if labels, problems := ReadLabels("labels.csv", []byte(text), keys, someSubjects); len(labels)+len(problems) > 0 {

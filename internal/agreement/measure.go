@@ -195,7 +195,10 @@ func (s Scale) kappa(pairs []Pair) (float64, bool) {
 	if apart < equal {
 		return 0, false
 	}
-	return 1 - together/n/apart, true
+	if kappa := 1 - together/n/apart; math.Abs(kappa) > equal {
+		return kappa, true
+	}
+	return 0, true
 }
 
 func meanDifference(pairs []Pair) (float64, bool) {
@@ -245,6 +248,9 @@ func estimate[T any](groups [][]T, of func([]T) (float64, bool)) *Estimate {
 		return e // it is undefined for many draws
 	}
 	slices.Sort(values)
+	if values[len(values)-1]-values[0] < equal {
+		return e // draws of the same tell nothing about others
+	}
 	tail := (1 - Confidence) / 2
 	e.Low, e.High = new(quantile(values, tail)), new(quantile(values, 1-tail))
 	return e

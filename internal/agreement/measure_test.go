@@ -110,6 +110,13 @@ func TestWhatIsUndefinedIsNull(t *testing.T) {
 	if none := Measure(nil, Scale{Kind: Score}); none.Agreement != nil || none.Kappa != nil || none.Chance != nil {
 		t.Errorf("no pairs: %+v", none)
 	}
+	all := Measure(table([]float64{0, 1}, [][]int{{10, 0}, {0, 10}}), Scale{Kind: Choices, Values: []float64{0, 1}})
+	if all.Kappa == nil || all.Kappa.Value != 1 || all.Kappa.Low != nil {
+		t.Errorf("full agreement: %+v", all.Kappa)
+	}
+	if one := Measure(table([]float64{0, 1}, [][]int{{0, 0}, {7, 13}}), Scale{Kind: Choices, Values: []float64{0, 1}}); one.Kappa == nil || one.Kappa.Value != 0 || one.Kappa.Low != nil {
+		t.Errorf("a judge that always says yes: %+v", one.Kappa)
+	}
 	few := Measure(table([]float64{0, 1}, [][]int{{1, 1}, {0, 1}}), Scale{Kind: Choices, Values: []float64{0, 1}})
 	if few.Kappa == nil || few.Kappa.Low != nil {
 		t.Errorf("three tasks have an interval of kappa: %+v", few.Kappa)

@@ -34,7 +34,7 @@ var flagValues = map[string]completion{
 }
 
 // formatValues has the values of --format, by command.
-var formatValues = map[string][]string{"export": export.Formats, "validate": append([]string{formatText}, proofFormats()...), "report": append([]string{formatText}, formats()...)}
+var formatValues = map[string][]string{"export": export.Formats, "validate": append([]string{formatText}, proofFormats()...), "report": append([]string{formatText}, formats()...), "check": {formatText, "json"}}
 
 // takesJobs are the commands whose arguments are jobs, with the number of them; 0: any.
 var takesJobs = map[string]int{"show": 1, "report": 1, "resume": 1, "export": 1, "diff": 2, "compare": 0, "merge": 0, "verify": 1}

@@ -188,3 +188,22 @@ func entries(value map[string]any) ([]entry, error) {
 	}
 	return out, nil
 }
+
+// Entry is what a verdict says about a criterion.
+type Entry struct{ Criterion, Reason, Choice string }
+
+// Entries returns what a verdict about criteria says about each; nil if it is another verdict.
+func Entries(verdict []byte) (out []Entry) {
+	var value map[string]any
+	if json.Unmarshal(verdict, &value) != nil {
+		return nil
+	}
+	given, err := entries(value)
+	if err != nil {
+		return nil
+	}
+	for _, e := range given {
+		out = append(out, Entry{Criterion: e.name, Reason: e.reason, Choice: e.choice})
+	}
+	return out
+}

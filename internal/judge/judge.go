@@ -51,7 +51,7 @@ func Compile(s Spec) (*Judge, []Problem) {
 		c := &j.Criteria[i]
 		c.Weight = cmp.Or(c.Weight, 1)
 		if len(c.Choices) == 0 {
-			c.Choices = []string{"no", "yes"}
+			c.Choices = DefaultChoices()
 		}
 	}
 	j.compileForm(&found)

@@ -34,6 +34,9 @@ type Criterion struct {
 	Weight  float64  `yaml:"weight" json:"weight,omitempty" default:"1" above:"0" max:"1000" doc:"How much the criterion counts in the score."`
 }
 
+// DefaultChoices returns the choices of a criterion without any.
+func DefaultChoices() []string { return []string{"no", "yes"} }
+
 // Call is the agent of a judge that is one call of the model.
 const Call = "call"
 

@@ -1,0 +1,474 @@
+package app
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"math"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/org/rollout-action/internal/agreement"
+	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/judge"
+	"github.com/org/rollout-action/internal/plural"
+	"github.com/org/rollout-action/internal/result"
+)
+
+// CheckRequest is what CheckJudges and WriteLabels take.
+type CheckRequest struct {
+	Dir       string   // of the job
+	Labels    string   // the file of labels; "": judges are compared with each other only
+	Judges    []string // names of judges and criteria; empty: all
+	Threshold float64  // a score as high as this passes, where labels are pass and fail
+	Tolerance float64  // by which numbers may differ that agree
+	Sample    int      // of WriteLabels: at most so many trials; 0: all
+}
+
+// CheckedJudges says how judges agree with labels and with each other. Names and reasons are hostile text.
+type CheckedJudges struct {
+	Dir    string         `json:"dir"`
+	Labels string         `json:"labels"` // the file; "" without one
+	Trials int            `json:"trials"` // of the job that have verdicts
+	Judges []CheckedJudge `json:"judges"`
+	Pairs  []JudgePair    `json:"pairs"`
+}
+
+// CheckedJudge is a judge or a criterion.
+type CheckedJudge struct {
+	Name    string           `json:"name"`
+	Scores  int              `json:"scores"` // trials with a score
+	Null    int              `json:"null"`   // trials without one, though the judge belongs to them
+	Labels  int              `json:"labels"` // of trials with a score
+	Missing int              `json:"labels_without_score"`
+	Raters  []string         `json:"raters"`
+	Scale   *agreement.Scale `json:"scale"` // null without labels
+	// Choices are the words for values of the scale.
+	Choices []agreement.Choice   `json:"choices,omitempty"`
+	Measure *agreement.Agreement `json:"agreement"` // with labels
+	// People is how well the labels of different people agree with each other; null if no trial has two.
+	People        *agreement.Agreement `json:"people"`
+	Length        agreement.Length     `json:"length"`
+	Disagreements []Disagreement       `json:"disagreements"` // the worst first
+}
+
+// Disagreement is a label that the judge's score does not agree with.
+type Disagreement struct {
+	Trial  string  `json:"trial"`
+	Dir    string  `json:"dir"`
+	Rater  string  `json:"rater,omitempty"`
+	Label  float64 `json:"label"`
+	Score  float64 `json:"score"`
+	Reason string  `json:"reason"`
+}
+
+// JudgePair is two judges, or a criterion that two judges have.
+type JudgePair struct {
+	A       string              `json:"a"`
+	B       string              `json:"b"`
+	Scale   agreement.Scale     `json:"scale"`
+	Measure agreement.Agreement `json:"agreement"`
+}
+
+// CheckJudges compares the verdicts of a job's judges with labels of people, and with each other.
+func CheckJudges(h *Host, req CheckRequest) (CheckedJudges, error) {
+	for _, number := range []struct {
+		flag  string
+		value float64
+	}{{"threshold", req.Threshold}, {"tolerance", req.Tolerance}} {
+		if !(number.value >= 0 && number.value <= 1) {
+			return CheckedJudges{}, usage("--%s %g: want a number from 0 to 1", number.flag, number.value)
+		}
+	}
+	all, err := readVerdicts(h, req.Dir, req.Judges)
+	if err != nil {
+		return CheckedJudges{}, err
+	}
+	out := CheckedJudges{Dir: req.Dir, Labels: req.Labels, Trials: len(all.keys), Judges: []CheckedJudge{}, Pairs: all.pairs(req)}
+	var labels []agreement.Label
+	if req.Labels != "" {
+		if labels, err = readLabels(h, req, all); err != nil {
+			return CheckedJudges{}, err
+		}
+	}
+	for _, s := range all.subjects {
+		var of []agreement.Label
+		for _, l := range labels {
+			if l.Subject == s.Name {
+				of = append(of, l)
+			}
+		}
+		out.Judges = append(out.Judges, all.check(req, s, of))
+	}
+	return out, nil
+}
+
+func readLabels(h *Host, req CheckRequest, all verdicts) ([]agreement.Label, error) {
+	f, err := os.Open(h.Path(req.Labels))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, usage("%s: there is no such file (write one to be filled in: rollout judges check %s --template --labels %s)", clean(req.Labels), clean(req.Dir), clean(req.Labels))
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, agreement.MaxLabels+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > agreement.MaxLabels {
+		return nil, usage("%s has more than %d MiB", clean(req.Labels), agreement.MaxLabels>>20)
+	}
+	labels, problems := agreement.ReadLabels(req.Labels, text, all.keys, all.every)
+	if err := problems.Err(); err != nil {
+		return nil, err
+	}
+	if len(labels) == 0 {
+		return nil, usage("%s has no labels yet: fill in the columns of judges", clean(req.Labels))
+	}
+	return labels, nil
+}
+
+// verdicts are what the judges of a job gave.
+type verdicts struct {
+	dir      string
+	keys     []result.Key        // of the trials that judges belong to, sorted
+	subjects []agreement.Subject // that were asked for
+	every    []agreement.Subject
+	of       map[string]map[result.Key]opinion // by the name of the subject
+	null     map[string]int                    // trials without a score of the judge
+	length   map[result.Key]float64            // of the transcripts, in bytes
+}
+
+// opinion is a score and the judge's reason, hostile text.
+type opinion struct {
+	score  float64
+	reason string
+}
+
+// readVerdicts reads the verdicts in the directory of a job, also of one that was judged again. names selects judges, or all.
+func readVerdicts(h *Host, dir string, names []string) (verdicts, error) {
+	v := verdicts{dir: dir, of: map[string]map[result.Key]opinion{}, null: map[string]int{}, length: map[result.Key]float64{}}
+	if err := h.checkJobDir(dir); err != nil {
+		return v, err
+	}
+	tree, err := readTree(h.Paths, h.Output, dir)
+	if err != nil {
+		return v, err
+	}
+	words := map[string]map[string]float64{} // of choices that were taken
+	give := func(name string, key result.Key, o opinion) {
+		if v.of[name] == nil {
+			v.of[name] = map[result.Key]opinion{}
+		}
+		v.of[name][key] = o
+	}
+	for _, t := range tree.All() {
+		judged := false
+		for _, run := range t.Agents {
+			if run.Role != result.RoleJudge {
+				continue
+			}
+			judged = true
+			if run.Score == nil {
+				v.null[run.Name]++
+				continue
+			}
+			give(run.Name, t.Key, opinion{*run.Score, run.Reason})
+			said := judge.Entries(run.Verdict)
+			for criterion, value := range run.Criteria {
+				name := run.Name + "." + criterion
+				if words[name] == nil {
+					words[name] = map[string]float64{}
+				}
+				o := opinion{score: value}
+				for _, e := range said {
+					if e.Criterion == criterion {
+						o.reason = e.Reason
+						words[name][e.Choice] = value
+					}
+				}
+				give(name, t.Key, o)
+			}
+		}
+		if !judged {
+			continue
+		}
+		v.keys = append(v.keys, t.Key)
+		file := filepath.Join(h.Path(dir), filepath.FromSlash(path.Join(t.Dir(), result.JudgeInputsDir, result.JudgeTranscriptFile)))
+		if info, err := os.Lstat(file); err == nil && info.Mode().IsRegular() {
+			v.length[t.Key] = float64(info.Size())
+		}
+	}
+	if len(v.keys) == 0 {
+		return v, usage("no trial of %s has a judge (see docs/judges.md)", clean(dir))
+	}
+	slices.SortFunc(v.keys, result.Key.Compare)
+	v.every = subjectsOf(v, words, choicesOf(h.Path(dir)))
+	return v, v.choose(names)
+}
+
+// choicesOf returns the choices of the criteria in a job's configuration, by judge.criterion.
+func choicesOf(dir string) map[string][]string {
+	var config struct {
+		Judges []judge.Spec `json:"judges"`
+	}
+	out := map[string][]string{}
+	text, err := result.ReadConfig(dir)
+	if err != nil || json.Unmarshal(text, &config) != nil {
+		return out // the verdicts tell most of it
+	}
+	for _, j := range config.Judges {
+		for _, c := range j.Criteria {
+			if len(c.Choices) == 0 {
+				c.Choices = judge.DefaultChoices()
+			}
+			out[j.Name+"."+c.Name] = c.Choices
+		}
+	}
+	return out
+}
+
+// subjectsOf returns all judges and criteria. words are the choices that were taken, known those that there are.
+func subjectsOf(v verdicts, words map[string]map[string]float64, known map[string][]string) (out []agreement.Subject) {
+	names := map[string]bool{}
+	for name := range v.of {
+		names[name] = true
+	}
+	for name := range v.null {
+		names[name] = true
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		s := agreement.Subject{Name: name}
+		if choices := known[name]; len(choices) > 1 {
+			for i, word := range choices {
+				s.Choices = append(s.Choices, agreement.Choice{Word: word, Value: float64(i) / float64(len(choices)-1)})
+			}
+		}
+		for word, value := range words[name] {
+			if !slices.ContainsFunc(s.Choices, func(c agreement.Choice) bool { return c.Word == word }) {
+				s.Open = true // the judge is a task's, or the job file is not known
+				s.Choices = append(s.Choices, agreement.Choice{Word: word, Value: value})
+			}
+		}
+		slices.SortFunc(s.Choices, func(a, b agreement.Choice) int {
+			return cmp.Or(cmp.Compare(a.Value, b.Value), cmp.Compare(a.Word, b.Word))
+		})
+		out = append(out, s)
+	}
+	return out
+}
+
+// choose keeps the subjects with these names: those of judges stand for their criteria, too.
+func (v *verdicts) choose(names []string) error {
+	v.subjects = v.every
+	var known []string
+	for _, s := range v.every {
+		known = append(known, s.Name)
+	}
+	for _, name := range names {
+		if !slices.Contains(known, name) {
+			return usage("--judge %s: there is no such judge (%s)", clean(name), clean(cmp.Or(diag.DidYouMean(name, known), "there are: "+strings.Join(known, ", "))))
+		}
+	}
+	if len(names) > 0 {
+		v.subjects = slices.DeleteFunc(slices.Clone(v.every), func(s agreement.Subject) bool {
+			of, _, _ := strings.Cut(s.Name, ".")
+			return !slices.Contains(names, s.Name) && !slices.Contains(names, of)
+		})
+	}
+	return nil
+}
+
+// taskOf names a task among all datasets.
+func taskOf(k result.Key) string { return k.Dataset + "/" + k.Task }
+
+// scaleOf says how values of a subject are compared with labels.
+func scaleOf(req CheckRequest, s agreement.Subject, others []float64) agreement.Scale {
+	values := map[float64]bool{}
+	for _, c := range s.Choices {
+		values[c.Value] = true
+	}
+	if len(values) > 0 {
+		for _, v := range others {
+			values[v] = true
+		}
+		return agreement.Scale{Kind: agreement.Choices, Values: slices.Sorted(maps.Keys(values))}
+	}
+	if !slices.ContainsFunc(others, func(v float64) bool { return v != 0 && v != 1 }) {
+		return agreement.Scale{Kind: agreement.Pass, Values: []float64{0, 1}, Threshold: req.Threshold}
+	}
+	return agreement.Scale{Kind: agreement.Score, Tolerance: req.Tolerance}
+}
+
+// check compares a judge or criterion with its labels, of which there may be none.
+func (v verdicts) check(req CheckRequest, s agreement.Subject, labels []agreement.Label) CheckedJudge {
+	of := v.of[s.Name]
+	name, _, _ := strings.Cut(s.Name, ".")
+	c := CheckedJudge{Name: s.Name, Scores: len(of), Null: v.null[name], Raters: []string{}, Choices: s.Choices, Disagreements: []Disagreement{}}
+	var values []float64
+	byTrial := map[result.Key][]agreement.Label{}
+	for _, l := range labels {
+		values = append(values, l.Value)
+		byTrial[l.Trial] = append(byTrial[l.Trial], l)
+		if l.Rater != "" && !slices.Contains(c.Raters, l.Rater) {
+			c.Raters = append(c.Raters, l.Rater)
+		}
+	}
+	slices.Sort(c.Raters)
+	c.Length = v.lengthOf(of, byTrial)
+	if len(labels) == 0 {
+		return c
+	}
+	scale := scaleOf(req, s, values)
+	c.Scale = &scale
+	var pairs, people []agreement.Pair
+	for _, key := range v.keys {
+		o, scored := of[key]
+		given := byTrial[key]
+		slices.SortFunc(given, func(a, b agreement.Label) int { return cmp.Compare(a.Rater, b.Rater) })
+		for i, l := range given {
+			for _, other := range given[i+1:] {
+				people = append(people, agreement.Pair{Task: taskOf(key), A: l.Value, B: other.Value})
+			}
+			if !scored {
+				c.Missing++
+				continue
+			}
+			p := agreement.Pair{Task: taskOf(key), A: o.score, B: l.Value}
+			pairs = append(pairs, p)
+			if !scale.Agree(p) {
+				c.Disagreements = append(c.Disagreements, Disagreement{
+					Trial: key.String(), Dir: filepath.Join(v.dir, filepath.FromSlash(key.Dir())), Rater: l.Rater, Label: l.Value, Score: o.score, Reason: o.reason,
+				})
+			}
+		}
+	}
+	c.Labels = len(pairs)
+	c.Measure = new(agreement.Measure(pairs, scale))
+	if len(people) > 0 {
+		c.People = new(agreement.Measure(people, scale))
+	}
+	slices.SortStableFunc(c.Disagreements, func(a, b Disagreement) int {
+		return cmp.Compare(math.Abs(b.Score-b.Label), math.Abs(a.Score-a.Label))
+	})
+	return c
+}
+
+// lengthOf says how scores go with the length of transcripts. The label of a trial is the mean of its labels.
+func (v verdicts) lengthOf(of map[result.Key]opinion, labels map[result.Key][]agreement.Label) agreement.Length {
+	var all []agreement.Sized
+	for _, key := range v.keys {
+		o, scored := of[key]
+		length, known := v.length[key]
+		if !scored || !known {
+			continue
+		}
+		sized := agreement.Sized{Task: taskOf(key), Score: o.score, Length: length}
+		if given := labels[key]; len(given) > 0 {
+			mean := 0.0
+			for _, l := range given {
+				mean += l.Value / float64(len(given))
+			}
+			sized.Label = &mean
+		}
+		all = append(all, sized)
+	}
+	return agreement.LengthOf(all)
+}
+
+// pairs compares judges with each other: their scores, and criteria of the same name.
+func (v verdicts) pairs(req CheckRequest) []JudgePair {
+	out := []JudgePair{}
+	for i, a := range v.subjects {
+		for _, b := range v.subjects[i+1:] {
+			_, criterionA, _ := strings.Cut(a.Name, ".")
+			_, criterionB, _ := strings.Cut(b.Name, ".")
+			if criterionA != criterionB {
+				continue
+			}
+			var pairs []agreement.Pair
+			for _, key := range v.keys {
+				oa, hasA := v.of[a.Name][key]
+				if ob, hasB := v.of[b.Name][key]; hasA && hasB {
+					pairs = append(pairs, agreement.Pair{Task: taskOf(key), A: oa.score, B: ob.score})
+				}
+			}
+			if len(pairs) == 0 {
+				continue
+			}
+			scale := agreement.Scale{Kind: agreement.Score, Tolerance: req.Tolerance}
+			if len(a.Choices) > 0 && slices.Equal(a.Choices, b.Choices) {
+				scale = scaleOf(req, a, nil)
+			}
+			out = append(out, JudgePair{A: a.Name, B: b.Name, Scale: scale, Measure: agreement.Measure(pairs, scale)})
+		}
+	}
+	return out
+}
+
+// Below says which judges with labels agree less with them than wanted; nil: nothing is wanted.
+func (c CheckedJudges) Below(agree, kappa *float64) (out []string) {
+	for _, j := range c.Judges {
+		if j.Measure == nil {
+			continue
+		}
+		switch m := j.Measure; {
+		case m.Agreement == nil:
+			out = append(out, fmt.Sprintf("%s has no score for any of its labels", clean(j.Name)))
+		case agree != nil && m.Agreement.Value < *agree:
+			out = append(out, fmt.Sprintf("%s agrees with %.3g of the labels, which is below %g", clean(j.Name), m.Agreement.Value, *agree))
+		case kappa != nil && m.Kappa == nil:
+			out = append(out, fmt.Sprintf("kappa of %s cannot be computed, so it is not known to be %g", clean(j.Name), *kappa))
+		case kappa != nil && m.Kappa.Value < *kappa:
+			out = append(out, fmt.Sprintf("%s has a kappa of %.3g, which is below %g", clean(j.Name), m.Kappa.Value, *kappa))
+		}
+	}
+	return out
+}
+
+// WriteLabels writes a new file of labels to be filled in, and returns the number of its trials. Their order says nothing about the verdicts.
+func WriteLabels(h *Host, req CheckRequest) (int, error) {
+	all, err := readVerdicts(h, req.Dir, req.Judges)
+	if err != nil {
+		return 0, err
+	}
+	keys := slices.DeleteFunc(slices.Clone(all.keys), func(k result.Key) bool {
+		return !slices.ContainsFunc(all.subjects, func(s agreement.Subject) bool { _, ok := all.of[s.Name][k]; return ok })
+	})
+	if len(keys) == 0 {
+		return 0, usage("no trial of %s has a score of these judges", clean(req.Dir))
+	}
+	slices.SortFunc(keys, func(a, b result.Key) int {
+		x, y := sha256.Sum256([]byte(a.String())), sha256.Sum256([]byte(b.String()))
+		return bytes.Compare(x[:], y[:])
+	})
+	written := keys
+	if req.Sample > 0 {
+		written = keys[:min(len(keys), req.Sample)]
+	}
+	f, err := os.OpenFile(h.Path(req.Labels), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return 0, usage("%s exists: fill it in, or write another one with --labels FILE", clean(req.Labels))
+	}
+	if err != nil {
+		return 0, err
+	}
+	err = agreement.WriteTemplate(f, written, all.subjects, func(k result.Key) string { return filepath.Join(req.Dir, filepath.FromSlash(k.Dir())) })
+	if err := errors.Join(err, f.Close()); err != nil {
+		return 0, fmt.Errorf("write %s: %w", req.Labels, err)
+	}
+	if left := len(keys) - len(written); left > 0 {
+		linef(h.Output, "%s not in the file (--sample %d)", plural.Count(left, "trial")+" "+plural.Are(left), req.Sample)
+	}
+	return len(written), nil
+}
