@@ -256,11 +256,12 @@ func (r *reader) line(fields []string) {
 	if label, at := get(labelColumn); label != "" {
 		name, where := get(judgeColumn)
 		s, ok := r.subject(name)
-		if !ok {
+		switch {
+		case !ok:
 			r.at(where, r.hint(name, nil), "no judge and no criterion has the name %s", shown(name))
-		} else if !trial() {
+		case !trial():
 			return
-		} else {
+		default:
 			r.label(key, s, rater, label, at)
 		}
 	}

@@ -89,7 +89,7 @@ func Measure(pairs []Pair, scale Scale) Agreement {
 	rate, interval, _ := gate.PassRate(attempts, Confidence)
 	a.Agreement = &Estimate{Value: rate, Low: &interval.Low, High: &interval.High}
 	a.Chance = new(scale.chance(pairs))
-	a.Kappa = estimate(groups, func(pairs []Pair) (float64, bool) { return scale.kappa(pairs) })
+	a.Kappa = estimate(groups, scale.kappa)
 	if scale.Kind == Score {
 		a.Difference = estimate(groups, meanDifference)
 		a.Rank = estimate(groups, rankOf)

@@ -112,7 +112,7 @@ func CheckJudges(h *Host, req CheckRequest) (CheckedJudges, error) {
 	return out, nil
 }
 
-func readLabels(h *Host, req CheckRequest, all verdicts) ([]agreement.Label, error) {
+func readLabels(h *Host, req CheckRequest, all *verdicts) ([]agreement.Label, error) {
 	f, err := os.Open(h.Path(req.Labels))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, usage("%s: there is no such file (write one to be filled in: rollout judges check %s --template --labels %s)", clean(req.Labels), clean(req.Dir), clean(req.Labels))
@@ -156,8 +156,8 @@ type opinion struct {
 }
 
 // readVerdicts reads the verdicts in the directory of a job, also of one that was judged again. names selects judges, or all.
-func readVerdicts(h *Host, dir string, names []string) (verdicts, error) {
-	v := verdicts{dir: dir, of: map[string]map[result.Key]opinion{}, null: map[string]int{}, length: map[result.Key]float64{}}
+func readVerdicts(h *Host, dir string, names []string) (*verdicts, error) {
+	v := &verdicts{dir: dir, of: map[string]map[result.Key]opinion{}, null: map[string]int{}, length: map[result.Key]float64{}}
 	if err := h.checkJobDir(dir); err != nil {
 		return v, err
 	}
@@ -214,7 +214,8 @@ func readVerdicts(h *Host, dir string, names []string) (verdicts, error) {
 	}
 	slices.SortFunc(v.keys, result.Key.Compare)
 	v.every = subjectsOf(v, words, choicesOf(h.Path(dir)))
-	return v, v.choose(names)
+	err = v.choose(names)
+	return v, err
 }
 
 // choicesOf returns the choices of the criteria in a job's configuration, by judge.criterion.
@@ -239,7 +240,7 @@ func choicesOf(dir string) map[string][]string {
 }
 
 // subjectsOf returns all judges and criteria. words are the choices that were taken, known those that there are.
-func subjectsOf(v verdicts, words map[string]map[string]float64, known map[string][]string) (out []agreement.Subject) {
+func subjectsOf(v *verdicts, words map[string]map[string]float64, known map[string][]string) (out []agreement.Subject) {
 	names := map[string]bool{}
 	for name := range v.of {
 		names[name] = true
@@ -311,7 +312,7 @@ func scaleOf(req CheckRequest, s agreement.Subject, others []float64) agreement.
 }
 
 // check compares a judge or criterion with its labels, of which there may be none.
-func (v verdicts) check(req CheckRequest, s agreement.Subject, labels []agreement.Label) CheckedJudge {
+func (v *verdicts) check(req CheckRequest, s agreement.Subject, labels []agreement.Label) CheckedJudge {
 	of := v.of[s.Name]
 	name, _, _ := strings.Cut(s.Name, ".")
 	c := CheckedJudge{Name: s.Name, Scores: len(of), Null: v.null[name], Raters: []string{}, Choices: s.Choices, Disagreements: []Disagreement{}}
@@ -365,7 +366,7 @@ func (v verdicts) check(req CheckRequest, s agreement.Subject, labels []agreemen
 }
 
 // lengthOf says how scores go with the length of transcripts. The label of a trial is the mean of its labels.
-func (v verdicts) lengthOf(of map[result.Key]opinion, labels map[result.Key][]agreement.Label) agreement.Length {
+func (v *verdicts) lengthOf(of map[result.Key]opinion, labels map[result.Key][]agreement.Label) agreement.Length {
 	var all []agreement.Sized
 	for _, key := range v.keys {
 		o, scored := of[key]
@@ -387,7 +388,7 @@ func (v verdicts) lengthOf(of map[result.Key]opinion, labels map[result.Key][]ag
 }
 
 // pairs compares judges with each other: their scores, and criteria of the same name.
-func (v verdicts) pairs(req CheckRequest) []JudgePair {
+func (v *verdicts) pairs(req CheckRequest) []JudgePair {
 	out := []JudgePair{}
 	for i, a := range v.subjects {
 		for _, b := range v.subjects[i+1:] {

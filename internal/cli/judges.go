@@ -15,11 +15,20 @@ import (
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
+// judgesCodes are the exit codes of judges.
+const judgesCodes = `
+Exit codes:
+  0    done
+  1    done, but a judge agrees less than --min-agreement or --min-kappa
+  2    wrong usage, or an invalid file
+  3    rollout failed, or something that it needs
+  130  cancelled`
+
 func newJudgesCommand(v *invocation) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "judges",
 		Short: "Check judges against labels of people",
-		Long:  "Check how far the verdicts of judges can be trusted. See also \"rollout rejudge\" for how stable they are.\n" + doneCodes,
+		Long:  "Check how far the verdicts of judges can be trusted. See also \"rollout rejudge\" for how stable they are.\n" + judgesCodes,
 		Example: `  rollout judges check jobs/nightly --template
   rollout judges check jobs/nightly --labels labels.csv`,
 		Args: unknownSubcommand,
@@ -59,12 +68,7 @@ verdicts, so the first of them are a sample.
 
 Without --labels, judges are compared with each other only.
 
-Exit codes:
-  0    done
-  1    done, but a judge agrees less than --min-agreement or --min-kappa
-  2    wrong usage, or an invalid file
-  3    rollout failed, or something that it needs
-  130  cancelled`,
+` + judgesCodes,
 		Example: `  rollout judges check jobs/nightly --template --sample 50
   rollout judges check jobs/nightly --labels labels.csv
   rollout judges check jobs/nightly --labels labels.csv --judge quality --min-agreement 0.8`,
