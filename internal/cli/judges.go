@@ -67,7 +67,6 @@ several people label, copy the lines, and write who it is into the column rater.
 verdicts, so the first of them are a sample.
 
 Without --labels, judges are compared with each other only.
-
 ` + judgesCodes,
 		Example: `  rollout judges check jobs/nightly --template --sample 50
   rollout judges check jobs/nightly --labels labels.csv
