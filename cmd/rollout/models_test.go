@@ -220,6 +220,31 @@ func TestRecordAndReplay(t *testing.T) {
 		must(t, err)
 		return r.output.String(), tree.Trials
 	}
+	t.Run("changed recordings are another experiment", func(t *testing.T) {
+		dir := modelJob(t, "first", fmt.Sprintf(models, server.URL, "replay"), 3, 1)
+		must(t, os.CopyFS(filepath.Join(dir, "tapes"), tapes))
+		agentAsks(dir, "Solve it. It is $(date -Is), and $(date +%s%N) is new.")
+		again := func(want string, code int, args ...string) {
+			t.Helper()
+			r := start(t, dir, args...)
+			if got := r.exit(t); got != code || !strings.Contains(r.output.String(), want) {
+				t.Errorf("%v: exit code %d, want %d and %q:\n%s", args, got, code, want, r.output)
+			}
+		}
+		again("", 0, "run", "job.yaml")
+		again("Resuming: 1 of 2 trials are done, 1 to run", 0, "resume", "jobs/first", "--set", "n_attempts=2")
+		var tape string
+		must(t, filepath.WalkDir(filepath.Join(dir, "tapes"), func(path string, d fs.DirEntry, err error) error {
+			if err == nil && !d.IsDir() {
+				tape = path
+			}
+			return err
+		}))
+		text, err := os.ReadFile(tape)
+		must(t, err)
+		must(t, os.WriteFile(tape, append(text, '\n'), 0o644))
+		again("or the recordings of its model (models.m.replay) were others", 2, "resume", "jobs/first", "--set", "n_attempts=3")
+	})
 	// More attempts than were recorded, at another time, and without the key.
 	_, trials := replayed("replays", "Solve it. It is $(date -Is), and $(date +%s%N) is new.", 6, 0)
 	for _, tr := range trials {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/org/rollout-action/internal/diag"
 	"github.com/org/rollout-action/internal/event"
+	"github.com/org/rollout-action/internal/model/replay"
 	"github.com/org/rollout-action/internal/trial"
 	"github.com/org/rollout-action/internal/trial/agentfiles"
 )
@@ -70,5 +71,23 @@ func (l *loaded) inputs() trial.Inputs {
 	for name, set := range l.files {
 		in.Files[name] = set.Digest
 	}
+	in.Recordings = l.recordings()
 	return in
+}
+
+// recordings returns the digests of the directories from which models with replay answer. It reads them once. Those that cannot be read have
+// none: the job does not begin with them.
+func (l *loaded) recordings() map[string]string {
+	if l.recorded == nil {
+		l.recorded = map[string]string{}
+		for name := range l.Models {
+			if l.Job.Models[name].Replay == "" {
+				continue
+			}
+			if digest, err := replay.Digest(l.RecordDirs[name]); err == nil {
+				l.recorded[name] = digest
+			}
+		}
+	}
+	return l.recorded
 }

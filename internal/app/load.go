@@ -33,6 +33,7 @@ type loaded struct {
 	files    map[string]*agentfiles.Set // of the agents that have some
 	judges   *trial.JudgeSet            // nil: nothing is judged
 	release  func()                     // of what the job was loaded from; nil: nothing is to be done
+	recorded map[string]string          // see recordings; nil: not read yet
 }
 
 // close releases the datasets.

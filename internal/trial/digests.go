@@ -28,6 +28,8 @@ type Inputs struct {
 	Passed  map[string]string            // those of environment.pass_env that hold none
 	Files   map[string]string            // the digest of each agent's files, of those that have some
 	Scripts map[string]scripted.Script   // those of scripted models, by the models' names
+	// Recordings has the digests of what models with replay answer from, by the models' names.
+	Recordings map[string]string
 }
 
 // DigestsOf returns the digests of a job. Of the inputs' variables the values count; of all others only the names and placeholders. Of
@@ -88,7 +90,8 @@ func judgeDigests(job config.Job, in Inputs, judges []judge.Spec) []judgeDigest 
 // usedModel is what the results of an agent depend on of its model: not how many requests there may be, nor what they cost.
 type usedModel struct {
 	config.Model
-	Answers scripted.Script
+	Answers    scripted.Script
+	Recordings string `json:",omitempty"`
 }
 
 // modelOf returns the model with a name; nil if it is "".
@@ -98,7 +101,7 @@ func modelOf(job config.Job, in Inputs, name string) *usedModel {
 		return nil
 	}
 	m.MaxConcurrent, m.Price, m.Script, m.RecordTo = 0, nil, "", ""
-	return &usedModel{m, in.Scripts[name]}
+	return &usedModel{m, in.Scripts[name], in.Recordings[name]}
 }
 
 func agentDigest(a agent.Agent, visible map[string]string, files string, m *usedModel) string {

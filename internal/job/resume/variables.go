@@ -34,12 +34,22 @@ func (j Job) VariableDrift(pending Pending, cfg config.Job, in trial.Inputs, tas
 	var out []Change
 	for _, name := range slices.Sorted(maps.Keys(others)) {
 		out = append(out, Change{Key: "agents." + name + ".env", Message: fmt.Sprintf(
-			"%s from another agent: one of its variables%s had another value, or redact.except named others", resultsAre(others[name]), listed(in.Visible[name]))})
+			"%s from another agent: one of its variables%s had another value, or redact.except named others%s", resultsAre(others[name]), listed(in.Visible[name]), recordingsOf(cfg, name))})
 	}
 	if otherPassed > 0 {
 		out = append(out, Change{Key: "environment.pass_env", Message: fmt.Sprintf("%s with other values of the variables%s", resultsAre(otherPassed), listed(in.Passed))})
 	}
 	return out
+}
+
+// recordingsOf names the recordings from which an agent's model answers, as another reason for other digests; "" if it does not.
+func recordingsOf(cfg config.Job, name string) string {
+	for _, a := range cfg.Agents {
+		if dir := cfg.Models[a.Model].Replay; a.Name == name && dir != "" {
+			return fmt.Sprintf(", or the recordings of its model (models.%s.replay) were others", a.Model)
+		}
+	}
+	return ""
 }
 
 // sinceResumed reports whether a trial began after the job was last resumed.

@@ -3,6 +3,8 @@ package replay
 import (
 	"bytes"
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,10 +34,9 @@ type Replay struct {
 // ErrEmpty is returned for a directory without recorded exchanges.
 var ErrEmpty = errors.New("there are no recorded exchanges")
 
-// Open reads what was recorded in a directory. hide removes secrets, as it did when the exchanges were recorded.
-func Open(dir string, hide func([]byte) []byte) (*Replay, error) {
-	r := &Replay{dir: dir, hide: hide, by: map[string][]*exchange{}}
-	err := filepath.WalkDir(dir, func(at string, d fs.DirEntry, err error) error {
+// eachFile calls f with each file of a directory of recordings, in lexical order, and with its path below the directory.
+func eachFile(dir string, f func(at, below string) error) error {
+	return filepath.WalkDir(dir, func(at string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -46,12 +47,42 @@ func Open(dir string, hide func([]byte) []byte) (*Replay, error) {
 		if err != nil {
 			return err
 		}
+		return f(at, below)
+	})
+}
+
+// Digest returns the digest of the recordings in a directory: of their names and contents. It holds no file in memory.
+func Digest(dir string) (string, error) {
+	all := sha256.New()
+	err := eachFile(dir, func(at, below string) error {
+		f, err := os.Open(at)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		one := sha256.New()
+		if _, err := io.Copy(one, f); err != nil {
+			return err
+		}
+		fmt.Fprintf(all, "%q %x\n", filepath.ToSlash(below), one.Sum(nil))
+		return nil
+	})
+	if err != nil {
+		return "", err
+	}
+	return "sha256:" + hex.EncodeToString(all.Sum(nil)), nil
+}
+
+// Open reads what was recorded in a directory. hide removes secrets, as it did when the exchanges were recorded.
+func Open(dir string, hide func([]byte) []byte) (*Replay, error) {
+	r := &Replay{dir: dir, hide: hide, by: map[string][]*exchange{}}
+	err := eachFile(dir, func(at, below string) error {
 		x, err := read(at)
 		if err != nil {
 			return fmt.Errorf("%s: %w", below, err)
 		}
 		x.trial = path.Dir(filepath.ToSlash(below))
-		_, number, _ := strings.Cut(strings.TrimSuffix(d.Name(), ".json"), "-")
+		_, number, _ := strings.Cut(strings.TrimSuffix(filepath.Base(at), ".json"), "-")
 		x.n, _ = strconv.Atoi(number) // 0 for files that somebody has renamed
 		// As this version sees it: it may know more of what changes by nature than the one that wrote the file.
 		x.Asked = x.Asked.steady()
