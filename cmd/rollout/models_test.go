@@ -16,6 +16,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/org/rollout-action/internal/model/scripted"
 	"github.com/org/rollout-action/internal/result"
@@ -265,5 +266,43 @@ func TestRecordAndReplay(t *testing.T) {
 	}
 	if n := asked.Load(); n != 12 {
 		t.Errorf("the provider was asked %d times, want 12", n)
+	}
+}
+
+// Processes may record into one directory at the same time, and be killed: what is there can be replayed.
+func TestRecordingsSurviveKills(t *testing.T) {
+	t.Parallel()
+	needSandbox(t)
+	script := scripted.Script{Answers: []scripted.Answer{{Text: strings.Repeat("a long answer ", 5000), Usage: scripted.Usage{Input: 1000, Output: 10}}, {Text: "second"}, {Text: "third"}}}
+	must(t, script.Check())
+	upstream := scripted.New(script)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer, err := upstream.RoundTrip(r)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer answer.Body.Close()
+		w.Header().Set("Content-Type", answer.Header.Get("Content-Type"))
+		w.WriteHeader(answer.StatusCode)
+		_, _ = io.Copy(w, answer.Body)
+	}))
+	t.Cleanup(server.Close)
+	const models = "  m: {api: openai-chat, model: big, api_key: none-needed-77, price: {input: 1, output: 1}, base_url: \"%s\", %s: tapes}"
+	dir := modelJob(t, "whole", fmt.Sprintf(models, server.URL, "record_to"), 3, 4)
+	whole := start(t, dir, "run", "job.yaml", "--n-concurrent", "2")
+	for n := range 4 {
+		start(t, dir, "run", "job.yaml", "--name", fmt.Sprintf("killed-%d", n), "--n-concurrent", "4").killWithin(time.Duration(n) * 400 * time.Millisecond)
+	}
+	if code := whole.exit(t); code != 0 {
+		t.Fatalf("the run that was not killed ended with %d", code)
+	}
+	server.Close()
+	path := filepath.Join(dir, "job.yaml")
+	text, err := os.ReadFile(path)
+	must(t, err)
+	must(t, os.WriteFile(path, []byte(strings.Replace(string(text), "record_to", "replay", 1)), 0o644))
+	if code := start(t, dir, "run", "job.yaml", "--name", "replayed").exit(t); code != 0 {
+		t.Errorf("the replay ended with %d", code)
 	}
 }
