@@ -241,10 +241,12 @@ func (x *execution) closeGateway(g *gateway, failed error) error {
 		if agentFailed {
 			return nil // it could not go on
 		}
-	case r.Failure == nil || !agentFailed:
+	case r.Failure == nil || failed != nil && !agentFailed:
 	case r.Failure.Kind == model.FailedOverflow:
 		x.trial.StopCondition, x.trial.IsTruncated = string(model.StopContext), true
 		return nil
+	case failed == nil: // some agents end with exit code 0 whatever happens
+		x.warn("%s; the agent ended with exit code 0 all the same, so its reward counts", x.lastFailure(r.Failure))
 	default:
 		return x.modelFailure(ended, r.Failure)
 	}
@@ -274,12 +276,23 @@ func (x *execution) writeTrajectory() error {
 // modelFailure returns the failure of an agent whose last call of the model failed.
 func (x *execution) modelFailure(ended *failure, f *model.Failure) error {
 	kind := result.ModelFailed
+	switch f.Kind {
+	case model.FailedUnreachable:
+		kind = result.ModelUnreachable
+	case model.FailedGateway:
+		kind = result.GatewayFailed
+	}
+	return failf(kind, "%s; %s", x.lastFailure(f), ended.Message)
+}
+
+// lastFailure says how the last call of the model failed.
+func (x *execution) lastFailure(f *model.Failure) string {
 	what := "the model %s failed last"
 	switch f.Kind {
 	case model.FailedUnreachable:
-		kind, what = result.ModelUnreachable, "the model %s could not be reached"
+		what = "the model %s could not be reached"
 	case model.FailedGateway:
-		kind, what = result.GatewayFailed, "the gateway to the model %s failed"
+		what = "the gateway to the model %s failed"
 	case model.FailedLimit:
 		what = "the model %s refused because of its rate limit"
 	}
@@ -287,7 +300,7 @@ func (x *execution) modelFailure(ended *failure, f *model.Failure) error {
 	if f.Status != 0 && f.Kind != model.FailedCut {
 		status = fmt.Sprintf(" with HTTP status %d", f.Status)
 	}
-	return failf(kind, what+"%s: %s; %s", x.spec.Agent.Model, status, f.Message, ended.Message)
+	return fmt.Sprintf(what+"%s: %s", x.spec.Agent.Model, status, f.Message)
 }
 
 // warnOfModel warns of what a reader of the result should know about the agent's calls.

@@ -216,6 +216,18 @@ func TestWhyTheModelFailed(t *testing.T) {
 				}
 			})
 		}
+		t.Run("an agent that ends with 0 all the same", func(t *testing.T) {
+			s, _ := modelStory(t, `ask go; exit 0`, agent.Budget{}, scripted.Answer{Error: &scripted.Error{Status: 500, Message: "the model is on fire"}})
+			o := p.run(t, s)
+			o.check(t, want{reward: "1"})
+			contains(t, "warnings", strings.Join(o.Trial.Warnings, "\n"), "the model small failed last with HTTP status 500: the model is on fire; the agent ended with exit code 0 all the same")
+			s, _ = modelStory(t, `ask go; exit 0`, agent.Budget{}, scripted.Answer{Error: &scripted.Error{Status: 400, Message: "maximum context length is 10 tokens"}})
+			o = p.run(t, s)
+			o.check(t, want{reward: "1"})
+			if o.Trial.StopCondition != "context_length" || !o.Trial.IsTruncated {
+				t.Errorf("stop condition %q, truncated %v", o.Trial.StopCondition, o.Trial.IsTruncated)
+			}
+		})
 		t.Run("no call", func(t *testing.T) {
 			s, _ := modelStory(t, `true`, agent.Budget{}, oneAnswer)
 			o := p.run(t, s)
