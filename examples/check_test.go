@@ -51,6 +51,7 @@ type (
 		Error       json.RawMessage       `json:"error"`
 		Cost        json.RawMessage       `json:"cost"`
 		TestsReward *float64              `json:"tests_reward"` // with judges
+		Scores      map[string]*float64   `json:"scores"`
 		Durations   map[string]*float64   `json:"durations"`
 		Timestamps  map[string]*time.Time `json:"timestamps"`
 	}
@@ -154,9 +155,19 @@ func checkTrial(t *testing.T, dir string, want outcome, all expected) {
 	if len(all.Judges) > 0 {
 		directories = append(directories, "artifacts", "judges")
 		cost = fmt.Sprint(dollars + all.Judging[want.Agent])
-		same(t, "judges/", names(t, filepath.Join(dir, "judges")), sorted(append([]string{"inputs", "trial.json"}, all.Judges...)))
-		for _, judge := range all.Judges {
-			same(t, "judges/"+judge, names(t, filepath.Join(dir, "judges", judge)), []string{"command", "judged.json", "prompt.md", "trajectory.json", "trajectory.jsonl", "verdict.json"})
+		judges := all.Judges
+		for judge := range all.Ranks {
+			if want.Agent == sortedKeys(all.Rewards)[0] && *want.Reward > 0 {
+				judges = append(slices.Clip(judges), judge, judge+".order-2")
+			}
+		}
+		same(t, "judges/", names(t, filepath.Join(dir, "judges")), sorted(append([]string{"inputs", "trial.json"}, judges...)))
+		for _, judge := range judges {
+			files := []string{"command", "judged.json", "prompt.md", "trajectory.json", "trajectory.jsonl", "verdict.json"}
+			if all.Ranks[judge] != nil {
+				files = append(files, "group.json")
+			}
+			same(t, "judges/"+judge, names(t, filepath.Join(dir, "judges", judge)), sorted(files))
 		}
 	}
 	if slices.Contains(all.Installs, want.Agent) {
@@ -183,6 +194,11 @@ func checkTrial(t *testing.T, dir string, want outcome, all expected) {
 	}
 	if err != nil || tests == nil || reward != *tests {
 		t.Errorf("reward.txt says %v (%v), want %v", reward, err, tests)
+	}
+	for judge, scores := range all.Ranks {
+		if score := got.Scores[judge]; score == nil || *score != scores[want.Agent] {
+			t.Errorf("the score %s is %v, want %v", judge, score, scores[want.Agent])
+		}
 	}
 	same(t, "result.json", got.outcome, want)
 	same(t, "error", string(got.Error), "null")

@@ -21,9 +21,11 @@ type expected struct {
 	Attempts int                           `json:"attempts"`
 	Installs []string                      `json:"installs"` // agents with an install script
 	Rewards  map[string]map[string]float64 `json:"rewards"`
-	Costs    map[string]float64            `json:"costs"`   // of one trial, in US dollars, of the agents with a model
-	Judges   []string                      `json:"judges"`  // of each trial
-	Judging  map[string]float64            `json:"judging"` // what the judges of one trial cost, in US dollars, by agent
+	Costs    map[string]float64            `json:"costs"`  // of one trial, in US dollars, of the agents with a model
+	Judges   []string                      `json:"judges"` // of each trial
+	// Ranks are the scores of judges of groups, by the agent. Their files are in the first agent's trial.
+	Ranks   map[string]map[string]float64 `json:"ranks"`
+	Judging map[string]float64            `json:"judging"` // what the judges of one trial cost, in US dollars, by agent
 }
 
 // TestExamples runs every directory with a job.yaml as a user would. TestDatasets runs what is in datasets.

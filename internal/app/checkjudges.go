@@ -59,6 +59,8 @@ type CheckedJudge struct {
 	People        *agreement.Agreement `json:"people"`
 	Length        agreement.Length     `json:"length"`
 	Disagreements []Disagreement       `json:"disagreements"` // the worst first
+	// Preference is what a judge of groups prefers; null for others. Its scores are compared with labels there, pair by pair, and not in Measure.
+	Preference *agreement.Preference `json:"preference"`
 }
 
 // Disagreement is a label that the judge's score does not agree with.
@@ -147,6 +149,7 @@ type verdicts struct {
 	of       map[string]map[result.Key]opinion // by the name of the subject
 	null     map[string]int                    // trials without a score of the judge
 	length   map[result.Key]float64            // of the transcripts, in bytes
+	rankings map[string][]result.GroupOrder    // by the name of the judge
 }
 
 // opinion is a score and the judge's reason, hostile text.
@@ -157,7 +160,7 @@ type opinion struct {
 
 // readVerdicts reads the verdicts in the directory of a job, also of one that was judged again. names selects judges, or all.
 func readVerdicts(h *Host, dir string, names []string) (*verdicts, error) {
-	v := &verdicts{dir: dir, of: map[string]map[result.Key]opinion{}, null: map[string]int{}, length: map[result.Key]float64{}}
+	v := &verdicts{dir: dir, of: map[string]map[result.Key]opinion{}, null: map[string]int{}, length: map[result.Key]float64{}, rankings: map[string][]result.GroupOrder{}}
 	if err := h.checkJobDir(dir); err != nil {
 		return v, err
 	}
@@ -179,6 +182,9 @@ func readVerdicts(h *Host, dir string, names []string) (*verdicts, error) {
 				continue
 			}
 			judged = true
+			if g := run.Group; g != nil {
+				v.rankings[run.Name] = append(v.rankings[run.Name], g.Orders...)
+			}
 			if run.Score == nil {
 				v.null[run.Name]++
 				continue
@@ -326,6 +332,11 @@ func (v *verdicts) check(req CheckRequest, s agreement.Subject, labels []agreeme
 		}
 	}
 	slices.Sort(c.Raters)
+	if orders, ranks := v.rankings[s.Name]; ranks {
+		c.Labels = len(labels)
+		c.Preference = new(agreement.PreferenceOf(v.ranked(orders, byTrial)))
+		return c
+	}
 	c.Length = v.lengthOf(of, byTrial)
 	if len(labels) == 0 {
 		return c
@@ -371,20 +382,38 @@ func (v *verdicts) lengthOf(of map[result.Key]opinion, labels map[result.Key][]a
 	for _, key := range v.keys {
 		o, scored := of[key]
 		length, known := v.length[key]
-		if !scored || !known {
-			continue
+		if scored && known {
+			all = append(all, agreement.Sized{Task: taskOf(key), Score: o.score, Length: length, Label: meanLabel(labels[key])})
 		}
-		sized := agreement.Sized{Task: taskOf(key), Score: o.score, Length: length}
-		if given := labels[key]; len(given) > 0 {
-			mean := 0.0
-			for _, l := range given {
-				mean += l.Value / float64(len(given))
-			}
-			sized.Label = &mean
-		}
-		all = append(all, sized)
 	}
 	return agreement.LengthOf(all)
+}
+
+// meanLabel returns the mean of a trial's labels; nil if it has none.
+func meanLabel(given []agreement.Label) *float64 {
+	if len(given) == 0 {
+		return nil
+	}
+	mean := 0.0
+	for _, l := range given {
+		mean += l.Value / float64(len(given))
+	}
+	return &mean
+}
+
+// ranked returns rankings with the lengths of transcripts and the labels. Files are anybody's, so a ranking with fewer ranks than trials is left out.
+func (v *verdicts) ranked(orders []result.GroupOrder, labels map[result.Key][]agreement.Label) (out []agreement.Ranking) {
+	for _, o := range orders {
+		if len(o.Shown) != len(o.Ranks) || len(o.Shown) == 0 || len(o.Shown) > judge.MaxCandidates {
+			continue
+		}
+		r := agreement.Ranking{Task: taskOf(o.Shown[0])}
+		for i, key := range o.Shown {
+			r.Judged = append(r.Judged, agreement.Ranked{ID: key.String(), Rank: o.Ranks[i], Length: v.length[key], Label: meanLabel(labels[key])})
+		}
+		out = append(out, r)
+	}
+	return out
 }
 
 // pairs compares judges with each other: their scores, and criteria of the same name.
@@ -394,7 +423,9 @@ func (v *verdicts) pairs(req CheckRequest) []JudgePair {
 		for _, b := range v.subjects[i+1:] {
 			_, criterionA, _ := strings.Cut(a.Name, ".")
 			_, criterionB, _ := strings.Cut(b.Name, ".")
-			if criterionA != criterionB {
+			_, ranksA := v.rankings[a.Name]
+			_, ranksB := v.rankings[b.Name]
+			if criterionA != criterionB || ranksA || ranksB {
 				continue
 			}
 			var pairs []agreement.Pair
@@ -420,6 +451,9 @@ func (v *verdicts) pairs(req CheckRequest) []JudgePair {
 // Below says which judges with labels agree less with them than wanted; nil: nothing is wanted.
 func (c CheckedJudges) Below(agree, kappa *float64) (out []string) {
 	for _, j := range c.Judges {
+		if p := j.Preference; p != nil && p.Labels != nil && agree != nil && p.Labels.Value < *agree {
+			out = append(out, fmt.Sprintf("%s prefers what people prefer in %.3g of the pairs, which is below %g", clean(j.Name), p.Labels.Value, *agree))
+		}
 		if j.Measure == nil {
 			continue
 		}

@@ -123,9 +123,13 @@ func (p *planned) countShards(req DivideRequest, timings job.Timings) (int, erro
 	if n > maxMatrix {
 		return 0, usage("--shards %d: a GitHub matrix has at most %d jobs", n, maxMatrix)
 	}
-	if n > len(p.specs) {
-		linef(p.host.Output, "%s instead of %d, as the job has no more trials", plural.Count(len(p.specs), "shard"), n)
-		n = len(p.specs)
+	if most := job.MostShards(p.specs); n > most {
+		why := "no more trials"
+		if most < len(p.specs) {
+			why = "no more tasks, and judges with scope: group need all trials of a task in one shard"
+		}
+		linef(p.host.Output, "%s instead of %d, as the job has %s", plural.Count(most, "shard"), n, why)
+		n = most
 	}
 	return n, nil
 }

@@ -92,8 +92,9 @@ func (l *loaded) checkJudges(req JobRequest) error {
 
 // scoresOfNoJudge returns a problem for each score in the gate that no judge gives.
 func (l *loaded) scoresOfNoJudge() (found diag.List) {
-	var known []string
+	var known, ranked []string
 	add := func(specs []judge.Spec) {
+		ranked = append(ranked, groupJudges(specs)...)
 		for _, s := range specs {
 			known = append(known, s.Name)
 			for _, c := range s.Criteria {
@@ -109,6 +110,13 @@ func (l *loaded) scoresOfNoJudge() (found diag.List) {
 	known = slices.Compact(known)
 	check := func(at keys.Path, limits map[string]gate.ScoreLimits) {
 		for _, name := range slices.Sorted(maps.Keys(limits)) {
+			if slices.Contains(ranked, name) && limits[name].MaxDrop != nil {
+				at := at.Child("scores").Child(name).Child("max_drop")
+				found = append(found, l.judgeProblem(nil, trial.JudgeProblem{Problem: judge.Problem{
+					Key: at, Message: fmt.Sprintf("the score %q compares trials of one job with each other, so it cannot drop against another job", keys.Shorten(name)),
+					Hint: "use min, or a judge without scope: group",
+				}}))
+			}
 			if slices.Contains(known, name) {
 				continue
 			}
@@ -158,8 +166,8 @@ func (l *loaded) judged(specs []trial.Spec) {
 		return
 	}
 	type shared struct {
-		judges []trial.Judge
-		reward *judge.Reward
+		judges, groups []trial.Judge
+		reward         *judge.Reward
 	}
 	type of struct { // trials with the same judges
 		agent string
@@ -178,11 +186,15 @@ func (l *loaded) judged(specs []trial.Spec) {
 			one.reward = reward
 			for _, j := range judges {
 				a, _ := l.Job.JudgeAgent(j.Spec, s.Agent)
-				one.judges = append(one.judges, trial.Judge{Judge: j, Agent: a, Env: l.Env[a.Name], Files: l.files[a.Name]})
+				to := &one.judges
+				if j.Ranks() {
+					to = &one.groups
+				}
+				*to = append(*to, trial.Judge{Judge: j, Agent: a, Env: l.Env[a.Name], Files: l.files[a.Name]})
 			}
 			known[key] = one
 		}
-		s.Judges, s.Reward = one.judges, one.reward
+		s.Judges, s.GroupJudges, s.Reward = one.judges, one.groups, one.reward
 	}
 }
 
@@ -192,6 +204,8 @@ type JudgedTasks struct {
 	Judges []TaskJudge
 	// MaxCostUSD is what all judges of a trial may cost together, with their further attempts; nil: there is no limit.
 	MaxCostUSD *float64
+	// GroupCostUSD is what all judges of groups may cost together in a task; nil: there is no limit.
+	GroupCostUSD *float64
 }
 
 // TaskJudge is a judge of tasks.
@@ -201,6 +215,7 @@ type TaskJudge struct {
 	Placement          string // "" for a call
 	Attempts           int
 	MaxCostUSD         *float64 // of one attempt; nil: no limit
+	Orders             int      // in which a judge of groups ranks the trials of a task; 0 for others
 }
 
 // judgedTasks returns the tasks that are judged, in their order.
@@ -219,9 +234,9 @@ func (l *loaded) judgedTasks() []JudgedTasks {
 			if len(one.Judges) == 0 {
 				continue
 			}
-			key := fmt.Sprint(one.MaxCostUSD != nil)
+			key := fmt.Sprint(one.MaxCostUSD != nil, one.GroupCostUSD != nil)
 			for _, j := range one.Judges {
-				key += fmt.Sprintf("\n%q %q %q %q %v", j.Name, j.Agent, j.Model, j.Placement, optional(j.MaxCostUSD))
+				key += fmt.Sprintf("\n%q %q %q %q %v %d", j.Name, j.Agent, j.Model, j.Placement, optional(j.MaxCostUSD), j.Orders)
 			}
 			i, known := at[key]
 			if !known {
@@ -236,19 +251,24 @@ func (l *loaded) judgedTasks() []JudgedTasks {
 
 func (l *loaded) judgedTask(t *task.Task) (one JudgedTasks) {
 	judges, _, _ := l.judges.Of(t)
-	attempts, total, limited := trial.JudgeAttempts(l.Job), 0.0, true
+	attempts := trial.JudgeAttempts(l.Job)
+	one.MaxCostUSD, one.GroupCostUSD = new(float64), new(float64)
 	for _, j := range judges {
-		one.Judges = append(one.Judges, TaskJudge{
+		told := TaskJudge{
 			Name: j.Name, Agent: j.Spec.Agent, Model: j.Model, Policy: j.Model == judge.PolicyModel, Placement: string(j.Place()), Attempts: attempts, MaxCostUSD: j.Budget.MaxCostUSD,
-		})
-		if j.Budget.MaxCostUSD == nil {
-			limited = false
-			continue
 		}
-		total += float64(attempts) * *j.Budget.MaxCostUSD
-	}
-	if limited {
-		one.MaxCostUSD = &total
+		total, times := &one.MaxCostUSD, attempts
+		if j.Ranks() {
+			told.Orders = j.Rankings()
+			total, times = &one.GroupCostUSD, attempts*told.Orders
+		}
+		one.Judges = append(one.Judges, told)
+		switch {
+		case j.Budget.MaxCostUSD == nil:
+			*total = nil
+		case *total != nil:
+			**total += float64(times) * *j.Budget.MaxCostUSD
+		}
 	}
 	return one
 }

@@ -286,11 +286,13 @@ func (o *opened) trials(ctx context.Context, show event.Sink, budget job.Budget,
 		budget.Running = &job.RunningCost{}
 		allowance = budget
 	}
-	var runner job.Runner = trial.NewRunner(trial.Options{
+	digests := trial.DigestsOf(o.Job, o.inputs())
+	runs := trial.NewRunner(trial.Options{
 		Budget: allowance,
-		Models: models, Provider: o.provider, Job: o.Job, Digests: trial.DigestsOf(o.Job, o.inputs()), Redactor: redactor, Emit: emit, Now: h.Now, Hard: h.Hard,
+		Models: models, Provider: o.provider, Job: o.Job, Digests: digests, Redactor: redactor, Emit: emit, Now: h.Now, Hard: h.Hard,
 		Disk: func() error { return o.lowDisk(o.provider) },
 	})
+	var runner job.Runner = runs
 	if o.runner != nil {
 		runner = o.runner(runner)
 	}
@@ -308,6 +310,7 @@ func (o *opened) trials(ctx context.Context, show event.Sink, budget job.Budget,
 		CheckDisk: func() error { return o.checkMachine(ctx) },
 		Reconfirm: o.again,
 		Confirm:   confirm,
+		Rank:      o.ranks(runs, digests, emit),
 		Prompt:    job.Instructions(o.own(), redactor),
 		Runner:    runner,
 	})

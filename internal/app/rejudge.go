@@ -187,6 +187,11 @@ func (q *sequel) sortJudged(req RejudgeRequest, before map[result.Key]result.Tri
 				chosen = append(chosen, j.Name)
 			}
 		}
+		for _, j := range s.GroupJudges {
+			if len(req.Judges) == 0 || slices.Contains(req.Judges, j.Name) {
+				chosen = append(chosen, j.Name)
+			}
+		}
 		if len(chosen) == 0 {
 			q.miss(s.Key, "none of its judges can judge again from what is on disk")
 			continue
@@ -218,7 +223,7 @@ func endedBefore(t result.Trial) bool {
 func (q *sequel) checkJudgeNames(names []string) error {
 	var known []string
 	for _, s := range q.specs {
-		for _, j := range s.Judges {
+		for _, j := range slices.Concat(s.Judges, s.GroupJudges) {
 			if !slices.Contains(known, j.Name) {
 				known = append(known, j.Name)
 			}

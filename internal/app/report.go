@@ -79,6 +79,7 @@ type finishing struct {
 	// confirmations are the confirmation attempts; unconfirmed: some of them were not made.
 	confirmations []result.Trial
 	unconfirmed   bool
+	unranked      bool // judges have not ranked all tasks
 	// stopped: the use case was cancelled before it knew what to compare with, so that its verdict says nothing.
 	stopped bool
 }
@@ -154,7 +155,7 @@ func unjudged(plan result.Plan) bool { return plan.Shard != nil || plan.OnlyConf
 func (f *finishing) outcome(ctx context.Context) Outcome {
 	in := f.in
 	switch {
-	case f.stopped, f.end.cancelled && (in.Job.Cancelled || ctx.Err() != nil && f.unconfirmed):
+	case f.stopped, f.end.cancelled && (in.Job.Cancelled || ctx.Err() != nil && (f.unconfirmed || f.unranked)):
 		return Stopped
 	case unjudged(in.Plan) && len(in.Incomplete) == 0, !unjudged(in.Plan) && in.Passed():
 		return Passed
@@ -253,6 +254,10 @@ func (f *finishing) gather(ctx context.Context, dir string) error {
 		Incomplete: append(missing(job, tree), f.end.incomplete...),
 	}
 	in := &f.in
+	for _, sentence := range unranked(tree.Trials) {
+		f.unranked = true
+		f.missing(sentence)
+	}
 	if sentence := reverified(tree.Plan, tree.Trials); sentence != "" {
 		in.Notes = append(in.Notes, sentence)
 	}

@@ -216,7 +216,16 @@ func (c *continuation) left(ctx context.Context) bool {
 	if n := c.pending.Missing; n > 0 {
 		linef(c.host.Output, "note: %s without a whole result left as they are (--only-failed)", plural.Count(n, "trial"))
 	}
-	return len(c.pending.Keys) > 0 || c.confirm.left(ctx, c.stored.Plan, c.pending.Earlier)
+	return len(c.pending.Keys) > 0 || c.confirm.left(ctx, c.stored.Plan, c.pending.Earlier) || c.unranked()
+}
+
+// unranked reports whether a judge has to rank trials that have ended.
+func (c *continuation) unranked() bool {
+	if !slices.ContainsFunc(c.own(), func(s trial.Spec) bool { return len(s.GroupJudges) > 0 }) {
+		return false
+	}
+	dir := func(key result.Key) string { return filepath.Join(c.host.Path(c.dir()), filepath.FromSlash(key.Dir())) }
+	return len(trial.GroupsOf(c.own(), c.pending.Earlier, trial.DigestsOf(c.Job, c.inputs()), dir)) > 0
 }
 
 // finish writes the files of a job that has nothing left to run.

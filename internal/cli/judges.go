@@ -193,6 +193,47 @@ func writeChecked(w io.Writer, c app.CheckedJudges) {
 	}
 	writePairs(w, c.Pairs)
 	writeLengths(w, c.Judges)
+	for _, j := range c.Judges {
+		if j.Preference != nil {
+			writePreference(w, j)
+		}
+	}
+}
+
+// writePreference says in words what a judge of groups prefers.
+func writePreference(w io.Writer, j app.CheckedJudge) {
+	p := j.Preference
+	fmt.Fprintf(w, "\n%s ranked the trials of %s, %s in all:\n", cell(j.Name), plural.Count(p.Groups, "task"), plural.Count(p.Rankings, "time"))
+	for _, line := range []struct {
+		share     *agreement.Estimate
+		text      string
+		half      bool // 50 % is what no preference gives
+		low, high string
+	}{
+		{p.First, "it prefers the trial that is shown first in %s of the pairs", true, "it prefers what is shown later: raise orders", "it prefers what is shown first: raise orders"},
+		{p.Same, "shown in another order, it says the same of %s of the pairs", false, "", ""},
+		{p.Longer, "it prefers the longer transcript in %s of the pairs", true, "it prefers short ones, or short ones are better", "it prefers long ones, or long ones are better"},
+		{p.Labels, fmt.Sprintf("it prefers what people prefer in %%s of the %s with different labels", plural.Count(p.LabelledPairs, "pair")), true, "it prefers what people do not", "better than chance"},
+	} {
+		if line.share == nil {
+			continue
+		}
+		fmt.Fprintf(w, "  "+line.text, percent(line.share))
+		if e := line.share; line.half && e.Low != nil {
+			what := "no sign of a preference"
+			switch {
+			case *e.High < 0.5:
+				what = line.low
+			case *e.Low > 0.5:
+				what = line.high
+			}
+			fmt.Fprintf(w, ": %s", what)
+		}
+		fmt.Fprintln(w)
+	}
+	if p.Groups < 20 {
+		fmt.Fprintf(w, "  This is little to judge by: rankings of %s.\n", plural.Count(p.Groups, "task"))
+	}
 }
 
 // writeSentences says in words how a judge agrees with its labels.

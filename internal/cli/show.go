@@ -276,7 +276,14 @@ func writeAgents(w io.Writer, t result.Trial) {
 		if u := run.Usage; u != nil {
 			who += fmt.Sprintf(", %s, %s", cell(u.Requested), plural.Count(int(u.Turns), "turn"))
 		}
-		fmt.Fprintf(w, "Judge %s: %s (%s, %s)\n", cell(run.Name), score, who, report.Cost(run.Cost))
+		cost := report.Cost(run.Cost)
+		if g := run.Group; g != nil {
+			who += ", ranks the trials of the task"
+			if g.Files != t.Key {
+				cost = "its files and its cost are with " + clean(g.Files.String())
+			}
+		}
+		fmt.Fprintf(w, "Judge %s: %s (%s, %s)\n", cell(run.Name), score, who, cost)
 		text := run.Reason
 		if e := run.Error; e != nil {
 			text = string(e.Type) + ": " + e.Message

@@ -183,6 +183,8 @@ type judged struct {
 	Tasks   []string    `json:"tasks"`
 	Judges  []taskJudge `json:"judges"`
 	MaxCost *float64    `json:"max_cost_usd"` // of all attempts of all judges in one trial
+	// GroupCost is that of judges of groups, in one task; null also if there are none.
+	GroupCost *float64 `json:"max_group_cost_usd,omitempty"`
 }
 
 type taskJudge struct {
@@ -192,6 +194,7 @@ type taskJudge struct {
 	Placement string   `json:"placement"` // "" for a call
 	Attempts  int      `json:"attempts"`
 	MaxCost   *float64 `json:"max_cost_usd"` // of one attempt
+	Orders    int      `json:"orders,omitempty"`
 }
 
 func judgedOf(list []app.JudgedTasks) []judged {
@@ -199,7 +202,10 @@ func judgedOf(list []app.JudgedTasks) []judged {
 	for _, g := range list {
 		one := judged{Tasks: g.Tasks, MaxCost: g.MaxCostUSD}
 		for _, j := range g.Judges {
-			one.Judges = append(one.Judges, taskJudge{j.Name, j.Agent, j.Model, j.Placement, j.Attempts, j.MaxCostUSD})
+			one.Judges = append(one.Judges, taskJudge{j.Name, j.Agent, j.Model, j.Placement, j.Attempts, j.MaxCostUSD, j.Orders})
+			if j.Orders > 0 {
+				one.GroupCost = g.GroupCostUSD
+			}
 		}
 		out = append(out, one)
 	}
@@ -209,9 +215,19 @@ func judgedOf(list []app.JudgedTasks) []judged {
 // judgesOf returns lines about the judges of tasks.
 func judgesOf(g app.JudgedTasks) string {
 	var b strings.Builder
-	cost := "no limit: a judge has no budget.max_cost_usd"
-	if g.MaxCostUSD != nil {
-		cost = fmt.Sprintf("at most $%s", perMillion(*g.MaxCostUSD))
+	limit := func(usd *float64) string {
+		if usd == nil {
+			return "no limit: a judge has no budget.max_cost_usd"
+		}
+		return fmt.Sprintf("at most $%s", perMillion(*usd))
+	}
+	var costs []string
+	groups := slices.ContainsFunc(g.Judges, func(j app.TaskJudge) bool { return j.Orders > 0 })
+	if slices.ContainsFunc(g.Judges, func(j app.TaskJudge) bool { return j.Orders == 0 }) {
+		costs = append(costs, "cost in each trial: "+limit(g.MaxCostUSD))
+	}
+	if groups {
+		costs = append(costs, "cost of ranking the trials of each task: "+limit(g.GroupCostUSD))
 	}
 	var tasks []string
 	for _, name := range g.Tasks[:min(len(g.Tasks), maxListed)] {
@@ -220,7 +236,7 @@ func judgesOf(g app.JudgedTasks) string {
 	if more := len(g.Tasks) - len(tasks); more > 0 {
 		tasks = append(tasks, fmt.Sprintf("%d more", more))
 	}
-	fmt.Fprintf(&b, "judges of %s; cost in each trial: %s\n", strings.Join(tasks, ", "), cost)
+	fmt.Fprintf(&b, "judges of %s; %s\n", strings.Join(tasks, ", "), strings.Join(costs, "; "))
 	for _, j := range g.Judges {
 		where := map[string]string{"": "one call", "trial": "in the agent's environment", "fresh": "in a fresh environment"}[j.Placement]
 		agent := ""
@@ -237,6 +253,10 @@ func judgesOf(g app.JudgedTasks) string {
 			if j.Attempts > 1 {
 				cost += fmt.Sprintf(" in each of %d attempts", j.Attempts)
 			}
+		}
+		if j.Orders > 0 {
+			where += ", ranks all trials of a task in " + plural.Count(j.Orders, "order")
+			cost = strings.Replace(cost, "in each of", "in each order, and each of", 1)
 		}
 		fmt.Fprintf(&b, "  %s: %s%s, %s; %s\n", clean(j.Name), agent, where, model, cost)
 	}

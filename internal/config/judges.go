@@ -138,6 +138,10 @@ func (c *judgeCheck) agent() (presets.Preset, bool) {
 // model checks which model judges.
 func (c *judgeCheck) model(preset presets.Preset) {
 	s, job := c.spec, c.job
+	if s.Model == judge.PolicyModel && s.Ranks() {
+		c.add("model", "give the judge a model of its own", "judge %q ranks trials that may be of several agents, so it cannot have the model of one (policy)", keys.Shorten(s.Name))
+		return
+	}
 	if s.Model == judge.PolicyModel {
 		var without []string
 		for _, a := range job.Agents {

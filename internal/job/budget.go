@@ -77,6 +77,18 @@ func (b Budget) settle(t result.Trial) {
 	b.Spent.Add(usd)
 }
 
+// settleAgain adds what a trial that has ended has cost since, in place of what Spend was told of it.
+func (b Budget) settleAgain(before, now result.Trial) {
+	usd := now.Spent().Total().Amount() - before.Spent().Total().Amount()
+	if b.Running != nil {
+		b.Running.mu.Lock()
+		defer b.Running.mu.Unlock()
+		usd -= b.Running.usd[now.Key]
+		delete(b.Running.usd, now.Key)
+	}
+	b.Spent.Add(usd)
+}
+
 // stop lets no more trials start if because returns a reason, which it is asked for until it does. It is called with r.mu held.
 func (r *run) stop(because func() (reason result.StopReason, why string)) {
 	r.mu.Lock()

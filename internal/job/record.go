@@ -80,7 +80,7 @@ func plannedAgents(specs []trial.Spec) []result.PlannedAgent {
 		if s.Files != nil {
 			files[s.Key.Agent] = s.Files
 		}
-		for _, j := range s.Judges {
+		for _, j := range slices.Concat(s.Judges, s.GroupJudges) {
 			if j.Files != nil {
 				files[j.Agent.Name] = j.Files
 			}

@@ -61,6 +61,9 @@ type Options struct {
 	// trial is left to run, and again when those attempts have ended, until it returns none. Run does not call it after a cancel.
 	// nil: there are none.
 	Confirm func(ctx context.Context, trials []result.Trial) ([]trial.Spec, error)
+	// Rank is called with all results when no trial is left to run, unless the run was cancelled or stopped. It compares trials with each other, and
+	// gives those that have changed to write, which many goroutines may call. nil: nothing is compared.
+	Rank func(ctx context.Context, trials []result.Trial, write func([]result.Trial))
 }
 
 // DefaultGrace leaves half a second of the 5 s that a cancelled job may take for its last writes.
@@ -107,6 +110,7 @@ func Run(ctx context.Context, specs []trial.Spec, opts Options) (result.Job, err
 		r.work(ctx, specs)
 	}
 	r.confirm(ctx)
+	r.rank(ctx)
 	r.checkTime(ctx)
 	for _, failed := range r.unwritten {
 		if err := r.Tree.WriteTrial(failed); err != nil {
@@ -119,6 +123,11 @@ func Run(ctx context.Context, specs []trial.Spec, opts Options) (result.Job, err
 		}
 		if err := r.Tree.outputs.add(t); err != nil {
 			r.lost = append(r.lost, fmt.Errorf("the line of %s in %s: %w", t.Key, result.OutputsFile, err))
+		}
+	}
+	if r.ranked {
+		if err := r.Tree.rewriteOutputs(r.counted(), r.Prompt); err != nil {
+			r.lost = append(r.lost, fmt.Errorf("the scores of rankings in %s: %w", result.OutputsFile, err))
 		}
 	}
 	r.noteStop()
@@ -164,6 +173,7 @@ type run struct {
 	stopped   error // of the first result that could not be written, which stopped the job
 	machine   error // what on this machine ended the first of machines trials
 	machines  int
+	ranked    bool // results have changed after their trials ended
 	// nextMetadata is when metadata.json is written next.
 	nextMetadata time.Time
 
@@ -233,6 +243,41 @@ func (r *run) confirm(ctx context.Context) {
 		}
 		r.mu.Unlock()
 		r.work(ctx, specs)
+	}
+}
+
+// rank compares trials with each other. The results that change are written again.
+func (r *run) rank(ctx context.Context) {
+	if r.Rank == nil || ctx.Err() != nil || r.stops() || r.diskErr != nil || len(r.unwritten)+len(r.lost) > 0 {
+		return
+	}
+	var mu sync.Mutex
+	r.Rank(ctx, r.counted(), func(trials []result.Trial) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, t := range trials {
+			if err := r.Tree.rewriteTrial(t); err != nil {
+				r.lost = append(r.lost, fmt.Errorf("the scores of %s: %w", t.Key, err))
+				continue
+			}
+			r.replace(t)
+		}
+	})
+}
+
+// replace puts a result in the place of that of the same trial.
+func (r *run) replace(t result.Trial) {
+	for _, list := range []*[]result.Trial{&r.trials, &r.Earlier} {
+		if i := slices.IndexFunc(*list, func(o result.Trial) bool { return o.Key == t.Key }); i >= 0 {
+			if list == &r.Earlier { // the caller has it, too
+				r.Earlier = slices.Clone(r.Earlier)
+			}
+			before := (*list)[i]
+			(*list)[i] = t
+			r.ranked = true
+			r.Budget.settleAgain(before, t)
+			return
+		}
 	}
 }
 

@@ -18,6 +18,8 @@ import (
 // With timings, the shards take about equally long: the longest task is assigned first, each time to the shard with the least to do so
 // far. A task without a timing counts as long as the median of the others. Without any timing, the shards have about equally many
 // trials. No shard is empty unless there are fewer trials than shards.
+//
+// A task whose trials judges compare is never divided.
 func Shards(specs []trial.Spec, n int, timings Timings) []int {
 	shards := make([]int, len(specs))
 	if n <= 1 {
@@ -28,7 +30,7 @@ func Shards(specs []trial.Spec, n int, timings Timings) []int {
 	}
 	weights, known := timings.weights(specs)
 	tasks := unitsOf(specs, weights)
-	if !known && len(tasks) < n {
+	if !known && len(tasks) < n && !slices.ContainsFunc(tasks, func(t unit) bool { return t.whole }) {
 		dealEvenly(tasks, n, shards)
 		return shards
 	}
@@ -42,6 +44,7 @@ type unit struct {
 	piece         int // of the task, from 0
 	trials        []int
 	weight        int64
+	whole         bool // it is not divided
 }
 
 // unitsOf returns the specs by task, sorted by dataset and task.
@@ -59,6 +62,7 @@ func unitsOf(specs []trial.Spec, weights []int64) []unit {
 		}
 		units[at].trials = append(units[at].trials, i)
 		units[at].weight += weights[i]
+		units[at].whole = units[at].whole || len(s.GroupJudges) > 0
 	}
 	slices.SortFunc(units, unit.byName)
 	return units
@@ -95,14 +99,14 @@ func divide(tasks []unit, weights []int64, n int) []unit {
 	var units []unit
 	for _, t := range tasks {
 		parts := 1
-		if t.weight > share {
+		if t.weight > share && !t.whole {
 			parts = min(len(t.trials), int((t.weight+share-1)/share))
 		}
 		units = append(units, t.cut(parts, weights)...)
 	}
 	for len(units) < n {
 		slices.SortFunc(units, unit.heaviestFirst)
-		at := slices.IndexFunc(units, func(u unit) bool { return len(u.trials) > 1 })
+		at := slices.IndexFunc(units, func(u unit) bool { return len(u.trials) > 1 && !u.whole })
 		if at < 0 {
 			break
 		}
@@ -280,11 +284,24 @@ func Loads(shards []int, n int, each []time.Duration) []Load {
 	return loads
 }
 
+// MostShards returns how many shards can have trials.
+func MostShards(specs []trial.Spec) int {
+	n := 0
+	for _, u := range unitsOf(specs, make([]int64, len(specs))) {
+		if u.whole {
+			n++
+		} else {
+			n += len(u.trials)
+		}
+	}
+	return n
+}
+
 // ShardsNeeded returns the smallest number of shards, at most limit, with which no shard is expected to take longer than target. If the
 // longest trial takes longer, it counts as the target. If no number is enough, it returns the one with which the last shard ends first.
 func ShardsNeeded(specs []trial.Spec, timings Timings, concurrent int, target time.Duration, limit int) int {
 	each, _ := timings.Expect(specs)
-	limit = max(1, min(limit, len(specs)))
+	limit = max(1, min(limit, MostShards(specs)))
 	var all Load
 	for _, d := range each {
 		all.Total += d

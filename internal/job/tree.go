@@ -141,6 +141,27 @@ func (t *Tree) WriteTrial(outcome trial.Outcome) error {
 	return t.outputs.add(outcome.Trial)
 }
 
+// rewriteTrial writes the result of a trial again. Its line of outputs.jsonl stays as it is; see rewriteOutputs.
+func (t *Tree) rewriteTrial(r result.Trial) error {
+	return result.WriteJSON(filepath.Join(t.TrialDir(r.Key), result.ResultFile), r)
+}
+
+// rewriteOutputs writes outputs.jsonl again, with a line for each of the trials.
+func (t *Tree) rewriteOutputs(trials []result.Trial, prompt func(dataset, task string) []result.Message) error {
+	if t.outputs == nil {
+		return nil
+	}
+	if err := t.outputs.file.Close(); err != nil {
+		return err
+	}
+	again, err := repairOutputs(t.Dir, t.Plan, trials, prompt)
+	if err != nil {
+		return err
+	}
+	t.outputs = again
+	return nil
+}
+
 // WriteJob writes the job's metadata.json, a shard's SHA256SUMS, and then the job's result.json.
 func (t *Tree) WriteJob(job result.Job) error {
 	if err := t.WriteMetadata(job); err != nil {

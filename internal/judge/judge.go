@@ -54,7 +54,11 @@ func Compile(s Spec) (*Judge, []Problem) {
 			c.Choices = DefaultChoices()
 		}
 	}
-	j.compileForm(&found)
+	if j.Ranks() {
+		j.checkGroup(&found)
+	} else {
+		j.compileForm(&found)
+	}
 	j.compileWhen(&found)
 	j.compilePrompt(&found)
 	j.combinations(&found)
@@ -74,6 +78,9 @@ func (j *Judge) NeedsTests() bool {
 
 // combinations checks keys that depend on each other.
 func (j *Judge) combinations(found *problems) {
+	if j.Orders > 0 && !j.Ranks() {
+		found.add(keys.Path{"orders"}, "remove it, or set scope: group", "only a judge of a group has orders")
+	}
 	if j.Agent == Call {
 		for _, one := range []struct {
 			key string

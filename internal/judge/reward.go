@@ -24,6 +24,8 @@ func CompileReward(text string, judges []*Judge, hasTests bool) (*Reward, []Prob
 	var found problems
 	at := keys.Path{"reward"}
 	scores := &kind{fields: map[string]*kind{}}
+	all := judges
+	judges = slices.DeleteFunc(slices.Clone(judges), func(j *Judge) bool { return j.Ranks() })
 	for _, j := range judges {
 		scores.fields[j.Name] = numberKind
 	}
@@ -31,6 +33,11 @@ func CompileReward(text string, judges []*Judge, hasTests bool) (*Reward, []Prob
 	if err != nil {
 		found.add(at, hint(err), "%v", err)
 		if unknown := (*nameError)(nil); errors.As(err, &unknown) && len(unknown.path) > 1 {
+			if name := unknown.path[1]; slices.ContainsFunc(all, func(j *Judge) bool { return j.Name == name }) {
+				found[0].Message = fmt.Sprintf("scores.%s is the place of a trial among those of its task, which is known when they have all ended: no reward can use it", name)
+				found[0].Hint = "remove it"
+				return nil, found
+			}
 			found[0].Score = unknown.path[1]
 		}
 		return nil, found

@@ -1,6 +1,10 @@
 package judge
 
-import "github.com/org/rollout-action/internal/agent"
+import (
+	"cmp"
+
+	"github.com/org/rollout-action/internal/agent"
+)
 
 // Spec is one entry of judges, in job.yaml or task.toml. A judge is an agent that grades what another one has done.
 // Source: specification 001, "The data model".
@@ -16,9 +20,12 @@ type Spec struct {
 	Criteria    []Criterion `yaml:"criteria" json:"criteria,omitempty" most:"50" doc:"What is judged, in place of verdict and score: the form of the verdict follows, and the score is the weighted mean."`
 	Score       string      `yaml:"score" json:"score,omitempty" raw:"true" doc:"Expression over verdict whose value is the score, from 0 to 1. Default: the weighted mean of criteria; without criteria, verdict.score."`
 	Source      Source      `yaml:"source" json:"source,omitempty" enum:"file,reply" doc:"Where the verdict is: file, verdict.json in the judge's directory, or reply, the last thing the judge says. Default: reply for call, else file."`
-	Placement   Placement   `yaml:"placement" json:"placement,omitempty" enum:"trial,fresh" doc:"Where the judge works: trial, the environment in which the agent has worked, or fresh, a new one of the task's image with artifacts. Default: trial. A call has none."`
+	Placement   Placement   `yaml:"placement" json:"placement,omitempty" enum:"trial,fresh" doc:"Where the judge works: trial, the environment in which the agent has worked, or fresh, a new one of the task's image with artifacts. Default: trial; of a group, fresh. A call has none."`
 	Artifacts   []string    `yaml:"artifacts" json:"artifacts,omitempty" most:"100" doc:"Absolute paths in the agent's environment that a fresh judge finds at the same paths. One that is missing is an error."`
-	When        string      `yaml:"when" json:"when,omitempty" raw:"true" doc:"Expression over tests and rewards: the judge runs only if it is true, such as tests > 0. Without it, it always runs. A judge that does not run has no score."`
+	// Scope says what is judged at once.
+	Scope  Scope  `yaml:"scope" json:"scope,omitempty" enum:"trial,group" doc:"What is judged at once: trial, or group, all trials of a task, which the judge ranks after the last of them. Default: trial."`
+	Orders int    `yaml:"orders" json:"orders,omitempty" min:"1" max:"8" doc:"How often a judge of a group ranks it, each time with the trials in another order, because judges prefer some places. Default: 2."`
+	When   string `yaml:"when" json:"when,omitempty" raw:"true" doc:"Expression over tests and rewards: the judge runs only if it is true, such as tests > 0. Without it, it always runs. A judge that does not run has no score."`
 	// Processes: what becomes of processes that the agent has left, before a judge works in its environment.
 	Processes  Processes    `yaml:"processes" json:"processes,omitempty" default:"end" enum:"end,keep" doc:"What becomes of processes that the agent has left in its environment before this judge begins: end, or keep, if the judge needs a server that the agent has started. See docs/judges.md for what keep risks."`
 	Budget     agent.Budget `yaml:"budget" json:"budget,omitzero" doc:"What the judge may use of its model in one trial. A judge that needs more has failed."`
@@ -61,6 +68,18 @@ const (
 	InFresh Placement = "fresh" // in a new environment with artifacts
 )
 
+// Scope says what a judge judges at once.
+type Scope string
+
+// The values of scope.
+const (
+	OfTrial Scope = "trial"
+	OfGroup Scope = "group" // all trials of a task in the job
+)
+
+// defaultOrders is how often a group is ranked if orders does not say it: once from either end.
+const defaultOrders = 2
+
 // Processes says what becomes of processes that the agent has left.
 type Processes string
 
@@ -95,8 +114,16 @@ func (s Spec) Place() Placement {
 	switch {
 	case s.Agent == Call:
 		return ""
+	case s.Placement == "" && s.Ranks():
+		return InFresh
 	case s.Placement == "":
 		return InTrial
 	}
 	return s.Placement
 }
+
+// Ranks reports whether the judge ranks the trials of a task.
+func (s Spec) Ranks() bool { return s.Scope == OfGroup }
+
+// Rankings returns how often a judge of a group ranks it.
+func (s Spec) Rankings() int { return cmp.Or(s.Orders, defaultOrders) }

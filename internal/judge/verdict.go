@@ -49,25 +49,11 @@ const (
 
 // Read reads a verdict and computes its score. The error is ErrMissing or an *InvalidError.
 func (j *Judge) Read(text []byte) (Verdict, error) {
-	if len(text) > maxVerdict {
-		return Verdict{}, invalid("it is longer than %d MiB", maxVerdict>>20)
-	}
-	text = bytes.TrimSpace(text)
-	if j.VerdictSource() == FromReply {
-		text = unfenced(text)
-	}
-	if len(text) == 0 {
-		return Verdict{}, ErrMissing
-	}
-	value, err := decode(text)
+	value, compact, err := j.parse(text)
 	if err != nil {
 		return Verdict{}, err
 	}
-	var compact bytes.Buffer
-	if err := json.Compact(&compact, text); err != nil {
-		return Verdict{}, invalid("%v", err)
-	}
-	v := Verdict{JSON: compact.Bytes()}
+	v := Verdict{JSON: compact}
 	if len(j.Criteria) > 0 {
 		if err := j.weigh(value, &v); err != nil {
 			return Verdict{}, err
@@ -83,6 +69,28 @@ func (j *Judge) Read(text []byte) (Verdict, error) {
 		return Verdict{}, invalid("its score %v", err)
 	}
 	return v, nil
+}
+
+// parse returns the object in a verdict, and its text without white space.
+func (j *Judge) parse(text []byte) (value map[string]any, compact []byte, err error) {
+	if len(text) > maxVerdict {
+		return nil, nil, invalid("it is longer than %d MiB", maxVerdict>>20)
+	}
+	text = bytes.TrimSpace(text)
+	if j.VerdictSource() == FromReply {
+		text = unfenced(text)
+	}
+	if len(text) == 0 {
+		return nil, nil, ErrMissing
+	}
+	if value, err = decode(text); err != nil {
+		return nil, nil, err
+	}
+	var out bytes.Buffer
+	if err := json.Compact(&out, text); err != nil {
+		return nil, nil, invalid("%v", err)
+	}
+	return value, out.Bytes(), nil
 }
 
 // unfenced returns what is in a reply's only fenced block, if the reply is nothing else.

@@ -31,6 +31,29 @@ type AgentRun struct {
 	Reason   string             `json:"reason,omitempty"` // hostile text, in the verdict's own words; shortened
 	// Trajectory is the path of the record below the trial's directory; "" if there is none.
 	Trajectory string `json:"trajectory,omitempty"`
+	// Group says how a judge with scope: group ranked the trial; null for others.
+	Group *GroupRun `json:"group,omitempty"`
+}
+
+// GroupRun is the part of a trial in a ranking of all trials of its task.
+type GroupRun struct {
+	// ID tells rankings of other trials, and of other judges, apart.
+	ID string `json:"id"`
+	// Files is the trial whose directory has the files of the judge. The usage and the cost of the judge are in that trial's AgentRun alone.
+	Files Key `json:"files"`
+	// Orders are the rankings, of which the score is the mean. Only the AgentRun of the trial in Files has them.
+	Orders []GroupOrder `json:"orders,omitempty"`
+	// Ignored: the judge's errors are ignored (on_error: ignore), so the job is not incomplete without the ranking.
+	Ignored bool `json:"ignored,omitempty"`
+	// EnvironmentCost is the part of the trial's cost that the judge's environments have; null if they cost nothing or it is not known.
+	EnvironmentCost USD `json:"environment_cost"`
+}
+
+// GroupOrder is a ranking of trials that were shown in one order.
+type GroupOrder struct {
+	Shown []Key `json:"shown"` // the first was shown first
+	// Ranks are those of Shown. 1 is the best; trials that are equally good have the same.
+	Ranks []int `json:"ranks"`
 }
 
 // Role is what an agent does in a trial.

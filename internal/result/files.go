@@ -63,6 +63,8 @@ const (
 	VerdictFile         = "verdict.json"
 	// JudgedFile says what became of a judge, in its directory.
 	JudgedFile = "judged.json"
+	// GroupFile is a judge's ranking of the trials of a task, in its directory.
+	GroupFile = "group.json"
 	// UnjudgedFile is the trial as it was when its judges began: judges that are owed continue from it.
 	UnjudgedFile = JudgesDir + "/trial.json"
 

@@ -75,6 +75,8 @@ type OutcomeScore struct {
 	Score *float64 `json:"score"` // from 0 to 1; null if there is none
 	// Judge is the beginning of the digest of the judge; see AgentRun.Digest. "": not known.
 	Judge string `json:"judge,omitempty"`
+	// Group: the score compares trials of one job. It is compared with none of another job.
+	Group bool `json:"group,omitempty"`
 }
 
 // maxJudge is how much of a judge's digest an outcome has.
@@ -83,12 +85,12 @@ const maxJudge = len("sha256:") + 16
 // outcomeScores returns the scores of a trial for its outcome; nil if it has none.
 func outcomeScores(t Trial) map[string]OutcomeScore {
 	var out map[string]OutcomeScore
-	add := func(name, digest string, score *float64) {
+	add := func(name, digest string, score *float64, group bool) {
 		if out == nil {
 			out = map[string]OutcomeScore{}
 		}
 		if len(out) < maxScores {
-			out[name] = OutcomeScore{score, digest[:min(len(digest), maxJudge)]}
+			out[name] = OutcomeScore{score, digest[:min(len(digest), maxJudge)], group}
 		}
 	}
 	for _, run := range t.Agents {
@@ -96,9 +98,9 @@ func outcomeScores(t Trial) map[string]OutcomeScore {
 		if run.Role != RoleJudge || !judged {
 			continue
 		}
-		add(run.Name, run.Digest, score)
+		add(run.Name, run.Digest, score, run.Group != nil)
 		for criterion, value := range run.Criteria {
-			add(run.Name+"."+criterion, run.Digest, new(value))
+			add(run.Name+"."+criterion, run.Digest, new(value), false)
 		}
 	}
 	return out
@@ -149,7 +151,10 @@ func scoreDiffs(tasks []TaskDiff) []ScoreDiff {
 	for _, t := range tasks {
 		for _, side := range []*Attempts{t.Base, t.Head} {
 			for _, o := range side.Scored {
-				for name := range o.Scores {
+				for name, s := range o.Scores {
+					if s.Group {
+						continue
+					}
 					if len(names) < maxScores {
 						names[name] = true
 					}

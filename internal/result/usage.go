@@ -1,5 +1,10 @@
 package result
 
+import (
+	"cmp"
+	"slices"
+)
+
 // ReportedByAgent is Usage.ReportedBy if nobody measured the usage: the agent has said it, in a trajectory that it left.
 const ReportedByAgent = "agent"
 
@@ -28,4 +33,38 @@ type Usage struct {
 	WaitingSec   float64  `json:"waiting_sec"`               // of all calls, for rate limits and free places
 	Requested    string   `json:"requested_model"`           // the name that was sent to the provider
 	Answered     []string `json:"answered_models,omitempty"` // the names that it stated, in the order of their first answers
+}
+
+// Plus returns the usage of both. A count of tokens is null if it is null in both, and else a lower bound. Either may be nil.
+func (u *Usage) Plus(v *Usage) *Usage {
+	switch {
+	case u == nil:
+		return v
+	case v == nil:
+		return u
+	}
+	s := *u
+	s.Turns, s.Calls, s.Failed, s.Refused = plus(u.Turns, v.Turns), plus(u.Calls, v.Calls), plus(u.Failed, v.Failed), plus(u.Refused, v.Refused)
+	s.Unpriced = plus(u.Unpriced, v.Unpriced)
+	more := v.tokens()
+	for i, to := range []**int64{&s.InputTokens, &s.CachedTokens, &s.CacheWriteTokens, &s.OutputTokens, &s.ReasoningTokens} {
+		var sum tokenTally
+		sum.add(*to)
+		sum.add(more[i])
+		if sum.known {
+			*to = new(sum.sum)
+		}
+	}
+	s.ModelSec, s.WaitingSec = finite(u.ModelSec+v.ModelSec), finite(u.WaitingSec+v.WaitingSec)
+	if s.Calls > 0 {
+		s.FirstByteSec = finite((u.FirstByteSec*float64(u.Calls) + v.FirstByteSec*float64(v.Calls)) / float64(s.Calls))
+	}
+	s.Requested = cmp.Or(u.Requested, v.Requested)
+	s.Answered = slices.Clone(u.Answered)
+	for _, name := range v.Answered {
+		if !slices.Contains(s.Answered, name) {
+			s.Answered = append(s.Answered, name)
+		}
+	}
+	return &s
 }

@@ -57,7 +57,7 @@ func (x *execution) keepArtifacts(ctx context.Context) {
 
 // judgedArtifacts returns the paths that judges in fresh environments get.
 func (x *execution) judgedArtifacts() (paths []string) {
-	for _, j := range x.spec.Judges {
+	for _, j := range slices.Concat(x.spec.Judges, x.spec.GroupJudges) {
 		for _, p := range j.Artifacts {
 			if p = path.Clean(p); !slices.Contains(paths, p) && !slices.Contains(x.job.Artifacts, p) {
 				paths = append(paths, p)

@@ -172,8 +172,24 @@ func (x *execution) output(dir, name string) string {
 	return hide(x.secrets, ends.String())
 }
 
-// files returns the files as a judge's environment gets them.
-func (e *evidence) files() fs.FS { return worldReadable{os.DirFS(e.dir), ""} }
+// files implements material.
+func (e *evidence) files(j Judge, dir string) (artifacts, inputs []environment.Copy, err error) {
+	if j.Place() == judge.InFresh {
+		artifacts, err = e.artifacts(j.Artifacts)
+	}
+	return artifacts, []environment.Copy{{Src: worldReadable{os.DirFS(e.dir), ""}, Dst: path.Join(dir, inputsDir), Clean: true}}, err
+}
+
+// ask implements material.
+func (e *evidence) ask(j Judge, dir string) (string, error) {
+	if dir == "" {
+		return j.Ask(e.input(), nil)
+	}
+	return j.Ask(e.input(), e.paths(dir))
+}
+
+// read implements material.
+func (e *evidence) read(j Judge, text []byte) (judge.Verdict, error) { return j.Read(text) }
 
 // paths tells a judge where they are.
 func (e *evidence) paths(dir string) *judge.Paths {

@@ -80,7 +80,7 @@ func (x *execution) openGateway(ctx context.Context) (*gateway, error) {
 // sessionName returns the name under which exchanges with the model are recorded.
 func (p *plan) sessionName() string {
 	if p.judge != nil {
-		return p.spec.Key.Dir() + "/" + result.JudgesDir + "/" + p.judge.name
+		return p.spec.Key.Dir() + "/" + result.JudgesDir + "/" + p.judge.below
 	}
 	return p.spec.Key.Dir()
 }

@@ -26,6 +26,7 @@ import (
 // judgePlan is what a plan has of a judge.
 type judgePlan struct {
 	name   string
+	below  string // the directory of its files, in that of all judges
 	prompt string
 	dir    string // the judge's directory in its environment; "" for a call
 	files  []environment.Copy
@@ -36,22 +37,32 @@ type judgePlan struct {
 type judging struct {
 	*execution
 	judge Judge
+	in    material
 }
 
-// judgeAttempt returns an execution of a judge whose files are in dir. borrowed: it works in the trial's own environment.
-func (x *execution) judgeAttempt(j Judge, in *evidence, dir string) (*judging, error) {
+// material is what a judge judges.
+type material interface {
+	// ask returns the prompt. dir is the judge's directory in its environment; "" for a call.
+	ask(j Judge, dir string) (string, error)
+	// files returns what a judge with a directory gets besides its prompt: artifacts at their paths, and inputs in the directory.
+	files(j Judge, dir string) (artifacts, inputs []environment.Copy, err error)
+	// read reads what the judge gave as its verdict.
+	read(j Judge, text []byte) (judge.Verdict, error)
+}
+
+// judgeAttempt returns an execution of a judge whose files are in the directory below, in that of all judges.
+func (x *execution) judgeAttempt(j Judge, in material, below string) (*judging, error) {
+	dir := filepath.Join(x.dir, result.JudgesDir, below)
 	p := x.plan
-	p.judge = &judgePlan{name: j.Name}
+	p.judge = &judgePlan{name: j.Name, below: below}
 	p.spec.Agent, p.spec.Env, p.spec.Files, p.spec.Again = j.Agent, j.Env, j.Files, nil
 	p.timeouts.Execute = time.Duration(min(j.TimeoutSec*p.job.TimeoutMultiplier*float64(time.Second), 1<<62))
 	p.networks.Agent = p.networks.Verify
-	var at *judge.Paths
 	if j.Place() != "" {
 		p.judge.dir = environment.JudgesDir + "/" + strings.ToLower(rand.Text())
 		p.job.InstructionPath = p.judge.dir + "/" + result.JudgePromptFile
-		at = in.paths(p.judge.dir)
 	}
-	prompt, err := j.Ask(in.input(), at)
+	prompt, err := in.ask(j, p.judge.dir)
 	if err != nil {
 		return nil, failf(result.JudgeFailed, "it has no prompt: %v", err)
 	}
@@ -63,14 +74,11 @@ func (x *execution) judgeAttempt(j Judge, in *evidence, dir string) (*judging, e
 		return nil, environment.MarkMachineError(err)
 	}
 	if p.judge.dir != "" {
-		p.judge.files = judgeFiles(p.judge.dir, prompt, in)
-		if j.Place() == judge.InFresh {
-			kept, err := in.artifacts(j.Artifacts)
-			if err != nil {
-				return nil, err
-			}
-			p.judge.files = append(kept, p.judge.files...)
+		artifacts, inputs, err := in.files(j, p.judge.dir)
+		if err != nil {
+			return nil, err
 		}
+		p.judge.files = slices.Concat(artifacts, judgeFiles(p.judge.dir, prompt), inputs)
 	}
 	run := &execution{
 		Runner: x.Runner, plan: p, deadlines: x.deadlines,
@@ -82,17 +90,16 @@ func (x *execution) judgeAttempt(j Judge, in *evidence, dir string) (*judging, e
 		run.live = x.live
 		run.trial.Environment.Unenforced = x.trial.Environment.Unenforced
 	}
-	return &judging{execution: run, judge: j}, nil
+	return &judging{execution: run, judge: j, in: in}, nil
 }
 
 // judgeFiles returns what is in the directory of a judge. Whatever was there is removed. Nobody but root can list the directory above, so that
 // only who is told the name finds it.
-func judgeFiles(dir, prompt string, in *evidence) []environment.Copy {
+func judgeFiles(dir, prompt string) []environment.Copy {
 	return []environment.Copy{
 		{Src: fstest.MapFS{}, Dst: environment.JudgesDir, Mode: 0o711},
 		{Src: fstest.MapFS{result.JudgePromptFile: {Data: []byte(prompt), Mode: 0o644}}, Dst: dir, Clean: true, Mode: 0o777},
 		{Src: fstest.MapFS{}, Dst: path.Join(dir, "home"), Mode: 0o777},
-		{Src: in.files(), Dst: path.Join(dir, inputsDir), Clean: true},
 	}
 }
 
@@ -193,7 +200,7 @@ func (j *judging) read(ctx context.Context) (v judge.Verdict) {
 	}
 	text, err := j.verdictText(ctx)
 	if err == nil {
-		v, err = j.judge.Read(text)
+		v, err = j.in.read(j.judge, text)
 	}
 	var invalid *judge.InvalidError
 	switch {

@@ -26,7 +26,7 @@ const defaultJudgeAttempts = 2
 
 // wantsJudges reports whether the judges judge what the agent did: it ended, and the tests have given a reward or are disabled.
 func (x *execution) wantsJudges() bool {
-	if len(x.spec.Judges) == 0 || x.live == nil || x.startOver != nil {
+	if !x.spec.judged() || x.live == nil || x.startOver != nil {
 		return false
 	}
 	return x.trial.Reward != nil && (x.noError() || x.agentFailed()) || x.job.Verifier.Disable && x.noError()
@@ -34,7 +34,7 @@ func (x *execution) wantsJudges() bool {
 
 // wantsVerdicts reports whether judges may judge this trial. What the agent has said is not there in a trial that is verified again.
 func (x *execution) wantsVerdicts() bool {
-	if len(x.spec.Judges) == 0 || x.visit != nil {
+	if !x.spec.judged() || x.visit != nil {
 		return false
 	}
 	if x.spec.Again != nil {
@@ -107,10 +107,11 @@ func (x *execution) judgeAll(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("write what the judges see: %w", err)
 	}
-	if again == nil {
-		if err := x.writeUnjudged(before); err != nil {
-			return err
-		}
+	if again != nil {
+		before = again.Before
+	}
+	if err := x.writeUnjudged(before); err != nil {
+		return err
 	}
 	blocked := x.endProcesses(ctx)
 	switch {
@@ -175,34 +176,40 @@ func (x *execution) judgeOne(ctx context.Context, j Judge, in *evidence, facts j
 		out.failed = failf(result.JudgeFailed, "the judge %s cannot run: %v", j.Name, blocked)
 		return out
 	}
-	dir := filepath.Join(x.dir, result.JudgesDir, j.Name)
-	earlier, err := x.spec.Judging.continueJudge(dir, &out)
+	x.judgeIn(ctx, j, in, j.Name, &out)
+	return out
+}
+
+// judgeIn lets a judge try to give a verdict, as often as it may. Its files are in the directory below, in that of all judges.
+func (x *execution) judgeIn(ctx context.Context, j Judge, in material, below string, out *judged) {
+	dir := filepath.Join(x.dir, result.JudgesDir, below)
+	earlier, err := x.spec.Judging.continueJudge(dir, out)
 	if err != nil {
 		out.failed = failf(result.InternalError, "the files of the judge %s could not be kept: %v", j.Name, err)
-		return out
+		return
 	}
 	attempts := JudgeAttempts(x.job)
 	began := x.now()
 	defer func() { out.run.Sec = new(result.Seconds(x.now().Sub(began))) }()
 	for n := 1; ; n++ {
 		out.run.Attempts = earlier + n
-		again := x.judgeOnce(ctx, j, in, &out)
-		x.writeJudged(dir, &out)
+		again := x.judgeOnce(ctx, j, in, below, out)
+		x.writeJudged(dir, out)
 		if out.failed == nil || !again || n >= attempts || ctx.Err() != nil {
-			return out
+			return
 		}
 		out.retries = append(out.retries, result.Retry{
 			Operation: "judge " + j.Name, Attempt: n, Message: brief(out.failed, x.secrets), At: result.Stamp(x.now()),
 		})
 		if err := setAside(dir); err != nil {
 			out.failed = failf(result.InternalError, "the files of the judge %s could not be kept: %v", j.Name, err)
-			return out
+			return
 		}
 	}
 }
 
 // judgeOnce runs an attempt of a judge. again reports whether another one may do better.
-func (x *execution) judgeOnce(ctx context.Context, j Judge, in *evidence, out *judged) (again bool) {
+func (x *execution) judgeOnce(ctx context.Context, j Judge, in material, below string, out *judged) (again bool) {
 	defer func() {
 		if p := recover(); p != nil {
 			r := record{secrets: x.secrets}
@@ -210,8 +217,7 @@ func (x *execution) judgeOnce(ctx context.Context, j Judge, in *evidence, out *j
 			out.failed, again = &failure{Type: r.trial.Error.Type, Message: r.trial.Error.Message, detail: r.detail}, false
 		}
 	}()
-	below := result.JudgesDir + "/" + j.Name
-	attempt, err := x.judgeAttempt(j, in, filepath.Join(x.dir, filepath.FromSlash(below)))
+	attempt, err := x.judgeAttempt(j, in, below)
 	if err != nil {
 		f := classify(event.Judging, err, x.timeouts, x.secrets)
 		f.Message = fmt.Sprintf("the judge %s cannot run: %s", j.Name, f.Message)
@@ -227,10 +233,10 @@ func (x *execution) judgeOnce(ctx context.Context, j Judge, in *evidence, out *j
 	run.Warnings = append(run.Warnings, t.Warnings...)
 	out.retries = append(out.retries, t.Retries...)
 	for _, o := range t.Omitted {
-		out.omitted = append(out.omitted, result.Omission{Path: below + "/" + o.Path, Reason: o.Reason})
+		out.omitted = append(out.omitted, result.Omission{Path: result.JudgesDir + "/" + below + "/" + o.Path, Reason: o.Reason})
 	}
 	if _, err := os.Stat(filepath.Join(attempt.dir, result.TrajectoryFile)); err == nil {
-		run.Trajectory = below + "/" + result.TrajectoryFile
+		run.Trajectory = result.JudgesDir + "/" + below + "/" + result.TrajectoryFile
 	}
 	if out.failed = attempt.failureOf(); out.failed != nil {
 		lost := out.failed.Type == result.EnvironmentLost || out.failed.Type == result.Cancelled
@@ -296,6 +302,9 @@ func (x *execution) score(all []judged, tests *float64, rewards map[string]float
 			x.warn("%s: %s", j.failed.Type, j.failed.Message)
 		}
 	}
+	for _, j := range x.spec.GroupJudges {
+		scores[j.Name] = nil // until the group is ranked
+	}
 	x.trial.Scores = scores
 	x.nameRewards(rewards, named)
 	if first != nil {
@@ -322,7 +331,7 @@ func (x *execution) nameRewards(rewards, scores map[string]float64) {
 	all := map[string]float64{}
 	for _, name := range slices.Sorted(maps.Keys(rewards)) {
 		owner, _, _ := strings.Cut(name, ".")
-		if slices.ContainsFunc(x.spec.Judges, func(j Judge) bool { return j.Name == owner }) {
+		if x.spec.hasJudge(owner) {
 			x.warn("the tests' reward %q is left out: a judge has this name", name)
 			continue
 		}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/org/rollout-action/internal/environment"
@@ -22,6 +23,8 @@ type Judging struct {
 	// Job and From are the name and the directory of the job that ran the trial, if it is another one.
 	Job, From string
 	done      map[string]judged // by name, what judges have ended with: they do not run
+	// ranked has the names of the judges of groups whose rankings stay.
+	ranked map[string]bool
 }
 
 // judgedRecord is the content of result.JudgedFile.
@@ -36,7 +39,7 @@ type judgedRecord struct {
 // or in which a judge failed. dir is the trial's directory. Judges that have given a verdict do not run again. why is the reason if the trial
 // must begin from the start; the Judging is nil then.
 func OwedJudging(s Spec, digests Digests, dir string) (owed *Judging, why string) {
-	if len(s.Judges) == 0 {
+	if !s.judged() {
 		return nil, "it has no judges"
 	}
 	before, err := readUnjudged(dir)
@@ -92,6 +95,10 @@ func Rejudging(s Spec, ended result.Trial, dir string, chosen []string) (again *
 		}
 		again.done[j.Name] = judged{run: ended.Agents[i]}
 	}
+	again.ranked = map[string]bool{}
+	for _, j := range s.GroupJudges {
+		again.ranked[j.Name] = !slices.Contains(chosen, j.Name)
+	}
 	if why := again.lacks(s, dir); why != "" {
 		return nil, why
 	}
@@ -102,7 +109,7 @@ func Rejudging(s Spec, ended result.Trial, dir string, chosen []string) (again *
 func unjudgeable(s Spec, before result.Trial) string {
 	r := record{trial: before}
 	switch {
-	case len(s.Judges) == 0:
+	case !s.judged():
 		return "it has no judges"
 	case !r.noError() && !r.agentFailed():
 		return fmt.Sprintf("it ended with %s before it was judged", before.Error.Type)
@@ -147,7 +154,8 @@ func (g *Judging) given(name string) (judged, bool) {
 // Keeps reports whether the directory with a name, below that of all judges, is one of a judge that does not judge again.
 func (g *Judging) Keeps(name string) bool {
 	_, ok := g.given(name)
-	return ok
+	owner, _, _ := strings.Cut(name, ".") // NAME.order-2
+	return ok || g.ranked[owner]
 }
 
 // continueJudging makes the record that of the trial whose judges run.
@@ -181,10 +189,17 @@ func (x *execution) continueOther(g *Judging) {
 
 // writeUnjudged writes the trial as it is before its judges begin.
 func (x *execution) writeUnjudged(before result.Trial) error {
+	if x.live == nil { // it was written before, by the execution that ran the agent
+		return x.keepUnjudged(before)
+	}
 	before.Durations.TotalSec = result.Seconds(x.now().Sub(x.began))
 	if cost := x.live.env.Cost(); cost > 0 { // what it costs while judges work there is unknown if rollout is killed
 		before.Costs.Environment = before.Costs.Environment.Plus(result.Dollars(cost))
 	}
+	return x.keepUnjudged(before)
+}
+
+func (x *execution) keepUnjudged(before result.Trial) error {
 	if err := result.WriteJSON(filepath.Join(x.dir, filepath.FromSlash(result.UnjudgedFile)), before); err != nil {
 		return environment.MarkMachineError(err)
 	}

@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"slices"
 	"time"
 
 	"github.com/org/rollout-action/internal/agent"
@@ -23,10 +24,21 @@ type Spec struct {
 	// Judges judge the outcome when the tests have ended. Reward, if not nil, computes the trial's reward from theirs.
 	Judges []Judge
 	Reward *judge.Reward
+	// GroupJudges rank the trials of the task when all have ended; see GroupsOf. The trial only keeps what they see.
+	GroupJudges []Judge
 	// Again, if not nil, is an earlier trial of the same key, which is verified again.
 	Again *Again
 	// Judging, if not nil, is an earlier execution of the trial. Only its judges run, on what it left in the trial's directory.
 	Judging *Judging
+}
+
+// judged reports whether there is a judge that looks at the trial.
+func (s Spec) judged() bool { return len(s.Judges)+len(s.GroupJudges) > 0 }
+
+// hasJudge reports whether there is a judge with a name.
+func (s Spec) hasJudge(name string) bool {
+	is := func(j Judge) bool { return j.Name == name }
+	return slices.ContainsFunc(s.Judges, is) || slices.ContainsFunc(s.GroupJudges, is)
 }
 
 // Judge is a judge of a trial and the agent that judges.

@@ -296,7 +296,7 @@ type scriptRun struct {
 // outputIn names the files with a script's output, for messages. dir is below the directory of the run.
 func (p *plan) outputIn(dir string) string {
 	if p.judge != nil {
-		dir = result.JudgesDir + "/" + p.judge.name + "/" + dir
+		dir = result.JudgesDir + "/" + p.judge.below + "/" + dir
 	}
 	return dir + "/" + result.StdoutFile + " and " + dir + "/" + result.StderrFile
 }

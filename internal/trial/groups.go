@@ -1,0 +1,508 @@
+package trial
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/event"
+	"github.com/org/rollout-action/internal/excerpt"
+	"github.com/org/rollout-action/internal/judge"
+	"github.com/org/rollout-action/internal/result"
+)
+
+// Group is the trials of a task that a judge with scope: group ranks. It is owed: they have not been ranked yet, or not these trials.
+type Group struct {
+	Judge   Judge
+	members []member // sorted by key
+	id      string   // see result.GroupRun
+}
+
+// member is a trial of a group.
+type member struct {
+	spec  Spec
+	trial result.Trial
+	dir   string
+	// left: the trial is not ranked, because the judge's condition (when) is not met.
+	left bool
+}
+
+// GroupsOf returns the groups that are owed among the trials of a job: those whose trials have all ended. dir returns the directory of a trial.
+// Confirmation attempts, and trials that ended before they could be judged, are in no group.
+func GroupsOf(specs []Spec, trials []result.Trial, digests Digests, dir func(result.Key) string) []Group {
+	ended := make(map[result.Key]result.Trial, len(trials))
+	for _, t := range trials {
+		ended[t.Key] = t
+	}
+	type of struct{ dataset, task, judge string }
+	groups := map[of]*Group{}
+	open := map[of]bool{}
+	for _, s := range specs {
+		for _, j := range s.GroupJudges {
+			at := of{s.Key.Dataset, s.Key.Task, j.Name}
+			t, ok := ended[s.Key]
+			switch {
+			case !ok || t.Error != nil && t.Error.Type == result.Cancelled:
+				open[at] = true
+				continue
+			case t.Confirmation || len(t.Agents) == 0:
+				continue
+			}
+			if groups[at] == nil {
+				groups[at] = &Group{Judge: j}
+			}
+			groups[at].members = append(groups[at].members, member{spec: s, trial: t, dir: dir(s.Key)})
+		}
+	}
+	var out []Group
+	for at, g := range groups {
+		if open[at] {
+			continue
+		}
+		g.identify(digests)
+		if !g.ranked() {
+			out = append(out, *g)
+		}
+	}
+	slices.SortFunc(out, func(a, b Group) int {
+		return cmp.Or(a.members[0].trial.Key.Compare(b.members[0].trial.Key), cmp.Compare(a.Judge.Name, b.Judge.Name))
+	})
+	return out
+}
+
+// identify sorts the members and sets the group's id.
+func (g *Group) identify(digests Digests) {
+	slices.SortFunc(g.members, func(a, b member) int { return a.trial.Key.Compare(b.trial.Key) })
+	h := sha256.New()
+	fmt.Fprintln(h, digests.JudgeOf(g.Judge.Spec))
+	for i := range g.members {
+		m := &g.members[i]
+		applies, err := g.Judge.Applies(m.facts())
+		m.left = err == nil && !applies
+		fmt.Fprintf(h, "%q %s %v\n", m.trial.Key, m.trial.Timestamps.StartedAt.Format(time.RFC3339Nano), m.left)
+	}
+	g.id = hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// facts returns what a condition can use.
+func (m member) facts() judge.Facts {
+	f := judge.Facts{Tests: m.trial.TestsReward, Rewards: map[string]float64{}}
+	for name, value := range m.trial.Rewards {
+		if owner, _, _ := strings.Cut(name, "."); !m.spec.hasJudge(owner) {
+			f.Rewards[name] = value
+		}
+	}
+	return f
+}
+
+// run returns what the judge with a name said of a trial.
+func (m member) run(name string) (result.AgentRun, bool) {
+	i := slices.IndexFunc(m.trial.Agents, func(a result.AgentRun) bool { return a.Role == result.RoleJudge && a.Name == name })
+	if i < 0 {
+		return result.AgentRun{}, false
+	}
+	return m.trial.Agents[i], true
+}
+
+// ranked reports whether all members have been ranked in this group.
+func (g *Group) ranked() bool {
+	return !slices.ContainsFunc(g.members, func(m member) bool {
+		run, ok := m.run(g.Judge.Name)
+		return !ok || run.Group == nil || run.Group.ID != g.id || run.Error != nil
+	})
+}
+
+// candidates returns the members that are ranked.
+func (g *Group) candidates() []member {
+	return slices.DeleteFunc(slices.Clone(g.members), func(m member) bool { return m.left })
+}
+
+// String names the group.
+func (g *Group) String() string {
+	key := g.members[0].trial.Key
+	return fmt.Sprintf("%s/%s", key.Dataset, key.Task)
+}
+
+// Ranked is what became of a group.
+type Ranked struct {
+	Trials []result.Trial // of the group, with their scores
+	// Failed is why there is no ranking; nil if there is one, or if fewer than two trials could be ranked.
+	Failed *result.Error
+}
+
+// groupRecord is the content of result.GroupFile.
+type groupRecord struct {
+	ID     string              `json:"id"`
+	Run    result.AgentRun     `json:"run"` // of the judge, with all orders
+	Scores map[string]*float64 `json:"scores"`
+	Label  map[string]string   `json:"labels"` // in the first order, by the trial
+}
+
+// Kept returns the trials with their scores if an earlier execution left the ranking of the group on disk.
+func (g *Group) Kept() ([]result.Trial, bool) {
+	files := g.members[0]
+	kept, err := readGroup(filepath.Join(files.dir, result.JudgesDir, g.Judge.Name))
+	if err != nil || kept.ID != g.id || kept.Run.Error != nil {
+		return nil, false
+	}
+	trials := g.apply(kept)
+	for i := range trials {
+		if t := &trials[i]; t.Reverified != nil && t.Key == files.trial.Key { // another job has paid for it
+			again := *t.Reverified
+			again.AgentCosts.Judges = again.AgentCosts.Judges.Plus(kept.Run.Cost)
+			t.Reverified = &again
+		}
+	}
+	return trials, true
+}
+
+// JudgeGroup lets a judge rank a group. If ctx ends meanwhile, it returns no trials. It changes
+// only files of the judge.
+func (r *Runner) JudgeGroup(ctx context.Context, g Group) (out Ranked) {
+	files := g.members[0]
+	dir := filepath.Join(files.dir, result.JudgesDir, g.Judge.Name)
+	x := r.execution(files.spec, files.dir, r.opts.Now(), result.Trial{})
+	defer func() {
+		if p := recover(); p != nil {
+			rec := record{secrets: x.secrets}
+			func() { defer rec.recoverPanic(); panic(p) }()
+			out.Failed = rec.trial.Error
+		}
+	}()
+	x.sink, x.spec.Judging = func(event.Event) {}, &Judging{} // so that what earlier executions have cost counts
+	var stop func()
+	x.deadlines, stop = newDeadlines(ctx, x.opts.Hard, x.recordRetry)
+	defer stop()
+	made := x.rank(environment.WithRetryNotify(ctx, x.recordRetry), &g)
+	if ctx.Err() != nil {
+		return Ranked{}
+	}
+	if err := result.WriteJSON(filepath.Join(dir, result.GroupFile), made); err != nil && made.Run.Error == nil {
+		made.Run.Warnings = append(made.Run.Warnings, fmt.Sprintf("%s could not be written: %v", result.GroupFile, err))
+	}
+	return Ranked{Trials: g.apply(made), Failed: made.Run.Error}
+}
+
+// rank runs the judge once for each order. made has an error if one of them failed.
+func (x *execution) rank(ctx context.Context, g *Group) (made groupRecord) {
+	j := g.Judge
+	made = groupRecord{ID: g.id, Scores: map[string]*float64{}, Label: map[string]string{}}
+	made.Run = result.AgentRun{
+		Name: j.Name, Role: result.RoleJudge, Agent: j.Spec.Agent, Placement: string(j.Place()), Digest: x.opts.Digests.JudgeOf(j.Spec),
+		Group: &result.GroupRun{ID: g.id, Files: x.spec.Key, Ignored: j.OnError == judge.Ignore},
+	}
+	run := &made.Run
+	fail := func(kind result.ErrorType, format string, args ...any) {
+		run.Error = &result.Error{Type: kind, Message: hide(x.secrets, fmt.Sprintf(format, args...))}
+	}
+	shown := g.candidates()
+	switch {
+	case len(shown) < 2:
+		run.Skipped = true
+		run.Warnings = append(run.Warnings, judge.ErrFewCandidates.Error())
+		return made
+	case len(shown) > judge.MaxCandidates:
+		fail(result.JudgeFailed, "the judge %s cannot rank %d trials of %s: %v", j.Name, len(shown), g, judge.ErrManyCandidates)
+		return made
+	}
+	evidences := make([]*evidence, len(shown))
+	for i, m := range shown {
+		e, err := x.evidenceOf(m)
+		if err != nil {
+			fail(result.JudgeFailed, "the judge %s cannot rank %s: what it sees of %s: %v", j.Name, g, m.trial.Key, err)
+			return made
+		}
+		evidences[i] = e
+	}
+	began := x.now()
+	defer func() { run.Sec = new(result.Seconds(x.now().Sub(began))) }()
+	orders := make([]order, j.Rankings())
+	var all sync.WaitGroup
+	for nth := range orders {
+		all.Go(func() { orders[nth] = x.rankOrder(ctx, g, shown, evidences, nth) })
+	}
+	all.Wait()
+	for _, o := range orders {
+		x.addOrder(run, o)
+		if f := o.failed; f != nil && run.Error == nil {
+			fail(f.Type, "%s", strings.Join(strings.Fields(f.Message), " "))
+		}
+	}
+	if run.Error != nil {
+		return made
+	}
+	sums := make(map[string]float64, len(shown))
+	for nth, o := range orders {
+		scores := judge.RankScores(o.ranks)
+		keys := make([]result.Key, len(shown))
+		for place, i := range o.order {
+			keys[place] = shown[i].trial.Key
+			sums[keys[place].String()] += scores[place]
+			if nth == 0 {
+				made.Label[keys[place].String()] = judge.Label(place)
+			}
+		}
+		run.Group.Orders = append(run.Group.Orders, result.GroupOrder{Shown: keys, Ranks: o.ranks})
+	}
+	for key, sum := range sums {
+		made.Scores[key] = new(sum / float64(len(orders)))
+	}
+	return made
+}
+
+// order is what became of a ranking in one order.
+type order struct {
+	judged
+	order []int // the candidates as they were shown, by their index
+	ranks []int // in this order
+}
+
+// rankOrder lets the judge rank candidates, which it is shown in the nth order.
+func (x *execution) rankOrder(ctx context.Context, g *Group, shown []member, evidences []*evidence, nth int) (out order) {
+	j := g.Judge
+	seed := sha256.Sum256([]byte(g.String() + "\x00" + j.Name))
+	out.order = judge.Order(len(shown), nth, binary.LittleEndian.Uint64(seed[:]))
+	in := &groupEvidence{}
+	for _, i := range out.order {
+		in.candidates = append(in.candidates, evidences[i])
+	}
+	out.run = result.AgentRun{Name: j.Name}
+	below := j.Name
+	if nth > 0 {
+		below = fmt.Sprintf("%s.order-%d", j.Name, nth+1)
+	}
+	select {
+	case x.judges <- struct{}{}:
+		defer func() { <-x.judges }()
+	case <-ctx.Done():
+		return out
+	}
+	x.judgeIn(ctx, j, in, below, &out.judged)
+	out.ranks = in.ranks
+	return out
+}
+
+// addOrder adds what a ranking in one order took to the record of the judge.
+func (x *execution) addOrder(run *result.AgentRun, o order) {
+	run.Cost = run.Cost.Plus(o.run.Cost)
+	run.Group.EnvironmentCost = run.Group.EnvironmentCost.Plus(o.env)
+	run.Usage = run.Usage.Plus(o.run.Usage)
+	run.Attempts = max(run.Attempts, o.run.Attempts)
+	run.StopCondition, run.IsTruncated = cmp.Or(run.StopCondition, o.run.StopCondition), run.IsTruncated || o.run.IsTruncated
+	run.Warnings = append(run.Warnings, o.run.Warnings...)
+	if run.Verdict == nil {
+		run.Verdict, run.Reason, run.Trajectory = o.run.Verdict, o.run.Reason, o.run.Trajectory
+	}
+}
+
+// evidenceOf returns what judges see of a trial that has ended.
+func (x *execution) evidenceOf(m member) (*evidence, error) {
+	before, err := readUnjudged(m.dir)
+	if err != nil {
+		return nil, err
+	}
+	of := x.Runner.execution(m.spec, m.dir, x.now(), result.Trial{})
+	of.trial = before
+	of.trial.TestsReward = before.Reward
+	return of.writeEvidence()
+}
+
+// apply returns the members with what the judge said of them.
+func (g *Group) apply(made groupRecord) []result.Trial {
+	var out []result.Trial
+	for _, m := range g.members {
+		key := m.trial.Key.String()
+		run := made.Run
+		group := *made.Run.Group
+		run.Group = &group
+		if m.trial.Key != group.Files { // what it took counts once
+			run.Usage, run.Cost, run.Sec, run.Trajectory, run.Warnings, run.Attempts, run.Verdict = nil, result.USD{}, nil, "", nil, 0, nil
+			group.Orders, group.EnvironmentCost = nil, result.USD{}
+		}
+		run.Skipped = made.Run.Skipped || m.left
+		if run.Score = made.Scores[key]; run.Score == nil {
+			run.Reason = ""
+		} else {
+			run.Reason = fmt.Sprintf("This trial is %s. %s", made.Label[key], run.Reason)
+		}
+		out = append(out, m.with(run))
+	}
+	return out
+}
+
+// with returns the trial with what a judge said of it, in place of what it said before.
+func (m member) with(run result.AgentRun) result.Trial {
+	t := m.trial
+	earlier, again := m.run(run.Name)
+	t.Agents = slices.DeleteFunc(slices.Clone(t.Agents), func(a result.AgentRun) bool { return again && a.Role == result.RoleJudge && a.Name == run.Name })
+	t.Agents = append(t.Agents, run)
+	t.Costs.Judges = result.USD{}
+	for _, a := range t.Agents {
+		if a.Role == result.RoleJudge {
+			t.Costs.Judges = t.Costs.Judges.Plus(a.Cost)
+		}
+	}
+	if again && earlier.Group != nil && earlier.Group.EnvironmentCost.Amount() > 0 {
+		t.Costs.Environment = t.Costs.Environment.Minus(earlier.Group.EnvironmentCost)
+	}
+	if run.Group.EnvironmentCost.Amount() > 0 {
+		t.Costs.Environment = t.Costs.Environment.Plus(run.Group.EnvironmentCost)
+	}
+	t.Cost = t.Costs.Total()
+	t.Scores, t.Rewards = maps.Clone(t.Scores), maps.Clone(t.Rewards)
+	if t.Scores == nil {
+		t.Scores = map[string]*float64{}
+	}
+	t.Scores[run.Name] = run.Score
+	delete(t.Rewards, run.Name)
+	if run.Score != nil {
+		if t.Rewards == nil {
+			t.Rewards = map[string]float64{}
+		}
+		t.Rewards[run.Name] = *run.Score
+	}
+	said := func(w string) bool {
+		return strings.HasPrefix(w, "the judge "+run.Name+" ") || strings.HasPrefix(w, "the judge "+run.Name+":")
+	}
+	t.Warnings = slices.DeleteFunc(slices.Clone(t.Warnings), said)
+	for _, w := range run.Warnings {
+		t.Warnings = append(t.Warnings, fmt.Sprintf("the judge %s: %s", run.Name, w))
+	}
+	if run.Error != nil {
+		t.Warnings = append(t.Warnings, fmt.Sprintf("the judge %s gave no ranking (%s): its score is null", run.Name, run.Error.Type))
+	}
+	return t
+}
+
+// readGroup reads the ranking in the directory of a judge.
+func readGroup(dir string) (groupRecord, error) {
+	r, err := readRecord[groupRecord](filepath.Join(dir, result.GroupFile))
+	if err == nil && r.Run.Group == nil {
+		err = errors.New(result.GroupFile + " has no group")
+	}
+	return r, err
+}
+
+// groupEvidence is what a judge of a group sees, in one order.
+type groupEvidence struct {
+	candidates []*evidence
+	ranks      []int // of the verdict, once it was read
+}
+
+// unnamed are the inputs that do not say which agent a trial is of.
+var unnamed = []string{transcriptInput, testsInput, stdoutInput, stderrInput}
+
+// input returns what prompts use. All candidates together get as much room as one trial otherwise.
+func (g *groupEvidence) input() judge.GroupInput {
+	in := judge.GroupInput{Task: g.candidates[0].shared.Task}
+	for _, e := range g.candidates {
+		in.Candidates = append(in.Candidates, e.shortened(len(g.candidates)))
+	}
+	return in
+}
+
+// shortened returns what prompts use, as one of n trials.
+func (e *evidence) shortened(n int) judge.Input {
+	in := e.input()
+	for _, text := range []struct {
+		text *string
+		most int
+	}{
+		{&in.Trial.Transcript, 2 * maxInPrompt / n}, {&in.Trial.Reply, 2 * maxOutput / n}, {&in.Trial.Changes, 2 * maxOutput / n}, {&in.Tests.Output, 2 * maxOutput / n},
+	} {
+		*text.text = excerpt.Middle(*text.text, text.most)
+	}
+	return in
+}
+
+// ask implements material.
+func (g *groupEvidence) ask(j Judge, dir string) (string, error) {
+	if dir == "" {
+		return j.AskGroup(g.input(), nil)
+	}
+	at := &judge.Paths{Dir: dir, Files: []judge.File{{Path: path.Join(dir, inputsDir, instructInput), What: "what each agent was told"}}}
+	for i, e := range g.candidates {
+		label := judge.Label(i)
+		for _, f := range e.list {
+			if slices.Contains(unnamed, f.Path) {
+				at.Files = append(at.Files, judge.File{Path: path.Join(dir, inputsDir, label, f.Path), What: "of candidate " + label + ": " + f.What})
+			}
+		}
+		for _, name := range j.Artifacts {
+			what := "what candidate " + label + " has left at " + name
+			if _, _, err := e.find(name); err != nil {
+				what = "not there: candidate " + label + " has left nothing at " + name
+			}
+			at.Files = append(at.Files, judge.File{Path: path.Join(dir, inputsDir, label, artifactsInput, path.Clean(name)), What: what})
+		}
+	}
+	return j.AskGroup(g.input(), at)
+}
+
+// artifactsInput is the directory of a candidate's artifacts, in that of its inputs.
+const artifactsInput = "artifacts"
+
+// files implements material.
+func (g *groupEvidence) files(j Judge, dir string) (_, inputs []environment.Copy, err error) {
+	instruction := filesOf{worldReadable{os.DirFS(g.candidates[0].dir), ""}, []string{instructInput}}
+	inputs = append(inputs, environment.Copy{Src: instruction, Dst: path.Join(dir, inputsDir), Clean: true})
+	for i, e := range g.candidates {
+		at := path.Join(dir, inputsDir, judge.Label(i))
+		inputs = append(inputs, environment.Copy{Src: filesOf{worldReadable{os.DirFS(e.dir), ""}, unnamed}, Dst: at})
+		for _, name := range j.Artifacts {
+			if _, _, err := e.find(name); err != nil {
+				continue // the prompt says so
+			}
+			copies, err := e.artifacts([]string{name})
+			if err != nil {
+				return nil, nil, err
+			}
+			for _, c := range copies {
+				c.Dst, c.Clean = path.Join(at, artifactsInput, c.Dst), false
+				inputs = append(inputs, c)
+			}
+		}
+	}
+	return nil, inputs, nil
+}
+
+// read implements material.
+func (g *groupEvidence) read(j Judge, text []byte) (judge.Verdict, error) {
+	r, err := j.ReadRanking(text, len(g.candidates))
+	g.ranks = r.Ranks
+	return r.Verdict, err
+}
+
+// filesOf is some of the files of a directory.
+type filesOf struct {
+	fs.FS
+	names []string
+}
+
+// Open implements fs.FS.
+func (f filesOf) Open(name string) (fs.File, error) {
+	if name != "." && !slices.Contains(f.names, name) {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
+	return f.FS.Open(name)
+}
+
+// ReadDir implements fs.ReadDirFS.
+func (f filesOf) ReadDir(name string) ([]fs.DirEntry, error) {
+	entries, err := fs.ReadDir(f.FS, name)
+	return slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return !slices.Contains(f.names, e.Name()) }), err
+}
