@@ -281,7 +281,7 @@ var dependencies = []dependency{
 		paths:    []string{"golang.org/x/sync"},
 		use:      "errgroup",
 		why:      "It is beside the standard library.",
-		packages: []string{"internal/app", "internal/job", "internal/job/merge", "internal/job/reuse", "internal/job/jobtest", "internal/dataset", "bench"},
+		packages: []string{"providers/docker", "internal/app", "internal/job", "internal/job/merge", "internal/job/reuse", "internal/job/jobtest", "internal/dataset", "bench"},
 	},
 	{
 		paths: []string{"golang.org/x/sys"},
@@ -325,6 +325,12 @@ var dependencies = []dependency{
 		why:       "It follows CommonMark and has GitHub's extensions.",
 		packages:  []string{"internal/untrusted/untrustedtest"},
 		testsOnly: true,
+	},
+	{
+		paths:    []string{"github.com/rogpeppe/go-internal/diff"},
+		use:      "differences of the files that an agent has changed",
+		why:      "It is the diff of Go's own tools, whose time is bounded for any input, and the module is there for tests.",
+		packages: []string{"internal/trial"},
 	},
 	{
 		paths:     []string{"github.com/rogpeppe/go-internal"},

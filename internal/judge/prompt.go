@@ -344,7 +344,7 @@ func evidence(in Input) string {
 	var b strings.Builder
 	for _, part := range []struct{ title, text string }{
 		{"The task", in.Task.Instruction}, {"What the agent did", in.Trial.Transcript}, {"The last thing that the agent said", in.Trial.Reply},
-		{"The output of the tests", in.Tests.Output},
+		{"The files that the agent has changed", in.Trial.Changes}, {"The output of the tests", in.Tests.Output},
 	} {
 		if strings.TrimSpace(part.text) != "" {
 			fmt.Fprintf(&b, "\n\n## %s\n\n%s", part.title, fenced("", excerpt.Middle(part.text, most)))

@@ -37,6 +37,7 @@ const (
 	testsInput      = "tests.json"
 	stdoutInput     = "tests-" + result.StdoutFile
 	stderrInput     = "tests-" + result.StderrFile
+	changesInput    = "changes.txt"
 )
 
 // evidence is what all judges of a trial see. It does not change after writeEvidence.
@@ -99,6 +100,9 @@ func (x *execution) writeEvidence() (*evidence, error) {
 				return nil, err
 			}
 		}
+	}
+	if err := e.addChanges(x.changes); err != nil {
+		return nil, err
 	}
 	err = e.addTrajectory()
 	return e, err

@@ -31,6 +31,7 @@ type execution struct {
 	marker  *marker  // that ends what the agent starts; nil: no judge needs it
 
 	agentBegan bool
+	changes    string // the files that the agent has changed, for judges; "": not asked, or there are no judges
 	// remains: processes of an agent that is out of time may still run.
 	remains bool
 	// startOver is why the trial has to be executed again: its environment, its image, the machine or the gateway to its model failed before
@@ -95,6 +96,7 @@ func (x *execution) run(ctx context.Context) {
 		if s.phase == event.Verifier && x.visit == nil {
 			x.keepArtifacts(ctx)
 			x.keepOutcome(ctx)
+			x.keepChanges(ctx)
 		}
 		if s.wanted(x) {
 			x.step(ctx, s)

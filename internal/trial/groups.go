@@ -404,7 +404,7 @@ type groupEvidence struct {
 }
 
 // unnamed are the inputs that do not say which agent a trial is of.
-var unnamed = []string{transcriptInput, testsInput, stdoutInput, stderrInput}
+var unnamed = []string{transcriptInput, changesInput, testsInput, stdoutInput, stderrInput}
 
 // input returns what prompts use. All candidates together get as much room as one trial otherwise.
 func (g *groupEvidence) input() judge.GroupInput {

@@ -144,6 +144,25 @@ func TestAJudgeThatIsOneCall(t *testing.T) {
 }
 
 // A judge with tools sees the world that the agent has left, and its commands really run there.
+func TestJudgesSeeWhatTheAgentHasChanged(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		j := judgeOf(t, judge.Spec{Name: "minimal", Agent: judge.Call, Prompt: "Is this minimal?\n{{.Trial.Changes}}"})
+		s := judgedStory(t, map[string]scripted.Script{"grader": saying(`{"score": 10, "reason": "So."}`)}, j)
+		s.agent.Execute = "echo '# more' >>/etc/passwd; mkdir -p /srv/made; echo one >/srv/made/file; echo x >/logs/agent/log; printf 'a\\0' >/srv/made/binary"
+		s.files = map[string]string{"tests/test.sh": "echo tested >/srv/made/by-the-tests; echo 1 >/logs/verifier/reward.txt\n"}
+		o := p.run(t, s)
+		for _, file := range []string{"judges/inputs/changes.txt", "judges/minimal/prompt.md"} {
+			text := o.file(t, file)
+			contains(t, file, text, "--- /etc/passwd\n+++ /etc/passwd\n", "+# more\n", "+++ /srv/made/file\n@@ -0,0 +1,1 @@\n+one\n", "added: /srv/made/binary (no text, 2 bytes)\n")
+			for _, other := range []string{"/logs", "by-the-tests", "/rollout", "/tests"} {
+				if strings.Contains(strings.Split(text, "---\n\nAll text")[0], other) {
+					t.Errorf("%s has %s:\n%s", file, other, text)
+				}
+			}
+		}
+	})
+}
+
 func TestAJudgeInTheAgentsEnvironment(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
 		s := judgedStory(t, map[string]scripted.Script{"grader": giving(`{"score": 4, "reason": "plum"}`)}, judgeOf(t, judge.Spec{Name: "quality"}))

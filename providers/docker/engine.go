@@ -80,6 +80,7 @@ func (t retryReads) RoundTrip(req *http.Request) (*http.Response, error) {
 	for try := 1; ; try++ {
 		resp, err := once()
 		if err == nil {
+			boundChanges(resp)
 			resp, err = bufferJSON(resp)
 		}
 		if try == engineTries || err != nil && !isConnection(err) || err == nil && !mayRetry(req, resp.StatusCode) {

@@ -30,7 +30,7 @@ func TestEveryCheckCanFail(t *testing.T) {
 	for _, c := range checks() {
 		never[c.name] = true
 	}
-	for _, b := range slices.Concat(execMutants, killMutants, copyToMutants, copyFromMutants, lifecycleMutants, limitMutants, networkMutants, buildMutants, snapshotMutants, entrypointMutants, terminalMutants, loopbackMutants, restoreMutants, outcomeMutants, optionalMutants) {
+	for _, b := range slices.Concat(execMutants, killMutants, copyToMutants, copyFromMutants, lifecycleMutants, limitMutants, networkMutants, buildMutants, snapshotMutants, entrypointMutants, terminalMutants, loopbackMutants, restoreMutants, outcomeMutants, changeMutants, optionalMutants) {
 		for _, c := range matching(t, b.checks) {
 			delete(never, c.name)
 			t.Run(b.what+"/"+c.name, func(t *testing.T) {

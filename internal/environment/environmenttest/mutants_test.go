@@ -54,6 +54,9 @@ type hooks struct {
 	// keep replaces KeepOutcome.
 	keep func(e *brokenEnv, ctx context.Context) (environment.Outcome, error)
 
+	// changes replaces Changes.
+	changes func(e *brokenEnv, ctx context.Context, o environment.ChangeOptions) (environment.Changes, error)
+
 	// terminal, if set, is ExecTerminal.
 	terminal func(e *brokenEnv, ctx context.Context, script string, o environment.ExecOptions, t environment.Terminal) (int, error)
 

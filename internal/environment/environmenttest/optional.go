@@ -20,6 +20,7 @@ const (
 	limitReporter     = "LimitReporter"
 	readinessReporter = "ReadinessReporter"
 	baseReporter      = "BaseReporter"
+	changeReporter    = "ChangeReporter"
 )
 
 // optional reports for each optional interface with checks whether a provider and its environments implement it.
@@ -55,6 +56,9 @@ var optional = map[string]func(p environment.Provider, env environment.Environme
 	},
 	baseReporter: func(_ environment.Provider, env environment.Environment) bool {
 		return has[environment.BaseReporter](env)
+	},
+	changeReporter: func(_ environment.Provider, env environment.Environment) bool {
+		return has[environment.ChangeReporter](env)
 	},
 }
 

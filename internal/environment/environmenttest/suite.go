@@ -81,7 +81,7 @@ func checks() []check {
 	return slices.Concat(
 		execChecks(), killChecks(), hostileKillChecks(), backgroundChecks(),
 		copyToChecks(), copyFromChecks(), hostileChecks(),
-		lifecycleChecks(), limitChecks(), networkChecks(), buildChecks(), snapshotChecks(), entrypointChecks(), terminalChecks(), loopbackChecks(), restoreChecks(), outcomeChecks(), optionalChecks(),
+		lifecycleChecks(), limitChecks(), networkChecks(), buildChecks(), snapshotChecks(), entrypointChecks(), terminalChecks(), loopbackChecks(), restoreChecks(), outcomeChecks(), changeChecks(), optionalChecks(),
 	)
 }
 

@@ -27,10 +27,15 @@ func packTo(files []*os.File, request wire.Request) error {
 		return errors.New("packing needs one file")
 	}
 	// Links are followed in the path itself, never below it.
-	resolved, err := filepath.EvalSymlinks(request.Path)
+	follow, last := request.Path, ""
+	if request.Itself {
+		follow, last = path.Split(path.Clean(request.Path))
+	}
+	resolved, err := filepath.EvalSymlinks(follow)
 	if err != nil {
 		return err
 	}
+	resolved = path.Join(resolved, last)
 	info, err := os.Lstat(resolved)
 	if err != nil {
 		return err

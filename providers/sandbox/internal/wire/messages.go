@@ -85,7 +85,9 @@ type Request struct {
 	// Prefix (Pack) is the name in the stream of what is at Path; empty is ".".
 	Prefix string `json:"prefix,omitempty"`
 	// Plain (Pack): every name of a file has its content, and nothing has extended attributes.
-	Plain  bool    `json:"plain,omitempty"`
+	Plain bool `json:"plain,omitempty"`
+	// Itself (Pack): a link at Path is packed, not what it leads to.
+	Itself bool    `json:"itself,omitempty"`
 	User   string  `json:"user,omitempty"`
 	Group  string  `json:"group,omitempty"`
 	Device *Device `json:"device,omitempty"`
