@@ -204,6 +204,10 @@ func TestVerifierTests(t *testing.T) {
 				{Name: "d", Status: report.TestSkipped}, {Name: "a", Suite: "c", Status: report.TestPassed, Seconds: 0.5},
 			}},
 		},
+		{
+			"text around CDATA and comments", "report.xml", `<testsuite><testcase name="b"><error>in<!-- -->two<![CDATA[ & three]]></error></testcase><testcase name="c"><failure><![CDATA[a[b[0]]]]><![CDATA[> 1]]></failure></testcase></testsuite>`,
+			report.Tests{Failed: 2, List: []report.Test{{Name: "b", Status: report.TestFailed, Message: "in\ntwo\n & three"}, {Name: "c", Status: report.TestFailed, Message: "a[b[0]]> 1"}}},
+		},
 		{"no CTRF", "ctrf.json", `{"results":{"tests":[]}}`, report.Tests{}},
 		{"a wrong type", "ctrf.json", `{"results":{"tests":[{"name":1}]}}`, report.Tests{}},
 		{"other XML", "report.xml", `<html><testcase/></html>`, report.Tests{}},

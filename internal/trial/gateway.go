@@ -212,7 +212,7 @@ func (x *execution) closeGateway(g *gateway, failed error) error {
 	x.trial.Usage = &result.Usage{
 		Turns: r.Turns, Calls: r.Calls, Failed: r.Failed, Refused: r.Refused, Unpriced: r.Unpriced,
 		InputTokens: r.Usage.Input, CachedTokens: r.Usage.Cached, CacheWriteTokens: r.Usage.CacheWrite, OutputTokens: r.Usage.Output, ReasoningTokens: r.Usage.Reasoning,
-		ModelSec: result.Seconds(r.ModelTime), FirstByteSec: result.Seconds(r.FirstByte), WaitingSec: result.Seconds(r.Waiting), Requested: r.Asked, Answered: r.Answered,
+		ModelSec: result.Seconds(r.ModelTime), FirstByteSec: result.Seconds(r.FirstByte), WaitingSec: result.Seconds(r.Waiting), Requested: r.Asked, Answered: x.hideNames(r.Answered),
 	}
 	if r.Cost != nil {
 		x.trial.Costs.Model = x.trial.Costs.Model.Plus(result.Dollars(*r.Cost))
@@ -251,6 +251,17 @@ func (x *execution) closeGateway(g *gateway, failed error) error {
 		return x.modelFailure(ended, r.Failure)
 	}
 	return failed
+}
+
+// hideNames returns the names that a model stated, without secrets, each once.
+func (x *execution) hideNames(names []string) []string {
+	var out []string
+	for _, name := range names {
+		if name = hide(x.secrets, name); !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	return out
 }
 
 // writeTrajectory writes the recorded calls, which are redacted, as a trajectory.
