@@ -26,9 +26,11 @@ type Agent struct {
 	// CacheInstall: Install runs once for an image, and all trials with that image start from what it left. nil: see CachesInstall.
 	CacheInstall *bool `yaml:"cache_install" json:"cache_install,omitempty" doc:"Run install once per image, and let all trials begin with what it has left. Only for scripts that leave files: processes are not kept. Default: true for presets, else false."`
 	// Model is a name in the job's models; "": the agent reaches its model by itself.
-	Model  string            `yaml:"model" json:"model,omitempty" doc:"The model of the agent, by its name in models. The agent gets a URL and a token for this trial only, in ROLLOUT_MODEL_URL, ROLLOUT_MODEL_KEY, ROLLOUT_MODEL_NAME and the variables that clients of the model's API read."`
-	Budget Budget            `yaml:"budget" json:"budget,omitzero" doc:"What the agent may use of its model in one trial. When it is used up, further requests are refused, and the trial is verified as it is."`
-	Env    map[string]string `yaml:"env" json:"env,omitempty" doc:"Variables of both scripts. ${VAR} and ${VAR:-default} are taken from the environment of Rollout, $$ is a $."`
+	Model  string `yaml:"model" json:"model,omitempty" doc:"The model of the agent, by its name in models. The agent gets a URL and a token for this trial only, in ROLLOUT_MODEL_URL, ROLLOUT_MODEL_KEY, ROLLOUT_MODEL_NAME and the variables that clients of the model's API read."`
+	Budget Budget `yaml:"budget" json:"budget,omitzero" doc:"What the agent may use of its model in one trial. When it is used up, further requests are refused, and the trial is verified as it is."`
+	// Trainable changes nothing of the trials. It is never true for an agent that only judges.
+	Trainable bool              `yaml:"trainable" json:"trainable,omitempty" doc:"What the agent says may be used for training: its results say so, and rollout export --trainable writes only those. What judges say never may."`
+	Env       map[string]string `yaml:"env" json:"env,omitempty" doc:"Variables of both scripts. ${VAR} and ${VAR:-default} are taken from the environment of Rollout, $$ is a $."`
 }
 
 // Budget is what an agent may use of its model in one trial. 0 and nil mean no limit. Tokens and costs are known when a turn has ended,

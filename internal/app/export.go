@@ -24,6 +24,7 @@ type ExportRequest struct {
 	Format string // one of export.Formats
 	// MinReward leaves out trials with a lower reward, or none; nil: all are written.
 	MinReward *float64
+	Trainable bool      // leaves out trials of agents that are not trainable
 	Output    string    // the file to write, as a whole or not at all; "": To is written
 	To        io.Writer // used without Output
 }
@@ -39,7 +40,7 @@ func Export(ctx context.Context, h *Host, req ExportRequest) (export.Report, err
 	if err := h.checkJobDir(req.Dir); err != nil {
 		return export.Report{}, err
 	}
-	opts := export.Options{Dir: h.Path(req.Dir), Format: req.Format, MinReward: req.MinReward, Instruction: func(t result.PlannedTask) []result.Message { return instruction(h.Path("."), t) }}
+	opts := export.Options{Dir: h.Path(req.Dir), Format: req.Format, MinReward: req.MinReward, Trainable: req.Trainable, Instruction: func(t result.PlannedTask) []result.Message { return instruction(h.Path("."), t) }}
 	end := func() {}
 	opts.Begin = func(trials int) func() {
 		work := event.Begin(ctx, "Exporting trials", trials)

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/org/rollout-action/internal/redact"
@@ -40,8 +41,16 @@ func (o *opened) sendSpans(ctx context.Context) {
 			apis[a.Name] = m.API
 		}
 	}
+	judges := map[string]string{}
+	for _, s := range o.own() {
+		for _, j := range slices.Concat(s.Judges, s.GroupJudges) {
+			if m, ok := o.Job.Models[j.Agent.Model]; ok {
+				judges[j.Name] = m.API
+			}
+		}
+	}
 	sent, err := telemetry.Send(sending, telemetry.Options{
-		Dir: h.Path(o.dir()), Since: o.began, APIs: apis, Contents: contents, Redact: redact.New(o.Secrets).String,
+		Dir: h.Path(o.dir()), Since: o.began, APIs: apis, JudgeAPIs: judges, Contents: contents, Redact: redact.New(o.Secrets).String,
 	})
 	if err != nil {
 		warnf(h.Output, "OpenTelemetry: %d spans were sent, then: %s", sent, clean(err.Error()))

@@ -16,6 +16,7 @@ import (
 type exportOptions struct {
 	format, output string
 	minReward      float64
+	trainable      bool
 }
 
 func newExportCommand(v *invocation) *cobra.Command {
@@ -58,7 +59,7 @@ Exit codes:
 			if cmd.Flags().Changed("min-reward") {
 				minReward = &opts.minReward
 			}
-			report, err := app.Export(cmd.Context(), v.host(), app.ExportRequest{Dir: args[0], Format: opts.format, MinReward: minReward, Output: opts.output, To: v.Stdout})
+			report, err := app.Export(cmd.Context(), v.host(), app.ExportRequest{Dir: args[0], Format: opts.format, MinReward: minReward, Trainable: opts.trainable, Output: opts.output, To: v.Stdout})
 			if err != nil {
 				return err
 			}
@@ -68,6 +69,7 @@ Exit codes:
 	cmd.Flags().StringVar(&opts.format, "format", "outputs", "what to write: "+strings.Join(export.Formats, ", "))
 	cmd.Flags().StringVar(&opts.output, "output", "", "write to this file instead of stdout")
 	cmd.Flags().Float64Var(&opts.minReward, "min-reward", 0, "leave out trials with a lower reward, or without one")
+	cmd.Flags().BoolVar(&opts.trainable, "trainable", false, "leave out trials of agents without trainable: true in the job file")
 	wants(cmd.Flags(), "min-reward", "write a number")
 	wants(cmd.Flags(), "format", "there are "+strings.Join(export.Formats, ", "))
 	return cmd
@@ -83,6 +85,9 @@ func (e Env) exported(report export.Report) error {
 	}
 	if report.NoConversation > 0 {
 		e.warnf("%s without a recorded conversation: left out", plural.Count(report.NoConversation, "trial"))
+	}
+	if report.Trials == 0 && report.Untrained > 0 {
+		e.warnf("nothing is written: no agent of the job has trainable: true")
 	}
 	for _, dir := range report.TooLong[:min(len(report.TooLong), 10)] {
 		e.warnf("the conversation of %s is too long for this format, and is left out", untrusted.Line(dir))

@@ -55,6 +55,8 @@ func (c *checker) onlyJudges(a agent.Agent, p keys.Path) bool {
 		c.Problem(p.Child("model"), "write it in judges", "agent %q only judges, and has the model of its judge", keys.Shorten(a.Name))
 	case a.Budget != (agent.Budget{}):
 		c.Problem(p.Child("budget"), "write it in judges", "agent %q only judges, and has the budget of its judge", keys.Shorten(a.Name))
+	case a.Trainable:
+		c.Problem(p.Child("trainable"), "remove it", "agent %q only judges, and what judges say is never used for training", keys.Shorten(a.Name))
 	default:
 		return true
 	}

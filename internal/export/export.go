@@ -32,6 +32,8 @@ type Options struct {
 	Format string // one of Formats
 	// MinReward leaves out trials without a reward or with a lower one. It may be nil.
 	MinReward *float64
+	// Trainable leaves out trials whose agents are not (result.Trial.Trainable).
+	Trainable bool
 	// Instruction returns the prompt of a planned task that is not in outputs.jsonl, or nil if it is not known. It may be nil.
 	Instruction func(result.PlannedTask) []result.Message
 
@@ -48,6 +50,7 @@ type Report struct {
 	Missing    int     // planned trials without a result
 	Unreadable []error // the first results that cannot be read
 	Below      int     // trials that MinReward leaves out
+	Untrained  int     // trials that Trainable leaves out
 	// NoConversation is the number of trials without a recorded conversation, for the formats "sft" and "atif", which leave them out.
 	NoConversation int
 	TooLong        []string // directories of trials whose conversation is too long for the format; it is left out
@@ -177,8 +180,12 @@ func (e *exporter) confirmations() error {
 	return nil
 }
 
-// write writes a trial, unless its reward is too low.
+// write writes a trial, unless its reward is too low, or it is not for training.
 func (e *exporter) write(r row) error {
+	if e.Trainable && !r.trial.Trainable {
+		e.report.Untrained++
+		return nil
+	}
 	if e.MinReward != nil && (r.trial.Reward == nil || *r.trial.Reward < *e.MinReward) {
 		e.report.Below++
 		return nil

@@ -149,7 +149,7 @@ func CanonicalConfig(cfg config.Job) config.Job {
 	cfg.Environment.PreserveEnv, cfg.Environment.Keep, cfg.Environment.MinFreeDisk = "", "", 0
 	cfg.Agents = slices.Clone(cfg.Agents)
 	for i := range cfg.Agents {
-		cfg.Agents[i].Description, cfg.Agents[i].Files = "", nil // what files there are is in the plan
+		cfg.Agents[i].Description, cfg.Agents[i].Files, cfg.Agents[i].Trainable = "", nil, false // what files there are is in the plan
 	}
 	cfg.JudgeAgents = slices.Clone(cfg.JudgeAgents)
 	for i := range cfg.JudgeAgents {

@@ -1,6 +1,9 @@
 package result
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"time"
+)
 
 // AgentRun is one agent's part in a trial with judges.
 type AgentRun struct {
@@ -13,9 +16,12 @@ type AgentRun struct {
 	// Trainable: the turns may be used for training. It is never true for a judge.
 	Trainable bool `json:"trainable"`
 	// Skipped: the judge's condition (when) was not met, so it did not run.
-	Skipped bool   `json:"skipped,omitempty"`
-	Usage   *Usage `json:"usage,omitempty"` // has the requested and answered models; null without a gateway
-	Cost    USD    `json:"cost"`            // of the model; null if it is not known
+	Skipped bool `json:"skipped,omitempty"`
+	// Usage has the requested and answered models; null without a gateway. It and Cost are those of all attempts of a judge.
+	Usage *Usage `json:"usage,omitempty"`
+	Cost  USD    `json:"cost"` // of the model; null if it is not known
+	// StartedAt is when a judge began; null if it did not run, and for the trial's own agent, whose times are the trial's.
+	StartedAt *time.Time `json:"started_at,omitempty"`
 	// Sec is the time that the run took, with its environment; null if it did not run.
 	Sec           *float64 `json:"sec,omitempty"`
 	Attempts      int      `json:"attempts,omitempty"` // of a judge; see retry.judge_attempts

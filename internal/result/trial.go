@@ -286,6 +286,9 @@ type Trial struct {
 	// follows the planned ones. It is in no count, rate or metric, but its cost is part of the total. See Summarize and Compare.
 	Confirmation bool `json:"confirmation,omitempty"`
 
+	// Trainable: what the agent said may be used for training (agents.*.trainable).
+	Trainable bool `json:"trainable,omitempty"`
+
 	// Usage is what the agent used of its model, as the gateway counted it; null without a gateway.
 	Usage *Usage `json:"usage,omitempty"`
 	// StopCondition is the budget that ended the agent's access to its model, or "context_length"; "" if nothing did. The agent's exit

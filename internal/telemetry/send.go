@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,8 +23,8 @@ type Options struct {
 	Dir string // of the job
 	// Since is when this run of the job began. Trials that began earlier were sent by an earlier run.
 	Since time.Time
-	// APIs has the API of each agent's model.
-	APIs map[string]string
+	// APIs has the API of each agent's model, and JudgeAPIs that of each judge's.
+	APIs, JudgeAPIs map[string]string
 	// Contents adds the messages of conversations.
 	Contents bool
 	// Redact removes secrets from errors of the exporter.
@@ -100,27 +101,33 @@ func stop(e *otlptrace.Exporter) {
 	_ = e.Shutdown(ctx)
 }
 
-// each calls do for the trials of the job that began since Options.Since, until it returns false. Results are read one at a time.
+// each calls do for the trials of the job that began, or were judged, since Options.Since, until it returns false. Results are read one at a time.
 func (w *writer) each(ctx context.Context, do func(result.Trial) bool) error {
-	since := result.Stamp(w.Since)
 	for _, key := range w.plan.Own() {
 		if ctx.Err() != nil {
 			return fmt.Errorf("read the job's results: %w", ctx.Err())
 		}
 		trials, _ := result.ReadTrials(w.Dir, []result.Key{key}) // what cannot be read is reported elsewhere
 		for _, t := range trials {
-			if t.Reused == nil && !t.Timestamps.StartedAt.Before(since) && !do(t) {
+			if w.ran(t) && !do(t) {
 				return nil
 			}
 		}
 	}
 	confirmations, _ := result.ReadConfirmations(w.Dir, w.plan)
 	for _, t := range confirmations {
-		if t.Reused == nil && !t.Timestamps.StartedAt.Before(since) && !do(t) {
+		if w.ran(t) && !do(t) {
 			return nil
 		}
 	}
 	return nil
+}
+
+// ran reports whether a trial, or one of its judges, began since Options.Since.
+func (w *writer) ran(t result.Trial) bool {
+	since := result.Stamp(w.Since)
+	return t.Reused == nil && !t.Timestamps.StartedAt.Before(since) ||
+		slices.ContainsFunc(t.Agents, func(run result.AgentRun) bool { return run.StartedAt != nil && !run.StartedAt.Before(since) })
 }
 
 // batches sends ended spans, many at a time. The first error ends it.

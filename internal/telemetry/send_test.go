@@ -258,6 +258,82 @@ func TestSpansOfATrial(t *testing.T) {
 	}
 }
 
+// judged returns a trial with two judges: one that called its model, and one that failed. The second began later.
+func judged(t *testing.T) (result.Trial, string) {
+	tr := trial("hello", 0)
+	tr.Agents = []result.AgentRun{
+		{Name: "my-agent", Role: result.RolePolicy, Agent: "my-agent"},
+		{
+			Name: "quality", Role: result.RoleJudge, Agent: "call", StartedAt: at(40), Sec: new(5.0), Score: new(0.7), Cost: result.Dollars(0.5), Reason: "A SECRET reason",
+			Usage: &result.Usage{Requested: "large", InputTokens: new(int64(7))}, Trajectory: "judges/quality/trajectory.jsonl",
+		},
+		{
+			Name: "depth", Role: result.RoleJudge, Agent: "shell", Placement: "fresh", StartedAt: at(200), Sec: new(1.0), Error: &result.Error{Type: result.JudgeFailed, Message: "SECRET"},
+			Trajectory: "../../../elsewhere.jsonl",
+		},
+		{Name: "skipped", Role: result.RoleJudge, Agent: "call", Skipped: true},
+	}
+	dir := job(t, []result.Trial{tr}, turns()...)
+	below := filepath.Join(dir, filepath.FromSlash(tr.Dir()))
+	text, err := os.ReadFile(filepath.Join(below, result.TrajectoryFile))
+	if err == nil {
+		err = os.MkdirAll(filepath.Join(below, "judges", "quality"), 0o755)
+	}
+	for _, copied := range []string{"judges/quality/trajectory.jsonl", "../../../elsewhere.jsonl"} {
+		if err == nil {
+			err = os.WriteFile(filepath.Join(below, copied), text, 0o644)
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tr, dir
+}
+
+func TestSpansOfJudges(t *testing.T) {
+	c := start(t)
+	_, dir := judged(t)
+	apis := map[string]string{"quality": "google"}
+	send(t, telemetry.Options{Dir: dir, Since: began, JudgeAPIs: apis})
+	root, quality, depth := c.named(t, "trial core/hello"), c.named(t, "invoke_agent quality"), c.named(t, "invoke_agent depth")
+	for name, want := range map[string]any{
+		"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "quality", "gen_ai.provider.name": "gcp.gemini", "gen_ai.request.model": "large",
+		"gen_ai.usage.input_tokens": int64(7), "rollout.role": "judge", "rollout.agent": "call", "rollout.score": 0.7, "rollout.cost_usd": 0.5, "rollout.reason": nil,
+	} {
+		if got := values(quality.GetAttributes())[name]; got != want {
+			t.Errorf("%s is %v, want %v", name, got, want)
+		}
+	}
+	if got := values(depth.GetAttributes()); got["error.type"] != "judge_failed" || got["rollout.placement"] != "fresh" || depth.GetStatus().GetCode() != otlp.Status_STATUS_CODE_ERROR {
+		t.Errorf("the judge that failed: %v", depth)
+	}
+	calls, identifiers := 0, map[string]bool{}
+	for _, s := range c.spans {
+		if identifiers[string(s.GetSpanId())] {
+			t.Errorf("two spans have the identifier of %s", s.GetName())
+		}
+		identifiers[string(s.GetSpanId())] = true
+		if string(s.GetParentSpanId()) == string(quality.GetSpanId()) {
+			calls++
+		}
+		if string(s.GetParentSpanId()) == string(depth.GetSpanId()) {
+			t.Errorf("a file outside of the trial was read: %v", s)
+		}
+		if strings.Contains(s.String(), "SECRET") {
+			t.Errorf("contents without having been asked for: %v", s)
+		}
+	}
+	if calls != 2 || string(quality.GetParentSpanId()) != string(root.GetSpanId()) || quality.GetEndTimeUnixNano() != uint64(at(45).UnixNano()) {
+		t.Errorf("%d calls, %v", calls, quality)
+	}
+
+	c.spans = nil
+	send(t, telemetry.Options{Dir: dir, Since: *at(150), Contents: true})
+	if len(c.spans) != 2 || c.named(t, "invoke_agent depth") == nil || c.named(t, "trial core/hello") == nil {
+		t.Errorf("a resume that ran one judge sent %d spans", len(c.spans))
+	}
+}
+
 func TestContentsAreSentIfAskedFor(t *testing.T) {
 	c := start(t)
 	send(t, telemetry.Options{Dir: job(t, []result.Trial{trial("hello", 0)}, turns()...), Since: began, Contents: true})

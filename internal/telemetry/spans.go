@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -78,7 +79,52 @@ func (w *writer) trial(ctx context.Context, t result.Trial) {
 		failed = &failure{string(t.Error.Type), t.Error.Message}
 	}
 	w.span(ctx, id, "trial", "trial "+t.Dataset+"/"+t.Task, t.Timestamps.StartedAt, t.Timestamps.EndedAt, trace.SpanKindInternal, root, failed, func(ctx context.Context) {
-		w.phases(ctx, id, t, failed)
+		if t.Reused == nil && !t.Timestamps.StartedAt.Before(result.Stamp(w.Since)) { // else an earlier run has sent them
+			w.phases(ctx, id, t, failed)
+		}
+		for _, run := range t.Agents {
+			w.judge(ctx, id, t, run)
+		}
+	})
+}
+
+// judge makes the span of a judge that ran, with its calls.
+func (w *writer) judge(ctx context.Context, id trace.TraceID, t result.Trial, run result.AgentRun) {
+	if run.Role != result.RoleJudge || run.StartedAt == nil || run.StartedAt.Before(result.Stamp(w.Since)) {
+		return
+	}
+	provider := providerOf(w.JudgeAPIs[run.Name])
+	attributes := append([]attribute.KeyValue{
+		semconv.GenAIOperationNameInvokeAgent, semconv.GenAIAgentName(run.Name), attribute.String("rollout.role", string(run.Role)), attribute.String("rollout.agent", run.Agent),
+	}, used(run.Usage, provider)...)
+	if run.Placement != "" {
+		attributes = append(attributes, attribute.String("rollout.placement", run.Placement))
+	}
+	if run.Score != nil {
+		attributes = append(attributes, attribute.Float64("rollout.score", *run.Score))
+	}
+	if cost, ok := run.Cost.Reported(); ok {
+		attributes = append(attributes, attribute.Float64("rollout.cost_usd", cost))
+	}
+	if run.StopCondition != "" {
+		attributes = append(attributes, attribute.String("rollout.stop_condition", run.StopCondition))
+	}
+	if run.Reason != "" && w.Contents {
+		attributes = append(attributes, attribute.String("rollout.reason", run.Reason))
+	}
+	var failed *failure
+	if run.Error != nil {
+		failed = &failure{string(run.Error.Type), run.Error.Message}
+	}
+	end := *run.StartedAt
+	if run.Sec != nil {
+		end = end.Add(time.Duration(*run.Sec * float64(time.Second)))
+	}
+	name := "judge " + run.Name
+	w.span(ctx, id, name, "invoke_agent "+run.Name, *run.StartedAt, end, trace.SpanKindInternal, attributes, failed, func(ctx context.Context) {
+		if file := filepath.FromSlash(run.Trajectory); filepath.IsLocal(file) {
+			w.calls(ctx, id, name+" ", filepath.Join(w.Dir, filepath.FromSlash(t.Dir()), file), provider)
+		}
 	})
 }
 
@@ -119,7 +165,7 @@ func (w *writer) phases(ctx context.Context, id trace.TraceID, t result.Trial, f
 			continue
 		}
 		w.span(ctx, id, "invoke_agent", p.name, *p.from, to, trace.SpanKindInternal, w.agent(t), of, func(ctx context.Context) {
-			w.calls(ctx, id, t)
+			w.calls(ctx, id, "", filepath.Join(w.Dir, filepath.FromSlash(t.Dir()), result.TrajectoryFile), providerOf(w.APIs[t.Agent]))
 		})
 	}
 }
@@ -127,32 +173,34 @@ func (w *writer) phases(ctx context.Context, id trace.TraceID, t result.Trial, f
 // agent returns the attributes of an agent's execution.
 func (w *writer) agent(t result.Trial) []attribute.KeyValue {
 	out := []attribute.KeyValue{semconv.GenAIOperationNameInvokeAgent, semconv.GenAIAgentName(t.Agent)}
-	if t.Usage == nil {
-		return out
-	}
-	if p, ok := w.provider(t); ok {
-		out = append(out, p)
-	}
-	if t.Usage.Requested != "" {
-		out = append(out, semconv.GenAIRequestModel(t.Usage.Requested))
-	}
-	return append(out, tokens(t.Usage.InputTokens, t.Usage.OutputTokens, t.Usage.CachedTokens, t.Usage.CacheWriteTokens)...)
+	return append(out, used(t.Usage, providerOf(w.APIs[t.Agent]))...)
 }
 
-// provider returns the name that the conventions have for the provider of a trial's model.
-func (w *writer) provider(t result.Trial) (attribute.KeyValue, bool) {
-	switch api := w.APIs[t.Agent]; api {
-	case "":
-		return attribute.KeyValue{}, false
-	case "anthropic":
-		return semconv.GenAIProviderNameAnthropic, true
-	case "openai-chat", "openai-responses":
-		return semconv.GenAIProviderNameOpenAI, true
-	case "google":
-		return semconv.GenAIProviderNameGCPGemini, true
-	default:
-		return semconv.GenAIProviderNameKey.String(api), true
+// used returns the attributes of what an agent used of its model. u may be nil.
+func used(u *result.Usage, provider []attribute.KeyValue) []attribute.KeyValue {
+	if u == nil {
+		return nil
 	}
+	out := slices.Clone(provider)
+	if u.Requested != "" {
+		out = append(out, semconv.GenAIRequestModel(u.Requested))
+	}
+	return append(out, tokens(u.InputTokens, u.OutputTokens, u.CachedTokens, u.CacheWriteTokens)...)
+}
+
+// providerOf returns the name that the conventions have for the provider of a model with an API; nil if it is not known.
+func providerOf(api string) []attribute.KeyValue {
+	switch api {
+	case "":
+		return nil
+	case "anthropic":
+		return []attribute.KeyValue{semconv.GenAIProviderNameAnthropic}
+	case "openai-chat", "openai-responses":
+		return []attribute.KeyValue{semconv.GenAIProviderNameOpenAI}
+	case "google":
+		return []attribute.KeyValue{semconv.GenAIProviderNameGCPGemini}
+	}
+	return []attribute.KeyValue{semconv.GenAIProviderNameKey.String(api)}
 }
 
 // tokens returns the attributes of those counts that are known. The conventions' release for the two of caches is newer than the
@@ -175,9 +223,9 @@ func tokens(input, output, cached, cacheWrite *int64) []attribute.KeyValue {
 	return out
 }
 
-// calls makes a span for each recorded call of a trial's model.
-func (w *writer) calls(ctx context.Context, id trace.TraceID, t result.Trial) {
-	f, err := nofollow.Open(filepath.Join(w.Dir, filepath.FromSlash(t.Dir()), result.TrajectoryFile))
+// calls makes a span for each call that is recorded in a file. before makes their names differ from those of other files.
+func (w *writer) calls(ctx context.Context, id trace.TraceID, before, file string, provider []attribute.KeyValue) {
+	f, err := nofollow.Open(file)
 	if err != nil {
 		return // there is no gateway, or nothing is recorded
 	}
@@ -185,20 +233,21 @@ func (w *writer) calls(ctx context.Context, id trace.TraceID, t result.Trial) {
 	lines := json.NewDecoder(f)
 	talk := conversation{}
 	for n := 1; ctx.Err() == nil; n++ {
+		name := fmt.Sprintf("%schat %d", before, n)
 		if w.Contents {
 			var line model.RecordedTurn
 			if lines.Decode(&line) != nil {
 				return // the end, or a line that was cut off by a kill
 			}
 			talk.add(line)
-			w.call(ctx, id, n, t, line, talk.attributes(line))
+			w.call(ctx, id, name, line, provider, talk.attributes(line))
 			continue
 		}
 		var line bare
 		if lines.Decode(&line) != nil {
 			return
 		}
-		w.call(ctx, id, n, t, line.turn(), nil)
+		w.call(ctx, id, name, line.turn(), provider, nil)
 	}
 }
 
@@ -223,12 +272,9 @@ func (b bare) turn() model.RecordedTurn {
 	}
 }
 
-// call makes the span of a call. n is its number in the file.
-func (w *writer) call(ctx context.Context, id trace.TraceID, n int, t result.Trial, line model.RecordedTurn, contents []attribute.KeyValue) {
-	attributes := append([]attribute.KeyValue{semconv.GenAIOperationNameChat, semconv.GenAIRequestModel(line.Asked)}, contents...)
-	if p, ok := w.provider(t); ok {
-		attributes = append(attributes, p)
-	}
+// call makes the span of a call. name identifies it in its trace.
+func (w *writer) call(ctx context.Context, id trace.TraceID, name string, line model.RecordedTurn, provider, contents []attribute.KeyValue) {
+	attributes := slices.Concat([]attribute.KeyValue{semconv.GenAIOperationNameChat, semconv.GenAIRequestModel(line.Asked)}, contents, provider)
 	if line.Answered != "" {
 		attributes = append(attributes, semconv.GenAIResponseModel(line.Answered))
 	}
@@ -252,5 +298,5 @@ func (w *writer) call(ctx context.Context, id trace.TraceID, n int, t result.Tri
 			failed.kind = fmt.Sprint(f.Status)
 		}
 	}
-	w.span(ctx, id, fmt.Sprintf("chat %d", n), "chat "+line.Asked, line.Began, line.Ended, trace.SpanKindClient, attributes, failed, nil)
+	w.span(ctx, id, name, "chat "+line.Asked, line.Began, line.Ended, trace.SpanKindClient, attributes, failed, nil)
 }

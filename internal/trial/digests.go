@@ -105,7 +105,7 @@ func modelOf(job config.Job, in Inputs, name string) *usedModel {
 }
 
 func agentDigest(a agent.Agent, visible map[string]string, files string, m *usedModel) string {
-	a.Description, a.Files = "", nil
+	a.Description, a.Files, a.Trainable = "", nil, false
 	return digestOf(struct {
 		Agent   agent.Agent
 		Visible map[string]string

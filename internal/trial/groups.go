@@ -229,6 +229,7 @@ func (x *execution) rank(ctx context.Context, g *Group) (made groupRecord) {
 		evidences[i] = e
 	}
 	began := x.now()
+	run.StartedAt = new(result.Stamp(began))
 	defer func() { run.Sec = new(result.Seconds(x.now().Sub(began))) }()
 	orders := make([]order, j.Rankings())
 	var all sync.WaitGroup
@@ -330,7 +331,7 @@ func (g *Group) apply(made groupRecord) []result.Trial {
 		group := *made.Run.Group
 		run.Group = &group
 		if m.trial.Key != group.Files { // what it took counts once
-			run.Usage, run.Cost, run.Sec, run.Trajectory, run.Warnings, run.Attempts, run.Verdict = nil, result.USD{}, nil, "", nil, 0, nil
+			run.Usage, run.Cost, run.StartedAt, run.Sec, run.Trajectory, run.Warnings, run.Attempts, run.Verdict = nil, result.USD{}, nil, nil, "", nil, 0, nil
 			group.Orders, group.EnvironmentCost = nil, result.USD{}
 		}
 		run.Skipped = made.Run.Skipped || m.left

@@ -281,8 +281,8 @@ func TestAJudgeTriesAgain(t *testing.T) {
 		o := p.run(t, s)
 		o.check(t, want{reward: "1"})
 		got := o.agentNamed(t, "quality")
-		if got.Attempts != 2 || *got.Score != 0.5 || got.Cost != result.Dollars(0.004) {
-			t.Errorf("%+v cost %v", got, got.Cost)
+		if got.Attempts != 2 || *got.Score != 0.5 || got.Cost != result.Dollars(0.004) || got.Usage.Turns != 2 || *got.Usage.InputTokens != 2000 {
+			t.Errorf("%+v cost %v, usage %+v", got, got.Cost, got.Usage)
 		}
 		contains(t, "the first attempt", o.file(t, "judges/quality.failed-1/trajectory.jsonl"), "no")
 		if n := len(o.Trial.Retries); n != 1 || o.Trial.Retries[0].Operation != "judge quality" {

@@ -190,6 +190,7 @@ func (x *execution) judgeIn(ctx context.Context, j Judge, in material, below str
 	}
 	attempts := JudgeAttempts(x.job)
 	began := x.now()
+	out.run.StartedAt = new(result.Stamp(began))
 	defer func() { out.run.Sec = new(result.Seconds(x.now().Sub(began))) }()
 	for n := 1; ; n++ {
 		out.run.Attempts = earlier + n
@@ -227,7 +228,8 @@ func (x *execution) judgeOnce(ctx context.Context, j Judge, in material, below s
 	v := attempt.run(ctx)
 	t := attempt.trial
 	run := &out.run
-	run.Usage, run.StopCondition, run.IsTruncated = t.Usage, t.StopCondition, t.IsTruncated
+	run.StopCondition, run.IsTruncated = t.StopCondition, t.IsTruncated
+	run.Usage = run.Usage.Plus(t.Usage) // of all attempts, as the cost
 	run.Cost = run.Cost.Plus(t.Costs.Model)
 	out.env = out.env.Plus(t.Costs.Environment)
 	run.Warnings = append(run.Warnings, t.Warnings...)
@@ -250,7 +252,7 @@ func (x *execution) judgeOnce(ctx context.Context, j Judge, in material, below s
 // policyRun returns the part of the trial's own agent.
 func (x *execution) policyRun() result.AgentRun {
 	run := result.AgentRun{
-		Name: x.spec.Agent.Name, Role: result.RolePolicy, Agent: x.spec.Agent.Name, Usage: x.trial.Usage, Cost: x.trial.Costs.Model,
+		Name: x.spec.Agent.Name, Role: result.RolePolicy, Agent: x.spec.Agent.Name, Trainable: x.trial.Trainable, Usage: x.trial.Usage, Cost: x.trial.Costs.Model,
 		Sec: x.trial.Durations.AgentExecutionSec, StopCondition: x.trial.StopCondition, IsTruncated: x.trial.IsTruncated, Error: x.trial.Error,
 	}
 	if _, err := os.Stat(filepath.Join(x.dir, result.TrajectoryFile)); err == nil {

@@ -265,7 +265,7 @@ func (g *Judging) continueJudge(dir string, out *judged) (attempts int, err erro
 		}
 		attempts = n
 		if r, err := readJudged(failed); err == nil { // the last one has the sums
-			out.run.Cost, out.env, out.retries = r.Run.Cost, r.EnvironmentCost, r.Retries
+			out.run.Cost, out.run.Usage, out.env, out.retries = r.Run.Cost, r.Run.Usage, r.EnvironmentCost, r.Retries
 		}
 	}
 }

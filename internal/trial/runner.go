@@ -136,6 +136,7 @@ func (r *Runner) execution(spec Spec, dir string, started time.Time, before resu
 		TaskDigest:      spec.Task.Digest(),
 		TaskFormat:      FormatOf(spec.Task),
 		AgentDigest:     r.opts.Digests.Agents[spec.Agent.Name],
+		Trainable:       spec.Agent.Trainable,
 		ConfigDigest:    r.opts.Digests.ConfigOf(spec.Task),
 		Environment:     &result.Environment{Provider: r.opts.Provider.Name()},
 		Costs:           before.Costs,
