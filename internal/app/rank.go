@@ -16,9 +16,10 @@ import (
 	"github.com/org/rollout-action/internal/trial"
 )
 
-// ranks returns job.Options.Rank: judges with scope: group rank the trials of tasks. It is nil without such judges.
+// ranks returns job.Options.Rank: judges with scope: group rank the trials of tasks. It is nil without such judges, and for a baseline that runs beside a job,
+// because ranks of one job are compared with none of another.
 func (o *opened) ranks(runner *trial.Runner, digests trial.Digests, emit event.Sink) func(context.Context, []result.Trial, func([]result.Trial)) {
-	if !slices.ContainsFunc(o.own(), func(s trial.Spec) bool { return len(s.GroupJudges) > 0 }) {
+	if unrankedPlan(o.tree.Plan) || !slices.ContainsFunc(o.own(), func(s trial.Spec) bool { return len(s.GroupJudges) > 0 }) {
 		return nil
 	}
 	notice := func(format string, args ...any) {
@@ -61,8 +62,14 @@ func tasksOf(groups []trial.Group) int {
 	return len(tasks)
 }
 
+// unrankedPlan reports whether judges rank nothing of a job.
+func unrankedPlan(plan result.Plan) bool { return plan.Beside != nil && plan.Beside.Baseline }
+
 // unranked returns a sentence for each judge of groups that has not ranked all of them.
-func unranked(trials []result.Trial) (sentences []string) {
+func unranked(plan result.Plan, trials []result.Trial) (sentences []string) {
+	if unrankedPlan(plan) {
+		return nil
+	}
 	type of struct{ judge, dataset, task string }
 	owed, failed := map[of]bool{}, map[of]string{}
 	for _, t := range trials {

@@ -254,7 +254,7 @@ func (f *finishing) gather(ctx context.Context, dir string) error {
 		Incomplete: append(missing(job, tree), f.end.incomplete...),
 	}
 	in := &f.in
-	for _, sentence := range unranked(tree.Trials) {
+	for _, sentence := range unranked(tree.Plan, tree.Trials) {
 		f.unranked = true
 		f.missing(sentence)
 	}

@@ -221,7 +221,7 @@ func (c *continuation) left(ctx context.Context) bool {
 
 // unranked reports whether a judge has to rank trials that have ended.
 func (c *continuation) unranked() bool {
-	if !slices.ContainsFunc(c.own(), func(s trial.Spec) bool { return len(s.GroupJudges) > 0 }) {
+	if unrankedPlan(c.stored.Plan) || !slices.ContainsFunc(c.own(), func(s trial.Spec) bool { return len(s.GroupJudges) > 0 }) {
 		return false
 	}
 	dir := func(key result.Key) string { return filepath.Join(c.host.Path(c.dir()), filepath.FromSlash(key.Dir())) }

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/org/rollout-action/internal/app"
 	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/testenv"
 )
 
 // ranker serves a model that ranks candidates by the number that their transcripts have after "quality".
@@ -335,5 +337,81 @@ func TestRankAgain(t *testing.T) {
 	}
 	if len(got.Judges) != 1 || got.Judges[0].Stability.Trials != 8 || got.Cost.Amount() != 0.008 || r.requests.Load() != 8 {
 		t.Errorf("%+v, %d requests", got, r.requests.Load())
+	}
+}
+
+// Reused trials keep their ranking for nothing if all trials of the task are reused. With others among them, they are ranked again.
+func TestReusedTrialsAreRankedTogether(t *testing.T) {
+	r := newRanker(t)
+	dir := rankDir(t, r, "agent: call")
+	cost := func(job string) float64 {
+		var all result.Job
+		text, err := os.ReadFile(filepath.Join(dir, "jobs", job, "result.json"))
+		if err == nil {
+			err = json.Unmarshal(text, &all)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all.Costs.Judges.Amount()
+	}
+	if o := inDir(t.Context(), t, dir, "run", "job.yaml", "--name", "one"); o.code != 0 {
+		t.Fatal(o.stderr)
+	}
+	o := inDir(t.Context(), t, dir, "run", "job.yaml", "--name", "two", "--reuse", "jobs/one")
+	if got := scoresOf(t, filepath.Join(dir, "jobs", "two")); o.code != 0 || !near(got, wantRanked()) || r.requests.Load() != 4 || cost("two") != 0 {
+		t.Errorf("exit code %d, %v, %d requests, cost %g\n%s%s", o.code, got, r.requests.Load(), cost("two"), o.stdout, o.stderr)
+	}
+	o = inDir(t.Context(), t, dir, "run", "job.yaml", "--name", "three", "--reuse", "jobs/one", "--set", "n_attempts=3")
+	want := map[string]float64{}
+	for _, task := range []string{"one", "two"} {
+		for n := 1; n <= 3; n++ {
+			want[fmt.Sprintf("good/evals/%s__%d", task, n)] = 0.8
+			want[fmt.Sprintf("bad/evals/%s__%d", task, n)] = 0.2
+		}
+	}
+	if got := scoresOf(t, filepath.Join(dir, "jobs", "three")); o.code != 0 || !near(got, want) || r.requests.Load() != 8 {
+		t.Errorf("exit code %d, %v, %d requests\n%s%s", o.code, got, r.requests.Load(), o.stdout, o.stderr)
+	}
+}
+
+// The baseline beside a job is not ranked, and trials that are the same in both keep no rank of the job there.
+func TestABaselineBesideAJobIsNotRanked(t *testing.T) {
+	testenv.NeedGit(t)
+	r := newRanker(t)
+	dir := rankDir(t, r, "agent: call")
+	git := func(args ...string) {
+		t.Helper()
+		cmd := exec.Command("git", append([]string{"-c", "user.name=a", "-c", "user.email=a@example.com", "-C", dir}, args...)...)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git %s: %v\n%s", args, err, out)
+		}
+	}
+	git("init", "-q")
+	git("add", ".")
+	git("commit", "-qm", "one")
+	path := filepath.Join(dir, "job.yaml")
+	text, err := os.ReadFile(path)
+	if err == nil {
+		err = os.WriteFile(path, []byte(strings.ReplaceAll(string(text), "quality 1", "quality 2")), 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := inDir(t.Context(), t, dir, "run", "job.yaml", "--name", "pr", "--against", "HEAD")
+	if got := scoresOf(t, filepath.Join(dir, "jobs", "pr")); o.code != 0 || !near(got, wantRanked()) || r.requests.Load() != 4 {
+		t.Errorf("exit code %d, %v, %d requests\n%s%s", o.code, got, r.requests.Load(), o.stdout, o.stderr)
+	}
+	beside, err := filepath.Glob(filepath.Join(dir, "jobs", "pr-against-*"))
+	if err != nil || len(beside) != 1 {
+		t.Fatalf("%v, %v", beside, err)
+	}
+	for trial, score := range scoresOf(t, beside[0]) {
+		if score != -1 {
+			t.Errorf("%s of the baseline has the score %g", trial, score)
+		}
+	}
+	if o := inDir(t.Context(), t, dir, "report", beside[0]); strings.Contains(o.stdout+o.stderr, "has not ranked") {
+		t.Errorf("the report of the baseline:\n%s%s", o.stdout, o.stderr)
 	}
 }

@@ -249,22 +249,19 @@ func labelled(label string, n int) int {
 	return -1
 }
 
-// RankScores returns the part of the others that each of several candidates is better than, from 0 to 1. One that is equally good counts half. ranks is as
-// in Ranking. The mean is 0.5.
-func RankScores(ranks []int) []float64 {
-	out := make([]float64, len(ranks))
+// Beaten returns for each of several candidates twice the number of those that it is better than, and 1 more for each that is equally good. ranks is as in
+// Ranking.
+func Beaten(ranks []int) []int {
+	out := make([]int, len(ranks))
 	for i, own := range ranks {
 		for k, other := range ranks {
 			switch {
 			case i == k:
 			case own < other:
-				out[i]++
+				out[i] += 2
 			case own == other:
-				out[i] += 0.5
+				out[i]++
 			}
-		}
-		if len(ranks) > 1 {
-			out[i] /= float64(len(ranks) - 1)
 		}
 	}
 	return out

@@ -80,18 +80,15 @@ func TestReadRanking(t *testing.T) {
 	}
 }
 
-func TestRankScores(t *testing.T) {
-	for _, test := range []struct {
-		ranks []int
-		want  []float64
-	}{
-		{[]int{1, 2, 3}, []float64{1, 0.5, 0}},
-		{[]int{2, 2, 1}, []float64{0.25, 0.25, 1}},
-		{[]int{1, 1}, []float64{0.5, 0.5}},
-		{[]int{1}, []float64{0}},
+func TestBeaten(t *testing.T) {
+	for _, test := range []struct{ ranks, want []int }{
+		{[]int{1, 2, 3}, []int{4, 2, 0}},
+		{[]int{2, 2, 1}, []int{1, 1, 4}},
+		{[]int{1, 1}, []int{1, 1}},
+		{[]int{1}, []int{0}},
 	} {
-		if got := RankScores(test.ranks); !slices.Equal(got, test.want) {
-			t.Errorf("RankScores(%v) = %v, want %v", test.ranks, got, test.want)
+		if got := Beaten(test.ranks); !slices.Equal(got, test.want) {
+			t.Errorf("Beaten(%v) = %v, want %v", test.ranks, got, test.want)
 		}
 	}
 }

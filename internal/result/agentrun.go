@@ -2,6 +2,9 @@ package result
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -70,3 +73,34 @@ const (
 	RolePolicy Role = "policy" // the agent that is evaluated
 	RoleJudge  Role = "judge"
 )
+
+// WithoutGroups returns the trial as it was before judges of groups ranked it: all of them, or the one with a name.
+func (t Trial) WithoutGroups(name string) Trial {
+	ranks := func(run AgentRun) bool { return run.Group != nil && (name == "" || run.Name == name) }
+	if !slices.ContainsFunc(t.Agents, ranks) {
+		return t
+	}
+	t.Scores, t.Rewards = maps.Clone(t.Scores), maps.Clone(t.Rewards)
+	var agents []AgentRun
+	t.Costs.Judges = USD{}
+	for _, run := range t.Agents {
+		if !ranks(run) {
+			agents = append(agents, run)
+			if run.Role == RoleJudge {
+				t.Costs.Judges = t.Costs.Judges.Plus(run.Cost)
+			}
+			continue
+		}
+		if run.Group.EnvironmentCost.Amount() > 0 {
+			t.Costs.Environment = t.Costs.Environment.Minus(run.Group.EnvironmentCost)
+		}
+		if _, has := t.Scores[run.Name]; has {
+			t.Scores[run.Name] = nil
+		}
+		delete(t.Rewards, run.Name)
+		of := "the judge " + run.Name
+		t.Warnings = slices.DeleteFunc(slices.Clone(t.Warnings), func(w string) bool { return strings.HasPrefix(w, of+" ") || strings.HasPrefix(w, of+":") })
+	}
+	t.Agents, t.Cost = agents, t.Costs.Total()
+	return t
+}

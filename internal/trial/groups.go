@@ -246,21 +246,21 @@ func (x *execution) rank(ctx context.Context, g *Group) (made groupRecord) {
 	if run.Error != nil {
 		return made
 	}
-	sums := make(map[string]float64, len(shown))
+	beaten := make(map[string]int, len(shown)) // twice, with 1 for those that are equally good
 	for nth, o := range orders {
-		scores := judge.RankScores(o.ranks)
+		wins := judge.Beaten(o.ranks)
 		keys := make([]result.Key, len(shown))
 		for place, i := range o.order {
 			keys[place] = shown[i].trial.Key
-			sums[keys[place].String()] += scores[place]
+			beaten[keys[place].String()] += wins[place]
 			if nth == 0 {
 				made.Label[keys[place].String()] = judge.Label(place)
 			}
 		}
 		run.Group.Orders = append(run.Group.Orders, result.GroupOrder{Shown: keys, Ranks: o.ranks})
 	}
-	for key, sum := range sums {
-		made.Scores[key] = new(sum / float64(len(orders)))
+	for key, n := range beaten {
+		made.Scores[key] = new(float64(n) / float64(2*(len(shown)-1)*len(orders)))
 	}
 	return made
 }
@@ -347,19 +347,9 @@ func (g *Group) apply(made groupRecord) []result.Trial {
 
 // with returns the trial with what a judge said of it, in place of what it said before.
 func (m member) with(run result.AgentRun) result.Trial {
-	t := m.trial
-	earlier, again := m.run(run.Name)
-	t.Agents = slices.DeleteFunc(slices.Clone(t.Agents), func(a result.AgentRun) bool { return again && a.Role == result.RoleJudge && a.Name == run.Name })
-	t.Agents = append(t.Agents, run)
-	t.Costs.Judges = result.USD{}
-	for _, a := range t.Agents {
-		if a.Role == result.RoleJudge {
-			t.Costs.Judges = t.Costs.Judges.Plus(a.Cost)
-		}
-	}
-	if again && earlier.Group != nil && earlier.Group.EnvironmentCost.Amount() > 0 {
-		t.Costs.Environment = t.Costs.Environment.Minus(earlier.Group.EnvironmentCost)
-	}
+	t := m.trial.WithoutGroups(run.Name)
+	t.Agents = append(slices.Clone(t.Agents), run)
+	t.Costs.Judges = t.Costs.Judges.Plus(run.Cost)
 	if run.Group.EnvironmentCost.Amount() > 0 {
 		t.Costs.Environment = t.Costs.Environment.Plus(run.Group.EnvironmentCost)
 	}
@@ -368,18 +358,13 @@ func (m member) with(run result.AgentRun) result.Trial {
 	if t.Scores == nil {
 		t.Scores = map[string]*float64{}
 	}
-	t.Scores[run.Name] = run.Score
-	delete(t.Rewards, run.Name)
-	if run.Score != nil {
+	if t.Scores[run.Name] = run.Score; run.Score != nil {
 		if t.Rewards == nil {
 			t.Rewards = map[string]float64{}
 		}
 		t.Rewards[run.Name] = *run.Score
 	}
-	said := func(w string) bool {
-		return strings.HasPrefix(w, "the judge "+run.Name+" ") || strings.HasPrefix(w, "the judge "+run.Name+":")
-	}
-	t.Warnings = slices.DeleteFunc(slices.Clone(t.Warnings), said)
+	t.Warnings = slices.Clone(t.Warnings)
 	for _, w := range run.Warnings {
 		t.Warnings = append(t.Warnings, fmt.Sprintf("the judge %s: %s", run.Name, w))
 	}

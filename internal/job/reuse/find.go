@@ -116,6 +116,7 @@ func (s Source) Take(t result.Trial) Found {
 		mark.Job, mark.StartedAt = t.Reused.Job, t.Reused.StartedAt
 	}
 	t.Reused = &mark
+	t = t.WithoutGroups("") // the other trials of its task may be others here
 	if t.Environment != nil {
 		where := *t.Environment
 		where.Preserved, where.Outcome = false, nil // what was kept is the other job's
