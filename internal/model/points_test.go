@@ -3,6 +3,7 @@ package model_test
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -703,6 +704,79 @@ func TestEmptyAnswersEndTheSession(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	if report := r.session.Seal(); report.Stop != model.StopEmpty || report.Turns != 10 {
+		t.Errorf("%+v", report)
+	}
+}
+
+// So would one that repeats a request whose answers break off. What the provider refuses outright does not count, nor what is longer than it
+// can read, and a whole answer begins the count anew.
+func TestAnswersThatBreakOffEndTheSession(t *testing.T) {
+	eachAPI(t, func(t *testing.T, api model.API) {
+		inStream := func(e scripted.Error) scripted.Answer {
+			e.InStream = true
+			return scripted.Answer{Text: "I begin.", Error: &e}
+		}
+		fine := scripted.Answer{Text: "ok"}
+		broken := []scripted.Answer{
+			{Empty: true}, {Text: "I begin.", Cut: true}, inStream(scripted.Error{Status: 529, Message: "plum"}), {}, {Empty: true},
+		}
+		neither := []scripted.Answer{
+			{Error: &scripted.Error{Status: 503}}, {Error: &scripted.Error{Status: 400}}, inStream(scripted.Error{Status: 400, Code: "context_length"}),
+		}
+		var next scripted.Answer
+		r := newRigWith(t, api, transport(func(q *http.Request) (*http.Response, error) {
+			script := scripted.Script{Answers: []scripted.Answer{next}}
+			if err := script.Check(); err != nil {
+				t.Error(err)
+			}
+			return scripted.New(script).RoundTrip(q)
+		}), nil)
+		turns := func(answers ...scripted.Answer) {
+			t.Helper()
+			for i, answer := range answers {
+				next = answer
+				if got := r.turn(api, "go"); strings.Contains(got.body, "empty_responses") {
+					t.Fatalf("answer %d: %+v", i, got)
+				}
+			}
+		}
+		turns(broken...)
+		turns(broken[:4]...)
+		turns(fine)
+		turns(broken...)
+		turns(neither...)
+		turns(broken...)
+		calls := len(r.sent())
+		if got := r.turn(api, "go"); got.status != map[bool]int{true: 402, false: 400}[api == model.Anthropic] || !strings.Contains(got.body, "empty_responses") || len(r.sent()) != calls {
+			t.Errorf("%+v, %d calls", got, len(r.sent()))
+		}
+		if report := r.session.Seal(); report.Stop != model.StopEmpty || report.Failure == nil || report.Failure.Kind != model.FailedCut || report.Refused != 1 {
+			t.Errorf("%+v of %+v", report.Failure, report)
+		}
+	})
+}
+
+// An agent that does not wait for answers has its reasons.
+func TestAnswersThatAgentsDoNotWaitForAreNotCounted(t *testing.T) {
+	r := newRig(t, model.OpenAIChat, scripted.Script{Answers: []scripted.Answer{{Text: "I begin and go on.", Pace: 60}}}, nil)
+	for range 11 {
+		ctx, cancel := context.WithCancel(t.Context())
+		q, err := http.NewRequestWithContext(ctx, http.MethodPost, r.url+paths[model.OpenAIChat], strings.NewReader(askBody(model.OpenAIChat, "go")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Header.Set("Authorization", "Bearer "+r.session.Token())
+		answer, err := http.DefaultClient.Do(q)
+		if err != nil || answer.StatusCode != http.StatusOK {
+			t.Fatalf("%+v, %v", answer, err)
+		}
+		cancel()
+		answer.Body.Close()
+		for r.session.Running() {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	if report := r.session.Seal(); report.Stop != "" || report.Failed != 11 {
 		t.Errorf("%+v", report)
 	}
 }

@@ -68,6 +68,8 @@ type exchange struct {
 	ext bool
 	// abort: the connection is to end in the middle of the answer, as the provider's did.
 	abort bool
+	// broke: the provider accepted the request, but its answer is none or broke off.
+	broke bool
 }
 
 // end keeps the turn if that was not done, and aborts the connection if the answer was cut off: clients take an end for the answer's.
@@ -93,7 +95,7 @@ func (x *exchange) keep() error {
 	if x.sends != nil {
 		x.sends.drop()
 	}
-	return x.s.finish(x.turn, x.sent)
+	return x.s.finish(x.turn, x.sent, x.broke)
 }
 
 func (x *exchange) fail(kind FailureKind, status int, message string) {
@@ -334,6 +336,7 @@ func (x *exchange) relayPlain(answer *http.Response) {
 		return
 	case !gjson.ValidBytes(text):
 		x.fail(FailedProvider, answer.StatusCode, "the provider's answer is not JSON")
+		x.broke = true
 	default:
 		x.turn.Answer, x.turn.Whole = x.p.answer(text), true
 		if tokens := x.tokens; tokens != nil {
@@ -344,6 +347,7 @@ func (x *exchange) relayPlain(answer *http.Response) {
 		}
 		if failed := x.turn.Answer.Failed; failed != "" {
 			x.fail(FailedProvider, answer.StatusCode, failed)
+			x.broke = true
 		}
 	}
 	if x.keep() != nil {
@@ -363,8 +367,11 @@ func (x *exchange) cut(err error) {
 		why = errSealed.Error()
 	case x.r.Context().Err() != nil:
 		why = "the agent did not wait for the end of the answer"
-	case err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
-		why += ": " + x.m.hide(err.Error())
+	default:
+		x.broke = true
+		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			why += ": " + x.m.hide(err.Error())
+		}
 	}
 	x.fail(FailedCut, http.StatusOK, why)
 }
@@ -463,8 +470,9 @@ func (x *exchange) endStream(out *http.ResponseController, reader eventReader, t
 	switch failed := x.turn.Answer.Failed; {
 	case failed != "":
 		x.fail(FailedProvider, http.StatusOK, failed)
+		x.broke = true
 		if overflows(http.StatusBadRequest, failed) {
-			x.turn.Failure.Kind = FailedOverflow
+			x.turn.Failure.Kind, x.broke = FailedOverflow, false
 		}
 		x.abort = !x.turn.Whole && !errors.Is(err, io.EOF)
 	case !x.turn.Whole:

@@ -52,15 +52,15 @@ type Session struct {
 	counts  counts
 	ext     atomic.Bool // exchange.ext
 
-	mu       sync.Mutex
-	sealed   bool
-	n        int // of requests for turns
-	running  int64
-	empty    int // turns in a row without output
-	answered int // calls of which something came
-	report   Report
-	known    map[string]bool // models that answered
-	active   []interval      // times in which the model worked
+	mu        sync.Mutex
+	sealed    bool
+	n         int // of requests for turns
+	running   int64
+	fruitless int // calls in a row that the provider accepted, but without a whole answer that has output
+	answered  int // calls of which something came
+	report    Report
+	known     map[string]bool // models that answered
+	active    []interval      // times in which the model worked
 }
 
 type interval struct{ from, to time.Time }
@@ -221,9 +221,11 @@ func (s *Session) begin() (n int, stop Stop, err error) {
 	if stop == "" {
 		stop = job
 	}
-	if stop == "" && s.empty >= maxEmpty {
+	if stop == "" && s.fruitless >= maxFruitless {
 		stop = StopEmpty
-		s.report.Failure = &Failure{Kind: FailedEmpty, Message: "ten answers in a row had no output"}
+		if s.report.Failure == nil {
+			s.report.Failure = &Failure{Kind: FailedEmpty, Message: "ten answers in a row had no output"}
+		}
 	}
 	if stop != "" {
 		s.report.Stop = stop
@@ -235,11 +237,12 @@ func (s *Session) begin() (n int, stop Stop, err error) {
 	return s.n, "", nil
 }
 
-// maxEmpty is how many turns in a row may have no output: an agent that goes on then would never end.
-const maxEmpty = 10
+// maxFruitless is how many calls in a row may come to nothing although the provider accepted them: an agent that goes on then would never end.
+// What the provider refuses does not count: agents give up after that, or wait for longer each time.
+const maxFruitless = 10
 
-// finish keeps a turn and counts it. It returns the error of Keep.
-func (s *Session) finish(t Turn, sent bool) error {
+// finish keeps a turn and counts it. It returns the error of Keep. broke: the provider accepted the request, but its answer is none or broke off.
+func (s *Session) finish(t Turn, sent, broke bool) error {
 	if t.Failure == nil || t.Answer.Usage.Known() {
 		if c := s.opts.Model.Cost; c != nil {
 			at := t.Began
@@ -302,6 +305,9 @@ func (s *Session) finish(t Turn, sent bool) error {
 	}
 	if t.Failure != nil {
 		r.Failed++
+		if broke {
+			s.fruitless++
+		}
 		return err
 	}
 	r.Turns++
@@ -317,9 +323,9 @@ func (s *Session) finish(t Turn, sent bool) error {
 	}
 	r.Truncated = t.Answer.Truncated()
 	if empty {
-		s.empty++
+		s.fruitless++
 	} else {
-		s.empty = 0
+		s.fruitless = 0
 	}
 	return err
 }

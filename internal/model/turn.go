@@ -53,7 +53,7 @@ const (
 	FailedOverflow    FailureKind = "context"     // the conversation is longer than the model can read
 	FailedUnreachable FailureKind = "unreachable" // there was no answer
 	FailedCut         FailureKind = "cut"         // the answer ended too early
-	FailedEmpty       FailureKind = "empty"       // many answers in a row were empty
+	FailedEmpty       FailureKind = "empty"       // many answers in a row were empty, the last one without another failure
 	FailedGateway     FailureKind = "gateway"     // the turn could not be kept
 	FailedMissed      FailureKind = "missed"      // nothing that was recorded fits
 )

@@ -227,6 +227,8 @@ func (x *execution) closeGateway(g *gateway, failed error) error {
 	var ended *failure
 	agentFailed := errors.As(failed, &ended) && ended.Type == result.AgentExecutionFailed
 	switch {
+	case r.Stop == model.StopEmpty && r.Failure != nil && r.Failure.Kind != model.FailedEmpty:
+		return failf(result.ModelFailed, "ten answers in a row broke off or were empty, so the agent got no more; %s", x.lastFailure(r.Failure))
 	case r.Stop == model.StopEmpty:
 		return failf(result.ModelEmptyResponse, "ten answers of the model %s in a row were empty, so the agent got no more", x.spec.Agent.Model)
 	case r.Stop == model.StopMissed:

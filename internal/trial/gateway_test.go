@@ -228,6 +228,14 @@ func TestWhyTheModelFailed(t *testing.T) {
 				t.Errorf("stop condition %q, truncated %v", o.Trial.StopCondition, o.Trial.IsTruncated)
 			}
 		})
+		t.Run("answers that break off", func(t *testing.T) {
+			s, u := modelStory(t, `eval "$(declare -f ask | sed 's/{"model"/{"stream":true,"model"/')"; for i in {1..30}; do ask go; done; exit 0`, agent.Budget{}, scripted.Answer{Text: "I begin.", Cut: true})
+			o := p.run(t, s)
+			o.check(t, want{err: result.ModelFailed, says: []string{"ten answers in a row broke off or were empty", "the model small failed last"}})
+			if len(u.keys) != 10 || o.Trial.Usage.Refused != 20 {
+				t.Errorf("%d calls, usage %+v", len(u.keys), o.Trial.Usage)
+			}
+		})
 		t.Run("no call", func(t *testing.T) {
 			s, _ := modelStory(t, `true`, agent.Budget{}, oneAnswer)
 			o := p.run(t, s)
