@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -51,12 +53,38 @@ type Recorder struct {
 	failed error
 }
 
-// NewRecorder returns a Recorder that writes below dir, which it makes. hide removes secrets.
+// NewRecorder returns a Recorder that writes below dir, which it makes. It removes what a Recorder that was killed has left there. hide removes
+// secrets.
 func NewRecorder(dir string, upstream http.RoundTripper, hide func([]byte) []byte) (*Recorder, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
+	removeDrafts(dir, time.Now().Add(-draftAge))
 	return &Recorder{dir: dir, upstream: upstream, hide: hide}, nil
+}
+
+// draft matches the files from which atomicwriter makes those of exchanges. Writing one takes milliseconds, so nobody writes one that is
+// draftAge old.
+var draft = regexp.MustCompile(`^\.tmp-[0-9a-f]+-[0-9]+\.json[0-9]+$`)
+
+const draftAge = time.Hour
+
+// removeDrafts removes drafts that were last written before a time. What cannot be read or removed stays: replays do not read drafts.
+func removeDrafts(dir string, before time.Time) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return
+	}
+	defer root.Close()
+	_ = fs.WalkDir(root.FS(), ".", func(at string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() || !draft.MatchString(d.Name()) {
+			return nil //nolint:nilerr // as above
+		}
+		if info, err := d.Info(); err == nil && info.ModTime().Before(before) {
+			_ = root.Remove(at) // as above
+		}
+		return nil
+	})
 }
 
 // CloseIdleConnections closes those of the upstream.
