@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"net/http"
@@ -171,6 +172,37 @@ func TestBudgetOfTurns(t *testing.T) {
 		}
 	})
 }
+
+// A key that a provider streams in pieces reaches the agent, but it is in no file of the trial.
+func TestAKeyInPiecesIsNotRecorded(t *testing.T) {
+	inRealPlaces(t, func(t *testing.T, p place) {
+		s, _ := modelStory(t, `eval "$(declare -f ask | sed 's/{"model"/{"stream":true,"model"/')"; ask go >/dev/null`, agent.Budget{}, oneAnswer)
+		m, err := model.New(model.Config{Name: "small", API: model.OpenAIChat, Upstream: "big", Key: realKey, Transport: roundTrip(func(q *http.Request) (*http.Response, error) {
+			var body strings.Builder
+			for _, piece := range []string{"it is ", realKey[:5], realKey[5:12], realKey[12:], ", is it?"} {
+				fmt.Fprintf(&body, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":%q}}]}\n\n", piece)
+			}
+			body.WriteString("data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
+			return &http.Response{
+				StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: io.NopCloser(strings.NewReader(body.String())), Request: q,
+			}, nil
+		})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.models = map[string]*model.Model{"small": m}
+		o := p.run(t, s)
+		o.check(t, want{reward: "1"})
+		for _, name := range []string{result.TrajectoryFile, result.ATIFFile} {
+			contains(t, name, readFile(t, filepath.Join(o.dir, name)), "it is ***, is it?")
+		}
+		nowhere(t, o.dir, realKey)
+	})
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // What an agent leaves behind must not spend money when its phase is over.
 func TestTheTokenEndsWithTheAgent(t *testing.T) {
