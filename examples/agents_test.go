@@ -148,6 +148,58 @@ func TestAgentsDelegate(t *testing.T) {
 	}
 }
 
+// compaction is what a model says that reports a context which is nearly full after its first answer, and that is then asked for a summary.
+const compaction = `rules:
+  - last: detailed summary
+    answers:
+      - {text: "<summary>The task is to write the total into total.txt. SUMMARY-OF-THE-TALK</summary>", usage: {input: 1000, output: 50}}
+    repeat: true
+  - first: SUMMARY-OF-THE-TALK
+    answers:
+      - {text: I add up., run: "awk -F, 'NR > 1 {sum += $2} END {print sum}' sales.csv >total.txt", usage: {input: 900, output: 40}}
+      - {text: Done., usage: {input: 950, output: 10}}
+    repeat: true
+answers:
+  - {text: I look., run: "seq 1 7000", usage: {input: 990000, output: 100}}
+  - {text: It is done., usage: {input: 991000, output: 20}}
+repeat: true
+`
+
+// TestAgentsCompact lets an agent shorten a conversation that fills the context. Its trajectory says where, and keeps what came before.
+func TestAgentsCompact(t *testing.T) {
+	r := agentsRunner(t)
+	if err := os.WriteFile(filepath.Join(r.dir, "answers.yaml"), []byte(compaction), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r.agents(t, "budget: {max_turns: 20}")
+	got, dir := r.trials(t, "compact", []string{"claude-code"})(t, "claude-code")
+	if got.Error != nil || got.Reward == nil || *got.Reward != 1 || got.Usage == nil || got.Usage.Turns != 4 {
+		t.Fatalf("got %+v with the error %+v and usage %+v, want reward 1 after 4 turns", got, got.Error, got.Usage)
+	}
+	var trajectory struct {
+		Steps []struct {
+			Source, Message string
+			Extra           map[string]any
+		}
+		Subagents []any `json:"subagent_trajectories"`
+	}
+	readJSON(t, filepath.Join(dir, "trajectory.json"), &trajectory)
+	compacted := 0
+	var said []string
+	for _, step := range trajectory.Steps {
+		if step.Extra["context_management"] != nil {
+			compacted++
+		}
+		if step.Source == "agent" {
+			said = append(said, step.Message)
+		}
+	}
+	if compacted != 1 || len(trajectory.Subagents) != 0 || len(said) != 4 || said[0] != "I look." || said[3] != "Done." {
+		t.Errorf("%d compactions, %d sub-agents, answers %q: want one conversation with one compaction", compacted, len(trajectory.Subagents), said)
+	}
+	validForHarbor(t, filepath.Join(dir, "trajectory.json"))
+}
+
 // TestTrajectoriesAreValidForHarbor asks Harbor's own validator about the golden files of the conversion, and about a trial.
 func TestTrajectoriesAreValidForHarbor(t *testing.T) {
 	harborPython(t)

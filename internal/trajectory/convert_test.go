@@ -110,6 +110,12 @@ func TestConvert(t *testing.T) {
 			r.turn("a", shell, text("assistant", "More."), system, user, first, came("c1", "a b", false))
 			r.turn("a", shell, text("assistant", "Done."), system, text("user", "You have done this. Go on."))
 		},
+		"a compaction with reminders of the system": func(r *recording) {
+			system, user, first := text("system", "You are."), text("user", "Do it."), call("c1", "bash", `{"command":"ls"}`)
+			r.turn("a", shell, first, system, user, text("system", "The directory is /app."))
+			r.turn("a", shell, text("assistant", "More."), system, user, text("system", "The directory is /app."), first, came("c1", "a b", false))
+			r.turn("a", shell, text("assistant", "Done."), system, text("user", "You have done this. Go on."), text("system", "There are other tools."))
+		},
 		"a compacted sub-agent with one of its own": func(r *recording) {
 			system, user, first := text("system", "You are."), text("user", "Do it."), call("c1", "task", `{"prompt":"Look for the bug.","n":1}`)
 			second := call("c2", "task", `"Look for the cause."`)

@@ -182,7 +182,7 @@ func (x *index) add(l *line) {
 		if before := x.messages[m.parent]; before != nil {
 			m.first = before.first
 			switch {
-			case m.system == nil:
+			case m.system == nil, before.first != 0: // agents remind the model by system messages in between, which differ after a compaction
 				m.system = before.system
 			case before.system != nil:
 				digest := sha256.Sum256(slices.Concat(before.system[:], m.system[:]))
