@@ -2,6 +2,7 @@
 # shellcheck shell=bash
 
 image=debian:bookworm
+newer_image=       # a second one, for tests of agents that need a newer Python
 work=$(mktemp -d)
 chmod 755 "$work" # other users' tests run in it
 mkdir "$work/bin" "$work/log" "$work/passed"
@@ -135,23 +136,29 @@ stop_docker() {
   done
 }
 
-# No container registry is needed: the image is made of Debian's packages. It has a few more than the
-# official one, which some tests use.
+# make_image RELEASE: no container registry is needed, the image is made of Debian's packages. It has a few more than
+# the official one, which some tests use.
 make_image() {
-  mmdebstrap --variant=minbase --include=ca-certificates,curl,git,python3 bookworm "$work/image.tar"
+  mmdebstrap --variant=minbase --include=ca-certificates,curl,git,python3 "$1" "$work/image.tar"
 }
 
-# engine_and_image leaves an engine that answers, the image in its store, and a file with the image for tests that reach no
-# engine.
+# need_image NAME: makes the image unless the engine has it.
+need_image() {
+  if ! docker image inspect "$1" > /dev/null 2>&1; then
+    retry quietly make_image "${1#debian:}"
+    docker import --change 'CMD ["bash"]' "$work/image.tar" "$1" > /dev/null
+    rm "$work/image.tar"
+  fi
+  docker image inspect --format '{{.Id}}' "$1"
+}
+
+# engine_and_image leaves an engine that answers, the images in its store, and a file with the first one for tests that
+# reach no engine.
 engine_and_image() {
   docker_answers || start_docker # installing it may have started it
   docker version --format 'engine {{.Server.Version}}, API {{.Server.APIVersion}}'
-  if ! docker image inspect "$image" > /dev/null 2>&1; then
-    retry quietly make_image
-    docker import --change 'CMD ["bash"]' "$work/image.tar" "$image" > /dev/null
-    rm "$work/image.tar"
-  fi
-  docker image inspect --format '{{.Id}}' "$image"
+  need_image "$image"
+  [ -z "$newer_image" ] || need_image "$newer_image"
   docker save --output "$ROLLOUT_TEST_IMAGE_ARCHIVE" "$image"
   chmod 644 "$ROLLOUT_TEST_IMAGE_ARCHIVE"
 }
