@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -113,6 +114,7 @@ func TestResumeRunsOnlyJudgesThatAreOwed(t *testing.T) {
 		after func(t *testing.T, g *graders, dir string) // happens before the resume
 		want  result.ErrorType                           // of the first run; "": none
 		kept  []string                                   // files of the first run, below the trial's directory
+		cost  float64                                    // of all judges; 0: 0.004
 	}{
 		"its model failed": {
 			depth: "agent: call, ", fails: func(g *graders) { g.ill.Store(true) }, want: result.JudgeFailed,
@@ -135,6 +137,7 @@ func TestResumeRunsOnlyJudgesThatAreOwed(t *testing.T) {
 				}
 				g.depth.Store(0)
 			},
+			cost: 0.006, // with that of the judge that was killed, as its record says
 			kept: []string{"judges/depth.failed-1/prompt.md"},
 		},
 		"rollout was killed before it wrote the result": {
@@ -196,7 +199,7 @@ func TestResumeRunsOnlyJudgesThatAreOwed(t *testing.T) {
 			if n := g.style.Load(); n != 1 {
 				t.Errorf("the judge that had given a verdict was asked %d times", n)
 			}
-			if cost := got.Costs.Judges.Amount(); cost != 0.004 {
+			if cost := got.Costs.Judges.Amount(); cost != cmp.Or(test.cost, 0.004) {
 				t.Errorf("judging cost %v", cost)
 			}
 			if len(got.Agents) != 3 || got.TestsReward == nil || *got.TestsReward != 1 {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/judge"
+	"github.com/org/rollout-action/internal/model"
 	"github.com/org/rollout-action/internal/nofollow"
 	"github.com/org/rollout-action/internal/result"
 )
@@ -264,9 +265,52 @@ func (g *Judging) continueJudge(dir string, out *judged) (attempts int, err erro
 			return attempts, err
 		}
 		attempts = n
-		if r, err := readJudged(failed); err == nil { // the last one has the sums
-			out.run.Cost, out.run.Usage, out.env, out.retries = r.Run.Cost, r.Run.Usage, r.EnvironmentCost, r.Retries
+		r, err := readJudged(failed)
+		if err != nil { // it was killed
+			cost, usage := recordedUsage(failed)
+			out.run.Cost, out.run.Usage = out.run.Cost.Plus(cost), out.run.Usage.Plus(usage)
+			continue
 		}
+		out.run.Cost, out.run.Usage, out.env, out.retries = r.Run.Cost, r.Run.Usage, r.EnvironmentCost, r.Retries // the last one has the sums
+	}
+}
+
+// recordedUsage returns what the turns in the directory of a judge have cost, as its record says: that of a judge that was killed.
+func recordedUsage(dir string) (cost result.USD, u *result.Usage) {
+	f, err := nofollow.Open(filepath.Join(dir, result.TrajectoryFile))
+	if err != nil {
+		return cost, nil
+	}
+	defer f.Close()
+	for lines := json.NewDecoder(f); ; {
+		var turn struct {
+			Asked    string         `json:"requested_model"`
+			Answered string         `json:"answered_model"`
+			Usage    model.Usage    `json:"usage"`
+			Cost     *float64       `json:"cost"`
+			Failure  *model.Failure `json:"failure"`
+		}
+		if lines.Decode(&turn) != nil {
+			return cost, u // the end, or a line that was cut off
+		}
+		one := &result.Usage{
+			Calls: 1, InputTokens: turn.Usage.Input, CachedTokens: turn.Usage.Cached, CacheWriteTokens: turn.Usage.CacheWrite, OutputTokens: turn.Usage.Output,
+			ReasoningTokens: turn.Usage.Reasoning, Requested: turn.Asked,
+		}
+		if turn.Answered != "" {
+			one.Answered = []string{turn.Answered}
+		}
+		if turn.Failure != nil {
+			one.Failed = 1
+		} else {
+			one.Turns = 1
+		}
+		if turn.Cost != nil {
+			cost = cost.Plus(result.Dollars(*turn.Cost))
+		} else {
+			one.Unpriced = 1
+		}
+		u = u.Plus(one)
 	}
 }
 
