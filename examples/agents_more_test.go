@@ -5,13 +5,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/org/rollout-action/internal/testenv"
 )
 
-// TestAgentsOnANewerDebian lets agents that need a newer Python than that of Debian 12 solve the task.
+// TestAgentsOnANewerDebian lets agents that need a newer Python than that of Debian 12 solve the task, and meet the end of
+// their budget.
 func TestAgentsOnANewerDebian(t *testing.T) {
 	r := agentsRunner(t)
 	const image = "debian:trixie"
@@ -20,7 +22,23 @@ func TestAgentsOnANewerDebian(t *testing.T) {
 	}
 	replaceIn(t, filepath.Join(r.dir, "tasks/sum-the-sales/environment/Dockerfile"), testenv.Image, image)
 	agents := r.insteadOf(t, "mistral-vibe")
-	trials := r.trials(t, "newer", agents)
+	refused := make([]string, len(agents))
+	text, err := os.ReadFile(r.job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	job := string(text)
+	for i, agent := range agents { // the same with a budget that ends before the agent does
+		refused[i] = agent + "-refused"
+		_, keys, _ := strings.Cut(job, "  - {name: "+agent+", ")
+		keys, _, _ = strings.Cut(keys, "\n")
+		again := "  - {name: " + refused[i] + ", " + strings.Replace(keys, "max_turns: 20", "max_turns: 1", 1) + "\n"
+		job = strings.Replace(job, "\ndatasets:", again+"\ndatasets:", 1)
+	}
+	if err := os.WriteFile(r.job, []byte(job), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	trials := r.trials(t, "newer", slices.Concat(agents, refused))
 	for _, agent := range agents {
 		t.Run(agent, func(t *testing.T) {
 			got, dir := trials(t, agent)
@@ -30,10 +48,24 @@ func TestAgentsOnANewerDebian(t *testing.T) {
 			if u := got.Usage; u == nil || u.Turns != 2 || u.Input != 2200 || u.Output != 120 || u.Failed != 0 || u.Refused != 0 {
 				t.Errorf("usage %+v, want what the script says", u)
 			}
+			if got.Costs.Model == nil || fmt.Sprintf("%.6f", *got.Costs.Model) != "0.008400" {
+				t.Errorf("cost %v, want 0.0084", got.Costs.Model)
+			}
 			if len(got.Warnings) > 0 {
 				t.Errorf("warnings: %q", got.Warnings)
 			}
 			validForHarbor(t, filepath.Join(dir, "trajectory.json"))
+		})
+	}
+	for _, agent := range refused {
+		t.Run(agent, func(t *testing.T) {
+			got, _ := trials(t, agent)
+			if got.Error != nil || got.Reward == nil || got.StopCondition != "max_turns" || !got.IsTruncated {
+				t.Fatalf("got %+v with the error %+v, want a reward and the stop condition max_turns", got, got.Error)
+			}
+			if u := got.Usage; u == nil || u.Turns != 1 || u.Refused != 1 {
+				t.Errorf("usage %+v, want one turn and one refused call", u)
+			}
 		})
 	}
 }
