@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -29,7 +30,7 @@ var matrixRows = []struct {
 	{name: "no-output", always: "usage: {input: 1000}"},
 }
 
-// matrix is what agents do, and how Rollout classifies it, for each of matrixRows in its order, as seen on 2026-11-23 with the versions of the presets.
+// matrix is what agents do, and how Rollout classifies it, for each of matrixRows in its order (of some, one of several things), as seen on 2026-11-23 with the versions of the presets.
 var matrix = map[string][]string{
 	"claude-code": {
 		"6 calls, 0 turns, model_failed",
@@ -40,7 +41,7 @@ var matrix = map[string][]string{
 		"1 calls, 0 turns, model_failed",
 		"1 calls, 0 turns, context_length",
 		"many calls, agent_execution_timeout",
-		"1 calls, 0 turns, reward 0",
+		"1 calls, 0 turns, reward 0 | many calls, agent_execution_timeout", // as much as it has read of the answer
 		"many calls, agent_execution_timeout",
 		"3 calls, 2 turns, reward 1",
 		"2 calls, 2 turns, reward 0",
@@ -95,10 +96,38 @@ var matrix = map[string][]string{
 		"2 calls, 2 turns, reward 1",
 		"1 calls, 0 turns, agent_execution_timeout",
 		"2 calls, 0 turns, context_length",
-		"many calls, agent_execution_timeout",
+		"6 calls, 0 turns, model_failed | many calls, agent_execution_timeout", // by how fast the machine is
 		"6 calls, 0 turns, model_failed",
 		"1 calls, 0 turns, model_failed",
 		"3 calls, 2 turns, reward 1",
+		"1 calls, 1 turns, reward 0",
+	},
+	"mini-swe-agent": { // it does not ask for streams, so that those that break off do not meet it
+		"1 calls, 0 turns, model_failed",
+		"1 calls, 0 turns, model_failed",
+		"1 calls, 0 turns, model_failed",
+		"3 calls, 2 turns, reward 1",
+		"2 calls, 2 turns, reward 1",
+		"1 calls, 0 turns, model_failed",
+		"1 calls, 0 turns, context_length",
+		"3 calls, 3 turns, reward 0",
+		"3 calls, 3 turns, reward 0",
+		"3 calls, 0 turns, model_failed",
+		"3 calls, 2 turns, reward 1",
+		"3 calls, 3 turns, reward 0",
+	},
+	"aider": { // it ends with 0 whatever happened
+		"1 calls, 0 turns, reward 0",
+		"1 calls, 0 turns, reward 0",
+		"1 calls, 0 turns, reward 0",
+		"2 calls, 1 turns, reward 1",
+		"1 calls, 1 turns, reward 1",
+		"1 calls, 0 turns, agent_execution_timeout",
+		"1 calls, 0 turns, context_length",
+		"9 calls, 0 turns, reward 0",
+		"9 calls, 0 turns, reward 0",
+		"9 calls, 0 turns, reward 0",
+		"2 calls, 1 turns, reward 1",
 		"1 calls, 1 turns, reward 0",
 	},
 	"pi": {
@@ -179,7 +208,7 @@ func TestAgentsMatrix(t *testing.T) {
 	for _, name := range preset.FindAllStringSubmatch(string(text), -1) {
 		t.Run(name[1], func(t *testing.T) {
 			if matrix[name[1]] == nil {
-				t.Skip("what it does has not been collected yet")
+				t.Fatal("nobody has collected what it does")
 			}
 			_, environment, _ := strings.Cut(string(text), "\ndatasets:")
 			job := "models:\n" + models.String() + "agents:\n" + strings.ReplaceAll(agents.String(), "PRESET", name[1]) + "\ndatasets:" + environment + "n_concurrent_trials: 3\n"
@@ -191,7 +220,7 @@ func TestAgentsMatrix(t *testing.T) {
 			for i, row := range matrixRows {
 				t.Run(row.name, func(t *testing.T) {
 					got, _ := trials(t, row.name)
-					if i >= len(want) || describe(got) != want[i] {
+					if i >= len(want) || !slices.Contains(strings.Split(want[i], " | "), describe(got)) {
 						t.Errorf("got %q of %+v with the error %+v", describe(got), got.Usage, got.Error)
 						if i < len(want) {
 							t.Errorf("want %q", want[i])
