@@ -415,3 +415,22 @@ func TestABaselineBesideAJobIsNotRanked(t *testing.T) {
 		t.Errorf("the report of the baseline:\n%s%s", o.stdout, o.stderr)
 	}
 }
+
+// One trial is better than no other one. Only where nobody has asked for that is it worth a warning.
+func TestAGroupOfOneIsNotRanked(t *testing.T) {
+	for when, warned := range map[string]bool{"": true, ", when: tests > 1": false} {
+		r := newRanker(t)
+		dir := rankDir(t, r, "agent: call"+when)
+		o := inDir(t.Context(), t, dir, "run", "job.yaml", "--name", "one", "--agent", "good", "--set", "n_attempts=1")
+		want := map[string]float64{"good/evals/one__1": -1, "good/evals/two__1": -1}
+		if got := scoresOf(t, filepath.Join(dir, "jobs", "one")); o.code != 0 || !near(got, want) || r.requests.Load() != 0 {
+			t.Errorf("exit code %d, %v, %d requests\n%s%s", o.code, got, r.requests.Load(), o.stdout, o.stderr)
+		}
+		if got := strings.Contains(o.stdout, "fewer than two trials to rank"); got != warned || strings.Contains(o.stdout, "could not be written") {
+			t.Errorf("with %q, a warning: %t, want %t\n%s", when, got, warned, o.stdout)
+		}
+		if o := inDir(t.Context(), t, dir, "resume", "jobs/one"); o.code != 0 || !strings.Contains(o.stdout+o.stderr, "Nothing to run") {
+			t.Errorf("resume ended with %d\n%s%s", o.code, o.stdout, o.stderr)
+		}
+	}
+}

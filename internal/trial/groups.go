@@ -191,7 +191,7 @@ func (r *Runner) JudgeGroup(ctx context.Context, g Group) (out Ranked) {
 	if ctx.Err() != nil {
 		return Ranked{}
 	}
-	if err := result.WriteJSON(filepath.Join(dir, result.GroupFile), made); err != nil && made.Run.Error == nil {
+	if err := writeGroup(dir, made); err != nil && made.Run.Error == nil {
 		made.Run.Warnings = append(made.Run.Warnings, fmt.Sprintf("%s could not be written: %v", result.GroupFile, err))
 	}
 	return Ranked{Trials: g.apply(made), Failed: made.Run.Error}
@@ -213,7 +213,9 @@ func (x *execution) rank(ctx context.Context, g *Group) (made groupRecord) {
 	switch {
 	case len(shown) < 2:
 		run.Skipped = true
-		run.Warnings = append(run.Warnings, judge.ErrFewCandidates.Error())
+		if j.When == "" { // else it is what was asked for
+			run.Warnings = append(run.Warnings, judge.ErrFewCandidates.Error())
+		}
 		return made
 	case len(shown) > judge.MaxCandidates:
 		fail(result.JudgeFailed, "the judge %s cannot rank %d trials of %s: %v", j.Name, len(shown), g, judge.ErrManyCandidates)
@@ -372,6 +374,14 @@ func (m member) with(run result.AgentRun) result.Trial {
 		t.Warnings = append(t.Warnings, fmt.Sprintf("the judge %s gave no ranking (%s): its score is null", run.Name, run.Error.Type))
 	}
 	return t
+}
+
+// writeGroup writes a ranking into the directory of a judge, which need not be there: the judge did not run if there was nothing to rank.
+func writeGroup(dir string, made groupRecord) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	return result.WriteJSON(filepath.Join(dir, result.GroupFile), made)
 }
 
 // readGroup reads the ranking in the directory of a judge.
