@@ -44,9 +44,11 @@ func (o *opened) sendSpans(ctx context.Context) {
 	judges := map[string]string{}
 	for _, s := range o.own() {
 		for _, j := range slices.Concat(s.Judges, s.GroupJudges) {
-			if m, ok := o.Job.Models[j.Agent.Model]; ok {
-				judges[j.Name] = m.API
+			api := o.Job.Models[j.Agent.Model].API
+			if other, ok := judges[j.Name]; ok && other != api { // judges of two tasks with the same name
+				api = ""
 			}
+			judges[j.Name] = api
 		}
 	}
 	sent, err := telemetry.Send(sending, telemetry.Options{

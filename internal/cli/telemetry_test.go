@@ -42,11 +42,15 @@ func TestARunSendsSpans(t *testing.T) {
 	defer collector.Close()
 	dir := t.TempDir()
 	write(t, dir, "job.yaml", `environment: {type: fake}
-models: {m: {api: scripted, script: answers.yaml}}
+models: {m: {api: scripted, script: answers.yaml}, g: {api: scripted, script: grader.yaml}}
 agents: [{name: baseline, preset: shell, model: m}]
+judges:
+  - {name: one, agent: call, model: g, `+scored+`}
+  - {name: two, model: g, source: reply, `+scored+`}
 datasets: [{path: evals}]
 `)
 	write(t, dir, "answers.yaml", "answers: [{text: I write it., run: \"true\"}, {text: Done.}]\n")
+	write(t, dir, "grader.yaml", "answers: [{text: '{\"score\": 1, \"reason\": \"So.\"}'}]\nrepeat: true\n")
 	writeTask(t, dir, "evals/one")
 	run := func(name string) said {
 		var stdout, stderr bytes.Buffer
@@ -59,7 +63,7 @@ datasets: [{path: evals}]
 	s := run("one")
 	s.check(t, 0)
 	slices.Sort(names)
-	if got, want := strings.Join(names, ", "), "chat m, chat m, environment_setup, invoke_agent baseline, trial evals/one, verifier"; got != want {
+	if got, want := strings.Join(names, ", "), "chat g, chat g, chat m, chat m, environment_setup, invoke_agent baseline, invoke_agent one, invoke_agent two, trial evals/one, verifier"; got != want {
 		t.Errorf("spans %s, want %s\n%s", got, want, s.stderr)
 	}
 	if strings.Contains(s.stderr, "OpenTelemetry") {

@@ -277,6 +277,9 @@ func (g *Judging) continueJudge(dir string, out *judged) (attempts int, err erro
 
 // recordedUsage returns what the turns in the directory of a judge have cost, as its record says: that of a judge that was killed.
 func recordedUsage(dir string) (cost result.USD, u *result.Usage) {
+	if nofollow.CheckDir(dir) != nil {
+		return cost, nil
+	}
 	f, err := nofollow.Open(filepath.Join(dir, result.TrajectoryFile))
 	if err != nil {
 		return cost, nil
@@ -305,9 +308,10 @@ func recordedUsage(dir string) (cost result.USD, u *result.Usage) {
 		} else {
 			one.Turns = 1
 		}
-		if turn.Cost != nil {
+		switch {
+		case turn.Cost != nil:
 			cost = cost.Plus(result.Dollars(*turn.Cost))
-		} else {
+		case turn.Failure == nil || turn.Usage.Known():
 			one.Unpriced = 1
 		}
 		u = u.Plus(one)

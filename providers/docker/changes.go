@@ -135,7 +135,7 @@ func (e *containerEnv) unstarted(ctx context.Context) (id string, err error) {
 	if err != nil {
 		return "", err
 	}
-	longer, done := withGrace(ctx, createGrace)
+	longer, done := withGrace(ctx)
 	defer done()
 	made, err := e.p.api.ContainerCreate(longer, &container.Config{
 		Image: of.Image, Cmd: environment.Idle(), Labels: of.Config.Labels, Healthcheck: &container.HealthConfig{Test: []string{"NONE"}},

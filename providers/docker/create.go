@@ -60,7 +60,7 @@ func (p *Provider) create(ctx context.Context, name string, opts environment.Cre
 	if err != nil {
 		return nil, err
 	}
-	longer, done := withGrace(ctx, createGrace)
+	longer, done := withGrace(ctx)
 	defer done()
 	id, err := p.createContainer(longer, name, opts, limits)
 	if err != nil && limits.storage > 0 && ctx.Err() == nil && !isConnection(err) && !cerrdefs.IsNotFound(err) {
@@ -132,13 +132,13 @@ func (p *Provider) notCreated(ctx context.Context, ref string, err error) error 
 	return err
 }
 
-// withGrace returns a context that ends grace after ctx does.
-func withGrace(ctx context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
+// withGrace returns a context that ends createGrace after ctx does.
+func withGrace(ctx context.Context) (context.Context, context.CancelFunc) {
 	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
 		select {
 		case <-longer.Done():
-		case <-time.After(grace):
+		case <-time.After(createGrace):
 			cancel()
 		}
 	})

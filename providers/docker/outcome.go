@@ -50,7 +50,7 @@ func (e *containerEnv) KeepOutcome(ctx context.Context) (environment.Outcome, er
 		return none, failedInside(environment.KindSnapshot, doing, err)
 	}
 	id := config.Labels[labelOutcome]
-	longer, done := withGrace(ctx, createGrace) // an engine cannot be told to stop it
+	longer, done := withGrace(ctx) // an engine cannot be told to stop it
 	defer done()
 	committed, err := e.p.api.ContainerCommit(longer, e.id, container.CommitOptions{
 		Reference: outcomeRef(id), Comment: config.Labels[labelDescription], Pause: true, Config: config,

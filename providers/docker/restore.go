@@ -56,7 +56,7 @@ func (p *Provider) Restore(ctx context.Context, id string, opts environment.Crea
 		committed.Healthcheck = base.Config.Healthcheck // the container's own is none
 	}
 	ref := restoredRepository + ":" + strings.ToLower(rand.Text())
-	longer, done := withGrace(ctx, createGrace) // an engine cannot be told to stop it
+	longer, done := withGrace(ctx) // an engine cannot be told to stop it
 	_, err = p.api.ContainerCommit(longer, id, container.CommitOptions{Reference: ref, Comment: labels[labelDescription], Config: committed})
 	done()
 	if err == nil {
