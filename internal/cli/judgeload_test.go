@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -16,9 +17,14 @@ import (
 	"github.com/org/rollout-action/internal/result"
 )
 
-var workOf = regexp.MustCompile(`attempt \d[^"]*?(work-of-t-\d\d)`)
+var workOf = regexp.MustCompile(`attempt (\d)[^"]*?work-of-t-(\d\d)`)
 
-// echoing serves a model that answers with what the question says of the trial: its reason names the trial. It takes some
+// scoreFor returns a score that differs between trials next to each other, and between models.
+func scoreFor(model string, task, attempt int) float64 {
+	return float64((7*task+3*attempt+len(model))%11) / 10
+}
+
+// echoing serves a model that answers with what the question says of the trial: its score and its reason follow from the trial. It takes some
 // milliseconds, more or fewer, so that answers overtake each other.
 func echoing(t *testing.T) *httptest.Server {
 	var mu sync.Mutex
@@ -41,8 +47,14 @@ func echoing(t *testing.T) *httptest.Server {
 		for _, m := range asked.Messages {
 			question += m.Content
 		}
-		found := strings.Join(strings.Fields(workOf.FindString(question)), " ")
-		verdict, _ := json.Marshal(map[string]any{"score": 0.5, "reason": asked.Model + " saw " + found})
+		found := workOf.FindStringSubmatch(question)
+		if found == nil {
+			http.Error(w, "no work", http.StatusBadRequest)
+			return
+		}
+		attempt, _ := strconv.Atoi(found[1])
+		task, _ := strconv.Atoi(found[2])
+		verdict, _ := json.Marshal(map[string]any{"score": scoreFor(asked.Model, task, attempt), "reason": fmt.Sprintf("%s saw attempt %d of %02d", asked.Model, attempt, task)})
 		content, _ := json.Marshal(string(verdict))
 		fmt.Fprintf(w, `{"model":"m","choices":[{"finish_reason":"stop","message":{"role":"assistant","content":%s}}],"usage":{"prompt_tokens":1000,"completion_tokens":100}}`, content)
 	}))
@@ -97,18 +109,25 @@ datasets: [{path: evals}]
 			if err == nil {
 				err = json.Unmarshal(text, &tr)
 			}
-			if err != nil || tr.Reward == nil || *tr.Reward != 0.5 || len(tr.Agents) != 4 {
+			if err != nil || tr.Reward == nil || len(tr.Agents) != 4 {
 				t.Fatalf("task %d, attempt %d: %v\n%s", n, attempt, err, text)
 			}
+			sum := 0.0
 			for judge, model := range map[string]string{"call": "model-one", "inside": "model-two", "fresh": "model-three"} {
 				for _, run := range tr.Agents {
-					if want := fmt.Sprintf("%s saw attempt %d work-of-t-%02d", model, attempt, n); run.Name == judge {
-						seen++
-						if run.Reason != want {
-							t.Errorf("%s of %s: %q, want %q", judge, tr.Key, run.Reason, want)
-						}
+					if run.Name != judge {
+						continue
+					}
+					seen++
+					score := scoreFor(model, n, attempt)
+					sum += score
+					if want := fmt.Sprintf("%s saw attempt %d of %02d", model, attempt, n); run.Reason != want || run.Score == nil || *run.Score != score || *tr.Scores[judge] != score {
+						t.Errorf("%s of %s: %q with the score %v, want %q and %g", judge, tr.Key, run.Reason, run.Score, want, score)
 					}
 				}
+			}
+			if d := *tr.Reward - sum/3; d > 1e-9 || d < -1e-9 {
+				t.Errorf("%s: the reward is %g, want %g", tr.Key, *tr.Reward, sum/3)
 			}
 		}
 	}
