@@ -10,9 +10,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/org/rollout-action/internal/result"
 )
@@ -24,16 +22,9 @@ func scoreFor(model string, task, attempt int) float64 {
 	return float64((7*task+3*attempt+len(model))%11) / 10
 }
 
-// echoing serves a model that answers with what the question says of the trial: its score and its reason follow from the trial. It takes some
-// milliseconds, more or fewer, so that answers overtake each other.
+// echoing serves a model that answers with what the question says of the trial: its score and its reason follow from the trial.
 func echoing(t *testing.T) *httptest.Server {
-	var mu sync.Mutex
-	n := 0
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		mu.Lock()
-		n++
-		pause := time.Duration(n*7%13) * time.Millisecond
-		mu.Unlock()
 		var asked struct {
 			Model    string
 			Messages []struct{ Content string }
@@ -42,7 +33,6 @@ func echoing(t *testing.T) *httptest.Server {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		time.Sleep(pause)
 		var question string
 		for _, m := range asked.Messages {
 			question += m.Content
@@ -69,15 +59,6 @@ func TestManyTrialsWithThreeJudges(t *testing.T) {
 	const tasks, attempts = 50, 4
 	server := echoing(t)
 	dir := t.TempDir()
-	write := func(name, text string) {
-		t.Helper()
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
 	job := "environment: {type: fake}\nn_attempts: 4\nn_concurrent_trials: 16\nmodels:\n"
 	for _, name := range []string{"one", "two", "three"} {
 		job += fmt.Sprintf("  %s: {api: openai-chat, model: model-%s, base_url: %q, api_key: k-123456789, price: {input: 1, output: 10}}\n", name, name, server.URL)
@@ -90,12 +71,12 @@ judges:
 reward: (scores.call + scores.inside + scores.fresh) / 3
 datasets: [{path: evals}]
 `
-	write("job.yaml", job)
+	write(t, dir, "job.yaml", job)
 	for n := range tasks {
 		name := fmt.Sprintf("t-%02d", n)
-		write("evals/"+name+"/task.toml", "version = \"1.0\"\nenvironment.docker_image = \"debian:bookworm\"\n")
-		write("evals/"+name+"/instruction.md", name)
-		write("evals/"+name+"/tests/test.sh", "#!/bin/bash\necho 1 >/logs/verifier/reward.txt\n")
+		write(t, dir, "evals/"+name+"/task.toml", "version = \"1.0\"\nenvironment.docker_image = \"debian:bookworm\"\n")
+		write(t, dir, "evals/"+name+"/instruction.md", name)
+		write(t, dir, "evals/"+name+"/tests/test.sh", "#!/bin/bash\necho 1 >/logs/verifier/reward.txt\n")
 	}
 	o := inDir(t.Context(), t, dir, "run", "job.yaml", "--name", "one")
 	if o.code != 0 {

@@ -95,12 +95,7 @@ func rankDir(t *testing.T, r *ranker, keys string) string {
 		}
 	}
 	for name, text := range files {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		write(t, dir, name, text)
 	}
 	return dir
 }

@@ -49,12 +49,7 @@ func rejudgeDir(t *testing.T, judges string) string {
 		"evals/good/instruction.md": "Do it.\n",
 		"evals/good/tests/test.sh":  "#!/bin/bash\necho tested\necho 1 >/logs/verifier/reward.txt\n",
 	} {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		write(t, dir, name, text)
 	}
 	if o := inDir(t.Context(), t, dir, "run", "job.yaml", "--name", "one"); o.code != 0 {
 		t.Fatalf("the job ended with %d\n%s%s", o.code, o.stdout, o.stderr)

@@ -65,20 +65,8 @@ func (b Budget) Spend(key result.Key, usd float64) {
 // Used reports whether the trials have cost as much as they may.
 func (b Budget) Used() bool { return b.CostUSD > 0 && b.Spent.Sum() >= b.CostUSD }
 
-// settle adds what a trial has cost that has ended, in place of what Spend was told of it.
-func (b Budget) settle(t result.Trial) {
-	usd := t.Spent().Total().Amount()
-	if b.Running != nil {
-		b.Running.mu.Lock()
-		defer b.Running.mu.Unlock()
-		usd -= b.Running.usd[t.Key]
-		delete(b.Running.usd, t.Key)
-	}
-	b.Spent.Add(usd)
-}
-
-// settleAgain adds what a trial that has ended has cost since, in place of what Spend was told of it.
-func (b Budget) settleAgain(before, now result.Trial) {
+// settle adds what a trial that has ended has cost more than before, in place of what Spend was told of it. before is empty if it has just ended.
+func (b Budget) settle(before, now result.Trial) {
 	usd := now.Spent().Total().Amount() - before.Spent().Total().Amount()
 	if b.Running != nil {
 		b.Running.mu.Lock()
@@ -114,7 +102,7 @@ func (r *run) stops() bool {
 
 // ended decides whether more trials may start after one with this result.
 func (r *run) ended(t result.Trial) {
-	r.Budget.settle(t)
+	r.Budget.settle(result.Trial{}, t)
 	r.stop(func() (result.StopReason, string) {
 		if r.FailFast != nil && r.running != nil && r.FailFast(t) {
 			what := "failed"

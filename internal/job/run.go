@@ -251,6 +251,13 @@ func (r *run) rank(ctx context.Context) {
 	if r.Rank == nil || ctx.Err() != nil || r.stops() || r.diskErr != nil || len(r.unwritten)+len(r.lost) > 0 {
 		return
 	}
+	r.Earlier = slices.Clone(r.Earlier) // the caller has it, too
+	at := map[result.Key]*result.Trial{}
+	for _, list := range [][]result.Trial{r.Earlier, r.trials} { // what ran now counts
+		for i := range list {
+			at[list[i].Key] = &list[i]
+		}
+	}
 	var mu sync.Mutex
 	r.Rank(ctx, r.counted(), func(trials []result.Trial) {
 		mu.Lock()
@@ -260,25 +267,11 @@ func (r *run) rank(ctx context.Context) {
 				r.lost = append(r.lost, fmt.Errorf("the scores of %s: %w", t.Key, err))
 				continue
 			}
-			r.replace(t)
+			before := at[t.Key]
+			r.Budget.settle(*before, t)
+			*before, r.ranked = t, true
 		}
 	})
-}
-
-// replace puts a result in the place of that of the same trial.
-func (r *run) replace(t result.Trial) {
-	for _, list := range []*[]result.Trial{&r.trials, &r.Earlier} {
-		if i := slices.IndexFunc(*list, func(o result.Trial) bool { return o.Key == t.Key }); i >= 0 {
-			if list == &r.Earlier { // the caller has it, too
-				r.Earlier = slices.Clone(r.Earlier)
-			}
-			before := (*list)[i]
-			(*list)[i] = t
-			r.ranked = true
-			r.Budget.settleAgain(before, t)
-			return
-		}
-	}
 }
 
 // counted returns the results that count now.

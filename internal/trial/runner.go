@@ -90,7 +90,7 @@ func (r *Runner) Run(ctx context.Context, spec Spec, dir string) Outcome {
 	return r.run(ctx, spec, dir, nil)
 }
 
-// run is Run, with a visit if it is not nil.
+// run runs a trial as Run does, with a visit if it is not nil.
 func (r *Runner) run(ctx context.Context, spec Spec, dir string, visit *visiting) Outcome {
 	policy := r.opts.Job.Retry
 	delay := time.Duration(policy.InitialDelayMs) * time.Millisecond

@@ -16,8 +16,8 @@ import (
 	"github.com/org/rollout-action/providers/sandbox/internal/wire"
 )
 
-// errChangesInMemory is why the changes of a sandbox are not known.
-var errChangesInMemory = errors.New("what it has changed is in memory (provider_config.scratch, or a file system that cannot hold overlays)")
+// errInMemory is why nothing can be done with the changes of a sandbox after, or beside, its own processes.
+var errInMemory = errors.New("what it has changed is in memory (provider_config.scratch, or a file system that cannot hold overlays)")
 
 // Changes implements environment.ChangeReporter. What a sandbox has changed is a directory of the store; files of the image come from another
 // sandbox of it, in which nothing runs.
@@ -27,7 +27,7 @@ func (e *sandboxEnv) Changes(ctx context.Context, opts environment.ChangeOptions
 		return environment.Changes{}, e.lost(doing)
 	}
 	if e.p.memory {
-		return environment.Changes{}, &environment.Error{Kind: environment.KindCopy, Err: fmt.Errorf("%s: %w: %w", doing, errChangesInMemory, errors.ErrUnsupported)}
+		return environment.Changes{}, &environment.Error{Kind: environment.KindCopy, Err: fmt.Errorf("%s: %w: %w", doing, errInMemory, errors.ErrUnsupported)}
 	}
 	out, err := e.changes(ctx, opts)
 	return out, e.requestFailed(ctx, environment.KindCopy, doing, err)

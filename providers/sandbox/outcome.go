@@ -51,7 +51,7 @@ func (e *sandboxEnv) KeepOutcome(ctx context.Context) (environment.Outcome, erro
 func (e *sandboxEnv) checkOutcome(ctx context.Context) error {
 	switch {
 	case e.p.memory:
-		return errors.New("what it has changed is in memory (provider_config.scratch, or a file system that cannot hold overlays)")
+		return errInMemory
 	case e.kept != "":
 		return fmt.Errorf("it continues with the files of another one, %s", e.kept)
 	}

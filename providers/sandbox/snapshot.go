@@ -56,7 +56,7 @@ func (e *sandboxEnv) checkSnapshot() error {
 	case len(e.env) > 0:
 		return errors.New("it has variables of its own, and images must not have them")
 	case e.p.memory:
-		return errors.New("what it has changed is in memory (provider_config.scratch, or a file system that cannot hold overlays)")
+		return errInMemory
 	}
 	return nil
 }

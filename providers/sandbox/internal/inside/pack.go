@@ -220,7 +220,7 @@ func (p *packer) header(below, name string, info fs.FileInfo) (*tar.Header, erro
 	return header, nil
 }
 
-// fileHeader is tar.FileInfoHeader, with pipes for sockets: tar has no sockets, and readers leave both out.
+// fileHeader returns what tar.FileInfoHeader does, but pipes for sockets: tar has no sockets, and readers leave both out.
 func fileHeader(info fs.FileInfo, target string) (*tar.Header, error) {
 	if info.Mode()&fs.ModeSocket != 0 {
 		return &tar.Header{Typeflag: tar.TypeFifo, Mode: int64(info.Mode().Perm()), ModTime: info.ModTime()}, nil
