@@ -145,7 +145,7 @@ var dependencies = []dependency{
 		use:   "HEALTHCHECK and other extensions in images' configurations",
 		why:   "It has the types that BuildKit and the engine's client use.",
 		packages: []string{
-			"providers/sandbox", "providers/sandbox/internal/dockerfile", "providers/sandbox/internal/oci",
+			"providers/internal/registryimage", "providers/sandbox", "providers/sandbox/internal/dockerfile", "providers/sandbox/internal/oci",
 		},
 	},
 	{

@@ -72,6 +72,7 @@ var rows = []row{
 	// The edges are strangers to the engine, and to each other.
 	{packages: []string{"internal/environment/environmenttest", "internal/testenv"}, only: []string{"internal/environment"}},
 	{packages: []string{"providers/internal/processes", "providers/internal/buildcontext"}, only: []string{}}, // what providers share
+	{packages: []string{"providers/internal/registryimage"}, only: []string{"internal/environment", "internal/excerpt", "providers/internal/*"}},
 	// What the sandbox is made of, from the bottom up.
 	{packages: []string{
 		"providers/sandbox/internal/wire", "providers/sandbox/internal/confine",
@@ -100,7 +101,7 @@ var rows = []row{
 		"internal/report", "internal/result", "internal/gate", "internal/untrusted", "reporters/internal/*",
 	}},
 	{packages: []string{"reporters"}, only: []string{"internal/report", "reporters/*"}},
-	{packages: []string{"providers"}, only: []string{"internal/environment", "providers/*"}},
+	{packages: []string{"providers"}, only: []string{"internal/environment", "providers/*", "providers/internal/registryimage"}},
 
 	{packages: []string{"internal/app"}},
 	{packages: []string{"internal/action"}, only: append([]string{
