@@ -51,7 +51,7 @@ func (p *Provider) relayFiles() (environment.Copy, error) {
 
 // open starts a relay and a proxy, unless they are there.
 func (d *tunnel) open(ctx context.Context, e *containerEnv) error {
-	if d.alive() {
+	if d.alive(ctx) {
 		return nil
 	}
 	// What was there from the beginning is the agent's to change: it must not be run once the agent has.
@@ -124,19 +124,17 @@ func (l *loopback) Close() error {
 	return err
 }
 
-// alive reports whether the relay still runs.
-func (d *tunnel) alive() bool {
+// alive reports whether the relay still works. One that was killed just now has an open connection for a moment, but does not answer.
+func (d *tunnel) alive(ctx context.Context) bool {
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.process == nil {
+	listener := d.listener
+	d.mu.Unlock()
+	if listener == nil {
 		return false
 	}
-	select {
-	case <-d.process.ended:
-		return false
-	default:
-		return true
-	}
+	limited, cancel := context.WithTimeout(ctx, relayTime)
+	defer cancel()
+	return relay.Answers(limited, listener)
 }
 
 // set changes what the tunnel lets through, if there is one.

@@ -4,6 +4,7 @@
 package relay
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -119,4 +120,24 @@ func Accept(conn io.ReadWriteCloser) (net.Listener, uint16, error) {
 		return nil, 0, err
 	}
 	return session, uint16(port), nil
+}
+
+// Answers reports whether the relay at the other end of a listener that Accept returned still works. It waits for the answer of a busy one, or
+// for the end of its connection, until ctx ends.
+func Answers(ctx context.Context, l net.Listener) bool {
+	session, ok := l.(*yamux.Session)
+	if !ok {
+		return false
+	}
+	answer := make(chan error, 1)
+	go func() {
+		_, err := session.Ping()
+		answer <- err
+	}()
+	select {
+	case err := <-answer:
+		return err == nil
+	case <-ctx.Done():
+		return false
+	}
 }
