@@ -1,10 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"testing"
@@ -71,6 +75,43 @@ func (j job) finished(t *testing.T) map[string]string {
 	return out
 }
 
+// wantAllCounted checks that the usage and the costs of a trial's judges are those of all their attempts, as their records say: also of those
+// that were killed.
+func (j job) wantAllCounted(t *testing.T, task string, tr result.Trial) {
+	t.Helper()
+	calls := int64(0)
+	for _, run := range tr.Agents[1:] {
+		dir := filepath.Join(j.dir, "jobs", j.name, "mine/evals", task, result.JudgesDir, run.Name)
+		failed, err := filepath.Glob(dir + ".failed-*")
+		must(t, err)
+		if run.Attempts != len(failed)+1 {
+			t.Errorf("%s: the judge %s tried %d times, says its result, but has %d directories", task, run.Name, run.Attempts, len(failed)+1)
+		}
+		recorded := int64(0)
+		for _, attempt := range append(failed, dir) {
+			text, err := os.ReadFile(filepath.Join(attempt, result.TrajectoryFile))
+			if err != nil && (attempt == dir || !errors.Is(err, fs.ErrNotExist)) { // one that was killed may have asked nothing
+				t.Error(err)
+			}
+			recorded += int64(bytes.Count(text, []byte("\n")))
+		}
+		if run.Usage == nil || run.Usage.Calls != recorded || recorded < 1 || recorded > int64(run.Attempts) {
+			t.Errorf("%s: the judge %s has a usage of %+v, and %d calls are recorded in %d attempts", task, run.Name, run.Usage, recorded, run.Attempts)
+			continue
+		}
+		if u := run.Usage; u.InputTokens == nil || *u.InputTokens != 1000*u.Calls || u.OutputTokens == nil || *u.OutputTokens != 100*u.Calls || !near(run.Cost.Amount(), 0.002*float64(u.Calls)) {
+			t.Errorf("%s: the judge %s has a usage of %+v and costs %v", task, run.Name, u, run.Cost.Amount())
+		}
+		calls += recorded
+	}
+	if cost := tr.Costs.Judges.Amount(); !near(cost, 0.002*float64(calls)) || !near(tr.Cost.Amount(), cost) {
+		t.Errorf("%s: the judges cost %v, the trial %v, after %d calls of 0.002", task, cost, tr.Cost.Amount(), calls)
+	}
+}
+
+// near reports whether two sums of money are equal but for rounding.
+func near(a, b float64) bool { return math.Abs(a-b) < 1e-9 }
+
 // After kill -9 while judges work, a resume runs the judges that are owed, and no agent again whose judges had begun.
 func TestKilledWhileJudging(t *testing.T) {
 	testenv.Long(t, "kills a job with judges four times on each provider")
@@ -104,9 +145,11 @@ func TestKilledWhileJudging(t *testing.T) {
 			must(t, err)
 			var tr result.Trial
 			must(t, json.Unmarshal(text, &tr))
-			if tr.Reward == nil || *tr.Reward != 1 || len(tr.Agents) != 3 || tr.Costs.Judges.Amount() != 0.004 {
+			if tr.Reward == nil || *tr.Reward != 1 || len(tr.Agents) != 3 {
 				t.Errorf("%s: %s", task, text)
+				continue
 			}
+			j.wantAllCounted(t, task, tr)
 		}
 		j.wantLeft(t, 0, "at the end")
 	})
