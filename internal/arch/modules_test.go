@@ -42,7 +42,7 @@ var dependencies = []dependency{
 		paths:    []string{"github.com/docker/docker"},
 		use:      "the client of the Docker engine",
 		why:      "It negotiates every API version since 1.24. The API of its successor still changes.",
-		packages: []string{"providers/docker", "providers/sandbox", "providers/sandbox/internal/oci", "bench", "internal/testenv"},
+		packages: []string{"providers/docker", "providers/internal/buildkit", "providers/sandbox", "providers/sandbox/internal/oci", "bench", "internal/testenv"},
 	},
 	{
 		paths:    []string{"github.com/docker/cli/cli/connhelper"},
@@ -119,26 +119,26 @@ var dependencies = []dependency{
 		use:   "parsing Dockerfiles",
 		why:   "It is the parser of the engine's builder.",
 		packages: []string{
-			"providers/docker", "providers/fake", "providers/sandbox/internal/dockerfile", "internal/prove",
+			"providers/internal/buildkit", "providers/fake", "providers/sandbox/internal/dockerfile", "internal/prove",
 		},
 	},
 	{
 		paths:    []string{"github.com/moby/buildkit"},
 		use:      "builds with BuildKit, with their registry logins",
 		why:      "It is the engine's own builder, called in process: `docker buildx` need not be installed.",
-		packages: []string{"providers/docker"},
+		packages: []string{"providers/docker", "providers/internal/buildkit"},
 	},
 	{
 		paths:    []string{"github.com/tonistiigi/fsutil"},
 		use:      "the build context that BuildKit reads; its metadata of files",
 		why:      "It is the type in BuildKit's API.",
-		packages: []string{"providers/docker", "providers/internal/buildcontext", "providers/sandbox/internal/dockerfile"},
+		packages: []string{"providers/internal/buildkit", "providers/internal/buildcontext", "providers/sandbox/internal/dockerfile"},
 	},
 	{
 		paths:    []string{"google.golang.org/grpc"},
 		use:      "the connection to BuildKit, and its error codes",
 		why:      "BuildKit's API is gRPC.",
-		packages: []string{"providers/docker"},
+		packages: []string{"providers/docker", "providers/internal/buildkit"},
 	},
 	{
 		paths: []string{"github.com/moby/docker-image-spec"},
@@ -156,15 +156,15 @@ var dependencies = []dependency{
 	},
 	{
 		paths:    []string{"github.com/opencontainers/go-digest"},
-		use:      "digests of pulls and builds",
+		use:      "digests of builds",
 		why:      "It is the type in BuildKit's API.",
-		packages: []string{"providers/docker"},
+		packages: []string{"providers/internal/buildkit"},
 	},
 	{
 		paths:    []string{"github.com/google/go-containerregistry"},
 		use:      "credentials for pulls; images for the sandbox from files and registries; the registry that tests pull from",
 		why:      "It reads `~/.docker/config.json` and runs its credential helpers without the docker command.",
-		packages: []string{"providers/docker", "providers/sandbox/internal/oci"},
+		packages: []string{"providers/docker", "providers/internal/buildkit", "providers/sandbox/internal/oci"},
 	},
 	{
 		paths:    []string{"github.com/hashicorp/yamux"},

@@ -71,7 +71,8 @@ var rows = []row{
 
 	// The edges are strangers to the engine, and to each other.
 	{packages: []string{"internal/environment/environmenttest", "internal/testenv"}, only: []string{"internal/environment"}},
-	{packages: []string{"providers/internal/processes", "providers/internal/buildcontext"}, only: []string{}}, // what providers share
+	{packages: []string{"providers/internal/processes", "providers/internal/buildcontext", "providers/internal/flight"}, only: []string{}}, // what providers share
+	{packages: []string{"providers/internal/buildkit"}, only: []string{"internal/excerpt", "providers/internal/buildcontext"}},
 	{packages: []string{"providers/internal/registryimage"}, only: []string{"internal/environment", "internal/excerpt", "providers/internal/*"}},
 	// What the sandbox is made of, from the bottom up.
 	{packages: []string{

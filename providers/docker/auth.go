@@ -8,8 +8,6 @@ import (
 	"github.com/docker/docker/api/types/registry"
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
-	"github.com/moby/buildkit/session/auth"
-	"google.golang.org/grpc"
 )
 
 // credentials returns what the user's Docker configuration, credential helpers included, knows about
@@ -51,32 +49,4 @@ func encoded(config registry.AuthConfig) string {
 		return "" // a struct of strings can always be encoded
 	}
 	return text
-}
-
-// buildAuth answers BuildKit when it asks for credentials.
-type buildAuth struct {
-	auth.UnimplementedAuthServer
-}
-
-// Register implements session.Attachable.
-func (a buildAuth) Register(server *grpc.Server) { auth.RegisterAuthServer(server, a) }
-
-// Credentials implements auth.AuthServer. Host is a registry's.
-func (a buildAuth) Credentials(ctx context.Context, req *auth.CredentialsRequest) (*auth.CredentialsResponse, error) {
-	host := req.Host
-	if host == "registry-1.docker.io" { // where Docker Hub's images are, not its accounts
-		host = name.DefaultRegistry
-	}
-	at, err := name.NewRegistry(host, name.WeakValidation)
-	if err != nil {
-		return nil, err
-	}
-	config, err := lookUp(ctx, at)
-	if err != nil {
-		return nil, err
-	}
-	if config.IdentityToken != "" {
-		return &auth.CredentialsResponse{Secret: config.IdentityToken}, nil
-	}
-	return &auth.CredentialsResponse{Username: config.Username, Secret: config.Password}, nil
 }

@@ -6,20 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 
 	cerrdefs "github.com/containerd/errdefs"
 	dockerclient "github.com/docker/docker/client"
 	dockerbuildkit "github.com/docker/docker/client/buildkit"
 	"github.com/moby/buildkit/client"
-	"github.com/moby/buildkit/session"
-	"github.com/moby/buildkit/solver/errdefs"
 	"github.com/moby/buildkit/util/grpcerrors"
-	"github.com/opencontainers/go-digest"
-	"github.com/tonistiigi/fsutil"
 	"google.golang.org/grpc/codes"
 
-	"github.com/org/rollout-action/providers/internal/buildcontext"
+	"github.com/org/rollout-action/providers/internal/buildkit"
 )
 
 // hasBuildKit finds out, once, whether the engine has BuildKit. What an engine announces is only
@@ -75,42 +70,17 @@ func (p *Provider) askForBuildKit(ctx context.Context) (status int, err error) {
 }
 
 // buildKit builds with BuildKit, which the engine serves over its own connection.
-func (p *Provider) buildKit(ctx context.Context, req buildRequest, out *lines) error {
+func (p *Provider) buildKit(ctx context.Context, req buildRequest, out *buildkit.Lines) error {
 	builder, err := client.New(ctx, "", dockerbuildkit.ClientOpts(p.api)...)
 	if err != nil {
 		return err
 	}
 	defer builder.Close()
-	attrs := map[string]string{"filename": buildcontext.Dockerfile}
-	for key, value := range req.args {
-		attrs["build-arg:"+key] = value
-	}
-	for key, value := range imageLabels() {
-		attrs["label:"+key] = value
-	}
-	if req.noCache {
-		attrs["no-cache"] = ""
-	}
-	status := make(chan *client.SolveStatus)
-	shown := make(chan map[digest.Digest]*buildStep, 1)
-	go func() { shown <- showStatus(status, out) }()
-	_, err = builder.Solve(ctx, nil, client.SolveOpt{
-		Frontend:      "dockerfile.v0",
-		FrontendAttrs: attrs,
-		LocalMounts: map[string]fsutil.FS{
-			"context":    req.content.Files,
-			"dockerfile": req.content.frontend(p.reachable(ctx, req.content.dockerfile, out)),
-		},
-		// Without a key of its own, a build takes the files of any other for its own if only their
-		// names, sizes and times agree: those of another task.
-		SharedKey: req.digest,
-		Exports:   []client.ExportEntry{{Type: "moby", Attrs: map[string]string{"name": req.tag}}},
-		Session:   []session.Attachable{buildAuth{}},
-	}, status)
-	steps := <-shown
-	if step := failedStep(steps, err); step != nil {
-		out.failed, out.step = &step.lines, step.name
-	}
+	_, err = buildkit.Solve(ctx, builder, buildkit.Build{
+		Definition: req.content, Dockerfile: p.reachable(ctx, req.content.Dockerfile, out), Args: req.args, Labels: imageLabels(),
+		Platform: req.platform, NoCache: req.noCache, Digest: req.digest,
+		Export: client.ExportEntry{Type: "moby", Attrs: map[string]string{"name": req.tag}},
+	}, out)
 	if grpcerrors.Code(err) == codes.Unavailable {
 		return errors.Join(err, errLost)
 	}
@@ -119,8 +89,8 @@ func (p *Provider) buildKit(ctx context.Context, req buildRequest, out *lines) e
 
 // reachable returns the Dockerfile without its "# syntax=" line if the image that the line names cannot be
 // had: the build would fail for nothing but that.
-func (p *Provider) reachable(ctx context.Context, dockerfile []byte, out *lines) []byte {
-	stripped, ref := withoutSyntax(dockerfile)
+func (p *Provider) reachable(ctx context.Context, dockerfile []byte, out *buildkit.Lines) []byte {
+	stripped, ref := buildkit.WithoutSyntax(dockerfile)
 	if ref == "" {
 		return dockerfile
 	}
@@ -132,67 +102,6 @@ func (p *Provider) reachable(ctx context.Context, dockerfile []byte, out *lines)
 	if err := p.askRegistry(ctx, ref); err == nil {
 		return dockerfile
 	}
-	out.line(fmt.Sprintf("the Dockerfile's syntax image %s cannot be reached: building with the engine's own Dockerfile syntax", ref))
+	out.Line(fmt.Sprintf("the Dockerfile's syntax image %s cannot be reached: building with the engine's own Dockerfile syntax", ref))
 	return stripped
-}
-
-// buildStep is a step of a build, and what it printed.
-type buildStep struct {
-	lines
-	name, err string // if it failed
-}
-
-// failedStep returns the step of which a build has the error, nil if that is not known. Engines before 23 say it in words only, which
-// are the step's own.
-func failedStep(steps map[digest.Digest]*buildStep, err error) *buildStep {
-	if err == nil {
-		return nil
-	}
-	if vertex := new(errdefs.VertexError); errors.As(err, &vertex) && steps[digest.Digest(vertex.Digest)] != nil {
-		return steps[digest.Digest(vertex.Digest)]
-	}
-	for _, step := range steps {
-		if step.err != "" && strings.Contains(err.Error(), step.err) {
-			return step
-		}
-	}
-	return nil
-}
-
-// showStatus turns BuildKit's events into lines: each step when it begins, and its output. It returns the steps.
-func showStatus(status <-chan *client.SolveStatus, out *lines) map[digest.Digest]*buildStep {
-	begun := map[digest.Digest]bool{}
-	partial := map[digest.Digest]*buildStep{}
-	find := func(vertex digest.Digest) *buildStep {
-		step := partial[vertex]
-		if step == nil { // steps run side by side
-			step = &buildStep{lines: lines{progress: out.line}}
-			partial[vertex] = step
-		}
-		return step
-	}
-	for s := range status {
-		for _, v := range s.Vertexes {
-			if v.Error != "" {
-				step := find(v.Digest)
-				step.name, step.err = v.Name, v.Error
-			}
-			if v.Started == nil || begun[v.Digest] {
-				continue
-			}
-			begun[v.Digest] = true
-			name := v.Name
-			if v.Cached {
-				name += " (cached)"
-			}
-			out.line(name)
-		}
-		for _, l := range s.Logs {
-			find(l.Vertex).text(string(l.Data))
-		}
-	}
-	for _, step := range partial {
-		step.end()
-	}
-	return partial
 }

@@ -9,9 +9,9 @@ import (
 
 	cerrdefs "github.com/containerd/errdefs"
 
-	"github.com/moby/buildkit/frontend/dockerfile/parser"
-
 	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/providers/internal/buildcontext"
+	"github.com/org/rollout-action/providers/internal/buildkit"
 )
 
 // A failed step says where it stands in the Dockerfile, and what it printed, whatever else was printed meanwhile.
@@ -55,40 +55,11 @@ func TestEngineFailuresAreNotBuildFailures(t *testing.T) {
 		{"a file that is not in the context", errors.New("\"/nofile\" not found"), environment.KindBuild, false, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			req := buildRequest{tag: "x", content: buildContext{dockerfile: []byte("FROM scratch\n")}}
-			err := p.buildFailed(t.Context(), req, &lines{}, tc.err)
+			req := buildRequest{tag: "x", content: buildcontext.Definition{Dockerfile: []byte("FROM scratch\n")}}
+			err := p.buildFailed(t.Context(), req, &buildkit.Lines{}, tc.err)
 			if environment.KindOf(err) != tc.kind || environment.IsTransient(err) != tc.transient || !strings.Contains(err.Error(), tc.says) {
 				t.Errorf("kind %q, transient %t, want %q, %t with %q: %v", environment.KindOf(err), environment.IsTransient(err), tc.kind, tc.transient, tc.says, err)
 			}
 		})
-	}
-}
-
-func TestLineOfStep(t *testing.T) {
-	const one = "ARG A=1\nFROM a\n\nENV X=1\nRUN one \\\n  two\nWORKDIR /x\nCOPY a b\n"
-	const many = "FROM a AS first\nRUN one\nFROM b\nRUN two\nfrom first as third\nRUN three\n"
-	for _, tc := range []struct {
-		dockerfile, step string
-		want             int
-	}{
-		{one, "[1/4] FROM docker.io/a", 2},
-		{one, "[2/4] RUN one   two", 5},
-		{one, "[4/4] COPY a b", 8},
-		{one, "[4/4] RUN a b", 0},
-		{one, "[internal] load build context", 0},
-		{one, "", 0},
-		{many, "[first 2/2] RUN one", 2},
-		{many, "[stage-1 2/2] RUN two", 4},
-		{many, "[third 2/2] RUN three", 6},
-		{many, "[fourth 2/2] RUN three", 0},
-		{many, "[99999999999999999999 2/2] RUN x", 0},
-	} {
-		parsed, err := parser.Parse(strings.NewReader(tc.dockerfile))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := lineOfStep(parsed.AST.Children, tc.step); got != tc.want {
-			t.Errorf("%q of\n%s\nis line %d, want %d", tc.step, tc.dockerfile, got, tc.want)
-		}
 	}
 }

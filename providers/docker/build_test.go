@@ -1,12 +1,10 @@
 package docker
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,8 +13,6 @@ import (
 	"time"
 
 	"github.com/docker/docker/api/types/image"
-	"github.com/moby/buildkit/client"
-	"github.com/opencontainers/go-digest"
 
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/testenv"
@@ -248,13 +244,7 @@ func TestBuildOutlivesItsFirstCaller(t *testing.T) {
 	go build(ctx, first)
 	<-begun
 	go build(t.Context(), second)
-	key := ""
-	for waiting(p, key) < 2 {
-		p.flights.mu.Lock()
-		for k := range p.flights.now {
-			key = k
-		}
-		p.flights.mu.Unlock()
+	for p.flights.Waiting() < 2 {
 		time.Sleep(time.Millisecond)
 	}
 	cancel()
@@ -263,156 +253,5 @@ func TestBuildOutlivesItsFirstCaller(t *testing.T) {
 	}
 	if err := <-second; err != nil {
 		t.Errorf("the second: %v", err)
-	}
-}
-
-func TestDigest(t *testing.T) {
-	base := func() fstest.MapFS {
-		return fstest.MapFS{
-			"Dockerfile": {Data: []byte("FROM x"), Mode: 0o644},
-			"a/b":        {Data: []byte("b"), Mode: 0o644},
-			"link":       {Data: []byte("a/b"), Mode: fs.ModeSymlink | 0o777},
-		}
-	}
-	digests := map[string]string{}
-	for name, change := range map[string]func(fstest.MapFS) (map[string]string, string){
-		"nothing": func(fstest.MapFS) (map[string]string, string) { return nil, "" },
-		"dockerfile": func(m fstest.MapFS) (map[string]string, string) {
-			m["Dockerfile"].Data = []byte("FROM y")
-			return nil, ""
-		},
-		"content": func(m fstest.MapFS) (map[string]string, string) { m["a/b"].Data = []byte("c"); return nil, "" },
-		"mode":    func(m fstest.MapFS) (map[string]string, string) { m["a/b"].Mode = 0o755; return nil, "" },
-		"link":    func(m fstest.MapFS) (map[string]string, string) { m["link"].Data = []byte("a"); return nil, "" },
-		"path": func(m fstest.MapFS) (map[string]string, string) {
-			m["a/c"] = m["a/b"]
-			delete(m, "a/b")
-			return nil, ""
-		},
-		"directory": func(m fstest.MapFS) (map[string]string, string) {
-			m["d"] = &fstest.MapFile{Mode: fs.ModeDir | 0o755}
-			return nil, ""
-		},
-		"arguments": func(fstest.MapFS) (map[string]string, string) { return map[string]string{"A": "b"}, "" },
-		"platform":  func(fstest.MapFS) (map[string]string, string) { return nil, "linux/arm64" },
-	} {
-		tree := base()
-		args, platform := change(tree)
-		content, err := readContext(tree)
-		if err != nil {
-			t.Fatal(err)
-		}
-		digest, err := content.digest(t.Context(), args, platform)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if other, taken := digests[digest]; taken {
-			t.Errorf("a change of %s and of %s give one digest", name, other)
-		}
-		digests[digest] = name
-	}
-	tree := base()
-	tree[".dockerignore"] = &fstest.MapFile{Data: []byte("*.log\n")}
-	before, err := readContext(tree)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tree["x.log"] = &fstest.MapFile{Data: []byte("x"), ModTime: time.Now()}
-	tree["a/b"].ModTime = time.Now()
-	after, err := readContext(tree)
-	if err != nil {
-		t.Fatal(err)
-	}
-	one, err1 := before.digest(t.Context(), nil, "")
-	two, err2 := after.digest(t.Context(), nil, "")
-	if one != two || errors.Join(err1, err2) != nil {
-		t.Errorf("what is ignored, or times, changed the digest: %v", errors.Join(err1, err2))
-	}
-}
-
-func TestContextRefusesDevices(t *testing.T) {
-	content, err := readContext(fstest.MapFS{"Dockerfile": {}, "p": {Mode: fs.ModeNamedPipe}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := content.digest(t.Context(), nil, ""); err == nil || err.Error() != "p: only files, directories and links can be part of a build" {
-		t.Error(err)
-	}
-}
-
-func TestImageName(t *testing.T) {
-	for name, want := range map[string]string{
-		"": "task", "hello": "hello", "Org/My Task": "org-my-task", "-._a__b.": "a-b", "日本": "task", "../../up": "up",
-		strings.Repeat("ab-", 40): strings.Repeat("ab-", 20)[:59],
-	} {
-		if got := imageName(name); got != want {
-			t.Errorf("%q: %q, want %q", name, got, want)
-		}
-	}
-}
-
-func TestBaseImages(t *testing.T) {
-	for _, test := range []struct {
-		name, dockerfile, want string
-		args                   map[string]string
-	}{
-		{"one", "FROM debian:12\nRUN x", "[debian:12]", nil},
-		{"stages and scratch are none", "FROM a AS one\nFROM One AS two\nFROM scratch\nFROM --platform=linux/amd64 b", "[a b]", nil},
-		{"arguments are filled in", "ARG A=x\nARG B=${A}:1\nFROM $B", "[x:1]", nil},
-		{"given arguments win", "ARG A=x\nFROM ${A:-y}:1\nARG A=z\nFROM $A", "[q:1 q]", map[string]string{"A": "q"}},
-		{"nonsense has none", "FROM\n", "[]", nil},
-	} {
-		if got := fmt.Sprint(baseImages([]byte(test.dockerfile), test.args)); got != test.want {
-			t.Errorf("%s: %s, want %s", test.name, got, test.want)
-		}
-	}
-}
-
-func TestWithoutSyntax(t *testing.T) {
-	for _, test := range []struct{ in, out, ref string }{
-		{"FROM x\n", "FROM x\n", ""},
-		{"# syntax=docker/dockerfile:1\nFROM x\n", "#\nFROM x\n", "docker/dockerfile:1"},
-		{"# escape=`\n#syntax = a/b:c\nFROM x\n", "# escape=`\n#\nFROM x\n", "a/b:c"},
-		{"FROM x\n# syntax=late\n", "FROM x\n# syntax=late\n", ""},
-	} {
-		out, ref := withoutSyntax([]byte(test.in))
-		if string(out) != test.out || ref != test.ref {
-			t.Errorf("%q: %q, %q", test.in, out, ref)
-		}
-	}
-}
-
-func TestShowStatus(t *testing.T) {
-	now := time.Now()
-	status := make(chan *client.SolveStatus, 10)
-	step := func(name string, cached bool) *client.Vertex {
-		return &client.Vertex{Digest: digest.FromString(name), Name: name, Started: &now, Cached: cached}
-	}
-	log := func(name, text string) *client.VertexLog {
-		return &client.VertexLog{Vertex: digest.FromString(name), Data: []byte(text)}
-	}
-	status <- &client.SolveStatus{Vertexes: []*client.Vertex{step("one", false), {Digest: digest.FromString("later"), Name: "later"}}}
-	status <- &client.SolveStatus{Vertexes: []*client.Vertex{step("one", false), step("two", true)}}
-	status <- &client.SolveStatus{Logs: []*client.VertexLog{log("one", "a\nhal"), log("two", "other\n"), log("one", "f\n10%\r50%\r\nend")}}
-	close(status)
-	var shown bytes.Buffer
-	out := lines{progress: func(line string) { shown.WriteString(line + "|") }}
-	showStatus(status, &out)
-	if want := "one|two (cached)|a|other|half|50%|end|"; shown.String() != want {
-		t.Errorf("got %s, want %s", &shown, want)
-	}
-}
-
-func TestLinesKeepBothEnds(t *testing.T) {
-	var out lines
-	for i := range 50 {
-		out.text(fmt.Sprintf("line %d\n", i))
-	}
-	out.text(strings.Repeat("x", 3000))
-	out.end()
-	tail := strings.Split(out.tail(), "\n")
-	if len(tail) != headLines+1+tailLines || tail[0] != "line 0" || tail[4] != "line 4" || tail[5] != "[123 bytes are left out here]" || tail[6] != "line 21" ||
-		tail[35] != strings.Repeat("x", maxLineLen/2)+" […1000 bytes…] "+strings.Repeat("x", maxLineLen/2) {
-		t.Errorf("%d lines: %q", len(tail), tail)
 	}
 }

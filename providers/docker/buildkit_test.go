@@ -12,6 +12,7 @@ import (
 	"github.com/docker/docker/client"
 
 	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/providers/internal/buildkit"
 )
 
 // TestBuildKitIsDetectedOnlyFromAnAnswer: an engine that fails says nothing about it, and is asked again.
@@ -65,7 +66,7 @@ func TestBuildKitIsDetectedOnlyFromAnAnswer(t *testing.T) {
 				if err != nil {
 					got = "final: " + err.Error()
 					// As build says it.
-					if environment.IsTransient(p.buildFailed(t.Context(), buildRequest{}, &lines{}, err)) {
+					if environment.IsTransient(p.buildFailed(t.Context(), buildRequest{}, &buildkit.Lines{}, err)) {
 						got = "transient"
 					}
 				}

@@ -11,6 +11,7 @@ import (
 	"github.com/docker/docker/client"
 
 	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/providers/internal/flight"
 )
 
 // Name is the value of environment.type that selects this provider.
@@ -22,7 +23,7 @@ type Provider struct {
 	info   system.Info
 	config config
 
-	flights flights // builds and pulls under way
+	flights flight.Group // builds and pulls under way
 	killers *killers
 	silent  atomic.Bool // the engine left the last request unanswered
 

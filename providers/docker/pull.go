@@ -13,6 +13,7 @@ import (
 	"github.com/docker/docker/pkg/jsonmessage"
 
 	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/providers/internal/buildkit"
 )
 
 // registryPatience bounds how long a registry is asked why something failed.
@@ -24,7 +25,7 @@ func (p *Provider) PullImage(ctx context.Context, ref string, progress func(stri
 	if err != nil || present {
 		return err
 	}
-	return p.flights.do(ctx, "pull "+ref, progress, func(ctx context.Context, tell func(string)) error {
+	return p.flights.Do(ctx, "pull "+ref, progress, func(ctx context.Context, tell func(string)) error {
 		return p.pull(ctx, ref, tell)
 	})
 }
@@ -52,7 +53,7 @@ func (p *Provider) pull(ctx context.Context, ref string, tell func(string)) erro
 	body, err := p.api.ImagePull(ctx, ref, image.PullOptions{RegistryAuth: encoded(config)})
 	if err == nil {
 		defer body.Close()
-		out := lines{progress: tell}
+		out := buildkit.Lines{Progress: tell}
 		err = readMessages(body, &out)
 	}
 	if err == nil {
@@ -94,8 +95,8 @@ func (p *Provider) askRegistry(ctx context.Context, ref string) error {
 
 // readMessages reads the engine's progress messages until they end, and returns the error that is
 // among them.
-func readMessages(r io.Reader, out *lines) error {
-	defer out.end()
+func readMessages(r io.Reader, out *buildkit.Lines) error {
+	defer out.End()
 	decoder := json.NewDecoder(r)
 	for {
 		var m jsonmessage.JSONMessage
@@ -109,14 +110,14 @@ func readMessages(r io.Reader, out *lines) error {
 		if m.Error != nil {
 			return m.Error
 		}
-		out.text(m.Stream)
+		out.Text(m.Stream)
 		// The bars of single layers would drown everything else.
 		if m.Status != "" && (m.Progress == nil || m.Progress.Total == 0) {
 			line := m.Status
 			if m.ID != "" {
 				line = m.ID + ": " + line
 			}
-			out.line(line)
+			out.Line(line)
 		}
 	}
 }

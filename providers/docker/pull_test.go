@@ -105,7 +105,7 @@ func TestPullImage(t *testing.T) {
 				}
 			})
 		}
-		for waiting(p, "pull "+ref) < len(lines) {
+		for p.flights.Waiting() < len(lines) {
 			time.Sleep(time.Millisecond)
 		}
 		close(hold)
@@ -145,19 +145,6 @@ func TestPullImage(t *testing.T) {
 	t.Run("a registry that is down is transient", func(t *testing.T) {
 		wantPullError(t, p.PullImage(t.Context(), "127.0.0.1:1/some/thing:1", nil), true, "cannot be reached")
 	})
-}
-
-// waiting returns how many callers wait for a flight.
-func waiting(p *Provider, key string) int {
-	p.flights.mu.Lock()
-	defer p.flights.mu.Unlock()
-	run := p.flights.now[key]
-	if run == nil {
-		return 0
-	}
-	run.mu.Lock()
-	defer run.mu.Unlock()
-	return run.waiting
 }
 
 func ptr[T any](value T) *T { return &value }

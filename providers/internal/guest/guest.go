@@ -84,7 +84,9 @@ func (e *Environment) Connections(ctx context.Context) ([]string, error) { retur
 func (e *Environment) SetProxy(ctx context.Context, n environment.Network) error { return errNotBuilt }
 
 // CopyTo implements environment.Environment.
-func (e *Environment) CopyTo(ctx context.Context, files ...environment.Copy) error { return errNotBuilt }
+func (e *Environment) CopyTo(ctx context.Context, files ...environment.Copy) error {
+	return errNotBuilt
+}
 
 // CopyFrom implements environment.Environment.
 func (e *Environment) CopyFrom(ctx context.Context, src, dst string, opts environment.ExtractOptions) (environment.Extracted, error) {
@@ -102,7 +104,9 @@ func (e *Environment) ExecTerminal(ctx context.Context, script string, opts envi
 }
 
 // ListenLoopback implements environment.LoopbackListener.
-func (e *Environment) ListenLoopback(ctx context.Context) (net.Listener, error) { return nil, errNotBuilt }
+func (e *Environment) ListenLoopback(ctx context.Context) (net.Listener, error) {
+	return nil, errNotBuilt
+}
 
 // OOMKills implements environment.MemoryReporter.
 func (e *Environment) OOMKills(ctx context.Context) int { return 0 }

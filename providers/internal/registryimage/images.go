@@ -135,7 +135,9 @@ type Layer struct {
 // FileLayer returns a layer with one file, which belongs to root. name is absolute; missing directories are 0755. open is called
 // several times; each time the content must have the size.
 func FileLayer(name string, mode fs.FileMode, size int64, open func() (io.ReadCloser, error)) Layer {
-	return Layer{Open: func(context.Context) (io.ReadCloser, error) { return nil, fmt.Errorf("%s: %w", name, errors.ErrUnsupported) }}
+	return Layer{Open: func(context.Context) (io.ReadCloser, error) {
+		return nil, fmt.Errorf("%s: %w", name, errors.ErrUnsupported)
+	}}
 }
 
 // Push pushes an image and returns REGISTRY/NAME@sha256:DIGEST. It does not look whether it is there: see Find. Layers of the

@@ -1,4 +1,4 @@
-package docker
+package buildkit
 
 import (
 	"bytes"
@@ -8,9 +8,9 @@ import (
 	"github.com/moby/buildkit/frontend/dockerfile/shell"
 )
 
-// baseImages returns the images that a Dockerfile builds upon, as it names them. What cannot be parsed
+// BaseImages returns the images that a Dockerfile builds upon, as it names them. What cannot be parsed
 // has none: saying so is the builder's business.
-func baseImages(dockerfile []byte, args map[string]string) []string {
+func BaseImages(dockerfile []byte, args map[string]string) []string {
 	parsed, err := parser.Parse(bytes.NewReader(dockerfile))
 	if err != nil {
 		return nil
@@ -54,9 +54,9 @@ func baseImages(dockerfile []byte, args map[string]string) []string {
 	return refs
 }
 
-// withoutSyntax removes a Dockerfile's "# syntax=" line, keeping the number of lines, and returns
+// WithoutSyntax removes a Dockerfile's "# syntax=" line, keeping the number of lines, and returns
 // the frontend image that it names; "" if there is no such line.
-func withoutSyntax(dockerfile []byte) ([]byte, string) {
+func WithoutSyntax(dockerfile []byte) ([]byte, string) {
 	ref, _, ranges, found := parser.DetectSyntax(dockerfile)
 	if !found || len(ranges) == 0 {
 		return dockerfile, ""

@@ -1,4 +1,4 @@
-package docker
+package buildkit
 
 import (
 	"fmt"
@@ -19,50 +19,50 @@ const (
 // colours are what the classic builder puts around lines of standard error.
 var colours = regexp.MustCompile(`\x1b\[[0-9;]*m`)
 
-// lines cuts text into lines, hands them on, and remembers the first and the last ones.
-type lines struct {
-	progress func(string) // may be nil
+// Lines cuts text into lines, hands them on, and remembers the first and the last ones.
+type Lines struct {
+	Progress func(string) // may be nil
 	partial  string
 	first    []string
 	last     []string
 	dropped  int // bytes of lines between them
 
 	// failed are the last lines of the step that failed, if that is known; tail is of them alone then.
-	failed *lines
+	failed *Lines
 	// step is BuildKit's name of it, "[stage 2/3] RUN true".
 	step string
-	// steps: lines that begin a step of the classic builder begin failed anew, and number is the step's.
-	steps  bool
+	// Steps: lines that begin a step of the classic builder begin failed anew, and number is the step's.
+	Steps  bool
 	number int
 }
 
 // classicStep begins a step in the output of the classic builder.
 var classicStep = regexp.MustCompile(`^Step ([0-9]{1,4})/[0-9]{1,4} : `)
 
-// text takes the next piece of output.
-func (l *lines) text(piece string) {
+// Text takes the next piece of output.
+func (l *Lines) Text(piece string) {
 	l.partial += piece
 	for {
 		line, rest, found := strings.Cut(l.partial, "\n")
 		if !found {
 			break
 		}
-		l.line(line)
+		l.Line(line)
 		l.partial = rest
 	}
 	if len(l.partial) > maxLineLen {
-		l.end()
+		l.End()
 	}
 }
 
-// end hands on what has no newline.
-func (l *lines) end() {
-	l.line(l.partial)
+// End hands on what has no newline.
+func (l *Lines) End() {
+	l.Line(l.partial)
 	l.partial = ""
 }
 
-// line takes a whole line; blank ones are left out.
-func (l *lines) line(line string) {
+// Line takes a whole line; blank ones are left out.
+func (l *Lines) Line(line string) {
 	line = strings.TrimRight(line, " \r\n\t")
 	// Of a progress bar that redraws itself, the last state counts.
 	line = strings.ToValidUTF8(line[strings.LastIndexByte(line, '\r')+1:], "\uFFFD")
@@ -75,27 +75,30 @@ func (l *lines) line(line string) {
 	} else {
 		l.last = append(l.last, line)
 	}
-	if l.steps {
+	if l.Steps {
 		if step := classicStep.FindStringSubmatch(line); step != nil {
 			l.number, _ = strconv.Atoi(step[1]) // digits
-			l.failed = &lines{}
+			l.failed = &Lines{}
 		} else if l.failed != nil && !strings.Contains(line, "Removing intermediate container ") {
-			l.failed.line(colours.ReplaceAllString(line, ""))
+			l.failed.Line(colours.ReplaceAllString(line, ""))
 		}
 	}
 	if len(l.last) > tailLines {
 		l.dropped += len(l.last[0]) + 1
 		l.last = l.last[1:]
 	}
-	if l.progress != nil {
-		l.progress(line)
+	if l.Progress != nil {
+		l.Progress(line)
 	}
 }
 
-// tail returns the first and the last lines, of the step that failed if that is known.
-func (l *lines) tail() string {
+// OfStep reports whether Tail is of the step that failed alone.
+func (l *Lines) OfStep() bool { return l.failed != nil }
+
+// Tail returns the first and the last lines, of the step that failed if that is known.
+func (l *Lines) Tail() string {
 	if l.failed != nil {
-		return l.failed.tail()
+		return l.failed.Tail()
 	}
 	kept := slices.Clone(l.first)
 	if l.dropped > 0 {

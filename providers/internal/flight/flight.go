@@ -1,12 +1,13 @@
-package docker
+// Package flight lets callers who want the same thing at the same time share one attempt at it.
+package flight
 
 import (
 	"context"
 	"sync"
 )
 
-// flights let callers who want the same thing at the same time share one attempt at it.
-type flights struct {
+// Group is a set of attempts. The zero value has none.
+type Group struct {
 	mu  sync.Mutex
 	now map[string]*flight
 }
@@ -23,9 +24,9 @@ type flight struct {
 	err    error
 }
 
-// do runs job, or joins the run that is under way for key. Its progress goes to the progress of
+// Do runs job, or joins the run that is under way for key. Its progress goes to the progress of
 // everyone who waits, unless that is nil. The job's context ends when all who waited have gone.
-func (f *flights) do(ctx context.Context, key string, progress func(string), job func(context.Context, func(string)) error) error {
+func (f *Group) Do(ctx context.Context, key string, progress func(string), job func(context.Context, func(string)) error) error {
 	f.mu.Lock()
 	if f.now == nil {
 		f.now = map[string]*flight{}
@@ -63,7 +64,7 @@ func (f *flights) do(ctx context.Context, key string, progress func(string), job
 }
 
 // abandon leaves a run, and cancels it if nobody else waits for it. Later callers start anew.
-func (f *flights) abandon(key string, run *flight, id int) bool {
+func (f *Group) abandon(key string, run *flight, id int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if run.leave(id) > 0 {
@@ -103,4 +104,17 @@ func (r *flight) broadcast(line string) {
 	for _, listener := range r.listeners {
 		listener(line)
 	}
+}
+
+// Waiting returns how many callers wait.
+func (f *Group) Waiting() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := 0
+	for _, run := range f.now {
+		run.mu.Lock()
+		n += run.waiting
+		run.mu.Unlock()
+	}
+	return n
 }

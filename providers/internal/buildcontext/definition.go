@@ -1,4 +1,4 @@
-package docker
+package buildcontext
 
 import (
 	"bytes"
@@ -12,35 +12,34 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/tonistiigi/fsutil"
 	"github.com/tonistiigi/fsutil/types"
-
-	"github.com/org/rollout-action/providers/internal/buildcontext"
 )
 
-// buildContext is a task's environment directory as a builder sees it.
-type buildContext struct {
-	buildcontext.Context
-	dockerfile []byte
+// Definition is all that an image is built from: a Dockerfile with its context.
+type Definition struct {
+	Context
+	Dockerfile []byte
 }
 
-// readContext reads a directory's Dockerfile and ignore file. It fails with fs.ErrNotExist if there is no Dockerfile.
-func readContext(source fs.FS) (buildContext, error) {
-	dockerfile, err := fs.ReadFile(source, buildcontext.Dockerfile)
+// Read reads a directory's Dockerfile and ignore file. It fails with fs.ErrNotExist if there is no Dockerfile.
+func Read(source fs.FS) (Definition, error) {
+	dockerfile, err := fs.ReadFile(source, Dockerfile)
 	if err != nil {
-		return buildContext{}, err
+		return Definition{}, err
 	}
-	opened, err := buildcontext.Open(source)
-	return buildContext{Context: opened, dockerfile: dockerfile}, err
+	opened, err := Open(source)
+	return Definition{Context: opened, Dockerfile: dockerfile}, err
 }
 
-// digest returns what identifies the image that is built: a checksum of the Dockerfile, every file that is not ignored (path,
+// Digest returns what identifies the image that is built: a checksum of the Dockerfile, every file that is not ignored (path,
 // mode and content), the arguments and the platform.
-func (c buildContext) digest(ctx context.Context, args map[string]string, platform string) (string, error) {
+func (c Definition) Digest(ctx context.Context, args map[string]string, platform string) (string, error) {
 	sum := sha256.New()
 	field(sum, platform)
-	field(sum, string(c.dockerfile))
+	field(sum, string(c.Dockerfile))
 	for _, key := range slices.Sorted(maps.Keys(args)) {
 		field(sum, key)
 		field(sum, args[key])
@@ -73,7 +72,7 @@ func (c buildContext) digest(ctx context.Context, args map[string]string, platfo
 }
 
 // add hashes a file's content with its length.
-func (c buildContext) add(sum hash.Hash, name string, size int64) error {
+func (c Definition) add(sum hash.Hash, name string, size int64) error {
 	f, err := c.Source.Open(name)
 	if err != nil {
 		return err
@@ -90,21 +89,21 @@ func field(sum hash.Hash, text string) {
 	_, _ = io.WriteString(sum, text)
 }
 
-// frontend returns what BuildKit's Dockerfile frontend reads besides the context.
-func (c buildContext) frontend(dockerfile []byte) fsutil.FS {
-	files := memoryFS{buildcontext.Dockerfile: dockerfile}
+// Frontend returns what BuildKit's Dockerfile frontend reads besides the context.
+func (c Definition) Frontend(dockerfile []byte) fsutil.FS {
+	files := memoryFS{Dockerfile: dockerfile}
 	if c.Ignore != nil {
-		files[buildcontext.OwnIgnoreFile] = c.Ignore
+		files[OwnIgnoreFile] = c.Ignore
 	}
 	return files
 }
 
-// tar writes the context for the classic builder, which wants the Dockerfile and the ignore file in
+// Tar writes the context for the classic builder, which wants the Dockerfile and the ignore file in
 // it, ignored or not, and drops them itself if they are.
-func (c buildContext) tar(ctx context.Context, w io.Writer) error {
-	own := memoryFS{buildcontext.Dockerfile: c.dockerfile}
+func (c Definition) Tar(ctx context.Context, w io.Writer) error {
+	own := memoryFS{Dockerfile: c.Dockerfile}
 	if c.Ignore != nil {
-		own[buildcontext.IgnoreFile] = c.Ignore
+		own[IgnoreFile] = c.Ignore
 	}
 	return fsutil.WriteTar(ctx, overlayFS{below: c.Files, above: own}, w)
 }
@@ -114,7 +113,7 @@ type memoryFS map[string][]byte
 
 // Walk implements fsutil.FS.
 func (m memoryFS) Walk(_ context.Context, target string, visit fs.WalkDirFunc) error {
-	target = buildcontext.Clean(target)
+	target = Clean(target)
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		if target != "." && target != name {
 			continue
@@ -161,4 +160,26 @@ func (o overlayFS) Open(name string) (io.ReadCloser, error) {
 		return o.above.Open(name)
 	}
 	return o.below.Open(name)
+}
+
+// maxImageName keeps references short; tags tell images apart.
+const maxImageName = 60
+
+// ImageName returns any text as a path component of an image reference.
+func ImageName(name string) string {
+	var b strings.Builder
+	for _, r := range strings.ToLower(name) {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			b.WriteRune(r)
+		} else if b.Len() > 0 && !strings.HasSuffix(b.String(), "-") {
+			b.WriteByte('-')
+		}
+		if b.Len() >= maxImageName {
+			break
+		}
+	}
+	if b.Len() == 0 {
+		return "task"
+	}
+	return strings.TrimSuffix(b.String(), "-")
 }
