@@ -73,7 +73,7 @@ var dependencies = []dependency{
 		paths:    []string{"golang.org/x/net/bpf"},
 		use:      "assembling seccomp filters",
 		why:      "It has the instructions by name. Libraries for seccomp filter whole processes; a sandbox filters one thread.",
-		packages: []string{"providers/sandbox/internal/confine"},
+		packages: []string{"providers/internal/confine"},
 	},
 	{
 		paths:    []string{"golang.org/x/net/dns/dnsmessage"},
@@ -289,9 +289,9 @@ var dependencies = []dependency{
 		why:   "It is beside the standard library.",
 		packages: []string{
 			"internal/cache", "internal/job", "internal/job/linktree", "internal/nofollow", "providers/docker/internal/killer", "providers/internal/processes",
-			"providers/sandbox", "providers/sandbox/internal/confine", "providers/sandbox/internal/inside",
-			"providers/sandbox/internal/oci", "providers/sandbox/internal/rtnl", "providers/sandbox/internal/usernet",
-			"providers/sandbox/internal/wire",
+			"providers/sandbox", "providers/internal/confine", "providers/internal/inside",
+			"providers/sandbox/internal/oci", "providers/internal/rtnl", "providers/sandbox/internal/usernet",
+			"providers/internal/wire",
 		},
 	},
 	{

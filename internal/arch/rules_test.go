@@ -73,21 +73,22 @@ var rows = []row{
 	{packages: []string{"internal/environment/environmenttest", "internal/testenv"}, only: []string{"internal/environment"}},
 	{packages: []string{"providers/internal/processes", "providers/internal/buildcontext", "providers/internal/flight"}, only: []string{}}, // what providers share
 	{packages: []string{"providers/internal/buildkit"}, only: []string{"internal/excerpt", "providers/internal/buildcontext"}},
+	{packages: []string{"providers/internal/guest"}, only: []string{"internal/environment", "internal/egress", "internal/awake", "internal/excerpt", "providers/internal/*"}},
 	{packages: []string{"providers/internal/registryimage"}, only: []string{"internal/environment", "internal/excerpt", "providers/internal/*"}},
 	// What the sandbox is made of, from the bottom up.
 	{packages: []string{
-		"providers/sandbox/internal/wire", "providers/sandbox/internal/confine",
-		"providers/sandbox/internal/cgroup", "providers/sandbox/internal/decompress", "providers/sandbox/internal/rtnl",
+		"providers/internal/wire", "providers/internal/confine",
+		"providers/sandbox/internal/cgroup", "providers/sandbox/internal/decompress", "providers/internal/rtnl",
 	}, only: []string{}},
 	{packages: []string{"providers/sandbox/internal/oci"}, only: []string{"providers/sandbox/internal/decompress"}},
 	{packages: []string{"providers/sandbox/internal/dockerfile"}, only: []string{
 		"internal/excerpt", "providers/internal/buildcontext", "providers/sandbox/internal/decompress",
 	}},
 	{packages: []string{"providers/sandbox/internal/usernet"}, only: []string{
-		"providers/sandbox/internal/wire", "providers/sandbox/internal/rtnl", "internal/egress",
+		"providers/internal/wire", "providers/internal/rtnl", "internal/egress",
 	}},
-	{packages: []string{"providers/sandbox/internal/inside"}, only: []string{
-		"providers/sandbox/internal/wire", "providers/sandbox/internal/confine", "providers/sandbox/internal/rtnl", "providers/internal/processes",
+	{packages: []string{"providers/internal/inside"}, only: []string{
+		"providers/internal/wire", "providers/internal/confine", "providers/internal/rtnl", "providers/internal/processes",
 	}},
 	{packages: []string{"providers/docker/internal/relay"}, only: []string{}},
 	{packages: []string{"providers/docker/internal/killer"}, only: []string{"providers/internal/processes"}},

@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/providers/internal/wire"
 	"github.com/org/rollout-action/providers/sandbox/internal/dockerfile"
-	"github.com/org/rollout-action/providers/sandbox/internal/wire"
 )
 
 // BuildImage implements environment.Provider.

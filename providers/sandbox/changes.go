@@ -13,7 +13,7 @@ import (
 
 	"github.com/org/rollout-action/internal/awake"
 	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/providers/sandbox/internal/wire"
+	"github.com/org/rollout-action/providers/internal/wire"
 )
 
 // errInMemory is why nothing can be done with the changes of a sandbox after, or beside, its own processes.

@@ -18,8 +18,8 @@ import (
 
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/testenv"
-	"github.com/org/rollout-action/providers/sandbox/internal/rtnl"
-	"github.com/org/rollout-action/providers/sandbox/internal/wire"
+	"github.com/org/rollout-action/providers/internal/rtnl"
+	"github.com/org/rollout-action/providers/internal/wire"
 )
 
 // Addresses of two networks that TestHostNetwork connects: this machine's, and the one outside. The outside also has

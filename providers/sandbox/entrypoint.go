@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/providers/sandbox/internal/wire"
+	"github.com/org/rollout-action/providers/internal/wire"
 )
 
 // entrypointProcess is the process of an image's ENTRYPOINT.

@@ -18,8 +18,8 @@ import (
 
 	"github.com/org/rollout-action/internal/awake"
 	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/providers/internal/wire"
 	"github.com/org/rollout-action/providers/sandbox/internal/cgroup"
-	"github.com/org/rollout-action/providers/sandbox/internal/wire"
 )
 
 // sandboxEnv implements environment.Environment.

@@ -16,7 +16,7 @@ import (
 
 	"github.com/org/rollout-action/internal/awake"
 	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/providers/sandbox/internal/wire"
+	"github.com/org/rollout-action/providers/internal/wire"
 )
 
 // killTimeout bounds the ending of a command and of all that it started.

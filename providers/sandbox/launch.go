@@ -14,8 +14,8 @@ import (
 	"syscall"
 
 	"github.com/org/rollout-action/internal/excerpt"
-	"github.com/org/rollout-action/providers/sandbox/internal/inside"
-	"github.com/org/rollout-action/providers/sandbox/internal/wire"
+	"github.com/org/rollout-action/providers/internal/inside"
+	"github.com/org/rollout-action/providers/internal/wire"
 )
 
 // The roles in which this program starts itself, as the name that it is started with; see inside.Role, too. These

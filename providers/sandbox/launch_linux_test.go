@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/org/rollout-action/providers/sandbox/internal/wire"
+	"github.com/org/rollout-action/providers/internal/wire"
 )
 
 // TestAnswerSentBeforeTheEndIsReceived: process 1 may say why it ends and be gone before anybody has read it.

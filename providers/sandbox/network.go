@@ -14,8 +14,8 @@ import (
 
 	"github.com/org/rollout-action/internal/egress"
 	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/providers/internal/wire"
 	"github.com/org/rollout-action/providers/sandbox/internal/usernet"
-	"github.com/org/rollout-action/providers/sandbox/internal/wire"
 )
 
 // device is the network device of every sandbox whose network is public. The addresses are among those that hosts have for

@@ -18,7 +18,7 @@ import (
 
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/environment/environmenttest"
-	"github.com/org/rollout-action/providers/sandbox/internal/wire"
+	"github.com/org/rollout-action/providers/internal/wire"
 )
 
 // ways are how an environment comes to have no network but its loopback device.

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/providers/sandbox/internal/wire"
+	"github.com/org/rollout-action/providers/internal/wire"
 )
 
 const (

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/providers/internal/wire"
 	"github.com/org/rollout-action/providers/sandbox/internal/cgroup"
-	"github.com/org/rollout-action/providers/sandbox/internal/wire"
 )
 
 // open chooses the mode and the store, by trying to create a sandbox. If no directory's file system can hold changes

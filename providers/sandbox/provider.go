@@ -12,8 +12,8 @@ import (
 	"strings"
 
 	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/providers/internal/wire"
 	"github.com/org/rollout-action/providers/sandbox/internal/cgroup"
-	"github.com/org/rollout-action/providers/sandbox/internal/wire"
 )
 
 // Provider makes sandboxes. See New.

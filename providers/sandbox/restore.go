@@ -12,7 +12,7 @@ import (
 	"slices"
 
 	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/providers/sandbox/internal/wire"
+	"github.com/org/rollout-action/providers/internal/wire"
 )
 
 // Restore implements environment.Restorer: what the kept environment has changed is a layer of the new one, without a copy.

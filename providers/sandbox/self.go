@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/org/rollout-action/providers/sandbox/internal/inside"
+	"github.com/org/rollout-action/providers/internal/inside"
 )
 
 // self is this program's file, also when it was replaced or removed meanwhile.

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/providers/sandbox/internal/inside"
+	"github.com/org/rollout-action/providers/internal/inside"
 )
 
 func TestSealedProgramCannotBeWritten(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"strings"
 
 	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/providers/sandbox/internal/inside"
+	"github.com/org/rollout-action/providers/internal/inside"
 )
 
 // Snapshot implements environment.Snapshottable: what the sandbox has changed becomes a layer of the store, without a copy.

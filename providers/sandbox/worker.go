@@ -12,7 +12,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/org/rollout-action/providers/sandbox/internal/inside"
+	"github.com/org/rollout-action/providers/internal/inside"
 	"github.com/org/rollout-action/providers/sandbox/internal/oci"
 )
 

@@ -16,7 +16,7 @@ import (
 	"gvisor.dev/gvisor/pkg/tcpip/header"
 	"gvisor.dev/gvisor/pkg/tcpip/stack"
 
-	"github.com/org/rollout-action/providers/sandbox/internal/wire"
+	"github.com/org/rollout-action/providers/internal/wire"
 )
 
 const (

@@ -20,8 +20,8 @@ import (
 	"gvisor.dev/gvisor/pkg/tcpip/transport/udp"
 
 	"github.com/org/rollout-action/internal/egress"
-	"github.com/org/rollout-action/providers/sandbox/internal/rtnl"
-	"github.com/org/rollout-action/providers/sandbox/internal/wire"
+	"github.com/org/rollout-action/providers/internal/rtnl"
+	"github.com/org/rollout-action/providers/internal/wire"
 )
 
 // What one sandbox can have at once. More is dropped, as by a busy network, and the sender tries again. Flows of datagrams

@@ -16,9 +16,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/org/rollout-action/providers/internal/confine"
 	"github.com/org/rollout-action/providers/internal/processes"
-	"github.com/org/rollout-action/providers/sandbox/internal/confine"
-	"github.com/org/rollout-action/providers/sandbox/internal/wire"
+	"github.com/org/rollout-action/providers/internal/wire"
 )
 
 // killTimeout bounds the ending of one command.

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/org/rollout-action/providers/sandbox/internal/wire"
+	"github.com/org/rollout-action/providers/internal/wire"
 )
 
 const (

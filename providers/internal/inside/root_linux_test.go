@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/org/rollout-action/providers/sandbox/internal/wire"
+	"github.com/org/rollout-action/providers/internal/wire"
 )
 
 // TestTooManyLayersAreRefused: the kernel cuts options that are longer than a page without a word, and mounts what is left.

@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/org/rollout-action/providers/sandbox/internal/rtnl"
-	"github.com/org/rollout-action/providers/sandbox/internal/wire"
+	"github.com/org/rollout-action/providers/internal/rtnl"
+	"github.com/org/rollout-action/providers/internal/wire"
 )
 
 // network serves a request about the sandbox's network.

@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/org/rollout-action/providers/sandbox/internal/wire"
+	"github.com/org/rollout-action/providers/internal/wire"
 )
 
 // packTo writes the file or directory at a path as a tar stream to the one file. It ends when the reader closes the
