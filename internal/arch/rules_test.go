@@ -71,7 +71,7 @@ var rows = []row{
 
 	// The edges are strangers to the engine, and to each other.
 	{packages: []string{"internal/environment/environmenttest", "internal/testenv"}, only: []string{"internal/environment"}},
-	{packages: []string{"providers/internal/processes", "providers/internal/buildcontext", "providers/internal/flight"}, only: []string{}}, // what providers share
+	{packages: []string{"providers/internal/processes", "providers/internal/buildcontext", "providers/internal/flight", "providers/internal/distribution"}, only: []string{}}, // what providers share
 	{packages: []string{"providers/internal/buildkit"}, only: []string{"internal/excerpt", "providers/internal/buildcontext"}},
 	{packages: []string{"providers/internal/guest"}, only: []string{"internal/environment", "internal/egress", "internal/awake", "internal/excerpt", "providers/internal/*"}},
 	{packages: []string{"providers/internal/registryimage"}, only: []string{"internal/environment", "internal/excerpt", "providers/internal/*"}},
@@ -80,7 +80,7 @@ var rows = []row{
 		"providers/internal/wire", "providers/internal/confine",
 		"providers/sandbox/internal/cgroup", "providers/sandbox/internal/decompress", "providers/internal/rtnl",
 	}, only: []string{}},
-	{packages: []string{"providers/sandbox/internal/oci"}, only: []string{"providers/sandbox/internal/decompress"}},
+	{packages: []string{"providers/sandbox/internal/oci"}, only: []string{"providers/sandbox/internal/decompress", "providers/internal/distribution"}},
 	{packages: []string{"providers/sandbox/internal/dockerfile"}, only: []string{
 		"internal/excerpt", "providers/internal/buildcontext", "providers/sandbox/internal/decompress",
 	}},

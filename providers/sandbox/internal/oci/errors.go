@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
+
+	"github.com/org/rollout-action/providers/internal/distribution"
 )
 
 // What errors of Find are. One error is one of them at most: where several places were asked,
@@ -14,13 +15,13 @@ var (
 	// ErrInvalidRef is a text that cannot be the name of an image.
 	ErrInvalidRef = errors.New("not the name of an image")
 	// ErrNotFound is an image that none of the places has that were asked.
-	ErrNotFound = errors.New("no such image")
+	ErrNotFound = distribution.ErrNotFound
 	// ErrPlatform is an image that there is, but not for linux on this machine's architecture.
 	ErrPlatform = errors.New("the image is not for this machine's platform")
 	// ErrDenied is a registry that wants other credentials.
-	ErrDenied = errors.New("access to the image is denied")
+	ErrDenied = distribution.ErrDenied
 	// ErrUnreachable is a place that did not answer, or not sensibly; it may be better later.
-	ErrUnreachable = errors.New("the image cannot be reached")
+	ErrUnreachable = distribution.ErrUnreachable
 )
 
 // placeError says why one place does not have the image.
@@ -31,7 +32,7 @@ type placeError struct {
 	err   error // the cause; may be nil
 }
 
-func (a *placeError) Error() string { return a.place + ": " + oneLine(a.text) }
+func (a *placeError) Error() string { return a.place + ": " + distribution.OneLine(a.text) }
 
 func (a *placeError) Unwrap() []error {
 	return slices.DeleteFunc([]error{a.kind, a.err}, func(err error) bool { return err == nil })
@@ -83,7 +84,7 @@ func (n *findError) Error() string {
 	if n.kind != nil {
 		what = n.kind.Error()
 	}
-	return fmt.Sprintf("image %s: %s (%s)", oneLine(n.ref), what, strings.Join(reasons, "; "))
+	return fmt.Sprintf("image %s: %s (%s)", distribution.OneLine(n.ref), what, strings.Join(reasons, "; "))
 }
 
 // Unwrap returns the kind and the causes, but not the kinds of single places.
@@ -99,18 +100,4 @@ func (n *findError) Unwrap() []error {
 		}
 	}
 	return out
-}
-
-// maxText bounds how much of a registry's answer a message repeats.
-const maxText = 400
-
-// oneLine returns text on one line, printable and bounded, because it may come from strangers.
-func oneLine(text string) string {
-	text = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(text, "?"), func(r rune) bool {
-		return unicode.IsSpace(r) || !unicode.IsPrint(r)
-	}), " ")
-	if len(text) > maxText {
-		text = strings.ToValidUTF8(text[:maxText], "") + " …"
-	}
-	return text
 }

@@ -6,13 +6,15 @@ import (
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
+
+	"github.com/org/rollout-action/providers/internal/distribution"
 )
 
 // parse parses a reference as Docker does: "debian" is docker.io/library/debian:latest.
 func parse(ref string) (name.Reference, error) {
 	parsed, err := name.ParseReference(ref, name.WeakValidation)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s: use NAME, NAME:TAG or NAME@sha256:DIGEST (%s)", ErrInvalidRef, oneLine(fmt.Sprintf("%q", ref)), oneLine(err.Error()))
+		return nil, fmt.Errorf("%w: %s: use NAME, NAME:TAG or NAME@sha256:DIGEST (%s)", ErrInvalidRef, distribution.OneLine(fmt.Sprintf("%q", ref)), distribution.OneLine(err.Error()))
 	}
 	return parsed, nil
 }
