@@ -96,9 +96,15 @@ func (r *Reward) try(found *problems) {
 					null = append(null, j.Name)
 				}
 			}
-			way := "choose factors whose sum is at most 1"
-			if len(null) > 0 {
+			way := "write an expression such as 0.7 * tests + 0.3 * scores.NAME"
+			outside := (*rangeError)(nil)
+			switch {
+			case len(null) > 0:
 				way = fmt.Sprintf("write scores.%s ?? 0, or remove what leaves the judge without a score: %s", null[0], r.reason(null[0]))
+			case errors.As(err, &outside):
+				way = "choose factors whose sum is at most 1"
+			case errors.Is(err, errInfinite):
+				way = "write what counts if the divisor is 0"
 			}
 			found.add(keys.Path{"reward"}, way, "with %s it %v", r.described(f, used, scores), err)
 			return

@@ -3,7 +3,6 @@ package judge
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -12,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
-	schemakind "github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
 // The bounds of samples.
@@ -28,20 +26,20 @@ const (
 )
 
 // sampler makes values that fit schemas: the smallest, the largest and those between that matter.
-type sampler struct{ tries int }
+type sampler struct {
+	tries  int
+	effort int // of all comparisons that are left
+}
 
 // sample returns values that fit a schema. why says why there can be none; it is "" if there are some, or if that is not known.
 func sample(s *jsonschema.Schema) (values []any, why string) {
-	return (&sampler{tries: maxTries}).values([]*jsonschema.Schema{s}, nil, 0)
+	return (&sampler{tries: maxTries, effort: maxSampling}).values([]*jsonschema.Schema{s}, nil, 0)
 }
 
 // values returns values that fit all of the schemas. Of those in decided, the alternatives (anyOf, oneOf) are in the list already.
 func (s *sampler) values(all []*jsonschema.Schema, decided map[*jsonschema.Schema]bool, depth int) ([]any, string) {
 	if s.tries--; depth > maxNesting || s.tries < 0 {
 		return nil, ""
-	}
-	if slices.ContainsFunc(all, endless) {
-		return nil, "it refers to itself without an end"
 	}
 	all = conjunction(all)
 	for _, one := range all {
@@ -53,24 +51,11 @@ func (s *sampler) values(all []*jsonschema.Schema, decided map[*jsonschema.Schem
 	if why != "" {
 		return nil, why
 	}
-	fitting := fitting(candidates, all)
-	if len(fitting) == 0 && closed {
+	fitting := s.fitting(candidates, all)
+	if len(fitting) == 0 && closed && s.effort > 0 {
 		return nil, "none of its values fits"
 	}
 	return fitting, ""
-}
-
-// endless reports whether no value can be checked, because the schema refers to itself.
-func endless(s *jsonschema.Schema) bool {
-	var search func(*jsonschema.ValidationError) bool
-	search = func(e *jsonschema.ValidationError) bool {
-		_, is := e.ErrorKind.(*schemakind.RefCycle)
-		return is || slices.ContainsFunc(e.Causes, search)
-	}
-	return slices.ContainsFunc([]any{nil, false, 0.0, "", []any{}, map[string]any{}}, func(v any) bool {
-		var failed *jsonschema.ValidationError
-		return errors.As(s.Validate(v), &failed) && search(failed)
-	})
 }
 
 // alternatives returns values that fit all of the schemas, with each of the alternatives of one of them.
@@ -94,7 +79,7 @@ func (s *sampler) alternatives(all []*jsonschema.Schema, one *jsonschema.Schema,
 	if reasons < len(alternatives) {
 		why = ""
 	}
-	return fitting(out, all), why
+	return s.fitting(out, all), why
 }
 
 // conjunction returns schemas with all that they include by $ref and allOf.
@@ -117,13 +102,13 @@ func conjunction(all []*jsonschema.Schema) []*jsonschema.Schema {
 	return out
 }
 
-// fitting returns the different values that fit all of the schemas, not too many of them.
-func fitting(values []any, all []*jsonschema.Schema) []any {
+// fitting returns the different values that fit all of the schemas, not too many of them. It returns what it has when the effort is spent.
+func (s *sampler) fitting(values []any, all []*jsonschema.Schema) []any {
 	var out []any
 	seen := map[string]bool{}
 	for _, v := range values {
 		text, err := json.Marshal(v)
-		if err != nil || seen[string(text)] || slices.ContainsFunc(all, func(s *jsonschema.Schema) bool { return s.Validate(v) != nil }) {
+		if err != nil || seen[string(text)] || !s.fits(v, all) {
 			continue
 		}
 		seen[string(text)] = true
@@ -132,6 +117,14 @@ func fitting(values []any, all []*jsonschema.Schema) []any {
 		}
 	}
 	return out
+}
+
+// fits reports whether a value fits all of the schemas. It does not if that would take too long to find out.
+func (s *sampler) fits(v any, all []*jsonschema.Schema) bool {
+	return !slices.ContainsFunc(all, func(one *jsonschema.Schema) bool {
+		s.effort -= effort(one, v, maxEffort)
+		return s.effort <= 0 || one.Validate(v) != nil
+	})
 }
 
 // allTypes are the types of JSON.

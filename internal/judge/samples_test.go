@@ -28,7 +28,7 @@ func TestSchemasThatNothingFits(t *testing.T) {
 		"a reference":                          {map[string]any{"type": "object", "$ref": "#/$defs/a", "$defs": map[string]any{"a": score(between(3, 1))}, "properties": map[string]any{"score": map[string]any{"type": "number"}}}, "its minimum 3 is above"},
 		"all alternatives":                     {score(map[string]any{"type": "number", "anyOf": []any{between(3, 1), between(5, 2)}}), "is above its maximum"},
 		"the schema itself alone":              {map[string]any{"type": "object", "$ref": "#"}, "it refers to itself without an end"},
-		"a part that is itself alone":          {map[string]any{"type": "object", "properties": map[string]any{"score": map[string]any{"$ref": "#/$defs/a"}}, "required": []any{"score"}, "$defs": map[string]any{"a": map[string]any{"allOf": []any{map[string]any{"$ref": "#/$defs/a"}}}}}, "score, which is required: it refers to itself"},
+		"a part that is itself alone":          {map[string]any{"type": "object", "properties": map[string]any{"score": map[string]any{"$ref": "#/$defs/a"}}, "required": []any{"score"}, "$defs": map[string]any{"a": map[string]any{"allOf": []any{map[string]any{"$ref": "#/$defs/a"}}}}}, "it refers to itself without an end: #/$defs/a"},
 		"what is forbidden may be left out":    {object(map[string]any{"score": between(0, 1), "x": between(3, 1)}, "score"), ""},
 		"one alternative is enough":            {score(map[string]any{"type": "number", "anyOf": []any{between(3, 1), between(0, 1)}}), ""},
 		"a pattern, of which nothing is known": {object(map[string]any{"score": between(0, 1), "x": map[string]any{"type": "string", "pattern": "^[0-9]{40}$"}}, "score", "x"), ""},

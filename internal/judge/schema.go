@@ -98,7 +98,7 @@ func rate(key rated) (r rating) {
 	if key.criteria {
 		return r
 	}
-	if !describesObject(r.schema, 0) {
+	if !describesObject(r.schema) {
 		r.found.add(keys.Path{"verdict"}, "add type: object, and properties", "the schema of a verdict must describe an object")
 		return r
 	}
@@ -113,45 +113,55 @@ type noLoader struct{}
 
 func (noLoader) Load(string) (any, error) { return nil, errElsewhere }
 
+// schemaName is where the library believes a schema to be.
+const schemaName = "verdict:schema"
+
 // compileSchema compiles a JSON Schema that is complete in itself.
 func compileSchema(text []byte) (*jsonschema.Schema, error) {
 	var document any
 	if err := json.Unmarshal(text, &document); err != nil {
 		return nil, err
 	}
-	const name = "verdict:schema"
 	c := jsonschema.NewCompiler()
 	c.UseLoader(noLoader{})
-	if err := c.AddResource(name, document); err != nil {
+	if err := c.AddResource(schemaName, document); err != nil {
 		return nil, err
 	}
-	schema, err := c.Compile(name)
+	schema, err := c.Compile(schemaName)
 	if wrong := (*jsonschema.SchemaValidationError)(nil); errors.As(err, &wrong) {
 		if failed := (*jsonschema.ValidationError)(nil); errors.As(wrong.Err, &failed) {
 			return nil, errors.New(violation(failed))
 		}
 	}
-	return schema, err
+	if err != nil {
+		return nil, err
+	}
+	return schema, checkEffort(schema)
 }
 
 // describesObject reports whether only objects fit the schema.
-func describesObject(s *jsonschema.Schema, depth int) bool {
-	if s == nil || depth > maxDepth {
-		return false
-	}
-	if s.Types != nil && slices.Equal(s.Types.ToStrings(), []string{"object"}) || describesObject(s.Ref, depth+1) {
-		return true
-	}
-	return slices.ContainsFunc(s.AllOf, func(s *jsonschema.Schema) bool { return describesObject(s, depth+1) })
+func describesObject(s *jsonschema.Schema) bool {
+	return slices.ContainsFunc(conjunction([]*jsonschema.Schema{s}), func(s *jsonschema.Schema) bool {
+		return s.Types != nil && slices.Equal(s.Types.ToStrings(), []string{"object"})
+	})
 }
 
 // kindOf returns the type of the values that fit a schema.
-func kindOf(s *jsonschema.Schema, depth int) *kind {
+func kindOf(s *jsonschema.Schema) *kind { return (&kinds{left: maxKinds}).of(s, 0) }
+
+// maxKinds bounds the types of a schema, whose parts may occur in each other many times. What is beyond is of any type.
+const maxKinds = 5000
+
+// kinds makes types.
+type kinds struct{ left int }
+
+func (k *kinds) of(s *jsonschema.Schema, depth int) *kind {
+	k.left--
 	switch {
-	case s == nil || depth > 8:
+	case s == nil || depth > 8 || k.left < 0:
 		return anyKind
 	case s.Ref != nil && s.Types == nil && len(s.Properties) == 0:
-		return kindOf(s.Ref, depth+1)
+		return k.of(s.Ref, depth+1)
 	case len(s.AllOf)+len(s.AnyOf)+len(s.OneOf) > 0 && s.Types == nil:
 		return anyKind
 	case s.Enum != nil && s.Types == nil:
@@ -183,22 +193,22 @@ func kindOf(s *jsonschema.Schema, depth int) *kind {
 		if len(s.PrefixItems) > 0 {
 			items = nil
 		}
-		return &kind{items: kindOf(items, depth+1)}
+		return &kind{items: k.of(items, depth+1)}
 	case "object":
-		return kindOfObject(s, depth)
+		return k.object(s, depth)
 	}
 	return anyKind
 }
 
-// kindOfObject returns the type of an object. Properties that the schema does not name are unknown, unless it says something of them.
-func kindOfObject(s *jsonschema.Schema, depth int) *kind {
+// object returns the type of an object. Properties that the schema does not name are unknown, unless it says something of them.
+func (k *kinds) object(s *jsonschema.Schema, depth int) *kind {
 	out := &kind{fields: map[string]*kind{}}
 	for name, property := range s.Properties {
-		out.fields[name] = kindOf(property, depth+1)
+		out.fields[name] = k.of(property, depth+1)
 	}
 	switch extra := s.AdditionalProperties.(type) {
 	case *jsonschema.Schema:
-		out.extra = kindOf(extra, depth+1)
+		out.extra = k.of(extra, depth+1)
 	case bool:
 		if extra {
 			out.extra = anyKind
@@ -239,7 +249,7 @@ func kindOfValues(values []any) *kind {
 // compileScore sets the expression of the score, and tries it on verdicts that fit the schema.
 func (r *rating) compileScore(text string) {
 	key := keys.Path{"score"}
-	score, err := compileExpression(cmp.Or(text, "verdict.score"), &kind{fields: map[string]*kind{"verdict": kindOf(r.schema, 0)}})
+	score, err := compileExpression(cmp.Or(text, "verdict.score"), &kind{fields: map[string]*kind{"verdict": kindOf(r.schema)}})
 	if err != nil {
 		way := hint(err)
 		if text == "" {

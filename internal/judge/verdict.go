@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -201,6 +200,9 @@ func (r *reader) explain(err error) error {
 
 // fits checks the verdict against the schema.
 func (j *Judge) fits(value map[string]any) error {
+	if effort(j.schema, value, maxEffort) > maxEffort {
+		return invalid("it cannot be checked in a reasonable time: its schema has alternatives in alternatives, or many values are compared with many parts of it")
+	}
 	err := j.schema.Validate(value)
 	if err == nil {
 		return nil
@@ -216,18 +218,27 @@ func (j *Judge) fits(value map[string]any) error {
 func violation(failed *jsonschema.ValidationError) string {
 	const most = 3
 	var out []string
+	seen := map[string]bool{}
 	var leaves func(*jsonschema.ValidationError)
 	leaves = func(e *jsonschema.ValidationError) {
 		for _, cause := range e.Causes {
 			leaves(cause)
 		}
-		if text := e.Error(); len(e.Causes) == 0 && !slices.Contains(out, text) {
+		if len(e.Causes) > 0 {
+			return
+		}
+		text := e.Error()
+		if seen[text] {
+			return
+		}
+		seen[text] = true
+		if len(out) < most {
 			out = append(out, text)
 		}
 	}
 	leaves(failed)
-	if len(out) > most {
-		out = append(out[:most], fmt.Sprintf("and %d more", len(out)-most))
+	if more := len(seen) - len(out); more > 0 {
+		out = append(out, fmt.Sprintf("and %d more", more))
 	}
 	return strings.Join(out, "; ")
 }

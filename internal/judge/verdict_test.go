@@ -141,7 +141,7 @@ func TestAScoreOutsideOfItsRangeIsInvalid(t *testing.T) {
 	if j.schema, err = compileSchema([]byte(indented(form))); err != nil {
 		t.Fatal(err)
 	}
-	if j.score, err = compileExpression("verdict.score / verdict.score + verdict.score", &kind{fields: map[string]*kind{"verdict": kindOf(j.schema, 0)}}); err != nil {
+	if j.score, err = compileExpression("verdict.score / verdict.score + verdict.score", &kind{fields: map[string]*kind{"verdict": kindOf(j.schema)}}); err != nil {
 		t.Fatal(err)
 	}
 	for text, want := range map[string]string{`{"score": 900}`: "its score is 901, which is not from 0 to 1", `{"score": 0}`: "its score is not a finite number"} {

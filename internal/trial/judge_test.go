@@ -143,7 +143,7 @@ func TestAJudgeThatIsOneCall(t *testing.T) {
 	})
 }
 
-// A judge with tools sees the world that the agent has left, and its commands really run there.
+// Changes are those of the agent alone: neither those of the tests nor what Rollout has put there.
 func TestJudgesSeeWhatTheAgentHasChanged(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		j := judgeOf(t, judge.Spec{Name: "minimal", Agent: judge.Call, Prompt: "Is this minimal?\n{{.Trial.Changes}}"})
@@ -163,6 +163,7 @@ func TestJudgesSeeWhatTheAgentHasChanged(t *testing.T) {
 	})
 }
 
+// A judge with tools sees the world that the agent has left, and its commands really run there.
 func TestAJudgeInTheAgentsEnvironment(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
 		s := judgedStory(t, map[string]scripted.Script{"grader": giving(`{"score": 4, "reason": "plum"}`)}, judgeOf(t, judge.Spec{Name: "quality"}))
