@@ -1,7 +1,9 @@
 package presets
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +13,8 @@ import (
 	"testing"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/org/rollout-action/internal/testenv"
 )
 
 // apis are those of package model, which is beside this one.
@@ -161,4 +165,152 @@ func TestSkillsBesideAnInstallationBelowHome(t *testing.T) {
 	if text := script("execute"); !strings.Contains(text, SkillsDir) || !strings.Contains(text, `[ -d "$home/bin" ]`) {
 		t.Errorf("skills are not taken from %s:\n%s", SkillsDir, text)
 	}
+}
+
+// inDir returns a part of the scripts whose directories are below dir.
+func inDir(dir, part string) string {
+	return strings.NewReplacer(Dir, dir+"/agent", "/logs", dir+"/logs").Replace(script(part))
+}
+
+// bash runs a script with programs of its own before those of the machine, and with dir as the home directory.
+func bash(t *testing.T, dir, text string, programs map[string]string) (string, error) {
+	t.Helper()
+	bin := filepath.Join(dir, "bin")
+	if err := os.MkdirAll(bin, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, program := range programs {
+		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/bash\n"+program), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command("bash", "-c", text)
+	cmd.Env = []string{"HOME=" + dir, "PATH=" + bin + ":" + os.Getenv("PATH")}
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// A program that an image has under the agent's name is used if it reports the wanted version, whatever it is; another version is not.
+func TestProgramsThatAnImageHas(t *testing.T) {
+	for prints, counts := range map[string]bool{
+		"2.1.330":                   true,
+		"2.1.330 (Claude Code)":     true,
+		"claude v2.1.330, of today": true,
+		"This is claude/2.1.330.":   true,
+		"claude\n2.1.330\n" + strings.Repeat("more\n", 20_000): true,
+		"2.1.330-beta.1": false,
+		"2.1.330.1":      false,
+		"12.1.330":       false,
+		"0.2.1.330":      false,
+		"2.1.3300":       false,
+		"2x1x330":        false,
+		"2.1.329":        false,
+		"":               false,
+	} {
+		text := "set -euo pipefail\ncommand=claude version=2.1.330 version_option=\n" + inDir(t.TempDir(), "common") + "\necho to be installed\n"
+		out, err := bash(t, t.TempDir(), text, map[string]string{"claude": "cat <<'END'\n" + prints + "\nEND\n"})
+		if want := map[bool]string{true: "claude 2.1.330 is in the image already.\n", false: "to be installed\n"}[counts]; err != nil || out != want {
+			t.Errorf("a program that prints %.40q: %q (%v), want %q", prints, out, err, want)
+		}
+	}
+	text := "set -euo pipefail\ncommand=claude version=2.1.330 version_option=\n" + inDir(t.TempDir(), "common") + "\necho to be installed\n"
+	if out, err := bash(t, t.TempDir(), text, map[string]string{"claude": "echo 2.1.330; exit 1"}); err != nil || out != "to be installed\n" {
+		t.Errorf("a program that fails: %q (%v)", out, err)
+	}
+}
+
+// What an image has in the place of the agent's directories must not keep it from working.
+func TestDirectoriesThatAnImageHas(t *testing.T) {
+	const run = "\nkeep_sessions ~/.claude/projects\ncopy_skills ~/.claude/skills\nmkdir -p ~/.claude/projects && echo a session >~/.claude/projects/one\n"
+	for name, one := range map[string]struct {
+		before string
+		kept   bool // the session is in the logs
+		fails  string
+	}{
+		"nothing":                       {"true", true, ""},
+		"a link to nowhere":             {"ln -s /nowhere/at/all ~/.claude/projects", true, ""},
+		"a link to itself":              {"ln -s projects ~/.claude/projects", true, ""},
+		"a link of the same run before": {"mkdir -p ~/logs/agent/sessions; ln -s ~/logs/agent/sessions ~/.claude/projects", true, ""},
+		"a directory":                   {"mkdir ~/.claude/projects", false, ""},
+		"skills in a link to nowhere":   {"ln -s /nowhere/at/all ~/.claude/skills", true, ""},
+		"skills in the place of a file": {"touch ~/.claude/skills", true, "The skills of the agent cannot be copied"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			skill := filepath.Join(dir, "agent/skills/add")
+			if err := os.MkdirAll(skill, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(skill, "SKILL.md"), []byte("add\n"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			out, err := bash(t, dir, "mkdir ~/.claude\n"+one.before+"\n"+inDir(dir, "execute")+run, nil)
+			if one.fails != "" {
+				if err == nil || !strings.Contains(out, one.fails) {
+					t.Errorf("%q (%v), want %q", out, err, one.fails)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			if _, err := os.Stat(filepath.Join(dir, ".claude/skills/add/SKILL.md")); err != nil {
+				t.Error(err)
+			}
+			if _, err := os.Stat(filepath.Join(dir, "logs/agent/sessions/one")); (err == nil) != one.kept {
+				t.Errorf("the session in the logs: %v, want it there: %t", err, one.kept)
+			}
+		})
+	}
+}
+
+// An agent must not begin with other settings than those of its preset.
+func TestSettingsThatAnImageHas(t *testing.T) {
+	if _, err := exec.LookPath("node"); err != nil {
+		testenv.Lacks(t, "node", "Node.js")
+	}
+	for name, one := range map[string]struct{ has, want, fails string }{
+		"none":                    {"", `{"a":{"b":1}}`, ""},
+		"an empty file":           {"touch", `{"a":{"b":1}}`, ""},
+		"settings":                {`{"a": {"b": 2, "c": [3]}, "d": "//x"}`, `{"a":{"b":1,"c":[3]},"d":"//x"}`, ""},
+		"settings with comments":  {"\ufeff// mine\n{\"a\": /* of a */ {\"c\": \"/* \\\" */\"}} // end", `{"a":{"c":"/* \" */","b":1}}`, ""},
+		"a mapping below a value": {`{"a": [1]}`, `{"a":{"b":1}}`, ""},
+		"a prototype":             {`{"__proto__": {"b": 2}, "a": {"__proto__": 7}}`, `{"__proto__":{"b":2},"a":{"__proto__":7,"b":1}}`, ""},
+		"no JSON":                 {"not: json", "", "settings.json cannot be read or written: "},
+		"half of a file":          {`{"a": {`, "", "settings.json cannot be read or written: "},
+		"an array":                {"[]", "", "settings.json cannot be read or written: it is no JSON object"},
+		"null":                    {"null", "", "settings.json cannot be read or written: it is no JSON object"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			path := filepath.Join(dir, ".x/settings.json")
+			if one.has != "" {
+				if err := os.Mkdir(filepath.Dir(path), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(path, []byte(strings.TrimPrefix(one.has, "touch")), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			out, err := bash(t, dir, inDir(dir, "execute")+"\nmerge_json ~/.x/settings.json '{\"a\": {\"b\": 1}}'\necho the agent begins\n", nil)
+			if one.fails != "" {
+				if err == nil || !strings.Contains(out, one.fails) || strings.Contains(out, "begins") || strings.Contains(out, "    at ") {
+					t.Errorf("%q (%v), want %q and no agent", out, err, one.fails)
+				}
+				return
+			}
+			text, readErr := os.ReadFile(path)
+			var got bytes.Buffer
+			if err := errors.Join(err, readErr, json.Compact(&got, text)); err != nil || got.String() != one.want || out != "the agent begins\n" {
+				t.Errorf("the settings are %s (%v), want %s; output %q", text, err, one.want, out)
+			}
+		})
+	}
+	t.Run("a directory", func(t *testing.T) {
+		dir := t.TempDir()
+		out, err := bash(t, dir, "mkdir -p ~/.x/settings.json\n"+inDir(dir, "execute")+"\nmerge_json ~/.x/settings.json '{}'\necho the agent begins\n", nil)
+		if err == nil || !strings.Contains(out, "settings.json cannot be read or written: ") || strings.Contains(out, "begins") {
+			t.Errorf("%q (%v)", out, err)
+		}
+	})
 }

@@ -3,9 +3,16 @@ home=/opt/rollout-agent
 mkdir -p "$home/bin" 2>/dev/null || home="$HOME/.rollout-agent"
 mkdir -p "$home/bin"
 
-is_installed() { # PROGRAM: whether it is there in the wanted version
-  [ -x "$1" ] && [ "$version" != latest ] && [ "$version_option" != none ] &&
-    "$1" ${version_option:---version} 2>/dev/null </dev/null | grep -qwF -- "$version"
+reported() { # PROGRAM: what it says about its version, if that tells which one is there
+  [ -x "$1" ] && [ "$version" != latest ] && [ "$version_option" != none ] && "$1" ${version_option:---version} 2>/dev/null </dev/null
+}
+
+is_installed() { # PROGRAM: whether what was installed has the wanted version; grep reads all, as a program whose output nobody reads fails
+  reported "$1" | grep -wF -- "$version" >/dev/null
+}
+
+is_there() { # PROGRAM of the image, which is believed: whether it has this version, and not 1.2.3-beta or 1.2.3.4 in place of 1.2.3
+  reported "$1" | grep -oE '[0-9A-Za-z.+-]+' | sed 's/^v//; s/\.$//' | grep -xF -- "$version" >/dev/null
 }
 
 packages() { # NAME...: installs packages of the distribution
@@ -31,7 +38,7 @@ fetch() { # URL FILE
   fi
 }
 
-if found=$(command -v "$command") && is_installed "$found"; then
+if found=$(command -v "$command") && is_there "$found"; then
   echo "$command $version is in the image already."
   exit 0
 fi

@@ -5,8 +5,13 @@ home=/opt/rollout-agent
 export PATH="$home/bin:$PATH:$home/node/bin"
 model=${ROLLOUT_MODEL_NAME:-}
 
+remove_dangling() { # LINK of the image to what is not there
+  if [ -L "$1" ] && [ ! -e "$1" ]; then rm -f "$1"; fi
+}
+
 keep_sessions() { # DIRECTORY: it is written to the logs, where it survives a timeout
   mkdir -p "$(dirname "$1")" /logs/agent/sessions
+  remove_dangling "$1"
   [ -e "$1" ] || ln -s /logs/agent/sessions "$1"
 }
 
@@ -14,12 +19,16 @@ copy_skills() { # DIRECTORY
   local from
   for from in /opt/rollout-agent/skills "${ROLLOUT_TASK_SKILLS:-}"; do
     if [ -n "$from" ] && [ -d "$from" ]; then
-      mkdir -p "$1" && cp -R "$from/." "$1/"
+      remove_dangling "$1"
+      mkdir -p "$1" && cp -R "$from/." "$1/" || {
+        echo "The skills of the agent cannot be copied from $from to $1." >&2
+        exit 1
+      }
     fi
   done
 }
 
-merge_json() { # FILE JSON: adds settings to a file
+merge_json() { # FILE JSON: adds settings to a file, which may have comments. Without its settings, the agent must not begin.
   mkdir -p "$(dirname "$1")"
   node -e '
     const fs = require("fs"), [file, text] = process.argv.slice(1)
@@ -28,6 +37,17 @@ merge_json() { # FILE JSON: adds settings to a file
       for (const [key, value] of Object.entries(from)) to[key] = isMapping(value) && isMapping(to[key]) ? merge(to[key], value) : value
       return to
     }
-    const old = fs.existsSync(file) ? JSON.parse(fs.readFileSync(file, "utf8")) : {}
-    fs.writeFileSync(file, JSON.stringify(merge(old, JSON.parse(text)), null, 2))' "$1" "$2"
+    const read = () => {
+      const old = fs.existsSync(file) ? fs.readFileSync(file, "utf8") : ""
+      const bare = old.replace(/^\uFEFF/, "").replace(/("(?:\\.|[^"\\])*")|\/\/[^\n]*|\/\*[^]*?\*\//g, (_, string) => string || "")
+      const settings = bare.trim() ? JSON.parse(bare) : {}
+      if (!isMapping(settings)) throw new Error("it is no JSON object")
+      return settings
+    }
+    try {
+      fs.writeFileSync(file, JSON.stringify(merge(read(), JSON.parse(text)), null, 2))
+    } catch (err) {
+      console.error(`The settings of the agent in ${file} cannot be read or written: ${err.message}`)
+      process.exit(1)
+    }' "$1" "$2" || exit 1
 }

@@ -20,10 +20,11 @@ if [ -z "$node" ] || [ -z "$npm" ] || [ "$("$node" -p 'process.versions.node.spl
     [ "$("$node" -p 'process.versions.node.split(".")[0]')" -ge "$node_least" ]
   fi
 fi
-# Scripts of packages look for node and npm by their names.
+# Scripts of packages look for node and npm by their names. npm 12 runs none of them unless it is told to, and some packages are not complete
+# without theirs; older versions run them, and ignore the option.
 (
   PATH="$(dirname "$node"):$PATH"
-  "$node" "$npm" install --global --prefix "$home/npm" --no-audit --no-fund --no-update-notifier --loglevel=error "$package@$version" ${with[@]+"${with[@]}"}
+  "$node" "$npm" install --global --prefix "$home/npm" --no-audit --no-fund --no-update-notifier --loglevel=error --dangerously-allow-all-scripts "$package@$version" ${with[@]+"${with[@]}"}
 )
 rm -rf "$HOME/.npm/_cacache"
 program="$home/npm/bin/$command"
