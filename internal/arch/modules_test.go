@@ -291,7 +291,7 @@ var dependencies = []dependency{
 			"internal/cache", "internal/job", "internal/job/linktree", "internal/nofollow", "providers/docker/internal/killer", "providers/internal/processes",
 			"providers/sandbox", "providers/internal/confine", "providers/internal/inside",
 			"providers/sandbox/internal/oci", "providers/internal/rtnl", "providers/sandbox/internal/usernet",
-			"providers/internal/wire",
+			"providers/internal/wire", "providers/internal/box",
 		},
 	},
 	{

@@ -90,6 +90,7 @@ var rows = []row{
 	{packages: []string{"providers/internal/inside"}, only: []string{
 		"providers/internal/wire", "providers/internal/confine", "providers/internal/rtnl", "providers/internal/processes",
 	}},
+	{packages: []string{"providers/internal/box"}, only: []string{"internal/environment", "internal/awake", "internal/excerpt", "providers/internal/wire"}},
 	{packages: []string{"providers/docker/internal/relay"}, only: []string{}},
 	{packages: []string{"providers/docker/internal/killer"}, only: []string{"providers/internal/processes"}},
 	{packages: []string{"providers/*"}, only: []string{

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/org/rollout-action/providers/internal/box"
+
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/providers/internal/wire"
 	"github.com/org/rollout-action/providers/sandbox/internal/dockerfile"
@@ -195,13 +197,13 @@ func (s *store) addLayer(dir, id string) error {
 
 // buildBox is the sandbox in which a step of a Dockerfile runs.
 type buildBox struct {
-	*box
+	box     *sandboxBox
 	p       *Provider
 	network networking
 }
 
 func (b *buildBox) close() {
-	b.end()
+	b.box.End()
 	b.network.close()
 }
 
@@ -235,12 +237,12 @@ func (b *buildBox) Run(ctx context.Context, c dockerfile.Command) (int, error) {
 	}
 	sinks := environment.NewSinks(c.Stdout, c.Stderr)
 	defer sinks.Close()
-	code, err := b.box.run(ctx, wire.Command{Args: c.Args, Env: c.Env, Dir: c.Dir, User: c.User, Alone: true}, nil, sinks.Stdout, sinks.Stderr)
-	refused := new(requestError)
+	code, err := b.box.Run(ctx, wire.Command{Args: c.Args, Env: c.Env, Dir: c.Dir, User: c.User, Alone: true}, nil, sinks.Stdout, sinks.Stderr)
+	refused := new(box.RequestError)
 	if errors.As(err, &refused) {
-		if refused.code != 0 {
-			_, _ = io.WriteString(sinks.Stderr, refused.problem+"\n")
-			return refused.code, nil
+		if refused.Code != 0 {
+			_, _ = io.WriteString(sinks.Stderr, refused.Problem+"\n")
+			return refused.Code, nil
 		}
 		if b.p.store.mode.lacksUser(c.User) {
 			return 0, fmt.Errorf("%w (%s)", err, oneIDHint)
@@ -261,7 +263,7 @@ func dirStream(dir string) io.Reader {
 
 // Put implements dockerfile.Box.
 func (b *buildBox) Put(ctx context.Context, stream io.Reader) error {
-	source, err := b.put(ctx, false, func(w io.Writer) error {
+	source, err := b.box.Put(ctx, false, func(w io.Writer) error {
 		_, err := io.Copy(w, stream)
 		return err
 	})
@@ -270,7 +272,7 @@ func (b *buildBox) Put(ctx context.Context, stream io.Reader) error {
 
 // Get implements dockerfile.Box.
 func (b *buildBox) Get(ctx context.Context, path string, w io.Writer) error {
-	reading, err := b.get(ctx, wire.Request{Op: wire.Pack, Path: path}, func(r io.Reader) error {
+	reading, err := b.box.Get(ctx, wire.Request{Op: wire.Pack, Path: path}, func(r io.Reader) error {
 		_, err := io.Copy(w, r)
 		return err
 	})
@@ -279,7 +281,7 @@ func (b *buildBox) Get(ctx context.Context, path string, w io.Writer) error {
 
 // Stat implements dockerfile.Box.
 func (b *buildBox) Stat(ctx context.Context, path string) (dockerfile.Info, error) {
-	answer, err := b.call(ctx, wire.Request{Op: wire.Stat, Path: path})
+	answer, err := b.box.Call(ctx, wire.Request{Op: wire.Stat, Path: path})
 	if err != nil || answer.Info == nil {
 		return dockerfile.Info{}, err
 	}
@@ -289,12 +291,12 @@ func (b *buildBox) Stat(ctx context.Context, path string) (dockerfile.Info, erro
 
 // Remove implements dockerfile.Box.
 func (b *buildBox) Remove(ctx context.Context, path string) error {
-	_, err := b.call(ctx, wire.Request{Op: wire.Remove, Path: path})
+	_, err := b.box.Call(ctx, wire.Request{Op: wire.Remove, Path: path})
 	return err
 }
 
 // Lookup implements dockerfile.Box.
 func (b *buildBox) Lookup(ctx context.Context, user, group string) (uid, gid int, err error) {
-	answer, err := b.call(ctx, wire.Request{Op: wire.Identify, User: user, Group: group})
+	answer, err := b.box.Call(ctx, wire.Request{Op: wire.Identify, User: user, Group: group})
 	return answer.UID, answer.GID, err
 }

@@ -23,7 +23,7 @@ var errInMemory = errors.New("what it has changed is in memory (provider_config.
 // sandbox of it, in which nothing runs.
 func (e *sandboxEnv) Changes(ctx context.Context, opts environment.ChangeOptions) (environment.Changes, error) {
 	doing := "list what has changed in the sandbox"
-	if !e.box.running() {
+	if !e.box.Running() {
 		return environment.Changes{}, e.lost(doing)
 	}
 	if e.p.memory {
@@ -135,7 +135,7 @@ func (e *sandboxEnv) readChanged(ctx context.Context, chosen []string, after map
 
 // fileState describes a file of a sandbox in which nothing runs; nil if it is not there.
 func (e *sandboxEnv) fileState(ctx context.Context, name string, most int64) (s *environment.FileState, err error) {
-	reading, err := e.box.get(ctx, wire.Request{Op: wire.Pack, Path: name, Prefix: "file", Plain: true, Itself: true}, func(r io.Reader) error {
+	reading, err := e.box.Get(ctx, wire.Request{Op: wire.Pack, Path: name, Prefix: "file", Plain: true, Itself: true}, func(r io.Reader) error {
 		files := tar.NewReader(r)
 		h, err := files.Next()
 		if err != nil {

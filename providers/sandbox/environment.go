@@ -13,8 +13,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
+
+	"github.com/org/rollout-action/providers/internal/box"
 
 	"github.com/org/rollout-action/internal/awake"
 	"github.com/org/rollout-action/internal/environment"
@@ -27,7 +28,7 @@ type sandboxEnv struct {
 	p          *Provider
 	id         string
 	kept       string // the environment with whose files this one continues; "": none
-	box        *box
+	box        *sandboxBox
 	img        *image
 	env        map[string]string
 	pids       int64 // limit of processes
@@ -131,7 +132,7 @@ func (e *sandboxEnv) launch(ctx context.Context, setup wire.Setup) error {
 		return err
 	}
 	go func() { // whatever ends it
-		<-e.box.ended
+		<-e.box.Ended()
 		e.network.close()
 	}()
 	own := threads(e.box.cmd.Process.Pid)
@@ -225,7 +226,7 @@ func (e *sandboxEnv) Base() *environment.Base { return e.img.Base }
 // Stop implements environment.Environment.
 func (e *sandboxEnv) Stop(ctx context.Context) error {
 	err := os.WriteFile(filepath.Join(e.dir(), "kept"), nil, 0o600)
-	e.box.end()
+	e.box.End()
 	e.network.close()
 	if err := errors.Join(err, e.group.Remove(ctx)); err != nil {
 		return &environment.Error{Kind: environment.KindLost, Err: fmt.Errorf("stop the sandbox: %w", err)}
@@ -236,7 +237,7 @@ func (e *sandboxEnv) Stop(ctx context.Context) error {
 // Destroy implements environment.Environment.
 func (e *sandboxEnv) Destroy(ctx context.Context) error {
 	if e.box != nil {
-		e.box.end()
+		e.box.End()
 	}
 	e.network.close()
 	e.mu.Lock()
@@ -261,38 +262,11 @@ func (e *sandboxEnv) CopyTo(ctx context.Context, files ...environment.Copy) erro
 		return nil
 	}
 	replace := slices.ContainsFunc(files, func(c environment.Copy) bool { return c.Clean })
-	reading, err := e.box.put(ctx, replace, func(w io.Writer) error { return environment.Pack(w, files...) })
+	reading, err := e.box.Put(ctx, replace, func(w io.Writer) error { return environment.Pack(w, files...) })
 	if reading != nil {
 		return &environment.Error{Kind: environment.KindCopy, Err: fmt.Errorf("copy into the sandbox: %w", reading)}
 	}
 	return e.requestFailed(ctx, environment.KindCopy, "copy into the sandbox", err)
-}
-
-// put unpacks the tar stream that write writes. source is the error of write, unless write failed only because
-// unpacking had failed.
-func (b *box) put(ctx context.Context, replace bool, write func(io.Writer) error) (source, err error) {
-	r, w, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	enlargePipe(w)
-	written := make(chan error, 1)
-	go func() {
-		err := write(w)
-		if err != nil {
-			// The stream must not look complete: only a part was written.
-			_, _ = w.WriteString("broken off")
-		}
-		w.Close()
-		written <- err
-	}()
-	_, err = b.call(ctx, wire.Request{Op: wire.Unpack, Replace: replace}, r)
-	w.Close() // ends the writer if nobody reads any more
-	source = <-written
-	if errors.Is(source, os.ErrClosed) || errors.Is(source, syscall.EPIPE) {
-		source = nil
-	}
-	return source, err
 }
 
 // CopyFrom implements environment.Environment.
@@ -306,7 +280,7 @@ func (e *sandboxEnv) CopyFrom(ctx context.Context, src, dst string, opts environ
 		name, strip = "", ""
 	}
 	var out environment.Extracted
-	extracting, err := e.box.get(ctx, wire.Request{Op: wire.Pack, Path: path.Clean("/" + src), Prefix: name, Plain: true}, func(r io.Reader) error {
+	extracting, err := e.box.Get(ctx, wire.Request{Op: wire.Pack, Path: path.Clean("/" + src), Prefix: name, Plain: true}, func(r io.Reader) error {
 		var err error
 		out, err = environment.Extract(r, dst, strip, opts)
 		return err
@@ -319,26 +293,6 @@ func (e *sandboxEnv) CopyFrom(ctx context.Context, src, dst string, opts environ
 	return out, e.requestFailed(ctx, environment.KindCopy, "copy "+src+" out of the sandbox", err)
 }
 
-// get sends a request that writes a stream, and calls read with that stream. reading is the error of read.
-func (b *box) get(ctx context.Context, request wire.Request, read func(io.Reader) error) (reading, err error) {
-	r, w, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	enlargePipe(w)
-	done := make(chan error, 1)
-	go func() {
-		err := read(r)
-		r.Close() // ends the writer if there is more
-		done <- err
-	}()
-	_, err = b.call(ctx, request, w)
-	if err != nil && ctx.Err() != nil {
-		r.Close()
-	}
-	return <-done, err
-}
-
 // requestFailed returns the environment.Error for the error of a request to the sandbox. It returns nil if err is nil.
 func (e *sandboxEnv) requestFailed(ctx context.Context, kind environment.Kind, doing string, err error) error {
 	switch {
@@ -346,7 +300,7 @@ func (e *sandboxEnv) requestFailed(ctx context.Context, kind environment.Kind, d
 		return nil
 	case ctx.Err() != nil:
 		return fmt.Errorf("%s: %w", doing, ctx.Err())
-	case errors.Is(err, errGone) || !e.box.running():
+	case errors.Is(err, box.ErrGone) || !e.box.Running():
 		return e.lost(doing)
 	}
 	return &environment.Error{Kind: kind, Err: fmt.Errorf("%s: %w", doing, err)}
@@ -354,8 +308,8 @@ func (e *sandboxEnv) requestFailed(ctx context.Context, kind environment.Kind, d
 
 // lost returns the error of an environment that has ended.
 func (e *sandboxEnv) lost(doing string) error {
-	err := fmt.Errorf("%s: %w", doing, errGone)
-	if text := e.box.stderr.String(); text != "" {
+	err := fmt.Errorf("%s: %w", doing, box.ErrGone)
+	if text := e.box.Stderr.String(); text != "" {
 		err = fmt.Errorf("%w: %s", err, text)
 	}
 	kind := environment.KindLost
@@ -385,11 +339,11 @@ func startFailed(ctx context.Context, err error) error {
 		Kind: environment.KindStart, Err: fmt.Errorf("make a sandbox: %w", err),
 		Hint: "make sure that the directory for sandboxes is writable and has free space: environment.provider_config.dir, or the user's cache directory",
 	}
-	setup := new(setupError)
+	setup := new(box.SetupError)
 	switch {
-	case errors.As(err, &setup) && setup.workDir:
+	case errors.As(err, &setup) && setup.WorkDir:
 		e.Hint = "the image's WORKDIR must be a directory, or a path at which one can be created"
-	case errors.As(err, &setup) && setup.lacking:
+	case errors.As(err, &setup) && setup.Lacking:
 		e.Hint = "the image needs bash"
 	}
 	return e

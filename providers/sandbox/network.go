@@ -8,9 +8,10 @@ import (
 	"maps"
 	"net"
 	"net/netip"
-	"os"
 	"slices"
 	"sync"
+
+	"github.com/org/rollout-action/providers/internal/box"
 
 	"github.com/org/rollout-action/internal/egress"
 	"github.com/org/rollout-action/internal/environment"
@@ -72,7 +73,7 @@ func (e *sandboxEnv) SetNetwork(ctx context.Context, n environment.Network) erro
 	if err := e.p.checkNetwork(n); err != nil {
 		return err
 	}
-	if !e.box.running() {
+	if !e.box.Running() {
 		return e.lost("set the sandbox's network")
 	}
 	policy, err := egress.Parse(n.Hosts)
@@ -104,14 +105,14 @@ func (p *Provider) usernet() usernet.Options {
 }
 
 // attach gives a sandbox the device that leads outside, unless it has one.
-func (n *networking) attach(ctx context.Context, b *box, opts usernet.Options) error {
+func (n *networking) attach(ctx context.Context, b *sandboxBox, opts usernet.Options) error {
 	n.mu.Lock()
 	has := n.device != nil
 	n.mu.Unlock()
 	if has {
 		return nil
 	}
-	end, answer, err := b.callForFile(ctx, wire.Request{Op: wire.Attach, Device: &opts.Device})
+	end, answer, err := b.CallForFile(ctx, wire.Request{Op: wire.Attach, Device: &opts.Device})
 	if err != nil {
 		return err
 	}
@@ -124,14 +125,14 @@ func (n *networking) attach(ctx context.Context, b *box, opts usernet.Options) e
 	defer n.mu.Unlock()
 	if n.closed {
 		public.Close()
-		return errGone
+		return box.ErrGone
 	}
 	n.device = public
 	return nil
 }
 
 // detach removes the device, and with it all connections.
-func (n *networking) detach(ctx context.Context, b *box) error {
+func (n *networking) detach(ctx context.Context, b *sandboxBox) error {
 	n.mu.Lock()
 	public := n.device
 	n.device = nil
@@ -140,23 +141,8 @@ func (n *networking) detach(ctx context.Context, b *box) error {
 		return nil
 	}
 	public.Close()
-	_, err := b.call(ctx, wire.Request{Op: wire.Detach, Device: &defaultDevice})
+	_, err := b.Call(ctx, wire.Request{Op: wire.Detach, Device: &defaultDevice})
 	return err
-}
-
-// callForFile sends a request whose answer has one file.
-func (b *box) callForFile(ctx context.Context, request wire.Request) (*os.File, wire.Answer, error) {
-	answer, err := b.call(ctx, request)
-	if err == nil && len(answer.Files) == 1 {
-		return answer.Files[0], answer, nil
-	}
-	for _, f := range answer.Files {
-		f.Close()
-	}
-	if err == nil {
-		err = fmt.Errorf("%d files came, want 1", len(answer.Files))
-	}
-	return nil, answer, err
 }
 
 // startProxy serves the filtering proxy on the sandbox's loopback device, unless it is served already.
@@ -173,7 +159,7 @@ func (e *sandboxEnv) startProxy(ctx context.Context) error {
 	defer n.mu.Unlock()
 	if n.closed {
 		listener.Close()
-		return errGone
+		return box.ErrGone
 	}
 	n.proxy, n.proxyAddr = egress.New(), at.AddrPort()
 	if e.p.opts.Dial != nil {
@@ -185,7 +171,7 @@ func (e *sandboxEnv) startProxy(ctx context.Context) error {
 
 // listen returns a socket that listens on the sandbox's loopback device.
 func (e *sandboxEnv) listen(ctx context.Context) (net.Listener, *net.TCPAddr, error) {
-	socket, _, err := e.box.callForFile(ctx, wire.Request{Op: wire.Listen})
+	socket, _, err := e.box.CallForFile(ctx, wire.Request{Op: wire.Listen})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -207,7 +193,7 @@ func (e *sandboxEnv) ListenLoopback(ctx context.Context) (net.Listener, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if !e.box.running() {
+	if !e.box.Running() {
 		return nil, e.lost("listen in the sandbox")
 	}
 	listener, _, err := e.listen(ctx)

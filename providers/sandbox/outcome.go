@@ -93,8 +93,8 @@ func (e *sandboxEnv) keep(ctx context.Context) (environment.Outcome, error) {
 
 // copyStopped copies the changes of the sandbox while its processes are stopped.
 func (e *sandboxEnv) copyStopped(ctx context.Context, to string) (size int64, err error) {
-	if _, err := e.box.call(ctx, wire.Request{Op: wire.Pause, Within: pauseTime}); err != nil {
-		if ctx.Err() != nil || !e.box.running() {
+	if _, err := e.box.Call(ctx, wire.Request{Op: wire.Pause, Within: pauseTime}); err != nil {
+		if ctx.Err() != nil || !e.box.Running() {
 			return 0, errors.Join(err, e.resume(ctx))
 		}
 		return 0, &environment.Error{
@@ -113,6 +113,6 @@ func (e *sandboxEnv) copyStopped(ctx context.Context, to string) (size int64, er
 func (e *sandboxEnv) resume(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resumeTime)
 	defer cancel()
-	_, err := e.box.call(ctx, wire.Request{Op: wire.Resume})
+	_, err := e.box.Call(ctx, wire.Request{Op: wire.Resume})
 	return err
 }

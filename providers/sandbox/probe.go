@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/org/rollout-action/providers/internal/box"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/org/rollout-action/internal/environment"
@@ -76,14 +78,14 @@ func (p *Provider) openAt(ctx context.Context, dir string, m mode) error {
 
 // isRefused reports whether the kernel did not permit a sandbox.
 func isRefused(err error) bool {
-	started, setup, network := new(startError), new(setupError), new(networkError)
-	return errors.As(err, &started) || errors.As(err, &network) || errors.As(err, &setup) && setup.refused
+	started, setup, network := new(startError), new(box.SetupError), new(networkError)
+	return errors.As(err, &started) || errors.As(err, &network) || errors.As(err, &setup) && setup.Refused
 }
 
 // isOverlay reports whether mounting the overlay failed.
 func isOverlay(err error) bool {
-	setup := new(setupError)
-	return errors.As(err, &setup) && setup.refused && strings.Contains(setup.problem, "mount an overlay")
+	setup := new(box.SetupError)
+	return errors.As(err, &setup) && setup.Refused && strings.Contains(setup.Problem, "mount an overlay")
 }
 
 func (p *Provider) tryLaunch(ctx context.Context) error {
@@ -100,7 +102,7 @@ func (p *Provider) tryLaunch(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer b.end()
+	defer b.End()
 	if p.config.network != networkOwn {
 		return nil
 	}

@@ -9,13 +9,15 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/org/rollout-action/providers/internal/box"
+
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/testenv"
 )
 
 func TestRemedies(t *testing.T) {
 	noNamespaces := &startError{&os.PathError{Op: "fork/exec", Path: self, Err: syscall.EPERM}}
-	noOverlay := &setupError{refused: true, problem: "mount an overlay at /: invalid argument"}
+	noOverlay := &box.SetupError{Refused: true, Problem: "mount an overlay at /: invalid argument"}
 	for _, tc := range []struct {
 		name      string
 		mode      mode

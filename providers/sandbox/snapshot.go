@@ -19,7 +19,7 @@ import (
 
 // Snapshot implements environment.Snapshottable: what the sandbox has changed becomes a layer of the store, without a copy.
 func (e *sandboxEnv) Snapshot(ctx context.Context, opts environment.SnapshotOptions) (string, error) {
-	e.box.end()
+	e.box.End()
 	if err := e.checkSnapshot(); err != nil {
 		return "", &environment.Error{Kind: environment.KindSnapshot, Err: fmt.Errorf("make an image of sandbox %s: %w", e.id, err)}
 	}

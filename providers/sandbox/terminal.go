@@ -4,86 +4,12 @@ package sandbox
 
 import (
 	"context"
-	"fmt"
-	"io"
-	"os"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/providers/internal/wire"
 )
 
 // ExecTerminal implements environment.TerminalRunner.
 func (e *sandboxEnv) ExecTerminal(ctx context.Context, script string, opts environment.ExecOptions, t environment.Terminal) (int, error) {
 	opts.Stderr = nil
 	return e.exec(ctx, script, opts, &t)
-}
-
-// startOnTerminal requests the start of a command on a new terminal. It is like startCommand.
-func (b *box) startOnTerminal(ctx context.Context, command wire.Command, t environment.Terminal, stdin io.Reader, stdout io.Writer) (*started, error) {
-	answer, err := b.call(ctx, wire.Request{Op: wire.Terminal, User: command.User})
-	if err != nil {
-		return nil, err
-	}
-	if len(answer.Files) != 2 {
-		for _, f := range answer.Files {
-			f.Close()
-		}
-		return nil, fmt.Errorf("%d files for a terminal, want 2", len(answer.Files))
-	}
-	shown, commands := answer.Files[0], answer.Files[1]
-	setSize(shown, t.Size)
-	out := &output{ours: shown, ended: make(chan struct{})}
-	in := &input{}
-	s := &started{b: b, in: in, out: out, errs: out}
-	command.Terminal = true
-	copies := []*os.File{commands}
-	for range 2 { // send closes each file
-		fd, err := unix.FcntlInt(commands.Fd(), unix.F_DUPFD_CLOEXEC, 0)
-		if err != nil {
-			shown.Close()
-			closeAll(copies)
-			return nil, fmt.Errorf("make a terminal: %w", err)
-		}
-		copies = append(copies, os.NewFile(uintptr(fd), "commands"))
-	}
-	if s.id, s.answers, err = b.send(wire.Request{Op: wire.Exec, Command: &command}, copies...); err != nil {
-		shown.Close()
-		return nil, err
-	}
-	go out.carry(stdout)
-	if stdin != nil {
-		go in.copyTo(shown, stdin)
-	}
-	if t.Resized != nil {
-		go func() {
-			for {
-				select {
-				case size := <-t.Resized:
-					setSize(shown, size)
-				case <-out.ended:
-					return
-				}
-			}
-		}()
-	}
-	return s, nil
-}
-
-// setSize sets the size of a terminal. One that is unknown or refused is left out: commands work without it.
-func setSize(terminal *os.File, size environment.TerminalSize) {
-	raw, err := terminal.SyscallConn()
-	if err != nil || size == (environment.TerminalSize{}) {
-		return
-	}
-	_ = raw.Control(func(fd uintptr) {
-		_ = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: size.Rows, Col: size.Columns})
-	})
-}
-
-func closeAll(files []*os.File) {
-	for _, f := range files {
-		f.Close()
-	}
 }

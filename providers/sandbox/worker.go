@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/org/rollout-action/providers/internal/box"
+
 	"github.com/org/rollout-action/providers/internal/inside"
 	"github.com/org/rollout-action/providers/sandbox/internal/oci"
 )
@@ -111,7 +113,7 @@ func (m mode) work(ctx context.Context, what, dir string, input io.Reader, outpu
 		return err
 	}
 	cmd.Env = append(append(cmd.Env, workKey+"="+what, dirKey+"="+dir), more...)
-	var problems tail
+	var problems box.Tail
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = input, output, &problems
 	if err := startProcess(cmd); err != nil {
 		return errors.Join(err, release(0))

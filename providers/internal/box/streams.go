@@ -1,8 +1,9 @@
 //go:build linux
 
-package sandbox
+package box
 
 import (
+	"cmp"
 	"io"
 	"os"
 	"sync/atomic"
@@ -117,7 +118,7 @@ func enlargePipe(f *os.File) {
 
 // drain waits until the output has ended, or for drainTime after the exit if a background process holds it open. It
 // waits for what was written before the exit as long as the writer makes progress.
-func (o *output) drain(exited time.Time) {
+func (o *output) drain(exited time.Time, stall time.Duration) {
 	target := o.pending() + o.fromPipe.Load() // in this order: it may be too much, never too little
 	select {
 	case <-o.ended:
@@ -133,7 +134,7 @@ func (o *output) drain(exited time.Time) {
 		if handed != last {
 			last, since = handed, time.Now()
 		}
-		if time.Since(since) > stallTime {
+		if time.Since(since) > stall {
 			return
 		}
 		select {
@@ -153,5 +154,8 @@ func (o *output) pending() int64 {
 	}
 	return int64(n)
 }
+
+// stall returns b.Stall or its default.
+func (b *Box) stall() time.Duration { return cmp.Or(b.Stall, stallTime) }
 
 func (o *output) discardRest() { o.discarding.Store(true) }

@@ -1,7 +1,6 @@
-package sandbox
+package box
 
 import (
-	"os/exec"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -16,10 +15,7 @@ func TestAnswerSentBeforeTheEndIsReceived(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b := &box{
-			cmd: exec.Command("true"), conn: conn, received: make(chan struct{}), ended: make(chan struct{}),
-			waiting: map[int64]chan wire.Answer{},
-		}
+		b := New()
 		answers := b.register(7)
 		fd, err := unix.Dup(int(theirs.Fd()))
 		if err != nil {
@@ -33,14 +29,12 @@ func TestAnswerSentBeforeTheEndIsReceived(t *testing.T) {
 		if err := speaker.Send(wire.Answer{ID: 7, Problem: "no bash here"}); err != nil {
 			t.Fatal(err)
 		}
-		if err := b.start(func(int) error { return nil }, nil); err != nil {
-			t.Fatal(err)
-		}
+		b.Connect(conn, func() {}, func() {})
 		if err := speaker.Close(); err != nil {
 			t.Fatal(err)
 		}
-		<-b.ended
-		if _, err := (&started{b: b, id: 7, answers: answers}).waitExit(t.Context()); err == nil || err.Error() != "no bash here" {
+		<-b.Ended()
+		if _, err := (&Started{b: b, ID: 7, answers: answers}).waitExit(t.Context()); err == nil || err.Error() != "no bash here" {
 			t.Fatalf("what is known of its end: %v", err)
 		}
 		conn.Close()
