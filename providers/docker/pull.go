@@ -96,6 +96,11 @@ func (p *Provider) askRegistry(ctx context.Context, ref string) error {
 // readMessages reads the engine's progress messages until they end, and returns the error that is
 // among them.
 func readMessages(r io.Reader, out *buildkit.Lines) error {
+	return readAnswers(r, out, func(json.RawMessage) {})
+}
+
+// readAnswers does what readMessages does, and passes on what the engine says for programs.
+func readAnswers(r io.Reader, out *buildkit.Lines, answer func(json.RawMessage)) error {
 	defer out.End()
 	decoder := json.NewDecoder(r)
 	for {
@@ -109,6 +114,9 @@ func readMessages(r io.Reader, out *buildkit.Lines) error {
 		}
 		if m.Error != nil {
 			return m.Error
+		}
+		if m.Aux != nil {
+			answer(*m.Aux)
 		}
 		out.Text(m.Stream)
 		// The bars of single layers would drown everything else.

@@ -31,6 +31,7 @@ import (
 type localRegistry struct {
 	host      string
 	manifests atomic.Int64 // requests for one
+	tried     atomic.Int64 // for tests to count
 	before    atomic.Pointer[func(http.ResponseWriter, *http.Request) bool]
 }
 

@@ -106,3 +106,6 @@ func (l *Lines) Tail() string {
 	}
 	return strings.Join(append(kept, l.last...), "\n")
 }
+
+// Step returns BuildKit's name of the step that failed; "" if that is not known.
+func (l *Lines) Step() string { return l.step }

@@ -75,6 +75,11 @@ func Classify(at name.Registry, err error) *Error {
 	return e
 }
 
+// NotFound returns an error of kind ErrNotFound for a registry that was not asked.
+func NotFound(registry, why string) *Error {
+	return &Error{Kind: ErrNotFound, Registry: registry, text: why}
+}
+
 // IsPlain reports whether err is that TLS is missing.
 func IsPlain(err error) bool {
 	var plain *plainError

@@ -5,11 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
+	"slices"
+	"strings"
+	"sync"
+	"time"
 
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	dockerspec "github.com/moby/docker-image-spec/specs-go/v1"
 
-	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/providers/internal/distribution"
+	"github.com/org/rollout-action/providers/internal/flight"
 )
 
 // Config configures Images.
@@ -28,6 +34,9 @@ type Config struct {
 	BuildKit BuildKit
 	// Builders are those that other packages implement, as the table of providers has them.
 	Builders []Builder
+
+	// pause waits between attempts to reach a registry; nil: longer and longer.
+	pause func(ctx context.Context, nth int, atLeast time.Duration) error
 }
 
 // BuildKit is how to reach a buildkitd.
@@ -39,33 +48,93 @@ type BuildKit struct {
 }
 
 // CheckRegistry returns what is wrong with a value of Config.Registry, or nil.
-func CheckRegistry(prefix string) error { return errors.ErrUnsupported }
+func CheckRegistry(prefix string) error {
+	const form = "want HOST/PATH, such as ghcr.io/org/evals"
+	host, _, _ := strings.Cut(prefix, "/")
+	switch {
+	case strings.HasSuffix(prefix, "/"):
+		return errors.New("it ends in a slash: " + form)
+	case strings.Contains(prefix, "://"):
+		return errors.New("it has no scheme: " + form)
+	case !strings.ContainsAny(host, ".:") && host != "localhost":
+		return fmt.Errorf("%q is not a registry's host: %s", host, form)
+	}
+	if _, err := name.NewRepository(prefix+"/x", name.StrictValidation); err != nil {
+		return fmt.Errorf("%s: %w", form, err)
+	}
+	return nil
+}
 
 // Images makes images in a registry, and reads them. Its methods are safe for concurrent use. Their errors are
 // *environment.Error: KindPull for what the registry refuses (Transient if it may change its mind: limits of rate, failures),
 // KindUnavailable if no builder can be used.
-type Images struct{ config Config }
+type Images struct {
+	config   Config
+	platform v1.Platform
+	builders []Builder // the names of the package's constants, in their order
+	client   *distribution.Client
+	flights  flight.Group
 
-// New returns Images for a configuration. It asks nobody.
-func New(c Config) (*Images, error) { return &Images{config: c}, nil }
-
-// Builder returns the name of the builder that Build uses, and says in about one sentence why it is that one, such as
-// "docker (engine 28.1 at unix:///var/run/docker.sock)". The error says for each builder why it cannot be used. The answer is
-// remembered, an error is not.
-func (i *Images) Builder(ctx context.Context) (name, about string, err error) {
-	return "", "", errors.ErrUnsupported
+	mu      sync.Mutex
+	builder Builder // once one was found
+	about   string
+	known   map[string]Image  // by reference
+	built   map[string]string // the digests of images, by what was asked for
+	pushed  bool              // the registry takes images
 }
 
-// CheckPush returns why images cannot be pushed to the registry with the credentials that there are, or nil. It pushes nothing.
-func (i *Images) CheckPush(ctx context.Context) error { return errors.ErrUnsupported }
+// New returns Images for a configuration. It asks nobody.
+func New(c Config) (*Images, error) {
+	if c.Registry != "" {
+		if err := CheckRegistry(c.Registry); err != nil {
+			return nil, fmt.Errorf("registry %q: %w", c.Registry, err)
+		}
+	}
+	platform, err := v1.ParsePlatform(c.Platform)
+	if err != nil || platform.OS == "" || platform.Architecture == "" {
+		return nil, fmt.Errorf("%q is not a platform: want OS/ARCHITECTURE, such as linux/amd64", c.Platform)
+	}
+	i := &Images{config: c, platform: *platform, known: map[string]Image{}, built: map[string]string{}}
+	i.client = distribution.NewClient(distribution.Options{Attempts: attempts, Pause: c.pause, PlainHTTP: i.plainHTTP})
+	if c.Builder != "" && !slices.Contains(BuilderNames, c.Builder) {
+		return nil, fmt.Errorf("%q is not a builder: there is %s", c.Builder, strings.Join(BuilderNames, ", "))
+	}
+	all := append(slices.Clone(c.Builders), newBuildKit(i, c.BuildKit))
+	for _, named := range BuilderNames {
+		for _, b := range all {
+			if b.Name() == named && (c.Builder == "" || c.Builder == named) {
+				i.builders = append(i.builders, b)
+			}
+		}
+	}
+	return i, nil
+}
 
-// Build implements environment.Provider's BuildImage: it returns REGISTRY/NAME@sha256:DIGEST. The image also has the tag
-// REGISTRY/NAME:KEY; the key is a digest of the Dockerfile, its context, the arguments, the platform and the kind of builder. An
-// image that the registry has under the key is not built again, unless NoCache. Callers who want the same build share it.
-//
-// It fails with KindBuild if the definition is wrong.
-func (i *Images) Build(ctx context.Context, opts environment.BuildOptions) (ref string, err error) {
-	return "", errors.ErrUnsupported
+// attempts is how often a registry is asked that fails or limits the rate.
+const attempts = 5
+
+// Close releases the connections of builders.
+func (i *Images) Close() error {
+	var errs []error
+	for _, b := range i.builders {
+		errs = append(errs, b.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// plainHTTP reports whether a host may be spoken to without TLS.
+func (i *Images) plainHTTP(host string) bool {
+	own, _, _ := strings.Cut(i.config.Registry, "/")
+	return distribution.IsLoopback(host) || i.config.PlainHTTP && host == own
+}
+
+// parse parses a reference as Docker does.
+func (i *Images) parse(ref string) (name.Reference, error) {
+	parsed, err := name.ParseReference(ref, name.WeakValidation)
+	if err == nil && i.plainHTTP(parsed.Context().RegistryStr()) {
+		parsed, err = name.ParseReference(ref, name.WeakValidation, name.Insecure)
+	}
+	return parsed, err
 }
 
 // Image is the description of an image in a registry.
@@ -93,24 +162,6 @@ type Settings struct {
 	Volumes          []string // sorted
 }
 
-// Config returns the description of an image from its registry, without its layers. ref may name any registry; "debian" is
-// docker.io/library/debian:latest. From an index it takes the image for the platform; ErrPlatform is in the chain if there is
-// none. What was found is remembered for ref.
-//
-// Fails with KindPull: fs.ErrNotExist is in the chain if there is no such image, fs.ErrPermission if the registry does not show
-// it with these credentials (registries say so for names that do not exist, too).
-func (i *Images) Config(ctx context.Context, ref string) (Image, error) {
-	return Image{}, errors.ErrUnsupported
-}
-
-// ErrPlatform is in the chain of errors about an image that is not for the platform.
-var ErrPlatform = errors.New("the image is not for this platform")
-
-// Find returns the reference of the image that Push has put under a name and key, as Push returns it, or "" if there is none.
-func (i *Images) Find(ctx context.Context, name, key string) (ref string, err error) {
-	return "", errors.ErrUnsupported
-}
-
 // PushOptions describe an image to push: a base, and layers on it.
 type PushOptions struct {
 	// Base is an image in any registry. If it is empty, the image begins without files, and has only the platform.
@@ -130,18 +181,4 @@ type Layer struct {
 	// Open returns an uncompressed tar archive, as the OCI image specification has layers: with ".wh." files for what it removes.
 	// It is called several times and must return the same bytes each time.
 	Open func(ctx context.Context) (io.ReadCloser, error)
-}
-
-// FileLayer returns a layer with one file, which belongs to root. name is absolute; missing directories are 0755. open is called
-// several times; each time the content must have the size.
-func FileLayer(name string, mode fs.FileMode, size int64, open func() (io.ReadCloser, error)) Layer {
-	return Layer{Open: func(context.Context) (io.ReadCloser, error) {
-		return nil, fmt.Errorf("%s: %w", name, errors.ErrUnsupported)
-	}}
-}
-
-// Push pushes an image and returns REGISTRY/NAME@sha256:DIGEST. It does not look whether it is there: see Find. Layers of the
-// base are not downloaded if the registry can take them from another of its repositories; layers that it has are not uploaded.
-func (i *Images) Push(ctx context.Context, opts PushOptions) (ref string, err error) {
-	return "", errors.ErrUnsupported
 }

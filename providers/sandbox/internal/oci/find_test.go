@@ -38,8 +38,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/org/rollout-action/providers/internal/distribution"
 	dockerspec "github.com/moby/docker-image-spec/specs-go/v1"
+	"github.com/org/rollout-action/providers/internal/distribution"
 )
 
 // tarOf returns a layer with one file.

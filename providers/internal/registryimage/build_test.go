@@ -1,0 +1,255 @@
+package registryimage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/fstest"
+
+	"github.com/org/rollout-action/internal/environment"
+)
+
+// fakeBuilder pushes an image with one file.
+type fakeBuilder struct {
+	name, kind string
+	unusable   error
+	built      atomic.Int64
+	build      func(context.Context, Request) (string, error) // nil: push hello
+}
+
+func (b *fakeBuilder) Name() string { return b.name }
+func (b *fakeBuilder) Kind() string { return b.kind }
+func (b *fakeBuilder) Close() error { return nil }
+
+func (b *fakeBuilder) Check(context.Context, string) (string, error) {
+	return "about " + b.name, b.unusable
+}
+
+func (b *fakeBuilder) Build(ctx context.Context, req Request) (string, error) {
+	b.built.Add(1)
+	if b.build != nil {
+		return b.build(ctx, req)
+	}
+	req.Progress("building")
+	return req.Push(ctx, PushOptions{Layers: []Layer{hello}, Change: func(s *Settings) { s.Env = []string{fmt.Sprint("N=", b.built.Load())} }})
+}
+
+// options returns a build of a Dockerfile.
+func options(dockerfile string) environment.BuildOptions {
+	return environment.BuildOptions{Name: "Task", Context: fstest.MapFS{"Dockerfile": {Data: []byte(dockerfile), Mode: 0o644}}}
+}
+
+func TestBuild(t *testing.T) {
+	r := newRegistry(t)
+	b := &fakeBuilder{name: Docker}
+	c := r.config()
+	c.Builders = []Builder{b}
+	i := images(t, c)
+	ref, err := i.Build(t.Context(), options("FROM a"))
+	must(t, err)
+	if !strings.HasPrefix(ref, r.host+"/evals/task@sha256:") || b.built.Load() != 1 {
+		t.Fatalf("%s, built %d times", ref, b.built.Load())
+	}
+	if _, err := i.Config(t.Context(), ref); err != nil {
+		t.Error(err)
+	}
+	for n, other := range []*Images{i, images(t, c)} { // this process and another
+		r.forget()
+		again, err := other.Build(t.Context(), options("FROM a"))
+		if err != nil || again != ref || b.built.Load() != 1 {
+			t.Errorf("%d: %s, %v, built %d times", n, again, err, b.built.Load())
+		}
+		if got := r.count("HEAD", "/manifests/"); got != 1 || r.count("P", "") != 0 {
+			t.Errorf("%d: asked %v", n, r.requests)
+		}
+	}
+	fresh := options("FROM a")
+	fresh.NoCache = true
+	replaced, err := i.Build(t.Context(), fresh)
+	if err != nil || replaced == ref || b.built.Load() != 2 {
+		t.Errorf("without cache: %s, %v, built %d times", replaced, err, b.built.Load())
+	}
+	if again, err := i.Build(t.Context(), options("FROM a")); again != replaced || err != nil {
+		t.Errorf("afterwards: %s, %v, want %s", again, err, replaced)
+	}
+}
+
+// What goes into an image is in its key, and nothing else.
+func TestKeys(t *testing.T) {
+	r := newRegistry(t)
+	key := func(c Config, b *fakeBuilder, opts environment.BuildOptions) (target string) {
+		b.build = func(ctx context.Context, req Request) (string, error) {
+			target = req.Target
+			return req.Push(ctx, PushOptions{})
+		}
+		c.Builders = []Builder{b}
+		opts.NoCache = true
+		_, err := images(t, c).Build(t.Context(), opts)
+		must(t, err)
+		return target
+	}
+	plain, arm := r.config(), r.config()
+	arm.Platform = "linux/arm64"
+	args := options("FROM a")
+	args.Args = map[string]string{"A": "b"}
+	file := options("FROM a")
+	file.Context.(fstest.MapFS)["x"] = &fstest.MapFile{Data: []byte("x")}
+	seen := map[string]string{}
+	for name, target := range map[string]string{
+		"nothing":    key(plain, &fakeBuilder{name: Docker}, options("FROM a")),
+		"Dockerfile": key(plain, &fakeBuilder{name: Docker}, options("FROM b")),
+		"arguments":  key(plain, &fakeBuilder{name: Docker}, args),
+		"context":    key(plain, &fakeBuilder{name: Docker}, file),
+		"platform":   key(arm, &fakeBuilder{name: Docker}, options("FROM a")),
+		"kind":       key(plain, &fakeBuilder{name: Sandbox, kind: "sandbox 1"}, options("FROM a")),
+	} {
+		if other, ok := seen[target]; ok {
+			t.Errorf("%s and %s have one key", name, other)
+		}
+		seen[target] = name
+	}
+	if again := key(plain, &fakeBuilder{name: Docker}, options("FROM a")); seen[again] != "nothing" {
+		t.Errorf("the same has another key, that of %q", seen[again])
+	}
+}
+
+func TestManyWantOneBuild(t *testing.T) {
+	r := newRegistry(t)
+	hold := make(chan struct{})
+	b := &fakeBuilder{name: Docker}
+	b.build = func(ctx context.Context, req Request) (string, error) {
+		<-hold
+		return req.Push(ctx, PushOptions{Layers: []Layer{hello}})
+	}
+	c := r.config()
+	c.Builders = []Builder{b}
+	i := images(t, c)
+	var all sync.WaitGroup
+	refs := make([]string, 8)
+	for n := range refs {
+		all.Go(func() {
+			var err error
+			if refs[n], err = i.Build(t.Context(), options("FROM a")); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for i.flights.Waiting() < len(refs) {
+		// They come.
+	}
+	close(hold)
+	all.Wait()
+	for _, ref := range refs {
+		if ref != refs[0] || ref == "" {
+			t.Errorf("the references are %v", refs)
+		}
+	}
+	if b.built.Load() != 1 {
+		t.Errorf("built %d times", b.built.Load())
+	}
+}
+
+func TestBuildErrors(t *testing.T) {
+	r := newRegistry(t)
+	b := &fakeBuilder{name: Docker}
+	c := r.config()
+	c.Builders = []Builder{b}
+	i := images(t, c)
+	_, err := i.Build(t.Context(), environment.BuildOptions{Context: fstest.MapFS{}})
+	wantError(t, err, environment.KindBuild, false, fs.ErrNotExist, "needs a Dockerfile")
+	_, err = images(t, Config{Platform: "linux/amd64"}).Build(t.Context(), options("FROM a"))
+	wantError(t, err, environment.KindUnavailable, false, nil, "environment.provider_config.registry")
+
+	b.build = func(context.Context, Request) (string, error) { return "", nil }
+	_, err = i.Build(t.Context(), options("FROM a"))
+	wantError(t, err, environment.KindBuild, false, nil, "returns no digest")
+	wrong := &environment.Error{Kind: environment.KindBuild, Err: errors.New("Dockerfile:1: no")}
+	b.build = func(context.Context, Request) (string, error) { return "", wrong }
+	if _, err = i.Build(t.Context(), options("FROM a")); !errors.Is(err, wrong) {
+		t.Errorf("error %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	b.build = func(ctx context.Context, _ Request) (string, error) {
+		cancel()
+		<-ctx.Done()
+		return "", ctx.Err()
+	}
+	if _, err = i.Build(ctx, options("FROM a")); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// A registry that takes no images is found out before anything is built.
+func TestBuildChecksFirstWhetherItCanPush(t *testing.T) {
+	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden} {
+		r := newRegistry(t)
+		b := &fakeBuilder{name: Docker}
+		c := r.config()
+		c.Builders = []Builder{b}
+		r.answers("POST", "/blobs/uploads/", status, status, status)
+		_, err := images(t, c).Build(t.Context(), options("FROM a"))
+		wantError(t, err, environment.KindPull, false, fs.ErrPermission, "docker login "+r.host)
+		if b.built.Load() != 0 {
+			t.Errorf("%d: it was built", status)
+		}
+	}
+	t.Run("a repository that does not exist may look forbidden", func(t *testing.T) {
+		r := newRegistry(t)
+		b := &fakeBuilder{name: Docker}
+		c := r.config()
+		c.Builders = []Builder{b}
+		r.answers("HEAD", "/manifests/", 401, 401)
+		if _, err := images(t, c).Build(t.Context(), options("FROM a")); err != nil || b.built.Load() != 1 {
+			t.Errorf("built %d times: %v", b.built.Load(), err)
+		}
+	})
+}
+
+func TestBuilderIsTheFirstThatCanBeUsed(t *testing.T) {
+	r := newRegistry(t)
+	no := errors.New("there is none")
+	for _, tc := range []struct {
+		name, asked     string
+		docker, sandbox error
+		want, says      string
+	}{
+		{"docker before sandbox", "", nil, nil, Docker, ""},
+		{"sandbox without docker", "", no, nil, Sandbox, ""},
+		{"sandbox if asked for", Sandbox, nil, nil, Sandbox, ""},
+		{"none", "", no, no, "", "docker: there is none; buildkit: environment.provider_config.buildkit names none; sandbox: there is none"},
+		{"not the one that is asked for", Docker, no, nil, "", "used: docker: there is none"},
+		{"no address", BuildKitDaemon, nil, nil, "", "buildkit: environment.provider_config.buildkit names none"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := r.config()
+			c.Builder = tc.asked
+			c.Builders = []Builder{&fakeBuilder{name: Sandbox, kind: "s", unusable: tc.sandbox}, &fakeBuilder{name: Docker, unusable: tc.docker}}
+			name, about, err := images(t, c).Builder(t.Context())
+			if tc.want == "" {
+				wantError(t, err, environment.KindUnavailable, false, ErrNoBuilder, tc.says)
+				return
+			}
+			if name != tc.want || about != "about "+tc.want || err != nil {
+				t.Errorf("%q, %q, %v, want %s", name, about, err, tc.want)
+			}
+		})
+	}
+	t.Run("an image that is there needs none", func(t *testing.T) {
+		c := r.config()
+		c.Builders = []Builder{&fakeBuilder{name: Docker}}
+		ref, err := images(t, c).Build(t.Context(), options("FROM there"))
+		must(t, err)
+		c.Builders = []Builder{&fakeBuilder{name: Docker, unusable: no}, &fakeBuilder{name: Sandbox, kind: "s", unusable: no}}
+		if again, err := images(t, c).Build(t.Context(), options("FROM there")); again != ref || err != nil {
+			t.Errorf("%q, %v, want %s", again, err, ref)
+		}
+		_, err = images(t, c).Build(t.Context(), options("FROM nowhere"))
+		wantError(t, err, environment.KindUnavailable, false, ErrNoBuilder)
+	})
+}

@@ -1,0 +1,73 @@
+package registryimage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
+
+	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/providers/internal/distribution"
+)
+
+// refused returns the error for what a registry answered when something was done. Errors that have a kind already, and those of an
+// ended context, keep it.
+func refused(ctx context.Context, doing string, at name.Repository, err error) error {
+	var kinded *environment.Error
+	if errors.As(err, &kinded) || ctx.Err() != nil {
+		if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
+			err = ctx.Err()
+		}
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	known := distribution.Classify(at.Registry, err)
+	e := &environment.Error{Kind: environment.KindPull, Err: fmt.Errorf("%s: %w", doing, known)}
+	host := known.Registry
+	switch {
+	case distribution.IsPlain(err):
+		e.Hint = "if " + host + " has no TLS, allow that with environment.provider_config.plain_http"
+	case errors.Is(known, distribution.ErrNotFound):
+		e.Err = fmt.Errorf("%s: %w (%w)", doing, known, fs.ErrNotExist)
+		e.Hint = "check its name and tag"
+	case errors.Is(known, distribution.ErrDenied):
+		e.Err = fmt.Errorf("%s: %w (%w)", doing, known, fs.ErrPermission)
+		e.Hint = loginHint(ctx, at)
+	case known.Limited:
+		e.Transient = true
+		e.Hint = host + " limits how much is asked of it: wait"
+		if user(ctx, at) == "" {
+			e.Hint += ", or run docker login " + host + ", because limits are higher for accounts"
+		}
+	case errors.Is(known, distribution.ErrUnreachable):
+		e.Transient = true
+	}
+	return e
+}
+
+// loginHint says with whose credentials a registry was asked, and what to do.
+func loginHint(ctx context.Context, at name.Repository) string {
+	host := distribution.Host(at.Registry)
+	if u := user(ctx, at); u != "" {
+		return fmt.Sprintf("it was asked with the credentials of %s that docker login has stored: check the name, the rights of that account, or run docker login %s", u, host)
+	}
+	return fmt.Sprintf("it was asked without credentials: check the name, or run docker login %s", host)
+}
+
+// user returns whose credentials a registry is asked with, for people; "" if there are none.
+func user(ctx context.Context, at name.Repository) string {
+	found, err := authn.Resolve(ctx, authn.DefaultKeychain, at)
+	if err != nil || found == authn.Anonymous {
+		return ""
+	}
+	config, err := authn.Authorization(ctx, found)
+	switch {
+	case err != nil || *config == (authn.AuthConfig{}):
+		return ""
+	case config.Username != "":
+		return fmt.Sprintf("user %q", config.Username)
+	}
+	return "a token"
+}
