@@ -116,6 +116,14 @@ func TestConvert(t *testing.T) {
 			r.turn("a", shell, text("assistant", "More."), system, user, text("system", "The directory is /app."), first, came("c1", "a b", false))
 			r.turn("a", shell, text("assistant", "Done."), system, text("user", "You have done this. Go on."), text("system", "There are other tools."))
 		},
+		"a compaction that keeps what the user said": func(r *recording) {
+			system, user, first := text("system", "You are."), text("user", "Do it."), call("c1", "bash", `{"command":"ls"}`)
+			context := text("user", "The directory is /app.")
+			r.turn("a", shell, first, system, context, user)
+			r.turn("a", shell, text("assistant", "I listed the files a and b.\n"), system, context, user, first, came("c1", "a b", false), text("user", "Sum up."))
+			r.turn("a", shell, text("assistant", "Done."), system, context, user, text("user", "Somebody began: I listed the files a and b."))
+			r.turn("a", shell, text("assistant", "More."), system, context, user, text("user", "Somebody began: it is done."))
+		},
 		"a compacted sub-agent with one of its own": func(r *recording) {
 			system, user, first := text("system", "You are."), text("user", "Do it."), call("c1", "task", `{"prompt":"Look for the bug.","n":1}`)
 			second := call("c2", "task", `"Look for the cause."`)

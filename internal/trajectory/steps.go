@@ -16,6 +16,9 @@ type planned struct {
 	turn    *model.RecordedTurn // the one that sent the message, or that answered
 	calls   []string            // the identifiers of its calls of tools
 	results []plannedResult
+	// Of a replaced context: the last answer before, and the messages that came in the place of others.
+	before *message
+	after  []*message
 }
 
 // kind is what a step is.
@@ -24,8 +27,8 @@ type kind int
 const (
 	sent       kind = iota // a message that the agent sent
 	answered               // an answer of the model
-	compaction             // of the context
-	pruning                // of the context
+	compaction             // of the context, after which a conversation begins anew
+	replacement            // of a part of the context: a compaction or a pruning
 	orphan                 // results of a call that is not recorded
 )
 
@@ -65,18 +68,22 @@ func (s *steps) add(step *planned) *planned {
 // turn adds the messages that are new in a turn, and its answer.
 func (s *steps) turn(t *model.RecordedTurn, compacted bool) {
 	path := s.x.path(t)
+	var became *planned // nil: nothing was replaced
 	replaced := s.last != 0 && !slices.ContainsFunc(path, func(m *message) bool { return m.id == s.last })
 	switch {
 	case compacted:
 		s.add(&planned{kind: compaction})
 	case replaced:
-		s.add(&planned{kind: pruning})
+		became = s.add(&planned{kind: replacement, before: s.x.messages[s.last]})
 	}
 	for _, m := range path {
 		if s.done[m.id] {
 			continue
 		}
 		s.done[m.id] = true
+		if became != nil && m.role != "assistant" && !m.tool {
+			became.after = append(became.after, m)
+		}
 		if m.tool {
 			for i, id := range m.results {
 				s.result(m, i, id)
@@ -179,10 +186,14 @@ func (x *index) step(n int, p *planned) (Step, error) {
 		return out, err
 	}
 	switch p.kind {
-	case compaction, pruning:
+	case compaction, replacement:
 		kind := "compaction"
-		if p.kind == pruning {
-			kind = "pruning"
+		if p.kind == replacement {
+			if summed, err := x.summed(p); err != nil {
+				return out, err
+			} else if !summed {
+				kind = "pruning"
+			}
 		}
 		out.Source, out.Message = fromSystem, "The context was replaced."
 		out.Extra = map[string]any{"context_management": map[string]any{"type": kind, "boundary": "replace"}}
@@ -222,6 +233,28 @@ func (x *index) step(n int, p *planned) (Step, error) {
 		out.Observation.Results = append(out.Observation.Results, r)
 	}
 	return out, nil
+}
+
+// summed reports whether the last answer was the summary of what was then replaced: one of the messages that came in its place quotes it. Agents
+// that keep the user's messages compact their context so.
+func (x *index) summed(p *planned) (bool, error) {
+	if p.before == nil {
+		return false, nil
+	}
+	m, err := x.load(p.before)
+	if err != nil {
+		return false, err
+	}
+	summary := strings.TrimSpace(textOf(m))
+	if len(summary) < minTask {
+		return false, nil
+	}
+	for _, message := range p.after {
+		if m, err = x.load(message); err != nil || strings.Contains(textOf(m), summary) {
+			return err == nil, err
+		}
+	}
+	return false, nil
 }
 
 // answer completes the step of an answer.
