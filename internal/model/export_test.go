@@ -15,6 +15,16 @@ func (s *Session) Running() bool {
 	return s.running > 0
 }
 
+// Turns returns how many turns run.
+func (s *Session) Turns() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return int(s.running)
+}
+
+// Limited reports whether requests wait for the end of a limit.
+func (s *Session) Limited() bool { return s.opts.Model.queue.isLimited() }
+
 // Hold bounds the bodies that the session holds, in bytes.
 func (s *Session) Hold(bound int64) { s.maxHeld = bound }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -372,6 +373,53 @@ func TestPoint13RefusalsThatLastArePassedOn(t *testing.T) {
 			report := r.session.Seal()
 			if got.status != 429 || got.header.Get("Retry-After")+got.header.Get("Retry-After-Ms") == "" || report.Failure == nil || report.Failure.Kind != one.kind || report.Failed != 1 {
 				t.Errorf("%+v, %+v", got, report.Failure)
+			}
+		})
+	}
+}
+
+// A request that ends while it waits has met the limit, whoever ends it, and whether it was refused itself.
+func TestPoint13RequestsThatStillWaitHaveMetTheLimit(t *testing.T) {
+	for name, end := range map[string]func(r *rig, giveUp func()){
+		"the session ends":   func(r *rig, _ func()) { r.session.Seal() },
+		"the agent gives up": func(_ *rig, giveUp func()) { giveUp() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRigWith(t, model.OpenAIChat, fixed(429, "application/json", `{"error":{"message":"slow down"}}`, "Retry-After", "60"), nil)
+			ctx, giveUp := context.WithCancel(t.Context())
+			defer giveUp()
+			done := make(chan struct{}, 2)
+			for n := range 2 { // the second waits for the limit that the first one met
+				go func() {
+					defer func() { done <- struct{}{} }()
+					q, err := http.NewRequestWithContext(ctx, http.MethodPost, r.url+paths[model.OpenAIChat], strings.NewReader(askBody(model.OpenAIChat, "go")))
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					q.Header.Set("Authorization", "Bearer "+r.session.Token())
+					if answer, err := http.DefaultClient.Do(q); err == nil {
+						answer.Body.Close()
+					}
+				}()
+				for !r.session.Limited() || r.session.Turns() <= n {
+					time.Sleep(time.Millisecond)
+				}
+			}
+			end(r, giveUp)
+			<-done
+			<-done
+			report := r.session.Seal()
+			var said []string
+			for _, turn := range r.kept() {
+				if f := turn.Failure; f != nil && f.Kind == model.FailedLimit {
+					said = append(said, fmt.Sprint(f.Status, " ", f.Message))
+				}
+			}
+			slices.Sort(said)
+			if report.Failure == nil || report.Failure.Kind != model.FailedLimit || len(said) != 2 ||
+				!strings.HasPrefix(said[0], "0 other requests were refused (the request has waited for ") || !strings.HasPrefix(said[1], "429 slow down (the request has waited for ") {
+				t.Errorf("%+v, kept %q", report.Failure, said)
 			}
 		})
 	}

@@ -80,6 +80,13 @@ func (q *queue) enter(ctx context.Context) (*place, error) {
 	}
 }
 
+// isLimited reports whether the provider has refused requests and accepted none since.
+func (q *queue) isLimited() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.delay > 0
+}
+
 // leave gives the request's place free.
 func (p *place) leave() {
 	if p.q.slots != nil {

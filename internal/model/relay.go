@@ -191,10 +191,12 @@ func (x *exchange) ask(path string, text []byte) (*http.Response, error) {
 		place, err := x.m.queue.enter(waits)
 		x.turn.Waiting += time.Since(from)
 		if err != nil {
-			if refused != nil && ctx.Err() == nil {
+			switch {
+			case refused != nil && ctx.Err() == nil:
 				return refused, nil
-			}
-			if errors.Is(err, errWaited) {
+			case refused != nil || x.m.queue.isLimited():
+				return nil, &limitError{refused}
+			case errors.Is(err, errWaited):
 				return nil, errWaited
 			}
 			return nil, context.Cause(ctx)
@@ -216,6 +218,9 @@ func (x *exchange) ask(path string, text []byte) (*http.Response, error) {
 		if err != nil {
 			place.failed()
 			place.leave()
+			if refused != nil && ctx.Err() != nil {
+				return nil, &limitError{refused}
+			}
 			return nil, err
 		}
 		if answer.StatusCode != http.StatusTooManyRequests && answer.StatusCode != statusOverloaded {
@@ -241,6 +246,12 @@ func (x *exchange) ask(path string, text []byte) (*http.Response, error) {
 }
 
 var errWaited = errors.New("there was no free place for the request")
+
+// limitError is why a request got no answer: the provider's limit of the rate had not ended when the request did. refused is the provider's last
+// refusal of it, or nil if it waited because others were refused.
+type limitError struct{ refused *http.Response }
+
+func (*limitError) Error() string { return "the provider's limit of the rate has not ended" }
 
 // exhausted reports whether a refusal says that there is no money left, which no waiting ends.
 func exhausted(body []byte) bool {
@@ -268,8 +279,10 @@ func (l *leaving) Close() error {
 // unreachable answers for a provider that did not.
 func (x *exchange) unreachable(err error) {
 	ctx := x.r.Context()
-	missed, own := (*MissError)(nil), (*GatewayError)(nil)
+	missed, own, limit := (*MissError)(nil), (*GatewayError)(nil), (*limitError)(nil)
 	switch {
+	case errors.As(err, &limit):
+		x.limited(limit)
 	case errors.As(err, &missed):
 		x.fail(FailedMissed, 0, x.m.hide(missed.Difference))
 		_ = x.keep() // before the client can ask again
@@ -296,6 +309,30 @@ func (x *exchange) unreachable(err error) {
 	}
 }
 
+// limited answers a request that still waited for the end of a limit when it ended: the session was sealed, the agent gave up, or it has waited
+// for as long as one may.
+func (x *exchange) limited(err *limitError) {
+	status, said := 0, "other requests were refused"
+	if err.refused != nil {
+		text, _ := io.ReadAll(err.refused.Body) // it is in memory
+		status, said = err.refused.StatusCode, x.messageOf([]byte(x.m.hide(string(text))), err.refused.StatusCode)
+	}
+	x.fail(FailedLimit, status, fmt.Sprintf("%s (the request has waited for %s)", said, x.turn.Waiting.Round(100*time.Millisecond)))
+	switch ctx := x.r.Context(); {
+	case errors.Is(context.Cause(ctx), errSealed):
+		x.s.sealedAnswer(x.w, x.r)
+	case ctx.Err() != nil:
+		x.abort = true
+	default:
+		x.s.refuse(x.w, x.r, http.StatusTooManyRequests, "rate_limit", x.turn.Failure.Message)
+	}
+}
+
+// messageOf returns what the provider says in the body of an error.
+func (x *exchange) messageOf(body []byte, status int) string {
+	return firstNonEmpty(gjson.GetBytes(body, "error.message").String(), gjson.GetBytes(body, "message").String(), strings.TrimSpace(string(body)), http.StatusText(status))
+}
+
 // relayError passes on an error of the provider as it is: clients look for its words.
 func (x *exchange) relayError(answer *http.Response) {
 	text, _ := io.ReadAll(io.LimitReader(answer.Body, maxError)) // what came of it is passed on
@@ -311,8 +348,7 @@ func (x *exchange) relayError(answer *http.Response) {
 	case overflows(answer.StatusCode, string(text)):
 		kind = FailedOverflow
 	}
-	message := firstNonEmpty(gjson.GetBytes(text, "error.message").String(), gjson.GetBytes(text, "message").String(), strings.TrimSpace(string(text)), http.StatusText(answer.StatusCode))
-	x.fail(kind, answer.StatusCode, message)
+	x.fail(kind, answer.StatusCode, x.messageOf(text, answer.StatusCode))
 	_ = x.keep() // the error is passed on all the same
 	x.m.header(x.w.Header(), answer.Header)
 	x.w.WriteHeader(answer.StatusCode)

@@ -33,7 +33,7 @@ const (
 	AgentExecutionFailed ErrorType = "agent_execution_failed"
 	// AgentExecutionTimeout: the agent's execute script took longer than its timeout.
 	AgentExecutionTimeout ErrorType = "agent_execution_timeout"
-	// ModelFailed: the agent's execute script failed after its model's provider had answered with an error, or ten answers of the model in a row broke off or were empty.
+	// ModelFailed: the agent's execute script failed after its model's provider had answered with an error, or waited until its timeout for the provider's rate limit to end, or ten answers of the model in a row broke off or were empty.
 	ModelFailed ErrorType = "model_failed"
 	// ModelEmptyResponse: ten answers of the model in a row were empty, so that the agent got no more; five for the preset shell.
 	ModelEmptyResponse ErrorType = "model_empty_response"

@@ -243,6 +243,8 @@ func (x *execution) closeGateway(g *gateway, failed error) error {
 		if agentFailed {
 			return nil // it could not go on
 		}
+	case r.Failure != nil && r.Failure.Kind == model.FailedLimit && errors.Is(failed, environment.ErrTimeout):
+		return failf(result.ModelFailed, "%s; the agent's timeout of %v seconds was over before", x.lastFailure(r.Failure), x.timeouts.Execute.Seconds())
 	case r.Failure == nil || failed != nil && !agentFailed:
 	case r.Failure.Kind == model.FailedOverflow:
 		x.trial.StopCondition, x.trial.IsTruncated = string(model.StopContext), true

@@ -235,6 +235,10 @@ func TestWhyTheModelFailed(t *testing.T) {
 			"an error of the provider": {
 				scripted.Answer{Error: &scripted.Error{Status: 500, Message: "the model is on fire"}}, want{err: result.ModelFailed, says: []string{"small", "500", "on fire", "exit code 3"}}, "",
 			},
+			"a rate limit that lasts longer than a request may wait": {
+				scripted.Answer{Error: &scripted.Error{Status: 429, Message: "slow down", RetryAfter: 300}},
+				want{err: result.ModelFailed, says: []string{"small refused because of its rate limit with HTTP status 429: slow down", "exit code 3"}}, "",
+			},
 			"a conversation that is too long": {
 				scripted.Answer{Error: &scripted.Error{Status: 400, Message: "maximum context length is 10 tokens"}}, want{reward: "1"}, "context_length",
 			},
@@ -248,6 +252,11 @@ func TestWhyTheModelFailed(t *testing.T) {
 				}
 			})
 		}
+		t.Run("a rate limit that outlasts the agent", func(t *testing.T) {
+			s, _ := modelStory(t, `ask go; exit 3`, agent.Budget{}, scripted.Answer{Error: &scripted.Error{Status: 429, Message: "slow down", RetryAfter: 200}})
+			s.toml += "agent.timeout_sec = 10\n" // the gateway waits for longer
+			p.run(t, s).check(t, want{err: result.ModelFailed, says: []string{"small refused because of its rate limit with HTTP status 429: slow down (the request has waited for", "timeout of 10 seconds"}})
+		})
 		t.Run("an agent that ends with 0 all the same", func(t *testing.T) {
 			s, _ := modelStory(t, `ask go; exit 0`, agent.Budget{}, scripted.Answer{Error: &scripted.Error{Status: 500, Message: "the model is on fire"}})
 			o := p.run(t, s)
