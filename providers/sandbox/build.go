@@ -25,6 +25,15 @@ import (
 
 // BuildImage implements environment.Provider.
 func (p *Provider) BuildImage(ctx context.Context, opts environment.BuildOptions) (string, error) {
+	img, err := p.build(ctx, opts)
+	if err != nil {
+		return "", err
+	}
+	return img.Name, nil
+}
+
+// build builds an image and records it under its Name.
+func (p *Provider) build(ctx context.Context, opts environment.BuildOptions) (*image, error) {
 	m := &machine{p: p, progress: opts.Progress}
 	var progress func(string)
 	if opts.Progress != nil {
@@ -43,7 +52,7 @@ func (p *Provider) BuildImage(ctx context.Context, opts environment.BuildOptions
 		}
 	}
 	if err != nil {
-		return "", buildFailed(ctx, opts.Name, err)
+		return nil, buildFailed(ctx, opts.Name, err)
 	}
 	_, id, _ := strings.Cut(built.ID, ":")
 	ref := builtPrefix + slug(opts.Name) + ":" + id[:16]
@@ -51,12 +60,12 @@ func (p *Provider) BuildImage(ctx context.Context, opts environment.BuildOptions
 	img := &image{
 		ID: built.ID, Name: ref, Layers: built.Image.Layers, Env: built.Image.Env, WorkDir: built.Image.WorkDir, User: built.Image.User,
 		Entrypoint: built.Image.Entrypoint, Shell: built.Image.Shell, Healthcheck: built.Image.Healthcheck,
-		Host: below.host, Base: below.base,
+		Host: below.host, Base: below.base, Origin: below.origin, OriginLayers: below.originLayers,
 	}
 	if err := p.recordImage(ref, img); err != nil {
-		return "", &environment.Error{Kind: environment.KindBuild, Err: fmt.Errorf("record the image: %w", err)}
+		return nil, &environment.Error{Kind: environment.KindBuild, Err: fmt.Errorf("record the image: %w", err)}
 	}
-	return ref, nil
+	return img, nil
 }
 
 // buildFailed returns the environment.Error for an error of dockerfile.Build, or the context's error if that has ended.
@@ -92,6 +101,9 @@ func slug(name string) string {
 type buildBase struct {
 	host *hostBase
 	base *environment.Base
+
+	origin       string // see image
+	originLayers int
 }
 
 // machine executes Dockerfiles in sandboxes.
@@ -109,7 +121,7 @@ func (m *machine) From(ctx context.Context, ref string) (dockerfile.Image, error
 		return dockerfile.Image{}, err
 	}
 	return dockerfile.Image{
-		Layers: img.Layers, Env: img.Env, WorkDir: img.WorkDir, User: img.User, ID: img.ID, Base: buildBase{img.Host, img.Base},
+		Layers: img.Layers, Env: img.Env, WorkDir: img.WorkDir, User: img.User, ID: img.ID, Base: buildBase{img.Host, img.Base, img.Origin, img.OriginLayers},
 		Entrypoint: img.Entrypoint, Shell: img.Shell, Healthcheck: img.Healthcheck,
 	}, nil
 }

@@ -31,6 +31,9 @@ type image struct {
 	Entrypoint  []string                      `json:"entrypoint,omitempty"`
 	Shell       []string                      `json:"shell,omitempty"`
 	Healthcheck *dockerspec.HealthcheckConfig `json:"healthcheck,omitempty"`
+	// Origin is an image of a registry, by digest, that has the first OriginLayers of the layers; empty if there is none.
+	Origin       string `json:"origin,omitempty"`
+	OriginLayers int    `json:"origin_layers,omitempty"`
 	// Host is set if the layers are on this machine's root.
 	Host *hostBase `json:"host,omitempty"`
 	// Base is set if the image is not the requested one.

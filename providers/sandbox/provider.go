@@ -28,6 +28,8 @@ type Provider struct {
 	groups      *cgroup.Tree
 	frames      wire.Frames // if set, the only kind of device that sandboxes may have
 	resolved    memo[*image]
+	// fromRegistries: images come from registries alone, so that what is built on them can be pushed.
+	fromRegistries bool
 }
 
 var _ environment.Provider = (*Provider)(nil)

@@ -56,7 +56,7 @@ func pullFailed(err error) error {
 // a registry again.
 func (p *Provider) realImage(ctx context.Context, ref string, progress func(string)) (*image, error) {
 	known, err := p.readImage(ref)
-	if err != nil {
+	if err != nil || p.fromRegistries && known.Origin == "" {
 		known = nil
 	}
 	temporary, err := p.store.draft()
@@ -65,9 +65,11 @@ func (p *Provider) realImage(ctx context.Context, ref string, progress func(stri
 	}
 	defer temporary.discard()
 	where := oci.FindOptions{Local: p.config.images, TempDir: temporary.dir, Registry: known == nil, DialTimeout: dialTimeout}
-	if engine := dockerEngine(ctx); engine != nil {
-		defer engine.Close()
-		where.Docker = engine
+	if !p.fromRegistries {
+		if engine := dockerEngine(ctx); engine != nil {
+			defer engine.Close()
+			where.Docker = engine
+		}
 	}
 	found, err := oci.Find(ctx, ref, where)
 	if err != nil && known != nil {
@@ -83,6 +85,7 @@ func (p *Provider) realImage(ctx context.Context, ref string, progress func(stri
 	img := &image{
 		ID: found.ID, Name: ref, Env: found.Config.Env, WorkDir: found.Config.WorkingDir, User: found.Config.User,
 		Entrypoint: found.Config.Entrypoint, Shell: found.Config.Shell, Healthcheck: found.Config.Healthcheck,
+		Origin: found.Origin, OriginLayers: len(found.Layers),
 	}
 	for i, layer := range found.Layers {
 		id := digest("oci " + layer.DiffID)

@@ -28,6 +28,7 @@ const (
 	workRemove = "remove"
 	workUnpack = "unpack" // a layer, from stdin
 	workPack   = "pack"   // a layer, to stdout
+	workExport = "export" // a layer, to stdout, as images have them
 	workCopy   = "copy"   // to the directory of toKey; prints the size
 )
 
@@ -106,6 +107,17 @@ func unpackLayer(ctx context.Context, layer io.Reader, dir string, opts oci.Unpa
 	return os.WriteFile(filepath.Join(filepath.Dir(dir), opaqueMark), nil, 0o600)
 }
 
+// hidesBelow reports whether a layer, by the directory of its root, hides all layers below.
+func hidesBelow(root string) bool { return exists(filepath.Join(filepath.Dir(root), opaqueMark)) }
+
+// exportLayer writes a layer, by the directory of its root, as a tar archive of an image.
+func (m mode) exportLayer(ctx context.Context, root string, w io.Writer) error {
+	if m.usesUserNamespace() {
+		return m.work(ctx, workExport, root, nil, w) // which sees the owners as sandboxes do
+	}
+	return oci.Pack(ctx, root, w, oci.PackOptions{Xattr: m.xattr(), Opaque: hidesBelow(root)})
+}
+
 // work starts a worker and waits for it. more are further variables of it.
 func (m mode) work(ctx context.Context, what, dir string, input io.Reader, output io.Writer, more ...string) error {
 	cmd, release, err := m.command(roleWorker, roleWorkerMapped)
@@ -151,6 +163,8 @@ func work() {
 		err = unpackLayer(context.Background(), os.Stdin, dir, oci.UnpackOptions{Xattr: modeIDs.xattr(), Owners: true})
 	case workPack:
 		err = inside.PackAll(dir, os.Stdout)
+	case workExport:
+		err = oci.Pack(context.Background(), dir, os.Stdout, oci.PackOptions{Xattr: oci.XattrUser, Opaque: hidesBelow(dir)})
 	case workCopy:
 		var size int64
 		if size, err = copyTree(dir, os.Getenv(toKey)); err == nil {

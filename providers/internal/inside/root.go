@@ -100,6 +100,10 @@ func mountOverlay(setup wire.Setup, m wire.Mount) error {
 	options := "lowerdir=" + strings.Join(lower, ":") + ",upperdir=" + escape(m.Upper) + ",workdir=" + escape(m.Work)
 	if setup.User {
 		options += ",userxattr"
+	} else {
+		// Some kernels have these on: a layer would refer to what layers below have, and be none without them. With userxattr they
+		// are always off.
+		options += ",redirect_dir=off,metacopy=off"
 	}
 	if page := os.Getpagesize(); len(options)+len(",volatile") >= page {
 		return fmt.Errorf("the image has too many layers: the mount options for %s do not fit into the kernel's %d bytes (join steps of the Dockerfile)", m.At, page)

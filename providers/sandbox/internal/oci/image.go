@@ -25,8 +25,10 @@ type Image struct {
 	// Ref is what was asked for, Source where it was found, for people: "docker archive PATH",
 	// "OCI layout PATH", "OCI archive PATH", "the Docker engine's store" or "registry HOST".
 	Ref, Source string
-	Layers      []Layer // the bottom first
-	Config      Config
+	// Origin is the image's name in its registry, by digest, if it was found there. The digest may be an index's.
+	Origin string
+	Layers []Layer // the bottom first
+	Config Config
 
 	close func() error
 }

@@ -96,6 +96,7 @@ func (r *registry) image(ctx context.Context, ref name.Reference) (*Image, error
 	if err != nil {
 		return nil, err
 	}
+	image.Origin = r.repository.Digest(top.Digest.String()).Name()
 	return image, nil
 }
 
