@@ -89,7 +89,7 @@ func withLimits(t *template.Template) (*template.Template, error) {
 			return "", nil
 		},
 		"print": grow(fmt.Sprint), "println": grow(fmt.Sprintln), "html": grow(template.HTMLEscaper), "js": grow(template.JSEscaper),
-		"urlquery": grow(template.URLQueryEscaper),
+		"urlquery": grow(template.URLQueryEscaper), "fenced": func(text string) (string, error) { return grow(fmt.Sprint)(fencedText(text)) },
 		"printf": func(format string, args ...any) (string, error) {
 			longest := 1000
 			if wide.MatchString(format) {

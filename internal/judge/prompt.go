@@ -95,7 +95,7 @@ func (j *Judge) compilePrompt(found *problems) {
 		}
 		return
 	}
-	t, err := template.New("prompt").Option("missingkey=error").Parse(j.Prompt)
+	t, err := template.New("prompt").Option("missingkey=error").Funcs(template.FuncMap{"fenced": fencedText}).Parse(j.Prompt)
 	if err != nil {
 		*found = append(*found, j.templateProblem(key, err))
 		return
@@ -258,8 +258,8 @@ var goType = regexp.MustCompile(` (?:in|of struct) type judge\.\w+`)
 
 // templateFields and groupFields say what templates can use.
 var (
-	templateFields = fieldNames[scene](".") + `; there is .Artifact "PATH"; .Tests.Reward may be nil`
-	groupFields    = fieldNames[groupScene](".") + "; {{range .Candidates}} has .Label, " + fieldNames[candidateScene](".") + ` and .Artifact "PATH"; .Tests.Reward may be nil`
+	templateFields = fieldNames[scene](".") + `; there are .Artifact "PATH" and fenced TEXT; .Tests.Reward may be nil`
+	groupFields    = fieldNames[groupScene](".") + "; {{range .Candidates}} has .Label, " + fieldNames[candidateScene](".") + ` and .Artifact "PATH"; there is fenced TEXT; .Tests.Reward may be nil`
 )
 
 // fieldNames says which fields the structs in a struct have.
@@ -353,14 +353,23 @@ func evidence(in Input) string {
 	return b.String()
 }
 
+// maxFence bounds how many backticks a text in a block has side by side. More are made fewer, or the fences would fill the prompt.
+const maxFence = 60
+
+var longFence = regexp.MustCompile("`{60,}")
+
 // fenced returns text in a block of Markdown that it cannot end.
 func fenced(language, text string) string {
+	text = longFence.ReplaceAllString(text, strings.Repeat("`", maxFence))
 	fence := "```"
 	for strings.Contains(text, fence) {
 		fence += "`"
 	}
 	return fence + language + "\n" + strings.TrimRight(text, "\n") + "\n" + fence
 }
+
+// fencedText is the function fenced of prompts.
+func fencedText(text string) string { return fenced("", text) }
 
 // contract writes what every judge is told.
 func (j *Judge) contract(b *strings.Builder, form string, at *Paths) {

@@ -9,8 +9,9 @@ import (
 )
 
 // Transcript reads a trajectory that Convert wrote, and calls each with its steps as Markdown for a reader: a section for each, with the calls
-// of tools and what they returned. shorten is applied to each message, to the arguments of each call and to each result. It returns the last
-// thing that the agent said; "" if it said nothing. Only one step is in memory.
+// of tools and what they returned. Whatever was said is quoted: nothing in it can look like another step, or like the result of a tool. shorten is
+// applied to each message, to the names and the arguments of each call and to each result. It returns the last thing that the agent said; "" if it
+// said nothing. Only one step is in memory.
 func Transcript(r io.Reader, shorten func(string) string, each func(section string)) (reply string, err error) {
 	t := &transcript{d: json.NewDecoder(r), shorten: shorten, each: each}
 	err = t.trajectory("", false)
@@ -40,7 +41,7 @@ func (t *transcript) trajectory(of string, subagent bool) error {
 		case "agent":
 			var a Agent
 			if err = t.d.Decode(&a); err == nil && subagent {
-				t.each(fmt.Sprintf("# sub-agent %s\n\n", a.Name))
+				t.each(fmt.Sprintf("# sub-agent %s\n\n", t.name(a.Name)))
 			}
 		case "steps":
 			err = t.list(func(int) error {
@@ -94,21 +95,36 @@ func (t *transcript) list(each func(n int) error) error {
 
 func (t *transcript) step(of string, s Step, subagent bool) {
 	var b strings.Builder
-	fmt.Fprintf(&b, "## step %s%d: %s\n\n", of, s.ID, s.Source)
+	fmt.Fprintf(&b, "## step %s%d: %s\n\n", of, s.ID, t.name(s.Source))
 	text := strings.TrimSpace(s.Message)
 	if text != "" {
-		fmt.Fprintf(&b, "%s\n\n", t.shorten(text))
+		b.WriteString(t.quote(text))
 		if s.Source == fromAgent && !subagent {
 			t.reply = s.Message
 		}
 	}
 	for _, c := range s.Calls {
-		fmt.Fprintf(&b, "[call of the tool %s: %s]\n\n", c.Name, t.shorten(string(c.Arguments)))
+		fmt.Fprintf(&b, "call of the tool %s:\n%s", t.name(c.Name), t.quote(string(c.Arguments)))
 	}
 	if s.Observation != nil {
 		for _, r := range s.Observation.Results {
-			fmt.Fprintf(&b, "[result]\n%s\n\n", t.shorten(strings.TrimRight(r.Content, "\n")))
+			fmt.Fprintf(&b, "result:\n%s", t.quote(strings.TrimRight(r.Content, "\n")))
 		}
 	}
 	t.each(b.String())
+}
+
+// name returns a name on one line.
+func (t *transcript) name(text string) string {
+	return strings.Join(strings.Fields(t.shorten(text)), " ")
+}
+
+func (t *transcript) quote(text string) string { return Quote(t.shorten(text)) + "\n" }
+
+// breaks are the characters that begin a line for some reader.
+var breaks = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\v", "\n", "\f", "\n", "\u0085", "\n", "\u2028", "\n", "\u2029", "\n")
+
+// Quote returns text with "> " before each line, and a line break at its end.
+func Quote(text string) string {
+	return "> " + strings.ReplaceAll(breaks.Replace(text), "\n", "\n> ") + "\n"
 }

@@ -23,6 +23,7 @@ import (
 const (
 	maxJudged     = 4 << 30   // of a trajectory of which a transcript is made; one step is in memory
 	maxPart       = 16 << 10  // of a message, a call or a result in the transcript
+	maxHidden     = 1 << 20   // of such a part before its secrets are hidden
 	maxTranscript = 4 << 20   // of transcript.md
 	maxInPrompt   = 256 << 10 // of the transcript in a prompt
 	maxOutput     = 64 << 10  // of the output of the tests, of the last reply and of an artifact in a prompt
@@ -144,7 +145,9 @@ func (x *execution) transcript() (text *excerpt.Middles, reply string) {
 		text.WriteString(fmt.Sprintf("(There is no transcript: %v. This is the output of the agent.)\n\n", err))
 	}
 	stdout := x.output(result.CommandDir, result.StdoutFile)
-	text.WriteString(stdout)
+	if stdout != "" {
+		text.WriteString("output of the agent:\n" + trajectory.Quote(strings.TrimRight(stdout, "\n")))
+	}
 	return text, stdout
 }
 
@@ -159,8 +162,11 @@ func (x *execution) readTrajectory() (text *excerpt.Middles, reply string, err e
 		return nil, "", errors.Join(err, fmt.Errorf("the trajectory is larger than %d MiB", maxJudged>>20))
 	}
 	text = &excerpt.Middles{Most: maxTranscript}
-	shorten := func(s string) string { return excerpt.Middle(s, maxPart) }
-	reply, err = trajectory.Transcript(f, shorten, func(section string) { text.WriteString(hide(x.secrets, section)) })
+	shorten := func(s string) string {
+		// A secret must not be cut in two before it is hidden, and an escape sequence must not reach beyond the text.
+		return excerpt.Middle(hide(x.secrets, excerpt.Middle(s, maxHidden)), maxPart)
+	}
+	reply, err = trajectory.Transcript(f, shorten, func(section string) { text.WriteString(section) })
 	return text, reply, err
 }
 
