@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -89,9 +90,17 @@ func ReadLabels(file string, text []byte, keys []result.Key, subjects []Subject)
 		r.add(0, 0, "save it as CSV UTF-8", "the file is not text in UTF-8")
 		return nil, r.problems
 	}
+	if bytes.IndexByte(text, '\n') < 0 { // "CSV (Macintosh)"
+		text = bytes.ReplaceAll(text, []byte("\r"), []byte("\n"))
+	}
 	r.csv = csv.NewReader(bytes.NewReader(text))
 	r.csv.FieldsPerRecord, r.csv.TrimLeadingSpace = -1, true
-	r.csv.Comma = separator(text)
+	if m := separatorLine.FindSubmatch(text); m != nil {
+		r.csv.Comma, _ = utf8.DecodeRune(m[1])
+		_, _ = r.csv.Read() // the line
+	} else {
+		r.csv.Comma = separator(text)
+	}
 	r.comma = r.csv.Comma != ','
 	r.read()
 	if len(r.problems) > 0 {
@@ -99,6 +108,9 @@ func ReadLabels(file string, text []byte, keys []result.Key, subjects []Subject)
 	}
 	return r.labels, nil
 }
+
+// separatorLine matches a first line that tells spreadsheets what separates columns.
+var separatorLine = regexp.MustCompile(`^"?[sS][eE][pP]=([,;\t|])"?\r?\n`)
 
 // separator returns what separates the columns of the first line.
 func separator(text []byte) rune {

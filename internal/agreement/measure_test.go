@@ -33,7 +33,9 @@ func TestKappaOfPublishedExamples(t *testing.T) {
 		"50 applications":                 {two, [][]int{{15, 10}, {5, 20}}, 35, 0.4},
 		"same agreement, similar margins": {two, [][]int{{15, 25}, {15, 45}}, 60, 0.1304},
 		"same agreement, unlike margins":  {two, [][]int{{35, 5}, {35, 25}}, 60, 0.2593},
-		// scikit-learn, test_cohen_kappa: 0 46 times, 1 44 times, 2 10 times against 50, 40 and 10, with quadratic weights.
+		// Artstein and Poesio, "Inter-Coder Agreement for Computational Linguistics" (2008), table 1, as scikit-learn 1.9.1 tests it.
+		"Artstein and Poesio": {two, [][]int{{20, 20}, {10, 50}}, 70, 0.3478},
+		// scikit-learn 1.9.1, test_cohen_kappa: 0 46 times, 1 44 times, 2 10 times against 50, 40 and 10, with quadratic weights.
 		"three ordered choices": {three, [][]int{{46, 0, 0}, {4, 40, 0}, {0, 0, 10}}, 96, 0.9541},
 	} {
 		t.Run(name, func(t *testing.T) {
