@@ -429,3 +429,48 @@ func TestAGroupOfOneIsNotRanked(t *testing.T) {
 		}
 	}
 }
+
+// A trial that failed is not ranked, and one that left nothing is, because that says something of it.
+func TestTrialsWithoutAnOutcomeAndWithoutArtifacts(t *testing.T) {
+	for place, keys := range map[string]string{
+		"a call": "agent: call",
+		"fresh":  "agent: shell, source: reply, artifacts: [/tmp/out]",
+	} {
+		t.Run(place, func(t *testing.T) {
+			r := newRanker(t)
+			prompt := `, prompt: "{{range .Candidates}}## Candidate {{.Label}}: {{.Trial.Transcript}}{{fenced (.Artifact \"/tmp/out\")}}{{end}}"`
+			dir := rankDir(t, r, keys+prompt)
+			path := filepath.Join(dir, "job.yaml")
+			text, err := os.ReadFile(path)
+			if err == nil {
+				job := strings.Replace(string(text), "n_attempts: 2", "  - {name: broken, execute: 'echo quality 5; exit 3'}\nartifacts: [/tmp/out]", 1)
+				err = os.WriteFile(path, []byte(job), 0o644)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			o := inDir(t.Context(), t, dir, "run", "job.yaml", "--name", "one")
+			want := map[string]float64{}
+			for _, task := range []string{"one", "two"} {
+				want["good/evals/"+task+"__1"], want["bad/evals/"+task+"__1"] = 1, 0
+			}
+			if got := scoresOf(t, filepath.Join(dir, "jobs", "one")); o.code != 1 || !near(got, want) || r.requests.Load() != 4 {
+				t.Errorf("exit code %d, %v, %d requests\n%s%s", o.code, got, r.requests.Load(), o.stdout, o.stderr)
+			}
+			asked := ""
+			for _, prompt := range []string{"bad/evals/one__1/judges/best/prompt.md", "bad/evals/one__1/judges/best.order-2/prompt.md"} {
+				text, err := os.ReadFile(filepath.Join(dir, "jobs/one", prompt))
+				if err != nil {
+					t.Fatal(err)
+				}
+				asked += string(text)
+			}
+			if n := strings.Count(asked, "```\n(This candidate has left nothing at /tmp/out.)\n```"); n != 2 || strings.Count(asked, "```\n9\n```") != 2 || strings.Contains(asked, "quality 5") {
+				t.Errorf("the judge was asked\n%s", asked)
+			}
+			if o := inDir(t.Context(), t, dir, "resume", "jobs/one"); r.requests.Load() != 4 {
+				t.Errorf("resume ranks again: exit code %d\n%s%s", o.code, o.stdout, o.stderr)
+			}
+		})
+	}
+}

@@ -83,8 +83,15 @@ func (s scene) Artifact(path string) (string, error) {
 	if s.artifacts == nil {
 		return "", errors.New("the trial has no artifacts")
 	}
-	return s.artifacts(path)
+	text, err := s.artifacts(path)
+	if err != nil {
+		return "", &artifactError{err}
+	}
+	return text, nil
 }
+
+// artifactError is why an artifact is not there for a prompt. That is no mistake in the template.
+type artifactError struct{ error }
 
 // compilePrompt parses the prompt, and renders it for trials that are possible.
 func (j *Judge) compilePrompt(found *problems) {
@@ -118,6 +125,25 @@ func (j *Judge) compilePrompt(found *problems) {
 			return
 		}
 	}
+}
+
+// ReadsArtifacts returns the paths of artifacts that the prompt names as they are. There may be others.
+func (j *Judge) ReadsArtifacts() []string {
+	if j.prompt == nil {
+		return nil
+	}
+	var paths []string
+	visitTemplates(j.prompt, func(n parse.Node) {
+		c, ok := n.(*parse.CommandNode)
+		if !ok || len(c.Args) != 2 {
+			return
+		}
+		text, literal := c.Args[1].(*parse.StringNode)
+		if names := namesOf(c.Args[0]); literal && len(names) > 0 && names[len(names)-1] == "Artifact" && !slices.Contains(paths, text.Text) {
+			paths = append(paths, text.Text)
+		}
+	})
+	return paths
 }
 
 // UsesMetadata reports whether the prompt uses the metadata of the task, of which each task has its own.
@@ -181,6 +207,29 @@ func put(in map[string]any, path []string) {
 // fieldsOf returns the names of fields that templates read, such as Task, Metadata, author.
 func fieldsOf(t *template.Template) [][]string {
 	var out [][]string
+	visitTemplates(t, func(n parse.Node) {
+		if names := namesOf(n); names != nil {
+			out = append(out, names)
+		}
+	})
+	return out
+}
+
+// namesOf returns the names of fields that a node reads; nil if it reads none.
+func namesOf(n parse.Node) []string {
+	switch n := n.(type) {
+	case *parse.ChainNode:
+		return n.Field
+	case *parse.FieldNode:
+		return n.Ident
+	case *parse.VariableNode:
+		return n.Ident[1:]
+	}
+	return nil
+}
+
+// visitTemplates calls each with the commands and the fields of templates.
+func visitTemplates(t *template.Template, each func(parse.Node)) {
 	var visit func(n parse.Node)
 	branch := func(b parse.BranchNode) {
 		visit(b.Pipe)
@@ -208,6 +257,7 @@ func fieldsOf(t *template.Template) [][]string {
 		case *parse.PipeNode:
 			if n != nil {
 				for _, c := range n.Cmds {
+					each(c)
 					for _, argument := range c.Args {
 						visit(argument)
 					}
@@ -215,11 +265,9 @@ func fieldsOf(t *template.Template) [][]string {
 			}
 		case *parse.ChainNode:
 			visit(n.Node)
-			out = append(out, n.Field)
-		case *parse.FieldNode:
-			out = append(out, n.Ident)
-		case *parse.VariableNode:
-			out = append(out, n.Ident[1:])
+			each(n)
+		case *parse.FieldNode, *parse.VariableNode:
+			each(n)
 		}
 	}
 	for _, one := range t.Templates() {
@@ -227,7 +275,6 @@ func fieldsOf(t *template.Template) [][]string {
 			visit(one.Root)
 		}
 	}
-	return out
 }
 
 // templatePlace matches what errors of templates begin with: the package, the template and the line.
@@ -320,6 +367,9 @@ func (j *Judge) render(in any) (string, error) {
 		if errors.Is(err, limit) {
 			return "", &limitError{limit, templatePlace.FindString(err.Error())}
 		}
+	}
+	if missing := (*artifactError)(nil); errors.As(err, &missing) {
+		return "", missing.error
 	}
 	if err != nil {
 		return "", err

@@ -204,9 +204,13 @@ func TestPromptsAreBounded(t *testing.T) {
 }
 
 func TestArtifactsInPrompts(t *testing.T) {
+	reads := compiled(t, Spec{Prompt: `{{.Artifact "/a"}}{{with $x := .Artifact "/b"}}{{$.Artifact "/a"}}{{end}}{{range .Tests.Rewards}}{{fenced ($.Artifact "/c")}}{{end}}{{$n := "/d"}}{{.Artifact $n}}{{"/e" | .Artifact}}`}).ReadsArtifacts()
+	if strings.Join(reads, " ") != "/a /b /c" {
+		t.Errorf("it reads %q", reads)
+	}
 	j := compiled(t, Spec{Prompt: "{{.Artifact \"/a\"}}"})
 	broken := errors.New("the artifact /a was not kept")
-	if _, err := j.Ask(Input{Artifacts: func(string) (string, error) { return "", broken }}, nil); !errors.Is(err, broken) {
+	if _, err := j.Ask(Input{Artifacts: func(string) (string, error) { return "", broken }}, nil); err != broken {
 		t.Errorf("%v", err)
 	}
 	if _, err := j.Ask(Input{}, nil); err == nil || !strings.Contains(err.Error(), "the trial has no artifacts") {

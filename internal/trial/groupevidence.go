@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -39,6 +40,13 @@ func (e *evidence) shortened(n int) judge.Input {
 		{&in.Trial.Transcript, 2 * maxInPrompt / n}, {&in.Trial.Reply, 2 * maxOutput / n}, {&in.Trial.Changes, 2 * maxOutput / n}, {&in.Tests.Output, 2 * maxOutput / n},
 	} {
 		*text.text = excerpt.Middle(*text.text, text.most)
+	}
+	in.Artifacts = func(name string) (string, error) {
+		if _, _, err := e.find(name); err != nil { // which says something of the candidate
+			return fmt.Sprintf("(This candidate has left nothing at %s.)", name), nil
+		}
+		text, err := e.artifactText(name)
+		return excerpt.Middle(text, 2*maxOutput/n), err
 	}
 	return in
 }

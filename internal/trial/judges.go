@@ -3,6 +3,7 @@ package trial
 import (
 	"cmp"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -83,6 +84,16 @@ func (s *JudgeSet) Of(t *task.Task) (judges []*judge.Judge, reward *judge.Reward
 // inTask returns problems with judges that only a task shows.
 func (s *JudgeSet) inTask(t *task.Task, judges []*judge.Judge) []JudgeProblem {
 	var out []JudgeProblem
+	kept := slices.Clone(s.job.Artifacts)
+	for _, a := range t.Config.Artifacts {
+		kept = append(kept, a.Source)
+	}
+	for _, j := range judges {
+		kept = append(kept, j.Artifacts...)
+	}
+	for i, dir := range kept {
+		kept[i] = path.Clean(dir)
+	}
 	for i, j := range judges {
 		ofTask, p := i >= len(s.own), keys.Path{"judges"}
 		if ofTask {
@@ -96,6 +107,15 @@ func (s *JudgeSet) inTask(t *task.Task, judges []*judge.Judge) []JudgeProblem {
 				found[k].Message = fmt.Sprintf("for the task %s: line %d: %s", keys.Shorten(t.Name), found[k].Line, found[k].Message)
 			}
 			out = append(out, placed(found, p, ofTask)...)
+		}
+		for _, name := range j.ReadsArtifacts() {
+			if !slices.ContainsFunc(kept, func(dir string) bool { return within(path.Clean(name), dir) }) {
+				out = append(out, JudgeProblem{OfTask: ofTask, Problem: judge.Problem{
+					Key:     p.Child("prompt"),
+					Message: fmt.Sprintf("it reads the artifact %q, which is not kept", keys.Shorten(name)),
+					Hint:    "add it to artifacts of the job, or of each task that has this judge",
+				}})
+			}
 		}
 		if j.Processes == judge.KeepProcesses && j.Place() == judge.InTrial && maybeRoot(t.Config.Agent.User) {
 			out = append(out, JudgeProblem{OfTask: ofTask, Warning: true, Problem: judge.Problem{
