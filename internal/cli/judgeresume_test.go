@@ -177,7 +177,11 @@ func TestResumeRunsOnlyJudgesThatAreOwed(t *testing.T) {
 			if test.after != nil {
 				test.after(t, g, dir)
 			}
+			seen := files(t, filepath.Join(dir, trialDir, "judges/inputs"))
 			o := inDir(t.Context(), t, dir, "resume", "jobs/one")
+			if again := files(t, filepath.Join(dir, trialDir, "judges/inputs")); !maps.Equal(seen, again) || !strings.Contains(again["/changes.txt"], "+++ /tmp/out\n") {
+				t.Errorf("the judges saw %q, then %q", seen, again)
+			}
 			if o.code != 0 || !strings.Contains(o.stdout+o.stderr, "of 1 trial only the judges run that have given no verdict") {
 				t.Errorf("the resume ended with %d\n%s%s", o.code, o.stdout, o.stderr)
 			}
@@ -196,6 +200,11 @@ func TestResumeRunsOnlyJudgesThatAreOwed(t *testing.T) {
 			}
 			if cost := got.Costs.Judges.Amount(); cost != cmp.Or(test.cost, 0.004) {
 				t.Errorf("judging cost %v", cost)
+			}
+			for _, run := range got.Agents[1:] { // usage is that of all attempts, as the cost
+				if u := run.Usage; u == nil || u.InputTokens == nil || run.Cost != result.Dollars(0.002*float64(*u.InputTokens)/1000) || u.Calls < int64(run.Attempts) {
+					t.Errorf("%s: %+v, cost %v, %d attempts", run.Name, u, run.Cost, run.Attempts)
+				}
 			}
 			if len(got.Agents) != 3 || got.TestsReward == nil || *got.TestsReward != 1 {
 				t.Errorf("the agents are %+v", got.Agents)
