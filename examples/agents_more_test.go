@@ -5,10 +5,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/org/rollout-action/internal/agent/presets"
 	"github.com/org/rollout-action/internal/testenv"
 )
 
@@ -21,7 +23,7 @@ func TestAgentsOnANewerDebian(t *testing.T) {
 		testenv.Lacks(t, "trixie", fmt.Sprintf("the image %s: %v: %.200s", image, err, out))
 	}
 	replaceIn(t, filepath.Join(r.dir, "tasks/sum-the-sales/environment/Dockerfile"), testenv.Image, image)
-	agents := r.insteadOf(t, "mistral-vibe")
+	agents := r.insteadOf(t, "mistral-vibe", "openhands")
 	refused := make([]string, len(agents))
 	text, err := os.ReadFile(r.job)
 	if err != nil {
@@ -136,5 +138,91 @@ func replaceIn(t *testing.T, path, old, with string) {
 	}
 	if err := os.WriteFile(path, []byte(strings.ReplaceAll(string(text), old, with)), 0o644); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestAgentsBearSilence lets a provider pause between the events of its answers for longer than the gateway does without a sign of life. Each
+// agent takes the signs of its protocol for what they are.
+func TestAgentsBearSilence(t *testing.T) {
+	r := agentsRunner(t)
+	text, err := os.ReadFile(filepath.Join(r.dir, "answers.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const pause = 17 // the signs come after 15 seconds
+	slow := regexp.MustCompile(`(?m)^( +)usage: .*$`).ReplaceAllString(string(text), fmt.Sprintf("$0\n${1}pace_sec: %d", pause))
+	if err := os.WriteFile(filepath.Join(r.dir, "answers.yaml"), []byte(slow), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	replaceIn(t, filepath.Join(r.dir, "tasks/sum-the-sales/task.toml"), "timeout_sec = 300", "timeout_sec = 1200\ninstall_timeout_sec = 1500")
+	agents := r.agents(t, "budget: {max_turns: 20}")
+	replaceIn(t, r.job, "\ndatasets:", fmt.Sprintf("\nn_concurrent_trials: %d\n\ndatasets:", len(agents))) // they wait, for the most part
+	trials := r.trials(t, "silence", agents)
+	for _, agent := range agents {
+		t.Run(agent, func(t *testing.T) {
+			got, _ := trials(t, agent)
+			if got.Error != nil || got.Reward == nil || *got.Reward != 1 || len(got.Warnings) > 0 {
+				t.Fatalf("got %+v with the error %+v, want reward 1", got, got.Error)
+			}
+			turns := int64(2)
+			if agent == "aider" {
+				turns = 1
+			}
+			if u := got.Usage; u == nil || u.Turns != turns || u.Calls != turns || u.Model < 2*pause && agent != "mini-swe-agent" { // which asks for no streams
+				t.Errorf("usage %+v, want %d calls and pauses in them", u, turns)
+			}
+		})
+	}
+}
+
+// TestAgentsTryAWebSocket lets codex speak to the gateway as to OpenAI itself: it tries a WebSocket first, and offers the provider's search of
+// the web, which nobody told it not to have.
+func TestAgentsTryAWebSocket(t *testing.T) {
+	r := agentsRunner(t)
+	r.agents(t, "budget: {max_turns: 20}")
+	const execute = `export PATH=/opt/rollout-agent/bin:$PATH CODEX_API_KEY=$OPENAI_API_KEY; ` +
+		`codex exec --dangerously-bypass-approvals-and-sandbox --skip-git-repo-check --json --model "$ROLLOUT_MODEL_NAME" ` +
+		`-c openai_base_url="\"$ROLLOUT_MODEL_URL\"" - <"$ROLLOUT_TASK_INSTRUCTION"`
+	replaceIn(t, r.job, "{name: codex, preset: codex, ", "{name: codex, preset: codex, execute: '"+execute+"', ")
+	got, dir := r.trials(t, "websocket", []string{"codex"})(t, "codex")
+	if got.Error != nil || got.Reward == nil || *got.Reward != 1 || got.Usage == nil || got.Usage.Turns != 2 || got.Usage.Calls != 2 {
+		t.Fatalf("got %+v with the error %+v and usage %+v, want reward 1 after 2 turns", got, got.Error, got.Usage)
+	}
+	if want := `removed from requests, because the network is restricted: ["web_search"]`; len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], want) {
+		t.Errorf("warnings %q, want one with %q", got.Warnings, want)
+	}
+	said, err := os.ReadFile(filepath.Join(dir, "command/stderr.txt"))
+	if n := strings.Count(string(said), "failed to connect to Responses WebSocket"); err != nil || n != 1 {
+		t.Errorf("codex tried a WebSocket %d times (%v), want once:\n%s", n, err, said)
+	}
+}
+
+// TestAgentsBesideANewNPM installs an agent in an image with a newer npm, which does not run the scripts of packages by itself.
+func TestAgentsBesideANewNPM(t *testing.T) {
+	r := agentsRunner(t)
+	r.agents(t, "budget: {max_turns: 20}")
+	preset, _ := presets.Get("claude-code")
+	const image = `set -e
+[ "$(uname -m)" = x86_64 ] && arch=x64 || arch=arm64
+mkdir -p /usr/local/lib/npm
+curl -fsSL --retry 5 "https://registry.npmjs.org/node-linux-$arch/-/node-linux-$arch-24.21.0.tgz" | tar -xz -C /usr/local --strip-components=1
+curl -fsSL --retry 5 https://registry.npmjs.org/npm/-/npm-12.2.0.tgz | tar -xz -C /usr/local/lib/npm --strip-components=1
+ln -sf ../lib/npm/bin/npm-cli.js /usr/local/bin/npm
+chmod 755 /usr/local/lib/npm/bin/npm-cli.js
+npm --version
+`
+	for name, text := range map[string]string{"image.sh": image, "preset.sh": preset.Install("")} {
+		if err := os.WriteFile(filepath.Join(r.dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const own = "preset: claude-code, model: rehearsal, budget: {max_turns: 20}, files: ["
+	replaceIn(t, r.job, own, "install: bash /image.sh && bash /preset.sh, "+own+"{source: image.sh, target: /image.sh}, {source: preset.sh, target: /preset.sh}, ")
+	got, dir := r.trials(t, "npm", []string{"claude-code"})(t, "claude-code")
+	if got.Error != nil || got.Reward == nil || *got.Reward != 1 {
+		t.Fatalf("got %+v with the error %+v, want reward 1", got, got.Error)
+	}
+	if said, err := os.ReadFile(filepath.Join(dir, "setup/stdout.txt")); err == nil && !strings.HasPrefix(string(said), "12.2.0\n") { // none if it was kept
+		t.Errorf("it was installed with npm %.20q", said)
 	}
 }

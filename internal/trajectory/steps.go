@@ -25,11 +25,11 @@ type planned struct {
 type kind int
 
 const (
-	sent       kind = iota // a message that the agent sent
-	answered               // an answer of the model
-	compaction             // of the context, after which a conversation begins anew
-	replacement            // of a part of the context: a compaction or a pruning
-	orphan                 // results of a call that is not recorded
+	sent        kind = iota // a message that the agent sent
+	answered                // an answer of the model
+	compaction              // of the context, after which a conversation begins anew
+	replacement             // of a part of the context: a compaction or a pruning
+	orphan                  // results of a call that is not recorded
 )
 
 // plannedResult is the result of a call of a tool.
