@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"io/fs"
@@ -267,6 +268,50 @@ func TestRecordAndReplay(t *testing.T) {
 	if n := asked.Load(); n != 12 {
 		t.Errorf("the provider was asked %d times, want 12", n)
 	}
+}
+
+// Turns that have ended are in the record when everything is killed.
+func TestTurnsSurviveKills(t *testing.T) {
+	sideBySide(t, realProviders, func(t *testing.T, provider string) {
+		name := fmt.Sprintf("turns-%s-%d", provider, time.Now().UnixNano())
+		dir := modelJob(t, name, "  m: {api: scripted, script: answers.yaml, price: {input: 1, output: 0}}", 3, 1)
+		job := filepath.Join(dir, "job.yaml")
+		text, err := os.ReadFile(job)
+		must(t, err)
+		must(t, os.WriteFile(job, []byte(strings.Replace(string(text), "type: sandbox, provider_config: "+configs["sandbox"], "type: "+provider+", provider_config: "+configOf(provider), 1)), 0o644))
+		must(t, os.WriteFile(filepath.Join(dir, "answers.yaml"), []byte("answers: [{text: one}, {text: two}, {text: three, delay_sec: 3000}]\n"), 0o644))
+		killed := start(t, dir, "run", "job.yaml")
+		record := filepath.Join(dir, "jobs", name, "asker/evals/task__1", result.TrajectoryFile)
+		turns := func() []string {
+			text, err := os.ReadFile(record)
+			if err != nil {
+				return nil
+			}
+			var said []string
+			for line := range strings.Lines(string(text)) {
+				var turn struct {
+					Turn     int
+					Messages []struct {
+						Role  string
+						Parts []struct{ Text string }
+					}
+				}
+				if err := json.Unmarshal([]byte(line), &turn); err != nil || len(turn.Messages) == 0 {
+					t.Fatalf("the line %q: %v", line, err)
+				}
+				last := turn.Messages[len(turn.Messages)-1]
+				said = append(said, fmt.Sprint(turn.Turn, last.Role, last.Parts[0].Text))
+			}
+			return said
+		}
+		for deadline := time.Now().Add(5 * time.Minute); len(turns()) < 2 && time.Now().Before(deadline); {
+			time.Sleep(20 * time.Millisecond)
+		}
+		killed.killWithin(0)
+		if got := turns(); !slices.Equal(got, []string{"1assistantone", "2assistanttwo"}) {
+			t.Errorf("recorded: %q", got)
+		}
+	})
 }
 
 // Processes may record into one directory at the same time, and be killed: what is there can be replayed.

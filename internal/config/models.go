@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/org/rollout-action/internal/agent"
+	"github.com/org/rollout-action/internal/agent/presets"
 	"github.com/org/rollout-action/internal/diag"
 	"github.com/org/rollout-action/internal/judge"
 	"github.com/org/rollout-action/internal/keys"
@@ -293,6 +294,10 @@ func (c *checker) agentModel(a agent.Agent, p keys.Path) {
 	switch {
 	case c.BadBelow(p.Child("model")) || c.Bad(keys.Path{"models"}):
 	case a.Model == "" && a.Budget != (agent.Budget{}):
+		if preset, ok := presets.Get(a.Preset); ok && preset.NoGateway != "" {
+			c.Problem(p.Child("budget"), "remove it", "the preset %s cannot have a budget, which a model of the job keeps: %s", a.Preset, preset.NoGateway)
+			return
+		}
 		c.Problem(p.Child("budget"), "add model: and models:, or remove it", "agent %q has a budget but no model that Rollout knows of", keys.Shorten(a.Name))
 	case a.Model == "":
 	case a.Reserved():

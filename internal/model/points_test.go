@@ -119,6 +119,35 @@ func TestPoint03RefusalsEndClients(t *testing.T) {
 	})
 }
 
+// Tokens and costs are known when a turn ends, so they may be exceeded by the last one.
+func TestEachBudgetEndsTheSession(t *testing.T) {
+	price := func(_ string, _ time.Time, u model.Usage) *float64 { return new(float64(u.Total()) / 100) } // each turn: 100 and 10 tokens, 1.1 dollars
+	for stop, one := range map[model.Stop]struct {
+		budget model.Budget
+		turns  int64
+	}{
+		model.StopTurns:  {model.Budget{MaxTurns: 3}, 3},
+		model.StopInput:  {model.Budget{MaxInputTokens: 201}, 3},
+		model.StopOutput: {model.Budget{MaxOutputTokens: 20}, 2},
+		model.StopTokens: {model.Budget{MaxTotalTokens: 221}, 3},
+		model.StopCost:   {model.Budget{MaxCostUSD: new(1.2)}, 2},
+	} {
+		t.Run(string(stop), func(t *testing.T) {
+			script := scripted.Script{Answers: []scripted.Answer{{Text: "ok", Usage: scripted.Usage{Input: 100, Output: 10}}}, Repeat: true}
+			r := newRig(t, model.OpenAIChat, script, func(c *model.Config, o *model.Options) { c.Cost, o.Budget = price, one.budget })
+			for n := range one.turns + 2 {
+				got := r.turn(model.OpenAIChat, "go")
+				if refused := n >= one.turns; (got.status != 200) != refused || refused && !strings.Contains(got.body, "rollout stopped: "+string(stop)) {
+					t.Errorf("turn %d: %d %s", n+1, got.status, got.body)
+				}
+			}
+			if report := r.session.Seal(); report.Stop != stop || report.Turns != one.turns || report.Refused != 2 || len(r.sent()) != int(one.turns) {
+				t.Errorf("%+v", report)
+			}
+		})
+	}
+}
+
 // Comments break gemini-cli, blank lines openai-python; codex counts only events with data as signs of life.
 func TestPoint04KeepAlivesOfEachProtocol(t *testing.T) {
 	want := map[model.API]string{

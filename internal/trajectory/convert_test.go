@@ -124,6 +124,16 @@ func TestConvert(t *testing.T) {
 			r.turn("a", shell, text("assistant", "Done."), system, context, user, text("user", "Somebody began: I listed the files a and b."))
 			r.turn("a", shell, text("assistant", "More."), system, context, user, text("user", "Somebody began: it is done."))
 		},
+		"an injection after a compaction": func(r *recording) {
+			system, user, first := text("system", "You are."), text("user", "Do it."), call("c1", "bash", `{"command":"ls"}`)
+			r.turn("a", shell, first, system, user)
+			r.turn("", nil, text("assistant", "It listed files."), text("system", "You sum up."), user, first, came("c1", "a b", false))
+			kept := call("c1", "bash", `{"command":"ls"}`)
+			kept.Parts[1].Text = "Thank you."
+			second, result := call("c2", "bash", `{"command": "pwd"}`), came("c1", "a b", false)
+			r.turn("a", shell, second, system, text("user", "It listed files."), kept, result)
+			r.turn("a", shell, text("assistant", "Done."), system, text("user", "You have skills. It listed files."), kept, result, call("c2", "bash", `{"command":"pwd"}`), came("c2", "/app", false))
+		},
 		"a compacted sub-agent with one of its own": func(r *recording) {
 			system, user, first := text("system", "You are."), text("user", "Do it."), call("c1", "task", `{"prompt":"Look for the bug.","n":1}`)
 			second := call("c2", "task", `"Look for the cause."`)

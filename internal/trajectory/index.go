@@ -76,6 +76,7 @@ type message struct {
 	results    []string
 	first      int                // the first message up to it that is not the system's; 0 if there is none
 	system     *[sha256.Size]byte // a digest of the messages of the system up to it; nil if there are none
+	content    [sha256.Size]byte  // a digest of what clients repeat of it
 }
 
 // part is a call in a message.
@@ -85,7 +86,7 @@ type part struct {
 }
 
 func newMessage(m model.RecordedMessage, at span) *message {
-	out := &message{id: m.ID, parent: m.Parent, at: at, parts: len(m.Parts), tool: m.Role == "tool"}
+	out := &message{id: m.ID, parent: m.Parent, at: at, parts: len(m.Parts), tool: m.Role == "tool", content: contentOf(m.Message)}
 	switch m.Role {
 	case "system":
 		out.role = "system"
@@ -106,9 +107,25 @@ func newMessage(m model.RecordedMessage, at span) *message {
 	return out
 }
 
+// own reports whether the model or tools said it.
+func (m *message) own() bool { return m.tool || m.role == "assistant" }
+
+// contentOf returns a digest of a message that is the same when a client sends the message again.
+func contentOf(m model.Message) (digest [sha256.Size]byte) {
+	h := sha256.New()
+	m = model.Canonical(m)
+	for _, p := range m.Parts {
+		for _, text := range []string{m.Role, string(p.Type), p.ID, p.Name, p.Text, p.Media, string(p.Arguments)} {
+			fmt.Fprintf(h, "%d:%s", len(text), text)
+		}
+	}
+	h.Sum(digest[:0])
+	return digest
+}
+
 // needs returns about how many bytes of memory a message needs.
 func (m *message) needs() int {
-	n := 250
+	n := 280
 	for _, p := range m.calls {
 		n += 100 + len(p.id) + len(p.name)
 	}

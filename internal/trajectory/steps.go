@@ -1,6 +1,8 @@
 package trajectory
 
 import (
+	"cmp"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -29,6 +31,7 @@ const (
 	answered                // an answer of the model
 	compaction              // of the context, after which a conversation begins anew
 	replacement             // of a part of the context: a compaction or a pruning
+	injection               // into the first messages, after which a conversation seems to begin anew
 	orphan                  // results of a call that is not recorded
 )
 
@@ -44,14 +47,16 @@ type plannedResult struct {
 type steps struct {
 	x      *index
 	list   []*planned
-	stepOf map[string]int // the index of the step that made a call of a tool
-	done   map[int]bool   // messages that have their step
-	last   int            // the number of the latest answer
+	stepOf map[string]int             // the index of the step that made a call of a tool
+	done   map[int]bool               // messages that have their step
+	seen   map[[sha256.Size]byte]bool // their contents, if they are the model's or tools'
+	last   int                        // the number of the latest answer
+	before *model.RecordedTurn        // the turn with the latest answer
 }
 
 // steps returns the steps of a conversation and of those that continue it.
 func (x *index) steps(t *talk) []*planned {
-	s := &steps{x: x, stepOf: map[string]int{}, done: map[int]bool{}}
+	s := &steps{x: x, stepOf: map[string]int{}, done: map[int]bool{}, seen: map[[sha256.Size]byte]bool{}}
 	for ; t != nil; t = t.next {
 		for i, turn := range t.turns {
 			s.turn(turn, i == 0 && t.follows)
@@ -70,18 +75,25 @@ func (s *steps) turn(t *model.RecordedTurn, compacted bool) {
 	path := s.x.path(t)
 	var became *planned // nil: nothing was replaced
 	replaced := s.last != 0 && !slices.ContainsFunc(path, func(m *message) bool { return m.id == s.last })
+	last := s.x.messages[s.last]
 	switch {
+	case compacted && s.keeps(path):
+		s.add(&planned{kind: injection})
 	case compacted:
 		s.add(&planned{kind: compaction})
 	case replaced:
-		became = s.add(&planned{kind: replacement, before: s.x.messages[s.last]})
+		became = s.add(&planned{kind: replacement, before: last})
 	}
 	for _, m := range path {
 		if s.done[m.id] {
 			continue
 		}
 		s.done[m.id] = true
-		if became != nil && m.role != "assistant" && !m.tool {
+		if m.own() && s.seen[m.content] && (compacted || replaced) { // a copy, after other messages than before
+			continue
+		}
+		s.seen[m.content] = s.seen[m.content] || m.own()
+		if became != nil && !m.own() {
 			became.after = append(became.after, m)
 		}
 		if m.tool {
@@ -98,9 +110,30 @@ func (s *steps) turn(t *model.RecordedTurn, compacted bool) {
 	if t.Answer == 0 {
 		return
 	}
-	s.last = t.Answer
+	s.last, s.before = t.Answer, t
 	s.done[t.Answer] = true
-	s.calls(s.add(&planned{kind: answered, message: s.x.messages[t.Answer], turn: t}))
+	answer := s.x.messages[t.Answer]
+	if answer != nil {
+		s.seen[answer.content] = true
+	}
+	s.calls(s.add(&planned{kind: answered, message: answer, turn: t}))
+}
+
+// keeps reports whether messages have all that the model and tools have said before, as far as the latest answer followed it.
+func (s *steps) keeps(path []*message) bool {
+	if s.before == nil {
+		return false
+	}
+	has := map[[sha256.Size]byte]bool{}
+	for _, m := range path {
+		has[m.content] = true
+	}
+	for _, m := range append(s.x.path(s.before), s.x.messages[s.last]) {
+		if m != nil && m.own() && !has[m.content] {
+			return false
+		}
+	}
+	return true
 }
 
 // calls adds the calls of tools to the last step.
@@ -112,7 +145,7 @@ func (s *steps) calls(step *planned) {
 	for _, p := range step.message.calls {
 		id := p.id
 		if _, taken := s.stepOf[id]; id == "" || taken { // calls of some protocols have no id
-			id = fmt.Sprintf("%s-%d-%d", p.name, n, p.n)
+			id = fmt.Sprintf("%s-%d-%d", cmp.Or(p.id, p.name), n, p.n) // a result finds it by its beginning
 		}
 		step.calls = append(step.calls, id)
 		s.stepOf[p.id] = n - 1
@@ -186,9 +219,12 @@ func (x *index) step(n int, p *planned) (Step, error) {
 		return out, err
 	}
 	switch p.kind {
-	case compaction, replacement:
+	case compaction, replacement, injection:
 		kind := "compaction"
-		if p.kind == replacement {
+		switch p.kind {
+		case injection:
+			kind = "injection"
+		case replacement:
 			if summed, err := x.summed(p); err != nil {
 				return out, err
 			} else if !summed {
