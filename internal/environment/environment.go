@@ -129,6 +129,13 @@ type CreateOptions struct {
 	Network Network
 	// Files are copied before the first process starts, as by CopyTo.
 	Files []Copy
+	// Lifetime is how long the environment is needed at most once it has started. It may end by itself afterwards, which is how
+	// what a killed process left ends. 0: it never does.
+	Lifetime time.Duration
+	// Waiting, if not nil, is called while the creation waits for what others decide, such as a place in a cluster, with words for
+	// users to follow the name of the trial: "waits for a node: …". "" says that this wait is over. The wait is no part of starting:
+	// the provider bounds it. One goroutine calls it at a time.
+	Waiting func(reason string)
 }
 
 // Copy is a tree to copy into an environment.

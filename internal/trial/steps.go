@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/org/rollout-action/internal/agent"
-	"github.com/org/rollout-action/internal/awake"
 	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/event"
@@ -107,8 +106,15 @@ func (x *execution) start(ctx context.Context, ref string) error {
 func (x *execution) begin(
 	ctx context.Context, opts environment.CreateOptions, create func(context.Context, environment.CreateOptions) (environment.Environment, error),
 ) error {
-	starting, cancel := awake.WithTimeoutCause(ctx, startTimeout, errSlowStart)
-	defer cancel()
+	limit, starting, stop := newStartLimit(ctx, startTimeout)
+	defer stop()
+	opts.Waiting = func(reason string) {
+		limit.wait(reason != "")
+		if reason != "" {
+			x.emit(event.Event{Kind: event.Progress, Message: reason})
+		}
+	}
+	opts.Lifetime = x.lifetime()
 	network := opts.Network
 	opts.Limits, opts.Env = x.limits(), x.environmentEnv()
 	opts.Labels = environment.Labels{Job: x.job.Name, Trial: x.spec.Key.String(), Owner: x.owner}
