@@ -20,7 +20,8 @@ RUN set -eu; \
     fi; \
     chmod 755 /out/usr/local/bin/rollout; \
     ln -s /usr/local/bin/rollout /out/rollout-action; \
-    ln -s /usr/local/bin/rollout /out/rollout-post
+    ln -s /usr/local/bin/rollout /out/rollout-post; \
+    ln -s /usr/local/bin/rollout /out/rollout-guest-install
 
 FROM ${BASE_IMAGE}
 # git reads repositories whose refs are in no plain files; certificates are for the API and registries.
@@ -31,5 +32,6 @@ RUN set -eu; \
 COPY --from=binary /out/ /
 LABEL org.opencontainers.image.source=https://github.com/org/rollout-action \
       org.opencontainers.image.licenses=Apache-2.0
-# The program under the name that stands for its verb "action". /rollout-post is "action post".
+# The program under the name that stands for its verb "action". /rollout-post is "action post", and /rollout-guest-install copies it
+# into a pod of the provider kubernetes.
 ENTRYPOINT ["/rollout-action"]

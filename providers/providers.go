@@ -4,16 +4,20 @@ package providers
 
 import (
 	"context"
+	"slices"
 
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/providers/docker"
+	"github.com/org/rollout-action/providers/internal/registryimage"
+	"github.com/org/rollout-action/providers/kubernetes"
 	"github.com/org/rollout-action/providers/sandbox"
 )
 
 // Entry is one provider.
 type Entry struct {
 	Name    string
-	Summary string // one line for people
+	Aliases []string // other names that Find and job files accept
+	Summary string   // one line for people
 	// Keys are those of environment.provider_config, in the order of the documentation.
 	Keys []environment.ConfigKey
 	// Check looks at environment.provider_config without touching anything.
@@ -37,6 +41,10 @@ type Host struct {
 	Hide []string
 	// Progress receives lines for people while New makes them wait, one at a time. nil: nobody listens.
 	Progress func(string)
+	// Clean: only List, Remove and an ImageStore's methods are called. What they do not need is not checked.
+	Clean bool
+	// Version is that of this program, such as v1.2.3, if it is a released one.
+	Version string
 }
 
 // Table lists providers, the default one first.
@@ -64,6 +72,28 @@ var All = Table{
 		},
 		Unaddressed: sandbox.Unaddressed,
 	},
+	{
+		Name:    kubernetes.Name,
+		Aliases: []string{kubernetes.Alias},
+		Summary: "pods of a Kubernetes cluster, images in a registry",
+		Keys:    kubernetes.Keys,
+		Check:   kubernetes.Check,
+		New: func(ctx context.Context, cfg map[string]any, host Host) (environment.Provider, error) {
+			return kubernetes.New(ctx, cfg, kubernetes.Options{
+				Clean: host.Clean, HelperImage: publishedImage(host.Version),
+				Builders: []registryimage.Builder{docker.ImageBuilder(), sandbox.ImageBuilder(nil, sandbox.Options{Hide: host.Hide, Progress: host.Progress})},
+			})
+		},
+		Unaddressed: kubernetes.Unaddressed,
+	},
+}
+
+// publishedImage returns the image of a released version of this program. Source: .github/workflows/release.yml.
+func publishedImage(version string) string {
+	if version == "" {
+		return ""
+	}
+	return "ghcr.io/org/rollout-action:" + version
 }
 
 // Names returns the names of the providers, in the table's order.
@@ -75,10 +105,10 @@ func (t Table) Names() []string {
 	return names
 }
 
-// Find returns the provider with that name.
+// Find returns the provider with that name or alias.
 func (t Table) Find(name string) (Entry, bool) {
 	for _, e := range t {
-		if e.Name == name {
+		if e.Name == name || slices.Contains(e.Aliases, name) {
 			return e, true
 		}
 	}

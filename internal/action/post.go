@@ -40,7 +40,7 @@ func removeLeft(ctx context.Context, h *app.Host) error {
 	if !ok {
 		return fmt.Errorf("there is no provider %q", name)
 	}
-	provider, err := app.Connect(ctx, h.Hard, entry, nil, providers.Host{})
+	provider, err := app.Connect(ctx, h.Hard, entry, nil, providers.Host{Clean: true})
 	if err != nil {
 		return err
 	}

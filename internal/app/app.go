@@ -29,7 +29,9 @@ type Host struct {
 	// FreeDisk returns how many bytes may still be written below a directory; nil: what the system reports.
 	FreeDisk  func(dir string) (int64, error)
 	Providers providers.Table
-	Output    Output
+	// Version is that of this program if it is a released one, such as v1.2.3.
+	Version string
+	Output  Output
 	// Commands receives the commands of GitHub workflows, such as annotations.
 	Commands io.Writer
 	// GitHub returns what the environment and the event tell about the run of GitHub Actions that this process belongs to.

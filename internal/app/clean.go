@@ -42,7 +42,9 @@ func Clean(ctx context.Context, h *Host, req CleanRequest) (*Cleaned, error) {
 	if !ok {
 		return nil, usage("--env-type %s: there is no such provider (there are: %s)", req.Provider, strings.Join(h.Providers.Names(), ", "))
 	}
-	provider, err := Connect(ctx, h.Hard, entry, nil, providers.Host{Progress: func(line string) { h.Output.Line(clean(line)) }})
+	provider, err := Connect(ctx, h.Hard, entry, nil, providers.Host{
+		Progress: func(line string) { h.Output.Line(clean(line)) }, Clean: true,
+	})
 	if err != nil {
 		return nil, err
 	}

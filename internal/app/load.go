@@ -62,16 +62,19 @@ func (r JobRequest) overrides() []config.Override {
 
 // loadOptions returns how a job file is loaded.
 func loadOptions(h *Host, req JobRequest) (config.Options, error) {
-	checks := map[string]config.ProviderCheck{}
+	checks, aliases := map[string]config.ProviderCheck{}, map[string]string{}
 	for _, p := range h.Providers {
 		checks[p.Name] = p.Check
+		for _, alias := range p.Aliases {
+			aliases[alias] = p.Name
+		}
 	}
 	getenv, err := jobVariables(h, req)
 	if err != nil {
 		return config.Options{}, err
 	}
 	opts := config.Options{
-		Stdin: h.Stdin, Dir: h.Dir, Getenv: getenv, Now: h.Now, Providers: checks,
+		Stdin: h.Stdin, Dir: h.Dir, Getenv: getenv, Now: h.Now, Providers: checks, ProviderAliases: aliases,
 		Overrides: req.overrides(), OnlyAgents: req.Agents, Selection: req.Selection,
 		PathsFrom: req.pathsFrom, Recorded: req.pathsFrom != "", Name: req.name,
 		Commit: func() string { return h.commit(req.File) },

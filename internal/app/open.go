@@ -56,7 +56,7 @@ func (p *planned) connect(ctx context.Context, resumption string) (environment.P
 	secrets := redact.New(p.Secrets)
 	show, endView := h.Output.View(View{Level: logLevel(p.Job.LogLevel)}) // shows nothing unless the provider reports something
 	provider, err := Connect(ctx, h.Hard, entry, p.Job.Environment.ProviderConfig, providers.Host{
-		Hide: p.hidden(),
+		Hide: p.hidden(), Version: h.Version,
 		Progress: func(line string) {
 			show(event.Event{Time: h.Now().UTC(), Kind: event.Notice, Message: secrets.String(line)})
 		},

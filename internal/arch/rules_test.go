@@ -93,9 +93,10 @@ var rows = []row{
 	{packages: []string{"providers/internal/box"}, only: []string{"internal/environment", "internal/awake", "internal/excerpt", "providers/internal/wire"}},
 	{packages: []string{"providers/docker/internal/relay"}, only: []string{}},
 	{packages: []string{"providers/docker/internal/killer"}, only: []string{"providers/internal/processes"}},
+	{packages: []string{"providers/kubernetes/internal/probe"}, only: []string{}},
 	{packages: []string{"providers/*"}, only: []string{
 		"internal/environment", "internal/quantity", "internal/redact", "internal/egress", "internal/awake", "internal/excerpt", "providers/sandbox/internal/*",
-		"providers/docker/internal/*", "providers/internal/*",
+		"providers/docker/internal/*", "providers/kubernetes/internal/*", "providers/internal/*",
 	}},
 	{packages: []string{"internal/ui"}, only: append([]string{"internal/event", "internal/gate", "internal/prove", "internal/report"}, vocabulary...)},
 	{packages: []string{"reporters/internal/sections"}, only: []string{"internal/report", "internal/result", "internal/gate", "internal/untrusted", "internal/excerpt"}},

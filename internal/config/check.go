@@ -132,10 +132,13 @@ func special(p string) string {
 }
 
 func (c *checker) provider() {
-	env := c.out.Job.Environment
 	if c.opts.Providers == nil {
 		return
 	}
+	if name, ok := c.opts.ProviderAliases[c.out.Job.Environment.Type]; ok {
+		c.out.Job.Environment.Type = name
+	}
+	env := c.out.Job.Environment
 	check, ok := c.opts.Providers[env.Type]
 	if !ok {
 		names := slices.Sorted(maps.Keys(c.opts.Providers))

@@ -24,8 +24,10 @@ type Options struct {
 	Dir       string                      // the current directory; "": os.Getwd
 	Getenv    func(string) (string, bool) // like os.LookupEnv, its default
 	Providers map[string]ProviderCheck    // the providers there are, by name; nil: not checked
-	Overrides []Override                  // flags, in order; they win over the file
-	Now       func() time.Time            // for the default job name; time.Now
+	// ProviderAliases are other names of providers, with the names that replace them.
+	ProviderAliases map[string]string
+	Overrides       []Override       // flags, in order; they win over the file
+	Now             func() time.Time // for the default job name; time.Now
 	// PathsFrom is the base of relative paths in the file; "": the file's directory.
 	PathsFrom string
 	// Recorded: the file is the config.json of an existing job. It only has the agents that were selected then, so its gate may

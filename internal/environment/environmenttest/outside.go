@@ -15,11 +15,18 @@ func Outside(t testing.TB, at string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &http.Server{Handler: http.HandlerFunc(outside), ReadHeaderTimeout: time.Minute}
+	server := outsideServer()
 	go func() { _ = server.Serve(listener) }() // returns at the end of the test
 	t.Cleanup(func() { server.Close() })
 	return listener.Addr().String()
 }
+
+func outsideServer() *http.Server {
+	return &http.Server{Handler: http.HandlerFunc(outside), ReadHeaderTimeout: time.Minute}
+}
+
+// ServeOutside is the server of Outside, for a process of its own on another machine. It returns when it fails.
+func ServeOutside(listener net.Listener) error { return outsideServer().Serve(listener) }
 
 func outside(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path != "/stream" {

@@ -1,0 +1,103 @@
+package kubernetes
+
+import (
+	"context"
+	"os"
+	"path"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/testenv"
+	"github.com/org/rollout-action/providers/docker"
+	"github.com/org/rollout-action/providers/internal/guest"
+	"github.com/org/rollout-action/providers/internal/registryimage"
+)
+
+// cluster is a real cluster: ROLLOUT_TEST_KUBECONFIG, with a registry that has testenv.Image: ROLLOUT_TEST_REGISTRY.
+type cluster struct {
+	config map[string]any
+	image  string
+	client *client
+}
+
+// needCluster returns the cluster, with a namespace that is the test's own, or skips the test.
+func needCluster(t *testing.T) *cluster {
+	t.Helper()
+	kubeconfig, registry := os.Getenv("ROLLOUT_TEST_KUBECONFIG"), os.Getenv("ROLLOUT_TEST_REGISTRY")
+	if kubeconfig == "" || registry == "" {
+		testenv.Lacks(t, Name, "a Kubernetes cluster: ROLLOUT_TEST_KUBECONFIG and ROLLOUT_TEST_REGISTRY")
+	}
+	name := podName(environment.Labels{Job: "test"})
+	c := &cluster{
+		image:  registry + "/" + testenv.Image,
+		config: map[string]any{"kubeconfig": kubeconfig, "namespace": name, "registry": registry + "/evals", "plain_http": true, "schedule_timeout": "2m"},
+	}
+	conf, err := parseConfig(c.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, err := conf.findCluster()
+	if err == nil {
+		c.client, err = newClient(at.config, name)
+	}
+	testenv.Check(t, Name, err)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	err = c.client.core.Post().Resource("namespaces").Body(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}).Do(ctx).Error()
+	if err != nil {
+		t.Fatalf("create a namespace: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := c.client.core.Delete().Resource("namespaces").Name(name).Do(context.Background()).Error(); err != nil {
+			t.Errorf("delete the namespace: %v", err)
+		}
+	})
+	soon(t, "the namespace's service account", func() bool {
+		return c.client.core.Get().Namespace(name).Resource("serviceaccounts").Name("default").Do(t.Context()).Error() == nil
+	})
+	return c
+}
+
+// with returns the configuration with more.
+func (c *cluster) with(more map[string]any) map[string]any {
+	all := map[string]any{}
+	for _, m := range []map[string]any{c.config, more} {
+		for key, value := range m {
+			all[key] = value
+		}
+	}
+	return all
+}
+
+func (c *cluster) open(t testing.TB, more map[string]any) *Provider {
+	t.Helper()
+	p, err := New(t.Context(), c.with(more), Options{Builders: []registryimage.Builder{docker.ImageBuilder()}})
+	testenv.Check(t, Name, err)
+	return p
+}
+
+// server starts the server of environmenttest.Outside in a pod, and returns its address.
+func (p *Provider) server(t testing.TB) string {
+	t.Helper()
+	helper, err := p.helperImage(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := p.probePod("test-server", helper, "", "")
+	main := &pod.Spec.Containers[0]
+	main.Command = []string{"/" + testServer}
+	main.VolumeMounts = []corev1.VolumeMount{{Name: guestVolume, MountPath: "/" + testServer, SubPath: path.Base(guest.Program), ReadOnly: true}}
+	pod.Annotations = nil // it is no environment
+	if err := p.start(t.Context(), pod, nil); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.remove(context.Background(), pod.Namespace, pod.Name) })
+	now, _ := p.watch.look(pod.Name)
+	address := strings.TrimSuffix(targetAddress(now.pod), ":8411") + ":8080"
+	return address
+}

@@ -1,0 +1,305 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/org/rollout-action/internal/awake"
+	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/providers/internal/guest"
+)
+
+const (
+	// cleanupGrace is how long the removal of something half-made may take.
+	cleanupGrace = 10 * time.Second
+	// createGrace is how long the answer to a creation is waited for that is not wanted any more.
+	createGrace = 2 * time.Second
+	// turnWait is how soon a caller notices that another one has done its work.
+	turnWait = 5 * time.Millisecond
+	// pullPatience is how long a node may try to pull an image that it cannot get for a reason that may pass. It tries at once,
+	// and after 10, 20, 40 and 80 seconds.
+	pullPatience = 2*time.Minute + 30*time.Second
+	// quotaWait is the time between two attempts at a place in a full quota.
+	quotaWait = 5 * time.Second
+)
+
+// CreateEnvironment implements environment.Provider.
+func (p *Provider) CreateEnvironment(ctx context.Context, opts environment.CreateOptions) (environment.Environment, error) {
+	if err := checkNetwork(opts.Network); err != nil {
+		return nil, err
+	}
+	if err := p.fits(opts.Limits); err != nil {
+		return nil, err
+	}
+	image, err := p.settings(ctx, opts.Image)
+	if err != nil {
+		return nil, err
+	}
+	helper, err := p.helperImage(ctx)
+	if err != nil {
+		return nil, err
+	}
+	spec := podSpec{name: podName(opts.Labels), namespace: p.client.namespace, image: image.Ref, helper: helper, opts: opts}
+	if !opts.Network.Public() {
+		if spec.target, err = p.enforced(ctx); err != nil {
+			return nil, err
+		}
+	}
+	pod, err := p.buildPod(spec)
+	if err != nil {
+		return nil, &environment.Error{Kind: environment.KindStart, Err: err}
+	}
+	env := &podEnv{p: p, name: spec.name, namespace: spec.namespace, limits: opts.Limits, target: spec.target, restricted: !opts.Network.Public()}
+	err = p.start(ctx, pod, opts.Waiting)
+	if err == nil && spec.target != "" {
+		err = p.standing(spec.target)
+	}
+	if err != nil {
+		return nil, p.discard(ctx, pod, err)
+	}
+	env.since = time.Now()
+	env.inContainer, err = p.begin(ctx, env.dial, guest.Options{
+		Image: guestImage(image), Env: opts.Env, Files: opts.Files, Network: opts.Network, Explain: env.explain,
+	})
+	if err != nil {
+		return nil, p.discard(ctx, pod, err)
+	}
+	return env, nil
+}
+
+// start creates a pod and waits until its main container runs.
+func (p *Provider) start(ctx context.Context, pod *corev1.Pod, tell func(string)) error {
+	if err := ctx.Err(); err != nil {
+		return failed(environment.KindStart, "create pod", err)
+	}
+	w := &waitLine{tell: tell}
+	defer w.say("")
+	p.watch.follow(ctx, pod.Name)
+	if err := p.create(ctx, pod, w); err != nil {
+		return err
+	}
+	return p.await(ctx, pod.Name, w)
+}
+
+// create creates a pod. Names are unique, so that a pod of this name is the one of an attempt whose answer was lost.
+func (p *Provider) create(ctx context.Context, pod *corev1.Pod, w *waitLine) error {
+	full := newDeadline(p.config.scheduleTimeout)
+	for {
+		made, err := p.createOnce(ctx, pod)
+		switch {
+		case err == nil:
+			p.watch.learn(made)
+			return nil
+		case !isQuota(err):
+			return p.notCreated(pod, err)
+		case full.over():
+			return &environment.Error{Kind: environment.KindResources, Hint: "raise the quota, or lower n_concurrent_trials",
+				Err: fmt.Errorf("no place in the namespace's quota within %s: %w", p.config.scheduleTimeout, err)}
+		}
+		w.say("waits for a place in the namespace's quota: " + oneLine(err.Error()))
+		if !awake.Sleep(ctx, quotaWait) {
+			return failed(environment.KindStart, "create pod", ctx.Err())
+		}
+	}
+}
+
+// createOnce creates a pod. A request that is under way when ctx ends has a moment to be answered: what a server makes after it was
+// told to delete it would be left.
+func (p *Provider) createOnce(ctx context.Context, pod *corev1.Pod) (made *corev1.Pod, err error) {
+	longer, done := withGrace(ctx)
+	defer done()
+	err = persist(ctx, func() error {
+		made, err = p.client.createPod(longer, pod, metav1.CreateOptions{})
+		if apierrors.IsAlreadyExists(err) {
+			made, err = p.client.getPod(longer, pod.Namespace, pod.Name)
+		}
+		return err
+	})
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	return made, err
+}
+
+// withGrace returns a context that ends createGrace after ctx does.
+func withGrace(ctx context.Context) (context.Context, context.CancelFunc) {
+	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		select {
+		case <-longer.Done():
+		case <-time.After(createGrace):
+			cancel()
+		}
+	})
+	return longer, func() { stop(); cancel() }
+}
+
+// isQuota reports whether a pod was refused because a quota is used up. The API has no other sign of it than the words of the
+// quota's admission plugin. Source: Kubernetes, resourcequota/controller.go.
+func isQuota(err error) bool {
+	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota")
+}
+
+// notCreated returns the error of a pod that the API server has refused.
+func (p *Provider) notCreated(pod *corev1.Pod, err error) error {
+	err = failed(environment.KindStart, "create pod in namespace "+pod.Namespace, err)
+	var e *environment.Error
+	if errors.As(err, &e) && e.Hint == "" {
+		switch {
+		case apierrors.IsNotFound(err):
+			e.Hint = "create the namespace, or set namespace in provider_config"
+		case apierrors.IsForbidden(err), apierrors.IsInvalid(err):
+			e.Hint = "the cluster does not admit such pods: see provider_config"
+		}
+	}
+	return err
+}
+
+// await waits until a pod's main container runs.
+func (p *Provider) await(ctx context.Context, name string, w *waitLine) error {
+	unscheduled, pulling := newDeadline(p.config.scheduleTimeout), newDeadline(pullPatience)
+	timers, done := context.WithCancel(ctx)
+	defer done()
+	for {
+		now, known := p.watch.look(name)
+		if !known || now.gone {
+			return &environment.Error{Kind: environment.KindStart, Transient: true, Err: fmt.Errorf("pod %s was deleted before it ran", name)}
+		}
+		if now.unsure {
+			if err := p.ask(ctx, name); err != nil {
+				return err
+			}
+			continue
+		}
+		s := starting{queued: true, waits: "waits for the API server"}
+		if now.pod != nil {
+			s = startOf(now.pod)
+		}
+		if s.err != nil || s.runs {
+			return s.err
+		}
+		var limit <-chan struct{}
+		switch {
+		case s.pulling != nil:
+			limit = pulling.run(timers)
+		case s.gated:
+			unscheduled.stop()
+		case s.queued:
+			limit = unscheduled.run(timers)
+		default:
+			unscheduled.stop()
+		}
+		if s.queued {
+			w.say(s.waits)
+		} else {
+			w.starts(s.waits)
+		}
+		select {
+		case <-now.changed:
+		case <-limit:
+			if s.pulling != nil {
+				return s.pulling
+			}
+			return &environment.Error{
+				Kind: environment.KindResources, Err: fmt.Errorf("no node took pod %s within %s (Unschedulable): it %s", name, p.config.scheduleTimeout, s.waits),
+				Hint: "raise schedule_timeout if the cluster grows slowly; change the task's limits, node_selector or tolerations if no node can fit",
+			}
+		case <-ctx.Done():
+			return failed(environment.KindStart, "wait for pod "+name+", which "+s.waits, context.Cause(ctx))
+		}
+	}
+}
+
+// ask asks the API server about a pod that a list has not had.
+func (p *Provider) ask(ctx context.Context, name string) error {
+	pod, err := p.client.getPod(ctx, p.client.namespace, name)
+	switch {
+	case err == nil:
+		p.watch.learn(pod)
+	case apierrors.IsNotFound(err):
+		p.watch.learnGone(name)
+	default:
+		return failed(environment.KindStart, "look for pod "+name, err)
+	}
+	return nil
+}
+
+// discard removes what a failed creation may have left and returns its error.
+func (p *Provider) discard(ctx context.Context, pod *corev1.Pod, failure error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupGrace)
+	defer cancel()
+	if err := p.remove(ctx, pod.Namespace, pod.Name); err != nil {
+		return fmt.Errorf("%w; and then: %w", failure, err)
+	}
+	return failure
+}
+
+// remove deletes a pod. One that is not there is no error.
+func (p *Provider) remove(ctx context.Context, namespace, name string) error {
+	err := p.client.deletePod(ctx, namespace, name)
+	p.watch.forget(name)
+	if err == nil || apierrors.IsNotFound(err) {
+		return nil
+	}
+	return failed(environment.KindTeardown, "delete pod "+name, err)
+}
+
+// waitLine tells a caller what a creation waits for, each reason once.
+type waitLine struct {
+	tell func(string)
+	last string
+}
+
+// say tells a reason that others decide about; "" is the end of it.
+func (w *waitLine) say(reason string) {
+	if w.tell != nil && reason != w.last {
+		w.tell(reason)
+	}
+	w.last = reason
+}
+
+// starts tells that the wait for others is over.
+func (w *waitLine) starts(string) { w.say("") }
+
+// deadline is a time that can stop.
+type deadline struct {
+	left   time.Duration
+	since  time.Time
+	expiry <-chan struct{}
+	cancel context.CancelFunc
+}
+
+func newDeadline(d time.Duration) *deadline { return &deadline{left: d} }
+
+// run lets the time pass and returns a channel that is closed at its end.
+func (d *deadline) run(ctx context.Context) <-chan struct{} {
+	if d.expiry == nil {
+		ctx, cancel := context.WithCancel(ctx)
+		d.since, d.cancel, d.expiry = time.Now(), cancel, awake.After(ctx, d.left)
+	}
+	return d.expiry
+}
+
+// stop keeps what is left of the time.
+func (d *deadline) stop() {
+	if d.expiry != nil {
+		d.cancel()
+		d.left -= time.Since(d.since)
+		d.expiry = nil
+	}
+}
+
+// over reports whether the time since the first call is over.
+func (d *deadline) over() bool {
+	if d.since.IsZero() {
+		d.since = time.Now()
+	}
+	return time.Since(d.since) > d.left
+}

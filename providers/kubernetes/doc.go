@@ -1,0 +1,3 @@
+// Package kubernetes is the provider whose environments are pods of a cluster. It creates, watches and deletes them; what happens
+// in a pod's container is package guest's, and images are package registryimage's.
+package kubernetes

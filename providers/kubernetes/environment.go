@@ -1,0 +1,217 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/org/rollout-action/internal/environment"
+)
+
+// podEnv is a pod. Commands, copies and connections are the guest's in its container.
+type podEnv struct {
+	inContainer
+	p               *Provider
+	name, namespace string
+	limits          environment.Limits
+	since           time.Time
+	ended           atomic.Bool // Stop or Destroy was called
+
+	mu         sync.Mutex
+	until      time.Time // when it was destroyed
+	target     string    // see enforcement; "" until it is needed
+	restricted bool
+}
+
+var (
+	_ environment.Environment   = (*podEnv)(nil)
+	_ environment.NetworkSetter = (*podEnv)(nil)
+)
+
+// ID returns NAMESPACE/NAME of the pod.
+func (e *podEnv) ID() string { return e.namespace + "/" + e.name }
+
+// Unenforced implements environment.LimitReporter: the number of processes is limited by the kubelet, for all pods of a node alike.
+func (e *podEnv) Unenforced() []string {
+	if e.limits.Pids > 0 {
+		return []string{"pids"}
+	}
+	return nil
+}
+
+// Cost implements environment.Environment: the price of what was requested, whether it was used or not.
+func (e *podEnv) Cost() float64 {
+	e.mu.Lock()
+	until := e.until
+	e.mu.Unlock()
+	if until.IsZero() {
+		until = time.Now()
+	}
+	return e.p.config.price.of(e.limits, until.Sub(e.since))
+}
+
+func (p price) of(l environment.Limits, d time.Duration) float64 {
+	perHour := p.cpuHour*float64(l.MilliCPUs)/1000 + p.gibHour*float64(l.Memory)/(1<<30)
+	return perHour * d.Hours()
+}
+
+// explain returns why the pod does not answer, or nil if it runs as far as is known. It implements guest.Options.Explain.
+func (e *podEnv) explain(ctx context.Context) error {
+	if e.ended.Load() {
+		return lost(false, "pod %s was ended by Rollout", e.name)
+	}
+	now, known := e.p.watch.look(e.name)
+	if known && now.unsure {
+		if err := e.p.ask(ctx, e.name); err == nil {
+			now, known = e.p.watch.look(e.name)
+		}
+	}
+	switch {
+	case !known:
+		return lost(false, "pod %s is gone", e.name)
+	case now.pod == nil:
+		return nil
+	}
+	if err := endOf(now.pod); err != nil {
+		return err
+	}
+	if now.gone {
+		return lost(false, "pod %s was deleted", e.name)
+	}
+	return nil
+}
+
+// lostNow returns the error of what ended because the environment was ended meanwhile.
+func (e *podEnv) lostNow(err error) error {
+	if !e.ended.Load() || environment.KindOf(err) == environment.KindLost || isContext(err) {
+		return err
+	}
+	return lost(false, "pod %s was ended by Rollout", e.name)
+}
+
+// Exec implements environment.Environment.
+func (e *podEnv) Exec(ctx context.Context, script string, opts environment.ExecOptions) (int, error) {
+	code, err := e.inContainer.Exec(ctx, script, opts)
+	return code, e.lostNow(err)
+}
+
+// ExecTerminal implements environment.TerminalRunner.
+func (e *podEnv) ExecTerminal(ctx context.Context, script string, opts environment.ExecOptions, t environment.Terminal) (int, error) {
+	code, err := e.inContainer.ExecTerminal(ctx, script, opts, t)
+	return code, e.lostNow(err)
+}
+
+// Stop implements environment.Environment: all processes but the guest end, and the pod is marked as kept. It stays until its
+// deadline.
+func (e *podEnv) Stop(ctx context.Context) error {
+	doing := "stop pod " + e.name
+	if !e.ended.Load() {
+		err := e.KillAll(ctx)
+		if err != nil && e.explain(ctx) == nil && !e.ended.Load() {
+			return failed(environment.KindTeardown, doing, err)
+		}
+	}
+	e.ended.Store(true)
+	e.Close()
+	if err := e.p.client.patchPod(ctx, e.namespace, e.name, nil, map[string]string{annotationKept: "true"}); err != nil {
+		return failed(environment.KindTeardown, doing, err)
+	}
+	return nil
+}
+
+// Destroy implements environment.Environment.
+func (e *podEnv) Destroy(ctx context.Context) error {
+	e.ended.Store(true)
+	e.mu.Lock()
+	if e.until.IsZero() {
+		e.until = time.Now()
+	}
+	e.mu.Unlock()
+	err := e.p.remove(ctx, e.namespace, e.name)
+	e.Close()
+	return err
+}
+
+// List implements environment.Provider. If the configuration names no namespace, it is all namespaces, if this user may list them:
+// rollout clean knows no configuration.
+func (p *Provider) List(ctx context.Context) ([]environment.Listed, error) {
+	var listed []environment.Listed
+	add := func(pod *corev1.Pod) {
+		// What has another deletion under way is gone for all but finalizers.
+		if pod.Annotations[environment.LabelJob] != "" && pod.DeletionTimestamp == nil {
+			listed = append(listed, environment.Listed{
+				ID: pod.Namespace + "/" + pod.Name, Labels: environment.ParseLabels(pod.Annotations), Kept: pod.Annotations[annotationKept] != "",
+			})
+		}
+	}
+	selector := labelRun + "," + labelRole
+	err := error(nil)
+	if p.config.namespace == "" {
+		if err = p.client.listPods(ctx, "", selector, add); err == nil {
+			return listed, nil
+		}
+		listed = nil
+	}
+	if p.config.namespace != "" || apierrors.IsForbidden(err) {
+		err = p.client.listPods(ctx, p.client.namespace, selector, add)
+	}
+	if err != nil {
+		return nil, failed(environment.KindUnavailable, "list pods of "+p.about, err)
+	}
+	return listed, nil
+}
+
+// Remove implements environment.Provider.
+func (p *Provider) Remove(ctx context.Context, id string) error {
+	namespace, name, ok := strings.Cut(id, "/")
+	if !ok || name == "" || strings.Contains(name, "/") {
+		return nil // no pod has such an ID
+	}
+	return p.remove(ctx, namespace, name)
+}
+
+// reachTime is how long Reachable waits for a server that does not answer: it may be about to start again.
+const reachTime = 20 * time.Second
+
+// Reachable implements environment.Backend.
+func (p *Provider) Reachable(ctx context.Context) error {
+	if !p.client.silent.Load() {
+		return nil
+	}
+	limited, cancel := context.WithTimeout(ctx, p.reachTime)
+	defer cancel()
+	last := errors.New("it did not answer in time")
+	for {
+		err := p.client.ping(limited)
+		if err == nil || ctx.Err() != nil {
+			return nil
+		}
+		if !isContext(err) {
+			last = err
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-limited.Done():
+			return &environment.Error{
+				Kind: environment.KindUnavailable, Transient: true, Hint: "see kubectl cluster-info",
+				Err: fmt.Errorf("%s does not answer any more: %w", p.about, last),
+			}
+		}
+	}
+}
+
+// ping asks whether the server answers, whatever it says.
+func (c *client) ping(ctx context.Context) error {
+	err := c.core.Get().AbsPath("/version").Do(ctx).Error()
+	if err != nil && (isConnection(err) || isContext(err)) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,82 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/providers/internal/guest"
+	"github.com/org/rollout-action/providers/internal/registryimage"
+)
+
+// BuildImage implements environment.Provider: the image is built, and pushed to the registry of the configuration.
+func (p *Provider) BuildImage(ctx context.Context, opts environment.BuildOptions) (string, error) {
+	if p.config.registry == "" {
+		return "", unavailable("set environment.provider_config.registry, such as ghcr.io/org/evals: what the cluster runs must be in a registry; or set environment.docker_image in task.toml to an image that is in one",
+			"there is no registry for the image of this task's Dockerfile")
+	}
+	return p.images.Build(ctx, opts)
+}
+
+// PullImage implements environment.Provider: it checks that the registry has the image. Nodes pull it when they need it.
+func (p *Provider) PullImage(ctx context.Context, ref string, _ func(string)) error {
+	_, err := p.images.Config(ctx, ref)
+	return wrapped(environment.KindPull, "look for image "+ref, err)
+}
+
+// ImageID implements environment.ImageIdentifier.
+func (p *Provider) ImageID(ctx context.Context, ref string) (string, error) {
+	image, err := p.settings(ctx, ref)
+	return image.Digest, err
+}
+
+// settings returns what an image's configuration says.
+func (p *Provider) settings(ctx context.Context, ref string) (registryimage.Image, error) {
+	image, err := p.images.Config(ctx, ref)
+	if errors.Is(err, fs.ErrNotExist) {
+		return registryimage.Image{}, &environment.Error{
+			Kind: environment.KindStart, Err: fmt.Errorf("%w: %w", environment.ErrNoImage, err),
+		}
+	}
+	return image, wrapped(environment.KindPull, "look for image "+ref, err)
+}
+
+// wrapped returns an error with what was being done; kind is for errors that have none.
+func wrapped(kind environment.Kind, doing string, err error) error {
+	var known *environment.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &known):
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	return &environment.Error{Kind: kind, Err: fmt.Errorf("%s: %w", doing, err)}
+}
+
+// guestImage returns what the guest needs to know of an image.
+func guestImage(i registryimage.Image) guest.Image {
+	g := guest.Image{Env: i.Env, User: i.User, WorkDir: i.WorkingDir, Entrypoint: i.Entrypoint}
+	if h := i.Healthcheck; h != nil {
+		g.Healthcheck = environment.NewHealthcheck(h.Test, i.Shell, environment.Healthcheck{
+			Interval: h.Interval, Timeout: h.Timeout, StartPeriod: h.StartPeriod, StartInterval: h.StartInterval, Retries: h.Retries,
+		})
+	}
+	return g
+}
+
+// helperImage returns the reference of the image with Rollout's own program: the one that is configured, or this very program,
+// pushed to the configuration's registry, or else the published one of this version.
+func (p *Provider) helperImage(ctx context.Context) (string, error) {
+	switch {
+	case p.config.helperImage != "":
+		return p.config.helperImage, nil
+	case p.config.registry != "":
+		return p.helper.get(ctx, p.pushHelper)
+	case p.options.HelperImage != "":
+		return p.options.HelperImage, nil
+	}
+	return "", unavailable("set environment.provider_config.registry, such as ghcr.io/org/evals, to which Rollout pushes it, or helper_image",
+		"there is no image with Rollout's own program, which runs in each pod")
+}

@@ -1,0 +1,169 @@
+package kubernetes
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/providers/internal/guest"
+	"github.com/org/rollout-action/providers/internal/registryimage"
+)
+
+// Name is the value of environment.type that selects this provider; Alias is accepted, too. Source: the specification calls it k8s.
+const (
+	Name  = "kubernetes"
+	Alias = "k8s"
+)
+
+// Options are what a Provider gets besides environment.provider_config.
+type Options struct {
+	// Clean: only List and Remove are called. Nothing is checked that they do not need.
+	Clean bool
+	// Builders build images of Dockerfiles, besides those of package registryimage.
+	Builders []registryimage.Builder
+	// HelperImage is the image with this program that is published with its version; "" if there is none.
+	HelperImage string
+}
+
+// Provider is a namespace of a cluster. See environment.Provider for what its methods promise.
+type Provider struct {
+	config  config
+	options Options
+	client  *client
+	about   string // the cluster, for messages
+	run     string // labels what this Provider creates
+	watch   *tracker
+	images  imageSource
+	begin   func(context.Context, guest.Dialer, guest.Options) (inContainer, error) // guest.Start
+	helper  once[string]
+	proof   enforcement
+
+	reachTime time.Duration
+	fits      func(environment.Limits) error
+}
+
+var _ environment.Provider = (*Provider)(nil)
+
+// New connects to the cluster that the configuration names, as kubectl does, and checks what it can know before the first
+// environment: permissions, the namespace, and whether the cluster admits such pods. cfg is environment.provider_config, as
+// accepted by Check. A cluster that cannot be used is a KindUnavailable whose hint says what to do.
+func New(ctx context.Context, cfg map[string]any, opts Options) (*Provider, error) {
+	conf, err := parseConfig(cfg)
+	if err != nil {
+		return nil, &environment.Error{Kind: environment.KindUnavailable, Err: err}
+	}
+	at, err := conf.findCluster()
+	if err != nil {
+		return nil, err
+	}
+	return newProvider(ctx, conf, at, opts)
+}
+
+func newProvider(ctx context.Context, conf config, at connection, opts Options) (*Provider, error) {
+	c, err := newClient(at.config, at.namespace)
+	if err != nil {
+		return nil, unavailable("check the kubeconfig", "use %s: %w", at.about, err)
+	}
+	p := &Provider{
+		config: conf, options: opts, client: c, about: at.about, run: strings.ToLower(rand.Text()[:16]), reachTime: reachTime, begin: beginGuest,
+		fits: func(environment.Limits) error { return nil },
+	}
+	p.watch = newTracker(c, labelRun+"="+p.run)
+	images, err := registryimage.New(registryimage.Config{
+		Registry: conf.registry, PlainHTTP: conf.plainHTTP, Platform: "linux/" + conf.architecture(),
+		Builder: conf.builder, BuildKit: conf.buildkit, Builders: opts.Builders,
+	})
+	if err != nil {
+		return nil, &environment.Error{Kind: environment.KindUnavailable, Err: fmt.Errorf("use the registry %s: %w", conf.registry, err)}
+	}
+	p.images = images
+	if err := p.check(ctx); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// imageSource is what a Provider needs of *registryimage.Images. Tests have others.
+type imageSource interface {
+	Config(ctx context.Context, ref string) (registryimage.Image, error)
+	Build(ctx context.Context, opts environment.BuildOptions) (string, error)
+	Find(ctx context.Context, name, key string) (string, error)
+	Push(ctx context.Context, opts registryimage.PushOptions) (string, error)
+	Close() error
+}
+
+// inContainer is what an environment needs of a *guest.Environment. Tests have others.
+type inContainer interface {
+	environment.LoopbackListener
+	environment.TerminalRunner
+	environment.MemoryReporter
+	environment.ReadinessReporter
+	CopyTo(ctx context.Context, files ...environment.Copy) error
+	CopyFrom(ctx context.Context, src, dst string, opts environment.ExtractOptions) (environment.Extracted, error)
+	Exec(ctx context.Context, script string, opts environment.ExecOptions) (int, error)
+	KillAll(ctx context.Context) error
+	Reaches(ctx context.Context, address string) (bool, error)
+	Connections(ctx context.Context) ([]string, error)
+	SetProxy(ctx context.Context, n environment.Network) error
+	Close()
+}
+
+func beginGuest(ctx context.Context, dial guest.Dialer, opts guest.Options) (inContainer, error) {
+	env, err := guest.Start(ctx, dial, opts)
+	if err != nil {
+		return nil, err
+	}
+	return env, nil
+}
+
+// Name implements environment.Provider.
+func (p *Provider) Name() string { return Name }
+
+// Close implements environment.Provider. The pods that prove restrictions of the network are no environments, and end.
+func (p *Provider) Close() error {
+	err := p.closeEnforcement()
+	p.watch.close()
+	return errors.Join(err, p.images.Close())
+}
+
+// once keeps the first success of an attempt that several callers may want at a time. Those who wait share it.
+type once[T any] struct {
+	turn  sync.Mutex
+	known bool
+	value T
+}
+
+// get returns the value, with make unless it is known.
+func (o *once[T]) get(ctx context.Context, make func(context.Context) (T, error)) (T, error) {
+	for !o.turn.TryLock() {
+		select {
+		case <-ctx.Done():
+			var none T
+			return none, ctx.Err()
+		case <-time.After(turnWait):
+		}
+	}
+	defer o.turn.Unlock()
+	if o.known {
+		return o.value, nil
+	}
+	value, err := make(ctx)
+	if err == nil {
+		o.value, o.known = value, true
+	}
+	return value, err
+}
+
+// forget makes a value unknown again.
+func (o *once[T]) forget(value T) {
+	o.turn.Lock()
+	defer o.turn.Unlock()
+	if o.known && any(o.value) == any(value) {
+		o.known = false
+	}
+}

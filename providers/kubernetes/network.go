@@ -1,0 +1,438 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/org/rollout-action/internal/awake"
+	"github.com/org/rollout-action/internal/egress"
+	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/providers/internal/guest"
+	"github.com/org/rollout-action/providers/kubernetes/internal/probe"
+)
+
+const (
+	policyName  = "rollout-restricted"
+	targetPort  = 8411
+	probePath   = "/" + probe.Program
+	probeClosed = probe.Closed
+
+	// restrictTime is how long a change of the network may take to reach a node.
+	restrictTime = time.Minute
+	// connectionTime is how long connections may live on after that.
+	connectionTime = 10 * time.Second
+	// reachPause is the time between two looks, and reachWait how long an answer may take.
+	reachPause = 200 * time.Millisecond
+	reachWait  = time.Second
+)
+
+// enforcement is what shows that the cluster enforces network policies: a pod that listens. A pod without restrictions has reached
+// it; each restricted pod must not, before anything runs in it.
+type enforcement struct {
+	turn once[string] // the address
+
+	mu   sync.Mutex
+	pods []string // those that were created
+}
+
+// checkNetwork refuses a network whose list cannot be read.
+func checkNetwork(n environment.Network) error {
+	if n.Mode != environment.NetworkAllowlist {
+		return nil
+	}
+	if _, err := egress.Parse(n.Hosts); err != nil {
+		return &environment.Error{Kind: environment.KindStart, Err: fmt.Errorf("allowed_hosts: %w", err)}
+	}
+	return nil
+}
+
+// policy denies restricted pods all traffic. It stays: other runs in the namespace may need it at the same time, it selects
+// only pods of Rollout's, and who may not create it can have it created once.
+func (p *Provider) policy() *networkingv1.NetworkPolicy {
+	return &networkingv1.NetworkPolicy{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy"},
+		ObjectMeta: metav1.ObjectMeta{Name: policyName, Namespace: p.client.namespace},
+		Spec: networkingv1.NetworkPolicySpec{
+			PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{labelNetwork: networkRestricted}},
+			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress},
+		},
+	}
+}
+
+// enforced returns the address that no restricted pod must reach. It fails if the cluster does not have, or does not enforce, the
+// policy.
+func (p *Provider) enforced(ctx context.Context) (string, error) {
+	address, err := p.proof.turn.get(ctx, p.prove)
+	if err != nil {
+		return "", wrapped(environment.KindStart, "restrict the network", err)
+	}
+	return address, nil
+}
+
+func (p *Provider) prove(ctx context.Context) (string, error) {
+	if err := p.ensurePolicy(ctx); err != nil {
+		return "", err
+	}
+	helper, err := p.helperImage(ctx)
+	if err != nil {
+		return "", err
+	}
+	p.dropProof(ctx)
+	target := p.probePod(roleTarget, helper, probe.Listen, fmt.Sprintf(":%d", targetPort))
+	if err := p.startProbe(ctx, target); err != nil {
+		return "", err
+	}
+	address := ""
+	if now, _ := p.watch.look(target.Name); now.pod != nil {
+		address = targetAddress(now.pod)
+	}
+	if address == "" {
+		return "", &environment.Error{Kind: environment.KindStart, Transient: true, Err: fmt.Errorf("pod %s has no address", target.Name)}
+	}
+	control := p.probePod(roleProbe, helper, probe.Open, address)
+	defer p.dropPod(ctx, control.Name)
+	if err := p.startProbe(ctx, control); err != nil {
+		return "", err
+	}
+	if err := p.ended(ctx, control.Name); err != nil {
+		return "", err
+	}
+	return address, nil
+}
+
+// startProbe creates a pod of the proof and waits until it runs.
+func (p *Provider) startProbe(ctx context.Context, pod *corev1.Pod) error {
+	p.proof.mu.Lock()
+	p.proof.pods = append(p.proof.pods, pod.Name)
+	p.proof.mu.Unlock()
+	err := p.start(ctx, pod, nil)
+	if now, known := p.watch.look(pod.Name); err != nil && known && now.pod != nil && now.pod.Status.Phase == corev1.PodSucceeded {
+		return nil // it was not seen to run
+	}
+	if err != nil {
+		p.dropPod(ctx, pod.Name)
+	}
+	return err
+}
+
+// ended waits until a pod has done its work.
+func (p *Provider) ended(ctx context.Context, name string) error {
+	for {
+		now, known := p.watch.look(name)
+		if !known || now.gone || now.pod == nil {
+			return lost(true, "pod %s was deleted", name)
+		}
+		if now.unsure {
+			if err := p.ask(ctx, name); err != nil {
+				return err
+			}
+			continue
+		}
+		for _, c := range now.pod.Status.ContainerStatuses {
+			if t := c.State.Terminated; t != nil && t.ExitCode == 0 {
+				return nil
+			} else if t != nil {
+				return &environment.Error{Kind: environment.KindStart, Transient: true,
+					Err: fmt.Errorf("the network cannot be tested: without restrictions, a pod cannot reach another one: %s", oneLine(t.Message))}
+			}
+		}
+		if err := endOf(now.pod); err != nil {
+			return err
+		}
+		select {
+		case <-now.changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// dropPod removes a pod of the proof.
+func (p *Provider) dropPod(ctx context.Context, name string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupGrace)
+	defer cancel()
+	if p.remove(ctx, p.client.namespace, name) != nil {
+		return // Close tries again
+	}
+	p.proof.mu.Lock()
+	defer p.proof.mu.Unlock()
+	p.proof.pods = slices.DeleteFunc(p.proof.pods, func(other string) bool { return other == name })
+}
+
+// dropProof removes all pods of the proof.
+func (p *Provider) dropProof(ctx context.Context) {
+	p.proof.mu.Lock()
+	pods := slices.Clone(p.proof.pods)
+	p.proof.mu.Unlock()
+	for _, name := range pods {
+		p.dropPod(ctx, name)
+	}
+}
+
+func (p *Provider) closeEnforcement() error {
+	p.dropProof(context.Background())
+	p.proof.mu.Lock()
+	defer p.proof.mu.Unlock()
+	if len(p.proof.pods) > 0 {
+		return &environment.Error{Kind: environment.KindTeardown, Err: fmt.Errorf("pods were not deleted: %s", strings.Join(p.proof.pods, ", "))}
+	}
+	return nil
+}
+
+// standing returns an error if the pod at an address does not answer any more, so that it shows nothing that others do not reach it.
+func (p *Provider) standing(address string) error {
+	p.proof.mu.Lock()
+	pods := slices.Clone(p.proof.pods)
+	p.proof.mu.Unlock()
+	for _, name := range pods {
+		now, known := p.watch.look(name)
+		if known && now.pod != nil && !now.gone && targetAddress(now.pod) == address && startOf(now.pod).runs {
+			return nil
+		}
+	}
+	p.proof.turn.forget(address)
+	return &environment.Error{
+		Kind: environment.KindStart, Transient: true,
+		Err: errors.New("the pod that restricted pods must not reach is gone, so that nothing shows that the network is restricted"),
+	}
+}
+
+// targetAddress returns where a pod listens; "" if it has no address.
+func targetAddress(pod *corev1.Pod) string {
+	if pod.Status.PodIP == "" {
+		return ""
+	}
+	return net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(targetPort))
+}
+
+// notEnforced is the error for a cluster that does not enforce policies.
+func notEnforced(words string) error {
+	return &environment.Error{
+		Kind: environment.KindStart, Err: fmt.Errorf("the cluster does not enforce NetworkPolicies: a pod that must reach nothing reaches another pod%s", colon(words)),
+		Hint: "use a cluster whose network enforces them, such as with Calico or Cilium, or set environment.network: public",
+	}
+}
+
+// ensurePolicy creates the policy if it is missing, and refuses a namespace where another one gives restricted pods a network.
+func (p *Provider) ensurePolicy(ctx context.Context) error {
+	want := p.policy()
+	doing := "restrict the network with NetworkPolicy " + policyName + " in namespace " + p.client.namespace
+	all, err := p.client.policies(ctx)
+	if err != nil {
+		return p.policyRefused(doing, err)
+	}
+	found := false
+	pod := labels.Set(p.podLabels(environment.Labels{}, roleTrial, environment.Network{Mode: environment.NetworkNone}))
+	for _, policy := range all {
+		if policy.Name == policyName {
+			found = true
+			if !reflect.DeepEqual(policy.Spec.PodSelector, want.Spec.PodSelector) || len(policy.Spec.Egress)+len(policy.Spec.Ingress) > 0 ||
+				len(policy.Spec.PolicyTypes) != len(want.Spec.PolicyTypes) {
+				return &environment.Error{Kind: environment.KindStart, Err: fmt.Errorf("%s: it is there, but not as Rollout has it", doing), Hint: "delete it"}
+			}
+			continue
+		}
+		selector, err := metav1.LabelSelectorAsSelector(&policy.Spec.PodSelector)
+		if err != nil || !selector.Matches(pod) {
+			continue
+		}
+		if len(policy.Spec.Egress)+len(policy.Spec.Ingress) > 0 {
+			return &environment.Error{
+				Kind: environment.KindStart,
+				Err:  fmt.Errorf("%s: NetworkPolicy %s allows traffic of these pods, too, and policies add up", doing, policy.Name),
+				Hint: "have it leave out pods with the label " + labelNetwork + "=" + networkRestricted + ", or use another namespace",
+			}
+		}
+	}
+	if found {
+		return nil
+	}
+	if err := p.client.createPolicy(ctx, want); err != nil && !apierrors.IsAlreadyExists(err) {
+		return p.policyRefused(doing, err)
+	}
+	return nil
+}
+
+func (p *Provider) policyRefused(doing string, err error) error {
+	err = failed(environment.KindStart, doing, err)
+	var e *environment.Error
+	if errors.As(err, &e) && apierrors.IsForbidden(err) {
+		e.Hint, e.Output = "ask for the role below, or for the policy itself", role(p.client.namespace)
+	}
+	return err
+}
+
+// probePod returns a pod of the proof.
+func (p *Provider) probePod(as, helper, what, address string) *corev1.Pod {
+	l := environment.Labels{Job: "rollout", Trial: as, Owner: environment.Self()}
+	volume := corev1.VolumeMount{Name: guestVolume, MountPath: guest.Dir}
+	spec := p.config.commonSpec()
+	spec.InitContainers = []corev1.Container{{
+		Name: installContainer, Image: helper, Command: []string{"/" + guest.Installer, guest.Dir},
+		ImagePullPolicy: corev1.PullIfNotPresent, Resources: probeResources, VolumeMounts: []corev1.VolumeMount{volume},
+		SecurityContext: &corev1.SecurityContext{RunAsUser: new(int64(0)), AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true)},
+	}}
+	main := probeWith(helper, probeResources, what, address)
+	main.Name = mainContainer
+	spec.Containers = []corev1.Container{main}
+	spec.Volumes = []corev1.Volume{{Name: guestVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+	spec.ActiveDeadlineSeconds = new(seconds(probeLifetime))
+	return &corev1.Pod{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: podName(l), Namespace: p.client.namespace,
+			Labels: p.podLabels(l, as, environment.Network{}), Annotations: p.podAnnotations(l),
+		},
+		Spec: spec,
+	}
+}
+
+// probeLifetime is how long the pods of the proof of a run that was killed may stay.
+const probeLifetime = 24 * time.Hour
+
+// probeResources are enough to listen, and little.
+var probeResources = resources(environment.Limits{MilliCPUs: 100, Memory: 64 << 20})
+
+// probeInit returns the init container that waits until the network is restricted.
+func probeInit(helper string, limits corev1.ResourceRequirements, address string) corev1.Container {
+	return probeWith(helper, limits, probeClosed, address)
+}
+
+func probeWith(helper string, limits corev1.ResourceRequirements, what, address string) corev1.Container {
+	return corev1.Container{
+		Name: probeContainer, Image: helper, Command: []string{probePath, what, address},
+		ImagePullPolicy: corev1.PullIfNotPresent, Resources: limits,
+		// The name of the file is what makes the program a probe.
+		VolumeMounts:    []corev1.VolumeMount{{Name: guestVolume, MountPath: probePath, SubPath: path.Base(guest.Program), ReadOnly: true}},
+		SecurityContext: &corev1.SecurityContext{RunAsUser: new(int64(0)), AllowPrivilegeEscalation: new(false)},
+	}
+}
+
+// SetNetwork implements environment.NetworkSetter: the pod's label decides whether the policy is for it.
+func (e *podEnv) SetNetwork(ctx context.Context, n environment.Network) error {
+	if err := checkNetwork(n); err != nil {
+		return err
+	}
+	if err := e.explain(ctx); err != nil {
+		return err
+	}
+	var err error
+	switch restricted := !n.Public(); {
+	case restricted && !e.restricted:
+		if err = e.restrict(ctx); err == nil {
+			err = e.SetProxy(ctx, n)
+		}
+	case !restricted && e.restricted:
+		if err = e.SetProxy(ctx, n); err == nil {
+			err = e.release(ctx)
+		}
+	default:
+		err = e.SetProxy(ctx, n)
+	}
+	return e.lostNow(wrapped(environment.KindStart, "set the network of pod "+e.name, err))
+}
+
+// relabel has the policy select the pod, or not.
+func (e *podEnv) relabel(ctx context.Context, network string) error {
+	err := e.p.client.patchPod(ctx, e.namespace, e.name, map[string]string{labelNetwork: network}, nil)
+	if apierrors.IsNotFound(err) {
+		return lost(false, "pod %s is gone", e.name)
+	}
+	return err
+}
+
+// restrict takes the network away, and waits until it is gone.
+func (e *podEnv) restrict(ctx context.Context) error {
+	target, err := e.p.enforced(ctx)
+	if err != nil {
+		return err
+	}
+	if err := e.relabel(ctx, networkRestricted); err != nil {
+		return err
+	}
+	e.restricted, e.target = true, target
+	reached, err := e.awaitReach(ctx, target, false)
+	switch {
+	case err != nil:
+		return err
+	case reached:
+		return notEnforced(target + " was reached for " + restrictTime.String())
+	}
+	if err := e.p.standing(target); err != nil {
+		return err
+	}
+	return e.awaitSilence(ctx)
+}
+
+// release gives the pod its network back.
+func (e *podEnv) release(ctx context.Context) error {
+	if err := e.relabel(ctx, networkOpen); err != nil {
+		return err
+	}
+	e.restricted = false
+	reached, err := e.awaitReach(ctx, e.target, true)
+	if err == nil && !reached {
+		err = &environment.Error{Kind: environment.KindStart, Transient: true, Err: fmt.Errorf("the network was not there within %s", restrictTime)}
+	}
+	return err
+}
+
+// awaitReach waits until the pod reaches an address, or does not, and returns what it does in the end. Two attempts in a row must
+// fail.
+func (e *podEnv) awaitReach(ctx context.Context, address string, wanted bool) (reached bool, err error) {
+	limit, cancel := awake.WithTimeout(ctx, restrictTime)
+	defer cancel()
+	for row := 0; ; {
+		attempt, done := context.WithTimeout(ctx, reachWait)
+		reached, err = e.Reaches(attempt, address)
+		done()
+		if err != nil {
+			return false, err
+		}
+		if reached != wanted {
+			row = 0
+		} else if row++; wanted || row == 2 {
+			return reached, nil
+		}
+		if !awake.Sleep(limit, reachPause) {
+			return reached, ctx.Err()
+		}
+	}
+}
+
+// awaitSilence waits until no connection is left. Policies as a rule do not end those that there are.
+func (e *podEnv) awaitSilence(ctx context.Context) error {
+	limit, cancel := awake.WithTimeout(ctx, connectionTime)
+	defer cancel()
+	for {
+		open, err := e.Connections(ctx)
+		if err != nil || len(open) == 0 {
+			return err
+		}
+		if !awake.Sleep(limit, reachPause) {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return &environment.Error{
+				Kind: environment.KindStart,
+				Err:  fmt.Errorf("a process keeps a connection to %s, which the cluster's network does not end when a policy forbids it", open[0]),
+				Hint: "have what began it end, or give all phases the same network",
+			}
+		}
+	}
+}
