@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 
+	"github.com/org/rollout-action/internal/agent"
 	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/dataset"
 	"github.com/org/rollout-action/internal/diag"
@@ -108,8 +110,15 @@ func (l *loaded) scoresOfNoJudge() (found diag.List) {
 	}
 	slices.Sort(known)
 	known = slices.Compact(known)
-	check := func(at keys.Path, limits map[string]gate.ScoreLimits) {
+	check := func(at keys.Path, limits map[string]gate.ScoreLimits, agents string) {
 		for _, name := range slices.Sorted(maps.Keys(limits)) {
+			if slices.Contains(ranked, name) && limits[name].Min != nil && l.allAgents(agents) {
+				at := at.Child("scores").Child(name).Child("min")
+				found = append(found, l.judgeProblem(nil, trial.JudgeProblem{Problem: judge.Problem{
+					Key: at, Message: fmt.Sprintf("the mean score %q of all agents is always 0.5, because the judge ranks their trials among each other", keys.Shorten(name)),
+					Hint: "limit one of several agents: gate.groups: [{agent: NAME, scores: {" + name + ": {min: 0.5}}}]",
+				}}))
+			}
 			if slices.Contains(ranked, name) && limits[name].MaxDrop != nil {
 				at := at.Child("scores").Child(name).Child("max_drop")
 				found = append(found, l.judgeProblem(nil, trial.JudgeProblem{Problem: judge.Problem{
@@ -128,11 +137,19 @@ func (l *loaded) scoresOfNoJudge() (found diag.List) {
 			found = append(found, l.judgeProblem(nil, trial.JudgeProblem{Problem: judge.Problem{Key: at, Message: fmt.Sprintf("no judge gives the score %q", keys.Shorten(name)), Hint: hint}}))
 		}
 	}
-	check(keys.Path{"gate"}, l.Job.Gate.Scores)
+	check(keys.Path{"gate"}, l.Job.Gate.Scores, "")
 	for i, g := range l.Job.Gate.Groups {
-		check(keys.Path{"gate", "groups"}.Index(i), g.Scores)
+		check(keys.Path{"gate", "groups"}.Index(i), g.Scores, g.Agent)
 	}
 	return found
+}
+
+// allAgents reports whether a glob matches all of several agents of the job, as "" does. --agent may leave only one.
+func (l *loaded) allAgents(glob string) bool {
+	return glob == "" || len(l.Job.Agents) > 1 && !slices.ContainsFunc(l.Job.Agents, func(a agent.Agent) bool {
+		ok, _ := path.Match(glob, a.Name)
+		return !ok
+	})
 }
 
 // changeJudges gives judges the model that a request wants.

@@ -474,3 +474,38 @@ func TestTrialsWithoutAnOutcomeAndWithoutArtifacts(t *testing.T) {
 		})
 	}
 }
+
+// All agents together always have the mean 0.5, so a limit on it says nothing. One of them may win, or lose.
+func TestTheGateOfARanking(t *testing.T) {
+	for gate, want := range map[string]struct {
+		code int
+		says string
+	}{
+		"{scores: {best: {min: 0.6}}}":                                {2, `gate.scores.best.min: the mean score "best" of all agents is always 0.5`},
+		"{scores: {best: {max_drop: 0.1}}}":                           {2, `it cannot drop against another job`},
+		"{groups: [{agent: '*', scores: {best: {min: 0.6}}}]}":        {2, `gate.groups[0].scores.best.min: the mean score "best" of all agents is always 0.5`},
+		"{groups: [{agent: good, scores: {best: {min: 0.8}}}]}":       {0, "mean score best 0.8333 over 4 trials"},
+		"{groups: [{agent: 'b*', scores: {best: {min: 0.2}}}]}":       {1, "mean score best 0.1667 over 4 trials, at least 0.2 is asked for"},
+		"{groups: [{agent: good, scores: {best: {min: 0.8}}}]} alone": {1, "mean score best 0.5 over 4 trials"},
+	} {
+		r := newRanker(t)
+		dir := rankDir(t, r, "agent: call")
+		path := filepath.Join(dir, "job.yaml")
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		limits, alone := strings.CutSuffix(gate, " alone")
+		write(t, dir, "job.yaml", string(text)+"gate: "+limits+"\n")
+		args := []string{"run", "job.yaml", "--name", "one"}
+		if alone {
+			args = append(args, "--agent", "good")
+		}
+		if o := inDir(t.Context(), t, dir, args...); o.code != want.code || !strings.Contains(o.stdout+o.stderr, want.says) {
+			t.Errorf("%s: exit code %d\n%s%s", gate, o.code, o.stdout, o.stderr)
+		}
+		if n := r.requests.Load(); want.code == 2 && n > 0 {
+			t.Errorf("%s: %d requests", gate, n)
+		}
+	}
+}
