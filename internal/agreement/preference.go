@@ -1,5 +1,10 @@
 package agreement
 
+import (
+	"github.com/org/rollout-action/internal/gate"
+	"github.com/org/rollout-action/internal/result"
+)
+
 // Ranking is how a judge ranked texts about one task that it saw in one order.
 type Ranking struct {
 	Task   string
@@ -68,15 +73,9 @@ func PreferenceOf(rankings []Ranking) Preference {
 	}
 	p.Groups = len(groups)
 	all := sortedGroups(groups)
-	p.First = estimate(all, func(all []comparison) (float64, bool) {
-		return share(all, func(c comparison) float64 { return 1 })
-	})
-	p.Longer = estimate(all, func(all []comparison) (float64, bool) {
-		return share(all, func(c comparison) float64 { return c.longer })
-	})
-	p.Labels = estimate(all, func(all []comparison) (float64, bool) {
-		return share(all, func(c comparison) float64 { return c.label })
-	})
+	p.First = estimateShare(all, func(comparison) float64 { return 1 })
+	p.Longer = estimateShare(all, func(c comparison) float64 { return c.longer })
+	p.Labels = estimateShare(all, func(c comparison) float64 { return c.label })
 	var twice [][]float64
 	for _, group := range all {
 		if s := sameness(group); len(s) > 0 {
@@ -91,6 +90,26 @@ func PreferenceOf(rankings []Ranking) Preference {
 		return sum / float64(len(all)), len(all) > 0
 	})
 	return p
+}
+
+// estimateShare returns a share with its interval. Where the judge does the same in all tasks, draws of tasks differ in nothing; then the interval is that of
+// so many tasks with one outcome each.
+func estimateShare(groups [][]comparison, side func(comparison) float64) *Estimate {
+	e := estimate(groups, func(all []comparison) (float64, bool) { return share(all, side) })
+	if e == nil || e.Low != nil || e.Value != 0 && e.Value != 1 {
+		return e
+	}
+	var outcomes []*result.Attempts
+	for _, group := range groups {
+		if _, counts := share(group, side); counts {
+			outcomes = append(outcomes, &result.Attempts{Scores: []float64{e.Value}, Passed: int(e.Value)})
+		}
+	}
+	if len(outcomes) >= fewTasks {
+		_, interval, _ := gate.PassRate(outcomes, Confidence)
+		e.Low, e.High = &interval.Low, &interval.High
+	}
+	return e
 }
 
 // share returns how often the text won that side points to: 1 to the one that was shown first, -1 to the other one. Pairs with 0 do not count.

@@ -218,7 +218,11 @@ func writePreference(w io.Writer, j app.CheckedJudge) {
 		if line.share == nil {
 			continue
 		}
-		fmt.Fprintf(w, "  "+line.text, percent(line.share))
+		value, between, known := strings.Cut(percent(line.share), ", ")
+		fmt.Fprintf(w, "  "+line.text, value)
+		if known {
+			fmt.Fprint(w, ", "+between)
+		}
 		if e := line.share; line.half && e.Low != nil {
 			what := "no sign of a preference"
 			switch {

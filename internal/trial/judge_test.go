@@ -249,7 +249,16 @@ func TestJudgesWithoutAVerdict(t *testing.T) {
 		"range":   {judge.Spec{Agent: judge.Call}, saying(`{"score": 11, "reason": "x"}`), want{err: result.JudgeVerdictInvalid}},
 		"no file": {judge.Spec{}, saying("I think it is good."), want{err: result.JudgeVerdictMissing}},
 		"late":    {judge.Spec{Agent: judge.Call, TimeoutSec: 1}, late, want{err: result.JudgeTimeout, says: []string{"timeout_sec"}}},
-		"refused": {judge.Spec{Agent: judge.Call}, refusing, want{err: result.JudgeFailed}},
+		"late with tools": {
+			judge.Spec{TimeoutSec: 1}, scripted.Script{Repeat: true, Answers: []scripted.Answer{{Run: "sleep 1000"}}},
+			want{err: result.JudgeTimeout, says: []string{"it took longer than 1 seconds"}},
+		},
+		"cost": {
+			judge.Spec{Budget: agent.Budget{MaxCostUSD: new(0.003)}}, giving(`{"score": 4, "reason": "plum"}`),
+			want{err: result.JudgeFailed, says: []string{"max_cost_usd"}},
+		},
+		"invalid file, fresh": {judge.Spec{Placement: judge.InFresh}, giving("```json\n{\"score\": 4, \"reason\": \"plum\"}\n```"), want{err: result.JudgeVerdictInvalid}},
+		"refused":             {judge.Spec{Agent: judge.Call}, refusing, want{err: result.JudgeFailed}},
 		"budget": {
 			judge.Spec{Budget: agent.Budget{MaxTurns: 2}}, giving(`{"score": 4, "reason": "plum"}`),
 			want{err: result.JudgeFailed, says: []string{"max_turns"}},
@@ -270,7 +279,7 @@ func TestJudgesWithoutAVerdict(t *testing.T) {
 					t.Errorf("scores %v", o.Trial.Scores)
 				}
 				attempts := 2
-				if name == "budget" {
+				if name == "budget" || name == "cost" {
 					attempts = 1 // it would be used up again
 				}
 				if got.Attempts != attempts {
