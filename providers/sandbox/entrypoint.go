@@ -38,12 +38,12 @@ func (e *sandboxEnv) Readiness() environment.Readiness {
 }
 
 // health returns the image's HEALTHCHECK, or nil.
-func (i *image) health() *environment.Healthcheck {
-	h := i.Healthcheck
+func (img *image) health() *environment.Healthcheck {
+	h := img.Healthcheck
 	if h == nil {
 		return nil
 	}
-	return environment.NewHealthcheck(h.Test, i.Shell, environment.Healthcheck{
+	return environment.NewHealthcheck(h.Test, img.Shell, environment.Healthcheck{
 		Interval: h.Interval, Timeout: h.Timeout, StartPeriod: h.StartPeriod, StartInterval: h.StartInterval, Retries: h.Retries,
 	})
 }

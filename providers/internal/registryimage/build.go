@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 
@@ -82,7 +83,7 @@ func (i *Images) repository(of string) string {
 func (i *Images) buildOnce(ctx context.Context, b Builder, repository string, req Request) (string, error) {
 	attempt := fmt.Sprintf("build %s %t", req.Target, req.NoCache)
 	err := i.flights.Do(ctx, attempt, req.Progress, func(ctx context.Context, tell func(string)) error {
-		digest, err := i.buildMissing(ctx, b, req, tell)
+		digest, err := i.buildMissing(ctx, b, repository, req, tell)
 		if err != nil {
 			return err
 		}
@@ -101,22 +102,26 @@ func (i *Images) buildOnce(ctx context.Context, b Builder, repository string, re
 }
 
 // buildMissing builds an image unless it is there meanwhile, and returns its digest.
-func (i *Images) buildMissing(ctx context.Context, b Builder, req Request, tell func(string)) (string, error) {
+func (i *Images) buildMissing(ctx context.Context, b Builder, repository string, req Request, tell func(string)) (string, error) {
 	if !req.NoCache {
 		if digest, err := i.present(ctx, req.Target); err != nil || digest != "" {
 			return digest, err
 		}
 	}
-	if err := i.CheckPush(ctx); err != nil { // before minutes are spent
+	if err := i.checkPush(ctx, repository); err != nil { // before minutes are spent
 		return "", err
 	}
+	i.mu.Lock()
+	about := i.about
+	i.mu.Unlock()
+	tell(fmt.Sprintf("building %s with %s (%s)", req.Target, b.Name(), about))
 	req.Progress = tell
 	req.PlainHTTP = i.config.PlainHTTP && !distribution.IsLoopback(host(req.Target))
 	req.Push = func(ctx context.Context, opts PushOptions) (string, error) {
 		opts.Progress = tell
 		return i.pushTo(ctx, req.Target, opts)
 	}
-	req.Explain = i.explain
+	req.Explain = func(ctx context.Context, bases []string) error { return i.explain(ctx, repository, bases) }
 	digest, err := b.Build(ctx, req)
 	if err != nil {
 		return "", err
@@ -142,12 +147,12 @@ func host(ref string) string {
 	return h
 }
 
-// explain implements Request.Explain.
-func (i *Images) explain(ctx context.Context, bases []string) error {
+// explain implements Request.Explain for a repository.
+func (i *Images) explain(ctx context.Context, repository string, bases []string) error {
 	i.mu.Lock()
-	i.pushed = false
+	delete(i.pushes, repository)
 	i.mu.Unlock()
-	if err := i.CheckPush(ctx); err != nil {
+	if err := i.checkPush(ctx, repository); err != nil {
 		return err
 	}
 	for _, ref := range bases {
@@ -194,8 +199,24 @@ func (i *Images) head(ctx context.Context, ref string) (string, error) {
 		return d.Digest.String(), nil
 	case errors.Is(err, distribution.ErrNotFound):
 		return "", nil
+	case ctx.Err() == nil && distribution.Classify(parsed.Context().Registry, err).Kind == nil: // the answer lacks the digest, or HEAD is not allowed
+		return i.get(ctx, parsed)
 	}
 	return "", refused(ctx, "look for image "+ref, parsed.Context(), err)
+}
+
+// get does what head does for registries that do not answer HEAD as they should.
+func (i *Images) get(ctx context.Context, ref name.Reference) (string, error) {
+	d, err := distribution.Attempt(ctx, i.client, ref.Context().Registry, func() (*remote.Descriptor, error) {
+		return remote.Get(ref, i.client.Remote(ctx)...)
+	})
+	switch {
+	case err == nil:
+		return d.Digest.String(), nil
+	case errors.Is(err, distribution.ErrNotFound):
+		return "", nil
+	}
+	return "", refused(ctx, "look for image "+ref.String(), ref.Context(), err)
 }
 
 // CheckPush returns why images cannot be pushed to the registry with the credentials that there are, or nil. It begins an upload
@@ -204,13 +225,22 @@ func (i *Images) CheckPush(ctx context.Context) error {
 	if i.config.Registry == "" {
 		return errNoRegistry()
 	}
+	err := i.checkPush(ctx, i.repository("rollout-check"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // the registry creates no repositories, but it has not refused the credentials
+	}
+	return err
+}
+
+// checkPush does what CheckPush does, for a repository.
+func (i *Images) checkPush(ctx context.Context, repository string) error {
 	i.mu.Lock()
-	pushed := i.pushed
+	known := i.pushes[repository]
 	i.mu.Unlock()
-	if pushed {
+	if known {
 		return nil
 	}
-	parsed, err := i.parse(i.repository("rollout-check"))
+	parsed, err := i.parse(repository)
 	if err != nil {
 		return &environment.Error{Kind: environment.KindPull, Err: err}
 	}
@@ -218,11 +248,11 @@ func (i *Images) CheckPush(ctx context.Context) error {
 		return struct{}{}, remote.CheckPushPermission(parsed, authn.DefaultKeychain, contextTransport{ctx, i.client.Transport()})
 	})
 	if err != nil {
-		return refused(ctx, "push images to "+i.config.Registry, parsed.Context(), err)
+		return refusedPush(ctx, "push images to "+i.config.Registry, parsed.Context(), err)
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.pushed = true
+	i.pushes[repository] = true
 	return nil
 }
 

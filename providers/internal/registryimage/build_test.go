@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/org/rollout-action/internal/environment"
 )
@@ -141,7 +142,7 @@ func TestManyWantOneBuild(t *testing.T) {
 		})
 	}
 	for i.flights.Waiting() < len(refs) {
-		// They come.
+		time.Sleep(time.Millisecond)
 	}
 	close(hold)
 	all.Wait()
@@ -199,6 +200,48 @@ func TestBuildChecksFirstWhetherItCanPush(t *testing.T) {
 			t.Errorf("%d: it was built", status)
 		}
 	}
+	t.Run("a registry that creates no repositories", func(t *testing.T) {
+		r := newRegistry(t)
+		b := &fakeBuilder{name: Docker}
+		c := r.config()
+		c.Builders = []Builder{b}
+		i := images(t, c)
+		hook := func(w http.ResponseWriter, req *http.Request) bool {
+			if req.Method == http.MethodPost && !strings.Contains(req.URL.Path, "/there/") {
+				http.NotFound(w, req)
+				return true
+			}
+			return false
+		}
+		r.before.Store(&hook)
+		must(t, i.CheckPush(t.Context()))
+		_, err := i.Build(t.Context(), options("FROM a"))
+		wantError(t, err, environment.KindPull, false, fs.ErrNotExist, "create evals/task there")
+		there := options("FROM a")
+		there.Name = "there"
+		if _, err := i.Build(t.Context(), there); err != nil || b.built.Load() != 1 {
+			t.Errorf("built %d times: %v", b.built.Load(), err)
+		}
+	})
+	t.Run("a registry that does not answer HEAD as it should", func(t *testing.T) {
+		r := newRegistry(t)
+		b := &fakeBuilder{name: Docker}
+		c := r.config()
+		c.Builders = []Builder{b}
+		hook := func(w http.ResponseWriter, req *http.Request) bool {
+			if req.Method == http.MethodHead && strings.Contains(req.URL.Path, "/manifests/") {
+				w.WriteHeader(http.StatusMethodNotAllowed)
+				return true
+			}
+			return false
+		}
+		ref, err := images(t, c).Build(t.Context(), options("FROM a"))
+		must(t, err)
+		r.before.Store(&hook)
+		if again, err := images(t, c).Build(t.Context(), options("FROM a")); again != ref || err != nil || b.built.Load() != 1 {
+			t.Errorf("%s, %v, want %s; built %d times", again, err, ref, b.built.Load())
+		}
+	})
 	t.Run("a repository that does not exist may look forbidden", func(t *testing.T) {
 		r := newRegistry(t)
 		b := &fakeBuilder{name: Docker}

@@ -90,8 +90,8 @@ func (i *Images) pick(ctx context.Context) (Builder, string, error) {
 			}
 			if err == nil {
 				i.mu.Lock()
-				defer i.mu.Unlock()
 				i.builder, i.about = b, about
+				i.mu.Unlock()
 				return nil
 			}
 			reasons = append(reasons, b.Name()+": "+err.Error())

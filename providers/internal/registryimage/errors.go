@@ -47,6 +47,16 @@ func refused(ctx context.Context, doing string, at name.Repository, err error) e
 	return e
 }
 
+// refusedPush returns the error for what a registry answered to a push.
+func refusedPush(ctx context.Context, doing string, at name.Repository, err error) error {
+	refusal := refused(ctx, doing, at, err)
+	known := new(environment.Error)
+	if errors.As(refusal, &known) && errors.Is(refusal, fs.ErrNotExist) {
+		known.Hint = "some registries create no repositories by themselves, such as Amazon's: create " + at.RepositoryStr() + " there, or let the registry create what is pushed"
+	}
+	return refusal
+}
+
 // loginHint says with whose credentials a registry was asked, and what to do.
 func loginHint(ctx context.Context, at name.Repository) string {
 	host := distribution.Host(at.Registry)

@@ -80,7 +80,7 @@ type Images struct {
 	about   string
 	known   map[string]Image  // by reference
 	built   map[string]string // the digests of images, by what was asked for
-	pushed  bool              // the registry takes images
+	pushes  map[string]bool   // repositories that take images
 }
 
 // New returns Images for a configuration. It asks nobody.
@@ -94,7 +94,7 @@ func New(c Config) (*Images, error) {
 	if err != nil || platform.OS == "" || platform.Architecture == "" {
 		return nil, fmt.Errorf("%q is not a platform: want OS/ARCHITECTURE, such as linux/amd64", c.Platform)
 	}
-	i := &Images{config: c, platform: *platform, known: map[string]Image{}, built: map[string]string{}}
+	i := &Images{config: c, platform: *platform, known: map[string]Image{}, built: map[string]string{}, pushes: map[string]bool{}}
 	i.client = distribution.NewClient(distribution.Options{Attempts: attempts, Pause: c.pause, PlainHTTP: i.plainHTTP})
 	if c.Builder != "" && !slices.Contains(BuilderNames, c.Builder) {
 		return nil, fmt.Errorf("%q is not a builder: there is %s", c.Builder, strings.Join(BuilderNames, ", "))

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -157,7 +158,7 @@ func TestRegistryErrors(t *testing.T) {
 			if n := asked.Load(); n < tc.attempts || n > 2*tc.attempts { // two blobs at once
 				t.Errorf("pushing: asked %d times, want %d for each blob", n, tc.attempts)
 			}
-			asked = r.answers("POST", "/blobs/uploads/", statuses...)
+			asked = r.answers("POST", "/rollout-check/blobs/uploads/", statuses...)
 			err = i.CheckPush(t.Context())
 			wantError(t, err, environment.KindPull, tc.transient, tc.is, append(tc.texts, "push images to "+r.host+"/evals")...)
 			if asked.Load() != tc.attempts {
@@ -217,6 +218,37 @@ func TestLoginIsUsed(t *testing.T) {
 	if _, err := i.Config(t.Context(), ref); err != nil {
 		t.Error(err)
 	}
+}
+
+// A registry may want a token that it gives for a login.
+func TestTokens(t *testing.T) {
+	r := newRegistry(t)
+	var refuse atomic.Bool
+	hook := func(w http.ResponseWriter, req *http.Request) bool {
+		if req.URL.Path == "/token" {
+			if user, password, _ := req.BasicAuth(); refuse.Load() || user != "bob" || password != "secret" {
+				w.WriteHeader(http.StatusForbidden)
+				return true
+			}
+			_, _ = io.WriteString(w, `{"token":"for `+req.URL.Query().Get("scope")+`"}`)
+			return true
+		}
+		if strings.HasPrefix(req.Header.Get("Authorization"), "Bearer for repository:") {
+			return false
+		}
+		w.Header().Set("WWW-Authenticate", `Bearer realm="http://`+r.host+`/token",service="test"`)
+		w.WriteHeader(http.StatusUnauthorized)
+		return true
+	}
+	r.before.Store(&hook)
+	login(t, r.host)
+	i := images(t, r.config())
+	must(t, i.CheckPush(t.Context()))
+	ref, err := i.Push(t.Context(), PushOptions{Name: "x", Key: strings.Repeat("a", 16), Layers: []Layer{hello}})
+	must(t, err)
+	refuse.Store(true)
+	_, err = i.Config(t.Context(), ref)
+	wantError(t, err, environment.KindPull, false, fs.ErrPermission, "registry "+r.host+": 403 Forbidden", `user "bob"`)
 }
 
 // A registry without TLS that is not on the loopback interface gets nothing, unless that is wanted.

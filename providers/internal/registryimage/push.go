@@ -85,7 +85,7 @@ func (i *Images) pushTo(ctx context.Context, target string, opts PushOptions) (s
 		return struct{}{}, remote.Write(to, img, i.client.Remote(ctx)...)
 	})
 	if err != nil {
-		return "", refused(ctx, doing, to.Context(), err)
+		return "", refusedPush(ctx, doing, to.Context(), err)
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -157,7 +157,8 @@ func assemble(ctx context.Context, base found, opts PushOptions) (img *image, re
 	if img.rawConfig, err = changeConfig(base.config, diffIDs, opts.Change); err != nil {
 		return nil, release, err
 	}
-	return img, release, img.seal()
+	err = img.seal()
+	return img, release, err
 }
 
 // seal computes the manifest.
