@@ -172,7 +172,7 @@ var dependencies = []dependency{
 		paths:    []string{"github.com/hashicorp/yamux"},
 		use:      "many connections over the streams of one exec: the relay in a container",
 		why:      "It is small, needs no HTTP in the container, and serves Consul and Nomad for the same purpose.",
-		packages: []string{"providers/docker/internal/relay"},
+		packages: []string{"providers/docker/internal/relay", "providers/internal/guest"},
 	},
 	{
 		paths:    []string{"github.com/gofrs/flock"},
@@ -306,7 +306,7 @@ var dependencies = []dependency{
 			"internal/cache", "internal/job", "internal/job/linktree", "internal/nofollow", "providers/docker/internal/killer", "providers/internal/processes",
 			"providers/sandbox", "providers/internal/confine", "providers/internal/inside",
 			"providers/sandbox/internal/oci", "providers/internal/rtnl", "providers/sandbox/internal/usernet",
-			"providers/internal/wire", "providers/internal/box",
+			"providers/internal/wire", "providers/internal/box", "providers/internal/guest",
 		},
 	},
 	{

@@ -73,7 +73,6 @@ var rows = []row{
 	{packages: []string{"internal/environment/environmenttest", "internal/testenv"}, only: []string{"internal/environment"}},
 	{packages: []string{"providers/internal/processes", "providers/internal/buildcontext", "providers/internal/flight", "providers/internal/distribution"}, only: []string{}}, // what providers share
 	{packages: []string{"providers/internal/buildkit"}, only: []string{"internal/excerpt", "providers/internal/buildcontext"}},
-	{packages: []string{"providers/internal/guest"}, only: []string{"internal/environment", "internal/egress", "internal/awake", "internal/excerpt", "providers/internal/*"}},
 	{packages: []string{"providers/internal/registryimage"}, only: []string{"internal/environment", "internal/excerpt", "providers/internal/*"}},
 	// What the sandbox is made of, from the bottom up.
 	{packages: []string{
@@ -91,6 +90,7 @@ var rows = []row{
 		"providers/internal/wire", "providers/internal/confine", "providers/internal/rtnl", "providers/internal/processes",
 	}},
 	{packages: []string{"providers/internal/box"}, only: []string{"internal/environment", "internal/awake", "internal/excerpt", "providers/internal/wire"}},
+	{packages: []string{"providers/internal/guest"}, only: []string{"internal/environment", "internal/egress", "internal/awake", "internal/excerpt", "providers/internal/box", "providers/internal/inside", "providers/internal/wire"}},
 	{packages: []string{"providers/docker/internal/relay"}, only: []string{}},
 	{packages: []string{"providers/docker/internal/killer"}, only: []string{"providers/internal/processes"}},
 	{packages: []string{"providers/kubernetes/internal/probe"}, only: []string{}},

@@ -4,10 +4,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"runtime"
 
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/providers/internal/guest"
@@ -20,10 +20,10 @@ const helperName = "rollout-helper"
 // pushHelper returns the reference of an image that has only this program. It is in the registry, or pushed now.
 func (p *Provider) pushHelper(ctx context.Context) (string, error) {
 	doing := "push Rollout's own program to " + p.config.registry
-	if own, nodes := runtime.GOOS+"/"+runtime.GOARCH, "linux/"+p.config.architecture(); own != nodes {
-		return "", unavailable("set environment.provider_config.helper_image to the published image of this version", "%s: it is for %s, and the nodes are %s", doing, own, nodes)
+	program, err := guest.ProgramFS(p.config.architecture())
+	if known := new(environment.Error); errors.As(err, &known) {
+		known.Hint += ", or set environment.provider_config.helper_image to the published image of this version"
 	}
-	program, err := guest.ProgramFS()
 	if err != nil {
 		return "", wrapped(environment.KindUnavailable, doing, err)
 	}

@@ -37,6 +37,7 @@ var errNotEnded = errors.New("processes of the command are still running")
 // must wait for orphans, too, so nothing here uses os/exec, which waits by itself.
 type children struct {
 	oneID       bool
+	made        bool       // see wire.Setup
 	cgroupTasks []*os.File // "tasks" files of the control groups of commands
 	notes       []string
 	starts      chan func()
@@ -56,8 +57,8 @@ type command struct {
 }
 
 // newChildren starts the thread that starts commands. wire.Setup explains cgroupTasks.
-func newChildren(oneID bool, cgroupTasks []*os.File) (*children, error) {
-	c := &children{oneID: oneID, cgroupTasks: cgroupTasks, starts: make(chan func()), running: map[int]*command{}, execs: map[int64]*command{}}
+func newChildren(setup wire.Setup, cgroupTasks []*os.File) (*children, error) {
+	c := &children{oneID: setup.OneID, made: setup.Made, cgroupTasks: cgroupTasks, starts: make(chan func()), running: map[int]*command{}, execs: map[int64]*command{}}
 	if err := resistSignals(); err != nil {
 		return nil, err
 	}
@@ -80,7 +81,7 @@ func (c *children) startThread() error {
 	go func() {
 		runtime.LockOSThread() // never unlocked: it has lost its rights
 		err := joinCgroups(c.cgroupTasks)
-		if err == nil {
+		if err == nil && !c.made {
 			c.notes, err = confine.Thread(confine.Options{FakeOwners: c.oneID})
 		}
 		confined <- err

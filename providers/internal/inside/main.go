@@ -43,6 +43,11 @@ func serveAndExit() {
 	os.Exit(0)
 }
 
+// Serve serves requests that come from this same process, which is process 1 of a container that something else has made: the first
+// message is a wire.Setup with Made. No other part of this process may start processes or wait for them. It returns when the
+// connection ends. If an answer cannot be sent, this process exits.
+func Serve(conn *wire.Conn) error { return (&server{conn: conn}).serve() }
+
 // closeOnExec keeps commands from inheriting files that this process inherited besides its socket. The provider's
 // process may have been started with them, and does not know them.
 func closeOnExec() error {
@@ -113,12 +118,14 @@ func (s *server) serve() error {
 // begin creates the sandbox.
 func (s *server) begin(setup wire.Setup, cgroupTasks []*os.File) (wire.Answer, error) {
 	unix.Umask(0)
-	s.findTUN()
-	if err := makeRoot(setup); err != nil {
-		return wire.Answer{}, err
-	}
-	if err := unix.Sethostname([]byte(setup.Hostname)); err != nil {
-		return wire.Answer{}, fmt.Errorf("set the host name: %w", err)
+	if !setup.Made {
+		s.findTUN()
+		if err := makeRoot(setup); err != nil {
+			return wire.Answer{}, err
+		}
+		if err := unix.Sethostname([]byte(setup.Hostname)); err != nil {
+			return wire.Answer{}, fmt.Errorf("set the host name: %w", err)
+		}
 	}
 	if setup.Loopback {
 		if err := loopbackUp(); err != nil {
@@ -141,7 +148,7 @@ func (s *server) begin(setup wire.Setup, cgroupTasks []*os.File) (wire.Answer, e
 		}
 	}
 	unix.Umask(0o022)
-	started, err := newChildren(setup.OneID, cgroupTasks)
+	started, err := newChildren(setup, cgroupTasks)
 	if err != nil {
 		return wire.Answer{}, err
 	}

@@ -30,6 +30,9 @@ type Setup struct {
 	OneID bool `json:"one_id,omitempty"`
 	// Loopback: the network is the sandbox's own, with nothing but a loopback device.
 	Loopback bool `json:"loopback,omitempty"`
+	// Made: something else, such as a container runtime, has made the root file system and the network, and has restricted
+	// process 1. Nothing is mounted, and commands have the rights that process 1 has.
+	Made bool `json:"made,omitempty"`
 }
 
 // Mount is one overlay.

@@ -1,0 +1,329 @@
+package guest
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	mathrand "math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/testenv"
+)
+
+// container is a container whose process 1 is this test's program as a guest.
+type container struct {
+	id string
+	// lasts, if not nil, returns after how many bytes the next connection breaks.
+	lasts func() int64
+	dials atomic.Int32
+}
+
+// startContainer starts a container without a network.
+func startContainer(t *testing.T, args ...string) *container {
+	t.Helper()
+	testenv.NeedDocker(t)
+	dir := t.TempDir()
+	own, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := os.ReadFile(own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, Installer), program, 0o755); err != nil { // #nosec G306 -- a program
+		t.Fatal(err)
+	}
+	target := filepath.Join(dir, "installed")
+	if err := os.Mkdir(target, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.CommandContext(t.Context(), filepath.Join(dir, Installer), target).CombinedOutput(); err != nil {
+		t.Fatalf("install: %v: %s", err, out)
+	}
+	c := &container{id: "rollout-guest-test-" + strings.ToLower(rand.Text())}
+	args = append([]string{"run", "--detach", "--name", c.id, "--network", "none", "--volume", target + ":" + Dir + ":ro"}, args...)
+	args = append(args, testenv.Image, Program)
+	if out, err := exec.CommandContext(t.Context(), "docker", args...).CombinedOutput(); err != nil {
+		t.Fatalf("docker run: %v: %s", err, out)
+	}
+	t.Cleanup(func() { _ = exec.Command("docker", "rm", "--force", c.id).Run() })
+	return c
+}
+
+// dial is the container's Dialer.
+func (c *container) dial(context.Context) (io.ReadWriteCloser, error) {
+	cmd := exec.Command("docker", "exec", "--interactive", c.id, Connector)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	c.dials.Add(1)
+	k := &carrier{Reader: out, WriteCloser: in, cmd: cmd}
+	k.left.Store(math.MaxInt64)
+	if c.lasts != nil {
+		k.left.Store(c.lasts())
+	}
+	return k, nil
+}
+
+// carrier is a connection to a guest, which breaks after some bytes.
+type carrier struct {
+	io.Reader
+	io.WriteCloser
+	cmd  *exec.Cmd
+	left atomic.Int64
+}
+
+func (c *carrier) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	if c.left.Add(-int64(n)) < 0 {
+		_ = c.cmd.Process.Kill()
+	}
+	return n, err
+}
+
+func (c *carrier) Write(p []byte) (int, error) {
+	if c.left.Add(-int64(len(p))) < 0 {
+		_ = c.cmd.Process.Kill()
+	}
+	return c.WriteCloser.Write(p)
+}
+
+func (c *carrier) Close() error {
+	_ = c.cmd.Process.Kill()
+	err := c.WriteCloser.Close()
+	go func() { _ = c.cmd.Wait() }()
+	return err
+}
+
+// explain says that the container has gone, if it has.
+func (c *container) explain(ctx context.Context) error {
+	out, err := exec.CommandContext(ctx, "docker", "inspect", "--format", "{{.State.Running}} {{.State.OOMKilled}}", c.id).CombinedOutput()
+	if err == nil && strings.HasPrefix(string(out), "true") {
+		return nil
+	}
+	return fmt.Errorf("the container has ended: %s", strings.TrimSpace(string(out)))
+}
+
+func (c *container) start(t *testing.T, opts Options) *Environment {
+	t.Helper()
+	opts.Explain = c.explain
+	e, err := Start(t.Context(), c.dial, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	return e
+}
+
+// run runs a script that must succeed, and returns its output.
+func run(t *testing.T, e *Environment, script string, opts environment.ExecOptions) string {
+	t.Helper()
+	var out, errs bytes.Buffer
+	opts.Stdout, opts.Stderr = &out, &errs
+	code, err := e.Exec(t.Context(), script, opts)
+	if err != nil || code != 0 {
+		t.Fatalf("%s: code %d, %v\n%s%s", script, code, err, out.String(), errs.String())
+	}
+	return out.String()
+}
+
+func TestEnvironmentInAContainer(t *testing.T) {
+	t.Parallel()
+	c := startContainer(t)
+	e := c.start(t, Options{
+		Image: Image{Env: []string{"PATH=/usr/local/bin:/usr/bin:/bin", "A=image"}, WorkDir: "/made/here"},
+		Env:   map[string]string{"B": "job"},
+		Files: []environment.Copy{{Src: fstest.MapFS{"a/b.txt": {Data: []byte("hello"), Mode: 0o640}}, Dst: "/files"}},
+	})
+	if got := run(t, e, `pwd; echo "$A $B $C"; cat /files/a/b.txt; stat -c %a,%U /files/a/b.txt; cat`, environment.ExecOptions{
+		Env: map[string]string{"C": "command"}, Stdin: strings.NewReader("typed"),
+	}); got != "/made/here\nimage job command\nhello640,root\ntyped" {
+		t.Errorf("got %q", got)
+	}
+	if got := run(t, e, "id -un; echo ~", environment.ExecOptions{User: "nobody", WorkDir: "/"}); got != "nobody\n/nonexistent\n" {
+		t.Errorf("as another user: %q", got)
+	}
+	dst := t.TempDir()
+	if _, err := e.CopyFrom(t.Context(), "/files", dst, environment.ExtractOptions{MaxBytes: 1 << 20, MaxFiles: 10}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(filepath.Join(dst, "a/b.txt")); err != nil || string(got) != "hello" {
+		t.Errorf("copied out: %q, %v", got, err)
+	}
+	if _, err := e.CopyFrom(t.Context(), "/nowhere", dst, environment.ExtractOptions{}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("what is not there: %v", err)
+	}
+}
+
+// All that is under way when a connection breaks goes on with the next one.
+func TestWhatIsUnderWayOutlivesConnections(t *testing.T) {
+	t.Parallel()
+	c := startContainer(t)
+	c.lasts = func() int64 { return 1<<20 + mathrand.Int64N(20<<20) } // #nosec G404 -- a test
+	e := c.start(t, Options{})
+	large := make([]byte, 64<<20)
+	_, _ = rand.Read(large)
+	if err := e.CopyTo(t.Context(), environment.Copy{Src: fstest.MapFS{"large": {Data: large, Mode: 0o644}}, Dst: "/files"}); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	code, err := e.Exec(t.Context(), `cat /files/large; cat | cksum >&2; for i in {1..20}; do sleep 0.05; echo tick >&2; done; exit 7`,
+		environment.ExecOptions{Stdout: &out, Stdin: bytes.NewReader(large)})
+	if err != nil || code != 7 || !bytes.Equal(out.Bytes(), large) {
+		t.Errorf("code %d, %v, %d bytes", code, err, out.Len())
+	}
+	dst := t.TempDir()
+	if _, err := e.CopyFrom(t.Context(), "/files", dst, environment.ExtractOptions{MaxBytes: 1 << 30, MaxFiles: 10}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(filepath.Join(dst, "large")); err != nil || !bytes.Equal(got, large) {
+		t.Errorf("copied out: %d bytes, %v", len(got), err)
+	}
+	_, err = e.Exec(t.Context(), "sleep 1000 & setsid sleep 1000", environment.ExecOptions{Timeout: time.Second})
+	if !errors.Is(err, environment.ErrTimeout) {
+		t.Errorf("a timeout: %v", err)
+	}
+	if n := c.dials.Load(); n < 10 {
+		t.Errorf("%d connections were needed: they did not break", n)
+	}
+	if got := run(t, e, `for p in /proc/[0-9]*; do tr '\0' ' ' <$p/cmdline; echo; done | grep -c ^sleep || true`, environment.ExecOptions{}); got != "0\n" {
+		t.Errorf("processes that live on: %s", got)
+	}
+}
+
+// A process of the image that is root cannot look into the guest, end it, take its socket, or speak in place of the client.
+func TestGuestResistsTheContainersRoot(t *testing.T) {
+	t.Parallel()
+	c := startContainer(t)
+	e := c.start(t, Options{})
+	got := run(t, e, `
+		kill -9 1; kill -STOP 1; kill -TERM 1
+		for f in environ mem maps root/etc/passwd fd/0 cwd/x; do cat /proc/1/$f >/dev/null 2>&1 && echo "reads $f"; done
+		echo x 2>/dev/null >/.rollout/rollout-guest && echo writes
+		rm -rf /.rollout/* 2>/dev/null; mv /.rollout /elsewhere 2>/dev/null && echo moves
+		ls /.rollout
+		python3 - <<'P'
+import socket
+for first in (b"\1", b"\0"):
+    s = socket.socket(socket.AF_UNIX); s.connect("\0rollout-guest")
+    s.sendall(b"rg\1\n" + first + b"x" * 32 + b"\0" * 8)
+    answer = s.recv(100)
+    print(len(answer), answer[5:37] == b"\0" * 32)
+many = []
+for i in range(40):
+    s = socket.socket(socket.AF_UNIX); s.connect("\0rollout-guest"); many.append(s)
+try:
+    socket.socket(socket.AF_UNIX).bind("\0rollout-guest"); print("binds")
+except OSError: pass
+P
+		for p in /proc/[0-9]*; do case $(tr '\0' ' ' <$p/cmdline) in /.rollout/*connect*) kill -9 ${p#/proc/}; echo kills;; esac; done
+		echo end`, environment.ExecOptions{})
+	if want := "rollout-guest\nrollout-guest-connect\n45 False\n45 False\nkills\nend\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := run(t, e, "echo still here", environment.ExecOptions{}); got != "still here\n" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestEndOfTheEntrypointIsTheEnd(t *testing.T) {
+	t.Parallel()
+	c := startContainer(t)
+	_, err := Start(t.Context(), c.dial, Options{Image: Image{Entrypoint: []string{"bash", "-c", "echo no configuration; exit 3"}}, Explain: c.explain})
+	known := new(environment.Error)
+	if !errors.As(err, &known) || known.Kind != environment.KindStart || !strings.Contains(known.Output, "no configuration") || !strings.Contains(err.Error(), "exit code 3") {
+		t.Errorf("got %v", err)
+	}
+	c = startContainer(t)
+	e := c.start(t, Options{Image: Image{Entrypoint: []string{"bash", "-c", `mkfifo /tmp/end; "$@" & read -r x </tmp/end; echo it was told to; exit 4`, "entry"}}})
+	run(t, e, "true", environment.ExecOptions{})
+	_, err = e.Exec(t.Context(), "sleep 1000 & echo end >/tmp/end; sleep 1000", environment.ExecOptions{})
+	if !errors.As(err, &known) || known.Kind != environment.KindLost || !strings.Contains(known.Output, "it was told to") {
+		t.Errorf("after a command: %v", err)
+	}
+	if err := e.CopyTo(t.Context(), environment.Copy{Src: fstest.MapFS{}, Dst: "/x"}); environment.KindOf(err) != environment.KindLost {
+		t.Errorf("afterwards: %v", err)
+	}
+}
+
+func TestContainerThatEndsIsExplained(t *testing.T) {
+	t.Parallel()
+	c := startContainer(t)
+	e := c.start(t, Options{})
+	ended := make(chan error, 1)
+	go func() {
+		_, err := e.Exec(t.Context(), "sleep 1000", environment.ExecOptions{})
+		ended <- err
+	}()
+	if err := exec.CommandContext(t.Context(), "docker", "kill", c.id).Run(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; environment.KindOf(err) != environment.KindLost || !strings.Contains(err.Error(), "the container has ended") {
+		t.Errorf("got %v", err)
+	}
+	if err := e.CopyTo(t.Context(), environment.Copy{Src: fstest.MapFS{}, Dst: "/x"}); environment.KindOf(err) != environment.KindLost {
+		t.Errorf("afterwards: %v", err)
+	}
+}
+
+func TestConnectionsToLoopback(t *testing.T) {
+	t.Parallel()
+	c := startContainer(t)
+	e := c.start(t, Options{})
+	l, err := e.ListenLoopback(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				line := make([]byte, 5)
+				if _, err := io.ReadFull(conn, line); err == nil {
+					fmt.Fprintf(conn, "you say %s\n", line)
+				}
+			}()
+		}
+	}()
+	host, port, _ := strings.Cut(l.Addr().String(), ":")
+	say := fmt.Sprintf(`exec 7<>/dev/tcp/%s/%s; printf hello >&7; cat <&7`, host, port)
+	if got := run(t, e, say, environment.ExecOptions{}); got != "you say hello\n" {
+		t.Errorf("got %q", got)
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	if code, err := e.Exec(t.Context(), say, environment.ExecOptions{}); err != nil || code == 0 {
+		t.Errorf("a closed listener is there: %d, %v", code, err)
+	}
+	if reached, err := e.Reaches(t.Context(), l.Addr().String()); err != nil || reached {
+		t.Errorf("reaches a closed listener: %v, %v", reached, err)
+	}
+}

@@ -1,0 +1,192 @@
+package guest
+
+import (
+	"bufio"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/org/rollout-action/providers/internal/wire"
+)
+
+// maxConnections bounds the connections to a listener; more wait.
+const maxConnections = 512
+
+// listen opens a port of the loopback device. For each connection to it the client gets a stream.
+func (s *server) listen(ctx context.Context) (reply, error) {
+	socket, _, err := s.box.CallForFile(ctx, wire.Request{Op: wire.Listen})
+	if err != nil {
+		return reply{}, err
+	}
+	defer socket.Close()
+	listener, err := net.FileListener(socket)
+	if err != nil {
+		return reply{}, err
+	}
+	address := listener.Addr()
+	at, ok := address.(*net.TCPAddr)
+	if !ok {
+		listener.Close()
+		return reply{}, fmt.Errorf("the socket listens on %s", address)
+	}
+	id := int64(at.Port)
+	s.mu.Lock()
+	s.listeners[id] = listener
+	s.mu.Unlock()
+	go s.carryConnections(id, listener)
+	return reply{Address: address.String()}, nil
+}
+
+func (s *server) closeListener(id int64) error {
+	s.mu.Lock()
+	listener := s.listeners[id]
+	delete(s.listeners, id)
+	s.mu.Unlock()
+	if listener == nil {
+		return nil
+	}
+	return listener.Close()
+}
+
+func (s *server) carryConnections(id int64, listener net.Listener) {
+	defer listener.Close()
+	open := make(chan struct{}, maxConnections)
+	for {
+		open <- struct{}{}
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			s.carryConnection(id, conn)
+			<-open
+		}()
+	}
+}
+
+// carryConnection passes one connection on to the client.
+func (s *server) carryConnection(id int64, conn net.Conn) {
+	defer conn.Close()
+	s.mu.Lock()
+	session := s.session
+	s.mu.Unlock()
+	stream, err := session.OpenStream()
+	if err != nil {
+		return
+	}
+	defer stream.Close()
+	if writeMessage(stream, request{Op: opConnection, ID: id}) != nil {
+		return
+	}
+	var both sync.WaitGroup
+	both.Go(func() {
+		_, err := io.Copy(conn, stream)
+		closeWriting(conn)
+		if err != nil {
+			conn.Close()
+		}
+	})
+	if _, err := io.Copy(stream, conn); err != nil { // the connection was reset
+		conn.Close()
+	}
+	stream.Close() // for writing only
+	both.Wait()
+}
+
+// closeWriting says that no more comes.
+func closeWriting(conn net.Conn) {
+	if c, ok := conn.(interface{ CloseWrite() error }); ok {
+		_ = c.CloseWrite() // the other side has gone
+	}
+}
+
+// reach tries to connect.
+func (s *server) reach(ctx context.Context, r request) (reply, error) {
+	if _, err := netip.ParseAddrPort(r.Address); err != nil {
+		return reply{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.Within)
+	defer cancel()
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", r.Address)
+	if err != nil {
+		return reply{}, nil //nolint:nilerr // it is the answer
+	}
+	conn.Close()
+	return reply{Yes: true}, nil
+}
+
+// The states of a TCP connection in which nothing can be sent or received any more, and that of listeners.
+// Source: the kernel's include/net/tcp_states.h.
+var idleStates = []string{"06", "07", "0A"}
+
+// connections lists the remote addresses of TCP connections beyond the loopback device.
+func connections() (reply, error) {
+	var out []string
+	for _, name := range []string{"/proc/1/net/tcp", "/proc/1/net/tcp6"} {
+		list, err := os.Open(name)
+		if errors.Is(err, os.ErrNotExist) {
+			continue // a kernel without IPv6
+		}
+		if err != nil {
+			return reply{}, err
+		}
+		for scanner := bufio.NewScanner(list); scanner.Scan(); {
+			fields := strings.Fields(scanner.Text())
+			if len(fields) < 4 || slices.Contains(idleStates, fields[3]) {
+				continue
+			}
+			remote, err := parseEndpoint(fields[2])
+			if err == nil && !remote.Addr().IsLoopback() && !remote.Addr().IsUnspecified() {
+				out = append(out, remote.String())
+			}
+		}
+		list.Close()
+	}
+	slices.Sort(out)
+	return reply{List: slices.Compact(out)}, nil
+}
+
+// parseEndpoint parses an address as in /proc/net/tcp: words of four bytes in the machine's order, which is that of all machines for which
+// Rollout is built (little-endian), and a port.
+func parseEndpoint(text string) (netip.AddrPort, error) {
+	address, port, _ := strings.Cut(text, ":")
+	raw, err := hex.DecodeString(address)
+	if err != nil {
+		return netip.AddrPort{}, err
+	}
+	for i := 0; i+4 <= len(raw); i += 4 {
+		slices.Reverse(raw[i : i+4])
+	}
+	addr, ok := netip.AddrFromSlice(raw)
+	number, err := strconv.ParseUint(port, 16, 16)
+	if !ok || err != nil {
+		return netip.AddrPort{}, fmt.Errorf("no address: %q", text)
+	}
+	return netip.AddrPortFrom(addr.Unmap(), uint16(number)), nil
+}
+
+// oomKills returns how many processes of the container were killed because it exceeded its memory limit.
+func oomKills() int {
+	for _, name := range []string{"/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control"} {
+		list, err := os.ReadFile(name)
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(list)) {
+			if text, ok := strings.CutPrefix(line, "oom_kill "); ok {
+				n, _ := strconv.Atoi(strings.TrimSpace(text))
+				return n
+			}
+		}
+	}
+	return 0
+}

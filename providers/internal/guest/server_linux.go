@@ -1,0 +1,316 @@
+package guest
+
+import (
+	"context"
+	"crypto/subtle"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/yamux"
+	"golang.org/x/sys/unix"
+
+	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/providers/internal/box"
+	"github.com/org/rollout-action/providers/internal/inside"
+	"github.com/org/rollout-action/providers/internal/wire"
+)
+
+const (
+	// helloTime is how long a connection to the guest's socket may take to say who it is.
+	helloTime = 20 * time.Second
+	// maxStrangers bounds the connections that have not said yet who they are.
+	maxStrangers = 16
+	// outputStall is how long the client may take none of the output after the exit of its command: while a connection is being
+	// resumed, nothing may be lost.
+	outputStall = resumeTime + time.Minute
+)
+
+// server is the guest: process 1 of a container.
+type server struct {
+	box *box.Box
+
+	mu        sync.Mutex
+	key       *key // of the client; nil until it has come
+	link      *link
+	session   *yamux.Session
+	commands  map[int64]*command
+	listeners map[int64]net.Listener
+	ran       bool // a command has begun
+	ended     *ending
+	output    box.Tail // the end of what the ENTRYPOINT printed
+}
+
+// serve is the main function of a guest. It returns only an error that keeps it from working.
+func serve() error {
+	if os.Getpid() != 1 {
+		return errors.New("the guest must be process 1 of a container: " + Program + " is to be the container's command, in a pid namespace of its own")
+	}
+	// No process of the container may look into this one, nor control it, even those that are root.
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return fmt.Errorf("protect the guest: %w", err)
+	}
+	// It counts against the container's limits.
+	runtime.GOMAXPROCS(2)
+	debug.SetGCPercent(50)
+	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "unix", socketName)
+	if err != nil {
+		return err
+	}
+	s := &server{box: box.New(), link: newLink(), commands: map[int64]*command{}, listeners: map[int64]net.Listener{}}
+	s.box.Stall = outputStall
+	if err := s.serveInside(); err != nil {
+		return err
+	}
+	strangers := make(chan struct{}, maxStrangers)
+	for {
+		conn, err := listener.Accept()
+		if err != nil {
+			return fmt.Errorf("accept connections: %w", err)
+		}
+		select {
+		case strangers <- struct{}{}:
+			go func() {
+				s.admit(conn)
+				<-strangers
+			}()
+		default:
+			conn.Close() // the client tries again
+		}
+	}
+}
+
+// serveInside starts the part that starts commands and reaps processes. It is in this process, and asked in the same way as that of a sandbox.
+func (s *server) serveInside() error {
+	conn, theirs, err := wire.Pair()
+	if err != nil {
+		return err
+	}
+	fd, err := unix.Dup(int(theirs.Fd()))
+	if err != nil {
+		return err
+	}
+	theirs.Close()
+	served, err := wire.FromFD(fd)
+	if err != nil {
+		return err
+	}
+	go func() {
+		if err := inside.Serve(served); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+		os.Exit(1)
+	}()
+	s.box.Connect(conn, func() { os.Exit(1) }, func() { select {} }) // it ends with this process
+	return nil
+}
+
+// admit attaches a connection to the link if its first bytes are the client's.
+func (s *server) admit(conn net.Conn) {
+	_ = conn.SetDeadline(time.Now().Add(helloTime))
+	first, err := readHello(conn)
+	if err != nil || !s.knows(first) {
+		refused := hello{secret: [32]byte{1}}
+		_, _ = conn.Write(refused.bytes())
+		conn.Close()
+		return
+	}
+	answer := hello{received: s.link.detach()}
+	if _, err := conn.Write(answer.bytes()); err != nil {
+		conn.Close()
+		return
+	}
+	_ = conn.SetDeadline(time.Time{})
+	if err := s.link.attach(conn, first.received, nil); err != nil {
+		conn.Close()
+	}
+}
+
+// knows reports whether a hello is the client's. The first one is, for it comes before any process of the image has started.
+func (s *server) knows(h hello) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.key == nil && h.first:
+		k := key(h.secret)
+		s.key = &k
+		go s.talk(k)
+		return true
+	case s.key == nil:
+		return false
+	}
+	expected := s.key.resume()
+	if h.first { // its answer may have been lost
+		expected = *s.key
+	}
+	return subtle.ConstantTimeCompare(expected[:], h.secret[:]) == 1
+}
+
+// talk serves the client. It ends with the link.
+func (s *server) talk(k key) {
+	config, err := k.configuration(guestSide, clientSide)
+	if err != nil {
+		s.link.end(err)
+		return
+	}
+	encrypted := tls.Server(s.link, config)
+	session, err := yamux.Server(encrypted, multiplexing())
+	if err != nil {
+		s.link.end(err)
+		return
+	}
+	s.mu.Lock()
+	s.session = session
+	s.mu.Unlock()
+	for {
+		stream, err := session.AcceptStream()
+		if err != nil {
+			s.link.end(err)
+			return
+		}
+		go s.handle(stream)
+	}
+}
+
+// handle serves one stream of the client.
+func (s *server) handle(stream *yamux.Stream) {
+	defer stream.Close()
+	var r request
+	if err := readMessage(stream, &r); err != nil {
+		return
+	}
+	if ended := s.ending(); ended != nil {
+		s.refuse(stream, r, ended)
+		return
+	}
+	switch r.Op {
+	case opExec:
+		s.exec(stream, r)
+		return
+	case opStdin:
+		s.stdin(stream, r)
+		return
+	case opPack:
+		s.pack(stream, r)
+		return
+	}
+	answer, err := s.answer(stream, r)
+	if err != nil {
+		answer.Problem, answer.Kind = err.Error(), kindOf(err)
+	}
+	answer.Ended = s.ending()
+	_ = writeMessage(stream, answer) // if it fails, nobody waits for it
+}
+
+// refuse answers a request to an environment that has ended.
+func (s *server) refuse(stream *yamux.Stream, r request, ended *ending) {
+	answer := reply{Kind: wire.Failed, Problem: "the environment has ended", Ended: ended}
+	if r.Op == opExec || r.Op == opPack {
+		_ = writeReply(stream, answer)
+		return
+	}
+	_ = writeMessage(stream, answer)
+}
+
+func (s *server) answer(stream *yamux.Stream, r request) (reply, error) {
+	ctx := context.Background()
+	switch r.Op {
+	case opSetUp:
+		return s.setUp(ctx, r)
+	case opEntrypoint:
+		return s.runEntrypoint(ctx, r)
+	case opUnpack:
+		return reply{}, s.unpack(ctx, stream, r)
+	case opResize:
+		return reply{}, s.resize(r)
+	case opKill:
+		return reply{}, s.kill(r)
+	case opListen:
+		return s.listen(ctx)
+	case opClose:
+		return reply{}, s.closeListener(r.ID)
+	case opReach:
+		return s.reach(ctx, r)
+	case opConnections:
+		return connections()
+	case opKillAll:
+		return reply{}, killAll()
+	case opMemory:
+		return reply{Count: oomKills()}, nil
+	}
+	return reply{}, fmt.Errorf("unknown request %q", r.Op)
+}
+
+func (s *server) setUp(ctx context.Context, r request) (reply, error) {
+	_, err := s.box.SetUp(ctx, wire.Setup{Made: true, WorkDir: r.WorkDir, Needs: "bash", Env: r.Env})
+	refused := new(box.SetupError)
+	if errors.As(err, &refused) {
+		return reply{BadWorkDir: refused.WorkDir, Lacking: refused.Lacking}, err
+	}
+	name, _ := os.Hostname() // which only a variable needs
+	return reply{Hostname: name}, err
+}
+
+// ending returns how the environment has ended, or nil.
+func (s *server) ending() *ending {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ended
+}
+
+func kindOf(err error) wire.Problem {
+	refused := new(box.RequestError)
+	if errors.As(err, &refused) {
+		return refused.Kind
+	}
+	return wire.Failed
+}
+
+// runEntrypoint starts the image's ENTRYPOINT and waits until it runs its arguments.
+func (s *server) runEntrypoint(ctx context.Context, r request) (reply, error) {
+	process, err := s.box.Start(*r.Command, nil, &s.output, &s.output)
+	if err != nil {
+		return reply{}, err
+	}
+	gone := make(chan struct{})
+	created := make(chan struct{})
+	go s.watch(ctx, process, created, gone)
+	answer, err := s.box.Call(ctx, wire.Request{
+		Op: wire.WaitFor, Target: process.ID, Command: &wire.Command{Args: environment.Idle()}, Within: r.Within,
+	})
+	if err == nil && (answer.Begun || answer.Running) {
+		close(created)
+		return reply{Busy: !answer.Begun && r.Within > 0}, nil
+	}
+	close(created)
+	<-gone
+	return reply{}, err
+}
+
+// watch ends the environment when the ENTRYPOINT exits.
+func (s *server) watch(ctx context.Context, process *box.Started, created <-chan struct{}, gone chan<- struct{}) {
+	defer close(gone)
+	answer, err := process.Wait(ctx)
+	select {
+	case <-created:
+		if err == nil && answer.Killed {
+			return // as process 1 of a container it would not have been killed
+		}
+	default:
+	}
+	end := &ending{Code: answer.Code, Output: s.output.String(), OutOfMemory: oomKills() > 0}
+	if err != nil {
+		end.Problem = err.Error()
+	}
+	s.mu.Lock()
+	end.Ran = s.ran
+	s.ended = end
+	s.mu.Unlock()
+	_ = killAll() // what is still there ends with the container
+}
