@@ -23,7 +23,6 @@ func TestAgentsOnANewerDebian(t *testing.T) {
 		testenv.Lacks(t, "trixie", fmt.Sprintf("the image %s: %v: %.200s", image, err, out))
 	}
 	replaceIn(t, filepath.Join(r.dir, "tasks/sum-the-sales/environment/Dockerfile"), testenv.Image, image)
-	replaceIn(t, filepath.Join(r.dir, "tasks/sum-the-sales/task.toml"), "timeout_sec = 300", "timeout_sec = 300\ninstall_timeout_sec = 1500") // openhands is large
 	agents := r.insteadOf(t, "mistral-vibe", "openhands")
 	refused := make([]string, len(agents))
 	text, err := os.ReadFile(r.job)
@@ -155,7 +154,7 @@ func TestAgentsBearSilence(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(r.dir, "answers.yaml"), []byte(slow), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	replaceIn(t, filepath.Join(r.dir, "tasks/sum-the-sales/task.toml"), "timeout_sec = 300", "timeout_sec = 1200\ninstall_timeout_sec = 1500")
+	replaceIn(t, filepath.Join(r.dir, "tasks/sum-the-sales/task.toml"), agentTimeout, "timeout_sec = 1200")
 	agents := r.agents(t, "budget: {max_turns: 20}")
 	replaceIn(t, r.job, "\ndatasets:", fmt.Sprintf("\nn_concurrent_trials: %d\n\ndatasets:", len(agents))) // they wait, for the most part
 	trials := r.trials(t, "silence", agents)

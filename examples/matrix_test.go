@@ -194,16 +194,7 @@ func TestAgentsMatrix(t *testing.T) {
 		fmt.Fprintf(&models, "  %s: {api: scripted, script: %[1]s.yaml, price: {input: 3, output: 15}}\n", row.name)
 		fmt.Fprintf(&agents, "  - {name: %s, preset: PRESET, model: %[1]s, budget: {max_turns: 20}}\n", row.name)
 	}
-	toml := filepath.Join(r.dir, "tasks", "sum-the-sales", "task.toml")
-	task, err := os.ReadFile(toml)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// Some agents repeat a request for as long as they may.
-	shorter := strings.Replace(string(task), "timeout_sec = 300", "timeout_sec = 100\ninstall_timeout_sec = 1500", 1)
-	if err := os.WriteFile(toml, []byte(shorter), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	replaceIn(t, filepath.Join(r.dir, "tasks/sum-the-sales/task.toml"), agentTimeout, "timeout_sec = 100") // some repeat a request for as long as they may
 	// One agent at a time: each needs a lot of memory.
 	for _, name := range preset.FindAllStringSubmatch(string(text), -1) {
 		t.Run(name[1], func(t *testing.T) {

@@ -244,7 +244,7 @@ func (x *execution) closeGateway(g *gateway, failed error) error {
 			return nil // it could not go on
 		}
 	case r.Failure != nil && r.Failure.Kind == model.FailedLimit && errors.Is(failed, environment.ErrTimeout):
-		return failf(result.ModelFailed, "%s; the agent's timeout of %v seconds was over before", x.lastFailure(r.Failure), x.timeouts.Execute.Seconds())
+		return failf(result.ModelFailed, "%s; the agent's timeout of %v seconds ended first", x.lastFailure(r.Failure), x.timeouts.Execute.Seconds())
 	case r.Failure == nil || failed != nil && !agentFailed:
 	case r.Failure.Kind == model.FailedOverflow:
 		x.trial.StopCondition, x.trial.IsTruncated = string(model.StopContext), true
