@@ -23,6 +23,7 @@ const secretKey = "sk-real-key-of-the-host"
 // rig is a gateway before a scripted model.
 type rig struct {
 	t       *testing.T
+	model   *model.Model
 	session *model.Session
 	url     string
 
@@ -94,7 +95,7 @@ func newRigWith(t *testing.T, api model.API, upstream http.RoundTripper, change 
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.Model = m
+	o.Model, r.model = m, m
 	r.session = model.NewSession(o)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

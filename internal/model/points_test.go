@@ -454,6 +454,69 @@ func TestPoint13RequestsThatStillWaitHaveMetTheLimit(t *testing.T) {
 	}
 }
 
+// A request that waits for as long as it may is refused with what it waited for: a limit that others have met, or max_concurrent.
+func TestPoint13WaitingHasAnEnd(t *testing.T) {
+	body := strings.NewReader
+	for name, one := range map[string]struct {
+		upstream func(free chan struct{}) transport
+		bound    int
+		ready    func(r *rig) bool
+		status   int
+		says     string
+	}{
+		"a limit": {
+			func(chan struct{}) transport {
+				return fixed(429, "application/json", `{"error":{"message":"slow down"}}`, "Retry-After", "60")
+			}, 0,
+			func(r *rig) bool { return r.session.Limited() }, 429, "other requests were refused (the request has waited for ",
+		},
+		"max_concurrent": {
+			func(free chan struct{}) transport {
+				return func(q *http.Request) (*http.Response, error) {
+					<-free
+					return fixed(500, "application/json", `{}`)(q)
+				}
+			}, 1,
+			func(r *rig) bool { return len(r.sent()) == 1 }, 503, "there was no free place within 100ms (max_concurrent of the model m)",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			free := make(chan struct{})
+			r := newRigWith(t, model.OpenAIChat, one.upstream(free), func(c *model.Config, o *model.Options) { c.MaxConcurrent, o.MaxWait = one.bound, time.Hour })
+			second := model.NewSession(model.Options{Model: r.model, MaxWait: 100 * time.Millisecond})
+			go func() {
+				q, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.url+paths[model.OpenAIChat], body(askBody(model.OpenAIChat, "go")))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				q.Header.Set("Authorization", "Bearer "+r.session.Token())
+				if answer, err := http.DefaultClient.Do(q); err == nil { // it ends with the session
+					answer.Body.Close()
+				}
+			}()
+			for !one.ready(r) {
+				time.Sleep(time.Millisecond)
+			}
+			client := &http.Client{Transport: second.Transport()}
+			answer, err := client.Post("http://model.invalid"+paths[model.OpenAIChat], "application/json", body(askBody(model.OpenAIChat, "go")))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer answer.Body.Close()
+			text, err := io.ReadAll(answer.Body)
+			if err != nil || answer.StatusCode != one.status || !strings.Contains(string(text), one.says) {
+				t.Errorf("%d %s (%v), want %d with %q", answer.StatusCode, text, err, one.status, one.says)
+			}
+			if f := second.Close().Failure; f == nil || f.Kind != model.FailedLimit || !strings.HasPrefix(f.Message, one.says) {
+				t.Errorf("%+v", f)
+			}
+			close(free)
+			r.session.Close()
+		})
+	}
+}
+
 // One request tries again after a limit, not all at once.
 func TestPoint13OneQueueForAllTrials(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
