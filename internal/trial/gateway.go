@@ -310,6 +310,9 @@ func (x *execution) lastFailure(f *model.Failure) string {
 		what = "the gateway to the model %s failed"
 	case model.FailedLimit:
 		what = "the model %s refused because of its rate limit"
+		if f.Status == 0 { // the request waited for others
+			what = "the model %s was not asked"
+		}
 	}
 	status := ""
 	if f.Status != 0 && f.Kind != model.FailedCut {
