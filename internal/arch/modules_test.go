@@ -161,11 +161,12 @@ var dependencies = []dependency{
 		packages: []string{"providers/internal/buildkit"},
 	},
 	{
-		paths:    []string{"github.com/google/go-containerregistry"},
-		use:      "credentials for pulls; reading and pushing images; the registry that tests pull from",
-		why:      "It reads `~/.docker/config.json` and runs its credential helpers without the docker command.",
+		paths: []string{"github.com/google/go-containerregistry"},
+		use:   "credentials for pulls; reading and pushing images; the registry that tests pull from",
+		why:   "It reads `~/.docker/config.json` and runs its credential helpers without the docker command.",
 		packages: []string{
 			"providers/docker", "providers/internal/buildkit", "providers/internal/distribution", "providers/internal/registryimage", "providers/sandbox/internal/oci",
+			"internal/testregistry",
 		},
 	},
 	{

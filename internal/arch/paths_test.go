@@ -74,7 +74,7 @@ func stringsLike(like *regexp.Regexp, fset *token.FileSet, f *ast.File) []string
 // helpsTests reports whether a package only helps tests. Their scripts spell paths as tasks do.
 func helpsTests(name string) bool {
 	base := path.Base(name)
-	return slices.Contains([]string{"bench", "internal/actiontest", "internal/testenv", "internal/testsets", "internal/arch", "examples"}, name) ||
+	return slices.Contains([]string{"bench", "internal/actiontest", "internal/testenv", "internal/testregistry", "internal/testsets", "internal/arch", "examples"}, name) ||
 		strings.HasSuffix(base, "test")
 }
 
