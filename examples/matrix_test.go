@@ -30,7 +30,8 @@ var matrixRows = []struct {
 	{name: "no-output", always: "usage: {input: 1000}"},
 }
 
-// matrix is what agents do, and how Rollout classifies it, for each of matrixRows in its order (of some, one of several things), as seen on 2026-11-23 with the versions of the presets.
+// matrix is what agents do, and how Rollout classifies it, for each of matrixRows in its order (of some, one of several things), as seen with the versions of the presets, on 2026-11-23
+// and, of claude-code and opencode, on 2026-11-24.
 var matrix = map[string][]string{
 	"claude-code": {
 		"6 calls, 0 turns, model_failed",
