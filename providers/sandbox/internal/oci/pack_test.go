@@ -90,7 +90,7 @@ func TestPackUndoesUnpack(t *testing.T) {
 		withXattr(file("a/xattr", "x", 0o600), "user.mine", "v\x00w"),
 		file("b/.wh.gone", "", 0),
 		directory("b/new/", 0o1777),
-		entry{tar.Header{Typeflag: tar.TypeFifo, Name: "b/pipe", Mode: 0o640, ModTime: stamp}, ""},
+		{tar.Header{Typeflag: tar.TypeFifo, Name: "b/pipe", Mode: 0o640, ModTime: stamp}, ""},
 		symlink("b/symlink", "../../etc/passwd"),
 		file("z-"+strings.Repeat("long", 60), strings.Repeat("ä", 300), 0o644),
 	}
