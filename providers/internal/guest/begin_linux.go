@@ -25,14 +25,11 @@ func init() {
 	case filepath.Base(Connector):
 		err = carry()
 	case Installer:
-		switch {
-		case len(os.Args) == 3 && os.Args[1] == listenCommand:
-			err = acceptAll(os.Args[2])
-		case len(os.Args) == 2:
-			err = install(os.Args[1])
-		default:
-			err = fmt.Errorf("use %s DIRECTORY, or %s %s ADDRESS", Installer, Installer, listenCommand)
+		if len(os.Args) != 2 {
+			err = fmt.Errorf("use %s DIRECTORY", Installer)
+			break
 		}
+		err = install(os.Args[1])
 	default:
 		return
 	}
@@ -66,21 +63,6 @@ func install(dir string) error {
 		return err
 	}
 	return os.Link(program, connector)
-}
-
-// acceptAll accepts connections and closes them, until the process is ended.
-func acceptAll(address string) error {
-	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", address)
-	if err != nil {
-		return err
-	}
-	for {
-		conn, err := listener.Accept()
-		if err != nil {
-			return err
-		}
-		conn.Close()
-	}
 }
 
 // socketName is the abstract socket of the guest, in the network of the container. Whoever can connect to it needs the client's secret.

@@ -15,15 +15,11 @@ const (
 	Program = Dir + "/rollout-guest"
 	// Installer is the file name of this program in an image that has nothing else. Started by it, with Dir as its argument
 	// and write access to it, the program copies itself to Program and ends.
-	// As Installer listen HOST:PORT it accepts connections and closes them, for others to see whether they reach it.
 	Installer = "rollout-guest-install"
 	// Connector is a program in the container that a Dialer starts, as root and without a terminal. Its input and output
 	// are the connection.
 	Connector = Dir + "/rollout-guest-connect"
 )
-
-// listenCommand is the argument with which Installer listens.
-const listenCommand = "listen"
 
 // Dialer starts Connector in the container and returns its output and input. The guest closes the connection that it
 // replaces. A transient error is tried again; any other one ends the environment.
