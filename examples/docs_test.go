@@ -44,7 +44,8 @@ func pages(t *testing.T) map[string][]byte {
 }
 
 // TestDocumentedBlocks checks every YAML and TOML block of README.md and docs: a workflow is in examples/workflows, which other
-// tests lint and run; any other YAML is a part of a job file, and loads; TOML is a task.toml.
+// tests lint and run; a manifest of Kubernetes' is in examples/kubernetes, which other tests apply; any other YAML is a part of a job
+// file, and loads; TOML is a task.toml.
 func TestDocumentedBlocks(t *testing.T) {
 	seen := map[string]int{}
 	for path, page := range pages(t) {
@@ -59,13 +60,16 @@ func TestDocumentedBlocks(t *testing.T) {
 			case bytes.Contains(text, []byte("\njobs:\n")):
 				seen["workflow"]++
 				checkWorkflow(t, where, text)
+			case bytes.HasPrefix(text, []byte("apiVersion:")):
+				seen["manifest"]++
+				checkManifest(t, where, text)
 			default:
 				seen["job"]++
 				checkJobPart(t, where, text)
 			}
 		}
 	}
-	if seen["task"] < 3 || seen["workflow"] < 2 || seen["job"] < 10 {
+	if seen["task"] < 3 || seen["workflow"] < 2 || seen["manifest"] < 1 || seen["job"] < 10 {
 		t.Errorf("found only %v: this test looks in the wrong place, or blocks have lost their language", seen)
 	}
 }
@@ -89,6 +93,24 @@ func checkWorkflow(t *testing.T, where string, text []byte) {
 		}
 	}
 	t.Errorf("%s: this workflow is none of examples/workflows, so nothing checks it", where)
+}
+
+func checkManifest(t *testing.T, where string, text []byte) {
+	t.Helper()
+	files, err := filepath.Glob("kubernetes/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Contains(content, text) {
+			return
+		}
+	}
+	t.Errorf("%s: this manifest is in no file of examples/kubernetes, so nothing checks it", where)
 }
 
 // checkJobPart loads a job file of which a page shows some keys.
