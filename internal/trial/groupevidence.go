@@ -42,8 +42,8 @@ func (e *evidence) shortened(n int) judge.Input {
 		*text.text = excerpt.Middle(*text.text, text.most)
 	}
 	in.Artifacts = func(name string) (string, error) {
-		if _, _, err := e.find(name); err != nil { // which says something of the candidate
-			return fmt.Sprintf("(This candidate has left nothing at %s.)", name), nil
+		if _, _, err := e.find(name); err != nil {
+			return fmt.Sprintf("(This candidate has left nothing at %s.)", name), nil //nolint:nilerr // that says something of the candidate
 		}
 		text, err := e.artifactText(name)
 		return excerpt.Middle(text, 2*maxOutput/n), err

@@ -67,7 +67,7 @@ func fits(l environment.Limits, quotas []corev1.ResourceQuota, ranges []corev1.L
 }
 
 func sortedNames(l corev1.ResourceList) []corev1.ResourceName {
-	return slices.SortedFunc(maps.Keys(l), func(a, b corev1.ResourceName) int { return cmp.Compare(a, b) })
+	return slices.SortedFunc(maps.Keys(l), cmp.Compare[corev1.ResourceName])
 }
 
 func impossible(name corev1.ResourceName, format string, args ...any) error {

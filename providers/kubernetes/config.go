@@ -109,9 +109,9 @@ func readConfig(cfg map[string]any) (config, []Problem) {
 		value := cfg[key]
 		switch key {
 		case "context", "kubeconfig", "helper_image":
-			c.setText(key, r.text(key, value))
+			setText(&c, key, r.text(key, value))
 		case "namespace", "runtime_class", "priority_class", "service_account":
-			c.setText(key, r.name(key, value))
+			setText(&c, key, r.name(key, value))
 		case "registry":
 			c.registry = r.registry(key, value)
 		case "builder":
@@ -121,7 +121,7 @@ func readConfig(cfg map[string]any) (config, []Problem) {
 		case "plain_http":
 			c.plainHTTP = r.truth(key, value)
 		case "labels", "annotations", "node_selector":
-			c.setMap(key, r.texts(key, value))
+			setMap(&c, key, r.texts(key, value))
 		case "tolerations":
 			c.tolerations = r.tolerations(key, value)
 		case "image_pull_secrets":
@@ -140,14 +140,14 @@ func readConfig(cfg map[string]any) (config, []Problem) {
 	return c, r.problems
 }
 
-func (c *config) setText(key, text string) {
+func setText(c *config, key, text string) {
 	*map[string]*string{
 		"context": &c.context, "kubeconfig": &c.kubeconfig, "helper_image": &c.helperImage, "namespace": &c.namespace,
 		"runtime_class": &c.runtimeClass, "priority_class": &c.priorityClass, "service_account": &c.serviceAccount,
 	}[key] = text
 }
 
-func (c *config) setMap(key string, m map[string]string) {
+func setMap(c *config, key string, m map[string]string) {
 	*map[string]*map[string]string{"labels": &c.labels, "annotations": &c.annotations, "node_selector": &c.nodeSelector}[key] = m
 }
 

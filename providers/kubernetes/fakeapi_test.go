@@ -137,7 +137,7 @@ func answer(w http.ResponseWriter, code int, body any) {
 
 func answerError(w http.ResponseWriter, err error) {
 	status := &metav1.Status{Code: 500, Reason: metav1.StatusReasonInternalError, Message: err.Error(), Status: metav1.StatusFailure}
-	if known, ok := err.(apierrors.APIStatus); ok { //nolint:errorlint // they are not wrapped here
+	if known, ok := err.(apierrors.APIStatus); ok { // they are not wrapped here
 		own := known.Status()
 		status = &own
 	}
@@ -318,7 +318,7 @@ func (f *fakeAPI) watch(w http.ResponseWriter, r *http.Request, selector labels.
 	}
 	seen, _ := strconv.Atoi(r.URL.Query().Get("resourceVersion"))
 	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
+	w.WriteHeader(http.StatusOK)
 	out := json.NewEncoder(w)
 	flush := http.NewResponseController(w)
 	_ = flush.Flush()

@@ -396,9 +396,9 @@ func TestQuotasThatCanNeverFit(t *testing.T) {
 
 func TestExplain(t *testing.T) {
 	for _, tc := range []struct {
-		name   string
-		break_ func(f *fakeAPI, pod string)
-		want   string
+		name string
+		harm func(f *fakeAPI, pod string)
+		want string
 	}{
 		{"memory", func(f *fakeAPI, pod string) {
 			f.change(pod, func(p *corev1.Pod) {
@@ -418,7 +418,7 @@ func TestExplain(t *testing.T) {
 			if err := e.explain(t.Context()); err != nil {
 				t.Errorf("while it runs: %v", err)
 			}
-			tc.break_(f, e.name)
+			tc.harm(f, e.name)
 			soon(t, "the reason", func() bool { return e.explain(t.Context()) != nil })
 			if err := e.explain(t.Context()); environment.KindOf(err) != environment.KindLost || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("error %v", err)

@@ -188,6 +188,7 @@ type RequestError struct {
 
 func (e *RequestError) Error() string { return e.Problem }
 
+// Is reports whether the error means that a file does not exist.
 func (e *RequestError) Is(target error) bool {
 	return e.Kind == wire.NotFound && target == os.ErrNotExist
 }

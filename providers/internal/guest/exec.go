@@ -91,19 +91,20 @@ type running struct {
 // run runs a command until it exits. If ctx ends, it ends the command and all that it started.
 func (e *Environment) run(ctx context.Context, r request, stdin io.Reader, sinks *environment.Sinks, t *environment.Terminal) (reply, error) {
 	// Not with ctx: when that ends, what the guest says about the end of the command is still wanted.
-	stream, done, err := e.open(context.WithoutCancel(ctx), r)
+	whole := context.WithoutCancel(ctx)
+	stream, done, err := e.open(whole, r)
 	if err != nil {
 		return reply{}, fmt.Errorf("%w: %w", environment.ErrNotBegun, err)
 	}
 	defer done()
 	c := &running{e: e, r: r, begun: make(chan struct{}), ended: make(chan struct{})}
-	go c.read(stream, sinks)
+	go c.read(whole, stream, sinks)
 	input := make(chan error, 1)
 	if stdin != nil {
-		go func() { input <- c.sendInput(stdin) }()
+		go func() { input <- c.sendInput(whole, stdin) }()
 	}
 	if t != nil && t.Resized != nil {
-		go c.sendSizes(t.Resized)
+		go c.sendSizes(whole, t.Resized)
 	}
 	select {
 	case <-c.ended:
@@ -124,7 +125,7 @@ func (e *Environment) run(ctx context.Context, r request, stdin io.Reader, sinks
 }
 
 // read passes the output on until the command has ended.
-func (c *running) read(stream io.Reader, sinks *environment.Sinks) {
+func (c *running) read(ctx context.Context, stream io.Reader, sinks *environment.Sinks) {
 	defer close(c.ended)
 	answer, err := readFrames(stream, func(kind byte, data []byte) error {
 		switch kind {
@@ -143,7 +144,7 @@ func (c *running) read(stream io.Reader, sinks *environment.Sinks) {
 	case err == nil:
 		err = problemOf(answer)
 	default:
-		err = c.e.broken(context.Background(), err)
+		err = c.e.broken(ctx, err)
 	}
 	c.answer, c.err = answer, err
 }
@@ -171,15 +172,15 @@ func (c *running) kill(ctx context.Context) error {
 }
 
 // sendInput passes the command's input on. It returns the error of from.
-func (c *running) sendInput(from io.Reader) error {
+func (c *running) sendInput(ctx context.Context, from io.Reader) error {
 	select {
 	case <-c.begun:
 	case <-c.ended:
 		return nil
 	}
-	stream, done, err := c.e.open(context.Background(), request{Op: opStdin, ID: c.r.ID})
+	stream, done, err := c.e.open(ctx, request{Op: opStdin, ID: c.r.ID})
 	if err != nil {
-		return nil //nolint:nilerr // the command's own stream says it
+		return nil // the command's own stream says it
 	}
 	defer done()
 	stop := make(chan struct{})
@@ -208,7 +209,7 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-func (c *running) sendSizes(sizes <-chan environment.TerminalSize) {
+func (c *running) sendSizes(ctx context.Context, sizes <-chan environment.TerminalSize) {
 	select {
 	case <-c.begun:
 	case <-c.ended:
@@ -217,7 +218,7 @@ func (c *running) sendSizes(sizes <-chan environment.TerminalSize) {
 	for {
 		select {
 		case size := <-sizes:
-			_, _ = c.e.ask(context.Background(), request{Op: opResize, ID: c.r.ID, Terminal: &size}) // the command works without it
+			_, _ = c.e.ask(ctx, request{Op: opResize, ID: c.r.ID, Terminal: &size}) // the command works without it
 		case <-c.ended:
 			return
 		}

@@ -85,7 +85,7 @@ func writeMessage(w io.Writer, v any) error {
 	if err != nil {
 		return err
 	}
-	_, err = w.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)) //nolint:gosec // far below 4 GiB
+	_, err = w.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)) // far below 4 GiB
 	return err
 }
 
@@ -118,7 +118,7 @@ const maxOutput = 64 << 10
 
 func writeFrame(w io.Writer, kind byte, data []byte) error {
 	frame := append(make([]byte, 0, 5+len(data)), kind)
-	frame = binary.BigEndian.AppendUint32(frame, uint32(len(data))) //nolint:gosec // at most maxMessage
+	frame = binary.BigEndian.AppendUint32(frame, uint32(len(data))) // at most maxMessage
 	_, err := w.Write(append(frame, data...))
 	return err
 }
@@ -143,7 +143,8 @@ func readFrames(r io.Reader, take func(kind byte, data []byte) error) (reply, er
 			return last, err
 		}
 		if header[0] == frameReply {
-			return last, json.Unmarshal(buffer[:n], &last)
+			err := json.Unmarshal(buffer[:n], &last)
+			return last, err
 		}
 		if err := take(header[0], buffer[:n]); err != nil {
 			return last, err

@@ -48,7 +48,7 @@ func init() {
 	code, message := run(os.Args[1], os.Args[2], patience)
 	if message != "" {
 		fmt.Fprintln(os.Stderr, message)
-		_ = os.WriteFile(messages, []byte(message), 0o644) //nolint:gosec // it is there to be read
+		_ = os.WriteFile(messages, []byte(message), 0o644) // it is there to be read
 	}
 	os.Exit(code)
 }
