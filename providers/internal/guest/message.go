@@ -24,6 +24,8 @@ const (
 	opKill        op = "kill"        // ID of an exec, which then ends and says how
 	opUnpack      op = "unpack"      // Replace; frames of a tar stream follow, and a reply, which has a problem if the stream ends early
 	opPack        op = "pack"        // Path, Prefix; frames of a tar stream follow, and the reply
+	opList        op = "list"        // frames with files of the root file system follow, each a JSON array of wire.File, and the reply
+	opPackFiles   op = "pack files"  // frames of paths follow, each path ended by a zero byte, and frames of a tar stream, and the reply, in return
 	opListen      op = "listen"      // the reply has Address; the guest opens a stream for each connection
 	opClose       op = "close"       // ID of a listener
 	opConnection  op = "connection"  // guest to client: ID of the listener; bytes follow in both directions

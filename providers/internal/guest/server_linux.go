@@ -34,7 +34,8 @@ const (
 
 // server is the guest: process 1 of a container.
 type server struct {
-	box *box.Box
+	box   *box.Box
+	began inside.Start
 
 	mu        sync.Mutex
 	key       *key // of the client; nil until it has come
@@ -63,7 +64,7 @@ func serve() error {
 	if err != nil {
 		return err
 	}
-	s := &server{box: box.New(), link: newLink(), commands: map[int64]*command{}, listeners: map[int64]net.Listener{}}
+	s := &server{box: box.New(), began: inside.Now(), link: newLink(), commands: map[int64]*command{}, listeners: map[int64]net.Listener{}}
 	s.box.Stall = outputStall
 	if err := s.serveInside(); err != nil {
 		return err
@@ -199,6 +200,12 @@ func (s *server) handle(stream *yamux.Stream) {
 	case opPack:
 		s.pack(stream, r)
 		return
+	case opList:
+		s.list(stream)
+		return
+	case opPackFiles:
+		s.packFiles(stream)
+		return
 	}
 	answer, err := s.answer(stream, r)
 	if err != nil {
@@ -211,11 +218,12 @@ func (s *server) handle(stream *yamux.Stream) {
 // refuse answers a request to an environment that has ended.
 func (s *server) refuse(stream *yamux.Stream, r request, ended *ending) {
 	answer := reply{Kind: wire.Failed, Problem: "the environment has ended", Ended: ended}
-	if r.Op == opExec || r.Op == opPack {
+	switch r.Op {
+	case opExec, opPack, opList, opPackFiles:
 		_ = writeReply(stream, answer)
-		return
+	default:
+		_ = writeMessage(stream, answer)
 	}
-	_ = writeMessage(stream, answer)
 }
 
 func (s *server) answer(stream *yamux.Stream, r request) (reply, error) {

@@ -127,14 +127,7 @@ func deviceOf(info fs.FileInfo) (uint64, error) {
 
 // add writes the entry for below (a path in root). For a directory it also writes what is in it.
 func (p *packer) add(below, name string, info fs.FileInfo) error {
-	header, err := p.header(below, name, info)
-	if err != nil || header == nil {
-		return err
-	}
-	if header.Typeflag == tar.TypeReg {
-		return p.file(below, header)
-	}
-	if err := p.tw.WriteHeader(header); err != nil {
+	if err := p.entry(below, name, info); err != nil {
 		return err
 	}
 	if !info.IsDir() || p.maxDepth > 0 && strings.Count(below, "/") > p.maxDepth {
@@ -172,6 +165,18 @@ func (p *packer) add(below, name string, info fs.FileInfo) error {
 		}
 	}
 	return nil
+}
+
+// entry writes the entry for below (a path in root).
+func (p *packer) entry(below, name string, info fs.FileInfo) error {
+	header, err := p.header(below, name, info)
+	if err != nil || header == nil {
+		return err
+	}
+	if header.Typeflag == tar.TypeReg {
+		return p.file(below, header)
+	}
+	return p.tw.WriteHeader(header)
 }
 
 // vanished reports whether a file was removed or replaced while its directory was read.

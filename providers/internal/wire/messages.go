@@ -171,6 +171,19 @@ type Info struct {
 	Names  []string `json:"names,omitempty"` // of what is in a directory, sorted
 }
 
+// File describes one file of a root file system.
+type File struct {
+	Path     []byte `json:"p"` // from the root, without a slash at its beginning; it need not be UTF-8
+	Mode     uint32 `json:"m"` // st_mode
+	UID      uint32 `json:"u,omitempty"`
+	GID      uint32 `json:"g,omitempty"`
+	Size     int64  `json:"s,omitempty"` // of a directory it means nothing
+	Modified int64  `json:"t,omitempty"` // in nanoseconds since 1970
+	Device   uint64 `json:"d,omitempty"` // st_rdev
+	// Recent: it was made, or changed in any way, since process 1 began.
+	Recent bool `json:"r,omitempty"`
+}
+
 // Problem is the kind of a failure.
 type Problem string
 

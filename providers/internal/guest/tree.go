@@ -1,0 +1,100 @@
+package guest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"iter"
+	"time"
+
+	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/providers/internal/wire"
+)
+
+// Files returns the files of the container's root file system, as inside.ListFiles has them. After an error there are no more.
+func (e *Environment) Files(ctx context.Context) iter.Seq2[wire.File, error] {
+	return func(yield func(wire.File, error) bool) {
+		const doing = "list the files of the container"
+		stream, done, err := e.open(ctx, request{Op: opList})
+		if err != nil {
+			yield(wire.File{}, e.failed(ctx, environment.KindCopy, doing, err))
+			return
+		}
+		defer done()
+		answer, err := readFrames(stream, func(_ byte, data []byte) error {
+			var files []wire.File
+			if err := json.Unmarshal(data, &files); err != nil {
+				return err
+			}
+			for _, f := range files {
+				if !yield(f, nil) {
+					return errStopped
+				}
+			}
+			return nil
+		})
+		switch {
+		case errors.Is(err, errStopped):
+			return
+		case err != nil:
+			err = e.broken(ctx, err)
+		default:
+			err = problemOf(answer)
+		}
+		if err != nil {
+			yield(wire.File{}, e.failed(ctx, environment.KindCopy, doing, err))
+		}
+	}
+}
+
+// PackFiles calls read with the tar stream that inside.PackFiles writes of paths, which are as in wire.File. An error of read is
+// returned as it is.
+func (e *Environment) PackFiles(ctx context.Context, paths iter.Seq[string], read func(io.Reader) error) error {
+	const doing = "read files of the container"
+	stream, done, err := e.open(ctx, request{Op: opPackFiles})
+	if err != nil {
+		return e.failed(ctx, environment.KindCopy, doing, err)
+	}
+	defer done()
+	go func() {
+		to := frameWriter{stream, frameStdout}
+		var block []byte
+		for path := range paths {
+			if block = append(append(block, path...), 0); len(block) < maxOutput {
+				continue
+			}
+			if _, err := to.Write(block); err != nil {
+				return // the guest's answer says more
+			}
+			block = block[:0]
+		}
+		_, _ = to.Write(block)
+		_ = writeReply(stream, reply{})
+	}()
+	reader, writer := io.Pipe()
+	packed := make(chan error, 1)
+	go func() {
+		answer, err := readFrames(stream, func(_ byte, data []byte) error {
+			_, err := writer.Write(data)
+			return err
+		})
+		if err == nil {
+			err = problemOf(answer)
+		} else if !errors.Is(err, errStopped) {
+			err = e.broken(ctx, err)
+		}
+		writer.CloseWithError(err) // nil is the end
+		packed <- err
+	}()
+	reading := read(reader)
+	reader.CloseWithError(errStopped)
+	if reading != nil {
+		_ = stream.SetDeadline(time.Unix(1, 0)) // the guest need not go on
+	}
+	err = <-packed
+	if errors.Is(err, errStopped) || reading != nil && !errors.Is(reading, err) {
+		return reading
+	}
+	return e.failed(ctx, environment.KindCopy, doing, err)
+}
