@@ -177,9 +177,9 @@ var dependencies = []dependency{
 	},
 	{
 		paths:    []string{"github.com/gofrs/flock"},
-		use:      "one build of an image among many processes; drafts of the sandbox's store; one process for a job's directory",
+		use:      "one build of an image, or of a layer, among many processes; drafts of the sandbox's store; one process for a job's directory",
 		why:      "It locks files on every system.",
-		packages: []string{"providers/docker", "providers/sandbox", "internal/job", "internal/cache"},
+		packages: []string{"providers/docker", "providers/kubernetes", "providers/sandbox", "internal/job", "internal/cache"},
 	},
 	{
 		paths:    []string{"github.com/bmatcuk/doublestar/v4"},

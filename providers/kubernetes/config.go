@@ -48,7 +48,7 @@ var Keys = []environment.ConfigKey{
 	{Name: "context", Doc: "The context of the kubeconfig. Default: its current one, or the cluster in which Rollout itself runs."},
 	{Name: "namespace", Doc: "The namespace of the pods. Default: that of the context, or the one in which Rollout itself runs."},
 	{Name: "kubeconfig", Doc: "The kubeconfig file. Default: as for kubectl, `$KUBECONFIG` or `~/.kube/config`."},
-	{Name: "registry", Doc: "Where images go that Rollout makes, such as `ghcr.io/org/evals`: those of tasks' Dockerfiles, and the helper image. Rollout pushes with the logins of `docker login`, and the cluster must be able to pull from there."},
+	{Name: "registry", Doc: "Where images go that Rollout makes, such as `ghcr.io/org/evals`: those of tasks' Dockerfiles, agents that are installed once, and the helper image. Rollout pushes with the logins of `docker login`, and the cluster must be able to pull from there."},
 	{Name: "helper_image", Doc: "The image with Rollout's own program, which runs in each pod. Default: Rollout pushes it to `registry`; without that, a released version uses its own published image."},
 	{Name: "builder", Doc: "What builds Dockerfiles: `docker`, `buildkit` or `sandbox`. Default: the first of these that can be used."},
 	{Name: "buildkit", Doc: "How to reach a buildkitd: an address (`tcp://host:port`, `unix://path`, `kube-pod://name`), or `{address, ca_cert, cert, key, server_name}`."},

@@ -56,7 +56,10 @@ func (p *Provider) CreateEnvironment(ctx context.Context, opts environment.Creat
 	if err != nil {
 		return nil, &environment.Error{Kind: environment.KindStart, Err: err}
 	}
-	env := &podEnv{p: p, name: spec.name, namespace: spec.namespace, limits: opts.Limits, target: spec.target, restricted: !opts.Network.Public()}
+	env := &podEnv{
+		p: p, name: spec.name, namespace: spec.namespace, labels: opts.Labels, image: image, variables: len(opts.Env) > 0,
+		limits: opts.Limits, target: spec.target, restricted: !opts.Network.Public(),
+	}
 	err = p.start(ctx, pod, opts.Waiting)
 	if err == nil && spec.target != "" {
 		err = p.standing(spec.target)

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/providers/internal/registryimage"
 )
 
 // podEnv is a pod. Commands, copies and connections are the guest's in its container.
@@ -20,6 +21,9 @@ type podEnv struct {
 	inContainer
 	p               *Provider
 	name, namespace string
+	labels          environment.Labels
+	image           registryimage.Image
+	variables       bool // it has some of its own
 	limits          environment.Limits
 	since           time.Time
 	ended           atomic.Bool // Stop or Destroy was called
@@ -31,8 +35,10 @@ type podEnv struct {
 }
 
 var (
-	_ environment.Environment   = (*podEnv)(nil)
-	_ environment.NetworkSetter = (*podEnv)(nil)
+	_ environment.Environment    = (*podEnv)(nil)
+	_ environment.NetworkSetter  = (*podEnv)(nil)
+	_ environment.Snapshottable  = (*podEnv)(nil)
+	_ environment.ChangeReporter = (*podEnv)(nil)
 )
 
 // ID returns NAMESPACE/NAME of the pod.

@@ -5,6 +5,8 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
+	"iter"
 	"strings"
 	"sync"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/providers/internal/guest"
 	"github.com/org/rollout-action/providers/internal/registryimage"
+	"github.com/org/rollout-action/providers/internal/wire"
 )
 
 // Name is the value of environment.type that selects this provider; Alias is accepted, too. Source: the specification calls it k8s.
@@ -47,7 +50,10 @@ type Provider struct {
 	fits      func(environment.Limits) error
 }
 
-var _ environment.Provider = (*Provider)(nil)
+var (
+	_ environment.Provider    = (*Provider)(nil)
+	_ environment.Snapshotter = (*Provider)(nil)
+)
 
 // New connects to the cluster that the configuration names, as kubectl does, and checks what it can know before the first
 // environment: permissions, the namespace, and whether the cluster admits such pods. cfg is environment.provider_config, as
@@ -110,6 +116,8 @@ type inContainer interface {
 	Reaches(ctx context.Context, address string) (bool, error)
 	Connections(ctx context.Context) ([]string, error)
 	SetProxy(ctx context.Context, n environment.Network) error
+	Files(ctx context.Context) iter.Seq2[wire.File, error]
+	PackFiles(ctx context.Context, paths iter.Seq[string], read func(io.Reader) error) error
 	Close()
 }
 

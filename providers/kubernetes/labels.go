@@ -28,6 +28,8 @@ const (
 	roleTrial  = "trial"
 	roleTarget = "network-target" // see enforcement
 	roleProbe  = "network-probe"
+	// roleOriginal is for reading the files of an image. See podEnv.withOriginal.
+	roleOriginal = "original"
 )
 
 // The values of labelNetwork.
