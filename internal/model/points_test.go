@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/org/rollout-action/internal/model"
+	"github.com/org/rollout-action/internal/model/prices"
 	"github.com/org/rollout-action/internal/model/scripted"
 )
 
@@ -86,12 +88,25 @@ func TestPoint02PartialTurnsAreRecorded(t *testing.T) {
 	body := "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"m\",\"model\":\"x\",\"usage\":{\"input_tokens\":70,\"output_tokens\":1}}}\n\n" +
 		"event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n" +
 		"event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"half a sen\"}}\n\n"
-	r := newRigWith(t, model.Anthropic, fixed(200, "text/event-stream", body), nil)
+	r := newRigWith(t, model.Anthropic, fixed(200, "text/event-stream", body), func(c *model.Config, _ *model.Options) {
+		c.Cost = func(_ string, _ time.Time, u model.Usage) *float64 { return new(float64(u.Total())) }
+	})
 	r.turn(model.Anthropic, "go")
 	report := r.session.Seal()
-	if len(r.kept()) != 1 || r.kept()[0].Whole || r.kept()[0].Answer.Message.Parts[0].Text != "half a sen" || *report.Usage.Input != 70 {
+	if len(r.kept()) != 1 || r.kept()[0].Whole || r.kept()[0].Answer.Message.Parts[0].Text != "half a sen" || *report.Usage.Input != 70 || report.Cost == nil || *report.Cost != 71 {
 		t.Errorf("turns %+v, report %+v", r.kept(), report)
 	}
+	eachAPI(t, func(t *testing.T, api model.API) {
+		first, last := streamOf(t, api)
+		if api == model.OpenAIChat { // its last event is [DONE], without which an answer may be whole
+			first = first[:strings.LastIndex(first, "data: {")]
+		}
+		r := newRigWith(t, api, fixed(200, "text/event-stream", first), nil)
+		r.turn(api, "go")
+		if kept := r.kept(); len(kept) != 1 || kept[0].Whole || kept[0].Failure == nil || !strings.HasPrefix("Some words.", kept[0].Answer.Message.Text()) || kept[0].Answer.Message.Text() == "" {
+			t.Errorf("without %q: %+v", last, kept)
+		}
+	})
 }
 
 // claude-code asks six more times after a 400, codex after a 402 or 403.
@@ -305,6 +320,21 @@ func TestPoint10BaseURLsAndProbes(t *testing.T) {
 	for _, q := range r.sent() {
 		if q.URL.String() != "https://api.anthropic.com/v1/messages" {
 			t.Errorf("sent to %s", q.URL)
+		}
+	}
+	for api, shapes := range map[model.API]map[string]string{
+		model.OpenAIChat:      {"/v1/chat/completions": "https://api.openai.com/v1/chat/completions", "/chat/completions": "https://api.openai.com/v1/chat/completions"},
+		model.OpenAIResponses: {"/v1/responses": "https://api.openai.com/v1/responses", "/responses": "https://api.openai.com/v1/responses"},
+		model.Google: {
+			"/v1beta/models/asked:generateContent": "https://generativelanguage.googleapis.com/v1beta/models/upstream-model:generateContent",
+			"/models/asked:generateContent":        "https://generativelanguage.googleapis.com/v1beta/models/upstream-model:generateContent",
+		},
+	} {
+		for path, want := range shapes {
+			r := newRig(t, api, saying("ok"), nil)
+			if got := r.do(http.MethodPost, path, askBody(api, "go")); got.status != 200 || len(r.sent()) != 1 || r.sent()[0].URL.String() != want {
+				t.Errorf("%s: %+v, sent %v, want %s", path, got, r.sent(), want)
+			}
 		}
 	}
 	for _, path := range []string{"/", "/api/hello"} {
@@ -703,6 +733,52 @@ func TestPoint15Usage(t *testing.T) {
 	}
 }
 
+// Counts in the events of these streams are of the whole answer so far, and must not be added up.
+func TestPoint15CountsOfStreamsAreOfTheWhole(t *testing.T) {
+	event := func(data string) string {
+		return "data: " + data + "\n\n"
+	}
+	for api, body := range map[model.API]string{
+		model.Anthropic: event(`{"type":"message_start","message":{"usage":{"input_tokens":10,"cache_read_input_tokens":100,"output_tokens":1}}}`) +
+			event(`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"x"}}`) +
+			event(`{"type":"message_delta","delta":{},"usage":{"output_tokens":5}}`) +
+			event(`{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"input_tokens":10,"cache_read_input_tokens":100,"output_tokens":9}}`) + event(`{"type":"message_stop"}`),
+		model.Google: event(`{"candidates":[{"content":{"parts":[{"text":"x"}]}}],"usageMetadata":{"promptTokenCount":110,"cachedContentTokenCount":100,"candidatesTokenCount":2}}`) +
+			event(`{"candidates":[{"content":{"parts":[{"text":"y"}]}}],"usageMetadata":{"promptTokenCount":110,"cachedContentTokenCount":100,"candidatesTokenCount":5,"thoughtsTokenCount":1}}`) +
+			event(`{"candidates":[{"content":{"parts":[{"text":"z"}]},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":110,"cachedContentTokenCount":100,"candidatesTokenCount":7,"thoughtsTokenCount":2}}`),
+	} {
+		r := newRigWith(t, api, fixed(200, "text/event-stream", body), nil)
+		if got := r.turn(api, "go"); got.err != nil {
+			t.Fatalf("%s: %+v", api, got)
+		}
+		if u := r.session.Seal().Usage; *u.Input != 110 || *u.Cached != 100 || *u.Output != 9 {
+			t.Errorf("%s: input %d, cached %d, output %d; want 110, 100, 9", api, *u.Input, *u.Cached, *u.Output)
+		}
+	}
+}
+
+// What is written to a cache for an hour costs more than what is written for five minutes.
+func TestPoint15CacheWritesHaveTwoPrices(t *testing.T) {
+	cost := func(fiveMinutes, hour int) float64 {
+		body := fmt.Sprintf(`{"model":"claude-sonnet-4-5","content":[{"type":"text","text":"x"}],"usage":{"input_tokens":0,"cache_creation_input_tokens":%d,`+
+			`"cache_creation":{"ephemeral_5m_input_tokens":%d,"ephemeral_1h_input_tokens":%d},"output_tokens":0}}`, fiveMinutes+hour, fiveMinutes, hour)
+		r := newRigWith(t, model.Anthropic, fixed(200, "application/json", body), func(c *model.Config, _ *model.Options) {
+			c.Cost = func(answered string, at time.Time, u model.Usage) *float64 {
+				return prices.Cost("https://api.anthropic.com", answered, at, u)
+			}
+		})
+		r.turn(model.Anthropic, "go")
+		report := r.session.Seal()
+		if report.Cost == nil {
+			t.Fatalf("no cost: %+v", report)
+		}
+		return *report.Cost
+	}
+	if short, long := cost(100_000, 0), cost(0, 100_000); math.Abs(short-0.375) > 1e-9 || math.Abs(long-0.6) > 1e-9 {
+		t.Errorf("100,000 tokens cost $%g and $%g, want 0.375 and 0.6", short, long)
+	}
+}
+
 // Streams of the chat protocol state usage only if they are asked to. Clients that did not ask would not expect it.
 func TestPoint16UsageOfChatStreams(t *testing.T) {
 	for _, asked := range []bool{false, true} {
@@ -721,12 +797,29 @@ func TestPoint16UsageOfChatStreams(t *testing.T) {
 	}
 }
 
+// The headers are those of claude-code, codex and opencode.
 func TestPoint18SubAgentsAreNamed(t *testing.T) {
-	r := newRig(t, model.Anthropic, saying("ok"), nil)
-	r.turn(model.Anthropic, "a", "X-Claude-Code-Session-Id", "session-1")
-	r.turn(model.Anthropic, "b", "X-Claude-Code-Session-Id", "session-1", "X-Claude-Code-Agent-Id", "helper-7")
-	if r.kept()[0].Agent != "session-1" || r.kept()[1].Agent != "helper-7" {
-		t.Errorf("agents %q, %q", r.kept()[0].Agent, r.kept()[1].Agent)
+	for name, one := range map[string]struct {
+		api          model.API
+		main, helper []string
+	}{
+		"claude-code": {model.Anthropic, []string{"X-Claude-Code-Session-Id", "main"}, []string{"X-Claude-Code-Session-Id", "main", "X-Claude-Code-Agent-Id", "helper", "X-Claude-Code-Parent-Agent-Id", "main"}},
+		"codex":       {model.OpenAIResponses, []string{"Session-Id", "s", "Thread-Id", "main"}, []string{"Session-Id", "s", "Thread-Id", "helper"}},
+		"opencode":    {model.OpenAIChat, []string{"X-Session-Id", "main"}, []string{"X-Session-Id", "helper"}},
+		"others":      {model.Google, nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, one.api, saying("ok"), nil)
+			r.turn(one.api, "a", one.main...)
+			r.turn(one.api, "b", one.helper...)
+			wantMain, wantHelper := "main", "helper"
+			if one.main == nil {
+				wantMain, wantHelper = "", ""
+			}
+			if kept := r.kept(); kept[0].Agent != wantMain || kept[1].Agent != wantHelper {
+				t.Errorf("agents %q, %q", kept[0].Agent, kept[1].Agent)
+			}
+		})
 	}
 }
 

@@ -263,3 +263,25 @@ func FuzzConvert(f *testing.F) {
 		}
 	})
 }
+
+// Point 18 of the list of what a gateway has to know about its clients: agents that do not name their sub-agents are told apart by what they say.
+func TestPoint18SubAgentsAreFoundByTheirContents(t *testing.T) {
+	r := newRecording(t)
+	system, user, first := text("system", "You are."), text("user", "Do it."), call("c1", "task", `{"prompt":"Look for the bug."}`)
+	r.turn("", shell, first, system, user)
+	help, look, second := text("system", "You help."), text("user", "Look for the bug."), call("h1", "bash", `{"command":"ls"}`)
+	r.turn("", shell, second, help, look)
+	r.turn("", shell, text("assistant", "Line 7."), help, look, second, came("h1", "a b", false))
+	r.turn("", shell, text("assistant", "Done."), system, user, first, came("c1", "Line 7.", false))
+	_, got, err := convert(r.b.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(t, got)
+	if len(got.Subagents) != 1 || len(got.Subagents[0].Steps) != 4 || len(got.Steps) != 4 {
+		t.Fatalf("%d steps and %d trajectories of sub-agents: %+v", len(got.Steps), len(got.Subagents), got)
+	}
+	if o := got.Steps[2].Observation; o == nil || len(o.Results) != 1 || len(o.Results[0].Subagents) != 1 || o.Results[0].Subagents[0].ID != got.Subagents[0].ID {
+		t.Errorf("the call does not name its trajectory: %+v", o)
+	}
+}
