@@ -144,6 +144,11 @@ func (m *Model) header(to, from http.Header) {
 	}
 }
 
+// ThirdParty reports whether the model's server is not that of its API's author, and so may know less of the API.
+func (m *Model) ThirdParty() bool {
+	return m.API != Scripted && "https://"+m.base.Host != m.API.DefaultBaseURL()
+}
+
 // Close closes connections that are idle.
 func (m *Model) Close() { m.client.CloseIdleConnections() }
 

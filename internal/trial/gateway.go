@@ -74,7 +74,11 @@ func (x *execution) openGateway(ctx context.Context) (*gateway, error) {
 		return &gateway{session: session, record: m.Record, lines: lines}, nil
 	}
 	go session.Serve(listener)
-	return &gateway{session: session, listener: listener, record: m.Record, lines: lines, env: x.protocol(m).Environment("http://"+listener.Addr().String(), session.Token(), m.Upstream)}, nil
+	env := x.protocol(m).Environment("http://"+listener.Addr().String(), session.Token(), m.Upstream)
+	if m.ThirdParty() {
+		env[presets.ThirdPartyVar] = "1"
+	}
+	return &gateway{session: session, listener: listener, record: m.Record, lines: lines, env: env}, nil
 }
 
 // sessionName returns the name under which exchanges with the model are recorded.

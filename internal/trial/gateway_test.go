@@ -129,6 +129,25 @@ ask "what is it?" | tee /logs/agent/answer.txt`, agent.Budget{}, oneAnswer)
 	})
 }
 
+// Agents are told when another server than that of the API's author answers, because it may know less of the API.
+func TestPoint08AgentsKnowOfOtherServers(t *testing.T) {
+	inRealPlaces(t, func(t *testing.T, p place) {
+		for base, other := range map[string]bool{"": false, "https://api.anthropic.com/v1": false, "https://llm.example.com/anthropic": true} {
+			s, u := modelStory(t, "env >/logs/agent/env.txt", agent.Budget{}, oneAnswer)
+			m, err := model.New(model.Config{Name: "small", API: model.Anthropic, Upstream: "big", BaseURL: base, Transport: u})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.models = map[string]*model.Model{"small": m}
+			o := p.run(t, s)
+			o.check(t, want{reward: "1"})
+			if is := strings.Contains(readLog(t, o, "agent/env.txt"), "ROLLOUT_MODEL_THIRD_PARTY=1\n"); is != other {
+				t.Errorf("%q: the agent knows of another server: %t", base, is)
+			}
+		}
+	})
+}
+
 // nowhere checks that no file below dir has a text.
 func nowhere(t *testing.T, dir, text string) {
 	t.Helper()

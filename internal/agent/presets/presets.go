@@ -28,9 +28,10 @@ const SkillsDir = Dir + "/skills"
 
 // Variables of environments that the scripts of presets read.
 const (
-	NetworkVar    = "ROLLOUT_NETWORK"     // none, allowlist or public, while execute runs
-	MCPVar        = "ROLLOUT_MCP_SERVERS" // MCP servers by name, as {"mcpServers": …} has them
-	TaskSkillsVar = "ROLLOUT_TASK_SKILLS" // the directory with the task's skills
+	NetworkVar    = "ROLLOUT_NETWORK"           // none, allowlist or public, while execute runs
+	MCPVar        = "ROLLOUT_MCP_SERVERS"       // MCP servers by name, as {"mcpServers": …} has them
+	TaskSkillsVar = "ROLLOUT_TASK_SKILLS"       // the directory with the task's skills
+	ThirdPartyVar = "ROLLOUT_MODEL_THIRD_PARTY" // set if the model's server is not that of its API's author
 )
 
 // Preset is an agent that is ready to run.

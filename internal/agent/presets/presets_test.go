@@ -134,6 +134,99 @@ func TestPoint17NoHiddenCalls(t *testing.T) {
 	}
 }
 
+// started runs the execute script of a preset with a program in the agent's place. It returns the agent's arguments and variables, one a line, and the
+// home directory, where its settings are.
+func started(t *testing.T, preset string, env ...string) (seen, home string) {
+	t.Helper()
+	p, ok := Get(preset)
+	if !ok {
+		t.Fatalf("there is no preset %s", preset)
+	}
+	home = t.TempDir()
+	instruction := filepath.Join(home, "instruction.md")
+	if err := os.WriteFile(instruction, []byte("Do it.\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	text := "export ROLLOUT_TASK_INSTRUCTION=" + Quote(instruction) + "\n"
+	for _, one := range env {
+		text += "export " + Quote(one) + "\n"
+	}
+	script := strings.NewReplacer(Dir, home+"/agent", "/logs", home+"/logs").Replace(p.Execute(nil))
+	seen, err := bash(t, home, text+script, map[string]string{p.Command: `printf '%s\n' "$@"; env` + "\n"})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, seen)
+	}
+	return seen, home
+}
+
+// behindGateway are variables of an agent whose model is behind the gateway.
+var behindGateway = []string{"ROLLOUT_MODEL_URL=http://127.0.0.1:40123/v1", "ROLLOUT_MODEL_KEY=rollout-token", "ROLLOUT_MODEL_NAME=small"}
+
+// TestPoint05CodexHasAProviderOfItsOwn: codex asks for a WebSocket where the built-in provider has another URL, and never where a provider is
+// configured.
+func TestPoint05CodexHasAProviderOfItsOwn(t *testing.T) {
+	seen, _ := started(t, "codex", append(slices.Clone(behindGateway), "ROLLOUT_MODEL_API=openai-responses")...)
+	for _, want := range []string{"\nmodel_provider=gateway\n", `model_providers.gateway={name="gateway",base_url="http://127.0.0.1:40123/v1",env_key="ROLLOUT_MODEL_KEY",wire_api="responses"`} {
+		if !strings.Contains(seen, want) {
+			t.Errorf("codex is not started with %q:\n%s", want, seen)
+		}
+	}
+	if strings.Contains(seen, "openai_base_url") {
+		t.Errorf("codex is started with openai_base_url:\n%s", seen)
+	}
+}
+
+// TestPoint08OtherServersKnowNoBetas: claude-code asks for betas of Anthropic's, which other servers refuse.
+func TestPoint08OtherServersKnowNoBetas(t *testing.T) {
+	for off, env := range map[string][]string{"": nil, "1": {ThirdPartyVar + "=1"}, "0": {ThirdPartyVar + "=1", "CLAUDE_CODE_DISABLE_EXPERIMENTAL_BETAS=0"}} {
+		seen, _ := started(t, "claude-code", slices.Concat(behindGateway, env)...)
+		if is := strings.Contains(seen, "\nCLAUDE_CODE_DISABLE_EXPERIMENTAL_BETAS="+off+"\n"); is != (off != "") || off == "" && strings.Contains(seen, "BETAS") {
+			t.Errorf("with %q:\n%s", env, seen)
+		}
+	}
+}
+
+// TestPoint19ToolsForTheWebAreOff: under a restricted network agents are not to offer tools that need another one, which would only fail.
+func TestPoint19ToolsForTheWebAreOff(t *testing.T) {
+	if _, err := exec.LookPath("node"); err != nil {
+		testenv.Lacks(t, "node", "Node.js")
+	}
+	for name, one := range map[string]struct{ api, settings, off string }{
+		"claude-code": {"anthropic", "", "--disallowedTools\nWebSearch,WebFetch\n"},
+		"codex":       {"openai-responses", "", "\nweb_search=\"disabled\"\n"},
+		"gemini-cli":  {"google", ".gemini/settings.json", `"exclude":["google_web_search","web_fetch"]`},
+		"qwen-code":   {"openai-chat", ".qwen/settings.json", `"exclude":["web_search","web_fetch"]`},
+		"opencode":    {"anthropic", ".config/opencode/opencode.json", `"permission":{"webfetch":"deny","websearch":"deny"}`},
+	} {
+		for _, network := range []string{"none", "allowlist", "public"} {
+			t.Run(name+" "+network, func(t *testing.T) {
+				seen, home := started(t, name, slices.Concat(behindGateway, []string{"ROLLOUT_MODEL_API=" + one.api, NetworkVar + "=" + network})...)
+				if one.settings != "" {
+					text, err := os.ReadFile(filepath.Join(home, one.settings))
+					var compact bytes.Buffer
+					if err := errors.Join(err, json.Compact(&compact, text)); err != nil {
+						t.Fatal(err)
+					}
+					seen = compact.String()
+				}
+				if off := strings.Contains(seen, one.off); off != (network != "public") {
+					t.Errorf("%q is there: %t\n%s", one.off, off, seen)
+				}
+			})
+		}
+	}
+}
+
+// TestPoint20NoBillingHeader: claude-code begins its first system block with what its maker bills by, unless it is told not to.
+func TestPoint20NoBillingHeader(t *testing.T) {
+	if seen, _ := started(t, "claude-code", behindGateway...); !strings.Contains(seen, "\nCLAUDE_CODE_ATTRIBUTION_HEADER=0\n") {
+		t.Errorf("claude-code has the variables\n%s", seen)
+	}
+	if seen, _ := started(t, "claude-code", "CLAUDE_CODE_ATTRIBUTION_HEADER=1"); !strings.Contains(seen, "\nCLAUDE_CODE_ATTRIBUTION_HEADER=1\n") {
+		t.Errorf("a variable of the job does not win:\n%s", seen)
+	}
+}
+
 // mergedInto reads the first settings that the script of a preset merges into a file.
 func mergedInto(t *testing.T, preset, file string, into any) {
 	t.Helper()
