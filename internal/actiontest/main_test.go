@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -43,55 +42,13 @@ func needImage(t *testing.T) string {
 	testenv.NeedRoot(t, "as GitHub's runner starts the Action")
 	image.once.Do(func() {
 		image.name = fmt.Sprintf("rollout-action-test:%d", os.Getpid())
-		image.err = buildImage(t, image.name)
+		image.err = testenv.ActionImage(top, t.TempDir(), image.name, ownLabel())
 		image.built = image.err == nil
 	})
 	if image.err != nil {
 		t.Fatal(image.err)
 	}
 	return image.name
-}
-
-// buildImage builds the Dockerfile with the binary of this checkout, as releases do, on an image that is here: Debian
-// stands in for the registry's.
-func buildImage(t *testing.T, name string) error {
-	t.Helper()
-	context := t.TempDir()
-	binary, err := testenv.Binary(t.TempDir(), testenv.Released...)
-	if err != nil {
-		return err
-	}
-	program, err := os.ReadFile(binary)
-	if err != nil {
-		return err
-	}
-	dist := filepath.Join(context, "dist", "linux-"+runtime.GOARCH)
-	if err := os.MkdirAll(dist, 0o755); err != nil {
-		return err
-	}
-	if err := os.WriteFile(filepath.Join(dist, "rollout"), program, 0o755); err != nil {
-		return err
-	}
-	for _, file := range []string{"Dockerfile", ".dockerignore"} {
-		text, err := os.ReadFile(filepath.Join(top, file))
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(context, file), text, 0o644); err != nil {
-			return err
-		}
-	}
-	stage := exec.Command("docker", "build", "--tag", name+"-stage", "-")
-	stage.Stdin = strings.NewReader("FROM " + testenv.Image + "\nLABEL " + ownLabel() + "\n")
-	if out, err := stage.CombinedOutput(); err != nil {
-		return fmt.Errorf("build the first stage's image: %w\n%s", err, out)
-	}
-	out, err := exec.Command("docker", "build", "--build-arg", "GO_IMAGE="+name+"-stage",
-		"--build-arg", "BASE_IMAGE="+testenv.Image, "--tag", name, context).CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("build the image (its base %s needs git and CA certificates): %w\n%s", testenv.Image, err, out)
-	}
-	return nil
 }
 
 // ownLabel tells what these tests left from what others did.
