@@ -138,10 +138,14 @@ func newRepository(t *testing.T, knows ...string) *repository {
 // examples are the workflows that users are shown.
 func examples(t *testing.T) []string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(top, "examples/workflows/*.yml"))
-	must(t, err)
-	if len(files) < 5 {
-		t.Fatalf("there are only %d examples: the test looks at the wrong directory", len(files))
+	var files []string
+	for dir, atLeast := range map[string]int{"examples/workflows": 5, "examples/kubernetes": 2} {
+		found, err := filepath.Glob(filepath.Join(top, dir, "*.yml"))
+		must(t, err)
+		if len(found) < atLeast {
+			t.Fatalf("there are only %d workflows in %s: the test looks at the wrong directory", len(found), dir)
+		}
+		files = append(files, found...)
 	}
 	return files
 }

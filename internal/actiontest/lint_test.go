@@ -95,11 +95,15 @@ func TestWorkflowsUseWhatTheActionHas(t *testing.T) {
 		t.Helper()
 		dir := released(t, "v1.2.3", "image")
 		must(t, os.Mkdir(filepath.Join(dir, ".git"), 0o755)) // where actionlint sees a repository's top
-		write(t, dir, map[string]string{"rollout-post": ""}) // which it takes for a file of the repository; it is one of the image
+		write(t, dir, map[string]string{
+			"rollout-post":            "", // which it takes for a file of the repository; it is one of the image
+			".github/actionlint.yaml": read(t, top, ".github/actionlint.yaml"),
+		})
 		var files []string
 		for _, file := range append(examples(t), filepath.Join(top, ".github/workflows/rollout.yml")) {
 			text := strings.ReplaceAll(read(t, file), "uses: org/rollout-action@v1", "uses: ./")
 			text = strings.ReplaceAll(text, "uses: org/rollout-action/.github/workflows/rollout.yml@v1", "uses: ./.github/workflows/rollout.yml")
+			text = strings.ReplaceAll(text, "uses: org/rollout-action/setup@v1", "uses: ./setup")
 			if strings.Contains(text, "uses: org/") {
 				t.Fatalf("%s uses the Action in a way that this test does not know", file)
 			}
