@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -270,48 +271,94 @@ func TestRecordAndReplay(t *testing.T) {
 	}
 }
 
-// Turns that have ended are in the record when everything is killed.
+// Turns that have ended are in the record when everything is killed, and stay there beside those of the trial's next run.
 func TestTurnsSurviveKills(t *testing.T) {
 	sideBySide(t, realProviders, func(t *testing.T, provider string) {
+		script := scripted.Script{Answers: []scripted.Answer{{Text: "ok"}, {Text: "ok"}, {Text: "three"}}}
+		must(t, script.Check())
+		upstream := scripted.New(script)
+		var asked atomic.Int64
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			answer, err := upstream.RoundTrip(r)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer answer.Body.Close()
+			if asked.Add(1) == 3 { // the turn in which Rollout is killed
+				<-r.Context().Done()
+				return
+			}
+			w.Header().Set("Content-Type", answer.Header.Get("Content-Type"))
+			_, _ = io.Copy(w, answer.Body)
+		}))
+		t.Cleanup(server.Close)
 		name := fmt.Sprintf("turns-%s-%d", provider, time.Now().UnixNano())
-		dir := modelJob(t, name, "  m: {api: scripted, script: answers.yaml, price: {input: 1, output: 0}}", 3, 1)
+		dir := modelJob(t, name, fmt.Sprintf("  m: {api: openai-chat, model: big, price: {input: 1, output: 0}, base_url: \"%s\"}", server.URL), 3, 1)
 		job := filepath.Join(dir, "job.yaml")
 		text, err := os.ReadFile(job)
 		must(t, err)
 		must(t, os.WriteFile(job, []byte(strings.Replace(string(text), "type: sandbox, provider_config: "+configs["sandbox"], "type: "+provider+", provider_config: "+configOf(provider), 1)), 0o644))
-		must(t, os.WriteFile(filepath.Join(dir, "answers.yaml"), []byte("answers: [{text: one}, {text: two}, {text: three, delay_sec: 3000}]\n"), 0o644))
 		killed := start(t, dir, "run", "job.yaml")
 		record := filepath.Join(dir, "jobs", name, "asker/evals/task__1", result.TrajectoryFile)
-		turns := func() []string {
-			text, err := os.ReadFile(record)
-			if err != nil {
-				return nil
-			}
-			var said []string
-			for line := range strings.Lines(string(text)) {
-				var turn struct {
-					Turn     int
-					Messages []struct {
-						Role  string
-						Parts []struct{ Text string }
-					}
-				}
-				if err := json.Unmarshal([]byte(line), &turn); err != nil || len(turn.Messages) == 0 {
-					t.Fatalf("the line %q: %v", line, err)
-				}
-				last := turn.Messages[len(turn.Messages)-1]
-				said = append(said, fmt.Sprint(turn.Turn, last.Role, last.Parts[0].Text))
-			}
-			return said
-		}
-		for deadline := time.Now().Add(5 * time.Minute); len(turns()) < 2 && time.Now().Before(deadline); {
+		for deadline := time.Now().Add(5 * time.Minute); asked.Load() < 3 && time.Now().Before(deadline); {
 			time.Sleep(20 * time.Millisecond)
 		}
 		killed.killWithin(0)
-		if got := turns(); !slices.Equal(got, []string{"1assistantone", "2assistanttwo"}) {
-			t.Errorf("recorded: %q", got)
+		if got := saidIn(t, record); !slices.Equal(got, []string{"1assistantok", "2assistantok"}) {
+			t.Fatalf("recorded: %q", got)
+		}
+		// A line that was cut off is what the kernel may leave of a write.
+		f, err := os.OpenFile(record, os.O_APPEND|os.O_WRONLY, 0)
+		must(t, err)
+		_, err = f.WriteString(`{"turn":3,"mess`)
+		must(t, errors.Join(err, f.Close()))
+		before, err := os.ReadFile(record)
+		must(t, err)
+		if code := start(t, dir, "resume", "jobs/"+name).exit(t); code != 0 {
+			t.Fatalf("resumed: exit code %d, want 0", code)
+		}
+		if got := saidIn(t, record); !slices.Equal(got, []string{"1assistantok", "2assistantok", "3assistantthree"}) || asked.Load() != 6 {
+			t.Errorf("recorded %q after %d calls", got, asked.Load())
+		}
+		tree, err := result.ReadTree(filepath.Join(dir, "jobs", name))
+		must(t, err)
+		if tr := tree.Trials[0]; tr.Reward == nil || tr.Usage == nil || tr.Usage.Turns != 3 || tr.Usage.Calls != 3 {
+			t.Errorf("%+v, usage %+v", tr, tr.Usage)
+		}
+		if old, err := os.ReadFile(filepath.Join(dir, "jobs", name, result.SupersededDir, "asker/evals/task__1", result.TrajectoryFile)); err != nil || !bytes.Equal(old, before) {
+			t.Errorf("the record of the killed run: %v\n%s", err, old)
+		}
+		if code := start(t, dir, "export", "jobs/"+name, "--format", "sft", "--output", "rows.jsonl").exit(t); code != 0 {
+			t.Errorf("export: exit code %d, want 0", code)
+		}
+		if rows, err := os.ReadFile(filepath.Join(dir, "rows.jsonl")); err != nil || strings.Count(string(rows), "\n") != 1 || !strings.Contains(string(rows), "three") {
+			t.Errorf("exported: %v\n%s", err, rows)
 		}
 	})
+}
+
+// saidIn returns the number, the role and the text of the last message of each line of a record.
+func saidIn(t *testing.T, record string) []string {
+	t.Helper()
+	text, err := os.ReadFile(record)
+	must(t, err)
+	var said []string
+	for line := range strings.Lines(string(text)) {
+		var turn struct {
+			Turn     int
+			Messages []struct {
+				Role  string
+				Parts []struct{ Text string }
+			}
+		}
+		if err := json.Unmarshal([]byte(line), &turn); err != nil || len(turn.Messages) == 0 {
+			t.Fatalf("the line %q: %v", line, err)
+		}
+		last := turn.Messages[len(turn.Messages)-1]
+		said = append(said, fmt.Sprint(turn.Turn, last.Role, last.Parts[0].Text))
+	}
+	return said
 }
 
 // Processes may record into one directory at the same time, and be killed: what is there can be replayed.

@@ -158,9 +158,12 @@ func (c *checker) useMore(names []string, secrets, except map[string]bool) error
 	return list.Err()
 }
 
-// useModel expands the secrets of a model, and reads its script.
+// useModel expands the secrets of a model, reads its script, and checks that the job's budget can count what it costs.
 func (c *checker) useModel(name string, secrets, except map[string]bool) {
 	m, p := c.out.Job.Models[name], keys.Path{"models"}.Child(name)
+	if c.out.Job.Budget.MaxCostUSD != nil && !m.priced(c.opts.Now()) {
+		c.Problem(p, "add price:, or remove budget.max_cost_usd", "the price of the model %q is not known, so the job's budget in dollars cannot be kept", keys.Shorten(name))
+	}
 	own := ModelSecrets{Headers: map[string]string{}}
 	if m.Replay != "" { // nobody is asked, so nothing is needed for it
 		c.out.Models[name] = own

@@ -128,9 +128,9 @@ func (c *checker) presetKey(a agent.Agent, known presets.Preset, p keys.Path) {
 			hint = fmt.Sprintf("add model: and models:, with the api %s; or %s", strings.Join(known.APIs, ", "), hint)
 		}
 		c.Warn(c.Root.Locate(p, false), hint, "agent %q has neither a model nor one of the variables %s", keys.Shorten(a.Name), strings.Join(known.Keys, ", "))
-	case !hasModel || m.API == APIScripted && len(known.APIs) > 0:
-	case len(known.APIs) == 0:
+	case len(known.APIs) == 0: // whether there is such a model or not
 		c.Problem(p.Child("model"), "remove model: and budget:, and give it its key in env", "the preset %s cannot use a model of the job: %s", a.Preset, known.NoGateway)
+	case !hasModel || m.API == APIScripted:
 	case !known.Speaks(m.API):
 		c.Problem(p.Child("model"), "choose a model with one of these APIs, or another preset",
 			"agent %q speaks %s (preset %s), but the model %q speaks %s; Rollout does not translate", keys.Shorten(a.Name), strings.Join(known.APIs, ", "), a.Preset, a.Model, m.API)

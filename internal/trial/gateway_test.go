@@ -180,14 +180,38 @@ func readLog(t *testing.T, o outcome, name string) string {
 	return readFile(t, filepath.Join(o.dir, result.LogsDir, filepath.FromSlash(name)))
 }
 
-// An agent whose budget is used up did not fail: what it has done is verified, whatever its exit code.
-func TestBudgetOfTurns(t *testing.T) {
+// An agent whose budget is used up did not fail: what it has done is verified, whatever its exit code. Each answer has 1000 tokens of input and 100
+// of output, and costs $0.002.
+func TestEachBudgetEndsTheAgent(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
-		s, _ := modelStory(t, `for i in 1 2 3 4; do ask "again"; done >/logs/agent/answers.txt; exit 3`, agent.Budget{MaxTurns: 2}, oneAnswer)
-		o := p.run(t, s)
-		o.check(t, want{reward: "1"})
-		if tr := o.Trial; tr.StopCondition != "max_turns" || !tr.IsTruncated || tr.Usage.Turns != 2 || tr.Usage.Refused != 2 {
-			t.Errorf("stop %q, truncated %t, usage %+v", tr.StopCondition, tr.IsTruncated, tr.Usage)
+		for stop, one := range map[string]struct {
+			budget agent.Budget
+			turns  int
+		}{
+			"max_turns":         {agent.Budget{MaxTurns: 2}, 2},
+			"max_input_tokens":  {agent.Budget{MaxInputTokens: 2001}, 3},
+			"max_output_tokens": {agent.Budget{MaxOutputTokens: 100}, 1},
+			"max_total_tokens":  {agent.Budget{MaxTotalTokens: 2200}, 2},
+			"max_cost_usd":      {agent.Budget{MaxCostUSD: new(0.0041)}, 3},
+		} {
+			t.Run(stop, func(t *testing.T) {
+				const calls = 5
+				s, u := modelStory(t, fmt.Sprintf(`for ((i = 0; i < %d; i++)); do ask "again"; done >/logs/agent/answers.txt; echo 42 >/tmp/left; exit 3`, calls), one.budget, oneAnswer)
+				s.files = map[string]string{"tests/test.sh": "cat /tmp/left && echo 1 >/logs/verifier/reward.txt\n"}
+				o := p.run(t, s)
+				o.check(t, want{reward: "1"})
+				if tr := o.Trial; tr.StopCondition != stop || !tr.IsTruncated || tr.Usage.Turns != int64(one.turns) || tr.Usage.Refused != int64(calls-one.turns) || tr.Usage.Failed != 0 {
+					t.Errorf("stop %q, truncated %t, usage %+v", tr.StopCondition, tr.IsTruncated, tr.Usage)
+				}
+				if cost := o.Trial.Costs.Model; cost != result.Dollars(0.002*float64(one.turns)) {
+					t.Errorf("cost: %v", cost)
+				}
+				answers := readLog(t, o, "agent/answers.txt")
+				if got, refused := strings.Count(answers, "200 OK"), strings.Count(answers, "400 Bad Request"); got != one.turns || refused != calls-one.turns ||
+					strings.Count(answers, "rollout stopped: "+stop) != refused || len(u.keys) != one.turns {
+					t.Errorf("%d answers, %d refusals, %d calls of the provider:\n%s", got, refused, len(u.keys), answers)
+				}
+			})
 		}
 	})
 }
