@@ -144,8 +144,8 @@ type Copy struct {
 	Dst string // absolute path of a directory
 	// Clean removes whatever exists at Dst first: a directory, file or link.
 	Clean bool
-	// Mode, if not 0, is the permission of Dst itself (such as 0o777). By default it is 0755 if Dst is missing, and unchanged
-	// if it exists.
+	// Mode, if not 0, is the permission of Dst itself (such as 0o777), and fs.ModeSticky may be set. By default it is 0755 if Dst is missing,
+	// and unchanged if it exists.
 	Mode fs.FileMode
 }
 

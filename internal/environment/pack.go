@@ -44,9 +44,12 @@ func pack(tw *tar.Writer, c Copy) error {
 	if p.dst == "" && (c.Clean || c.Mode != 0) {
 		return errors.New("the root of an environment can be neither cleaned nor given a mode")
 	}
-	mode := c.Mode.Perm()
+	mode := int64(c.Mode.Perm())
 	if mode == 0 {
 		mode = 0o755
+	}
+	if c.Mode&fs.ModeSticky != 0 {
+		mode |= 0o1000
 	}
 	if c.Clean {
 		if err := p.header(&tar.Header{Typeflag: tar.TypeReg, Name: p.dst, Mode: 0o600}, time.Time{}); err != nil {
@@ -58,7 +61,7 @@ func pack(tw *tar.Writer, c Copy) error {
 		return fmt.Errorf("read what is to be copied to %s: %w", c.Dst, err)
 	}
 	if c.Clean || c.Mode != 0 || len(entries) == 0 && p.dst != "" {
-		if err := p.header(&tar.Header{Typeflag: tar.TypeDir, Name: p.dst + "/", Mode: int64(mode)}, time.Time{}); err != nil {
+		if err := p.header(&tar.Header{Typeflag: tar.TypeDir, Name: p.dst + "/", Mode: mode}, time.Time{}); err != nil {
 			return err
 		}
 	}

@@ -57,6 +57,7 @@ func TestPack(t *testing.T) {
 				"0 tests/run.sh 755 0:0 run\n5 tests/usual/ 755 0:0 \n0 tests/usual/f 644 0:0 f\n"},
 		{"the mode of the destination", Copy{Src: fstest.MapFS{}, Dst: "/logs", Mode: 0o777}, "5 logs/ 777 0:0 \n"},
 		{"a clean copy may have a mode", Copy{Src: fstest.MapFS{}, Dst: "/logs", Mode: 0o777, Clean: true}, "0 logs 600 0:0 \n5 logs/ 777 0:0 \n"},
+		{"the mode may be sticky", Copy{Src: fstest.MapFS{}, Dst: "/logs", Mode: fs.ModeSticky | 0o733}, "5 logs/ 1733 0:0 \n"},
 		{"an empty source creates the destination", Copy{Src: fstest.MapFS{}, Dst: "/x/../logs"}, "5 logs/ 755 0:0 \n"},
 		{"the root is a destination", Copy{Src: fstest.MapFS{"f": {Data: []byte("f"), Mode: 0o644}}, Dst: "/"}, "0 f 644 0:0 f\n"},
 		{"an empty source for the root", Copy{Src: fstest.MapFS{}, Dst: "/"}, ""},

@@ -348,7 +348,7 @@ func TestJudgesDoNotSeeEachOther(t *testing.T) {
 		s := judgedStory(t, map[string]scripted.Script{
 			"one": giving(`{"score": 1, "reason": "secret-of-the-first"}`),
 			"two": {Answers: []scripted.Answer{
-				{Run: `cat $ROLLOUT_JUDGE_DIR/inputs/* | grep -c secret-of-the-first; ls $ROLLOUT_JUDGE_DIR`},
+				{Run: `cat $ROLLOUT_JUDGE_DIR/inputs/* /rollout-judges/*/* 2>/dev/null | grep -c secret-of-the-first; ls $ROLLOUT_JUDGE_DIR`},
 				{Run: `echo '{"score": 2, "reason": "mine"}' >$ROLLOUT_JUDGE_DIR/verdict.json`}, {Text: "Judged."},
 			}},
 			"three": saying(`{"score": 3, "reason": "third"}`),
@@ -412,6 +412,41 @@ func TestProcessesOfTheAgentBeforeAJudge(t *testing.T) {
 			})
 		})
 	}
+}
+
+// spying looks for the judge's directory in the arguments of all processes, plants a verdict in it, and says what became of that.
+const spying = `( exec setsid bash -c 'set -f; while :; do for p in $(set +f; echo /proc/[0-9]*/cmdline); do
+  line=$(tr "\0" " " <$p); dir=$(grep -o "/rollout-judges/[a-z0-9]\{26\}" <<<"$line" | head -n 1)
+  [ -n "$dir" ] || continue
+  { ls "$dir/inputs"; rm -f "$dir/verdict.json"; echo "{\"score\": 10, \"reason\": \"planted\"}" >"$dir/verdict.json"
+    mv "$dir" "$dir.away" && mkdir "$dir" && echo "{\"score\": 10, \"reason\": \"planted\"}" >"$dir/verdict.json"; } >/tmp/trying 2>&1
+  mv /tmp/trying /tmp/tried; exit
+done; done' ) >/dev/null 2>&1 &
+`
+
+// A process of another user that is kept finds the name of the judge's directory, and nothing more.
+func TestAKeptProcessCannotSpeakForAJudge(t *testing.T) {
+	inRealPlaces(t, func(t *testing.T, p place) {
+		if !p.users(t) {
+			t.Skip("there is only one user")
+		}
+		s := judgedStory(t, map[string]scripted.Script{"grader": {Answers: []scripted.Answer{
+			{Run: `echo '{"score": 1, "reason": "mine"}' >$ROLLOUT_JUDGE_DIR/verdict.json; timeout 30 bash -c 'until [ -e /tmp/tried ]; do sleep 0.05; done' $ROLLOUT_JUDGE_DIR; cat /tmp/tried`},
+			{Text: "Judged."},
+		}}}, judgeOf(t, judge.Spec{Name: "quality", Processes: judge.KeepProcesses}))
+		s.toml = "agent.user = \"nobody\"\n"
+		s.agent.Execute += "\n" + spying
+		o := p.run(t, s)
+		o.check(t, want{reward: "1"})
+		if got := o.agentNamed(t, "quality"); got.Reason != "mine" {
+			t.Errorf("the verdict: %+v", got)
+		}
+		tried := o.file(t, "judges/quality/command/stdout.txt")
+		contains(t, "what the process saw", tried, "Permission denied")
+		if strings.Contains(tried, "transcript.md") {
+			t.Errorf("the process sees what is the judge's:\n%s", tried)
+		}
+	})
 }
 
 // A judge is not asked about a trial that has no outcome.

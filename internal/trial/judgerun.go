@@ -18,6 +18,7 @@ import (
 	"github.com/org/rollout-action/internal/awake"
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/event"
+	"github.com/org/rollout-action/internal/excerpt"
 	"github.com/org/rollout-action/internal/judge"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/shell"
@@ -78,7 +79,10 @@ func (x *execution) judgeAttempt(j Judge, in material, below string) (*judging, 
 		if err != nil {
 			return nil, err
 		}
-		p.judge.files = slices.Concat(artifacts, judgeFiles(p.judge.dir, prompt), inputs)
+		if j.Place() == judge.InFresh { // where nobody else is
+			p.judge.files = append(artifacts, environment.Copy{Src: fstest.MapFS{}, Dst: p.judge.dir, Mode: 0o777})
+		}
+		p.judge.files = slices.Concat(p.judge.files, judgeFiles(p.judge.dir, prompt), inputs)
 	}
 	run := &execution{
 		Runner: x.Runner, plan: p, deadlines: x.deadlines,
@@ -93,12 +97,10 @@ func (x *execution) judgeAttempt(j Judge, in material, below string) (*judging, 
 	return &judging{execution: run, judge: j, in: in}, nil
 }
 
-// judgeFiles returns what is in the directory of a judge. Whatever was there is removed. Nobody but root can list the directory above, so that
-// only who is told the name finds it.
+// judgeFiles returns what is in the directory of a judge.
 func judgeFiles(dir, prompt string) []environment.Copy {
 	return []environment.Copy{
-		{Src: fstest.MapFS{}, Dst: environment.JudgesDir, Mode: 0o711},
-		{Src: fstest.MapFS{result.JudgePromptFile: {Data: []byte(prompt), Mode: 0o644}}, Dst: dir, Clean: true, Mode: 0o777},
+		{Src: fstest.MapFS{result.JudgePromptFile: {Data: []byte(prompt), Mode: 0o644}}, Dst: dir},
 		{Src: fstest.MapFS{}, Dst: path.Join(dir, "home"), Mode: 0o777},
 	}
 }
@@ -146,8 +148,29 @@ func (x *execution) enterJudge(ctx context.Context) error {
 	if err := x.switchNetwork(ctx, "the judge "+x.judge.name, network); err != nil {
 		return err
 	}
-	files := append(slices.Clone(x.judge.files), x.scripts()...)
-	return x.live.copyTo(ctx, append(x.agentFiles(), files...)...)
+	if err := x.makeJudgeDir(ctx); err != nil {
+		return err
+	}
+	return x.live.copyTo(ctx, slices.Concat(x.agentFiles(), x.judge.files, x.scripts())...)
+}
+
+// makeJudgeDir makes the directory of a judge in the trial's environment. Only the judge's user can enter it: others may learn its name from the
+// arguments of the judge's commands. What was at the place of all such directories is removed, also those of earlier judges with their verdicts.
+func (x *execution) makeJudgeDir(ctx context.Context) error {
+	// Every user can make a directory here, but neither list the others nor replace them.
+	if err := x.live.copyTo(ctx, environment.Copy{Src: fstest.MapFS{}, Dst: environment.JudgesDir, Clean: true, Mode: fs.ModeSticky | 0o733}); err != nil {
+		return err
+	}
+	env := x.commandEnv()
+	env[judgeDirVar] = x.judge.dir
+	trouble := &excerpt.Ends{Size: 1 << 10}
+	code, err := x.live.env.Exec(ctx, `mkdir "$`+judgeDirVar+`" && chmod 700 "$`+judgeDirVar+`"`, environment.ExecOptions{
+		Env: env, User: x.agentUser(), Stderr: trouble, Timeout: copyTimeout,
+	})
+	if err == nil && code != 0 {
+		return failf(result.JudgeFailed, "its directory cannot be made: exit code %d: %s", code, trouble)
+	}
+	return err
 }
 
 // isCall reports whether the agent is a judge that is one call of its model.
@@ -178,14 +201,6 @@ func (x *execution) executeCall(ctx context.Context) error {
 		err = x.shellFailure(ctx, err)
 	}
 	return x.closeGateway(g, err)
-}
-
-// installDir returns the directory of the install script. A layer does not have the directory of a judge.
-func (x *execution) installDir() string {
-	if x.making != nil {
-		return environment.ScriptsDir
-	}
-	return x.scriptsDir()
 }
 
 // read reads the verdict of a judge that has ended without an error.

@@ -104,20 +104,19 @@ func (p *plan) files() ([]environment.Copy, error) {
 }
 
 // scripts returns the agent's scripts.
-func (p *plan) scripts() []environment.Copy {
-	scripts := fstest.MapFS{}
-	for name, text := range map[string]string{installScript: p.spec.Agent.Install, executeScript: p.spec.Agent.Execute} {
-		if text != "" {
-			scripts[name] = &fstest.MapFile{Data: []byte(text), Mode: 0o755}
+func (p *plan) scripts() (files []environment.Copy) {
+	for _, script := range []struct{ dir, name, text string }{
+		{environment.ScriptsDir, installScript, p.spec.Agent.Install}, {p.scriptsDir(), executeScript, p.spec.Agent.Execute},
+	} {
+		if script.text != "" {
+			files = append(files, environment.Copy{Src: fstest.MapFS{script.name: {Data: []byte(script.text), Mode: 0o755}}, Dst: script.dir})
 		}
 	}
-	if len(scripts) == 0 {
-		return nil
-	}
-	return []environment.Copy{{Src: scripts, Dst: p.scriptsDir()}}
+	return files
 }
 
-// scriptsDir returns the directory in which the agent's scripts are.
+// scriptsDir returns the directory of the agent's execute script. The install script is never in that of a judge, which only the judge's user
+// can enter: it runs as the user of the image.
 func (p *plan) scriptsDir() string {
 	if p.judge != nil {
 		return p.judge.dir

@@ -204,7 +204,7 @@ func (x *execution) install(ctx context.Context) error {
 func (x *execution) runInstallScript(ctx context.Context) error {
 	x.refusals.setActor("the install script")
 	// Not as agent.user, who could not add packages.
-	code, err := x.exec(ctx, scriptRun{script: "exec bash " + x.installDir() + "/" + installScript, logs: result.SetupDir, env: x.agentEnv(), timeout: x.timeouts.Install})
+	code, err := x.exec(ctx, scriptRun{script: "exec bash " + environment.ScriptsDir + "/" + installScript, logs: result.SetupDir, env: x.agentEnv(), timeout: x.timeouts.Install})
 	if err == nil && code != 0 {
 		return failf(result.AgentInstallFailed, "the agent's install script ended with exit code %d%s: see %s", code, x.outOfMemory(ctx), x.outputIn(result.SetupDir))
 	}

@@ -141,9 +141,10 @@ func checkCopyDstMode(s *scene) {
 		environment.Copy{Src: one, Dst: "/there"},
 		environment.Copy{Src: one, Dst: "/there2", Mode: 0o777},
 		environment.Copy{Src: fstest.MapFS{}, Dst: "/empty", Mode: 0o777},
+		environment.Copy{Src: fstest.MapFS{}, Dst: "/sticky", Mode: fs.ModeSticky | 0o733, Clean: true},
 	)
-	s.equal("modes", env.run("stat -c '%n %a' /new /open /open/logs /there /there2 /empty"),
-		"/new 755\n/open 755\n/open/logs 777\n/there 750\n/there2 777\n/empty 777\n")
+	s.equal("modes", env.run("stat -c '%n %a' /new /open /open/logs /there /there2 /empty /sticky"),
+		"/new 755\n/open 755\n/open/logs 777\n/there 750\n/there2 777\n/empty 777\n/sticky 1733\n")
 	env.runWith("touch /open/logs/mine /empty/mine", environment.ExecOptions{User: "nobody"})
 }
 
