@@ -216,6 +216,46 @@ func TestEachBudgetEndsTheAgent(t *testing.T) {
 	})
 }
 
+// What a provider states counts more than a price, and what nobody knows is null, which a warning says.
+func TestWhatCallsCost(t *testing.T) {
+	inRealPlaces(t, func(t *testing.T, p place) {
+		for name, one := range map[string]struct {
+			price    *config.Price
+			stated   string // of an answer's usage
+			cost     string
+			unpriced int64
+		}{
+			"a price":                         {&config.Price{Input: 1, Output: 10}, "", "0.004", 0},
+			"a price and the provider's word": {&config.Price{Input: 1, Output: 10}, `,"cost":0.25`, "0.5", 0},
+			"the provider's word":             {nil, `,"cost":0.25`, "0.5", 0},
+			"neither":                         {nil, "", "null", 2},
+		} {
+			t.Run(name, func(t *testing.T) {
+				s, _ := modelStory(t, `ask one; ask two`, agent.Budget{}, oneAnswer)
+				m, err := model.New(model.Config{
+					Name: "small", API: model.OpenAIChat, Upstream: "big", BaseURL: "https://llm.example.com/v1", Cost: config.Model{Price: one.price, BaseURL: "https://llm.example.com/v1", Model: "big"}.Cost,
+					Transport: roundTrip(func(q *http.Request) (*http.Response, error) {
+						body := `{"model":"big","choices":[{"message":{"content":"ok"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1000,"completion_tokens":100` + one.stated + `}}`
+						return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body)), Request: q}, nil
+					}),
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.models = map[string]*model.Model{"small": m}
+				o := p.run(t, s)
+				o.check(t, want{reward: "1"})
+				if cost, err := json.Marshal(o.Trial.Costs.Model); err != nil || string(cost) != one.cost || o.Trial.Usage.Unpriced != one.unpriced {
+					t.Errorf("cost %s (%v), usage %+v; want %s and %d calls whose cost is not known", cost, err, o.Trial.Usage, one.cost, one.unpriced)
+				}
+				if warned := strings.Contains(strings.Join(o.Trial.Warnings, "\n"), "the cost of 2 of 2 calls of the model small is not known: set its price in models"); warned != (one.unpriced > 0) {
+					t.Errorf("warnings: %q", o.Trial.Warnings)
+				}
+			})
+		}
+	})
+}
+
 // A key that a provider streams in pieces reaches the agent, but it is in no file of the trial.
 func TestAKeyInPiecesIsNotRecorded(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
