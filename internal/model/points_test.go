@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"net/http"
 	"slices"
@@ -352,6 +353,28 @@ func TestPoint10BaseURLsAndProbes(t *testing.T) {
 			t.Errorf("%s: %v, want %s", base, r.sent(), want)
 		}
 	}
+}
+
+// Each client wants the URL of its own shape in its own variables.
+func TestPoint10VariablesOfClients(t *testing.T) {
+	const at = "http://127.0.0.1:40123"
+	own := map[model.API]map[string]string{
+		model.Anthropic:       {"ANTHROPIC_BASE_URL": at, "ANTHROPIC_API_KEY": "token", "ANTHROPIC_MODEL": "big"},
+		model.OpenAIChat:      {"OPENAI_BASE_URL": at + "/v1", "OPENAI_API_BASE": at + "/v1", "OPENAI_API_KEY": "token", "OPENAI_MODEL": "big"},
+		model.OpenAIResponses: {"OPENAI_BASE_URL": at + "/v1", "OPENAI_API_BASE": at + "/v1", "OPENAI_API_KEY": "token", "OPENAI_MODEL": "big"},
+		model.Google:          {"GOOGLE_GEMINI_BASE_URL": at, "GEMINI_API_KEY": "token", "GEMINI_MODEL": "big"},
+	}
+	eachAPI(t, func(t *testing.T, api model.API) {
+		want := own[api]
+		version := "/v1"
+		if api == model.Google {
+			version = "/v1beta"
+		}
+		want["ROLLOUT_MODEL_URL"], want["ROLLOUT_MODEL_KEY"], want["ROLLOUT_MODEL_NAME"], want["ROLLOUT_MODEL_API"] = at+version, "token", "big", string(api)
+		if got := api.Environment(at, "token", "big"); !maps.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
 }
 
 // Clients put their key into different places. Only the model's own key leaves.

@@ -216,6 +216,22 @@ func TestEachBudgetEndsTheAgent(t *testing.T) {
 	})
 }
 
+// Tools that the provider runs reach the web although the network is none. A warning names those that were removed.
+func TestPoint19RemovedToolsAreNamed(t *testing.T) {
+	inRealPlaces(t, func(t *testing.T, p place) {
+		for network, removed := range map[string]bool{"none": true, "public": false} {
+			s, u := modelStory(t, `eval "$(declare -f ask | sed 's/{"model"/{"web_search_options":{},"model"/')"; ask go >/dev/null`, agent.Budget{}, oneAnswer)
+			s.toml = fmt.Sprintf("environment.network = %q\n", network)
+			o := p.run(t, s)
+			o.check(t, want{reward: "1"})
+			warnings := strings.Join(o.Trial.Warnings, "\n")
+			if is := strings.Contains(warnings, `tools that the provider of the model runs were removed from requests, because the network is restricted: ["web_search_options"]`); is != removed || len(u.keys) != 1 {
+				t.Errorf("network %s: %d calls, warnings %q", network, len(u.keys), warnings)
+			}
+		}
+	})
+}
+
 // What a provider states counts more than a price, and what nobody knows is null, which a warning says.
 func TestWhatCallsCost(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
