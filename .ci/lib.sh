@@ -25,13 +25,16 @@ finish() {
       [ -e "$work/passed/$name" ] || printf '\n=== %s: not passed, the end of its output\n%s\n' "$name" "$(tail -n 100 "$work/log/$name")"
     done
   fi
+  if [ -e "$work/node" ]; then # a Kubernetes node
+    .ci/kubernetes down "$work/node" || true
+  fi
   if [ -e "$work/docker.pid" ]; then
     stop_docker
   fi
   if [ -n "$restricted" ]; then
     echo 1 > "$restricted" || true
   fi
-  rm -rf "$work" || true
+  rm -rf --one-file-system "$work" || true
   if [ "$status" -ne 0 ]; then
     printf '\nCI FAILED after %d s, in: %s\n' "$SECONDS" "$current"
   fi
