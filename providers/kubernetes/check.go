@@ -55,6 +55,9 @@ func (p *Provider) check(ctx context.Context) error {
 			Hint: "ask for the role below",
 		}
 	}
+	if err := p.followNodes(limited); err != nil {
+		return err
+	}
 	if err := p.rehearse(limited); err != nil {
 		return err
 	}

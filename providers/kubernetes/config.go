@@ -55,7 +55,7 @@ var Keys = []environment.ConfigKey{
 	{Name: "plain_http", Default: "false", Doc: "Whether `registry` may be used without TLS."},
 	{Name: "labels", Doc: "Labels of each pod, such as `kueue.x-k8s.io/queue-name: evals`."},
 	{Name: "annotations", Doc: "Annotations of each pod."},
-	{Name: "node_selector", Doc: "Labels that a node must have. Unless it names `kubernetes.io/arch`, that is the architecture of Rollout's program."},
+	{Name: "node_selector", Doc: "Labels that a node must have. Unless it names `kubernetes.io/arch`, that is the architecture of Rollout's program, or the nodes' if Rollout may list them."},
 	{Name: "tolerations", Doc: "Taints that do not matter: a list with the fields of a pod's `tolerations`."},
 	{Name: "runtime_class", Doc: "The runtime class, such as one for gVisor or Kata Containers."},
 	{Name: "priority_class", Doc: "The priority class."},

@@ -3,6 +3,7 @@ package kubernetes
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -46,6 +47,7 @@ type fakeAPI struct {
 	pods      map[string]*corev1.Pod
 	policies  []networkingv1.NetworkPolicy
 	quotas    []corev1.ResourceQuota
+	nodes     []string // their architectures; nil: nobody may list them
 	events    []watchEvent
 	oldest    int           // the version since which events are kept
 	news      chan struct{} // is closed with each event
@@ -80,6 +82,21 @@ func newFakeAPI(t testing.TB) *fakeAPI {
 	})
 	mux.HandleFunc("GET "+of+"/limitranges", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, 200, &corev1.LimitRangeList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "LimitRangeList"}})
+	})
+	mux.HandleFunc("GET /api/v1/nodes", func(w http.ResponseWriter, r *http.Request) {
+		if f.nodes == nil {
+			answerError(w, apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "", errors.New("no")))
+			return
+		}
+		wanted, _ := labels.Parse(r.URL.Query().Get("labelSelector"))
+		list := metav1.PartialObjectMetadataList{}
+		for _, arch := range f.nodes {
+			l := map[string]string{corev1.LabelOSStable: "linux", corev1.LabelArchStable: arch, "pool": arch}
+			if wanted.Matches(labels.Set(l)) {
+				list.Items = append(list.Items, metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Labels: l}})
+			}
+		}
+		answer(w, 200, &list)
 	})
 	policies := "/apis/networking.k8s.io/v1/namespaces/" + fakeNamespace + "/networkpolicies"
 	mux.HandleFunc("GET "+policies, f.listPolicies)

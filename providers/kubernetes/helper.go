@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -20,10 +19,7 @@ const helperName = "rollout-helper"
 // pushHelper returns the reference of an image that has only this program. It is in the registry, or pushed now.
 func (p *Provider) pushHelper(ctx context.Context) (string, error) {
 	doing := "push Rollout's own program to " + p.config.registry
-	program, err := guest.ProgramFS(p.config.architecture())
-	if known := new(environment.Error); errors.As(err, &known) {
-		known.Hint += ", or set environment.provider_config.helper_image to the published image of this version"
-	}
+	program, err := p.program()
 	if err != nil {
 		return "", wrapped(environment.KindUnavailable, doing, err)
 	}

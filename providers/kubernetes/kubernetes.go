@@ -80,17 +80,17 @@ func newProvider(ctx context.Context, conf config, at connection, opts Options) 
 		fits: func(environment.Limits) error { return nil },
 	}
 	p.watch = newTracker(c, labelRun+"="+p.run)
+	if err := p.check(ctx); err != nil {
+		return nil, err
+	}
 	images, err := registryimage.New(registryimage.Config{
-		Registry: conf.registry, PlainHTTP: conf.plainHTTP, Platform: "linux/" + conf.architecture(),
+		Registry: conf.registry, PlainHTTP: conf.plainHTTP, Platform: "linux/" + p.config.architecture(),
 		Builder: conf.builder, BuildKit: conf.buildkit, Builders: opts.Builders,
 	})
 	if err != nil {
 		return nil, &environment.Error{Kind: environment.KindUnavailable, Err: fmt.Errorf("use the registry %s: %w", conf.registry, err)}
 	}
 	p.images = images
-	if err := p.check(ctx); err != nil {
-		return nil, err
-	}
 	return p, nil
 }
 

@@ -1,0 +1,58 @@
+package kubernetes
+
+import (
+	"runtime"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/org/rollout-action/internal/environment"
+)
+
+func TestPodsFollowTheNodes(t *testing.T) {
+	own, other, third := runtime.GOARCH, "riscv64", "s390x"
+	for _, tc := range []struct {
+		name   string
+		nodes  []string
+		config map[string]any
+		want   string // the architecture
+		fails  []string
+	}{
+		{"nobody may list nodes", nil, nil, own, nil},
+		{"there is no node yet", []string{}, nil, own, nil},
+		{"nodes like this machine", []string{own}, nil, own, nil},
+		{"among others", []string{other, own, third}, nil, own, nil},
+		{"all are of another architecture", []string{other, other}, nil, other, nil},
+		{"those that are selected are", []string{own, other}, map[string]any{"node_selector": map[string]any{"pool": other}}, other, nil},
+		{"of several others", []string{third, other}, nil, "", []string{"no node is for linux/" + own, "riscv64 and s390x", "node_selector: {kubernetes.io/arch: riscv64}"}},
+		{"what is configured, though there is no such node yet", []string{own}, map[string]any{"node_selector": map[string]any{"kubernetes.io/arch": third}}, third, nil},
+		{"Rollout's own program is missing for it", []string{other}, map[string]any{"registry": "registry.example/evals"}, "", []string{"no part of rollout can be run in containers of linux/riscv64", "helper_image"}},
+		{"unless there is an image with it", []string{other}, map[string]any{"registry": "registry.example/evals", "helper_image": "registry.example/rollout"}, other, nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			f := newFakeAPI(t)
+			f.nodes = tc.nodes
+			p, err := f.connect(t, tc.config, Options{HelperImage: "helper"})
+			if len(tc.fails) > 0 {
+				for _, want := range tc.fails {
+					if environment.KindOf(err) != environment.KindUnavailable || !strings.Contains(err.Error(), want) {
+						t.Errorf("error %v, want %q", err, want)
+					}
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := p.CreateEnvironment(t.Context(), fakeOptions()); err != nil {
+				t.Fatal(err)
+			}
+			for _, pod := range f.pods {
+				if got := pod.Spec.NodeSelector[corev1.LabelArchStable]; got != tc.want {
+					t.Errorf("pods are for %s, want %s", got, tc.want)
+				}
+			}
+		})
+	}
+}
