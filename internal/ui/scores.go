@@ -26,5 +26,9 @@ func (s *summary) scores() []string {
 		lines = s.paragraphs(heads, rows)
 	}
 	lines = append(lines, more(len(all)-maxScores)...)
-	return append(lines, s.wrap(report.ScoreNote)...)
+	lines = append(lines, s.wrap(report.ScoreNote)...)
+	if usd := s.Job.Costs.Judges.Amount(); usd > 0 {
+		lines = append(lines, s.wrap("Judges cost "+report.Dollars(usd)+", which is part of the cost.")...)
+	}
+	return lines
 }

@@ -37,6 +37,7 @@ type SummaryInput struct {
 const (
 	maxExamples  = 5  // trials per error type, kept environments, cut logs
 	maxNotPassed = 10 // trials with a reward below 1
+	maxDoubts    = 3  // judges that gave such a trial less than 1
 	maxAgents    = 10 // lines with the tasks that an agent passed
 	maxKinds     = 8  // types of errors
 	maxAlike     = 3  // trials of each reason, if there are several reasons
@@ -215,7 +216,7 @@ func (s *summary) failures(reasons []report.Reason) {
 	for _, g := range groups[:min(len(groups), maxKinds)] {
 		lines := []string{s.styles.bad.Render("✗ "+g.kind) + " (" + plural.Count(g.trials, "trial") + ")"}
 		if g.kind != string(result.Cancelled) {
-			lines = append(lines, s.why(g.reasons, maxExamples, func(t result.Trial) string { return "  " + s.dir(t.Key) })...)
+			lines = append(lines, s.why(g.reasons, maxExamples, func(t result.Trial) []string { return []string{"  " + s.dir(t.Key)} })...)
 		}
 		s.add(lines)
 	}
@@ -225,7 +226,7 @@ func (s *summary) failures(reasons []report.Reason) {
 }
 
 // why explains failures of one kind: for each reason the message, the trials, at most room of them, and the end of the log.
-func (s *summary) why(reasons []report.Reason, room int, entry func(result.Trial) string) []string {
+func (s *summary) why(reasons []report.Reason, room int, entry func(result.Trial) []string) []string {
 	var lines []string
 	last := ""
 	logs := 0
@@ -249,7 +250,7 @@ func (s *summary) why(reasons []report.Reason, room int, entry func(result.Trial
 		}
 		room -= len(shown)
 		for _, t := range shown {
-			lines = append(lines, entry(t))
+			lines = append(lines, entry(t)...)
 		}
 		switch rest := len(r.Trials) - len(shown); {
 		case rest == 0:
@@ -313,8 +314,14 @@ func (s *summary) notPassed(reasons []report.Reason) []string {
 		total += len(r.Trials)
 	}
 	lines = append(lines, s.styles.warn.Render(plural.Count(total, "trial")+" completed without passing"))
-	return append(lines, s.why(reasons, maxNotPassed, func(t result.Trial) string {
-		return fmt.Sprintf("  %-5s  %s", number(*t.Reward), s.dir(t.Key))
+	return append(lines, s.why(reasons, maxNotPassed, func(t result.Trial) []string {
+		entry := []string{fmt.Sprintf("  %-5s  %s", number(*t.Reward), s.dir(t.Key))}
+		for _, run := range report.Doubts(t) {
+			if len(entry) <= maxDoubts {
+				entry = append(entry, cutEnd("         "+untrusted.Line(fmt.Sprintf("judge %s, score %s: %s", run.Name, number(*run.Score), run.Reason)), s.width))
+			}
+		}
+		return entry
 	})...)
 }
 

@@ -248,3 +248,22 @@ func TestAverageTimeIsWithoutImages(t *testing.T) {
 		t.Errorf("the mean of 2 and 4 seconds is missing:\n%s", out.String())
 	}
 }
+
+// What judges said explains a reward that is below 1 because of them, and their part of the cost is shown.
+func TestSummaryOfJudges(t *testing.T) {
+	trial := from("mine", "evals", reward(key("letter", 1), 0.625, 1))
+	trial.TestsReward, trial.Costs.Judges, trial.Scores = new(1.0), result.Dollars(0.25), map[string]*float64{"quality": new(0.25)}
+	trial.Agents = []result.AgentRun{{Name: "quality", Role: result.RoleJudge, Score: new(0.25), Reason: "Too long.\nAnd \x1b[2Jnot polite " + strings.Repeat("at all ", 30)}}
+	var b strings.Builder
+	Summary(&b, job(nil, []result.Trial{trial}), false, 80)
+	for _, want := range []string{"\n         judge quality, score 0.25: Too long.", "Judges cost $0.25, which is part of the cost.\n"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("%q is not in the summary:\n%s", want, b.String())
+		}
+	}
+	for line := range strings.Lines(b.String()) {
+		if strings.Contains(line, "\x1b") || lipgloss.Width(line) > 80 && strings.Contains(line, "polite") {
+			t.Errorf("%q", line)
+		}
+	}
+}

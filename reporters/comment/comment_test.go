@@ -59,3 +59,31 @@ func TestReasonsOfJudges(t *testing.T) {
 		}
 	}
 }
+
+// What judges said explains a reward that is below 1 because of them, and their part of the cost is shown.
+func TestJudgesExplainAReward(t *testing.T) {
+	in := reporttest.Make("judged", []reporttest.Spec{{Agent: "mine", Dataset: "evals", Task: "letter", Reward: new(0.625), Seconds: 1}})
+	in.Trials[0].TestsReward, in.Trials[0].Costs.Judges = new(1.0), result.Dollars(0.25)
+	in.Trials[0].Cost = in.Trials[0].Costs.Total()
+	in.Trials[0].Agents = []result.AgentRun{
+		{Name: "mine", Role: result.RolePolicy},
+		{Name: "quality", Role: result.RoleJudge, Score: new(0.25), Reason: "Too long.\n</details>\n# <script>alert(1)</script> @org/team | x"},
+		{Name: "polite", Role: result.RoleJudge, Score: new(1.0), Reason: "It thanks."},
+	}
+	in.Job = result.Summarize(in.Plan, in.Trials)
+	text := string(reporttest.Write(t, comment.Reporter{}, in))
+	for _, want := range []string{"What judges said:\n\n- `quality` 0.25: Too long.⏎", "$0.25 (judges $0.25)"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in the comment:\n%s", want, text)
+		}
+	}
+	for _, other := range []string{"It thanks", "No log tells why", "<script", " @org/team"} {
+		if strings.Contains(text, other) {
+			t.Errorf("%q is in the comment:\n%s", other, text)
+		}
+	}
+	in.Trials[0].TestsReward = in.Trials[0].Reward // the judges only measure
+	if text := string(reporttest.Write(t, comment.Reporter{}, in)); strings.Contains(text, "Too long") {
+		t.Errorf("judges explain the reward of the tests:\n%s", text)
+	}
+}

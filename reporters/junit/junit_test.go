@@ -2,10 +2,12 @@ package junit_test
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 
 	"github.com/org/rollout-action/internal/report"
 	"github.com/org/rollout-action/internal/report/reporttest"
+	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/reporters/junit"
 )
 
@@ -25,4 +27,15 @@ func TestGolden(t *testing.T) {
 	t.Run("with files", func(t *testing.T) {
 		reporttest.Golden(t, "files.xml", render(t, junit.Reporter{CaseFiles: true}, reporttest.NoBaseline()))
 	})
+}
+
+// What judges said explains a reward that is below 1 because of them.
+func TestJudgesExplainAReward(t *testing.T) {
+	in := reporttest.Make("judged", []reporttest.Spec{{Agent: "mine", Dataset: "evals", Task: "letter", Reward: new(0.625), Seconds: 1}})
+	in.Trials[0].TestsReward = new(1.0)
+	in.Trials[0].Agents = []result.AgentRun{{Name: "quality", Role: result.RoleJudge, Score: new(0.25), Reason: "Too long.\n]]> <b>"}}
+	text := string(reporttest.Write(t, junit.Reporter{}, in))
+	if !strings.Contains(text, "judge quality, score 0.25: Too long.") || strings.Contains(text, "\n]]> <b>") {
+		t.Errorf("%s", text)
+	}
 }

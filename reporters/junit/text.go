@@ -54,6 +54,9 @@ func (b *builder) failure(c report.Case, t result.Trial) *outcome {
 		r.block = blockOf(noAttachment(strings.Join(lines, "\n")))
 		return r
 	}
+	for _, run := range report.Doubts(t) {
+		lines = append(lines, untrusted.Cut(untrusted.XMLLine(fmt.Sprintf("judge %s, score %s: %s", run.Name, report.Number(*run.Score), run.Reason)), maxMessage))
+	}
 	if tested {
 		lines = append(append(lines, ""), b.listTests(tests)...)
 	}

@@ -1,6 +1,8 @@
 package sections
 
 import (
+	"strings"
+
 	"github.com/org/rollout-action/internal/report"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/untrusted"
@@ -86,6 +88,15 @@ func (p *Page) explained(c report.Case) string {
 	var parts []string
 	if t.Error != nil {
 		parts = append(parts, "Error: "+words(t.Error.Message))
+	}
+	var doubts []string
+	for _, run := range report.Doubts(t) {
+		if len(doubts) < maxVerdicts {
+			doubts = append(doubts, "- "+opinion(run))
+		}
+	}
+	if len(doubts) > 0 {
+		parts = append(parts, "What judges said:\n", strings.Join(doubts, "\n")+"\n")
 	}
 	e := p.explain(t)
 	if e.tested {

@@ -132,7 +132,11 @@ func (p *Page) spent() string {
 		all.PassRateAll = all.PassRate // which is of no agent
 	}
 	trials := report.Plural(j.TotalTrials, "trial") + unfinished(all)
-	return strings.Join([]string{trials, spent(j.TotalCost), report.Duration(j.TotalDurationSec)}, " · ")
+	cost := spent(j.TotalCost)
+	if usd := j.Costs.Judges.Amount(); usd > 0 {
+		cost += " (judges " + report.Dollars(usd) + ")"
+	}
+	return strings.Join([]string{trials, cost, report.Duration(j.TotalDurationSec)}, " · ")
 }
 
 // unfinished returns how many trials have no reward, and what the rate is if they count as 0; "" if all have one.

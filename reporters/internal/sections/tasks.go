@@ -106,13 +106,18 @@ func (p *Page) saidOf(c report.Case) (lines []string) {
 			if run.Role != result.RoleJudge || run.Reason == "" || run.Score == nil || len(lines) == maxVerdicts {
 				continue
 			}
-			lines = append(lines, fmt.Sprintf("  - %s %s: %s", name(run.Name), report.Number(*run.Score), untrusted.Markdown(untrusted.Cut(untrusted.Line(run.Reason), maxReason))))
+			lines = append(lines, "  - "+opinion(run))
 		}
 		if len(lines) > 0 {
 			return lines
 		}
 	}
 	return nil
+}
+
+// opinion returns the score and the reason of a judge that has both.
+func opinion(run result.AgentRun) string {
+	return fmt.Sprintf("%s %s: %s", name(run.Name), report.Number(*run.Score), untrusted.Markdown(untrusted.Cut(untrusted.Line(run.Reason), maxReason)))
 }
 
 // changeCounts returns the number of tasks with each change.
