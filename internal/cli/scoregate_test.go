@@ -52,7 +52,7 @@ func TestScoresInGateAndDiff(t *testing.T) {
 	expect(0, []string{"run", "job.yaml", "--name", "four", "--baseline", "jobs/three"}, "✓ scores.a.max_drop") // 0.4
 	edit("How good?", "How very good?")
 	expect(0, []string{"run", "job.yaml", "--name", "five", "--baseline", "jobs/four"}, "– scores.a.max_drop: not checked: the judge of the score a has changed")
-	expect(0, []string{"diff", "jobs/four", "jobs/five"}, "Note: agent mine: the judge changed, so scores are not compared: a on 1 task.")
+	expect(0, []string{"diff", "jobs/four", "jobs/five"}, "Note: agent mine: the judge changed, so scores are not compared (a on 1 task); rewards that depend on them may differ because of that.")
 	edit("scores: {a:", "scores: {aa:")
 	expect(2, []string{"validate", "job.yaml"}, `job.yaml:`, `no judge gives the score "aa"`, `did you mean "a"?`)
 }

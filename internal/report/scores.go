@@ -49,7 +49,7 @@ func ScoreChanges(d *result.Diff) (rows []ScoreChange, notes []string) {
 			rows = append(rows, ScoreChange{g.Agent, s.Name, []string{Number(*s.Base), Number(*s.Head), Signed(*s.Head-*s.Base, Number), strconv.Itoa(s.Tasks)}})
 		}
 		if len(changed) > 0 {
-			notes = append(notes, fmt.Sprintf("agent %s: the judge changed, so scores are not compared, and rewards that depend on them may differ because of that: %s", g.Agent, strings.Join(changed, ", ")))
+			notes = append(notes, fmt.Sprintf("agent %s: the judge changed, so scores are not compared (%s); rewards that depend on them may differ because of that", g.Agent, strings.Join(changed, ", ")))
 		}
 	}
 	return rows, notes
