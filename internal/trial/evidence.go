@@ -47,12 +47,14 @@ type evidence struct {
 	dir      string // on this machine, with the files of list
 	list     []judge.File
 	kept     []result.Artifact
+	omitted  []result.Omission
+	renamed  []result.Rename
 	shared   judge.Input
 }
 
 // writeEvidence writes what judges see of the trial, redacted, as another model gets it.
 func (x *execution) writeEvidence() (*evidence, error) {
-	e := &evidence{trialDir: x.dir, dir: filepath.Join(x.dir, filepath.FromSlash(result.JudgeInputsDir)), kept: x.trial.Artifacts}
+	e := &evidence{trialDir: x.dir, dir: filepath.Join(x.dir, filepath.FromSlash(result.JudgeInputsDir)), kept: x.trial.Artifacts, omitted: x.trial.Omitted, renamed: x.trial.Renamed}
 	if err := os.MkdirAll(e.dir, 0o755); err != nil {
 		return nil, environment.MarkMachineError(err)
 	}
@@ -249,6 +251,28 @@ func (e *evidence) find(name string) (below string, kept result.Artifact, err er
 	return "", kept, failf(result.JudgeFailed, "the artifact %s was not kept: the agent's environment does not have it", name)
 }
 
+// lacking says what an incomplete artifact lacks.
+func (e *evidence) lacking(kept result.Artifact) string {
+	var all []string
+	for _, o := range e.omitted {
+		if within(o.Path, kept.Path) {
+			all = append(all, fmt.Sprintf("%s: %s", path.Join(kept.Source, strings.TrimPrefix(o.Path, kept.Path)), o.Reason))
+		}
+	}
+	for _, r := range e.renamed {
+		if within(r.To, kept.Path) {
+			all = append(all, fmt.Sprintf("%s: it cannot have its name on this machine", r.From))
+		}
+	}
+	switch len(all) {
+	case 0:
+		return "see the trial's warnings"
+	case 1:
+		return all[0]
+	}
+	return fmt.Sprintf("%s, and %d more", all[0], len(all)-1)
+}
+
 // artifacts returns the artifacts of a judge as a fresh environment gets them. One that is missing is an error.
 func (e *evidence) artifacts(paths []string) ([]environment.Copy, error) {
 	var copies []environment.Copy
@@ -258,7 +282,7 @@ func (e *evidence) artifacts(paths []string) ([]environment.Copy, error) {
 			return nil, err
 		}
 		if kept.Incomplete {
-			return nil, failf(result.JudgeFailed, "the artifact %s was not kept whole: see the trial's warnings", name)
+			return nil, failf(result.JudgeFailed, "the artifact %s was not kept whole: %s", name, e.lacking(kept))
 		}
 		one := kept
 		one.Source, one.Path = path.Clean(name), below

@@ -235,6 +235,15 @@ func TestAFreshJudgeWithoutItsArtifactFails(t *testing.T) {
 	})
 }
 
+// What could not be kept is named.
+func TestAFreshJudgeWithAnIncompleteArtifactFails(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		s := judgedStory(t, map[string]scripted.Script{"grader": saying("never")}, judgeOf(t, judge.Spec{Name: "quality", Placement: judge.InFresh, Artifacts: []string{"/srv/app"}}))
+		s.agent.Execute += "; mkdir -p /srv/app/bin; echo x >/srv/app/a:b; ln -s ../a:b /srv/app/bin/one; ln -s ../a:b /srv/app/bin/two"
+		p.run(t, s).check(t, want{err: result.JudgeFailed, says: []string{"the artifact /srv/app was not kept whole: /srv/app/bin/one: a symbolic link to ../a:b, and 2 more"}})
+	})
+}
+
 // Whatever goes wrong with a verdict is an error with its type, and never a 0.
 func TestJudgesWithoutAVerdict(t *testing.T) {
 	refusing := scripted.Script{Repeat: true, Answers: []scripted.Answer{{Error: &scripted.Error{Status: 400, Message: "no"}}}}
