@@ -283,9 +283,9 @@ var dependencies = []dependency{
 	},
 	{
 		paths:    []string{"github.com/go-json-experiment/json"},
-		use:      "reading trials' results, a registry, rewards and verdicts",
+		use:      "reading trials' results, a registry, rewards and verdicts, and showing the arguments of tools",
 		why:      "encoding/json takes twice as long, and a job may have 100,000 results. By the authors of encoding/json/v2.",
-		packages: []string{"internal/result", "internal/job", "internal/trial", "internal/registry", "internal/judge"},
+		packages: []string{"internal/result", "internal/job", "internal/trial", "internal/registry", "internal/judge", "internal/trajectory"},
 	},
 	{
 		paths:    []string{"github.com/moby/sys/atomicwriter"},

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Transcript reads a trajectory that Convert wrote, and calls each with its steps as Markdown for a reader: a section for each, with the calls
@@ -104,7 +107,7 @@ func (t *transcript) step(of string, s Step, subagent bool) {
 		}
 	}
 	for _, c := range s.Calls {
-		fmt.Fprintf(&b, "call of the tool %s:\n%s", t.name(c.Name), t.quote(string(c.Arguments)))
+		fmt.Fprintf(&b, "call of the tool %s:\n%s", t.name(c.Name), t.quote(arguments(c.Arguments)))
 	}
 	if s.Observation != nil {
 		for _, r := range s.Observation.Results {
@@ -112,6 +115,15 @@ func (t *transcript) step(of string, s Step, subagent bool) {
 		}
 	}
 	t.each(b.String())
+}
+
+// arguments returns the arguments of a call on one line, with no more escapes than JSON needs: the file has < and > as \u003c and \u003e.
+func arguments(raw json.RawMessage) string {
+	v := jsontext.Value(slices.Clone(raw))
+	if err := v.Format(); err != nil {
+		return string(raw)
+	}
+	return string(v)
 }
 
 // name returns a name on one line.

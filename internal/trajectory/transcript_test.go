@@ -43,3 +43,19 @@ func TestNothingInATranscriptCanBeForged(t *testing.T) {
 		t.Errorf("%s", out.String())
 	}
 }
+
+// A judge reads commands as the agent wrote them.
+func TestArgumentsAreReadable(t *testing.T) {
+	text := `{"agent": {"name": "mine"}, "steps": [{"step_id": 1, "source": "agent", "message": "", "tool_calls": [{"tool_call_id": "a", "function_name": "bash",
+  "arguments": {
+    "command": "a \u003e\u003e/b \u0026\u0026 echo \"\\\\u003e\" # ä 日本",
+    "again": [ 1e2,  12345678901234567890 ]
+  }}]}]}`
+	var out strings.Builder
+	if _, err := Transcript(strings.NewReader(text), func(s string) string { return s }, func(s string) { out.WriteString(s) }); err != nil {
+		t.Fatal(err)
+	}
+	if want := `> {"command":"a >>/b && echo \"\\\\u003e\" # ä 日本","again":[1e2,12345678901234567890]}` + "\n"; !strings.Contains(out.String(), want) {
+		t.Errorf("%s\nwant %s", out.String(), want)
+	}
+}
