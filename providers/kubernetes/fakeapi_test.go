@@ -24,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/client-go/rest"
 
 	"github.com/org/rollout-action/internal/environment"
@@ -281,18 +282,13 @@ func (f *fakeAPI) get(w http.ResponseWriter, r *http.Request) {
 }
 
 func (f *fakeAPI) patch(w http.ResponseWriter, r *http.Request) {
-	text, _ := io.ReadAll(r.Body)
-	var patch corev1.Pod
-	if err := json.Unmarshal(text, &patch); err != nil {
-		answerError(w, apierrors.NewBadRequest(err.Error()))
-		return
-	}
+	patch, _ := io.ReadAll(r.Body)
 	f.change(r.PathValue("name"), func(pod *corev1.Pod) {
-		for key, value := range patch.Labels {
-			metav1.SetMetaDataLabel(&pod.ObjectMeta, key, value)
-		}
-		for key, value := range patch.Annotations {
-			metav1.SetMetaDataAnnotation(&pod.ObjectMeta, key, value)
+		before, _ := json.Marshal(pod)
+		after, err := strategicpatch.StrategicMergePatch(before, patch, corev1.Pod{}) // of metadata, it is the same as a merge patch
+		*pod = corev1.Pod{}
+		if err := errors.Join(err, json.Unmarshal(after, pod)); err != nil {
+			panic(err)
 		}
 	})
 	f.get(w, r)
