@@ -63,7 +63,8 @@ func (p *Provider) buildPod(s podSpec) (*corev1.Pod, error) {
 	}
 	volume.ReadOnly = true
 	spec.Containers = []corev1.Container{{
-		Name: mainContainer, Image: s.image, Command: []string{guest.Program},
+		// The guest makes the image's own working directory: runtimes fail if it is a link to one that is missing.
+		Name: mainContainer, Image: s.image, Command: []string{guest.Program}, WorkingDir: "/",
 		ImagePullPolicy: corev1.PullIfNotPresent, Resources: limits, VolumeMounts: []corev1.VolumeMount{volume},
 		// The guest starts processes as the image's user; an agent may use sudo.
 		SecurityContext: &corev1.SecurityContext{RunAsUser: new(int64(0)), RunAsGroup: new(int64(0)), RunAsNonRoot: new(false), Privileged: new(false)},
