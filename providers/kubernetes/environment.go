@@ -68,21 +68,29 @@ func (p price) of(l environment.Limits, d time.Duration) float64 {
 	return perHour * d.Hours()
 }
 
-// explain returns why the pod does not answer, or nil if it runs as far as is known. It implements guest.Options.Explain.
-func (e *podEnv) explain(ctx context.Context) error {
-	if e.ended.Load() {
-		return lost(false, "pod %s was ended by Rollout", e.name)
-	}
-	now, known := e.p.watch.look(e.name)
-	if known && now.unsure {
-		if err := e.p.ask(ctx, e.name); err == nil {
-			now, known = e.p.watch.look(e.name)
+// watchOver ends the connection when the pod is gone: its processes may live on for a moment, or longer on a node that does not
+// answer.
+func (e *podEnv) watchOver() {
+	for {
+		now, known := e.p.watch.look(e.name)
+		if !known {
+			return // it was destroyed, or the Provider closed
+		}
+		if why := e.ending(now); why != nil {
+			e.Close()
+			return
+		}
+		select {
+		case <-now.changed:
+		case <-e.p.watch.ended:
+			return
 		}
 	}
-	switch {
-	case !known:
-		return lost(false, "pod %s is gone", e.name)
-	case now.pod == nil:
+}
+
+// ending returns why the environment has ended, as far as the watch knows, or nil.
+func (e *podEnv) ending(now tracked) error {
+	if now.pod == nil || now.unsure {
 		return nil
 	}
 	if err := endOf(now.pod); err != nil {
@@ -94,12 +102,46 @@ func (e *podEnv) explain(ctx context.Context) error {
 	return nil
 }
 
-// lostNow returns the error of what ended because the environment was ended meanwhile.
-func (e *podEnv) lostNow(err error) error {
-	if !e.ended.Load() || environment.KindOf(err) == environment.KindLost || isContext(err) {
-		return err
+// explain returns why the pod does not answer, or nil if it runs as far as is known. It implements guest.Options.Explain.
+func (e *podEnv) explain(ctx context.Context) error {
+	if e.ended.Load() {
+		return lost(false, "pod %s was ended by Rollout", e.name)
 	}
-	return lost(false, "pod %s was ended by Rollout", e.name)
+	now, known := e.p.watch.look(e.name)
+	if known && now.unsure {
+		if err := e.p.ask(ctx, e.name); err == nil {
+			now, known = e.p.watch.look(e.name)
+		}
+	}
+	if !known {
+		return lost(false, "pod %s is gone", e.name)
+	}
+	return e.ending(now)
+}
+
+// lostNow returns the error of what ended because the environment was ended meanwhile, or although its pod is gone.
+func (e *podEnv) lostNow(err error) error {
+	switch {
+	case environment.KindOf(err) == environment.KindLost || isContext(err):
+		return err
+	case e.ended.Load():
+		return lost(false, "pod %s was ended by Rollout", e.name)
+	}
+	if now, known := e.p.watch.look(e.name); err == nil && known {
+		return e.ending(now)
+	}
+	return err
+}
+
+// CopyTo implements environment.Environment.
+func (e *podEnv) CopyTo(ctx context.Context, files ...environment.Copy) error {
+	return e.lostNow(e.inContainer.CopyTo(ctx, files...))
+}
+
+// CopyFrom implements environment.Environment.
+func (e *podEnv) CopyFrom(ctx context.Context, src, dst string, opts environment.ExtractOptions) (environment.Extracted, error) {
+	out, err := e.inContainer.CopyFrom(ctx, src, dst, opts)
+	return out, e.lostNow(err)
 }
 
 // Exec implements environment.Environment.

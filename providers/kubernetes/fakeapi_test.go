@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -435,9 +436,13 @@ type fakeGuest struct {
 	reaches     func() bool
 	connections func() []string
 	proxied     []environment.Network
+	closed      atomic.Bool
 }
 
-func (*fakeGuest) Close()                        {}
+func (g *fakeGuest) Close() { g.closed.Store(true) }
+
+func (*fakeGuest) Exec(context.Context, string, environment.ExecOptions) (int, error) { return 0, nil }
+
 func (*fakeGuest) KillAll(context.Context) error { return nil }
 
 func (g *fakeGuest) Reaches(context.Context, string) (bool, error) { return g.reaches(), nil }

@@ -105,7 +105,10 @@ func (t *tracker) follow(ctx context.Context, name string) {
 func (t *tracker) forget(name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.pods, name)
+	if p := t.pods[name]; p != nil {
+		delete(t.pods, name)
+		p.wake()
+	}
 }
 
 // look returns the state of a followed pod, and a channel that is closed when it changes.
