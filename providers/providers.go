@@ -28,6 +28,8 @@ type Entry struct {
 	// Unaddressed are the keys of a valid environment.provider_config that bring in what no digest covers, with a few words for
 	// people: two environments of one image and one configuration need not hold or reach the same. nil: there are none.
 	Unaddressed func(cfg map[string]any) []string
+	// Remote: trials run on a system that others administer, so that a check of a job asks it whether it would take the trials.
+	Remote bool
 }
 
 // Host is what a provider gets to know of the machine on which Rollout runs, and of those who wait there.
@@ -85,6 +87,7 @@ var All = Table{
 			})
 		},
 		Unaddressed: kubernetes.Unaddressed,
+		Remote:      true,
 	},
 }
 

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,12 +56,16 @@ func (p *planned) connect(ctx context.Context, resumption string) (environment.P
 	entry, _ := h.Providers.Find(p.Job.Environment.Type) // config.Load has checked the name
 	secrets := redact.New(p.Secrets)
 	show, endView := h.Output.View(View{Level: logLevel(p.Job.LogLevel)}) // shows nothing unless the provider reports something
+	progress := func(line string) {
+		show(event.Event{Time: h.Now().UTC(), Kind: event.Notice, Message: secrets.String(line)})
+	}
 	provider, err := Connect(ctx, h.Hard, entry, p.Job.Environment.ProviderConfig, providers.Host{
-		Hide: p.hidden(), Version: h.Version,
-		Progress: func(line string) {
-			show(event.Event{Time: h.Now().UTC(), Kind: event.Notice, Message: secrets.String(line)})
-		},
+		Hide: p.hidden(), Version: h.Version, Progress: progress,
 	})
+	var refused error
+	if err == nil {
+		refused = p.proveNetworks(ctx, provider, progress)
+	}
 	endView()
 	if err == nil {
 		sweep(ctx, provider, h.Output)
@@ -75,12 +80,15 @@ func (p *planned) connect(ctx context.Context, resumption string) (environment.P
 		return nil, cancelled("cancelled before the job began: it has no directory, nothing was run")
 	}
 	if err == nil {
-		if err = p.checkDisk(provider, resumption); err != nil {
+		if err = cmp.Or(refused, p.checkDisk(provider, resumption)); err != nil {
 			_ = provider.Close()
 		}
 	}
 	if err != nil {
 		return nil, err
+	}
+	if never := p.neverCreated(ctx, provider); len(never) > 0 {
+		h.Output.Warnings(never)
 	}
 	cfg := p.Job.Retry
 	return environment.Retry(provider, environment.RetryPolicy{

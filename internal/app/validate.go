@@ -27,7 +27,7 @@ type Checked struct {
 	Models []AskedModel
 }
 
-// Validate checks a job, or a directory of tasks, without starting anything. If askModels is true, it also asks the models of the job for a
+// Validate checks a job, or a directory of tasks, without starting anything. It asks a remote provider what it lacks for the job. If askModels is true, it also asks the models of the job for a
 // token each. The error is a diag.List if the job itself is wrong.
 func Validate(ctx context.Context, h *Host, req JobRequest, askModels bool) (Checked, error) {
 	if !req.hasJobFile(h.Paths) { // there are no models, so nothing can be judged
@@ -53,6 +53,7 @@ func Validate(ctx context.Context, h *Host, req JobRequest, askModels bool) (Che
 			checked.NoSolution++
 		}
 	}
+	checked.Problems = append(checked.Problems, p.askProvider(ctx)...)
 	if askModels {
 		asked, problems, err := l.askModels(ctx)
 		if err != nil {

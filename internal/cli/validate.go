@@ -48,7 +48,8 @@ func newValidateCommand(v *invocation) *cobra.Command {
 		Use:   "validate JOB_FILE | DATASET | TASK",
 		Short: "Check a job file or tasks; with --run, prove the tasks",
 		Long: `Check a job file and every task that it would run, or a directory of tasks, or one task, and print
-all problems at once, each with its place and the way out. Nothing is started, no provider is contacted.
+all problems at once, each with its place and the way out. Nothing is started. Of the providers, only a cluster
+(environment.type: kubernetes) is asked whether it would take the trials; what it lacks is a warning.
 The judges of a job's tasks are listed, with their models and what the judging of a trial may cost at most.
 
 With --models each model that an agent or a judge uses is asked for one token, so that a wrong key, name or URL is

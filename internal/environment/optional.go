@@ -48,6 +48,33 @@ func Reachable(ctx context.Context, p Provider) error {
 	return nil
 }
 
+// CreationChecker is a Provider that can tell before a trial begins that its environment can never be created. Without it,
+// CreateEnvironment tells.
+type CreationChecker interface {
+	// CheckCreation returns the error with which CreateEnvironment would fail for these limits and this network whatever else there
+	// is at that time, such as that they exceed a quota, or nil if it may succeed. It creates nothing.
+	CheckCreation(ctx context.Context, l Limits, n Network) error
+	// ProveNetworks returns the error of a backend that does not enforce networks other than public ones. It may create something
+	// for a while to find out; progress, if not nil, receives lines for users. A success is remembered.
+	ProveNetworks(ctx context.Context, progress func(string)) error
+}
+
+// CheckCreation returns why p can never create such environments, or nil; it returns nil if p is no CreationChecker.
+func CheckCreation(ctx context.Context, p Provider, l Limits, n Network) error {
+	if c, ok := As[CreationChecker](p); ok {
+		return c.CheckCreation(ctx, l, n)
+	}
+	return nil
+}
+
+// ProveNetworks returns why p cannot restrict networks, or nil; it returns nil if p is no CreationChecker.
+func ProveNetworks(ctx context.Context, p Provider, progress func(string)) error {
+	if c, ok := As[CreationChecker](p); ok {
+		return c.ProveNetworks(ctx, progress)
+	}
+	return nil
+}
+
 // ImageIdentifier is a Provider that can compare the content of images. Without it, results are not reused (run --reuse), and
 // agents are installed in every trial.
 type ImageIdentifier interface {

@@ -47,8 +47,8 @@ func NetworksOf(job config.Job, t task.Config) task.Networks {
 	return n
 }
 
-// networks returns what a trial's phases may reach.
-func (s Spec) networks(job config.Job) task.Networks {
+// Networks returns what a trial's phases may reach.
+func (s Spec) Networks(job config.Job) task.Networks {
 	if s.Offline {
 		none := environment.Network{Mode: environment.NetworkNone}
 		return task.Networks{Install: none, Agent: none, Verify: none}

@@ -31,13 +31,16 @@ type plan struct {
 
 func newPlan(spec Spec, job config.Job) plan {
 	return plan{
-		spec: spec, job: job, rules: spec.Task.Rules(), timeouts: TimeoutsOf(job, spec.Task.Config), networks: spec.networks(job),
+		spec: spec, job: job, rules: spec.Task.Rules(), timeouts: TimeoutsOf(job, spec.Task.Config), networks: spec.Networks(job),
 	}
 }
 
 // limits returns the task's resources with the job's overrides.
-func (p *plan) limits() environment.Limits {
-	t, job := p.spec.Task.Config.Environment, p.job.Environment
+func (p *plan) limits() environment.Limits { return p.spec.Limits(p.job) }
+
+// Limits returns the resources of a trial's environment: the task's, with the job's overrides.
+func (s Spec) Limits(of config.Job) environment.Limits {
+	t, job := s.Task.Config.Environment, of.Environment
 	limits := environment.Limits{MilliCPUs: int64(t.MilliCPUs), Memory: int64(t.Memory), Storage: int64(t.Storage)}
 	if job.OverrideCPUs != nil {
 		limits.MilliCPUs = int64(*job.OverrideCPUs)

@@ -48,7 +48,7 @@ func (p *Provider) CreateEnvironment(ctx context.Context, opts environment.Creat
 	}
 	spec := podSpec{name: podName(opts.Labels), namespace: p.client.namespace, image: image.Ref, helper: helper, opts: opts}
 	if !opts.Network.Public() {
-		if spec.target, err = p.enforced(ctx); err != nil {
+		if spec.target, err = p.enforced(ctx, opts.Waiting); err != nil {
 			return nil, err
 		}
 	}
@@ -74,6 +74,7 @@ func (p *Provider) CreateEnvironment(ctx context.Context, opts environment.Creat
 	if err != nil {
 		return nil, p.discard(ctx, pod, err)
 	}
+	go env.watchOver()
 	return env, nil
 }
 

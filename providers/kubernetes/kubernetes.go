@@ -51,8 +51,9 @@ type Provider struct {
 }
 
 var (
-	_ environment.Provider    = (*Provider)(nil)
-	_ environment.Snapshotter = (*Provider)(nil)
+	_ environment.Provider        = (*Provider)(nil)
+	_ environment.CreationChecker = (*Provider)(nil)
+	_ environment.Snapshotter     = (*Provider)(nil)
 )
 
 // New connects to the cluster that the configuration names, as kubectl does, and checks what it can know before the first

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -42,12 +43,13 @@ const (
 )
 
 // enforcement is what shows that the cluster enforces network policies: a pod that listens. A pod without restrictions has reached
-// it; each restricted pod must not, before anything runs in it.
+// it, and a restricted one has not; nor must each restricted pod of a trial, before anything runs in it.
 type enforcement struct {
 	turn once[string] // the address
 
-	mu   sync.Mutex
-	pods []string // those that were created
+	mu      sync.Mutex
+	pods    []string // those that were created
+	refused error    // the cluster does not enforce policies
 }
 
 // checkNetwork refuses a network whose list cannot be read.
@@ -74,17 +76,55 @@ func (p *Provider) policy() *networkingv1.NetworkPolicy {
 	}
 }
 
+// CheckCreation implements environment.CreationChecker.
+func (p *Provider) CheckCreation(ctx context.Context, l environment.Limits, n environment.Network) error {
+	if err := errors.Join(checkNetwork(n), p.fits(l)); err != nil || n.Public() {
+		return err
+	}
+	found, err := p.findPolicy(ctx)
+	if err != nil || found {
+		return err
+	}
+	doing := p.restricting()
+	may, err := p.client.allowed(ctx, authorizationv1.ResourceAttributes{
+		Namespace: p.client.namespace, Verb: "create", Group: networkingv1.GroupName, Resource: "networkpolicies",
+	})
+	if err == nil && !may {
+		err = apierrors.NewForbidden(networkingv1.Resource("networkpolicies"), policyName, errors.New("this user may not create it"))
+	}
+	if err != nil {
+		return p.policyRefused(doing, err)
+	}
+	return nil
+}
+
+// ProveNetworks implements environment.CreationChecker.
+func (p *Provider) ProveNetworks(ctx context.Context, progress func(string)) error {
+	_, err := p.enforced(ctx, func(reason string) {
+		if reason != "" && progress != nil {
+			progress("the proof that networks are restricted " + reason)
+		}
+	})
+	return err
+}
+
 // enforced returns the address that no restricted pod must reach. It fails if the cluster does not have, or does not enforce, the
-// policy.
-func (p *Provider) enforced(ctx context.Context) (string, error) {
-	address, err := p.proof.turn.get(ctx, p.prove)
+// policy. tell is told what it waits for.
+func (p *Provider) enforced(ctx context.Context, tell func(string)) (string, error) {
+	address, err := p.proof.turn.get(ctx, func(ctx context.Context) (string, error) { return p.prove(ctx, tell) })
 	if err != nil {
 		return "", wrapped(environment.KindStart, "restrict the network", err)
 	}
 	return address, nil
 }
 
-func (p *Provider) prove(ctx context.Context) (string, error) {
+func (p *Provider) prove(ctx context.Context, tell func(string)) (string, error) {
+	p.proof.mu.Lock()
+	refused := p.proof.refused
+	p.proof.mu.Unlock()
+	if refused != nil {
+		return "", refused
+	}
 	if err := p.ensurePolicy(ctx); err != nil {
 		return "", err
 	}
@@ -94,7 +134,7 @@ func (p *Provider) prove(ctx context.Context) (string, error) {
 	}
 	p.dropProof(ctx)
 	target := p.probePod(roleTarget, helper, probe.Listen, fmt.Sprintf(":%d", targetPort))
-	if err := p.startProbe(ctx, target); err != nil {
+	if err := p.startProbe(ctx, target, tell); err != nil {
 		return "", err
 	}
 	address := ""
@@ -104,25 +144,43 @@ func (p *Provider) prove(ctx context.Context) (string, error) {
 	if address == "" {
 		return "", &environment.Error{Kind: environment.KindStart, Transient: true, Err: fmt.Errorf("pod %s has no address", target.Name)}
 	}
-	control := p.probePod(roleProbe, helper, probe.Open, address)
-	defer p.dropPod(ctx, control.Name)
-	if err := p.startProbe(ctx, control); err != nil {
-		return "", err
-	}
-	if err := p.ended(ctx, control.Name); err != nil {
-		return "", err
+	// One after the other: that the restricted pod reaches nothing shows something only if another one does.
+	for _, what := range []string{probe.Open, probe.Closed} {
+		if err := p.probe(ctx, helper, what, address, tell); err != nil {
+			return "", err
+		}
 	}
 	return address, nil
 }
 
+// probe has a pod show that it reaches an address, or that a restricted one does not.
+func (p *Provider) probe(ctx context.Context, helper, what, address string, tell func(string)) error {
+	pod := p.probePod(roleProbe, helper, what, address)
+	defer p.dropPod(ctx, pod.Name)
+	err := p.startProbe(ctx, pod, tell)
+	if err == nil {
+		err = p.ended(ctx, pod.Name, what)
+	}
+	if errors.Is(err, errNotEnforced) {
+		p.proof.mu.Lock()
+		p.proof.refused = err
+		p.proof.mu.Unlock()
+	}
+	return err
+}
+
 // startProbe creates a pod of the proof and waits until it runs.
-func (p *Provider) startProbe(ctx context.Context, pod *corev1.Pod) error {
+func (p *Provider) startProbe(ctx context.Context, pod *corev1.Pod, tell func(string)) error {
 	p.proof.mu.Lock()
 	p.proof.pods = append(p.proof.pods, pod.Name)
 	p.proof.mu.Unlock()
-	err := p.start(ctx, pod, nil)
-	if now, known := p.watch.look(pod.Name); err != nil && known && now.pod != nil && now.pod.Status.Phase == corev1.PodSucceeded {
-		return nil // it was not seen to run
+	err := p.start(ctx, pod, tell)
+	if now, known := p.watch.look(pod.Name); err != nil && known && now.pod != nil {
+		for _, c := range now.pod.Status.ContainerStatuses {
+			if t := c.State.Terminated; t != nil && (t.ExitCode == 0 || t.ExitCode == probe.Unmet) {
+				return nil // it was not seen to run, but has an answer
+			}
+		}
 	}
 	if err != nil {
 		p.dropPod(ctx, pod.Name)
@@ -130,8 +188,8 @@ func (p *Provider) startProbe(ctx context.Context, pod *corev1.Pod) error {
 	return err
 }
 
-// ended waits until a pod has done its work.
-func (p *Provider) ended(ctx context.Context, name string) error {
+// ended waits until a pod has done its work: what.
+func (p *Provider) ended(ctx context.Context, name, what string) error {
 	for {
 		now, known := p.watch.look(name)
 		if !known || now.gone || now.pod == nil {
@@ -144,11 +202,15 @@ func (p *Provider) ended(ctx context.Context, name string) error {
 			continue
 		}
 		for _, c := range now.pod.Status.ContainerStatuses {
-			if t := c.State.Terminated; t != nil && t.ExitCode == 0 {
+			switch t := c.State.Terminated; {
+			case t == nil:
+			case t.ExitCode == 0:
 				return nil
-			} else if t != nil {
+			case t.ExitCode == probe.Unmet && what == probe.Closed:
+				return notEnforced(t.Message)
+			default:
 				return &environment.Error{Kind: environment.KindStart, Transient: true,
-					Err: fmt.Errorf("the network cannot be tested: without restrictions, a pod cannot reach another one: %s", oneLine(t.Message))}
+					Err: fmt.Errorf("the network cannot be tested: without restrictions, a pod cannot reach another one%s", colon(t.Message))}
 			}
 		}
 		if err := endOf(now.pod); err != nil {
@@ -220,52 +282,80 @@ func targetAddress(pod *corev1.Pod) string {
 	return net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(targetPort))
 }
 
+var errNotEnforced = errors.New("the cluster does not enforce NetworkPolicies")
+
 // notEnforced is the error for a cluster that does not enforce policies.
 func notEnforced(words string) error {
 	return &environment.Error{
-		Kind: environment.KindStart, Err: fmt.Errorf("the cluster does not enforce NetworkPolicies: a pod that must reach nothing reaches another pod%s", colon(words)),
+		Kind: environment.KindStart, Err: fmt.Errorf("%w: a pod that must reach nothing reaches another pod%s", errNotEnforced, colon(words)),
 		Hint: "use a cluster whose network enforces them, such as with Calico or Cilium, or set environment.network: public",
 	}
 }
 
+// restricting says what is done, for errors.
+func (p *Provider) restricting() string {
+	return "restrict the network with NetworkPolicy " + policyName + " in namespace " + p.client.namespace
+}
+
 // ensurePolicy creates the policy if it is missing, and refuses a namespace where another one gives restricted pods a network.
 func (p *Provider) ensurePolicy(ctx context.Context) error {
-	want := p.policy()
-	doing := "restrict the network with NetworkPolicy " + policyName + " in namespace " + p.client.namespace
+	found, err := p.findPolicy(ctx)
+	if err != nil || found {
+		return err
+	}
+	if err := p.client.createPolicy(ctx, p.policy()); err != nil && !apierrors.IsAlreadyExists(err) {
+		return p.policyRefused(p.restricting(), err)
+	}
+	return nil
+}
+
+// findPolicy reports whether the policy is there. It fails if it is not as it should be, or another one gives restricted pods a network.
+func (p *Provider) findPolicy(ctx context.Context) (found bool, err error) {
+	doing := p.restricting()
 	all, err := p.client.policies(ctx)
 	if err != nil {
-		return p.policyRefused(doing, err)
+		return false, p.policyRefused(doing, err)
 	}
-	found := false
-	pod := labels.Set(p.podLabels(environment.Labels{}, roleTrial, environment.Network{Mode: environment.NetworkNone}))
 	for _, policy := range all {
-		if policy.Name == policyName {
-			found = true
-			if !reflect.DeepEqual(policy.Spec.PodSelector, want.Spec.PodSelector) || len(policy.Spec.Egress)+len(policy.Spec.Ingress) > 0 ||
-				len(policy.Spec.PolicyTypes) != len(want.Spec.PolicyTypes) {
-				return &environment.Error{Kind: environment.KindStart, Err: fmt.Errorf("%s: it is there, but not as Rollout has it", doing), Hint: "delete it"}
+		switch {
+		case policy.Name == policyName:
+			if found = true; !sameEffect(policy.Spec, p.policy().Spec) {
+				return true, &environment.Error{Kind: environment.KindStart, Err: fmt.Errorf("%s: it is there, but not as Rollout has it", doing), Hint: "delete it"}
 			}
-			continue
-		}
-		selector, err := metav1.LabelSelectorAsSelector(&policy.Spec.PodSelector)
-		if err != nil || !selector.Matches(pod) {
-			continue
-		}
-		if len(policy.Spec.Egress)+len(policy.Spec.Ingress) > 0 {
-			return &environment.Error{
+		case len(policy.Spec.Egress)+len(policy.Spec.Ingress) > 0 && p.maySelect(policy.Spec.PodSelector):
+			return found, &environment.Error{
 				Kind: environment.KindStart,
 				Err:  fmt.Errorf("%s: NetworkPolicy %s allows traffic of these pods, too, and policies add up", doing, policy.Name),
 				Hint: "have it leave out pods with the label " + labelNetwork + "=" + networkRestricted + ", or use another namespace",
 			}
 		}
 	}
-	if found {
-		return nil
+	return found, nil
+}
+
+// sameEffect compares policies that allow nothing.
+func sameEffect(a, b networkingv1.NetworkPolicySpec) bool {
+	types := func(s networkingv1.NetworkPolicySpec) []networkingv1.PolicyType {
+		sorted := slices.Sorted(slices.Values(s.PolicyTypes))
+		return slices.Compact(sorted)
 	}
-	if err := p.client.createPolicy(ctx, want); err != nil && !apierrors.IsAlreadyExists(err) {
-		return p.policyRefused(doing, err)
+	return reflect.DeepEqual(a.PodSelector, b.PodSelector) && slices.Equal(types(a), types(b)) && len(a.Egress)+len(a.Ingress)+len(b.Egress)+len(b.Ingress) == 0
+}
+
+// maySelect reports whether a selector may select a restricted pod, of whatever job and trial.
+func (p *Provider) maySelect(s metav1.LabelSelector) bool {
+	selector, err := metav1.LabelSelectorAsSelector(&s)
+	if err != nil {
+		return true
 	}
-	return nil
+	pod := labels.Set(p.podLabels(environment.Labels{}, roleTrial, environment.Network{Mode: environment.NetworkNone}))
+	requirements, selectable := selector.Requirements()
+	for _, r := range requirements {
+		if varies := []string{labelJob, labelTrial, labelRun}; !slices.Contains(varies, r.Key()) && !r.Matches(pod) {
+			return false
+		}
+	}
+	return selectable
 }
 
 func (p *Provider) policyRefused(doing string, err error) error {
@@ -292,11 +382,15 @@ func (p *Provider) probePod(as, helper, what, address string) *corev1.Pod {
 	spec.Containers = []corev1.Container{main}
 	spec.Volumes = []corev1.Volume{{Name: guestVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
 	spec.ActiveDeadlineSeconds = new(seconds(probeLifetime))
+	network := environment.Network{}
+	if what == probe.Closed {
+		network.Mode = environment.NetworkNone
+	}
 	return &corev1.Pod{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{
 			Name: podName(l), Namespace: p.client.namespace,
-			Labels: p.podLabels(l, as, environment.Network{}), Annotations: p.podAnnotations(l),
+			Labels: p.podLabels(l, as, network), Annotations: p.podAnnotations(l),
 		},
 		Spec: spec,
 	}
@@ -358,7 +452,7 @@ func (e *podEnv) relabel(ctx context.Context, network string) error {
 
 // restrict takes the network away, and waits until it is gone.
 func (e *podEnv) restrict(ctx context.Context) error {
-	target, err := e.p.enforced(ctx)
+	target, err := e.p.enforced(ctx, nil)
 	if err != nil {
 		return err
 	}

@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/providers/kubernetes/internal/probe"
 )
 
 // isCreate reports whether a request creates a pod that stays.
@@ -427,6 +428,25 @@ func TestExplain(t *testing.T) {
 	}
 }
 
+// The processes of a pod that is gone may live on for a while: nobody must go on using them.
+func TestPodThatIsGoneIsLost(t *testing.T) {
+	f := newFakeAPI(t)
+	env, err := f.provider(t, nil).CreateEnvironment(t.Context(), fakeOptions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := env.(*podEnv)
+	g := e.inContainer.(*fakeGuest)
+	if _, err := env.Exec(t.Context(), "true", environment.ExecOptions{}); err != nil || g.closed.Load() {
+		t.Fatalf("while it runs: %v, closed %t", err, g.closed.Load())
+	}
+	f.deletePod(e.name)
+	soon(t, "the end of the connection", g.closed.Load)
+	if _, err := env.Exec(t.Context(), "true", environment.ExecOptions{}); environment.KindOf(err) != environment.KindLost {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestListLooksInAllNamespacesIfNoneIsConfigured(t *testing.T) {
 	f := newFakeAPI(t)
 	all := func(r *http.Request) bool { return r.URL.Path == "/api/v1/pods" }
@@ -477,23 +497,30 @@ func TestReachable(t *testing.T) {
 // restricted returns a server whose network is as a cluster's that enforces policies, or does not.
 func restricted(t *testing.T, enforces bool) *fakeAPI {
 	f := newFakeAPI(t)
-	f.kubelet = func(name string) {
+	f.kubelet = f.network(enforces)
+	return f
+}
+
+// network returns a kubelet of a cluster that enforces policies, or does not.
+func (f *fakeAPI) network(enforces bool) func(name string) {
+	return func(name string) {
 		f.change(name, func(pod *corev1.Pod) {
 			role := pod.Labels[labelRole]
 			running(pod)
 			done := func(code int32, message string) corev1.ContainerState {
 				return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Message: message}}
 			}
-			switch {
+			switch open := pod.Labels[labelNetwork] == networkOpen || !enforces; {
+			case role == roleProbe && pod.Spec.Containers[0].Command[1] == probe.Closed && open:
+				pod.Status.Phase, pod.Status.ContainerStatuses[0].State = corev1.PodFailed, done(probe.Unmet, "10.0.0.1:8411 was reached for 1m0s")
 			case role == roleProbe:
 				pod.Status.Phase, pod.Status.ContainerStatuses[0].State = corev1.PodSucceeded, done(0, "")
 			case pod.Labels[labelNetwork] == networkRestricted && !enforces:
 				pod.Status.Phase, pod.Status.ContainerStatuses = corev1.PodFailed, nil
-				pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: probeContainer, State: done(3, "10.0.0.1:8411 was reached for 1m0s")}}
+				pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: probeContainer, State: done(probe.Unmet, "10.0.0.1:8411 was reached for 1m0s")}}
 			}
 		})
 	}
-	return f
 }
 
 var none = environment.Network{Mode: environment.NetworkNone}
@@ -518,7 +545,7 @@ func TestRestrictedNetworkIsProven(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if len(f.policies) != 1 || len(f.names()) != 1 || f.count("POST pods") != 10 {
+		if len(f.policies) != 1 || len(f.names()) != 1 || f.count("POST pods") != 11 {
 			t.Errorf("policies %v, pods %v after %d creations", f.policies, f.names(), f.count("POST pods"))
 		}
 		target := f.names()[0]
@@ -541,7 +568,27 @@ func TestRestrictedNetworkIsProven(t *testing.T) {
 	})
 	t.Run("a cluster that does not", func(t *testing.T) {
 		f := restricted(t, false)
-		_, err := f.provider(t, nil).CreateEnvironment(t.Context(), opts)
+		p := f.provider(t, nil)
+		for _, try := range []func() error{
+			func() error { return p.ProveNetworks(t.Context(), nil) },
+			func() error { _, err := p.CreateEnvironment(t.Context(), opts); return err },
+		} {
+			if err := try(); environment.KindOf(err) != environment.KindStart || environment.IsTransient(err) || !strings.Contains(err.Error(), "does not enforce NetworkPolicies") {
+				t.Errorf("error %v", err)
+			}
+			if n := f.count("POST pods"); n != 3 {
+				t.Errorf("%d pods were created: two that are open, and one that must reach nothing", n)
+			}
+		}
+	})
+	t.Run("a cluster that enforces policies no more", func(t *testing.T) {
+		f := restricted(t, true)
+		p := f.provider(t, nil)
+		if err := p.ProveNetworks(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		f.kubelet = f.network(false)
+		_, err := p.CreateEnvironment(t.Context(), opts)
 		if environment.KindOf(err) != environment.KindStart || environment.IsTransient(err) || !strings.Contains(err.Error(), "does not enforce NetworkPolicies") {
 			t.Errorf("error %v", err)
 		}
@@ -561,6 +608,8 @@ func TestRestrictedNetworkIsProven(t *testing.T) {
 		want   string
 	}{
 		{"another policy that opens the network of all pods", policy("allow-dns", nil, true), "NetworkPolicy allow-dns allows traffic of these pods"},
+		{"another policy that opens the network of one job", policy("nightly", map[string]string{labelJob: "nightly"}, true), "NetworkPolicy nightly allows traffic of these pods"},
+		{"another policy that opens the network of open pods", policy("open", map[string]string{labelNetwork: networkOpen}, true), ""},
 		{"another policy that opens the network of other pods", policy("web", map[string]string{"app": "web"}, true), ""},
 		{"another policy that denies", policy("deny", nil, false), ""},
 		{"Rollout's policy, made by somebody before", policy(policyName, map[string]string{labelNetwork: networkRestricted}, false), ""},
@@ -570,12 +619,29 @@ func TestRestrictedNetworkIsProven(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			f := restricted(t, true)
 			f.policies = append(f.policies, tc.policy)
-			_, err := f.provider(t, nil).CreateEnvironment(t.Context(), opts)
-			if tc.want == "" && err != nil || tc.want != "" && (environment.KindOf(err) != environment.KindStart || !strings.Contains(err.Error(), tc.want)) {
-				t.Errorf("error %v, want %q", err, tc.want)
+			p := f.provider(t, nil)
+			known := p.CheckCreation(t.Context(), opts.Limits, opts.Network)
+			_, err := p.CreateEnvironment(t.Context(), opts)
+			for _, err := range []error{known, err} {
+				if tc.want == "" && err != nil || tc.want != "" && (environment.KindOf(err) != environment.KindStart || !strings.Contains(err.Error(), tc.want)) {
+					t.Errorf("error %v, want %q", err, tc.want)
+				}
 			}
 		})
 	}
+	t.Run("no permission to create the policy", func(t *testing.T) {
+		f := restricted(t, true)
+		f.denied = map[string]bool{"create networkpolicies": true}
+		p := f.provider(t, nil)
+		err := p.CheckCreation(t.Context(), opts.Limits, opts.Network)
+		if environment.KindOf(err) != environment.KindStart || !strings.Contains(err.Error(), "may not create it") || !strings.Contains(err.Error(), "kind: Role") {
+			t.Errorf("error %v", err)
+		}
+		f.policies = append(f.policies, *p.policy())
+		if err := p.CheckCreation(t.Context(), opts.Limits, opts.Network); err != nil {
+			t.Errorf("the policy is there, but: %v", err)
+		}
+	})
 	t.Run("no permission", func(t *testing.T) {
 		f := restricted(t, true)
 		f.refuse = func(r *http.Request) error {
