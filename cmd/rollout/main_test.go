@@ -28,6 +28,7 @@ import (
 	"github.com/org/rollout-action/internal/testenv"
 	"github.com/org/rollout-action/providers/docker"
 	"github.com/org/rollout-action/providers/fake"
+	"github.com/org/rollout-action/providers/kubernetes"
 	"github.com/org/rollout-action/providers/sandbox"
 )
 
@@ -93,7 +94,30 @@ type job struct {
 }
 
 // configs are the provider_config of providers that need one.
-var configs = map[string]string{sandbox.Name: "{base: host}"}
+var configs = map[string]string{
+	sandbox.Name:    "{base: host}",
+	kubernetes.Name: "{registry: \"" + clusterRegistry + "/evals\", plain_http: true}",
+}
+
+// environmentOn returns what the environment of a job needs for a provider, besides its type.
+func environmentOn(provider string) string {
+	text := "provider_config: " + cmp.Or(configs[provider], "{}")
+	if provider == kubernetes.Name { // nodes reserve what an environment may use, and the one for tests is small
+		text += "\n  override_cpus: 0.1\n  override_memory: 256M\n  override_storage: 1G"
+	}
+	return text
+}
+
+// clusterRegistry is that of testenv.Registry.
+var clusterRegistry = os.Getenv("ROLLOUT_TEST_REGISTRY")
+
+// imageFor returns the image of a provider's tests.
+func imageFor(provider string) string {
+	if provider == kubernetes.Name {
+		return clusterRegistry + "/" + testenv.Image
+	}
+	return testenv.Image
+}
 
 func hangingJob(t *testing.T, provider string, attempts int) job {
 	t.Helper()
@@ -109,7 +133,7 @@ n_attempts: %d
 n_concurrent_trials: 8
 environment:
   type: %s
-  provider_config: %s
+  %s
 agents:
   - name: hanger
     execute: |
@@ -118,8 +142,8 @@ agents:
       sleep %[5]s
 datasets:
   - path: evals
-`, j.name, attempts, provider, cmp.Or(configs[provider], "{}"), j.mark),
-		"evals/hang/task.toml":      "version = \"1.0\"\n[agent]\ntimeout_sec = 3600\n[environment]\ndocker_image = \"" + testenv.Image + "\"\n",
+`, j.name, attempts, provider, environmentOn(provider), j.mark),
+		"evals/hang/task.toml":      "version = \"1.0\"\n[agent]\ntimeout_sec = 3600\n[environment]\ndocker_image = \"" + imageFor(provider) + "\"\n",
 		"evals/hang/instruction.md": "Wait.\n",
 		"evals/hang/tests/test.sh":  "echo 1 > /logs/verifier/reward.txt\n",
 	} {
@@ -260,8 +284,12 @@ func (j job) wantLeft(t *testing.T, want int, when string) {
 
 // open connects to a provider, as rollout does.
 func open(provider string) (environment.Provider, error) {
-	if provider == sandbox.Name {
+	switch provider {
+	case sandbox.Name:
 		return sandbox.New(context.Background(), map[string]any{"base": "host"}, sandbox.Options{})
+	case kubernetes.Name:
+		config := map[string]any{"registry": clusterRegistry + "/evals", "plain_http": true}
+		return kubernetes.New(context.Background(), config, kubernetes.Options{HelperImage: "none"})
 	}
 	return docker.New(context.Background(), nil)
 }
@@ -300,6 +328,20 @@ func realProviders(t *testing.T, test func(t *testing.T, provider string)) {
 	})
 }
 
+// andCluster are providers, and a cluster.
+func andCluster(on func(*testing.T, func(*testing.T, string))) func(*testing.T, func(*testing.T, string)) {
+	return func(t *testing.T, test func(t *testing.T, provider string)) {
+		t.Helper()
+		on(t, test)
+		t.Run("kubernetes", func(t *testing.T) {
+			kubeconfig := testenv.Kubeconfig(t)
+			testenv.Registry(t)
+			must(t, os.Setenv("KUBECONFIG", kubeconfig)) // not only for this test, which may be one of several at a time
+			test(t, kubernetes.Name)
+		})
+	}
+}
+
 // sideBySide runs a test on providers in parallel, with all others that may. Not those that kill rollout and look at what
 // is left of it, because every other run would remove that; nor those that measure how long something takes.
 func sideBySide(t *testing.T, on func(*testing.T, func(*testing.T, string)), test func(t *testing.T, provider string)) {
@@ -314,7 +356,7 @@ func sideBySide(t *testing.T, on func(*testing.T, func(*testing.T, string)), tes
 func TestSignalStopsJobInOrder(t *testing.T) {
 	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
 		t.Run(signal.String(), func(t *testing.T) {
-			providersHere(t, func(t *testing.T, provider string) {
+			andCluster(providersHere)(t, func(t *testing.T, provider string) {
 				// Rollout gives environments a few seconds to go, which a machine that is busy with other tests may exceed.
 				// Then it must exit all the same, and say what is left; but not every time. A machine may be busy for a minute.
 				const tries = 8
@@ -335,7 +377,7 @@ func TestSignalStopsJobInOrder(t *testing.T) {
 
 // runningFor returns how many trials run when a signal comes.
 func runningFor(provider string) int {
-	if provider == "docker" { // whose removal of containers takes long on a busy machine
+	if provider == "docker" || provider == kubernetes.Name { // which take long to start or remove containers on a busy machine
 		return 3
 	}
 	return 8
@@ -352,7 +394,7 @@ func removalTime(t *testing.T, provider string, n int) time.Duration {
 	defer p.Close()
 	var all []environment.Environment
 	for range n {
-		env, err := p.CreateEnvironment(t.Context(), environment.CreateOptions{Image: testenv.Image, Labels: environment.Labels{Job: "removal", Trial: "removal", Owner: environment.Self()}})
+		env, err := p.CreateEnvironment(t.Context(), environment.CreateOptions{Image: imageFor(provider), Labels: environment.Labels{Job: "removal", Trial: "removal", Owner: environment.Self()}})
 		must(t, err)
 		all = append(all, env)
 	}
@@ -401,7 +443,7 @@ func stopBySignal(t *testing.T, provider string, signal os.Signal) (inTime bool)
 }
 
 func TestCleanupRunsAfterStdoutCloses(t *testing.T) {
-	sideBySide(t, providersHere, func(t *testing.T, provider string) {
+	sideBySide(t, andCluster(providersHere), func(t *testing.T, provider string) {
 		j := hangingJob(t, provider, 4)
 		reader, writer, err := os.Pipe()
 		must(t, err)
@@ -425,7 +467,7 @@ func TestCleanupRunsAfterStdoutCloses(t *testing.T) {
 }
 
 func TestSecondSignalSkipsCleanup(t *testing.T) {
-	sideBySide(t, providersHere, func(t *testing.T, provider string) {
+	sideBySide(t, andCluster(providersHere), func(t *testing.T, provider string) {
 		j := hangingJob(t, provider, 8)
 		r := j.start(t, "job.yaml")
 		j.waitRunning(t, 8)
@@ -460,7 +502,7 @@ func clean(t *testing.T, provider string) string {
 }
 
 func TestCleanRemovesOnlyDeadRuns(t *testing.T) {
-	realProviders(t, func(t *testing.T, provider string) {
+	andCluster(realProviders)(t, func(t *testing.T, provider string) {
 		killed, alive := hangingJob(t, provider, 3), hangingJob(t, provider, 2)
 		r, a := killed.start(t, "job.yaml"), alive.start(t, "job.yaml")
 		killed.waitRunning(t, 3)
@@ -486,12 +528,14 @@ func TestCleanRemovesOnlyDeadRuns(t *testing.T) {
 		if code := a.exit(t); code != 130 {
 			t.Errorf("the live run ends with %d, want 130", code)
 		}
-		wantNoScratch(t)
+		if provider == sandbox.Name {
+			wantNoScratch(t)
+		}
 	})
 }
 
 func TestNextRunRemovesLeftoversOfKilledRun(t *testing.T) {
-	realProviders(t, func(t *testing.T, provider string) {
+	andCluster(realProviders)(t, func(t *testing.T, provider string) {
 		killed, next := hangingJob(t, provider, 2), hangingJob(t, provider, 1)
 		r := killed.start(t, "job.yaml")
 		killed.waitRunning(t, 2)
@@ -505,7 +549,9 @@ func TestNextRunRemovesLeftoversOfKilledRun(t *testing.T) {
 			t.Errorf("the next run does not say what it removed:\n%s", said)
 		}
 		killed.wantLeft(t, 0, "of the killed run")
-		wantNoScratch(t)
+		if provider == sandbox.Name {
+			wantNoScratch(t)
+		}
 	})
 }
 

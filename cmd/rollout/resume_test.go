@@ -39,7 +39,7 @@ n_attempts: %d
 n_concurrent_trials: 3
 environment:
   type: %s
-  provider_config: %s
+  %s
 agents:
   - name: oracle
   - name: fails
@@ -54,9 +54,9 @@ agents:
       echo 0.5 > /tmp/answer
 datasets:
   - path: evals
-`, j.name, attempts, provider, cmp.Or(configs[provider], "{}"), j.mark)}
+`, j.name, attempts, provider, environmentOn(provider), j.mark)}
 	for _, task := range []string{"one", "two"} {
-		files["evals/"+task+"/task.toml"] = "version = \"1.0\"\n[environment]\ndocker_image = \"" + testenv.Image + "\"\n"
+		files["evals/"+task+"/task.toml"] = "version = \"1.0\"\n[environment]\ndocker_image = \"" + imageFor(provider) + "\"\n"
 		files["evals/"+task+"/instruction.md"] = "Do " + task + ".\n"
 		files["evals/"+task+"/solution/solve.sh"] = "#!/bin/bash\necho 1 > /tmp/answer\n"
 		files["evals/"+task+"/tests/test.sh"] = "#!/bin/bash\ncat /tmp/answer > /logs/verifier/reward.txt\n"
@@ -143,6 +143,9 @@ func TestKilledJobsLoseNothing(t *testing.T) {
 	t.Run("sandbox", func(t *testing.T) {
 		needSandbox(t)
 		killAgainAndAgain(t, sandbox.Name, testenv.Times(9, 50), 4)
+	})
+	andCluster(func(*testing.T, func(*testing.T, string)) {})(t, func(t *testing.T, provider string) {
+		killAgainAndAgain(t, provider, testenv.Times(3, 20), 1)
 	})
 }
 
