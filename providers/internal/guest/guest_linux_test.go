@@ -327,3 +327,23 @@ func TestConnectionsToLoopback(t *testing.T) {
 		t.Errorf("reaches a closed listener: %v, %v", reached, err)
 	}
 }
+
+func TestConnectionsThatAreOpen(t *testing.T) {
+	for name, tc := range map[string]struct {
+		line string
+		want string // ""; it is none
+	}{
+		"an open one":                        {"   1: 7B00F40A:A5F2 8A00F40A:1F90 01 00000000:00000000 00:00000000 00000000     0        0 87521 1 0000000000000000 20 4 30 10 -1", "10.244.0.138:8080"},
+		"one that the other side has closed": {"   1: 7B00F40A:A5F2 8A00F40A:1F90 08 00000000:00000000 00:00000000 00000000     0        0 87521 1 0000000000000000 20 4 30 10 -1", "10.244.0.138:8080"},
+		"one that nobody has accepted yet":   {"   1: 7B00F40A:A5F2 8A00F40A:1F90 02 00000001:00000000 01:00000064 00000000     0        0 87521 1 0000000000000000 20 4 30 10 -1", ""},
+		"one that its process has closed":    {"   1: 7B00F40A:A5F2 8A00F40A:1F90 09 00000001:00000000 01:00000064 00000000     0        0 0 1 0000000000000000 20 4 30 10 -1", ""},
+		"one over loopback":                  {"   1: 0100007F:A5F2 0100007F:1F90 01 00000000:00000000 00:00000000 00000000     0        0 87521 1 0000000000000000 20 4 30 10 -1", ""},
+		"a listener":                         {"   0: 00000000:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 87520 1 0000000000000000 100 0 0 10 0", ""},
+		"the heading":                        {"  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode", ""},
+	} {
+		got, open := openConnection(tc.line)
+		if open != (tc.want != "") || open && got.String() != tc.want {
+			t.Errorf("%s: %v, open %t, want %q", name, got, open, tc.want)
+		}
+	}
+}

@@ -124,9 +124,20 @@ func (s *server) reach(ctx context.Context, r request) (reply, error) {
 	return reply{Yes: true}, nil
 }
 
-// The states of a TCP connection in which nothing can be sent or received any more, and that of listeners.
+// The states of a TCP connection in which nothing can be sent or received yet, or any more, and that of listeners.
 // Source: the kernel's include/net/tcp_states.h.
-var idleStates = []string{"06", "07", "0A"}
+var idleStates = []string{"02", "06", "07", "0A"}
+
+// openConnection returns the remote address in a line of /proc/net/tcp, if a process has that connection open, and it leads beyond
+// the loopback device. The kernel finishes alone, with inode 0, what a process has closed.
+func openConnection(line string) (netip.AddrPort, bool) {
+	fields := strings.Fields(line)
+	if len(fields) < 10 || slices.Contains(idleStates, fields[3]) || fields[9] == "0" {
+		return netip.AddrPort{}, false
+	}
+	remote, err := parseEndpoint(fields[2])
+	return remote, err == nil && !remote.Addr().IsLoopback() && !remote.Addr().IsUnspecified()
+}
 
 // connections lists the remote addresses of TCP connections beyond the loopback device.
 func connections() (reply, error) {
@@ -140,12 +151,7 @@ func connections() (reply, error) {
 			return reply{}, err
 		}
 		for scanner := bufio.NewScanner(list); scanner.Scan(); {
-			fields := strings.Fields(scanner.Text())
-			if len(fields) < 4 || slices.Contains(idleStates, fields[3]) {
-				continue
-			}
-			remote, err := parseEndpoint(fields[2])
-			if err == nil && !remote.Addr().IsLoopback() && !remote.Addr().IsUnspecified() {
+			if remote, open := openConnection(scanner.Text()); open {
 				out = append(out, remote.String())
 			}
 		}
