@@ -229,6 +229,22 @@ func TestBodiesAreBoundedTogether(t *testing.T) {
 	}
 }
 
+// A name is the reason of an error only if the error has it as a word.
+func TestProbeNamesTheModel(t *testing.T) {
+	for message, key := range map[string]string{
+		"The model o1 does not exist": "model", "no such model: models/O1": "model", "too1ate": "", "something else is missing": "",
+	} {
+		m, err := model.New(model.Config{API: model.OpenAIChat, Upstream: "o1", Transport: fixed(http.StatusBadRequest, "application/json", `{"error":{"message":"`+message+`"}}`)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var failed *model.ProbeError
+		if _, err := m.Probe(t.Context()); !errors.As(err, &failed) || failed.Key != key {
+			t.Errorf("%q: %v, want the key %q", message, err, key)
+		}
+	}
+}
+
 // A provider that accepts a request for one token and says nothing is no reason to wait for ever.
 func TestProbeEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"strings"
 	"time"
 
@@ -146,7 +147,8 @@ func failureText(status int, text []byte) string {
 // refusal returns what an answer that is none means.
 func (m *Model) refusal(status int, text []byte, message string) *ProbeError {
 	with := fmt.Sprintf(" (HTTP status %d): %s", status, message)
-	named := gjson.ValidBytes(text) && gjson.ParseBytes(text).IsObject() && mentions(text, m.Upstream)
+	word := regexp.MustCompile(`(?i)(^|[^a-z0-9])` + regexp.QuoteMeta(m.Upstream) + `([^a-z0-9]|$)`) // names such as o1 are parts of words
+	named := gjson.ValidBytes(text) && gjson.ParseBytes(text).IsObject() && word.Match(text)
 	switch {
 	case status/100 == 2:
 		return &ProbeError{Key: "base_url", Message: fmt.Sprintf("the server at %s answers, but not as the API %s does", m.base.Host, m.API)}
