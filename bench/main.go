@@ -48,6 +48,7 @@ type part struct {
 var parts = []part{
 	{"docker", (*bench).docker},
 	{"sandbox", (*bench).sandbox},
+	{"kubernetes", (*bench).kubernetes},
 	{"model", (*bench).model},
 	{"engine", (*bench).engine},
 	{"registry", (*bench).registry},

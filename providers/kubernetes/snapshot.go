@@ -70,14 +70,14 @@ func (p *Provider) LockSnapshot(ctx context.Context, key string) (func(), error)
 		dir = filepath.Join(dir, "rollout", "layers")
 		err = os.MkdirAll(dir, 0o700)
 	}
-	if err != nil {
-		return func() {}, ctx.Err() //nolint:nilerr // a machine without a place for locks keeps nobody out
+	if err != nil { // a machine without a place for locks keeps nobody out
+		return func() {}, ctx.Err()
 	}
 	held := flock.New(filepath.Join(dir, key[:2]+".lock"))
-	if _, err := held.TryLockContext(ctx, lockPoll); ctx.Err() != nil {
-		return nil, errors.Join(err, held.Unlock())
+	if _, err := held.TryLockContext(ctx, lockPoll); err != nil {
+		return nil, fmt.Errorf("lock %s: %w", held.Path(), err)
 	}
-	return func() { _ = held.Unlock() }, ctx.Err()
+	return func() { _ = held.Unlock() }, nil
 }
 
 // Snapshot implements environment.Snapshottable: all processes end, and the files in which the environment differs from its image are

@@ -110,7 +110,7 @@ func (l *lister) list(dir *os.File, prefix string) error {
 			continue
 		}
 		if len(path) > maxPath {
-			return fmt.Errorf("a path is longer than %d bytes: /%.60s...", maxPath, path)
+			return fmt.Errorf("the path that begins with /%.60s is longer than %d bytes", path, maxPath)
 		}
 		var stat unix.Stat_t
 		err := unix.Fstatat(int(dir.Fd()), name, &stat, unix.AT_SYMLINK_NOFOLLOW)

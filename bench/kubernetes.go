@@ -1,0 +1,215 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	api "k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/remotecommand"
+
+	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/providers/kubernetes"
+)
+
+// kubernetes measures hello trials as pods of the cluster that the tests use.
+func (b *bench) kubernetes(ctx context.Context) error {
+	kubeconfig, registry := os.Getenv("ROLLOUT_TEST_KUBECONFIG"), os.Getenv("ROLLOUT_TEST_REGISTRY")
+	if kubeconfig == "" || registry == "" {
+		return fmt.Errorf("%w: ROLLOUT_TEST_KUBECONFIG and ROLLOUT_TEST_REGISTRY name no cluster", errUnmeasurable)
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return err
+	}
+	floor, err := newBarePods(ctx, config)
+	if err != nil {
+		return err
+	}
+	defer floor.close()
+	ours, err := b.onKubernetes(ctx, kubeconfig, floor.namespace, registry)
+	if err != nil {
+		return err
+	}
+	defer ours.provider.Close()
+	if err := floor.prepare(ctx, ours); err != nil {
+		return err
+	}
+	parallel := timed(func(ctx context.Context) error {
+		return each(ctx, podTrials, podTrials, func(ctx context.Context, _ int) error { return floor.trial(ctx) })
+	})
+	return b.measure(ctx,
+		measuring{"kubernetes.sequential", ours.trials(1, 1), timed(floor.trial)},
+		measuring{"kubernetes.parallel", perSecond(podTrials, ours.trials(podTrials, podTrials)), perSecond(podTrials, parallel)})
+}
+
+// onKubernetes returns the hello job in a namespace of a cluster, with the bench's image in the registry. Its trials have no limits, so that
+// many fit on a small node and none waits for its turn.
+func (b *bench) onKubernetes(ctx context.Context, kubeconfig, namespace, registry string) (*stage, error) {
+	provider, err := kubernetes.New(ctx, map[string]any{"kubeconfig": kubeconfig, "namespace": namespace, "registry": registry + "/evals"}, kubernetes.Options{})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errUnmeasurable, err)
+	}
+	s, err := newStage(ctx, filepath.Join(b.dir, "kubernetes"), registry+"/"+b.image, 1, provider)
+	if err != nil {
+		return nil, err
+	}
+	limits := &s.set.Tasks[0].Config.Environment
+	limits.MilliCPUs, limits.Memory, limits.Storage = 0, 0, 0
+	return s, nil
+}
+
+// barePods makes the API calls of a hello trial and nothing else, in a namespace of its own: it creates a pod, hears from the watch of all pods
+// that it runs, runs all scripts by one command, and deletes the pod.
+type barePods struct {
+	config    *rest.Config
+	client    *api.Clientset
+	namespace string
+	pod       *corev1.Pod // the provider's, which all are like
+	stop      context.CancelFunc
+
+	mu      sync.Mutex
+	waiting map[string]chan struct{} // by name: closed when the pod runs
+}
+
+// benchRun is the value of the label by which these pods are watched. The provider watches its own.
+const (
+	benchRunLabel = "rollout.run"
+	benchRun      = "bench"
+)
+
+func newBarePods(ctx context.Context, config *rest.Config) (*barePods, error) {
+	config.QPS = -1
+	client, err := api.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	p := &barePods{config: config, client: client, namespace: "rollout-bench-" + strings.ToLower(rand.Text()[:8]), waiting: map[string]chan struct{}{}}
+	_, err = client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: p.namespace}}, metav1.CreateOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errUnmeasurable, err)
+	}
+	for ctx.Err() == nil {
+		if _, err = client.CoreV1().ServiceAccounts(p.namespace).Get(ctx, "default", metav1.GetOptions{}); err == nil {
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	watching, stop := context.WithCancel(ctx)
+	p.stop = stop
+	events, err := client.CoreV1().Pods(p.namespace).Watch(watching, metav1.ListOptions{LabelSelector: benchRunLabel + "=" + benchRun})
+	if err != nil {
+		p.close()
+		return nil, err
+	}
+	go p.listen(events.ResultChan())
+	return p, nil
+}
+
+// close removes the namespace.
+func (p *barePods) close() {
+	p.stop()
+	_ = p.client.CoreV1().Namespaces().Delete(context.Background(), p.namespace, metav1.DeleteOptions{}) // what is left is named after the bench
+}
+
+// listen wakes those who wait for a pod to run.
+func (p *barePods) listen(events <-chan watch.Event) {
+	for e := range events {
+		pod, ok := e.Object.(*corev1.Pod)
+		if !ok || len(pod.Status.ContainerStatuses) == 0 || pod.Status.ContainerStatuses[0].State.Running == nil {
+			continue
+		}
+		p.mu.Lock()
+		if runs := p.waiting[pod.Name]; runs != nil {
+			close(runs)
+			delete(p.waiting, pod.Name)
+		}
+		p.mu.Unlock()
+	}
+}
+
+// prepare takes the provider's pod for a trial as the pattern of all.
+func (p *barePods) prepare(ctx context.Context, s *stage) error {
+	env, err := s.provider.CreateEnvironment(ctx, environment.CreateOptions{Image: s.image, Labels: environment.Labels{Job: "bench", Trial: "bare", Owner: environment.Self()}})
+	if err != nil {
+		return err
+	}
+	_, name, _ := strings.Cut(env.ID(), "/")
+	made, err := p.client.CoreV1().Pods(p.namespace).Get(ctx, name, metav1.GetOptions{})
+	if err == nil {
+		p.pod = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Labels: made.Labels, Annotations: made.Annotations}, Spec: made.Spec}
+		p.pod.Labels[benchRunLabel], p.pod.Spec.NodeName = benchRun, ""
+	}
+	return errors.Join(err, env.Destroy(ctx))
+}
+
+// bareScript does all that is done in a hello trial.
+var bareScript = fmt.Sprintf(`set -e
+mkdir -p /logs/agent /logs/verifier /rollout /tests
+cat >%[1]s <<'X'
+%[2]sX
+cat >/rollout/install.sh <<'X'
+%[3]sX
+cat >/rollout/execute.sh <<'X'
+%[4]sX
+cat >/tests/test.sh <<'X'
+%[5]sX
+bash /rollout/install.sh
+ROLLOUT_TASK_INSTRUCTION=%[1]s bash /rollout/execute.sh
+bash /tests/test.sh
+tar -c /logs
+`, instructionPath, helloInstruction, helloInstall, helloExecute, helloTest)
+
+// trial runs one hello trial.
+func (p *barePods) trial(ctx context.Context) (err error) {
+	pod := p.pod.DeepCopy()
+	pod.Name = "rollout-bench-" + strings.ToLower(rand.Text()[:16])
+	runs := make(chan struct{})
+	p.mu.Lock()
+	p.waiting[pod.Name] = runs
+	p.mu.Unlock()
+	pods := p.client.CoreV1().Pods(p.namespace)
+	if _, err := pods.Create(ctx, pod, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+		defer cancel()
+		err = errors.Join(err, pods.Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}))
+	}()
+	select {
+	case <-runs:
+	case <-time.After(2 * time.Minute):
+		return fmt.Errorf("pod %s does not run", pod.Name)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	url := p.client.CoreV1().RESTClient().Post().Resource("pods").Namespace(p.namespace).Name(pod.Name).SubResource("exec").VersionedParams(&corev1.PodExecOptions{
+		Command: []string{"bash", "-c", bareScript}, Stdout: true, Stderr: true,
+	}, scheme.ParameterCodec).URL()
+	exec, err := remotecommand.NewWebSocketExecutor(p.config, http.MethodGet, url.String())
+	if err != nil {
+		return err
+	}
+	var out bytes.Buffer
+	err = exec.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: &out, Stderr: io.Discard})
+	if err == nil && !bytes.Contains(out.Bytes(), []byte("logs/verifier/reward.txt")) {
+		err = errors.New("the bare trial left no reward")
+	}
+	return err
+}
