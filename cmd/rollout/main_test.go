@@ -328,20 +328,6 @@ func realProviders(t *testing.T, test func(t *testing.T, provider string)) {
 	})
 }
 
-// andCluster are providers, and a cluster.
-func andCluster(on func(*testing.T, func(*testing.T, string))) func(*testing.T, func(*testing.T, string)) {
-	return func(t *testing.T, test func(t *testing.T, provider string)) {
-		t.Helper()
-		on(t, test)
-		t.Run("kubernetes", func(t *testing.T) {
-			kubeconfig := testenv.Kubeconfig(t)
-			testenv.Registry(t)
-			must(t, os.Setenv("KUBECONFIG", kubeconfig)) // not only for this test, which may be one of several at a time
-			test(t, kubernetes.Name)
-		})
-	}
-}
-
 // sideBySide runs a test on providers in parallel, with all others that may. Not those that kill rollout and look at what
 // is left of it, because every other run would remove that; nor those that measure how long something takes.
 func sideBySide(t *testing.T, on func(*testing.T, func(*testing.T, string)), test func(t *testing.T, provider string)) {
@@ -356,23 +342,26 @@ func sideBySide(t *testing.T, on func(*testing.T, func(*testing.T, string)), tes
 func TestSignalStopsJobInOrder(t *testing.T) {
 	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
 		t.Run(signal.String(), func(t *testing.T) {
-			andCluster(providersHere)(t, func(t *testing.T, provider string) {
-				// Rollout gives environments a few seconds to go, which a machine that is busy with other tests may exceed.
-				// Then it must exit all the same, and say what is left; but not every time. A machine may be busy for a minute.
-				const tries = 8
-				for range tries {
-					if stopBySignal(t, provider, signal) {
-						return
-					}
-				}
-				if floor := removalTime(t, provider, runningFor(provider)); floor > time.Second {
-					t.Logf("this machine takes %v to remove as many idle environments at once", floor)
-					return
-				}
-				t.Errorf("trials were abandoned in each of %d jobs", tries)
-			})
+			providersHere(t, func(t *testing.T, provider string) { stopInOrder(t, provider, signal) })
 		})
 	}
+}
+
+// stopInOrder checks that a signal stops jobs, and that nothing is left. Rollout gives environments a few seconds to go, which a machine
+// that is busy with other tests may exceed. Then it must exit all the same, and say what is left; but not every time. A machine
+// may be busy for a minute.
+func stopInOrder(t *testing.T, provider string, signal os.Signal) {
+	const tries = 8
+	for range tries {
+		if stopBySignal(t, provider, signal) {
+			return
+		}
+	}
+	if floor := removalTime(t, provider, runningFor(provider)); floor > time.Second {
+		t.Logf("this machine takes %v to remove as many idle environments at once", floor)
+		return
+	}
+	t.Errorf("trials were abandoned in each of %d jobs", tries)
 }
 
 // runningFor returns how many trials run when a signal comes.
@@ -443,52 +432,54 @@ func stopBySignal(t *testing.T, provider string, signal os.Signal) (inTime bool)
 }
 
 func TestCleanupRunsAfterStdoutCloses(t *testing.T) {
-	sideBySide(t, andCluster(providersHere), func(t *testing.T, provider string) {
-		j := hangingJob(t, provider, 4)
-		reader, writer, err := os.Pipe()
-		must(t, err)
-		cmd := exec.Command(program(provider), "job.yaml")
-		cmd.Dir, cmd.Stdout, cmd.Stderr = j.dir, writer, writer
-		must(t, cmd.Start())
-		must(t, writer.Close())
-		j.waitRunning(t, 4)
-		inside := j.insideOf(t, cmd.Process.Pid, 4)
-		must(t, reader.Close())
-		must(t, cmd.Process.Signal(os.Interrupt))
-		if _ = cmd.Wait(); cmd.ProcessState.ExitCode() != 130 {
-			t.Errorf("it ended with %s, want exit code 130", cmd.ProcessState)
-		}
-		if res := j.result(t); !res.Cancelled || res.Errors[result.Cancelled] != 4 {
-			t.Errorf("result.json says %+v, errors %v", res.Summary, res.Errors)
-		}
-		j.wantLeft(t, 0, "after the job")
-		inside.wantGone(t)
-	})
+	sideBySide(t, providersHere, cleanUpAfterStdoutCloses)
 }
 
-func TestSecondSignalSkipsCleanup(t *testing.T) {
-	sideBySide(t, andCluster(providersHere), func(t *testing.T, provider string) {
-		j := hangingJob(t, provider, 8)
-		r := j.start(t, "job.yaml")
-		j.waitRunning(t, 8)
-		inside := j.insideOf(t, r.cmd.Process.Pid, 8)
-		must(t, r.cmd.Process.Signal(os.Interrupt))
-		time.Sleep(sameSignal + 100*time.Millisecond) // what a second signal is
-		if err := r.cmd.Process.Signal(syscall.SIGTERM); !errors.Is(err, os.ErrProcessDone) {
-			must(t, err)
-		}
-		if code := r.exit(t); code != 130 {
-			t.Errorf("exit code %d, want 130", code)
-		}
-		if res := j.result(t); !res.Cancelled || res.Errors[result.Cancelled]+res.SkippedTrials != 8 {
-			t.Errorf("result.json says %+v, errors %v", res.Summary, res.Errors)
-		}
-		if provider != fake.Name {
-			clean(t, provider)
-			j.wantLeft(t, 0, "after rollout clean")
-		}
-		inside.wantGone(t)
-	})
+func cleanUpAfterStdoutCloses(t *testing.T, provider string) {
+	j := hangingJob(t, provider, 4)
+	reader, writer, err := os.Pipe()
+	must(t, err)
+	cmd := exec.Command(program(provider), "job.yaml")
+	cmd.Dir, cmd.Stdout, cmd.Stderr = j.dir, writer, writer
+	must(t, cmd.Start())
+	must(t, writer.Close())
+	j.waitRunning(t, 4)
+	inside := j.insideOf(t, cmd.Process.Pid, 4)
+	must(t, reader.Close())
+	must(t, cmd.Process.Signal(os.Interrupt))
+	if _ = cmd.Wait(); cmd.ProcessState.ExitCode() != 130 {
+		t.Errorf("it ended with %s, want exit code 130", cmd.ProcessState)
+	}
+	if res := j.result(t); !res.Cancelled || res.Errors[result.Cancelled] != 4 {
+		t.Errorf("result.json says %+v, errors %v", res.Summary, res.Errors)
+	}
+	j.wantLeft(t, 0, "after the job")
+	inside.wantGone(t)
+}
+
+func TestSecondSignalSkipsCleanup(t *testing.T) { sideBySide(t, providersHere, stopAtOnce) }
+
+func stopAtOnce(t *testing.T, provider string) {
+	j := hangingJob(t, provider, 8)
+	r := j.start(t, "job.yaml")
+	j.waitRunning(t, 8)
+	inside := j.insideOf(t, r.cmd.Process.Pid, 8)
+	must(t, r.cmd.Process.Signal(os.Interrupt))
+	time.Sleep(sameSignal + 100*time.Millisecond) // what a second signal is
+	if err := r.cmd.Process.Signal(syscall.SIGTERM); !errors.Is(err, os.ErrProcessDone) {
+		must(t, err)
+	}
+	if code := r.exit(t); code != 130 {
+		t.Errorf("exit code %d, want 130", code)
+	}
+	if res := j.result(t); !res.Cancelled || res.Errors[result.Cancelled]+res.SkippedTrials != 8 {
+		t.Errorf("result.json says %+v, errors %v", res.Summary, res.Errors)
+	}
+	if provider != fake.Name {
+		clean(t, provider)
+		j.wantLeft(t, 0, "after rollout clean")
+	}
+	inside.wantGone(t)
 }
 
 // clean removes what dead runs left, and returns what rollout says of it.
@@ -501,58 +492,58 @@ func clean(t *testing.T, provider string) string {
 	return string(out)
 }
 
-func TestCleanRemovesOnlyDeadRuns(t *testing.T) {
-	andCluster(realProviders)(t, func(t *testing.T, provider string) {
-		killed, alive := hangingJob(t, provider, 3), hangingJob(t, provider, 2)
-		r, a := killed.start(t, "job.yaml"), alive.start(t, "job.yaml")
-		killed.waitRunning(t, 3)
-		alive.waitRunning(t, 2)
-		ended, running := killed.insideOf(t, r.cmd.Process.Pid, 3), alive.insideOf(t, a.cmd.Process.Pid, 2)
-		must(t, r.cmd.Process.Kill())
-		r.exit(t)
-		ended.wantGone(t)
-		killed.wantLeft(t, 3, "by the killed run")
+func TestCleanRemovesOnlyDeadRuns(t *testing.T) { realProviders(t, cleanDeadRuns) }
 
-		report := killed.start(t, "report", filepath.Join("jobs", killed.name))
-		if code := report.exit(t); code != 1 || !strings.Contains(report.output.String(), "incomplete") {
-			t.Errorf("report ends with %d and says:\n%s", code, report.output)
-		}
-		// An engine may have leftovers of others, too.
-		if said := clean(t, provider); strings.Count(said, killed.name) != 3 || !strings.Contains(said, "removed ") {
-			t.Errorf("rollout clean does not name three environments of %s:\n%s", killed.name, said)
-		}
-		killed.wantLeft(t, 0, "of the killed run")
-		alive.wantLeft(t, 2, "of the live run")
-		running.wantAlive(t)
-		must(t, a.cmd.Process.Signal(os.Interrupt))
-		if code := a.exit(t); code != 130 {
-			t.Errorf("the live run ends with %d, want 130", code)
-		}
-		if provider == sandbox.Name {
-			wantNoScratch(t)
-		}
-	})
+func cleanDeadRuns(t *testing.T, provider string) {
+	killed, alive := hangingJob(t, provider, 3), hangingJob(t, provider, 2)
+	r, a := killed.start(t, "job.yaml"), alive.start(t, "job.yaml")
+	killed.waitRunning(t, 3)
+	alive.waitRunning(t, 2)
+	ended, running := killed.insideOf(t, r.cmd.Process.Pid, 3), alive.insideOf(t, a.cmd.Process.Pid, 2)
+	must(t, r.cmd.Process.Kill())
+	r.exit(t)
+	ended.wantGone(t)
+	killed.wantLeft(t, 3, "by the killed run")
+
+	report := killed.start(t, "report", filepath.Join("jobs", killed.name))
+	if code := report.exit(t); code != 1 || !strings.Contains(report.output.String(), "incomplete") {
+		t.Errorf("report ends with %d and says:\n%s", code, report.output)
+	}
+	// An engine may have leftovers of others, too.
+	if said := clean(t, provider); strings.Count(said, killed.name) != 3 || !strings.Contains(said, "removed ") {
+		t.Errorf("rollout clean does not name three environments of %s:\n%s", killed.name, said)
+	}
+	killed.wantLeft(t, 0, "of the killed run")
+	alive.wantLeft(t, 2, "of the live run")
+	running.wantAlive(t)
+	must(t, a.cmd.Process.Signal(os.Interrupt))
+	if code := a.exit(t); code != 130 {
+		t.Errorf("the live run ends with %d, want 130", code)
+	}
+	if provider == sandbox.Name {
+		wantNoScratch(t)
+	}
 }
 
-func TestNextRunRemovesLeftoversOfKilledRun(t *testing.T) {
-	andCluster(realProviders)(t, func(t *testing.T, provider string) {
-		killed, next := hangingJob(t, provider, 2), hangingJob(t, provider, 1)
-		r := killed.start(t, "job.yaml")
-		killed.waitRunning(t, 2)
-		must(t, r.cmd.Process.Kill())
-		r.exit(t)
-		n := next.start(t, "job.yaml", "--set", "agents=[{name: nop}]")
-		if code := n.exit(t); code != 0 {
-			t.Errorf("the next run ends with %d", code)
-		}
-		if said := n.output.String(); !strings.Contains(said, "left by a run that was killed") {
-			t.Errorf("the next run does not say what it removed:\n%s", said)
-		}
-		killed.wantLeft(t, 0, "of the killed run")
-		if provider == sandbox.Name {
-			wantNoScratch(t)
-		}
-	})
+func TestNextRunRemovesLeftoversOfKilledRun(t *testing.T) { realProviders(t, removeLeftovers) }
+
+func removeLeftovers(t *testing.T, provider string) {
+	killed, next := hangingJob(t, provider, 2), hangingJob(t, provider, 1)
+	r := killed.start(t, "job.yaml")
+	killed.waitRunning(t, 2)
+	must(t, r.cmd.Process.Kill())
+	r.exit(t)
+	n := next.start(t, "job.yaml", "--set", "agents=[{name: nop}]")
+	if code := n.exit(t); code != 0 {
+		t.Errorf("the next run ends with %d", code)
+	}
+	if said := n.output.String(); !strings.Contains(said, "left by a run that was killed") {
+		t.Errorf("the next run does not say what it removed:\n%s", said)
+	}
+	killed.wantLeft(t, 0, "of the killed run")
+	if provider == sandbox.Name {
+		wantNoScratch(t)
+	}
 }
 
 func TestFullDiskLosesNoReward(t *testing.T) {

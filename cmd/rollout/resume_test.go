@@ -144,9 +144,6 @@ func TestKilledJobsLoseNothing(t *testing.T) {
 		needSandbox(t)
 		killAgainAndAgain(t, sandbox.Name, testenv.Times(9, 50), 4)
 	})
-	andCluster(func(*testing.T, func(*testing.T, string)) {})(t, func(t *testing.T, provider string) {
-		killAgainAndAgain(t, provider, testenv.Times(3, 20), 1)
-	})
 }
 
 // killAgainAndAgain kills runs and resumes of jobs until so many kills have hit, and compares what came of each job with
