@@ -71,6 +71,19 @@ datasets:
 	return dir
 }
 
+// answerAs answers a request as a scripted model does.
+func answerAs(t *testing.T, upstream *scripted.Model, w http.ResponseWriter, r *http.Request) {
+	answer, err := upstream.RoundTrip(r)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer answer.Body.Close()
+	w.Header().Set("Content-Type", answer.Header.Get("Content-Type"))
+	w.WriteHeader(answer.StatusCode)
+	_, _ = io.Copy(w, answer.Body) // the client has gone
+}
+
 // The job's budget ends trials that run, too: their models refuse them the next turn. They are run again when there is more.
 func TestBudgetOfTheJobRefusesTurns(t *testing.T) {
 	t.Parallel()
@@ -163,15 +176,7 @@ func TestRecordAndReplay(t *testing.T) {
 		if got := r.Header.Get("Authorization"); got != "Bearer "+key {
 			t.Errorf("the key is %q", got)
 		}
-		answer, err := upstream.RoundTrip(r)
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		defer answer.Body.Close()
-		w.Header().Set("Content-Type", answer.Header.Get("Content-Type"))
-		w.WriteHeader(answer.StatusCode)
-		_, _ = io.Copy(w, answer.Body)
+		answerAs(t, upstream, w, r)
 	}))
 	t.Cleanup(server.Close)
 	const models = "  m: {api: openai-chat, model: big, api_key: \"${RECORD_KEY}\", price: {input: 1, output: 1}, base_url: \"%s\", %s: tapes}"
@@ -279,18 +284,12 @@ func TestTurnsSurviveKills(t *testing.T) {
 		upstream := scripted.New(script)
 		var asked atomic.Int64
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			answer, err := upstream.RoundTrip(r)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			defer answer.Body.Close()
 			if asked.Add(1) == 3 { // the turn in which Rollout is killed
+				_, _ = io.Copy(io.Discard, r.Body) // only then does the server notice that nobody waits
 				<-r.Context().Done()
 				return
 			}
-			w.Header().Set("Content-Type", answer.Header.Get("Content-Type"))
-			_, _ = io.Copy(w, answer.Body)
+			answerAs(t, upstream, w, r)
 		}))
 		t.Cleanup(server.Close)
 		name := fmt.Sprintf("turns-%s-%d", provider, time.Now().UnixNano())
@@ -369,15 +368,7 @@ func TestRecordingsSurviveKills(t *testing.T) {
 	must(t, script.Check())
 	upstream := scripted.New(script)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		answer, err := upstream.RoundTrip(r)
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		defer answer.Body.Close()
-		w.Header().Set("Content-Type", answer.Header.Get("Content-Type"))
-		w.WriteHeader(answer.StatusCode)
-		_, _ = io.Copy(w, answer.Body)
+		answerAs(t, upstream, w, r)
 	}))
 	t.Cleanup(server.Close)
 	const models = "  m: {api: openai-chat, model: big, api_key: none-needed-77, price: {input: 1, output: 1}, base_url: \"%s\", %s: tapes}"
