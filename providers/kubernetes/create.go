@@ -26,6 +26,10 @@ const (
 	// pullPatience is how long a node may try to pull an image that it cannot get for a reason that may pass. It tries at once,
 	// and after 10, 20, 40 and 80 seconds.
 	pullPatience = 2*time.Minute + 30*time.Second
+	// nodeTime is how long a node may take to run a pod that it has, and quietTime how much of that is nothing to tell: pulling a
+	// large image takes minutes, and the cluster does not say that this is what a node does.
+	nodeTime  = 30 * time.Minute
+	quietTime = 10 * time.Second
 	// quotaWait is the time between two attempts at a place in a full quota.
 	quotaWait = 5 * time.Second
 )
@@ -169,8 +173,10 @@ func (p *Provider) notCreated(pod *corev1.Pod, err error) error {
 // await waits until a pod's main container runs.
 func (p *Provider) await(ctx context.Context, name string, w *waitLine) error {
 	unscheduled, pulling := newDeadline(p.config.scheduleTimeout), newDeadline(pullPatience)
+	onNode, quiet := newDeadline(p.nodeTime), newDeadline(p.quietTime)
 	timers, done := context.WithCancel(ctx)
 	defer done()
+	slow := false
 	for {
 		now, known := p.watch.look(name)
 		if !known || now.gone {
@@ -189,7 +195,7 @@ func (p *Provider) await(ctx context.Context, name string, w *waitLine) error {
 		if s.err != nil || s.runs {
 			return s.err
 		}
-		var limit <-chan struct{}
+		var limit, loud <-chan struct{}
 		switch {
 		case s.pulling != nil:
 			limit = pulling.run(timers)
@@ -199,17 +205,25 @@ func (p *Provider) await(ctx context.Context, name string, w *waitLine) error {
 			limit = unscheduled.run(timers)
 		default:
 			unscheduled.stop()
+			if limit = onNode.run(timers); !slow {
+				loud = quiet.run(timers)
+			}
 		}
-		if s.queued {
+		if s.queued || slow {
 			w.say(s.waits)
 		} else {
-			w.starts(s.waits)
+			w.say("")
 		}
 		select {
 		case <-now.changed:
+		case <-loud:
+			slow = true
 		case <-limit:
 			if s.pulling != nil {
 				return s.pulling
+			}
+			if !s.queued {
+				return &environment.Error{Kind: environment.KindStart, Transient: true, Err: fmt.Errorf("pod %s did not run within %s: it %s", name, p.nodeTime, s.waits)}
 			}
 			return &environment.Error{
 				Kind: environment.KindResources, Err: fmt.Errorf("no node took pod %s within %s (Unschedulable): it %s", name, p.config.scheduleTimeout, s.waits),
@@ -268,9 +282,6 @@ func (w *waitLine) say(reason string) {
 	}
 	w.last = reason
 }
-
-// starts tells that the wait for others is over.
-func (w *waitLine) starts(string) { w.say("") }
 
 // deadline is a time that can stop.
 type deadline struct {

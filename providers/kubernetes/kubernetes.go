@@ -46,8 +46,9 @@ type Provider struct {
 	helper  once[string]
 	proof   enforcement
 
-	reachTime time.Duration
-	fits      func(environment.Limits) error
+	reachTime, nodeTime, quietTime time.Duration
+
+	fits func(environment.Limits) error
 }
 
 var (
@@ -77,7 +78,7 @@ func newProvider(ctx context.Context, conf config, at connection, opts Options) 
 		return nil, unavailable("check the kubeconfig", "use %s: %w", at.about, err)
 	}
 	p := &Provider{
-		config: conf, options: opts, client: c, about: at.about, run: strings.ToLower(rand.Text()[:16]), reachTime: reachTime, begin: beginGuest,
+		config: conf, options: opts, client: c, about: at.about, run: strings.ToLower(rand.Text()[:16]), reachTime: reachTime, nodeTime: nodeTime, quietTime: quietTime, begin: beginGuest,
 		fits: func(environment.Limits) error { return nil },
 	}
 	p.watch = newTracker(c, labelRun+"="+p.run)

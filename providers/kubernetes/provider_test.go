@@ -288,6 +288,41 @@ func TestPodsThatWait(t *testing.T) {
 			t.Errorf("left: %v", left)
 		}
 	})
+	t.Run("a node that pulls a large image", func(t *testing.T) {
+		f := newFakeAPI(t)
+		told := make(chan string, 100)
+		f.kubelet = func(name string) {
+			f.change(name, func(pod *corev1.Pod) { pod.Spec.NodeName = "n1" })
+			for reason := range told {
+				if reason == "waits for the node n1" {
+					f.change(name, running)
+				}
+			}
+		}
+		opts := fakeOptions()
+		opts.Waiting = func(reason string) { told <- reason }
+		p := f.provider(t, nil)
+		p.quietTime = 50 * time.Millisecond
+		env, err := p.CreateEnvironment(t.Context(), opts)
+		close(told)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = env.Destroy(t.Context())
+	})
+	t.Run("a node that never runs a pod", func(t *testing.T) {
+		f := newFakeAPI(t)
+		f.kubelet = func(name string) { f.change(name, func(pod *corev1.Pod) { pod.Spec.NodeName = "n1" }) }
+		p := f.provider(t, nil)
+		p.nodeTime = 100 * time.Millisecond
+		_, err := p.CreateEnvironment(t.Context(), fakeOptions())
+		if environment.KindOf(err) != environment.KindStart || !environment.IsTransient(err) || !strings.Contains(err.Error(), "waits for the node n1") {
+			t.Errorf("error %v", err)
+		}
+		if left := f.names(); len(left) > 0 {
+			t.Errorf("left: %v", left)
+		}
+	})
 	t.Run("a queue has no timeout", func(t *testing.T) {
 		f := newFakeAPI(t)
 		f.kubelet = func(name string) {
