@@ -33,10 +33,10 @@ import (
 
 // What the files of examples/kubernetes name, and users replace.
 const (
-	actionImage    = "ghcr.io/org/rollout-action:v1.0.0"
-	imageRegistry  = "ghcr.io/org/evals"
-	repository     = "https://github.com/org/agent.git"
-	namespaceOfAll = "namespace: evals"
+	actionImage   = "ghcr.io/org/rollout-action:v1.0.0"
+	imageRegistry = "ghcr.io/org/evals"
+	repository    = "https://github.com/org/agent.git"
+	inNamespace   = "namespace: evals"
 )
 
 // TestKubernetes applies the manifests of examples/kubernetes to a cluster and runs the job as the service account that they create:
@@ -109,7 +109,7 @@ func newKube(t *testing.T) *kube {
 func (k *kube) replaced(text string) string {
 	host, _, _ := strings.Cut(k.registry, "/")
 	return strings.NewReplacer(
-		namespaceOfAll, "namespace: "+k.namespace,
+		inNamespace, "namespace: "+k.namespace,
 		imageRegistry, k.registry,
 		actionImage, k.action,
 		repository, "/repository/agent.bundle",
@@ -192,7 +192,7 @@ func (k *kube) needVolume(t *testing.T, claim *corev1.PersistentVolumeClaim) {
 		return
 	}
 	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o777); err != nil { //nolint:gosec // other users write there
+	if err := os.Chmod(dir, 0o777); err != nil { // another user writes there
 		t.Fatal(err)
 	}
 	volume := &corev1.PersistentVolume{
@@ -369,7 +369,7 @@ func (k *kube) log(t *testing.T, pod, container string) string {
 func until(t *testing.T, what string, done func() (bool, any)) {
 	t.Helper()
 	var status any
-	for range 600 {
+	for range 1800 {
 		var ok bool
 		if ok, status = done(); ok {
 			return
