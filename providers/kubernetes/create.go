@@ -26,8 +26,8 @@ const (
 	// pullPatience is how long a node may try to pull an image that it cannot get for a reason that may pass. It tries at once,
 	// and after 10, 20, 40 and 80 seconds.
 	pullPatience = 2*time.Minute + 30*time.Second
-	// nodeTime is how long a node may take to run a pod that it has, and quietTime how much of that is nothing to tell: pulling a
-	// large image takes minutes, and the cluster does not say that this is what a node does.
+	// nodeTime is how long a node may take to run a pod that it has: pulling a large image takes minutes, and the cluster does not
+	// say that this is what a node does. quietTime is how much of a wait is nothing to tell.
 	nodeTime  = 30 * time.Minute
 	quietTime = 10 * time.Second
 	// quotaWait is the time between two attempts at a place in a full quota.
@@ -188,7 +188,7 @@ func (p *Provider) await(ctx context.Context, name string, w *waitLine) error {
 			}
 			continue
 		}
-		s := starting{queued: true, waits: "waits for the API server"}
+		s := starting{queued: true, brief: true, waits: "waits for the API server"}
 		if now.pod != nil {
 			s = startOf(now.pod)
 		}
@@ -205,14 +205,13 @@ func (p *Provider) await(ctx context.Context, name string, w *waitLine) error {
 			limit = unscheduled.run(timers)
 		default:
 			unscheduled.stop()
-			if limit = onNode.run(timers); !slow {
-				loud = quiet.run(timers)
-			}
+			limit = onNode.run(timers)
 		}
-		if s.queued || slow {
-			w.say(s.waits)
-		} else {
+		if s.brief && !slow {
+			loud = quiet.run(timers)
 			w.say("")
+		} else {
+			w.say(s.waits)
 		}
 		select {
 		case <-now.changed:

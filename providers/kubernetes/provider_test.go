@@ -116,7 +116,13 @@ func TestWebhooksThatKnowNoRehearsalDoNotMatter(t *testing.T) {
 func TestLifeOfAPod(t *testing.T) {
 	f := newFakeAPI(t)
 	p := f.provider(t, nil)
-	env, err := p.CreateEnvironment(t.Context(), fakeOptions())
+	opts := fakeOptions()
+	opts.Waiting = func(reason string) {
+		if reason != "" {
+			t.Errorf("a pod that starts at once %s", reason)
+		}
+	}
+	env, err := p.CreateEnvironment(t.Context(), opts)
 	if err != nil {
 		t.Fatal(err)
 	}

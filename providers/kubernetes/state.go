@@ -19,6 +19,7 @@ type starting struct {
 	waits string
 	// queued: others decide when it goes on, so that the wait is no part of starting. Without a limit if it is gated.
 	queued, gated bool
+	brief         bool // as a rule, the wait is too short to be told
 	// pulling: images cannot be pulled for a reason that may pass, and the node tries again.
 	pulling error
 	err     error // it will never run
@@ -32,7 +33,7 @@ func startOf(pod *corev1.Pod) starting {
 	if pod.Spec.NodeName == "" {
 		return scheduling(pod)
 	}
-	s := starting{waits: "waits for the node " + pod.Spec.NodeName}
+	s := starting{brief: true, waits: "waits for the node " + pod.Spec.NodeName}
 	for _, c := range slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses) {
 		switch {
 		case c.State.Waiting != nil:
@@ -63,7 +64,7 @@ func scheduling(pod *corev1.Pod) starting {
 			return starting{queued: true, waits: "waits for a node: " + oneLine(c.Message)}
 		}
 	}
-	return starting{queued: true, waits: "waits for the scheduler"}
+	return starting{queued: true, brief: true, waits: "waits for the scheduler"}
 }
 
 // waiting notes why a container waits.
@@ -74,7 +75,7 @@ func waiting(s *starting, c corev1.ContainerStatus) {
 	case "ErrImagePull", "ImagePullBackOff", "RegistryUnavailable", "ErrImageNeverPull", "ImageInspectError", "SignatureValidationFailed":
 		err := pullError(c.Image, w.Reason, words)
 		if environment.IsTransient(err) {
-			s.pulling, s.waits = err, "waits for the image "+c.Image+", which cannot be pulled: "+words
+			s.pulling, s.brief, s.waits = err, false, "waits for the image "+c.Image+", which cannot be pulled: "+words
 			return
 		}
 		s.err = err
