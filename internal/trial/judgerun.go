@@ -80,7 +80,7 @@ func (x *execution) judgeAttempt(j Judge, in material, below string) (*judging, 
 			return nil, err
 		}
 		if j.Place() == judge.InFresh { // where nobody else is
-			p.judge.files = append(artifacts, environment.Copy{Src: fstest.MapFS{}, Dst: p.judge.dir, Mode: 0o777})
+			p.judge.files = slices.Concat(artifacts, []environment.Copy{{Src: fstest.MapFS{}, Dst: p.judge.dir, Mode: 0o777}})
 		}
 		p.judge.files = slices.Concat(p.judge.files, judgeFiles(p.judge.dir, prompt), inputs)
 	}
