@@ -225,12 +225,25 @@ func (p *packer) header(below, name string, info fs.FileInfo) (*tar.Header, erro
 	return header, nil
 }
 
-// fileHeader returns what tar.FileInfoHeader does, but pipes for sockets: tar has no sockets, and readers leave both out.
+// nameless is a file without names of its owner and group. Readers drop them, and the environment's /etc/passwd, in which
+// FileInfoHeader would look for them, may be a pipe without an end.
+type nameless struct{ fs.FileInfo }
+
+var _ tar.FileInfoNames = nameless{}
+
+// Uname implements tar.FileInfoNames.
+func (nameless) Uname() (string, error) { return "", nil }
+
+// Gname implements tar.FileInfoNames.
+func (nameless) Gname() (string, error) { return "", nil }
+
+// fileHeader returns what tar.FileInfoHeader does, but no names of owners, and pipes for sockets: tar has no sockets, and readers
+// leave both out.
 func fileHeader(info fs.FileInfo, target string) (*tar.Header, error) {
 	if info.Mode()&fs.ModeSocket != 0 {
 		return &tar.Header{Typeflag: tar.TypeFifo, Mode: int64(info.Mode().Perm()), ModTime: info.ModTime()}, nil
 	}
-	return tar.FileInfoHeader(info, target)
+	return tar.FileInfoHeader(nameless{info}, target)
 }
 
 // file writes a file's entry. The header has the size that the file had: if the file grows, it is cut; if it shrinks,

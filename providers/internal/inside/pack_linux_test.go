@@ -92,3 +92,18 @@ func TestPackAllWritesEveryAttribute(t *testing.T) {
 		}
 	}
 }
+
+// An environment may have made its /etc/passwd a pipe without an end.
+func TestPackingLooksForNoNames(t *testing.T) {
+	info, err := os.Lstat(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	header, err := fileHeader(info, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if header.Uname != "" || header.Gname != "" || header.Typeflag != tar.TypeDir {
+		t.Errorf("the header has the owner %q and the group %q: it was looked for", header.Uname, header.Gname)
+	}
+}
