@@ -15,6 +15,8 @@ import (
 	"strings"
 	"sync"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/org/rollout-action/providers/internal/wire"
 )
 
@@ -117,11 +119,26 @@ func (s *server) reach(ctx context.Context, r request) (reply, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.Within)
 	defer cancel()
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", r.Address)
-	if err != nil {
-		return reply{}, nil // it is the answer
+	switch {
+	case err == nil:
+		conn.Close()
+		return reply{Yes: true}, nil
+	case isUnreached(err):
+		return reply{}, nil
 	}
-	conn.Close()
-	return reply{Yes: true}, nil
+	return reply{}, err
+}
+
+// isUnreached reports whether an attempt to connect failed for what the network does, and not for what this process lacks: somebody
+// may have lowered its limits.
+func isUnreached(err error) bool {
+	for _, known := range []error{unix.ECONNREFUSED, unix.ECONNRESET, unix.ENETUNREACH, unix.EHOSTUNREACH, unix.ENETDOWN, unix.EPERM, unix.EACCES} {
+		if errors.Is(err, known) {
+			return true
+		}
+	}
+	failure := net.Error(nil)
+	return errors.As(err, &failure) && failure.Timeout()
 }
 
 // The states of a TCP connection in which nothing can be sent or received yet, or any more, and that of listeners.
