@@ -116,10 +116,10 @@ func printCleaned(out io.Writer, cleaned app.Cleaned, dryRun bool) {
 }
 
 func short(id string) string {
-	if len(id) > 32 { // a container's
-		return id[:12]
+	if len(id) <= 32 || strings.Trim(id, "0123456789abcdef") != "" {
+		return id
 	}
-	return id
+	return id[:12] // a container's, or a commit's
 }
 
 // taken returns how much space images take together, in words.

@@ -52,7 +52,7 @@ var Keys = []environment.ConfigKey{
 	{Name: "helper_image", Doc: "The image with Rollout's own program, which runs in each pod. Default: Rollout pushes it to `registry`; without that, a released version uses its own published image."},
 	{Name: "builder", Doc: "What builds Dockerfiles: `docker`, `buildkit` or `sandbox`. Default: the first of these that can be used."},
 	{Name: "buildkit", Doc: "How to reach a buildkitd: an address (`tcp://host:port`, `unix://path`, `kube-pod://name`), or `{address, ca_cert, cert, key, server_name}`."},
-	{Name: "plain_http", Default: "false", Doc: "Whether `registry` may be used without TLS."},
+	{Name: "plain_http", Default: "false", Doc: "Whether `registry` may be used without TLS. On this machine (`localhost`, 127.0.0.0/8) it always may."},
 	{Name: "labels", Doc: "Labels of each pod, such as `kueue.x-k8s.io/queue-name: evals`."},
 	{Name: "annotations", Doc: "Annotations of each pod."},
 	{Name: "node_selector", Doc: "Labels that a node must have. Unless it names `kubernetes.io/arch`, that is the architecture of Rollout's program, or the nodes' if Rollout may list them."},
@@ -175,7 +175,7 @@ func (r *reader) registry(where string, value any) string {
 	text := r.text(where, value)
 	if text != "" {
 		if err := registryimage.CheckRegistry(text); err != nil {
-			r.complain(where, "such as ghcr.io/org/evals", "%v", err)
+			r.complain(where, "", "%v", err)
 		}
 	}
 	return text

@@ -93,9 +93,13 @@ pod:
 			"pod.spec.containers.0.resources.limits.ephemeral-storage: is refused", "pod.spec.containers.0.resources.limits.memory: is refused",
 			"pod.spec.containers.0.resources.requests.cpu: is refused",
 		}},
-		{"mounts on Rollout's directories", `pod: {spec: {containers: [{name: main, volumeMounts: [{name: a, mountPath: /logs/agent}, {name: a, mountPath: /}, {name: a, mountPath: /.rollout/x}, {name: rollout, mountPath: /x}]}]}}`, []string{
+		{"a token of the service account", `pod: {spec: {volumes: [{name: t, projected: {sources: [{configMap: {name: c}}, {serviceAccountToken: {path: t}}]}}]}}`, []string{
+			"pod.spec.volumes.0.projected.sources.1.serviceAccountToken: is refused",
+		}},
+		{"mounts on Rollout's directories", `pod: {spec: {containers: [{name: main, volumeMounts: [{name: a, mountPath: /logs/agent}, {name: a, mountPath: /}, {name: a, mountPath: /.rollout/x}, {name: rollout, mountPath: /x}, {name: a, mountPath: logs/verifier}]}]}}`, []string{
 			`pod.spec.containers.0.volumeMounts.0.mountPath: "/logs/agent" would put a volume at /logs`, `pod.spec.containers.0.volumeMounts.1.mountPath: "/" would put`,
 			`pod.spec.containers.0.volumeMounts.2.mountPath: "/.rollout/x" would put`, "pod.spec.containers.0.volumeMounts.3.name: rollout is Rollout's own volume",
+			`pod.spec.containers.0.volumeMounts.4.mountPath: "/logs/verifier" would put`,
 		}},
 		{"fields that pods have not", `pod: {spec: {nodeAffinity: {}}}`, []string{`pod: is no part of a pod: unknown field "spec.nodeAffinity"`}},
 	} {

@@ -45,7 +45,7 @@ func (c config) findCluster() (connection, error) {
 	if err != nil {
 		if clientcmd.IsEmptyConfig(err) {
 			return connection{}, unavailable("set KUBECONFIG, or run rollout in a pod with a service account",
-				"there is no Kubernetes cluster: no kubeconfig names one, and this is no pod")
+				"there is no Kubernetes cluster: no kubeconfig names one (looked for %s), and this is no pod", strings.Join(rules.GetLoadingPrecedence(), ", "))
 		}
 		return connection{}, unavailable("see kubectl config get-contexts", "find the Kubernetes cluster: %w", err)
 	}

@@ -210,10 +210,14 @@ func (p *Provider) List(ctx context.Context) ([]environment.Listed, error) {
 	if p.config.namespace != "" || apierrors.IsForbidden(err) {
 		err = p.client.listPods(ctx, p.client.namespace, selector, add)
 	}
-	if err != nil {
-		return nil, failed(environment.KindUnavailable, "list pods of "+p.about, err)
+	if err == nil {
+		return listed, nil
 	}
-	return listed, nil
+	err = failed(environment.KindUnavailable, "list pods of "+p.about, err)
+	if e := new(environment.Error); errors.As(err, &e) && apierrors.IsForbidden(err) {
+		e.Hint = "name a namespace whose pods you may list: kubectl config set-context --current --namespace NAME"
+	}
+	return nil, err
 }
 
 // Remove implements environment.Provider.

@@ -23,7 +23,7 @@ func (p *Provider) BuildImage(ctx context.Context, opts environment.BuildOptions
 // PullImage implements environment.Provider: it checks that the registry has the image. Nodes pull it when they need it.
 func (p *Provider) PullImage(ctx context.Context, ref string, _ func(string)) error {
 	_, err := p.images.Config(ctx, ref)
-	return wrapped(environment.KindPull, "look for image "+ref, err)
+	return err
 }
 
 // ImageID implements environment.ImageIdentifier.
@@ -40,7 +40,7 @@ func (p *Provider) settings(ctx context.Context, ref string) (registryimage.Imag
 			Kind: environment.KindStart, Err: fmt.Errorf("%w: %w", environment.ErrNoImage, err),
 		}
 	}
-	return image, wrapped(environment.KindPull, "look for image "+ref, err)
+	return image, err
 }
 
 // wrapped returns an error with what was being done; kind is for errors that have none.

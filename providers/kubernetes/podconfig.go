@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 
@@ -126,6 +127,15 @@ func (r *reader) volume(where string, value any) {
 	if _, ok := m["hostPath"]; ok {
 		r.complain(where+".hostPath", "the agent would see the node's files: use another type of volume", "is refused")
 	}
+	if m["projected"] == nil {
+		return
+	}
+	at := where + ".projected.sources"
+	for i, source := range r.list(at, r.mapping(where+".projected", m["projected"])["sources"]) {
+		if one := fmt.Sprintf("%s.%d", at, i); r.mapping(one, source)["serviceAccountToken"] != nil {
+			r.complain(one+".serviceAccountToken", "the agent could use the cluster's API", "is refused")
+		}
+	}
 }
 
 // containerFields are the fields of the container main that may be set.
@@ -174,9 +184,13 @@ func (r *reader) volumeMount(where string, value any) {
 	if m["name"] == guestVolume {
 		r.complain(where+".name", "", "%s is Rollout's own volume", guestVolume)
 	}
-	target, _ := m["mountPath"].(string)
+	target, ok := m["mountPath"].(string)
+	if !ok {
+		return // which the cluster refuses
+	}
+	target = path.Clean("/" + target) // a relative one is below the root
 	for _, ours := range append(environment.SpecialDirs(), guest.Dir) {
-		if strings.HasPrefix(target, "/") && (environment.Within(target, ours) || environment.Within(ours, target)) {
+		if environment.Within(target, ours) || environment.Within(ours, target) {
 			r.complain(where+".mountPath", "choose another path", "%q would put a volume at %s, which Rollout fills and empties", target, ours)
 			return
 		}

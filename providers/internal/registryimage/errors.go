@@ -43,6 +43,7 @@ func refused(ctx context.Context, doing string, at name.Repository, err error) e
 		}
 	case errors.Is(known, distribution.ErrUnreachable):
 		e.Transient = true
+		e.Hint = "see that " + host + " is the registry that is meant, and answers"
 	}
 	return e
 }
