@@ -140,7 +140,7 @@ func (c *checker) models(secrets, except map[string]bool) {
 	c.out.UseModels = func(names []string) error { return c.useMore(names, secrets, except) }
 }
 
-// useMore is Loaded.UseModels.
+// useMore implements Loaded.UseModels.
 func (c *checker) useMore(names []string, secrets, except map[string]bool) error {
 	c.Problems.List = nil
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {

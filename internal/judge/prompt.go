@@ -418,7 +418,7 @@ func fenced(language, text string) string {
 	return fence + language + "\n" + strings.TrimRight(text, "\n") + "\n" + fence
 }
 
-// fencedText is the function fenced of prompts.
+// fencedText returns a text as fenced does without a language. Prompts call it as fenced.
 func fencedText(text string) string { return fenced("", text) }
 
 // contract writes what every judge is told.
