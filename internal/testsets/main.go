@@ -157,12 +157,12 @@ func judge(packages map[string]*listed) (map[string]tested, error) {
 	return all, nil
 }
 
-// asking are the functions by which a program finds out who runs it.
+// asking are the functions by which a program finds out who runs it, and a test what the machine has for that user.
 var asking = []string{
 	"os.Getuid", "os.Geteuid", "os.Getgid", "os.Getegid", "os.Getgroups",
 	"syscall.Getuid", "syscall.Geteuid", "syscall.Getgid", "syscall.Getegid",
 	"unix.Getuid", "unix.Geteuid", "unix.Getgid", "unix.Getegid",
-	"user.Current", "testenv.NeedRoot",
+	"user.Current", "testenv.NeedRoot", "testenv.NeedDocker", "testenv.Lacks",
 }
 
 // asksForUser reports whether one of the files mentions a function of asking.

@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/fstest"
@@ -93,6 +94,7 @@ type carrier struct {
 	io.Reader
 	io.WriteCloser
 	cmd  *exec.Cmd
+	wait sync.Once // connections may be closed more than once
 	left atomic.Int64
 }
 
@@ -114,7 +116,7 @@ func (c *carrier) Write(p []byte) (int, error) {
 func (c *carrier) Close() error {
 	_ = c.cmd.Process.Kill()
 	err := c.WriteCloser.Close()
-	go func() { _ = c.cmd.Wait() }()
+	go c.wait.Do(func() { _ = c.cmd.Wait() })
 	return err
 }
 
