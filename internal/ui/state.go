@@ -16,7 +16,8 @@ type state struct {
 	started      time.Time
 	passed       int
 	tally        result.Tally
-	busy         time.Duration // total duration of the ended trials
+	timed        int           // ended trials of this run that the estimate goes by
+	busy         time.Duration // their total duration
 	running      []*running    // in the order in which they started
 	cancelling   bool
 	images       map[string]string // errors of images, with the first trial that had each
@@ -46,7 +47,7 @@ type running struct {
 	name     string
 	phase    event.Phase
 	since    time.Time
-	progress string // the last line about its image
+	progress string // what it waits for, such as its image
 }
 
 // apply applies an event. It ignores events about trials that have ended.
@@ -88,7 +89,7 @@ func (s *state) keep(trials []result.Trial) {
 	for i := range trials {
 		s.end(&trials[i])
 	}
-	s.kept, s.busy = len(trials), 0
+	s.kept, s.timed, s.busy = len(trials), 0, 0
 }
 
 func (s *state) end(t *result.Trial) {
@@ -104,24 +105,27 @@ func (s *state) end(t *result.Trial) {
 	if t.Passed() {
 		s.passed++
 	}
-	s.busy += time.Duration(t.Durations.TotalSec * float64(time.Second))
+	if !t.Failed() { // many failures take no time, and say nothing about the trials that work
+		s.timed++
+		s.busy += time.Duration(t.Durations.TotalSec * float64(time.Second))
+	}
 }
 
-// making returns the index of the trial whose image has been in preparation for longest, or -1. It stays the same, so that its
-// line can be read.
+// making returns the index of the first trial that waits for something, such as its image, or -1. It stays the same, so that its line
+// can be read.
 func (s *state) making() int {
 	return slices.IndexFunc(s.running, func(r *running) bool { return r.progress != "" })
 }
 
-// left estimates how long the job still takes at this concurrency: the average duration of ended trials, for those that have not
-// started and for the rest of those that run. ok is false until enough trials have ended, and if none is left or the job is
-// being cancelled.
+// left estimates how long the job still takes at this concurrency: the average duration of ended trials that did not fail, for those
+// that have not started and for the rest of those that run. ok is false until enough of them have ended, and if none is left or the
+// job is being cancelled.
 func (s *state) left(concurrency int, now time.Time) (left time.Duration, ok bool) {
-	remaining, ended := s.total-s.ended, s.ended-s.kept
-	if s.cancelling || remaining <= 0 || s.busy <= 0 || ended < max(2, min(concurrency, (s.total-s.kept)/4)) {
+	remaining := s.total - s.ended
+	if s.cancelling || remaining <= 0 || s.busy <= 0 || s.timed < max(2, min(concurrency, (s.total-s.kept)/4)) {
 		return 0, false
 	}
-	mean := s.busy / time.Duration(ended)
+	mean := s.busy / time.Duration(s.timed)
 	work := mean * time.Duration(remaining)
 	longest := time.Duration(0)
 	for _, r := range s.running {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/org/rollout-action/internal/event"
+	"github.com/org/rollout-action/internal/result"
 )
 
 func TestEstimate(t *testing.T) {
@@ -28,7 +29,7 @@ func TestEstimate(t *testing.T) {
 		{name: "an unknown concurrency", total: 12, ended: 10, running: []int{0, 0}, want: time.Minute},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := &state{total: c.total, ended: c.ended, busy: time.Duration(c.ended) * time.Minute, cancelling: c.cancelling}
+			s := &state{total: c.total, ended: c.ended, timed: c.ended, busy: time.Duration(c.ended) * time.Minute, cancelling: c.cancelling}
 			for _, sec := range c.running {
 				s.running = append(s.running, &running{since: start.Add(-time.Duration(sec) * time.Second)})
 			}
@@ -41,6 +42,26 @@ func TestEstimate(t *testing.T) {
 				t.Errorf("got %v, %v, want %v", left, ok, c.want)
 			}
 		})
+	}
+}
+
+// Trials that fail because there is no image end at once.
+func TestEstimateLeavesOutFailedTrials(t *testing.T) {
+	var s state
+	s.apply(event.Event{Kind: event.JobStarted, Total: 10, Time: start})
+	for i := range 4 {
+		s.apply(ended(failure(key("broken", i), result.EnvironmentBuildFailed, "no registry", 0.1)))
+	}
+	if left, ok := s.left(1, start); ok {
+		t.Errorf("%v left, of trials that all failed", left)
+	}
+	for i := range 2 {
+		timedOut := reward(key("works", i), 0, 60)
+		timedOut.Error = &result.Error{Type: result.AgentExecutionTimeout}
+		s.apply(ended(timedOut))
+	}
+	if left, ok := s.left(1, start); !ok || left != 4*time.Minute {
+		t.Errorf("%v, %v left, want 4m: four trials of a minute", left, ok)
 	}
 }
 
