@@ -263,7 +263,9 @@ func (s *shell) show(e event.Event) {
 			s.host.Output.Line(clean(line))
 		}
 	case event.Progress, event.Notice:
-		s.host.Output.Line(clean(e.Message))
+		if e.Message != "" {
+			s.host.Output.Line(clean(e.Message))
+		}
 	case event.Retrying:
 		warnf(s.host.Output, "%s (it is tried again)", clean(e.Message))
 	}

@@ -45,8 +45,9 @@ func (x *execution) findLayer(ctx context.Context, ref string) (string, error) {
 		return "", err
 	}
 	l, mine, err := x.layers.Claim(ctx, layer.Claim{Key: key, Trial: x.spec.Key, Timeout: x.timeouts.Install, Waiting: func(maker result.Key) {
-		x.emit(event.Event{Kind: event.Progress, Message: fmt.Sprintf("waiting for %s to install the agent", maker)})
+		x.progress(fmt.Sprintf("waiting for %s to install the agent", maker))
 	}})
+	x.progress("")
 	switch {
 	case errors.Is(err, errors.ErrUnsupported):
 		x.warnNoLayer(err)

@@ -9,7 +9,6 @@ import (
 	"github.com/org/rollout-action/internal/awake"
 	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/internal/event"
 	"github.com/org/rollout-action/internal/result"
 )
 
@@ -29,7 +28,8 @@ func (x *execution) keepOutcome(ctx context.Context) {
 	if x.job.Environment.Keep != config.KeepOutcome || x.spec.Again != nil || x.live == nil || !x.noError() && !x.agentFailed() || ctx.Err() != nil {
 		return
 	}
-	x.emit(event.Event{Kind: event.Progress, Message: "keeping what the agent left"})
+	x.progress("keeping what the agent left")
+	defer x.progress("")
 	kept, err := x.keepFiles(ctx)
 	switch {
 	case err == nil:

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/org/rollout-action/internal/environment"
@@ -25,6 +26,7 @@ type record struct {
 	secrets   *redact.Redactor
 	sink      event.Sink
 	now       func() time.Time
+	saying    atomic.Bool // the last call of progress reported something
 }
 
 func (r *record) noError() bool { return r.trial.Error == nil }
@@ -91,6 +93,13 @@ func (r *record) emit(e event.Event) {
 	e.Time, e.Key = r.now().UTC(), &r.trial.Key
 	e.Message = hide(r.secrets, e.Message)
 	r.sink(e)
+}
+
+// progress reports what the trial waits for; "" is the end of it. Several goroutines may call it.
+func (r *record) progress(line string) {
+	if said := r.saying.Swap(line != ""); said || line != "" {
+		r.emit(event.Event{Kind: event.Progress, Message: line})
+	}
 }
 
 // recordRetry records an infrastructure failure after which something is tried again.

@@ -12,7 +12,6 @@ import (
 	"github.com/org/rollout-action/internal/agent"
 	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/internal/event"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/trial/images"
 )
@@ -42,9 +41,8 @@ func (x *execution) setup(ctx context.Context) error {
 	}
 	pulled := x.images.Pulls(x.spec.Task)
 	began := x.now()
-	ref, err := x.images.Get(ctx, x.spec.Task, x.timeouts.Build, func(line string) {
-		x.emit(event.Event{Kind: event.Progress, Message: line})
-	})
+	ref, err := x.images.Get(ctx, x.spec.Task, x.timeouts.Build, x.progress)
+	x.progress("")
 	x.trial.Durations.ImageSec = new(result.Seconds(x.now().Sub(began)))
 	if err != nil {
 		return imageError(err, pulled)
@@ -110,9 +108,7 @@ func (x *execution) begin(
 	defer stop()
 	opts.Waiting = func(reason string) {
 		limit.wait(reason != "")
-		if reason != "" {
-			x.emit(event.Event{Kind: event.Progress, Message: reason})
-		}
+		x.progress(reason)
 	}
 	opts.Lifetime = x.lifetime()
 	network := opts.Network

@@ -49,7 +49,7 @@ func newJSON(opts Options) (event.Sink, func()) {
 	out := newPrinter(opts.Out, 0, nil)
 	var mu sync.Mutex
 	sink := func(e event.Event) {
-		if !opts.shows(e.Kind) {
+		if !opts.shows(e.Kind) || e.Kind == event.Progress && e.Message == "" {
 			return
 		}
 		mu.Lock()
