@@ -97,8 +97,7 @@ func (l *live) lines(e event.Event) []string {
 	case event.TrialEnded:
 		return l.trialLines(e)
 	case event.Retrying:
-		cols, _ := l.opts.Width()
-		return []string{l.styles.dim.Render(cutEnd(retryLine(e), cols-1))}
+		return l.retryLines(e)
 	case event.Notice:
 		return []string{l.styles.warn.Render(noticeLine(e))}
 	case event.Cancelling:
@@ -106,6 +105,21 @@ func (l *live) lines(e event.Event) []string {
 		return []string{l.styles.warn.Render(cancelLine(stopping, "press Ctrl-C again to stop"))}
 	}
 	return nil
+}
+
+// retryLines has the reason of a retry on the same line if it fits, or else below.
+func (l *live) retryLines(e event.Event) []string {
+	cols, _ := l.opts.Width()
+	when, reason := "  "+retrying(e)+":", firstLine(e.Message)
+	lines := []string{"↻ " + name(e.Key) + when + " " + reason}
+	if ansi.StringWidth(lines[0]) > cols-1 {
+		room := cols - 1 - ansi.StringWidth("↻ "+when)
+		lines = append([]string{"↻ " + cutMiddle(name(e.Key), max(room, minName)) + when}, paragraph(reason, cols)...)
+	}
+	for i, line := range lines {
+		lines[i] = l.styles.dim.Render(line)
+	}
+	return lines
 }
 
 func (l *live) trialLines(e event.Event) []string {

@@ -149,6 +149,34 @@ func TestLive(t *testing.T) {
 	}
 }
 
+// The reason of a retry can be read, whatever the width.
+func TestLiveShowsWhyATrialIsTriedAgain(t *testing.T) {
+	v := watch(t, 64, 24, Options{}, func(v *terminal, sink event.Sink, settle func()) {
+		sink(event.Event{Kind: event.JobStarted, Total: 2, Message: "jobs/x"})
+		sink(event.Event{Kind: event.Retrying, Key: key("a", 1), Message: "create: no answer", Delay: 2 * time.Second})
+		sink(event.Event{Kind: event.Retrying, Key: key("adaptive-rejection-sampler", 1), Delay: 2 * time.Second,
+			Message: "create environment: a node cannot pull image registry.example/evals/sampler: 429 Too Many Requests"})
+		settle()
+	})
+	v.wants(t, `↻ cpe/bench/a__1  retrying in 2.0s: create: no answer
+↻ cpe/bench/adaptive-rejection-sampler__1  retrying in 2.0s:
+  create environment: a node cannot pull image
+  registry.example/evals/sampler: 429 Too Many Requests
+`)
+}
+
+// What is over is not shown as if it went on.
+func TestLiveEndsProgress(t *testing.T) {
+	watch(t, 80, 24, Options{}, func(v *terminal, sink event.Sink, settle func()) {
+		busy(sink)
+		settle()
+		v.wants(t, "└ #7 [3/5] RUN")
+		sink(event.Event{Kind: event.Progress, Key: key("write-compressor", 1)})
+		settle()
+		v.lacks(t, "└")
+	})
+}
+
 func TestLiveRemovesItsFrame(t *testing.T) {
 	v := watch(t, 80, 24, Options{}, func(v *terminal, sink event.Sink, settle func()) {
 		busy(sink)

@@ -21,12 +21,14 @@ type plain struct {
 
 	mu    sync.Mutex
 	state state
-	hint  *time.Timer   // runs while an image is in preparation and its progress is not shown
+	hint  *time.Timer   // runs while a trial waits for something and its progress is not shown
 	after time.Duration // how long it runs
+	said  string        // its last line
 }
 
-// firstHint is how long an image may be in preparation before a line says so, although log_level hides its progress. Each further
-// line comes after twice that time, until the heartbeat is more frequent.
+// firstHint is how long a trial may wait for its image, or for a place, before a line says so, although log_level hides its
+// progress. There is another line once it waits for something else, each after twice the time, until the heartbeat is more frequent:
+// that says what the oldest trial waits for.
 const firstHint = 2 * time.Second
 
 func newPlain(opts Options) (event.Sink, func()) {
@@ -60,7 +62,7 @@ func (p *plain) sink(e event.Event) {
 	}
 }
 
-// hintNow says what is in preparation, if anything still is.
+// hintNow says what a trial waits for, if any still does, unless that was said already.
 func (p *plain) hintNow() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -70,8 +72,12 @@ func (p *plain) hintNow() {
 		return
 	}
 	r := p.state.running[at]
-	p.out.print(p.count()+"· "+r.name+"  "+r.progress, true)
-	if p.after *= 2; p.after < p.opts.Heartbeat {
+	if line := r.name + "  " + r.progress; line != p.said {
+		p.said = line
+		p.out.print(p.count()+"· "+line, true)
+		p.after *= 2
+	}
+	if p.after < p.opts.Heartbeat {
 		p.hint = time.AfterFunc(p.after, p.hintNow)
 	}
 }
@@ -102,11 +108,13 @@ func (p *plain) line(e event.Event) string {
 	case event.PhaseStarted:
 		return p.count() + "→ " + name(e.Key) + "  " + phaseName(e.Phase)
 	case event.Progress:
-		return p.count() + "· " + name(e.Key) + "  " + firstLine(e.Message)
+		if line := firstLine(e.Message); line != "" {
+			return p.count() + "· " + name(e.Key) + "  " + line
+		}
 	case event.TrialEnded:
 		return p.count() + p.trialLine(e)
 	case event.Retrying:
-		return p.count() + retryLine(e)
+		return p.count() + "↻ " + name(e.Key) + "  " + retrying(e) + ": " + firstLine(e.Message)
 	case event.Notice:
 		return noticeLine(e)
 	case event.Cancelling:

@@ -135,6 +135,43 @@ func TestPlainSaysWhatTakesLong(t *testing.T) {
 	}
 }
 
+// A cluster may have no place for hours: a line that says so is not repeated until something changes, but for the heartbeat.
+func TestPlainDoesNotRepeatWhatATrialWaitsFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out syncBuffer
+		sink, end := New(Options{Out: &out, Mode: Plain, Level: slog.LevelWarn, Heartbeat: time.Minute})
+		say := func(words string) {
+			sink(event.Event{Kind: event.Progress, Key: key("slow", 1), Message: words})
+		}
+		sink(event.Event{Kind: event.JobStarted, Total: 1, Message: "jobs/x"})
+		sink(event.Event{Kind: event.TrialStarted, Key: key("slow", 1)})
+		sink(event.Event{Kind: event.PhaseStarted, Key: key("slow", 1), Phase: event.EnvironmentSetup})
+		say("pushing")
+		time.Sleep(3 * time.Second)
+		say("")
+		time.Sleep(10 * time.Second)
+		say("waits for a node: none is free")
+		time.Sleep(40 * time.Second)
+		say("waits for a node: one is starting")
+		time.Sleep(75 * time.Second)
+		say("")
+		time.Sleep(60 * time.Second)
+		sink(ended(reward(key("slow", 1), 1, 170)))
+		end()
+		want := `Running 1 trial; results in jobs/x
+[0/1] · cpe/bench/slow__1  pushing
+[0/1] · cpe/bench/slow__1  waits for a node: none is free
+[0/1] · cpe/bench/slow__1  waits for a node: one is starting
+[0/1] … 1 running, the oldest: cpe/bench/slow__1 (environment, 1m57s): waits for a node: one is starting
+[0/1] … 1 running, the oldest: cpe/bench/slow__1 (environment, 2m57s)
+[1/1] ✓ 1.0    cpe/bench/slow__1  2m50s
+`
+		if got := out.String(); got != want {
+			t.Errorf("got\n%s\nwant\n%s", got, want)
+		}
+	})
+}
+
 func TestHeartbeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out syncBuffer

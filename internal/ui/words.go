@@ -55,13 +55,12 @@ func startLine(e event.Event, concurrency int) string {
 	return line + "; results in " + untrusted.ShellPath(e.Message)
 }
 
-// retryLine has the delay before the reason, because the end of the line may be cut.
-func retryLine(e event.Event) string {
-	when := "now"
+// retrying says when something is tried again.
+func retrying(e event.Event) string {
 	if e.Delay > 0 {
-		when = "in " + took(e.Delay.Seconds())
+		return "retrying in " + took(e.Delay.Seconds())
 	}
-	return fmt.Sprintf("↻ %s  retrying %s: %s", name(e.Key), when, firstLine(e.Message))
+	return "retrying now"
 }
 
 func noticeLine(e event.Event) string {
@@ -82,8 +81,11 @@ func (s *state) heartbeat(now time.Time) string {
 		return ""
 	}
 	oldest := s.running[0]
-	return fmt.Sprintf("… %d running, the oldest: %s (%s, %s)",
-		len(s.running), oldest.name, phaseName(oldest.phase), age(now.Sub(oldest.since)))
+	line := fmt.Sprintf("… %d running, the oldest: %s (%s, %s)", len(s.running), oldest.name, phaseName(oldest.phase), age(now.Sub(oldest.since)))
+	if oldest.progress != "" {
+		line += ": " + oldest.progress
+	}
+	return line
 }
 
 // timeOf returns the time of an event, or now if it has none.
