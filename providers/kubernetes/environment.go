@@ -26,6 +26,7 @@ type podEnv struct {
 	variables       bool // it has some of its own
 	limits          environment.Limits
 	since           time.Time
+	stopping        atomic.Bool // Stop ends its processes
 	ended           atomic.Bool // Stop or Destroy was called
 
 	mu         sync.Mutex
@@ -124,7 +125,7 @@ func (e *podEnv) lostNow(err error) error {
 	switch {
 	case environment.KindOf(err) == environment.KindLost || isContext(err):
 		return err
-	case e.ended.Load():
+	case e.stopping.Load() || e.ended.Load():
 		return lost(false, "pod %s was ended by Rollout", e.name)
 	}
 	if now, known := e.p.watch.look(e.name); err == nil && known {
@@ -161,8 +162,10 @@ func (e *podEnv) ExecTerminal(ctx context.Context, script string, opts environme
 func (e *podEnv) Stop(ctx context.Context) error {
 	doing := "stop pod " + e.name
 	if !e.ended.Load() {
+		e.stopping.Store(true) // commands that are killed now may return before KillAll does
 		err := e.KillAll(ctx)
 		if err != nil && e.explain(ctx) == nil && !e.ended.Load() {
+			e.stopping.Store(false)
 			return failed(environment.KindTeardown, doing, err)
 		}
 	}

@@ -272,10 +272,13 @@ func TestEnvironmentsThatTheClusterEnds(t *testing.T) {
 		t.Parallel()
 		env := c.create(t, c.provider(t, nil), c.options(t))
 		namespace, name, _ := strings.Cut(env.ID(), "/")
+		evicted := make(chan struct{})
 		time.AfterFunc(2*time.Second, func() {
+			defer close(evicted)
 			c.post(t, "/api/v1/namespaces/"+namespace+"/pods/"+name+"/eviction", `{apiVersion: policy/v1, kind: Eviction, metadata: {name: `+name+`, namespace: `+namespace+`}}`)
 		})
 		wantError(t, wait(t, env, "sleep 3600"), environment.KindLost, "Evicted")
+		<-evicted // the environment may end before the request does
 	})
 	t.Run("a pod with a higher priority takes its place", func(t *testing.T) {
 		t.Parallel()
