@@ -1,7 +1,7 @@
 package providers_test
 
 import (
-	"strings"
+	"slices"
 	"testing"
 
 	"github.com/org/rollout-action/internal/environment"
@@ -26,7 +26,7 @@ func TestKeysAreThoseThatCheckKnows(t *testing.T) {
 				return
 			}
 			problems := p.Check(map[string]any{"no-such-key": 1})
-			if len(problems) != 1 || problems[0].Message != "unknown key" || !strings.Contains(problems[0].Hint, environment.ConfigKeyNames(p.Keys)) {
+			if len(problems) != 1 || problems[0].Message != "unknown key" || !slices.Equal(problems[0].Known, environment.ConfigKeyNames(p.Keys)) {
 				t.Errorf("an unknown key gives %+v", problems)
 			}
 		})

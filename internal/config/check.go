@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path"
@@ -160,7 +161,12 @@ func (c *checker) provider() {
 		if problem.Path != "" {
 			p = append(slices.Clip(at), strings.Split(problem.Path, ".")...)
 		}
-		c.Add(c.Root.Locate(p, true), problem.Hint, "%s: %s", p, problem.Message)
+		place := c.Root.Locate(p, true)
+		if last := len(p) - 1; problem.Known != nil {
+			c.Add(place, cmp.Or(diag.DidYouMean(p[last], problem.Known), problem.Hint), "unknown key %q%s", keys.Shorten(p[last]), p[:last].In())
+			continue
+		}
+		c.Add(place, problem.Hint, "%s: %s", p, problem.Message)
 	}
 }
 

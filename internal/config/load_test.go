@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/org/rollout-action/internal/config"
+	"github.com/org/rollout-action/internal/environment"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata/*/*.golden")
@@ -36,6 +37,9 @@ func checkDocker(cfg map[string]any) []config.ProviderProblem {
 	if cfg["privileged"] != nil {
 		out = append(out, config.ProviderProblem{Path: "privileged", Message: "is refused", Hint: "remove it"})
 		out = append(out, config.ProviderProblem{Message: "is odd as a whole"})
+	}
+	if cfg["netwrok"] != nil {
+		out = append(out, environment.UnknownKey("netwrok", "the docker provider knows", "network", "mounts"))
 	}
 	mounts, _ := cfg["mounts"].([]any)
 	for i, m := range mounts {

@@ -103,6 +103,8 @@ func TestInvalidOverrides(t *testing.T) {
 			`--set agents.0.name.x=1: agents[0].name is the text "first" and has no key "x"`}},
 		"an empty key": {"environment..x=1", []string{
 			`--set environment..x=1: the path has an empty key in environment (write key=value, with dots between keys)`}},
+		"a setting that the provider does not have": {"environment.provider_config.netwrok=x", []string{
+			`--set environment.provider_config.netwrok=x: unknown key "netwrok" in environment.provider_config (did you mean "network"?)`}},
 		"a setting that the provider refuses": {"environment.provider_config.privileged=true", []string{
 			`--set environment.provider_config.privileged=true: environment.provider_config.privileged: is refused (remove it)`,
 			`--set environment.provider_config.privileged=true: environment.provider_config: is odd as a whole`}},

@@ -13,17 +13,13 @@ type ConfigKey struct {
 	Doc     string // what it does, in sentences; text between backticks is code
 }
 
-// ConfigKeyNames returns the names of keys as a sentence lists them: "a, b and c".
-func ConfigKeyNames(keys []ConfigKey) string {
+// ConfigKeyNames returns the names of keys.
+func ConfigKeyNames(keys []ConfigKey) []string {
 	names := make([]string, len(keys))
 	for i, k := range keys {
 		names[i] = k.Name
 	}
-	if len(names) < 2 {
-		return strings.Join(names, "")
-	}
-	last := len(names) - 1
-	return strings.Join(names[:last], ", ") + " and " + names[last]
+	return names
 }
 
 // ConfigProblem is a problem with environment.provider_config.
@@ -31,6 +27,17 @@ type ConfigProblem struct {
 	Path    string // relative to provider_config, dotted: "mounts.0.source"; "" is all of it
 	Message string
 	Hint    string // may be empty
+	// Known are the keys that there are, if Path ends in one that is unknown: it may be a misspelling.
+	Known []string
+}
+
+// UnknownKey returns the problem of a key at a path that is none of those that what has: "the docker provider knows", "a mount has".
+func UnknownKey(path, what string, known ...string) ConfigProblem {
+	list := strings.Join(known, ", ")
+	if last := len(known) - 1; last > 0 {
+		list = strings.Join(known[:last], ", ") + " and " + known[last]
+	}
+	return ConfigProblem{Path: path, Message: "unknown key", Hint: what + " " + list, Known: known}
 }
 
 // WholeNumber converts the types that YAML and JSON decoders use for whole numbers in provider_config.

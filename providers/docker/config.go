@@ -105,7 +105,7 @@ func readConfig(cfg map[string]any) (config, []Problem) {
 			complain(key, "privileged containers are refused",
 				"an agent in a privileged container controls the whole machine; grant what it needs with runtime, mounts or network")
 		default:
-			complain(key, "unknown key", "the docker provider knows "+environment.ConfigKeyNames(Keys))
+			problems = append(problems, environment.UnknownKey(key, "the docker provider knows", environment.ConfigKeyNames(Keys)...))
 		}
 	}
 	return c, problems
@@ -160,9 +160,7 @@ func mountFromMap(where string, item map[string]any) (mount.Mount, []Problem) {
 		case "read_only":
 			m.ReadOnly, ok = item[key].(bool)
 		default:
-			problems = append(problems, Problem{
-				Path: where + "." + key, Message: "unknown key", Hint: "a mount has source, target and read_only",
-			})
+			problems = append(problems, environment.UnknownKey(where+"."+key, "a mount has", "source", "target", "read_only"))
 			continue
 		}
 		if !ok {

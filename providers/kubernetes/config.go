@@ -133,7 +133,7 @@ func readConfig(cfg map[string]any) (config, []Problem) {
 		case "price":
 			c.price = r.price(key, value)
 		default:
-			r.complain(key, "the kubernetes provider knows "+environment.ConfigKeyNames(Keys), "unknown key")
+			r.problems = append(r.problems, environment.UnknownKey(key, "the kubernetes provider knows", environment.ConfigKeyNames(Keys)...))
 		}
 	}
 	slices.SortStableFunc(r.problems, func(a, b Problem) int { return strings.Compare(a.Path, b.Path) })
@@ -232,7 +232,7 @@ func (r *reader) mapping(where string, value any, known ...string) map[string]an
 	}
 	for _, key := range slices.Sorted(maps.Keys(m)) {
 		if len(known) > 0 && !slices.Contains(known, key) {
-			r.complain(where+"."+key, "it has "+strings.Join(known, ", "), "unknown key")
+			r.problems = append(r.problems, environment.UnknownKey(where+"."+key, "it has", known...))
 		}
 	}
 	return m

@@ -116,7 +116,7 @@ func readConfig(cfg map[string]any) (config, []Problem) {
 			}
 			c.pidsLimit, c.askedPids = n, true
 		default:
-			complain(key, "unknown key", "the sandbox provider knows "+environment.ConfigKeyNames(Keys))
+			problems = append(problems, environment.UnknownKey(key, "the sandbox provider knows", environment.ConfigKeyNames(Keys)...))
 		}
 	}
 	return c, problems
