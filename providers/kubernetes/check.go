@@ -44,16 +44,12 @@ func (p *Provider) check(ctx context.Context) error {
 	}
 	limited, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	missing, err := p.missing(limited)
+	missing, all, err := p.missing(limited)
 	if err != nil {
 		return p.unreachable(ctx, err)
 	}
 	if len(missing) > 0 {
-		return &environment.Error{
-			Kind: environment.KindUnavailable, Output: role(p.client.namespace),
-			Err:  fmt.Errorf("use %s: this user may not %s in namespace %s", p.about, strings.Join(missing, ", "), p.client.namespace),
-			Hint: "ask for the role below",
-		}
+		return p.refused(limited, missing, all)
 	}
 	if err := p.followNodes(limited); err != nil {
 		return err
@@ -65,8 +61,30 @@ func (p *Provider) check(ctx context.Context) error {
 	return nil
 }
 
-// missing returns what this user may not do, as "create pods/exec".
-func (p *Provider) missing(ctx context.Context) ([]string, error) {
+// refused returns the error of a user who lacks permissions, perhaps all of them. Those who have none in a namespace may have
+// misspelled it, and not everybody may ask whether it exists.
+func (p *Provider) refused(ctx context.Context, missing []string, all bool) error {
+	namespace, what := p.client.namespace, strings.Join(missing, ", ")
+	e := &environment.Error{
+		Kind: environment.KindUnavailable, Output: role(namespace), Hint: "ask for the role below",
+		Err: fmt.Errorf("use %s: this user may not %s in namespace %s", p.about, what, namespace),
+	}
+	switch err := p.client.findNamespace(ctx); {
+	case apierrors.IsNotFound(err):
+		return p.noNamespace()
+	case err != nil && all:
+		e.Err = fmt.Errorf("use %s: there is no namespace %s, or this user may do nothing in it (%s)", p.about, namespace, what)
+		e.Hint = "check the name, or ask for the role below"
+	}
+	return e
+}
+
+func (p *Provider) noNamespace() error {
+	return unavailable("create it, or set namespace in provider_config", "use %s: there is no namespace %s", p.about, p.client.namespace)
+}
+
+// missing returns what this user may not do, as "create pods/exec", and whether that is all that Rollout does.
+func (p *Provider) missing(ctx context.Context) (missing []string, all bool, err error) {
 	type question struct {
 		permission
 		verb string
@@ -79,10 +97,11 @@ func (p *Provider) missing(ctx context.Context) ([]string, error) {
 			}
 		}
 	}
-	missing, errs := make([]string, len(asked)), make([]error, len(asked))
-	var all sync.WaitGroup
+	missing = make([]string, len(asked))
+	errs := make([]error, len(asked))
+	var answers sync.WaitGroup
 	for i, q := range asked {
-		all.Go(func() {
+		answers.Go(func() {
 			resource, sub, _ := strings.Cut(q.resource, "/")
 			ok, err := p.client.allowed(ctx, authorizationv1.ResourceAttributes{
 				Namespace: p.client.namespace, Verb: q.verb, Group: q.group, Resource: resource, Subresource: sub,
@@ -92,13 +111,14 @@ func (p *Provider) missing(ctx context.Context) ([]string, error) {
 			}
 		})
 	}
-	all.Wait()
+	answers.Wait()
 	for _, err := range errs {
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	}
-	return slices.DeleteFunc(missing, func(what string) bool { return what == "" }), nil
+	missing = slices.DeleteFunc(missing, func(what string) bool { return what == "" })
+	return missing, len(missing) == len(asked), nil
 }
 
 // role returns the role that Rollout needs, as YAML.
@@ -146,7 +166,7 @@ func (p *Provider) rehearse(ctx context.Context) error {
 	})
 	switch {
 	case apierrors.IsNotFound(err):
-		return unavailable("create it, or set namespace in provider_config", "use %s: there is no namespace %s: %w", p.about, p.client.namespace, err)
+		return p.noNamespace()
 	case apierrors.IsInvalid(err):
 		return unavailable("see provider_config", "use %s: such pods are not valid there: %w", p.about, err)
 	case apierrors.IsForbidden(err) && !strings.Contains(err.Error(), "quota"): // quotas depend on a trial's limits

@@ -169,6 +169,13 @@ func (c *client) allowed(ctx context.Context, of authorizationv1.ResourceAttribu
 	return answer.Status.Allowed, err
 }
 
+// findNamespace returns an error if there is no such namespace, or this user may not look.
+func (c *client) findNamespace(ctx context.Context) error {
+	return persist(ctx, func() error {
+		return c.core.Get().Resource("namespaces").Name(c.namespace).Do(ctx).Error()
+	})
+}
+
 func (c *client) quotas(ctx context.Context) ([]corev1.ResourceQuota, error) {
 	list := &corev1.ResourceQuotaList{}
 	err := persist(ctx, func() error {

@@ -73,6 +73,17 @@ func newFakeAPI(t testing.TB) *fakeAPI {
 	of := "/api/v1/namespaces/" + fakeNamespace
 	mux.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) { answer(w, 200, map[string]string{"major": "1"}) })
 	mux.HandleFunc("POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews", f.review)
+	mux.HandleFunc("GET "+of, func(w http.ResponseWriter, _ *http.Request) {
+		namespaces := schema.GroupResource{Resource: "namespaces"}
+		switch {
+		case f.denied["get namespaces"]:
+			answerError(w, apierrors.NewForbidden(namespaces, fakeNamespace, errors.New("no")))
+		case !f.namespace:
+			answerError(w, apierrors.NewNotFound(namespaces, fakeNamespace))
+		default:
+			answer(w, 200, &corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}})
+		}
+	})
 	mux.HandleFunc("POST "+of+"/pods", f.create)
 	mux.HandleFunc("GET "+of+"/pods", f.list)
 	mux.HandleFunc("GET /api/v1/pods", f.list)

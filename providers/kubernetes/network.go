@@ -369,7 +369,7 @@ func (p *Provider) policyRefused(doing string, err error) error {
 
 // probePod returns a pod of the proof.
 func (p *Provider) probePod(as, helper, what, address string) *corev1.Pod {
-	l := environment.Labels{Job: "rollout", Trial: as, Owner: environment.Self()}
+	l := environment.Labels{Trial: as, Owner: environment.Self()} // no job: all trials of the run share the proof
 	volume := corev1.VolumeMount{Name: guestVolume, MountPath: guest.Dir}
 	spec := p.config.commonSpec()
 	spec.InitContainers = []corev1.Container{{

@@ -41,6 +41,15 @@ func TestNewSaysWhatIsMissing(t *testing.T) {
 		}
 		return path
 	}
+	all := func() map[string]bool {
+		what := map[string]bool{}
+		for _, p := range permissions {
+			for _, verb := range p.verbs {
+				what[verb+" "+p.resource] = true
+			}
+		}
+		return what
+	}
 	for _, tc := range []struct {
 		name    string
 		prepare func(*fakeAPI) (cfg map[string]any)
@@ -65,6 +74,19 @@ func TestNewSaysWhatIsMissing(t *testing.T) {
 			f.namespace = false
 			return map[string]any{"kubeconfig": kubeconfig(f.URL), "namespace": fakeNamespace}
 		}, []string{"there is no namespace evals"}},
+		{"a namespace in which this user may do nothing", func(f *fakeAPI) map[string]any {
+			f.namespace, f.denied = false, all()
+			return map[string]any{"kubeconfig": kubeconfig(f.URL), "namespace": fakeNamespace}
+		}, []string{": there is no namespace evals (create it, or set namespace"}},
+		{"a namespace of which this user knows nothing", func(f *fakeAPI) map[string]any {
+			f.namespace, f.denied = false, all()
+			f.denied["get namespaces"] = true
+			return map[string]any{"kubeconfig": kubeconfig(f.URL), "namespace": fakeNamespace}
+		}, []string{"there is no namespace evals, or this user may do nothing in it (create pods, get pods", "check the name, or ask for the role below", "kind: Role"}},
+		{"permissions in a namespace that this user may not see, but use", func(f *fakeAPI) map[string]any {
+			f.denied = map[string]bool{"watch pods": true, "get namespaces": true}
+			return map[string]any{"kubeconfig": kubeconfig(f.URL), "namespace": fakeNamespace}
+		}, []string{"this user may not watch pods in namespace evals (ask for the role below)"}},
 		{"a policy that does not admit such pods", func(f *fakeAPI) map[string]any {
 			f.refuse = func(r *http.Request) error {
 				if strings.HasSuffix(r.URL.Path, "/pods") {
@@ -590,6 +612,9 @@ func TestRestrictedNetworkIsProven(t *testing.T) {
 			t.Errorf("policies %v, pods %v after %d creations", f.policies, f.names(), f.count("POST pods"))
 		}
 		target := f.names()[0]
+		if !strings.HasPrefix(target, "rollout-network-target-") {
+			t.Errorf("the pod that must not be reached is named %s", target)
+		}
 		f.deletePod(target)
 		soon(t, "the pod is known to be gone", func() bool { now, _ := p.watch.look(target); return now.gone })
 		if _, err := p.CreateEnvironment(t.Context(), opts); !environment.IsTransient(err) || !strings.Contains(err.Error(), "nothing shows that the network is restricted") {
