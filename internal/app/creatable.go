@@ -3,13 +3,18 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/org/rollout-action/internal/diag"
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/keys"
+	"github.com/org/rollout-action/internal/plural"
 	"github.com/org/rollout-action/internal/task"
 	"github.com/org/rollout-action/internal/trial"
+	"github.com/org/rollout-action/internal/trial/images"
 	"github.com/org/rollout-action/providers"
 )
 
@@ -25,7 +30,102 @@ func (p *planned) askProvider(ctx context.Context) diag.List {
 		return diag.List{warningOf(diag.Diagnostic{File: at.File, Line: at.Line, Column: at.Column}, err)}
 	}
 	defer provider.Close()
-	return p.neverCreated(ctx, provider)
+	never, _ := p.neverPossible(ctx, provider)
+	return never
+}
+
+// ask returns, as warnings, what a provider will never have or create for the trials of a new job, or else refuses the job: if none of
+// its trials can begin, or if networks are not restricted. resumption is as in connect.
+func (p *planned) ask(ctx context.Context, provider environment.Provider, resumption string, progress func(string)) (never diag.List, refused error) {
+	never, none := p.neverPossible(ctx, provider)
+	if none && resumption == "" && p.reverifies == "" {
+		for i := range never {
+			never[i].Severity = diag.Error
+		}
+		return nil, never
+	}
+	return never, p.proveNetworks(ctx, provider, progress)
+}
+
+// neverPossible returns a warning for each reason why there will be no images, and for each task whose environment the provider can
+// never create; none reports whether no task will have an image.
+func (p *planned) neverPossible(ctx context.Context, provider environment.Provider) (never diag.List, none bool) {
+	if never, none = p.neverImages(ctx, provider); none {
+		return never, true
+	}
+	return append(never, p.neverCreated(ctx, provider)...), false
+}
+
+// runnable returns the tasks of this run that are correctly written.
+func (p *planned) runnable() []*task.Task {
+	var tasks []*task.Task
+	seen := map[*task.Task]bool{}
+	for _, s := range p.own() {
+		if !seen[s.Task] && !s.Task.Missing && s.Task.Err() == nil {
+			tasks = append(tasks, s.Task)
+		}
+		seen[s.Task] = true
+	}
+	return tasks
+}
+
+// imagesTime bounds how long the check of images delays a job: what is not known then, trials find out.
+const imagesTime = 30 * time.Second
+
+// neverImages returns a warning for each reason why tasks will never have an image, and whether that is so for all of them.
+func (p *planned) neverImages(ctx context.Context, provider environment.Provider) (problems diag.List, none bool) {
+	tasks := p.runnable()
+	limited, cancel := context.WithTimeout(ctx, imagesTime)
+	defer cancel()
+	store := images.NewStore(provider, p.Job.Environment.ForceBuild)
+	errs := make([]error, len(tasks))
+	eachTask(limited, "Checking images", tasks, func(i int, t *task.Task) {
+		if errs[i] = store.Check(limited, t); limited.Err() != nil {
+			errs[i] = nil
+		}
+	})
+	affected := map[string][]*task.Task{} // by reason
+	first := map[string]error{}
+	var reasons []string
+	none = len(tasks) > 0
+	for i, err := range errs {
+		if err == nil {
+			none = false
+			continue
+		}
+		why := err.Error()
+		if known := new(environment.Error); errors.As(err, &known) && known.Hint != "" {
+			why = known.Hint
+		}
+		if affected[why] == nil {
+			reasons, first[why] = append(reasons, why), err
+		}
+		affected[why] = append(affected[why], tasks[i])
+	}
+	for _, why := range reasons {
+		problems = append(problems, p.noImages(affected[why], first[why]))
+	}
+	return problems, none
+}
+
+// noImages returns the warning that tasks will never have an image. err is what was found about the first of them.
+func (p *planned) noImages(tasks []*task.Task, err error) diag.Diagnostic {
+	if len(tasks) == 1 {
+		return warningOf(diag.Diagnostic{File: p.host.Paths.shownTask(tasks[0], "task.toml")}, err)
+	}
+	const shown = 3
+	var names []string
+	for _, t := range tasks[:min(len(tasks), shown)] {
+		names = append(names, t.Name)
+	}
+	list := strings.Join(names, ", ")
+	if more := len(tasks) - shown; more > 0 {
+		list += fmt.Sprintf(" and %d more", more)
+	}
+	at := p.At(keys.Path{"environment", "type"})
+	d := warningOf(diag.Diagnostic{File: at.File, Line: at.Line, Column: at.Column}, err)
+	d.Message = fmt.Sprintf("%s have no image (%s): %s", plural.Count(len(tasks), "task"), clean(list), d.Message)
+	return d
 }
 
 // neverCreated returns a warning for each task whose environment the provider can never create.

@@ -3,6 +3,8 @@ package app_test
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -32,6 +34,20 @@ func (p picky) CheckCreation(_ context.Context, l environment.Limits, _ environm
 func (p picky) ProveNetworks(context.Context, func(string)) error {
 	*p.proofs++
 	return p.networks
+}
+
+// bare is a remote provider without a registry for images of Dockerfiles, on machines for which not all images are.
+type bare struct{ environment.Provider }
+
+func (bare) CheckPull(_ context.Context, ref string) error {
+	if strings.HasPrefix(ref, "foreign") {
+		return &environment.Error{Kind: environment.KindPull, Err: errors.New("image " + ref + " is not for the nodes"), Hint: "use others"}
+	}
+	return nil
+}
+
+func (bare) CheckBuild(context.Context, environment.BuildOptions) error {
+	return &environment.Error{Kind: environment.KindUnavailable, Err: errors.New("there is no registry"), Hint: "set registry"}
 }
 
 // choose has the host's provider be remote, with what make returns.
@@ -128,4 +144,74 @@ func TestRunIsRefusedIfNetworksAreNotRestricted(t *testing.T) {
 	if _, err := app.Run(t.Context(), h, app.RunRequest{Job: request("", "")}); err != nil || proofs != 1 {
 		t.Errorf("with a public network: %v after %d proofs", err, proofs)
 	}
+}
+
+// addTask adds a task to the host's dataset, with an image or, if that is empty, a Dockerfile.
+func addTask(t *testing.T, h *app.Host, name, image string) {
+	t.Helper()
+	files := map[string]string{
+		"task.toml":      "version = \"1.0\"\n",
+		"instruction.md": "Make /done.\n", "solution/solve.sh": "touch /done\n", "tests/test.sh": "echo 1 >/logs/verifier/reward.txt\n",
+	}
+	if image == "" {
+		files["environment/Dockerfile"] = "FROM debian:bookworm\nWORKDIR /app\n"
+	} else {
+		files["task.toml"] += "environment.docker_image = \"" + image + "\"\n"
+	}
+	for file, text := range files {
+		path := h.Path(filepath.Join("evals", name, file))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestImagesThatWillNeverBeAreSaidOnce(t *testing.T) {
+	remote := func(t *testing.T) (*app.Host, *recorder) {
+		h, out := host(t)
+		choose(h, func(p environment.Provider) (environment.Provider, error) { return bare{p}, nil })
+		return h, out
+	}
+	t.Run("of some tasks", func(t *testing.T) {
+		h, out := remote(t)
+		for _, name := range []string{"built-1", "built-2", "built-3", "built-4", "built-5"} {
+			addTask(t, h, name, "")
+		}
+		addTask(t, h, "foreign", "foreign:1")
+		got := problems(t, h, request("", ""))
+		if len(got) != 2 || len(got.Warnings()) != 2 {
+			t.Fatalf("problems %v", got)
+		}
+		if d := got[0].String(); !strings.HasPrefix(d, "job.yaml:2:") || !strings.HasSuffix(d, "5 tasks have no image (built-1, built-2, built-3 and 2 more): there is no registry (set registry)") {
+			t.Errorf("several tasks: %s", d)
+		}
+		if d := got[1].String(); !strings.Contains(d, "foreign/task.toml: ") || !strings.HasSuffix(d, "image foreign:1 is not for the nodes (use others)") {
+			t.Errorf("a single task: %s", d)
+		}
+		if _, err := app.Run(t.Context(), h, app.RunRequest{Job: request("", "")}); err != nil {
+			t.Fatalf("the other tasks: %v", err)
+		}
+		if got := strings.Join(out.lines, ", "); got != "0 warnings, 2 warnings" {
+			t.Errorf("reported: %s", got)
+		}
+	})
+	t.Run("of all tasks", func(t *testing.T) {
+		h, _ := remote(t)
+		addTask(t, h, "one", "foreign:1") // instead of the one that works
+		addTask(t, h, "two", "foreign:2")
+		_, err := app.Run(t.Context(), h, app.RunRequest{Job: request("", "")})
+		var refused diag.List
+		if !errors.As(err, &refused) || len(refused) != 1 || len(refused.Errors()) != 1 || !strings.Contains(err.Error(), "2 tasks have no image (one, two): image foreign:1 is not for the nodes (use others)") {
+			t.Errorf("error %v", err)
+		}
+		if _, err := os.Stat(h.Path("jobs/nightly")); err == nil {
+			t.Error("the job has a directory")
+		}
+	})
+	t.Run("of none", func(t *testing.T) {
+		h, out := remote(t)
+		if _, err := app.Run(t.Context(), h, app.RunRequest{Job: request("", "")}); err != nil || strings.Join(out.lines, ", ") != "0 warnings" {
+			t.Errorf("error %v, reported: %q", err, out.lines)
+		}
+	})
 }

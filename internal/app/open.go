@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/org/rollout-action/internal/cache"
+	"github.com/org/rollout-action/internal/diag"
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/event"
 	"github.com/org/rollout-action/internal/job"
@@ -63,8 +64,9 @@ func (p *planned) connect(ctx context.Context, resumption string) (environment.P
 		Hide: p.hidden(), Version: h.Version, Progress: progress,
 	})
 	var refused error
+	var never diag.List
 	if err == nil {
-		refused = p.proveNetworks(ctx, provider, progress)
+		never, refused = p.ask(ctx, provider, resumption, progress)
 	}
 	endView()
 	if err == nil {
@@ -87,7 +89,7 @@ func (p *planned) connect(ctx context.Context, resumption string) (environment.P
 	if err != nil {
 		return nil, err
 	}
-	if never := p.neverCreated(ctx, provider); len(never) > 0 {
+	if len(never) > 0 {
 		h.Output.Warnings(never)
 	}
 	cfg := p.Job.Retry

@@ -75,6 +75,16 @@ func ProveNetworks(ctx context.Context, p Provider, progress func(string)) error
 	return nil
 }
 
+// ImageChecker is a Provider that can tell before a trial begins that there will never be an image for it. Without it, BuildImage and
+// PullImage tell. What cannot be known yet, such as whether a registry will answer, is no error. Equal hints have one reason, which may
+// concern many images.
+type ImageChecker interface {
+	// CheckPull returns the error with which environments of an image fail.
+	CheckPull(ctx context.Context, ref string) error
+	// CheckBuild returns the error with which BuildImage fails, other than those that the build itself finds.
+	CheckBuild(ctx context.Context, opts BuildOptions) error
+}
+
 // ImageIdentifier is a Provider that can compare the content of images. Without it, results are not reused (run --reuse), and
 // agents are installed in every trial.
 type ImageIdentifier interface {

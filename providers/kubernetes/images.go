@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/providers/internal/guest"
 	"github.com/org/rollout-action/providers/internal/registryimage"
@@ -13,11 +15,44 @@ import (
 
 // BuildImage implements environment.Provider: the image is built, and pushed to the registry of the configuration.
 func (p *Provider) BuildImage(ctx context.Context, opts environment.BuildOptions) (string, error) {
-	if p.config.registry == "" {
-		return "", unavailable("set environment.provider_config.registry, such as ghcr.io/org/evals: what the cluster runs must be in a registry; or set environment.docker_image in task.toml to an image that is in one",
-			"there is no registry for the image of this task's Dockerfile")
+	if err := p.checkRegistry(); err != nil {
+		return "", err
 	}
 	return p.images.Build(ctx, opts)
+}
+
+func (p *Provider) checkRegistry() error {
+	if p.config.registry == "" {
+		return unavailable("set environment.provider_config.registry, such as ghcr.io/org/evals: what the cluster runs must be in a registry; or set environment.docker_image in task.toml to an image that is in one",
+			"there is no registry for images of Dockerfiles")
+	}
+	return nil
+}
+
+// CheckBuild implements environment.ImageChecker.
+func (p *Provider) CheckBuild(ctx context.Context, opts environment.BuildOptions) error {
+	if err := p.checkRegistry(); err != nil {
+		return err
+	}
+	return p.wrongPlatform(p.images.CheckBuild(ctx, opts))
+}
+
+// CheckPull implements environment.ImageChecker: an image must be for the nodes. Whether nodes can pull it is not known.
+func (p *Provider) CheckPull(ctx context.Context, ref string) error {
+	if _, err := p.images.Config(ctx, ref); errors.Is(err, registryimage.ErrPlatform) {
+		return p.wrongPlatform(err)
+	}
+	return nil
+}
+
+// wrongPlatform adds to the error of an image that is not for the nodes of this job what to do about it.
+func (p *Provider) wrongPlatform(err error) error {
+	if known := new(environment.Error); errors.Is(err, registryimage.ErrPlatform) && errors.As(err, &known) {
+		own := *known
+		own.Hint = fmt.Sprintf("pods of this job run on nodes for linux/%s: use an image for them, or choose others with node_selector: {%s: ARCHITECTURE}", p.config.architecture(), corev1.LabelArchStable)
+		return &own
+	}
+	return err
 }
 
 // PullImage implements environment.Provider: it checks that the registry has the image. Nodes pull it when they need it.

@@ -54,6 +54,7 @@ type Provider struct {
 var (
 	_ environment.Provider        = (*Provider)(nil)
 	_ environment.CreationChecker = (*Provider)(nil)
+	_ environment.ImageChecker    = (*Provider)(nil)
 	_ environment.Snapshotter     = (*Provider)(nil)
 )
 
@@ -100,6 +101,7 @@ func newProvider(ctx context.Context, conf config, at connection, opts Options) 
 type imageSource interface {
 	Config(ctx context.Context, ref string) (registryimage.Image, error)
 	Build(ctx context.Context, opts environment.BuildOptions) (string, error)
+	CheckBuild(ctx context.Context, opts environment.BuildOptions) error
 	Find(ctx context.Context, name, key string) (string, error)
 	Push(ctx context.Context, opts registryimage.PushOptions) (string, error)
 	Close() error

@@ -1,6 +1,9 @@
 package kubernetes
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"runtime"
 	"strings"
 	"testing"
@@ -8,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/providers/internal/registryimage"
 )
 
 func TestPodsFollowTheNodes(t *testing.T) {
@@ -51,6 +55,60 @@ func TestPodsFollowTheNodes(t *testing.T) {
 			for _, pod := range f.pods {
 				if got := pod.Spec.NodeSelector[corev1.LabelArchStable]; got != tc.want {
 					t.Errorf("pods are for %s, want %s", got, tc.want)
+				}
+			}
+		})
+	}
+}
+
+// foreignImages are images for other nodes, but for one that cannot be read.
+type foreignImages struct{ fakeImages }
+
+func (foreignImages) Config(_ context.Context, ref string) (registryimage.Image, error) {
+	if ref == "unreadable" {
+		return registryimage.Image{}, &environment.Error{Kind: environment.KindPull, Err: errors.New("the registry does not answer")}
+	}
+	return registryimage.Image{}, &environment.Error{Kind: environment.KindPull, Err: fmt.Errorf("image %s: %w", ref, registryimage.ErrPlatform)}
+}
+
+func (i foreignImages) CheckBuild(ctx context.Context, opts environment.BuildOptions) error {
+	_, err := i.Config(ctx, opts.Name)
+	return err
+}
+
+func TestImagesThatNoPodCanHave(t *testing.T) {
+	remedy := "nodes for linux/" + runtime.GOARCH + ": use an image for them, or choose others with node_selector"
+	pull := func(ref string) func(*Provider) error {
+		return func(p *Provider) error { return p.CheckPull(t.Context(), ref) }
+	}
+	build := func(p *Provider) error { return p.CheckBuild(t.Context(), environment.BuildOptions{Name: "task"}) }
+	for _, tc := range []struct {
+		name     string
+		images   imageSource
+		registry bool
+		check    func(*Provider) error
+		want     []string
+	}{
+		{"an image for the nodes", fakeImages{}, false, pull("a"), nil},
+		{"an image for other nodes", foreignImages{}, false, pull("a"), []string{"image a: the image is not for this platform", remedy}},
+		{"an image that cannot be read", foreignImages{}, false, pull("unreadable"), nil},
+		{"a Dockerfile without a registry", fakeImages{}, false, build, []string{"there is no registry for images of Dockerfiles", "set environment.provider_config.registry"}},
+		{"a Dockerfile on a base for other nodes", foreignImages{}, true, build, []string{"image task: the image is not for this platform", remedy}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			cfg := map[string]any{}
+			if tc.registry {
+				cfg["registry"] = "registry.example/evals"
+			}
+			p := newFakeAPI(t).provider(t, cfg)
+			p.images = tc.images
+			err := tc.check(p)
+			if tc.want == nil && err != nil {
+				t.Errorf("error %v", err)
+			}
+			for _, want := range tc.want {
+				if err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("error %v, want %q", err, want)
 				}
 			}
 		})

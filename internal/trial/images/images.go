@@ -142,22 +142,39 @@ func (s *Store) Pulls(t *task.Task) bool {
 	return t.Config.Environment.DockerImage != "" && !(s.forceBuild && t.HasDockerfile())
 }
 
-func (s *Store) request(ctx context.Context, t *task.Task, progress func(string)) (string, error) {
-	ref := t.Config.Environment.DockerImage
-	switch {
-	case s.Pulls(t):
-		return ref, s.provider.PullImage(ctx, ref, progress)
-	case !t.HasDockerfile():
-		return "", ErrNotDefined
+// Check returns why there will never be an image of the task, if the provider knows that before any trial (environment.ImageChecker).
+func (s *Store) Check(ctx context.Context, t *task.Task) error {
+	checker, ok := environment.As[environment.ImageChecker](s.provider)
+	if !ok {
+		return nil
 	}
-	files, err := t.Environment()
+	if s.Pulls(t) {
+		return checker.CheckPull(ctx, t.Config.Environment.DockerImage)
+	}
+	opts, err := s.buildOptions(t)
+	if err != nil {
+		return nil //nolint:nilerr // what is wrong with the task is reported elsewhere
+	}
+	return checker.CheckBuild(ctx, opts)
+}
+
+func (s *Store) request(ctx context.Context, t *task.Task, progress func(string)) (string, error) {
+	if s.Pulls(t) {
+		ref := t.Config.Environment.DockerImage
+		return ref, s.provider.PullImage(ctx, ref, progress)
+	}
+	opts, err := s.buildOptions(t)
 	if err != nil {
 		return "", err
 	}
-	return s.provider.BuildImage(ctx, environment.BuildOptions{
-		Context:  files,
-		Name:     t.Name,
-		NoCache:  s.forceBuild,
-		Progress: progress,
-	})
+	opts.Progress = progress
+	return s.provider.BuildImage(ctx, opts)
+}
+
+func (s *Store) buildOptions(t *task.Task) (environment.BuildOptions, error) {
+	if !t.HasDockerfile() {
+		return environment.BuildOptions{}, ErrNotDefined
+	}
+	files, err := t.Environment()
+	return environment.BuildOptions{Context: files, Name: t.Name, NoCache: s.forceBuild}, err
 }

@@ -1,6 +1,7 @@
 package registryimage
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/providers/internal/buildcontext"
+	"github.com/org/rollout-action/providers/internal/buildkit"
 	"github.com/org/rollout-action/providers/internal/distribution"
 )
 
@@ -43,26 +45,67 @@ func (i *Images) Build(ctx context.Context, opts environment.BuildOptions) (ref 
 		builders = []Builder{builder}
 	}
 	for _, b := range builders {
-		req := Request{BuildOptions: opts, Definition: definition, Platform: i.config.Platform}
-		if req.Digest, err = i.key(ctx, b, definition, opts.Args); err != nil {
-			return "", unreadable(err)
-		}
-		repository := i.repository(opts.Name)
-		req.Target = repository + ":" + req.Digest[:tagDigits]
-		if !opts.NoCache {
-			digest, err := i.present(ctx, req.Target)
-			if err != nil {
-				return "", err
-			}
-			if digest != "" {
-				return repository + "@" + digest, nil
-			}
+		req, ref, err := i.request(ctx, b, opts, definition)
+		if err != nil || ref != "" {
+			return ref, err
 		}
 		if unusable == nil {
-			return i.buildOnce(ctx, b, repository, req)
+			return i.buildOnce(ctx, b, i.repository(opts.Name), req)
 		}
 	}
 	return "", unusable
+}
+
+// CheckBuild returns the error of Build if no builder can be used and the registry does not have the image either, or if a base image
+// is not for the platform (ErrPlatform is in the chain). Nothing is built. What cannot be asked now is no error.
+func (i *Images) CheckBuild(ctx context.Context, opts environment.BuildOptions) error {
+	definition, err := buildcontext.Read(opts.Context)
+	if err != nil || i.config.Registry == "" {
+		return nil //nolint:nilerr // Build reports it
+	}
+	if _, _, unusable := i.pick(ctx); errors.Is(unusable, ErrNoBuilder) {
+		for _, b := range i.builders {
+			if _, ref, err := i.request(ctx, b, opts, definition); err != nil || ref != "" {
+				return nil //nolint:nilerr // Build reports it
+			}
+		}
+		return unusable
+	}
+	if bytes.Contains(definition.Dockerfile, []byte("--platform")) {
+		return nil // stages may be for the machine that builds
+	}
+	for _, ref := range buildkit.BaseImages(definition.Dockerfile, opts.Args) {
+		if _, err := i.Config(ctx, ref); errors.Is(err, ErrPlatform) {
+			return ofBase(err)
+		}
+	}
+	return nil
+}
+
+// request returns what a builder is asked for, or the image if the registry has it.
+func (i *Images) request(ctx context.Context, b Builder, opts environment.BuildOptions, definition buildcontext.Definition) (req Request, ref string, err error) {
+	req = Request{BuildOptions: opts, Definition: definition, Platform: i.config.Platform}
+	if req.Digest, err = i.key(ctx, b, definition, opts.Args); err != nil {
+		return req, "", unreadable(err)
+	}
+	repository := i.repository(opts.Name)
+	req.Target = repository + ":" + req.Digest[:tagDigits]
+	if opts.NoCache {
+		return req, "", nil
+	}
+	digest, err := i.present(ctx, req.Target)
+	if err != nil || digest == "" {
+		return req, "", err
+	}
+	return req, repository + "@" + digest, nil
+}
+
+// ofBase returns the error of an image on which a Dockerfile builds: the task names it.
+func ofBase(err error) error {
+	if known := new(environment.Error); errors.As(err, &known) {
+		return &environment.Error{Kind: environment.KindBuild, Transient: known.Transient, Hint: known.Hint, Err: fmt.Errorf("base image: %w", known.Err)}
+	}
+	return err
 }
 
 // key identifies what a builder makes of a definition.
@@ -156,14 +199,8 @@ func (i *Images) explain(ctx context.Context, repository string, bases []string)
 		return err
 	}
 	for _, ref := range bases {
-		_, err := i.Config(ctx, ref)
-		known := new(environment.Error)
-		if errors.As(err, &known) {
-			// The Dockerfile names it.
-			return &environment.Error{Kind: environment.KindBuild, Transient: known.Transient, Hint: known.Hint, Err: fmt.Errorf("base image: %w", known.Err)}
-		}
-		if err != nil {
-			return err
+		if _, err := i.Config(ctx, ref); err != nil {
+			return ofBase(err)
 		}
 	}
 	return nil

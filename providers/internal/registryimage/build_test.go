@@ -13,6 +13,8 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+
 	"github.com/org/rollout-action/internal/environment"
 )
 
@@ -295,4 +297,43 @@ func TestBuilderIsTheFirstThatCanBeUsed(t *testing.T) {
 		_, err = images(t, c).Build(t.Context(), options("FROM nowhere"))
 		wantError(t, err, environment.KindUnavailable, false, ErrNoBuilder)
 	})
+}
+
+// What a build would find out about its machines before it builds anything is known without it.
+func TestCheckBuild(t *testing.T) {
+	r := newRegistry(t)
+	must(t, remote.Write(reference(t, r.host+"/arm"), imageFor(t, "linux/arm64")))
+	must(t, remote.Write(reference(t, r.host+"/amd"), imageFor(t, "linux/amd64")))
+	no := errors.New("there is none")
+	usable := &fakeBuilder{name: Docker}
+	with := func(b Builder) *Images {
+		c := r.config()
+		c.Builders = []Builder{b}
+		return images(t, c)
+	}
+	_, err := with(usable).Build(t.Context(), options("FROM there"))
+	must(t, err)
+	for _, tc := range []struct {
+		name, dockerfile string
+		unusable, want   error
+		says             string
+	}{
+		{"a base for the platform", "FROM {{host}}/amd", nil, nil, ""},
+		{"a base for another platform", "FROM {{host}}/amd AS a\nFROM {{host}}/arm", nil, ErrPlatform, "base image: look for image " + r.host + "/arm"},
+		{"a stage that may be for the machine that builds", "FROM --platform=$BUILDPLATFORM {{host}}/arm AS a\nFROM {{host}}/amd", nil, nil, ""},
+		{"a base that cannot be read", "FROM {{host}}/none", nil, nil, ""},
+		{"no builder", "FROM {{host}}/amd", no, ErrNoBuilder, "docker: there is none"},
+		{"an image that is there needs none", "FROM there", no, nil, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b := &fakeBuilder{name: Docker, unusable: tc.unusable}
+			err := with(b).CheckBuild(t.Context(), options(strings.ReplaceAll(tc.dockerfile, "{{host}}", r.host)))
+			if !errors.Is(err, tc.want) || err != nil && !strings.Contains(err.Error(), tc.says) {
+				t.Errorf("error %v, want %v: %q", err, tc.want, tc.says)
+			}
+			if b.built.Load() > 0 {
+				t.Error("it was built")
+			}
+		})
+	}
 }
