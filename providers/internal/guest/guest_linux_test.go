@@ -251,6 +251,29 @@ P
 	}
 }
 
+// A directory with so many long names that they would not fit into the container's memory.
+func TestManyNamesDoNotEndTheGuest(t *testing.T) {
+	t.Parallel()
+	c := startContainer(t, "--memory", "64m")
+	e := c.start(t, Options{})
+	run(t, e, `python3 -c '
+import os
+os.mkdir("/many")
+for i in range(200000): os.close(os.open(f"/many/{i:06}" + "x" * 240, os.O_CREAT))'`, environment.ExecOptions{})
+	dst := t.TempDir()
+	got, err := e.CopyFrom(t.Context(), "/many", dst, environment.ExtractOptions{MaxFiles: 1000})
+	if !errors.Is(err, environment.ErrTooLarge) || got.Files != 1000 {
+		t.Errorf("copied out: %d files, %v", got.Files, err)
+	}
+	for _, last := range e.Files(t.Context()) {
+		err = last
+	}
+	if environment.KindOf(err) != environment.KindCopy || !strings.Contains(err.Error(), "/many/") {
+		t.Errorf("listed: %v", err)
+	}
+	run(t, e, "true", environment.ExecOptions{})
+}
+
 func TestEndOfTheEntrypointIsTheEnd(t *testing.T) {
 	t.Parallel()
 	c := startContainer(t)

@@ -11,7 +11,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -115,6 +114,7 @@ type packer struct {
 	strict     bool                   // attributes that cannot be read are an error
 	sockets    bool                   // write them as pipes
 	maxDepth   int                    // of directories whose entries are written; 0: no limit
+	held       heldNames
 }
 
 func deviceOf(info fs.FileInfo) (uint64, error) {
@@ -125,7 +125,9 @@ func deviceOf(info fs.FileInfo) (uint64, error) {
 	return stat.Dev, nil
 }
 
-// add writes the entry for below (a path in root). For a directory it also writes what is in it.
+// add writes the entry for below (a path in root). For a directory it also writes what is in it, in the order of the names:
+// readers choose by it which of two similar names to change. Only names that do not fit into memory (heldNames), of which readers refuse
+// most, are in groups, each in order.
 func (p *packer) add(below, name string, info fs.FileInfo) error {
 	if err := p.entry(below, name, info); err != nil {
 		return err
@@ -140,31 +142,42 @@ func (p *packer) add(below, name string, info fs.FileInfo) error {
 	if err != nil {
 		return err
 	}
-	entries, err := dir.ReadDir(-1)
-	dir.Close()
-	if err != nil {
-		return err
-	}
-	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
-	for _, entry := range entries {
-		child := path.Join(below, entry.Name())
-		info, err := p.root.Lstat(child)
-		if vanished(err) {
-			continue
-		}
+	defer dir.Close()
+	for {
+		names, more, err := p.held.read(dir)
 		if err != nil {
 			return err
 		}
-		if device, err := deviceOf(info); err != nil {
-			return err
-		} else if info.IsDir() && device != p.device {
-			continue
+		if !more {
+			dir.Close() // a tree may be deeper than this process may have files
 		}
-		if err := p.add(child, path.Join(name, entry.Name()), info); err != nil {
-			return err
+		for _, each := range names {
+			if err := p.child(path.Join(below, each), path.Join(name, each)); err != nil {
+				return err
+			}
+		}
+		p.held.drop(names)
+		if !more {
+			return nil
 		}
 	}
-	return nil
+}
+
+// child writes the entries for below, unless it has vanished or something is mounted there.
+func (p *packer) child(below, name string) error {
+	info, err := p.root.Lstat(below)
+	if vanished(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if device, err := deviceOf(info); err != nil {
+		return err
+	} else if info.IsDir() && device != p.device {
+		return nil
+	}
+	return p.add(below, name, info)
 }
 
 // entry writes the entry for below (a path in root).

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -86,24 +85,22 @@ type lister struct {
 	since   int64
 	mounted map[string]bool
 	each    func(wire.File) error
+	held    heldNames
 }
 
-// The most that is listed: a little more than a layer or a tar stream can have, and few enough for this process's memory.
-const (
-	maxNames = 500_000 // in one directory
-	maxPath  = 4095
-)
+// maxPath is the longest path that is listed: a little more than a layer or a tar stream can have.
+const maxPath = 4095
 
 // list lists what is in a directory, whose path ends in a slash or is empty. Links are never followed.
 func (l *lister) list(dir *os.File, prefix string) error {
-	names, err := dir.Readdirnames(maxNames + 1)
-	if err != nil && !errors.Is(err, io.EOF) {
+	names, more, err := l.held.read(dir)
+	if err != nil {
 		return fmt.Errorf("list /%s: %w", prefix, err)
 	}
-	if len(names) > maxNames {
-		return fmt.Errorf("/%s has more than %d files", prefix, maxNames)
+	defer l.held.drop(names)
+	if more {
+		return fmt.Errorf("/%s, with the directories above it, has more files than can be listed in order", prefix)
 	}
-	slices.Sort(names)
 	for _, name := range names {
 		path := prefix + name
 		if l.mounted["/"+path] {
