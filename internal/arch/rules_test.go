@@ -90,7 +90,7 @@ var rows = []row{
 		"providers/internal/wire", "providers/internal/confine", "providers/internal/rtnl", "providers/internal/processes",
 	}},
 	{packages: []string{"providers/internal/box"}, only: []string{"internal/environment", "internal/awake", "internal/excerpt", "providers/internal/wire"}},
-	{packages: []string{"providers/internal/guest"}, only: []string{"internal/environment", "internal/egress", "internal/awake", "internal/excerpt", "providers/internal/box", "providers/internal/inside", "providers/internal/wire"}},
+	{packages: []string{"providers/internal/guest"}, only: []string{"internal/environment", "internal/egress", "internal/awake", "internal/excerpt", "providers/internal/box", "providers/internal/inside", "providers/internal/processes", "providers/internal/wire"}},
 	{packages: []string{"providers/docker/internal/relay"}, only: []string{}},
 	{packages: []string{"providers/docker/internal/killer"}, only: []string{"providers/internal/processes"}},
 	{packages: []string{"providers/kubernetes/internal/probe"}, only: []string{}},

@@ -228,27 +228,107 @@ func TestGuestResistsTheContainersRoot(t *testing.T) {
 		rm -rf /.rollout/* 2>/dev/null; mv /.rollout /elsewhere 2>/dev/null && echo moves
 		ls /.rollout
 		python3 - <<'P'
-import socket
+import os, resource, socket
+for n in ("NOFILE", "AS", "CPU", "FSIZE"):
+    try:
+        resource.prlimit(1, getattr(resource, "RLIMIT_" + n), (0, 0)); print("limits", n)
+    except OSError: pass
 for first in (b"\1", b"\0"):
     s = socket.socket(socket.AF_UNIX); s.connect("\0rollout-guest")
-    s.sendall(b"rg\1\n" + first + b"x" * 32 + b"\0" * 8)
-    answer = s.recv(100)
-    print(len(answer), answer[5:37] == b"\0" * 32)
-many = []
-for i in range(40):
-    s = socket.socket(socket.AF_UNIX); s.connect("\0rollout-guest"); many.append(s)
+    try:
+        s.sendall(b"rg\1\n" + first + b"x" * 32 + b"\0" * 8)
+        print(len(s.recv(100)))
+    except OSError: print(0)
 try:
     socket.socket(socket.AF_UNIX).bind("\0rollout-guest"); print("binds")
 except OSError: pass
 P
 		for p in /proc/[0-9]*; do case $(tr '\0' ' ' <$p/cmdline) in /.rollout/*connect*) kill -9 ${p#/proc/}; echo kills;; esac; done
 		echo end`, environment.ExecOptions{})
-	if want := "rollout-guest\nrollout-guest-connect\n45 False\n45 False\nkills\nend\n"; got != want {
+	if want := "rollout-guest\nrollout-guest-connect\n0\n0\nkills\nend\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got := run(t, e, "echo still here", environment.ExecOptions{}); got != "still here\n" {
+	if got := run(t, e, "grep ^Gid: /proc/self/status; echo still here", environment.ExecOptions{}); got != "Gid:\t0\t0\t0\t0\nstill here\n" {
 		t.Errorf("got %q", got)
 	}
+}
+
+// endConnectors is a function in Python that ends the connectors of a container.
+const endConnectors = `
+import os, glob
+def end_connectors():
+    n = 0
+    for p in glob.glob("/proc/[0-9]*"):
+        try:
+            if open(p + "/cmdline").read().startswith("/.rollout/rollout-guest-connect"): os.kill(int(p[6:]), 9); n += 1
+        except OSError: pass
+    return n
+`
+
+// Connections that say nothing do not keep the client out, whether processes of the container make them or others in its network.
+func TestSilentConnectionsDoNotKeepTheClientOut(t *testing.T) {
+	t.Parallel()
+	hold := endConnectors + `
+import select, socket, threading
+def hold():
+    while True:
+        s = socket.socket(socket.AF_UNIX); s.connect("\0rollout-guest"); select.select([s], [], [])
+for i in range(64): threading.Thread(target=hold, daemon=True).start()
+`
+	t.Run("from inside", func(t *testing.T) {
+		t.Parallel()
+		c := startContainer(t)
+		e := c.start(t, Options{})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		var out bytes.Buffer
+		code, err := e.Exec(ctx, "python3 - <<'P' >/tmp/ended &\n"+hold+`
+assert end_connectors()
+print("ended", flush=True)
+while True: hold()
+P
+			until grep -q ended /tmp/ended; do sleep 0.01; done; echo goes on`, environment.ExecOptions{Stdout: &out})
+		if err != nil || code != 0 || out.String() != "goes on\n" {
+			t.Errorf("code %d, %v, %q", code, err, out.String())
+		}
+	})
+	t.Run("from outside", func(t *testing.T) {
+		t.Parallel()
+		c := startContainer(t)
+		e := c.start(t, Options{})
+		outside := exec.CommandContext(t.Context(), "docker", "exec", "--interactive", c.id, "python3", "-c", endConnectors+`
+import socket, sys
+def connect():
+    s = socket.socket(socket.AF_UNIX); s.connect("\0rollout-guest"); return s
+for first in (b"\1", b"\0"):
+    s = connect(); s.sendall(b"rg\1\n" + first + b"x" * 32 + b"\0" * 8)
+    answer = s.recv(100); print(len(answer), answer[5:37] == b"\0" * 32)
+many = [connect() for i in range(64)]
+print(end_connectors(), flush=True)
+sys.stdin.read()`)
+		in, err := outside.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := outside.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := outside.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = errors.Join(in.Close(), outside.Wait()) }()
+		want := []byte("45 False\n45 False\n1\n")
+		got := make([]byte, len(want))
+		if _, err := io.ReadFull(out, got); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("got %q, %v, want %q", got, err, want)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if code, err := e.Exec(ctx, "true", environment.ExecOptions{}); err != nil || code != 0 {
+			t.Errorf("code %d, %v", code, err)
+		}
+	})
 }
 
 // A directory with so many long names that they would not fit into the container's memory.

@@ -64,7 +64,7 @@ func (s *server) carryConnections(id int64, listener net.Listener) {
 	open := make(chan struct{}, maxConnections)
 	for {
 		open <- struct{}{}
-		conn, err := listener.Accept()
+		conn, err := accept(listener)
 		if err != nil {
 			return
 		}

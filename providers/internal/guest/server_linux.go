@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/yamux"
@@ -25,8 +26,6 @@ import (
 const (
 	// helloTime is how long a connection to the guest's socket may take to say who it is.
 	helloTime = 20 * time.Second
-	// maxStrangers bounds the connections that have not said yet who they are.
-	maxStrangers = 16
 	// outputStall is how long the client may take none of the output after the exit of its command: while a connection is being
 	// resumed, nothing may be lost.
 	outputStall = resumeTime + time.Minute
@@ -57,6 +56,9 @@ func serve() error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("protect the guest: %w", err)
 	}
+	// Nor set its limits, for which the kernel asks for the same groups: no process can have both of these as all of its own. Commands do
+	// not inherit the saved one. A container in which the guest may not do it works all the same.
+	_ = syscall.Setresgid(os.Getgid(), os.Getgid(), os.Getgid()+1)
 	// It counts against the container's limits.
 	runtime.GOMAXPROCS(2)
 	debug.SetGCPercent(50)
@@ -69,21 +71,18 @@ func serve() error {
 	if err := s.serveInside(); err != nil {
 		return err
 	}
-	strangers := make(chan struct{}, maxStrangers)
+	var unknown strangers
 	for {
-		conn, err := listener.Accept()
+		conn, err := accept(listener)
 		if err != nil {
 			return fmt.Errorf("accept connections: %w", err)
 		}
-		select {
-		case strangers <- struct{}{}:
-			go func() {
-				s.admit(conn)
-				<-strangers
-			}()
-		default:
-			conn.Close() // the client tries again
+		if fromInside(conn) {
+			conn.Close()
+			continue
 		}
+		unknown.add(conn)
+		go s.admit(conn, &unknown)
 	}
 }
 
@@ -113,9 +112,10 @@ func (s *server) serveInside() error {
 }
 
 // admit attaches a connection to the link if its first bytes are the client's.
-func (s *server) admit(conn net.Conn) {
+func (s *server) admit(conn net.Conn, unknown *strangers) {
 	_ = conn.SetDeadline(time.Now().Add(helloTime))
 	first, err := readHello(conn)
+	unknown.remove(conn)
 	if err != nil || !s.knows(first) {
 		refused := hello{secret: [32]byte{1}}
 		_, _ = conn.Write(refused.bytes())

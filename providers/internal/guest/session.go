@@ -111,7 +111,7 @@ type dialer struct {
 
 // connect gives the link a carrier. It fails for good only with the errors of dial that are not transient, and those of explain.
 func (d *dialer) connect(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, resumeTime, errors.New("it does not answer"))
+	ctx, cancel := context.WithTimeoutCause(ctx, resumeTime, errors.New("it does not answer, or a process in it ends the connections"))
 	defer cancel()
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		err := d.try(ctx)

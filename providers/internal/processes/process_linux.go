@@ -20,16 +20,28 @@ type Process struct {
 // Started returns when a process of this pid namespace began, as Process has it. A process that has ended and
 // that nobody has waited for still is one; otherwise the error is unix.ENOENT or unix.ESRCH.
 func Started(pid int) (int64, error) {
+	s, err := statOf(pid)
+	return s.Start, err
+}
+
+// Parent returns the parent of a process of this pid namespace, or 0 if that is outside of the namespace. Its errors are as those of
+// Started.
+func Parent(pid int) (int, error) {
+	s, err := statOf(pid)
+	return s.parent, err
+}
+
+func statOf(pid int) (stat, error) {
 	list, err := openProc()
 	if err != nil {
-		return 0, err
+		return stat{}, err
 	}
 	defer list.close()
 	s, err := list.stat(strconv.Itoa(pid))
 	if err != nil {
-		return 0, fmt.Errorf("read when process %d began: %w", pid, err)
+		return stat{}, fmt.Errorf("read about process %d: %w", pid, err)
 	}
-	return s.Start, nil
+	return s, nil
 }
 
 // stat is what is used of a process's /proc/PID/stat.
