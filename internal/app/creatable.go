@@ -80,8 +80,9 @@ func (p *planned) neverImages(ctx context.Context, provider environment.Provider
 	store := images.NewStore(provider, p.Job.Environment.ForceBuild)
 	errs := make([]error, len(tasks))
 	eachTask(limited, "Checking images", tasks, func(i int, t *task.Task) {
-		if errs[i] = store.Check(limited, t); limited.Err() != nil {
-			errs[i] = nil
+		err := store.Check(limited, t)
+		if limited.Err() == nil {
+			errs[i] = err
 		}
 	})
 	affected := map[string][]*task.Task{} // by reason

@@ -400,7 +400,7 @@ func TestNoBaseline(t *testing.T) {
 	_, head := fall(5, 5)
 	p := Policy{Thresholds: Thresholds{MaxPassRateDrop: new(0.0), MaxMeanRewardDrop: new(0.0), MaxBrokenTasks: new(0)}}
 	v := p.Check(head, nil, today)
-	if v.Outcome != Pass || len(v.Notes) != 1 || !strings.Contains(v.Notes[0], "no baseline") || v.Reason != "1 check passed, 3 had nothing to check" {
+	if v.Outcome != Pass || len(v.Notes) > 0 || v.Reason != "1 check passed, 3 had nothing to check" {
 		t.Errorf("%+v", v)
 	}
 	for _, c := range v.Checks[1:] {

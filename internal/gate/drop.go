@@ -327,34 +327,27 @@ func (k *checker) noteComparison() {
 	for _, c := range k.checks {
 		asked = asked || c.Name == "max_pass_rate_drop" || c.Name == "max_mean_reward_drop" || c.Name == "max_broken_tasks" || c.Name == "max_cost_increase" || isScoreDrop(c.Name)
 	}
-	switch {
-	case !asked:
-	case k.diff == nil:
-		what := "drops and broken tasks"
-		if slices.ContainsFunc(k.checks, func(c Check) bool { return c.Name == "max_cost_increase" }) {
-			what += " and on the increase of costs"
+	if !asked || k.diff == nil { // without a baseline, each check says so
+		return
+	}
+	for _, left := range []struct {
+		change result.Change
+		why    string
+	}{
+		{result.Changed, "whose files changed"},
+		{result.New, "that the baseline does not have"},
+		{result.Removed, "of the baseline that this job does not have"},
+		{result.Errored, "that now have only errors of the infrastructure"},
+		{result.Unknown, "without a result on one side"},
+	} {
+		n := 0
+		for _, t := range k.diff.Tasks {
+			if t.Change == left.change && !t.Comparable() {
+				n++
+			}
 		}
-		k.notes = append(k.notes, "thresholds on "+what+" were not checked: "+noBaseline)
-	default:
-		for _, left := range []struct {
-			change result.Change
-			why    string
-		}{
-			{result.Changed, "whose files changed"},
-			{result.New, "that the baseline does not have"},
-			{result.Removed, "of the baseline that this job does not have"},
-			{result.Errored, "that now have only errors of the infrastructure"},
-			{result.Unknown, "without a result on one side"},
-		} {
-			n := 0
-			for _, t := range k.diff.Tasks {
-				if t.Change == left.change && !t.Comparable() {
-					n++
-				}
-			}
-			if n > 0 {
-				k.notes = append(k.notes, fmt.Sprintf("%s %s: not part of any drop", plural.Count(n, "task"), left.why))
-			}
+		if n > 0 {
+			k.notes = append(k.notes, fmt.Sprintf("%s %s: not part of any drop", plural.Count(n, "task"), left.why))
 		}
 	}
 }

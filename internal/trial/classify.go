@@ -155,7 +155,9 @@ func classify(phase event.Phase, err error, limits Timeouts, secrets *redact.Red
 			f.Message = "rollout could not continue during " + phaseName[phase] + ": " + f.Message
 		}
 	}
-	f.detail = e.Error()
+	if f.detail = e.Error(); strings.Contains(f.Message, strings.Join(strings.Fields(hide(secrets, e.Err.Error())), " ")) {
+		f.detail = e.Output // the message has the rest, which is before it in error.txt
+	}
 	if e.Output != "" {
 		f.Message += "; the end of its output is in " + result.ErrorFile
 	}
