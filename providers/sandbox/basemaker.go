@@ -323,7 +323,7 @@ func (b *baseMaker) coverEntry(host string, entry fs.DirEntry, to string, room b
 			return false, ignoreUnreadable(err)
 		}
 		if err := unix.Mknod(to, unix.S_IFCHR, 0); err != nil { // a whiteout
-			return false, fmt.Errorf("hide %s: the store's file system does not support whiteouts (%s): %w", filepath.Join(host, entry.Name()), diskHint, err)
+			return false, fmt.Errorf("hide %s: the store's file system does not support whiteouts (%s): %w", filepath.Join(host, entry.Name()), diskHint(inPod()), err)
 		}
 		return false, nil
 	}

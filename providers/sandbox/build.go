@@ -164,7 +164,7 @@ func (m *machine) Visit(ctx context.Context, under dockerfile.Image, do func(con
 func (m *machine) visit(ctx context.Context, under dockerfile.Image, do func(context.Context, dockerfile.Box) error, keep func(*draft) error) error {
 	if m.p.memoryOnly {
 		return &environment.Error{
-			Kind: environment.KindBuild, Hint: diskHint,
+			Kind: environment.KindBuild, Hint: diskHint(inPod()),
 			Err: fmt.Errorf("images cannot be built here: the file system of %s cannot hold overlays", m.p.store.dir),
 		}
 	}

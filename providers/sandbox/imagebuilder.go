@@ -70,18 +70,14 @@ func (b *imageBuilder) provider(ctx context.Context) (*Provider, error) {
 	if b.p != nil {
 		return b.p, nil
 	}
-	opened, err := New(ctx, b.config, b.opts)
+	p, err := openProvider(ctx, b.config, b.opts, "another builder: environment.provider_config.builder")
 	if err != nil {
 		return nil, err
-	}
-	p, ok := opened.(*Provider)
-	if !ok {
-		return nil, fmt.Errorf("the provider is a %T", opened)
 	}
 	p.fromRegistries = true
 	if p.memoryOnly {
 		return nil, &environment.Error{
-			Kind: environment.KindUnavailable, Hint: diskHint,
+			Kind: environment.KindUnavailable, Hint: diskHint(inPod()),
 			Err: fmt.Errorf("images cannot be built here: the file system of %s cannot hold overlays", p.store.dir),
 		}
 	}

@@ -39,20 +39,25 @@ func (p *Provider) open(ctx context.Context) error {
 		}
 	}
 	if len(inMemory) == 0 {
-		return unavailable(m, failures)
+		return p.unavailable(m, failures)
 	}
 	p.memory, p.memoryOnly = true, true
 	if err := p.openAt(ctx, inMemory[0], m); err != nil {
-		return unavailable(m, append(failures, fmt.Errorf("in memory: %w", err)))
+		return p.unavailable(m, append(failures, fmt.Errorf("in memory: %w", err)))
 	}
 	if p.opts.Progress != nil {
-		p.opts.Progress("changes of sandboxes are kept in memory, and no images can be built: the file system of " + p.store.dir + " cannot hold overlays (" + diskHint + ")")
+		p.opts.Progress("changes of sandboxes are kept in memory, and no images can be built: the file system of " + p.store.dir + " cannot hold overlays (" + diskHint(inPod()) + ")")
 	}
 	return nil
 }
 
-// diskHint is the hint if the store's file system cannot hold the changes of sandboxes.
-const diskHint = "name a directory on an ordinary file system, such as ext4 or xfs, in environment.provider_config.dir; in a container, mount a volume there: -v rollout:/root/.cache/rollout"
+// diskHint returns the hint if the store's file system cannot hold the changes of sandboxes.
+func diskHint(pod bool) string {
+	if pod {
+		return "give the pod " + podVolume
+	}
+	return "name a directory on an ordinary file system, such as ext4 or xfs, in environment.provider_config.dir; in a container, mount a volume there: -v rollout:/root/.cache/rollout"
+}
 
 // openAt opens the store in dir and creates an empty sandbox with it.
 func (p *Provider) openAt(ctx context.Context, dir string, m mode) error {
@@ -121,12 +126,12 @@ func (e *networkError) Error() string { return "make a sandbox's network: " + e.
 func (e *networkError) Unwrap() error { return e.err }
 
 // unavailable returns the error for a machine on which no sandbox can be created, with a hint.
-func unavailable(m mode, failures []error) error {
+func (p *Provider) unavailable(m mode, failures []error) error {
 	hint := readHostFacts().remedy(m, errors.Join(failures...))
 	return &environment.Error{
 		Kind: environment.KindUnavailable,
 		Err:  fmt.Errorf("this machine does not let rollout make sandboxes: %w", errors.Join(failures...)),
-		Hint: hint,
+		Hint: hint + ", or use " + p.instead,
 	}
 }
 
@@ -134,13 +139,17 @@ func unavailable(m mode, failures []error) error {
 const (
 	containerOptions = "--security-opt seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined"
 	containerVolume  = "a volume for what sandboxes change, -v rollout:/root/.cache/rollout"
+	podOptions       = "securityContext: {runAsUser: 0, capabilities: {add: [SYS_ADMIN, NET_ADMIN]}, appArmorProfile: {type: Unconfined}, seccompProfile: {type: Unconfined}}"
+	podVolume        = "an emptyDir volume at ~/.cache/rollout for what sandboxes change"
 )
 
-const otherProviderHint = "or use another provider: environment.type: docker (--env-type docker)"
+// otherProvider is what can be used instead of sandboxes.
+const otherProvider = "another provider: environment.type: docker (--env-type docker)"
 
 // hostFacts is what a remedy depends on.
 type hostFacts struct {
 	container bool
+	pod       bool // of Kubernetes
 	// mounts: this process may mount, but make no networks.
 	mountsOnly bool
 	setting    func(name string) string // of the kernel, as sysctl names it; "" if there is none
@@ -148,44 +157,54 @@ type hostFacts struct {
 }
 
 func readHostFacts() hostFacts {
-	return hostFacts{container: inContainer(), mountsOnly: hasCapabilities(unix.CAP_SYS_ADMIN) && !hasCapabilities(unix.CAP_NET_ADMIN), olderThan: kernelBefore, setting: func(name string) string {
-		text, _ := os.ReadFile("/proc/sys/" + strings.ReplaceAll(name, ".", "/"))
-		return strings.TrimSpace(string(text))
-	}}
+	return hostFacts{
+		container: inContainer(), pod: inPod(),
+		mountsOnly: hasCapabilities(unix.CAP_SYS_ADMIN) && !hasCapabilities(unix.CAP_NET_ADMIN),
+		olderThan:  kernelBefore,
+		setting: func(name string) string {
+			text, _ := os.ReadFile("/proc/sys/" + strings.ReplaceAll(name, ".", "/"))
+			return strings.TrimSpace(string(text))
+		},
+	}
 }
 
-// remedy returns the hint for an error.
+// remedy returns what can be done about an error.
 func (c hostFacts) remedy(m mode, err error) string {
 	started := new(startError)
 	namespaces := errors.As(err, &started)
 	switch {
+	case errors.Is(err, errForeign):
+		return "choose a directory of your own in environment.provider_config.dir"
+	case c.pod:
+		return "this is a pod: give its container " + podOptions + ", and " + podVolume
 	case errors.As(err, new(*networkError)):
 		return "a sandbox has a network of its own, which takes TUN devices or pairs of virtual Ethernet devices: run sudo modprobe tun (or veth), " +
-			"share this machine's network by environment.provider_config.network: host, " + otherProviderHint
-	case errors.Is(err, errForeign):
-		return "choose a directory of your own in environment.provider_config.dir, " + otherProviderHint
+			"share this machine's network by environment.provider_config.network: host"
 	case c.container && c.mountsOnly:
 		return "this container may mount, but make no networks: add --cap-add NET_ADMIN, or share the container's network by " +
-			"environment.provider_config.network: host, both with " + containerVolume + "; or start it without more capabilities, but with " + containerOptions + " and " + containerVolume + ", " + otherProviderHint
+			"environment.provider_config.network: host, both with " + containerVolume + "; or start it without more capabilities, but with " + containerOptions + " and " + containerVolume
 	case c.container:
-		return "this is a container: start it with " + containerOptions + " and " + containerVolume + ", " + otherProviderHint
+		return "this is a container: start it with " + containerOptions + " and " + containerVolume
 	case m.usesUserNamespace() && c.setting("kernel.apparmor_restrict_unprivileged_userns") == "1":
-		return "AppArmor restricts user namespaces here: run sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, or run rollout with sudo, " + otherProviderHint
+		return "AppArmor restricts user namespaces here: run sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, or run rollout with sudo"
 	case m.usesUserNamespace() && c.setting("kernel.unprivileged_userns_clone") == "0":
-		return "user namespaces are switched off here: run sudo sysctl -w kernel.unprivileged_userns_clone=1, or run rollout with sudo, " + otherProviderHint
+		return "user namespaces are switched off here: run sudo sysctl -w kernel.unprivileged_userns_clone=1, or run rollout with sudo"
 	case c.setting("user.max_user_namespaces") == "0" && m.usesUserNamespace():
-		return "user namespaces are switched off here: run sudo sysctl -w user.max_user_namespaces=15000, or run rollout with sudo, " + otherProviderHint
+		return "user namespaces are switched off here: run sudo sysctl -w user.max_user_namespaces=15000, or run rollout with sudo"
 	case m.usesUserNamespace() && c.olderThan(5, 11):
-		return "Linux before 5.11 lets only root mount overlays: run rollout with sudo, " + otherProviderHint
+		return "Linux before 5.11 lets only root mount overlays: run rollout with sudo"
 	case namespaces && errors.Is(err, syscall.ENOSPC):
-		return "there are as many namespaces as this machine allows: see /proc/sys/user/max_*_namespaces, " + otherProviderHint
+		return "there are as many namespaces as this machine allows: see /proc/sys/user/max_*_namespaces"
 	case m.usesUserNamespace():
-		return "run rollout with sudo, " + otherProviderHint
+		return "run rollout with sudo"
 	case isOverlay(err):
-		return diskHint + "; " + otherProviderHint
+		return diskHint(false)
 	}
-	return "rollout needs namespaces and overlays, which the kernel or a security module refuses here; " + strings.TrimPrefix(otherProviderHint, "or ")
+	return "rollout needs namespaces and overlays, which the kernel or a security module refuses here: change that"
 }
+
+// inPod reports whether this process runs in a pod of Kubernetes, which sets the variable in every container.
+func inPod() bool { return os.Getenv("KUBERNETES_SERVICE_HOST") != "" }
 
 // inContainer reports whether this process runs in a container of the usual kinds.
 func inContainer() bool {

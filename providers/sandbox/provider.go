@@ -23,6 +23,7 @@ type Provider struct {
 	store       *store
 	memory      bool   // changes are kept in memory
 	memoryOnly  bool   // the store's file system cannot hold them
+	instead     string // what an error names if there can be no sandboxes
 	commonLayer string // the id of the layer on every image
 	aptLayer    string // the id of the layer on images with apt; empty if that needs none
 	groups      *cgroup.Tree
@@ -37,6 +38,15 @@ var _ environment.Provider = (*Provider)(nil)
 // New finds out what this machine permits. If no sandbox can be created, it returns an error of
 // environment.KindUnavailable with a hint. cfg is environment.provider_config, see Check.
 func New(ctx context.Context, cfg map[string]any, opts Options) (environment.Provider, error) {
+	p, err := openProvider(ctx, cfg, opts, otherProvider)
+	if err != nil {
+		return nil, err // not a Provider that is nil
+	}
+	return p, nil
+}
+
+// openProvider is New. instead is what the error names that can be used if no sandbox can be.
+func openProvider(ctx context.Context, cfg map[string]any, opts Options, instead string) (*Provider, error) {
 	c, problems := readConfig(cfg)
 	if len(problems) > 0 {
 		var errs []error
@@ -46,7 +56,7 @@ func New(ctx context.Context, cfg map[string]any, opts Options) (environment.Pro
 		return nil, &environment.Error{Kind: environment.KindUnavailable, Err: errors.Join(errs...)}
 	}
 	opts.Hide = pathsToHide(opts.Hide)
-	p := &Provider{config: c, opts: opts, memory: c.scratch == "memory"}
+	p := &Provider{config: c, opts: opts, memory: c.scratch == "memory", instead: instead}
 	if err := p.open(ctx); err != nil {
 		return nil, err
 	}
