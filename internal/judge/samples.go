@@ -371,11 +371,6 @@ func (s *sampler) objects(all []*jsonschema.Schema, depth int) ([]any, string) {
 			names[name] = true
 		}
 	}
-	type property struct {
-		name    string
-		options []any
-		missing bool // it may be missing
-	}
 	var properties []property
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		of, forbidden := propertyOf(all, name)
@@ -397,56 +392,74 @@ func (s *sampler) objects(all []*jsonschema.Schema, depth int) ([]any, string) {
 		}
 		properties = append(properties, property{name, few(values), !required[name]})
 	}
-	set := func(object map[string]any, p property, i int) {
-		delete(object, p.name)
-		if i < len(p.options) {
-			object[p.name] = p.options[i]
-		}
-	}
-	choices := func(p property) int {
-		if p.missing {
-			return len(p.options) + 1
-		}
-		return len(p.options)
-	}
-	limit, total := maxSamples, 1
+	limit := maxSamples
 	if depth > 0 {
 		limit = maxInner
 	}
+	return combine(properties, limit), ""
+}
+
+// property is a property of an object and the values that it may have.
+type property struct {
+	name    string
+	options []any
+	missing bool // it may be missing
+}
+
+// choices returns how many ways there are to set the property.
+func (p property) choices() int {
+	if p.missing {
+		return len(p.options) + 1
+	}
+	return len(p.options)
+}
+
+// set sets the property to its option i, or removes it.
+func (p property) set(object map[string]any, i int) {
+	delete(object, p.name)
+	if i < len(p.options) {
+		object[p.name] = p.options[i]
+	}
+}
+
+// combine returns objects with all combinations of the properties' values or, if these are more than limit, objects that
+// differ in one property from one of three.
+func combine(properties []property, limit int) []any {
+	total := 1
 	for _, p := range properties {
-		if total *= choices(p); total > limit {
+		if total *= p.choices(); total > limit {
 			break
 		}
 	}
 	var out []any
-	if total <= limit { // all combinations
+	if total <= limit {
 		for n := range total {
 			object := map[string]any{}
 			for _, p := range properties {
-				set(object, p, n%choices(p))
-				n /= choices(p)
+				p.set(object, n%p.choices())
+				n /= p.choices()
 			}
 			out = append(out, object)
 		}
-		return out, ""
+		return out
 	}
 	for _, base := range []func(property) int{
-		func(property) int { return 0 }, func(p property) int { return len(p.options) - 1 }, func(p property) int { return choices(p) - 1 },
+		func(property) int { return 0 }, func(p property) int { return len(p.options) - 1 }, func(p property) int { return p.choices() - 1 },
 	} {
 		object := map[string]any{}
 		for _, p := range properties {
-			set(object, p, base(p))
+			p.set(object, base(p))
 		}
 		out = append(out, object)
 		for _, p := range properties {
-			for i := range choices(p) {
+			for i := range p.choices() {
 				changed := maps.Clone(object)
-				set(changed, p, i)
+				p.set(changed, i)
 				out = append(out, changed)
 			}
 		}
 	}
-	return out, ""
+	return out
 }
 
 // few returns the first, the last and some other values.

@@ -244,27 +244,9 @@ const maxFruitless = 10
 // finish keeps a turn and counts it. It returns the error of Keep. broke: the provider accepted the request, but its answer is none or broke off.
 func (s *Session) finish(t Turn, sent, broke bool) error {
 	if t.Failure == nil || t.Answer.Usage.Known() {
-		if c := s.opts.Model.Cost; c != nil {
-			at := t.Began
-			if !t.Recorded.IsZero() {
-				at = t.Recorded
-			}
-			t.Cost = c(firstNonEmpty(t.Answer.Model, s.opts.Model.Upstream), at, t.Answer.Usage)
-		} else {
-			t.Cost = t.Answer.Usage.CostUSD
-		}
+		t.Cost = s.cost(t)
 	}
-	empty := t.Answer.Usage.Output != nil && *t.Answer.Usage.Output == 0 || t.Answer.Usage.Output == nil && len(t.Answer.Message.Parts) == 0
-	kept := t
-	if !s.opts.Conversations {
-		kept = t.withoutContents()
-	}
-	var err error
-	if s.opts.Keep != nil {
-		s.keeping.Lock()
-		err = s.opts.Keep(kept)
-		s.keeping.Unlock()
-	}
+	err := s.keep(t)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.running--
@@ -278,9 +260,42 @@ func (s *Session) finish(t Turn, sent, broke bool) error {
 	if err != nil {
 		r.Failure = &Failure{Kind: FailedGateway, Message: "keep a turn: " + err.Error()}
 	}
-	if !sent {
-		return err
+	if sent {
+		s.countTurn(t)
+		s.countFruitless(t, broke)
 	}
+	return err
+}
+
+// cost returns what a turn cost in USD: by the job's prices, or as the provider reported it. It returns nil if that is unknown.
+func (s *Session) cost(t Turn) *float64 {
+	price := s.opts.Model.Cost
+	if price == nil {
+		return t.Answer.Usage.CostUSD
+	}
+	at := t.Began
+	if !t.Recorded.IsZero() {
+		at = t.Recorded
+	}
+	return price(firstNonEmpty(t.Answer.Model, s.opts.Model.Upstream), at, t.Answer.Usage)
+}
+
+// keep calls Keep, with one turn at a time.
+func (s *Session) keep(t Turn) error {
+	if s.opts.Keep == nil {
+		return nil
+	}
+	if !s.opts.Conversations {
+		t = t.withoutContents()
+	}
+	s.keeping.Lock()
+	defer s.keeping.Unlock()
+	return s.opts.Keep(t)
+}
+
+// countTurn adds a turn that was sent to the report. The caller holds the lock.
+func (s *Session) countTurn(t Turn) {
+	r := &s.report
 	r.Calls++
 	if len(s.active) < maxIntervals {
 		s.active = append(s.active, interval{t.Began.Add(t.Waiting), t.Ended})
@@ -305,10 +320,7 @@ func (s *Session) finish(t Turn, sent, broke bool) error {
 	}
 	if t.Failure != nil {
 		r.Failed++
-		if broke {
-			s.fruitless++
-		}
-		return err
+		return
 	}
 	r.Turns++
 	switch {
@@ -322,12 +334,18 @@ func (s *Session) finish(t Turn, sent, broke bool) error {
 		r.Reply = t.Answer.Message.Text()
 	}
 	r.Truncated = t.Answer.Truncated()
-	if empty {
-		s.fruitless++
-	} else {
+}
+
+// countFruitless counts the turns in a row that came to nothing. The caller holds the lock.
+func (s *Session) countFruitless(t Turn, broke bool) {
+	usage := t.Answer.Usage
+	empty := usage.Output != nil && *usage.Output == 0 || usage.Output == nil && len(t.Answer.Message.Parts) == 0
+	switch {
+	case t.Failure == nil && !empty:
 		s.fruitless = 0
+	case t.Failure == nil || broke:
+		s.fruitless++
 	}
-	return err
 }
 
 // maxIntervals bounds the times of calls that are kept.

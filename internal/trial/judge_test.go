@@ -19,6 +19,7 @@ import (
 	"github.com/org/rollout-action/internal/model"
 	"github.com/org/rollout-action/internal/model/scripted"
 	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/testenv"
 	"github.com/org/rollout-action/internal/trial"
 )
 
@@ -437,7 +438,7 @@ done; done' ) >/dev/null 2>&1 &
 func TestAKeptProcessCannotSpeakForAJudge(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
 		if !p.users(t) {
-			t.Skip("there is only one user")
+			testenv.Lacks(t, "docker", "environments with several users") // root's have them
 		}
 		s := judgedStory(t, map[string]scripted.Script{"grader": {Answers: []scripted.Answer{
 			{Run: `echo '{"score": 1, "reason": "mine"}' >$ROLLOUT_JUDGE_DIR/verdict.json; timeout 30 bash -c 'until [ -e /tmp/tried ]; do sleep 0.05; done' $ROLLOUT_JUDGE_DIR; cat /tmp/tried`},
