@@ -509,7 +509,7 @@ func (e *podEnv) awaitReach(ctx context.Context, address string, wanted bool) (r
 	}
 }
 
-// awaitSilence waits until no connection is left. Policies as a rule do not end those that there are.
+// awaitSilence waits until no connection is left that the guest can list. Policies as a rule do not end those that there are.
 func (e *podEnv) awaitSilence(ctx context.Context) error {
 	limit, cancel := awake.WithTimeout(ctx, connectionTime)
 	defer cancel()
@@ -524,7 +524,7 @@ func (e *podEnv) awaitSilence(ctx context.Context) error {
 			}
 			return &environment.Error{
 				Kind: environment.KindStart,
-				Err:  fmt.Errorf("a process keeps a connection to %s, which the cluster's network does not end when a policy forbids it", open[0]),
+				Err:  fmt.Errorf("a process keeps %s, which the cluster's network does not end when a policy forbids it", open[0]),
 				Hint: "have what began it end, or give all phases the same network",
 			}
 		}

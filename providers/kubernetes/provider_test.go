@@ -753,11 +753,11 @@ func TestSetNetwork(t *testing.T) {
 	})
 	t.Run("a connection that stays", func(t *testing.T) {
 		_, e, g := begin(t)
-		g.connections = func() []string { return []string{"192.0.2.1:443"} }
+		g.connections = func() []string { return []string{"a connection (tcp) to 192.0.2.1:443"} }
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		defer cancel()
 		err := e.SetNetwork(ctx, none)
-		if environment.KindOf(err) != environment.KindStart || environment.IsTransient(err) || !strings.Contains(err.Error(), "192.0.2.1:443") {
+		if environment.KindOf(err) != environment.KindStart || environment.IsTransient(err) || !strings.Contains(err.Error(), "a process keeps a connection (tcp) to 192.0.2.1:443, which") {
 			t.Errorf("error %v", err)
 		}
 	})

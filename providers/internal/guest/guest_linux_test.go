@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -433,22 +434,52 @@ func TestConnectionsToLoopback(t *testing.T) {
 	}
 }
 
-func TestConnectionsThatAreOpen(t *testing.T) {
+func TestSocketsThatAreOpen(t *testing.T) {
+	const rest = "00000000:00000000 00:00000000 00000000     0        0 "
 	for name, tc := range map[string]struct {
-		line string
-		want string // ""; it is none
+		list, line string
+		want       string // "": it is none
 	}{
-		"an open one":                        {"   1: 7B00F40A:A5F2 8A00F40A:1F90 01 00000000:00000000 00:00000000 00000000     0        0 87521 1 0000000000000000 20 4 30 10 -1", "10.244.0.138:8080"},
-		"one that the other side has closed": {"   1: 7B00F40A:A5F2 8A00F40A:1F90 08 00000000:00000000 00:00000000 00000000     0        0 87521 1 0000000000000000 20 4 30 10 -1", "10.244.0.138:8080"},
-		"one that nobody has accepted yet":   {"   1: 7B00F40A:A5F2 8A00F40A:1F90 02 00000001:00000000 01:00000064 00000000     0        0 87521 1 0000000000000000 20 4 30 10 -1", ""},
-		"one that its process has closed":    {"   1: 7B00F40A:A5F2 8A00F40A:1F90 09 00000001:00000000 01:00000064 00000000     0        0 0 1 0000000000000000 20 4 30 10 -1", ""},
-		"one over loopback":                  {"   1: 0100007F:A5F2 0100007F:1F90 01 00000000:00000000 00:00000000 00000000     0        0 87521 1 0000000000000000 20 4 30 10 -1", ""},
-		"a listener":                         {"   0: 00000000:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 87520 1 0000000000000000 100 0 0 10 0", ""},
-		"the heading":                        {"  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode", ""},
+		"an open connection":                 {"tcp", "   1: 7B00F40A:A5F2 8A00F40A:1F90 01 " + rest + "87521 1 0000000000000000 20 4 30 10 -1", "a connection (tcp) to 10.244.0.138:8080"},
+		"one that the other side has closed": {"tcp", "   1: 7B00F40A:A5F2 8A00F40A:1F90 08 " + rest + "87521 1 0000000000000000 20 4 30 10 -1", "a connection (tcp) to 10.244.0.138:8080"},
+		"one that nobody has accepted yet":   {"tcp", "   1: 7B00F40A:A5F2 8A00F40A:1F90 02 " + rest + "87521 1 0000000000000000 20 4 30 10 -1", ""},
+		"one that its process has closed":    {"tcp", "   1: 7B00F40A:A5F2 8A00F40A:1F90 09 " + rest + "0 1 0000000000000000 20 4 30 10 -1", ""},
+		"one over loopback":                  {"tcp", "   1: 0100007F:A5F2 0100007F:1F90 01 " + rest + "87521 1 0000000000000000 20 4 30 10 -1", ""},
+		"a listener":                         {"tcp", "   0: 00000000:1F90 00000000:0000 0A " + rest + "87520 1 0000000000000000 100 0 0 10 0", ""},
+		"a UDP socket with a remote address": {"udp", "  213: 7B00F40A:A5F2 8A00F40A:0035 01 " + rest + "87521 2 0000000000000000 0", "a connection (udp) to 10.244.0.138:53"},
+		"a UDP socket without one":           {"udp", "  213: 00000000:1F90 00000000:0000 07 " + rest + "87521 2 0000000000000000 0", ""},
+		"a raw socket":                       {"raw", "    1: 00000000:0001 00000000:0000 07 " + rest + "87521 2 0000000000000000 0", "a raw socket"},
+		"a packet socket":                    {"packet", "0000000000000000 3      3    0003   2     1 0      0      87521", "a packet socket"},
+		"the heading":                        {"raw", "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref pointer drops", ""},
+		"the heading of packet sockets":      {"packet", "sk               RefCnt Type Proto  Iface R Rmem   User   Inode", ""},
 	} {
-		got, open := openConnection(tc.line)
-		if open != (tc.want != "") || open && got.String() != tc.want {
-			t.Errorf("%s: %v, open %t, want %q", name, got, open, tc.want)
+		got, open := openSocket(tc.list, tc.line)
+		if open != (tc.want != "") || got != tc.want {
+			t.Errorf("%s: %q, open %t, want %q", name, got, open, tc.want)
 		}
+	}
+}
+
+func TestConnectionsOfAContainer(t *testing.T) {
+	t.Parallel()
+	c := startContainer(t)
+	e := c.start(t, Options{})
+	if got, err := e.Connections(t.Context()); err != nil || len(got) > 0 {
+		t.Errorf("nothing runs, but there are %q, %v", got, err)
+	}
+	run(t, e, `python3 - <<'P' >/tmp/began &
+import socket, time
+kept = [socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP), socket.socket(socket.AF_PACKET, socket.SOCK_RAW)]
+for to in ("127.0.0.1", None):
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); kept.append(s)
+    if to: s.connect((to, 53))
+    else: s.bind(("0.0.0.0", 5353))
+print("began", flush=True)
+time.sleep(1000)
+P
+		until grep -q began /tmp/began; do sleep 0.01; done`, environment.ExecOptions{})
+	got, err := e.Connections(t.Context())
+	if want := []string{"a packet socket", "a raw socket"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %q, %v, want %q", got, err, want)
 	}
 }

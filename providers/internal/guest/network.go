@@ -35,8 +35,9 @@ func (e *Environment) Reaches(ctx context.Context, address string) (bool, error)
 	return answer.Yes, e.failed(limited, environment.KindStart, "see what the container can reach", err)
 }
 
-// Connections returns the remote addresses of the TCP connections that processes of the environment have beyond its loopback
-// device.
+// Connections says which connections processes of the environment have beyond its loopback device: those of TCP, those of UDP sockets with
+// a remote address, and raw and packet sockets, whatever they are used for. The kernel does not list whom other UDP sockets exchange
+// something with.
 func (e *Environment) Connections(ctx context.Context) ([]string, error) {
 	answer, err := e.ask(ctx, request{Op: opConnections})
 	return answer.List, e.failed(ctx, environment.KindStart, "list the container's connections", err)

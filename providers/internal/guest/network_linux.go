@@ -141,38 +141,55 @@ func isUnreached(err error) bool {
 	return errors.As(err, &failure) && failure.Timeout()
 }
 
-// The states of a TCP connection in which nothing can be sent or received yet, or any more, and that of listeners.
-// Source: the kernel's include/net/tcp_states.h.
+// The states of a connection in which nothing can be sent or received yet, or any more, that of listeners, and that of UDP sockets without
+// a remote address. Source: the kernel's include/net/tcp_states.h.
 var idleStates = []string{"02", "06", "07", "0A"}
 
-// openConnection returns the remote address in a line of /proc/net/tcp, if a process has that connection open, and it leads beyond
-// the loopback device. The kernel finishes alone, with inode 0, what a process has closed.
-func openConnection(line string) (netip.AddrPort, bool) {
+// socketLists are the files of /proc/net that list sockets by which processes may exchange something with others.
+var socketLists = []string{"tcp", "tcp6", "udp", "udp6", "raw", "raw6", "packet"}
+
+// openSocket returns what a line of a list says to be open, if that may lead beyond the loopback device. The kernel finishes alone, with
+// inode 0, what a process has closed.
+func openSocket(list, line string) (string, bool) {
 	fields := strings.Fields(line)
-	if len(fields) < 10 || slices.Contains(idleStates, fields[3]) || fields[9] == "0" {
-		return netip.AddrPort{}, false
+	switch {
+	case len(fields) < 9 || fields[0] == "sl" || fields[0] == "sk": // the heading
+		return "", false
+	case list == "packet":
+		return "a packet socket", true
+	case list == "raw" || list == "raw6":
+		return "a raw socket", true
+	case len(fields) < 10 || slices.Contains(idleStates, fields[3]) || fields[9] == "0":
+		return "", false
 	}
 	remote, err := parseEndpoint(fields[2])
-	return remote, err == nil && !remote.Addr().IsLoopback() && !remote.Addr().IsUnspecified()
+	if err != nil || remote.Addr().IsLoopback() || remote.Addr().IsUnspecified() {
+		return "", false
+	}
+	return fmt.Sprintf("a connection (%s) to %s", list[:3], remote), true
 }
 
-// connections lists the remote addresses of TCP connections beyond the loopback device.
+// connections lists the sockets of the container, see Environment.Connections.
 func connections() (reply, error) {
 	var out []string
-	for _, name := range []string{"/proc/1/net/tcp", "/proc/1/net/tcp6"} {
-		list, err := os.Open(name)
+	for _, name := range socketLists {
+		list, err := os.Open("/proc/1/net/" + name)
 		if errors.Is(err, os.ErrNotExist) {
-			continue // a kernel without IPv6
+			continue // a kernel without IPv6, or without packet sockets
 		}
 		if err != nil {
 			return reply{}, err
 		}
-		for scanner := bufio.NewScanner(list); scanner.Scan(); {
-			if remote, open := openConnection(scanner.Text()); open {
-				out = append(out, remote.String())
+		scanner := bufio.NewScanner(list)
+		for scanner.Scan() {
+			if what, open := openSocket(name, scanner.Text()); open {
+				out = append(out, what)
 			}
 		}
 		list.Close()
+		if err := scanner.Err(); err != nil {
+			return reply{}, fmt.Errorf("read %s: %w", list.Name(), err)
+		}
 	}
 	slices.Sort(out)
 	return reply{List: slices.Compact(out)}, nil
