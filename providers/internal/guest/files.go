@@ -54,6 +54,36 @@ func (e *Environment) CopyTo(ctx context.Context, files ...environment.Copy) err
 
 var errStopped = errors.New("the reader wants no more")
 
+// readPacked calls read with the tar stream whose frames come on a stream. It returns the error of read, or the error because of which the
+// stream ended early.
+func (e *Environment) readPacked(ctx context.Context, stream *yamux.Stream, read func(io.Reader) error) (reading, ended error) {
+	reader, writer := io.Pipe()
+	packed := make(chan error, 1)
+	go func() {
+		answer, err := readFrames(stream, func(_ byte, data []byte) error {
+			_, err := writer.Write(data)
+			return err
+		})
+		if err == nil {
+			err = problemOf(answer)
+		} else if !errors.Is(err, errStopped) {
+			err = e.broken(ctx, err)
+		}
+		writer.CloseWithError(err) // nil is the end
+		packed <- err
+	}()
+	reading = read(reader)
+	reader.CloseWithError(errStopped)
+	if reading != nil {
+		reset(stream) // the guest need not go on
+	}
+	ended = <-packed
+	if errors.Is(ended, errStopped) || reading != nil && !errors.Is(reading, ended) {
+		return reading, nil
+	}
+	return nil, ended
+}
+
 // CopyFrom implements environment.Environment.
 func (e *Environment) CopyFrom(ctx context.Context, src, dst string, opts environment.ExtractOptions) (environment.Extracted, error) {
 	if _, err := os.Stat(dst); err != nil {
@@ -70,33 +100,12 @@ func (e *Environment) CopyFrom(ctx context.Context, src, dst string, opts enviro
 		return environment.Extracted{}, e.failed(ctx, environment.KindCopy, doing, err)
 	}
 	defer done()
-	reader, writer := io.Pipe()
-	packed := make(chan error, 1)
-	go func() {
-		answer, err := readFrames(stream, func(_ byte, data []byte) error {
-			_, err := writer.Write(data)
-			return err
-		})
-		if err == nil {
-			err = problemOf(answer)
-		} else if !errors.Is(err, errStopped) {
-			err = e.broken(ctx, err)
-		}
-		writer.Close() // a stream that ended early is an error of the archive, unless err says more
-		packed <- err
-	}()
-	out, extracting := environment.Extract(reader, dst, strip, opts)
-	reader.CloseWithError(errStopped)
+	var out environment.Extracted
+	extracting, err := e.readPacked(ctx, stream, func(r io.Reader) (err error) {
+		out, err = environment.Extract(r, dst, strip, opts)
+		return err
+	})
 	if extracting != nil {
-		stream.Close() // the guest writes no more
-		reset(stream)
-	}
-	err = <-packed
-	if errors.Is(err, errStopped) {
-		err = nil
-	}
-	// The reader's own error is the cause if the guest could not go on writing. If the stream ended early, the cause is the guest's error.
-	if extracting != nil && (err == nil || !errors.Is(extracting, io.ErrUnexpectedEOF) && ctx.Err() == nil) {
 		return out, &environment.Error{Kind: environment.KindCopy, Err: fmt.Errorf("%s: %w", doing, extracting)}
 	}
 	return out, e.failed(ctx, environment.KindCopy, doing, err)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"iter"
-	"time"
 
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/providers/internal/wire"
@@ -72,28 +71,8 @@ func (e *Environment) PackFiles(ctx context.Context, paths iter.Seq[string], rea
 		_, _ = to.Write(block)
 		_ = writeReply(stream, reply{})
 	}()
-	reader, writer := io.Pipe()
-	packed := make(chan error, 1)
-	go func() {
-		answer, err := readFrames(stream, func(_ byte, data []byte) error {
-			_, err := writer.Write(data)
-			return err
-		})
-		if err == nil {
-			err = problemOf(answer)
-		} else if !errors.Is(err, errStopped) {
-			err = e.broken(ctx, err)
-		}
-		writer.CloseWithError(err) // nil is the end
-		packed <- err
-	}()
-	reading := read(reader)
-	reader.CloseWithError(errStopped)
+	reading, err := e.readPacked(ctx, stream, read)
 	if reading != nil {
-		_ = stream.SetDeadline(time.Unix(1, 0)) // the guest need not go on
-	}
-	err = <-packed
-	if errors.Is(err, errStopped) || reading != nil && !errors.Is(reading, err) {
 		return reading
 	}
 	return e.failed(ctx, environment.KindCopy, doing, err)
