@@ -21,8 +21,6 @@ const (
 	cleanupGrace = 10 * time.Second
 	// createGrace is how long the answer to a creation is waited for that is not wanted any more.
 	createGrace = 2 * time.Second
-	// turnWait is how soon a caller notices that another one has done its work.
-	turnWait = 5 * time.Millisecond
 	// pullPatience is how long a node may try to pull an image that it cannot get for a reason that may pass. It tries at once,
 	// and after 10, 20, 40 and 80 seconds.
 	pullPatience = 2*time.Minute + 30*time.Second

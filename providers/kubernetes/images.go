@@ -108,7 +108,7 @@ func (p *Provider) helperImage(ctx context.Context) (string, error) {
 	case p.config.helperImage != "":
 		return p.config.helperImage, nil
 	case p.config.registry != "":
-		return p.helper.get(ctx, p.pushHelper)
+		return p.helper.get(ctx, nil, func(ctx context.Context, _ func(string)) (string, error) { return p.pushHelper(ctx) })
 	case p.options.HelperImage != "":
 		return p.options.HelperImage, nil
 	}

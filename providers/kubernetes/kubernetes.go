@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/providers/internal/flight"
 	"github.com/org/rollout-action/providers/internal/guest"
 	"github.com/org/rollout-action/providers/internal/registryimage"
 	"github.com/org/rollout-action/providers/internal/wire"
@@ -143,39 +144,51 @@ func (p *Provider) Close() error {
 	return errors.Join(err, p.images.Close())
 }
 
-// once keeps the first success of an attempt that several callers may want at a time. Those who wait share it.
-type once[T any] struct {
-	turn  sync.Mutex
+// once keeps the first success of an attempt. Callers at the same time share an attempt, and its error.
+type once[T comparable] struct {
+	attempts flight.Group
+
+	mu    sync.Mutex
 	known bool
 	value T
 }
 
-// get returns the value, with make unless it is known.
-func (o *once[T]) get(ctx context.Context, make func(context.Context) (T, error)) (T, error) {
-	for !o.turn.TryLock() {
-		select {
-		case <-ctx.Done():
+// get returns the value, with make unless it is known. tell, unless it is nil, is told what make tells.
+func (o *once[T]) get(ctx context.Context, tell func(string), make func(ctx context.Context, tell func(string)) (T, error)) (T, error) {
+	for {
+		if value, known := o.look(); known {
+			return value, nil
+		}
+		err := o.attempts.Do(ctx, "", tell, func(ctx context.Context, tell func(string)) error {
+			if _, known := o.look(); known {
+				return nil // another attempt ended just before this one began
+			}
+			value, err := make(ctx, tell)
+			if err == nil {
+				o.mu.Lock()
+				o.value, o.known = value, true
+				o.mu.Unlock()
+			}
+			return err
+		})
+		if err != nil {
 			var none T
-			return none, ctx.Err()
-		case <-time.After(turnWait):
+			return none, err
 		}
 	}
-	defer o.turn.Unlock()
-	if o.known {
-		return o.value, nil
-	}
-	value, err := make(ctx)
-	if err == nil {
-		o.value, o.known = value, true
-	}
-	return value, err
+}
+
+func (o *once[T]) look() (value T, known bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.value, o.known
 }
 
 // forget makes a value unknown again.
 func (o *once[T]) forget(value T) {
-	o.turn.Lock()
-	defer o.turn.Unlock()
-	if o.known && any(o.value) == any(value) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.value == value {
 		o.known = false
 	}
 }

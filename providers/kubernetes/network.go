@@ -45,7 +45,7 @@ const (
 // enforcement is what shows that the cluster enforces network policies: a pod that listens. A pod without restrictions has reached
 // it, and a restricted one has not; nor must each restricted pod of a trial, before anything runs in it.
 type enforcement struct {
-	turn once[string] // the address
+	address once[string] // of the pod that listens
 
 	mu      sync.Mutex
 	pods    []string // those that were created
@@ -111,7 +111,7 @@ func (p *Provider) ProveNetworks(ctx context.Context, progress func(string)) err
 // enforced returns the address that no restricted pod must reach. It fails if the cluster does not have, or does not enforce, the
 // policy. tell is told what it waits for.
 func (p *Provider) enforced(ctx context.Context, tell func(string)) (string, error) {
-	address, err := p.proof.turn.get(ctx, func(ctx context.Context) (string, error) { return p.prove(ctx, tell) })
+	address, err := p.proof.address.get(ctx, tell, p.prove)
 	if err != nil {
 		return "", wrapped(environment.KindStart, "restrict the network", err)
 	}
@@ -267,7 +267,7 @@ func (p *Provider) standing(address string) error {
 			return nil
 		}
 	}
-	p.proof.turn.forget(address)
+	p.proof.address.forget(address)
 	return &environment.Error{
 		Kind: environment.KindStart, Transient: true,
 		Err: errors.New("the pod that restricted pods must not reach is gone, so that nothing shows that the network is restricted"),
