@@ -230,6 +230,7 @@ func (f *fakeAPI) create(w http.ResponseWriter, r *http.Request) {
 func running(pod *corev1.Pod) {
 	pod.Spec.NodeName, pod.Status.Phase, pod.Status.PodIP = "node", corev1.PodRunning, "10.0.0.1"
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: mainContainer, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 }
 
 // store keeps a pod and tells watches. The lock is held.

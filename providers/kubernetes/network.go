@@ -19,6 +19,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/org/rollout-action/internal/awake"
 	"github.com/org/rollout-action/internal/egress"
@@ -37,13 +38,17 @@ const (
 	restrictTime = time.Minute
 	// connectionTime is how long connections may live on after that.
 	connectionTime = 10 * time.Second
+	// openTime is how long a pod whose network is open may take to reach another one.
+	openTime = 10 * time.Second
 	// reachPause is the time between two looks, and reachWait how long an answer may take.
 	reachPause = 200 * time.Millisecond
 	reachWait  = time.Second
 )
 
 // enforcement is what shows that the cluster enforces network policies: a pod that listens. A pod without restrictions has reached
-// it, and a restricted one has not; nor must each restricted pod of a trial, before anything runs in it.
+// it, and a restricted one has not; nor must each restricted pod of a trial, before anything runs in it, while the node of the pod
+// that listens says that it answers. A pod that gets its restrictions later has reached it before. One that begins with them has not: to
+// begin without them would cost it seconds, and a pod without restrictions on each node would need room that trials may have taken.
 type enforcement struct {
 	address once[string] // of the pod that listens
 
@@ -150,7 +155,43 @@ func (p *Provider) prove(ctx context.Context, tell func(string)) (string, error)
 			return "", err
 		}
 	}
-	return address, nil
+	return address, p.answers(ctx, target.Name)
+}
+
+// answers waits until the node says that a pod that listens answers.
+func (p *Provider) answers(ctx context.Context, name string) error {
+	limit, cancel := awake.WithTimeout(ctx, restrictTime)
+	defer cancel()
+	for {
+		now, known := p.watch.look(name)
+		switch {
+		case !known || now.gone:
+			return lost(true, "pod %s was deleted", name)
+		case now.unsure:
+			if err := p.ask(ctx, name); err != nil {
+				return err
+			}
+			continue
+		case isReady(now):
+			return nil
+		}
+		select {
+		case <-now.changed:
+		case <-limit.Done():
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return &environment.Error{Kind: environment.KindStart, Transient: true,
+				Err: fmt.Errorf("the network cannot be tested: the node of pod %s does not say that it is ready, although another pod has reached it", name)}
+		}
+	}
+}
+
+// isReady reports whether a pod is there and its node says that it answers.
+func isReady(now tracked) bool {
+	return !now.gone && now.pod != nil && startOf(now.pod).runs && slices.ContainsFunc(now.pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
 }
 
 // probe has a pod show that it reaches an address, or that a restricted one does not.
@@ -263,14 +304,14 @@ func (p *Provider) standing(address string) error {
 	p.proof.mu.Unlock()
 	for _, name := range pods {
 		now, known := p.watch.look(name)
-		if known && now.pod != nil && !now.gone && targetAddress(now.pod) == address && startOf(now.pod).runs {
+		if known && isReady(now) && targetAddress(now.pod) == address {
 			return nil
 		}
 	}
 	p.proof.address.forget(address)
 	return &environment.Error{
 		Kind: environment.KindStart, Transient: true,
-		Err: errors.New("the pod that restricted pods must not reach is gone, so that nothing shows that the network is restricted"),
+		Err: errors.New("the pod that restricted pods must not reach is gone or does not answer, so that nothing shows that the network is restricted"),
 	}
 }
 
@@ -379,6 +420,11 @@ func (p *Provider) probePod(as, helper, what, address string) *corev1.Pod {
 	}}
 	main := probeWith(helper, probeResources, what, address)
 	main.Name = mainContainer
+	if what == probe.Listen {
+		main.ReadinessProbe = &corev1.Probe{
+			ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(targetPort)}}, PeriodSeconds: 1,
+		}
+	}
 	spec.Containers = []corev1.Container{main}
 	spec.Volumes = []corev1.Volume{{Name: guestVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
 	spec.ActiveDeadlineSeconds = new(seconds(probeLifetime))
@@ -456,11 +502,15 @@ func (e *podEnv) restrict(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// Otherwise it would show nothing that it cannot reach it afterwards.
+	if err := e.awaitNetwork(ctx, target, openTime); err != nil {
+		return err
+	}
 	if err := e.relabel(ctx, networkRestricted); err != nil {
 		return err
 	}
 	e.restricted, e.target = true, target
-	reached, err := e.awaitReach(ctx, target, false)
+	reached, err := e.awaitReach(ctx, target, false, restrictTime)
 	switch {
 	case err != nil:
 		return err
@@ -479,17 +529,22 @@ func (e *podEnv) release(ctx context.Context) error {
 		return err
 	}
 	e.restricted = false
-	reached, err := e.awaitReach(ctx, e.target, true)
+	return e.awaitNetwork(ctx, e.target, restrictTime)
+}
+
+// awaitNetwork waits until the pod reaches an address.
+func (e *podEnv) awaitNetwork(ctx context.Context, address string, within time.Duration) error {
+	reached, err := e.awaitReach(ctx, address, true, within)
 	if err == nil && !reached {
-		err = &environment.Error{Kind: environment.KindStart, Transient: true, Err: fmt.Errorf("the network was not there within %s", restrictTime)}
+		err = &environment.Error{Kind: environment.KindStart, Transient: true, Err: fmt.Errorf("%s was not reached within %s, although the pod may reach it", address, within)}
 	}
 	return err
 }
 
 // awaitReach waits until the pod reaches an address, or does not, and returns what it does in the end. Two attempts in a row must
 // fail.
-func (e *podEnv) awaitReach(ctx context.Context, address string, wanted bool) (reached bool, err error) {
-	limit, cancel := awake.WithTimeout(ctx, restrictTime)
+func (e *podEnv) awaitReach(ctx context.Context, address string, wanted bool, within time.Duration) (reached bool, err error) {
+	limit, cancel := awake.WithTimeout(ctx, within)
 	defer cancel()
 	for row := 0; ; {
 		attempt, done := context.WithTimeout(ctx, reachWait)

@@ -611,20 +611,27 @@ func TestRestrictedNetworkIsProven(t *testing.T) {
 		if len(f.policies) != 1 || len(f.names()) != 1 || f.count("POST pods") != 11 {
 			t.Errorf("policies %v, pods %v after %d creations", f.policies, f.names(), f.count("POST pods"))
 		}
-		target := f.names()[0]
-		if !strings.HasPrefix(target, "rollout-network-target-") {
-			t.Errorf("the pod that must not be reached is named %s", target)
+		for _, end := range []func(target string){
+			func(target string) { f.deletePod(target) },
+			func(target string) {
+				f.change(target, func(pod *corev1.Pod) { pod.Status.Conditions[0].Status = corev1.ConditionFalse })
+			},
+		} {
+			target := f.names()[0]
+			if !strings.HasPrefix(target, "rollout-network-target-") {
+				t.Errorf("the pod that must not be reached is named %s", target)
+			}
+			end(target)
+			soon(t, "the pod is known to answer no more", func() bool { now, _ := p.watch.look(target); return !isReady(now) })
+			if _, err := p.CreateEnvironment(t.Context(), opts); !environment.IsTransient(err) || !strings.Contains(err.Error(), "nothing shows that the network is restricted") {
+				t.Errorf("without the pod that must not be reached: %v", err)
+			}
+			env, err := p.CreateEnvironment(t.Context(), opts)
+			if err != nil {
+				t.Fatalf("the next attempt: %v", err)
+			}
+			_ = env.Destroy(t.Context())
 		}
-		f.deletePod(target)
-		soon(t, "the pod is known to be gone", func() bool { now, _ := p.watch.look(target); return now.gone })
-		if _, err := p.CreateEnvironment(t.Context(), opts); !environment.IsTransient(err) || !strings.Contains(err.Error(), "nothing shows that the network is restricted") {
-			t.Errorf("without the pod that must not be reached: %v", err)
-		}
-		env, err := p.CreateEnvironment(t.Context(), opts)
-		if err != nil {
-			t.Fatalf("the next attempt: %v", err)
-		}
-		_ = env.Destroy(t.Context())
 		if err := p.Close(); err != nil {
 			t.Error(err)
 		}
@@ -735,7 +742,8 @@ func TestSetNetwork(t *testing.T) {
 		g.reaches = func() bool {
 			f.mu.Lock()
 			defer f.mu.Unlock()
-			return f.pods[e.name].Labels[labelNetwork] == networkOpen
+			pod := f.pods[e.name]
+			return pod == nil || pod.Labels[labelNetwork] == networkOpen
 		}
 		return f, e, g
 	}
@@ -759,6 +767,17 @@ func TestSetNetwork(t *testing.T) {
 		err := e.SetNetwork(ctx, none)
 		if environment.KindOf(err) != environment.KindStart || environment.IsTransient(err) || !strings.Contains(err.Error(), "a process keeps a connection (tcp) to 192.0.2.1:443, which") {
 			t.Errorf("error %v", err)
+		}
+	})
+	t.Run("a pod that reaches nothing before", func(t *testing.T) {
+		f, e, g := begin(t)
+		g.reaches = func() bool { return false }
+		err := e.SetNetwork(t.Context(), none)
+		if environment.KindOf(err) != environment.KindStart || !environment.IsTransient(err) || !strings.Contains(err.Error(), "although the pod may reach it") {
+			t.Errorf("error %v", err)
+		}
+		if f.pods[e.name].Labels[labelNetwork] != networkOpen {
+			t.Error("its network was changed")
 		}
 	})
 	t.Run("a pod that is gone", func(t *testing.T) {
