@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -335,7 +336,11 @@ sys.stdin.read()`)
 // A directory with so many long names that they would not fit into the container's memory.
 func TestManyNamesDoNotEndTheGuest(t *testing.T) {
 	t.Parallel()
-	c := startContainer(t, "--memory", "64m")
+	memory := "64m"
+	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+		memory = "512m" // the race detector needs many times as much
+	}
+	c := startContainer(t, "--memory", memory)
 	e := c.start(t, Options{})
 	run(t, e, `python3 -c '
 import os
