@@ -34,9 +34,9 @@ func (p *planned) askProvider(ctx context.Context) diag.List {
 	return never
 }
 
-// ask returns, as warnings, what a provider will never have or create for the trials of a new job, or else refuses the job: if none of
-// its trials can begin, or if networks are not restricted. resumption is as in connect.
-func (p *planned) ask(ctx context.Context, provider environment.Provider, resumption string, progress func(string)) (never diag.List, refused error) {
+// ask returns, as warnings, what a provider will never have or create for the trials of a job. A new job none of whose tasks will have
+// an image is refused. resumption is as in connect.
+func (p *planned) ask(ctx context.Context, provider environment.Provider, resumption string) (never diag.List, refused error) {
 	never, none := p.neverPossible(ctx, provider)
 	if none && resumption == "" && p.reverifies == "" {
 		for i := range never {
@@ -44,7 +44,7 @@ func (p *planned) ask(ctx context.Context, provider environment.Provider, resump
 		}
 		return nil, never
 	}
-	return never, p.proveNetworks(ctx, provider, progress)
+	return never, nil
 }
 
 // neverPossible returns a warning for each reason why there will be no images, and for each task whose environment the provider can

@@ -208,6 +208,22 @@ func TestImagesThatWillNeverBeAreSaidOnce(t *testing.T) {
 			t.Error("the job has a directory")
 		}
 	})
+	t.Run("before networks are proven, which takes long", func(t *testing.T) {
+		h, out := host(t)
+		addTask(t, h, "built", "")
+		proofs := 0
+		choose(h, func(p environment.Provider) (environment.Provider, error) {
+			return struct {
+				environment.Provider
+				environment.CreationChecker
+				environment.ImageChecker
+			}{p, picky{p, errors.New("policies are not enforced"), &proofs}, bare{p}}, nil
+		})
+		_, err := app.Run(t.Context(), h, app.RunRequest{Job: request("environment.network", "none")})
+		if err == nil || proofs != 1 || strings.Join(out.lines, ", ") != "0 warnings, 1 warnings" {
+			t.Errorf("error %v after %d proofs, reported: %q", err, proofs, out.lines)
+		}
+	})
 	t.Run("of none", func(t *testing.T) {
 		h, out := remote(t)
 		if _, err := app.Run(t.Context(), h, app.RunRequest{Job: request("", "")}); err != nil || strings.Join(out.lines, ", ") != "0 warnings" {

@@ -55,21 +55,19 @@ func (p *planned) connect(ctx context.Context, resumption string) (environment.P
 		return nil, err
 	}
 	entry, _ := h.Providers.Find(p.Job.Environment.Type) // config.Load has checked the name
-	secrets := redact.New(p.Secrets)
-	show, endView := h.Output.View(View{Level: logLevel(p.Job.LogLevel)}) // shows nothing unless the provider reports something
-	progress := func(line string) {
-		show(event.Event{Time: h.Now().UTC(), Kind: event.Notice, Message: secrets.String(line)})
-	}
-	provider, err := Connect(ctx, h.Hard, entry, p.Job.Environment.ProviderConfig, providers.Host{
-		Hide: p.hidden(), Version: h.Version, Progress: progress,
+	var provider environment.Provider
+	var err, refused error
+	p.showing(func(progress func(string)) {
+		provider, err = Connect(ctx, h.Hard, entry, p.Job.Environment.ProviderConfig, providers.Host{Hide: p.hidden(), Version: h.Version, Progress: progress})
 	})
-	var refused error
-	var never diag.List
 	if err == nil {
-		never, refused = p.ask(ctx, provider, resumption, progress)
-	}
-	endView()
-	if err == nil {
+		var never diag.List
+		if never, refused = p.ask(ctx, provider, resumption); len(never) > 0 {
+			h.Output.Warnings(never)
+		}
+		if refused == nil { // it takes long
+			p.showing(func(progress func(string)) { refused = p.proveNetworks(ctx, provider, progress) })
+		}
 		sweep(ctx, provider, h.Output)
 	}
 	if ctx.Err() != nil {
@@ -89,9 +87,6 @@ func (p *planned) connect(ctx context.Context, resumption string) (environment.P
 	if err != nil {
 		return nil, err
 	}
-	if len(never) > 0 {
-		h.Output.Warnings(never)
-	}
 	cfg := p.Job.Retry
 	return environment.Retry(provider, environment.RetryPolicy{
 		MaxAttempts: cfg.MaxAttempts,
@@ -99,6 +94,16 @@ func (p *planned) connect(ctx context.Context, resumption string) (environment.P
 		Max:         time.Duration(cfg.MaxDelayMs) * time.Millisecond,
 		Multiplier:  cfg.Multiplier,
 	}), nil
+}
+
+// showing shows what a provider reports to progress while do runs.
+func (p *planned) showing(do func(progress func(string))) {
+	secrets := redact.New(p.Secrets)
+	show, endView := p.host.Output.View(View{Level: logLevel(p.Job.LogLevel)})
+	defer endView()
+	do(func(line string) {
+		show(event.Event{Time: p.host.Now().UTC(), Kind: event.Notice, Message: secrets.String(line)})
+	})
 }
 
 // Connect connects to a provider, unless ctx ends meanwhile. When hard ends, it does not wait for the provider any
