@@ -58,12 +58,12 @@ func startContainer(t *testing.T, args ...string) *container {
 		t.Fatalf("install: %v: %s", err, out)
 	}
 	c := &container{id: "rollout-guest-test-" + strings.ToLower(rand.Text())}
+	t.Cleanup(func() { _ = exec.Command("docker", "rm", "--force", c.id).Run() })
 	args = append([]string{"run", "--detach", "--name", c.id, "--network", "none", "--volume", target + ":" + Dir + ":ro"}, args...)
 	args = append(args, testenv.Image, Program)
 	if out, err := exec.CommandContext(t.Context(), "docker", args...).CombinedOutput(); err != nil {
 		t.Fatalf("docker run: %v: %s", err, out)
 	}
-	t.Cleanup(func() { _ = exec.Command("docker", "rm", "--force", c.id).Run() })
 	return c
 }
 
