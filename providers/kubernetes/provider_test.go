@@ -797,6 +797,24 @@ func TestSetNetwork(t *testing.T) {
 	})
 }
 
+// Connections break while a pod is deleted. Nothing asks for another one.
+func TestPodsThatRolloutEndsAreNotDialed(t *testing.T) {
+	f := newFakeAPI(t)
+	env, err := f.provider(t, nil).CreateEnvironment(t.Context(), fakeOptions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := env.Destroy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := env.(*podEnv).dial(t.Context()); environment.KindOf(err) != environment.KindLost || environment.IsTransient(err) {
+		t.Errorf("error %v", err)
+	}
+	if asked := f.count("GET pods/NAME") + f.count("POST pods/NAME"); asked > 0 {
+		t.Errorf("%d calls for a pod that was deleted", asked)
+	}
+}
+
 // A thousand environments at once cost two requests each, beside the one that the guest's connection is, and one watch for all.
 func TestThousandPodsAtOnce(t *testing.T) {
 	n := 1000
