@@ -219,6 +219,41 @@ func TestPassingFailuresPass(t *testing.T) {
 	}
 }
 
+// A server that has too much to do says when to ask again, and is not asked before.
+func TestServersThatThrottleAreNotAskedEarlier(t *testing.T) {
+	t.Parallel()
+	f := newFakeAPI(t)
+	p := f.provider(t, nil)
+	const busy = 2 * time.Second
+	var mu sync.Mutex
+	refused := map[string]time.Time{} // by method
+	f.refuse = func(r *http.Request) error {
+		if !isCreate(r) && r.Method != http.MethodDelete {
+			return nil
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if at, before := refused[r.Method]; before {
+			if since := time.Since(at); since < busy {
+				t.Errorf("%s is repeated after %v", r.Method, since)
+			}
+			return nil
+		}
+		refused[r.Method] = time.Now()
+		return apierrors.NewTooManyRequests("too many requests, please try again later", int(busy/time.Second))
+	}
+	env, err := p.CreateEnvironment(t.Context(), fakeOptions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := env.Destroy(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if len(refused) != 2 || f.count("POST pods") != 2 || f.count("DELETE pods/NAME") != 2 {
+		t.Errorf("calls %v", f.calls)
+	}
+}
+
 func TestCreationThatFailsLeavesNothing(t *testing.T) {
 	for _, tc := range []struct {
 		name      string
