@@ -19,7 +19,7 @@ const childArg = "child"
 // works are what a child can do. They return durations in milliseconds.
 var works = map[string]func(context.Context, *bench) ([]float64, error){
 	"trials": runTrials, "link": mergeInto(false), "move": mergeInto(true), "floor": once(linkShards), "sandbox": trialsInSandboxes,
-	"streams": runStreams(true), "streams-direct": runStreams(false),
+	"streams": runStreams(true), "streams-direct": runStreams(false), "pods": runPods(environments), "pods-direct": runPods(echoes),
 }
 
 // childReport is the output of a child.

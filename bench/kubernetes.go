@@ -16,10 +16,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/watch"
 	api "k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/remotecommand"
 
@@ -99,26 +99,37 @@ func newBarePods(ctx context.Context, config *rest.Config) (*barePods, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &barePods{config: config, client: client, namespace: "rollout-bench-" + strings.ToLower(rand.Text()[:8]), waiting: map[string]chan struct{}{}}
-	_, err = client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: p.namespace}}, metav1.CreateOptions{})
+	namespace, err := newNamespace(ctx, client)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errUnmeasurable, err)
+		return nil, err
+	}
+	p := &barePods{config: config, client: client, namespace: namespace, waiting: map[string]chan struct{}{}}
+	watching, stop := context.WithCancel(ctx)
+	p.stop = stop
+	source := cache.NewFilteredListWatchFromClient(client.CoreV1().RESTClient(), "pods", namespace, func(o *metav1.ListOptions) {
+		o.LabelSelector = benchRunLabel + "=" + benchRun
+	})
+	_, informer := cache.NewInformerWithOptions(cache.InformerOptions{ListerWatcher: source, ObjectType: &corev1.Pod{}, Handler: cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) { p.notice(obj.(*corev1.Pod)) }, UpdateFunc: func(_, obj any) { p.notice(obj.(*corev1.Pod)) },
+	}})
+	go informer.RunWithContext(watching)
+	return p, nil
+}
+
+// newNamespace creates a namespace in which pods can be created.
+func newNamespace(ctx context.Context, client *api.Clientset) (name string, err error) {
+	name = "rollout-bench-" + strings.ToLower(rand.Text()[:8])
+	_, err = client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", errUnmeasurable, err)
 	}
 	for ctx.Err() == nil {
-		if _, err = client.CoreV1().ServiceAccounts(p.namespace).Get(ctx, "default", metav1.GetOptions{}); err == nil {
+		if _, err = client.CoreV1().ServiceAccounts(name).Get(ctx, "default", metav1.GetOptions{}); err == nil {
 			break
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	watching, stop := context.WithCancel(ctx)
-	p.stop = stop
-	events, err := client.CoreV1().Pods(p.namespace).Watch(watching, metav1.ListOptions{LabelSelector: benchRunLabel + "=" + benchRun})
-	if err != nil {
-		p.close()
-		return nil, err
-	}
-	go p.listen(events.ResultChan())
-	return p, nil
+	return name, ctx.Err()
 }
 
 // close removes the namespace.
@@ -127,19 +138,16 @@ func (p *barePods) close() {
 	_ = p.client.CoreV1().Namespaces().Delete(context.Background(), p.namespace, metav1.DeleteOptions{}) // what is left is named after the bench
 }
 
-// listen wakes those who wait for a pod to run.
-func (p *barePods) listen(events <-chan watch.Event) {
-	for e := range events {
-		pod, ok := e.Object.(*corev1.Pod)
-		if !ok || len(pod.Status.ContainerStatuses) == 0 || pod.Status.ContainerStatuses[0].State.Running == nil {
-			continue
-		}
-		p.mu.Lock()
-		if runs := p.waiting[pod.Name]; runs != nil {
-			close(runs)
-			delete(p.waiting, pod.Name)
-		}
-		p.mu.Unlock()
+// notice wakes who waits for a pod, if it runs.
+func (p *barePods) notice(pod *corev1.Pod) {
+	if len(pod.Status.ContainerStatuses) == 0 || pod.Status.ContainerStatuses[0].State.Running == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if runs := p.waiting[pod.Name]; runs != nil {
+		close(runs)
+		delete(p.waiting, pod.Name)
 	}
 }
 
@@ -177,39 +185,56 @@ tar -c /logs
 
 // trial runs one hello trial.
 func (p *barePods) trial(ctx context.Context) (err error) {
+	name, err := p.start(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.remove(ctx, name)) }()
+	var out bytes.Buffer
+	err = p.exec(ctx, name, remotecommand.StreamOptions{Stdout: &out, Stderr: io.Discard}, "bash", "-c", bareScript)
+	if err == nil && !bytes.Contains(out.Bytes(), []byte("logs/verifier/reward.txt")) {
+		err = errors.New("the bare trial left no reward")
+	}
+	return err
+}
+
+// start creates a pod and waits until it runs.
+func (p *barePods) start(ctx context.Context) (name string, err error) {
 	pod := p.pod.DeepCopy()
 	pod.Name = "rollout-bench-" + strings.ToLower(rand.Text()[:16])
 	runs := make(chan struct{})
 	p.mu.Lock()
 	p.waiting[pod.Name] = runs
 	p.mu.Unlock()
-	pods := p.client.CoreV1().Pods(p.namespace)
-	if _, err := pods.Create(ctx, pod, metav1.CreateOptions{}); err != nil {
-		return err
+	if _, err := p.client.CoreV1().Pods(p.namespace).Create(ctx, pod, metav1.CreateOptions{}); err != nil {
+		return "", err
 	}
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
-		defer cancel()
-		err = errors.Join(err, pods.Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}))
-	}()
 	select {
 	case <-runs:
-	case <-time.After(2 * time.Minute):
-		return fmt.Errorf("pod %s does not run", pod.Name)
+		return pod.Name, nil
+	case <-time.After(10 * time.Minute):
+		err = fmt.Errorf("pod %s does not run", pod.Name)
 	case <-ctx.Done():
-		return ctx.Err()
+		err = ctx.Err()
 	}
-	url := p.client.CoreV1().RESTClient().Post().Resource("pods").Namespace(p.namespace).Name(pod.Name).SubResource("exec").VersionedParams(&corev1.PodExecOptions{
-		Command: []string{"bash", "-c", bareScript}, Stdout: true, Stderr: true,
+	return "", errors.Join(err, p.remove(ctx, pod.Name))
+}
+
+// remove deletes a pod, also when ctx has ended.
+func (p *barePods) remove(ctx context.Context, name string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
+	return p.client.CoreV1().Pods(p.namespace).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))})
+}
+
+// exec runs a command in a pod.
+func (p *barePods) exec(ctx context.Context, name string, streams remotecommand.StreamOptions, command ...string) error {
+	url := p.client.CoreV1().RESTClient().Post().Resource("pods").Namespace(p.namespace).Name(name).SubResource("exec").VersionedParams(&corev1.PodExecOptions{
+		Command: command, Stdin: streams.Stdin != nil, Stdout: true, Stderr: true,
 	}, scheme.ParameterCodec).URL()
 	exec, err := remotecommand.NewWebSocketExecutor(p.config, http.MethodGet, url.String())
 	if err != nil {
 		return err
 	}
-	var out bytes.Buffer
-	err = exec.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: &out, Stderr: io.Discard})
-	if err == nil && !bytes.Contains(out.Bytes(), []byte("logs/verifier/reward.txt")) {
-		err = errors.New("the bare trial left no reward")
-	}
-	return err
+	return exec.StreamWithContext(ctx, streams)
 }

@@ -49,6 +49,7 @@ var parts = []part{
 	{"docker", (*bench).docker},
 	{"sandbox", (*bench).sandbox},
 	{"kubernetes", (*bench).kubernetes},
+	{"scale", (*bench).scale},
 	{"model", (*bench).model},
 	{"engine", (*bench).engine},
 	{"registry", (*bench).registry},

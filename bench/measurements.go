@@ -15,6 +15,7 @@ const (
 	workers                             = 8
 	dockerTrials, sandboxTrials         = 24, 48
 	podTrials                           = 16        // all at once
+	scalePods, scaleNodes               = 1000, 10  // all at once, too
 	alive                               = 100       // sandboxes at the same time
 	download                            = 128 << 20 // bytes
 	engineTrials, engineTasks           = 10_000, 100
@@ -55,6 +56,10 @@ var measurements = []measurement{
 
 	{"kubernetes.sequential", "ms", oneTrial + ", as a pod", "the same API calls made bare with client-go, nothing written", atMost("ratio", 1.1), pairs{1, 2, 5}},
 	{"kubernetes.parallel", "trials/s", "a job of 16 hello trials at once", "as many bare trials at once", atLeast("ratio", 0.9), pairs{1, 5, 3}},
+
+	{"scale.start", "pods/s", "1,000 environments created at once on a real API server with fake nodes, in a process of their own, until each has run a command", "the same API calls made bare with client-go, until each pod has echoed", atLeast("ratio", 0.7), pairs{0, 7, 3}},
+	{"scale.memory", "MB", "that process's largest resident set, for each pod", "the same of the bare pods' process", atMost("ours", 0.5), pairs{}},
+	{"scale.calls", "per pod", "the calls for pods that the API server has carried out", "those for the bare pods", atMost("ratio", 1.05), pairs{}},
 
 	{"model.sandbox", "ms", "the first event of a streamed turn, asked for in a sandbox, through the gateway", "the same client on this machine, directly to the model", atMost("difference", 2), pairs{1, 1, 5}},
 	{"model.docker", "ms", "the same in a container", "the same client on this machine, directly to the model", atMost("difference", 5), pairs{1, 1, 5}},

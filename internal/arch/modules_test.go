@@ -165,7 +165,7 @@ var dependencies = []dependency{
 		use:   "credentials for pulls; reading and pushing images; the registry that tests pull from",
 		why:   "It reads `~/.docker/config.json` and runs its credential helpers without the docker command.",
 		packages: []string{
-			"providers/docker", "providers/internal/buildkit", "providers/internal/distribution", "providers/internal/registryimage", "providers/sandbox/internal/oci",
+			"providers/docker", "providers/internal/buildkit", "providers/internal/distribution", "providers/internal/registryimage", "providers/kubernetes/kubernetestest", "providers/sandbox/internal/oci",
 			"internal/testregistry",
 		},
 	},
@@ -209,14 +209,14 @@ var dependencies = []dependency{
 		paths:    []string{"k8s.io/apimachinery"},
 		use:      "quantities (`resource`); the types, errors and patches of Kubernetes' API",
 		why:      "The specification names Kubernetes' rules; this is their code.",
-		packages: []string{"bench", "internal/quantity", "providers/kubernetes"},
+		packages: []string{"bench", "internal/quantity", "providers/kubernetes", "providers/kubernetes/kubernetestest"},
 	},
 	{
 		paths: []string{"k8s.io/client-go", "k8s.io/api", "k8s.io/streaming", "sigs.k8s.io/json"},
 		use:   "the client of Kubernetes' API: kubeconfigs and their plugins, requests, the watch, commands in pods",
 		why: "It reads kubeconfigs as kubectl does, and knows how requests, watches and streams fail. Only `rest`, `tools` and the types that " +
 			"are used: the client with all types would make the program much larger.",
-		packages: []string{"bench", "providers/kubernetes"},
+		packages: []string{"bench", "providers/kubernetes", "providers/kubernetes/kubernetestest"},
 	},
 	{
 		paths:    []string{"k8s.io/klog/v2", "github.com/go-logr/logr"},

@@ -2,15 +2,12 @@ package guest
 
 import (
 	"context"
-	"crypto/subtle"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"runtime"
 	"runtime/debug"
-	"sync"
 	"syscall"
 	"time"
 
@@ -23,23 +20,17 @@ import (
 	"github.com/org/rollout-action/providers/internal/wire"
 )
 
-const (
-	// helloTime is how long a connection to the guest's socket may take to say who it is.
-	helloTime = 20 * time.Second
-	// outputStall is how long the client may take none of the output after the exit of its command: while a connection is being
-	// resumed, nothing may be lost.
-	outputStall = resumeTime + time.Minute
-)
+// outputStall is how long the client may take none of the output after the exit of its command: while a connection is being
+// resumed, nothing may be lost.
+const outputStall = resumeTime + time.Minute
 
 // server is the guest: process 1 of a container.
 type server struct {
+	admission
 	box   *box.Box
 	began inside.Start
 
-	mu        sync.Mutex
-	key       *key // of the client; nil until it has come
-	link      *link
-	session   *yamux.Session
+	// The lock is that of admission.
 	commands  map[int64]*command
 	listeners map[int64]net.Listener
 	ran       bool // a command has begun
@@ -66,7 +57,8 @@ func serve() error {
 	if err != nil {
 		return err
 	}
-	s := &server{box: box.New(), began: inside.Now(), link: newLink(), commands: map[int64]*command{}, listeners: map[int64]net.Listener{}}
+	s := &server{box: box.New(), began: inside.Now(), commands: map[int64]*command{}, listeners: map[int64]net.Listener{}}
+	s.admission = admission{link: newLink(), serve: s.handle}
 	s.box.Stall = outputStall
 	if err := s.serveInside(); err != nil {
 		return err
@@ -82,7 +74,7 @@ func serve() error {
 			continue
 		}
 		unknown.add(conn)
-		go s.admit(conn, &unknown)
+		go s.admit(conn, func() { unknown.remove(conn) })
 	}
 }
 
@@ -109,74 +101,6 @@ func (s *server) serveInside() error {
 	}()
 	s.box.Connect(conn, func() { os.Exit(1) }, func() { select {} }) // it ends with this process
 	return nil
-}
-
-// admit attaches a connection to the link if its first bytes are the client's.
-func (s *server) admit(conn net.Conn, unknown *strangers) {
-	_ = conn.SetDeadline(time.Now().Add(helloTime))
-	first, err := readHello(conn)
-	unknown.remove(conn)
-	if err != nil || !s.knows(first) {
-		refused := hello{secret: [32]byte{1}}
-		_, _ = conn.Write(refused.bytes())
-		conn.Close()
-		return
-	}
-	answer := hello{received: s.link.detach()}
-	if _, err := conn.Write(answer.bytes()); err != nil {
-		conn.Close()
-		return
-	}
-	_ = conn.SetDeadline(time.Time{})
-	if err := s.link.attach(conn, first.received, nil); err != nil {
-		conn.Close()
-	}
-}
-
-// knows reports whether a hello is the client's. The first one is, for it comes before any process of the image has started.
-func (s *server) knows(h hello) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.key == nil && h.first:
-		k := key(h.secret)
-		s.key = &k
-		go s.talk(k)
-		return true
-	case s.key == nil:
-		return false
-	}
-	expected := s.key.resume()
-	if h.first { // its answer may have been lost
-		expected = *s.key
-	}
-	return subtle.ConstantTimeCompare(expected[:], h.secret[:]) == 1
-}
-
-// talk serves the client. It ends with the link.
-func (s *server) talk(k key) {
-	config, err := k.configuration(guestSide, clientSide)
-	if err != nil {
-		s.link.end(err)
-		return
-	}
-	encrypted := tls.Server(s.link, config)
-	session, err := yamux.Server(encrypted, multiplexing())
-	if err != nil {
-		s.link.end(err)
-		return
-	}
-	s.mu.Lock()
-	s.session = session
-	s.mu.Unlock()
-	for {
-		stream, err := session.AcceptStream()
-		if err != nil {
-			s.link.end(err)
-			return
-		}
-		go s.handle(stream)
-	}
 }
 
 // handle serves one stream of the client.
