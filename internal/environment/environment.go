@@ -147,6 +147,8 @@ type Copy struct {
 	// Mode, if not 0, is the permission of Dst itself (such as 0o777), and fs.ModeSticky may be set. By default it is 0755 if Dst is missing,
 	// and unchanged if it exists.
 	Mode fs.FileMode
+	// Links are made below Dst after the files of all copies of one call. They are checked (CheckLinks), and none may be in the place of a file.
+	Links []Link
 }
 
 // ExecOptions describe how a command runs. With the zero value it runs as the image's user, in the image's working directory,

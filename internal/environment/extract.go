@@ -37,13 +37,18 @@ type ExtractOptions struct {
 	Reserved []string
 }
 
-// Extracted tells what was written and what was not. Lists are cut at 100 entries.
+// Extracted tells what was written and what was not. Renamed and Omitted are cut at 100 entries.
 type Extracted struct {
 	Files   int
 	Bytes   int64
 	Single  bool // src is not a directory
 	Renamed []Rename
 	Omitted []Omission
+	// Links are among the omitted entries: those that can be made where the files are copied to (Copy.Links), because nothing is in their
+	// way. There are none, and Incomplete is unknown, if Extract fails.
+	Links []Link
+	// Incomplete: something was omitted that is not in Links. Named pipes do not count, nor sockets, which streams have as pipes or not at all.
+	Incomplete bool
 	// Executable lists the files on disk, below dst, that somebody could execute in the environment.
 	Executable []string
 }
@@ -73,7 +78,7 @@ func Extract(r io.Reader, dst, strip string, opts ExtractOptions) (Extracted, er
 	x := extraction{
 		opts: opts,
 		root: root,
-		dirs: map[string]string{},
+		dirs: map[string]string{}, tree: tree{}, linked: map[string]Link{},
 	}
 	x.names = newNameTable(opts.SafeName, opts.Reserved, x.existing)
 	prefix := strings.FieldsFunc(strip, func(r rune) bool { return r == '/' })
@@ -81,7 +86,7 @@ func Extract(r io.Reader, dst, strip string, opts ExtractOptions) (Extracted, er
 	for {
 		header, err := archive.Next()
 		if err == io.EOF {
-			return x.out, nil
+			break
 		}
 		// Unsafe paths are handled below.
 		if err != nil && !errors.Is(err, tar.ErrInsecurePath) {
@@ -91,4 +96,6 @@ func Extract(r io.Reader, dst, strip string, opts ExtractOptions) (Extracted, er
 			return x.out, err
 		}
 	}
+	x.finish()
+	return x.out, nil
 }

@@ -42,6 +42,12 @@ type extraction struct {
 	dirs  map[string]string // directories of the archive that exist on disk, with their path there
 	seen  int               // entries of the archive, written or not
 	out   Extracted
+
+	tree    tree // what was written, by its path in the archive
+	links   []Link
+	linked  map[string]Link // the same by their paths
+	text    int             // bytes of the links' paths and targets
+	omitted int             // entries, without pipes
 }
 
 func (x *extraction) entry(header *tar.Header, content io.Reader, strip []string) error {
@@ -79,7 +85,45 @@ func (x *extraction) entry(header *tar.Header, content io.Reader, strip []string
 		return x.file(elements, header, content)
 	}
 	x.omit(path.Join(elements...), typeReason(header))
+	switch header.Typeflag {
+	case tar.TypeSymlink, tar.TypeLink:
+		x.link(path.Join(elements...), header, strip)
+	case tar.TypeFifo:
+		x.omitted--
+	}
 	return nil
+}
+
+// link notes a link, to be made where the files are copied to.
+func (x *extraction) link(original string, header *tar.Header, strip []string) {
+	l := Link{Path: original, Kind: SymbolicLink, Target: header.Linkname}
+	if header.Typeflag == tar.TypeLink {
+		target, reason := split(header.Linkname, strip)
+		if reason != "" {
+			return
+		}
+		l.Kind, l.Target = HardLink, path.Join(target...)
+		if other, ok := x.linked[l.Target]; ok { // one more name of the same link or file
+			l.Kind, l.Target = other.Kind, other.Target
+		}
+	}
+	if _, taken := x.linked[original]; taken || l.problem() != "" || x.text+len(l.Path)+len(l.Target) > maxLinkText {
+		return
+	}
+	x.text += len(l.Path) + len(l.Target)
+	x.linked[original] = l
+	x.links = append(x.links, l)
+}
+
+// finish tells which links can be made: nothing else is in their place, and none is below another one.
+func (x *extraction) finish() {
+	_ = hardFirst(x.links, func(l Link) error {
+		if _, err := x.tree.link(l); err == nil {
+			x.out.Links = append(x.out.Links, l)
+		}
+		return nil
+	})
+	x.out.Incomplete = x.omitted > len(x.out.Links)
 }
 
 // split returns the elements of an entry's path below strip, or the reason to omit it.
@@ -147,6 +191,9 @@ func (x *extraction) directory(elements []string) (string, error) {
 		return "", fmt.Errorf("make directory: %w", err)
 	}
 	x.dirs[original] = on
+	if on != "" {
+		x.tree.add(original, plainDir)
+	}
 	return on, nil
 }
 
@@ -185,6 +232,7 @@ func (x *extraction) file(elements []string, header *tar.Header, content io.Read
 		return fmt.Errorf("make file: %w", err)
 	}
 	x.out.Files++
+	x.tree.add(original, &tar.Header{Typeflag: tar.TypeReg})
 	if header.Mode&0o111 != 0 {
 		x.out.Executable = append(x.out.Executable, on)
 	}
@@ -254,6 +302,7 @@ func (x *extraction) name(parent, original, element string) string {
 }
 
 func (x *extraction) omit(name, reason string) {
+	x.omitted++
 	if len(x.out.Omitted) < maxListed {
 		x.out.Omitted = append(x.out.Omitted, Omission{Path: brief(name), Reason: reason})
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 	"time"
 )
@@ -21,26 +22,37 @@ import (
 // Clean is expressed in the stream: an empty regular file with the destination's name, followed by the directory. An unpacker that
 // replaces entries of another type without following links (as tar and container engines do) thereby removes what was there.
 //
+// Links are at the end of the stream, hard ones first: an unpacker follows none of them when it writes the other entries.
+//
 // Pack fails, after writing a part of the stream, if a source contains anything but files and directories or changes while it is
-// read.
+// read, or if a link is in the place of something else.
 func Pack(w io.Writer, files ...Copy) error {
-	tw := tar.NewWriter(w)
+	p := packer{tw: tar.NewWriter(w)}
+	linked := slices.ContainsFunc(files, func(c Copy) bool { return len(c.Links) > 0 })
+	if linked {
+		p.packed = tree{}
+	}
 	for _, c := range files {
-		if err := pack(tw, c); err != nil {
+		if err := p.pack(c); err != nil {
 			return err
 		}
 	}
-	return tw.Close()
+	if linked {
+		if err := p.links(files); err != nil {
+			return err
+		}
+	}
+	return p.tw.Close()
 }
 
 // errNotPlain is the reason to refuse links, devices and the like.
 var errNotPlain = errors.New("only files and directories can be copied into an environment")
 
-func pack(tw *tar.Writer, c Copy) error {
+func (p *packer) pack(c Copy) error {
 	if !path.IsAbs(c.Dst) {
 		return fmt.Errorf("the destination %q is not an absolute path", c.Dst)
 	}
-	p := packer{tw: tw, src: c.Src, dst: strings.TrimPrefix(path.Clean(c.Dst), "/"), all: c.Clean}
+	p.src, p.dst, p.all = c.Src, strings.TrimPrefix(path.Clean(c.Dst), "/"), c.Clean
 	if p.dst == "" && (c.Clean || c.Mode != 0) {
 		return errors.New("the root of an environment can be neither cleaned nor given a mode")
 	}
@@ -68,9 +80,11 @@ func pack(tw *tar.Writer, c Copy) error {
 	return p.entries(".", entries)
 }
 
-// packer packs one Copy.
+// packer packs one Copy after the other.
 type packer struct {
-	tw  *tar.Writer
+	tw     *tar.Writer
+	packed tree // what is in the stream; nil if there are no links
+
 	src fs.FS
 	dst string
 	all bool // every directory has an entry
@@ -153,6 +167,9 @@ func (p *packer) header(h *tar.Header, modified time.Time) error {
 		modified = time.Now()
 	}
 	h.ModTime = modified
+	if p.packed != nil {
+		p.packed.add(strings.TrimSuffix(h.Name, "/"), h)
+	}
 	return p.tw.WriteHeader(h)
 }
 

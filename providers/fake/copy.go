@@ -47,9 +47,14 @@ func (e *Environment) unpack(files []environment.Copy) error {
 			break
 		}
 		n := newDir(header.Mode)
-		if header.Typeflag == tar.TypeReg {
+		switch header.Typeflag {
+		case tar.TypeReg:
 			n = newFile(header.Mode, make([]byte, header.Size))
 			_, err = io.ReadFull(archive, n.data)
+		case tar.TypeSymlink:
+			n = &node{mode: 0o777, target: header.Linkname, modified: header.ModTime}
+		case tar.TypeLink:
+			err = e.own.find("/"+header.Linkname, false, func(at place) error { n = at.node; return nil })
 		}
 		err = errors.Join(err, e.replace("/"+header.Name, n))
 	}

@@ -30,6 +30,7 @@ func copyToChecks() []check {
 		{"a destination below a link is inside the environment", checkCopyBelowLink},
 		{"a copy is not made by programs of the environment", checkCopyPlantedTar},
 		{"links and devices in a source are refused", checkCopyRefused},
+		{"links are made where a copy has them, and lead nowhere else", checkCopyLinks},
 		{"a copy of nothing is fine", checkCopyNothing},
 		{"files are there before the first command", checkCreateFiles},
 		{"files that cannot be copied fail the creation", checkCreateBadFiles},
@@ -181,6 +182,32 @@ func checkCleanLink(s *scene) {
 	s.equal("/etc", env.run(picture), before)
 	s.equal("/d", env.run("find /d | sort; cat /d/f"), "/d\n/d/f\nspared\n")
 	s.equal("/tests", env.run("stat -c '%F %a' /tests /linked; cat /tests/passwd"), "directory 700\ndirectory 755\noverwritten")
+}
+
+// checkCopyLinks copies links. Those that are in the way of files are refused: nothing is written through them.
+func checkCopyLinks(s *scene) {
+	env := s.create()
+	before := env.run("cat /etc/passwd")
+	at := func(name string, kind environment.LinkKind, target string) environment.Link {
+		return environment.Link{Path: name, Kind: kind, Target: target}
+	}
+	src := fstest.MapFS{"d/f": {Data: []byte("fig\n"), Mode: 0o644}, "run": {Data: []byte("x\n"), Mode: 0o755}}
+	env.copyTo(environment.Copy{Src: src, Dst: "/app", Clean: true, Links: []environment.Link{
+		at("out", environment.SymbolicLink, "/etc"), at("d/dangling", environment.SymbolicLink, "../../../../../nowhere"), at("self", environment.SymbolicLink, "self"),
+		at("d/one", environment.SymbolicLink, "../d/f"), at("two", environment.SymbolicLink, "d/one"), at("new/hard", environment.HardLink, "run"),
+	}})
+	s.equal("links", env.run("cd /app; for l in out d/dangling self d/one two; do test -L $l && echo $l; done; test -e d/dangling || cat two new/hard; test -x new/hard && test -x run && ! test -L new/hard && echo runs"),
+		"out\nd/dangling\nself\nd/one\ntwo\nfig\nx\nruns\n")
+	s.equal("what a link leads to", env.run("cat /app/out/passwd"), before)
+	for name, c := range map[string]environment.Copy{
+		"a file below a link":     {Src: files(map[string]string{"a/passwd": "planted"}), Dst: "/bad", Links: []environment.Link{at("a", environment.SymbolicLink, "/etc")}},
+		"a link below a link":     {Src: fstest.MapFS{}, Dst: "/bad", Links: []environment.Link{at("a", environment.SymbolicLink, "/etc"), at("a/passwd", environment.SymbolicLink, "/bad")}},
+		"a path that leads out":   {Src: fstest.MapFS{}, Dst: "/bad/in", Links: []environment.Link{at("../../etc/passwd", environment.SymbolicLink, "/bad")}},
+		"a target that leads out": {Src: fstest.MapFS{}, Dst: "/bad/in", Links: []environment.Link{at("a", environment.HardLink, "../../etc/passwd")}},
+	} {
+		s.wantKind(name, env.CopyTo(s.ctx, c), environment.KindCopy)
+	}
+	s.equal("/etc/passwd", env.run("! test -L /etc/passwd && cat /etc/passwd"), before)
 }
 
 // checkCopyBelowLink uses links that would leave the environment if they were resolved outside of it.

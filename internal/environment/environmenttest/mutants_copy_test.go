@@ -32,6 +32,7 @@ var copyToMutants = []broken{
 		})},
 	{"always cleans", []string{"a copy adds to what is there"}, changeFiles(nil, func(c *environment.Copy) { c.Clean = true })},
 	{"never cleans", []string{"a clean copy removes what was there"}, changeFiles(nil, func(c *environment.Copy) { c.Clean = false })},
+	{"makes no links", []string{"links are made where a copy has them, and lead nowhere else"}, changeFiles(nil, func(c *environment.Copy) { c.Links = nil })},
 	{"ignores the mode of the destination", []string{"the mode of the destination is as asked for"},
 		changeFiles(nil, func(c *environment.Copy) { c.Mode = 0 })},
 	{"copies in another order", []string{"copies are made in order"}, hooks{
