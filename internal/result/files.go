@@ -48,6 +48,8 @@ const (
 	LogsDir     = "logs"                // the environment's /logs
 	// ArtifactsDir has the files that the task wants to keep.
 	ArtifactsDir = "artifacts"
+	// LinksDir has the links of artifacts, in a file for each artifact that has some.
+	LinksDir = "artifact-links"
 	// TrajectoryFile has a line for each call of the agent's model, if the agent has one of the job's models.
 	TrajectoryFile = "trajectory.jsonl"
 	// ATIFFile has the same as one trajectory in a format that other tools read.

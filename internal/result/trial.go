@@ -259,7 +259,9 @@ type Artifact struct {
 	Bytes  int64  `json:"bytes"`
 	// Executable lists the files that could be executed in the environment, below Path; "." is Path itself.
 	Executable []string `json:"executable,omitempty"`
-	// Incomplete: something of it is missing or has another name here.
+	// Links is the file, below the trial's directory, that lists the links that it has in the environment. Here it has none.
+	Links string `json:"links,omitempty"`
+	// Incomplete: something of it, other than links, is missing or has another name here.
 	Incomplete bool `json:"incomplete,omitempty"`
 }
 

@@ -88,7 +88,11 @@ func (a *Again) artifacts() ([]environment.Copy, error) {
 		for _, name := range kept.Executable {
 			tree.executable[name] = true
 		}
-		copies = append(copies, environment.Copy{Src: tree, Dst: path.Clean(kept.Source), Clean: true})
+		links, err := linksOf(a.Artifacts, kept)
+		if err != nil {
+			return nil, err
+		}
+		copies = append(copies, environment.Copy{Src: tree, Dst: path.Clean(kept.Source), Clean: true, Links: links})
 	}
 	return copies, nil
 }

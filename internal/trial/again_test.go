@@ -72,7 +72,7 @@ func TestVerifyAgain(t *testing.T) {
 func TestVerifyAgainFromArtifacts(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		s := story{
-			agent: script("mkdir -p /srv/out/bin; echo 'echo works' >/srv/out/bin/run; chmod 755 /srv/out/bin/run; echo text >/srv/out/text; echo one >/srv/one; echo else >/srv/else"),
+			agent: script("mkdir -p /srv/out/bin; echo 'echo works' >/srv/out/bin/run; chmod 755 /srv/out/bin/run; echo text >/srv/out/text; ln -s ../text /srv/out/bin/link; echo one >/srv/one; echo else >/srv/else"),
 			files: map[string]string{
 				"tests/test.sh": "echo 0 >/logs/verifier/reward.txt\n",
 				"task.toml":     "version = \"1.0\"\nartifacts = [\"/srv/out\", \"/srv/one\"]\n[environment]\ndocker_image = \"{{image}}\"\n",
@@ -81,7 +81,7 @@ func TestVerifyAgainFromArtifacts(t *testing.T) {
 		sc := p.newScene(t, s)
 		first := sc.run(s, s.task(t, p), 1)
 		first.check(t, want{reward: "0"})
-		s.files["tests/test.sh"] = "test -x /srv/out/bin/run && ! test -x /srv/out/text && test -e /srv/one && ! test -e /srv/else && echo 1 >/logs/verifier/reward.txt\n"
+		s.files["tests/test.sh"] = "test -x /srv/out/bin/run && ! test -x /srv/out/text && test -L /srv/out/bin/link && grep -q text /srv/out/bin/link && test -e /srv/one && ! test -e /srv/else && echo 1 >/logs/verifier/reward.txt\n"
 		spec := trial.Spec{Key: first.Trial.Key, Task: s.task(t, p), Agent: s.agent, Again: &trial.Again{Job: "first", Before: first.Trial, Artifacts: os.DirFS(first.dir)}}
 		sc.place.slots <- struct{}{}
 		defer func() { <-sc.place.slots }()

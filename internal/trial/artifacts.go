@@ -2,6 +2,7 @@ package trial
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -22,6 +23,8 @@ const (
 	maxArtifactFiles = 50_000
 	// maxExecutable bounds how many executable files of one artifact a result lists.
 	maxExecutable = 1000
+	// maxLinksFile bounds the file with the links of an artifact, in bytes. Source: the links of an environment.Extracted, escaped.
+	maxLinksFile = 128 << 20
 )
 
 // keepArtifacts copies the files that the task and the job want to keep out of the environment: when the agent has ended, in whatever way,
@@ -138,7 +141,7 @@ func (r *record) keepArtifact(ctx context.Context, env environment.Environment, 
 	}
 	kept := result.Artifact{
 		Source: w.Source, Path: at, Files: got.Files, Bytes: got.Bytes, Executable: got.Executable,
-		Incomplete: copying != nil || len(got.Omitted) > 0 || !got.Single && len(got.Renamed) > 0,
+		Incomplete: copying != nil || got.Incomplete || !got.Single && len(got.Renamed) > 0,
 	}
 	if got.Single && len(got.Executable) > 0 {
 		kept.Executable = []string{"."}
@@ -146,7 +149,60 @@ func (r *record) keepArtifact(ctx context.Context, env environment.Environment, 
 	if len(kept.Executable) > maxExecutable {
 		kept.Executable, kept.Incomplete = nil, true
 	}
-	return kept, copying
+	kept.Links, err = r.keepLinks(got.Links)
+	kept.Incomplete = kept.Incomplete || err != nil
+	return kept, errors.Join(copying, err)
+}
+
+// keepLinks writes the links of the next artifact, and returns where they are, below the trial's directory.
+func (r *record) keepLinks(links []environment.Link) (string, error) {
+	if len(links) == 0 {
+		return "", nil
+	}
+	if err := os.MkdirAll(filepath.Join(r.dir, result.LinksDir), 0o755); err != nil {
+		return "", fmt.Errorf("keep the links: %w", err)
+	}
+	links = slices.Clone(links)
+	for i, l := range links {
+		if l.Kind == environment.SymbolicLink { // the target of a hard link is a name on disk
+			links[i].Target = r.secrets.String(l.Target)
+		}
+	}
+	at := fmt.Sprintf("%s/%d.json", result.LinksDir, len(r.trial.Artifacts)+1)
+	if err := result.WriteJSON(filepath.Join(r.dir, filepath.FromSlash(at)), links); err != nil {
+		return "", fmt.Errorf("keep the links: %w", err)
+	}
+	return at, nil
+}
+
+// linksOf reads the links of an artifact below a trial's directory. They are on this machine's disk, where somebody may have changed them.
+func linksOf(trialDir fs.FS, kept result.Artifact) ([]environment.Link, error) {
+	if kept.Links == "" {
+		return nil, nil
+	}
+	if path.Dir(kept.Links) != result.LinksDir {
+		return nil, fmt.Errorf("the links of the artifact %s are not in %s", kept.Source, result.LinksDir)
+	}
+	for _, name := range []string{result.LinksDir, kept.Links} {
+		switch info, err := fs.Lstat(trialDir, name); {
+		case err != nil:
+			return nil, fmt.Errorf("read the links of the artifact %s: %w", kept.Source, environment.MarkMachineError(err))
+		case name == kept.Links && (!info.Mode().IsRegular() || info.Size() > maxLinksFile), name != kept.Links && !info.IsDir():
+			return nil, fmt.Errorf("the links of the artifact %s cannot be read: %s is a link, no file or too large", kept.Source, name)
+		}
+	}
+	text, err := fs.ReadFile(trialDir, kept.Links)
+	if err != nil {
+		return nil, fmt.Errorf("read the links of the artifact %s: %w", kept.Source, environment.MarkMachineError(err))
+	}
+	var links []environment.Link
+	if err := json.Unmarshal(text, &links); err != nil {
+		return nil, fmt.Errorf("%s cannot be read: %w", kept.Links, err)
+	}
+	if err := environment.CheckLinks(links); err != nil {
+		return nil, fmt.Errorf("%s cannot be used: %w", kept.Links, err)
+	}
+	return links, nil
 }
 
 // stagedPath returns what is to be moved into place: the directory, or the file in it; "" if that could not be written.

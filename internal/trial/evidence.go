@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/org/rollout-action/internal/environment"
@@ -253,9 +254,11 @@ func (e *evidence) find(name string) (below string, kept result.Artifact, err er
 
 // lacking says what an incomplete artifact lacks.
 func (e *evidence) lacking(kept result.Artifact) string {
+	links, _ := linksOf(os.DirFS(e.trialDir), kept) // which it does not lack
 	var all []string
 	for _, o := range e.omitted {
-		if within(o.Path, kept.Path) {
+		carried := func(l environment.Link) bool { return path.Join(kept.Path, l.Path) == o.Path }
+		if within(o.Path, kept.Path) && !slices.ContainsFunc(links, carried) {
 			all = append(all, fmt.Sprintf("%s: %s", path.Join(kept.Source, strings.TrimPrefix(o.Path, kept.Path)), o.Reason))
 		}
 	}
@@ -284,9 +287,16 @@ func (e *evidence) artifacts(paths []string) ([]environment.Copy, error) {
 		if kept.Incomplete {
 			return nil, failf(result.JudgeFailed, "the artifact %s was not kept whole: %s", name, e.lacking(kept))
 		}
+		links, err := linksOf(os.DirFS(e.trialDir), kept)
+		if err != nil {
+			return nil, failf(result.JudgeFailed, "%v", err)
+		}
 		one := kept
-		one.Source, one.Path = path.Clean(name), below
+		one.Source, one.Path, one.Links = path.Clean(name), below, ""
 		if rest := strings.TrimPrefix(below, kept.Path); rest != "" {
+			if links, err = linksBelow(links, strings.TrimPrefix(rest, "/")); err != nil {
+				return nil, failf(result.JudgeFailed, "the artifact %s %v", name, err)
+			}
 			one.Executable = nil
 			for _, file := range kept.Executable {
 				if inner, ok := strings.CutPrefix("/"+file, rest); ok {
@@ -298,7 +308,31 @@ func (e *evidence) artifacts(paths []string) ([]environment.Copy, error) {
 		if err != nil {
 			return nil, err
 		}
+		for i := range part {
+			part[i].Links = links
+		}
 		copies = append(copies, part...)
 	}
 	return copies, nil
+}
+
+// linksBelow returns those of an artifact's links that are in one of its directories, with their paths there.
+func linksBelow(links []environment.Link, dir string) (below []environment.Link, err error) {
+	for _, l := range links {
+		if within(dir, l.Path) {
+			return nil, fmt.Errorf("is below a link or is one: %s leads to %s", l.Path, l.Target)
+		}
+		inner, ok := strings.CutPrefix(l.Path, dir+"/")
+		if !ok {
+			continue
+		}
+		l.Path = inner
+		if l.Kind == environment.HardLink {
+			if l.Target, ok = strings.CutPrefix(l.Target, dir+"/"); !ok {
+				return nil, fmt.Errorf("has a hard link to a file outside of it: %s", inner)
+			}
+		}
+		below = append(below, l)
+	}
+	return below, nil
 }

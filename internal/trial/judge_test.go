@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -225,6 +226,121 @@ func TestAJudgeInAFreshEnvironment(t *testing.T) {
 	})
 }
 
+// linksScript makes links of all kinds in /srv/app, and one outside that leads there.
+const linksScript = `; mkdir -p /srv/app/bin /srv/app/deep/er; cd /srv/app; echo apple >deep/a.txt; echo pear >/srv/app/deep/er/b.txt
+ln -s ../deep/a.txt bin/first; ln -s first bin/second; ln -s /nowhere/at/all bin/dangling; ln -s /etc out; ln -s deep dir; ln deep/a.txt hard; ln -s . self`
+
+// linksSeen is what a judge reads of these links.
+const linksSeen = `cd /srv/app; cat bin/second hard dir/er/b.txt self/self/bin/first; for l in bin/first bin/second bin/dangling out dir self; do echo "$l: $(readlink $l)"; done; ls out/passwd`
+
+var linksWanted = []string{
+	"apple\napple\npear\napple\nbin/first: ../deep/a.txt\nbin/second: first\nbin/dangling: /nowhere/at/all\nout: /etc\ndir: deep\nself: .\nout/passwd",
+}
+
+// A fresh judge has the links that the agent made, and none of them is one on this machine.
+func TestAFreshJudgeHasTheLinksOfItsArtifacts(t *testing.T) {
+	inRealPlaces(t, func(t *testing.T, p place) {
+		j := judgeOf(t, judge.Spec{Name: "quality", Placement: judge.InFresh, Artifacts: []string{"/srv/app"}})
+		part := judgeOf(t, judge.Spec{Name: "part", Placement: judge.InFresh, Artifacts: []string{"/srv/other/in"}, Model: "second"})
+		script := scripted.Script{Answers: []scripted.Answer{
+			{Run: linksSeen}, {Run: `echo '{"score": 10, "reason": "ok"}' >$ROLLOUT_JUDGE_DIR/verdict.json`}, {Text: "Judged."},
+		}}
+		second := script
+		second.Answers = slices.Clone(script.Answers)
+		second.Answers[0].Run = "cat /srv/other/in/b /srv/other/in/up/b; readlink /srv/other/in/up"
+		s := judgedStory(t, map[string]scripted.Script{"grader": script, "second": second}, j, part)
+		s.agent.Execute += linksScript + "; mkdir -p /srv/other/in; echo fig >/srv/other/in/a; ln -s a /srv/other/in/b; ln -s ../in /srv/other/in/up; ln -s in /srv/other/away"
+		s.job = func(j *config.Job) { j.Artifacts = []string{"/srv/other"} }
+		if p.kernel {
+			s.agent.Execute += "; mkfifo /srv/app/pipe"
+		}
+		o := p.run(t, s)
+		o.check(t, want{reward: "1"})
+		contains(t, "what it saw", o.file(t, "judges/quality/command/stdout.txt"), linksWanted...)
+		contains(t, "what the other one saw", o.file(t, "judges/part/command/stdout.txt"), "fig\nfig\n../in\n")
+		if p.kernel && o.omitted("artifacts/srv/app/pipe") != "a named pipe" {
+			t.Errorf("omitted: %v", o.Trial.Omitted)
+		}
+		if err := filepath.WalkDir(o.dir, func(name string, entry fs.DirEntry, err error) error {
+			if err == nil && entry.Type()&fs.ModeSymlink != 0 {
+				t.Errorf("%s is a link on this machine", name)
+			}
+			return err
+		}); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A judge that is owed gets the links from this machine's disk, where somebody may have changed them.
+func TestAnOwedJudgeHasTheLinksOfItsArtifacts(t *testing.T) {
+	inRealPlaces(t, func(t *testing.T, p place) {
+		j := judgeOf(t, judge.Spec{Name: "quality", Placement: judge.InFresh, Artifacts: []string{"/srv/app"}})
+		ill := scripted.Script{Repeat: true, Answers: []scripted.Answer{{Error: &scripted.Error{Status: 400, Message: "no"}}}}
+		s := judgedStory(t, map[string]scripted.Script{"grader": ill}, j)
+		s.agent.Execute += linksScript
+		sc := p.newScene(t, s)
+		first := sc.run(s, s.task(t, p), 1)
+		first.check(t, want{err: result.JudgeFailed})
+
+		well := judgedStory(t, map[string]scripted.Script{"grader": {Answers: []scripted.Answer{
+			{Run: linksSeen}, {Run: `echo '{"score": 10, "reason": "ok"}' >$ROLLOUT_JUDGE_DIR/verdict.json`}, {Text: "Judged."},
+		}}}, j)
+		spec := trial.Spec{Key: first.Trial.Key, Task: s.task(t, p), Agent: s.agent, Judges: s.judges}
+		list := filepath.Join(first.dir, "artifact-links", "1.json")
+		links, err := os.ReadFile(list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, text := range map[string]string{
+			"out of the directory": strings.Replace(string(links), `"bin/first"`, `"../first"`, 1), "no JSON": "[", "another kind": strings.Replace(string(links), `"symbolic"`, `"device"`, 1),
+		} {
+			if err := os.WriteFile(list, []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if owed, why := trial.OwedJudging(spec, trial.Digests{}, first.dir); owed != nil || !strings.Contains(why, "artifact-links/1.json cannot be") {
+				t.Errorf("%s: %q", name, why)
+			}
+		}
+		if err := os.Remove(list); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink("/etc/passwd", list); err != nil {
+			t.Fatal(err)
+		}
+		if owed, why := trial.OwedJudging(spec, trial.Digests{}, first.dir); owed != nil || !strings.Contains(why, "artifact-links/1.json is a link") {
+			t.Errorf("a link: %q", why)
+		}
+		if err := os.Remove(list); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(list, links, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		owed, why := trial.OwedJudging(spec, trial.Digests{}, first.dir)
+		if owed == nil {
+			t.Fatal(why)
+		}
+		spec.Judging = owed
+		sc = p.newScene(t, well)
+		sc.place.slots <- struct{}{}
+		defer func() { <-sc.place.slots }()
+		o := outcome{Outcome: sc.runner.Run(context.Background(), spec, first.dir), dir: first.dir}
+		o.check(t, want{reward: "1"})
+		contains(t, "what it saw", o.file(t, "judges/quality/command/stdout.txt"), linksWanted...)
+	})
+}
+
+// What is below a link in the artifact was not there to be kept.
+func TestAFreshJudgeOfWhatIsBelowALinkFails(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		s := judgedStory(t, map[string]scripted.Script{"grader": saying("never")}, judgeOf(t, judge.Spec{Name: "quality", Placement: judge.InFresh, Artifacts: []string{"/srv/app/now/in"}}))
+		s.agent.Execute += "; mkdir -p /srv/app/then/in; echo x >/srv/app/then/in/x; ln -s then /srv/app/now"
+		s.toml = "artifacts = [\"/srv/app\"]\n"
+		p.run(t, s).check(t, want{err: result.JudgeFailed, says: []string{"the artifact /srv/app/now/in is below a link or is one: now leads to then"}})
+	})
+}
+
 func TestAFreshJudgeWithoutItsArtifactFails(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		j := judgeOf(t, judge.Spec{Name: "quality", Placement: judge.InFresh, Artifacts: []string{"/srv/app"}})
@@ -241,7 +357,7 @@ func TestAFreshJudgeWithAnIncompleteArtifactFails(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		s := judgedStory(t, map[string]scripted.Script{"grader": saying("never")}, judgeOf(t, judge.Spec{Name: "quality", Placement: judge.InFresh, Artifacts: []string{"/srv/app"}}))
 		s.agent.Execute += "; mkdir -p /srv/app/bin; echo x >/srv/app/a:b; ln -s ../a:b /srv/app/bin/one; ln -s ../a:b /srv/app/bin/two"
-		p.run(t, s).check(t, want{err: result.JudgeFailed, says: []string{"the artifact /srv/app was not kept whole: /srv/app/bin/one: a symbolic link to ../a:b, and 2 more"}})
+		p.run(t, s).check(t, want{err: result.JudgeFailed, says: []string{"the artifact /srv/app was not kept whole: /srv/app/a:b: it cannot have its name on this machine"}})
 	})
 }
 
