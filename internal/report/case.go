@@ -15,7 +15,7 @@ import (
 // State sums up one agent's attempts at one task.
 type State string
 
-// The states. A cancelled attempt is an error. A skipped attempt counts only if all were skipped.
+// The states. Cancelled attempts count only if no other one has a result, and skipped ones only if all were skipped.
 const (
 	Passed     State = "passed"     // every attempt has reward 1
 	Flaky      State = "flaky"      // some attempts have reward 1, others less, or an error
@@ -210,7 +210,7 @@ func compareCases(a, b Case) int {
 }
 
 func state(attempts []Attempt) State {
-	var passed, below, failed, unverified int
+	var passed, below, failed, cancelled, unverified int
 	for _, a := range attempts {
 		switch t := a.Trial; {
 		case t == nil:
@@ -218,6 +218,8 @@ func state(attempts []Attempt) State {
 			passed++
 		case t.Completed():
 			below++
+		case t.Failed() && t.Error.Type == result.Cancelled:
+			cancelled++
 		case t.Failed():
 			failed++
 		default:
@@ -233,6 +235,8 @@ func state(attempts []Attempt) State {
 		return Errored
 	case passed > 0:
 		return Passed
+	case cancelled > 0:
+		return Errored
 	case unverified > 0:
 		return Unverified
 	}

@@ -25,6 +25,8 @@ func TestStates(t *testing.T) {
 		{"all pass", []reporttest.Spec{at(1, one, ""), at(2, one, "")}, report.Passed, 0},
 		{"one passes, one has less", []reporttest.Spec{at(1, one, ""), at(2, half, "")}, report.Flaky, 2},
 		{"one passes, one has an error", []reporttest.Spec{at(1, result1(), ""), at(2, nil, result.EnvironmentLost)}, report.Flaky, 2},
+		{"one passes, one was cancelled", []reporttest.Spec{at(1, one, ""), at(2, nil, result.Cancelled)}, report.Passed, 2},
+		{"one was cancelled, one was not run", []reporttest.Spec{at(1, nil, result.Cancelled), missing}, report.Errored, 1},
 		{"none passes", []reporttest.Spec{at(1, nil, result.EnvironmentLost), at(2, half, "")}, report.Failed, 2},
 		{"errors alone", []reporttest.Spec{at(1, nil, result.EnvironmentLost), missing}, report.Errored, 1},
 		{"a pass with a teardown error", []reporttest.Spec{at(1, one, result.EnvironmentTeardownFailed)}, report.Passed, 0},

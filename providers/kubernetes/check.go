@@ -66,7 +66,7 @@ func (p *Provider) check(ctx context.Context) error {
 func (p *Provider) refused(ctx context.Context, missing []string, all bool) error {
 	namespace, what := p.client.namespace, strings.Join(missing, ", ")
 	e := &environment.Error{
-		Kind: environment.KindUnavailable, Output: role(namespace), Hint: "ask for the role below",
+		Kind: environment.KindUnavailable, Output: role(namespace), Hint: "ask for the role in docs/providers/kubernetes.md",
 		Err: fmt.Errorf("use %s: this user may not %s in namespace %s", p.about, what, namespace),
 	}
 	switch err := p.client.findNamespace(ctx); {
@@ -74,7 +74,7 @@ func (p *Provider) refused(ctx context.Context, missing []string, all bool) erro
 		return p.noNamespace()
 	case err != nil && all:
 		e.Err = fmt.Errorf("use %s: there is no namespace %s, or this user may do nothing in it (%s)", p.about, namespace, what)
-		e.Hint = "check the name, or ask for the role below"
+		e.Hint = "check the name, or ask for the role in docs/providers/kubernetes.md"
 	}
 	return e
 }

@@ -196,7 +196,7 @@ func (p *Provider) List(ctx context.Context) ([]environment.Listed, error) {
 	var listed []environment.Listed
 	add := func(pod *corev1.Pod) {
 		// What has another deletion under way is gone for all but finalizers.
-		if pod.Annotations[environment.LabelJob] != "" && pod.DeletionTimestamp == nil {
+		if _, ours := pod.Annotations[environment.LabelJob]; ours && pod.DeletionTimestamp == nil { // "" with pods of the proof of networks
 			listed = append(listed, environment.Listed{
 				ID: pod.Namespace + "/" + pod.Name, Labels: environment.ParseLabels(pod.Annotations), Kept: pod.Annotations[annotationKept] != "",
 			})

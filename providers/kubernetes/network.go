@@ -105,6 +105,9 @@ func (p *Provider) CheckCreation(ctx context.Context, l environment.Limits, n en
 
 // ProveNetworks implements environment.CreationChecker.
 func (p *Provider) ProveNetworks(ctx context.Context, progress func(string)) error {
+	if progress != nil {
+		progress("proving that the cluster restricts networks")
+	}
 	_, err := p.enforced(ctx, func(reason string) {
 		if reason != "" && progress != nil {
 			progress("the proof that networks are restricted " + reason)
@@ -403,7 +406,7 @@ func (p *Provider) policyRefused(doing string, err error) error {
 	err = failed(environment.KindStart, doing, err)
 	var e *environment.Error
 	if errors.As(err, &e) && apierrors.IsForbidden(err) {
-		e.Hint, e.Output = "ask for the role below, or for the policy itself", role(p.client.namespace)
+		e.Hint, e.Output = "ask for the role in docs/providers/kubernetes.md, or for the policy itself", role(p.client.namespace)
 	}
 	return err
 }

@@ -82,11 +82,11 @@ func TestNewSaysWhatIsMissing(t *testing.T) {
 			f.namespace, f.denied = false, all()
 			f.denied["get namespaces"] = true
 			return map[string]any{"kubeconfig": kubeconfig(f.URL), "namespace": fakeNamespace}
-		}, []string{"there is no namespace evals, or this user may do nothing in it (create pods, get pods", "check the name, or ask for the role below", "kind: Role"}},
+		}, []string{"there is no namespace evals, or this user may do nothing in it (create pods, get pods", "check the name, or ask for the role in docs/providers/kubernetes.md", "kind: Role"}},
 		{"permissions in a namespace that this user may not see, but use", func(f *fakeAPI) map[string]any {
 			f.denied = map[string]bool{"watch pods": true, "get namespaces": true}
 			return map[string]any{"kubeconfig": kubeconfig(f.URL), "namespace": fakeNamespace}
-		}, []string{"this user may not watch pods in namespace evals (ask for the role below)"}},
+		}, []string{"this user may not watch pods in namespace evals (ask for the role in docs/providers/kubernetes.md)"}},
 		{"a policy that does not admit such pods", func(f *fakeAPI) map[string]any {
 			f.refuse = func(r *http.Request) error {
 				if strings.HasSuffix(r.URL.Path, "/pods") {
@@ -666,6 +666,10 @@ func TestRestrictedNetworkIsProven(t *testing.T) {
 				t.Fatalf("the next attempt: %v", err)
 			}
 			_ = env.Destroy(t.Context())
+		}
+		// A later run finds them if this one is killed.
+		if listed, err := p.List(t.Context()); err != nil || len(listed) != 1 || listed[0].Labels.Owner != environment.Self() || listed[0].Kept {
+			t.Errorf("listed: %+v, %v", listed, err)
 		}
 		if err := p.Close(); err != nil {
 			t.Error(err)

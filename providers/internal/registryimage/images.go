@@ -55,7 +55,7 @@ func CheckRegistry(prefix string) error {
 	case strings.HasSuffix(prefix, "/"):
 		return errors.New("it ends in a slash: " + form)
 	case strings.Contains(prefix, "://"):
-		return errors.New("it has no scheme: " + form)
+		return fmt.Errorf("leave out %q: %s", prefix[:strings.Index(prefix, "://")+3], form)
 	case !strings.ContainsAny(host, ".:") && host != "localhost":
 		return fmt.Errorf("%q is not a registry's host: %s", host, form)
 	}

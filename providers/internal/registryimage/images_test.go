@@ -494,7 +494,7 @@ func TestManifestHasItsMediaType(t *testing.T) {
 func TestNewChecksItsConfiguration(t *testing.T) {
 	for registry, want := range map[string]string{
 		"ghcr.io/org/evals": "", "localhost:5000": "", "localhost/x": "", "127.0.0.1:5000/a/b": "", "docker.io/org": "",
-		"https://ghcr.io/org": "it has no scheme", "org/evals": "is not a registry's host", "ghcr.io/Org": "want HOST/PATH", "ghcr.io/org:tag": "want HOST/PATH", "ghcr.io/": "ends in a slash",
+		"https://ghcr.io/org": `leave out "https://"`, "org/evals": "is not a registry's host", "ghcr.io/Org": "want HOST/PATH", "ghcr.io/org:tag": "want HOST/PATH", "ghcr.io/": "ends in a slash",
 	} {
 		err := CheckRegistry(registry)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
