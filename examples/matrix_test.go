@@ -42,7 +42,7 @@ var matrix = map[string][]string{
 		"1 calls, 0 turns, model_failed",
 		"1 calls, 0 turns, context_length",
 		"many calls, agent_execution_timeout",
-		"1 calls, 0 turns, reward 0 | many calls, agent_execution_timeout", // as much as it has read of the answer
+		"1 calls, 0 turns, reward 0 | 5 calls, 0 turns, reward 0 | many calls, agent_execution_timeout", // by how much it has read of the answer
 		"many calls, agent_execution_timeout",
 		"3 calls, 2 turns, reward 1",
 		"2 calls, 2 turns, reward 0",
@@ -84,7 +84,7 @@ var matrix = map[string][]string{
 		"1 calls, 0 turns, model_failed",
 		"1 calls, 0 turns, context_length",
 		"3 calls, 0 turns, model_failed",
-		"1 calls, 0 turns, reward 0",
+		"1 calls, 0 turns, reward 0 | 3 calls, 0 turns, model_failed", // by how much it has read of the answer
 		"1 calls, 0 turns, model_failed",
 		"1 calls, 0 turns, model_failed",
 		"5 calls, 5 turns, agent_execution_failed",
