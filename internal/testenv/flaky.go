@@ -26,6 +26,7 @@ type Flaky struct {
 	dice   *rand.Rand
 	rate   float64
 	only   *regexp.Regexp
+	refuse *regexp.Regexp // nil: nothing
 	failed map[string]int
 }
 
@@ -92,6 +93,13 @@ func (f *Flaky) Fail(rate float64, only string) {
 	}
 }
 
+// Refuse has all requests whose method and path match only answered with status 500, without being carried out.
+func (f *Flaky) Refuse(only string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.refuse = regexp.MustCompile(only)
+}
+
 // Failed returns how many requests have failed, by method and kind of failure.
 func (f *Flaky) Failed() map[string]int {
 	f.mu.Lock()
@@ -116,6 +124,9 @@ type fateKey struct{}
 func (f *Flaky) fate(r *http.Request) fate {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.refuse != nil && f.refuse.MatchString(r.Method+" "+r.URL.Path) {
+		return http.StatusInternalServerError
+	}
 	if !f.only.MatchString(r.Method+" "+r.URL.Path) || f.dice.Float64() >= f.rate {
 		return succeeds
 	}

@@ -65,25 +65,14 @@ func (e *containerEnv) tryKill(ctx context.Context, p *process) error {
 	if _, err := e.p.killers.get(ctx, e.p, e.image); err != nil { // before anything is held still
 		return fmt.Errorf("start the container that ends commands: %w", err)
 	}
-	held := persist(ctx, func() error { return e.p.api.ContainerPause(ctx, e.id) }) == nil || !e.isFree(ctx)
-	release := func() error {
-		if !held {
-			return nil
-		}
-		held = false
-		err := persist(ctx, func() error { return e.p.api.ContainerUnpause(ctx, e.id) })
-		if err != nil && !e.isFree(ctx) {
-			return fmt.Errorf("unpause the container: %w", err)
-		}
-		return nil
-	}
+	release, notHeld := e.hold(ctx)
 	ask, err := e.killRequest(ctx, p, pid)
-	if err == nil && held {
+	if err == nil && notHeld == nil {
 		// Everything is still: all are dead before they can do anything else.
 		ask.Op = killer.Strike
 		_, err = e.ask(ctx, ask)
 	}
-	err = errors.Join(err, release())
+	err = errors.Join(err, release(ctx))
 	if err != nil {
 		return err
 	}
@@ -91,6 +80,22 @@ func (e *containerEnv) tryKill(ctx context.Context, p *process) error {
 	ask.Op = killer.Kill
 	_, err = e.ask(ctx, ask)
 	return err
+}
+
+// hold stops all processes of the container until release is called, which is safe in any case. The error says why they go on: not all
+// engines can stop them, and a busy kernel may not do it in time.
+func (e *containerEnv) hold(ctx context.Context) (release func(context.Context) error, err error) {
+	err = persist(ctx, func() error { return e.p.api.ContainerPause(ctx, e.id) })
+	if err != nil && e.isFree(ctx) {
+		return func(context.Context) error { return nil }, fmt.Errorf("pause the container: %w", err)
+	}
+	return func(ctx context.Context) error {
+		err := persist(ctx, func() error { return e.p.api.ContainerUnpause(ctx, e.id) })
+		if err != nil && !e.isFree(ctx) {
+			return fmt.Errorf("unpause the container: %w", err)
+		}
+		return nil
+	}, nil
 }
 
 // isFree reports whether the container is not held still: an engine may do as it was told and fail to say so.

@@ -31,7 +31,8 @@ const (
 	labelOutcomeOf = "rollout.outcome.of"
 )
 
-// KeepOutcome implements environment.OutcomeKeeper: the container is committed while the engine has frozen its processes.
+// KeepOutcome implements environment.OutcomeKeeper: the container is committed while its processes are held still. The engine would do
+// that itself, but commits all the same if it cannot.
 func (e *containerEnv) KeepOutcome(ctx context.Context) (environment.Outcome, error) {
 	doing := "keep the files of container " + e.id[:12]
 	none := environment.Outcome{}
@@ -50,10 +51,8 @@ func (e *containerEnv) KeepOutcome(ctx context.Context) (environment.Outcome, er
 		return none, failedInside(environment.KindSnapshot, doing, err)
 	}
 	id := config.Labels[labelOutcome]
-	longer, done := withGrace(ctx) // an engine cannot be told to stop it
-	defer done()
-	committed, err := e.p.api.ContainerCommit(longer, e.id, container.CommitOptions{
-		Reference: outcomeRef(id), Comment: config.Labels[labelDescription], Pause: true, Config: config,
+	committed, err := e.commitHeld(ctx, container.CommitOptions{
+		Reference: outcomeRef(id), Comment: config.Labels[labelDescription], Config: config,
 	})
 	kept := environment.Outcome{ID: id}
 	if err == nil {
@@ -63,7 +62,6 @@ func (e *containerEnv) KeepOutcome(ctx context.Context) (environment.Outcome, er
 		err = ctx.Err()
 	}
 	if err != nil {
-		e.unpause(ctx)
 		err = failedInside(environment.KindSnapshot, doing, err)
 		if removing := e.p.removeCommitted(ctx, outcomeRef(id)); removing != nil {
 			err = fmt.Errorf("%w; and then: %w", err, removing)
@@ -73,11 +71,20 @@ func (e *containerEnv) KeepOutcome(ctx context.Context) (environment.Outcome, er
 	return kept, nil
 }
 
-// unpause lets the processes go on if the engine is still committing, which it cannot be told to stop.
-func (e *containerEnv) unpause(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupGrace)
-	defer cancel()
-	_ = e.p.api.ContainerUnpause(ctx, e.id) // as a rule it has been done
+// commitHeld commits the container while its processes are held still.
+func (e *containerEnv) commitHeld(ctx context.Context, opts container.CommitOptions) (committed container.CommitResponse, err error) {
+	release, err := e.hold(ctx)
+	if err != nil {
+		return committed, err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupGrace)
+		defer cancel()
+		err = errors.Join(err, release(ctx))
+	}()
+	longer, done := withGrace(ctx) // an engine cannot be told to stop it
+	defer done()
+	return e.p.api.ContainerCommit(longer, e.id, opts)
 }
 
 // maxCommit is how many bytes the changed files of a container may have for it to be committed. An engine writes the holes of files,

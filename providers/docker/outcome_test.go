@@ -10,6 +10,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 
 	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/testenv"
 )
 
 // An outcome's image is none that clean --images may remove.
@@ -132,4 +133,17 @@ func TestVolumesAreInNoOutcome(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "/var/lib/db") {
 		t.Errorf("the error is %v, want one that names the volume", err)
 	}
+}
+
+// An engine that cannot hold processes still would commit files that change meanwhile.
+func TestNoOutcomeOfProcessesThatRun(t *testing.T) {
+	direct := newProvider(t, nil)
+	busy := testenv.NewFlaky(t, 1)
+	env := newEnvironmentOf(t, newProvider(t, nil), direct)
+	busy.Refuse("^POST .*/pause$")
+	kept, err := environment.KeepOutcome(t.Context(), env)
+	if environment.KindOf(err) != environment.KindSnapshot || !strings.Contains(err.Error(), "pause the container") {
+		t.Errorf("kept %q, error %v", kept.ID, err)
+	}
+	run(t, env, "true")
 }
