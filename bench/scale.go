@@ -121,7 +121,7 @@ func onCluster(ctx context.Context, c *kubernetestest.Cluster, user, namespace s
 	return &stage{image: image, provider: provider}, err
 }
 
-// environments are Rollout's.
+// environments returns environments of Rollout.
 func environments(ctx context.Context, c *kubernetestest.Cluster) (*crowd, error) {
 	admin, err := c.Client()
 	if err != nil {
@@ -151,7 +151,7 @@ func environments(ctx context.Context, c *kubernetestest.Cluster) (*crowd, error
 	}}, nil
 }
 
-// echoes are pods like the provider's that are created, watched, asked and deleted with nothing but client-go.
+// echoes returns pods like the provider's, which are created, watched, asked and deleted with nothing but client-go.
 func echoes(ctx context.Context, c *kubernetestest.Cluster) (*crowd, error) {
 	config, err := c.Config(kubernetestest.Bare)
 	if err != nil {

@@ -1,0 +1,127 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/org/rollout-action/internal/environment"
+)
+
+// policy returns the NetworkPolicy that denies restricted pods all traffic. It stays: other runs in the namespace may need it at the same time, it selects
+// only pods of Rollout's, and who may not create it can have it created once.
+func (p *Provider) policy() *networkingv1.NetworkPolicy {
+	return &networkingv1.NetworkPolicy{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy"},
+		ObjectMeta: metav1.ObjectMeta{Name: policyName, Namespace: p.client.namespace},
+		Spec: networkingv1.NetworkPolicySpec{
+			PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{labelNetwork: networkRestricted}},
+			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress},
+		},
+	}
+}
+
+// CheckCreation implements environment.CreationChecker.
+func (p *Provider) CheckCreation(ctx context.Context, l environment.Limits, n environment.Network) error {
+	if err := errors.Join(checkNetwork(n), p.fits(l)); err != nil || n.Public() {
+		return err
+	}
+	found, err := p.findPolicy(ctx)
+	if err != nil || found {
+		return err
+	}
+	doing := p.restricting()
+	may, err := p.client.allowed(ctx, authorizationv1.ResourceAttributes{
+		Namespace: p.client.namespace, Verb: "create", Group: networkingv1.GroupName, Resource: "networkpolicies",
+	})
+	if err == nil && !may {
+		err = apierrors.NewForbidden(networkingv1.Resource("networkpolicies"), policyName, errors.New("this user may not create it"))
+	}
+	if err != nil {
+		return p.policyRefused(doing, err)
+	}
+	return nil
+}
+
+// restricting says what is done, for errors.
+func (p *Provider) restricting() string {
+	return "restrict the network with NetworkPolicy " + policyName + " in namespace " + p.client.namespace
+}
+
+// ensurePolicy creates the policy if it is missing, and refuses a namespace where another one gives restricted pods a network.
+func (p *Provider) ensurePolicy(ctx context.Context) error {
+	found, err := p.findPolicy(ctx)
+	if err != nil || found {
+		return err
+	}
+	if err := p.client.createPolicy(ctx, p.policy()); err != nil && !apierrors.IsAlreadyExists(err) {
+		return p.policyRefused(p.restricting(), err)
+	}
+	return nil
+}
+
+// findPolicy reports whether the policy is there. It fails if it is not as it should be, or another one gives restricted pods a network.
+func (p *Provider) findPolicy(ctx context.Context) (found bool, err error) {
+	doing := p.restricting()
+	all, err := p.client.policies(ctx)
+	if err != nil {
+		return false, p.policyRefused(doing, err)
+	}
+	for _, policy := range all {
+		switch {
+		case policy.Name == policyName:
+			if found = true; !sameEffect(policy.Spec, p.policy().Spec) {
+				return true, &environment.Error{Kind: environment.KindStart, Err: fmt.Errorf("%s: it is there, but not as Rollout has it", doing), Hint: "delete it"}
+			}
+		case len(policy.Spec.Egress)+len(policy.Spec.Ingress) > 0 && p.maySelect(policy.Spec.PodSelector):
+			return found, &environment.Error{
+				Kind: environment.KindStart,
+				Err:  fmt.Errorf("%s: NetworkPolicy %s allows traffic of these pods, too, and policies add up", doing, policy.Name),
+				Hint: "have it leave out pods with the label " + labelNetwork + "=" + networkRestricted + ", or use another namespace",
+			}
+		}
+	}
+	return found, nil
+}
+
+// sameEffect compares policies that allow nothing.
+func sameEffect(a, b networkingv1.NetworkPolicySpec) bool {
+	types := func(s networkingv1.NetworkPolicySpec) []networkingv1.PolicyType {
+		sorted := slices.Sorted(slices.Values(s.PolicyTypes))
+		return slices.Compact(sorted)
+	}
+	return reflect.DeepEqual(a.PodSelector, b.PodSelector) && slices.Equal(types(a), types(b)) && len(a.Egress)+len(a.Ingress)+len(b.Egress)+len(b.Ingress) == 0
+}
+
+// maySelect reports whether a selector may select a restricted pod, of whatever job and trial.
+func (p *Provider) maySelect(s metav1.LabelSelector) bool {
+	selector, err := metav1.LabelSelectorAsSelector(&s)
+	if err != nil {
+		return true
+	}
+	pod := labels.Set(p.podLabels(environment.Labels{}, roleTrial, environment.Network{Mode: environment.NetworkNone}))
+	requirements, selectable := selector.Requirements()
+	for _, r := range requirements {
+		if varies := []string{labelJob, labelTrial, labelRun}; !slices.Contains(varies, r.Key()) && !r.Matches(pod) {
+			return false
+		}
+	}
+	return selectable
+}
+
+func (p *Provider) policyRefused(doing string, err error) error {
+	err = failed(environment.KindStart, doing, err)
+	var e *environment.Error
+	if errors.As(err, &e) && apierrors.IsForbidden(err) {
+		e.Hint, e.Output = "ask for the role in docs/providers/kubernetes.md, or for the policy itself", role(p.client.namespace)
+	}
+	return err
+}

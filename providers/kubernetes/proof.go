@@ -1,0 +1,323 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/org/rollout-action/internal/awake"
+	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/providers/internal/guest"
+	"github.com/org/rollout-action/providers/kubernetes/internal/probe"
+)
+
+// enforcement is what shows that the cluster enforces network policies: a pod that listens. A pod without restrictions has reached
+// it, and a restricted one has not; nor must each restricted pod of a trial, before anything runs in it, while the node of the pod
+// that listens says that it answers. A pod that gets its restrictions later has reached it before. One that begins with them has not: to
+// begin without them would cost it seconds, and a pod without restrictions on each node would need room that trials may have taken.
+type enforcement struct {
+	address once[string] // of the pod that listens
+
+	mu      sync.Mutex
+	pods    []string // those that were created
+	refused error    // the cluster does not enforce policies
+}
+
+// ProveNetworks implements environment.CreationChecker.
+func (p *Provider) ProveNetworks(ctx context.Context, progress func(string)) error {
+	if progress != nil {
+		progress("proving that the cluster restricts networks")
+	}
+	_, err := p.enforced(ctx, func(reason string) {
+		if reason != "" && progress != nil {
+			progress("the proof that networks are restricted " + reason)
+		}
+	})
+	return err
+}
+
+// enforced returns the address that no restricted pod must reach. It fails if the cluster does not have, or does not enforce, the
+// policy. tell is told what it waits for.
+func (p *Provider) enforced(ctx context.Context, tell func(string)) (string, error) {
+	address, err := p.proof.address.get(ctx, tell, p.prove)
+	if err != nil {
+		return "", wrapped(environment.KindStart, "restrict the network", err)
+	}
+	return address, nil
+}
+
+func (p *Provider) prove(ctx context.Context, tell func(string)) (string, error) {
+	p.proof.mu.Lock()
+	refused := p.proof.refused
+	p.proof.mu.Unlock()
+	if refused != nil {
+		return "", refused
+	}
+	if err := p.ensurePolicy(ctx); err != nil {
+		return "", err
+	}
+	helper, err := p.helperImage(ctx)
+	if err != nil {
+		return "", err
+	}
+	p.dropProof(ctx)
+	target := p.probePod(roleTarget, helper, probe.Listen, fmt.Sprintf(":%d", targetPort))
+	if err := p.startProbe(ctx, target, tell); err != nil {
+		return "", err
+	}
+	address := ""
+	if now, _ := p.watch.look(target.Name); now.pod != nil {
+		address = targetAddress(now.pod)
+	}
+	if address == "" {
+		return "", &environment.Error{Kind: environment.KindStart, Transient: true, Err: fmt.Errorf("pod %s has no address", target.Name)}
+	}
+	// One after the other: that the restricted pod reaches nothing shows something only if another one does.
+	for _, what := range []string{probe.Open, probe.Closed} {
+		if err := p.probe(ctx, helper, what, address, tell); err != nil {
+			return "", err
+		}
+	}
+	return address, p.answers(ctx, target.Name)
+}
+
+// answers waits until the node says that a pod that listens answers.
+func (p *Provider) answers(ctx context.Context, name string) error {
+	limit, cancel := awake.WithTimeout(ctx, restrictTime)
+	defer cancel()
+	for {
+		now, known := p.watch.look(name)
+		switch {
+		case !known || now.gone:
+			return lost(true, "pod %s was deleted", name)
+		case now.unsure:
+			if err := p.ask(ctx, name); err != nil {
+				return err
+			}
+			continue
+		case isReady(now):
+			return nil
+		}
+		select {
+		case <-now.changed:
+		case <-limit.Done():
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return &environment.Error{Kind: environment.KindStart, Transient: true,
+				Err: fmt.Errorf("the network cannot be tested: the node of pod %s does not say that it is ready, although another pod has reached it", name)}
+		}
+	}
+}
+
+// isReady reports whether a pod is there and its node says that it answers.
+func isReady(now tracked) bool {
+	return !now.gone && now.pod != nil && startOf(now.pod).runs && slices.ContainsFunc(now.pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// probe has a pod show that it reaches an address, or that a restricted one does not.
+func (p *Provider) probe(ctx context.Context, helper, what, address string, tell func(string)) error {
+	pod := p.probePod(roleProbe, helper, what, address)
+	defer p.dropPod(ctx, pod.Name)
+	err := p.startProbe(ctx, pod, tell)
+	if err == nil {
+		err = p.ended(ctx, pod.Name, what)
+	}
+	if errors.Is(err, errNotEnforced) {
+		p.proof.mu.Lock()
+		p.proof.refused = err
+		p.proof.mu.Unlock()
+	}
+	return err
+}
+
+// startProbe creates a pod of the proof and waits until it runs.
+func (p *Provider) startProbe(ctx context.Context, pod *corev1.Pod, tell func(string)) error {
+	p.proof.mu.Lock()
+	p.proof.pods = append(p.proof.pods, pod.Name)
+	p.proof.mu.Unlock()
+	err := p.start(ctx, pod, tell)
+	if now, known := p.watch.look(pod.Name); err != nil && known && now.pod != nil {
+		for _, c := range now.pod.Status.ContainerStatuses {
+			if t := c.State.Terminated; t != nil && (t.ExitCode == 0 || t.ExitCode == probe.Unmet) {
+				return nil // it was not seen to run, but has an answer
+			}
+		}
+	}
+	if err != nil {
+		p.dropPod(ctx, pod.Name)
+	}
+	return err
+}
+
+// ended waits until a pod has done its work: what.
+func (p *Provider) ended(ctx context.Context, name, what string) error {
+	for {
+		now, known := p.watch.look(name)
+		if !known || now.gone || now.pod == nil {
+			return lost(true, "pod %s was deleted", name)
+		}
+		if now.unsure {
+			if err := p.ask(ctx, name); err != nil {
+				return err
+			}
+			continue
+		}
+		for _, c := range now.pod.Status.ContainerStatuses {
+			switch t := c.State.Terminated; {
+			case t == nil:
+			case t.ExitCode == 0:
+				return nil
+			case t.ExitCode == probe.Unmet && what == probe.Closed:
+				return notEnforced(t.Message)
+			default:
+				return &environment.Error{Kind: environment.KindStart, Transient: true,
+					Err: fmt.Errorf("the network cannot be tested: without restrictions, a pod cannot reach another one%s", colon(t.Message))}
+			}
+		}
+		if err := endOf(now.pod); err != nil {
+			return err
+		}
+		select {
+		case <-now.changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// dropPod removes a pod of the proof.
+func (p *Provider) dropPod(ctx context.Context, name string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupGrace)
+	defer cancel()
+	if p.remove(ctx, p.client.namespace, name) != nil {
+		return // Close tries again
+	}
+	p.proof.mu.Lock()
+	defer p.proof.mu.Unlock()
+	p.proof.pods = slices.DeleteFunc(p.proof.pods, func(other string) bool { return other == name })
+}
+
+// dropProof removes all pods of the proof.
+func (p *Provider) dropProof(ctx context.Context) {
+	p.proof.mu.Lock()
+	pods := slices.Clone(p.proof.pods)
+	p.proof.mu.Unlock()
+	for _, name := range pods {
+		p.dropPod(ctx, name)
+	}
+}
+
+func (p *Provider) closeEnforcement() error {
+	p.dropProof(context.Background())
+	p.proof.mu.Lock()
+	defer p.proof.mu.Unlock()
+	if len(p.proof.pods) > 0 {
+		return &environment.Error{Kind: environment.KindTeardown, Err: fmt.Errorf("pods were not deleted: %s", strings.Join(p.proof.pods, ", "))}
+	}
+	return nil
+}
+
+// standing returns an error if the pod at an address does not answer any more, so that it shows nothing that others do not reach it.
+func (p *Provider) standing(address string) error {
+	p.proof.mu.Lock()
+	pods := slices.Clone(p.proof.pods)
+	p.proof.mu.Unlock()
+	for _, name := range pods {
+		now, known := p.watch.look(name)
+		if known && isReady(now) && targetAddress(now.pod) == address {
+			return nil
+		}
+	}
+	p.proof.address.forget(address)
+	return &environment.Error{
+		Kind: environment.KindStart, Transient: true,
+		Err: errors.New("the pod that restricted pods must not reach is gone or does not answer, so that nothing shows that the network is restricted"),
+	}
+}
+
+// targetAddress returns where a pod listens; "" if it has no address.
+func targetAddress(pod *corev1.Pod) string {
+	if pod.Status.PodIP == "" {
+		return ""
+	}
+	return net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(targetPort))
+}
+
+var errNotEnforced = errors.New("the cluster does not enforce NetworkPolicies")
+
+// notEnforced is the error for a cluster that does not enforce policies.
+func notEnforced(words string) error {
+	return &environment.Error{
+		Kind: environment.KindStart, Err: fmt.Errorf("%w: a pod that must reach nothing reaches another pod%s", errNotEnforced, colon(words)),
+		Hint: "use a cluster whose network enforces them, such as with Calico or Cilium, or set environment.network: public",
+	}
+}
+
+// probePod returns a pod of the proof.
+func (p *Provider) probePod(as, helper, what, address string) *corev1.Pod {
+	l := environment.Labels{Trial: as, Owner: environment.Self()} // no job: all trials of the run share the proof
+	volume := corev1.VolumeMount{Name: guestVolume, MountPath: guest.Dir}
+	spec := p.config.commonSpec()
+	spec.InitContainers = []corev1.Container{{
+		Name: installContainer, Image: helper, Command: []string{"/" + guest.Installer, guest.Dir},
+		ImagePullPolicy: corev1.PullIfNotPresent, Resources: probeResources, VolumeMounts: []corev1.VolumeMount{volume},
+		SecurityContext: &corev1.SecurityContext{RunAsUser: new(int64(0)), AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true)},
+	}}
+	main := probeWith(helper, probeResources, what, address)
+	main.Name = mainContainer
+	if what == probe.Listen {
+		main.ReadinessProbe = &corev1.Probe{
+			ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(targetPort)}}, PeriodSeconds: 1,
+		}
+	}
+	spec.Containers = []corev1.Container{main}
+	spec.Volumes = []corev1.Volume{{Name: guestVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+	spec.ActiveDeadlineSeconds = new(seconds(probeLifetime))
+	network := environment.Network{}
+	if what == probe.Closed {
+		network.Mode = environment.NetworkNone
+	}
+	return &corev1.Pod{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: podName(l), Namespace: p.client.namespace,
+			Labels: p.podLabels(l, as, network), Annotations: p.podAnnotations(l),
+		},
+		Spec: spec,
+	}
+}
+
+// probeLifetime is how long the pods of the proof of a run that was killed may stay.
+const probeLifetime = 24 * time.Hour
+
+// probeResources are enough to listen, and little.
+var probeResources = resources(environment.Limits{MilliCPUs: 100, Memory: 64 << 20})
+
+// probeInit returns the init container that waits until the network is restricted.
+func probeInit(helper string, limits corev1.ResourceRequirements, address string) corev1.Container {
+	return probeWith(helper, limits, probeClosed, address)
+}
+
+func probeWith(helper string, limits corev1.ResourceRequirements, what, address string) corev1.Container {
+	return corev1.Container{
+		Name: probeContainer, Image: helper, Command: []string{probePath, what, address},
+		ImagePullPolicy: corev1.PullIfNotPresent, Resources: limits,
+		// The name of the file is what makes the program a probe.
+		VolumeMounts:    []corev1.VolumeMount{{Name: guestVolume, MountPath: probePath, SubPath: path.Base(guest.Program), ReadOnly: true}},
+		SecurityContext: &corev1.SecurityContext{RunAsUser: new(int64(0)), AllowPrivilegeEscalation: new(false)},
+	}
+}
