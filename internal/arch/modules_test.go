@@ -95,9 +95,15 @@ var dependencies = []dependency{
 	},
 	{
 		paths:    []string{"github.com/klauspost/compress"},
-		use:      "compressed layers, archives that `ADD` unpacks, compressed requests to models",
+		use:      "compressed layers, archives that `ADD` unpacks, compressed requests to models and answers of them",
 		why:      "BuildKit and containerd use it; the standard library has no zstd.",
-		packages: []string{"providers/sandbox/internal/decompress", "providers/internal/registryimage", "internal/model"},
+		packages: []string{"providers/sandbox/internal/decompress", "providers/internal/registryimage", "internal/model/coding"},
+	},
+	{
+		paths:    []string{"github.com/andybalholm/brotli"},
+		use:      "answers of models that are compressed with br although nobody asked for it",
+		why:      "Caddy uses it, and it is all Go; the standard library has no brotli. Clients that call a model without a gateway decode br.",
+		packages: []string{"internal/model/coding"},
 	},
 	{
 		paths:    []string{"github.com/tidwall/gjson", "github.com/tidwall/sjson"},

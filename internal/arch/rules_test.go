@@ -39,8 +39,9 @@ var rows = []row{
 	{packages: []string{"internal/cache", "internal/vet"}, only: []string{}},
 	{packages: []string{"internal/judge"}, only: []string{"internal/agent", "internal/diag", "internal/keys", "internal/excerpt", "internal/quantity"}},
 	{packages: []string{"internal/agent/presets"}, only: []string{}},
-	{packages: []string{"internal/model"}, only: []string{}},
-	{packages: []string{"internal/model/scripted", "internal/model/prices", "internal/model/replay", "internal/trajectory"}, only: []string{"internal/model"}},
+	{packages: []string{"internal/model/coding", "internal/model/sse"}, only: []string{}},
+	{packages: []string{"internal/model"}, only: []string{"internal/model/coding", "internal/model/sse"}},
+	{packages: []string{"internal/model/scripted", "internal/model/prices", "internal/model/replay", "internal/trajectory"}, only: []string{"internal/model", "internal/model/sse"}},
 	{packages: []string{"internal/shell"}, only: []string{"internal/model", "internal/environment", "internal/awake", "internal/excerpt"}},
 	{packages: []string{"internal/git"}, only: []string{"internal/untrusted", "internal/diag", "internal/excerpt", "internal/ghvars"}},
 	{packages: []string{"internal/git/gittest"}, only: []string{}},                                 // used by tests alone

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/org/rollout-action/internal/model/sse"
 )
 
 // anthropic is the Messages API.
@@ -151,8 +153,8 @@ type anthropicReader struct {
 	ended bool
 }
 
-func (r *anthropicReader) read(e sseEvent) (hide, last bool) {
-	root := gjson.ParseBytes(e.data)
+func (r *anthropicReader) read(e sse.Event) (hide, last bool) {
+	root := gjson.ParseBytes(e.Data)
 	switch root.Get("type").String() {
 	case "message_start":
 		m := root.Get("message")

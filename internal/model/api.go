@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/org/rollout-action/internal/model/sse"
 )
 
 // API is the protocol that a model's provider speaks.
@@ -114,7 +116,7 @@ const (
 // eventReader follows the events of one streamed answer.
 type eventReader interface {
 	// read reads an event. hide: the client did not ask for it. last: it ends the answer, and is sent only when the turn is kept.
-	read(e sseEvent) (hide, last bool)
+	read(e sse.Event) (hide, last bool)
 	// answer returns what came so far. whole reports whether the end came.
 	answer() (a Answer, whole bool)
 }

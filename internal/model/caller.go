@@ -5,10 +5,11 @@ import (
 	"context"
 	"errors"
 	"io"
-	"strings"
 	"sync"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/org/rollout-action/internal/model/sse"
 )
 
 // Caller tells a Transport for whom a request is and what it asks for.
@@ -73,12 +74,12 @@ func (e *GatewayError) Unwrap() error { return e.Err }
 // IsWhole reports whether the body of an answer has come to its end.
 func IsWhole(api API, contentType string, body []byte) bool {
 	p := protocolOf(api)
-	if !strings.HasPrefix(contentType, "text/event-stream") {
+	if !sse.IsStream(contentType) {
 		return gjson.ValidBytes(body)
 	}
-	events, reader := newSSEReader(bytes.NewReader(body)), p.reader(nil)
+	events, reader := sse.NewReader(bytes.NewReader(body)), p.reader(nil)
 	for {
-		e, err := events.next()
+		e, err := nextEvent(events)
 		if err != nil {
 			a, whole := reader.answer()
 			return a.Failed == "" && (whole || p == protocol(chat{}) && errors.Is(err, io.EOF) && a.Finish != "")

@@ -5,6 +5,8 @@ import (
 	"net/http"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/org/rollout-action/internal/model/sse"
 )
 
 // chat is OpenAI's Chat Completions API, which many providers and servers of models have.
@@ -152,12 +154,15 @@ type chatReader struct {
 	wantsUsage bool
 }
 
-func (r *chatReader) read(e sseEvent) (hide, last bool) {
-	if bytes.Equal(bytes.TrimSpace(e.data), []byte("[DONE]")) {
+// isDone reports whether an event's data is what ends streams of Chat Completions.
+func isDone(data []byte) bool { return bytes.Equal(bytes.TrimSpace(data), []byte("[DONE]")) }
+
+func (r *chatReader) read(e sse.Event) (hide, last bool) {
+	if isDone(e.Data) {
 		r.ended = true
 		return false, true
 	}
-	root := gjson.ParseBytes(e.data)
+	root := gjson.ParseBytes(e.Data)
 	r.a.ID, r.a.Model = firstNonEmpty(r.a.ID, root.Get("id").String()), firstNonEmpty(r.a.Model, root.Get("model").String())
 	if failed := root.Get("error"); failed.Exists() {
 		r.a.Failed = firstNonEmpty(failed.Get("message").String(), failed.String(), "error")

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/org/rollout-action/internal/model/sse"
 )
 
 // google is Gemini's generateContent API.
@@ -187,8 +189,8 @@ type googleReader struct {
 }
 
 // read reports the last event by its finishReason: the stream has no other end.
-func (r *googleReader) read(e sseEvent) (hide, last bool) {
-	root := gjson.ParseBytes(e.data)
+func (r *googleReader) read(e sse.Event) (hide, last bool) {
+	root := gjson.ParseBytes(e.Data)
 	r.readAnswer(root)
 	return false, r.a.Finish != "" && root.Get("candidates.0.finishReason").Exists()
 }

@@ -1,8 +1,6 @@
 package model
 
 import (
-	"compress/gzip"
-	"compress/zlib"
 	"context"
 	"errors"
 	"fmt"
@@ -14,8 +12,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/klauspost/compress/zstd"
 	"github.com/tidwall/gjson"
+
+	"github.com/org/rollout-action/internal/model/coding"
 )
 
 // maxBody bounds a request's body, decoded, and maxHeld the bodies of all requests of a session that run. Conversations with pictures have
@@ -147,28 +146,6 @@ var (
 	errBodies   = errors.New("the bodies of the requests that run at the same time are too long")
 )
 
-// decoded returns a reader of a request's body, decoded, and what ends it.
-func decoded(r *http.Request) (io.Reader, func(), error) {
-	switch encoding := strings.ToLower(strings.TrimSpace(r.Header.Get("Content-Encoding"))); encoding {
-	case "", "identity":
-		return r.Body, func() {}, nil
-	case "gzip", "x-gzip":
-		z, err := gzip.NewReader(r.Body)
-		return z, func() {}, err
-	case "deflate":
-		z, err := zlib.NewReader(r.Body)
-		return z, func() {}, err
-	case "zstd":
-		z, err := zstd.NewReader(r.Body, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(64<<20))
-		if err != nil {
-			return nil, nil, err
-		}
-		return z, z.Close, nil
-	default:
-		return nil, nil, fmt.Errorf("the encoding %q is not known", encoding)
-	}
-}
-
 // holding reads a body, and counts it as long as the session holds it.
 type holding struct {
 	io.Reader
@@ -194,11 +171,11 @@ func (h *holding) Read(p []byte) (int, error) {
 func (s *Session) readBody(w *patient, r *http.Request) (text []byte, release func(), ok bool) {
 	h := &holding{s: s}
 	release = func() { s.held.Add(-h.n) }
-	from, end, err := decoded(r)
+	from, err := coding.NewReader(r.Body, strings.Join(r.Header.Values("Content-Encoding"), ","))
 	if err == nil {
 		h.Reader = from
 		text, err = io.ReadAll(h)
-		end()
+		from.Close()
 	}
 	if err == nil {
 		_ = w.connection.SetReadDeadline(time.Time{}) // as above

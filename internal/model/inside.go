@@ -2,10 +2,15 @@ package model
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
 	"sync"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/org/rollout-action/internal/model/sse"
 )
 
 // Transport returns a transport whose requests the session answers inside this process, whatever their host, with the session's token.
@@ -79,18 +84,39 @@ func (insideAddr) Network() string { return "inside" }
 func (insideAddr) String() string { return "inside" }
 
 // EventReader reads the data of server-sent events.
-type EventReader struct{ from *sseReader }
+type EventReader struct{ from *sse.Reader }
 
 // NewEventReader returns a reader of the events in r.
-func NewEventReader(r io.Reader) *EventReader { return &EventReader{newSSEReader(r)} }
+func NewEventReader(r io.Reader) *EventReader { return &EventReader{sse.NewReader(r)} }
 
-// Next returns the data of the next event that has some. It is valid until the next call. At the end of the stream it returns io.EOF,
-// within an event io.ErrUnexpectedEOF. An event may have 16 MiB.
+// errLongEvent is the error of an EventReader for an event that is not held in memory.
+var errLongEvent = errors.New("an event of the stream is longer than 64 MiB")
+
+// Next returns the data of the next event that has some. At the end of the stream it returns io.EOF, within an event io.ErrUnexpectedEOF. The
+// last event needs no blank line. An event may have 64 MiB.
 func (r *EventReader) Next() ([]byte, error) {
 	for {
-		e, err := r.from.next()
-		if err != nil || len(e.data) > 0 {
-			return e.data, err
+		e, err := nextEvent(r.from)
+		switch {
+		case err != nil:
+			return nil, err
+		case e.Long:
+			return nil, errLongEvent
+		case len(e.Data) > 0:
+			return e.Data, nil
 		}
 	}
+}
+
+// nextEvent returns the next event of a stream. The last one counts also without the blank line that ends it, as clients take it, if its data is
+// whole; if not, the error is io.ErrUnexpectedEOF.
+func nextEvent(from *sse.Reader) (sse.Event, error) {
+	e, err := from.Next()
+	if errors.Is(err, io.EOF) && len(e.Data) > 0 {
+		err = io.ErrUnexpectedEOF
+		if gjson.ValidBytes(e.Data) || isDone(e.Data) {
+			err = nil
+		}
+	}
+	return e, err
 }

@@ -4,9 +4,10 @@ import (
 	"bytes"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/org/rollout-action/internal/model/sse"
 )
 
 // HideJoined returns the body of an answer without secrets that are spread over several events or parts. hide removes secrets from a text;
@@ -14,20 +15,20 @@ import (
 // is where it begins.
 func HideJoined(contentType string, body []byte, hide func([]byte) []byte) []byte {
 	j := &joiner{texts: map[string]*joined{}}
-	events := []sseEvent{{raw: body, data: body}}
-	if strings.HasPrefix(contentType, "text/event-stream") {
+	events := []sse.Event{{Raw: body, Data: body}}
+	if sse.IsStream(contentType) {
 		events = events[:0]
-		for r := newSSEReader(bytes.NewReader(body)); ; {
-			e, err := r.next()
-			events = append(events, sseEvent{raw: bytes.Clone(e.raw), name: e.name, data: bytes.Clone(e.data)})
+		for r := sse.NewReader(bytes.NewReader(body)); ; {
+			e, err := r.Next()
+			events = append(events, e)
 			if err != nil {
 				break
 			}
 		}
 	}
 	for i, e := range events {
-		if gjson.ValidBytes(e.data) {
-			j.walk(i, gjson.ParseBytes(e.data), "", "", 0)
+		if gjson.ValidBytes(e.Data) {
+			j.walk(i, gjson.ParseBytes(e.Data), "", "", 0)
 		}
 	}
 	edits := map[int][]edit{}
@@ -40,16 +41,16 @@ func HideJoined(contentType string, body []byte, hide func([]byte) []byte) []byt
 	var out bytes.Buffer
 	for i, e := range events {
 		if len(edits[i]) == 0 {
-			out.Write(e.raw)
+			out.Write(e.Raw)
 			continue
 		}
-		data := applied(e.data, edits[i])
-		if bytes.Count(e.raw, e.data) == 1 {
-			out.Write(bytes.Replace(e.raw, e.data, data, 1))
+		data := applied(e.Data, edits[i])
+		if bytes.Count(e.Raw, e.Data) == 1 {
+			out.Write(bytes.Replace(e.Raw, e.Data, data, 1))
 			continue
 		}
-		if e.name != "" { // the data is on several lines
-			out.WriteString("event: " + e.name + "\n")
+		if e.Name != "" { // the data is on several lines
+			out.WriteString("event: " + e.Name + "\n")
 		}
 		out.WriteString("data: ")
 		out.Write(bytes.ReplaceAll(data, []byte("\n"), []byte("\ndata: ")))

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/org/rollout-action/internal/model/coding"
 )
 
 // Config describes a model.
@@ -82,17 +84,17 @@ func New(c Config) (*Model, error) {
 	}
 	return &Model{
 		Config: c, protocol: p, base: base, versioned: version.MatchString(base.Path), queue: newQueue(c.MaxConcurrent),
-		client: &http.Client{Transport: c.Transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+		client: &http.Client{Transport: coding.Transport{Next: c.Transport}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 	}, nil
 }
 
-// NewTransport returns what carries requests over the network.
+// NewTransport returns what carries requests over the network. It decodes answers that are compressed although nobody asked for that.
 func NewTransport() http.RoundTripper {
-	return &http.Transport{
+	return coding.Transport{Next: &http.Transport{
 		Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: connectTime}).DialContext, TLSHandshakeTimeout: connectTime,
 		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 128, IdleConnTimeout: 90 * time.Second,
 		DisableCompression: true,
-	}
+	}}
 }
 
 // protocolOf returns the protocol in which a request is answered.

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -11,6 +12,8 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/org/rollout-action/internal/model/sse"
 )
 
 // maxError bounds what is read of an error's body, and maxPlain an answer that is no stream.
@@ -68,6 +71,8 @@ type exchange struct {
 	ext bool
 	// abort: the connection is to end in the middle of the answer, as the provider's did.
 	abort bool
+	// streams: the agent has asked for a stream.
+	streams bool
 	// broke: the provider accepted the request, but its answer is none or broke off.
 	broke bool
 }
@@ -135,7 +140,7 @@ func (x *exchange) run() {
 	switch {
 	case answer.StatusCode/100 != 2:
 		x.relayError(answer)
-	case strings.HasPrefix(answer.Header.Get("Content-Type"), "text/event-stream"):
+	case x.isStream(answer):
 		x.relayStream(answer)
 	default:
 		x.relayPlain(answer)
@@ -144,10 +149,10 @@ func (x *exchange) run() {
 
 // follow notes what the answer depends on of what the agent asked, which is then not needed any more.
 func (x *exchange) follow() {
-	x.reader = x.p.reader(x.asked)
+	x.reader, x.streams = x.p.reader(x.asked), x.p.streams(x.path, x.asked)
 	if x.p == protocol(chat{}) && x.m.Tokens {
 		x.tokens = newTokenReader(x.asked, false)
-		x.asksTwice = x.p.streams(x.path, x.asked) && !gjson.GetBytes(x.asked, idsKey).Bool()
+		x.asksTwice = x.streams && !gjson.GetBytes(x.asked, idsKey).Bool()
 	}
 	x.asked = nil
 }
@@ -370,6 +375,9 @@ func (x *exchange) relayPlain(answer *http.Response) {
 		x.fail(FailedProvider, answer.StatusCode, "the answer has more than 64 MiB")
 		x.s.refuse(x.w, x.r, http.StatusBadGateway, "answer_too_large", x.turn.Failure.Message)
 		return
+	case answer.Header.Get("Content-Encoding") != "":
+		x.fail(FailedProvider, answer.StatusCode, fmt.Sprintf("the provider's answer has the encoding %q, which cannot be read", answer.Header.Get("Content-Encoding")))
+		x.broke = true
 	case !gjson.ValidBytes(text):
 		x.fail(FailedProvider, answer.StatusCode, "the provider's answer is not JSON")
 		x.broke = true
@@ -414,19 +422,37 @@ func (x *exchange) cut(err error) {
 
 // piece is an event of a stream, or its end.
 type piece struct {
-	event   sseEvent
+	event   sse.Event
 	changed bool // the key was hidden in it
 	err     error
 }
 
-// relayStream passes on the events of a stream as they come. The last one waits until the turn is kept.
+// isStream reports whether an answer is a stream: also one with another type or none, which clients that have asked for a stream take all the same.
+func (x *exchange) isStream(answer *http.Response) bool {
+	kind := answer.Header.Get("Content-Type")
+	if answer.Header.Get("Content-Encoding") != "" { // one that is not known: it is passed on as it is
+		return false
+	}
+	if sse.IsStream(kind) || !x.streams || strings.Contains(strings.ToLower(kind), "json") {
+		return sse.IsStream(kind)
+	}
+	from := bufio.NewReader(answer.Body)
+	begin, err := from.Peek(1)
+	answer.Body = struct {
+		io.Reader
+		io.Closer
+	}{from, answer.Body}
+	return err == nil && !strings.ContainsAny(string(begin), "{[<\"")
+}
+
+// relayStream passes on the events of a stream as they come, byte for byte. The last one waits until the turn is kept.
 func (x *exchange) relayStream(answer *http.Response) {
 	x.m.header(x.w.Header(), answer.Header)
 	x.w.WriteHeader(answer.StatusCode)
 	out := http.NewResponseController(x.w)
 	defer context.AfterFunc(x.r.Context(), x.w.cut)() // a client that takes nothing must not hold up the end of the session
 	_ = out.Flush()                                   // its error comes again with the next write
-	pieces := make(chan piece, 16)
+	pieces := make(chan piece, 4)                     // events may be long
 	done := make(chan struct{})
 	defer close(done)
 	go readEvents(answer.Body, pieces, done, x.m.hideKey)
@@ -435,12 +461,13 @@ func (x *exchange) relayStream(answer *http.Response) {
 	defer idle.Stop()
 	var last []byte // data of the latest event
 	var held bytes.Buffer
+	inside := false // of a long event
 	for {
 		var p piece
 		select {
 		case p = <-pieces:
 		case <-idle.C:
-			if held.Len() == 0 {
+			if held.Len() == 0 && !inside {
 				_, _ = x.w.Write(x.p.keepAlive(last)) // the client has gone: the context says so
 				_ = out.Flush()
 			}
@@ -454,32 +481,33 @@ func (x *exchange) relayStream(answer *http.Response) {
 		if x.turn.FirstByte.IsZero() {
 			x.turn.FirstByte = time.Now()
 		}
-		if p.event.comment() && held.Len() == 0 {
+		inside = p.event.Partial
+		if p.event.Comment && held.Len() == 0 {
 			continue // signs of life are sent in the form that clients of this protocol bear
 		}
 		hide, ends := reader.read(p.event)
-		if tokens != nil && len(p.event.data) > 0 {
-			tokens.read(p.event.data)
+		if tokens != nil && len(p.event.Data) > 0 {
+			tokens.read(p.event.Data)
 			tokens.broken = tokens.broken || p.changed
 			var drop bool
 			p.event, drop = tokens.hideEvent(p.event)
 			hide = hide || drop
 		}
-		if len(p.event.data) > 0 {
-			last = p.event.data
+		if len(p.event.Data) > 0 {
+			last = p.event.Data
 		}
 		if hide {
 			continue
 		}
 		if ends || held.Len() > 0 {
-			held.Write(p.event.raw)
+			held.Write(p.event.Raw)
 			if ends && x.p != protocol(google{}) { // whose streams have no event that ends them
 				x.endStream(out, reader, tokens, &held, io.EOF)
 				return
 			}
 			continue
 		}
-		if _, err := x.w.Write(p.event.raw); err != nil {
+		if _, err := x.w.Write(p.event.Raw); err != nil {
 			x.turn.Answer, _ = reader.answer()
 			x.cut(err)
 			x.abort = true
@@ -519,21 +547,19 @@ func (x *exchange) endStream(out *http.ResponseController, reader eventReader, t
 		x.abort = true
 		return
 	}
-	if !x.abort {
-		_, _ = x.w.Write(held.Bytes()) // the client has gone
-		_ = out.Flush()
-	}
+	_, _ = x.w.Write(held.Bytes()) // the client has gone
+	_ = out.Flush()                // also of a stream that broke off: the end of the connection would take what came before with it
 }
 
 // readEvents sends the events of a stream, and its end.
 func readEvents(from io.Reader, to chan<- piece, done <-chan struct{}, hide func([]byte) []byte) {
-	r := newSSEReader(from)
+	r := sse.NewReader(from)
 	for {
-		e, err := r.next()
-		said := bytes.Clone(e.raw)
-		e.raw, e.data = hide(said), hide(bytes.Clone(e.data))
+		e, err := nextEvent(r)
+		said := e.Raw
+		e.Raw, e.Data = hide(said), hide(e.Data)
 		select {
-		case to <- piece{e, !bytes.Equal(said, e.raw), err}:
+		case to <- piece{e, !bytes.Equal(said, e.Raw), err}:
 		case <-done:
 			return
 		}

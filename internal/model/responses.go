@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/org/rollout-action/internal/model/sse"
 )
 
 // responses is OpenAI's Responses API.
@@ -160,9 +162,13 @@ type responsesReader struct {
 	ended bool
 }
 
-func (r *responsesReader) read(e sseEvent) (hide, last bool) {
-	root := gjson.ParseBytes(e.data)
-	switch root.Get("type").String() {
+func (r *responsesReader) read(e sse.Event) (hide, last bool) {
+	root := gjson.ParseBytes(e.Data)
+	kind := root.Get("type").String()
+	if e.Long && !e.Partial { // its data is not held in memory
+		kind = e.Name
+	}
+	switch kind {
 	case "response.created", "response.in_progress":
 		r.a.Model, r.a.ID = root.Get("response.model").String(), root.Get("response.id").String()
 	case "response.output_item.done":
@@ -171,6 +177,10 @@ func (r *responsesReader) read(e sseEvent) (hide, last bool) {
 		}
 	case "response.completed", "response.incomplete", "response.failed":
 		whole := responsesAnswer(root.Get("response"))
+		if e.Long {
+			whole = r.a
+			whole.Finish = strings.TrimPrefix(kind, "response.")
+		}
 		if len(whole.Message.Parts) == 0 {
 			whole.Message.Parts = r.items
 		}

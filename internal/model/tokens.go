@@ -7,9 +7,10 @@ import (
 	"math"
 	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/org/rollout-action/internal/model/sse"
 )
 
 // Tokens are the ids of a turn's tokens, as the server of the model states them. Programs train on them, because texts do not tell how they
@@ -181,17 +182,17 @@ func (t *tokenReader) hide(data []byte) (out []byte, drop bool) {
 }
 
 // hideEvent returns an event without what the client did not ask for.
-func (t *tokenReader) hideEvent(e sseEvent) (out sseEvent, drop bool) {
-	if !gjson.ValidBytes(e.data) {
+func (t *tokenReader) hideEvent(e sse.Event) (out sse.Event, drop bool) {
+	if !gjson.ValidBytes(e.Data) {
 		return e, false
 	}
-	data, drop := t.hide(e.data)
+	data, drop := t.hide(e.Data)
 	switch {
-	case bytes.Equal(data, e.data):
-	case bytes.Count(e.raw, e.data) == 1:
-		e.raw = bytes.Replace(e.raw, e.data, data, 1)
+	case bytes.Equal(data, e.Data):
+	case bytes.Count(e.Raw, e.Data) == 1:
+		e.Raw = bytes.Replace(e.Raw, e.Data, data, 1)
 	default: // the data is on several lines
-		e.raw = append(append([]byte("data: "), bytes.ReplaceAll(data, []byte("\n"), []byte("\ndata: "))...), "\n\n"...)
+		e.Raw = append(append([]byte("data: "), bytes.ReplaceAll(data, []byte("\n"), []byte("\ndata: "))...), "\n\n"...)
 	}
 	return e, drop
 }
@@ -199,16 +200,16 @@ func (t *tokenReader) hideEvent(e sseEvent) (out sseEvent, drop bool) {
 // WithoutTokenIDs returns the body of an answer without ids of tokens and log probabilities: for answers in which a secret was hidden.
 func WithoutTokenIDs(contentType string, body []byte) []byte {
 	t := &tokenReader{hideIDs: true, hideLogprobs: true, hideExt: true}
-	if !strings.HasPrefix(contentType, "text/event-stream") {
+	if !sse.IsStream(contentType) {
 		out, _ := t.hide(body)
 		return out
 	}
 	var out bytes.Buffer
-	for events := newSSEReader(bytes.NewReader(body)); ; {
-		e, err := events.next()
+	for events := sse.NewReader(bytes.NewReader(body)); ; {
+		e, err := events.Next()
 		e, drop := t.hideEvent(e)
 		if !drop {
-			out.Write(e.raw)
+			out.Write(e.Raw)
 		}
 		if err != nil {
 			return out.Bytes()

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/org/rollout-action/internal/model/sse"
 )
 
 func TestTokensOfAnAnswer(t *testing.T) {
@@ -67,8 +69,8 @@ func TestTokensAreHiddenFromClients(t *testing.T) {
 		if got, drop := r.hide([]byte(sent)); drop || space(string(got)) != space(want) {
 			t.Errorf("%s:\n%s\nwant\n%s", asked, got, want)
 		}
-		e, drop := r.hideEvent(sseEvent{raw: []byte("event: m\ndata: " + sent + "\n\n"), data: []byte(sent)})
-		if got := string(e.raw); drop || space(got) != "event: m\ndata: "+space(want)+"\n\n" {
+		e, drop := r.hideEvent(sse.Event{Raw: []byte("event: m\ndata: " + sent + "\n\n"), Data: []byte(sent)})
+		if got := string(e.Raw); drop || space(got) != "event: m\ndata: "+space(want)+"\n\n" {
 			t.Errorf("%s: event %q", asked, got)
 		}
 	}
@@ -80,14 +82,14 @@ func TestTokensAreHiddenFromClients(t *testing.T) {
 		`{"choices":[],"usage":null}`: `{"choices":[],"usage":null}`,
 		`[DONE]`:                      `[DONE]`,
 	} {
-		e, drop := newTokenReader([]byte(`{}`), true).hideEvent(sseEvent{raw: []byte("data: " + sent + "\n\n"), data: []byte(sent)})
-		if drop != (want == "") || !drop && string(e.raw) != "data: "+want+"\n\n" {
-			t.Errorf("%s: %q, dropped: %t", sent, e.raw, drop)
+		e, drop := newTokenReader([]byte(`{}`), true).hideEvent(sse.Event{Raw: []byte("data: " + sent + "\n\n"), Data: []byte(sent)})
+		if drop != (want == "") || !drop && string(e.Raw) != "data: "+want+"\n\n" {
+			t.Errorf("%s: %q, dropped: %t", sent, e.Raw, drop)
 		}
 	}
-	lines := sseEvent{raw: []byte("data: {\"prompt_token_ids\":\ndata: [1]}\n\n"), data: []byte("{\"prompt_token_ids\":\n[1]}")}
-	if e, _ := newTokenReader([]byte(`{}`), false).hideEvent(lines); string(e.raw) != "data: {}\n\n" {
-		t.Errorf("an event of two lines: %q", e.raw)
+	lines := sse.Event{Raw: []byte("data: {\"prompt_token_ids\":\ndata: [1]}\n\n"), Data: []byte("{\"prompt_token_ids\":\n[1]}")}
+	if e, _ := newTokenReader([]byte(`{}`), false).hideEvent(lines); string(e.Raw) != "data: {}\n\n" {
+		t.Errorf("an event of two lines: %q", e.Raw)
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/org/rollout-action/internal/model"
+	"github.com/org/rollout-action/internal/model/sse"
 )
 
 // Replay answers requests from recorded exchanges. It is safe for concurrent use.
@@ -146,7 +147,7 @@ func (r *Replay) RoundTrip(q *http.Request) (*http.Response, error) {
 	// The protocol is that of the answer, and whether the request asks for a stream decides about its form.
 	streams := model.AsksForStream(api, q.URL.Path, body)
 	list := slices.DeleteFunc(slices.Clone(r.by[digest]), func(x *exchange) bool {
-		return x.API != api || x.Status/100 == 2 && strings.HasPrefix(x.Type, "text/event-stream") != streams
+		return x.API != api || x.Status/100 == 2 && sse.IsStream(x.Type) != streams
 	})
 	if len(list) == 0 {
 		return nil, &model.MissError{Difference: r.nearest(asked, api)}
