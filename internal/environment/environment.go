@@ -160,7 +160,12 @@ type ExecOptions struct {
 	Stdin   io.Reader         // nil: empty
 	Stdout  io.Writer         // nil: discarded
 	Stderr  io.Writer
-	Timeout time.Duration // 0: none
+	// Timeout limits how long the command runs, by the clock of what runs it: a connection between this process and the environment
+	// that breaks makes no command late that has ended in time. Time in which the command waits for such a connection does not count. 0: none.
+	Timeout time.Duration
+	// Ran, if not nil, is set to how much of Timeout the command has used, if the provider measures it in the environment, and otherwise left
+	// as it is.
+	Ran *time.Duration
 }
 
 // Listed is an environment returned by List.

@@ -52,6 +52,8 @@ type Started struct {
 	answers   <-chan wire.Answer
 	in        *input
 	out, errs *output // the same one if both streams go to the same writer
+	// Exited is when the command has exited. It is valid after Wait.
+	Exited time.Time
 }
 
 // Start requests the start of a command. stdout and stderr must be of comparable types and may be the same
@@ -100,9 +102,9 @@ func (s *Started) closeStreams() {
 func (s *Started) Wait(ctx context.Context) (wire.Answer, error) {
 	defer s.closeStreams()
 	answer, err := s.waitExit(ctx)
-	exited := time.Now()
-	s.out.drain(exited, s.b.stall())
-	s.errs.drain(exited, s.b.stall())
+	s.Exited = time.Now()
+	s.out.drain(s.Exited, s.b.stall())
+	s.errs.drain(s.Exited, s.b.stall())
 	if failed := s.in.failed.Load(); err == nil && failed != nil {
 		err = fmt.Errorf("%w: %w", ErrInput, *failed)
 	}
@@ -120,6 +122,9 @@ func (s *Started) waitExit(ctx context.Context) (wire.Answer, error) {
 		}
 		return wire.Answer{Code: -1}, ErrGone
 	case <-ctx.Done():
+		if answer, ok := pollAnswer(s.answers); ok { // it has ended by itself before
+			return answer, problemOf(answer)
+		}
 		return wire.Answer{Code: -1}, s.b.killCommand(ctx, s.ID)
 	}
 }

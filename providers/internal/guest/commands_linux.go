@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/yamux"
@@ -41,7 +42,8 @@ func (s *server) exec(stream *yamux.Stream, r request) {
 	if r.Command == nil {
 		return
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, end := context.WithCancelCause(context.Background())
+	cancel := func() { end(nil) }
 	defer cancel()
 	to := &frames{to: stream}
 	c := &command{cancel: cancel, sizes: make(chan environment.TerminalSize, 1)}
@@ -66,18 +68,65 @@ func (s *server) exec(stream *yamux.Stream, r request) {
 		return
 	}
 	to.write(frameBegun, nil)
+	ran := s.measure(ctx, r.Timeout, to, end)
 	answer, err := started.Wait(ctx)
-	end := reply{Code: answer.Code, Ended: s.ending()}
+	last := reply{Code: answer.Code, Ended: s.ending(), Ran: ran(started.Exited)}
 	switch {
 	case errors.Is(err, context.Canceled):
-		end.Cancelled = true
+		last.Cancelled, last.TimedOut = true, errors.Is(context.Cause(ctx), environment.ErrTimeout)
 	case errors.Is(err, box.ErrNotEnded):
-		end.Problem, end.Kind = err.Error(), wire.NotEnded
+		last.Problem, last.Kind = err.Error(), wire.NotEnded
 	case errors.Is(err, box.ErrInput): // the client knows it better
 	case err != nil:
-		end.Problem, end.Kind = err.Error(), kindOf(err)
+		last.Problem, last.Kind = err.Error(), kindOf(err)
 	}
-	to.last(end)
+	to.last(last)
+}
+
+// measure measures a command that begins now, and ends it with ErrTimeout at its limit, if it has one. ran stops that, and returns the
+// time of a command that has exited.
+func (s *server) measure(ctx context.Context, limit time.Duration, to *frames, end func(error)) (ran func(exited time.Time) time.Duration) {
+	began := time.Now()
+	if limit <= 0 {
+		return func(exited time.Time) time.Duration { return exited.Sub(began) }
+	}
+	ctx, stop := context.WithCancel(ctx)
+	var k clock
+	last, over := began, make(chan struct{})
+	go func() {
+		defer close(over)
+		for step := k.next(limit); step > 0; step = k.next(limit) {
+			select {
+			case <-time.After(step):
+			case <-ctx.Done():
+				return
+			}
+			now := time.Now()
+			k.tick(now.Sub(last), s.moment(now, to))
+			last = now
+		}
+		end(environment.ErrTimeout)
+	}()
+	return func(exited time.Time) time.Duration {
+		stop()
+		<-over
+		return k.used + max(0, min(exited.Sub(last), clockStep))
+	}
+}
+
+// moment returns what a clock of a command has to know.
+func (s *server) moment(now time.Time, to *frames) moment {
+	attached, heard := s.link.state()
+	m := moment{attached: attached, silent: now.Sub(heard), waits: to.writing.Load()}
+	if attached && m.silent < beatEvery {
+		return m
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for x := range s.exchanges {
+		m.waits = m.waits || x.waits(heard)
+	}
+	return m
 }
 
 func (s *server) start(ctx context.Context, r request, c *command, stdin io.Reader, to *frames) (*box.Started, error) {
@@ -129,14 +178,17 @@ func (s *server) kill(r request) error {
 
 // frames writes frames to a stream, for several goroutines. After an error it writes nothing: nobody reads any more.
 type frames struct {
-	mu    sync.Mutex
-	to    io.Writer
-	ended bool
+	mu      sync.Mutex
+	to      io.Writer
+	ended   bool
+	writing atomic.Bool
 }
 
 func (f *frames) write(kind byte, data []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.writing.Store(true)
+	defer f.writing.Store(false)
 	if f.ended {
 		return
 	}

@@ -56,6 +56,7 @@ func Start(ctx context.Context, dial Dialer, opts Options) (*Environment, error)
 		opts.Explain = func(context.Context) error { return nil }
 	}
 	e := &Environment{opts: opts, link: newLink(), listeners: map[int64]*listener{}}
+	e.link.beats = true
 	if err := e.start(ctx, dial); err != nil {
 		e.Close()
 		return nil, err

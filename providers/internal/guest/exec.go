@@ -38,13 +38,9 @@ func (e *Environment) exec(ctx context.Context, script string, opts environment.
 	if err := ctx.Err(); err != nil {
 		return -1, err
 	}
-	limited := ctx
-	if opts.Timeout > 0 {
-		var cancel context.CancelFunc
-		limited, cancel = awake.WithTimeoutCause(ctx, opts.Timeout, environment.ErrTimeout)
-		defer cancel()
-	}
-	r := request{Op: opExec, ID: e.commands.Add(1), Stdin: opts.Stdin != nil, Command: &wire.Command{
+	limited, cancel := e.overdue(ctx, opts.Timeout)
+	defer cancel()
+	r := request{Op: opExec, ID: e.commands.Add(1), Stdin: opts.Stdin != nil, Timeout: opts.Timeout, Command: &wire.Command{
 		Args: append([]string{"bash", "-c", environment.EvalArguments, "bash"}, parts...),
 		Env:  e.environ(opts.Env, e.variables()),
 		Dir:  cmp.Or(opts.WorkDir, e.opts.Image.WorkDir),
@@ -58,7 +54,12 @@ func (e *Environment) exec(ctx context.Context, script string, opts environment.
 	answer, err := e.run(limited, r, opts.Stdin, sinks, t)
 	writing := sinks.Close()
 	refused := new(guestError)
+	if opts.Ran != nil {
+		*opts.Ran = answer.Ran
+	}
 	switch {
+	case err == nil && answer.TimedOut:
+		return -1, environment.ErrTimeout
 	case err == nil && writing != nil:
 		return answer.Code, fmt.Errorf("write the command's output: %w", writing)
 	case err == nil:
@@ -75,6 +76,32 @@ func (e *Environment) exec(ctx context.Context, script string, opts environment.
 		}
 	}
 	return -1, e.failed(ctx, environment.KindLost, "run a command in the container", err)
+}
+
+// overdueTime is how much longer than its limit a command may take, before the client ends it: the guest does not answer, although there is a
+// connection to it.
+const overdueTime = 2 * time.Minute
+
+// overdue returns a context that ends when a command has not ended long after its limit, which the guest enforces. Time without a connection
+// does not count, nor is there a limit if timeout is 0.
+func (e *Environment) overdue(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+	if timeout <= 0 {
+		return ctx, func() {}
+	}
+	limited, cancel := context.WithCancelCause(ctx)
+	go func() {
+		for left := timeout + overdueTime; left > 0; {
+			step := min(left, time.Second)
+			if !awake.Sleep(limited, step) {
+				return
+			}
+			if attached, _ := e.link.state(); attached {
+				left -= step
+			}
+		}
+		cancel(environment.ErrTimeout)
+	}()
+	return limited, func() { cancel(nil) }
 }
 
 // running is a command that the guest runs.
@@ -109,7 +136,9 @@ func (e *Environment) run(ctx context.Context, r request, stdin io.Reader, sinks
 	select {
 	case <-c.ended:
 	case <-ctx.Done():
-		return reply{}, c.kill(ctx)
+		if err := c.kill(ctx); err != nil {
+			return reply{}, err
+		}
 	}
 	if c.err != nil {
 		return c.answer, c.err
@@ -149,7 +178,7 @@ func (c *running) read(ctx context.Context, stream io.Reader, sinks *environment
 	c.answer, c.err = answer, err
 }
 
-// kill ends the command and all that it started, and returns why it was ended.
+// kill ends the command and all that it started, and returns why it was ended; nil if it has ended by itself and only its limit was the reason.
 func (c *running) kill(ctx context.Context) error {
 	limited, cancel := awake.WithTimeout(context.WithoutCancel(ctx), killTime)
 	defer cancel()
@@ -161,6 +190,8 @@ func (c *running) kill(ctx context.Context) error {
 			switch {
 			case c.err != nil:
 				return c.err
+			case !c.answer.Cancelled && errors.Is(context.Cause(ctx), environment.ErrTimeout):
+				return nil
 			default:
 				return ctx.Err()
 			}

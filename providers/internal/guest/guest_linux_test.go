@@ -238,7 +238,7 @@ for n in ("NOFILE", "AS", "CPU", "FSIZE"):
 for first in (b"\1", b"\0"):
     s = socket.socket(socket.AF_UNIX); s.connect("\0rollout-guest")
     try:
-        s.sendall(b"rg\1\n" + first + b"x" * 32 + b"\0" * 8)
+        s.sendall(b"rg\2\n" + first + b"x" * 32 + b"\0" * 8)
         print(len(s.recv(100)))
     except OSError: print(0)
 try:

@@ -43,6 +43,9 @@ type link struct {
 
 	carrier io.ReadWriteCloser // nil: none
 	broken  func(error)        // is told when the carrier breaks
+	heard   time.Time          // when something last arrived
+	beats   bool               // this side gives signs of life
+	beat    bool               // one is due
 	err     error              // the link has ended
 }
 
@@ -81,11 +84,36 @@ func (l *link) attach(carrier io.ReadWriteCloser, has uint64, broken func(error)
 	}
 	l.acknowledge(has)
 	l.next, l.acked = has, l.received
-	l.carrier, l.broken = carrier, broken
+	l.carrier, l.broken, l.heard = carrier, broken, time.Now()
 	l.changed.Broadcast()
 	go l.receive(carrier)
 	go l.send(carrier)
+	if l.beats {
+		go l.signal(carrier)
+	}
 	return nil
+}
+
+// signal has a carrier give signs of life.
+func (l *link) signal(carrier io.ReadWriteCloser) {
+	for {
+		time.Sleep(beatEvery)
+		l.mu.Lock()
+		if l.carrier != carrier || l.err != nil {
+			l.mu.Unlock()
+			return
+		}
+		l.beat = true
+		l.changed.Broadcast()
+		l.mu.Unlock()
+	}
+}
+
+// state returns whether there is a carrier, and when something last arrived.
+func (l *link) state() (attached bool, heard time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.carrier != nil && l.err == nil, l.heard
 }
 
 // acknowledge forgets what the other side has.
@@ -122,6 +150,9 @@ func (l *link) receive(carrier io.ReadWriteCloser) {
 			return
 		}
 		number := binary.BigEndian.Uint64(header[1:])
+		l.mu.Lock()
+		l.heard = time.Now()
+		l.mu.Unlock()
 		if header[0] == frameAck {
 			l.mu.Lock()
 			l.acknowledge(number)
@@ -162,7 +193,7 @@ func (l *link) send(carrier io.ReadWriteCloser) {
 	frame := make([]byte, 0, 2*9+maxFrame)
 	for {
 		l.mu.Lock()
-		for l.carrier == carrier && l.err == nil && l.next == l.first+uint64(len(l.unacked)) && l.received-l.acked < ackEvery {
+		for l.carrier == carrier && l.err == nil && l.next == l.first+uint64(len(l.unacked)) && l.received-l.acked < ackEvery && !l.beat {
 			l.changed.Wait()
 		}
 		if l.carrier != carrier || l.err != nil {
@@ -170,7 +201,8 @@ func (l *link) send(carrier io.ReadWriteCloser) {
 			return
 		}
 		frame = frame[:0]
-		if l.received > l.acked {
+		if l.received > l.acked || l.beat {
+			l.beat = false
 			frame = binary.BigEndian.AppendUint64(append(frame, frameAck), l.received)
 			l.acked = l.received
 		}
@@ -286,7 +318,7 @@ type hello struct {
 
 const helloSize = 4 + 1 + 32 + 8
 
-var helloMagic = [4]byte{'r', 'g', 1, '\n'}
+var helloMagic = [4]byte{'r', 'g', 2, '\n'}
 
 func (h hello) bytes() []byte {
 	out := append(make([]byte, 0, helloSize), helloMagic[:]...)

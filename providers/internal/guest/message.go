@@ -50,6 +50,7 @@ type request struct {
 	Prefix   string                    `json:"prefix,omitempty"`
 	Address  string                    `json:"address,omitempty"`
 	Within   time.Duration             `json:"within,omitempty"`
+	Timeout  time.Duration             `json:"timeout,omitempty"` // of an exec; 0: none
 }
 
 // reply answers a request.
@@ -65,9 +66,13 @@ type reply struct {
 	Count    int          `json:"count,omitempty"`
 	Ended    *ending      `json:"ended,omitempty"` // the ENTRYPOINT has ended, and so has the environment
 	// Cancelled: the command was ended as asked, with all that it started.
-	Cancelled  bool `json:"cancelled,omitempty"`
-	BadWorkDir bool `json:"bad_work_dir,omitempty"` // the image's WORKDIR cannot be made
-	Lacking    bool `json:"lacking,omitempty"`      // the image has no bash
+	Cancelled bool `json:"cancelled,omitempty"`
+	// TimedOut: the command was ended at its limit, with all that it started.
+	TimedOut bool `json:"timed_out,omitempty"`
+	// Ran is how much of a limit the command has used.
+	Ran        time.Duration `json:"ran,omitempty"`
+	BadWorkDir bool          `json:"bad_work_dir,omitempty"` // the image's WORKDIR cannot be made
+	Lacking    bool          `json:"lacking,omitempty"`      // the image has no bash
 }
 
 // ending says how an ENTRYPOINT ended.

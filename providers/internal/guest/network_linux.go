@@ -89,15 +89,24 @@ func (s *server) carryConnection(id int64, conn net.Conn) {
 	if writeMessage(stream, request{Op: opConnection, ID: id}) != nil {
 		return
 	}
+	x := newExchange()
+	s.mu.Lock()
+	s.exchanges[x] = true
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		delete(s.exchanges, x)
+		s.mu.Unlock()
+	}()
 	var both sync.WaitGroup
 	both.Go(func() {
-		_, err := io.Copy(conn, stream)
+		_, err := io.Copy(noted{conn.Write, x.tell}, stream)
 		closeWriting(conn)
 		if err != nil {
 			conn.Close()
 		}
 	})
-	if _, err := io.Copy(stream, conn); err != nil { // the connection was reset
+	if _, err := io.Copy(noted{stream.Write, x.ask}, conn); err != nil { // the connection was reset
 		conn.Close()
 	}
 	stream.Close() // for writing only

@@ -33,7 +33,8 @@ type server struct {
 	// The lock is that of admission.
 	commands  map[int64]*command
 	listeners map[int64]net.Listener
-	ran       bool // a command has begun
+	exchanges map[*exchange]bool // connections that are carried to the client
+	ran       bool               // a command has begun
 	ended     *ending
 	output    box.Tail // the end of what the ENTRYPOINT printed
 }
@@ -57,7 +58,7 @@ func serve() error {
 	if err != nil {
 		return err
 	}
-	s := &server{box: box.New(), began: inside.Now(), commands: map[int64]*command{}, listeners: map[int64]net.Listener{}}
+	s := &server{box: box.New(), began: inside.Now(), commands: map[int64]*command{}, listeners: map[int64]net.Listener{}, exchanges: map[*exchange]bool{}}
 	s.admission = admission{link: newLink(), serve: s.handle}
 	s.box.Stall = outputStall
 	if err := s.serveInside(); err != nil {
