@@ -44,6 +44,32 @@ func Sleep(ctx context.Context, d time.Duration) bool {
 	return ctx.Err() == nil
 }
 
+// Count begins to count awake time. stop ends that and returns the time; it must be called once.
+func Count() (stop func() time.Duration) {
+	ctx, cancel := context.WithCancel(context.Background())
+	counted, last, over := time.Duration(0), time.Now(), make(chan struct{})
+	go func() {
+		defer close(over)
+		for Sleep(ctx, step) {
+			now := time.Now()
+			took := now.Sub(last)
+			if took >= step+stopped {
+				took = step
+			}
+			counted, last = counted+took, now
+		}
+	}()
+	return func() time.Duration {
+		cancel()
+		<-over
+		rest := time.Since(last)
+		if rest >= step+stopped {
+			rest = step
+		}
+		return counted + rest
+	}
+}
+
 // After returns a channel that is closed after d of awake time. It is never closed if ctx ends before.
 func After(ctx context.Context, d time.Duration) <-chan struct{} {
 	over := make(chan struct{})

@@ -28,6 +28,18 @@ func TestTimeoutsEndOnTime(t *testing.T) {
 	}
 }
 
+func TestCountReturnsTheTimeSinceItBegan(t *testing.T) {
+	for _, d := range []time.Duration{0, time.Millisecond, 2500 * time.Millisecond, time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			stop := Count()
+			time.Sleep(d)
+			if got := stop(); got != d {
+				t.Errorf("%v, want %v", got, d)
+			}
+		})
+	}
+}
+
 func TestContextKeepsErrorAndCauseOfParent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cause := errors.New("enough")

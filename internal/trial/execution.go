@@ -32,6 +32,8 @@ type execution struct {
 
 	agentBegan bool
 	changes    string // the files that the agent has changed, for judges; "": not asked, or there are no judges
+	// late is how much later than it ended the end of the step's script was known: its time is that of the environment's clock.
+	late time.Duration
 	// remains: processes of an agent that is out of time may still run.
 	remains bool
 	// startOver is why the trial has to be executed again: its environment, its image, the machine or the gateway to its model failed before
@@ -142,7 +144,8 @@ func (x *execution) step(ctx context.Context, s step) {
 	*at.began = &began
 	defer func() { // also when the step panics
 		end := x.now()
-		ended, seconds := result.Stamp(end), result.Seconds(end.Sub(begin))
+		ended, seconds := result.Stamp(end), result.Seconds(end.Sub(begin)-x.late)
+		x.late = 0
 		*at.ended, *at.seconds = &ended, &seconds
 	}()
 	err := s.do(x, ctx)

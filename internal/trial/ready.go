@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/org/rollout-action/internal/awake"
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/excerpt"
 	"github.com/org/rollout-action/internal/redact"
@@ -21,6 +20,8 @@ type readiness struct {
 	env        environment.Environment
 	commandEnv map[string]string // of each command
 	secrets    *redact.Redactor
+	// exec runs a check, as Exec of env does.
+	exec func(ctx context.Context, command string, opts environment.ExecOptions) (int, error)
 }
 
 // await waits until the environment is ready. The warning is "" if there is none.
@@ -47,15 +48,18 @@ const quickInterval = time.Second
 // awaitImageHealth waits until the image's HEALTHCHECK succeeds. It is run at once, and then often until the first interval
 // is over, which is when Docker begins. It fails when Docker would call a container unhealthy.
 func (r readiness) awaitImageHealth(ctx context.Context, h environment.Healthcheck) error {
-	limited, cancel := awake.WithTimeout(ctx, r.plan.timeouts.Build)
-	defer cancel()
+	clock := newClock(ctx, r.plan.timeouts.Build)
+	defer clock.end()
+	r.exec = func(ctx context.Context, command string, opts environment.ExecOptions) (int, error) {
+		return clock.exec(ctx, r.env, command, opts)
+	}
 	const called = "the image's HEALTHCHECK"
 	c := healthcheck{
 		name: called, command: h.Script(), env: r.commandEnv, workDir: "", timeout: h.Timeout,
 		startPeriod: h.StartPeriod + h.Interval, startInterval: min(quickInterval, h.StartInterval), interval: h.Interval, retries: h.Retries,
 	}
-	err := r.awaitHealth(limited, c)
-	if limited.Err() != nil && ctx.Err() == nil {
+	err := r.awaitHealth(clock.ctx, c)
+	if clock.ctx.Err() != nil && ctx.Err() == nil {
 		return failf(result.EnvironmentStartFailed, "%s did not succeed within %v seconds: raise environment.build_timeout_sec in task.toml, or correct the check (HEALTHCHECK NONE in a Dockerfile takes it away)",
 			called, r.plan.timeouts.Build.Seconds())
 	}
@@ -118,6 +122,7 @@ func (r readiness) awaitTaskHealth(ctx context.Context) error {
 	if h == nil {
 		return nil
 	}
+	r.exec = r.env.Exec
 	return r.awaitHealth(ctx, healthcheck{
 		name: "environment.healthcheck in task.toml", command: h.Command, env: r.commandEnv, workDir: r.plan.spec.Task.Config.Environment.WorkDir,
 		timeout: r.plan.timeouts.Healthcheck, startPeriod: r.plan.timeouts.StartPeriod,
@@ -148,7 +153,7 @@ func (r readiness) awaitHealth(ctx context.Context, h healthcheck) error {
 	n, healthy, err := repeatCheck(ctx, h, func() (bool, error) {
 		output = &excerpt.Ends{Size: maxCheckOutput}
 		hidden := r.secrets.Writer(output)
-		code, err := r.env.Exec(ctx, h.command, environment.ExecOptions{
+		code, err := r.exec(ctx, h.command, environment.ExecOptions{
 			Env: h.env, WorkDir: h.workDir, Stdout: hidden, Stderr: hidden, Timeout: h.timeout,
 		})
 		_ = hidden.Close() // it never fails

@@ -11,7 +11,6 @@ import (
 
 	"github.com/org/rollout-action/internal/agent"
 	"github.com/org/rollout-action/internal/agent/presets"
-	"github.com/org/rollout-action/internal/awake"
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/model"
 	"github.com/org/rollout-action/internal/result"
@@ -61,8 +60,9 @@ func (x *execution) runShell(ctx context.Context, g *gateway) error {
 	defer x.release(trouble)
 	opts := environment.ExecOptions{WorkDir: x.spec.Task.Config.Environment.WorkDir, User: x.agentUser(), Env: x.commandEnv()}
 	maps.Copy(opts.Env, x.agentEnv())
-	limited, cancel := awake.WithTimeoutCause(ctx, x.timeouts.Execute, environment.ErrTimeout)
-	defer cancel()
+	clock := newClock(ctx, x.timeouts.Execute)
+	defer clock.end()
+	limited := clock.ctx
 	marker, err := startMarker(limited, x.live.env, opts)
 	x.agentBegan = !errors.Is(err, environment.ErrNotBegun)
 	if err != nil {
@@ -74,7 +74,7 @@ func (x *execution) runShell(ctx context.Context, g *gateway) error {
 		Exec: func(ctx context.Context, command string, timeout time.Duration, output io.Writer) (int, error) {
 			opts := opts
 			opts.Stdout, opts.Stderr, opts.Timeout = output, output, timeout
-			return x.live.env.Exec(ctx, command, opts)
+			return clock.exec(ctx, x.live.env, command, opts)
 		},
 	})
 	late := err != nil && limited.Err() != nil && ctx.Err() == nil

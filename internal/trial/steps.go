@@ -317,7 +317,11 @@ func (x *execution) exec(ctx context.Context, r scriptRun) (int, error) {
 	defer x.release(stderr)
 	env := x.commandEnv()
 	maps.Copy(env, r.env)
-	return x.live.env.Exec(ctx, r.script, environment.ExecOptions{
-		Env: env, WorkDir: x.spec.Task.Config.Environment.WorkDir, User: r.user, Stdout: stdout, Stderr: stderr, Timeout: r.timeout,
+	var ran time.Duration
+	began := x.now()
+	code, err := x.live.env.Exec(ctx, r.script, environment.ExecOptions{
+		Env: env, WorkDir: x.spec.Task.Config.Environment.WorkDir, User: r.user, Stdout: stdout, Stderr: stderr, Timeout: r.timeout, Ran: &ran,
 	})
+	x.late = stretch(x.now().Sub(began), ran)
+	return code, err
 }
