@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/org/rollout-action/internal/app"
-	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/git"
 	"github.com/org/rollout-action/internal/github"
 	"github.com/org/rollout-action/internal/task"
@@ -30,6 +30,7 @@ type guard struct {
 	git    *git.Client
 	// workspace is where a checkout lies that has no .git.
 	workspace string
+	here      string // the current directory, absolute
 
 	judged map[string]error // by the top of a checkout, under OwnCheckout
 
@@ -55,6 +56,9 @@ func newGuard(ctx context.Context, h *app.Host, in inputs, env github.Environmen
 	}
 	if g.workspace == "" {
 		g.workspace = h.Path(".")
+	}
+	if g.here, err = filepath.Abs(h.Path(".")); err != nil {
+		return nil, fmt.Errorf("find the current directory: %w", err)
 	}
 	opts := git.Options{Timeout: 30 * time.Second}
 	if h.Environ != nil {
@@ -313,34 +317,28 @@ const maxLocal = 20
 // Commit implements app.Guard.
 func (g *guard) Commit() string { return g.commit }
 
-// Check implements app.Guard: it refuses settings of a provider that put files of this machine into environments.
-func (g *guard) Check(job config.Job) error {
-	if g.checker == nil {
-		return nil
-	}
-	for key, value := range job.Environment.ProviderConfig {
-		if slices.Contains([]string{"mounts", "images", "dir"}, key) || namesPath(value) {
-			return g.refusal("environment.provider_config.%s names files of this machine, which may be a stranger's", key)
-		}
-	}
-	return nil
-}
-
-// namesPath reports whether there is a path in a setting.
-func namesPath(value any) bool {
-	switch value := value.(type) {
-	case string:
-		return strings.Contains(value, "/")
-	case []any:
-		return slices.ContainsFunc(value, namesPath)
-	case map[string]any:
-		for _, v := range value {
-			if namesPath(v) {
-				return true
+// Settings implements app.Guard.
+func (g *guard) Settings(known []environment.ConfigKey, cfg map[string]any) (map[string]any, error) {
+	admit := func(name string) (string, error) {
+		if rest, ok := strings.CutPrefix(name, "~/"); ok {
+			home, err := os.UserHomeDir()
+			if err != nil {
+				return "", fmt.Errorf("find %s of environment.provider_config: %w", untrusted.Line(name), err)
 			}
+			name = filepath.Join(home, rest)
 		}
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(g.here, name)
+		}
+		return g.Admit(name)
 	}
-	return false
+	refuse := func(key string) error {
+		if g.level != github.EveryFile {
+			return nil
+		}
+		return g.refusal("environment.provider_config.%s names files of this machine, which may be a stranger's and cannot be compared", key)
+	}
+	return environment.AdmitFiles(known, cfg, admit, refuse)
 }
 
 // known implements app.Paths.Known: it replaces the copy's directory in a text by the checkout's, which users know.

@@ -384,10 +384,9 @@ func (p *planned) loadEarlier(ctx context.Context, was *earlier, opts config.Opt
 		}
 		return nil, usage("%s: commit %s has none of the agents of this job: %s", was.given, ShortCommit(was.commit), joined(names))
 	}
-	if p.host.Guard != nil {
-		if err := p.host.Guard.Check(file.Job); err != nil {
-			return nil, err
-		}
+	settings, err := p.host.settings(file.Job.Environment)
+	if err != nil {
+		return nil, err
 	}
 	// Its relative path is below the copy of the commit, and the directory of today's job is for what today's job asks.
 	for _, name := range slices.Sorted(maps.Keys(file.RecordDirs)) {
@@ -398,7 +397,7 @@ func (p *planned) loadEarlier(ctx context.Context, was *earlier, opts config.Opt
 			delete(file.RecordDirs, name)
 		}
 	}
-	l := &loaded{Loaded: file, host: p.host, path: filepath.Join(was.dir, filepath.FromSlash(was.file)), getenv: p.getenv, sets: p.sets, taskDirs: p.taskDirs, release: was.close}
+	l := &loaded{Loaded: file, host: p.host, path: filepath.Join(was.dir, filepath.FromSlash(was.file)), getenv: p.getenv, settings: settings, sets: p.sets, taskDirs: p.taskDirs, release: was.close}
 	if err := l.loadAgentFiles(ctx); err != nil {
 		if err := was.named(err, was.dir); errors.As(err, new(diag.List)) || ctx.Err() != nil {
 			return nil, err

@@ -14,6 +14,7 @@ import (
 
 	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/event"
 	"github.com/org/rollout-action/internal/github"
 	"github.com/org/rollout-action/internal/untrusted"
@@ -71,8 +72,9 @@ type View struct {
 // Guard decides which files of a checkout may be executed. See config.Options.Admit for Admit.
 type Guard interface {
 	Admit(path string) (string, error)
-	// Check refuses settings of a job that bring files of this machine into environments.
-	Check(job config.Job) error
+	// Settings returns the provider_config to use in place of a job's, in which files of this machine are admitted ones. known are the
+	// keys of the provider. It refuses settings that name files elsewhere, which it cannot admit.
+	Settings(known []environment.ConfigKey, cfg map[string]any) (map[string]any, error)
 	// Commit returns the commit that admitted files were compared with; "" if they were not compared.
 	Commit() string
 }

@@ -24,7 +24,7 @@ func (p *planned) askProvider(ctx context.Context) diag.List {
 	if !entry.Remote {
 		return nil
 	}
-	provider, err := Connect(ctx, p.host.Hard, entry, p.Job.Environment.ProviderConfig, providers.Host{Hide: p.hidden(), Version: p.host.Version})
+	provider, err := Connect(ctx, p.host.Hard, entry, p.settings, providers.Host{Hide: p.hidden(), Version: p.host.Version})
 	if err != nil {
 		at := p.At(keys.Path{"environment", "type"})
 		return diag.List{warningOf(diag.Diagnostic{File: at.File, Line: at.Line, Column: at.Column}, err)}

@@ -34,6 +34,7 @@ type loaded struct {
 	judges   *trial.JudgeSet            // nil: nothing is judged
 	release  func()                     // of what the job was loaded from; nil: nothing is to be done
 	recorded map[string]string          // see recordings; nil: not read yet
+	settings map[string]any             // provider_config, whose files of this machine may be executed
 }
 
 // close releases the datasets.
@@ -145,12 +146,11 @@ func loadTasks(ctx context.Context, h *Host, file *config.Loaded, path string, r
 	if h.OnLoad != nil {
 		h.OnLoad(file)
 	}
-	if h.Guard != nil {
-		if err := h.Guard.Check(file.Job); err != nil {
-			return nil, err
-		}
+	settings, err := h.settings(file.Job.Environment)
+	if err != nil {
+		return nil, err
 	}
-	l := &loaded{Loaded: file, host: h, path: path, getenv: getenv, source: newSource(h.Variables, h.Guard, h.Output)}
+	l := &loaded{Loaded: file, host: h, path: path, getenv: getenv, settings: settings, source: newSource(h.Variables, h.Guard, h.Output)}
 	defer func() {
 		if err != nil {
 			l.close()
@@ -189,6 +189,15 @@ func loadTasks(ctx context.Context, h *Host, file *config.Loaded, path string, r
 		}
 	}
 	return l, nil
+}
+
+// settings returns the provider_config of a job, whose files of this machine may be executed.
+func (h *Host) settings(of config.Environment) (map[string]any, error) {
+	if h.Guard == nil {
+		return of.ProviderConfig, nil
+	}
+	entry, _ := h.Providers.Find(of.Type) // config.Load has checked the name
+	return h.Guard.Settings(entry.Keys, of.ProviderConfig)
 }
 
 // noneLeft says what leaves no task of a job, as the user wrote it: a flag, or a key of the job file.

@@ -58,7 +58,7 @@ func (p *planned) connect(ctx context.Context, resumption string) (environment.P
 	var provider environment.Provider
 	var err, refused error
 	p.showing(func(progress func(string)) {
-		provider, err = Connect(ctx, h.Hard, entry, p.Job.Environment.ProviderConfig, providers.Host{Hide: p.hidden(), Version: h.Version, Progress: progress})
+		provider, err = Connect(ctx, h.Hard, entry, p.settings, providers.Host{Hide: p.hidden(), Version: h.Version, Progress: progress})
 	})
 	if err == nil {
 		var never diag.List

@@ -1,8 +1,10 @@
 package environment
 
 import (
+	"maps"
 	"math"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -11,6 +13,109 @@ type ConfigKey struct {
 	Name    string
 	Default string // as in a job file; empty: the key has none
 	Doc     string // what it does, in sentences; text between backticks is code
+	// Files says which files the key's value names. A key that leaves it out is a bug, which a test of package providers finds.
+	Files Files
+	// Keys are those of the value, if it may be a mapping with keys of the provider; nil: it has none.
+	Keys []ConfigKey
+}
+
+// Files says which files the value of a key names, so that files of strangers can be told from those of a repository.
+type Files struct {
+	Kind FileKind
+	// Inside returns the absolute paths of the files of this machine that the file at path names in turn; nil: it names none. A file that
+	// cannot be read names none.
+	Inside func(path string) []string
+}
+
+// FileKind is a kind of files that values name.
+type FileKind int
+
+// The kinds. The zero value says nothing, and is valid nowhere.
+const (
+	_ FileKind = iota
+	// NoFiles: the value names no files, whatever it looks like.
+	NoFiles
+	// LocalFiles: the value is the path of a file or directory of this machine that is read, or a list of such paths; relative ones begin at
+	// the current directory, and ~ is the home directory.
+	LocalFiles
+	// FilesElsewhere: the value names files that Rollout cannot look at before it uses them: those of another machine, or what earlier runs
+	// left in a directory.
+	FilesElsewhere
+)
+
+// AdmitFiles returns a configuration in which the files of this machine are those that admit returns, for each one that cfg names. Their
+// paths are given to admit as they are in cfg. refuse is called with the dotted path of each value that names files elsewhere. The first
+// error ends it. cfg is not changed. Keys that are not in known and values of a wrong type are left as they are.
+func AdmitFiles(known []ConfigKey, cfg map[string]any, admit func(path string) (string, error), refuse func(key string) error) (map[string]any, error) {
+	a := admission{admit: admit, refuse: refuse}
+	return a.mapping(known, cfg, "")
+}
+
+// admission is a call of AdmitFiles.
+type admission struct {
+	admit  func(path string) (string, error)
+	refuse func(key string) error
+}
+
+func (a admission) mapping(known []ConfigKey, cfg map[string]any, at string) (map[string]any, error) {
+	out := maps.Clone(cfg)
+	for _, k := range known {
+		value, given := cfg[k.Name]
+		if !given {
+			continue
+		}
+		admitted, err := a.value(k, value, at+k.Name)
+		if err != nil {
+			return nil, err
+		}
+		out[k.Name] = admitted
+	}
+	return out, nil
+}
+
+func (a admission) value(k ConfigKey, value any, at string) (any, error) {
+	if below, ok := value.(map[string]any); ok && k.Keys != nil {
+		return a.mapping(k.Keys, below, at+".")
+	}
+	if k.Files.Kind == FilesElsewhere {
+		return value, a.refuse(at)
+	}
+	if k.Files.Kind != LocalFiles {
+		return value, nil
+	}
+	switch value := value.(type) {
+	case string:
+		return a.file(k, value)
+	case []any:
+		out := slices.Clone(value)
+		for i, item := range value {
+			text, ok := item.(string)
+			if !ok {
+				continue
+			}
+			admitted, err := a.file(k, text)
+			if err != nil {
+				return nil, err
+			}
+			out[i] = admitted
+		}
+		return out, nil
+	}
+	return value, nil
+}
+
+// file admits a file, and those that it names.
+func (a admission) file(k ConfigKey, name string) (string, error) {
+	admitted, err := a.admit(name)
+	if err != nil || k.Files.Inside == nil {
+		return admitted, err
+	}
+	for _, other := range k.Files.Inside(admitted) {
+		if _, err := a.admit(other); err != nil {
+			return "", err
+		}
+	}
+	return admitted, nil
 }
 
 // ConfigKeyNames returns the names of keys.

@@ -31,10 +31,10 @@ const defaultPids = 4096
 
 // Keys are the keys of environment.provider_config.
 var Keys = []environment.ConfigKey{
-	{Name: "network", Default: "bridge", Doc: "What a public network is: the name of one of the engine's networks, or `host`. With `none`, trials have no network in any phase."},
-	{Name: "runtime", Doc: "The OCI runtime, for example `nvidia`. Default: the engine's."},
-	{Name: "mounts", Doc: "Directories and files of the engine's host that trials see: a list of `{source, target, read_only}` or of `source:target[:ro]`. All paths are absolute."},
-	{Name: "pids_limit", Default: strconv.Itoa(defaultPids), Doc: "The most processes and threads of one environment."},
+	{Name: "network", Default: "bridge", Doc: "What a public network is: the name of one of the engine's networks, or `host`. With `none`, trials have no network in any phase.", Files: environment.Files{Kind: environment.NoFiles}},
+	{Name: "runtime", Doc: "The OCI runtime, for example `nvidia`. Default: the engine's.", Files: environment.Files{Kind: environment.NoFiles}},
+	{Name: "mounts", Doc: "Directories and files of the engine's host that trials see: a list of `{source, target, read_only}` or of `source:target[:ro]`. All paths are absolute.", Files: environment.Files{Kind: environment.FilesElsewhere}},
+	{Name: "pids_limit", Default: strconv.Itoa(defaultPids), Doc: "The most processes and threads of one environment.", Files: environment.Files{Kind: environment.NoFiles}},
 }
 
 // Check returns all problems of an environment.provider_config, sorted by path.

@@ -45,25 +45,41 @@ const defaultScheduleTimeout = 10 * time.Minute
 
 // Keys are the keys of environment.provider_config.
 var Keys = []environment.ConfigKey{
-	{Name: "context", Doc: "The context of the kubeconfig. Default: its current one, or the cluster in which Rollout itself runs."},
-	{Name: "namespace", Doc: "The namespace of the pods. Default: that of the context, or the one in which Rollout itself runs."},
-	{Name: "kubeconfig", Doc: "The kubeconfig file. Default: as for kubectl, `$KUBECONFIG` or `~/.kube/config`."},
-	{Name: "registry", Doc: "Where images go that Rollout makes, such as `ghcr.io/org/evals`: those of tasks' Dockerfiles, agents that are installed once, and the helper image. Rollout pushes with the logins of `docker login`, and the cluster must be able to pull from there."},
-	{Name: "helper_image", Doc: "The image with Rollout's own program, which runs in each pod. Default: Rollout pushes it to `registry`; without that, a released version uses its own published image."},
-	{Name: "builder", Doc: "What builds Dockerfiles: `docker`, `buildkit` or `sandbox`. Default: the first of these that can be used."},
-	{Name: "buildkit", Doc: "How to reach a buildkitd: an address (`tcp://host:port`, `unix://path`, `kube-pod://name`), or `{address, ca_cert, cert, key, server_name}`."},
-	{Name: "plain_http", Default: "false", Doc: "Whether `registry` may be used without TLS. On this machine (`localhost`, 127.0.0.0/8) it always may."},
-	{Name: "labels", Doc: "Labels of each pod, such as `kueue.x-k8s.io/queue-name: evals`."},
-	{Name: "annotations", Doc: "Annotations of each pod."},
-	{Name: "node_selector", Doc: "Labels that a node must have. Unless it names `kubernetes.io/arch`, that is the architecture of Rollout's program, or the nodes' if Rollout may list them."},
-	{Name: "tolerations", Doc: "Taints that do not matter: a list with the fields of a pod's `tolerations`."},
-	{Name: "runtime_class", Doc: "The runtime class, such as one for gVisor or Kata Containers."},
-	{Name: "priority_class", Doc: "The priority class."},
-	{Name: "service_account", Doc: "The service account. Its token is not in the pods."},
-	{Name: "image_pull_secrets", Doc: "Secrets with which nodes pull images: a list of names."},
-	{Name: "pod", Doc: "Everything else about the pods: a strategic merge patch, as for `kubectl patch`. The container of the trial is `main`."},
-	{Name: "schedule_timeout", Default: "10m", Doc: "How long a pod that no node has room for may wait. Pods in a queue (scheduling gates) wait without a limit."},
-	{Name: "price", Doc: "What resources cost in US dollars: `{cpu_hour, gib_hour}`, of one CPU and one GiB of memory for an hour. Default: costs are not known."},
+	{Name: "context", Doc: "The context of the kubeconfig. Default: its current one, or the cluster in which Rollout itself runs.", Files: environment.Files{Kind: environment.NoFiles}},
+	{Name: "namespace", Doc: "The namespace of the pods. Default: that of the context, or the one in which Rollout itself runs.", Files: environment.Files{Kind: environment.NoFiles}},
+	{Name: "kubeconfig", Doc: "The kubeconfig file. Default: as for kubectl, `$KUBECONFIG` or `~/.kube/config`.", Files: environment.Files{Kind: environment.LocalFiles, Inside: filesOfKubeconfig}},
+	{Name: "registry", Doc: "Where images go that Rollout makes, such as `ghcr.io/org/evals`: those of tasks' Dockerfiles, agents that are installed once, and the helper image. Rollout pushes with the logins of `docker login`, and the cluster must be able to pull from there.", Files: environment.Files{Kind: environment.NoFiles}},
+	{Name: "helper_image", Doc: "The image with Rollout's own program, which runs in each pod. Default: Rollout pushes it to `registry`; without that, a released version uses its own published image.", Files: environment.Files{Kind: environment.NoFiles}},
+	{Name: "builder", Doc: "What builds Dockerfiles: `docker`, `buildkit` or `sandbox`. Default: the first of these that can be used.", Files: environment.Files{Kind: environment.NoFiles}},
+	{Name: "buildkit", Doc: "How to reach a buildkitd: an address (`tcp://host:port`, `unix://path`, `kube-pod://name`), or `{address, ca_cert, cert, key, server_name}`.", Files: environment.Files{Kind: environment.NoFiles}, Keys: buildkitKeys},
+	{Name: "plain_http", Default: "false", Doc: "Whether `registry` may be used without TLS. On this machine (`localhost`, 127.0.0.0/8) it always may.", Files: environment.Files{Kind: environment.NoFiles}},
+	{Name: "labels", Doc: "Labels of each pod, such as `kueue.x-k8s.io/queue-name: evals`.", Files: environment.Files{Kind: environment.NoFiles}},
+	{Name: "annotations", Doc: "Annotations of each pod.", Files: environment.Files{Kind: environment.NoFiles}},
+	{Name: "node_selector", Doc: "Labels that a node must have. Unless it names `kubernetes.io/arch`, that is the architecture of Rollout's program, or the nodes' if Rollout may list them.", Files: environment.Files{Kind: environment.NoFiles}},
+	{Name: "tolerations", Doc: "Taints that do not matter: a list with the fields of a pod's `tolerations`.", Files: environment.Files{Kind: environment.NoFiles}},
+	{Name: "runtime_class", Doc: "The runtime class, such as one for gVisor or Kata Containers.", Files: environment.Files{Kind: environment.NoFiles}},
+	{Name: "priority_class", Doc: "The priority class.", Files: environment.Files{Kind: environment.NoFiles}},
+	{Name: "service_account", Doc: "The service account. Its token is not in the pods.", Files: environment.Files{Kind: environment.NoFiles}},
+	{Name: "image_pull_secrets", Doc: "Secrets with which nodes pull images: a list of names.", Files: environment.Files{Kind: environment.NoFiles}},
+	// Paths of nodes (hostPath) are refused in it.
+	{Name: "pod", Doc: "Everything else about the pods: a strategic merge patch, as for `kubectl patch`. The container of the trial is `main`.", Files: environment.Files{Kind: environment.NoFiles}},
+	{Name: "schedule_timeout", Default: "10m", Doc: "How long a pod that no node has room for may wait. Pods in a queue (scheduling gates) wait without a limit.", Files: environment.Files{Kind: environment.NoFiles}},
+	{Name: "price", Doc: "What resources cost in US dollars: `{cpu_hour, gib_hour}`, of one CPU and one GiB of memory for an hour. Default: costs are not known.", Files: environment.Files{Kind: environment.NoFiles}, Keys: priceKeys},
+}
+
+// buildkitKeys are the keys of buildkit. An address such as unix:///run/buildkit.sock names a socket, which no checkout has.
+var buildkitKeys = []environment.ConfigKey{
+	{Name: "address", Files: environment.Files{Kind: environment.NoFiles}},
+	{Name: "ca_cert", Files: environment.Files{Kind: environment.LocalFiles}},
+	{Name: "cert", Files: environment.Files{Kind: environment.LocalFiles}},
+	{Name: "key", Files: environment.Files{Kind: environment.LocalFiles}},
+	{Name: "server_name", Files: environment.Files{Kind: environment.NoFiles}},
+}
+
+// priceKeys are the keys of price.
+var priceKeys = []environment.ConfigKey{
+	{Name: "cpu_hour", Files: environment.Files{Kind: environment.NoFiles}},
+	{Name: "gib_hour", Files: environment.Files{Kind: environment.NoFiles}},
 }
 
 // Check returns all problems of an environment.provider_config, sorted by path.
@@ -278,7 +294,7 @@ func (r *reader) tolerations(where string, value any) []corev1.Toleration {
 
 func (r *reader) price(where string, value any) price {
 	var p price
-	for key, value := range r.mapping(where, value, "cpu_hour", "gib_hour") {
+	for key, value := range r.mapping(where, value, environment.ConfigKeyNames(priceKeys)...) {
 		at := map[string]*float64{"cpu_hour": &p.cpuHour, "gib_hour": &p.gibHour}[key]
 		if at == nil {
 			continue
@@ -308,7 +324,7 @@ func (r *reader) buildkit(where string, value any) registryimage.BuildKit {
 		return b
 	}
 	fields := map[string]*string{"address": &b.Address, "ca_cert": &b.CACert, "cert": &b.Cert, "key": &b.Key, "server_name": &b.ServerName}
-	m := r.mapping(where, value, "address", "ca_cert", "cert", "key", "server_name")
+	m := r.mapping(where, value, environment.ConfigKeyNames(buildkitKeys)...)
 	for _, key := range slices.Sorted(maps.Keys(m)) {
 		if at := fields[key]; at != nil {
 			*at = r.text(where+"."+key, m[key])
