@@ -68,7 +68,7 @@ func policies(t *testing.T) []policy {
 		found = append(found, policy{p, []string{where}})
 	}
 	fence := regexp.MustCompile("(?ms)^```([a-z]*)\n(.*?)^```")
-	command := regexp.MustCompile(`--(m(?:ax|in)-[a-z-]+|confidence|noise|on-inconclusive)[ =](\S+)`)
+	command := regexp.MustCompile(`--(m(?:ax|in)-[a-z-]+|confidence|noise|on-inconclusive|on-no-baseline)[ =](\S+)`)
 	for _, root := range []string{"../README.md", "../docs", "../.github", "../internal/app/scaffold", "."} {
 		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 			if os.IsNotExist(err) || err == nil && d.IsDir() {

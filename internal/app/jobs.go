@@ -238,6 +238,9 @@ func (l *ListedJob) judge(dir string, summary result.Job, data []byte, compared 
 	if err != nil {
 		return fmt.Errorf("read the job's gate: %w", err)
 	}
+	if compared { // its baseline is not here
+		policy.OnNoBaseline = gate.Pass
+	}
 	verdict := policy.Check(summary, nil, summary.EndedAt)
 	if compared && verdict.Passed(policy) {
 		l.Reason = "the job was compared with a baseline, which is not stored with it"

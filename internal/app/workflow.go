@@ -157,7 +157,7 @@ func wantsComment(mode comments.Mode, in report.Input, exists func() (bool, erro
 			return false, err
 		}
 	}
-	return comments.ShouldComment(mode, changed(in.Diff), !in.Passed(), there), nil
+	return comments.ShouldComment(mode, changed(in.Diff) || in.Verdict.Uncompared, !in.Passed(), there), nil
 }
 
 // began returns when a job began, for the order of comments: not later than now, as somebody's artifact may claim so that no later run

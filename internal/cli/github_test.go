@@ -240,6 +240,27 @@ func TestWithoutABaselineNothingFails(t *testing.T) {
 	p.want("stderr", p.stderr.String(), "--baseline nowhere.json: there is no such directory or file")
 }
 
+// A limit that had nothing to compare with is no green tick: the first comment says so also in mode changes, and on_no_baseline decides.
+func TestNothingToCompareWith(t *testing.T) {
+	p := newPull(t)
+	report := []string{"report", "pr", "--baseline", "github:release", "--comment", "changes"}
+	p.rollout(exitOK, append(report, "--max-broken-tasks", "null")...) // nothing that would compare
+	if got := p.github.Comments("acme/widgets", 7); len(got) != 0 {
+		t.Errorf("the comments are %+v", got)
+	}
+	p.rollout(exitOK, report...)
+	comments := p.github.Comments("acme/widgets", 7)
+	if len(comments) != 1 {
+		t.Fatalf("there are %d comments", len(comments))
+	}
+	p.want("the comment", comments[0].Body, "⚪ Rollout has nothing to compare with yet: 1 of 2 tasks passed")
+	p.want("stdout", p.stdout.String(), "Gate: nothing to compare with yet. ", "max_broken_tasks: not checked")
+	p.rollout(exitGate, append(report, "--on-no-baseline", "fail")...)
+	p.want("the comment", p.github.Comments("acme/widgets", 7)[0].Body, "❌ Rollout failed", "there is no baseline to compare with, and on\\_no\\_baseline is fail")
+	p.want("the log", p.stderr.String(), "::error title=Rollout%3A max_broken_tasks::not checked")
+	p.want("the outputs", p.read("output"), "fail")
+}
+
 func TestGitHubOffLeavesNothingThere(t *testing.T) {
 	p := newPull(t)
 	p.rollout(exitGate, "report", "pr", "--baseline", "base", "--comment", "always", "--github", "off")

@@ -66,7 +66,7 @@ func TestGateKeysAreFlags(t *testing.T) {
 		}
 		flags = append(flags, k.Flag())
 	}
-	want := "min-pass-rate min-pass-rate-all min-mean-reward max-failed-trials max-pass-rate-drop max-mean-reward-drop max-broken-tasks max-cost-usd max-cost-increase max-judge-cost-usd max-duration-sec confidence noise on-inconclusive confirm"
+	want := "min-pass-rate min-pass-rate-all min-mean-reward max-failed-trials max-pass-rate-drop max-mean-reward-drop max-broken-tasks max-cost-usd max-cost-increase max-judge-cost-usd max-duration-sec confidence noise on-inconclusive on-no-baseline confirm"
 	if got := strings.Join(flags, " "); got != want {
 		t.Errorf("got %s", got)
 	}

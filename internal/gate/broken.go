@@ -39,11 +39,11 @@ func (k *checker) maxBrokenTasks(s scope) {
 		return
 	}
 	if k.diff == nil {
-		k.skip(s, name, float64(*s.MaxBrokenTasks), noBaseline)
+		k.lack(s, name, float64(*s.MaxBrokenTasks), noBaseline)
 		return
 	}
 	if len(s.comparable()) == 0 {
-		k.skip(s, name, float64(*s.MaxBrokenTasks), noComparison)
+		k.lack(s, name, float64(*s.MaxBrokenTasks), noComparison)
 		return
 	}
 	b := brokenTasks{limit: *s.MaxBrokenTasks, confirm: k.policy.Confirm.Attempts}

@@ -18,6 +18,8 @@ type checker struct {
 	checks []Check
 	tests  []comparison // of those checks that need a significance test; decideAll makes them
 	notes  []string
+	// uncompared: a limit compares with a baseline, and has nothing to compare with.
+	uncompared bool
 }
 
 func check(p Policy, head result.Job, diff *result.Diff, now time.Time) Verdict {
@@ -38,6 +40,7 @@ func check(p Policy, head result.Job, diff *result.Diff, now time.Time) Verdict 
 	k.noteComparison()
 	v := Verdict{Checks: k.checks, Notes: k.notes, Quarantined: active.tasks(head)}
 	v.Outcome, v.Reason = conclude(k.checks)
+	v.Uncompared = k.uncompared && (diff == nil || diff.Overall.Tasks == 0)
 	if v.Outcome == Inconclusive && !v.Passed(p) {
 		v.Reason += "; it fails all the same, because on_inconclusive is fail"
 	}
@@ -77,6 +80,20 @@ func (k *checker) add(s scope, c Check) int {
 // skip adds a check that passes because there is nothing to check.
 func (k *checker) skip(s scope, name string, limit float64, why string) {
 	k.add(s, Check{Name: name, Limit: limit, Skipped: true, Message: "not checked: " + why})
+}
+
+// lack adds a check that has nothing to compare with, for the reason why: no baseline, or no task that both have. The policy's
+// OnNoBaseline decides whether it passes.
+func (k *checker) lack(s scope, name string, limit float64, why string) {
+	k.uncompared = true
+	if k.policy.OnNoBaseline != Fail {
+		k.skip(s, name, limit, why)
+		return
+	}
+	k.add(s, Check{
+		Name: name, Limit: limit, Outcome: Fail, Message: "not checked: " + why + ", and on_no_baseline is fail",
+		Hint: "run the job on the base branch first, or let this run pass with on_no_baseline: pass",
+	})
 }
 
 // noComparison explains why a limit on drops or broken tasks was not checked.

@@ -400,7 +400,7 @@ func TestNoBaseline(t *testing.T) {
 	_, head := fall(5, 5)
 	p := Policy{Thresholds: Thresholds{MaxPassRateDrop: new(0.0), MaxMeanRewardDrop: new(0.0), MaxBrokenTasks: new(0)}}
 	v := p.Check(head, nil, today)
-	if v.Outcome != Pass || len(v.Notes) > 0 || v.Reason != "1 check passed, 3 had nothing to check" {
+	if v.Outcome != Pass || !v.Uncompared || len(v.Notes) > 0 || v.Reason != "1 check passed, 3 had nothing to check" {
 		t.Errorf("%+v", v)
 	}
 	for _, c := range v.Checks[1:] {
@@ -413,8 +413,52 @@ func TestNoBaseline(t *testing.T) {
 		head.Results[i].TaskDigest = "sha256:2"
 	}
 	v = verdict(p, base, head)
-	if c := find(t, v, "max_pass_rate_drop"); !c.Skipped || v.Outcome != Pass || !strings.Contains(strings.Join(v.Notes, "\n"), "3 tasks whose files changed: not part of any drop") {
+	if c := find(t, v, "max_pass_rate_drop"); !c.Skipped || !v.Uncompared || v.Outcome != Pass || !strings.Contains(strings.Join(v.Notes, "\n"), "3 tasks whose files changed: not part of any drop") {
 		t.Errorf("%+v", v)
+	}
+}
+
+// on_no_baseline: fail makes the checks fail that have nothing to compare with, and only those.
+func TestOnNoBaseline(t *testing.T) {
+	base, head := fall(5, 5)
+	changed := head
+	changed.Results = slices.Clone(head.Results)
+	for i := range changed.Results {
+		changed.Results[i].TaskDigest = "sha256:2"
+	}
+	score := map[string]ScoreLimits{"quality": {MaxDrop: new(0.1)}}
+	all := Thresholds{MaxPassRateDrop: new(1.0), MaxMeanRewardDrop: new(1.0), MaxBrokenTasks: new(9), MaxCostIncrease: new(1.0), Scores: score}
+	plain := Thresholds{MinPassRate: new(0.0), MaxCostUSD: new(9.0)}
+	none := func(p Policy) Verdict { return p.Check(head, nil, today) }
+	for _, tc := range []struct {
+		name       string
+		limits     Thresholds
+		check      func(Policy) Verdict
+		failed     int
+		uncompared bool
+	}{
+		{"all limits that compare, without a baseline", all, none, 5, true},
+		{"limits that compare nothing, without a baseline", plain, none, 0, false},
+		{"a baseline whose tasks have all changed", all, func(p Policy) Verdict { return verdict(p, base, changed) }, 5, true},
+		{"a baseline of the same tasks", Thresholds{MaxPassRateDrop: new(1.0)}, func(p Policy) Verdict { return verdict(p, base, head) }, 0, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			p := Policy{Thresholds: tc.limits, OnNoBaseline: Fail}
+			v := tc.check(p)
+			failed := 0
+			for _, c := range v.Checks {
+				if c.Outcome == Fail && strings.Contains(c.Message, "on_no_baseline is fail") && c.Hint != "" && !c.Skipped {
+					failed++
+				}
+			}
+			if failed != tc.failed || v.Uncompared != tc.uncompared || v.Passed(p) != (tc.failed == 0) {
+				t.Errorf("%d checks failed for want of a baseline; want %d: %+v", failed, tc.failed, v)
+			}
+			p.OnNoBaseline = Pass
+			if v := tc.check(p); !v.Passed(p) || v.Uncompared != tc.uncompared {
+				t.Errorf("with on_no_baseline: pass: %+v", v)
+			}
+		})
 	}
 }
 

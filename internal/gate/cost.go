@@ -67,12 +67,12 @@ func (k *checker) maxCostIncrease(s scope) {
 		return
 	}
 	if k.diff == nil {
-		k.skip(s, name, *s.MaxCostIncrease, noBaseline)
+		k.lack(s, name, *s.MaxCostIncrease, noBaseline)
 		return
 	}
 	all := s.comparable()
 	if len(all) == 0 {
-		k.skip(s, name, *s.MaxCostIncrease, noComparison)
+		k.lack(s, name, *s.MaxCostIncrease, noComparison)
 		return
 	}
 	d := costIncrease{limit: *s.MaxCostIncrease}

@@ -103,12 +103,12 @@ func (k *checker) drop(s scope, name string, limit *float64, what metric) {
 		return
 	}
 	if k.diff == nil {
-		k.skip(s, name, *limit, noBaseline)
+		k.lack(s, name, *limit, noBaseline)
 		return
 	}
 	tasks := s.comparable()
 	if len(tasks) == 0 {
-		k.skip(s, name, *limit, noComparison)
+		k.lack(s, name, *limit, noComparison)
 		return
 	}
 	k.dropOn(s, name, *limit, what, tasks, missingRewards(tasks))

@@ -87,12 +87,12 @@ func (k *checker) scoreDrop(s scope, score string) {
 		return
 	}
 	if k.diff == nil {
-		k.skip(s, name, *limit, noBaseline)
+		k.lack(s, name, *limit, noBaseline)
 		return
 	}
 	all := s.comparable()
 	if len(all) == 0 {
-		k.skip(s, name, *limit, noComparison)
+		k.lack(s, name, *limit, noComparison)
 		return
 	}
 	var tasks []result.TaskDiff

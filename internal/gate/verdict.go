@@ -13,7 +13,9 @@ type Verdict struct {
 	Reason string  `json:"reason"`
 	Checks []Check `json:"checks"`
 	// Notes are further sentences, about a suite that is too small, an expired quarantine, a missing baseline.
-	Notes       []string      `json:"notes,omitempty"`
+	Notes []string `json:"notes,omitempty"`
+	// Uncompared: a limit compares with a baseline, but there is none, or no task can be compared with it. See Policy.OnNoBaseline.
+	Uncompared  bool          `json:"uncompared,omitempty"`
 	Quarantined []Quarantined `json:"quarantined,omitempty"`
 }
 
@@ -79,7 +81,7 @@ func (v Verdict) Passed(p Policy) bool {
 }
 
 // Check checks a job against the policy. diff compares the job with its baseline. If it is nil, there is no baseline:
-// thresholds on drops and broken tasks are not checked, and say so. head must be the whole job, because a shard may
+// thresholds on drops and broken tasks are not checked, and say so; OnNoBaseline decides whether they pass. head must be the whole job, because a shard may
 // lack the trials of a group. now decides which quarantines still apply.
 func (p Policy) Check(head result.Job, diff *result.Diff, now time.Time) Verdict {
 	return check(p, head, diff, now)

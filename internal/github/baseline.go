@@ -68,6 +68,9 @@ type Found struct {
 	Behind int
 	// Assumed is the commit that was used because the evaluated one is unknown; "" otherwise.
 	Assumed string
+	// Newer is a nearer run that was not taken, because its result is incomplete; 0: none. NewerCommit is its commit.
+	Newer       int64
+	NewerCommit string
 }
 
 // Side says how the base relates to the evaluated commit.
@@ -98,7 +101,11 @@ func (f Found) String() string {
 	if f.Assumed != "" {
 		base += "; the checked-out commit is unknown, assuming " + short(f.Assumed)
 	}
-	return untrusted.Line(fmt.Sprintf("%s at %s (%s; run %d)", f.Branch, short(f.Commit), base, f.RunID))
+	newer := ""
+	if f.Newer != 0 {
+		newer = fmt.Sprintf("; the newer run %d at %s is incomplete", f.Newer, short(f.NewerCommit))
+	}
+	return untrusted.Line(fmt.Sprintf("%s at %s (%s; run %d%s)", f.Branch, short(f.Commit), base, f.RunID, newer))
 }
 
 func short(sha string) string { return sha[:min(len(sha), 7)] }
@@ -123,6 +130,8 @@ var trustedEvents = []string{"push", "schedule", "workflow_dispatch"}
 // completed run of that commit, whether its gate passed or not. It does not use runs of later commits, which would attribute
 // the changes of others to this one. If only those exist, the reason says so and suggests to merge the branch.
 //
+// A complete result is preferred to a nearer one that lacks trials: it compares more tasks.
+//
 // It only uses the API; the token needs contents: read and actions: read.
 func (c *Client) FindBaseline(ctx context.Context, q Query, dir string) (Found, error) {
 	owner, repo, err := split(q.Repo)
@@ -139,6 +148,7 @@ func (c *Client) FindBaseline(ctx context.Context, q Query, dir string) (Found, 
 	}
 	s := search{client: c, owner: owner, repo: repo, query: q, dir: dir}
 	found, err := s.run(ctx)
+	found, err = s.orIncomplete(ctx, found, err)
 	if err == nil || errors.Is(err, ErrNoBaseline) {
 		return found, err
 	}
@@ -158,6 +168,8 @@ type search struct {
 	tried   map[int64]bool // runs whose artifacts were checked
 	expired int            // runs whose artifact has expired
 	broken  error          // the last artifact that could not be used
+	// incomplete is the nearest result that lacks trials; nil: none. Its Path is not yet that of the baseline.
+	incomplete *Found
 }
 
 func (s *search) run(ctx context.Context) (Found, error) {
@@ -311,11 +323,18 @@ func (s *search) firstOf(ctx context.Context, runs []run, behind int) (Found, bo
 		if err != nil {
 			return Found{}, false, err
 		}
-		if path != "" {
-			return Found{
-				Path: path, Branch: s.query.Branch, Commit: r.sha, RunID: r.id, RunURL: r.url,
-				Base: s.base, Side: s.side, Behind: behind, Assumed: s.assumed,
-			}, true, nil
+		if path == "" {
+			continue
+		}
+		found := Found{
+			Path: path, Branch: s.query.Branch, Commit: r.sha, RunID: r.id, RunURL: r.url,
+			Base: s.base, Side: s.side, Behind: behind, Assumed: s.assumed,
+		}
+		if !lacksTrials(path) {
+			return found, true, nil
+		}
+		if err := s.setAside(found); err != nil {
+			return Found{}, false, err
 		}
 	}
 	return Found{}, false, nil

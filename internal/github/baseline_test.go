@@ -124,6 +124,34 @@ func TestRunOfTheNearestAncestorIsTheBaseline(t *testing.T) {
 	}
 }
 
+// A run of main that lost a shard must not hide the complete one before it.
+func TestCompleteResultIsPreferredToANearerIncompleteOne(t *testing.T) {
+	lacking := func(content string) func(*githubtest.Run, *githubtest.Artifact) {
+		return func(_ *githubtest.Run, a *githubtest.Artifact) { a.Files = map[string]string{"result.json": content} }
+	}
+	skipped, shard := `{"job_name":"torn","total_trials":10,"skipped_trials":4,"agents":{}}`, `{"job_name":"part","shard":{"index":1,"total":2},"agents":{}}`
+	s, c := history(t)
+	nearest := ran(t, s, 4, lacking(skipped))
+	f, err := c.FindBaseline(t.Context(), query(), t.TempDir())
+	if got, _ := os.ReadFile(f.Path); err != nil || string(got) != skipped || f.Newer != 0 || f.RunID != nearest {
+		t.Errorf("alone, the incomplete one is found: got %+v with %q, %v", f, got, err)
+	}
+	ran(t, s, 3, lacking(shard))
+	f, err = c.FindBaseline(t.Context(), query(), t.TempDir())
+	if got, _ := os.ReadFile(f.Path); err != nil || string(got) != skipped || f.RunID != nearest {
+		t.Errorf("of incomplete ones, the nearest is found: got %+v with %q, %v", f, got, err)
+	}
+	ran(t, s, 2)
+	want := fmt.Sprintf("; the newer run %d at %s is incomplete)", nearest, sha(4)[:7])
+	if f := found(t, c, query(), 2); f.Behind != 2 || !strings.HasSuffix(f.String(), want) {
+		t.Errorf("found %s; want %q", f, want)
+	}
+	ran(t, s, 4) // run again
+	if f := found(t, c, query(), 4); f.Behind != 0 || f.Newer != 0 {
+		t.Errorf("found %+v", f)
+	}
+}
+
 func TestFirstParentsComeFirst(t *testing.T) {
 	s, c := history(t)
 	// 8 merges 3 and a side branch 9-10, and becomes the merge base of 11.

@@ -13,18 +13,19 @@ import (
 // Mark is the one word for how a job ended.
 type Mark string
 
-// The marks. A job passes with MarkPassed and MarkInconclusive.
+// The marks. A job passes with MarkPassed, MarkInconclusive and MarkUncompared.
 const (
 	MarkPassed       Mark = "passed"
 	MarkFailed       Mark = "failed"
 	MarkInconclusive Mark = "inconclusive"
+	MarkUncompared   Mark = "uncompared" // a limit compares with a baseline, and there is nothing to compare with
 	MarkIncomplete   Mark = "incomplete" // something is missing, so nothing is certain
 	MarkPart         Mark = "part"       // a shard: only the merge is judged
 )
 
 // Emoji returns the mark as a picture.
 func (m Mark) Emoji() string {
-	return map[Mark]string{MarkPassed: "✅", MarkFailed: "❌", MarkInconclusive: "🟡", MarkIncomplete: "⛔", MarkPart: "🧩"}[m]
+	return map[Mark]string{MarkPassed: "✅", MarkFailed: "❌", MarkInconclusive: "🟡", MarkUncompared: "⚪", MarkIncomplete: "⛔", MarkPart: "🧩"}[m]
 }
 
 // Mark returns how the job ended.
@@ -38,11 +39,13 @@ func (in Input) Mark() Mark {
 		return MarkFailed
 	case in.Verdict.Outcome == gate.Inconclusive:
 		return MarkInconclusive
+	case in.Verdict.Uncompared:
+		return MarkUncompared
 	}
 	return MarkPassed
 }
 
-// Headline returns how the job ended in a few words, none of them from outside: "2 broken, 1 fixed", or without a baseline
+// Headline returns how the job ended in a few words, none of them from outside: "2 broken, 1 fixed, 3 tasks not compared", or without a baseline
 // "10 of 12 tasks passed". Without a baseline it counts the tasks of the agents that are evaluated: oracle and nop count only
 // where there is no other, and nop only where it is alone. The tasks of several agents are not added up: "2 agents passed 3 to 5
 // of 12 tasks each".
@@ -77,7 +80,14 @@ func (in Input) Headline(cases []Case) string {
 		}
 	}
 	if len(parts) == 0 {
-		return "no task got better or worse"
+		parts = append(parts, "no task got better or worse")
+	}
+	uncompared := 0
+	for _, change := range []result.Change{result.Changed, result.New, result.Removed, result.Unknown} {
+		uncompared += in.Diff.Counts[change]
+	}
+	if uncompared > 0 {
+		parts = append(parts, Plural(uncompared, "task")+" not compared")
 	}
 	return strings.Join(parts, ", ")
 }

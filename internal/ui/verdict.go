@@ -134,7 +134,11 @@ func (s *summary) gate(v gate.Verdict, missing bool) []string {
 	if !ok {
 		return nil
 	}
-	text := "Gate: " + render(string(v.Outcome)) + ". " + untrusted.Line(v.Reason)
+	text := "Gate: " + render(string(v.Outcome))
+	if v.Uncompared && v.Outcome == gate.Pass {
+		text = "Gate: " + s.styles.warn.Render("nothing to compare with yet")
+	}
+	text += ". " + untrusted.Line(v.Reason)
 	if missing && v.Outcome != gate.Fail {
 		text += ". But results are missing, so the job " + s.styles.bad.Render("does not pass")
 	}

@@ -125,7 +125,13 @@ func NoBaseline() report.Input {
 	})
 	in.Baseline = "no run on main has an artifact rollout-result yet, so nothing was compared"
 	in.Links = report.Links{}
-	in.Verdict.Notes = []string{"max_broken_tasks was not checked: there is no baseline."}
+	in.Verdict = gate.Verdict{
+		Outcome: gate.Pass, Uncompared: true, Reason: "1 check passed, 1 had nothing to check",
+		Checks: []gate.Check{
+			{Name: "max_failed_trials", Outcome: gate.Pass, Message: "no trial failed"},
+			{Name: "max_broken_tasks", Outcome: gate.Pass, Skipped: true, Message: "not checked: there is no baseline to compare with"},
+		},
+	}
 	return in
 }
 

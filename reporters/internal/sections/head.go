@@ -22,6 +22,8 @@ func (p *Page) Title() string {
 		words = "Rollout failed"
 	case report.MarkInconclusive:
 		words = "Rollout passed, inconclusive"
+	case report.MarkUncompared:
+		words = "Rollout has nothing to compare with yet"
 	case report.MarkIncomplete:
 		words = "Rollout is incomplete"
 	case report.MarkPart:
