@@ -56,6 +56,7 @@ var (
 	executing    = []string{commandRun, commandValidate} // what the checkout says
 	ofAgents     = []string{commandRun, commandPlan}
 	beforehand   = []string{commandRun, commandPlan, commandValidate}
+	naming       = append(slices.Clone(beforehand), commandMerge)
 	afterwards   = []string{commandMerge, commandReport}
 	withReport   = []string{commandRun, commandMerge, commandReport}
 	withFiles    = []string{commandRun, commandMerge, commandReport, commandValidate}
@@ -67,6 +68,7 @@ type form struct {
 	paths                  []string
 	shard                  *result.Shard
 	timings, output, since string
+	name                   string // of the job
 	reuse                  []string
 	against                string
 	confirmAgainst         string
@@ -108,6 +110,12 @@ func overriding(override func(string) config.Override) func(*form, string) error
 		f.job.Overrides = append(f.job.Overrides, override(value))
 		return nil
 	}
+}
+
+// setName sets the key of the job file, and what merge looks for.
+func setName(f *form, value string) error {
+	f.name = value
+	return key("name", "name", asText)(f, value)
 }
 
 func asText(value string) (any, error)  { return value, nil }
@@ -159,7 +167,7 @@ func Inputs() []Input {
 		{Name: "sample-seed", Commands: beforehand, set: numberTo("sample-seed", func(f *form, n int) { f.job.Selection.Seed = &n })},
 		{Name: "n-attempts", Commands: ofAgents, set: key("n-attempts", "n_attempts", asNumber("n-attempts"))},
 		{Name: "n-concurrent", Commands: beforehand, set: key("n-concurrent", "n_concurrent_trials", asNumber("n-concurrent"))},
-		{Name: "name", Commands: beforehand, set: key("name", "name", asText)},
+		{Name: "name", Commands: naming, set: setName},
 		{Name: "jobs-dir", Commands: beforehand, set: key("jobs-dir", "jobs_dir", asText)},
 		{Name: "env-type", Commands: beforehand, set: key("env-type", "environment.type", asText)},
 		{Name: "set", Commands: beforehand, lines: true, set: setKeys},
@@ -349,7 +357,7 @@ func (s inputs) request() (any, error) {
 		}
 		return f.job, nil
 	case commandMerge:
-		return app.MergeRequest{Paths: f.paths, Output: f.output, Report: f.report}, nil
+		return app.MergeRequest{Paths: f.paths, Output: f.output, Name: f.name, Report: f.report}, nil
 	case commandReport:
 		if len(f.paths) > 1 {
 			return nil, usage("command: report takes one directory in the input paths, got %d: %s", len(f.paths), strings.Join(f.paths, " "))

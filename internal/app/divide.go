@@ -103,6 +103,9 @@ func Divide(ctx context.Context, h *Host, req DivideRequest) (Division, error) {
 	}
 	defer p.close()
 	h.Output.Warnings(p.Warnings)
+	if err := p.checkShardable(); err != nil {
+		return Division{}, err
+	}
 	n, err := p.countShards(req, timings)
 	if err != nil {
 		return Division{}, err

@@ -13,6 +13,7 @@ import (
 type MergeRequest struct {
 	Paths  []string // directories with shards, or archives
 	Output string   // the merged job's directory; "": by the job's name below jobs
+	Name   string   // the job's name, as merge.Options.Name; "": any
 	Move   bool     // move the trials instead of linking them
 	Report ReportOptions
 }
@@ -23,7 +24,7 @@ func Merge(ctx context.Context, h *Host, req MergeRequest) (*Finished, error) {
 		return nil, err
 	}
 	defer merge.SaveMemory()()
-	merged, err := merge.Run(ctx, merge.Options{Paths: req.Paths, Output: req.Output, Parent: "jobs", Base: h.Dir, Move: req.Move})
+	merged, err := merge.Run(ctx, merge.Options{Paths: req.Paths, Output: req.Output, Parent: "jobs", Name: req.Name, Base: h.Dir, Move: req.Move})
 	var refusal job.Refusal
 	if errors.As(err, &refusal) {
 		return nil, usage("%w", err)
@@ -47,7 +48,7 @@ func Merge(ctx context.Context, h *Host, req MergeRequest) (*Finished, error) {
 // mergeBeside merges the shards of the baseline that was run beside a merged job, and has the job compared with it.
 func mergeBeside(ctx context.Context, h *Host, req *MergeRequest, head merge.Result, end *ending) error {
 	output := head.Dir + againstSuffix(head.Tree.Plan.Beside.Commit)
-	base, err := merge.Run(ctx, merge.Options{Paths: req.Paths, Output: output, Base: h.Dir, Move: req.Move, Baseline: true})
+	base, err := merge.Run(ctx, merge.Options{Paths: req.Paths, Output: output, Name: req.Name, Base: h.Dir, Move: req.Move, Baseline: true})
 	var refusal job.Refusal
 	if errors.As(err, &refusal) {
 		end.incomplete = append(end.incomplete, clean("the baseline that ran beside this job cannot be merged: "+err.Error()))

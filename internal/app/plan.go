@@ -159,6 +159,16 @@ func readTimings(paths Paths, out Output, path string) (job.Timings, error) {
 	return job.TimingsOf(earlier), nil
 }
 
+// checkShardable refuses a name under which shards could be taken for those of another job: where artifacts of "eval" are found as
+// eval-shard-*, those of "eval-shard-x" are found, too.
+func (p *planned) checkShardable() error {
+	if other, _, found := strings.Cut(p.Job.Name, result.ShardInfix); found {
+		return usage("the job's name %s has %q in it: where the shards of a job %s are downloaded by %s%s*, those of this one would be, too; choose another name",
+			clean(p.Job.Name), result.ShardInfix, clean(other), clean(other), result.ShardInfix)
+	}
+	return nil
+}
+
 // split reduces the plan to one shard of its job.
 func (p *planned) split(shard *result.Shard, timings string) error {
 	if shard != nil && p.Numbered != nil {
@@ -169,6 +179,9 @@ func (p *planned) split(shard *result.Shard, timings string) error {
 			return usage("--timings says how to divide a job into shards: it needs --shard")
 		}
 		return nil
+	}
+	if err := p.checkShardable(); err != nil {
+		return err
 	}
 	durations, err := readTimings(p.host.Paths, p.host.Output, timings)
 	if err != nil {

@@ -103,7 +103,7 @@ func (q *sequel) place(name, suffix string) error {
 	q.Numbered, q.Unnamed = nil, false
 	q.Job.JobsDir = filepath.Dir(q.reverifies)
 	if q.Job.Name = name; name != "" {
-		if result.Slug(name) != name || strings.ContainsAny(name, "{}") || strings.HasPrefix(name, "-") {
+		if result.Slug(name) != name || result.PatternIn(name) != "" || strings.ContainsAny(name, "{}") || strings.HasPrefix(name, "-") {
 			return usage("--name %s: cannot be the name of a directory", clean(name))
 		}
 		return nil

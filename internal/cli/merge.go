@@ -11,6 +11,7 @@ import (
 // mergeOptions are the flags of merge.
 type mergeOptions struct {
 	output string
+	name   string
 	move   bool
 	report reportFlags
 }
@@ -43,6 +44,7 @@ repeated: it replaces only what an earlier merge of the same plan wrote.
 		},
 	}
 	cmd.Flags().StringVar(&opts.output, "output", "", "the merged job's directory (default: the job's name below jobs)")
+	cmd.Flags().StringVar(&opts.name, "name", "", "the job's name: shards of other jobs are left out, and it is an error if there are only those")
 	cmd.Flags().BoolVar(&opts.move, "move", false, "move the trials out of the shards' directories instead of linking them: faster for very large jobs, but the shards are used up; only if all shards are present and complete")
 	opts.report.add(cmd)
 	return cmd
@@ -50,7 +52,7 @@ repeated: it replaces only what an earlier merge of the same plan wrote.
 
 // request returns what a command line asks for.
 func (o *mergeOptions) request(paths []string) app.MergeRequest {
-	return app.MergeRequest{Paths: paths, Output: o.output, Move: o.move, Report: o.report.options()}
+	return app.MergeRequest{Paths: paths, Output: o.output, Name: o.name, Move: o.move, Report: o.report.options()}
 }
 
 // merge puts a job's shards together and prints what it came to.

@@ -72,7 +72,7 @@ func (c *checker) agentName(a agent.Agent, owner keys.Path, names *names) {
 		c.Problem(p, "choose another name", "agent %q would have the directory %q, where the job keeps something else", a.Name, slug)
 		return
 	}
-	names.take(a.Name, owner, p)
+	names.takePlain(a.Name, owner, p)
 }
 
 func (c *checker) scripts(a agent.Agent, p keys.Path) {

@@ -69,6 +69,10 @@ func (c *checker) jobName() {
 	}
 	if slug := result.Slug(job.Name); slug != job.Name {
 		c.Problem(keys.Path{"name"}, nameHint(job.Name, slug), "name %q cannot be the name of a directory", keys.Shorten(job.Name))
+		return
+	}
+	if pattern := result.PatternIn(job.Name); pattern != "" && !c.opts.Recorded {
+		c.Problem(keys.Path{"name"}, "choose a name without it", "name %q: %q is a pattern where artifacts are uploaded and downloaded, so the results of another job could be taken for those of this one", keys.Shorten(job.Name), pattern)
 	}
 }
 

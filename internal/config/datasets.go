@@ -47,7 +47,7 @@ func (c *checker) datasets() {
 		c.out.DatasetAt = append(c.out.DatasetAt, c.Root.Locate(at, false))
 		c.selection(*ds, at)
 		if ds.Name != "" && !c.Bad(at) {
-			names.take(ds.Name, at, at)
+			names.takePlain(ds.Name, at, at)
 		}
 	}
 	c.onlyDatasets()

@@ -25,6 +25,29 @@ const nameCommitLength = 12
 // inBraces matches what can be a placeholder of name.
 var inBraces = regexp.MustCompile(`\{[^{}]*\}`)
 
+// NameMatches reports whether a job with the name asked, which may have placeholders, can have come to be called name.
+func NameMatches(asked, name string) bool {
+	var pattern strings.Builder
+	pattern.WriteString("^")
+	rest := asked
+	for _, at := range inBraces.FindAllStringIndex(asked, -1) {
+		pattern.WriteString(regexp.QuoteMeta(asked[len(asked)-len(rest) : at[0]]))
+		switch strings.Trim(asked[at[0]:at[1]], "{}") {
+		case nameDate:
+			pattern.WriteString(`\d{4}-\d{2}-\d{2}`)
+		case nameCommit:
+			pattern.WriteString(fmt.Sprintf(`[0-9a-f]{1,%d}`, nameCommitLength))
+		case nameRun:
+			pattern.WriteString(`[0-9.-]+`)
+		default:
+			pattern.WriteString(regexp.QuoteMeta(asked[at[0]:at[1]]))
+		}
+		rest = asked[at[1]:]
+	}
+	pattern.WriteString(regexp.QuoteMeta(rest) + "$")
+	return regexp.MustCompile(pattern.String()).MatchString(name)
+}
+
 // expandName replaces the placeholders in the job's name. It reports false after a problem.
 func (c *checker) expandName() bool {
 	at, numbered, sound := keys.Path{"name"}, false, true

@@ -8,7 +8,7 @@ type Policy struct {
 	Confidence     float64      `yaml:"confidence" json:"confidence" default:"0.95" min:"0.5" max:"0.9999" doc:"How sure a drop must be before it counts: 0.95 fails a suite that did not change at most once in twenty times."`
 	Noise          Noise        `yaml:"noise" json:"noise" default:"test" enum:"test,ignore" doc:"test: a drop, or a number of broken tasks, counts only if it is statistically significant. ignore: every one counts."`
 	OnInconclusive Outcome      `yaml:"on_inconclusive" json:"on_inconclusive" default:"pass" enum:"pass,fail" doc:"The verdict for a drop, or for broken tasks, that this suite cannot distinguish from chance."`
-	OnNoBaseline   Outcome      `yaml:"on_no_baseline" json:"on_no_baseline" default:"pass" enum:"pass,fail" doc:"The verdict for a limit that compares with a baseline, if there is none, or if none of the tasks can be compared with it."`
+	OnNoBaseline   Outcome      `yaml:"on_no_baseline" json:"on_no_baseline,omitempty" default:"pass" enum:"pass,fail" doc:"The verdict for a limit that compares with a baseline, if there is none, or if none of the tasks can be compared with it."`
 	Confirm        Confirm      `yaml:"confirm" json:"confirm,omitzero" doc:"Tries tasks that look broken again before they count."`
 	Groups         []Group      `yaml:"groups" json:"groups,omitempty" most:"1000" doc:"Thresholds for single agents or datasets, besides those for the whole job."`
 	Quarantine     []Quarantine `yaml:"quarantine" json:"quarantine,omitempty" doc:"Tasks that are known to be flaky: they are reported, not gated."`

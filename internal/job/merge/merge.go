@@ -23,6 +23,9 @@ type Options struct {
 	Move bool
 	// Baseline merges the shards of the baseline that was run beside a job (result.Plan.Beside), if both are there, and not the job's.
 	Baseline bool
+	// Name is the job's name, which may have the placeholders of a job file. What is of another job is left out, and there must be
+	// something of this one. "": whatever is found.
+	Name string
 	// Base is what relative paths are relative to. "": the current directory.
 	Base string
 }
@@ -67,6 +70,9 @@ func Run(ctx context.Context, opts Options) (_ Result, err error) {
 	defer func() { err = errors.Join(err, m.scratch.remove()) }()
 	trees, err := m.find(ctx)
 	if err != nil {
+		return Result{}, err
+	}
+	if trees, err = m.named(trees); err != nil {
 		return Result{}, err
 	}
 	if trees, err = m.side(trees); err != nil {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/job"
 	"github.com/org/rollout-action/internal/nofollow"
 	"github.com/org/rollout-action/internal/result"
@@ -34,6 +35,35 @@ func (m *merge) selectShards(found []*shardDir) error {
 	})
 	m.noteCommits()
 	return m.readPlan()
+}
+
+// named returns the directories of the job that is asked for. Patterns of artifacts may have found those of others.
+func (m *merge) named(found []*shardDir) ([]*shardDir, error) {
+	if m.opts.Name == "" {
+		return found, nil
+	}
+	var own []*shardDir
+	var others []string
+	for _, p := range found {
+		name := p.plan.JobName
+		if b := p.plan.Beside; b != nil && b.Baseline {
+			name = b.JobName
+		}
+		if config.NameMatches(m.opts.Name, name) {
+			own = append(own, p)
+			continue
+		}
+		if !m.opts.Baseline { // whose merge has said so
+			m.note("%s is of the job %s, so it is not merged", p.label, untrusted.Names([]string{name}))
+		}
+		if !slices.Contains(others, name) {
+			others = append(others, name)
+		}
+	}
+	if len(own) == 0 {
+		return nil, job.Refuse("what was found is of the job %s, and not of the job %s that is to be merged", untrusted.Names(others), untrusted.Names([]string{m.opts.Name}))
+	}
+	return own, nil
 }
 
 // side returns the directories of the job, or of the baseline that was run beside it, if there are both.

@@ -1,12 +1,14 @@
 package merge
 
 import (
+	"errors"
 	"os"
 	"strings"
 	"testing"
 	"testing/fstest"
 	"time"
 
+	"github.com/org/rollout-action/internal/job"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/task"
 	"github.com/org/rollout-action/internal/trial"
@@ -41,6 +43,32 @@ func TestNewestCompleteDirectoryOfAShardIsMerged(t *testing.T) {
 				t.Errorf("incomplete: %q", merged.Incomplete)
 			}
 		})
+	}
+}
+
+// A pattern that finds artifacts may find those of another job. They must not be judged in the place of the job's own.
+func TestShardsOfAnotherJobAreNotMerged(t *testing.T) {
+	s := newScene(t)
+	s.Shards(2)
+	s.Config.Name = "nightly-shard-x"
+	s.RunShard(s.In("shards", "other"), 1, 2, nil)
+	named := func(name string) (Result, error) {
+		return Run(s.Context(), Options{Paths: []string{"shards"}, Parent: "jobs", Base: s.Dir, Name: name})
+	}
+	merged, err := named("nightly")
+	s.Check(err)
+	s.says(merged.Notes, "shards/other", "is of the job nightly-shard-x, so it is not merged")
+	if merged.Merged != 2 || merged.Job.JobName != "nightly" || len(merged.Incomplete) > 0 {
+		t.Errorf("got %+v", merged)
+	}
+	_, err = named("nightly [small]")
+	var refusal job.Refusal
+	if !errors.As(err, &refusal) || !strings.Contains(err.Error(), "is of the job nightly, nightly-shard-x, and not of the job nightly [small]") {
+		t.Errorf("got %v, want a refusal", err)
+	}
+	merged, err = named("nightly-{run}")
+	if !errors.As(err, &refusal) {
+		t.Errorf("got %+v, %v, want a refusal", merged, err)
 	}
 }
 
