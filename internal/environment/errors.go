@@ -38,6 +38,14 @@ var ErrNoImage = errors.New("the image is not there")
 // process, because it exceeded its memory limit.
 var ErrOutOfMemory = errors.New("it needed more memory than its limit")
 
+// ErrOutOfStorage is in the chain of a KindLost if the environment ended because its files exceeded their limit.
+var ErrOutOfStorage = errors.New("it wrote more than its limit of storage")
+
+// ExceededLimits reports whether an environment ended because what ran in it has exceeded a limit, as opposed to what others did to it.
+func ExceededLimits(err error) bool {
+	return errors.Is(err, ErrOutOfMemory) || errors.Is(err, ErrOutOfStorage)
+}
+
 // Error is a failure of a provider.
 type Error struct {
 	Kind      Kind

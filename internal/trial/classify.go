@@ -145,12 +145,16 @@ func classify(phase event.Phase, err error, limits Timeouts, secrets *redact.Red
 		if f.Type == result.EnvironmentBuildFailed {
 			f.Message += lastLines(e.Output, secrets)
 		}
-		if way := cmp.Or(e.Hint, remedies[e.Kind]); way != "" && !errors.Is(err, environment.ErrOutOfMemory) {
+		if way := cmp.Or(e.Hint, remedies[e.Kind]); way != "" && !environment.ExceededLimits(err) {
 			f.Message += " (" + way + ")"
 		}
 		switch f.Type {
 		case result.EnvironmentLost:
 			f.Message = "the environment was lost during " + phaseName[phase] + ": " + f.Message
+		case exceeded[phase]:
+			if environment.KindOf(err) == environment.KindLost {
+				f.Message = "the environment ended with what ran in it, which exceeded its limits: " + f.Message
+			}
 		case result.InternalError:
 			f.Message = "rollout could not continue during " + phaseName[phase] + ": " + f.Message
 		}
@@ -209,8 +213,11 @@ func lastLines(output string, secrets *redact.Redactor) string {
 }
 
 // typeOf returns the type for the kind of an environment's failure. Lost environments have the same type in all phases, because
-// what ran in them cannot be judged.
+// what ran in them cannot be judged, unless it has ended them itself.
 func typeOf(phase event.Phase, err error) result.ErrorType {
+	if kind := exceeded[phase]; kind != "" && environment.KindOf(err) == environment.KindLost && environment.ExceededLimits(err) {
+		return kind
+	}
 	switch environment.KindOf(err) {
 	case environment.KindBuild:
 		return result.EnvironmentBuildFailed
@@ -245,6 +252,19 @@ var phaseFailed = map[event.Phase]result.ErrorType{
 	event.Collect:          result.InternalError,
 	event.Teardown:         result.EnvironmentTeardownFailed,
 }
+
+// exceeded has the types of failures of those whose environment has ended because they exceeded its limits.
+var exceeded = map[event.Phase]result.ErrorType{
+	event.AgentSetup:     result.AgentInstallFailed,
+	event.AgentExecution: result.AgentExecutionFailed,
+	event.Verifier:       result.VerifierFailed,
+	event.Judging:        result.JudgeFailed,
+	event.Collect:        result.AgentExecutionFailed,
+}
+
+// storageLag is how much later than files exceed their limit an environment may end for it. Source: the kubelet looks every ten seconds, and
+// takes longer with many pods.
+const storageLag = time.Minute
 
 // timedOut returns the failure of a step that took too long, or nil.
 func timedOut(phase event.Phase, err error, limits Timeouts) *failure {

@@ -158,6 +158,12 @@ func (x *execution) step(ctx context.Context, s step) {
 		if limit := x.memoryLimit(x.trial.Environment.Unenforced); limit != "" && errors.Is(err, environment.ErrOutOfMemory) {
 			f.Message += " (" + limit + ")"
 		}
+		if environment.KindOf(err) == environment.KindLost && environment.ExceededLimits(err) {
+			x.spent = true
+			if s.phase == event.Verifier && x.agentBegan && errors.Is(err, environment.ErrOutOfStorage) && x.now().Sub(begin) < storageLag {
+				f.Type = result.AgentExecutionFailed // which filled it
+			}
+		}
 		x.fail(f)
 		x.startOver = nil
 		if !x.agentBegan && (f.Type == result.EnvironmentLost || errors.Is(err, environment.ErrNoImage) || f.machineFault != nil || f.again) {
@@ -177,7 +183,7 @@ func (x *execution) wantsExecute() bool {
 }
 
 func (x *execution) wantsVerify() bool {
-	if x.job.Verifier.Disable || x.remains {
+	if x.job.Verifier.Disable || x.remains || x.spent {
 		return false
 	}
 	if x.noError() {

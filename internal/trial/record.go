@@ -19,6 +19,7 @@ type record struct {
 	trial        result.Trial
 	detail       string // more about the error than fits its message
 	machineFault error  // this machine's failure that caused the trial's error; nil if something else did
+	spent        bool   // the environment has ended because what ran in it exceeded its limits
 
 	began     time.Time // when the trial was first executed
 	dir       string    // of the trial's files
@@ -45,7 +46,7 @@ func (r *record) agentFailed() bool {
 }
 
 func (r *record) lostEnvironment() bool {
-	return r.trial.Error != nil && r.trial.Error.Type == result.EnvironmentLost
+	return r.spent || r.trial.Error != nil && r.trial.Error.Type == result.EnvironmentLost
 }
 
 // fail records a failure. The first one is the trial's error, later ones become warnings, unless the environment was lost

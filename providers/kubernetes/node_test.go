@@ -259,7 +259,7 @@ func TestEnvironmentsThatTheClusterEnds(t *testing.T) {
 		opts := c.options(t)
 		opts.Limits.Storage = 10 << 20
 		err := wait(t, c.create(t, c.provider(t, nil), opts), "head -c 400M /dev/zero > /big; sleep 3600")
-		wantError(t, err, environment.KindLost, "Evicted", "ephemeral")
+		wantError(t, err, environment.KindLost, "Evicted", "ephemeral", environment.ErrOutOfStorage.Error())
 	})
 	t.Run("it lives longer than its lifetime", func(t *testing.T) {
 		t.Parallel()

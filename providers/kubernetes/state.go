@@ -111,7 +111,10 @@ func endOf(pod *corev1.Pod) error {
 	switch {
 	case status.Phase == corev1.PodFailed && status.Reason != "": // Evicted, DeadlineExceeded, NodeLost, OutOfcpu, UnexpectedAdmissionError, …
 		e := &environment.Error{Kind: environment.KindLost, Err: fmt.Errorf("pod %s: %s%s", name, status.Reason, colon(status.Message))}
-		if status.Reason == "DeadlineExceeded" {
+		switch {
+		case status.Reason == "Evicted" && overStorage.MatchString(status.Message):
+			e.Err = fmt.Errorf("%w: %w", e.Err, environment.ErrOutOfStorage)
+		case status.Reason == "DeadlineExceeded":
 			e.Hint = "it lived longer than all timeouts of its trial together"
 		}
 		return e
@@ -142,6 +145,10 @@ func endOf(pod *corev1.Pod) error {
 	}
 	return nil
 }
+
+// overStorage matches what nodes say of pods that have exceeded their own limits, and not of those that are evicted because a node has too
+// little storage. Source: Kubernetes, pkg/kubelet/eviction/helpers.go and eviction_manager.go.
+var overStorage = regexp.MustCompile(`exceeded its local ephemeral storage limit|usage exceeds the total limit of containers|Usage of EmptyDir volume .* exceeds the limit`)
 
 // disruptions are the words for why the cluster ends a pod. Source: Kubernetes' page "Disruptions".
 var disruptions = map[string]string{

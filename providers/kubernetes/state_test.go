@@ -130,11 +130,13 @@ func TestStart(t *testing.T) {
 func TestEnd(t *testing.T) {
 	for _, tc := range []struct {
 		name, pod, message string
-		memory             bool
+		memory, storage    bool
 	}{
 		{name: "runs", pod: `{"status":{"phase":"Running","containerStatuses":[{"name":"main","state":{"running":{}}}]}}`},
 		{name: "out of memory", pod: `{"status":{"phase":"Failed","containerStatuses":[{"name":"main","state":{"terminated":{"exitCode":137,"reason":"OOMKilled"}}}]}}`, message: "OOMKilled", memory: true},
-		{name: "evicted", pod: `{"status":{"phase":"Failed","reason":"Evicted","message":"Pod ephemeral local storage usage exceeds the total limit of containers 64Mi. "}}`, message: "Evicted: Pod ephemeral local storage usage exceeds"},
+		{name: "evicted", pod: `{"status":{"phase":"Failed","reason":"Evicted","message":"Pod ephemeral local storage usage exceeds the total limit of containers 64Mi. "}}`, message: "Evicted: Pod ephemeral local storage usage exceeds", storage: true},
+		{name: "its container is evicted", pod: `{"status":{"phase":"Failed","reason":"Evicted","message":"Container main exceeded its local ephemeral storage limit \"202Mi\". "}}`, message: "Evicted: Container main exceeded", storage: true},
+		{name: "its node has too little storage", pod: `{"status":{"phase":"Failed","reason":"Evicted","message":"The node was low on resource: ephemeral-storage. Threshold quantity: 1Gi, available: 900Mi. Container main was using 20Ki, request is 202Mi, has larger consumption of ephemeral-storage. "}}`, message: "Evicted: The node was low"},
 		{
 			name:    "preempted",
 			pod:     `{"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z"},"status":{"phase":"Running","conditions":[{"type":"DisruptionTarget","status":"True","reason":"PreemptionByScheduler","message":"default-scheduler: preempting to accommodate a higher priority pod"}]}}`,
@@ -158,7 +160,7 @@ func TestEnd(t *testing.T) {
 			if err == nil {
 				return
 			}
-			if environment.KindOf(err) != environment.KindLost || environment.IsTransient(err) || !strings.Contains(err.Error(), tc.message) || errors.Is(err, environment.ErrOutOfMemory) != tc.memory {
+			if environment.KindOf(err) != environment.KindLost || environment.IsTransient(err) || !strings.Contains(err.Error(), tc.message) || errors.Is(err, environment.ErrOutOfMemory) != tc.memory || errors.Is(err, environment.ErrOutOfStorage) != tc.storage {
 				t.Errorf("error %v (kind %s)", err, environment.KindOf(err))
 			}
 		})
