@@ -202,7 +202,7 @@ func (j *pair) resume(ctx context.Context, sides []*side, policy resume.RerunPol
 			return usage("%s was begun with another baseline beside it, or with none: give the --against or --confirm-against that it began with", clean(s.dir()))
 		}
 		s.into = s.dir()
-		if s.left, err = s.continuation(s.found.stored, policy); err != nil {
+		if s.left, err = s.continuation(ctx, s.found.stored, policy); err != nil {
 			return err
 		}
 		left = s.left.left(ctx) || left
@@ -260,7 +260,7 @@ func (j *pair) open(ctx context.Context, sides []*side, on []environment.Provide
 		case s.left != nil:
 			s.opened, err = s.left.reopen(s.found.lock, on[i])
 		case !s.found.begun:
-			if s.opened, err = s.open(on[i], s.found.lock); err == nil && i == 0 {
+			if s.opened, err = s.open(ctx, on[i], s.found.lock); err == nil && i == 0 {
 				j.name() // the job may have got another name
 			}
 		}

@@ -79,12 +79,12 @@ func (p *planned) neverImages(ctx context.Context, provider environment.Provider
 	defer cancel()
 	store := images.NewStore(provider, p.Job.Environment.ForceBuild)
 	errs := make([]error, len(tasks))
-	eachTask(limited, "Checking images", tasks, func(i int, t *task.Task) {
+	_ = eachTask(limited, "Checking images", tasks, func(i int, t *task.Task) {
 		err := store.Check(limited, t)
 		if limited.Err() == nil {
 			errs[i] = err
 		}
-	})
+	}) // trials find out the rest
 	affected := map[string][]*task.Task{} // by reason
 	first := map[string]error{}
 	var reasons []string

@@ -112,7 +112,7 @@ func RunDry(ctx context.Context, h *Host, req RunRequest) (*DryRun, error) {
 		Name: p.Job.Name, Dir: p.dir(), Provider: p.Job.Environment.Type, Concurrent: p.Job.NConcurrentTrials, Shard: p.shard, Total: len(p.specs),
 		Warnings: p.Warnings,
 	}
-	todo, earlier, err := d.pending(p, req.Resume, policy)
+	todo, earlier, err := d.pending(ctx, p, req.Resume, policy)
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +160,7 @@ func (d *DryRun) forecast(p *planned, expected []job.Expected) error {
 }
 
 // pending returns the trials that would run if nothing were reused, and the results that the job has already.
-func (d *DryRun) pending(p *planned, resumes bool, policy resume.RerunPolicy) (todo []trial.Spec, earlier []result.Trial, err error) {
+func (d *DryRun) pending(ctx context.Context, p *planned, resumes bool, policy resume.RerunPolicy) (todo []trial.Spec, earlier []result.Trial, err error) {
 	dir := p.host.Path(p.dir())
 	todo = slices.Clone(p.own())
 	if resumes {
@@ -192,7 +192,7 @@ func (d *DryRun) pending(p *planned, resumes bool, policy resume.RerunPolicy) (t
 	}
 	d.Resumed = true
 	p.into = p.dir()
-	c, err := p.continuation(stored, policy)
+	c, err := p.continuation(ctx, stored, policy)
 	if err == nil {
 		err = c.checkVariables()
 	}

@@ -242,7 +242,7 @@ func (l *loaded) loadSets(ctx context.Context) ([]*dataset.Set, diag.List, error
 	}
 	for i, set := range sets {
 		if open := settle(&l.Job.Datasets[i].Format, set); open {
-			warnings = append(warnings, madeForHarbor(set, l.DatasetAt[i], "format")...)
+			warnings = append(warnings, madeForHarbor(ctx, set, l.DatasetAt[i], "format")...)
 		}
 	}
 	if len(l.TaskDirs) > 0 {
@@ -251,11 +251,11 @@ func (l *loaded) loadSets(ctx context.Context) ([]*dataset.Set, diag.List, error
 			return nil, nil, err
 		}
 		if open := settle(&l.Job.TasksFormat, set); open {
-			warnings = append(warnings, madeForHarbor(set, config.Place{File: l.File}, "tasks_format")...)
+			warnings = append(warnings, madeForHarbor(ctx, set, config.Place{File: l.File}, "tasks_format")...)
 		}
 		sets = append(sets, set)
 	}
-	return sets, warnings, nil
+	return sets, warnings, ctx.Err()
 }
 
 // taskOptions returns the options with which the job loads tasks of a format.
@@ -296,17 +296,23 @@ func settle(format *config.Format, set *dataset.Set) bool {
 
 // madeForHarbor warns of tasks on disk that are read by Rollout's rules, because no format is given, and look as if they were
 // made for Harbor: at least half of those that can be read have a sign of it.
-func madeForHarbor(set *dataset.Set, at config.Place, key string) diag.List {
+func madeForHarbor(ctx context.Context, set *dataset.Set, at config.Place, key string) diag.List {
 	if set.Format != task.FormatRollout {
 		return nil
 	}
+	found := make([]string, len(set.Tasks))
+	_ = eachTask(ctx, "Reading tasks", set.Tasks, func(i int, t *task.Task) { // the caller checks ctx
+		if !t.Missing {
+			found[i] = t.HarborSign()
+		}
+	})
 	signs, readable, first := 0, 0, ""
-	for _, t := range set.Tasks {
+	for i, t := range set.Tasks {
 		if t.Missing {
 			continue
 		}
 		readable++
-		if sign := t.HarborSign(); sign != "" {
+		if sign := found[i]; sign != "" {
 			signs++
 			first = cmp.Or(first, fmt.Sprintf("%s: %s", t.Name, sign))
 		}

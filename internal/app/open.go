@@ -204,12 +204,12 @@ func (p *planned) lowDisk(provider environment.Provider) error {
 	return job.Watermark{Min: int64(p.Job.Environment.MinFreeDisk), Disks: disks, Free: p.host.FreeDisk}.Check()
 }
 
-// open creates the directory of a new job. lock is that of an empty directory that exists; nil: there is none.
-func (p *planned) open(provider environment.Provider, lock *job.Lock) (*opened, error) {
-	tree, err := p.create(lock)
+// open creates the directory of a new job, unless ctx ends before. lock is that of an empty directory that exists; nil: there is none.
+func (p *planned) open(ctx context.Context, provider environment.Provider, lock *job.Lock) (*opened, error) {
+	tree, err := p.create(ctx, lock)
 	name := p.Job.Name
 	for n := 2; errors.Is(err, job.ErrExists) && n < 100 && p.rename(n, name); n++ {
-		tree, err = p.create(lock)
+		tree, err = p.create(ctx, lock)
 	}
 	if errors.Is(err, job.ErrExists) {
 		return nil, p.errExists(err)
@@ -229,8 +229,8 @@ func (p *planned) errExists(err error) error {
 		clean(p.Job.Name+"-{date}"))
 }
 
-func (p *planned) create(lock *job.Lock) (*job.Tree, error) {
-	plan, err := p.record(p.host.Hard)
+func (p *planned) create(ctx context.Context, lock *job.Lock) (*job.Tree, error) {
+	plan, err := p.record(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -239,9 +239,11 @@ func (p *planned) dir() string {
 // ShardName returns a shard as a part of a file's or an artifact's name.
 func ShardName(s result.Shard) string { return fmt.Sprintf("%d-of-%d", s.Index, s.Total) }
 
-// record returns the job's plan as it is written to disk.
+// record returns the job's plan as it is written to disk. If ctx ends, it returns an ErrCancelled.
 func (p *planned) record(ctx context.Context) (result.Plan, error) {
-	eachTask(ctx, "Hashing tasks", p.tasks(), func(_ int, t *task.Task) { t.Digest() }) // each keeps its digest
+	if err := eachTask(ctx, "Hashing tasks", p.tasks(), func(_ int, t *task.Task) { t.Digest() }); err != nil { // each keeps its digest
+		return result.Plan{}, cancelled("cancelled before all tasks were read: nothing was run")
+	}
 	h := p.host
 	here, err := filepath.Abs(h.Path("."))
 	if err != nil {
@@ -257,7 +259,7 @@ func (p *planned) record(ctx context.Context) (result.Plan, error) {
 	}
 	var parents []string
 	if h.GitHub().Inside { // only a workflow needs them
-		parents = parentsOf(h.Hard, h.Variables, checkout)
+		parents = parentsOf(ctx, h.Variables, checkout)
 	}
 	return job.Record(p.Job, p.specs, job.RecordOptions{
 		StartedAt: h.Now(), Commit: checkout.Commit, Parents: parents, Dir: here, Shard: p.shard, ShardOf: p.shardOf,

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"slices"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/event"
 	"github.com/org/rollout-action/internal/gate"
+	"github.com/org/rollout-action/internal/plural"
 	"github.com/org/rollout-action/internal/prove"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/task"
@@ -56,7 +58,7 @@ func Prove(ctx context.Context, h *Host, req ProveRequest) (*prove.Report, error
 			return nil, err
 		}
 	}
-	report, reportErr := p.finishProof(dir, req, notes)
+	report, reportErr := p.finishProof(ctx, dir, req, notes)
 	return report, errors.Join(err, reportErr)
 }
 
@@ -132,7 +134,7 @@ func (p *planned) runProof(ctx context.Context) (dir string, err error) {
 		return "", err
 	}
 	defer provider.Close()
-	o, err := p.open(provider, nil)
+	o, err := p.open(ctx, provider, nil)
 	if err != nil {
 		return "", err
 	}
@@ -141,8 +143,9 @@ func (p *planned) runProof(ctx context.Context) (dir string, err error) {
 	return p.dir(), err
 }
 
-// finishProof checks what the runs have shown, and writes the reports; dir is "" if there were no runs.
-func (p *planned) finishProof(dir string, req ProveRequest, notes []string) (*prove.Report, error) {
+// finishProof checks what the runs have shown, and writes the reports; dir is "" if there were no runs. Once ctx has ended, it checks no
+// further files of tasks.
+func (p *planned) finishProof(ctx context.Context, dir string, req ProveRequest, notes []string) (*prove.Report, error) {
 	var tree result.Tree
 	if dir != "" {
 		var err error
@@ -150,9 +153,13 @@ func (p *planned) finishProof(dir string, req ProveRequest, notes []string) (*pr
 			return nil, err
 		}
 	}
+	reports, unchecked := p.taskReports(ctx, tree, req)
+	if unchecked > 0 {
+		notes = append(notes, fmt.Sprintf("cancelled, so the files of %s were not checked", plural.Count(unchecked, "task")))
+	}
 	report := prove.Report{
-		Tasks: p.taskReports(tree, req), Dir: dir, Notes: notes, StartedAt: tree.Plan.StartedAt,
-		Cancelled: result.Summarize(tree.Plan, tree.Trials).Cancelled,
+		Tasks: reports, Dir: dir, Notes: notes, StartedAt: tree.Plan.StartedAt,
+		Cancelled: unchecked > 0 || result.Summarize(tree.Plan, tree.Trials).Cancelled,
 	}
 	w, notes := openWorkflow(p.host, req.Reports.GitHub)
 	report.Notes = append(report.Notes, notes...)
@@ -160,8 +167,9 @@ func (p *planned) finishProof(dir string, req ProveRequest, notes []string) (*pr
 	return &report, err
 }
 
-// taskReports checks every task, in the job's order.
-func (p *planned) taskReports(tree result.Tree, req ProveRequest) []prove.TaskReport {
+// taskReports checks every task, in the job's order. Of those that it comes to after ctx has ended, it checks the runs, but not the
+// files; unchecked is how many these are.
+func (p *planned) taskReports(ctx context.Context, tree result.Tree, req ProveRequest) (out []prove.TaskReport, unchecked int) {
 	type name struct{ dataset, task string }
 	byTask := map[name][]result.Trial{}
 	slices.SortFunc(tree.Trials, func(a, b result.Trial) int { return a.Key.Compare(b.Key) })
@@ -169,26 +177,36 @@ func (p *planned) taskReports(tree result.Tree, req ProveRequest) []prove.TaskRe
 		n := name{t.Dataset, t.Task}
 		byTask[n] = append(byTask[n], t)
 	}
-	var out []prove.TaskReport
 	for _, set := range p.sets {
 		out = slices.Grow(out, len(set.Tasks))
 		for _, t := range set.Tasks {
 			out = append(out, prove.TaskReport{Dataset: set.Name, Task: t.Name, Dir: p.host.shownTask(t, ""), Path: t.RepoPath, Fetched: t.Origin != nil, Runs: req.runsOf(byTask[name{set.Name, t.Name}])})
 		}
 	}
-	eachTask(p.host.Hard, "Checking tasks", p.tasks(), func(i int, t *task.Task) {
+	checked := make([]bool, len(out))
+	_ = eachTask(ctx, "Checking tasks", p.tasks(), func(i int, t *task.Task) { // the rest is unchecked
 		out[i].Verdict, out[i].Findings = prove.Check(t, out[i].Runs)
+		checked[i] = true
 	})
-	return out
+	for i, t := range p.tasks() {
+		if !checked[i] {
+			out[i].Verdict, out[i].Findings = prove.CheckRuns(t, out[i].Runs)
+			unchecked++
+		}
+	}
+	return out, unchecked
 }
 
-// eachTask calls do for every task, several at a time.
-func eachTask(ctx context.Context, what string, tasks []*task.Task, do func(i int, t *task.Task)) {
+// eachTask calls do for every task, several at a time. The error is that of ctx: when it ends, no further task begins.
+func eachTask(ctx context.Context, what string, tasks []*task.Task, do func(i int, t *task.Task)) error {
 	work := event.Begin(ctx, what, len(tasks))
 	defer work.End()
 	var group errgroup.Group
 	group.SetLimit(2 * runtime.GOMAXPROCS(0)) // reading files is mostly system calls
 	for i, t := range tasks {
+		if ctx.Err() != nil {
+			break
+		}
 		group.Go(func() error {
 			do(i, t)
 			work.Step()
@@ -196,6 +214,7 @@ func eachTask(ctx context.Context, what string, tasks []*task.Task, do func(i in
 		})
 	}
 	_ = group.Wait() // of functions that return nil
+	return ctx.Err()
 }
 
 // runsOf sorts a task's trials by agent.

@@ -134,7 +134,7 @@ func rejudge(ctx context.Context, h *Host, req RejudgeRequest, explain bool) (ag
 		return again, before, err
 	}
 	defer provider.Close()
-	o, err := q.open(provider, nil)
+	o, err := q.open(ctx, provider, nil)
 	if err != nil {
 		return again, before, err
 	}

@@ -128,7 +128,7 @@ type continuation struct {
 
 // resume runs what is pending of the job that p is today and stored was before.
 func (p *planned) resume(ctx context.Context, stored resume.Job, lock *job.Lock, policy resume.RerunPolicy, sources []reuse.Source) (*Finished, error) {
-	c, err := p.continuation(stored, policy)
+	c, err := p.continuation(ctx, stored, policy)
 	if err != nil {
 		return nil, err
 	}
@@ -155,12 +155,12 @@ func (p *planned) resume(ctx context.Context, stored resume.Job, lock *job.Lock,
 }
 
 // continuation returns what is left of the job that p is today and stored was before. It refuses a job that is other work.
-func (p *planned) continuation(stored resume.Job, policy resume.RerunPolicy) (*continuation, error) {
+func (p *planned) continuation(ctx context.Context, stored resume.Job, policy resume.RerunPolicy) (*continuation, error) {
 	p.divideLike(stored.Plan)
 	if p.beside == nil {
 		p.beside = stored.Plan.Beside
 	}
-	now, err := p.record(p.host.Hard)
+	now, err := p.record(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -71,7 +71,7 @@ func Run(ctx context.Context, h *Host, req RunRequest) (*Finished, error) {
 		return nil, err
 	}
 	defer provider.Close()
-	o, err := p.open(provider, lock)
+	o, err := p.open(ctx, provider, lock)
 	if err != nil {
 		return nil, err
 	}

@@ -43,9 +43,13 @@ func Validate(ctx context.Context, h *Host, req JobRequest, askModels bool) (Che
 		return Checked{}, err
 	}
 	tasks := l.tasks()
+	problems, err := l.taskProblems(ctx)
+	if err != nil {
+		return Checked{}, cancelled("cancelled before all tasks were checked")
+	}
 	checked := Checked{
 		Judged: l.judgedTasks(),
-		File:   l.File, Implied: l.implied, Problems: slices.Concat(l.Warnings, l.taskProblems(ctx)),
+		File:   l.File, Implied: l.implied, Problems: slices.Concat(l.Warnings, problems),
 		Agents: len(l.Job.Agents), Tasks: len(tasks), Attempts: l.Job.NAttempts, Trials: len(p.specs),
 	}
 	for _, t := range tasks {
@@ -67,16 +71,16 @@ func Validate(ctx context.Context, h *Host, req JobRequest, askModels bool) (Che
 	return checked, nil
 }
 
-// taskProblems returns the problems of the tasks, each once, however many agents would run it.
-func (l *loaded) taskProblems(ctx context.Context) diag.List {
+// taskProblems returns the problems of the tasks, each once, however many agents would run it. The error is that of ctx.
+func (l *loaded) taskProblems(ctx context.Context) (diag.List, error) {
 	oracle := !l.implied && slices.ContainsFunc(l.Job.Agents, func(ag agent.Agent) bool { return ag.Name == agent.Oracle })
 	tasks := l.tasks()
 	found := make([]diag.List, len(tasks))
-	eachTask(ctx, "Checking tasks", tasks, func(i int, t *task.Task) {
+	err := eachTask(ctx, "Checking tasks", tasks, func(i int, t *task.Task) {
 		found[i] = append(linted(l.host.Paths, t), unrunnable(l.host.Paths, t, oracle)...)
 		found[i] = append(found[i], unfit(l.host.Paths, t, l.Job.Agents)...)
 	})
-	return slices.Concat(found...)
+	return slices.Concat(found...), err
 }
 
 // linted returns what the lint rules find in a task. Only what keeps the task from being run is an error here; the rest warns.

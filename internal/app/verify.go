@@ -55,7 +55,7 @@ func Verify(ctx context.Context, h *Host, req VerifyRequest) (*Finished, error) 
 	if err := v.sort(ctx, provider); err != nil {
 		return nil, err
 	}
-	o, err := v.open(provider, nil)
+	o, err := v.open(ctx, provider, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -64,11 +64,13 @@ func System() Env {
 }
 
 // Main runs one command line and returns the process's exit code. When soft ends, the command stops in
-// good order; when hard ends, at once.
+// good order; when hard ends, at once. A command that does neither is left running; see connections.await.
 func Main(soft, hard context.Context, env Env, args []string) int {
 	if env.Providers == nil {
 		env.Providers = providers.All
 	}
+	var asked connections
+	env.Providers = asked.watch(env.Providers)
 	works := env.works()
 	env.Stderr = works
 	soft, hard = event.Watch(soft, works.Begin), event.Watch(hard, works.Begin)
@@ -80,7 +82,9 @@ func Main(soft, hard context.Context, env Env, args []string) int {
 	root.SetIn(env.Stdin)
 	root.SetOut(env.Stdout)
 	root.SetErr(env.Stderr)
-	err := root.ExecuteContext(soft)
+	ended := make(chan error, 1)
+	go func() { ended <- root.ExecuteContext(soft) }()
+	err := asked.await(soft, hard, ended)
 	v.explain(err)
 	return exitCode(err, soft.Err() != nil)
 }

@@ -74,9 +74,6 @@ func Load(ctx context.Context, name, dir string, opts task.Options) (*Set, diag.
 	if s.Tasks, err = loadAll(ctx, dirs, opts); err != nil {
 		return nil, nil, err
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, nil, err
-	}
 	if clashes := slugClashes(dir, s.Tasks); len(clashes) > 0 {
 		return nil, nil, clashes
 	}
@@ -84,8 +81,8 @@ func Load(ctx context.Context, name, dir string, opts task.Options) (*Set, diag.
 }
 
 // FromPaths returns the anonymous dataset of the tasks at dirs, in that order. A path without a task gives a task with Missing
-// set. It does not look for equal names, as names may also clash with other datasets. If ctx ends, the set lacks tasks. The
-// error is a fault of this machine.
+// set. It does not look for equal names, as names may also clash with other datasets. The
+// error is that of ctx, or a fault of this machine.
 func FromPaths(ctx context.Context, name string, dirs []string, opts task.Options) (*Set, error) {
 	tasks, err := loadAll(ctx, dirs, opts)
 	return &Set{Name: name, Format: cmp.Or(opts.Format, task.FormatRollout), Tasks: tasks}, err
@@ -180,7 +177,7 @@ func emptyHint(dir string, entries []fs.DirEntry) string {
 
 func isTask(dir string) (bool, error) { return task.IsTask(os.DirFS(dir), ".") }
 
-// loadAll loads tasks in parallel and keeps the order. The error is a fault of this machine.
+// loadAll loads tasks in parallel and keeps the order. The error is that of ctx, or a fault of this machine.
 func loadAll(ctx context.Context, dirs []string, opts task.Options) ([]*task.Task, error) {
 	tasks := make([]*task.Task, len(dirs))
 	loader := task.Loader{Options: opts}
@@ -198,7 +195,7 @@ func loadAll(ctx context.Context, dirs []string, opts task.Options) ([]*task.Tas
 			return unread(tasks[i])
 		})
 	}
-	err := group.Wait()
+	err := cmp.Or(group.Wait(), ctx.Err())
 	return slices.DeleteFunc(tasks, func(t *task.Task) bool { return t == nil }), err
 }
 

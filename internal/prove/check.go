@@ -50,6 +50,15 @@ func Check(t *task.Task, runs Runs) (Verdict, []Finding) {
 	return verdict, findings
 }
 
+// CheckRuns returns what Check does, without reading the task's files.
+func CheckRuns(t *task.Task, runs Runs) (Verdict, []Finding) {
+	findings := addProblems(t, fromRuns(t, runs))
+	if t.Missing || t.Err() != nil {
+		return Broken, findings
+	}
+	return verdictOf(t, runs), findings
+}
+
 // Lint returns the findings of a task that was not run, sorted: those in its files, and those of loading it.
 func Lint(t *task.Task) []Finding {
 	if t.Missing {
