@@ -268,25 +268,31 @@ func (g *guard) around(path string) error {
 		return nil
 	}
 	if _, known := g.judged[checkout.Top]; !known {
-		g.judged[checkout.Top] = g.judge(checkout)
+		g.judged[checkout.Top] = g.judge(*checkout.Commit, checkout.Objects, "which is checked out in "+checkout.Top)
 	}
 	return g.judged[checkout.Top]
 }
 
-// judge refuses a checkout whose commit GitHub knows, but on no branch of this repository: it is a fork's.
-func (g *guard) judge(checkout task.Checkout) error {
+// AdmitCommit implements app.Guard.
+func (g *guard) AdmitCommit(commit, objects string) error {
+	return g.judge(commit, objects, "whose files were to run")
+}
+
+// judge refuses a commit that GitHub knows, but on no branch of this repository: it is a fork's. objects is the directory of the objects
+// of a repository that has it, and what says why it matters.
+func (g *guard) judge(commit, objects, what string) error {
 	own := g.facts.OwnCommits()
-	if slices.Contains(own, *checkout.Commit) {
+	if slices.Contains(own, commit) {
 		return nil
 	}
 	if g.facts.Number != 0 && strings.HasPrefix(g.facts.Event, "pull_request") && !g.facts.Fork {
 		// The merge may have been made again since the event.
 		merge, head, err := g.client.PullMerge(g.ctx, g.facts.Repository, g.facts.Number)
-		if err == nil && merge == *checkout.Commit && strings.EqualFold(head, g.facts.Repository) {
+		if err == nil && merge == commit && strings.EqualFold(head, g.facts.Repository) {
 			return nil
 		}
 	}
-	pending, seen := []string{*checkout.Commit}, map[string]bool{}
+	pending, seen := []string{commit}, map[string]bool{}
 	for len(pending) > 0 && len(seen) < maxLocal {
 		commit := pending[0]
 		pending = pending[1:]
@@ -297,14 +303,14 @@ func (g *guard) judge(checkout task.Checkout) error {
 		whose, err := g.client.Ownership(g.ctx, g.facts.Repository, commit, g.facts.DefaultBranch, g.facts.BaseRef, strings.TrimPrefix(g.facts.Ref, "refs/heads/"))
 		switch {
 		case err != nil:
-			return g.refusal("it cannot be told whose commit %s is, which is checked out in %s: %v", app.ShortCommit(commit), checkout.Top, err)
+			return g.refusal("it cannot be told whose commit %s is, %s: %v", app.ShortCommit(commit), what, err)
 		case whose == github.Foreign:
-			return g.refusal("commit %s, which is checked out in %s, is on no branch of the repository, as those of forks", app.ShortCommit(commit), checkout.Top)
+			return g.refusal("commit %s, %s, is on no branch of the repository, as those of forks", app.ShortCommit(commit), what)
 		case whose == github.Own:
 			continue
 		}
 		// Another repository's, or one that was made here, of what its parents are.
-		if parents, err := g.git.Parents(g.ctx, checkout.Objects, commit); err == nil {
+		if parents, err := g.git.Parents(g.ctx, objects, commit); err == nil {
 			pending = append(pending, parents...)
 		}
 	}

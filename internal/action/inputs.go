@@ -398,16 +398,33 @@ func (s inputs) written() []string {
 	var paths []string
 	switch s.command {
 	case commandMerge:
-		paths = append(paths, "jobs")
+		if s.value("output") != "" { // without it, jobs is a target
+			paths = append(paths, "jobs")
+		}
 	case commandReport:
 		paths = append(paths, nonEmptyLines(s.value("paths"))...)
 	}
-	for _, name := range []string{"output", "junit", "markdown", "report-json"} {
-		if path := s.value(name); path != "" {
-			paths = append(paths, filepath.Clean(path))
-		}
+	for _, target := range s.targets() {
+		paths = append(paths, target.path)
 	}
 	return paths
+}
+
+// target is a file or directory that an input names as a place to write to.
+type target struct{ name, path string }
+
+// targets returns those of the inputs.
+func (s inputs) targets() []target {
+	var targets []target
+	for _, name := range []string{"output", "junit", "markdown", "report-json"} {
+		if path := s.value(name); path != "" {
+			targets = append(targets, target{name, filepath.Clean(path)})
+		}
+	}
+	if s.command == commandMerge && s.value("output") == "" {
+		targets = append(targets, target{"output", "jobs"}) // where the job goes then
+	}
+	return targets
 }
 
 // nonEmptyLines returns the lines of an input that are not empty.

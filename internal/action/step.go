@@ -52,6 +52,11 @@ func Open(ctx context.Context, h *app.Host) (_ *Step, err error) {
 	if s.Request, err = in.request(); err != nil {
 		return nil, errors.Join(err, s.guard.Close())
 	}
+	for _, target := range in.targets() {
+		if err := checkTarget(h, "the input "+target.name, h.Path(target.path)); err != nil {
+			return nil, errors.Join(err, s.guard.Close())
+		}
+	}
 	saveState(h, stateWritten, s.written)
 	s.Host = s.host(facts)
 	return s, nil
@@ -91,14 +96,18 @@ func (s *Step) getenv(name string) (string, bool) {
 }
 
 // loaded hides the job's secrets, and saves for the post step what the job will leave. It is the step's app.Host.OnLoad.
-func (s *Step) loaded(file *config.Loaded) {
+func (s *Step) loaded(file *config.Loaded) error {
 	mask(s.outer, file.Secrets)
 	if s.inputs.executes() {
+		if err := s.checkTargets(file); err != nil {
+			return err
+		}
 		s.written = append(s.written, file.Job.JobsDir)
 		saveState(s.outer, stateWritten, s.written)
 		saveState(s.outer, stateProvider, file.Job.Environment.Type)
 		saveState(s.outer, stateOwner, environment.Self())
 	}
+	return nil
 }
 
 // Shown returns an error of the request with the paths of checked copies replaced by those that users know.

@@ -186,6 +186,11 @@ func (h *Host) earlierFiles(ctx context.Context, jobFile, given, ref string, opt
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", given, err)
 	}
+	if h.Guard != nil {
+		if err := h.Guard.AdmitCommit(local.ID, checkout.Objects); err != nil {
+			return nil, err
+		}
+	}
 	was := &earlier{given: given, commit: local.ID, file: name}
 	first, jobFiles, err := was.exportJobFile(ctx, local, scratch)
 	if err != nil {

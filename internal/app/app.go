@@ -39,8 +39,9 @@ type Host struct {
 	GitHub func() github.Environment
 	// Guard decides which files may be executed; nil: all.
 	Guard Guard
-	// OnLoad is called with a job file as soon as it is read, before anything about it is reported; nil: nobody wants it.
-	OnLoad func(*config.Loaded)
+	// OnLoad is called with a job file as soon as it is read, before anything about it is reported; nil: nobody wants it. Its error ends
+	// the command.
+	OnLoad func(*config.Loaded) error
 	// Finished is called by Run and Resume when a job's reports are written, before the provider is closed, which may take seconds
 	// that a cancelled process does not have; nil: nobody waits for it.
 	Finished func(*Finished)
@@ -72,6 +73,8 @@ type View struct {
 // Guard decides which files of a checkout may be executed. See config.Options.Admit for Admit.
 type Guard interface {
 	Admit(path string) (string, error)
+	// AdmitCommit refuses a commit of a repository on disk whose files may not be executed. objects is the directory of its objects.
+	AdmitCommit(commit, objects string) error
 	// Settings returns the provider_config to use in place of a job's, in which files of this machine are admitted ones. known are the
 	// keys of the provider. It refuses settings that name files elsewhere, which it cannot admit.
 	Settings(known []environment.ConfigKey, cfg map[string]any) (map[string]any, error)

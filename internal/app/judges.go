@@ -86,7 +86,7 @@ func (l *loaded) checkJudges(req JobRequest) error {
 			return err
 		}
 		if l.host.OnLoad != nil && len(l.Secrets) > before {
-			l.host.OnLoad(l.Loaded) // which hides the secrets, of which there are more now
+			return l.host.OnLoad(l.Loaded) // which hides the secrets, of which there are more now
 		}
 	}
 	return nil

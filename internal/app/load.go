@@ -144,7 +144,9 @@ func oracleAndNop() []agent.Agent { return []agent.Agent{{Name: agent.Oracle}, {
 // tasks may use.
 func loadTasks(ctx context.Context, h *Host, file *config.Loaded, path string, req JobRequest, getenv func(string) (string, bool)) (_ *loaded, err error) {
 	if h.OnLoad != nil {
-		h.OnLoad(file)
+		if err := h.OnLoad(file); err != nil {
+			return nil, err
+		}
 	}
 	settings, err := h.settings(file.Job.Environment)
 	if err != nil {

@@ -98,6 +98,36 @@ func TestStoreWritableByOthersIsRefused(t *testing.T) {
 	}
 }
 
+// Before Rollout makes its directory where everybody may, another user may have made a link of that name.
+func TestStoreBehindALinkOfAnotherUserIsRefused(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root makes links of other users")
+	}
+	public, err := os.MkdirTemp(sharedTemp, "rollout-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(public) })
+	target, link := filepath.Join(public, "target"), filepath.Join(public, "rollout-0")
+	if err := errors.Join(os.Chmod(public, 0o777|os.ModeSticky), os.Mkdir(target, 0o755), os.Chown(target, 65534, 65534), os.Symlink(target, link), os.Lchown(link, 65534, 65534)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openStore(filepath.Join(link, "sandbox"), modeOne); !errors.Is(err, errForeign) {
+		t.Errorf("the link of another user gives %v, want %v", err, errForeign)
+	}
+	if made, err := os.ReadDir(target); err != nil || len(made) > 0 {
+		t.Errorf("where the link leads, %v was made (%v)", made, err)
+	}
+	elsewhere := t.TempDir()
+	own := filepath.Join(elsewhere, "own")
+	if err := os.Symlink(t.TempDir(), own); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openStore(filepath.Join(own, "sandbox"), modeOne); err != nil {
+		t.Errorf("the user's own link: %v", err)
+	}
+}
+
 func TestHiddenPartsAreNotMounted(t *testing.T) {
 	s, err := openStore(ownStoreDir(t), findMode(networkOwn))
 	if err != nil {

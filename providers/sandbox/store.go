@@ -43,13 +43,19 @@ const lockPoll = 5 * time.Millisecond
 
 func openStore(dir string, m mode) (*store, error) {
 	s := &store{dir: filepath.Join(dir, string(m)), mode: m}
+	if err := checkLinks(s.dir); err != nil { // before anything is made where they lead
+		return nil, err
+	}
 	for _, sub := range []string{"l", "bases", "images", "env", "tmp", "locks"} {
 		if err := os.MkdirAll(filepath.Join(s.dir, sub), 0o700); err != nil {
 			return nil, err
 		}
 	}
+	err := checkLinks(s.dir)
+	if err != nil {
+		return nil, err
+	}
 	// Paths of this machine are compared with the store's.
-	var err error
 	if s.dir, err = filepath.EvalSymlinks(s.dir); err != nil {
 		return nil, err
 	}
@@ -58,6 +64,32 @@ func openStore(dir string, m mode) (*store, error) {
 
 // errForeign says that other users can change the store.
 var errForeign = errors.New("other users can change it, and so what sandboxes run")
+
+// checkLinks returns an error if a path leads through a link that another user made in a directory where everybody may create files. What
+// is missing is no error.
+func checkLinks(dir string) error {
+	for at := dir; at != filepath.Dir(at); at = filepath.Dir(at) {
+		info, err := os.Lstat(at)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		stat, ok := info.Sys().(*syscall.Stat_t)
+		if info.Mode()&fs.ModeSymlink == 0 || ok && (stat.Uid == 0 || int(stat.Uid) == os.Geteuid()) {
+			continue
+		}
+		parent, err := os.Stat(filepath.Dir(at))
+		if err != nil {
+			return err
+		}
+		if parent.Mode()&0o002 != 0 {
+			return fmt.Errorf("%s is a link of another user: %w", at, errForeign)
+		}
+	}
+	return nil
+}
 
 // checkOwner returns an error if others could have put something into the store's directory. Below a directory where
 // everybody may create files, somebody may have created it, or one above it, before.
