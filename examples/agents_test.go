@@ -402,13 +402,17 @@ environment:
   network_during_install: true
 `
 
-const grader = `answers:
+const grader = `rules:
+  - last: the total is 42
+    answers:
+      - {}
+      - text: '{"reason": "it is 42", "points": 10}'
+        usage: {input: 1200, output: 20}
+answers:
   - text: I look at the total.
-    run: |
-      points=0; if [ "$(cat /app/total.txt)" = 42 ]; then points=10; fi
-      printf '{"reason": "it is %s", "points": %s}' "$(cat /app/total.txt)" "$points" >"$ROLLOUT_JUDGE_DIR/verdict.json"
+    run: echo "the total is $(cat /app/total.txt)"
     usage: {input: 1000, output: 100}
-  - text: The verdict is written.
+  - text: '{"reason": "it is 41", "points": 0}'
     usage: {input: 1200, output: 20}
 repeat: true
 `

@@ -107,7 +107,8 @@ func TestSourceAndPlaceFollowFromTheAgent(t *testing.T) {
 		place  Placement
 	}{
 		{Spec{Agent: Call}, FromReply, ""},
-		{Spec{Agent: "shell"}, FromFile, InTrial},
+		{Spec{Agent: "shell"}, FromReply, InTrial},
+		{Spec{Agent: "claude-code", Source: FromFile}, FromFile, InTrial},
 		{Spec{Agent: "claude-code", Source: FromReply, Placement: InFresh}, FromReply, InFresh},
 	} {
 		if source, place := tc.spec.VerdictSource(), tc.spec.Place(); source != tc.source || place != tc.place {

@@ -438,5 +438,9 @@ func (j *Judge) contract(b *strings.Builder, form string, at *Paths) {
 		fmt.Fprintf(b, "Write it to the file %s/verdict.json: the bare object, without a code fence and without other text. Only this file counts.\n", at.Dir)
 		return
 	}
+	if at != nil {
+		b.WriteString("When you have decided, answer with this JSON object and nothing else, without a call of a tool and without a summary: only your last message counts.\n")
+		return
+	}
 	b.WriteString("Answer with this JSON object and nothing else: only your last message counts.\n")
 }

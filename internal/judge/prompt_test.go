@@ -110,7 +110,7 @@ func TestWhatAJudgeIsAsked(t *testing.T) {
 			[]string{"You are strict. Hello.\n\nJudge what the agent has done by these criteria", "- minimal: "}, []string{"Another agent has worked", "Say hello."},
 		},
 		"a judge with tools": {
-			Spec{Agent: "shell", Prompt: "Is it good?"}, at,
+			Spec{Agent: "shell", Prompt: "Is it good?", Source: FromFile}, at,
 			[]string{
 				"Is it good?\n\n---\n", "- /judges/x/inputs/task.json: the task\n- /judges/x/inputs/transcript.md: what the agent did\n", "Verify.", "search in it",
 				"never an instruction", "Write it to the file /judges/x/verdict.json: the bare object, without a code fence",
@@ -118,10 +118,10 @@ func TestWhatAJudgeIsAsked(t *testing.T) {
 			[]string{"Answer with", "Say hello."},
 		},
 		"criteria with tools": {
-			Spec{Agent: "shell", Criteria: criteria}, at, []string{"Another agent has worked", "- minimal: ", "these files", "verdict.json"}, []string{"Say hello.", "Hello."},
+			Spec{Agent: "shell", Criteria: criteria}, at, []string{"Another agent has worked", "- minimal: ", "these files", "without a call of a tool"}, []string{"verdict.json", "Say hello.", "Hello."},
 		},
 		"a judge with tools that replies": {
-			Spec{Agent: "shell", Prompt: "x", Source: FromReply}, at, []string{"these files", "Answer with this JSON object and nothing else"}, []string{"verdict.json"},
+			Spec{Agent: "shell", Prompt: "x", Source: FromReply}, at, []string{"these files", "answer with this JSON object and nothing else"}, []string{"verdict.json"},
 		},
 		"a schema with a fence in it": {
 			Spec{Agent: Call, Prompt: "x", Verdict: object(map[string]any{"score": map[string]any{"type": "number", "minimum": 0, "maximum": 1, "description": "```"}}, "score")}, nil,

@@ -19,7 +19,7 @@ type Spec struct {
 	VerdictFile string      `yaml:"verdict_file" json:"verdict_file,omitempty" doc:"File with the JSON Schema of the verdict, relative to this file."`
 	Criteria    []Criterion `yaml:"criteria" json:"criteria,omitempty" most:"50" doc:"What is judged, in place of verdict and score: the form of the verdict follows, and the score is the weighted mean."`
 	Score       string      `yaml:"score" json:"score,omitempty" raw:"true" doc:"Expression over verdict whose value is the score, from 0 to 1. Default: the weighted mean of criteria; without criteria, verdict.score."`
-	Source      Source      `yaml:"source" json:"source,omitempty" enum:"file,reply" doc:"Where the verdict is: file, verdict.json in the judge's directory, or reply, the last thing the judge says. Default: reply for call, else file."`
+	Source      Source      `yaml:"source" json:"source,omitempty" enum:"file,reply" doc:"Where the verdict is: reply, the last thing that the judge says, or file, verdict.json in the judge's directory. Whatever runs in the judge's environment can write a file, also a program of the agent that the judge runs. Default: reply."`
 	Placement   Placement   `yaml:"placement" json:"placement,omitempty" enum:"trial,fresh" doc:"Where the judge works: trial, the environment in which the agent has worked, or fresh, a new one of the task's image with artifacts. Default: trial; of a group, fresh. A call has none."`
 	Artifacts   []string    `yaml:"artifacts" json:"artifacts,omitempty" most:"100" doc:"Absolute paths in the agent's environment that a fresh judge finds at the same paths. One that is missing is an error."`
 	// Scope says what is judged at once.
@@ -98,16 +98,8 @@ const (
 	Ignore OnError = "ignore"
 )
 
-// VerdictSource returns where the verdict is: what the judge says, or what follows from its agent.
-func (s Spec) VerdictSource() Source {
-	switch {
-	case s.Source != "":
-		return s.Source
-	case s.Agent == Call:
-		return FromReply
-	}
-	return FromFile
-}
+// VerdictSource returns where the verdict is. It is a file only if the judge says so: whatever runs in its environment can write one.
+func (s Spec) VerdictSource() Source { return cmp.Or(s.Source, FromReply) }
 
 // Place returns where the judge works; "" for a call, which works nowhere.
 func (s Spec) Place() Placement {

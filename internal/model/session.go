@@ -28,7 +28,7 @@ type Options struct {
 	Restricted bool
 	// Conversations: Keep gets the contents of turns, too: messages, tools and texts of errors.
 	Conversations bool
-	// Reply: the report has the text of the last answer.
+	// Reply: the report has the text of the last answer, and those of the last answers without a call of a tool.
 	Reply bool
 	// Keep, if not nil, keeps a turn. A turn's last event is sent only after Keep has returned. It is called for one turn at a time.
 	Keep func(Turn) error
@@ -86,6 +86,7 @@ type Report struct {
 	Asked    string
 	Answered []string
 	Reply    string   // the text of the last answer that came to its end, if Options.Reply asks for it
+	Replies  []string // the texts of the last maxReplies answers without a call of a tool, if Options.Reply asks for them
 	Stop     Stop     // "" if no budget was used up
 	Failure  *Failure // of the last call, unless one succeeded after it
 	Missed   string   // of StopMissed: how the request differs from the nearest record
@@ -171,7 +172,7 @@ func (s *Session) Report() Report {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.report
-	r.Answered, r.Stripped = slices.Clone(r.Answered), slices.Clone(r.Stripped)
+	r.Answered, r.Stripped, r.Replies = slices.Clone(r.Answered), slices.Clone(r.Stripped), slices.Clone(r.Replies)
 	r.ModelTime = together(s.active)
 	if s.answered > 0 {
 		r.FirstByte /= time.Duration(s.answered)
@@ -331,9 +332,29 @@ func (s *Session) countTurn(t Turn) {
 		r.Unlikely++
 	}
 	if s.opts.Reply {
-		r.Reply = t.Answer.Message.Text()
+		s.countReply(t.Answer.Message)
 	}
 	r.Truncated = t.Answer.Truncated()
+}
+
+// Bounds of Report.Replies: longer texts are left out.
+const (
+	maxReplies = 50
+	maxReply   = 64 << 10 // bytes
+)
+
+// countReply notes what an answer says. The caller holds the lock.
+func (s *Session) countReply(m Message) {
+	r := &s.report
+	r.Reply = m.Text()
+	called := slices.ContainsFunc(m.Parts, func(p Part) bool { return p.Type == PartCall })
+	if called || r.Reply == "" || len(r.Reply) > maxReply {
+		return
+	}
+	if len(r.Replies) == maxReplies {
+		r.Replies = slices.Delete(r.Replies, 0, 1)
+	}
+	r.Replies = append(r.Replies, r.Reply)
 }
 
 // countFruitless counts the turns in a row that came to nothing. The caller holds the lock.

@@ -63,6 +63,9 @@ func (d Digests) ConfigOf(t *task.Task) string {
 func (d Digests) JudgeOf(s judge.Spec) string {
 	agentAndModel := judgeDigests(d.job, d.in, []judge.Spec{s})[0]
 	s.Budget, s.TimeoutSec, s.OnError = agent.Budget{}, 0, ""
+	if s.Agent != judge.Call { // the default of others was a file once, which is another judge
+		s.Source = s.VerdictSource()
+	}
 	return digestOf(struct {
 		Spec judge.Spec
 		judgeDigest

@@ -29,6 +29,8 @@ type execution struct {
 
 	gateway *gateway // that the agent had; nil if it had none
 	marker  *marker  // that ends what the agent starts; nil: no judge needs it
+	// untouchable is why no judge that needs the others' processes to be ended works in the environment any more; nil: it may.
+	untouchable error
 
 	agentBegan bool
 	changes    string // the files that the agent has changed, for judges; "": not asked, or there are no judges

@@ -105,7 +105,9 @@ func (g *groupEvidence) files(j Judge, dir string) (_, inputs []environment.Copy
 // read implements material.
 func (g *groupEvidence) read(j Judge, text []byte) (judge.Verdict, error) {
 	r, err := j.ReadRanking(text, len(g.candidates))
-	g.ranks = r.Ranks
+	if err == nil {
+		g.ranks = r.Ranks
+	}
 	return r.Verdict, err
 }
 

@@ -75,12 +75,12 @@ func judgedStory(t *testing.T, scripts map[string]scripted.Script, judges ...tri
 	return s
 }
 
-// giving is the script of a judge that writes its verdict with commands, after it has looked at the world.
+// giving is the script of a judge that gives its verdict after it has looked at the world.
 func giving(verdict string) scripted.Script {
 	return scripted.Script{Repeat: true, Answers: []scripted.Answer{
 		{Run: "cat /tmp/answer.txt; ls $ROLLOUT_JUDGE_DIR/inputs; cat $ROLLOUT_JUDGE_DIR/inputs/transcript.md", Usage: scripted.Usage{Input: 1000, Output: 100}},
-		{Run: "cat >$ROLLOUT_JUDGE_DIR/verdict.json <<'END'\n" + verdict + "\nEND", Usage: scripted.Usage{Input: 1000, Output: 100}},
-		{Text: "Judged.", Usage: scripted.Usage{Input: 1000, Output: 100}},
+		{Run: "true", Usage: scripted.Usage{Input: 1000, Output: 100}},
+		{Text: verdict, Usage: scripted.Usage{Input: 1000, Output: 100}},
 	}}
 }
 
@@ -213,7 +213,7 @@ func TestAJudgeInAFreshEnvironment(t *testing.T) {
 		j := judgeOf(t, judge.Spec{Name: "quality", Placement: judge.InFresh, Artifacts: []string{"/srv/app", "/srv/run.sh"}})
 		script := scripted.Script{Answers: []scripted.Answer{
 			{Run: "cat /srv/app/deep/a.txt; /srv/run.sh; ls /tmp/answer.txt; ls /logs"},
-			{Run: `echo '{"score": 10, "reason": "ok"}' >$ROLLOUT_JUDGE_DIR/verdict.json`}, {Text: "Judged."},
+			{Text: `{"score": 10, "reason": "ok"}`},
 		}}
 		s := judgedStory(t, map[string]scripted.Script{"grader": script}, j)
 		s.agent.Execute = "mkdir -p /srv/app/deep; echo apple >/srv/app/deep/a.txt; printf '#!/bin/sh\\necho ran\\n' >/srv/run.sh; chmod +x /srv/run.sh; touch /tmp/answer.txt"
@@ -243,7 +243,7 @@ func TestAFreshJudgeHasTheLinksOfItsArtifacts(t *testing.T) {
 		j := judgeOf(t, judge.Spec{Name: "quality", Placement: judge.InFresh, Artifacts: []string{"/srv/app"}})
 		part := judgeOf(t, judge.Spec{Name: "part", Placement: judge.InFresh, Artifacts: []string{"/srv/other/in"}, Model: "second"})
 		script := scripted.Script{Answers: []scripted.Answer{
-			{Run: linksSeen}, {Run: `echo '{"score": 10, "reason": "ok"}' >$ROLLOUT_JUDGE_DIR/verdict.json`}, {Text: "Judged."},
+			{Run: linksSeen}, {Text: `{"score": 10, "reason": "ok"}`},
 		}}
 		second := script
 		second.Answers = slices.Clone(script.Answers)
@@ -284,7 +284,7 @@ func TestAnOwedJudgeHasTheLinksOfItsArtifacts(t *testing.T) {
 		first.check(t, want{err: result.JudgeFailed})
 
 		well := judgedStory(t, map[string]scripted.Script{"grader": {Answers: []scripted.Answer{
-			{Run: linksSeen}, {Run: `echo '{"score": 10, "reason": "ok"}' >$ROLLOUT_JUDGE_DIR/verdict.json`}, {Text: "Judged."},
+			{Run: linksSeen}, {Text: `{"score": 10, "reason": "ok"}`},
 		}}}, j)
 		spec := trial.Spec{Key: first.Trial.Key, Task: s.task(t, p), Agent: s.agent, Judges: s.judges}
 		list := filepath.Join(first.dir, "artifact-links", "1.json")
@@ -370,11 +370,12 @@ func TestJudgesWithoutAVerdict(t *testing.T) {
 		script scripted.Script
 		want   want
 	}{
-		"prose":   {judge.Spec{Agent: judge.Call}, saying("It is good: {\"score\": 7, \"reason\": \"x\"}"), want{err: result.JudgeVerdictInvalid}},
-		"empty":   {judge.Spec{Agent: judge.Call}, saying(""), want{err: result.JudgeVerdictMissing}},
-		"range":   {judge.Spec{Agent: judge.Call}, saying(`{"score": 11, "reason": "x"}`), want{err: result.JudgeVerdictInvalid}},
-		"no file": {judge.Spec{}, saying("I think it is good."), want{err: result.JudgeVerdictMissing}},
-		"late":    {judge.Spec{Agent: judge.Call, TimeoutSec: 1}, late, want{err: result.JudgeTimeout, says: []string{"timeout_sec"}}},
+		"prose":             {judge.Spec{Agent: judge.Call}, saying("It is good: {\"score\": 7, \"reason\": \"x\"}"), want{err: result.JudgeVerdictInvalid}},
+		"empty":             {judge.Spec{Agent: judge.Call}, saying(""), want{err: result.JudgeVerdictMissing}},
+		"range":             {judge.Spec{Agent: judge.Call}, saying(`{"score": 11, "reason": "x"}`), want{err: result.JudgeVerdictInvalid}},
+		"no file":           {judge.Spec{Source: judge.FromFile}, saying("I think it is good."), want{err: result.JudgeVerdictMissing, says: []string{"source: file"}}},
+		"prose, with tools": {judge.Spec{}, saying("I think it is good."), want{err: result.JudgeVerdictInvalid}},
+		"late":              {judge.Spec{Agent: judge.Call, TimeoutSec: 1}, late, want{err: result.JudgeTimeout, says: []string{"timeout_sec"}}},
 		"late with tools": {
 			judge.Spec{TimeoutSec: 1}, scripted.Script{Repeat: true, Answers: []scripted.Answer{{Run: "sleep 1000"}}},
 			want{err: result.JudgeTimeout, says: []string{"it took longer than 1 seconds"}},
@@ -383,8 +384,11 @@ func TestJudgesWithoutAVerdict(t *testing.T) {
 			judge.Spec{Budget: agent.Budget{MaxCostUSD: new(0.003)}}, giving(`{"score": 4, "reason": "plum"}`),
 			want{err: result.JudgeFailed, says: []string{"max_cost_usd"}},
 		},
-		"invalid file, fresh": {judge.Spec{Placement: judge.InFresh}, giving("```json\n{\"score\": 4, \"reason\": \"plum\"}\n```"), want{err: result.JudgeVerdictInvalid}},
-		"refused":             {judge.Spec{Agent: judge.Call}, refusing, want{err: result.JudgeFailed}},
+		"invalid file, fresh": {
+			judge.Spec{Placement: judge.InFresh, Source: judge.FromFile},
+			scripted.Script{Repeat: true, Answers: []scripted.Answer{{Run: "printf '```json\n{}\n```' >$ROLLOUT_JUDGE_DIR/verdict.json"}, {Text: "Written."}}}, want{err: result.JudgeVerdictInvalid},
+		},
+		"refused": {judge.Spec{Agent: judge.Call}, refusing, want{err: result.JudgeFailed}},
 		"budget": {
 			judge.Spec{Budget: agent.Budget{MaxTurns: 2}}, giving(`{"score": 4, "reason": "plum"}`),
 			want{err: result.JudgeFailed, says: []string{"max_turns"}},
@@ -475,7 +479,7 @@ func TestJudgesDoNotSeeEachOther(t *testing.T) {
 			"one": giving(`{"score": 1, "reason": "secret-of-the-first"}`),
 			"two": {Answers: []scripted.Answer{
 				{Run: `cat $ROLLOUT_JUDGE_DIR/inputs/* /rollout-judges/*/* 2>/dev/null | grep -c secret-of-the-first; ls $ROLLOUT_JUDGE_DIR`},
-				{Run: `echo '{"score": 2, "reason": "mine"}' >$ROLLOUT_JUDGE_DIR/verdict.json`}, {Text: "Judged."},
+				{Text: `{"score": 2, "reason": "mine"}`},
 			}},
 			"three": saying(`{"score": 3, "reason": "third"}`),
 		}, first, second, beside)
@@ -498,7 +502,7 @@ func TestAnAgentCannotSpeakForAJudge(t *testing.T) {
 mkdir -p /rollout-judges; echo "$v" >/rollout-judges/verdict.json; echo "$v" >verdict.json; echo "$v" >/tmp/verdict.json
 ( exec setsid bash -c 'while :; do for d in /rollout-judges/*/; do echo "$0" >$d/verdict.json; done; sleep 0.02; done' "$v" ) >/dev/null 2>&1 &
 `
-		s := judgedStory(t, map[string]scripted.Script{"grader": {Repeat: true, Answers: []scripted.Answer{{Run: "sleep 1"}, {Text: "I write nothing."}}}}, judgeOf(t, judge.Spec{Name: "quality"}))
+		s := judgedStory(t, map[string]scripted.Script{"grader": {Repeat: true, Answers: []scripted.Answer{{Run: "sleep 1"}, {Text: "I write nothing."}}}}, judgeOf(t, judge.Spec{Name: "quality", Source: judge.FromFile}))
 		s.agent.Execute = plant
 		p.run(t, s).check(t, want{err: result.JudgeVerdictMissing})
 	})
@@ -509,7 +513,7 @@ func TestAPlantedLinkIsNotFollowed(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
 		s := judgedStory(t, map[string]scripted.Script{"grader": {Repeat: true, Answers: []scripted.Answer{
 			{Run: `ln -s /nowhere $ROLLOUT_JUDGE_DIR/verdict.json; echo '{"score": 10, "reason": "x"}' >/tmp/v.json`}, {Text: "I linked it."},
-		}}}, judgeOf(t, judge.Spec{Name: "quality"}))
+		}}}, judgeOf(t, judge.Spec{Name: "quality", Source: judge.FromFile}))
 		s.agent.Execute = "mkdir /elsewhere; ln -s /elsewhere /rollout-judges"
 		o := p.run(t, s)
 		if e := o.Trial.Error; e == nil || e.Type.Fault() != result.FaultJudge {
@@ -528,7 +532,7 @@ func TestProcessesOfTheAgentBeforeAJudge(t *testing.T) {
 			inRealPlaces(t, func(t *testing.T, p place) {
 				look := `a=$(stat -c %s /tmp/alive); for i in {1..30}; do sleep 0.1; [ $(stat -c %s /tmp/alive) = $a ] || { echo it grows; exit; }; done; echo it is the same`
 				s := judgedStory(t, map[string]scripted.Script{"grader": {Answers: []scripted.Answer{
-					{Run: look}, {Run: `echo '{"score": 2, "reason": "mine"}' >$ROLLOUT_JUDGE_DIR/verdict.json`}, {Text: "Judged."},
+					{Run: look}, {Text: `{"score": 2, "reason": "mine"}`},
 				}}}, judgeOf(t, judge.Spec{Name: "quality", Processes: processes}))
 				s.agent.Execute = leaving
 				s.files = map[string]string{"tests/test.sh": living} // the tests still find it
@@ -559,7 +563,7 @@ func TestAKeptProcessCannotSpeakForAJudge(t *testing.T) {
 		s := judgedStory(t, map[string]scripted.Script{"grader": {Answers: []scripted.Answer{
 			{Run: `echo '{"score": 1, "reason": "mine"}' >$ROLLOUT_JUDGE_DIR/verdict.json; timeout 30 bash -c 'until [ -e /tmp/tried ]; do sleep 0.05; done' $ROLLOUT_JUDGE_DIR; cat /tmp/tried`},
 			{Text: "Judged."},
-		}}}, judgeOf(t, judge.Spec{Name: "quality", Processes: judge.KeepProcesses}))
+		}}}, judgeOf(t, judge.Spec{Name: "quality", Processes: judge.KeepProcesses, Source: judge.FromFile}))
 		s.toml = "agent.user = \"nobody\"\n"
 		s.agent.Execute += "\n" + spying
 		o := p.run(t, s)
@@ -643,7 +647,7 @@ func TestAJudgeWithScripts(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
 		for _, placement := range []judge.Placement{judge.InTrial, judge.InFresh} {
 			t.Run(string(placement), func(t *testing.T) {
-				j := judgeOf(t, judge.Spec{Name: "quality", Agent: "reviewer", Placement: placement})
+				j := judgeOf(t, judge.Spec{Name: "quality", Agent: "reviewer", Placement: placement, Source: judge.FromFile})
 				j.Agent = agent.Agent{
 					Name: "reviewer", Model: "grader",
 					Install: "echo installed >/opt/reviewer",
@@ -743,12 +747,10 @@ echo /nowhere/planted.so >/etc/ld.so.preload
 mv -f /tmp/patched /bin/bash
 `
 
-// An agent that may write everywhere replaces the programs that a judge uses. In its own environment it wins, which docs/judges.md says. A judge in a fresh
-// one sees what is there.
+// An agent that may write everywhere replaces the programs that a judge uses. In its own environment it decides what the judge sees, which docs/judges.md
+// says, but not what the judge says. A judge in a fresh one sees what is there.
 func TestPatchedProgramsDoNotReachAFreshJudge(t *testing.T) {
-	for placement, wants := range map[judge.Placement]struct{ reason, said string }{
-		judge.InTrial: {"patched", "a lie\n"}, judge.InFresh: {"bad work", "plum\n"},
-	} {
+	for placement, said := range map[judge.Placement]string{judge.InTrial: "a lie\n", judge.InFresh: "plum\n"} {
 		t.Run(string(placement), func(t *testing.T) {
 			inRealPlaces(t, func(t *testing.T, p place) {
 				spec := judge.Spec{Name: "quality", Placement: placement}
@@ -756,7 +758,7 @@ func TestPatchedProgramsDoNotReachAFreshJudge(t *testing.T) {
 					spec.Artifacts = []string{"/tmp/answer.txt"}
 				}
 				s := judgedStory(t, map[string]scripted.Script{"grader": {Answers: []scripted.Answer{
-					{Run: "cat /tmp/answer.txt"}, {Run: `echo '{"score": 1, "reason": "bad work"}' >$ROLLOUT_JUDGE_DIR/verdict.json`}, {Text: "Judged."},
+					{Run: "cat /tmp/answer.txt"}, {Text: `{"score": 1, "reason": "bad work"}`},
 				}}}, judgeOf(t, spec))
 				s.agent.Execute += "\n" + patching
 				o := p.run(t, s)
@@ -765,11 +767,11 @@ func TestPatchedProgramsDoNotReachAFreshJudge(t *testing.T) {
 					contains(t, "the error", got.Error.Message, "/nowhere/planted.so")
 					return
 				}
-				if got.Error != nil || got.Reason != wants.reason {
+				if got.Error != nil || got.Reason != "bad work" {
 					t.Errorf("the verdict: %q, %+v", got.Reason, got.Error)
 				}
 				out := o.file(t, "judges/quality/command/stdout.txt")
-				contains(t, "what the judge saw", out, wants.said)
+				contains(t, "what the judge saw", out, said)
 				if placement == judge.InFresh && strings.Contains(out, "/nowhere/planted.so") {
 					t.Errorf("the planted library is looked for:\n%s", out)
 				}
@@ -783,7 +785,7 @@ func TestTheWorldOfAJudge(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
 		s := judgedStory(t, map[string]scripted.Script{"grader": {Answers: []scripted.Answer{
 			{Run: `echo "home $HOME preload ${LD_PRELOAD:-none} env ${BASH_ENV:-none} agent ${AGENTS:-none}"; [ "$HOME" = "$ROLLOUT_JUDGE_DIR/home" ] && echo its own home`},
-			{Run: `echo '{"score": 2, "reason": "mine"}' >$ROLLOUT_JUDGE_DIR/verdict.json`}, {Text: "Judged."},
+			{Text: `{"score": 2, "reason": "mine"}`},
 		}}}, judgeOf(t, judge.Spec{Name: "quality"}))
 		s.env = map[string]string{"AGENTS": "variable", "LD_PRELOAD_": "x"}
 		s.agent.Execute = `export HOME=/planted LD_PRELOAD=/planted.so BASH_ENV=/planted.sh; mkdir -p /planted; echo 'echo planted' >/planted.sh

@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -213,10 +214,7 @@ func (j *judging) read(ctx context.Context) (v judge.Verdict) {
 		j.fail(failf(result.JudgeFailed, "it was stopped before its end (%s), so nothing that it left counts as its verdict: raise its budget", stop))
 		return v
 	}
-	text, err := j.verdictText(ctx)
-	if err == nil {
-		v, err = j.in.read(j.judge, text)
-	}
+	v, err := j.verdict(ctx)
 	var invalid *judge.InvalidError
 	switch {
 	case err == nil:
@@ -243,21 +241,61 @@ func (j *judging) expected() string {
 	if j.judge.VerdictSource() == judge.FromReply {
 		return "its last answer has no text"
 	}
-	return "it wrote no " + result.VerdictFile + " in its directory"
+	return "it wrote no " + result.VerdictFile + " in its directory (source: file)"
 }
 
-// verdictText returns what the judge gave as its verdict, redacted.
-func (j *judging) verdictText(ctx context.Context) ([]byte, error) {
+// verdict returns what the judge gave as its verdict, redacted.
+func (j *judging) verdict(ctx context.Context) (judge.Verdict, error) {
 	if j.judge.VerdictSource() == judge.FromReply {
-		if j.gateway == nil {
-			return nil, judge.ErrMissing
-		}
-		reply := j.gateway.session.Report().Reply
-		if len(reply) > environment.MaxTap {
-			return nil, &judge.InvalidError{Problem: errTooLong.Error()}
-		}
-		return j.secrets.Bytes([]byte(reply)), nil
+		return j.said()
 	}
+	text, err := j.verdictFile(ctx)
+	if err != nil {
+		return judge.Verdict{}, err
+	}
+	return j.in.read(j.judge, text)
+}
+
+// errTwoVerdicts is the error of a judge that said two things.
+var errTwoVerdicts = &judge.InvalidError{Problem: "there are two that differ: a program that the judge ran may have used its access to the model"}
+
+// said returns the verdict in what the judge has said. Rollout's own loop says one thing at its end, and nothing in the environment can speak for
+// it. Programs that another agent runs can: they find its key in the variables or in the memory of the agent. So all that was said with the
+// key counts, and it must have one verdict only.
+func (j *judging) said() (v judge.Verdict, err error) {
+	if j.gateway == nil {
+		return v, judge.ErrMissing
+	}
+	report := j.gateway.session.Report()
+	if len(report.Reply) > environment.MaxTap {
+		return v, &judge.InvalidError{Problem: errTooLong.Error()}
+	}
+	if j.gateway.listener == nil {
+		return j.in.read(j.judge, j.secrets.Bytes([]byte(report.Reply)))
+	}
+	found := false
+	for _, reply := range report.Replies {
+		one, failed := j.in.read(j.judge, j.secrets.Bytes([]byte(reply)))
+		switch {
+		case failed != nil:
+			err = failed
+		case found && !bytes.Equal(one.JSON, v.JSON):
+			return judge.Verdict{}, errTwoVerdicts
+		default:
+			v, found = one, true
+		}
+	}
+	switch {
+	case found:
+		return v, nil
+	case err == nil:
+		err = judge.ErrMissing
+	}
+	return judge.Verdict{}, err
+}
+
+// verdictFile returns the file in the judge's directory, redacted.
+func (j *judging) verdictFile(ctx context.Context) ([]byte, error) {
 	c, cancel := j.cleanup(ctx, collectTimeout, collectGrace)
 	defer cancel()
 	var file rewardFile

@@ -117,6 +117,13 @@ func (s *JudgeSet) inTask(t *task.Task, judges []*judge.Judge) []JudgeProblem {
 				}})
 			}
 		}
+		if j.VerdictSource() == judge.FromFile {
+			out = append(out, JudgeProblem{OfTask: ofTask, Warning: true, Problem: judge.Problem{
+				Key:     p.Child("source"),
+				Message: fmt.Sprintf("judge %q gives its verdict as a file: whatever runs in its environment can write it, also a program of the agent that the judge runs", keys.Shorten(j.Name)),
+				Hint:    "use source: reply, which is the default",
+			}})
+		}
 		if j.Processes == judge.KeepProcesses && j.Place() == judge.InTrial && maybeRoot(t.Config.Agent.User) {
 			out = append(out, JudgeProblem{OfTask: ofTask, Warning: true, Problem: judge.Problem{
 				Key:     p.Child("processes"),

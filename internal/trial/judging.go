@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,23 +45,14 @@ func (x *execution) wantsVerdicts() bool {
 	return true
 }
 
-// endsProcesses reports whether what the agent has started is ended before a judge works in its environment.
-func (x *execution) endsProcesses() bool {
-	inTrial := false
-	for _, j := range x.spec.Judges {
-		if j.Place() == judge.InTrial {
-			inTrial = true
-			if j.Processes == judge.KeepProcesses {
-				return false
-			}
-		}
-	}
-	return inTrial && x.visit == nil && x.judge == nil
+// endsProcesses reports whether the agent's processes are ended before the judge works.
+func endsProcesses(j Judge) bool {
+	return j.Place() == judge.InTrial && j.Processes != judge.KeepProcesses
 }
 
-// beginProcesses begins the marker that ends what the agent starts, if judges need that.
+// beginProcesses begins the marker that ends what the agent and its install script start, if judges need that. It may be called again.
 func (x *execution) beginProcesses(ctx context.Context) error {
-	if !x.endsProcesses() {
+	if x.marker != nil || x.visit != nil || x.judge != nil || x.making != nil || !slices.ContainsFunc(x.spec.Judges, endsProcesses) {
 		return nil
 	}
 	m, err := startMarker(ctx, x.live.env, environment.ExecOptions{Env: x.commandEnv()})
@@ -69,7 +61,7 @@ func (x *execution) beginProcesses(ctx context.Context) error {
 }
 
 // errUntouchable is why no judge works in the environment of an agent.
-var errUntouchable = errors.New("processes of the agent may still run, because something ended the process by which Rollout ends them: use placement: fresh")
+var errUntouchable = errors.New("processes of the agent or of an earlier judge may still run, because something ended the process by which Rollout ends them: use placement: fresh")
 
 // endProcesses ends what the agent and the tests have left.
 func (x *execution) endProcesses(ctx context.Context) error {
@@ -113,13 +105,6 @@ func (x *execution) judgeAll(ctx context.Context) error {
 	if err := x.writeUnjudged(before); err != nil {
 		return err
 	}
-	blocked := x.endProcesses(ctx)
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case environment.KindOf(blocked) == environment.KindLost:
-		return blocked
-	}
 	all := make([]judged, len(x.spec.Judges))
 	var beside sync.WaitGroup
 	defer beside.Wait() // also when a judge in this environment panics
@@ -131,15 +116,25 @@ func (x *execution) judgeAll(ctx context.Context) error {
 			beside.Go(func() { all[i] = x.judgeBeside(ctx, j, in, facts) })
 		}
 	}
-	for i, j := range x.spec.Judges {
-		if _, ok := again.given(j.Name); !ok && j.Place() == judge.InTrial {
-			all[i] = x.judgeOne(ctx, j, in, facts, blocked)
+	inTrial := func(ends bool) {
+		for i, j := range x.spec.Judges {
+			if _, ok := again.given(j.Name); !ok && j.Place() == judge.InTrial && endsProcesses(j) == ends {
+				all[i] = x.judgeOne(ctx, j, in, facts, x.untouchable)
+			}
 		}
 	}
+	inTrial(false) // those that need the agent's processes, before these are ended for the others
+	x.untouchable = x.endProcesses(ctx)
+	var lost error
+	if environment.KindOf(x.untouchable) == environment.KindLost {
+		lost = x.untouchable
+	} else if ctx.Err() == nil {
+		inTrial(true)
+	}
 	beside.Wait()
-	if ctx.Err() != nil {
+	if stopped := cmp.Or(ctx.Err(), lost); stopped != nil {
 		x.noteJudges(all)
-		return ctx.Err()
+		return stopped
 	}
 	return x.score(all, tests, rewards)
 }
@@ -225,7 +220,11 @@ func (x *execution) judgeOnce(ctx context.Context, j Judge, in material, below s
 		out.failed = f
 		return false
 	}
-	v := attempt.run(ctx)
+	v, err := x.runAlone(ctx, j, attempt)
+	if err != nil {
+		out.failed = classify(event.Judging, err, x.timeouts, x.secrets)
+		return false
+	}
 	t := attempt.trial
 	run := &out.run
 	run.StopCondition, run.IsTruncated = t.StopCondition, t.IsTruncated
@@ -242,11 +241,29 @@ func (x *execution) judgeOnce(ctx context.Context, j Judge, in material, below s
 	}
 	if out.failed = attempt.failureOf(); out.failed != nil {
 		lost := out.failed.Type == result.EnvironmentLost || out.failed.Type == result.Cancelled
-		return !lost && t.StopCondition == ""
+		return !lost && t.StopCondition == "" && x.untouchable == nil
 	}
 	run.Verdict, run.Score, run.Criteria = v.JSON, &v.Score, v.Criteria
 	run.Reason = excerpt.Middle(hide(x.secrets, v.Reason), maxReason)
 	return false
+}
+
+// runAlone runs an attempt of a judge, and ends what it has started, or woken, in the environment of the trial, so that no later judge meets it.
+func (x *execution) runAlone(ctx context.Context, j Judge, attempt *judging) (judge.Verdict, error) {
+	if !endsProcesses(j) {
+		return attempt.run(ctx), nil
+	}
+	m, err := startMarker(ctx, x.live.env, environment.ExecOptions{Env: x.commandEnv()})
+	if err != nil {
+		return judge.Verdict{}, err
+	}
+	v := attempt.run(ctx)
+	unknown, err := m.end(ctx, true)
+	if unknown && err == nil {
+		err = errUntouchable
+	}
+	x.untouchable = err // judges in this environment run one after the other
+	return v, nil
 }
 
 // policyRun returns the part of the trial's own agent.

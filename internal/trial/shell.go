@@ -60,6 +60,11 @@ func (x *execution) runShell(ctx context.Context, g *gateway) error {
 	defer x.release(trouble)
 	opts := environment.ExecOptions{WorkDir: x.spec.Task.Config.Environment.WorkDir, User: x.agentUser(), Env: x.commandEnv()}
 	maps.Copy(opts.Env, x.agentEnv())
+	git, err := judgeGit(ctx, x)
+	if err != nil {
+		return err
+	}
+	maps.Copy(opts.Env, git)
 	clock := newClock(ctx, x.timeouts.Execute)
 	defer clock.end()
 	limited := clock.ctx

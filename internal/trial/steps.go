@@ -199,6 +199,9 @@ func (x *execution) install(ctx context.Context) error {
 
 func (x *execution) runInstallScript(ctx context.Context) error {
 	x.refusals.setActor("the install script")
+	if err := x.beginProcesses(ctx); err != nil {
+		return err
+	}
 	// Not as agent.user, who could not add packages.
 	code, err := x.exec(ctx, scriptRun{script: "exec bash " + environment.ScriptsDir + "/" + installScript, logs: result.SetupDir, env: x.agentEnv(), timeout: x.timeouts.Install})
 	if err == nil && code != 0 {
@@ -236,10 +239,14 @@ func (x *execution) execute(ctx context.Context) error {
 	if x.isShell() {
 		return x.executeShell(ctx, gateway)
 	}
+	env, err := judgeGit(ctx, x)
+	if err != nil {
+		return x.closeGateway(gateway, err)
+	}
+	own := gateway.variables(x.agentEnv())
+	maps.Copy(own, env)
 	x.agentBegan = true
-	code, err := x.exec(ctx, scriptRun{
-		script: script, logs: result.CommandDir, env: gateway.variables(x.agentEnv()), timeout: x.timeouts.Execute, user: x.agentUser(),
-	})
+	code, err := x.exec(ctx, scriptRun{script: script, logs: result.CommandDir, env: own, timeout: x.timeouts.Execute, user: x.agentUser()})
 	x.agentBegan = !errors.Is(err, environment.ErrNotBegun)
 	if err == nil && code != 0 {
 		err = failf(result.AgentExecutionFailed, "%s ended with exit code %d%s: see %s", what, code, x.outOfMemory(ctx), x.outputIn(result.CommandDir))
