@@ -36,7 +36,7 @@ type Agent struct {
 // Budget is what an agent may use of its model in one trial. 0 and nil mean no limit. Tokens and costs are known when a turn has ended,
 // so the last turn may exceed them.
 type Budget struct {
-	MaxTurns        int      `yaml:"max_turns" json:"max_turns,omitempty" min:"1" max:"1000000" doc:"Answers of the model."`
+	MaxTurns        int      `yaml:"max_turns" json:"max_turns,omitempty" min:"1" max:"1000000" doc:"Requests that reach the provider of the model, whatever came of them."`
 	MaxInputTokens  int      `yaml:"max_input_tokens" json:"max_input_tokens,omitempty" unit:"count" min:"1" max:"1000000000000" doc:"Tokens that the model reads, of all turns together: 500000, 500k or 2M. The last turn may exceed it."`
 	MaxOutputTokens int      `yaml:"max_output_tokens" json:"max_output_tokens,omitempty" unit:"count" min:"1" max:"1000000000000" doc:"Tokens that the model writes: 500000, 500k or 2M. The last turn may exceed it."`
 	MaxTotalTokens  int      `yaml:"max_total_tokens" json:"max_total_tokens,omitempty" unit:"count" min:"1" max:"1000000000000" doc:"Tokens that the model reads and writes: 500000, 500k or 2M. The last turn may exceed it."`

@@ -19,7 +19,7 @@ func (l *loaded) models(record bool) (map[string]*model.Model, error) {
 		c := model.Config{
 			Name: name, API: model.API(m.API), Upstream: m.Model, BaseURL: m.BaseURL, Key: secrets.Key, Headers: secrets.Headers,
 			Sampling: m.Sampling, MaxConcurrent: m.MaxConcurrent,
-			Cost: m.Cost, Hide: hide.String, Record: model.Record(m.Record), Tokens: m.RecordTokens,
+			Cost: m.Cost, Unpriced: m.Unpriced, Hide: hide.String, Record: model.Record(m.Record), Tokens: m.RecordTokens,
 		}
 		err := error(nil)
 		switch {

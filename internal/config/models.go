@@ -51,6 +51,9 @@ type Price struct {
 	Output     float64  `yaml:"output" json:"output" required:"true" min:"0" max:"1000000" doc:"Of the output, with reasoning."`
 	CacheRead  *float64 `yaml:"cache_read" json:"cache_read,omitempty" min:"0" max:"1000000" doc:"Of input that was read from a cache. Default: that of the input."`
 	CacheWrite *float64 `yaml:"cache_write" json:"cache_write,omitempty" min:"0" max:"1000000" doc:"Of input that was written to a cache. Default: that of the input."`
+	// CacheWriteHour's default is that of Anthropic, which alone has such caches.
+	CacheWriteHour *float64 `yaml:"cache_write_1h" json:"cache_write_1h,omitempty" min:"0" max:"1000000" doc:"Of input that was written to a cache that is kept for an hour. Default: twice that of the input."`
+	WebSearch      *float64 `yaml:"web_search" json:"web_search,omitempty" min:"0" max:"1000000" doc:"Of a thousand searches of the web that the provider makes. Default: they have no price, so the cost of an answer with one is a lower bound."`
 }
 
 // cost returns what tokens cost, in US dollars; nil if it is not known how many they are. The provider's own figure wins.
@@ -69,8 +72,14 @@ func (p *Price) cost(u model.Usage) *float64 {
 	}
 	price := func(own *float64) float64 { return *cmp.Or(own, &p.Input) }
 	read, written := count(u.Cached), count(u.CacheWrite)
+	hour := min(count(u.CacheWriteHour), written)
 	fresh := max(0, count(u.Input)-read-written)
-	return new((fresh*p.Input + read*price(p.CacheRead) + written*price(p.CacheWrite) + count(u.Output)*p.Output) / 1e6)
+	total := fresh*p.Input + read*price(p.CacheRead) + (written-hour)*price(p.CacheWrite) + count(u.Output)*p.Output
+	total += hour * *cmp.Or(p.CacheWriteHour, new(2*p.Input))
+	if p.WebSearch != nil {
+		total += count(u.Searches) * *p.WebSearch * 1000
+	}
+	return new(total / 1e6)
 }
 
 // Cost returns what an answer of the model costs, in US dollars; nil if it is not known. The price in the job file counts, else that of the
@@ -83,6 +92,17 @@ func (m Model) Cost(answered string, at time.Time, u model.Usage) *float64 {
 		return cost
 	}
 	return prices.Cost(m.baseURL(), m.Model, at, u)
+}
+
+// Unpriced reports whether Cost leaves out a part of what an answer used, as far as u tells: searches of the web that have no price.
+func (m Model) Unpriced(answered string, at time.Time, u model.Usage) bool {
+	switch {
+	case u.CostUSD != nil || u.Searches == nil || *u.Searches == 0:
+		return false
+	case m.Price != nil:
+		return m.Price.WebSearch == nil
+	}
+	return !prices.Searches(m.baseURL(), answered, at) && !prices.Searches(m.baseURL(), m.Model, at)
 }
 
 // priced reports whether the model has a price.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -29,6 +30,11 @@ type Budget struct {
 type Spending struct {
 	mu  sync.Mutex
 	usd float64
+	// turns are how many turns of models run, unknown those of them of which it is not known what they cost at most, and reserved what the
+	// others cost at most.
+	turns, unknown int
+	reserved       float64
+	changed        chan struct{} // is closed when one of them has ended; nil: none waits for that
 }
 
 // Add adds an amount.
@@ -36,6 +42,43 @@ func (s *Spending) Add(usd float64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.usd += usd
+}
+
+// reserve implements model.Purse.
+func (s *Spending) reserve(limit, usd float64) (used bool, wait <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.usd >= limit:
+		return true, nil
+	case s.unknown > 0, s.turns > 0 && s.usd+s.reserved >= limit:
+		if s.changed == nil {
+			s.changed = make(chan struct{})
+		}
+		return false, s.changed
+	}
+	s.turns++
+	if math.IsInf(usd, 1) {
+		s.unknown++
+	} else {
+		s.reserved += usd
+	}
+	return false, nil
+}
+
+// release implements model.Purse.
+func (s *Spending) release(usd float64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.turns--; math.IsInf(usd, 1) {
+		s.unknown--
+	} else if s.reserved -= usd; s.turns == s.unknown {
+		s.reserved = 0 // without what was rounded
+	}
+	if s.changed != nil {
+		close(s.changed)
+		s.changed = nil
+	}
 }
 
 // Sum returns what was spent.
@@ -60,6 +103,21 @@ func (b Budget) Spend(key result.Key, usd float64) {
 	}
 	b.Running.usd[key] += usd
 	b.Spent.Add(usd)
+}
+
+// Reserve implements model.Purse.
+func (b Budget) Reserve(usd float64) (used bool, wait <-chan struct{}) {
+	if b.CostUSD <= 0 {
+		return false, nil
+	}
+	return b.Spent.reserve(b.CostUSD, usd)
+}
+
+// Release implements model.Purse.
+func (b Budget) Release(usd float64) {
+	if b.CostUSD > 0 {
+		b.Spent.release(usd)
+	}
 }
 
 // Used reports whether the trials have cost as much as they may.

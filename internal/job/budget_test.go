@@ -3,6 +3,7 @@ package job
 import (
 	"context"
 	"encoding/json"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -153,6 +154,37 @@ func TestTimeBudgetAbandonsWhatHangs(t *testing.T) {
 }
 
 // What was spent on trials that ran again is added up. What an agent left among its files is not.
+func TestTurnsReserveWhatTheyCanCost(t *testing.T) {
+	b := Budget{CostUSD: 10, Spent: &Spending{}, Running: &RunningCost{}}
+	key := result.Key{Agent: "a"}
+	if used, wait := b.Reserve(math.Inf(1)); used || wait != nil {
+		t.Fatal("the first turn is not admitted")
+	}
+	_, wait := b.Reserve(1)
+	if wait == nil {
+		t.Fatal("a turn is admitted beside one that may cost anything")
+	}
+	b.Spend(key, 1)
+	b.Release(math.Inf(1))
+	<-wait
+	admitted := 0
+	for range 20 {
+		if used, wait := b.Reserve(3); !used && wait == nil {
+			admitted++
+		}
+	}
+	if admitted != 3 {
+		t.Errorf("%d turns of 3 dollars run beside each other after 1 of 10 dollars", admitted)
+	}
+	for range admitted {
+		b.Spend(key, 3)
+		b.Release(3)
+	}
+	if used, _ := b.Reserve(3); !used {
+		t.Error("10 of 10 dollars are spent, and a turn is admitted")
+	}
+}
+
 func TestSupersededCost(t *testing.T) {
 	dir := t.TempDir()
 	if cost, err := SupersededCost(dir); err != nil || cost.Amount() != 0 {

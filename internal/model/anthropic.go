@@ -119,29 +119,73 @@ func anthropicParts(content gjson.Result) []Part {
 	return parts
 }
 
-// anthropicUsage adds what a usage object states to u. Its input_tokens do not include what was read from or written to a cache.
-func anthropicUsage(v gjson.Result, u Usage) Usage {
-	fresh, read, written := number(v.Get("input_tokens")), number(v.Get("cache_read_input_tokens")), number(v.Get("cache_creation_input_tokens"))
-	if fresh != nil {
-		u.Input, u.Cached, u.CacheWrite = addAll(fresh, read, written), read, written
+// anthropicUsage collects what usage objects state. Each has the state of the whole message, but may leave out what it stated before.
+type anthropicUsage struct {
+	own   Usage  // Input is without what was read from or written to a cache
+	apart *Usage // of iterations that the counts of the message leave out
+}
+
+func (s *anthropicUsage) read(v gjson.Result) {
+	u := &s.own
+	for path, to := range map[string]**int64{
+		"input_tokens": &u.Input, "cache_read_input_tokens": &u.Cached, "cache_creation_input_tokens": &u.CacheWrite,
+		"cache_creation.ephemeral_1h_input_tokens": &u.CacheWriteHour, "output_tokens": &u.Output,
+		"output_tokens_details.thinking_tokens": &u.Reasoning, "server_tool_use.web_search_requests": &u.Searches,
+	} {
+		if n := number(v.Get(path)); n != nil {
+			*to = n
+		}
 	}
-	if hour := number(v.Get("cache_creation.ephemeral_1h_input_tokens")); hour != nil {
-		u.CacheWriteHour = hour
+	v.Get("server_tool_use").ForEach(func(name, n gjson.Result) bool {
+		// Fetching costs nothing but its tokens.
+		u.Apart = u.Apart || n.Int() > 0 && name.Str != "web_search_requests" && name.Str != "web_fetch_requests"
+		return true
+	})
+	if list := v.Get("iterations"); list.IsArray() {
+		s.apart = iterations(list)
 	}
-	if output := number(v.Get("output_tokens")); output != nil {
-		u.Output = output // of message_delta: of the whole message, not of the event
+}
+
+// iterations returns the usage of the iterations that are billed apart from the message, such as those that compact the conversation. Source: the
+// documentation of compaction, "Understanding usage".
+func iterations(list gjson.Result) *Usage {
+	var out *Usage
+	list.ForEach(func(_, one gjson.Result) bool {
+		if one.Get("type").String() == "message" {
+			return true
+		}
+		var s anthropicUsage
+		s.read(one)
+		u := s.usage()
+		u.Apart = one.Get("model").String() != "" // which has another price
+		if out != nil {
+			u = out.Plus(u)
+		}
+		out = &u
+		return true
+	})
+	return out
+}
+
+// usage returns the sum. Input has what was read from or written to a cache.
+func (s *anthropicUsage) usage() Usage {
+	u := s.own
+	if u.Input != nil {
+		u.Input = addAll(u.Input, u.Cached, u.CacheWrite)
 	}
-	if reasoning := number(v.Get("output_tokens_details.thinking_tokens")); reasoning != nil {
-		u.Reasoning = reasoning
+	if s.apart != nil {
+		u = u.Plus(*s.apart)
 	}
 	return u
 }
 
 func (anthropic) answer(body []byte) Answer {
 	root := gjson.ParseBytes(body)
+	var usage anthropicUsage
+	usage.read(root.Get("usage"))
 	return Answer{
 		Message: Message{Role: "assistant", Parts: anthropicParts(root.Get("content"))}, Model: root.Get("model").String(),
-		ID: root.Get("id").String(), Finish: root.Get("stop_reason").String(), Usage: anthropicUsage(root.Get("usage"), Usage{}),
+		ID: root.Get("id").String(), Finish: root.Get("stop_reason").String(), Usage: usage.usage(),
 	}
 }
 
@@ -149,6 +193,7 @@ func (anthropic) reader([]byte) eventReader { return &anthropicReader{} }
 
 type anthropicReader struct {
 	a     Answer
+	usage anthropicUsage
 	parts blocks
 	ended bool
 }
@@ -159,7 +204,7 @@ func (r *anthropicReader) read(e sse.Event) (hide, last bool) {
 	case "message_start":
 		m := root.Get("message")
 		r.a.ID, r.a.Model = m.Get("id").String(), m.Get("model").String()
-		r.a.Usage = anthropicUsage(m.Get("usage"), r.a.Usage)
+		r.usage.read(m.Get("usage"))
 	case "content_block_start":
 		b, at := root.Get("content_block"), int(root.Get("index").Int())
 		for _, p := range anthropicParts(gjson.Parse("[" + b.Raw + "]")) {
@@ -175,7 +220,7 @@ func (r *anthropicReader) read(e sse.Event) (hide, last bool) {
 		if stop := root.Get("delta.stop_reason").String(); stop != "" {
 			r.a.Finish = stop
 		}
-		r.a.Usage = anthropicUsage(root.Get("usage"), r.a.Usage)
+		r.usage.read(root.Get("usage"))
 	case "error":
 		r.a.Failed = firstNonEmpty(root.Get("error.message").String(), root.Get("error.type").String(), "error")
 	case "message_stop":
@@ -186,7 +231,7 @@ func (r *anthropicReader) read(e sse.Event) (hide, last bool) {
 }
 
 func (r *anthropicReader) answer() (Answer, bool) {
-	r.a.Message = Message{Role: "assistant", Parts: r.parts.all()}
+	r.a.Message, r.a.Usage = Message{Role: "assistant", Parts: r.parts.all()}, r.usage.usage()
 	return r.a, r.ended
 }
 

@@ -2,10 +2,12 @@ package model
 
 import (
 	"bytes"
+	"fmt"
 	"net/http"
 
 	"github.com/tidwall/gjson"
 
+	"github.com/org/rollout-action/internal/model/meter"
 	"github.com/org/rollout-action/internal/model/sse"
 )
 
@@ -119,22 +121,75 @@ func chatUsage(v gjson.Result, u Usage) Usage {
 	if !v.IsObject() {
 		return u
 	}
-	return Usage{
+	return reasoningOutside(Usage{
 		Input: number(v.Get("prompt_tokens")), Output: number(v.Get("completion_tokens")),
 		Cached:     firstNumber(v, "prompt_tokens_details.cached_tokens", "prompt_cache_hit_tokens", "cached_tokens"),
 		CacheWrite: number(v.Get("prompt_tokens_details.cache_write_tokens")), Reasoning: number(v.Get("completion_tokens_details.reasoning_tokens")),
-		CostUSD: dollars(v.Get("cost")),
+		Searches: firstNumber(v, "server_tool_use.web_search_requests", "num_search_queries"), Apart: v.Get("num_sources_used").Int() > 0,
+		CostUSD: ownCost(v),
+	}, number(v.Get("total_tokens")))
+}
+
+// ownCost returns the cost that an OpenAI-like provider states itself, in US dollars; nil if it states none. xAI's ticks are 1e-10 US dollars.
+func ownCost(v gjson.Result) *float64 {
+	if ticks := v.Get("cost_in_usd_ticks"); ticks.Type == gjson.Number && ticks.Num >= 0 && ticks.Num <= 1e16 {
+		return new(ticks.Num / 1e10)
 	}
+	return dollars(v.Get("cost"))
+}
+
+// reasoningOutside adds the reasoning to the output if the total says that it is not in it, as of xAI, and notes contradictions.
+func reasoningOutside(u Usage, total *int64) Usage {
+	if total != nil && meter.Value(u.Reasoning) > 0 && u.Input != nil && u.Output != nil && *total == *u.Input+*u.Output+*u.Reasoning {
+		u.Output = new(*u.Output + *u.Reasoning)
+	}
+	u.Contradiction = contradiction(u, total)
+	return u
+}
+
+// contradiction says how counts contradict each other; "" if they do not. total is nil or 0 if it is not stated.
+func contradiction(u Usage, total *int64) string {
+	input, output := meter.Value(u.Input), meter.Value(u.Output)
+	switch {
+	case u.Output != nil && meter.Value(u.Reasoning) > output:
+		return fmt.Sprintf("%d tokens of output, %d of them reasoning", output, *u.Reasoning)
+	case u.Input != nil && meter.Value(u.Cached) > input:
+		return fmt.Sprintf("%d tokens of input, %d of them from a cache", input, *u.Cached)
+	case meter.Value(total) > 0 && u.Input != nil && u.Output != nil && *total != input+output:
+		return fmt.Sprintf("%d tokens in all, %d of input and %d of output", *total, input, output)
+	}
+	return ""
 }
 
 func (chat) answer(body []byte) Answer {
 	root := gjson.ParseBytes(body)
-	choice := root.Get("choices.0")
-	return Answer{
-		Message: chatMessage(choice.Get("message")), Model: root.Get("model").String(), ID: root.Get("id").String(),
-		Finish: choice.Get("finish_reason").String(), Usage: chatUsage(root.Get("usage"), Usage{}),
+	a := Answer{Message: Message{Role: "assistant"}, Model: root.Get("model").String(), ID: root.Get("id").String(), Usage: chatUsage(root.Get("usage"), Usage{})}
+	choices := map[int]Message{}
+	root.Get("choices").ForEach(func(at, choice gjson.Result) bool {
+		index := int(at.Int())
+		if own := choice.Get("index"); own.Type == gjson.Number {
+			index = int(own.Int())
+		}
+		if index == 0 {
+			a.Finish = choice.Get("finish_reason").String()
+		}
+		if len(choices) < maxChoices {
+			choices[index] = chatMessage(choice.Get("message"))
+		}
+		return true
+	})
+	for _, index := range sortedKeys(choices) {
+		if m := choices[index]; index == 0 {
+			a.Message = m
+		} else {
+			a.Choices = append(a.Choices, m)
+		}
 	}
+	return a
 }
+
+// maxChoices bounds how many answers to one request are kept.
+const maxChoices = 128
 
 func (chat) reader(asked []byte) eventReader {
 	return &chatReader{wantsUsage: gjson.GetBytes(asked, "stream_options.include_usage").Bool()}
@@ -149,9 +204,23 @@ const (
 
 type chatReader struct {
 	a          Answer
-	parts      blocks
+	choices    map[int]*blocks // by index
 	ended      bool
 	wantsUsage bool
+}
+
+// of returns the blocks of the choice with an index; those of nothing if there are too many.
+func (r *chatReader) of(index int) *blocks {
+	if r.choices == nil {
+		r.choices = map[int]*blocks{}
+	}
+	if r.choices[index] == nil {
+		if len(r.choices) >= maxChoices {
+			return &blocks{}
+		}
+		r.choices[index] = &blocks{}
+	}
+	return r.choices[index]
 }
 
 // isDone reports whether an event's data is what ends streams of Chat Completions.
@@ -170,33 +239,47 @@ func (r *chatReader) read(e sse.Event) (hide, last bool) {
 	usage := root.Get("usage")
 	r.a.Usage = chatUsage(usage, r.a.Usage)
 	choices := root.Get("choices")
-	choice := choices.Get("0")
-	d := choice.Get("delta")
-	if text := d.Get("content"); text.Type == gjson.String && text.Str != "" {
-		r.parts.at(chatText, PartText)
-		r.parts.add(chatText, text.Str, "")
-	}
-	if text := firstNonEmpty(d.Get("reasoning_content").String(), d.Get("reasoning").String()); text != "" {
-		r.parts.at(chatReasoning, PartReasoning)
-		r.parts.add(chatReasoning, text, "")
-	}
-	d.Get("tool_calls").ForEach(func(_, call gjson.Result) bool {
-		at := chatCalls + int(max(0, min(call.Get("index").Int(), maxBlocks)))
-		if one := r.parts.at(at, PartCall); one != nil {
-			one.part.ID, one.part.Name = firstNonEmpty(one.part.ID, call.Get("id").String()), firstNonEmpty(one.part.Name, call.Get("function.name").String())
+	choices.ForEach(func(_, choice gjson.Result) bool {
+		index := int(choice.Get("index").Int())
+		readDelta(choice.Get("delta"), r.of(index))
+		if finish := choice.Get("finish_reason").String(); finish != "" && index == 0 {
+			r.a.Finish = finish
 		}
-		r.parts.add(at, "", call.Get("function.arguments").String())
 		return true
 	})
-	if finish := choice.Get("finish_reason").String(); finish != "" {
-		r.a.Finish = finish
-	}
 	onlyUsage := usage.IsObject() && choices.IsArray() && len(choices.Array()) == 0
 	return onlyUsage && !r.wantsUsage, false
 }
 
+// readDelta adds a piece of an answer.
+func readDelta(d gjson.Result, parts *blocks) {
+	if text := d.Get("content"); text.Type == gjson.String && text.Str != "" {
+		parts.at(chatText, PartText)
+		parts.add(chatText, text.Str, "")
+	}
+	if text := firstNonEmpty(d.Get("reasoning_content").String(), d.Get("reasoning").String()); text != "" {
+		parts.at(chatReasoning, PartReasoning)
+		parts.add(chatReasoning, text, "")
+	}
+	d.Get("tool_calls").ForEach(func(_, call gjson.Result) bool {
+		at := chatCalls + int(max(0, min(call.Get("index").Int(), maxBlocks)))
+		if one := parts.at(at, PartCall); one != nil {
+			one.part.ID, one.part.Name = firstNonEmpty(one.part.ID, call.Get("id").String()), firstNonEmpty(one.part.Name, call.Get("function.name").String())
+		}
+		parts.add(at, "", call.Get("function.arguments").String())
+		return true
+	})
+}
+
 func (r *chatReader) answer() (Answer, bool) {
-	r.a.Message = Message{Role: "assistant", Parts: r.parts.all()}
+	r.a.Message, r.a.Choices = Message{Role: "assistant"}, nil
+	for _, index := range sortedKeys(r.choices) {
+		if parts := r.choices[index].all(); index == 0 {
+			r.a.Message.Parts = parts
+		} else {
+			r.a.Choices = append(r.a.Choices, Message{Role: "assistant", Parts: parts})
+		}
+	}
 	return r.a, r.ended
 }
 

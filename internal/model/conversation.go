@@ -3,6 +3,8 @@ package model
 import (
 	"encoding/json"
 	"strings"
+
+	"github.com/org/rollout-action/internal/model/meter"
 )
 
 // Message is one message of a conversation in a form that is the same for all protocols. Everything in it comes from the agent or the
@@ -79,6 +81,10 @@ type Answer struct {
 	Usage  Usage
 	// Failed is the error that the upstream put into the stream; "" if there is none.
 	Failed string
+	// Choices are the further answers of a request that wants several, in the order of their indexes.
+	Choices []Message
+
+	came int64 // bytes of output that came, if Message has not all of them yet
 }
 
 // Truncated reports whether the model stopped because its output became too long.
@@ -90,47 +96,5 @@ func (a Answer) Truncated() bool {
 	return false
 }
 
-// Usage counts tokens. nil is unknown, which is not 0.
-type Usage struct {
-	Input      *int64 `json:"input_tokens"`       // all input, with what was read from or written to a cache
-	Cached     *int64 `json:"cached_tokens"`      // the part of Input that was read from a cache
-	CacheWrite *int64 `json:"cache_write_tokens"` // the part of Input that was written to a cache
-	Output     *int64 `json:"output_tokens"`      // all output, with reasoning
-	Reasoning  *int64 `json:"reasoning_tokens"`   // the part of Output that is reasoning
-	// CacheWriteHour is the part of CacheWrite that is kept for an hour, which costs more.
-	CacheWriteHour *int64 `json:"cache_write_1h_tokens,omitempty"`
-	// CostUSD is the price that the provider itself states.
-	CostUSD *float64 `json:"cost_usd,omitempty"`
-}
-
-// Known reports whether anything is known.
-func (u Usage) Known() bool { return u.Input != nil || u.Output != nil }
-
-// Total returns input and output, or 0 if they are unknown.
-func (u Usage) Total() int64 { return value(u.Input) + value(u.Output) }
-
-// Plus returns the sum. A count that is unknown on one side only is that of the other, so the sum is a lower bound.
-func (u Usage) Plus(v Usage) Usage {
-	return Usage{
-		Input: sum(u.Input, v.Input), Cached: sum(u.Cached, v.Cached), CacheWrite: sum(u.CacheWrite, v.CacheWrite),
-		Output: sum(u.Output, v.Output), Reasoning: sum(u.Reasoning, v.Reasoning),
-		CacheWriteHour: sum(u.CacheWriteHour, v.CacheWriteHour), CostUSD: sum(u.CostUSD, v.CostUSD),
-	}
-}
-
-func sum[T int64 | float64](a, b *T) *T {
-	switch {
-	case a == nil:
-		return b
-	case b == nil:
-		return a
-	}
-	return new(*a + *b)
-}
-
-func value[T int64 | float64](p *T) T {
-	if p == nil {
-		return 0
-	}
-	return *p
-}
+// Usage counts tokens.
+type Usage = meter.Usage

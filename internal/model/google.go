@@ -151,7 +151,8 @@ func (r *googleReader) readAnswer(root gjson.Result) {
 	if blocked := root.Get("promptFeedback.blockReason").String(); blocked != "" {
 		r.a.Finish = blocked
 	}
-	candidate := root.Get("candidates.0")
+	candidate := googleCandidate(root)
+	r.searches += int64(len(candidate.Get("groundingMetadata.webSearchQueries").Array()))
 	for _, p := range googleParts(candidate.Get("content.parts")) {
 		if n := len(r.parts); n > 0 && r.parts[n-1].Type == p.Type && (p.Type == PartText || p.Type == PartReasoning) {
 			if r.size += len(p.Text); r.size <= maxAnswer {
@@ -170,12 +171,38 @@ func (r *googleReader) readAnswer(root gjson.Result) {
 			Input: addAll(number(u.Get("promptTokenCount")), number(u.Get("toolUsePromptTokenCount"))), Cached: number(u.Get("cachedContentTokenCount")),
 			Output: addAll(number(u.Get("candidatesTokenCount")), thoughts), Reasoning: thoughts,
 		}
+		r.a.Usage.Contradiction = contradiction(r.a.Usage, number(u.Get("totalTokenCount")))
+	}
+	if r.searches > 0 {
+		r.a.Usage.Searches = new(r.searches)
 	}
 }
 
+// googleCandidate returns the first of several answers.
+func googleCandidate(root gjson.Result) gjson.Result {
+	var first gjson.Result
+	root.Get("candidates").ForEach(func(_, one gjson.Result) bool {
+		first = one
+		return one.Get("index").Int() != 0
+	})
+	if first.Get("index").Int() != 0 {
+		return gjson.Result{}
+	}
+	return first
+}
+
+// answer reads an answer, or the pieces of one in an array: a stream that was asked for without alt=sse.
 func (google) answer(body []byte) Answer {
 	r := &googleReader{}
-	r.readAnswer(gjson.ParseBytes(body))
+	root := gjson.ParseBytes(body)
+	if root.IsArray() {
+		root.ForEach(func(_, piece gjson.Result) bool {
+			r.readAnswer(piece)
+			return true
+		})
+	} else {
+		r.readAnswer(root)
+	}
 	a, _ := r.answer()
 	return a
 }
@@ -186,6 +213,8 @@ type googleReader struct {
 	a     Answer
 	parts []Part
 	size  int
+	// searches counts those of the web that the provider made.
+	searches int64
 }
 
 // read reports the last event by its finishReason: the stream has no other end.

@@ -11,6 +11,8 @@ import (
 
 	"github.com/tidwall/gjson"
 	"github.com/tidwall/sjson"
+
+	"github.com/org/rollout-action/internal/model/meter"
 )
 
 // number returns a count, or nil if it is not there or no count.
@@ -33,7 +35,7 @@ func dollars(v gjson.Result) *float64 {
 func addAll(parts ...*int64) *int64 {
 	var out *int64
 	for _, p := range parts {
-		out = sum(out, p)
+		out = meter.Sum(out, p)
 	}
 	return out
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/org/rollout-action/internal/model/coding"
+	"github.com/org/rollout-action/internal/model/meter"
 )
 
 // Config describes a model.
@@ -28,6 +29,8 @@ type Config struct {
 	MaxConcurrent int
 	// Cost returns what an answer costs, in US dollars; nil if it is not known. at is the time of the request.
 	Cost func(answered string, at time.Time, u Usage) *float64
+	// Unpriced reports whether a part of what an answer used has no price, so that Cost is a lower bound; nil: the searches of the web have none.
+	Unpriced func(answered string, at time.Time, u Usage) bool
 	// Hide returns a text without secrets, such as those in Headers; nil: only Key is hidden.
 	Hide func(string) string
 	// Record is what trials keep of their calls; "" is RecordMessages.
@@ -57,6 +60,7 @@ type Model struct {
 	versioned bool
 	client    *http.Client
 	queue     *queue
+	scale     *meter.Scale
 }
 
 var version = regexp.MustCompile(`/v[0-9]+(alpha|beta)?[0-9]*/?$`)
@@ -83,7 +87,7 @@ func New(c Config) (*Model, error) {
 		c.Transport = NewTransport()
 	}
 	return &Model{
-		Config: c, protocol: p, base: base, versioned: version.MatchString(base.Path), queue: newQueue(c.MaxConcurrent),
+		Config: c, protocol: p, base: base, versioned: version.MatchString(base.Path), queue: newQueue(c.MaxConcurrent), scale: &meter.Scale{},
 		client: &http.Client{Transport: coding.Transport{Next: c.Transport}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 	}, nil
 }

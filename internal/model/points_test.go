@@ -94,7 +94,7 @@ func TestPoint02PartialTurnsAreRecorded(t *testing.T) {
 	})
 	r.turn(model.Anthropic, "go")
 	report := r.session.Seal()
-	if len(r.kept()) != 1 || r.kept()[0].Whole || r.kept()[0].Answer.Message.Parts[0].Text != "half a sen" || *report.Usage.Input != 70 || report.Cost == nil || *report.Cost != 71 {
+	if len(r.kept()) != 1 || r.kept()[0].Whole || r.kept()[0].Answer.Message.Parts[0].Text != "half a sen" || *report.Usage.Input != 70 || report.Cost == nil || *report.Cost != 73 || report.Estimated != 1 {
 		t.Errorf("turns %+v, report %+v", r.kept(), report)
 	}
 	eachAPI(t, func(t *testing.T, api model.API) {

@@ -43,10 +43,12 @@ type RecordedTurn struct {
 	// Last is the message that the answer follows, Answer the answer; 0 if there is none or messages are not recorded.
 	Last      int             `json:"last,omitempty"`
 	Answer    int             `json:"answer,omitempty"`
+	Choices   []Message       `json:"choices,omitempty"` // the further answers of a request that wants several
 	Finish    string          `json:"finish_reason,omitempty"`
 	Whole     bool            `json:"whole"`
 	Usage     Usage           `json:"usage"`
 	Cost      *float64        `json:"cost"`
+	AtLeast   bool            `json:"cost_at_least,omitempty"` // Cost is a lower bound
 	Began     time.Time       `json:"began_at"`
 	FirstByte *time.Time      `json:"first_byte_at,omitempty"`
 	Ended     time.Time       `json:"ended_at"`
@@ -63,12 +65,13 @@ type RecordedTurn struct {
 func (r *Recorder) Record(t Turn) error {
 	line := RecordedTurn{
 		Turn: t.N, Agent: t.Agent, Asked: t.Asked, Answered: t.Answer.Model, Finish: t.Answer.Finish, Whole: t.Whole, Usage: t.Answer.Usage,
-		Cost: t.Cost, Began: t.Began.UTC(), Ended: t.Ended.UTC(), Waiting: t.Waiting.Seconds(), Stripped: t.Stripped, Failure: t.Failure,
+		Cost: t.Cost, AtLeast: t.AtLeast, Began: t.Began.UTC(), Ended: t.Ended.UTC(), Waiting: t.Waiting.Seconds(), Stripped: t.Stripped, Failure: t.Failure,
 	}
 	if !t.FirstByte.IsZero() {
 		line.FirstByte = new(t.FirstByte.UTC())
 	}
 	bare := line
+	line.Choices = t.Answer.Choices
 	if t.Answer.Tokens != nil {
 		line.Tokens = r.tokens.shorten(*t.Answer.Tokens)
 	}

@@ -8,11 +8,14 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/tidwall/gjson"
 
+	"github.com/org/rollout-action/internal/model/meter"
 	"github.com/org/rollout-action/internal/model/sse"
 )
 
@@ -33,17 +36,23 @@ func (s *Session) turn(w *patient, r *http.Request, path string) {
 	if !ok {
 		return
 	}
-	n, stop, err := s.begin()
+	size := s.opts.Model.size(asked)
+	n, waited, stop, err := s.begin(r.Context(), size)
 	switch {
-	case err != nil:
+	case errors.Is(err, errSealed):
 		s.sealedAnswer(w, r)
+		return
+	case errors.Is(err, errBudgetWait):
+		s.refuse(w, r, http.StatusServiceUnavailable, "budget_reserved", err.Error())
+		return
+	case err != nil: // the client has gone
 		return
 	case stop != "":
 		s.stopped(w, r, stop)
 		return
 	}
-	x := &exchange{s: s, m: s.opts.Model, p: s.opts.Model.protocolOf(r), w: w, r: r, asked: asked, path: path, turn: Turn{
-		N: n, Agent: agentOf(r), Asked: s.opts.Model.Upstream, Began: began, Retry: retried(r),
+	x := &exchange{s: s, m: s.opts.Model, p: s.opts.Model.protocolOf(r), w: w, r: r, asked: asked, path: path, size: size, turn: Turn{
+		N: n, Agent: agentOf(r), Asked: s.opts.Model.Upstream, Began: began, Waiting: waited, Retry: retried(r),
 	}}
 	defer x.end()
 	x.run()
@@ -51,24 +60,28 @@ func (s *Session) turn(w *patient, r *http.Request, path string) {
 
 // exchange is one turn while it runs.
 type exchange struct {
-	s      *Session
-	m      *Model
-	p      protocol
-	w      *patient
-	r      *http.Request
-	asked  []byte // nil from when the request is sent
-	text   []byte // what the provider was asked, until the turn is kept
-	sends  *upload
-	path   string
-	turn   Turn
-	sent   bool // to the provider
-	kept   bool
-	reader eventReader
-	tokens *tokenReader // of the answer; nil if they are not recorded
+	s     *Session
+	m     *Model
+	p     protocol
+	w     *patient
+	r     *http.Request
+	asked []byte // nil from when the request is sent
+	text  []byte // what the provider was asked, until the turn is kept
+	sends *upload
+	path  string
+	turn  Turn
+	size  *meter.Size
+	sent  bool // to the provider
+	// reached: the provider got the request, so it may cost something. refused: it said that it does not answer it.
+	reached, refused bool
+	kept             bool
+	reader           eventReader
+	tokens           *tokenReader // of the answer; nil if they are not recorded
 	// asksTwice: the server may want to be asked for the ids of tokens in another way.
 	asksTwice bool
 	// ext: the ids of tokens are asked for as SGLang wants it for streams.
-	ext bool
+	ext   bool
+	wrote atomic.Bool // the request was written to a connection with the provider
 	// abort: the connection is to end in the middle of the answer, as the provider's did.
 	abort bool
 	// streams: the agent has asked for a stream.
@@ -96,11 +109,12 @@ func (x *exchange) keep() error {
 	if x.text != nil && x.s.opts.Conversations { // not before: it needs as much memory again
 		x.turn.Conversation = x.p.conversation(x.path, x.text)
 	}
+	x.turn.Answer.Usage = x.estimated(x.text)
 	x.text = nil
 	if x.sends != nil {
 		x.sends.drop()
 	}
-	return x.s.finish(x.turn, x.sent, x.broke)
+	return x.s.finish(x)
 }
 
 func (x *exchange) fail(kind FailureKind, status int, message string) {
@@ -219,7 +233,10 @@ func (x *exchange) ask(path string, text []byte) (*http.Response, error) {
 		}
 		x.sent = true
 		sent := time.Now()
-		answer, err := x.m.client.Do(request)
+		answer, err := x.m.client.Do(x.watched(request))
+		if x.reached = x.reached || err == nil || x.wrote.Load(); err == nil {
+			x.refused = answer.StatusCode/100 != 2
+		}
 		if err != nil {
 			place.failed()
 			place.leave()
@@ -248,6 +265,14 @@ func (x *exchange) ask(path string, text []byte) (*http.Response, error) {
 		refused = answer
 		x.turn.Waiting += time.Since(sent)
 	}
+}
+
+// watched returns the request, which notes when it has reached the provider: a connection that cannot be made costs nothing.
+func (x *exchange) watched(r *http.Request) *http.Request {
+	x.refused = false
+	return r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
+		WroteRequest: func(info httptrace.WroteRequestInfo) { x.wrote.Store(x.wrote.Load() || info.Err == nil) },
+	}))
 }
 
 var errWaited = errors.New("there was no free place for the request")
@@ -391,7 +416,7 @@ func (x *exchange) relayPlain(answer *http.Response) {
 		}
 		if failed := x.turn.Answer.Failed; failed != "" {
 			x.fail(FailedProvider, answer.StatusCode, failed)
-			x.broke = true
+			x.broke, x.refused = true, x.turn.Answer.empty()
 		}
 	}
 	if x.keep() != nil {
@@ -534,7 +559,7 @@ func (x *exchange) endStream(out *http.ResponseController, reader eventReader, t
 	switch failed := x.turn.Answer.Failed; {
 	case failed != "":
 		x.fail(FailedProvider, http.StatusOK, failed)
-		x.broke = true
+		x.broke, x.refused = true, x.turn.Answer.empty()
 		if overflows(http.StatusBadRequest, failed) {
 			x.turn.Failure.Kind, x.broke = FailedOverflow, false
 		}

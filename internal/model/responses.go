@@ -143,13 +143,33 @@ func responsesAnswer(r gjson.Result) Answer {
 		a.Failed = firstNonEmpty(failed.Get("message").String(), failed.Get("code").String(), "error")
 	}
 	if u := r.Get("usage"); u.IsObject() {
-		a.Usage = Usage{
+		a.Usage = reasoningOutside(Usage{
 			Input: number(u.Get("input_tokens")), Cached: number(u.Get("input_tokens_details.cached_tokens")),
 			CacheWrite: number(u.Get("input_tokens_details.cache_write_tokens")),
-			Output:     number(u.Get("output_tokens")), Reasoning: number(u.Get("output_tokens_details.reasoning_tokens")), CostUSD: dollars(u.Get("cost")),
-		}
+			Output:     number(u.Get("output_tokens")), Reasoning: number(u.Get("output_tokens_details.reasoning_tokens")), CostUSD: ownCost(u),
+		}, number(u.Get("total_tokens")))
 	}
+	countTools(r.Get("output"), &a.Usage)
 	return a
+}
+
+// countTools adds the tools to a usage that the provider ran, each of which is billed apart.
+func countTools(output gjson.Result, u *Usage) {
+	searches := int64(0)
+	output.ForEach(func(_, item gjson.Result) bool {
+		switch item.Get("type").String() {
+		case "web_search_call":
+			if action := item.Get("action.type").String(); action == "" || action == "search" { // opening a page costs nothing
+				searches++
+			}
+		case "file_search_call", "code_interpreter_call", "image_generation_call":
+			u.Apart = true
+		}
+		return true
+	})
+	if searches > 0 {
+		u.Searches = new(searches)
+	}
 }
 
 func (responses) answer(body []byte) Answer { return responsesAnswer(gjson.ParseBytes(body)) }
@@ -159,6 +179,7 @@ func (responses) reader([]byte) eventReader { return &responsesReader{} }
 type responsesReader struct {
 	a     Answer
 	items []Part // of items that are complete, for answers that are cut off
+	came  int64  // bytes of output, of those and of the ones that are not complete
 	ended bool
 }
 
@@ -167,6 +188,9 @@ func (r *responsesReader) read(e sse.Event) (hide, last bool) {
 	kind := root.Get("type").String()
 	if e.Long && !e.Partial { // its data is not held in memory
 		kind = e.Name
+	}
+	if strings.HasSuffix(kind, ".delta") {
+		r.came += int64(len(root.Get("delta").String()))
 	}
 	switch kind {
 	case "response.created", "response.in_progress":
@@ -194,7 +218,7 @@ func (r *responsesReader) read(e sse.Event) (hide, last bool) {
 
 func (r *responsesReader) answer() (Answer, bool) {
 	if !r.ended {
-		r.a.Message = Message{Role: "assistant", Parts: r.items}
+		r.a.Message, r.a.came = Message{Role: "assistant", Parts: r.items}, r.came
 	}
 	return r.a, r.ended
 }

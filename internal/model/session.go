@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/net/netutil"
+
+	"github.com/org/rollout-action/internal/model/meter"
 )
 
 // Options configure a Session.
@@ -21,8 +23,8 @@ type Options struct {
 	// Name is what Transports know the session by (Caller.Name): the directory of its trial.
 	Name   string
 	Budget Budget
-	// JobStop, if not nil, returns the budget of the job that is used up, or "". It is asked before each turn.
-	JobStop func() Stop
+	// Purse, if not nil, is the budget of the job.
+	Purse Purse
 	// Restricted: the environment's network is restricted, so tools that the provider runs, such as searches of the web, are removed
 	// from requests.
 	Restricted bool
@@ -34,8 +36,8 @@ type Options struct {
 	Keep func(Turn) error
 	// KeepAlive is how long nothing comes before a sign of life is sent; 0: 15 seconds.
 	KeepAlive time.Duration
-	// MaxWait bounds how long a request waits for rate limits before the provider's refusal is passed on; 0: 4 minutes. Clients
-	// give up after five.
+	// MaxWait bounds how long a request waits for rate limits before the provider's refusal is passed on, and for turns that may use up a
+	// budget; 0: 4 minutes. Clients give up after five.
 	MaxWait time.Duration
 }
 
@@ -51,6 +53,7 @@ type Session struct {
 	maxHeld int64
 	counts  counts
 	ext     atomic.Bool // exchange.ext
+	ledger  *meter.Ledger
 
 	mu        sync.Mutex
 	sealed    bool
@@ -73,14 +76,19 @@ type Report struct {
 	// Refused is the number of requests that were refused because of Stop.
 	Refused int64
 	Usage   Usage
-	// Cost is in US dollars; nil if the cost of no call is known. Unpriced is the number of calls whose cost is not known.
-	Cost     *float64
-	Unpriced int64
+	// Cost is in US dollars; nil if the cost of no call is known. Unpriced is the number of calls whose cost has no price, or not in full,
+	// and Estimated that of calls whose usage is estimated. Usage and Cost are lower bounds if there are any.
+	Cost      *float64
+	Unpriced  int64
+	Estimated int64
+	// Contradictory is the number of calls whose usage contradicts itself, and Contradiction how it does first.
+	Contradictory int64
+	Contradiction string
 	// ModelTime is the time in which at least one request was with the provider, without Waiting.
 	ModelTime time.Duration
 	// FirstByte is the mean time from sending a request to the first byte of its answer; 0 without an answer.
 	FirstByte time.Duration
-	// Waiting is the sum of the times that requests waited for rate limits and free places.
+	// Waiting is the sum of the times that requests waited for rate limits, free places, and other turns that may use up a budget.
 	Waiting time.Duration
 	// Asked is the model's name that was sent to the provider; Answered are those that it stated, at most 10.
 	Asked    string
@@ -112,7 +120,7 @@ func NewSession(o Options) *Session {
 		o.MaxWait = 4 * time.Minute
 	}
 	ctx, end := context.WithCancelCause(context.Background())
-	s := &Session{opts: o, token: "rollout-" + rand.Text(), end: end, known: map[string]bool{}, maxHeld: maxHeld}
+	s := &Session{opts: o, token: "rollout-" + rand.Text(), end: end, known: map[string]bool{}, maxHeld: maxHeld, ledger: meter.NewLedger(o.Budget)}
 	s.report.Asked = o.Model.Upstream
 	s.server = &http.Server{
 		Handler: http.HandlerFunc(s.serveHTTP), ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: 256 << 10,
@@ -203,51 +211,18 @@ func (s *Session) admits(token string) bool {
 	return subtle.ConstantTimeCompare([]byte(token), []byte(s.token)) == 1
 }
 
-// begin admits a turn, or returns why it is refused: a Stop, or errSealed.
-func (s *Session) begin() (n int, stop Stop, err error) {
-	var job Stop
-	if s.opts.JobStop != nil {
-		job = s.opts.JobStop()
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.sealed {
-		s.report.Late++
-		return 0, "", errSealed
-	}
-	stop = s.report.Stop
-	if stop == "" {
-		stop = s.opts.Budget.reached(s.report.Turns, s.running, s.report.Usage, value(s.report.Cost))
-	}
-	if stop == "" {
-		stop = job
-	}
-	if stop == "" && s.fruitless >= maxFruitless {
-		stop = StopEmpty
-		if s.report.Failure == nil {
-			s.report.Failure = &Failure{Kind: FailedEmpty, Message: "ten answers in a row had no output"}
-		}
-	}
-	if stop != "" {
-		s.report.Stop = stop
-		s.report.Refused++
-		return 0, stop, nil
-	}
-	s.n++
-	s.running++
-	return s.n, "", nil
-}
-
 // maxFruitless is how many calls in a row may come to nothing although the provider accepted them: an agent that goes on then would never end.
 // What the provider refuses does not count: agents give up after that, or wait for longer each time.
 const maxFruitless = 10
 
-// finish keeps a turn and counts it. It returns the error of Keep. broke: the provider accepted the request, but its answer is none or broke off.
-func (s *Session) finish(t Turn, sent, broke bool) error {
+// finish keeps a turn and counts it. It returns the error of Keep.
+func (s *Session) finish(x *exchange) error {
+	t, sent, broke := x.turn, x.sent, x.broke
 	if t.Failure == nil || t.Answer.Usage.Known() {
-		t.Cost = s.cost(t)
+		t.Cost, t.AtLeast = s.cost(t)
 	}
 	err := s.keep(t)
+	s.settle(x.size, t, x.reached)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.running--
@@ -266,19 +241,6 @@ func (s *Session) finish(t Turn, sent, broke bool) error {
 		s.countFruitless(t, broke)
 	}
 	return err
-}
-
-// cost returns what a turn cost in USD: by the job's prices, or as the provider reported it. It returns nil if that is unknown.
-func (s *Session) cost(t Turn) *float64 {
-	price := s.opts.Model.Cost
-	if price == nil {
-		return t.Answer.Usage.CostUSD
-	}
-	at := t.Began
-	if !t.Recorded.IsZero() {
-		at = t.Recorded
-	}
-	return price(firstNonEmpty(t.Answer.Model, s.opts.Model.Upstream), at, t.Answer.Usage)
 }
 
 // keep calls Keep, with one turn at a time.
@@ -306,9 +268,18 @@ func (s *Session) countTurn(t Turn) {
 		s.answered++
 	}
 	r.Usage = r.Usage.Plus(t.Answer.Usage)
-	r.Cost = sum(r.Cost, t.Cost)
-	if t.Cost == nil && (t.Failure == nil || t.Answer.Usage.Known()) {
+	r.Cost = meter.Sum(r.Cost, t.Cost)
+	usage := t.Answer.Usage
+	switch {
+	case t.Cost == nil && (t.Failure == nil || usage.Known()), t.AtLeast && !usage.Estimated:
 		r.Unpriced++
+	}
+	if usage.Estimated {
+		r.Estimated++
+	}
+	if usage.Contradiction != "" {
+		r.Contradictory++
+		r.Contradiction = firstNonEmpty(r.Contradiction, usage.Contradiction)
 	}
 	if name := t.Answer.Model; name != "" && !s.known[name] && len(s.known) < 10 {
 		s.known[name] = true

@@ -3,6 +3,8 @@ package model
 import (
 	"strings"
 	"time"
+
+	"github.com/org/rollout-action/internal/model/meter"
 )
 
 // Turn is one request of the agent for an answer, with what became of it. All texts are hostile.
@@ -21,6 +23,7 @@ type Turn struct {
 	Waiting      time.Duration // for rate limits and free places, before the request was sent
 	Stripped     []string      // tools that the provider would have run
 	Cost         *float64      // in US dollars; nil if it is not known
+	AtLeast      bool          // Cost is a lower bound
 	Failure      *Failure      // nil if all went well
 	Retry        bool          // the client says that it asked for the same before
 	Recorded     time.Time     // when a recorded answer was given; zero if the provider answered
@@ -30,6 +33,7 @@ type Turn struct {
 func (t Turn) withoutContents() Turn {
 	t.Answer.Tokens = nil
 	t.Conversation, t.Answer.Message, t.Answer.Failed, t.Stripped, t.Agent = Conversation{}, Message{}, "", nil, ""
+	t.Answer.Choices = nil
 	if t.Failure != nil {
 		t.Failure = &Failure{Kind: t.Failure.Kind, Status: t.Failure.Status}
 	}
@@ -41,6 +45,15 @@ type Failure struct {
 	Kind    FailureKind `json:"kind"`
 	Status  int         `json:"status,omitempty"` // of HTTP; 0 if there was no answer
 	Message string      `json:"message"`
+}
+
+// ByProvider reports whether the provider failed, and not the agent or what it asked for.
+func (f *Failure) ByProvider() bool {
+	switch f.Kind {
+	case FailedProvider, FailedLimit, FailedUnreachable:
+		return f.Status == 0 || f.Status >= 500 || f.Status == 429
+	}
+	return false
 }
 
 // FailureKind says what failed.
@@ -78,44 +91,21 @@ func overflows(status int, body string) bool {
 	return false
 }
 
-// Budget is what a trial's agent may use of its model. 0 and nil mean no limit. Tokens and costs are known when a turn has ended, so
-// the last turn may exceed them.
-type Budget struct {
-	MaxTurns                                        int64
-	MaxInputTokens, MaxOutputTokens, MaxTotalTokens int64
-	MaxCostUSD                                      *float64
-}
+// Budget is what a trial's agent may use of its model.
+type Budget = meter.Budget
 
 // Stop is why a session refuses further turns: the key of the budget that is used up.
-type Stop string
+type Stop = meter.Stop
 
 // The stops. StopContext and StopEmpty end no session by themselves; see Report.
 const (
-	StopTurns   Stop = "max_turns"
-	StopInput   Stop = "max_input_tokens"
-	StopOutput  Stop = "max_output_tokens"
-	StopTokens  Stop = "max_total_tokens"
-	StopCost    Stop = "max_cost_usd"
+	StopTurns        = meter.StopTurns
+	StopInput        = meter.StopInput
+	StopOutput       = meter.StopOutput
+	StopTokens       = meter.StopTokens
+	StopCost         = meter.StopCost
 	StopJobCost Stop = "job_max_cost_usd"
 	StopContext Stop = "context_length"
 	StopEmpty   Stop = "empty_responses"
 	StopMissed  Stop = "replay_missed"
 )
-
-// reached returns the first limit that is reached, or "". running is the number of turns that have begun and not ended.
-func (b Budget) reached(turns, running int64, u Usage, cost float64) Stop {
-	over := func(limit, n int64) bool { return limit > 0 && n >= limit }
-	switch {
-	case over(b.MaxTurns, turns+running):
-		return StopTurns
-	case over(b.MaxInputTokens, value(u.Input)):
-		return StopInput
-	case over(b.MaxOutputTokens, value(u.Output)):
-		return StopOutput
-	case over(b.MaxTotalTokens, u.Total()):
-		return StopTokens
-	case b.MaxCostUSD != nil && cost >= *b.MaxCostUSD:
-		return StopCost
-	}
-	return ""
-}

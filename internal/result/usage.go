@@ -19,8 +19,11 @@ type Usage struct {
 	Failed  int64 `json:"failed_calls"`  // those of them without an answer that came to its end
 	Refused int64 `json:"refused_calls"` // requests that were refused because of StopCondition
 
-	// Unpriced counts the calls whose cost is not known. The cost is a lower bound if there are any.
+	// Unpriced counts the calls whose cost has no price, or not in full. The cost is a lower bound if there are any.
 	Unpriced int64 `json:"unpriced_calls,omitempty"`
+	// Estimated counts the calls whose tokens are estimated, because the provider did not state them, or not to the end. Tokens and cost are
+	// lower bounds if there are any.
+	Estimated int64 `json:"estimated_calls,omitempty"`
 
 	InputTokens      *int64 `json:"input_tokens"`       // all input
 	CachedTokens     *int64 `json:"cached_tokens"`      // the part of the input that was read from a cache
@@ -45,7 +48,7 @@ func (u *Usage) Plus(v *Usage) *Usage {
 	}
 	s := *u
 	s.Turns, s.Calls, s.Failed, s.Refused = plus(u.Turns, v.Turns), plus(u.Calls, v.Calls), plus(u.Failed, v.Failed), plus(u.Refused, v.Refused)
-	s.Unpriced = plus(u.Unpriced, v.Unpriced)
+	s.Unpriced, s.Estimated = plus(u.Unpriced, v.Unpriced), plus(u.Estimated, v.Estimated)
 	more := v.tokens()
 	for i, to := range []**int64{&s.InputTokens, &s.CachedTokens, &s.CacheWriteTokens, &s.OutputTokens, &s.ReasoningTokens} {
 		var sum tokenTally

@@ -87,6 +87,7 @@ func (t *usageTally) add(trial Trial) {
 	s.ModelSec, s.WaitingSec = finite(s.ModelSec+u.ModelSec), finite(s.WaitingSec+u.WaitingSec)
 	for i, n := range u.tokens() {
 		t.tokens[i].add(n)
+		t.tokens[i].unknown = t.tokens[i].unknown || u.Estimated > 0
 	}
 	if _, ok := outcomeUsage(trial).Cost.Reported(); !ok {
 		t.unknown = true
@@ -145,7 +146,7 @@ func outcomeUsage(t Trial) *OutcomeUsage {
 		return nil
 	}
 	o := &OutcomeUsage{Model: u.Requested, Turns: u.Turns, InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, ModelSec: u.ModelSec, SelfReported: u.ReportedBy != ""}
-	if _, ok := t.Costs.Model.Reported(); u.Unpriced == 0 && (ok || u.Turns == 0 && !o.SelfReported) { // a trial without a turn at the gateway cost nothing
+	if _, ok := t.Costs.Model.Reported(); u.Unpriced == 0 && u.Estimated == 0 && (ok || u.Turns == 0 && !o.SelfReported) { // a trial without a turn at the gateway cost nothing
 		o.Cost = Dollars(t.Costs.Model.Amount())
 	}
 	return o

@@ -64,7 +64,7 @@ func (x *execution) openGateway(ctx context.Context) (*gateway, error) {
 	}
 	b := x.budget()
 	session := model.NewSession(model.Options{
-		Model: m, Name: x.sessionName(), Reply: x.judge != nil, Restricted: !x.networks.Agent.Public(), Conversations: recordsMessages(m.Record), Keep: x.spending(keep), JobStop: x.jobStop(),
+		Model: m, Name: x.sessionName(), Reply: x.judge != nil, Restricted: !x.networks.Agent.Public(), Conversations: recordsMessages(m.Record), Keep: x.spending(keep), Purse: x.purse(),
 		Budget: model.Budget{
 			MaxTurns: int64(b.MaxTurns), MaxInputTokens: int64(b.MaxInputTokens), MaxOutputTokens: int64(b.MaxOutputTokens),
 			MaxTotalTokens: int64(b.MaxTotalTokens), MaxCostUSD: b.MaxCostUSD,
@@ -114,17 +114,12 @@ func (x *execution) noGateway(ctx context.Context, err error) error {
 	return f
 }
 
-// jobStop returns what tells the gateway that the job's budget is used up; nil if there is none.
-func (x *execution) jobStop() func() model.Stop {
+// purse returns the job's budget; nil if there is none.
+func (x *execution) purse() model.Purse {
 	if x.opts.Budget == nil {
 		return nil
 	}
-	return func() model.Stop {
-		if x.opts.Budget.Used() {
-			return model.StopJobCost
-		}
-		return ""
-	}
+	return x.opts.Budget
 }
 
 // spending returns keep, after it has told the job's budget what a turn costs.
@@ -214,7 +209,7 @@ func (x *execution) closeGateway(g *gateway, failed error) error {
 		}
 	}
 	x.trial.Usage = &result.Usage{
-		Turns: r.Turns, Calls: r.Calls, Failed: r.Failed, Refused: r.Refused, Unpriced: r.Unpriced,
+		Turns: r.Turns, Calls: r.Calls, Failed: r.Failed, Refused: r.Refused, Unpriced: r.Unpriced, Estimated: r.Estimated,
 		InputTokens: r.Usage.Input, CachedTokens: r.Usage.Cached, CacheWriteTokens: r.Usage.CacheWrite, OutputTokens: r.Usage.Output, ReasoningTokens: r.Usage.Reasoning,
 		ModelSec: result.Seconds(r.ModelTime), FirstByteSec: result.Seconds(r.FirstByte), WaitingSec: result.Seconds(r.Waiting), Requested: r.Asked, Answered: x.hideNames(r.Answered),
 	}
@@ -242,6 +237,8 @@ func (x *execution) closeGateway(g *gateway, failed error) error {
 		if failed == nil || agentFailed || errors.Is(failed, environment.ErrTimeout) {
 			return failf(result.Cancelled, "%v, so the agent got no more of its model", ErrOutOfMoney) // what it did then is no verdict on it
 		}
+	case r.Stop == model.StopTurns && agentFailed && r.Failure != nil && r.Failure.ByProvider():
+		return x.modelFailure(ended, r.Failure) // its failures have used up the turns
 	case r.Stop != "":
 		x.trial.StopCondition, x.trial.IsTruncated = string(r.Stop), true
 		if agentFailed {
@@ -339,14 +336,26 @@ func (x *execution) warnOfModel(r model.Report) {
 	} else if r.Strange > 0 && x.agentBegan {
 		x.warn("%s of the agent came with another key than ROLLOUT_MODEL_KEY and got no answer: see that each client that it starts uses that key", plural.Count(int(r.Strange), "request"))
 	}
-	if r.Unpriced > 0 {
-		x.warn("the cost of %d of %d calls of the model %s is not known: set its price in models", r.Unpriced, r.Calls, x.spec.Agent.Model)
-	}
+	x.warnOfUsage(r)
 	if x.opts.Models[x.spec.Agent.Model].Tokens {
 		x.warnOfTokens(r)
 	}
 	if len(r.Stripped) > 0 {
 		x.warn("tools that the provider of the model runs were removed from requests, because the network is restricted: %q", r.Stripped)
+	}
+}
+
+// warnOfUsage warns of numbers that are not exact.
+func (x *execution) warnOfUsage(r model.Report) {
+	name := x.spec.Agent.Model
+	if r.Unpriced > 0 {
+		x.warn("the cost of %d of %d calls of the model %s is not known, or not in full: set its price in models", r.Unpriced, r.Calls, name)
+	}
+	if r.Estimated > 0 {
+		x.warn("the tokens of %d of %d calls of the model %s are estimated from bytes, because its provider did not state them, or the answer broke off before: tokens and cost are lower bounds", r.Estimated, r.Calls, name)
+	}
+	if r.Contradictory > 0 {
+		x.warn("the usage that the provider of the model %s stated contradicts itself in %d of %d calls: %s", name, r.Contradictory, r.Calls, r.Contradiction)
 	}
 }
 

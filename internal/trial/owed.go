@@ -291,6 +291,7 @@ func recordedUsage(dir string) (cost result.USD, u *result.Usage) {
 			Answered string         `json:"answered_model"`
 			Usage    model.Usage    `json:"usage"`
 			Cost     *float64       `json:"cost"`
+			AtLeast  bool           `json:"cost_at_least"`
 			Failure  *model.Failure `json:"failure"`
 		}
 		if lines.Decode(&turn) != nil {
@@ -309,10 +310,14 @@ func recordedUsage(dir string) (cost result.USD, u *result.Usage) {
 			one.Turns = 1
 		}
 		switch {
-		case turn.Cost != nil:
-			cost = cost.Plus(result.Dollars(*turn.Cost))
-		case turn.Failure == nil || turn.Usage.Known():
+		case turn.Cost == nil && (turn.Failure == nil || turn.Usage.Known()), turn.AtLeast && !turn.Usage.Estimated:
 			one.Unpriced = 1
+		}
+		if turn.Usage.Estimated {
+			one.Estimated = 1
+		}
+		if turn.Cost != nil {
+			cost = cost.Plus(result.Dollars(*turn.Cost))
 		}
 		u = u.Plus(one)
 	}

@@ -37,8 +37,7 @@ type Options struct {
 type Budget interface {
 	// Spend is told what the model of a trial has cost since the last call, in US dollars.
 	Spend(trial result.Key, usd float64)
-	// Used reports whether the money is spent, so that agents get no more of their models.
-	Used() bool
+	model.Purse
 }
 
 // Runner runs trials. Run may be called by many goroutines.

@@ -122,7 +122,8 @@ type rates struct {
 	CacheWrite     *rate    `json:"cache_write_mtok"`
 	CacheWriteHour *rate    `json:"cache_write_1h_mtok"`
 	Reasoning      *rate    `json:"output_reasoning_mtok"`
-	Requests       *float64 `json:"requests_kcount"` // per thousand requests
+	Requests       *float64 `json:"requests_kcount"`     // per thousand requests
+	Searches       *float64 `json:"web_searches_kcount"` // per thousand searches of the web
 }
 
 // rate is a price that may depend on how long the input is: of the highest tier that it exceeds, for all tokens.
@@ -248,5 +249,14 @@ func Cost(baseURL, name string, when time.Time, u model.Usage) *float64 {
 	if r.Requests != nil {
 		total += *r.Requests / 1000
 	}
+	if r.Searches != nil {
+		total += *r.Searches / 1000 * float64(count(u.Searches))
+	}
 	return &total
+}
+
+// Searches reports whether Cost has the searches of the web of a model: they have a price, or that of the request has them.
+func Searches(baseURL, name string, when time.Time) bool {
+	r := at(find(baseURL, name), when)
+	return r != nil && (r.Searches != nil || r.Requests != nil)
 }

@@ -1,0 +1,223 @@
+package model
+
+import (
+	"context"
+	"errors"
+	"math"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/org/rollout-action/internal/model/meter"
+)
+
+// Purse is the money of a job, which its trials share. A turn is admitted only if what was spent, and the most that all other turns that run can
+// cost, is less than there is. Its methods are safe for concurrent use.
+type Purse interface {
+	// Reserve sets aside what a turn costs at most, in US dollars; +Inf if that is not known. used: the money is spent. wait is not nil if the
+	// turns that run may spend the rest: ask again when it is closed.
+	Reserve(usd float64) (used bool, wait <-chan struct{})
+	// Release ends a reservation, after what the turn has cost was counted.
+	Release(usd float64)
+}
+
+// begin admits a turn, or returns why it is refused: a Stop, errSealed, errBudgetWait, or ctx's cause. It waits while turns that run may use up
+// a budget.
+func (s *Session) begin(ctx context.Context, size *meter.Size) (n int, waited time.Duration, stop Stop, err error) {
+	timer := time.NewTimer(s.opts.MaxWait)
+	defer timer.Stop()
+	for {
+		n, stop, wait, err := s.admit(size)
+		if wait == nil {
+			return n, waited, stop, err
+		}
+		from := time.Now()
+		select {
+		case <-wait:
+			waited += time.Since(from)
+		case <-ctx.Done():
+			return 0, 0, "", context.Cause(ctx)
+		case <-timer.C:
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.report.Failure = &Failure{Kind: FailedLimit, Message: errBudgetWait.Error()}
+			return 0, 0, "", errBudgetWait
+		}
+	}
+}
+
+var errBudgetWait = errors.New("the turns that run may use up the budget, and none has ended for so long")
+
+// admit does one try of begin. If the turn has to wait, it returns a channel that is closed when it should be tried again.
+func (s *Session) admit(size *meter.Size) (n int, stop Stop, wait <-chan struct{}, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sealed {
+		s.report.Late++
+		return 0, "", nil, errSealed
+	}
+	if stop = s.report.Stop; stop == "" {
+		if stop, wait = s.reserve(size); wait != nil {
+			return 0, "", wait, nil
+		}
+	}
+	if stop == "" && s.fruitless >= maxFruitless {
+		s.unreserve(size)
+		stop = StopEmpty
+		if s.report.Failure == nil {
+			s.report.Failure = &Failure{Kind: FailedEmpty, Message: "ten answers in a row had no output"}
+		}
+	}
+	if stop != "" {
+		s.report.Stop = stop
+		s.report.Refused++
+		return 0, stop, nil, nil
+	}
+	s.n++
+	s.running++
+	return s.n, "", nil, nil
+}
+
+// reserve reserves a turn's size in the budgets of the trial and of the job.
+func (s *Session) reserve(size *meter.Size) (Stop, <-chan struct{}) {
+	s.opts.Model.scale.Adjust(size) // others have ended meanwhile
+	stop, wait := s.ledger.Admit(size)
+	if stop != "" || wait != nil || s.opts.Purse == nil {
+		return stop, wait
+	}
+	used, wait := s.opts.Purse.Reserve(atMost(size))
+	switch {
+	case used:
+		stop = StopJobCost
+	case wait == nil:
+		return "", nil
+	}
+	s.ledger.Cancel(size)
+	return stop, wait
+}
+
+// unreserve ends the reservations of a turn that did not begin.
+func (s *Session) unreserve(size *meter.Size) {
+	s.ledger.Cancel(size)
+	if s.opts.Purse != nil {
+		s.opts.Purse.Release(atMost(size))
+	}
+}
+
+// settle counts what a turn has used, in place of its reservations.
+func (s *Session) settle(size *meter.Size, t Turn, reached bool) {
+	s.opts.Model.scale.Learn(size, t.Answer.Usage, t.Cost)
+	s.ledger.Settle(size, t.Answer.Usage, t.Cost, reached)
+	if s.opts.Purse != nil {
+		s.opts.Purse.Release(atMost(size))
+	}
+}
+
+// atMost returns what a turn costs at most, in US dollars.
+func atMost(size *meter.Size) float64 {
+	if size.Unknown {
+		return math.Inf(1)
+	}
+	return size.USD
+}
+
+// limitPaths are where requests state how long an answer may be, in tokens, and choicesPaths how many answers they want.
+var (
+	limitPaths   = []string{"max_tokens", "max_completion_tokens", "max_output_tokens", "generationConfig.maxOutputTokens", "generation_config.max_output_tokens"}
+	choicesPaths = []string{"n", "generationConfig.candidateCount", "generation_config.candidate_count"}
+)
+
+// size returns the most that a turn can use.
+func (m *Model) size(request []byte) *meter.Size {
+	limit, choices := int64(0), int64(1)
+	for _, path := range limitPaths {
+		limit = max(limit, gjson.GetBytes(request, path).Int())
+	}
+	for _, path := range choicesPaths {
+		choices = max(choices, min(gjson.GetBytes(request, path).Int(), 1000))
+	}
+	switch imposed := m.Sampling["max_tokens"].(type) {
+	case int:
+		limit = int64(imposed)
+	case int64:
+		limit = imposed
+	case float64:
+		limit = int64(imposed)
+	}
+	if limit <= 0 || limit > math.MaxInt32 {
+		limit = meter.DefaultOutput
+	}
+	return m.scale.Size(request, limit*choices, m.most)
+}
+
+// most returns the most that tokens cost: none of them from a cache, and all written to one, if that is dearer.
+func (m *Model) most(input, output int64) *float64 {
+	if m.Cost == nil {
+		return nil
+	}
+	var most *float64
+	for _, u := range []Usage{
+		{Input: &input, Output: &output},
+		{Input: &input, Output: &output, CacheWrite: &input},
+		{Input: &input, Output: &output, CacheWrite: &input, CacheWriteHour: &input},
+		{Input: &input, Output: &output, Reasoning: &output},
+	} {
+		if usd := m.Cost(m.Upstream, time.Now(), u); usd != nil && (most == nil || *usd > *most) {
+			most = usd
+		}
+	}
+	return most
+}
+
+// cost returns what a turn cost in US dollars: by the job's prices, or as the provider reported it; nil if that is unknown. atLeast: it is a lower
+// bound.
+func (s *Session) cost(t Turn) (usd *float64, atLeast bool) {
+	m, u := s.opts.Model, t.Answer.Usage
+	if m.Cost == nil {
+		return u.CostUSD, false
+	}
+	at := t.Began
+	if !t.Recorded.IsZero() {
+		at = t.Recorded
+	}
+	name := firstNonEmpty(t.Answer.Model, m.Upstream)
+	usd = m.Cost(name, at, u)
+	switch {
+	case usd == nil || u.CostUSD != nil: // the provider knows what it bills
+	case m.Unpriced != nil:
+		atLeast = m.Unpriced(name, at, u)
+	default:
+		atLeast = meter.Value(u.Searches) > 0
+	}
+	return usd, usd != nil && u.CostUSD == nil && (atLeast || u.Estimated || u.Apart)
+}
+
+// estimated returns the usage of a turn in which what the provider did not state, or not to the end, is estimated from the bytes of the request and
+// of the answer. Nothing is estimated for requests that the provider refused, or did not get: they cost nothing.
+func (x *exchange) estimated(request []byte) Usage {
+	u := x.turn.Answer.Usage
+	final := u.Input != nil && u.Output != nil && (x.turn.Whole || x.turn.Answer.Finish != "")
+	if final || !x.reached || x.refused {
+		return u
+	}
+	if u.Input == nil {
+		u.Input = new(meter.InputTokens(request))
+	}
+	u.Output = new(max(meter.Value(u.Output), meter.OutputTokens(x.turn.Answer.size())))
+	u.Estimated = true
+	return u
+}
+
+// empty reports whether nothing is there of an answer that would cost something.
+func (a Answer) empty() bool { return !a.Usage.Known() && a.size() == 0 }
+
+// size returns the bytes of an answer that are output of the model.
+func (a Answer) size() int64 {
+	n := int64(0)
+	for _, m := range append([]Message{a.Message}, a.Choices...) {
+		for _, p := range m.Parts {
+			n += int64(len(p.Text) + len(p.Name) + len(p.Arguments))
+		}
+	}
+	return max(n, a.came)
+}
