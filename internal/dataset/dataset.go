@@ -37,8 +37,8 @@ type Set struct {
 // valid or not (see task.Task.Problems). An empty name stands for the name of the directory.
 //
 // The diagnostics are warnings about subdirectories that are left out because they are no tasks; hidden ones are not
-// mentioned. The error is a diag.List if the directory is no dataset: it cannot be read, has no tasks, is a task itself, or
-// has two tasks whose results would share a directory. Any other error is that of ctx or a fault of this machine
+// mentioned. The error is a diag.List if the directory is no dataset: it cannot be read, has no tasks, is a task itself, has a
+// subdirectory that cannot be read or that is a part of a task, or has two tasks whose results would share a directory. Any other error is that of ctx or a fault of this machine
 // (environment.MachineError), which says nothing about the dataset.
 func Load(ctx context.Context, name, dir string, opts task.Options) (*Set, diag.List, error) {
 	abs, err := filepath.Abs(dir)
@@ -63,9 +63,12 @@ func Load(ctx context.Context, name, dir string, opts task.Options) (*Set, diag.
 	} else if is {
 		return problem("is a task, not a directory of tasks", "list it under tasks: instead of datasets:")
 	}
-	dirs, warnings, err := taskDirs(dir, entries)
+	dirs, notes, err := taskDirs(dir, entries)
 	if err != nil {
 		return nil, nil, err
+	}
+	if broken := notes.Errors(); len(broken) > 0 {
+		return nil, nil, broken
 	}
 	if len(dirs) == 0 {
 		return problem("has no tasks", emptyHint(dir, entries))
@@ -77,7 +80,7 @@ func Load(ctx context.Context, name, dir string, opts task.Options) (*Set, diag.
 	if clashes := slugClashes(dir, s.Tasks); len(clashes) > 0 {
 		return nil, nil, clashes
 	}
-	return s, warnings, nil
+	return s, notes, nil
 }
 
 // FromPaths returns the anonymous dataset of the tasks at dirs, in that order. A path without a task gives a task with Missing
@@ -120,36 +123,41 @@ func matches(patterns []string, name string) bool {
 	})
 }
 
-// taskDirs returns the directories among entries that look like tasks. The error is a fault of this machine.
-func taskDirs(dir string, entries []fs.DirEntry) (dirs []string, warnings diag.List, err error) {
+// taskDirs returns the directories among entries that look like tasks, and notes about the others: warnings about those that are left
+// out, and errors about those that may be tasks, but cannot be read or lack files. The error is a fault of this machine.
+func taskDirs(dir string, entries []fs.DirEntry) (dirs []string, notes diag.List, err error) {
 	for _, e := range entries {
 		sub := filepath.Join(dir, e.Name())
 		hidden := strings.HasPrefix(e.Name(), ".")
 		// Follow links to directories: a dataset may consist of links.
 		info, err := os.Stat(sub)
-		message, hint := "is not a task and is left out", whatIsATask
-		is := false
-		if err == nil && info.IsDir() {
-			is, err = isTask(sub)
+		if err == nil && !info.IsDir() {
+			continue
 		}
+		is, parts := false, []string(nil)
+		if err == nil {
+			is, parts, err = task.Look(os.DirFS(sub), ".")
+		}
+		note := diag.Diagnostic{File: sub, Severity: diag.Warning, Message: "is not a task and is left out", Hint: whatIsATask}
 		switch fault := environment.MachineFault(environment.MarkMachineError(err)); {
 		case fault != nil:
 			return nil, nil, fmt.Errorf("read dataset %s: %w", dir, fault)
-		case err == nil && !info.IsDir():
-			continue
 		case is:
 			dirs = append(dirs, sub)
 			continue
 		case err != nil:
-			message, hint = "cannot be read and is left out: "+reason(err), ""
+			note.Severity, note.Message, note.Hint = diag.Error, "cannot be read, so it is not known whether it is a task: "+reason(err), "make it readable, or remove it"
 		case task.IsOld(os.DirFS(sub), "."):
-			message, hint = "is a task of terminal-bench before 2.0 (task.yaml) and is left out", task.HowToConvert
+			note.Message, note.Hint = "is a task of terminal-bench before 2.0 (task.yaml) and is left out", task.HowToConvert
+		case len(parts) > 0:
+			note.Severity, note.Message = diag.Error, "has "+strings.Join(parts, ", ")+", but neither task.toml nor instruction.md: it is a part of a task"
+			note.Hint = "add the files that are missing, or remove it"
 		}
 		if !hidden {
-			warnings = append(warnings, diag.Diagnostic{File: sub, Severity: diag.Warning, Message: message, Hint: hint})
+			notes = append(notes, note)
 		}
 	}
-	return dirs, warnings, nil
+	return dirs, notes, nil
 }
 
 const whatIsATask = "a task is a directory with task.toml and instruction.md"

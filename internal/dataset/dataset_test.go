@@ -56,7 +56,7 @@ func TestLoad(t *testing.T) {
 	writeFile(t, filepath.Join(dir, "docs/README.md"), "x")
 	writeFile(t, filepath.Join(dir, "README.md"), "x")
 	writeFile(t, filepath.Join(dir, ".git/HEAD"), "0123456789abcdef0123456789abcdef01234567")
-	for link, target := range map[string]string{"linked": "sub/inner", "gone": "nowhere", ".gone": "nowhere"} {
+	for link, target := range map[string]string{"linked": "sub/inner", ".gone": "nowhere"} {
 		if err := os.Symlink(target, filepath.Join(dir, link)); err != nil {
 			t.Fatal(err)
 		}
@@ -82,10 +82,54 @@ func TestLoad(t *testing.T) {
 		}
 	}
 	want := `set/docs: warning: is not a task and is left out (a task is a directory with task.toml and instruction.md)
-set/gone: warning: cannot be read and is left out: no such file or directory
 set/sub: warning: is not a task and is left out (a task is a directory with task.toml and instruction.md)`
 	if warnings.Error() != want {
 		t.Errorf("warnings:\n%v\nwant:\n%s", warnings, want)
+	}
+}
+
+// A directory that may be a task must not disappear: the job would pass with the tasks that are left.
+func TestLoadRefusesDirectoriesThatMayBeTasks(t *testing.T) {
+	loop := func(dir, name string) error {
+		return errors.Join(os.MkdirAll(dir, 0o755), os.Symlink(name, filepath.Join(dir, name)))
+	}
+	for _, tc := range []struct {
+		name   string
+		change func(dir string) error
+		want   string // "": the dataset is loaded
+	}{
+		{"a link to nowhere", func(dir string) error { return os.Symlink("nowhere", filepath.Join(dir, "gone")) }, "set/gone: cannot be read, so it is not known whether it is a task: no such file or directory (make it readable, or remove it)"},
+		{"a link to itself", func(dir string) error { return loop(dir, "loop") }, "set/loop: cannot be read, so it is not known whether it is a task: too many levels of symbolic links (make it readable, or remove it)"},
+		{"a task.toml that cannot be read", func(dir string) error { return loop(filepath.Join(dir, "b"), "task.toml") }, "set/b: cannot be read, so it is not known whether it is a task: too many levels of symbolic links (make it readable, or remove it)"},
+		{"a directory without permissions", func(dir string) error { return os.Mkdir(filepath.Join(dir, "b"), 0) }, "set/b: cannot be read, so it is not known whether it is a task: permission denied (make it readable, or remove it)"},
+		{"a part of a task", func(dir string) error {
+			writeFile(t, filepath.Join(dir, "b/tests/test.sh"), "")
+			writeFile(t, filepath.Join(dir, "b/environment/Dockerfile"), "")
+			return nil
+		}, "set/b: has tests/test.sh, environment/Dockerfile, but neither task.toml nor instruction.md: it is a part of a task (add the files that are missing, or remove it)"},
+		{"hidden directories", func(dir string) error {
+			writeFile(t, filepath.Join(dir, ".b/tests/test.sh"), "")
+			return os.Mkdir(filepath.Join(dir, ".c"), 0)
+		}, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			base := t.TempDir()
+			t.Chdir(base)
+			writeTask(t, "set/a")
+			if err := tc.change("set"); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := os.ReadDir("set/b"); err == nil && strings.Contains(tc.want, "permission denied") {
+				t.Skip("this user may read everything")
+			}
+			s, _, err := Load(t.Context(), "x", "set", task.Options{})
+			switch {
+			case tc.want == "" && (err != nil || len(s.Tasks) != 1):
+				t.Errorf("got %v, %v", s, err)
+			case tc.want != "" && (err == nil || err.Error() != tc.want):
+				t.Errorf("got %v, %v\nwant %s", s, err, tc.want)
+			}
+		})
 	}
 }
 

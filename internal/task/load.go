@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"unicode/utf8"
 
 	"github.com/org/rollout-action/internal/diag"
@@ -104,16 +105,29 @@ func CheckoutAround(dir string) Checkout {
 // IsTask reports whether the directory name of fsys looks like a task, valid or not: it has a task.toml or an instruction.md.
 // The error is a fault of this machine (environment.MachineError).
 func IsTask(fsys fs.FS, name string) (bool, error) {
-	for _, file := range []string{configFile, instructionFile} {
+	is, _, err := Look(fsys, name)
+	if fault := environment.MachineFault(err); fault != nil {
+		return is, fmt.Errorf("look for a task in %s: %w", name, fault)
+	}
+	return is, nil
+}
+
+// Look reports whether the directory name of fsys looks like a task, as IsTask does. If it does not, parts are the files in it that only
+// tasks have. The error says why it could not be looked into.
+func Look(fsys fs.FS, name string) (is bool, parts []string, err error) {
+	for _, file := range []string{configFile, instructionFile, testsScript, solutionScript, dockerfile} {
 		_, err := fs.Stat(fsys, join(name, file))
-		if err == nil {
-			return true, nil
-		}
-		if fault := environment.MachineFault(environment.MarkMachineError(err)); fault != nil {
-			return false, fmt.Errorf("look for a task in %s: %w", name, fault)
+		own := file == configFile || file == instructionFile
+		switch {
+		case err == nil && own:
+			return true, nil, nil
+		case err == nil:
+			parts = append(parts, file)
+		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR):
+			return false, nil, environment.MarkMachineError(err)
 		}
 	}
-	return false, nil
+	return false, parts, nil
 }
 
 // oldConfig is the configuration of tasks of terminal-bench before version 2, instead of task.toml and instruction.md.
