@@ -151,8 +151,11 @@ func fetchBaseline(ctx context.Context, env github.Environment, branch string, a
 		file = env.Origin.WorkflowFile
 	}
 	file = cmp.Or(at.Workflow, file)
+	var asked *github.Pull
 	if branch == "" {
-		branch = env.BaselineBranch()
+		if branch, asked, err = client.BaselineOf(ctx, env.Actions, of.commit, of.parents); err != nil {
+			return nil, none, err
+		}
 	}
 	if branch == "" && env.NeedsPull() {
 		pull, err := client.FindPull(ctx, env.Actions)
@@ -167,6 +170,9 @@ func fetchBaseline(ctx context.Context, env github.Environment, branch string, a
 	}
 	defer os.RemoveAll(dir)
 	query := env.Query(branch, of.commit, of.parents)
+	if asked != nil { // not the event's commit, which is that of the default branch
+		query.Event, query.Head = asked.HeadSHA, asked.HeadSHA
+	}
 	query.WorkflowFile, query.Artifact = file, cmp.Or(at.Artifact, DefaultBaselineArtifact)
 	found, err := client.FindBaseline(ctx, query, dir)
 	if err != nil {

@@ -261,6 +261,41 @@ func TestNothingToCompareWith(t *testing.T) {
 	p.want("the outputs", p.read("output"), "fail")
 }
 
+// Events about a pull request that do not describe it: its base is asked for, and main is not assumed.
+func TestBaselineOfAPullRequestToAnotherBranch(t *testing.T) {
+	const releaseCommit = "4444444444444444444444444444444444444444"
+	for event, change := range map[string]func(*aPull){
+		"issue_comment": func(p *aPull) {
+			p.write("event.json", []byte(`{"issue": {"number": 7, "pull_request": {}}, "repository": {"full_name": "acme/widgets", "default_branch": "main"}}`))
+			p.env["GITHUB_SHA"], p.env["GITHUB_REF"] = mainCommit, "refs/heads/main"
+		},
+		"workflow_dispatch": func(p *aPull) {
+			p.write("event.json", []byte(`{"inputs": null, "repository": {"full_name": "acme/widgets", "default_branch": "main"}}`))
+			p.env["GITHUB_SHA"], p.env["GITHUB_REF"] = headCommit, "refs/heads/change"
+		},
+	} {
+		t.Run(event, func(t *testing.T) {
+			p := newPull(t)
+			g := p.github
+			g.AddCommit("acme/widgets", releaseCommit, mainCommit)
+			g.AddCommit("acme/widgets", headCommit, releaseCommit)
+			g.SetBranch("acme/widgets", "release", releaseCommit)
+			g.AddPull("acme/widgets", githubtest.Pull{Number: 7, HeadBranch: "change", HeadSHA: headCommit, Base: "release"})
+			text := strings.ReplaceAll(p.read("base/result.json"), mainCommit, releaseCommit)
+			run := g.AddRun("acme/widgets", githubtest.Run{ID: 40, WorkflowFile: "agent.yml", Branch: "release", SHA: releaseCommit})
+			if _, err := g.AddArtifact("acme/widgets", run, githubtest.Artifact{Name: "rollout-result", Files: map[string]string{"result.json": text}}); err != nil {
+				t.Fatal(err)
+			}
+			plan := strings.ReplaceAll(p.read("pr/plan.json"), mainCommit, releaseCommit) // a merge into release
+			p.write("pr/plan.json", []byte(plan))
+			p.env["GITHUB_EVENT_NAME"], p.env["GITHUB_BASE_REF"], p.env["GITHUB_HEAD_REF"] = event, "", ""
+			change(p)
+			p.rollout(exitGate, "report", "pr", "--baseline", "github:", "--comment", "off")
+			p.want("stdout", p.stdout.String(), "Baseline: release at 4444444", "run 40)")
+		})
+	}
+}
+
 func TestGitHubOffLeavesNothingThere(t *testing.T) {
 	p := newPull(t)
 	p.rollout(exitGate, "report", "pr", "--baseline", "base", "--comment", "always", "--github", "off")

@@ -251,6 +251,26 @@ func (q *request) listPulls([]string) reply {
 	return list(q, out, q.showPull)
 }
 
+// pullsWith lists the pull requests that have a commit which is not on their base.
+func (q *request) pullsWith(args []string) reply {
+	if !q.may(q.access.Pulls) {
+		return q.denied()
+	}
+	if _, found := q.repo.commits[args[0]]; !found {
+		return problem(http.StatusUnprocessableEntity, "No commit found for SHA: "+args[0])
+	}
+	var out []Pull
+	for _, p := range q.repo.pulls {
+		_, in := q.repo.ancestors(p.HeadSHA)[args[0]]
+		base, known := q.repo.resolve(p.Base)
+		_, landed := q.repo.ancestors(base)[args[0]]
+		if in && !(known && landed) {
+			out = append(out, p)
+		}
+	}
+	return list(q, out, q.showPull)
+}
+
 func (q *request) getPull(args []string) reply {
 	if !q.may(q.access.Pulls) {
 		return q.denied()

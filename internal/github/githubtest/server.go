@@ -318,6 +318,7 @@ var routes = []route{
 	{http.MethodGet, "commits", (*request).listCommits},
 	{http.MethodGet, "commits/*", (*request).getCommit},
 	{http.MethodGet, "commits/*/branches-where-head", (*request).branchesAt},
+	{http.MethodGet, "commits/*/pulls", (*request).pullsWith},
 	{http.MethodGet, "git/commits/*", (*request).getGitCommit},
 	{http.MethodGet, "git/trees/*", (*request).getTree},
 	{http.MethodGet, "tags", (*request).listTags},
