@@ -3,6 +3,8 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,7 +16,7 @@ import (
 
 // CleanRequest is what Clean takes.
 type CleanRequest struct {
-	Provider string // its name
+	Provider string // its name; "": all that are here
 	Kept     bool   // also environments that were kept on purpose
 	Others   bool   // also environments of other machines, whether their run has ended or not
 	// Images asks for images, too: those that were not used for Age.
@@ -35,31 +37,90 @@ type CleanedImages struct {
 	Recent  int // those that stayed although Age selects them, because a run may need them
 }
 
-// Clean removes what killed runs left at a provider: environments, and images if they are asked for. With an error, the value is
-// what was removed before; nil: nothing was looked at.
+// connectLimit bounds how long Clean waits for each provider if no provider is named: most do not have all of them.
+const connectLimit = 15 * time.Second
+
+// Clean removes what killed runs left at a provider, or at all that are here: environments, and images if they are asked for. With an
+// error, the value is what was removed before; nil: nothing was looked at.
 func Clean(ctx context.Context, h *Host, req CleanRequest) (*Cleaned, error) {
+	if req.Provider == "" {
+		return req.everywhere(ctx, h)
+	}
 	entry, ok := h.Providers.Find(req.Provider)
 	if !ok {
 		return nil, usage("--env-type %s: there is no such provider (there are: %s)", req.Provider, strings.Join(h.Providers.Names(), ", "))
 	}
-	provider, err := Connect(ctx, h.Hard, entry, nil, providers.Host{
+	return req.at(ctx, ctx, h, entry)
+}
+
+// everywhere cleans up at all providers that are here, and reports those that are not. It is an error if none is.
+func (r CleanRequest) everywhere(ctx context.Context, h *Host) (*Cleaned, error) {
+	var all *Cleaned
+	var failed, absent []error
+	for _, entry := range h.Providers {
+		if ctx.Err() != nil {
+			break
+		}
+		connecting, cancel := context.WithTimeout(ctx, connectLimit)
+		cleaned, err := r.at(ctx, connecting, h, entry)
+		cancel()
+		switch {
+		case cleaned != nil:
+			all = all.plus(*cleaned)
+		case err != nil && ctx.Err() == nil:
+			why := err
+			if known := new(environment.Error); errors.As(err, &known) {
+				why = known.Err // without what to do: not everybody wants every provider
+			}
+			linef(h.Output, "not cleaned up: %s", clean(fmt.Sprintf("%s: %v", entry.Name, why)))
+			absent = append(absent, fmt.Errorf("%s: %w", entry.Name, err))
+			continue
+		}
+		if err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", entry.Name, err))
+		}
+	}
+	if all == nil && ctx.Err() == nil {
+		failed = append(failed, fmt.Errorf("no provider is here: %w", errors.Join(absent...)))
+	}
+	return all, errors.Join(append(failed, ctx.Err())...)
+}
+
+// plus returns what was removed before and more; c may be nil.
+func (c *Cleaned) plus(more Cleaned) *Cleaned {
+	if c == nil {
+		return &more
+	}
+	sum := Cleaned{Environments: slices.Concat(c.Environments, more.Environments), Images: c.Images}
+	if more.Images != nil {
+		sum.Images = more.Images
+		if c.Images != nil {
+			sum.Images = &CleanedImages{Removed: slices.Concat(c.Images.Removed, more.Images.Removed), Recent: c.Images.Recent + more.Images.Recent}
+		}
+	}
+	return &sum
+}
+
+// at cleans up at one provider, which has until the end of connecting to answer. It returns nil if the provider is not here.
+func (r CleanRequest) at(ctx, connecting context.Context, h *Host, entry providers.Entry) (*Cleaned, error) {
+	provider, err := Connect(connecting, h.Hard, entry, nil, providers.Host{
 		Progress: func(line string) { h.Output.Line(clean(line)) }, Clean: true,
 	})
 	if err != nil {
 		return nil, err
 	}
 	defer provider.Close()
-	listed, err := provider.List(ctx)
+	listed, err := provider.List(connecting)
 	if err != nil {
 		return nil, err
 	}
-	cleaned := &Cleaned{Environments: req.selects(listed)}
-	if !req.DryRun {
+	cleaned := &Cleaned{Environments: r.selects(listed)}
+	if !r.DryRun {
 		cleaned.Environments, err = job.RemoveEnvironments(ctx, provider, cleaned.Environments)
 	}
-	if req.Images && ctx.Err() == nil {
+	if r.Images && ctx.Err() == nil {
 		var imagesErr error
-		cleaned.Images, imagesErr = req.cleanImages(ctx, provider, h.Now())
+		cleaned.Images, imagesErr = r.cleanImages(ctx, provider, h.Now())
 		err = errors.Join(err, imagesErr)
 	}
 	return cleaned, err
@@ -82,9 +143,12 @@ func (r CleanRequest) selects(listed []environment.Listed) []environment.Listed 
 	return doomed
 }
 
-// cleanImages removes the images that were not used for r.Age.
+// cleanImages removes the images that were not used for r.Age. It returns nil if a provider that was not named keeps none.
 func (r CleanRequest) cleanImages(ctx context.Context, provider environment.Provider, now time.Time) (*CleanedImages, error) {
 	store, ok := environment.As[environment.ImageStore](provider)
+	if !ok && r.Provider == "" {
+		return nil, nil
+	}
 	if !ok {
 		return nil, usage("--images: the provider %s keeps no images that Rollout could list and remove", provider.Name())
 	}

@@ -31,8 +31,8 @@ func newCleanCommand(v *invocation) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "clean",
 		Short: "Remove environments of killed runs, and images",
-		Long: `Remove the environments of runs whose process on this machine has ended. Environments of running jobs are
-never touched. Environments that were kept on purpose (environment.preserve_env and keep) stay unless --kept is given;
+		Long: `Remove the environments of runs whose process on this machine has ended, at all providers that are here. Environments of
+running jobs are never touched. Environments that were kept on purpose (environment.preserve_env and keep) stay unless --kept is given;
 environments of other machines or containers stay unless --others is given.
 
 With --images, also remove images that were built for tasks, installed agents (cache_install), and the images and layers of
@@ -57,7 +57,7 @@ them. Docker does not record when an image was used; its creation, or its last u
 		},
 	}
 	opts.changed = cmd.Flags().Changed
-	cmd.Flags().StringVar(&opts.envType, "env-type", v.Providers[0].Name, "the provider to clean up")
+	cmd.Flags().StringVar(&opts.envType, "env-type", "", "the provider to clean up (default: all that are here)")
 	cmd.Flags().BoolVar(&opts.kept, "kept", false, "also remove environments kept by environment.preserve_env, and what keep: outcome kept")
 	cmd.Flags().BoolVar(&opts.others, "others", false, "also remove environments of other machines or containers, whether their run has ended or not")
 	cmd.Flags().BoolVar(&opts.images, "images", false, "also remove images that Rollout made")

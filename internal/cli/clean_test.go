@@ -3,11 +3,13 @@ package cli
 import (
 	"bytes"
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"testing/fstest"
 	"time"
 
+	"github.com/org/rollout-action/internal/cli/clitest"
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/providers"
 	"github.com/org/rollout-action/providers/fake"
@@ -112,6 +114,41 @@ func TestCleanImages(t *testing.T) {
 	expect("those that were in use", got, exitOK, "", "removed 2 images")
 	if layer, under := strings.Index(got.stdout, "fake.local/layer:"), strings.Index(got.stdout, "fake.local/base:"); layer > under || strings.Contains(got.stdout, "\x1b") {
 		t.Errorf("printed as %q", got.stdout)
+	}
+}
+
+func TestCleanSweepsAllProvidersThatAreHere(t *testing.T) {
+	absent := clitest.Entry("absent", func(context.Context, map[string]any, providers.Host) (environment.Provider, error) {
+		return nil, &environment.Error{Kind: environment.KindUnavailable, Err: errors.New("no engine answers"), Hint: "start it"}
+	})
+	here := func(name string) (providers.Entry, *fake.Provider) {
+		p := fake.New(fake.Options{World: fake.NewWorld()})
+		ended := environment.Self()
+		ended.PID, ended.Start = 1<<30, "0"
+		if _, err := p.CreateEnvironment(t.Context(), environment.CreateOptions{Image: "debian:bookworm", Labels: environment.Labels{Job: "of-" + name, Owner: ended}}); err != nil {
+			t.Fatal(err)
+		}
+		return clitest.Entry(name, func(context.Context, map[string]any, providers.Host) (environment.Provider, error) { return p, nil }), p
+	}
+	first, _ := here("first")
+	second, _ := here("second")
+	clean := func(table ...providers.Entry) said {
+		var stdout, stderr bytes.Buffer
+		env := Env{
+			Providers: table, Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr, Dir: t.TempDir(), Now: time.Now,
+			Getenv: func(string) (string, bool) { return "", false },
+		}
+		return said{Main(t.Context(), context.Background(), env, []string{"clean"}), stdout.String(), stderr.String()}
+	}
+	got := clean(absent, first, second)
+	if got.code != exitOK || !strings.Contains(got.stdout, "of-first") || !strings.Contains(got.stdout, "of-second") || !strings.Contains(got.stdout, "removed 2 environments") {
+		t.Errorf("%+v", got)
+	}
+	if !strings.Contains(got.stderr, "not cleaned up: absent: no engine answers\n") {
+		t.Errorf("it does not say what it left out: %q", got.stderr)
+	}
+	if got := clean(absent); got.code != exitFailed {
+		t.Errorf("without any provider: %+v", got)
 	}
 }
 
