@@ -457,7 +457,9 @@ func cleanUpAfterStdoutCloses(t *testing.T, provider string) {
 	inside.wantGone(t)
 }
 
-func TestSecondSignalSkipsCleanup(t *testing.T) { sideBySide(t, providersHere, stopAtOnce) }
+func TestSecondSignalRemovesEnvironmentsAtOnce(t *testing.T) {
+	sideBySide(t, providersHere, stopAtOnce)
+}
 
 func stopAtOnce(t *testing.T, provider string) {
 	j := hangingJob(t, provider, 8)
@@ -475,10 +477,12 @@ func stopAtOnce(t *testing.T, provider string) {
 	if res := j.result(t); !res.Cancelled || res.Errors[result.Cancelled]+res.SkippedTrials != 8 {
 		t.Errorf("result.json says %+v, errors %v", res.Summary, res.Errors)
 	}
-	if provider != fake.Name {
-		clean(t, provider)
-		j.wantLeft(t, 0, "after rollout clean")
+	if strings.Contains(r.output.String(), "environments may be left") { // an engine that is busy is done later
+		for deadline := time.Now().Add(2 * time.Minute); j.left(t) > 0 && time.Now().Before(deadline); {
+			time.Sleep(100 * time.Millisecond) // polls
+		}
 	}
+	j.wantLeft(t, 0, "after the second signal")
 	inside.wantGone(t)
 }
 

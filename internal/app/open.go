@@ -346,26 +346,41 @@ func (o *opened) resumption() string {
 	return resumption(o.host.Paths, o.dir(), o.tree.Plan, o.report) + o.rerun
 }
 
+// How long a job waits for environments to be removed at its end: usually, after a cancel, and after a second signal.
+const (
+	closeTime     = time.Minute
+	cancelledTime = 400 * time.Millisecond
+	abortedTime   = 3 * time.Second
+)
+
 // close ends the job's files, before the reports, which may take long, and removes what trials could not remove, because the
-// engine was down just then. A job that is cancelled has only time to look.
+// engine was down just then. A job that is cancelled has only time to look. After a second signal, trials remove nothing: all
+// environments are removed here, at the same time.
 func (o *opened) close(ctx context.Context) {
 	h := o.host
 	if err := o.tree.Close(); err != nil {
 		warnf(h.Output, "end the job's files: %v", err)
 	}
 	o.sendSpans(ctx)
-	limit := time.Minute
+	limit, hard := closeTime, h.Hard
 	if ctx.Err() != nil {
-		limit = 400 * time.Millisecond
+		limit = cancelledTime
 	}
-	ctx, cancel := context.WithTimeout(h.Hard, limit)
+	if h.Hard.Err() != nil {
+		limit, hard = abortedTime, context.WithoutCancel(h.Hard)
+	}
+	ctx, cancel := context.WithTimeout(hard, limit)
 	defer cancel()
 	listed, err := o.provider.List(ctx)
 	if err == nil {
 		left := append(job.OwnLeftovers(listed, o.Job.Name), o.unnamed(job.OwnOutcomes(listed, o.Job.Name))...)
 		_, err = job.RemoveEnvironments(ctx, o.provider, left)
 	}
-	if err != nil && h.Hard.Err() == nil {
+	switch {
+	case err == nil:
+	case h.Hard.Err() != nil:
+		warnf(h.Output, "environments may be left: the next run removes them, or %s", environment.CleanCommand(o.Job.Environment.Type))
+	default:
 		warnf(h.Output, "environments of this job may be left, the next run removes them: %v", err)
 	}
 }

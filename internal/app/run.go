@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 
-	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/job"
 	"github.com/org/rollout-action/internal/job/resume"
 	"github.com/org/rollout-action/internal/job/reuse"
@@ -130,11 +129,6 @@ func (o *opened) run(ctx context.Context, sources []reuse.Source) (*Finished, er
 	if o.tree.Lock.Unguarded != nil {
 		warnf(h.Output, "nothing keeps two runs of this job apart: the file system of %s has no locks (%v)", o.dir(), o.tree.Lock.Unguarded)
 	}
-	defer func() {
-		if h.Hard.Err() != nil {
-			warnf(h.Output, "the clean-up was skipped, so environments may still run: the next run removes them, or %s", environment.CleanCommand(o.Job.Environment.Type))
-		}
-	}()
 	err := o.reuse(ctx, sources)
 	if err == nil {
 		err = o.execute(ctx)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/event"
 )
@@ -49,20 +51,31 @@ func OwnedBy(listed []environment.Listed, owner environment.Owner) []environment
 	return own
 }
 
-// RemoveEnvironments destroys environments and returns those that it destroyed. It tries all of them; the error joins all failures.
+// removals is how many environments are removed at the same time. A job that is told to stop at once has asked for all of them before it ends.
+const removals = 64
+
+// RemoveEnvironments destroys environments, many at a time, and returns those that it destroyed. It tries all of them; the error joins all failures.
 func RemoveEnvironments(ctx context.Context, provider environment.Provider, listed []environment.Listed) ([]environment.Listed, error) {
-	var gone []environment.Listed
-	var errs []error
+	errs := make([]error, len(listed))
 	work := event.Begin(ctx, "Removing environments", len(listed))
 	defer work.End()
-	for _, l := range listed {
-		err := provider.Remove(ctx, l.ID)
-		work.Step()
-		if err != nil {
-			errs = append(errs, fmt.Errorf("remove %s (%s): %w", l.ID, l.Labels.Trial, err))
-			continue
+	var group errgroup.Group
+	group.SetLimit(removals)
+	for i, l := range listed {
+		group.Go(func() error {
+			if err := provider.Remove(ctx, l.ID); err != nil {
+				errs[i] = fmt.Errorf("remove %s (%s): %w", l.ID, l.Labels.Trial, err)
+			}
+			work.Step()
+			return nil
+		})
+	}
+	_ = group.Wait() // of functions that return nil
+	var gone []environment.Listed
+	for i, l := range listed {
+		if errs[i] == nil {
+			gone = append(gone, l)
 		}
-		gone = append(gone, l)
 	}
 	return gone, errors.Join(errs...)
 }
