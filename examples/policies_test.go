@@ -161,7 +161,7 @@ func mustJSON(t *testing.T, v any) string {
 // red reports whether a policy fails a pull request, which confirms what looks broken.
 func red(p gate.Policy, w gatetest.Pair, rng *rand.Rand) bool {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	w.Confirm(rng, p.Confirmable(w.Base, w.Head, now), p.Confirm.Attempts)
+	w.Confirm(rng, p.Confirmable(w.Base, w.Head, now, false))
 	diff := result.Compare(w.Base, w.Head)
 	return !p.Check(w.Head, &diff, now).Passed(p)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/event"
+	"github.com/org/rollout-action/internal/gate"
 	"github.com/org/rollout-action/internal/job"
 	"github.com/org/rollout-action/internal/job/merge"
 	"github.com/org/rollout-action/internal/job/resume"
@@ -45,19 +46,19 @@ func (req RunRequest) besides() bool { return req.Against != "" || req.ConfirmAg
 
 // checkBeside refuses what does not go together with a baseline that runs beside the job.
 func (p *planned) checkBeside(req RunRequest, sources []reuse.Source) error {
-	gate := p.Job.Gate
+	policy := p.Job.Gate
 	flag := "--against"
 	if req.Against == "" {
 		flag = "--confirm-against"
 	}
 	switch {
 	case req.Against != "" && req.ConfirmAgainst != "":
-		return usage("--against runs all trials with a commit, and --confirm-against only those of tasks that look broken: leave one of them out")
+		return usage("--against runs all trials with a commit, and --confirm-against only those of tasks that look broken or fixed: leave one of them out")
 	case req.Against != "" && req.Report.compares():
-		return usage("--against runs the baseline, so that --baseline has no use: leave one of them out, or try only tasks that look broken with --confirm-against")
+		return usage("--against runs the baseline, so that --baseline has no use: leave one of them out, or try only tasks that look broken or fixed with --confirm-against")
 	case req.ConfirmAgainst != "" && !req.Report.compares():
-		return usage("--confirm-against tries tasks again that look broken beside a stored baseline: give that one with --baseline")
-	case req.ConfirmAgainst != "" && (gate.Confirm.Attempts <= 0 || !gate.LimitsBrokenTasks()):
+		return usage("--confirm-against tries tasks again that look broken or fixed beside a stored baseline: give that one with --baseline")
+	case req.ConfirmAgainst != "" && (policy.Confirm.Attempts <= 0 || !policy.LimitsBrokenTasks()):
 		return usage("--confirm-against makes the attempts that gate.confirm asks for, at tasks that max_broken_tasks counts: add both, as in --max-broken-tasks 0 --confirm 4")
 	case req.FailFast:
 		return usage("--fail-fast would leave out trials of the job that is compared: leave out %s or --fail-fast", flag)
@@ -115,12 +116,15 @@ func (j *pair) announce(ref string) {
 	commit := ShortCommit(j.base.commit)
 	switch {
 	case j.onlyConfirms:
-		c := j.head.Job.Gate.Confirm
-		linef(out, "note: tasks that look broken are tried again with %s (%s), too: up to %s of both at each", clean(ref), commit, plural.Count(c.Attempts, "attempt"))
+		c, kinds := j.head.Job.Gate.Confirm, "broken or fixed"
+		if j.head.Job.Gate.Noise == gate.NoiseIgnore {
+			kinds = "broken"
+		}
+		linef(out, "note: tasks that look %s are tried again with %s (%s), too: up to %s of both at each", kinds, clean(ref), commit, plural.Count(c.Attempts, "attempt"))
 	case twice == 0:
 		linef(out, "note: nothing differs from %s (%s) for the agents of this job: each trial runs once, and counts for both", clean(ref), commit)
 	case twice == own:
-		linef(out, "note: %s (%s) runs beside this job: %s instead of %d, which costs twice as much; --task runs fewer tasks, and --confirm-against only those that look broken beside a stored baseline",
+		linef(out, "note: %s (%s) runs beside this job: %s instead of %d, which costs twice as much; --task runs fewer tasks, and --confirm-against only those that look broken or fixed beside a stored baseline",
 			clean(ref), commit, plural.Count(own+twice, "trial"), own)
 	default:
 		linef(out, "note: %s (%s) runs beside this job: %s instead of %d, as what is the same in both runs once", clean(ref), commit, plural.Count(own+twice, "trial"), own)

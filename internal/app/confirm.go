@@ -30,6 +30,8 @@ type confirmer struct {
 	again map[result.Key]bool
 	// base is set once it was looked for.
 	base *foundBaseline
+	// beside is the plan of the baseline that makes attempts, too; nil: the job makes them alone.
+	beside *result.Plan
 	// chosen: the tasks that look broken were looked for.
 	chosen bool
 	noted  bool // the user knows that there is no baseline
@@ -64,7 +66,7 @@ func (c *confirmer) found() *foundBaseline {
 	return c.base
 }
 
-// plan returns plan with the tasks that look broken. It keeps those that plan already has: a job that was killed continues with them.
+// plan returns plan with the tasks that look broken or, if the baseline makes attempts, too, fixed. It keeps those that plan already has: a job that was killed continues with them.
 func (c *confirmer) plan(ctx context.Context, plan result.Plan, trials []result.Trial) result.Plan {
 	if c.chosen || !c.p.report.compares() {
 		return plan
@@ -74,16 +76,19 @@ func (c *confirmer) plan(ctx context.Context, plan result.Plan, trials []result.
 		return plan
 	}
 	c.chosen = true
-	tasks := c.p.Job.Gate.Confirmable(*base.job, result.Summarize(plan, trials), c.p.host.Now())
+	again := c.p.Job.Gate.Confirmable(*base.job, result.Summarize(plan, trials), c.p.host.Now(), c.beside != nil)
+	if c.beside != nil {
+		again = again.Beside(*c.beside)
+	}
 	if plan.Shard != nil {
 		// A task's attempts may be in several shards. The one with the first attempt tries it again.
 		first := map[result.Key]bool{}
 		for _, k := range plan.Own() {
 			first[k.Unnumbered()] = first[k.Unnumbered()] || k.Attempt == 1
 		}
-		tasks = slices.DeleteFunc(tasks, func(k result.Key) bool { return !first[k] })
+		again = again.Without(func(k result.Key) bool { return !first[k] })
 	}
-	return plan.WithConfirmation(c.p.Job.Gate.Confirm.Attempts, tasks)
+	return plan.WithConfirmation(again)
 }
 
 // left reports whether there is an attempt to make.
@@ -120,7 +125,7 @@ func (c *confirmer) next(ctx context.Context, tree *job.Tree, emit event.Sink, t
 	return c.p.confirmations(keys, c.again)
 }
 
-const notAfforded = "tasks that look broken are not tried again: %s"
+const notAfforded = "no task is tried again (gate.confirm): %s"
 
 // noteMissing says once that there is no baseline.
 func (c *confirmer) noteMissing(say func(format string, args ...any)) {
@@ -132,7 +137,7 @@ func (c *confirmer) noteMissing(say func(format string, args ...any)) {
 
 // toBeSure says which confirmation attempts are going to be made. of says of what besides the job; "": nothing.
 func toBeSure(c result.PlannedConfirmation, of string) string {
-	return fmt.Sprintf("%s broken: up to %s more%s, to be sure", lookBroken(len(c.Tasks)), plural.Count(c.Attempts, "attempt"), of)
+	return fmt.Sprintf("%s: up to %s more%s, to be sure", looks("looks", "look", len(c.Tasks)-len(c.Fixed), len(c.Fixed)), plural.Count(c.Attempts, "attempt"), of)
 }
 
 // planConfirmation writes into a job's plan.json which tasks are tried again.
@@ -162,18 +167,21 @@ func (p *planned) confirmations(keys []result.Key, again map[result.Key]bool) ([
 	return todo, nil
 }
 
-func lookBroken(tasks int) string {
-	if tasks == 1 {
-		return "1 task looks"
+// looks counts tasks: "2 tasks look broken and 1 fixed".
+func looks(one, many string, broken, fixed int) string {
+	verb := func(n int) string {
+		if n == 1 {
+			return plural.Count(n, "task") + " " + one
+		}
+		return plural.Count(n, "task") + " " + many
 	}
-	return fmt.Sprintf("%d tasks look", tasks)
-}
-
-func looked(tasks int) string {
-	if tasks == 1 {
-		return "1 task looked"
+	switch {
+	case fixed == 0:
+		return verb(broken) + " broken"
+	case broken == 0:
+		return verb(fixed) + " fixed"
 	}
-	return fmt.Sprintf("%d tasks looked", tasks)
+	return fmt.Sprintf("%s broken and %d fixed", verb(broken), fixed)
 }
 
 // affords returns why no more attempts are made: the job has used up what its gate allows, so it fails anyway. "": they are made.
@@ -197,18 +205,26 @@ func unconfirmed(in report.Input, confirmations []result.Trial, beside *result.T
 	if in.Policy.Confirm.Attempts <= 0 {
 		return "", ""
 	}
-	n := len(in.Plan.NextConfirmations(confirmations, cutShort(confirmations)))
+	left := map[result.Key]bool{}
+	for _, k := range in.Plan.NextConfirmations(confirmations, cutShort(confirmations)) {
+		left[k.Unnumbered()] = true
+	}
 	if beside != nil {
+		clear(left)
 		ofHead, ofBase := result.NextBeside(result.Confirming{Plan: in.Plan, Made: confirmations, Again: cutShort(confirmations)},
 			result.Confirming{Plan: beside.Plan, Made: beside.Confirmations, Again: cutShort(beside.Confirmations)})
-		left := map[result.Key]bool{}
 		for _, k := range slices.Concat(ofHead, ofBase) {
 			left[k.Unnumbered()] = true
 		}
-		n = len(left)
 	}
-	if n > 0 {
-		incomplete = fmt.Sprintf("%s broken, and not all attempts were made that would confirm it (gate.confirm)", lookBroken(n))
+	if len(left) > 0 {
+		fixed := 0
+		for k := range left {
+			if in.Plan.LooksFixed(k) {
+				fixed++
+			}
+		}
+		incomplete = fmt.Sprintf("%s, and not all attempts were made that would confirm it (gate.confirm)", looks("looks", "look", len(left)-fixed, fixed))
 	}
 	if base == nil || in.Plan.Shard != nil {
 		return incomplete, ""
@@ -219,14 +235,12 @@ func unconfirmed(in report.Input, confirmations []result.Trial, beside *result.T
 			tried[k] = true
 		}
 	}
-	n = 0
-	for _, k := range in.Policy.Confirmable(*base, in.Job, in.Now) {
-		if !tried[k] {
-			n++
-		}
+	again := in.Policy.Confirmable(*base, in.Job, in.Now, beside != nil)
+	if beside != nil {
+		again = again.Beside(beside.Plan)
 	}
-	if n > 0 {
-		note = fmt.Sprintf("%s broken and had no further attempts (gate.confirm): they are made when trials run with this baseline", lookBroken(n))
+	if again = again.Without(func(k result.Key) bool { return tried[k] }); len(again.Tasks) > 0 {
+		note = fmt.Sprintf("%s and had no further attempts (gate.confirm): they are made when trials run with this baseline", looks("looks", "look", len(again.Tasks)-len(again.Fixed), len(again.Fixed)))
 	}
 	return incomplete, note
 }

@@ -291,11 +291,11 @@ func confirmed(job result.Job, plan result.Plan) string {
 	if n == 0 {
 		return ""
 	}
-	tasks := 0
+	tasks, fixed := 0, 0
 	if plan.Confirm != nil {
-		tasks = len(plan.Confirm.Tasks)
+		tasks, fixed = len(plan.Confirm.Tasks), len(plan.Confirm.Fixed)
 	}
-	sentence := fmt.Sprintf("%s broken and had %s (gate.confirm), which %s no rate", looked(tasks), plural.Count(n, "further attempt"), map[bool]string{true: "enters", false: "enter"}[n == 1])
+	sentence := fmt.Sprintf("%s and had %s (gate.confirm), which %s no rate", looks("looked", "looked", tasks-fixed, fixed), plural.Count(n, "further attempt"), map[bool]string{true: "enters", false: "enter"}[n == 1])
 	if usd := job.ConfirmationCost.Amount(); usd > 0 {
 		sentence += fmt.Sprintf(" and cost %s of the total", report.Dollars(usd))
 	}

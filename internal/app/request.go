@@ -111,7 +111,7 @@ type RunRequest struct {
 	// FailFast: no trial starts after the first one that did not pass. See failsFast.
 	FailFast bool
 	Against  string // a commit, whose agents run beside today's as the baseline; "": none
-	// ConfirmAgainst is a commit whose agents try again, beside today's, the tasks that look broken beside Report.Baseline; "": none.
+	// ConfirmAgainst is a commit whose agents try again, beside today's, the tasks that look broken or fixed beside Report.Baseline; "": none.
 	ConfirmAgainst string
 	// Arguments are those that the command line was given, for the command that resumes the job; nil: there is none.
 	Arguments []string

@@ -128,6 +128,7 @@ func (r *rounds) decide(ctx context.Context) (parts [2]round) {
 		r.head.base = &foundBaseline{job: &ran}
 	}
 	before := head.plan.Confirm
+	r.head.beside = &base.plan
 	parts[0].plan = r.head.plan(ctx, head.plan, head.trials)
 	parts[1].plan = base.plan.ConfirmedLike(parts[0].plan)
 	r.head.noteMissing(say)

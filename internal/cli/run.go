@@ -44,7 +44,7 @@ together. The same job file and tasks are divided in the same way on every machi
 
 With --against it also runs the job file and the agents of a commit, on the same tasks and workers, and compares with them. That
 costs up to twice as much; agents that are the same run once. With --confirm-against and a stored --baseline it tries only the tasks
-that look broken again with the agents of a commit, beside today's.
+that look broken or fixed again with the agents of a commit, beside today's.
 
 With --resume it continues the job of that name if its directory exists, as "rollout resume" does, and starts it otherwise.
 
@@ -108,7 +108,7 @@ registry into the cache.
 	})
 	grouped(cmd, flagsReports, func(flags *pflag.FlagSet) {
 		flags.StringVar(&opts.against, "against", "", "run the job file and the agents of this commit, branch or tag beside, on the same tasks and workers, and compare with them")
-		flags.StringVar(&opts.confirmAgainst, "confirm-against", "", "with --baseline: try tasks that look broken (gate.confirm) again with the agents of this commit, branch or tag, too")
+		flags.StringVar(&opts.confirmAgainst, "confirm-against", "", "with --baseline: try tasks that look broken or fixed (gate.confirm) again with the agents of this commit, branch or tag, too")
 	})
 	opts.view.add(cmd)
 	opts.report.add(cmd)

@@ -351,7 +351,7 @@ func writeOutcome(w io.Writer, t result.Trial) {
 		fmt.Fprintf(w, "Verified again: its agent ran in job %s, %s, with %s; the tests ran on %s\n", clean(r.Job), clean(r.From), before, on)
 	}
 	if t.Confirmation {
-		fmt.Fprintln(w, "Confirmation: an attempt to confirm that the task is broken")
+		fmt.Fprintln(w, "Confirmation: an attempt to confirm that the task is broken or fixed")
 	}
 	writeNotes(w, t)
 }

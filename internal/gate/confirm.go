@@ -2,27 +2,31 @@ package gate
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"slices"
 	"time"
 
 	"github.com/org/rollout-action/internal/result"
 )
 
-// Confirmable returns the tasks that look broken and that Confirm.Attempts more attempts each may show to be flaky: those that
-// passed in every attempt of the baseline and in none now, also if the agent or the verifier ended the attempts with an error.
-// It leaves out
+// Confirmable returns the confirmation attempts that a job plans: Confirm.Attempts each, at most, at tasks that look broken, which more
+// attempts may show to be flaky. These passed in every attempt of the baseline and in none now, also if the agent or the verifier ended
+// the attempts with an error. It leaves out
 //   - tasks that have only attempts that the infrastructure ended, because these show nothing
 //   - tasks whose files changed, tasks in quarantine at now, and tasks to which no max_broken_tasks of the policy applies
 //   - tasks of an agent without a single reward: it does not work at all, which fails the job by itself
 //
-// The keys have no Attempt and are sorted; only the first Confirm.MaxTasks (0 means 20) are returned.
+// both: a baseline beside the job makes attempts, too. Then tasks that look fixed are among them, unless nothing is tested (noise: ignore).
+//
+// At most Confirm.MaxTasks tasks are returned (0 means 20, or 100 of both kinds). They are chosen by a hash of their names: the choice
+// does not depend on what a task looks like, so that it favours neither kind, and every shard and every reader makes the same one.
 //
 // head is the whole job. Its confirmation attempts are ignored, so a caller that was interrupted gets the same tasks again.
-// A task needs no further attempt once one of them has passed.
-func (p Policy) Confirmable(base, head result.Job, now time.Time) []result.Key {
+func (p Policy) Confirmable(base, head result.Job, now time.Time, both bool) result.PlannedConfirmation {
 	if p.Confirm.Attempts <= 0 {
-		return nil
+		return result.PlannedConfirmation{}
 	}
+	planned := result.PlannedConfirmation{Attempts: p.Confirm.Attempts, Both: both && p.Noise != NoiseIgnore}
 	head.Confirmations, base.Confirmations = nil, nil
 	diff := result.Compare(base, head)
 	active, _ := p.activeQuarantines(head, now)
@@ -30,17 +34,42 @@ func (p Policy) Confirmable(base, head result.Job, now time.Time) []result.Key {
 	for _, o := range head.Results {
 		works[o.Agent] = works[o.Agent] || o.Completed()
 	}
-	var keys []result.Key
+	fixed := map[result.Key]bool{}
 	for _, t := range diff.Tasks {
-		if works[t.Agent] && isBroken(t) && !active.covers(t.Dataset, t.Task) && p.limitsBrokenTasksOf(t.Agent, t.Dataset) {
-			keys = append(keys, result.Key{Agent: t.Agent, Dataset: t.Dataset, Task: t.Task})
+		rose := planned.Both && t.LooksFixed()
+		if works[t.Agent] && (rose || looksBroken(t)) && !active.covers(t.Dataset, t.Task) && p.limitsBrokenTasksOf(t.Agent, t.Dataset) {
+			key := result.Key{Agent: t.Agent, Dataset: t.Dataset, Task: t.Task}
+			fixed[key] = rose
+			planned.Tasks = append(planned.Tasks, key)
 		}
 	}
-	return keys[:min(len(keys), cmp.Or(p.Confirm.MaxTasks, maxConfirmed))]
+	if most := cmp.Or(p.Confirm.MaxTasks, defaultMaxTasks(planned.Both)); len(planned.Tasks) > most {
+		slices.SortFunc(planned.Tasks, func(a, b result.Key) int { return cmp.Or(cmp.Compare(lot(a), lot(b)), a.Compare(b)) })
+		planned.Tasks = planned.Tasks[:most]
+		slices.SortFunc(planned.Tasks, result.Key.Compare)
+	}
+	for _, k := range planned.Tasks {
+		if fixed[k] {
+			planned.Fixed = append(planned.Fixed, k)
+		}
+	}
+	return planned
 }
 
-// maxConfirmed is the default of Confirm.MaxTasks.
-const maxConfirmed = 20
+// lot returns a number that depends on the names of a task alone.
+func lot(k result.Key) string {
+	sum := sha256.Sum256([]byte(k.Agent + "\x00" + k.Dataset + "\x00" + k.Task))
+	return string(sum[:])
+}
+
+// defaultMaxTasks is the default of Confirm.MaxTasks. If both sides make attempts, the test is about the tasks that were tried again, so
+// it takes more of them.
+func defaultMaxTasks(both bool) int {
+	if both {
+		return 100
+	}
+	return 20
+}
 
 // LimitsBrokenTasks reports whether the policy has any limit on broken tasks.
 func (p Policy) LimitsBrokenTasks() bool {
@@ -60,13 +89,13 @@ func (p Policy) limitsBrokenTasksOf(agent, dataset string) bool {
 	return false
 }
 
-// isBroken reports whether a task passed in every attempt of the baseline and in none now, confirmation attempts of both included.
-// Attempts that the infrastructure ended do not count.
-func isBroken(t result.TaskDiff) bool {
+// looksBroken reports whether a task passed in every attempt of the baseline and in none now, confirmation attempts aside. Attempts that
+// the infrastructure ended do not count.
+func looksBroken(t result.TaskDiff) bool {
 	if t.Change == result.Changed || t.Base == nil || t.Head == nil {
 		return false
 	}
 	always := t.Base.Passed > 0 && t.Base.Passed == len(t.Base.Rewards)+t.Base.Lost
 	never := t.Head.Passed == 0 && len(t.Head.Rewards)+t.Head.Lost > 0
-	return always && never && !result.NotBroken(t.Confirmation, t.BaseConfirmation)
+	return always && never
 }

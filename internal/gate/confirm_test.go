@@ -1,7 +1,10 @@
 package gate
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/org/rollout-action/internal/result"
@@ -57,8 +60,18 @@ func TestConfirmable(t *testing.T) {
 	policy.Quarantine = []Quarantine{{Task: "quar*", Reason: "r", Until: "2027-01-01"}}
 
 	want := []string{"broken", "crashed", "lost-and-infrastructure", "no-verdict"}
+	both := false
+	var fixed []string
 	names := func(p Policy, head result.Job) (out []string) {
-		for _, k := range p.Confirmable(base, head, today) {
+		planned := p.Confirmable(base, head, today, both)
+		if planned.Both != both && planned.Attempts > 0 {
+			t.Errorf("%+v", planned)
+		}
+		fixed = nil
+		for _, k := range planned.Fixed {
+			fixed = append(fixed, k.Task)
+		}
+		for _, k := range planned.Tasks {
 			if k.Agent != "a" || k.Dataset != "d" || k.Attempt != 0 {
 				t.Errorf("key %+v", k)
 			}
@@ -82,8 +95,8 @@ func TestConfirmable(t *testing.T) {
 	}
 	few := policy
 	few.Confirm.MaxTasks = 2
-	if got := names(few, head); !slices.Equal(got, want[:2]) {
-		t.Errorf("at most 2: %v", got)
+	if got := names(few, head); !slices.Equal(got, []string{"crashed", "no-verdict"}) {
+		t.Errorf("at most 2, by a lot: %v", got)
 	}
 	off := policy
 	off.Confirm.Attempts = 0
@@ -99,6 +112,43 @@ func TestConfirmable(t *testing.T) {
 	other.Groups[0].Agent = "[a]"
 	if got := names(other, head); !slices.Equal(got, want) {
 		t.Errorf("its group's limit: %v", got)
+	}
+
+	both = true
+	add("fixed", []float64{0, 0.5}, []float64{1, 1})
+	add("fixed-in-part", []float64{0, 0}, []float64{1, 0})
+	add("passed-before", []float64{0, 1}, []float64{1, 1})
+	addTask(&head, "a", "d", "crashed-then", 1)
+	failures(&base, "crashed-then", result.AgentExecutionTimeout)
+	if got, want := names(policy, head), []string{"broken", "crashed", "crashed-then", "fixed", "lost-and-infrastructure", "no-verdict"}; !slices.Equal(got, want) || !slices.Equal(fixed, []string{"crashed-then", "fixed"}) {
+		t.Errorf("with the baseline %v, of which %v look fixed; want %v", got, fixed, want)
+	}
+	few.Confirm.MaxTasks = 5
+	if got := names(few, head); len(got) != 5 || len(fixed) != 1 {
+		t.Errorf("at most 5 of both: %v, of which %v look fixed", got, fixed)
+	}
+	for name, p := range map[string]Policy{"no attempts": off, "no limit": unlimited} {
+		if got := names(p, head); got != nil {
+			t.Errorf("%s: confirmable %v", name, got)
+		}
+	}
+	ignore := policy
+	ignore.Noise = NoiseIgnore
+	if planned := ignore.Confirmable(base, head, today, true); planned.Both || len(planned.Fixed) > 0 || len(planned.Tasks) != 4 {
+		t.Errorf("nothing is tested, so what looks fixed does not matter: %+v", planned)
+	}
+}
+
+// TestTheChoiceOfTasksFavoursNeitherKind: which tasks are tried again, if there are too many, is the same if job and baseline are
+// exchanged.
+func TestTheChoiceOfTasksFavoursNeitherKind(t *testing.T) {
+	p := Policy{Thresholds: Thresholds{MaxBrokenTasks: new(0)}, Confirm: Confirm{Attempts: 4}}
+	for seed := range uint64(20) {
+		w := suite{Tasks: 400, Attempts: 1, A: 1, B: 1}.Draw(rand.New(rand.NewPCG(seed, 1)))
+		one, other := p.Confirmable(w.Base, w.Head, today, true), p.Confirmable(w.Head, w.Base, today, true)
+		if len(one.Tasks) != 100 || !slices.Equal(one.Tasks, other.Tasks) || len(one.Fixed)+len(other.Fixed) != 100 {
+			t.Errorf("%d tasks, of which %d look fixed; exchanged %d, of which %d do", len(one.Tasks), len(one.Fixed), len(other.Tasks), len(other.Fixed))
+		}
 	}
 }
 
@@ -116,5 +166,117 @@ func TestConfirmationDecides(t *testing.T) {
 	}
 	if d := find(t, v, "max_pass_rate_drop"); d.Value < 0.3-1e-9 || d.Value > 0.3+1e-9 {
 		t.Errorf("confirmation attempts are part of a drop: %+v", d)
+	}
+}
+
+// TestConfirmationKeepsTheTestOfWhatLookedBroken: with 18 tasks that look broken and 12 that look fixed, of 100, p is that of 18 : 12 if the job
+// alone tries again those that look broken, and that of 8 : 0 if the baseline, too, tries both kinds again.
+func TestConfirmationKeepsTheTestOfWhatLookedBroken(t *testing.T) {
+	p := Policy{Thresholds: Thresholds{MaxBrokenTasks: new(0)}, Confirm: Confirm{Attempts: 4}}
+	draw := func(brokenTasks int) (base, head result.Job) {
+		for i := range 100 {
+			name := fmt.Sprintf("t%02d", i)
+			switch {
+			case i < brokenTasks+10: // the last ten by chance
+				addTask(&base, "a", "d", name, 1)
+				addTask(&head, "a", "d", name, 0)
+			case i < brokenTasks+22:
+				addTask(&base, "a", "d", name, 0)
+				addTask(&head, "a", "d", name, 1)
+			default:
+				addTask(&base, "a", "d", name, 1)
+				addTask(&head, "a", "d", name, 1)
+			}
+		}
+		return base, head
+	}
+	t.Run("the job alone", func(t *testing.T) {
+		for _, c := range []struct {
+			broken int
+			want   Outcome
+			text   string
+		}{
+			{8, Inconclusive, "8 tasks broke (passed in every attempt of the baseline, and in none now), at most 0 may; 10 more tasks passed when tried again (flaky); before they were tried again, 18 tasks looked broken and 12 fixed: chance alone does that in 14.1% of runs, so this suite cannot tell it from chance"},
+			{14, Fail, "before they were tried again, 24 tasks looked broken and 12 fixed: chance alone does that in 2.4% of runs"},
+			{0, Pass, "0 tasks broke (passed in every attempt of the baseline, and in none now), at most 0 may; 10 more tasks passed when tried again (flaky)"},
+		} {
+			base, head := draw(c.broken)
+			for i := range c.broken {
+				confirmed(&head, fmt.Sprintf("t%02d", i), 0, 0, 0, 0)
+			}
+			for i := range 10 {
+				confirmed(&head, fmt.Sprintf("t%02d", c.broken+i), 1)
+			}
+			got := find(t, verdict(p, base, head), "max_broken_tasks")
+			if got.Outcome != c.want || !strings.HasSuffix(got.Message, c.text) {
+				t.Errorf("%d broken: %s, %s", c.broken, got.Outcome, got.Message)
+			}
+			if c.want == Inconclusive && got.Hint != "it takes 22 tasks that look broken to be more than chance when 12 look fixed; --against or --confirm-against tries both kinds again beside the baseline, which shows fewer broken tasks" {
+				t.Error(got.Hint)
+			}
+		}
+	})
+	t.Run("the baseline, too", func(t *testing.T) {
+		for _, c := range []struct {
+			broken int
+			want   Outcome
+			text   string
+		}{
+			{8, Fail, "8 tasks broke (passed in every attempt of the baseline, and in none now), at most 0 may; 10 more tasks passed when tried again (flaky); chance alone does that in 0.2% of runs"},
+			{1, Inconclusive, "1 task broke (passed in every attempt of the baseline, and in none now), at most 0 may; 10 more tasks passed when tried again (flaky); chance alone does that in 25.0% of runs, so this suite cannot tell it from chance"},
+		} {
+			base, head := draw(c.broken)
+			base.Beside, head.Beside, head.ConfirmsBoth = &result.Beside{Baseline: true}, &result.Beside{}, true
+			for i := range c.broken + 22 {
+				name := fmt.Sprintf("t%02d", i)
+				switch {
+				case i < c.broken:
+					confirmed(&head, name, 0, 0, 0, 0)
+					confirmed(&base, name, 1, 1, 1, 1)
+				case i < c.broken+10:
+					confirmed(&head, name, 1)
+					confirmed(&base, name, 1)
+				default:
+					confirmed(&head, name, 1)
+					confirmed(&base, name, 1)
+				}
+			}
+			got := find(t, verdict(p, base, head), "max_broken_tasks")
+			if got.Outcome != c.want || got.Message != c.text {
+				t.Errorf("%d broken: %s, %s", c.broken, got.Outcome, got.Message)
+			}
+			if c.want == Inconclusive && got.Hint != "it takes 4 broken tasks to be more than chance; the attempts at one task may end alike, so a task that failed all of them still counts once" {
+				t.Error(got.Hint)
+			}
+		}
+	})
+}
+
+// TestTasksThatWereNotTriedAgainCountInProportion: max_tasks turns no flaky task into a broken one, and hides no broken one.
+func TestTasksThatWereNotTriedAgainCountInProportion(t *testing.T) {
+	for _, c := range []struct {
+		confirmed, tried, looked int
+		limit                    int
+		value                    float64
+		want                     Outcome
+	}{
+		{confirmed: 0, tried: 20, looked: 46, value: 0, want: Pass},
+		{confirmed: 2, tried: 20, looked: 46, value: 4, want: Fail},
+		{confirmed: 20, tried: 20, looked: 60, limit: 30, value: 60, want: Fail},
+		{confirmed: 5, tried: 20, looked: 60, limit: 30, value: 15, want: Pass},
+		{confirmed: 0, tried: 0, looked: 10, value: 10, want: Fail},
+	} {
+		p := Policy{Thresholds: Thresholds{MaxBrokenTasks: &c.limit}, Confirm: Confirm{Attempts: 4}}
+		base, head := fall(300, c.looked)
+		for i := range c.tried {
+			rewards := []float64{0, 0, 0, 0}
+			if i >= c.confirmed {
+				rewards = []float64{0, 1}
+			}
+			confirmed(&head, fmt.Sprintf("t%04d", i), rewards...)
+		}
+		if got := find(t, verdict(p, base, head), "max_broken_tasks"); got.Value != c.value || got.Outcome != c.want {
+			t.Errorf("%d of %d confirmed, and %d look broken: %s\n%s", c.confirmed, c.tried, c.looked, got.Outcome, got.Message)
+		}
 	}
 }

@@ -16,8 +16,8 @@ type Policy struct {
 
 // Confirm limits the attempts that try tasks again that look broken. They enter no rate; see Policy.Confirmable.
 type Confirm struct {
-	Attempts int `yaml:"attempts" json:"attempts" default:"0" min:"0" max:"20" doc:"How many more attempts, at most, a task gets that passed in every attempt of the baseline and in none now. One that passes in any of them is flaky, not broken. 0: none."`
-	MaxTasks int `yaml:"max_tasks" json:"max_tasks,omitempty" min:"0" max:"100000" doc:"How many tasks are tried again at most. Default: 20. If more look broken, the others count as broken without another attempt: so many are no flakiness, and would cost a second job."`
+	Attempts int `yaml:"attempts" json:"attempts" default:"0" min:"0" max:"20" doc:"How many more attempts, at most, a task gets that passed in every attempt of the baseline and in none now. One that passes in any of them is flaky, not broken. If the baseline runs beside the job, it makes them, too, and tasks that look fixed get them as well. 0: none."`
+	MaxTasks int `yaml:"max_tasks" json:"max_tasks,omitempty" min:"0" max:"100000" doc:"How many tasks are tried again at most, chosen by a hash of their names. Default: 20, or 100 if the baseline makes attempts, too. If more look broken, the others count in proportion to those that were tried again."`
 }
 
 // Thresholds are limits on a job's numbers. nil means no limit. Rates are from 0 to 1, rewards have no unit, costs are in

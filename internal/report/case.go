@@ -37,8 +37,8 @@ type Case struct {
 	State    State
 	// Diff compares the task with the baseline; nil without one.
 	Diff *result.TaskDiff
-	// Confirmation is what the attempts came to that were made because the task looked broken (gate.confirm), with a baseline or without; nil if
-	// there were none. They are not among Attempts, and State, Reward, Cost and Seconds are without them.
+	// Confirmation is what the attempts came to that were made because the task looked broken or fixed (gate.confirm), with a baseline or without;
+	// nil if there were none. They are not among Attempts, and State, Reward, Cost and Seconds are without them.
 	Confirmation *result.Attempts
 	// Quarantine tells why the task is not gated; nil if it is.
 	Quarantine *gate.Quarantined
@@ -59,11 +59,18 @@ func (c Case) Change() result.Change {
 }
 
 // NotBroken reports whether the task looked broken, and is not; see result.NotBroken.
-func (c Case) NotBroken() bool { return result.NotBroken(c.Confirmation, c.baseConfirmation()) }
+func (c Case) NotBroken() bool {
+	return !c.passedOnce() && result.NotBroken(c.Confirmation, c.baseConfirmation())
+}
 
-// ConfirmedText describes for people what the attempts came to that confirm whether the task is broken; "" without any.
+// ConfirmedText says what the attempts showed that confirm whether the task is broken, or fixed; "" without any.
 func (c Case) ConfirmedText() string {
-	return result.ConfirmedText(c.Confirmation, c.baseConfirmation())
+	return result.ConfirmedText(c.Confirmation, c.baseConfirmation(), c.passedOnce())
+}
+
+// passedOnce reports whether a planned attempt passed, so that the task cannot have looked broken.
+func (c Case) passedOnce() bool {
+	return slices.ContainsFunc(c.Attempts, func(a Attempt) bool { return a.Trial != nil && a.Trial.Passed() })
 }
 
 func (c Case) baseConfirmation() *result.Attempts {

@@ -106,7 +106,7 @@ func TestFault(t *testing.T) {
 // TestAttemptsOfBothDecide: the job may have broken a task that it passes in none of its further attempts, while the baseline passes more than
 // half of its own. As soon as that cannot be any more, there are no further ones, and both sides have equally many.
 func TestAttemptsOfBothDecide(t *testing.T) {
-	plan := Plan{JobName: "j", Trials: []Key{key("a", "t", 1), key("a", "t", 2), key("new", "t", 1)}}.WithConfirmation(4, []Key{key("a", "t", 0), key("new", "t", 0)})
+	plan := Plan{JobName: "j", Trials: []Key{key("a", "t", 1), key("a", "t", 2), key("new", "t", 1)}}.WithConfirmation(PlannedConfirmation{Attempts: 4, Tasks: []Key{key("a", "t", 0), key("new", "t", 0)}})
 	ofBase := Plan{JobName: "j-against-1", Trials: plan.Trials[:2], Beside: &Beside{Baseline: true, JobName: "j"}}
 	plan.Beside = &Beside{JobName: "j-against-1"}
 	lost, infrastructure := failed(key("a", "t", 0), AgentExecutionTimeout), failed(key("a", "t", 0), EnvironmentStartFailed)
@@ -168,12 +168,111 @@ func TestAttemptsOfBothDecide(t *testing.T) {
 
 // TestABaselineThatOnlyConfirms has no trials of its own, so that none is missing.
 func TestABaselineThatOnlyConfirms(t *testing.T) {
-	plan := Plan{JobName: "b", Beside: &Beside{Baseline: true, OnlyConfirms: true}, Trials: []Key{key("a", "t", 1)}}.WithConfirmation(2, []Key{key("a", "t", 0)})
+	plan := Plan{JobName: "b", Beside: &Beside{Baseline: true, OnlyConfirms: true}, Trials: []Key{key("a", "t", 1)}}.WithConfirmation(PlannedConfirmation{Attempts: 2, Tasks: []Key{key("a", "t", 0)}})
 	job := Summarize(plan, []Trial{confirming(rewarded(key("a", "t", 2), 1))})
 	if job.Cancelled || job.TotalTrials != 0 || job.ConfirmationTrials != 1 || len(job.Confirmations) != 1 || plan.Check() != nil {
 		t.Errorf("%+v, %v", job, plan.Check())
 	}
 	if groups := Groups(plan, []Trial{confirming(rewarded(key("a", "t", 2), 1))}); len(groups) != 1 || groups[0].ConfirmationTrials != 1 {
 		t.Errorf("%+v", groups)
+	}
+}
+
+// TestTheMirrorRule: what confirms that a task is fixed is what confirms that it is broken, with job and baseline exchanged. So chance
+// confirms either as often.
+func TestTheMirrorRule(t *testing.T) {
+	task := key("a", "t", 0)
+	compare := func(headReward float64, head, base []Trial) (change Change, first, other []Key) {
+		again := PlannedConfirmation{Attempts: 4, Tasks: []Key{task}, Both: true}
+		if headReward == 1 {
+			again.Fixed = again.Tasks
+		}
+		plan := Plan{JobName: "j", Trials: []Key{key("a", "t", 1)}, Beside: &Beside{JobName: "b"}}.WithConfirmation(again)
+		ofBase := Plan{JobName: "b", Trials: plan.Trials, Beside: &Beside{Baseline: true, JobName: "j"}}.ConfirmedLike(plan)
+		for _, p := range []Plan{plan, ofBase} {
+			if err := p.checkConfirm(); err != nil || !p.Confirm.Both || p.LooksFixed(task) != (headReward == 1) {
+				t.Fatalf("%+v, %v", p.Confirm, err)
+			}
+		}
+		first, other = NextBeside(Confirming{Plan: plan, Made: head}, Confirming{Plan: ofBase, Made: base})
+		after := Summarize(plan, append([]Trial{rewarded(key("a", "t", 1), headReward)}, head...))
+		before := Summarize(ofBase, append([]Trial{rewarded(key("a", "t", 1), 1-headReward)}, base...))
+		if !after.ConfirmsBoth {
+			t.Fatal("the job does not say that tasks of both kinds were tried again")
+		}
+		return Compare(before, after).Tasks[0].Change, first, other
+	}
+	attempts := func(code, n int) (trials []Trial) {
+		for i := range n {
+			one := confirming(rewarded(key("a", "t", 2+i), float64(code%2)))
+			if code%3 == 2 {
+				one = confirming(failed(key("a", "t", 2+i), EnvironmentLost))
+			}
+			trials = append(trials, one)
+			code /= 3
+		}
+		return trials
+	}
+	confirmed := 0
+	for n := range 5 {
+		for code := range 81 {
+			for other := range 81 {
+				head, base := attempts(code, n), attempts(other, n)
+				broken, a, b := compare(0, head, base)
+				fixed, c, d := compare(1, base, head)
+				if (broken == Broken) != (fixed == Fixed) || !slices.Equal(a, d) || !slices.Equal(b, c) {
+					t.Fatalf("after %d attempts (%d, %d): %s with %v and %v next; exchanged %s with %v and %v", n, code, other, broken, a, b, fixed, c, d)
+				}
+				if n == 4 && broken == Broken {
+					confirmed++
+				}
+			}
+		}
+	}
+	if confirmed < 10 {
+		t.Errorf("%d cases are confirmed: this test has lost its point", confirmed)
+	}
+	// The job alone tries again no task that looks fixed.
+	plan := Plan{Trials: []Key{key("a", "t", 1)}}.WithConfirmation(PlannedConfirmation{Attempts: 4, Tasks: []Key{task}, Fixed: []Key{task}, Both: true})
+	if next := plan.NextConfirmations(nil, nil); len(next) > 0 {
+		t.Errorf("next is %v", next)
+	}
+	// What a later look says counts: a task that ran again may look otherwise.
+	if now := plan.WithConfirmation(PlannedConfirmation{Attempts: 2, Tasks: []Key{task}, Both: true}); now.LooksFixed(task) || now.Confirm.Attempts != 4 || len(now.Confirm.Tasks) != 1 {
+		t.Errorf("%+v", now.Confirm)
+	}
+}
+
+func TestConfirmedText(t *testing.T) {
+	of := func(rewards ...float64) *Attempts {
+		a := &Attempts{}
+		for _, r := range rewards {
+			a.Scores = append(a.Scores, r)
+			if r == 1 {
+				a.Passed++
+			}
+		}
+		return a
+	}
+	for _, c := range []struct {
+		head, base *Attempts
+		fixed      bool
+		want       string
+	}{
+		{want: ""},
+		{head: of(0, 1), want: "not broken: passed 1 of 2 more attempts"},
+		{head: of(0, 0), base: of(0, 0), want: "not broken by this change: the baseline failed 2 of 2 more attempts now"},
+		{head: of(0, 0, 0, 0), base: of(1, 1, 0, 1), want: "confirmed broken: failed 4 more attempts, and the baseline passed 3 of 4"},
+		{head: of(0), want: "confirmed broken: failed 1 more attempt"},
+		{head: of(), base: of(), want: "not confirmed: no further attempt showed anything"},
+		{head: of(1, 1), base: of(0, 1), fixed: true, want: "not fixed by this change: the baseline passed 1 of 2 more attempts now"},
+		{head: of(0, 0), base: of(0, 0), fixed: true, want: "not fixed: failed 2 of 2 more attempts"},
+		{head: of(1, 1, 0, 1), base: of(0, 0, 0, 0), fixed: true, want: "confirmed fixed: passed 3 of 4 more attempts, and the baseline none of 4"},
+		{head: of(1, 1), fixed: true, want: "looked fixed: passed 2 of 2 more attempts"},
+		{head: of(), base: of(), fixed: true, want: "not confirmed: no further attempt showed anything"},
+	} {
+		if got := ConfirmedText(c.head, c.base, c.fixed); got != c.want {
+			t.Errorf("got %q, want %q", got, c.want)
+		}
 	}
 }

@@ -18,8 +18,8 @@ const (
 	Broken  Change = "broken"  // every attempt passed, now none does, confirmation attempts included
 	Errored Change = "errored" // there were rewards, and now there are only errors
 	Worse   Change = "worse"   // the mean reward fell, or a task that looked broken is not (NotBroken)
-	Fixed   Change = "fixed"   // no attempt passed (or there were only errors), now every one does
-	Better  Change = "better"  // the mean reward rose, or there is a reward where there were only errors
+	Fixed   Change = "fixed"   // no attempt passed (or there were only errors), now every one does, confirmation attempts included
+	Better  Change = "better"  // the mean reward rose, there is a reward where there were only errors, or a task that looked fixed is not (NotFixed)
 	Changed Change = "changed" // the task's own files changed, so that the two are not comparable
 	New     Change = "new"     // the baseline has no such task
 	Removed Change = "removed" // only the baseline has the task
@@ -54,9 +54,9 @@ type TaskDiff struct {
 	Base  *Attempts `json:"base"`
 	Head  *Attempts `json:"head"`
 	// Confirmation has the confirmation attempts of this job at the task; nil if there are none. They decide only between
-	// "broken" or "errored" and "worse".
+	// "broken" or "errored" and "worse", and between "fixed" and "better".
 	Confirmation *Attempts `json:"confirmation,omitempty"`
-	// BaseConfirmation has those of the baseline, if it ran beside this job; see NotBroken.
+	// BaseConfirmation has those of the baseline, if it ran beside this job; see NotBroken and NotFixed.
 	BaseConfirmation *Attempts `json:"base_confirmation,omitempty"`
 }
 
@@ -172,6 +172,9 @@ func Compare(base, head Job) Diff {
 		t.Change = change(t.Base, t.Head)
 		if NotBroken(t.Confirmation, t.BaseConfirmation) && (t.Change == Broken || t.Change == Errored) {
 			t.Change = Worse
+		}
+		if t.Change == Fixed && t.LooksFixed() && NotFixed(t.Confirmation, t.BaseConfirmation) {
+			t.Change = Better
 		}
 		d.Counts[t.Change]++
 		if t.Flaky {

@@ -279,7 +279,9 @@ type Job struct {
 	Commit     *string `json:"commit"`           // Plan.Commit
 	Shard      *Shard  `json:"shard,omitempty"`  // the part of the job that this covers; nil means all of it
 	Beside     *Beside `json:"beside,omitempty"` // Plan.Beside
-	Cancelled  bool    `json:"cancelled"`
+	// ConfirmsBoth is PlannedConfirmation.Both: tasks that looked fixed were tried again, too.
+	ConfirmsBoth bool `json:"confirms_both,omitempty"`
+	Cancelled    bool `json:"cancelled"`
 	// Stopped is Plan.Stopped if results are missing.
 	Stopped []Stop `json:"stopped,omitempty"`
 	Summary
@@ -337,17 +339,18 @@ var MetricTypes = []string{"sum", "min", "max", "mean"}
 func Summarize(plan Plan, trials []Trial) Job {
 	byKey := index(trials)
 	job := Job{
-		JobName:    plan.JobName,
-		PlanDigest: plan.Digest,
-		Commit:     plan.Commit,
-		Shard:      plan.Shard,
-		Beside:     plan.Beside,
-		StartedAt:  plan.StartedAt,
-		EndedAt:    plan.StartedAt,
-		Agents:     map[string]Summary{},
-		Results:    []Outcome{},
-		Errors:     map[ErrorType]int{},
-		Skipped:    []Key{},
+		JobName:      plan.JobName,
+		PlanDigest:   plan.Digest,
+		Commit:       plan.Commit,
+		Shard:        plan.Shard,
+		Beside:       plan.Beside,
+		ConfirmsBoth: plan.Confirm != nil && plan.Confirm.Both,
+		StartedAt:    plan.StartedAt,
+		EndedAt:      plan.StartedAt,
+		Agents:       map[string]Summary{},
+		Results:      []Outcome{},
+		Errors:       map[ErrorType]int{},
+		Skipped:      []Key{},
 	}
 	var all Tally
 	agents := map[string]*Tally{}

@@ -284,7 +284,7 @@ type Trial struct {
 	Reused *Reused `json:"reused,omitempty"`
 	// Reverified is set if this job ran only the tests or only judges, on what an earlier trial had kept.
 	Reverified *Reverified `json:"reverified,omitempty"`
-	// Confirmation: this is an attempt beyond the planned ones, made because the task looked broken (gate.confirm). Its Attempt
+	// Confirmation: this is an attempt beyond the planned ones, made because the task looked broken or fixed (gate.confirm). Its Attempt
 	// follows the planned ones. It is in no count, rate or metric, but its cost is part of the total. See Summarize and Compare.
 	Confirmation bool `json:"confirmation,omitempty"`
 

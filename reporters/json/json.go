@@ -79,7 +79,7 @@ type Task struct {
 	Cost        result.USD    `json:"cost"`   // null where nobody has reported one
 	DurationSec float64       `json:"duration_sec"`
 	Attempts    []Attempt     `json:"attempts"` // planned ones, by number
-	// Confirmation is what the attempts came to that were made because the task looked broken (gate.confirm). No other number of the task has them; it
+	// Confirmation is what the attempts came to that were made because the task looked broken or fixed (gate.confirm). No other number of the task has them; it
 	// is left out without any.
 	Confirmation *Side `json:"confirmation,omitempty"`
 }

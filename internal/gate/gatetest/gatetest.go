@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/org/rollout-action/internal/result"
 )
@@ -61,11 +62,12 @@ type Pair struct {
 	chances    map[result.Key]float64 // of the tasks in the job, to pass
 	unchanged  map[result.Key]float64 // those of the baseline, if it ran when the job does
 	firsts     map[result.Key]float64 // the job's first rewards
+	bases      map[result.Key]float64 // the baseline's
 }
 
 // Draw simulates a run before the change and one after it.
 func (s Suite) Draw(rng *rand.Rand) *Pair {
-	w := &Pair{suite: s, chances: map[result.Key]float64{}, unchanged: map[result.Key]float64{}, firsts: map[result.Key]float64{}}
+	w := &Pair{suite: s, chances: map[result.Key]float64{}, unchanged: map[result.Key]float64{}, firsts: map[result.Key]float64{}, bases: map[result.Key]float64{}}
 	broken := 0
 	for i := range s.Tasks {
 		before := beta(rng, s.A, s.B)
@@ -76,7 +78,8 @@ func (s Suite) Draw(rng *rand.Rand) *Pair {
 		}
 		for agent := range max(1, s.Agents) {
 			key := result.Key{Agent: fmt.Sprintf("a%d", agent), Dataset: "d", Task: fmt.Sprintf("t%04d", i)}
-			s.add(rng, &w.Base, key, s.rewards(rng, before, s.Attempts, nil))
+			was := s.rewards(rng, before, s.Attempts, nil)
+			s.add(rng, &w.Base, key, was)
 			n := s.Attempts
 			if s.HeadAttempts > 0 {
 				n = s.HeadAttempts
@@ -84,6 +87,7 @@ func (s Suite) Draw(rng *rand.Rand) *Pair {
 			rewards := s.rewards(rng, after, n, nil)
 			s.add(rng, &w.Head, key, rewards)
 			w.chances[key], w.unchanged[key], w.firsts[key] = after, drifted(before, s.Drift), rewards[0]
+			w.bases[key] = was[0]
 		}
 	}
 	return w
@@ -95,11 +99,11 @@ func drifted(chance, drift float64) float64 {
 	return worse / (1 - chance + worse)
 }
 
-// Confirm adds confirmation attempts of tasks of the job, until one passes. The keys have no Attempt.
-func (w *Pair) Confirm(rng *rand.Rand, keys []result.Key, attempts int) {
-	for _, key := range keys {
+// Confirm adds confirmation attempts of tasks of the job, until one passes.
+func (w *Pair) Confirm(rng *rand.Rand, planned result.PlannedConfirmation) {
+	for _, key := range planned.Tasks {
 		first := w.firsts[key]
-		for n, r := range w.suite.rewards(rng, w.chances[key], attempts, &first) {
+		for n, r := range w.suite.rewards(rng, w.chances[key], planned.Attempts, &first) {
 			o := result.Outcome{Key: key, Reward: &r, TaskDigest: "sha256:1"}
 			o.Attempt = 1000 + n
 			w.Head.Confirmations = append(w.Head.Confirmations, o)
@@ -110,17 +114,42 @@ func (w *Pair) Confirm(rng *rand.Rand, keys []result.Key, attempts int) {
 	}
 }
 
-// ConfirmBeside adds confirmation attempts of tasks of the job and of the baseline, which runs again at the same time, until the job
-// passes one, or the baseline cannot pass more than half of its own. The keys have no Attempt.
-func (w *Pair) ConfirmBeside(rng *rand.Rand, keys []result.Key, attempts int) {
+// Ties says what the further attempts of a baseline copy, of those that copy another one (Suite.Copied). Those of the job copy its first
+// attempt always.
+type Ties int
+
+// The ties. With TiedToBaseline job and baseline are alike.
+const (
+	TiedToBaseline Ties = iota // the baseline's first attempt: what a run does depends on its agents, or both run now (--against)
+	TiedToDay                  // the job's first attempt: what a run does depends on the day (--confirm-against)
+	Untied                     // nothing: each job draws anew how its agent does at a task. --confirm-against breaks its promise then
+)
+
+// ConfirmBeside adds confirmation attempts of the job and of the baseline, which runs again at the same time, until it is decided whether
+// a task is broken or fixed, as result.NextBeside does.
+func (w *Pair) ConfirmBeside(rng *rand.Rand, planned result.PlannedConfirmation, ties Ties) {
 	w.Base.Beside = &result.Beside{Baseline: true, JobName: w.Head.JobName}
 	w.Head.Beside = &result.Beside{JobName: w.Base.JobName}
-	for _, key := range keys {
+	w.Head.ConfirmsBoth = planned.Both
+	for _, key := range planned.Tasks {
 		first := w.firsts[key]
-		head := w.suite.rewards(rng, w.chances[key], attempts, &first)
-		base := w.suite.rewards(rng, w.unchanged[key], attempts, nil) // another run, with a first attempt of its own
+		var copied *float64
+		switch ties {
+		case TiedToBaseline:
+			copied = new(w.bases[key])
+		case TiedToDay:
+			if w.chances[key] == w.unchanged[key] {
+				copied = &first
+			}
+		}
+		head := w.suite.rewards(rng, w.chances[key], planned.Attempts, &first)
+		base := w.suite.rewards(rng, w.unchanged[key], planned.Attempts, copied)
+		fails, passes := head, base // of the side that must fail, and of the one that must pass
+		if slices.Contains(planned.Fixed, key) {
+			fails, passes = base, head
+		}
 		failed := 0
-		for n := range attempts {
+		for n := range planned.Attempts {
 			for _, side := range []struct {
 				job    *result.Job
 				reward float64
@@ -129,10 +158,10 @@ func (w *Pair) ConfirmBeside(rng *rand.Rand, keys []result.Key, attempts int) {
 				o.Attempt = 1000 + n
 				side.job.Confirmations = append(side.job.Confirmations, o)
 			}
-			if base[n] < 1 {
+			if passes[n] < 1 {
 				failed++
 			}
-			if head[n] == 1 || 2*failed >= attempts {
+			if fails[n] == 1 || 2*failed >= planned.Attempts {
 				break
 			}
 		}

@@ -205,7 +205,7 @@ func (m *merge) addConfirmations() error {
 	m.plan.Confirm = nil
 	for _, p := range m.parts {
 		if c := p.plan.Confirm; c != nil {
-			m.plan = m.plan.WithConfirmation(c.Attempts, c.Tasks)
+			m.plan = m.plan.WithConfirmation(*c)
 			for _, task := range c.Tasks {
 				owner[task] = p.index
 			}
