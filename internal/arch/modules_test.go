@@ -109,7 +109,7 @@ var dependencies = []dependency{
 		paths:    []string{"github.com/tidwall/gjson", "github.com/tidwall/sjson"},
 		use:      "reading requests and answers of models, and changing the name of the model in them",
 		why:      "They change one value and leave all other bytes as they are: a decoder that writes anew breaks signed blocks.",
-		packages: []string{"internal/model", "internal/model/replay", "internal/shell"},
+		packages: []string{"internal/model", "internal/model/inspect", "internal/model/replay", "internal/shell"},
 	},
 	{
 		paths: []string{

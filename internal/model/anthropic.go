@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/org/rollout-action/internal/model/inspect"
 	"github.com/org/rollout-action/internal/model/sse"
 )
 
@@ -36,22 +37,27 @@ func (anthropic) prepare(path string, body []byte, m *Model) (string, []byte, er
 	return "/v1" + versionless(path, "v1"), body, err
 }
 
-// stripTools removes server tools: those with a type of their own, but for the ones that the client runs, and remote MCP servers.
-func (anthropic) stripTools(body []byte) ([]byte, []string, error) {
-	body, stripped, err := without(body, "tools", func(tool gjson.Result) bool {
-		kind := tool.Get("type").String()
-		for _, prefix := range []string{"", "custom", "bash_", "text_editor_", "computer_", "memory_", "tool_search_"} {
-			if kind == prefix || prefix != "" && strings.HasPrefix(kind, prefix) {
-				return false
+// rules: server tools have types of their own, as have the tools of Anthropic's that the client runs. A search among the tools of the request
+// reaches nothing.
+func (anthropic) rules() inspect.Rules {
+	return inspect.Rules{
+		Client: func(t inspect.Tool) bool {
+			for _, prefix := range []string{"bash_", "text_editor_", "computer_", "browser_toolset_", "memory_", "tool_search_"} {
+				if strings.HasPrefix(t.Type, prefix) {
+					return true
+				}
 			}
-		}
-		return true
-	})
-	if err != nil {
-		return nil, nil, err
+			return t.Type == "" || t.Type == "custom"
+		},
+		Text: typedText("text"),
 	}
-	body, servers, err := without(body, "mcp_servers", func(gjson.Result) bool { return true })
-	return body, append(stripped, servers...), err
+}
+
+// typedText returns parts of messages that are texts.
+func typedText(kind string) func(string) []byte {
+	return func(text string) []byte {
+		return append(append([]byte(`{"type":"`+kind+`","text":`), encoded(text)...), '}')
+	}
 }
 
 func (anthropic) conversation(_ string, body []byte) Conversation {

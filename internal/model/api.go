@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/org/rollout-action/internal/model/inspect"
 	"github.com/org/rollout-action/internal/model/sse"
 )
 
@@ -85,8 +86,8 @@ type protocol interface {
 	// prepare returns the path and the body for the upstream: the model's name, the imposed sampling, and what the gateway needs to
 	// count tokens are set; nothing else changes.
 	prepare(path string, body []byte, m *Model) (string, []byte, error)
-	// stripTools returns the body without tools that the provider would run itself, and their paths in the body.
-	stripTools(body []byte) ([]byte, []string, error)
+	// rules are what is particular to the protocol in judging requests.
+	rules() inspect.Rules
 	// conversation reads a request.
 	conversation(path string, body []byte) Conversation
 	// answer reads an answer that is no stream.

@@ -7,8 +7,7 @@ import (
 	"io"
 	"sync"
 
-	"github.com/tidwall/gjson"
-
+	"github.com/org/rollout-action/internal/model/inspect"
 	"github.com/org/rollout-action/internal/model/sse"
 )
 
@@ -71,11 +70,14 @@ func (e *GatewayError) Error() string { return e.Err.Error() }
 
 func (e *GatewayError) Unwrap() error { return e.Err }
 
+// ValidJSON reports whether a text is JSON that can be read: not nested so deep that reading it needs more memory than there is.
+func ValidJSON(text []byte) bool { return inspect.Valid(text) }
+
 // IsWhole reports whether the body of an answer has come to its end.
 func IsWhole(api API, contentType string, body []byte) bool {
 	p := protocolOf(api)
 	if !sse.IsStream(contentType) {
-		return gjson.ValidBytes(body)
+		return inspect.Valid(body)
 	}
 	events, reader := sse.NewReader(bytes.NewReader(body)), p.reader(nil)
 	for {

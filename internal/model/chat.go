@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/org/rollout-action/internal/model/inspect"
 	"github.com/org/rollout-action/internal/model/meter"
 	"github.com/org/rollout-action/internal/model/sse"
 )
@@ -40,24 +41,11 @@ func (c chat) prepare(path string, body []byte, m *Model) (string, []byte, error
 	return "/v1" + versionless(path, "v1"), body, err
 }
 
-// stripTools removes searches of the web, which models with a search of their own make.
-func (chat) stripTools(body []byte) ([]byte, []string, error) {
-	body, stripped, err := without(body, "tools", func(tool gjson.Result) bool {
-		kind := tool.Get("type").String()
-		return kind != "" && kind != "function" && kind != "custom"
-	})
-	if err != nil {
-		return nil, nil, err
+func (chat) rules() inspect.Rules {
+	return inspect.Rules{
+		Client: func(t inspect.Tool) bool { return t.Type == "" || t.Type == "function" || t.Type == "custom" },
+		Text:   typedText("text"),
 	}
-	for _, name := range []string{"web_search_options", "plugins"} {
-		if gjson.GetBytes(body, name).Exists() {
-			if body, err = deletePath(body, name); err != nil {
-				return nil, nil, err
-			}
-			stripped = append(stripped, name)
-		}
-	}
-	return body, stripped, nil
 }
 
 func (chat) conversation(_ string, body []byte) Conversation {

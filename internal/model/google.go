@@ -6,6 +6,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/org/rollout-action/internal/model/inspect"
 	"github.com/org/rollout-action/internal/model/sse"
 )
 
@@ -38,47 +39,22 @@ var googleSampling = map[string]string{
 
 func (google) prepare(path string, body []byte, m *Model) (string, []byte, error) {
 	action := path[strings.LastIndexByte(path, ':')+1:]
-	body, err := setAll(body, "generationConfig.", m.Sampling, googleSampling)
+	config := inspect.KeyOf(body, "generationConfig") // either way of writing names is Google's
+	inside := []byte(gjson.GetBytes(body, config).Raw)
+	names := map[string]string{}
+	for name := range m.Sampling {
+		names[name] = inspect.KeyOf(inside, firstNonEmpty(googleSampling[name], name))
+	}
+	body, err := setAll(body, config+".", m.Sampling, names)
 	return "/v1beta/models/" + m.Upstream + ":" + action, body, err
 }
 
-// stripTools removes the tools that Google runs. One object may have several, so they are removed one by one.
-func (google) stripTools(body []byte) ([]byte, []string, error) {
-	var stripped []string
-	var err error
-	tools := gjson.GetBytes(body, "tools")
-	kept := make([]byte, 0, len(tools.Raw))
-	kept = append(kept, '[')
-	tools.ForEach(func(_, tool gjson.Result) bool {
-		one := []byte(tool.Raw)
-		left := 0
-		tool.ForEach(func(key, _ gjson.Result) bool {
-			switch key.String() {
-			case "functionDeclarations", "function_declarations", "computerUse", "computer_use":
-				left++
-				return true
-			}
-			stripped = append(stripped, key.String())
-			one, err = deletePath(one, escapePath(key.String()))
-			return err == nil
-		})
-		if left > 0 {
-			if len(kept) > 1 {
-				kept = append(kept, ',')
-			}
-			kept = append(kept, one...)
-		}
-		return err == nil
-	})
-	if err != nil || len(stripped) == 0 {
-		return body, nil, err
+// rules: each key of a tool is a tool, and only functions and the use of a computer are the client's.
+func (google) rules() inspect.Rules {
+	return inspect.Rules{
+		Declared: []string{"functiondeclarations", "computeruse"},
+		Text:     func(text string) []byte { return encoded(map[string]string{"text": text}) },
 	}
-	if len(kept) == 1 {
-		body, err = deletePath(body, "tools")
-		return body, stripped, err
-	}
-	body, err = setRaw(body, "tools", append(kept, ']'))
-	return body, stripped, err
 }
 
 func (google) conversation(_ string, body []byte) Conversation {

@@ -8,6 +8,7 @@ import (
 	"log"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/org/rollout-action/internal/model/coding"
+	"github.com/org/rollout-action/internal/model/inspect"
 )
 
 // maxBody bounds a request's body, decoded, and maxHeld the bodies of all requests of a session that run. Conversations with pictures have
@@ -187,7 +189,7 @@ func (s *Session) readBody(w *patient, r *http.Request) (text []byte, release fu
 		s.refuse(w, r, http.StatusServiceUnavailable, "requests_too_large", "the requests that run at the same time have more than 512 MiB")
 	case err != nil:
 		s.refuse(w, r, http.StatusBadRequest, "invalid_body", "the request's body cannot be read: "+err.Error())
-	case !gjson.ValidBytes(text) || !gjson.ParseBytes(text).IsObject():
+	case !inspect.Valid(text) || !gjson.ParseBytes(text).IsObject():
 		s.refuse(w, r, http.StatusBadRequest, "invalid_json", "the request's body is not a JSON object")
 	default:
 		return text, release, true
@@ -218,6 +220,33 @@ var dropped = map[string]bool{
 	"Proxy-Connection": true, "Te": true, "Trailer": true, "Transfer-Encoding": true, "Upgrade": true, "Expect": true, "Forwarded": true,
 }
 
+// accounts are words of headers that name an account, which is the job's, or bring a credential of one: Openai-Organization, X-Goog-User-Project.
+var accounts = map[string]bool{
+	"Account": true, "Organization": true, "Organisation": true, "Org": true, "Project": true, "Workspace": true, "Tenant": true, "Subscription": true,
+	"Team": true, "Billing": true, "Profile": true, "Auth": true, "Authorization": true, "Authentication": true, "Token": true, "Secret": true, "Credential": true,
+	"Credentials": true, "Apikey": true, "Password": true, "Cookie": true, "Security": true,
+}
+
+// routers are beginnings of headers that tell proxies before models where a request goes and whose it is, and endings of those with keys.
+var (
+	routers = []string{"X-Portkey-", "Helicone-", "Cf-Aig-", "X-Litellm-", "X-Bf-", "X-Bt-", "X-Tfy-", "X-Amz-", "X-Ms-", "Azureml-", "X-Goog-", "X-Forwarded-", "X-Original-", "X-Rewrite-", "X-Http-Method"}
+	keys    = []string{"-Api-Key", "-Subscription-Key", "-Functions-Key", "-Access-Key", "-Virtual-Key", "-Method-Override"}
+)
+
+// isJobs reports whether a header of the agent is not passed on, because only the job says whose a request is and where it goes.
+func isJobs(name string) bool {
+	if name == "X-Goog-Api-Client" { // which client asks
+		return false
+	}
+	for word := range strings.SplitSeq(name, "-") {
+		if accounts[word] {
+			return true
+		}
+	}
+	return slices.ContainsFunc(routers, func(begin string) bool { return strings.HasPrefix(name, begin) }) ||
+		slices.ContainsFunc(keys, func(end string) bool { return strings.HasSuffix(name, end) })
+}
+
 // request returns the request to the provider.
 func (m *Model) request(ctx context.Context, from *http.Request, path string, text *upload) (*http.Request, error) {
 	size := int64(len(*text.text.Load()))
@@ -227,7 +256,9 @@ func (m *Model) request(ctx context.Context, from *http.Request, path string, te
 	}
 	query := url.Values{}
 	for name, values := range from.URL.Query() {
-		if name != "key" {
+		switch strings.ToLower(name) {
+		case "key", "model", "api_key", "access_token": // litellm takes a model there for the request's own
+		default:
 			query[name] = values
 		}
 	}
@@ -243,7 +274,7 @@ func (m *Model) request(ctx context.Context, from *http.Request, path string, te
 		}
 	}
 	for name, values := range from.Header {
-		if !dropped[name] && !connection[name] && !strings.HasPrefix(name, "X-Forwarded-") {
+		if !dropped[name] && !connection[name] && !isJobs(name) {
 			r.Header[name] = values
 		}
 	}
@@ -258,6 +289,18 @@ func (m *Model) request(ctx context.Context, from *http.Request, path string, te
 		r.Header["User-Agent"] = []string{""} // not Go's own
 	}
 	return r, nil
+}
+
+// admitted returns the path and the body of a request as the provider gets them, with what was removed from it, or why it is not passed on.
+func (s *Session) admitted(p protocol, path string, text []byte, m *Model) (at string, body []byte, found inspect.Found, err error) {
+	body, found, err = inspect.Request(text, p.rules(), s.opts.Restricted)
+	if err == nil {
+		at, body, err = p.prepare(path, body, m)
+	}
+	if err == nil { // a key in another case than the one that was set is the same for some servers
+		err = inspect.Unique(body)
+	}
+	return at, body, found, err
 }
 
 // count passes on a request to count tokens. It is no turn, and its failure says nothing about the model.
@@ -278,9 +321,10 @@ func (s *Session) count(w *patient, r *http.Request, path string) {
 	// The model's name alone: there is no sampling in a count.
 	bare := *m
 	bare.Config.Sampling = nil
-	at, text, err := m.protocolOf(r).prepare(path, text, &bare)
+	at, text, found, err := s.admitted(m.protocolOf(r), path, text, &bare)
+	s.removed(found.Web, found.Models)
 	if err != nil {
-		s.refuse(w, r, http.StatusBadRequest, "invalid_json", err.Error())
+		s.refuse(w, r, http.StatusBadRequest, "invalid_request", "the gateway does not pass the request on: "+err.Error())
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), time.Minute)

@@ -8,8 +8,7 @@ import (
 	"net/http"
 	"sync"
 
-	"github.com/tidwall/gjson"
-
+	"github.com/org/rollout-action/internal/model/inspect"
 	"github.com/org/rollout-action/internal/model/sse"
 )
 
@@ -114,7 +113,7 @@ func nextEvent(from *sse.Reader) (sse.Event, error) {
 	e, err := from.Next()
 	if errors.Is(err, io.EOF) && len(e.Data) > 0 {
 		err = io.ErrUnexpectedEOF
-		if gjson.ValidBytes(e.Data) || isDone(e.Data) {
+		if inspect.Valid(e.Data) || isDone(e.Data) {
 			err = nil
 		}
 	}

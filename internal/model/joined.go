@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/org/rollout-action/internal/model/inspect"
 	"github.com/org/rollout-action/internal/model/sse"
 )
 
@@ -27,7 +28,7 @@ func HideJoined(contentType string, body []byte, hide func([]byte) []byte) []byt
 		}
 	}
 	for i, e := range events {
-		if gjson.ValidBytes(e.Data) {
+		if inspect.Valid(e.Data) {
 			j.walk(i, gjson.ParseBytes(e.Data), "", "", 0)
 		}
 	}

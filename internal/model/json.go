@@ -79,44 +79,6 @@ func setAll(body []byte, prefix string, values map[string]any, names map[string]
 	return body, nil
 }
 
-// without returns the body without the elements of an array for which strip is true, and their paths.
-func without(body []byte, path string, strip func(gjson.Result) bool) ([]byte, []string, error) {
-	list := gjson.GetBytes(body, path)
-	if !list.IsArray() {
-		return body, nil, nil
-	}
-	var kept bytes.Buffer
-	var stripped []string
-	kept.WriteByte('[')
-	n := 0
-	list.ForEach(func(_, one gjson.Result) bool {
-		if strip(one) {
-			name := one.Get("type").String()
-			if name == "" {
-				name = one.Get("name").String()
-			}
-			stripped = append(stripped, name)
-			return true
-		}
-		if n > 0 {
-			kept.WriteByte(',')
-		}
-		kept.WriteString(one.Raw)
-		n++
-		return true
-	})
-	kept.WriteByte(']')
-	if len(stripped) == 0 {
-		return body, nil, nil
-	}
-	if n == 0 {
-		body, err := sjson.DeleteBytes(body, path)
-		return body, stripped, err
-	}
-	body, err := sjson.SetRawBytes(body, path, kept.Bytes())
-	return body, stripped, err
-}
-
 // encoded returns v as JSON. v is made of maps, slices, texts and numbers, so this cannot fail.
 func encoded(v any) []byte {
 	text, err := json.Marshal(v)

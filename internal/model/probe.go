@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/org/rollout-action/internal/model/inspect"
 )
 
 // Probed is what a provider answered to a request for one token.
@@ -134,7 +136,7 @@ func withoutURL(err error) error {
 // failureText returns what an answer says of its failure, in one line.
 func failureText(status int, text []byte) string {
 	message := firstNonEmpty(gjson.GetBytes(text, "error.message").String(), gjson.GetBytes(text, "message").String(), gjson.GetBytes(text, "error").String())
-	if message == "" && gjson.ValidBytes(text) {
+	if message == "" && inspect.Valid(text) {
 		message = string(text)
 	}
 	message = strings.Join(strings.Fields(strings.ToValidUTF8(message, "\uFFFD")), " ")
@@ -148,7 +150,7 @@ func failureText(status int, text []byte) string {
 func (m *Model) refusal(status int, text []byte, message string) *ProbeError {
 	with := fmt.Sprintf(" (HTTP status %d): %s", status, message)
 	word := regexp.MustCompile(`(?i)(^|[^a-z0-9])` + regexp.QuoteMeta(m.Upstream) + `([^a-z0-9]|$)`) // names such as o1 are parts of words
-	named := gjson.ValidBytes(text) && gjson.ParseBytes(text).IsObject() && word.Match(text)
+	named := inspect.Valid(text) && gjson.ParseBytes(text).IsObject() && word.Match(text)
 	switch {
 	case status/100 == 2:
 		return &ProbeError{Key: "base_url", Message: fmt.Sprintf("the server at %s answers, but not as the API %s does", m.base.Host, m.API)}

@@ -54,6 +54,7 @@ type RecordedTurn struct {
 	Ended     time.Time       `json:"ended_at"`
 	Waiting   float64         `json:"waiting_sec,omitempty"`
 	Stripped  []string        `json:"stripped_tools,omitempty"`
+	Removed   []string        `json:"removed_fields,omitempty"`
 	ToolSet   int             `json:"tool_set,omitempty"` // the number of the set of tools that was offered
 	Tools     []Tool          `json:"tools,omitempty"`    // of a set that is new
 	Failure   *Failure        `json:"failure,omitempty"`
@@ -65,7 +66,7 @@ type RecordedTurn struct {
 func (r *Recorder) Record(t Turn) error {
 	line := RecordedTurn{
 		Turn: t.N, Agent: t.Agent, Asked: t.Asked, Answered: t.Answer.Model, Finish: t.Answer.Finish, Whole: t.Whole, Usage: t.Answer.Usage,
-		Cost: t.Cost, AtLeast: t.AtLeast, Began: t.Began.UTC(), Ended: t.Ended.UTC(), Waiting: t.Waiting.Seconds(), Stripped: t.Stripped, Failure: t.Failure,
+		Cost: t.Cost, AtLeast: t.AtLeast, Began: t.Began.UTC(), Ended: t.Ended.UTC(), Waiting: t.Waiting.Seconds(), Stripped: t.Stripped, Removed: t.Removed, Failure: t.Failure,
 	}
 	if !t.FirstByte.IsZero() {
 		line.FirstByte = new(t.FirstByte.UTC())

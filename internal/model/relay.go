@@ -15,6 +15,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/org/rollout-action/internal/model/inspect"
 	"github.com/org/rollout-action/internal/model/meter"
 	"github.com/org/rollout-action/internal/model/sse"
 )
@@ -125,19 +126,11 @@ func (x *exchange) fail(kind FailureKind, status int, message string) {
 }
 
 func (x *exchange) run() {
-	p := x.p
-	text := x.asked
-	var err error
-	if x.s.opts.Restricted {
-		text, x.turn.Stripped, err = p.stripTools(text)
-	}
-	var at string
-	if err == nil {
-		at, text, err = p.prepare(x.path, text, x.m)
-	}
+	at, text, found, err := x.s.admitted(x.p, x.path, x.asked, x.m)
+	x.turn.Stripped, x.turn.Removed = found.Web, found.Models
 	if err != nil {
-		x.fail(FailedGateway, 0, err.Error())
-		x.s.refuse(x.w, x.r, http.StatusBadRequest, "invalid_json", err.Error())
+		x.fail(FailedRefused, 0, err.Error())
+		x.s.refuse(x.w, x.r, http.StatusBadRequest, "invalid_request", "the gateway does not pass the request on: "+err.Error())
 		return
 	}
 	x.text = text
@@ -403,7 +396,7 @@ func (x *exchange) relayPlain(answer *http.Response) {
 	case answer.Header.Get("Content-Encoding") != "":
 		x.fail(FailedProvider, answer.StatusCode, fmt.Sprintf("the provider's answer has the encoding %q, which cannot be read", answer.Header.Get("Content-Encoding")))
 		x.broke = true
-	case !gjson.ValidBytes(text):
+	case !inspect.Valid(text):
 		x.fail(FailedProvider, answer.StatusCode, "the provider's answer is not JSON")
 		x.broke = true
 	default:

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/org/rollout-action/internal/model/inspect"
 	"github.com/org/rollout-action/internal/model/sse"
 )
 
@@ -34,15 +35,22 @@ func (responses) prepare(path string, body []byte, m *Model) (string, []byte, er
 	return "/v1" + versionless(path, "v1"), body, err
 }
 
-// stripTools removes all tools that the provider runs: those that are neither functions nor run by the client.
-func (responses) stripTools(body []byte) ([]byte, []string, error) {
-	return without(body, "tools", func(tool gjson.Result) bool {
-		switch tool.Get("type").String() {
-		case "function", "custom", "local_shell", "shell", "apply_patch", "computer", "computer_use_preview", "namespace", "":
+// rules: all tools are the provider's but functions and those that the client runs. A namespace has tools of its own, which are judged one by one.
+func (responses) rules() inspect.Rules {
+	return inspect.Rules{
+		Client: func(t inspect.Tool) bool {
+			switch t.Type {
+			case "function", "custom", "local_shell", "apply_patch", "computer", "computer_use_preview", "namespace", "":
+				return true
+			case "shell":
+				return t.Environment == "" || t.Environment == "local"
+			case "tool_search":
+				return t.Execution == "client" // codex offers the tools of MCP servers by it
+			}
 			return false
-		}
-		return true
-	})
+		},
+		Text: typedText("input_text"),
+	}
 }
 
 func (responses) conversation(_ string, body []byte) Conversation {

@@ -103,7 +103,9 @@ type Report struct {
 	// Untold are answers that came to their end without ids of tokens, although these are recorded, and Unlikely those with ids but without
 	// a log probability for each.
 	Untold, Unlikely int64
-	Stripped         []string // tools that were removed from requests, each once
+	Stripped         []string // tools and files that were removed from requests, each once
+	Removed          []string // fields that named other models or accounts, which were removed, each once
+	Denied           []string // why requests were not passed on, each reason once
 	Foreign          string   // a path of another protocol that the agent asked for; "" if there was none
 	Strange          int64    // requests with another key, which were refused
 	Late             int64    // requests that came after the session had ended
@@ -181,6 +183,7 @@ func (s *Session) Report() Report {
 	defer s.mu.Unlock()
 	r := s.report
 	r.Answered, r.Stripped, r.Replies = slices.Clone(r.Answered), slices.Clone(r.Stripped), slices.Clone(r.Replies)
+	r.Removed, r.Denied = slices.Clone(r.Removed), slices.Clone(r.Denied)
 	r.ModelTime = together(s.active)
 	if s.answered > 0 {
 		r.FirstByte /= time.Duration(s.answered)
@@ -236,6 +239,10 @@ func (s *Session) finish(x *exchange) error {
 	if err != nil {
 		r.Failure = &Failure{Kind: FailedGateway, Message: "keep a turn: " + err.Error()}
 	}
+	r.Stripped, r.Removed = addOnce(r.Stripped, t.Stripped...), addOnce(r.Removed, t.Removed...)
+	if t.Failure != nil && t.Failure.Kind == FailedRefused {
+		r.Denied = addOnce(r.Denied, t.Failure.Message)
+	}
 	if sent {
 		s.countTurn(t)
 		s.countFruitless(t, broke)
@@ -285,11 +292,6 @@ func (s *Session) countTurn(t Turn) {
 		s.known[name] = true
 		r.Answered = append(r.Answered, name)
 	}
-	for _, name := range t.Stripped {
-		if !slices.Contains(r.Stripped, name) && len(r.Stripped) < 50 {
-			r.Stripped = append(r.Stripped, name)
-		}
-	}
 	if t.Failure != nil {
 		r.Failed++
 		return
@@ -326,6 +328,23 @@ func (s *Session) countReply(m Message) {
 		r.Replies = slices.Delete(r.Replies, 0, 1)
 	}
 	r.Replies = append(r.Replies, r.Reply)
+}
+
+// removed notes what was removed from a request that is no turn.
+func (s *Session) removed(web, models []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.report.Stripped, s.report.Removed = addOnce(s.report.Stripped, web...), addOnce(s.report.Removed, models...)
+}
+
+// addOnce returns a list of at most 50 names with others that it does not have.
+func addOnce(list []string, names ...string) []string {
+	for _, name := range names {
+		if !slices.Contains(list, name) && len(list) < 50 {
+			list = append(list, name)
+		}
+	}
+	return list
 }
 
 // countFruitless counts the turns in a row that came to nothing. The caller holds the lock.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/org/rollout-action/internal/model/inspect"
 	"github.com/org/rollout-action/internal/model/sse"
 )
 
@@ -183,7 +184,7 @@ func (t *tokenReader) hide(data []byte) (out []byte, drop bool) {
 
 // hideEvent returns an event without what the client did not ask for.
 func (t *tokenReader) hideEvent(e sse.Event) (out sse.Event, drop bool) {
-	if !gjson.ValidBytes(e.Data) {
+	if !inspect.Valid(e.Data) {
 		return e, false
 	}
 	data, drop := t.hide(e.Data)

@@ -21,7 +21,8 @@ type Turn struct {
 	FirstByte    time.Time // zero if none came
 	Ended        time.Time
 	Waiting      time.Duration // for rate limits and free places, before the request was sent
-	Stripped     []string      // tools that the provider would have run
+	Stripped     []string      // tools that the provider would have run, and files that it would have fetched, which were removed
+	Removed      []string      // fields that named other models or accounts, which were removed
 	Cost         *float64      // in US dollars; nil if it is not known
 	AtLeast      bool          // Cost is a lower bound
 	Failure      *Failure      // nil if all went well
@@ -32,7 +33,7 @@ type Turn struct {
 // withoutContents returns the turn without anything that the agent, the model or the provider wrote but names of models.
 func (t Turn) withoutContents() Turn {
 	t.Answer.Tokens = nil
-	t.Conversation, t.Answer.Message, t.Answer.Failed, t.Stripped, t.Agent = Conversation{}, Message{}, "", nil, ""
+	t.Conversation, t.Answer.Message, t.Answer.Failed, t.Stripped, t.Removed, t.Agent = Conversation{}, Message{}, "", nil, nil, ""
 	t.Answer.Choices = nil
 	if t.Failure != nil {
 		t.Failure = &Failure{Kind: t.Failure.Kind, Status: t.Failure.Status}
@@ -67,6 +68,7 @@ const (
 	FailedUnreachable FailureKind = "unreachable" // there was no answer
 	FailedCut         FailureKind = "cut"         // the answer ended too early
 	FailedEmpty       FailureKind = "empty"       // many answers in a row were empty, the last one without another failure
+	FailedRefused     FailureKind = "refused"     // the gateway does not pass such requests on
 	FailedGateway     FailureKind = "gateway"     // the turn could not be kept
 	FailedMissed      FailureKind = "missed"      // nothing that was recorded fits
 )

@@ -120,7 +120,7 @@ func read(response *http.Response, reader reader) (whole bool, err error) {
 			return false, err
 		case body.N <= 0:
 			return false, errLong
-		case !gjson.ValidBytes(text):
+		case !model.ValidJSON(text):
 			return false, errors.New("it is not JSON")
 		}
 		reader.plain(gjson.ParseBytes(text))

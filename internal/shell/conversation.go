@@ -100,7 +100,7 @@ func schema() object {
 
 // isObject reports whether a text is a JSON object.
 func isObject(text string) bool {
-	return gjson.Valid(text) && gjson.Parse(text).IsObject()
+	return model.ValidJSON([]byte(text)) && gjson.Parse(text).IsObject()
 }
 
 // orEmpty returns arguments as they are sent back: an object. APIs refuse others.

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/org/rollout-action/internal/agent/presets"
 	"github.com/org/rollout-action/internal/environment"
@@ -247,6 +248,7 @@ func (x *execution) closeGateway(g *gateway, failed error) error {
 	case r.Failure != nil && r.Failure.Kind == model.FailedLimit && errors.Is(failed, environment.ErrTimeout):
 		return failf(result.ModelFailed, "%s; the agent's timeout of %v seconds ended first", x.lastFailure(r.Failure), x.timeouts.Execute.Seconds())
 	case r.Failure == nil || failed != nil && !agentFailed:
+	case r.Failure.Kind == model.FailedRefused: // the agent has asked for what it must not: that is its own failure
 	case r.Failure.Kind == model.FailedOverflow:
 		x.trial.StopCondition, x.trial.IsTruncated = string(model.StopContext), true
 		return nil
@@ -340,8 +342,25 @@ func (x *execution) warnOfModel(r model.Report) {
 	if x.opts.Models[x.spec.Agent.Model].Tokens {
 		x.warnOfTokens(r)
 	}
-	if len(r.Stripped) > 0 {
-		x.warn("tools that the provider of the model runs were removed from requests, because the network is restricted: %q", r.Stripped)
+	tools, files := x.hideNames(r.Stripped), []string(nil)
+	tools = slices.DeleteFunc(tools, func(name string) bool {
+		file := strings.HasSuffix(name, " by URL")
+		if file {
+			files = append(files, name)
+		}
+		return file
+	})
+	if len(tools) > 0 {
+		x.warn("tools that the provider of the model runs were removed from requests, because the network is restricted: %q", tools)
+	}
+	if len(files) > 0 {
+		x.warn("pictures and files that the provider of the model fetches were removed from requests, because the network is restricted: %q", files)
+	}
+	if len(r.Removed) > 0 {
+		x.warn("fields that name other models or accounts were removed from requests: %q", x.hideNames(r.Removed))
+	}
+	for _, reason := range r.Denied {
+		x.warn("a request of the agent was not passed on to the model %s: %s", x.spec.Agent.Model, hide(x.secrets, reason))
 	}
 }
 
