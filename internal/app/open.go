@@ -68,7 +68,7 @@ func (p *planned) connect(ctx context.Context, resumption string) (environment.P
 		if refused == nil { // it takes long
 			p.showing(func(progress func(string)) { refused = p.proveNetworks(ctx, provider, progress) })
 		}
-		sweep(ctx, provider, h.Output)
+		sweep(ctx, provider, h.Output, job.Leftovers)
 	}
 	if ctx.Err() != nil {
 		if err == nil {
@@ -131,12 +131,12 @@ func Connect(ctx, hard context.Context, entry providers.Entry, cfg map[string]an
 	return nil, fmt.Errorf("connect to %s: %w", entry.Name, context.Canceled)
 }
 
-// sweep removes what killed runs left behind. A failure is only a warning.
-func sweep(ctx context.Context, provider environment.Provider, out Output) {
+// sweep removes what killed runs left behind: those environments that left selects. A failure is only a warning.
+func sweep(ctx context.Context, provider environment.Provider, out Output, left func([]environment.Listed) []environment.Listed) {
 	listed, err := provider.List(ctx)
 	if err == nil {
 		var gone []environment.Listed
-		gone, err = job.RemoveEnvironments(ctx, provider, job.Leftovers(listed))
+		gone, err = job.RemoveEnvironments(ctx, provider, left(listed))
 		if len(gone) > 0 {
 			linef(out, "removed %s left by a run that was killed", plural.Count(len(gone), "environment"))
 		}
@@ -301,9 +301,13 @@ func (o *opened) trials(ctx context.Context, show event.Sink, budget job.Budget,
 		budget.Running = &job.RunningCost{}
 		allowance = budget
 	}
+	id := o.tree.Plan.ID()
+	if len(o.tree.Plan.Resumed) > 0 { // also what a process on another machine has left, which would take the room of these trials
+		sweep(ctx, o.provider, h.Output, func(listed []environment.Listed) []environment.Listed { return job.LeftoversOf(listed, id) })
+	}
 	digests := trial.DigestsOf(o.Job, o.inputs())
 	runs := trial.NewRunner(trial.Options{
-		Budget: allowance,
+		Budget: allowance, Run: id,
 		Models: models, Provider: o.provider, Job: o.Job, Digests: digests, Redactor: redactor, Emit: emit, Now: h.Now, Hard: h.Hard,
 		Disk: func() error { return o.lowDisk(o.provider) },
 	})

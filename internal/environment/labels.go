@@ -15,6 +15,8 @@ import (
 type Labels struct {
 	Job   string
 	Trial string // the trial's key, for users
+	// Run identifies the job's directory, whichever process works on it; "": none, or unknown.
+	Run   string
 	Owner Owner
 }
 
@@ -49,6 +51,9 @@ func (l Labels) Map() map[string]string {
 		labelPrefix + "owner.pid":   strconv.Itoa(l.Owner.PID),
 		labelPrefix + "owner.start": l.Owner.Start,
 	}
+	if l.Run != "" {
+		m[labelPrefix+"directory"] = l.Run
+	}
 	if w := l.Owner.Workflow; w != (Workflow{}) {
 		m[labelPrefix+"workflow.run"] = w.Run
 		m[labelPrefix+"workflow.attempt"] = strconv.Itoa(w.Attempt)
@@ -61,7 +66,7 @@ func (l Labels) Map() map[string]string {
 // which new environments of the image would then have.
 func (l Labels) ImageMap() map[string]string {
 	m := l.Map()
-	for _, key := range []string{"workflow.run", "workflow.attempt", "workflow.job"} {
+	for _, key := range []string{"directory", "workflow.run", "workflow.attempt", "workflow.job"} {
 		if _, ok := m[labelPrefix+key]; !ok {
 			m[labelPrefix+key] = ""
 		}
@@ -76,6 +81,7 @@ func ParseLabels(m map[string]string) Labels {
 	return Labels{
 		Job:   m[LabelJob],
 		Trial: m[labelPrefix+"trial"],
+		Run:   m[labelPrefix+"directory"],
 		Owner: Owner{
 			Host: m[labelPrefix+"owner.host"], PID: pid, Start: m[labelPrefix+"owner.start"],
 			Workflow: Workflow{Run: m[labelPrefix+"workflow.run"], Attempt: attempt, Job: m[labelPrefix+"workflow.job"]},

@@ -26,6 +26,19 @@ func Leftovers(listed []environment.Listed) []environment.Listed {
 	return left
 }
 
+// LeftoversOf returns the environments of a job's directory, by the id of its plan, that others than this process made and nobody kept. Whoever
+// has the directory's lock knows that they are dead, on whatever machine they ran.
+func LeftoversOf(listed []environment.Listed, id string) []environment.Listed {
+	self := environment.Self()
+	var left []environment.Listed
+	for _, l := range listed {
+		if id != "" && !l.Kept && l.Labels.Run == id && l.Labels.Owner != self && l.Labels.Owner.Alive() != environment.Alive {
+			left = append(left, l)
+		}
+	}
+	return left
+}
+
 // OwnLeftovers returns the environments that this process made for a job and did not keep. After the job there should be none, but
 // an engine that went down while it made one may have finished it later.
 func OwnLeftovers(listed []environment.Listed, job string) []environment.Listed {

@@ -48,6 +48,18 @@ func TestLeftoversAreOfDeadOwners(t *testing.T) {
 	if got, want := ids(OwnLeftovers(listed, "j")), []string{"own"}; !slices.Equal(got, want) {
 		t.Errorf("own are %q, want %q", got, want)
 	}
+	of := func(id string, owner environment.Owner, run string, kept bool) environment.Listed {
+		return environment.Listed{ID: id, Labels: environment.Labels{Job: "j", Run: run, Owner: owner}, Kept: kept}
+	}
+	if got, want := ids(LeftoversOf([]environment.Listed{
+		of("elsewhere", elsewhere, "r", false), of("elsewhere, kept", elsewhere, "r", true), of("elsewhere, of another directory", elsewhere, "s", false),
+		of("dead", dead, "r", false), of("own", self, "r", false), of("of none", elsewhere, "", false),
+	}, "r")), []string{"elsewhere", "dead"}; !slices.Equal(got, want) {
+		t.Errorf("of the directory are %q, want %q", got, want)
+	}
+	if got := LeftoversOf([]environment.Listed{of("of none", elsewhere, "", false)}, ""); len(got) > 0 {
+		t.Errorf("of no directory are %q", ids(got))
+	}
 	listed = append(listed, environment.Listed{ID: "outcome", Labels: environment.Labels{Job: "j", Owner: self}, Kept: true, Size: 1},
 		environment.Listed{ID: "of a dead run, outcome", Labels: environment.Labels{Job: "j", Owner: dead}, Kept: true, Size: 1},
 		environment.Listed{ID: "of another job, outcome", Labels: environment.Labels{Job: "k", Owner: self}, Kept: true, Size: 1})

@@ -1,6 +1,8 @@
 package result
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"maps"
 	"math"
@@ -53,6 +55,16 @@ type Plan struct {
 	Reverifies string `json:"reverifies,omitempty"`
 	// OnlyJudges: the trials of Reverifies are judged again, and their tests do not run either.
 	OnlyJudges bool `json:"only_judges,omitempty"`
+}
+
+// ID identifies the directory that the plan was written for, and no other one; a resumed job keeps it.
+func (p Plan) ID() string {
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%q %q %q", p.JobName, p.StartedAt.UTC().Format(time.RFC3339Nano), p.Digest)
+	if p.Shard != nil {
+		fmt.Fprintf(sum, " %d/%d", p.Shard.Index, p.Shard.Total)
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:10])
 }
 
 // Beside describes the job that another one was run beside.

@@ -21,6 +21,8 @@ type Options struct {
 	Provider environment.Provider
 	Job      config.Job
 	Digests  Digests // of Job
+	// Run identifies the job's directory; see environment.Labels.
+	Run string
 	// Models are the models of Job that agents use, by name.
 	Models   map[string]*model.Model
 	Budget   Budget           // nil: the job has none

@@ -113,7 +113,7 @@ func (x *execution) begin(
 	opts.Lifetime = x.lifetime()
 	network := opts.Network
 	opts.Limits, opts.Env = x.limits(), x.environmentEnv()
-	opts.Labels = environment.Labels{Job: x.job.Name, Trial: x.spec.Key.String(), Owner: x.owner}
+	opts.Labels = environment.Labels{Job: x.job.Name, Trial: x.spec.Key.String(), Run: x.opts.Run, Owner: x.owner}
 	opts.Network = x.refusals.record(network) // in all phases
 	env, err := create(starting, opts)
 	if err != nil {

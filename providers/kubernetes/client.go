@@ -109,12 +109,8 @@ func (c *client) deletePod(ctx context.Context, namespace, name string) error {
 	})
 }
 
-// patchPod merges labels and annotations into those of a pod.
-func (c *client) patchPod(ctx context.Context, namespace, name string, labels, annotations map[string]string) error {
-	metadata := struct {
-		Labels      map[string]string `json:"labels,omitempty"` // null would remove all
-		Annotations map[string]string `json:"annotations,omitempty"`
-	}{labels, annotations}
+// patchPod merges fields into the metadata of a pod. null removes one.
+func (c *client) patchPod(ctx context.Context, namespace, name string, metadata map[string]any) error {
 	patch, err := json.Marshal(map[string]any{"metadata": metadata})
 	if err != nil {
 		return err

@@ -164,6 +164,9 @@ func (e *podEnv) Stop(ctx context.Context) error {
 	if !e.ended.Load() {
 		e.stopping.Store(true) // commands that are killed now may return before KillAll does
 		err := e.KillAll(ctx)
+		if err == nil {
+			err = e.Stay(ctx)
+		}
 		if err != nil && e.explain(ctx) == nil && !e.ended.Load() {
 			e.stopping.Store(false)
 			return failed(environment.KindTeardown, doing, err)
@@ -171,7 +174,9 @@ func (e *podEnv) Stop(ctx context.Context) error {
 	}
 	e.ended.Store(true)
 	e.Close()
-	if err := e.p.client.patchPod(ctx, e.namespace, e.name, nil, map[string]string{annotationKept: "true"}); err != nil {
+	// Nor does it end with this process's pod.
+	kept := map[string]any{"annotations": map[string]string{annotationKept: "true"}, "ownerReferences": nil}
+	if err := e.p.client.patchPod(ctx, e.namespace, e.name, kept); err != nil {
 		return failed(environment.KindTeardown, doing, err)
 	}
 	return nil

@@ -456,6 +456,7 @@ func (g *fakeGuest) Close() { g.closed.Store(true) }
 func (*fakeGuest) Exec(context.Context, string, environment.ExecOptions) (int, error) { return 0, nil }
 
 func (*fakeGuest) KillAll(context.Context) error { return nil }
+func (*fakeGuest) Stay(context.Context) error    { return nil }
 
 func (g *fakeGuest) Reaches(context.Context, string) (bool, error) { return g.reaches(), nil }
 

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/providers/internal/flight"
 	"github.com/org/rollout-action/providers/internal/guest"
@@ -39,8 +41,9 @@ type Provider struct {
 	config  config
 	options Options
 	client  *client
-	about   string // the cluster, for messages
-	run     string // labels what this Provider creates
+	about   string                  // the cluster, for messages
+	run     string                  // labels what this Provider creates
+	owner   []metav1.OwnerReference // the pod in which this process runs; nil: none
 	watch   *tracker
 	images  imageSource
 	begin   func(context.Context, guest.Dialer, guest.Options) (inContainer, error) // guest.Start
@@ -87,6 +90,11 @@ func newProvider(ctx context.Context, conf config, at connection, opts Options) 
 	if err := p.check(ctx); err != nil {
 		return nil, err
 	}
+	if !opts.Clean {
+		limited, cancel := context.WithTimeout(ctx, connectTimeout)
+		p.owner = p.findOwner(limited, readSelf())
+		cancel()
+	}
 	images, err := registryimage.New(registryimage.Config{
 		Registry: conf.registry, PlainHTTP: conf.plainHTTP, Platform: "linux/" + p.config.architecture(),
 		Builder: conf.builder, BuildKit: conf.buildkit, Builders: opts.Builders,
@@ -118,6 +126,7 @@ type inContainer interface {
 	CopyFrom(ctx context.Context, src, dst string, opts environment.ExtractOptions) (environment.Extracted, error)
 	Exec(ctx context.Context, script string, opts environment.ExecOptions) (int, error)
 	KillAll(ctx context.Context) error
+	Stay(ctx context.Context) error
 	Reaches(ctx context.Context, address string) (bool, error)
 	Connections(ctx context.Context) ([]string, error)
 	SetProxy(ctx context.Context, n environment.Network) error

@@ -67,7 +67,7 @@ func (e *podEnv) SetNetwork(ctx context.Context, n environment.Network) error {
 
 // relabel has the policy select the pod, or not.
 func (e *podEnv) relabel(ctx context.Context, network string) error {
-	err := e.p.client.patchPod(ctx, e.namespace, e.name, map[string]string{labelNetwork: network}, nil)
+	err := e.p.client.patchPod(ctx, e.namespace, e.name, map[string]any{"labels": map[string]string{labelNetwork: network}})
 	if apierrors.IsNotFound(err) {
 		return lost(false, "pod %s is gone", e.name)
 	}

@@ -47,6 +47,7 @@ func (p *Provider) buildPod(s podSpec) (*corev1.Pod, error) {
 		ObjectMeta: metav1.ObjectMeta{
 			Name: s.name, Namespace: s.namespace,
 			Labels: p.podLabels(s.opts.Labels, roleTrial, s.opts.Network), Annotations: p.podAnnotations(s.opts.Labels),
+			OwnerReferences: p.owner,
 		},
 		Spec: p.config.commonSpec(),
 	}

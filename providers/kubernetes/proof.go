@@ -296,6 +296,7 @@ func (p *Provider) probePod(as, helper, what, address string) *corev1.Pod {
 		ObjectMeta: metav1.ObjectMeta{
 			Name: podName(l), Namespace: p.client.namespace,
 			Labels: p.podLabels(l, as, network), Annotations: p.podAnnotations(l),
+			OwnerReferences: p.owner,
 		},
 		Spec: spec,
 	}

@@ -97,3 +97,17 @@ func (n noted) Write(p []byte) (int, error) {
 	n.note()
 	return n.write(p)
 }
+
+// awaitAlone returns when a client was not heard for so many ticks. Time in which this process does not run has none.
+func awaitAlone(ticks <-chan time.Time, most int, heard func() time.Time, stays func() bool) {
+	last, alone := heard(), 0
+	for range ticks {
+		now := heard()
+		if alone++; now != last || stays() {
+			last, alone = now, 0
+		}
+		if alone == most {
+			return
+		}
+	}
+}

@@ -68,3 +68,33 @@ func TestProcessWaitsForWhatItAskedForOrWhatWasArriving(t *testing.T) {
 		t.Error("it does not wait after a question")
 	}
 }
+
+func TestGuestEndsWhenItsClientHasNotComeForLong(t *testing.T) {
+	began := time.Now()
+	for name, c := range map[string]struct {
+		heard string // what is so at each tick: n(othing), h(eard), s(tays)
+		want  int    // ticks until the end
+	}{
+		"nobody has ever come":      {"nnnnn", 3},
+		"a client that lives":       {"hhhhhhhh", 8},
+		"a client that is gone":     {"hhnnnnn", 5},
+		"a client that comes again": {"hnnhnnhnnn", 10},
+		"a container that was kept": {"hnssssnnn", 9},
+	} {
+		ticks, at := make(chan time.Time, len(c.heard)), -2 // the first question is before the first tick
+		for range c.heard {
+			ticks <- began
+		}
+		close(ticks)
+		last := began
+		awaitAlone(ticks, 3, func() time.Time {
+			if at++; at >= 0 && c.heard[at] == 'h' {
+				last = last.Add(time.Second)
+			}
+			return last
+		}, func() bool { return c.heard[at] == 's' })
+		if got := len(c.heard) - len(ticks); got != c.want {
+			t.Errorf("%s: it ended after %d ticks, want %d", name, got, c.want)
+		}
+	}
+}

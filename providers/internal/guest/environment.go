@@ -328,6 +328,15 @@ func (e *Environment) KillAll(ctx context.Context) error {
 	return e.failed(ctx, environment.KindLost, "end all processes of the container", err)
 }
 
+// Stay has the guest stay when nobody has a connection to it any more.
+func (e *Environment) Stay(ctx context.Context) error {
+	_, err := e.ask(ctx, request{Op: opStay})
+	if errors.As(err, new(*endedError)) {
+		return nil
+	}
+	return e.failed(ctx, environment.KindLost, "keep the container", err)
+}
+
 // accept takes the streams that the guest opens.
 func (e *Environment) accept() {
 	for {

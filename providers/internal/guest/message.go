@@ -32,6 +32,7 @@ const (
 	opReach       op = "reach"       // Address, Within
 	opConnections op = "connections" // the reply has a list
 	opKillAll     op = "kill all"
+	opStay        op = "stay"   // the guest does not end when nobody comes
 	opMemory      op = "memory" // the reply counts processes that were killed for lack of memory
 )
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -24,6 +25,9 @@ import (
 // resumed, nothing may be lost.
 const outputStall = resumeTime + time.Minute
 
+// aloneTime is how long a guest waits for its client, which is taken for dead then: what is here uses its resources for nothing.
+const aloneTime = 15 * time.Minute
+
 // server is the guest: process 1 of a container.
 type server struct {
 	admission
@@ -37,6 +41,7 @@ type server struct {
 	ran       bool               // a command has begun
 	ended     *ending
 	output    box.Tail // the end of what the ENTRYPOINT printed
+	stays     atomic.Bool
 }
 
 // serve is the main function of a guest. It returns only an error that keeps it from working.
@@ -64,6 +69,7 @@ func serve() error {
 	if err := s.serveInside(); err != nil {
 		return err
 	}
+	go s.endAlone()
 	var unknown strangers
 	for {
 		conn, err := accept(listener)
@@ -78,6 +84,20 @@ func serve() error {
 		go s.admit(conn, func() { unknown.remove(conn) })
 	}
 }
+
+// endAlone ends the container when no client has come for aloneTime.
+func (s *server) endAlone() {
+	const looks = 60
+	ticks := time.NewTicker(aloneTime / looks)
+	awaitAlone(ticks.C, looks, func() time.Time { _, heard := s.link.state(); return heard }, s.stays.Load)
+	message := fmt.Sprintf("no client has come for %s", aloneTime)
+	fmt.Fprintln(os.Stderr, message)
+	_ = os.WriteFile(messages, []byte(message), 0o644) // #nosec G306 -- it is there to be read
+	os.Exit(1)
+}
+
+// messages is where Kubernetes reads why a container ended. Source: terminationMessagePath.
+const messages = "/dev/termination-log"
 
 // serveInside starts the part that starts commands and reaps processes. It is in this process, and asked in the same way as that of a sandbox.
 func (s *server) serveInside() error {
@@ -174,6 +194,9 @@ func (s *server) answer(stream *yamux.Stream, r request) (reply, error) {
 		return connections()
 	case opKillAll:
 		return reply{}, killAll()
+	case opStay:
+		s.stays.Store(true)
+		return reply{}, nil
 	case opMemory:
 		return reply{Count: oomKills()}, nil
 	}
