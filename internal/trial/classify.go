@@ -98,6 +98,18 @@ func taskError(spec Spec) *failure {
 	return nil
 }
 
+// tooLong reports whether the program of an agent's preset cannot take an instruction of so many bytes, because it is one argument.
+func tooLong(a agent.Agent, size int) bool {
+	preset, _ := presets.Get(a.Preset)
+	return size > presets.MaxArgument && preset.Argument && a.Execute == preset.Execute(a.Args) // and no script of the job's
+}
+
+// instructionSize returns how many bytes of instruction an agent gets for a task; 0 if it cannot be read.
+func instructionSize(t *task.Task) int {
+	text, _ := t.Instruction() // its trial says why not
+	return len(text)
+}
+
 // Unfit returns why an agent cannot run a valid task, because the task offers to agents what this one cannot have; "" if it can. The
 // oracle and nop need nothing of it.
 func Unfit(a agent.Agent, t *task.Task) string {
@@ -112,6 +124,9 @@ func Unfit(a agent.Agent, t *task.Task) string {
 	case a.Reserved():
 	case len(env.MCPServers) > 0 && !preset.MCP:
 		return fmt.Sprintf("the task has MCP servers (environment.mcp_servers), and %s, which takes none: %s", who, hint)
+	case preset.Argument && tooLong(a, instructionSize(t)):
+		return fmt.Sprintf("the instruction has %d bytes, and %s, whose program takes it as one argument of at most %d bytes: "+
+			"shorten instruction.md, choose another preset, or leave the task out: exclude_tasks in the job", instructionSize(t), who, presets.MaxArgument)
 	case env.SkillsDir != "" && preset.Skills == "":
 		return fmt.Sprintf("the task has skills (environment.skills_dir), and %s, which takes none: %s", who, hint)
 	}

@@ -16,6 +16,7 @@ import (
 	"testing/fstest" // MapFS: the standard library's in-memory fs.FS
 	"time"
 
+	"github.com/org/rollout-action/internal/agent/presets"
 	"github.com/org/rollout-action/internal/awake"
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/event"
@@ -67,6 +68,10 @@ func (x *execution) judgeAttempt(j Judge, in material, below string) (*judging, 
 	prompt, err := in.ask(j, p.judge.dir)
 	if err != nil {
 		return nil, failf(result.JudgeFailed, "it has no prompt: %v", err)
+	}
+	if tooLong(j.Agent, len(prompt)) {
+		return nil, failf(result.JudgeFailed, "its prompt has %d bytes, and the program of the preset %s takes it as one argument of at most %d bytes: let it read artifacts, or choose another agent",
+			len(prompt), j.Agent.Preset, presets.MaxArgument)
 	}
 	p.judge.prompt = prompt
 	if err := os.MkdirAll(dir, 0o755); err != nil {

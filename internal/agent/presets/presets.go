@@ -26,6 +26,10 @@ const Dir = "/opt/rollout-agent"
 // SkillsDir is where an agent's own skills are in environments.
 const SkillsDir = Dir + "/skills"
 
+// MaxArgument is how many bytes an instruction may have that is one argument. Linux takes 128 KiB with the option before it (MAX_ARG_STRLEN in
+// include/uapi/linux/binfmts.h).
+const MaxArgument = 130_000
+
 // Variables of environments that the scripts of presets read.
 const (
 	NetworkVar    = "ROLLOUT_NETWORK"           // none, allowlist or public, while execute runs
@@ -54,7 +58,9 @@ type Preset struct {
 	With          string `yaml:"with" json:"-"` // further packages, as the installer takes them
 	InstallScript string `yaml:"install" json:"-"`
 	// Command is what is started; its output for VersionOption must have the version.
-	Command       string `yaml:"command" json:"command,omitempty"`
+	Command string `yaml:"command" json:"command,omitempty"`
+	// Argument: its command takes the instruction as one argument alone, so that it must not have more than MaxArgument bytes.
+	Argument      bool   `yaml:"argument" json:"-"`
 	VersionOption string `yaml:"version_option" json:"-"` // default: --version; "none": the package's own version alone counts
 	Env           Env    `yaml:"env" json:"-"`
 	// Sessions is the directory in which it keeps its sessions. Skills is the one in which it looks for skills. Both may begin with ~.

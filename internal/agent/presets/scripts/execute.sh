@@ -28,6 +28,10 @@ copy_skills() { # DIRECTORY
   done
 }
 
+is_short() { # whether the instruction can be one argument: Linux takes 128 KiB
+  [ "$(wc -c <"$ROLLOUT_TASK_INSTRUCTION")" -le 130000 ]
+}
+
 merge_json() { # FILE JSON: adds settings to a file, which may have comments. Without its settings, the agent must not begin.
   mkdir -p "$(dirname "$1")"
   node -e '
