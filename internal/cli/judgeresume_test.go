@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -110,6 +111,7 @@ func TestResumeRunsOnlyJudgesThatAreOwed(t *testing.T) {
 		want  result.ErrorType                           // of the first run; "": none
 		kept  []string                                   // files of the first run, below the trial's directory
 		cost  float64                                    // of all judges; 0: 0.004
+		cut   bool                                       // a call broke off, and counts with an estimate of its input
 	}{
 		"its model failed": {
 			depth: "agent: call, ", fails: func(g *graders) { g.ill.Store(true) }, want: result.JudgeFailed,
@@ -121,7 +123,7 @@ func TestResumeRunsOnlyJudgesThatAreOwed(t *testing.T) {
 		},
 		"it was cancelled": {
 			depth: "agent: call, ", fails: func(g *graders) { g.hangs.Store(true) }, want: result.Cancelled,
-			kept: []string{"judges/result.before-1.json"},
+			kept: []string{"judges/result.before-1.json"}, cut: true,
 		},
 		"rollout was killed": {
 			depth: "agent: call, ", after: func(t *testing.T, g *graders, dir string) {
@@ -198,13 +200,22 @@ func TestResumeRunsOnlyJudgesThatAreOwed(t *testing.T) {
 			if n := g.style.Load(); n != 1 {
 				t.Errorf("the judge that had given a verdict was asked %d times", n)
 			}
-			if cost := got.Costs.Judges.Amount(); cost != cmp.Or(test.cost, 0.004) {
-				t.Errorf("judging cost %v", cost)
-			}
+			estimated, total := int64(0), 0.0
 			for _, run := range got.Agents[1:] { // usage is that of all attempts, as the cost
-				if u := run.Usage; u == nil || u.InputTokens == nil || run.Cost != result.Dollars(0.002*float64(*u.InputTokens)/1000) || u.Calls < int64(run.Attempts) {
-					t.Errorf("%s: %+v, cost %v, %d attempts", run.Name, u, run.Cost, run.Attempts)
+				u := run.Usage
+				if u == nil || u.InputTokens == nil || u.Calls < int64(run.Attempts) {
+					t.Errorf("%s: %+v, %d attempts", run.Name, u, run.Attempts)
+					continue
 				}
+				answered := *u.InputTokens / 1000 // each answer: 1,000 tokens in, and what costs as much again
+				cost := 0.002*float64(answered) + float64(*u.InputTokens%1000)/1e6
+				if math.Abs(run.Cost.Amount()-cost) > 1e-9 || u.Estimated == 0 && *u.InputTokens%1000 != 0 {
+					t.Errorf("%s: %+v, cost %v, want %v", run.Name, u, run.Cost, cost)
+				}
+				estimated, total = estimated+u.Estimated, total+cost
+			}
+			if cost := got.Costs.Judges.Amount(); math.Abs(cost-total) > 1e-9 || !test.cut && cost != cmp.Or(test.cost, 0.004) || test.cut != (estimated == 1) {
+				t.Errorf("judging cost %v of %v, with %d estimated calls", cost, total, estimated)
 			}
 			if len(got.Agents) != 3 || got.TestsReward == nil || *got.TestsReward != 1 {
 				t.Errorf("the agents are %+v", got.Agents)
