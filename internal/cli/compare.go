@@ -40,7 +40,7 @@ cost and time. Each JOB is as in "rollout diff":
 a directory, the file of a job's result, a URL of one, or github:BRANCH.
 
 Only tasks count that have the same files and a score in every row, so that all rows are about the same; --all-tasks counts
-every task of each row. As in "rollout diff", an attempt that its agent or the verifier lost scores 0, and one that the
+every task of each row. As in "rollout diff", an attempt that its agent, the verifier or a judge lost scores 0, and one that the
 infrastructure or a cancel ended has no score. TRIALS are the trials with a score, of all. "–" is what nobody knows.
 
 With --by task the tasks are the rows: the mean reward, and how many of the attempts passed.

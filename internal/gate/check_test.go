@@ -341,7 +341,7 @@ func TestCrashesAreDrops(t *testing.T) {
 		if c.Outcome != Fail || math.Abs(c.Value-40./61) > 1e-9 {
 			t.Errorf("%+v", c)
 		}
-		if !strings.Contains(c.Message, "on 61 tasks (with 120 trials that the agent or the verifier ended without a reward, counted as 0, and 1 trial that other errors ended, left out)") {
+		if !strings.Contains(c.Message, "on 61 tasks (with 120 trials that the agent, the verifier or a judge ended without a reward, counted as 0, and 1 trial that other errors ended, left out)") {
 			t.Error(c.Message)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // Confirmable returns the confirmation attempts that a job plans: Confirm.Attempts each, at most, at tasks that look broken, which more
-// attempts may show to be flaky. These passed in every attempt of the baseline and in none now, also if the agent or the verifier ended
+// attempts may show to be flaky. These passed in every attempt of the baseline and in none now, also if the agent, the verifier or a judge ended
 // the attempts with an error. It leaves out
 //   - tasks that have only attempts that the infrastructure ended, because these show nothing
 //   - tasks whose files changed, tasks in quarantine at now, and tasks to which no max_broken_tasks of the policy applies

@@ -80,7 +80,7 @@ func (c counts) String() string {
 		n    [2]int
 		what string
 	}{
-		{c.lost, "that the agent or the verifier ended without a reward, counted as 0"},
+		{c.lost, "that the agent, the verifier or a judge ended without a reward, counted as 0"},
 		{c.leftOut, "that other errors ended, left out"},
 	} {
 		switch {

@@ -28,9 +28,9 @@ type Thresholds struct {
 	MinPassRateAll    *float64               `yaml:"min_pass_rate_all" json:"min_pass_rate_all,omitempty" min:"0" max:"1" doc:"The smallest share of all planned trials whose reward is 1: one without a reward, whatever ended it, did not pass."`
 	MinMeanReward     *float64               `yaml:"min_mean_reward" json:"min_mean_reward,omitempty" doc:"The smallest mean reward, over the trials that have one."`
 	MaxFailedTrials   *int                   `yaml:"max_failed_trials" json:"max_failed_trials,omitempty" min:"-1" doc:"How many trials may have no verdict, because of an error of the infrastructure, the task, the agent's installation or the verifier; -1: any number. A trial that the agent loses, because it fails or takes too long, is not among them. Default for the whole job: 0."`
-	MaxPassRateDrop   *float64               `yaml:"max_pass_rate_drop" json:"max_pass_rate_drop,omitempty" min:"0" max:"1" doc:"How far the pass rate may fall below the baseline's: 0.05 is five percentage points. A trial that the agent or the verifier ended without a reward counts as not passed."`
-	MaxMeanRewardDrop *float64               `yaml:"max_mean_reward_drop" json:"max_mean_reward_drop,omitempty" min:"0" doc:"How far the mean reward may fall below the baseline's. A trial that the agent or the verifier ended without a reward counts as 0."`
-	MaxBrokenTasks    *int                   `yaml:"max_broken_tasks" json:"max_broken_tasks,omitempty" min:"0" doc:"How many tasks may be broken: passed in every attempt of the baseline, and in none now, also if the agent or the verifier ended them with an error. Under noise: test, more than that count only if their number is statistically significant."`
+	MaxPassRateDrop   *float64               `yaml:"max_pass_rate_drop" json:"max_pass_rate_drop,omitempty" min:"0" max:"1" doc:"How far the pass rate may fall below the baseline's: 0.05 is five percentage points. A trial that the agent, the verifier or a judge ended without a reward counts as not passed."`
+	MaxMeanRewardDrop *float64               `yaml:"max_mean_reward_drop" json:"max_mean_reward_drop,omitempty" min:"0" doc:"How far the mean reward may fall below the baseline's. A trial that the agent, the verifier or a judge ended without a reward counts as 0."`
+	MaxBrokenTasks    *int                   `yaml:"max_broken_tasks" json:"max_broken_tasks,omitempty" min:"0" doc:"How many tasks may be broken: passed in every attempt of the baseline, and in none now, also if the agent, the verifier or a judge ended them with an error. Under noise: test, more than that count only if their number is statistically significant."`
 	MaxCostUSD        *float64               `yaml:"max_cost_usd" json:"max_cost_usd,omitempty" min:"0" doc:"The most that the trials may cost together, in US dollars."`
 	MaxCostIncrease   *float64               `yaml:"max_cost_increase" json:"max_cost_increase,omitempty" unit:"share" min:"0" doc:"How far the mean cost of a trial may rise above the baseline's, on the same tasks: 20% or 0.2. Under noise: test, a larger rise counts only if it is statistically significant. Trials whose cost is not known are left out and counted; if most are, the check is inconclusive."`
 	MaxJudgeCostUSD   *float64               `yaml:"max_judge_cost_usd" json:"max_judge_cost_usd,omitempty" min:"0" doc:"The most that the models of judges may cost together, in US dollars. It is a part of what max_cost_usd limits."`
@@ -40,8 +40,10 @@ type Thresholds struct {
 
 // ScoreLimits are limits on the score of a judge, or of one of its criteria. Trials without the score are left out and counted.
 type ScoreLimits struct {
-	Min     *float64 `yaml:"min" json:"min,omitempty" min:"0" max:"1" doc:"The smallest mean of the score, over the trials that have it."`
-	MaxDrop *float64 `yaml:"max_drop" json:"max_drop,omitempty" min:"0" max:"1" doc:"How far the mean of the score may fall below the baseline's, on the same tasks. Under noise: test, a larger drop counts only if it is statistically significant. Scores of a judge that has changed since the baseline are not compared."`
+	Min *float64 `yaml:"min" json:"min,omitempty" min:"0" max:"1" doc:"The smallest mean of the score, over the trials that have it. More trials without it than max_missing are a failure."`
+	// MaxMissing is nil for 0.
+	MaxMissing *int     `yaml:"max_missing" json:"max_missing,omitempty" min:"0" max:"1000000" doc:"How many trials may be without the score under min: the judge failed, or the trial ended before it. Trials that the judge did not have to judge (when) are not among them. Default: 0."`
+	MaxDrop    *float64 `yaml:"max_drop" json:"max_drop,omitempty" min:"0" max:"1" doc:"How far the mean of the score may fall below the baseline's, on the same tasks. Under noise: test, a larger drop counts only if it is statistically significant. Scores of a judge that has changed since the baseline are not compared."`
 }
 
 // None reports whether there is no limit.

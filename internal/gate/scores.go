@@ -25,30 +25,60 @@ func (k *checker) minScore(s scope, score string) {
 	if limit == nil || k.nothingToCheck(s, name, *limit) {
 		return
 	}
-	var values []float64
-	without := 0
-	for _, o := range s.gated {
-		switch given, judged := o.Scores[score]; {
-		case !judged:
-		case given.Score == nil:
-			without++
-		default:
-			values = append(values, *given.Score)
-		}
-	}
-	left := ""
-	if without > 0 {
-		left = fmt.Sprintf(" (without %s that the judge gave none)", plural.Count(without, "trial"))
-	}
+	values, missing, left := s.scoresOf(score)
 	if len(values) == 0 {
 		k.add(s, Check{Name: name, Limit: *limit, Outcome: Fail, Message: fmt.Sprintf("no trial has the score %s, so there is nothing to check", score), Hint: "look at the errors of the trials, and at the judge's when"})
 		return
 	}
-	mean := result.Mean(values)
-	k.add(s, Check{
-		Name: name, Value: mean, Limit: *limit, Outcome: failIf(below(mean, *limit)),
-		Message: fmt.Sprintf("mean score %s %s over %s%s, at least %s is asked for", score, number(mean), plural.Count(len(values), "trial"), left, number(*limit)),
-	})
+	mean, most := result.Mean(values), 0
+	if m := s.Scores[score].MaxMissing; m != nil {
+		most = *m
+	}
+	c := Check{Name: name, Value: mean, Limit: *limit, Outcome: failIf(below(mean, *limit) || missing > most)}
+	if missing > 0 {
+		left = fmt.Sprintf("no score in %d of %s, max_missing is %d", missing, plural.Count(missing+len(values), "trial"), most) + left
+	}
+	if missing > most {
+		c.Hint = fmt.Sprintf("look at the errors of these trials, or set scores.%s.max_missing", score)
+	}
+	if left = strings.TrimPrefix(left, ", "); left != "" {
+		left = " (" + left + ")"
+	}
+	c.Message = fmt.Sprintf("mean score %s %s over %s%s, at least %s is asked for", score, number(mean), plural.Count(len(values), "trial"), left, number(*limit))
+	k.add(s, c)
+}
+
+// scoresOf returns the scores with a name, how many trials are without although they should have one, and how many the judge did not have to
+// judge, as text.
+func (s scope) scoresOf(name string) (values []float64, missing int, skipped string) {
+	owner, _, _ := strings.Cut(name, ".") // a judge without a verdict has no criteria
+	type task struct{ dataset, task string }
+	has := map[task]bool{}
+	everywhere, left := true, 0 // every trial that was judged has the judge, so it is not one of some tasks
+	for _, o := range s.gated {
+		_, judged := o.Scores[owner]
+		has[task{o.Dataset, o.Task}] = has[task{o.Dataset, o.Task}] || judged
+		everywhere = everywhere && (judged || len(o.Scores) == 0)
+	}
+	for _, o := range s.gated {
+		given, ok := o.Scores[name]
+		if !ok {
+			given, ok = o.Scores[owner]
+			given.Score = nil
+		}
+		switch {
+		case ok && given.Score != nil:
+			values = append(values, *given.Score)
+		case ok && given.Skipped:
+			left++
+		case ok, len(o.Scores) == 0 && o.Failed() && (everywhere || has[task{o.Dataset, o.Task}]): // it ended before its judges
+			missing++
+		}
+	}
+	if left > 0 {
+		skipped = fmt.Sprintf(", %s not to be judged", plural.Count(left, "trial"))
+	}
+	return values, missing, skipped
 }
 
 // scoreCounts says what of the compared tasks has no score.

@@ -43,8 +43,12 @@ func TestScores(t *testing.T) {
 		"high enough": {head: side{"x", []float64{0.5, 0.9}}, limits: ScoreLimits{Min: new(0.7)}, check: "scores.q.min", outcome: Pass, message: "mean score q 0.7 over 2 trials, at least 0.7 is asked for"},
 		"too low":     {head: side{"x", []float64{0.5, 0.8}}, limits: ScoreLimits{Min: new(0.7)}, check: "scores.q.min", outcome: Fail, message: "mean score q 0.65 over 2 trials, at least 0.7 is asked for"},
 		"null is not 0": {
-			head: side{"x", []float64{0.8, none}}, limits: ScoreLimits{Min: new(0.7)}, check: "scores.q.min", outcome: Pass,
-			message: "mean score q 0.8 over 1 trial (without 1 trial that the judge gave none), at least 0.7 is asked for",
+			head: side{"x", []float64{0.8, none}}, limits: ScoreLimits{Min: new(0.7), MaxMissing: new(1)}, check: "scores.q.min", outcome: Pass,
+			message: "mean score q 0.8 over 1 trial (no score in 1 of 2 trials, max_missing is 1), at least 0.7 is asked for",
+		},
+		"survivors alone": {
+			head: side{"x", []float64{0.8, none, none, none, none, none}}, limits: ScoreLimits{Min: new(0.7)}, check: "scores.q.min", outcome: Fail,
+			message: "mean score q 0.8 over 1 trial (no score in 5 of 6 trials, max_missing is 0), at least 0.7 is asked for",
 		},
 		"only null": {head: side{"x", []float64{none}}, limits: ScoreLimits{Min: new(0.7)}, check: "scores.q.min", outcome: Fail, message: "no trial has the score q, so there is nothing to check"},
 		"a real drop": {
@@ -112,5 +116,31 @@ func TestJudgeCosts(t *testing.T) {
 				t.Errorf("%s: %q", c.Outcome, c.Message)
 			}
 		})
+	}
+}
+
+// Trials that ended before their judge, and a judge's criteria without its verdict, are missing; what when left out is not.
+func TestMissingScores(t *testing.T) {
+	var j result.Job
+	judgedTrials(&j, "a", "x", 0.9, -1)
+	j.Results[1].Scores["q"] = result.OutcomeScore{Skipped: true}
+	judgedTrials(&j, "b", "x", 0.9, -1)
+	j.Results[2].Scores["q.tone"] = result.OutcomeScore{Score: new(0.9)}
+	j.Results = append(j.Results, result.Outcome{Key: result.Key{Agent: "a", Dataset: "d", Task: "c", Attempt: 1}, Error: result.AgentExecutionFailed})
+	for score, want := range map[string]string{
+		"q":      "mean score q 0.9 over 2 trials (no score in 2 of 4 trials, max_missing is 0, 1 trial not to be judged), at least 0.7 is asked for",
+		"q.tone": "mean score q.tone 0.9 over 1 trial (no score in 3 of 4 trials, max_missing is 0, 1 trial not to be judged), at least 0.7 is asked for",
+	} {
+		p := Policy{Thresholds: Thresholds{Scores: map[string]ScoreLimits{score: {Min: new(0.7)}}}}
+		if c := find(t, verdict(p, result.Job{}, j), "scores."+score+".min"); c.Outcome != Fail || c.Message != want {
+			t.Errorf("%s: %q, want %q", c.Outcome, c.Message, want)
+		}
+	}
+	// A judge of some tasks is missing in none of the others.
+	judgedTrials(&j, "e", "x", 0.8)
+	j.Results[len(j.Results)-1].Scores = map[string]result.OutcomeScore{"other": {Score: new(1.0)}}
+	p := Policy{Thresholds: Thresholds{Scores: map[string]ScoreLimits{"q": {Min: new(0.7), MaxMissing: new(1)}}}}
+	if c := find(t, verdict(p, result.Job{}, j), "scores.q.min"); c.Outcome != Pass {
+		t.Errorf("%s: %q", c.Outcome, c.Message)
 	}
 }

@@ -11,7 +11,7 @@ import (
 // Change is how the results of one agent at one task differ between two jobs.
 type Change string
 
-// The changes, the most important first. An attempt that the agent or the verifier ended without a reward counts as one with
+// The changes, the most important first. An attempt that the agent, the verifier or a judge ended without a reward counts as one with
 // reward 0 (Attempts.Scores). Attempts that the infrastructure or a cancel ended do not count, unless stated otherwise. An
 // attempt passes with a reward of exactly 1.
 const (
@@ -74,7 +74,7 @@ type Attempts struct {
 	Passed      int         `json:"passed"`                // with reward 1
 	Failed      int         `json:"failed"`                // ended with an error and without a reward
 	Cancelled   int         `json:"cancelled"`             // those of Failed that a cancel stopped
-	Lost        int         `json:"lost"`                  // those of Failed that the agent or the verifier ended; see Fault.Loses
+	Lost        int         `json:"lost"`                  // those of Failed that the agent, the verifier or a judge ended; see Fault.Loses
 	Errors      []ErrorType `json:"errors,omitempty"`      // by attempt
 	Cost        USD         `json:"cost"`                  // together
 	DurationSec float64     `json:"duration_sec"`          // together

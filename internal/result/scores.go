@@ -75,6 +75,8 @@ type OutcomeScore struct {
 	Score *float64 `json:"score"` // from 0 to 1; null if there is none
 	// Judge is the beginning of the digest of the judge; see AgentRun.Digest. "": not known.
 	Judge string `json:"judge,omitempty"`
+	// Skipped: the judge did not have to judge the trial.
+	Skipped bool `json:"skipped,omitempty"`
 	// Group: the score compares trials of one job. It is compared with none of another job.
 	Group bool `json:"group,omitempty"`
 }
@@ -85,12 +87,12 @@ const maxJudge = len("sha256:") + 16
 // outcomeScores returns the scores of a trial for its outcome; nil if it has none.
 func outcomeScores(t Trial) map[string]OutcomeScore {
 	var out map[string]OutcomeScore
-	add := func(name, digest string, score *float64, group bool) {
+	add := func(name, digest string, score *float64, skipped, group bool) {
 		if out == nil {
 			out = map[string]OutcomeScore{}
 		}
 		if len(out) < maxScores {
-			out[name] = OutcomeScore{score, digest[:min(len(digest), maxJudge)], group}
+			out[name] = OutcomeScore{score, digest[:min(len(digest), maxJudge)], skipped, group}
 		}
 	}
 	for _, run := range t.Agents {
@@ -98,9 +100,9 @@ func outcomeScores(t Trial) map[string]OutcomeScore {
 		if run.Role != RoleJudge || !judged {
 			continue
 		}
-		add(run.Name, run.Digest, score, run.Group != nil)
+		add(run.Name, run.Digest, score, run.Skipped && score == nil, run.Group != nil)
 		for criterion, value := range run.Criteria {
-			add(run.Name+"."+criterion, run.Digest, new(value), false)
+			add(run.Name+"."+criterion, run.Digest, new(value), false, false)
 		}
 	}
 	return out

@@ -115,10 +115,12 @@ func (t ErrorType) Fault() Fault {
 // or the job was cancelled.
 func (t ErrorType) Infrastructure() bool { return t.Fault() == FaultInfrastructure }
 
-// Loses reports whether a trial with this error and without a reward counts as 0 when jobs are compared. It does if the agent
-// or the verifier ended it, so that a change which makes them crash makes the result worse. Other errors say nothing about
-// the agent.
-func (f Fault) Loses() bool { return f == FaultAgent || f == FaultInstall || f == FaultVerifier }
+// Loses reports whether a trial with this error and without a reward counts as 0 when jobs are compared. It does if the agent,
+// the verifier or a judge ended it, so that a change which makes them crash makes the result worse: an agent may be able to make a
+// judge fail. Other errors say nothing about the agent.
+func (f Fault) Loses() bool {
+	return f == FaultAgent || f == FaultInstall || f == FaultVerifier || f == FaultJudge
+}
 
 // Error is a failure of a trial. Message is for people and names the remedy.
 type Error struct {

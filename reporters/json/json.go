@@ -166,7 +166,7 @@ type Side struct {
 	Completed  int      `json:"completed"`
 	Passed     int      `json:"passed"`
 	Failed     int      `json:"failed"`
-	Lost       int      `json:"lost,omitempty"` // those of failed that the agent or the verifier ended: they count as 0
+	Lost       int      `json:"lost,omitempty"` // those of failed that the agent, the verifier or a judge ended: they count as 0
 	MeanReward *float64 `json:"mean_reward"`    // null without rewards
 }
 

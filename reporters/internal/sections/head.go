@@ -72,7 +72,7 @@ func (p *Page) Numbers() string {
 		[]string{"Time of trials", report.Duration(now.DurationSec), report.Duration(then.DurationSec), share(now.DurationSec, then.DurationSec, report.Duration)},
 	)
 	text := table([]string{"", ">now", ">baseline", ">change"}, rows)
-	text += "\nOver the " + report.Plural(o.Tasks, "task") + " that both have, unchanged and judged; a trial that the agent or the verifier ended without a reward counts as 0. In all: " + p.spent()
+	text += "\nOver the " + report.Plural(o.Tasks, "task") + " that both have, unchanged and judged; a trial that the agent, the verifier or a judge ended without a reward counts as 0. In all: " + p.spent()
 	if len(p.in.Job.Agents) == 1 {
 		text += ", pass rate " + report.Percent(p.in.Job.PassRate) + " " + bar(p.in.Job.PassRate)
 	}
