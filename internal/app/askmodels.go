@@ -71,6 +71,12 @@ func (l *loaded) askModels(ctx context.Context) ([]AskedModel, diag.List, error)
 			d := l.modelProblem(names[i], err)
 			asked[i].Err = d.Message
 			problems = append(problems, d)
+		} else if one := asked[i]; one.Answered != "" && !model.SameModel(one.Asked, one.Answered) {
+			at, path := l.ModelAt(names[i], "model")
+			problems = append(problems, diag.Diagnostic{
+				File: at.File, Line: at.Line, Column: at.Column, Severity: diag.Warning, Message: clean(fmt.Sprintf("%s: the provider was asked for %q and answered as %q", path, one.Asked, one.Answered)),
+				Hint: "see which model it has, whose price and results these are",
+			})
 		}
 	}
 	return asked, problems, nil

@@ -108,6 +108,7 @@ func TestValidateAsksModels(t *testing.T) {
 		"responses":    {"{api: openai-responses, base_url: %/good}", 0, "big-model-2026-01-01 answered"},
 		"google":       {"{api: google, base_url: %/good}", 0, "big-model-2026-01-01 answered"},
 		"new names":    {"{api: openai-chat, base_url: %/new}", 0, "o9 answered"},
+		"another name": {"{api: openai-chat, base_url: %/new}", 0, `warning: models.m.model: the provider was asked for "big-model" and answered as "o9"`},
 		"thinks":       {"{api: openai-chat, base_url: %/thinks}", 0, "big-model answered"},
 		"tokens":       {"{api: openai-chat, record_tokens: true, base_url: %/good/v1}", 0, "big-model-2026-01-01 answered"},
 		"no tokens":    {"{api: openai-chat, record_tokens: true, base_url: %/silent}", 2, "models.m.record_tokens: the server answers without the ids of tokens and a log probability for each (remove it, or use a server that knows return_token_ids, such as vLLM or SGLang)"},
@@ -146,6 +147,29 @@ func TestValidateAsksModels(t *testing.T) {
 				t.Errorf("JSON: %+v", found.Models[0])
 			}
 		})
+	}
+}
+
+// A secret that was written to a file often ends with a line break, which no header can have. The URL is not to blame.
+func TestKeysWithALineBreakAreNamed(t *testing.T) {
+	dir := t.TempDir()
+	writeTask(t, dir, "evals/one")
+	for keys, says := range map[string]string{
+		`api_key: "${KEY}"`:             "job.yaml:4:46: models.m.api_key: the value ends with a line break, which no header can have (remove the line break from the variable or the secret: printf writes none, echo does)",
+		`headers: {X-Team: "a${KEY}b"}`: "models.m.headers.X-Team: the value has a line break or another control character, which no header can have",
+	} {
+		write(t, dir, "job.yaml", "environment: {type: fake}\nagents: [{name: a, model: m, execute: \"true\"}]\nmodels:\n  m: {api: openai-chat, model: big, "+keys+"}\ndatasets: [{path: evals}]\n")
+		for _, verb := range [][]string{{"validate", "job.yaml"}, {"validate", "job.yaml", "--models"}, {"run", "job.yaml"}} {
+			var stdout, stderr bytes.Buffer
+			env := Env{
+				Providers: offered, Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr, Dir: dir, Now: time.Now,
+				Getenv: func(name string) (string, bool) { return modelKey + "\n", name == "KEY" },
+			}
+			code := Main(t.Context(), context.Background(), env, verb)
+			if all := stdout.String() + stderr.String(); code != exitUsage || !strings.Contains(all, says) || strings.Contains(all, "base_url") || strings.Contains(all, modelKey) {
+				t.Errorf("%q: exit code %d:\n%s", verb, code, all)
+			}
+		}
 	}
 }
 

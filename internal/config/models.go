@@ -202,13 +202,26 @@ func (c *checker) useModel(name string, secrets, except map[string]bool) {
 	}
 	for _, header := range slices.Sorted(maps.Keys(m.Headers)) {
 		own.Headers[header] = c.modelSecret(m.Headers[header], name, p.Child("headers").Child(header), secrets, except)
+		c.inHeader(own.Headers[header], p.Child("headers").Child(header))
 	}
+	c.inHeader(own.Key, p.Child("api_key"))
 	c.out.Models[name] = own
 	if m.API == APIScripted {
 		c.out.ScriptFiles[name] = c.admit(resolve(c.source.dir, m.Script))
 		if !c.opts.OnlyJobFile {
 			c.out.Scripts[name] = c.modelScript(m, c.out.ScriptFiles[name], p.Child("script"))
 		}
+	}
+}
+
+// inHeader checks that a value can be sent in a header.
+func (c *checker) inHeader(value string, p keys.Path) {
+	switch {
+	case model.InHeader(value):
+	case model.InHeader(strings.TrimRight(value, "\r\n")):
+		c.Problem(p, "remove the line break from the variable or the secret: printf writes none, echo does", "%s: the value ends with a line break, which no header can have", p)
+	default:
+		c.Problem(p, "correct the variable or the secret", "%s: the value has a line break or another control character, which no header can have", p)
 	}
 }
 

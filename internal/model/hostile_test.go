@@ -245,6 +245,25 @@ func TestProbeNamesTheModel(t *testing.T) {
 	}
 }
 
+// A key that no header can have is not the fault of the URL.
+func TestProbeBlamesKeysWithLineBreaks(t *testing.T) {
+	for _, c := range []model.Config{{Key: secretKey + "\n"}, {Key: "a\x00b"}, {Headers: map[string]string{"X-Team": "evals\n"}}} {
+		c.API, c.Upstream = model.OpenAIChat, "m"
+		m, err := model.New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := "api_key"
+		if c.Key == "" {
+			want = "headers.X-Team"
+		}
+		var failed *model.ProbeError
+		if _, err := m.Probe(t.Context()); !errors.As(err, &failed) || failed.Key != want || strings.Contains(failed.Message, secretKey) {
+			t.Errorf("%v, want the key %s", err, want)
+		}
+	}
+}
+
 // A provider that accepts a request for one token and says nothing is no reason to wait for ever.
 func TestProbeEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

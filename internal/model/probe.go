@@ -48,6 +48,9 @@ func (m *Model) Probe(ctx context.Context) (Probed, error) {
 	if api == Scripted {
 		api = OpenAIChat
 	}
+	if key := m.notInHeader(); key != "" {
+		return Probed{}, &ProbeError{Key: key, Message: "the value has a line break or another control character, which no header can have"}
+	}
 	p := protocolOf(api)
 	body := []byte(probes[api].body)
 	for {
@@ -77,6 +80,25 @@ func (m *Model) Probe(ctx context.Context) (Probed, error) {
 		}
 		return probed, m.refusal(status, text, m.hide(message))
 	}
+}
+
+// notInHeader returns the key of the configuration whose value cannot be sent in a header, or "".
+func (m *Model) notInHeader() string {
+	if !InHeader(m.Key) {
+		return "api_key"
+	}
+	for name, value := range m.Headers {
+		if !InHeader(value) {
+			return "headers." + name
+		}
+	}
+	return ""
+}
+
+// InHeader reports whether a header of HTTP can have a value: one without control characters but tabs. Secrets that come from files often end
+// with a line break.
+func InHeader(value string) bool {
+	return !strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
 }
 
 // tokensKey is the key of the configuration for Config.Tokens.

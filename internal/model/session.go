@@ -78,9 +78,11 @@ type Report struct {
 	Usage   Usage
 	// Cost is in US dollars; nil if the cost of no call is known. Unpriced is the number of calls whose cost has no price, or not in full,
 	// and Estimated that of calls whose usage is estimated. Usage and Cost are lower bounds if there are any.
-	Cost      *float64
-	Unpriced  int64
-	Estimated int64
+	Cost     *float64
+	Unpriced int64
+	// PartlyPriced is the number of those of them of whose cost a part is known.
+	PartlyPriced int64
+	Estimated    int64
 	// Contradictory is the number of calls whose usage contradicts itself, and Contradiction how it does first.
 	Contradictory int64
 	Contradiction string
@@ -280,6 +282,9 @@ func (s *Session) countTurn(t Turn) {
 	switch {
 	case t.Cost == nil && (t.Failure == nil || usage.Known()), t.AtLeast && !usage.Estimated:
 		r.Unpriced++
+		if t.Cost != nil {
+			r.PartlyPriced++
+		}
 	}
 	if usage.Estimated {
 		r.Estimated++

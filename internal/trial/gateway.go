@@ -326,7 +326,7 @@ func (x *execution) lastFailure(f *model.Failure) string {
 
 // warnOfModel warns of what a reader of the result should know about the agent's calls.
 func (x *execution) warnOfModel(r model.Report) {
-	if r.Calls == 0 && r.Refused == 0 && x.agentBegan {
+	if r.Calls == 0 && r.Refused == 0 && len(r.Denied) == 0 && x.agentBegan {
 		hint := "does it use ROLLOUT_MODEL_URL and ROLLOUT_MODEL_KEY?"
 		if r.Strange > 0 {
 			hint = fmt.Sprintf("%s came with another key: let it use ROLLOUT_MODEL_KEY, and no key of its own in env or in a file", plural.Count(int(r.Strange), "request"))
@@ -337,6 +337,10 @@ func (x *execution) warnOfModel(r model.Report) {
 		x.warn("the agent made no call of its model: %s", hint)
 	} else if r.Strange > 0 && x.agentBegan {
 		x.warn("%s of the agent came with another key than ROLLOUT_MODEL_KEY and got no answer: see that each client that it starts uses that key", plural.Count(int(r.Strange), "request"))
+	}
+	others := slices.DeleteFunc(x.hideNames(r.Answered), func(name string) bool { return model.SameModel(r.Asked, name) })
+	if len(others) > 0 {
+		x.warn("the model %s was asked for as %q, but its provider answered as %q", x.spec.Agent.Model, r.Asked, others)
 	}
 	x.warnOfUsage(r)
 	if x.opts.Models[x.spec.Agent.Model].Tokens {
@@ -367,8 +371,11 @@ func (x *execution) warnOfModel(r model.Report) {
 // warnOfUsage warns of numbers that are not exact.
 func (x *execution) warnOfUsage(r model.Report) {
 	name := x.spec.Agent.Model
-	if r.Unpriced > 0 {
-		x.warn("the cost of %d of %d calls of the model %s is not known, or not in full: set its price in models", r.Unpriced, r.Calls, name)
+	if n := r.Unpriced - r.PartlyPriced; n > 0 {
+		x.warn("the cost of %d of %d calls of the model %s is not known: set its price in models", n, r.Calls, name)
+	}
+	if r.PartlyPriced > 0 {
+		x.warn("the cost of %d of %d calls of the model %s is a lower bound: its price in models says nothing of a part of what they used", r.PartlyPriced, r.Calls, name)
 	}
 	if r.Estimated > 0 {
 		x.warn("the tokens of %d of %d calls of the model %s are estimated from bytes, because its provider did not state them, or the answer broke off before: tokens and cost are lower bounds", r.Estimated, r.Calls, name)

@@ -272,6 +272,37 @@ func TestWhatCallsCost(t *testing.T) {
 	})
 }
 
+// A provider that answers as another model is named, and one that states no usage is not said to lack a price.
+func TestWarningsNameTheirCause(t *testing.T) {
+	inRealPlaces(t, func(t *testing.T, p place) {
+		for name, one := range map[string]struct{ body, warned, not string }{
+			"another model":   {`{"model":"dear","choices":[{"message":{"content":"ok"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1000,"completion_tokens":100}}`, `the model small was asked for as "big", but its provider answered as ["dear"]`, "set its price"},
+			"another edition": {`{"model":"big-2026-01-01","choices":[{"message":{"content":"ok"},"finish_reason":"stop"}]}`, "", "answered as"},
+			"no usage":        {`{"model":"big","choices":[{"message":{"content":"ok"},"finish_reason":"stop"}]}`, "did not state them", "set its price"},
+		} {
+			t.Run(name, func(t *testing.T) {
+				s, _ := modelStory(t, `ask one`, agent.Budget{}, oneAnswer)
+				m, err := model.New(model.Config{
+					Name: "small", API: model.OpenAIChat, Upstream: "big", BaseURL: "https://llm.example.com/v1",
+					Cost: config.Model{Price: &config.Price{Input: 1, Output: 10}, BaseURL: "https://llm.example.com/v1", Model: "big"}.Cost,
+					Transport: roundTrip(func(q *http.Request) (*http.Response, error) {
+						return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(one.body)), Request: q}, nil
+					}),
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.models = map[string]*model.Model{"small": m}
+				o := p.run(t, s)
+				o.check(t, want{reward: "1"})
+				if warnings := strings.Join(o.Trial.Warnings, "\n"); !strings.Contains(warnings, one.warned) || strings.Contains(warnings, one.not) {
+					t.Errorf("warnings: %q", o.Trial.Warnings)
+				}
+			})
+		}
+	})
+}
+
 // A key that a provider streams in pieces reaches the agent, but it is in no file of the trial.
 func TestAKeyInPiecesIsNotRecorded(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
