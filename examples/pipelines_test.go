@@ -1,11 +1,19 @@
 package examples
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -104,6 +112,120 @@ func TestGitLabComponent(t *testing.T) {
 		if _, ok := spec.Spec.Inputs[name]; !ok {
 			t.Errorf("the example gives %s, which is no input", name)
 		}
+	}
+}
+
+// TestGitLabNote: the pipelines of a merge request keep one note, and the last word is that of the last pipeline.
+func TestGitLabNote(t *testing.T) {
+	dir := t.TempDir()
+	env := ownCache(t, dir)
+	text, err := os.ReadFile(filepath.Join("..", "templates", "rollout.yml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, body, _ := strings.Cut(string(text), "\n---\n")
+	var spec struct {
+		Spec struct {
+			Inputs map[string]struct{ Default any }
+		}
+	}
+	if err := yaml.Unmarshal([]byte(head), &spec); err != nil {
+		t.Fatal(err)
+	}
+	body = inputs.ReplaceAllStringFunc(body, func(place string) string {
+		name := inputs.FindStringSubmatch(place)[1]
+		if name == "job" {
+			return "job.yaml"
+		}
+		return fmt.Sprint(spec.Spec.Inputs[name].Default)
+	})
+	var jobs map[string]struct{ Script []string }
+	if err := yaml.Unmarshal([]byte(body), &jobs); err != nil {
+		t.Fatal(err)
+	}
+	server, notes := fakeNotes(t)
+	tasks, err := filepath.Abs(filepath.Join("quickstart", "tasks"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	programs := filepath.Join(dir, "bin")
+	if err := errors.Join(os.Mkdir(programs, 0o755), os.Symlink(build(t), filepath.Join(programs, "rollout"))); err != nil {
+		t.Fatal(err)
+	}
+	env = append(append(os.Environ(), env...), "PATH="+programs+":"+os.Getenv("PATH"), "GITLAB_CI=true", "CI_API_V4_URL="+server+"/api/v4", "CI_PROJECT_ID=5",
+		"CI_MERGE_REQUEST_IID=7", "GITLAB_TOKEN=secret", "CI_DEFAULT_BRANCH=main", "CI_COMMIT_BRANCH=", "CI_NODE_TOTAL=2")
+	for pipeline, agent := range []string{"nop", "oracle", "nop"} {
+		checkout := filepath.Join(dir, fmt.Sprint("pipeline-", pipeline))
+		job := fmt.Sprintf("environment: {type: sandbox, provider_config: {base: host}}\ndatasets: [{path: %s, tasks: [baking-order, clean-exit]}]\nagents: [{name: %s}]\ngate: {min_pass_rate: 1}\n", tasks, agent)
+		if err := errors.Join(os.Mkdir(checkout, 0o755), os.WriteFile(filepath.Join(checkout, "job.yaml"), []byte(job), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+		run := func(name string, variables ...string) error {
+			cmd := exec.Command("bash", "-c", "set -eo pipefail\n"+strings.Join(jobs[name].Script, "\n"))
+			cmd.Dir, cmd.Env = checkout, append(slices.Clone(env), append(variables, fmt.Sprint("CI_PIPELINE_ID=", 9000+pipeline))...)
+			out, err := cmd.CombinedOutput()
+			t.Logf("%s of pipeline %d: %v\n%s", name, pipeline, err, out)
+			return err
+		}
+		for index := 1; index <= 2; index++ {
+			if err := run("rollout", fmt.Sprint("CI_NODE_INDEX=", index), fmt.Sprint("CI_JOB_ID=", 10*pipeline+index)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		green := agent == "oracle"
+		if err := run("rollout-report", fmt.Sprint("CI_JOB_ID=", 10*pipeline+9)); (err == nil) != green {
+			t.Errorf("the report ended with %v", err)
+		}
+		if got := notes(); len(got) != 1 || strings.Contains(got[0], "Rollout passed") != green {
+			t.Errorf("after pipeline %d the notes are %q", pipeline, got)
+		}
+	}
+}
+
+// fakeNotes serves the notes of a merge request as GitLab's API does.
+func fakeNotes(t *testing.T) (url string, notes func() []string) {
+	t.Helper()
+	var mu sync.Mutex
+	var posted []string
+	write := func(w http.ResponseWriter, r *http.Request, id int) {
+		var sent struct{ Body string }
+		if err := json.NewDecoder(r.Body).Decode(&sent); err != nil {
+			t.Error(err)
+		}
+		posted = append(posted[:id-1], append([]string{sent.Body}, posted[min(id, len(posted)):]...)...)
+		fmt.Fprintf(w, `{"id": %d, "author": {"id": 1}}`, id)
+	}
+	const all = "/api/v4/projects/5/merge_requests/7/notes"
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		w.Header().Set("Content-Type", "application/json")
+		switch {
+		case r.URL.Path == "/api/v4/user":
+			fmt.Fprint(w, `{"id": 1}`)
+		case r.Method == http.MethodGet && r.URL.Path == all:
+			list := []any{}
+			for i, body := range posted {
+				list = append(list, map[string]any{"id": i + 1, "body": body, "author": map[string]int{"id": 1}})
+			}
+			_ = json.NewEncoder(w).Encode(list)
+		case r.Method == http.MethodPost && r.URL.Path == all:
+			write(w, r, len(posted)+1)
+		case r.Method == http.MethodPut:
+			id, err := strconv.Atoi(strings.TrimPrefix(r.URL.Path, all+"/"))
+			if err != nil || id > len(posted) {
+				t.Errorf("%s %s", r.Method, r.URL)
+			}
+			write(w, r, id)
+		default:
+			t.Errorf("%s %s", r.Method, r.URL)
+		}
+	}))
+	t.Cleanup(server.Close)
+	return server.URL, func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(posted)
 	}
 }
 

@@ -32,7 +32,9 @@ type Host struct {
 	Providers providers.Table
 	// Version is that of this program if it is a released one, such as v1.2.3.
 	Version string
-	Output  Output
+	// Build is the version that plans record: Version, or that of the module this program was installed from; "" for a development build.
+	Build  string
+	Output Output
 	// Commands receives the commands of GitHub workflows, such as annotations.
 	Commands io.Writer
 	// GitHub returns what the environment and the event tell about the run of GitHub Actions that this process belongs to.

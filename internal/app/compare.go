@@ -89,5 +89,8 @@ func describe(job result.Job, source string) string {
 	if job.Commit != nil {
 		text += " at commit " + clean(ShortCommit(*job.Commit))
 	}
+	if job.RolloutVersion != "" {
+		text += " by Rollout " + clean(job.RolloutVersion)
+	}
 	return text + " (" + clean(source) + ")" + lacks(job)
 }

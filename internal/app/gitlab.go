@@ -40,7 +40,7 @@ func upsertNote(ctx context.Context, run gitlab.Run, mode comments.Mode, in repo
 	if err != nil {
 		return err
 	}
-	job := in.Job.JobName
+	job := cmp.Or(in.Plan.NamedAs, in.Job.JobName)
 	if newName.MatchString(job) { // another one in each run
 		job = cmp.Or(run.Job, job)
 	}

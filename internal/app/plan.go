@@ -261,9 +261,14 @@ func (p *planned) record(ctx context.Context) (result.Plan, error) {
 	if h.GitHub().Inside { // only a workflow needs them
 		parents = parentsOf(ctx, h.Variables, checkout)
 	}
+	namedAs := p.NameAsWritten
+	if namedAs == p.Job.Name {
+		namedAs = ""
+	}
 	return job.Record(p.Job, p.specs, job.RecordOptions{
 		StartedAt: h.Now(), Commit: checkout.Commit, Parents: parents, Dir: here, Shard: p.shard, ShardOf: p.shardOf,
 		PathsFrom: pathsFrom, Compared: p.report.compares(), ProvesTasks: p.proves, Reverifies: p.reverifies, OnlyJudges: p.onlyJudges, Beside: p.beside,
+		NamedAs: namedAs, Rollout: h.Build,
 	})
 }
 

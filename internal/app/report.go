@@ -225,10 +225,23 @@ func (f *finishing) judge(ctx context.Context) error {
 		f.missing("the command was cancelled before it had found the baseline")
 	}
 	in.Verdict = in.Policy.Check(in.Job, in.Diff, f.now())
+	if base != nil {
+		if note := otherRules("the baseline was run with", base.RolloutVersion, "and this job with", in.Job.RolloutVersion); note != "" {
+			in.Notes = append(in.Notes, note)
+		}
+	}
 	if note := besideNote(*in, base); note != "" {
 		in.Notes = append(in.Notes, note)
 	}
 	return nil
+}
+
+// otherRules returns a sentence about two versions of Rollout that may judge trials by different rules; "" if they do not.
+func otherRules(first, a, second, b string) string {
+	if result.JudgeAlike(a, b) {
+		return ""
+	}
+	return fmt.Sprintf("%s Rollout %s %s %s: what counts as an error, a timeout or a reward may differ between them (CHANGELOG.md)", first, clean(a), second, clean(b))
 }
 
 // gather reads everything about the job that its directory has.

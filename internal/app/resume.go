@@ -147,6 +147,9 @@ func (p *planned) resume(ctx context.Context, stored resume.Job, lock *job.Lock,
 		return nil, err
 	}
 	defer provider.Close()
+	if note := otherRules("this job began with", stored.Plan.RolloutVersion, "and is resumed with", p.host.Build); note != "" {
+		linef(p.host.Output, "note: %s", note)
+	}
 	o, err := c.reopen(lock, provider)
 	if err != nil {
 		return nil, err

@@ -130,13 +130,13 @@ func (w *workflow) upsert(ctx context.Context, mode comments.Mode, in report.Inp
 		number = pull.Number
 	}
 	wanted, err := wantsComment(mode, in, func() (bool, error) {
-		return client.HasComment(ctx, w.Repository, number, w.commentName(in.Job.JobName))
+		return client.HasComment(ctx, w.Repository, number, w.commentName(in))
 	})
 	if err != nil || !wanted {
 		return err
 	}
 	c := github.Comment{
-		Repo: w.Repository, Number: number, Marker: w.commentName(in.Job.JobName),
+		Repo: w.Repository, Number: number, Marker: w.commentName(in),
 		ValidAt: began(in), RunID: w.RunID, Attempt: w.RunAttempt,
 	}
 	var body strings.Builder
@@ -172,9 +172,10 @@ func began(in report.Input) time.Time {
 // newName is a name that a job gets that has none of its own (package config): another one in each run.
 var newName = regexp.MustCompile(`^\d{4}-\d{2}-\d{2}__\d{2}-\d{2}-\d{2}$`)
 
-// commentName returns what tells this job's comment from those of others: its name. A job without one is known by its place in the
-// workflow, or each run would leave a comment more.
-func (w *workflow) commentName(job string) string {
+// commentName returns what tells this job's comment from those of others: its name, with the placeholders that it has in the job file. A job
+// without one is known by its place in the workflow. Otherwise each run would leave a comment more.
+func (w *workflow) commentName(in report.Input) string {
+	job := cmp.Or(in.Plan.NamedAs, in.Job.JobName)
 	if !newName.MatchString(job) {
 		return job
 	}

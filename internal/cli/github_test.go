@@ -333,6 +333,41 @@ func TestOneCommentWithoutAName(t *testing.T) {
 	}
 }
 
+// A name with placeholders is another one in each run, and still has one comment.
+func TestOneCommentForANameWithPlaceholders(t *testing.T) {
+	p := newPull(t)
+	plan := p.read("pr/plan.json")
+	for i, run := range []string{"51", "52"} {
+		p.write("pr/plan.json", []byte(strings.ReplaceAll(plan, `"job_name": "agent"`, `"job_name": "agent-`+run+`", "named_as": "agent-{run}"`)))
+		p.env["GITHUB_RUN_ID"] = run
+		p.rollout(exitGate, "report", "pr", "--baseline", "base", "--comment", "changes")
+		if got := p.github.Comments("acme/widgets", 7); len(got) != 1 {
+			t.Errorf("after run %d there are %d comments", i+1, len(got))
+		}
+	}
+}
+
+// The numbers of two versions of Rollout may not mean the same.
+func TestBaselineOfAnotherVersionIsSaidToBe(t *testing.T) {
+	p := newPull(t)
+	version := func(dir, version string) {
+		for _, file := range []string{"plan.json", "result.json"} {
+			name := dir + "/" + file
+			p.write(name, []byte(strings.Replace(p.read(name), "{", `{"rollout_version": "`+version+`",`, 1)))
+		}
+	}
+	const note = "the baseline was run with Rollout v1.2.3 and this job with v1.3.0: what counts as an error, a timeout or a reward may differ"
+	version("base", "v1.2.3")
+	p.rollout(exitGate, "report", "pr", "--baseline", "base/result.json", "--comment", "off")
+	if strings.Contains(p.stdout.String(), "what counts") { // of a version that is not known, nothing is
+		t.Error(p.stdout.String())
+	}
+	version("pr", "v1.3.0")
+	p.rollout(exitGate, "report", "pr", "--baseline", "base/result.json", "--comment", "off")
+	p.want("stdout", p.stdout.String(), note)
+	p.want("the summary", p.read("summary"), "Rollout v1.2.3")
+}
+
 // TestTheVerdictIsWhatTheExitCodeSays: who reads outputs must not see less than who sees the check.
 func TestTheVerdictIsWhatTheExitCodeSays(t *testing.T) {
 	p := newPull(t)

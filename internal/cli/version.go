@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -27,12 +28,17 @@ func newVersionCommand(v *invocation) *cobra.Command {
 }
 
 func versionLine() string {
+	return fmt.Sprintf("rollout %s (%s, %s/%s)", cmp.Or(buildVersion(), "development build"), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
+// buildVersion returns the version of this program: of its release, or of the module that it was installed from; "" if it has none.
+func buildVersion() string {
 	v := version
 	if info, ok := debug.ReadBuildInfo(); ok && v == "" {
 		v = info.Main.Version
 	}
-	if v == "" || v == "(devel)" {
-		v = "development build"
+	if v == "(devel)" {
+		return ""
 	}
-	return fmt.Sprintf("rollout %s (%s, %s/%s)", v, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return v
 }

@@ -15,8 +15,12 @@ import (
 // Plan is what a job is going to run: <job>/plan.json. It is written before the first trial and stays with the results, so
 // that missing ones can be named.
 type Plan struct {
-	JobName   string    `json:"job_name"`
-	StartedAt time.Time `json:"started_at"`
+	JobName string `json:"job_name"`
+	// NamedAs is the name in the job file, if it has placeholders: another run has another JobName, and the same NamedAs.
+	NamedAs string `json:"named_as,omitempty"`
+	// RolloutVersion is the version of Rollout that planned the job, such as v1.2.3; "" for a development build.
+	RolloutVersion string    `json:"rollout_version,omitempty"`
+	StartedAt      time.Time `json:"started_at"`
 	// Digest ("sha256:…") is equal for plans of the same work: configuration, contents of tasks and trials, however they are
 	// split. It does not cover the names of the job and of directories, or how many trials run at once.
 	Digest string `json:"digest"`
@@ -88,6 +92,8 @@ type Resumption struct {
 	// IdleSec is the time, in seconds, in which nothing is known to have run: since the end of the last trial. A job's
 	// duration leaves it out.
 	IdleSec float64 `json:"idle_sec"`
+	// RolloutVersion is the version that resumed the job, if it is another one than the plan's.
+	RolloutVersion string `json:"rollout_version,omitempty"`
 }
 
 // Idle returns the total time between being stopped and being resumed.
@@ -286,11 +292,13 @@ func (o Outcome) Passed() bool { return o.Reward != nil && *o.Reward == 1 }
 
 // Job is the aggregate of a job's trials: <job>/result.json. Durations are in seconds.
 type Job struct {
-	JobName    string  `json:"job_name"`
-	PlanDigest string  `json:"plan_digest"`      // Plan.Digest
-	Commit     *string `json:"commit"`           // Plan.Commit
-	Shard      *Shard  `json:"shard,omitempty"`  // the part of the job that this covers; nil means all of it
-	Beside     *Beside `json:"beside,omitempty"` // Plan.Beside
+	JobName    string `json:"job_name"`
+	PlanDigest string `json:"plan_digest"` // Plan.Digest
+	// RolloutVersion is Plan.RolloutVersion.
+	RolloutVersion string  `json:"rollout_version,omitempty"`
+	Commit         *string `json:"commit"`           // Plan.Commit
+	Shard          *Shard  `json:"shard,omitempty"`  // the part of the job that this covers; nil means all of it
+	Beside         *Beside `json:"beside,omitempty"` // Plan.Beside
 	// ConfirmsBoth is PlannedConfirmation.Both: tasks that looked fixed were tried again, too.
 	ConfirmsBoth bool `json:"confirms_both,omitempty"`
 	Cancelled    bool `json:"cancelled"`
@@ -351,18 +359,19 @@ var MetricTypes = []string{"sum", "min", "max", "mean"}
 func Summarize(plan Plan, trials []Trial) Job {
 	byKey := index(trials)
 	job := Job{
-		JobName:      plan.JobName,
-		PlanDigest:   plan.Digest,
-		Commit:       plan.Commit,
-		Shard:        plan.Shard,
-		Beside:       plan.Beside,
-		ConfirmsBoth: plan.Confirm != nil && plan.Confirm.Both,
-		StartedAt:    plan.StartedAt,
-		EndedAt:      plan.StartedAt,
-		Agents:       map[string]Summary{},
-		Results:      []Outcome{},
-		Errors:       map[ErrorType]int{},
-		Skipped:      []Key{},
+		JobName:        plan.JobName,
+		PlanDigest:     plan.Digest,
+		Commit:         plan.Commit,
+		Shard:          plan.Shard,
+		Beside:         plan.Beside,
+		ConfirmsBoth:   plan.Confirm != nil && plan.Confirm.Both,
+		RolloutVersion: plan.RolloutVersion,
+		StartedAt:      plan.StartedAt,
+		EndedAt:        plan.StartedAt,
+		Agents:         map[string]Summary{},
+		Results:        []Outcome{},
+		Errors:         map[ErrorType]int{},
+		Skipped:        []Key{},
 	}
 	var all Tally
 	agents := map[string]*Tally{}

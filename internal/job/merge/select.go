@@ -34,6 +34,7 @@ func (m *merge) selectShards(found []*shardDir) error {
 		return cmp.Or(a.plan.StartedAt.Compare(b.plan.StartedAt), cmp.Compare(a.index, b.index))
 	})
 	m.noteCommits()
+	m.noteVersions()
 	return m.readPlan()
 }
 
@@ -157,6 +158,17 @@ func (m *merge) noteCommits() {
 	}
 	if len(commits) > 1 {
 		m.note("the shards ran at %d commits, with the same tasks and configuration; the merged job names %s", len(commits), commitOf(m.base.plan))
+	}
+}
+
+// noteVersions adds a note if shards were run with versions of Rollout that may judge by different rules.
+func (m *merge) noteVersions() {
+	for _, p := range m.parts {
+		if !result.JudgeAlike(p.plan.RolloutVersion, m.base.plan.RolloutVersion) {
+			m.note("shard %s was run with Rollout %s and shard %s with %s: what counts as an error, a timeout or a reward may differ between them (CHANGELOG.md)",
+				m.base.name(), m.base.plan.RolloutVersion, p.name(), p.plan.RolloutVersion)
+			return
+		}
 	}
 }
 

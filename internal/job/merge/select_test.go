@@ -72,6 +72,29 @@ func TestShardsOfAnotherJobAreNotMerged(t *testing.T) {
 	}
 }
 
+func TestShardsOfDifferentVersionsAreNoted(t *testing.T) {
+	for other, noted := range map[string]bool{"v1.2.4": false, "v1.3.0": true} {
+		s := newScene(t)
+		s.Shards(2)
+		for dir, version := range map[string]string{"1": "v1.2.3", "2": other} {
+			file := s.In("shards", dir, result.PlanFile)
+			text, err := os.ReadFile(file)
+			s.Check(err)
+			s.Check(os.WriteFile(file, []byte(strings.Replace(string(text), "{", `{"rollout_version": "`+version+`",`, 1)), 0o644))
+			s.Check(os.Remove(s.In("shards", dir, result.SumsFile)))
+		}
+		merged := s.mustMerge()
+		if noted {
+			s.says(merged.Notes, "was run with Rollout v1.2.3", "v1.3.0", "may differ")
+		} else if len(merged.Notes) > 0 {
+			t.Errorf("%s: got %q", other, merged.Notes)
+		}
+		if merged.Job.RolloutVersion == "" {
+			t.Error("the merged job has no version")
+		}
+	}
+}
+
 func TestDirectoryGivenTwiceIsMergedOnce(t *testing.T) {
 	s := newScene(t)
 	s.Shards(2)

@@ -37,6 +37,9 @@ func (j Job) plan(now result.Plan) result.Plan {
 func (j Job) Reopen(lock *job.Lock, cfg config.Job, now result.Plan, pending Pending, prompt func(dataset, task string) []result.Message, at time.Time) (*job.Tree, error) {
 	plan := j.plan(now)
 	plan.Resumed = append(plan.Resumed[:len(plan.Resumed):len(plan.Resumed)], resumption(plan, pending.Earlier, at))
+	if now.RolloutVersion != plan.RolloutVersion {
+		plan.Resumed[len(plan.Resumed)-1].RolloutVersion = now.RolloutVersion
+	}
 	t, err := job.Reopen(j.Dir, lock, plan)
 	if err != nil {
 		return nil, err
