@@ -33,7 +33,7 @@ var permissions = []permission{
 	{resource: "pods", verbs: []string{"create", "get", "list", "watch", "patch", "delete"}},
 	{resource: "pods/exec", verbs: []string{"create", "get"}},
 	{group: "networking.k8s.io", resource: "networkpolicies", verbs: []string{"list", "create"}, optional: true},
-	{resource: "resourcequotas", verbs: []string{"list"}, optional: true},
+	{resource: "resourcequotas", verbs: []string{"list", "watch"}, optional: true},
 	{resource: "limitranges", verbs: []string{"list"}, optional: true},
 }
 

@@ -28,8 +28,6 @@ const (
 	// say that this is what a node does. quietTime is how much of a wait is nothing to tell.
 	nodeTime  = 30 * time.Minute
 	quietTime = 10 * time.Second
-	// quotaWait is the time between two attempts at a place in a full quota.
-	quotaWait = 5 * time.Second
 )
 
 // CreateEnvironment implements environment.Provider.
@@ -97,7 +95,11 @@ func (p *Provider) start(ctx context.Context, pod *corev1.Pod, tell func(string)
 // create creates a pod. Names are unique, so that a pod of this name is the one of an attempt whose answer was lost.
 func (p *Provider) create(ctx context.Context, pod *corev1.Pod, w *waitLine) error {
 	full := newDeadline(p.config.scheduleTimeout)
+	timers, done := context.WithCancel(ctx)
+	defer done()
+	var place *quotaPlace
 	for {
+		seen := p.quota.signal()
 		made, err := p.createOnce(ctx, pod)
 		switch {
 		case err == nil:
@@ -105,13 +107,19 @@ func (p *Provider) create(ctx context.Context, pod *corev1.Pod, w *waitLine) err
 			return nil
 		case !isQuota(err):
 			return p.notCreated(pod, err)
-		case full.over():
+		case place != nil && isClosed(full.run(timers)):
 			return &environment.Error{Kind: environment.KindResources, Hint: "raise the quota, or lower n_concurrent_trials",
 				Err: fmt.Errorf("no place in the namespace's quota within %s: %w", p.config.scheduleTimeout, err)}
 		}
 		w.say("waits for a place in the namespace's quota: " + oneLine(err.Error()))
-		if !awake.Sleep(ctx, quotaWait) {
-			return failed(environment.KindStart, "create pod", ctx.Err())
+		if place == nil {
+			place = p.quota.join(seen)
+			defer p.quota.leave(place) //nolint:gocritic // once
+		} else {
+			p.quota.refused(place, seen)
+		}
+		if err := p.quota.turn(ctx, place, full.run(timers)); err != nil {
+			return failed(environment.KindStart, "create pod", err)
 		}
 	}
 }
@@ -308,10 +316,12 @@ func (d *deadline) stop() {
 	}
 }
 
-// over reports whether the time since the first call is over.
-func (d *deadline) over() bool {
-	if d.since.IsZero() {
-		d.since = time.Now()
+// isClosed reports whether a channel is closed on which nothing is sent.
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
 	}
-	return time.Since(d.since) > d.left
 }

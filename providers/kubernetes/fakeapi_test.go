@@ -21,6 +21,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -90,7 +91,11 @@ func newFakeAPI(t testing.TB) *fakeAPI {
 	mux.HandleFunc("GET "+of+"/pods/{name}", f.get)
 	mux.HandleFunc("PATCH "+of+"/pods/{name}", f.patch)
 	mux.HandleFunc("DELETE "+of+"/pods/{name}", f.remove)
-	mux.HandleFunc("GET "+of+"/resourcequotas", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET "+of+"/resourcequotas", func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("watch") != "" {
+			f.watchQuotas(w, r)
+			return
+		}
 		answer(w, 200, &corev1.ResourceQuotaList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ResourceQuotaList"}, Items: f.quotas})
 	})
 	mux.HandleFunc("GET "+of+"/limitranges", func(w http.ResponseWriter, _ *http.Request) {
@@ -176,6 +181,28 @@ func answerError(w http.ResponseWriter, err error) {
 	}
 	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
 	answer(w, int(status.Code), status)
+}
+
+// watchQuotas sends the quotas with each event of a pod. All of them count pods.
+func (f *fakeAPI) watchQuotas(w http.ResponseWriter, r *http.Request) {
+	for {
+		f.mu.Lock()
+		news, dropped, used := f.news, f.dropped, *resource.NewQuantity(int64(len(f.pods)), resource.DecimalSI)
+		f.mu.Unlock()
+		for _, q := range f.quotas {
+			q.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "ResourceQuota"}
+			q.Status.Hard, q.Status.Used = q.Spec.Hard, corev1.ResourceList{corev1.ResourcePods: used}
+			_ = json.NewEncoder(w).Encode(map[string]any{"type": "MODIFIED", "object": q})
+		}
+		_ = http.NewResponseController(w).Flush()
+		select {
+		case <-news:
+		case <-dropped:
+			return
+		case <-r.Context().Done():
+			return
+		}
+	}
 }
 
 var podResource = schema.GroupResource{Resource: "pods"}

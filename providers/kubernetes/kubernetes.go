@@ -49,6 +49,7 @@ type Provider struct {
 	begin   func(context.Context, guest.Dialer, guest.Options) (inContainer, error) // guest.Start
 	helper  once[string]
 	proof   enforcement
+	quota   *quotaLine
 
 	reachTime, nodeTime, quietTime time.Duration
 
@@ -86,6 +87,7 @@ func newProvider(ctx context.Context, conf config, at connection, opts Options) 
 		config: conf, options: opts, client: c, about: at.about, run: strings.ToLower(rand.Text()[:16]), reachTime: reachTime, nodeTime: nodeTime, quietTime: quietTime, begin: beginGuest,
 		fits: func(environment.Limits) error { return nil },
 	}
+	p.quota = newQuotaLine(c)
 	p.watch = newTracker(c, labelRun+"="+p.run)
 	if err := p.check(ctx); err != nil {
 		return nil, err

@@ -83,9 +83,27 @@ func (p *Provider) prove(ctx context.Context, tell func(string)) (string, error)
 	if address == "" {
 		return "", &environment.Error{Kind: environment.KindStart, Transient: true, Err: fmt.Errorf("pod %s has no address", target.Name)}
 	}
-	// One after the other: that the restricted pod reaches nothing shows something only if another one does.
-	for _, what := range []string{probe.Open, probe.Closed} {
-		if err := p.probe(ctx, helper, what, address, tell); err != nil {
+	// That the restricted pod reaches nothing shows something only while the target answers, and if another one reaches it.
+	if err := p.answers(ctx, target.Name); err != nil {
+		return "", err
+	}
+	var both sync.WaitGroup
+	errs := make([]error, 2)
+	telling := sync.Mutex{}
+	for i, what := range []string{probe.Open, probe.Closed} {
+		both.Go(func() {
+			errs[i] = p.probe(ctx, helper, what, address, func(reason string) {
+				telling.Lock()
+				defer telling.Unlock()
+				if tell != nil {
+					tell(reason)
+				}
+			})
+		})
+	}
+	both.Wait()
+	for _, err := range errs {
+		if err != nil {
 			return "", err
 		}
 	}
