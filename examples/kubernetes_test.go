@@ -163,6 +163,12 @@ func (k *kube) setUp(t *testing.T) {
 	for _, object := range k.manifest(t, "setup.yaml") {
 		var err error
 		switch o := object.(type) {
+		case *corev1.Namespace: // the tests' own exists
+			var now *corev1.Namespace
+			if now, err = k.CoreV1().Namespaces().Get(t.Context(), k.namespace, metav1.GetOptions{}); err == nil {
+				now.Labels = o.Labels
+				_, err = k.CoreV1().Namespaces().Update(t.Context(), now, metav1.UpdateOptions{})
+			}
 		case *corev1.ServiceAccount:
 			_, err = k.CoreV1().ServiceAccounts(o.Namespace).Create(t.Context(), o, metav1.CreateOptions{})
 		case *rbacv1.Role:
@@ -265,6 +271,7 @@ func (k *kube) runJob(t *testing.T, checkout string) string {
 	}
 	pod := &job.Spec.Template.Spec
 	pod.HostNetwork = true // the registry is on the node's loopback interface
+	k.allowHostNetwork(t)
 	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: "repository", VolumeSource: corev1.VolumeSource{
 		ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: source.Name}},
 	}})
@@ -292,6 +299,19 @@ func (k *kube) runJob(t *testing.T, checkout string) string {
 		t.Fatalf("the Job failed: %s\nthe checkout: %s", status, k.log(t, name, "checkout"))
 	}
 	return job.Name
+}
+
+// allowHostNetwork lets the namespace have pods that the example does not have.
+func (k *kube) allowHostNetwork(t *testing.T) {
+	t.Helper()
+	now, err := k.CoreV1().Namespaces().Get(t.Context(), k.namespace, metav1.GetOptions{})
+	if err == nil {
+		now.Labels["pod-security.kubernetes.io/enforce"] = "privileged"
+		_, err = k.CoreV1().Namespaces().Update(t.Context(), now, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // pushAction builds the Action's image and pushes it to the registry.

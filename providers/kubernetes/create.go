@@ -47,10 +47,13 @@ func (p *Provider) CreateEnvironment(ctx context.Context, opts environment.Creat
 		return nil, err
 	}
 	spec := podSpec{name: podName(opts.Labels), namespace: p.client.namespace, image: image.Ref, helper: helper, opts: opts}
-	if !opts.Network.Public() {
-		if spec.target, err = p.enforced(ctx, opts.Waiting); err != nil {
-			return nil, err
-		}
+	if opts.Network.Public() {
+		err = p.protect(ctx)
+	} else {
+		spec.target, err = p.enforced(ctx, opts.Waiting)
+	}
+	if err != nil {
+		return nil, err
 	}
 	pod, err := p.buildPod(spec)
 	if err != nil {

@@ -50,6 +50,8 @@ type Provider struct {
 	helper  once[string]
 	proof   enforcement
 	quota   *quotaLine
+	// protected: the policy for public networks is there, or cannot be.
+	protected once[bool]
 
 	reachTime, nodeTime, quietTime time.Duration
 

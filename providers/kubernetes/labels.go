@@ -36,6 +36,8 @@ const (
 const (
 	networkOpen       = "open"
 	networkRestricted = "restricted"
+	// networkProof is that of the pods of the proof that are not restricted: no policy of Rollout's is for them.
+	networkProof = "proof"
 )
 
 // isOurs reports whether a key of labels or annotations may only be set by Rollout.

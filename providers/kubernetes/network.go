@@ -15,6 +15,7 @@ import (
 
 const (
 	policyName  = "rollout-restricted"
+	openName    = "rollout-open"
 	targetPort  = 8411
 	probePath   = "/" + probe.Program
 	probeClosed = probe.Closed
@@ -103,6 +104,9 @@ func (e *podEnv) restrict(ctx context.Context) error {
 
 // release gives the pod its network back.
 func (e *podEnv) release(ctx context.Context) error {
+	if err := e.p.protect(ctx); err != nil {
+		return err
+	}
 	if err := e.relabel(ctx, networkOpen); err != nil {
 		return err
 	}

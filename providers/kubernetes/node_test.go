@@ -580,3 +580,48 @@ func TestAPIServerThatRestarts(t *testing.T) {
 		t.Errorf("an environment that was asked for meanwhile: %v", err)
 	}
 }
+
+// A public network is the internet's: other trials' pods, the API server and the node are not in it.
+func TestPublicNetworkIsNotThatOfTheCluster(t *testing.T) {
+	t.Parallel()
+	c := needCluster(t)
+	p := c.provider(t, nil)
+	pods := make([]*podEnv, 2)
+	for i := range pods {
+		env, ok := c.create(t, p, c.options(t)).(*podEnv)
+		if !ok {
+			t.Fatal("no pod")
+		}
+		pods[i] = env
+	}
+	from, other := pods[0], pods[1]
+	go func() {
+		_, _ = other.Exec(t.Context(), `exec perl -MIO::Socket::INET -e '$l = IO::Socket::INET->new(Listen => 9, LocalPort => 9000, ReuseAddr => 1) or die; while ($c = $l->accept) { close $c }'`, environment.ExecOptions{})
+	}()
+	now, _ := p.watch.look(other.name)
+	api := &corev1.Service{}
+	if err := c.client.core.Get().Namespace("default").Resource("services").Name("kubernetes").Do(t.Context()).Into(api); err != nil {
+		t.Fatal(err)
+	}
+	addresses := map[string]string{
+		"another trial's pod": net.JoinHostPort(now.pod.Status.PodIP, "9000"),
+		"the API server":      net.JoinHostPort(api.Spec.ClusterIP, "443"),
+	}
+	await := func(what, address string, wanted bool) {
+		t.Helper()
+		reached, err := from.awaitReach(t.Context(), address, wanted, restrictTime)
+		if err != nil || reached != wanted {
+			t.Errorf("%s at %s: reached %t, want %t: %v", what, address, reached, wanted, err)
+		}
+	}
+	for _, network := range []string{networkProof, networkOpen} {
+		for _, pod := range pods {
+			if err := pod.relabel(t.Context(), network); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for what, address := range addresses {
+			await(what, address, network == networkProof)
+		}
+	}
+}

@@ -8,10 +8,12 @@ import (
 	"slices"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/org/rollout-action/internal/environment"
 )
@@ -27,6 +29,54 @@ func (p *Provider) policy() *networkingv1.NetworkPolicy {
 			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress},
 		},
 	}
+}
+
+// Networks that are not the internet: those of clusters and of companies, of nodes, and of the link, where clouds answer with the credentials of
+// a node (169.254.169.254, fd00:ec2::254). Source: IANA's registries of special-purpose addresses.
+var (
+	notInternet4 = []string{"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16", "224.0.0.0/3"}
+	notInternet6 = []string{"::/127", "fc00::/7", "fe80::/10", "ff00::/8"}
+)
+
+// openPolicy returns the NetworkPolicy for pods with a public network: they reach the internet and name servers, but neither each other nor
+// anything else in private networks; and nobody reaches them. The pod of the proof is an exception, by which a change of the network is noticed.
+func (p *Provider) openPolicy() *networkingv1.NetworkPolicy {
+	udp, tcp, names, target := corev1.ProtocolUDP, corev1.ProtocolTCP, intstr.FromInt32(53), intstr.FromInt32(targetPort)
+	return &networkingv1.NetworkPolicy{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy"},
+		ObjectMeta: metav1.ObjectMeta{Name: openName, Namespace: p.client.namespace},
+		Spec: networkingv1.NetworkPolicySpec{
+			PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{labelNetwork: networkOpen}},
+			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress},
+			Egress: []networkingv1.NetworkPolicyEgressRule{
+				{Ports: []networkingv1.NetworkPolicyPort{{Protocol: &udp, Port: &names}, {Protocol: &tcp, Port: &names}}},
+				{
+					To:    []networkingv1.NetworkPolicyPeer{{PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{labelRole: roleTarget}}}},
+					Ports: []networkingv1.NetworkPolicyPort{{Protocol: &tcp, Port: &target}},
+				},
+				{To: []networkingv1.NetworkPolicyPeer{
+					{IPBlock: &networkingv1.IPBlock{CIDR: "0.0.0.0/0", Except: notInternet4}},
+					{IPBlock: &networkingv1.IPBlock{CIDR: "::/0", Except: notInternet6}},
+				}},
+			},
+		},
+	}
+}
+
+// protect creates the policy for public networks if it is missing, once in a run. Who may not see or create policies goes without it, as
+// the documentation says; a policy of this name that somebody has changed stays as it is.
+func (p *Provider) protect(ctx context.Context) error {
+	_, err := p.protected.get(ctx, nil, func(ctx context.Context, _ func(string)) (bool, error) {
+		all, err := p.client.policies(ctx)
+		if err == nil && !slices.ContainsFunc(all, func(policy networkingv1.NetworkPolicy) bool { return policy.Name == openName }) {
+			err = p.client.createPolicy(ctx, p.openPolicy())
+		}
+		if apierrors.IsForbidden(err) || apierrors.IsAlreadyExists(err) {
+			err = nil
+		}
+		return true, err
+	})
+	return wrapped(environment.KindStart, "protect other pods with NetworkPolicy "+openName+" in namespace "+p.client.namespace, err)
 }
 
 // CheckCreation implements environment.CreationChecker.

@@ -309,11 +309,15 @@ func (p *Provider) probePod(as, helper, what, address string) *corev1.Pod {
 	if what == probe.Closed {
 		network.Mode = environment.NetworkNone
 	}
+	labels := p.podLabels(l, as, network)
+	if network.Public() {
+		labels[labelNetwork] = networkProof
+	}
 	return &corev1.Pod{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{
 			Name: podName(l), Namespace: p.client.namespace,
-			Labels: p.podLabels(l, as, network), Annotations: p.podAnnotations(l),
+			Labels: labels, Annotations: p.podAnnotations(l),
 			OwnerReferences: p.owner,
 		},
 		Spec: spec,
