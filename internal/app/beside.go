@@ -372,7 +372,7 @@ func sharedBudget(running []*side) (limits job.Budget, err error) {
 			return limits, err
 		}
 		if b.Spent != nil {
-			spent.Add(b.Spent.Sum())
+			spent.AddCost(b.Spent.Cost())
 		}
 		if i == 0 {
 			limits = b

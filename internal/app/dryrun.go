@@ -422,7 +422,7 @@ func costsOf(results []result.Outcome) knownCosts {
 	out := knownCosts{tasks: map[result.Key]meanCost{}, agents: map[string]meanCost{}}
 	for _, o := range results {
 		usd, ok := o.Cost.Reported()
-		if !ok || o.Error == result.Cancelled {
+		if !ok || o.Cost.AtLeast() || o.Error == result.Cancelled {
 			continue
 		}
 		key := o.Key

@@ -65,6 +65,7 @@ type ListedJob struct {
 	PassRate        *float64   `json:"pass_rate"`
 	MeanReward      *float64   `json:"mean_reward"`
 	TotalCost       result.USD `json:"total_cost"`
+	CostAtLeast     bool       `json:"total_cost_at_least,omitempty"` // TotalCost is a lower bound
 	DurationSec     float64    `json:"total_duration_sec"`
 
 	// Verdict is what the job's own gate says without a baseline; "" if nobody knows. Results do not have the verdict of the run: the
@@ -186,7 +187,7 @@ func (l *ListedJob) read(paths Paths) error {
 	}
 	s := summary.Summary
 	l.TotalTrials, l.CompletedTrials, l.FailedTrials, l.SkippedTrials = s.TotalTrials, s.CompletedTrials, s.FailedTrials, s.SkippedTrials
-	l.TotalCost, l.DurationSec = s.TotalCost, summary.TotalDurationSec
+	l.TotalCost, l.CostAtLeast, l.DurationSec = s.TotalCost, s.TotalCost.AtLeast(), summary.TotalDurationSec
 	l.PassRate, l.MeanReward = summary.Evaluated()
 	switch {
 	case job.Running(dir):

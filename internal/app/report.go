@@ -309,8 +309,8 @@ func confirmed(job result.Job, plan result.Plan) string {
 		tasks, fixed = len(plan.Confirm.Tasks), len(plan.Confirm.Fixed)
 	}
 	sentence := fmt.Sprintf("%s and had %s (gate.confirm), which %s no rate", looks("looked", "looked", tasks-fixed, fixed), plural.Count(n, "further attempt"), map[bool]string{true: "enters", false: "enter"}[n == 1])
-	if usd := job.ConfirmationCost.Amount(); usd > 0 {
-		sentence += fmt.Sprintf(" and cost %s of the total", report.Dollars(usd))
+	if cost := job.ConfirmationCost; cost.Amount() > 0 {
+		sentence += fmt.Sprintf(" and cost %s of the total", report.Cost(cost))
 	}
 	return sentence
 }

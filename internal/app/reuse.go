@@ -163,8 +163,8 @@ func reused(job result.Job, trials []result.Trial) string {
 	if more := len(directories) - 3; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
-	if usd := cost.Amount(); usd > 0 {
-		text += fmt.Sprintf("; the %s that they cost there are not counted", report.Dollars(usd))
+	if cost.Amount() > 0 {
+		text += fmt.Sprintf("; the %s that they cost there are not counted", report.Cost(cost))
 	}
 	return text
 }

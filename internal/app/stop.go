@@ -55,7 +55,7 @@ func (p *planned) budget(earlier []result.Trial) (job.Budget, error) {
 		before = before.Plus(t.Spent().Total())
 	}
 	b.Spent = &job.Spending{}
-	b.Spent.Add(before.Amount())
+	b.Spent.AddCost(before)
 	return b, nil
 }
 

@@ -329,8 +329,8 @@ func reverified(plan result.Plan, trials []result.Trial) string {
 		what = "in new environments with the artifacts that %s kept, and with nothing else of what agents had done"
 	}
 	text := fmt.Sprintf("the tests of %s were run again "+what, plural.Count(n, "trial"), clean(plan.Reverifies))
-	if usd := cost.Amount(); usd > 0 {
-		text += fmt.Sprintf("; the %s that the agents cost there are not counted", report.Dollars(usd))
+	if cost.Amount() > 0 {
+		text += fmt.Sprintf("; the %s that the agents cost there are not counted", report.Cost(cost))
 	}
 	return text
 }

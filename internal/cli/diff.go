@@ -216,10 +216,13 @@ func costText(cost result.USD) string {
 	if !ok {
 		return "–"
 	}
-	return fmt.Sprintf("$%.2f", usd)
+	return report.AtLeast(cost) + fmt.Sprintf("$%.2f", usd)
 }
 
 func costFromTo(from, to result.USD) string {
+	if from.AtLeast() || to.AtLeast() {
+		return costText(from) + " → " + costText(to) + " (not comparable)"
+	}
 	delta, ok := to.Minus(from).Reported()
 	if !ok && costText(from) != costText(to) {
 		return costText(from) + " → " + costText(to)

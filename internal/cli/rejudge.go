@@ -172,8 +172,8 @@ func writeRejudged(out io.Writer, r app.Rejudged) error {
 			fmt.Fprintf(out, "  and %s (--json has all)\n", plural.Count(n, "more trial"))
 		}
 	}
-	if usd, ok := r.Cost.Reported(); ok {
-		fmt.Fprintf(out, "\nJudging again cost %s.\n", report.Dollars(usd))
+	if _, ok := r.Cost.Reported(); ok {
+		fmt.Fprintf(out, "\nJudging again cost %s.\n", report.Cost(r.Cost))
 	}
 	return nil
 }

@@ -81,6 +81,7 @@ var Columns = []Column{
 	{"reused_job", func(r row) any { return ofReused(r, func(u *result.Reused) any { return u.Job }) }},
 	{"reused_from", func(r row) any { return ofReused(r, func(u *result.Reused) any { return u.From }) }},
 	{"confirmation", func(r row) any { return r.trial.Confirmation }},
+	{"cost_at_least", func(r row) any { return r.trial.Cost.AtLeast() }},
 }
 
 // rewards returns the rewards of reward.json as the text of a JSON object, because their names are not known in advance.

@@ -181,7 +181,7 @@ func (k *checker) maxJudgeCost(s scope) {
 		}
 	}
 	spent := cost.Amount()
-	text := fmt.Sprintf("judges cost %s", amount(spent))
+	text := fmt.Sprintf("judges cost %s%s", costBound(cost), amount(spent))
 	if unknown > 0 {
 		text += fmt.Sprintf(" and what they cost in %d of %s is not known", unknown, plural.Count(judged, "trial"))
 	}

@@ -202,17 +202,29 @@ func (k *checker) maxCost(s scope) {
 		cost = cost.Plus(o.Cost)
 	}
 	if amount := s.confirming.Amount(); amount > 0 {
-		confirming = fmt.Sprintf(" (%s of it to confirm broken tasks)", dollars(amount))
+		confirming = fmt.Sprintf(" (%s%s of it to confirm broken tasks)", costBound(s.confirming), dollars(amount))
 	}
 	amount, reported := cost.Reported()
-	text := fmt.Sprintf("the trials cost %s%s", dollars(amount), confirming)
+	text := fmt.Sprintf("the trials cost %s%s%s", costBound(cost), dollars(amount), confirming)
 	if !reported {
 		text = "no trial has reported what it cost"
 	}
-	k.add(s, Check{
+	c := Check{
 		Name: name, Value: amount, Limit: *s.MaxCostUSD, Outcome: failIf(above(amount, *s.MaxCostUSD)),
 		Message: fmt.Sprintf("%s, at most %s is allowed", text, dollars(*s.MaxCostUSD)),
-	})
+	}
+	if cost.AtLeast() && c.Outcome == Pass {
+		c.Hint = "the cost of some calls of models is not known, or estimated: the trials' warnings say why"
+	}
+	k.add(s, c)
+}
+
+// costBound returns what stands before an amount: "≥ " if it is a lower bound.
+func costBound(cost result.USD) string {
+	if cost.AtLeast() {
+		return "≥ "
+	}
+	return ""
 }
 
 func (k *checker) maxDuration(s scope) {

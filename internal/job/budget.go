@@ -28,8 +28,9 @@ type Budget struct {
 
 // Spending is a sum of US dollars that several jobs may add to. The zero Spending is ready to use.
 type Spending struct {
-	mu  sync.Mutex
-	usd float64
+	mu    sync.Mutex
+	usd   float64
+	bound bool // usd is a lower bound
 	// turns are how many turns of models run, unknown those of them of which it is not known what they cost at most, and reserved what the
 	// others cost at most.
 	turns, unknown int
@@ -79,6 +80,27 @@ func (s *Spending) release(usd float64) {
 		close(s.changed)
 		s.changed = nil
 	}
+}
+
+// AddCost adds a cost, which may be a lower bound.
+func (s *Spending) AddCost(cost result.USD) {
+	s.Add(cost.Amount())
+	if cost.AtLeast() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.bound = true
+	}
+}
+
+// Cost returns what was spent.
+func (s *Spending) Cost() result.USD {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	cost := result.Dollars(s.usd)
+	if s.bound {
+		cost = cost.LowerBound()
+	}
+	return cost
 }
 
 // Sum returns what was spent.
@@ -133,6 +155,9 @@ func (b Budget) settle(before, now result.Trial) {
 		delete(b.Running.usd, now.Key)
 	}
 	b.Spent.Add(usd)
+	if now.Spent().Total().AtLeast() {
+		b.Spent.AddCost(result.Dollars(0).LowerBound())
+	}
 }
 
 // stop lets no more trials start if because returns a reason, which it is asked for until it does. It is called with r.mu held.
@@ -187,7 +212,12 @@ func (r *run) overspent() string {
 	if r.Tree.Plan.Shard != nil {
 		of = "this shard's share of the budget"
 	}
-	return fmt.Sprintf("the trials have cost %s, and %s is %s (budget.max_cost_usd)", usd(r.Budget.Spent.Sum()), of, usd(r.Budget.CostUSD))
+	spent := r.Budget.Spent.Cost()
+	sign := ""
+	if spent.AtLeast() {
+		sign = "≥ "
+	}
+	return fmt.Sprintf("the trials have cost %s%s, and %s is %s (budget.max_cost_usd)", sign, usd(spent.Amount()), of, usd(r.Budget.CostUSD))
 }
 
 func usd(amount float64) string { return fmt.Sprintf("$%.2f", amount) }

@@ -36,13 +36,22 @@ func Cost(cost result.USD) string {
 	if !ok {
 		return "–"
 	}
-	return Dollars(usd)
+	return AtLeast(cost) + Dollars(usd)
 }
 
-// CostChange formats a difference of costs with its sign; "–" if one of them was not reported.
+// AtLeast returns what stands before an amount: "≥ " if it is a lower bound.
+func AtLeast(cost result.USD) string {
+	if cost.AtLeast() {
+		return "≥ "
+	}
+	return ""
+}
+
+// CostChange formats a difference of costs with its sign; "–" if one of them was not reported, or is a lower bound.
 func CostChange(now, then result.USD) string {
-	usd, ok := now.Minus(then).Reported()
-	if !ok {
+	change := now.Minus(then)
+	usd, ok := change.Reported()
+	if !ok || change.AtLeast() {
 		return "–"
 	}
 	return Signed(usd, Dollars)

@@ -101,6 +101,7 @@ func (t Trial) WithoutGroups(name string) Trial {
 		of := "the judge " + run.Name
 		t.Warnings = slices.DeleteFunc(slices.Clone(t.Warnings), func(w string) bool { return strings.HasPrefix(w, of+" ") || strings.HasPrefix(w, of+":") })
 	}
-	t.Agents, t.Cost = agents, t.Costs.Total()
+	t.Agents = agents
+	t.SumCosts()
 	return t
 }

@@ -71,16 +71,17 @@ type Attempts struct {
 	Rewards []float64 `json:"rewards"` // of completed attempts, by attempt
 	// Scores are what counts when jobs are compared, by attempt: the rewards, and 0 for each lost attempt.
 	Scores      []float64   `json:"scores"`
-	Passed      int         `json:"passed"`                // with reward 1
-	Failed      int         `json:"failed"`                // ended with an error and without a reward
-	Cancelled   int         `json:"cancelled"`             // those of Failed that a cancel stopped
-	Lost        int         `json:"lost"`                  // those of Failed that the agent, the verifier or a judge ended; see Fault.Loses
-	Errors      []ErrorType `json:"errors,omitempty"`      // by attempt
-	Cost        USD         `json:"cost"`                  // together
-	DurationSec float64     `json:"duration_sec"`          // together
-	Digest      string      `json:"task_digest,omitempty"` // of the task; "" if not known
-	Ended       int         `json:"-"`                     // those that have a result
-	Costed      int         `json:"-"`                     // those of Ended whose cost is known
+	Passed      int         `json:"passed"`                  // with reward 1
+	Failed      int         `json:"failed"`                  // ended with an error and without a reward
+	Cancelled   int         `json:"cancelled"`               // those of Failed that a cancel stopped
+	Lost        int         `json:"lost"`                    // those of Failed that the agent, the verifier or a judge ended; see Fault.Loses
+	Errors      []ErrorType `json:"errors,omitempty"`        // by attempt
+	Cost        USD         `json:"cost"`                    // together
+	CostAtLeast bool        `json:"cost_at_least,omitempty"` // Cost is a lower bound
+	DurationSec float64     `json:"duration_sec"`            // together
+	Digest      string      `json:"task_digest,omitempty"`   // of the task; "" if not known
+	Ended       int         `json:"-"`                       // those that have a result
+	Costed      int         `json:"-"`                       // those of Ended whose cost is known
 	// Scored are the attempts behind Scores, in the same order. They are the job's own and must not be changed.
 	Scored []*Outcome `json:"-"`
 }
@@ -129,9 +130,9 @@ type GroupDiff struct {
 // Delta returns Head minus Base.
 func (g GroupDiff) Delta() Level {
 	return Level{
-		PassRate:    g.Head.PassRate - g.Base.PassRate,
-		MeanReward:  finite(g.Head.MeanReward - g.Base.MeanReward),
-		Cost:        g.Head.Cost.Minus(g.Base.Cost),
+		PassRate:   g.Head.PassRate - g.Base.PassRate,
+		MeanReward: finite(g.Head.MeanReward - g.Base.MeanReward),
+		Cost:       g.Head.Cost.Minus(g.Base.Cost), CostAtLeast: g.Head.Cost.Minus(g.Base.Cost).AtLeast(),
 		DurationSec: g.Head.DurationSec - g.Base.DurationSec,
 	}
 }
@@ -140,8 +141,9 @@ func (g GroupDiff) Delta() Level {
 type Level struct {
 	PassRate    float64 `json:"pass_rate"`
 	MeanReward  float64 `json:"mean_reward"`
-	Cost        USD     `json:"cost"`         // of all attempts at these tasks that reported one
-	DurationSec float64 `json:"duration_sec"` // of all attempts at these tasks, together
+	Cost        USD     `json:"cost"`                    // of all attempts at these tasks that reported one
+	CostAtLeast bool    `json:"cost_at_least,omitempty"` // Cost is a lower bound; of a difference: of one, so it may be more or less
+	DurationSec float64 `json:"duration_sec"`            // of all attempts at these tasks, together
 }
 
 // Compare compares head with base. Trials are matched by key, tasks by digest. If both digests are known and differ, the
@@ -259,6 +261,7 @@ func add(a *Attempts, o *Outcome) {
 		a.Costed++
 	}
 	a.Cost = a.Cost.Plus(o.Cost)
+	a.CostAtLeast = a.Cost.AtLeast()
 	a.DurationSec += o.DurationSec
 	a.Digest = cmp.Or(a.Digest, o.TaskDigest)
 	if o.Completed() {
@@ -374,7 +377,7 @@ func LevelOf(tasks []*Attempts) Level {
 		l.Cost = l.Cost.Plus(t.Cost)
 		l.DurationSec += t.DurationSec
 	}
-	l.PassRate, l.MeanReward = Mean(passes), Mean(rewards)
+	l.PassRate, l.MeanReward, l.CostAtLeast = Mean(passes), Mean(rewards), l.Cost.AtLeast()
 	return l
 }
 

@@ -279,6 +279,7 @@ func ParseTrial(data []byte, key Key, into *Trial) error {
 		return fmt.Errorf("is the result of %s, not of %s", into.Key, key)
 	}
 	forgetUnsaid(into)
+	restoreBounds(into)
 	into.Key = key // many trials share these names; one copy is enough
 	share(into)
 	return nil
@@ -347,5 +348,6 @@ func ParseJob(path string, data []byte) (job Job, err error) {
 		return job, fmt.Errorf("%s is not the result.json of a job: it has no job_name or no agents", path)
 	}
 	forgetUnsaidOfJob(&job)
+	restoreBoundsOfJob(&job)
 	return job, nil
 }

@@ -236,6 +236,9 @@ type Summary struct {
 	// which ConfirmationCost is their part.
 	ConfirmationTrials int `json:"confirmation_trials,omitempty"`
 	ConfirmationCost   USD `json:"confirmation_cost,omitzero"`
+	// TotalCostAtLeast and ConfirmationCostAtLeast: the cost is a lower bound.
+	TotalCostAtLeast        bool `json:"total_cost_at_least,omitempty"`
+	ConfirmationCostAtLeast bool `json:"confirmation_cost_at_least,omitempty"`
 
 	PassRate   float64 `json:"pass_rate"`
 	MeanReward float64 `json:"mean_reward"`
@@ -268,11 +271,15 @@ type Outcome struct {
 	Scores map[string]OutcomeScore `json:"scores,omitempty"`
 	// JudgeCost is the part of Cost that the models of judges cost; null without judges, or if it is not known.
 	JudgeCost USD `json:"judge_cost,omitzero"`
+	// CostAtLeast and JudgeCostAtLeast: the cost is a lower bound.
+	CostAtLeast      bool `json:"cost_at_least,omitempty"`
+	JudgeCostAtLeast bool `json:"judge_cost_at_least,omitempty"`
 }
 
 // OutcomeOf returns the outcome of a trial.
 func OutcomeOf(t Trial) Outcome {
 	o := Outcome{Key: t.Key, Reward: t.Reward, Cost: t.Cost, DurationSec: t.Durations.TotalSec, TaskDigest: t.TaskDigest, Reused: t.Reused != nil, Usage: outcomeUsage(t), Scores: outcomeScores(t), JudgeCost: t.Costs.Judges}
+	o.CostAtLeast, o.JudgeCostAtLeast = o.Cost.AtLeast(), o.JudgeCost.AtLeast()
 	if t.Error != nil {
 		o.Error = t.Error.Type
 	}
@@ -313,9 +320,11 @@ type Job struct {
 	// Confirmations are the confirmation attempts (Trial.Confirmation). Results has none of them.
 	Confirmations []Outcome `json:"confirmations,omitempty"`
 
-	Costs   Costs             `json:"costs"`
-	Errors  map[ErrorType]int `json:"errors"`  // number of trials by error type
-	Skipped []Key             `json:"skipped"` // planned trials without a result
+	Costs Costs `json:"costs"`
+	// CostsAtLeast has the names of the parts of Costs that are lower bounds.
+	CostsAtLeast []string          `json:"costs_at_least,omitempty"`
+	Errors       map[ErrorType]int `json:"errors"`  // number of trials by error type
+	Skipped      []Key             `json:"skipped"` // planned trials without a result
 }
 
 // Evaluated returns the pass rate and the mean reward of the agents that agent.Evaluated names, over their completed trials; nil if they
@@ -410,6 +419,7 @@ func Summarize(plan Plan, trials []Trial) Job {
 		job.Stopped = plan.Stopped
 	}
 	job.Summary = all.Summary(plan.Metrics)
+	job.CostsAtLeast = job.Costs.AtLeast()
 	job.TotalDurationSec = Seconds(max(0, job.EndedAt.Sub(job.StartedAt)-plan.Idle()))
 	counts := countAttempts(plan.Own(), byKey)
 	job.PassK = passK(counts)
@@ -566,6 +576,8 @@ func (t *Tally) Summary(metrics []string) Summary {
 
 		ConfirmationTrials: t.confirmations,
 		ConfirmationCost:   t.confirmationCost,
+
+		TotalCostAtLeast: t.cost.AtLeast(), ConfirmationCostAtLeast: t.confirmationCost.AtLeast(),
 
 		PassRate:      ratio(float64(t.passed), t.completed),
 		MeanReward:    ratio(t.sum, t.completed),

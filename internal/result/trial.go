@@ -271,12 +271,14 @@ type Artifact struct {
 // this project's.
 type Trial struct {
 	Key
-	TaskGitCommitID *string    `json:"task_git_commit_id"`
-	Reward          *float64   `json:"reward"` // no unit; null without one
-	Cost            USD        `json:"cost"`   // Costs.Total(); null where nobody has reported one
-	Error           *Error     `json:"error"`
-	Durations       Durations  `json:"durations"`
-	Timestamps      Timestamps `json:"timestamps"`
+	TaskGitCommitID *string  `json:"task_git_commit_id"`
+	Reward          *float64 `json:"reward"` // no unit; null without one
+	Cost            USD      `json:"cost"`   // Costs.Total(); null where nobody has reported one
+	// CostAtLeast: Cost is a lower bound; see Usage.
+	CostAtLeast bool       `json:"cost_at_least,omitempty"`
+	Error       *Error     `json:"error"`
+	Durations   Durations  `json:"durations"`
+	Timestamps  Timestamps `json:"timestamps"`
 
 	TaskDigest string `json:"task_digest,omitempty"` // PlannedTask.Digest
 	// AgentDigest and ConfigDigest ("sha256:…") identify the agent and the configuration; see trial.Digests.

@@ -22,7 +22,7 @@ type UsageSum struct {
 	OutputTokens     *int64 `json:"output_tokens"`
 	ReasoningTokens  *int64 `json:"reasoning_tokens"`
 
-	Cost       USD     `json:"cost"`        // of the models, in US dollars
+	Cost       USD     `json:"cost"`        // of the models, in US dollars; a lower bound if Partial has its name
 	ModelSec   float64 `json:"model_sec"`   // at least one call of a trial was with the provider
 	WaitingSec float64 `json:"waiting_sec"` // for rate limits and free places
 

@@ -11,6 +11,7 @@ import (
 type USD struct {
 	amount   float64
 	reported bool
+	bound    bool // a part is not known
 }
 
 // Dollars returns a reported amount.
@@ -19,15 +20,24 @@ func Dollars(amount float64) USD { return USD{amount: amount, reported: true} }
 // Reported returns the amount. ok is false and the amount 0 if none was reported.
 func (u USD) Reported() (amount float64, ok bool) { return u.amount, u.reported }
 
+// LowerBound returns the amount as one of which a part is not known. Sums with it are lower bounds, too, also if it is null. JSON has the number
+// alone, so whatever has a USD in a file says beside it that it is a lower bound.
+func (u USD) LowerBound() USD { return u.boundIf(true) }
+
+func (u USD) boundIf(partial bool) USD {
+	u.bound = u.bound || partial
+	return u
+}
+
+// AtLeast reports whether an amount was reported that is a lower bound.
+func (u USD) AtLeast() bool { return u.reported && u.bound }
+
 // Amount returns the amount, or 0 if none was reported.
 func (u USD) Amount() float64 { return u.amount }
 
 // Plus returns the sum of the reported amounts, or null if neither was reported. It is finite, so that JSON can represent it.
 func (u USD) Plus(v USD) USD {
-	if !u.reported || !v.reported {
-		return USD{amount: u.amount + v.amount, reported: u.reported || v.reported}.Finite()
-	}
-	return Dollars(u.amount + v.amount).Finite()
+	return USD{amount: u.amount + v.amount, reported: u.reported || v.reported, bound: u.bound || v.bound}.Finite()
 }
 
 // Minus returns the difference of two reported amounts, or null if one of them is null.
@@ -35,7 +45,7 @@ func (u USD) Minus(v USD) USD {
 	if !u.reported || !v.reported {
 		return USD{}
 	}
-	return Dollars(u.amount - v.amount)
+	return USD{amount: u.amount - v.amount, reported: true, bound: u.bound || v.bound}
 }
 
 // without returns the rest of an amount without a part of it; null if there is none.
@@ -44,15 +54,15 @@ func (u USD) without(part USD) USD {
 		return u
 	}
 	if rest := u.amount - part.amount; rest > 0 {
-		return Dollars(rest)
+		return USD{amount: rest, reported: true, bound: u.bound}
 	}
-	return USD{}
+	return USD{bound: u.bound}
 }
 
 // Finite returns the amount, or the nearest one that JSON can represent. NaN counts as not reported.
 func (u USD) Finite() USD {
 	if math.IsNaN(u.amount) {
-		return USD{}
+		return USD{bound: u.bound}
 	}
 	u.amount = finite(u.amount)
 	return u
@@ -89,6 +99,76 @@ func unlessZero(u USD) USD {
 		return USD{}
 	}
 	return u
+}
+
+// Exact reports whether the provider stated all that the usage counts, and all of it has a price. A nil usage is exact.
+func (u *Usage) Exact() bool { return u == nil || u.Unpriced <= 0 && u.Estimated <= 0 }
+
+// SumCosts sets the cost of the trial from its parts.
+func (t *Trial) SumCosts() {
+	t.Cost = t.Costs.Total()
+	t.CostAtLeast = t.Cost.AtLeast()
+}
+
+// restoreBounds marks the costs that are lower bounds in a trial that was read.
+func restoreBounds(t *Trial) {
+	t.Costs.Model = t.Costs.Model.boundIf(!t.Usage.Exact())
+	for i := range t.Agents {
+		run := &t.Agents[i]
+		if run.Cost = run.Cost.boundIf(!run.Usage.Exact()); run.Role == RoleJudge {
+			t.Costs.Judges = t.Costs.Judges.boundIf(run.Cost.bound)
+		}
+	}
+	t.Cost = t.Cost.boundIf(t.CostAtLeast || t.Costs.Total().bound)
+	t.CostAtLeast = t.Cost.AtLeast()
+}
+
+// restoreBoundsOfJob does so in a job's result.
+func restoreBoundsOfJob(j *Job) {
+	for name, s := range j.Agents {
+		s.restoreBounds()
+		j.Agents[name] = s
+	}
+	j.Summary.restoreBounds()
+	for _, list := range [][]Outcome{j.Results, j.Confirmations} {
+		for i := range list {
+			o := &list[i]
+			if o.Usage != nil { // results of earlier versions have no CostAtLeast
+				_, known := o.Usage.Cost.Reported()
+				o.CostAtLeast = o.CostAtLeast || !known
+			}
+			o.Cost, o.JudgeCost = o.Cost.boundIf(o.CostAtLeast), o.JudgeCost.boundIf(o.JudgeCostAtLeast)
+			o.CostAtLeast = o.Cost.AtLeast()
+		}
+	}
+	for _, part := range j.CostsAtLeast {
+		switch part {
+		case "environment":
+			j.Costs.Environment = j.Costs.Environment.LowerBound()
+		case "model":
+			j.Costs.Model = j.Costs.Model.LowerBound()
+		case "judges":
+			j.Costs.Judges = j.Costs.Judges.LowerBound()
+		}
+	}
+}
+
+func (s *Summary) restoreBounds() {
+	s.TotalCost, s.ConfirmationCost = s.TotalCost.boundIf(s.TotalCostAtLeast), s.ConfirmationCost.boundIf(s.ConfirmationCostAtLeast)
+}
+
+// AtLeast returns the names of the parts that are lower bounds.
+func (c Costs) AtLeast() []string {
+	var names []string
+	for _, part := range []struct {
+		name string
+		cost USD
+	}{{"environment", c.Environment}, {"model", c.Model}, {"judges", c.Judges}} {
+		if part.cost.AtLeast() {
+			names = append(names, part.name)
+		}
+	}
+	return names
 }
 
 // forgetUnsaid makes null of the costs that nobody reported, in the result of an older version.

@@ -66,7 +66,7 @@ func (w *writer) trial(ctx context.Context, t result.Trial) {
 		root = append(root, attribute.Float64("rollout.reward", *t.Reward))
 	}
 	if cost, ok := t.Cost.Reported(); ok {
-		root = append(root, attribute.Float64("rollout.cost_usd", cost))
+		root = append(root, costs(cost, t.Cost.AtLeast())...)
 	}
 	if t.StopCondition != "" {
 		root = append(root, attribute.String("rollout.stop_condition", t.StopCondition))
@@ -104,7 +104,7 @@ func (w *writer) judge(ctx context.Context, id trace.TraceID, t result.Trial, ru
 		attributes = append(attributes, attribute.Float64("rollout.score", *run.Score))
 	}
 	if cost, ok := run.Cost.Reported(); ok {
-		attributes = append(attributes, attribute.Float64("rollout.cost_usd", cost))
+		attributes = append(attributes, costs(cost, run.Cost.AtLeast())...)
 	}
 	if run.StopCondition != "" {
 		attributes = append(attributes, attribute.String("rollout.stop_condition", run.StopCondition))
@@ -258,6 +258,7 @@ type bare struct {
 	Finish    string         `json:"finish_reason"`
 	Usage     model.Usage    `json:"usage"`
 	Cost      *float64       `json:"cost"`
+	AtLeast   bool           `json:"cost_at_least"`
 	Began     time.Time      `json:"began_at"`
 	FirstByte *time.Time     `json:"first_byte_at"`
 	Ended     time.Time      `json:"ended_at"`
@@ -267,7 +268,7 @@ type bare struct {
 
 func (b bare) turn() model.RecordedTurn {
 	return model.RecordedTurn{
-		Asked: b.Asked, Answered: b.Answered, Finish: b.Finish, Usage: b.Usage, Cost: b.Cost, Began: b.Began, FirstByte: b.FirstByte, Ended: b.Ended,
+		Asked: b.Asked, Answered: b.Answered, Finish: b.Finish, Usage: b.Usage, Cost: b.Cost, AtLeast: b.AtLeast, Began: b.Began, FirstByte: b.FirstByte, Ended: b.Ended,
 		Waiting: b.Waiting, Failure: b.Failure,
 	}
 }
@@ -283,7 +284,7 @@ func (w *writer) call(ctx context.Context, id trace.TraceID, name string, line m
 	}
 	attributes = append(attributes, tokens(line.Usage.Input, line.Usage.Output, line.Usage.Cached, line.Usage.CacheWrite)...)
 	if line.Cost != nil {
-		attributes = append(attributes, attribute.Float64("rollout.cost_usd", *line.Cost))
+		attributes = append(attributes, costs(*line.Cost, line.AtLeast)...)
 	}
 	if line.FirstByte != nil {
 		attributes = append(attributes, attribute.Float64("rollout.time_to_first_byte_sec", line.FirstByte.Sub(line.Began).Seconds()))
@@ -299,4 +300,13 @@ func (w *writer) call(ctx context.Context, id trace.TraceID, name string, line m
 		}
 	}
 	w.span(ctx, id, name, "chat "+line.Asked, line.Began, line.Ended, trace.SpanKindClient, attributes, failed, nil)
+}
+
+// costs returns the attributes of a cost in US dollars.
+func costs(usd float64, atLeast bool) []attribute.KeyValue {
+	out := []attribute.KeyValue{attribute.Float64("rollout.cost_usd", usd)}
+	if atLeast {
+		out = append(out, attribute.Bool("rollout.cost_at_least", true))
+	}
+	return out
 }

@@ -217,6 +217,9 @@ func (x *execution) closeGateway(g *gateway, failed error) error {
 	if r.Cost != nil {
 		x.trial.Costs.Model = x.trial.Costs.Model.Plus(result.Dollars(*r.Cost))
 	}
+	if !x.trial.Usage.Exact() {
+		x.trial.Costs.Model = x.trial.Costs.Model.LowerBound()
+	}
 	x.warnOfModel(r)
 	if recordsMessages(g.record) {
 		if err := x.writeTrajectory(); err != nil {

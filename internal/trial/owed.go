@@ -319,6 +319,9 @@ func recordedUsage(dir string) (cost result.USD, u *result.Usage) {
 		if turn.Cost != nil {
 			cost = cost.Plus(result.Dollars(*turn.Cost))
 		}
+		if !one.Exact() {
+			cost = cost.LowerBound()
+		}
 		u = u.Plus(one)
 	}
 }

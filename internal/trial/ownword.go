@@ -40,6 +40,7 @@ func (x *execution) readOwnWord(priced bool) {
 	case priced:
 	case own.CostUSD == nil:
 		x.trial.Usage.Unpriced = own.Turns
+		x.trial.Costs.Model = x.trial.Costs.Model.LowerBound()
 	default:
 		x.trial.Costs.Model = x.trial.Costs.Model.Plus(result.Dollars(*own.CostUSD))
 	}

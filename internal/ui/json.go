@@ -34,10 +34,11 @@ type line struct {
 }
 
 type trialLine struct {
-	Reward    *float64         `json:"reward"`
-	Cost      result.USD       `json:"cost"`
-	ErrorType result.ErrorType `json:"error_type,omitempty"`
-	Error     string           `json:"error,omitempty"`
+	Reward      *float64         `json:"reward"`
+	Cost        result.USD       `json:"cost"`
+	CostAtLeast bool             `json:"cost_at_least,omitempty"`
+	ErrorType   result.ErrorType `json:"error_type,omitempty"`
+	Error       string           `json:"error,omitempty"`
 }
 
 type jobLine struct {
@@ -90,7 +91,7 @@ func newLine(e event.Event) line {
 		l.Dir = e.Message
 		if e.Trial != nil {
 			l.TookSec = new(e.Trial.Durations.TotalSec)
-			l.trialLine = &trialLine{Reward: e.Trial.Reward, Cost: e.Trial.Cost}
+			l.trialLine = &trialLine{Reward: e.Trial.Reward, Cost: e.Trial.Cost, CostAtLeast: e.Trial.Cost.AtLeast()}
 			if e.Trial.Error != nil {
 				l.ErrorType, l.Error = e.Trial.Error.Type, e.Trial.Error.Message
 			}

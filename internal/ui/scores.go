@@ -27,8 +27,8 @@ func (s *summary) scores() []string {
 	}
 	lines = append(lines, more(len(all)-maxScores)...)
 	lines = append(lines, s.wrap(report.ScoreNote)...)
-	if usd := s.Job.Costs.Judges.Amount(); usd > 0 {
-		lines = append(lines, s.wrap("Judges cost "+report.Dollars(usd)+", which is part of the cost.")...)
+	if cost := s.Job.Costs.Judges; cost.Amount() > 0 {
+		lines = append(lines, s.wrap("Judges cost "+report.Cost(cost)+", which is part of the cost.")...)
 	}
 	return lines
 }

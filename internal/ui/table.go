@@ -7,6 +7,7 @@ import (
 	"github.com/charmbracelet/lipgloss"
 	"github.com/charmbracelet/lipgloss/table"
 
+	"github.com/org/rollout-action/internal/report"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/untrusted"
 )
@@ -82,7 +83,7 @@ func dollars(cost result.USD) string {
 	if !ok {
 		return "–" // nobody reported it
 	}
-	return "$" + strconv.FormatFloat(usd, 'f', 2, 64)
+	return report.AtLeast(cost) + "$" + strconv.FormatFloat(usd, 'f', 2, 64)
 }
 
 // table returns a line per agent and dataset and a total or, if that does not fit, a paragraph for each.

@@ -45,12 +45,14 @@ type Report struct {
 	EndedAt     time.Time     `json:"ended_at"`
 	DurationSec float64       `json:"duration_sec"` // from the start to the end of the last trial
 
-	Summary result.Summary           `json:"summary"` // of all trials
-	Costs   result.Costs             `json:"costs"`
-	Errors  map[result.ErrorType]int `json:"errors"` // number of trials by type of error
-	States  map[report.State]int     `json:"states"` // number of tasks, for each agent, by state; every state has an entry
-	Groups  []Group                  `json:"groups"` // sorted by agent and dataset
-	Tasks   []Task                   `json:"tasks"`  // for each agent, sorted by agent, dataset and task
+	Summary result.Summary `json:"summary"` // of all trials
+	Costs   result.Costs   `json:"costs"`
+	// CostsAtLeast has the names of the parts of Costs that are lower bounds.
+	CostsAtLeast []string                 `json:"costs_at_least,omitempty"`
+	Errors       map[result.ErrorType]int `json:"errors"` // number of trials by type of error
+	States       map[report.State]int     `json:"states"` // number of tasks, for each agent, by state; every state has an entry
+	Groups       []Group                  `json:"groups"` // sorted by agent and dataset
+	Tasks        []Task                   `json:"tasks"`  // for each agent, sorted by agent, dataset and task
 
 	Baseline Baseline `json:"baseline"`
 	Diff     *Diff    `json:"diff"` // null without a baseline
@@ -75,8 +77,9 @@ type Task struct {
 	State       report.State  `json:"state"`
 	Change      result.Change `json:"change,omitempty"` // since the baseline, see Diff; omitted without one
 	Quarantined bool          `json:"quarantined"`
-	Reward      *float64      `json:"reward"` // mean of the attempts that have one; null without any
-	Cost        result.USD    `json:"cost"`   // null where nobody has reported one
+	Reward      *float64      `json:"reward"`                  // mean of the attempts that have one; null without any
+	Cost        result.USD    `json:"cost"`                    // null where nobody has reported one
+	CostAtLeast bool          `json:"cost_at_least,omitempty"` // Cost is a lower bound
 	DurationSec float64       `json:"duration_sec"`
 	Attempts    []Attempt     `json:"attempts"` // planned ones, by number
 	// Confirmation is what the attempts came to that were made because the task looked broken or fixed (gate.confirm). No other number of the task has them; it
@@ -90,7 +93,8 @@ type Attempt struct {
 	Run         bool          `json:"run"` // false if there is no result
 	Reward      *float64      `json:"reward"`
 	Error       *result.Error `json:"error"`
-	Cost        result.USD    `json:"cost"` // null where nobody has reported one
+	Cost        result.USD    `json:"cost"`                    // null where nobody has reported one
+	CostAtLeast bool          `json:"cost_at_least,omitempty"` // Cost is a lower bound
 	DurationSec float64       `json:"duration_sec"`
 	Dir         string        `json:"dir"` // below the job's directory
 	// Reused tells which job ran the trial, if it was not this one; cost and duration are those of that run.
@@ -142,6 +146,7 @@ type Level struct {
 	PassRate    float64    `json:"pass_rate"`
 	MeanReward  float64    `json:"mean_reward"`
 	Cost        result.USD `json:"cost"`
+	CostAtLeast bool       `json:"cost_at_least,omitempty"` // Cost is a lower bound
 	DurationSec float64    `json:"duration_sec"`
 }
 
@@ -197,10 +202,11 @@ func Of(in report.Input) Report {
 		Commit: in.Job.Commit, Sha: in.Links.Sha, PlanDigest: in.Job.PlanDigest, Shard: in.Job.Shard, Cancelled: in.Job.Cancelled,
 		StartedAt: in.Job.StartedAt, EndedAt: in.Job.EndedAt, DurationSec: finite(in.Job.TotalDurationSec),
 		Summary: summary(in.Job.Summary), Errors: map[result.ErrorType]int{}, States: map[report.State]int{},
-		Costs:    result.Costs{Environment: in.Job.Costs.Environment.Finite(), Model: in.Job.Costs.Model.Finite(), Judges: in.Job.Costs.Judges.Finite()},
-		Groups:   groups(in, cases),
-		Tasks:    []Task{},
-		Baseline: Baseline{Description: in.Baseline}, Diff: diff(in.Diff),
+		Costs:        result.Costs{Environment: in.Job.Costs.Environment.Finite(), Model: in.Job.Costs.Model.Finite(), Judges: in.Job.Costs.Judges.Finite()},
+		CostsAtLeast: in.Job.Costs.AtLeast(),
+		Groups:       groups(in, cases),
+		Tasks:        []Task{},
+		Baseline:     Baseline{Description: in.Baseline}, Diff: diff(in.Diff),
 		Links: Links{Run: in.Links.Run, Artifact: in.Links.Artifact, Commit: in.Links.Commit, Files: in.Links.Files},
 	}
 	for kind, n := range in.Job.Errors {
@@ -235,7 +241,7 @@ func groups(in report.Input, cases []report.Case) []Group {
 func task(c report.Case, whole bool) Task {
 	t := Task{
 		Agent: c.Agent, Dataset: c.Dataset, Task: c.Task, Path: c.Path, State: c.State, Change: c.Change(), Quarantined: c.Quarantine != nil,
-		Cost: c.Cost().Finite(), DurationSec: finite(c.Seconds()), Attempts: []Attempt{},
+		Cost: c.Cost().Finite(), CostAtLeast: c.Cost().AtLeast(), DurationSec: finite(c.Seconds()), Attempts: []Attempt{},
 		Confirmation: side(c.Confirmation),
 	}
 	if mean, ok := c.Reward(); ok {
@@ -248,7 +254,7 @@ func task(c report.Case, whole bool) Task {
 			attempt.Run, attempt.Reward, attempt.Error = true, pointer(a.Trial.Reward), a.Trial.Error
 			attempt.Reused, attempt.Reverified = a.Trial.Reused, a.Trial.Reverified
 			attempt.Rewards = rewards(a.Trial.Rewards)
-			attempt.Cost, attempt.DurationSec = a.Trial.Cost.Finite(), finite(a.Trial.Durations.TotalSec)
+			attempt.Cost, attempt.CostAtLeast, attempt.DurationSec = a.Trial.Cost.Finite(), a.Trial.Cost.AtLeast(), finite(a.Trial.Durations.TotalSec)
 		}
 		if whole && advantages != nil {
 			attempt.Advantage, attempt.AdvantageNormalized = &advantages[i].Plain, &advantages[i].Normalized
@@ -278,7 +284,7 @@ func diff(d *result.Diff) *Diff {
 
 func compared(g result.GroupDiff) Compared {
 	level := func(l result.Level) Level {
-		return Level{PassRate: finite(l.PassRate), MeanReward: finite(l.MeanReward), Cost: l.Cost.Finite(), DurationSec: finite(l.DurationSec)}
+		return Level{PassRate: finite(l.PassRate), MeanReward: finite(l.MeanReward), Cost: l.Cost.Finite(), CostAtLeast: l.Cost.AtLeast(), DurationSec: finite(l.DurationSec)}
 	}
 	return Compared{Agent: g.Agent, Dataset: g.Dataset, Tasks: g.Tasks, Base: level(g.Base), Head: level(g.Head), Usage: g.Usage, Scores: g.Scores}
 }

@@ -263,7 +263,11 @@ func (b *builder) properties(s *suite, c report.Case) {
 			add("pass_rate", number(g.PassRate))
 			add("mean_reward", number(g.MeanReward))
 			if usd, ok := g.TotalCost.Reported(); ok {
-				add("cost_usd", number(usd))
+				name := "cost_usd"
+				if g.TotalCost.AtLeast() {
+					name = "cost_usd_at_least"
+				}
+				add(name, number(usd))
 			}
 			for _, score := range g.Scores {
 				if score.Mean != nil {

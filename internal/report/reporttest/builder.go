@@ -74,6 +74,10 @@ func trial(s Spec, from, to time.Time) result.Trial {
 		Durations:  result.Durations{TotalSec: s.Seconds},
 		Timestamps: result.Timestamps{StartedAt: from, EndedAt: to},
 	}
+	if !t.Usage.Exact() {
+		t.Costs.Model = t.Costs.Model.LowerBound()
+		t.SumCosts()
+	}
 	if s.Error != "" {
 		t.Error = &result.Error{Type: s.Error, Message: s.Message}
 	}

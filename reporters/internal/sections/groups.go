@@ -87,8 +87,8 @@ func (p *Page) costs() string {
 		what string
 		cost result.USD
 	}{{"model", c.Model}, {"environment", c.Environment}, {"judges", c.Judges}} {
-		if usd := part.cost.Amount(); usd > 0 {
-			parts = append(parts, part.what+" "+report.Dollars(usd))
+		if part.cost.Amount() > 0 {
+			parts = append(parts, part.what+" "+report.Cost(part.cost))
 		}
 	}
 	if len(parts) < 2 {

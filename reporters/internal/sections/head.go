@@ -135,8 +135,8 @@ func (p *Page) spent() string {
 	}
 	trials := report.Plural(j.TotalTrials, "trial") + unfinished(all)
 	cost := spent(j.TotalCost)
-	if usd := j.Costs.Judges.Amount(); usd > 0 {
-		cost += " (judges " + report.Dollars(usd) + ")"
+	if judges := j.Costs.Judges; judges.Amount() > 0 {
+		cost += " (judges " + report.Cost(judges) + ")"
 	}
 	return strings.Join([]string{trials, cost, report.Duration(j.TotalDurationSec)}, " · ")
 }
@@ -192,7 +192,9 @@ func share(now, then float64, format func(float64) string) string {
 
 // shareOfCost returns the change of a cost as share does; "–" if one of the costs was not reported.
 func shareOfCost(now, then result.USD) string {
-	if _, ok := now.Minus(then).Reported(); !ok {
+	if change := now.Minus(then); change.AtLeast() {
+		return "not comparable"
+	} else if _, ok := change.Reported(); !ok {
 		return "–"
 	}
 	return share(now.Amount(), then.Amount(), report.Dollars)
@@ -293,9 +295,8 @@ func shortSha(sha string) string {
 
 // spent formats a job's cost beside other numbers.
 func spent(cost result.USD) string {
-	usd, ok := cost.Reported()
-	if !ok {
+	if _, ok := cost.Reported(); !ok {
 		return "cost –"
 	}
-	return report.Dollars(usd)
+	return report.Cost(cost)
 }
