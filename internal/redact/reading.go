@@ -4,7 +4,11 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"html"
+	"net/url"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -32,10 +36,10 @@ func readPercent(text []byte, final bool) ([]byte, int) {
 	return []byte{byte(code)}, 3
 }
 
-var letterEscapes = map[byte][]byte{'b': {'\b'}, 'f': {'\f'}, 'n': {'\n'}, 'r': {'\r'}, 't': {'\t'}}
+var letterEscapes = map[byte][]byte{'a': {'\a'}, 'b': {'\b'}, 'f': {'\f'}, 'n': {'\n'}, 'r': {'\r'}, 't': {'\t'}, 'v': {'\v'}}
 
 // readBackslash decodes the escapes of JSON strings (\n, \", \u00e9) and additional ones of programming languages and shells:
-// \x2f, and a backslash before any other ASCII character that is neither a letter nor a digit.
+// \x2f, \x{e9}, \u{e9}, \U000000e9, \303, and a backslash before any other ASCII character that is neither a letter nor a digit.
 func readBackslash(text []byte, final bool) ([]byte, int) {
 	if text[0] != '\\' {
 		return text[:1], 1
@@ -51,6 +55,9 @@ func readBackslash(text []byte, final bool) ([]byte, int) {
 	}
 	if c := text[1]; c >= ' ' && c < utf8.RuneSelf && !isAlphanumeric(c) {
 		return text[1:2], 2
+	}
+	if symbols, size := readNumbered(text, final); size != 1 {
+		return symbols, size
 	}
 	if text[1] == 'x' {
 		code, ok, more := hexNumber(text[2:], 2)
@@ -80,6 +87,45 @@ func readBackslash(text []byte, final bool) ([]byte, int) {
 	return utf8.AppendRune(nil, utf16.DecodeRune(unit, second)), 12
 }
 
+// readNumbered decodes the escapes that JSON does not have: \303 in octal, \u{e9} and \x{e9} of any length, and \U with eight digits. Text
+// begins with a backslash and has two bytes. Size 1: it is none of these.
+func readNumbered(text []byte, final bool) ([]byte, int) {
+	none := text[:1]
+	switch c := text[1]; {
+	case '0' <= c && c <= '7':
+		code, end := 0, 1
+		for end < len(text) && end < 4 && '0' <= text[end] && text[end] <= '7' {
+			code, end = code<<3|int(text[end]-'0'), end+1
+		}
+		if end == len(text) && end < 4 && !final {
+			return nil, 0
+		}
+		return []byte{byte(code)}, end
+	case c == 'U':
+		code, ok, more := hexNumber(text[2:], 8)
+		switch {
+		case more && !final:
+			return nil, 0
+		case ok && code <= utf8.MaxRune:
+			return utf8.AppendRune(nil, rune(code)), 10
+		}
+	case (c == 'u' || c == 'x') && len(text) == 2 && !final:
+		return nil, 0
+	case (c == 'u' || c == 'x') && len(text) > 2 && text[2] == '{':
+		const most = 8 // digits
+		end := bytes.IndexByte(text[:min(len(text), most+4)], '}')
+		if end < 0 && len(text) < most+4 && !final {
+			return nil, 0
+		}
+		if end > 3 {
+			if code, err := strconv.ParseUint(string(text[3:end]), 16, 32); err == nil && code <= utf8.MaxRune {
+				return utf8.AppendRune(nil, rune(code)), end + 1
+			}
+		}
+	}
+	return none, 1
+}
+
 // jsonUnit decodes \uXXXX; more means that text ends within a possible one.
 func jsonUnit(text []byte) (unit rune, ok, more bool) {
 	const prefix = `\u`
@@ -98,7 +144,7 @@ func hexNumber(text []byte, digits int) (code uint64, ok, more bool) {
 	more = len(text) < digits
 	text = text[:min(digits, len(text))]
 	for _, c := range text {
-		if !('0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F') {
+		if !isHexDigit(c) {
 			return 0, false, false
 		}
 	}
@@ -155,6 +201,22 @@ func readShell(text []byte, final bool) ([]byte, int) {
 	return text[:1], 1
 }
 
+// readDoubled undoes the doubling of quotes, as in CSV, SQL, YAML and PowerShell.
+func readDoubled(text []byte, final bool) ([]byte, int) {
+	switch c := text[0]; {
+	case c != '\'' && c != '"':
+		return text[:1], 1
+	case len(text) == 1:
+		if final {
+			return text, 1
+		}
+		return nil, 0
+	case text[1] == c:
+		return text[:1], 2
+	}
+	return text[:1], 1
+}
+
 // startsWith returns the size of prefix if text starts with it, else 0; more means that text ends within a possible prefix.
 func startsWith(text []byte, prefix string) (size int, more bool) {
 	if len(text) < len(prefix) {
@@ -166,42 +228,104 @@ func startsWith(text []byte, prefix string) (size int, more bool) {
 	return 0, false
 }
 
-// within returns the reading of text that was escaped twice: inner undoes the first escaping, outer the second. escapes are
-// the bytes that begin an escape of either.
-func within(outer, inner reading, escapes string) reading {
-	return func(text []byte, final bool) ([]byte, int) {
-		if strings.IndexByte(escapes, text[0]) < 0 {
-			return text[:1], 1
+// escaping is a way to escape a secret.
+type escaping struct {
+	read    reading
+	escapes string // the bytes that begin an escape: the reading returns all others as they are; "": every byte may
+	// next reports whether a byte after one of escapes makes it an escape; nil: every one does.
+	next func(escape, c byte) bool
+}
+
+// find returns the index of the first escape in text, or its length. At the end of text, a byte of escapes counts as one.
+func (e escaping) find(text []byte) int {
+	first := len(text)
+	for _, escape := range []byte(e.escapes) {
+		for from := 0; from < first; {
+			i := bytes.IndexByte(text[from:first], escape)
+			if i < 0 {
+				break
+			}
+			if from += i; e.next == nil || from+1 == len(text) || e.next(escape, text[from+1]) {
+				first = from
+				break
+			}
+			from++
 		}
-		var decoded []byte // the output of outer
-		var ends []int     // for each byte of decoded, the end of its escape in text
-		for at := 0; ; {
-			if len(decoded) > 0 {
-				symbols, size := inner(decoded, final && at == len(text))
-				if size > 0 {
-					return bytes.Clone(symbols), ends[size-1]
+	}
+	return first
+}
+
+// maxEscape is a length that no escape reaches, also in two rounds.
+const maxEscape = 64
+
+// within returns the reading of text that was escaped twice: inner undoes the first escaping, outer the second.
+func within(outer, inner escaping) escaping {
+	isOuter, isInner := bytesIn(outer.escapes), bytesIn(inner.escapes)
+	read := func(text []byte, final bool) ([]byte, int) {
+		if c := text[0]; !isOuter[c] {
+			if !isInner[c] {
+				return text[:1], 1
+			}
+			plain := text[:min(len(text), maxEscape)] // up to an escape of outer, which mostly is not there
+			for i, c := range plain {
+				if isOuter[c] {
+					plain = plain[:i]
+					break
 				}
 			}
-			if at == len(text) {
-				return nil, 0
-			}
-			symbols, size := outer(text[at:], final)
-			if size == 0 {
-				return nil, 0
-			}
-			if at == 0 && len(symbols) > 1 { // a character beyond ASCII, which begins no escape
+			if symbols, size := inner.read(plain, final && len(plain) == len(text)); size > 0 {
 				return symbols, size
 			}
-			at += size
-			for _, symbol := range symbols {
-				decoded, ends = append(decoded, symbol), append(ends, at)
+		}
+		symbols, size := outer.read(text, final)
+		if size == 0 || len(symbols) != 1 || !isInner[symbols[0]] { // more symbols are a character beyond ASCII, which begins no escape
+			return symbols, size
+		}
+		return readDecoded(outer.read, inner.read, text, final)
+	}
+	return escaping{read, outer.escapes + inner.escapes, nil}
+}
+
+// readDecoded reads what outer makes of text with inner.
+func readDecoded(outer, inner reading, text []byte, final bool) ([]byte, int) {
+	var decoded []byte // the output of outer
+	var ends []int     // for each byte of decoded, the end of its escape in text
+	for at := 0; ; {
+		if len(decoded) > 0 {
+			symbols, size := inner(decoded, final && at == len(text))
+			if size > 0 {
+				return bytes.Clone(symbols), ends[size-1]
 			}
+		}
+		if at == len(text) {
+			return nil, 0
+		}
+		symbols, size := outer(text[at:], final)
+		if size == 0 {
+			return nil, 0
+		}
+		at += size
+		for _, symbol := range symbols {
+			decoded, ends = append(decoded, symbol), append(ends, at)
 		}
 	}
 }
 
+func bytesIn(all string) (in [256]bool) {
+	for _, c := range []byte(all) {
+		in[c] = true
+	}
+	return in
+}
+
 // hexSeparators are separators between the bytes of a hexadecimal dump, longer ones first.
-var hexSeparators = []string{", 0x", ",0x", ", ", "\r\n", `\r\n`, `\n`, `\x`, "\n", " ", ":", "-"}
+var hexSeparators = []string{", 0x", ",0x", ", ", "\r\n", `\r\n`, `\n`, `\x`, "\n", "  ", " ", ":", "-"}
+
+// lineOfDump is what is between two bytes at the end and the beginning of lines of a dump (xxd, hexdump -C, od): the text of the bytes, a line
+// break, and the offset of the next line. dumpLength is a length that it does not reach.
+var lineOfDump = regexp.MustCompile(`^(?: {2,3}\|?.{0,64}?)?(?:\r?\n|\\n)[0-9A-Fa-f]{6,16}:?[ \t]+`)
+
+const dumpLength = 100
 
 // readHex ignores separators and the case of digits.
 func readHex(text []byte, final bool) ([]byte, int) {
@@ -210,6 +334,13 @@ func readHex(text []byte, final bool) ([]byte, int) {
 		return []byte{c | 0x20}, 1 // digits have this bit set
 	}
 	waiting := false
+	if c == ' ' || c == '\r' || c == '\n' || c == '\\' {
+		gap := len(text) > 4 && text[1] == ' ' && isHexDigit(text[2]) && isHexDigit(text[3]) && text[4] == ' ' // in the middle of a line
+		if at := lineOfDump.FindIndex(text[:min(len(text), dumpLength)]); !gap && at != nil && (at[1] < len(text) || final) {
+			return nil, at[1]
+		}
+		waiting = !gap && len(text) < dumpLength && !final && mayBeDump(text)
+	}
 	for _, separator := range hexSeparators {
 		size, more := startsWith(text, separator)
 		if size > 0 && !waiting {
@@ -221,6 +352,27 @@ func readHex(text []byte, final bool) ([]byte, int) {
 		return nil, 0
 	}
 	return text[:1], 1
+}
+
+// mayBeDump reports whether text, which is shorter than dumpLength, may be the beginning of what lineOfDump matches.
+func mayBeDump(text []byte) bool {
+	if text[0] == ' ' {
+		end := bytes.IndexByte(text, '\n')
+		if end < 0 { // the column with the text is set off by two spaces
+			return len(text) == 1 || text[1] == ' '
+		}
+		text = text[end:]
+	}
+	rest := bytes.TrimLeft(bytes.TrimPrefix(text, []byte(`\n`)), "\r\n\\")
+	digits := 0
+	for digits < len(rest) && isHexDigit(rest[digits]) {
+		digits++
+	}
+	return digits <= 16 && (digits == len(rest) || digits >= 6 && strings.Trim(string(rest[digits:]), ": \t") == "")
+}
+
+func isHexDigit(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
 }
 
 // hexForm returns the text to search for to find s in hexadecimal.
@@ -255,4 +407,24 @@ func base64Forms(s string) []string {
 		}
 	}
 	return out
+}
+
+// wideForms returns s in UTF-16, without its first zero byte or its last, so that both orders of bytes are found.
+func wideForms(s string) []string {
+	var little, big []byte
+	for _, unit := range utf16.Encode([]rune(s)) {
+		little, big = append(little, byte(unit), byte(unit>>8)), append(big, byte(unit>>8), byte(unit))
+	}
+	return []string{string(little), string(big)}
+}
+
+// beforeBase64 returns the forms of s that are searched for in base64.
+func beforeBase64(s string) []string {
+	quoted, err := json.Marshal(s)
+	if err != nil {
+		panic(err) // a text
+	}
+	forms := []string{s, base64.StdEncoding.EncodeToString([]byte(s)), string(quoted[1 : len(quoted)-1]), url.QueryEscape(s), url.PathEscape(s)}
+	slices.Sort(forms)
+	return slices.Compact(forms)
 }

@@ -22,8 +22,11 @@ const (
 //   - as they are;
 //   - with any of their characters escaped as in URLs (%2F or %2f, + for space), in strings of JSON, of programming
 //     languages and shells (\n, \u00e9, \x2f, '\\”), or in HTML and XML (&amp;, &#39;, &#x27;);
-//   - escaped twice: JSON in JSON (three times, too), HTML in HTML, JSON in HTML, HTML in JSON, JSON in a URL;
-//   - in hexadecimal, of either case, with or without a separator between the bytes;
+//   - with the quotes in it doubled, as in CSV and SQL;
+//   - with two of these one in the other, and three times in a URL or in JSON;
+//   - in hexadecimal, of either case, with or without a separator between the bytes, also in the lines of a dump;
+//   - in UTF-16, of either order of bytes, also in hexadecimal and base64;
+//   - in base64, which may be escaped as above, or be that of the secret in base64, JSON or a URL;
 //   - in base64, of the standard or the URL alphabet, padded or not, wrapped into lines or not, also when the secret is
 //     somewhere inside a longer encoded text. Of the latter, the characters that encode bits of a
 //     neighbour too remain: at most 4 bits of a secret at each end.
@@ -33,24 +36,32 @@ type Redactor struct {
 	text   *trie // secrets
 	base64 *trie // secrets in base64
 	hex    *trie // secrets in hexadecimal
+	wide   *trie // secrets in UTF-16
 }
 
 // New returns a Redactor for secrets. It ignores white space around them, and secrets with fewer than six characters.
 func New(secrets []string) *Redactor {
-	r := &Redactor{text: newTrie(), base64: newTrie(), hex: newTrie()}
+	r := &Redactor{text: newTrie(), base64: newTrie(), hex: newTrie(), wide: newTrie()}
 	for _, secret := range secrets {
 		for _, s := range parts(secret) {
 			r.text.add(s)
 			r.text.add(strings.ReplaceAll(s, " ", "+"))
+			for _, wide := range wideForms(s) {
+				r.wide.add(wide)
+				r.hex.add(hexForm(wide))
+			}
 			r.hex.add(hexForm(s))
-			for _, form := range base64Forms(s) {
-				r.base64.add(form)
+			for _, before := range append(wideForms(s), beforeBase64(s)...) {
+				for _, form := range base64Forms(before) {
+					r.base64.add(form)
+				}
 			}
 		}
 	}
 	r.text.link()
 	r.base64.link()
 	r.hex.link()
+	r.wide.link()
 	return r
 }
 

@@ -3,6 +3,7 @@ package redact
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"encoding/xml"
@@ -14,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"unicode/utf16"
+	"unicode/utf8"
 )
 
 const (
@@ -86,6 +89,108 @@ func TestString(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			if got := r.String(tc.in); got != tc.want {
 				t.Errorf("String(%q)\n = %q, want\n   %q", tc.in, got, tc.want)
+			}
+		})
+	}
+}
+
+// Tools write secrets in many forms, one in the other.
+func TestFormsThatToolsWrite(t *testing.T) {
+	const secret = `pä"ss'w0rd/+&é=%41🎉x`
+	r := New([]string{secret})
+	inJSON := func(s string) string { b, _ := json.Marshal(s); return strings.Trim(string(b), `"`) }
+	std := base64.StdEncoding.EncodeToString
+	wide := func(order binary.AppendByteOrder) string {
+		var out []byte
+		for _, unit := range utf16.Encode([]rune(secret)) {
+			out = order.AppendUint16(out, unit)
+		}
+		return string(out)
+	}
+	octal := func(format string) string {
+		var out strings.Builder
+		for _, c := range []byte(secret) {
+			if c < utf8.RuneSelf && c != '\'' && c != '%' {
+				out.WriteByte(c)
+			} else {
+				fmt.Fprintf(&out, format, c)
+			}
+		}
+		return out.String()
+	}
+	runes := func(format string) string {
+		var out strings.Builder
+		for _, c := range secret {
+			if c < utf8.RuneSelf {
+				out.WriteRune(c)
+			} else {
+				fmt.Fprintf(&out, format, c)
+			}
+		}
+		return out.String()
+	}
+	dump := func(first, sep, bytesSep, column, end string) string {
+		var out strings.Builder
+		for at := 0; at < len(secret); at += 16 {
+			line := secret[at:min(len(secret), at+16)]
+			fmt.Fprintf(&out, first+sep, at)
+			for i := range len(line) {
+				fmt.Fprintf(&out, "%02x", line[i])
+				if i < len(line)-1 && (bytesSep == " " || i%2 == 1) {
+					out.WriteString(" ")
+				}
+			}
+			if column != "" {
+				out.WriteString(column + strings.Map(func(r rune) rune {
+					if r > '~' {
+						return '.'
+					}
+					return r
+				}, line) + end)
+			}
+			out.WriteString("\n")
+		}
+		return out.String()
+	}
+	for name, text := range map[string]string{
+		"a URL twice":                     url.QueryEscape(url.QueryEscape(secret)),
+		"a URL three times":               url.QueryEscape(url.QueryEscape(url.QueryEscape(secret))),
+		"a URL in JSON":                   inJSON(url.QueryEscape(secret)),
+		"HTML in a URL":                   url.QueryEscape(html.EscapeString(secret)),
+		"base64 in a URL":                 url.QueryEscape(std([]byte(secret))),
+		"base64 in JSON with slashes":     strings.ReplaceAll(std([]byte(secret)), "/", `\/`),
+		"base64 in HTML":                  strings.ReplaceAll(strings.ReplaceAll(std([]byte(secret)), "+", "&#43;"), "=", "&#x3D;"),
+		"base64 of base64":                std([]byte(std([]byte(secret)))),
+		"base64 of JSON":                  std([]byte(inJSON(secret))),
+		"base64 of a URL":                 std([]byte(url.QueryEscape(secret))),
+		"octal escapes of a shell":        "$'" + octal(`\%03o`) + "'",
+		"code points of JavaScript":       strings.ReplaceAll(runes(`\u{%x}`), `"`, `\"`),
+		"code points of Python":           runes(`\U%08x`),
+		"code points of Perl":             runes(`\x{%x}`),
+		"a field of CSV":                  strings.ReplaceAll(secret, `"`, `""`),
+		"a string of SQL":                 strings.ReplaceAll(secret, `'`, `''`),
+		"a field of CSV in JSON":          inJSON(strings.ReplaceAll(secret, `"`, `""`)),
+		"UTF-16 with the low byte first":  wide(binary.LittleEndian),
+		"UTF-16 with the high byte first": wide(binary.BigEndian),
+		"UTF-16 in base64":                std([]byte(wide(binary.LittleEndian))),
+		"UTF-16 in hexadecimal":           hex.EncodeToString([]byte(wide(binary.BigEndian))),
+		"lines of xxd":                    dump("%08x:", " ", "", "  ", ""),
+		"lines of hexdump":                dump("%08x", "  ", " ", "  |", "|"),
+		"lines of od":                     dump("%07o", " ", " ", "", ""),
+		"lines of xxd in JSON":            inJSON(dump("%08x:", " ", "", "  ", "")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			whole := r.String("begin " + text + " end")
+			if !strings.Contains(whole, Mask) || strings.Contains(whole, text) || len(whole) > len("begin 0000000000: $'"+Mask+"'  |ss'w0rd/+&..=%41....x|\n end")+4 {
+				t.Errorf("%q\nbecomes %q", text, whole)
+			}
+			var out bytes.Buffer
+			w := r.Writer(&out)
+			for _, b := range []byte("begin " + text + " end") {
+				w.Write([]byte{b})
+			}
+			if w.Close(); out.String() != whole {
+				t.Errorf("byte by byte it becomes %q, and at once %q", out.String(), whole)
 			}
 		})
 	}

@@ -1,9 +1,9 @@
 package redact
 
 import (
-	"bytes"
 	"cmp"
 	"slices"
+	"strings"
 )
 
 // stream finds secrets in a text that comes in pieces. Positions count from the beginning of the text.
@@ -20,28 +20,62 @@ type span struct {
 	masked     bool // take has returned the mask and the text before start
 }
 
-// escapings are the supported ways to escape a secret, with the bytes that begin an escape.
-var escapings = []struct {
-	read    reading
-	escapes string
-}{
-	{readPlain, ""},
-	{readPercent, "%"},
-	{readBackslash, `\`},
-	{readHTML, "&"},
-	{readShell, "'"},
-	{within(readBackslash, readBackslash, `\`), `\`},
-	{within(readBackslash, within(readBackslash, readBackslash, `\`), `\`), `\`},
-	{within(readHTML, readHTML, "&"), "&"},
-	{within(readHTML, readBackslash, `&\`), `&\`},
-	{within(readBackslash, readHTML, `\&`), `\&`},
-	{within(readPercent, readBackslash, `%\`), `%\`},
+// rounds are the ways in which tools escape text, any of which may be applied to the result of another.
+var rounds = []escaping{
+	{readPercent, "%", func(_, c byte) bool { return isHexDigit(c) }},
+	{readBackslash, `\`, nil},
+	{readHTML, "&", func(_, c byte) bool { return isAlphanumeric(c) || c == '#' }},
+	{readDoubled, `'"`, func(quote, c byte) bool { return c == quote }},
+	{readShell, "'", func(_, c byte) bool { return c == '\\' || c == '"' }},
 }
 
+// outermost is how many of rounds are also undone before others.
+const outermost = 3
+
+// maxRounds limits how often the same escaping is undone in a row.
+const maxRounds = 3
+
+// way is a reading of a text, and the escaping without which it reads nothing that another way does not.
+type way struct {
+	escaping
+	needs escaping
+	// pairs: a byte stands for itself, unless it is one of breaks, which may be left out.
+	pairs bool
+}
+
+// breaks are the bytes that begin what readBase64 leaves out.
+const breaks = "\r\n\\"
+
+// ways are how a secret is looked for: as it is, after each round, after each round in another one, and after some more often.
+var ways = func() []way {
+	all := []way{{escaping: escaping{read: readPlain}, pairs: true}}
+	for _, one := range rounds {
+		all = append(all, way{escaping: one, needs: one})
+	}
+	for _, outer := range rounds[:outermost] {
+		for _, inner := range rounds {
+			all = append(all, way{escaping: within(outer, inner), needs: outer})
+		}
+	}
+	for _, one := range rounds[:outermost-1] {
+		deep := one
+		for range maxRounds - 1 {
+			deep = within(one, deep)
+		}
+		all = append(all, way{escaping: deep, needs: one})
+	}
+	return all
+}()
+
 func newStream(r *Redactor) *stream {
-	s := &stream{scanners: []*scanner{newScanner(r.base64, readBase64, ""), newScanner(r.hex, readHex, "")}}
-	for _, way := range escapings {
-		s.scanners = append(s.scanners, newScanner(r.text, way.read, way.escapes))
+	s := &stream{scanners: []*scanner{
+		newScanner(r.base64, way{escaping: escaping{read: readBase64}, pairs: true}), newScanner(r.hex, way{escaping: escaping{read: readHex}}), newScanner(r.wide, ways[0]),
+	}}
+	for _, outer := range rounds[:outermost] {
+		s.scanners = append(s.scanners, newScanner(r.base64, way{escaping: within(outer, escaping{readBase64, breaks, nil}), needs: outer}))
+	}
+	for _, w := range ways {
+		s.scanners = append(s.scanners, newScanner(r.text, w))
 	}
 	return s
 }
@@ -118,10 +152,11 @@ func (s *stream) take(out []byte, decided int) []byte {
 
 // scanner matches one trie against one reading of a text.
 type scanner struct {
-	trie    *trie
-	read    reading
-	escapes string    // without one of these bytes, the reading equals readPlain; "": always read
-	starts  [256]bool // bytes that a pattern can begin with
+	trie   *trie
+	read   reading
+	needs  escaping  // what the text has to have near a secret; none: always read
+	starts [256]bool // bytes that a pattern can begin with
+	pairs  bool      // as in way
 
 	at       int   // position of what is read next
 	escapeAt int   // no escape occurs between at and here
@@ -131,13 +166,13 @@ type scanner struct {
 	count    int   // symbols so far
 }
 
-func newScanner(t *trie, read reading, escapes string) *scanner {
-	sc := &scanner{trie: t, read: read, escapes: escapes, escapeAt: -1}
+func newScanner(t *trie, w way) *scanner {
+	sc := &scanner{trie: t, read: w.read, needs: w.needs, pairs: w.pairs, escapeAt: -1}
 	for b := range sc.starts {
-		symbols, _ := read([]byte{byte(b)}, true)
+		symbols, _ := w.read([]byte{byte(b)}, true)
 		sc.starts[b] = len(symbols) > 0 && t.first[symbols[0]] != root
 	}
-	for _, escape := range []byte(escapes) {
+	for _, escape := range []byte(w.escapes) {
 		sc.starts[escape] = true
 	}
 	size := 1
@@ -191,18 +226,19 @@ func (sc *scanner) lineBreak() {
 
 // skip returns the index in s.buf, from i on, of the next byte that may begin a secret.
 func (sc *scanner) skip(s *stream, i int) int {
-	if sc.escapes != "" {
+	if sc.needs.escapes != "" {
 		if sc.escapeAt < s.base+i {
-			next := bytes.IndexAny(s.buf[i:], sc.escapes)
-			if next < 0 {
-				next = len(s.buf) - i
-			}
-			sc.escapeAt = s.base + i + next
+			sc.escapeAt = s.base + i + sc.needs.find(s.buf[i:])
 		}
 		i = max(i, sc.escapeAt-sc.trie.depth-s.base)
 	}
-	for i < len(s.buf) && !sc.starts[s.buf[i]] {
-		i++
+	for ; i < len(s.buf); i++ {
+		if !sc.starts[s.buf[i]] {
+			continue
+		}
+		if !sc.pairs || i+1 == len(s.buf) || sc.trie.begins(s.buf[i], s.buf[i+1]) || strings.IndexByte(breaks, s.buf[i+1]) >= 0 {
+			break
+		}
 	}
 	return i
 }

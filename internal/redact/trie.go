@@ -4,8 +4,9 @@ package redact
 // root, which is a prefix of a pattern.
 type trie struct {
 	nodes []node
-	first [256]int32 // the root's children, by byte; 0 is the root itself: none
-	depth int        // length of the longest pattern
+	first [256]int32      // the root's children, by byte; 0 is the root itself: none
+	depth int             // length of the longest pattern
+	pairs [1 << 10]uint64 // the first two bytes of the patterns, as bits
 }
 
 type node struct {
@@ -60,9 +61,14 @@ func (t *trie) child(at int32, symbol byte) int32 {
 // link sets fail, and longest where it comes from a suffix. It works breadth first, so shorter texts come before longer ones.
 func (t *trie) link() {
 	var queue []int32
-	for _, c := range t.first {
-		if c != root {
-			queue = append(queue, c)
+	for first, c := range t.first {
+		if c == root {
+			continue
+		}
+		queue = append(queue, c)
+		for d := t.nodes[c].child; d != root; d = t.nodes[d].sibling {
+			pair := first<<8 | int(t.nodes[d].symbol)
+			t.pairs[pair>>6] |= 1 << (pair & 63)
 		}
 	}
 	for len(queue) > 0 {
@@ -75,6 +81,12 @@ func (t *trie) link() {
 			queue = append(queue, c)
 		}
 	}
+}
+
+// begins reports whether a pattern begins with two bytes. It may be called after link; patterns are longer.
+func (t *trie) begins(first, second byte) bool {
+	pair := int(first)<<8 | int(second)
+	return t.pairs[pair>>6]&(1<<(pair&63)) != 0
 }
 
 // step returns the node for the longest suffix of at's text followed by symbol.
