@@ -36,10 +36,11 @@ type guard struct {
 
 	// Under EveryFile:
 	checker  *vet.Checker
-	commit   string // what files are compared with
-	top      string // of the checkout, as people see it
-	copied   string // the top of the copy
-	temp     string // holds the copy
+	commit   string       // what files are compared with
+	top      string       // of the checkout, as people see it
+	copied   string       // the top of the copy
+	temp     string       // holds the copy
+	remove   func() error // removes temp
 	cacheDir string
 }
 
@@ -72,7 +73,7 @@ func newGuard(ctx context.Context, h *app.Host, in inputs, env github.Environmen
 		if in.value("changed") != "" {
 			return nil, g.refusal("the input changed asks the checkout's own history, which may be a stranger's")
 		}
-		if g.temp, err = os.MkdirTemp("", "rollout-checked-"); err != nil {
+		if g.temp, g.remove, err = app.TempDir("rollout-checked-"); err != nil {
 			return nil, fmt.Errorf("make a directory for checked files: %w", err)
 		}
 		g.cacheDir = filepath.Join(g.temp, "cache") // nobody else has written to this one
@@ -90,7 +91,7 @@ func (g *guard) Close() error {
 		err = g.checker.Close()
 	}
 	if g.temp != "" {
-		err = errors.Join(err, os.RemoveAll(g.temp))
+		err = errors.Join(err, g.remove())
 	}
 	return err
 }

@@ -174,11 +174,11 @@ func (h *Host) earlierFiles(ctx context.Context, jobFile, given, ref string, opt
 		return nil, usage("%s: %s is in no git repository", given, clean(jobFile))
 	}
 	name := path.Join(filepath.ToSlash(below), filepath.Base(full))
-	scratch, err := os.MkdirTemp("", "rollout-against-")
+	scratch, remove, err := cache.Temp("rollout-against-")
 	if err != nil {
 		return nil, fmt.Errorf("read commit %s: %w", clean(ref), err)
 	}
-	defer os.RemoveAll(scratch)
+	defer remove() //nolint:errcheck // the next run removes it
 	local, err := git.New(git.Options{Environ: h.all()}).Local(ctx, checkout.Top, checkout.Objects, ref, scratch)
 	if errors.Is(err, git.ErrNoCommit) {
 		return nil, usage("%s: %w", given, err)
@@ -340,14 +340,14 @@ func (was *earlier) keep(ctx context.Context, h *Host, key cache.Key, export fun
 			return nil
 		}
 	}
-	dir, err := os.MkdirTemp("", "rollout-against-")
+	dir, remove, err := cache.Temp("rollout-against-")
 	if err != nil {
 		return err
 	}
 	if err := export(filepath.Join(dir, part)); err != nil {
-		return errors.Join(err, os.RemoveAll(dir))
+		return errors.Join(err, remove())
 	}
-	was.dir, was.close = filepath.Join(dir, part), func() { _ = os.RemoveAll(dir) }
+	was.dir, was.close = filepath.Join(dir, part), func() { _ = remove() }
 	return nil
 }
 

@@ -51,3 +51,6 @@ func openCache(vars Variables) (*cache.Cache, error) {
 	}
 	return cache.New(root, size), nil
 }
+
+// TempDir makes a temporary directory; see cache.Temp.
+func TempDir(prefix string) (dir string, remove func() error, err error) { return cache.Temp(prefix) }
