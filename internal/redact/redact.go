@@ -33,10 +33,11 @@ const (
 //
 // A Redactor is safe for concurrent use. A nil Redactor redacts nothing.
 type Redactor struct {
-	text   *trie // secrets
-	base64 *trie // secrets in base64
-	hex    *trie // secrets in hexadecimal
-	wide   *trie // secrets in UTF-16
+	text   *trie     // secrets
+	base64 *trie     // secrets in base64
+	hex    *trie     // secrets in hexadecimal
+	wide   *trie     // secrets in UTF-16
+	begin  []scanner // as they begin a text
 }
 
 // New returns a Redactor for secrets. It ignores white space around them, and secrets with fewer than six characters.
@@ -62,6 +63,7 @@ func New(secrets []string) *Redactor {
 	r.base64.link()
 	r.hex.link()
 	r.wide.link()
+	r.begin = r.scanners()
 	return r
 }
 

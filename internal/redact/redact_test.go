@@ -405,3 +405,10 @@ func TestIn(t *testing.T) {
 		t.Errorf("with a failing reader, the error is %v", err)
 	}
 }
+
+func BenchmarkString(b *testing.B) {
+	r := New([]string{apiKey, database, "ghp_0123456789abcdefghijklmnopqrstuvwxyz"})
+	for b.Loop() {
+		r.String("a short line of a report")
+	}
+}

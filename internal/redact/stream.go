@@ -8,7 +8,7 @@ import (
 
 // stream finds secrets in a text that comes in pieces. Positions count from the beginning of the text.
 type stream struct {
-	scanners []*scanner
+	scanners []scanner
 	buf      []byte // text that take has not returned yet
 	base     int    // position of buf[0]
 	spans    []span // secrets; after scan: ascending, with text between them
@@ -67,15 +67,30 @@ var ways = func() []way {
 	return all
 }()
 
-func newStream(r *Redactor) *stream {
-	s := &stream{scanners: []*scanner{
+// scanners returns how a text is searched for the secrets.
+func (r *Redactor) scanners() []scanner {
+	all := []scanner{
 		newScanner(r.base64, way{escaping: escaping{read: readBase64}, pairs: true}), newScanner(r.hex, way{escaping: escaping{read: readHex}}), newScanner(r.wide, ways[0]),
-	}}
+	}
 	for _, outer := range rounds[:outermost] {
-		s.scanners = append(s.scanners, newScanner(r.base64, way{escaping: within(outer, escaping{readBase64, breaks, nil}), needs: outer}))
+		all = append(all, newScanner(r.base64, way{escaping: within(outer, escaping{readBase64, breaks, nil}), needs: outer}))
 	}
 	for _, w := range ways {
-		s.scanners = append(s.scanners, newScanner(r.text, w))
+		all = append(all, newScanner(r.text, w))
+	}
+	return all
+}
+
+func newStream(r *Redactor) *stream {
+	s := &stream{scanners: slices.Clone(r.begin)}
+	size := 0
+	for i := range s.scanners {
+		size += s.scanners[i].ring
+	}
+	recent := make([]int, size)
+	for i := range s.scanners {
+		sc := &s.scanners[i]
+		sc.recent, recent = recent[:sc.ring:sc.ring], recent[sc.ring:]
 	}
 	return s
 }
@@ -85,7 +100,8 @@ func newStream(r *Redactor) *stream {
 func (s *stream) scan(p []byte, final bool) (decided int) {
 	s.buf = append(s.buf, p...)
 	decided = s.base + len(s.buf)
-	for _, sc := range s.scanners {
+	for i := range s.scanners {
+		sc := &s.scanners[i]
 		if sc.trie.empty() {
 			continue
 		}
@@ -154,20 +170,21 @@ func (s *stream) take(out []byte, decided int) []byte {
 type scanner struct {
 	trie   *trie
 	read   reading
-	needs  escaping  // what the text has to have near a secret; none: always read
-	starts [256]bool // bytes that a pattern can begin with
-	pairs  bool      // as in way
+	needs  escaping   // what the text has to have near a secret; none: always read
+	starts *[256]bool // bytes that a pattern can begin with
+	pairs  bool       // as in way
 
 	at       int   // position of what is read next
 	escapeAt int   // no escape occurs between at and here
 	node     int32 // the current node of the trie
 	breaks   int   // line breaks since the last symbol
 	recent   []int // ring: positions of the last symbols
+	ring     int   // the size of recent, a power of two
 	count    int   // symbols so far
 }
 
-func newScanner(t *trie, w way) *scanner {
-	sc := &scanner{trie: t, read: w.read, needs: w.needs, pairs: w.pairs, escapeAt: -1}
+func newScanner(t *trie, w way) scanner {
+	sc := scanner{trie: t, starts: new([256]bool), read: w.read, needs: w.needs, pairs: w.pairs, escapeAt: -1}
 	for b := range sc.starts {
 		symbols, _ := w.read([]byte{byte(b)}, true)
 		sc.starts[b] = len(symbols) > 0 && t.first[symbols[0]] != root
@@ -175,11 +192,9 @@ func newScanner(t *trie, w way) *scanner {
 	for _, escape := range []byte(w.escapes) {
 		sc.starts[escape] = true
 	}
-	size := 1
-	for size < t.depth {
-		size *= 2
+	for sc.ring = 1; sc.ring < t.depth; {
+		sc.ring *= 2
 	}
-	sc.recent = make([]int, size)
 	return sc
 }
 
