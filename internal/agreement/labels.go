@@ -94,7 +94,7 @@ func ReadLabels(file string, text []byte, keys []result.Key, subjects []Subject)
 		text = bytes.ReplaceAll(text, []byte("\r"), []byte("\n"))
 	}
 	r.csv = csv.NewReader(bytes.NewReader(text))
-	r.csv.FieldsPerRecord, r.csv.TrimLeadingSpace = -1, true
+	r.csv.FieldsPerRecord = -1
 	if m := separatorLine.FindSubmatch(text); m != nil {
 		r.csv.Comma, _ = utf8.DecodeRune(m[1])
 		_, _ = r.csv.Read() // the line
@@ -102,6 +102,7 @@ func ReadLabels(file string, text []byte, keys []result.Key, subjects []Subject)
 		r.csv.Comma = separator(text)
 	}
 	r.comma = r.csv.Comma != ','
+	r.csv.TrimLeadingSpace = r.csv.Comma != '\t' // a tab is space, and empty fields would be trimmed, too
 	r.read()
 	if len(r.problems) > 0 {
 		return nil, r.problems
@@ -250,6 +251,10 @@ func (r *reader) subject(name string) (Subject, bool) {
 }
 
 func (r *reader) line(fields []string) {
+	if n := r.csvColumns(); len(fields) < n {
+		r.at(0, "write a separator for each column, also after an empty one", "the line has %d columns and the header %d", len(fields), n)
+		return
+	}
 	get := func(column string) (string, int) {
 		if i, ok := r.columns[column]; ok && i < len(fields) {
 			return fields[i], i
@@ -281,7 +286,7 @@ func (r *reader) line(fields []string) {
 		s, ok := r.about[i]
 		switch {
 		case !labelled(i):
-		case !ok && i >= r.csvColumns():
+		case i >= r.csvColumns():
 			r.at(i, "quote text that has the separator in it", "the line has more columns than the header")
 			return
 		case ok && !trial():

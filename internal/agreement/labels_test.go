@@ -36,6 +36,8 @@ func TestReadLabels(t *testing.T) {
 		"lines after a note of several lines":       {"task;attempt;quality;note\r\none;;0,7;\"a\r\nb\"\r\ntwo;2;9;\r\n", "labels.csv:4:7: \"9\" is no label"},
 		"a formula for a label":                     {"task,quality\none,=1+1\n", `"=1+1" is no label`},
 		"tabs":                                      {"task\tattempt\tquality\ntwo\t1\t1\n", "1"},
+		"tabs around empty cells":                   {"task\tattempt\tquality\tstyle\ntwo\t1\t\t0.5\n", "0.5"},
+		"too few columns":                           {"task,attempt,quality\none,1\n", "labels.csv:2:1: the line has 2 columns and the header 3 (write a separator"},
 		"the trial's whole name":                    {"task,quality\nmine/evals/two__2,1\n", "1"},
 		"empty labels are left out":                 {"task,attempt,quality,style\none,,,0.5\ntwo,1,,\nunknown,,,\n", "0.5"},
 		"a third":                                   {"task,style.clear\none,0.5\n", "0.5"},

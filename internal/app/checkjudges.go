@@ -450,7 +450,9 @@ func (v *verdicts) pairs(req CheckRequest) []JudgePair {
 
 // Below says which judges with labels agree less with them than wanted; nil: nothing is wanted.
 func (c CheckedJudges) Below(agree, kappa *float64) (out []string) {
+	checked := false
 	for _, j := range c.Judges {
+		checked = checked || j.Measure != nil && j.Measure.Agreement != nil || agree != nil && j.Preference != nil && j.Preference.Labels != nil
 		if p := j.Preference; p != nil && p.Labels != nil && agree != nil && p.Labels.Value < *agree {
 			out = append(out, fmt.Sprintf("%s prefers what people prefer in %.3g of the pairs, which is below %g", clean(j.Name), p.Labels.Value, *agree))
 		}
@@ -467,6 +469,9 @@ func (c CheckedJudges) Below(agree, kappa *float64) (out []string) {
 		case kappa != nil && m.Kappa.Value < *kappa:
 			out = append(out, fmt.Sprintf("%s has a kappa of %.3g, which is below %g", clean(j.Name), m.Kappa.Value, *kappa))
 		}
+	}
+	if !checked && len(out) == 0 && (agree != nil || kappa != nil) {
+		out = append(out, "no judge has a label to compare with, so there is nothing to check")
 	}
 	return out
 }

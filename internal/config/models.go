@@ -142,7 +142,7 @@ func (c *checker) models(secrets, except map[string]bool) {
 	for _, name := range slices.Sorted(maps.Keys(job.Models)) {
 		m := job.Models[name]
 		p := keys.Path{"models"}.Child(name)
-		if name == judge.PolicyModel {
+		if strings.EqualFold(name, judge.PolicyModel) {
 			c.Problem(p, "choose another name", "models.policy is reserved: it stands for the trial's own model")
 		}
 		if m.Model == "" {

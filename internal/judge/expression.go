@@ -11,6 +11,7 @@ import (
 
 	"github.com/expr-lang/expr"
 	"github.com/expr-lang/expr/ast"
+	"github.com/expr-lang/expr/builtin"
 	"github.com/expr-lang/expr/file"
 	"github.com/expr-lang/expr/parser"
 	"github.com/expr-lang/expr/vm"
@@ -63,6 +64,9 @@ func hint(err error) string {
 	if unknown := (*nameError)(nil); errors.As(err, &unknown) {
 		return diag.DidYouMean(unknown.path[len(unknown.path)-1], unknown.known)
 	}
+	if word := (*wordError)(nil); errors.As(err, &word) {
+		return diag.DidYouMean(word.word, word.known)
+	}
 	return ""
 }
 
@@ -81,13 +85,48 @@ func compileExpression(text string, variables *kind) (*expression, error) {
 	}
 	options := []expr.Option{expr.Env(variables.native()), expr.MaxNodes(maxNodes), expr.DisableAllBuiltins()}
 	for _, name := range functions {
-		options = append(options, expr.EnableBuiltin(name))
+		if !slices.Contains(averages, name) {
+			options = append(options, expr.EnableBuiltin(name))
+		}
 	}
-	program, err := expr.Compile(text, append(options, truthArithmetic...)...)
+	program, err := expr.Compile(text, slices.Concat(options, averaging, truthArithmetic)...)
 	if err != nil {
 		return nil, plainError(err)
 	}
 	return &expression{program: program, paths: w.paths}, nil
+}
+
+// averages are functions of which the library says that they are 0 for an empty list.
+var averages = []string{"mean", "median"}
+
+// averaging replaces them by functions that have no value then, as max and min have none.
+var averaging = func() (options []expr.Option) {
+	for _, name := range averages {
+		of := builtin.Builtins[builtin.Index[name]].Func
+		options = append(options, expr.Function(name, func(arguments ...any) (any, error) {
+			if !hasValue(arguments) {
+				return nil, fmt.Errorf("%s of an empty list has no value", name)
+			}
+			return of(arguments...)
+		}))
+	}
+	return options
+}()
+
+// hasValue reports whether values, or the lists among them, have one that is no list.
+func hasValue(values []any) bool {
+	return slices.ContainsFunc(values, func(v any) bool {
+		list := reflect.ValueOf(v)
+		if list.Kind() != reflect.Slice && list.Kind() != reflect.Array {
+			return true
+		}
+		for i := range list.Len() {
+			if hasValue([]any{list.Index(i).Interface()}) {
+				return true
+			}
+		}
+		return false
+	})
 }
 
 // plainError returns an error of the library without its drawing of the place.
@@ -165,6 +204,9 @@ func (w *walk) visit(node ast.Node) (*kind, error) {
 		if n.Operator == ".." {
 			return nil, errLimited
 		}
+		if err := w.words(n); err != nil {
+			return nil, err
+		}
 		return nil, w.all(n.Left, n.Right)
 	case *ast.ConditionalNode:
 		return nil, w.all(n.Cond, n.Exp1, n.Exp2)
@@ -194,6 +236,48 @@ func (w *walk) visit(node ast.Node) (*kind, error) {
 		return nil, errLimited
 	}
 	return nil, nil
+}
+
+// wordError is the error of a comparison with a text that a value cannot be.
+type wordError struct {
+	word  string
+	known []string
+}
+
+// Error says which values there are.
+func (e *wordError) Error() string {
+	return fmt.Sprintf("it compares with %q, and the schema has only: %s", keys.Shorten(e.word), quoted(e.known))
+}
+
+// words refuses to compare a value with a text that it cannot be.
+func (w *walk) words(n *ast.BinaryNode) error {
+	if n.Operator != "==" && n.Operator != "!=" && n.Operator != "in" {
+		return nil
+	}
+	for _, pair := range [][2]ast.Node{{n.Left, n.Right}, {n.Right, n.Left}} {
+		var of *kind
+		switch pair[0].(type) {
+		case *ast.MemberNode, *ast.PointerNode, *ast.ChainNode:
+			k, err := (&walk{variables: w.variables, element: w.element, loops: w.loops}).visit(pair[0])
+			if err != nil {
+				return err
+			}
+			of = k
+		}
+		if of == nil || of.words == nil {
+			continue
+		}
+		constants := []ast.Node{pair[1]}
+		if list, ok := pair[1].(*ast.ArrayNode); ok {
+			constants = list.Nodes
+		}
+		for _, one := range constants {
+			if text, ok := one.(*ast.StringNode); ok && !slices.Contains(of.words, text.Value) {
+				return &wordError{text.Value, of.words}
+			}
+		}
+	}
+	return nil
 }
 
 func (w *walk) all(nodes ...ast.Node) error {

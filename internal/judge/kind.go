@@ -8,6 +8,7 @@ type kind struct {
 	fields map[string]*kind // of an object
 	extra  *kind            // of the other fields of an object; nil: there are none
 	items  *kind            // of a list
+	words  []string         // the only values of a text; nil: any
 }
 
 var (

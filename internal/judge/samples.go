@@ -21,7 +21,7 @@ const (
 	maxNesting = 8
 	maxListed  = 20     // elements of a list
 	maxLetters = 10_000 // of a text
-	unbounded  = 1e3    // a number where the schema has no bound
+	unbounded  = 1e3    // a number, the elements of a list and the letters of a text where the schema has no bound
 	maxTries   = 3000
 )
 
@@ -277,7 +277,7 @@ func texts(all []*jsonschema.Schema) ([]any, string) {
 	if least > maxLetters {
 		return nil, ""
 	}
-	return []any{"a", strings.Repeat("a", least), "yes", "1", "2030-01-01", ""}, ""
+	return []any{"a", strings.Repeat("a", min(most, max(least, unbounded))), strings.Repeat("a", least), "yes", "1", "2030-01-01", ""}, ""
 }
 
 // lists returns lists, from the shortest to the longest.
@@ -347,6 +347,11 @@ func (s *sampler) lists(all []*jsonschema.Schema, depth int) ([]any, string) {
 		}
 		if size == 0 {
 			out = append(out, []any{})
+		}
+	}
+	if long := min(most, unbounded); long > maxListed {
+		if values, _ := element(len(first)); len(values) > 0 {
+			out = append(out, slices.Repeat(values[:1], long), slices.Repeat(values[len(values)-1:], long)) // the last one is always tried
 		}
 	}
 	return out, ""

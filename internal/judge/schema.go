@@ -164,10 +164,11 @@ func (k *kinds) of(s *jsonschema.Schema, depth int) *kind {
 		return k.of(s.Ref, depth+1)
 	case len(s.AllOf)+len(s.AnyOf)+len(s.OneOf) > 0 && s.Types == nil:
 		return anyKind
-	case s.Enum != nil && s.Types == nil:
-		return kindOfValues(s.Enum.Values)
-	case s.Const != nil && s.Types == nil:
-		return kindOfValues([]any{*s.Const})
+	case s.Enum != nil && s.Types == nil, s.Const != nil && s.Types == nil:
+		if one := kindOfValues(constants(s)); one != textKind {
+			return one
+		}
+		return textOf(s)
 	case s.Types == nil:
 		return anyKind
 	}
@@ -184,7 +185,7 @@ func (k *kinds) of(s *jsonschema.Schema, depth int) *kind {
 	case "boolean":
 		return boolKind
 	case "string":
-		return textKind
+		return textOf(s)
 	case "array":
 		items, _ := s.Items.(*jsonschema.Schema)
 		if s.Items2020 != nil {
@@ -198,6 +199,28 @@ func (k *kinds) of(s *jsonschema.Schema, depth int) *kind {
 		return k.object(s, depth)
 	}
 	return anyKind
+}
+
+// constants returns the only values that fit the schema by its enum or const.
+func constants(s *jsonschema.Schema) []any {
+	if s.Const != nil {
+		return []any{*s.Const}
+	}
+	if s.Enum != nil {
+		return s.Enum.Values
+	}
+	return nil
+}
+
+// textOf returns the type of a text, with the values that it may have.
+func textOf(s *jsonschema.Schema) *kind {
+	out := &kind{base: textKind.base}
+	for _, value := range constants(s) {
+		if word, ok := value.(string); ok {
+			out.words = append(out.words, word)
+		}
+	}
+	return out
 }
 
 // object returns the type of an object. Properties that the schema does not name are unknown, unless it says something of them.

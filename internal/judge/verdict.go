@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -92,19 +93,38 @@ func (j *Judge) parse(text []byte) (value map[string]any, compact []byte, err er
 	return value, out.Bytes(), nil
 }
 
-// unfenced returns what is in a reply's only fenced block, if the reply is nothing else.
+// unfenced returns what is in a reply's only fenced block, if the reply is nothing else. Fences are those of Markdown, of three backticks or tildes and
+// more. What some models put before an answer is left out: a mark of the order of bytes, and reasoning in a block of its own.
 func unfenced(text []byte) []byte {
-	const fence = "```"
-	inner, begins := bytes.CutPrefix(text, []byte(fence))
-	inner, ends := bytes.CutSuffix(inner, []byte(fence))
-	if !begins || !ends || bytes.Contains(inner, []byte("\n"+fence)) {
+	text = bytes.TrimSpace(bytes.TrimPrefix(text, []byte("\ufeff")))
+	if rest, ok := bytes.CutPrefix(text, []byte("<think>")); ok {
+		if _, after, ends := bytes.Cut(rest, []byte("</think>")); ends {
+			text = bytes.TrimSpace(after)
+		}
+	}
+	fence := fenceOf(text)
+	if fence == nil {
+		return text
+	}
+	inner, ends := bytes.CutSuffix(text[len(fence):], fence)
+	if !ends || bytes.Contains(inner, append([]byte("\n"), fence...)) || bytes.HasSuffix(inner, fence[:1]) {
 		return text
 	}
 	info := bytes.IndexAny(inner, "\n{[")
-	if info >= 0 && strings.EqualFold(string(bytes.TrimSpace(inner[:info])), "json") {
+	if info >= 0 && slices.Contains([]string{"json", "jsonc", "json5"}, strings.ToLower(string(bytes.TrimSpace(inner[:info])))) {
 		inner = inner[info:]
 	}
 	return bytes.TrimSpace(inner)
+}
+
+// fenceOf returns the fence that a text begins with; nil if it begins with none.
+func fenceOf(text []byte) []byte {
+	for _, mark := range []string{"`", "~"} {
+		if n := len(text) - len(bytes.TrimLeft(text, mark)); n >= 3 {
+			return bytes.Clone(text[:n])
+		}
+	}
+	return nil
 }
 
 // decode reads one JSON object and nothing else. Numbers are float64.

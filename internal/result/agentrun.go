@@ -13,6 +13,7 @@ type AgentRun struct {
 	Name      string `json:"name"` // of the agent in the job, or of the judge
 	Role      Role   `json:"role"`
 	Agent     string `json:"agent"`               // that ran: an agent of the job, a preset, or "call"
+	Model     string `json:"model,omitempty"`     // its name in models of the job; "" without one
 	Placement string `json:"placement,omitempty"` // of a judge: "trial" or "fresh"; "" for a call
 	// Digest is that of a judge's definition: its prompt, schema, agent and model. Scores of judges with other digests are not compared.
 	Digest string `json:"digest,omitempty"`
@@ -48,7 +49,7 @@ type AgentRun struct {
 type GroupRun struct {
 	// ID tells rankings of other trials, and of other judges, apart.
 	ID string `json:"id"`
-	// Files is the trial whose directory has the files of the judge. The usage and the cost of the judge are in that trial's AgentRun alone.
+	// Files is the trial whose directory has the files of the judge. The usage of the judge is in that trial's AgentRun alone; its cost is shared by all trials that it ranked.
 	Files Key `json:"files"`
 	// Orders are the rankings, of which the score is the mean. Only the AgentRun of the trial in Files has them.
 	Orders []GroupOrder `json:"orders,omitempty"`

@@ -50,12 +50,13 @@ type evidence struct {
 	kept     []result.Artifact
 	omitted  []result.Omission
 	renamed  []result.Rename
+	warnings []string
 	shared   judge.Input
 }
 
 // writeEvidence writes what judges see of the trial, redacted, as another model gets it.
 func (x *execution) writeEvidence() (*evidence, error) {
-	e := &evidence{trialDir: x.dir, dir: filepath.Join(x.dir, filepath.FromSlash(result.JudgeInputsDir)), kept: x.trial.Artifacts, omitted: x.trial.Omitted, renamed: x.trial.Renamed}
+	e := &evidence{trialDir: x.dir, dir: filepath.Join(x.dir, filepath.FromSlash(result.JudgeInputsDir)), kept: x.trial.Artifacts, omitted: x.trial.Omitted, renamed: x.trial.Renamed, warnings: x.trial.Warnings}
 	if err := os.MkdirAll(e.dir, 0o755); err != nil {
 		return nil, environment.MarkMachineError(err)
 	}
@@ -249,6 +250,11 @@ func (e *evidence) find(name string) (below string, kept result.Artifact, err er
 			return path.Join(k.Path, strings.TrimPrefix(name, source)), k, nil
 		}
 	}
+	for _, warning := range e.warnings { // of keepArtifacts: it is too large, or something failed
+		if strings.HasPrefix(warning, "the artifact "+name+" could not be copied") || strings.HasPrefix(warning, "artifacts after ") {
+			return "", kept, failf(result.JudgeFailed, "the artifact %s was not kept: %s", name, warning)
+		}
+	}
 	return "", kept, failf(result.JudgeFailed, "the artifact %s was not kept: the agent's environment does not have it", name)
 }
 
@@ -258,7 +264,7 @@ func (e *evidence) lacking(kept result.Artifact) string {
 	var all []string
 	for _, o := range e.omitted {
 		carried := func(l environment.Link) bool { return path.Join(kept.Path, l.Path) == o.Path }
-		if within(o.Path, kept.Path) && !slices.ContainsFunc(links, carried) {
+		if within(o.Path, kept.Path) && !strings.HasSuffix(o.Reason, "named pipe") && !slices.ContainsFunc(links, carried) {
 			all = append(all, fmt.Sprintf("%s: %s", path.Join(kept.Source, strings.TrimPrefix(o.Path, kept.Path)), o.Reason))
 		}
 	}

@@ -158,9 +158,10 @@ func (g *Group) Kept() ([]result.Trial, bool) {
 	}
 	trials := g.apply(kept)
 	for i := range trials {
-		if t := &trials[i]; t.Reverified != nil && t.Key == files.trial.Key { // another job has paid for it
+		if t := &trials[i]; t.Reverified != nil { // another job has paid for it
 			again := *t.Reverified
-			again.AgentCosts.Judges = again.AgentCosts.Judges.Plus(kept.Run.Cost)
+			run, _ := member{trial: *t}.run(g.Judge.Name)
+			again.AgentCosts.Judges = again.AgentCosts.Judges.Plus(run.Cost)
 			t.Reverified = &again
 		}
 	}
@@ -199,7 +200,7 @@ func (x *execution) rank(ctx context.Context, g *Group) (made groupRecord) {
 	j := g.Judge
 	made = groupRecord{ID: g.id, Scores: map[string]*float64{}, Label: map[string]string{}}
 	made.Run = result.AgentRun{
-		Name: j.Name, Role: result.RoleJudge, Agent: j.Spec.Agent, Placement: string(j.Place()), Digest: x.opts.Digests.JudgeOf(j.Spec),
+		Name: j.Name, Role: result.RoleJudge, Agent: j.Spec.Agent, Model: j.Agent.Model, Placement: string(j.Place()), Digest: x.opts.Digests.JudgeOf(j.Spec),
 		Group: &result.GroupRun{ID: g.id, Files: x.spec.Key, Ignored: j.OnError == judge.Ignore},
 	}
 	run := &made.Run
@@ -330,9 +331,10 @@ func (g *Group) apply(made groupRecord) []result.Trial {
 		group := *made.Run.Group
 		run.Group = &group
 		if m.trial.Key != group.Files { // what it took counts once
-			run.Usage, run.Cost, run.StartedAt, run.Sec, run.Trajectory, run.Warnings, run.Attempts, run.Verdict = nil, result.USD{}, nil, nil, "", nil, 0, nil
-			group.Orders, group.EnvironmentCost = nil, result.USD{}
+			run.Usage, run.StartedAt, run.Sec, run.Trajectory, run.Warnings, run.Attempts, run.Verdict = nil, nil, nil, "", nil, 0, nil
+			group.Orders = nil
 		}
+		run.Cost, group.EnvironmentCost = g.share(made.Run.Cost, m), g.share(made.Run.Group.EnvironmentCost, m)
 		run.Skipped = made.Run.Skipped || m.left
 		if run.Score = made.Scores[key]; run.Score == nil {
 			run.Reason = ""
@@ -342,6 +344,22 @@ func (g *Group) apply(made groupRecord) []result.Trial {
 		out = append(out, m.with(run))
 	}
 	return out
+}
+
+// share returns the part of a cost that a member bears: those that were ranked bear the same, whichever agent comes first. Without any, the trial
+// with the files of the judge bears all.
+func (g *Group) share(cost result.USD, m member) result.USD {
+	amount, known := cost.Reported()
+	ranked := len(g.candidates())
+	switch {
+	case !known:
+		return result.USD{}
+	case ranked == 0 && m.trial.Key == g.members[0].trial.Key:
+		return cost
+	case ranked == 0 || m.left:
+		return result.USD{}
+	}
+	return result.Dollars(amount / float64(ranked))
 }
 
 // with returns the trial with what a judge said of it, in place of what it said before.

@@ -152,7 +152,7 @@ func (x *execution) judgeBeside(ctx context.Context, j Judge, in *evidence, fact
 // judgeOne runs a judge, again if it gave no verdict and may try again. blocked is why it cannot run, or nil. It changes nothing of the
 // trial's record, because judges run side by side.
 func (x *execution) judgeOne(ctx context.Context, j Judge, in *evidence, facts judge.Facts, blocked error) (out judged) {
-	out.run = result.AgentRun{Name: j.Name, Role: result.RoleJudge, Agent: j.Spec.Agent, Placement: string(j.Place()), Digest: x.opts.Digests.JudgeOf(j.Spec)}
+	out.run = result.AgentRun{Name: j.Name, Role: result.RoleJudge, Agent: j.Spec.Agent, Model: j.Agent.Model, Placement: string(j.Place()), Digest: x.opts.Digests.JudgeOf(j.Spec)}
 	defer func() {
 		if f := out.failed; f != nil {
 			f.Message = strings.Join(strings.Fields(hide(x.secrets, f.Message)), " ")
@@ -269,7 +269,7 @@ func (x *execution) runAlone(ctx context.Context, j Judge, attempt *judging) (ju
 // policyRun returns the part of the trial's own agent.
 func (x *execution) policyRun() result.AgentRun {
 	run := result.AgentRun{
-		Name: x.spec.Agent.Name, Role: result.RolePolicy, Agent: x.spec.Agent.Name, Trainable: x.trial.Trainable, Usage: x.trial.Usage, Cost: x.trial.Costs.Model,
+		Name: x.spec.Agent.Name, Role: result.RolePolicy, Agent: x.spec.Agent.Name, Model: x.spec.Agent.Model, Trainable: x.trial.Trainable, Usage: x.trial.Usage, Cost: x.trial.Costs.Model,
 		Sec: x.trial.Durations.AgentExecutionSec, StopCondition: x.trial.StopCondition, IsTruncated: x.trial.IsTruncated, Error: x.trial.Error,
 	}
 	if _, err := os.Stat(filepath.Join(x.dir, result.TrajectoryFile)); err == nil {
