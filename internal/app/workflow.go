@@ -196,11 +196,19 @@ func (w *workflow) setOutputs(in report.Input, junitPath string) error {
 		}
 		return ""
 	}
+	var counts map[result.Change]int
+	if in.Diff != nil {
+		counts = in.Diff.CountsEvaluated()
+	}
 	count := func(kind result.Change) string {
 		if in.Diff == nil {
 			return ""
 		}
-		return strconv.Itoa(in.Diff.Counts[kind])
+		return strconv.Itoa(counts[kind])
+	}
+	passRate, meanReward := in.Job.PassRate, in.Job.MeanReward
+	if rate, mean := in.Job.Evaluated(); rate != nil {
+		passRate, meanReward = *rate, *mean
 	}
 	verdict := string(in.Verdict.Outcome)
 	switch {
@@ -211,7 +219,7 @@ func (w *workflow) setOutputs(in report.Input, junitPath string) error {
 	}
 	var problems []error
 	for _, o := range [][2]string{
-		{"pass-rate", number(in.Job.PassRate)}, {"mean-reward", number(in.Job.MeanReward)}, {"verdict", verdict},
+		{"pass-rate", number(passRate)}, {"mean-reward", number(meanReward)}, {"verdict", verdict},
 		{"broken", count(result.Broken)}, {"fixed", count(result.Fixed)}, {"total-cost", cost(in.Job.TotalCost)},
 		{"result-path", in.Dir + "/" + result.ResultFile}, {"junit-path", junitPath},
 	} {

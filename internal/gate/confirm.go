@@ -34,10 +34,11 @@ func (p Policy) Confirmable(base, head result.Job, now time.Time, both bool) res
 	for _, o := range head.Results {
 		works[o.Agent] = works[o.Agent] || o.Completed()
 	}
+	limited := p.limitsBrokenTasksIn(head)
 	fixed := map[result.Key]bool{}
 	for _, t := range diff.Tasks {
 		rose := planned.Both && t.LooksFixed()
-		if works[t.Agent] && (rose || looksBroken(t)) && !active.covers(t.Dataset, t.Task) && p.limitsBrokenTasksOf(t.Agent, t.Dataset) {
+		if works[t.Agent] && (rose || looksBroken(t)) && !active.covers(t.Dataset, t.Task) && limited(t.Agent, t.Dataset) {
 			key := result.Key{Agent: t.Agent, Dataset: t.Dataset, Task: t.Task}
 			fixed[key] = rose
 			planned.Tasks = append(planned.Tasks, key)
@@ -76,17 +77,23 @@ func (p Policy) LimitsBrokenTasks() bool {
 	return p.MaxBrokenTasks != nil || slices.ContainsFunc(p.Groups, func(g Group) bool { return g.MaxBrokenTasks != nil })
 }
 
-// limitsBrokenTasksOf reports whether a limit on broken tasks applies to an agent on a dataset.
-func (p Policy) limitsBrokenTasksOf(agent, dataset string) bool {
-	if p.MaxBrokenTasks != nil {
-		return true
-	}
-	for _, g := range p.Groups {
-		if g.MaxBrokenTasks != nil && g.matches(agent, dataset) {
-			return true
+// limitsBrokenTasksIn returns a function that reports whether a limit on broken tasks applies to an agent on a dataset.
+func (p Policy) limitsBrokenTasksIn(head result.Job) func(agent, dataset string) bool {
+	var groups []Group
+	var evaluated []map[string]bool
+	for _, g := range append([]Group{{Thresholds: p.Thresholds}}, p.Groups...) {
+		if g.MaxBrokenTasks != nil {
+			groups, evaluated = append(groups, g), append(evaluated, g.evaluated(head))
 		}
 	}
-	return false
+	return func(agent, dataset string) bool {
+		for i, g := range groups {
+			if g.matches(agent, dataset) && evaluated[i][agent] {
+				return true
+			}
+		}
+		return false
+	}
 }
 
 // looksBroken reports whether a task passed in every attempt of the baseline and in none now, confirmation attempts aside. Attempts that

@@ -24,7 +24,7 @@ type Confirm struct {
 // US dollars. Limits on drops, broken tasks and the increase of costs compare
 // with a baseline, and are not checked without one.
 type Thresholds struct {
-	MinPassRate       *float64               `yaml:"min_pass_rate" json:"min_pass_rate,omitempty" min:"0" max:"1" doc:"The smallest share of trials, of those with a reward, whose reward is 1."`
+	MinPassRate       *float64               `yaml:"min_pass_rate" json:"min_pass_rate,omitempty" min:"0" max:"1" doc:"The smallest share of trials, of those with a reward, whose reward is 1. Beside other agents, oracle and nop enter it only in a group that names them, as in all rates, drops and means."`
 	MinPassRateAll    *float64               `yaml:"min_pass_rate_all" json:"min_pass_rate_all,omitempty" min:"0" max:"1" doc:"The smallest share of all planned trials whose reward is 1: one without a reward, whatever ended it, did not pass."`
 	MinMeanReward     *float64               `yaml:"min_mean_reward" json:"min_mean_reward,omitempty" doc:"The smallest mean reward, over the trials that have one."`
 	MaxFailedTrials   *int                   `yaml:"max_failed_trials" json:"max_failed_trials,omitempty" min:"-1" doc:"How many trials may have no verdict, because of an error of the infrastructure, the task, the agent's installation or the verifier; -1: any number. A trial that the agent loses, because it fails or takes too long, is not among them. Default for the whole job: 0."`

@@ -2,7 +2,6 @@ package gate
 
 import (
 	"path"
-	"slices"
 
 	"github.com/org/rollout-action/internal/agent"
 	"github.com/org/rollout-action/internal/result"
@@ -20,8 +19,11 @@ type scope struct {
 	whole   bool
 	matched int // planned trials, in quarantine or not
 	planned int // planned trials that are not in quarantine
-	idle    int // trials of nop among planned
-	// all has the results, gated those of them that are not in quarantine, tasks the gated tasks of the diff (nil without one).
+	counted int // those of planned whose agents are evaluated
+	// evaluated are the agents that rates, means, drops and broken tasks are about; see agent.Evaluated.
+	evaluated map[string]bool
+	// all has the results, gated those of them that are not in quarantine, tasks the gated tasks of the diff (nil without one) of the agents
+	// that are evaluated.
 	all, gated []result.Outcome
 	tasks      []result.TaskDiff
 	seconds    float64
@@ -30,7 +32,7 @@ type scope struct {
 
 // scope returns the part of a job that a group selects.
 func (g Group) scope(head result.Job, diff *result.Diff, q quarantines) scope {
-	s := scope{Group: g, whole: g.Agent == "" && g.Dataset == ""}
+	s := scope{Group: g, whole: g.Agent == "" && g.Dataset == "", evaluated: g.evaluated(head)}
 	for _, o := range head.Results {
 		if !g.matches(o.Agent, o.Dataset) {
 			continue
@@ -40,16 +42,14 @@ func (g Group) scope(head result.Job, diff *result.Diff, q quarantines) scope {
 		s.seconds += o.DurationSec
 		if !q.covers(o.Dataset, o.Task) {
 			s.gated = append(s.gated, o)
-			s.planned++
-			s.idle += idle(o.Agent)
+			s.plan(o.Agent)
 		}
 	}
 	for _, k := range head.Skipped {
 		if g.matches(k.Agent, k.Dataset) {
 			s.matched++
 			if !q.covers(k.Dataset, k.Task) {
-				s.planned++
-				s.idle += idle(k.Agent)
+				s.plan(k.Agent)
 			}
 		}
 	}
@@ -66,19 +66,40 @@ func (g Group) scope(head result.Job, diff *result.Diff, q quarantines) scope {
 		return s
 	}
 	for _, t := range diff.Tasks {
-		if g.matches(t.Agent, t.Dataset) && !q.covers(t.Dataset, t.Task) {
+		if s.evaluated[t.Agent] && g.matches(t.Agent, t.Dataset) && !q.covers(t.Dataset, t.Task) {
 			s.tasks = append(s.tasks, t)
 		}
 	}
 	return s
 }
 
-// idle returns 1 for nop and 0 for other agents.
-func idle(name string) int {
-	if name == agent.Nop {
-		return 1
+// plan counts a planned trial.
+func (s *scope) plan(agent string) {
+	s.planned++
+	if s.evaluated[agent] {
+		s.counted++
 	}
-	return 0
+}
+
+// evaluated returns the agents of the group's trials that its rates and comparisons are about: neither oracle nor nop, unless the group has
+// no others, as one that names them has.
+func (g Group) evaluated(head result.Job) map[string]bool {
+	names := map[string]bool{}
+	for _, o := range head.Results {
+		if g.matches(o.Agent, o.Dataset) {
+			names[o.Agent] = true
+		}
+	}
+	for _, k := range head.Skipped {
+		if g.matches(k.Agent, k.Dataset) {
+			names[k.Agent] = true
+		}
+	}
+	out := map[string]bool{}
+	for _, name := range agent.Evaluated(sortedKeys(names)) {
+		out[name] = true
+	}
+	return out
 }
 
 func (g Group) matches(agent, dataset string) bool {
@@ -96,12 +117,11 @@ func (s scope) comparable() []result.TaskDiff {
 	return out
 }
 
-// rewarded returns the gated results with a reward. It leaves out nop, which does nothing, unless the scope has no other agent.
+// rewarded returns the gated results with a reward, of the agents that are evaluated.
 func (s scope) rewarded() []result.Outcome {
-	onlyNop := !slices.ContainsFunc(s.all, func(o result.Outcome) bool { return o.Agent != agent.Nop })
 	var out []result.Outcome
 	for _, o := range s.gated {
-		if o.Completed() && (onlyNop || o.Agent != agent.Nop) {
+		if o.Completed() && s.evaluated[o.Agent] {
 			out = append(out, o)
 		}
 	}

@@ -56,12 +56,18 @@ func (s scope) scoresOf(name string) (values []float64, missing int, skipped str
 	has := map[task]bool{}
 	everywhere, left := true, 0 // every trial that was judged has the judge, so it is not one of some tasks
 	for _, o := range s.gated {
+		if !s.evaluated[o.Agent] {
+			continue
+		}
 		_, judged := o.Scores[owner]
 		has[task{o.Dataset, o.Task}] = has[task{o.Dataset, o.Task}] || judged
 		everywhere = everywhere && (judged || len(o.Scores) == 0)
 	}
 	for _, o := range s.gated {
 		given, ok := o.Scores[name]
+		if !s.evaluated[o.Agent] {
+			continue
+		}
 		if !ok {
 			given, ok = o.Scores[owner]
 			given.Score = nil

@@ -45,9 +45,9 @@ func (k *checker) minPassRateAll(s scope) {
 	if s.MinPassRateAll == nil || k.nothingToCheck(s, name, *s.MinPassRateAll) {
 		return
 	}
-	passed, planned := 0, s.planned
-	if s.idle < s.planned {
-		planned -= s.idle // see rewarded
+	passed, planned := 0, s.counted
+	if planned == 0 {
+		planned = s.planned
 	}
 	for _, o := range s.rewarded() {
 		if o.Passed() {

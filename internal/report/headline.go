@@ -46,8 +46,8 @@ func (in Input) Mark() Mark {
 }
 
 // Headline returns how the job ended in a few words, none of them from outside: "2 broken, 1 fixed, 3 tasks not compared", or without a baseline
-// "10 of 12 tasks passed". Without a baseline it counts the tasks of the agents that are evaluated: oracle and nop count only
-// where there is no other, and nop only where it is alone. The tasks of several agents are not added up: "2 agents passed 3 to 5
+// "10 of 12 tasks passed". It counts the tasks of the agents that are evaluated: oracle and nop count only where there is no other,
+// and nop only where it is alone. Tasks that broke for the oracle are named apart. The tasks of several agents are not added up: "2 agents passed 3 to 5
 // of 12 tasks each".
 func (in Input) Headline(cases []Case) string {
 	if in.Diff == nil {
@@ -74,17 +74,23 @@ func (in Input) Headline(cases []Case) string {
 		return Plural(len(agents), "agent") + " passed " + count + " of " + tasks + " each"
 	}
 	var parts []string
+	counts := in.Diff.CountsEvaluated()
 	for _, change := range []result.Change{result.Broken, result.Errored, result.Worse, result.Fixed, result.Better} {
-		if n := in.Diff.Counts[change]; n > 0 {
+		if n := counts[change]; n > 0 {
 			parts = append(parts, Count(n)+" "+string(change))
 		}
 	}
 	if len(parts) == 0 {
 		parts = append(parts, "no task got better or worse")
 	}
+	for _, change := range []result.Change{result.Broken, result.Errored} {
+		if n := in.Diff.Counts[change] - counts[change]; n > 0 { // a task that its own solution does not solve any more
+			parts = append(parts, Count(n)+" "+string(change)+" for the oracle")
+		}
+	}
 	uncompared := 0
 	for _, change := range []result.Change{result.Changed, result.New, result.Removed, result.Unknown} {
-		uncompared += in.Diff.Counts[change]
+		uncompared += counts[change]
 	}
 	if uncompared > 0 {
 		parts = append(parts, Plural(uncompared, "task")+" not compared")

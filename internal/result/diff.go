@@ -2,6 +2,7 @@ package result
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 
@@ -37,9 +38,9 @@ type Diff struct {
 	Tasks      []TaskDiff     // sorted by agent, dataset and task
 	Counts     map[Change]int // of Tasks; every change has an entry
 	Flaky      int            // how many of Tasks are flaky
-	Overall    GroupDiff
-	Agents     []GroupDiff // for each agent, over its datasets, sorted
-	Groups     []GroupDiff // for each agent and dataset, sorted
+	Overall    GroupDiff      // of the agents that are evaluated
+	Agents     []GroupDiff    // for each agent, over its datasets, sorted
+	Groups     []GroupDiff    // for each agent and dataset, sorted
 }
 
 // TaskDiff compares one agent's attempts at one task. Base or Head is nil if that job does not have the task.
@@ -184,10 +185,33 @@ func Compare(base, head Job) Diff {
 		}
 		d.Tasks = append(d.Tasks, t)
 	}
-	d.Overall = group("", "", d.Tasks)
+	d.Overall = group("", "", d.Evaluated())
 	d.Agents = groups(d.Tasks, func(t TaskDiff) GroupDiff { return GroupDiff{Agent: t.Agent} })
 	d.Groups = groups(d.Tasks, func(t TaskDiff) GroupDiff { return GroupDiff{Agent: t.Agent, Dataset: t.Dataset} })
 	return d
+}
+
+// Evaluated returns those of Tasks that are of the agents that agent.Evaluated names. It is about the agents of the job.
+func (d Diff) Evaluated() []TaskDiff {
+	names := map[string]bool{}
+	for _, t := range d.Tasks {
+		if t.Head != nil {
+			names[t.Agent] = true
+		}
+	}
+	kept := agent.Evaluated(slices.Collect(maps.Keys(names)))
+	return slices.DeleteFunc(slices.Clone(d.Tasks), func(t TaskDiff) bool {
+		return len(names) > 0 && (agent.Agent{Name: t.Agent}).Reserved() && !slices.Contains(kept, t.Agent)
+	})
+}
+
+// CountsEvaluated is Counts of Evaluated, without the changes that there are none of.
+func (d Diff) CountsEvaluated() map[Change]int {
+	counts := map[Change]int{}
+	for _, t := range d.Evaluated() {
+		counts[t.Change]++
+	}
+	return counts
 }
 
 // TaskAttempts has one agent's attempts at one task.
