@@ -230,7 +230,7 @@ func (d costIncrease) interval(alpha float64, significant bool) (low, high float
 // hundredfold. It is a normal approximation; R. J. Connor, Biometrics 43 (1987) 207, has the formula.
 func (d costIncrease) detectable(alpha float64) (float64, bool) {
 	n, v := float64(len(d.tasks)), variance(d.drops())
-	if tooFew(len(d.tasks), alpha) || v == 0 {
+	if d.tooFew(len(d.sample.tasks), alpha) || v == 0 {
 		return 0, false
 	}
 	for by := 0.01; by <= math.Log(100); by += 0.01 {
@@ -275,9 +275,9 @@ func (d costIncrease) limitText(o Outcome) string {
 // hint returns the smallest increase that the suite shows.
 func (d costIncrease) hint(t Test, alpha float64) string {
 	switch {
-	case tooFew(t.Tasks, alpha):
+	case d.tooFew(t.Tasks, alpha):
 		return fmt.Sprintf("%s can show no increase, however large: chance can do the same to all of them. It takes %d or more; with fewer, noise: ignore counts every increase",
-			plural.Count(t.Tasks, "task"), leastTasks(alpha))
+			plural.Count(t.Tasks, "task"), d.leastTasks(alpha))
 	case t.Detectable == nil:
 		return "this suite shows no increase in four of five runs; more tasks or more attempts (n_attempts) in both jobs help"
 	}

@@ -280,7 +280,7 @@ func (d drop) detectableText(t Test) string {
 
 // hint returns what would make an inconclusive drop clear.
 func (d drop) hint(t Test, asked, alpha float64) string {
-	if tooFew(t.Tasks, alpha) {
+	if d.tooFew(t.Tasks, alpha) {
 		return d.tooFewTasks(t, alpha)
 	}
 	text := d.detectableText(t)
@@ -302,7 +302,7 @@ func (d drop) hint(t Test, asked, alpha float64) string {
 
 func (d drop) tooFewTasks(t Test, alpha float64) string {
 	return fmt.Sprintf("%s can show no drop, however large: chance can do the same to all of them. It takes %d or more; with fewer, noise: ignore counts every drop",
-		plural.Count(t.Tasks, "task"), leastTasks(alpha))
+		plural.Count(t.Tasks, "task"), d.leastTasks(alpha))
 }
 
 // noteTooSmall adds a note if a suite is too small to show anything, also if there was no drop: otherwise nobody would know.
@@ -311,7 +311,7 @@ func (k *checker) noteTooSmall(d drop, t Test, alpha float64) {
 		return
 	}
 	note := d.scope.prefix() + d.what.name + ": "
-	if tooFew(t.Tasks, alpha) {
+	if d.tooFew(t.Tasks, alpha) {
 		note += d.tooFewTasks(t, alpha)
 	} else {
 		note += "this suite is too small to show any drop reliably. More attempts (n_attempts) or more tasks help"

@@ -311,3 +311,49 @@ func many(n int) [][2][]float64 {
 	}
 	return pairs
 }
+
+// TestMidPOfTasksThatAllDiffer: with few tasks that all differ, as costs and graded rewards do, half of the probability of the observed sum would
+// be significant in more than alpha of the runs. Everything is counted: all signs of differences of many sizes.
+func TestMidPOfTasksThatAllDiffer(t *testing.T) {
+	for tasks := 2; tasks <= 12; tasks++ {
+		for _, alpha := range []float64{0.2, 0.1, 0.05, 0.025, 0.01} {
+			rng := rand.New(rand.NewPCG(uint64(tasks), 4))
+			sizes := make([]float64, tasks)
+			for i := range sizes {
+				sizes[i] = 0.1 + rng.Float64()
+			}
+			red, redByHalf := 0, 0
+			for signs := range 1 << tasks {
+				var pairs [][2][]float64
+				for i, size := range sizes {
+					if signs>>i&1 == 1 {
+						size = -size
+					}
+					pairs = append(pairs, [2][]float64{{2 + size}, {2}})
+				}
+				s := sampleFrom(pairs...)
+				p, _ := pValue(s)
+				half, _ := permutationTail(s, false)
+				if p <= alpha {
+					red++
+				}
+				if half.mid() <= alpha {
+					redByHalf++
+				}
+			}
+			all := float64(int(1) << tasks)
+			if size := float64(red) / all; size > alpha {
+				t.Errorf("%d tasks: red in %.4f of runs at %v", tasks, size, alpha)
+			}
+			if size := float64(redByHalf) / all; alpha == 0.05 && (tasks == 4 || tasks == 5) && size <= alpha {
+				t.Errorf("%d tasks: the mid-p is red in %.4f of runs: this test has lost its point", tasks, size)
+			}
+			if lost := float64(redByHalf-red) / all; tasks > 8 && lost > alpha/5 {
+				t.Errorf("%d tasks: the whole probability loses %.4f of %v", tasks, lost, alpha)
+			}
+			if (tasks < sampleFrom([2][]float64{{0.5}, {0.2}}).leastTasks(alpha)) != (red == 0) {
+				t.Errorf("%d tasks at %v: red in %d cases, which leastTasks does not say", tasks, alpha, red)
+			}
+		}
+	}
+}

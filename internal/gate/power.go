@@ -33,7 +33,7 @@ const (
 // (1987) 207.
 func detectable(s sample, alpha float64) (float64, bool) {
 	span := s.span()
-	if tooFew(len(s.tasks), alpha) || span == 0 {
+	if s.tooFew(len(s.tasks), alpha) || span == 0 {
 		return 0, false
 	}
 	var shown func(amount float64) (drop, power float64)
@@ -114,7 +114,7 @@ func (s sample) unitMeans() []float64 {
 func detectableBroken(s sample, alpha float64) (tasks int, drop float64, ok bool) {
 	drops := s.drops()
 	size, most := s.goodLevel()
-	if size <= 0 || tooFew(len(drops), alpha) {
+	if size <= 0 || s.tooFew(len(drops), alpha) {
 		return 0, 0, false
 	}
 	falls, rises := 0.0, 0.0
@@ -231,7 +231,7 @@ func (o otherTasks) p(k, i int) float64 {
 // ones do, or if no number does. The variance between attempts at one task decreases with their number; the variance between
 // tasks does not. With one attempt the two cannot be separated, and all of it counts as variance between attempts.
 func neededAttempts(s sample, drop, alpha float64) int {
-	if drop <= 0 || tooFew(len(s.tasks), alpha) || drop >= s.span() {
+	if drop <= 0 || s.tooFew(len(s.tasks), alpha) || drop >= s.span() {
 		return 0
 	}
 	now := s.meanAttempts()
@@ -259,7 +259,7 @@ func neededTasks(s sample, drop, alpha float64) int {
 		return 0
 	}
 	variance := s.variance(drop, nil)
-	enough := func(n int) bool { return !tooFew(n, alpha) && powerOf(n, drop, alpha, variance) >= power }
+	enough := func(n int) bool { return !s.tooFew(n, alpha) && powerOf(n, drop, alpha, variance) >= power }
 	now := len(s.tasks)
 	if enough(now) || !enough(maxNeededTasks) {
 		return 0
@@ -271,11 +271,19 @@ func neededTasks(s sample, drop, alpha float64) int {
 	return n
 }
 
-// tooFew reports whether p would be above alpha even if every task fell. It assumes equal attempts, which detect most.
-func tooFew(tasks int, alpha float64) bool { return math.Exp2(-float64(tasks)-1) > alpha }
+// tooFew reports whether p would be above alpha even if every one of so many tasks like these fell. It assumes equal attempts, which detect
+// most.
+func (s sample) tooFew(tasks int, alpha float64) bool { return tasks < s.leastTasks(alpha) }
 
-// leastTasks returns the smallest number of tasks that is not too few.
-func leastTasks(alpha float64) int { return int(math.Ceil(-math.Log2(alpha) - 1 - 1e-9)) }
+// leastTasks returns the smallest number of tasks that is not too few. If all fell, half of the probability counts if they only pass or
+// not, and all of it otherwise; see pValue.
+func (s sample) leastTasks(alpha float64) int {
+	counts := 0.0
+	if s.binary {
+		counts = 1
+	}
+	return max(1, int(math.Ceil(-math.Log2(alpha)-counts-1e-9)))
+}
 
 // normalPower returns the power of a test at alpha on the tasks' drops for a true drop, if they have this variance.
 func (s sample) normalPower(drop, alpha, variance float64) float64 {

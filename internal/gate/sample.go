@@ -40,6 +40,11 @@ func (t task) drop() float64 {
 	return sum
 }
 
+// constant reports whether no unit's values vary.
+func (t task) constant() bool {
+	return !slices.ContainsFunc(t, func(u unit) bool { return !u.constant() })
+}
+
 func (t task) balanced() bool {
 	return !slices.ContainsFunc(t, func(u unit) bool { return !u.balanced() })
 }

@@ -141,7 +141,9 @@ func TestNeeded(t *testing.T) {
 	if n := neededAttempts(sampleFrom(pairs...), 0.1, 0.05); n != 0 {
 		t.Errorf("%d attempts needed, though they change nothing", n)
 	}
-	if tooFew(4, 0.05) || !tooFew(3, 0.05) || leastTasks(0.05) != 4 || leastTasks(0.25) != 1 || leastTasks(0.1) != 3 {
+	passing, graded := sample{binary: true}, sample{}
+	if passing.tooFew(4, 0.05) || !passing.tooFew(3, 0.05) || passing.leastTasks(0.05) != 4 || passing.leastTasks(0.25) != 1 || passing.leastTasks(0.1) != 3 ||
+		!graded.tooFew(4, 0.05) || graded.tooFew(5, 0.05) || graded.leastTasks(0.25) != 2 {
 		t.Error("four tasks are the least at 95%")
 	}
 }
