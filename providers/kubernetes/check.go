@@ -10,6 +10,7 @@ import (
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -56,6 +57,9 @@ func (p *Provider) check(ctx context.Context) error {
 	}
 	if err := p.rehearse(limited); err != nil {
 		return err
+	}
+	if p.config.helperImage == "" && p.config.registry == "" && p.options.HelperImage == "" {
+		return errNoHelper
 	}
 	p.readCapacity(limited)
 	return nil
@@ -169,6 +173,10 @@ func (p *Provider) rehearse(ctx context.Context) error {
 		return p.noNamespace()
 	case apierrors.IsInvalid(err):
 		return unavailable("see provider_config", "use %s: such pods are not valid there: %w", p.about, err)
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return unavailable(refusalHint(err), "use %s: namespace %s is being deleted", p.about, p.client.namespace)
+	case isYoung(err) && p.config.serviceAccount == "":
+		return nil // it comes a moment after the namespace, and pods wait for it
 	case apierrors.IsForbidden(err) && !strings.Contains(err.Error(), "quota"): // quotas depend on a trial's limits
 		return unavailable("see provider_config, and the policies of the namespace", "use %s: it does not admit such pods: %w", p.about, err)
 	case err != nil && (isConnection(err) || isContext(err) || apierrors.IsUnauthorized(err)):

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -97,13 +98,20 @@ func (p *Provider) start(ctx context.Context, pod *corev1.Pod, tell func(string)
 
 // create creates a pod. Names are unique, so that a pod of this name is the one of an attempt whose answer was lost.
 func (p *Provider) create(ctx context.Context, pod *corev1.Pod, w *waitLine) error {
-	full := newDeadline(p.config.scheduleTimeout)
+	full, young := newDeadline(p.config.scheduleTimeout), newDeadline(p.youngTime)
 	timers, done := context.WithCancel(ctx)
 	defer done()
 	var place *quotaPlace
 	for {
 		seen := p.quota.signal()
 		made, err := p.createOnce(ctx, pod)
+		if isYoung(err) && p.config.serviceAccount == "" && !isClosed(young.run(timers)) {
+			w.say("waits for the service account of the namespace")
+			if awake.Sleep(ctx, time.Second) {
+				continue
+			}
+			err = ctx.Err()
+		}
 		switch {
 		case err == nil:
 			p.watch.learn(made)
@@ -164,6 +172,33 @@ func isQuota(err error) bool {
 	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota")
 }
 
+// refusalHint says what to do about a pod that was refused; "" if that is not known. The API tells by its words alone whether RBAC, the end
+// of the namespace or an admission plugin refuses. Source: Kubernetes, apiserver/pkg/endpoints/handlers/responsewriters/errors.go, and the plugin
+// NamespaceLifecycle.
+func refusalHint(err error) string {
+	switch {
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return "the namespace is being deleted: wait until it is gone, create it anew, or set namespace in provider_config"
+	case apierrors.IsForbidden(err) && rbacRefusal.MatchString(err.Error()):
+		return "the permission is gone: see that the role and its binding in docs/providers/kubernetes.md are there"
+	case apierrors.IsForbidden(err), apierrors.IsInvalid(err):
+		return "the cluster does not admit such pods: see provider_config"
+	}
+	return ""
+}
+
+// rbacRefusal matches what the API server says of a user who may not do something.
+var rbacRefusal = regexp.MustCompile(`User ".*" cannot [a-z]+ resource`)
+
+// isYoung reports whether a pod was refused because the namespace is so new that its service account is not there yet.
+// Source: Kubernetes, the plugin ServiceAccount.
+func isYoung(err error) bool {
+	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "error looking up service account") && strings.Contains(err.Error(), "not found")
+}
+
+// youngTime is how long a namespace may lack the service account.
+const youngTime = 30 * time.Second
+
 // notCreated returns the error of a pod that the API server has refused.
 func (p *Provider) notCreated(pod *corev1.Pod, err error) error {
 	err = failed(environment.KindStart, "create pod in namespace "+pod.Namespace, err)
@@ -172,8 +207,8 @@ func (p *Provider) notCreated(pod *corev1.Pod, err error) error {
 		switch {
 		case apierrors.IsNotFound(err):
 			e.Hint = "create the namespace, or set namespace in provider_config"
-		case apierrors.IsForbidden(err), apierrors.IsInvalid(err):
-			e.Hint = "the cluster does not admit such pods: see provider_config"
+		default:
+			e.Hint = refusalHint(err)
 		}
 	}
 	return err

@@ -112,6 +112,8 @@ func (p *Provider) helperImage(ctx context.Context) (string, error) {
 	case p.options.HelperImage != "":
 		return p.options.HelperImage, nil
 	}
-	return "", unavailable("set environment.provider_config.registry, such as ghcr.io/org/evals, to which Rollout pushes it, or helper_image",
-		"there is no image with Rollout's own program, which runs in each pod")
+	return "", errNoHelper
 }
+
+var errNoHelper = unavailable("set environment.provider_config.registry, such as ghcr.io/org/evals, to which Rollout pushes it, or helper_image",
+	"there is no image with Rollout's own program, which runs in each pod")

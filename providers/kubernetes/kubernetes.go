@@ -53,7 +53,7 @@ type Provider struct {
 	// protected: the policy for public networks is there, or cannot be.
 	protected once[bool]
 
-	reachTime, nodeTime, quietTime time.Duration
+	reachTime, nodeTime, quietTime, youngTime time.Duration
 
 	fits func(environment.Limits) error
 }
@@ -86,7 +86,7 @@ func newProvider(ctx context.Context, conf config, at connection, opts Options) 
 		return nil, unavailable("check the kubeconfig", "use %s: %w", at.about, err)
 	}
 	p := &Provider{
-		config: conf, options: opts, client: c, about: at.about, run: strings.ToLower(rand.Text()[:16]), reachTime: reachTime, nodeTime: nodeTime, quietTime: quietTime, begin: beginGuest,
+		config: conf, options: opts, client: c, about: at.about, run: strings.ToLower(rand.Text()[:16]), reachTime: reachTime, nodeTime: nodeTime, quietTime: quietTime, youngTime: youngTime, begin: beginGuest,
 		fits: func(environment.Limits) error { return nil },
 	}
 	p.quota = newQuotaLine(c)
