@@ -2,6 +2,7 @@ package app
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/org/rollout-action/internal/job"
 	"github.com/org/rollout-action/internal/plural"
 	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/trial"
 )
 
 // failsFast reports whether no trial may start after this one (--fail-fast). The gate does not matter, but tasks in quarantine may fail.
@@ -53,6 +55,15 @@ func (p *planned) budget(earlier []result.Trial) (job.Budget, error) {
 	}
 	for _, t := range earlier {
 		before = before.Plus(t.Spent().Total())
+	}
+	has := map[result.Key]bool{}
+	for _, t := range earlier {
+		has[t.Key] = true
+	}
+	for _, spec := range p.own() {
+		if !has[spec.Key] { // it was killed, or has not begun
+			before = before.Plus(trial.RecordedCost(filepath.Join(p.host.Path(p.dir()), filepath.FromSlash(spec.Key.Dir()))))
+		}
 	}
 	b.Spent = &job.Spending{}
 	b.Spent.AddCost(before)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/org/rollout-action/internal/nofollow"
 	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/trial"
 )
 
 // Supersede moves a trial's directory from an earlier run to superseded/, so that its files do not mix with those of the next run.
@@ -79,7 +80,7 @@ func (t *Tree) freeName(below string) string {
 }
 
 // SupersededCost returns what the trials in superseded/ have cost: they were run again, and count in no result of the job. Results that
-// cannot be read cost nothing.
+// cannot be read cost nothing. Of trials that were killed before they had a result, the record of their calls counts.
 func SupersededCost(dir string) (result.USD, error) {
 	var sum result.USD
 	root := filepath.Join(dir, result.SupersededDir)
@@ -94,6 +95,9 @@ func SupersededCost(dir string) (result.USD, error) {
 		depth := strings.Count(strings.TrimPrefix(path, root), string(filepath.Separator))
 		if e.IsDir() && depth > 3 {
 			return fs.SkipDir
+		}
+		if depth == 4 && e.Name() == result.TrajectoryFile {
+			sum = sum.Plus(trial.RecordedCost(filepath.Dir(path)))
 		}
 		if depth != 4 || e.Name() != result.ResultFile {
 			return nil

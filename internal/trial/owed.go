@@ -275,7 +275,19 @@ func (g *Judging) continueJudge(dir string, out *judged) (attempts int, err erro
 	}
 }
 
-// recordedUsage returns what the turns in the directory of a judge have cost, as its record says: that of a judge that was killed.
+// RecordedCost returns what the model of a trial that was killed has cost, as the record in its directory says; null if there is a result, which has
+// the cost, or judges, whose next run counts it.
+func RecordedCost(dir string) result.USD {
+	for _, name := range []string{result.ResultFile, result.JudgesDir} {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
+			return result.USD{}
+		}
+	}
+	cost, _ := recordedUsage(dir)
+	return cost
+}
+
+// recordedUsage returns what the turns in the directory of a judge have cost, as its record says: that of a judge or of a trial that was killed.
 func recordedUsage(dir string) (cost result.USD, u *result.Usage) {
 	if nofollow.CheckDir(dir) != nil {
 		return cost, nil
