@@ -91,13 +91,8 @@ func missingLFS(pointers []pointer) {
 	}
 	for _, f := range order {
 		files := names[f]
-		const most = 5
-		shown := strings.Join(files[:min(most, len(files))], ", ")
-		if more := len(files) - most; more > 0 {
-			shown += fmt.Sprintf(" and %d more", more)
-		}
 		f.Transient = true
-		f.problem("git-lfs is not installed, and these files are only its pointers: %s", shown)
+		f.problem("git-lfs is not installed, and these files are only its pointers: %s", PointersText(files))
 	}
 }
 

@@ -24,6 +24,7 @@ func Load(dir string) *Task { return new(Loader).Load(dir) }
 type Loader struct {
 	Options // must not change after the first use
 	commits commits
+	lfs     lfs
 }
 
 // Load is like the function Load, with the Loader's Options. If a fault of this machine prevented reading the task,
@@ -77,6 +78,9 @@ func (l *Loader) LoadAs(dir, name string, origin *Origin) *Task {
 	if origin != nil {
 		t.GitCommitID = &origin.Commit
 		return t
+	}
+	if l.lfs.keeps(filepath.Dir(abs), abs) {
+		p.checkPointers(t.FS)
 	}
 	repo, below := l.commits.of(abs)
 	t.GitCommitID, t.RepoPath = repo.commit, below

@@ -55,6 +55,8 @@ type collector struct {
 	files map[string]file // by path in the environment, without the leading slash
 	from  map[string]string
 	bytes int64
+	// pointers are the files that stand for others, which git-lfs has not fetched.
+	pointers []string
 }
 
 // source is one entry of files while its files are collected.
@@ -200,6 +202,9 @@ func (s *source) badLink(name string, err error) error {
 // file collects a file.
 func (s *source) file(name, target string, info fs.FileInfo) error {
 	s.matched = true
+	if task.IsPointer(s.dir, name, info.Size()) {
+		s.pointers = append(s.pointers, s.at(name))
+	}
 	f := file{dir: s.dir, name: name, executable: info.Mode()&0o111 != 0}
 	in, err := task.Tree(s.dir).Open(name)
 	if err != nil {

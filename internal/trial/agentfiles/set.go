@@ -46,6 +46,10 @@ func Load(ctx context.Context, entries []Entry) (set *Set, failed int, err error
 		if err := c.add(e.File, e.Path); err != nil {
 			return nil, i, err
 		}
+		if len(c.pointers) > 0 {
+			message, hint := task.PointersProblem(c.pointers)
+			return nil, i, problem(hint, "these files are %s", message)
+		}
 	}
 	if err := c.conflict(); err != nil {
 		return nil, len(entries) - 1, err

@@ -250,3 +250,29 @@ func TestTrialsGetWhatWasLoaded(t *testing.T) {
 		t.Errorf("from the cache: %q, %v", text, err)
 	}
 }
+
+func TestPointersOfLFSAreNoFilesOfAnAgent(t *testing.T) {
+	const pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\nsize 12345\n"
+	dir := t.TempDir()
+	for name, text := range map[string]string{".gitattributes": "*.bin filter=lfs\n", "agent/main.sh": "true\n", "agent/a.bin": pointer, "agent/sub/b.bin": pointer} {
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	entry := Entry{File: agent.File{Source: "./agent"}, Path: filepath.Join(dir, "agent")}
+	_, _, err := Load(t.Context(), []Entry{entry})
+	var refused *Problem
+	if !errors.As(err, &refused) || refused.Message != "these files are only pointers of git-lfs: agent/a.bin, agent/sub/b.bin" || refused.Hint == "" {
+		t.Errorf("got %v", err)
+	}
+	if err := os.Remove(filepath.Join(dir, ".gitattributes")); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := Load(t.Context(), []Entry{entry}); err != nil {
+		t.Errorf("without git-lfs: %v", err)
+	}
+}

@@ -1,0 +1,48 @@
+package task
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\nsize 12345\n"
+
+// A task with pointers in place of its files would be another task. Where git-lfs keeps nothing, a file that looks so is what it is.
+func TestPointersOfLFSAreRefused(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		files map[string]string
+		want  string
+	}{
+		{"pointers", map[string]string{".gitattributes": "*.bin filter=lfs diff=lfs merge=lfs -text\n", "set/task/tests/a.bin": pointer, "set/task/environment/b.bin": pointer, "set/task/tests/c.bin": "content"},
+			"set/task: has files that are only pointers of git-lfs: environment/b.bin, tests/a.bin (run git lfs pull; "},
+		{"attributes of the task itself", map[string]string{"set/task/.gitattributes": "*.bin filter=lfs\n", "set/task/tests/a.bin": pointer}, "only pointers of git-lfs: tests/a.bin"},
+		{"no attributes", map[string]string{"set/task/tests/a.bin": pointer}, ""},
+		{"attributes outside of the checkout", map[string]string{".gitattributes": "*.bin filter=lfs\n", "set/.git/HEAD": "x", "set/task/tests/a.bin": pointer}, ""},
+		{"files that were fetched", map[string]string{".gitattributes": "*.bin filter=lfs\n", "set/task/tests/a.bin": "content"}, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			for name, text := range map[string]string{"instruction.md": "do", "task.toml": "[environment]\ndocker_image = \"debian:bookworm\"\n", "tests/test.sh": "true\n"} {
+				tc.files["set/task/"+name] = text
+			}
+			for name, text := range tc.files {
+				if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got := ""
+			if err := Load("set/task").Err(); err != nil {
+				got = err.Error()
+			}
+			if got == "" && tc.want != "" || !strings.Contains(got, tc.want) || tc.want == "" && got != "" {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
