@@ -102,7 +102,7 @@ var dependencies = []dependency{
 	{
 		paths:    []string{"github.com/andybalholm/brotli"},
 		use:      "answers of models that are compressed with br although nobody asked for it",
-		why:      "Caddy uses it, and it is all Go; the standard library has no brotli. Clients that call a model without a gateway decode br.",
+		why:      "It is all Go, and widely used; the standard library has no brotli. Clients that call a model without a gateway decode br.",
 		packages: []string{"internal/model/coding"},
 	},
 	{
