@@ -61,7 +61,7 @@ func TestDrops(t *testing.T) {
 		{"a clear drop that is allowed", drop(0.2), 100, 10, Pass, "within the limit of 20.0 points", ""},
 		{"exactly what is allowed", drop(0.1), 100, 10, Pass, "within the limit of 10.0 points", ""},
 		{"a clear drop above the limit", drop(0.05), 100, 10, Fail, "on 100 tasks; chance alone does that in less than 0.1% of runs, and the limit is 5.0 points", ""},
-		{"a drop that may be chance", drop(0.01), 100, 3, Inconclusive, "chance alone does that in 6.3% of runs, so this suite cannot tell it from chance", " in both jobs would show one of 1.0 points that many tasks share"},
+		{"a drop that may be chance", drop(0.01), 100, 3, Inconclusive, "chance alone does that in 6.3% of runs, so this suite cannot tell it from chance", " in both jobs would show one of 2.0 points that many tasks share"},
 		{"four tasks are enough for a total loss", drop(0), 4, 4, Fail, "chance alone does that in 3.1% of runs", ""},
 		{"three are not", drop(0), 3, 3, Inconclusive, "chance alone does that in 6.3% of runs", "3 tasks can show no drop, however large"},
 		{"noise is ignored", ignore, 4, 1, Fail, "pass rate fell from 100.0% to 75.0% (-25.0 points) on 4 tasks", ""},

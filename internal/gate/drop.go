@@ -191,12 +191,20 @@ func (d drop) decide(k *checker, adjusted, alpha float64, tests int) {
 	low, high := interval(d.sample, alpha, significant)
 	test.Low, test.High = finite(low*d.scale), finite(high*d.scale)
 	if smallest, ok := detectable(d.sample, alpha); ok {
-		test.Detectable = new(finite(smallest * d.scale))
+		if least := d.beyondLimit(smallest); least <= d.span() {
+			test.Detectable = new(finite(least * d.scale))
+		}
 	}
 	if tasks, smallest, ok := detectableBroken(d.sample, alpha); ok {
-		test.DetectableTasks, test.DetectableBroken = tasks, new(finite(smallest*d.scale))
+		each := smallest / float64(tasks)
+		tasks = max(tasks, int(math.Ceil(d.beyondLimit(smallest)/each-rounding)))
+		smallest = float64(tasks) * each
+		_, most := d.goodLevel()
+		if tasks <= most {
+			test.DetectableTasks, test.DetectableBroken = tasks, new(finite(smallest*d.scale))
+		}
 	}
-	asked := d.limit
+	asked := 2 * d.limit // a suite that shows this one measures it above the limit in four of five runs, too
 	if asked == 0 {
 		asked = d.size()
 	}
@@ -217,6 +225,16 @@ func (d drop) decide(k *checker, adjusted, alpha float64, tests int) {
 		c.Hint = d.hint(test, asked, alpha)
 	}
 	k.noteTooSmall(d, test, alpha)
+}
+
+// beyondLimit returns the smallest true drop of at least smallest that is also above the limit in four of five runs: a drop counts only if it
+// is significant and was measured above the limit, and one that is equal to the limit is measured above it in half of the runs.
+func (d drop) beyondLimit(smallest float64) float64 {
+	if d.limit <= 0 {
+		return smallest
+	}
+	reach := normalQuantile(power) * math.Sqrt(d.variance(smallest, nil)/float64(len(d.sample.tasks)))
+	return max(smallest, d.limit/d.scale+reach)
 }
 
 // message returns what happened: "pass rate fell from 62.0% to 54.0% (-8.0 points, 90% interval …) on 100 tasks".
@@ -275,7 +293,11 @@ func (d drop) detectableText(t Test) string {
 	if len(shapes) == 0 {
 		return ""
 	}
-	return "the smallest drop that this suite shows in four of five runs is " + strings.Join(shapes, ", and ")
+	text := "the smallest drop that this suite shows in four of five runs is " + strings.Join(shapes, ", and ")
+	if d.limit > 0 {
+		text += "; one equal to the limit is red in half of them at best"
+	}
+	return text
 }
 
 // hint returns what would make an inconclusive drop clear.

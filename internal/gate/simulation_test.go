@@ -162,7 +162,7 @@ func TestTheDetectableDropIsDetected(t *testing.T) {
 			}
 			half, all := c, 0
 			half.Drop = 0
-			p := Policy{Thresholds: Thresholds{MaxPassRateDrop: new(c.Drop / 2)}}
+			p := Policy{Thresholds: Thresholds{MaxPassRateDrop: new(c.Drop / 4)}} // the double is asked for
 			rng := rand.New(rand.NewPCG(3, uint64(i)))
 			for range 25 {
 				w := half.Draw(rng)
@@ -481,5 +481,27 @@ func TestConfirmingBothSides(t *testing.T) {
 			wantShare(t, red[1], c.alone, runs)
 			wantShare(t, red[2], c.both, runs)
 		})
+	}
+}
+
+// TestTheDetectableDropIsRedUnderALimit: a drop of the size that unchanged runs are told is red in about 80 % of runs also if the limit is not 0, and
+// one equal to the limit in half of them at most.
+func TestTheDetectableDropIsRedUnderALimit(t *testing.T) {
+	runs := simulations(400)
+	p := Policy{Thresholds: Thresholds{MaxPassRateDrop: new(0.05)}}
+	for i, c := range []suite{gatetest.Equal(100, 1, 0.8, 0), gatetest.Equal(300, 3, 0.8, 0), gatetest.Equal(500, 3, 0.9, 0)} {
+		rng := rand.New(rand.NewPCG(uint64(i), 21))
+		sum := 0.0
+		for range 25 {
+			w := c.Draw(rng)
+			sum += *find(t, verdict(p, w.Base, w.Head), "max_pass_rate_drop").Test.Detectable
+		}
+		c.Drop = sum / 25
+		got := redShare(t, p, c, runs)
+		c.Drop = 0.05
+		equal := redShare(t, p, c, runs)
+		if got < 65 || got > 95 || equal > 62 {
+			t.Errorf("%s: red in %.0f %% of runs with the detectable drop of %.3f, and in %.0f %% with one equal to the limit", c, got, sum/25, equal)
+		}
 	}
 }

@@ -62,7 +62,7 @@ type Test struct {
 	Adjusted           float64 `json:"p_adjusted"`
 	Tests              int     `json:"looks"`
 	IntervalConfidence float64 `json:"interval_confidence"`
-	// NeededAttempts is how many attempts per task would detect the drop that the threshold names. 0: the present ones do,
+	// NeededAttempts is how many attempts per task would detect a drop of twice the threshold, or the observed one if that is 0. 0: the present ones do,
 	// or no number does.
 	NeededAttempts int `json:"needed_attempts,omitempty"`
 }
