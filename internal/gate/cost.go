@@ -185,6 +185,9 @@ func (d costIncrease) decide(k *checker, adjusted, alpha float64, tests int) {
 	test := newTest(d.sample, d.method, d.p, adjusted, tests, alpha)
 	test.Low, test.High = d.interval(alpha, significant)
 	if smallest, ok := d.detectable(alpha); ok {
+		if d.limit > 0 { // measured above the limit in four of five runs, if plain costs vary as their logarithms do
+			smallest = max(smallest, (1+d.limit)*math.Exp(normalQuantile(power)*math.Sqrt(variance(d.drops())/float64(len(d.sample.tasks))))-1)
+		}
 		test.Detectable = &smallest
 	}
 	c.Test = &test
