@@ -183,6 +183,16 @@ func classify(phase event.Phase, err error, limits Timeouts, secrets *redact.Red
 	return f
 }
 
+// unusable returns the failure of an agent that left an environment in which the tests cannot be started, for example without bash. Its own
+// command could be started there.
+func unusable(err error, secrets *redact.Redactor) *failure {
+	var e *environment.Error
+	if errors.As(err, &e) {
+		err = e.Err // without a hint at the image
+	}
+	return failf(result.AgentExecutionFailed, "the agent left an environment in which the tests cannot be started: %s", brief(err, secrets))
+}
+
 // remedies tell what to do about a failure for which the provider knows nothing better.
 var remedies = map[environment.Kind]string{
 	environment.KindUnavailable: "see that the provider works, and run the job again",
@@ -232,6 +242,9 @@ func lastLines(output string, secrets *redact.Redactor) string {
 func typeOf(phase event.Phase, err error) result.ErrorType {
 	if kind := exceeded[phase]; kind != "" && environment.KindOf(err) == environment.KindLost && environment.ExceededLimits(err) {
 		return kind
+	}
+	if errors.Is(err, environment.ErrVolume) {
+		return result.TaskInvalid
 	}
 	switch environment.KindOf(err) {
 	case environment.KindBuild:

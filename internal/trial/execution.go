@@ -166,6 +166,9 @@ func (x *execution) step(ctx context.Context, s step) {
 				f.Type = result.AgentExecutionFailed // which filled it
 			}
 		}
+		if s.phase == event.Verifier && (x.agentBegan || x.spec.Again != nil) && environment.KindOf(err) == environment.KindExec && !errors.Is(err, environment.ErrNotBegun) {
+			f = unusable(err, x.secrets)
+		}
 		x.fail(f)
 		x.startOver = nil
 		if !x.agentBegan && (f.Type == result.EnvironmentLost || errors.Is(err, environment.ErrNoImage) || f.machineFault != nil || f.again) {

@@ -57,6 +57,9 @@ func (p *Provider) CreateEnvironment(ctx context.Context, opts environment.Creat
 
 func (p *Provider) create(ctx context.Context, name string, opts environment.CreateOptions, limits granted) (*containerEnv, error) {
 	image, err := p.settingsOf(ctx, opts.Image)
+	if err == nil {
+		err = environment.CheckVolumes(image.volumes)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -168,8 +171,12 @@ func (e *containerEnv) begin(ctx context.Context, opts environment.CreateOptions
 	}
 	err = failed(environment.KindStart, "start container", err)
 	var refused *environment.Error
-	if cerrdefs.IsInvalidArgument(err) && errors.As(err, &refused) {
+	switch {
+	case !errors.As(err, &refused):
+	case cerrdefs.IsInvalidArgument(err):
 		refused.Hint = "the image needs bash in its PATH, and an ENTRYPOINT that can be run if it has one"
+	case e.settings.user != "" && refused.Hint == "":
+		refused.Hint = fmt.Sprintf("the image must have bash and its USER, %s, and its ENTRYPOINT must run what it is given", e.settings.user)
 	}
 	return err
 }

@@ -3,6 +3,8 @@ package docker
 import (
 	"context"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -18,6 +20,8 @@ type settings struct {
 	entrypoint  []string
 	shell       []string
 	healthcheck *container.HealthConfig
+	volumes     []string // sorted
+	user        string
 }
 
 // health returns the image's HEALTHCHECK.
@@ -35,7 +39,7 @@ func (s settings) health() *environment.Healthcheck {
 func (p *Provider) noteSettings(ref string, found image.InspectResponse) settings {
 	var s settings
 	if c := found.Config; c != nil {
-		s = settings{entrypoint: c.Entrypoint, shell: c.Shell, healthcheck: c.Healthcheck}
+		s = settings{entrypoint: c.Entrypoint, shell: c.Shell, healthcheck: c.Healthcheck, volumes: slices.Sorted(maps.Keys(c.Volumes)), user: c.User}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -40,6 +40,9 @@ func (p *Provider) CreateEnvironment(ctx context.Context, opts environment.Creat
 		return nil, err
 	}
 	image, err := p.settings(ctx, opts.Image)
+	if err == nil {
+		err = environment.CheckVolumes(image.Volumes)
+	}
 	if err != nil {
 		return nil, err
 	}

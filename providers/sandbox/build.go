@@ -58,7 +58,7 @@ func (p *Provider) build(ctx context.Context, opts environment.BuildOptions) (*i
 	ref := builtPrefix + slug(opts.Name) + ":" + id[:16]
 	below, _ := built.Image.Base.(buildBase)
 	img := &image{
-		ID: built.ID, Name: ref, Layers: built.Image.Layers, Env: built.Image.Env, WorkDir: built.Image.WorkDir, User: built.Image.User,
+		ID: built.ID, Name: ref, Layers: built.Image.Layers, Env: built.Image.Env, WorkDir: built.Image.WorkDir, User: built.Image.User, Volumes: built.Image.Volumes,
 		Entrypoint: built.Image.Entrypoint, Shell: built.Image.Shell, Healthcheck: built.Image.Healthcheck,
 		Host: below.host, Base: below.base, Origin: below.origin, OriginLayers: below.originLayers,
 	}
@@ -122,7 +122,7 @@ func (m *machine) From(ctx context.Context, ref string) (dockerfile.Image, error
 	}
 	return dockerfile.Image{
 		Layers: img.Layers, Env: img.Env, WorkDir: img.WorkDir, User: img.User, ID: img.ID, Base: buildBase{img.Host, img.Base, img.Origin, img.OriginLayers},
-		Entrypoint: img.Entrypoint, Shell: img.Shell, Healthcheck: img.Healthcheck,
+		Entrypoint: img.Entrypoint, Shell: img.Shell, Healthcheck: img.Healthcheck, Volumes: img.Volumes,
 	}, nil
 }
 

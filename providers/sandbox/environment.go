@@ -53,6 +53,9 @@ func (p *Provider) CreateEnvironment(ctx context.Context, opts environment.Creat
 		return nil, err
 	}
 	img, err := p.image(ctx, opts.Image, nil)
+	if err == nil {
+		err = environment.CheckVolumes(img.Volumes)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +92,7 @@ func (e *sandboxEnv) create(ctx context.Context, opts environment.CreateOptions)
 		return startFailed(ctx, err)
 	}
 	e.continueWith(e.kept, setup.Mounts)
-	setup.WorkDir = e.img.WorkDir
+	setup.WorkDir, setup.Dirs, setup.Account = e.img.WorkDir, e.img.Volumes, e.img.User
 	setup.Needs, setup.Env = "bash", environ(e.img.Env, opts.Env)
 	if err := e.limit(opts.Limits); err != nil {
 		return &environment.Error{Kind: environment.KindResources, Err: fmt.Errorf("limit a sandbox: %w", err)}
@@ -325,6 +328,9 @@ func (e *sandboxEnv) lost(doing string) error {
 	return &environment.Error{Kind: kind, Err: err}
 }
 
+// hintAtUser is the hint about an image whose USER it does not have.
+const hintAtUser = "the image's USER must be in its /etc/passwd, and the group in its /etc/group"
+
 // startFailed returns the environment.Error for a sandbox that could not be created. It returns nil if err is nil.
 func startFailed(ctx context.Context, err error) error {
 	switch known := new(environment.Error); {
@@ -343,6 +349,8 @@ func startFailed(ctx context.Context, err error) error {
 	switch {
 	case errors.As(err, &setup) && setup.WorkDir:
 		e.Hint = "the image's WORKDIR must be a directory, or a path at which one can be created"
+	case errors.As(err, &setup) && setup.Account:
+		e.Hint = hintAtUser
 	case errors.As(err, &setup) && setup.Lacking:
 		e.Hint = "the image needs bash"
 	}

@@ -26,6 +26,7 @@ type image struct {
 	Env     []string `json:"env"`            // KEY=value
 	WorkDir string   `json:"work_dir"`
 	User    string   `json:"user"`
+	Volumes []string `json:"volumes,omitempty"` // sorted
 	// Form is recordForm; a record of another form lacks something.
 	Form        int                           `json:"form"`
 	Entrypoint  []string                      `json:"entrypoint,omitempty"`
@@ -40,8 +41,8 @@ type image struct {
 	Base *environment.Base `json:"base,omitempty"`
 }
 
-// recordForm is the form of an image's record. Form 1 has ENTRYPOINT, SHELL and HEALTHCHECK.
-const recordForm = 1
+// recordForm is the form of an image's record. Form 1 has ENTRYPOINT, SHELL and HEALTHCHECK, form 2 VOLUME, too.
+const recordForm = 2
 
 // readImage reads the record of an image. A record of another form does not exist for it, so the image is made again.
 func (p *Provider) readImage(ref string) (*image, error) {

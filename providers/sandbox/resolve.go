@@ -83,7 +83,7 @@ func (p *Provider) realImage(ctx context.Context, ref string, progress func(stri
 		return known, nil
 	}
 	img := &image{
-		ID: found.ID, Name: ref, Env: found.Config.Env, WorkDir: found.Config.WorkingDir, User: found.Config.User,
+		ID: found.ID, Name: ref, Env: found.Config.Env, WorkDir: found.Config.WorkingDir, User: found.Config.User, Volumes: found.Config.Volumes,
 		Entrypoint: found.Config.Entrypoint, Shell: found.Config.Shell, Healthcheck: found.Config.Healthcheck,
 		Origin: found.Origin, OriginLayers: len(found.Layers),
 	}

@@ -59,10 +59,10 @@ func (b *Box) Ended() <-chan struct{} { return b.ended }
 
 // SetupError says that process 1 could not create the environment. Refused: the kernel does not permit something that is
 // needed. Lacking: the image does not have a program that is needed. WorkDir: the image's working directory cannot be
-// created.
+// created. Account: the image's user is not in it.
 type SetupError struct {
-	Refused, Lacking, WorkDir bool
-	Problem                   string
+	Refused, Lacking, WorkDir, Account bool
+	Problem                            string
 }
 
 func (e *SetupError) Error() string { return e.Problem }
@@ -88,6 +88,7 @@ func (b *Box) SetUp(ctx context.Context, setup wire.Setup, files ...*os.File) (w
 	if answer.Problem != "" {
 		return wire.Answer{}, &SetupError{
 			Refused: answer.Kind == wire.Refused, Lacking: answer.Kind == wire.NotStarted, WorkDir: answer.Kind == wire.NoWorkDir,
+			Account: answer.Kind == wire.NoAccount,
 			Problem: answer.Problem,
 		}
 	}

@@ -68,13 +68,15 @@ func (e *Environment) start(ctx context.Context, dial Dialer) error {
 	if err := e.connect(ctx, dial); err != nil {
 		return e.failed(ctx, environment.KindStart, "connect to the container", err)
 	}
-	answer, err := e.ask(ctx, request{Op: opSetUp, WorkDir: e.opts.Image.WorkDir, Env: e.environ()})
+	answer, err := e.ask(ctx, request{Op: opSetUp, WorkDir: e.opts.Image.WorkDir, User: e.opts.Image.User, Env: e.environ()})
 	if err != nil {
 		failure := e.failed(ctx, environment.KindStart, "begin in the container", err)
 		if known := new(environment.Error); errors.As(failure, &known) {
 			switch {
 			case answer.BadWorkDir:
 				known.Hint = "the image's WORKDIR must be a directory, or a path at which one can be created"
+			case answer.NoUser:
+				known.Hint = "the image's USER must be in its /etc/passwd, and the group in its /etc/group"
 			case answer.Lacking:
 				known.Hint = "the image needs bash"
 			}

@@ -45,6 +45,7 @@ type request struct {
 	Merged   bool                      `json:"merged,omitempty"` // both outputs are one
 	Terminal *environment.TerminalSize `json:"terminal,omitempty"`
 	WorkDir  string                    `json:"work_dir,omitempty"`
+	User     string                    `json:"user,omitempty"`
 	Env      []string                  `json:"env,omitempty"`
 	Replace  bool                      `json:"replace,omitempty"`
 	Path     string                    `json:"path,omitempty"`
@@ -73,6 +74,7 @@ type reply struct {
 	// Ran is how much of a limit the command has used.
 	Ran        time.Duration `json:"ran,omitempty"`
 	BadWorkDir bool          `json:"bad_work_dir,omitempty"` // the image's WORKDIR cannot be made
+	NoUser     bool          `json:"no_user,omitempty"`      // the image's USER is not in it
 	Lacking    bool          `json:"lacking,omitempty"`      // the image has no bash
 }
 

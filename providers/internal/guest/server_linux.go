@@ -233,10 +233,10 @@ func (s *server) answer(stream *yamux.Stream, r request) (reply, error) {
 }
 
 func (s *server) setUp(ctx context.Context, r request) (reply, error) {
-	_, err := s.box.SetUp(ctx, wire.Setup{Made: true, WorkDir: r.WorkDir, Needs: "bash", Env: r.Env})
+	_, err := s.box.SetUp(ctx, wire.Setup{Made: true, WorkDir: r.WorkDir, Account: r.User, Needs: "bash", Env: r.Env})
 	refused := new(box.SetupError)
 	if errors.As(err, &refused) {
-		return reply{BadWorkDir: refused.WorkDir, Lacking: refused.Lacking}, err
+		return reply{BadWorkDir: refused.WorkDir, NoUser: refused.Account, Lacking: refused.Lacking}, err
 	}
 	name, _ := os.Hostname() // which only a variable needs
 	return reply{Hostname: name}, err

@@ -88,6 +88,8 @@ func (s *server) serve() error {
 			kind = wire.NotStarted
 		case errors.Is(err, errWorkDir):
 			kind = wire.NoWorkDir
+		case errors.Is(err, errAccount):
+			kind = wire.NoAccount
 		}
 		return s.conn.Send(wire.Answer{Kind: kind, Problem: err.Error()})
 	}
@@ -140,6 +142,16 @@ func (s *server) begin(setup wire.Setup, cgroupTasks []*os.File) (wire.Answer, e
 	if setup.WorkDir != "" {
 		if err := makeWorkDir(setup.WorkDir); err != nil {
 			return wire.Answer{}, fmt.Errorf("%w %s: %w", errWorkDir, setup.WorkDir, err)
+		}
+	}
+	for _, dir := range setup.Dirs {
+		if err := makeWorkDir(dir); err != nil {
+			return wire.Answer{}, fmt.Errorf("make the directory of the image's VOLUME %s: %w", dir, err)
+		}
+	}
+	if setup.Account != "" {
+		if _, err := identify(setup.Account); err != nil {
+			return wire.Answer{}, fmt.Errorf("%w %s: %w", errAccount, setup.Account, err)
 		}
 	}
 	if setup.Needs != "" {

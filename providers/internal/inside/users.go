@@ -19,6 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+var errAccount = errors.New("find the image's USER")
+
 // identity is the user as whom a command runs.
 type identity struct {
 	uid, gid uint32

@@ -25,6 +25,10 @@ type Setup struct {
 	Env   []string `json:"env,omitempty"`
 	// WorkDir, if set, is a directory that process 1 creates, with its parents, if it does not exist.
 	WorkDir string `json:"work_dir,omitempty"`
+	// Dirs are further ones, those of the image's VOLUMEs.
+	Dirs []string `json:"dirs,omitempty"`
+	// Account, if set, is a user[:group] that must be there.
+	Account string `json:"account,omitempty"`
 	// User: in a user namespace. OneID: only user and group 0 exist in it.
 	User  bool `json:"user,omitempty"`
 	OneID bool `json:"one_id,omitempty"`
@@ -193,6 +197,7 @@ const (
 	NotFound   Problem = "not_found"   // a path that does not exist
 	NotStarted Problem = "not_started" // a command that could not begin
 	NoWorkDir  Problem = "no_work_dir" // Setup.WorkDir cannot be created
+	NoAccount  Problem = "no_account"  // Setup.Account is not there
 	NotEnded   Problem = "alive"       // processes that could not be ended
 	Refused    Problem = "refused"     // the kernel refuses what the sandbox is made of
 )

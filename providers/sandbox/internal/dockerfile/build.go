@@ -80,6 +80,9 @@ func identity(image Image) string {
 	k.list(environ(image.Env).sorted())
 	k.list(image.Shell)
 	k.list(image.Entrypoint)
+	if len(image.Volumes) > 0 {
+		k.list(image.Volumes)
+	}
 	if h := image.Healthcheck; h != nil {
 		k.list(h.Test)
 		for _, n := range []int64{int64(h.Interval), int64(h.Timeout), int64(h.StartPeriod), int64(h.StartInterval), int64(h.Retries)} {
@@ -213,6 +216,7 @@ func (b *builder) stage(ctx context.Context, plan stagePlan) error {
 	}
 	image.Env, image.WorkDir = slices.Clone(plan.end.image), plan.end.workDir
 	image.User, image.Shell = plan.end.user, slices.Clone(plan.end.shell)
+	image.Volumes = plan.end.volumes
 	image.Entrypoint, image.Healthcheck = slices.Clone(plan.end.entrypoint), plan.end.healthcheck
 	b.built[plan.index] = image
 	return nil

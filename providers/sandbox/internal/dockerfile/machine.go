@@ -22,6 +22,8 @@ type Image struct {
 	// Entrypoint and Healthcheck are the image's configuration as ENTRYPOINT and HEALTHCHECK set it. They change no layer.
 	Entrypoint  []string
 	Healthcheck *dockerspec.HealthcheckConfig
+	// Volumes are the paths of VOLUME, sorted. They change no layer.
+	Volumes []string
 	// ID identifies the content below, for the keys of what is built on it. Images with the same ID are taken to
 	// be the same, so an ID of From must change when the image (or its stand-in) changes.
 	ID string

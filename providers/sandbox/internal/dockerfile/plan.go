@@ -26,6 +26,7 @@ type config struct {
 
 	entrypoint  []string
 	healthcheck *dockerspec.HealthcheckConfig
+	volumes     []string
 }
 
 // step is an instruction that makes a layer.
@@ -121,6 +122,7 @@ func initialConfig(image Image) config {
 	return config{
 		image: env, run: env, workDir: path.Join("/", image.WorkDir), user: image.User, shell: image.Shell,
 		entrypoint: image.Entrypoint, healthcheck: image.Healthcheck,
+		volumes: image.Volumes,
 	}
 }
 
@@ -177,6 +179,11 @@ func (p *planner) command(st *stage, c *config, command instructions.Command, li
 		}
 	case *instructions.HealthCheckCommand:
 		c.healthcheck = cmd.Health
+	case *instructions.VolumeCommand:
+		c.volumes = slices.Concat(c.volumes, cmd.Volumes)
+		slices.Sort(c.volumes)
+		c.volumes = slices.Compact(c.volumes)
+		return nil, p.noEffect(command, line)
 	case *instructions.WorkdirCommand:
 		return c.changeDir(cmd.Path), nil
 	case *instructions.RunCommand:

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"runtime"
 	"slices"
 	"strings"
@@ -41,6 +42,7 @@ type Config struct {
 	Entrypoint       []string
 	Shell            []string // of HEALTHCHECK in shell form
 	Healthcheck      *dockerspec.HealthcheckConfig
+	Volumes          []string // sorted
 }
 
 // Layer is one layer of an image.
@@ -88,6 +90,7 @@ func assemble(raw []byte, stored []openFunc) (*Image, error) {
 		Entrypoint:   slices.Clone(file.Config.Entrypoint),
 		Shell:        more.Config.Shell,
 		Healthcheck:  more.Config.Healthcheck,
+		Volumes:      slices.Sorted(maps.Keys(file.Config.Volumes)),
 	}
 	if err := config.checkPlatform(); err != nil {
 		return nil, err
