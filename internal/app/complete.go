@@ -35,7 +35,7 @@ func NamesOf(h *Host, file string) JobNames {
 			}
 		}
 	}
-	if req := (JobRequest{File: file}); !req.hasJobFile(h.Paths) {
+	if req := (JobRequest{File: file, unused: true}); !req.hasJobFile(h.Paths) {
 		dir := h.Path(file)
 		single, _ := task.IsTask(os.DirFS(dir), ".")
 		add([]string{dir}, single)

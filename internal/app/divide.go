@@ -97,6 +97,7 @@ func Divide(ctx context.Context, h *Host, req DivideRequest) (Division, error) {
 	if err != nil {
 		return Division{}, err
 	}
+	req.Job.unused, req.Job.unrun = true, true
 	p, err := loadPlan(ctx, h, req.Job)
 	if err != nil {
 		return Division{}, err

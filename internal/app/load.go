@@ -77,7 +77,7 @@ func loadOptions(h *Host, req JobRequest) (config.Options, error) {
 	opts := config.Options{
 		Stdin: h.Stdin, Dir: h.Dir, Getenv: getenv, Now: h.Now, Providers: checks, ProviderAliases: aliases,
 		Overrides: req.overrides(), OnlyAgents: req.Agents, Selection: req.Selection,
-		PathsFrom: req.pathsFrom, Recorded: req.pathsFrom != "", Name: req.name,
+		Unused: req.unused, PathsFrom: req.pathsFrom, Recorded: req.pathsFrom != "", Name: req.name,
 		Commit: func() string { return h.commit(req.File) },
 	}
 	if vars := ghvars.Read(h.Getenv); vars.Actions && vars.RunID != "" {
@@ -152,6 +152,9 @@ func loadTasks(ctx context.Context, h *Host, file *config.Loaded, path string, r
 	if err != nil {
 		return nil, err
 	}
+	if req.unrun {
+		getenv = always(getenv)
+	}
 	l := &loaded{Loaded: file, host: h, path: path, getenv: getenv, settings: settings, source: newSource(h.Variables, h.Guard, h.Output)}
 	defer func() {
 		if err != nil {
@@ -200,6 +203,14 @@ func (h *Host) settings(of config.Environment) (map[string]any, error) {
 	}
 	entry, _ := h.Providers.Find(of.Type) // config.Load has checked the name
 	return h.Guard.Settings(entry.Keys, of.ProviderConfig)
+}
+
+// always returns a function that finds every variable: one that is not set is empty.
+func always(getenv func(string) (string, bool)) func(string) (string, bool) {
+	return func(name string) (string, bool) {
+		value, _ := getenv(name)
+		return value, true
+	}
 }
 
 // noneLeft says what leaves no task of a job, as the user wrote it: a flag, or a key of the job file.

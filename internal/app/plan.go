@@ -133,6 +133,7 @@ type Plan struct {
 
 // PlanJob returns the trials that a job would run. It contacts no provider.
 func PlanJob(ctx context.Context, h *Host, req JobRequest) (Plan, error) {
+	req.unused, req.unrun = true, true
 	p, err := loadPlan(ctx, h, req)
 	if err != nil {
 		return Plan{}, err

@@ -69,15 +69,16 @@ func Rejudge(ctx context.Context, h *Host, req RejudgeRequest) (*Rejudged, error
 	if req.Times < 1 || req.Times > maxTimes {
 		return nil, usage("--times %d: want a number from 1 to %d", req.Times, maxTimes)
 	}
+	if err := freeNames(h, req); err != nil {
+		return nil, err
+	}
 	quiet := *h
 	quiet.Finished = nil // the comparison is the report
 	var runs []run
 	var failed error
 	for n := 0; n < req.Times && failed == nil && ctx.Err() == nil; n++ {
 		one := req
-		if n > 0 && req.Name != "" {
-			one.Name = fmt.Sprintf("%s-%d", req.Name, n+1)
-		}
+		one.Name = req.nameOf(n)
 		var r, before run
 		if r, before, failed = rejudge(ctx, &quiet, one, n == 0); r.dir == "" {
 			return nil, failed
@@ -90,6 +91,34 @@ func Rejudge(ctx context.Context, h *Host, req RejudgeRequest) (*Rejudged, error
 	out := compareRuns(runs, req)
 	out.Cancelled = ctx.Err() != nil
 	return &out, failed
+}
+
+// nameOf returns the name of the new job number n, from 0; "": that of the old one with an ending.
+func (r RejudgeRequest) nameOf(n int) string {
+	if n == 0 || r.Name == "" {
+		return r.Name
+	}
+	return fmt.Sprintf("%s-%d", r.Name, n+1)
+}
+
+// freeNames returns an error if one of the new jobs cannot have its name, before the first of them costs anything. Names that Rollout
+// chooses are always free.
+func freeNames(h *Host, req RejudgeRequest) error {
+	if req.Name == "" {
+		return nil
+	}
+	parent := filepath.Dir(filepath.Clean(req.Dir))
+	for n := range req.Times {
+		if dir := filepath.Join(parent, req.nameOf(n)); exists(h.Path(dir)) {
+			return usage("%s exists already: a job is never written over; choose another --name, or remove the directory (nothing was judged)", clean(dir))
+		}
+	}
+	return nil
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }
 
 // run is a job with verdicts about trials.

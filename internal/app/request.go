@@ -31,6 +31,8 @@ type JobRequest struct {
 
 	name      string // of the existing job that is resumed; "": the job file says it
 	pathsFrom string // the base of relative paths in the config.json of an existing job; "": File is a job file
+	unused    bool   // no agent and no model runs, so variables need no values
+	unrun     bool   // no test runs either, so the variables of tasks need no values
 	noJudges  bool   // nothing is judged: the judges of tasks are not looked at
 
 	judgeModel string   // the model of the judges, in place of theirs; "": theirs

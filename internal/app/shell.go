@@ -106,6 +106,7 @@ func shellInKept(ctx context.Context, h *Host, req ShellRequest) (code int, err 
 	if err != nil {
 		return -1, err
 	}
+	req.Job.unused = true
 	p, err := planStored(ctx, h, stored, ResumeRequest{Dir: req.Dir, JobFile: req.JobFile, Job: req.Job})
 	if err != nil {
 		return -1, err
@@ -133,6 +134,7 @@ func shellName(h *Host) string { return "shell-" + h.Now().Format("2006-01-02__1
 // planShell plans the one trial that a request selects.
 func planShell(ctx context.Context, h *Host, req JobRequest) (*planned, trial.Spec, error) {
 	none := trial.Spec{}
+	req.unused = true
 	req.Overrides = append(slices.Clip(req.Overrides),
 		config.Override{Path: "name", Literal: shellName(h), Origin: "rollout shell"},
 		config.Override{Path: "n_attempts", Literal: 1, Origin: "rollout shell"},

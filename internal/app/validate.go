@@ -33,6 +33,7 @@ func Validate(ctx context.Context, h *Host, req JobRequest, askModels bool) (Che
 	if !req.hasJobFile(h.Paths) { // there are no models, so nothing can be judged
 		req = req.withoutJudges()
 	}
+	req.unused, req.unrun = !askModels, true
 	l, err := loadTarget(ctx, h, req, oracleAndNop()...)
 	if err != nil {
 		return Checked{}, err

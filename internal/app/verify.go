@@ -77,7 +77,13 @@ type verifying struct {
 // planVerify plans the new job.
 func planVerify(ctx context.Context, h *Host, req VerifyRequest) (*verifying, error) {
 	again := ResumeRequest{Dir: req.Dir, JobFile: req.JobFile, Job: req.Job, Report: req.Report}
+	again.Job.unused = true
 	q, err := planSequel(ctx, h, again, req.Trials, "verified")
+	if err == nil && q.judges != nil { // whose models need their keys
+		q.close()
+		again.Job.unused = false
+		q, err = planSequel(ctx, h, again, req.Trials, "verified")
+	}
 	if err != nil {
 		return nil, err
 	}

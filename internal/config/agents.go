@@ -192,7 +192,7 @@ func (c *checker) variables() {
 		for _, name := range slices.Sorted(maps.Keys(a.Env)) {
 			at := p.Child(name)
 			c.variableName(name, at)
-			e := expand(a.Env[name], c.opts.Getenv)
+			e := c.expand(a.Env[name])
 			if name == presets.MCPVar && len(a.MCPServers) > 0 {
 				e.value = expand(a.Env[name], jsonGetenv(c.opts.Getenv)).value
 			}
@@ -204,7 +204,7 @@ func (c *checker) variables() {
 			}
 			for _, host := range slices.Sorted(maps.Keys(e.host)) {
 				value := e.host[host]
-				if value == "" { // a workflow sets a missing secret to ""
+				if value == "" && !slices.Contains(e.missing, host) { // a workflow sets a missing secret to ""
 					c.Warn(c.Root.Locate(at, false), "is there no such secret? Pull requests from forks have none",
 						"environment variable %s is set but empty; agent %q needs it", host, keys.Shorten(a.Name))
 				}
@@ -258,10 +258,34 @@ func (c *checker) expansionProblems(agent string, e expansion, p keys.Path) {
 	if e.malformed != "" {
 		c.Add(at, "write ${VAR} or ${VAR:-default}; $$ is a $", "%s: %s", p, e.malformed)
 	}
-	for _, name := range e.unset {
-		c.Add(at, fmt.Sprintf("export it, or give a default: ${%s:-…}", name),
-			"environment variable %s is not set; agent %q needs it", name, keys.Shorten(agent))
+	c.unsetVariables(e, at, fmt.Sprintf("agent %q", keys.Shorten(agent)))
+}
+
+// expand replaces the placeholders in a value. If no variable is used, one that is not set is empty.
+func (c *checker) expand(text string) expansion {
+	e := expand(text, c.opts.Getenv)
+	if c.opts.Unused {
+		e.unset, e.missing = nil, e.unset
+		for _, name := range e.missing {
+			e.host[name] = ""
+		}
 	}
+	return e
+}
+
+// unsetVariables reports the variables of a value that are not set.
+func (c *checker) unsetVariables(e expansion, at keys.Place, who string) {
+	for _, name := range e.unset {
+		c.Add(at, howToSet(name), "environment variable %s is not set; %s needs it", name, who)
+	}
+	for _, name := range e.missing {
+		c.Warn(at, howToSet(name), "environment variable %s is not set; %s needs it when it runs", name, who)
+	}
+}
+
+// howToSet returns how a variable gets a value.
+func howToSet(name string) string {
+	return fmt.Sprintf("export it, put it into a file for --env-file, or give a default: ${%s:-…}", name)
 }
 
 // exceptions checks redact.except.

@@ -16,6 +16,7 @@ type expansion struct {
 	value     string
 	host      map[string]string // the host's variables that it uses, and their values
 	unset     []string          // variables that are unset and have no default
+	missing   []string          // the same, if that is no problem
 	malformed string            // the first invalid placeholder and the reason
 }
 

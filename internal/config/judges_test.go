@@ -41,7 +41,7 @@ func TestModelsThatOnlyTasksUse(t *testing.T) {
 		t.Errorf("%q %+v", loaded.Secrets, loaded.Scripts)
 	}
 	wantProblems(t, loaded.UseModels([]string{"unset", "lost"}), dir,
-		`job.yaml:4:36: environment variable NOT_SET is not set; model "unset" needs it (export it, or give a default: ${NOT_SET:-…})`,
+		`job.yaml:4:36: environment variable NOT_SET is not set; model "unset" needs it (export it, put it into a file for --env-file, or give a default: ${NOT_SET:-…})`,
 		`job.yaml:6:33: models.lost.script: nowhere.txt cannot be read: no such file or directory (write the path relative to the job file)`)
 	opts := options(dir)
 	opts.AlsoModels = []string{"task"}

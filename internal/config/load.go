@@ -49,6 +49,8 @@ type Options struct {
 	Admit func(path string) (string, error)
 	// AlsoModels are models that the judges of tasks use.
 	AlsoModels []string
+	// Unused: the values of variables are not used, because no agent and no model runs. One that is not set is only worth a warning.
+	Unused bool
 	// OnlyJobFile: the files that the job file names, such as the scripts of models, are not read.
 	OnlyJobFile bool
 }

@@ -304,19 +304,16 @@ func (c *checker) recordTokens(m Model, p keys.Path) {
 
 // modelSecret expands a value of a model.
 func (c *checker) modelSecret(text, name string, p keys.Path, secrets, except map[string]bool) string {
-	e := expand(text, c.opts.Getenv)
+	e := c.expand(text)
 	at := c.Root.Locate(p, false)
 	if e.malformed != "" {
 		c.Add(at, "write ${VAR} or ${VAR:-default}; $$ is a $", "%s: %s", p, e.malformed)
 	}
-	for _, unset := range e.unset {
-		c.Add(at, fmt.Sprintf("export it, or give a default: ${%s:-…}", unset),
-			"environment variable %s is not set; model %q needs it", unset, keys.Shorten(name))
-	}
+	c.unsetVariables(e, at, fmt.Sprintf("model %q", keys.Shorten(name)))
 	for host, value := range e.host {
-		if value == "" {
+		if value == "" && !slices.Contains(e.missing, host) {
 			c.Warn(at, "is there no such secret? Pull requests from forks have none", "environment variable %s is set but empty; model %q needs it", host, keys.Shorten(name))
-		} else if !except[host] {
+		} else if value != "" && !except[host] {
 			secrets[value] = true
 		}
 	}

@@ -132,7 +132,7 @@ func (e *expansion) host(inside string) string {
 	case !passed:
 		e.problem(pass, "needs the host's variable %s, which the job does not pass on", name)
 	default:
-		e.problem(fmt.Sprintf("export it, or give a default in task.toml: ${%s:-…}", name), "needs the host's variable %s, which is not set", name)
+		e.problem(fmt.Sprintf("export it, put it into a file for --env-file, or give a default in task.toml: ${%s:-…}", name), "needs the host's variable %s, which is not set", name)
 	}
 	return ""
 }

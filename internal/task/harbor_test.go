@@ -211,7 +211,7 @@ func TestVariables(t *testing.T) {
 		{"an empty default", "${UNSET:-}", "", ""},
 		{"a default with braces", `${UNSET:-{"a": {}}}`, `{"a": {}}`, ""},
 		{"an empty variable", "${EMPTY}", "", ""},
-		{"an unset variable", "${UNSET}", "", `"verifier.env.V" needs the host's variable UNSET, which is not set (export it, or give a default in task.toml: ${UNSET:-…})`},
+		{"an unset variable", "${UNSET}", "", `"verifier.env.V" needs the host's variable UNSET, which is not set (export it, put it into a file for --env-file, or give a default in task.toml: ${UNSET:-…})`},
 		{"a variable that the job does not pass on", "${AWS_SECRET_ACCESS_KEY}", "",
 			`"verifier.env.V" needs the host's variable AWS_SECRET_ACCESS_KEY, which the job does not pass on (if the task may have it, set environment.pass_env: [AWS_SECRET_ACCESS_KEY] in the job)`},
 		{"a variable that the job does not pass on, inside text", "x${AWS_SECRET_ACCESS_KEY}", "x", `"verifier.env.V" needs the host's variable AWS_SECRET_ACCESS_KEY`},
