@@ -83,11 +83,11 @@ func fullPipe(t *testing.T) *os.File {
 	must(t, unix.Pipe2(fds[:], unix.O_CLOEXEC|unix.O_NONBLOCK))
 	t.Cleanup(func() { _ = unix.Close(fds[0]) })
 	for {
-		if _, err := unix.Write(fds[1], make([]byte, 4096)); errors.Is(err, unix.EAGAIN) {
+		_, err := unix.Write(fds[1], make([]byte, 4096))
+		if errors.Is(err, unix.EAGAIN) {
 			break
-		} else {
-			must(t, err)
 		}
+		must(t, err)
 	}
 	must(t, unix.SetNonblock(fds[1], false))
 	w := os.NewFile(uintptr(fds[1]), "full")

@@ -178,7 +178,7 @@ func (h *Host) earlierFiles(ctx context.Context, jobFile, given, ref string, opt
 	if err != nil {
 		return nil, fmt.Errorf("read commit %s: %w", clean(ref), err)
 	}
-	defer remove() //nolint:errcheck // the next run removes it
+	defer remove() // if that fails, the next run removes it
 	local, err := git.New(git.Options{Environ: h.all()}).Local(ctx, checkout.Top, checkout.Objects, ref, scratch)
 	if errors.Is(err, git.ErrNoCommit) {
 		return nil, usage("%s: %w", given, err)

@@ -36,7 +36,7 @@ func NameMatches(asked, name string) bool {
 		case nameDate:
 			pattern.WriteString(`\d{4}-\d{2}-\d{2}`)
 		case nameCommit:
-			pattern.WriteString(fmt.Sprintf(`[0-9a-f]{1,%d}`, nameCommitLength))
+			fmt.Fprintf(&pattern, `[0-9a-f]{1,%d}`, nameCommitLength)
 		case nameRun:
 			pattern.WriteString(`[0-9.-]+`)
 		default:

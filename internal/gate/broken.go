@@ -58,7 +58,7 @@ func (k *checker) maxBrokenTasks(s scope) {
 		k.lack(s, name, float64(*s.MaxBrokenTasks), noComparison)
 		return
 	}
-	b := brokenTasks{limit: *s.MaxBrokenTasks, confirm: k.policy.Confirm.Attempts}
+	b := &brokenTasks{limit: *s.MaxBrokenTasks, confirm: k.policy.Confirm.Attempts}
 	mirrored := mirroredAgents(*k.diff)
 	var flips []result.TaskDiff
 	for _, t := range s.tasks {
@@ -142,12 +142,12 @@ func hasVerdict(a *result.Attempts) bool { return a != nil && len(a.Scores) > 0 
 
 // count returns the number that is compared with the limit: the broken tasks and, of those that were not tried again, the share that was
 // confirmed of the others.
-func (b brokenTasks) count() int { return len(b.names) + b.estimated() }
+func (b *brokenTasks) count() int { return len(b.names) + b.estimated() }
 
-func (b brokenTasks) estimated() int { return len(b.untried) * len(b.names) / max(1, b.tried) }
+func (b *brokenTasks) estimated() int { return len(b.untried) * len(b.names) / max(1, b.tried) }
 
 // testsLooks reports whether the test is about what was there before the job alone tried tasks again.
-func (b brokenTasks) testsLooks() bool { return b.tried > 0 && !b.beside }
+func (b *brokenTasks) testsLooks() bool { return b.tried > 0 && !b.beside }
 
 // The baseline and the job of a task that broke, was fixed, or neither.
 var (
@@ -157,14 +157,14 @@ var (
 	unchanged      = [2]*result.Attempts{failed, failed}
 )
 
-func (b brokenTasks) pValue() float64 { return b.p }
+func (b *brokenTasks) pValue() float64 { return b.p }
 
-func (b brokenTasks) sameAs(o comparison) bool {
-	other, ok := o.(brokenTasks)
+func (b *brokenTasks) sameAs(o comparison) bool {
+	other, ok := o.(*brokenTasks)
 	return ok && other.fixed == b.fixed && other.p == b.p && len(other.tasks) == len(b.tasks) && slices.Equal(other.names, b.names)
 }
 
-func (b brokenTasks) decide(k *checker, adjusted, alpha float64, tests int) {
+func (b *brokenTasks) decide(k *checker, adjusted, alpha float64, tests int) {
 	c := &k.checks[b.check]
 	significant := k.significant(adjusted)
 	test := newTest(b.sample, b.method, b.p, adjusted, tests, alpha)
@@ -192,7 +192,7 @@ func (b brokenTasks) decide(k *checker, adjusted, alpha float64, tests int) {
 	}
 }
 
-func (b brokenTasks) message() string {
+func (b *brokenTasks) message() string {
 	text := fmt.Sprintf("%s broke (passed in every attempt of the baseline, and in none now)", plural.Count(b.count(), "task"))
 	if b.fixed > 0 && !b.testsLooks() {
 		text += fmt.Sprintf(" and %s fixed", wereCounted(b.fixed))
@@ -229,7 +229,7 @@ func wereCounted(n int) string {
 
 // hint returns what would make the outcome clearer. alpha is 0 if nothing was tested. tests is how many checks share the chance
 // of a false alarm.
-func (b brokenTasks) hint(alpha float64, tests int) string {
+func (b *brokenTasks) hint(alpha float64, tests int) string {
 	var parts []string
 	if alpha > 0 {
 		least := b.fixed + 1

@@ -33,6 +33,12 @@ type scope struct {
 // scope returns the part of a job that a group selects.
 func (g Group) scope(head result.Job, diff *result.Diff, q quarantines) scope {
 	s := scope{Group: g, whole: g.Agent == "" && g.Dataset == "", evaluated: g.evaluated(head)}
+	planned := func(agent string) {
+		s.planned++
+		if s.evaluated[agent] {
+			s.counted++
+		}
+	}
 	for _, o := range head.Results {
 		if !g.matches(o.Agent, o.Dataset) {
 			continue
@@ -42,14 +48,14 @@ func (g Group) scope(head result.Job, diff *result.Diff, q quarantines) scope {
 		s.seconds += o.DurationSec
 		if !q.covers(o.Dataset, o.Task) {
 			s.gated = append(s.gated, o)
-			s.plan(o.Agent)
+			planned(o.Agent)
 		}
 	}
 	for _, k := range head.Skipped {
 		if g.matches(k.Agent, k.Dataset) {
 			s.matched++
 			if !q.covers(k.Dataset, k.Task) {
-				s.plan(k.Agent)
+				planned(k.Agent)
 			}
 		}
 	}
@@ -71,14 +77,6 @@ func (g Group) scope(head result.Job, diff *result.Diff, q quarantines) scope {
 		}
 	}
 	return s
-}
-
-// plan counts a planned trial.
-func (s *scope) plan(agent string) {
-	s.planned++
-	if s.evaluated[agent] {
-		s.counted++
-	}
 }
 
 // evaluated returns the agents of the group's trials that its rates and comparisons are about: neither oracle nor nop, unless the group has

@@ -193,7 +193,7 @@ func TestHintOfASmallSuiteAsksForTasks(t *testing.T) {
 }
 
 func TestHintOfBrokenTasksCountsChecks(t *testing.T) {
-	b := brokenTasks{confirm: 1}
+	b := &brokenTasks{confirm: 1}
 	if got, want := b.hint(0.05, 1), "it takes 4 broken tasks to be more than chance"; got != want {
 		t.Errorf("one check: %q", got)
 	}

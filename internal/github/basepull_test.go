@@ -77,11 +77,11 @@ func released(t *testing.T) (*githubtest.Server, *Client) {
 
 // A base that is not known is not assumed to be main. A dispatch need not be about a pull request.
 func TestBaseOfAPullRequestThatCannotBeRead(t *testing.T) {
-	s, c := released(t)
+	s, _ := released(t)
 	access := githubtest.Workflow()
 	access.Pulls = 0
 	s.AddToken("no-pulls", access)
-	c = client(t, s, newClock(), "no-pulls")
+	c := client(t, s, newClock(), "no-pulls")
 	facts := Actions{Repository: repo, Event: "issue_comment", DefaultBranch: "main", Number: 8}
 	if _, _, err := c.BaselineOf(t.Context(), facts, sha(8), nil); !errors.Is(err, ErrNoBaseline) {
 		t.Errorf("got %v, want no baseline", err)

@@ -39,8 +39,8 @@ func (s *Session) begin(ctx context.Context, size *meter.Size) (n int, waited ti
 			return 0, 0, "", context.Cause(ctx)
 		case <-timer.C:
 			s.mu.Lock()
-			defer s.mu.Unlock()
 			s.report.Failure = &Failure{Kind: FailedLimit, Message: errBudgetWait.Error()}
+			s.mu.Unlock()
 			return 0, 0, "", errBudgetWait
 		}
 	}

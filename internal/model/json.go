@@ -96,11 +96,6 @@ func setRaw(body []byte, path string, value []byte) ([]byte, error) {
 	return sjson.SetRawBytes(body, path, value)
 }
 
-// escapePath returns a key as a path of sjson.
-func escapePath(key string) string {
-	return strings.NewReplacer(`\`, `\\`, ".", `\.`, "*", `\*`, "?", `\?`, "|", `\|`, "#", `\#`, "@", `\@`, "!", `\!`, "{", `\{`, "}", `\}`, "[", `\[`, "]", `\]`, "(", `\(`, ")", `\)`, "=", `\=`, "<", `\<`, ">", `\>`, "%", `\%`, `"`, `\"`, ":", `\:`).Replace(key)
-}
-
 // upload is the body of a request to the provider, which may be sent more than once until it is dropped: connections and answers refer to their
 // requests for long after they were sent.
 type upload struct{ text atomic.Pointer[[]byte] }

@@ -253,7 +253,6 @@ func TestSeveralChoicesAreRecordedByIndex(t *testing.T) {
 
 // A budget is passed by one turn at most, however many run at the same time.
 func TestParallelTurnsPassABudgetByOneTurn(t *testing.T) {
-	const each = 1100
 	for stop, budget := range map[model.Stop]model.Budget{
 		model.StopTokens: {MaxTotalTokens: 10_000}, model.StopInput: {MaxInputTokens: 10_000}, model.StopCost: {MaxCostUSD: new(10_000.0)}, model.StopTurns: {MaxTurns: 10},
 	} {

@@ -103,6 +103,6 @@ func (t Trial) WithoutGroups(name string) Trial {
 		t.Warnings = slices.DeleteFunc(slices.Clone(t.Warnings), func(w string) bool { return strings.HasPrefix(w, of+" ") || strings.HasPrefix(w, of+":") })
 	}
 	t.Agents = agents
-	t.SumCosts()
+	SumCosts(&t)
 	return t
 }

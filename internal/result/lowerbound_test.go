@@ -14,7 +14,7 @@ func TestCostsThatAreNotKnownInFullAreLowerBounds(t *testing.T) {
 	none := Trial{Key: Key{Agent: "b", Dataset: "d", Task: "t", Attempt: 1}, Reward: &one, Usage: &Usage{Turns: 2, Calls: 3, Unpriced: 3}, Costs: Costs{Model: USD{}.LowerBound(), Judges: Dollars(4)}}
 	trials := []Trial{exact, part, none}
 	for i := range trials {
-		trials[i].SumCosts()
+		SumCosts(&trials[i])
 		data, err := json.Marshal(trials[i])
 		if err != nil {
 			t.Fatal(err)

@@ -104,8 +104,8 @@ func unlessZero(u USD) USD {
 // Exact reports whether the provider stated all that the usage counts, and all of it has a price. A nil usage is exact.
 func (u *Usage) Exact() bool { return u == nil || u.Unpriced <= 0 && u.Estimated <= 0 }
 
-// SumCosts sets the cost of the trial from its parts.
-func (t *Trial) SumCosts() {
+// SumCosts sets the cost of a trial from its parts.
+func SumCosts(t *Trial) {
 	t.Cost = t.Costs.Total()
 	t.CostAtLeast = t.Cost.AtLeast()
 }

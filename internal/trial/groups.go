@@ -370,7 +370,7 @@ func (m member) with(run result.AgentRun) result.Trial {
 	if run.Group.EnvironmentCost.Amount() > 0 {
 		t.Costs.Environment = t.Costs.Environment.Plus(run.Group.EnvironmentCost)
 	}
-	t.SumCosts()
+	result.SumCosts(&t)
 	t.Scores, t.Rewards = maps.Clone(t.Scores), maps.Clone(t.Rewards)
 	if t.Scores == nil {
 		t.Scores = map[string]*float64{}

@@ -86,7 +86,7 @@ func (r *record) finish() {
 	end := r.now()
 	r.trial.Timestamps.EndedAt = result.Stamp(end)
 	r.trial.Durations.TotalSec = result.Seconds(end.Sub(r.began))
-	r.trial.SumCosts()
+	result.SumCosts(&r.trial)
 }
 
 // emit sends an event of this trial.

@@ -46,19 +46,29 @@ func TestWhatWasFlushedIsDecoded(t *testing.T) {
 			from, to := io.Pipe()
 			w := encode(to)
 			answer, err := Transport{transport(func(r *http.Request) (*http.Response, error) {
-				return &http.Response{StatusCode: 200, Header: http.Header{"Content-Encoding": {name}, "Content-Length": {"7"}}, Body: from, Request: r, ContentLength: 7}, nil
+				return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Encoding": {name}, "Content-Length": {"7"}}, Body: from, Request: r, ContentLength: 7}, nil
 			})}.RoundTrip(&http.Request{})
 			if err != nil || len(answer.Header) != 0 || answer.ContentLength != -1 {
 				t.Fatalf("%v: %+v", err, answer)
 			}
-			for _, text := range []string{"data: 1\n\n", "data: 2\n\n"} {
-				go func() { _, _ = io.WriteString(w, text); _ = w.Flush() }()
+			texts := []string{"data: 1\n\n", "data: 2\n\n"}
+			next := make(chan string, len(texts)+1)
+			go func() { // the only one that writes: a flush may go on when its text has been read
+				for text := range next {
+					_, _ = io.WriteString(w, text)
+					_ = w.Flush()
+				}
+				_ = w.Close()
+				to.Close()
+			}()
+			for _, text := range texts {
+				next <- text
 				got := make([]byte, len(text))
 				if _, err := io.ReadFull(answer.Body, got); err != nil || string(got) != text {
 					t.Fatalf("%q, %v", got, err)
 				}
 			}
-			go func() { _ = w.Close(); to.Close() }()
+			close(next)
 			if rest, err := io.ReadAll(answer.Body); err != nil || len(rest) > 0 {
 				t.Errorf("%q, %v", rest, err)
 			}
@@ -119,6 +129,7 @@ func TestUnknownEncodingsStay(t *testing.T) {
 	if err != nil || answer.Header.Get("Content-Encoding") != "compress" {
 		t.Fatalf("%v: %+v", err, answer)
 	}
+	defer answer.Body.Close()
 	if got, err := io.ReadAll(answer.Body); err != nil || string(got) != "xyz" {
 		t.Errorf("%q, %v", got, err)
 	}

@@ -76,7 +76,7 @@ func trial(s Spec, from, to time.Time) result.Trial {
 	}
 	if !t.Usage.Exact() {
 		t.Costs.Model = t.Costs.Model.LowerBound()
-		t.SumCosts()
+		result.SumCosts(&t)
 	}
 	if s.Error != "" {
 		t.Error = &result.Error{Type: s.Error, Message: s.Message}
