@@ -3,6 +3,7 @@ package model
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"time"
 
@@ -35,18 +36,38 @@ func (s *Session) begin(ctx context.Context, size *meter.Size) (n int, waited ti
 		select {
 		case <-wait:
 			waited += time.Since(from)
+			s.unqueue()
 		case <-ctx.Done():
+			s.waitedInVain(waited+time.Since(from), false)
 			return 0, 0, "", context.Cause(ctx)
 		case <-timer.C:
-			s.mu.Lock()
-			s.report.Failure = &Failure{Kind: FailedLimit, Message: errBudgetWait.Error()}
-			s.mu.Unlock()
+			s.waitedInVain(waited+time.Since(from), true)
 			return 0, 0, "", errBudgetWait
 		}
 	}
 }
 
-var errBudgetWait = errors.New("the turns that run may use up the budget, and none has ended for so long")
+var errBudgetWait = errors.New("the turns that run may use up the budget")
+
+// unqueue ends the wait of a turn.
+func (s *Session) unqueue() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.queued--
+}
+
+// waitedInVain ends the wait of a turn that is not sent: it has waited for a budget until it gave up (tired), or its client did. If all that it
+// waited for were turns of other trials, a client that has run out of time meanwhile has not failed.
+func (s *Session) waitedInVain(waited time.Duration, tired bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.queued--
+	s.report.Waiting += waited
+	if s.running > 0 && !tired {
+		return
+	}
+	s.report.Failure = &Failure{Kind: FailedLimit, Message: fmt.Sprintf("%v (the request has waited for %s)", errBudgetWait, waited.Round(100*time.Millisecond))}
+}
 
 // admit does one try of begin. If the turn has to wait, it returns a channel that is closed when it should be tried again.
 func (s *Session) admit(size *meter.Size) (n int, stop Stop, wait <-chan struct{}, err error) {
@@ -58,6 +79,7 @@ func (s *Session) admit(size *meter.Size) (n int, stop Stop, wait <-chan struct{
 	}
 	if stop = s.report.Stop; stop == "" {
 		if stop, wait = s.reserve(size); wait != nil {
+			s.queued++
 			return 0, "", wait, nil
 		}
 	}

@@ -59,6 +59,7 @@ type Session struct {
 	sealed    bool
 	n         int // of requests for turns
 	running   int64
+	queued    int64 // turns that wait for a budget
 	fruitless int // calls in a row that the provider accepted, but without a whole answer that has output
 	answered  int // calls of which something came
 	report    Report
@@ -160,7 +161,7 @@ func (s *Session) Seal() Report {
 	s.end(errSealed)
 	for deadline := time.Now().Add(sealTime); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		s.mu.Lock()
-		running := s.running
+		running := s.running + s.queued
 		s.mu.Unlock()
 		if running == 0 {
 			break

@@ -1,6 +1,7 @@
 package model_test
 
 import (
+	"errors"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -304,5 +305,33 @@ func TestSealEndsTurnsThatWaitForABudget(t *testing.T) {
 	wg.Wait()
 	if report.Calls != 1 || len(r.sent()) != 1 {
 		t.Errorf("%+v", report)
+	}
+}
+
+// fullPurse is the money of a job that turns of other trials may use up.
+type fullPurse struct {
+	asked chan struct{}
+	never chan struct{}
+}
+
+func (p fullPurse) Reserve(float64) (bool, <-chan struct{}) {
+	close(p.asked)
+	return false, p.never
+}
+
+func (fullPurse) Release(float64) {}
+
+// A client that ends while its request waits for turns of other trials has not failed.
+func TestWaitingForTurnsOfOtherTrialsIsNoFailureOfTheClient(t *testing.T) {
+	purse := fullPurse{asked: make(chan struct{}), never: make(chan struct{})}
+	r := newRigWith(t, model.OpenAIChat, transport(func(*http.Request) (*http.Response, error) { return nil, errors.New("sent") }),
+		func(_ *model.Config, o *model.Options) { o.Purse = purse })
+	var wg sync.WaitGroup
+	wg.Go(func() { r.turn(model.OpenAIChat, "a question") })
+	<-purse.asked
+	report := r.session.Seal()
+	wg.Wait()
+	if f := report.Failure; f == nil || f.Kind != model.FailedLimit || report.Waiting <= 0 || len(r.sent()) != 0 {
+		t.Errorf("%+v, failure %+v", report, f)
 	}
 }

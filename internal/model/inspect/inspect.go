@@ -106,11 +106,34 @@ func (s *scan) refuse(format string, args ...any) {
 	}
 }
 
-// maxLevels bounds the depth of what is judged, and maxMembers the keys of an object there.
+// maxLevels bounds the depth of what is judged, maxMembers the keys of an object there and the elements of a list of tools, and maxEdits what is
+// removed from a request or replaced in it: a request of 256 MiB may consist of such things.
 const (
 	maxLevels  = 64
 	maxMembers = 10_000
+	maxEdits   = 100_000
 )
+
+// foundWeb notes what was removed because the network is restricted.
+func (s *scan) foundWeb(names ...string) {
+	if len(s.found.Web) < maxMembers {
+		s.found.Web = append(s.found.Web, names...)
+	}
+}
+
+// foundModel notes a field that was removed because it names another model.
+func (s *scan) foundModel(name string) {
+	if len(s.found.Models) < maxMembers {
+		s.found.Models = append(s.found.Models, name)
+	}
+}
+
+// edit notes edits of the request.
+func (s *scan) edit(edits ...edit) {
+	if s.edits = append(s.edits, edits...); len(s.edits) > maxEdits {
+		s.refuse("the request has more than %d parts that the gateway would have to remove", maxEdits)
+	}
+}
 
 // value reads the value at i, and returns where it ends.
 func (s *scan) value(i int, at place) (int, left) {
@@ -214,7 +237,7 @@ func (s *scan) field(m *member, namesModel bool) {
 		s.refuse("the request names a prompt that is stored with the provider, which may name another model and other tools: send the prompt itself")
 	case otherModels[m.key] || namesModel:
 		m.removed = true
-		s.found.Models = append(s.found.Models, m.name)
+		s.foundModel(m.name)
 	case m.key == "tools" && m.left.empty:
 		m.removed = true
 	case s.restricted && webFields[m.key]:
@@ -223,7 +246,7 @@ func (s *scan) field(m *member, namesModel bool) {
 		if m.key == "mcpservers" && s.text[m.from] == '[' {
 			names = typesOf(s.text[m.from:m.end])
 		}
-		s.found.Web = append(s.found.Web, names...)
+		s.foundWeb(names...)
 	}
 }
 
@@ -235,7 +258,7 @@ func (s *scan) judge(list []member, at place, model bool) left {
 		spans[i] = m.span
 		if at.depth == 1 && at.key == "generationconfig" && otherConfigs[m.key] {
 			spans[i].removed = true
-			s.found.Models = append(s.found.Models, m.name)
+			s.foundModel(m.name)
 		}
 		inText := m.left.mark == "URL" && m.key == "data" && nameOf(s.text, list) == "text" // a document that is a text may begin like a URL
 		if m.left.mark != "" && !spans[i].removed && !inText {
@@ -248,7 +271,7 @@ func (s *scan) judge(list []member, at place, model bool) left {
 	if out.mark == "URL" && !at.media {
 		out.mark = nameOf(s.text, list) + " by URL"
 	}
-	s.edits = append(s.edits, removals(spans)...)
+	s.edit(removals(spans)...)
 	return out
 }
 
@@ -286,9 +309,9 @@ func (s *scan) tool(list []member, spans []span, model bool, at place) left {
 	}
 	switch client := s.rules.Client(t); {
 	case !client && model:
-		s.found.Models = append(s.found.Models, name)
+		s.foundModel(name)
 	case !client && s.restricted:
-		s.found.Web = append(s.found.Web, name)
+		s.foundWeb(name)
 	case !client || !emptied || at.key == "definition":
 		return left{}
 	}
@@ -311,7 +334,7 @@ func (s *scan) declared(list []member, spans []span) left {
 			continue
 		}
 		spans[i].removed = true
-		s.found.Web = append(s.found.Web, m.name)
+		s.foundWeb(m.name)
 	}
 	if n == 0 && len(list) > 0 {
 		return left{mark: list[0].name}
@@ -335,16 +358,16 @@ func (s *scan) list(i int, at place) (int, left) {
 		}
 		if tools && s.restricted && s.text[i] != '{' {
 			l.mark = "?"
-			s.found.Web = append(s.found.Web, "?")
+			s.foundWeb("?")
 		}
 		switch {
 		case l.mark == "":
 		case tools || at.key == "toolchanges":
 			one.removed = true
 		case contents[at.key] && s.text[i] == '{':
-			s.edits = append(s.edits, edit{one.at, one.end, s.rules.Text("[The gateway to the model has removed: " + l.mark + "]")})
+			s.edit(edit{one.at, one.end, s.rules.Text("[The gateway to the model has removed: " + l.mark + "]")})
 			if strings.HasSuffix(l.mark, " by URL") {
-				s.found.Web = append(s.found.Web, l.mark)
+				s.foundWeb(l.mark)
 			}
 		default:
 			out.mark = l.mark
@@ -353,13 +376,15 @@ func (s *scan) list(i int, at place) (int, left) {
 			gone++
 		}
 		if tools || at.key == "toolchanges" {
-			spans = append(spans, one)
+			if spans = append(spans, one); len(spans) > maxMembers {
+				s.refuse("a list of tools of the request has more than %d elements", maxMembers)
+			}
 		}
 		if i = space(s.text, one.end); s.text[i] == ',' {
 			i = space(s.text, i+1)
 		}
 	}
-	s.edits = append(s.edits, removals(spans)...)
+	s.edit(removals(spans)...)
 	out.empty = gone > 0 && gone == len(spans)
 	return i + 1, out
 }
@@ -385,7 +410,9 @@ func typesOf(raw []byte) []string {
 		if raw[i] == '{' {
 			name = nameOf(raw, s.members(i))
 		}
-		out = append(out, name)
+		if len(out) < maxFound {
+			out = append(out, name)
+		}
 		if i = space(raw, valueEnd(raw, i)); raw[i] == ',' {
 			i = space(raw, i+1)
 		}

@@ -187,3 +187,20 @@ func FuzzRequest(f *testing.F) {
 		}
 	})
 }
+
+// What a request makes the gateway remember has a bound, whatever its length.
+func TestRequestsThatWouldFillTheMemoryAreRefused(t *testing.T) {
+	tool, url := `0,`, `{"role":"user","content":[{"type":"image_url","image_url":{"url":"http://a"}}]},`
+	for name, body := range map[string]string{
+		"tools": `{"tools":[` + strings.Repeat(tool, 20_000) + `0]}`,
+		"URLs":  `{"messages":[` + strings.Repeat(url, 110_000) + `{"role":"user"}]}`,
+	} {
+		for _, restricted := range []bool{true, false} {
+			_, found, err := Request([]byte(body), rules, restricted)
+			refused := (*Refusal)(nil)
+			if want := restricted || name == "tools"; errors.As(err, &refused) != want || len(found.Web) > 50 {
+				t.Errorf("%s, restricted %v: %v, %d names", name, restricted, err, len(found.Web))
+			}
+		}
+	}
+}
