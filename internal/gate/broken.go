@@ -59,17 +59,18 @@ func (k *checker) maxBrokenTasks(s scope) {
 		return
 	}
 	b := &brokenTasks{limit: *s.MaxBrokenTasks, confirm: k.policy.Confirm.Attempts}
-	mirrored := mirroredAgents(*k.diff)
+	mirrored, dead := mirroredAgents(*k.diff), deadAgents(*k.diff)
 	var flips []result.TaskDiff
 	for _, t := range s.tasks {
-		flip := b.add(t, mirrored[t.Agent])
+		flip := b.add(t, mirrored[t.Agent], dead[t.Agent])
 		if t.Comparable() {
 			t.Base, t.Head = flip[0], flip[1]
 			flips = append(flips, t)
 		}
 	}
 	if b.tried == 0 { // nothing is known of any
-		b.names, b.untried, b.crashed = b.untried, nil, b.crashedUntried
+		b.names, b.untried, b.crashed = append(b.names, b.untried...), nil, b.crashed+b.crashedUntried
+		slices.SortFunc(b.names, result.Key.Compare)
 	}
 	b.sample = sampleOf(flips, passes)
 	if k.policy.Noise != NoiseIgnore {
@@ -99,15 +100,33 @@ func mirroredAgents(d result.Diff) map[string]bool {
 	return agents
 }
 
-// add counts a task, and returns what the test makes of it. mirrored: job and baseline tried both kinds of tasks again.
-func (b *brokenTasks) add(t result.TaskDiff, mirrored bool) (flip [2]*result.Attempts) {
+// sides says something of an agent in the baseline and in the job.
+type sides struct{ base, head bool }
+
+// deadAgents returns the sides on which an agent has no reward at all. All its tasks count there, although none is tried again: nothing that
+// is known of the tasks of other agents says how many of them are flaky.
+func deadAgents(d result.Diff) map[string]sides {
+	dead := map[string]sides{}
+	for _, t := range d.Tasks {
+		of, seen := dead[t.Agent]
+		dead[t.Agent] = sides{
+			base: (of.base || !seen) && (t.Base == nil || len(t.Base.Rewards) == 0),
+			head: (of.head || !seen) && (t.Head == nil || len(t.Head.Rewards) == 0),
+		}
+	}
+	return dead
+}
+
+// add counts a task, and returns what the test makes of it. mirrored: job and baseline tried both kinds of tasks again. dead: where the agent
+// has no reward.
+func (b *brokenTasks) add(t result.TaskDiff, mirrored bool, dead sides) (flip [2]*result.Attempts) {
 	b.beside = b.beside || mirrored
 	tried := hasVerdict(t.Confirmation) && (!mirrored || hasVerdict(t.BaseConfirmation))
 	switch flip = unchanged; {
 	case looksBroken(t):
 		b.looked++
 		broken := !result.NotBroken(t.Confirmation, t.BaseConfirmation)
-		if !mirrored || tried && broken {
+		if !mirrored || tried && broken || !tried && dead.head {
 			flip = fell
 		}
 		if tried {
@@ -119,7 +138,7 @@ func (b *brokenTasks) add(t result.TaskDiff, mirrored bool) (flip [2]*result.Att
 		}
 		key := result.Key{Agent: t.Agent, Dataset: t.Dataset, Task: t.Task}
 		switch {
-		case !tried:
+		case !tried && !dead.head:
 			b.untried = append(b.untried, key)
 			b.crashedUntried += crashed
 		case broken:
@@ -130,7 +149,7 @@ func (b *brokenTasks) add(t result.TaskDiff, mirrored bool) (flip [2]*result.Att
 		default:
 			b.both++
 		}
-	case t.LooksFixed() && (!mirrored || tried && !result.NotFixed(t.Confirmation, t.BaseConfirmation)):
+	case t.LooksFixed() && (!mirrored || tried && !result.NotFixed(t.Confirmation, t.BaseConfirmation) || !tried && dead.base):
 		b.fixed++
 		flip = rose
 	}

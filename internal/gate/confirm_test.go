@@ -280,3 +280,29 @@ func TestTasksThatWereNotTriedAgainCountInProportion(t *testing.T) {
 		}
 	}
 }
+
+// Tasks of an agent that does not work at all count, whatever further attempts at the tasks of another one have shown.
+func TestTasksOfADeadAgentAreNotEstimated(t *testing.T) {
+	p := Policy{Thresholds: Thresholds{MaxBrokenTasks: new(0)}, Confirm: Confirm{Attempts: 4}}
+	for _, both := range []bool{false, true} {
+		var base, head result.Job
+		for i := range 20 {
+			name := fmt.Sprintf("t%02d", i)
+			addTask(&base, "dead", "d", name, 1)
+			addTask(&head, "dead", "d", name, 0)
+			lost := &head.Results[len(head.Results)-1]
+			lost.Reward, lost.Error = nil, result.AgentExecutionFailed
+			addTask(&base, "a", "d", name, 1)
+			addTask(&head, "a", "d", name, min(float64(i), 1))
+		}
+		confirmed(&head, "t00", 1)
+		if both {
+			confirmed(&base, "t00", 1)
+			head.ConfirmsBoth = true
+		}
+		c := find(t, verdict(p, base, head), "max_broken_tasks")
+		if c.Outcome != Fail || c.Value != 20 {
+			t.Errorf("both %v: %+v", both, c)
+		}
+	}
+}
