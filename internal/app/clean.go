@@ -62,11 +62,16 @@ func (r CleanRequest) everywhere(ctx context.Context, h *Host) (*Cleaned, error)
 			break
 		}
 		connecting, cancel := context.WithTimeout(ctx, connectLimit)
-		cleaned, err := r.at(ctx, connecting, h, entry)
+		request := r
+		request.Others = r.Others && !entry.Remote // whose trials may run there
+		cleaned, err := request.at(ctx, connecting, h, entry)
 		cancel()
 		switch {
 		case cleaned != nil:
 			all = all.plus(*cleaned)
+			if r.Others && entry.Remote {
+				linef(h.Output, "%s: environments of other machines stay, as their trials may run; --env-type %s --others removes them", entry.Name, entry.Name)
+			}
 		case err != nil && ctx.Err() == nil:
 			why := err
 			if known := new(environment.Error); errors.As(err, &known) {

@@ -33,7 +33,7 @@ func newCleanCommand(v *invocation) *cobra.Command {
 		Short: "Remove environments of killed runs, and images",
 		Long: `Remove the environments of runs whose process on this machine has ended, at all providers that are here. Environments of
 running jobs are never touched. Environments that were kept on purpose (environment.preserve_env and keep) stay unless --kept is given;
-environments of other machines or containers stay unless --others is given.
+environments of other machines or containers stay unless --others is given. At a cluster, which others use, --others needs --env-type.
 
 With --images, also remove images that were built for tasks, installed agents (cache_install), and the images and layers of
 the sandbox provider, if they were not used for --older-than, and no environment and no newer image uses them. Images

@@ -132,23 +132,37 @@ func TestCleanSweepsAllProvidersThatAreHere(t *testing.T) {
 	}
 	first, _ := here("first")
 	second, _ := here("second")
-	clean := func(table ...providers.Entry) said {
+	clean := func(table []providers.Entry, args ...string) said {
 		var stdout, stderr bytes.Buffer
 		env := Env{
 			Providers: table, Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr, Dir: t.TempDir(), Now: time.Now,
 			Getenv: func(string) (string, bool) { return "", false },
 		}
-		return said{Main(t.Context(), context.Background(), env, []string{"clean"}), stdout.String(), stderr.String()}
+		return said{Main(t.Context(), context.Background(), env, append([]string{"clean"}, args...)), stdout.String(), stderr.String()}
 	}
-	got := clean(absent, first, second)
+	got := clean([]providers.Entry{absent, first, second})
 	if got.code != exitOK || !strings.Contains(got.stdout, "of-first") || !strings.Contains(got.stdout, "of-second") || !strings.Contains(got.stdout, "removed 2 environments") {
 		t.Errorf("%+v", got)
 	}
 	if !strings.Contains(got.stderr, "not cleaned up: absent: no engine answers\n") {
 		t.Errorf("it does not say what it left out: %q", got.stderr)
 	}
-	if got := clean(absent); got.code != exitFailed {
+	if got := clean([]providers.Entry{absent}); got.code != exitFailed {
 		t.Errorf("without any provider: %+v", got)
+	}
+	shared, atShared := here("shared")
+	shared.Remote = true
+	elsewhere := environment.Self()
+	elsewhere.Host = "another"
+	if _, err := atShared.CreateEnvironment(t.Context(), environment.CreateOptions{Image: "debian:bookworm", Labels: environment.Labels{Job: "of-others", Owner: elsewhere}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := clean([]providers.Entry{shared}, "--others"); strings.Contains(got.stdout, "of-others") || !strings.Contains(got.stdout, "of-shared") ||
+		!strings.Contains(got.stderr, "shared: environments of other machines stay") {
+		t.Errorf("trials of others ended: %+v", got)
+	}
+	if got := clean([]providers.Entry{shared}, "--others", "--env-type", "shared"); !strings.Contains(got.stdout, "of-others") {
+		t.Errorf("--env-type names the provider: %+v", got)
 	}
 }
 
