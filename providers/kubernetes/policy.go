@@ -38,10 +38,19 @@ var (
 	notInternet6 = []string{"::/127", "fc00::/7", "fe80::/10", "ff00::/8"}
 )
 
+// nameServerPorts are where the name servers of clusters listen. Most engines judge a connection after the service's address was replaced by that of
+// a pod, and these pods listen elsewhere in some distributions: 5353 in OpenShift, 8053 in Gardener.
+var nameServerPorts = []int32{53, 5353, 8053}
+
 // openPolicy returns the NetworkPolicy for pods with a public network: they reach the internet and name servers, but neither each other nor
 // anything else in private networks; and nobody reaches them. The pod of the proof is an exception, by which a change of the network is noticed.
 func (p *Provider) openPolicy() *networkingv1.NetworkPolicy {
-	udp, tcp, names, target := corev1.ProtocolUDP, corev1.ProtocolTCP, intstr.FromInt32(53), intstr.FromInt32(targetPort)
+	udp, tcp, target := corev1.ProtocolUDP, corev1.ProtocolTCP, intstr.FromInt32(targetPort)
+	var names []networkingv1.NetworkPolicyPort
+	for _, port := range nameServerPorts {
+		at := intstr.FromInt32(port)
+		names = append(names, networkingv1.NetworkPolicyPort{Protocol: &udp, Port: &at}, networkingv1.NetworkPolicyPort{Protocol: &tcp, Port: &at})
+	}
 	return &networkingv1.NetworkPolicy{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy"},
 		ObjectMeta: metav1.ObjectMeta{Name: openName, Namespace: p.client.namespace},
@@ -49,7 +58,7 @@ func (p *Provider) openPolicy() *networkingv1.NetworkPolicy {
 			PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{labelNetwork: networkOpen}},
 			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress},
 			Egress: []networkingv1.NetworkPolicyEgressRule{
-				{Ports: []networkingv1.NetworkPolicyPort{{Protocol: &udp, Port: &names}, {Protocol: &tcp, Port: &names}}},
+				{Ports: names},
 				{
 					To:    []networkingv1.NetworkPolicyPeer{{PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{labelRole: roleTarget}}}},
 					Ports: []networkingv1.NetworkPolicyPort{{Protocol: &tcp, Port: &target}},
