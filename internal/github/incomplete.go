@@ -2,6 +2,7 @@ package github
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 
@@ -37,7 +38,7 @@ func (s *search) orIncomplete(ctx context.Context, found Found, err error) (Foun
 		found.Newer, found.NewerCommit = s.incomplete.RunID, s.incomplete.Commit
 		return found, os.Remove(s.incomplete.Path)
 	}
-	if ctx.Err() != nil {
+	if ctx.Err() != nil || !errors.Is(err, ErrNoBaseline) { // a complete one may be there
 		return found, err
 	}
 	found = *s.incomplete
