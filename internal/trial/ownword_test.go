@@ -25,7 +25,7 @@ func TestAnAgentsOwnTrajectory(t *testing.T) {
 	}{
 		"read":        {leave(ownTrajectory), "big-*** 1 0", result.Dollars(0.25), ""},
 		"its cost":    {leave(ownTrajectory) + "echo 0.75 >/logs/agent/cost_usd.txt", "big-*** 1 0", result.Dollars(0.75), ""},
-		"no cost":     {leave(strings.ReplaceAll(ownTrajectory, "total_cost_usd", "x")), "big-*** 1 1", result.USD{}, ""},
+		"no cost":     {leave(strings.ReplaceAll(ownTrajectory, "total_cost_usd", "x")), "big-*** 1 1", result.USD{}.LowerBound(), ""},
 		"broken":      {leave(`{"schema_version": "ATIF-v1.8", "steps": [`), "", result.USD{}, "logs/agent/trajectory.json is not read"},
 		"a link":      {"echo '" + strings.ReplaceAll(ownTrajectory, "\n", "") + "' >/tmp/t; ln -s /tmp/t /logs/agent/trajectory.json", "", result.USD{}, ""},
 		"a directory": {"mkdir /logs/agent/trajectory.json", "", result.USD{}, "logs/agent/trajectory.json is not read"},
