@@ -60,8 +60,8 @@ type Session struct {
 	n         int // of requests for turns
 	running   int64
 	queued    int64 // turns that wait for a budget
-	fruitless int // calls in a row that the provider accepted, but without a whole answer that has output
-	answered  int // calls of which something came
+	fruitless int   // calls in a row that the provider accepted, but without a whole answer that has output
+	answered  int   // calls of which something came
 	report    Report
 	known     map[string]bool // models that answered
 	active    []interval      // times in which the model worked
