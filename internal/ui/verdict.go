@@ -139,8 +139,8 @@ func (s *summary) gate(v gate.Verdict, missing bool) []string {
 		text = "Gate: " + s.styles.warn.Render("nothing to compare with yet")
 	}
 	text += ". " + untrusted.Line(v.Reason)
-	if missing && v.Outcome != gate.Fail {
-		text += ". But results are missing, so the job " + s.styles.bad.Render("does not pass")
+	if missing && v.Outcome != gate.Fail { // "pass" would contradict the exit code
+		text = "Gate: " + s.styles.bad.Render("the job does not pass") + ", because results are missing. About those that are there: " + untrusted.Line(v.Reason)
 	}
 	lines := s.wrap(text)
 	for _, c := range v.Checks {
