@@ -176,18 +176,19 @@ func loadTasks(ctx context.Context, h *Host, file *config.Loaded, path string, r
 		return nil, err
 	}
 	names := taskNames(sets)
-	total := 0
+	kept, total := make([]*dataset.Set, len(sets)), 0
 	for i, set := range sets {
 		l.taskDirs = append(l.taskDirs, set.Directories...)
 		for _, t := range set.Tasks {
 			l.taskDirs = append(l.taskDirs, t.Dir)
 		}
-		sets[i] = set.Filter(l.Job.IncludeTasks, l.Job.ExcludeTasks)
-		total += len(sets[i].Tasks)
+		kept[i] = set.Filter(l.Job.IncludeTasks, l.Job.ExcludeTasks)
+		total += len(kept[i].Tasks)
 	}
-	if l.sets = sets; total == 0 {
-		return nil, usage("%s: %s: %s", clean(l.File), noneLeft(l.Job, req), strings.Join(names, ", "))
+	if total == 0 {
+		return nil, usage("%s: %s%s: %s", clean(l.File), noneLeft(l.Job, req), meantTask(l.Job, sets), strings.Join(names, ", "))
 	}
+	l.sets = kept
 	if !req.noJudges {
 		if err := l.checkJudges(req); err != nil {
 			return nil, err
@@ -232,6 +233,23 @@ func noneLeft(job config.Job, req JobRequest) string {
 		leave = "leave"
 	}
 	return strings.Join(filters, " and ") + " " + leave + " none of the tasks"
+}
+
+// meantTask returns a question about the task that the user probably meant by one of include_tasks; "" if none is near.
+func meantTask(job config.Job, sets []*dataset.Set) string {
+	var all []string
+	for _, set := range sets {
+		all = append(all, set.Names()...)
+	}
+	for _, glob := range job.IncludeTasks {
+		if slices.Contains(all, glob) {
+			continue // exclude_tasks leaves it out
+		}
+		if near := diag.Nearest(glob, all); near != "" {
+			return fmt.Sprintf(" (did you mean %q?)", clean(near))
+		}
+	}
+	return ""
 }
 
 // loadSets loads the datasets of a job and its single tasks, and notes in the job the formats that it left open.
