@@ -70,7 +70,10 @@ func annotate(h *app.Host, p diag.Diagnostic) {
 			fields[key] = strconv.Itoa(at)
 		}
 	}
-	if p.File != "" {
+	switch {
+	case strings.HasPrefix(p.File, "--"): // a flag, as in --set KEY=VALUE: the page would link to a file that does not exist
+		p.Message = p.File + ": " + p.Message
+	case p.File != "":
 		fields["file"] = untrusted.Line(p.File)
 	}
 	if p.Hint != "" {

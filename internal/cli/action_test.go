@@ -219,6 +219,12 @@ func TestProblemsAreAnnotations(t *testing.T) {
 		t.Errorf("%s is missing", want)
 	}
 
+	s = step(t, map[string]string{"job": "job.yaml", "set": "environment.override_cpu=2"}).job(t)
+	want := "::error title=Rollout::--set environment.override_cpu=2: unknown key \"override_cpu\""
+	if code := s.main(t, "action"); code != 2 || !strings.Contains(s.stderr.String(), want) || strings.Contains(s.stderr.String(), "file=--") {
+		t.Errorf("exit code %d, and no annotation without a file is about the flag:\n%s", code, &s.stderr)
+	}
+
 	s = step(t, map[string]string{"jobs": "job.yaml"})
 	if code := s.main(t, "action"); code != 2 || !strings.Contains(s.stderr.String(), "::error title=Rollout::the Action has no such input: jobs (did you mean") {
 		t.Errorf("exit code %d, and what is wrong is not said", code)
