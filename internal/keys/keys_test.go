@@ -53,6 +53,7 @@ type outer struct {
 	On     bool    `toml:"on"`
 	Pick   string  `toml:"pick" enum:"one,two"`
 	Own    own     `toml:"own"`
+	Rate   float64 `toml:"rate" max:"1"`
 	Inner  inner   `toml:"inner"`
 	Inners []inner `toml:"inners"`
 }
@@ -76,6 +77,9 @@ func TestDecode(t *testing.T) {
 		{"both forms of an amount", card("room", text("2Mi"), "room_mb", number("2")), []string{"f:3:1: <room> and <room_mb> are the same setting (keep one of them)"}},
 		{"megabytes as text", card("room_mb", text("2")), []string{`f:2:1: <room_mb> must be a whole number of megabytes, not the word "2" (write it without quotes)`}},
 		{"an exclusive bound", card("cpus", number("0")), []string{"f:2:1: <cpus> must be more than 0, not 0"}},
+		{"a percentage for a share", card("rate", text("60%")), []string{`f:2:1: <rate> must be a number, not the word "60%" (write 0.6)`}},
+		{"a percentage with decimals", card("rate", text("97.1%")), []string{`f:2:1: <rate> must be a number, not the word "97.1%" (write 0.971)`}},
+		{"a percentage for a number that is no share", card("wait", text("60%")), []string{`f:2:1: <wait> must be a number, not the word "60%" (like wait)`}},
 		{"another word", card("pick", text("onw")), []string{`f:2:1: <pick> must be one of one, two, not "onw" (did you mean "one"?)`}},
 		{"a number for a word", card("pick", number("1")), []string{`f:2:1: <pick> must be a word, not the number 1 (write it in quotes: "1")`}},
 		{"a word for true", card("on", text("Yes")), []string{`f:2:1: <on> must be true or false, not the word "Yes" (write true)`}},
@@ -128,7 +132,7 @@ func TestUnknownKeysAndLaterChecks(t *testing.T) {
 		}
 	}
 	d.Decode(new(outer))
-	if want := "[colour of 9 inner.nam of 2]"; fmt.Sprint(unknown) != want {
+	if want := "[colour of 10 inner.nam of 2]"; fmt.Sprint(unknown) != want {
 		t.Errorf("unknown: %v, want %s", unknown, want)
 	}
 	d.Problem(Path{"on"}, "", "is bad for another reason, too")

@@ -97,7 +97,7 @@ func (d *Decoder) integer(n *Node, p Path, v reflect.Value, r Rules) bool {
 func (d *Decoder) float(n *Node, p Path, v reflect.Value, r Rules) bool {
 	f, ok := n.Number()
 	if !ok {
-		return d.MustBe(n, p, r, "a number", unquote(n))
+		return d.MustBe(n, p, r, "a number", cmp.Or(asShare(n, r), unquote(n)))
 	}
 	if !d.inBounds(n, p, f, r) {
 		return false
@@ -121,6 +121,19 @@ func (d *Decoder) share(n *Node, p Path, v reflect.Value, r Rules) bool {
 	}
 	v.SetFloat(f)
 	return true
+}
+
+// asShare returns the hint for a percentage in place of a number between 0 and 1.
+func asShare(n *Node, r Rules) string {
+	digits, percent := strings.CutSuffix(n.Text, "%")
+	if n.Kind != Text || !percent || r.Max == nil || r.Max.Value != 1 {
+		return ""
+	}
+	percentage, err := strconv.ParseFloat(strings.TrimSpace(digits), 64)
+	if err != nil || percentage < 0 || percentage > 100 {
+		return ""
+	}
+	return "write " + strconv.FormatFloat(percentage/100, 'g', 6, 64)
 }
 
 // unquote returns the hint for a number in quotes.
