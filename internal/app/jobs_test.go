@@ -33,6 +33,10 @@ func TestListedJobsKnowWhetherTheyRun(t *testing.T) {
 		if err != nil || len(jobs.List) != 1 || !jobs.List[0].StartedAt.Equal(began) || jobs.List[0].TotalTrials != 1 {
 			t.Fatalf("%+v, %v", jobs, err)
 		}
+		finished, err := app.Report(t.Context(), h, app.ReportRequest{Dir: "jobs/one"})
+		if err != nil || !finished.NoResult || finished.Running != (jobs.List[0].State == app.JobRunning) {
+			t.Errorf("the report of a job in the state %s: %+v, %v", jobs.List[0].State, finished, err)
+		}
 		return jobs.List[0].State
 	}
 	dir := h.Path("jobs/one")

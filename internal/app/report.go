@@ -14,6 +14,7 @@ import (
 	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/event"
 	"github.com/org/rollout-action/internal/gitlab"
+	"github.com/org/rollout-action/internal/job"
 	"github.com/org/rollout-action/internal/job/merge"
 	"github.com/org/rollout-action/internal/plural"
 	"github.com/org/rollout-action/internal/report"
@@ -30,8 +31,8 @@ type Finished struct {
 	Compared bool
 	// Judged: the verdict says more than the numbers do.
 	Judged bool
-	// NoResult: the job's result.json is missing, because the run was killed or still goes on.
-	NoResult bool
+	// NoResult: the job's result.json is missing, because the run was killed, could not write it, or still goes on: Running.
+	NoResult, Running bool
 	// Resume is the command that runs what is left; "" if none does.
 	Resume string
 	// ResumeWith is the command to resume a job that was cancelled just now, with the flags of this run; "": it was not.
@@ -139,6 +140,7 @@ func (f *finishing) finished(ctx context.Context) *Finished {
 	_, err := os.Stat(filepath.Join(f.Path(in.Dir), result.ResultFile))
 	out := &Finished{
 		Input: in, Incomplete: f.end.incomplete, Compared: f.opts.compares(), NoResult: err != nil, Outcome: f.outcome(ctx),
+		Running: err != nil && !f.end.ran && job.Running(f.Path(in.Dir)),
 	}
 	if _, err := os.Stat(filepath.Join(f.Path(in.Dir), result.ConfigFile)); err == nil && !in.Plan.ProvesTasks && in.Plan.Reverifies == "" {
 		out.Resume = resumption(f.Paths, in.Dir, in.Plan, f.opts)

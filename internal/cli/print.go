@@ -54,7 +54,7 @@ func (e Env) printSummary(f *app.Finished) {
 	color, width := e.stdoutStyle()
 	ui.Summary(e.Stdout, ui.SummaryInput{
 		Job: in.Job, Groups: in.Groups, Trials: in.Trials, Dir: in.Dir, Files: in.Files, Tasks: report.PassedTasks(report.Cases(in)), Resume: f.Resume,
-		Missing: f.NoResult && in.Job.SkippedTrials > 0, Partial: len(f.Incomplete) > 0 && in.Job.SkippedTrials > 0,
+		Missing: f.NoResult && in.Job.SkippedTrials > 0, Running: f.Running, Partial: len(f.Incomplete) > 0 && in.Job.SkippedTrials > 0,
 	}, color, width)
 	verdict := ui.VerdictInput{Diff: in.Diff, Incomplete: f.Incomplete, Notes: in.Notes, Missing: len(in.Incomplete) > 0}
 	if f.Compared {

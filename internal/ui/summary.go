@@ -27,6 +27,8 @@ type SummaryInput struct {
 	Files  fs.FS               // the job's directory, for the logs that explain failures; nil: none
 	// Missing: planned trials have no result, although the job was not cancelled.
 	Missing bool
+	// Running: with Missing, a process runs the job, so there is nothing to resume.
+	Running bool
 	// Resume is the command that resumes the job; "" if none does.
 	Resume string
 	// Partial: planned trials have no result, and the text after the summary explains why.
@@ -110,11 +112,15 @@ func (s *summary) headline() []string {
 		return s.wrap(title + s.styles.warn.Render(fmt.Sprintf(" is incomplete: no result for %d of %s", j.SkippedTrials, trials)) + ".")
 	case s.Missing:
 		what := fmt.Sprintf(" is incomplete: no result for %d of %s", j.SkippedTrials, trials)
-		if s.Resume == "" {
-			return s.wrap(title + s.styles.warn.Render(what) + ". It is still running, or it was killed.")
+		text := title + s.styles.warn.Render(what) + ". "
+		if s.Running {
+			return s.wrap(text + "It is still running.")
 		}
-		return append(s.wrap(title+s.styles.warn.Render(what)+". It is still running, or it was killed. Resume it with:"),
-			"  "+s.Resume) // commands are not wrapped
+		text += "It ended without writing its result: it was killed, or a disk was full."
+		if s.Resume == "" {
+			return s.wrap(text)
+		}
+		return append(s.wrap(text+" Resume it with:"), "  "+s.Resume) // commands are not wrapped
 	case j.Cancelled && j.Errors[result.Cancelled] == 0: // an engine died, a disk was full, or no trial ran just then
 		return s.wrap(title + s.styles.warn.Render(fmt.Sprintf(" is incomplete: of %s %d never started", trials, j.SkippedTrials)) + ".")
 	case j.Cancelled:

@@ -72,6 +72,8 @@ func TestSummary(t *testing.T) {
 	stopped := job(nil, append(passed(), from("cpe", "bench", failure(key("c", 1), result.EnvironmentLost, "the engine is gone", 3))), *key("d", 1), *key("e", 1))
 	missing := job(nil, passed(), *key("d", 1))
 	missing.Missing, missing.Resume = true, "rollout resume "+missing.Dir
+	running := missing
+	running.Running = true
 	unverified := job([]string{"sum"}, []result.Trial{{Key: *key("a", 1)}})
 	for _, c := range []struct {
 		name  string
@@ -86,6 +88,7 @@ func TestSummary(t *testing.T) {
 		{"cancelled-none-left", job(nil, append(passed(), from("cpe", "bench", failure(key("c", 1), result.Cancelled, "the job was cancelled", 3)))), 80},
 		{"stopped", stopped, 80},
 		{"missing", missing, 80},
+		{"running", running, 80},
 		{"unverified", unverified, 80},
 		{"empty", job(nil, nil), 80},
 	} {
