@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -31,6 +33,8 @@ const (
 	exitUsage     = 2
 	exitFailed    = 3
 	exitCancelled = 130
+	// exitPipe is that of a command whose reader went away (| head), as if SIGPIPE had ended it.
+	exitPipe = 128 + int(syscall.SIGPIPE)
 )
 
 // Env is the outside world as the commands see it.
@@ -85,6 +89,9 @@ func Main(soft, hard context.Context, env Env, args []string) int {
 	ended := make(chan error, 1)
 	go func() { ended <- root.ExecuteContext(soft) }()
 	err := asked.await(soft, hard, ended)
+	if env.closedStdout(err) {
+		err = &failure{code: exitPipe}
+	}
 	v.explain(err)
 	return exitCode(err, soft.Err() != nil)
 }
@@ -124,6 +131,13 @@ func exitCode(err error, cancelled bool) int {
 		return exitCancelled
 	}
 	return exitFailed
+}
+
+// closedStdout reports whether err is that nobody reads stdout any more.
+func (e Env) closedStdout(err error) bool {
+	file, ok := e.Stdout.(*os.File)
+	failed, isPath := errors.AsType[*fs.PathError](err)
+	return ok && isPath && failed.Path == file.Name() && errors.Is(failed, syscall.EPIPE)
 }
 
 // explain prints on stderr what went wrong.

@@ -21,8 +21,8 @@ func (v *invocation) conclude(finished *app.Finished, err error, print func(repo
 	}
 	if print == nil {
 		v.show(finished)
-	} else {
-		err = errors.Join(err, print(finished.Input))
+	} else if printed := print(finished.Input); !v.closedStdout(printed) { // the exit code is still the job's
+		err = errors.Join(err, printed)
 	}
 	if err != nil {
 		return err

@@ -399,8 +399,8 @@ func (v *invocation) prove(ctx context.Context, req app.ProveRequest, format, lo
 	if format == formatText {
 		color, width := v.stdoutStyle()
 		ui.ProveReport(v.Stdout, *report, color, width)
-	} else {
-		err = errors.Join(err, provereport.Formats[format](v.Stdout, *report))
+	} else if printed := provereport.Formats[format](v.Stdout, *report); !v.closedStdout(printed) { // the exit code is still the proof's
+		err = errors.Join(err, printed)
 	}
 	if err != nil {
 		return err
