@@ -125,7 +125,11 @@ func TestRules(t *testing.T) {
 		{"in data", "crlf", file("environment/data.csv", "a,b\r\n"), ""},
 
 		{"a test without #!", "shebang", file(test, "echo 1 > /logs/verifier/reward.txt\n"), test + ":1"},
-		{"a mark before #!", "shebang", file(solve, "\ufeff#!/bin/bash\ntrue\n"), solve + ":1"},
+		{"a mark before #!", "bom", file(solve, "\ufeff#!/bin/bash\ntrue\n"), solve + ":1"},
+		{"a mark before #! is not reported twice", "shebang", file(solve, "\ufeff#!/bin/bash\ntrue\n"), ""},
+		{"a mark before a command of a library", "bom", file("+tests/lib.sh", "\ufeffset -e\n"), "tests/lib.sh:1"},
+		{"a mark in a test of python's that bash starts", "bom", file("tests/check.py", "\ufeffprint()\n"), ""},
+		{"a mark in the middle", "bom", script("printf '\ufeff'\necho 1 > /logs/verifier/reward.txt\n"), ""},
 		{"a library", "shebang", file("+tests/lib.sh", "f() { true; }\n"), ""},
 		{"a program that python is given", "shebang", file("+environment/tool.py", "print()\n"), ""},
 
@@ -308,6 +312,10 @@ func TestErrorsOfScriptsAndDockerfiles(t *testing.T) {
 		{"a solution that is executed", "crlf", map[string]string{"solution/solve.sh": windows}, task.FormatHarbor, prove.Error, 1},
 		{"a solution of python's that is executed", "crlf", map[string]string{"solution/solve.sh": "#!/usr/bin/env python3\r\nprint()\r\n"}, task.FormatHarbor, prove.Error, 1},
 		{"a script of the image, which may convert it", "crlf", map[string]string{"environment/run.sh": windows}, task.FormatRollout, prove.Warning, 2},
+		{"a mark before a command", "bom", map[string]string{"tests/test.sh": "\ufeffset -e\necho 1 > /logs/verifier/reward.txt\n"}, task.FormatRollout, prove.Error, 1},
+		{"a mark before #!, after which bash goes on", "bom", map[string]string{"tests/test.sh": "\ufeff#!/bin/bash\necho 1 > /logs/verifier/reward.txt\n"}, task.FormatRollout, prove.Warning, 1},
+		{"a mark before the interpreter of a program that is executed", "bom", map[string]string{"solution/solve.sh": "\ufeff#!/usr/bin/env python3\nprint()\n"}, task.FormatHarbor, prove.Error, 1},
+		{"a mark in a script of the image, which may convert it", "bom", map[string]string{"environment/run.sh": "\ufeffset -e\n"}, task.FormatRollout, prove.Warning, 1},
 		{"an instruction that nobody knows", "dockerfile", map[string]string{"environment/Dockerfile": "FROM debian:12\nWORKDIR /a\nCPY a b\n"}, task.FormatRollout, prove.Error, 3},
 		{"one for a ready-made image", "dockerfile", map[string]string{
 			"environment/Dockerfile": "FROM debian:12\nWORKDIR /a\nCPY a b\n", "task.toml": "version = \"1.0\"\nenvironment.docker_image = \"debian:12\"\n",

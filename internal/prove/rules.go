@@ -33,6 +33,7 @@ var Rules = []Rule{
 	{ID: "copy-source", Doc: "environment/Dockerfile copies a file that environment/ does not have"},
 	{ID: "secret", Doc: "a file holds what looks like a key or token"},
 	{ID: "crlf", Doc: "a shell script has Windows line ends where the shell takes them for a part of a command"},
+	{ID: "bom", Doc: "a shell script begins with a byte order mark, which the shell takes for a part of the first line"},
 	{ID: "shebang", Doc: "test.sh or solve.sh does not begin with #!"},
 	{ID: "instruction-leak", Doc: "the instruction sends agents to a file of solution/ or tests/, which they do not have"},
 	{ID: "solution-in-image", Doc: "the image keeps a copy of solve.sh or of a patch of the solution"},
@@ -55,5 +56,5 @@ func ruleOf(id string) (Rule, bool) {
 // PreventsRun reports whether a task with an error of a rule cannot run, so that it is invalid before anything has run. Errors of other
 // rules concern the task's quality.
 func PreventsRun(id string) bool {
-	return id == TaskFormat || id == "dockerfile" || id == "copy-source" || id == "crlf"
+	return id == TaskFormat || id == "dockerfile" || id == "copy-source" || id == "crlf" || id == "bom"
 }

@@ -103,7 +103,7 @@ func (p *plan) suggestHarbor(e *result.Error) {
 }
 
 // explainReward returns the failure of a missing reward with its cause, if that is known: the file is not a plain one, or
-// the script has Windows line ends.
+// the script has Windows line ends or a byte order mark.
 func (p *plan) explainReward(f *failure, omitted []result.Omission) *failure {
 	for _, o := range omitted {
 		for _, file := range []string{rewardPath, rewardJSONPath} {
@@ -112,23 +112,30 @@ func (p *plan) explainReward(f *failure, omitted []result.Omission) *failure {
 			}
 		}
 	}
-	if f.Type == result.VerifierRewardMissing && p.testsHaveCRLF() {
+	if f.Type != result.VerifierRewardMissing {
+		return f
+	}
+	head := p.headOfTests()
+	if bytes.Contains(head, []byte("\r\n")) {
 		f.Message += "; tests/test.sh has Windows line ends (CRLF), and the shell takes the carriage return for a part of each command or file name: " +
 			"sed -i 's/\\r$//' on it"
+	}
+	if bytes.HasPrefix(head, []byte("\ufeff")) {
+		f.Message += "; tests/test.sh begins with a byte order mark (BOM), which the shell takes for a part of the first line: save it as UTF-8 without a mark"
 	}
 	return f
 }
 
-// testsHaveCRLF reports whether the beginning of tests/test.sh has a line that ends with a carriage return.
-func (p *plan) testsHaveCRLF() bool {
+// headOfTests returns the beginning of tests/test.sh.
+func (p *plan) headOfTests() []byte {
 	const most = 1 << 20
 	script, err := p.spec.Task.FS.Open("tests/test.sh")
 	if err != nil {
-		return false
+		return nil
 	}
 	defer script.Close()
 	head, _ := io.ReadAll(io.LimitReader(script, most))
-	return bytes.Contains(head, []byte("\r\n"))
+	return head
 }
 
 // logCopy copies /logs out of an environment. On the way it catches the rewards and the agent's cost.

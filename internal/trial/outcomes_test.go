@@ -214,6 +214,11 @@ func TestOutcomes(t *testing.T) {
 			want:  want{err: result.VerifierRewardMissing, says: []string{"left no file", "tests/test.sh has Windows line ends (CRLF)", "sed -i 's/\\r$//'"}},
 		},
 		{
+			name:  "a test script with a byte order mark",
+			story: story{agent: script("true"), files: map[string]string{"tests/test.sh": "\ufeff#!/bin/bash\ntrue\n"}},
+			want:  want{err: result.VerifierRewardMissing, says: []string{"tests/test.sh begins with a byte order mark (BOM)"}},
+		},
+		{
 			name:  "a reward that is not a number",
 			story: story{agent: script("true"), files: tests("echo nan >/logs/verifier/reward.txt\n")},
 			want:  want{err: result.VerifierRewardInvalid, says: []string{`"nan"`, "write one finite number"}},
