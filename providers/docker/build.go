@@ -1,6 +1,8 @@
 package docker
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -147,8 +149,12 @@ func (p *Provider) buildFailed(ctx context.Context, req buildRequest, out *build
 		if present, err := p.hasImage(ctx, ref); err != nil || present {
 			continue
 		}
+		platform := cmp.Or(req.platform, p.platform())
+		if bytes.Contains(req.content.Dockerfile, []byte("--platform")) {
+			platform = "" // that of this image may be another one
+		}
 		var reason string
-		e.Transient, reason = p.pullFailure(ctx, ref)
+		e.Transient, reason = p.pullFailure(ctx, ref, platform)
 		e.Hint = "base image " + ref + ": " + reason
 		break
 	}

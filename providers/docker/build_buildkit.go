@@ -99,7 +99,7 @@ func (p *Provider) reachable(ctx context.Context, dockerfile []byte, out *buildk
 	}
 	ctx, cancel := context.WithTimeout(ctx, registryPatience)
 	defer cancel()
-	if err := p.askRegistry(ctx, ref); err == nil {
+	if _, err := p.askRegistry(ctx, ref); err == nil {
 		return dockerfile
 	}
 	out.Line(fmt.Sprintf("the Dockerfile's syntax image %s cannot be reached: building with the engine's own Dockerfile syntax", ref))

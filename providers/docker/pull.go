@@ -6,10 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/api/types/registry"
 	"github.com/docker/docker/pkg/jsonmessage"
 
 	"github.com/org/rollout-action/internal/environment"
@@ -63,34 +66,60 @@ func (p *Provider) pull(ctx context.Context, ref string, tell func(string)) erro
 		return failed(environment.KindPull, doing, err)
 	}
 	e := &environment.Error{Kind: environment.KindPull, Err: fmt.Errorf("%s: %w", doing, err)}
-	e.Transient, e.Hint = p.pullFailure(ctx, ref)
+	e.Transient, e.Hint = p.pullFailure(ctx, ref, p.platform())
 	return e
 }
 
-// pullFailure returns why an image could not be had, and whether another try may help. Engines report the
-// reasons in words only; so the registry is asked once more, in a way that has a status.
-func (p *Provider) pullFailure(ctx context.Context, ref string) (transient bool, reason string) {
+// pullFailure returns why an image could not be had for a platform, and whether another try may help. Engines report the
+// reasons in words only; so the registry is asked once more, in a way that has a status. platform "": it is not known.
+func (p *Provider) pullFailure(ctx context.Context, ref, platform string) (transient bool, reason string) {
 	ctx, cancel := context.WithTimeout(ctx, registryPatience)
 	defer cancel()
-	switch err := p.askRegistry(ctx, ref); {
+	switch found, err := p.askRegistry(ctx, ref); {
 	case err == nil:
+		var has []string
+		for _, p := range found.Platforms {
+			has = append(has, p.OS+"/"+p.Architecture)
+		}
+		if others := lacks(has, platform); others != "" {
+			return false, fmt.Sprintf("it is there for %s, and not for %s, which is the platform needed: choose another image, or a machine of that platform", others, platform)
+		}
 		return true, "its registry has it now"
 	case cerrdefs.IsNotFound(err), cerrdefs.IsInvalidArgument(err):
 		return false, "there is no such image: check its name and tag"
 	case cerrdefs.IsUnauthorized(err), cerrdefs.IsPermissionDenied(err):
 		return false, "there is no such image, or it is private: check its name, or run docker login"
+	case cerrdefs.IsResourceExhausted(err):
+		reason = "its registry limits how much is asked of it: wait"
+		if config, err := credentials(ctx, ref); err == nil && encoded(config) == "" {
+			reason += ", or run docker login, because limits are higher for accounts"
+		}
+		return true, reason
 	}
 	return true, "its registry cannot be reached from the Docker engine, or does not answer"
 }
 
+// lacks returns the platforms of an image that is not there for another one; "" if it is, or that is not known.
+func lacks(has []string, platform string) string {
+	// An attestation in an image's index has the platform unknown/unknown, and processors of 64 bits run the programs of those of 32.
+	has = slices.DeleteFunc(slices.Clone(has), func(p string) bool { return p == "/" || p == "unknown/unknown" })
+	runs := map[string]string{"linux/amd64": "linux/386", "linux/arm64": "linux/arm"}
+	for _, own := range []string{platform, runs[platform]} {
+		if platform == "" || own != "" && slices.Contains(has, own) {
+			return ""
+		}
+	}
+	slices.Sort(has)
+	return strings.Join(slices.Compact(has), ", ")
+}
+
 // askRegistry has the engine look an image up in its registry.
-func (p *Provider) askRegistry(ctx context.Context, ref string) error {
+func (p *Provider) askRegistry(ctx context.Context, ref string) (registry.DistributionInspect, error) {
 	config, err := credentials(ctx, ref)
 	if err != nil {
-		return err
+		return registry.DistributionInspect{}, err
 	}
-	_, err = p.api.DistributionInspect(ctx, ref, encoded(config))
-	return err
+	return p.api.DistributionInspect(ctx, ref, encoded(config))
 }
 
 // readMessages reads the engine's progress messages until they end, and returns the error that is
