@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/git"
 	"github.com/org/rollout-action/internal/keys"
 )
 
@@ -115,6 +116,9 @@ func (c *checker) elsewhereFile(path string) string { return c.fromHere(path, is
 func (c *checker) fromHere(path string, there func(string) bool) string {
 	if c.Full(diag.Error) {
 		return ""
+	}
+	if hint := git.SubmoduleHint(resolve(c.source.dir, path)); hint != "" {
+		return hint
 	}
 	here := resolve(c.opts.Dir, path)
 	if c.source.dir == c.opts.Dir || !there(here) {

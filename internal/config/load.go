@@ -14,6 +14,7 @@ import (
 
 	"github.com/org/rollout-action/internal/diag"
 	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/git"
 	"github.com/org/rollout-action/internal/keys"
 	"github.com/org/rollout-action/internal/model/scripted"
 )
@@ -215,6 +216,9 @@ func missingFile(path, full string) error {
 	}
 	if near := nearby(full); near != "" {
 		hint = fmt.Sprintf("did you mean %q?", filepath.Join(filepath.Dir(path), near))
+	}
+	if module := git.SubmoduleHint(full); module != "" {
+		hint = module
 	}
 	return diag.List{{File: path, Message: "there is no such file", Hint: hint}}
 }

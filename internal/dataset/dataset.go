@@ -18,6 +18,7 @@ import (
 	"github.com/org/rollout-action/internal/diag"
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/event"
+	"github.com/org/rollout-action/internal/git"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/task"
 )
@@ -71,7 +72,7 @@ func Load(ctx context.Context, name, dir string, opts task.Options) (*Set, diag.
 		return nil, nil, broken
 	}
 	if len(dirs) == 0 {
-		return problem("has no tasks", emptyHint(dir, entries))
+		return problem("has no tasks", cmp.Or(git.SubmoduleHint(abs), emptyHint(dir, entries)))
 	}
 	s := &Set{Name: name, Dir: abs, Format: cmp.Or(opts.Format, task.FormatRollout)}
 	if s.Tasks, err = loadAll(ctx, dirs, opts); err != nil {
@@ -152,6 +153,8 @@ func taskDirs(dir string, entries []fs.DirEntry) (dirs []string, notes diag.List
 		case len(parts) > 0:
 			note.Severity, note.Message = diag.Error, "has "+strings.Join(parts, ", ")+", but neither task.toml nor instruction.md: it is a part of a task"
 			note.Hint = "add the files that are missing, or remove it"
+		default:
+			note.Hint = cmp.Or(git.SubmoduleHint(sub), note.Hint)
 		}
 		if !hidden {
 			notes = append(notes, note)

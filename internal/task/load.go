@@ -13,6 +13,7 @@ import (
 
 	"github.com/org/rollout-action/internal/diag"
 	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/git"
 )
 
 // Load loads the task in directory dir, which may be relative, with the zero Options. It never fails: Missing and Problems
@@ -67,6 +68,12 @@ func (l *Loader) LoadAs(dir, name string, origin *Origin) *Task {
 	}
 	if !utf8.ValidString(t.Name) {
 		p.add("", "has a name that is not UTF-8", "rename it")
+	}
+	if !isFile(t.FS, configFile) && !isFile(t.FS, instructionFile) {
+		if hint := git.SubmoduleHint(abs); hint != "" {
+			p.add("", "has no files", hint)
+			return t
+		}
 	}
 	if IsOld(t.FS, ".") && !isFile(t.FS, configFile) {
 		p.add("", "is a task of terminal-bench before 2.0 ("+oldConfig+")", HowToConvert)
