@@ -42,7 +42,7 @@ func (c *checker) agent(a *agent.Agent, p keys.Path, names *names) {
 	c.preset(a, p)
 	c.agentName(*a, p, names)
 	c.scripts(*a, p)
-	c.pipes(*a, p)
+	c.bash(*a, p)
 	c.cacheInstall(*a, p)
 }
 

@@ -41,6 +41,7 @@ func lint(t *task.Task) []Finding {
 			findings = append(findings, crlf(t, f)...)
 			findings = append(findings, bom(t, f)...)
 			findings = append(findings, shebang(f)...)
+			findings = append(findings, bashSyntax(t, f)...)
 		}
 		switch {
 		case f.name == instructionFile:

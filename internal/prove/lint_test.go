@@ -124,6 +124,15 @@ func TestRules(t *testing.T) {
 		{"in a script that nobody can read", "crlf", script("if ( ; fi\r\n"), test + ":2"},
 		{"in data", "crlf", file("environment/data.csv", "a,b\r\n"), ""},
 
+		{"a missing fi", "bash-syntax", script("echo 1 > /logs/verifier/reward.txt\nif true; then\n  true\n"), test + ":3"},
+		{"a quote that does not end", "bash-syntax", file(solve, "#!/bin/bash\necho 'a\n"), solve + ":2"},
+		{"a library of bash's", "bash-syntax", file("+tests/lib.sh", "#!/usr/bin/env bash\nf() {\n"), "tests/lib.sh:2"},
+		{"a library of nobody knows which shell", "bash-syntax", file("+tests/lib.sh", "f() {\n"), ""},
+		{"a script of another shell", "bash-syntax", file("+tests/run.sh", "#!/bin/zsh\nfor x (a b) { echo $x }\n"), ""},
+		{"a script of the image, which may be the problem to solve", "bash-syntax", file("environment/run.sh", "#!/bin/bash\nif\n"), ""},
+		{"what only bash has", "bash-syntax", script("declare -A a=([x]=1)\n[[ a =~ ^(a|b)+$ ]] && diff <(echo a) <(echo b) |& cat\nshopt -s extglob\necho !(a|b) ${a[@]@Q} $((1 << 2)) &>> /tmp/x\n" +
+			"coproc { cat; }\nselect x in a; do break; done <<< 1\ncase a in a) ;;& b) ;& *) ;; esac\necho 1 > /logs/verifier/reward.txt\n"), ""},
+
 		{"a test without #!", "shebang", file(test, "echo 1 > /logs/verifier/reward.txt\n"), test + ":1"},
 		{"a mark before #!", "bom", file(solve, "\ufeff#!/bin/bash\ntrue\n"), solve + ":1"},
 		{"a mark before #! is not reported twice", "shebang", file(solve, "\ufeff#!/bin/bash\ntrue\n"), ""},
@@ -316,6 +325,8 @@ func TestErrorsOfScriptsAndDockerfiles(t *testing.T) {
 		{"a mark before #!, after which bash goes on", "bom", map[string]string{"tests/test.sh": "\ufeff#!/bin/bash\necho 1 > /logs/verifier/reward.txt\n"}, task.FormatRollout, prove.Warning, 1},
 		{"a mark before the interpreter of a program that is executed", "bom", map[string]string{"solution/solve.sh": "\ufeff#!/usr/bin/env python3\nprint()\n"}, task.FormatHarbor, prove.Error, 1},
 		{"a mark in a script of the image, which may convert it", "bom", map[string]string{"environment/run.sh": "\ufeffset -e\n"}, task.FormatRollout, prove.Warning, 1},
+		{"a mistake in a test", "bash-syntax", map[string]string{"tests/test.sh": "#!/bin/bash\necho 1 > /logs/verifier/reward.txt\nif\n"}, task.FormatRollout, prove.Warning, 3},
+		{"what bash knows and the parser does not", "bash-syntax", map[string]string{"tests/lib.sh": "#!/bin/bash\ndeclare -A a=([x y]=1)\n"}, task.FormatRollout, prove.Warning, 2},
 		{"an instruction that nobody knows", "dockerfile", map[string]string{"environment/Dockerfile": "FROM debian:12\nWORKDIR /a\nCPY a b\n"}, task.FormatRollout, prove.Error, 3},
 		{"one for a ready-made image", "dockerfile", map[string]string{
 			"environment/Dockerfile": "FROM debian:12\nWORKDIR /a\nCPY a b\n", "task.toml": "version = \"1.0\"\nenvironment.docker_image = \"debian:12\"\n",

@@ -34,6 +34,7 @@ var Rules = []Rule{
 	{ID: "secret", Doc: "a file holds what looks like a key or token"},
 	{ID: "crlf", Doc: "a shell script has Windows line ends where the shell takes them for a part of a command"},
 	{ID: "bom", Doc: "a shell script begins with a byte order mark, which the shell takes for a part of the first line"},
+	{ID: "bash-syntax", Doc: "a script of tests/ or solution/ that bash runs has a mistake in its syntax"},
 	{ID: "shebang", Doc: "test.sh or solve.sh does not begin with #!"},
 	{ID: "instruction-leak", Doc: "the instruction sends agents to a file of solution/ or tests/, which they do not have"},
 	{ID: "solution-in-image", Doc: "the image keeps a copy of solve.sh or of a patch of the solution"},

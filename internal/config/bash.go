@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"slices"
 	"strings"
 
@@ -13,9 +14,22 @@ import (
 // alwaysSucceed are the programs at the end of pipes whose exit code tells nothing about the command before them.
 var alwaysSucceed = []string{"tee", "tail", "head", "cat"}
 
-// pipes warns of scripts that hide the failure of a command, because it is piped into a program that succeeds.
-func (c *checker) pipes(a agent.Agent, p keys.Path) {
+// maxScript limits the size of scripts that are parsed, in bytes, because nesting costs the parser stack.
+const maxScript = 64 << 10
+
+// bash warns of scripts that bash cannot parse, and of those that hide the failure of a command, because it is piped into a program that
+// succeeds. Bash runs what stands before a mistake, and the parser here may not know all that bash accepts, so a mistake is no error.
+func (c *checker) bash(a agent.Agent, p keys.Path) {
 	for _, s := range []struct{ key, text string }{{"install", a.Install}, {"execute", a.Execute}} {
+		if len(s.text) > maxScript {
+			continue
+		}
+		_, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(s.text), "")
+		if wrong, ok := errors.AsType[syntax.ParseError](err); ok {
+			c.Warn(c.Root.Locate(p.Child(s.key), false), "bash -n tells what it does not understand",
+				"agent %q: bash probably cannot read %s, line %d: %s", keys.Shorten(a.Name), s.key, wrong.Pos.Line(), wrong.Text)
+			continue
+		}
 		if into := hidingPipe(s.text); into != "" {
 			c.Warn(c.Root.Locate(p.Child(s.key), false), "begin the script with: set -o pipefail",
 				"agent %q: %s pipes into %s, which hides that the command before it failed", keys.Shorten(a.Name), s.key, into)
