@@ -39,6 +39,7 @@ func lint(t *task.Task) []Finding {
 		if f.text {
 			findings = append(findings, secrets(f)...)
 			findings = append(findings, crlf(t, f)...)
+			findings = append(findings, stub(f)...)
 			findings = append(findings, bom(t, f)...)
 			findings = append(findings, shebang(f)...)
 			findings = append(findings, bashSyntax(t, f)...)

@@ -124,6 +124,8 @@ func TestRules(t *testing.T) {
 		{"in a script that nobody can read", "crlf", script("if ( ; fi\r\n"), test + ":2"},
 		{"in data", "crlf", file("environment/data.csv", "a,b\r\n"), ""},
 
+		{"a solution to be written", "stub", file(solve, "#!/bin/bash\necho \"solution/solve.sh is to be written\" >&2\nexit 1\n"), solve + ":2"},
+		{"an instruction that is written", "stub", file("instruction.md", "Write here: /app/x.\n"), ""},
 		{"a missing fi", "bash-syntax", script("echo 1 > /logs/verifier/reward.txt\nif true; then\n  true\n"), test + ":3"},
 		{"a quote that does not end", "bash-syntax", file(solve, "#!/bin/bash\necho 'a\n"), solve + ":2"},
 		{"a library of bash's", "bash-syntax", file("+tests/lib.sh", "#!/usr/bin/env bash\nf() {\n"), "tests/lib.sh:2"},

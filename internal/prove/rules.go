@@ -33,6 +33,7 @@ var Rules = []Rule{
 	{ID: "copy-source", Doc: "environment/Dockerfile copies a file that environment/ does not have"},
 	{ID: "secret", Doc: "a file holds what looks like a key or token"},
 	{ID: "crlf", Doc: "a shell script has Windows line ends where the shell takes them for a part of a command"},
+	{ID: "stub", Doc: "a file is as rollout new task wrote it"},
 	{ID: "bom", Doc: "a shell script begins with a byte order mark, which the shell takes for a part of the first line"},
 	{ID: "bash-syntax", Doc: "a script of tests/ or solution/ that bash runs has a mistake in its syntax"},
 	{ID: "shebang", Doc: "test.sh or solve.sh does not begin with #!"},
