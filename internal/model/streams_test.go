@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/zstd"
@@ -50,7 +51,9 @@ func through(t *testing.T, api model.API, p provider) (got, *rig) {
 	t.Helper()
 	server := httptest.NewServer(p)
 	t.Cleanup(server.Close)
-	r := newRigWith(t, api, nil, func(c *model.Config, _ *model.Options) { c.BaseURL, c.Transport = server.URL, nil })
+	r := newRigWith(t, api, nil, func(c *model.Config, o *model.Options) {
+		c.BaseURL, c.Transport, o.KeepAlive = server.URL, nil, time.Hour // no sign of life is added on a busy machine
+	})
 	body := askBody(api, "go")
 	if api == model.OpenAIChat { // nothing is added to what is asked, so nothing is hidden
 		body = strings.Replace(body, "{", `{"stream_options":{"include_usage":true},`, 1)

@@ -241,7 +241,7 @@ func (x *execution) judgeOnce(ctx context.Context, j Judge, in material, below s
 	}
 	if out.failed = attempt.failureOf(); out.failed != nil {
 		lost := out.failed.Type == result.EnvironmentLost || out.failed.Type == result.Cancelled
-		return !lost && t.StopCondition == "" && x.untouchable == nil
+		return !lost && t.StopCondition == "" && (j.Place() != judge.InTrial || x.untouchable == nil) // others run beside what sets it
 	}
 	run.Verdict, run.Score, run.Criteria = v.JSON, &v.Score, v.Criteria
 	run.Reason = excerpt.Middle(hide(x.secrets, v.Reason), maxReason)
