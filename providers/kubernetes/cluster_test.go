@@ -9,7 +9,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/testenv"
@@ -86,6 +89,23 @@ func (p *Provider) server(t testing.TB) string {
 	t.Helper()
 	helper, err := p.helperImage(t.Context())
 	if err != nil {
+		t.Fatal(err)
+	}
+	// Pods with a public network reach nothing private but by such a policy.
+	tcp, port := corev1.ProtocolTCP, intstr.FromInt32(8080)
+	err = p.client.createPolicy(t.Context(), &networkingv1.NetworkPolicy{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy"},
+		ObjectMeta: metav1.ObjectMeta{Name: "test-server", Namespace: p.client.namespace},
+		Spec: networkingv1.NetworkPolicySpec{
+			PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{labelNetwork: networkOpen}},
+			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeEgress},
+			Egress: []networkingv1.NetworkPolicyEgressRule{{
+				To:    []networkingv1.NetworkPolicyPeer{{PodSelector: &metav1.LabelSelector{}}},
+				Ports: []networkingv1.NetworkPolicyPort{{Protocol: &tcp, Port: &port}},
+			}},
+		},
+	})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
 		t.Fatal(err)
 	}
 	pod := p.probePod("test-server", helper, "", "")

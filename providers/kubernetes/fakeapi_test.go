@@ -508,7 +508,7 @@ func fakeOptions() environment.CreateOptions {
 // soon fails the test if a condition does not come.
 func soon(t testing.TB, what string, is func() bool) {
 	t.Helper()
-	for range 6000 {
+	for range 18000 { // clusters take a minute to notice some things
 		if is() {
 			return
 		}
