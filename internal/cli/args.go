@@ -1,11 +1,16 @@
 package cli
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/org/rollout-action/internal/app"
+	"github.com/org/rollout-action/internal/untrusted"
 )
 
 // oneArg wants exactly one argument, and says which.
@@ -19,6 +24,28 @@ func oneArg(what string) cobra.PositionalArgs {
 		}
 		return usage("%s takes one argument, got %d: %s (see %s --help)", cmd.CommandPath(), len(args), strings.Join(args, " "), cmd.CommandPath())
 	}
+}
+
+// jobAnd returns the directory of the job that the first argument names, by its path or by its name below the jobs directory, and the
+// arguments after it. Without an argument it is that of the newest job, which stderr says.
+func (v *invocation) jobAnd(ctx context.Context, args []string) (dir string, rest []string, err error) {
+	if len(args) > 0 {
+		return v.host().NamedJob(args[0]), args[1:], nil
+	}
+	newest, err := app.NewestJobs(ctx, v.host(), 1)
+	if err != nil {
+		return "", nil, err
+	}
+	fmt.Fprintf(v.Stderr, "Taking the newest job: %s\n", untrusted.ShellPath(newest[0]))
+	return newest[0], nil, nil
+}
+
+// maybeJob wants at most one argument, a job.
+func maybeJob(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return oneArg("a job's directory")(cmd, args)
 }
 
 // noArgs wants none.

@@ -37,7 +37,7 @@ func newCompareCommand(v *invocation) *cobra.Command {
 		Short: "Show several jobs, or the agents of one job, as a table",
 		Long: `Show agents of several jobs, or the agents of one job, side by side: trials, pass rate with its 95% interval, mean reward,
 cost and time. Each JOB is as in "rollout diff":
-a directory, the file of a job's result, a URL of one, or github:BRANCH.
+a directory, a name below jobs/, the file of a job's result, a URL of one, or github:BRANCH.
 
 Only tasks count that have the same files and a score in every row, so that all rows are about the same; --all-tasks counts
 every task of each row. As in "rollout diff", an attempt that its agent, the verifier or a judge lost scores 0, and one that the
@@ -61,7 +61,11 @@ With --by task the tasks are the rows: the mean reward, and how many of the atte
 			if !slices.Contains(tableSides, opts.by) {
 				return usage("--by %s: want %s", opts.by, strings.Join(tableSides, " or "))
 			}
-			t, err := app.Tabulate(cmd.Context(), v.host(), app.TableRequest{Jobs: args, All: opts.all, Stored: opts.stored.at(cmd.Flags().Changed)})
+			jobs := make([]string, len(args))
+			for i, arg := range args {
+				jobs[i] = v.host().NamedJob(arg)
+			}
+			t, err := app.Tabulate(cmd.Context(), v.host(), app.TableRequest{Jobs: jobs, All: opts.all, Stored: opts.stored.at(cmd.Flags().Changed)})
 			if err != nil {
 				return err
 			}

@@ -37,7 +37,7 @@ var flagValues = map[string]completion{
 var formatValues = map[string][]string{"export": export.Formats, "validate": append([]string{formatText}, proofFormats()...), "report": append([]string{formatText}, formats()...), "check": {formatText, "json"}}
 
 // takesJobs are the commands whose arguments are jobs, with the number of them; 0: any.
-var takesJobs = map[string]int{"show": 1, "report": 1, "resume": 1, "export": 1, "diff": 2, "compare": 0, "merge": 0, "verify": 1}
+var takesJobs = map[string]int{"show": 1, "report": 1, "resume": 1, "export": 1, "diff": 2, "compare": 0, "merge": 0, "verify": 1, "rejudge": 1}
 
 func fixed(values ...string) completion {
 	return func(*invocation, *cobra.Command, []string) []string { return values }
@@ -56,7 +56,7 @@ func ofJob(names func(app.JobNames) []string) completion {
 
 // jobDirs completes the directories of jobs where jobs are by default.
 func jobDirs(v *invocation, _ *cobra.Command, _ []string) []string {
-	return app.JobDirs(v.host().Paths, jobsDir)
+	return app.JobDirs(v.host().Paths, app.JobsDir)
 }
 
 // rerunNames completes what --rerun may name in the job that the arguments name: by its directory, or for run by its job file.

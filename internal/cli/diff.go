@@ -2,9 +2,11 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"math"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +18,7 @@ import (
 	"github.com/org/rollout-action/internal/plural"
 	"github.com/org/rollout-action/internal/report"
 	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/untrusted"
 )
 
 // diffOptions are the flags of diff.
@@ -27,23 +30,29 @@ type diffOptions struct {
 func newDiffCommand(v *invocation) *cobra.Command {
 	var opts diffOptions
 	cmd := &cobra.Command{
-		Use:   "diff BASE HEAD",
+		Use:   "diff [BASE [HEAD]]",
 		Short: "Compare two jobs, task by task",
-		Long: `Compare two jobs, task by task, and print what changed. Each is a job's directory, its result.json, the URL of
-one (https, s3), or github:BRANCH for the last results on a branch. Tasks whose files changed are only listed, not compared.
+		Long: `Compare two jobs, task by task, and print what changed. Each is a job's directory, its name below jobs/, its
+result.json, the URL of one (https, s3), or github:BRANCH for the last results on a branch. HEAD is the newest job, and BASE
+the one before it, unless they are given. Tasks whose files changed are only listed, not compared.
 Nothing is judged: the exit code is 0 whatever changed. See "rollout report --baseline" for a gate.
 ` + doneCodes,
-		Example: `  rollout diff jobs/main jobs/pr
+		Example: `  rollout diff
+  rollout diff jobs/main jobs/pr
   rollout diff main/result.json jobs/pr --json | jq .changes
   rollout diff github:main jobs/pr`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) != 2 {
-				return usage("%s needs two jobs, got %d (see %s --help)", cmd.CommandPath(), len(args), cmd.CommandPath())
+			if len(args) > 2 {
+				return usage("%s takes two jobs, got %d (see %s --help)", cmd.CommandPath(), len(args), cmd.CommandPath())
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			req := app.CompareRequest{Base: args[0], Head: args[1], Stored: opts.stored.at(cmd.Flags().Changed)}
+			base, head, err := v.twoJobs(cmd.Context(), args)
+			if err != nil {
+				return err
+			}
+			req := app.CompareRequest{Base: base, Head: head, Stored: opts.stored.at(cmd.Flags().Changed)}
 			c, err := app.Compare(cmd.Context(), v.host(), req)
 			if err != nil {
 				return err
@@ -54,6 +63,29 @@ Nothing is judged: the exit code is 0 whatever changed. See "rollout report --ba
 	cmd.Flags().BoolVar(&opts.asJSON, "json", false, "print JSON: base, head, changes, flaky, overall, agents, groups and tasks")
 	opts.stored.add(cmd)
 	return cmd
+}
+
+// twoJobs returns the jobs to compare: those that are named, else the newest, of which stderr says the names.
+func (v *invocation) twoJobs(ctx context.Context, args []string) (base, head string, err error) {
+	for i, arg := range args {
+		args[i] = v.host().NamedJob(arg)
+	}
+	if len(args) == 2 {
+		return args[0], args[1], nil
+	}
+	newest, err := app.NewestJobs(ctx, v.host(), 2-len(args))
+	if err != nil {
+		return "", "", err
+	}
+	if len(args) == 1 && filepath.Clean(args[0]) == newest[0] {
+		return "", "", usage("%s is the newest job: give the job to compare it with, too", clean(args[0]))
+	}
+	slices.Reverse(newest)
+	for _, dir := range newest {
+		fmt.Fprintf(v.Stderr, "Taking a job: %s\n", untrusted.ShellPath(dir))
+	}
+	args = append(slices.Clone(args), newest...)
+	return args[0], args[1], nil
 }
 
 // printComparison prints what differs between two jobs.

@@ -22,11 +22,11 @@ type exportOptions struct {
 func newExportCommand(v *invocation) *cobra.Command {
 	var opts exportOptions
 	cmd := &cobra.Command{
-		Use:   "export JOB_DIR",
+		Use:   "export [JOB]",
 		Short: "Write a job's trials as one file for other programs",
 		Long: `Write every trial of a job that has a result, sorted by agent, dataset, task and attempt, from what is on
 disk. It also works for jobs that were cancelled or killed, for shards and for merged jobs, and prints how many trials have
-no result. The formats are
+no result. JOB is a job's directory, or its name below jobs/; without it, the newest job is taken. The formats are
 
   outputs  a JSON object on each line, as in outputs.jsonl: prompt, reward, metrics, timing, error, stop
            condition, and how the reward compares with the group's (all attempts of an agent at a task)
@@ -50,8 +50,12 @@ Exit codes:
 		Example: `  rollout export jobs/nightly --format csv --output nightly.csv
   rollout export jobs/nightly --format outputs | jq 'select(.reward == 1)'
   rollout export jobs/nightly --format sft --min-reward 1 --output train.jsonl`,
-		Args: oneArg("a job's directory"),
+		Args: maybeJob,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			dir, _, err := v.jobAnd(cmd.Context(), args)
+			if err != nil {
+				return err
+			}
 			if opts.output == "" && v.stdoutIsTerminal() {
 				defer v.works.Hide()() // progress would stand among the trials
 			}
@@ -59,7 +63,7 @@ Exit codes:
 			if cmd.Flags().Changed("min-reward") {
 				minReward = &opts.minReward
 			}
-			report, err := app.Export(cmd.Context(), v.host(), app.ExportRequest{Dir: args[0], Format: opts.format, MinReward: minReward, Trainable: opts.trainable, Output: opts.output, To: v.Stdout})
+			report, err := app.Export(cmd.Context(), v.host(), app.ExportRequest{Dir: dir, Format: opts.format, MinReward: minReward, Trainable: opts.trainable, Output: opts.output, To: v.Stdout})
 			if err != nil {
 				return err
 			}

@@ -56,7 +56,7 @@ type judgesCheckOptions struct {
 func newJudgesCheckCommand(v *invocation) *cobra.Command {
 	var opts judgesCheckOptions
 	cmd := &cobra.Command{
-		Use:   "check JOB_DIR",
+		Use:   "check [JOB]",
 		Short: "Compare the verdicts of judges with labels of people, and with each other",
 		Long: `Compare the verdicts of a job's judges with labels of people: how often they agree, how often they would by chance, and
 where they disagree most. Judges are compared with each other, too, and with the length of what they judged.
@@ -66,20 +66,22 @@ criterion. A label is one of the criterion's choices, a number from 0 to 1, or p
 several people label, copy the lines, and write who it is into the column rater. The order of the lines says nothing about the
 verdicts, so the first of them are a sample.
 
-Without --labels, judges are compared with each other only.
+Without --labels, judges are compared with each other only. JOB is a job's directory, or its name below jobs/; without it, the newest job is taken.
 ` + judgesCodes,
 		Example: `  rollout judges check jobs/nightly --template --sample 50
   rollout judges check jobs/nightly --labels labels.csv
   rollout judges check jobs/nightly --labels labels.csv --judge quality --min-agreement 0.8`,
-		Args: oneArg("a job's directory"),
+		Args: maybeJob,
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) == 0 {
 				return nil, cobra.ShellCompDirectiveFilterDirs
 			}
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			opts.req.Dir = args[0]
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if opts.req.Dir, _, err = v.jobAnd(cmd.Context(), args); err != nil {
+				return err
+			}
 			if err := opts.check(cmd.Flags().Changed); err != nil {
 				return err
 			}

@@ -12,9 +12,6 @@ import (
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
-// jobsDir is where jobs are unless a job file says otherwise.
-const jobsDir = "jobs"
-
 func newLsCommand(v *invocation) *cobra.Command {
 	var req app.JobsRequest
 	var asJSON bool
@@ -71,7 +68,7 @@ without one, too. "rollout report" judges with a baseline.
 			return printJobs(v.Stdout, req.Dir, jobs)
 		},
 	}
-	cmd.Flags().StringVar(&req.Dir, "jobs-dir", jobsDir, "the directory with the jobs, as jobs_dir in job files")
+	cmd.Flags().StringVar(&req.Dir, "jobs-dir", app.JobsDir, "the directory with the jobs, as jobs_dir in job files")
 	cmd.Flags().IntVarP(&req.Limit, "limit", "n", 20, "list at most this many jobs; 0: all")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: dir, job_name, state, resumable, started_at, commit, shard, the numbers of trials, pass_rate, mean_reward, total_cost, verdict and more")
 	return cmd

@@ -113,7 +113,13 @@ func commandIn(dir string, list []string) (args []string, ok bool) {
 			continue
 		}
 		cmd.InitDefaultHelpFlag()
-		if cmd.ParseFlags(rest) == nil && cmd.ValidateArgs(cmd.Flags().Args()) == nil && cmd.ValidateRequiredFlags() == nil {
+		if cmd.ParseFlags(rest) != nil {
+			continue
+		}
+		if _, job := takesJobs[cmd.Name()]; job && cmd.Flags().NArg() == 0 {
+			continue // the sentence names the verb; whether there is a newest job is not its matter
+		}
+		if cmd.ValidateArgs(cmd.Flags().Args()) == nil && cmd.ValidateRequiredFlags() == nil {
 			return args, true
 		}
 	}

@@ -26,11 +26,12 @@ type rejudgeOptions struct {
 func newRejudgeCommand(v *invocation) *cobra.Command {
 	var opts rejudgeOptions
 	cmd := &cobra.Command{
-		Use:   "rejudge JOB_DIR [TRIAL...]",
+		Use:   "rejudge [JOB [TRIAL...]]",
 		Short: "Run the judges of a job again, without its agents and tests",
 		Long: `Run judges again on what the trials of a job left on disk, to see how stable their verdicts are, how another model judges,
 or what a changed prompt does. No agent and no test runs. Each TRIAL is a part of the name of one trial,
 agent/dataset/task__attempt; without one, all trials are judged.
+JOB is a job's directory, or its name below jobs/; without it, the newest job is taken.
 
 Calls can judge again, and judges in fresh environments whose artifacts were kept whole. A judge in the agent's environment
 cannot, because that is gone: its earlier verdict stays.
@@ -52,9 +53,6 @@ Exit codes:
   rollout rejudge jobs/nightly --judge quality --model another-model
   rollout rejudge jobs/nightly my-agent/evals/fix-the-build__1 --job-file job.yaml`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usage("%s needs a job's directory (see %s --help)", cmd.CommandPath(), cmd.CommandPath())
-			}
 			if slices.Contains(args, "") {
 				return usage("%s: an argument is empty: leave it out, or give a part of a trial's name", cmd.CommandPath())
 			}
@@ -64,11 +62,14 @@ Exit codes:
 			if len(args) == 0 {
 				return nil, cobra.ShellCompDirectiveFilterDirs
 			}
-			return app.TrialNames(v.host().Paths, args[0], prefix), cobra.ShellCompDirectiveNoFileComp
+			return app.TrialNames(v.host().Paths, v.host().NamedJob(args[0]), prefix), cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			req := opts.req
-			req.Dir, req.Trials, req.Name = args[0], args[1:], opts.job.name
+			if req.Dir, req.Trials, err = v.jobAnd(cmd.Context(), args); err != nil {
+				return err
+			}
+			req.Name = opts.job.name
 			if req.Job, err = opts.job.request(""); err != nil {
 				return err
 			}
@@ -111,7 +112,7 @@ func (v *invocation) printRejudged(r app.Rejudged, asJSON bool, failed error) er
 	case r.Cancelled:
 		return &failure{code: exitCancelled}
 	case r.Failed > 0:
-		fmt.Fprintf(v.Stderr, "%s of judging again ended with an error: rollout report JOB_DIR shows it\n", plural.Count(r.Failed, "trial"))
+		fmt.Fprintf(v.Stderr, "%s of judging again ended with an error: rollout report JOB shows it\n", plural.Count(r.Failed, "trial"))
 		return &failure{code: exitGate}
 	}
 	return nil

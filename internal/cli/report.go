@@ -24,20 +24,25 @@ type reportOptions struct {
 func newReportCommand(v *invocation) *cobra.Command {
 	var opts reportOptions
 	cmd := &cobra.Command{
-		Use:   "report JOB_DIR",
+		Use:   "report [JOB]",
 		Short: "Report on a job again, from what is on disk",
 		Long: `Print the summary of a job from the results in its directory, compare it with its baseline, check its
 gate, and write reports. No trial is run. It also works for jobs that were cancelled, that still run or
 whose run was killed: missing trials are counted as skipped and reported. Such a job never passes.
+JOB is a job's directory, or its name below jobs/; without it, the newest job is taken.
 
 The gate is the one in the job's config.json; flags win over it.
 ` + exitCodes,
 		Example: `  rollout report jobs/nightly --junit junit.xml --markdown report.md
   rollout report jobs/pr --baseline jobs/main --max-broken-tasks 0 --format comment
   rollout report jobs/nightly --json | jq .pass_rate`,
-		Args: oneArg("a job's directory"),
+		Args: maybeJob,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			req, err := opts.request(args[0])
+			dir, _, err := v.jobAnd(cmd.Context(), args)
+			if err != nil {
+				return err
+			}
+			req, err := opts.request(dir)
 			if err != nil {
 				return err
 			}

@@ -20,11 +20,12 @@ type resumeOptions struct {
 func newResumeCommand(v *invocation) *cobra.Command {
 	var opts resumeOptions
 	cmd := &cobra.Command{
-		Use:   "resume JOB_DIR",
+		Use:   "resume [JOB]",
 		Short: "Continue a job that was stopped, cancelled or killed",
 		Long: `Run the remaining trials of a job in its directory: trials that have no result, that were interrupted, or that failed
 because of the infrastructure (environment_*, internal_error). Results stay. Failures of agents, verifiers and tasks
 stay, too, because they are outcomes. Before a trial runs again, its directory is moved to superseded/.
+JOB is a job's directory, or its name below jobs/; without it, the newest job is taken.
 
 The job is read from its config.json. It must be the same work as when it started: the same configuration, and tasks
 with the same files. Flags may change how it is run (n_concurrent_trials, budget, retry, log_level, gate, metrics, redact,
@@ -36,9 +37,13 @@ left, resume reports on the job as "rollout report" does.
   rollout resume jobs/nightly --rerun 'my-agent/fix-*' --rerun my-agent/evals/hello__2
   rollout resume jobs/nightly --budget-cost-usd 40
   rollout resume jobs/nightly --n-attempts 5 --junit junit.xml`,
-		Args: oneArg("a job's directory"),
+		Args: maybeJob,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			req, err := opts.request(args[0])
+			dir, _, err := v.jobAnd(cmd.Context(), args)
+			if err != nil {
+				return err
+			}
+			req, err := opts.request(dir)
 			if err != nil {
 				return err
 			}

@@ -32,9 +32,10 @@ type showOptions struct {
 func newShowCommand(v *invocation) *cobra.Command {
 	var opts showOptions
 	cmd := &cobra.Command{
-		Use:   "show JOB_DIR [TRIAL]",
+		Use:   "show [JOB [TRIAL]]",
 		Short: "Show a job and its trials, or the story of one trial",
-		Long: `Show a job: its summary and its trials. With TRIAL, show one trial: its phases, its reward, the checks of its verifier,
+		Long: `Show a job: its summary and its trials. JOB is a job's directory, or its name below jobs/; without it, the newest job is
+taken. With TRIAL, show one trial: its phases, its reward, the checks of its verifier,
 its error, and the ends of its logs. TRIAL is a part of the trial's name, agent/dataset/task__attempt. If several trials
 match, they are listed, and the exit code is 2. Nothing is judged, and jobs that still run can be shown, too.
 
@@ -42,13 +43,14 @@ With --log, print a log as a whole: setup, command or verifier (their stdout; se
 path below the trial's directory. On a terminal and in a GitHub workflow, escape sequences and workflow commands in it are
 made harmless; otherwise it is printed byte by byte. With --follow, print it while it grows, until the trial has ended.
 ` + doneCodes,
-		Example: `  rollout show jobs/nightly
+		Example: `  rollout show
+  rollout show nightly
   rollout show jobs/nightly fix-the-build__1
   rollout show jobs/nightly my-agent/evals/fix --log verifier
   rollout show jobs/nightly fix-the-build__1 --follow`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 || len(args) > 2 {
-				return usage("%s needs a job's directory, and takes a part of a trial's name, got %s (see %s --help)", cmd.CommandPath(), plural.Count(len(args), "argument"), cmd.CommandPath())
+			if len(args) > 2 {
+				return usage("%s takes a job and a part of a trial's name, got %s (see %s --help)", cmd.CommandPath(), plural.Count(len(args), "argument"), cmd.CommandPath())
 			}
 			if len(args) == 2 && args[1] == "" {
 				return usage("%s: the name of the trial is empty: leave it out, or give a part of it", cmd.CommandPath())
@@ -60,20 +62,23 @@ made harmless; otherwise it is printed byte by byte. With --follow, print it whi
 			case 0:
 				return nil, cobra.ShellCompDirectiveFilterDirs
 			case 1:
-				return app.TrialNames(v.host().Paths, args[0], prefix), cobra.ShellCompDirectiveNoFileComp
+				return app.TrialNames(v.host().Paths, v.host().NamedJob(args[0]), prefix), cobra.ShellCompDirectiveNoFileComp
 			}
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			dir, trial, err := v.jobAnd(cmd.Context(), args)
 			switch {
-			case len(args) == 1:
-				shown, err := app.ShowJob(v.host(), args[0])
+			case err != nil:
+				return err
+			case len(trial) == 0:
+				shown, err := app.ShowJob(v.host(), dir)
 				if err != nil {
 					return err
 				}
 				return v.printShownJob(shown, opts.asJSON)
 			case opts.log != "" || opts.follow:
-				req := app.LogRequest{Dir: args[0], Trial: args[1], Name: cmp.Or(opts.log, "command"), Follow: opts.follow}
+				req := app.LogRequest{Dir: dir, Trial: trial[0], Name: cmp.Or(opts.log, "command"), Follow: opts.follow}
 				to, end := v.logWriter(opts.raw)
 				err := errors.Join(app.CopyLog(cmd.Context(), v.host(), req, to), end())
 				if opts.follow && errors.Is(err, context.Canceled) {
@@ -81,7 +86,7 @@ made harmless; otherwise it is printed byte by byte. With --follow, print it whi
 				}
 				return err
 			}
-			shown, err := app.ShowTrial(v.host(), args[0], args[1])
+			shown, err := app.ShowTrial(v.host(), dir, trial[0])
 			if err != nil {
 				return err
 			}

@@ -19,10 +19,11 @@ type verifyOptions struct {
 func newVerifyCommand(v *invocation) *cobra.Command {
 	var opts verifyOptions
 	cmd := &cobra.Command{
-		Use:   "verify JOB_DIR [TRIAL...]",
+		Use:   "verify [JOB [TRIAL...]]",
 		Short: "Run the tests of a job again, as they are today, without its agents",
 		Long: `Run today's tests on what the agents of a job left, without running the agents again. Each TRIAL is a part of the name of one
 trial, agent/dataset/task__attempt; without one, all trials are verified.
+JOB is a job's directory, or its name below jobs/; without it, the newest job is taken.
 
 The tests run in copies of what the job kept: the environments as the agents left them (environment.keep: outcome), or else as
 the earlier tests left them (environment.preserve_env: always, or on_failure). The processes that the agent had left running
@@ -40,9 +41,6 @@ reason, and are missing in the new job; with --carry-over their old results are 
   rollout verify jobs/nightly --from artifacts
   rollout verify jobs/nightly --carry-over --baseline jobs/nightly`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usage("%s needs a job's directory (see %s --help)", cmd.CommandPath(), cmd.CommandPath())
-			}
 			for _, arg := range args {
 				if arg == "" {
 					return usage("%s: an argument is empty: leave it out, or give a part of a trial's name", cmd.CommandPath())
@@ -54,10 +52,14 @@ reason, and are missing in the new job; with --carry-over their old results are 
 			if len(args) == 0 {
 				return nil, cobra.ShellCompDirectiveFilterDirs
 			}
-			return app.TrialNames(v.host().Paths, args[0], prefix), cobra.ShellCompDirectiveNoFileComp
+			return app.TrialNames(v.host().Paths, v.host().NamedJob(args[0]), prefix), cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			req, err := opts.request(args)
+			dir, trials, err := v.jobAnd(cmd.Context(), args)
+			if err != nil {
+				return err
+			}
+			req, err := opts.request(dir, trials)
 			if err != nil {
 				return err
 			}
@@ -84,9 +86,9 @@ reason, and are missing in the new job; with --carry-over their old results are 
 }
 
 // request returns what a command line asks for.
-func (o *verifyOptions) request(args []string) (req app.VerifyRequest, err error) {
+func (o *verifyOptions) request(dir string, trials []string) (req app.VerifyRequest, err error) {
 	req = app.VerifyRequest{
-		Dir: args[0], Trials: args[1:], JobFile: o.jobFile, Name: o.job.name, CarryOver: o.carryOver, Artifacts: o.from == "artifacts", Report: o.report.options(),
+		Dir: dir, Trials: trials, JobFile: o.jobFile, Name: o.job.name, CarryOver: o.carryOver, Artifacts: o.from == "artifacts", Report: o.report.options(),
 	}
 	if o.from != "artifacts" && o.from != "environments" {
 		return req, usage("--from %s: want environments or artifacts", o.from)
