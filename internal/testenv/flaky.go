@@ -1,6 +1,7 @@
 package testenv
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -27,7 +28,10 @@ type Flaky struct {
 	rate   float64
 	only   *regexp.Regexp
 	refuse *regexp.Regexp // nil: nothing
+	late   *regexp.Regexp // nil: nothing
+	held   *http.Request  // the late one, until it is carried out
 	failed map[string]int
+	engine http.RoundTripper
 }
 
 // errInjected is the error of the proxy's failures.
@@ -47,11 +51,10 @@ func NewFlaky(t *testing.T, seed uint64) *Flaky {
 	t.Cleanup(func() { engine.Close() })
 	f := &Flaky{dice: rand.New(rand.NewPCG(seed, 0)), failed: map[string]int{}, only: flakyCalls}
 	dial := engine.Dialer()
+	f.engine = &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) }}
 	forward := &httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) { r.Out.URL.Scheme, r.Out.URL.Host = "http", "engine" },
-		Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return dial(ctx)
-		}},
+		Rewrite:        func(r *httputil.ProxyRequest) { r.Out.URL.Scheme, r.Out.URL.Host = "http", "engine" },
+		Transport:      f.engine,
 		FlushInterval:  -1,
 		ModifyResponse: f.answer,
 		ErrorHandler:   func(w http.ResponseWriter, _ *http.Request, _ error) { hangUp(w) },
@@ -70,7 +73,7 @@ func NewFlaky(t *testing.T, seed uint64) *Flaky {
 				w.Header().Set("Content-Type", "application/json")
 				w.WriteHeader(int(how))
 				_, _ = io.WriteString(w, `{"message":"injected"}`)
-			case how == hangsUp:
+			case how == hangsUp || f.isLate(r):
 				hangUp(w)
 			default:
 				forward.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), fateKey{}, how)))
@@ -98,6 +101,36 @@ func (f *Flaky) Refuse(only string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.refuse = regexp.MustCompile(only)
+}
+
+// Late has the next request whose method and path match carried out late: its connection is closed, and the engine gets it
+// when another one matches, before that one, and has ended it by then.
+func (f *Flaky) Late(only string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.late, f.held = regexp.MustCompile(only), nil
+}
+
+// isLate reports whether a request is to be carried out later, and carries out the one before.
+func (f *Flaky) isLate(r *http.Request) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.late == nil || !f.late.MatchString(r.Method+" "+r.URL.Path) {
+		return false
+	}
+	if f.held == nil {
+		body, _ := io.ReadAll(r.Body)
+		f.held = r.Clone(context.Background())
+		f.held.Body, f.held.RequestURI = io.NopCloser(bytes.NewReader(body)), ""
+		f.held.URL.Scheme, f.held.URL.Host = "http", "engine"
+		return true
+	}
+	if resp, err := f.engine.RoundTrip(f.held); err == nil {
+		_, _ = io.Copy(io.Discard, resp.Body)
+		resp.Body.Close()
+	}
+	f.late, f.held = nil, nil
+	return false
 }
 
 // Failed returns how many requests have failed, by method and kind of failure.

@@ -140,6 +140,9 @@ func (e *containerEnv) notStarted(ctx context.Context, p *process, out *output) 
 		return err
 	}
 	said := strings.TrimSpace(string(out.heldOut) + string(out.heldErr))
+	if p.startedBefore(said) {
+		return e.unattended(ctx, p)
+	}
 	if strings.HasPrefix(string(out.mark), said) { // nothing, as a rule
 		if err := e.unheard(ctx, p); err != nil {
 			return err
@@ -150,6 +153,23 @@ func (e *containerEnv) notStarted(ctx context.Context, p *process, out *output) 
 		Hint: "the image needs bash, and the working directory and user must exist in it",
 		Err:  fmt.Errorf("the command could not be started: %s", said),
 	}
+}
+
+// startedBefore reports whether the engine had begun to start a command when it was asked again. It says so in place of the command's
+// output ("Exec command ID has already run", "… is already running"); its mark is the id, which no container knows.
+func (p *process) startedBefore(said string) bool { return p.asked > 1 && strings.Contains(said, p.id) }
+
+// unattended returns the error for a command that an earlier request has started: it began, and its output is lost. Without a
+// process it failed to start.
+func (e *containerEnv) unattended(ctx context.Context, p *process) error {
+	const doing = "start a command in the container"
+	limited, cancel := awake.WithTimeout(context.WithoutCancel(ctx), startGrace)
+	defer cancel()
+	state, err := e.p.api.ContainerExecInspect(limited, p.id)
+	if err == nil && !state.Running && state.Pid == 0 {
+		return notBegun(doing, errCut)
+	}
+	return e.abandon(ctx, fmt.Errorf("%s: %w", doing, errUnattended))
 }
 
 // unheard returns the error for a command whose output was lost, and nil if it printed nothing: if another command prints

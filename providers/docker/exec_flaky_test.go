@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -56,5 +57,29 @@ func TestCommandsOnAFlakyEngine(t *testing.T) {
 	t.Logf("%d of 40 finished; failed requests: %v", finished, flaky.Failed())
 	if finished < 10 || len(flaky.Failed()) < 5 {
 		t.Errorf("%d of 40 finished; failed requests: %v", finished, flaky.Failed())
+	}
+}
+
+// The engine may carry out a request to start a command after its connection broke, and then refuses the next one for the same command.
+func TestACommandThatAnEarlierRequestStartedBegan(t *testing.T) {
+	direct := newProvider(t, nil)
+	flaky := testenv.NewFlaky(t, 1)
+	p := newProvider(t, nil)
+	for _, test := range []struct {
+		name     string
+		opts     environment.ExecOptions
+		notBegun bool
+	}{
+		{name: "a command that ran"},
+		{name: "a command that could not be started", opts: environment.ExecOptions{WorkDir: "/missing"}, notBegun: true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			env := newEnvironmentOf(t, p, direct)
+			flaky.Late("POST .*/exec/.*/start$")
+			_, err := env.Exec(t.Context(), "echo x >> /runs; echo output", test.opts)
+			if environment.KindOf(err) != environment.KindLost || errors.Is(err, environment.ErrNotBegun) != test.notBegun {
+				t.Errorf("kind %q, not begun %v: %v", environment.KindOf(err), errors.Is(err, environment.ErrNotBegun), err)
+			}
+		})
 	}
 }

@@ -32,6 +32,7 @@ type process struct {
 	conn  types.HijackedResponse
 	input input
 	heard atomic.Bool   // something came from it, so it did start
+	asked int           // how often the engine was asked to start it
 	ended chan struct{} // closed at the end of its output
 	cut   error         // why its output ended before its time; for use after ended is closed
 }
@@ -43,11 +44,11 @@ func (e *containerEnv) start(ctx context.Context, opts container.ExecOptions, st
 	if err != nil {
 		return nil, err
 	}
-	conn, err := e.launch(ctx, id, opts.Tty)
+	conn, asked, err := e.launch(ctx, id, opts.Tty)
 	if err != nil {
 		return nil, err
 	}
-	p := &process{e: e, id: id, conn: conn, ended: make(chan struct{})}
+	p := &process{e: e, id: id, conn: conn, asked: asked, ended: make(chan struct{})}
 	go func() {
 		defer close(p.ended)
 		if opts.Tty { // one stream, as it is
@@ -124,37 +125,38 @@ func (e *containerEnv) define(ctx context.Context, opts container.ExecOptions) (
 var errUnattended = errors.New("the command began, but the engine's answer was lost, and its output with it")
 
 // launch starts a command that was defined. It may be tried again: the engine starts one at most once, and refuses a second
-// time. Once the engine was asked to, there is no way back, so that the end of ctx only counts before.
-func (e *containerEnv) launch(ctx context.Context, id string, tty bool) (types.HijackedResponse, error) {
+// time, in the output of the command: see startedBefore. Once the engine was asked to, there is no way back, so that the end of
+// ctx only counts before. asked is how often the engine was asked.
+func (e *containerEnv) launch(ctx context.Context, id string, tty bool) (conn types.HijackedResponse, asked int, err error) {
 	const doing = "start a command in the container"
 	if err := ctx.Err(); err != nil {
-		return types.HijackedResponse{}, failedInside(environment.KindExec, doing, err)
+		return conn, 0, failedInside(environment.KindExec, doing, err)
 	}
-	asked, cancel := awake.WithTimeoutCause(context.WithoutCancel(ctx), startGrace, &environment.Error{
+	limited, cancel := awake.WithTimeoutCause(context.WithoutCancel(ctx), startGrace, &environment.Error{
 		Kind: environment.KindLost, Transient: true, Err: errSilent,
 	})
 	defer cancel()
 	unanswered := false // some request may still be on its way
 	for try := 1; ; try++ {
-		conn, err := hijack(asked, func(ctx context.Context) (types.HijackedResponse, error) {
+		conn, err := hijack(limited, func(ctx context.Context) (types.HijackedResponse, error) {
 			return e.p.api.ContainerExecAttach(ctx, id, container.ExecAttachOptions{Tty: tty})
 		})
 		if err == nil {
-			return conn, nil
+			return conn, try, nil
 		}
-		unanswered = unanswered || isConnection(err) || asked.Err() != nil
-		state, lost := e.p.api.ContainerExecInspect(asked, id)
+		unanswered = unanswered || isConnection(err) || limited.Err() != nil
+		state, lost := e.p.api.ContainerExecInspect(limited, id)
 		switch {
 		case lost == nil && (state.Running || state.Pid > 0):
-			return conn, e.abandon(ctx, fmt.Errorf("%s: %w (%w)", doing, errUnattended, err))
-		case asked.Err() != nil || isConnection(lost):
-			return conn, failedInside(environment.KindLost, doing, err)
-		case ctx.Err() == nil && try < engineTries && backOff(asked, try):
+			return conn, try, e.abandon(ctx, fmt.Errorf("%s: %w (%w)", doing, errUnattended, err))
+		case limited.Err() != nil || isConnection(lost):
+			return conn, try, failedInside(environment.KindLost, doing, err)
+		case ctx.Err() == nil && try < engineTries && backOff(limited, try):
 			continue
 		case unanswered:
-			return conn, e.abandon(ctx, fmt.Errorf("%s: it is not known whether it began: %w", doing, err))
+			return conn, try, e.abandon(ctx, fmt.Errorf("%s: it is not known whether it began: %w", doing, err))
 		}
-		return conn, e.unusable(ctx, doing, err)
+		return conn, try, e.unusable(ctx, doing, err)
 	}
 }
 
