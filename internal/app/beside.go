@@ -367,7 +367,7 @@ func (j *pair) rank() func(side int, key result.Key) int {
 func sharedBudget(running []*side) (limits job.Budget, err error) {
 	spent := &job.Spending{}
 	for i, s := range running {
-		b, err := s.opened.budget(s.opened.earlier)
+		b, err := s.opened.budget(s.opened.earlier, s.opened.tree.Plan.ConfirmationKeys())
 		if err != nil {
 			return limits, err
 		}

@@ -132,7 +132,7 @@ func RunDry(ctx context.Context, h *Host, req RunRequest) (*DryRun, error) {
 
 // forecast says what the job's budget would do to trials.
 func (d *DryRun) forecast(p *planned, expected []job.Expected) error {
-	limits, err := p.budget(d.before.results)
+	limits, err := p.budget(d.before.results, nil)
 	if err != nil {
 		return err
 	}

@@ -31,6 +31,7 @@ type opened struct {
 	todo     []trial.Spec                // what is left to run
 	named    map[result.Key]bool         // trials that --rerun names, which are not taken from other jobs
 	earlier  []result.Trial              // results that exist
+	carried  map[result.Key]result.USD   // what trials have cost of which only the judges run
 	again    map[result.Key]bool         // confirmation attempts that may be made again
 	ended    result.Job                  // once the trials have run
 	runner   func(job.Runner) job.Runner // wraps what runs the trials; nil: nothing does
@@ -250,7 +251,7 @@ func (p *planned) create(ctx context.Context, lock *job.Lock) (*job.Tree, error)
 func (o *opened) execute(ctx context.Context) error {
 	show, endView := o.view()
 	defer endView()
-	budget, err := o.budget(o.earlier)
+	budget, err := o.budget(o.earlier, o.tree.Plan.ConfirmationKeys())
 	if err != nil {
 		return err
 	}
@@ -296,6 +297,7 @@ func (o *opened) trials(ctx context.Context, show event.Sink, budget job.Budget,
 		return err
 	}
 	o.began = h.Now()
+	budget.Carried = o.carried
 	var allowance trial.Budget
 	if budget.CostUSD > 0 {
 		budget.Running = &job.RunningCost{}

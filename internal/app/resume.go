@@ -260,21 +260,29 @@ func (c *continuation) reopen(lock *job.Lock, provider environment.Provider) (*o
 		return nil, fmt.Errorf("write the job's files: %w", err)
 	}
 	todo := slices.DeleteFunc(slices.Clone(c.own()), func(s trial.Spec) bool { return !c.pending.Keys[s.Key] })
-	judged := 0
+	before := map[result.Key]result.USD{}
+	for _, t := range c.pending.Earlier {
+		before[t.Key] = t.Spent().Total()
+	}
+	carried := map[result.Key]result.USD{}
 	for i, s := range todo {
 		if !c.pending.Named[s.Key] {
 			todo[i].Judging = c.owed(s.Key)
 		}
 		if todo[i].Judging != nil {
-			judged++
+			cost, ended := before[s.Key]
+			if !ended {
+				cost = c.recordedCost(s.Key)
+			}
+			carried[s.Key] = cost
 		}
 	}
-	if judged > 0 {
-		linef(c.host.Output, "note: of %s only the judges run that have given no verdict: agents and tests have ended", plural.Count(judged, "trial"))
+	if len(carried) > 0 {
+		linef(c.host.Output, "note: of %s only the judges run that have given no verdict: agents and tests have ended", plural.Count(len(carried), "trial"))
 	}
 	return &opened{
 		planned: c.planned, provider: provider, tree: tree, earlier: c.pending.Earlier, named: c.pending.Named, again: c.pending.Confirmations, confirm: c.confirm,
-		todo: todo,
+		todo: todo, carried: carried,
 	}, nil
 }
 

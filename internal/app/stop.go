@@ -32,8 +32,8 @@ func failed(t result.Trial) bool {
 }
 
 // budget returns what the job may still spend. A shard has the share of the money that its trials are of all trials, and all the time:
-// shards run at the same time. earlier are the job's results.
-func (p *planned) budget(earlier []result.Trial) (job.Budget, error) {
+// shards run at the same time. earlier are the job's results, confirmations its confirmation attempts.
+func (p *planned) budget(earlier []result.Trial, confirmations []result.Key) (job.Budget, error) {
 	limits := p.Job.Budget
 	if p.proves {
 		return job.Budget{}, nil // proofs run no agents
@@ -60,14 +60,19 @@ func (p *planned) budget(earlier []result.Trial) (job.Budget, error) {
 	for _, t := range earlier {
 		has[t.Key] = true
 	}
-	for _, spec := range p.own() {
-		if !has[spec.Key] { // it was killed, or has not begun
-			before = before.Plus(trial.RecordedCost(filepath.Join(p.host.Path(p.dir()), filepath.FromSlash(spec.Key.Dir()))))
+	for _, key := range slices.Concat(job.Keys(p.own()), confirmations) {
+		if !has[key] { // it was killed, or has not begun
+			before = before.Plus(p.recordedCost(key))
 		}
 	}
 	b.Spent = &job.Spending{}
 	b.Spent.AddCost(before)
 	return b, nil
+}
+
+// recordedCost returns what a trial without a result has cost.
+func (p *planned) recordedCost(key result.Key) result.USD {
+	return trial.RecordedCost(filepath.Join(p.host.Path(p.dir()), filepath.FromSlash(key.Dir())))
 }
 
 // uncounted returns a sentence if the budget's limit on the cost could not do anything; else "".

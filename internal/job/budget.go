@@ -22,7 +22,9 @@ type Budget struct {
 	// time may share it. nil: nothing was spent.
 	Spent *Spending
 	// Running has the part of Spent that trials of this job have cost that run. nil: nobody adds to it.
-	Running  *RunningCost
+	Running *RunningCost
+	// Carried has the part of Spent that the results of trials will have in their costs, too, because only their judges run.
+	Carried  map[result.Key]result.USD
 	Duration time.Duration // without the time in which the job was stopped (result.Plan.Idle); 0: no limit
 }
 
@@ -185,7 +187,8 @@ func (r *run) stops() bool {
 
 // ended decides whether more trials may start after one with this result.
 func (r *run) ended(t result.Trial) {
-	r.Budget.settle(result.Trial{}, t)
+	carried := result.Trial{Costs: result.Costs{Model: r.Budget.Carried[t.Key]}}
+	r.Budget.settle(carried, t)
 	r.stop(func() (result.StopReason, string) {
 		if r.FailFast != nil && r.running != nil && r.FailFast(t) {
 			what := "failed"

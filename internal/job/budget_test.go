@@ -210,10 +210,28 @@ func TestSupersededCost(t *testing.T) {
 	write("a/d/t__1.2/result.json", costs(key, 2).Trial)
 	write("a/d/t__1.3/result.json", reused)
 	write("a/d/t__1.4/result.json", "torn")
+	write("a/d/t__1.5/trajectory.jsonl", map[string]any{"turn": 1, "cost": 4}) // was killed
+	write("a/d/t__1.6/costs.jsonl", map[string]any{"turn": 1, "cost": 8})
+	write("a/d/t__1.7/trajectory.jsonl", map[string]any{"turn": 1, "cost": 16}) // was killed while its judges worked
+	write("a/d/t__1.7/judges/trial.json", map[string]any{"costs": map[string]any{"model": 16}})
+	write("a/d/t__1.7/judges/j/trajectory.jsonl", map[string]any{"turn": 1, "cost": 32})
 	write("a/d/t__1/logs/result.json", costs(key, 100).Trial)
 	write("a/d/t__1/logs/agent/x/result.json", costs(key, 100).Trial)
-	if cost, err := SupersededCost(dir); err != nil || cost.Amount() != 3 {
-		t.Errorf("%v, %v; want 3", cost, err)
+	if cost, err := SupersededCost(dir); err != nil || cost.Amount() != 63 {
+		t.Errorf("%v, %v; want 63", cost, err)
+	}
+}
+
+// What a trial has cost whose judges alone run counts once, although its result has it again.
+func TestCostsOfTrialsThatAreJudgedAgainCountOnce(t *testing.T) {
+	list := specs(2)
+	opts := options(newTree(t, list), runnerFunc(func(_ context.Context, spec trial.Spec) trial.Outcome { return costs(spec.Key, 0.75) }), &recorder{})
+	opts.Budget = Budget{CostUSD: 9, Spent: &Spending{usd: 0.5}, Carried: map[result.Key]result.USD{list[0].Key: result.Dollars(0.5)}}
+	if _, err := Run(t.Context(), list, opts); err != nil {
+		t.Fatal(err)
+	}
+	if sum := opts.Budget.Spent.Sum(); sum != 1.5 {
+		t.Errorf("two trials have cost 0.75 each, and the budget says %g", sum)
 	}
 }
 

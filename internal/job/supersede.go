@@ -79,8 +79,8 @@ func (t *Tree) freeName(below string) string {
 	}
 }
 
-// SupersededCost returns what the trials in superseded/ have cost: they were run again, and count in no result of the job. Results that
-// cannot be read cost nothing. Of trials that were killed before they had a result, the record of their calls counts.
+// SupersededCost returns what the trials in superseded/ have cost: they were run again, and count in no result of the job. Of trials that
+// were killed before they had a result, the records of their calls count.
 func SupersededCost(dir string) (result.USD, error) {
 	var sum result.USD
 	root := filepath.Join(dir, result.SupersededDir)
@@ -91,22 +91,18 @@ func SupersededCost(dir string) (result.USD, error) {
 		if err != nil {
 			return err
 		}
-		// superseded/AGENT/DATASET/TASK__N/result.json. What is further below, agents have written.
+		// superseded/AGENT/DATASET/TASK__N. What is further below, agents have written.
 		depth := strings.Count(strings.TrimPrefix(path, root), string(filepath.Separator))
-		if e.IsDir() && depth > 3 {
-			return fs.SkipDir
-		}
-		if depth == 4 && e.Name() == result.TrajectoryFile {
-			sum = sum.Plus(trial.RecordedCost(filepath.Dir(path)))
-		}
-		if depth != 4 || e.Name() != result.ResultFile {
+		if !e.IsDir() || depth != 3 {
 			return nil
 		}
 		var t result.Trial
-		if text, err := nofollow.ReadFile(path, result.MaxTrialFile); err == nil && json.Unmarshal(text, &t) == nil {
+		if text, err := nofollow.ReadFile(filepath.Join(path, result.ResultFile), result.MaxTrialFile); err == nil && json.Unmarshal(text, &t) == nil {
 			sum = sum.Plus(t.Spent().Total())
+		} else {
+			sum = sum.Plus(trial.RecordedCost(path))
 		}
-		return nil
+		return fs.SkipDir
 	})
 	return sum, err
 }

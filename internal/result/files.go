@@ -52,6 +52,9 @@ const (
 	LinksDir = "artifact-links"
 	// TrajectoryFile has a line for each call of the agent's model, if the agent has one of the job's models.
 	TrajectoryFile = "trajectory.jsonl"
+	// CallCostsFile has the tokens and the cost of each call instead, if calls are not recorded (record: none): they count for the job's budget
+	// should the trial be killed.
+	CallCostsFile = "costs.jsonl"
 	// ATIFFile has the same as one trajectory in a format that other tools read.
 	ATIFFile = "trajectory.json"
 

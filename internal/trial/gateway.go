@@ -31,7 +31,7 @@ type gateway struct {
 	session  *model.Session
 	listener net.Listener // nil: nothing in the environment uses it
 	record   model.Record
-	lines    *redacted // nil: nothing is recorded
+	lines    *redacted
 	env      map[string]string
 }
 
@@ -92,16 +92,20 @@ func (p *plan) sessionName() string {
 
 func recordsMessages(r model.Record) bool { return r == "" || r == model.RecordMessages }
 
-// recorder opens the record of the trial's calls; it is nil if there is none.
+// recorder opens the record of the trial's calls.
 func (x *execution) recorder(kind model.Record) (*redacted, func(model.Turn) error, error) {
+	name := result.TrajectoryFile
 	if kind == model.RecordNone {
-		return nil, func(model.Turn) error { return nil }, nil
+		name = result.CallCostsFile
 	}
-	file, err := os.OpenFile(filepath.Join(x.dir, result.TrajectoryFile), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	file, err := os.OpenFile(filepath.Join(x.dir, name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
 		return nil, nil, err
 	}
 	lines := &redacted{file: file, secrets: x.secrets}
+	if kind == model.RecordNone {
+		return lines, model.NewCostRecorder(lines).Record, nil
+	}
 	return lines, model.NewRecorder(lines, maxTrajectory).Record, nil
 }
 
@@ -201,13 +205,11 @@ func (x *execution) closeGateway(g *gateway, failed error) error {
 	}
 	r := g.session.Seal() // it refuses what comes later, until the environment ends
 	x.gateway = g
-	if g.lines != nil {
-		if g.lines.dropped {
-			x.warn("the ids of tokens are not recorded from the turn on in which a secret was hidden (record_tokens): they would tell it")
-		}
-		if err := g.lines.file.Close(); err != nil && r.Failure == nil {
-			r.Failure = &model.Failure{Kind: model.FailedGateway, Message: err.Error()}
-		}
+	if g.lines.dropped {
+		x.warn("the ids of tokens are not recorded from the turn on in which a secret was hidden (record_tokens): they would tell it")
+	}
+	if err := g.lines.file.Close(); err != nil && r.Failure == nil {
+		r.Failure = &model.Failure{Kind: model.FailedGateway, Message: err.Error()}
 	}
 	x.trial.Usage = &result.Usage{
 		Turns: r.Turns, Calls: r.Calls, Failed: r.Failed, Refused: r.Refused, Unpriced: r.Unpriced, Estimated: r.Estimated,

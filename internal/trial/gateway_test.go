@@ -528,6 +528,10 @@ func TestRecordDecidesWhatIsKeptOfCalls(t *testing.T) {
 				if strings.Count(string(text), asked) != kept.contents || strings.Contains(string(text), said) != (kept.contents > 0) {
 					t.Errorf("the record is %s", text)
 				}
+				numbers, err := os.ReadFile(filepath.Join(o.dir, result.CallCostsFile))
+				if (err == nil) != (kind == model.RecordNone) || kind == model.RecordNone && strings.Count(string(numbers), `"input_tokens":10`) != 2 || strings.Contains(string(numbers), "private") {
+					t.Errorf("%s: %v: %s", result.CallCostsFile, err, numbers)
+				}
 				if _, err := os.Stat(filepath.Join(o.dir, result.ATIFFile)); (err == nil) != (kept.contents > 0) {
 					t.Errorf("%s: %v", result.ATIFFile, err)
 				}

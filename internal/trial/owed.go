@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -257,6 +258,11 @@ func (g *Judging) continueJudge(dir string, out *judged) (attempts int, err erro
 	if err := setAside(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return 0, err
 	}
+	return out.addFailed(dir)
+}
+
+// addFailed adds what the attempts of a judge have cost that were set aside. dir is the judge's directory.
+func (out *judged) addFailed(dir string) (attempts int, err error) {
 	for n := 1; ; n++ {
 		failed := failedDir(dir, n)
 		if _, err := os.Lstat(failed); errors.Is(err, fs.ErrNotExist) {
@@ -265,25 +271,49 @@ func (g *Judging) continueJudge(dir string, out *judged) (attempts int, err erro
 			return attempts, err
 		}
 		attempts = n
-		r, err := readJudged(failed)
-		if err != nil { // it was killed
-			cost, usage := recordedUsage(failed)
-			out.run.Cost, out.run.Usage = out.run.Cost.Plus(cost), out.run.Usage.Plus(usage)
-			continue
-		}
-		out.run.Cost, out.run.Usage, out.env, out.retries = r.Run.Cost, r.Run.Usage, r.EnvironmentCost, r.Retries // the last one has the sums
+		out.addAttempt(failed)
 	}
 }
 
-// RecordedCost returns what the model of a trial that was killed has cost, as the record in its directory says; null if there is a result, which has
-// the cost, or judges, whose next run counts it.
+// addAttempt adds what the attempt of a judge in dir has cost, after the attempts before it.
+func (out *judged) addAttempt(dir string) {
+	r, err := readJudged(dir)
+	if err != nil { // it was killed
+		cost, usage := recordedUsage(dir)
+		out.run.Cost, out.run.Usage = out.run.Cost.Plus(cost), out.run.Usage.Plus(usage)
+		return
+	}
+	out.run.Cost, out.run.Usage, out.env, out.retries = r.Run.Cost, r.Run.Usage, r.EnvironmentCost, r.Retries // the last one has the sums
+}
+
+// RecordedCost returns what a trial without a result has cost, as the records in its directory say: it was killed, maybe while its judges worked.
 func RecordedCost(dir string) result.USD {
-	for _, name := range []string{result.ResultFile, result.JudgesDir} {
-		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
-			return result.USD{}
+	cost, _ := recordedUsage(dir)
+	if before, err := readUnjudged(dir); err == nil {
+		cost = before.Spent().Total()
+	}
+	judges := filepath.Join(dir, result.JudgesDir)
+	if nofollow.CheckDirs(dir, result.JudgesDir) != nil {
+		return cost
+	}
+	entries, err := os.ReadDir(judges)
+	if err != nil {
+		return cost
+	}
+	names := map[string]bool{}
+	for _, e := range entries {
+		if name, _, _ := strings.Cut(e.Name(), failedInfix); e.IsDir() && name != filepath.Base(result.JudgeInputsDir) {
+			names[name] = true
 		}
 	}
-	cost, _ := recordedUsage(dir)
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		var out judged
+		dir := filepath.Join(judges, name)
+		if _, err := out.addFailed(dir); err == nil {
+			out.addAttempt(dir)
+		}
+		cost = cost.Plus(out.run.Cost).Plus(out.env)
+	}
 	return cost
 }
 
@@ -293,6 +323,9 @@ func recordedUsage(dir string) (cost result.USD, u *result.Usage) {
 		return cost, nil
 	}
 	f, err := nofollow.Open(filepath.Join(dir, result.TrajectoryFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		f, err = nofollow.Open(filepath.Join(dir, result.CallCostsFile))
+	}
 	if err != nil {
 		return cost, nil
 	}
@@ -350,4 +383,7 @@ func setAside(dir string) error {
 }
 
 // failedDir returns the name of the directory of a judge's failed attempt, from 1.
-func failedDir(dir string, n int) string { return fmt.Sprintf("%s.failed-%d", dir, n) }
+func failedDir(dir string, n int) string { return fmt.Sprintf("%s%s%d", dir, failedInfix, n) }
+
+// failedInfix stands in the name of such a directory after that of the judge.
+const failedInfix = ".failed-"
