@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -63,12 +62,12 @@ without one runs with a key of its own.
 
 // printPresets prints presets for people.
 func printPresets(out io.Writer, all []presets.Preset) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "PRESET\tVERSION\tAPIS\tABOUT")
+	w := newTable(out)
+	w.row("PRESET", "VERSION", "APIS", "ABOUT")
 	for _, p := range all {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", p.Name, p.Version, cmp.Or(strings.Join(p.APIs, " "), "–"), p.About)
+		w.row(p.Name, p.Version, cmp.Or(strings.Join(p.APIs, " "), "–"), p.About)
 	}
-	if err := w.Flush(); err != nil {
+	if err := w.flush(); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(out, "\n%s. rollout agents show NAME prints one, ready to copy and change\n", plural.Count(len(all), "preset"))

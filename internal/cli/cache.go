@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"io"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -59,9 +58,9 @@ func newCacheLsCommand(v *invocation) *cobra.Command {
 // printEntries prints the cache for people.
 func printEntries(out io.Writer, cached app.Cached) error {
 	total := int64(0)
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	w := newTable(out)
 	if len(cached.Entries) > 0 {
-		fmt.Fprintln(w, "LAST USED\tSIZE\tKIND\tWHAT")
+		w.row("LAST USED", "SIZE", "KIND", "WHAT")
 	}
 	for _, e := range cached.Entries {
 		total += e.Size
@@ -69,9 +68,9 @@ func printEntries(out io.Writer, cached app.Cached) error {
 		if e.InUse {
 			what += " (in use)"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", e.LastUsed.Local().Format("2006-01-02 15:04"), size(e.Size), cell(e.Kind), what)
+		w.row(e.LastUsed.Local().Format("2006-01-02 15:04"), size(e.Size), cell(e.Kind), what)
 	}
-	if err := w.Flush(); err != nil {
+	if err := w.flush(); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(out, "%s, %s in %s\n", entries(len(cached.Entries)), size(total), clean(cached.Dir))

@@ -6,7 +6,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -80,17 +79,17 @@ func (o *cleanOptions) request() (req app.CleanRequest, err error) {
 
 // printCleaned prints what was removed, or would be.
 func printCleaned(out io.Writer, cleaned app.Cleaned, dryRun bool) {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	w := newTable(out)
 	var sum int64
 	for _, l := range cleaned.Environments {
-		size := ""
+		cells := []string{clean(short(l.ID)), clean(l.Labels.Job), clean(l.Labels.Trial)}
 		if l.Size > 0 {
-			size = "\t" + quantity.Size(l.Size)
+			cells = append(cells, quantity.Size(l.Size))
 		}
 		sum += max(0, l.Size)
-		fmt.Fprintf(w, "%s\t%s\t%s%s\n", clean(short(l.ID)), clean(l.Labels.Job), clean(l.Labels.Trial), size)
+		w.row(cells...)
 	}
-	_ = w.Flush()
+	_ = w.flush()
 	known := ""
 	if sum > 0 {
 		known = fmt.Sprintf(", with up to %s of outcomes", quantity.Size(sum))
@@ -100,15 +99,15 @@ func printCleaned(out io.Writer, cleaned app.Cleaned, dryRun bool) {
 		return
 	}
 	images := cleaned.Images.Removed
-	w = tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	w = newTable(out)
 	for _, img := range images {
 		size := "?"
 		if img.Size >= 0 {
 			size = quantity.Size(img.Size)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\n", clean(img.Name), size, img.Used.UTC().Format("2006-01-02 15:04"))
+		w.row(clean(img.Name), size, img.Used.UTC().Format("2006-01-02 15:04"))
 	}
-	_ = w.Flush()
+	_ = w.flush()
 	fmt.Fprintf(out, "%s %s%s\n", removed(dryRun), plural.Count(len(images), "image"), taken(images))
 	if n := cleaned.Images.Recent; n > 0 {
 		fmt.Fprintf(out, "%s more stayed: used within the last hour, so a run may need what was to go\n", plural.Count(n, "image"))

@@ -123,7 +123,7 @@ func (e Env) printTable(t app.Table, opts compareOptions) error {
 			}
 			out.row(r...)
 		}
-		out.flush()
+		_ = out.flush() // to a buffer
 		b.WriteString("\n" + tableNotes(t))
 	}
 	_, err := io.WriteString(e.Stdout, b.String())

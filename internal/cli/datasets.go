@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -88,12 +88,12 @@ func newDatasetsLsCommand(v *invocation) *cobra.Command {
 
 // printDatasets prints the datasets of a registry for people.
 func printDatasets(out io.Writer, datasets app.Datasets) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "NAME\tVERSION\tTASKS\tDESCRIPTION")
+	w := newTable(out)
+	w.row("NAME", "VERSION", "TASKS", "DESCRIPTION")
 	for _, d := range datasets.List {
-		fmt.Fprintf(w, "%s\t%s\t%d\t%s\n", cell(d.Name), cell(d.Version), d.Tasks, cell(d.Description))
+		w.row(cell(d.Name), cell(d.Version), strconv.Itoa(d.Tasks), cell(d.Description))
 	}
-	if err := w.Flush(); err != nil {
+	if err := w.flush(); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(out, "\n%s in %s\n", plural.Count(len(datasets.List), "dataset"), datasets.Registry)
@@ -143,12 +143,12 @@ func printDataset(out io.Writer, d app.ShownDataset) error {
 		fmt.Fprintf(out, "metrics of its own: %s, which a job does not use: it has metrics itself\n", plural.Count(n, "metric"))
 	}
 	fmt.Fprintln(out)
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "TASK\tPATH\tCOMMIT\tREPOSITORY")
+	w := newTable(out)
+	w.row("TASK", "PATH", "COMMIT", "REPOSITORY")
 	for _, t := range d.Tasks {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", cell(t.Name), cell(t.Path), cell(short(t.GitCommitID)), cell(cmp.Or(t.GitURL, "beside the registry")))
+		w.row(cell(t.Name), cell(t.Path), cell(short(t.GitCommitID)), cell(cmp.Or(t.GitURL, "beside the registry")))
 	}
-	return w.Flush()
+	return w.flush()
 }
 
 func newDatasetsDownloadCommand(v *invocation) *cobra.Command {

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -109,8 +108,9 @@ func writeDiff(w io.Writer, d result.Diff) {
 		return cmp.Compare(slices.Index(result.Changes, a.Change), slices.Index(result.Changes, b.Change))
 	})
 	if len(changed) > 0 {
+		fmt.Fprintln(w)
 		t := newTable(w)
-		t.row("\nCHANGE", "AGENT", "DATASET", "TASK", "BASE", "HEAD")
+		t.row("CHANGE", "AGENT", "DATASET", "TASK", "BASE", "HEAD")
 		for _, c := range changed {
 			what := string(c.Change)
 			if c.Flaky {
@@ -121,7 +121,7 @@ func writeDiff(w io.Writer, d result.Diff) {
 			}
 			t.row(what, clean(c.Agent), clean(c.Dataset), clean(c.Task), attemptsText(c.Base), attemptsText(c.Head))
 		}
-		t.flush()
+		_ = t.flush() // to a buffer
 	}
 	if d.Overall.Tasks > 0 {
 		writeGroups(w, d)
@@ -174,7 +174,7 @@ func writeGroups(w io.Writer, d result.Diff) {
 		}
 		t.row(append(cells, groupName(g))...)
 	}
-	t.flush()
+	_ = t.flush() // to a buffer
 	writeUsageNotes(w, d)
 	writeScores(w, d)
 }
@@ -193,7 +193,7 @@ func writeScores(w io.Writer, d result.Diff) {
 		for _, r := range rows {
 			t.row(append([]string{clean(r.Agent), clean(r.Name)}, r.Cells...)...)
 		}
-		t.flush()
+		_ = t.flush() // to a buffer
 	}
 	for _, n := range notes {
 		fmt.Fprintf(w, "Note: %s.\n", clean(n))
@@ -308,13 +308,3 @@ func countsText(d result.Diff) string {
 	}
 	return text + "."
 }
-
-// table is columns aligned by spaces. A line never begins with text from outside: GitHub's runner would take "::" there
-// for a command.
-type table struct{ w *tabwriter.Writer }
-
-func newTable(w io.Writer) table { return table{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)} }
-
-func (t table) row(cells ...string) { fmt.Fprintln(t.w, strings.Join(cells, "\t")) }
-
-func (t table) flush() { _ = t.w.Flush() } // to a buffer

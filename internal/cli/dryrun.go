@@ -41,7 +41,7 @@ func writeDryRun(b *strings.Builder, d app.DryRun) {
 			}
 			t.row(strconv.Itoa(r.Attempts), each, cell(r.Agent), cell(r.Dataset), cell(r.Task))
 		}
-		t.flush()
+		_ = t.flush() // to a buffer
 		b.WriteString("\n")
 	}
 	fmt.Fprintf(b, "%s would run, %d at a time, on %s\n", plural.Count(d.Estimate.Trials, "trial"), d.Concurrent, d.Provider)

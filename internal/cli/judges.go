@@ -342,7 +342,7 @@ func writeAgreements(w io.Writer, judges []app.CheckedJudge) {
 		}
 		table.row(cell(j.Name), strconv.Itoa(m.Pairs), strconv.Itoa(m.Tasks), agree, chance, interval(m.Kappa), interval(m.Difference), interval(m.Rank), strconv.Itoa(j.Null))
 	}
-	table.flush()
+	_ = table.flush() // to a buffer
 }
 
 // maxConfusion is how many choices a table of them may have.
@@ -368,7 +368,7 @@ func writeConfusion(w io.Writer, j app.CheckedJudge) {
 		}
 		table.row(row...)
 	}
-	table.flush()
+	_ = table.flush() // to a buffer
 }
 
 // word returns the choice that a value stands for, or the value.
@@ -420,7 +420,7 @@ func writePairs(w io.Writer, pairs []app.JudgePair) {
 		m := p.Measure
 		table.row(cell(p.A)+", "+cell(p.B), strconv.Itoa(m.Pairs), percent(m.Agreement), fmt.Sprintf("%.0f %%", 100**m.Chance), interval(m.Kappa), interval(m.Difference), interval(m.Rank))
 	}
-	table.flush()
+	_ = table.flush() // to a buffer
 }
 
 // writeLengths says whether judges prefer long work.

@@ -85,7 +85,9 @@ func printJobs(out io.Writer, dir string, jobs app.Jobs) error {
 	for _, j := range jobs.List {
 		t.row(jobRow(j)...)
 	}
-	t.flush()
+	if err := t.flush(); err != nil {
+		return err
+	}
 	for _, j := range jobs.List {
 		if j.Error != "" {
 			fmt.Fprintf(out, "\nUnreadable: %s: %s\n", cell(j.Dir), untrusted.Cut(clean(j.Error), 300))

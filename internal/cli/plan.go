@@ -3,7 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
-	"text/tabwriter"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -77,14 +77,14 @@ func (v *invocation) plan(ctx context.Context, req app.JobRequest, asJSON bool) 
 			Trials  []result.Key `json:"trials"`
 		}{p.Job.Name, len(p.Trials), p.Trials})
 	}
-	w := tabwriter.NewWriter(v.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "AGENT\tDATASET\tTASK\tATTEMPTS")
+	w := newTable(v.Stdout)
+	w.row("AGENT", "DATASET", "TASK", "ATTEMPTS")
 	for _, k := range p.Trials {
 		if k.Attempt == 1 {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%d\n", clean(k.Agent), clean(k.Dataset), clean(k.Task), p.Job.NAttempts)
+			w.row(clean(k.Agent), clean(k.Dataset), clean(k.Task), strconv.Itoa(p.Job.NAttempts))
 		}
 	}
-	if err := w.Flush(); err != nil {
+	if err := w.flush(); err != nil {
 		return err
 	}
 	fmt.Fprintf(v.Stdout, "\n%s, %d at a time, on %s\n", plural.Count(len(p.Trials), "trial"), p.Job.NConcurrentTrials, p.Job.Environment.Type)
@@ -104,18 +104,18 @@ func (v *invocation) divide(ctx context.Context, req app.DivideRequest, asJSON b
 }
 
 func (e Env) printDivision(d app.Division) error {
-	w := tabwriter.NewWriter(e.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "SHARD\tTRIALS\tEXPECTED")
+	w := newTable(e.Stdout)
+	w.row("SHARD", "TRIALS", "EXPECTED")
 	trials := 0
 	for _, s := range d.Shards {
 		expected := "not known"
 		if s.Wall != nil {
 			expected = app.Brief(*s.Wall)
 		}
-		fmt.Fprintf(w, "%s\t%d\t%s\n", s.Shard, s.Trials, expected)
+		w.row(s.Shard.String(), strconv.Itoa(s.Trials), expected)
 		trials += s.Trials
 	}
-	if err := w.Flush(); err != nil {
+	if err := w.flush(); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(e.Stdout, "\n%s in %s, %d at a time in each\n", plural.Count(trials, "trial"), plural.Count(len(d.Shards), "shard"), d.Concurrent)

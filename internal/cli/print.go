@@ -81,11 +81,14 @@ func (e Env) stdoutIsTerminal() bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
+// unwrapped is the width of what is not printed on a terminal, in columns: whoever reads it wraps it, or searches it by line.
+const unwrapped = 1 << 20
+
 // stdoutStyle returns how to print on stdout: with colours only on a terminal that wants them.
 func (e Env) stdoutStyle() (color bool, width int) {
 	file, ok := e.Stdout.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {
-		return false, 100
+		return false, unwrapped
 	}
 	_, color, err := ui.DetectMode(file, "auto", e.getenv)
 	cols, _, sizeErr := term.GetSize(int(file.Fd()))

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -122,12 +121,12 @@ func (v *invocation) printRejudged(r app.Rejudged, asJSON bool, failed error) er
 const maxUnstable = 10
 
 func writeRejudged(out io.Writer, r app.Rejudged) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	header := "JUDGE\tSAME SCORE\tSPREAD"
+	w := newTable(out)
+	header := []string{"JUDGE", "SAME SCORE", "SPREAD"}
 	for i := range r.Runs {
-		header += "\t" + runName(r, i)
+		header = append(header, runName(r, i))
 	}
-	fmt.Fprintln(w, header)
+	w.row(header...)
 	for _, j := range r.Judges {
 		same, spread := "–", "–"
 		if j.Stability.Trials > 0 {
@@ -136,7 +135,7 @@ func writeRejudged(out io.Writer, r app.Rejudged) error {
 		if j.Stability.Trials > j.Same {
 			spread = score3(j.Spread)
 		}
-		line := fmt.Sprintf("%s\t%s\t%s", untrusted.Line(j.Name), same, spread)
+		line := []string{untrusted.Line(j.Name), same, spread}
 		for i, mean := range j.Means {
 			cell := "–"
 			if mean != nil {
@@ -145,11 +144,11 @@ func writeRejudged(out io.Writer, r app.Rejudged) error {
 			if n := j.Null[i]; n > 0 {
 				cell += fmt.Sprintf(" (%d null)", n)
 			}
-			line += "\t" + cell
+			line = append(line, cell)
 		}
-		fmt.Fprintln(w, line)
+		w.row(line...)
 	}
-	if err := w.Flush(); err != nil {
+	if err := w.flush(); err != nil {
 		return err
 	}
 	fmt.Fprintln(out)

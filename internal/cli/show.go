@@ -215,7 +215,7 @@ func writeTrials(w io.Writer, s app.ShownJob) {
 		}
 		table.row(reward, seconds, cost, problem, clean(k.String()))
 	}
-	table.flush()
+	_ = table.flush() // to a buffer
 	if n := len(s.Keys) - maxShownTrials; n > 0 {
 		fmt.Fprintf(w, "%s more; --json has all\n", plural.Count(n, "trial"))
 	}
@@ -394,7 +394,7 @@ func writePhases(w io.Writer, t result.Trial) {
 			table.row(phase.name, "–")
 		}
 	}
-	table.flush()
+	_ = table.flush() // to a buffer
 }
 
 // maxShownChecks bounds the list of a verifier's checks.

@@ -51,3 +51,6 @@ func Invisible(r rune) bool {
 	return unicode.IsControl(r) ||
 		r > unicode.MaxASCII && unicode.In(r, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
 }
+
+// Width returns how many cells of a terminal a line takes: CJK and emoji take two, combining marks none.
+func Width(line string) int { return ansi.StringWidth(line) }
