@@ -5,6 +5,7 @@ import (
 	"github.com/org/rollout-action/internal/report"
 	"github.com/org/rollout-action/reporters/annotations"
 	"github.com/org/rollout-action/reporters/comment"
+	"github.com/org/rollout-action/reporters/html"
 	"github.com/org/rollout-action/reporters/json"
 	"github.com/org/rollout-action/reporters/junit"
 	"github.com/org/rollout-action/reporters/markdown"
@@ -14,6 +15,7 @@ import (
 var All = map[string]report.Reporter{
 	"annotations": annotations.Reporter{},
 	"comment":     comment.Reporter{},
+	"html":        html.Reporter{},
 	"json":        json.Reporter{},
 	"junit":       junit.Reporter{},
 	"markdown":    markdown.Reporter{},

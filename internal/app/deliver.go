@@ -11,6 +11,7 @@ import (
 
 	"github.com/org/rollout-action/internal/report"
 	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/reporters/html"
 	"github.com/org/rollout-action/reporters/json"
 	"github.com/org/rollout-action/reporters/junit"
 	"github.com/org/rollout-action/reporters/markdown"
@@ -35,6 +36,7 @@ func deliver(ctx context.Context, h *Host, w *workflow, in report.Input, opts Re
 	}{
 		{opts.JUnit, junit.Reporter{CaseFiles: opts.CaseFiles || w != nil}},
 		{opts.Markdown, markdown.Reporter{}},
+		{opts.HTML, html.Reporter{}},
 		{opts.JSON, json.Reporter{}},
 	} {
 		if file.path != "" {

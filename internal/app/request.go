@@ -189,12 +189,12 @@ type ReportOptions struct {
 	// BaselineNone; "": nobody asked.
 	Baseline string
 	Stored   StoredAt
-	// JUnit, Markdown and JSON are files to write; "": none.
-	JUnit, Markdown, JSON string
-	CaseFiles             bool   // name files in JUnit's test cases, as always in a workflow
-	GitHub                string // whether to write to the workflow: "auto", which is "", "on" or "off"
-	Comment               string // "off", which is "", "always", "changes" or "failures"
-	Gate                  []config.Override
+	// JUnit, Markdown, HTML and JSON are files to write; "": none.
+	JUnit, Markdown, HTML, JSON string
+	CaseFiles                   bool   // name files in JUnit's test cases, as always in a workflow
+	GitHub                      string // whether to write to the workflow: "auto", which is "", "on" or "off"
+	Comment                     string // "off", which is "", "always", "changes" or "failures"
+	Gate                        []config.Override
 
 	remote *remoteJob // what was at Baseline when the use case began; nil: it is no URL, or was not read
 }
@@ -227,7 +227,7 @@ func (o ReportOptions) flags(compared bool) string {
 	if o.CaseFiles {
 		out += " --junit-case-files"
 	}
-	return out + flag("markdown", o.Markdown) + flag("report-json", o.JSON) + flag("github", o.GitHub) + flag("comment", o.Comment)
+	return out + flag("markdown", o.Markdown) + flag("html", o.HTML) + flag("report-json", o.JSON) + flag("github", o.GitHub) + flag("comment", o.Comment)
 }
 
 // check refuses values that mean nothing, before any work is done.

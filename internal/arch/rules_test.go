@@ -53,6 +53,7 @@ var rows = []row{
 	{packages: []string{"internal/report/reporttest"}, only: []string{ // used by tests alone
 		"internal/result", "internal/gate", "internal/untrusted/untrustedtest", "internal/report",
 	}},
+	{packages: []string{"internal/page"}, only: []string{"internal/report", "internal/result", "internal/gate", "internal/untrusted", "internal/excerpt", "internal/trajectory"}},
 	{packages: []string{"internal/fetch"}, only: []string{"internal/untrusted"}},
 	{packages: []string{"internal/registry"}, only: append([]string{"internal/cache", "internal/fetch"}, vocabulary...)},
 	{packages: []string{"internal/config", "internal/task", "internal/event"}},
@@ -103,6 +104,7 @@ var rows = []row{
 	{packages: []string{"internal/ui"}, only: append([]string{"internal/event", "internal/gate", "internal/prove", "internal/report"}, vocabulary...)},
 	{packages: []string{"reporters/internal/sections"}, only: []string{"internal/report", "internal/result", "internal/gate", "internal/untrusted", "internal/excerpt"}},
 	{packages: []string{"reporters/provereport"}, only: []string{"internal/prove", "internal/result", "internal/untrusted"}},
+	{packages: []string{"reporters/html"}, only: []string{"internal/report", "internal/page"}},
 	{packages: []string{"reporters/*"}, only: []string{
 		"internal/report", "internal/result", "internal/gate", "internal/untrusted", "reporters/internal/*",
 	}},

@@ -410,11 +410,11 @@ func TestAResultFromTheFuture(t *testing.T) {
 func TestReportPrintsAnyForm(t *testing.T) {
 	p := newPull(t)
 	for form, part := range map[string]string{
-		"markdown": "### Tasks against the baseline", "comment": "## ❌ Rollout failed", "junit": "<testsuites", "json": `"headline"`, "annotations": "::error file=",
+		"markdown": "### Tasks against the baseline", "comment": "## ❌ Rollout failed", "junit": "<testsuites", "html": "<!doctype html>", "json": `"headline"`, "annotations": "::error file=",
 	} {
 		p.rollout(exitGate, "report", "pr", "--baseline", "base", "--github", "off", "--format", form)
 		p.want(form, p.stdout.String(), part)
 	}
-	p.rollout(exitUsage, "report", "pr", "--format", "html")
-	p.want("stderr", p.stderr.String(), "want text, annotations, comment, json, junit, markdown")
+	p.rollout(exitUsage, "report", "pr", "--format", "pdf")
+	p.want("stderr", p.stderr.String(), "want text, annotations, comment, html, json, junit, markdown")
 }

@@ -9,13 +9,13 @@ import (
 
 // reportFlags are the flags of every command that ends with a report: run, resume, merge and report.
 type reportFlags struct {
-	baseline                string
-	stored                  storedFlags
-	junit, markdown, asJSON string
-	caseFiles               bool
-	github, comment         string
-	gate                    gateFlags
-	changed                 func(string) bool
+	baseline                      string
+	stored                        storedFlags
+	junit, markdown, html, asJSON string
+	caseFiles                     bool
+	github, comment               string
+	gate                          gateFlags
+	changed                       func(string) bool
 }
 
 func (f *reportFlags) add(cmd *cobra.Command) {
@@ -26,6 +26,7 @@ func (f *reportFlags) add(cmd *cobra.Command) {
 		flags.StringVar(&f.junit, "junit", "", "write a JUnit XML report to this file")
 		flags.BoolVar(&f.caseFiles, "junit-case-files", false, "name a file of the task in each JUnit test case, as annotations need and the strictest schema forbids; always so in a GitHub workflow")
 		flags.StringVar(&f.markdown, "markdown", "", "write a Markdown report to this file")
+		flags.StringVar(&f.html, "html", "", "write the job as a page to look at to this file, which needs no other file and no server")
 		flags.StringVar(&f.asJSON, "report-json", "", "write the machine-readable report to this file: verdict, comparison, numbers")
 		flags.StringVar(&f.github, "github", "auto", "write the job summary, annotations and outputs of a GitHub workflow: auto (in a workflow), on or off")
 		flags.StringVar(&f.comment, "comment", "off", "comment on the pull request (needs GITHUB_TOKEN), or on the merge request in GitLab CI (needs GITLAB_TOKEN): off, always, changes or failures")
@@ -46,7 +47,7 @@ func (f *reportFlags) options() app.ReportOptions {
 	}
 	return app.ReportOptions{
 		Baseline: given("baseline", f.baseline), Stored: f.stored.at(f.changed),
-		JUnit: f.junit, Markdown: f.markdown, JSON: f.asJSON, CaseFiles: f.caseFiles,
+		JUnit: f.junit, Markdown: f.markdown, HTML: f.html, JSON: f.asJSON, CaseFiles: f.caseFiles,
 		GitHub: given("github", f.github), Comment: given("comment", f.comment), Gate: f.gate.overrides(),
 	}
 }

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"io/fs"
 	"path"
 	"strings"
 
@@ -48,6 +49,25 @@ func Ends(in Input, file string, lines int) excerpt.Text {
 	}
 	log := excerpt.Text{Head: untrusted.Lines(string(head)), Tail: untrusted.Lines(string(tail)), Dropped: dropped}
 	return log.Fit(lines, explainBytes, explainWidth)
+}
+
+// RawEnds returns the beginning and the end of a file in the job's directory as they are: hostile bytes. dropped is how many are left
+// out between them; without any, tail is all of the file. It is empty if the file is missing or not a regular one.
+func RawEnds(in Input, file string) (head, tail []byte, dropped int64) {
+	head, tail, dropped, err := readEnds(in.Files, file)
+	if err != nil {
+		return nil, nil, 0
+	}
+	return head, tail, dropped
+}
+
+// Open opens a regular file in the job's directory, and returns its size. It follows no link.
+func Open(in Input, file string) (f fs.File, size int64, err error) {
+	f, info, err := open(in.Files, file)
+	if err != nil {
+		return nil, 0, err
+	}
+	return f, info.Size(), nil
 }
 
 // Caption is what stands above the lines of a log that explains a trial.

@@ -45,6 +45,40 @@ func (in Input) Mark() Mark {
 	return MarkPassed
 }
 
+// Title returns how the job ended: the heading of every report, without any text from outside.
+func (in Input) Title(cases []Case) string {
+	mark, words := in.Mark(), ""
+	switch mark {
+	case MarkPassed:
+		words = "Rollout passed"
+	case MarkFailed:
+		words = "Rollout failed"
+	case MarkInconclusive:
+		words = "Rollout passed, inconclusive"
+	case MarkUncompared:
+		words = "Rollout has nothing to compare with yet"
+	case MarkIncomplete:
+		words = "Rollout is incomplete"
+	case MarkPart:
+		words = "Rollout, shard " + strings.Replace(in.Plan.Shard.String(), "/", " of ", 1)
+	}
+	return mark.Emoji() + " " + words + ": " + in.Headline(cases)
+}
+
+// Sentences of several reports.
+const (
+	MissingLead = "Something is missing, so this job does not pass:" // before Input.Incomplete
+	PartNote    = "A shard is not judged: the merge of all of them is."
+)
+
+// BaselineLead returns the words before Input.Baseline.
+func (in Input) BaselineLead() string {
+	if in.Diff != nil {
+		return "Compared with "
+	}
+	return "No baseline: "
+}
+
 // Headline returns how the job ended in a few words, none of them from outside: "2 broken, 1 fixed, 3 tasks not compared", or without a baseline
 // "10 of 12 tasks passed". It counts the tasks of the agents that are evaluated: oracle and nop count only where there is no other,
 // and nop only where it is alone. Tasks that broke for the oracle are named apart. The tasks of several agents are not added up: "2 agents passed 3 to 5

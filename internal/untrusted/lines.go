@@ -34,7 +34,10 @@ func Lines(s string) []string {
 }
 
 // blockLine converts one line for Lines.
-func blockLine(s string) string {
+func blockLine(s string) string { return strings.TrimRight(part(s), " ") }
+
+// part converts a line, or a part of one, which may end with spaces.
+func part(s string) string {
 	var b strings.Builder
 	b.Grow(len(s))
 	for _, r := range s {
@@ -48,7 +51,7 @@ func blockLine(s string) string {
 			b.WriteRune(r)
 		}
 	}
-	line := strings.TrimRight(b.String(), " ")
+	line := b.String()
 	if rest := strings.TrimLeft(line, " "); strings.HasPrefix(rest, "::") {
 		line = line[:len(line)-len(rest)] + ": " + rest[1:]
 	}

@@ -14,42 +14,23 @@ import (
 
 // Title returns the heading: how the job ended, without any text from outside.
 func (p *Page) Title() string {
-	mark, words := p.in.Mark(), ""
-	switch mark {
-	case report.MarkPassed:
-		words = "Rollout passed"
-	case report.MarkFailed:
-		words = "Rollout failed"
-	case report.MarkInconclusive:
-		words = "Rollout passed, inconclusive"
-	case report.MarkUncompared:
-		words = "Rollout has nothing to compare with yet"
-	case report.MarkIncomplete:
-		words = "Rollout is incomplete"
-	case report.MarkPart:
-		words = "Rollout, shard " + strings.Replace(p.in.Plan.Shard.String(), "/", " of ", 1)
-	}
-	return "## " + mark.Emoji() + " " + words + ": " + p.in.Headline(p.cases) + "\n"
+	return "## " + p.in.Title(p.cases) + "\n"
 }
 
 // Reason returns why the job ended so, what is missing, and what it was compared with.
 func (p *Page) Reason() string {
 	var b strings.Builder
 	if len(p.in.Incomplete) > 0 {
-		b.WriteString("**Something is missing, so this job does not pass:**\n\n" + list(p.in.Incomplete) + "\n")
+		b.WriteString("**" + report.MissingLead + "**\n\n" + list(p.in.Incomplete) + "\n")
 	}
 	if p.in.Verdict.Reason != "" {
 		b.WriteString("Gate: " + words(p.in.Verdict.Reason) + "\n\n")
 	}
 	if p.in.Mark() == report.MarkPart {
-		b.WriteString("A shard is not judged: the merge of all of them is.\n\n")
+		b.WriteString(report.PartNote + "\n\n")
 	}
 	if p.in.Baseline != "" {
-		lead := "No baseline: "
-		if p.in.Diff != nil {
-			lead = "Compared with "
-		}
-		b.WriteString(lead + words(strings.TrimSuffix(p.in.Baseline, ".")) + ".\n")
+		b.WriteString(p.in.BaselineLead() + words(strings.TrimSuffix(p.in.Baseline, ".")) + ".\n")
 	}
 	return b.String()
 }
