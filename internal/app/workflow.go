@@ -196,6 +196,10 @@ func (w *workflow) setOutputs(in report.Input, junitPath string) error {
 		}
 		return ""
 	}
+	exact := ""
+	if _, ok := in.Job.TotalCost.Reported(); ok {
+		exact = strconv.FormatBool(!in.Job.TotalCost.AtLeast())
+	}
 	var counts map[result.Change]int
 	if in.Diff != nil {
 		counts = in.Diff.CountsEvaluated()
@@ -220,7 +224,7 @@ func (w *workflow) setOutputs(in report.Input, junitPath string) error {
 	var problems []error
 	for _, o := range [][2]string{
 		{"pass-rate", number(passRate)}, {"mean-reward", number(meanReward)}, {"verdict", verdict},
-		{"broken", count(result.Broken)}, {"fixed", count(result.Fixed)}, {"total-cost", cost(in.Job.TotalCost)},
+		{"broken", count(result.Broken)}, {"fixed", count(result.Fixed)}, {"total-cost", cost(in.Job.TotalCost)}, {"total-cost-exact", exact},
 		{"result-path", in.Dir + "/" + result.ResultFile}, {"junit-path", junitPath},
 	} {
 		problems = append(problems, github.SetOutput(w.getenv, o[0], o[1]))

@@ -142,14 +142,20 @@ func (x *index) notes() string {
 	return strings.Join(notes, "; ")
 }
 
+// lowerBound is the key of what says that the cost beside it is not known in full.
+const lowerBound = "cost_at_least"
+
 // sums adds up the metrics of all calls, those of sub-agents included.
 func (x *index) sums(steps int) *FinalMetrics {
 	f := &FinalMetrics{Steps: steps}
 	var total model.Usage
 	var cost *float64
+	atLeast := false
 	for _, t := range x.talks {
 		for _, turn := range t.turns {
 			total = total.Plus(turn.Usage)
+			unknown := turn.Cost == nil && (turn.Failure == nil || turn.Usage.Known())
+			atLeast = atLeast || turn.AtLeast || unknown
 			if turn.Cost != nil {
 				if cost == nil {
 					cost = new(float64)
@@ -159,6 +165,9 @@ func (x *index) sums(steps int) *FinalMetrics {
 		}
 	}
 	f.Prompt, f.Completion, f.Cached, f.Cost = total.Input, total.Output, total.Cached, cost
+	if cost != nil && atLeast {
+		f.Extra = map[string]any{lowerBound: true}
+	}
 	return f
 }
 

@@ -28,6 +28,8 @@ type recording struct {
 	tokens *model.Tokens
 	// failure is that of the next turn.
 	failure *model.Failure
+	// atLeast and unpriced: the cost of the next turn is a lower bound, or not known.
+	atLeast, unpriced bool
 }
 
 func newRecording(t *testing.T) *recording {
@@ -52,13 +54,20 @@ func came(id, s string, failed bool) model.Message {
 	return model.Message{Role: "tool", Parts: []model.Part{{Type: model.PartResult, ID: id, Text: s, Failed: failed}}}
 }
 
+func (r *recording) cost() *float64 {
+	if r.unpriced {
+		return nil
+	}
+	return new(0.25)
+}
+
 func (r *recording) turn(agent string, tools []model.Tool, answer model.Message, messages ...model.Message) {
 	r.t.Helper()
 	r.n++
 	at := time.Date(2026, 11, 23, 5, 0, r.n, 0, time.UTC)
 	n := int64(r.n)
 	err := r.r.Record(model.Turn{
-		N: r.n, Agent: agent, Asked: "small", Began: at, FirstByte: at, Ended: at.Add(500 * time.Millisecond), Whole: r.failure == nil, Cost: new(0.25), Failure: r.failure,
+		N: r.n, Agent: agent, Asked: "small", Began: at, FirstByte: at, Ended: at.Add(500 * time.Millisecond), Whole: r.failure == nil, Cost: r.cost(), AtLeast: r.atLeast, Failure: r.failure,
 		Conversation: model.Conversation{Messages: messages, Tools: tools},
 		Answer:       model.Answer{Tokens: r.tokens, Message: answer, Model: "small-1", Finish: "stop", Usage: model.Usage{Input: new(100 * n), Cached: new(10 * n), Output: new(n), Reasoning: new(int64(1))}},
 	})
@@ -96,6 +105,13 @@ func TestConvert(t *testing.T) {
 			r.tokens = &model.Tokens{Prompt: []int32{1, 2, 3}, Completion: []int32{4, 5}, Logprobs: []float64{-0.5, 0}}
 			r.turn("", shell, first, user)
 			r.tokens = &model.Tokens{Prompt: []int32{1, 2, 3, 4, 5, 6}, Completion: []int32{7}}
+			r.turn("", shell, text("assistant", "Done."), user, first, came("c1", "a b", false))
+		},
+		"costs that are lower bounds": func(r *recording) {
+			user, first := text("user", "Do it."), call("c1", "bash", `{"command":"ls"}`)
+			r.atLeast = true
+			r.turn("", shell, first, user)
+			r.atLeast, r.unpriced = false, true
 			r.turn("", shell, text("assistant", "Done."), user, first, came("c1", "a b", false))
 		},
 		"a sub-agent": func(r *recording) {

@@ -267,7 +267,7 @@ func (r *Record) conversation(id string, limit int, withTokens bool) (Conversati
 func extras(t *model.RecordedTurn) map[string]any {
 	e := map[string]any{"turn": t.Turn, "model": t.Answered, "finish_reason": t.Finish, "usage": t.Usage, "cost_usd": t.Cost, "began_at": t.Began.Format(time.RFC3339Nano), "ended_at": t.Ended.Format(time.RFC3339Nano)}
 	if t.AtLeast {
-		e["cost_at_least"] = true
+		e[lowerBound] = true
 	}
 	if t.Failure != nil {
 		e["failure"] = t.Failure

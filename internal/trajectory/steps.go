@@ -304,6 +304,9 @@ func (x *index) answer(step *Step, m model.Message, t *model.RecordedTurn) {
 	if u.Reasoning != nil {
 		metrics.Extra["reasoning_tokens"] = *u.Reasoning
 	}
+	if t.AtLeast {
+		metrics.Extra[lowerBound] = true
+	}
 	if n := x.tokens[t.Turn]; n != nil {
 		metrics.PromptIDs, metrics.CompletionIDs, metrics.Logprobs = n.Prompt, n.Completion, n.Logprobs
 	}
