@@ -380,6 +380,25 @@ func OOMKills(ctx context.Context, env Environment) int {
 	return 0
 }
 
+// ProcessReporter is an Environment that counts its processes. Without it, tests that fail because an agent left no room for
+// their processes count as failed by themselves.
+type ProcessReporter interface {
+	// Processes returns how many processes and threads there are in the environment, and how many there may be. Processes that
+	// the provider needs may count. 0, 0: it is not known, or not limited.
+	Processes(ctx context.Context) (n, limit int64)
+}
+
+// Crowded reports whether hardly any process can begin in env, because others fill its limit; false if env is no ProcessReporter.
+func Crowded(ctx context.Context, env Environment) bool {
+	p, ok := As[ProcessReporter](env)
+	if !ok {
+		return false
+	}
+	n, limit := p.Processes(ctx)
+	const few = 8 // what the last command may have used: a shell and some programs
+	return limit > 0 && n >= limit-max(few, limit/32)
+}
+
 // LimitReporter is an Environment that may not enforce all of its Limits. Without it, all are enforced.
 type LimitReporter interface {
 	// Unenforced returns the limits of CreateOptions that are not enforced: cpus, memory, storage, pids.

@@ -193,6 +193,11 @@ func unusable(err error, secrets *redact.Redactor) *failure {
 	return failf(result.AgentExecutionFailed, "the agent left an environment in which the tests cannot be started: %s", brief(err, secrets))
 }
 
+// crowdedOut reports whether a failure of the tests may be that their processes could not be started.
+func crowdedOut(f *failure, err error) bool {
+	return f.Type == result.VerifierFailed || f.Type == result.VerifierTimeout || errors.Is(err, environment.ErrNotBegun)
+}
+
 // remedies tell what to do about a failure for which the provider knows nothing better.
 var remedies = map[environment.Kind]string{
 	environment.KindUnavailable: "see that the provider works, and run the job again",

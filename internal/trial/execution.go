@@ -169,6 +169,9 @@ func (x *execution) step(ctx context.Context, s step) {
 		if s.phase == event.Verifier && (x.agentBegan || x.spec.Again != nil) && environment.KindOf(err) == environment.KindExec && !errors.Is(err, environment.ErrNotBegun) {
 			f = unusable(err, x.secrets)
 		}
+		if s.phase == event.Verifier && x.agentBegan && crowdedOut(f, err) && environment.Crowded(ctx, x.live.env) {
+			f = failf(result.AgentExecutionFailed, "the agent left processes that fill the environment's limit, so that the tests could not start theirs: %s", f.Message)
+		}
 		x.fail(f)
 		x.startOver = nil
 		if !x.agentBegan && (f.Type == result.EnvironmentLost || errors.Is(err, environment.ErrNoImage) || f.machineFault != nil || f.again) {

@@ -3,10 +3,14 @@ package docker
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"io"
+	"math"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/docker/docker/api/types/container"
 )
 
 // countKills prints the container's count of processes that were killed for memory: of control groups of version 2, or of
@@ -50,4 +54,20 @@ func (l *limited) Write(p []byte) (int, error) {
 	l.left -= n
 	_, err := l.to.Write(p[:n])
 	return len(p), err
+}
+
+// Processes implements environment.ProcessReporter.
+func (e *containerEnv) Processes(ctx context.Context) (n, limit int64) {
+	ctx, cancel := context.WithTimeout(ctx, countTime)
+	defer cancel()
+	stats, err := e.p.api.ContainerStatsOneShot(ctx, e.id)
+	if err != nil {
+		return 0, 0
+	}
+	defer stats.Body.Close()
+	var counted container.StatsResponse
+	if json.NewDecoder(io.LimitReader(stats.Body, maxAnswer)).Decode(&counted) != nil || counted.PidsStats.Limit > math.MaxInt32 {
+		return 0, 0
+	}
+	return int64(counted.PidsStats.Current), int64(counted.PidsStats.Limit)
 }

@@ -11,6 +11,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -221,6 +222,32 @@ func (e *sandboxEnv) Unenforced() []string { return slices.Clone(e.unenforced) }
 func (e *sandboxEnv) OOMKills(context.Context) int {
 	kills, _ := e.group.OOMKills() // 0 if it is not known
 	return kills
+}
+
+// Processes implements environment.ProcessReporter.
+func (e *sandboxEnv) Processes(context.Context) (n, limit int64) {
+	if e.perUser > 0 {
+		return processesWith(e.box.cmd.Process.Pid), e.perUser
+	}
+	n, limit, _ = e.group.Processes() // 0, 0 if it is not known
+	return n, limit
+}
+
+// processesWith returns how many threads there are in the process-id namespace of a process; 0 if it is not known.
+func processesWith(pid int) (n int64) {
+	namespace := func(pid string) string {
+		name, _ := os.Readlink("/proc/" + pid + "/ns/pid")
+		return name
+	}
+	own := namespace(strconv.Itoa(pid))
+	all, _ := os.ReadDir("/proc")
+	for _, p := range all {
+		if id, err := strconv.Atoi(p.Name()); err == nil && own != "" && namespace(p.Name()) == own {
+			tasks, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", id))
+			n += int64(len(tasks))
+		}
+	}
+	return n
 }
 
 // Base implements environment.BaseReporter.

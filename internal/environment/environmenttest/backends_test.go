@@ -31,7 +31,7 @@ func fakeOptions() Options {
 		New:    func(testing.TB) environment.Provider { return fake.New(fake.Options{World: world}) },
 		Image:  testenv.Image,
 		Vanish: func(_ testing.TB, id string) { world.Lose(id) },
-		Lacks:  []string{networkSetter, terminalRunner, loopbackListener, memoryReporter, readinessReporter, baseReporter},
+		Lacks:  []string{networkSetter, terminalRunner, loopbackListener, memoryReporter, processReporter, readinessReporter, baseReporter},
 		Skip:   fakeSkips(),
 	}
 }
@@ -76,7 +76,7 @@ var fakeLacks = []struct {
 		"a file that grows *", "pipes, devices and sockets *", "more files than the limit *", "more than 50,000 files *", "a sparse file *", "many files together *",
 		"lists of what was left behind *", "a snapshot has the files *", "a kept environment is continued *", "all that a snapshot keeps *", "an outcome has the files of its moment, *", "an outcome is complete *", "an outcome has no values *", "an image has what *",
 	}},
-	{"its Dockerfiles know few instructions, and no .dockerignore", []string{"what .dockerignore names *", "build arguments *"}},
+	{"its Dockerfiles know few instructions, and no .dockerignore", []string{"what .dockerignore names *", "build arguments *", "the directories of an image's VOLUME *", "a USER who is not in the image *"}},
 	{"all its files are in memory", []string{"an outcome is refused that would *"}},
 	{"it has any number of processors", []string{"limits that the machine does not have *"}},
 }

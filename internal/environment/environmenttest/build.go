@@ -19,6 +19,8 @@ func buildChecks() []check {
 	return []check{
 		{"an image has what its Dockerfile says", checkBuildContent},
 		{"a working directory that the image lacks is made", checkMissingWorkDir},
+		{"the directories of an image's VOLUME are there, and can be written to", checkVolumes},
+		{"a USER who is not in the image makes no environment", checkMissingUser},
 		{"the same content gives the same image and is built once", checkBuildOnce},
 		{"changed content gives another image", checkBuildChanged},
 		{"contexts that differ in nothing but what is in their files are not confused", checkBuildAlike},
@@ -113,6 +115,20 @@ RUN cp /copied.txt here && chmod 640 here
 	})
 	s.equal("in the image", s.inImage(ref, `pwd; echo "$ONE $TWO"; cat /made/file data/a data/sub/b here; stat -c %a here; ls`),
 		"/work/dir\n1 two words\nmade with two words\na\nb\none\n640\ndata\nhere\n")
+}
+
+func checkVolumes(s *scene) {
+	env := s.create(on(s.build(map[string]string{"Dockerfile": s.from() + "VOLUME [\"/data\", \"/srv/deep/er\"]\n"})))
+	s.equal("the directories", env.run("cd / && for d in data srv/deep/er; do [ -d $d ] && echo written >$d/f && cat $d/f; done"), "written\nwritten\n")
+}
+
+func checkMissingUser(s *scene) {
+	ref := s.build(map[string]string{"Dockerfile": s.from() + "USER no-such-user\n"})
+	env, err := s.provider.CreateEnvironment(s.ctx, environment.CreateOptions{Image: ref, Labels: s.labels})
+	if err == nil {
+		_ = env.Destroy(s.ctx)
+	}
+	s.wantKind("CreateEnvironment", err, environment.KindStart)
 }
 
 // checkMissingWorkDir builds an image whose configuration names a directory that its file system does not have.

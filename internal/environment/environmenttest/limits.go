@@ -16,6 +16,7 @@ func limitChecks() []check {
 		{"memory is limited", checkMemory},
 		{"cpus are limited", checkCPUs},
 		{"processes are limited", checkPids},
+		{"processes that fill their limit are counted, and the environment is not lost", needing(processReporter, checkCrowded)},
 		{"storage is limited", checkStorage},
 		{"limits that the machine does not have are refused", checkTooManyCPUs},
 	}
@@ -101,6 +102,28 @@ func checkPids(s *scene) {
 	if n < 20 || n > 64 {
 		s.Errorf("%d processes were started, want at most 64", n)
 	}
+}
+
+// checkCrowded fills the limit of processes in the background. xargs does not give up when it cannot start another one.
+func checkCrowded(s *scene) {
+	env := s.limited("pids", environment.Limits{Pids: 64})
+	if environment.Crowded(s.ctx, env.Environment) {
+		s.Error("it is crowded before anything has run")
+	}
+	env.run("echo kept > /kept; (yes 3600 | head -n 300 | xargs -n 1 -P 300 sleep) >/dev/null 2>&1 &")
+	s.within("the processes", func() {
+		for s.ctx.Err() == nil && !environment.Crowded(s.ctx, env.Environment) {
+			time.Sleep(50 * time.Millisecond)
+		}
+	})
+	o := env.exec(s.ctx, "echo began; sleep 0 | sleep 0 | sleep 0 | sleep 0 | sleep 0 | sleep 0 | sleep 0 | sleep 0", environment.ExecOptions{Timeout: time.Second})
+	if kind := environment.KindOf(o.err); kind != "" && kind != environment.KindExec {
+		s.Errorf("the next command: error of kind %q: %v", kind, o.err)
+	}
+	if !environment.Crowded(s.ctx, env.Environment) {
+		s.Error("it is not crowded after the next command")
+	}
+	s.equal("a file", env.fetch("/kept", environment.ExtractOptions{}).ok(s).text(s, "kept"), "kept\n")
 }
 
 func checkStorage(s *scene) {

@@ -1,10 +1,12 @@
 package environmenttest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
 	"io/fs"
+	"strings"
 	"testing/fstest"
 	"time"
 
@@ -129,6 +131,13 @@ var limitMutants = []broken{
 	{"gives all the memory it has", []string{"memory is limited"}, says("400000000\n")},
 	{"gives a whole processor", []string{"cpus are limited"}, says("2000 2000\n")},
 	{"starts any number of processes", []string{"processes are limited"}, says("all\n")},
+	{"loses an environment that has no room", []string{"processes that fill their limit are counted, *"}, hooks{
+		exec: func(e *brokenEnv, ctx context.Context, script string, o environment.ExecOptions) (int, error) {
+			if strings.HasPrefix(script, "echo began") {
+				return -1, &environment.Error{Kind: environment.KindLost, Err: errors.New("no program can be started")}
+			}
+			return e.Environment.Exec(ctx, script, o)
+		}}},
 	{"has an endless disk", []string{"storage is limited"}, says("")},
 	{"promises any number of processors", []string{"limits that the machine does not have are refused"},
 		changeCreate(func(o *environment.CreateOptions) { o.Limits.MilliCPUs = 1 })},
@@ -139,6 +148,18 @@ var buildMutants = []broken{
 		build: func(*mutant, context.Context, environment.BuildOptions) (string, error) {
 			return "debian:bookworm", nil
 		}}},
+	{"makes no directories for volumes", []string{"the directories of an image's VOLUME *"}, changeBuild(func(o *environment.BuildOptions) {
+		o.Context = remap(o.Context, func(name string, f *fstest.MapFile) string {
+			f.Data = bytes.ReplaceAll(f.Data, []byte("VOLUME"), []byte("# "))
+			return name
+		})
+	})},
+	{"takes root for a user who is not there", []string{"a USER who is not in the image *"}, changeBuild(func(o *environment.BuildOptions) {
+		o.Context = remap(o.Context, func(name string, f *fstest.MapFile) string {
+			f.Data = bytes.ReplaceAll(f.Data, []byte("no-such-user"), []byte("root"))
+			return name
+		})
+	})},
 	{"makes directories for somebody else", []string{"a working directory that the image lacks is made"}, hooks{
 		create: func(m *mutant, ctx context.Context, o environment.CreateOptions) (environment.Environment, error) {
 			env, err := m.make(ctx, o)

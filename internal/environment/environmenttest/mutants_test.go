@@ -249,6 +249,13 @@ func (e *brokenEnv) Readiness() environment.Readiness {
 	return environment.ReadinessOf(e.Environment)
 }
 
+func (e *brokenEnv) Processes(ctx context.Context) (n, limit int64) {
+	if p, ok := environment.As[environment.ProcessReporter](e.Environment); ok {
+		return p.Processes(ctx)
+	}
+	return 0, 0
+}
+
 // remap copies a tree; change may change a file, rename it, or drop it ("").
 func remap(src fs.FS, change func(name string, f *fstest.MapFile) string) fs.FS {
 	tree := fstest.MapFS{}

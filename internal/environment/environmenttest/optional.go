@@ -17,6 +17,7 @@ const (
 	restorer          = "Restorer"
 	outcomeKeeper     = "OutcomeKeeper"
 	memoryReporter    = "MemoryReporter"
+	processReporter   = "ProcessReporter"
 	limitReporter     = "LimitReporter"
 	readinessReporter = "ReadinessReporter"
 	baseReporter      = "BaseReporter"
@@ -47,6 +48,9 @@ var optional = map[string]func(p environment.Provider, env environment.Environme
 	},
 	memoryReporter: func(_ environment.Provider, env environment.Environment) bool {
 		return has[environment.MemoryReporter](env)
+	},
+	processReporter: func(_ environment.Provider, env environment.Environment) bool {
+		return has[environment.ProcessReporter](env)
 	},
 	limitReporter: func(_ environment.Provider, env environment.Environment) bool {
 		return has[environment.LimitReporter](env)

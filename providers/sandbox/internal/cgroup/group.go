@@ -183,6 +183,23 @@ func (g *Group) SetPids(n int64) error {
 	return g.tree.files.write(g.pids, strconv.FormatInt(n, 10))
 }
 
+// Processes returns how many processes and threads there are, and how many there may be; 0, 0 if they are not limited.
+func (g *Group) Processes() (n, limit int64, err error) {
+	if g.pids == "" {
+		return 0, 0, nil
+	}
+	for file, to := range map[string]*int64{filepath.Join(filepath.Dir(g.pids), "pids.current"): &n, g.pids: &limit} {
+		text, err := g.tree.files.read(file)
+		if err == nil && strings.TrimSpace(text) != "max" {
+			*to, err = strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+		}
+		if err != nil {
+			return 0, 0, fmt.Errorf("count processes: %w", err)
+		}
+	}
+	return n, limit, nil
+}
+
 // OOMKills returns how many processes the kernel killed because the group was out of memory. It returns 0 if memory is
 // not limited or the kernel does not count (before 4.13).
 func (g *Group) OOMKills() (int, error) {
