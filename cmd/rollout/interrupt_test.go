@@ -100,13 +100,14 @@ func verbsOf(t *testing.T, path ...string) []string {
 	t.Helper()
 	text, err := exec.Command(binary, append(path, "--help")...).Output()
 	must(t, err)
-	_, list, found := strings.Cut(string(text), "Available Commands:\n")
-	if !found {
+	_, list, _ := strings.Cut(string(text), "\nUsage:\n")
+	list, _, _ = strings.Cut(list, "\nFlags")
+	commands := regexp.MustCompile(`(?m)^  ([a-z]+) {2,}[A-Z]`).FindAllStringSubmatch(list, -1) // not examples
+	if len(commands) == 0 {
 		return []string{strings.Join(path, " ")}
 	}
-	list, _, _ = strings.Cut(list, "\n\n")
 	var out []string
-	for _, m := range regexp.MustCompile(`(?m)^  (\S+)`).FindAllStringSubmatch(list, -1) {
+	for _, m := range commands {
 		out = append(out, verbsOf(t, append(slices.Clone(path), m[1])...)...)
 	}
 	return out

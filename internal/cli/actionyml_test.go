@@ -38,7 +38,7 @@ func TestInputsAreFlags(t *testing.T) {
 // of no use with one command alone.
 var ofNoInput = []string{
 	"run path", "run registry", "run task-format", "run files", "run install", "run execute", "run agent-env", "run cache-install", "run save-job", "dry-run",
-	"validate run", "validate offline", "validate agent", "validate n-attempts", "validate models", "help", "json", "github", "log-format", "move", "format", "junit-case-files", "resume", "retry-errors", "only-failed", "env-file", "fail-fast", "rerun",
+	"validate run", "validate offline", "validate agent", "validate n-attempts", "validate models", "help", helpAll, "json", "github", "log-format", "move", "format", "junit-case-files", "resume", "retry-errors", "only-failed", "env-file", "fail-fast", "rerun",
 }
 
 func TestFlagsAreInputs(t *testing.T) {

@@ -80,6 +80,7 @@ func Main(soft, hard context.Context, env Env, args []string) int {
 	soft, hard = event.Watch(soft, works.Begin), event.Watch(hard, works.Begin)
 	v := newInvocation(hard, env)
 	v.works = works
+	args, v.helpAll = askedForAll(args)
 	root := v.root()
 	v.arguments = runByDefault(root, args)
 	root.SetArgs(v.arguments)
@@ -250,7 +251,8 @@ func (v *invocation) root() *cobra.Command {
 		newCompareCommand(v), newDatasetsCommand(v), newAgentsCommand(v), newCacheCommand(v), newCleanCommand(v), newSchemaCommand(v), newVersionCommand(v), newActionCommand(v),
 	)
 	v.completeValues(root)
-	groupFlags(root)
+	groupCommands(root)
+	groupFlags(root, v.helpAll)
 	return root
 }
 

@@ -34,7 +34,7 @@ func newCompareCommand(v *invocation) *cobra.Command {
 	var opts compareOptions
 	cmd := &cobra.Command{
 		Use:   "compare JOB...",
-		Short: "Show several jobs, or the agents of one job, as a table",
+		Short: "Put several jobs, or the agents of one, into one table, an agent or a task a row",
 		Long: `Show agents of several jobs, or the agents of one job, side by side: trials, pass rate with its 95% interval, mean reward,
 cost and time. Each JOB is as in "rollout diff":
 a directory, a name below jobs/, the file of a job's result, a URL of one, or github:BRANCH.

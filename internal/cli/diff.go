@@ -30,7 +30,7 @@ func newDiffCommand(v *invocation) *cobra.Command {
 	var opts diffOptions
 	cmd := &cobra.Command{
 		Use:   "diff [BASE [HEAD]]",
-		Short: "Compare two jobs, task by task",
+		Short: "Compare two jobs, task by task: what broke, what was fixed",
 		Long: `Compare two jobs, task by task, and print what changed. Each is a job's directory, its name below jobs/, its
 result.json, the URL of one (https, s3), or github:BRANCH for the last results on a branch. HEAD is the newest job, and BASE
 the one before it, unless they are given. Tasks whose files changed are only listed, not compared.

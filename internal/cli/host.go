@@ -18,6 +18,7 @@ import (
 // invocation is one command line with the world around it. All commands share it.
 type invocation struct {
 	arguments []string // of the command line, with the name of the command
+	helpAll   bool     // it has --help-all
 	Env
 	hard   context.Context
 	github func() github.Environment // reads the environment and the event once

@@ -26,7 +26,7 @@ func newRejudgeCommand(v *invocation) *cobra.Command {
 	var opts rejudgeOptions
 	cmd := &cobra.Command{
 		Use:   "rejudge [JOB [TRIAL...]]",
-		Short: "Run the judges of a job again, without its agents and tests",
+		Short: "Run the judges of a job again, on what its trials left on disk",
 		Long: `Run judges again on what the trials of a job left on disk, to see how stable their verdicts are, how another model judges,
 or what a changed prompt does. No agent and no test runs. Each TRIAL is a part of the name of one trial,
 agent/dataset/task__attempt; without one, all trials are judged.

@@ -21,7 +21,7 @@ func newResumeCommand(v *invocation) *cobra.Command {
 	var opts resumeOptions
 	cmd := &cobra.Command{
 		Use:   "resume [JOB]",
-		Short: "Continue a job that was stopped, cancelled or killed",
+		Short: "Run the trials that a stopped, cancelled or killed job still lacks",
 		Long: `Run the remaining trials of a job in its directory: trials that have no result, that were interrupted, or that failed
 because of the infrastructure (environment_*, internal_error). Results stay. Failures of agents, verifiers and tasks
 stay, too, because they are outcomes. Before a trial runs again, its directory is moved to superseded/.

@@ -46,7 +46,7 @@ func newValidateCommand(v *invocation) *cobra.Command {
 	var opts validateOptions
 	cmd := &cobra.Command{
 		Use:   "validate JOB_FILE | DATASET | TASK",
-		Short: "Check a job file or tasks; with --run, prove the tasks",
+		Short: "Check a job file or tasks before a job runs them; with --run, prove the tasks",
 		Long: `Check a job file and every task that it would run, or a directory of tasks, or one task, and print
 all problems at once, each with its place and the way out. Nothing is started. Of the providers, only a cluster
 (environment.type: kubernetes) is asked whether it would take the trials; what it lacks is a warning.

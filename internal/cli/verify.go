@@ -20,7 +20,7 @@ func newVerifyCommand(v *invocation) *cobra.Command {
 	var opts verifyOptions
 	cmd := &cobra.Command{
 		Use:   "verify [JOB [TRIAL...]]",
-		Short: "Run the tests of a job again, as they are today, without its agents",
+		Short: "Run the tests of a job again, as they are today, on what its agents left",
 		Long: `Run today's tests on what the agents of a job left, without running the agents again. Each TRIAL is a part of the name of one
 trial, agent/dataset/task__attempt; without one, all trials are verified.
 JOB is a job's directory, or its name below jobs/; without it, the newest job is taken.
