@@ -182,6 +182,7 @@ func Inputs() []Input {
 		{Name: "baseline-workflow", Commands: withReport, set: to(func(f *form) *string { return &f.report.Stored.Workflow })},
 		{Name: "junit", Commands: withFiles, set: to(func(f *form) *string { return &f.report.JUnit })},
 		{Name: "markdown", Commands: withFiles, set: to(func(f *form) *string { return &f.report.Markdown })},
+		{Name: "html", Commands: withReport, set: to(func(f *form) *string { return &f.report.HTML })},
 		{Name: "report-json", Commands: withFiles, set: to(func(f *form) *string { return &f.report.JSON })},
 		{Name: "comment", Commands: withReport, Default: "changes", set: to(func(f *form) *string { return &f.report.Comment })},
 	}
@@ -416,7 +417,7 @@ type target struct{ name, path string }
 // targets returns those of the inputs.
 func (s inputs) targets() []target {
 	var targets []target
-	for _, name := range []string{"output", "junit", "markdown", "report-json"} {
+	for _, name := range []string{"output", "junit", "markdown", "html", "report-json"} {
 		if path := s.value(name); path != "" {
 			targets = append(targets, target{name, filepath.Clean(path)})
 		}
