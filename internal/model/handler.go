@@ -105,6 +105,11 @@ func (s *Session) serveHTTP(to http.ResponseWriter, r *http.Request) {
 	case routeList:
 		s.list(w)
 	default:
+		if (responses{}).stored(r.Method, path) {
+			s.refuse(w, r, http.StatusNotFound, "no_stored_responses",
+				"answers are not stored at this gateway, so none can be fetched, cancelled or deleted: read the answer of POST /v1/responses itself, without background: true")
+			return
+		}
 		for _, other := range APIs {
 			if protocolOf(other).route(r.Method, path) == routeTurn {
 				s.foreign(path)

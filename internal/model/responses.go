@@ -1,6 +1,7 @@
 package model
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 
@@ -27,7 +28,25 @@ func (responses) route(method, path string) route {
 
 func (responses) streams(_ string, body []byte) bool { return gjson.GetBytes(body, "stream").Bool() }
 
+// errBackground is why an answer that is made in the background is refused: what it costs would be seen only by the request that fetches it.
+var errBackground = errors.New("background: true is not possible at this gateway, which has no stored answers: ask without it")
+
+// stored reports whether a request is about an answer that the provider has stored.
+func (responses) stored(method, path string) bool {
+	below, ok := strings.CutPrefix(versionless(path, "v1"), "/responses/")
+	switch method {
+	case http.MethodGet, http.MethodDelete:
+		return ok
+	case http.MethodPost:
+		return ok && strings.HasSuffix(below, "/cancel")
+	}
+	return false
+}
+
 func (responses) prepare(path string, body []byte, m *Model) (string, []byte, error) {
+	if gjson.GetBytes(body, "background").Bool() {
+		return "", nil, errBackground
+	}
 	body, err := set(body, "model", m.Upstream)
 	if err == nil {
 		body, err = setAll(body, "", m.Sampling, map[string]string{"max_tokens": "max_output_tokens", "reasoning_effort": "reasoning.effort"})

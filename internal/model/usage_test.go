@@ -108,11 +108,33 @@ func TestRefusedCallsAreTurnsWithoutUsage(t *testing.T) {
 	}
 }
 
-func TestBackgroundAnswersAreEstimated(t *testing.T) {
-	r := newRigWith(t, model.OpenAIResponses, fixed(200, "application/json", `{"id":"r","status":"queued","output":[],"usage":null}`), func(c *model.Config, _ *model.Options) { c.Cost = perToken })
-	r.do(http.MethodPost, "/v1/responses", `{"model":"m","background":true,"input":"`+strings.Repeat("word ", 100)+`"}`)
-	if report := r.session.Seal(); report.Calls != 1 || report.Estimated != 1 || report.Cost == nil || *report.Cost < 100 {
-		t.Errorf("%+v", report)
+// What a provider answers in the background, no request of the gateway sees.
+func TestNoAnswersInTheBackground(t *testing.T) {
+	asked := 0
+	r := newRigWith(t, model.OpenAIResponses, transport(func(q *http.Request) (*http.Response, error) {
+		asked++
+		return fixed(200, "application/json", `{"id":"r","status":"completed","output":[],"usage":{"input_tokens":1,"output_tokens":1}}`)(q)
+	}), nil)
+	for _, c := range []struct {
+		method, path, body string
+		code               int
+		says               string
+	}{
+		{http.MethodPost, "/v1/responses", `{"model":"m","background":true,"input":"go"}`, http.StatusBadRequest, "background: true is not possible at this gateway"},
+		{http.MethodPost, "/v1/responses", `{"model":"m","background":true,"stream":true,"input":"go"}`, http.StatusBadRequest, "background: true"},
+		{http.MethodPost, "/v1/responses", `{"model":"m","background":false,"input":"go"}`, http.StatusOK, "completed"},
+		{http.MethodGet, "/v1/responses/resp_1", "", http.StatusNotFound, "answers are not stored at this gateway"},
+		{http.MethodGet, "/v1/responses/resp_1/input_items?limit=2", "", http.StatusNotFound, "answers are not stored"},
+		{http.MethodDelete, "/responses/resp_1", "", http.StatusNotFound, "answers are not stored"},
+		{http.MethodPost, "/v1/responses/resp_1/cancel", "{}", http.StatusNotFound, "answers are not stored"},
+		{http.MethodPost, "/v1/responses/compact", "{}", http.StatusNotFound, "is not a part of the API"},
+	} {
+		if got := r.do(c.method, c.path, c.body); got.status != c.code || !strings.Contains(got.body, c.says) {
+			t.Errorf("%s %s %s: %d %s", c.method, c.path, c.body, got.status, got.body)
+		}
+	}
+	if report := r.session.Seal(); asked != 1 || report.Turns != 1 || len(report.Denied) != 1 || !strings.Contains(report.Denied[0], "background") {
+		t.Errorf("the provider was asked %d times: %+v", asked, report)
 	}
 }
 
