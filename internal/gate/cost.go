@@ -284,7 +284,11 @@ func (d costIncrease) hint(t Test, alpha float64) string {
 	case t.Detectable == nil:
 		return "this suite shows no increase in four of five runs; more tasks or more attempts (n_attempts) in both jobs help"
 	}
-	return fmt.Sprintf("the smallest increase that this suite shows in four of five runs is %s of every trial", strings.TrimPrefix(change(*t.Detectable), "+"))
+	text := fmt.Sprintf("the smallest increase that this suite shows in four of five runs is %s of every trial", strings.TrimPrefix(change(*t.Detectable), "+"))
+	if d.limit > 0 {
+		text += equalToLimit
+	}
+	return text
 }
 
 // change formats a relative change with its sign: +52.5%.

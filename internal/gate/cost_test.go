@@ -239,6 +239,12 @@ func TestCostVerdicts(t *testing.T) {
 			}
 		})
 	}
+	for limit, says := range map[float64]bool{0.2: true, 0: false} {
+		c := verdict(costPolicy(limit, 0.95), job("small", ten(1)...), job("small", ten(1.5, 1.1, 1.2)...)).Checks[1]
+		if c.Outcome != Fail || !strings.Contains(c.Hint, "four of five runs is") || strings.Contains(c.Hint, "one equal to the limit is red in half of them at best") != says {
+			t.Errorf("the hint of a limit of %g: %s: %s", limit, c.Outcome, c.Hint)
+		}
+	}
 	t.Run("another model is said", func(t *testing.T) {
 		v := verdict(costPolicy(0.2, 0.95), job("small", ten(1)...), job("large", ten(3)...))
 		if v.Outcome != Fail || !strings.Contains(fmt.Sprint(v.Notes), "the costs are of different models: small in the baseline, large now") {

@@ -281,6 +281,9 @@ func byChance(t Test) string {
 	return text
 }
 
+// equalToLimit follows what a suite shows in four of five runs.
+const equalToLimit = "; one equal to the limit is red in half of them at best"
+
 // detectableText returns the smallest drops that the suite detects; "" if there are none.
 func (d drop) detectableText(t Test) string {
 	var shapes []string
@@ -295,7 +298,7 @@ func (d drop) detectableText(t Test) string {
 	}
 	text := "the smallest drop that this suite shows in four of five runs is " + strings.Join(shapes, ", and ")
 	if d.limit > 0 {
-		text += "; one equal to the limit is red in half of them at best"
+		text += equalToLimit
 	}
 	return text
 }
