@@ -160,7 +160,7 @@ if [ -n "$FAILS" ]; then bash /agent/ask.sh 1 "fail escaped"; exit 3; fi
 		}
 	}
 	// Nothing that is read from disk needs the key to hide it.
-	for _, format := range []string{"annotations", "comment", "json", "junit", "markdown"} {
+	for _, format := range []string{"annotations", "comment", "html", "json", "junit", "markdown"} {
 		shown(env, "report", job, "--format", format, "--github", "off")
 	}
 	for _, format := range []string{"outputs", "jsonl", "csv", "sft", "atif"} {

@@ -66,6 +66,7 @@ type Row struct {
 	Result                    string // "3/3 → 0/3"
 	Reward, Cost, Turns, Time Cell
 	Quarantine                string
+	Expected                  bool // the agent is nop and did not pass, as it should
 	Trials                    []Anchor
 }
 
@@ -287,7 +288,7 @@ func (p *Page) addRows(cases []report.Case, ids map[result.Key]string, most int)
 }
 
 func row(c report.Case, ids map[result.Key]string) Row {
-	r := Row{Task: name(c.Task), Dataset: name(c.Dataset), Agent: name(c.Agent), State: string(c.State), Change: string(c.Change())}
+	r := Row{Task: name(c.Task), Dataset: name(c.Dataset), Agent: name(c.Agent), State: string(c.State), Change: string(c.Change()), Expected: c.Expected()}
 	if c.Quarantine != nil {
 		r.Quarantine = oneLine(c.Quarantine.Reason)
 	}

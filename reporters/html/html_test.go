@@ -2,12 +2,15 @@ package html_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/org/rollout-action/internal/page"
+	"github.com/org/rollout-action/internal/report"
 	"github.com/org/rollout-action/internal/report/reporttest"
+	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/untrusted/untrustedtest"
 	"github.com/org/rollout-action/reporters/html"
 )
@@ -25,7 +28,8 @@ func TestGolden(t *testing.T) {
 
 // Everything from outside is text: there are no elements, attributes or links of its making.
 func TestHostileTextStaysText(t *testing.T) {
-	plain := elements(string(reporttest.Write(t, html.Reporter{}, reporttest.Hostile(untrustedtest.Attack{Text: "harmless"}))))
+	calm := untrustedtest.Attack{Text: "harmless"}
+	plain := elements(string(reporttest.Write(t, html.Reporter{}, reporttest.Hostile(calm))) + string(reporttest.Write(t, html.Reporter{}, hostile(calm))))
 	attacks := append([]untrustedtest.Attack{
 		{Name: "a link with a script", Text: `javascript:alert("pwned")`},
 		{Name: "the end of an attribute", Text: `" onmouseover="pwned()" x="`},
@@ -34,7 +38,7 @@ func TestHostileTextStaysText(t *testing.T) {
 		{Name: "colours around a tag", Text: "\x1b[31m<\x1b[1mscript>pwned()\x1b[0m</script>"},
 	}, untrustedtest.Corpus...)
 	for _, a := range attacks {
-		text := string(reporttest.Write(t, html.Reporter{}, reporttest.Hostile(a)))
+		text := string(reporttest.Write(t, html.Reporter{}, reporttest.Hostile(a))) + string(reporttest.Write(t, html.Reporter{}, hostile(a)))
 		body := assets.ReplaceAllString(text, "")
 		for _, bad := range []string{"<script", "javascript:alert(\"", "<base", "<img", "onerror=\"", "onmouseover=\"", "\x1b", "\u202e"} {
 			if strings.Contains(strings.ToLower(body), bad) {
@@ -53,6 +57,34 @@ func TestHostileTextStaysText(t *testing.T) {
 			}
 		}
 	}
+}
+
+// hostile returns a job in which also what only a page shows is an attack: conversations, logs of all kinds, judges, artifacts, retries.
+func hostile(a untrustedtest.Attack) report.Input {
+	s := a.Text
+	quoted, _ := json.Marshal(s)
+	q := string(quoted)
+	conversation := strings.ReplaceAll(`{"trajectory_id": S, "steps": [
+		{"step_id": 1, "source": S, "message": S},
+		{"step_id": 2, "source": "agent", "message": S, "model_name": S, "reasoning_content": S,
+		 "tool_calls": [{"tool_call_id": S, "function_name": S, "arguments": {S: S}}, {"tool_call_id": "2", "function_name": S, "arguments": {"a": S, "b": 1}}],
+		 "observation": {"results": [{"source_call_id": S, "content": S, "extra": {"is_error": true}, "subagent_trajectory_ref": [{"trajectory_id": S}]}, {"content": S}]},
+		 "extra": {S: S}}],
+		"subagent_trajectories": [{"trajectory_id": S, "steps": [{"step_id": 1, "source": "agent", "message": S}]}]}`, "S", q)
+	logs := map[string]string{
+		"trajectory.json": conversation, "command/stdout.txt": "\x1b[1;31m" + s + "\x1b[0m" + s, "command/stderr.txt": s, "setup/stdout.txt": s,
+		"logs/verifier/stdout.txt": s, "error.txt": s,
+	}
+	in := reporttest.Hostile(a)
+	more := reporttest.Make(s, []reporttest.Spec{{Agent: s, Dataset: s, Task: s, Reward: new(0.0), Cost: 1, Seconds: 1, Error: result.ErrorType(s), Message: s, Logs: logs}})
+	t := &more.Trials[0]
+	verdict := json.RawMessage(`{"reason": ` + q + `, ` + q + `: 1}`)
+	t.Agents = []result.AgentRun{{Name: s, Role: result.RoleJudge, Score: new(0.5), Reason: s, Verdict: verdict, Criteria: map[string]float64{s: 1}, Error: &result.Error{Type: result.ErrorType(s), Message: s}}}
+	t.Rewards, t.StopCondition, t.Warnings = map[string]float64{s: 1}, s, []string{s}
+	t.Artifacts, t.Retries = []result.Artifact{{Source: s, Path: s, Files: 1}}, []result.Retry{{Operation: s, Attempt: 1, Message: s}}
+	t.Usage = &result.Usage{Turns: 1, Requested: s, Answered: []string{s}}
+	in.Plan, in.Job, in.Trials, in.Groups, in.Files = more.Plan, more.Job, more.Trials, more.Groups, more.Files
+	return in
 }
 
 func elements(text string) map[string]bool {
