@@ -29,7 +29,7 @@ const (
 	AgentInstallFailed ErrorType = "agent_install_failed"
 	// AgentInstallTimeout: the agent's install script took longer than its timeout.
 	AgentInstallTimeout ErrorType = "agent_install_timeout"
-	// AgentExecutionFailed: the agent's execute script ended with a non-zero exit code, or its environment ended because it exceeded the limit of memory or storage, or it left an environment in which the tests cannot be started.
+	// AgentExecutionFailed: the agent's execute script ended with a non-zero exit code, or its environment ended because it exceeded the limit of memory or storage, or it left an environment in which the tests cannot be started, or so many processes that those of the tests cannot.
 	AgentExecutionFailed ErrorType = "agent_execution_failed"
 	// AgentExecutionTimeout: the agent's execute script took longer than its timeout.
 	AgentExecutionTimeout ErrorType = "agent_execution_timeout"
