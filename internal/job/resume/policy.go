@@ -35,13 +35,13 @@ func CheckTrials(globs []string) error {
 }
 
 // matches reports whether a glob names a trial: as AGENT/TASK or AGENT/DATASET/TASK, with or without __ATTEMPT, or as its directory. A *
-// matches no slash.
+// matches no slash. A name matches itself, also one that is a pattern: tasks may be called fix[1].
 func matches(glob string, key result.Key) bool {
 	attempt := fmt.Sprintf("__%d", key.Attempt)
 	short, long := key.Agent+"/"+key.Task, key.Agent+"/"+key.Dataset+"/"+key.Task
 	return slices.ContainsFunc([]string{short, short + attempt, long, long + attempt, key.Dir()}, func(name string) bool {
 		ok, _ := path.Match(glob, name)
-		return ok
+		return ok || glob == name
 	})
 }
 

@@ -53,3 +53,16 @@ func TestAllErrorTypesAreListed(t *testing.T) {
 		t.Errorf("%d error types are listed, there are %d", len(result.ErrorTypes), n)
 	}
 }
+
+// A task may be called like a pattern that does not match itself.
+func TestNamesWithPatternsMatchThemselves(t *testing.T) {
+	key := result.Key{Agent: "a", Dataset: "d", Task: "fix[1]?", Attempt: 2}
+	for _, name := range []string{"a/fix[1]?", "a/d/fix[1]?__2", key.Dir(), "a/fix*", `a/fix\[1\]\?`} {
+		if err := CheckTrials([]string{name}); err != nil || !(RerunPolicy{Trials: []string{name}}).names(key) {
+			t.Errorf("%s does not name %s (%v)", name, key, err)
+		}
+	}
+	if (RerunPolicy{Trials: []string{"a/fix[1]!"}}).names(key) {
+		t.Error("another name matches")
+	}
+}
