@@ -324,6 +324,9 @@ jobs:
 	if got := a.output("report", "merge", "pass-rate"); got != "1" {
 		t.Errorf("the pass rate is %s: not the ref was evaluated", got)
 	}
+	if page := read(t, a.artifact("rollout-page"), "rollout.html"); !strings.HasPrefix(page, "<!doctype html>") || !strings.Contains(page, "damson") {
+		t.Errorf("the page does not show the job:\n%.300s", page)
+	}
 	for _, job := range []string{"shard 1/2", "shard 2/2"} {
 		said := a.said(job)
 		before, after := strings.Index(said, "it comes before the trials"), strings.LastIndex(said, "it comes after the trials")
