@@ -14,7 +14,8 @@ RUN set -eu; \
       cp "/src/dist/linux-$arch/rollout" /out/usr/local/bin/rollout; \
     else \
       cd /src; \
-      CGO_ENABLED=0 go build -trimpath -buildvcs=false \
+      .ci/build-podprogram "$arch"; \
+      CGO_ENABLED=0 go build -trimpath -buildvcs=false -tags rollout_release \
         -ldflags "-s -w -X github.com/org/rollout-action/internal/cli.version=$VERSION" \
         -o /out/usr/local/bin/rollout ./cmd/rollout; \
     fi; \
@@ -32,6 +33,6 @@ RUN set -eu; \
 COPY --from=binary /out/ /
 LABEL org.opencontainers.image.source=https://github.com/org/rollout-action \
       org.opencontainers.image.licenses=Apache-2.0
-# The program under the name that stands for its verb "action". /rollout-post is "action post", and /rollout-guest-install copies it
-# into a pod of the provider kubernetes.
+# The program under the name that stands for its verb "action". /rollout-post is "action post", and /rollout-guest-install copies
+# the small program that it embeds into a pod of the provider kubernetes.
 ENTRYPOINT ["/rollout-action"]

@@ -50,6 +50,7 @@ func (b *bench) kubernetes(ctx context.Context) error {
 	if err := floor.prepare(ctx, ours); err != nil {
 		return err
 	}
+	plain(&floor.pod.Spec)
 	parallel := timed(func(ctx context.Context) error {
 		return each(ctx, podTrials, podTrials, func(ctx context.Context, _ int) error { return floor.trial(ctx) })
 	})
@@ -80,7 +81,7 @@ type barePods struct {
 	config    *rest.Config
 	client    *api.Clientset
 	namespace string
-	pod       *corev1.Pod // the provider's, which all are like
+	pod       *corev1.Pod // the provider's, which all are like, or a plain one
 	stop      context.CancelFunc
 
 	mu      sync.Mutex
@@ -164,6 +165,13 @@ func (p *barePods) prepare(ctx context.Context, s *stage) error {
 		p.pod.Labels[benchRunLabel], p.pod.Spec.NodeName = benchRun, ""
 	}
 	return errors.Join(err, env.Destroy(ctx))
+}
+
+// plain removes Rollout's program from a pod, with the init container and the volume that bring it there: what is left waits for a command.
+func plain(spec *corev1.PodSpec) {
+	spec.InitContainers, spec.Volumes = nil, nil
+	main := &spec.Containers[0]
+	main.Command, main.VolumeMounts = []string{"sleep", "infinity"}, nil
 }
 
 // bareScript does all that is done in a hello trial.

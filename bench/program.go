@@ -158,7 +158,10 @@ func (b *bench) registry(ctx context.Context) error {
 // binary measures a static, stripped binary, built like releases.
 func (b *bench) binary(ctx context.Context) error {
 	path := filepath.Join(b.dir, "rollout")
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, "github.com/org/rollout-action/cmd/rollout")
+	if out, err := exec.CommandContext(ctx, ".ci/build-podprogram").CombinedOutput(); err != nil { // which it embeds
+		return fmt.Errorf("build the program of pods: %w\n%s", err, out)
+	}
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-tags", "rollout_release", "-ldflags", "-s -w", "-o", path, "github.com/org/rollout-action/cmd/rollout")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build rollout: %w\n%s", err, out)

@@ -56,6 +56,34 @@ func TestTheProgramHasNoTestCode(t *testing.T) {
 	}
 }
 
+// TestThePodProgramIsSmall: each pod copies it, so it has nothing of the clients of Kubernetes and Docker, nor of the command line.
+func TestThePodProgramIsSmall(t *testing.T) {
+	imports := map[string][]string{}
+	for _, p := range list(t, "linux") {
+		imports[below(p.ImportPath)] = p.Imports
+	}
+	parts := []string{"providers/kubernetes/internal/podprogram"}
+	if imports[parts[0]] == nil {
+		t.Fatalf("%s is not where this test looks for it", parts[0])
+	}
+	for seen := map[string]bool{"": true}; len(parts) > 0; parts = parts[1:] {
+		name := parts[0]
+		if seen[name] {
+			continue
+		}
+		seen[name] = true
+		if name == "providers/kubernetes" || name == "internal/cli" {
+			t.Errorf("the program of pods is built from %s", name)
+		}
+		for _, imported := range imports[name] {
+			if strings.HasPrefix(imported, "k8s.io/") || strings.HasPrefix(imported, "github.com/moby/") {
+				t.Errorf("the program of pods is built from %s, which %s imports", imported, name)
+			}
+			parts = append(parts, below(imported))
+		}
+	}
+}
+
 // list returns every package of the module, as it is built for a system.
 func list(t *testing.T, system string) []listed {
 	t.Helper()

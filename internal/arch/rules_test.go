@@ -96,6 +96,7 @@ var rows = []row{
 	{packages: []string{"providers/docker/internal/relay"}, only: []string{}},
 	{packages: []string{"providers/docker/internal/killer"}, only: []string{"providers/internal/processes"}},
 	{packages: []string{"providers/kubernetes/internal/probe"}, only: []string{}},
+	{packages: []string{"providers/kubernetes/internal/podprogram"}, only: []string{"providers/internal/guest", "providers/kubernetes/internal/probe"}},
 	{packages: []string{"providers/*"}, only: []string{
 		"internal/environment", "internal/quantity", "internal/redact", "internal/egress", "internal/awake", "internal/excerpt", "providers/sandbox/internal/*",
 		"providers/docker/internal/*", "providers/kubernetes/internal/*", "providers/internal/*",

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,8 +35,8 @@ func Times(few, full int) int {
 	return few
 }
 
-// Released is how go build makes the binary that is released, but for its version.
-var Released = []string{"-trimpath", "-ldflags", "-s -w"}
+// Released is how go build makes the binary that is released, but for its version. The program of pods that it embeds is built first.
+var Released = []string{"-trimpath", "-tags", "rollout_release", "-ldflags", "-s -w"}
 
 // Binary returns the program rollout of this checkout for tests of the real thing. If ROLLOUT_TEST_BINARY names one it is
 // that: CI builds it once, as it is released, for all tests and for users who have no build cache. Otherwise it is built
@@ -43,6 +44,11 @@ var Released = []string{"-trimpath", "-ldflags", "-s -w"}
 func Binary(dir string, flags ...string) (string, error) {
 	if path := os.Getenv("ROLLOUT_TEST_BINARY"); path != "" && !slices.Contains(flags, "-race") {
 		return path, nil
+	}
+	if slices.Equal(flags, Released) {
+		if err := buildPodProgram(); err != nil {
+			return "", err
+		}
 	}
 	path := filepath.Join(dir, "rollout")
 	cmd := exec.CommandContext(context.Background(), "go", slices.Concat([]string{"build", "-o", path}, flags, []string{"github.com/org/rollout-action/cmd/rollout"})...)
@@ -53,6 +59,19 @@ func Binary(dir string, flags ...string) (string, error) {
 		return "", fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, out)
 	}
 	return path, nil
+}
+
+// buildPodProgram builds the program of pods for this machine's architecture, which binaries that are built as released embed.
+func buildPodProgram() error {
+	top, err := exec.CommandContext(context.Background(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/org/rollout-action").Output()
+	if err != nil {
+		return fmt.Errorf("look for the checkout: %w", err)
+	}
+	script := filepath.Join(strings.TrimSpace(string(top)), ".ci", "build-podprogram")
+	if out, err := exec.CommandContext(context.Background(), script, runtime.GOARCH).CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", script, err, out)
+	}
+	return nil
 }
 
 // Parallel has at least n parallel tests run at a time, unless -parallel says otherwise. TestMain calls it in packages whose

@@ -1,13 +1,16 @@
 package guest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 
 	"golang.org/x/sys/unix"
 )
@@ -29,7 +32,7 @@ func init() {
 			err = fmt.Errorf("use %s DIRECTORY", Installer)
 			break
 		}
-		err = install(os.Args[1])
+		err = install(programs, os.Args[1])
 	default:
 		return
 	}
@@ -40,19 +43,29 @@ func init() {
 	os.Exit(0)
 }
 
-// install copies this program to dir, under the names by which containers start it.
-func install(dir string) error {
-	own, err := os.Open("/proc/self/exe")
-	if err != nil {
+// install writes the program to dir, under the names by which containers start it: the program of pods that releases embed, or this one.
+func install(programs fs.FS, dir string) error {
+	var content io.Reader
+	small, err := embedded(programs, runtime.GOARCH)
+	switch {
+	case err == nil:
+		content = bytes.NewReader(small)
+	case errors.Is(err, fs.ErrNotExist):
+		own, err := os.Open("/proc/self/exe")
+		if err != nil {
+			return err
+		}
+		defer own.Close()
+		content = own
+	default:
 		return err
 	}
-	defer own.Close()
 	program := filepath.Join(dir, filepath.Base(Program))
 	file, err := os.OpenFile(program, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o755) // #nosec G302 -- it is a program
 	if err != nil {
 		return err
 	}
-	if _, err := io.Copy(file, own); err != nil {
+	if _, err := io.Copy(file, content); err != nil {
 		return errors.Join(fmt.Errorf("copy this program: %w", err), file.Close())
 	}
 	if err := file.Close(); err != nil {

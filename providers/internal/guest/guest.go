@@ -14,7 +14,7 @@ const (
 	// Program is the command of the container, without arguments.
 	Program = Dir + "/rollout-guest"
 	// Installer is the file name of this program in an image that has nothing else. Started by it, with Dir as its argument
-	// and write access to it, the program copies itself to Program and ends.
+	// and write access to it, the program copies itself, or the program of pods that it embeds, to Program and ends.
 	Installer = "rollout-guest-install"
 	// Connector is a program in the container that a Dialer starts, as root and without a terminal. Its input and output
 	// are the connection.

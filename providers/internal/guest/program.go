@@ -17,10 +17,16 @@ import (
 // programName is what releases call the program; those for other systems have "-linux-ARCH" behind it.
 const programName = "rollout"
 
-// ProgramFS returns a file system with this program as the one file Installer, for an image of Linux containers of an architecture, as Go
-// names them: this program's own file, or rollout-linux-ARCH beside it. Fails with KindUnavailable.
-func ProgramFS(goarch string) (fs.FS, error) {
-	content, err := readProgram(goarch)
+// ProgramFS returns a file system with the one file Installer, for an image of Linux containers of an architecture, as Go
+// names them: the program of pods that releases embed, this program's own file, or rollout-linux-ARCH beside it. Fails with
+// KindUnavailable.
+func ProgramFS(goarch string) (fs.FS, error) { return programFS(programs, goarch) }
+
+func programFS(programs fs.FS, goarch string) (fs.FS, error) {
+	content, err := embedded(programs, goarch)
+	if errors.Is(err, fs.ErrNotExist) {
+		content, err = readProgram(goarch)
+	}
 	if err != nil {
 		return nil, &environment.Error{
 			Kind: environment.KindUnavailable,
