@@ -1,7 +1,6 @@
 package guest
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -71,7 +70,6 @@ func serve() error {
 		return err
 	}
 	go s.endAlone()
-	go keepScore(scoreFile, scoreEvery, nil)
 	var unknown strangers
 	for {
 		conn, err := accept(listener)
@@ -96,33 +94,6 @@ func (s *server) endAlone() {
 	fmt.Fprintln(os.Stderr, message)
 	_ = os.WriteFile(messages, []byte(message), 0o644) // #nosec G306 -- it is there to be read
 	os.Exit(1)
-}
-
-const (
-	// scoreFile says how soon the kernel ends this process for lack of memory. Root in the container may write it, but only the runtime can set how
-	// low it may go, so what was there can be written again. Source: proc(5), the kernel's fs/proc/base.c.
-	scoreFile  = "/proc/self/oom_score_adj"
-	scoreEvery = 200 * time.Millisecond
-)
-
-// keepScore writes again what a file has had at first whenever it has changed, until done is closed.
-func keepScore(file string, every time.Duration, done <-chan struct{}) {
-	first, err := os.ReadFile(file)
-	if err != nil {
-		return
-	}
-	ticks := time.NewTicker(every)
-	defer ticks.Stop()
-	for {
-		select {
-		case <-ticks.C:
-		case <-done:
-			return
-		}
-		if now, err := os.ReadFile(file); err == nil && !bytes.Equal(now, first) {
-			_ = os.WriteFile(file, first, 0o644) // #nosec G306 -- it exists; the next attempt comes
-		}
-	}
 }
 
 // messages is where Kubernetes reads why a container ended. Source: terminationMessagePath.

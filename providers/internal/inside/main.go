@@ -160,6 +160,7 @@ func (s *server) begin(setup wire.Setup, cgroupTasks []*os.File) (wire.Answer, e
 		}
 	}
 	unix.Umask(0o022)
+	holdScore()
 	started, err := newChildren(setup, cgroupTasks)
 	if err != nil {
 		return wire.Answer{}, err
