@@ -65,7 +65,7 @@ type Environment interface {
 
 	// CopyFrom writes the file or directory src of the environment to the local directory dst, which must exist. The content of
 	// a directory goes directly into dst. The archive is not trusted: see Extract, which writes it. If src does not exist, the
-	// error is fs.ErrNotExist.
+	// error is fs.ErrNotExist. If src is a link, it is omitted and not followed; links above it are followed inside.
 	CopyFrom(ctx context.Context, src, dst string, opts ExtractOptions) (Extracted, error)
 
 	// Exec runs a script with bash -c and returns its exit code. The code of a command that ran is not an error; if signal n

@@ -43,6 +43,8 @@ func (x *execution) keepArtifacts(ctx context.Context) {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			x.warn("the artifact %s is not there", w.Source)
+		case errors.As(err, new(notKept)):
+			x.warn("the artifact %s could not be copied: it is %s", w.Source, brief(err, x.secrets))
 		case err != nil:
 			x.warn("the artifact %s could not be copied whole: %s", w.Source, brief(err, x.secrets))
 		}
@@ -92,6 +94,11 @@ func WantedArtifacts(ofTask []task.Artifact, paths []string) []task.Artifact {
 // within reports whether name is dir or below it.
 func within(name, dir string) bool { return name == dir || strings.HasPrefix(name, dir+"/") }
 
+// notKept is an artifact that is neither a file nor a directory: "a symbolic link to /etc".
+type notKept string
+
+func (n notKept) Error() string { return string(n) }
+
 // keepArtifact copies one artifact. It first copies into a directory of its own, because only then it knows whether the artifact is
 // a file.
 func (r *record) keepArtifact(ctx context.Context, env environment.Environment, w task.Artifact, left environment.ExtractOptions) (result.Artifact, error) {
@@ -124,6 +131,9 @@ func (r *record) keepArtifact(ctx context.Context, env environment.Environment, 
 	}
 	if got.Files == 0 && copying != nil {
 		return none, copying
+	}
+	if got.Single && got.Files == 0 && len(got.Omitted) > 0 && copying == nil {
+		return none, notKept(got.Omitted[0].Reason)
 	}
 	from, err := stagedPath(stage, got.Single)
 	if err != nil || from == "" {

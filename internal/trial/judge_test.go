@@ -361,6 +361,19 @@ func TestAFreshJudgeWithAnIncompleteArtifactFails(t *testing.T) {
 	})
 }
 
+// An artifact that is a link is not called missing, wherever it leads.
+func TestAFreshJudgeWithALinkAsArtifact(t *testing.T) {
+	for name, target := range map[string]string{"file": "/srv/there", "directory": "/srv/app", "nothing": "/nowhere"} {
+		t.Run(name, func(t *testing.T) {
+			everywhere(t, func(t *testing.T, p place) {
+				s := judgedStory(t, map[string]scripted.Script{"grader": saying("never")}, judgeOf(t, judge.Spec{Name: "quality", Placement: judge.InFresh, Artifacts: []string{"/srv/link"}}))
+				s.agent.Execute += "; mkdir -p /srv/app; echo x >/srv/there; ln -s " + target + " /srv/link"
+				p.run(t, s).check(t, want{err: result.JudgeFailed, says: []string{"the artifact /srv/link could not be copied: it is a symbolic link to " + target}})
+			})
+		})
+	}
+}
+
 // Whatever goes wrong with a verdict is an error with its type, and never a 0.
 func TestJudgesWithoutAVerdict(t *testing.T) {
 	refusing := scripted.Script{Repeat: true, Answers: []scripted.Answer{{Error: &scripted.Error{Status: 400, Message: "no"}}}}
@@ -387,6 +400,11 @@ func TestJudgesWithoutAVerdict(t *testing.T) {
 		"invalid file, fresh": {
 			judge.Spec{Placement: judge.InFresh, Source: judge.FromFile},
 			scripted.Script{Repeat: true, Answers: []scripted.Answer{{Run: "printf '```json\n{}\n```' >$ROLLOUT_JUDGE_DIR/verdict.json"}, {Text: "Written."}}}, want{err: result.JudgeVerdictInvalid},
+		},
+		"a link as the file": {
+			judge.Spec{Source: judge.FromFile},
+			scripted.Script{Repeat: true, Answers: []scripted.Answer{{Run: "ln -sf /etc/hostname $ROLLOUT_JUDGE_DIR/verdict.json"}, {Text: "Linked."}}},
+			want{err: result.JudgeVerdictInvalid, says: []string{"no plain file but a symbolic link to /etc/hostname"}},
 		},
 		"refused": {judge.Spec{Agent: judge.Call}, refusing, want{err: result.JudgeFailed}},
 		"budget": {

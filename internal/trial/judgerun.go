@@ -304,6 +304,7 @@ func (j *judging) verdictFile(ctx context.Context) ([]byte, error) {
 	c, cancel := j.cleanup(ctx, collectTimeout, collectGrace)
 	defer cancel()
 	var file rewardFile
+	before := len(j.trial.Omitted)
 	err := j.copyOut(c, j.live.env, path.Join(j.plan.judge.dir, result.VerdictFile), ".", []string{result.VerdictFile}, func(name string, size int64) io.Writer {
 		if name != result.VerdictFile {
 			return nil
@@ -316,8 +317,10 @@ func (j *judging) verdictFile(ctx context.Context) ([]byte, error) {
 		return nil, judge.ErrMissing
 	case err != nil:
 		return nil, err
+	case !file.found && len(j.trial.Omitted) > before:
+		return nil, &judge.InvalidError{Problem: "it is no plain file but " + j.trial.Omitted[before].Reason}
 	case !file.found:
-		return nil, &judge.InvalidError{Problem: "it is not a plain file"}
+		return nil, &judge.InvalidError{Problem: "it is no plain file"}
 	}
 	text, err := file.whole()
 	if err != nil {

@@ -310,7 +310,7 @@ func (e *sandboxEnv) CopyFrom(ctx context.Context, src, dst string, opts environ
 		name, strip = "", ""
 	}
 	var out environment.Extracted
-	extracting, err := e.box.Get(ctx, wire.Request{Op: wire.Pack, Path: path.Clean("/" + src), Prefix: name, Plain: true}, func(r io.Reader) error {
+	extracting, err := e.box.Get(ctx, wire.Request{Op: wire.Pack, Path: path.Clean("/" + src), Prefix: name, Plain: true, Itself: true}, func(r io.Reader) error {
 		var err error
 		out, err = environment.Extract(r, dst, strip, opts)
 		return err

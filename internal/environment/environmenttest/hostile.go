@@ -104,13 +104,19 @@ func checkHostileSource(s *scene) {
 	env.runWith(`mkdir -p /l "$HOST"; echo inside > "$HOST/inside"; cd /l
 		ln -s "$HOST" dir; ln -s "$HOST/secret" file; ln -s ../../../../../../../../../../"$HOST" up; ln -s loop loop`,
 		environment.ExecOptions{Env: map[string]string{"HOST": host}})
-	// The provider may choose whether to follow such a link inside the environment.
+	// Links above src are followed inside the environment, and src itself is not.
 	for _, src := range []string{
 		"/l/dir", "/l/file", "/l/up", "/l/loop", "/l/dir/secret", "/l/up/secret", "/l/../../../../.." + host + "/secret",
 	} {
 		f := env.fetch(src, environment.ExtractOptions{})
 		if _, err := os.Lstat(filepath.Join(f.dst, "secret")); err == nil {
 			s.Errorf("%s brought a file of the host", src)
+		}
+	}
+	for _, src := range []string{"/l/dir", "/l/file"} {
+		f := env.fetch(src, environment.ExtractOptions{}).ok(s)
+		if !f.Single || f.Files != 0 || len(f.Omitted) != 1 || !strings.HasPrefix(f.Omitted[0].Reason, "a symbolic link to ") {
+			s.Errorf("%s: %+v, want the link to be omitted", src, f.Extracted)
 		}
 	}
 }

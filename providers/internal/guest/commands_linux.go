@@ -241,7 +241,7 @@ func (s *server) pack(stream *yamux.Stream, r request) {
 		cancel()
 		_ = stream.SetDeadline(time.Unix(1, 0))
 	}()
-	reading, err := s.box.Get(ctx, wire.Request{Op: wire.Pack, Path: r.Path, Prefix: r.Prefix, Plain: true}, func(from io.Reader) error {
+	reading, err := s.box.Get(ctx, wire.Request{Op: wire.Pack, Path: r.Path, Prefix: r.Prefix, Plain: true, Itself: true}, func(from io.Reader) error {
 		_, err := io.CopyBuffer(struct{ io.Writer }{to.writer(frameStdout)}, from, make([]byte, maxOutput))
 		return err
 	})
