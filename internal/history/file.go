@@ -3,6 +3,7 @@ package history
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"syscall"
+	"time"
 )
 
 // Limits of a file: what is beyond them is an error, so that a hostile file costs little memory.
@@ -22,7 +24,6 @@ const (
 // Read returns the points in a file, the oldest first and each job once. Errors name label and the line.
 func Read(r io.Reader, label string) ([]Point, error) {
 	var points []Point
-	seen := map[string]bool{}
 	lines := bufio.NewScanner(io.LimitReader(r, maxBytes+1))
 	lines.Buffer(nil, MaxLine)
 	n, size := 0, 0
@@ -39,18 +40,21 @@ func Read(r io.Reader, label string) ([]Point, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", label, n, err)
 		}
-		if key := fmt.Sprintf("%q %q %d", p.JobName, p.PlanDigest, p.StartedAt.UnixNano()); !seen[key] {
-			seen[key] = true
-			points = append(points, p)
-		}
+		points = append(points, p)
 	}
 	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
 		return nil, fmt.Errorf("%s:%d: the line has more than %d MB", label, n+1, MaxLine>>20)
 	} else if err != nil {
 		return nil, fmt.Errorf("read %s: %w", label, err)
 	}
+	return Sorted(points), nil
+}
+
+// Sorted returns points, the oldest first and each job once.
+func Sorted(points []Point) []Point {
+	points = slices.Clone(points)
 	slices.SortStableFunc(points, oldestFirst)
-	return points, nil
+	return slices.CompactFunc(points, Point.same)
 }
 
 // parse decodes a line.
@@ -75,8 +79,8 @@ func parse(line []byte) (Point, error) {
 }
 
 // Add appends a point to a file, which it creates if it does not exist. It returns false if the file has the job already. A lock makes
-// calls of several processes safe. If a line of the file cannot be read, Add changes nothing.
-func Add(path string, p Point) (added bool, err error) {
+// calls of several processes safe; Add waits for it until ctx ends. If a line of the file cannot be read, Add changes nothing.
+func Add(ctx context.Context, path string, p Point) (added bool, err error) {
 	line, err := json.Marshal(p)
 	if err != nil {
 		return false, err
@@ -94,7 +98,7 @@ func Add(path string, p Point) (added bool, err error) {
 	} else if !info.Mode().IsRegular() {
 		return false, fmt.Errorf("%s is no regular file", path)
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+	if err := lock(ctx, f); err != nil {
 		return false, fmt.Errorf("lock %s: %w", path, err)
 	}
 	points, err := Read(f, path)
@@ -112,6 +116,21 @@ func Add(path string, p Point) (added bool, err error) {
 	}
 	_, err = f.Write(line)
 	return err == nil, err
+}
+
+// lock waits until no other process has locked a file, and locks it until it is closed.
+func lock(ctx context.Context, f *os.File) error {
+	for {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
 }
 
 // lacksNewline reports whether the last line of a file has no end.

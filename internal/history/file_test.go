@@ -15,7 +15,7 @@ func at(day int) time.Time { return time.Date(2026, 1, day, 0, 0, 0, 0, time.UTC
 func TestAddingAJobTwiceIsOneLine(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "h.jsonl")
 	for i, want := range []bool{true, false} {
-		if added, err := Add(path, Point{Format: Format, JobName: "a", StartedAt: at(1)}); err != nil || added != want {
+		if added, err := Add(t.Context(), path, Point{Format: Format, JobName: "a", StartedAt: at(1)}); err != nil || added != want {
 			t.Errorf("call %d: %v, %v", i, added, err)
 		}
 	}
@@ -26,7 +26,7 @@ func TestConcurrentAddsLoseNothing(t *testing.T) {
 	var group sync.WaitGroup
 	for i := range 20 {
 		group.Go(func() {
-			if _, err := Add(path, Point{Format: Format, JobName: fmt.Sprint(i / 2), StartedAt: at(1)}); err != nil {
+			if _, err := Add(t.Context(), path, Point{Format: Format, JobName: fmt.Sprint(i / 2), StartedAt: at(1)}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -56,7 +56,7 @@ func TestUnreadableLinesAreNamedAndKept(t *testing.T) {
 			if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := Add(path, Point{Format: Format, JobName: "b"}); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := Add(t.Context(), path, Point{Format: Format, JobName: "b"}); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %s", err, c.want)
 			}
 			if data, _ := os.ReadFile(path); string(data) != c.text {
@@ -71,7 +71,7 @@ func TestALineWithoutItsEndIsEnded(t *testing.T) {
 	if err := os.WriteFile(path, []byte(`{"history_format":1,"job_name":"b","started_at":"2026-01-02T00:00:00Z"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Add(path, Point{Format: Format, JobName: "a", StartedAt: at(1)}); err != nil {
+	if _, err := Add(t.Context(), path, Point{Format: Format, JobName: "a", StartedAt: at(1)}); err != nil {
 		t.Fatal(err)
 	}
 	data, _ := os.ReadFile(path)

@@ -42,7 +42,7 @@ type Agent struct {
 	DurationSec  Mean           `json:"duration_sec"`
 	InputTokens  Mean           `json:"input_tokens"`
 	OutputTokens Mean           `json:"output_tokens"`
-	Models       []string       `json:"requested_models,omitempty"`
+	Models       []string       `json:"models,omitempty"` // that answered, sorted
 	Judges       []string       `json:"judges,omitempty"` // NAME=DIGEST, sorted
 	Tasks        []Task         `json:"tasks"`            // sorted by dataset and name
 }
@@ -62,8 +62,8 @@ type Task struct {
 	Attempts int    `json:"attempts"`
 }
 
-// PointOf returns the point of a job. verdict and branch are "" if they are not known.
-func PointOf(job result.Job, branch string, verdict gate.Outcome) Point {
+// PointOf returns the point of a job. trials are those that could be read of it. verdict and branch are "" if they are not known.
+func PointOf(job result.Job, trials []result.Trial, branch string, verdict gate.Outcome) Point {
 	p := Point{
 		Format: Format, JobName: job.JobName, StartedAt: job.StartedAt.UTC(), Commit: job.Commit, Branch: branch,
 		PlanDigest: job.PlanDigest, Verdict: verdict, Agents: []Agent{},
@@ -76,6 +76,7 @@ func PointOf(job result.Job, branch string, verdict gate.Outcome) Point {
 		a := Agent{Name: name, Tasks: []Task{}}
 		a.count(tasks[name])
 		a.measure(job.Results)
+		a.models(trials)
 		p.Agents = append(p.Agents, a)
 	}
 	return p
@@ -101,7 +102,7 @@ func (a *Agent) count(tasks []result.TaskAttempts) {
 // measure fills in the means of the agent's trials.
 func (a *Agent) measure(outcomes []result.Outcome) {
 	var costs, durations, input, output []float64
-	models, judges := map[string]bool{}, map[string]bool{}
+	judges := map[string]bool{}
 	for _, o := range outcomes {
 		if o.Agent != a.Name {
 			continue
@@ -112,7 +113,6 @@ func (a *Agent) measure(outcomes []result.Outcome) {
 			a.CostAtLeast = a.CostAtLeast || o.CostAtLeast
 		}
 		if u := o.Usage; u != nil {
-			models[u.Model] = true
 			if u.InputTokens != nil {
 				input = append(input, float64(*u.InputTokens))
 			}
@@ -127,8 +127,25 @@ func (a *Agent) measure(outcomes []result.Outcome) {
 		}
 	}
 	a.Cost, a.DurationSec, a.InputTokens, a.OutputTokens = mean(costs), mean(durations), mean(input), mean(output)
-	delete(models, "")
-	a.Models, a.Judges = slices.Sorted(maps.Keys(models)), slices.Sorted(maps.Keys(judges))
+	a.Judges = slices.Sorted(maps.Keys(judges))
+}
+
+// models fills in the names of the models: those that answered, which change without a change of the job, or else those that were asked.
+func (a *Agent) models(trials []result.Trial) {
+	names := map[string]bool{}
+	for _, t := range trials {
+		u := t.Usage
+		if t.Agent != a.Name || u == nil {
+			continue
+		}
+		for _, name := range u.Answered {
+			names[name] = true
+		}
+		if len(u.Answered) == 0 && u.Requested != "" {
+			names[u.Requested] = true
+		}
+	}
+	a.Models = slices.Sorted(maps.Keys(names))
 }
 
 func mean(values []float64) Mean { return Mean{Mean: result.Mean(values), N: len(values)} }

@@ -12,9 +12,23 @@ import (
 
 // Changed tells why the numbers of an agent in two jobs are not comparable.
 type Changed struct {
-	Model  bool // other models were requested
+	Model  bool // other models answered
 	Tasks  bool // there are other tasks, or tasks with other files
 	Judges bool // judges have other definitions
+}
+
+// String returns what has changed, as in "model, tasks"; "" if nothing has.
+func (c Changed) String() string {
+	var parts []string
+	for _, part := range []struct {
+		name    string
+		changed bool
+	}{{"model", c.Model}, {"tasks", c.Tasks}, {"judges", c.Judges}} {
+		if part.changed {
+			parts = append(parts, part.name)
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 // ChangeOf compares an agent in two jobs. What is not known in one of them does not count as changed.
@@ -43,13 +57,19 @@ func Blocks(points []Point, name string, n int) string {
 	return line.String()
 }
 
-// Level returns the pass rate of an agent over the last n points that have scores of it, with its interval, and the number of points.
-// The attempts at a task in all points are one cluster. ok is false if there is no interval.
+// Level returns the pass rate of an agent over the last n points that have scores of it, with its interval, and the number of points. It
+// begins at the last change of the model, the tasks or the judges: points before it are not comparable. The attempts at a task in all points are one cluster. ok is false if there is no interval.
 func Level(points []Point, name string, n int) (rate float64, interval gate.Interval, count int, ok bool) {
 	type key struct{ dataset, task string }
 	tasks := map[key]*result.Attempts{}
 	var order []*result.Attempts
 	agents := last(points, name, n)
+	for i := len(agents) - 1; i > 0; i-- {
+		if ChangeOf(agents[i-1], agents[i]) != (Changed{}) {
+			agents = agents[i:]
+			break
+		}
+	}
 	for _, a := range agents {
 		for _, t := range a.Tasks {
 			if t.Attempts <= 0 || t.Attempts > maxAttempts || t.Passed < 0 || t.Passed > t.Attempts {
@@ -72,13 +92,18 @@ func Level(points []Point, name string, n int) (rate float64, interval gate.Inte
 // maxAttempts bounds what a hostile line can make Level allocate for a task.
 const maxAttempts = 10_000
 
-// Line returns the level as a short text, as in "main's last 20: 82 % ± 4"; "" if there is none. branch is not escaped.
+// Line returns the level as a short text, as in "main's last 20: 82 % ± 4", or "… 97 % (90 to 99)" if the interval is not symmetric; "" if there is none. branch is not escaped.
 func Line(points []Point, branch, name string, n int) string {
 	rate, interval, count, ok := Level(points, name, n)
 	if !ok {
 		return ""
 	}
-	return fmt.Sprintf("%s's last %d: %.0f %% ± %.0f", branch, count, 100*rate, 100*(interval.High-interval.Low)/2)
+	text := fmt.Sprintf("%s's last %d: %.0f %%", branch, count, 100*rate)
+	below, above := 100*(rate-interval.Low), 100*(interval.High-rate)
+	if math.Abs(below-above) < 1.5 { // else ± would be wrong on one side
+		return text + fmt.Sprintf(" ± %.0f", max(below, above))
+	}
+	return text + fmt.Sprintf(" (%.0f to %.0f)", 100*interval.Low, 100*interval.High)
 }
 
 // last returns an agent in the last n points that have scores of it, the oldest first.

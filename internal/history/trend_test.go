@@ -43,9 +43,22 @@ func TestPointOf(t *testing.T) {
 	outcome := func(attempt int, reward, cost float64) result.Outcome {
 		return result.Outcome{Key: result.Key{Agent: "a", Dataset: "d", Task: "x", Attempt: attempt}, Reward: &reward, Cost: result.Dollars(cost), DurationSec: 10, TaskDigest: "sha256:1"}
 	}
-	p := PointOf(result.Job{JobName: "j", StartedAt: at(1), Results: []result.Outcome{outcome(1, 1, 2), outcome(2, 0, 4)}}, "main", "pass")
+	p := PointOf(result.Job{JobName: "j", StartedAt: at(1), Results: []result.Outcome{outcome(1, 1, 2), outcome(2, 0, 4)}}, []result.Trial{{Key: result.Key{Agent: "a"}, Usage: &result.Usage{Requested: "m", Answered: []string{"m-2", "m-1"}}}}, "main", "pass")
 	a := p.Agents[0]
 	if a.Passed != 1 || a.Attempts != 2 || a.PassRate != 0.5 || a.Interval == nil || a.Cost != (Mean{3, 2}) || a.DurationSec != (Mean{10, 2}) || a.InputTokens.N != 0 || a.Tasks[0] != (Task{"d", "x", "sha256:1", 1, 2}) {
 		t.Errorf("got %+v", a)
+	}
+	if got := strings.Join(a.Models, " "); got != "m-1 m-2" {
+		t.Errorf("the models are %s", got)
+	}
+}
+
+func TestTheLevelBeginsAtTheLastChange(t *testing.T) {
+	points := []Point{run(0, 4), run(0, 4), run(4, 4), run(4, 4)}
+	for i := range points {
+		points[i].Agents[0].Models = []string{[]string{"old", "old", "new", "new"}[i]}
+	}
+	if got := Line(points, "main", "a", 20); !strings.HasPrefix(got, "main's last 2: 100 % (") {
+		t.Errorf("got %s", got)
 	}
 }

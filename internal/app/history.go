@@ -1,0 +1,138 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+
+	"github.com/org/rollout-action/internal/event"
+	"github.com/org/rollout-action/internal/gate"
+	"github.com/org/rollout-action/internal/history"
+	"github.com/org/rollout-action/internal/result"
+)
+
+// HistoryRequest is what History takes.
+type HistoryRequest struct {
+	Dir   string   // with the directories of jobs; "": none
+	Files []string // that AddToHistory wrote
+	Limit int      // how many jobs to return, the newest; 0: all
+}
+
+// History returns the jobs of a directory and of files, the oldest first and each once. Shards, proofs of tasks and jobs without a
+// result are left out, because they say nothing about how an agent does.
+func History(ctx context.Context, h *Host, req HistoryRequest) ([]history.Point, error) {
+	if req.Limit < 0 {
+		return nil, usage("-n %d: give a number of jobs, or 0 for all", req.Limit)
+	}
+	var points []history.Point
+	for _, file := range req.Files {
+		read, err := h.readHistory(file)
+		if err != nil {
+			return nil, err
+		}
+		points = append(points, read...)
+	}
+	if req.Dir != "" {
+		jobs, err := ListJobs(ctx, h, JobsRequest{Dir: req.Dir, Default: true})
+		if err != nil {
+			return nil, err
+		}
+		work := event.Begin(ctx, "Reading results", len(jobs.List))
+		defer work.End()
+		found := 0
+		for _, job := range jobs.List { // the newest first
+			if found == req.Limit && found > 0 {
+				break
+			}
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			work.Step()
+			if job.Shard != nil || job.State == JobRunning || job.State == JobKilled || job.State == JobUnreadable {
+				continue
+			}
+			p, err := h.pointOf(job.Dir, "", job.Verdict)
+			if errors.Is(err, errNoPoint) {
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			points = append(points, p)
+			found++
+		}
+	}
+	points = history.Sorted(points)
+	if req.Limit > 0 {
+		points = points[max(0, len(points)-req.Limit):]
+	}
+	return points, nil
+}
+
+// readHistory reads a file of the history.
+func (h *Host) readHistory(path string) (points []history.Point, err error) {
+	f, err := os.Open(h.Path(path))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, usage("%s: there is no such file (rollout history add JOB --to %s writes it)", clean(path), quotedPath(path))
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	points, err = history.Read(f, clean(path))
+	if err != nil {
+		return nil, usage("%w", err)
+	}
+	return points, nil
+}
+
+// errNoPoint is the error of a job that has no place in a history.
+var errNoPoint = errors.New("it is a shard or a proof of tasks, which says nothing about how an agent does: give a whole job")
+
+// pointOf returns the line of a job's directory.
+func (h *Host) pointOf(dir, branch string, verdict gate.Outcome) (history.Point, error) {
+	tree, err := readTree(h.Paths, h.Output, dir)
+	if err != nil {
+		return history.Point{}, err
+	}
+	if unjudged(tree.Plan) || tree.Plan.ProvesTasks {
+		return history.Point{}, errNoPoint
+	}
+	return history.PointOf(result.Summarize(tree.Plan, tree.All()), tree.All(), branch, verdict), nil
+}
+
+// HistoryAddRequest is what AddToHistory takes.
+type HistoryAddRequest struct {
+	Dir    string // of the job
+	To     string // the file
+	Branch string // that was evaluated; "": not known
+}
+
+// AddToHistory adds a job to a file, and reports whether it was not there yet.
+func AddToHistory(ctx context.Context, h *Host, req HistoryAddRequest) (added bool, err error) {
+	if err := h.checkJobDir(req.Dir); err != nil {
+		return false, err
+	}
+	listed := ListedJob{Dir: req.Dir}
+	if err := listed.read(h.Paths); err != nil {
+		return false, err
+	}
+	if slices.Contains([]JobState{JobRunning, JobKilled}, listed.State) {
+		return false, usage("%s has no result yet (it is %s): add it when it is done", clean(req.Dir), listed.State)
+	}
+	p, err := h.pointOf(req.Dir, req.Branch, listed.Verdict)
+	if errors.Is(err, errNoPoint) {
+		return false, usage("%s: %w", clean(req.Dir), err)
+	}
+	if err != nil {
+		return false, err
+	}
+	added, err = history.Add(ctx, h.Path(req.To), p)
+	if err != nil {
+		return false, fmt.Errorf("add %s: %w", clean(req.Dir), err)
+	}
+	return added, nil
+}

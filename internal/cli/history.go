@@ -1,0 +1,260 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/org/rollout-action/internal/app"
+	"github.com/org/rollout-action/internal/ghvars"
+	"github.com/org/rollout-action/internal/history"
+	"github.com/org/rollout-action/internal/report"
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/untrusted"
+)
+
+// historyFormats are the values of --format of history.
+var historyFormats = []string{formatText, "markdown", "json"}
+
+func newHistoryCommand(v *invocation) *cobra.Command {
+	var req app.HistoryRequest
+	var format string
+	cmd := &cobra.Command{
+		Use:   "history",
+		Short: "Show how agents did over time: pass rate, cost and time, and each task, run by run",
+		Long: `Show how agents did over time, the oldest run first: pass rate with its 95% interval, mean reward, cost, time and tokens per trial,
+and a row for each task. CHANGED marks runs before which the model's own name, the tasks or the judges changed: numbers before and
+after such a run are not comparable. The level at the top begins at the last of these.
+
+The runs are the jobs below jobs/, and with --history the lines of files that "rollout history add" keeps. Shards, jobs without a
+result and proofs of tasks are left out.
+` + doneCodes,
+		Example: `  rollout history
+  rollout history --history main.jsonl -n 50
+  rollout history --format markdown >> "$GITHUB_STEP_SUMMARY"`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !slices.Contains(historyFormats, format) {
+				return usage("--format %s: want %s", format, strings.Join(historyFormats, ", "))
+			}
+			if len(req.Files) > 0 && !cmd.Flags().Changed("jobs-dir") {
+				req.Dir = ""
+			}
+			points, err := app.History(cmd.Context(), v.host(), req)
+			if err != nil {
+				return err
+			}
+			return v.printHistory(points, format)
+		},
+	}
+	cmd.Flags().StringArrayVar(&req.Files, "history", nil, "read this file of lines, instead of the directory of jobs unless --jobs-dir names it, too (repeatable)")
+	cmd.Flags().StringVar(&req.Dir, "jobs-dir", app.JobsDir, "the directory with the jobs, as jobs_dir in job files")
+	cmd.Flags().IntVarP(&req.Limit, "limit", "n", 20, "show at most this many runs, the newest; 0: all")
+	cmd.Flags().StringVar(&format, "format", formatText, "what to print: text, markdown, or json with every number")
+	wants(cmd.Flags(), "format", "want "+strings.Join(historyFormats, ", "))
+	cmd.AddCommand(newHistoryAddCommand(v))
+	return cmd
+}
+
+func newHistoryAddCommand(v *invocation) *cobra.Command {
+	var req app.HistoryAddRequest
+	cmd := &cobra.Command{
+		Use:   "add [JOB]",
+		Short: "Add a job to a file that keeps a line for each job",
+		Long: `Add a job to a file of JSON lines, which is made if it does not exist. A line has the numbers of each agent and task, and what tells
+whether runs are comparable, in a few kilobytes: a workflow can keep the file on a branch or in a cache for years. JOB is a job's
+directory, or its name below jobs/; without it, the newest job is taken. A job that the file has already is not added again. Processes
+may add to one file at the same time.
+` + doneCodes,
+		Example: `  rollout history add nightly --to main.jsonl
+  rollout history add --to main.jsonl --branch main`,
+		Args: maybeJob,
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if req.To == "" {
+				return usage("%s needs --to with the file to add to (see %s --help)", cmd.CommandPath(), cmd.CommandPath())
+			}
+			if req.Dir, _, err = v.jobAnd(cmd.Context(), args); err != nil {
+				return err
+			}
+			if vars := ghvars.Read(v.Getenv); !cmd.Flags().Changed("branch") {
+				req.Branch, _ = strings.CutPrefix(vars.Ref, "refs/heads/")
+			}
+			added, err := app.AddToHistory(cmd.Context(), v.host(), req)
+			switch {
+			case err != nil:
+				return err
+			case added:
+				fmt.Fprintf(v.Stderr, "Added %s to %s\n", untrusted.ShellPath(req.Dir), clean(req.To))
+			default:
+				fmt.Fprintf(v.Stderr, "%s has %s already\n", clean(req.To), untrusted.ShellPath(req.Dir))
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&req.To, "to", "", "the file to add to")
+	cmd.Flags().StringVar(&req.Branch, "branch", "", "the branch that was evaluated (default: the workflow's)")
+	return cmd
+}
+
+// printHistory prints points, the oldest first.
+func (e Env) printHistory(points []history.Point, format string) error {
+	if format == "json" {
+		if points == nil {
+			points = []history.Point{}
+		}
+		return e.printJSON(points)
+	}
+	var b strings.Builder
+	if len(points) == 0 {
+		b.WriteString("There are no runs yet. The jobs below jobs/ are shown, and the files that --history names.\n")
+	}
+	for i, name := range agentsOf(points) {
+		if i > 0 {
+			b.WriteString("\n")
+		}
+		writeAgentHistory(&b, points, name, format == "markdown")
+	}
+	_, err := io.WriteString(e.Stdout, b.String())
+	return err
+}
+
+// agentsOf returns the names of all agents, sorted.
+func agentsOf(points []history.Point) []string {
+	names := map[string]bool{}
+	for _, p := range points {
+		for _, a := range p.Agents {
+			names[a.Name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// writeAgentHistory prints the runs of an agent, and its tasks.
+func writeAgentHistory(b *strings.Builder, points []history.Point, name string, markdown bool) {
+	title := cell(name)
+	if level := history.Line(points, cell(name), name, len(points)); level != "" {
+		title = level + "  " + history.Blocks(points, name, len(points))
+	}
+	write := func(header []string, rows [][]string) {
+		if markdown {
+			b.WriteString("\n")
+			writeMarkdownTable(b, header, rows)
+			return
+		}
+		t := newTable(b)
+		t.row(header...)
+		for _, r := range rows {
+			t.row(r...)
+		}
+		_ = t.flush() // to a buffer
+	}
+	if markdown {
+		b.WriteString("### " + untrusted.Markdown(title) + "\n")
+	} else {
+		b.WriteString("Agent " + title + "\n")
+	}
+	write([]string{"STARTED", "COMMIT", "PASSED", "PASS RATE", "95% INTERVAL", "MEAN REWARD", "COST/TRIAL", "TIME/TRIAL", "TOKENS/TRIAL", "VERDICT", "CHANGED", "JOB"}, runRows(points, name))
+	b.WriteString("\n")
+	write([]string{"RUNS", "TASK"}, taskRows(points, name))
+	b.WriteString("\nA place for each run, the oldest first: ✓ each attempt passed, ~ some, ✗ none, · no attempt with a score.\n")
+}
+
+// runRows returns a row for each run that has the agent.
+func runRows(points []history.Point, name string) (rows [][]string) {
+	const unknown = "–"
+	var before *history.Agent
+	for _, p := range points {
+		i := slices.IndexFunc(p.Agents, func(a history.Agent) bool { return a.Name == name })
+		if i < 0 {
+			continue
+		}
+		a := p.Agents[i]
+		commit, rate, interval, reward, changed := unknown, unknown, unknown, unknown, unknown
+		if p.Commit != nil {
+			commit = cell(app.ShortCommit(*p.Commit))
+		}
+		if a.Attempts > 0 {
+			rate, reward = report.Percent(a.PassRate), report.Number(a.MeanReward)
+		}
+		if a.Interval != nil {
+			interval = report.Percent(a.Interval.Low) + " to " + report.Percent(a.Interval.High)
+		}
+		cost, seconds, tokens := unknown, unknown, unknown
+		if a.Cost.N > 0 {
+			cost = report.Cost(result.Dollars(a.Cost.Mean))
+			if a.CostAtLeast {
+				cost = "≥ " + cost
+			}
+		}
+		if a.DurationSec.N > 0 {
+			seconds = report.Duration(a.DurationSec.Mean)
+		}
+		if a.InputTokens.N > 0 || a.OutputTokens.N > 0 {
+			tokens = fmt.Sprintf("%.0f in, %.0f out", a.InputTokens.Mean, a.OutputTokens.Mean)
+		}
+		if before != nil {
+			if c := history.ChangeOf(*before, a).String(); c != "" {
+				changed = c
+			}
+		}
+		before = &a
+		verdict := unknown
+		if p.Verdict != "" {
+			verdict = cell(string(p.Verdict))
+		}
+		rows = append(rows, []string{
+			p.StartedAt.UTC().Format("2006-01-02 15:04"), commit, fmt.Sprintf("%d/%d", a.Passed, a.Attempts), rate, interval, reward, cost, seconds, tokens, verdict, changed, cell(p.JobName),
+		})
+	}
+	return rows
+}
+
+// taskRows returns a row for each task that an agent had in a run, with a sign for each run that has the agent.
+func taskRows(points []history.Point, name string) (rows [][]string) {
+	type key struct{ dataset, task string }
+	signs := map[key][]rune{}
+	runs := 0
+	for _, p := range points {
+		i := slices.IndexFunc(p.Agents, func(a history.Agent) bool { return a.Name == name })
+		if i < 0 {
+			continue
+		}
+		for _, t := range p.Agents[i].Tasks {
+			k := key{t.Dataset, t.Name}
+			for len(signs[k]) < runs {
+				signs[k] = append(signs[k], '·')
+			}
+			if len(signs[k]) == runs { // else a file has the task twice in one run
+				signs[k] = append(signs[k], sign(t))
+			}
+		}
+		runs++
+	}
+	keys := slices.SortedFunc(maps.Keys(signs), func(a, b key) int {
+		return strings.Compare(a.dataset+"\x00"+a.task, b.dataset+"\x00"+b.task)
+	})
+	for _, k := range keys {
+		for len(signs[k]) < runs {
+			signs[k] = append(signs[k], '·')
+		}
+		rows = append(rows, []string{string(signs[k]), cell(k.dataset) + "/" + cell(k.task)})
+	}
+	return rows
+}
+
+// sign returns the sign of the attempts at a task in a run.
+func sign(t history.Task) rune {
+	switch {
+	case t.Attempts == 0:
+		return '·'
+	case t.Passed == t.Attempts:
+		return '✓'
+	case t.Passed == 0:
+		return '✗'
+	}
+	return '~'
+}
