@@ -363,6 +363,19 @@ for i in range(200000): os.close(os.open(f"/many/{i:06}" + "x" * 240, os.O_CREAT
 	run(t, e, "true", environment.ExecOptions{})
 }
 
+// The guest has nothing left to serve when it cannot set the container up. It stays until the client has read why.
+func TestTheReasonArrivesBeforeTheContainerEnds(t *testing.T) {
+	t.Parallel()
+	for range 5 {
+		c := startContainer(t)
+		_, err := Start(t.Context(), c.dial, Options{Image: Image{User: "no-such-user"}, Explain: c.explain})
+		known := new(environment.Error)
+		if !errors.As(err, &known) || known.Kind != environment.KindStart || !strings.Contains(err.Error(), "no-such-user") || !strings.Contains(known.Hint, "USER") {
+			t.Errorf("got %v", err)
+		}
+	}
+}
+
 func TestEndOfTheEntrypointIsTheEnd(t *testing.T) {
 	t.Parallel()
 	c := startContainer(t)

@@ -118,10 +118,20 @@ func (s *server) serveInside() error {
 		if err := inside.Serve(served); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 		}
-		os.Exit(1)
+		exit()
 	}()
-	s.box.Connect(conn, func() { os.Exit(1) }, func() { select {} }) // it ends with this process
+	s.box.Connect(conn, func() { go exit() }, func() { select {} }) // it ends with this process
 	return nil
+}
+
+// farewell is how long the container stays when nothing can run in it any more, so that the client can read why. The client ends the
+// container as soon as it has.
+const farewell = 10 * time.Second
+
+// exit ends the container after farewell.
+func exit() {
+	time.Sleep(farewell)
+	os.Exit(1)
 }
 
 // handle serves one stream of the client.
