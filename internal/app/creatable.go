@@ -18,7 +18,8 @@ import (
 	"github.com/org/rollout-action/providers"
 )
 
-// askProvider returns, as warnings, what a remote provider lacks for the trials: another machine may have it. No environment is created.
+// askProvider returns what a remote provider lacks for the trials: as errors if a run would certainly be refused, and otherwise as
+// warnings, because another machine may have it. No environment is created.
 func (p *planned) askProvider(ctx context.Context) diag.List {
 	entry, _ := p.host.Providers.Find(p.Job.Environment.Type) // config.Load has checked the name
 	if !entry.Remote {
@@ -27,11 +28,24 @@ func (p *planned) askProvider(ctx context.Context) diag.List {
 	provider, err := Connect(ctx, p.host.Hard, entry, p.settings, providers.Host{Hide: p.hidden(), Version: p.host.Version})
 	if err != nil {
 		at := p.At(keys.Path{"environment", "type"})
-		return diag.List{warningOf(diag.Diagnostic{File: at.File, Line: at.Line, Column: at.Column}, err)}
+		d := warningOf(diag.Diagnostic{File: at.File, Line: at.Line, Column: at.Column}, err)
+		if known := new(environment.Error); errors.As(err, &known) && known.Refused {
+			d.Severity = diag.Error
+		}
+		return diag.List{d}
 	}
 	defer provider.Close()
-	never, _ := p.neverPossible(ctx, provider)
+	never, none := p.neverPossible(ctx, provider)
+	if none {
+		asErrors(never)
+	}
 	return never
+}
+
+func asErrors(problems diag.List) {
+	for i := range problems {
+		problems[i].Severity = diag.Error
+	}
 }
 
 // ask returns, as warnings, what a provider will never have or create for the trials of a job. A new job none of whose tasks will have
@@ -39,9 +53,7 @@ func (p *planned) askProvider(ctx context.Context) diag.List {
 func (p *planned) ask(ctx context.Context, provider environment.Provider, resumption string) (never diag.List, refused error) {
 	never, none := p.neverPossible(ctx, provider)
 	if none && resumption == "" && p.reverifies == "" {
-		for i := range never {
-			never[i].Severity = diag.Error
-		}
+		asErrors(never)
 		return nil, never
 	}
 	return never, nil

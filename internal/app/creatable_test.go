@@ -94,6 +94,16 @@ func TestValidateAsksRemoteProviders(t *testing.T) {
 			t.Errorf("problems %+v", got)
 		}
 	})
+	t.Run("that refuses", func(t *testing.T) {
+		h, _ := host(t)
+		choose(h, func(environment.Provider) (environment.Provider, error) {
+			return nil, &environment.Error{Kind: environment.KindUnavailable, Refused: true, Err: errors.New("there is no namespace"), Hint: "create it"}
+		})
+		got := problems(t, h, request("", ""))
+		if len(got) != 1 || len(got.Errors()) != 1 || got[0].Message != "there is no namespace" || got[0].File != "job.yaml" || got[0].Line != 2 {
+			t.Errorf("problems %+v", got)
+		}
+	})
 	t.Run("that can never grant the limits of a task", func(t *testing.T) {
 		h, _ := host(t)
 		choose(h, func(p environment.Provider) (environment.Provider, error) { return picky{p, nil, new(int)}, nil })
@@ -199,6 +209,9 @@ func TestImagesThatWillNeverBeAreSaidOnce(t *testing.T) {
 		h, _ := remote(t)
 		addTask(t, h, "one", "foreign:1") // instead of the one that works
 		addTask(t, h, "two", "foreign:2")
+		if got := problems(t, h, request("", "")); len(got) != 1 || len(got.Errors()) != 1 {
+			t.Errorf("validate: %v", got)
+		}
 		_, err := app.Run(t.Context(), h, app.RunRequest{Job: request("", "")})
 		var refused diag.List
 		if !errors.As(err, &refused) || len(refused) != 1 || len(refused.Errors()) != 1 || !strings.Contains(err.Error(), "2 tasks have no image (one, two): image foreign:1 is not for the nodes (use others)") {

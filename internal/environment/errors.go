@@ -49,10 +49,12 @@ func ExceededLimits(err error) bool {
 // Error is a failure of a provider.
 type Error struct {
 	Kind      Kind
-	Transient bool   // the same call may succeed later
-	Hint      string // how to solve it, for users; may be empty
-	Output    string // the last lines of the failed operation's output; may be empty
-	Err       error
+	Transient bool // the same call may succeed later
+	// Refused: a remote system or the configuration does not allow it, as opposed to a system that this machine does not find or reach.
+	Refused bool
+	Hint    string // how to solve it, for users; may be empty
+	Output  string // the last lines of the failed operation's output; may be empty
+	Err     error
 }
 
 func (e *Error) Error() string {

@@ -70,7 +70,7 @@ func (p *Provider) check(ctx context.Context) error {
 func (p *Provider) refused(ctx context.Context, missing []string, all bool) error {
 	namespace, what := p.client.namespace, strings.Join(missing, ", ")
 	e := &environment.Error{
-		Kind: environment.KindUnavailable, Output: role(namespace), Hint: "ask for the role in docs/providers/kubernetes.md",
+		Kind: environment.KindUnavailable, Refused: true, Output: role(namespace), Hint: "ask for the role in docs/providers/kubernetes.md",
 		Err: fmt.Errorf("use %s: this user may not %s in namespace %s", p.about, what, namespace),
 	}
 	switch err := p.client.findNamespace(ctx); {
@@ -84,7 +84,7 @@ func (p *Provider) refused(ctx context.Context, missing []string, all bool) erro
 }
 
 func (p *Provider) noNamespace() error {
-	return unavailable("create it, or set namespace in provider_config", "use %s: there is no namespace %s", p.about, p.client.namespace)
+	return unusable("create it, or set namespace in provider_config", "use %s: there is no namespace %s", p.about, p.client.namespace)
 }
 
 // missing returns what this user may not do, as "create pods/exec", and whether that is all that Rollout does.
@@ -172,13 +172,13 @@ func (p *Provider) rehearse(ctx context.Context) error {
 	case apierrors.IsNotFound(err):
 		return p.noNamespace()
 	case apierrors.IsInvalid(err):
-		return unavailable("see provider_config", "use %s: such pods are not valid there: %w", p.about, err)
+		return unusable("see provider_config", "use %s: such pods are not valid there: %w", p.about, err)
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return unavailable(refusalHint(err), "use %s: namespace %s is being deleted", p.about, p.client.namespace)
 	case isYoung(err) && p.config.serviceAccount == "":
 		return nil // it comes a moment after the namespace, and pods wait for it
 	case apierrors.IsForbidden(err) && !strings.Contains(err.Error(), "quota"): // quotas depend on a trial's limits
-		return unavailable("see provider_config, and the policies of the namespace", "use %s: it does not admit such pods: %w", p.about, err)
+		return unusable("see provider_config, and the policies of the namespace", "use %s: it does not admit such pods: %w", p.about, err)
 	case err != nil && (isConnection(err) || isContext(err) || apierrors.IsUnauthorized(err)):
 		return p.unreachable(ctx, err)
 	}

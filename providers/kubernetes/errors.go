@@ -86,6 +86,11 @@ func lost(transient bool, format string, args ...any) error {
 	return &environment.Error{Kind: environment.KindLost, Transient: transient, Err: fmt.Errorf(format, args...)}
 }
 
+// unusable is unavailable for what the cluster or the configuration refuses.
+func unusable(hint, format string, args ...any) error {
+	return &environment.Error{Kind: environment.KindUnavailable, Refused: true, Hint: hint, Err: fmt.Errorf(format, args...)}
+}
+
 func unavailable(hint, format string, args ...any) error {
 	return &environment.Error{Kind: environment.KindUnavailable, Hint: hint, Err: fmt.Errorf(format, args...)}
 }

@@ -115,5 +115,5 @@ func (p *Provider) helperImage(ctx context.Context) (string, error) {
 	return "", errNoHelper
 }
 
-var errNoHelper = unavailable("set environment.provider_config.registry, such as ghcr.io/org/evals, to which Rollout pushes it, or helper_image",
+var errNoHelper = unusable("set environment.provider_config.registry, such as ghcr.io/org/evals, to which Rollout pushes it, or helper_image",
 	"there is no image with Rollout's own program, which runs in each pod")

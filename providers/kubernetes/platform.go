@@ -27,7 +27,7 @@ func (p *Provider) followNodes(ctx context.Context) error {
 		switch {
 		case err != nil, len(there) == 0, slices.Contains(there, p.config.architecture()):
 		case len(there) > 1:
-			return unavailable("choose one with node_selector: {"+corev1.LabelArchStable+": "+there[0]+"}",
+			return unusable("choose one with node_selector: {"+corev1.LabelArchStable+": "+there[0]+"}",
 				"use %s: no node is for linux/%s, on which this rollout runs, but there are nodes for %s", p.about, p.config.architecture(), strings.Join(there, " and "))
 		default:
 			p.config.nodeSelector = maps.Clone(p.config.nodeSelector)
@@ -49,6 +49,7 @@ func (p *Provider) followNodes(ctx context.Context) error {
 func (p *Provider) program() (fs.FS, error) {
 	files, err := guest.ProgramFS(p.config.architecture())
 	if known := new(environment.Error); errors.As(err, &known) {
+		known.Refused = true
 		known.Hint += ", or set environment.provider_config.helper_image to the published image of this version"
 	}
 	return files, err

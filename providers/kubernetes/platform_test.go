@@ -44,6 +44,9 @@ func TestPodsFollowTheNodes(t *testing.T) {
 						t.Errorf("error %v, want %q", err, want)
 					}
 				}
+				if !refused(err) {
+					t.Errorf("not refused: %v", err)
+				}
 				return
 			}
 			if err != nil {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -107,6 +108,9 @@ func TestNewSaysWhatIsMissing(t *testing.T) {
 			if environment.KindOf(err) != environment.KindUnavailable {
 				t.Errorf("kind %s: %v", environment.KindOf(err), err)
 			}
+			if unreached := slices.Contains([]string{"no cluster", "a context that there is not", "a server that does not answer", "credentials that are not valid"}, tc.name); refused(err) == unreached {
+				t.Errorf("refused: %v, %v", refused(err), err)
+			}
 			for _, want := range tc.want {
 				if !strings.Contains(err.Error(), want) {
 					t.Errorf("%q is not in: %v", want, err)
@@ -114,6 +118,11 @@ func TestNewSaysWhatIsMissing(t *testing.T) {
 			}
 		})
 	}
+}
+
+func refused(err error) bool {
+	var e *environment.Error
+	return errors.As(err, &e) && e.Refused
 }
 
 func TestNewToCleanNeedsNoPermissionToCreate(t *testing.T) {
