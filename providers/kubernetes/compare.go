@@ -146,7 +146,7 @@ const (
 var errManyChanges = errors.New("there are too many changed files")
 
 // originalResources are enough to list and read files.
-var originalResources = resources(environment.Limits{MilliCPUs: 250, Memory: 64 << 20})
+var originalResources = resources(environment.Limits{MilliCPUs: 250, Memory: 128 << 20})
 
 // withOriginal calls use with a pod of the environment's image in which nothing runs: there are the files that the environment began with, and
 // no other way to read them inside the cluster. It runs beside the environment, if there is room, because that node has the image.

@@ -25,9 +25,10 @@ const (
 	guestVolume      = "rollout"
 )
 
-// What a pod gets on top of the limits of its trial, for Rollout's own process and its file.
 const (
-	memoryOverhead  = 64 << 20
+	// installMemory is what copying Rollout's program needs at least, however small the limit of the trial is.
+	installMemory = 64 << 20
+	// storageOverhead is what a pod gets on top of the limit of its trial, for Rollout's program.
 	storageOverhead = 192 << 20
 )
 
@@ -41,7 +42,11 @@ type podSpec struct {
 
 // buildPod returns the pod of an environment.
 func (p *Provider) buildPod(s podSpec) (*corev1.Pod, error) {
-	limits := resources(s.opts.Limits)
+	limits, least := resources(s.opts.Limits), s.opts.Limits
+	if least.Memory > 0 {
+		least.Memory = max(least.Memory, installMemory)
+	}
+	before := resources(least) // of the containers that end before the trial's starts
 	pod := &corev1.Pod{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{
@@ -55,12 +60,12 @@ func (p *Provider) buildPod(s podSpec) (*corev1.Pod, error) {
 	volume := corev1.VolumeMount{Name: guestVolume, MountPath: guest.Dir}
 	install := corev1.Container{
 		Name: installContainer, Image: s.helper, Command: []string{"/" + guest.Installer, guest.Dir},
-		ImagePullPolicy: corev1.PullIfNotPresent, Resources: limits, VolumeMounts: []corev1.VolumeMount{volume},
+		ImagePullPolicy: corev1.PullIfNotPresent, Resources: before, VolumeMounts: []corev1.VolumeMount{volume},
 		SecurityContext: &corev1.SecurityContext{RunAsUser: new(int64(0)), AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true)},
 	}
 	spec.InitContainers = []corev1.Container{install}
 	if s.target != "" {
-		spec.InitContainers = append(spec.InitContainers, probeInit(s.helper, limits, s.target))
+		spec.InitContainers = append(spec.InitContainers, probeInit(s.helper, before, s.target))
 	}
 	volume.ReadOnly = true
 	spec.Containers = []corev1.Container{{
@@ -133,7 +138,7 @@ func resources(l environment.Limits) corev1.ResourceRequirements {
 		list[corev1.ResourceCPU] = *resource.NewMilliQuantity(l.MilliCPUs, resource.DecimalSI)
 	}
 	if l.Memory > 0 {
-		list[corev1.ResourceMemory] = *resource.NewQuantity(l.Memory+memoryOverhead, resource.BinarySI)
+		list[corev1.ResourceMemory] = *resource.NewQuantity(l.Memory, resource.BinarySI)
 	}
 	if l.Storage > 0 {
 		list[corev1.ResourceEphemeralStorage] = *resource.NewQuantity(l.Storage+storageOverhead, resource.BinarySI)

@@ -59,7 +59,7 @@ func TestPod(t *testing.T) {
 		t.Errorf("its mounts are %+v", main.VolumeMounts)
 	}
 	for _, c := range append(s.InitContainers, main) {
-		for name, want := range map[corev1.ResourceName]int64{corev1.ResourceMemory: 1<<30 + memoryOverhead, corev1.ResourceEphemeralStorage: 2<<30 + storageOverhead} {
+		for name, want := range map[corev1.ResourceName]int64{corev1.ResourceMemory: 1 << 30, corev1.ResourceEphemeralStorage: 2<<30 + storageOverhead} {
 			limit, request := c.Resources.Limits[name], c.Resources.Requests[name]
 			if limit.Value() != want || request.Cmp(limit) != 0 {
 				t.Errorf("%s has %s of %s and requests %s, want %d", c.Name, limit.String(), name, request.String(), want)
@@ -74,6 +74,20 @@ func TestPod(t *testing.T) {
 	}
 	if len(s.InitContainers) != 1 || s.InitContainers[0].Image != "helper@sha256:2" || s.InitContainers[0].VolumeMounts[0].ReadOnly {
 		t.Errorf("the init containers are %+v", s.InitContainers)
+	}
+}
+
+// The container sees the task's limit, and Rollout's program can be copied under any.
+func TestSmallMemoryIsTheContainersAlone(t *testing.T) {
+	pod := built(t, "", environment.CreateOptions{Limits: environment.Limits{Memory: 16 << 20}}, "10.0.0.1:8411")
+	for _, c := range append(pod.Spec.InitContainers, pod.Spec.Containers...) {
+		want := int64(installMemory)
+		if c.Name == mainContainer {
+			want = 16 << 20
+		}
+		if got := c.Resources.Limits[corev1.ResourceMemory]; got.Value() != want {
+			t.Errorf("%s has %d bytes of memory, want %d", c.Name, got.Value(), want)
+		}
 	}
 }
 

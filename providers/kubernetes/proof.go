@@ -328,7 +328,7 @@ func (p *Provider) probePod(as, helper, what, address string) *corev1.Pod {
 const probeLifetime = 24 * time.Hour
 
 // probeResources are enough to listen, and little.
-var probeResources = resources(environment.Limits{MilliCPUs: 100, Memory: 64 << 20})
+var probeResources = resources(environment.Limits{MilliCPUs: 100, Memory: 128 << 20})
 
 // probeInit returns the init container that waits until the network is restricted.
 func probeInit(helper string, limits corev1.ResourceRequirements, address string) corev1.Container {

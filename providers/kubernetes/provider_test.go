@@ -474,7 +474,8 @@ func TestQuotasThatCanNeverFit(t *testing.T) {
 		fits  bool
 	}{
 		{"cpu", hard(corev1.ResourceCPU, "1"), false},
-		{"limits.memory", hard(corev1.ResourceLimitsMemory, "1Gi"), false}, // Rollout's own memory comes on top
+		{"limits.memory", hard(corev1.ResourceLimitsMemory, "1Gi"), true},
+		{"less of limits.memory", hard(corev1.ResourceLimitsMemory, "1023Mi"), false},
 		{"requests.memory", hard(corev1.ResourceRequestsMemory, "2Gi"), true},
 		{"no pods", hard(corev1.ResourcePods, "0"), false},
 		{"one pod", hard(corev1.ResourcePods, "1"), true},
