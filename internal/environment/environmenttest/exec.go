@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/org/rollout-action/internal/environment"
 )
@@ -31,6 +32,7 @@ func execChecks() []check {
 		{memoryCheck, checkMuchOutput},
 		{"a writer that fails does not stop the command, and its error is returned", checkFailingWriter},
 		{"a context that has ended starts nothing", checkEndedContext},
+		{"the time that a command reports is the time that it ran", checkRan},
 	}
 	for _, c := range exitCodes {
 		list = append(list, check{"exit code of " + c.name, func(s *scene) {
@@ -46,6 +48,36 @@ func execChecks() []check {
 		}})
 	}
 	return list
+}
+
+// checkRan compares Ran with the time that has passed here, which is never less.
+func checkRan(s *scene) {
+	env := s.create()
+	for _, c := range []struct {
+		name, script string
+		timeout      time.Duration
+		code         int
+		err          error
+	}{
+		{"a command that succeeds", "sleep 1", time.Minute, 0, nil},
+		{"a command that fails", "sleep 1; exit 3", time.Minute, 3, nil},
+		{"a command that is too late", "sleep 3600", time.Second, 0, environment.ErrTimeout},
+	} {
+		const unset = -1
+		ran, began := time.Duration(unset), time.Now()
+		o := env.exec(s.ctx, c.script, environment.ExecOptions{Timeout: c.timeout, Ran: &ran})
+		elapsed := time.Since(began)
+		if !errors.Is(o.err, c.err) || c.err == nil && o.code != c.code {
+			s.Fatalf("%s: exit code %d, error %v", c.name, o.code, o.err)
+		}
+		if ran == unset {
+			continue // the provider does not measure it
+		}
+		// A machine that stands still for seconds is not the command's fault, so that time need not count.
+		if ran > elapsed || ran < time.Second/2 && elapsed < 5*time.Second {
+			s.Errorf("%s: it reports %s of the %s that have passed here, want 1s or a little more", c.name, ran, elapsed)
+		}
+	}
 }
 
 var exitCodes = []struct {

@@ -68,7 +68,20 @@ var execMutants = []broken{
 			_, err := e.Environment.Exec(ctx, script, o)
 			return 1, err
 		}}},
+	{"reports no time", []string{"the time that a command reports is *"}, reportRan(0)},
+	{"reports more time than has passed", []string{"the time that a command reports is *"}, reportRan(time.Hour)},
 	{"runs another script", []string{"script with *"}, changeExec(func(script *string, _ *environment.ExecOptions) { *script = "echo another" })},
+}
+
+// reportRan has commands report a time.
+func reportRan(ran time.Duration) hooks {
+	return hooks{exec: func(e *brokenEnv, ctx context.Context, script string, o environment.ExecOptions) (int, error) {
+		code, err := e.Environment.Exec(ctx, script, o)
+		if o.Ran != nil {
+			*o.Ran = ran
+		}
+		return code, err
+	}}
 }
 
 // holdBack passes output on at the end, or never if the command failed.
