@@ -81,7 +81,7 @@ func (e Env) stdoutIsTerminal() bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// unwrapped is the width of what is not printed on a terminal, in columns: whoever reads it wraps it, or searches it by line.
+// unwrapped is the width of text for a file or another program, in columns. Editors wrap it, and programs search it by line.
 const unwrapped = 1 << 20
 
 // stdoutStyle returns how to print on stdout: with colours only on a terminal that wants them.

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Limits of a file: what is beyond them is an error, so that a hostile file costs little memory.
+// Limits of a file. A larger file is an error, so that a hostile one costs little memory.
 const (
 	MaxLine  = 4 << 20
 	MaxLines = 100_000

@@ -31,7 +31,7 @@ func (c Changed) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// ChangeOf compares an agent in two jobs. What is not known in one of them does not count as changed.
+// ChangeOf compares an agent in two jobs. Facts that one of the jobs lacks do not count as changed.
 func ChangeOf(before, after Agent) Changed {
 	return Changed{
 		Model:  differ(before.Models, after.Models),
