@@ -88,11 +88,11 @@ may add to one file at the same time.
 			case err != nil:
 				return err
 			case added:
-				fmt.Fprintf(v.Stderr, "Added %s to %s\n", untrusted.ShellPath(req.Dir), clean(req.To))
+				_, err = fmt.Fprintf(v.Stdout, "Added %s to %s\n", untrusted.ShellPath(req.Dir), clean(req.To))
 			default:
-				fmt.Fprintf(v.Stderr, "%s has %s already\n", clean(req.To), untrusted.ShellPath(req.Dir))
+				_, err = fmt.Fprintf(v.Stdout, "%s has %s already\n", clean(req.To), untrusted.ShellPath(req.Dir))
 			}
-			return nil
+			return err
 		},
 	}
 	cmd.Flags().StringVar(&req.To, "to", "", "the file to add to")
