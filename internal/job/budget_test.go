@@ -222,7 +222,7 @@ func TestSupersededCost(t *testing.T) {
 	}
 }
 
-// What a trial has cost whose judges alone run counts once, although its result has it again.
+// If only the judges of a trial run again, the cost of the trial counts once, although its new result has it again.
 func TestCostsOfTrialsThatAreJudgedAgainCountOnce(t *testing.T) {
 	list := specs(2)
 	opts := options(newTree(t, list), runnerFunc(func(_ context.Context, spec trial.Spec) trial.Outcome { return costs(spec.Key, 0.75) }), &recorder{})

@@ -71,7 +71,7 @@ type Judge struct {
 type Log struct {
 	Name  string
 	Lines [][]untrusted.Span
-	// Dropped says what is left out; "" if nothing is.
+	// Dropped names the parts that are left out; "" if there are none.
 	Dropped string
 }
 

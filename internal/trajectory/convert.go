@@ -142,7 +142,7 @@ func (x *index) notes() string {
 	return strings.Join(notes, "; ")
 }
 
-// lowerBound is the key of what says that the cost beside it is not known in full.
+// lowerBound is the key of a mark: the cost in the same object is a lower bound.
 const lowerBound = "cost_at_least"
 
 // sums adds up the metrics of all calls, those of sub-agents included.
