@@ -173,6 +173,8 @@ func (e *containerEnv) begin(ctx context.Context, opts environment.CreateOptions
 	var refused *environment.Error
 	switch {
 	case !errors.As(err, &refused):
+	case isMissingUser(err):
+		refused.Hint = fmt.Sprintf("the image lacks the user or the group of its USER, %s: the Dockerfile must add it", e.settings.user)
 	case cerrdefs.IsInvalidArgument(err):
 		refused.Hint = "the image needs bash in its PATH, and an ENTRYPOINT that can be run if it has one"
 	case e.settings.user != "" && refused.Hint == "":

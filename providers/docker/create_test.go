@@ -26,6 +26,8 @@ func TestUnusableImages(t *testing.T) {
 			"ENTRYPOINT [\"bash\", \"-c\", \"echo I do my own thing; exit 5\"]", []string{"exit code 5", "I do my own thing", "ENTRYPOINT", `exec "$@"`}},
 		{"an ENTRYPOINT that does not exist cannot be started",
 			"ENTRYPOINT [\"/no/such/file\"]", []string{"/no/such/file", "ENTRYPOINT"}},
+		{"a USER who does not exist is named", "USER no-such-user", []string{"USER, no-such-user"}},
+		{"so is a group", "USER root:no-such-group", []string{"USER, root:no-such-group"}},
 		{"an image without bash says what it needs", "ENV PATH=/none", []string{"needs bash"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
