@@ -24,10 +24,10 @@ type RerunPolicy struct {
 	Owed func(key result.Key) bool
 }
 
-// CheckTrials returns an error if a glob of RerunPolicy.Trials is malformed.
+// CheckTrials returns an error if a glob of RerunPolicy.Trials can name no trial. A malformed one can: see matches.
 func CheckTrials(globs []string) error {
 	for _, glob := range globs {
-		if _, err := path.Match(glob, ""); err != nil || !strings.Contains(glob, "/") {
+		if !strings.Contains(glob, "/") {
 			return fmt.Errorf("%q: want AGENT/TASK or AGENT/DATASET/TASK, with globs (*, ?, [a-z]), and __N at the end for one attempt", glob)
 		}
 	}
@@ -35,7 +35,7 @@ func CheckTrials(globs []string) error {
 }
 
 // matches reports whether a glob names a trial: as AGENT/TASK or AGENT/DATASET/TASK, with or without __ATTEMPT, or as its directory. A *
-// matches no slash. A name matches itself, also one that is a pattern: tasks may be called fix[1].
+// matches no slash. A name matches itself, also one that is a pattern, or a malformed one: tasks may be called fix[1] or fix[1.
 func matches(glob string, key result.Key) bool {
 	attempt := fmt.Sprintf("__%d", key.Attempt)
 	short, long := key.Agent+"/"+key.Task, key.Agent+"/"+key.Dataset+"/"+key.Task
@@ -70,7 +70,11 @@ func (p RerunPolicy) checkMatches(keys []result.Key) error {
 			}
 			hint = "there are: " + strings.Join(names, ", ") + more
 		}
-		return job.Refuse("--rerun %s matches none of its trials (%s)", glob, hint)
+		malformed := ""
+		if _, err := path.Match(glob, ""); err != nil {
+			malformed = `, and is no valid pattern: a [ begins a set of characters such as [a-z], and \[ is the character itself`
+		}
+		return job.Refuse("--rerun %s matches none of its trials%s (%s)", glob, malformed, hint)
 	}
 	return nil
 }

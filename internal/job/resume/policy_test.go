@@ -1,6 +1,7 @@
 package resume
 
 import (
+	"errors"
 	"os"
 	"slices"
 	"strings"
@@ -64,5 +65,12 @@ func TestNamesWithPatternsMatchThemselves(t *testing.T) {
 	}
 	if (RerunPolicy{Trials: []string{"a/fix[1]!"}}).names(key) {
 		t.Error("another name matches")
+	}
+	key.Task = `fix[1\`
+	for _, name := range []string{`a/fix[1\`, `a/d/fix[1\`, `a/fix[1\__2`, key.Dir()} {
+		policy := RerunPolicy{Trials: []string{name}}
+		if err := errors.Join(CheckTrials(policy.Trials), policy.checkMatches([]result.Key{key})); err != nil || !policy.names(key) {
+			t.Errorf("%s does not name %s (%v)", name, key, err)
+		}
 	}
 }
