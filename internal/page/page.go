@@ -23,23 +23,48 @@ var css string
 //go:embed assets/page.js
 var js string
 
+//go:embed assets/live.js
+var liveJS string
+
 var templates = template.Must(template.New("page").ParseFS(files, "templates/*.html"))
 
-// frame is what a page consists of.
-type frame struct {
-	Page
-	Policy string // the Content-Security-Policy
-	CSS    template.CSS
-	JS     template.JS
+// head is what every page begins and ends with.
+type head struct {
+	Head    string // the title in the browser's tab
+	Policy  string // the Content-Security-Policy
+	Version string // of what a live page shows; "": it is not live
+	CSS     template.CSS
+	JS      template.JS
+	LiveJS  template.JS
 }
 
-// policy returns the Content-Security-Policy of a page: it loads nothing, and only this program's own style and script count.
-func policy() string {
+// newHead returns the head of a page. A live page compares version with that of its server now and then, and is loaded again if it differs.
+func newHead(title, version string) head {
+	h := head{Head: title, Policy: policy(version != ""), Version: version, CSS: template.CSS(css), JS: template.JS(js)} //nolint:gosec // both are this program's own
+	if version != "" {
+		h.LiveJS = template.JS(liveJS) //nolint:gosec // it is this program's own
+	}
+	return h
+}
+
+// frame is a job as a page.
+type frame struct {
+	head
+	Page
+}
+
+// policy returns the Content-Security-Policy of a page: it loads nothing, and only this program's own style and scripts count. A live one may ask
+// its own server.
+func policy(live bool) string {
 	hash := func(s string) string {
 		sum := sha256.Sum256([]byte(s))
 		return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 	}
-	return "default-src 'none'; img-src data:; style-src " + hash(css) + "; script-src " + hash(js) + "; base-uri 'none'; form-action 'none'"
+	scripts, connect := hash(js), ""
+	if live {
+		scripts, connect = scripts+" "+hash(liveJS), "connect-src 'self'; "
+	}
+	return "default-src 'none'; img-src data:; " + connect + "style-src " + hash(css) + "; script-src " + scripts + "; base-uri 'none'; form-action 'none'"
 }
 
 // Write writes a job as one page of at most limit bytes; 0 means DefaultLimit. To stay within it, the ends of logs and
@@ -102,6 +127,8 @@ type detail struct {
 	bytes  int // of the logs and the conversation of one trial
 	trials int // with a section
 	rows   int // of the table of tasks
+	// pages: trials have pages instead of sections
+	pages *Site
 }
 
 // Bounds of the logs and the conversation of one trial. With less than minDetails, it has none.
@@ -128,7 +155,7 @@ func (d detail) less() detail {
 // render returns a page as HTML.
 func render(p Page) ([]byte, error) {
 	var b bytes.Buffer
-	err := templates.ExecuteTemplate(&b, "page.html", frame{Page: p, Policy: policy(), CSS: template.CSS(css), JS: template.JS(js)}) //nolint:gosec // both are this program's own
+	err := templates.ExecuteTemplate(&b, "page.html", frame{newHead(p.Title+" · "+p.Job, p.version), p})
 	return b.Bytes(), err
 }
 

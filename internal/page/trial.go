@@ -37,6 +37,8 @@ type Trial struct {
 	Logs                 []Log
 	Conversation         *Conversation
 	LeftOut              []string
+	Open                 bool   // it has a page of its own
+	Files                []File // on that page
 }
 
 // Phase is a bar of the timeline. X and Width are in thousandths of the trial.
@@ -73,6 +75,8 @@ type Log struct {
 	Lines [][]untrusted.Span
 	// Dropped names the parts that are left out; "" if there are none.
 	Dropped string
+	Href    string // of the whole log; "" if there is no page for it
+	file    string // below the trial's directory
 }
 
 const (
@@ -81,8 +85,11 @@ const (
 	minLog    = 200 // bytes of one
 )
 
-// addTrials adds the sections of trials, and returns their anchors. Those that did not pass come first.
+// addTrials adds the sections of trials, and returns links to them, or to their pages. Those that did not pass come first.
 func (p *Page) addTrials(in report.Input, cases []report.Case, d detail) map[result.Key]string {
+	if d.pages != nil {
+		return d.pages.trials(cases)
+	}
 	attempts := map[result.Key]int{}
 	var shown []*result.Trial
 	for _, c := range slices.Concat(report.Problems(cases), cases) {
@@ -100,12 +107,12 @@ func (p *Page) addTrials(in report.Input, cases []report.Case, d detail) map[res
 		}
 	}
 	slices.SortStableFunc(shown, func(a, b *result.Trial) int { return boolOrder(a.Passed(), b.Passed()) })
-	ids := map[result.Key]string{}
+	hrefs := map[result.Key]string{}
 	short := 0
 	for i, t := range shown[:min(len(shown), d.trials)] {
 		id := "t" + strconv.Itoa(i+1)
-		ids[t.Key] = id
-		v := trial(in, *t, id, d.bytes)
+		hrefs[t.Key] = "#" + id
+		v := trial(in, *t, id, d.bytes, false)
 		v.Of = max(attempts[t.Key], t.Attempt)
 		if len(v.LeftOut) > 0 {
 			short++
@@ -122,7 +129,7 @@ func (p *Page) addTrials(in report.Input, cases []report.Case, d detail) map[res
 	if short > 0 {
 		p.LeftOut = append(p.LeftOut, "parts of logs and conversations of "+report.Plural(short, "trial")+", whose sections name them; the whole is in "+where)
 	}
-	return ids
+	return hrefs
 }
 
 func textBytes(lines []string) (n int) {
@@ -142,8 +149,9 @@ func boolOrder(a, b bool) int {
 	return 1
 }
 
-// trial returns the section of a trial with at most size bytes of logs and conversation.
-func trial(in report.Input, t result.Trial, id string, size int) Trial {
+// trial returns the section of a trial with at most size bytes of logs and conversation. Those of a trial that passed are shorter, unless it
+// is shown alone.
+func trial(in report.Input, t result.Trial, id string, size int, alone bool) Trial {
 	v := Trial{
 		ID: id, Agent: name(t.Agent), Dataset: name(t.Dataset), Task: name(t.Task), Attempt: t.Attempt, State: stateOf(t),
 		Reward: "–", Cost: report.Cost(t.Cost), Time: report.Duration(t.Durations.TotalSec), Confirmation: t.Confirmation,
@@ -179,7 +187,7 @@ func trial(in report.Input, t result.Trial, id string, size int) Trial {
 	}
 	v.Judges = judges(t, min(size, 8000))
 	switch {
-	case t.Passed():
+	case t.Passed() && !alone:
 		size = min(size/8, 2000)
 	case size >= minDetails:
 		file, log := report.Explain(in, t)
@@ -190,7 +198,7 @@ func trial(in report.Input, t result.Trial, id string, size int) Trial {
 		size -= textBytes(v.Explains)
 	}
 	v.addLogs(in, t, size/3)
-	if !t.Passed() {
+	if !t.Passed() || alone {
 		v.addConversation(in, t, size/2)
 	}
 	return v
@@ -320,7 +328,7 @@ func (v *Trial) addLogs(in report.Input, t result.Trial, size int) {
 			v.LeftOut = append(v.LeftOut, "the log "+shown)
 			continue
 		}
-		log := Log{Name: shown}
+		log := Log{Name: shown, file: strings.TrimPrefix(file, t.Dir()+"/")}
 		head, tail, dropped := report.RawEnds(in, file)
 		dropped += int64(len(head))
 		if over := len(tail) - share; over > 0 {

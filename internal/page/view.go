@@ -42,6 +42,8 @@ type Page struct {
 	Trials      []Trial
 	LeftOut     []string
 	Links       []Link
+	Up          []Link // to the pages above this one, in a site
+	version     string // as in head
 }
 
 // Fact is a number with its name.
@@ -70,9 +72,9 @@ type Row struct {
 	Trials                    []Anchor
 }
 
-// Anchor leads to the section of a trial. ID is "" if the trial has none.
+// Anchor leads to the section or the page of a trial. Href is "" if the trial has none.
 type Anchor struct {
-	ID, Text, State string
+	Href, Text, State string
 }
 
 // Cell is a mean of trials, and that of the baseline.
@@ -104,8 +106,8 @@ func build(in report.Input, cases []report.Case, d detail) Page {
 	}
 	p.Agents = agents(in)
 	p.Charts = charts(in)
-	ids := p.addTrials(in, cases, d)
-	p.addRows(cases, ids, d.rows)
+	hrefs := p.addTrials(in, cases, d)
+	p.addRows(cases, hrefs, d.rows)
 	for _, l := range []Link{{"Workflow run", in.Links.Run}, {"All results", in.Links.Artifact}, {"Commit", in.Links.Commit}} {
 		if untrusted.URL(l.URL) != "" && !strings.ContainsFunc(l.URL, untrusted.Invisible) {
 			p.Links = append(p.Links, l)
@@ -260,7 +262,7 @@ func cell(values []float64, text, base string) Cell {
 }
 
 // addRows adds the table of tasks, the most important first.
-func (p *Page) addRows(cases []report.Case, ids map[result.Key]string, most int) {
+func (p *Page) addRows(cases []report.Case, hrefs map[result.Key]string, most int) {
 	sorted := report.Problems(cases)
 	seen := map[[3]string]bool{}
 	for _, c := range sorted {
@@ -272,7 +274,7 @@ func (p *Page) addRows(cases []report.Case, ids map[result.Key]string, most int)
 		}
 	}
 	for _, c := range sorted[:min(len(sorted), most)] {
-		r := row(c, ids)
+		r := row(c, hrefs)
 		p.Turns = p.Turns || r.Turns.Text != "–"
 		p.Rows = append(p.Rows, r)
 		if r.Change != "" && !slices.Contains(p.Changes, r.Change) {
@@ -287,7 +289,7 @@ func (p *Page) addRows(cases []report.Case, ids map[result.Key]string, most int)
 	}
 }
 
-func row(c report.Case, ids map[result.Key]string) Row {
+func row(c report.Case, hrefs map[result.Key]string) Row {
 	r := Row{Task: name(c.Task), Dataset: name(c.Dataset), Agent: name(c.Agent), State: string(c.State), Change: string(c.Change()), Expected: c.Expected()}
 	if c.Quarantine != nil {
 		r.Quarantine = oneLine(c.Quarantine.Reason)
@@ -295,13 +297,13 @@ func row(c report.Case, ids map[result.Key]string) Row {
 	var head, base means
 	passed := 0
 	for _, a := range c.Attempts {
-		anchor := Anchor{Text: strconv.Itoa(a.Key.Attempt), State: "skipped"}
+		anchor := Anchor{Href: hrefs[a.Key], Text: strconv.Itoa(a.Key.Attempt), State: "skipped"}
 		if a.Trial != nil {
 			head.add(result.OutcomeOf(*a.Trial))
 			if a.Trial.Passed() {
 				passed++
 			}
-			anchor.ID, anchor.State = ids[a.Key], stateOf(*a.Trial)
+			anchor.State = stateOf(*a.Trial)
 		}
 		if len(r.Trials) < maxList {
 			r.Trials = append(r.Trials, anchor)

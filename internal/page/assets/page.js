@@ -1,6 +1,8 @@
 "use strict";
 (() => {
   const table = document.getElementById("rows"), form = document.getElementById("filter");
+  addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((d) => { d.open = true; }));
+  if (!table || !form) return;
   const rows = [...table.tBodies[0].rows], heads = [...table.tHead.rows[0].cells];
   const texts = new Map(rows.map((r) => [r, r.textContent.toLowerCase()]));
   const fields = ["q", "state", "change"].map((n) => form.elements.namedItem(n)).filter(Boolean);
@@ -67,7 +69,6 @@
   form.addEventListener("input", () => { show(); write(); });
   form.addEventListener("submit", (e) => e.preventDefault());
   addEventListener("hashchange", open);
-  addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((d) => { d.open = true; }));
   form.hidden = false;
   show();
   open();
