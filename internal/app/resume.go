@@ -208,7 +208,7 @@ func (p *planned) owedJudgings() func(result.Key) *trial.Judging {
 			return nil
 		}
 		if _, ok := known[key]; !ok {
-			known[key], _ = trial.OwedJudging(spec, digests(), filepath.Join(p.host.Path(p.dir()), filepath.FromSlash(key.Dir())))
+			known[key], _ = trial.OwedJudging(spec, digests(), p.trialDir(key))
 		}
 		return known[key]
 	}
@@ -227,8 +227,7 @@ func (c *continuation) unranked() bool {
 	if unrankedPlan(c.stored.Plan) || !slices.ContainsFunc(c.own(), func(s trial.Spec) bool { return len(s.GroupJudges) > 0 }) {
 		return false
 	}
-	dir := func(key result.Key) string { return filepath.Join(c.host.Path(c.dir()), filepath.FromSlash(key.Dir())) }
-	return len(trial.GroupsOf(c.own(), c.pending.Earlier, trial.DigestsOf(c.Job, c.inputs()), dir)) > 0
+	return len(trial.GroupsOf(c.own(), c.pending.Earlier, trial.DigestsOf(c.Job, c.inputs()), c.trialDir)) > 0
 }
 
 // finish writes the files of a job that has nothing left to run.

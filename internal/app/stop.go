@@ -49,12 +49,16 @@ func (p *planned) budget(earlier []result.Trial, confirmations []result.Key) (jo
 	if p.shard != nil && len(p.specs) > 0 {
 		b.CostUSD *= float64(len(p.own())) / float64(len(p.specs))
 	}
-	before, err := job.SupersededCost(p.host.Path(p.dir()))
+	rankers := p.rankers()
+	before, err := job.SupersededCost(p.host.Path(p.dir()), rankers)
 	if err != nil {
 		return b, fmt.Errorf("add up what the job has cost: %w", err)
 	}
+	b.Unranked = map[result.Key]result.USD{}
 	for _, t := range earlier {
-		before = before.Plus(t.Spent().Total())
+		unranked := trial.UnrankedCost(p.trialDir(t.Key), rankers)
+		before = before.Plus(t.Spent().Total()).Plus(unranked)
+		b.Unranked[t.Key] = unranked
 	}
 	has := map[result.Key]bool{}
 	for _, t := range earlier {
@@ -72,7 +76,24 @@ func (p *planned) budget(earlier []result.Trial, confirmations []result.Key) (jo
 
 // recordedCost returns what a trial without a result has cost.
 func (p *planned) recordedCost(key result.Key) result.USD {
-	return trial.RecordedCost(filepath.Join(p.host.Path(p.dir()), filepath.FromSlash(key.Dir())))
+	return trial.RecordedCost(p.trialDir(key))
+}
+
+// trialDir returns the directory of a trial.
+func (p *planned) trialDir(key result.Key) string {
+	return filepath.Join(p.host.Path(p.dir()), filepath.FromSlash(key.Dir()))
+}
+
+// rankers returns the names of the judges that rank the trials of tasks.
+func (p *planned) rankers() (names []string) {
+	for _, s := range p.own() {
+		for _, j := range s.GroupJudges {
+			if !slices.Contains(names, j.Name) {
+				names = append(names, j.Name)
+			}
+		}
+	}
+	return names
 }
 
 // uncounted returns a sentence if the budget's limit on the cost could not do anything; else "".

@@ -29,7 +29,8 @@ type ranker struct {
 	*httptest.Server
 	requests   atomic.Int32
 	ill, hangs atomic.Bool
-	silly      atomic.Bool // its verdicts leave out a candidate
+	silly      atomic.Bool  // its verdicts leave out a candidate
+	answers    atomic.Int32 // how many requests get an answer before it hangs
 	asked      chan struct{}
 }
 
@@ -38,7 +39,7 @@ var candidate = regexp.MustCompile(`(?s)## Candidate ([A-Z]).*?quality (\d)`)
 func newRanker(t *testing.T) *ranker {
 	r := &ranker{asked: make(chan struct{}, 10)}
 	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		r.requests.Add(1)
+		n := r.requests.Add(1)
 		var asked struct {
 			Messages []struct{ Content string }
 		}
@@ -48,7 +49,7 @@ func newRanker(t *testing.T) *ranker {
 			return
 		}
 		switch {
-		case r.hangs.Load():
+		case r.hangs.Load() && n > r.answers.Load():
 			r.asked <- struct{}{}
 			<-req.Context().Done()
 			return
@@ -240,6 +241,37 @@ func TestRankingSurvivesWhatFails(t *testing.T) {
 				t.Errorf("the resume made %d requests, want 4", n)
 			}
 		})
+	}
+}
+
+// What a ranking has cost counts for the budget also if it did not end, and once when the judge ranks again.
+func TestACancelledRankingHasItsCost(t *testing.T) {
+	r := newRanker(t)
+	dir := rankDir(t, r, "agent: call") // 2000 tokens of a dollar per million
+	r.hangs.Store(true)
+	r.answers.Store(1)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		<-r.asked
+		cancel()
+	}()
+	if o := inDir(ctx, t, dir, "run", "job.yaml", "--name", "one", "--n-concurrent", "1"); o.code != 130 || r.requests.Load() != 2 {
+		t.Fatalf("exit code %d, %d requests\n%s%s", o.code, r.requests.Load(), o.stdout, o.stderr)
+	}
+	r.hangs.Store(false)
+	o := inDir(t.Context(), t, dir, "resume", "jobs/one", "--budget-cost-usd", "0.002")
+	if said := strings.Join(strings.Fields(o.stdout+o.stderr), " "); r.requests.Load() != 2 || !strings.Contains(said, "the budget is $0.00") {
+		t.Errorf("with its budget used up, a resume ended with %d after %d requests\n%s%s", o.code, r.requests.Load(), o.stdout, o.stderr)
+	}
+	o = inDir(t.Context(), t, dir, "resume", "jobs/one", "--budget-cost-usd", "1")
+	var job result.Job
+	text, err := os.ReadFile(filepath.Join(dir, "jobs/one/result.json"))
+	if err == nil {
+		err = json.Unmarshal(text, &job)
+	}
+	if cost := job.TotalCost.Amount(); err != nil || o.code != 0 || r.requests.Load() != 6 || cost < 0.01 || cost >= 0.012 {
+		t.Errorf("the resume ended with %d after %d requests and cost %g (%v)\n%s%s", o.code, r.requests.Load(), cost, err, o.stdout, o.stderr)
 	}
 }
 

@@ -24,7 +24,10 @@ type Budget struct {
 	// Running has the part of Spent that trials of this job have cost that run. nil: nobody adds to it.
 	Running *RunningCost
 	// Carried has the part of Spent that the results of trials will have in their costs, too, because only their judges run.
-	Carried  map[result.Key]result.USD
+	Carried map[result.Key]result.USD
+	// Unranked has the part of Spent that rankings have cost which did not end, by the trial whose files they are among. Its result will have it, too,
+	// and those that are ranked with it, because the judges rank again.
+	Unranked map[result.Key]result.USD
 	Duration time.Duration // without the time in which the job was stopped (result.Plan.Idle); 0: no limit
 }
 

@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -129,6 +130,68 @@ func TestTimeBudgetCancelsWhatRuns(t *testing.T) {
 	})
 }
 
+// An abandoned trial has paid for its calls, and one that panics, too.
+func TestTrialsWithoutAnOutcomeOfTheirRunnerHaveTheirCosts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		list := specs(2)
+		tree := newTree(t, list)
+		ctx, cancel := context.WithCancel(t.Context())
+		release := make(chan struct{})
+		opts := options(tree, nil, &recorder{})
+		opts.Workers, opts.Budget = 1, Budget{CostUSD: 9, Spent: &Spending{}, Running: &RunningCost{}}
+		opts.Runner = runnerFunc(func(_ context.Context, spec trial.Spec) trial.Outcome {
+			line := `{"turn":1,"usage":{"input_tokens":5,"output_tokens":5},"cost":0.25}` + "\n"
+			if err := os.WriteFile(filepath.Join(tree.TrialDir(spec.Key), result.CallCostsFile), []byte(line), 0o644); err != nil {
+				t.Error(err)
+			}
+			opts.Budget.Spend(spec.Key, 0.25)
+			if spec.Key == list[0].Key {
+				panic("a bug")
+			}
+			cancel()
+			<-release
+			return passed(spec.Key)
+		})
+		job, err := Run(ctx, list, opts)
+		defer close(release)
+		if sum := opts.Budget.Spent.Sum(); err != nil || sum != 0.5 {
+			t.Errorf("the budget says %g, %v", sum, err)
+		}
+		trials, _ := result.ReadTrials(tree.Dir, tree.Plan.Own())
+		if len(trials) != 2 || job.TotalCost.Amount() != 0.5 || !job.TotalCost.AtLeast() {
+			t.Fatalf("the job has cost %v, a lower bound: %v; the results are %+v", job.TotalCost.Amount(), job.TotalCost.AtLeast(), trials)
+		}
+		for _, tr := range trials {
+			if tr.Costs.Model.Amount() != 0.25 || !tr.CostAtLeast || tr.Usage == nil || tr.Usage.Calls != 1 {
+				t.Errorf("%s has cost %+v with %+v", tr.Key, tr.Costs, tr.Usage)
+			}
+		}
+	})
+}
+
+// What a ranking had cost that did not end counts once when the judge has ranked again, and the trials have it in their costs.
+func TestCostsOfRankingsThatAreMadeAgainCountOnce(t *testing.T) {
+	list := specs(2)
+	tree := newTree(t, list)
+	opts := options(tree, runnerFunc(func(_ context.Context, spec trial.Spec) trial.Outcome { return costs(spec.Key, 0.5) }), &recorder{})
+	opts.Budget = Budget{CostUSD: 9, Spent: &Spending{usd: 2}, Unranked: map[result.Key]result.USD{list[0].Key: result.Dollars(2)}}
+	opts.Rank = func(_ context.Context, trials []result.Trial, write func([]result.Trial)) {
+		for range 2 { // judges
+			trials = slices.Clone(trials)
+			for i := range trials {
+				trials[i].Costs.Judges = result.Dollars(1.5)
+			}
+			write(trials)
+		}
+	}
+	if _, err := Run(t.Context(), list, opts); err != nil {
+		t.Fatal(err)
+	}
+	if sum := opts.Budget.Spent.Sum(); sum != 4 {
+		t.Errorf("two trials have cost 2 each with their judges, and the budget says %g", sum)
+	}
+}
+
 // A trial that does not end is abandoned, and its result says why it ended.
 func TestTimeBudgetAbandonsWhatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -187,7 +250,7 @@ func TestTurnsReserveWhatTheyCanCost(t *testing.T) {
 
 func TestSupersededCost(t *testing.T) {
 	dir := t.TempDir()
-	if cost, err := SupersededCost(dir); err != nil || cost.Amount() != 0 {
+	if cost, err := SupersededCost(dir, nil); err != nil || cost.Amount() != 0 {
 		t.Error(cost, err)
 	}
 	write := func(path string, trial any) {
@@ -217,8 +280,10 @@ func TestSupersededCost(t *testing.T) {
 	write("a/d/t__1.7/judges/j/trajectory.jsonl", map[string]any{"turn": 1, "cost": 32})
 	write("a/d/t__1/logs/result.json", costs(key, 100).Trial)
 	write("a/d/t__1/logs/agent/x/result.json", costs(key, 100).Trial)
-	if cost, err := SupersededCost(dir); err != nil || cost.Amount() != 63 {
-		t.Errorf("%v, %v; want 63", cost, err)
+	write("a/d/t__1.8/result.json", costs(key, 1).Trial)
+	write("a/d/t__1.8/judges/best/trajectory.jsonl", map[string]any{"turn": 1, "cost": 64}) // was killed while it ranked
+	if cost, err := SupersededCost(dir, []string{"best"}); err != nil || cost.Amount() != 128 {
+		t.Errorf("%v, %v; want 128", cost, err)
 	}
 }
 

@@ -269,6 +269,10 @@ func (r *run) rank(ctx context.Context) {
 			}
 			before := at[t.Key]
 			r.Budget.settle(*before, t)
+			if unranked, ok := r.Budget.Unranked[t.Key]; ok {
+				r.Budget.Spent.Add(-unranked.Amount())
+				delete(r.Budget.Unranked, t.Key)
+			}
 			*before, r.ranked = t, true
 		}
 	})

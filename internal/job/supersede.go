@@ -80,8 +80,9 @@ func (t *Tree) freeName(below string) string {
 }
 
 // SupersededCost returns what the trials in superseded/ have cost: they were run again, and count in no result of the job. Of trials that
-// were killed before they had a result, the records of their calls count.
-func SupersededCost(dir string) (result.USD, error) {
+// were killed before they had a result, the records of their calls count; so do those of rankings that were. judges has the names of the judges
+// that rank.
+func SupersededCost(dir string, judges []string) (result.USD, error) {
 	var sum result.USD
 	root := filepath.Join(dir, result.SupersededDir)
 	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
@@ -98,7 +99,7 @@ func SupersededCost(dir string) (result.USD, error) {
 		}
 		var t result.Trial
 		if text, err := nofollow.ReadFile(filepath.Join(path, result.ResultFile), result.MaxTrialFile); err == nil && json.Unmarshal(text, &t) == nil {
-			sum = sum.Plus(t.Spent().Total())
+			sum = sum.Plus(t.Spent().Total()).Plus(trial.UnrankedCost(path, judges))
 		} else {
 			sum = sum.Plus(trial.RecordedCost(path))
 		}

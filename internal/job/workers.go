@@ -249,11 +249,16 @@ func (r *run) one(ctx context.Context, spec trial.Spec, began time.Time) (outcom
 	return r.Runner.Run(ctx, spec, dir)
 }
 
-// unfinished returns the outcome of a trial whose runner returned none.
+// unfinished returns the outcome of a trial whose runner returned none. What its models have cost until now is in the records of its calls. One that
+// runs may cost more.
 func (r *run) unfinished(key result.Key, began time.Time, kind result.ErrorType, message string) trial.Outcome {
 	end := r.Now()
 	t := result.Trial{Key: key, Error: &result.Error{Type: kind, Message: message}}
 	t.Timestamps.StartedAt, t.Timestamps.EndedAt = result.Stamp(began), result.Stamp(end)
 	t.Durations.TotalSec = result.Seconds(end.Sub(began))
+	if t.Costs, t.Usage = trial.RecordedCosts(r.Tree.TrialDir(key)); t.Usage != nil {
+		t.Costs.Model = t.Costs.Model.LowerBound()
+	}
+	result.SumCosts(&t)
 	return trial.Outcome{Trial: t}
 }

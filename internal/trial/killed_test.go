@@ -60,3 +60,35 @@ func TestKilledTrialsHaveTheCostOfTheirRecord(t *testing.T) {
 		})
 	}
 }
+
+// The cost of a ranking is in results when it has ended. Until then, it is in the records of the judge's calls.
+func TestRankingsThatDidNotEndHaveTheCostOfTheirRecord(t *testing.T) {
+	const (
+		one  = `{"turn":1,"usage":{"input_tokens":5,"output_tokens":5},"cost":1}` + "\n"
+		four = `{"run":{"cost":4,"group":{"id":"g","environment_cost":8}}}`
+	)
+	for name, c := range map[string]struct {
+		files map[string]string
+		cost  float64
+	}{
+		"without a ranking": {map[string]string{result.TrajectoryFile: one, "judges/other/trajectory.jsonl": one}, 0},
+		"that was killed":   {map[string]string{"judges/best/trajectory.jsonl": one, "judges/best.order-2/costs.jsonl": one + one}, 3},
+		"that ended":        {map[string]string{"judges/best/judged.json": `{"run":{"cost":4},"environment_cost":8}`, "judges/best/group.json": four}, 0},
+		"that was killed when it was made again": {map[string]string{
+			"judges/best.failed-1/judged.json": `{"run":{"cost":1}}`,
+			"judges/best.failed-1/group.json":  `{"run":{"cost":1,"group":{"id":"f"}}}`,
+			"judges/best.failed-2/judged.json": `{"run":{"cost":4},"environment_cost":8}`,
+			"judges/best.failed-2/group.json":  four,
+			"judges/best/trajectory.jsonl":     one,
+			"judges/best.order-2/costs.jsonl":  one,
+		}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			files(t, dir, c.files)
+			if got := UnrankedCost(dir, []string{"best"}).Amount(); got != c.cost {
+				t.Errorf("the records say %v, want %v", got, c.cost)
+			}
+		})
+	}
+}

@@ -288,17 +288,65 @@ func (out *judged) addAttempt(dir string) {
 
 // RecordedCost returns what a trial without a result has cost, as the records in its directory say: it was killed, maybe while its judges worked.
 func RecordedCost(dir string) result.USD {
-	cost, _ := recordedUsage(dir)
+	costs, _ := RecordedCosts(dir)
+	return costs.Total()
+}
+
+// RecordedCosts does what RecordedCost does, part by part, and returns what the trial has used of its model.
+func RecordedCosts(dir string) (costs result.Costs, u *result.Usage) {
+	costs.Model, u = recordedUsage(dir)
 	if before, err := readUnjudged(dir); err == nil {
-		cost = before.Spent().Total()
+		costs = before.Spent()
 	}
-	judges := filepath.Join(dir, result.JudgesDir)
+	for _, name := range judgeDirs(dir) {
+		out := recordedJudge(dir, name)
+		costs.Judges, costs.Environment = costs.Judges.Plus(out.run.Cost), costs.Environment.Plus(out.env)
+	}
+	return costs, u
+}
+
+// UnrankedCost returns what the rankings of judges have cost that were killed or cancelled before they ended, as the records in the directory of
+// a trial say. No result has it before the judges have ranked again. names are those of the judges that rank.
+func UnrankedCost(dir string, names []string) result.USD {
+	var all, known result.Costs // known: what results have, or get as soon as the job goes on
+	for _, name := range judgeDirs(dir) {
+		if owner, _, _ := strings.Cut(name, "."); !slices.Contains(names, owner) { // NAME.order-2
+			continue
+		}
+		out := recordedJudge(dir, name)
+		all = all.Plus(result.Costs{Judges: out.run.Cost, Environment: out.env})
+		if made, ok := lastRanking(filepath.Join(dir, result.JudgesDir, name)); ok {
+			known = known.Plus(result.Costs{Judges: made.Run.Cost, Environment: made.Run.Group.EnvironmentCost})
+		}
+	}
+	return all.Without(known).Total()
+}
+
+// lastRanking returns the last ranking that is in the directory of a judge, or in those that were set aside.
+func lastRanking(dir string) (made groupRecord, ok bool) {
+	for n := 1; ; n++ {
+		failed := failedDir(dir, n)
+		if _, err := os.Lstat(failed); err != nil {
+			break
+		}
+		if r, err := readGroup(failed); err == nil {
+			made, ok = r, true
+		}
+	}
+	if r, err := readGroup(dir); err == nil {
+		return r, true
+	}
+	return made, ok
+}
+
+// judgeDirs returns the names of the directories of judges in that of a trial, without those that were set aside.
+func judgeDirs(dir string) []string {
 	if nofollow.CheckDirs(dir, result.JudgesDir) != nil {
-		return cost
+		return nil
 	}
-	entries, err := os.ReadDir(judges)
+	entries, err := os.ReadDir(filepath.Join(dir, result.JudgesDir))
 	if err != nil {
-		return cost
+		return nil
 	}
 	names := map[string]bool{}
 	for _, e := range entries {
@@ -306,15 +354,16 @@ func RecordedCost(dir string) result.USD {
 			names[name] = true
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		var out judged
-		dir := filepath.Join(judges, name)
-		if _, err := out.addFailed(dir); err == nil {
-			out.addAttempt(dir)
-		}
-		cost = cost.Plus(out.run.Cost).Plus(out.env)
+	return slices.Sorted(maps.Keys(names))
+}
+
+// recordedJudge returns what all attempts of a judge have cost, as their records in the directory of a trial say.
+func recordedJudge(dir, name string) (out judged) {
+	dir = filepath.Join(dir, result.JudgesDir, name)
+	if _, err := out.addFailed(dir); err == nil {
+		out.addAttempt(dir)
 	}
-	return cost
+	return out
 }
 
 // recordedUsage returns what the turns in the directory of a judge have cost, as its record says: that of a judge or of a trial that was killed.
