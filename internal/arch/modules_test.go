@@ -372,6 +372,13 @@ var dependencies = []dependency{
 		why:       "The live view is tested by what a person would see.",
 		testsOnly: true,
 	},
+	{
+		paths:     []string{"github.com/chromedp/chromedp", "github.com/chromedp/cdproto"},
+		use:       "tests: pages in a headless Chromium",
+		why:       "It drives a browser from Go over its own protocol. Playwright needs Node and brings browsers along.",
+		packages:  []string{"internal/browsertest"},
+		testsOnly: true,
+	},
 }
 
 // findDependency returns the index of the dependency that has an import path, or -1.

@@ -119,7 +119,7 @@ var rows = []row{
 	}, vocabulary...)},
 	{packages: []string{"internal/cli"}},
 	{packages: []string{"internal/cli/clitest"}, only: []string{"internal/environment", "providers", "providers/*"}}, // used by tests alone
-	{packages: []string{"cmd/*", "bench", "internal/arch", "internal/actiontest", "internal/testregistry", "internal/testsets", "examples"}},
+	{packages: []string{"cmd/*", "bench", "internal/arch", "internal/actiontest", "internal/browsertest", "internal/testregistry", "internal/testsets", "examples"}},
 }
 
 // violations returns a sentence for each import of pkg that breaks the map. pkg and imports are
