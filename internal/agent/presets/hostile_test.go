@@ -1,6 +1,7 @@
 package presets
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"os"
@@ -151,20 +152,63 @@ func TestLinuxTakesTheLongestArgument(t *testing.T) {
 	}
 }
 
-// gemini-cli and qwen-code end with code 42 if their input is not there after half a second, before they call their model.
-func TestProgramsThatGiveUpOnTheirInputBeginAgain(t *testing.T) {
+// impatient reads its input as gemini-cli and qwen-code do: it starts itself again, and gives up on its input after half a second. It
+// blocks for longer than that, as on a busy machine.
+const impatient = `cat >"$HOME/impatient.cjs" <<'EOF'
+const fs = require("fs"), { spawnSync } = require("child_process")
+const home = process.env.HOME
+if (process.argv[2] !== "again") {
+  process.stdin.pause()
+  process.exit(spawnSync(process.execPath, ["--expose-gc", __filename, "again"], { stdio: "inherit" }).status)
+}
+// A server of tools, which is started before the input is read, has an input of its own.
+fs.writeFileSync(home + "/tool-input", spawnSync(process.execPath, ["-e", "process.stdin.pipe(process.stdout)"], { input: "for the tool" }).stdout)
+let data = ""
+process.stdin.setEncoding("utf8")
+const end = () => {
+  fs.writeFileSync(home + "/seen-input", data)
+  fs.writeFileSync(home + "/options", String(process.env.NODE_OPTIONS))
+  process.exit(data ? 0 : 1)
+}
+let timer = setTimeout(end, 500)
+process.stdin.on("readable", () => {
+  for (let chunk; (chunk = process.stdin.read()) !== null; data += chunk) clearTimeout(timer)
+})
+process.stdin.on("end", end)
+Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 700)
+EOF
+exec node "$HOME/impatient.cjs"
+`
+
+func TestProgramsThatGiveUpOnTheirInputHaveItAtOnce(t *testing.T) {
 	if _, err := exec.LookPath("node"); err != nil {
 		testenv.Lacks(t, "node", "Node.js")
 	}
 	long := hostileInstructions()["many bytes"]
-	for _, name := range []string{"gemini-cli", "qwen-code"} {
-		p, _ := Get(name)
-		late := "echo x >>\"$HOME/tries\"\n[ $(wc -l <\"$HOME/tries\") -gt 2 ] || exit 42\n" + stub
-		if got, err := startedWith(t, p, long, late); err != nil || !got.has(t, long) {
-			t.Errorf("%s: %v, input %.100q", name, err, got.input)
-		}
-		if _, err := startedWith(t, p, long, "exit 7\n"); err == nil || err.Error() != "exit status 7" {
-			t.Errorf("%s ends with code 7, and the script with %v", name, err)
+	for _, options := range []string{"", "--no-warnings"} {
+		for _, name := range []string{"gemini-cli", "qwen-code"} {
+			t.Run(name+options, func(t *testing.T) {
+				t.Parallel()
+				p, _ := Get(name)
+				set := "export NODE_OPTIONS=" + options + "\n"
+				if options == "" {
+					set = "unset NODE_OPTIONS\n"
+				}
+				p.ExecuteScript = set + p.ExecuteScript
+				got, err := startedWith(t, p, long, impatient)
+				if err != nil || !got.has(t, long) {
+					t.Errorf("%v, input %.100q", err, got.input)
+				}
+				home := filepath.Dir(got.file)
+				for file, want := range map[string]string{"tool-input": "for the tool", "options": cmp.Or(options, "undefined")} {
+					if text, err := os.ReadFile(filepath.Join(home, file)); err != nil || string(text) != want {
+						t.Errorf("%s is %q (%v), not %q", file, text, err, want)
+					}
+				}
+				if _, err := startedWith(t, p, long, "exit 7\n"); err == nil || err.Error() != "exit status 7" {
+					t.Errorf("the program ends with code 7, and the script with %v", err)
+				}
+			})
 		}
 	}
 }

@@ -32,6 +32,26 @@ is_short() { # whether the instruction can be one argument: Linux takes 128 KiB
   [ "$(wc -c <"$ROLLOUT_TASK_INSTRUCTION")" -le 130000 ]
 }
 
+# Some programs of Node.js give up on their input if it is not there half a second after they began to read, even if it is a file:
+# on a busy machine, the timer is first. With this, they have it before any timer.
+prime_input() {
+  cat >"$HOME/.rollout-input.cjs" <<'EOF'
+const fs = require("fs"), { Readable } = require("stream")
+const forget = () => { // the tools of the agent run without this file
+  const left = (process.env.NODE_OPTIONS || "").replace(/ ?--require="[^"]*\.rollout-input\.cjs"/, "")
+  if (left) process.env.NODE_OPTIONS = left
+  else delete process.env.NODE_OPTIONS
+}
+if (!require("worker_threads").isMainThread) return
+if (!fs.fstatSync(0).isFile()) return forget()
+// A program may start itself again, and only the last one reads.
+const input = new Readable({ read() { forget(); this.push(fs.readFileSync(0)); this.push(null) } })
+input.fd = 0
+Object.defineProperty(process, "stdin", { configurable: true, enumerable: true, get: () => input })
+EOF
+  export NODE_OPTIONS="${NODE_OPTIONS:+$NODE_OPTIONS }--require=\"$HOME/.rollout-input.cjs\""
+}
+
 merge_json() { # FILE JSON: adds settings to a file, which may have comments. Without its settings, the agent must not begin.
   mkdir -p "$(dirname "$1")"
   node -e '
