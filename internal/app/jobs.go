@@ -8,9 +8,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/event"
@@ -25,6 +28,7 @@ type JobsRequest struct {
 	Dir     string // with the directories of jobs
 	Default bool   // nobody named Dir: if it does not exist, there are no jobs yet
 	Limit   int    // how many jobs to return; 0: all
+	kept    *listings
 }
 
 // Jobs are the jobs in a directory.
@@ -116,14 +120,19 @@ func ListJobs(ctx context.Context, h *Host, req JobsRequest) (Jobs, error) {
 	}
 	work := event.Begin(ctx, "Reading jobs", len(out.List))
 	defer work.End()
+	var readers errgroup.Group
+	readers.SetLimit(runtime.GOMAXPROCS(0))
 	for i := range out.List {
-		if ctx.Err() != nil {
-			return Jobs{}, ctx.Err()
-		}
-		work.Step()
-		if err := out.List[i].read(h.Paths); err != nil {
-			out.List[i].State, out.List[i].Error = JobUnreadable, err.Error()
-		}
+		readers.Go(func() error {
+			if ctx.Err() == nil {
+				req.kept.read(&out.List[i], h.Paths)
+				work.Step()
+			}
+			return ctx.Err()
+		})
+	}
+	if err := readers.Wait(); err != nil {
+		return Jobs{}, err
 	}
 	return out, nil
 }

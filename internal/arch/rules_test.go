@@ -104,6 +104,7 @@ var rows = []row{
 	}},
 	{packages: []string{"providers/kubernetes/kubernetestest"}, only: []string{"providers/internal/guest"}}, // used by tests alone
 	{packages: []string{"internal/ui"}, only: append([]string{"internal/event", "internal/gate", "internal/prove", "internal/report"}, vocabulary...)},
+	{packages: []string{"internal/viewer"}, only: append([]string{"internal/page", "internal/report", "internal/gate"}, vocabulary...)},
 	{packages: []string{"reporters/internal/sections"}, only: []string{"internal/report", "internal/result", "internal/gate", "internal/untrusted", "internal/excerpt"}},
 	{packages: []string{"reporters/provereport"}, only: []string{"internal/prove", "internal/result", "internal/untrusted"}},
 	{packages: []string{"reporters/html"}, only: []string{"internal/report", "internal/page"}},

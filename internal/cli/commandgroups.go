@@ -8,7 +8,7 @@ var commandGroups = []struct {
 	commands []string
 }{
 	{"Run", []string{"run", "plan", "resume", "merge", "shell"}},
-	{"Look", []string{"ls", "show", "report", "diff", "compare", "history", "export"}},
+	{"Look", []string{"ls", "show", "view", "report", "diff", "compare", "history", "export"}},
 	{"Prove", []string{"validate", "verify", "rejudge", "judges"}},
 	{"Set up", []string{"init", "new", "datasets", "agents", "cache", "clean", "schema", "completion", "help", "version"}},
 }

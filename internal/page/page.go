@@ -40,7 +40,7 @@ type head struct {
 
 // newHead returns the head of a page. A live page compares version with that of its server now and then, and is loaded again if it differs.
 func newHead(title, version string) head {
-	h := head{Head: title, Policy: policy(version != ""), Version: version, CSS: template.CSS(css), JS: template.JS(js)} //nolint:gosec // both are this program's own
+	h := head{Head: title, Policy: Policy(version != ""), Version: version, CSS: template.CSS(css), JS: template.JS(js)} //nolint:gosec // both are this program's own
 	if version != "" {
 		h.LiveJS = template.JS(liveJS) //nolint:gosec // it is this program's own
 	}
@@ -53,9 +53,9 @@ type frame struct {
 	Page
 }
 
-// policy returns the Content-Security-Policy of a page: it loads nothing, and only this program's own style and scripts count. A live one may ask
+// Policy returns the Content-Security-Policy of a page: it loads nothing, and only this program's own style and scripts count. A live one may ask
 // its own server.
-func policy(live bool) string {
+func Policy(live bool) string {
 	hash := func(s string) string {
 		sum := sha256.Sum256([]byte(s))
 		return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"

@@ -262,7 +262,7 @@ func (s *Site) WriteLog(w io.Writer, part LogPart, job, dir, file, version strin
 		head: newHead(shown+" · "+name(path.Base(dir)), version), Name: shown,
 		Where: fmt.Sprintf("Bytes %s to %s of %s", report.Count(int(part.From)), report.Count(int(to)), report.Count(int(part.Size))),
 		Lines: untrusted.Styled(string(part.Text)), Raw: s.below(root, RawFiles, job, file),
-		Up: []Link{{"All jobs", root}, {name(job), root + JobPages + "/" + url.PathEscape(job) + "/"}, {name(path.Base(dir)), root + JobPages + "/" + url.PathEscape(job) + "/" + TrialPages + "/" + escape(dir) + "/"}},
+		Up: []Link{{"All jobs", root}, {name(job), root + JobAddress(job)}, {name(path.Base(dir)), root + JobAddress(job) + TrialPages + "/" + escape(dir) + "/"}},
 	}
 	if part.From > 0 {
 		v.First, v.Prev = "?from=0", "?from="+strconv.FormatInt(max(part.From-logPage, 0), 10)
@@ -272,6 +272,9 @@ func (s *Site) WriteLog(w io.Writer, part LogPart, job, dir, file, version strin
 	}
 	return templates.ExecuteTemplate(w, "log.html", v)
 }
+
+// JobAddress returns the address of a job's page below that of the index.
+func JobAddress(job string) string { return JobPages + "/" + url.PathEscape(job) + "/" }
 
 // page returns the address of a page below this one.
 func (s *Site) page(below string) string { return "./" + below + "/" + s.index() }

@@ -1,0 +1,113 @@
+package app
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/org/rollout-action/internal/result"
+)
+
+// storedJob writes a job of one trial, which passed, into a directory.
+func storedJob(t *testing.T, dir, name string) result.Key {
+	t.Helper()
+	key := result.Key{Agent: "a", Dataset: "d", Task: "t", Attempt: 1}
+	plan := result.Plan{JobName: name, StartedAt: time.Unix(1_800_000_000, 0).UTC(), Metrics: []string{"mean"}, Trials: []result.Key{key}}
+	trial := result.Trial{Key: key, Reward: new(1.0)}
+	if err := os.MkdirAll(filepath.Join(dir, key.Dir()), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(
+		result.WriteJSON(filepath.Join(dir, result.PlanFile), plan),
+		result.WriteFile(filepath.Join(dir, result.ConfigFile), []byte("{}\n")),
+		result.WriteJSON(filepath.Join(dir, key.Dir(), result.ResultFile), trial),
+		result.WriteJSON(filepath.Join(dir, result.ResultFile), result.Summarize(plan, []result.Trial{trial})),
+	); err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+func libraryOf(t *testing.T, path string) *Library {
+	t.Helper()
+	l, err := OpenLibrary(&Host{Now: time.Now, Variables: Variables{Getenv: func(string) (string, bool) { return "", false }}}, path, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+// A library has what rollout ls lists, and opens nothing else.
+func TestLibraryHasTheJobsOfADirectory(t *testing.T) {
+	top := t.TempDir()
+	storedJob(t, filepath.Join(top, "jobs", "one"), "nightly")
+	storedJob(t, filepath.Join(top, "outside"), "outside")
+	if err := os.Symlink("../outside", filepath.Join(top, "jobs", "link")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(top, "jobs", "empty"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	l := libraryOf(t, filepath.Join(top, "jobs"))
+	jobs, err := l.Jobs(t.Context())
+	if err != nil || len(jobs) == 0 || jobs[0].Name != "one" || jobs[0].JobName != "nightly" || jobs[0].State != "done" || jobs[0].Completed != 1 {
+		t.Fatalf("the jobs are %+v, %v", jobs, err)
+	}
+	for _, name := range []string{"link", "nothing", "..", "../outside", ".", "", "one/", "/etc"} {
+		if job, err := l.Open(t.Context(), name); !errors.Is(err, fs.ErrNotExist) {
+			_ = job.Close()
+			t.Errorf("%q was opened: %v", name, err)
+		}
+	}
+	job, err := l.Open(t.Context(), "one")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer job.Close()
+	in, err := job.Input(t.Context())
+	if err != nil || in.Job.PassRate != 1 || len(in.Trials) != 1 || job.Running {
+		t.Errorf("the job is %+v, %v", in.Job, err)
+	}
+	if _, err := fs.ReadFile(job.Files, "../../outside/plan.json"); err == nil {
+		t.Error("a file outside of the job was read")
+	}
+}
+
+// The numbers of a job are read again only when its files change.
+func TestListedJobsAreKeptUntilTheyChange(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "one")
+	storedJob(t, dir, "nightly")
+	l := libraryOf(t, filepath.Dir(dir))
+	first, err := l.Jobs(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if kept := l.kept.jobs[dir]; kept.stamp == "" || kept.job.CompletedTrials != 1 {
+		t.Fatalf("nothing is kept: %+v", kept)
+	}
+	if err := result.WriteFile(filepath.Join(dir, result.ResultFile), []byte("torn")); err != nil {
+		t.Fatal(err)
+	}
+	again, err := l.Jobs(t.Context())
+	if err != nil || first[0].State != "done" || again[0].State != "unreadable" {
+		t.Errorf("the job is %+v, then %+v, %v", first, again, err)
+	}
+}
+
+// A directory may be a job itself.
+func TestLibraryOfOneJob(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "one")
+	storedJob(t, dir, "nightly")
+	l := libraryOf(t, dir)
+	jobs, err := l.Jobs(t.Context())
+	if err != nil || len(jobs) != 1 || jobs[0].Name != "one" || l.Single() != "one" || jobs[0].State != "done" {
+		t.Fatalf("the jobs are %+v, %v", jobs, err)
+	}
+	if _, err := l.Open(t.Context(), "two"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("another job was opened: %v", err)
+	}
+}

@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/org/rollout-action/internal/app"
+	"github.com/org/rollout-action/internal/viewer"
+)
+
+// viewOptions are the flags of view.
+type viewOptions struct {
+	port int
+	open bool
+}
+
+func newViewCommand(v *invocation) *cobra.Command {
+	var opts viewOptions
+	cmd := &cobra.Command{
+		Use:   "view [JOBS_DIR | JOB]",
+		Short: "Look at jobs in a browser: every log, conversation and file, live while a job runs",
+		Long: `Serve pages about jobs to the browser of this machine, until Ctrl-C: an index of the jobs, a page for each job, and a page for each
+trial with its whole conversation, its logs and all its files. The page of a job that runs is loaded again when there is something new.
+
+JOBS_DIR is a directory of jobs, such as one into which artifacts of workflows were downloaded; without it, jobs/ is shown. JOB is a job's
+directory, or its name below jobs/.
+
+The server only reads. It listens on the loopback device, and the address that is printed has a random token: programs and pages
+that do not know it get nothing.
+` + doneCodes,
+		Example: `  rollout view --open
+  rollout view jobs/nightly --port 8080`,
+		Args: maybeJob,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return v.view(cmd.Context(), args, opts)
+		},
+	}
+	cmd.Flags().IntVar(&opts.port, "port", 0, "listen on this port; 0: a free one")
+	cmd.Flags().BoolVar(&opts.open, "open", false, "open the address in the browser")
+	return cmd
+}
+
+// view serves pages until it is cancelled.
+func (v *invocation) view(ctx context.Context, args []string, opts viewOptions) error {
+	path := app.JobsDir
+	if len(args) > 0 {
+		path = v.host().NamedJob(args[0])
+	}
+	if opts.port < 0 || opts.port > 65535 {
+		return usage("--port %d: want a number up to 65535, or 0 for a free port", opts.port)
+	}
+	library, err := app.OpenLibrary(v.host(), path, len(args) == 0)
+	if err != nil {
+		return err
+	}
+	defer library.Close()
+	listener, err := viewer.Listen(ctx, opts.port)
+	if err != nil {
+		return usage("--port %d: %w", opts.port, err)
+	}
+	defer listener.Close()
+	server := viewer.New(library, library.Title(), listener.Addr())
+	address := server.URL(library.Single())
+	if _, err := fmt.Fprintln(v.Stdout, address); err != nil {
+		return err
+	}
+	if opts.open {
+		if err := openBrowser(ctx, address); err != nil {
+			v.warnf("cannot open a browser: %v", err)
+		}
+	}
+	fmt.Fprintln(v.Stderr, "Serving until Ctrl-C. Whoever has this address can read the results.")
+	if err := server.Serve(ctx, listener); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return &failure{code: exitCancelled}
+}

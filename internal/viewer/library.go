@@ -1,0 +1,123 @@
+package viewer
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strconv"
+	"strings"
+
+	"github.com/org/rollout-action/internal/page"
+	"github.com/org/rollout-action/internal/report"
+	"github.com/org/rollout-action/internal/result"
+)
+
+// Library has jobs. Several goroutines may call it.
+type Library interface {
+	// Jobs returns all jobs, the newest first.
+	Jobs(ctx context.Context) ([]page.Listed, error)
+	// Open opens the job of a name that Jobs returns; the error is fs.ErrNotExist if there is none. The caller closes it.
+	Open(ctx context.Context, name string) (*Job, error)
+}
+
+// Job is an open job. Until it is closed, it may be used, by one goroutine.
+type Job struct {
+	Files   fs.FS  // its directory
+	Dir     string // as it is shown to people
+	Running bool
+	// Input returns all results with their verdict.
+	Input func(ctx context.Context) (report.Input, error)
+	Close func() error
+}
+
+// version returns a text that changes when another trial has a result, or the job ends.
+func (j *Job) version() string {
+	return j.stamp(result.PlanFile, result.ResultFile, result.OutputsFile, result.ConfigFile)
+}
+
+// stamp returns a text that changes when a file does, or the job ends.
+func (j *Job) stamp(files ...string) string {
+	var b strings.Builder
+	fmt.Fprint(&b, j.Running)
+	for _, file := range files {
+		if info, err := fs.Lstat(j.Files, file); err == nil {
+			fmt.Fprint(&b, " ", info.Size(), " ", info.ModTime().UnixNano())
+		} else {
+			b.WriteString(" -")
+		}
+	}
+	return hashed(b.String())
+}
+
+// hashed returns a text as an entity tag.
+func hashed(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return `"` + hex.EncodeToString(sum[:12]) + `"`
+}
+
+// input returns what the pages of single trials need.
+func (j *Job) input() report.Input { return report.Input{Files: j.Files, Dir: j.Dir} }
+
+// trial reads the result of the trial in a directory of the job. Without a result, it returns a trial that has only a key, and why.
+func (j *Job) trial(dir string) (t result.Trial, missing page.NoResult, err error) {
+	data, err := j.read(dir+"/"+result.ResultFile, result.MaxTrialFile)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if t.Key, err = keyOf(dir); err != nil {
+			return t, "", err
+		}
+		if j.Running {
+			return t, page.Runs, nil
+		}
+		info, err := fs.Lstat(j.Files, dir)
+		if err == nil && !info.IsDir() {
+			err = fs.ErrNotExist
+		}
+		return t, page.Lost, err
+	case err != nil:
+		return t, "", err
+	}
+	var key result.Key
+	if err := json.Unmarshal(data, &key); err != nil {
+		return t, "", fmt.Errorf("%s: %w", dir, err)
+	}
+	if key.Dir() != dir {
+		return t, "", fs.ErrNotExist // it is not where results are
+	}
+	err = result.ParseTrial(data, key, &t)
+	return t, page.HasResult, err
+}
+
+// keyOf returns the key of a trial as far as its directory tells: names that are not plain differ.
+func keyOf(dir string) (k result.Key, err error) {
+	parts := strings.Split(dir, "/")
+	i := strings.LastIndex(parts[len(parts)-1], "__")
+	if len(parts) != 3 || i < 0 {
+		return k, fs.ErrNotExist
+	}
+	n, err := strconv.Atoi(parts[2][i+2:])
+	k = result.Key{Agent: parts[0], Dataset: parts[1], Task: parts[2][:i], Attempt: n}
+	if err != nil || k.Dir() != dir {
+		return k, fs.ErrNotExist
+	}
+	return k, nil
+}
+
+// read reads a file of at most limit bytes. It follows no link.
+func (j *Job) read(file string, limit int64) ([]byte, error) {
+	f, _, err := report.Open(j.input(), file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		err = fmt.Errorf("%s has more than %d bytes", file, limit)
+	}
+	return data, err
+}
