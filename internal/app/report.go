@@ -212,6 +212,9 @@ func (f *finishing) judge(ctx context.Context) error {
 	if base != nil {
 		diff := result.Compare(*base, in.Job)
 		in.Diff = &diff
+		if dir := f.opts.Baseline; dir != "" && isDir(f.Path(dir)) { // not a file, a URL or a branch
+			in.BaseFiles, in.BaseDir = os.DirFS(f.Path(dir)), dir
+		}
 	}
 	if _, note := unconfirmed(*in, f.confirmations, f.beside, base); note != "" {
 		command := resumption(f.Paths, in.Dir, in.Plan, f.opts)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/org/rollout-action/internal/job"
 	"github.com/org/rollout-action/internal/nofollow"
+	"github.com/org/rollout-action/internal/prompt"
 	"github.com/org/rollout-action/internal/report"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/untrusted"
@@ -131,6 +132,46 @@ func ShowTrial(h *Host, dir, part string) (ShownTrial, error) {
 		shown.Ends = endsOf(in, t)
 	}
 	return shown, nil
+}
+
+// TrialPrompt returns the prompt with which a coding agent can look into the trial that a part of its name selects. baseline is a job to compare
+// with; "": the one that ran beside the job, if there is one.
+func TrialPrompt(h *Host, dir, part, baseline string) (string, error) {
+	if err := h.checkJobDir(dir); err != nil {
+		return "", err
+	}
+	key, err := findTrial(h.Paths, dir, part)
+	if err != nil {
+		return "", err
+	}
+	tree, err := readTree(h.Paths, h.Output, dir)
+	if err != nil {
+		return "", err
+	}
+	i := slices.IndexFunc(tree.All(), func(t result.Trial) bool { return t.Key == key })
+	if i < 0 {
+		return "", usage("%s has no result yet, so there is nothing to ask about", clean(key.String()))
+	}
+	t := tree.All()[i]
+	if t.Passed() {
+		return "", usage("%s passed: --prompt is for trials that did not", clean(key.String()))
+	}
+	in := report.Input{Job: result.Summarize(tree.Plan, tree.All()), Plan: tree.Plan, Trials: tree.Trials, Files: os.DirFS(h.Path(dir)), Dir: dir}
+	if baseline == "" {
+		baseline = besideDir(h.Paths, dir, tree.Plan)
+	}
+	if baseline != "" {
+		base, _, err := h.finder().read(baseline)
+		if err != nil {
+			return "", err
+		}
+		diff := result.Compare(*base, in.Job)
+		in.Diff = &diff
+		if isDir(h.Path(baseline)) {
+			in.BaseFiles, in.BaseDir = os.DirFS(h.Path(baseline)), baseline
+		}
+	}
+	return prompt.New(in).Of(t, 0), nil
 }
 
 // trialState returns the state of a trial without a result.

@@ -27,6 +27,8 @@ import (
 type showOptions struct {
 	log                 string
 	follow, raw, asJSON bool
+	prompt              bool
+	baseline            string
 }
 
 func newShowCommand(v *invocation) *cobra.Command {
@@ -42,12 +44,16 @@ match, they are listed, and the exit code is 2. Nothing is judged, and jobs that
 With --log, print a log as a whole: setup, command or verifier (their stdout; setup/stderr and so on for stderr), error, or a
 path below the trial's directory. On a terminal and in a GitHub workflow, escape sequences and workflow commands in it are
 made harmless; otherwise it is printed byte by byte. With --follow, print it while it grows, until the trial has ended.
+
+With --prompt, print what a coding agent needs to look into a trial that did not pass, as one text to paste: the instruction,
+the checks that failed, the lines that explain it, the agent's last turns and, with --baseline, how its artifacts differ.
 ` + doneCodes,
 		Example: `  rollout show
   rollout show nightly
   rollout show jobs/nightly fix-the-build__1
   rollout show jobs/nightly my-agent/evals/fix --log verifier
-  rollout show jobs/nightly fix-the-build__1 --follow`,
+  rollout show jobs/nightly fix-the-build__1 --follow
+  rollout show jobs/nightly fix-the-build__1 --prompt --baseline jobs/last-week`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 2 {
 				return usage("%s takes a job and a part of a trial's name, got %s (see %s --help)", cmd.CommandPath(), plural.Count(len(args), "argument"), cmd.CommandPath())
@@ -85,6 +91,13 @@ made harmless; otherwise it is printed byte by byte. With --follow, print it whi
 					return &failure{code: exitCancelled} // which is how one stops following, and needs no explanation
 				}
 				return err
+			case opts.prompt:
+				text, err := app.TrialPrompt(v.host(), dir, trial[0], v.host().NamedJob(opts.baseline))
+				if err != nil {
+					return err
+				}
+				_, err = io.WriteString(v.Stdout, text)
+				return err
 			}
 			shown, err := app.ShowTrial(v.host(), dir, trial[0])
 			if err != nil {
@@ -96,6 +109,8 @@ made harmless; otherwise it is printed byte by byte. With --follow, print it whi
 	cmd.Flags().StringVar(&opts.log, "log", "", "print this log of the trial: setup, command, verifier, error, or a path below its directory")
 	cmd.Flags().BoolVar(&opts.follow, "follow", false, "print the log while it grows, until the trial has ended; without --log: the agent's stdout")
 	cmd.Flags().BoolVar(&opts.raw, "raw", false, "print the log byte by byte also on a terminal")
+	cmd.Flags().BoolVar(&opts.prompt, "prompt", false, "print the trial as a prompt for a coding agent, at most 24 KiB")
+	cmd.Flags().StringVar(&opts.baseline, "baseline", "", "with --prompt: the job whose artifacts the trial's are compared with; without it, the one that ran beside (--against)")
 	cmd.Flags().BoolVar(&opts.asJSON, "json", false, "print JSON: dir, state and job; with TRIAL: trial, dir, state, result, tests, ends and logs")
 	_ = cmd.RegisterFlagCompletionFunc("log", cobra.FixedCompletions(app.LogNames(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
@@ -109,6 +124,12 @@ func (o showOptions) check(trial bool) error {
 		return usage("--log and --follow print a log of one trial: give a part of its name, too")
 	case log && o.asJSON:
 		return usage("--json shows no log as a whole: leave out --json, or --log and --follow")
+	case o.prompt && !trial:
+		return usage("--prompt is about one trial: give a part of its name, too")
+	case o.prompt && (log || o.asJSON):
+		return usage("--prompt prints one text: leave out --log, --follow and --json")
+	case o.baseline != "" && !o.prompt:
+		return usage("--baseline is for --prompt: give --prompt, too, or see rollout diff")
 	case o.raw && !log:
 		return usage("--raw is about logs: give --log, too")
 	}

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"io"
 	"io/fs"
 	"path"
 	"strconv"
@@ -20,8 +19,7 @@ import (
 
 // Bounds of conversations.
 const (
-	maxTrajectory   = 32 << 20 // bytes of a file that is read
-	maxBranches     = 5        // sub-agents in sub-agents
+	maxBranches     = 5 // sub-agents in sub-agents
 	minConversation = 800
 	maxFolded       = 8000 // bytes of one text
 	folds           = 600  // bytes of a text that is not folded
@@ -89,22 +87,14 @@ func (v *Trial) addConversation(in report.Input, t result.Trial, size int) {
 
 // readTrajectory returns nil if it is not wanted and exists.
 func readTrajectory(in report.Input, file string, wanted bool) (*trajectory.Trajectory, error) {
-	f, size, err := report.Open(in, file)
+	if wanted {
+		return report.Trajectory(in, file)
+	}
+	f, _, err := report.Open(in, file)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	if !wanted {
-		return nil, nil
-	}
-	if size > maxTrajectory {
-		return nil, errors.New("the trajectory is too large")
-	}
-	var record trajectory.Trajectory
-	if err := json.NewDecoder(io.LimitReader(f, maxTrajectory)).Decode(&record); err != nil {
-		return nil, err
-	}
-	return &record, nil
+	return nil, f.Close()
 }
 
 // conversation returns a view of at most about size bytes: the first turns, and as many of the last as there is room for. left is how many turns

@@ -8,6 +8,7 @@ import (
 	"html/template"
 	"io"
 
+	"github.com/org/rollout-action/internal/prompt"
 	"github.com/org/rollout-action/internal/report"
 )
 
@@ -92,7 +93,7 @@ func fit(in report.Input, limit int) ([]byte, error) {
 			weight -= 7
 		}
 	}
-	d := detail{trials: len(in.Trials), rows: len(cases)}
+	d := detail{trials: len(in.Trials), rows: len(cases), prompts: prompt.New(in)}
 	var text []byte
 	for {
 		var err error
@@ -129,6 +130,8 @@ type detail struct {
 	rows   int // of the table of tasks
 	// pages: trials have pages instead of sections
 	pages *Site
+	// prompts writes those of the trials; nil: none
+	prompts *prompt.Prompts
 }
 
 // Bounds of the logs and the conversation of one trial. With less than minDetails, it has none.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/org/rollout-action/internal/gate"
+	"github.com/org/rollout-action/internal/prompt"
 	"github.com/org/rollout-action/internal/report"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/untrusted"
@@ -185,6 +186,7 @@ func (s *Site) WriteTrial(w io.Writer, in report.Input, t result.Trial, job, ver
 	detail := cmp.Or(s.Detail, siteDetail)
 	v := trial(in, t, "trial", detail, true)
 	v.Open = true
+	v.addPrompt(prompt.New(in), in, t, detail/3)
 	if missing != HasResult {
 		v.State, v.Cost, v.Time = "skipped", "–", "–"
 	}

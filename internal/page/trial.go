@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/org/rollout-action/internal/prompt"
 	"github.com/org/rollout-action/internal/report"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/untrusted"
@@ -36,6 +37,7 @@ type Trial struct {
 	Artifacts            []string
 	Logs                 []Log
 	Conversation         *Conversation
+	Prompt               string // for a coding agent
 	LeftOut              []string
 	Open                 bool   // it has a page of its own
 	Files                []File // on that page
@@ -114,6 +116,7 @@ func (p *Page) addTrials(in report.Input, cases []report.Case, d detail) map[res
 		hrefs[t.Key] = "#" + id
 		v := trial(in, *t, id, d.bytes, false)
 		v.Of = max(attempts[t.Key], t.Attempt)
+		v.addPrompt(d.prompts, in, *t, d.bytes/3)
 		if len(v.LeftOut) > 0 {
 			short++
 		}
@@ -130,6 +133,17 @@ func (p *Page) addTrials(in report.Input, cases []report.Case, d detail) map[res
 		p.LeftOut = append(p.LeftOut, "parts of logs and conversations of "+report.Plural(short, "trial")+", whose sections name them; the whole is in "+where)
 	}
 	return hrefs
+}
+
+// addPrompt adds the prompt of a trial that did not pass, within size bytes.
+func (v *Trial) addPrompt(prompts *prompt.Prompts, in report.Input, t result.Trial, size int) {
+	switch {
+	case t.Passed() || prompts == nil || t.Error == nil && t.Reward == nil:
+	case size < prompt.MinLimit:
+		v.LeftOut = append(v.LeftOut, cut("the prompt: rollout show "+untrusted.ShellPath(in.Dir)+" "+untrusted.ShellPath(t.Key.String())+" --prompt", 400))
+	default:
+		v.Prompt = prompts.Of(t, min(size, prompt.Limit))
+	}
 }
 
 func textBytes(lines []string) (n int) {

@@ -25,6 +25,10 @@ type Input struct {
 	// 2 commits before this branch began (run 123)"), or why there is nothing to compare with.
 	Diff     *result.Diff
 	Baseline string
+	// BaseFiles is the baseline's directory, as Files is the job's, and BaseDir is how it is shown to people. They are nil and "" if only
+	// the baseline's numbers are at hand.
+	BaseFiles fs.FS
+	BaseDir   string
 
 	Policy  gate.Policy
 	Verdict gate.Verdict
@@ -56,4 +60,26 @@ type Reporter interface {
 // Passed reports whether the job passes: the gate passes and nothing is missing. The exit code is then 0.
 func (in Input) Passed() bool {
 	return len(in.Incomplete) == 0 && in.Verdict.Passed(in.Policy)
+}
+
+// BaseOf returns the attempt of the baseline that a trial is best compared with: one that passed, or else the first. ok is false if the
+// baseline has none, or if only its numbers are at hand.
+func (in Input) BaseOf(t result.Trial) (base result.Outcome, ok bool) {
+	if in.Diff == nil || in.BaseFiles == nil {
+		return base, false
+	}
+	for _, d := range in.Diff.Tasks {
+		if d.Agent != t.Agent || d.Dataset != t.Dataset || d.Task != t.Task || d.Base == nil {
+			continue
+		}
+		for _, o := range d.Base.Scored {
+			if o.Reward != nil && *o.Reward == 1 {
+				return *o, true
+			}
+			if !ok {
+				base, ok = *o, true
+			}
+		}
+	}
+	return base, ok
 }

@@ -54,6 +54,21 @@ func open(files fs.FS, name string) (fs.File, fs.FileInfo, error) {
 	return file, info, nil
 }
 
+// IsDir reports whether there is a directory in the job's directory, and no link on the way to it.
+func IsDir(in Input, dir string) bool {
+	if in.Files == nil || !fs.ValidPath(dir) {
+		return false
+	}
+	for i := range len(dir) + 1 {
+		if i == len(dir) || dir[i] == '/' {
+			if info, err := fs.Lstat(in.Files, dir[:i]); err != nil || !info.IsDir() {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 var errNotPlain = errors.New("not a regular file in a directory")
 
 // readSmall reads a whole file. It fails if the file is larger than smallBytes.

@@ -64,8 +64,12 @@ const (
 	JudgeInputsDir = JudgesDir + "/inputs" // what judges get to see of a trial
 	// JudgeTranscriptFile is in JudgeInputsDir: what the agent said and did.
 	JudgeTranscriptFile = "transcript.md"
-	JudgePromptFile     = "prompt.md"
-	VerdictFile         = "verdict.json"
+	// JudgeInstructionFile and JudgeChangesFile are there, too: what the agent was told, and which files it has changed.
+	JudgeInstructionFile = "instruction.md"
+	JudgeChangesFile     = "changes.txt"
+
+	JudgePromptFile = "prompt.md"
+	VerdictFile     = "verdict.json"
 	// JudgedFile says what became of a judge, in its directory.
 	JudgedFile = "judged.json"
 	// GroupFile is a judge's ranking of the trials of a task, in its directory.

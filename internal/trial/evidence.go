@@ -34,12 +34,12 @@ const (
 const (
 	inputsDir       = "inputs"
 	taskInput       = "task.json"
-	instructInput   = "instruction.md"
+	instructInput   = result.JudgeInstructionFile
 	transcriptInput = result.JudgeTranscriptFile
 	testsInput      = "tests.json"
 	stdoutInput     = "tests-" + result.StdoutFile
 	stderrInput     = "tests-" + result.StderrFile
-	changesInput    = "changes.txt"
+	changesInput    = result.JudgeChangesFile
 )
 
 // evidence is what all judges of a trial see. It does not change after writeEvidence.

@@ -73,3 +73,23 @@
   show();
   open();
 })();
+
+(() => {
+  // A prompt is copied, or at least selected where a browser does not let pages copy.
+  for (const box of document.querySelectorAll("details.prompt")) {
+    const button = document.createElement("button"), said = document.createElement("output"), text = box.querySelector("pre");
+    button.type = "button";
+    button.textContent = "Copy";
+    button.addEventListener("click", async () => {
+      try {
+        await navigator.clipboard.writeText(text.textContent);
+        said.textContent = " Copied.";
+      } catch {
+        text.focus();
+        getSelection().selectAllChildren(text);
+        said.textContent = " Selected: copy it with the keyboard.";
+      }
+    });
+    text.before(button, said);
+  }
+})();
