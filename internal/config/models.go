@@ -143,7 +143,7 @@ func (c *checker) models(secrets, except map[string]bool) {
 		m := job.Models[name]
 		p := keys.Path{"models"}.Child(name)
 		if strings.EqualFold(name, judge.PolicyModel) {
-			c.Problem(p, "choose another name", "models.policy is reserved: it stands for the trial's own model")
+			c.Problem(p, "choose another name", "models.%s is reserved: policy stands for the trial's own model", name)
 		}
 		if m.Model == "" {
 			m.Model = name

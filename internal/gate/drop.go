@@ -362,7 +362,7 @@ func (k *checker) noteComparison() {
 		{result.Changed, "whose files changed"},
 		{result.New, "that the baseline does not have"},
 		{result.Removed, "of the baseline that this job does not have"},
-		{result.Errored, "that now have only errors of the infrastructure"},
+		{result.Errored, "that now have only errors of the infrastructure or the task"},
 		{result.Unknown, "without a result on one side"},
 	} {
 		n := 0

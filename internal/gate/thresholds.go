@@ -165,7 +165,7 @@ func (k *checker) maxFailedTrials(s scope) {
 	case cancelled == failed:
 		c.Hint = "the job was cancelled while they ran: resume it to get them"
 	default:
-		c.Hint = "an error of the infrastructure, the task, the agent's installation or the verifier kept them from one"
+		c.Hint = "an error of the infrastructure, the task, the agent's installation, the verifier or a judge kept them from one"
 	}
 	if without := s.neverRewarded(); limit >= 0 && c.Outcome == Pass && len(without) > 0 {
 		c.Outcome = Fail

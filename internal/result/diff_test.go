@@ -69,6 +69,9 @@ func TestChange(t *testing.T) {
 		{"there were only errors, and all pass now", list{VerifierTimeout}, list{1, 1}, Fixed, false},
 		{"there were only errors, and some pass now", list{VerifierTimeout}, list{1, 0}, Better, true},
 		{"the verifier gave no verdict, and now it gives 0", list{VerifierTimeout}, list{0}, Same, false},
+		{"a judge gave no verdict, and now there is a reward of 0", list{JudgeVerdictMissing}, list{0}, Same, false},
+		{"a judge gives no verdict any more", list{1}, list{JudgeTimeout}, Errored, false},
+		{"a judge gives no verdict once", list{1, 1}, list{1, JudgeFailed}, Worse, true},
 		{"the infrastructure failed, and there is a reward of 0", list{EnvironmentLost}, list{0}, Better, false},
 		{"only errors on both sides", list{VerifierTimeout}, list{AgentInstallFailed}, Same, false},
 		{"an error that did not cost the reward", list{1}, list{1, EnvironmentTeardownFailed}, Same, false},
@@ -177,20 +180,22 @@ func TestLevels(t *testing.T) {
 	try(&head, key("a", "e", "2", 1), 0.5)
 	try(&base, key("a", "e", "3", 1), 1) // the agent lost it: compared as 0
 	try(&head, key("a", "e", "3", 1), AgentExecutionTimeout)
+	try(&base, key("a", "e", "4", 1), 1) // a judge failed: compared as 0
+	try(&head, key("a", "e", "4", 1), JudgeFailed)
 	try(&base, key("b", "d", "1", 1), 0) // only the infrastructure's error in this job: not compared
 	try(&head, key("b", "d", "1", 1), EnvironmentLost)
 	try(&head, key("b", "d", "new", 1), 0)
 	d := Compare(base, head)
 
 	want := GroupDiff{
-		Tasks: 3,
-		Base:  Level{PassRate: 1, MeanReward: 1, Cost: Dollars(1.5), DurationSec: 6},
-		Head:  Level{PassRate: 1. / 3, MeanReward: 0.5, Cost: Dollars(2.5), DurationSec: 10}, // each task counts once
+		Tasks: 4,
+		Base:  Level{PassRate: 1, MeanReward: 1, Cost: Dollars(2), DurationSec: 8},
+		Head:  Level{PassRate: 1. / 4, MeanReward: 0.375, Cost: Dollars(3), DurationSec: 12}, // each task counts once
 	}
 	if !reflect.DeepEqual(d.Overall, want) {
 		t.Errorf("overall %+v\n   want %+v", d.Overall, want)
 	}
-	if got, want := d.Overall.Delta(), (Level{PassRate: want.Head.PassRate - 1, MeanReward: -0.5, Cost: Dollars(1), DurationSec: 4}); got != want {
+	if got, want := d.Overall.Delta(), (Level{PassRate: want.Head.PassRate - 1, MeanReward: -0.625, Cost: Dollars(1), DurationSec: 4}); got != want {
 		t.Errorf("delta %+v, want %+v", got, want)
 	}
 	var agents, groups []string
@@ -200,10 +205,10 @@ func TestLevels(t *testing.T) {
 	for _, g := range d.Groups {
 		groups = append(groups, fmt.Sprint(g.Agent, g.Dataset, g.Tasks))
 	}
-	if want := []string{"a3", "b0"}; !slices.Equal(agents, want) {
+	if want := []string{"a4", "b0"}; !slices.Equal(agents, want) {
 		t.Errorf("agents %v, want %v", agents, want)
 	}
-	if want := []string{"ad1", "ae2", "bd0"}; !slices.Equal(groups, want) {
+	if want := []string{"ad1", "ae3", "bd0"}; !slices.Equal(groups, want) {
 		t.Errorf("groups %v, want %v", groups, want)
 	}
 }

@@ -145,6 +145,20 @@ func TestAJudgeThatIsOneCall(t *testing.T) {
 	})
 }
 
+// Each agent of a trial has the name of its model in models of the job, and a template has that of the evaluated agent.
+func TestAgentsOfATrialNameTheirModels(t *testing.T) {
+	inRealPlaces(t, func(t *testing.T, p place) {
+		j := judgeOf(t, judge.Spec{Name: "quality", Agent: judge.Call, Prompt: "Made by {{.Trial.Agent}} with {{.Trial.Model}}."})
+		s := judgedStory(t, map[string]scripted.Script{"main": saying("done"), "grader": saying(`{"score": 7, "reason": "short"}`)}, j)
+		s.agent.Model = "main"
+		o := p.run(t, s)
+		if policy, grader := o.Trial.Agents[0].Model, o.agentNamed(t, "quality").Model; policy != "main" || grader != "grader" {
+			t.Errorf("the models are %q and %q", policy, grader)
+		}
+		contains(t, "the prompt", o.file(t, "judges/quality/prompt.md"), "Made by scripted with main.")
+	})
+}
+
 // Changes are those of the agent alone: neither those of the tests nor what Rollout has put there.
 func TestJudgesSeeWhatTheAgentHasChanged(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
