@@ -101,7 +101,7 @@ func (h *Host) pointOf(dir, branch string, verdict gate.Outcome) (history.Point,
 	if unjudged(tree.Plan) || tree.Plan.ProvesTasks {
 		return history.Point{}, errNoPoint
 	}
-	return history.PointOf(result.Summarize(tree.Plan, tree.All()), tree.All(), branch, verdict), nil
+	return history.PointOf(result.Summarize(tree.Plan, tree.All()), branch, verdict), nil
 }
 
 // HistoryAddRequest is what AddToHistory takes.

@@ -138,13 +138,8 @@ func (c *Client) FindBaseline(ctx context.Context, q Query, dir string) (Found, 
 	if err != nil {
 		return Found{}, fmt.Errorf("find the baseline: %w", err)
 	}
-	switch {
-	case q.WorkflowFile == "":
-		return Found{}, noBaseline("it is unknown which workflow's runs to search")
-	case q.Branch == "":
-		return Found{}, noBaseline("it is unknown which branch to compare with")
-	case q.Artifact == "":
-		return Found{}, noBaseline("the name of the baseline's artifact is missing")
+	if err := q.check(); err != nil {
+		return Found{}, err
 	}
 	s := search{client: c, owner: owner, repo: repo, query: q, dir: dir}
 	found, err := s.run(ctx)
@@ -155,7 +150,20 @@ func (c *Client) FindBaseline(ctx context.Context, q Query, dir string) (Found, 
 	return Found{}, fmt.Errorf("find the baseline: %w", err)
 }
 
-// search is one call of FindBaseline.
+// check returns an ErrNoBaseline if the query does not say what to search.
+func (q Query) check() error {
+	switch {
+	case q.WorkflowFile == "":
+		return noBaseline("it is unknown which workflow's runs to search")
+	case q.Branch == "":
+		return noBaseline("it is unknown which branch to compare with")
+	case q.Artifact == "":
+		return noBaseline("the name of the baseline's artifact is missing")
+	}
+	return nil
+}
+
+// search is one call of FindBaseline or FindResults.
 type search struct {
 	client      *Client
 	owner, repo string

@@ -62,8 +62,8 @@ type Task struct {
 	Attempts int    `json:"attempts"`
 }
 
-// PointOf returns the point of a job. trials are those that could be read of it. verdict and branch are "" if they are not known.
-func PointOf(job result.Job, trials []result.Trial, branch string, verdict gate.Outcome) Point {
+// PointOf returns the point of a job. verdict and branch are "" if they are not known.
+func PointOf(job result.Job, branch string, verdict gate.Outcome) Point {
 	p := Point{
 		Format: Format, JobName: job.JobName, StartedAt: job.StartedAt.UTC(), Commit: job.Commit, Branch: branch,
 		PlanDigest: job.PlanDigest, Verdict: verdict, Agents: []Agent{},
@@ -76,7 +76,6 @@ func PointOf(job result.Job, trials []result.Trial, branch string, verdict gate.
 		a := Agent{Name: name, Tasks: []Task{}}
 		a.count(tasks[name])
 		a.measure(job.Results)
-		a.models(trials)
 		p.Agents = append(p.Agents, a)
 	}
 	return p
@@ -102,7 +101,7 @@ func (a *Agent) count(tasks []result.TaskAttempts) {
 // measure fills in the means of the agent's trials.
 func (a *Agent) measure(outcomes []result.Outcome) {
 	var costs, durations, input, output []float64
-	judges := map[string]bool{}
+	judges, models := map[string]bool{}, map[string]bool{}
 	for _, o := range outcomes {
 		if o.Agent != a.Name {
 			continue
@@ -113,6 +112,13 @@ func (a *Agent) measure(outcomes []result.Outcome) {
 			a.CostAtLeast = a.CostAtLeast || o.CostAtLeast
 		}
 		if u := o.Usage; u != nil {
+			answered := u.Answered // a provider changes the name without a word
+			if len(answered) == 0 && u.Model != "" {
+				answered = []string{u.Model}
+			}
+			for _, name := range answered {
+				models[name] = true
+			}
 			if u.InputTokens != nil {
 				input = append(input, float64(*u.InputTokens))
 			}
@@ -127,25 +133,7 @@ func (a *Agent) measure(outcomes []result.Outcome) {
 		}
 	}
 	a.Cost, a.DurationSec, a.InputTokens, a.OutputTokens = mean(costs), mean(durations), mean(input), mean(output)
-	a.Judges = slices.Sorted(maps.Keys(judges))
-}
-
-// models fills in the names of the models: those that answered, which change without a change of the job, or else those that were asked.
-func (a *Agent) models(trials []result.Trial) {
-	names := map[string]bool{}
-	for _, t := range trials {
-		u := t.Usage
-		if t.Agent != a.Name || u == nil {
-			continue
-		}
-		for _, name := range u.Answered {
-			names[name] = true
-		}
-		if len(u.Answered) == 0 && u.Requested != "" {
-			names[u.Requested] = true
-		}
-	}
-	a.Models = slices.Sorted(maps.Keys(names))
+	a.Judges, a.Models = slices.Sorted(maps.Keys(judges)), slices.Sorted(maps.Keys(models))
 }
 
 func mean(values []float64) Mean { return Mean{Mean: result.Mean(values), N: len(values)} }

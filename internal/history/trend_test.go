@@ -41,9 +41,10 @@ func TestChangeOf(t *testing.T) {
 
 func TestPointOf(t *testing.T) {
 	outcome := func(attempt int, reward, cost float64) result.Outcome {
-		return result.Outcome{Key: result.Key{Agent: "a", Dataset: "d", Task: "x", Attempt: attempt}, Reward: &reward, Cost: result.Dollars(cost), DurationSec: 10, TaskDigest: "sha256:1"}
+		return result.Outcome{Key: result.Key{Agent: "a", Dataset: "d", Task: "x", Attempt: attempt}, Reward: &reward, Cost: result.Dollars(cost), DurationSec: 10, TaskDigest: "sha256:1",
+			Usage: &result.OutcomeUsage{Model: "m", Answered: []string{"m-2", "m-1"}[:attempt]}}
 	}
-	p := PointOf(result.Job{JobName: "j", StartedAt: at(1), Results: []result.Outcome{outcome(1, 1, 2), outcome(2, 0, 4)}}, []result.Trial{{Key: result.Key{Agent: "a"}, Usage: &result.Usage{Requested: "m", Answered: []string{"m-2", "m-1"}}}}, "main", "pass")
+	p := PointOf(result.Job{JobName: "j", StartedAt: at(1), Results: []result.Outcome{outcome(1, 1, 2), outcome(2, 0, 4)}}, "main", "pass")
 	a := p.Agents[0]
 	if a.Passed != 1 || a.Attempts != 2 || a.PassRate != 0.5 || a.Interval == nil || a.Cost != (Mean{3, 2}) || a.DurationSec != (Mean{10, 2}) || a.InputTokens.N != 0 || a.Tasks[0] != (Task{"d", "x", "sha256:1", 1, 2}) {
 		t.Errorf("got %+v", a)

@@ -1,6 +1,8 @@
 package result
 
 import (
+	"slices"
+	"strings"
 	"reflect"
 	"testing"
 )
@@ -25,5 +27,15 @@ func TestUsagePlus(t *testing.T) {
 	}
 	if len(a.Answered) != 1 || *a.InputTokens != 10 {
 		t.Errorf("it has changed: %+v", a)
+	}
+}
+
+// A result names the models that answered only where they are not the one that was asked for.
+func TestOutcomeNamesTheModelsThatAnswered(t *testing.T) {
+	for answered, want := range map[string][]string{"": nil, "m": nil, "m-2": {"m-2"}, "m m-2": {"m", "m-2"}} {
+		o := OutcomeOf(Trial{Usage: &Usage{Requested: "m", Answered: strings.Fields(answered)}})
+		if o.Usage.Model != "m" || !slices.Equal(o.Usage.Answered, want) {
+			t.Errorf("%q answered: got %q, want %q", answered, o.Usage.Answered, want)
+		}
 	}
 }

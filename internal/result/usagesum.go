@@ -130,13 +130,15 @@ func (t *usageTally) sum() *UsageSum {
 
 // OutcomeUsage is the part of a trial's usage that a comparison of jobs needs.
 type OutcomeUsage struct {
-	Model        string  `json:"requested_model"`
-	Turns        int64   `json:"turns"`
-	InputTokens  *int64  `json:"input_tokens"`
-	OutputTokens *int64  `json:"output_tokens"`
-	ModelSec     float64 `json:"model_sec"`
-	Cost         USD     `json:"cost"` // of the model; null unless the cost of every call is known
-	SelfReported bool    `json:"self_reported,omitempty"`
+	Model string `json:"requested_model"`
+	// Answered are the names that answers stated, in the order of the first ones; nil if that is Model alone, or if none is known.
+	Answered     []string `json:"answered_models,omitempty"`
+	Turns        int64    `json:"turns"`
+	InputTokens  *int64   `json:"input_tokens"`
+	OutputTokens *int64   `json:"output_tokens"`
+	ModelSec     float64  `json:"model_sec"`
+	Cost         USD      `json:"cost"` // of the model; null unless the cost of every call is known
+	SelfReported bool     `json:"self_reported,omitempty"`
 }
 
 // outcomeUsage returns the usage of a trial for its outcome; nil without one.
@@ -146,6 +148,9 @@ func outcomeUsage(t Trial) *OutcomeUsage {
 		return nil
 	}
 	o := &OutcomeUsage{Model: u.Requested, Turns: u.Turns, InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, ModelSec: u.ModelSec, SelfReported: u.ReportedBy != ""}
+	if len(u.Answered) != 1 || u.Answered[0] != u.Requested {
+		o.Answered = u.Answered
+	}
 	if _, ok := t.Costs.Model.Reported(); u.Unpriced == 0 && u.Estimated == 0 && (ok || u.Turns == 0 && !o.SelfReported) { // a trial without a turn at the gateway cost nothing
 		o.Cost = Dollars(t.Costs.Model.Amount())
 	}
