@@ -140,40 +140,49 @@ func evaluatedIn(plan result.Plan) evaluated {
 	return evaluated{*plan.Commit, plan.Parents}
 }
 
+// queryFor returns the query for the results of a branch ("": the pull request's base, or the default branch) to compare the commit of with.
+func queryFor(ctx context.Context, client *github.Client, env github.Environment, branch string, at StoredAt, of evaluated) (github.Query, error) {
+	var asked *github.Pull
+	var err error
+	if branch == "" {
+		if branch, asked, err = client.BaselineOf(ctx, env.Actions, of.commit, of.parents); err != nil {
+			return github.Query{}, err
+		}
+	}
+	if branch == "" && env.NeedsPull() {
+		pull, err := client.FindPull(ctx, env.Actions)
+		if err != nil && !errors.Is(err, github.ErrNoPull) {
+			return github.Query{}, err
+		}
+		branch = cmp.Or(pull.BaseRef, env.DefaultBranch)
+	}
+	query := env.Query(branch, of.commit, of.parents)
+	if asked != nil { // not the event's commit, which is that of the default branch
+		query.Event, query.Head = asked.HeadSHA, asked.HeadSHA
+	}
+	file := env.WorkflowFile
+	if env.Origin != nil { // the workflow that ran the job, not the one that reports on it
+		file = env.Origin.WorkflowFile
+	}
+	query.WorkflowFile, query.Artifact = cmp.Or(at.Workflow, file), cmp.Or(at.Artifact, DefaultBaselineArtifact)
+	return query, nil
+}
+
 func fetchBaseline(ctx context.Context, env github.Environment, branch string, at StoredAt, of evaluated) (*result.Job, github.Found, error) {
 	var none github.Found
 	client, err := github.New(env.Token, env.APIURL)
 	if err != nil {
 		return nil, none, err
 	}
-	file := env.WorkflowFile
-	if env.Origin != nil { // the workflow that ran the job, not the one that reports on it
-		file = env.Origin.WorkflowFile
-	}
-	file = cmp.Or(at.Workflow, file)
-	var asked *github.Pull
-	if branch == "" {
-		if branch, asked, err = client.BaselineOf(ctx, env.Actions, of.commit, of.parents); err != nil {
-			return nil, none, err
-		}
-	}
-	if branch == "" && env.NeedsPull() {
-		pull, err := client.FindPull(ctx, env.Actions)
-		if err != nil && !errors.Is(err, github.ErrNoPull) {
-			return nil, none, err
-		}
-		branch = cmp.Or(pull.BaseRef, env.DefaultBranch)
+	query, err := queryFor(ctx, client, env, branch, at, of)
+	if err != nil {
+		return nil, none, err
 	}
 	dir, err := os.MkdirTemp("", "rollout-baseline-")
 	if err != nil {
 		return nil, none, fmt.Errorf("make a directory for the baseline: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	query := env.Query(branch, of.commit, of.parents)
-	if asked != nil { // not the event's commit, which is that of the default branch
-		query.Event, query.Head = asked.HeadSHA, asked.HeadSHA
-	}
-	query.WorkflowFile, query.Artifact = file, cmp.Or(at.Artifact, DefaultBaselineArtifact)
 	found, err := client.FindBaseline(ctx, query, dir)
 	if err != nil {
 		return nil, none, err

@@ -7,9 +7,11 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/org/rollout-action/internal/event"
 	"github.com/org/rollout-action/internal/gate"
+	"github.com/org/rollout-action/internal/github"
 	"github.com/org/rollout-action/internal/history"
 	"github.com/org/rollout-action/internal/result"
 )
@@ -17,8 +19,10 @@ import (
 // HistoryRequest is what History takes.
 type HistoryRequest struct {
 	Dir   string   // with the directories of jobs; "": none
-	Files []string // that AddToHistory wrote
+	Files []string // that AddToHistory wrote, or GitHubPrefix with a branch: the results that its newest runs left
 	Limit int      // how many jobs to return, the newest; 0: all
+	// Stored says where on GitHub the results are.
+	Stored StoredAt
 }
 
 // History returns the jobs of a directory and of files, the oldest first and each once. Shards, proofs of tasks and jobs without a
@@ -29,7 +33,7 @@ func History(ctx context.Context, h *Host, req HistoryRequest) ([]history.Point,
 	}
 	var points []history.Point
 	for _, file := range req.Files {
-		read, err := h.readHistory(file)
+		read, err := h.readHistory(ctx, file, req)
 		if err != nil {
 			return nil, err
 		}
@@ -72,8 +76,11 @@ func History(ctx context.Context, h *Host, req HistoryRequest) ([]history.Point,
 	return points, nil
 }
 
-// readHistory reads a file of the history.
-func (h *Host) readHistory(path string) (points []history.Point, err error) {
+// readHistory reads a source of the history.
+func (h *Host) readHistory(ctx context.Context, path string, req HistoryRequest) (points []history.Point, err error) {
+	if branch, ok := strings.CutPrefix(path, GitHubPrefix); ok {
+		return h.historyOnGitHub(ctx, branch, req)
+	}
 	f, err := os.Open(h.Path(path))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, usage("%s: there is no such file (rollout history add JOB --to %s writes it)", clean(path), quotedPath(path))
@@ -85,6 +92,59 @@ func (h *Host) readHistory(path string) (points []history.Point, err error) {
 	points, err = history.Read(f, clean(path))
 	if err != nil {
 		return nil, usage("%w", err)
+	}
+	return points, nil
+}
+
+// historyOnGitHub returns the jobs whose results the newest runs on a branch left as artifacts. That there are none is no error but a
+// warning with the reason, because the first run of a workflow has no history.
+func (h *Host) historyOnGitHub(ctx context.Context, branch string, req HistoryRequest) ([]history.Point, error) {
+	env := h.GitHub()
+	if env.Err != nil || env.Repository == "" {
+		return nil, usage("--history %s: results are looked for on GitHub only in a workflow, whose environment says which repository it is", GitHubPrefix+clean(branch))
+	}
+	ctx, cancel := context.WithTimeout(ctx, apiPatience)
+	defer cancel()
+	points, err := resultsOnGitHub(ctx, env, branch, req)
+	if errors.Is(err, github.ErrNoBaseline) {
+		warnf(h.Output, "--history %s: %v", GitHubPrefix+clean(branch), err)
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--history %s: %w", GitHubPrefix+clean(branch), inTime(ctx, err))
+	}
+	return points, nil
+}
+
+func resultsOnGitHub(ctx context.Context, env github.Environment, branch string, req HistoryRequest) ([]history.Point, error) {
+	client, err := github.New(env.Token, env.APIURL)
+	if err != nil {
+		return nil, err
+	}
+	query, err := queryFor(ctx, client, env, branch, req.Stored, evaluated{})
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "rollout-history-")
+	if err != nil {
+		return nil, fmt.Errorf("make a directory for results: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	limit := req.Limit
+	if limit == 0 {
+		limit = github.MaxResults
+	}
+	found, err := client.FindResults(ctx, query, limit, dir)
+	if err != nil {
+		return nil, err
+	}
+	var points []history.Point
+	for _, f := range found {
+		job, _, err := result.ReadJob(f.Path)
+		if err != nil || job.Shard != nil { // an artifact may hold anything
+			continue
+		}
+		points = append(points, history.PointOf(job, f.Branch, ""))
 	}
 	return points, nil
 }

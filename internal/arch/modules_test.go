@@ -303,7 +303,7 @@ var dependencies = []dependency{
 		paths:    []string{"golang.org/x/sync"},
 		use:      "errgroup",
 		why:      "It is beside the standard library.",
-		packages: []string{"providers/docker", "internal/app", "internal/job", "internal/job/merge", "internal/job/reuse", "internal/job/jobtest", "internal/dataset", "bench"},
+		packages: []string{"providers/docker", "internal/app", "internal/job", "internal/job/merge", "internal/job/reuse", "internal/job/jobtest", "internal/dataset", "internal/github", "bench"},
 	},
 	{
 		paths: []string{"golang.org/x/sys"},

@@ -205,6 +205,28 @@ func TestABaselineOfAnotherCommitIsSaidToBe(t *testing.T) {
 	}
 }
 
+// The results that main's runs left are a history, too.
+func TestHistoryOnGitHub(t *testing.T) {
+	p := newPull(t)
+	older := strings.ReplaceAll(p.read("base/result.json"), "2026-01-02T03", "2026-01-01T03")
+	run := p.github.AddRun("acme/widgets", githubtest.Run{ID: 40, WorkflowFile: "agent.yml", Branch: "main", SHA: mainCommit})
+	if _, err := p.github.AddArtifact("acme/widgets", run, githubtest.Artifact{Name: "rollout-result", Files: map[string]string{"result.json": older}}); err != nil {
+		t.Fatal(err)
+	}
+	p.rollout(0, "history", "--history", "github:")
+	p.want("stdout", p.stdout.String(), "2026-01-01")
+	p.want("stdout", p.stdout.String(), "2026-01-02")
+	p.rollout(0, "history", "--history", "github:main", "-n", "1")
+	if strings.Contains(p.stdout.String(), "2026-01-01") {
+		t.Error(p.stdout.String())
+	}
+	p.rollout(0, "history", "--history", "github:main", "--baseline-artifact", "none")
+	p.want("stderr", p.stderr.String(), `no run of agent.yml on main has an artifact "none"`)
+	delete(p.env, "GITHUB_ACTIONS")
+	p.rollout(2, "history", "--history", "github:main")
+	p.want("stderr", p.stderr.String(), "only in a workflow")
+}
+
 func TestWithoutTheRightToComment(t *testing.T) {
 	for _, tc := range []struct {
 		name, note string

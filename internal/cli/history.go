@@ -22,6 +22,7 @@ var historyFormats = []string{formatText, "markdown", "json"}
 
 func newHistoryCommand(v *invocation) *cobra.Command {
 	var req app.HistoryRequest
+	var stored storedFlags
 	var format string
 	cmd := &cobra.Command{
 		Use:   "history",
@@ -30,11 +31,13 @@ func newHistoryCommand(v *invocation) *cobra.Command {
 and a row for each task. CHANGED marks runs before which the model's own name, the tasks or the judges changed: numbers before and
 after such a run are not comparable. The level at the top begins at the last of these.
 
-The runs are the jobs below jobs/, and with --history the lines of files that "rollout history add" keeps. Shards, jobs without a
-result and proofs of tasks are left out.
+The runs are the jobs below jobs/, and with --history the lines of files that "rollout history add" keeps. In a workflow, --history
+github:BRANCH takes the results that the newest runs on a branch left as artifacts (at most 100). Shards, jobs without a result and
+proofs of tasks are left out.
 ` + doneCodes,
 		Example: `  rollout history
   rollout history --history main.jsonl -n 50
+  rollout history --history github:main
   rollout history --format markdown >> "$GITHUB_STEP_SUMMARY"`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -44,6 +47,7 @@ result and proofs of tasks are left out.
 			if len(req.Files) > 0 && !cmd.Flags().Changed("jobs-dir") {
 				req.Dir = ""
 			}
+			req.Stored = stored.at(cmd.Flags().Changed)
 			points, err := app.History(cmd.Context(), v.host(), req)
 			if err != nil {
 				return err
@@ -51,7 +55,8 @@ result and proofs of tasks are left out.
 			return v.printHistory(points, format)
 		},
 	}
-	cmd.Flags().StringArrayVar(&req.Files, "history", nil, "read this file of lines, instead of the directory of jobs unless --jobs-dir names it, too (repeatable)")
+	cmd.Flags().StringArrayVar(&req.Files, "history", nil, "read this file of lines, or github:[BRANCH], instead of the directory of jobs unless --jobs-dir names it, too (repeatable)")
+	stored.add(cmd)
 	cmd.Flags().StringVar(&req.Dir, "jobs-dir", app.JobsDir, "the directory with the jobs, as jobs_dir in job files")
 	cmd.Flags().IntVarP(&req.Limit, "limit", "n", 20, "show at most this many runs, the newest; 0: all")
 	cmd.Flags().StringVar(&format, "format", formatText, "what to print: text, markdown, or json with every number")

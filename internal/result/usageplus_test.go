@@ -1,9 +1,9 @@
 package result
 
 import (
+	"reflect"
 	"slices"
 	"strings"
-	"reflect"
 	"testing"
 )
 
