@@ -10,6 +10,7 @@ import (
 
 	"github.com/org/rollout-action/internal/awake"
 	"github.com/org/rollout-action/internal/event"
+	"github.com/org/rollout-action/internal/model/meter"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/trial"
 )
@@ -41,6 +42,7 @@ type Spending struct {
 	turns, unknown int
 	reserved       float64
 	changed        chan struct{} // is closed when one of them has ended; nil: none waits for that
+	line           meter.Line    // of turns that are to be admitted
 }
 
 // Add adds an amount.
@@ -51,12 +53,14 @@ func (s *Spending) Add(usd float64) {
 }
 
 // reserve implements model.Purse.
-func (s *Spending) reserve(limit, usd float64) (used bool, wait <-chan struct{}) {
+func (s *Spending) reserve(at *meter.Place, limit, usd float64) (used bool, wait <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.usd >= limit:
 		return true, nil
+	case !at.IsFirst():
+		return false, at.First()
 	case s.unknown > 0, s.turns > 0 && s.usd+s.reserved >= limit:
 		if s.changed == nil {
 			s.changed = make(chan struct{})
@@ -132,12 +136,15 @@ func (b Budget) Spend(key result.Key, usd float64) {
 	b.Spent.Add(usd)
 }
 
+// Join implements model.Purse.
+func (b Budget) Join() *meter.Place { return b.Spent.line.Join() }
+
 // Reserve implements model.Purse.
-func (b Budget) Reserve(usd float64) (used bool, wait <-chan struct{}) {
+func (b Budget) Reserve(at *meter.Place, usd float64) (used bool, wait <-chan struct{}) {
 	if b.CostUSD <= 0 {
 		return false, nil
 	}
-	return b.Spent.reserve(b.CostUSD, usd)
+	return b.Spent.reserve(at, b.CostUSD, usd)
 }
 
 // Release implements model.Purse.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/org/rollout-action/internal/event"
+	"github.com/org/rollout-action/internal/model/meter"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/trial"
 )
@@ -216,14 +217,18 @@ func TestTimeBudgetAbandonsWhatHangs(t *testing.T) {
 	})
 }
 
-// What was spent on trials that ran again is added up. What an agent left among its files is not.
 func TestTurnsReserveWhatTheyCanCost(t *testing.T) {
 	b := Budget{CostUSD: 10, Spent: &Spending{}, Running: &RunningCost{}}
 	key := result.Key{Agent: "a"}
-	if used, wait := b.Reserve(math.Inf(1)); used || wait != nil {
+	reserve := func(usd float64) (used bool, wait <-chan struct{}) {
+		at := b.Join()
+		defer at.Leave()
+		return b.Reserve(at, usd)
+	}
+	if used, wait := reserve(math.Inf(1)); used || wait != nil {
 		t.Fatal("the first turn is not admitted")
 	}
-	_, wait := b.Reserve(1)
+	_, wait := reserve(1)
 	if wait == nil {
 		t.Fatal("a turn is admitted beside one that may cost anything")
 	}
@@ -232,7 +237,7 @@ func TestTurnsReserveWhatTheyCanCost(t *testing.T) {
 	<-wait
 	admitted := 0
 	for range 20 {
-		if used, wait := b.Reserve(3); !used && wait == nil {
+		if used, wait := reserve(3); !used && wait == nil {
 			admitted++
 		}
 	}
@@ -243,11 +248,41 @@ func TestTurnsReserveWhatTheyCanCost(t *testing.T) {
 		b.Spend(key, 3)
 		b.Release(3)
 	}
-	if used, _ := b.Reserve(3); !used {
+	if used, _ := reserve(3); !used {
 		t.Error("10 of 10 dollars are spent, and a turn is admitted")
 	}
 }
 
+// Turns of all trials are admitted in the order in which they joined, whoever asks first when another has ended, and whatever they may cost.
+func TestTurnsOfAllTrialsWaitInOneLine(t *testing.T) {
+	b := Budget{CostUSD: 10, Spent: &Spending{}}
+	running, large, small := b.Join(), b.Join(), b.Join()
+	if used, wait := b.Reserve(running, 10); used || wait != nil {
+		t.Fatal("the first turn is not admitted")
+	}
+	running.Leave()
+	admitted := func(at *meter.Place, usd float64) bool {
+		used, wait := b.Reserve(at, usd)
+		return !used && wait == nil
+	}
+	if admitted(large, 10) || admitted(small, 1) {
+		t.Error("a turn is admitted beside one that may cost everything")
+	}
+	b.Release(10)
+	if admitted(small, 1) {
+		t.Error("a small turn overtakes a large one that waits longer")
+	}
+	if !admitted(large, 9) {
+		t.Error("the turn that has waited longest is not admitted")
+	}
+	large.Leave()
+	<-small.First()
+	if !admitted(small, 1) {
+		t.Error("the next turn waits although there is money for both")
+	}
+}
+
+// What was spent on trials that ran again is added up. What an agent left among its files is not.
 func TestSupersededCost(t *testing.T) {
 	dir := t.TempDir()
 	if cost, err := SupersededCost(dir, nil); err != nil || cost.Amount() != 0 {

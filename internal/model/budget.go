@@ -13,22 +13,47 @@ import (
 )
 
 // Purse is the money of a job, which its trials share. A turn is admitted only if what was spent, and the most that all other turns that run can
-// cost, is less than there is. Its methods are safe for concurrent use.
+// cost, is less than there is. Turns are admitted in the order in which they joined, of whatever trial they are. Its methods are safe for concurrent
+// use.
 type Purse interface {
-	// Reserve sets aside what a turn costs at most, in US dollars; +Inf if that is not known. used: the money is spent. wait is not nil if the
-	// turns that run may spend the rest: ask again when it is closed.
-	Reserve(usd float64) (used bool, wait <-chan struct{})
+	// Join returns a place for a turn, which leaves it when it is admitted or gives up.
+	Join() *meter.Place
+	// Reserve sets aside what a turn costs at most, in US dollars; +Inf if that is not known. used: the money is spent. wait is not nil if other
+	// turns have joined before, or if those that run may spend the rest: ask again when it is closed.
+	Reserve(at *meter.Place, usd float64) (used bool, wait <-chan struct{})
 	// Release ends a reservation, after what the turn has cost was counted.
 	Release(usd float64)
 }
 
+// candidate is a turn that is to be admitted.
+type candidate struct {
+	size *meter.Size
+	own  *meter.Place // among the turns of the trial
+	job  *meter.Place // among those of all trials; nil: it does not wait for the job's budget
+}
+
+// leave gives up the turn's places.
+func (c *candidate) leave() {
+	c.own.Leave()
+	c.leaveJob()
+}
+
+func (c *candidate) leaveJob() {
+	if c.job != nil {
+		c.job.Leave()
+		c.job = nil
+	}
+}
+
 // begin admits a turn, or returns why it is refused: a Stop, errSealed, errBudgetWait, or ctx's cause. It waits while turns that run may use up
-// a budget.
+// a budget. The turns of a trial are admitted in the order in which they came.
 func (s *Session) begin(ctx context.Context, size *meter.Size) (n int, waited time.Duration, stop Stop, err error) {
 	timer := time.NewTimer(s.opts.MaxWait)
 	defer timer.Stop()
+	turn := &candidate{size: size, own: s.line.Join()}
+	defer turn.leave()
 	for {
-		n, stop, wait, err := s.admit(size)
+		n, stop, wait, err := s.admit(turn)
 		if wait == nil {
 			return n, waited, stop, err
 		}
@@ -70,7 +95,7 @@ func (s *Session) waitedInVain(waited time.Duration, tired bool) {
 }
 
 // admit does one try of begin. If the turn has to wait, it returns a channel that is closed when it should be tried again.
-func (s *Session) admit(size *meter.Size) (n int, stop Stop, wait <-chan struct{}, err error) {
+func (s *Session) admit(turn *candidate) (n int, stop Stop, wait <-chan struct{}, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.sealed {
@@ -78,13 +103,13 @@ func (s *Session) admit(size *meter.Size) (n int, stop Stop, wait <-chan struct{
 		return 0, "", nil, errSealed
 	}
 	if stop = s.report.Stop; stop == "" {
-		if stop, wait = s.reserve(size); wait != nil {
+		if stop, wait = s.reserve(turn); wait != nil {
 			s.queued++
 			return 0, "", wait, nil
 		}
 	}
 	if stop == "" && s.fruitless >= maxFruitless {
-		s.unreserve(size)
+		s.unreserve(turn.size)
 		stop = StopEmpty
 		if s.report.Failure == nil {
 			s.report.Failure = &Failure{Kind: FailedEmpty, Message: "ten answers in a row had no output"}
@@ -100,14 +125,23 @@ func (s *Session) admit(size *meter.Size) (n int, stop Stop, wait <-chan struct{
 	return s.n, "", nil, nil
 }
 
-// reserve reserves a turn's size in the budgets of the trial and of the job.
-func (s *Session) reserve(size *meter.Size) (Stop, <-chan struct{}) {
+// reserve reserves a turn's size in the budgets of the trial and of the job. It does not wait for its own trial with a place in the line for the job's
+// budget, where turns of other trials are behind it.
+func (s *Session) reserve(turn *candidate) (Stop, <-chan struct{}) {
+	if !turn.own.IsFirst() {
+		return "", turn.own.First()
+	}
+	size := turn.size
 	s.opts.Model.scale.Adjust(size) // others have ended meanwhile
 	stop, wait := s.ledger.Admit(size)
 	if stop != "" || wait != nil || s.opts.Purse == nil {
+		turn.leaveJob()
 		return stop, wait
 	}
-	used, wait := s.opts.Purse.Reserve(atMost(size))
+	if turn.job == nil {
+		turn.job = s.opts.Purse.Join()
+	}
+	used, wait := s.opts.Purse.Reserve(turn.job, atMost(size))
 	switch {
 	case used:
 		stop = StopJobCost

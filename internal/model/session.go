@@ -54,12 +54,13 @@ type Session struct {
 	counts  counts
 	ext     atomic.Bool // exchange.ext
 	ledger  *meter.Ledger
+	line    meter.Line // of turns that are to be admitted
 
 	mu        sync.Mutex
 	sealed    bool
 	n         int // of requests for turns
 	running   int64
-	queued    int64 // turns that wait for a budget
+	queued    int64 // turns that wait for a budget, or for others that do
 	fruitless int   // calls in a row that the provider accepted, but without a whole answer that has output
 	answered  int   // calls of which something came
 	report    Report

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/org/rollout-action/internal/model"
+	"github.com/org/rollout-action/internal/model/meter"
 )
 
 // perToken is a price of one dollar for a token.
@@ -336,7 +337,9 @@ type fullPurse struct {
 	never chan struct{}
 }
 
-func (p fullPurse) Reserve(float64) (bool, <-chan struct{}) {
+func (p fullPurse) Join() *meter.Place { return new(meter.Line).Join() }
+
+func (p fullPurse) Reserve(*meter.Place, float64) (bool, <-chan struct{}) {
 	close(p.asked)
 	return false, p.never
 }

@@ -67,3 +67,24 @@ func TestTurnsThatRunReserveTheirSize(t *testing.T) {
 		t.Errorf("1350 of 1000 are used: %q", stop)
 	}
 }
+
+func TestPlacesInALineAreLeftInAnyOrder(t *testing.T) {
+	var l Line
+	a, b, c, d := l.Join(), l.Join(), l.Join(), l.Join()
+	b.Leave()
+	b.Leave()
+	if !a.IsFirst() || c.IsFirst() {
+		t.Error("whoever joined later is before others")
+	}
+	a.Leave()
+	<-c.First()
+	if d.IsFirst() {
+		t.Error("two are first")
+	}
+	c.Leave()
+	<-d.First()
+	d.Leave()
+	if e := l.Join(); !e.IsFirst() {
+		t.Error("in an empty line, none is first")
+	}
+}
