@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"html"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -69,6 +70,84 @@ func TestPhasesAreThousandthsOfTheTrial(t *testing.T) {
 	}})
 	if len(got) != 2 || got[0].X != 0 || got[0].Width != 200 || got[1].X != 200 || got[1].Width != 800 || got[1].Class != "phase2" {
 		t.Errorf("the phases are %+v", got)
+	}
+}
+
+// Each moment of the job counts in one phase of each trial that runs then, whatever the times in the files are.
+func TestWorkersOverTime(t *testing.T) {
+	start := time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
+	at := func(sec int) *time.Time { return new(start.Add(time.Duration(sec) * time.Second)) }
+	trials := []result.Trial{
+		{Timestamps: result.Timestamps{StartedAt: start, EndedAt: *at(100), EnvironmentSetupStartedAt: at(-50), EnvironmentSetupEndedAt: at(20), AgentExecutionStartedAt: at(20), AgentExecutionEndedAt: at(90)}},
+		{Timestamps: result.Timestamps{StartedAt: *at(50), EndedAt: *at(100), VerifierStartedAt: at(60), VerifierEndedAt: at(1000)}},
+		{Timestamps: result.Timestamps{StartedAt: *at(-5000), EndedAt: *at(0)}, Reused: &result.Reused{}}, // by another job
+		{Timestamps: result.Timestamps{StartedAt: *at(5000)}},
+	}
+	c := workers(trials)
+	if want := "environment setup 20.0s, agent 1m10s, verifier 40.0s, other 20.0s"; c.Says != want {
+		t.Errorf("the chart says %q, want %q", c.Says, want)
+	}
+	if c.Texts[1].Text != "2" || c.Texts[3].Text != "1m40s" {
+		t.Errorf("the axes are %+v", c.Texts)
+	}
+	for _, b := range c.Bars {
+		if b.Y < top || b.Y+b.H > top+tall || b.X < left || b.X+b.W > left+wide {
+			t.Errorf("outside of the chart: %+v", b)
+		}
+	}
+	if c := workers(trials[2:]); c.Title != "" {
+		t.Errorf("a job without times has the chart %+v", c)
+	}
+}
+
+func TestTokensByTurn(t *testing.T) {
+	step := func(in, out string) string {
+		return `{"source": "agent", "metrics": {"prompt_tokens": ` + in + `, "completion_tokens": ` + out + `}}`
+	}
+	in := reporttest.Make("job", []reporttest.Spec{
+		{Agent: "a", Dataset: "d", Task: "one", Seconds: 1, Logs: map[string]string{"trajectory.json": `{"steps": [{"source": "user"}, ` + step("1000", "10") + `, ` + step("3000", "-5") + `]}`}},
+		{Agent: "a", Dataset: "d", Task: "two", Seconds: 1, Logs: map[string]string{"trajectory.json": `{"steps": [` + step("2000", "30") + `]}`}},
+		{Agent: "a", Dataset: "d", Task: "three", Seconds: 1, Logs: map[string]string{"trajectory.json": `none`}},
+	})
+	if c, want := tokens(in), "means of 2 trials; input 1.5k in the first turn, 3.0k in turn 2; output 20 and 0"; c.Says != want {
+		t.Errorf("the chart says %q, want %q", c.Says, want)
+	}
+}
+
+func TestTopTasks(t *testing.T) {
+	var specs []reporttest.Spec
+	for i, rewards := range [][]float64{{1, 1}, {1, 0, 1, 1}, {0, 1}} {
+		for j, reward := range rewards {
+			specs = append(specs, reporttest.Spec{Agent: "a", Dataset: "d", Task: []string{"sure", "often", "half"}[i], Attempt: j + 1, Reward: &reward, Seconds: float64(10 * (i + 1))})
+		}
+	}
+	cases := report.Cases(reporttest.Make("job", specs))
+	if c, want := flakiest(cases), "; half 1/2; often 3/4"; c.More != want {
+		t.Errorf("the flakiest are %q, want %q", c.More, want)
+	}
+	if c, want := slowest(cases), "; half 30.0s; often 20.0s; sure 10.0s"; c.More != want {
+		t.Errorf("the slowest are %q, want %q", c.More, want)
+	}
+}
+
+// A judge's prompt, its own conversation and what it was shown stand at its verdict, and what does not fit is named.
+func TestJudgesHavePromptAndEvidence(t *testing.T) {
+	in := reporttest.Make("job", []reporttest.Spec{{Agent: "a", Dataset: "d", Task: "one", Reward: new(0.0), Seconds: 1, Logs: map[string]string{
+		"judges/style/prompt.md": "Is it good?", "judges/style/trajectory.json": `{"steps": [{"source": "agent", "message": "I read it."}]}`,
+		"judges/inputs/changes.txt": strings.Repeat("added: /app/x\n", 5000),
+	}}})
+	t1 := in.Trials[0]
+	t1.Agents = []result.AgentRun{{Name: "a", Role: result.RolePolicy}, {Name: "style", Role: result.RoleJudge, Trajectory: "judges/style/trajectory.json"}}
+	v := trial(in, t1, "t1", maxDetails, false)
+	if j := v.Judges[0]; j.Prompt.Text != "Is it good?" || j.Conversation == nil || j.Conversation.Turns[0].Text.Text != "I read it." {
+		t.Errorf("the judge is %+v", j)
+	}
+	if len(v.Evidence) != 1 || v.Evidence[0].Name != "changes.txt" || !slices.Equal(v.LeftOut, []string{"parts of judges/inputs/changes.txt"}) {
+		t.Errorf("there are %d files of evidence, left out is %v", len(v.Evidence), v.LeftOut)
+	}
+	v = trial(in, t1, "t1", minDetails, false)
+	if len(v.Evidence) != 0 || !slices.Contains(v.LeftOut, "judges/inputs/changes.txt") {
+		t.Errorf("there are %d files of evidence, left out is %v", len(v.Evidence), v.LeftOut)
 	}
 }
 

@@ -33,6 +33,7 @@ type Trial struct {
 	Rewards, Usage       []Fact
 	Checks               *Checks
 	Judges               []Judge
+	Evidence             []Evidence // that judges were shown
 	Retries, Warnings    []string
 	Artifacts            []string
 	Logs                 []Log
@@ -69,6 +70,8 @@ type Judge struct {
 	Name, Score, Reason, Error string
 	Verdict                    string // JSON
 	Criteria                   []Fact
+	Prompt                     Folded
+	Conversation               *Conversation // of a judge that is an agent
 }
 
 // Log is the end of a log.
@@ -200,8 +203,10 @@ func trial(in report.Input, t result.Trial, id string, size int, alone bool) Tri
 		v.Artifacts = append(v.Artifacts, name(a.Path)+", "+report.Plural(a.Files, "file")+", "+report.Count(int(a.Bytes))+" bytes")
 	}
 	v.Judges = judges(t, min(size, 8000))
+	judged := size / 4
 	switch {
 	case t.Passed() && !alone:
+		judged = min(size/16, 6000)
 		size = min(size/8, 2000)
 	case size >= minDetails:
 		file, log := report.Explain(in, t)
@@ -211,6 +216,7 @@ func trial(in report.Input, t result.Trial, id string, size int, alone bool) Tri
 		v.Checks = checksOf(in, t, size/4)
 		size -= textBytes(v.Explains)
 	}
+	v.addEvidence(in, t, judged)
 	v.addLogs(in, t, size/3)
 	if !t.Passed() || alone {
 		v.addConversation(in, t, size/2)
@@ -226,27 +232,40 @@ func phases(t result.Trial) []Phase {
 		return nil
 	}
 	var out []Phase
-	for i, p := range []struct {
-		name     string
-		from, to *time.Time
-	}{
-		{"Environment setup", s.EnvironmentSetupStartedAt, s.EnvironmentSetupEndedAt},
-		{"Agent setup", s.AgentSetupStartedAt, s.AgentSetupEndedAt},
-		{"Agent", s.AgentExecutionStartedAt, s.AgentExecutionEndedAt},
-		{"Verifier", s.VerifierStartedAt, s.VerifierEndedAt},
-		{"Judges", s.JudgesStartedAt, s.JudgesEndedAt},
-	} {
-		if p.from == nil || p.to == nil {
-			continue
-		}
+	for _, p := range spans(s) {
 		at := func(when time.Time) int {
 			return int(1000 * min(max(when.Sub(s.StartedAt).Seconds()/total.Seconds(), 0), 1))
 		}
-		from, to := at(*p.from), at(*p.to)
+		from, to := at(p.from), at(p.to)
 		out = append(out, Phase{
-			Name: p.name, Time: report.Duration(p.to.Sub(*p.from).Seconds()),
-			X: from, Width: max(to-from, 4), Y: 14 * len(out), Class: "phase" + strconv.Itoa(i),
+			Name: phaseNames[p.phase], Time: report.Duration(p.to.Sub(p.from).Seconds()),
+			X: from, Width: max(to-from, 4), Y: 14 * len(out), Class: "phase" + strconv.Itoa(p.phase),
 		})
+	}
+	return out
+}
+
+// phaseNames are those of a trial, in order.
+var phaseNames = [...]string{"Environment setup", "Agent setup", "Agent", "Verifier", "Judges"}
+
+// span is a phase of a trial.
+type span struct {
+	phase    int // an index of phaseNames
+	from, to time.Time
+}
+
+// spans returns the phases that began and ended.
+func spans(s result.Timestamps) (out []span) {
+	for i, p := range [len(phaseNames)][2]*time.Time{
+		{s.EnvironmentSetupStartedAt, s.EnvironmentSetupEndedAt},
+		{s.AgentSetupStartedAt, s.AgentSetupEndedAt},
+		{s.AgentExecutionStartedAt, s.AgentExecutionEndedAt},
+		{s.VerifierStartedAt, s.VerifierEndedAt},
+		{s.JudgesStartedAt, s.JudgesEndedAt},
+	} {
+		if p[0] != nil && p[1] != nil {
+			out = append(out, span{i, *p[0], *p[1]})
+		}
 	}
 	return out
 }

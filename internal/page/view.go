@@ -105,7 +105,7 @@ func build(in report.Input, cases []report.Case, d detail) Page {
 		p.Notes = append(p.Notes, name(q.Dataset+"/"+q.Task)+" is not gated until "+oneLine(q.Until)+": "+oneLine(q.Reason))
 	}
 	p.Agents = agents(in)
-	p.Charts = charts(in)
+	p.Charts = charts(in, cases)
 	hrefs := p.addTrials(in, cases, d)
 	p.addRows(cases, hrefs, d.rows)
 	for _, l := range []Link{{"Workflow run", in.Links.Run}, {"All results", in.Links.Artifact}, {"Commit", in.Links.Commit}} {

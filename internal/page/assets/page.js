@@ -79,6 +79,7 @@
   for (const box of document.querySelectorAll("details.prompt")) {
     const button = document.createElement("button"), said = document.createElement("output"), text = box.querySelector("pre");
     button.type = "button";
+    button.className = "act";
     button.textContent = "Copy";
     button.addEventListener("click", async () => {
       try {
