@@ -26,6 +26,7 @@ type loaded struct {
 	host     *Host
 	path     string                      // the job file as it was given; "-" is standard input
 	getenv   func(string) (string, bool) // the variables for the job and its tasks
+	unrun    bool                        // see JobRequest
 	implied  bool                        // there is no job file: the job was made for a directory of tasks
 	sets     []*dataset.Set
 	taskDirs []string // of all tasks, also of those that are filtered out
@@ -152,10 +153,7 @@ func loadTasks(ctx context.Context, h *Host, file *config.Loaded, path string, r
 	if err != nil {
 		return nil, err
 	}
-	if req.unrun {
-		getenv = always(getenv)
-	}
-	l := &loaded{Loaded: file, host: h, path: path, getenv: getenv, settings: settings, source: newSource(h.Variables, h.Guard, h.Output)}
+	l := &loaded{Loaded: file, host: h, path: path, getenv: getenv, settings: settings, unrun: req.unrun, source: newSource(h.Variables, h.Guard, h.Output)}
 	defer func() {
 		if err != nil {
 			l.close()
@@ -204,14 +202,6 @@ func (h *Host) settings(of config.Environment) (map[string]any, error) {
 	}
 	entry, _ := h.Providers.Find(of.Type) // config.Load has checked the name
 	return h.Guard.Settings(entry.Keys, of.ProviderConfig)
-}
-
-// always returns a function that finds every variable: one that is not set is empty.
-func always(getenv func(string) (string, bool)) func(string) (string, bool) {
-	return func(name string) (string, bool) {
-		value, _ := getenv(name)
-		return value, true
-	}
 }
 
 // noneLeft says what leaves no task of a job, as the user wrote it: a flag, or a key of the job file.
@@ -291,7 +281,7 @@ func (l *loaded) loadSets(ctx context.Context) ([]*dataset.Set, diag.List, error
 
 // taskOptions returns the options with which the job loads tasks of a format.
 func (l *loaded) taskOptions(format config.Format) task.Options {
-	return task.Options{Format: task.Format(format), PassEnv: l.Job.Environment.PassEnv, Getenv: l.getenv}
+	return task.Options{Format: task.Format(format), PassEnv: l.Job.Environment.PassEnv, Getenv: l.getenv, Unrun: l.unrun}
 }
 
 // tasks returns the tasks of the job, in its order.

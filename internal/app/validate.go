@@ -2,10 +2,13 @@ package app
 
 import (
 	"context"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/org/rollout-action/internal/agent"
 	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/plural"
 	"github.com/org/rollout-action/internal/prove"
 	"github.com/org/rollout-action/internal/task"
 	"github.com/org/rollout-action/internal/trial"
@@ -58,6 +61,7 @@ func Validate(ctx context.Context, h *Host, req JobRequest, askModels bool) (Che
 			checked.NoSolution++
 		}
 	}
+	checked.Problems = append(checked.Problems, l.unset()...)
 	checked.Problems = append(checked.Problems, p.askProvider(ctx)...)
 	if askModels {
 		asked, problems, err := l.askModels(ctx)
@@ -82,6 +86,32 @@ func (l *loaded) taskProblems(ctx context.Context) (diag.List, error) {
 		found[i] = append(found[i], unfit(l.host.Paths, t, l.Job.Agents)...)
 	})
 	return slices.Concat(found...), err
+}
+
+// unset returns a warning about the variables that tasks need when they run and that are not set here; nil if all are.
+func (l *loaded) unset() diag.List {
+	solutions := l.implied || slices.ContainsFunc(l.Job.Agents, func(ag agent.Agent) bool { return ag.Name == agent.Oracle })
+	users := map[string][]string{}
+	for _, t := range l.tasks() {
+		for _, name := range t.Unset(solutions) {
+			users[name] = append(users[name], t.Name)
+		}
+	}
+	var needed []string
+	for _, name := range slices.Sorted(maps.Keys(users)) {
+		by := "task " + clean(users[name][0])
+		if n := len(users[name]); n > 1 {
+			by = plural.Count(n, "task")
+		}
+		needed = append(needed, clean(name)+" ("+by+")")
+	}
+	if len(needed) == 0 {
+		return nil
+	}
+	return diag.List{{
+		File: l.File, Severity: diag.Warning, Message: "tasks need variables that are not set here: " + strings.Join(needed, ", "),
+		Hint: "where the job runs, export them, put them into a file for --env-file, or give defaults in task.toml: ${NAME:-…}",
+	}}
 }
 
 // linted returns what the lint rules find in a task. Only what keeps the task from being run is an error here; the rest warns.

@@ -130,6 +130,20 @@ func TestRejudge(t *testing.T) {
 	}
 }
 
+// A name that a later run cannot have is found before the first one costs anything.
+func TestRejudgeLooksAtAllNamesFirst(t *testing.T) {
+	dir := rejudgeDir(t, "judges:\n  - {name: a, agent: call, model: up, "+scored+"}\n")
+	write(t, dir, "jobs/again-3/plan.json", "{}")
+	o := inDir(t.Context(), t, dir, "rejudge", "jobs/one", "--times", "3", "--name", "again")
+	if o.code != 2 || !strings.Contains(o.stderr, "jobs/again-3 exists already: a job is never written over; choose another --name, or remove the directory (nothing was judged)") {
+		t.Errorf("exit code %d\n%s%s", o.code, o.stdout, o.stderr)
+	}
+	entries, err := os.ReadDir(filepath.Join(dir, "jobs"))
+	if len(entries) != 2 || err != nil { // one and again-3
+		t.Errorf("%v, %v", entries, err)
+	}
+}
+
 func TestRejudgeWithOtherModelsAndJudges(t *testing.T) {
 	const inTrial = "judges:\n  - {name: a, agent: call, model: flat, " + scored + "}\n  - {name: b, model: flat, source: reply, " + scored + "}\nreward: 0.5 * scores.a + 0.5 * scores.b\n"
 	for name, test := range map[string]struct {

@@ -100,10 +100,10 @@ func (r *reader) read() (c Config, vars variables) {
 	if r.opts.Format == FormatHarbor {
 		r.harborLimits(&c)
 	}
-	vars.environment = r.expand(keys.Path{"environment", "env"}, f.Environment.Env, r.Problems)
-	vars.verifier = r.expand(keys.Path{"verifier", "env"}, f.Verifier.Env, r.Problems)
+	vars.environment = r.expand(keys.Path{"environment", "env"}, f.Environment.Env, r.Problems, &vars.unset)
+	vars.verifier = r.expand(keys.Path{"verifier", "env"}, f.Verifier.Env, r.Problems, &vars.unset)
 	var solution keys.Problems
-	vars.solution = r.expand(keys.Path{"solution", "env"}, f.Solution.Env, &solution)
+	vars.solution = r.expand(keys.Path{"solution", "env"}, f.Solution.Env, &solution, &vars.solutionUnset)
 	vars.solutionProblems = solution.All(r.Root.At.File)
 	return c, vars
 }

@@ -15,6 +15,7 @@ import (
 type variables struct {
 	environment, verifier, solution map[string]string
 	solutionProblems                diag.List // problems that only affect the oracle
+	unset, solutionUnset            []string  // see Unset
 	harborKey                       string    // see harborKeys
 	// root is task.toml, if it has judges or reward.
 	root *keys.Node
@@ -31,6 +32,17 @@ func (t *Task) SolutionEnv() map[string]string { return t.variables.solution }
 
 // SolutionProblems returns the problems that prevent the oracle, but no other agent, from running the task.
 func (t *Task) SolutionProblems() diag.List { return t.variables.solutionProblems }
+
+// Unset returns the names of the host's variables that a task loaded with Options.Unrun needs and that are not set: those of its
+// environments and its verifier, and with those of its solution if it is asked for. They are sorted.
+func (t *Task) Unset(withSolution bool) []string {
+	names := slices.Clone(t.variables.unset)
+	if withSolution {
+		names = append(names, t.variables.solutionUnset...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
 
 // Names of variables, and values with placeholders. ${NAME} and ${NAME:-default} (used if the variable is unset or empty) may
 // stand anywhere in a value; $${ is a literal ${. Harbor only knows placeholders that are the whole value, whose default may
@@ -66,15 +78,16 @@ func (e *Env) DecodeNode(d *keys.Decoder, n *keys.Node, p keys.Path, r keys.Rule
 	return true
 }
 
-// expand returns the variables at p with the placeholders in their values replaced. Errors go to wanting.
-func (r *reader) expand(p keys.Path, written Env, wanting *keys.Problems) map[string]string {
+// expand returns the variables at p with the placeholders in their values replaced. Errors go to wanting, and the names of variables
+// that are not set to unset if the task does not run.
+func (r *reader) expand(p keys.Path, written Env, wanting *keys.Problems, unset *[]string) map[string]string {
 	if len(written) == 0 {
 		return nil
 	}
 	expanded := make(map[string]string, len(written))
 	for name, text := range written {
 		at := p.Child(name)
-		e := expansion{r.Problems, wanting, r.opts, at, r.Root.Locate(at, false)}
+		e := expansion{r.Problems, wanting, unset, r.opts, at, r.Root.Locate(at, false)}
 		expanded[name] = e.expand(text)
 	}
 	return expanded
@@ -83,6 +96,7 @@ func (r *reader) expand(p keys.Path, written Env, wanting *keys.Problems) map[st
 // expansion expands one value.
 type expansion struct {
 	warnings, errors *keys.Problems
+	unset            *[]string // names
 	opts             Options
 	path             keys.Path
 	at               keys.Place
@@ -131,6 +145,8 @@ func (e *expansion) host(inside string) string {
 		return fallback
 	case !passed:
 		e.problem(pass, "needs the host's variable %s, which the job does not pass on", name)
+	case e.opts.Unrun:
+		*e.unset = append(*e.unset, name)
 	default:
 		e.problem(fmt.Sprintf("export it, put it into a file for --env-file, or give a default in task.toml: ${%s:-…}", name), "needs the host's variable %s, which is not set", name)
 	}

@@ -18,6 +18,8 @@ type Options struct {
 	// none is set). Tasks may be untrusted, so they get no other variables.
 	PassEnv []string
 	Getenv  func(name string) (value string, set bool)
+	// Unrun: the task does not run, so that a variable that is not set is no error.
+	Unrun bool
 }
 
 // Rules are the consequences of a format for a trial. Code that runs a task checks these, never the format.
