@@ -83,7 +83,8 @@ func (c *Checker) Close() error { return errors.Join(c.from.Close(), c.to.Close(
 
 // Admit checks a file, or a directory and everything below it, and copies it. It returns the copy's path. A path that is
 // neither in the commit nor on disk is no error and is not copied. The error is a *Refusal if a path is in only one of them, or
-// differs. What is checked is what is copied.
+// differs. What is checked is what is copied. So are the .gitattributes of the directories on the way: whether a file is what git-lfs keeps, or
+// only its pointer, is not known without them.
 func (c *Checker) Admit(ctx context.Context, name string) (string, error) {
 	below, err := filepath.Rel(c.top, name)
 	if err != nil || !filepath.IsLocal(below) {
@@ -111,6 +112,9 @@ func (c *Checker) admit(ctx context.Context, name string) error {
 	at := Entry{Path: ".", Mode: ModeDirectory, ID: c.rootID}
 	if name != "." {
 		for rest := name; rest != ""; {
+			if err := c.attributes(ctx, at); err != nil {
+				return err
+			}
 			var part string
 			part, rest, _ = strings.Cut(rest, "/")
 			next, known, err := c.child(ctx, at, part)
@@ -142,6 +146,15 @@ func (c *Checker) admit(ctx context.Context, name string) error {
 		}
 	}
 	return c.take(ctx, at)
+}
+
+// attributes copies the .gitattributes of a directory, if the commit has one. Another one, which only the checkout has, says nothing about the copy.
+func (c *Checker) attributes(ctx context.Context, dir Entry) error {
+	e, known, err := c.child(ctx, dir, ".gitattributes")
+	if err != nil || !known || e.Mode != ModeFile && e.Mode != ModeProgram { // git follows no link here
+		return err
+	}
+	return c.take(ctx, e)
 }
 
 // child returns the entry of a name in a tree.

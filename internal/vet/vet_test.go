@@ -248,6 +248,25 @@ func TestLFSFilesMatchTheirPointers(t *testing.T) {
 	r.refused("model", "model differs")
 }
 
+// The attributes of the directories on the way are in the copy, also of those that links lead to. Others that only the checkout has are not.
+func TestAttributesOnTheWayAreCopied(t *testing.T) {
+	r := newRepo(t)
+	for _, name := range []string{".gitattributes", "a/.gitattributes", "a/b/x", "other/.gitattributes", "real/.gitattributes", "real/deep/y"} {
+		r.write(name, "*.bin filter=lfs\n")
+	}
+	r.link("../real/deep", "a/to")
+	r.commit()
+	r.write("a/b/.gitattributes", "* -filter\n")
+	if got, want := r.admitted("a/b/x"), []string{".gitattributes", "a/.gitattributes", "a/b/x"}; !slices.Equal(got, want) {
+		t.Errorf("copied %q, want %q", got, want)
+	}
+	if got, want := r.admitted("a/to/y"), []string{".gitattributes", "a/.gitattributes", "a/to", "real/.gitattributes", "real/deep/y"}; !slices.Equal(got, want) {
+		t.Errorf("copied %q, want %q", got, want)
+	}
+	r.write("a/.gitattributes", "* -filter\n")
+	r.refused("a/b/x", "a/.gitattributes differs")
+}
+
 func TestFilesThatDifferAreRefused(t *testing.T) {
 	r := newRepo(t)
 	r.write("evals/one/x", "a\nb\n")

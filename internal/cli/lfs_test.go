@@ -1,0 +1,63 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const lfsPointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\nsize 12345\n"
+
+// The copy of a checkout that is compared with a trusted commit knows which of its files git-lfs keeps, as the checkout does.
+func TestPointersOfLFSInACheckedCopyAreRefused(t *testing.T) {
+	for name, test := range map[string]struct {
+		files map[string]string
+		says  string // "": it runs
+	}{
+		"of a task":            {map[string]string{".gitattributes": "*.bin filter=lfs diff=lfs merge=lfs -text\n", "evals/one/tests/a.bin": lfsPointer}, "has files that are only pointers of git-lfs: tests/a.bin"},
+		"of an agent":          {map[string]string{".gitattributes": "*.bin filter=lfs\n", "agent/deep/a.bin": lfsPointer}, "these files are only pointers of git-lfs: agent/deep/a.bin"},
+		"by nearer attributes": {map[string]string{"agent/.gitattributes": "*.bin filter=lfs\n", "agent/deep/a.bin": lfsPointer}, "these files are only pointers of git-lfs: agent/deep/a.bin"},
+		"kept by nothing":      {map[string]string{".gitattributes": "*.bin -text\n", "agent/deep/a.bin": lfsPointer}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCheckout(t, newHistory(t))
+			c.write(t, map[string]string{"agent/deep/run.sh": "true\n"})
+			c.write(t, test.files)
+			c.commit("main")
+			c.github.Mirror(t, "acme/widgets", c.dir)
+			c.env["GITHUB_SHA"] = c.commits["main"]
+			bringsAlong(c, "agent/deep")
+			c.about("pull_request_target", forkPull)
+			code := c.main(t, "action")
+			said := strings.Join(strings.Fields(c.stdout.String()+c.stderr.String()), " ")
+			if (code == 0) != (test.says == "") || !strings.Contains(said, test.says) {
+				t.Errorf("exit code %d, and it does not say %q: %s", code, test.says, said)
+			}
+		})
+	}
+}
+
+// An agent of a commit whose files are pointers would be another agent.
+func TestPointersOfLFSInAnEarlierCommitAreRefused(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		".gitattributes":       "*.bin filter=lfs\n",
+		"job.yaml":             "environment: {type: fake}\nagents: [{name: a, execute: 'true', files: [{source: agent, target: /agent}]}]\ntasks: [hello]\n",
+		"agent/a.bin":          lfsPointer,
+		"hello/task.toml":      "version = \"1.0\"\nenvironment.docker_image = \"debian:bookworm\"\n",
+		"hello/instruction.md": "Do it.\n",
+		"hello/tests/test.sh":  "echo 1 >/logs/verifier/reward.txt\n",
+	} {
+		write(t, dir, name, text)
+	}
+	commitAll(t, dir)
+	write(t, dir, "agent/a.bin", "the true file")
+	o := inDir(t.Context(), t, dir, "run", "job.yaml", "--name", "one", "--against", "main")
+	if said := strings.Join(strings.Fields(o.stderr), " "); o.code == 0 || !strings.Contains(said, "--against main: commit ") || !strings.Contains(said, "only its pointers: agent/a.bin") {
+		t.Errorf("exit code %d: %s", o.code, said)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "jobs")); err == nil {
+		t.Error("something was run")
+	}
+}
