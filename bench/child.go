@@ -20,6 +20,8 @@ const childArg = "child"
 var works = map[string]func(context.Context, *bench) ([]float64, error){
 	"trials": runTrials, "link": mergeInto(false), "move": mergeInto(true), "floor": once(linkShards), "sandbox": trialsInSandboxes,
 	"streams": runStreams(true), "streams-direct": runStreams(false), "pods": runPods(environments), "pods-direct": runPods(echoes),
+	"view-index": firstPage(""), "view-job": firstPage("job/job-050/"), "read-index": readFiles("*/plan.json", "*/result.json", "*/config.json"),
+	"read-job": readFiles("job-050/*.json", "job-050/*/*/*/result.json"),
 }
 
 // childReport is the output of a child.

@@ -54,6 +54,7 @@ var parts = []part{
 	{"engine", (*bench).engine},
 	{"registry", (*bench).registry},
 	{"merge", (*bench).merge},
+	{"view", (*bench).view},
 	{"binary", (*bench).binary},
 }
 

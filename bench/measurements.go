@@ -22,6 +22,7 @@ const (
 	modelTrials                         = 500
 	planAgents, planTasks, planAttempts = 10, 1000, 10
 	mergeTasks, mergeShards             = 10_000, 64
+	viewJobs, viewTrials, pageTrials    = 100, 1000, 500
 	registryDatasets, registryTasks     = 43, 300 // as many tasks as the public registry has: 12,900 in 3.3 MB
 )
 
@@ -81,6 +82,11 @@ var measurements = []measurement{
 	{"merge.time", "ms", "100,000 trials from 64 shards merged, in a process of its own", "the same results read, directories made and files linked", atMost("ratio", 1.6), pairs{0, 10, 1}},
 	{"merge.memory", "MB", "that process's largest resident set", "", atMost("ours", 500), pairs{}},
 	{"merge.move", "ms", "the same merge with --move", "", atMost("ours", 4000), pairs{0, 1000, 1}},
+
+	{"view.index", "ms", "the first index of 100 jobs of 1,000 trials, the newest with their numbers, from the start of a server in a process of its own", "the files that it needs, read", atMost("ours", 1000), pairs{1, 5, 3}},
+	{"view.job", "ms", "the page of one of these jobs, after the index", "the files that it needs, read", atMost("ours", 1000), pairs{1, 5, 3}},
+	{"view.memory", "MB", "that process's largest resident set", "", atMost("ours", 150), pairs{}},
+	{"view.page", "ms", "a job of 500 trials read and written as one page (report --format html)", "the same bytes written", atMost("ours", 2000), pairs{1, 5, 3}},
 
 	{"binary.size", "MB", "the stripped binary", "", atMost("ours", 75), pairs{}},
 	{"binary.version", "ms", "rollout version as a process", "", atMost("ours", 30), pairs{2, 1, 20}},

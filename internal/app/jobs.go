@@ -28,7 +28,9 @@ type JobsRequest struct {
 	Dir     string // with the directories of jobs
 	Default bool   // nobody named Dir: if it does not exist, there are no jobs yet
 	Limit   int    // how many jobs to return; 0: all
-	kept    *listings
+	// kept has the jobs that were read before, and after until no others are read: they have no state.
+	kept  *listings
+	until time.Time
 }
 
 // Jobs are the jobs in a directory.
@@ -125,7 +127,7 @@ func ListJobs(ctx context.Context, h *Host, req JobsRequest) (Jobs, error) {
 	for i := range out.List {
 		readers.Go(func() error {
 			if ctx.Err() == nil {
-				req.kept.read(&out.List[i], h.Paths)
+				req.kept.read(&out.List[i], h.Paths, req.until)
 				work.Step()
 			}
 			return ctx.Err()

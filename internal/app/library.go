@@ -3,12 +3,14 @@ package app
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/org/rollout-action/internal/diag"
 	"github.com/org/rollout-action/internal/event"
@@ -26,14 +28,25 @@ type Library struct {
 	missed bool   // path does not exist yet, which is no error
 	single string // the name of the only job; "": path is a directory of jobs
 	kept   listings
+	// patience is how long Jobs reads jobs that it has not read yet; 0: until all are read.
+	patience time.Duration
+
+	ctx     context.Context //nolint:containedctx // ends with Close
+	stop    context.CancelFunc
+	reading sync.Mutex // held while the rest of the jobs are read
+	readers sync.WaitGroup
 }
+
+// firstPatience is how long the first page of a server may take to list jobs. Those that are read later come with the next one.
+const firstPatience = 400 * time.Millisecond
 
 // OpenLibrary opens what a user names: a directory of jobs, or a job. byDefault: nobody named it, so there may be no jobs yet. The caller
 // closes it.
 func OpenLibrary(h *Host, path string, byDefault bool) (*Library, error) {
 	quiet := *h
 	quiet.Output = noOutput{} // the pages say it
-	l := &Library{h: &quiet, path: path, missed: byDefault}
+	l := &Library{h: &quiet, path: path, missed: byDefault, patience: firstPatience}
+	l.ctx, l.stop = context.WithCancel(event.Watch(context.Background(), unwatched))
 	switch full := h.Path(path); {
 	case h.hasJob(path):
 		absolute, err := filepath.Abs(full)
@@ -47,8 +60,12 @@ func OpenLibrary(h *Host, path string, byDefault bool) (*Library, error) {
 	return l, nil
 }
 
-// Close gives back what the library holds.
-func (l *Library) Close() error { return nil }
+// Close ends what the library does.
+func (l *Library) Close() error {
+	l.stop()
+	l.readers.Wait()
+	return nil
+}
 
 // Title returns the headline of the library's index.
 func (l *Library) Title() string { return "Jobs in " + l.h.Shown(l.path) }
@@ -64,24 +81,43 @@ func (l *Library) Jobs(ctx context.Context) ([]page.Listed, error) {
 		if plan, err := result.ReadPlanHead(l.h.Path(l.path)); err == nil {
 			listed.Name, listed.StartedAt, listed.Commit, listed.Shard = cmp.Or(plan.JobName, l.single), plan.StartedAt, plan.Commit, plan.Shard
 		}
-		l.kept.read(&listed, l.h.Paths)
+		l.kept.read(&listed, l.h.Paths, time.Time{})
 		return []page.Listed{listedOf(listed, l.single)}, nil
 	}
-	jobs, err := ListJobs(ctx, l.h, JobsRequest{Dir: l.path, Default: l.missed, kept: &l.kept})
+	req := JobsRequest{Dir: l.path, Default: l.missed, kept: &l.kept}
+	if l.patience > 0 {
+		req.until = time.Now().Add(l.patience)
+	}
+	jobs, err := ListJobs(ctx, l.h, req)
 	if err != nil {
 		return nil, err
 	}
-	out := make([]page.Listed, len(jobs.List))
+	out, all := make([]page.Listed, len(jobs.List)), true
 	for i, listed := range jobs.List {
 		out[i] = listedOf(listed, filepath.Base(listed.Dir))
+		all = all && listed.State != ""
+	}
+	if !all {
+		l.readRest()
 	}
 	return out, nil
+}
+
+// readRest reads the jobs that a page has not waited for.
+func (l *Library) readRest() {
+	if !l.reading.TryLock() {
+		return
+	}
+	l.readers.Go(func() {
+		defer l.reading.Unlock()
+		_, _ = ListJobs(l.ctx, l.h, JobsRequest{Dir: l.path, Default: l.missed, kept: &l.kept}) // the next page says what is wrong
+	})
 }
 
 // listedOf returns a job as an index shows it. name is that of its addresses.
 func listedOf(l ListedJob, name string) page.Listed {
 	listed := page.Listed{
-		Name: name, JobName: l.Name, State: string(l.State), Started: l.StartedAt,
+		Name: name, JobName: l.Name, State: cmp.Or(string(l.State), page.Unread), Started: l.StartedAt,
 		Trials: l.TotalTrials, Completed: l.CompletedTrials, Failed: l.FailedTrials,
 		PassRate: l.PassRate, MeanReward: l.MeanReward, Cost: l.TotalCost, DurationSec: l.DurationSec,
 		Verdict: l.Verdict, Reason: cmp.Or(l.Error, l.Reason),
@@ -157,8 +193,8 @@ type keptListing struct {
 	job   ListedJob
 }
 
-// read is ListedJob.read for many times. A nil listings keeps nothing.
-func (k *listings) read(l *ListedJob, paths Paths) {
+// read is ListedJob.read for many times. A nil listings keeps nothing. After a time, if one is given, what is not kept is not read.
+func (k *listings) read(l *ListedJob, paths Paths, until time.Time) {
 	stamp := ""
 	if k != nil {
 		stamp = stampOf(paths.Path(l.Dir))
@@ -167,6 +203,9 @@ func (k *listings) read(l *ListedJob, paths Paths) {
 		k.mu.Unlock()
 		if ok && kept.stamp == stamp {
 			*l = kept.job
+			return
+		}
+		if l.State == "" && !until.IsZero() && time.Now().After(until) {
 			return
 		}
 	}
@@ -194,4 +233,28 @@ func stampOf(dir string) string {
 		}
 	}
 	return stamp
+}
+
+// SiteRequest is what ExportSite takes.
+type SiteRequest struct {
+	Path    string // of jobs, as for OpenLibrary
+	Default bool   // nobody named Path
+	To      string // the directory of the site
+}
+
+// ExportSite writes jobs as a site of files, and returns how many pages it has. It returns a UsageError if something else is in the directory.
+func ExportSite(ctx context.Context, h *Host, req SiteRequest) (viewer.Exported, error) {
+	library, err := OpenLibrary(h, req.Path, req.Default)
+	if err != nil {
+		return viewer.Exported{}, err
+	}
+	defer library.Close()
+	library.patience = 0
+	work := event.Begin(ctx, "Writing pages of jobs", 0)
+	defer work.End()
+	done, err := viewer.Export(ctx, library, library.Title(), h.Path(req.To), h.Now(), work.Step)
+	if errors.Is(err, viewer.ErrNotEmpty) {
+		return done, usage("--export %s: %w: give another one, or empty it", clean(req.To), err)
+	}
+	return done, err
 }

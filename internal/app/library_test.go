@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/org/rollout-action/internal/page"
 	"github.com/org/rollout-action/internal/result"
 )
 
@@ -109,5 +110,53 @@ func TestLibraryOfOneJob(t *testing.T) {
 	}
 	if _, err := l.Open(t.Context(), "two"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("another job was opened: %v", err)
+	}
+}
+
+// The first page does not wait for all jobs: the others are read meanwhile, and the next page has them.
+func TestFirstPageDoesNotWaitForAllJobs(t *testing.T) {
+	top := t.TempDir()
+	for _, name := range []string{"one", "two", "three"} {
+		storedJob(t, filepath.Join(top, name), name)
+	}
+	l := libraryOf(t, top)
+	l.patience = time.Nanosecond
+	first, err := l.Jobs(t.Context())
+	if err != nil || len(first) != 3 {
+		t.Fatalf("the jobs are %+v, %v", first, err)
+	}
+	for _, job := range first {
+		if job.State != page.Unread || job.Started.IsZero() {
+			t.Errorf("the job is %+v", job)
+		}
+	}
+	l.readers.Wait()
+	second, err := l.Jobs(t.Context())
+	if err != nil || len(second) != 3 {
+		t.Fatalf("the jobs are %+v, %v", second, err)
+	}
+	for _, job := range second {
+		if job.State != string(JobDone) || job.Completed != 1 {
+			t.Errorf("the job is %+v", job)
+		}
+	}
+}
+
+func TestExportedSiteHasAPageForEachTrial(t *testing.T) {
+	top := t.TempDir()
+	key := storedJob(t, filepath.Join(top, "jobs", "one"), "nightly")
+	site := filepath.Join(top, "site")
+	host := &Host{Now: time.Now, Variables: Variables{Getenv: func(string) (string, bool) { return "", false }}}
+	done, err := ExportSite(t.Context(), host, SiteRequest{Path: filepath.Join(top, "jobs"), To: site})
+	if err != nil || done.Jobs != 1 || done.Trials != 1 {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	for _, file := range []string{"index.html", "job/one/index.html", "job/one/t/" + key.Dir() + "/index.html"} {
+		if _, err := os.Stat(filepath.Join(site, file)); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := ExportSite(t.Context(), host, SiteRequest{Path: site, To: filepath.Join(top, "jobs")}); !errors.As(err, new(*UsageError)) {
+		t.Errorf("the error is %v", err)
 	}
 }

@@ -8,13 +8,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/org/rollout-action/internal/app"
+	"github.com/org/rollout-action/internal/plural"
+	"github.com/org/rollout-action/internal/untrusted"
 	"github.com/org/rollout-action/internal/viewer"
 )
 
 // viewOptions are the flags of view.
 type viewOptions struct {
-	port int
-	open bool
+	port   int
+	open   bool
+	export string
 }
 
 func newViewCommand(v *invocation) *cobra.Command {
@@ -30,14 +33,19 @@ directory, or its name below jobs/.
 
 The server only reads. It listens on the loopback device, and the address that is printed has a random token: programs and pages
 that do not know it get nothing.
+
+With --export, nothing is served: the same pages are written as files, for GitHub Pages or any other server of files. Pages of trials have the
+ends of logs then.
 ` + doneCodes,
 		Example: `  rollout view --open
-  rollout view jobs/nightly --port 8080`,
+  rollout view jobs/nightly --port 8080
+  rollout view --export site`,
 		Args: maybeJob,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return v.view(cmd.Context(), args, opts)
 		},
 	}
+	cmd.Flags().StringVar(&opts.export, "export", "", "write the pages as files into this directory, which must be empty or an earlier export")
 	cmd.Flags().IntVar(&opts.port, "port", 0, "listen on this port; 0: a free one")
 	cmd.Flags().BoolVar(&opts.open, "open", false, "open the address in the browser")
 	return cmd
@@ -49,8 +57,14 @@ func (v *invocation) view(ctx context.Context, args []string, opts viewOptions) 
 	if len(args) > 0 {
 		path = v.host().NamedJob(args[0])
 	}
+	if opts.export != "" && (opts.open || opts.port != 0) {
+		return usage("--export writes files and serves nothing: leave out --open and --port, or --export")
+	}
 	if opts.port < 0 || opts.port > 65535 {
 		return usage("--port %d: want a number up to 65535, or 0 for a free port", opts.port)
+	}
+	if opts.export != "" {
+		return v.exportSite(ctx, app.SiteRequest{Path: path, Default: len(args) == 0, To: opts.export})
 	}
 	library, err := app.OpenLibrary(v.host(), path, len(args) == 0)
 	if err != nil {
@@ -77,4 +91,17 @@ func (v *invocation) view(ctx context.Context, args []string, opts viewOptions) 
 		return err
 	}
 	return &failure{code: exitCancelled}
+}
+
+// exportSite writes pages as files.
+func (v *invocation) exportSite(ctx context.Context, req app.SiteRequest) error {
+	done, err := app.ExportSite(ctx, v.host(), req)
+	if err != nil {
+		return err
+	}
+	if done.LeftOut > 0 {
+		v.warnf("%s of older jobs have no pages, so that the site stays small", plural.Count(done.LeftOut, "trial"))
+	}
+	_, err = fmt.Fprintf(v.Stdout, "Wrote %s and %s to %s\n", plural.Count(done.Jobs, "job"), plural.Count(done.Trials, "trial"), untrusted.ShellPath(req.To))
+	return err
 }

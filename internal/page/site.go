@@ -32,6 +32,8 @@ type Site struct {
 	Live bool
 	// Detail bounds the bytes of the logs and the conversation on the page of a trial; 0: what a browser shows at once.
 	Detail int
+	// NoTrials: trials have no pages.
+	NoTrials bool
 	// Now is when the site is made, for pages that are files.
 	Now time.Time
 }
@@ -57,7 +59,7 @@ const (
 type Listed struct {
 	Name    string // in addresses: that of its directory or archive
 	JobName string
-	State   string // done, running, cancelled, stopped, killed or unreadable
+	State   string // done, running, cancelled, stopped, killed, unreadable or Unread
 	Shard   string // "1/4"; "": it is a whole job
 	Commit  string
 	Started time.Time
@@ -70,6 +72,9 @@ type Listed struct {
 	Verdict gate.Outcome
 	Reason  string // of the verdict, or why the job is unreadable
 }
+
+// Unread is the state of a job that was not read yet. A live index is loaded again when it was.
+const Unread = "not read yet"
 
 // indexPage is a view of an index.
 type indexPage struct {
@@ -113,6 +118,9 @@ func (s *Site) indexRow(job Listed) indexRow {
 		Trials: report.Count(job.Completed) + "/" + report.Count(job.Trials), Started: "–", StartedSort: "0",
 		Rate: Cell{Text: "–", Sort: "-1"}, Reward: Cell{Text: "–", Sort: "-1"}, Cost: Cell{Text: "–", Sort: "-1"}, Time: Cell{Text: "–", Sort: "-1"},
 	}
+	if job.State == Unread {
+		r.Trials = "–"
+	}
 	if r.JobName == r.Name {
 		r.JobName = ""
 	}
@@ -140,12 +148,18 @@ func (s *Site) WriteJob(w io.Writer, in report.Input, job, version string) error
 	cases := report.Cases(in)
 	p := build(in, cases, detail{rows: maxSiteRows, pages: s})
 	p.Up, p.version = []Link{{"All jobs", s.up(2)}}, version
+	if s.NoTrials {
+		p.LeftOut = append(p.LeftOut, "the pages of "+report.Plural(len(in.Trials), "trial")+", which are in "+cmp.Or(name(in.Dir), "the job's directory"))
+	}
 	return templates.ExecuteTemplate(w, "page.html", frame{newHead(p.Title+" · "+cmp.Or(p.Job, name(job)), version), p})
 }
 
 // trials returns links to the pages of trials. A live site has pages of trials that run, too.
 func (s *Site) trials(cases []report.Case) map[result.Key]string {
 	hrefs := map[result.Key]string{}
+	if s.NoTrials {
+		return hrefs
+	}
 	for _, c := range cases {
 		for _, a := range c.Attempts {
 			if a.Trial != nil || s.Live {

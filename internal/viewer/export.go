@@ -1,0 +1,150 @@
+package viewer
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"time"
+
+	"github.com/org/rollout-action/internal/page"
+)
+
+// Bounds of an exported site, which GitHub Pages lets have 1 GB.
+const (
+	maxExportedTrials = 20_000
+	exportedDetails   = 400 << 20 // bytes of logs and conversations, of all trials together
+	maxExportedDetail = 128 << 10 // of one trial
+	minExportedDetail = 4 << 10
+)
+
+// marker is a file that tells that a directory is an exported site, which another export may replace.
+const marker = ".rollout-site"
+
+// ErrNotEmpty means that a directory has something that no export wrote.
+var ErrNotEmpty = errors.New("the directory is not empty, and no earlier export wrote it")
+
+// Exported counts what an export wrote.
+type Exported struct{ Jobs, Trials, LeftOut int }
+
+// Export writes a library as a site of files into a directory, which is made if it does not exist. An earlier export in it is replaced; anything
+// else is ErrNotEmpty. step is called after each job.
+func Export(ctx context.Context, library Library, title, dir string, now time.Time, step func()) (done Exported, err error) {
+	root, err := emptied(dir)
+	if err != nil {
+		return done, err
+	}
+	defer func() { err = errors.Join(err, root.Close()) }()
+	jobs, err := library.Jobs(ctx)
+	if err != nil {
+		return done, err
+	}
+	trials := 0
+	for _, job := range jobs {
+		trials += job.Trials
+	}
+	x := exporter{root: root, site: page.Site{Now: now, Detail: min(max(exportedDetails/max(min(trials, maxExportedTrials), 1), minExportedDetail), maxExportedDetail)}}
+	listed := jobs[:0:0]
+	for _, job := range jobs {
+		err := x.job(ctx, library, job.Name)
+		switch {
+		case ctx.Err() != nil:
+			return x.done, ctx.Err()
+		case errors.Is(err, fs.ErrNotExist): // it was removed, or has not begun
+			continue
+		case err != nil:
+			return x.done, fmt.Errorf("%s: %w", job.Name, err)
+		}
+		listed = append(listed, job)
+		step()
+	}
+	err = x.write("index.html", func(w io.Writer) error { return x.site.WriteIndex(w, title, listed, "") })
+	return x.done, err
+}
+
+// emptied opens a directory for a site, and removes an earlier one.
+func emptied(dir string) (*os.Root, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := root.Lstat(marker); len(entries) > 0 && (err != nil || !info.Mode().IsRegular()) {
+		return nil, errors.Join(ErrNotEmpty, root.Close())
+	}
+	err = errors.Join(
+		root.WriteFile(marker, []byte("rollout view --export wrote this directory, and may replace what is in it.\n"), 0o644),
+		root.RemoveAll(page.JobPages), root.RemoveAll("index.html"),
+		root.WriteFile(".nojekyll", nil, 0o644), // GitHub Pages would leave out names that begin with _
+	)
+	if err != nil {
+		return nil, errors.Join(err, root.Close())
+	}
+	return root, nil
+}
+
+type exporter struct {
+	root *os.Root
+	site page.Site
+	done Exported
+}
+
+// job writes the pages of a job.
+func (x *exporter) job(ctx context.Context, library Library, name string) error {
+	job, err := library.Open(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer job.Close()
+	in, err := job.Input(ctx)
+	if err != nil {
+		return err
+	}
+	in.Files, in.Dir = job.Files, job.Dir
+	site := x.site
+	if x.done.Trials+len(in.Trials) > maxExportedTrials {
+		site.NoTrials = true
+		x.done.LeftOut += len(in.Trials)
+	}
+	at := path.Join(page.JobPages, name)
+	if err := x.write(at+"/index.html", func(w io.Writer) error { return site.WriteJob(w, in, name, "") }); err != nil {
+		return err
+	}
+	x.done.Jobs++
+	if site.NoTrials {
+		return nil
+	}
+	for _, t := range in.Trials {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		file := path.Join(at, page.TrialPages, t.Dir(), "index.html")
+		if err := x.write(file, func(w io.Writer) error { return site.WriteTrial(w, in, t, name, "", page.HasResult) }); err != nil {
+			return err
+		}
+		x.done.Trials++
+	}
+	return nil
+}
+
+// write writes a page.
+func (x *exporter) write(file string, write func(io.Writer) error) error {
+	var b bytes.Buffer
+	if err := write(&b); err != nil {
+		return err
+	}
+	if err := x.root.MkdirAll(path.Dir(file), 0o755); err != nil {
+		return err
+	}
+	return x.root.WriteFile(file, b.Bytes(), 0o644)
+}
