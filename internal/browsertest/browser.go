@@ -164,19 +164,21 @@ func (tab *Tab) Text(expression string) string {
 	return text
 }
 
-// Wait waits until an expression is true, and fails the test if that never happens.
+// Wait waits until an expression is true, and fails the test if that never happens. Until then it may also fail, as it does on a page that
+// is not there yet.
 func (tab *Tab) Wait(expression string) {
 	tab.t.Helper()
-	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) { // chromedp's Poll needs scripts of the page
+	ctx, cancel := context.WithTimeout(tab.ctx, patience)
+	defer cancel()
+	var last error
+	for ctx.Err() == nil { // chromedp's Poll needs scripts of the page
 		var is bool
-		tab.Eval("Boolean("+expression+")", &is)
-		if is {
+		if last = chromedp.Run(ctx, chromedp.Evaluate("Boolean("+expression+")", &is)); is {
 			return
 		}
-		if time.Now().After(end) {
-			tab.t.Fatalf("it is never true that %s", expression)
-		}
+		time.Sleep(20 * time.Millisecond)
 	}
+	tab.t.Fatalf("it is never true that %s (%v)", expression, last)
 }
 
 // Click clicks the first element that a selector names.

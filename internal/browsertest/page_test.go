@@ -153,6 +153,9 @@ func TestPageIsAccessible(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(jobs)) {
 		address := write(t, jobs[name])
 		for _, view := range slices.Sorted(maps.Keys(views)) {
+			if view != "1400" && name != "mixed" && name != "models" { // what differs there is in these two
+				continue
+			}
 			t.Run(fmt.Sprint(name, " ", view), func(t *testing.T) {
 				tab := browser.Open(t, address, views[view])
 				tab.Picture(fmt.Sprintf("page-%s-%s", name, view))
