@@ -69,7 +69,7 @@ func TestAgentThatFillsItsProcessesHasFailed(t *testing.T) {
 				}
 				o := p.newScene(t, s).run(s, s.task(t, p), 1)
 				if slices.Contains(o.Trial.Environment.Unenforced, "pids") {
-					t.Skip("the number of processes is not limited here")
+					testenv.Lacks(t, p.name, "a limit of processes")
 				}
 				o.check(t, want{err: result.AgentExecutionFailed, says: []string{"the agent left"}})
 			})
