@@ -1,16 +1,26 @@
 package docker
 
 import (
+	"archive/tar"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/api/types/system"
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/static"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"github.com/org/rollout-action/internal/environment"
 )
@@ -48,6 +58,62 @@ func TestUnusableImages(t *testing.T) {
 			}
 		})
 	}
+}
+
+// An engine pulls an image of another platform if its registry has no other. Without an emulator, nothing runs in it.
+func TestAnImageOfAnotherPlatformIsNamed(t *testing.T) {
+	t.Parallel()
+	p := newProvider(t, nil)
+	other := "linux/arm64"
+	if p.platform() == other {
+		other = "linux/amd64"
+	}
+	system, arch, _ := strings.Cut(other, "/")
+	ref := name.MustParseReference("rollout-test/other-platform:1").(name.Tag)
+	load(t, p, ref, v1.ConfigFile{OS: system, Architecture: arch}, map[string]string{"bin/bash": "\x7fELF for another processor\n"})
+	env, err := p.CreateEnvironment(t.Context(), environment.CreateOptions{Image: ref.String(), Labels: testLabels(t)})
+	if err == nil {
+		defer env.Destroy(context.Background())
+		waitStopped(t, p, env)
+		_, err = env.Exec(t.Context(), "true", environment.ExecOptions{})
+	}
+	want := "the image is for " + other + ", and the engine runs " + p.platform()
+	if environment.KindOf(err) != environment.KindStart || !strings.Contains(fmt.Sprint(err), want) {
+		t.Errorf("%q is not in the error: %v", want, err)
+	}
+}
+
+// load gives the engine an image with some programs, for as long as the test runs.
+func load(t *testing.T, p *Provider, ref name.Tag, config v1.ConfigFile, programs map[string]string) {
+	t.Helper()
+	var layer, archive bytes.Buffer
+	files := tar.NewWriter(&layer)
+	for path, content := range programs {
+		err := files.WriteHeader(&tar.Header{Name: path, Mode: 0o755, Size: int64(len(content))})
+		if _, written := io.WriteString(files, content); errors.Join(err, written) != nil {
+			t.Fatal(err, written)
+		}
+	}
+	if err := files.Close(); err != nil {
+		t.Fatal(err)
+	}
+	made, err := mutate.ConfigFile(empty.Image, &config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if made, err = mutate.AppendLayers(made, static.NewLayer(layer.Bytes(), types.DockerUncompressedLayer)); err != nil {
+		t.Fatal(err)
+	}
+	if err := tarball.Write(ref, made, &archive); err != nil {
+		t.Fatal(err)
+	}
+	loaded, err := p.api.ImageLoad(t.Context(), &archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.Copy(io.Discard, loaded.Body)
+	loaded.Body.Close()
+	t.Cleanup(func() { _, _ = p.api.ImageRemove(context.Background(), ref.String(), image.RemoveOptions{Force: true}) })
 }
 
 func waitStopped(t *testing.T, p *Provider, env environment.Environment) {

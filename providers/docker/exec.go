@@ -302,10 +302,24 @@ func (e *containerEnv) gone(ctx context.Context, state container.InspectResponse
 	if state.State.OOMKilled {
 		return lost
 	}
-	if state.Config != nil && len(state.Config.Entrypoint) > 0 {
+	if others := e.p.otherPlatform(ctx, state); others != "" {
+		lost.Hint = fmt.Sprintf("the image is for %s, and the engine runs %s: choose another image, or a machine of that platform", others, e.p.platform())
+	} else if state.Config != nil && len(state.Config.Entrypoint) > 0 {
 		lost.Hint = fmt.Sprintf("the image's ENTRYPOINT %q must run the command that it is given, as exec \"$@\" does", state.Config.Entrypoint)
 	} else {
 		lost.Hint = "the image needs bash"
 	}
 	return lost
+}
+
+// otherPlatform returns the platform of a container's image if the engine can only emulate it, else "".
+func (p *Provider) otherPlatform(ctx context.Context, state container.InspectResponse) string {
+	if state.ContainerJSONBase == nil {
+		return ""
+	}
+	image, err := p.api.ImageInspect(ctx, state.Image)
+	if err != nil { // it is gone, and the hint says less
+		return ""
+	}
+	return lacks([]string{image.Os + "/" + image.Architecture}, p.platform())
 }

@@ -54,6 +54,9 @@ func registryError(err error) error {
 		a.text += ": if the image exists and is private, run `docker login " + known.Registry +
 			"`; registries answer so for names that do not exist, too"
 	}
+	if known.Limited {
+		a.text += ": it limits how much is asked of it; wait, or run `docker login " + known.Registry + "`, because limits are higher for accounts"
+	}
 	return a
 }
 
