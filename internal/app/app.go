@@ -50,6 +50,8 @@ type Host struct {
 	// Hard ends when even the clean-up has to stop. The context that a use case gets is the soft one: when it ends, the use case
 	// stops in good order.
 	Hard context.Context
+	// Patience multiplies the times that a cancelled job and its trials may take to end. 0 is 1.
+	Patience int
 }
 
 // Output receives what a use case reports to people while it works. Text from outside is already safe to print, except in

@@ -310,7 +310,7 @@ func (o *opened) trials(ctx context.Context, show event.Sink, budget job.Budget,
 	digests := trial.DigestsOf(o.Job, o.inputs())
 	runs := trial.NewRunner(trial.Options{
 		Budget: allowance, Run: id,
-		Models: models, Provider: o.provider, Job: o.Job, Digests: digests, Redactor: redactor, Emit: emit, Now: h.Now, Hard: h.Hard,
+		Models: models, Provider: o.provider, Job: o.Job, Digests: digests, Redactor: redactor, Emit: emit, Now: h.Now, Hard: h.Hard, Patience: h.Patience,
 		Disk: func() error { return o.lowDisk(o.provider) },
 	})
 	var runner job.Runner = runs
@@ -327,6 +327,7 @@ func (o *opened) trials(ctx context.Context, show event.Sink, budget job.Budget,
 		Emit:      emit,
 		Now:       h.Now,
 		Hard:      h.Hard,
+		Grace:     job.DefaultGrace * time.Duration(max(1, h.Patience)),
 		Redactor:  redactor,
 		CheckDisk: func() error { return o.checkMachine(ctx) },
 		Reconfirm: o.again,

@@ -98,7 +98,7 @@ func (v *invocation) hostWith(out output) *app.Host {
 	return &app.Host{
 		Paths: app.Paths{Dir: v.Dir}, Variables: app.Variables{Getenv: v.Getenv, Environ: v.Environ},
 		Stdin: v.Stdin, Now: v.Now, FreeDisk: v.FreeDisk,
-		Providers: v.Providers, Output: out, Commands: v.Stderr, GitHub: v.github, Hard: v.hard,
+		Providers: v.Providers, Output: out, Commands: v.Stderr, GitHub: v.github, Hard: v.hard, Patience: v.Patience,
 		Finished: v.show, Version: version, Build: buildVersion(),
 	}
 }

@@ -162,18 +162,20 @@ func sluggish(kill time.Duration, cancel func()) hooks {
 
 func TestGracesCountFromTheCancel(t *testing.T) {
 	t.Parallel()
-	for _, kill := range []time.Duration{0, time.Second, 1400 * time.Millisecond} {
-		synctest.Test(t, func(t *testing.T) {
-			ctx, cancel := context.WithCancel(context.Background())
-			defer cancel()
-			begun := time.Now() // the fake environment takes no time at all
-			o := fakePlace.run(t, story{agent: script("true"), ctx: ctx, leaves: true, hooks: sluggish(kill, cancel)})
-			if took := time.Since(begun); took != 4*time.Second {
-				t.Errorf("ended %v after the cancel, although killing took %v", took, kill)
-			}
-			o.check(t, want{err: result.Cancelled})
-			contains(t, "warnings", strings.Join(o.Trial.Warnings, "\n"), "/logs could not be copied whole", "environment_teardown_failed")
-		})
+	for patience, kills := range map[int][]time.Duration{0: {0, time.Second, 1400 * time.Millisecond}, 10: {0, 14 * time.Second}} {
+		for _, kill := range kills {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(context.Background())
+				defer cancel()
+				begun := time.Now() // the fake environment takes no time at all
+				o := fakePlace.run(t, story{agent: script("true"), ctx: ctx, patient: patience, leaves: true, hooks: sluggish(kill, cancel)})
+				if took, most := time.Since(begun), 4*time.Second*time.Duration(max(1, patience)); took != most {
+					t.Errorf("ended %v after the cancel instead of %v, although killing took %v", took, most, kill)
+				}
+				o.check(t, want{err: result.Cancelled})
+				contains(t, "warnings", strings.Join(o.Trial.Warnings, "\n"), "/logs could not be copied whole", "environment_teardown_failed")
+			})
+		}
 	}
 }
 

@@ -22,19 +22,21 @@ const (
 
 // deadlines limit what must happen also after a cancel.
 type deadlines struct {
-	hard  context.Context // ends all work at once
-	retry func(environment.Failure)
+	hard     context.Context // ends all work at once
+	patience int             // Options.Patience
+	retry    func(environment.Failure)
 	// afterCancel returns for each grace a channel that is closed when the grace is over. It may only be called after the cancel.
 	afterCancel func() map[time.Duration]<-chan struct{}
 }
 
 // newDeadlines returns the deadlines of work under ctx. stop releases what they hold.
-func newDeadlines(ctx, hard context.Context, retry func(environment.Failure)) (d deadlines, stop func()) {
+func newDeadlines(ctx context.Context, opts Options, retry func(environment.Failure)) (d deadlines, stop func()) {
+	hard, patience := opts.Hard, max(1, opts.Patience)
 	counting, cancel := context.WithCancel(hard)
-	d = deadlines{hard: hard, retry: retry, afterCancel: sync.OnceValue(func() map[time.Duration]<-chan struct{} {
+	d = deadlines{hard: hard, patience: patience, retry: retry, afterCancel: sync.OnceValue(func() map[time.Duration]<-chan struct{} {
 		graces := map[time.Duration]<-chan struct{}{}
 		for _, grace := range []time.Duration{stuckGrace, collectGrace, teardownGrace} {
-			graces[grace] = awake.After(counting, grace)
+			graces[grace] = awake.After(counting, grace*time.Duration(patience))
 		}
 		return graces
 	})}
@@ -72,7 +74,7 @@ func (d deadlines) destroyOnCancel(ctx context.Context, env environment.Environm
 			return
 		case <-d.afterCancel()[stuckGrace]:
 		}
-		c, cancel := awake.WithTimeout(d.hard, teardownGrace-stuckGrace)
+		c, cancel := awake.WithTimeout(d.hard, (teardownGrace-stuckGrace)*time.Duration(d.patience))
 		defer cancel()
 		end := env.Destroy
 		if preserve {

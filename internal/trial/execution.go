@@ -89,7 +89,7 @@ func (x *execution) run(ctx context.Context) {
 		return
 	}
 	var stop func()
-	x.deadlines, stop = newDeadlines(ctx, x.opts.Hard, x.recordRetry)
+	x.deadlines, stop = newDeadlines(ctx, x.opts, x.recordRetry)
 	defer stop()
 	ctx = environment.WithRetryNotify(ctx, x.recordRetry)
 	if x.spec.Judging != nil {

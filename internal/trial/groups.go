@@ -183,7 +183,7 @@ func (r *Runner) JudgeGroup(ctx context.Context, g Group) (out Ranked) {
 	}()
 	x.sink, x.spec.Judging = func(event.Event) {}, &Judging{} // so that what earlier executions have cost counts
 	var stop func()
-	x.deadlines, stop = newDeadlines(ctx, x.opts.Hard, x.recordRetry)
+	x.deadlines, stop = newDeadlines(ctx, x.opts, x.recordRetry)
 	defer stop()
 	made := x.rank(environment.WithRetryNotify(ctx, x.recordRetry), &g)
 	if ctx.Err() != nil {

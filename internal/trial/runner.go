@@ -33,6 +33,8 @@ type Options struct {
 	Disk func() error
 	// Hard, when it ends, cuts even clean-ups short (a second Ctrl-C). nil: never.
 	Hard context.Context
+	// Patience multiplies the times that a trial may take to end after a cancel. 0 is 1.
+	Patience int
 }
 
 // Budget is the money that the job may spend. Its methods are safe for concurrent use.

@@ -83,6 +83,7 @@ type story struct {
 	emit    event.Sink
 	ctx     context.Context
 	hard    context.Context
+	patient int                     // trial.Options.Patience
 	leaves  bool                    // an environment, which the test removes
 	models  map[string]*model.Model // the job's
 	judges  []trial.Judge
@@ -140,6 +141,7 @@ func (p place) newScene(t testing.TB, s story) *scene {
 		Models:   s.models,
 		Redactor: redact.New(s.secrets),
 		Hard:     s.hard,
+		Patience: s.patient,
 		Disk:     s.disk,
 		Emit: func(e event.Event) {
 			sc.mu.Lock()
