@@ -148,10 +148,20 @@ func (s *Site) WriteJob(w io.Writer, in report.Input, job, version string) error
 	cases := report.Cases(in)
 	p := build(in, cases, detail{rows: maxSiteRows, pages: s})
 	p.Up, p.version = []Link{{"All jobs", s.up(2)}}, version
+	if version != "" {
+		p.running(in)
+	}
 	if s.NoTrials {
 		p.LeftOut = append(p.LeftOut, "the pages of "+report.Plural(len(in.Trials), "trial")+", which are in "+cmp.Or(name(in.Dir), "the job's directory"))
 	}
 	return templates.ExecuteTemplate(w, "page.html", frame{newHead(p.Title+" · "+cmp.Or(p.Job, name(job)), version), p})
+}
+
+// running removes from the page of a running job what is true only of one that has ended: its verdict, and that something is missing.
+func (p *Page) running(in report.Input) {
+	done := in.Job.TotalTrials - in.Job.SkippedTrials
+	p.Title, p.Mark = fmt.Sprintf("⏳ Running: %s of %s have a result", report.Count(done), report.Plural(in.Job.TotalTrials, "trial")), "running"
+	p.Missing, p.Gate, p.PartNote, p.Checks = nil, "", "", nil
 }
 
 // trials returns links to the pages of trials. A live site has pages of trials that run, too.
