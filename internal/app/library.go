@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -21,12 +22,14 @@ import (
 	"github.com/org/rollout-action/internal/viewer"
 )
 
-// Library has the jobs of a directory, or a single one. It implements viewer.Library.
+// Library has the jobs of a directory, of the directories and archives in it, or of an archive, or a single one. It implements viewer.Library.
 type Library struct {
 	h      *Host
 	path   string // of the directory of jobs, or of the job
 	missed bool   // path does not exist yet, which is no error
 	single string // the name of the only job; "": path is a directory of jobs
+	packed archives
+	file   bool // path is an archive
 	kept   listings
 	// patience is how long Jobs reads jobs that it has not read yet; 0: until all are read.
 	patience time.Duration
@@ -40,7 +43,7 @@ type Library struct {
 // firstPatience is how long the first page of a server may take to list jobs. Those that are read later come with the next one.
 const firstPatience = 400 * time.Millisecond
 
-// OpenLibrary opens what a user names: a directory of jobs, or a job. byDefault: nobody named it, so there may be no jobs yet. The caller
+// OpenLibrary opens what a user names: a directory of jobs, a job, or an archive with jobs, as workflows keep them. byDefault: nobody named it, so there may be no jobs yet. The caller
 // closes it.
 func OpenLibrary(h *Host, path string, byDefault bool) (*Library, error) {
 	quiet := *h
@@ -48,6 +51,17 @@ func OpenLibrary(h *Host, path string, byDefault bool) (*Library, error) {
 	l := &Library{h: &quiet, path: path, missed: byDefault, patience: firstPatience}
 	l.ctx, l.stop = context.WithCancel(event.Watch(context.Background(), unwatched))
 	switch full := h.Path(path); {
+	case isArchive(path) && isFile(full):
+		l.file = true
+		l.packed.mu.Lock()
+		found, err := l.packed.find(full)
+		l.packed.mu.Unlock()
+		if err != nil {
+			return nil, errors.Join(usage("%w (give an artifact of a workflow as it was downloaded)", err), l.Close())
+		}
+		if len(found.jobs) == 1 {
+			l.single = filepath.Base(path)
+		}
 	case h.hasJob(path):
 		absolute, err := filepath.Abs(full)
 		if err != nil {
@@ -64,7 +78,7 @@ func OpenLibrary(h *Host, path string, byDefault bool) (*Library, error) {
 func (l *Library) Close() error {
 	l.stop()
 	l.readers.Wait()
-	return nil
+	return l.packed.close()
 }
 
 // Title returns the headline of the library's index.
@@ -76,6 +90,9 @@ func (l *Library) Single() string { return l.single }
 // Jobs implements viewer.Library.
 func (l *Library) Jobs(ctx context.Context) ([]page.Listed, error) {
 	ctx = event.Watch(ctx, unwatched)
+	if l.file {
+		return l.archivedJobs(ctx, l.path, filepath.Base(l.path)), nil
+	}
 	if l.single != "" {
 		listed := ListedJob{Dir: l.path, Name: l.single}
 		if plan, err := result.ReadPlanHead(l.h.Path(l.path)); err == nil {
@@ -84,21 +101,52 @@ func (l *Library) Jobs(ctx context.Context) ([]page.Listed, error) {
 		l.kept.read(&listed, l.h.Paths, time.Time{})
 		return []page.Listed{listedOf(listed, l.single)}, nil
 	}
-	req := JobsRequest{Dir: l.path, Default: l.missed, kept: &l.kept}
+	var until time.Time
 	if l.patience > 0 {
-		req.until = time.Now().Add(l.patience)
+		until = time.Now().Add(l.patience)
 	}
-	jobs, err := ListJobs(ctx, l.h, req)
+	jobs, err := l.list(ctx, l.path, "", until)
 	if err != nil {
 		return nil, err
 	}
-	out, all := make([]page.Listed, len(jobs.List)), true
-	for i, listed := range jobs.List {
-		out[i] = listedOf(listed, filepath.Base(listed.Dir))
-		all = all && listed.State != ""
-	}
-	if !all {
+	slices.SortStableFunc(jobs, func(a, b page.Listed) int { return cmp.Or(b.Started.Compare(a.Started), cmp.Compare(a.Name, b.Name)) })
+	if slices.ContainsFunc(jobs, func(j page.Listed) bool { return j.State == page.Unread }) {
 		l.readRest()
+	}
+	return jobs, nil
+}
+
+// list lists the jobs in a directory, in its archives and, if above is "", in its directories that are no jobs: those of artifacts. above begins
+// their names in addresses.
+func (l *Library) list(ctx context.Context, dir, above string, until time.Time) ([]page.Listed, error) {
+	jobs, err := ListJobs(ctx, l.h, JobsRequest{Dir: dir, Default: l.missed, kept: &l.kept, until: until})
+	if err != nil || jobs.NoDir {
+		return nil, err
+	}
+	var out []page.Listed
+	seen := map[string]bool{}
+	for _, listed := range jobs.List {
+		name := filepath.Base(listed.Dir)
+		seen[name] = true
+		out = append(out, listedOf(listed, above+name))
+	}
+	entries, err := os.ReadDir(l.h.Path(dir))
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		switch name := e.Name(); {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case seen[name] || strings.HasPrefix(name, "."):
+		case e.Type().IsRegular() && isArchive(name):
+			out = append(out, l.archivedJobs(ctx, filepath.Join(dir, name), above+name)...)
+		case e.IsDir() && above == "":
+			below, err := l.list(ctx, filepath.Join(dir, name), name+"~", until)
+			if err == nil { // a directory of something else says nothing
+				out = append(out, below...)
+			}
+		}
 	}
 	return out, nil
 }
@@ -110,7 +158,7 @@ func (l *Library) readRest() {
 	}
 	l.readers.Go(func() {
 		defer l.reading.Unlock()
-		_, _ = ListJobs(l.ctx, l.h, JobsRequest{Dir: l.path, Default: l.missed, kept: &l.kept}) // the next page says what is wrong
+		_, _ = l.list(l.ctx, l.path, "", time.Time{}) // the next page says what is wrong
 	})
 }
 
@@ -133,17 +181,58 @@ func listedOf(l ListedJob, name string) page.Listed {
 
 // Open implements viewer.Library.
 func (l *Library) Open(_ context.Context, name string) (*viewer.Job, error) {
-	dir := l.path
-	switch {
-	case l.single != "" && name != l.single, !filepath.IsLocal(name), strings.ContainsAny(name, `/\`), strings.HasPrefix(name, "."):
-		return nil, fs.ErrNotExist
-	case l.single == "":
-		dir = filepath.Join(l.path, name)
-		info, err := os.Lstat(l.h.Path(dir))
-		if err != nil || !info.IsDir() || !l.h.hasJob(dir) {
+	for part := range strings.SplitSeq(name, "~") {
+		if part != "" && !filepath.IsLocal(part) {
 			return nil, fs.ErrNotExist
 		}
 	}
+	switch {
+	case strings.ContainsAny(name, `/\`+"\x00"):
+		return nil, fs.ErrNotExist
+	case l.file:
+		inner, ok := strings.CutPrefix(name+"~", filepath.Base(l.path)+"~")
+		if !ok {
+			return nil, fs.ErrNotExist
+		}
+		return l.openArchived(l.path, strings.TrimSuffix(inner, "~"))
+	case l.single != "":
+		if name != l.single {
+			return nil, fs.ErrNotExist
+		}
+		return l.openDir(l.path)
+	}
+	return l.openBelow(l.path, name, true)
+}
+
+// openBelow opens a job in a directory by its name in addresses: its own, or that of a directory or an archive, a tilde, and its own there.
+func (l *Library) openBelow(dir, name string, deeper bool) (*viewer.Job, error) {
+	for i := 0; i <= len(name); i++ {
+		if i < len(name) && name[i] != '~' {
+			continue
+		}
+		first, inner := name[:i], strings.TrimPrefix(name[i:], "~")
+		if first == "" || strings.HasPrefix(first, ".") {
+			continue
+		}
+		at := filepath.Join(dir, first)
+		info, err := os.Lstat(l.h.Path(at))
+		switch {
+		case err != nil:
+		case info.Mode().IsRegular() && isArchive(first):
+			return l.openArchived(at, inner)
+		case info.IsDir() && i == len(name) && l.h.hasJob(at):
+			return l.openDir(at)
+		case info.IsDir() && i < len(name) && deeper:
+			if job, err := l.openBelow(at, inner, false); !errors.Is(err, fs.ErrNotExist) {
+				return job, err
+			}
+		}
+	}
+	return nil, fs.ErrNotExist
+}
+
+// openDir opens the directory of a job.
+func (l *Library) openDir(dir string) (*viewer.Job, error) {
 	root, err := os.OpenRoot(l.h.Path(dir))
 	if err != nil {
 		return nil, err

@@ -36,7 +36,7 @@ var rows = []row{
 	{packages: []string{"internal/github", "internal/github/githubtest"}, only: []string{
 		"internal/comments", "internal/untrusted", "internal/ghvars", "internal/result",
 	}},
-	{packages: []string{"internal/cache", "internal/vet"}, only: []string{}},
+	{packages: []string{"internal/cache", "internal/vet", "internal/archive"}, only: []string{}},
 	{packages: []string{"internal/judge"}, only: []string{"internal/agent", "internal/diag", "internal/keys", "internal/excerpt", "internal/quantity"}},
 	{packages: []string{"internal/agent/presets"}, only: []string{}},
 	{packages: []string{"internal/model/coding", "internal/model/inspect", "internal/model/sse", "internal/model/meter"}, only: []string{}},

@@ -23,13 +23,13 @@ type viewOptions struct {
 func newViewCommand(v *invocation) *cobra.Command {
 	var opts viewOptions
 	cmd := &cobra.Command{
-		Use:   "view [JOBS_DIR | JOB]",
+		Use:   "view [JOBS_DIR | JOB | FILE.zip]",
 		Short: "Look at jobs in a browser: every log, conversation and file, live while a job runs",
 		Long: `Serve pages about jobs to the browser of this machine, until Ctrl-C: an index of the jobs, a page for each job, and a page for each
 trial with its whole conversation, its logs and all its files. The page of a job that runs is loaded again when there is something new.
 
-JOBS_DIR is a directory of jobs, such as one into which artifacts of workflows were downloaded; without it, jobs/ is shown. JOB is a job's
-directory, or its name below jobs/.
+JOBS_DIR is a directory of jobs, or one into which artifacts of workflows were downloaded, as archives or unpacked; without it, jobs/ is shown.
+JOB is a job's directory, or its name below jobs/. FILE.zip is an artifact as it was downloaded.
 
 The server only reads. It listens on the loopback device, and the address that is printed has a random token: programs and pages
 that do not know it get nothing.
@@ -39,6 +39,7 @@ ends of logs then.
 ` + doneCodes,
 		Example: `  rollout view --open
   rollout view jobs/nightly --port 8080
+  rollout view rollout-jobs.zip
   rollout view --export site`,
 		Args: maybeJob,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -1,0 +1,245 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/org/rollout-action/internal/archive"
+	"github.com/org/rollout-action/internal/page"
+	"github.com/org/rollout-action/internal/report"
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/viewer"
+)
+
+// Bounds of the results that are unpacked from an archive.
+const (
+	maxArchivedJobs  = 1000
+	maxArchivedFile  = 128 << 20 // bytes of a file of a job
+	maxArchivedBytes = 1 << 30   // of all
+)
+
+// archives has the jobs in archives. Their logs and other files are read where they are; the results, which other code reads from a directory, are
+// unpacked: those of jobs when they are listed, those of trials when their job is opened. Its zero value is ready to use.
+type archives struct {
+	mu   sync.Mutex
+	temp string                // "": there is none yet
+	kept map[string]*inArchive // by path
+}
+
+// inArchive are the jobs of an archive.
+type inArchive struct {
+	stamp string // of the archive's file
+	dir   string // has a directory of each job
+	jobs  []archivedJob
+	bytes int64 // unpacked so far
+}
+
+type archivedJob struct {
+	name     string // of its directory
+	prefix   string // its directory in the archive
+	unpacked bool   // the results of its trials were unpacked
+}
+
+// isArchive reports whether a file's name is that of an archive.
+func isArchive(name string) bool { return strings.EqualFold(filepath.Ext(name), ".zip") }
+
+// close removes what was unpacked.
+func (a *archives) close() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.temp == "" {
+		return nil
+	}
+	return os.RemoveAll(a.temp)
+}
+
+// find returns the jobs of the archive at a path. a.mu is held.
+func (a *archives) find(path string) (*inArchive, error) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fs.ErrNotExist
+	}
+	stamp := fmt.Sprint(info.Size(), " ", info.ModTime().UnixNano())
+	if known := a.kept[path]; known != nil && known.stamp == stamp {
+		return known, nil
+	}
+	opened, err := archive.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer opened.Close()
+	if a.temp == "" {
+		if a.temp, err = os.MkdirTemp("", "rollout-view-"); err != nil {
+			return nil, err
+		}
+		a.kept = map[string]*inArchive{}
+	}
+	found := &inArchive{stamp: stamp}
+	if found.dir, err = os.MkdirTemp(a.temp, "archive-"); err != nil {
+		return nil, err
+	}
+	for _, prefix := range jobsIn(opened) {
+		job := archivedJob{name: strings.ReplaceAll(prefix, "/", "~"), prefix: prefix}
+		if prefix == "." {
+			job.name = "job"
+		}
+		for _, file := range []string{result.PlanFile, result.ResultFile, result.ConfigFile, result.MergeFile} {
+			if err := found.unpack(opened, prefix, job.name, file, maxArchivedFile); err != nil {
+				return nil, err
+			}
+		}
+		found.jobs = append(found.jobs, job)
+	}
+	a.kept[path] = found
+	return found, nil
+}
+
+// jobsIn returns the directories of jobs in an archive: those with a plan or, in an archive without plans, with a result that is not a trial's.
+func jobsIn(files fs.FS) []string {
+	var plans, results []string
+	_ = fs.WalkDir(files, ".", func(file string, e fs.DirEntry, err error) error { // what cannot be read is no job
+		switch {
+		case err != nil:
+			return nil //nolint:nilerr // as above
+		case e.IsDir() && strings.Count(file, "/") >= 2: // those of agents are below NAME/
+			return fs.SkipDir
+		case e.Name() == result.PlanFile && e.Type().IsRegular():
+			plans = append(plans, path.Dir(file))
+		case e.Name() == result.ResultFile && e.Type().IsRegular() && strings.Count(file, "/") <= 1:
+			results = append(results, path.Dir(file))
+		}
+		return nil
+	})
+	if len(plans) == 0 {
+		plans = results
+	}
+	return plans[:min(len(plans), maxArchivedJobs)]
+}
+
+// unpack unpacks a file of a job, if it is there.
+func (in *inArchive) unpack(opened *archive.Archive, prefix, name, file string, limit int64) error {
+	f, err := opened.Open(path.Join(prefix, file))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	to := filepath.Join(in.dir, name, filepath.FromSlash(file))
+	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+		return err
+	}
+	w, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	limit = min(limit, maxArchivedBytes-in.bytes)
+	n, err := io.Copy(w, io.LimitReader(f, limit+1))
+	if in.bytes += n; err == nil && n > limit {
+		err = fmt.Errorf("%s is too large for a result", path.Join(prefix, file))
+	}
+	return errors.Join(err, w.Close())
+}
+
+// archivedJobs lists the jobs of an archive. name is that of the archive in addresses.
+func (l *Library) archivedJobs(ctx context.Context, file, name string) []page.Listed {
+	l.packed.mu.Lock()
+	found, err := l.packed.find(l.h.Path(file))
+	l.packed.mu.Unlock()
+	if err == nil && len(found.jobs) == 0 {
+		err = errors.New("there is no job in this archive")
+	}
+	var jobs Jobs
+	if err == nil {
+		jobs, err = ListJobs(ctx, l.h, JobsRequest{Dir: found.dir, kept: &l.kept})
+	}
+	if err != nil {
+		return []page.Listed{{Name: name, JobName: name, State: string(JobUnreadable), Reason: err.Error()}}
+	}
+	var out []page.Listed
+	for _, listed := range jobs.List {
+		out = append(out, listedOf(listed, found.address(name, filepath.Base(listed.Dir))))
+	}
+	return out
+}
+
+// address returns the name in addresses of a job in the archive with a name.
+func (in *inArchive) address(archive, job string) string {
+	if len(in.jobs) == 1 {
+		return archive
+	}
+	return archive + "~" + job
+}
+
+// openArchived opens a job of an archive; inner is its name there, "" that of the only one.
+func (l *Library) openArchived(file, inner string) (*viewer.Job, error) {
+	l.packed.mu.Lock()
+	defer l.packed.mu.Unlock()
+	found, err := l.packed.find(l.h.Path(file))
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(found.jobs, func(j archivedJob) bool { return j.name == inner || inner == "" && len(found.jobs) == 1 })
+	if i < 0 {
+		return nil, fs.ErrNotExist
+	}
+	job := &found.jobs[i]
+	opened, err := archive.Open(l.h.Path(file))
+	if err != nil {
+		return nil, err
+	}
+	below, err := fs.Sub(opened, job.prefix)
+	if err != nil {
+		return nil, errors.Join(err, opened.Close())
+	}
+	shown := path.Join(filepath.ToSlash(l.h.Shown(file)), job.prefix)
+	return &viewer.Job{Files: below, Dir: shown, Close: opened.Close, Input: func(ctx context.Context) (report.Input, error) {
+		if err := l.packed.unpackTrials(ctx, found, job, opened); err != nil {
+			return report.Input{}, err
+		}
+		dir := filepath.Join(found.dir, job.name)
+		in, err := l.input(ctx, dir)
+		in.Dir = shown
+		for _, sentences := range [][]string{in.Notes, in.Incomplete} {
+			for i := range sentences {
+				sentences[i] = strings.ReplaceAll(sentences[i], dir, shown)
+			}
+		}
+		return in, err
+	}}, nil
+}
+
+// unpackTrials unpacks the results of a job's trials, once.
+func (a *archives) unpackTrials(ctx context.Context, in *inArchive, job *archivedJob, opened *archive.Archive) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if job.unpacked {
+		return nil
+	}
+	plan, err := result.ReadPlan(filepath.Join(in.dir, job.name))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, key := range slices.Concat(plan.Own(), plan.ConfirmationKeys()) {
+		err := in.unpack(opened, job.prefix, job.name, key.Dir()+"/"+result.ResultFile, result.MaxTrialFile)
+		if err := cmp.Or(ctx.Err(), err); err != nil {
+			return err
+		}
+	}
+	job.unpacked = true
+	return nil
+}

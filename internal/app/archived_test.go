@@ -1,0 +1,137 @@
+package app
+
+import (
+	"archive/zip"
+	"errors"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/viewer"
+)
+
+// zipped writes an archive of a directory, and of further files of one name each.
+func zipped(t *testing.T, file, dir string, further ...string) {
+	t.Helper()
+	f, err := os.Create(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	z := zip.NewWriter(f)
+	err = z.AddFS(os.DirFS(dir))
+	for _, name := range further {
+		w, createErr := z.Create(name)
+		if createErr == nil {
+			_, createErr = w.Write([]byte("further"))
+		}
+		err = errors.Join(err, createErr)
+	}
+	if err := errors.Join(err, z.Close(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Artifacts are shown as they were downloaded: an archive, or a directory of archives and of unpacked ones.
+func TestArtifactsAreShownAsTheyAre(t *testing.T) {
+	top := t.TempDir()
+	made, jobs := filepath.Join(top, "made"), filepath.Join(top, "jobs")
+	key := storedJob(t, filepath.Join(made, "nightly"), "nightly")
+	log := filepath.Join(made, "nightly", key.Dir(), result.VerifierDir, result.StdoutFile)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(log), 0o755), os.WriteFile(log, []byte("what the verifier said\n"), 0o644), os.MkdirAll(jobs, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	zipped(t, filepath.Join(jobs, "one.zip"), made)
+	zipped(t, filepath.Join(jobs, "root.zip"), filepath.Join(made, "nightly"))
+	storedJob(t, filepath.Join(made, "second"), "second")
+	zipped(t, filepath.Join(jobs, "two.zip"), made)
+	zipped(t, filepath.Join(jobs, "hostile.zip"), made, "../../outside")
+	storedJob(t, filepath.Join(jobs, "rollout-jobs", "unpacked"), "unpacked")
+	storedJob(t, filepath.Join(jobs, "plain"), "plain")
+
+	l := libraryOf(t, jobs)
+	l.patience = 0
+	listed, err := l.Jobs(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	states := map[string]string{}
+	for _, job := range listed {
+		states[job.Name] = job.State
+	}
+	server := viewer.New(l, "Jobs", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1})
+	get := func(below string) (int, string) {
+		r := httptest.NewRequest(http.MethodGet, server.URL("")+below, http.NoBody)
+		w := httptest.NewRecorder()
+		server.ServeHTTP(w, r)
+		return w.Code, w.Body.String()
+	}
+	for name, job := range map[string]string{"one.zip": "nightly", "root.zip": "nightly", "two.zip~nightly": "nightly", "two.zip~second": "second", "rollout-jobs~unpacked": "unpacked", "plain": "plain"} {
+		if states[name] != string(JobDone) {
+			t.Errorf("%s is %q", name, states[name])
+		}
+		for range 2 {
+			code, text := get("job/" + url.PathEscape(name) + "/")
+			if code != http.StatusOK || !strings.Contains(text, "1 of 1 task passed") || !strings.Contains(text, ">"+job+"<") || strings.Contains(text, l.packed.temp) {
+				t.Errorf("the page of %s is %d", name, code)
+			}
+		}
+		if code, _ := get("job/" + url.PathEscape(name) + "/t/" + key.Dir() + "/"); code != http.StatusOK {
+			t.Errorf("the page of the trial of %s is %d", name, code)
+		}
+		if job != "nightly" {
+			continue
+		}
+		for _, kind := range []string{"log/", "raw/"} {
+			if code, text := get(kind + url.PathEscape(name) + "/" + key.Dir() + "/logs/verifier/stdout.txt"); code != http.StatusOK || !strings.Contains(text, "what the verifier said") {
+				t.Errorf("%s of %s is %d", kind, name, code)
+			}
+		}
+	}
+	if states["hostile.zip"] != string(JobUnreadable) || len(states) != 7 {
+		t.Errorf("the jobs are %v", states)
+	}
+	for _, name := range []string{"two.zip", "two.zip~other", "hostile.zip", "rollout-jobs", "rollout-jobs~..", "rollout-jobs~../plain", "one.zip~..", "~plain"} {
+		if job, err := l.Open(t.Context(), name); err == nil {
+			_ = job.Close()
+			t.Errorf("%s was opened", name)
+		}
+	}
+	temp := l.packed.temp
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(temp); !errors.Is(err, fs.ErrNotExist) || temp == "" {
+		t.Errorf("%s is left: %v", temp, err)
+	}
+}
+
+func TestLibraryOfAnArchive(t *testing.T) {
+	top := t.TempDir()
+	storedJob(t, filepath.Join(top, "made", "nightly"), "nightly")
+	file := filepath.Join(top, "rollout-jobs.zip")
+	zipped(t, file, filepath.Join(top, "made"))
+	l := libraryOf(t, file)
+	jobs, err := l.Jobs(t.Context())
+	if err != nil || len(jobs) != 1 || jobs[0].Name != l.Single() || jobs[0].JobName != "nightly" || jobs[0].Completed != 1 {
+		t.Fatalf("the jobs are %+v, %v", jobs, err)
+	}
+	job, err := l.Open(t.Context(), l.Single())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer job.Close()
+	if in, err := job.Input(t.Context()); err != nil || len(in.Trials) != 1 {
+		t.Errorf("the job is %+v, %v", in, err)
+	}
+	zipped(t, file, filepath.Join(top, "made"), "/etc/passwd")
+	if _, err := OpenLibrary(l.h, file, false); !errors.As(err, new(*UsageError)) {
+		t.Errorf("the error of a hostile archive is %v", err)
+	}
+}
