@@ -180,6 +180,7 @@ func Inputs() []Input {
 		{Name: "baseline", Commands: withReport, Default: app.GitHubPrefix, set: to(func(f *form) *string { return &f.report.Baseline })},
 		{Name: "baseline-artifact", Commands: withReport, Default: app.DefaultBaselineArtifact, set: to(func(f *form) *string { return &f.report.Stored.Artifact })},
 		{Name: "baseline-workflow", Commands: withReport, set: to(func(f *form) *string { return &f.report.Stored.Workflow })},
+		{Name: "history", Commands: withReport, set: to(func(f *form) *string { return &f.report.History })},
 		{Name: "junit", Commands: withFiles, set: to(func(f *form) *string { return &f.report.JUnit })},
 		{Name: "markdown", Commands: withFiles, set: to(func(f *form) *string { return &f.report.Markdown })},
 		{Name: "html", Commands: withReport, set: to(func(f *form) *string { return &f.report.HTML })},

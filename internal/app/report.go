@@ -129,6 +129,7 @@ func finish(ctx context.Context, h *Host, dir string, opts ReportOptions, end en
 	if err := f.judge(ctx); err != nil {
 		return nil, err
 	}
+	f.addHistory(ctx, h)
 	notes, err := deliver(ctx, h, w, f.in, opts)
 	f.in.Notes = append(f.in.Notes, notes...)
 	return f.finished(ctx), err

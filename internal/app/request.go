@@ -189,6 +189,8 @@ type ReportOptions struct {
 	// BaselineNone; "": nobody asked.
 	Baseline string
 	Stored   StoredAt
+	// History is a file of earlier jobs, or GitHubPrefix with or without a branch; "": none.
+	History string
 	// JUnit, Markdown, HTML and JSON are files to write; "": none.
 	JUnit, Markdown, HTML, JSON string
 	CaseFiles                   bool   // name files in JUnit's test cases, as always in a workflow
@@ -223,7 +225,7 @@ func (o ReportOptions) flags(compared bool) string {
 	if compared && o.Baseline == "" || isRemote(o.Baseline) && strings.ContainsAny(o.Baseline, "@?#") { // it may have secrets
 		out = " --baseline BASELINE"
 	}
-	out += flag("baseline-artifact", o.Stored.Artifact) + flag("baseline-workflow", o.Stored.Workflow) + flag("junit", o.JUnit)
+	out += flag("history", o.History) + flag("baseline-artifact", o.Stored.Artifact) + flag("baseline-workflow", o.Stored.Workflow) + flag("junit", o.JUnit)
 	if o.CaseFiles {
 		out += " --junit-case-files"
 	}

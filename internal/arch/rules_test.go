@@ -50,12 +50,12 @@ var rows = []row{
 	{packages: []string{"internal/gate"}, only: []string{"internal/result", "internal/agent", "internal/plural"}},
 	{packages: []string{"internal/history"}, only: []string{"internal/gate", "internal/result"}},
 	{packages: []string{"internal/agreement"}, only: []string{"internal/gate", "internal/result", "internal/diag", "internal/excerpt"}},
-	{packages: []string{"internal/report"}, only: []string{"internal/result", "internal/agent", "internal/gate", "internal/untrusted", "internal/excerpt", "internal/trajectory"}},
+	{packages: []string{"internal/report"}, only: []string{"internal/result", "internal/agent", "internal/gate", "internal/untrusted", "internal/excerpt", "internal/trajectory", "internal/history"}},
 	{packages: []string{"internal/report/reporttest"}, only: []string{ // used by tests alone
-		"internal/result", "internal/gate", "internal/untrusted/untrustedtest", "internal/report",
+		"internal/result", "internal/gate", "internal/history", "internal/untrusted/untrustedtest", "internal/report",
 	}},
 	{packages: []string{"internal/prompt"}, only: []string{"internal/report", "internal/result", "internal/untrusted", "internal/excerpt", "internal/trajectory"}},
-	{packages: []string{"internal/page"}, only: []string{"internal/prompt", "internal/report", "internal/result", "internal/gate", "internal/untrusted", "internal/excerpt", "internal/trajectory"}},
+	{packages: []string{"internal/page"}, only: []string{"internal/prompt", "internal/history", "internal/report", "internal/result", "internal/gate", "internal/untrusted", "internal/excerpt", "internal/trajectory"}},
 	{packages: []string{"internal/fetch"}, only: []string{"internal/untrusted"}},
 	{packages: []string{"internal/registry"}, only: append([]string{"internal/cache", "internal/fetch"}, vocabulary...)},
 	{packages: []string{"internal/config", "internal/task", "internal/event"}},
@@ -106,7 +106,7 @@ var rows = []row{
 	{packages: []string{"providers/kubernetes/kubernetestest"}, only: []string{"providers/internal/guest"}}, // used by tests alone
 	{packages: []string{"internal/ui"}, only: append([]string{"internal/event", "internal/gate", "internal/prove", "internal/report"}, vocabulary...)},
 	{packages: []string{"internal/viewer"}, only: append([]string{"internal/page", "internal/report", "internal/gate"}, vocabulary...)},
-	{packages: []string{"reporters/internal/sections"}, only: []string{"internal/report", "internal/result", "internal/gate", "internal/untrusted", "internal/excerpt"}},
+	{packages: []string{"reporters/internal/sections"}, only: []string{"internal/history", "internal/report", "internal/result", "internal/gate", "internal/untrusted", "internal/excerpt"}},
 	{packages: []string{"reporters/provereport"}, only: []string{"internal/prove", "internal/result", "internal/untrusted"}},
 	{packages: []string{"reporters/html"}, only: []string{"internal/report", "internal/page"}},
 	{packages: []string{"reporters/*"}, only: []string{

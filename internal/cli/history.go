@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 
@@ -117,7 +116,7 @@ func (e Env) printHistory(points []history.Point, format string) error {
 	if len(points) == 0 {
 		b.WriteString("There are no runs yet. The jobs below jobs/ are shown, and the files that --history names.\n")
 	}
-	for i, name := range agentsOf(points) {
+	for i, name := range history.Names(points) {
 		if i > 0 {
 			b.WriteString("\n")
 		}
@@ -125,17 +124,6 @@ func (e Env) printHistory(points []history.Point, format string) error {
 	}
 	_, err := io.WriteString(e.Stdout, b.String())
 	return err
-}
-
-// agentsOf returns the names of all agents, sorted.
-func agentsOf(points []history.Point) []string {
-	names := map[string]bool{}
-	for _, p := range points {
-		for _, a := range p.Agents {
-			names[a.Name] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(names))
 }
 
 // writeAgentHistory prints the runs of an agent, and its tasks.
@@ -171,13 +159,8 @@ func writeAgentHistory(b *strings.Builder, points []history.Point, name string, 
 // runRows returns a row for each run that has the agent.
 func runRows(points []history.Point, name string) (rows [][]string) {
 	const unknown = "–"
-	var before *history.Agent
-	for _, p := range points {
-		i := slices.IndexFunc(p.Agents, func(a history.Agent) bool { return a.Name == name })
-		if i < 0 {
-			continue
-		}
-		a := p.Agents[i]
+	for _, p := range history.Runs(points, name) {
+		a := p.Agent
 		commit, rate, interval, reward, changed := unknown, unknown, unknown, unknown, unknown
 		if p.Commit != nil {
 			commit = cell(app.ShortCommit(*p.Commit))
@@ -201,12 +184,9 @@ func runRows(points []history.Point, name string) (rows [][]string) {
 		if a.InputTokens.N > 0 || a.OutputTokens.N > 0 {
 			tokens = fmt.Sprintf("%.0f in, %.0f out", a.InputTokens.Mean, a.OutputTokens.Mean)
 		}
-		if before != nil {
-			if c := history.ChangeOf(*before, a).String(); c != "" {
-				changed = c
-			}
+		if c := p.Changed.String(); c != "" {
+			changed = c
 		}
-		before = &a
 		verdict := unknown
 		if p.Verdict != "" {
 			verdict = cell(string(p.Verdict))
@@ -220,46 +200,12 @@ func runRows(points []history.Point, name string) (rows [][]string) {
 
 // taskRows returns a row for each task that an agent had in a run, with a sign for each run that has the agent.
 func taskRows(points []history.Point, name string) (rows [][]string) {
-	type key struct{ dataset, task string }
-	signs := map[key][]rune{}
-	runs := 0
-	for _, p := range points {
-		i := slices.IndexFunc(p.Agents, func(a history.Agent) bool { return a.Name == name })
-		if i < 0 {
-			continue
+	for _, t := range history.TasksOf(history.Runs(points, name)) {
+		signs := ""
+		for _, run := range t.Runs {
+			signs += run.Sign()
 		}
-		for _, t := range p.Agents[i].Tasks {
-			k := key{t.Dataset, t.Name}
-			for len(signs[k]) < runs {
-				signs[k] = append(signs[k], '·')
-			}
-			if len(signs[k]) == runs { // else a file has the task twice in one run
-				signs[k] = append(signs[k], sign(t))
-			}
-		}
-		runs++
-	}
-	keys := slices.SortedFunc(maps.Keys(signs), func(a, b key) int {
-		return strings.Compare(a.dataset+"\x00"+a.task, b.dataset+"\x00"+b.task)
-	})
-	for _, k := range keys {
-		for len(signs[k]) < runs {
-			signs[k] = append(signs[k], '·')
-		}
-		rows = append(rows, []string{string(signs[k]), cell(k.dataset) + "/" + cell(k.task)})
+		rows = append(rows, []string{signs, cell(t.Dataset) + "/" + cell(t.Name)})
 	}
 	return rows
-}
-
-// sign returns the sign of the attempts at a task in a run.
-func sign(t history.Task) rune {
-	switch {
-	case t.Attempts == 0:
-		return '·'
-	case t.Passed == t.Attempts:
-		return '✓'
-	case t.Passed == 0:
-		return '✗'
-	}
-	return '~'
 }

@@ -9,7 +9,7 @@ import (
 
 // reportFlags are the flags of every command that ends with a report: run, resume, merge and report.
 type reportFlags struct {
-	baseline                      string
+	baseline, history             string
 	stored                        storedFlags
 	junit, markdown, html, asJSON string
 	caseFiles                     bool
@@ -23,6 +23,7 @@ func (f *reportFlags) add(cmd *cobra.Command) {
 		f.changed = flags.Changed
 		flags.StringVar(&f.baseline, "baseline", app.BaselineNone, "compare with a job's directory or result.json, with the URL of one (https, s3), with github: or github:BRANCH (the last results on that branch), or with none")
 		f.stored.add(cmd)
+		flags.StringVar(&f.history, "history", "", "show the job among earlier ones in the page, the job summary and the comment: a file that rollout history add writes, or github:[BRANCH]")
 		flags.StringVar(&f.junit, "junit", "", "write a JUnit XML report to this file")
 		flags.BoolVar(&f.caseFiles, "junit-case-files", false, "name a file of the task in each JUnit test case, as annotations need and the strictest schema forbids; always so in a GitHub workflow")
 		flags.StringVar(&f.markdown, "markdown", "", "write a Markdown report to this file")
@@ -46,7 +47,7 @@ func (f *reportFlags) options() app.ReportOptions {
 		return value
 	}
 	return app.ReportOptions{
-		Baseline: given("baseline", f.baseline), Stored: f.stored.at(f.changed),
+		Baseline: given("baseline", f.baseline), Stored: f.stored.at(f.changed), History: f.history,
 		JUnit: f.junit, Markdown: f.markdown, HTML: f.html, JSON: f.asJSON, CaseFiles: f.caseFiles,
 		GitHub: given("github", f.github), Comment: given("comment", f.comment), Gate: f.gate.overrides(),
 	}

@@ -93,7 +93,7 @@ func fit(in report.Input, limit int) ([]byte, error) {
 			weight -= 7
 		}
 	}
-	d := detail{trials: len(in.Trials), rows: len(cases), prompts: prompt.New(in)}
+	d := detail{trials: len(in.Trials), rows: len(cases), prompts: prompt.New(in), past: true}
 	var text []byte
 	for {
 		var err error
@@ -130,6 +130,7 @@ type detail struct {
 	rows   int // of the table of tasks
 	// pages: trials have pages instead of sections
 	pages *Site
+	past  bool // earlier runs
 	// prompts writes those of the trials; nil: none
 	prompts *prompt.Prompts
 }
@@ -143,6 +144,8 @@ const (
 // less returns the next lower level without logs and conversations.
 func (d detail) less() detail {
 	switch {
+	case d.past && d.trials == 0:
+		d.past = false
 	case d.trials > 50:
 		d.trials = d.trials * 2 / 3
 	case d.trials > 0:

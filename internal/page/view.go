@@ -39,6 +39,7 @@ type Page struct {
 	Changes     []string // those of Rows, for the filter
 	States      []string
 	Charts      []Chart
+	Trends      []Trend
 	Trials      []Trial
 	LeftOut     []string
 	Links       []Link
@@ -106,6 +107,11 @@ func build(in report.Input, cases []report.Case, d detail) Page {
 	}
 	p.Agents = agents(in)
 	p.Charts = charts(in, cases)
+	if d.past {
+		p.Trends = trends(in)
+	} else if len(in.History) > 0 {
+		p.LeftOut = append(p.LeftOut, "earlier runs: rollout history shows them")
+	}
 	hrefs := p.addTrials(in, cases, d)
 	p.addRows(cases, hrefs, d.rows)
 	for _, l := range []Link{{"Workflow run", in.Links.Run}, {"All results", in.Links.Artifact}, {"Commit", in.Links.Commit}} {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/org/rollout-action/internal/gate"
+	"github.com/org/rollout-action/internal/history"
 	"github.com/org/rollout-action/internal/result"
 )
 
@@ -29,6 +30,9 @@ type Input struct {
 	// the baseline's numbers are at hand.
 	BaseFiles fs.FS
 	BaseDir   string
+
+	// History are earlier jobs, the oldest first; nil if none was given. Numbers and texts in it are untrusted.
+	History []history.Point
 
 	Policy  gate.Policy
 	Verdict gate.Verdict

@@ -2,8 +2,10 @@ package reporttest
 
 import (
 	"testing/fstest"
+	"time"
 
 	"github.com/org/rollout-action/internal/gate"
+	"github.com/org/rollout-action/internal/history"
 	"github.com/org/rollout-action/internal/report"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/untrusted/untrustedtest"
@@ -52,7 +54,60 @@ func Hostile(a untrustedtest.Attack) report.Input {
 		Quarantined: []gate.Quarantined{{Dataset: s, Task: s + "x", Reason: s, Until: s}},
 	}
 	in.Incomplete, in.Notes = []string{s}, []string{s}
+	in.History = hostilePast(in, s)
 	in.Links.Sha = s
 	in.Links.Artifact = "https://github.com/acme/widgets/" + s
+	return in
+}
+
+// hostilePast returns earlier jobs with the same agent, whose texts are attacks and whose numbers are absurd.
+func hostilePast(in report.Input, s string) (past []history.Point) {
+	for i := range 3 {
+		p := history.PointOf(in.Job, s, gate.Outcome(s))
+		p.JobName, p.Commit, p.StartedAt = s, &s, in.Now.AddDate(-i, 0, 0)
+		for j := range p.Agents {
+			a := &p.Agents[j]
+			a.Models, a.Judges, a.PassRate, a.MeanReward = []string{s, s + string(rune('a'+i))}, []string{s}, float64(10*i)-5, 1e300
+			a.Interval, a.Cost, a.DurationSec = &gate.Interval{Low: -1e300, High: 1e300}, history.Mean{Mean: -1e300, N: 1}, history.Mean{Mean: 1e300, N: 1}
+			for k := range a.Tasks {
+				a.Tasks[k].Passed, a.Tasks[k].Attempts = 1-i, 1<<40
+			}
+		}
+		past = append(past, p)
+	}
+	return history.Sorted(past)
+}
+
+// Past returns a job with two weeks of history on main: a task breaks, the model changes, and a task is added.
+func Past() report.Input {
+	specs := func(day int) (out []Spec) {
+		for i, task := range suite {
+			if day < 4 && i == 0 {
+				continue // it was added later
+			}
+			for attempt := 1; attempt <= 2; attempt++ {
+				s := Spec{Agent: "apprentice", Dataset: "cookbook", Task: task, Attempt: attempt, Reward: new(1.0), Seconds: 10 + float64(i), Cost: 0.02, Digest: "sha256:" + task}
+				if i == 3 && day > 8 || (i+day+attempt)%5 == 0 {
+					s.Reward = new(0.0)
+				}
+				out = append(out, s)
+			}
+		}
+		return out
+	}
+	in := Make("nightly", specs(14))
+	in.Verdict = gate.Verdict{Outcome: gate.Fail, Reason: "1 task is broken where none may be."}
+	for day := range 14 {
+		job := Make("nightly", specs(day)).Job
+		job.StartedAt = in.Plan.StartedAt.Add(time.Duration(day-14) * 24 * time.Hour)
+		p := history.PointOf(job, "main", []gate.Outcome{gate.Pass, gate.Fail, gate.Inconclusive, ""}[day%4])
+		for i := range p.Agents {
+			p.Agents[i].Models = []string{"model-2026-05"}
+			if day > 10 {
+				p.Agents[i].Models = []string{"model-2026-11"}
+			}
+		}
+		in.History = append(in.History, p)
+	}
 	return in
 }

@@ -24,6 +24,7 @@ func Inputs() map[string]report.Input {
 		"confirmed":   Confirmed(),
 		"unreachable": Unreachable(),
 		"models":      Models(),
+		"past":        Past(),
 		"empty":       Make("empty", nil),
 	}
 }

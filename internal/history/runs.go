@@ -1,0 +1,100 @@
+package history
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+)
+
+// Run is a job that has an agent.
+type Run struct {
+	Point
+	Agent   Agent
+	Changed Changed // since the run before
+}
+
+// Runs returns the jobs that have an agent, in the order of the points.
+func Runs(points []Point, name string) []Run {
+	var runs []Run
+	for _, p := range points {
+		i := slices.IndexFunc(p.Agents, func(a Agent) bool { return a.Name == name })
+		if i < 0 {
+			continue
+		}
+		run := Run{Point: p, Agent: p.Agents[i]}
+		if len(runs) > 0 {
+			run.Changed = ChangeOf(runs[len(runs)-1].Agent, run.Agent)
+		}
+		runs = append(runs, run)
+	}
+	return runs
+}
+
+// TaskRuns are the attempts at a task in each of some runs; those of a run that did not have the task are none.
+type TaskRuns struct {
+	Dataset, Name string
+	Runs          []Task
+}
+
+// TasksOf returns the tasks of runs, sorted. If a file has a task twice in a run, the first counts.
+func TasksOf(runs []Run) []TaskRuns {
+	type key struct{ dataset, task string }
+	all := map[key]*TaskRuns{}
+	for i, run := range runs {
+		seen := map[key]bool{}
+		for _, t := range run.Agent.Tasks {
+			k := key{t.Dataset, t.Name}
+			if seen[k] {
+				continue
+			}
+			seen[k] = true
+			if all[k] == nil {
+				all[k] = &TaskRuns{t.Dataset, t.Name, make([]Task, len(runs))}
+			}
+			all[k].Runs[i] = t
+		}
+	}
+	var out []TaskRuns
+	for _, t := range all {
+		out = append(out, *t)
+	}
+	slices.SortFunc(out, func(a, b TaskRuns) int { return cmp.Or(cmp.Compare(a.Dataset, b.Dataset), cmp.Compare(a.Name, b.Name)) })
+	return out
+}
+
+// Sign returns ✓ if each attempt at a task passed, ~ if some did, ✗ if none did, and · if there is no attempt with a score.
+func (t Task) Sign() string {
+	switch {
+	case t.Attempts <= 0:
+		return "·"
+	case t.Passed >= t.Attempts:
+		return "✓"
+	case t.Passed > 0:
+		return "~"
+	}
+	return "✗"
+}
+
+// Names returns the names of all agents, sorted.
+func Names(points []Point) []string {
+	names := map[string]bool{}
+	for _, p := range points {
+		for _, a := range p.Agents {
+			names[a.Name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// BranchOf returns the branch of the newest point that says which it is of; "" if none does.
+func BranchOf(points []Point) string {
+	for _, p := range slices.Backward(points) {
+		if p.Branch != "" {
+			return p.Branch
+		}
+	}
+	return ""
+}
+
+// Without returns the points of other jobs than p.
+func Without(points []Point, p Point) []Point { return slices.DeleteFunc(slices.Clone(points), p.same) }
