@@ -131,11 +131,11 @@ func writeDiff(w io.Writer, d result.Diff) {
 
 // writeGroups prints the levels of all, of agents with several datasets, and of agents on datasets.
 func writeGroups(w io.Writer, d result.Diff) {
-	fmt.Fprintf(w, "\nOn the %s that can be compared, each counting once:\n", plural.Count(d.Overall.Tasks, "task"))
+	fmt.Fprintf(w, "\nOn the %s that can be compared, each counting once, by the mean of its trials:\n", plural.Count(d.Overall.Tasks, "task"))
 	t := newTable(w)
-	header := []string{"TASKS", "PASS RATE", "MEAN REWARD", "COST", "DURATION"}
+	header := []string{"TASKS", "PASS RATE", "MEAN REWARD", "COST/TRIAL", "TIME/TRIAL"}
 	if d.Overall.Usage != nil {
-		header = append(header, "TURNS", "INPUT", "OUTPUT", "COST/TRIAL", "MODEL TIME")
+		header = append(header, "TURNS", "INPUT", "OUTPUT", "MODEL TIME")
 	}
 	t.row(append(header, "OF")...)
 	datasets := map[string]int{}
@@ -160,14 +160,14 @@ func writeGroups(w io.Writer, d result.Diff) {
 		change := g.Delta()
 		cost := costFromTo(g.Base.Cost, g.Head.Cost)
 		if !g.CostsComparable() {
-			cost = costText(g.Base.Cost) + " → " + costText(g.Head.Cost) + " (not comparable)"
+			cost = report.Cost(g.Base.Cost) + " → " + report.Cost(g.Head.Cost) + " (not comparable)"
 		}
 		cells := []string{
 			strconv.Itoa(g.Tasks),
 			fromTo(fmt.Sprintf("%.1f%%", g.Base.PassRate*100), fmt.Sprintf("%.1f%%", g.Head.PassRate*100), fmt.Sprintf("%+.1f", change.PassRate*100)),
 			fromTo(rewardText(g.Base.MeanReward), rewardText(g.Head.MeanReward), fmt.Sprintf("%+.3g", change.MeanReward)),
 			cost,
-			fromTo(fmt.Sprintf("%.1fs", g.Base.DurationSec), fmt.Sprintf("%.1fs", g.Head.DurationSec), fmt.Sprintf("%+.1f", change.DurationSec)),
+			timeFromTo(g),
 		}
 		if d.Overall.Usage != nil {
 			cells = append(cells, usageCells(g)...)
@@ -200,17 +200,18 @@ func writeScores(w io.Writer, d result.Diff) {
 	}
 }
 
-// usageCells returns the means per trial of a group, from the baseline to now.
+// usageCells returns the turns, tokens and model time of a group, means per trial, from the baseline to now.
 func usageCells(g result.GroupDiff) []string {
-	cells := []string{"–", "–", "–", "–", "–"}
+	cells := []string{"–", "–", "–", "–"}
 	if g.Usage == nil {
 		return cells
 	}
 	base, head := report.UsageLevels(g.Usage.Base), report.UsageLevels(g.Usage.Head)
-	for i, change := range report.UsageChanges(*g.Usage) {
-		cells[i] = head[i]
+	changes := report.UsageChanges(*g.Usage)
+	for at, i := range []int{0, 1, 2, 4} { // the cost of a trial has its column
+		cells[at] = head[i]
 		if base[i] != head[i] {
-			cells[i] = fmt.Sprintf("%s → %s (%s)", base[i], head[i], change)
+			cells[at] = fmt.Sprintf("%s → %s (%s)", base[i], head[i], changes[i])
 		}
 	}
 	return cells
@@ -221,7 +222,7 @@ func writeUsageNotes(w io.Writer, d result.Diff) {
 	if d.Overall.Usage == nil {
 		return
 	}
-	fmt.Fprintln(w, "\nTurns, tokens (input and output), cost and time of models are means per trial.")
+	fmt.Fprintln(w, "\nTurns, tokens (input and output), and the time of models are means per trial.")
 	for _, g := range d.Agents {
 		if g.Usage == nil {
 			continue
@@ -242,24 +243,24 @@ func groupName(g result.GroupDiff) string {
 	return clean(g.Agent) + " on " + clean(g.Dataset)
 }
 
-// costText formats an amount to the cent; "–" if none was reported.
-func costText(cost result.USD) string {
-	usd, ok := cost.Reported()
-	if !ok {
-		return "–"
+func costFromTo(from, to result.USD) string {
+	before, after := report.Cost(from), report.Cost(to)
+	if from.AtLeast() || to.AtLeast() {
+		return before + " → " + after + " (not comparable)"
 	}
-	return report.AtLeast(cost) + fmt.Sprintf("$%.2f", usd)
+	if _, ok := to.Minus(from).Reported(); !ok && before != after {
+		return before + " → " + after
+	}
+	return fromTo(before, after, report.PercentChange(from.Amount(), to.Amount()))
 }
 
-func costFromTo(from, to result.USD) string {
-	if from.AtLeast() || to.AtLeast() {
-		return costText(from) + " → " + costText(to) + " (not comparable)"
+// timeFromTo returns the durations of the trials of a group.
+func timeFromTo(g result.GroupDiff) string {
+	change := g.Delta().DurationSec
+	if change == nil {
+		return "–"
 	}
-	delta, ok := to.Minus(from).Reported()
-	if !ok && costText(from) != costText(to) {
-		return costText(from) + " → " + costText(to)
-	}
-	return fromTo(costText(from), costText(to), fmt.Sprintf("%+.2f", delta))
+	return fromTo(fmt.Sprintf("%.1fs", *g.Base.DurationSec), fmt.Sprintf("%.1fs", *g.Head.DurationSec), fmt.Sprintf("%+.1f", *change))
 }
 
 // fromTo leaves out a change that nobody would see.

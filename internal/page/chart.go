@@ -367,11 +367,11 @@ func slowest(cases []report.Case) Chart {
 		var m means
 		for _, a := range c.Attempts {
 			if a.Trial != nil && finite(a.Trial.Durations.TotalSec) {
-				m.add(result.OutcomeOf(*a.Trial))
+				m.Add(result.OutcomeOf(*a.Trial))
 			}
 		}
-		if len(m.seconds) > 0 {
-			all = append(all, ranked{name: taskOf(c, cases), text: m.timeText(), value: result.Mean(m.seconds)})
+		if len(m.Seconds) > 0 {
+			all = append(all, ranked{name: taskOf(c, cases), text: m.timeText(), value: result.Mean(m.Seconds)})
 		}
 	}
 	if len(all) < 2 {

@@ -191,7 +191,7 @@ func agents(in report.Input) []Agent {
 		var m means
 		for _, t := range in.Trials {
 			if t.Agent == key {
-				m.add(result.OutcomeOf(t))
+				m.Add(result.OutcomeOf(t))
 			}
 		}
 		a.Cost, a.Time = m.costText(), m.timeText()
@@ -215,38 +215,12 @@ func confidence(in report.Input) float64 {
 	return 0.95
 }
 
-// means are those of trials.
-type means struct {
-	rewards, costs, turns, seconds []float64
-	atLeast                        bool
-}
+// means are those of trials, as texts.
+type means struct{ result.Means }
 
-func (m *means) add(o result.Outcome) {
-	if o.Reward != nil {
-		m.rewards = append(m.rewards, *o.Reward)
-	}
-	if usd, ok := o.Cost.Reported(); ok {
-		m.costs = append(m.costs, usd)
-		m.atLeast = m.atLeast || o.Cost.AtLeast()
-	}
-	if o.Usage != nil {
-		m.turns = append(m.turns, float64(o.Usage.Turns))
-	}
-	m.seconds = append(m.seconds, o.DurationSec)
-}
+func (m *means) costText() string { return report.Cost(m.Cost()) }
 
-func (m *means) costText() string {
-	if len(m.costs) == 0 {
-		return "–"
-	}
-	cost := result.Dollars(result.Mean(m.costs))
-	if m.atLeast {
-		cost = cost.LowerBound()
-	}
-	return report.Cost(cost)
-}
-
-func (m *means) timeText() string { return meanText(m.seconds, report.Duration) }
+func (m *means) timeText() string { return meanText(m.Seconds, report.Duration) }
 
 func meanText(values []float64, format func(float64) string) string {
 	if len(values) == 0 {
@@ -305,7 +279,7 @@ func row(c report.Case, hrefs map[result.Key]string) Row {
 	for _, a := range c.Attempts {
 		anchor := Anchor{Href: hrefs[a.Key], Text: strconv.Itoa(a.Key.Attempt), State: "skipped"}
 		if a.Trial != nil {
-			head.add(result.OutcomeOf(*a.Trial))
+			head.Add(result.OutcomeOf(*a.Trial))
 			if a.Trial.Passed() {
 				passed++
 			}
@@ -319,16 +293,16 @@ func row(c report.Case, hrefs map[result.Key]string) Row {
 	if c.Diff != nil && c.Diff.Base != nil && c.Diff.Change != result.Changed { // those of another task do not compare
 		b := c.Diff.Base
 		for _, o := range b.Scored {
-			base.add(*o)
+			base.Add(*o)
 		}
-		base.rewards = b.Scores
+		base.Rewards = b.Scores
 		r.Result = fmt.Sprintf("%d/%d → %s", b.Passed, b.Total, r.Result)
 	}
 	turns := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
-	r.Reward = cell(head.rewards, meanText(head.rewards, report.Number), meanText(base.rewards, report.Number))
-	r.Cost = cell(head.costs, head.costText(), base.costText())
-	r.Turns = cell(head.turns, meanText(head.turns, turns), meanText(base.turns, turns))
-	r.Time = cell(head.seconds, head.timeText(), base.timeText())
+	r.Reward = cell(head.Rewards, meanText(head.Rewards, report.Number), meanText(base.Rewards, report.Number))
+	r.Cost = cell(head.Costs, head.costText(), base.costText())
+	r.Turns = cell(head.Turns, meanText(head.Turns, turns), meanText(base.Turns, turns))
+	r.Time = cell(head.Seconds, head.timeText(), base.timeText())
 	return r
 }
 

@@ -87,6 +87,22 @@ func Duration(sec float64) string {
 	return fmt.Sprintf("%dh%02dm", s/3600, s/60%60)
 }
 
+// MeanDuration formats a mean duration in seconds; "–" if there is none.
+func MeanDuration(sec *float64) string {
+	if sec == nil {
+		return "–"
+	}
+	return Duration(*sec)
+}
+
+// DurationChange formats a difference of mean durations with its sign; "–" if there is not one of both.
+func DurationChange(now, then *float64) string {
+	if now == nil || then == nil {
+		return "–"
+	}
+	return Signed(*now-*then, Duration)
+}
+
 // Signed formats a difference with its sign; "±0" if format would show it as 0.
 func Signed(delta float64, format func(float64) string) string {
 	switch shown, none := format(math.Abs(delta)), format(0); {

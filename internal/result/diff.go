@@ -87,6 +87,12 @@ type Attempts struct {
 	Scored []*Outcome `json:"-"`
 }
 
+// MeanCost returns the mean cost of the scored attempts that have reported one; null if none has.
+func (a Attempts) MeanCost() USD { return MeansOf(a.Scored).Cost() }
+
+// MeanDuration returns the mean duration of the scored attempts in seconds; nil if there are none that ran as a whole.
+func (a Attempts) MeanDuration() *float64 { return MeansOf(a.Scored).Duration() }
+
 // Mean returns the mean of Scores, or 0 if there are none.
 func (a Attempts) Mean() float64 { return Mean(a.Scores) }
 
@@ -130,21 +136,27 @@ type GroupDiff struct {
 
 // Delta returns Head minus Base.
 func (g GroupDiff) Delta() Level {
-	return Level{
+	l := Level{
 		PassRate:   g.Head.PassRate - g.Base.PassRate,
 		MeanReward: finite(g.Head.MeanReward - g.Base.MeanReward),
 		Cost:       g.Head.Cost.Minus(g.Base.Cost), CostAtLeast: g.Head.Cost.Minus(g.Base.Cost).AtLeast(),
-		DurationSec: g.Head.DurationSec - g.Base.DurationSec,
 	}
+	if g.Head.DurationSec != nil && g.Base.DurationSec != nil {
+		l.DurationSec = new(*g.Head.DurationSec - *g.Base.DurationSec)
+	}
+	return l
 }
 
-// Level sums up the results of a job on a group of tasks.
+// Level sums up the results of a job on a group of tasks. Each number is a mean over tasks of the mean over a task's scored trials, so that jobs with
+// different numbers of attempts can be compared.
 type Level struct {
-	PassRate    float64 `json:"pass_rate"`
-	MeanReward  float64 `json:"mean_reward"`
-	Cost        USD     `json:"cost"`                    // of all attempts at these tasks that reported one
-	CostAtLeast bool    `json:"cost_at_least,omitempty"` // Cost is a lower bound; of a difference: of one, so it may be more or less
-	DurationSec float64 `json:"duration_sec"`            // of all attempts at these tasks, together
+	PassRate   float64 `json:"pass_rate"`
+	MeanReward float64 `json:"mean_reward"`
+	// Cost is over the tasks that have one on both sides. It is that of a trial; null if no trial has reported one.
+	Cost        USD  `json:"mean_cost"`
+	CostAtLeast bool `json:"mean_cost_at_least,omitempty"` // Cost is a lower bound; of a difference: of one, so it may be more or less
+	// DurationSec is that of a trial; null if trials did not run as a whole on one of the sides, as those of verify.
+	DurationSec *float64 `json:"mean_duration_sec"`
 }
 
 // Compare compares head with base. Trials are matched by key, tasks by digest. If both digests are known and differ, the
@@ -388,6 +400,9 @@ func group(agent, dataset string, tasks []TaskDiff) GroupDiff {
 		}
 	}
 	g.Tasks, g.Base, g.Head = len(base), LevelOf(base), LevelOf(head)
+	g.Base.Cost, g.Head.Cost = meanCosts(base, head)
+	g.Base.CostAtLeast, g.Head.CostAtLeast = g.Base.Cost.AtLeast(), g.Head.Cost.AtLeast()
+	g.Base.DurationSec, g.Head.DurationSec = meanDurations(base, head)
 	g.Usage, g.Scores = usageDiff(base, head), scoreDiffs(both)
 	return g
 }
@@ -398,9 +413,9 @@ func LevelOf(tasks []*Attempts) Level {
 	passes, rewards := make([]float64, len(tasks)), make([]float64, len(tasks))
 	for i, t := range tasks {
 		passes[i], rewards[i] = t.PassRate(), t.Mean()
-		l.Cost = l.Cost.Plus(t.Cost)
-		l.DurationSec += t.DurationSec
 	}
+	l.Cost, _ = meanCosts(tasks, tasks)
+	l.DurationSec, _ = meanDurations(tasks, tasks)
 	l.PassRate, l.MeanReward, l.CostAtLeast = Mean(passes), Mean(rewards), l.Cost.AtLeast()
 	return l
 }

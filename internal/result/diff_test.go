@@ -189,13 +189,13 @@ func TestLevels(t *testing.T) {
 
 	want := GroupDiff{
 		Tasks: 4,
-		Base:  Level{PassRate: 1, MeanReward: 1, Cost: Dollars(2), DurationSec: 8},
-		Head:  Level{PassRate: 1. / 4, MeanReward: 0.375, Cost: Dollars(3), DurationSec: 12}, // each task counts once
+		Base:  Level{PassRate: 1, MeanReward: 1, Cost: Dollars(0.5), DurationSec: new(2.0)},
+		Head:  Level{PassRate: 1. / 4, MeanReward: 0.375, Cost: Dollars(0.5), DurationSec: new(2.0)}, // each task counts once, by the mean of its trials
 	}
 	if !reflect.DeepEqual(d.Overall, want) {
 		t.Errorf("overall %+v\n   want %+v", d.Overall, want)
 	}
-	if got, want := d.Overall.Delta(), (Level{PassRate: want.Head.PassRate - 1, MeanReward: -0.625, Cost: Dollars(1), DurationSec: 4}); got != want {
+	if got, want := d.Overall.Delta(), (Level{PassRate: want.Head.PassRate - 1, MeanReward: -0.625, Cost: Dollars(0), DurationSec: new(0.0)}); !reflect.DeepEqual(got, want) {
 		t.Errorf("delta %+v, want %+v", got, want)
 	}
 	var agents, groups []string

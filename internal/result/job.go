@@ -265,6 +265,8 @@ type Outcome struct {
 	DurationSec float64   `json:"duration_sec"` // of the whole trial
 	TaskDigest  string    `json:"task_digest,omitempty"`
 	Reused      bool      `json:"reused,omitempty"` // Cost and DurationSec are those of the original run
+	// Again: only the tests of the trial ran, on what another job's trial left. DurationSec is that of this run alone, Cost that of both.
+	Again bool `json:"again,omitempty"`
 	// Usage is what the agent used of its model; nil without a gateway.
 	Usage *OutcomeUsage `json:"usage,omitempty"`
 	// Scores are those of judges and their criteria, by name; nil without judges.
@@ -278,7 +280,7 @@ type Outcome struct {
 
 // OutcomeOf returns the outcome of a trial.
 func OutcomeOf(t Trial) Outcome {
-	o := Outcome{Key: t.Key, Reward: t.Reward, Cost: t.Cost, DurationSec: t.Durations.TotalSec, TaskDigest: t.TaskDigest, Reused: t.Reused != nil, Usage: outcomeUsage(t), Scores: outcomeScores(t), JudgeCost: t.Costs.Judges}
+	o := Outcome{Key: t.Key, Reward: t.Reward, Cost: t.Cost, DurationSec: t.Durations.TotalSec, TaskDigest: t.TaskDigest, Reused: t.Reused != nil, Again: t.Reverified != nil && !t.Reverified.OnlyJudges, Usage: outcomeUsage(t), Scores: outcomeScores(t), JudgeCost: t.Costs.Judges}
 	o.CostAtLeast, o.JudgeCostAtLeast = o.Cost.AtLeast(), o.JudgeCost.AtLeast()
 	if t.Error != nil {
 		o.Error = t.Error.Type

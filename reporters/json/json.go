@@ -141,13 +141,13 @@ type Compared struct {
 	Scores []result.ScoreDiff `json:"scores,omitempty"`
 }
 
-// Level sums up a job: means over tasks, and totals.
+// Level sums up a job: means over tasks of the means of their trials, as in result.Level.
 type Level struct {
 	PassRate    float64    `json:"pass_rate"`
 	MeanReward  float64    `json:"mean_reward"`
-	Cost        result.USD `json:"cost"`
-	CostAtLeast bool       `json:"cost_at_least,omitempty"` // Cost is a lower bound
-	DurationSec float64    `json:"duration_sec"`
+	Cost        result.USD `json:"mean_cost"`
+	CostAtLeast bool       `json:"mean_cost_at_least,omitempty"` // Cost is a lower bound
+	DurationSec *float64   `json:"mean_duration_sec"`            // null if trials did not run as a whole
 }
 
 // TaskDiff is a task that changed. Base or Head is null if that job does not have the task.
@@ -284,7 +284,7 @@ func diff(d *result.Diff) *Diff {
 
 func compared(g result.GroupDiff) Compared {
 	level := func(l result.Level) Level {
-		return Level{PassRate: finite(l.PassRate), MeanReward: finite(l.MeanReward), Cost: l.Cost.Finite(), CostAtLeast: l.Cost.AtLeast(), DurationSec: finite(l.DurationSec)}
+		return Level{PassRate: finite(l.PassRate), MeanReward: finite(l.MeanReward), Cost: l.Cost.Finite(), CostAtLeast: l.Cost.AtLeast(), DurationSec: pointer(l.DurationSec)}
 	}
 	return Compared{Agent: g.Agent, Dataset: g.Dataset, Tasks: g.Tasks, Base: level(g.Base), Head: level(g.Head), Usage: g.Usage, Scores: g.Scores}
 }

@@ -78,7 +78,7 @@ func TestAbsurdCostsAreShort(t *testing.T) {
 	in := reporttest.Mixed()
 	in.Diff.Overall.Base.Cost, in.Diff.Overall.Head.Cost = result.Dollars(math.Inf(1)), result.Dollars(1e308)
 	text := string(reporttest.Write(t, markdown.Reporter{}, in))
-	if !strings.Contains(text, "| Cost | $1e+308 | $Inf | −$Inf |") {
+	if !strings.Contains(text, "| Cost of a trial | $1e+308 | $Inf | −$Inf |") {
 		t.Error(text[:min(len(text), 2000)])
 	}
 }

@@ -35,7 +35,7 @@ func (p *Page) Groups() string {
 			rate += " (" + report.Signed(d.Head.PassRate-d.Base.PassRate, report.Points) + ")"
 			mean += " (" + report.Signed(d.Head.MeanReward-d.Base.MeanReward, report.Number) + ")"
 			if change := report.CostChange(d.Head.Cost, d.Base.Cost); change != "–" && d.CostsComparable() {
-				cost += " (" + change + ")"
+				cost += " (" + change + " a trial)"
 			}
 		}
 		rows = append(rows, []string{

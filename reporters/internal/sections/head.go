@@ -49,11 +49,11 @@ func (p *Page) Numbers() string {
 		cost = "not comparable"
 	}
 	rows = append(rows,
-		[]string{"Cost", report.Cost(now.Cost), report.Cost(then.Cost), cost},
-		[]string{"Time of trials", report.Duration(now.DurationSec), report.Duration(then.DurationSec), share(now.DurationSec, then.DurationSec, report.Duration)},
+		[]string{"Cost of a trial", report.Cost(now.Cost), report.Cost(then.Cost), cost},
+		[]string{"Time of a trial", report.MeanDuration(now.DurationSec), report.MeanDuration(then.DurationSec), shareOfTime(now.DurationSec, then.DurationSec)},
 	)
 	text := table([]string{"", ">now", ">baseline", ">change"}, rows)
-	text += "\nOver the " + report.Plural(o.Tasks, "task") + " that both have, unchanged and judged; a trial that the agent, the verifier or a judge ended without a reward counts as 0. In all: " + p.spent()
+	text += "\nMeans per trial over the " + report.Plural(o.Tasks, "task") + " that both have, unchanged and judged; a trial that the agent, the verifier or a judge ended without a reward counts as 0. In all: " + p.spent()
 	if len(p.in.Job.Agents) == 1 {
 		text += ", pass rate " + report.Percent(p.in.Job.PassRate) + " " + bar(p.in.Job.PassRate)
 	}
@@ -169,6 +169,14 @@ func share(now, then float64, format func(float64) string) string {
 		return s
 	}
 	return fmt.Sprintf("%s (%s%%)", s, strings.Replace(fmt.Sprintf("%+.0f", percent), "-", "−", 1))
+}
+
+// shareOfTime returns the change of a mean duration as share does; "–" if one of them is not known.
+func shareOfTime(now, then *float64) string {
+	if now == nil || then == nil {
+		return "–"
+	}
+	return share(*now, *then, report.Duration)
 }
 
 // shareOfCost returns the change of a cost as share does; "–" if one of the costs was not reported.

@@ -182,8 +182,8 @@ func (p *Page) changeRow(d result.TaskDiff, c report.Case) []string {
 		delta = report.Signed(d.Head.Mean()-d.Base.Mean(), report.Number)
 	}
 	if d.Base != nil && d.Head != nil {
-		cost = report.CostChange(d.Head.Cost, d.Base.Cost)
-		seconds = report.Signed(d.Head.DurationSec-d.Base.DurationSec, report.Duration)
+		cost = report.CostChange(d.Head.MeanCost(), d.Base.MeanCost())
+		seconds = report.DurationChange(d.Head.MeanDuration(), d.Base.MeanDuration())
 	}
 	levels := level(d.Base) + " → " + level(d.Head)
 	if text := d.ConfirmedText(); text != "" {

@@ -1,0 +1,89 @@
+package result
+
+// Means collects the numbers of trials, for their means per trial. Numbers of different jobs are compared by their means, because the jobs may
+// have different numbers of attempts. The zero value has no trials.
+type Means struct {
+	Rewards []float64
+	Costs   []float64 // of the trials that have reported one
+	Turns   []float64 // of the trials with a usage
+	Seconds []float64 // of the trials that ran as a whole; see Outcome.Again
+	atLeast bool
+}
+
+// MeansOf returns the numbers of outcomes.
+func MeansOf(outcomes []*Outcome) Means {
+	var m Means
+	for _, o := range outcomes {
+		m.Add(*o)
+	}
+	return m
+}
+
+// Add adds a trial.
+func (m *Means) Add(o Outcome) {
+	if o.Reward != nil {
+		m.Rewards = append(m.Rewards, *o.Reward)
+	}
+	if usd, ok := o.Cost.Reported(); ok {
+		m.Costs = append(m.Costs, usd)
+		m.atLeast = m.atLeast || o.Cost.AtLeast()
+	}
+	if o.Usage != nil {
+		m.Turns = append(m.Turns, float64(o.Usage.Turns))
+	}
+	if !o.Again {
+		m.Seconds = append(m.Seconds, o.DurationSec)
+	}
+}
+
+// Cost returns the mean cost, a lower bound if one of the costs is; null if no trial has reported one.
+func (m Means) Cost() USD {
+	if len(m.Costs) == 0 {
+		return USD{}
+	}
+	return Dollars(Mean(m.Costs)).boundIf(m.atLeast)
+}
+
+// Duration returns the mean duration in seconds; nil if there is none.
+func (m Means) Duration() *float64 {
+	if len(m.Seconds) == 0 {
+		return nil
+	}
+	return new(Mean(m.Seconds))
+}
+
+// meanCosts returns the means over tasks of their mean costs, over the tasks that have one on both sides. If no task has, a side that has no cost
+// at all leaves the other as it is, and otherwise both are null: they would be of different tasks.
+func meanCosts(base, head []*Attempts) (b, h USD) {
+	var before, after, bothBefore, bothAfter Means
+	for i := range base {
+		x, y := Outcome{Cost: base[i].MeanCost()}, Outcome{Cost: head[i].MeanCost()}
+		before.Add(x)
+		after.Add(y)
+		if _, ok := x.Cost.Minus(y.Cost).Reported(); ok {
+			bothBefore.Add(x)
+			bothAfter.Add(y)
+		}
+	}
+	switch {
+	case len(bothBefore.Costs) > 0:
+		return bothBefore.Cost(), bothAfter.Cost()
+	case len(before.Costs) > 0 && len(after.Costs) > 0:
+		return USD{}, USD{}
+	}
+	return before.Cost(), after.Cost()
+}
+
+// meanDurations returns the means over tasks of their mean durations in seconds, over the tasks that have one on both sides; nil if no task has.
+func meanDurations(base, head []*Attempts) (b, h *float64) {
+	var before, after []float64
+	for i := range base {
+		if x, y := base[i].MeanDuration(), head[i].MeanDuration(); x != nil && y != nil {
+			before, after = append(before, *x), append(after, *y)
+		}
+	}
+	if len(before) == 0 {
+		return nil, nil
+	}
+	return new(Mean(before)), new(Mean(after))
+}
