@@ -38,6 +38,7 @@ type Trial struct {
 	Artifacts            []string
 	Logs                 []Log
 	Conversation         *Conversation
+	Beside               *Beside
 	Prompt               string // for a coding agent
 	LeftOut              []string
 	Open                 bool   // it has a page of its own
@@ -220,6 +221,7 @@ func trial(in report.Input, t result.Trial, id string, size int, alone bool) Tri
 	v.addLogs(in, t, size/3)
 	if !t.Passed() || alone {
 		v.addConversation(in, t, size/2)
+		v.addBeside(in, t, size/6)
 	}
 	return v
 }
