@@ -8,6 +8,7 @@ import (
 	"github.com/org/rollout-action/internal/diag"
 	"github.com/org/rollout-action/internal/event"
 	"github.com/org/rollout-action/internal/model/replay"
+	"github.com/org/rollout-action/internal/task"
 	"github.com/org/rollout-action/internal/trial"
 	"github.com/org/rollout-action/internal/trial/agentfiles"
 )
@@ -40,6 +41,10 @@ func (l *loaded) loadAgentFiles(ctx context.Context) error {
 			return fmt.Errorf("read the files of agent %q: %w", a.Name, err)
 		default:
 			l.files[a.Name] = set
+			if len(set.Pointers) > 0 {
+				message, hint := task.PointersWarning(set.Pointers)
+				warnf(l.host.Output, "files of agent %q %s (%s)", clean(a.Name), clean(message), hint)
+			}
 		}
 	}
 	return problems.Err()

@@ -61,3 +61,30 @@ func TestPointersOfLFSInAnEarlierCommitAreRefused(t *testing.T) {
 		t.Error("something was run")
 	}
 }
+
+// Outside of a checkout, nothing says what a file is that looks like a pointer.
+func TestWhatLooksLikeAPointerIsToldOutsideOfACheckout(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"job.yaml":             "environment: {type: fake}\nagents: [{name: a, execute: 'true', files: [{source: agent, target: /agent}]}]\ntasks: [hello]\n",
+		"agent/a.bin":          lfsPointer,
+		"hello/task.toml":      "version = \"1.0\"\nenvironment.docker_image = \"debian:bookworm\"\n",
+		"hello/instruction.md": "Do it.\n",
+		"hello/tests/test.sh":  "echo 1 >/logs/verifier/reward.txt\n",
+		"hello/tests/b.bin":    lfsPointer,
+	} {
+		write(t, dir, name, text)
+	}
+	for _, inCheckout := range []bool{false, true} {
+		if inCheckout {
+			commitAll(t, dir)
+		}
+		o := inDir(t.Context(), t, dir, "validate", "job.yaml")
+		said := strings.Join(strings.Fields(o.stdout+o.stderr), " ")
+		for _, text := range []string{"files of agent \"a\" look like pointers of git-lfs: agent/a.bin", "hello: warning: has files that look like pointers of git-lfs: tests/b.bin"} {
+			if o.code != 0 || strings.Contains(said, text) == inCheckout {
+				t.Errorf("in a checkout: %v, exit code %d, %q: %s", inCheckout, o.code, text, said)
+			}
+		}
+	}
+}

@@ -16,16 +16,30 @@ const maxAttributes = 1 << 20
 // KeepsFilesInLFS reports whether a .gitattributes of a directory, or of one around it in its checkout, says that git-lfs keeps files. It
 // runs nothing.
 func KeepsFilesInLFS(dir string) bool {
+	keeps, _ := attributesSay(dir)
+	return keeps
+}
+
+// MayKeepFilesInLFS reports whether no .gitattributes says that git-lfs keeps files, and none can say that it does not, because the directory is in no
+// checkout.
+func MayKeepFilesInLFS(dir string) bool {
+	keeps, inCheckout := attributesSay(dir)
+	return !keeps && !inCheckout
+}
+
+func attributesSay(dir string) (keeps, inCheckout bool) {
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
 		dir = real
 	}
 	for {
 		if text, err := readSome(filepath.Join(dir, ".gitattributes"), maxAttributes); err == nil && bytes.Contains(text, []byte("filter=lfs")) {
-			return true
+			keeps = true
 		}
+		_, err := os.Lstat(filepath.Join(dir, ".git"))
+		inCheckout = err == nil
 		parent := filepath.Dir(dir)
-		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil || parent == dir {
-			return false
+		if keeps || inCheckout || parent == dir {
+			return keeps, inCheckout
 		}
 		dir = parent
 	}

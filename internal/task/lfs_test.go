@@ -1,6 +1,7 @@
 package task
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,13 +16,15 @@ func TestPointersOfLFSAreRefused(t *testing.T) {
 		name  string
 		files map[string]string
 		want  string
+		warns bool
 	}{
 		{"pointers", map[string]string{".gitattributes": "*.bin filter=lfs diff=lfs merge=lfs -text\n", "set/task/tests/a.bin": pointer, "set/task/environment/b.bin": pointer, "set/task/tests/c.bin": "content"},
-			"set/task: has files that are only pointers of git-lfs: environment/b.bin, tests/a.bin (run git lfs pull; "},
-		{"attributes of the task itself", map[string]string{"set/task/.gitattributes": "*.bin filter=lfs\n", "set/task/tests/a.bin": pointer}, "only pointers of git-lfs: tests/a.bin"},
-		{"no attributes", map[string]string{"set/task/tests/a.bin": pointer}, ""},
-		{"attributes outside of the checkout", map[string]string{".gitattributes": "*.bin filter=lfs\n", "set/.git/HEAD": "x", "set/task/tests/a.bin": pointer}, ""},
-		{"files that were fetched", map[string]string{".gitattributes": "*.bin filter=lfs\n", "set/task/tests/a.bin": "content"}, ""},
+			"set/task: has files that are only pointers of git-lfs: environment/b.bin, tests/a.bin (run git lfs pull; ", false},
+		{"attributes of the task itself", map[string]string{"set/task/.gitattributes": "*.bin filter=lfs\n", "set/task/tests/a.bin": pointer}, "only pointers of git-lfs: tests/a.bin", false},
+		{"no attributes", map[string]string{"set/.git/HEAD": "x", "set/task/tests/a.bin": pointer}, "", false},
+		{"no attributes, outside of a checkout", map[string]string{"set/task/tests/a.bin": pointer}, "", true},
+		{"attributes outside of the checkout", map[string]string{".gitattributes": "*.bin filter=lfs\n", "set/.git/HEAD": "x", "set/task/tests/a.bin": pointer}, "", false},
+		{"files that were fetched", map[string]string{".gitattributes": "*.bin filter=lfs\n", "set/task/tests/a.bin": "content"}, "", false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Chdir(t.TempDir())
@@ -37,11 +40,16 @@ func TestPointersOfLFSAreRefused(t *testing.T) {
 				}
 			}
 			got := ""
-			if err := Load("set/task").Err(); err != nil {
+			loaded := Load("set/task")
+			if err := loaded.Err(); err != nil {
 				got = err.Error()
 			}
 			if got == "" && tc.want != "" || !strings.Contains(got, tc.want) || tc.want == "" && got != "" {
 				t.Errorf("got %q, want %q", got, tc.want)
+			}
+			warned := strings.Contains(fmt.Sprint(loaded.Problems), "has files that look like pointers of git-lfs: tests/a.bin")
+			if warned != tc.warns {
+				t.Errorf("warned: %v, want %v", warned, tc.warns)
 			}
 		})
 	}

@@ -86,10 +86,10 @@ func (l *Loader) LoadAs(dir, name string, origin *Origin) *Task {
 		t.GitCommitID = &origin.Commit
 		return t
 	}
-	if l.lfs.keeps(filepath.Dir(abs), abs) {
-		p.checkPointers(t.FS)
-	}
 	repo, below := l.commits.of(abs)
+	if kept := l.lfs.keeps(filepath.Dir(abs), abs); kept || repo.top == "" {
+		p.checkPointers(t.FS, kept)
+	}
 	t.GitCommitID, t.RepoPath = repo.commit, below
 	return t
 }

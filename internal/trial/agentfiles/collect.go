@@ -57,6 +57,8 @@ type collector struct {
 	bytes int64
 	// pointers are the files that stand for others, which git-lfs has not fetched.
 	pointers []string
+	// alike are those that look so, but nothing says that they are.
+	alike []string
 }
 
 // source is one entry of files while its files are collected.
@@ -202,8 +204,11 @@ func (s *source) badLink(name string, err error) error {
 // file collects a file.
 func (s *source) file(name, target string, info fs.FileInfo) error {
 	s.matched = true
-	if task.IsPointer(s.dir, name, info.Size()) {
+	switch {
+	case task.IsPointer(s.dir, name, info.Size()):
 		s.pointers = append(s.pointers, s.at(name))
+	case task.MayBePointer(s.dir, name, info.Size()):
+		s.alike = append(s.alike, s.at(name))
 	}
 	f := file{dir: s.dir, name: name, executable: info.Mode()&0o111 != 0}
 	in, err := task.Tree(s.dir).Open(name)

@@ -24,6 +24,8 @@ type Set struct {
 	Digest string
 	Files  int   // how many
 	Bytes  int64 // of all files
+	// Pointers are the files for which task.MayBePointer is true.
+	Pointers []string
 
 	files map[string]file
 	held  *cache.Dir // nil until Open, and without a cache
@@ -54,7 +56,7 @@ func Load(ctx context.Context, entries []Entry) (set *Set, failed int, err error
 	if err := c.conflict(); err != nil {
 		return nil, len(entries) - 1, err
 	}
-	set = &Set{Bytes: c.bytes, files: c.files}
+	set = &Set{Bytes: c.bytes, Pointers: c.alike, files: c.files}
 	for _, f := range c.files {
 		if !f.empty {
 			set.Files++

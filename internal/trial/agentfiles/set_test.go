@@ -272,7 +272,18 @@ func TestPointersOfLFSAreNoFilesOfAnAgent(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, ".gitattributes")); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := Load(t.Context(), []Entry{entry}); err != nil {
-		t.Errorf("without git-lfs: %v", err)
+	for _, inCheckout := range []bool{false, true} {
+		if inCheckout {
+			if err := os.MkdirAll(filepath.Join(dir, ".git"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(dir, ".git/HEAD"), []byte("x"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		set, _, err := Load(t.Context(), []Entry{entry})
+		if err != nil || (len(set.Pointers) == 2) == inCheckout {
+			t.Errorf("without git-lfs: %v, %v", set, err)
+		}
 	}
 }
