@@ -18,6 +18,7 @@ import (
 	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/event"
 	"github.com/org/rollout-action/internal/gate"
+	"github.com/org/rollout-action/internal/history"
 	"github.com/org/rollout-action/internal/job"
 	"github.com/org/rollout-action/internal/nofollow"
 	"github.com/org/rollout-action/internal/result"
@@ -81,6 +82,11 @@ type ListedJob struct {
 	Error   string       `json:"error,omitempty"` // why the job is unreadable
 	// Resume is the command that continues the job; "" unless Resumable.
 	Resume string `json:"-"`
+
+	proves bool
+	// point is the job in its history, if read looks for it (withPoint); nil if it says nothing about how agents do.
+	point     *history.Point
+	withPoint bool
 }
 
 // ListJobs returns the jobs in a directory, the newest first. Of those that are beyond the limit it reads only when they began.
@@ -213,7 +219,11 @@ func (l *ListedJob) read(paths Paths) error {
 	default:
 		l.State = JobDone
 	}
-	return l.conclude(paths, dir, summary)
+	err = l.conclude(paths, dir, summary)
+	if err == nil && l.withPoint && ended && l.Shard == nil && !l.proves {
+		l.point = new(history.PointOf(summary, "", l.Verdict))
+	}
+	return err
 }
 
 // conclude says how a job that does not run can be continued, or what its gate says.
@@ -232,6 +242,7 @@ func (l *ListedJob) conclude(paths Paths, dir string, summary result.Job) error 
 	case err != nil:
 		return err
 	case plan.ProvesTasks:
+		l.proves = true
 		return nil // it is neither resumed nor judged by a gate
 	case l.State != JobDone && plan.Reverifies != "":
 		return nil // it is not resumed

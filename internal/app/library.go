@@ -168,7 +168,7 @@ func listedOf(l ListedJob, name string) page.Listed {
 		Name: name, JobName: l.Name, State: cmp.Or(string(l.State), page.Unread), Started: l.StartedAt,
 		Trials: l.TotalTrials, Completed: l.CompletedTrials, Failed: l.FailedTrials,
 		PassRate: l.PassRate, MeanReward: l.MeanReward, Cost: l.TotalCost, DurationSec: l.DurationSec,
-		Verdict: l.Verdict, Reason: cmp.Or(l.Error, l.Reason),
+		Verdict: l.Verdict, Reason: cmp.Or(l.Error, l.Reason), Point: l.point,
 	}
 	if l.Shard != nil {
 		listed.Shard = l.Shard.String()
@@ -298,6 +298,7 @@ func (k *listings) read(l *ListedJob, paths Paths, until time.Time) {
 			return
 		}
 	}
+	l.withPoint = k != nil
 	if err := l.read(paths); err != nil {
 		l.State, l.Error = JobUnreadable, err.Error()
 	}

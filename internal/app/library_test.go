@@ -136,7 +136,7 @@ func TestFirstPageDoesNotWaitForAllJobs(t *testing.T) {
 		t.Fatalf("the jobs are %+v, %v", second, err)
 	}
 	for _, job := range second {
-		if job.State != string(JobDone) || job.Completed != 1 {
+		if job.State != string(JobDone) || job.Completed != 1 || job.Point == nil || job.Point.Agents[0].Attempts != 1 {
 			t.Errorf("the job is %+v", job)
 		}
 	}

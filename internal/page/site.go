@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/org/rollout-action/internal/gate"
+	"github.com/org/rollout-action/internal/history"
 	"github.com/org/rollout-action/internal/prompt"
 	"github.com/org/rollout-action/internal/report"
 	"github.com/org/rollout-action/internal/result"
@@ -71,6 +72,8 @@ type Listed struct {
 
 	Verdict gate.Outcome
 	Reason  string // of the verdict, or why the job is unreadable
+	// Point is the job in its history; nil if it says nothing about how agents do.
+	Point *history.Point
 }
 
 // Unread is the state of a job that was not read yet. A live index is loaded again when it was.
@@ -82,6 +85,7 @@ type indexPage struct {
 	Title   string
 	Rows    []indexRow
 	States  []string
+	Trends  []Trend
 	LeftOut int
 	Made    string
 }
@@ -108,6 +112,13 @@ func (s *Site) WriteIndex(w io.Writer, title string, jobs []Listed, version stri
 		p.Rows = append(p.Rows, r)
 	}
 	p.LeftOut = len(jobs) - len(p.Rows)
+	var points []history.Point
+	for _, job := range jobs {
+		if job.Point != nil {
+			points = append(points, *job.Point)
+		}
+	}
+	p.Trends = trendsOf(points)
 	return templates.ExecuteTemplate(w, "index.html", p)
 }
 

@@ -2,7 +2,9 @@ package page
 
 import (
 	"bytes"
+	"encoding/json"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -11,6 +13,7 @@ import (
 	"github.com/org/rollout-action/internal/gate"
 	"github.com/org/rollout-action/internal/report/reporttest"
 	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/trajectory"
 )
 
 var assets = regexp.MustCompile(`(?s)<style>.*?</style>|<script>.*?</script>|sha256-(?:[A-Za-z0-9/=]|&#43;)*`)
@@ -28,6 +31,23 @@ func TestIndexGolden(t *testing.T) {
 		t.Fatal(err)
 	}
 	reporttest.Golden(t, "index.html", assets.ReplaceAll(b.Bytes(), []byte("…")))
+}
+
+// An index shows how agents did over its jobs.
+func TestIndexShowsJobsOverTime(t *testing.T) {
+	in := reporttest.Past()
+	var jobs []Listed
+	for i := range in.History {
+		jobs = append(jobs, Listed{Name: strconv.Itoa(i), State: "done", Point: &in.History[len(in.History)-1-i]}, Listed{Name: "part", State: "done", Shard: "1/4"})
+	}
+	var b bytes.Buffer
+	if err := (&Site{}).WriteIndex(&b, "jobs", jobs, ""); err != nil {
+		t.Fatal(err)
+	}
+	text := b.String()
+	if !strings.Contains(text, "Pass rate over runs") || strings.Count(text, "<circle") != len(in.History) || strings.Contains(text, "this job") {
+		t.Errorf("there are %d points of %d", strings.Count(text, "<circle"), len(in.History))
+	}
 }
 
 // Pages of a site link to each other: without a server to files, with one to addresses.
@@ -84,5 +104,41 @@ func TestPartsOfAFileLinkToTheOthers(t *testing.T) {
 		if !strings.Contains(text, `href="../../../../../../raw/n/a/d/t__1/x/y.txt"`) {
 			t.Errorf("%s: the file itself is not linked", name)
 		}
+	}
+}
+
+// A conversation of a thousand turns is on the page of its trial as a whole, also if the trial passed.
+func TestLongConversationIsOnThePageOfItsTrial(t *testing.T) {
+	in := reporttest.Mixed()
+	var passed result.Trial
+	for _, trial := range in.Trials {
+		if trial.Passed() {
+			passed = trial
+		}
+	}
+	var record trajectory.Trajectory
+	for i := range 1000 {
+		id := strconv.Itoa(i)
+		record.Steps = append(record.Steps, trajectory.Step{
+			ID: i + 1, Source: "agent", Message: "turn " + id + strings.Repeat(" a word", 100),
+			Calls:       []trajectory.ToolCall{{ID: id, Name: "bash", Arguments: []byte(`{"command": "ls"}`)}},
+			Observation: &trajectory.Observation{Results: []trajectory.Result{{Call: id, Content: strings.Repeat("a line\n", 300)}}},
+		})
+	}
+	text, err := json.Marshal(record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in.Files = fstest.MapFS{passed.Dir() + "/" + result.ATIFFile: {Data: text}}
+	var b bytes.Buffer
+	if err := (&Site{Live: true}).WriteTrial(&b, in, passed, "n", "", HasResult); err != nil {
+		t.Fatal(err)
+	}
+	page := b.String()
+	if turns, lines := strings.Count(page, `class="turn agent"`), strings.Count(page, "a line\n"); turns != 1000 || lines < 299_000 || strings.Contains(page, "are left out here") {
+		t.Errorf("there are %d turns and %d lines", turns, lines)
+	}
+	if len(page) > 8<<20 {
+		t.Errorf("the page has %d bytes", len(page))
 	}
 }

@@ -59,33 +59,50 @@ func trends(in report.Input) (out []Trend) {
 	}
 	now := history.PointOf(in.Job, "", in.Verdict.Outcome)
 	points := append(history.Without(in.History, now), now)
-	branch := name(cmp.Or(history.BranchOf(in.History), "the history"))
 	for _, agent := range history.Names([]history.Point{now}) {
-		if len(out) == maxTrends {
-			break
+		if t, ok := trend(points, in.History, agent); ok && len(out) < maxTrends {
+			t.Runs[0].Now = true
+			out = append(out, t)
 		}
-		runs := history.Runs(points, agent)
-		if len(runs) < 2 {
-			continue
-		}
-		t := Trend{Agent: name(agent), Level: history.Line(in.History, branch, agent, maxTrendRuns), Chart: trendChart(runs[max(0, len(runs)-maxTrendDots):])}
-		shown := runs[max(0, len(runs)-maxTrendRuns):]
-		for i, run := range slices.Backward(shown) {
-			t.Runs = append(t.Runs, trendRun(run, i == len(shown)-1))
-		}
-		t.addTasks(shown)
-		out = append(out, t)
 	}
 	return out
 }
 
-func trendRun(run history.Run, now bool) TrendRun {
+// trendsOf returns how agents did over the runs of a directory.
+func trendsOf(points []history.Point) (out []Trend) {
+	points = history.Sorted(slices.Clone(points))
+	points = points[max(0, len(points)-maxTrendDots):]
+	for _, agent := range history.Names(points) {
+		if t, ok := trend(points, points, agent); ok && len(out) < maxTrends {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// trend returns how an agent did over runs; false if there are fewer than two. level has those that its level is about.
+func trend(points, level []history.Point, agent string) (t Trend, ok bool) {
+	runs := history.Runs(points, agent)
+	if len(runs) < 2 {
+		return t, false
+	}
+	branch := name(cmp.Or(history.BranchOf(level), "the history"))
+	t = Trend{Agent: name(agent), Level: history.Line(level, branch, agent, maxTrendRuns), Chart: trendChart(runs[max(0, len(runs)-maxTrendDots):])}
+	shown := runs[max(0, len(runs)-maxTrendRuns):]
+	for _, run := range slices.Backward(shown) {
+		t.Runs = append(t.Runs, trendRun(run))
+	}
+	t.addTasks(shown)
+	return t, true
+}
+
+func trendRun(run history.Run) TrendRun {
 	const unknown = "–"
 	a := run.Agent
 	r := TrendRun{
 		Started: run.StartedAt.UTC().Format("2006-01-02 15:04"), Commit: unknown, Verdict: cmp.Or(name(string(run.Verdict)), unknown), VerdictClass: verdictClass(run),
 		Passed: strconv.Itoa(a.Passed) + "/" + strconv.Itoa(a.Attempts), Rate: unknown, Interval: unknown, Reward: unknown, Cost: unknown, Time: unknown,
-		Changed: run.Changed.String(), Now: now,
+		Changed: run.Changed.String(),
 	}
 	if run.Commit != nil {
 		r.Commit = cut(*run.Commit, 12)
