@@ -121,7 +121,7 @@ func checkTree(t *testing.T, dir string, want expected) {
 	t.Helper()
 	agents := sortedKeys(want.Rewards)
 	same(t, "the job's directory", names(t, dir), sorted(append([]string{
-		"config.json", "events.jsonl", "metadata.json", "outputs.jsonl", "plan.json", "result.json",
+		"config.json", "events.jsonl", "metadata.json", "outputs.jsonl", "plan.json", "result.json", "verdict.json",
 	}, agents...)))
 	for _, agent := range agents {
 		same(t, agent+"/", names(t, filepath.Join(dir, agent)), []string{want.Dataset})

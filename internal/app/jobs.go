@@ -75,11 +75,16 @@ type ListedJob struct {
 	CostAtLeast     bool       `json:"total_cost_at_least,omitempty"` // TotalCost is a lower bound
 	DurationSec     float64    `json:"total_duration_sec"`
 
-	// Verdict is what the job's own gate says without a baseline; "" if nobody knows. Results do not have the verdict of the run: the
-	// baseline is not stored with it. So a job that began with a baseline has no verdict, unless it fails without one, too.
-	Verdict gate.Outcome `json:"verdict"`
-	Reason  string       `json:"verdict_reason"`
-	Error   string       `json:"error,omitempty"` // why the job is unreadable
+	// Verdict is the one that the job keeps (JudgedAt is set), which is fail if results were missing, or else what the job's own gate says
+	// without a baseline; "" if it is not known. A job that began with a baseline and keeps no verdict has none, unless it fails without a
+	// baseline, too.
+	Verdict  gate.Outcome `json:"verdict"`
+	Reason   string       `json:"verdict_reason"`
+	JudgedAt *time.Time   `json:"judged_at"` // null: the job keeps no verdict
+	Baseline string       `json:"baseline"`  // of the verdict that the job keeps; "": it compares with none
+	// Note says why the verdict.json of the job does not count; "" if it does, or if there is none.
+	Note  string `json:"verdict_note,omitempty"`
+	Error string `json:"error,omitempty"` // why the job is unreadable
 	// Resume is the command that continues the job; "" unless Resumable.
 	Resume string `json:"-"`
 
@@ -219,11 +224,25 @@ func (l *ListedJob) read(paths Paths) error {
 	default:
 		l.State = JobDone
 	}
-	err = l.conclude(paths, dir, summary)
+	if !l.keeps(paths) || l.State != JobDone {
+		err = l.conclude(paths, dir, summary)
+	}
 	if err == nil && l.withPoint && ended && l.Shard == nil && !l.proves {
 		l.point = new(history.PointOf(summary, "", l.Verdict))
 	}
 	return err
+}
+
+// keeps fills in the verdict that the job keeps, and reports whether there is one.
+func (l *ListedJob) keeps(paths Paths) bool {
+	v, note := readVerdict(paths, l.Dir)
+	l.Note = note
+	if v == nil {
+		return false
+	}
+	l.Verdict, l.Reason = outcomeOf(v)
+	l.JudgedAt, l.Baseline = &v.JudgedAt, v.Baseline
+	return true
 }
 
 // conclude says how a job that does not run can be continued, or what its gate says.
@@ -266,7 +285,7 @@ func (l *ListedJob) judge(dir string, summary result.Job, data []byte, compared 
 	}
 	verdict := policy.Check(summary, nil, summary.EndedAt)
 	if compared && verdict.Passed(policy) {
-		l.Reason = "the job was compared with a baseline, which is not stored with it"
+		l.Reason = "the job was compared with a baseline, and keeps no verdict: rollout report --baseline judges it"
 		return nil
 	}
 	l.Verdict, l.Reason = verdict.Outcome, verdict.Reason

@@ -243,7 +243,7 @@ func (l *Library) openDir(dir string) (*viewer.Job, error) {
 	}, nil
 }
 
-// input returns the results of a job with what its own gate says.
+// input returns the results of a job with the verdict that it keeps, or else with what its own gate says.
 func (l *Library) input(ctx context.Context, dir string) (report.Input, error) {
 	ctx = event.Watch(ctx, unwatched)
 	if _, err := os.Lstat(filepath.Join(l.h.Path(dir), result.PlanFile)); err != nil {
@@ -253,7 +253,7 @@ func (l *Library) input(ctx context.Context, dir string) (report.Input, error) {
 		}
 		return report.Input{Job: summary, Dir: dir, Now: l.h.Now(), Incomplete: []string{"only the " + result.ResultFile + " of the job is here, so its trials are not known"}}, nil
 	}
-	finished, err := Report(ctx, l.h, ReportRequest{Dir: dir, Options: ReportOptions{GitHub: "off"}, Quiet: true})
+	finished, err := Report(ctx, l.h, ReportRequest{Dir: dir, Options: ReportOptions{GitHub: "off"}, Quiet: true, ReadOnly: true})
 	if finished == nil {
 		return report.Input{}, cmp.Or(err, fmt.Errorf("%s: there is nothing to show", dir))
 	}
@@ -315,7 +315,7 @@ func (k *listings) read(l *ListedJob, paths Paths, until time.Time) {
 // stampOf returns a text that changes when what is listed about a job may have changed.
 func stampOf(dir string) string {
 	stamp := fmt.Sprint(job.Running(dir))
-	for _, file := range []string{result.PlanFile, result.ResultFile, result.ConfigFile, result.OutputsFile} {
+	for _, file := range []string{result.PlanFile, result.ResultFile, result.ConfigFile, result.OutputsFile, result.VerdictFile} {
 		if info, err := os.Lstat(filepath.Join(dir, file)); err == nil {
 			stamp += fmt.Sprint(" ", info.Size(), " ", info.ModTime().UnixNano())
 		} else {

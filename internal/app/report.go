@@ -52,7 +52,7 @@ const (
 // Report reports on a job from what is in its directory. It runs no trial. With an error, the Finished is what there is; nil:
 // nothing.
 func Report(ctx context.Context, h *Host, req ReportRequest) (*Finished, error) {
-	return finish(ctx, h, req.Dir, req.Options, ending{quiet: req.Quiet})
+	return finish(ctx, h, req.Dir, req.Options, ending{quiet: req.Quiet, readOnly: req.ReadOnly})
 }
 
 // ending is what a use case that finishes a job knows besides what is in the job's directory.
@@ -62,6 +62,7 @@ type ending struct {
 	notes      []string     // further sentences for people
 	cancelled  bool         // the job's own run ends here, and a cancel is its outcome
 	quiet      bool         // as in ReportRequest
+	readOnly   bool         // so is this
 	ran        bool         // the use case ran the job, or would have if anything had been left to run
 	both       bool         // the use case ran the job and the baseline beside it, and says itself how both go on
 	// baseline is what the job is compared with, if that was looked for already.
@@ -75,6 +76,8 @@ type finishing struct {
 	opts ReportOptions
 	end  ending
 	in   report.Input
+	// digest is that of the job's result.json before its results were read; "": there was none.
+	digest string
 	// beside is the baseline that ran beside the job; nil: none did.
 	beside *result.Tree
 	// confirmations are the confirmation attempts; unconfirmed: some of them were not made.
@@ -113,6 +116,7 @@ func finish(ctx context.Context, h *Host, dir string, opts ReportOptions, end en
 		}
 	}
 	f := &finishing{finder: h.finder(), now: h.Now, opts: opts, end: end, beside: beside}
+	f.digest, _ = result.DigestOfResult(h.Path(dir)) // without one there is nothing that a verdict could be kept with
 	if err := f.gather(ctx, dir); err != nil {
 		return nil, err
 	}
@@ -129,6 +133,7 @@ func finish(ctx context.Context, h *Host, dir string, opts ReportOptions, end en
 	if err := f.judge(ctx); err != nil {
 		return nil, err
 	}
+	f.storeVerdict(ctx, h.Build)
 	f.addHistory(ctx, h)
 	notes, err := deliver(ctx, h, w, f.in, opts)
 	f.in.Notes = append(f.in.Notes, notes...)
@@ -175,6 +180,17 @@ func (f *finishing) missing(sentence string) {
 // judge compares the job with its baseline, and checks its gate.
 func (f *finishing) judge(ctx context.Context) error {
 	in := &f.in
+	if f.end.readOnly && f.opts.Baseline == "" {
+		if v, note := readVerdict(f.Paths, in.Dir); v != nil {
+			in.Verdict = v.Gate
+			if v.Baseline != "" {
+				in.Notes = append(in.Notes, fmt.Sprintf("the verdict is that of %s, against the baseline: %s", v.JudgedAt.UTC().Format("2006-01-02 15:04 UTC"), clean(v.Baseline)))
+			}
+			return nil
+		} else if note != "" {
+			in.Notes = append(in.Notes, note)
+		}
+	}
 	if f.opts.forgets(in.Plan) && (in.Plan.Shard == nil || in.Policy.Confirm.Attempts > 0) {
 		const forgotten = "the job began with a baseline, and is compared with none: give it again with --baseline, or say --baseline none"
 		if f.end.ran {

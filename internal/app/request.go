@@ -139,6 +139,8 @@ type ReportRequest struct {
 	Dir     string
 	Options ReportOptions
 	Quiet   bool // leave nothing in a workflow unless Options.GitHub says so
+	// ReadOnly: keep no verdict in the job's directory. Without a baseline, the one that the job keeps is reported.
+	ReadOnly bool
 }
 
 // ParseSet parses PATH=VALUE.

@@ -21,6 +21,9 @@ import (
 type ShownJob struct {
 	Input report.Input // without a verdict
 	State JobState
+	// Verdict is the one that the job keeps, or nil. Note says why the one that is there does not count, or "".
+	Verdict *StoredVerdict
+	Note    string
 	// Keys are those of all trials that belong into the directory, confirmation attempts last.
 	Keys   []result.Key
 	Resume string // the command that continues the job; "" if none does
@@ -54,6 +57,7 @@ func ShowJob(h *Host, dir string) (ShownJob, error) {
 	case shown.Input.Job.Cancelled:
 		shown.State = JobCancelled
 	}
+	shown.Verdict, shown.Note = readVerdict(h.Paths, dir)
 	if _, err := os.Lstat(filepath.Join(h.Path(dir), result.ConfigFile)); err == nil && shown.State != JobDone && !tree.Plan.ProvesTasks && tree.Plan.Reverifies == "" {
 		shown.Resume = resumption(h.Paths, dir, tree.Plan, ReportOptions{})
 	}

@@ -22,9 +22,9 @@ func newLsCommand(v *invocation) *cobra.Command {
 stopped by their budget or --fail-fast, shards, and jobs whose files are damaged. Times are UTC. TRIALS are the trials with a reward, of all.
 PASS RATE is that of your agents: oracle and nop count only if the job has no other.
 
-VERDICT is what the job's own gate says. A run's verdict is not stored, so it is computed from the gate in its configuration,
-without a baseline. It is "–" for shards, for jobs that are not done, and for jobs that began with a baseline, unless they fail
-without one, too. "rollout report" judges with a baseline.
+VERDICT is the last one on the job's results, which run, resume, merge, verify, rejudge and report keep in its verdict.json; "fail" also
+stands for missing results. A job that keeps none has what its own gate says without a baseline. It is "–" for shards, for jobs that
+were cancelled or killed, and if a job began with a baseline and keeps no verdict, unless it fails without a baseline, too.
 ` + doneCodes,
 		Example: `  rollout ls
   rollout ls nightly-jobs -n 0
@@ -70,7 +70,7 @@ without one, too. "rollout report" judges with a baseline.
 	}
 	cmd.Flags().StringVar(&req.Dir, "jobs-dir", app.JobsDir, "the directory with the jobs, as jobs_dir in job files")
 	cmd.Flags().IntVarP(&req.Limit, "limit", "n", 20, "list at most this many jobs; 0: all")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: dir, job_name, state, resumable, started_at, commit, shard, the numbers of trials, pass_rate, mean_reward, total_cost, verdict and more")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: dir, job_name, state, resumable, started_at, commit, shard, the numbers of trials, pass_rate, mean_reward, total_cost, verdict, baseline and more")
 	return cmd
 }
 
@@ -91,6 +91,11 @@ func printJobs(out io.Writer, dir string, jobs app.Jobs) error {
 	for _, j := range jobs.List {
 		if j.Error != "" {
 			fmt.Fprintf(out, "\nUnreadable: %s: %s\n", cell(j.Dir), untrusted.Cut(clean(j.Error), 300))
+		}
+	}
+	for _, j := range jobs.List {
+		if j.Note != "" {
+			fmt.Fprintf(out, "\nNote: %s\n", j.Note)
 		}
 	}
 	for _, j := range jobs.List {

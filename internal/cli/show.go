@@ -39,7 +39,8 @@ func newShowCommand(v *invocation) *cobra.Command {
 		Long: `Show a job: its summary and its trials. JOB is a job's directory, or its name below jobs/; without it, the newest job is
 taken. With TRIAL, show one trial: its phases, its reward, the checks of its verifier,
 its error, and the ends of its logs. TRIAL is a part of the trial's name, agent/dataset/task__attempt. If several trials
-match, they are listed, and the exit code is 2. Nothing is judged, and jobs that still run can be shown, too.
+match, they are listed, and the exit code is 2. Nothing is judged: the verdict is the one that the job keeps. Jobs that still run can
+be shown, too.
 
 With --log, print a log as a whole: setup, command or verifier (their stdout; setup/stderr and so on for stderr), error, or a
 path below the trial's directory. On a terminal and in a GitHub workflow, escape sequences and workflow commands in it are
@@ -111,7 +112,7 @@ the checks that failed, the lines that explain it, the agent's last turns and, w
 	cmd.Flags().BoolVar(&opts.raw, "raw", false, "print the log byte by byte also on a terminal")
 	cmd.Flags().BoolVar(&opts.prompt, "prompt", false, "print the trial as a prompt for a coding agent, at most 24 KiB")
 	cmd.Flags().StringVar(&opts.baseline, "baseline", "", "with --prompt: the job whose artifacts the trial's are compared with; without it, the one that ran beside (--against)")
-	cmd.Flags().BoolVar(&opts.asJSON, "json", false, "print JSON: dir, state and job; with TRIAL: trial, dir, state, result, tests, ends and logs")
+	cmd.Flags().BoolVar(&opts.asJSON, "json", false, "print JSON: dir, state, job and verdict; with TRIAL: trial, dir, state, result, tests, ends and logs")
 	_ = cmd.RegisterFlagCompletionFunc("log", cobra.FixedCompletions(app.LogNames(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
@@ -193,10 +194,12 @@ func (e Env) printShownJob(s app.ShownJob, asJSON bool) error {
 	in := s.Input
 	if asJSON {
 		return e.printJSON(struct {
-			Dir   string       `json:"dir"`
-			State app.JobState `json:"state"`
-			Job   result.Job   `json:"job"`
-		}{in.Dir, s.State, in.Job})
+			Dir     string             `json:"dir"`
+			State   app.JobState       `json:"state"`
+			Job     result.Job         `json:"job"`
+			Verdict *app.StoredVerdict `json:"verdict"`
+			Note    string             `json:"verdict_note,omitempty"`
+		}{in.Dir, s.State, in.Job, s.Verdict, s.Note})
 	}
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "State: %s\n", s.State)
@@ -209,9 +212,38 @@ func (e Env) printShownJob(s app.ShownJob, asJSON bool) error {
 		Job: in.Job, Groups: in.Groups, Trials: in.Trials, Dir: in.Dir, Resume: s.Resume, Missing: s.State == app.JobKilled && in.Job.SkippedTrials > 0,
 		Partial: s.State == app.JobRunning && in.Job.SkippedTrials > 0,
 	}, color, width)
+	if v := s.Verdict; v != nil {
+		fmt.Fprintf(&b, "\n%s\n", judgedLine(v))
+		ui.Verdict(&b, ui.VerdictInput{Verdict: v.Gate, Incomplete: v.Incomplete, Missing: len(v.Incomplete) > 0}, color, width)
+	}
+	if s.Note != "" {
+		fmt.Fprintf(&b, "\nNote: %s\n", s.Note)
+	}
 	writeTrials(&b, s)
 	_, err := b.WriteTo(e.Stdout)
 	return err
+}
+
+// judgedLine returns a line about the verdict that a job keeps: when it was made, and the comparison that it is based on.
+func judgedLine(v *app.StoredVerdict) string {
+	line := "Judged: " + v.JudgedAt.UTC().Format("2006-01-02 15:04 UTC")
+	if v.Baseline == "" {
+		return line + ", without a baseline"
+	}
+	c := v.Comparison
+	if c == nil {
+		return line + ", no baseline: " + clean(v.Baseline)
+	}
+	line += ", baseline: " + clean(v.Baseline)
+	for _, change := range result.Changes {
+		if n := c.Changes[change]; n > 0 {
+			line += fmt.Sprintf("; %d %s", n, change)
+		}
+	}
+	if c.ComparableTasks > 0 {
+		line += fmt.Sprintf("; pass rate %s → %s", report.Percent(c.PassRate.Base), report.Percent(c.PassRate.Head))
+	}
+	return line
 }
 
 // writeTrials prints a table of a job's trials.

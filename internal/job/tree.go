@@ -202,10 +202,10 @@ func Reopen(dir string, lock *Lock, plan result.Plan) (*Tree, error) {
 }
 
 // Continue makes a tree that was reopened ready for Run. It removes the job's result.json, which is no longer true and is written again
-// at the end, a shard's SHA256SUMS, and merge.json: what is in the directory from now on is in no shard, so no merge may replace it.
+// at the end, the verdict on it, a shard's SHA256SUMS, and merge.json: what is in the directory from now on is in no shard, so no merge may replace it.
 // outputs.jsonl gets a line for each result in kept, and no others. prompt returns the tasks' instructions.
 func (t *Tree) Continue(kept []result.Trial, prompt func(dataset, task string) []result.Message) error {
-	for _, name := range []string{result.SumsFile, result.ResultFile, result.MergeFile} {
+	for _, name := range []string{result.SumsFile, result.VerdictFile, result.ResultFile, result.MergeFile} {
 		if err := os.Remove(filepath.Join(t.Dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

@@ -69,7 +69,8 @@ const (
 	JudgeChangesFile     = "changes.txt"
 
 	JudgePromptFile = "prompt.md"
-	VerdictFile     = "verdict.json"
+	// VerdictFile is a judge's verdict as it gave it, in its directory; in a job's directory it is the verdict on the job (Verdict).
+	VerdictFile = "verdict.json"
 	// JudgedFile says what became of a judge, in its directory.
 	JudgedFile = "judged.json"
 	// GroupFile is a judge's ranking of the trials of a task, in its directory.
@@ -82,7 +83,7 @@ const (
 )
 
 // ReservedNames are the names in a job's directory that no agent's directory may have.
-var ReservedNames = []string{ResultFile, ConfigFile, PlanFile, EventsFile, MergeFile, OutputsFile, MetadataFile, SumsFile, SupersededDir}
+var ReservedNames = []string{ResultFile, ConfigFile, PlanFile, EventsFile, MergeFile, OutputsFile, MetadataFile, VerdictFile, SumsFile, SupersededDir}
 
 // Marshal encodes v as every result file is written: indented, with a final newline, without HTML escapes.
 func Marshal(v any) ([]byte, error) {

@@ -1,0 +1,80 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/org/rollout-action/internal/gate"
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/untrusted"
+)
+
+// StoredVerdict is the verdict that a job keeps in its directory. Texts are untrusted.
+type StoredVerdict = result.Verdict[gate.Verdict]
+
+// readVerdict returns the verdict that a job keeps, or nil. note says why the one that is there does not count; "" if there is none.
+func readVerdict(paths Paths, dir string) (v *StoredVerdict, note string) {
+	stored, err := result.ReadVerdict[gate.Verdict](paths.Path(dir))
+	switch outcome := stored.Gate.Outcome; {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, ""
+	case err == nil && outcome != gate.Pass && outcome != gate.Fail && outcome != gate.Inconclusive:
+		err = fmt.Errorf("it has the outcome %q", outcome)
+	}
+	if err != nil {
+		return nil, fmt.Sprintf("%s is not used, because %s: rollout report %s judges again", filepath.Join(clean(dir), result.VerdictFile), untrusted.Cut(clean(err.Error()), 300), quotedPath(dir))
+	}
+	return &stored, ""
+}
+
+// outcomeOf returns the outcome of a job by its verdict, which is fail if results were missing, and the reason.
+func outcomeOf(v *StoredVerdict) (gate.Outcome, string) {
+	if len(v.Incomplete) > 0 && v.Gate.Outcome != gate.Fail {
+		return gate.Fail, "results are missing: " + v.Incomplete[0]
+	}
+	return v.Gate.Outcome, v.Gate.Reason
+}
+
+// sameVerdict reports whether two verdicts differ in their time at most.
+func sameVerdict(a, b StoredVerdict) bool {
+	a.JudgedAt, b.JudgedAt, b.Format = time.Time{}, time.Time{}, a.Format
+	one, err := result.Marshal(a)
+	other, otherErr := result.Marshal(b)
+	return err == nil && otherErr == nil && bytes.Equal(one, other)
+}
+
+// storeVerdict keeps the verdict in the job's directory, unless it says nothing about the whole job. A verdict without a baseline does not
+// replace one with a baseline on the same results.
+func (f *finishing) storeVerdict(ctx context.Context, version string) {
+	in := f.in
+	if f.end.readOnly || f.digest == "" || unjudged(in.Plan) || in.Plan.ProvesTasks || f.outcome(ctx) == Stopped {
+		return
+	}
+	before, _ := readVerdict(f.Paths, in.Dir)
+	if before != nil && before.Comparison != nil && f.opts.Baseline == "" {
+		return
+	}
+	v := StoredVerdict{
+		RolloutVersion: version, JudgedAt: result.Stamp(f.now()), ResultDigest: f.digest,
+		Passed: in.Passed(), Incomplete: append([]string{}, in.Incomplete...), Comparison: result.ComparisonOf(in.Diff), Gate: in.Verdict,
+	}
+	if f.opts.compares() {
+		v.Baseline = in.Baseline
+	}
+	if before != nil && sameVerdict(*before, v) {
+		return // it stays as it is, with its time
+	}
+	err := result.WriteVerdict(f.Path(in.Dir), v)
+	if !f.end.ran && (errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)) {
+		return // a job may be looked at where nothing can be written
+	}
+	if err != nil {
+		warnf(f.out, "the verdict cannot be kept, so rollout ls and rollout history do not know it: %v", err)
+	}
+}
