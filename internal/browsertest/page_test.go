@@ -92,6 +92,56 @@ func TestTableIsFilteredAndTheAddressKeepsIt(t *testing.T) {
 	alone(t, tab, address)
 }
 
+// A search in a trial marks what its logs and its conversation have, Enter goes on, and whoever opens the address sees the same place.
+func TestSearchInATrial(t *testing.T) {
+	browser := browsertest.Start(t)
+	address := write(t, reporttest.Make("job", []reporttest.Spec{{Agent: "a", Dataset: "d", Task: "one", Reward: new(0.0), Seconds: 1, Logs: map[string]string{
+		"command/stdout.txt": "plain\nthe Needle and the needle\n",
+		"trajectory.json":    `{"steps": [{"source": "agent", "message": "I look for a needle.", "tool_calls": [{"tool_call_id": "c", "function_name": "bash", "arguments": {"command": "ls"}}]}]}`,
+	}}}))
+	tab := browser.Open(t, address, browsertest.Look{})
+	tab.Eval(`document.querySelector("details.trial").open = true`, nil)
+	tab.Type(".find input", "NEEDLE")
+	const now, all = `document.querySelector("mark[aria-current]").textContent`, `document.querySelectorAll("mark").length`
+	tab.Wait(`document.querySelector(".find output").textContent === "1 of 3"`)
+	if got := tab.Text(now); got != "Needle" || tab.Text(all) != "3" || tab.Text(`document.querySelector("mark").checkVisibility()`) != "true" {
+		t.Errorf("of %s hits the first is %q", tab.Text(all), got)
+	}
+	tab.Press("\r")
+	tab.Wait(`document.querySelector(".find output").textContent === "2 of 3"`)
+	if got := tab.Address(); got != address+"#t1?find=NEEDLE&hit=2" {
+		t.Errorf("the address is %s", got)
+	}
+	other := browser.Open(t, tab.Address(), browsertest.Look{})
+	other.Wait(`document.querySelector(".find output").textContent === "2 of 3"`)
+	if got := other.Text(now); got != "needle" {
+		t.Errorf("who opens the address sees %q", got)
+	}
+	tab.Click(".find button:nth-of-type(2)")
+	tab.Click(".find button:nth-of-type(3)")
+	if got := tab.Text(`[...document.querySelectorAll("details.trial details")].every((d) => d.open)`); got != "true" {
+		t.Error("Expand all leaves something closed")
+	}
+	accessible(t, tab)
+	alone(t, tab, address)
+}
+
+// A prompt can be copied, or is selected where pages may not copy.
+func TestPromptIsCopied(t *testing.T) {
+	browser := browsertest.Start(t)
+	address := write(t, reporttest.Mixed())
+	tab := browser.Open(t, address, browsertest.Look{})
+	tab.Eval(`document.querySelectorAll("details").forEach((d) => { d.open = true; })`, nil)
+	tab.Click("details.prompt button")
+	tab.Wait(`document.querySelector("details.prompt output").textContent !== ""`)
+	if got := tab.Text(`document.querySelector("details.prompt output").textContent`); got != " Copied." {
+		if got := tab.Text(`String(getSelection()).startsWith("# Find out why")`); got != "true" {
+			t.Error("the prompt is neither copied nor selected")
+		}
+	}
+	alone(t, tab, address)
+}
+
 // A link to a trial opens its section, also where the browser runs no script.
 func TestLinkOpensTrial(t *testing.T) {
 	browser := browsertest.Start(t)

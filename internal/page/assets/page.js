@@ -94,3 +94,103 @@
     text.before(button, said);
   }
 })();
+
+(() => {
+  // Search in the logs and the conversation of a trial. Its state is in the address: #t1?find=…&hit=3
+  const most = 2000, restore = () => {
+    const [id, query] = location.hash.slice(1).split("?");
+    const box = query !== undefined && finds.get(id);
+    if (!box) return;
+    const state = new URLSearchParams(query);
+    box.show(state.get("find") || "", Number(state.get("hit")) || 1);
+  };
+  const finds = new Map();
+  for (const trial of document.querySelectorAll("details.trial")) {
+    const section = trial.querySelector("div[id]");
+    const texts = [...section.querySelectorAll("pre")].filter((p) => !p.closest(".prompt, .beside"));
+    if (!texts.length) continue;
+    const form = document.createElement("form"), label = document.createElement("label"), field = document.createElement("input"), said = document.createElement("output");
+    const button = (text, click) => {
+      const b = document.createElement("button");
+      b.type = "button";
+      b.className = "act";
+      b.textContent = text;
+      b.addEventListener("click", click);
+      return b;
+    };
+    let hits = [], at = 0, timer = 0;
+    const unmark = () => {
+      for (const mark of section.querySelectorAll("mark")) {
+        const parent = mark.parentNode;
+        mark.replaceWith(...mark.childNodes);
+        parent.normalize();
+      }
+      hits = [];
+    };
+    const mark = (word) => {
+      for (const text of texts) {
+        const walker = document.createTreeWalker(text, NodeFilter.SHOW_TEXT), nodes = [];
+        while (walker.nextNode()) nodes.push(walker.currentNode);
+        for (let node of nodes) {
+          for (let i = node.data.toLowerCase().indexOf(word); i >= 0 && hits.length < most; i = node.data.toLowerCase().indexOf(word)) {
+            const hit = document.createElement("mark"), found = node.splitText(i);
+            node = found.splitText(Math.min(word.length, found.length));
+            found.replaceWith(hit);
+            hit.append(found);
+            hits.push(hit);
+          }
+        }
+      }
+    };
+    const go = (to) => {
+      if (hits.length) {
+        hits[at].removeAttribute("aria-current");
+        at = (to + hits.length) % hits.length;
+        hits[at].setAttribute("aria-current", "true");
+        for (let e = hits[at]; e; e = e.parentElement) if (e.tagName === "DETAILS") e.open = true;
+        hits[at].scrollIntoView({ block: "center" });
+      }
+      said.textContent = !field.value ? "" : hits.length ? (at + 1) + " of " + hits.length + (hits.length === most ? " or more" : "") : "nothing found";
+      const state = new URLSearchParams({ find: field.value, hit: String(at + 1) });
+      history.replaceState(null, "", "#" + section.id + (field.value ? "?" + state : ""));
+    };
+    const find = (to) => {
+      clearTimeout(timer);
+      unmark();
+      at = 0;
+      if (field.value) mark(field.value.toLowerCase());
+      go(to);
+    };
+    const later = () => {
+      clearTimeout(timer);
+      timer = setTimeout(find, 200, 0);
+    };
+    const open = button("Expand all", () => {
+      const folds = [...section.querySelectorAll("details")], all = folds.every((d) => d.open);
+      for (const d of folds) d.open = !all;
+      open.textContent = all ? "Expand all" : "Collapse all";
+    });
+    form.className = "find";
+    form.setAttribute("role", "search");
+    field.type = "search";
+    field.autocomplete = "off";
+    field.addEventListener("input", later);
+    field.addEventListener("keydown", (e) => {
+      if (e.key !== "Enter") return;
+      e.preventDefault();
+      if (hits.length) go(at + (e.shiftKey ? -1 : 1)); else find(0);
+    });
+    form.addEventListener("submit", (e) => e.preventDefault());
+    said.setAttribute("aria-live", "polite");
+    label.append("Search in logs and conversation ", field);
+    form.append(label, button("Previous", () => go(at - 1)), button("Next", () => go(at + 1)), open, said);
+    section.prepend(form);
+    finds.set(section.id, { show: (word, hit) => {
+      trial.open = true;
+      field.value = word;
+      find(hit - 1);
+    } });
+  }
+  addEventListener("hashchange", restore);
+  restore();
+})();
