@@ -3,9 +3,18 @@
 package main
 
 import (
+	"fmt"
+	"net/url"
 	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
+	"time"
 
+	"go.yaml.in/yaml/v3"
+
+	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/testenv"
 	"github.com/org/rollout-action/providers/kubernetes"
 )
@@ -23,10 +32,115 @@ func TestKubernetes(t *testing.T) {
 		{"environments go after stdout closes", cleanUpAfterStdoutCloses},
 		{"rollout clean removes only what dead runs left", cleanDeadRuns},
 		{"the next run removes what a killed one left", removeLeftovers},
+		{"resume removes what a run on another machine left", removeLeftoversOfElsewhere},
+		{"agents keep their time in an outage of the API server", outageOfTheServer},
 		{"jobs that are killed again and again lose nothing", func(t *testing.T, provider string) {
 			killAgainAndAgain(t, provider, testenv.Times(3, 20), 1)
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) { tc.test(t, kubernetes.Name) })
 	}
+}
+
+// removeLeftoversOfElsewhere kills a run in another process-id namespace. As on another machine, nothing tells whether it lives; but whoever
+// resumes its job knows.
+func removeLeftoversOfElsewhere(t *testing.T, provider string) {
+	testenv.NeedRoot(t, "to make a namespace")
+	j := steadyJob(t, provider, 1, "20")
+	r := startWith(t, j.dir, "unshare", "--pid", "--fork", "--kill-child", program(provider), "run", "job.yaml")
+	j.waitRunning(t, 1)
+	must(t, r.cmd.Process.Kill()) // which kills the run, too
+	r.exit(t)
+	left := j.left(t)
+	if left == 0 {
+		t.Fatal("the killed run has left nothing")
+	}
+	other := hangingJob(t, provider, 1)
+	if code := other.start(t, "job.yaml", "--set", "agents=[{name: nop}]").exit(t); code != 0 {
+		t.Errorf("another job ends with %d", code)
+	}
+	j.wantLeft(t, left, "after another job")
+	resumed := j.start(t, "resume", j.directory())
+	resumed.exit(t) // one of its agents fails
+	if said := resumed.output.String(); !strings.Contains(said, "left by a run that was killed") {
+		t.Error("resume does not say what it removed")
+	}
+	if n := len(j.results(t)); n != 6 {
+		t.Errorf("%d trials have a result", n)
+	}
+	j.wantLeft(t, 0, "of the killed run")
+}
+
+// relayed returns the path of a kubeconfig by which connections to the API server pass a relay.
+func relayed(t *testing.T) (string, *testenv.Relay) {
+	t.Helper()
+	text, err := os.ReadFile(testenv.Kubeconfig(t))
+	must(t, err)
+	var config map[string]any
+	must(t, yaml.Unmarshal(text, &config))
+	cluster := config["clusters"].([]any)[0].(map[string]any)["cluster"].(map[string]any)
+	server, err := url.Parse(cluster["server"].(string))
+	must(t, err)
+	relay := testenv.NewRelay(t, server.Host)
+	cluster["server"], cluster["tls-server-name"] = "https://"+relay.Addr().String(), server.Hostname()
+	text, err = yaml.Marshal(config)
+	must(t, err)
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	must(t, os.WriteFile(path, text, 0o600))
+	return path, relay
+}
+
+// outageOfTheServer takes the API server away in the middle of a job, for longer than agents may take. One of them ends in its time
+// meanwhile, another one never does.
+func outageOfTheServer(t *testing.T, provider string) {
+	const limit, outage = 20 * time.Second, 50 * time.Second
+	j := hangingJob(t, provider, 1)
+	must(t, os.WriteFile(filepath.Join(j.dir, "evals/hang/task.toml"), fmt.Appendf(nil,
+		"version = \"1.0\"\n[agent]\ntimeout_sec = %g\n[environment]\ndocker_image = \"%s\"\n", limit.Seconds(), imageFor(provider)), 0o644))
+	path, server := relayed(t)
+	t.Setenv("KUBECONFIG", path)
+	r := j.start(t, "job.yaml", "--set", "agents=[{name: ends, execute: echo working; sleep 5}, "+
+		"{name: works, execute: echo working; while sleep 0.2; do date +%s >>/logs/agent/times; done}]")
+	j.waitRunning(t, 2)
+	server.Cut(true)
+	time.Sleep(outage)
+	server.Cut(false)
+	r.exit(t)
+	ends, works := j.trialOf(t, "ends"), j.trialOf(t, "works")
+	if ends.Error != nil || ends.Reward == nil || *ends.Reward != 1 {
+		t.Errorf("the agent that ended in its time: reward %v, %+v", ends.Reward, ends.Error)
+	}
+	if works.Error == nil || works.Error.Type != result.AgentExecutionTimeout {
+		t.Errorf("the agent that did not end: %+v", works.Error)
+	}
+	files, err := filepath.Glob(filepath.Join(j.directory(), "works/evals/*/logs/agent/times"))
+	must(t, err)
+	if len(files) != 1 {
+		t.Fatalf("files with times: %q", files)
+	}
+	text, err := os.ReadFile(files[0])
+	must(t, err)
+	times := strings.Fields(string(text))
+	first, err := strconv.ParseInt(times[0], 10, 64)
+	must(t, err)
+	last, err := strconv.ParseInt(times[len(times)-1], 10, 64)
+	must(t, err)
+	if worked := time.Duration(last-first) * time.Second; worked > (limit+outage)/2 {
+		t.Errorf("it worked for %s, and may for %s", worked, limit)
+	}
+	j.wantLeft(t, 0, "after the job")
+}
+
+// trialOf returns the result of an agent's only trial.
+func (j job) trialOf(t *testing.T, agent string) result.Trial {
+	t.Helper()
+	tree, err := result.ReadTree(j.directory())
+	must(t, err)
+	for _, tr := range tree.Trials {
+		if tr.Key.Agent == agent {
+			return tr
+		}
+	}
+	t.Fatalf("agent %s has no result", agent)
+	return result.Trial{}
 }

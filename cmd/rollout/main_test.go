@@ -240,7 +240,7 @@ func (j job) waitRunning(t *testing.T, n int) {
 	deadline := time.Now().Add(2 * time.Minute)
 	for {
 		running := 0
-		files, _ := filepath.Glob(filepath.Join(j.dir, "jobs", j.name, "hanger/evals/*/command/stdout.txt"))
+		files, _ := filepath.Glob(filepath.Join(j.dir, "jobs", j.name, "*/evals/*/command/stdout.txt"))
 		for _, file := range files {
 			if text, err := os.ReadFile(file); err == nil && strings.Contains(string(text), "working") {
 				running++

@@ -6,12 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -463,65 +461,6 @@ func TestNamespaceWithAnOpenPolicy(t *testing.T) {
 	c.wantNoPods(t)
 }
 
-// relay passes connections on to a server, until it is cut.
-type relay struct {
-	net.Listener
-	to string
-
-	mu    sync.Mutex
-	down  bool
-	conns []net.Conn
-}
-
-func newRelay(t *testing.T, to string) *relay {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &relay{Listener: l, to: to}
-	t.Cleanup(func() { l.Close(); r.cut(true) })
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go r.carry(conn)
-		}
-	}()
-	return r
-}
-
-func (r *relay) carry(conn net.Conn) {
-	defer conn.Close()
-	r.mu.Lock()
-	down := r.down
-	r.mu.Unlock()
-	if down {
-		return
-	}
-	server, err := net.Dial("tcp", r.to)
-	if err != nil {
-		return
-	}
-	defer server.Close()
-	r.mu.Lock()
-	r.conns = append(r.conns, conn, server)
-	r.mu.Unlock()
-	go func() { _, _ = io.Copy(server, conn); server.Close() }()
-	_, _ = io.Copy(conn, server)
-}
-
-// cut ends all connections, and those to come if down is true.
-func (r *relay) cut(down bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, c := range r.conns {
-		c.Close()
-	}
-	r.conns, r.down = nil, down
-}
-
 // While the API server is away, commands go on, and nothing of their output is lost.
 func TestAPIServerThatRestarts(t *testing.T) {
 	t.Parallel()
@@ -530,10 +469,10 @@ func TestAPIServerThatRestarts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var between *relay
+	var between *testenv.Relay
 	for _, server := range kubeconfig.Clusters {
 		host, _ := strings.CutPrefix(server.Server, "https://")
-		between = newRelay(t, host)
+		between = testenv.NewRelay(t, host)
 		name, _, _ := net.SplitHostPort(host)
 		server.Server, server.TLSServerName = "https://"+between.Addr().String(), name
 	}
@@ -553,9 +492,9 @@ func TestAPIServerThatRestarts(t *testing.T) {
 		ended <- err
 	}()
 	time.Sleep(time.Second)
-	between.cut(false)
+	between.Cut(false)
 	time.Sleep(time.Second)
-	between.cut(true)
+	between.Cut(true)
 	second := make(chan error, 1) // an environment that is asked for meanwhile
 	go func() {
 		env, err := p.CreateEnvironment(t.Context(), c.options(t))
@@ -565,7 +504,7 @@ func TestAPIServerThatRestarts(t *testing.T) {
 		second <- err
 	}()
 	time.Sleep(3 * time.Second)
-	between.cut(false)
+	between.Cut(false)
 	if err := <-ended; err != nil {
 		t.Fatalf("the command: %v", err)
 	}

@@ -1,0 +1,69 @@
+package testenv
+
+import (
+	"io"
+	"net"
+	"sync"
+	"testing"
+)
+
+// Relay passes connections on to a server, until it is cut.
+type Relay struct {
+	net.Listener
+	to string
+
+	mu    sync.Mutex
+	down  bool
+	conns []net.Conn
+}
+
+// NewRelay returns a Relay to a server on a port of the loopback interface, which is closed after the test.
+func NewRelay(t testing.TB, to string) *Relay {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &Relay{Listener: l, to: to}
+	t.Cleanup(func() { l.Close(); r.Cut(true) })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go r.carry(conn)
+		}
+	}()
+	return r
+}
+
+func (r *Relay) carry(conn net.Conn) {
+	defer conn.Close()
+	r.mu.Lock()
+	down := r.down
+	r.mu.Unlock()
+	if down {
+		return
+	}
+	server, err := net.Dial("tcp", r.to)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	r.mu.Lock()
+	r.conns = append(r.conns, conn, server)
+	r.mu.Unlock()
+	go func() { _, _ = io.Copy(server, conn); server.Close() }()
+	_, _ = io.Copy(conn, server)
+}
+
+// Cut ends all connections, and those to come if down is true.
+func (r *Relay) Cut(down bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range r.conns {
+		c.Close()
+	}
+	r.conns, r.down = nil, down
+}
