@@ -82,9 +82,12 @@ func (in Input) BaselineLead() string {
 // Headline returns how the job ended in a few words, none of them from outside: "2 broken, 1 fixed, 3 tasks not compared", or without a baseline
 // "10 of 12 tasks passed". It counts the tasks of the agents that are evaluated: oracle and nop count only where there is no other,
 // and nop only where it is alone. Tasks that broke for the oracle are named apart. The tasks of several agents are not added up: "2 agents passed 3 to 5
-// of 12 tasks each".
+// of 12 tasks each". A job whose rewards judges made is summed up by its mean reward, because few of those are 1.
 func (in Input) Headline(cases []Case) string {
 	if in.Diff == nil {
+		if text := judgedHeadline(evaluated(cases)); text != "" {
+			return text
+		}
 		agents := PassedTasks(evaluated(cases))
 		switch len(agents) {
 		case 0:
@@ -130,6 +133,46 @@ func (in Input) Headline(cases []Case) string {
 		parts = append(parts, Plural(uncompared, "task")+" not compared")
 	}
 	return strings.Join(parts, ", ")
+}
+
+// judgedHeadline returns the mean reward of each agent's tasks, "mean reward 0.63 over 12 tasks"; "" if no reward is one that judges made.
+func judgedHeadline(cases []Case) string {
+	rewards := map[string][]float64{}
+	judged := false
+	for _, c := range cases {
+		if mean, ok := c.Reward(); ok {
+			rewards[c.Agent] = append(rewards[c.Agent], mean)
+		}
+		judged = judged || slices.ContainsFunc(c.Attempts, func(a Attempt) bool { return a.Trial != nil && judgesMadeReward(*a.Trial) })
+	}
+	if !judged {
+		return ""
+	}
+	var means []float64
+	fewest, most := len(cases), 0
+	for _, of := range rewards {
+		means = append(means, result.Mean(of))
+		fewest, most = min(fewest, len(of)), max(most, len(of))
+	}
+	low, high, tasks := Number(slices.Min(means)), Number(slices.Max(means)), Plural(most, "task")
+	if fewest < most {
+		tasks = Count(fewest) + " to " + tasks
+	}
+	switch {
+	case len(means) == 1:
+		return "mean reward " + low + " over " + tasks
+	case low == high:
+		return Plural(len(means), "agent") + " with mean rewards of " + low + " over " + tasks + " each"
+	}
+	return Plural(len(means), "agent") + " with mean rewards of " + low + " to " + high + " over " + tasks + " each"
+}
+
+// judgesMadeReward reports whether the reward of a trial is not that of its tests, but one that its judges entered.
+func judgesMadeReward(t result.Trial) bool {
+	if t.Reward == nil || t.TestsReward != nil && *t.TestsReward == *t.Reward {
+		return false
+	}
+	return slices.ContainsFunc(t.Agents, func(run result.AgentRun) bool { return run.Role == result.RoleJudge })
 }
 
 // evaluated returns the cases of the agents that agent.Evaluated names.

@@ -20,13 +20,13 @@ type Reporter struct {
 
 // details are the levels of detail down to counts only. Tasks that passed and did not change are only counted in all of them.
 var details = []sections.Detail{
-	{Rows: 200, Excerpts: 10, Lines: 15},
-	{Rows: 100, Excerpts: 5, Lines: 10, Omitted: "some of the tasks that changed or failed"},
-	{Rows: 50, Excerpts: 3, Lines: 5, Omitted: "some of the tasks that changed or failed"},
-	{Rows: 20, Excerpts: 1, Lines: 5, Omitted: "most of the tasks that changed or failed"},
-	{Rows: 5, Omitted: "most of the tasks that changed or failed"},
-	{Omitted: "all single tasks"},
-	{Brief: true, Omitted: "everything else"},
+	{Short: true, Rows: 200, Excerpts: 10, Lines: 15},
+	{Short: true, Rows: 100, Excerpts: 5, Lines: 10, Omitted: "some of the tasks that changed or failed"},
+	{Short: true, Rows: 50, Excerpts: 3, Lines: 5, Omitted: "some of the tasks that changed or failed"},
+	{Short: true, Rows: 20, Excerpts: 1, Lines: 5, Omitted: "most of the tasks that changed or failed"},
+	{Short: true, Rows: 5, Omitted: "most of the tasks that changed or failed"},
+	{Short: true, Omitted: "all single tasks"},
+	{Short: true, Brief: true, Omitted: "everything else"},
 }
 
 // Write implements report.Reporter.

@@ -72,7 +72,7 @@ func TestJudgesExplainAReward(t *testing.T) {
 	}
 	in.Job = result.Summarize(in.Plan, in.Trials)
 	text := string(reporttest.Write(t, comment.Reporter{}, in))
-	for _, want := range []string{"What judges said:\n\n- `quality` 0.25: Too long.⏎", "$0.25 (judges $0.25)"} {
+	for _, want := range []string{"What judges said:\n\n- `quality` 0.25: Too long.⏎", "$0.25 (judges $0.25)", "Rollout passed: mean reward 0.625 over 1 task\n"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in the comment:\n%s", want, text)
 		}
@@ -83,7 +83,86 @@ func TestJudgesExplainAReward(t *testing.T) {
 		}
 	}
 	in.Trials[0].TestsReward = in.Trials[0].Reward // the judges only measure
-	if text := string(reporttest.Write(t, comment.Reporter{}, in)); strings.Contains(text, "Too long") {
+	if text := string(reporttest.Write(t, comment.Reporter{}, in)); strings.Contains(text, "Too long") || !strings.Contains(text, "0 of 1 task passed") {
 		t.Errorf("judges explain the reward of the tests:\n%s", text)
+	}
+}
+
+// pair returns a job of attempts at one task that pass or do not, compared with a baseline.
+func pair(base, head []float64) report.Input {
+	specs := func(rewards []float64) (all []reporttest.Spec) {
+		for i, r := range rewards {
+			all = append(all, reporttest.Spec{Agent: "mine", Dataset: "d", Task: "t", Attempt: i + 1, Reward: new(r), Seconds: 2, Cost: 0.5})
+		}
+		return all
+	}
+	return reporttest.Against(reporttest.Make("head", specs(head)), reporttest.Make("base", specs(base)))
+}
+
+func TestResultsOfSeveralAttempts(t *testing.T) {
+	for _, c := range []struct {
+		base, head []float64
+		want       string
+	}{
+		{[]float64{1, 1, 1}, []float64{0, 0, 0}, "| 3/3 → 0/3 | −1 |"},
+		{[]float64{1, 1, 1, 1}, []float64{0}, "| 4/4 → 0/1 | −1 |"},
+		{[]float64{1}, []float64{0}, "| 1 → 0 | −1 |"},
+		{[]float64{1, 1}, []float64{0.5, 1}, "| 1 → 0.75 | −0.25 |"},
+	} {
+		if text := string(reporttest.Write(t, comment.Reporter{}, pair(c.base, c.head))); !strings.Contains(text, c.want) {
+			t.Errorf("no %q in:\n%s", c.want, text)
+		}
+	}
+}
+
+// What is the same in every row takes no column.
+func TestColumnsWithoutChangeAreLeftOut(t *testing.T) {
+	in := pair([]float64{1, 1, 1, 1}, []float64{0})
+	if text := string(reporttest.Write(t, comment.Reporter{}, in)); strings.Contains(text, "Cost change") || !strings.Contains(text, "| Cost of a trial | $0.50 | $0.50 | ±0 |") {
+		t.Error(text)
+	}
+	in.Diff.Tasks[0].Head.Scored[0].Cost = result.Dollars(0.75)
+	if text := string(reporttest.Write(t, comment.Reporter{}, in)); !strings.Contains(text, "Cost change") {
+		t.Error(text)
+	}
+}
+
+// The comment of a job that broke much stays short until its reader asks for more.
+func TestManyRowsAreFolded(t *testing.T) {
+	text := string(reporttest.Write(t, comment.Reporter{}, reporttest.Large(400))) // 40 are broken
+	open, _, _ := strings.Cut(text[strings.Index(text, "### Tasks against"):], "<details>")
+	if n := strings.Count(open, "❌ broken"); n != 20 {
+		t.Errorf("%d rows are open:\n%s", n, open)
+	}
+	if !strings.Contains(text, "<summary>20 more</summary>") || !strings.Contains(text, "`task-00390-") {
+		t.Errorf("the others are not folded:\n%s", text)
+	}
+}
+
+// The statistics of the gate are in the folded table of its checks.
+func TestStatisticsAreFolded(t *testing.T) {
+	for reason, want := range map[string]string{
+		"pass rate 75% (9 of 12; 95% interval 45.9% to 90.6%), at least 80% is asked for":                                                                                                       "pass rate 75% (9 of 12), at least 80% is asked for",
+		"mean reward fell from 0.9 to 0.7 (-0.2, 90% interval -0.35 to -0.05) on 20 tasks; chance alone does that in 1.2% of runs, at most 0.05 is allowed":                                     "mean reward fell from 0.9 to 0.7 (-0.2) on 20 tasks, at most 0.05 is allowed",
+		"mean reward fell from 0.9 to 0.7 (-0.2, 90% interval -0.35 to +0.05) on 6 tasks; chance alone does that in 9% of runs, so this suite cannot tell it from chance; and 2 checks besides": "mean reward fell from 0.9 to 0.7 (-0.2) on 6 tasks, so this suite cannot tell it from chance; and 2 checks besides",
+		"2 tasks broke, at most 0 may; 1 more task passed when tried again (flaky)":                                                                                                             "2 tasks broke, at most 0 may; 1 more task passed when tried again (flaky)",
+	} {
+		in := reporttest.Passing()
+		in.Verdict.Reason = reason
+		text := string(reporttest.Write(t, comment.Reporter{}, in))
+		if !strings.Contains(text, "Gate: "+want+"\n") {
+			t.Errorf("no %q in:\n%s", want, text[:min(len(text), 600)])
+		}
+	}
+}
+
+// A job has one pass rate; with errors it is that of all trials, as the heading counts.
+func TestOnePassRate(t *testing.T) {
+	for name, in := range map[string]report.Input{"errors": reporttest.Errors(), "passing": reporttest.Passing(), "incomplete": reporttest.Incomplete()} {
+		text := string(reporttest.Write(t, comment.Reporter{}, in))
+		open, _, _ := strings.Cut(text, "<details>")
+		if n := strings.Count(strings.ToLower(open), "pass rate"); n != 1 {
+			t.Errorf("%s: %d pass rates in:\n%s", name, n, open)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package sections
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -23,8 +24,11 @@ func (p *Page) Reason() string {
 	if len(p.in.Incomplete) > 0 {
 		b.WriteString("**" + report.MissingLead + "**\n\n" + list(p.in.Incomplete) + "\n")
 	}
-	if p.in.Verdict.Reason != "" {
-		b.WriteString("Gate: " + words(p.in.Verdict.Reason) + "\n\n")
+	if reason := p.in.Verdict.Reason; reason != "" {
+		if p.detail.Short {
+			reason = withoutStatistics(reason)
+		}
+		b.WriteString("Gate: " + words(reason) + "\n\n")
 	}
 	if p.in.Mark() == report.MarkPart {
 		b.WriteString(report.PartNote + "\n\n")
@@ -34,6 +38,12 @@ func (p *Page) Reason() string {
 	}
 	return b.String()
 }
+
+// statistics are the parts of a message of the gate about an interval and about chance, with the punctuation before them.
+var statistics = regexp.MustCompile(`[,;] [0-9.]+% interval [^ ,;)]+ to [^ ,;)]+|; chance alone does that in [^;]*? of runs( \([^)]*\))?`)
+
+// withoutStatistics returns a reason of the gate without intervals and p-values, which the table of checks has.
+func withoutStatistics(reason string) string { return statistics.ReplaceAllString(reason, "") }
 
 // Numbers returns the results of each agent, those of the baseline on the same tasks, and the time and cost of all trials. There
 // is no rate over several agents, because it would say nothing about any of them.
@@ -52,8 +62,12 @@ func (p *Page) Numbers() string {
 		[]string{"Cost of a trial", report.Cost(now.Cost), report.Cost(then.Cost), cost},
 		[]string{"Time of a trial", report.MeanDuration(now.DurationSec), report.MeanDuration(then.DurationSec), shareOfTime(now.DurationSec, then.DurationSec)},
 	)
-	text := table([]string{"", ">now", ">baseline", ">change"}, rows)
-	text += "\nMeans per trial over the " + report.Plural(o.Tasks, "task") + " that both have, unchanged and judged; a trial that the agent, the verifier or a judge ended without a reward counts as 0. In all: " + p.spent()
+	text := p.long(telling([]string{"", ">now", ">baseline", ">change"}, rows))
+	text += "\nMeans per trial over the " + report.Plural(o.Tasks, "task") + " that both have, unchanged"
+	if p.detail.Short {
+		return text + ". In all: " + p.spent() + ".\n"
+	}
+	text += " and judged; a trial that the agent, the verifier or a judge ended without a reward counts as 0. In all: " + p.spent()
 	if len(p.in.Job.Agents) == 1 {
 		text += ", pass rate " + report.Percent(p.in.Job.PassRate) + " " + bar(p.in.Job.PassRate)
 	}
@@ -90,11 +104,15 @@ func (p *Page) rates() string {
 			break
 		}
 		a := p.in.Job.Agents[agent]
+		over := ""
+		if p.detail.Short && a.PassRateAll != a.PassRate { // one rate, that of the heading
+			over, a.PassRate, a.MeanReward = "over all ", a.PassRateAll, a.MeanRewardAll
+		}
 		rate, mean := report.Percent(a.PassRate)+"** "+bar(a.PassRate), report.Number(a.MeanReward)+"**"
 		if a.CompletedTrials == 0 {
 			rate, mean = "–**", "–**"
 		}
-		switch text := "ass rate **" + rate + " · mean reward **" + mean; len(agents) {
+		switch text := "ass rate " + over + "**" + rate + " · mean reward " + over + "**" + mean; len(agents) {
 		case 1:
 			return "P" + text + " · "
 		default:
@@ -113,6 +131,9 @@ func (p *Page) spent() string {
 	all := j.Summary
 	if len(j.Agents) > 1 {
 		all.PassRateAll = all.PassRate // which is of no agent
+	}
+	if p.detail.Short {
+		all.PassRateAll = all.PassRate // one rate is enough
 	}
 	trials := report.Plural(j.TotalTrials, "trial") + unfinished(all)
 	cost := spent(j.TotalCost)

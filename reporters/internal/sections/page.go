@@ -1,6 +1,7 @@
 package sections
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/org/rollout-action/internal/excerpt"
@@ -15,11 +16,16 @@ type Detail struct {
 	Rows     int  // of each table; 0: counts only
 	Excerpts int  // failures with the end of a log
 	Lines    int  // of each log
+	// Short leaves the statistics behind the reason to the table of checks, has one pass rate for each agent, and opens OpenRows of a table.
+	Short bool
 	// Brief keeps only the title, the reason and what is missing.
 	Brief bool
 	// Omitted tells people what this level leaves out; "" if nothing.
 	Omitted string
 }
+
+// OpenRows are the rows of a table that a short page shows; the others are folded.
+const OpenRows = 20
 
 // Page makes the sections for a job.
 type Page struct {
@@ -159,6 +165,40 @@ func table(head []string, rows [][]string) string {
 	}
 	return b.String()
 }
+
+// long returns a table as table does. A short page shows its first rows, and folds the others.
+func (p *Page) long(head []string, rows [][]string) string {
+	if !p.detail.Short || len(rows) <= OpenRows {
+		return table(head, rows)
+	}
+	return Join(table(head, rows[:OpenRows]), Details(report.Count(len(rows)-OpenRows)+" more", table(head, rows[OpenRows:])))
+}
+
+// telling leaves out the columns of numbers in which no row shows a change.
+func telling(head []string, rows [][]string) ([]string, [][]string) {
+	var keep []int
+	for i, h := range head {
+		says := slices.ContainsFunc(rows, func(r []string) bool { return r[i] != "±0" && r[i] != "–" && r[i] != "" })
+		if says || !changing[h] {
+			keep = append(keep, i)
+		}
+	}
+	pick := func(cells []string) []string {
+		out := make([]string, 0, len(keep))
+		for _, i := range keep {
+			out = append(out, cells[i])
+		}
+		return out
+	}
+	kept := make([][]string, 0, len(rows))
+	for _, r := range rows {
+		kept = append(kept, pick(r))
+	}
+	return pick(head), kept
+}
+
+// changing are the columns of tables of changes that may have nothing to say.
+var changing = map[string]bool{">Change": true, ">Cost change": true, ">Time change": true, ">change": true}
 
 // first returns as many rows as the level of detail allows, and a sentence about the others.
 func (p *Page) first(rows [][]string) (kept [][]string, more string) {

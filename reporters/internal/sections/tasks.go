@@ -49,11 +49,11 @@ func (p *Page) Changes() string {
 	if counts == "" {
 		return ""
 	}
-	head := p.head("", "Task", ">Reward", ">Change", ">Cost", ">Time")
+	head := p.head("", "Task", ">Result", ">Change", ">Cost change", ">Time change")
 	kept, more := p.first(moved)
-	text := Join("### Tasks against the baseline", "Tasks: "+counts+".", table(head, kept), more, p.verdicts(func(d result.TaskDiff) report.Case { return cases[key{d.Agent, d.Dataset, d.Task}] }))
+	text := Join("### Tasks against the baseline", "Tasks: "+counts+".", p.long(telling(head, kept)), more, p.verdicts(func(d result.TaskDiff) report.Case { return cases[key{d.Agent, d.Dataset, d.Task}] }))
 	if kept, more := p.first(other); len(kept) > 0 {
-		text = Join(text, Details(report.Plural(len(other), "task")+" with nothing to compare", Join(table(head, kept), more)))
+		text = Join(text, Details(report.Plural(len(other), "task")+" with nothing to compare", Join(table(telling(head, kept)), more)))
 	}
 	return text
 }
@@ -185,15 +185,31 @@ func (p *Page) changeRow(d result.TaskDiff, c report.Case) []string {
 		cost = report.CostChange(d.Head.MeanCost(), d.Base.MeanCost())
 		seconds = report.DurationChange(d.Head.MeanDuration(), d.Base.MeanDuration())
 	}
-	levels := level(d.Base) + " → " + level(d.Head)
+	levels := levels(d.Base, d.Head)
 	if text := d.ConfirmedText(); text != "" {
 		levels += "; " + text
 	}
 	return p.cells(sign, p.task(d.Task, c.Path), d.Agent, d.Dataset, levels, delta, cost, seconds)
 }
 
+// levels returns the results of both sides: those that passed of the attempts with a score, "3/3 → 0/3", if there are several of either side and all
+// of them passed or have reward 0, and else the mean rewards.
+func levels(base, head *result.Attempts) string {
+	several := false
+	for _, a := range []*result.Attempts{base, head} {
+		if a == nil {
+			continue
+		}
+		several = several || len(a.Scores) > 1
+		if a.Mean() != a.PassRate() {
+			return level(base, false) + " → " + level(head, false)
+		}
+	}
+	return level(base, several) + " → " + level(head, several)
+}
+
 // level sums up attempts in a few characters, none of them from outside.
-func level(a *result.Attempts) string {
+func level(a *result.Attempts, counts bool) string {
 	switch {
 	case a == nil:
 		return "–"
@@ -201,8 +217,8 @@ func level(a *result.Attempts) string {
 		return "error"
 	case len(a.Rewards) == 0:
 		return "none"
-	case a.Total > 1:
-		return fmt.Sprintf("%s (%d/%d passed)", report.Number(a.Mean()), a.Passed, a.Total)
+	case counts:
+		return fmt.Sprintf("%d/%d", a.Passed, len(a.Scores))
 	}
 	return report.Number(a.Mean())
 }
@@ -224,7 +240,11 @@ func (p *Page) Failed() string {
 		return ""
 	}
 	kept, more := p.first(rows)
-	text := Join(table(p.caseHead(), kept), more)
+	open := p.long
+	if p.in.Diff != nil { // all of it is folded
+		open = table
+	}
+	text := Join(open(p.caseHead(), kept), more)
 	title := report.Plural(len(rows), "task") + " did not pass"
 	if p.in.Diff == nil {
 		return Join("### "+title, text)
