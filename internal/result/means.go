@@ -11,8 +11,8 @@ type Means struct {
 }
 
 // MeansOf returns the numbers of outcomes.
-func MeansOf(outcomes []*Outcome) Means {
-	var m Means
+func MeansOf(outcomes []*Outcome) *Means {
+	m := &Means{}
 	for _, o := range outcomes {
 		m.Add(*o)
 	}
@@ -37,7 +37,7 @@ func (m *Means) Add(o Outcome) {
 }
 
 // Cost returns the mean cost, a lower bound if one of the costs is; null if no trial has reported one.
-func (m Means) Cost() USD {
+func (m *Means) Cost() USD {
 	if len(m.Costs) == 0 {
 		return USD{}
 	}
@@ -45,7 +45,7 @@ func (m Means) Cost() USD {
 }
 
 // Duration returns the mean duration in seconds; nil if there is none.
-func (m Means) Duration() *float64 {
+func (m *Means) Duration() *float64 {
 	if len(m.Seconds) == 0 {
 		return nil
 	}
