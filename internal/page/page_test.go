@@ -59,6 +59,24 @@ func TestRowsCompareMeansPerTrial(t *testing.T) {
 	}
 }
 
+// The numbers of an agent are of the same attempts as those of the baseline beside them: one that the agent lost is a 0 in all, and where
+// tasks differ, both sides of the tasks that both have are shown.
+func TestAgentsCompareTheSameAttempts(t *testing.T) {
+	at := func(task string, reward float64) reporttest.Spec {
+		return reporttest.Spec{Agent: "a", Dataset: "d", Task: task, Reward: &reward}
+	}
+	lost := reporttest.Spec{Agent: "a", Dataset: "d", Task: "two", Error: result.AgentExecutionFailed}
+	base := reporttest.Make("then", []reporttest.Spec{at("one", 1), at("two", 1)})
+	p := fullPage(t, reporttest.Against(reporttest.Make("now", []reporttest.Spec{at("one", 1), lost}), base))
+	if a := p.Agents[0]; a.Rate != "50%" || a.Reward != "0.5" || a.BaseRate != "100%" || a.BaseReward != "1" {
+		t.Errorf("the agent is %+v", a)
+	}
+	p = fullPage(t, reporttest.Against(reporttest.Make("now", []reporttest.Spec{at("one", 1), lost, at("new", 0)}), base))
+	if a := p.Agents[0]; a.Rate != "33.3%" || a.BaseRate != "100% → 50% (2 tasks of both)" || a.BaseReward != "1 → 0.5 (2 tasks of both)" {
+		t.Errorf("with a new task, the agent is %+v", a)
+	}
+}
+
 func TestPhasesAreThousandthsOfTheTrial(t *testing.T) {
 	start := time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
 	at := func(sec int) *time.Time { return new(start.Add(time.Duration(sec) * time.Second)) }

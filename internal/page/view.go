@@ -176,7 +176,9 @@ func checks(v gate.Verdict) []Check {
 func agents(in report.Input) []Agent {
 	attempts := map[string][]*result.Attempts{}
 	for _, t := range result.AttemptsOf(in.Job) {
-		attempts[t.Key.Agent] = append(attempts[t.Key.Agent], &t.Attempts)
+		if len(t.Scores) > 0 {
+			attempts[t.Key.Agent] = append(attempts[t.Key.Agent], &t.Attempts)
+		}
 	}
 	var out []Agent
 	for _, key := range slices.Sorted(maps.Keys(in.Job.Agents)) {
@@ -187,6 +189,7 @@ func agents(in report.Input) []Agent {
 		}
 		if rate, interval, ok := gate.PassRate(attempts[key], confidence(in)); ok {
 			a.Rate, a.Interval = report.Percent(rate), report.Percent(interval.Low)+" to "+report.Percent(interval.High)
+			a.Reward = report.Number(result.LevelOf(attempts[key]).MeanReward) // of the same attempts
 		}
 		var m means
 		for _, t := range in.Trials {
@@ -199,6 +202,11 @@ func agents(in report.Input) []Agent {
 			for _, g := range in.Diff.Agents {
 				if g.Agent == key && g.Tasks > 0 {
 					a.BaseRate, a.BaseReward = report.Percent(g.Base.PassRate), report.Number(g.Base.MeanReward)
+					if g.Tasks != len(attempts[key]) { // the other columns are of other tasks, too
+						both := " (" + report.Plural(g.Tasks, "task") + " of both)"
+						a.BaseRate += " → " + report.Percent(g.Head.PassRate) + both
+						a.BaseReward += " → " + report.Number(g.Head.MeanReward) + both
+					}
 				}
 			}
 		}
