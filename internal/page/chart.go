@@ -281,17 +281,17 @@ func workers(trials []result.Trial) Chart {
 
 // Bounds of the trajectories behind a chart.
 const (
-	maxRecords = 40      // trajectories that are read
-	maxCharted = 4 << 20 // bytes of one
-	maxPoints  = 200     // turns
+	maxRecords = 40       // trajectories that are read
+	maxCharted = 12 << 20 // bytes of all
+	maxPoints  = 200      // turns
 )
 
 // tokens draws the mean tokens of each turn of the agents, over trials whose conversation was recorded.
 func tokens(in report.Input) Chart {
 	var turns []tokensOf
-	records := 0
+	records, read, room := 0, 0, int64(maxCharted)
 	for _, t := range in.Trials {
-		if records == maxRecords {
+		if read == maxRecords {
 			break
 		}
 		file := path.Join(t.Dir(), result.ATIFFile)
@@ -300,9 +300,10 @@ func tokens(in report.Input) Chart {
 			continue
 		}
 		_ = f.Close()
-		if size > maxCharted {
+		if size > room {
 			continue
 		}
+		read, room = read+1, room-size
 		record, err := report.Trajectory(in, file)
 		if err != nil {
 			continue

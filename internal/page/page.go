@@ -94,6 +94,8 @@ func fit(in report.Input, limit int) ([]byte, error) {
 		}
 	}
 	d := detail{trials: len(in.Trials), rows: len(cases), prompts: prompt.New(in), past: true}
+	pictures := charts(in, cases) // once: they are made of many files
+	d.charts = &pictures
 	var text []byte
 	for {
 		var err error
@@ -129,8 +131,9 @@ type detail struct {
 	trials int // with a section
 	rows   int // of the table of tasks
 	// pages: trials have pages instead of sections
-	pages *Site
-	past  bool // earlier runs
+	pages  *Site
+	past   bool // earlier runs
+	charts *[]Chart
 	// prompts writes those of the trials; nil: none
 	prompts *prompt.Prompts
 }

@@ -7,6 +7,7 @@ import (
 	"html"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -129,6 +130,22 @@ func TestTokensByTurn(t *testing.T) {
 	})
 	if c, want := tokens(in), "means of 2 trials; input 1.5k in the first turn, 3.0k in turn 2; output 20 and 0"; c.Says != want {
 		t.Errorf("the chart says %q, want %q", c.Says, want)
+	}
+}
+
+// Of a job with many conversations only some are read, also if they have no tokens.
+func TestTokensReadsABoundedNumberOfConversations(t *testing.T) {
+	var specs []reporttest.Spec
+	for i := range maxRecords + 1 {
+		specs = append(specs, reporttest.Spec{Agent: "a", Dataset: "d", Task: "t" + strconv.Itoa(i), Seconds: 1, Logs: map[string]string{"trajectory.json": `{"steps": [{"source": "agent"}]}`}})
+	}
+	turn := `{"source": "agent", "metrics": {"prompt_tokens": 1, "completion_tokens": 1}}`
+	specs[maxRecords].Logs = map[string]string{"trajectory.json": `{"steps": [` + turn + `, ` + turn + `]}`}
+	if c := tokens(reporttest.Make("job", specs)); c.Title != "" {
+		t.Errorf("the last conversation was read: %q", c.Says)
+	}
+	if c := tokens(reporttest.Make("job", specs[1:])); c.Title == "" {
+		t.Error("the last of as many as are read was not")
 	}
 }
 

@@ -106,7 +106,11 @@ func build(in report.Input, cases []report.Case, d detail) Page {
 		p.Notes = append(p.Notes, name(q.Dataset+"/"+q.Task)+" is not gated until "+oneLine(q.Until)+": "+oneLine(q.Reason))
 	}
 	p.Agents = agents(in)
-	p.Charts = charts(in, cases)
+	if d.charts != nil {
+		p.Charts = *d.charts
+	} else {
+		p.Charts = charts(in, cases)
+	}
 	if d.past {
 		p.Trends = trends(in)
 	} else if len(in.History) > 0 {
