@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -59,6 +60,9 @@ func (w *workflow) links() report.Links {
 // write writes the comment, the summary, annotations and outputs of the workflow. What fails becomes a note, which the summary
 // then has, because it says nothing about the agents.
 func (w *workflow) write(ctx context.Context, in report.Input, opts ReportOptions) (notes []string) {
+	if opts.HTML != "" {
+		in.Links.Page = filepath.Base(opts.HTML)
+	}
 	if in.Plan.Shard == nil {
 		if note := w.comment(ctx, in, opts.Comment); note != "" {
 			notes = append(notes, note)

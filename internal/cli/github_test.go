@@ -205,6 +205,18 @@ func TestABaselineOfAnotherCommitIsSaidToBe(t *testing.T) {
 	}
 }
 
+// The comment and the summary lead to the page that the run keeps.
+func TestCommentLinksToThePage(t *testing.T) {
+	p := newPull(t)
+	p.rollout(exitGate, "report", "pr", "--baseline", "github:", "--comment", "always", "--html", "pages/evals.html")
+	link := "[page](https://github.com/acme/widgets/actions/runs/42#artifacts) `evals.html` among the artifacts"
+	p.want("the comment", p.github.Comments("acme/widgets", 7)[0].Body, link)
+	p.want("the summary", p.read("summary"), link)
+	if !strings.Contains(p.read("pages/evals.html"), "</html>") {
+		t.Error("the page is missing")
+	}
+}
+
 // The results that main's runs left are a history, too.
 func TestHistoryOnGitHub(t *testing.T) {
 	p := newPull(t)

@@ -48,6 +48,7 @@ type Input struct {
 type Links struct {
 	Run      string // the workflow run
 	Artifact string // the job's directory, for download
+	Page     string // the name of the file with the job as a page, among the artifacts; "" without one
 	Commit   string // what was evaluated
 	// Sha is the commit that was evaluated, for people: in a pull request the head, not the merge commit. "" if unknown.
 	Sha string

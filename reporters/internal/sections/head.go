@@ -271,6 +271,9 @@ func (p *Page) Footer() string {
 		}
 	}
 	link("Workflow run", l.Run)
+	if l.Page != "" && untrusted.URL(l.Artifact) != "" {
+		parts = append(parts, untrusted.Link("page", l.Artifact)+" "+name(l.Page)+" among the artifacts")
+	}
 	link("All results", l.Artifact)
 	if l.Sha != "" {
 		parts = append(parts, "commit "+untrusted.Link(name(shortSha(l.Sha)), l.Commit))
