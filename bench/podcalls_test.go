@@ -57,6 +57,8 @@ func TestTrialOnKubernetesMakesTheFewestCalls(t *testing.T) {
 		}
 		// Servers before 1.32 have a list before a watch.
 		got := slices.DeleteFunc(proxy.take(), func(call string) bool { return call == "GET /pods" })
+		// Commands in a container that does not run yet are refused, and tried again.
+		got = slices.Compact(got)
 		slices.Sort(got[:max(0, len(got)-2)]) // the watch begins beside the creation
 		if !slices.Equal(got, want) {
 			t.Errorf("a trial makes the calls\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

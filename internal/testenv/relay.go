@@ -1,6 +1,7 @@
 package testenv
 
 import (
+	"context"
 	"io"
 	"net"
 	"sync"
@@ -20,7 +21,7 @@ type Relay struct {
 // NewRelay returns a Relay to a server on a port of the loopback interface, which is closed after the test.
 func NewRelay(t testing.TB, to string) *Relay {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +47,7 @@ func (r *Relay) carry(conn net.Conn) {
 	if down {
 		return
 	}
-	server, err := net.Dial("tcp", r.to)
+	server, err := (&net.Dialer{}).DialContext(context.Background(), "tcp", r.to)
 	if err != nil {
 		return
 	}

@@ -67,7 +67,8 @@ func (p *Provider) CreateEnvironment(ctx context.Context, opts environment.Creat
 		p: p, name: spec.name, namespace: spec.namespace, labels: opts.Labels, image: image, variables: len(opts.Env) > 0,
 		limits: opts.Limits, target: spec.target, restricted: !opts.Network.Public(),
 	}
-	err = p.start(ctx, pod, opts.Waiting)
+	err = p.startEarly(ctx, pod, opts.Waiting, env)
+	defer env.early.drop()
 	if err == nil && spec.target != "" {
 		err = p.standing(spec.target)
 	}
@@ -87,6 +88,11 @@ func (p *Provider) CreateEnvironment(ctx context.Context, opts environment.Creat
 
 // start creates a pod and waits until its main container runs.
 func (p *Provider) start(ctx context.Context, pod *corev1.Pod, tell func(string)) error {
+	return p.startEarly(ctx, pod, tell, nil)
+}
+
+// startEarly creates a pod and waits until its main container runs, or, unless env is nil, until there is a connection to its guest.
+func (p *Provider) startEarly(ctx context.Context, pod *corev1.Pod, tell func(string), env *podEnv) error {
 	if err := ctx.Err(); err != nil {
 		return failed(environment.KindStart, "create pod", err)
 	}
@@ -96,7 +102,7 @@ func (p *Provider) start(ctx context.Context, pod *corev1.Pod, tell func(string)
 	if err := p.create(ctx, pod, w); err != nil {
 		return err
 	}
-	return p.await(ctx, pod.Name, w)
+	return p.await(ctx, pod.Name, w, env)
 }
 
 // create creates a pod. Names are unique, so that a pod of this name is the one of an attempt whose answer was lost.
@@ -217,13 +223,14 @@ func (p *Provider) notCreated(pod *corev1.Pod, err error) error {
 	return err
 }
 
-// await waits until a pod's main container runs.
-func (p *Provider) await(ctx context.Context, name string, w *waitLine) error {
+// await waits until a pod's main container runs, or, unless env is nil, until there is a connection to its guest.
+func (p *Provider) await(ctx context.Context, name string, w *waitLine, env *podEnv) error {
 	unscheduled, pulling := newDeadline(p.config.scheduleTimeout), newDeadline(pullPatience)
 	onNode, quiet := newDeadline(p.nodeTime), newDeadline(p.quietTime)
 	timers, done := context.WithCancel(ctx)
 	defer done()
 	slow := false
+	var reached <-chan bool
 	for {
 		now, known := p.watch.look(name)
 		if !known || now.gone {
@@ -241,6 +248,11 @@ func (p *Provider) await(ctx context.Context, name string, w *waitLine) error {
 		}
 		if s.err != nil || s.runs {
 			return s.err
+		}
+		if env != nil && reached == nil && s.err == nil && now.pod != nil && aboutToRun(now.pod) {
+			var end func()
+			reached, end = env.early.begin(ctx, env.connect)
+			defer end() //nolint:gocritic // once
 		}
 		var limit, loud <-chan struct{}
 		switch {
@@ -261,6 +273,8 @@ func (p *Provider) await(ctx context.Context, name string, w *waitLine) error {
 			w.say(s.waits)
 		}
 		select {
+		case <-reached:
+			return nil
 		case <-now.changed:
 		case <-loud:
 			slow = true

@@ -28,6 +28,7 @@ type podEnv struct {
 	since           time.Time
 	stopping        atomic.Bool // Stop ends its processes
 	ended           atomic.Bool // Stop or Destroy was called
+	early           early
 
 	mu         sync.Mutex
 	until      time.Time // when it was destroyed

@@ -23,7 +23,10 @@ func (e *podEnv) dial(ctx context.Context) (io.ReadWriteCloser, error) {
 	if e.ended.Load() { // the connection broke because the pod is being deleted
 		return nil, lost(false, "pod %s was ended by Rollout", e.name)
 	}
-	c, err := e.p.client.exec(ctx, e.namespace, e.name, guest.Connector)
+	if c := e.early.take(); c != nil {
+		return c, nil
+	}
+	c, err := e.connect(ctx)
 	if err == nil {
 		return c, nil
 	}
@@ -39,6 +42,11 @@ func (e *podEnv) dial(ctx context.Context) (io.ReadWriteCloser, error) {
 		own.Kind, own.Transient = environment.KindLost, true // the guest asks explain whether there is anything to wait for
 	}
 	return nil, failure
+}
+
+// connect runs the guest's connector.
+func (e *podEnv) connect(ctx context.Context) (io.ReadWriteCloser, error) {
+	return e.p.exec(ctx, e.namespace, e.name, guest.Connector)
 }
 
 // exec starts a command in a pod's container. It returns when the command's streams are there.

@@ -47,9 +47,11 @@ type Provider struct {
 	watch   *tracker
 	images  imageSource
 	begin   func(context.Context, guest.Dialer, guest.Options) (inContainer, error) // guest.Start
-	helper  once[string]
-	proof   enforcement
-	quota   *quotaLine
+	// exec starts a command in a pod: client.exec.
+	exec   func(ctx context.Context, namespace, name string, command ...string) (io.ReadWriteCloser, error)
+	helper once[string]
+	proof  enforcement
+	quota  *quotaLine
 	// protected: the policy for public networks is there, or cannot be.
 	protected once[bool]
 
@@ -88,6 +90,13 @@ func newProvider(ctx context.Context, conf config, at connection, opts Options) 
 	p := &Provider{
 		config: conf, options: opts, client: c, about: at.about, run: strings.ToLower(rand.Text()[:16]), reachTime: reachTime, nodeTime: nodeTime, quietTime: quietTime, youngTime: youngTime, begin: beginGuest,
 		fits: func(environment.Limits) error { return nil },
+	}
+	p.exec = func(ctx context.Context, namespace, name string, command ...string) (io.ReadWriteCloser, error) {
+		s, err := c.exec(ctx, namespace, name, command...)
+		if err != nil {
+			return nil, err // not a stream that is nil
+		}
+		return s, nil
 	}
 	p.quota = newQuotaLine(c)
 	p.watch = newTracker(c, labelRun+"="+p.run)
