@@ -32,6 +32,8 @@ type ExtractOptions struct {
 	Skip func(path string) bool
 	// SafeName, if not nil, converts each path element to a name that can be stored on disk.
 	SafeName func(string) string
+	// File: src must be a file. What is in a directory at src is neither read nor written: the directory is omitted.
+	File bool
 	// Reserved are paths relative to src that keep their names and those of their parents: other entries that collide with
 	// them are Renamed, even if they come first.
 	Reserved []string
@@ -51,6 +53,9 @@ type Extracted struct {
 	Incomplete bool
 	// Executable lists the files on disk, below dst, that somebody could execute in the environment.
 	Executable []string
+	// Entries has what was written, in the order of the stream: owners, modes, times and names as they are in the environment. A directory that
+	// the stream does not have by itself is 0755 and root's. If something written is not in it, Incomplete is true.
+	Entries []Entry
 }
 
 // Rename is a file that got another name on disk.
@@ -78,7 +83,7 @@ func Extract(r io.Reader, dst, strip string, opts ExtractOptions) (Extracted, er
 	x := extraction{
 		opts: opts,
 		root: root,
-		dirs: map[string]string{}, tree: tree{}, linked: map[string]Link{},
+		dirs: map[string]string{}, tree: tree{}, linked: map[string]Link{}, noted: map[string]int{},
 	}
 	x.names = newNameTable(opts.SafeName, opts.Reserved, x.existing)
 	prefix := strings.FieldsFunc(strip, func(r rune) bool { return r == '/' })

@@ -32,6 +32,8 @@ const (
 	reasonNoDir   = "a file is where its directory should be"
 	reasonLarge   = "larger than what is left of the limit"
 	reasonName    = "the file system refuses its name"
+	reasonOwner   = "its owner is none"
+	reasonDir     = "a directory"
 )
 
 // extraction is one call of Extract.
@@ -48,6 +50,9 @@ type extraction struct {
 	linked  map[string]Link // the same by their paths
 	text    int             // bytes of the links' paths and targets
 	omitted int             // entries, without pipes
+	noted   map[string]int  // indexes in out.Entries, by paths in the archive
+	named   int             // bytes of the paths of these entries
+	refused bool            // src is a directory and should be a file
 }
 
 func (x *extraction) entry(header *tar.Header, content io.Reader, strip []string) error {
@@ -57,7 +62,15 @@ func (x *extraction) entry(header *tar.Header, content io.Reader, strip []string
 	elements, reason := split(header.Name, strip)
 	isFile := header.Typeflag == tar.TypeReg || header.Typeflag == tar.TypeGNUSparse
 	isDir := header.Typeflag == tar.TypeDir
-	if len(elements) == 0 && reason == "" && isDir {
+	if x.opts.File && reason == "" && (len(elements) > 0 || isDir) {
+		if !x.refused {
+			x.omit(path.Join(strip...), reasonDir)
+		}
+		x.refused = true
+		return nil
+	}
+	if len(elements) == 0 && reason == "" && isDir && ownable(header.Uid) && ownable(header.Gid) {
+		x.noteEntry(header, ".", ".")
 		return nil // dst itself
 	}
 	if len(elements) > 0 && x.opts.Skip != nil && x.opts.Skip(path.Join(elements...)) {
@@ -70,6 +83,10 @@ func (x *extraction) entry(header *tar.Header, content io.Reader, strip []string
 		x.omit(header.Name, reason)
 		return nil
 	}
+	if (isFile || isDir) && (!ownable(header.Uid) || !ownable(header.Gid)) {
+		x.omit(header.Name, reasonOwner)
+		return nil
+	}
 	if len(elements) == 0 && isFile && len(strip) > 0 {
 		elements, x.out.Single = strip[len(strip)-1:], true // a single file was asked for
 	}
@@ -79,7 +96,10 @@ func (x *extraction) entry(header *tar.Header, content io.Reader, strip []string
 		x.omit(header.Name, typeReason(header))
 		return nil
 	case isDir:
-		_, err := x.directory(elements)
+		on, err := x.directory(elements)
+		if on != "" {
+			x.noteEntry(header, path.Join(elements...), on)
+		}
 		return err
 	case isFile:
 		return x.file(elements, header, content)
@@ -96,15 +116,15 @@ func (x *extraction) entry(header *tar.Header, content io.Reader, strip []string
 
 // link notes a link, to be made where the files are copied to.
 func (x *extraction) link(original string, header *tar.Header, strip []string) {
-	l := Link{Path: original, Kind: SymbolicLink, Target: header.Linkname}
+	l := Link{Path: original, Kind: SymbolicLink, Target: header.Linkname, UID: header.Uid, GID: header.Gid}
 	if header.Typeflag == tar.TypeLink {
 		target, reason := split(header.Linkname, strip)
 		if reason != "" {
 			return
 		}
-		l.Kind, l.Target = HardLink, path.Join(target...)
-		if other, ok := x.linked[l.Target]; ok { // one more name of the same link or file
-			l.Kind, l.Target = other.Kind, other.Target
+		l.Kind, l.Target, l.UID, l.GID = HardLink, path.Join(target...), 0, 0 // those of the file
+		if other, ok := x.linked[l.Target]; ok {                              // one more name of the same link or file
+			l.Kind, l.Target, l.UID, l.GID = other.Kind, other.Target, other.UID, other.GID
 		}
 	}
 	if _, taken := x.linked[original]; taken || l.problem() != "" || x.text+len(l.Path)+len(l.Target) > maxLinkText {
@@ -193,6 +213,7 @@ func (x *extraction) directory(elements []string) (string, error) {
 	x.dirs[original] = on
 	if on != "" {
 		x.tree.add(original, plainDir)
+		x.noteEntry(impliedDir, original, on) // until the stream has it
 	}
 	return on, nil
 }
@@ -233,6 +254,11 @@ func (x *extraction) file(elements []string, header *tar.Header, content io.Read
 	}
 	x.out.Files++
 	x.tree.add(original, &tar.Header{Typeflag: tar.TypeReg})
+	if x.out.Single {
+		x.noteEntry(header, ".", ".")
+	} else {
+		x.noteEntry(header, original, on)
+	}
 	if header.Mode&0o111 != 0 {
 		x.out.Executable = append(x.out.Executable, on)
 	}

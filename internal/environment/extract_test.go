@@ -8,7 +8,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -413,7 +415,7 @@ func FuzzExtract(f *testing.F) {
 			t.Fatal(err)
 		}
 		limits := ExtractOptions{MaxBytes: 1 << 16, MaxFiles: 50, SafeName: func(s string) string { return strings.ReplaceAll(s, ":", "") }}
-		got, _ := Extract(bytes.NewReader(data), dst, strip, limits)
+		got, failed := Extract(bytes.NewReader(data), dst, strip, limits)
 		beside, err := os.ReadDir(around)
 		if err != nil || len(beside) != 1 {
 			t.Fatalf("outside of the destination: %v, %v", beside, err)
@@ -438,7 +440,58 @@ func FuzzExtract(f *testing.F) {
 		if err != nil || files != got.Files || files > limits.MaxFiles || size != got.Bytes || size > limits.MaxBytes {
 			t.Errorf("%d files with %d bytes on disk, %d and %d reported, %v", files, size, got.Files, got.Bytes, err)
 		}
+		if err := CheckEntries(got.Entries); err != nil {
+			t.Error(err)
+		}
+		if failed == nil && !got.Incomplete && !got.Single {
+			goesInAgain(t, dst, got, limits)
+		}
 	})
+}
+
+// goesInAgain packs what was extracted as it goes into an environment, and extracts that: the entries and links are the same.
+func goesInAgain(t *testing.T, dst string, got Extracted, limits ExtractOptions) {
+	t.Helper()
+	var stream bytes.Buffer
+	if err := Pack(&stream, Copy{Src: os.DirFS(dst), Dst: "/in", Clean: true, Entries: got.Entries, Links: got.Links}); err != nil {
+		t.Fatalf("pack %+v: %v", got.Entries, err)
+	}
+	reader := tar.NewReader(&stream)
+	if _, err := reader.Next(); err != nil { // the file that a clean copy begins with
+		t.Fatal(err)
+	}
+	var names []string
+	for h, err := reader.Next(); err != io.EOF; h, err = reader.Next() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h.Mode&0o4000 != 0 || h.Mode&0o2000 != 0 && h.Typeflag != tar.TypeDir || !strings.HasPrefix(h.Name, "in/") || strings.Contains(h.Name, "..") && !fs.ValidPath(strings.Trim(h.Name, "/")) {
+			t.Errorf("%s has mode %o", h.Name, h.Mode)
+		}
+		names = append(names, strings.TrimSuffix(h.Name, "/"))
+	}
+	for _, e := range got.Entries {
+		if !slices.Contains(names, path.Join("in", e.Path)) {
+			t.Errorf("%q is not among %q", e.Path, names)
+		}
+	}
+}
+
+// A directory in the place of a file is not read.
+func TestExtractWantsAFile(t *testing.T) {
+	for name, entries := range map[string][]tar.Header{
+		"with an entry":    {{Name: "out/", Typeflag: tar.TypeDir}, file("out/out", "planted")},
+		"without an entry": {file("out/out", "planted"), file("out/other", "x")},
+	} {
+		options := ExtractOptions{File: true, Tap: func(string, int64) io.Writer { t.Errorf("%s: a file was read", name); return nil }}
+		got, err := Extract(bytes.NewReader(archive(t, entries...)), t.TempDir(), "out", options)
+		if err != nil || got.Files != 0 || fmt.Sprint(got.Omitted) != "[{out a directory}]" {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+	if got, err := Extract(bytes.NewReader(archive(t, file("out", "1"))), t.TempDir(), "out", ExtractOptions{File: true}); err != nil || got.Files != 1 || !got.Single {
+		t.Errorf("a file: %+v, %v", got, err)
+	}
 }
 
 func TestExtractSkips(t *testing.T) {

@@ -30,6 +30,9 @@ type Link struct {
 	Kind LinkKind `json:"kind"`
 	// Target of a symbolic link is its text, which may lead anywhere; that of a hard link is the path of a file, relative to the directory.
 	Target string `json:"target"`
+	// UID and GID are the owner of a symbolic link.
+	UID int `json:"uid,omitempty"`
+	GID int `json:"gid,omitempty"`
 }
 
 // problem returns why a link cannot be described, or "".
@@ -41,6 +44,8 @@ func (l Link) problem() string {
 		return "its target is no path"
 	case l.Kind == HardLink && !plainPath(l.Target):
 		return "its target is not below the directory"
+	case !ownable(l.UID) || !ownable(l.GID):
+		return reasonOwner
 	case l.Kind != HardLink && l.Kind != SymbolicLink:
 		return fmt.Sprintf("its kind %q is unknown", l.Kind)
 	}
@@ -65,7 +70,10 @@ func CheckLinks(links []Link) error {
 // tree is what is made in a directory, by paths.
 type tree map[string]*tar.Header
 
-var plainDir = &tar.Header{Typeflag: tar.TypeDir}
+var (
+	plainDir   = &tar.Header{Typeflag: tar.TypeDir}
+	impliedDir = &tar.Header{Typeflag: tar.TypeDir, Mode: 0o755}
+)
 
 // add adds an entry and the directories above it.
 func (t tree) add(name string, h *tar.Header) {
@@ -86,14 +94,14 @@ func (t tree) link(l Link) (*tar.Header, error) {
 			return nil, errors.New("its directory is none")
 		}
 	}
-	h := &tar.Header{Typeflag: tar.TypeSymlink, Name: l.Path, Linkname: l.Target, Mode: 0o777}
+	h := &tar.Header{Typeflag: tar.TypeSymlink, Name: l.Path, Linkname: l.Target, Mode: 0o777, Uid: l.UID, Gid: l.GID}
 	if l.Kind == HardLink {
 		target := t[l.Target]
 		if target == nil || target.Typeflag != tar.TypeReg {
 			return nil, errors.New("there is no file to which it leads")
 		}
-		// Engines set mode and time of the file again.
-		h.Typeflag, h.Mode, h.ModTime = tar.TypeLink, target.Mode, target.ModTime
+		// Engines set owner, mode and time of the file again.
+		h.Typeflag, h.Mode, h.ModTime, h.Uid, h.Gid = tar.TypeLink, target.Mode, target.ModTime, target.Uid, target.Gid
 	}
 	t.add(l.Path, h)
 	return h, nil

@@ -13,7 +13,7 @@ import (
 )
 
 // Pack writes files to w as one tar stream to be unpacked at the root of an environment: names are the destinations without their
-// leading slash; everything belongs to user and group 0 and keeps its permission bits.
+// leading slash; everything belongs to user and group 0 and keeps its permission bits, if no entry of the copy says something else.
 //
 // Directories are in the stream only if necessary: the destination itself if Mode or Clean requires it or no entry below it
 // creates it; those below it if they are empty or their mode is not 0755. The unpacker creates missing directories (0755), and
@@ -52,7 +52,11 @@ func (p *packer) pack(c Copy) error {
 	if !path.IsAbs(c.Dst) {
 		return fmt.Errorf("the destination %q is not an absolute path", c.Dst)
 	}
-	p.src, p.dst, p.all = c.Src, strings.TrimPrefix(path.Clean(c.Dst), "/"), c.Clean
+	var err error
+	if p.entriesOf, err = newEntrySet(c.Entries); err != nil {
+		return err
+	}
+	p.src, p.dst, p.all = c.Src, strings.TrimPrefix(path.Clean(c.Dst), "/"), c.Clean || p.entriesOf != nil
 	if p.dst == "" && (c.Clean || c.Mode != 0) {
 		return errors.New("the root of an environment can be neither cleaned nor given a mode")
 	}
@@ -72,12 +76,23 @@ func (p *packer) pack(c Copy) error {
 	if err != nil {
 		return fmt.Errorf("read what is to be copied to %s: %w", c.Dst, err)
 	}
-	if c.Clean || c.Mode != 0 || len(entries) == 0 && p.dst != "" {
+	switch own, err := p.entriesOf.take(".", true); {
+	case err != nil:
+		return err
+	case own != nil && p.dst != "":
+		h := own.header(p.dst)
+		if err := p.header(h, h.ModTime); err != nil {
+			return err
+		}
+	case c.Clean || c.Mode != 0 || len(entries) == 0 && p.dst != "":
 		if err := p.header(&tar.Header{Typeflag: tar.TypeDir, Name: p.dst + "/", Mode: mode}, time.Time{}); err != nil {
 			return err
 		}
 	}
-	return p.entries(".", entries)
+	if err := p.entries(".", entries); err != nil {
+		return err
+	}
+	return p.rest()
 }
 
 // packer packs one Copy after the other.
@@ -87,7 +102,9 @@ type packer struct {
 
 	src fs.FS
 	dst string
-	all bool // every directory has an entry
+	all bool // every directory is in the stream
+
+	entriesOf *entrySet // nil: the files are as they are on disk
 }
 
 func (p *packer) entries(dir string, entries []fs.DirEntry) error {
@@ -121,8 +138,11 @@ func (p *packer) directory(name string, entry fs.DirEntry) error {
 	// An entry for a directory would replace a link of the same name in the environment (such as /bin), so the unpacker creates
 	// the usual directories.
 	if p.all || len(entries) == 0 || info.Mode().Perm() != 0o755 {
-		header := &tar.Header{Typeflag: tar.TypeDir, Name: path.Join(p.dst, name) + "/", Mode: int64(info.Mode().Perm())}
-		if err := p.header(header, info.ModTime()); err != nil {
+		header, modified, err := p.headerOf(name, info)
+		if err != nil {
+			return err
+		}
+		if err := p.header(header, modified); err != nil {
 			return err
 		}
 	}
@@ -142,13 +162,12 @@ func (p *packer) file(name string) error {
 	if !info.Mode().IsRegular() {
 		return fmt.Errorf("%s: %w", name, errNotPlain)
 	}
-	header := &tar.Header{
-		Typeflag: tar.TypeReg,
-		Name:     path.Join(p.dst, name),
-		Size:     info.Size(),
-		Mode:     int64(info.Mode().Perm()),
+	header, modified, err := p.headerOf(name, info)
+	if err != nil {
+		return err
 	}
-	if err := p.header(header, info.ModTime()); err != nil {
+	header.Size = info.Size()
+	if err := p.header(header, modified); err != nil {
 		return err
 	}
 	n, err := io.Copy(p.tw, io.LimitReader(f, info.Size()))

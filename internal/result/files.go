@@ -50,6 +50,8 @@ const (
 	ArtifactsDir = "artifacts"
 	// LinksDir has the links of artifacts, in a file for each artifact that has some.
 	LinksDir = "artifact-links"
+	// EntriesDir has the owners, modes, times and names of artifacts, in a file with a line for each file or directory.
+	EntriesDir = "artifact-entries"
 	// TrajectoryFile has a line for each call of the agent's model, if the agent has one of the job's models.
 	TrajectoryFile = "trajectory.jsonl"
 	// CallCostsFile has the tokens and the cost of each call instead, if calls are not recorded (record: none): they count for the job's budget

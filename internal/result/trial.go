@@ -263,7 +263,10 @@ type Artifact struct {
 	Executable []string `json:"executable,omitempty"`
 	// Links is the file, below the trial's directory, that lists the links that it has in the environment. Here it has none.
 	Links string `json:"links,omitempty"`
-	// Incomplete: something of it, other than links, is missing or has another name here.
+	// Entries is the file, below the trial's directory, that lists the owners, modes, times and names that its files have in the environment.
+	// Artifacts of earlier versions of Rollout have none.
+	Entries string `json:"entries,omitempty"`
+	// Incomplete: something of it, other than links, is missing, or its name in the environment is.
 	Incomplete bool `json:"incomplete,omitempty"`
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 
 	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/environment"
@@ -67,34 +68,55 @@ func (x *execution) continueFrom(again *Again, first bool) {
 	}
 }
 
-// artifacts returns the earlier trial's artifacts as they are put into an environment. They belong to root there.
+// artifacts returns the earlier trial's artifacts as they are put into an environment.
 func (a *Again) artifacts() ([]environment.Copy, error) {
 	var copies []environment.Copy
 	for _, kept := range a.Before.Artifacts {
-		info, err := fs.Stat(a.Artifacts, kept.Path)
-		if err != nil {
-			return nil, fmt.Errorf("read the artifact %s: %w", kept.Source, environment.MarkMachineError(err))
-		}
-		if !info.IsDir() {
-			one := singleFile{a.Artifacts, kept.Path, path.Base(kept.Source), len(kept.Executable) > 0}
-			copies = append(copies, environment.Copy{Src: one, Dst: path.Dir(path.Clean(kept.Source))})
-			continue
-		}
-		below, err := fs.Sub(a.Artifacts, kept.Path)
-		if err != nil {
-			return nil, fmt.Errorf("read the artifact %s: %w", kept.Source, err)
-		}
-		tree := artifactTree{below, map[string]bool{}}
-		for _, name := range kept.Executable {
-			tree.executable[name] = true
-		}
 		links, err := linksOf(a.Artifacts, kept)
 		if err != nil {
 			return nil, err
 		}
-		copies = append(copies, environment.Copy{Src: tree, Dst: path.Clean(kept.Source), Clean: true, Links: links})
+		entries, err := entriesOf(a.Artifacts, kept)
+		if err != nil {
+			return nil, err
+		}
+		one, err := artifactCopy(a.Artifacts, kept, links, entries)
+		if err != nil {
+			return nil, err
+		}
+		copies = append(copies, one)
 	}
 	return copies, nil
+}
+
+// artifactCopy returns an artifact below a trial's directory as it is put into an environment. Without entries its files belong to root there.
+func artifactCopy(trialDir fs.FS, kept result.Artifact, links []environment.Link, entries []environment.Entry) (environment.Copy, error) {
+	none := environment.Copy{}
+	info, err := fs.Stat(trialDir, kept.Path)
+	if err != nil {
+		return none, fmt.Errorf("read the artifact %s: %w", kept.Source, environment.MarkMachineError(err))
+	}
+	if !info.IsDir() {
+		name := path.Base(kept.Source)
+		for i, e := range entries {
+			if e.Path != "." || len(entries) > 1 {
+				return none, fmt.Errorf("%s cannot be used: the artifact is a file", kept.Entries)
+			}
+			entries = slices.Clone(entries)
+			entries[i].Path = name
+		}
+		one := singleFile{trialDir, kept.Path, name, len(kept.Executable) > 0}
+		return environment.Copy{Src: one, Dst: path.Dir(path.Clean(kept.Source)), Entries: entries}, nil
+	}
+	below, err := fs.Sub(trialDir, kept.Path)
+	if err != nil {
+		return none, fmt.Errorf("read the artifact %s: %w", kept.Source, err)
+	}
+	tree := artifactTree{below, map[string]bool{}}
+	for _, name := range kept.Executable {
+		tree.executable[name] = true
+	}
+	return environment.Copy{Src: tree, Dst: path.Clean(kept.Source), Clean: true, Links: links, Entries: entries}, nil
 }
 
 // artifactTree is an artifact that is a directory, with the files executable that were.

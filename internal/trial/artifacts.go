@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/redact"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/task"
 )
@@ -23,8 +25,8 @@ const (
 	maxArtifactFiles = 50_000
 	// maxExecutable bounds how many executable files of one artifact a result lists.
 	maxExecutable = 1000
-	// maxLinksFile bounds the file with the links of an artifact, in bytes. Source: the links of an environment.Extracted, escaped.
-	maxLinksFile = 128 << 20
+	// maxListFile bounds the file with the links or the entries of an artifact, in bytes. Source: those of an environment.Extracted, escaped.
+	maxListFile = 256 << 20
 )
 
 // keepArtifacts copies the files that the task and the job want to keep out of the environment: when the agent has ended, in whatever way,
@@ -151,17 +153,27 @@ func (r *record) keepArtifact(ctx context.Context, env environment.Environment, 
 	}
 	kept := result.Artifact{
 		Source: w.Source, Path: at, Files: got.Files, Bytes: got.Bytes, Executable: got.Executable,
-		Incomplete: copying != nil || got.Incomplete || !got.Single && len(got.Renamed) > 0,
+		Incomplete: copying != nil || got.Incomplete,
 	}
 	if got.Single && len(got.Executable) > 0 {
 		kept.Executable = []string{"."}
 	}
 	if len(kept.Executable) > maxExecutable {
-		kept.Executable, kept.Incomplete = nil, true
+		kept.Executable = nil // the entries have their modes
 	}
-	kept.Links, err = r.keepLinks(got.Links)
-	kept.Incomplete = kept.Incomplete || err != nil
-	return kept, errors.Join(copying, err)
+	links, hiddenLink := withoutSecrets(r.secrets, got.Links, func(l environment.Link) string { return l.Path })
+	entries, hiddenEntry := withoutSecrets(r.secrets, got.Entries, func(e environment.Entry) string { return e.Path })
+	var errLinks, errEntries error
+	kept.Links, errLinks = r.keepLinks(links)
+	kept.Entries, errEntries = r.keepEntries(entries)
+	kept.Incomplete = kept.Incomplete || hiddenLink || hiddenEntry || errLinks != nil || errEntries != nil
+	return kept, errors.Join(copying, errLinks, errEntries)
+}
+
+// withoutSecrets returns those of the links or entries of an artifact that have no secret in their names, and whether there are others.
+func withoutSecrets[T any](secrets *redact.Redactor, list []T, name func(T) string) (shown []T, hidden bool) {
+	shown = slices.DeleteFunc(slices.Clone(list), func(t T) bool { return secrets.String(name(t)) != name(t) })
+	return shown, len(shown) < len(list)
 }
 
 // keepLinks writes the links of the next artifact, and returns where they are, below the trial's directory.
@@ -169,41 +181,100 @@ func (r *record) keepLinks(links []environment.Link) (string, error) {
 	if len(links) == 0 {
 		return "", nil
 	}
-	if err := os.MkdirAll(filepath.Join(r.dir, result.LinksDir), 0o755); err != nil {
-		return "", fmt.Errorf("keep the links: %w", err)
-	}
 	links = slices.Clone(links)
 	for i, l := range links {
-		if l.Kind == environment.SymbolicLink { // the target of a hard link is a name on disk
+		if l.Kind == environment.SymbolicLink { // the target of a hard link is the path of a file of the artifact
 			links[i].Target = r.secrets.String(l.Target)
 		}
 	}
-	at := fmt.Sprintf("%s/%d.json", result.LinksDir, len(r.trial.Artifacts)+1)
-	if err := result.WriteJSON(filepath.Join(r.dir, filepath.FromSlash(at)), links); err != nil {
+	text, err := result.Marshal(links)
+	if err != nil {
 		return "", fmt.Errorf("keep the links: %w", err)
+	}
+	return r.keepList(result.LinksDir, ".json", text)
+}
+
+// keepEntries writes the entries of the next artifact, and returns where they are, below the trial's directory.
+func (r *record) keepEntries(entries []environment.Entry) (string, error) {
+	if len(entries) == 0 {
+		return "", nil
+	}
+	var text bytes.Buffer
+	lines := json.NewEncoder(&text)
+	lines.SetEscapeHTML(false)
+	for _, e := range entries {
+		if err := lines.Encode(e); err != nil {
+			return "", fmt.Errorf("keep owners and modes: %w", err)
+		}
+	}
+	return r.keepList(result.EntriesDir, ".jsonl", text.Bytes())
+}
+
+// keepList writes a file about the next artifact into one of the trial's directories.
+func (r *record) keepList(dir, suffix string, text []byte) (string, error) {
+	at := fmt.Sprintf("%s/%d%s", dir, len(r.trial.Artifacts)+1, suffix)
+	err := os.MkdirAll(filepath.Join(r.dir, dir), 0o755)
+	if err == nil {
+		err = result.WriteFile(filepath.Join(r.dir, filepath.FromSlash(at)), text)
+	}
+	if err != nil {
+		return "", fmt.Errorf("keep %s: %w", at, err)
 	}
 	return at, nil
 }
 
-// linksOf reads the links of an artifact below a trial's directory. They are on this machine's disk, where somebody may have changed them.
+// readList reads a file that keepList has written. It is on this machine's disk, where somebody may have changed it.
+func readList(trialDir fs.FS, kept result.Artifact, dir, at string) ([]byte, error) {
+	if path.Dir(at) != dir {
+		return nil, fmt.Errorf("the file %s of the artifact %s is not in %s", at, kept.Source, dir)
+	}
+	for _, name := range []string{dir, at} {
+		switch info, err := fs.Lstat(trialDir, name); {
+		case err != nil:
+			return nil, fmt.Errorf("read %s of the artifact %s: %w", at, kept.Source, environment.MarkMachineError(err))
+		case name == at && (!info.Mode().IsRegular() || info.Size() > maxListFile), name != at && !info.IsDir():
+			return nil, fmt.Errorf("the artifact %s cannot be read: %s is a link, no file or too large", kept.Source, name)
+		}
+	}
+	text, err := fs.ReadFile(trialDir, at)
+	if err != nil {
+		return nil, fmt.Errorf("read %s of the artifact %s: %w", at, kept.Source, environment.MarkMachineError(err))
+	}
+	return text, nil
+}
+
+// entriesOf reads the entries of an artifact below a trial's directory; nil if an earlier version of Rollout has kept it.
+func entriesOf(trialDir fs.FS, kept result.Artifact) (entries []environment.Entry, err error) {
+	if kept.Entries == "" {
+		return nil, nil
+	}
+	text, err := readList(trialDir, kept, result.EntriesDir, kept.Entries)
+	if err != nil {
+		return nil, err
+	}
+	for line := range bytes.Lines(text) {
+		var e environment.Entry
+		if err := json.Unmarshal(line, &e); err != nil {
+			return nil, fmt.Errorf("%s cannot be read: %w", kept.Entries, err)
+		}
+		if entries = append(entries, e); len(entries) > 2*maxArtifactFiles {
+			return nil, fmt.Errorf("%s cannot be used: it has too many entries", kept.Entries)
+		}
+	}
+	if err := environment.CheckEntries(entries); err != nil {
+		return nil, fmt.Errorf("%s cannot be used: %w", kept.Entries, err)
+	}
+	return entries, nil
+}
+
+// linksOf reads the links of an artifact below a trial's directory.
 func linksOf(trialDir fs.FS, kept result.Artifact) ([]environment.Link, error) {
 	if kept.Links == "" {
 		return nil, nil
 	}
-	if path.Dir(kept.Links) != result.LinksDir {
-		return nil, fmt.Errorf("the links of the artifact %s are not in %s", kept.Source, result.LinksDir)
-	}
-	for _, name := range []string{result.LinksDir, kept.Links} {
-		switch info, err := fs.Lstat(trialDir, name); {
-		case err != nil:
-			return nil, fmt.Errorf("read the links of the artifact %s: %w", kept.Source, environment.MarkMachineError(err))
-		case name == kept.Links && (!info.Mode().IsRegular() || info.Size() > maxLinksFile), name != kept.Links && !info.IsDir():
-			return nil, fmt.Errorf("the links of the artifact %s cannot be read: %s is a link, no file or too large", kept.Source, name)
-		}
-	}
-	text, err := fs.ReadFile(trialDir, kept.Links)
+	text, err := readList(trialDir, kept, result.LinksDir, kept.Links)
 	if err != nil {
-		return nil, fmt.Errorf("read the links of the artifact %s: %w", kept.Source, environment.MarkMachineError(err))
+		return nil, err
 	}
 	var links []environment.Link
 	if err := json.Unmarshal(text, &links); err != nil {

@@ -169,8 +169,8 @@ func (l *logCopy) copyAll(ctx context.Context, testsEnded bool) (unknown error) 
 
 // copy copies a directory below /logs, or a reward file.
 func (l *logCopy) copy(ctx context.Context, part string) error {
-	dir := part
-	if part == rewardPath || part == rewardJSONPath {
+	dir, file := part, part == rewardPath || part == rewardJSONPath
+	if file {
 		dir = path.Dir(part)
 	}
 	taps := map[string]*rewardFile{rewardPath: &l.rewards.text, rewardJSONPath: &l.rewards.json, costPath: &l.cost}
@@ -181,25 +181,26 @@ func (l *logCopy) copy(ctx context.Context, part string) error {
 			own = append(own, strings.TrimPrefix(name, dir+"/"))
 		}
 	}
-	return l.copyOut(ctx, l.env, path.Join(environment.LogsDir, part), path.Join(result.LogsDir, dir), own, func(name string, size int64) io.Writer {
-		file := taps[path.Join(dir, name)]
-		if file == nil {
+	return l.copyOut(ctx, l.env, path.Join(environment.LogsDir, part), path.Join(result.LogsDir, dir), file, own, func(name string, size int64) io.Writer {
+		tapped := taps[path.Join(dir, name)]
+		if tapped == nil {
 			return nil
 		}
-		file.size = size
-		return file
+		tapped.size = size
+		return tapped
 	})
 }
 
 // copyOut copies what is at src in the environment into a directory below the trial's, and records what was left out or renamed.
-// The files in own keep their names. tap receives the files for which it returns a writer.
-func (r *record) copyOut(ctx context.Context, env environment.Environment, src, dir string, own []string, tap func(name string, size int64) io.Writer) error {
+// The files in own keep their names. If file is true, src must be a file, and a directory there is left out. tap receives the files for which
+// it returns a writer.
+func (r *record) copyOut(ctx context.Context, env environment.Environment, src, dir string, file bool, own []string, tap func(name string, size int64) io.Writer) error {
 	dst := filepath.Join(r.dir, filepath.FromSlash(dir))
 	if err := os.MkdirAll(dst, 0o755); err != nil {
 		return err
 	}
 	options := extractOptions(r.secrets)
-	options.Tap, options.Reserved = tap, own
+	options.Tap, options.Reserved, options.File = tap, own, file
 	got, err := env.CopyFrom(ctx, src, dst, options)
 	for _, o := range got.Omitted {
 		r.omit(path.Join(dir, o.Path), o.Reason)

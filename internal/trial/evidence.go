@@ -245,17 +245,44 @@ func (e *evidence) artifactText(name string) (string, error) {
 // find returns where a path of the agent's environment was kept, below the trial's directory, and the artifact that has it.
 func (e *evidence) find(name string) (below string, kept result.Artifact, err error) {
 	name = path.Clean(name)
+	missing := failf(result.JudgeFailed, "the artifact %s was not kept: the agent's environment does not have it", name)
 	for _, k := range e.kept {
-		if source := path.Clean(k.Source); within(name, source) {
-			return path.Join(k.Path, strings.TrimPrefix(name, source)), k, nil
+		source := path.Clean(k.Source)
+		if !within(name, source) {
+			continue
 		}
+		rest := strings.TrimPrefix(strings.TrimPrefix(name, source), "/")
+		below := path.Join(k.Path, rest)
+		entries, err := entriesOf(os.DirFS(e.trialDir), k)
+		if err != nil {
+			return "", kept, failf(result.JudgeFailed, "%v", err)
+		}
+		if rest == "" || entries == nil {
+			return below, k, nil
+		}
+		if _, on := environment.EntriesBelow(entries, rest); on != "" {
+			return path.Join(k.Path, on), k, nil
+		}
+		links, err := linksOf(os.DirFS(e.trialDir), k)
+		if err != nil {
+			return "", kept, failf(result.JudgeFailed, "%v", err)
+		}
+		if k.Incomplete || slices.ContainsFunc(links, func(l environment.Link) bool { return within(rest, l.Path) }) {
+			return below, k, nil // that is why it is not there
+		}
+		return "", kept, missing
 	}
-	for _, warning := range e.warnings { // of keepArtifacts: it is too large, or something failed
-		if strings.HasPrefix(warning, "the artifact "+name+" could not be copied") || strings.HasPrefix(warning, "artifacts after ") {
+	for _, warning := range e.warnings { // of keepArtifacts: it is too large, is a link or below one, or something failed
+		if strings.HasPrefix(warning, "artifacts after ") {
 			return "", kept, failf(result.JudgeFailed, "the artifact %s was not kept: %s", name, warning)
 		}
+		for dir := name; dir != "/" && dir != "."; dir = path.Dir(dir) {
+			if strings.HasPrefix(warning, "the artifact "+dir+" could not be copied") {
+				return "", kept, failf(result.JudgeFailed, "the artifact %s was not kept: %s", name, warning)
+			}
+		}
 	}
-	return "", kept, failf(result.JudgeFailed, "the artifact %s was not kept: the agent's environment does not have it", name)
+	return "", kept, missing
 }
 
 // lacking says what an incomplete artifact lacks.
@@ -268,8 +295,14 @@ func (e *evidence) lacking(kept result.Artifact) string {
 			all = append(all, fmt.Sprintf("%s: %s", path.Join(kept.Source, strings.TrimPrefix(o.Path, kept.Path)), o.Reason))
 		}
 	}
+	entries, _ := entriesOf(os.DirFS(e.trialDir), kept)
 	for _, r := range e.renamed {
-		if within(r.To, kept.Path) {
+		carried := func(e environment.Entry) bool { return path.Join(kept.Path, e.OnDisk()) == r.To }
+		switch {
+		case !within(r.To, kept.Path) || slices.ContainsFunc(entries, carried):
+		case entries != nil:
+			all = append(all, r.From+": its name has a secret, or is not UTF-8")
+		default:
 			all = append(all, fmt.Sprintf("%s: it cannot have its name on this machine", r.From))
 		}
 	}
@@ -297,27 +330,29 @@ func (e *evidence) artifacts(paths []string) ([]environment.Copy, error) {
 		if err != nil {
 			return nil, failf(result.JudgeFailed, "%v", err)
 		}
+		entries, err := entriesOf(os.DirFS(e.trialDir), kept)
+		if err != nil {
+			return nil, failf(result.JudgeFailed, "%v", err)
+		}
 		one := kept
-		one.Source, one.Path, one.Links = path.Clean(name), below, ""
-		if rest := strings.TrimPrefix(below, kept.Path); rest != "" {
-			if links, err = linksBelow(links, strings.TrimPrefix(rest, "/")); err != nil {
+		one.Source, one.Path = path.Clean(name), below
+		if rest := strings.TrimPrefix(strings.TrimPrefix(one.Source, path.Clean(kept.Source)), "/"); rest != "" {
+			if links, err = linksBelow(links, rest); err != nil {
 				return nil, failf(result.JudgeFailed, "the artifact %s %v", name, err)
 			}
+			entries, _ = environment.EntriesBelow(entries, rest)
 			one.Executable = nil
 			for _, file := range kept.Executable {
-				if inner, ok := strings.CutPrefix("/"+file, rest); ok {
+				if inner, ok := strings.CutPrefix("/"+file, strings.TrimPrefix(below, kept.Path)); ok {
 					one.Executable = append(one.Executable, cmp.Or(strings.TrimPrefix(inner, "/"), "."))
 				}
 			}
 		}
-		part, err := (&Again{Before: result.Trial{Artifacts: []result.Artifact{one}}, Artifacts: os.DirFS(e.trialDir)}).artifacts()
+		part, err := artifactCopy(os.DirFS(e.trialDir), one, links, entries)
 		if err != nil {
 			return nil, err
 		}
-		for i := range part {
-			part[i].Links = links
-		}
-		copies = append(copies, part...)
+		copies = append(copies, part)
 	}
 	return copies, nil
 }

@@ -240,6 +240,63 @@ func TestAJudgeInAFreshEnvironment(t *testing.T) {
 	})
 }
 
+// ownedScript makes files of other users, and with names that no file of this machine gets; ownedSeen is what a judge reads of them.
+const (
+	ownedScript = `; mkdir -p /srv/app/.git/refs '/srv/app/a:b' /srv/app/shared; cd /srv/app; echo main >.git/HEAD; echo x >'a:b/c?d'; echo y >Same; echo z >same
+echo secret >private; chmod 640 private; chown 1234:5678 private; chmod 2770 shared; chmod 4755 Same; ln -s private link; chown -h 7:8 link; ln private again; chmod 700 .; chown 5:6 .
+touch -d @1000000000 .git/HEAD; echo alone >/srv/alone; chmod 400 /srv/alone; chown 9:9 /srv/alone`
+	ownedSeen   = `cd /srv/app; stat -c '%n %a %u:%g' . .git .git/refs 'a:b' 'a:b/c?d' Same same private shared link again /srv/alone; stat -c %Y .git/HEAD; cat .git/HEAD 'a:b/c?d' Same same private /srv/alone; git --version >/dev/null; ls -A /srv`
+	ownedWanted = `. 700 5:6
+.git 755 0:0
+.git/refs 755 0:0
+a:b 755 0:0
+a:b/c?d 644 0:0
+Same 755 0:0
+same 644 0:0
+private 640 1234:5678
+shared 2770 0:0
+link 777 7:8
+again 640 1234:5678
+/srv/alone 400 9:9
+1000000000
+main
+x
+y
+z
+secret
+alone
+alone
+app
+`
+)
+
+// A fresh judge finds the owners, modes, times and names that the agent has made.
+func TestAFreshJudgeSeesOwnersModesAndNames(t *testing.T) {
+	inRealPlaces(t, func(t *testing.T, p place) {
+		j := judgeOf(t, judge.Spec{Name: "quality", Placement: judge.InFresh, Artifacts: []string{"/srv/app", "/srv/alone"}})
+		part := judgeOf(t, judge.Spec{Name: "part", Placement: judge.InFresh, Artifacts: []string{"/srv/other/.git"}, Model: "second", Prompt: `{{.Artifact "/srv/other/.git/HEAD"}}`})
+		s := judgedStory(t, map[string]scripted.Script{
+			"grader": {Repeat: true, Answers: []scripted.Answer{{Run: ownedSeen}, {Text: `{"score": 10, "reason": "ok"}`}}},
+			"second": {Repeat: true, Answers: []scripted.Answer{{Run: "cd /srv/other; stat -c '%n %a %u' .git .git/HEAD; cat .git/HEAD"}, {Text: `{"score": 10, "reason": "ok"}`}}},
+		}, j, part)
+		s.agent.Execute += ownedScript + "; mkdir -p /srv/other/.git; echo other >/srv/other/.git/HEAD; chmod 600 /srv/other/.git/HEAD; chown 3 /srv/other/.git/HEAD"
+		s.job = func(j *config.Job) { j.Artifacts = []string{"/srv/other"} }
+		sc := p.newScene(t, s)
+		first := sc.run(s, s.task(t, p), 1)
+		first.check(t, want{reward: "1"})
+		saw := func(dir string) string {
+			text, err := os.ReadFile(filepath.Join(first.dir, "judges", dir))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(text)
+		}
+		contains(t, "what it saw", saw("quality/command/stdout.txt"), ownedWanted)
+		contains(t, "what the other one saw", saw("part/command/stdout.txt"), ".git 755 0\n.git/HEAD 600 3\nother\n")
+		contains(t, "the prompt", saw("part/prompt.md"), "other\n")
+	})
+}
+
 // linksScript makes links of all kinds in /srv/app, and one outside that leads there.
 const linksScript = `; mkdir -p /srv/app/bin /srv/app/deep/er; cd /srv/app; echo apple >deep/a.txt; echo pear >/srv/app/deep/er/b.txt
 ln -s ../deep/a.txt bin/first; ln -s first bin/second; ln -s /nowhere/at/all bin/dangling; ln -s /etc out; ln -s deep dir; ln deep/a.txt hard; ln -s . self`
@@ -371,7 +428,9 @@ func TestAFreshJudgeWithAnIncompleteArtifactFails(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		s := judgedStory(t, map[string]scripted.Script{"grader": saying("never")}, judgeOf(t, judge.Spec{Name: "quality", Placement: judge.InFresh, Artifacts: []string{"/srv/app"}}))
 		s.agent.Execute += "; mkdir -p /srv/app/bin; echo x >/srv/app/a:b; ln -s ../a:b /srv/app/bin/one; ln -s ../a:b /srv/app/bin/two"
-		p.run(t, s).check(t, want{err: result.JudgeFailed, says: []string{"the artifact /srv/app was not kept whole: /srv/app/a:b: it cannot have its name on this machine"}})
+		s.secrets = []string{"hunter22"}
+		s.agent.Execute += "; echo x >/srv/app/hunter22"
+		p.run(t, s).check(t, want{err: result.JudgeFailed, says: []string{"the artifact /srv/app was not kept whole: /srv/app/***: its name has a secret, or is not UTF-8"}})
 	})
 }
 
@@ -383,6 +442,10 @@ func TestAFreshJudgeWithALinkAsArtifact(t *testing.T) {
 				s := judgedStory(t, map[string]scripted.Script{"grader": saying("never")}, judgeOf(t, judge.Spec{Name: "quality", Placement: judge.InFresh, Artifacts: []string{"/srv/link"}}))
 				s.agent.Execute += "; mkdir -p /srv/app; echo x >/srv/there; ln -s " + target + " /srv/link"
 				p.run(t, s).check(t, want{err: result.JudgeFailed, says: []string{"the artifact /srv/link could not be copied: it is a symbolic link to " + target}})
+				s.toml, s.judges[0].Artifacts = "artifacts = [\"/srv/link\"]\n", []string{"/srv/link/below/it"} // so the task keeps the judge's, too
+				p.run(t, s).check(t, want{err: result.JudgeFailed, says: []string{
+					"the artifact /srv/link/below/it was not kept: the artifact /srv/link could not be copied: it is a symbolic link to " + target,
+				}})
 			})
 		})
 	}
@@ -419,6 +482,13 @@ func TestJudgesWithoutAVerdict(t *testing.T) {
 			judge.Spec{Source: judge.FromFile},
 			scripted.Script{Repeat: true, Answers: []scripted.Answer{{Run: "ln -sf /etc/hostname $ROLLOUT_JUDGE_DIR/verdict.json"}, {Text: "Linked."}}},
 			want{err: result.JudgeVerdictInvalid, says: []string{"no plain file but a symbolic link to /etc/hostname"}},
+		},
+		"a directory as the file": {
+			judge.Spec{Source: judge.FromFile},
+			scripted.Script{Repeat: true, Answers: []scripted.Answer{
+				{Run: `mkdir $ROLLOUT_JUDGE_DIR/verdict.json; echo '{"score": 4, "reason": "plum"}' >$ROLLOUT_JUDGE_DIR/verdict.json/verdict.json`}, {Text: "Made."},
+			}},
+			want{err: result.JudgeVerdictInvalid, says: []string{"no plain file but a directory"}},
 		},
 		"refused": {judge.Spec{Agent: judge.Call}, refusing, want{err: result.JudgeFailed}},
 		"budget": {

@@ -80,10 +80,16 @@ func (x *execution) judgeAttempt(j Judge, in material, below string) (*judging, 
 	if err := os.WriteFile(filepath.Join(dir, result.JudgePromptFile), x.secrets.Bytes([]byte(prompt)), 0o644); err != nil {
 		return nil, environment.MarkMachineError(err)
 	}
+	var unowned []string
 	if p.judge.dir != "" {
 		artifacts, inputs, err := in.files(j, p.judge.dir)
 		if err != nil {
 			return nil, err
+		}
+		for i, c := range artifacts {
+			if c.Entries == nil {
+				unowned = append(unowned, j.Artifacts[i])
+			}
 		}
 		if j.Place() == judge.InFresh { // where nobody else is
 			p.judge.files = slices.Concat(artifacts, []environment.Copy{{Src: fstest.MapFS{}, Dst: p.judge.dir, Mode: 0o777}})
@@ -95,6 +101,9 @@ func (x *execution) judgeAttempt(j Judge, in material, below string) (*judging, 
 		record: record{began: x.now(), dir: dir, maxStream: x.maxStream, secrets: x.secrets, sink: func(event.Event) {}, now: x.now},
 	}
 	run.trial = result.Trial{Key: p.spec.Key, Environment: &result.Environment{Provider: x.opts.Provider.Name()}}
+	for _, name := range unowned {
+		run.warn("the artifact %s was kept by an earlier version of Rollout, without owners and modes: its files belong to root here", name)
+	}
 	run.deadlines.retry = run.recordRetry
 	if j.Place() == judge.InTrial {
 		run.live = x.live
@@ -305,7 +314,7 @@ func (j *judging) verdictFile(ctx context.Context) ([]byte, error) {
 	defer cancel()
 	var file rewardFile
 	before := len(j.trial.Omitted)
-	err := j.copyOut(c, j.live.env, path.Join(j.plan.judge.dir, result.VerdictFile), ".", []string{result.VerdictFile}, func(name string, size int64) io.Writer {
+	err := j.copyOut(c, j.live.env, path.Join(j.plan.judge.dir, result.VerdictFile), ".", true, []string{result.VerdictFile}, func(name string, size int64) io.Writer {
 		if name != result.VerdictFile {
 			return nil
 		}

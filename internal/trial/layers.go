@@ -155,7 +155,7 @@ func (r *record) copyInstallLogs(ctx context.Context, env environment.Environmen
 	}
 	ctx, cancel := awake.WithTimeout(ctx, copyTimeout)
 	defer cancel()
-	err := r.copyOut(ctx, env, environment.LogsDir, result.SetupDir+"/"+result.LogsDir, nil, nil)
+	err := r.copyOut(ctx, env, environment.LogsDir, result.SetupDir+"/"+result.LogsDir, false, nil, nil)
 	for _, dir := range slices.Concat(logDirs, []string{environment.LogsDir}) { // those that are empty
 		if below, relErr := filepath.Rel(environment.LogsDir, dir); relErr == nil && filepath.IsLocal(below) {
 			_ = os.Remove(filepath.Join(dst, below))

@@ -123,7 +123,7 @@ func unjudgeable(s Spec, before result.Trial) string {
 
 // lacks returns what judges need and is not there, or "".
 func (g *Judging) lacks(s Spec, dir string) string {
-	kept := evidence{trialDir: dir, kept: g.Before.Artifacts}
+	kept := evidence{trialDir: dir, kept: g.Before.Artifacts, omitted: g.Before.Omitted, renamed: g.Before.Renamed, warnings: g.Before.Warnings}
 	for _, j := range s.Judges {
 		if _, ok := g.given(j.Name); ok {
 			continue

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing/fstest"
 
@@ -18,6 +19,7 @@ import (
 func copyToChecks() []check {
 	return []check{
 		{"files arrive with their modes and belong to root", checkCopyModes},
+		{"files arrive with the owners, modes, times and names that they had", checkCopyEntries},
 		{"names arrive whatever they contain", checkCopyNames},
 		{"a file of 64 MiB arrives whole", checkCopyBig},
 		{"2,000 files arrive", checkCopyMany},
@@ -62,6 +64,36 @@ d/wide/in 640 0:0
 `)
 	s.equal("parents", env.run("stat -c '%a %u:%g' /in"), "755 0:0\n")
 	s.equal("run.sh", env.run("/in/put/run.sh"), "ran\n")
+}
+
+// checkCopyEntries copies files out, where they get plain names and modes, and into another environment.
+func checkCopyEntries(s *scene) {
+	const make = `mkdir -p /made/.git /made/shared /made/sticky '/made/a:b'; cd /made; echo main >.git/HEAD; echo x >'a:b/c?d'; echo one >Same; echo two >same
+		echo p >private; chmod 640 private; chown 1234:5678 private; chmod 2770 shared; chmod 1733 sticky; echo s >setuid; chmod 6755 setuid; mkdir -m 700 closed; chown 7 closed
+		echo deep >closed/f; ln -s private link; chown -h 7:8 link; touch -d @1000000000 private; chmod 711 .; chown 5:6 .`
+	const look = `cd /made; stat -c '%n %a %u:%g' . .git .git/HEAD shared sticky a:b 'a:b/c?d' Same same private closed closed/f link; stat -c %Y private; cat .git/HEAD 'a:b/c?d' Same same private closed/f`
+	from := s.create()
+	from.run(make)
+	safe := func(name string) string { return strings.NewReplacer(":", "_", "?", "_", ".", "_").Replace(name) }
+	f := from.fetch("/made", environment.ExtractOptions{SafeName: safe}).ok(s)
+	if f.Incomplete {
+		s.Errorf("it is called incomplete: %+v", f.Omitted)
+	}
+	to := s.create()
+	copies := environment.Copy{Src: os.DirFS(f.dst), Dst: "/made", Clean: true, Links: f.Links, Entries: f.Entries}
+	to.run("mkdir -p /made/old; ln -s /etc /made/.git")
+	to.copyTo(copies)
+	s.equal("files", to.run(look), from.run(look))
+	s.equal("a setuid file", to.run("stat -c %a /made/setuid; ls /made | grep -c old || true"), "755\n0\n")
+
+	one := from.fetch("/made/private", environment.ExtractOptions{SafeName: safe}).ok(s)
+	if len(one.Entries) != 1 || one.Entries[0].Path != "." || one.Entries[0].Mode != 0o640 || one.Entries[0].UID != 1234 {
+		s.Errorf("entries of a file: %+v", one.Entries)
+	}
+	copies.Entries = append(slices.Clone(f.Entries), environment.Entry{Path: "none"})
+	s.wantKind("an entry without a file", to.CopyTo(s.ctx, copies), environment.KindCopy)
+	copies.Entries = append(slices.Clone(f.Entries), environment.Entry{Path: "../../etc/none", Dir: true})
+	s.wantKind("an entry that leads out", to.CopyTo(s.ctx, copies), environment.KindCopy)
 }
 
 func checkCopyNames(s *scene) {

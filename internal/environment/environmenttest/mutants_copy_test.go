@@ -17,6 +17,12 @@ import (
 var copyToMutants = []broken{
 	{"makes every file executable by all", []string{"files arrive with their modes and belong to root"},
 		changeFiles(func(name string, f *fstest.MapFile) string { f.Mode |= 0o777; return name })},
+	{"gives all files to root", []string{"files arrive with the owners, modes, times and names that they had"}, changeFiles(nil, func(c *environment.Copy) {
+		for i := range c.Entries {
+			c.Entries[i].UID, c.Entries[i].GID = 0, 0
+		}
+	})},
+	{"knows only names on disk", []string{"files arrive with the owners, modes, times and names that they had"}, changeFiles(nil, func(c *environment.Copy) { c.Entries = nil })},
 	{"loses odd names", []string{"names arrive whatever they contain"},
 		changeFiles(func(name string, _ *fstest.MapFile) string { return strings.ReplaceAll(name, "\n", "") })},
 	{"cuts big files", []string{"a file of 64 MiB arrives whole"},
@@ -143,6 +149,11 @@ var copyFromMutants = []broken{
 		afterFetch(func(_ string, out *environment.Extracted, _ *error) { out.Omitted = nil })},
 	{"makes hard links", []string{"hard links on their way out are no links any more"}, afterFetch(func(dst string, _ *environment.Extracted, _ *error) {
 		_ = os.Link(filepath.Join(dst, "fine"), filepath.Join(dst, "linked"))
+	})},
+	{"forgets modes on the way out", []string{"files arrive with the owners, modes, times and names that they had"}, afterFetch(func(_ string, out *environment.Extracted, _ *error) {
+		for i := range out.Entries {
+			out.Entries[i].Mode = 0o755
+		}
 	})},
 	{"makes pipes", []string{"pipes, devices and sockets are left behind and listed"}, afterFetch(func(dst string, _ *environment.Extracted, _ *error) {
 		_ = syscall.Mkfifo(filepath.Join(dst, "pipe"), 0o644)
