@@ -197,12 +197,15 @@ func AddToHistory(ctx context.Context, h *Host, req HistoryAddRequest) (added bo
 	return added, nil
 }
 
+// shownRuns is how many earlier jobs are asked for on GitHub for a report: as many as its line of blocks shows.
+const shownRuns = 20
+
 // addHistory adds the earlier jobs that reports show. Without them a job has the same verdict, so what cannot be read is only a note.
 func (f *finishing) addHistory(ctx context.Context, h *Host) {
 	if f.opts.History == "" || unjudged(f.in.Plan) || f.in.Plan.ProvesTasks {
 		return
 	}
-	points, err := h.readHistory(ctx, f.opts.History, HistoryRequest{Stored: f.opts.Stored})
+	points, err := h.readHistory(ctx, f.opts.History, HistoryRequest{Stored: f.opts.Stored, Limit: shownRuns})
 	if err != nil {
 		f.in.Notes = append(f.in.Notes, "the history is not shown: "+err.Error())
 		return
