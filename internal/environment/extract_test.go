@@ -408,6 +408,9 @@ func FuzzExtract(f *testing.F) {
 	f.Add(archive(f, tar.Header{Name: "logs/"}, file("logs/a:b", "1"), file("/abs", "2"), file("../up", "3")), "logs")
 	f.Add(archive(f, tar.Header{Name: "s", Typeflag: tar.TypeSymlink, Linkname: ".."}, file("s/x", "1"), file("s", "2")), "")
 	f.Add(archive(f, file(strings.Repeat("n", 300), "1"), file(strings.Repeat("d/", 90), "2"), file("A", "1"), file("a", "2")), "")
+	owned := file("logs/.git/a:b", "1")
+	owned.Mode, owned.Uid, owned.Gid = 0o6640, 1234, 5678
+	f.Add(archive(f, tar.Header{Name: "logs/", Mode: 0o2700}, owned, tar.Header{Name: "logs/.git/", Mode: 0o1777, Uid: 7}, link("logs/s", "/etc"), hard("logs/h", "logs/.git/a:b")), "logs")
 	f.Fuzz(func(t *testing.T, data []byte, strip string) {
 		around := t.TempDir()
 		dst := filepath.Join(around, "dst")

@@ -21,6 +21,7 @@ var needOthers = []string{
 	"a terminal belongs to the command's user",
 	"the mode of the destination is as asked for",
 	"a user who is not root can read what was copied",
+	"files arrive with the owners, modes, times and names that they had",
 }
 
 // needImages are the checks about images that there are not: this machine's root stands in for them as well.

@@ -123,7 +123,7 @@ func sandboxOptions(t *testing.T) Options {
 
 // needUsers are the checks that need users other than root.
 var needUsers = []string{
-	"a command runs where and as whom it is told", "a terminal belongs to the command's user", "the mode of the destination is as asked for", "a user who is not root can read what was copied",
+	"a command runs where and as whom it is told", "a terminal belongs to the command's user", "the mode of the destination is as asked for", "a user who is not root can read what was copied", "files arrive with the owners, modes, times and names that they had",
 	"a working directory that the image lacks is made", "an ENTRYPOINT runs as the image's user", "a timeout kills a command of a user who is not root",
 }
 
