@@ -25,8 +25,8 @@ type HistoryRequest struct {
 	Stored StoredAt
 }
 
-// History returns the jobs of a directory and of files, the oldest first and each once. Shards, proofs of tasks and jobs without a
-// result are left out, because they say nothing about how an agent does.
+// History returns the jobs of a directory and of files, the oldest first and each once. Shards, proofs of tasks, baselines that ran
+// beside another job and jobs without a result are left out, because they say nothing new about how an agent does.
 func History(ctx context.Context, h *Host, req HistoryRequest) ([]history.Point, error) {
 	if req.Limit < 0 {
 		return nil, usage("-n %d: give a number of jobs, or 0 for all", req.Limit)
@@ -40,7 +40,7 @@ func History(ctx context.Context, h *Host, req HistoryRequest) ([]history.Point,
 		points = append(points, read...)
 	}
 	if req.Dir != "" {
-		jobs, err := ListJobs(ctx, h, JobsRequest{Dir: req.Dir, Default: true})
+		jobs, err := ListJobs(ctx, h, JobsRequest{Dir: req.Dir, Default: true, NoBaselines: true})
 		if err != nil {
 			return nil, err
 		}

@@ -29,6 +29,8 @@ type JobsRequest struct {
 	Dir     string // with the directories of jobs
 	Default bool   // nobody named Dir: if it does not exist, there are no jobs yet
 	Limit   int    // how many jobs to return; 0: all
+	// NoBaselines leaves out jobs that were run beside another one, as its baseline.
+	NoBaselines bool
 	// kept has the jobs that were read before, and after until no others are read: they have no state.
 	kept  *listings
 	until time.Time
@@ -89,6 +91,7 @@ type ListedJob struct {
 	Resume string `json:"-"`
 
 	proves bool
+	beside *result.Beside // Plan.Beside
 	// point is the job in its history, if read looks for it (withPoint); nil if it says nothing about how agents do.
 	point     *history.Point
 	withPoint bool
@@ -121,7 +124,7 @@ func ListJobs(ctx context.Context, h *Host, req JobsRequest) (Jobs, error) {
 		if !e.IsDir() || strings.HasPrefix(e.Name(), ".") {
 			continue
 		}
-		if listed, ok := identify(dir, e); ok {
+		if listed, ok := identify(dir, e); ok && !(req.NoBaselines && listed.beside != nil && listed.beside.Baseline) {
 			listed.Dir = filepath.Join(req.Dir, e.Name())
 			out.List = append(out.List, listed)
 		}
@@ -173,12 +176,13 @@ func identify(parent string, e fs.DirEntry) (ListedJob, bool) {
 			}
 			return listed, true
 		}
-		plan = result.Plan{JobName: head.JobName, StartedAt: head.StartedAt, Commit: head.Commit, Shard: head.Shard}
+		plan = result.Plan{JobName: head.JobName, StartedAt: head.StartedAt, Commit: head.Commit, Shard: head.Shard, Beside: head.Beside}
 	}
 	if err != nil {
 		listed.StartedAt, listed.State, listed.Error = modified(e), JobUnreadable, err.Error()
 		return listed, true
 	}
+	listed.beside = plan.Beside
 	listed.Name, listed.StartedAt, listed.Commit, listed.Shard = cmp.Or(plan.JobName, listed.Name), plan.StartedAt.UTC(), plan.Commit, plan.Shard
 	return listed, true
 }

@@ -27,15 +27,23 @@ func (p Paths) hasJob(dir string) bool {
 	return IsJobDir(p, dir) || isFile(filepath.Join(p.Path(dir), result.ResultFile))
 }
 
-// NewestJobs returns the directories of the n jobs below JobsDir that began last, the newest first. It returns a UsageError if there
-// are fewer.
+// NewestJobs returns the directories of the n jobs below JobsDir that began last, the newest first. A job that was run beside another one,
+// as its baseline, is not the newest: of two jobs it is the second, if it was the baseline of the first. NewestJobs returns a UsageError
+// if there are fewer.
 func NewestJobs(ctx context.Context, h *Host, n int) ([]string, error) {
-	jobs, err := ListJobs(ctx, h, JobsRequest{Dir: JobsDir, Default: true, Limit: n})
+	jobs, err := ListJobs(ctx, h, JobsRequest{Dir: JobsDir, Default: true, Limit: n, NoBaselines: true})
 	if err != nil {
 		return nil, err
 	}
 	if len(jobs.List) == 0 {
 		return nil, usage("there is no job in %s yet: give the directory of a job, or run one", JobsDir)
+	}
+	if n == 2 {
+		newest := jobs.List[0]
+		plan := result.Plan{JobName: newest.Name, Shard: newest.Shard, Beside: newest.beside}
+		if base := besideDir(h.Paths, newest.Dir, plan); base != "" {
+			return []string{newest.Dir, base}, nil
+		}
 	}
 	if len(jobs.List) < n {
 		return nil, usage("there is only one job in %s: give the directories of two", JobsDir)

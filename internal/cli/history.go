@@ -32,7 +32,7 @@ after such a run are not comparable. The level at the top begins at the last of 
 
 The runs are the jobs below jobs/, and with --history the lines of files that "rollout history add" keeps. In a workflow, --history
 github:BRANCH takes the results that the newest runs on a branch left as artifacts (at most 100). Shards, jobs without a result and
-proofs of tasks are left out.
+proofs of tasks are left out, and so are baselines that ran beside a job.
 ` + doneCodes,
 		Example: `  rollout history
   rollout history --history main.jsonl -n 50
