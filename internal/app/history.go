@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"slices"
 	"strings"
 
 	"github.com/org/rollout-action/internal/event"
-	"github.com/org/rollout-action/internal/gate"
 	"github.com/org/rollout-action/internal/github"
 	"github.com/org/rollout-action/internal/history"
 	"github.com/org/rollout-action/internal/result"
@@ -20,9 +20,15 @@ import (
 type HistoryRequest struct {
 	Dir   string   // with the directories of jobs; "": none
 	Files []string // that AddToHistory wrote, or GitHubPrefix with a branch: the results that its newest runs left
+	Jobs  []string // only jobs whose name matches one of these globs; empty: all
 	Limit int      // how many jobs to return, the newest; 0: all
 	// Stored says where on GitHub the results are.
 	Stored StoredAt
+}
+
+// wants reports whether a job of this name is asked for.
+func (r HistoryRequest) wants(name string) bool {
+	return len(r.Jobs) == 0 || slices.ContainsFunc(r.Jobs, func(glob string) bool { ok, _ := path.Match(glob, name); return ok })
 }
 
 // History returns the jobs of a directory and of files, the oldest first and each once. Shards, proofs of tasks, baselines that ran
@@ -30,6 +36,11 @@ type HistoryRequest struct {
 func History(ctx context.Context, h *Host, req HistoryRequest) ([]history.Point, error) {
 	if req.Limit < 0 {
 		return nil, usage("-n %d: give a number of jobs, or 0 for all", req.Limit)
+	}
+	for _, glob := range req.Jobs {
+		if _, err := path.Match(glob, ""); err != nil {
+			return nil, usage("--job %s: %w (a name, in which * stands for any text)", clean(glob), err)
+		}
 	}
 	var points []history.Point
 	for _, file := range req.Files {
@@ -40,7 +51,7 @@ func History(ctx context.Context, h *Host, req HistoryRequest) ([]history.Point,
 		points = append(points, read...)
 	}
 	if req.Dir != "" {
-		jobs, err := ListJobs(ctx, h, JobsRequest{Dir: req.Dir, Default: true, NoBaselines: true})
+		jobs, err := identifyJobs(ctx, h, JobsRequest{Dir: req.Dir, Default: true, NoBaselines: true})
 		if err != nil {
 			return nil, err
 		}
@@ -55,20 +66,15 @@ func History(ctx context.Context, h *Host, req HistoryRequest) ([]history.Point,
 				return nil, ctx.Err()
 			}
 			work.Step()
-			if job.Shard != nil || job.State == JobRunning || job.State == JobKilled || job.State == JobUnreadable {
+			job.withPoint = true
+			if job.Shard != nil || !req.wants(job.Name) || job.read(h.Paths) != nil || job.point == nil {
 				continue
 			}
-			p, err := h.pointOf(job.Dir, "", job.Verdict)
-			if errors.Is(err, errNoPoint) {
-				continue
-			}
-			if err != nil {
-				return nil, err
-			}
-			points = append(points, p)
+			points = append(points, *job.point)
 			found++
 		}
 	}
+	points = slices.DeleteFunc(points, func(p history.Point) bool { return !req.wants(p.JobName) })
 	points = history.Sorted(points)
 	if req.Limit > 0 {
 		points = points[max(0, len(points)-req.Limit):]
@@ -149,21 +155,6 @@ func resultsOnGitHub(ctx context.Context, env github.Environment, branch string,
 	return points, nil
 }
 
-// errNoPoint is the error of a job that has no place in a history.
-var errNoPoint = errors.New("it is a shard or a proof of tasks, which says nothing about how an agent does: give a whole job")
-
-// pointOf returns the line of a job's directory.
-func (h *Host) pointOf(dir, branch string, verdict gate.Outcome) (history.Point, error) {
-	tree, err := readTree(h.Paths, h.Output, dir)
-	if err != nil {
-		return history.Point{}, err
-	}
-	if unjudged(tree.Plan) || tree.Plan.ProvesTasks {
-		return history.Point{}, errNoPoint
-	}
-	return history.PointOf(result.Summarize(tree.Plan, tree.All()), branch, verdict), nil
-}
-
 // HistoryAddRequest is what AddToHistory takes.
 type HistoryAddRequest struct {
 	Dir    string // of the job
@@ -176,21 +167,18 @@ func AddToHistory(ctx context.Context, h *Host, req HistoryAddRequest) (added bo
 	if err := h.checkJobDir(req.Dir); err != nil {
 		return false, err
 	}
-	listed := ListedJob{Dir: req.Dir}
+	listed := ListedJob{Dir: req.Dir, withPoint: true}
 	if err := listed.read(h.Paths); err != nil {
 		return false, err
 	}
 	if slices.Contains([]JobState{JobRunning, JobKilled}, listed.State) {
 		return false, usage("%s has no result yet (it is %s): add it when it is done", clean(req.Dir), listed.State)
 	}
-	p, err := h.pointOf(req.Dir, req.Branch, listed.Verdict)
-	if errors.Is(err, errNoPoint) {
-		return false, usage("%s: %w", clean(req.Dir), err)
+	if listed.point == nil {
+		return false, usage("%s: it is a shard or a proof of tasks, which says nothing about how an agent does: give a whole job", clean(req.Dir))
 	}
-	if err != nil {
-		return false, err
-	}
-	added, err = history.Add(ctx, h.Path(req.To), p)
+	listed.point.Branch = req.Branch
+	added, err = history.Add(ctx, h.Path(req.To), *listed.point)
 	if err != nil {
 		return false, fmt.Errorf("add %s: %w", clean(req.Dir), err)
 	}

@@ -90,8 +90,9 @@ type ListedJob struct {
 	// Resume is the command that continues the job; "" unless Resumable.
 	Resume string `json:"-"`
 
-	proves bool
-	beside *result.Beside // Plan.Beside
+	// partial: the job proves tasks, or is a part of one.
+	partial bool
+	beside  *result.Beside // Plan.Beside
 	// point is the job in its history, if read looks for it (withPoint); nil if it says nothing about how agents do.
 	point     *history.Point
 	withPoint bool
@@ -102,6 +103,34 @@ func ListJobs(ctx context.Context, h *Host, req JobsRequest) (Jobs, error) {
 	if req.Limit < 0 {
 		return Jobs{}, usage("-n %d: give a number of jobs, or 0 for all", req.Limit)
 	}
+	out, err := identifyJobs(ctx, h, req)
+	if err != nil {
+		return Jobs{}, err
+	}
+	if req.Limit > 0 {
+		out.List = out.List[:min(req.Limit, len(out.List))]
+	}
+	work := event.Begin(ctx, "Reading jobs", len(out.List))
+	defer work.End()
+	var readers errgroup.Group
+	readers.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range out.List {
+		readers.Go(func() error {
+			if ctx.Err() == nil {
+				req.kept.read(&out.List[i], h.Paths, req.until)
+				work.Step()
+			}
+			return ctx.Err()
+		})
+	}
+	if err := readers.Wait(); err != nil {
+		return Jobs{}, err
+	}
+	return out, nil
+}
+
+// identifyJobs returns all jobs in a directory with what the beginnings of their files say, the newest first.
+func identifyJobs(ctx context.Context, h *Host, req JobsRequest) (Jobs, error) {
 	dir := h.Path(req.Dir)
 	if _, err := os.Stat(filepath.Join(dir, result.PlanFile)); err == nil {
 		return Jobs{}, usage("%s is a job itself: see it with rollout show %s, or give the directory with the jobs", clean(req.Dir), quotedPath(req.Dir))
@@ -131,25 +160,6 @@ func ListJobs(ctx context.Context, h *Host, req JobsRequest) (Jobs, error) {
 	}
 	slices.SortFunc(out.List, newestFirst)
 	out.Total = len(out.List)
-	if req.Limit > 0 {
-		out.List = out.List[:min(req.Limit, len(out.List))]
-	}
-	work := event.Begin(ctx, "Reading jobs", len(out.List))
-	defer work.End()
-	var readers errgroup.Group
-	readers.SetLimit(runtime.GOMAXPROCS(0))
-	for i := range out.List {
-		readers.Go(func() error {
-			if ctx.Err() == nil {
-				req.kept.read(&out.List[i], h.Paths, req.until)
-				work.Step()
-			}
-			return ctx.Err()
-		})
-	}
-	if err := readers.Wait(); err != nil {
-		return Jobs{}, err
-	}
 	return out, nil
 }
 
@@ -231,7 +241,7 @@ func (l *ListedJob) read(paths Paths) error {
 	if !l.keeps(paths) || l.State != JobDone {
 		err = l.conclude(paths, dir, summary)
 	}
-	if err == nil && l.withPoint && ended && l.Shard == nil && !l.proves {
+	if err == nil && l.withPoint && ended && summary.Shard == nil && l.Shard == nil && !l.partial {
 		l.point = new(history.PointOf(summary, "", l.Verdict))
 	}
 	return err
@@ -251,21 +261,21 @@ func (l *ListedJob) keeps(paths Paths) bool {
 
 // conclude says how a job that does not run can be continued, or what its gate says.
 func (l *ListedJob) conclude(paths Paths, dir string, summary result.Job) error {
+	plan, err := result.ReadPlan(dir) // as a whole: what counts here is at its end
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	l.partial = plan.ProvesTasks || unjudged(plan)
 	data, err := result.ReadConfig(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil // an artifact may lack it: such a job cannot be resumed or judged
 	case err != nil:
 		return err
-	}
-	plan, err := result.ReadPlan(dir) // as a whole: what counts here is at its end
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
-		return err
 	case plan.ProvesTasks:
-		l.proves = true
 		return nil // it is neither resumed nor judged by a gate
 	case l.State != JobDone && plan.Reverifies != "":
 		return nil // it is not resumed

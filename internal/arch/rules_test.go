@@ -48,7 +48,7 @@ var rows = []row{
 	{packages: []string{"internal/untrusted/untrustedtest"}, only: []string{"internal/untrusted"}}, // used by tests alone
 	{packages: []string{"internal/gate/gatetest"}, only: []string{"internal/result"}},              // used by tests alone
 	{packages: []string{"internal/gate"}, only: []string{"internal/result", "internal/agent", "internal/plural"}},
-	{packages: []string{"internal/history"}, only: []string{"internal/gate", "internal/result"}},
+	{packages: []string{"internal/history"}, only: []string{"internal/gate", "internal/nofollow", "internal/result"}},
 	{packages: []string{"internal/agreement"}, only: []string{"internal/gate", "internal/result", "internal/diag", "internal/excerpt"}},
 	{packages: []string{"internal/report"}, only: []string{"internal/result", "internal/agent", "internal/gate", "internal/untrusted", "internal/excerpt", "internal/trajectory", "internal/history"}},
 	{packages: []string{"internal/report/reporttest"}, only: []string{ // used by tests alone

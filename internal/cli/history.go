@@ -32,9 +32,11 @@ after such a run are not comparable. The level at the top begins at the last of 
 
 The runs are the jobs below jobs/, and with --history the lines of files that "rollout history add" keeps. In a workflow, --history
 github:BRANCH takes the results that the newest runs on a branch left as artifacts (at most 100). Shards, jobs without a result and
-proofs of tasks are left out, and so are baselines that ran beside a job.
+proofs of tasks are left out, and so are baselines that ran beside a job. All runs of an agent stand in
+one table: if they are of several jobs, --job selects one of them by the names of its runs.
 ` + doneCodes,
 		Example: `  rollout history
+  rollout history --job 'nightly-*'
   rollout history --history main.jsonl -n 50
   rollout history --history github:main
   rollout history --format markdown >> "$GITHUB_STEP_SUMMARY"`,
@@ -58,6 +60,7 @@ proofs of tasks are left out, and so are baselines that ran beside a job.
 	stored.add(cmd)
 	cmd.Flags().StringVar(&req.Dir, "jobs-dir", app.JobsDir, "the directory with the jobs, as jobs_dir in job files")
 	cmd.Flags().IntVarP(&req.Limit, "limit", "n", 20, "show at most this many runs, the newest; 0: all")
+	cmd.Flags().StringArrayVar(&req.Jobs, "job", nil, "only runs of jobs whose name matches this glob, as in 'nightly-*' (repeatable)")
 	cmd.Flags().StringVar(&format, "format", formatText, "what to print: text, markdown, or json with every number")
 	wants(cmd.Flags(), "format", "want "+strings.Join(historyFormats, ", "))
 	cmd.AddCommand(newHistoryAddCommand(v))

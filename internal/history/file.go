@@ -12,6 +12,8 @@ import (
 	"slices"
 	"syscall"
 	"time"
+
+	"github.com/org/rollout-action/internal/nofollow"
 )
 
 // Limits of a file. A larger file is an error, so that a hostile one costs little memory.
@@ -75,12 +77,18 @@ func parse(line []byte) (Point, error) {
 	if err := json.Unmarshal(line, &p); err != nil {
 		return Point{}, fmt.Errorf("this is no line of a history: %w", err)
 	}
+	if err := p.check(); err != nil {
+		return Point{}, err
+	}
 	return p, nil
 }
 
-// Add appends a point to a file, which it creates if it does not exist. It returns false if the file has the job already. A lock makes
+// Add appends a point to a file, which may be no link, and which it creates if it does not exist. It returns false if the file has the job already. A lock makes
 // calls of several processes safe; Add waits for it until ctx ends. If a line of the file cannot be read, Add changes nothing.
 func Add(ctx context.Context, path string, p Point) (added bool, err error) {
+	if err := p.check(); err != nil {
+		return false, fmt.Errorf("job %q: %w", p.JobName, err)
+	}
 	line, err := json.Marshal(p)
 	if err != nil {
 		return false, err
@@ -88,16 +96,11 @@ func Add(ctx context.Context, path string, p Point) (added bool, err error) {
 	if len(line) >= MaxLine {
 		return false, fmt.Errorf("%s: the line of job %q has more than %d MB", path, p.JobName, MaxLine>>20)
 	}
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND|syscall.O_NONBLOCK, 0o644)
+	f, err := nofollow.OpenAppend(path, 0o644)
 	if err != nil {
 		return false, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	if info, err := f.Stat(); err != nil {
-		return false, err
-	} else if !info.Mode().IsRegular() {
-		return false, fmt.Errorf("%s is no regular file", path)
-	}
 	if err := lock(ctx, f); err != nil {
 		return false, fmt.Errorf("lock %s: %w", path, err)
 	}

@@ -43,13 +43,20 @@ func TestConcurrentAddsLoseNothing(t *testing.T) {
 }
 
 func TestUnreadableLinesAreNamedAndKept(t *testing.T) {
+	line := func(agent string) string { return `{"history_format":1,"agents":[{"name":"a",` + agent + "}]}\n" }
 	const good = `{"history_format":1,"job_name":"a","started_at":"2026-01-01T00:00:00Z"}` + "\n"
 	for name, c := range map[string]struct{ text, want string }{
-		"broken":    {good + "{\n", "h.jsonl:2: this is no line of a history"},
-		"newer":     {good + `{"history_format":2,"agents":7}`, "h.jsonl:2: a newer version of Rollout wrote this line"},
-		"no format": {"{}\n", "h.jsonl:1: this is no line of a history: it has no history_format"},
-		"long":      {good + strings.Repeat("x", MaxLine+1), "h.jsonl:2: the line has more than 4 MB"},
-		"many":      {strings.Repeat("\n", MaxLines+1), "more than 100000 lines"},
+		"broken":                    {good + "{\n", "h.jsonl:2: this is no line of a history"},
+		"newer":                     {good + `{"history_format":2,"agents":7}`, "h.jsonl:2: a newer version of Rollout wrote this line"},
+		"no format":                 {"{}\n", "h.jsonl:1: this is no line of a history: it has no history_format"},
+		"long":                      {good + strings.Repeat("x", MaxLine+1), "h.jsonl:2: the line has more than 4 MB"},
+		"more passed than attempts": {good + line(`"passed":3,"attempts":2`), `h.jsonl:2: agent "a": 3 of 2 attempts passed`},
+		"negative":                  {good + line(`"passed":-1,"attempts":2`), `h.jsonl:2: agent "a": -1 of 2 attempts passed`},
+		"no rate":                   {good + line(`"pass_rate":1.5`), "h.jsonl:2: agent \"a\": the pass rate is 1.5"},
+		"no interval":               {good + line(`"interval":{"low":0.9,"high":0.1}`), "h.jsonl:2: agent \"a\": the interval"},
+		"a negative mean":           {good + line(`"cost":{"mean":-1,"n":2}`), "h.jsonl:2: agent \"a\": a mean of 2 trials is -1"},
+		"a task":                    {good + line(`"tasks":[{"task":"t","passed":2,"attempts":1}]`), `h.jsonl:2: agent "a", task "t": 2 of 1 attempts passed`},
+		"many":                      {strings.Repeat("\n", MaxLines+1), "more than 100000 lines"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "h.jsonl")
@@ -78,5 +85,37 @@ func TestALineWithoutItsEndIsEnded(t *testing.T) {
 	points, err := Read(strings.NewReader(string(data)), path)
 	if err != nil || len(points) != 2 || points[0].JobName != "a" {
 		t.Errorf("%v, %v", points, err)
+	}
+}
+
+func TestAddFollowsNoLink(t *testing.T) {
+	dir := t.TempDir()
+	for name, target := range map[string]string{"link": "target", "dangling": "nothing"} {
+		path := filepath.Join(dir, name)
+		if err := os.Symlink(target, path); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "target"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Add(t.Context(), path, Point{Format: Format, JobName: "a"}); err == nil || !strings.Contains(err.Error(), "is a link, which is not followed") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if text, err := os.ReadFile(filepath.Join(dir, "target")); err != nil || len(text) > 0 {
+			t.Errorf("the target has %q, %v", text, err)
+		}
+		if _, err := os.Lstat(filepath.Join(dir, "nothing")); err == nil {
+			t.Error("a file was made where the link leads")
+		}
+	}
+}
+
+func TestAddRefusesNumbersThatContradictEachOther(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "h.jsonl")
+	if _, err := Add(t.Context(), path, Point{Format: Format, JobName: "a", Agents: []Agent{{Name: "x", Passed: 2, Attempts: 1}}}); err == nil {
+		t.Error("it was added")
+	}
+	if _, err := os.Lstat(path); err == nil {
+		t.Error("the file was made")
 	}
 }

@@ -2,6 +2,7 @@ package history
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -79,6 +80,41 @@ func PointOf(job result.Job, branch string, verdict gate.Outcome) Point {
 		p.Agents = append(p.Agents, a)
 	}
 	return p
+}
+
+// check returns an error if numbers of a point contradict each other.
+func (p Point) check() error {
+	const most = 1 + 1e-9 // of a rate, which is rounded
+	for _, a := range p.Agents {
+		if err := checkCounts(a.Passed, a.Attempts); err != nil {
+			return fmt.Errorf("agent %q: %w", a.Name, err)
+		}
+		if a.PassRate < 0 || a.PassRate > most {
+			return fmt.Errorf("agent %q: the pass rate is %v", a.Name, a.PassRate)
+		}
+		if i := a.Interval; i != nil && (i.Low < 0 || i.Low > i.High || i.High > most) {
+			return fmt.Errorf("agent %q: the interval of the pass rate is from %v to %v", a.Name, i.Low, i.High)
+		}
+		for _, m := range []Mean{a.Cost, a.DurationSec, a.InputTokens, a.OutputTokens} {
+			if m.N < 0 || m.Mean < 0 {
+				return fmt.Errorf("agent %q: a mean of %d trials is %v", a.Name, m.N, m.Mean)
+			}
+		}
+		for _, t := range a.Tasks {
+			if err := checkCounts(t.Passed, t.Attempts); err != nil {
+				return fmt.Errorf("agent %q, task %q: %w", a.Name, t.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// checkCounts returns an error if this many attempts cannot have passed.
+func checkCounts(passed, attempts int) error {
+	if passed < 0 || attempts < 0 || passed > attempts {
+		return fmt.Errorf("%d of %d attempts passed", passed, attempts)
+	}
+	return nil
 }
 
 // count fills in what the attempts at tasks say.

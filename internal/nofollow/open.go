@@ -53,6 +53,19 @@ func CreateAt(dir *os.File, name string, perm fs.FileMode) (*os.File, error) {
 	return openAt(dir, name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW, uint32(perm.Perm()))
 }
 
+// OpenAppend opens a regular file for reading and for writing at its end. If nothing is there, it creates the file. Links in the directories
+// of path are followed.
+func OpenAppend(path string, perm fs.FileMode) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, perm)
+	if errors.Is(err, syscall.ELOOP) {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: errors.New("is a link, which is not followed")}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return regular(f)
+}
+
 // OpenDir opens a directory. A link to one is an error; links in the directories of path are followed.
 func OpenDir(path string) (*os.File, error) { return os.OpenFile(path, dirFlags, 0) }
 
