@@ -255,7 +255,16 @@ func (f *finishing) judge(ctx context.Context) error {
 	if note := besideNote(*in, base); note != "" {
 		in.Notes = append(in.Notes, note)
 	}
+	if in.Passed() && ungated(*in) {
+		in.Notes = append(in.Notes, "no gate: exit code 0 says only that the trials ran, not how they scored. gate.min_pass_rate in the job file, or --min-pass-rate, changes that")
+	}
 	return nil
+}
+
+// ungated reports whether no gate is set: the job passes whatever its trials score.
+func ungated(in report.Input) bool {
+	failed := in.Policy.MaxFailedTrials
+	return !asksMore(in) && !in.Plan.ProvesTasks && (failed == nil || *failed == 0)
 }
 
 // otherRules returns a sentence about two versions of Rollout that may judge trials by different rules; "" if they do not.
