@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"slices"
 
@@ -160,6 +161,9 @@ func (p *planned) finishProof(ctx context.Context, dir string, req ProveRequest,
 	report := prove.Report{
 		Tasks: reports, Dir: dir, Notes: notes, StartedAt: tree.Plan.StartedAt,
 		Cancelled: unchecked > 0 || result.Summarize(tree.Plan, tree.Trials).Cancelled,
+	}
+	if dir != "" {
+		report.Files = os.DirFS(p.host.Path(dir))
 	}
 	w, notes := openWorkflow(p.host, req.Reports.GitHub)
 	report.Notes = append(report.Notes, notes...)

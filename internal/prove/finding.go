@@ -27,6 +27,8 @@ type Finding struct {
 	Column  int    `json:"column,omitempty"`
 	Message string `json:"message"` // a sentence without a full stop
 	Hint    string `json:"hint"`    // what to do about it; may be ""
+	// Trial is the directory of the run that shows it, below the job's; "" if no run does, or if runs are missing.
+	Trial string `json:"trial,omitempty"`
 	// Ignored is the reason for which task.toml ignores the finding; "" if it counts.
 	Ignored string `json:"ignored,omitempty"`
 }

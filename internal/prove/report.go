@@ -2,6 +2,7 @@ package prove
 
 import (
 	"fmt"
+	"io/fs"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 type Report struct {
 	Tasks []TaskReport // in the order of the datasets, by task
 	Dir   string       // the directory of the job whose trials are the evidence; "" if nothing was run
+	Files fs.FS        // that directory, for the logs that explain findings; nil: none
 	Notes []string     // sentences for people
 	// Cancelled tells that runs are missing because somebody cancelled them.
 	Cancelled bool

@@ -40,18 +40,26 @@ func fromOracle(runs Runs) []Finding {
 	case counted[fails] == 0:
 		return nil
 	case counted[passes] > 0:
-		return []Finding{{Rule: "flaky", Severity: Error, File: testsScript,
+		return []Finding{{Rule: "flaky", Severity: Error, File: testsScript, Trial: firstWith(runs.Oracle, fails).Dir(),
 			Message: fmt.Sprintf("the oracle's %d runs came to %s: the same solution scores 1 only sometimes", len(runs.Oracle), scores(runs.Oracle)),
 			Hint:    "compare the logs of those runs; the usual causes are time, order, chance, services that are not up yet, and ports of a network that runs share (--n-concurrent 1 tells)"}}
 	}
-	bad := runs.Oracle[slices.IndexFunc(runs.Oracle, func(t result.Trial) bool { return outcomeOf(t) == fails })]
-	f := Finding{Rule: "oracle-fails", Severity: Error, File: testsScript,
+	bad := firstWith(runs.Oracle, fails)
+	f := Finding{Rule: "oracle-fails", Severity: Error, File: testsScript, Trial: bad.Dir(),
 		Message: fmt.Sprintf("the solution never scores 1: its runs came to %s", scores(runs.Oracle)),
 		Hint:    "correct the solution or the tests; the output of both is in the run's directory"}
 	if bad.Error != nil {
 		f.File, f.Message = fileFor(bad.Error.Type), fmt.Sprintf("the solution never scores 1 (%s): %s", bad.Error.Type, bad.Error.Message)
 	}
+	if cause, ok := exitCode(bad, ""); ok && bad.Error != nil { // which is no finding of its own
+		f.Hint = cause.Hint
+	}
 	return []Finding{f}
+}
+
+// firstWith returns the first of the trials with an outcome, of which there is one.
+func firstWith(trials []result.Trial, o outcome) result.Trial {
+	return trials[slices.IndexFunc(trials, func(t result.Trial) bool { return outcomeOf(t) == o })]
 }
 
 // fileFor returns the file that most likely causes a type of error.
@@ -72,21 +80,25 @@ func fromNop(runs Runs) []Finding {
 	if n == 0 {
 		return nil
 	}
-	return []Finding{{Rule: "nop-passes", Severity: Error, File: testsScript,
+	return []Finding{{Rule: "nop-passes", Severity: Error, File: testsScript, Trial: firstWith(runs.Nop, passes).Dir(),
 		Message: fmt.Sprintf("doing nothing scores 1 (%s)", timesText(n)),
 		Hint:    "test something that only the solution achieves"}}
 }
 
 // exitCodes finds verifiers whose exit code and reward contradict each other. If the dataset's format requires exit code 0, another code
-// is an error of the trial, and a reward of 0 is lost.
+// is an error of the trial, and a reward of 0 is lost. What made every run of the solution fail is in that finding, and is not repeated.
 func exitCodes(runs Runs) []Finding {
+	known := ""
+	if counted := countOutcomes(runs.Oracle); counted[fails] > 0 && counted[passes] == 0 {
+		known = messageOf(firstWith(runs.Oracle, fails))
+	}
 	var out []Finding
 	for _, group := range []struct {
 		who    string
 		trials []result.Trial
 	}{{"after the solution", runs.Oracle}, {"after doing nothing", runs.Nop}} {
 		for _, t := range group.trials {
-			if f, ok := exitCode(t, group.who); ok && !slices.Contains(out, f) {
+			if f, ok := exitCode(t, group.who); ok && (known == "" || messageOf(t) != known) {
 				out = append(out, f)
 				break
 			}
@@ -95,8 +107,16 @@ func exitCodes(runs Runs) []Finding {
 	return out
 }
 
+// messageOf returns the text of a trial's error; "" without one.
+func messageOf(t result.Trial) string {
+	if t.Error == nil {
+		return ""
+	}
+	return t.Error.Message
+}
+
 func exitCode(t result.Trial, when string) (Finding, bool) {
-	f := Finding{File: testsScript}
+	f := Finding{File: testsScript, Trial: t.Dir()}
 	code := t.VerifierExitCode
 	switch {
 	case code == nil:
@@ -132,8 +152,10 @@ func missingRuns(t *task.Task, runs Runs) []Finding {
 		case at >= 0 && group.trials[at].Error != nil:
 			e := group.trials[at].Error
 			out = append(out, notRun(fmt.Sprintf("a run of %s failed for reasons outside of the task (%s): %s", group.who, e.Type, e.Message)))
+			out[len(out)-1].Trial = group.trials[at].Dir()
 		case at >= 0:
 			out = append(out, notRun(fmt.Sprintf("a run of %s was not verified", group.who)))
+			out[len(out)-1].Trial = group.trials[at].Dir()
 		case len(group.trials) < group.wanted && (group.who != "oracle" || t.HasSolution()):
 			out = append(out, notRun(fmt.Sprintf("%d of %d runs of %s are missing", group.wanted-len(group.trials), group.wanted, group.who)))
 		}
@@ -158,7 +180,7 @@ func withoutNetwork(runs Runs) []Finding {
 			who, file = "its solution needs the network", solutionScript
 		}
 	}
-	return []Finding{{Rule: "network", Severity: Warning, File: file,
+	return []Finding{{Rule: "network", Severity: Warning, File: file, Trial: firstWith(runs.Offline, fails).Dir(),
 		Message: fmt.Sprintf("without a network the run of the solution came to %s: %s", scores(runs.Offline), who),
 		Hint:    "install what is needed while the image is built"}}
 }

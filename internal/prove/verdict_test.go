@@ -24,6 +24,7 @@ func TestVerdicts(t *testing.T) {
 		{"0 every time", reward(0, 0, 0), reward(0), nil, prove.Broken, "oracle-fails"},
 		{"never 1", reward(0.5, 0, 0.9), reward(0), nil, prove.Broken, "oracle-fails"},
 		{"the solution fails", []result.Trial{failed(result.AgentExecutionFailed, -1), failed(result.AgentExecutionFailed, -1), failed(result.AgentExecutionFailed, -1)}, reward(0), nil, prove.Broken, "oracle-fails"},
+		{"one mistake of the verifier is one finding", []result.Trial{failed(result.VerifierFailed, 1), failed(result.VerifierFailed, 1), failed(result.VerifierFailed, 1)}, []result.Trial{failed(result.VerifierFailed, 1)}, nil, prove.Broken, "oracle-fails"},
 		{"1 now and then", reward(1, 0, 1), reward(0), nil, prove.Flaky, "flaky"},
 		{"too late now and then", append(reward(1, 1), late), reward(0), nil, prove.Flaky, "flaky"},
 		{"1 for nothing", reward(1, 1, 1), reward(1), nil, prove.Trivial, "nop-passes"},

@@ -3,9 +3,13 @@ package ui
 import (
 	"fmt"
 	"io"
+	"path"
+	"slices"
 	"strings"
 
 	"github.com/org/rollout-action/internal/prove"
+	"github.com/org/rollout-action/internal/report"
+	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/untrusted"
 )
 
@@ -15,7 +19,7 @@ func ProveReport(w io.Writer, in prove.Report, color bool, width int) {
 	if width <= 0 {
 		width = 80
 	}
-	s := &summary{styles: newStyles(color), width: max(width, 20)}
+	s := &summary{SummaryInput: SummaryInput{Dir: in.Dir, Files: in.Files}, styles: newStyles(color), width: max(width, 20)}
 	var b strings.Builder
 	write := func(lines ...string) {
 		for _, line := range lines {
@@ -29,8 +33,13 @@ func ProveReport(w io.Writer, in prove.Report, color bool, width int) {
 	}
 	for _, p := range in.Tasks {
 		write(s.proven(p, name, verdict))
+		shown := ""
 		for _, f := range p.Findings {
 			write(s.finding(p, f)...)
+			if f.Trial != "" && f.Ignored == "" && f.Trial != shown {
+				write(s.evidence(p, f)...)
+				shown = f.Trial
+			}
 		}
 	}
 	for _, note := range in.Notes {
@@ -74,3 +83,30 @@ func (s *summary) finding(p prove.TaskReport, f prove.Finding) []string {
 	}
 	return lines
 }
+
+// evidence returns the directory of the run that shows a finding, and the end of the log that explains it, as in the summary of a job.
+func (s *summary) evidence(p prove.TaskReport, f prove.Finding) []string {
+	lines := []string{"    " + untrusted.ShellPath(path.Join(s.Dir, f.Trial))}
+	for _, t := range slices.Concat(p.Runs.Oracle, p.Runs.Nop, p.Runs.Offline) {
+		if t.Dir() != f.Trial || s.explained == maxProofLogs || s.Files == nil {
+			continue
+		}
+		s.explained++
+		file, log := report.Explain(report.Input{Files: s.Files, Dir: s.Dir}, t)
+		file = strings.TrimPrefix(file, f.Trial+"/")
+		if log.Empty() || file == result.ErrorFile { // which has the message of the finding
+			break
+		}
+		for _, line := range s.wrapIndented(report.Caption(log, file)) {
+			lines = append(lines, "  "+line)
+		}
+		for _, line := range log.Lines() {
+			lines = append(lines, s.styles.dim.Render("    │ ")+cutMiddle(line, s.width-6))
+		}
+		break
+	}
+	return lines
+}
+
+// maxProofLogs bounds how many logs a proof shows: one cause may break each task of a dataset.
+const maxProofLogs = 10
