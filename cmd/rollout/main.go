@@ -37,7 +37,7 @@ func rollout(env cli.Env) int {
 // its group (timeout), or send several kinds at once; a terminal sends its own beside them.
 const sameSignal = time.Second
 
-// obey calls cancel at the first signal, which stops the job in good order, and abort at the second one, which skips the clean-up.
+// obey calls cancel at the first signal, which stops the job in good order, and abort at the second one, which gives up the logs.
 func obey(signals <-chan os.Signal, cancel, abort func()) {
 	<-signals
 	cancel()

@@ -67,12 +67,12 @@ func noticeLine(e event.Event) string {
 	return "note: " + firstLine(e.Message)
 }
 
-// cancelLine describes what happens to the running trials, and how to skip the wait.
+// cancelLine describes what happens to the running trials, and how to skip the wait for their logs.
 func cancelLine(stopping int, again string) string {
 	if stopping == 0 {
 		return "Cancelling: no more trials are started"
 	}
-	return fmt.Sprintf("Cancelling: stopping %s; %s without cleaning up", plural.Count(stopping, "trial"), again)
+	return fmt.Sprintf("Cancelling: stopping %s; %s without their logs", plural.Count(stopping, "trial"), again)
 }
 
 // heartbeat returns a line about the running trials, or "" if there are none.
