@@ -92,6 +92,9 @@ type finishing struct {
 func readTree(paths Paths, out Output, dir string) (result.Tree, error) {
 	tree, err := result.ReadTree(paths.Path(dir))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		if wrong := paths.checkJobDir(dir); wrong != nil {
+			return tree, wrong
+		}
 		return tree, usage("%w (give the directory of a job, such as jobs/nightly)", err)
 	}
 	for _, unreadable := range tree.Unreadable {
