@@ -17,6 +17,7 @@ func (c *checker) gate() {
 	first := map[[2]string]int{}
 	for i, g := range policy.Groups {
 		at := groups.Index(i)
+		bad := c.BadBelow(at) // a threshold that could not be read is none in g
 		c.glob(at.Child("agent"), g.Agent)
 		c.glob(at.Child("dataset"), g.Dataset)
 		about := [2]string{g.Agent, g.Dataset}
@@ -27,7 +28,7 @@ func (c *checker) gate() {
 		switch {
 		case g.Agent == "" && g.Dataset == "":
 			c.Problem(at, "name one, or write its thresholds directly below gate", "%s has neither agent nor dataset", at)
-		case g.None():
+		case g.None() && !bad:
 			c.Problem(at, "add one, such as min_pass_rate, or remove the group", "%s has no threshold", at)
 		case seen:
 			c.Problem(at, "merge them", "%s selects the same trials as %s", at, groups.Index(same))
