@@ -89,7 +89,11 @@ func (c *checker) scripts(a agent.Agent, p keys.Path) {
 		}
 	case c.Bad(p.Child("execute")) || c.Bad(p.Child("name")) || c.Bad(p.Child("preset")) || a.Preset == presets.Shell:
 	case strings.TrimSpace(a.Execute) == "":
-		c.Problem(p, fmt.Sprintf("only %s and %s need none", agent.Oracle, agent.Nop), "agent %q has no execute script", keys.Shorten(a.Name))
+		hint := fmt.Sprintf("only %s and %s need none", agent.Oracle, agent.Nop)
+		if near := diag.DidYouMean(a.Name, []string{agent.Oracle, agent.Nop}); near != "" {
+			hint = near + " " + hint
+		}
+		c.Problem(p, hint, "agent %q has no execute script", keys.Shorten(a.Name))
 	}
 }
 
