@@ -98,7 +98,7 @@ func (s *Set) openCached(ctx context.Context, store *cache.Cache) error {
 	if store == nil {
 		return errNoCache
 	}
-	dir, err := store.Open(ctx, cache.Key{Kind: "agent", Text: s.Digest, About: fmt.Sprintf("%d files of an agent", s.Files)})
+	dir, err := store.Open(ctx, cache.Key{Kind: "agent", Text: s.Digest, About: fmt.Sprintf("files of an agent: %d", s.Files)})
 	if err != nil {
 		return err
 	}

@@ -229,6 +229,9 @@ func TestTrialsGetWhatWasLoaded(t *testing.T) {
 	if text, err := fs.ReadFile(set.FS(), "agent/a"); err != nil || string(text) != "changed" {
 		t.Errorf("trials get %q, %v", text, err)
 	}
+	if kept, err := store.List(); err != nil || len(kept) != 1 || kept[0].About != "files of an agent: 1" {
+		t.Errorf("the cache lists %+v, %v", kept, err)
+	}
 	full := filepath.Join(t.TempDir(), "file")
 	must(t, os.WriteFile(full, nil, 0o600))
 	t.Setenv("TMPDIR", t.TempDir())
