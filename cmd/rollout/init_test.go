@@ -17,6 +17,9 @@ func TestInitAsksOnATerminal(t *testing.T) {
 	dir := t.TempDir()
 	r := onTerminal(t, dir, "init", "new")
 	r.await(t, "Provider [docker]: ")
+	if list := r.text(); !strings.Contains(list, "  docker      ") || !strings.Contains(list, "  kubernetes  ") {
+		t.Errorf("the providers are not aligned:\n%s", list)
+	}
 	r.write(t, "podman\r")
 	r.await(t, "there is no provider podman")
 	r.write(t, "sandbox\r")

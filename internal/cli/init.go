@@ -79,8 +79,12 @@ func (v *invocation) askInit(ctx context.Context, host *app.Host, answered func(
 	a := newAsker(v.Stdin, v.Stderr)
 	if !answered("env-type") {
 		fmt.Fprintln(v.Stderr, "Where do trials run?")
+		width := 0
+		for _, name := range host.Providers.Names() {
+			width = max(width, len(name))
+		}
 		for _, p := range host.Providers {
-			fmt.Fprintf(v.Stderr, "  %-8s %s\n", p.Name, p.Summary)
+			fmt.Fprintf(v.Stderr, "  %-*s  %s\n", width, p.Name, p.Summary)
 		}
 		err := a.ask(ctx, "Provider", host.Providers.Names()[0], func(answer string) error {
 			req.Provider = answer
