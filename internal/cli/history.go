@@ -53,6 +53,10 @@ one table: if they are of several jobs, --job selects one of them by the names o
 			if err != nil {
 				return err
 			}
+			if len(points) == 0 && format != "json" && req.Dir != "" && !cmd.Flags().Changed("jobs-dir") && !v.isThere(req.Dir) {
+				_, err := fmt.Fprintln(v.Stdout, noJobsYet(req.Dir))
+				return err
+			}
 			return v.printHistory(points, format)
 		},
 	}

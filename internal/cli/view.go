@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -87,11 +89,20 @@ func (v *invocation) view(ctx context.Context, args []string, opts viewOptions) 
 			v.warnf("cannot open a browser: %v", err)
 		}
 	}
+	if len(args) == 0 && !v.isThere(path) {
+		fmt.Fprintln(v.Stderr, noJobsYet(path))
+	}
 	fmt.Fprintln(v.Stderr, "Serving until Ctrl-C. Whoever has this address can read the results.")
 	if err := server.Serve(ctx, listener); !errors.Is(err, context.Canceled) {
 		return err
 	}
 	return &failure{code: exitCancelled}
+}
+
+// isThere reports whether a file or directory exists.
+func (v *invocation) isThere(path string) bool {
+	_, err := os.Stat(v.host().Path(path))
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // exportSite writes pages as files.
