@@ -127,7 +127,7 @@ func (j *pair) announce(ref string) {
 		linef(out, "note: %s (%s) runs beside this job: %s instead of %d, which costs twice as much; --task runs fewer tasks, and --confirm-against only those that look broken or fixed beside a stored baseline",
 			clean(ref), commit, plural.Count(own+twice, "trial"), own)
 	default:
-		linef(out, "note: %s (%s) runs beside this job: %s instead of %d, as what is the same in both runs once", clean(ref), commit, plural.Count(own+twice, "trial"), own)
+		linef(out, "note: %s (%s) runs beside this job: %s instead of %d, because trials that are the same in both run once", clean(ref), commit, plural.Count(own+twice, "trial"), own)
 	}
 	if names := missingAgents(j.head.Job.Agents, j.base.Job.Agents); len(names) > 0 {
 		linef(out, "note: %s does not have these agents, which run without a baseline: %s", commit, joined(names))
