@@ -240,7 +240,9 @@ func (v *invocation) root() *cobra.Command {
 			return usage("%s (see %s --help)", strings.Replace(err.Error(), number.Error(), "want a whole number", 1), cmd.CommandPath())
 		}
 		hint := "see " + cmd.CommandPath() + " --help"
-		if near := nearFlag(cmd, err); near != "" {
+		if missing, ok := errors.AsType[*pflag.NotExistError](err); ok && missing.GetSpecifiedName() == "dry-run" && cmd.Name() == "resume" {
+			hint = "rollout run JOB_FILE --resume --dry-run prints what is left; " + hint
+		} else if near := nearFlag(cmd, err); near != "" {
 			hint = fmt.Sprintf("did you mean --%s? %s", near, hint)
 		}
 		return usage("%w (%s)", err, hint)
