@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -117,8 +118,13 @@ func (v *invocation) askInit(ctx context.Context, host *app.Host, answered func(
 func (e Env) printNext(dir string) {
 	job := filepath.Join(dir, "job.yaml")
 	fmt.Fprintf(e.Stderr, "next: rollout validate %s, then rollout %s\n", untrusted.ShellPath(job), untrusted.ShellPath(job))
-	if filepath.Clean(dir) != "." {
+	switch {
+	case filepath.Clean(dir) == ".":
+	case !filepath.IsLocal(dir):
 		fmt.Fprintf(e.Stderr, "GitHub reads workflows at the top of a repository only: move %s there, and adapt its paths, if %s is not that\n",
 			filepath.Join(dir, app.WorkflowPath), dir)
+	default:
+		fmt.Fprintf(e.Stderr, "GitHub reads workflows at the top of a repository only. If this directory is the top, run: mkdir -p %s && mv %s %s; then change \"job: job.yaml\" in it to \"job: %s\"\n",
+			path.Dir(app.WorkflowPath), untrusted.ShellPath(filepath.Join(dir, app.WorkflowPath)), app.WorkflowPath, untrusted.Line(job))
 	}
 }
