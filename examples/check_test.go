@@ -153,7 +153,7 @@ func checkTrial(t *testing.T, dir string, want outcome, all expected) {
 		cost = fmt.Sprint(dollars)
 	}
 	if len(all.Judges) > 0 {
-		directories = append(directories, "artifacts", "judges")
+		directories = append(directories, "artifact-entries", "artifacts", "judges")
 		cost = fmt.Sprint(dollars + all.Judging[want.Agent])
 		judges := all.Judges
 		for judge := range all.Ranks {

@@ -74,6 +74,9 @@ func (f *finishing) storeVerdict(ctx context.Context, version string) {
 	if !f.end.ran && (errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)) {
 		return // a job may be looked at where nothing can be written
 	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return // another process is judging the job, too, and has removed what this one was writing
+	}
 	if err != nil {
 		warnf(f.out, "the verdict cannot be kept, so rollout ls and rollout history do not know it: %v", err)
 	}

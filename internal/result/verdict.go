@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	fastjson "github.com/go-json-experiment/json"
@@ -95,9 +97,20 @@ func DigestOfResult(dir string) (string, error) {
 	return "sha256:" + hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// WriteVerdict replaces the verdict.json in a job's directory atomically. It sets the format.
+// WriteVerdict replaces the verdict.json in a job's directory atomically, and removes what a killed process left of one. It sets the format.
 func WriteVerdict[G any](dir string, v Verdict[G]) error {
 	v.Format = VerdictFormat
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries { // what a killed process was writing
+		if IsDraft(e) && strings.HasPrefix(e.Name(), draftPrefix+VerdictFile) {
+			if err := os.Remove(filepath.Join(dir, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+	}
 	return WriteJSON(filepath.Join(dir, VerdictFile), v)
 }
 

@@ -35,8 +35,13 @@ func TestAVerdictCountsForTheResultItJudged(t *testing.T) {
 	made := Verdict[decision]{
 		JudgedAt: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC), ResultDigest: digest, Passed: true, Gate: decision{"pass"}, Comparison: ComparisonOf(&diff),
 	}
+	left := filepath.Join(dir, ".tmp-verdict.json123") // by a killed process
+	write(left, "{")
 	if err := WriteVerdict(dir, made); err != nil {
 		t.Fatal(err)
+	}
+	if _, err := os.Lstat(left); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("what a killed process left: %v", err)
 	}
 	got, err := ReadVerdict[decision](dir)
 	if err != nil || got.Format != VerdictFormat || !got.Passed || got.Gate.Outcome != "pass" || got.Comparison == nil || got.Comparison.Base.JobName != "base" || !got.JudgedAt.Equal(made.JudgedAt) {
