@@ -42,6 +42,7 @@ type inArchive struct {
 	dir   string // has a directory of each job
 	jobs  []archivedJob
 	bytes int64 // unpacked so far
+	err   error // why it cannot be shown
 }
 
 type archivedJob struct {
@@ -74,7 +75,7 @@ func (a *archives) find(path string) (*inArchive, error) {
 	}
 	stamp := fmt.Sprint(info.Size(), " ", info.ModTime().UnixNano())
 	if known := a.kept[path]; known != nil && known.stamp == stamp {
-		return known, nil
+		return known, known.err
 	}
 	opened, err := archive.Open(path)
 	if err != nil {
@@ -96,9 +97,10 @@ func (a *archives) find(path string) (*inArchive, error) {
 		if prefix == "." {
 			job.name = "job"
 		}
-		for _, file := range []string{result.PlanFile, result.ResultFile, result.ConfigFile, result.MergeFile} {
+		for _, file := range []string{result.PlanFile, result.ResultFile, result.ConfigFile, result.MergeFile, result.VerdictFile} {
 			if err := found.unpack(opened, prefix, job.name, file, maxArchivedFile); err != nil {
-				return nil, err
+				a.kept[path] = &inArchive{stamp: stamp, err: err} // it is not unpacked again until it changes
+				return nil, errors.Join(err, os.RemoveAll(found.dir))
 			}
 		}
 		found.jobs = append(found.jobs, job)
@@ -212,15 +214,36 @@ func (l *Library) openArchived(file, inner string) (*viewer.Job, error) {
 			return report.Input{}, err
 		}
 		dir := filepath.Join(found.dir, job.name)
+		if err := l.unpackBaseline(ctx, found, dir, opened); err != nil {
+			return report.Input{}, err
+		}
 		in, err := l.input(ctx, dir)
 		in.Dir = shown
+		hide := func(s string) string { // of where it was unpacked
+			return strings.ReplaceAll(strings.ReplaceAll(s, dir, shown), found.dir, path.Dir(shown))
+		}
+		in.Baseline, in.BaseDir = hide(in.Baseline), hide(in.BaseDir)
 		for _, sentences := range [][]string{in.Notes, in.Incomplete} {
 			for i := range sentences {
-				sentences[i] = strings.ReplaceAll(sentences[i], dir, shown)
+				sentences[i] = hide(sentences[i])
 			}
 		}
 		return in, err
 	}}, nil
+}
+
+// unpackBaseline unpacks the results of the trials of the baseline that the job in dir was run beside, if the archive has it.
+func (l *Library) unpackBaseline(ctx context.Context, in *inArchive, dir string, opened *archive.Archive) error {
+	plan, err := result.ReadPlanHead(dir)
+	if err != nil {
+		return nil //nolint:nilerr // whoever reads the job says so
+	}
+	base := besideDir(l.h.Paths, dir, plan)
+	i := slices.IndexFunc(in.jobs, func(j archivedJob) bool { return base != "" && j.name == filepath.Base(base) })
+	if i < 0 {
+		return nil
+	}
+	return l.packed.unpackTrials(ctx, in, &in.jobs[i], opened)
 }
 
 // unpackTrials unpacks the results of a job's trials, once.

@@ -12,7 +12,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/org/rollout-action/internal/gate"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/viewer"
 )
@@ -48,6 +50,17 @@ func TestArtifactsAreShownAsTheyAre(t *testing.T) {
 		t.Fatal(err)
 	}
 	zipped(t, filepath.Join(jobs, "one.zip"), made)
+	judged := filepath.Join(top, "judged", "nightly")
+	storedJob(t, judged, "nightly")
+	digest, err := result.DigestOfResult(judged)
+	if err != nil {
+		t.Fatal(err)
+	}
+	verdict := StoredVerdict{ResultDigest: digest, JudgedAt: time.Now(), Incomplete: []string{"a shard was lost"}, Gate: gate.Verdict{Outcome: gate.Fail, Reason: "3 tasks broke"}}
+	if err := result.WriteVerdict(judged, verdict); err != nil {
+		t.Fatal(err)
+	}
+	zipped(t, filepath.Join(jobs, "judged.zip"), filepath.Dir(judged))
 	zipped(t, filepath.Join(jobs, "root.zip"), filepath.Join(made, "nightly"))
 	storedJob(t, filepath.Join(made, "second"), "second")
 	zipped(t, filepath.Join(jobs, "two.zip"), made)
@@ -94,7 +107,10 @@ func TestArtifactsAreShownAsTheyAre(t *testing.T) {
 			}
 		}
 	}
-	if states["hostile.zip"] != string(JobUnreadable) || len(states) != 7 {
+	if _, text := get("job/judged.zip/"); !strings.Contains(text, "Gate: 3 tasks broke") || !strings.Contains(text, "a shard was lost") {
+		t.Errorf("the verdict in an archive is not shown:\n%s", text)
+	}
+	if states["hostile.zip"] != string(JobUnreadable) || len(states) != 8 {
 		t.Errorf("the jobs are %v", states)
 	}
 	for _, name := range []string{"two.zip", "two.zip~other", "hostile.zip", "rollout-jobs", "rollout-jobs~..", "rollout-jobs~../plain", "one.zip~..", "~plain"} {

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -155,6 +156,19 @@ func TestExportedSiteHasAPageForEachTrial(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(site, file)); err != nil {
 			t.Error(err)
 		}
+	}
+	// A job that cannot be read costs no other its page.
+	storedJob(t, filepath.Join(top, "jobs", "torn"), "torn")
+	if err := os.WriteFile(filepath.Join(top, "jobs", "torn", result.PlanFile), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	done, err = ExportSite(t.Context(), host, SiteRequest{Path: filepath.Join(top, "jobs"), To: site})
+	if err != nil || done.Jobs != 1 || done.Unreadable != 1 {
+		t.Errorf("with a torn job: %+v, %v", done, err)
+	}
+	index, err := os.ReadFile(filepath.Join(site, "index.html"))
+	if err != nil || !strings.Contains(string(index), "job/one/") || strings.Contains(string(index), "job/torn/") || !strings.Contains(string(index), "torn") {
+		t.Errorf("the index is %s, %v", index, err)
 	}
 	if _, err := ExportSite(t.Context(), host, SiteRequest{Path: site, To: filepath.Join(top, "jobs")}); !errors.As(err, new(*UsageError)) {
 		t.Errorf("the error is %v", err)

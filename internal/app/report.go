@@ -186,6 +186,11 @@ func (f *finishing) judge(ctx context.Context) error {
 	if f.end.readOnly && f.opts.Baseline == "" {
 		if v, note := readVerdict(f.Paths, in.Dir); v != nil {
 			in.Verdict = v.Gate
+			for _, sentence := range v.Incomplete { // what only the command knew that judged
+				if !slices.Contains(in.Incomplete, sentence) {
+					in.Incomplete = append(in.Incomplete, sentence)
+				}
+			}
 			if v.Baseline != "" {
 				in.Notes = append(in.Notes, fmt.Sprintf("the verdict is that of %s, against the baseline: %s", v.JudgedAt.UTC().Format("2006-01-02 15:04 UTC"), clean(v.Baseline)))
 			}

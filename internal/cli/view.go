@@ -111,6 +111,9 @@ func (v *invocation) exportSite(ctx context.Context, req app.SiteRequest) error 
 	if err != nil {
 		return err
 	}
+	if done.Unreadable > 0 {
+		v.warnf("%s cannot be read, and have no page: the index says why", plural.Count(done.Unreadable, "job"))
+	}
 	if done.LeftOut > 0 {
 		v.warnf("%s of older jobs have no pages, so that the site stays small", plural.Count(done.LeftOut, "trial"))
 	}

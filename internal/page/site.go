@@ -61,6 +61,7 @@ type Listed struct {
 	Name    string // in addresses: that of its directory or archive
 	JobName string
 	State   string // done, running, cancelled, stopped, killed, unreadable or Unread
+	NoPage  bool
 	Shard   string // "1/4"; "": it is a whole job
 	Commit  string
 	Started time.Time
@@ -131,6 +132,9 @@ func (s *Site) indexRow(job Listed) indexRow {
 	}
 	if job.State == Unread {
 		r.Trials = "–"
+	}
+	if job.NoPage {
+		r.Href = ""
 	}
 	if r.JobName == r.Name {
 		r.JobName = ""
@@ -305,7 +309,7 @@ func (s *Site) WriteLog(w io.Writer, part LogPart, job, dir, file, version strin
 		v.First, v.Prev = "?from=0", "?from="+strconv.FormatInt(max(part.From-logPage, 0), 10)
 	}
 	if to < part.Size {
-		v.Next, v.Final = "?from="+strconv.FormatInt(to, 10), "?from="+strconv.FormatInt(max(part.Size-logPage, 0), 10)
+		v.Next, v.Final = "?from="+strconv.FormatInt(to, 10)+"&exact", "?from="+strconv.FormatInt(max(part.Size-logPage, 0), 10)
 	}
 	return templates.ExecuteTemplate(w, "log.html", v)
 }

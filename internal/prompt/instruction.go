@@ -13,7 +13,7 @@ import (
 
 // Bounds of the file with the instructions. A prompt there may take six times its bytes, as JSON.
 const (
-	maxScanned     = 512 << 20
+	maxScanned     = 64 << 20
 	maxBeginning   = 7 * result.MaxPrompt
 	maxInstruction = 16 << 10
 )

@@ -53,8 +53,14 @@ func (r *Relay) carry(conn net.Conn) {
 	}
 	defer server.Close()
 	r.mu.Lock()
-	r.conns = append(r.conns, conn, server)
+	down = r.down // it may have been cut meanwhile
+	if !down {
+		r.conns = append(r.conns, conn, server)
+	}
 	r.mu.Unlock()
+	if down {
+		return
+	}
 	go func() { _, _ = io.Copy(server, conn); server.Close() }()
 	_, _ = io.Copy(conn, server)
 }

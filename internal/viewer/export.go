@@ -29,20 +29,27 @@ const marker = ".rollout-site"
 var ErrNotEmpty = errors.New("the directory is not empty, and no earlier export wrote it")
 
 // Exported counts what an export wrote.
-type Exported struct{ Jobs, Trials, LeftOut int }
+type Exported struct {
+	Jobs, Trials int
+	LeftOut      int // trials without a page
+	Unreadable   int // jobs without a page: the index says why
+}
+
+// unreadable is the error of a job that cannot be read.
+type unreadable struct{ error }
 
 // Export writes a library as a site of files into a directory, which is made if it does not exist. An earlier export in it is replaced; anything
 // else is ErrNotEmpty. step is called after each job.
 func Export(ctx context.Context, library Library, title, dir string, now time.Time, step func()) (done Exported, err error) {
+	jobs, err := library.Jobs(ctx)
+	if err != nil {
+		return done, err
+	}
 	root, err := emptied(dir)
 	if err != nil {
 		return done, err
 	}
 	defer func() { err = errors.Join(err, root.Close()) }()
-	jobs, err := library.Jobs(ctx)
-	if err != nil {
-		return done, err
-	}
 	trials := 0
 	for _, job := range jobs {
 		trials += job.Trials
@@ -56,6 +63,9 @@ func Export(ctx context.Context, library Library, title, dir string, now time.Ti
 			return x.done, ctx.Err()
 		case errors.Is(err, fs.ErrNotExist): // it was removed, or has not begun
 			continue
+		case errors.As(err, new(unreadable)):
+			x.done.Unreadable++
+			job.State, job.Reason, job.NoPage = "unreadable", err.Error(), true
 		case err != nil:
 			return x.done, fmt.Errorf("%s: %w", job.Name, err)
 		}
@@ -102,13 +112,16 @@ type exporter struct {
 // job writes the pages of a job.
 func (x *exporter) job(ctx context.Context, library Library, name string) error {
 	job, err := library.Open(ctx, name)
-	if err != nil {
+	if errors.Is(err, fs.ErrNotExist) {
 		return err
+	}
+	if err != nil {
+		return unreadable{err}
 	}
 	defer job.Close()
 	in, err := job.Input(ctx)
 	if err != nil {
-		return err
+		return unreadable{err}
 	}
 	in.Files, in.Dir = job.Files, job.Dir
 	site := x.site

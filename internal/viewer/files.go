@@ -36,6 +36,7 @@ func (s *Server) log(w http.ResponseWriter, r *http.Request, name string, job *J
 	if err != nil || from < 0 {
 		from = 0
 	}
+	exact := r.URL.Query().Has("exact")
 	f, size, err := report.Open(job.input(), file)
 	if err != nil {
 		return errNoFile
@@ -49,7 +50,7 @@ func (s *Server) log(w http.ResponseWriter, r *http.Request, name string, job *J
 		}
 	}
 	return s.write(w, r, version, live != "", func(w io.Writer) error {
-		part, err := partOf(r.Context(), f, size, from)
+		part, err := partOf(r.Context(), f, size, from, exact)
 		if err != nil {
 			return err
 		}
@@ -57,10 +58,11 @@ func (s *Server) log(w http.ResponseWriter, r *http.Request, name string, job *J
 	})
 }
 
-// partOf reads a part of a file that begins at about from, in whole lines if they are not too long.
-func partOf(ctx context.Context, f io.Reader, size, from int64) (page.LogPart, error) {
+// partOf reads a part of a file that begins at about from, in whole lines if they are not too long. It begins at from itself if exact is true,
+// because another part ended there.
+func partOf(ctx context.Context, f io.Reader, size, from int64, exact bool) (page.LogPart, error) {
 	if from >= size {
-		from = max(size-page.LogPage, 0)
+		from, exact = max(size-page.LogPage, 0), false
 	}
 	at := max(from-1, 0) // the byte before tells whether a line begins
 	if err := skip(ctx, f, at); err != nil {
@@ -72,7 +74,7 @@ func partOf(ctx context.Context, f io.Reader, size, from int64) (page.LogPart, e
 	}
 	if from > 0 && len(text) > 0 {
 		n := bytes.IndexByte(text[:min(len(text), alignment)], '\n') + 1
-		if n == 0 || n == len(text) {
+		if exact || n == 0 || n == len(text) {
 			n = 1
 		}
 		text, at = text[n:], at+int64(n)

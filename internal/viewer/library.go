@@ -35,9 +35,9 @@ type Job struct {
 	Close func() error
 }
 
-// version returns a text that changes when another trial has a result, or the job ends.
+// version returns a text that changes when another trial has a result, or the job ends or is judged.
 func (j *Job) version() string {
-	return j.stamp(result.PlanFile, result.ResultFile, result.OutputsFile, result.ConfigFile)
+	return j.stamp(result.PlanFile, result.ResultFile, result.OutputsFile, result.ConfigFile, result.MergeFile, result.VerdictFile)
 }
 
 // stamp returns a text that changes when a file does, or the job ends.

@@ -205,8 +205,10 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request, version string, l
 		return r.Context().Err()
 	}
 	var b bytes.Buffer
-	err := make(&b)
-	<-s.making
+	err := func() error {
+		defer func() { <-s.making }() // also after a panic, from which the server recovers
+		return make(&b)
+	}()
 	if err != nil {
 		return err
 	}

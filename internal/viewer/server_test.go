@@ -268,6 +268,22 @@ func TestResultsOfTheJobThatWasShownLastAreKept(t *testing.T) {
 	}
 }
 
+// A verdict that comes after the results is seen.
+func TestAVerdictChangesThePageOfAJob(t *testing.T) {
+	server, s := shelved(t, nil)
+	put(t, s, "result.json", "{}")
+	tag := func() string {
+		w := httptest.NewRecorder()
+		server.ServeHTTP(w, httptest.NewRequest(http.MethodGet, server.URL("n"), http.NoBody))
+		return w.Header().Get("ETag")
+	}
+	before := tag()
+	put(t, s, result.VerdictFile, "{}")
+	if after := tag(); before == "" || after == before || s.read != 2 {
+		t.Errorf("the page is %s before and %s after the verdict, and results were read %d times", before, after, s.read)
+	}
+}
+
 // A file of any size is shown in parts that begin and end with whole lines, and together are the file.
 func TestPartsOfAFileAreTheFile(t *testing.T) {
 	var b strings.Builder
@@ -280,10 +296,10 @@ func TestPartsOfAFileAreTheFile(t *testing.T) {
 		"a file":        func(text string) io.Reader { return strings.NewReader(text) },
 		"in an archive": func(text string) io.Reader { return io.MultiReader(strings.NewReader(text)) },
 	} {
-		for kind, text := range map[string]string{"lines": whole, "one line": strings.Repeat("y", 3*page.LogPage)} {
+		for kind, text := range map[string]string{"lines": whole, "one line": strings.Repeat("y", 3*page.LogPage), "a long line among short ones": strings.Repeat("y", page.LogPage+page.LogPage/8) + "\n" + whole} {
 			size, got := int64(len(text)), ""
 			for from := int64(0); from < size; {
-				part, err := partOf(t.Context(), open(text), size, from)
+				part, err := partOf(t.Context(), open(text), size, from, from > 0)
 				if err != nil || len(part.Text) == 0 || part.From != from {
 					t.Fatalf("%s, %s: the part at %d begins at %d: %v", name, kind, from, part.From, err)
 				}
@@ -293,7 +309,7 @@ func TestPartsOfAFileAreTheFile(t *testing.T) {
 			if got != text {
 				t.Errorf("%s, %s: the parts are not the file", name, kind)
 			}
-			last, err := partOf(t.Context(), open(text), size, size+1000)
+			last, err := partOf(t.Context(), open(text), size, size+1000, false)
 			if err != nil || !strings.HasSuffix(text, string(last.Text)) || len(last.Text) == 0 {
 				t.Errorf("%s, %s: behind the end: %v, %d bytes", name, kind, err, len(last.Text))
 			}
