@@ -97,6 +97,11 @@ func (a *archives) find(path string) (*inArchive, error) {
 		if prefix == "." {
 			job.name = "job"
 		}
+		if slices.ContainsFunc(found.jobs, func(j archivedJob) bool { return j.name == job.name }) {
+			err := fmt.Errorf("two directories of jobs would both be shown as %s", job.name)
+			a.kept[path] = &inArchive{stamp: stamp, err: err}
+			return nil, errors.Join(err, os.RemoveAll(found.dir))
+		}
 		for _, file := range []string{result.PlanFile, result.ResultFile, result.ConfigFile, result.MergeFile, result.VerdictFile} {
 			if err := found.unpack(opened, prefix, job.name, file, maxArchivedFile); err != nil {
 				a.kept[path] = &inArchive{stamp: stamp, err: err} // it is not unpacked again until it changes

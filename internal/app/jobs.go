@@ -29,6 +29,8 @@ type JobsRequest struct {
 	Dir     string // with the directories of jobs
 	Default bool   // nobody named Dir: if it does not exist, there are no jobs yet
 	Limit   int    // how many jobs to return; 0: all
+	// Until leaves out jobs that claim to have begun later; zero: none. Anybody may write a plan.
+	Until time.Time
 	// NoBaselines leaves out jobs that were run beside another one, as its baseline.
 	NoBaselines bool
 	// kept has the jobs that were read before, and after until no others are read: they have no state.
@@ -153,7 +155,7 @@ func identifyJobs(ctx context.Context, h *Host, req JobsRequest) (Jobs, error) {
 		if !e.IsDir() || strings.HasPrefix(e.Name(), ".") {
 			continue
 		}
-		if listed, ok := identify(dir, e); ok && !(req.NoBaselines && listed.beside != nil && listed.beside.Baseline) {
+		if listed, ok := identify(dir, e); ok && !(req.NoBaselines && listed.beside != nil && listed.beside.Baseline) && (req.Until.IsZero() || !listed.StartedAt.After(req.Until)) {
 			listed.Dir = filepath.Join(req.Dir, e.Name())
 			out.List = append(out.List, listed)
 		}

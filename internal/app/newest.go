@@ -3,9 +3,13 @@ package app
 import (
 	"context"
 	"path/filepath"
+	"time"
 
 	"github.com/org/rollout-action/internal/result"
 )
+
+// clockSkew is by how much another machine's clock may be ahead. A job that claims to begin later is not taken for the newest.
+const clockSkew = time.Hour
 
 // JobsDir is the directory of jobs, below the current one, unless a job file says otherwise.
 const JobsDir = "jobs"
@@ -31,7 +35,7 @@ func (p Paths) hasJob(dir string) bool {
 // as its baseline, is not the newest: of two jobs it is the second, if it was the baseline of the first. NewestJobs returns a UsageError
 // if there are fewer.
 func NewestJobs(ctx context.Context, h *Host, n int) ([]string, error) {
-	jobs, err := ListJobs(ctx, h, JobsRequest{Dir: JobsDir, Default: true, Limit: n, NoBaselines: true})
+	jobs, err := ListJobs(ctx, h, JobsRequest{Dir: JobsDir, Default: true, Limit: n, NoBaselines: true, Until: h.Now().Add(clockSkew)})
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"path"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -87,9 +88,12 @@ func (p *Prompts) Of(t result.Trial, limit int) string {
 	return b.String()
 }
 
-// code returns a name from outside as a code span, without the character that would make its delimiters long.
+// spanned replaces what ends a code span, or makes untrusted.Code write none.
+var spanned = strings.NewReplacer("`", "'", "|", "¦")
+
+// code returns a name from outside as a code span.
 func code(name string) string {
-	return untrusted.Code(untrusted.Cut(strings.ReplaceAll(untrusted.Line(name), "`", "'"), maxName))
+	return untrusted.Code(untrusted.Cut(spanned.Replace(untrusted.Line(name)), maxName))
 }
 
 // ended says how a trial ended.
@@ -107,7 +111,7 @@ func ended(t result.Trial) string {
 func (p *Prompts) where(t result.Trial) string {
 	text := "- the trial: " + code(path.Join(p.in.Dir, t.Dir())) + "\n"
 	for _, task := range p.in.Plan.Tasks {
-		if task.Dataset == t.Dataset && task.Task == t.Task && task.Path != "" {
+		if task.Dataset == t.Dataset && task.Task == t.Task && filepath.IsLocal(task.Path) {
 			text += "- the task in its repository: " + code(task.Path) + "\n"
 		}
 	}

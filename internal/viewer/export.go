@@ -78,6 +78,9 @@ func Export(ctx context.Context, library Library, title, dir string, now time.Ti
 
 // emptied opens a directory for a site, and removes an earlier one.
 func emptied(dir string) (*os.Root, error) {
+	if info, err := os.Lstat(dir); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		return nil, fmt.Errorf("%s is a link: give the directory itself", dir)
+	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
@@ -93,6 +96,7 @@ func emptied(dir string) (*os.Root, error) {
 		return nil, errors.Join(ErrNotEmpty, root.Close())
 	}
 	err = errors.Join(
+		root.RemoveAll(marker), root.RemoveAll(".nojekyll"), // each may be a link to another file
 		root.WriteFile(marker, []byte("rollout view --export wrote this directory, and may replace what is in it.\n"), 0o644),
 		root.RemoveAll(page.JobPages), root.RemoveAll("index.html"),
 		root.WriteFile(".nojekyll", nil, 0o644), // GitHub Pages would leave out names that begin with _
