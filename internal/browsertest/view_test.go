@@ -220,7 +220,7 @@ func TestFilesOfTrialsAreNotExecuted(t *testing.T) {
 			below(t, other, address)
 			continue
 		}
-		answer, err := http.Get(link) //nolint:noctx // the address is that of the server of this test
+		answer, err := http.Get(link)
 		if err != nil {
 			t.Fatal(err)
 		}
