@@ -22,7 +22,7 @@ import (
 const VerdictFormat = 1
 
 // MaxVerdictFile is how large a job's verdict.json may be, in bytes.
-const MaxVerdictFile = 16 << 20
+const MaxVerdictFile = 2 << 20
 
 // Verdict is the verdict on a job: verdict.json in the job's directory, which the command writes that judged the job. G is the gate's
 // decision.
