@@ -55,6 +55,8 @@ func TestTurnsBeginInTheOrderInWhichTheyCame(t *testing.T) {
 			time.Sleep(time.Second)
 			s.settle(first, Turn{Answer: Answer{Usage: Usage{Input: new(int64(1)), Output: new(int64(1))}}}, true)
 			time.Sleep(time.Hour / 2)
+			mu.Lock()
+			defer mu.Unlock()
 			if want := []int{0, 1, 3, 4, 5, 6, 7}; !slices.Equal(order, want) {
 				t.Errorf("they began as %v, want %v", order, want)
 			}
