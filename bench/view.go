@@ -100,8 +100,8 @@ func writeJob(dir string, n, trials, logBytes int) error {
 	)
 }
 
-// firstPage returns a work of a child: to start a server of the jobs beside the directory, and to get its index, and then a page below it. The
-// value is the time of the last.
+// firstPage returns what a child process measures: the time from the start of a server of the jobs until its index has arrived or, if below is
+// not "", the time that the page there takes after that.
 func firstPage(below string) func(context.Context, *bench) ([]float64, error) {
 	return func(ctx context.Context, b *bench) ([]float64, error) {
 		host := app.Host{Now: time.Now, Variables: app.Variables{Getenv: func(string) (string, bool) { return "", false }}}

@@ -282,7 +282,8 @@ type keptListing struct {
 	job   ListedJob
 }
 
-// read is ListedJob.read for many times. A nil listings keeps nothing. After a time, if one is given, what is not kept is not read.
+// read reads a job as ListedJob.read does, unless it was read before and its files have not changed. A nil listings keeps nothing. Jobs that
+// are not kept are not read after until, unless it is zero.
 func (k *listings) read(l *ListedJob, paths Paths, until time.Time) {
 	stamp := ""
 	if k != nil {

@@ -180,24 +180,33 @@ func (f *finishing) missing(sentence string) {
 	f.in.Incomplete = append(f.in.Incomplete, sentence)
 }
 
+// takeVerdict takes the verdict that the job keeps, and reports whether there is one.
+func (f *finishing) takeVerdict() bool {
+	in := &f.in
+	v, note := readVerdict(f.Paths, in.Dir)
+	if v == nil {
+		if note != "" {
+			in.Notes = append(in.Notes, note)
+		}
+		return false
+	}
+	in.Verdict = v.Gate
+	for _, sentence := range v.Incomplete { // what only the command knew that judged
+		if !slices.Contains(in.Incomplete, sentence) {
+			in.Incomplete = append(in.Incomplete, sentence)
+		}
+	}
+	if v.Baseline != "" {
+		in.Notes = append(in.Notes, fmt.Sprintf("the verdict is that of %s, against the baseline: %s", v.JudgedAt.UTC().Format("2006-01-02 15:04 UTC"), clean(v.Baseline)))
+	}
+	return true
+}
+
 // judge compares the job with its baseline, and checks its gate.
 func (f *finishing) judge(ctx context.Context) error {
 	in := &f.in
-	if f.end.readOnly && f.opts.Baseline == "" {
-		if v, note := readVerdict(f.Paths, in.Dir); v != nil {
-			in.Verdict = v.Gate
-			for _, sentence := range v.Incomplete { // what only the command knew that judged
-				if !slices.Contains(in.Incomplete, sentence) {
-					in.Incomplete = append(in.Incomplete, sentence)
-				}
-			}
-			if v.Baseline != "" {
-				in.Notes = append(in.Notes, fmt.Sprintf("the verdict is that of %s, against the baseline: %s", v.JudgedAt.UTC().Format("2006-01-02 15:04 UTC"), clean(v.Baseline)))
-			}
-			return nil
-		} else if note != "" {
-			in.Notes = append(in.Notes, note)
-		}
+	if f.end.readOnly && f.opts.Baseline == "" && f.takeVerdict() {
+		return nil
 	}
 	if f.opts.forgets(in.Plan) && (in.Plan.Shard == nil || in.Policy.Confirm.Attempts > 0) {
 		const forgotten = "the job began with a baseline, and is compared with none: give it again with --baseline, or say --baseline none"

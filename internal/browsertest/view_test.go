@@ -69,7 +69,7 @@ func view(t *testing.T, dir string, args ...string) (*program, string) {
 	t.Helper()
 	p := start(t, dir, append([]string{"view"}, args...)...)
 	address := regexp.MustCompile(`http://\S+`)
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(10 * time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if found := address.FindString(p.text()); found != "" {
 			return p, found
 		}
