@@ -214,7 +214,18 @@ func (l *Library) openArchived(file, inner string) (*viewer.Job, error) {
 		return nil, errors.Join(err, opened.Close())
 	}
 	shown := path.Join(filepath.ToSlash(l.h.Shown(file)), job.prefix)
-	return &viewer.Job{Files: below, Dir: shown, Close: opened.Close, Input: func(ctx context.Context) (report.Input, error) {
+	base := func() (fs.FS, string) {
+		i := found.index(filepath.Base(l.besideOf(filepath.Join(found.dir, job.name))))
+		if i < 0 {
+			return nil, ""
+		}
+		files, err := fs.Sub(opened, found.jobs[i].prefix)
+		if err != nil {
+			return nil, ""
+		}
+		return files, path.Join(path.Dir(shown), path.Base(found.jobs[i].prefix))
+	}
+	return &viewer.Job{Files: below, Dir: shown, Close: opened.Close, Base: base, Input: func(ctx context.Context) (report.Input, error) {
 		if err := l.packed.unpackTrials(ctx, found, job, opened); err != nil {
 			return report.Input{}, err
 		}
@@ -228,6 +239,9 @@ func (l *Library) openArchived(file, inner string) (*viewer.Job, error) {
 			return strings.ReplaceAll(strings.ReplaceAll(s, dir, shown), found.dir, path.Dir(shown))
 		}
 		in.Baseline, in.BaseDir = hide(in.Baseline), hide(in.BaseDir)
+		if in.BaseFiles != nil { // of it, only results were unpacked
+			in.BaseFiles, _ = base()
+		}
 		for _, sentences := range [][]string{in.Notes, in.Incomplete} {
 			for i := range sentences {
 				sentences[i] = hide(sentences[i])
@@ -237,14 +251,18 @@ func (l *Library) openArchived(file, inner string) (*viewer.Job, error) {
 	}}, nil
 }
 
+// index returns the index of the job with a name; -1 if there is none.
+func (in *inArchive) index(name string) int {
+	return slices.IndexFunc(in.jobs, func(j archivedJob) bool { return j.name == name })
+}
+
 // unpackBaseline unpacks the results of the trials of the baseline that the job in dir was run beside, if the archive has it.
 func (l *Library) unpackBaseline(ctx context.Context, in *inArchive, dir string, opened *archive.Archive) error {
 	plan, err := result.ReadPlanHead(dir)
 	if err != nil {
 		return nil //nolint:nilerr // whoever reads the job says so
 	}
-	base := besideDir(l.h.Paths, dir, plan)
-	i := slices.IndexFunc(in.jobs, func(j archivedJob) bool { return base != "" && j.name == filepath.Base(base) })
+	i := in.index(filepath.Base(besideDir(l.h.Paths, dir, plan)))
 	if i < 0 {
 		return nil
 	}

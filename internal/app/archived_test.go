@@ -151,3 +151,51 @@ func TestLibraryOfAnArchive(t *testing.T) {
 		t.Errorf("the error of a hostile archive is %v", err)
 	}
 }
+
+// A job and the baseline that ran beside it are compared also in an archive, and their attempts stand beside each other.
+func TestPairInAnArchiveIsCompared(t *testing.T) {
+	top := t.TempDir()
+	const commit = "1a2b3c4d5e6f7a8b9c0d1a2b3c4d5e6f7a8b9c0d"
+	name := "nightly" + againstSuffix(commit)
+	pair := func(dir, name string, beside result.Beside, reward float64) {
+		key := storedJob(t, dir, name)
+		plan, err := result.ReadPlan(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan.Beside = &beside
+		trial := result.Trial{Key: key, Reward: &reward}
+		if err := errors.Join(
+			result.WriteJSON(filepath.Join(dir, result.PlanFile), plan),
+			result.WriteJSON(filepath.Join(dir, key.Dir(), result.ResultFile), trial),
+			result.WriteFile(filepath.Join(dir, key.Dir(), result.ATIFFile), []byte(`{"steps": [{"source": "agent", "message": "said in `+name+`"}]}`)),
+			result.WriteJSON(filepath.Join(dir, result.ResultFile), result.Summarize(plan, []result.Trial{trial})),
+		); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pair(filepath.Join(top, "made", "nightly"), "nightly", result.Beside{JobName: name, Commit: commit}, 0)
+	pair(filepath.Join(top, "made", name), name, result.Beside{Baseline: true, JobName: "nightly", Commit: commit}, 1)
+	file := filepath.Join(top, "pair.zip")
+	zipped(t, file, filepath.Join(top, "made"))
+	l := libraryOf(t, file)
+	server := viewer.New(l, "Jobs", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1})
+	key := result.Key{Agent: "a", Dataset: "d", Task: "t", Attempt: 1}
+	beside := "Side by side with the baseline&#39;s attempt 1, reward 1"
+	for path, want := range map[string]string{"": "broken", "t/" + key.Dir() + "/": beside} {
+		w := httptest.NewRecorder()
+		server.ServeHTTP(w, httptest.NewRequest(http.MethodGet, server.URL("pair.zip~nightly")+path, http.NoBody))
+		if text := w.Body.String(); w.Code != http.StatusOK || !strings.Contains(text, want) || strings.Contains(text, l.packed.temp) {
+			t.Errorf("the page %q is %d, without %q or with where it was unpacked", path, w.Code, want)
+		}
+	}
+	host := *l.h
+	site := filepath.Join(top, "site")
+	if done, err := ExportSite(t.Context(), &host, SiteRequest{Path: file, To: site}); err != nil || done.Jobs != 2 {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	text, err := os.ReadFile(filepath.Join(site, "job", "pair.zip~nightly", "t", key.Dir(), "index.html"))
+	if err != nil || !strings.Contains(string(text), beside) || !strings.Contains(string(text), "said in "+name) {
+		t.Errorf("the exported trial does not stand beside the baseline's: %v", err)
+	}
+}

@@ -240,7 +240,23 @@ func (l *Library) openDir(dir string) (*viewer.Job, error) {
 	return &viewer.Job{
 		Files: root.FS(), Dir: dir, Running: job.Running(l.h.Path(dir)), Close: root.Close,
 		Input: func(ctx context.Context) (report.Input, error) { return l.input(ctx, dir) },
+		Base: func() (fs.FS, string) {
+			base := l.besideOf(dir)
+			if base == "" {
+				return nil, ""
+			}
+			return os.DirFS(l.h.Path(base)), base
+		},
 	}, nil
+}
+
+// besideOf returns the directory of the baseline that the job in dir was run beside and is compared with; "" without one.
+func (l *Library) besideOf(dir string) string {
+	plan, err := result.ReadPlanHead(l.h.Path(dir))
+	if err != nil || plan.Beside == nil || plan.Beside.OnlyConfirms {
+		return ""
+	}
+	return besideDir(l.h.Paths, dir, plan)
 }
 
 // input returns the results of a job with the verdict that it keeps, or else with what its own gate says.

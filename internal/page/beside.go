@@ -43,14 +43,10 @@ const (
 )
 
 // addBeside adds the turns of another attempt beside those of a trial, within size bytes: of the baseline's attempt, or of one of this job that
-// passed, or else of any.
-func (v *Trial) addBeside(in report.Input, t result.Trial, size int) {
+// passed, or else of any. this is the trial's conversation; nil: it has none.
+func (v *Trial) addBeside(in report.Input, t result.Trial, this *trajectory.Trajectory, size int) {
 	other, from, label := besideOf(in, t)
-	if label == "" || size < minBeside {
-		return
-	}
-	this, err := report.Trajectory(in, path.Join(t.Dir(), result.ATIFFile))
-	if err != nil {
+	if label == "" || size < minBeside || this == nil {
 		return
 	}
 	that, err := report.Trajectory(from, path.Join(other.Dir(), result.ATIFFile))

@@ -25,7 +25,11 @@ func TestBeside(t *testing.T) {
 	in := reporttest.Make("job", []reporttest.Spec{spec, second, third})
 	get := func(in report.Input, size int) *Beside {
 		v := Trial{}
-		v.addBeside(in, in.Trials[0], size)
+		this, err := report.Trajectory(in, in.Trials[0].Dir()+"/trajectory.json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		v.addBeside(in, in.Trials[0], this, size)
 		return v.Beside
 	}
 	b := get(in, 10_000)

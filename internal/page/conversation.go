@@ -67,22 +67,23 @@ type Folded struct {
 	Fold string // what the fold is called; "" if the text is short
 }
 
-// addConversation adds the conversation of a trial within size bytes.
-func (v *Trial) addConversation(in report.Input, t result.Trial, size int) {
+// addConversation adds the conversation of a trial within size bytes, and returns what was read of it; nil: nothing.
+func (v *Trial) addConversation(in report.Input, t result.Trial, size int) *trajectory.Trajectory {
 	file := path.Join(t.Dir(), result.ATIFFile)
 	record, err := readTrajectory(in, file, size >= minConversation)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return
+		return nil
 	case err != nil || record == nil:
 		v.LeftOut = append(v.LeftOut, "the conversation, "+result.ATIFFile)
-		return
+		return nil
 	}
 	c, left := conversation(*record, v.ID, size, 0)
 	v.Conversation = &c
 	if left > 0 {
 		v.LeftOut = append(v.LeftOut, report.Plural(left, "turn")+" or parts of turns of the conversation, "+result.ATIFFile)
 	}
+	return record
 }
 
 // readTrajectory returns nil if it is not wanted and exists.

@@ -220,8 +220,7 @@ func trial(in report.Input, t result.Trial, id string, size int, alone bool) Tri
 	v.addEvidence(in, t, judged)
 	v.addLogs(in, t, size/3)
 	if !t.Passed() || alone {
-		v.addConversation(in, t, size/2)
-		v.addBeside(in, t, size/6)
+		v.addBeside(in, t, v.addConversation(in, t, size/2), size/6)
 	}
 	return v
 }

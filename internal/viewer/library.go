@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -32,6 +34,8 @@ type Job struct {
 	Running bool
 	// Input returns all results with their verdict.
 	Input func(ctx context.Context) (report.Input, error)
+	// Base returns the directory of the baseline that was run beside the job, and how it is shown to people; nil, also as a function: there is none.
+	Base  func() (files fs.FS, dir string)
 	Close func() error
 }
 
@@ -62,6 +66,66 @@ func hashed(text string) string {
 
 // input returns what the pages of single trials need.
 func (j *Job) input() report.Input { return report.Input{Files: j.Files, Dir: j.Dir} }
+
+// maxAttempts is how many attempts at one task are read for the page of one of them.
+const maxAttempts = 50
+
+// inputOf returns what the page of a trial needs: its files, and the other attempts at its task, those of the baseline among them.
+func (j *Job) inputOf(t result.Trial) report.Input {
+	in := j.input()
+	in.Trials = j.attempts(t.Key)
+	if j.Base == nil {
+		return in
+	}
+	files, dir := j.Base()
+	if files == nil {
+		return in
+	}
+	base := Job{Files: files}
+	diff := result.Compare(summaryOf(base.attempts(t.Key)), summaryOf(in.Trials))
+	in.Diff, in.BaseFiles, in.BaseDir = &diff, files, dir
+	return in
+}
+
+// attempts reads the results of an agent's attempts at a task. What cannot be read is left out.
+func (j *Job) attempts(key result.Key) (trials []result.Trial) {
+	if !report.IsDir(j.input(), path.Dir(key.Dir())) {
+		return nil
+	}
+	entries, err := fs.ReadDir(j.Files, path.Dir(key.Dir()))
+	if err != nil {
+		return nil
+	}
+	var numbers []int
+	slug, _, _ := strings.Cut(path.Base(key.Dir()), "__"+strconv.Itoa(key.Attempt))
+	for _, e := range entries {
+		number, ok := strings.CutPrefix(e.Name(), slug+"__")
+		if n, err := strconv.Atoi(number); ok && err == nil && e.IsDir() {
+			numbers = append(numbers, n)
+		}
+	}
+	slices.Sort(numbers)
+	for _, n := range numbers[:min(len(numbers), maxAttempts)] {
+		key.Attempt = n
+		data, err := j.read(key.Dir()+"/"+result.ResultFile, result.MaxTrialFile)
+		var t result.Trial
+		if err == nil && result.ParseTrial(data, key, &t) == nil {
+			trials = append(trials, t)
+		}
+	}
+	return trials
+}
+
+// summaryOf sums up a few trials.
+func summaryOf(trials []result.Trial) result.Job {
+	var plan result.Plan
+	for _, t := range trials {
+		if !t.Confirmation {
+			plan.Trials = append(plan.Trials, t.Key)
+		}
+	}
+	return result.Summarize(plan, trials)
+}
 
 // trial reads the result of the trial in a directory of the job. Without a result, it returns a trial that has only a key, and why.
 func (j *Job) trial(dir string) (t result.Trial, missing page.NoResult, err error) {

@@ -259,7 +259,7 @@ func (s *Server) input(ctx context.Context, name, version string, job *Job) (rep
 		if err != nil {
 			return in, err
 		}
-		in.Files = nil
+		in.Files, in.BaseFiles = nil, nil // they are closed with the job
 		s.latest.name, s.latest.version, s.latest.in = name, version, in
 	}
 	in := s.latest.in
@@ -277,7 +277,7 @@ func (s *Server) trial(w http.ResponseWriter, r *http.Request, name string, job 
 		live = version
 	}
 	return s.write(w, r, version, live != "", func(w io.Writer) error {
-		return s.site.WriteTrial(w, job.input(), t, name, live, missing)
+		return s.site.WriteTrial(w, job.inputOf(t), t, name, live, missing)
 	})
 }
 

@@ -24,6 +24,7 @@ type shelf struct {
 	dir     string
 	running bool
 	read    int // how often its results were read
+	base    fs.FS
 }
 
 func (s *shelf) Jobs(context.Context) ([]page.Listed, error) {
@@ -38,7 +39,7 @@ func (s *shelf) Open(_ context.Context, name string) (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Job{Files: root.FS(), Dir: "jobs/n", Running: s.running, Close: root.Close, Input: func(context.Context) (report.Input, error) {
+	return &Job{Files: root.FS(), Dir: "jobs/n", Running: s.running, Close: root.Close, Base: func() (fs.FS, string) { return s.base, "jobs/base" }, Input: func(context.Context) (report.Input, error) {
 		s.read++
 		return report.Input{Job: result.Job{JobName: "n"}}, nil
 	}}, nil
@@ -281,6 +282,49 @@ func TestAVerdictChangesThePageOfAJob(t *testing.T) {
 	put(t, s, result.VerdictFile, "{}")
 	if after := tag(); before == "" || after == before || s.read != 2 {
 		t.Errorf("the page is %s before and %s after the verdict, and results were read %d times", before, after, s.read)
+	}
+}
+
+// The page of a trial has another attempt beside it: that of the baseline that ran beside the job, or else one of the job.
+func TestTrialPagesHaveAnotherAttemptBeside(t *testing.T) {
+	said := func(text string) string {
+		return `{"steps": [{"source": "agent", "message": "begin"}, {"source": "agent", "message": "` + text + `"}]}`
+	}
+	s, shelf := shelved(t, map[string]string{result.ATIFFile: said("what it said first")})
+	attempt := func(dir string, n int, reward float64, text string) {
+		key := result.Key{Agent: "a", Dataset: "d", Task: "t", Attempt: n}
+		if err := os.MkdirAll(filepath.Join(dir, key.Dir()), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(
+			result.WriteJSON(filepath.Join(dir, key.Dir(), result.ResultFile), result.Trial{Key: key, Reward: &reward}),
+			os.WriteFile(filepath.Join(dir, key.Dir(), result.ATIFFile), []byte(said(text)), 0o644),
+		); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const page = "job/n/t/" + trialDir + "/"
+	if text := ask(s, "GET", page).text; strings.Contains(text, "Side by side") {
+		t.Error("the only attempt stands beside something")
+	}
+	attempt(shelf.dir, 2, 0, "what it said second")
+	if text := ask(s, "GET", page).text; !strings.Contains(text, "Side by side with attempt 2, reward 0") || !strings.Contains(text, "what it said second") {
+		t.Error("the second attempt does not stand beside the first")
+	}
+	base := t.TempDir()
+	attempt(base, 1, 0, "what the baseline said")
+	attempt(base, 2, 1, "how the baseline passed")
+	shelf.base = os.DirFS(base)
+	if text := ask(s, "GET", page).text; !strings.Contains(text, "Side by side with the baseline&#39;s attempt 2, reward 1") || !strings.Contains(text, "how the baseline passed") {
+		t.Error("the baseline does not stand beside the attempt")
+	}
+	outside := t.TempDir()
+	attempt(outside, 2, 1, "from outside")
+	if err := errors.Join(os.RemoveAll(filepath.Join(base, "a")), os.Symlink(filepath.Join(outside, "a"), filepath.Join(base, "a"))); err != nil {
+		t.Fatal(err)
+	}
+	if text := ask(s, "GET", page).text; strings.Contains(text, "from outside") || !strings.Contains(text, "Side by side with attempt 2") {
+		t.Error("an attempt was read through a link")
 	}
 }
 
