@@ -43,7 +43,7 @@ var rows = []row{
 	{packages: []string{"internal/model"}, only: []string{"internal/model/coding", "internal/model/inspect", "internal/model/sse", "internal/model/meter"}},
 	{packages: []string{"internal/model/scripted", "internal/model/prices", "internal/model/replay", "internal/trajectory"}, only: []string{"internal/model", "internal/model/sse"}},
 	{packages: []string{"internal/shell"}, only: []string{"internal/model", "internal/environment", "internal/awake", "internal/excerpt"}},
-	{packages: []string{"internal/git"}, only: []string{"internal/untrusted", "internal/diag", "internal/excerpt", "internal/ghvars"}},
+	{packages: []string{"internal/git"}, only: []string{"internal/untrusted", "internal/diag", "internal/excerpt", "internal/ghvars", "internal/nofollow"}},
 	{packages: []string{"internal/git/gittest"}, only: []string{}},                                 // used by tests alone
 	{packages: []string{"internal/untrusted/untrustedtest"}, only: []string{"internal/untrusted"}}, // used by tests alone
 	{packages: []string{"internal/gate/gatetest"}, only: []string{"internal/result"}},              // used by tests alone

@@ -306,7 +306,7 @@ func TestLargeFiles(t *testing.T) {
 		t.Errorf("a file that only looks like a pointer: %v", err)
 	}
 	for _, tc := range []struct{ name, script, want string }{
-		{"gives another content", "printf 'other content\\n'", "git-lfs does not give environment/model.bin: its output does not match the pointer"},
+		{"gives another content", "printf 'other content\\n'", "git-lfs does not give environment/model.bin: the content does not match the pointer"},
 		{"gives too much", "printf 'large content\\n\\n'", "git-lfs does not give environment/model.bin"},
 		{"fails", "echo broken >&2; exit 1", "broken"},
 		{"works", "grep -q size && printf 'large content\\n'", ""},

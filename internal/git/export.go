@@ -59,6 +59,7 @@ type export struct {
 	names       []string
 	directories []directory
 	keep        func(name string) bool // which files to write, by their names in the commit; nil: all
+	stored      string                 // the directory of the files that git-lfs keeps on this machine; "": ask git-lfs
 }
 
 // directory is one path of an export.

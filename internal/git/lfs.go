@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -13,6 +15,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/org/rollout-action/internal/nofollow"
 )
 
 // pointer is a file that stands for a content kept by git-lfs.
@@ -51,18 +55,18 @@ func (e *export) replacePointers(ctx context.Context, pointers []pointer) error 
 		return err
 	}
 	slices.SortFunc(pointers, func(a, b pointer) int { return strings.Compare(a.path()+"\x00"+a.dir, b.path()+"\x00"+b.dir) })
+	if e.stored != "" {
+		return e.takeStored(ctx, pointers)
+	}
 	if _, err := e.run(ctx, call{dir: e.repo, remote: e.remote, args: []string{"lfs", "version"}}); err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		missingLFS(pointers)
+		missingLFS(pointers, "git-lfs is not installed, and these files are only its pointers: %s")
 		return nil
 	}
 	for _, p := range pointers {
-		if p.directory.bytes += p.size; p.directory.bytes > e.MaxBytes {
-			p.directory.problem("is larger than the %d MiB that are allowed, with %s from git-lfs", e.MaxBytes>>20, safe(p.entry.name))
-		}
-		if !p.directory.ok() {
+		if !e.fits(p) {
 			continue
 		}
 		if err := e.smudge(ctx, p); err != nil {
@@ -76,11 +80,53 @@ func (e *export) replacePointers(ctx context.Context, pointers []pointer) error 
 	return nil
 }
 
+// fits counts the pointer's content to its directory, and reports whether to write it.
+func (e *export) fits(p pointer) bool {
+	if p.directory.bytes += p.size; p.directory.bytes > e.MaxBytes {
+		p.directory.problem("is larger than the %d MiB that are allowed, with %s from git-lfs", e.MaxBytes>>20, safe(p.entry.name))
+	}
+	return p.directory.ok()
+}
+
+// takeStored replaces pointers with contents that git-lfs keeps in the repository on this machine. It runs no git-lfs, which would read the
+// repository's configuration. A content that is not there, or is another one than the pointer names, is a problem of the directory.
+func (e *export) takeStored(ctx context.Context, pointers []pointer) error {
+	var missing []pointer
+	for _, p := range pointers {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if !e.fits(p) {
+			continue
+		}
+		err := p.replace(func(to io.Writer) error {
+			// Source: git-lfs, docs/spec.md, "Local storage".
+			f, err := nofollow.Open(filepath.Join(e.stored, p.oid[:2], p.oid[2:4], p.oid))
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			_, err = io.Copy(to, f)
+			return err
+		})
+		switch {
+		case errors.Is(err, errNotWritten):
+			return err
+		case errors.Is(err, fs.ErrNotExist):
+			missing = append(missing, p)
+		case err != nil:
+			p.directory.problem("git-lfs keeps a broken file here for %s: %v", safe(p.entry.name), err)
+		}
+	}
+	missingLFS(missing, "these files are only pointers of git-lfs, which keeps no files for them here: %s; run git lfs fetch origin "+e.id)
+	return nil
+}
+
 // path returns the pointer's path in the commit.
 func (p pointer) path() string { return path.Join(p.directory.path, p.entry.name) }
 
-// missingLFS adds a problem to each directory that has pointers.
-func missingLFS(pointers []pointer) {
+// missingLFS adds a problem to each directory that has pointers. says has a place for their names.
+func missingLFS(pointers []pointer, says string) {
 	names := map[*directory][]string{}
 	var order []*directory
 	for _, p := range pointers {
@@ -92,7 +138,7 @@ func missingLFS(pointers []pointer) {
 	for _, f := range order {
 		files := names[f]
 		f.Transient = true
-		f.problem("git-lfs is not installed, and these files are only its pointers: %s", PointersText(files))
+		f.problem(says, PointersText(files))
 	}
 }
 
@@ -125,8 +171,19 @@ func (e *export) filtered(ctx context.Context, pointers []pointer) ([]pointer, e
 	return slices.DeleteFunc(pointers, func(p pointer) bool { return !lfs[p.path()] }), nil
 }
 
-// smudge overwrites the pointer with its content.
+// smudge overwrites the pointer with its content, which git-lfs writes.
 func (e *export) smudge(ctx context.Context, p pointer) error {
+	return p.replace(func(to io.Writer) error {
+		_, err := e.run(ctx, call{
+			dir: e.repo, remote: e.remote, network: true, stdin: strings.NewReader(p.text), stdout: to,
+			env: []string{"GIT_LFS_SKIP_SMUDGE=0"}, args: []string{"lfs", "smudge", "--", p.path()},
+		})
+		return err
+	})
+}
+
+// replace overwrites the pointer with the content that give writes, and returns an error if that is not the content that the pointer names.
+func (p pointer) replace(give func(io.Writer) error) error {
 	return inside(p.dir, func(root *os.Root) error {
 		f, err := root.OpenFile(p.entry.name, os.O_WRONLY|os.O_TRUNC, 0)
 		if err != nil {
@@ -141,17 +198,14 @@ func (e *export) smudge(ctx context.Context, p pointer) error {
 			}
 			return nil
 		}}
-		_, err = e.run(ctx, call{
-			dir: e.repo, remote: e.remote, network: true, stdin: strings.NewReader(p.text), stdout: content,
-			env: []string{"GIT_LFS_SKIP_SMUDGE=0"}, args: []string{"lfs", "smudge", "--", p.path()},
-		})
+		err = give(content)
 		switch {
 		case content.failed != nil:
 			return content.failed
 		case err != nil:
 			return err
 		case content.left != 0 || hex.EncodeToString(sum.Sum(nil)) != p.oid:
-			return errors.New("its output does not match the pointer")
+			return errors.New("the content does not match the pointer")
 		}
 		return f.Close()
 	})

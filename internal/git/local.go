@@ -11,10 +11,12 @@ import (
 )
 
 // Local is a commit in the repository of a working tree. It is read from the repository's objects alone, by an empty repository of its own:
-// configuration, hooks, filters, attributes and grafts have no effect, and nothing is fetched or checked out.
+// configuration, hooks, filters, attributes and grafts have no effect, and nothing is fetched or checked out. Only pointers of git-lfs are
+// replaced with the files that git-lfs keeps in the repository.
 type Local struct {
 	ID     string // the full id
 	source source
+	stored string // the directory of the files that git-lfs keeps
 }
 
 // Local returns the commit that rev names in the repository whose working tree is at top: a commit, branch or tag; a branch that only
@@ -44,7 +46,7 @@ func (g *Client) Local(ctx context.Context, top, objects, rev, scratch string) (
 		}
 		return nil, none
 	}
-	l := &Local{ID: id, source: source{Client: g, remote: Remote{shown: "in " + safe(top)}, repo: filepath.Join(scratch, "own"), id: id}}
+	l := &Local{ID: id, stored: filepath.Join(filepath.Dir(objects), "lfs", "objects"), source: source{Client: g, remote: Remote{shown: "in " + safe(top)}, repo: filepath.Join(scratch, "own"), id: id}}
 	if err := g.create(ctx, l.source.remote, l.source.repo, len(id) == 64); err != nil {
 		return nil, err
 	}
@@ -85,7 +87,7 @@ func (l *Local) Export(ctx context.Context, keep func(name string) bool, into st
 	ctx, cancel := context.WithTimeoutCause(ctx, l.source.Timeout, errTimeout)
 	defer cancel()
 	parent, name := filepath.Split(filepath.Clean(into))
-	e := &export{source: l.source, into: parent, names: []string{name}, directories: []directory{{}}, keep: keep}
+	e := &export{source: l.source, into: parent, names: []string{name}, directories: []directory{{}}, keep: keep, stored: l.stored}
 	if err := e.write(ctx); err != nil {
 		return 0, nil, err
 	}
