@@ -2,24 +2,54 @@ package excerpt
 
 import "slices"
 
-// Text is the beginning and the end of a text, line by line. If no bytes are left out between them, Head is empty and Tail is all of it.
+// Text is the beginning and the end of a text, line by line, and sometimes parts between them. If no bytes are left out, Head is empty and
+// Tail is all of it.
 type Text struct {
 	Head, Tail []string
-	Dropped    int64 // bytes between Head and Tail that are left out
+	Middle     []Part // between Head and Tail (see Telling)
+	Dropped    int64  // bytes that are left out before Tail
+}
+
+// Part is some lines of a text.
+type Part struct {
+	Dropped int64 // bytes that are left out before it
+	Lines   []string
 }
 
 // Empty reports whether there is no line to show.
-func (t Text) Empty() bool { return len(t.Head)+len(t.Tail) == 0 }
+func (t Text) Empty() bool { return len(t.Head)+len(t.Middle)+len(t.Tail) == 0 }
 
-// Lines returns what there is to show. Between the beginning and the end, a line says how many bytes are left out.
+// LeftOut returns how many bytes are left out.
+func (t Text) LeftOut() int64 {
+	n := t.Dropped
+	for _, part := range t.Middle {
+		n += part.Dropped
+	}
+	return n
+}
+
+// Lines returns what there is to show. Where bytes are left out, a line says how many.
 func (t Text) Lines() []string {
 	if t.Empty() {
 		return nil
 	}
-	if t.Dropped == 0 {
-		return slices.Concat(t.Head, t.Tail)
+	var lines []string
+	for _, item := range t.items() {
+		if item.gap > 0 {
+			item.line = gap(item.gap)
+		}
+		lines = append(lines, item.line)
 	}
-	return slices.Concat(t.Head, []string{gap(t.Dropped)}, t.Tail)
+	return lines
+}
+
+// Each returns the text with other lines: change is called with the lines of each part.
+func (t Text) Each(change func([]string) []string) Text {
+	t.Head, t.Tail, t.Middle = change(t.Head), change(t.Tail), slices.Clone(t.Middle)
+	for i := range t.Middle {
+		t.Middle[i].Lines = change(t.Middle[i].Lines)
+	}
+	return t
 }
 
 // gapSize is room for the line that names what is left out, with its line break.
@@ -28,6 +58,14 @@ const gapSize = len("[9223372036854775807 bytes are left out here]\n")
 // Fit shortens the text to count lines, and to size bytes together with their line breaks. A quarter of both is for the beginning. A
 // line that is longer than width loses its middle. The text itself is not changed.
 func (t Text) Fit(count, size, width int) Text {
+	if len(t.Middle) > 0 {
+		return t.choose(count, size, width)
+	}
+	return t.ends(count, size, width)
+}
+
+// ends is Fit for a text without parts between its beginning and its end.
+func (t Text) ends(count, size, width int) Text {
 	out := Text{Dropped: t.Dropped}
 	if t.Dropped == 0 {
 		all := slices.Concat(t.Head, t.Tail)

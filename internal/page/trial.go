@@ -211,7 +211,7 @@ func trial(in report.Input, t result.Trial, id string, size int, alone bool) Tri
 		size = min(size/8, 2000)
 	case size >= minDetails:
 		file, log := report.Explain(in, t)
-		if log = log.Fit(20, min(size/4, 4000), 300); !log.Empty() {
+		if log = log.Telling(20, min(size/4, 4000), 300); !log.Empty() {
 			v.Caption, v.Explains = report.Caption(log, cut(file, 400)), log.Lines()
 		}
 		v.Checks = checksOf(in, t, size/4)

@@ -133,7 +133,7 @@ func quote(text excerpt.Text, size int) string {
 		}
 		return out
 	}
-	text.Head, text.Tail = calm(text.Head), calm(text.Tail)
+	text = text.Each(calm)
 	fences := len("text\n\n") + 2*(max(longest, 2)+1)
 	lines := text.Fit(maxLines, size-fences, maxWidth).Lines()
 	if len(lines) == 0 {

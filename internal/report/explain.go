@@ -27,28 +27,32 @@ const (
 	explainWidth = 500
 )
 
-// Explain returns the beginning and the end of the log that explains why a trial did not pass: the first of those for its
-// type of error, or for a reward below 1, that is not empty. file is relative to the job's directory. Lines are safe to show
+// Explain returns the log that explains why a trial did not pass, shortened if it is long (see excerpt.Text.Telling): the first of those
+// for its type of error, or for a reward below 1, that is not empty. file is relative to the job's directory. Lines are safe to show
 // (see untrusted.Lines): at most 50 of at most 500 bytes, 16 KiB together. Both are empty if there is nothing to show.
 func Explain(in Input, t result.Trial) (file string, log excerpt.Text) {
 	for _, log := range explaining(t) {
 		file := path.Join(t.Dir(), log)
-		if log := Ends(in, file, explainLines); !log.Empty() {
+		if log := read(in, file).Telling(explainLines, explainBytes, explainWidth); !log.Empty() {
 			return file, log
 		}
 	}
 	return "", excerpt.Text{}
 }
 
-// Ends returns the beginning and the end of a file in the job's directory, as Explain does, in at most lines lines. It is empty
-// if the file is missing, empty or not a regular one.
+// Ends returns the beginning and the end of a file in the job's directory, in at most lines lines that are bounded as those of Explain
+// are. It is empty if the file is missing, empty or not a regular one.
 func Ends(in Input, file string, lines int) excerpt.Text {
+	return read(in, file).Fit(lines, explainBytes, explainWidth)
+}
+
+// read returns the lines of a file, or of its beginning and its end.
+func read(in Input, file string) excerpt.Text {
 	head, tail, dropped, err := readEnds(in.Files, file)
 	if err != nil {
 		return excerpt.Text{}
 	}
-	log := excerpt.Text{Head: untrusted.Lines(string(head)), Tail: untrusted.Lines(string(tail)), Dropped: dropped}
-	return log.Fit(lines, explainBytes, explainWidth)
+	return excerpt.Text{Head: untrusted.Lines(string(head)), Tail: untrusted.Lines(string(tail)), Dropped: dropped}
 }
 
 // RawEnds returns the beginning and the end of a file in the job's directory as they are: hostile bytes. dropped is how many are left
@@ -72,10 +76,13 @@ func Open(in Input, file string) (f fs.File, size int64, err error) {
 
 // Caption is what stands above the lines of a log that explains a trial.
 func Caption(log excerpt.Text, file string) string {
-	if log.Dropped > 0 {
+	switch {
+	case len(log.Middle) > 0:
+		return "Parts of " + file + ":"
+	case log.Dropped > 0:
 		return "The beginning and the end of " + file + ":"
 	}
-	return "The end of " + file + ":"
+	return "From " + file + ":"
 }
 
 // explaining returns the logs that may explain a trial, the likeliest first.

@@ -92,7 +92,7 @@ func alike(in Input, trials []result.Trial, kind string, lines, read int) []Reas
 			sign += "\x00unread"
 		} else {
 			r.File, r.Log = explainAfterMessage(in, t, lines)
-			sign += "\x00" + r.File + "\x00" + sketch(strings.Join(slices.Concat(r.Log.Head, r.Log.Tail), "\n"), t.Key)
+			sign += "\x00" + r.File + "\x00" + sketch(strings.Join(r.Log.Lines(), "\n"), t.Key)
 		}
 		n, ok := at[sign]
 		if !ok {
@@ -124,7 +124,7 @@ func explainAfterMessage(in Input, t result.Trial, lines int) (file string, log 
 	if log.Empty() {
 		return "", excerpt.Text{}
 	}
-	if path.Base(file) == result.ErrorFile && t.Error != nil && log.Dropped == 0 {
+	if path.Base(file) == result.ErrorFile && t.Error != nil && log.LeftOut() == 0 {
 		all := slices.Concat(log.Head, log.Tail)
 		message := untrusted.Lines(string(t.Error.Type) + ": " + t.Error.Message)
 		if len(message) > 0 && excerpt.Line(message[0], explainWidth) == all[0] {
@@ -134,7 +134,7 @@ func explainAfterMessage(in Input, t result.Trial, lines int) (file string, log 
 			return "", excerpt.Text{}
 		}
 	}
-	return strings.TrimPrefix(file, t.Dir()+"/"), log.Fit(lines, explainBytes, explainWidth)
+	return strings.TrimPrefix(file, t.Dir()+"/"), log.Telling(lines, explainBytes, explainWidth)
 }
 
 // digits matches what differs between runs of the same failure: numbers, times, addresses, digests.

@@ -85,3 +85,18 @@ func TestSummaryOfHostileLogs(t *testing.T) {
 		})
 	}
 }
+
+func TestASmallLogIsShownWhole(t *testing.T) {
+	in := explained()
+	log := strings.Repeat("ok   a check\n", 12) + "FAIL never more than 10.00\n" + strings.Repeat("     got 12.00\n", 12) + "12 of 13 checks passed\n"
+	dir := fstest.MapFS{}
+	for i := range in.Trials {
+		dir[in.Trials[i].Dir()+"/logs/verifier/stdout.txt"] = &fstest.MapFile{Data: []byte(log)}
+	}
+	in.Files = dir
+	var b strings.Builder
+	Summary(&b, in, false, 80)
+	if out := b.String(); !strings.Contains(out, "\n  │ FAIL never more than 10.00\n") || strings.Contains(out, "left out") {
+		t.Errorf("a log of %d bytes is not shown whole:\n%s", len(log), out)
+	}
+}

@@ -180,7 +180,7 @@ func taskAnnotation(in report.Input, l level, c report.Case) annotation {
 			lines = append(lines, string(t.Error.Type)+": "+t.Error.Message)
 		}
 		if file, log := report.Explain(in, *t); !log.Empty() {
-			log = log.Fit(excerptLines, excerptBytes, excerptWidth)
+			log = log.Telling(excerptLines, excerptBytes, excerptWidth)
 			lines = append(lines, "", report.Caption(log, file))
 			lines = append(lines, log.Lines()...)
 		}

@@ -61,7 +61,7 @@ func (b *builder) failure(c report.Case, t result.Trial) *outcome {
 		lines = append(append(lines, ""), b.listTests(tests)...)
 	}
 	if file, log := report.Explain(b.in, t); !log.Empty() {
-		log = log.Fit(maxLines, b.excerpt, maxWidth)
+		log = log.Telling(maxLines, b.excerpt, maxWidth)
 		lines = append(lines, "", report.Caption(log, file))
 		lines = append(lines, log.Lines()...)
 	}

@@ -102,7 +102,7 @@ func (p *Page) explained(c report.Case) string {
 	if e.tested {
 		parts = append(parts, p.tests(e.tests))
 	}
-	if log := e.log.Fit(p.detail.Lines, 8<<10, 300); !log.Empty() {
+	if log := e.log.Telling(p.detail.Lines, 8<<10, 300); !log.Empty() {
 		parts = append(parts, report.Caption(log, name(e.file)), untrusted.Fence(log.Lines()))
 	}
 	if len(parts) == 0 {
