@@ -179,6 +179,10 @@ func (j *pair) run(ctx context.Context, req RunRequest, policy resume.RerunPolic
 	if err := j.open(ctx, sides, []environment.Provider{first, second}); err != nil {
 		return nil, err
 	}
+	ended := func(error) {}
+	if o := sides[0].opened; o != nil {
+		ended = o.announced(ctx)
+	}
 	err = j.execute(ctx, sides)
 	if shareErr := j.share(ctx, sides); err == nil {
 		err = shareErr
@@ -188,7 +192,9 @@ func (j *pair) run(ctx context.Context, req RunRequest, policy resume.RerunPolic
 			s.opened.close(ctx)
 		}
 	}
-	return j.report(ctx, j.head.host, sides, req, err)
+	finished, err := j.report(ctx, j.head.host, sides, req, err)
+	ended(err)
+	return finished, err
 }
 
 // resume finds what is left of jobs that exist. Of a job with nothing left it writes the files.

@@ -40,20 +40,34 @@ func upsertNote(ctx context.Context, run gitlab.Run, mode comments.Mode, in repo
 	if err != nil {
 		return err
 	}
-	job := cmp.Or(in.Plan.NamedAs, in.Job.JobName)
-	if newName.MatchString(job) { // another one in each run
-		job = cmp.Or(run.Job, job)
-	}
+	job := noteName(run, jobName{in.Plan.NamedAs, in.Job.JobName})
 	wanted, err := wantsComment(mode, in, func() (bool, error) { return comments.Has(ctx, thread, job) })
 	if err != nil || !wanted {
 		return err
 	}
-	c := comments.Comment{Job: job, ValidAt: began(in), RunID: run.JobID, Attempt: 1}
+	c := comments.Comment{Job: job, ValidAt: earliest(in.Job.StartedAt, in.Now), RunID: pipeline(run), Attempt: 1}
 	var body strings.Builder
-	if err := (comment.Reporter{Limit: gitlab.MaxNote - c.Overhead()}).Write(&body, in); err != nil {
+	if err := (comment.Reporter{Limit: gitlab.MaxNote - c.Overhead() - comments.NoticeRoom}).Write(&body, in); err != nil {
 		return err
 	}
 	c.Body = body.String()
 	_, err = comments.Upsert(ctx, thread, c, gitlab.Settle)
 	return err
+}
+
+// noteName returns what tells this job's note from those of others; see workflow.commentName.
+func noteName(run gitlab.Run, name jobName) string {
+	job := cmp.Or(name.NamedAs, name.Name)
+	if newName.MatchString(job) { // another one in each run
+		job = cmp.Or(run.Job, job)
+	}
+	return job
+}
+
+// pipeline returns the number of the run that writes notes: the same in the jobs of a pipeline that announce it and that report on it.
+func pipeline(run gitlab.Run) int64 { return cmp.Or(run.PipelineID, run.JobID) }
+
+// gitlabLinks returns where people find more about the run.
+func gitlabLinks(run gitlab.Run) report.Links {
+	return report.Links{Run: run.URL, Commit: run.CommitURL(), Sha: run.Commit, Files: run.FilesURL()}
 }

@@ -131,7 +131,7 @@ func finish(ctx context.Context, h *Host, dir string, opts ReportOptions, end en
 	if w != nil {
 		f.in.Links = w.links()
 	} else if run, ok := gitlab.FromEnv(h.Getenv); ok && opts.GitHub != "off" {
-		f.in.Links = report.Links{Run: run.URL, Commit: run.CommitURL(), Sha: run.Commit, Files: run.FilesURL()}
+		f.in.Links = gitlabLinks(run)
 	}
 	if err := f.judge(ctx); err != nil {
 		return nil, err

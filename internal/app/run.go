@@ -129,6 +129,7 @@ func (o *opened) run(ctx context.Context, sources []reuse.Source) (*Finished, er
 	if o.tree.Lock.Unguarded != nil {
 		warnf(h.Output, "nothing keeps two runs of this job apart: the file system of %s has no locks (%v)", o.dir(), o.tree.Lock.Unguarded)
 	}
+	ended := o.announced(ctx)
 	err := o.reuse(ctx, sources)
 	if err == nil {
 		err = o.execute(ctx)
@@ -152,5 +153,6 @@ func (o *opened) run(ctx context.Context, sources []reuse.Source) (*Finished, er
 	if finished != nil && h.Finished != nil {
 		h.Finished(finished)
 	}
+	ended(cmp.Or(err, reportErr))
 	return finished, cmp.Or(err, reportErr)
 }

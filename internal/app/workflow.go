@@ -114,6 +114,19 @@ func inTime(ctx context.Context, err error) error {
 	return err
 }
 
+// pull returns a client of GitHub's API, and the number of the pull request.
+func (w *workflow) pull(ctx context.Context) (*github.Client, int, error) {
+	client, err := github.New(w.Token, w.APIURL)
+	if err != nil || !w.NeedsPull() {
+		return client, w.Number, err
+	}
+	pull, err := client.FindPull(ctx, w.Actions)
+	if err != nil {
+		return nil, 0, err
+	}
+	return client, pull.Number, nil
+}
+
 func (w *workflow) upsert(ctx context.Context, mode comments.Mode, in report.Input) error {
 	switch {
 	case w.Token == "":
@@ -121,30 +134,23 @@ func (w *workflow) upsert(ctx context.Context, mode comments.Mode, in report.Inp
 	case w.ReadOnly():
 		return github.ErrReadOnly
 	}
-	client, err := github.New(w.Token, w.APIURL)
+	client, number, err := w.pull(ctx)
 	if err != nil {
 		return err
 	}
-	number := w.Number
-	if w.NeedsPull() {
-		pull, err := client.FindPull(ctx, w.Actions)
-		if err != nil {
-			return err
-		}
-		number = pull.Number
-	}
+	name := w.commentName(jobName{in.Plan.NamedAs, in.Job.JobName})
 	wanted, err := wantsComment(mode, in, func() (bool, error) {
-		return client.HasComment(ctx, w.Repository, number, w.commentName(in))
+		return client.HasComment(ctx, w.Repository, number, name)
 	})
 	if err != nil || !wanted {
 		return err
 	}
 	c := github.Comment{
-		Repo: w.Repository, Number: number, Marker: w.commentName(in),
-		ValidAt: began(in), RunID: w.RunID, Attempt: w.RunAttempt,
+		Repo: w.Repository, Number: number, Marker: name,
+		ValidAt: earliest(in.Job.StartedAt, in.Now), RunID: w.RunID, Attempt: w.RunAttempt,
 	}
 	var body strings.Builder
-	if err := (comment.Reporter{Limit: github.MaxComment - github.CommentOverhead(c)}).Write(&body, in); err != nil {
+	if err := (comment.Reporter{Limit: github.MaxComment - github.CommentOverhead(c) - comments.NoticeRoom}).Write(&body, in); err != nil {
 		return err
 	}
 	c.Body = body.String()
@@ -164,22 +170,13 @@ func wantsComment(mode comments.Mode, in report.Input, exists func() (bool, erro
 	return comments.ShouldComment(mode, changed(in.Diff) || in.Verdict.Uncompared, !in.Passed(), there), nil
 }
 
-// began returns when a job began, for the order of comments: not later than now, as somebody's artifact may claim so that no later run
-// could replace its comment.
-func began(in report.Input) time.Time {
-	if in.Job.StartedAt.After(in.Now) {
-		return in.Now
-	}
-	return in.Job.StartedAt
-}
-
 // newName is a name that a job gets that has none of its own (package config): another one in each run.
 var newName = regexp.MustCompile(`^\d{4}-\d{2}-\d{2}__\d{2}-\d{2}-\d{2}$`)
 
 // commentName returns what tells this job's comment from those of others: its name, with the placeholders that it has in the job file. A job
 // without one is known by its place in the workflow. Otherwise each run would leave a comment more.
-func (w *workflow) commentName(in report.Input) string {
-	job := cmp.Or(in.Plan.NamedAs, in.Job.JobName)
+func (w *workflow) commentName(name jobName) string {
+	job := cmp.Or(name.NamedAs, name.Name)
 	if !newName.MatchString(job) {
 		return job
 	}

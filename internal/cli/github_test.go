@@ -34,6 +34,7 @@ type aPull struct {
 	github *githubtest.Server
 	env    map[string]string
 	soft   context.Context // nil: the test's
+	asked  func()          // is called when the command asks for the time; nil: nothing is
 	stdout bytes.Buffer
 	stderr bytes.Buffer
 }
@@ -135,7 +136,12 @@ func (p *aPull) rollout(code int, args ...string) {
 	got := Main(soft, p.t.Context(), Env{
 		Providers: offered,
 		Stdin:     strings.NewReader(""), Stdout: &p.stdout, Stderr: &p.stderr, Dir: p.dir,
-		Now:    func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) },
+		Now: func() time.Time {
+			if p.asked != nil {
+				p.asked()
+			}
+			return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+		},
 		Getenv: func(name string) (string, bool) { value, ok := p.env[name]; return value, ok },
 	}, args)
 	if got != code {

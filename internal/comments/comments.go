@@ -107,6 +107,8 @@ type posted struct {
 	stamp stamp
 	text  string // with the marker
 	body  string // without the marker
+	// announced: the body begins with a notice of the run with the stamp.
+	announced bool
 }
 
 // upsert is one call of Upsert.
@@ -161,13 +163,14 @@ func decide(mine []posted, want Comment, written bool) move {
 		return move{create: true}
 	}
 	m := move{keep: mine[0], remove: mine[1:]}
-	newest := slices.MaxFunc(mine, func(a, b posted) int { return a.stamp.compare(b.stamp) })
 	ours := posted{stamp: want.marker().stamp, text: want.Text(), body: want.Body}
 	target := ours
-	if newest.stamp.compare(ours.stamp) > 0 {
-		m.outdated, target = true, newest
+	for _, p := range mine {
+		if p.supersedes(ours.stamp) && (!m.outdated || p.stamp.compare(target.stamp) > 0) {
+			m.outdated, target = true, p
+		}
 	}
-	older := m.keep.stamp.compare(target.stamp) < 0
+	older := m.keep.stamp.compare(target.stamp) < 0 || !m.outdated && m.keep.announced
 	differs := !same(m.keep.body, target.body)
 	switch {
 	case written && !older:
@@ -267,7 +270,7 @@ func (u *upsert) list(ctx context.Context) ([]posted, error) {
 func of(entries []Entry, job string) (mine []posted) {
 	for _, e := range entries {
 		if m, body, ok := parseMarker(e.Text); ok && m.job == job {
-			mine = append(mine, posted{e.ID, e.URL, m.stamp, e.Text, body})
+			mine = append(mine, posted{e.ID, e.URL, m.stamp, e.Text, body, strings.HasPrefix(body, noticeStart)})
 		}
 	}
 	return mine

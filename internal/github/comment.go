@@ -98,6 +98,12 @@ func (c *Client) HasComment(ctx context.Context, repo string, number int, job st
 	return found, nil
 }
 
+// Thread returns the comments on a pull request, and the function that waits for what other runs write at the same time.
+func (c *Client) Thread(repo string, number int) (comments.Thread, func(context.Context) error, error) {
+	t, err := c.thread(repo, number)
+	return t, func(ctx context.Context) error { return c.sleep(ctx, c.settle) }, err
+}
+
 // thread holds the comments on a pull request. It implements comments.Thread.
 type thread struct {
 	client      *Client

@@ -36,6 +36,7 @@ type Run struct {
 	MergeRequest int    // its number in the project; 0: there is none
 	Job          string // the job's name
 	JobID        int64  // higher in later jobs
+	PipelineID   int64  // the same in all jobs of a pipeline, and higher in later ones; 0: not known
 	Token        string
 	URL          string // of the pipeline
 	ProjectURL   string
@@ -60,6 +61,7 @@ func FromEnv(getenv func(string) (string, bool)) (Run, bool) {
 	}
 	r.MergeRequest, _ = strconv.Atoi(get("CI_MERGE_REQUEST_IID"))
 	r.JobID, _ = strconv.ParseInt(get("CI_JOB_ID"), 10, 64)
+	r.PipelineID, _ = strconv.ParseInt(get("CI_PIPELINE_ID"), 10, 64)
 	return r, true
 }
 

@@ -1,0 +1,155 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/org/rollout-action/internal/comments"
+	"github.com/org/rollout-action/internal/github"
+	"github.com/org/rollout-action/internal/gitlab"
+	"github.com/org/rollout-action/internal/report"
+	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/untrusted"
+)
+
+// How long a run waits for the API before its trials, and when it was cancelled and its process may be killed any moment.
+const (
+	announcePatience = 20 * time.Second
+	withdrawPatience = 3 * time.Second
+)
+
+// announcement is what a run says in the comment of its job until its verdict is there. nil: the run does not comment.
+type announcement struct {
+	out    Output
+	thread comments.Thread
+	settle func(context.Context) error
+	limit  int              // of a comment, in bytes
+	as     comments.Comment // without the body
+	links  report.Links
+	made   bool
+}
+
+// jobName is how a job is called: NamedAs is the name with placeholders, "" if it has none.
+type jobName struct{ NamedAs, Name string }
+
+// announce writes into the comment of an earlier run, if there is one, that this run goes on. began orders runs. What goes wrong is a warning. Callers
+// end what it returns.
+func (h *Host) announce(ctx context.Context, opts ReportOptions, job jobName, began time.Time) *announcement {
+	a := h.announcement(ctx, opts, job, began)
+	if a == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, announcePatience)
+	defer cancel()
+	a.as.Body = fmt.Sprintf("⏳ **Evaluating %s …**%s Until that ends, this is the last verdict:", a.commit(), a.run())
+	action, err := comments.Announce(ctx, a.thread, a.as, a.limit, a.settle)
+	a.made = action == comments.Updated
+	a.warn(ctx, err)
+	return a
+}
+
+// announcement returns what announce writes to, nil if there is nothing.
+func (h *Host) announcement(ctx context.Context, opts ReportOptions, job jobName, began time.Time) *announcement {
+	if mode, err := comments.ParseMode(cmp.Or(opts.Comment, "off")); err != nil || mode == comments.Off {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, announcePatience)
+	defer cancel()
+	w, _ := openWorkflow(h, opts.GitHub)
+	a := &announcement{out: h.Output}
+	if w == nil {
+		run, ok := gitlab.FromEnv(h.Getenv)
+		if !ok || opts.GitHub == "off" || run.MergeRequest == 0 || run.Token == "" {
+			return nil
+		}
+		thread, err := gitlab.Open(ctx, run)
+		if a.warn(ctx, err); err != nil {
+			return nil
+		}
+		a.thread, a.settle, a.limit, a.links = thread, gitlab.Settle, gitlab.MaxNote, gitlabLinks(run)
+		a.as = comments.Comment{Job: noteName(run, job), ValidAt: began, RunID: pipeline(run), Attempt: 1}
+		return a
+	}
+	if w.Number == 0 && !w.NeedsPull() || w.Token == "" || w.ReadOnly() { // the report says so
+		return nil
+	}
+	client, number, err := w.pull(ctx)
+	if err == nil {
+		a.thread, a.settle, err = client.Thread(w.Repository, number)
+	}
+	if a.warn(ctx, err); err != nil {
+		return nil
+	}
+	a.limit, a.links = github.MaxComment, w.links()
+	a.as = comments.Comment{Job: w.commentName(job), ValidAt: began, RunID: w.RunID, Attempt: w.RunAttempt}
+	return a
+}
+
+// end takes the announcement back if the run ends without a verdict: it failed with err, or was cancelled.
+func (a *announcement) end(ctx context.Context, err error) {
+	switch {
+	case a == nil || !a.made:
+	case ctx.Err() != nil:
+		a.withdraw(ctx, "was cancelled")
+	case err != nil:
+		a.withdraw(ctx, "ended without a verdict")
+	}
+}
+
+// withdraw replaces the announcement of this run, if it is still there, also when ctx has ended.
+func (a *announcement) withdraw(ctx context.Context, how string) {
+	if a == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), withdrawPatience)
+	defer cancel()
+	a.as.Body = fmt.Sprintf("⏹️ The evaluation of %s %s.%s This is the verdict before it:", a.commit(), how, a.run())
+	_, err := comments.Withdraw(ctx, a.thread, a.as, a.limit)
+	a.warn(ctx, err)
+}
+
+// warn reports an error as a warning, unless the command was cancelled.
+func (a *announcement) warn(ctx context.Context, err error) {
+	if err != nil && ctx.Err() != context.Canceled {
+		warnf(a.out, "the comment does not say how far this run is: %v", err)
+	}
+}
+
+// commit names the commit that is evaluated.
+func (a *announcement) commit() string {
+	if a.links.Sha == "" {
+		return "a new commit"
+	}
+	return untrusted.Link(untrusted.Code(untrusted.Cut(ShortCommit(a.links.Sha), 40)), a.links.Commit)
+}
+
+// run links to the run, in parentheses after a space.
+func (a *announcement) run() string {
+	if untrusted.URL(a.links.Run) == "" {
+		return ""
+	}
+	return " (" + untrusted.Link("run", a.links.Run) + ")"
+}
+
+// announced announces the run of an opened job. The returned function is called with the error with which the run ends.
+func (o *opened) announced(ctx context.Context) func(error) {
+	if unjudged(o.tree.Plan) || o.tree.Plan.ProvesTasks || o.reverifies != "" {
+		return func(error) {}
+	}
+	a := o.host.announce(ctx, o.report, nameOf(o.tree.Plan), earliest(o.tree.Plan.StartedAt, o.host.Now()))
+	return func(err error) { a.end(ctx, err) }
+}
+
+// nameOf returns how a planned job is called.
+func nameOf(plan result.Plan) jobName { return jobName{plan.NamedAs, plan.JobName} }
+
+// earliest returns when a job began, for the order of comments: not later than now, as somebody's artifact may claim so that no later run
+// could replace its comment.
+func earliest(began, now time.Time) time.Time {
+	if began.After(now) {
+		return now
+	}
+	return began
+}

@@ -1,0 +1,161 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/org/rollout-action/internal/github/githubtest"
+)
+
+// newRun is a pull request with a comment of run 42, and a job that can run.
+func newRun(t *testing.T) *aPull {
+	t.Helper()
+	p := newPull(t)
+	p.rollout(exitGate, "report", "pr", "--baseline", "base", "--comment", "changes")
+	for name, text := range map[string]string{
+		"job.yaml":                  "name: agent\nenvironment: {type: fake}\nagents: [{name: a, execute: \"true\"}]\ndatasets: [{path: evals}]\n",
+		"evals/easy/task.toml":      "version = \"1.0\"\n[environment]\ndocker_image = \"x\"\n",
+		"evals/easy/instruction.md": "Do it.\n",
+		"evals/easy/tests/test.sh":  "echo 1 > /logs/verifier/reward.txt\n",
+	} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(p.dir, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		p.write(name, []byte(text))
+	}
+	p.env["GITHUB_RUN_ID"] = "43"
+	return p
+}
+
+// comment returns the only comment.
+func (p *aPull) comment() string {
+	p.t.Helper()
+	comments := p.github.Comments("acme/widgets", 7)
+	if len(comments) != 1 {
+		p.t.Fatalf("the comments are %+v", comments)
+	}
+	return comments[0].Body
+}
+
+const evaluating = "⏳ **Evaluating [`2222222`](https://github.com/acme/widgets/commit/2222222222222222222222222222222222222222) …** " +
+	"([run](https://github.com/acme/widgets/actions/runs/43)) Until that ends, this is the last verdict:"
+
+// whileItRuns calls do once, when the comment says that a run goes on.
+func (p *aPull) whileItRuns(do func()) {
+	var once sync.Once
+	p.asked = func() {
+		for _, c := range p.github.Comments("acme/widgets", 7) {
+			if strings.Contains(c.Body, "Evaluating") {
+				once.Do(do)
+			}
+		}
+	}
+	p.t.Cleanup(func() {
+		once.Do(func() { p.t.Error("the comment never said that the run goes on") })
+	})
+}
+
+func TestCommentSaysThatARunGoesOn(t *testing.T) {
+	p := newRun(t)
+	p.whileItRuns(func() { p.want("the comment", p.comment(), evaluating, "Rollout failed", "falls") })
+	p.rollout(exitOK, "run", "job.yaml", "--comment", "changes")
+	if text := p.comment(); strings.Contains(text, "Evaluating") || strings.Contains(text, "falls") || !strings.Contains(text, "Rollout passed") {
+		t.Errorf("the comment is %s", text)
+	}
+}
+
+// A line that says that a run goes on is no news where there is no comment: it would be one, of each run.
+func TestNoCommentSaysThatARunGoesOn(t *testing.T) {
+	for name, change := range map[string]func(*aPull) []string{
+		"mode off": func(*aPull) []string { return []string{"--comment", "off"} },
+		"a shard":  func(*aPull) []string { return []string{"--comment", "always", "--shard", "1/2"} },
+		"no token": func(p *aPull) []string { delete(p.env, "GITHUB_TOKEN"); return []string{"--comment", "always"} },
+		"a fork": func(p *aPull) []string {
+			p.event("stranger/widgets")
+			p.env["GITHUB_TOKEN"] = githubtest.ReadToken
+			return []string{"--comment", "always"}
+		},
+		"no pull request": func(p *aPull) []string {
+			p.env["GITHUB_REF"], p.env["GITHUB_EVENT_NAME"] = "refs/heads/main", "push"
+			p.write("event.json", []byte(`{}`))
+			return []string{"--comment", "always"}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newRun(t)
+			before := p.comment()
+			p.rollout(exitOK, append([]string{"run", "job.yaml"}, change(p)...)...)
+			if text := p.comment(); text != before || strings.Contains(p.stderr.String(), "how far this run is") {
+				t.Errorf("the comment is %s\n%s", text, p.stderr.String())
+			}
+		})
+	}
+	t.Run("no comment", func(t *testing.T) {
+		p := newRun(t)
+		p.write("job.yaml", []byte(strings.Replace(p.read("job.yaml"), "agent", "another", 1)))
+		p.asked = func() {
+			if comments := p.github.Comments("acme/widgets", 7); len(comments) == 2 && !strings.Contains(comments[1].Body, "Rollout passed") {
+				t.Errorf("the comment is %s", comments[1].Body)
+			}
+		}
+		p.rollout(exitOK, "run", "job.yaml", "--comment", "changes")
+		p.want("the comment", p.comment(), "Rollout failed")
+	})
+}
+
+// A token that may not write is no reason to fail.
+func TestAnnouncingWithoutTheRightTo(t *testing.T) {
+	p := newRun(t)
+	before := p.comment()
+	p.env["GITHUB_TOKEN"] = githubtest.ReadToken
+	p.rollout(exitOK, "run", "job.yaml", "--comment", "changes")
+	p.want("the log", p.stderr.String(), "the comment does not say how far this run is")
+	if text := p.comment(); text != before {
+		t.Errorf("the comment is %s", text)
+	}
+}
+
+func TestACancelledRunTakesItsLineBack(t *testing.T) {
+	p := newRun(t)
+	soft, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	p.soft = soft
+	p.whileItRuns(cancel)
+	p.rollout(exitCancelled, "run", "job.yaml", "--comment", "changes")
+	p.want("the comment", p.comment(), "⏹️ The evaluation of [`2222222`]", "was cancelled. ([run](https://github.com/acme/widgets/actions/runs/43))", "Rollout failed")
+	p.soft, p.asked = nil, nil
+	p.env["GITHUB_RUN_ATTEMPT"] = "2"
+	p.rollout(exitOK, "run", "job.yaml", "--comment", "changes", "--resume")
+	if text := p.comment(); strings.Contains(text, "cancelled") || !strings.Contains(text, "Rollout passed") {
+		t.Errorf("the comment after the run was resumed is %s", text)
+	}
+}
+
+// The verdict of a run that was superseded while it ran is not written.
+func TestASupersededRunDoesNotComment(t *testing.T) {
+	p := newRun(t)
+	p.whileItRuns(func() {
+		newer := newRun(t)
+		newer.github, newer.env = p.github, map[string]string{}
+		for k, v := range p.env {
+			newer.env[k] = v
+		}
+		newer.env["GITHUB_RUN_ID"] = "44"
+		newer.rollout(exitOK, "run", "job.yaml", "--comment", "changes")
+	})
+	p.rollout(exitOK, "run", "job.yaml", "--comment", "changes")
+	p.want("the comment", p.comment(), "Rollout passed", "actions/runs/44")
+}
+
+func TestAFailedRunTakesItsLineBack(t *testing.T) {
+	p := newRun(t)
+	p.whileItRuns(func() { // the job's record of its plan is damaged: there is no verdict
+		p.write("jobs/agent/plan.json", []byte("{"))
+	})
+	p.rollout(exitFailed, "run", "job.yaml", "--comment", "changes")
+	p.want("the comment", p.comment(), "ended without a verdict", "Rollout failed")
+}
