@@ -3,6 +3,7 @@
 package browsertest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/performance"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
@@ -63,7 +65,9 @@ func Start(t *testing.T) *Browser {
 
 // Look is how a page is looked at.
 type Look struct {
-	Width    int // in CSS pixels; 0 is 1400
+	Width    int     // in CSS pixels; 0 is 1400
+	Height   int     // of what can be seen at once; 0 is 1000
+	Scale    float64 // pixels of the screen for one of CSS; 0 is 1
 	Dark     bool
 	NoScript bool // the browser runs no script
 }
@@ -88,16 +92,14 @@ func (b *Browser) Open(t *testing.T, address string, look Look) *Tab {
 		t.Fatalf("open a tab: %v", err)
 	}
 	chromedp.ListenTarget(ctx, tab.hear)
-	if look.Width == 0 {
-		look.Width = 1400
-	}
+	look.Width, look.Height, look.Scale = cmp.Or(look.Width, 1400), cmp.Or(look.Height, 1000), cmp.Or(look.Scale, 1)
 	scheme := "light"
 	if look.Dark {
 		scheme = "dark"
 	}
 	tab.run("open "+address,
-		network.Enable(), log.Enable(), runtime.Enable(), page.Enable(),
-		emulation.SetDeviceMetricsOverride(int64(look.Width), 1000, 1, look.Width < 600),
+		network.Enable(), log.Enable(), runtime.Enable(), page.Enable(), performance.Enable().WithTimeDomain(performance.EnableTimeDomainThreadTicks),
+		emulation.SetDeviceMetricsOverride(int64(look.Width), int64(look.Height), look.Scale, look.Width < 600),
 		emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}),
 		emulation.SetScriptExecutionDisabled(look.NoScript),
 		chromedp.Navigate(address),
@@ -124,6 +126,30 @@ func (tab *Tab) hear(event any) {
 		tab.faults = append(tab.faults, "dialog: "+e.Message)
 		go func() { _ = chromedp.Run(tab.ctx, page.HandleJavaScriptDialog(true)) }()
 	}
+}
+
+// Close closes the tab.
+func (tab *Tab) Close() {
+	tab.t.Helper()
+	if err := chromedp.Cancel(tab.ctx); err != nil {
+		tab.t.Fatalf("close the tab: %v", err)
+	}
+}
+
+// Busy returns how long the page has kept its main thread busy, which draws and scrolls it, in milliseconds of the processor's time: the load of
+// the machine does not lengthen it.
+func (tab *Tab) Busy() (ms float64) {
+	tab.t.Helper()
+	tab.run("ask what the page has done", chromedp.ActionFunc(func(ctx context.Context) error {
+		metrics, err := performance.GetMetrics().Do(ctx)
+		for _, m := range metrics {
+			if m.Name == "TaskDuration" {
+				ms = m.Value * 1000
+			}
+		}
+		return err
+	}))
+	return ms
 }
 
 // Requests returns the addresses that the page has asked for, its own among them.
@@ -227,12 +253,23 @@ func (tab *Tab) Address() string {
 // Picture keeps a picture of the whole page as NAME.png in the directory that ROLLOUT_TEST_PICTURES names, for people to look at.
 func (tab *Tab) Picture(name string) {
 	tab.t.Helper()
+	tab.picture(name, func(to *[]byte) chromedp.Action { return chromedp.FullScreenshot(to, 100) })
+}
+
+// Screen keeps a picture of what can be seen of the page without scrolling, as Picture does.
+func (tab *Tab) Screen(name string) {
+	tab.t.Helper()
+	tab.picture(name, chromedp.CaptureScreenshot)
+}
+
+func (tab *Tab) picture(name string, take func(*[]byte) chromedp.Action) {
+	tab.t.Helper()
 	dir := os.Getenv("ROLLOUT_TEST_PICTURES")
 	if dir == "" {
 		return
 	}
 	var picture []byte
-	tab.run("take a picture", chromedp.FullScreenshot(&picture, 100))
+	tab.run("take a picture", take(&picture))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		tab.t.Fatal(err)
 	}
