@@ -11,6 +11,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+
+	"github.com/org/rollout-action/internal/result"
 )
 
 // childArg is the first argument when this program starts itself, to measure a process that does one thing or has another user.
@@ -21,7 +23,8 @@ var works = map[string]func(context.Context, *bench) ([]float64, error){
 	"trials": runTrials, "link": mergeInto(false), "move": mergeInto(true), "floor": once(linkShards), "sandbox": trialsInSandboxes,
 	"streams": runStreams(true), "streams-direct": runStreams(false), "pods": runPods(environments), "pods-direct": runPods(echoes),
 	"view-index": firstPage(""), "view-job": firstPage("job/job-050/"), "read-index": readFiles("*/plan.json", "*/result.json", "*/config.json"),
-	"read-job": readFiles("job-050/*.json", "job-050/*/*/*/result.json"),
+	"read-job": readFiles("job-050/*.json", "job-050/*/*/*/result.json"), "view-conversation": firstPage("job/job-050/t/" + conversationTrial + "/"),
+	"read-conversation": readFiles("job-050/" + conversationTrial + "/" + result.ATIFFile),
 }
 
 // childReport is the output of a child.

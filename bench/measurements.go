@@ -85,6 +85,7 @@ var measurements = []measurement{
 
 	{"view.index", "ms", "the first index of 100 jobs of 1,000 trials, the newest with their numbers, from the start of a server in a process of its own", "the files that it needs, read", atMost("ours", 1000), pairs{1, 5, 3}},
 	{"view.job", "ms", "the page of one of these jobs, after the index", "the files that it needs, read", atMost("ours", 1000), pairs{1, 5, 3}},
+	{"view.conversation", "ms", "the page of a trial with a conversation of 1,000 turns, after the index", "the conversation read", atMost("ours", 1000), pairs{1, 5, 3}},
 	{"view.memory", "MB", "that process's largest resident set", "", atMost("ours", 150), pairs{}},
 	{"view.page", "ms", "a job of 500 trials read and written as one page (report --format html)", "the same bytes written", atMost("ours", 2000), pairs{1, 5, 3}},
 

@@ -3,17 +3,20 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/org/rollout-action/internal/app"
 	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/trajectory"
 	"github.com/org/rollout-action/internal/viewer"
 	"github.com/org/rollout-action/reporters/html"
 )
@@ -27,9 +30,13 @@ func (b *bench) view(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("write the jobs: %w", err)
 	}
+	if err := writeConversation(filepath.Join(jobs, "job-050", conversationTrial)); err != nil {
+		return err
+	}
 	err = b.measure(ctx,
 		measuring{"view.index", b.inChild("view", "view-index"), b.inChild("view", "read-index")},
 		measuring{"view.job", b.inChild("view", "view-job"), b.inChild("view", "read-job")},
+		measuring{"view.conversation", b.inChild("view", "view-conversation"), b.inChild("view", "read-conversation")},
 	)
 	if err != nil {
 		return err
@@ -98,6 +105,27 @@ func writeJob(dir string, n, trials, logBytes int) error {
 		result.WriteFile(filepath.Join(dir, result.ConfigFile), []byte("{}\n")),
 		result.WriteJSON(filepath.Join(dir, result.ResultFile), result.Summarize(plan, done)),
 	)
+}
+
+// conversationTrial is the trial whose agent had a long conversation.
+const conversationTrial = "my-agent/evals/task-0001__1"
+
+// writeConversation writes a conversation of 1,000 turns, 3 MB, to the directory of a trial.
+func writeConversation(dir string) error {
+	var record trajectory.Trajectory
+	for i := range 1000 {
+		id := strconv.Itoa(i)
+		record.Steps = append(record.Steps, trajectory.Step{
+			ID: i + 1, Source: "agent", Message: strings.Repeat("I look at the next file. ", 16),
+			Calls:       []trajectory.ToolCall{{ID: id, Name: "bash", Arguments: []byte(`{"command": "cat main.go"}`)}},
+			Observation: &trajectory.Observation{Results: []trajectory.Result{{Call: id, Content: strings.Repeat("if err := run(); err != nil { return err }\n", 60)}}},
+		})
+	}
+	text, err := json.Marshal(record)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, result.ATIFFile), text, 0o600)
 }
 
 // firstPage returns what a child process measures: the time from the start of a server of the jobs until its index has arrived or, if below is
