@@ -128,6 +128,9 @@ func IsTask(fsys fs.FS, name string) (bool, error) {
 func Look(fsys fs.FS, name string) (is bool, parts []string, err error) {
 	for _, file := range []string{configFile, instructionFile, testsScript, solutionScript, dockerfile} {
 		_, err := fs.Stat(fsys, join(name, file))
+		if errors.Is(err, fs.ErrNotExist) { // a link that leads nowhere is a file of a task all the same, which Load refuses
+			_, err = fs.Lstat(fsys, join(name, file))
+		}
 		own := file == configFile || file == instructionFile
 		switch {
 		case err == nil && own:

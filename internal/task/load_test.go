@@ -257,8 +257,9 @@ func TestIsTask(t *testing.T) {
 		"no-words/task.toml":       {},
 		"other/README.md":          {},
 		"file":                     {},
+		"link/task.toml":           {Mode: fs.ModeSymlink, Data: []byte("nowhere")},
 	}
-	for name, want := range map[string]bool{"whole": true, "no-config": true, "no-words": true, "other": false, "file": false, "none": false, ".": false} {
+	for name, want := range map[string]bool{"whole": true, "link": true, "no-config": true, "no-words": true, "other": false, "file": false, "none": false, ".": false} {
 		if got, err := IsTask(fsys, name); err != nil || got != want {
 			t.Errorf("IsTask(%q) = %v", name, got)
 		}
