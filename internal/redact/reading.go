@@ -319,7 +319,7 @@ func bytesIn(all string) (in [256]bool) {
 }
 
 // hexSeparators are separators between the bytes of a hexadecimal dump, longer ones first.
-var hexSeparators = []string{", 0x", ",0x", ", ", "\r\n", `\r\n`, `\n`, `\x`, "\n", "  ", " ", ":", "-"}
+var hexSeparators = []string{",\n    0x", ",\n  0x", ",\n\t0x", ",\n0x", "\r\n ", "\n ", `\n `, ", 0x", ",0x", ", ", "\r\n", `\r\n`, `\n`, `\x`, "\n", "  ", " ", ":", "-"}
 
 // lineOfDump is what is between two bytes at the end and the beginning of lines of a dump (xxd, hexdump -C, od): the text of the bytes, a line
 // break, and the offset of the next line. dumpLength is a length that it does not reach.
@@ -377,6 +377,26 @@ func isHexDigit(c byte) bool {
 
 // hexForm returns the text to search for to find s in hexadecimal.
 func hexForm(s string) string { return hex.EncodeToString([]byte(s)) }
+
+// wordForms returns the texts to search for to find s in a hexadecimal dump of words, whose low byte is the first (hexdump, od -x, xxd -e): the
+// whole words of 2, 4 or 8 bytes in s, wherever the first of them begins.
+func wordForms(s string) []string {
+	var out []string
+	for _, width := range []int{2, 4, 8} {
+		for from := range width {
+			var words []byte
+			for at := from; at+width <= len(s); at += width {
+				word := []byte(s[at : at+width])
+				slices.Reverse(word)
+				words = append(words, word...)
+			}
+			if len(words) >= minSecret-2 {
+				out = append(out, hex.EncodeToString(words))
+			}
+		}
+	}
+	return out
+}
 
 // readBase64 ignores line breaks, also in the form of JSON strings: tools wrap after 64 or 76 characters, and logs of agents are
 // JSON.

@@ -12,6 +12,7 @@ import (
 	"html"
 	"io"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -196,6 +197,52 @@ func TestFormsThatToolsWrite(t *testing.T) {
 	}
 }
 
+// A dump has its bytes in lines, with or without an offset, and in words whose low byte may be the first (hexdump and od -x on most machines).
+func TestDumpsOfWords(t *testing.T) {
+	const secret = "Zk9+qP/w2-xy_LmN0==top-s3cret-A9"
+	r := New([]string{secret})
+	for _, tool := range []struct {
+		name       string
+		width      int
+		offset     string // of a line; "": none
+		before     string // each word
+		after, end string // each but the last word; each line
+	}{
+		{"od -An -tx1", 1, "", " ", "", "\n"}, {"xxd -i", 1, "", "0x", ", ", ",\n  "}, {"hexdump", 2, "%07x", " ", "", "\n"},
+		{"od -x", 2, "%07o", " ", "", "\n"}, {"od -An -x", 2, "", " ", "", "\n"}, {"od -tx4", 4, "%07o", " ", "", "\n"}, {"xxd -e", 4, "%08x:", " ", "", "\n"}, {"od -tx8", 8, "%07o", " ", "", "\n"},
+	} {
+		for before := range 9 {
+			content := []byte(strings.Repeat("#", before) + secret + strings.Repeat("#", 16-before%16))
+			var text strings.Builder
+			for at := 0; at < len(content); at += tool.width {
+				if at%16 == 0 && tool.offset != "" {
+					fmt.Fprintf(&text, tool.offset, at)
+				}
+				word := slices.Clone(content[at : at+tool.width])
+				slices.Reverse(word)
+				fmt.Fprintf(&text, "%s%x", tool.before, word)
+				if next := at + tool.width; next%16 == 0 || next == len(content) {
+					text.WriteString(tool.end)
+				} else {
+					text.WriteString(tool.after)
+				}
+			}
+			got := r.String(text.String())
+			var out bytes.Buffer
+			w := r.Writer(&out)
+			for _, b := range []byte(text.String()) {
+				w.Write([]byte{b})
+			}
+			if w.Close(); out.String() != got {
+				t.Errorf("%s: byte by byte it becomes %q, and at once %q", tool.name, out.String(), got)
+			}
+			if !strings.Contains(got, Mask) || len(text.String())-len(got) < 2*(len(secret)-2*(tool.width-1)) {
+				t.Errorf("%s, %d bytes before:\n%s\nbecomes\n%s", tool.name, before, text.String(), got)
+			}
+		}
+	}
+}
+
 func wrap(s string, width int, lineBreak string) string {
 	var lines []string
 	for ; len(s) > width; s = s[width:] {
@@ -322,7 +369,7 @@ func TestWriterRepeatsTheFirstError(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if _, err := io.WriteString(w, "6"); !errors.Is(err, errFull) {
+		if _, err := io.WriteString(w, "."); !errors.Is(err, errFull) {
 			t.Errorf("Write = %v, want %v", err, errFull)
 		}
 	}
