@@ -93,14 +93,9 @@ func (a *archives) find(path string) (*inArchive, error) {
 		return nil, err
 	}
 	for _, prefix := range jobsIn(opened) {
-		job := archivedJob{name: strings.ReplaceAll(prefix, "/", "~"), prefix: prefix}
-		if prefix == "." {
+		job := archivedJob{name: page.Address(strings.Split(prefix, "/")...), prefix: prefix}
+		if prefix == "." { // it is the only one
 			job.name = "job"
-		}
-		if slices.ContainsFunc(found.jobs, func(j archivedJob) bool { return j.name == job.name }) {
-			err := fmt.Errorf("two directories of jobs would both be shown as %s", job.name)
-			a.kept[path] = &inArchive{stamp: stamp, err: err}
-			return nil, errors.Join(err, os.RemoveAll(found.dir))
 		}
 		for _, file := range []string{result.PlanFile, result.ResultFile, result.ConfigFile, result.MergeFile, result.VerdictFile} {
 			if err := found.unpack(opened, prefix, job.name, file, maxArchivedFile); err != nil {
@@ -114,14 +109,15 @@ func (a *archives) find(path string) (*inArchive, error) {
 	return found, nil
 }
 
-// jobsIn returns the directories of jobs in an archive: those with a plan or, in an archive without plans, with a result that is not a trial's.
+// jobsIn returns the directories of jobs in an archive: those with a plan or, in an archive without plans, with a result that is not a trial's. As among
+// directories, what is hidden does not count, and a job has no other jobs in it.
 func jobsIn(files fs.FS) []string {
 	var plans, results []string
 	_ = fs.WalkDir(files, ".", func(file string, e fs.DirEntry, err error) error { // what cannot be read is no job
 		switch {
 		case err != nil:
 			return nil //nolint:nilerr // as above
-		case e.IsDir() && strings.Count(file, "/") >= 2: // those of agents are below NAME/
+		case e.IsDir() && strings.Count(file, "/") >= 2, e.IsDir() && file != "." && strings.HasPrefix(e.Name(), "."): // directories of agents are below NAME/
 			return fs.SkipDir
 		case e.Name() == result.PlanFile && e.Type().IsRegular():
 			plans = append(plans, path.Dir(file))
@@ -133,6 +129,10 @@ func jobsIn(files fs.FS) []string {
 	if len(plans) == 0 {
 		plans = results
 	}
+	all := slices.Clone(plans)
+	plans = slices.DeleteFunc(plans, func(dir string) bool {
+		return slices.ContainsFunc(all, func(above string) bool { return dir != above && (above == "." || strings.HasPrefix(dir, above+"/")) })
+	})
 	return plans[:min(len(plans), maxArchivedJobs)]
 }
 
@@ -162,8 +162,8 @@ func (in *inArchive) unpack(opened *archive.Archive, prefix, name, file string, 
 	return errors.Join(err, w.Close())
 }
 
-// archivedJobs lists the jobs of an archive. name is that of the archive in addresses.
-func (l *Library) archivedJobs(ctx context.Context, file, name string) []page.Listed {
+// archivedJobs lists the jobs of an archive. names are those in addresses of the archive.
+func (l *Library) archivedJobs(ctx context.Context, file string, names ...string) []foundJob {
 	l.packed.mu.Lock()
 	found, err := l.packed.find(l.h.Path(file))
 	l.packed.mu.Unlock()
@@ -174,33 +174,33 @@ func (l *Library) archivedJobs(ctx context.Context, file, name string) []page.Li
 	if err == nil {
 		jobs, err = ListJobs(ctx, l.h, JobsRequest{Dir: found.dir, kept: &l.kept})
 	}
+	archive := page.Address(names...)
 	if err != nil {
-		return []page.Listed{{Name: name, JobName: name, State: string(JobUnreadable), Reason: err.Error()}}
+		return []foundJob{{ListedJob{Name: names[len(names)-1], State: JobUnreadable, Error: err.Error()}, archive}}
 	}
-	var out []page.Listed
+	var out []foundJob
 	for _, listed := range jobs.List {
-		out = append(out, listedOf(listed, found.address(name, filepath.Base(listed.Dir))))
+		address := archive
+		if len(found.jobs) > 1 {
+			address += "~" + filepath.Base(listed.Dir)
+		}
+		out = append(out, foundJob{listed, address})
 	}
 	return out
 }
 
-// address returns the name in addresses of a job in the archive with a name.
-func (in *inArchive) address(archive, job string) string {
-	if len(in.jobs) == 1 {
-		return archive
-	}
-	return archive + "~" + job
-}
-
-// openArchived opens a job of an archive; inner is its name there, "" that of the only one.
-func (l *Library) openArchived(file, inner string) (*viewer.Job, error) {
+// openArchived opens a job of an archive; inner are its names there, none for the only one.
+func (l *Library) openArchived(file string, inner []string) (*openedJob, error) {
 	l.packed.mu.Lock()
 	defer l.packed.mu.Unlock()
 	found, err := l.packed.find(l.h.Path(file))
 	if err != nil {
 		return nil, err
 	}
-	i := slices.IndexFunc(found.jobs, func(j archivedJob) bool { return j.name == inner || inner == "" && len(found.jobs) == 1 })
+	i := 0
+	if len(inner) > 0 || len(found.jobs) != 1 {
+		i = found.index(page.Address(inner...))
+	}
 	if i < 0 {
 		return nil, fs.ErrNotExist
 	}
@@ -225,30 +225,37 @@ func (l *Library) openArchived(file, inner string) (*viewer.Job, error) {
 		}
 		return files, path.Join(path.Dir(shown), path.Base(found.jobs[i].prefix))
 	}
-	return &viewer.Job{Files: below, Dir: shown, Close: opened.Close, Base: base, Input: func(ctx context.Context) (report.Input, error) {
-		if err := l.packed.unpackTrials(ctx, found, job, opened); err != nil {
+	dir := filepath.Join(found.dir, job.name)
+	hide := func(s string) string { // of where it was unpacked
+		return strings.ReplaceAll(strings.ReplaceAll(s, dir, shown), found.dir, path.Dir(shown))
+	}
+	prepare := func(ctx context.Context) error { return l.packed.unpackTrials(ctx, found, job, opened) }
+	input := func(ctx context.Context) (report.Input, error) {
+		if err := prepare(ctx); err != nil {
 			return report.Input{}, err
 		}
-		dir := filepath.Join(found.dir, job.name)
 		if err := l.unpackBaseline(ctx, found, dir, opened); err != nil {
 			return report.Input{}, err
 		}
 		in, err := l.input(ctx, dir)
 		in.Dir = shown
-		hide := func(s string) string { // of where it was unpacked
-			return strings.ReplaceAll(strings.ReplaceAll(s, dir, shown), found.dir, path.Dir(shown))
-		}
-		in.Baseline, in.BaseDir = hide(in.Baseline), hide(in.BaseDir)
+		hideIn(&in, hide)
 		if in.BaseFiles != nil { // of it, only results were unpacked
 			in.BaseFiles, _ = base()
 		}
-		for _, sentences := range [][]string{in.Notes, in.Incomplete} {
-			for i := range sentences {
-				sentences[i] = hide(sentences[i])
-			}
-		}
 		return in, err
-	}}, nil
+	}
+	return &openedJob{viewer.Job{Files: below, Dir: shown, Close: opened.Close, Base: base, Input: input}, dir, prepare, hide}, nil
+}
+
+// hideIn hides in what a report says where something was unpacked.
+func hideIn(in *report.Input, hide func(string) string) {
+	in.Baseline, in.BaseDir = hide(in.Baseline), hide(in.BaseDir)
+	for _, sentences := range [][]string{in.Notes, in.Incomplete} {
+		for i := range sentences {
+			sentences[i] = hide(sentences[i])
+		}
+	}
 }
 
 // index returns the index of the job with a name; -1 if there is none.
@@ -279,6 +286,11 @@ func (a *archives) unpackTrials(ctx context.Context, in *inArchive, job *archive
 	plan, err := result.ReadPlan(filepath.Join(in.dir, job.name))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
+	}
+	if plan.Shard != nil { // whoever puts shards together checks them
+		if err := in.unpack(opened, job.prefix, job.name, result.SumsFile, maxArchivedFile); err != nil {
+			return err
+		}
 	}
 	for _, key := range slices.Concat(plan.Own(), plan.ConfirmationKeys()) {
 		err := in.unpack(opened, job.prefix, job.name, key.Dir()+"/"+result.ResultFile, result.MaxTrialFile)

@@ -95,6 +95,9 @@ type ListedJob struct {
 	// partial: the job proves tasks, or is a part of one.
 	partial bool
 	beside  *result.Beside // Plan.Beside
+	// digest and split are those of the plan; "": there is none. evaluated is how many trials PassRate is about.
+	digest, split string
+	evaluated     int
 	// point is the job in its history, if read looks for it (withPoint); nil if it says nothing about how agents do.
 	point     *history.Point
 	withPoint bool
@@ -194,7 +197,7 @@ func identify(parent string, e fs.DirEntry) (ListedJob, bool) {
 		listed.StartedAt, listed.State, listed.Error = modified(e), JobUnreadable, err.Error()
 		return listed, true
 	}
-	listed.beside = plan.Beside
+	listed.beside, listed.digest, listed.split = plan.Beside, plan.Digest, plan.Split
 	listed.Name, listed.StartedAt, listed.Commit, listed.Shard = cmp.Or(plan.JobName, listed.Name), plan.StartedAt.UTC(), plan.Commit, plan.Shard
 	return listed, true
 }
@@ -227,6 +230,7 @@ func (l *ListedJob) read(paths Paths) error {
 	l.TotalTrials, l.CompletedTrials, l.FailedTrials, l.SkippedTrials = s.TotalTrials, s.CompletedTrials, s.FailedTrials, s.SkippedTrials
 	l.TotalCost, l.CostAtLeast, l.DurationSec = s.TotalCost, s.TotalCost.AtLeast(), summary.TotalDurationSec
 	l.PassRate, l.MeanReward = summary.Evaluated()
+	l.evaluated = summary.EvaluatedTrials()
 	switch {
 	case job.Running(dir):
 		l.State = JobRunning

@@ -60,14 +60,14 @@ func OpenLibrary(h *Host, path string, byDefault bool) (*Library, error) {
 			return nil, errors.Join(usage("%w (give an artifact of a workflow as it was downloaded)", err), l.Close())
 		}
 		if len(found.jobs) == 1 {
-			l.single = filepath.Base(path)
+			l.single = page.Address(filepath.Base(path))
 		}
 	case h.hasJob(path):
 		absolute, err := filepath.Abs(full)
 		if err != nil {
 			return nil, err
 		}
-		l.single = filepath.Base(absolute)
+		l.single = page.Address(filepath.Base(absolute))
 	case !isDir(full) && !byDefault:
 		return nil, usage("%s: there is no such directory (give the one with the jobs, or the directory of a job)", clean(path))
 	}
@@ -90,59 +90,75 @@ func (l *Library) Single() string { return l.single }
 // Jobs implements viewer.Library.
 func (l *Library) Jobs(ctx context.Context) ([]page.Listed, error) {
 	ctx = event.Watch(ctx, unwatched)
-	if l.file {
-		return l.archivedJobs(ctx, l.path, filepath.Base(l.path)), nil
-	}
-	if l.single != "" {
+	if l.single != "" && !l.file {
 		listed := ListedJob{Dir: l.path, Name: l.single}
 		if plan, err := result.ReadPlanHead(l.h.Path(l.path)); err == nil {
-			listed.Name, listed.StartedAt, listed.Commit, listed.Shard = cmp.Or(plan.JobName, l.single), plan.StartedAt, plan.Commit, plan.Shard
+			listed.Name, listed.StartedAt, listed.Commit, listed.Shard = cmp.Or(plan.JobName, filepath.Base(l.path)), plan.StartedAt, plan.Commit, plan.Shard
 		}
 		l.kept.read(&listed, l.h.Paths, time.Time{})
-		return []page.Listed{listedOf(listed, l.single)}, nil
+		return []page.Listed{listedOf(foundJob{listed, l.single})}, nil
 	}
 	var until time.Time
 	if l.patience > 0 {
 		until = time.Now().Add(l.patience)
 	}
-	jobs, err := l.list(ctx, l.path, "", until)
+	found, err := l.all(ctx, until)
 	if err != nil {
 		return nil, err
+	}
+	jobs := make([]page.Listed, len(found))
+	for i, job := range found {
+		jobs[i] = listedOf(job)
 	}
 	slices.SortStableFunc(jobs, func(a, b page.Listed) int { return cmp.Or(b.Started.Compare(a.Started), cmp.Compare(a.Name, b.Name)) })
 	if slices.ContainsFunc(jobs, func(j page.Listed) bool { return j.State == page.Unread }) {
 		l.readRest()
 	}
-	return jobs, nil
+	return withShardSets(jobs, shardSets(found)), nil
 }
 
-// list lists the jobs in a directory, in its archives and, if above is "", in its directories that are no jobs: those of artifacts. above begins
-// their names in addresses.
-func (l *Library) list(ctx context.Context, dir, above string, until time.Time) ([]page.Listed, error) {
+// foundJob is a job of a library.
+type foundJob struct {
+	ListedJob
+	address string // its name in addresses
+}
+
+// all lists all jobs.
+func (l *Library) all(ctx context.Context, until time.Time) ([]foundJob, error) {
+	if l.file {
+		return l.archivedJobs(ctx, l.path, filepath.Base(l.path)), nil
+	}
+	return l.list(ctx, l.path, nil, until)
+}
+
+// list lists the jobs in a directory, in its archives and, if above is empty, in its directories that are no jobs: those of artifacts. above has the
+// names that begin those in addresses.
+func (l *Library) list(ctx context.Context, dir string, above []string, until time.Time) ([]foundJob, error) {
 	jobs, err := ListJobs(ctx, l.h, JobsRequest{Dir: dir, Default: l.missed, kept: &l.kept, until: until})
 	if err != nil || jobs.NoDir {
 		return nil, err
 	}
-	var out []page.Listed
+	var out []foundJob
 	seen := map[string]bool{}
 	for _, listed := range jobs.List {
 		name := filepath.Base(listed.Dir)
 		seen[name] = true
-		out = append(out, listedOf(listed, above+name))
+		out = append(out, foundJob{listed, page.Address(append(slices.Clone(above), name)...)})
 	}
 	entries, err := os.ReadDir(l.h.Path(dir))
 	if err != nil {
 		return nil, err
 	}
 	for _, e := range entries {
+		names := append(slices.Clone(above), e.Name())
 		switch name := e.Name(); {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case seen[name] || strings.HasPrefix(name, "."):
 		case e.Type().IsRegular() && isArchive(name):
-			out = append(out, l.archivedJobs(ctx, filepath.Join(dir, name), above+name)...)
-		case e.IsDir() && above == "":
-			below, err := l.list(ctx, filepath.Join(dir, name), name+"~", until)
+			out = append(out, l.archivedJobs(ctx, filepath.Join(dir, name), names...)...)
+		case e.IsDir() && len(above) == 0:
+			below, err := l.list(ctx, filepath.Join(dir, name), names, until)
 			if err == nil { // a directory of something else says nothing
 				out = append(out, below...)
 			}
@@ -158,14 +174,14 @@ func (l *Library) readRest() {
 	}
 	l.readers.Go(func() {
 		defer l.reading.Unlock()
-		_, _ = l.list(l.ctx, l.path, "", time.Time{}) // the next page says what is wrong
+		_, _ = l.all(l.ctx, time.Time{}) // the next page says what is wrong
 	})
 }
 
-// listedOf returns a job as an index shows it. name is that of its addresses.
-func listedOf(l ListedJob, name string) page.Listed {
+// listedOf returns a job as an index shows it.
+func listedOf(l foundJob) page.Listed {
 	listed := page.Listed{
-		Name: name, JobName: l.Name, State: cmp.Or(string(l.State), page.Unread), Started: l.StartedAt,
+		Name: l.address, JobName: l.Name, State: cmp.Or(string(l.State), page.Unread), Started: l.StartedAt,
 		Trials: l.TotalTrials, Completed: l.CompletedTrials, Failed: l.FailedTrials,
 		PassRate: l.PassRate, MeanReward: l.MeanReward, Cost: l.TotalCost, DurationSec: l.DurationSec,
 		Verdict: l.Verdict, Reason: cmp.Or(l.Error, l.Reason), Point: l.point,
@@ -180,64 +196,72 @@ func listedOf(l ListedJob, name string) page.Listed {
 }
 
 // Open implements viewer.Library.
-func (l *Library) Open(_ context.Context, name string) (*viewer.Job, error) {
-	for part := range strings.SplitSeq(name, "~") {
-		if part != "" && !filepath.IsLocal(part) {
-			return nil, fs.ErrNotExist
-		}
+func (l *Library) Open(ctx context.Context, name string) (*viewer.Job, error) {
+	if page.IsShards(name) {
+		return l.openShards(event.Watch(ctx, unwatched), name)
+	}
+	opened, err := l.open(name)
+	if err != nil {
+		return nil, err
+	}
+	return &opened.Job, nil
+}
+
+// openedJob is an open job whose results can be read from a directory.
+type openedJob struct {
+	viewer.Job
+	dir string
+	// prepare puts the results of the trials into dir, if they are not there yet, and hide removes from a text where that is.
+	prepare func(ctx context.Context) error
+	hide    func(string) string
+}
+
+// open opens a job of one directory.
+func (l *Library) open(name string) (*openedJob, error) {
+	names := page.Names(name)
+	if len(names) == 0 || slices.ContainsFunc(names, func(s string) bool { return strings.ContainsAny(s, "/\x00") || !filepath.IsLocal(s) }) {
+		return nil, fs.ErrNotExist
 	}
 	switch {
-	case strings.ContainsAny(name, `/\`+"\x00"):
+	case l.file && names[0] != filepath.Base(l.path):
 		return nil, fs.ErrNotExist
 	case l.file:
-		inner, ok := strings.CutPrefix(name+"~", filepath.Base(l.path)+"~")
-		if !ok {
-			return nil, fs.ErrNotExist
-		}
-		return l.openArchived(l.path, strings.TrimSuffix(inner, "~"))
+		return l.openArchived(l.path, names[1:])
 	case l.single != "":
 		if name != l.single {
 			return nil, fs.ErrNotExist
 		}
 		return l.openDir(l.path)
 	}
-	return l.openBelow(l.path, name, true)
+	return l.openBelow(l.path, names, true)
 }
 
-// openBelow opens a job in a directory by its name in addresses: its own, or that of a directory or an archive, a tilde, and its own there.
-func (l *Library) openBelow(dir, name string, deeper bool) (*viewer.Job, error) {
-	for i := 0; i <= len(name); i++ {
-		if i < len(name) && name[i] != '~' {
-			continue
-		}
-		first, inner := name[:i], strings.TrimPrefix(name[i:], "~")
-		if first == "" || strings.HasPrefix(first, ".") {
-			continue
-		}
-		at := filepath.Join(dir, first)
-		info, err := os.Lstat(l.h.Path(at))
-		switch {
-		case err != nil:
-		case info.Mode().IsRegular() && isArchive(first):
-			return l.openArchived(at, inner)
-		case info.IsDir() && i == len(name) && l.h.hasJob(at):
-			return l.openDir(at)
-		case info.IsDir() && i < len(name) && deeper:
-			if job, err := l.openBelow(at, inner, false); !errors.Is(err, fs.ErrNotExist) {
-				return job, err
-			}
-		}
+// openBelow opens a job in a directory by its names: its own, or those of a directory or an archive and its own there.
+func (l *Library) openBelow(dir string, names []string, deeper bool) (*openedJob, error) {
+	if strings.HasPrefix(names[0], ".") {
+		return nil, fs.ErrNotExist
+	}
+	at := filepath.Join(dir, names[0])
+	info, err := os.Lstat(l.h.Path(at))
+	switch {
+	case err != nil:
+	case info.Mode().IsRegular() && isArchive(names[0]):
+		return l.openArchived(at, names[1:])
+	case info.IsDir() && len(names) == 1 && l.h.hasJob(at):
+		return l.openDir(at)
+	case info.IsDir() && len(names) > 1 && deeper:
+		return l.openBelow(at, names[1:], false)
 	}
 	return nil, fs.ErrNotExist
 }
 
 // openDir opens the directory of a job.
-func (l *Library) openDir(dir string) (*viewer.Job, error) {
+func (l *Library) openDir(dir string) (*openedJob, error) {
 	root, err := os.OpenRoot(l.h.Path(dir))
 	if err != nil {
 		return nil, err
 	}
-	return &viewer.Job{
+	return &openedJob{dir: dir, prepare: func(context.Context) error { return nil }, hide: func(s string) string { return s }, Job: viewer.Job{
 		Files: root.FS(), Dir: dir, Running: job.Running(l.h.Path(dir)), Close: root.Close,
 		Input: func(ctx context.Context) (report.Input, error) { return l.input(ctx, dir) },
 		Base: func() (fs.FS, string) {
@@ -247,7 +271,7 @@ func (l *Library) openDir(dir string) (*viewer.Job, error) {
 			}
 			return os.DirFS(l.h.Path(base)), base
 		},
-	}, nil
+	}}, nil
 }
 
 // besideOf returns the directory of the baseline that the job in dir was run beside and is compared with; "" without one.

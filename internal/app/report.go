@@ -67,6 +67,10 @@ type ending struct {
 	both       bool         // the use case ran the job and the baseline beside it, and says itself how both go on
 	// baseline is what the job is compared with, if that was looked for already.
 	baseline *foundBaseline
+	// together: the tree was put together of shards, in whose directories nothing else is looked for; beside is that of the baseline that ran beside
+	// them, or nil.
+	together bool
+	beside   *result.Tree
 }
 
 // finishing is a job on its way from ending to Finished.
@@ -112,8 +116,8 @@ func finish(ctx context.Context, h *Host, dir string, opts ReportOptions, end en
 	if end.tree == nil {
 		end.incomplete = append(end.incomplete, merge.Missing(h.Path(dir))...)
 	}
-	var beside *result.Tree
-	if plan, err := result.ReadPlanHead(h.Path(dir)); err == nil {
+	beside := end.beside
+	if plan, err := result.ReadPlanHead(h.Path(dir)); err == nil && !end.together {
 		if beside, err = end.findBeside(h, dir, plan, &opts); err != nil {
 			return nil, err
 		}

@@ -35,6 +35,8 @@ type Site struct {
 	Detail int
 	// NoTrials: trials have no pages.
 	NoTrials bool
+	// Parts are the shards that the page of a job puts together; zero: it is the page of one directory.
+	Parts Parts
 	// Now is when the site is made, for pages that are files.
 	Now time.Time
 }
@@ -60,9 +62,10 @@ const (
 type Listed struct {
 	Name    string // in addresses: that of its directory or archive
 	JobName string
-	State   string // done, running, cancelled, stopped, killed, unreadable or Unread
+	State   string // done, running, cancelled, stopped, killed, unreadable, PartOnly or Unread
 	NoPage  bool
 	Shard   string // "1/4"; "": it is a whole job
+	Parts   Parts  // of shards that are shown as one job
 	Commit  string
 	Started time.Time
 
@@ -76,6 +79,9 @@ type Listed struct {
 	// Point is the job in its history; nil if it says nothing about how agents do.
 	Point *history.Point
 }
+
+// PartOnly is the state of shards that are shown as one job, if not all of them are there and done.
+const PartOnly = "incomplete"
 
 // Unread is the state of a job that was not read yet. A live index is loaded again when it was.
 const Unread = "not read yet"
@@ -93,6 +99,7 @@ type indexPage struct {
 
 type indexRow struct {
 	Href, Name, JobName, Shard, Commit string
+	Parts                              string
 	State, Verdict, Reason             string
 	Started, StartedSort               string
 	Trials                             string
@@ -125,7 +132,7 @@ func (s *Site) WriteIndex(w io.Writer, title string, jobs []Listed, version stri
 
 func (s *Site) indexRow(job Listed) indexRow {
 	r := indexRow{
-		Href: s.page(JobPages + "/" + url.PathEscape(job.Name)), Name: name(job.Name), JobName: name(job.JobName), Shard: job.Shard,
+		Href: s.page(JobPages + "/" + url.PathEscape(job.Name)), Name: shownName(job.Name), JobName: name(job.JobName), Shard: job.Shard,
 		Commit: cut(job.Commit, 12), State: job.State, Verdict: string(job.Verdict), Reason: oneLine(job.Reason),
 		Trials: report.Count(job.Completed) + "/" + report.Count(job.Trials), Started: "–", StartedSort: "0",
 		Rate: Cell{Text: "–", Sort: "-1"}, Reward: Cell{Text: "–", Sort: "-1"}, Cost: Cell{Text: "–", Sort: "-1"}, Time: Cell{Text: "–", Sort: "-1"},
@@ -135,6 +142,9 @@ func (s *Site) indexRow(job Listed) indexRow {
 	}
 	if job.NoPage {
 		r.Href = ""
+	}
+	if job.Parts.Total > 0 {
+		r.Parts, r.Name = job.Parts.Says(), r.JobName
 	}
 	if r.JobName == r.Name {
 		r.JobName = ""
@@ -166,10 +176,16 @@ func (s *Site) WriteJob(w io.Writer, in report.Input, job, version string) error
 	if version != "" {
 		p.running(in)
 	}
+	if s.Parts.Total > 0 {
+		p.Shards = s.Parts.Says()
+		for _, part := range s.Parts.List {
+			p.Parts = append(p.Parts, Link{fmt.Sprintf("%d/%d", part.Number, s.Parts.Total), "../" + url.PathEscape(part.Name) + "/" + s.index()})
+		}
+	}
 	if s.NoTrials {
 		p.LeftOut = append(p.LeftOut, "the pages of "+report.Plural(len(in.Trials), "trial")+", which are in "+cmp.Or(name(in.Dir), "the job's directory"))
 	}
-	return templates.ExecuteTemplate(w, "page.html", frame{newHead(p.Title+" · "+cmp.Or(p.Job, name(job)), version), p})
+	return templates.ExecuteTemplate(w, "page.html", frame{newHead(p.Title+" · "+cmp.Or(p.Job, shownName(job)), version), p})
 }
 
 // running removes from the page of a running job what is true only of one that has ended: its verdict, and that something is missing.
@@ -239,7 +255,7 @@ func (s *Site) WriteTrial(w io.Writer, in report.Input, t result.Trial, job, ver
 	title := v.Task + " · " + v.Agent + " · attempt " + strconv.Itoa(v.Attempt)
 	p := trialPage{
 		head: newHead(title, version), Trial: v, Made: s.made(), Runs: string(missing),
-		Up: []Link{{"All jobs", root}, {name(job), s.up(4)}},
+		Up: []Link{{"All jobs", root}, {shownName(job), s.up(4)}},
 	}
 	return templates.ExecuteTemplate(w, "trialpage.html", p)
 }
@@ -303,7 +319,7 @@ func (s *Site) WriteLog(w io.Writer, part LogPart, job, dir, file, version strin
 		head: newHead(shown+" · "+name(path.Base(dir)), version), Name: shown,
 		Where: fmt.Sprintf("Bytes %s to %s of %s", report.Count(int(part.From)), report.Count(int(to)), report.Count(int(part.Size))),
 		Lines: untrusted.Styled(string(part.Text)), Raw: s.below(root, RawFiles, job, file),
-		Up: []Link{{"All jobs", root}, {name(job), root + JobAddress(job)}, {name(path.Base(dir)), root + JobAddress(job) + TrialPages + "/" + escape(dir) + "/"}},
+		Up: []Link{{"All jobs", root}, {shownName(job), root + JobAddress(job)}, {name(path.Base(dir)), root + JobAddress(job) + TrialPages + "/" + escape(dir) + "/"}},
 	}
 	if part.From > 0 {
 		v.First, v.Prev = "?from=0", "?from="+strconv.FormatInt(max(part.From-logPage, 0), 10)

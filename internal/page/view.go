@@ -44,6 +44,8 @@ type Page struct {
 	LeftOut     []string
 	Links       []Link
 	Up          []Link // to the pages above this one, in a site
+	Shards      string // which shards the job was put together of; "": it was not
+	Parts       []Link // to their pages
 	version     string // as in head
 }
 

@@ -329,6 +329,17 @@ type Job struct {
 	Skipped      []Key             `json:"skipped"` // planned trials without a result
 }
 
+// EvaluatedTrials returns how many trials the numbers of Evaluated are of.
+func (j *Job) EvaluatedTrials() (completed int) {
+	if len(j.Agents) == 0 {
+		return j.CompletedTrials
+	}
+	for _, name := range agent.Evaluated(slices.Sorted(maps.Keys(j.Agents))) {
+		completed += j.Agents[name].CompletedTrials
+	}
+	return completed
+}
+
 // Evaluated returns the pass rate and the mean reward of the agents that agent.Evaluated names, over their completed trials; nil if they
 // have completed none. Those of Summary are over the trials of all agents.
 func (j *Job) Evaluated() (passRate, meanReward *float64) {
@@ -336,10 +347,9 @@ func (j *Job) Evaluated() (passRate, meanReward *float64) {
 		return new(j.PassRate), new(j.MeanReward)
 	}
 	var passed, sum float64
-	completed := 0
+	completed := j.EvaluatedTrials()
 	for _, name := range agent.Evaluated(slices.Sorted(maps.Keys(j.Agents))) {
 		s := j.Agents[name]
-		completed += s.CompletedTrials
 		passed += s.PassRate * float64(s.CompletedTrials)
 		sum = finite(sum + s.MeanReward*float64(s.CompletedTrials))
 	}

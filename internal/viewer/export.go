@@ -129,6 +129,7 @@ func (x *exporter) job(ctx context.Context, library Library, name string) error 
 	}
 	in.Files, in.Dir = job.Files, job.Dir
 	site := x.site
+	site.Parts = job.Parts
 	if x.done.Trials+len(in.Trials) > maxExportedTrials {
 		site.NoTrials = true
 		x.done.LeftOut += len(in.Trials)
@@ -144,6 +145,9 @@ func (x *exporter) job(ctx context.Context, library Library, name string) error 
 	for _, t := range in.Trials {
 		if ctx.Err() != nil {
 			return ctx.Err()
+		}
+		if job.DirOf != nil {
+			in.Dir = job.DirOf(t.Dir())
 		}
 		file := path.Join(at, page.TrialPages, t.Dir(), "index.html")
 		if err := x.write(file, func(w io.Writer) error { return site.WriteTrial(w, in, t, name, "", page.HasResult) }); err != nil {

@@ -37,10 +37,23 @@ type Job struct {
 	// Base returns the directory of the baseline that was run beside the job, and how it is shown to people; nil, also as a function: there is none.
 	Base  func() (files fs.FS, dir string)
 	Close func() error
+	// Parts are the shards that are shown as this one job; zero: it is one directory. Then DirOf returns the directory of the shard that has a
+	// trial, as it is shown to people, and Version a text that changes when a shard does.
+	Parts   page.Parts
+	DirOf   func(trial string) string
+	Version func() string
 }
 
 // version returns a text that changes when another trial has a result, or the job ends or is judged.
 func (j *Job) version() string {
+	if j.Version != nil {
+		return j.Version()
+	}
+	return j.Stamp()
+}
+
+// Stamp returns a text that changes when the files of the job's own directory do, and when it ends.
+func (j *Job) Stamp() string {
 	return j.stamp(result.PlanFile, result.ResultFile, result.OutputsFile, result.ConfigFile, result.MergeFile, result.VerdictFile)
 }
 
@@ -55,11 +68,11 @@ func (j *Job) stamp(files ...string) string {
 			b.WriteString(" -")
 		}
 	}
-	return hashed(b.String())
+	return Hashed(b.String())
 }
 
-// hashed returns a text as an entity tag.
-func hashed(text string) string {
+// Hashed returns a text as an entity tag.
+func Hashed(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return `"` + hex.EncodeToString(sum[:12]) + `"`
 }
@@ -73,6 +86,9 @@ const maxAttempts = 50
 // inputOf returns what the page of a trial needs: its files, and the other attempts at its task, those of the baseline among them.
 func (j *Job) inputOf(t result.Trial) report.Input {
 	in := j.input()
+	if j.DirOf != nil {
+		in.Dir = j.DirOf(t.Dir())
+	}
 	in.Trials = j.attempts(t.Key)
 	if j.Base == nil {
 		return in

@@ -222,7 +222,7 @@ func (s *Server) index(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	version := hashed(fmt.Sprintf("%+v", texts(jobs)))
+	version := Hashed(fmt.Sprintf("%+v", texts(jobs)))
 	return s.write(w, r, version, true, func(w io.Writer) error { return s.site.WriteIndex(w, s.title, jobs, version) })
 }
 
@@ -230,7 +230,7 @@ func (s *Server) index(w http.ResponseWriter, r *http.Request) error {
 func texts(jobs []page.Listed) []string {
 	out := make([]string, len(jobs))
 	for i, j := range jobs {
-		out[i] = fmt.Sprint(j.Name, " ", j.State, " ", j.Started, " ", j.Completed, " ", j.Failed, " ", j.Trials, " ", j.Verdict, " ", j.Reason)
+		out[i] = fmt.Sprint(j.Name, " ", j.Parts.Says(), " ", j.State, " ", j.Started, " ", j.Completed, " ", j.Failed, " ", j.Trials, " ", j.Verdict, " ", j.Reason)
 	}
 	return out
 }
@@ -245,7 +245,9 @@ func (s *Server) job(w http.ResponseWriter, r *http.Request, name string, job *J
 		if err != nil {
 			return err
 		}
-		return s.site.WriteJob(w, in, name, live)
+		site := s.site
+		site.Parts = job.Parts
+		return site.WriteJob(w, in, name, live)
 	})
 }
 

@@ -45,7 +45,7 @@ type batch struct {
 	names []string
 }
 
-// linkTrials links all trials' directories into the draft, or moves them, and reads their results.
+// linkTrials links all trials' directories into the draft, or moves them, and reads their results. Without a draft ("") it only reads.
 func (m *merge) linkTrials(ctx context.Context, draft string) (*outcomes, error) {
 	batches := m.batched
 	sums, err := m.readTrialSums(m.groups)
@@ -54,7 +54,7 @@ func (m *merge) linkTrials(ctx context.Context, draft string) (*outcomes, error)
 	}
 	made := map[*group]bool{}
 	for _, b := range batches {
-		if !made[b.group] {
+		if draft != "" && !made[b.group] {
 			made[b.group] = true
 			if err := os.MkdirAll(filepath.Join(draft, b.group.agent, b.group.dataset), 0o755); err != nil {
 				return nil, err
@@ -237,19 +237,23 @@ func (p *placer) batch(b batch, draft string, keys []result.Key, out *outcomes) 
 		return err
 	}
 	defer source.Close()
-	target, err := nofollow.OpenDir(filepath.Join(draft, b.group.agent, b.group.dataset))
-	if err != nil {
-		return err
+	var target *os.File
+	if draft != "" {
+		if target, err = nofollow.OpenDir(filepath.Join(draft, b.group.agent, b.group.dataset)); err != nil {
+			return err
+		}
+		defer target.Close()
 	}
-	defer target.Close()
 	for _, name := range b.names {
 		opened, err := nofollow.OpenDirAt(source, name)
 		if err != nil {
 			return err
 		}
-		if p.move {
+		switch {
+		case draft == "":
+		case p.move:
 			err = p.linker.Move(opened, source, target, name)
-		} else {
+		default:
 			err = p.linker.Link(opened, target, name)
 		}
 		if err == nil {
