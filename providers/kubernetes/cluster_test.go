@@ -21,11 +21,13 @@ import (
 	"github.com/org/rollout-action/providers/internal/registryimage"
 )
 
-// cluster is a real cluster: ROLLOUT_TEST_KUBECONFIG, with a registry that has testenv.Image: ROLLOUT_TEST_REGISTRY.
+// cluster is a real cluster: ROLLOUT_TEST_KUBECONFIG, with a registry that has testenv.Image: ROLLOUT_TEST_REGISTRY. What its network does
+// not forbid is in ROLLOUT_TEST_REACHABLE, as in provider_config.reachable, with commas.
 type cluster struct {
-	config map[string]any
-	image  string
-	client *client
+	config    map[string]any
+	image     string
+	client    *client
+	reachable []string
 }
 
 // needCluster returns the cluster, with a namespace that is the test's own, or skips the test.
@@ -39,6 +41,14 @@ func needCluster(t *testing.T) *cluster {
 	c := &cluster{
 		image:  registry + "/" + testenv.Image,
 		config: map[string]any{"kubeconfig": kubeconfig, "namespace": name, "registry": registry + "/evals", "plain_http": true, "schedule_timeout": "2m"},
+	}
+	if kinds := os.Getenv("ROLLOUT_TEST_REACHABLE"); kinds != "" {
+		var list []any
+		c.reachable = strings.Split(kinds, ",")
+		for _, kind := range c.reachable {
+			list = append(list, kind)
+		}
+		c.config["reachable"] = list
 	}
 	conf, err := parseConfig(c.config)
 	if err != nil {

@@ -32,6 +32,7 @@ type config struct {
 	podVolumes                                  bool   // the patch has volumes
 	scheduleTimeout                             time.Duration
 	price                                       price
+	reachable                                   []string // kinds of targets
 	registry, builder, helperImage              string
 	plainHTTP                                   bool
 	buildkit                                    registryimage.BuildKit
@@ -65,6 +66,7 @@ var Keys = []environment.ConfigKey{
 	{Name: "pod", Doc: "Everything else about the pods: a strategic merge patch, as for `kubectl patch`. The container of the trial is `main`.", Files: environment.Files{Kind: environment.NoFiles}},
 	{Name: "schedule_timeout", Default: "10m", Doc: "How long a pod that no node has room for may wait. Pods in a queue (scheduling gates) wait without a limit.", Files: environment.Files{Kind: environment.NoFiles}},
 	{Name: "price", Doc: "What resources cost in US dollars: `{cpu_hour, gib_hour}`, of one CPU and one GiB of memory for an hour. Default: costs are not known.", Files: environment.Files{Kind: environment.NoFiles}, Keys: priceKeys},
+	{Name: "reachable", Doc: "What pods whose network is restricted may reach nevertheless, because the cluster's network does not forbid it: a list of `node` (servers on the pod's own node) and `api` (the API service). Default: nothing, and Rollout refuses a cluster where they reach it.", Files: environment.Files{Kind: environment.NoFiles}},
 }
 
 // buildkitKeys are the keys of buildkit. An address such as unix:///run/buildkit.sock names a socket, which no checkout has.
@@ -148,6 +150,10 @@ func readConfig(cfg map[string]any) (config, []Problem) {
 			c.scheduleTimeout = r.duration(key, value)
 		case "price":
 			c.price = r.price(key, value)
+		case "reachable":
+			for i, item := range r.list(key, value) {
+				c.reachable = append(c.reachable, r.choice(fmt.Sprintf("%s.%d", key, i), item, acceptable...))
+			}
 		default:
 			r.problems = append(r.problems, environment.UnknownKey(key, "the kubernetes provider knows", environment.ConfigKeyNames(Keys)...))
 		}

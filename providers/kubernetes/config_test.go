@@ -59,6 +59,7 @@ pod:
 			"labels: rollout.run is Rollout's own", "labels: the value of a must be a text", `namespace: "Not_A_Name" is no name`,
 			"price.cpu_hour: must be an amount", "price.gib_hour: must be an amount", "price.gpu: unknown key", "schedule_timeout: must be a duration",
 		}},
+		{"what no restricted pod may reach", "reachable: [node, dns]", []string{"reachable.1: must be one of node, api"}},
 		{"a toleration with a field that there is not", "tolerations: [{key: a, seconds: 3}]", []string{`tolerations.0: unknown field "seconds"`}},
 		{"unknown keys", "nodeSelector: {a: b}", []string{"nodeSelector: unknown key"}},
 		{"what would break the isolation of pods", `

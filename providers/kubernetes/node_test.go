@@ -9,6 +9,7 @@ import (
 	"net"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,6 +25,7 @@ import (
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/testenv"
 	"github.com/org/rollout-action/providers/internal/guest"
+	"github.com/org/rollout-action/providers/kubernetes/internal/probe"
 )
 
 // The tests of this file have a real scheduler, controllers and kubelet cause what others pretend.
@@ -546,6 +548,9 @@ func TestPublicNetworkIsNotThatOfTheCluster(t *testing.T) {
 		"another trial's pod": net.JoinHostPort(now.pod.Status.PodIP, "9000"),
 		"the API server":      net.JoinHostPort(api.Spec.ClusterIP, "443"),
 	}
+	if slices.Contains(c.reachable, probe.API) { // which its network never forbids
+		delete(addresses, "the API server")
+	}
 	await := func(what, address string, wanted bool) {
 		t.Helper()
 		reached, err := from.awaitReach(t.Context(), address, wanted, restrictTime)
@@ -562,5 +567,28 @@ func TestPublicNetworkIsNotThatOfTheCluster(t *testing.T) {
 		for what, address := range addresses {
 			await(what, address, network == networkProof)
 		}
+	}
+}
+
+// A pod without restrictions reaches the API service, which is on the node: so that a restricted one does not, shows something.
+func TestProofTriesWhatPodsOfAClusterReach(t *testing.T) {
+	t.Parallel()
+	c := needCluster(t)
+	p := c.provider(t, nil)
+	api := &corev1.Service{}
+	if err := c.client.core.Get().Namespace("default").Resource("services").Name("kubernetes").Do(t.Context()).Into(api); err != nil {
+		t.Fatal(err)
+	}
+	var told string
+	if err := p.ProveNetworks(t.Context(), func(line string) { told = line }); err != nil {
+		t.Fatal(err)
+	}
+	t.Log(told)
+	shown, untested, _ := strings.Cut(told, "; not tested")
+	if service := "the API service (" + net.JoinHostPort(api.Spec.ClusterIP, "443") + ")"; !strings.Contains(shown, service) && !slices.Contains(c.reachable, probe.API) {
+		t.Errorf("%s is not in %q", service, shown)
+	}
+	if !strings.Contains(untested, "169.254.169.254") && !strings.Contains(shown, "169.254.169.254") {
+		t.Errorf("the metadata service is not in %q", told)
 	}
 }

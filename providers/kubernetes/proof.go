@@ -24,14 +24,15 @@ import (
 
 // enforcement is what shows that the cluster enforces network policies: a pod that listens. A pod without restrictions has reached
 // it, and a restricted one has not; nor must each restricted pod of a trial, before anything runs in it, while the node of the pod
-// that listens says that it answers. A pod that gets its restrictions later has reached it before. One that begins with them has not: to
+// that listens says that it answers. Both pods of the proof also try what else a network leads to (probe.Target). A pod that gets its restrictions later has reached it before. One that begins with them has not: to
 // begin without them would cost it seconds, and a pod without restrictions on each node would need room that trials may have taken.
 type enforcement struct {
 	address once[string] // of the pod that listens
 
 	mu      sync.Mutex
-	pods    []string // those that were created
-	refused error    // the cluster does not enforce policies
+	pods    []string   // those that were created
+	refused error      // the cluster does not enforce policies
+	seen    probe.Seen // what a pod without restrictions reaches
 }
 
 // ProveNetworks implements environment.CreationChecker.
@@ -44,7 +45,24 @@ func (p *Provider) ProveNetworks(ctx context.Context, progress func(string)) err
 			progress("the proof that networks are restricted " + reason)
 		}
 	})
+	if err == nil && progress != nil {
+		p.proof.mu.Lock()
+		defer p.proof.mu.Unlock()
+		progress(p.shown(p.proof.seen))
+	}
 	return err
+}
+
+// shown says what the proof has shown, of which only what a pod without restrictions reaches is a part.
+func (p *Provider) shown(open probe.Seen) string {
+	text := "the network is restricted: pods do not reach " + listTargets("another pod", open.Reached)
+	if len(open.Silent) > 0 {
+		text += "; not tested, as a pod without restrictions does not reach it either: " + listTargets("", open.Silent)
+	}
+	if len(p.config.reachable) > 0 {
+		text += "; not tested, as provider_config.reachable accepts it: " + strings.Join(p.config.reachable, ", ")
+	}
+	return text
 }
 
 // enforced returns the address that no restricted pod must reach. It fails if the cluster does not have, or does not enforce, the
@@ -88,11 +106,11 @@ func (p *Provider) prove(ctx context.Context, tell func(string)) (string, error)
 		return "", err
 	}
 	var both sync.WaitGroup
-	errs := make([]error, 2)
+	errs, messages := make([]error, 2), make([]string, 2)
 	telling := sync.Mutex{}
-	for i, what := range []string{probe.Open, probe.Closed} {
+	for i, what := range []string{probe.Open, probe.Denied} {
 		both.Go(func() {
-			errs[i] = p.probe(ctx, helper, what, address, func(reason string) {
+			messages[i], errs[i] = p.probe(ctx, helper, what, address, func(reason string) {
 				telling.Lock()
 				defer telling.Unlock()
 				if tell != nil {
@@ -107,6 +125,9 @@ func (p *Provider) prove(ctx context.Context, tell func(string)) (string, error)
 			return "", err
 		}
 	}
+	p.proof.mu.Lock()
+	p.proof.seen = probe.ReadSeen(messages[0])
+	p.proof.mu.Unlock()
 	return address, p.answers(ctx, target.Name)
 }
 
@@ -146,20 +167,19 @@ func isReady(now tracked) bool {
 	})
 }
 
-// probe has a pod show that it reaches an address, or that a restricted one does not.
-func (p *Provider) probe(ctx context.Context, helper, what, address string, tell func(string)) error {
+// probe has a pod show that it reaches an address, or that a restricted one does not, and returns its message.
+func (p *Provider) probe(ctx context.Context, helper, what, address string, tell func(string)) (message string, err error) {
 	pod := p.probePod(roleProbe, helper, what, address)
 	defer p.dropPod(ctx, pod.Name)
-	err := p.startProbe(ctx, pod, tell)
-	if err == nil {
-		err = p.ended(ctx, pod.Name, what)
+	if err = p.startProbe(ctx, pod, tell); err == nil {
+		message, err = p.ended(ctx, pod.Name, what)
 	}
 	if errors.Is(err, errNotEnforced) {
 		p.proof.mu.Lock()
 		p.proof.refused = err
 		p.proof.mu.Unlock()
 	}
-	return err
+	return message, err
 }
 
 // startProbe creates a pod of the proof and waits until it runs.
@@ -170,7 +190,7 @@ func (p *Provider) startProbe(ctx context.Context, pod *corev1.Pod, tell func(st
 	err := p.start(ctx, pod, tell)
 	if now, known := p.watch.look(pod.Name); err != nil && known && now.pod != nil {
 		for _, c := range now.pod.Status.ContainerStatuses {
-			if t := c.State.Terminated; t != nil && (t.ExitCode == 0 || t.ExitCode == probe.Unmet) {
+			if t := c.State.Terminated; t != nil && slices.Contains([]int32{0, probe.Unmet, probe.Leak}, t.ExitCode) {
 				return nil // it was not seen to run, but has an answer
 			}
 		}
@@ -181,16 +201,16 @@ func (p *Provider) startProbe(ctx context.Context, pod *corev1.Pod, tell func(st
 	return err
 }
 
-// ended waits until a pod has done its work: what.
-func (p *Provider) ended(ctx context.Context, name, what string) error {
+// ended waits until a pod has done its work, what, and returns its message.
+func (p *Provider) ended(ctx context.Context, name, what string) (message string, err error) {
 	for {
 		now, known := p.watch.look(name)
 		if !known || now.gone || now.pod == nil {
-			return lost(true, "pod %s was deleted", name)
+			return "", lost(true, "pod %s was deleted", name)
 		}
 		if now.unsure {
 			if err := p.ask(ctx, name); err != nil {
-				return err
+				return "", err
 			}
 			continue
 		}
@@ -198,21 +218,23 @@ func (p *Provider) ended(ctx context.Context, name, what string) error {
 			switch t := c.State.Terminated; {
 			case t == nil:
 			case t.ExitCode == 0:
-				return nil
-			case t.ExitCode == probe.Unmet && what == probe.Closed:
-				return notEnforced(t.Message)
+				return t.Message, nil
+			case t.ExitCode == probe.Unmet && what == probe.Denied:
+				return "", notEnforced(t.Message)
+			case t.ExitCode == probe.Leak && what == probe.Denied:
+				return "", leaks(probe.ReadSeen(t.Message).Reached)
 			default:
-				return &environment.Error{Kind: environment.KindStart, Transient: true,
+				return "", &environment.Error{Kind: environment.KindStart, Transient: true,
 					Err: fmt.Errorf("the network cannot be tested: without restrictions, a pod cannot reach another one%s", colon(t.Message))}
 			}
 		}
 		if err := endOf(now.pod); err != nil {
-			return err
+			return "", err
 		}
 		select {
 		case <-now.changed:
 		case <-ctx.Done():
-			return ctx.Err()
+			return "", ctx.Err()
 		}
 	}
 }
@@ -285,6 +307,56 @@ func notEnforced(words string) error {
 	}
 }
 
+// acceptable are the kinds of targets that provider_config.reachable may name. The others lead out of the cluster, or to credentials.
+var acceptable = []string{probe.Node, probe.API}
+
+// kinds are the kinds of targets in words.
+var kinds = map[string]string{
+	probe.NameServer: "the name server", probe.API: "the API service", probe.Metadata: "the metadata service", probe.Node: "its node",
+}
+
+// listTargets names targets by their kinds, after something else unless that is "".
+func listTargets(first string, all []probe.Target) string {
+	var words []string
+	if first != "" {
+		words = append(words, first)
+	}
+	for _, kind := range []string{probe.NameServer, probe.API, probe.Metadata, probe.Node} {
+		var addresses []string
+		for _, t := range all {
+			switch {
+			case t.Kind != kind:
+			case t.Protocol == "udp":
+				addresses = append(addresses, t.Address+"/udp")
+			default:
+				addresses = append(addresses, t.Address)
+			}
+		}
+		if len(addresses) > 0 {
+			words = append(words, kinds[kind]+" ("+strings.Join(addresses, ", ")+")")
+		}
+	}
+	return oneLine(strings.Join(words, ", "))
+}
+
+// leaks is the error for a cluster that keeps a restricted pod from other pods, but not from all targets.
+func leaks(reached []probe.Target) error {
+	accept := []string{}
+	for _, kind := range acceptable {
+		if slices.ContainsFunc(reached, func(t probe.Target) bool { return t.Kind == kind }) {
+			accept = append(accept, kind)
+		}
+	}
+	hint := "have the cluster's network forbid it, such as with a host endpoint of Calico or a policy for the whole cluster"
+	if !slices.ContainsFunc(reached, func(t probe.Target) bool { return !slices.Contains(acceptable, t.Kind) }) {
+		hint += ", accept it with environment.provider_config.reachable: [" + strings.Join(accept, ", ") + "]"
+	}
+	return &environment.Error{
+		Kind: environment.KindStart, Err: fmt.Errorf("%w for everything: a pod that must reach nothing reaches %s", errNotEnforced, listTargets("", reached)),
+		Hint: hint + ", or set environment.network: public",
+	}
+}
+
 // probePod returns a pod of the proof.
 func (p *Provider) probePod(as, helper, what, address string) *corev1.Pod {
 	l := environment.Labels{Trial: as, Owner: environment.Self()} // no job: all trials of the run share the proof
@@ -301,12 +373,17 @@ func (p *Provider) probePod(as, helper, what, address string) *corev1.Pod {
 		main.ReadinessProbe = &corev1.Probe{
 			ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(targetPort)}}, PeriodSeconds: 1,
 		}
+	} else {
+		main.Env = []corev1.EnvVar{
+			{Name: probe.NodeVariable, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "status.hostIP"}}},
+			{Name: probe.AcceptedVariable, Value: strings.Join(p.config.reachable, ",")},
+		}
 	}
 	spec.Containers = []corev1.Container{main}
 	spec.Volumes = []corev1.Volume{{Name: guestVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
 	spec.ActiveDeadlineSeconds = new(seconds(probeLifetime))
 	network := environment.Network{}
-	if what == probe.Closed {
+	if what == probe.Denied {
 		network.Mode = environment.NetworkNone
 	}
 	labels := p.podLabels(l, as, network)

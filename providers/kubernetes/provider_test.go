@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -609,8 +610,19 @@ func restricted(t *testing.T, enforces bool) *fakeAPI {
 	return f
 }
 
-// network returns a kubelet of a cluster that enforces policies, or does not.
-func (f *fakeAPI) network(enforces bool) func(name string) {
+// network returns a kubelet of a cluster that enforces policies, or does not, for all but the targets that leak.
+func (f *fakeAPI) network(enforces bool, leak ...probe.Target) func(name string) {
+	told := func(s probe.Seen) string {
+		text, err := json.Marshal(s)
+		if err != nil {
+			panic(err)
+		}
+		return string(text)
+	}
+	open := probe.Seen{
+		Reached: append([]probe.Target{{Kind: probe.API, Protocol: "tcp", Address: "10.96.0.1:443"}}, leak...),
+		Silent:  []probe.Target{{Kind: probe.Metadata, Protocol: "tcp", Address: "169.254.169.254:80"}},
+	}
 	return func(name string) {
 		f.change(name, func(pod *corev1.Pod) {
 			role := pod.Labels[labelRole]
@@ -618,11 +630,14 @@ func (f *fakeAPI) network(enforces bool) func(name string) {
 			done := func(code int32, message string) corev1.ContainerState {
 				return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Message: message}}
 			}
-			switch open := pod.Labels[labelNetwork] == networkOpen || !enforces; {
-			case role == roleProbe && pod.Spec.Containers[0].Command[1] == probe.Closed && open:
+			denied := role == roleProbe && pod.Spec.Containers[0].Command[1] == probe.Denied
+			switch {
+			case denied && !enforces:
 				pod.Status.Phase, pod.Status.ContainerStatuses[0].State = corev1.PodFailed, done(probe.Unmet, "10.0.0.1:8411 was reached for 1m0s")
+			case denied && len(leak) > 0:
+				pod.Status.Phase, pod.Status.ContainerStatuses[0].State = corev1.PodFailed, done(probe.Leak, told(probe.Seen{Reached: leak}))
 			case role == roleProbe:
-				pod.Status.Phase, pod.Status.ContainerStatuses[0].State = corev1.PodSucceeded, done(0, "")
+				pod.Status.Phase, pod.Status.ContainerStatuses[0].State = corev1.PodSucceeded, done(0, told(open))
 			case pod.Labels[labelNetwork] == networkRestricted && !enforces:
 				pod.Status.Phase, pod.Status.ContainerStatuses = corev1.PodFailed, nil
 				pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: probeContainer, State: done(probe.Unmet, "10.0.0.1:8411 was reached for 1m0s")}}
@@ -701,6 +716,62 @@ func TestRestrictedNetworkIsProven(t *testing.T) {
 			if n := f.count("POST pods"); n != 3 {
 				t.Errorf("%d pods were created: two that are open, and one that must reach nothing", n)
 			}
+		}
+	})
+	for name, tc := range map[string]struct {
+		leak        []probe.Target
+		reached     string
+		says, never string
+	}{
+		"a cluster that does not for the pod's own node": {
+			[]probe.Target{{Kind: probe.Node, Protocol: "tcp", Address: "10.0.0.9:10250"}, {Kind: probe.API, Protocol: "tcp", Address: "10.96.0.1:443"}},
+			"reaches the API service (10.96.0.1:443), its node (10.0.0.9:10250)", "accept it with environment.provider_config.reachable: [node, api]", "",
+		},
+		"a cluster that does not for name servers": {
+			[]probe.Target{
+				{Kind: probe.NameServer, Protocol: "udp", Address: "10.96.0.10:53"}, {Kind: probe.NameServer, Protocol: "tcp", Address: "10.96.0.10:53"},
+				{Kind: probe.Node, Protocol: "tcp", Address: "10.0.0.9:22"},
+			},
+			"reaches the name server (10.96.0.10:53/udp, 10.96.0.10:53), its node (10.0.0.9:22)", "environment.network: public", "reachable",
+		},
+		"a cluster that does not for credentials": {
+			[]probe.Target{{Kind: probe.Metadata, Protocol: "tcp", Address: "169.254.169.254:80"}},
+			"reaches the metadata service (169.254.169.254:80)", "environment.network: public", "reachable",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFakeAPI(t)
+			f.kubelet = f.network(true, tc.leak...)
+			p := f.provider(t, nil)
+			for range 2 { // the second time it is known
+				err := p.ProveNetworks(t.Context(), nil)
+				var e *environment.Error
+				if !errors.As(err, &e) || e.Kind != environment.KindStart || e.Transient || !strings.Contains(err.Error(), "a pod that must reach nothing "+tc.reached) ||
+					!strings.Contains(e.Hint, tc.says) || tc.never != "" && strings.Contains(e.Hint, tc.never) {
+					t.Errorf("error %v", err)
+				}
+			}
+			if n := f.count("POST pods"); n != 3 {
+				t.Errorf("%d pods were created", n)
+			}
+		})
+	}
+	t.Run("what is accepted is not tried", func(t *testing.T) {
+		f := restricted(t, true)
+		p := f.provider(t, map[string]any{"reachable": []any{"node"}})
+		var told string
+		if err := p.ProveNetworks(t.Context(), func(line string) { told = line }); err != nil {
+			t.Fatal(err)
+		}
+		want := "the network is restricted: pods do not reach another pod, the API service (10.96.0.1:443); " +
+			"not tested, as a pod without restrictions does not reach it either: the metadata service (169.254.169.254:80); " +
+			"not tested, as provider_config.reachable accepts it: node"
+		if told != want {
+			t.Errorf("told %q", told)
+		}
+		env := p.probePod(roleProbe, "helper", probe.Denied, "10.0.0.1:8411").Spec.Containers[0].Env
+		if len(env) != 2 || env[0].Name != probe.NodeVariable || env[0].ValueFrom.FieldRef.FieldPath != "status.hostIP" || env[1].Name != probe.AcceptedVariable || env[1].Value != "node" {
+			t.Errorf("variables %v", env)
 		}
 	})
 	t.Run("a cluster that enforces policies no more", func(t *testing.T) {

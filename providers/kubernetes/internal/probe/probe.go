@@ -4,11 +4,13 @@ package probe
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 )
 
@@ -18,14 +20,16 @@ const Program = "rollout-probe"
 // The first argument. The second one is the address.
 const (
 	Listen = "listen" // accept connections and close them
-	Open   = "open"   // end when a connection was made
+	Open   = "open"   // end when a connection was made, and say which of the usual targets are reached, too
 	Closed = "closed" // end when no connection can be made
+	Denied = "denied" // end when no connection can be made, nor to any of the usual targets
 )
 
 // The exit codes besides 0.
 const (
 	Failed = 1 // could not do its work
 	Unmet  = 3 // what it waited for has not come
+	Leak   = 4 // the address cannot be reached, but other targets can; the message says which
 )
 
 const (
@@ -35,7 +39,9 @@ const (
 	dialTimeout = time.Second
 	// refusals is how many attempts in a row must fail.
 	refusals = 2
-	pause    = 100 * time.Millisecond
+	// looks is how often a target may stay silent in a network without restrictions.
+	looks = 2
+	pause = 100 * time.Millisecond
 )
 
 // messages is where the kubelet reads why a container ended. Source: Kubernetes, terminationMessagePath.
@@ -62,9 +68,14 @@ func run(what, address string, patience time.Duration) (code int, message string
 		}
 		return Failed, serve(l).Error()
 	case Open:
-		return await(address, patience, true)
+		if code, message := await(address, patience, true); code != 0 {
+			return code, message
+		}
+		return 0, tell(look(usual(), patience, looks, true))
 	case Closed:
 		return await(address, patience, false)
+	case Denied:
+		return denied(address, usual(), patience)
 	}
 	return Failed, "unknown argument " + what
 }
@@ -81,31 +92,61 @@ func serve(l net.Listener) error {
 	}
 }
 
+// denied waits until nothing can be reached.
+func denied(address string, all []Target, patience time.Duration) (code int, message string) {
+	var seen Seen
+	var looking sync.WaitGroup
+	looking.Go(func() { seen = look(all, patience, 0, false) })
+	code, message = await(address, patience, false)
+	looking.Wait()
+	if code == 0 && len(seen.Reached) > 0 {
+		seen.Silent = nil
+		return Leak, tell(seen)
+	}
+	return code, message
+}
+
+// tell returns a message.
+func tell(s Seen) string {
+	text, err := json.Marshal(s)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
 // await waits until a connection can be made, or cannot.
 func await(address string, patience time.Duration, wanted bool) (code int, message string) {
-	last, row := error(nil), 0
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(pause) {
-		last = dial(address)
-		if (last == nil) != wanted {
-			row = 0
-			continue
-		}
-		if row++; wanted || row == refusals {
-			return 0, ""
-		}
-	}
-	if wanted {
+	reached, last := settle(Target{Protocol: "tcp", Address: address}.reach, patience, 0, wanted)
+	switch {
+	case reached == wanted:
+		return 0, ""
+	case wanted:
 		return Unmet, fmt.Sprintf("%s could not be reached within %s: %v", address, patience, last)
 	}
 	return Unmet, fmt.Sprintf("%s was reached for %s", address, patience)
 }
 
-func dial(address string) error {
+// settle tries until something is reached, or is not several times in a row, as wanted; or until patience is over, or the limit of
+// attempts, if any. It returns what was so in the end.
+func settle(reach func() error, patience time.Duration, attempts int, wanted bool) (reached bool, last error) {
+	row, end := 0, time.Now().Add(patience)
+	for n := 1; ; n++ {
+		last = reach()
+		if reached = last == nil; reached != wanted {
+			row = 0
+		} else if row++; wanted || row == refusals {
+			return reached, nil
+		}
+		if n == attempts || !time.Now().Before(end) {
+			return !wanted, last
+		}
+		time.Sleep(pause)
+	}
+}
+
+func dial(network, address string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
 	defer cancel()
-	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
-	if err == nil {
-		_ = c.Close()
-	}
-	return err
+	return (&net.Dialer{}).DialContext(ctx, network, address)
 }
