@@ -47,7 +47,8 @@ type Turn struct {
 	Calls        []Call
 	Tokens, Cost string
 	Time         string
-	Replaced     bool // the context was replaced: a compaction or a pruning
+	Latency      string // how long the model took
+	Replaced     bool   // the context was replaced: a compaction or a pruning
 	failed       bool
 	bytes        int // of its HTML, about
 }
@@ -196,6 +197,9 @@ func turnOf(s trajectory.Step, id string, n, most int) (t Turn, short int) {
 		t.Tokens = strings.Join(parts, ", ")
 		if m.Cost != nil {
 			t.Cost = report.Dollars(*m.Cost)
+		}
+		if sec, ok := m.Extra[trajectory.Latency].(float64); ok && sec > 0 {
+			t.Latency = report.Duration(sec)
 		}
 	}
 	at := map[string]int{}

@@ -24,7 +24,7 @@ type Trend struct {
 type TrendRun struct {
 	Started, Commit, Verdict, VerdictClass string
 	Passed, Rate, Interval, Reward         string
-	Cost, Time, Changed                    string
+	Cost, Time, Tokens, Changed            string
 	Now                                    bool
 }
 
@@ -101,7 +101,7 @@ func trendRun(run history.Run) TrendRun {
 	a := run.Agent
 	r := TrendRun{
 		Started: run.StartedAt.UTC().Format("2006-01-02 15:04"), Commit: unknown, Verdict: cmp.Or(name(string(run.Verdict)), unknown), VerdictClass: verdictClass(run),
-		Passed: strconv.Itoa(a.Passed) + "/" + strconv.Itoa(a.Attempts), Rate: unknown, Interval: unknown, Reward: unknown, Cost: unknown, Time: unknown,
+		Passed: strconv.Itoa(a.Passed) + "/" + strconv.Itoa(a.Attempts), Rate: unknown, Interval: unknown, Reward: unknown, Cost: unknown, Time: unknown, Tokens: unknown,
 		Changed: run.Changed.String(),
 	}
 	if run.Commit != nil {
@@ -121,6 +121,9 @@ func trendRun(run history.Run) TrendRun {
 	}
 	if a.DurationSec.N > 0 {
 		r.Time = report.Duration(a.DurationSec.Mean)
+	}
+	if a.InputTokens.N > 0 || a.OutputTokens.N > 0 {
+		r.Tokens = report.Tokens(a.InputTokens.Mean) + " in, " + report.Tokens(a.OutputTokens.Mean) + " out"
 	}
 	return r
 }

@@ -20,6 +20,9 @@ func TestTrends(t *testing.T) {
 	if len(got.Chart.Dots) != 15 || len(got.Runs) != 15 || !got.Runs[0].Now || got.Runs[0].VerdictClass != "fail" || got.Runs[1].Now {
 		t.Errorf("there are %d points and %d runs, the first %+v", len(got.Chart.Dots), len(got.Runs), got.Runs[0])
 	}
+	if got := trendRun(history.Run{Agent: history.Agent{InputTokens: history.Mean{N: 1, Mean: 1200}, OutputTokens: history.Mean{N: 1, Mean: 30}}}).Tokens; got != "1.2k in, 30 out" {
+		t.Errorf("the tokens are %q", got)
+	}
 	var changes []string
 	for _, run := range slices.Backward(got.Runs) {
 		if run.Changed != "" {

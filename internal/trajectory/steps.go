@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/org/rollout-action/internal/model"
 )
@@ -293,6 +294,9 @@ func (x *index) summed(p *planned) (bool, error) {
 	return false, nil
 }
 
+// Latency is the key in Metrics.Extra of how many seconds the model took to answer.
+const Latency = "latency_sec"
+
 // answer completes the step of an answer.
 func (x *index) answer(step *Step, m model.Message, t *model.RecordedTurn) {
 	step.Time, step.Source, step.Message, step.Model, step.Reasoning = &t.Ended, fromAgent, textOf(m), t.Answered, reasoningOf(m)
@@ -303,6 +307,9 @@ func (x *index) answer(step *Step, m model.Message, t *model.RecordedTurn) {
 	}
 	if u.Reasoning != nil {
 		metrics.Extra["reasoning_tokens"] = *u.Reasoning
+	}
+	if t.Ended.After(t.Began) {
+		metrics.Extra[Latency] = t.Ended.Sub(t.Began).Round(time.Millisecond).Seconds()
 	}
 	if t.AtLeast {
 		metrics.Extra[lowerBound] = true

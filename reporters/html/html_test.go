@@ -2,15 +2,12 @@ package html_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/org/rollout-action/internal/page"
-	"github.com/org/rollout-action/internal/report"
 	"github.com/org/rollout-action/internal/report/reporttest"
-	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/untrusted/untrustedtest"
 	"github.com/org/rollout-action/reporters/html"
 )
@@ -29,7 +26,7 @@ func TestGolden(t *testing.T) {
 // Everything from outside is text: there are no elements, attributes or links of its making.
 func TestHostileTextStaysText(t *testing.T) {
 	calm := untrustedtest.Attack{Text: "harmless"}
-	plain := elements(string(reporttest.Write(t, html.Reporter{}, reporttest.Hostile(calm))) + string(reporttest.Write(t, html.Reporter{}, hostile(calm))))
+	plain := elements(string(reporttest.Write(t, html.Reporter{}, reporttest.Hostile(calm))) + string(reporttest.Write(t, html.Reporter{}, reporttest.HostilePage(calm))))
 	attacks := append([]untrustedtest.Attack{
 		{Name: "a link with a script", Text: `javascript:alert("pwned")`},
 		{Name: "the end of an attribute", Text: `" onmouseover="pwned()" x="`},
@@ -38,7 +35,7 @@ func TestHostileTextStaysText(t *testing.T) {
 		{Name: "colours around a tag", Text: "\x1b[31m<\x1b[1mscript>pwned()\x1b[0m</script>"},
 	}, untrustedtest.Corpus...)
 	for _, a := range attacks {
-		text := string(reporttest.Write(t, html.Reporter{}, reporttest.Hostile(a))) + string(reporttest.Write(t, html.Reporter{}, hostile(a)))
+		text := string(reporttest.Write(t, html.Reporter{}, reporttest.Hostile(a))) + string(reporttest.Write(t, html.Reporter{}, reporttest.HostilePage(a)))
 		body := assets.ReplaceAllString(text, "")
 		for _, bad := range []string{"<script", "javascript:alert(\"", "<base", "<img", "onerror=\"", "onmouseover=\"", "\x1b", "\u202e"} {
 			if strings.Contains(strings.ToLower(body), bad) {
@@ -57,34 +54,6 @@ func TestHostileTextStaysText(t *testing.T) {
 			}
 		}
 	}
-}
-
-// hostile returns a job in which also what only a page shows is an attack: conversations, logs of all kinds, judges, artifacts, retries.
-func hostile(a untrustedtest.Attack) report.Input {
-	s := a.Text
-	quoted, _ := json.Marshal(s)
-	q := string(quoted)
-	conversation := strings.ReplaceAll(`{"trajectory_id": S, "steps": [
-		{"step_id": 1, "source": S, "message": S},
-		{"step_id": 2, "source": "agent", "message": S, "model_name": S, "reasoning_content": S,
-		 "tool_calls": [{"tool_call_id": S, "function_name": S, "arguments": {S: S}}, {"tool_call_id": "2", "function_name": S, "arguments": {"a": S, "b": 1}}],
-		 "observation": {"results": [{"source_call_id": S, "content": S, "extra": {"is_error": true}, "subagent_trajectory_ref": [{"trajectory_id": S}]}, {"content": S}]},
-		 "extra": {S: S}}],
-		"subagent_trajectories": [{"trajectory_id": S, "steps": [{"step_id": 1, "source": "agent", "message": S}]}]}`, "S", q)
-	logs := map[string]string{
-		"trajectory.json": conversation, "command/stdout.txt": "\x1b[1;31m" + s + "\x1b[0m" + s, "command/stderr.txt": s, "setup/stdout.txt": s,
-		"logs/verifier/stdout.txt": s, "error.txt": s,
-	}
-	in := reporttest.Hostile(a)
-	more := reporttest.Make(s, []reporttest.Spec{{Agent: s, Dataset: s, Task: s, Reward: new(0.0), Cost: 1, Seconds: 1, Error: result.ErrorType(s), Message: s, Logs: logs}})
-	t := &more.Trials[0]
-	verdict := json.RawMessage(`{"reason": ` + q + `, ` + q + `: 1}`)
-	t.Agents = []result.AgentRun{{Name: s, Role: result.RoleJudge, Score: new(0.5), Reason: s, Verdict: verdict, Criteria: map[string]float64{s: 1}, Error: &result.Error{Type: result.ErrorType(s), Message: s}}}
-	t.Rewards, t.StopCondition, t.Warnings = map[string]float64{s: 1}, s, []string{s}
-	t.Artifacts, t.Retries = []result.Artifact{{Source: s, Path: s, Files: 1}}, []result.Retry{{Operation: s, Attempt: 1, Message: s}}
-	t.Usage = &result.Usage{Turns: 1, Requested: s, Answered: []string{s}}
-	in.Plan, in.Job, in.Trials, in.Groups, in.Files = more.Plan, more.Job, more.Trials, more.Groups, more.Files
-	return in
 }
 
 func elements(text string) map[string]bool {
@@ -134,7 +103,7 @@ func TestConversation(t *testing.T) {
 		"command/stdout.txt": "\x1b[1;31mred\x1b[0m plain\n",
 		"trajectory.json": `{"trajectory_id": "main", "steps": [
 			{"step_id": 1, "source": "system", "message": "You are."},
-			{"step_id": 2, "source": "agent", "message": "I call.", "reasoning_content": "I think.", "metrics": {"prompt_tokens": 1200, "completion_tokens": 30, "cost_usd": 0.02},
+			{"step_id": 2, "source": "agent", "message": "I call.", "reasoning_content": "I think.", "metrics": {"prompt_tokens": 1200, "completion_tokens": 30, "cost_usd": 0.02, "extra": {"latency_sec": 2.5}},
 			 "tool_calls": [{"tool_call_id": "c1", "function_name": "bash", "arguments": {"command": "ls <x>"}}],
 			 "observation": {"results": [{"source_call_id": "c1", "content": "no such file", "extra": {"is_error": true}, "subagent_trajectory_ref": [{"trajectory_id": "sub"}]}]}},
 			{"step_id": 3, "source": "system", "message": "The context was replaced.", "extra": {"context_management": {"type": "compaction"}}},
@@ -143,7 +112,7 @@ func TestConversation(t *testing.T) {
 	}}})
 	text := string(reporttest.Write(t, html.Reporter{}, in))
 	for _, want := range []string{
-		`<a href="#t1-2">First tool call that failed</a>`, `<a href="#t1-4">Last turn</a>`, "command: ls &lt;x&gt;", "no such file", "I think.", "1.2k in, 30 out", "$0.020",
+		`<a href="#t1-2">First tool call that failed</a>`, `<a href="#t1-4">Last turn</a>`, "command: ls &lt;x&gt;", "no such file", "I think.", "1.2k in, 30 out", "$0.020 · answered in 2.5s",
 		"The context was replaced here.", "Sub-agent sub", "I help.", `<span class="bold c1">red</span> plain`,
 	} {
 		if !strings.Contains(text, want) {

@@ -1,6 +1,8 @@
 package reporttest
 
 import (
+	"encoding/json"
+	"strings"
 	"testing/fstest"
 	"time"
 
@@ -109,5 +111,34 @@ func Past() report.Input {
 		}
 		in.History = append(in.History, p)
 	}
+	return in
+}
+
+// HostilePage returns a job in which also what only a page shows is an attack: conversations, logs of all kinds, judges, artifacts, retries.
+func HostilePage(a untrustedtest.Attack) report.Input {
+	s := a.Text
+	quoted, _ := json.Marshal(s)
+	q := string(quoted)
+	conversation := strings.ReplaceAll(`{"trajectory_id": S, "steps": [
+		{"step_id": 1, "source": S, "message": S},
+		{"step_id": 2, "source": "agent", "message": S, "model_name": S, "reasoning_content": S,
+		 "tool_calls": [{"tool_call_id": S, "function_name": S, "arguments": {S: S}}, {"tool_call_id": "2", "function_name": S, "arguments": {"a": S, "b": 1}}],
+		 "observation": {"results": [{"source_call_id": S, "content": S, "extra": {"is_error": true}, "subagent_trajectory_ref": [{"trajectory_id": S}]}, {"content": S}]},
+		 "extra": {S: S}}],
+		"subagent_trajectories": [{"trajectory_id": S, "steps": [{"step_id": 1, "source": "agent", "message": S}]}]}`, "S", q)
+	logs := map[string]string{
+		"trajectory.json": conversation, "command/stdout.txt": "\x1b[1;31m" + s + "\x1b[0m" + s, "command/stderr.txt": s, "setup/stdout.txt": s,
+		"logs/verifier/stdout.txt": s, "error.txt": s,
+		"judges/style/prompt.md": s, "judges/style/trajectory.json": conversation, "judges/inputs/changes.txt": s, "artifacts/x.txt": s,
+	}
+	in := Hostile(a)
+	more := Make(s, []Spec{{Agent: s, Dataset: s, Task: s, Reward: new(0.0), Cost: 1, Seconds: 1, Error: result.ErrorType(s), Message: s, Logs: logs}})
+	t := &more.Trials[0]
+	verdict := json.RawMessage(`{"reason": ` + q + `, ` + q + `: 1}`)
+	t.Agents = []result.AgentRun{{Name: s, Role: result.RoleJudge, Score: new(0.5), Reason: s, Verdict: verdict, Criteria: map[string]float64{s: 1}, Error: &result.Error{Type: result.ErrorType(s), Message: s}}, {Name: "style", Role: result.RoleJudge, Reason: s, Trajectory: "judges/style/trajectory.json"}}
+	t.Rewards, t.StopCondition, t.Warnings = map[string]float64{s: 1}, s, []string{s}
+	t.Artifacts, t.Retries = []result.Artifact{{Source: s, Path: s, Files: 1}}, []result.Retry{{Operation: s, Attempt: 1, Message: s}}
+	t.Usage = &result.Usage{Turns: 1, Requested: s, Answered: []string{s}}
+	in.Plan, in.Job, in.Trials, in.Groups, in.Files = more.Plan, more.Job, more.Trials, more.Groups, more.Files
 	return in
 }
