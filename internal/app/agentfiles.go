@@ -35,6 +35,9 @@ func (l *loaded) loadAgentFiles(ctx context.Context) error {
 		switch {
 		case errors.As(err, &problem):
 			at := l.AgentFilesAt[a.Name][failed]
+			if problem.Missing != "" {
+				problem.Hint = l.Elsewhere(problem.Missing)
+			}
 			message := fmt.Sprintf("files of agent %q: %s", a.Name, problem.Message)
 			problems = append(problems, diag.Diagnostic{File: at.File, Line: at.Line, Column: at.Column, Message: clean(message), Hint: clean(problem.Hint)})
 		case err != nil:

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,6 +76,9 @@ func (r CleanRequest) everywhere(ctx context.Context, h *Host) (*Cleaned, error)
 		case err != nil && ctx.Err() == nil:
 			why := err
 			if known := new(environment.Error); errors.As(err, &known) {
+				if known.Unconfigured {
+					continue
+				}
 				why = known.Err // without what to do: not everybody wants every provider
 			}
 			linef(h.Output, "not cleaned up: %s", clean(fmt.Sprintf("%s: %v", entry.Name, why)))
@@ -86,7 +90,7 @@ func (r CleanRequest) everywhere(ctx context.Context, h *Host) (*Cleaned, error)
 		}
 	}
 	if all == nil && ctx.Err() == nil {
-		failed = append(failed, fmt.Errorf("no provider is here: %w", errors.Join(absent...)))
+		failed = append(failed, fmt.Errorf("no provider is here: %w", cmp.Or(errors.Join(absent...), errors.New("none is configured"))))
 	}
 	return all, errors.Join(append(failed, ctx.Err())...)
 }

@@ -161,7 +161,9 @@ func loadTasks(ctx context.Context, h *Host, file *config.Loaded, path string, r
 	}()
 	sets, warnings, err := l.loadSets(ctx)
 	if list := (diag.List{}); errors.As(err, &list) {
-		return nil, slices.Concat(file.Warnings, list)
+		files := diag.List{}
+		_ = errors.As(l.loadAgentFiles(ctx), &files) // users want to know of all problems at once
+		return nil, slices.Concat(file.Warnings, list, files)
 	}
 	if err != nil {
 		return nil, err

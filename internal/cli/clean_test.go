@@ -140,12 +140,21 @@ func TestCleanSweepsAllProvidersThatAreHere(t *testing.T) {
 		}
 		return said{Main(t.Context(), context.Background(), env, append([]string{"clean"}, args...)), stdout.String(), stderr.String()}
 	}
-	got := clean([]providers.Entry{absent, first, second})
+	unused := clitest.Entry("unused", func(context.Context, map[string]any, providers.Host) (environment.Provider, error) {
+		return nil, &environment.Error{Kind: environment.KindUnavailable, Unconfigured: true, Err: errors.New("no file names a cluster")}
+	})
+	got := clean([]providers.Entry{absent, first, unused, second})
 	if got.code != exitOK || !strings.Contains(got.stdout, "of-first") || !strings.Contains(got.stdout, "of-second") || !strings.Contains(got.stdout, "removed 2 environments") {
 		t.Errorf("%+v", got)
 	}
 	if !strings.Contains(got.stderr, "not cleaned up: absent: no engine answers\n") {
 		t.Errorf("it does not say what it left out: %q", got.stderr)
+	}
+	if strings.Contains(got.stderr, "unused") {
+		t.Errorf("it names a provider that nobody configured: %q", got.stderr)
+	}
+	if got := clean([]providers.Entry{unused}); got.code != exitFailed || !strings.Contains(got.stderr, "no provider is here: none is configured") {
+		t.Errorf("without a configured provider: %+v", got)
 	}
 	if got := clean([]providers.Entry{absent}); got.code != exitFailed {
 		t.Errorf("without any provider: %+v", got)

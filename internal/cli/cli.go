@@ -9,6 +9,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -19,6 +21,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/org/rollout-action/internal/app"
+	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/diag"
 	"github.com/org/rollout-action/internal/event"
 	"github.com/org/rollout-action/internal/plural"
@@ -84,7 +87,7 @@ func Main(soft, hard context.Context, env Env, args []string) int {
 	v.works = works
 	args, v.helpAll = askedForAll(args)
 	root := v.root()
-	v.arguments = runByDefault(root, args)
+	v.arguments = runByDefault(root, v.Dir, args)
 	root.SetArgs(v.arguments)
 	root.SetIn(env.Stdin)
 	root.SetOut(env.Stdout)
@@ -284,31 +287,45 @@ func unknownCommand(cmd *cobra.Command, args []string) error {
 	for _, c := range cmd.Commands() {
 		names = append(names, c.Name())
 	}
-	hint := diag.DidYouMean(args[0], names)
-	if hint != "" {
-		hint = " (" + hint + ")"
+	hint := "rollout init makes an example"
+	if near := nearCommand(args[0], names); near != "" {
+		hint = fmt.Sprintf("did you mean %q?", near)
 	}
-	return usage("there is neither a command nor a job file %q%s", args[0], hint)
+	return usage("there is neither a command nor a job file %q (%s)", args[0], hint)
 }
 
-// misspelt reports whether a word is rather a command than a job file: it looks like one, and there is
-// no such file.
-func misspelt(root *cobra.Command, word string) bool {
+// nearCommand returns the command that the user probably meant by a word, or "": one with a similar name, or the only one that begins with the
+// word.
+func nearCommand(word string, names []string) string {
+	if near := diag.Nearest(word, names); near != "" {
+		return near
+	}
+	begin := slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, word) })
+	if len(begin) != 1 {
+		return ""
+	}
+	return begin[0]
+}
+
+// misspelt reports whether a word is rather a command than a job file: it looks like one, and there is no such file, nor one with a
+// similar name. dir is the current directory.
+func misspelt(root *cobra.Command, dir, word string) bool {
 	if strings.HasPrefix(word, "-") || strings.ContainsAny(word, "./\\") {
 		return false
 	}
-	if _, err := os.Stat(word); err == nil {
+	file := filepath.Join(dir, word)
+	if _, err := os.Stat(file); err == nil {
 		return false
 	}
 	var names []string
 	for _, c := range root.Commands() {
 		names = append(names, c.Name())
 	}
-	return diag.Nearest(word, names) != ""
+	return nearCommand(word, names) != "" || !config.FileNear(file)
 }
 
-// runByDefault puts "run" before a command line that names no command.
-func runByDefault(root *cobra.Command, args []string) []string {
+// runByDefault puts "run" before a command line that names no command. dir is the current directory; "" is the process's.
+func runByDefault(root *cobra.Command, dir string, args []string) []string {
 	if len(args) == 0 {
 		return args
 	}
@@ -322,7 +339,7 @@ func runByDefault(root *cobra.Command, args []string) []string {
 			return args
 		}
 	}
-	if misspelt(root, args[0]) {
+	if misspelt(root, dir, args[0]) {
 		return args // cobra says which command may be meant
 	}
 	return append([]string{"run"}, args...)

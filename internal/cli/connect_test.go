@@ -135,7 +135,7 @@ func TestAProviderThatCannotBeUsedIsSaidBeforeAnythingStarts(t *testing.T) {
 		says           []string
 	}{
 		{"one that refuses", "tried", []string{"rollout: the kernel refuses namespaces (run it with sudo)\n"}},
-		{"an engine that is not there", "docker", []string{"no-engine.sock", "start Docker, or set DOCKER_HOST", "or choose another environment.type"}},
+		{"an engine that is not there", "docker", []string{"no-engine.sock", ": nothing answers there (start Docker, set DOCKER_HOST to where it listens, or "}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			withProvider(t, refuse)

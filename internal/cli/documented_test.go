@@ -90,7 +90,7 @@ func documentedCommand(line string, whole bool) error {
 	list := words(strings.NewReplacer(" N", " 1", "[", "", "]", "").Replace(line))
 	root := newInvocation(context.Background(), System()).root()
 	root.InitDefaultCompletionCmd()
-	args := runByDefault(root, list)
+	args := runByDefault(root, "", list)
 	cmd, rest, err := root.Find(args)
 	if err != nil {
 		return err

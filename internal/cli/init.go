@@ -116,8 +116,7 @@ func (v *invocation) askInit(ctx context.Context, host *app.Host, answered func(
 
 // printNext says what to do with the files that init wrote.
 func (e Env) printNext(dir string) {
-	job := filepath.Join(dir, "job.yaml")
-	fmt.Fprintf(e.Stderr, "next: rollout validate %s, then rollout %s\n", untrusted.ShellPath(job), untrusted.ShellPath(job))
+	next := "rollout validate job.yaml"
 	switch {
 	case filepath.Clean(dir) == ".":
 	case !filepath.IsLocal(dir):
@@ -125,6 +124,10 @@ func (e Env) printNext(dir string) {
 			filepath.Join(dir, app.WorkflowPath), dir)
 	default:
 		fmt.Fprintf(e.Stderr, "GitHub reads workflows at the top of a repository only. If this directory is the top, run: mkdir -p %s && mv %s %s; then change \"job: job.yaml\" in it to \"job: %s\"\n",
-			path.Dir(app.WorkflowPath), untrusted.ShellPath(filepath.Join(dir, app.WorkflowPath)), app.WorkflowPath, untrusted.Line(job))
+			path.Dir(app.WorkflowPath), untrusted.ShellPath(filepath.Join(dir, app.WorkflowPath)), app.WorkflowPath, untrusted.Line(filepath.Join(dir, "job.yaml")))
 	}
+	if filepath.Clean(dir) != "." {
+		next = "cd " + untrusted.ShellPath(dir) + " && " + next
+	}
+	fmt.Fprintf(e.Stderr, "next: %s && rollout job.yaml\n", next)
 }

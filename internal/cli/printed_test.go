@@ -104,10 +104,10 @@ func commandIn(dir string, list []string) (args []string, ok bool) {
 		args[n-1] = strings.TrimRight(args[n-1], ".:")
 		a := newInvocation(context.Background(), System())
 		root := a.root()
-		if prose(dir, args[0]) && runByDefault(root, args)[0] != args[0] {
+		if prose(dir, args[0]) && runByDefault(root, dir, args)[0] != args[0] {
 			continue
 		}
-		args = runByDefault(root, args)
+		args = runByDefault(root, dir, args)
 		cmd, rest, err := root.Find(args)
 		if err != nil || cmd == root {
 			continue
@@ -163,7 +163,7 @@ func runPrinted(ts judge, env Env, text string) (ran int) {
 		if len(args) == 1 && args[0] != "clean" || slices.ContainsFunc(args, placeholder) {
 			continue
 		}
-		err := runCopy(env, args, line)
+		err := runCopy(env, enters(text, line), args, line)
 		if wrong := (*wrongCommand)(nil); errors.As(err, &wrong) && wrong.lacksDocker() {
 			ts.Logf("not run, for there is no Docker engine: rollout %s", line)
 			continue
@@ -181,8 +181,18 @@ func placeholder(arg string) bool {
 	return regexp.MustCompile(`^[A-Z][A-Z_]+$`).MatchString(arg) || strings.Contains(arg, "…")
 }
 
-// runCopy runs a command in a copy of the directory.
-func runCopy(env Env, args []string, line string) error {
+// enters returns the directory of a "cd" in front of a printed command, or "".
+func enters(text, line string) string {
+	before, _, ok := strings.Cut(text, " && rollout "+line)
+	at := strings.LastIndex(before, "cd ")
+	if !ok || at < 0 {
+		return ""
+	}
+	return words(before[at+len("cd "):])[0]
+}
+
+// runCopy runs a command in a copy of the directory, or in a directory below it.
+func runCopy(env Env, in string, args []string, line string) error {
 	top, err := os.MkdirTemp("", "printed-")
 	if err != nil {
 		return err
@@ -199,7 +209,7 @@ func runCopy(env Env, args []string, line string) error {
 		args = append(args, "--dry-run") // the environments may be other tests'
 	}
 	var out bytes.Buffer
-	env.Dir, env.Stdout, env.Stderr, env.Stdin = there, &out, &out, strings.NewReader("")
+	env.Dir, env.Stdout, env.Stderr, env.Stdin = filepath.Join(there, in), &out, &out, strings.NewReader("")
 	if code := Main(context.Background(), context.Background(), env, args); code == exitUsage || code == exitFailed {
 		return &wrongCommand{line, args, code, out.String()}
 	}

@@ -1,8 +1,11 @@
 package config
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -104,7 +107,7 @@ func (c *checker) cacheInstall(a agent.Agent, p keys.Path) {
 	}
 }
 
-// agentFiles resolves the files of the selected agents. Whether they exist is seen when they are read.
+// agentFiles resolves the files of the selected agents. Whether they exist is seen when they are read, or in missingFiles.
 func (c *checker) agentFiles() {
 	c.out.AgentFiles, c.out.AgentFilesAt = map[string][]string{}, map[string][]Place{}
 	for _, a := range c.out.Job.AllAgents() {
@@ -118,6 +121,21 @@ func (c *checker) agentFiles() {
 			base, _ := agent.SplitGlob(f.Source)
 			c.out.AgentFiles[a.Name] = append(c.out.AgentFiles[a.Name], c.admit(resolve(c.source.dir, base)))
 			c.out.AgentFilesAt[a.Name] = append(c.out.AgentFilesAt[a.Name], c.Root.Locate(at, false))
+		}
+	}
+}
+
+// missingFiles reports the files of agents that do not exist. A job file with other problems is not read further, and users want to know of all
+// problems at once.
+func (c *checker) missingFiles() {
+	for _, a := range c.out.Job.AllAgents() {
+		files := c.agentPath(a.Name).Child("files")
+		for i, full := range c.out.AgentFiles[a.Name] {
+			at := files.Index(i)
+			if _, err := os.Lstat(full); errors.Is(err, fs.ErrNotExist) && !c.Bad(files) && !c.BadBelow(at) {
+				base, _ := agent.SplitGlob(a.Files[i].Source)
+				c.Problem(at, c.elsewhereAny(base), "files of agent %q: there is no %s", keys.Shorten(a.Name), keys.Shorten(base))
+			}
 		}
 	}
 }

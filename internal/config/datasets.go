@@ -113,6 +113,16 @@ func (c *checker) elsewhere(path string) string {
 // elsewhereFile returns the hint of elsewhere for a file.
 func (c *checker) elsewhereFile(path string) string { return c.fromHere(path, isFile) }
 
+// elsewhereAny returns the hint of elsewhere for a file or a directory.
+func (c *checker) elsewhereAny(path string) string {
+	return cmp.Or(c.fromHere(path, exists), "paths begin at the job file's directory")
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
 func (c *checker) fromHere(path string, there func(string) bool) string {
 	if c.Full(diag.Error) {
 		return ""

@@ -43,9 +43,12 @@ func defaultNode(r keys.Rules) *keys.Node {
 
 // asEntry returns the hint for a scalar in place of a mapping that has a required key: to write the key. A path may also be
 // meant as something else.
-func asEntry(n *keys.Node, _ keys.Path, all []keys.Rules) string {
-	if all == nil {
+func asEntry(n *keys.Node, at keys.Path, all []keys.Rules) string {
+	switch {
+	case all == nil:
 		return "write key: value"
+	case len(at) == 0: // the job file as a whole
+		return "rollout init makes an example"
 	}
 	i := slices.IndexFunc(all, func(r keys.Rules) bool { return r.Required })
 	if i < 0 {

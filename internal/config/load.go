@@ -118,7 +118,9 @@ type Loaded struct {
 	// JudgeFiles are the files that judges of the job file name. They are in Job.
 	JudgeFiles []JudgeFile
 	// At returns the position of a value of the job file.
-	At          func(keys.Path) Place
+	At func(keys.Path) Place
+	// Elsewhere returns a hint for a path of the job file that does not exist, such as one with a similar name.
+	Elsewhere   func(path string) string
 	DatasetDirs []string // absolute, parallel to Job.Datasets; "" for those of registries
 	Registries  []string // absolute paths or URLs, parallel to Job.Datasets; "" for directories
 	DatasetAt   []Place  // the position of each of Job.Datasets
@@ -205,17 +207,28 @@ func read(path string, opts Options) (source, error) {
 	return src, err
 }
 
-func missingFile(path, full string) error {
-	hint := "rollout init makes an example"
+// FileNear reports whether there is a file, or a directory, whose name is so near to a path that does not exist that it may be meant.
+func FileNear(path string) bool { return meant(path, path) != "" || git.SubmoduleHint(path) != "" }
+
+// meant returns the file or directory that is probably meant by a path that does not exist, or "": that with another ending, or with a similar
+// name. full is the path to look at.
+func meant(path, full string) string {
 	for _, ext := range []string{".yaml", ".yml", ".json"} {
 		other := strings.TrimSuffix(path, filepath.Ext(path)) + ext
 		if isFile(filepath.Join(filepath.Dir(full), filepath.Base(other))) {
-			hint = fmt.Sprintf("did you mean %q?", other)
-			return diag.List{{File: path, Message: "there is no such file", Hint: hint}}
+			return other
 		}
 	}
 	if near := nearby(full); near != "" {
-		hint = fmt.Sprintf("did you mean %q?", filepath.Join(filepath.Dir(path), near))
+		return filepath.Join(filepath.Dir(path), near)
+	}
+	return ""
+}
+
+func missingFile(path, full string) error {
+	hint := "rollout init makes an example"
+	if other := meant(path, full); other != "" {
+		hint = fmt.Sprintf("did you mean %q?", other)
 	}
 	if module := git.SubmoduleHint(full); module != "" {
 		hint = module
@@ -272,6 +285,7 @@ func (s source) load(root *keys.Node, p *keys.Problems, opts Options) (*Loaded, 
 	c := &checker{decoder: d, source: s, opts: opts}
 	c.out.File, c.out.PathsFrom = s.file, s.dir
 	c.out.At = func(p keys.Path) Place { return root.Locate(p, false) }
+	c.out.Elsewhere = c.elsewhereAny
 	d.Decode(&c.out.Job)
 	if root.Kind == keys.Mapping {
 		c.check()
@@ -282,6 +296,9 @@ func (s source) load(root *keys.Node, p *keys.Problems, opts Options) (*Loaded, 
 	}
 	if c.refused != nil {
 		return nil, c.refused
+	}
+	if !opts.OnlyJobFile && !opts.Recorded && p.List.Err() != nil {
+		c.missingFiles()
 	}
 	list := p.All(s.file)
 	if err := list.Err(); err != nil {

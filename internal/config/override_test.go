@@ -121,7 +121,7 @@ func TestInvalidOverrides(t *testing.T) {
 
 func TestOverridesNeedAMapping(t *testing.T) {
 	_, dir, err := load(t, "[a, b]", nil, "n_attempts=1")
-	wantProblems(t, err, dir, "<stdin>:1:1: a job file must be a mapping, not a list")
+	wantProblems(t, err, dir, "<stdin>:1:1: a job file must be a mapping, not a list (rollout init makes an example)")
 }
 
 func TestOnlyAgentsSelects(t *testing.T) {

@@ -52,9 +52,12 @@ type Error struct {
 	Transient bool // the same call may succeed later
 	// Refused: a remote system or the configuration does not allow it, as opposed to a system that this machine does not find or reach.
 	Refused bool
-	Hint    string // how to solve it, for users; may be empty
-	Output  string // the last lines of the failed operation's output; may be empty
-	Err     error
+	// Unconfigured: nothing on this machine names such a system, so its user probably does not use it.
+	Unconfigured bool
+
+	Hint   string // how to solve it, for users; may be empty
+	Output string // the last lines of the failed operation's output; may be empty
+	Err    error
 }
 
 func (e *Error) Error() string {

@@ -266,6 +266,9 @@ func (b *brokenTasks) hint(alpha float64, tests int) string {
 			text += fmt.Sprintf(" (%d checks share the chance of a false alarm)", tests)
 		}
 		parts = append(parts, text)
+		if n := len(b.tasks); 0 < n && n < least {
+			parts = append(parts, fmt.Sprintf("with %s this check cannot fail: add tasks, or set min_pass_rate, or on_inconclusive: fail", plural.Count(n, "task")))
+		}
 	}
 	switch {
 	case alpha > 0 && b.testsLooks():

@@ -202,6 +202,19 @@ func TestHintOfBrokenTasksCountsChecks(t *testing.T) {
 	}
 }
 
+func TestHintOfBrokenTasksSaysThatASmallSuiteCannotFail(t *testing.T) {
+	for n, want := range map[int]string{
+		1: "it takes 4 broken tasks to be more than chance; with 1 task this check cannot fail: add tasks, or set min_pass_rate, or on_inconclusive: fail",
+		3: "it takes 4 broken tasks to be more than chance; with 3 tasks this check cannot fail: add tasks, or set min_pass_rate, or on_inconclusive: fail",
+		4: "it takes 4 broken tasks to be more than chance",
+	} {
+		b := &brokenTasks{confirm: 1, sample: sample{tasks: make([]task, n)}}
+		if got := b.hint(0.05, 1); got != want {
+			t.Errorf("%d tasks: %q, want %q", n, got, want)
+		}
+	}
+}
+
 func TestByChanceNamesEqualPValuesOnce(t *testing.T) {
 	for _, c := range []struct {
 		test Test

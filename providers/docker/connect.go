@@ -88,6 +88,12 @@ func (at endpoint) client(getenv func(string) string, silent *atomic.Bool) (*cli
 	return api, err
 }
 
+// noAnswer is the error of an engine that does not answer.
+type noAnswer struct{ error }
+
+func (noAnswer) Error() string   { return "nothing answers there" }
+func (e noAnswer) Unwrap() error { return e.error }
+
 // unreachable returns the error of a first contact that failed. host says what was contacted.
 func unreachable(ctx context.Context, host string, err error) error {
 	e := &environment.Error{
@@ -103,9 +109,12 @@ func unreachable(ctx context.Context, host string, err error) error {
 		e.Hint = fmt.Sprintf("it did not answer within %s: restart Docker", connectTimeout)
 	default:
 		e.Transient = isTransient(err)
-		e.Hint = "start Docker, or set DOCKER_HOST to where it listens, or choose another environment.type"
+		e.Hint = "start Docker, set DOCKER_HOST to where it listens, or choose another environment.type"
 		if runtime.GOOS == "linux" {
-			e.Hint += ": sandbox needs no engine (--env-type sandbox)"
+			e.Hint = "start Docker, set DOCKER_HOST to where it listens, or run without an engine: --env-type sandbox"
+		}
+		if client.IsErrConnectionFailed(err) { // whose text repeats the address and asks whether the daemon runs
+			e.Err = fmt.Errorf("connect to the Docker engine at %s: %w", host, noAnswer{err})
 		}
 	}
 	return e

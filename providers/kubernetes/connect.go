@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -12,6 +13,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
+
+	"github.com/org/rollout-action/internal/environment"
 )
 
 // silence keeps client-go from logging to stderr, which is not its.
@@ -44,8 +47,10 @@ func (c config) findCluster() (connection, error) {
 	rest, err := loader.ClientConfig()
 	if err != nil {
 		if clientcmd.IsEmptyConfig(err) {
-			return connection{}, unavailable("set KUBECONFIG, or run rollout in a pod with a service account",
-				"there is no Kubernetes cluster: no kubeconfig names one (looked for %s), and this is no pod", strings.Join(rules.GetLoadingPrecedence(), ", "))
+			err := fmt.Errorf("there is no Kubernetes cluster: no kubeconfig names one (looked for %s), and this is no pod", strings.Join(rules.GetLoadingPrecedence(), ", "))
+			return connection{}, &environment.Error{
+				Kind: environment.KindUnavailable, Unconfigured: true, Err: err, Hint: "set KUBECONFIG, or run rollout in a pod with a service account",
+			}
 		}
 		return connection{}, unavailable("see kubectl config get-contexts", "find the Kubernetes cluster: %w", err)
 	}

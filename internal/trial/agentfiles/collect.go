@@ -31,6 +31,7 @@ const (
 // Problem is a reason why the files of an entry cannot be used.
 type Problem struct {
 	Message, Hint string
+	Missing       string // the path, as users write it, that does not exist; "" if this is not the problem
 }
 
 func (p *Problem) Error() string { return p.Message }
@@ -86,7 +87,7 @@ func (c *collector) add(entry agent.File, at string) error {
 	info, err := s.tree.Stat(filepath.Base(s.dir))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return problem("paths begin at the job file's directory", "there is no %s", shown)
+		return &Problem{Message: "there is no " + shown, Hint: "paths begin at the job file's directory", Missing: shown}
 	case err != nil:
 		return s.unreadable(".", err)
 	case info.IsDir():
