@@ -5,8 +5,8 @@ image=debian:bookworm
 newer_image=       # a second one, for tests of agents that need a newer Python
 work=$(mktemp -d)
 chmod 755 "$work" # other users' tests run in it
-mkdir "$work/bin" "$work/log" "$work/passed"
-export PATH="$work/bin:$PATH"
+mkdir "$work/log" "$work/passed" "$work/took"
+left_out=() # what did not run, and why, for the table at the end
 restricted=        # a setting of the machine to be restored
 current='the beginning'
 declare -A running # what goes on in the background: the process of each name
@@ -25,6 +25,9 @@ finish() {
       [ -e "$work/passed/$name" ] || printf '\n=== %s: not passed, the end of its output\n%s\n' "$name" "$(tail -n 100 "$work/log/$name")"
     done
   fi
+  if [ "$status" -lt 128 ]; then
+    keep_records || true
+  fi
   if [ -e "$work/node" ]; then # a Kubernetes node
     .ci/kubernetes down "$work/node" || true
   fi
@@ -34,10 +37,11 @@ finish() {
   if [ -n "$restricted" ]; then
     echo 1 > "$restricted" || true
   fi
-  rm -rf --one-file-system "$work" || true
   if [ "$status" -ne 0 ]; then
+    table || true
     printf '\nCI FAILED after %d s, in: %s\n' "$SECONDS" "$current"
   fi
+  rm -rf --one-file-system "$work" || true
   exit "$status"
 }
 
@@ -55,6 +59,7 @@ begin() {
     set +m
     began=$SECONDS
     "$@"
+    echo "$((SECONDS - began))" > "$work/took/$name"
     printf 'took %d s\n' "$((SECONDS - began))"
     : > "$work/passed/$name"
   ) > "$work/log/$name" 2>&1 < /dev/null &
@@ -74,6 +79,163 @@ await() {
     [ -e "$work/passed/$name" ] || return 1
   done
 }
+
+# queue NAME COMMAND: notes the command, a name without arguments, for work_off.
+queued=()
+queue() { queued+=("$1" "$2"); }
+
+# work_off N NAME...: runs what is queued, in this order and at most N at a time, and awaits each as soon as it ends. The names are
+# of what goes on anyway and does not count.
+work_off() {
+  local most=$1 name count
+  shift
+  while :; do
+    count=0
+    for name in "${!running[@]}"; do
+      if [ -e "$work/passed/$name" ] || ! kill -0 "${running[$name]}" 2> /dev/null; then
+        await "$name"
+      elif [[ " $* " != *" $name "* ]]; then
+        count=$((count + 1))
+      fi
+    done
+    if [ ${#queued[@]} -gt 0 ] && [ "$count" -lt "$most" ]; then
+      begin "${queued[0]}" "${queued[1]}"
+      queued=("${queued[@]:2}")
+    elif [ $((${#queued[@]} + count)) -eq 0 ]; then
+      return
+    else
+      sleep 0.5
+    fi
+  done
+}
+
+# table prints how long each part took, and what was left out.
+table() {
+  local file
+  printf '\n=== seconds of each part; several run at a time\n'
+  for file in "$work"/took/*; do
+    [ ! -e "$file" ] || printf '%6d  %s\n' "$(cat "$file")" "${file##*/}"
+  done | sort -nr
+  [ ${#left_out[@]} -eq 0 ] || printf '   left out: %s\n' "${left_out[@]}"
+}
+
+cache=${ROLLOUT_CI_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/rollout-ci} # outlives the run
+mkdir -p "$cache/passed"
+cache=$(cd "$cache" && pwd)
+
+# plan finds out what has to run: the parts of internal/testsets, and their states. What a part depends on is its inputs, which have
+# a digest. If the cache has a record that a part with this digest has passed here, it is left out. Where origin/main, or
+# ROLLOUT_CI_BASE, is an ancestor, what does not differ from there counts as tested, too.
+declare -A state digest because
+plan() {
+  local from='' options=(-records "$cache/passed" -machine "$(uname -srm) $(docker --version 2> /dev/null)") name of text note
+  if [ -n "$everything" ]; then
+    options+=(-all)
+  elif from=$(git -c safe.directory='*' merge-base HEAD "${ROLLOUT_CI_BASE:-origin/main}" 2> /dev/null) &&
+    [ "$from" != "$(git -c safe.directory='*' rev-parse HEAD)" ]; then
+    mkdir "$work/base"
+    git -c safe.directory='*' archive "$from" | tar -x -C "$work/base"
+    options+=(-base "$work/base")
+  fi
+  go run ./internal/testsets changed "${options[@]}" > "$work/plan"
+  while IFS=$'\t' read -r of name text note; do
+    state[$name]=$of digest[$name]=$text
+    case $of in
+      passed) because[$name]="has passed on this machine ($note)" ;;
+      same) because[$name]="does not differ from ${from:0:12}" ;;
+    esac
+  done < "$work/plan"
+  says "$work/plan" passed 'have passed on this machine, and are left out'
+  says "$work/plan" same "do not differ from ${from:0:12}: tests of packages run without the race detector, the rest is left out"
+}
+
+# says PLAN STATE WORDS: prints which parts have that state.
+says() {
+  local names
+  names=$(sed -n "s/^$2\t\([^\t]*\)\t.*/\1/p" "$1" | paste -s -d, | sed 's/,/, /g')
+  [ -z "$names" ] || printf 'these %s:\n%s\n' "$3" "$(fold -s -w 150 <<< "$names")"
+}
+
+# is_due PART: succeeds if the part of internal/testsets has to run.
+is_due() { [ "${state[$1]}" = run ]; }
+
+# which_differ SET: of the packages that it reads, prints those whose tests the users of that set have to run.
+which_differ() {
+  local package
+  while read -r package; do
+    if is_due "$1 $package"; then
+      echo "$package"
+    fi
+  done
+}
+
+# leave_out PART WHY: the part of .ci/run does not run, which the table at the end says.
+leave_out() {
+  parts=${parts/ $1 / }
+  left_out+=("$1: $2")
+}
+
+# choose PART NAME...: leaves out the part of .ci/run if none of these parts of internal/testsets has to run. Of those that need not,
+# while another one does, the table at the end says so.
+choose() {
+  local part=$1 name some='' rest=()
+  wanted "$part" || return 0
+  shift
+  for name in "$@"; do
+    if is_due "$name"; then
+      some=1
+    else
+      rest+=("$name")
+    fi
+  done
+  if [ -z "$some" ]; then
+    leave_out "$part" "it ${because[$1]}"
+  elif [ ${#rest[@]} -gt 0 ]; then
+    for name in "${rest[@]}"; do
+      left_out+=("$name, a piece of $part: it ${because[$name]}")
+    done
+  fi
+}
+
+# record PART: notes that it has passed.
+record() { echo "$1" >> "$work/record"; }
+
+# keep_records writes what has passed into the cache, unless files have changed while it ran.
+keep_records() {
+  local name of text
+  [ -s "$work/record" ] || return 0
+  go run ./internal/testsets changed -machine "$(uname -srm) $(docker --version 2> /dev/null)" > "$work/after"
+  while IFS=$'\t' read -r of name text; do
+    if [ "${digest[$name]}" = "$text" ] && grep -qxF "$name" "$work/record"; then
+      echo "$(date --utc +%F), $(git -c safe.directory='*' rev-parse --short HEAD)" > "$cache/passed/$text"
+    fi
+  done < "$work/after"
+}
+
+# Programs of pinned versions are built once for a user of this machine, in a directory that outlives the run. Those of other
+# versions, and of another Go, are elsewhere in it.
+tools=$cache/tools
+
+# place NAME VERSION prints where these programs are kept.
+place() { echo "$tools/$1/$2-$(go env GOVERSION)"; }
+
+# kept NAME VERSION COMMAND...: leaves a directory with programs in $kept. Unless there is one of this name and version, the command
+# makes it, which gets the path of an empty directory as its last argument.
+kept() {
+  local draft
+  kept=$(place "$1" "$2")
+  [ ! -d "$kept" ] || return 0
+  mkdir -p "${kept%/*}"
+  find "${kept%/*}" -maxdepth 1 -name '*.draft' -mmin +240 -exec rm -rf {} + # of runs that were killed
+  draft=$(mktemp -d "$kept.XXXXXX.draft")
+  "${@:3}" "$draft" # not in a condition, where bash would go on after errors
+  chmod -R a+rX "$draft"
+  mv --no-target-directory "$draft" "$kept" 2> /dev/null || rm -rf "$draft" # another run was faster
+  [ -d "$kept" ]
+}
+
+# install MODULE@VERSION DIRECTORY builds a program of Go.
+install() { GOBIN=$2 retry go install "$1"; }
 
 # retry COMMAND...: up to three times, for what depends on a mirror.
 retry() {

@@ -14,8 +14,8 @@ const maxBinary = 75_000_000
 // built is the directory of the binary, which TestMain makes and removes.
 var built string
 
-// build makes the binary, once: as it is released, or with the race detector if the tests have it, so that
-// the whole program is looked at while it works on real jobs.
+// build makes the binary, once: with the flags of the tests, for which all its packages are compiled already, and with the race
+// detector if the tests have it. CI names the released one.
 func build(t *testing.T) string {
 	t.Helper()
 	binary, err := buildOnce()
@@ -29,14 +29,25 @@ var buildOnce = sync.OnceValues(func() (string, error) {
 	if raceEnabled {
 		return testenv.Binary(built, "-race")
 	}
-	return testenv.Binary(built, testenv.Released...)
+	return testenv.Binary(built)
 })
+
+// released returns the binary as it is released, for which everything is compiled once more unless ROLLOUT_TEST_BINARY names it.
+func released(t *testing.T) string {
+	t.Helper()
+	binary, err := testenv.Binary(t.TempDir(), testenv.Released...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return binary
+}
 
 func TestReleasedBinarySize(t *testing.T) {
 	if raceEnabled {
 		t.Skip("with the race detector the binary is not the one that is released")
 	}
-	info, err := os.Stat(build(t))
+	testenv.NeedReleased(t)
+	info, err := os.Stat(released(t))
 	if err != nil {
 		t.Fatal(err)
 	}

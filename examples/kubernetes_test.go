@@ -48,7 +48,7 @@ func TestKubernetes(t *testing.T) {
 	checkout := k.checkout(t)
 	k.setUp(t)
 
-	r := runner{dir: t.TempDir(), job: filepath.Join(checkout, "evals/job.yaml"), binary: build(t)}
+	r := runner{dir: t.TempDir(), job: filepath.Join(checkout, "evals/job.yaml"), binary: released(t)}
 	r.env = []string{"KUBECONFIG=" + k.kubeconfigOf(t, "rollout")}
 	r.provider.left = func(t *testing.T, _, _ string) []string { return k.trials(t) }
 	t.Run("comes out as expected", func(t *testing.T) { checkRun(t, r, want) })

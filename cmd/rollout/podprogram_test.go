@@ -20,6 +20,7 @@ func TestPodsCopyASmallProgram(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the program is for Linux")
 	}
+	testenv.NeedReleased(t)
 	released, err := testenv.Binary(t.TempDir(), testenv.Released...)
 	if err != nil {
 		t.Fatal(err)

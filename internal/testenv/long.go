@@ -26,6 +26,15 @@ func Long(t testing.TB, what string) {
 // LongRun reports whether tests that take long run.
 func LongRun() bool { return os.Getenv("ROLLOUT_TEST_LONG") == "1" }
 
+// NeedReleased skips a test of the binary as it is released where it would have to be compiled for that test alone: ROLLOUT_TEST_BINARY
+// names no such binary, and no tests that take long run.
+func NeedReleased(t testing.TB) {
+	t.Helper()
+	if os.Getenv("ROLLOUT_TEST_BINARY") == "" {
+		Long(t, "everything is compiled once more, as it is released")
+	}
+}
+
 // Times returns how often a test repeats what depends on chance: few times for a change, or full times if
 // ROLLOUT_TEST_FULL is 1, as it is in the nightly run.
 func Times(few, full int) int {

@@ -20,6 +20,24 @@ func TestLongTestsAreSkippedUnlessAskedFor(t *testing.T) {
 	}
 }
 
+func TestReleasedBinariesAreNotCompiledForAQuickTest(t *testing.T) {
+	for _, tc := range []struct {
+		binary, long string
+		skips        bool
+	}{{"", "", true}, {"", "1", false}, {"rollout", "", false}} {
+		t.Setenv("ROLLOUT_TEST_BINARY", tc.binary)
+		t.Setenv("ROLLOUT_TEST_LONG", tc.long)
+		skipped := false
+		t.Run("", func(t *testing.T) {
+			defer func() { skipped = t.Skipped() }()
+			NeedReleased(t)
+		})
+		if skipped != tc.skips {
+			t.Errorf("with the binary %q and long tests %q it is skipped: %v", tc.binary, tc.long, skipped)
+		}
+	}
+}
+
 func TestTimes(t *testing.T) {
 	t.Setenv("ROLLOUT_TEST_FULL", "")
 	if n := Times(3, 9); n != 3 {

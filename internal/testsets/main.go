@@ -4,6 +4,7 @@
 //	go run ./internal/testsets docker   # the tests are built from the provider docker
 //	go run ./internal/testsets ids      # they use sandboxes themselves, so subordinate ids matter
 //	go run ./internal/testsets user     # something that they are built from asks who runs it; and the two others
+//	go run ./internal/testsets long     # some of them take long; a pattern for -run follows, which matches these tests only
 //
 // The names are relative to the top of the repository, as ./internal/cli, one a line.
 package main
@@ -13,7 +14,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"go/ast"
 	"go/parser"
 	"go/token"
 	"io"
@@ -33,20 +33,34 @@ const (
 )
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: testsets docker|ids|user")
-		os.Exit(2)
+	if err := run(os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "testsets:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string, out io.Writer) error {
+	if len(args) > 0 && args[0] == "changed" {
+		return changed(args[1:], out)
+	}
+	if len(args) != 1 {
+		return errors.New("usage: testsets docker|ids|user|long, or testsets changed [-records DIR] [-base DIR] [-machine TEXT] [-all]")
 	}
 	packages, err := list()
-	if err == nil {
-		var names []string
-		if names, err = choose(packages, os.Args[1]); err == nil {
-			fmt.Println(strings.Join(names, "\n"))
-			return
-		}
+	if err != nil {
+		return err
 	}
-	fmt.Fprintln(os.Stderr, "testsets:", err)
-	os.Exit(1)
+	var names []string
+	if args[0] == "long" {
+		names, err = long(packages)
+	} else {
+		names, err = choose(packages, args[0])
+	}
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(out, strings.Join(names, "\n"))
+	return err
 }
 
 // choose returns the packages of a set, sorted. An empty set is an error: then the rule has lost its point.
@@ -66,7 +80,7 @@ func choose(packages map[string]*listed, set string) ([]string, error) {
 	var names []string
 	for path, t := range all {
 		if has(&t) {
-			names = append(names, "."+strings.TrimPrefix(path, module))
+			names = append(names, local(path))
 		}
 	}
 	if len(names) == 0 {
@@ -79,6 +93,8 @@ func choose(packages map[string]*listed, set string) ([]string, error) {
 // listed is what of `go list -test -json` is used. Source: go help list.
 type listed struct {
 	ImportPath   string
+	Standard     bool
+	Module       *listedModule
 	Dir          string
 	ForTest      string
 	Imports      []string
@@ -89,11 +105,30 @@ type listed struct {
 	XTestGoFiles []string
 	TestImports  []string
 	XTestImports []string
+	EmbedFiles   []string
 }
 
-// list returns all packages of the module, and their test binaries as <path>.test.
+// ours reports whether the package is one of this repository.
+func (p *listed) ours() bool {
+	return p.Module == nil && !p.Standard || p.Module != nil && p.Module.Path == module
+}
+
+type listedModule struct {
+	Path, Version string
+	Replace       *listedModule
+}
+
+func (m listedModule) String() string {
+	if m.Replace != nil {
+		return m.Path + " " + m.Version + " => " + m.Replace.String()
+	}
+	return m.Path + " " + m.Version
+}
+
+// list returns all packages of the module and those that they are built from, and test binaries as <path>.test.
 func list() (map[string]*listed, error) {
-	cmd := exec.CommandContext(context.Background(), "go", "list", "-test", "-json=ImportPath,Dir,ForTest,Imports,Deps,GoFiles,CgoFiles,TestGoFiles,XTestGoFiles,TestImports,XTestImports", module+"/...")
+	cmd := exec.CommandContext(context.Background(), "go", "list", "-test", "-deps",
+		"-json=ImportPath,Standard,Module,Dir,ForTest,Imports,Deps,GoFiles,CgoFiles,TestGoFiles,XTestGoFiles,TestImports,XTestImports,EmbedFiles", module+"/...", module+"/.ci/pause")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
@@ -124,7 +159,7 @@ type tested struct {
 func judge(packages map[string]*listed) (map[string]tested, error) {
 	asking := map[string]bool{}
 	for path, p := range packages {
-		if p.ForTest != "" || strings.HasSuffix(path, ".test") {
+		if p.ForTest != "" || !p.ours() || strings.HasSuffix(path, ".test") {
 			continue
 		}
 		asks, err := asksForUser(p.Dir, slices.Concat(p.GoFiles, p.CgoFiles))
@@ -172,16 +207,7 @@ func asksForUser(dir string, files []string) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		found := false
-		ast.Inspect(f, func(n ast.Node) bool {
-			if s, ok := n.(*ast.SelectorExpr); ok {
-				if x, ok := s.X.(*ast.Ident); ok {
-					found = found || slices.Contains(asking, x.Name+"."+s.Sel.Name)
-				}
-			}
-			return !found
-		})
-		if found {
+		if mentions(f, asking...) {
 			return true, nil
 		}
 	}

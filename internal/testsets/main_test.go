@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -63,6 +64,63 @@ func TestSourceAgreesWithTheSets(t *testing.T) {
 		if found == 0 {
 			t.Errorf("no test contains %q: this test looks for the wrong text", sign.text)
 		}
+	}
+}
+
+// TestLongTestsAreFound reads the text of all tests, in which calls are not told from their functions.
+func TestLongTestsAreFound(t *testing.T) {
+	all, err := packages()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, err := long(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := strings.Join(lines, "\n")
+	const top = "../.."
+	err = filepath.WalkDir(top, func(file string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() || !strings.HasSuffix(file, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(file)
+		if err != nil || !strings.Contains(string(text), "testenv.Lo"+"ng(t, \"") {
+			return err
+		}
+		dir, err := filepath.Rel(top, filepath.Dir(file))
+		if !strings.Contains(found, "./"+filepath.ToSlash(dir)+" ^(Test") {
+			t.Errorf("%s has a test that takes long, but its package is not among\n%s", file, found)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestLongTestsAreNamed(t *testing.T) {
+	for _, tc := range []struct{ name, text, want string }{
+		{"a test", "func TestA(t *testing.T) { testenv.Long(t, \"x\") }\nfunc TestB(t *testing.T) {}", "[TestA]"},
+		{"a test in a test", "func TestA(t *testing.T) { t.Run(\"b\", func(t *testing.T) { testenv.Long(t, \"x\") }) }", "[TestA]"},
+		{"a shorter test", "func TestA(t *testing.T) { f(testenv.LongRun()) }", "[TestA]"},
+		{"no test", "func testA(t *testing.T) { testenv.Other() }", "[]"},
+		{"a helper", "func helper(t *testing.T) { testenv.Long(t, \"x\") }", "an error"},
+		{"a variable", "var isLong = testenv.LongRun()", "an error"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "a_test.go")
+			if err := os.WriteFile(file, []byte("package p\n"+tc.text+"\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			names, err := longTests(file)
+			got := fmt.Sprint(names)
+			if err != nil {
+				got = "an error"
+			}
+			if got != tc.want {
+				t.Errorf("got %s (%v), want %s", got, err, tc.want)
+			}
+		})
 	}
 }
 
