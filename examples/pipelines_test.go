@@ -172,11 +172,14 @@ func TestGitLabNote(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		if got := notes(); pipeline > 0 && (len(got) != 1 || !strings.Contains(got[0], "Evaluating a new commit …") || !strings.Contains(got[0], "Rollout ")) {
+			t.Errorf("while pipeline %d goes on the notes are %q", pipeline, got)
+		}
 		green := agent == "oracle"
 		if err := run("rollout-report", fmt.Sprint("CI_JOB_ID=", 10*pipeline+9)); (err == nil) != green {
 			t.Errorf("the report ended with %v", err)
 		}
-		if got := notes(); len(got) != 1 || strings.Contains(got[0], "Rollout passed") != green {
+		if got := notes(); len(got) != 1 || strings.Contains(got[0], "Rollout passed") != green || strings.Contains(got[0], "Evaluating") {
 			t.Errorf("after pipeline %d the notes are %q", pipeline, got)
 		}
 	}

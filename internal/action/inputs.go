@@ -42,13 +42,17 @@ const (
 	commandMerge    = "merge"
 	commandReport   = "report"
 	commandValidate = "validate"
+	commandWithdraw = "withdraw"
 )
+
+// defaultComment is the input comment of a workflow that sets none.
+const defaultComment = "changes"
 
 // Commands returns the commands of the Action.
 func Commands() []string { return slices.Clone(commands) }
 
 var (
-	commands     = []string{commandRun, commandPlan, commandMerge, commandReport, commandValidate}
+	commands     = []string{commandRun, commandPlan, commandMerge, commandReport, commandValidate, commandWithdraw}
 	onlyRun      = []string{commandRun}
 	onlyPlan     = []string{commandPlan}
 	onlyMerge    = []string{commandMerge}
@@ -56,8 +60,9 @@ var (
 	executing    = []string{commandRun, commandValidate} // what the checkout says
 	ofAgents     = []string{commandRun, commandPlan}
 	beforehand   = []string{commandRun, commandPlan, commandValidate}
-	naming       = append(slices.Clone(beforehand), commandMerge)
+	naming       = append(slices.Clone(beforehand), commandMerge, commandWithdraw)
 	afterwards   = []string{commandMerge, commandReport}
+	commenting   = []string{commandRun, commandPlan, commandMerge, commandReport}
 	withReport   = []string{commandRun, commandMerge, commandReport}
 	withFiles    = []string{commandRun, commandMerge, commandReport, commandValidate}
 )
@@ -185,7 +190,7 @@ func Inputs() []Input {
 		{Name: "markdown", Commands: withFiles, set: to(func(f *form) *string { return &f.report.Markdown })},
 		{Name: "html", Commands: withReport, set: to(func(f *form) *string { return &f.report.HTML })},
 		{Name: "report-json", Commands: withFiles, set: to(func(f *form) *string { return &f.report.JSON })},
-		{Name: "comment", Commands: withReport, Default: "changes", set: to(func(f *form) *string { return &f.report.Comment })},
+		{Name: "comment", Commands: commenting, Default: defaultComment, set: to(func(f *form) *string { return &f.report.Comment })},
 	}
 	for _, k := range config.GateKeys() {
 		inputs = append(inputs, Input{Name: k.Flag(), Commands: withReport, set: func(f *form, value string) error {
@@ -355,11 +360,16 @@ func (s inputs) request() (any, error) {
 	switch s.command {
 	case commandPlan:
 		if f.divide {
-			return app.DivideRequest{Job: f.job, Shards: f.shards, Target: f.target, Timings: f.timings}, nil
+			return app.DivideRequest{Job: f.job, Shards: f.shards, Target: f.target, Timings: f.timings, Comment: f.report.Comment}, nil
+		}
+		if s.value("comment") != "" && s.value("comment") != defaultComment {
+			return nil, usage("command: plan has no use for the input comment without shards: the comment says that a job goes on that is divided here")
 		}
 		return f.job, nil
 	case commandMerge:
 		return app.MergeRequest{Paths: f.paths, Output: f.output, Name: f.name, Report: f.report}, nil
+	case commandWithdraw:
+		return app.WithdrawRequest{Name: f.name}, nil
 	case commandReport:
 		if len(f.paths) > 1 {
 			return nil, usage("command: report takes one directory in the input paths, got %d: %s", len(f.paths), strings.Join(f.paths, " "))

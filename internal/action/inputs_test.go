@@ -87,8 +87,12 @@ func TestInputsBecomeRequests(t *testing.T) {
 				{Path: "budget.max_cost_usd", Value: "20", Origin: "--budget-cost-usd"}, {Path: "budget.max_duration", Value: "90m", Origin: "--budget-duration"},
 			}}}},
 		"a plan is divided": {
-			map[string]string{"command": "plan", "job": "j", "shards": "auto", "target": "20m", "timings": "t"},
-			app.DivideRequest{Job: app.JobRequest{File: "j"}, Shards: "auto", Target: 20 * time.Minute, Timings: "t"}},
+			map[string]string{"command": "plan", "job": "j", "shards": "auto", "target": "20m", "timings": "t", "comment": "changes"},
+			app.DivideRequest{Job: app.JobRequest{File: "j"}, Shards: "auto", Target: 20 * time.Minute, Timings: "t", Comment: "changes"}},
+		"a plan that is not divided comments on nothing": {
+			map[string]string{"command": "plan", "job": "j", "comment": "changes"}, app.JobRequest{File: "j"}},
+		"a cancelled run withdraws what it has announced": {
+			map[string]string{"command": "withdraw", "name": "n", "comment": "changes", "baseline": "github:"}, app.WithdrawRequest{Name: "n"}},
 		"tasks are proven": {
 			map[string]string{"command": "validate", "job": "evals", "changed": "main", "runs": "5", "junit": "j.xml", "shard": "1/2", "task-format": "harbor", "baseline": "github:", "comment": "changes"},
 			app.ProveRequest{

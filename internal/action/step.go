@@ -19,7 +19,7 @@ import (
 // Step is a step of a workflow that runs the Action. Close it when its request was carried out.
 type Step struct {
 	// Request is what the inputs ask for: an app.RunRequest, app.JobRequest (of PlanJob), app.DivideRequest, app.MergeRequest,
-	// app.ReportRequest or app.ProveRequest.
+	// app.ReportRequest, app.ProveRequest or app.WithdrawRequest.
 	Request any
 	// Host is the world for the request: with the variables and the token of the inputs, and the fork rule.
 	Host *app.Host

@@ -98,6 +98,36 @@ func (a *announcement) end(ctx context.Context, err error) {
 	}
 }
 
+// unannounce takes back what the plan of this run has announced, because there is no verdict: merging failed with err, or was cancelled. finished is what
+// there is of the job, nil for nothing.
+func (h *Host) unannounce(ctx context.Context, opts ReportOptions, job jobName, finished *Finished, err error) {
+	if finished != nil {
+		job = nameOf(finished.Input.Plan)
+	}
+	if job == (jobName{}) {
+		return
+	}
+	a := h.announcement(context.WithoutCancel(ctx), opts, job, h.Now())
+	if a != nil {
+		a.made = true
+		a.end(ctx, err)
+	}
+}
+
+// WithdrawRequest is what Withdraw takes.
+type WithdrawRequest struct {
+	Name string // the job's, as in its comment
+}
+
+// Withdraw has the comment of a job no longer say that this run of a workflow goes on, because it was cancelled. What goes wrong is a warning.
+func Withdraw(ctx context.Context, h *Host, req WithdrawRequest) error {
+	if req.Name == "" {
+		return usage("the name of the job is missing, by which its comment is found")
+	}
+	h.announcement(ctx, ReportOptions{Comment: string(comments.Changes)}, jobName{Name: req.Name}, h.Now()).withdraw(ctx, "was cancelled")
+	return nil
+}
+
 // withdraw replaces the announcement of this run, if it is still there, also when ctx has ended.
 func (a *announcement) withdraw(ctx context.Context, how string) {
 	if a == nil {

@@ -30,6 +30,8 @@ type DivideRequest struct {
 	Shards  string        // a number, or "auto": as many as Target needs
 	Target  time.Duration // how long a shard may take
 	Timings string        // as in RunRequest
+	// Comment is as in ReportOptions: with it, the comment of an earlier run says from now on that this one goes on. "": it does not.
+	Comment string
 }
 
 // Division is a job divided into shards.
@@ -88,7 +90,10 @@ func (d Division) setOutputs(getenv github.Getenv) error {
 // Divide divides a job among machines, and sets the outputs of a workflow's step, if this is one. It contacts no provider.
 func Divide(ctx context.Context, h *Host, req DivideRequest) (Division, error) {
 	if req.Shards == "" {
-		return Division{}, usage("--target and --timings say how to divide a job: they need --shards")
+		return Division{}, usage("--target, --timings and --comment are for a job that is divided: they need --shards")
+	}
+	if err := (ReportOptions{Comment: req.Comment}).check(); err != nil {
+		return Division{}, err
 	}
 	if req.Target <= 0 {
 		return Division{}, usage("--target %s: want a time, as in 20m", req.Target)
@@ -112,7 +117,12 @@ func Divide(ctx context.Context, h *Host, req DivideRequest) (Division, error) {
 		return Division{}, err
 	}
 	d := p.divide(n, timings)
-	return d, d.setOutputs(h.Getenv)
+	if err := d.setOutputs(h.Getenv); err != nil {
+		return d, err
+	}
+	a := h.announce(ctx, ReportOptions{Comment: req.Comment}, jobName{p.NameAsWritten, p.Job.Name}, h.Now())
+	a.end(ctx, nil) // cancelled just now
+	return d, nil
 }
 
 // countShards returns the number of shards that --shards asks for. None of them will be empty.

@@ -23,6 +23,15 @@ func Merge(ctx context.Context, h *Host, req MergeRequest) (*Finished, error) {
 	if err := req.Report.check(); err != nil {
 		return nil, err
 	}
+	finished, err := runMerge(ctx, h, req)
+	if err != nil || ctx.Err() != nil {
+		h.unannounce(ctx, req.Report, jobName{Name: req.Name}, finished, err)
+	}
+	return finished, err
+}
+
+// runMerge is Merge, once the request is checked.
+func runMerge(ctx context.Context, h *Host, req MergeRequest) (*Finished, error) {
 	defer merge.SaveMemory()()
 	merged, err := merge.Run(ctx, merge.Options{Paths: req.Paths, Output: req.Output, Parent: "jobs", Name: req.Name, Base: h.Dir, Move: req.Move})
 	var refusal job.Refusal

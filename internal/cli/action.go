@@ -74,6 +74,8 @@ func (v *invocation) action(ctx context.Context) (err error) {
 		err = inside.report(ctx, req, nil)
 	case app.ProveRequest:
 		err = inside.prove(ctx, req, formatText, "auto")
+	case app.WithdrawRequest:
+		err = app.Withdraw(ctx, inside.host(), req)
 	default:
 		err = fmt.Errorf("the Action asks for %T, which no command does", req)
 	}

@@ -159,3 +159,60 @@ func TestAFailedRunTakesItsLineBack(t *testing.T) {
 	p.rollout(exitFailed, "run", "job.yaml", "--comment", "changes")
 	p.want("the comment", p.comment(), "ended without a verdict", "Rollout failed")
 }
+
+// divide plans two shards of the job, as the job plan of a workflow does.
+func (p *aPull) divide(code int, args ...string) {
+	p.t.Helper()
+	p.rollout(code, append([]string{"plan", "job.yaml", "--shards", "2"}, args...)...)
+}
+
+func TestCommentSaysThatShardsGoOn(t *testing.T) {
+	p := newRun(t)
+	p.divide(exitOK, "--comment", "changes")
+	p.want("the comment", p.comment(), evaluating, "Rollout failed", "falls")
+	p.rollout(exitOK, "run", "job.yaml", "--shard", "1/1", "--jobs-dir", "shards", "--comment", "changes")
+	p.want("the comment", p.comment(), evaluating)
+	p.rollout(exitOK, "merge", "shards", "--comment", "changes")
+	if text := p.comment(); strings.Contains(text, "Evaluating") || !strings.Contains(text, "Rollout passed") {
+		t.Errorf("the comment is %s", text)
+	}
+	before := p.comment()
+	p.divide(exitOK)
+	p.divide(exitOK, "--comment", "off")
+	p.divide(exitUsage, "--comment", "sometimes")
+	p.rollout(exitUsage, "plan", "job.yaml", "--comment", "changes")
+	if text := p.comment(); text != before {
+		t.Errorf("the comment is %s", text)
+	}
+}
+
+func TestShardsThatCannotBeMergedTakeTheirLineBack(t *testing.T) {
+	p := newRun(t)
+	p.divide(exitOK, "--comment", "changes")
+	p.rollout(exitUsage, "merge", "nowhere", "--name", "agent", "--comment", "changes")
+	p.want("the comment", p.comment(), "ended without a verdict", "Rollout failed", "falls")
+}
+
+// The job of a workflow that runs when it was cancelled has no results.
+func TestActionTakesTheLineOfACancelledRunBack(t *testing.T) {
+	p := newRun(t)
+	p.divide(exitOK, "--comment", "changes")
+	p.env["INPUT_COMMAND"], p.env["INPUT_COMMENT"], p.env["INPUT_BASELINE"] = "withdraw", "changes", "github:"
+	p.rollout(exitUsage, "action")
+	p.want("the log", p.stderr.String(), "the name of the job is missing")
+	p.env["INPUT_NAME"] = "another"
+	p.rollout(exitOK, "action")
+	p.want("the comment", p.comment(), evaluating)
+	p.env["INPUT_NAME"] = "agent"
+	p.rollout(exitOK, "action")
+	withdrawn := p.comment()
+	p.want("the comment", withdrawn, "was cancelled. ([run]", "Rollout failed", "falls")
+	p.env["GITHUB_RUN_ID"] = "44"
+	p.divide(exitOK, "--comment", "changes")
+	p.env["GITHUB_RUN_ID"], p.env["INPUT_GITHUB-TOKEN"] = "43", githubtest.WriteToken
+	p.rollout(exitOK, "action")
+	p.want("the comment", p.comment(), "Evaluating", "actions/runs/44")
+	p.env["GITHUB_RUN_ID"], p.env["INPUT_GITHUB-TOKEN"] = "44", githubtest.ReadToken
+	p.rollout(exitOK, "action")
+	p.want("the log", p.stderr.String(), "the comment does not say how far this run is")
+}

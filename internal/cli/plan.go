@@ -18,6 +18,7 @@ type planOptions struct {
 	job             jobFlags
 	shards, timings string
 	target          time.Duration
+	comment         string
 	asJSON          bool
 	changed         func(string) bool
 }
@@ -32,7 +33,8 @@ started, no provider is contacted.
 
 With --shards it divides the job among machines instead, and --json prints the matrix of a GitHub
 workflow. In a workflow it sets the outputs matrix (that JSON) and shards (their number). Each machine then runs
-"rollout run --shard" with the same job file and timings.
+"rollout run --shard" with the same job file and timings. With --comment, the comment that an earlier run has left on the
+pull request (or the merge request in GitLab CI) says that the job is being evaluated, until "rollout merge --comment" replaces it.
 ` + doneCodes,
 		Example: `  rollout plan job.yaml
   rollout plan job.yaml --json --agent oracle
@@ -46,7 +48,7 @@ workflow. In a workflow it sets the outputs matrix (that JSON) and shards (their
 			if !opts.divides() {
 				return v.plan(cmd.Context(), req, opts.asJSON)
 			}
-			return v.divide(cmd.Context(), app.DivideRequest{Job: req, Shards: opts.shards, Target: opts.target, Timings: opts.timings}, opts.asJSON)
+			return v.divide(cmd.Context(), app.DivideRequest{Job: req, Shards: opts.shards, Target: opts.target, Timings: opts.timings, Comment: opts.comment}, opts.asJSON)
 		},
 	}
 	opts.changed = cmd.Flags().Changed
@@ -54,13 +56,15 @@ workflow. In a workflow it sets the outputs matrix (that JSON) and shards (their
 	cmd.Flags().StringVar(&opts.shards, "shards", "", "divide the job into so many shards, or auto: as many as --target needs")
 	cmd.Flags().DurationVar(&opts.target, "target", app.DefaultTarget, "with --shards auto: how long a shard may take, as in 20m")
 	addTimings(cmd, &opts.timings)
+	cmd.Flags().StringVar(&opts.comment, "comment", "off", "with --shards: have the comment of an earlier run say that this one goes on, unless it is off; always, changes or failures is what merge will have")
+	wants(cmd.Flags(), "comment", "want off, always, changes or failures")
 	cmd.Flags().BoolVar(&opts.asJSON, "json", false, "print JSON: job_name, total_trials and trials, or with --shards the matrix")
 	return cmd
 }
 
 // divides reports whether the command line asks for shards.
 func (o *planOptions) divides() bool {
-	return o.changed("shards") || o.changed("target") || o.changed("timings")
+	return o.changed("shards") || o.changed("target") || o.changed("timings") || o.changed("comment")
 }
 
 // plan prints the trials of a job.
