@@ -61,7 +61,7 @@ func (w *workflow) links() report.Links {
 // then has, because it says nothing about the agents.
 func (w *workflow) write(ctx context.Context, in report.Input, opts ReportOptions) (notes []string) {
 	if opts.HTML != "" {
-		in.Links.Page = filepath.Base(opts.HTML)
+		in.Links.Page, in.Links.InArtifacts = pageFile(opts.HTML)
 	}
 	if in.Plan.Shard == nil {
 		if note := w.comment(ctx, in, opts.Comment); note != "" {
@@ -77,6 +77,19 @@ func (w *workflow) write(ctx context.Context, in report.Input, opts ReportOption
 		notes = append(notes, "the step's outputs are incomplete: "+err.Error())
 	}
 	return notes
+}
+
+// pagesDir is where the reusable workflow has a job's page written, and keeps as an artifact.
+const pagesDir = "rollout-page"
+
+// pageFile returns the file with a job's page as reports name it, and whether it will be among the run's artifacts. Of other places than pagesDir
+// only their workflows know what becomes of them.
+func pageFile(path string) (file string, kept bool) {
+	path = filepath.ToSlash(filepath.Clean(path))
+	if below, ok := strings.CutPrefix(path, pagesDir+"/"); ok {
+		return below, true
+	}
+	return path, false
 }
 
 // summarize adds the report to the step's summary, in as much detail as fits.

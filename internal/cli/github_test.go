@@ -214,12 +214,18 @@ func TestABaselineOfAnotherCommitIsSaidToBe(t *testing.T) {
 // The comment and the summary lead to the page that the run keeps.
 func TestCommentLinksToThePage(t *testing.T) {
 	p := newPull(t)
-	p.rollout(exitGate, "report", "pr", "--baseline", "github:", "--comment", "always", "--html", "pages/evals.html")
+	p.rollout(exitGate, "report", "pr", "--baseline", "github:", "--comment", "always", "--html", "rollout-page/evals.html")
 	link := "[page](https://github.com/acme/widgets/actions/runs/42#artifacts) `evals.html` among the artifacts"
 	p.want("the comment", p.github.Comments("acme/widgets", 7)[0].Body, link)
 	p.want("the summary", p.read("summary"), link)
-	if !strings.Contains(p.read("pages/evals.html"), "</html>") {
+	if !strings.Contains(p.read("rollout-page/evals.html"), "</html>") {
 		t.Error("the page is missing")
+	}
+	p.rollout(exitGate, "report", "pr", "--baseline", "github:", "--comment", "always", "--html", "pages/evals.html") // which no step may upload
+	text := p.github.Comments("acme/widgets", 7)[0].Body
+	p.want("the comment", text, "page `pages/evals.html` on the machine of the run")
+	if strings.Contains(text, "among the artifacts") {
+		t.Errorf("the comment is %s", text)
 	}
 }
 

@@ -48,8 +48,10 @@ type Input struct {
 type Links struct {
 	Run      string // the workflow run
 	Artifact string // the job's directory, for download
-	Page     string // the name of the file with the job as a page, among the artifacts; "" without one
-	Commit   string // what was evaluated
+	// Page is the file with the job as a page: its name if it is among the artifacts, as InArtifacts says, or else its path. "" without one.
+	Page        string
+	InArtifacts bool
+	Commit      string // what was evaluated
 	// Sha is the commit that was evaluated, for people: in a pull request the head, not the merge commit. "" if unknown.
 	Sha string
 	// Files is the URL of the repository's files at that commit; with a task's Path appended it shows the task. "" if unknown.

@@ -166,3 +166,30 @@ func TestOnePassRate(t *testing.T) {
 		}
 	}
 }
+
+// Sentences wrap in the cells of a comment.
+func TestConfirmationsAreShort(t *testing.T) {
+	of := func(scores ...float64) *result.Attempts {
+		a := &result.Attempts{Total: len(scores), Scores: scores}
+		for _, s := range scores {
+			a.Passed += int(s)
+		}
+		return a
+	}
+	for _, c := range []struct {
+		base, head *result.Attempts
+		want       string
+	}{
+		{nil, of(0, 0, 0, 0), "| 1 → 0; again 0/4 |"},
+		{of(1, 1, 0, 1), of(0, 0, 0, 0), "| 1 → 0; again 3/4 → 0/4 |"},
+		{of(0, 0), nil, "| 1 → 0; again 0/2 → – |"},
+		{nil, of(), "| 1 → 0; not confirmed |"},
+		{nil, nil, "| 1 → 0 |"},
+	} {
+		in := pair([]float64{1}, []float64{0})
+		in.Diff.Tasks[0].BaseConfirmation, in.Diff.Tasks[0].Confirmation = c.base, c.head
+		if text := string(reporttest.Write(t, comment.Reporter{}, in)); !strings.Contains(text, c.want) {
+			t.Errorf("no %q in:\n%s", c.want, text)
+		}
+	}
+}

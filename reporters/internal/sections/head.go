@@ -271,7 +271,11 @@ func (p *Page) Footer() string {
 		}
 	}
 	link("Workflow run", l.Run)
-	if l.Page != "" && untrusted.URL(l.Artifact) != "" {
+	switch {
+	case l.Page == "":
+	case !l.InArtifacts:
+		parts = append(parts, "page "+name(l.Page)+" on the machine of the run")
+	case untrusted.URL(l.Artifact) != "":
 		parts = append(parts, untrusted.Link("page", l.Artifact)+" "+name(l.Page)+" among the artifacts")
 	}
 	link("All results", l.Artifact)

@@ -185,11 +185,32 @@ func (p *Page) changeRow(d result.TaskDiff, c report.Case) []string {
 		cost = report.CostChange(d.Head.MeanCost(), d.Base.MeanCost())
 		seconds = report.DurationChange(d.Head.MeanDuration(), d.Base.MeanDuration())
 	}
-	levels := levels(d.Base, d.Head)
-	if text := d.ConfirmedText(); text != "" {
-		levels += "; " + text
+	levels, confirmed := levels(d.Base, d.Head), d.ConfirmedText()
+	if p.detail.Short && confirmed != "" {
+		confirmed = again(d.BaseConfirmation, d.Confirmation)
+	}
+	if confirmed != "" {
+		levels += "; " + confirmed
 	}
 	return p.cells(sign, p.task(d.Task, c.Path), d.Agent, d.Dataset, levels, delta, cost, seconds)
+}
+
+// again says how many confirmation attempts passed, of the baseline, too, if it made some: "again 4/4 → 0/3". Sentences wrap in a cell.
+func again(base, head *result.Attempts) string {
+	side := func(a *result.Attempts) string {
+		if a == nil || len(a.Scores) == 0 {
+			return "–"
+		}
+		return fmt.Sprintf("%d/%d", a.Passed, len(a.Scores))
+	}
+	switch b, h := side(base), side(head); {
+	case b == "–" && h == "–":
+		return "not confirmed"
+	case b == "–":
+		return "again " + h
+	default:
+		return "again " + b + " → " + h
+	}
 }
 
 // levels returns the results of both sides: those that passed of the attempts with a score, "3/3 → 0/3", if there are several of either side and all
