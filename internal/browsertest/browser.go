@@ -136,6 +136,16 @@ func (tab *Tab) Close() {
 	}
 }
 
+// Print prints the page and returns the PDF.
+func (tab *Tab) Print() (pdf []byte) {
+	tab.t.Helper()
+	tab.run("print", chromedp.ActionFunc(func(ctx context.Context) (err error) {
+		pdf, _, err = page.PrintToPDF().Do(ctx)
+		return err
+	}))
+	return pdf
+}
+
 // Busy returns how long the page has kept its main thread busy, which draws and scrolls it, in milliseconds of the processor's time: the load of
 // the machine does not lengthen it.
 func (tab *Tab) Busy() (ms float64) {

@@ -142,6 +142,29 @@ func TestPromptIsCopied(t *testing.T) {
 	alone(t, tab, address)
 }
 
+// On paper everything is open; afterwards the page is as it was.
+func TestPageIsPrinted(t *testing.T) {
+	browser := browsertest.Start(t)
+	address := write(t, reporttest.Mixed())
+	tab := browser.Open(t, address, browsertest.Look{})
+	tab.Eval(`addEventListener("beforeprint", () => {
+		window.printed = document.querySelectorAll("details:not([open])").length + " folded";
+	})`, nil)
+	tab.Eval(`document.querySelector("details.trial").open = true`, nil)
+	const open = `document.querySelectorAll("details[open]").length`
+	before := tab.Text(open)
+	if pdf := tab.Print(); !bytes.HasPrefix(pdf, []byte("%PDF-")) {
+		t.Errorf("printed is %.20q", pdf)
+	}
+	if got := tab.Text("window.printed"); got != "0 folded" {
+		t.Errorf("on paper, %s are", got)
+	}
+	if got := tab.Text(open); got != before {
+		t.Errorf("after printing, %s folds are open instead of %s", got, before)
+	}
+	alone(t, tab, address)
+}
+
 // A link to a trial opens its section, also where the browser runs no script.
 func TestLinkOpensTrial(t *testing.T) {
 	browser := browsertest.Start(t)

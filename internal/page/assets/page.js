@@ -1,7 +1,13 @@
 "use strict";
 (() => {
   const table = document.getElementById("rows"), form = document.getElementById("filter");
-  addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((d) => { d.open = true; }));
+  // Folds cannot be opened on paper.
+  let folded = [];
+  addEventListener("beforeprint", () => {
+    folded = [...document.querySelectorAll("details:not([open])")];
+    for (const d of folded) d.open = true;
+  });
+  addEventListener("afterprint", () => { for (const d of folded) d.open = false; });
   if (!table || !form) return;
   const rows = [...table.tBodies[0].rows], heads = [...table.tHead.rows[0].cells];
   const texts = new Map(rows.map((r) => [r, r.textContent.toLowerCase()]));
