@@ -24,7 +24,7 @@ const (
 //     languages and shells (\n, \u00e9, \x2f, '\\”), or in HTML and XML (&amp;, &#39;, &#x27;);
 //   - with the quotes in it doubled, as in CSV and SQL;
 //   - with two of these one in the other, and three times in a URL or in JSON;
-//   - in hexadecimal, of either case, with or without a separator between the bytes, also in the lines of a dump,
+//   - in hexadecimal, of either case, with or without a separator between the bytes, also in the lines of a dump with their text,
 //     whose words may have the low byte first: then the bytes of words that are only partly a secret's remain, at most seven at each end;
 //   - in UTF-16, of either order of bytes, also in hexadecimal and base64;
 //   - in base64, which may be escaped as above, or be that of the secret in base64, JSON or a URL;

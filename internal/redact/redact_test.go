@@ -243,6 +243,31 @@ func TestDumpsOfWords(t *testing.T) {
 	}
 }
 
+// The last line of a dump ends with text, which is a part of the secret.
+func TestTheTextOfADumpIsHidden(t *testing.T) {
+	const secret = "Zk9+qP/w2-xy_LmN0==top-s3cret-A9é"
+	r := New([]string{secret, "another secret"})
+	for _, tc := range []struct{ name, text, want string }{
+		{"xxd", "00000000: 5a6b 392b 7150 2f77 322d 7879 5f4c 6d4e  Zk9+qP/w2-xy_LmN\n00000010: 303d 3d74 6f70 2d73 3363 7265 742d 4139  0==top-s3cret-A9\n00000020: c3a9 0a" +
+			strings.Repeat(" ", 34) + "...\nmore", "00000000: *** 0a" + strings.Repeat(" ", 34) + "***\nmore"},
+		{"hexdump -C of what begins otherwise", "00000000  41 41 41 41 41 41 41 41  5a 6b 39 2b 71 50 2f 77  |AAAAAAAAZk9+qP/w|\n00000010  32 2d 78 79 5f 4c 6d 4e  30 3d 3d 74 6f 70 2d 73  |2-xy_LmN0==top-s|\n" +
+			"00000020  33 63 72 65 74 2d 41 39  c3 a9 41 41 41 41 41 41  |3cret-A9..AAAAAA|\n", "00000000  41 41 41 41 41 41 41 41  *** 41 41 41 41 41 41  |***|\n"},
+		{"two secrets", "00000000: 616e 6f74 6865 7220 7365 6372 6574 0a0a  another secret..\n00000000: 616e 6f74 6865 7220 7365 6372 6574       another secret", "00000000: *** 0a0a  ***\n00000000: ***       ***"},
+		{"no dump", "616e6f7468657220736563726574 is the secret  of a text that goes on\n", "*** is the secret  of a text that goes on\n"},
+		{"the end of a line", "616e6f7468657220736563726574\n  next\n", "***\n  next\n"},
+	} {
+		got := r.String(tc.text)
+		var out bytes.Buffer
+		w := r.Writer(&out)
+		for _, b := range []byte(tc.text) {
+			w.Write([]byte{b})
+		}
+		if w.Close(); got != tc.want || out.String() != got {
+			t.Errorf("%s: byte by byte it becomes\n%s\nat once\n%s\nwant\n%s", tc.name, out.String(), got, tc.want)
+		}
+	}
+}
+
 func wrap(s string, width int, lineBreak string) string {
 	var lines []string
 	for ; len(s) > width; s = s[width:] {

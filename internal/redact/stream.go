@@ -1,7 +1,9 @@
 package redact
 
 import (
+	"bytes"
 	"cmp"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -12,6 +14,7 @@ type stream struct {
 	buf      []byte // text that take has not returned yet
 	base     int    // position of buf[0]
 	spans    []span // secrets; after scan: ascending, with text between them
+	column   int    // where a secret in hexadecimal ends whose line may go on with the text of its bytes; 0: nowhere
 }
 
 // span is a part of the text to replace with one mask.
@@ -72,6 +75,7 @@ func (r *Redactor) scanners() []scanner {
 	all := []scanner{
 		newScanner(r.base64, way{escaping: escaping{read: readBase64}, pairs: true}), newScanner(r.hex, way{escaping: escaping{read: readHex}}), newScanner(r.wide, ways[0]),
 	}
+	all[1].dump = true
 	for _, outer := range rounds[:outermost] {
 		all = append(all, newScanner(r.base64, way{escaping: within(outer, escaping{readBase64, breaks, nil}), needs: outer}))
 	}
@@ -110,6 +114,11 @@ func (s *stream) scan(p []byte, final bool) (decided int) {
 			decided = min(decided, sc.pending())
 		}
 	}
+	if s.column > 0 && !s.hideColumn(final) {
+		decided = min(decided, s.column)
+	} else {
+		s.column = 0
+	}
 	s.join()
 	return decided
 }
@@ -121,6 +130,27 @@ func (s *stream) add(start, end int) {
 		return
 	}
 	s.spans = append(s.spans, span{start: start, end: end})
+}
+
+// columnOfText is the end of a line of a dump (xxd, hexdump -C): bytes behind a secret, and the text of the line's bytes, which is what it captures.
+var columnOfText = regexp.MustCompile(`^(?: ?[0-9A-Fa-f]{2,16})* {2,64}\|?([^\n]{1,32}?)\|?(?:\r?\n|\\n|\z)`)
+
+// hideColumn records the text that the last line of a dump has of a secret. It reports whether the end of that line is known.
+func (s *stream) hideColumn(final bool) (known bool) {
+	line := s.buf[s.column-s.base:]
+	line = line[:min(len(line), dumpLength)]
+	if !final && len(line) < dumpLength && !hasBreak(line) {
+		return false
+	}
+	if at := columnOfText.FindSubmatchIndex(line); len(at) > 3 && (at[1] < dumpLength || final) {
+		s.add(s.column+at[2], s.column+at[3])
+	}
+	return true
+}
+
+// hasBreak reports whether text has a line break, also in the form of JSON strings.
+func hasBreak(text []byte) bool {
+	return bytes.IndexByte(text, '\n') >= 0 || bytes.Contains(text, []byte(`\n`))
 }
 
 // join merges spans that overlap or touch.
@@ -173,6 +203,7 @@ type scanner struct {
 	needs  escaping   // what the text has to have near a secret; none: always read
 	starts *[256]bool // bytes that a pattern can begin with
 	pairs  bool       // as in way
+	dump   bool       // what it finds may be in a dump
 
 	at       int   // position of what is read next
 	escapeAt int   // no escape occurs between at and here
@@ -221,6 +252,12 @@ func (sc *scanner) scan(s *stream, final bool) {
 			sc.node = sc.trie.step(sc.node, symbol)
 			if n := sc.trie.nodes[sc.node].longest; n > 0 {
 				s.add(sc.start(n), s.base+i+size)
+				if sc.dump {
+					if s.column > 0 && hasBreak(s.buf[s.column-s.base:i]) {
+						s.hideColumn(false) // of another line
+					}
+					s.column = s.base + i + size
+				}
 			}
 			// If no pattern continues here, only a suffix can: hold nothing else back.
 			if at := sc.trie.nodes[sc.node]; at.child == root && sc.node != root {
