@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +17,7 @@ import (
 	"strings"
 
 	"github.com/org/rollout-action/internal/agreement"
+	"github.com/org/rollout-action/internal/bounded"
 	"github.com/org/rollout-action/internal/diag"
 	"github.com/org/rollout-action/internal/judge"
 	"github.com/org/rollout-action/internal/plural"
@@ -231,7 +231,7 @@ func choicesOf(dir string) map[string][]string {
 	}
 	out := map[string][]string{}
 	text, err := result.ReadConfig(dir)
-	if err != nil || json.Unmarshal(text, &config) != nil {
+	if err != nil || bounded.Unmarshal(text, &config) != nil {
 		return out // the verdicts tell most of it
 	}
 	for _, j := range config.Judges {

@@ -289,9 +289,9 @@ var dependencies = []dependency{
 	},
 	{
 		paths:    []string{"github.com/go-json-experiment/json"},
-		use:      "reading trials' results, a registry, rewards and verdicts, and showing the arguments of tools",
-		why:      "encoding/json takes twice as long, and a job may have 100,000 results. By the authors of encoding/json/v2.",
-		packages: []string{"internal/result", "internal/job", "internal/trial", "internal/registry", "internal/judge", "internal/trajectory"},
+		use:      "reading files from outside with bounded memory, a registry, rewards and verdicts, and showing the arguments of tools",
+		why:      "encoding/json takes twice as long, a job may have 100,000 results, and it cannot bound the memory of values. By the authors of encoding/json/v2.",
+		packages: []string{"internal/bounded", "internal/result", "internal/trial", "internal/registry", "internal/judge", "internal/trajectory"},
 	},
 	{
 		paths:    []string{"github.com/moby/sys/atomicwriter"},

@@ -17,18 +17,18 @@ type row struct {
 	only []string
 }
 
-// vocabulary lists the packages that all others may use. The last three are below the others.
+// vocabulary lists the packages that all others may use. The last four are below the others.
 var vocabulary = []string{
 	"internal/result", "internal/diag", "internal/quantity", "internal/environment", "internal/redact",
-	"internal/untrusted", "internal/egress", "internal/awake", "internal/excerpt", "internal/plural", "internal/agent",
+	"internal/untrusted", "internal/egress", "internal/awake", "internal/excerpt", "internal/plural", "internal/agent", "internal/bounded",
 }
 
 // rows is the map, lowest first: a package imports rows below its own, never beside or above.
 // It is the table of docs/internals/architecture.md, "The map", with the order inside its rows.
 var rows = []row{
-	{packages: []string{"internal/excerpt", "internal/plural", "internal/ghvars"}, only: []string{}},
+	{packages: []string{"internal/excerpt", "internal/plural", "internal/ghvars", "internal/bounded"}, only: []string{}},
 	{packages: []string{"internal/agent", "internal/nofollow"}},
-	{packages: vocabulary[:len(vocabulary)-3]},
+	{packages: vocabulary[:len(vocabulary)-4]},
 	{packages: []string{"internal/keys"}, only: []string{"internal/quantity", "internal/diag"}},
 	{packages: []string{"internal/envfile"}, only: []string{"internal/diag"}},
 	{packages: []string{"internal/comments"}, only: []string{}},
@@ -37,25 +37,25 @@ var rows = []row{
 		"internal/comments", "internal/untrusted", "internal/ghvars", "internal/result",
 	}},
 	{packages: []string{"internal/cache", "internal/vet", "internal/archive"}, only: []string{}},
-	{packages: []string{"internal/judge"}, only: []string{"internal/agent", "internal/diag", "internal/keys", "internal/excerpt", "internal/quantity"}},
+	{packages: []string{"internal/judge"}, only: []string{"internal/bounded", "internal/agent", "internal/diag", "internal/keys", "internal/excerpt", "internal/quantity"}},
 	{packages: []string{"internal/agent/presets"}, only: []string{}},
 	{packages: []string{"internal/model/coding", "internal/model/inspect", "internal/model/sse", "internal/model/meter"}, only: []string{}},
 	{packages: []string{"internal/model"}, only: []string{"internal/model/coding", "internal/model/inspect", "internal/model/sse", "internal/model/meter"}},
-	{packages: []string{"internal/model/scripted", "internal/model/prices", "internal/model/replay", "internal/trajectory"}, only: []string{"internal/model", "internal/model/sse"}},
+	{packages: []string{"internal/model/scripted", "internal/model/prices", "internal/model/replay", "internal/trajectory"}, only: []string{"internal/bounded", "internal/model", "internal/model/sse"}},
 	{packages: []string{"internal/shell"}, only: []string{"internal/model", "internal/environment", "internal/awake", "internal/excerpt"}},
 	{packages: []string{"internal/git"}, only: []string{"internal/untrusted", "internal/diag", "internal/excerpt", "internal/ghvars", "internal/nofollow"}},
 	{packages: []string{"internal/git/gittest"}, only: []string{}},                                 // used by tests alone
 	{packages: []string{"internal/untrusted/untrustedtest"}, only: []string{"internal/untrusted"}}, // used by tests alone
 	{packages: []string{"internal/gate/gatetest"}, only: []string{"internal/result"}},              // used by tests alone
 	{packages: []string{"internal/gate"}, only: []string{"internal/result", "internal/agent", "internal/plural"}},
-	{packages: []string{"internal/history"}, only: []string{"internal/gate", "internal/nofollow", "internal/result"}},
+	{packages: []string{"internal/history"}, only: []string{"internal/bounded", "internal/gate", "internal/nofollow", "internal/result"}},
 	{packages: []string{"internal/agreement"}, only: []string{"internal/gate", "internal/result", "internal/diag", "internal/excerpt"}},
-	{packages: []string{"internal/report"}, only: []string{"internal/result", "internal/agent", "internal/gate", "internal/untrusted", "internal/excerpt", "internal/trajectory", "internal/history"}},
+	{packages: []string{"internal/report"}, only: []string{"internal/bounded", "internal/result", "internal/agent", "internal/gate", "internal/untrusted", "internal/excerpt", "internal/trajectory", "internal/history"}},
 	{packages: []string{"internal/report/reporttest"}, only: []string{ // used by tests alone
 		"internal/result", "internal/gate", "internal/history", "internal/untrusted/untrustedtest", "internal/report",
 	}},
-	{packages: []string{"internal/prompt"}, only: []string{"internal/report", "internal/result", "internal/untrusted", "internal/excerpt", "internal/trajectory"}},
-	{packages: []string{"internal/page"}, only: []string{"internal/prompt", "internal/history", "internal/report", "internal/result", "internal/gate", "internal/untrusted", "internal/excerpt", "internal/trajectory"}},
+	{packages: []string{"internal/prompt"}, only: []string{"internal/bounded", "internal/report", "internal/result", "internal/untrusted", "internal/excerpt", "internal/trajectory"}},
+	{packages: []string{"internal/page"}, only: []string{"internal/bounded", "internal/prompt", "internal/history", "internal/report", "internal/result", "internal/gate", "internal/untrusted", "internal/excerpt", "internal/trajectory"}},
 	{packages: []string{"internal/fetch"}, only: []string{"internal/untrusted"}},
 	{packages: []string{"internal/registry"}, only: append([]string{"internal/cache", "internal/fetch"}, vocabulary...)},
 	{packages: []string{"internal/config", "internal/task", "internal/event"}},

@@ -40,8 +40,12 @@ type jsonConverter struct {
 	data    []byte
 	places  *keys.Lines
 	dec     *json.Decoder
+	values  int
 	stopped bool
 }
+
+// maxValues bounds the values in a JSON file, each of which needs a hundred bytes of memory.
+const maxValues = 500_000
 
 // next reads a token and returns it with its position.
 func (c *jsonConverter) next() (json.Token, keys.Place) {
@@ -57,6 +61,10 @@ func (c *jsonConverter) next() (json.Token, keys.Place) {
 func (c *jsonConverter) value(depth int) *keys.Node {
 	token, at := c.next()
 	n := &keys.Node{At: at}
+	if c.values++; c.values > maxValues && !c.stopped {
+		c.stopped = true
+		c.Add(at, "", "it has more than %d values", maxValues)
+	}
 	switch v := token.(type) {
 	case bool:
 		n.Kind, n.Text = keys.Bool, strconv.FormatBool(v)

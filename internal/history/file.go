@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/org/rollout-action/internal/bounded"
 	"github.com/org/rollout-action/internal/nofollow"
 )
 
@@ -64,7 +65,7 @@ func parse(line []byte) (Point, error) {
 	var head struct {
 		Format *int `json:"history_format"`
 	}
-	if err := json.Unmarshal(line, &head); err != nil {
+	if err := bounded.Unmarshal(line, &head); err != nil {
 		return Point{}, fmt.Errorf("this is no line of a history: %w", err)
 	}
 	switch {
@@ -74,7 +75,7 @@ func parse(line []byte) (Point, error) {
 		return Point{}, fmt.Errorf("a newer version of Rollout wrote this line (history_format %d; this version reads up to %d)", *head.Format, Format)
 	}
 	var p Point
-	if err := json.Unmarshal(line, &p); err != nil {
+	if err := bounded.Unmarshal(line, &p); err != nil {
 		return Point{}, fmt.Errorf("this is no line of a history: %w", err)
 	}
 	if err := p.check(); err != nil {

@@ -14,9 +14,9 @@ import (
 	"sync"
 	"syscall"
 
-	fastjson "github.com/go-json-experiment/json"
 	"github.com/moby/sys/atomicwriter"
 
+	"github.com/org/rollout-action/internal/bounded"
 	"github.com/org/rollout-action/internal/nofollow"
 	"github.com/org/rollout-action/internal/redact"
 	"github.com/org/rollout-action/internal/result"
@@ -225,7 +225,7 @@ func promptIn(line []byte, id int64) []result.Message {
 		Task    string           `json:"task"`
 		Prompt  []result.Message `json:"prompt"`
 	}
-	if fastjson.Unmarshal(line, &said) != nil || len(said.Prompt) != 1 || result.ExampleID(said.Dataset, said.Task) != id {
+	if bounded.UnmarshalStrict(line, &said) != nil || len(said.Prompt) != 1 || result.ExampleID(said.Dataset, said.Task) != id {
 		return nil
 	}
 	return result.PromptOf(said.Prompt[0].Content)

@@ -1,7 +1,6 @@
 package job
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/org/rollout-action/internal/bounded"
 	"github.com/org/rollout-action/internal/nofollow"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/trial"
@@ -98,7 +98,7 @@ func SupersededCost(dir string, judges []string) (result.USD, error) {
 			return nil
 		}
 		var t result.Trial
-		if text, err := nofollow.ReadFile(filepath.Join(path, result.ResultFile), result.MaxTrialFile); err == nil && json.Unmarshal(text, &t) == nil {
+		if text, err := nofollow.ReadFile(filepath.Join(path, result.ResultFile), result.MaxTrialFile); err == nil && bounded.Unmarshal(text, &t) == nil {
 			sum = sum.Plus(t.Spent().Total()).Plus(trial.UnrankedCost(path, judges))
 		} else {
 			sum = sum.Plus(trial.RecordedCost(path))

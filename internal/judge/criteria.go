@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/org/rollout-action/internal/bounded"
 	"github.com/org/rollout-action/internal/excerpt"
 	"github.com/org/rollout-action/internal/keys"
 )
@@ -195,7 +196,7 @@ type Entry struct{ Criterion, Reason, Choice string }
 // Entries returns what a verdict about criteria says about each; nil if it is another verdict.
 func Entries(verdict []byte) (out []Entry) {
 	var value map[string]any
-	if json.Unmarshal(verdict, &value) != nil {
+	if bounded.Unmarshal(verdict, &value) != nil {
 		return nil
 	}
 	given, err := entries(value)

@@ -361,7 +361,7 @@ func (j *Judge) render(in any) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	out := &bounded{}
+	out := &limited{}
 	err = t.Execute(out, in)
 	for _, limit := range []error{errPromptSize, errPromptSteps} {
 		if errors.Is(err, limit) {
@@ -377,11 +377,11 @@ func (j *Judge) render(in any) (string, error) {
 	return out.String(), nil
 }
 
-// bounded is a buffer of maxPrompt bytes.
-type bounded struct{ bytes.Buffer }
+// limited is a buffer of maxPrompt bytes.
+type limited struct{ bytes.Buffer }
 
 // Write writes p, or fails if it does not fit.
-func (b *bounded) Write(p []byte) (int, error) {
+func (b *limited) Write(p []byte) (int, error) {
 	if b.Len()+len(p) > maxPrompt {
 		return 0, errPromptSize
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/org/rollout-action/internal/bounded"
 	"github.com/org/rollout-action/internal/excerpt"
 	"github.com/org/rollout-action/internal/keys"
 )
@@ -119,7 +120,7 @@ const schemaName = "verdict:schema"
 // compileSchema compiles a JSON Schema that is complete in itself.
 func compileSchema(text []byte) (*jsonschema.Schema, error) {
 	var document any
-	if err := json.Unmarshal(text, &document); err != nil {
+	if err := bounded.Unmarshal(text, &document); err != nil {
 		return nil, err
 	}
 	c := jsonschema.NewCompiler()

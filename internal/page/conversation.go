@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/org/rollout-action/internal/bounded"
 	"github.com/org/rollout-action/internal/excerpt"
 	"github.com/org/rollout-action/internal/report"
 	"github.com/org/rollout-action/internal/result"
@@ -232,7 +233,7 @@ func turnOf(s trajectory.Step, id string, n, most int) (t Turn, short int) {
 // arguments returns the arguments of a call as people read them: the only one that is a text as it is, others as JSON.
 func arguments(raw json.RawMessage) string {
 	var object map[string]any
-	if json.Unmarshal(raw, &object) == nil && len(object) == 1 {
+	if bounded.Unmarshal(raw, &object) == nil && len(object) == 1 {
 		for key, value := range object {
 			if text, ok := value.(string); ok {
 				return key + ": " + text

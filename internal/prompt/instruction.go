@@ -6,6 +6,7 @@ import (
 	"io"
 	"path"
 
+	"github.com/org/rollout-action/internal/bounded"
 	"github.com/org/rollout-action/internal/report"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/untrusted"
@@ -91,20 +92,19 @@ func instructionIn(line []byte) (dataset, task, text string) {
 		if err != nil {
 			return "", "", ""
 		}
-		var to any = new(json.RawMessage)
-		var messages []result.Message
+		var raw json.RawMessage
+		var to any = &raw
 		switch key {
 		case "dataset":
 			to = &dataset
 		case "task":
 			to = &task
-		case "prompt":
-			to = &messages
 		}
 		if err := dec.Decode(to); err != nil {
 			return "", "", ""
 		}
-		if len(messages) > 0 {
+		var messages []result.Message
+		if key == "prompt" && bounded.Unmarshal(raw, &messages) == nil && len(messages) > 0 {
 			return dataset, task, messages[0].Content
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/org/rollout-action/internal/bounded"
 	"github.com/org/rollout-action/internal/diag"
 	"github.com/org/rollout-action/internal/untrusted"
 )
@@ -25,7 +26,7 @@ const (
 // problem and its position.
 func Parse(source string, text []byte) (*Registry, error) {
 	r := &Registry{Source: untrusted.Line(source), text: bytes.TrimPrefix(text, []byte("\ufeff"))}
-	err := json.Unmarshal(r.text, &r.Datasets)
+	err := bounded.UnmarshalStrict(r.text, &r.Datasets)
 	var syntactic *jsontext.SyntacticError
 	var semantic *json.SemanticError
 	switch {

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/org/rollout-action/internal/bounded"
 	"github.com/org/rollout-action/internal/result"
 )
 
@@ -43,11 +44,12 @@ type Tests struct {
 
 // Bounds of what is read of a verifier's reports.
 const (
-	maxTests     = 1000
-	maxSeen      = 200_000 // test cases that are counted
-	maxDepth     = 64      // of elements in a JUnit file
-	maxTestText  = 2000
-	maxTestFiles = 1000 // names in the verifier's directory
+	maxTests      = 1000
+	maxSeen       = 200_000 // test cases that are counted
+	maxDepth      = 64      // of elements in a JUnit file
+	maxAttributes = 1000    // of an element there: the decoder holds them all, in 20 times their length
+	maxTestText   = 2000
+	maxTestFiles  = 1000 // names in the verifier's directory
 )
 
 // VerifierTests returns the test cases of a trial's verifier, if it wrote /logs/verifier/ctrf.json or a JUnit file (the first
@@ -146,7 +148,7 @@ func parseCTRF(data []byte) (Tests, error) {
 			Tests ctrfTests `json:"tests"`
 		} `json:"results"`
 	}
-	if err := json.Unmarshal(data, &file); err != nil {
+	if err := bounded.Unmarshal(data, &file); err != nil {
 		return Tests{}, err
 	}
 	tests := Tests(file.Results.Tests)
@@ -196,17 +198,20 @@ func (t ctrfTest) test() Test {
 
 func ctrfSuite(raw json.RawMessage) string {
 	var one string
-	if json.Unmarshal(raw, &one) == nil {
+	if bounded.Unmarshal(raw, &one) == nil {
 		return one
 	}
 	var many []string
-	_ = json.Unmarshal(raw, &many) // neither: no suite
+	_ = bounded.UnmarshalStrict(raw, &many) // neither: no suite
 	return strings.Join(many, " / ")
 }
 
 // parseJUnit parses a JUnit file element by element. The decoder refuses entities other than XML's own, so nothing is
 // expanded or fetched.
 func parseJUnit(data []byte) (Tests, error) {
+	if hasLongTag(data) {
+		return Tests{}, fmt.Errorf("an element has more than %d attributes", maxAttributes)
+	}
 	dec := xml.NewDecoder(bytes.NewReader(data))
 	var r junitReader
 	for {
@@ -228,6 +233,49 @@ func parseJUnit(data []byte) (Tests, error) {
 			r.add(token)
 		case xml.EndElement:
 			r.end(token.Name.Local)
+		}
+	}
+}
+
+// unread are the beginnings and ends of what has no attributes, without its <.
+var unread = [][2]string{{"![CDATA[", "]]>"}, {"!--", "-->"}, {"?", "?>"}}
+
+// hasLongTag reports whether an element has more than maxAttributes attributes, as far as the text is XML.
+func hasLongTag(text []byte) bool {
+	for {
+		_, rest, found := bytes.Cut(text, []byte("<"))
+		if !found {
+			return false
+		}
+		text = rest
+		for _, u := range unread {
+			if bytes.HasPrefix(rest, []byte(u[0])) {
+				_, text, _ = bytes.Cut(rest, []byte(u[1]))
+				break
+			}
+		}
+		if len(text) < len(rest) {
+			continue
+		}
+		n, quote := 0, byte(0)
+		for i, c := range rest {
+			switch {
+			case quote != 0 && c == quote:
+				quote = 0
+			case quote == 0 && (c == '"' || c == '\''):
+				quote = c
+				n++
+			}
+			if n > maxAttributes {
+				return true
+			}
+			if quote == 0 && c == '>' {
+				text = rest[i:]
+				break
+			}
+		}
+		if len(text) == len(rest) {
+			return false // no end
 		}
 	}
 }

@@ -1,10 +1,10 @@
 package report
 
 import (
-	"encoding/json"
 	"errors"
 	"io"
 
+	"github.com/org/rollout-action/internal/bounded"
 	"github.com/org/rollout-action/internal/trajectory"
 )
 
@@ -22,7 +22,7 @@ func Trajectory(in Input, file string) (*trajectory.Trajectory, error) {
 		return nil, errors.New("the trajectory is too large")
 	}
 	var record trajectory.Trajectory
-	if err := json.NewDecoder(io.LimitReader(f, maxTrajectory)).Decode(&record); err != nil {
+	if err := bounded.NewDecoder(io.LimitReader(f, maxTrajectory)).Decode(&record); err != nil {
 		return nil, err
 	}
 	return &record, nil

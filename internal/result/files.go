@@ -16,8 +16,9 @@ import (
 	"sync/atomic"
 	"unique"
 
-	fastjson "github.com/go-json-experiment/json"
 	"github.com/moby/sys/atomicwriter"
+
+	"github.com/org/rollout-action/internal/bounded"
 )
 
 // The files of a job and of a trial.
@@ -282,7 +283,7 @@ func readAtMost(path string, limit int64) ([]byte, error) {
 // none may occur twice.
 func ParseTrial(data []byte, key Key, into *Trial) error {
 	// A job has up to a hundred thousand results: encoding/json takes twice as long for each.
-	if err := fastjson.Unmarshal(data, into); err != nil {
+	if err := bounded.UnmarshalStrict(data, into); err != nil {
 		return fmt.Errorf("%w: %w", ErrTorn, err)
 	}
 	if into.Key != key {
@@ -310,7 +311,7 @@ func share(t *Trial) {
 }
 
 func parseJSON(path string, data []byte, v any) error {
-	if err := json.Unmarshal(data, v); err != nil {
+	if err := bounded.Unmarshal(data, v); err != nil {
 		return fmt.Errorf("%s: %w: %w", path, ErrTorn, err)
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/org/rollout-action/internal/bounded"
 	"github.com/org/rollout-action/internal/nofollow"
 )
 
@@ -22,6 +23,9 @@ func ReadConfig(dir string) ([]byte, error) {
 
 // maxHead bounds what is read of the beginning of a large file, in bytes.
 const maxHead = 16 << 20
+
+// maxHeadFields bounds the keys in it. A plan has about 20, a result 40.
+const maxHeadFields = 1000
 
 // ReadPlanHead reads the beginning of the plan.json in a job's directory: everything before tasks, trials and shard_of. The error is fs.ErrNotExist if there is no plan. A link is not followed, and a torn file is an error.
 func ReadPlanHead(dir string) (Plan, error) {
@@ -62,13 +66,15 @@ func readHead[T any](path string, until ...string) (head T, err error) {
 		if err := dec.Decode(&value); err != nil {
 			return head, err
 		}
-		fields[name] = value
+		if fields[name] = value; len(fields) > maxHeadFields {
+			return head, errors.New("it has too many keys, so Rollout did not write it")
+		}
 	}
 	text, err := json.Marshal(fields)
 	if err != nil {
 		return head, err
 	}
-	err = json.Unmarshal(text, &head)
+	err = bounded.Unmarshal(text, &head)
 	return head, err
 }
 

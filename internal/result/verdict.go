@@ -3,7 +3,6 @@ package result
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +14,7 @@ import (
 
 	fastjson "github.com/go-json-experiment/json"
 
+	"github.com/org/rollout-action/internal/bounded"
 	"github.com/org/rollout-action/internal/nofollow"
 )
 
@@ -124,7 +124,7 @@ func ReadVerdict[G any](dir string) (v Verdict[G], err error) {
 	var head struct {
 		Format int `json:"verdict_format"`
 	}
-	if err := json.Unmarshal(text, &head); err != nil {
+	if err := bounded.Unmarshal(text, &head); err != nil {
 		return v, fmt.Errorf("%w: %w", ErrTorn, err)
 	}
 	switch {
@@ -133,7 +133,7 @@ func ReadVerdict[G any](dir string) (v Verdict[G], err error) {
 	case head.Format > VerdictFormat:
 		return v, fmt.Errorf("a newer version of Rollout wrote it (verdict_format %d; this version reads up to %d)", head.Format, VerdictFormat)
 	}
-	if err := fastjson.Unmarshal(text, &v, fastjson.RejectUnknownMembers(true)); err != nil {
+	if err := bounded.UnmarshalStrict(text, &v, fastjson.RejectUnknownMembers(true)); err != nil {
 		return Verdict[G]{}, err
 	}
 	digest, err := DigestOfResult(dir)

@@ -1,7 +1,6 @@
 package task
 
 import (
-	"encoding/json"
 	"fmt"
 	"io/fs"
 	"math"
@@ -10,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/org/rollout-action/internal/bounded"
 	"github.com/org/rollout-action/internal/diag"
 	"github.com/org/rollout-action/internal/judge"
 	"github.com/org/rollout-action/internal/keys"
@@ -49,7 +49,7 @@ func (r *reader) judges(fsys fs.FS, judges []judge.Spec, path func(file string) 
 			s.Prompt = string(text)
 		}
 		if text, ok := r.judgeFile(fsys, &s.VerdictFile, len(s.Verdict) > 0, p, "verdict"); ok {
-			if err := json.Unmarshal(text, &s.Verdict); err != nil || s.Verdict == nil {
+			if err := bounded.Unmarshal(text, &s.Verdict); err != nil || s.Verdict == nil {
 				r.Problem(p.Child("verdict_file"), "write a JSON Schema in JSON", "%q: it is no JSON object", p.Child("verdict_file"))
 			}
 			whole(s.Verdict)

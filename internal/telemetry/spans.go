@@ -2,7 +2,6 @@ package telemetry
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.39.0"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/org/rollout-action/internal/bounded"
 	"github.com/org/rollout-action/internal/model"
 	"github.com/org/rollout-action/internal/nofollow"
 	"github.com/org/rollout-action/internal/result"
@@ -230,7 +230,7 @@ func (w *writer) calls(ctx context.Context, id trace.TraceID, before, file strin
 		return // there is no gateway, or nothing is recorded
 	}
 	defer func() { _ = f.Close() }()
-	lines := json.NewDecoder(f)
+	lines := bounded.NewDecoder(f)
 	talk := conversation{}
 	for n := 1; ctx.Err() == nil; n++ {
 		name := fmt.Sprintf("%schat %d", before, n)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/org/rollout-action/internal/bounded"
 	"github.com/org/rollout-action/internal/model"
 )
 
@@ -310,7 +311,7 @@ func (x *index) value(at span, into any) error {
 	if _, err := x.r.ReadAt(text, at.at); err != nil {
 		return fmt.Errorf("read the recorded calls again: %w", err)
 	}
-	if err := json.Unmarshal(text, into); err != nil {
+	if err := bounded.Unmarshal(text, into); err != nil {
 		return fmt.Errorf("%w: %w", errChanged, err)
 	}
 	return nil
@@ -484,7 +485,7 @@ const minTask = 8
 // delegatedTexts returns the arguments of a call that could be the task of a sub-agent: texts that are not too short for that.
 func delegatedTexts(arguments json.RawMessage) []string {
 	var values map[string]any
-	if json.Unmarshal(arguments, &values) != nil {
+	if bounded.Unmarshal(arguments, &values) != nil {
 		return nil
 	}
 	var texts []string

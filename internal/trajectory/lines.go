@@ -9,6 +9,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/org/rollout-action/internal/bounded"
 	"github.com/org/rollout-action/internal/model"
 )
 
@@ -120,7 +121,7 @@ func (l *lines) decode(from int64) (*line, error) {
 			var raw json.RawMessage
 			var tools []model.Tool
 			if err = d.Decode(&raw); err == nil {
-				err = json.Unmarshal(raw, &tools)
+				err = bounded.Unmarshal(raw, &tools)
 			}
 			if len(tools) > 0 {
 				end := from + d.InputOffset()
@@ -151,7 +152,7 @@ func (l *lines) decode(from int64) (*line, error) {
 		return nil, err
 	}
 	out.kept = len(rest) - int(out.tokens)
-	return out, json.Unmarshal(append(rest, '}'), &out.turn)
+	return out, bounded.Unmarshal(append(rest, '}'), &out.turn)
 }
 
 // end returns an error if there is more.
@@ -174,18 +175,23 @@ func (out *line) readMessages(l *lines, d *json.Decoder, from int64) error {
 	case first != json.Delim('['):
 		return errNoObject
 	}
-	for d.More() {
+	for needs := 0; d.More(); {
+		if needs > maxIndex {
+			return tooLong(fmt.Sprintf("a call of the record has too many messages: more than %d MiB of memory", maxIndex>>20))
+		}
 		l.left = maxValue
 		var raw json.RawMessage
 		if err := d.Decode(&raw); err != nil {
 			return err
 		}
 		var m model.RecordedMessage
-		if err := json.Unmarshal(raw, &m); err != nil {
+		if err := bounded.Unmarshal(raw, &m); err != nil {
 			return err
 		}
 		end := from + d.InputOffset()
-		out.messages = append(out.messages, newMessage(m, span{end - int64(len(raw)), len(raw)}))
+		one := newMessage(m, span{end - int64(len(raw)), len(raw)})
+		needs += one.needs()
+		out.messages = append(out.messages, one)
 	}
 	_, err := d.Token()
 	return err

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/org/rollout-action/internal/bounded"
 )
 
 // Transcript reads a trajectory that Convert wrote, and calls each with its steps as Markdown for a reader: a section for each, with the calls
@@ -43,13 +45,13 @@ func (t *transcript) trajectory(of string, subagent bool) error {
 		switch key {
 		case "agent":
 			var a Agent
-			if err = t.d.Decode(&a); err == nil && subagent {
+			if err = t.decode(&a); err == nil && subagent {
 				t.each(fmt.Sprintf("# sub-agent %s\n\n", t.name(a.Name)))
 			}
 		case "steps":
 			err = t.list(func(int) error {
 				var s Step
-				err := t.d.Decode(&s)
+				err := t.decode(&s)
 				if err == nil {
 					t.step(of, s, subagent)
 				}
@@ -67,6 +69,15 @@ func (t *transcript) trajectory(of string, subagent bool) error {
 	}
 	_, err := t.d.Token()
 	return err
+}
+
+// decode decodes the next value. Its text is in memory.
+func (t *transcript) decode(into any) error {
+	var raw json.RawMessage
+	if err := t.d.Decode(&raw); err != nil {
+		return err
+	}
+	return bounded.Unmarshal(raw, into)
 }
 
 func (t *transcript) delimiter(want json.Delim) error {

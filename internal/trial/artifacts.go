@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/org/rollout-action/internal/bounded"
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/redact"
 	"github.com/org/rollout-action/internal/result"
@@ -254,7 +255,7 @@ func entriesOf(trialDir fs.FS, kept result.Artifact) (entries []environment.Entr
 	}
 	for line := range bytes.Lines(text) {
 		var e environment.Entry
-		if err := json.Unmarshal(line, &e); err != nil {
+		if err := bounded.Unmarshal(line, &e); err != nil {
 			return nil, fmt.Errorf("%s cannot be read: %w", kept.Entries, err)
 		}
 		if entries = append(entries, e); len(entries) > 2*maxArtifactFiles {
@@ -277,7 +278,7 @@ func linksOf(trialDir fs.FS, kept result.Artifact) ([]environment.Link, error) {
 		return nil, err
 	}
 	var links []environment.Link
-	if err := json.Unmarshal(text, &links); err != nil {
+	if err := bounded.Unmarshal(text, &links); err != nil {
 		return nil, fmt.Errorf("%s cannot be read: %w", kept.Links, err)
 	}
 	if err := environment.CheckLinks(links); err != nil {

@@ -1,7 +1,6 @@
 package trial
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/org/rollout-action/internal/bounded"
 	"github.com/org/rollout-action/internal/environment"
 	"github.com/org/rollout-action/internal/judge"
 	"github.com/org/rollout-action/internal/model"
@@ -222,7 +222,7 @@ func readRecord[T any](path string) (v T, err error) {
 	if err != nil {
 		return v, err
 	}
-	if err := json.Unmarshal(text, &v); err != nil {
+	if err := bounded.Unmarshal(text, &v); err != nil {
 		return v, fmt.Errorf("%s cannot be read: %w", filepath.Base(path), err)
 	}
 	return v, nil
@@ -379,7 +379,7 @@ func recordedUsage(dir string) (cost result.USD, u *result.Usage) {
 		return cost, nil
 	}
 	defer f.Close()
-	for lines := json.NewDecoder(f); ; {
+	for lines := bounded.NewDecoder(f); ; {
 		var turn struct {
 			Asked    string         `json:"requested_model"`
 			Answered string         `json:"answered_model"`

@@ -9,6 +9,7 @@ import (
 	json "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/org/rollout-action/internal/bounded"
 	"github.com/org/rollout-action/internal/redact"
 )
 
@@ -34,7 +35,7 @@ func (r *rewardFile) rewards(lenient bool, secrets *redact.Redactor) (verdict, e
 // else the only one, or else the mean of all. lenient takes true, false and numbers in quotes, too, as pydantic does.
 func parseRewards(text string, lenient bool, secrets *redact.Redactor) (verdict, error) {
 	var values map[string]jsontext.Value
-	if err := json.Unmarshal([]byte(text), &values); err != nil || values == nil {
+	if err := bounded.UnmarshalStrict([]byte(text), &values); err != nil || values == nil {
 		return verdict{}, fmt.Errorf("holds %s, which is no JSON object of numbers with names of their own", quoted(secrets.String(text)))
 	}
 	if len(values) == 0 || len(values) > maxRewards {

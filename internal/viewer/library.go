@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/org/rollout-action/internal/bounded"
 	"github.com/org/rollout-action/internal/page"
 	"github.com/org/rollout-action/internal/report"
 	"github.com/org/rollout-action/internal/result"
@@ -163,7 +163,7 @@ func (j *Job) trial(dir string) (t result.Trial, missing page.NoResult, err erro
 		return t, "", err
 	}
 	var key result.Key
-	if err := json.Unmarshal(data, &key); err != nil {
+	if err := bounded.Unmarshal(data, &key); err != nil {
 		return t, "", fmt.Errorf("%s: %w", dir, err)
 	}
 	if key.Dir() != dir {

@@ -1,7 +1,6 @@
 package merge
 
 import (
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
@@ -9,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/org/rollout-action/internal/bounded"
 	"github.com/org/rollout-action/internal/job"
 	"github.com/org/rollout-action/internal/nofollow"
 	"github.com/org/rollout-action/internal/result"
@@ -34,7 +34,7 @@ func (m *merge) checkOutput() error {
 func (m *merge) earlier() (made record, err error) {
 	text, err := nofollow.ReadFile(filepath.Join(m.output, result.MergeFile), maxMergeFile)
 	if err == nil {
-		err = json.Unmarshal(text, &made)
+		err = bounded.Unmarshal(text, &made)
 	}
 	if err == nil && made.PlanDigest != m.plan.Digest {
 		err = errors.New("it is of another plan")

@@ -1,7 +1,6 @@
 package merge
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/org/rollout-action/internal/bounded"
 	"github.com/org/rollout-action/internal/result"
 	"github.com/org/rollout-action/internal/untrusted"
 )
@@ -48,7 +48,7 @@ func Missing(dir string) []string {
 	if err == nil {
 		var data []byte
 		if data, err = os.ReadFile(path); err == nil {
-			err = json.Unmarshal(data, &made)
+			err = bounded.Unmarshal(data, &made)
 		}
 	}
 	if err != nil {

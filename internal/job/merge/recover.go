@@ -3,7 +3,6 @@ package merge
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/org/rollout-action/internal/bounded"
 	"github.com/org/rollout-action/internal/job"
 	"github.com/org/rollout-action/internal/nofollow"
 	"github.com/org/rollout-action/internal/result"
@@ -262,7 +262,7 @@ func (m *merge) recover(dir string) error {
 	}
 	var j journal
 	if err == nil {
-		err = json.Unmarshal(text, &j)
+		err = bounded.Unmarshal(text, &j)
 	}
 	if err != nil {
 		return err

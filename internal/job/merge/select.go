@@ -2,13 +2,13 @@ package merge
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/org/rollout-action/internal/bounded"
 	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/job"
 	"github.com/org/rollout-action/internal/nofollow"
@@ -247,7 +247,7 @@ func (p *shardDir) readPlan() (plan result.Plan, err error) {
 	if err := p.checkTop(result.PlanFile, text); err != nil {
 		return plan, err
 	}
-	if err := json.Unmarshal(text, &plan); err != nil {
+	if err := bounded.Unmarshal(text, &plan); err != nil {
 		return plan, err
 	}
 	if plan.Digest != p.plan.Digest || (plan.Shard == nil) != (p.plan.Shard == nil) || plan.Shard != nil && *plan.Shard != *p.plan.Shard {

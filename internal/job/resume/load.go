@@ -1,13 +1,13 @@
 package resume
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
 	"slices"
 
+	"github.com/org/rollout-action/internal/bounded"
 	"github.com/org/rollout-action/internal/config"
 	"github.com/org/rollout-action/internal/job"
 	"github.com/org/rollout-action/internal/nofollow"
@@ -36,7 +36,7 @@ func Load(dir string) (Job, error) {
 	if err != nil {
 		return j, job.Refuse("%v", err)
 	}
-	if err := json.Unmarshal(text, &j.Plan); err != nil {
+	if err := bounded.Unmarshal(text, &j.Plan); err != nil {
 		return j, job.Refuse("%s: %v: %v", filepath.Join(dir, result.PlanFile), result.ErrTorn, err)
 	}
 	if err := j.checkPlan(); err != nil {

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/org/rollout-action/internal/bounded"
 	"github.com/org/rollout-action/internal/model"
 	"github.com/org/rollout-action/internal/model/sse"
 )
@@ -123,7 +123,7 @@ func read(at string) (*exchange, error) {
 		return nil, err
 	}
 	x := new(exchange)
-	if err := json.Unmarshal(text, x); err != nil {
+	if err := bounded.Unmarshal(text, x); err != nil {
 		return nil, err
 	}
 	if x.Version != formatVersion || x.Status < 100 || x.Status > 999 {
