@@ -45,11 +45,12 @@ func (v *Trial) addEvidence(in report.Input, t result.Trial, size int) {
 			v.Judges[i].Prompt = v.text(in, file, share/2)
 		}
 		if run.Trajectory != "" && share/2 >= minConversation {
-			if record, err := report.Trajectory(in, path.Join(key.Dir(), run.Trajectory)); err == nil {
+			file := path.Join(path.Dir(run.Trajectory), result.ATIFFile) // beside the record of its calls
+			if record, err := report.Trajectory(in, path.Join(key.Dir(), file)); err == nil {
 				c, left := conversation(*record, v.ID+"-j"+strconv.Itoa(i+1), share/2, 0)
 				v.Judges[i].Conversation = &c
 				if left > 0 {
-					v.LeftOut = append(v.LeftOut, report.Plural(left, "turn")+" or parts of turns of the judge "+name(run.Name)+", "+cut(run.Trajectory, 400))
+					v.LeftOut = append(v.LeftOut, report.Plural(left, "turn")+" or parts of turns of the judge "+name(run.Name)+", "+cut(file, 400))
 				}
 			}
 		}

@@ -172,7 +172,7 @@ func TestJudgesHavePromptAndEvidence(t *testing.T) {
 		"judges/inputs/changes.txt": strings.Repeat("added: /app/x\n", 5000),
 	}}})
 	t1 := in.Trials[0]
-	t1.Agents = []result.AgentRun{{Name: "a", Role: result.RolePolicy}, {Name: "style", Role: result.RoleJudge, Trajectory: "judges/style/trajectory.json"}}
+	t1.Agents = []result.AgentRun{{Name: "a", Role: result.RolePolicy}, {Name: "style", Role: result.RoleJudge, Trajectory: "judges/style/trajectory.jsonl"}}
 	v := trial(in, t1, "t1", maxDetails, false)
 	if j := v.Judges[0]; j.Prompt.Text != "Is it good?" || j.Conversation == nil || j.Conversation.Turns[0].Text.Text != "I read it." {
 		t.Errorf("the judge is %+v", j)

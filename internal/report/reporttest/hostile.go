@@ -135,7 +135,7 @@ func HostilePage(a untrustedtest.Attack) report.Input {
 	more := Make(s, []Spec{{Agent: s, Dataset: s, Task: s, Reward: new(0.0), Cost: 1, Seconds: 1, Error: result.ErrorType(s), Message: s, Logs: logs}})
 	t := &more.Trials[0]
 	verdict := json.RawMessage(`{"reason": ` + q + `, ` + q + `: 1}`)
-	t.Agents = []result.AgentRun{{Name: s, Role: result.RoleJudge, Score: new(0.5), Reason: s, Verdict: verdict, Criteria: map[string]float64{s: 1}, Error: &result.Error{Type: result.ErrorType(s), Message: s}}, {Name: "style", Role: result.RoleJudge, Reason: s, Trajectory: "judges/style/trajectory.json"}}
+	t.Agents = []result.AgentRun{{Name: s, Role: result.RoleJudge, Score: new(0.5), Reason: s, Verdict: verdict, Criteria: map[string]float64{s: 1}, Error: &result.Error{Type: result.ErrorType(s), Message: s}}, {Name: "style", Role: result.RoleJudge, Reason: s, Trajectory: "judges/style/trajectory.jsonl"}}
 	t.Rewards, t.StopCondition, t.Warnings = map[string]float64{s: 1}, s, []string{s}
 	t.Artifacts, t.Retries = []result.Artifact{{Source: s, Path: s, Files: 1}}, []result.Retry{{Operation: s, Attempt: 1, Message: s}}
 	t.Usage = &result.Usage{Turns: 1, Requested: s, Answered: []string{s}}
