@@ -6,6 +6,11 @@
 //	go run ./internal/testsets user     # something that they are built from asks who runs it; and the two others
 //	go run ./internal/testsets long     # some of them take long; a pattern for -run follows, which matches these tests only
 //
+// It also says which parts of CI a change reaches, and whether tests read files that this takes no notice of:
+//
+//	go run ./internal/testsets changed  # all parts, each with the digest of all that its tests depend on
+//	go run ./internal/testsets reads DIR
+//
 // The names are relative to the top of the repository, as ./internal/cli, one a line.
 package main
 
@@ -43,8 +48,11 @@ func run(args []string, out io.Writer) error {
 	if len(args) > 0 && args[0] == "changed" {
 		return changed(args[1:], out)
 	}
+	if len(args) == 2 && args[0] == "reads" {
+		return checkReads(args[1], out)
+	}
 	if len(args) != 1 {
-		return errors.New("usage: testsets docker|ids|user|long, or testsets changed [-records DIR] [-base DIR] [-machine TEXT] [-all]")
+		return errors.New("usage: testsets docker|ids|user|long, testsets reads DIR, or testsets changed [-records DIR] [-base DIR] [-machine TEXT] [-all]")
 	}
 	packages, err := list()
 	if err != nil {

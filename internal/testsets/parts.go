@@ -32,7 +32,7 @@ var ofAction = []string{".ci/pin-release", ".ci/pin-workflow", ".dockerignore", 
 // ofDocs are pages and all that they describe.
 var ofDocs = []string{".github", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "README.md", "docs", "internal/app/scaffold", "templates"}
 
-// reads are the files outside of its directory that the tests of a package read. .ci/run watches the tests, and fails if one reads
+// reads are the files outside of its directory that the tests of a package read. .ci/nightly watches the tests, and fails if one reads
 // another file of the repository.
 var reads = map[string][]string{
 	"./examples":             ofDocs,
