@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/testenv"
 )
 
 // costs describes two runs of a suite whose trials have costs. The logarithms of the tasks' costs have the deviation Spread, those of
@@ -78,6 +79,7 @@ func redCosts(c costs, p Policy, runs int, seed uint64) (red, above int) {
 // TestUnchangedCostsPass: if nothing changed, at most a share 1 - confidence of runs fails, with any limit, also if the costs have
 // heavy tails, resemble each other within a run, or are of different numbers of attempts.
 func TestUnchangedCostsPass(t *testing.T) {
+	testenv.Long(t, "suites are simulated many times")
 	runs := simulations(800)
 	for i, c := range []struct {
 		costs
@@ -108,6 +110,7 @@ func TestUnchangedCostsPass(t *testing.T) {
 
 // TestRealCostIncreasesAreFound: what the documentation says of trials that cost half as much again, under a limit of 20 %.
 func TestRealCostIncreasesAreFound(t *testing.T) {
+	testenv.Long(t, "suites are simulated many times")
 	runs := simulations(800)
 	for i, c := range []struct {
 		costs

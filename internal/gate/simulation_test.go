@@ -399,6 +399,7 @@ func TestConfirmationFindsBrokenTasks(t *testing.T) {
 // TestConfirmationRarelyFailsUnchangedSuites: further attempts, of the job alone or of the baseline, too, make no more than one in twenty unchanged
 // jobs red, also if the attempts of a run go together.
 func TestConfirmationRarelyFailsUnchangedSuites(t *testing.T) {
+	testenv.Long(t, "suites are simulated many times")
 	runs := testenv.Times(30, 400)
 	for i, c := range []suite{
 		{Tasks: 30, Attempts: 1, A: 1, B: 1}, {Tasks: 100, Attempts: 1, A: 1, B: 0.7}, {Tasks: 300, Attempts: 1, A: 1, B: 0.7}, {Tasks: 100, Attempts: 1, A: 8, B: 1},
