@@ -7,10 +7,13 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/org/rollout-action/internal/event"
+	"github.com/org/rollout-action/internal/gate"
 	"github.com/org/rollout-action/internal/github"
 	"github.com/org/rollout-action/internal/history"
 	"github.com/org/rollout-action/internal/result"
@@ -87,7 +90,7 @@ func (h *Host) readHistory(ctx context.Context, path string, req HistoryRequest)
 	if branch, ok := strings.CutPrefix(path, GitHubPrefix); ok {
 		return h.historyOnGitHub(ctx, branch, req)
 	}
-	f, err := os.Open(h.Path(path))
+	f, err := os.OpenFile(h.Path(path), os.O_RDONLY|syscall.O_NONBLOCK, 0) // a named pipe would block
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, usage("%s: there is no such file (rollout history add JOB --to %s writes it)", clean(path), quotedPath(path))
 	}
@@ -95,6 +98,13 @@ func (h *Host) readHistory(ctx context.Context, path string, req HistoryRequest)
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, usage("%s: is not a file: give one that rollout history add JOB --to FILE.jsonl wrote", clean(path))
+	}
 	points, err = history.Read(f, clean(path))
 	if err != nil {
 		return nil, usage("%w", err)
@@ -150,7 +160,11 @@ func resultsOnGitHub(ctx context.Context, env github.Environment, branch string,
 		if err != nil || job.Shard != nil { // an artifact may hold anything
 			continue
 		}
-		points = append(points, history.PointOf(job, f.Branch, ""))
+		var verdict gate.Outcome
+		if v, _ := readVerdict(Paths{}, filepath.Dir(f.Path)); v != nil { // artifacts of earlier versions have none
+			verdict, _ = outcomeOf(v)
+		}
+		points = append(points, history.PointOf(job, f.Branch, verdict))
 	}
 	return points, nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/org/rollout-action/internal/app"
 	"github.com/org/rollout-action/internal/config"
+	"github.com/org/rollout-action/internal/gate"
 	"github.com/org/rollout-action/internal/github/githubtest"
 	"github.com/org/rollout-action/internal/job"
 	"github.com/org/rollout-action/internal/result"
@@ -56,7 +57,7 @@ func newPull(t *testing.T) *aPull {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := g.AddRun("acme/widgets", githubtest.Run{ID: 41, WorkflowFile: "agent.yml", Branch: "main", SHA: mainCommit})
+	run := g.AddRun("acme/widgets", githubtest.Run{ID: 44, WorkflowFile: "agent.yml", Branch: "main", SHA: mainCommit})
 	if _, err := g.AddArtifact("acme/widgets", run, githubtest.Artifact{Name: "rollout-result", Files: map[string]string{"result.json": string(result)}}); err != nil {
 		t.Fatal(err)
 	}
@@ -244,11 +245,44 @@ func TestHistoryOnGitHub(t *testing.T) {
 	if strings.Contains(p.stdout.String(), "2026-01-01") {
 		t.Error(p.stdout.String())
 	}
+	if strings.Contains(p.stdout.String(), "inconclusive") {
+		t.Error(p.stdout.String())
+	}
+	p.addJudgedResult(strings.ReplaceAll(p.read("base/result.json"), "2026-01-02T03", "2026-01-03T03"))
+	p.rollout(0, "history", "--history", "github:main", "-n", "1")
+	p.want("stdout", p.stdout.String(), "2026-01-03", "inconclusive")
 	p.rollout(0, "history", "--history", "github:main", "--baseline-artifact", "none")
 	p.want("stderr", p.stderr.String(), `no run of agent.yml on main has an artifact "none"`)
 	delete(p.env, "GITHUB_ACTIONS")
 	p.rollout(2, "history", "--history", "github:main")
 	p.want("stderr", p.stderr.String(), "only in a workflow")
+}
+
+// addJudgedResult adds a run on main whose artifact has a result and its verdict, inconclusive.
+func (p *aPull) addJudgedResult(text string) {
+	p.t.Helper()
+	dir := p.t.TempDir()
+	files := map[string]string{"result.json": text}
+	err := os.WriteFile(filepath.Join(dir, "result.json"), []byte(text), 0o600)
+	if err == nil {
+		var v result.Verdict[gate.Verdict]
+		v.Gate.Outcome = gate.Inconclusive
+		if v.ResultDigest, err = result.DigestOfResult(dir); err == nil {
+			err = result.WriteVerdict(dir, v)
+		}
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	verdict, err := os.ReadFile(filepath.Join(dir, "verdict.json"))
+	files["verdict.json"] = string(verdict)
+	if err == nil {
+		run := p.github.AddRun("acme/widgets", githubtest.Run{ID: 45, WorkflowFile: "agent.yml", Branch: "main", SHA: mainCommit})
+		_, err = p.github.AddArtifact("acme/widgets", run, githubtest.Artifact{Name: "rollout-result", Files: files})
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
 }
 
 func TestWithoutTheRightToComment(t *testing.T) {

@@ -140,25 +140,50 @@ func extractResult(file *os.File, dir string, limit int64) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	target := filepath.Join(dir, result.ResultFile)
+	if err := extract(entry, target, limit); err != nil {
+		return "", err
+	}
+	return target, extractVerdict(archive.File, path.Dir(entry.Name), dir)
+}
+
+// extractVerdict writes the verdict.json that is in the zip's directory from to dir, and removes an earlier one there. Artifacts of earlier versions have none, and one that
+// cannot be used counts as none.
+func extractVerdict(files []*zip.File, from, dir string) error {
+	target := filepath.Join(dir, result.VerdictFile)
+	if err := os.Remove(target); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, f := range files {
+		if f.Name == path.Join(from, result.VerdictFile) && f.Mode().IsRegular() {
+			if err := extract(f, target, result.MaxVerdictFile); !errors.Is(err, errBadArtifact) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// extract writes a file of a zip to target.
+func extract(entry *zip.File, target string, limit int64) error {
 	in, err := entry.Open()
 	if err != nil {
-		return "", fmt.Errorf("%w: %v", errBadArtifact, err) //nolint:errorlint // as above
+		return fmt.Errorf("%w: %v", errBadArtifact, err) //nolint:errorlint // the cause is of no use to callers
 	}
 	defer in.Close()
-	out, err := os.CreateTemp(dir, ".result-*.json")
+	out, err := os.CreateTemp(filepath.Dir(target), ".extracted-*.json")
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer os.Remove(out.Name())
 	defer out.Close()
 	if err := copyBounded(out, in, limit); err != nil {
-		return "", err
+		return err
 	}
 	if err := out.Close(); err != nil {
-		return "", err
+		return err
 	}
-	target := filepath.Join(dir, result.ResultFile)
-	return target, os.Rename(out.Name(), target)
+	return os.Rename(out.Name(), target)
 }
 
 // copyBounded copies at most limit bytes, whatever size the zip claims.

@@ -19,7 +19,7 @@ const MaxResults = 100
 const resultsAtOnce = 4
 
 // FindResults finds the results of the newest runs on q.Branch, at most limit, and writes each to a directory below dir. It returns
-// them with the newest run first. Path, Branch, Commit, RunID and RunURL are set. Runs without a usable artifact are left out; if all of them
+// them with the newest run first. A verdict.json that an artifact has is written next to Path. Path, Branch, Commit, RunID and RunURL are set. Runs without a usable artifact are left out; if all of them
 // are, the error is an ErrNoBaseline with the reason.
 //
 // It needs what FindBaseline needs, but no commit.

@@ -3,11 +3,14 @@ package github
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/org/rollout-action/internal/github/githubtest"
+	"github.com/org/rollout-action/internal/result"
 )
 
 // The newest runs come first, what has no usable artifact is left out, and runs of others do not count.
@@ -43,6 +46,34 @@ func TestResultsOfABranch(t *testing.T) {
 		if strings.Join(got, " ") != want {
 			t.Errorf("limit %d: got the results of commits %q, want %q", limit, got, want)
 		}
+	}
+}
+
+// A verdict.json is extracted from the directory of the result.json, and one that cannot be used counts as none.
+func TestVerdictsOfResults(t *testing.T) {
+	for name, tc := range map[string]struct {
+		files map[string]string
+		want  bool
+	}{
+		"next to it":     {map[string]string{"job/verdict.json": "v"}, true},
+		"of a judge":     {map[string]string{"job/a/d/t__1/judges/j/verdict.json": "v", "verdict.json": "v"}, false},
+		"too large":      {map[string]string{"job/verdict.json": strings.Repeat(" ", result.MaxVerdictFile+1)}, false},
+		"of old version": {nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, c := history(t)
+			ran(t, s, 6, func(_ *githubtest.Run, a *githubtest.Artifact) {
+				a.Files = map[string]string{"job/result.json": contents(6)}
+				maps.Copy(a.Files, tc.files)
+			})
+			found, err := c.FindResults(t.Context(), query(), 20, t.TempDir())
+			if err != nil || len(found) != 1 {
+				t.Fatal(found, err)
+			}
+			if _, err := os.Stat(filepath.Join(filepath.Dir(found[0].Path), result.VerdictFile)); (err == nil) != tc.want {
+				t.Error(err)
+			}
+		})
 	}
 }
 
