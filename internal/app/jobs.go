@@ -103,6 +103,11 @@ type ListedJob struct {
 	withPoint bool
 }
 
+// NoJobsYet returns what to say if the directory of jobs does not exist and the user named none.
+func NoJobsYet(dir string) string {
+	return fmt.Sprintf("No jobs yet: there is no directory %s here. The first run makes it. If jobs_dir in your job file is another directory, name that one.", clean(dir))
+}
+
 // ListJobs returns the jobs in a directory, the newest first. Of those that are beyond the limit it reads only when they began.
 func ListJobs(ctx context.Context, h *Host, req JobsRequest) (Jobs, error) {
 	if req.Limit < 0 {

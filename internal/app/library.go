@@ -82,7 +82,20 @@ func (l *Library) Close() error {
 }
 
 // Title returns the headline of the library's index.
-func (l *Library) Title() string { return "Jobs in " + l.h.Shown(l.path) }
+func (l *Library) Title() string {
+	if shown := l.h.Shown(l.path); shown != JobsDir {
+		return "Jobs in " + shown
+	}
+	return "Jobs"
+}
+
+// NoJobs implements viewer.Library.
+func (l *Library) NoJobs() string {
+	if l.missed && !isDir(l.h.Path(l.path)) {
+		return NoJobsYet(l.path)
+	}
+	return "There are no jobs in " + l.h.Shown(l.path) + " yet. If jobs_dir in your job file is another directory, name that one."
+}
 
 // Single returns the name of the only job; "" if there may be many.
 func (l *Library) Single() string { return l.single }

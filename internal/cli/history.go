@@ -54,7 +54,7 @@ one table: if they are of several jobs, --job selects one of them by the names o
 				return err
 			}
 			if len(points) == 0 && format != "json" && req.Dir != "" && !cmd.Flags().Changed("jobs-dir") && !v.isThere(req.Dir) {
-				_, err := fmt.Fprintln(v.Stdout, noJobsYet(req.Dir))
+				_, err := fmt.Fprintln(v.Stdout, app.NoJobsYet(req.Dir))
 				return err
 			}
 			return v.printHistory(points, format)

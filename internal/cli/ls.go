@@ -51,7 +51,7 @@ were cancelled or killed, and if a job began with a baseline and keeps no verdic
 				return err
 			}
 			if jobs.NoDir {
-				fmt.Fprintln(v.Stderr, noJobsYet(req.Dir))
+				fmt.Fprintln(v.Stderr, app.NoJobsYet(req.Dir))
 			}
 			if asJSON {
 				if n := jobs.Total - len(jobs.List); n > 0 {
@@ -72,11 +72,6 @@ were cancelled or killed, and if a job began with a baseline and keeps no verdic
 	cmd.Flags().IntVarP(&req.Limit, "limit", "n", 20, "list at most this many jobs; 0: all")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: dir, job_name, state, resumable, started_at, commit, shard, the numbers of trials, pass_rate, mean_reward, total_cost, verdict, baseline and more")
 	return cmd
-}
-
-// noJobsYet returns what to say if the directory of jobs does not exist and the user named none.
-func noJobsYet(dir string) string {
-	return fmt.Sprintf("No jobs yet: there is no directory %s here. The first run makes it. If jobs_dir in your job file is another directory, name that one.", clean(dir))
 }
 
 // printJobs prints jobs for people.

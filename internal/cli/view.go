@@ -90,7 +90,7 @@ func (v *invocation) view(ctx context.Context, args []string, opts viewOptions) 
 		}
 	}
 	if len(args) == 0 && !v.isThere(path) {
-		fmt.Fprintln(v.Stderr, noJobsYet(path))
+		fmt.Fprintln(v.Stderr, app.NoJobsYet(path))
 	}
 	fmt.Fprintln(v.Stderr, "Serving until Ctrl-C. Whoever has this address can read the results.")
 	if err := server.Serve(ctx, listener); !errors.Is(err, context.Canceled) {

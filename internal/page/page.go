@@ -131,9 +131,11 @@ type detail struct {
 	trials int // with a section
 	rows   int // of the table of tasks
 	// pages: trials have pages instead of sections
-	pages  *Site
-	past   bool // earlier runs
-	charts *[]Chart
+	pages *Site
+	past  bool // earlier runs
+	// running is the job if it runs, so that trials without a result may have begun; nil: they were skipped
+	running *report.Input
+	charts  *[]Chart
 	// prompts writes those of the trials; nil: none
 	prompts *prompt.Prompts
 }

@@ -35,11 +35,18 @@ type Site struct {
 	Detail int
 	// NoTrials: trials have no pages.
 	NoTrials bool
+	// NoJobs is what an index says that has no jobs.
+	NoJobs string
+	// prompts are those of a job (SharePrompts); nil: each page reads its files
+	prompts *prompt.Prompts
 	// Parts are the shards that the page of a job puts together; zero: it is the page of one directory.
 	Parts Parts
 	// Now is when the site is made, for pages that are files.
 	Now time.Time
 }
+
+// Beginning is what each page begins with.
+const Beginning = "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"generator\" content=\"rollout\">\n"
 
 // The directories of a site.
 const (
@@ -95,6 +102,7 @@ type indexPage struct {
 	Trends  []Trend
 	LeftOut int
 	Made    string
+	NoJobs  string
 }
 
 type indexRow struct {
@@ -109,7 +117,7 @@ type indexRow struct {
 // WriteIndex writes the index of jobs. version is what changes when they do; only a live site has one.
 func (s *Site) WriteIndex(w io.Writer, title string, jobs []Listed, version string) error {
 	title = name(title)
-	p := indexPage{head: newHead(title, version), Title: title, Made: s.made()}
+	p := indexPage{head: newHead(title, version), Title: title, Made: s.made(), NoJobs: oneLine(cmp.Or(s.NoJobs, "There are no jobs."))}
 	seen := map[string]bool{}
 	for _, job := range jobs[:min(len(jobs), maxListed)] {
 		r := s.indexRow(job)
@@ -171,7 +179,11 @@ func (s *Site) indexRow(job Listed) indexRow {
 // WriteJob writes the page of a job whose trials have pages. job is its name in addresses, and version as in WriteIndex.
 func (s *Site) WriteJob(w io.Writer, in report.Input, job, version string) error {
 	cases := report.Cases(in)
-	p := build(in, cases, detail{rows: maxSiteRows, pages: s})
+	d := detail{rows: maxSiteRows, pages: s}
+	if version != "" {
+		d.running = &in
+	}
+	p := build(in, cases, d)
 	p.Up, p.version = []Link{{"All jobs", s.up(2)}}, version
 	if version != "" {
 		p.running(in)
@@ -193,6 +205,25 @@ func (p *Page) running(in report.Input) {
 	done := in.Job.TotalTrials - in.Job.SkippedTrials
 	p.Title, p.Mark = fmt.Sprintf("⏳ Running: %s of %s have a result", report.Count(done), report.Plural(in.Job.TotalTrials, "trial")), "running"
 	p.Missing, p.Gate, p.PartNote, p.Checks = nil, "", "", nil
+	for i := range p.Facts {
+		if p.Facts[i].Name == notRun {
+			p.Facts[i].Name = "No result yet"
+		}
+	}
+}
+
+// The states of a trial without a result while its job runs.
+const (
+	stateRuns  = "running"
+	stateWaits = "waiting"
+)
+
+// pendingState returns whether a trial without a result has begun.
+func pendingState(in report.Input, key result.Key) string {
+	if report.IsDir(in, key.Dir()) {
+		return stateRuns
+	}
+	return stateWaits
 }
 
 // trials returns links to the pages of trials. A live site has pages of trials that run, too.
@@ -236,14 +267,24 @@ const (
 	Lost      NoResult = "This trial has no result: it never ran, or was lost."
 )
 
+// SharePrompts reads the files that the prompts of a job share once for the pages of all of its trials, which come next.
+func (s *Site) SharePrompts(in report.Input) { s.prompts = prompt.New(in) }
+
 // WriteTrial writes the page of a trial. Of a trial without a result, only the key has to be known.
 func (s *Site) WriteTrial(w io.Writer, in report.Input, t result.Trial, job, version string, missing NoResult) error {
 	detail := cmp.Or(s.Detail, siteDetail)
 	v := trial(in, t, "trial", detail, true)
 	v.Open = true
-	v.addPrompt(prompt.New(in), in, t, detail/3)
+	prompts := s.prompts
+	if prompts == nil {
+		prompts = prompt.New(in)
+	}
+	v.addPrompt(prompts.Below(in.Dir), in, t, detail/3)
 	if missing != HasResult {
-		v.State, v.Cost, v.Time = "skipped", "–", "–"
+		v.State, v.Summary = "skipped", ""
+	}
+	if missing == Runs {
+		v.State = pendingState(in, t.Key)
 	}
 	root := s.up(6)
 	if s.Live {

@@ -33,6 +33,51 @@ func TestIndexGolden(t *testing.T) {
 	reporttest.Golden(t, "index.html", assets.ReplaceAll(b.Bytes(), []byte("…")))
 }
 
+// While a job runs, a trial without a result runs or waits; afterwards it was skipped.
+func TestTrialsWithoutAResultRunOrWait(t *testing.T) {
+	in := reporttest.Make("job", []reporttest.Spec{
+		{Agent: "a", Dataset: "d", Task: "done", Reward: new(0.75), Seconds: 1, Logs: map[string]string{"logs/verifier/stdout.txt": "all that it said\n"}},
+		{Agent: "a", Dataset: "d", Task: "begun", Logs: map[string]string{"command/stdout.txt": "so far"}}, {Agent: "a", Dataset: "d", Task: "later", Missing: true},
+	})
+	begun := result.Key{Agent: "a", Dataset: "d", Task: "begun", Attempt: 1}
+	in.Trials = in.Trials[:1] // the other one has not ended
+	site := &Site{Live: true}
+	job := func(version string) string {
+		var b bytes.Buffer
+		if err := site.WriteJob(&b, in, "n", version); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	badge := func(state, task string) string {
+		return `href="./t/a/d/` + task + `__1/" aria-label="attempt 1, ` + state + `"`
+	}
+	for version, want := range map[string][]string{
+		`"1"`: {badge("running", "begun"), badge("waiting", "later"), `data-state="running"`, `data-state="waiting"`, "<dt>No result yet</dt>"},
+		"":    {badge("skipped", "begun"), badge("skipped", "later"), `data-state="skipped"`, "<dt>Not run</dt>"},
+	} {
+		text := job(version)
+		for _, w := range want {
+			if !strings.Contains(text, w) {
+				t.Errorf("the page of version %s lacks %s", version, w)
+			}
+		}
+		if version != "" && strings.Contains(text, `"badge skipped"`) {
+			t.Error("a trial of a running job is said to be skipped")
+		}
+	}
+	for missing, want := range map[NoResult]string{Runs: `<span class="badge running">running</span> <code>begun</code>`, Lost: `<span class="badge skipped">skipped</span> <code>begun</code>`} {
+		var b bytes.Buffer
+		if err := site.WriteTrial(&b, in, result.Trial{Key: begun}, "n", "", missing); err != nil || !strings.Contains(b.String(), want) || strings.Contains(b.String(), "no reward") {
+			t.Errorf("%s: the page of the trial lacks %s, %v", missing, want, err)
+		}
+	}
+	var b bytes.Buffer
+	if err := site.WriteTrial(&b, in, in.Trials[0], "n", "", HasResult); err != nil || !strings.Contains(b.String(), "<small>reward 0.75 · 1.0s</small>") {
+		t.Errorf("the page of a short trial is headed otherwise, %v", err)
+	}
+}
+
 // An index shows how agents did over its jobs.
 func TestIndexShowsJobsOverTime(t *testing.T) {
 	in := reporttest.Past()

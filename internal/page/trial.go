@@ -23,7 +23,7 @@ type Trial struct {
 	Agent, Dataset, Task string
 	Attempt, Of          int
 	State                string
-	Reward, Cost, Time   string
+	Summary              string // "reward 0.75 · $0.10 · 7s"; what is not known is left out
 	Dir                  string // the trial's directory
 	Confirmation         bool
 	ErrorType, Error     string
@@ -172,11 +172,8 @@ func boolOrder(a, b bool) int {
 func trial(in report.Input, t result.Trial, id string, size int, alone bool) Trial {
 	v := Trial{
 		ID: id, Agent: name(t.Agent), Dataset: name(t.Dataset), Task: name(t.Task), Attempt: t.Attempt, State: stateOf(t),
-		Reward: "–", Cost: report.Cost(t.Cost), Time: report.Duration(t.Durations.TotalSec), Confirmation: t.Confirmation,
+		Summary: summary(t), Confirmation: t.Confirmation,
 		Dir: cut(path.Join(in.Dir, t.Dir()), 400), Phases: phases(t), Usage: usage(t),
-	}
-	if t.Reward != nil {
-		v.Reward = report.Number(*t.Reward)
 	}
 	if t.Error != nil {
 		v.ErrorType, v.Error = name(string(t.Error.Type)), oneLine(t.Error.Message)
@@ -223,6 +220,18 @@ func trial(in report.Input, t result.Trial, id string, size int, alone bool) Tri
 		v.addBeside(in, t, v.addConversation(in, t, size/2), size/6)
 	}
 	return v
+}
+
+// summary returns the numbers of a trial that are known.
+func summary(t result.Trial) string {
+	parts := []string{"no reward"}
+	if t.Reward != nil {
+		parts[0] = "reward " + report.Number(*t.Reward)
+	}
+	if _, ok := t.Cost.Reported(); ok {
+		parts = append(parts, report.Cost(t.Cost))
+	}
+	return strings.Join(append(parts, report.Duration(t.Durations.TotalSec)), " · ")
 }
 
 // phases returns the timeline of a trial; nil if its phases have no times.

@@ -119,7 +119,7 @@ func build(in report.Input, cases []report.Case, d detail) Page {
 		p.LeftOut = append(p.LeftOut, "earlier runs: rollout history shows them")
 	}
 	hrefs := p.addTrials(in, cases, d)
-	p.addRows(cases, hrefs, d.rows)
+	p.addRows(cases, hrefs, d)
 	for _, l := range []Link{{"Workflow run", in.Links.Run}, {"All results", in.Links.Artifact}, {"Commit", in.Links.Commit}} {
 		if untrusted.URL(l.URL) != "" && !strings.ContainsFunc(l.URL, untrusted.Invisible) {
 			p.Links = append(p.Links, l)
@@ -128,6 +128,9 @@ func build(in report.Input, cases []report.Case, d detail) Page {
 	return p
 }
 
+// notRun names the number of trials without a result.
+const notRun = "Not run"
+
 func facts(in report.Input) []Fact {
 	j := in.Job
 	facts := []Fact{{"Trials", report.Count(j.TotalTrials)}}
@@ -135,7 +138,7 @@ func facts(in report.Input) []Fact {
 		facts = append(facts, Fact{"With an error", report.Count(j.FailedTrials)})
 	}
 	if j.SkippedTrials > 0 {
-		facts = append(facts, Fact{"Not run", report.Count(j.SkippedTrials)})
+		facts = append(facts, Fact{notRun, report.Count(j.SkippedTrials)})
 	}
 	facts = append(facts, Fact{"Cost", report.Cost(j.TotalCost)})
 	if judges := j.Costs.Judges; judges.Amount() > 0 {
@@ -256,7 +259,7 @@ func cell(values []float64, text, base string) Cell {
 }
 
 // addRows adds the table of tasks, the most important first.
-func (p *Page) addRows(cases []report.Case, hrefs map[result.Key]string, most int) {
+func (p *Page) addRows(cases []report.Case, hrefs map[result.Key]string, d detail) {
 	sorted := report.Problems(cases)
 	seen := map[[3]string]bool{}
 	for _, c := range sorted {
@@ -267,8 +270,8 @@ func (p *Page) addRows(cases []report.Case, hrefs map[result.Key]string, most in
 			sorted = append(sorted, c)
 		}
 	}
-	for _, c := range sorted[:min(len(sorted), most)] {
-		r := row(c, hrefs)
+	for _, c := range sorted[:min(len(sorted), d.rows)] {
+		r := row(c, hrefs, d.running)
 		p.Turns = p.Turns || r.Turns.Text != "–"
 		p.Rows = append(p.Rows, r)
 		if r.Change != "" && !slices.Contains(p.Changes, r.Change) {
@@ -283,7 +286,8 @@ func (p *Page) addRows(cases []report.Case, hrefs map[result.Key]string, most in
 	}
 }
 
-func row(c report.Case, hrefs map[result.Key]string) Row {
+// row returns the row of a case. running is as in detail.
+func row(c report.Case, hrefs map[result.Key]string, running *report.Input) Row {
 	r := Row{Task: name(c.Task), Dataset: name(c.Dataset), Agent: name(c.Agent), State: string(c.State), Change: string(c.Change()), Expected: c.Expected()}
 	if c.Quarantine != nil {
 		r.Quarantine = oneLine(c.Quarantine.Reason)
@@ -292,6 +296,12 @@ func row(c report.Case, hrefs map[result.Key]string) Row {
 	passed := 0
 	for _, a := range c.Attempts {
 		anchor := Anchor{Href: hrefs[a.Key], Text: strconv.Itoa(a.Key.Attempt), State: "skipped"}
+		if a.Trial == nil && running != nil {
+			anchor.State = pendingState(*running, a.Key)
+			if c.State == report.Skipped && r.State != stateRuns {
+				r.State = anchor.State
+			}
+		}
 		if a.Trial != nil {
 			head.Add(result.OutcomeOf(*a.Trial))
 			if a.Trial.Passed() {

@@ -44,6 +44,13 @@ func New(in report.Input) *Prompts {
 	return &Prompts{in: in, instructions: &instructions{in: in}}
 }
 
+// Below returns the same prompts with dir as the job's directory that they name.
+func (p *Prompts) Below(dir string) *Prompts {
+	below := *p
+	below.in.Dir = dir
+	return &below
+}
+
 // part is a section of a prompt. text returns at most size bytes; "" leaves the section out.
 type part struct {
 	title  string

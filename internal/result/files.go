@@ -224,11 +224,15 @@ func ReadEachTrial(dir string, keys []Key) (trials []Trial, errs []error) {
 	errs = make([]error, len(keys))
 	var next atomic.Int64
 	var group sync.WaitGroup
+	var above sync.Map                                  // errors of the directories above trials
 	for range min(len(keys), 2*runtime.GOMAXPROCS(0)) { // more than processors, because some wait for the disk
 		group.Go(func() {
 			for i := int(next.Add(1)) - 1; i < len(keys); i = int(next.Add(1)) - 1 {
 				path := filepath.Join(dir, filepath.FromSlash(keys[i].Dir()), ResultFile)
-				data, err := readBounded(path, MaxTrialFile)
+				data, err := []byte(nil), plainTrial(dir, keys[i], &above)
+				if err == nil {
+					data, err = readBounded(path, MaxTrialFile)
+				}
 				if err == nil {
 					if err = ParseTrial(data, keys[i], &trials[i]); err != nil {
 						err = fmt.Errorf("%s: %w", path, err)
@@ -240,6 +244,34 @@ func ReadEachTrial(dir string, keys []Key) (trials []Trial, errs []error) {
 	}
 	group.Wait()
 	return trials, errs
+}
+
+// plainTrial returns an error if a directory on the way from a job's to a trial's, or that itself, is a link or no directory: a log there is not read
+// either. above keeps the errors of those that many trials share.
+func plainTrial(dir string, key Key, above *sync.Map) error {
+	below := key.Dir()
+	for i := range len(below) {
+		if below[i] != '/' {
+			continue
+		}
+		known, ok := above.Load(below[:i])
+		if !ok {
+			known = plainDir(filepath.Join(dir, below[:i]))
+			above.Store(below[:i], known)
+		}
+		if err, _ := known.(error); err != nil {
+			return err
+		}
+	}
+	return plainDir(filepath.Join(dir, below))
+}
+
+func plainDir(path string) error {
+	info, err := os.Lstat(path)
+	if err == nil && !info.IsDir() {
+		err = fmt.Errorf("%s: is a link or no directory, so nothing in it is read", path)
+	}
+	return err
 }
 
 // ErrTorn means that a result file is not valid: it is incomplete, or it was edited.

@@ -94,6 +94,21 @@ func TestUnusableResultsAreReported(t *testing.T) {
 	}
 }
 
+// A result is not read through a link to its trial's directory, or to one above it.
+func TestResultsInLinkedDirectoriesAreReported(t *testing.T) {
+	for _, above := range []string{"a", "a/d", "a/d/t000__1"} {
+		dir, _ := writeTree(t, 2, func(int) bool { return true })
+		outside := filepath.Join(t.TempDir(), "outside")
+		if err := errors.Join(os.Rename(filepath.Join(dir, above), outside), os.Symlink(outside, filepath.Join(dir, above))); err != nil {
+			t.Fatal(err)
+		}
+		tree, err := ReadTree(dir)
+		if err != nil || len(tree.Unreadable) == 0 || len(tree.Trials)+len(tree.Unreadable) != 2 || !strings.Contains(tree.Unreadable[0].Error(), "is a link or no directory") {
+			t.Errorf("%s: %d trials, %v, %v", above, len(tree.Trials), tree.Unreadable, err)
+		}
+	}
+}
+
 func TestParseTrialReadsWhatMarshalWrites(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC)
 	whole := Trial{

@@ -54,7 +54,7 @@ func Export(ctx context.Context, library Library, title, dir string, now time.Ti
 	for _, job := range jobs {
 		trials += job.Trials
 	}
-	x := exporter{root: root, site: page.Site{Now: now, Detail: min(max(exportedDetails/max(min(trials, maxExportedTrials), 1), minExportedDetail), maxExportedDetail)}}
+	x := exporter{root: root, site: page.Site{NoJobs: library.NoJobs(), Now: now, Detail: min(max(exportedDetails/max(min(trials, maxExportedTrials), 1), minExportedDetail), maxExportedDetail)}}
 	listed := jobs[:0:0]
 	for _, job := range jobs {
 		err := x.job(ctx, library, job.Name)
@@ -95,6 +95,9 @@ func emptied(dir string) (*os.Root, error) {
 	if info, err := root.Lstat(marker); len(entries) > 0 && (err != nil || !info.Mode().IsRegular()) {
 		return nil, errors.Join(ErrNotEmpty, root.Close())
 	}
+	if err := onlyPages(root); err != nil {
+		return nil, errors.Join(err, root.Close())
+	}
 	err = errors.Join(
 		root.RemoveAll(marker), root.RemoveAll(".nojekyll"), // each may be a link to another file
 		root.WriteFile(marker, []byte("rollout view --export wrote this directory, and may replace what is in it.\n"), 0o644),
@@ -105,6 +108,44 @@ func emptied(dir string) (*os.Root, error) {
 		return nil, errors.Join(err, root.Close())
 	}
 	return root, nil
+}
+
+// onlyPages returns ErrNotEmpty if an export would remove something that is no page of an earlier one: anybody can commit a marker.
+func onlyPages(root *os.Root) error {
+	for _, name := range []string{"index.html", page.JobPages} {
+		if info, err := root.Lstat(name); err == nil && info.IsDir() != (name == page.JobPages) {
+			return fmt.Errorf("%s: %w", name, ErrNotEmpty)
+		}
+		err := fs.WalkDir(root.FS(), name, func(file string, e fs.DirEntry, err error) error {
+			switch {
+			case errors.Is(err, fs.ErrNotExist) && file == name:
+				return nil
+			case err != nil:
+				return err
+			case e.IsDir() && name == page.JobPages:
+				return nil
+			case !e.Type().IsRegular() || e.Name() != "index.html":
+				return fmt.Errorf("%s: %w", file, ErrNotEmpty)
+			}
+			f, err := root.Open(file)
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			beginning := make([]byte, len(page.Beginning))
+			if _, err := io.ReadFull(f, beginning); err != nil || string(beginning) != page.Beginning {
+				return fmt.Errorf("%s: %w", file, ErrNotEmpty)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if info, err := root.Lstat(".nojekyll"); err == nil && (!info.Mode().IsRegular() || info.Size() > 0) {
+		return fmt.Errorf(".nojekyll: %w", ErrNotEmpty)
+	}
+	return nil
 }
 
 type exporter struct {
@@ -142,6 +183,7 @@ func (x *exporter) job(ctx context.Context, library Library, name string) error 
 	if site.NoTrials {
 		return nil
 	}
+	site.SharePrompts(in)
 	for _, t := range in.Trials {
 		if ctx.Err() != nil {
 			return ctx.Err()

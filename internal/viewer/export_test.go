@@ -1,6 +1,7 @@
 package viewer
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -8,6 +9,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/org/rollout-action/internal/page"
+	"github.com/org/rollout-action/internal/report"
+	"github.com/org/rollout-action/internal/result"
 )
 
 // A site has only files that link to files, and replaces an earlier one.
@@ -41,6 +46,87 @@ func TestExportReplacesAnEarlierSite(t *testing.T) {
 	index, err := os.ReadFile(filepath.Join(dir, "index.html"))
 	if err != nil || !strings.Contains(string(index), `href="./job/n/index.html"`) || strings.Contains(string(index), "connect-src") || !strings.Contains(string(index), "Made 2026-11-20 09:30 UTC") {
 		t.Errorf("the index is %s, %v", index, err)
+	}
+}
+
+// counted counts how often a file is opened.
+type counted struct {
+	fs.FS
+	name string
+	n    int
+}
+
+func (c *counted) Open(name string) (fs.File, error) {
+	if name == c.name {
+		c.n++
+	}
+	return c.FS.Open(name)
+}
+
+// twoFailed is a library with one job of two trials that failed.
+type twoFailed struct {
+	*shelf
+	files *counted
+}
+
+func (l twoFailed) Open(context.Context, string) (*Job, error) {
+	in := report.Input{Trials: []result.Trial{
+		{Key: result.Key{Agent: "a", Dataset: "d", Task: "t", Attempt: 1}, Reward: new(0.0)},
+		{Key: result.Key{Agent: "a", Dataset: "d", Task: "t", Attempt: 2}, Reward: new(0.0)},
+	}}
+	return &Job{Files: l.files, Close: func() error { return nil }, Input: func(context.Context) (report.Input, error) { return in, nil }}, nil
+}
+
+func TestExportReadsOutputsOnce(t *testing.T) {
+	_, shelf := shelved(t, nil)
+	line := `{"dataset_name": "d", "task_name": "t", "prompt": [{"role": "user", "content": "Do it."}]}` + "\n"
+	put(t, shelf, result.OutputsFile, line)
+	library := twoFailed{shelf, &counted{FS: os.DirFS(shelf.dir), name: result.OutputsFile}}
+	done, err := Export(t.Context(), library, "Jobs", filepath.Join(t.TempDir(), "site"), time.Time{}, func() {})
+	if err != nil || done.Trials != 2 {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	if library.files.n != 2 { // it is looked at, and then opened
+		t.Errorf("%s was opened %d times for 2 trials", result.OutputsFile, library.files.n)
+	}
+}
+
+// A marker may be committed by anybody: an export removes only pages that an export wrote.
+func TestExportRemovesOnlyPages(t *testing.T) {
+	_, shelf := shelved(t, nil)
+	for name, spoil := range map[string]func(dir string) error{
+		"index.html": func(dir string) error { return os.WriteFile(filepath.Join(dir, "index.html"), []byte("mine"), 0o644) },
+		"job/mine/index.html": func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, "job/mine/index.html"), []byte("mine"), 0o644)
+		},
+		"job/mine/source.go": func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, "job/mine/source.go"), []byte(page.Beginning), 0o644)
+		},
+		"job/mine/link": func(dir string) error { return os.Symlink("../../index.html", filepath.Join(dir, "job/mine/link")) },
+		".nojekyll":     func(dir string) error { return os.WriteFile(filepath.Join(dir, ".nojekyll"), []byte("mine"), 0o644) },
+	} {
+		dir := filepath.Join(t.TempDir(), "site")
+		if _, err := Export(t.Context(), shelf, "Jobs", dir, time.Time{}, func() {}); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(os.MkdirAll(filepath.Join(dir, "job/mine"), 0o755), spoil(dir)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Export(t.Context(), shelf, "Jobs", dir, time.Time{}, func() {}); !errors.Is(err, ErrNotEmpty) || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: the error is %v", name, err)
+		}
+		for _, file := range []string{name, "job/n/index.html"} {
+			if _, err := os.Lstat(filepath.Join(dir, file)); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+	dir := filepath.Join(t.TempDir(), "site")
+	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "src"), 0o755), os.WriteFile(filepath.Join(dir, marker), nil, 0o644), os.Symlink("src", filepath.Join(dir, "job"))); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Export(t.Context(), shelf, "Jobs", dir, time.Time{}, func() {}); !errors.Is(err, ErrNotEmpty) {
+		t.Errorf("a link: %v", err)
 	}
 }
 

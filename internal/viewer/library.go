@@ -23,6 +23,8 @@ import (
 type Library interface {
 	// Jobs returns all jobs, the newest first.
 	Jobs(ctx context.Context) ([]page.Listed, error)
+	// NoJobs says what to do if there are no jobs.
+	NoJobs() string
 	// Open opens the job of a name that Jobs returns; the error is fs.ErrNotExist if there is none. The caller closes it.
 	Open(ctx context.Context, name string) (*Job, error)
 }

@@ -24,9 +24,12 @@ import (
 
 // Bounds of the server.
 const (
-	maxPages     = 2 // that are made at the same time: one may need tens of megabytes
+	maxPages     = 2  // that are made at the same time: one may need tens of megabytes
+	maxFinished  = 16 // pages that are held until readers have taken them
 	readTimeout  = 10 * time.Second
 	writeTimeout = 30 * time.Second // without progress
+	pageTimeout  = 2 * time.Minute  // to take a page
+	pageChunk    = 64 << 10         // bytes of a page that are written at once
 	idleTimeout  = 2 * time.Minute
 )
 
@@ -38,6 +41,7 @@ type Server struct {
 	hosts   []string // the values of Host that are answered
 	site    page.Site
 	making  chan struct{}
+	holding chan struct{}
 
 	mu     sync.Mutex
 	latest struct { // the job that was shown last
@@ -51,7 +55,7 @@ type Server struct {
 // The token is a part of each address. A cookie would be sent to every other port of this machine, too, and would have to be set by a
 // request without one.
 func New(library Library, title string, address net.Addr) *Server {
-	s := &Server{library: library, title: title, token: rand.Text(), site: page.Site{Live: true}, making: make(chan struct{}, maxPages)}
+	s := &Server{library: library, title: title, token: rand.Text(), site: page.Site{Live: true}, making: make(chan struct{}, maxPages), holding: make(chan struct{}, maxFinished)}
 	host, port, err := net.SplitHostPort(address.String())
 	if err != nil {
 		panic(err) // it is not the address of a listener
@@ -199,11 +203,17 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request, version string, l
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	select {
-	case s.making <- struct{}{}:
-	case <-r.Context().Done():
-		return r.Context().Err()
+	for _, room := range []chan struct{}{s.holding, s.making} {
+		select {
+		case room <- struct{}{}:
+		case <-r.Context().Done():
+			if room == s.making {
+				<-s.holding
+			}
+			return r.Context().Err()
+		}
 	}
+	defer func() { <-s.holding }()
 	var b bytes.Buffer
 	err := func() error {
 		defer func() { <-s.making }() // also after a panic, from which the server recovers
@@ -213,7 +223,14 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request, version string, l
 		return err
 	}
 	header.Set("Content-Length", strconv.Itoa(b.Len()))
-	_, _ = b.WriteTo(w) // whoever asked may be gone
+	for end := time.Now().Add(pageTimeout); b.Len() > 0 && time.Now().Before(end); {
+		if _, err := w.Write(b.Next(pageChunk)); err != nil {
+			break // whoever asked may be gone
+		}
+	}
+	if b.Len() > 0 {
+		panic(http.ErrAbortHandler) // the answer ends too early, and the reader is told so
+	}
 	return nil
 }
 
@@ -223,7 +240,9 @@ func (s *Server) index(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	version := Hashed(fmt.Sprintf("%+v", texts(jobs)))
-	return s.write(w, r, version, true, func(w io.Writer) error { return s.site.WriteIndex(w, s.title, jobs, version) })
+	site := s.site
+	site.NoJobs = s.library.NoJobs()
+	return s.write(w, r, version, true, func(w io.Writer) error { return site.WriteIndex(w, s.title, jobs, version) })
 }
 
 // texts returns what the jobs of an index show.

@@ -10,7 +10,9 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -30,6 +32,8 @@ type shelf struct {
 func (s *shelf) Jobs(context.Context) ([]page.Listed, error) {
 	return []page.Listed{{Name: "n", JobName: "n", State: "done"}}, nil
 }
+
+func (s *shelf) NoJobs() string { return "There are no jobs." }
 
 func (s *shelf) Open(_ context.Context, name string) (*Job, error) {
 	if name != "n" {
@@ -377,6 +381,44 @@ func TestHugeLogsFillNoMemory(t *testing.T) {
 	r := ask(s, "GET", "raw/n/a/d/t__1/command/stdout.txt", "Range", "bytes=4294967290-")
 	if r.StatusCode != http.StatusPartialContent || len(r.text) != 6 {
 		t.Errorf("a range: %d", r.StatusCode)
+	}
+}
+
+// stuck is a reader that takes nothing until it is released.
+type stuck struct {
+	*httptest.ResponseRecorder
+	release chan struct{}
+}
+
+func (s stuck) Write(text []byte) (int, error) {
+	<-s.release
+	return s.ResponseRecorder.Write(text)
+}
+
+// Pages that readers do not take are held up to a number; then no other is made.
+func TestSlowReadersHoldFewPages(t *testing.T) {
+	s, _ := shelved(t, nil)
+	release := make(chan struct{})
+	var readers sync.WaitGroup
+	for range maxFinished {
+		readers.Go(func() {
+			s.ServeHTTP(stuck{httptest.NewRecorder(), release}, httptest.NewRequest(http.MethodGet, s.URL("n"), http.NoBody))
+		})
+	}
+	for len(s.holding) < maxFinished || len(s.making) > 0 {
+		runtime.Gosched()
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, httptest.NewRequest(http.MethodGet, s.URL("n"), http.NoBody).WithContext(ctx))
+	if w.Body.Len() > 0 {
+		t.Error("another page was made")
+	}
+	close(release)
+	readers.Wait()
+	if r := ask(s, "GET", "job/n/"); r.StatusCode != http.StatusOK || len(s.holding)+len(s.making) != 0 {
+		t.Errorf("afterwards: %d, %d pages are held", r.StatusCode, len(s.holding))
 	}
 }
 
