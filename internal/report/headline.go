@@ -192,13 +192,20 @@ type AgentTasks struct {
 	Agent         string
 	Passed, Total int
 	Flaky         int // of Total: passed in some of the attempts
+	NotRun        int // of Total: no attempt has a result
 }
 
-// String returns the numbers without the agent: "10 of 12 tasks passed, 1 flaky".
+// String returns the numbers without the agent: "10 of 12 tasks passed, 1 flaky, 1 did not run".
 func (a AgentTasks) String() string {
+	if a.NotRun == a.Total && a.Total > 0 {
+		return Count(a.NotRun) + " of " + Plural(a.Total, "task") + " did not run"
+	}
 	text := Count(a.Passed) + " of " + Plural(a.Total, "task") + " passed"
 	if a.Flaky > 0 {
 		text += ", " + Count(a.Flaky) + " flaky"
+	}
+	if a.NotRun > 0 {
+		text += ", " + Count(a.NotRun) + " did not run"
 	}
 	return text
 }
@@ -220,6 +227,8 @@ func PassedTasks(cases []Case) []AgentTasks {
 			agents[i].Passed++
 		case Flaky:
 			agents[i].Flaky++
+		case Skipped:
+			agents[i].NotRun++
 		}
 	}
 	rank := map[string]int{agent.Oracle: 1, agent.Nop: 2}

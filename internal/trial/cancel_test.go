@@ -193,6 +193,9 @@ func TestSecondSignalEndsTheGraces(t *testing.T) {
 			t.Errorf("ended after %v, want at once", took)
 		}
 		o.check(t, want{err: result.Cancelled})
+		if text := strings.Join(o.Trial.Warnings, "\n"); !strings.Contains(text, "/logs could not be copied whole: the job was cancelled") {
+			t.Errorf("the logs are given up for another reason: %s", text)
+		}
 	})
 }
 

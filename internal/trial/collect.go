@@ -153,7 +153,11 @@ func (l *logCopy) copyAll(ctx context.Context, testsEnded bool) (unknown error) 
 	for _, part := range []string{"", path.Dir(rewardPath)} {
 		err := l.copy(ctx, part)
 		if err != nil && part == "" {
-			l.warn("%s could not be copied whole: %s", environment.LogsDir, brief(err, l.secrets))
+			why := brief(err, l.secrets)
+			if errors.Is(err, context.Canceled) && ctx.Err() != nil { // how the provider puts that is of no use
+				why = "the job was cancelled"
+			}
+			l.warn("%s could not be copied whole: %s", environment.LogsDir, why)
 		}
 		if err == nil || l.rewards.complete(l.rules) || !testsEnded {
 			return nil
