@@ -3,6 +3,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/url"
 	"os"
@@ -34,6 +35,7 @@ func TestKubernetes(t *testing.T) {
 		{"the next run removes what a killed one left", removeLeftovers},
 		{"resume removes what a run on another machine left", removeLeftoversOfElsewhere},
 		{"agents keep their time in an outage of the API server", outageOfTheServer},
+		{"agents that fill their processes have failed", fillProcesses},
 		{"jobs that are killed again and again lose nothing", func(t *testing.T, provider string) {
 			killAgainAndAgain(t, provider, testenv.Times(3, 20), 1)
 		}},
@@ -129,6 +131,59 @@ func outageOfTheServer(t *testing.T, provider string) {
 		t.Errorf("it worked for %s, and may for %s", worked, limit)
 	}
 	j.wantLeft(t, 0, "after the job")
+}
+
+// fillProcesses has agents that leave no room for the processes of the tests: the limit is the kubelet's, for all pods.
+func fillProcesses(t *testing.T, provider string) {
+	const most = 2000 // with a limit, fewer can begin
+	fill := func(then string) string {
+		return fmt.Sprintf(`perl -e 'for (my $n = 0; ; $n++) {
+			my $child = $n < %d ? fork : undef;
+			if (!defined $child) { open(my $full, ">", "/tmp/full"); print $full "$n\n"; close($full); %s; next }
+			if (!$child) { sleep 3600; exit }
+		}' >/dev/null 2>&1 & until [ -s /tmp/full ]; do read -rt 0.1 <&1; done; echo began $(</tmp/full)`, most, then)
+	}
+	j := hangingJob(t, provider, 1)
+	must(t, os.WriteFile(filepath.Join(j.dir, "evals/hang/tests/test.sh"), []byte(`exec perl -e '
+		my $refused;
+		my @children = map { my $child = fork; $refused = 1 if !defined $child; if (defined $child && !$child) { sleep 3600; exit } $child } 1..16;
+		kill "KILL", grep { defined } @children;
+		exit 3 if $refused;
+		open(my $reward, ">", "/logs/verifier/reward.txt");
+		print $reward 1'`), 0o644))
+	agents := map[string]string{"waits": fill("sleep 3600"), "fills": fill("select(undef, undef, undef, 0.01)"), "fair": "echo began 1"}
+	var list []map[string]string
+	for name, execute := range agents {
+		list = append(list, map[string]string{"name": name, "execute": execute})
+	}
+	text, err := json.Marshal(list)
+	must(t, err)
+	j.start(t, "job.yaml", "--set", "agents="+string(text)).exit(t)
+	for name := range agents {
+		tr := j.trialOf(t, name)
+		switch out := j.outputOf(t, name); {
+		case strings.Contains(out, fmt.Sprintf("began %d", most)):
+			testenv.Lacks(t, provider, "a limit of processes of pods")
+		case name == "fair" && (tr.Error != nil || tr.Reward == nil || *tr.Reward != 1):
+			t.Errorf("%s: reward %v, %+v", name, tr.Reward, tr.Error)
+		case name != "fair" && (tr.Error == nil || tr.Error.Type != result.AgentExecutionFailed || !strings.Contains(tr.Error.Message, "the agent left")):
+			t.Errorf("%s: reward %v, %+v, after %q", name, tr.Reward, tr.Error, out)
+		}
+	}
+	j.wantLeft(t, 0, "after the job")
+}
+
+// outputOf returns what an agent printed in its only trial.
+func (j job) outputOf(t *testing.T, agent string) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(j.directory(), agent, "evals/*/command", result.StdoutFile))
+	must(t, err)
+	if len(files) != 1 {
+		t.Fatalf("output of %s: %q", agent, files)
+	}
+	text, err := os.ReadFile(files[0])
+	must(t, err)
+	return string(text)
 }
 
 // trialOf returns the result of an agent's only trial.

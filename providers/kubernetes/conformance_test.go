@@ -39,7 +39,7 @@ func TestConformance(t *testing.T) {
 				t.Fatal(err)
 			}
 		},
-		Lacks: []string{"ImageStore", "Restorer", "OutcomeKeeper", "BaseReporter", "ProcessReporter"},
+		Lacks: []string{"ImageStore", "Restorer", "OutcomeKeeper", "BaseReporter"},
 		Skip: map[string]string{
 			"storage is limited": "the kubelet evicts a pod some seconds after it has written too much: the trial ends as lost",
 			"a connection does not outlive the network that it was made in": "policies do not end connections that exist: SetNetwork fails, see TestSetNetwork",

@@ -134,6 +134,7 @@ type inContainer interface {
 	environment.LoopbackListener
 	environment.TerminalRunner
 	environment.MemoryReporter
+	environment.ProcessReporter
 	environment.ReadinessReporter
 	CopyTo(ctx context.Context, files ...environment.Copy) error
 	CopyFrom(ctx context.Context, src, dst string, opts environment.ExtractOptions) (environment.Extracted, error)

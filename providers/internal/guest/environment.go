@@ -25,7 +25,7 @@ import (
 )
 
 // Environment is an environment in a container: an environment.Environment but for ID, Stop, Destroy and Cost, with
-// the optional interfaces LoopbackListener, TerminalRunner, MemoryReporter and ReadinessReporter.
+// the optional interfaces LoopbackListener, TerminalRunner, MemoryReporter, ProcessReporter and ReadinessReporter.
 type Environment struct {
 	opts     Options
 	link     *link
@@ -307,18 +307,29 @@ func (e *Environment) Readiness() environment.Readiness {
 	return environment.Readiness{Healthcheck: e.opts.Image.Healthcheck, Busy: e.busy}
 }
 
-// memoryTime bounds the counting, which nothing but a message depends on.
-const memoryTime = 10 * time.Second
+// countTime bounds what is counted for messages and for whom to blame.
+const countTime = 10 * time.Second
 
 // OOMKills implements environment.MemoryReporter.
 func (e *Environment) OOMKills(ctx context.Context) int {
-	ctx, cancel := context.WithTimeout(ctx, memoryTime)
+	ctx, cancel := context.WithTimeout(ctx, countTime)
 	defer cancel()
 	answer, err := e.ask(ctx, request{Op: opMemory})
 	if ended := new(endedError); errors.As(err, &ended) && ended.OutOfMemory {
 		return max(1, answer.Count)
 	}
 	return answer.Count
+}
+
+// Processes implements environment.ProcessReporter: the limit is known when hardly any process can begin.
+func (e *Environment) Processes(ctx context.Context) (n, limit int64) {
+	ctx, cancel := context.WithTimeout(ctx, countTime)
+	defer cancel()
+	answer, err := e.ask(ctx, request{Op: opProcesses})
+	if err != nil {
+		return 0, 0
+	}
+	return int64(answer.Count), int64(answer.Limit)
 }
 
 // KillAll ends all processes but the guest.
@@ -368,6 +379,7 @@ var (
 	_ environment.TerminalRunner    = (*Environment)(nil)
 	_ environment.LoopbackListener  = (*Environment)(nil)
 	_ environment.MemoryReporter    = (*Environment)(nil)
+	_ environment.ProcessReporter   = (*Environment)(nil)
 	_ environment.ReadinessReporter = (*Environment)(nil)
 	_ net.Listener                  = (*listener)(nil)
 	_ io.Closer                     = (*listener)(nil)

@@ -504,3 +504,49 @@ P
 		t.Errorf("got %q, %v, want %q", got, err, want)
 	}
 }
+
+// The limit of a pod is not visible in its containers: only that nothing more can begin is.
+func TestProcessesThatFillTheLimitOfAContainer(t *testing.T) {
+	t.Parallel()
+	const fill = `perl -e 'for (1..%d) { my $child = fork; if (!defined $child) { last } if (!$child) { sleep 3600; exit } }
+	open(my $done, ">", "/tmp/done"); sleep 3600' >/dev/null 2>&1 &
+until [ -e /tmp/done ]; do read -rt 0.1 <&1; done
+true`
+	for name, tc := range map[string]struct {
+		processes int
+		crowded   bool
+	}{"some": {60, false}, "as many as possible": {1000, true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := startContainer(t, "--pids-limit", "150").start(t, Options{})
+			if n, limit := e.Processes(t.Context()); n != 0 || limit != 0 {
+				t.Errorf("before: %d of %d", n, limit)
+			}
+			run(t, e, fmt.Sprintf(fill, tc.processes), environment.ExecOptions{})
+			for range 100 { // each time is like the first one
+				n, limit := e.Processes(t.Context())
+				if tc.crowded && (n < 100 || limit < n || limit > 160) || !tc.crowded && (n != 0 || limit != 0) {
+					t.Fatalf("%d of %d", n, limit)
+				}
+			}
+			if environment.Crowded(t.Context(), processReporter{Of: e}) != tc.crowded {
+				t.Errorf("crowded: %t", !tc.crowded)
+			}
+			if err := e.KillAll(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			run(t, e, "echo free", environment.ExecOptions{})
+			if n, limit := e.Processes(t.Context()); n != 0 || limit != 0 {
+				t.Errorf("afterwards: %d of %d", n, limit)
+			}
+		})
+	}
+}
+
+// processReporter is an environment that counts its processes.
+type processReporter struct {
+	environment.Environment
+	Of *Environment
+}
+
+func (p processReporter) Processes(ctx context.Context) (n, limit int64) { return p.Of.Processes(ctx) }

@@ -32,8 +32,9 @@ const (
 	opReach       op = "reach"       // Address, Within
 	opConnections op = "connections" // the reply has a list
 	opKillAll     op = "kill all"
-	opStay        op = "stay"   // the guest does not end when nobody comes
-	opMemory      op = "memory" // the reply counts processes that were killed for lack of memory
+	opStay        op = "stay"      // the guest does not end when nobody comes
+	opMemory      op = "memory"    // the reply counts processes that were killed for lack of memory
+	opProcesses   op = "processes" // the reply counts them, and has Limit
 )
 
 // request begins a stream.
@@ -66,6 +67,7 @@ type reply struct {
 	Hostname string       `json:"hostname,omitempty"`
 	List     []string     `json:"list,omitempty"`
 	Count    int          `json:"count,omitempty"`
+	Limit    int          `json:"limit,omitempty"` // of processes; 0: it is far or not known
 	Ended    *ending      `json:"ended,omitempty"` // the ENTRYPOINT has ended, and so has the environment
 	// Cancelled: the command was ended as asked, with all that it started.
 	Cancelled bool `json:"cancelled,omitempty"`

@@ -38,7 +38,7 @@ func (p *Pretended) handle(stream *yamux.Stream) {
 		if _, err := readFrames(stream, func(byte, []byte) error { return nil }); err == nil {
 			_ = writeMessage(stream, reply{})
 		}
-	case opSetUp, opKillAll, opStay, opMemory:
+	case opSetUp, opKillAll, opStay, opMemory, opProcesses:
 		_ = writeMessage(stream, reply{})
 	default:
 		_ = writeMessage(stream, reply{Problem: "this guest is pretended"})

@@ -59,6 +59,7 @@ func serve() error {
 	// It counts against the container's limits.
 	runtime.GOMAXPROCS(2)
 	debug.SetGCPercent(50)
+	spareThreadsNow()
 	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "unix", socketName)
 	if err != nil {
 		return err
@@ -209,6 +210,9 @@ func (s *server) answer(stream *yamux.Stream, r request) (reply, error) {
 		return reply{}, nil
 	case opMemory:
 		return reply{Count: oomKills()}, nil
+	case opProcesses:
+		n, limit := countProcesses()
+		return reply{Count: n, Limit: limit}, nil
 	}
 	return reply{}, fmt.Errorf("unknown request %q", r.Op)
 }
