@@ -123,7 +123,7 @@ cache=${ROLLOUT_CI_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/rollout-ci} #
 mkdir -p "$cache/passed"
 cache=$(cd "$cache" && pwd)
 
-# plan finds out what has to run: the parts of internal/testsets, and their states. What a part depends on is its inputs, which have
+# plan finds out what has to run: the parts of internal/test/testsets, and their states. What a part depends on is its inputs, which have
 # a digest. If the cache has a record that a part with this digest has passed here, it is left out. Where origin/main, or
 # ROLLOUT_CI_BASE, is an ancestor, what does not differ from there counts as tested, too.
 declare -A state digest because
@@ -137,7 +137,7 @@ plan() {
     git -c safe.directory='*' archive "$from" | tar -x -C "$work/base"
     options+=(-base "$work/base")
   fi
-  go run ./internal/testsets changed "${options[@]}" > "$work/plan"
+  go run ./internal/test/testsets changed "${options[@]}" > "$work/plan"
   while IFS=$'\t' read -r of name text note; do
     state[$name]=$of digest[$name]=$text
     case $of in
@@ -156,7 +156,7 @@ says() {
   [ -z "$names" ] || printf 'these %s:\n%s\n' "$3" "$(fold -s -w 150 <<< "$names")"
 }
 
-# is_due PART: succeeds if the part of internal/testsets has to run.
+# is_due PART: succeeds if the part of internal/test/testsets has to run.
 is_due() { [ "${state[$1]}" = run ]; }
 
 # which_differ SET: of the packages that it reads, prints those whose tests the users of that set have to run.
@@ -175,7 +175,7 @@ leave_out() {
   left_out+=("$1: $2")
 }
 
-# choose PART NAME...: leaves out the part of .ci/run if none of these parts of internal/testsets has to run. Of those that need not,
+# choose PART NAME...: leaves out the part of .ci/run if none of these parts of internal/test/testsets has to run. Of those that need not,
 # while another one does, the table at the end says so.
 choose() {
   local part=$1 name some='' rest=()
@@ -204,7 +204,7 @@ record() { echo "$1" >> "$work/record"; }
 keep_records() {
   local name of text
   [ -s "$work/record" ] || return 0
-  go run ./internal/testsets changed -machine "$(uname -srm) $(docker --version 2> /dev/null)" > "$work/after"
+  go run ./internal/test/testsets changed -machine "$(uname -srm) $(docker --version 2> /dev/null)" > "$work/after"
   while IFS=$'\t' read -r of name text; do
     if [ "${digest[$name]}" = "$text" ] && grep -qxF "$name" "$work/record"; then
       echo "$(date --utc +%F), $(git -c safe.directory='*' rev-parse --short HEAD)" > "$cache/passed/$text"

@@ -14,8 +14,8 @@ import (
 
 	"github.com/docker/docker/client"
 
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/internal/testenv"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/test/testenv"
 	"github.com/org/rollout-action/providers/docker"
 )
 

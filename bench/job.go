@@ -11,16 +11,16 @@ import (
 	"testing/fstest" // MapFS: the standard library's in-memory fs.FS
 	"time"
 
-	"github.com/org/rollout-action/internal/config"
-	"github.com/org/rollout-action/internal/dataset"
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/internal/event"
-	"github.com/org/rollout-action/internal/job"
+	"github.com/org/rollout-action/internal/core/config"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/core/event"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/core/task"
+	"github.com/org/rollout-action/internal/lib/redact"
 	"github.com/org/rollout-action/internal/model"
-	"github.com/org/rollout-action/internal/redact"
-	"github.com/org/rollout-action/internal/result"
-	"github.com/org/rollout-action/internal/task"
-	"github.com/org/rollout-action/internal/trial"
+	"github.com/org/rollout-action/internal/run/dataset"
+	"github.com/org/rollout-action/internal/run/job"
+	"github.com/org/rollout-action/internal/run/trial"
 )
 
 // The hello trial: the smallest that goes through every step. It only needs bash. Its agent has a secret, so all output is searched

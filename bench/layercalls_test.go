@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/internal/testenv"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/test/testenv"
 )
 
 // The trial has no calls for the install script, and no additional ones.

@@ -10,9 +10,9 @@ import (
 	"runtime"
 	"strings"
 
-	"github.com/org/rollout-action/internal/job/jobtest"
-	"github.com/org/rollout-action/internal/job/merge"
-	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/run/job/merge"
+	"github.com/org/rollout-action/internal/test/jobtest"
 )
 
 // merge measures merging the shards of a large job: 100,000 trials, with as many tasks as large datasets have.

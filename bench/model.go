@@ -18,7 +18,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/internal/model"
 	"github.com/org/rollout-action/internal/model/scripted"
 	"github.com/org/rollout-action/providers/sandbox"

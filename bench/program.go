@@ -12,13 +12,13 @@ import (
 	"testing/fstest" // MapFS: the standard library's in-memory fs.FS
 	"time"
 
-	"github.com/org/rollout-action/internal/config"
-	"github.com/org/rollout-action/internal/dataset"
-	"github.com/org/rollout-action/internal/job"
-	"github.com/org/rollout-action/internal/registry"
-	"github.com/org/rollout-action/internal/result"
-	"github.com/org/rollout-action/internal/task"
-	"github.com/org/rollout-action/providers/fake"
+	"github.com/org/rollout-action/internal/core/config"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/core/task"
+	"github.com/org/rollout-action/internal/run/dataset"
+	"github.com/org/rollout-action/internal/run/job"
+	"github.com/org/rollout-action/internal/run/registry"
+	"github.com/org/rollout-action/internal/test/fake"
 )
 
 // engine measures the cost of everything except a provider.

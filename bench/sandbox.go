@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/providers/sandbox"
 )
 

@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/org/rollout-action/internal/testenv"
+	"github.com/org/rollout-action/internal/test/testenv"
 	"github.com/org/rollout-action/providers/kubernetes/kubernetestest"
 )
 

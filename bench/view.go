@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"github.com/org/rollout-action/internal/app"
-	"github.com/org/rollout-action/internal/result"
-	"github.com/org/rollout-action/internal/trajectory"
-	"github.com/org/rollout-action/internal/viewer"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/model/trajectory"
+	"github.com/org/rollout-action/internal/output/viewer"
 	"github.com/org/rollout-action/reporters/html"
 )
 

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/org/rollout-action/internal/agent/presets"
-	"github.com/org/rollout-action/internal/testenv"
+	"github.com/org/rollout-action/internal/core/agent/presets"
+	"github.com/org/rollout-action/internal/test/testenv"
 )
 
 // TestAgentsOnANewerDebian lets agents that need a newer Python than that of Debian 12 solve the task, and meet the end of

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/org/rollout-action/internal/testenv"
+	"github.com/org/rollout-action/internal/test/testenv"
 )
 
 // agentTrial is what these tests read of a trial's result.json.
@@ -254,7 +254,7 @@ func TestAgentsCompact(t *testing.T) {
 // TestTrajectoriesAreValidForHarbor asks Harbor's own validator about the golden files of the conversion, and about a trial.
 func TestTrajectoriesAreValidForHarbor(t *testing.T) {
 	harborPython(t)
-	goldens, err := filepath.Glob("../internal/trajectory/testdata/*.json")
+	goldens, err := filepath.Glob("../internal/model/trajectory/testdata/*.json")
 	if err != nil || len(goldens) < 5 {
 		t.Fatalf("golden files %q: %v", goldens, err)
 	}

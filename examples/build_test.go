@@ -5,7 +5,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/org/rollout-action/internal/testenv"
+	"github.com/org/rollout-action/internal/test/testenv"
 )
 
 // maxBinary is what a stripped binary may weigh, in bytes: it is downloaded in every CI run.

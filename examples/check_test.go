@@ -15,7 +15,7 @@ import (
 )
 
 // The result files as the specification has them. They are spelt out here, and not taken from
-// internal/result, so that a renamed field is noticed.
+// internal/core/result, so that a renamed field is noticed.
 type (
 	jobResult struct {
 		JobName          string             `json:"job_name"`

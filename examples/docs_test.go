@@ -12,8 +12,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/org/rollout-action/internal/config"
-	"github.com/org/rollout-action/internal/task"
+	"github.com/org/rollout-action/internal/core/config"
+	"github.com/org/rollout-action/internal/core/task"
 	table "github.com/org/rollout-action/providers"
 )
 

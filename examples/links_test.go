@@ -14,7 +14,7 @@ import (
 
 	"github.com/yuin/goldmark/ast"
 
-	"github.com/org/rollout-action/internal/untrusted/untrustedtest"
+	"github.com/org/rollout-action/internal/test/untrustedtest"
 )
 
 // document is what a Markdown file links to, and where links into it may lead.

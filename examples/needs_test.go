@@ -10,8 +10,8 @@ import (
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/client"
 
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/internal/testenv"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/test/testenv"
 	"github.com/org/rollout-action/providers/sandbox"
 )
 

@@ -16,10 +16,10 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/org/rollout-action/internal/config"
-	"github.com/org/rollout-action/internal/gate"
-	"github.com/org/rollout-action/internal/gate/gatetest"
-	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/core/config"
+	"github.com/org/rollout-action/internal/core/gate"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/test/gatetest"
 )
 
 // policy is a gate that Rollout writes into somebody's repository, or shows for them to copy.

@@ -6,7 +6,7 @@ import (
 	"context"
 	"slices"
 
-	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/providers/docker"
 	"github.com/org/rollout-action/providers/internal/registryimage"
 	"github.com/org/rollout-action/providers/kubernetes"

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/providers"
 )
 

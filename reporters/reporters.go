@@ -2,7 +2,7 @@
 package reporters
 
 import (
-	"github.com/org/rollout-action/internal/report"
+	"github.com/org/rollout-action/internal/core/report"
 	"github.com/org/rollout-action/reporters/annotations"
 	"github.com/org/rollout-action/reporters/comment"
 	"github.com/org/rollout-action/reporters/html"

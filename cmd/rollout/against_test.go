@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/org/rollout-action/internal/result"
-	"github.com/org/rollout-action/internal/testenv"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/test/testenv"
 )
 
 // besideJob is a job in a repository. Its agent solves each task in the commit "good", and none in the working tree. It waits before, for

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/core/result"
 )
 
 // A job that never ends is ended by its budget of time, and nothing of it is left. It is no cancelled command.

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/org/rollout-action/internal/result"
-	"github.com/org/rollout-action/internal/testenv"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/test/testenv"
 )
 
 // pullRequest is a directory with a baseline, in jobs/base, and a job whose agent is worse: it has broken one task, crashes at another, passes a

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/org/rollout-action/internal/result"
-	"github.com/org/rollout-action/internal/testenv"
-	"github.com/org/rollout-action/providers/fake"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/test/fake"
+	"github.com/org/rollout-action/internal/test/testenv"
 )
 
 // suspectJob is a directory with a job of which all tasks look broken beside its baseline.

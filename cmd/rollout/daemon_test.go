@@ -20,8 +20,8 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/client"
 
-	"github.com/org/rollout-action/internal/result"
-	"github.com/org/rollout-action/internal/testenv"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/test/testenv"
 )
 
 // engine is a Docker engine of the test's own, which can be restarted without disturbing anybody.

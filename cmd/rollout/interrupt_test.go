@@ -23,7 +23,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/core/result"
 )
 
 // endless is a directory with what commands wait for without an end: a file that is never written, and servers that never answer.

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/org/rollout-action/internal/result"
-	"github.com/org/rollout-action/internal/testenv"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/test/testenv"
 )
 
 // judgedJob writes a job with six tasks and two judges: a call that answers at once, and one in a fresh environment that takes a second.

@@ -22,8 +22,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/org/rollout-action/internal/github/githubtest"
-	"github.com/org/rollout-action/internal/testenv"
+	"github.com/org/rollout-action/internal/test/githubtest"
+	"github.com/org/rollout-action/internal/test/testenv"
 )
 
 // Each of the special characters of this key is escaped in URLs, HTML or JSON, and in Markdown.

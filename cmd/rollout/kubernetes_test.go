@@ -15,8 +15,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/org/rollout-action/internal/result"
-	"github.com/org/rollout-action/internal/testenv"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/test/testenv"
 	"github.com/org/rollout-action/providers/kubernetes"
 )
 

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/core/result"
 )
 
 // TestOpenFileLimitIsAMachineFault: however few files the process may open, no task is called invalid, and nobody is said to

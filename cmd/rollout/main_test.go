@@ -22,12 +22,12 @@ import (
 	"time"
 
 	"github.com/org/rollout-action/internal/cli"
-	"github.com/org/rollout-action/internal/cli/clitest"
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/internal/result"
-	"github.com/org/rollout-action/internal/testenv"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/test/clitest"
+	"github.com/org/rollout-action/internal/test/fake"
+	"github.com/org/rollout-action/internal/test/testenv"
 	"github.com/org/rollout-action/providers/docker"
-	"github.com/org/rollout-action/providers/fake"
 	"github.com/org/rollout-action/providers/kubernetes"
 	"github.com/org/rollout-action/providers/sandbox"
 )

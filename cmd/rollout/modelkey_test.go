@@ -19,10 +19,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/model/scripted"
-	"github.com/org/rollout-action/internal/result"
-	"github.com/org/rollout-action/internal/testenv"
+	"github.com/org/rollout-action/internal/test/testenv"
 )
 
 // keyOfModel is the real key of a model. Everything that the test searches in contains it nowhere, not even this text: scripts have the pattern.

@@ -20,9 +20,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/model/scripted"
-	"github.com/org/rollout-action/internal/result"
-	"github.com/org/rollout-action/internal/testenv"
+	"github.com/org/rollout-action/internal/test/testenv"
 )
 
 // askingAgent is a script that asks the model as often as its first argument says, with nothing but bash, and prints the status of each answer. It

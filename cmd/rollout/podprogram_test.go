@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/org/rollout-action/internal/testenv"
+	"github.com/org/rollout-action/internal/test/testenv"
 )
 
 // maxPodProgram is what each pod may copy, in bytes. All of Rollout is ten times that.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/org/rollout-action/internal/result"
-	"github.com/org/rollout-action/internal/testenv"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/test/testenv"
 )
 
 // A task whose solution starts a server on a port: whoever does nothing fails it, also while others' servers run.

@@ -19,9 +19,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/org/rollout-action/internal/result"
-	"github.com/org/rollout-action/internal/testenv"
-	"github.com/org/rollout-action/providers/fake"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/test/fake"
+	"github.com/org/rollout-action/internal/test/testenv"
 	"github.com/org/rollout-action/providers/sandbox"
 )
 

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/core/result"
 )
 
 // sleepsThrough stops a process for a while, in which what it has started goes on.

@@ -9,8 +9,8 @@ import (
 	"github.com/sethvargo/go-githubactions"
 
 	"github.com/org/rollout-action/internal/app"
-	"github.com/org/rollout-action/internal/diag"
-	"github.com/org/rollout-action/internal/untrusted"
+	"github.com/org/rollout-action/internal/lib/diag"
+	"github.com/org/rollout-action/internal/lib/untrusted"
 )
 
 // commandsTo returns a writer of commands of workflows. The library panics if it cannot write.

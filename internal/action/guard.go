@@ -12,13 +12,13 @@ import (
 	"time"
 
 	"github.com/org/rollout-action/internal/app"
-	"github.com/org/rollout-action/internal/diag"
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/internal/git"
-	"github.com/org/rollout-action/internal/github"
-	"github.com/org/rollout-action/internal/task"
-	"github.com/org/rollout-action/internal/untrusted"
-	"github.com/org/rollout-action/internal/vet"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/core/task"
+	"github.com/org/rollout-action/internal/forge/github"
+	"github.com/org/rollout-action/internal/lib/diag"
+	"github.com/org/rollout-action/internal/lib/git"
+	"github.com/org/rollout-action/internal/lib/samefiles"
+	"github.com/org/rollout-action/internal/lib/untrusted"
 )
 
 // guard decides what the Action may execute: see github.Guard. It is for one command, and not safe for concurrent use.
@@ -35,7 +35,7 @@ type guard struct {
 	judged map[string]error // by the top of a checkout, under OwnCheckout
 
 	// Under EveryFile:
-	checker  *vet.Checker
+	checker  *samefiles.Checker
 	commit   string       // what files are compared with
 	top      string       // of the checkout, as people see it
 	copied   string       // the top of the copy
@@ -120,7 +120,7 @@ func (g *guard) Admit(path string) (string, error) {
 		}
 	}
 	admitted, err := g.checker.Admit(g.ctx, path)
-	var refused *vet.Refusal
+	var refused *samefiles.Refusal
 	switch {
 	case errors.As(err, &refused):
 		return "", g.refusal("%v (it was compared with commit %s)", refused, app.ShortCommit(g.commit))
@@ -149,7 +149,7 @@ func (g *guard) begin(path string) error {
 	if err := os.MkdirAll(copied, 0o755); err != nil {
 		return fmt.Errorf("make a directory for checked files: %w", err)
 	}
-	checker, err := vet.New(trees{g.client, g.facts.Repository}, root, top, copied)
+	checker, err := samefiles.New(trees{g.client, g.facts.Repository}, root, top, copied)
 	if err != nil {
 		return fmt.Errorf("open %s: %w", untrusted.Line(top), err)
 	}
@@ -193,11 +193,11 @@ type trees struct {
 	repo   string
 }
 
-func (t trees) Tree(ctx context.Context, id string, deep bool) ([]vet.Entry, bool, error) {
+func (t trees) Tree(ctx context.Context, id string, deep bool) ([]samefiles.Entry, bool, error) {
 	listed, whole, err := t.client.Tree(ctx, t.repo, id, deep)
-	entries := make([]vet.Entry, len(listed))
+	entries := make([]samefiles.Entry, len(listed))
 	for i, e := range listed {
-		entries[i] = vet.Entry(e)
+		entries[i] = samefiles.Entry(e)
 	}
 	return entries, whole, err
 }

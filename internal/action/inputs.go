@@ -11,11 +11,11 @@ import (
 	"github.com/sethvargo/go-githubactions"
 
 	"github.com/org/rollout-action/internal/app"
-	"github.com/org/rollout-action/internal/config"
-	"github.com/org/rollout-action/internal/diag"
-	"github.com/org/rollout-action/internal/envfile"
-	"github.com/org/rollout-action/internal/ghvars"
-	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/core/config"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/lib/diag"
+	"github.com/org/rollout-action/internal/lib/envfile"
+	"github.com/org/rollout-action/internal/lib/ghvars"
 )
 
 // Input is one input of the Action. action.yml lists the same ones.

@@ -9,7 +9,7 @@ import (
 	"syscall"
 
 	"github.com/org/rollout-action/internal/app"
-	"github.com/org/rollout-action/internal/ghvars"
+	"github.com/org/rollout-action/internal/lib/ghvars"
 )
 
 // handOver gives what root wrote below the workspace to the workspace's owner. In a container action everything is

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/org/rollout-action/internal/app"
-	"github.com/org/rollout-action/internal/testenv"
+	"github.com/org/rollout-action/internal/test/testenv"
 )
 
 // The files that a step makes as root belong to whom the workspace belongs to; nothing else changes hands.

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/org/rollout-action/internal/app"
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/internal/job"
-	"github.com/org/rollout-action/internal/plural"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/lib/plural"
+	"github.com/org/rollout-action/internal/run/job"
 	"github.com/org/rollout-action/providers"
 )
 

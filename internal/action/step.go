@@ -10,10 +10,10 @@ import (
 	"sync"
 
 	"github.com/org/rollout-action/internal/app"
-	"github.com/org/rollout-action/internal/config"
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/internal/ghvars"
-	"github.com/org/rollout-action/internal/github"
+	"github.com/org/rollout-action/internal/core/config"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/forge/github"
+	"github.com/org/rollout-action/internal/lib/ghvars"
 )
 
 // Step is a step of a workflow that runs the Action. Close it when its request was carried out.

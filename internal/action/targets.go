@@ -10,9 +10,9 @@ import (
 	"strings"
 
 	"github.com/org/rollout-action/internal/app"
-	"github.com/org/rollout-action/internal/config"
-	"github.com/org/rollout-action/internal/ghvars"
-	"github.com/org/rollout-action/internal/untrusted"
+	"github.com/org/rollout-action/internal/core/config"
+	"github.com/org/rollout-action/internal/lib/ghvars"
+	"github.com/org/rollout-action/internal/lib/untrusted"
 )
 
 // checkTargets refuses a job whose results or records would go through a link of the workspace.

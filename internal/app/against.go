@@ -13,17 +13,17 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/org/rollout-action/internal/agent"
-	"github.com/org/rollout-action/internal/cache"
-	"github.com/org/rollout-action/internal/config"
-	"github.com/org/rollout-action/internal/diag"
-	"github.com/org/rollout-action/internal/gate"
-	"github.com/org/rollout-action/internal/git"
-	"github.com/org/rollout-action/internal/job"
-	"github.com/org/rollout-action/internal/report"
-	"github.com/org/rollout-action/internal/result"
-	"github.com/org/rollout-action/internal/task"
-	"github.com/org/rollout-action/internal/trial"
+	"github.com/org/rollout-action/internal/core/agent"
+	"github.com/org/rollout-action/internal/core/config"
+	"github.com/org/rollout-action/internal/core/gate"
+	"github.com/org/rollout-action/internal/core/report"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/core/task"
+	"github.com/org/rollout-action/internal/lib/cache"
+	"github.com/org/rollout-action/internal/lib/diag"
+	"github.com/org/rollout-action/internal/lib/git"
+	"github.com/org/rollout-action/internal/run/job"
+	"github.com/org/rollout-action/internal/run/trial"
 )
 
 // earlier is a job file and its agents' files as they were in a commit. They were written to a directory of the cache, or to a

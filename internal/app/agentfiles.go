@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/org/rollout-action/internal/diag"
-	"github.com/org/rollout-action/internal/event"
+	"github.com/org/rollout-action/internal/core/event"
+	"github.com/org/rollout-action/internal/core/task"
+	"github.com/org/rollout-action/internal/lib/diag"
 	"github.com/org/rollout-action/internal/model/replay"
-	"github.com/org/rollout-action/internal/task"
-	"github.com/org/rollout-action/internal/trial"
-	"github.com/org/rollout-action/internal/trial/agentfiles"
+	"github.com/org/rollout-action/internal/run/trial"
+	"github.com/org/rollout-action/internal/run/trial/agentfiles"
 )
 
 // loadAgentFiles reads the files of the job's agents. It returns all problems at once, but one for each agent.

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/org/rollout-action/internal/comments"
-	"github.com/org/rollout-action/internal/github"
-	"github.com/org/rollout-action/internal/gitlab"
-	"github.com/org/rollout-action/internal/report"
-	"github.com/org/rollout-action/internal/result"
-	"github.com/org/rollout-action/internal/untrusted"
+	"github.com/org/rollout-action/internal/core/report"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/forge/comments"
+	"github.com/org/rollout-action/internal/forge/github"
+	"github.com/org/rollout-action/internal/forge/gitlab"
+	"github.com/org/rollout-action/internal/lib/untrusted"
 )
 
 // How long a run waits for the API before its trials, and when it was cancelled and its process may be killed any moment.

@@ -13,14 +13,14 @@ import (
 	"time"
 
 	"github.com/org/rollout-action/internal/app"
-	"github.com/org/rollout-action/internal/diag"
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/internal/event"
-	"github.com/org/rollout-action/internal/github"
-	"github.com/org/rollout-action/internal/prove"
-	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/core/event"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/forge/github"
+	"github.com/org/rollout-action/internal/lib/diag"
+	"github.com/org/rollout-action/internal/run/prove"
+	"github.com/org/rollout-action/internal/test/fake"
 	"github.com/org/rollout-action/providers"
-	"github.com/org/rollout-action/providers/fake"
 )
 
 // recorder is an Output that notes what it gets.

@@ -14,11 +14,11 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/org/rollout-action/internal/archive"
-	"github.com/org/rollout-action/internal/page"
-	"github.com/org/rollout-action/internal/report"
-	"github.com/org/rollout-action/internal/result"
-	"github.com/org/rollout-action/internal/viewer"
+	"github.com/org/rollout-action/internal/core/report"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/lib/archive"
+	"github.com/org/rollout-action/internal/output/page"
+	"github.com/org/rollout-action/internal/output/viewer"
 )
 
 // Bounds of the results that are unpacked from an archive.

@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/org/rollout-action/internal/gate"
-	"github.com/org/rollout-action/internal/result"
-	"github.com/org/rollout-action/internal/viewer"
+	"github.com/org/rollout-action/internal/core/gate"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/output/viewer"
 )
 
 // zipped writes an archive of a directory, and of further files of one name each.

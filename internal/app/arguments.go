@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/org/rollout-action/internal/redact"
+	"github.com/org/rollout-action/internal/lib/redact"
 )
 
 // secretName matches the names of variables whose values are likely secret.

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/org/rollout-action/internal/redact"
+	"github.com/org/rollout-action/internal/lib/redact"
 )
 
 func TestPrintedArgumentsHaveNoSecrets(t *testing.T) {

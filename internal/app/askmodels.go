@@ -10,9 +10,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/lib/diag"
+	"github.com/org/rollout-action/internal/lib/redact"
 	"github.com/org/rollout-action/internal/model"
-	"github.com/org/rollout-action/internal/redact"
 )
 
 // AskedModel is what a model answered to a request for one token.

@@ -9,9 +9,9 @@ import (
 	"os"
 	"strings"
 
-	"github.com/org/rollout-action/internal/github"
-	"github.com/org/rollout-action/internal/plural"
-	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/forge/github"
+	"github.com/org/rollout-action/internal/lib/plural"
 )
 
 // finder finds the results of other jobs, on disk and on GitHub.

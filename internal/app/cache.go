@@ -3,8 +3,8 @@ package app
 import (
 	"context"
 
-	"github.com/org/rollout-action/internal/cache"
-	"github.com/org/rollout-action/internal/quantity"
+	"github.com/org/rollout-action/internal/lib/cache"
+	"github.com/org/rollout-action/internal/lib/quantity"
 )
 
 // cacheSizeVariable says how large the cache may grow.

@@ -16,12 +16,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/org/rollout-action/internal/agreement"
-	"github.com/org/rollout-action/internal/bounded"
-	"github.com/org/rollout-action/internal/diag"
-	"github.com/org/rollout-action/internal/judge"
-	"github.com/org/rollout-action/internal/plural"
-	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/core/agreement"
+	"github.com/org/rollout-action/internal/core/judge"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/lib/bounded"
+	"github.com/org/rollout-action/internal/lib/diag"
+	"github.com/org/rollout-action/internal/lib/plural"
 )
 
 // CheckRequest is what CheckJudges and WriteLabels take.

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/internal/event"
-	"github.com/org/rollout-action/internal/job"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/core/event"
+	"github.com/org/rollout-action/internal/run/job"
 	"github.com/org/rollout-action/providers"
 )
 

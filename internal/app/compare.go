@@ -7,8 +7,8 @@ import (
 	"io/fs"
 	"strings"
 
-	"github.com/org/rollout-action/internal/event"
-	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/core/event"
+	"github.com/org/rollout-action/internal/core/result"
 )
 
 // CompareRequest is what Compare takes. Each side is a job's directory, its result.json, a URL of one, or GitHubPrefix with a branch.

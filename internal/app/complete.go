@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/org/rollout-action/internal/agent"
-	"github.com/org/rollout-action/internal/config"
-	"github.com/org/rollout-action/internal/result"
-	"github.com/org/rollout-action/internal/task"
+	"github.com/org/rollout-action/internal/core/agent"
+	"github.com/org/rollout-action/internal/core/config"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/core/task"
 )
 
 // JobNames are the names in a job that a shell may complete.

@@ -8,12 +8,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/org/rollout-action/internal/event"
-	"github.com/org/rollout-action/internal/job"
-	"github.com/org/rollout-action/internal/plural"
-	"github.com/org/rollout-action/internal/report"
-	"github.com/org/rollout-action/internal/result"
-	"github.com/org/rollout-action/internal/trial"
+	"github.com/org/rollout-action/internal/core/event"
+	"github.com/org/rollout-action/internal/core/report"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/lib/plural"
+	"github.com/org/rollout-action/internal/run/job"
+	"github.com/org/rollout-action/internal/run/trial"
 )
 
 // foundBaseline is a baseline, or a sentence about why there is none.

@@ -7,10 +7,10 @@ import (
 	"os"
 	"strings"
 
-	"github.com/org/rollout-action/internal/dataset"
-	"github.com/org/rollout-action/internal/git"
-	"github.com/org/rollout-action/internal/registry"
-	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/lib/git"
+	"github.com/org/rollout-action/internal/run/dataset"
+	"github.com/org/rollout-action/internal/run/registry"
 )
 
 // credentialsVariable names the hosts to which git may send credentials.

@@ -9,8 +9,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/org/rollout-action/internal/report"
-	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/core/report"
+	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/reporters/html"
 	"github.com/org/rollout-action/reporters/json"
 	"github.com/org/rollout-action/reporters/junit"

@@ -10,12 +10,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/org/rollout-action/internal/diag"
-	"github.com/org/rollout-action/internal/job"
-	"github.com/org/rollout-action/internal/job/resume"
-	"github.com/org/rollout-action/internal/job/reuse"
-	"github.com/org/rollout-action/internal/result"
-	"github.com/org/rollout-action/internal/trial"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/lib/diag"
+	"github.com/org/rollout-action/internal/run/job"
+	"github.com/org/rollout-action/internal/run/job/resume"
+	"github.com/org/rollout-action/internal/run/job/reuse"
+	"github.com/org/rollout-action/internal/run/trial"
 )
 
 // maxEarlierJobs is how many jobs below jobs_dir an estimate reads: the newest.

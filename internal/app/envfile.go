@@ -7,9 +7,9 @@ import (
 	"maps"
 	"os"
 
-	"github.com/org/rollout-action/internal/diag"
-	"github.com/org/rollout-action/internal/envfile"
-	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/lib/diag"
+	"github.com/org/rollout-action/internal/lib/envfile"
 )
 
 // jobVariables returns the function that finds the variables of ${VAR} and environment.pass_env: in the environment, else in the request's

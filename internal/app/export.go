@@ -11,11 +11,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/org/rollout-action/internal/event"
-	"github.com/org/rollout-action/internal/export"
-	"github.com/org/rollout-action/internal/job"
-	"github.com/org/rollout-action/internal/result"
-	"github.com/org/rollout-action/internal/task"
+	"github.com/org/rollout-action/internal/core/event"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/core/task"
+	"github.com/org/rollout-action/internal/output/export"
+	"github.com/org/rollout-action/internal/run/job"
 )
 
 // ExportRequest is what Export takes.

@@ -6,10 +6,10 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/org/rollout-action/internal/comments"
-	"github.com/org/rollout-action/internal/github"
-	"github.com/org/rollout-action/internal/gitlab"
-	"github.com/org/rollout-action/internal/report"
+	"github.com/org/rollout-action/internal/core/report"
+	"github.com/org/rollout-action/internal/forge/comments"
+	"github.com/org/rollout-action/internal/forge/github"
+	"github.com/org/rollout-action/internal/forge/gitlab"
 	"github.com/org/rollout-action/reporters/comment"
 )
 

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/org/rollout-action/internal/gate"
-	"github.com/org/rollout-action/internal/report"
-	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/core/gate"
+	"github.com/org/rollout-action/internal/core/report"
+	"github.com/org/rollout-action/internal/core/result"
 )
 
 // TestCommentOnGitLab: a note is written where one is wanted, and what is in the way is a sentence for people.

@@ -12,11 +12,11 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/org/rollout-action/internal/event"
-	"github.com/org/rollout-action/internal/gate"
-	"github.com/org/rollout-action/internal/github"
-	"github.com/org/rollout-action/internal/history"
-	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/core/event"
+	"github.com/org/rollout-action/internal/core/gate"
+	"github.com/org/rollout-action/internal/core/history"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/forge/github"
 )
 
 // HistoryRequest is what History takes.

@@ -11,12 +11,12 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/org/rollout-action/internal/agent"
-	"github.com/org/rollout-action/internal/config"
-	"github.com/org/rollout-action/internal/diag"
-	"github.com/org/rollout-action/internal/plural"
-	"github.com/org/rollout-action/internal/registry"
-	"github.com/org/rollout-action/internal/task"
+	"github.com/org/rollout-action/internal/core/agent"
+	"github.com/org/rollout-action/internal/core/config"
+	"github.com/org/rollout-action/internal/core/task"
+	"github.com/org/rollout-action/internal/lib/diag"
+	"github.com/org/rollout-action/internal/lib/plural"
+	"github.com/org/rollout-action/internal/run/registry"
 )
 
 // InitRequest is what Init takes.

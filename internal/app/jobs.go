@@ -15,13 +15,13 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/org/rollout-action/internal/config"
-	"github.com/org/rollout-action/internal/event"
-	"github.com/org/rollout-action/internal/gate"
-	"github.com/org/rollout-action/internal/history"
-	"github.com/org/rollout-action/internal/job"
-	"github.com/org/rollout-action/internal/nofollow"
-	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/core/config"
+	"github.com/org/rollout-action/internal/core/event"
+	"github.com/org/rollout-action/internal/core/gate"
+	"github.com/org/rollout-action/internal/core/history"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/lib/nofollow"
+	"github.com/org/rollout-action/internal/run/job"
 )
 
 // JobsRequest is what ListJobs takes.

@@ -8,15 +8,15 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/org/rollout-action/internal/agent"
-	"github.com/org/rollout-action/internal/config"
-	"github.com/org/rollout-action/internal/dataset"
-	"github.com/org/rollout-action/internal/diag"
-	"github.com/org/rollout-action/internal/gate"
-	"github.com/org/rollout-action/internal/judge"
-	"github.com/org/rollout-action/internal/keys"
-	"github.com/org/rollout-action/internal/task"
-	"github.com/org/rollout-action/internal/trial"
+	"github.com/org/rollout-action/internal/core/agent"
+	"github.com/org/rollout-action/internal/core/config"
+	"github.com/org/rollout-action/internal/core/gate"
+	"github.com/org/rollout-action/internal/core/judge"
+	"github.com/org/rollout-action/internal/core/task"
+	"github.com/org/rollout-action/internal/lib/diag"
+	"github.com/org/rollout-action/internal/lib/fields"
+	"github.com/org/rollout-action/internal/run/dataset"
+	"github.com/org/rollout-action/internal/run/trial"
 )
 
 // withoutJudges returns a request whose trials are not judged: those that prove tasks, and those that end before the tests.
@@ -110,19 +110,19 @@ func (l *loaded) scoresOfNoJudge() (found diag.List) {
 	}
 	slices.Sort(known)
 	known = slices.Compact(known)
-	check := func(at keys.Path, limits map[string]gate.ScoreLimits, agents string) {
+	check := func(at fields.Path, limits map[string]gate.ScoreLimits, agents string) {
 		for _, name := range slices.Sorted(maps.Keys(limits)) {
 			if slices.Contains(ranked, name) && limits[name].Min != nil && l.allAgents(agents) {
 				at := at.Child("scores").Child(name).Child("min")
 				found = append(found, l.judgeProblem(nil, trial.JudgeProblem{Problem: judge.Problem{
-					Key: at, Message: fmt.Sprintf("the mean score %q of all agents is always 0.5, because the judge ranks their trials among each other", keys.Shorten(name)),
+					Key: at, Message: fmt.Sprintf("the mean score %q of all agents is always 0.5, because the judge ranks their trials among each other", fields.Shorten(name)),
 					Hint: "limit one of several agents: gate.groups: [{agent: NAME, scores: {" + name + ": {min: 0.5}}}]",
 				}}))
 			}
 			if slices.Contains(ranked, name) && limits[name].MaxDrop != nil {
 				at := at.Child("scores").Child(name).Child("max_drop")
 				found = append(found, l.judgeProblem(nil, trial.JudgeProblem{Problem: judge.Problem{
-					Key: at, Message: fmt.Sprintf("the score %q compares trials of one job with each other, so it cannot drop against another job", keys.Shorten(name)),
+					Key: at, Message: fmt.Sprintf("the score %q compares trials of one job with each other, so it cannot drop against another job", fields.Shorten(name)),
 					Hint: "use min, or a judge without scope: group",
 				}}))
 			}
@@ -134,12 +134,12 @@ func (l *loaded) scoresOfNoJudge() (found diag.List) {
 				hint = "the job has no judges: add judges, or remove the limit"
 			}
 			at := at.Child("scores").Child(name)
-			found = append(found, l.judgeProblem(nil, trial.JudgeProblem{Problem: judge.Problem{Key: at, Message: fmt.Sprintf("no judge gives the score %q", keys.Shorten(name)), Hint: hint}}))
+			found = append(found, l.judgeProblem(nil, trial.JudgeProblem{Problem: judge.Problem{Key: at, Message: fmt.Sprintf("no judge gives the score %q", fields.Shorten(name)), Hint: hint}}))
 		}
 	}
-	check(keys.Path{"gate"}, l.Job.Gate.Scores, "")
+	check(fields.Path{"gate"}, l.Job.Gate.Scores, "")
 	for i, g := range l.Job.Gate.Groups {
-		check(keys.Path{"gate", "groups"}.Index(i), g.Scores, g.Agent)
+		check(fields.Path{"gate", "groups"}.Index(i), g.Scores, g.Agent)
 	}
 	return found
 }

@@ -13,13 +13,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/org/rollout-action/internal/diag"
-	"github.com/org/rollout-action/internal/event"
-	"github.com/org/rollout-action/internal/job"
-	"github.com/org/rollout-action/internal/page"
-	"github.com/org/rollout-action/internal/report"
-	"github.com/org/rollout-action/internal/result"
-	"github.com/org/rollout-action/internal/viewer"
+	"github.com/org/rollout-action/internal/core/event"
+	"github.com/org/rollout-action/internal/core/report"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/lib/diag"
+	"github.com/org/rollout-action/internal/output/page"
+	"github.com/org/rollout-action/internal/output/viewer"
+	"github.com/org/rollout-action/internal/run/job"
 )
 
 // Library has the jobs of a directory, of the directories and archives in it, or of an archive, or a single one. It implements viewer.Library.

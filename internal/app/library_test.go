@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/org/rollout-action/internal/page"
-	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/output/page"
 )
 
 // storedJob writes a job of one trial, which passed, into a directory.

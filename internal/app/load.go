@@ -9,15 +9,15 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/org/rollout-action/internal/agent"
-	"github.com/org/rollout-action/internal/config"
-	"github.com/org/rollout-action/internal/dataset"
-	"github.com/org/rollout-action/internal/diag"
-	"github.com/org/rollout-action/internal/ghvars"
-	"github.com/org/rollout-action/internal/plural"
-	"github.com/org/rollout-action/internal/task"
-	"github.com/org/rollout-action/internal/trial"
-	"github.com/org/rollout-action/internal/trial/agentfiles"
+	"github.com/org/rollout-action/internal/core/agent"
+	"github.com/org/rollout-action/internal/core/config"
+	"github.com/org/rollout-action/internal/core/task"
+	"github.com/org/rollout-action/internal/lib/diag"
+	"github.com/org/rollout-action/internal/lib/ghvars"
+	"github.com/org/rollout-action/internal/lib/plural"
+	"github.com/org/rollout-action/internal/run/dataset"
+	"github.com/org/rollout-action/internal/run/trial"
+	"github.com/org/rollout-action/internal/run/trial/agentfiles"
 )
 
 // loaded is the first stage of a job: its file and its tasks are read and checked, and nothing is started.

@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/org/rollout-action/internal/job"
-	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/run/job"
 )
 
 // LogRequest is what CopyLog takes.

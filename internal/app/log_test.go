@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/org/rollout-action/internal/app"
-	"github.com/org/rollout-action/internal/job"
-	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/run/job"
 )
 
 // runningTrial makes a job that runs and whose only trial has begun. It returns the trial's directory.

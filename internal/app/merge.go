@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 
-	"github.com/org/rollout-action/internal/job"
-	"github.com/org/rollout-action/internal/job/merge"
-	"github.com/org/rollout-action/internal/plural"
+	"github.com/org/rollout-action/internal/lib/plural"
+	"github.com/org/rollout-action/internal/run/job"
+	"github.com/org/rollout-action/internal/run/job/merge"
 )
 
 // MergeRequest is what Merge takes.

@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"fmt"
 
+	"github.com/org/rollout-action/internal/lib/redact"
 	"github.com/org/rollout-action/internal/model"
 	"github.com/org/rollout-action/internal/model/replay"
 	"github.com/org/rollout-action/internal/model/scripted"
-	"github.com/org/rollout-action/internal/redact"
 )
 
 // models returns the models of the job that its agents use, by name. record: exchanges are kept where record_to says.

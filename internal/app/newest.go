@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/core/result"
 )
 
 // clockSkew is by how much another machine's clock may be ahead. A job that claims to begin later is not taken for the newest.

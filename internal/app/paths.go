@@ -5,8 +5,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/org/rollout-action/internal/result"
-	"github.com/org/rollout-action/internal/task"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/core/task"
 )
 
 // Paths are those of requests and job files, which begin at the current directory.

@@ -11,15 +11,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/org/rollout-action/internal/config"
-	"github.com/org/rollout-action/internal/diag"
-	"github.com/org/rollout-action/internal/git"
-	"github.com/org/rollout-action/internal/job"
-	"github.com/org/rollout-action/internal/job/resume"
-	"github.com/org/rollout-action/internal/plural"
-	"github.com/org/rollout-action/internal/result"
-	"github.com/org/rollout-action/internal/task"
-	"github.com/org/rollout-action/internal/trial"
+	"github.com/org/rollout-action/internal/core/config"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/core/task"
+	"github.com/org/rollout-action/internal/lib/diag"
+	"github.com/org/rollout-action/internal/lib/git"
+	"github.com/org/rollout-action/internal/lib/plural"
+	"github.com/org/rollout-action/internal/run/job"
+	"github.com/org/rollout-action/internal/run/job/resume"
+	"github.com/org/rollout-action/internal/run/trial"
 )
 
 // planned is the second stage of a job: it is known which trials this run is responsible for, and in which directory.

@@ -10,15 +10,15 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/org/rollout-action/internal/agent"
-	"github.com/org/rollout-action/internal/config"
-	"github.com/org/rollout-action/internal/event"
-	"github.com/org/rollout-action/internal/gate"
-	"github.com/org/rollout-action/internal/plural"
-	"github.com/org/rollout-action/internal/prove"
-	"github.com/org/rollout-action/internal/result"
-	"github.com/org/rollout-action/internal/task"
-	"github.com/org/rollout-action/internal/trial"
+	"github.com/org/rollout-action/internal/core/agent"
+	"github.com/org/rollout-action/internal/core/config"
+	"github.com/org/rollout-action/internal/core/event"
+	"github.com/org/rollout-action/internal/core/gate"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/core/task"
+	"github.com/org/rollout-action/internal/lib/plural"
+	"github.com/org/rollout-action/internal/run/prove"
+	"github.com/org/rollout-action/internal/run/trial"
 )
 
 // ProveRequest is what Prove takes.

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/org/rollout-action/internal/task"
+	"github.com/org/rollout-action/internal/core/task"
 )
 
 func TestEachTaskBeginsNoFurtherTaskOnceCancelled(t *testing.T) {

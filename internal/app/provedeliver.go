@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/org/rollout-action/internal/github"
-	"github.com/org/rollout-action/internal/prove"
-	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/forge/github"
+	"github.com/org/rollout-action/internal/run/prove"
 	"github.com/org/rollout-action/reporters/provereport"
 )
 

@@ -8,10 +8,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/org/rollout-action/internal/dataset"
-	"github.com/org/rollout-action/internal/git"
-	"github.com/org/rollout-action/internal/plural"
-	"github.com/org/rollout-action/internal/task"
+	"github.com/org/rollout-action/internal/core/task"
+	"github.com/org/rollout-action/internal/lib/git"
+	"github.com/org/rollout-action/internal/lib/plural"
+	"github.com/org/rollout-action/internal/run/dataset"
 )
 
 // selectTasks keeps the tasks that a request asks for. The notes say what it came to.

@@ -9,11 +9,11 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/org/rollout-action/internal/event"
-	"github.com/org/rollout-action/internal/judge"
-	"github.com/org/rollout-action/internal/plural"
-	"github.com/org/rollout-action/internal/result"
-	"github.com/org/rollout-action/internal/trial"
+	"github.com/org/rollout-action/internal/core/event"
+	"github.com/org/rollout-action/internal/core/judge"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/lib/plural"
+	"github.com/org/rollout-action/internal/run/trial"
 )
 
 // ranks returns job.Options.Rank: judges with scope: group rank the trials of tasks. It is nil without such judges, and for a baseline that runs beside a job,

@@ -12,16 +12,16 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/org/rollout-action/internal/diag"
-	"github.com/org/rollout-action/internal/job"
-	"github.com/org/rollout-action/internal/job/linktree"
-	"github.com/org/rollout-action/internal/job/reuse"
-	"github.com/org/rollout-action/internal/judge"
-	"github.com/org/rollout-action/internal/nofollow"
-	"github.com/org/rollout-action/internal/plural"
-	"github.com/org/rollout-action/internal/redact"
-	"github.com/org/rollout-action/internal/result"
-	"github.com/org/rollout-action/internal/trial"
+	"github.com/org/rollout-action/internal/core/judge"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/lib/diag"
+	"github.com/org/rollout-action/internal/lib/nofollow"
+	"github.com/org/rollout-action/internal/lib/plural"
+	"github.com/org/rollout-action/internal/lib/redact"
+	"github.com/org/rollout-action/internal/run/job"
+	"github.com/org/rollout-action/internal/run/job/linktree"
+	"github.com/org/rollout-action/internal/run/job/reuse"
+	"github.com/org/rollout-action/internal/run/trial"
 )
 
 // maxTimes bounds RejudgeRequest.Times.

@@ -11,8 +11,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/org/rollout-action/internal/fetch"
-	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/lib/fetch"
 )
 
 // headerVariable has the header with which a baseline is requested from a server that wants one: NAME: VALUE.

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/org/rollout-action/internal/github"
-	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/forge/github"
 )
 
 // TestBaselineAtURL: what a server answers decides between a baseline, none yet, and an error that shows no secret.

@@ -11,14 +11,14 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/org/rollout-action/internal/config"
-	"github.com/org/rollout-action/internal/event"
-	"github.com/org/rollout-action/internal/gitlab"
-	"github.com/org/rollout-action/internal/job"
-	"github.com/org/rollout-action/internal/job/merge"
-	"github.com/org/rollout-action/internal/plural"
-	"github.com/org/rollout-action/internal/report"
-	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/core/config"
+	"github.com/org/rollout-action/internal/core/event"
+	"github.com/org/rollout-action/internal/core/report"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/forge/gitlab"
+	"github.com/org/rollout-action/internal/lib/plural"
+	"github.com/org/rollout-action/internal/run/job"
+	"github.com/org/rollout-action/internal/run/job/merge"
 )
 
 // Finished is the last stage of a job: what its directory has, what it was compared with, and the verdict.

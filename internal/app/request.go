@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/org/rollout-action/internal/config"
-	"github.com/org/rollout-action/internal/job/resume"
-	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/core/config"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/run/job/resume"
 )
 
 // JobRequest names a job, and what to change in it.

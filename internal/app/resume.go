@@ -11,16 +11,16 @@ import (
 	"sync"
 	"time"
 
-	"github.com/org/rollout-action/internal/diag"
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/internal/job"
-	"github.com/org/rollout-action/internal/job/resume"
-	"github.com/org/rollout-action/internal/job/reuse"
-	"github.com/org/rollout-action/internal/plural"
-	"github.com/org/rollout-action/internal/redact"
-	"github.com/org/rollout-action/internal/result"
-	"github.com/org/rollout-action/internal/task"
-	"github.com/org/rollout-action/internal/trial"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/core/task"
+	"github.com/org/rollout-action/internal/lib/diag"
+	"github.com/org/rollout-action/internal/lib/plural"
+	"github.com/org/rollout-action/internal/lib/redact"
+	"github.com/org/rollout-action/internal/run/job"
+	"github.com/org/rollout-action/internal/run/job/resume"
+	"github.com/org/rollout-action/internal/run/job/reuse"
+	"github.com/org/rollout-action/internal/run/trial"
 )
 
 // Resume runs the trials of a job that are pending, and reports on it. The Finished is as in Run.

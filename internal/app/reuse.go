@@ -14,14 +14,14 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/internal/job"
-	"github.com/org/rollout-action/internal/job/reuse"
-	"github.com/org/rollout-action/internal/plural"
-	"github.com/org/rollout-action/internal/redact"
-	"github.com/org/rollout-action/internal/report"
-	"github.com/org/rollout-action/internal/result"
-	"github.com/org/rollout-action/internal/trial"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/core/report"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/lib/plural"
+	"github.com/org/rollout-action/internal/lib/redact"
+	"github.com/org/rollout-action/internal/run/job"
+	"github.com/org/rollout-action/internal/run/job/reuse"
+	"github.com/org/rollout-action/internal/run/trial"
 )
 
 // reuseSources opens the directories to take trials from. dir is the directory of the job that is run.

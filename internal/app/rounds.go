@@ -6,10 +6,10 @@ import (
 	"reflect"
 	"sync"
 
-	"github.com/org/rollout-action/internal/event"
-	"github.com/org/rollout-action/internal/job"
-	"github.com/org/rollout-action/internal/result"
-	"github.com/org/rollout-action/internal/trial"
+	"github.com/org/rollout-action/internal/core/event"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/run/job"
+	"github.com/org/rollout-action/internal/run/trial"
 )
 
 // rounds makes the confirmation attempts of a job and of the baseline beside it: in each round one attempt of both at each task that

@@ -7,9 +7,9 @@ import (
 	"io/fs"
 	"os"
 
-	"github.com/org/rollout-action/internal/job"
-	"github.com/org/rollout-action/internal/job/resume"
-	"github.com/org/rollout-action/internal/job/reuse"
+	"github.com/org/rollout-action/internal/run/job"
+	"github.com/org/rollout-action/internal/run/job/resume"
+	"github.com/org/rollout-action/internal/run/job/reuse"
 )
 
 // loadRun checks a request, completes it, and returns the plan of its job and what is run again. Callers close the plan.

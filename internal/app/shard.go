@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/core/result"
 )
 
 // ShardAuto is the shard that the variables of a CI system name.

@@ -14,12 +14,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/org/rollout-action/internal/event"
-	"github.com/org/rollout-action/internal/job/merge"
-	"github.com/org/rollout-action/internal/page"
-	"github.com/org/rollout-action/internal/report"
-	"github.com/org/rollout-action/internal/result"
-	"github.com/org/rollout-action/internal/viewer"
+	"github.com/org/rollout-action/internal/core/event"
+	"github.com/org/rollout-action/internal/core/report"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/output/page"
+	"github.com/org/rollout-action/internal/output/viewer"
+	"github.com/org/rollout-action/internal/run/job/merge"
 )
 
 // shardSet are the shards of one job that a library shows as one.

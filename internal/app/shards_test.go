@@ -12,11 +12,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/org/rollout-action/internal/gate"
-	"github.com/org/rollout-action/internal/job/jobtest"
-	"github.com/org/rollout-action/internal/page"
-	"github.com/org/rollout-action/internal/result"
-	"github.com/org/rollout-action/internal/viewer"
+	"github.com/org/rollout-action/internal/core/gate"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/output/page"
+	"github.com/org/rollout-action/internal/output/viewer"
+	"github.com/org/rollout-action/internal/test/jobtest"
 )
 
 // Shards that lie together are shown as the job that a merge would write, whether as directories, as artifacts or as archives, and each for itself.

@@ -9,12 +9,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/org/rollout-action/internal/job"
-	"github.com/org/rollout-action/internal/nofollow"
-	"github.com/org/rollout-action/internal/prompt"
-	"github.com/org/rollout-action/internal/report"
-	"github.com/org/rollout-action/internal/result"
-	"github.com/org/rollout-action/internal/untrusted"
+	"github.com/org/rollout-action/internal/core/report"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/lib/nofollow"
+	"github.com/org/rollout-action/internal/lib/untrusted"
+	"github.com/org/rollout-action/internal/output/prompt"
+	"github.com/org/rollout-action/internal/run/job"
 )
 
 // ShownJob is a job as it is now.

@@ -7,11 +7,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/org/rollout-action/internal/agent"
-	"github.com/org/rollout-action/internal/job"
-	"github.com/org/rollout-action/internal/plural"
-	"github.com/org/rollout-action/internal/result"
-	"github.com/org/rollout-action/internal/trial"
+	"github.com/org/rollout-action/internal/core/agent"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/lib/plural"
+	"github.com/org/rollout-action/internal/run/job"
+	"github.com/org/rollout-action/internal/run/trial"
 )
 
 // failsFast reports whether no trial may start after this one (--fail-fast). The gate does not matter, but tasks in quarantine may fail.

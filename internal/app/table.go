@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/org/rollout-action/internal/gate"
-	"github.com/org/rollout-action/internal/plural"
-	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/core/gate"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/lib/plural"
 )
 
 // tableConfidence is that of the intervals in tables: the default of gate.confidence.

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/org/rollout-action/internal/redact"
-	"github.com/org/rollout-action/internal/telemetry"
+	"github.com/org/rollout-action/internal/lib/redact"
+	"github.com/org/rollout-action/internal/output/telemetry"
 )
 
 // maxSending bounds how long a job waits at its end for a collector of spans. A cancelled job has next to no time.

@@ -6,12 +6,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/org/rollout-action/internal/agent"
-	"github.com/org/rollout-action/internal/diag"
-	"github.com/org/rollout-action/internal/plural"
-	"github.com/org/rollout-action/internal/prove"
-	"github.com/org/rollout-action/internal/task"
-	"github.com/org/rollout-action/internal/trial"
+	"github.com/org/rollout-action/internal/core/agent"
+	"github.com/org/rollout-action/internal/core/task"
+	"github.com/org/rollout-action/internal/lib/diag"
+	"github.com/org/rollout-action/internal/lib/plural"
+	"github.com/org/rollout-action/internal/run/prove"
+	"github.com/org/rollout-action/internal/run/trial"
 )
 
 // Checked is what Validate found.

@@ -13,10 +13,10 @@ import (
 	"testing"
 
 	"github.com/org/rollout-action/internal/app"
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/internal/event"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/core/event"
+	"github.com/org/rollout-action/internal/test/fake"
 	"github.com/org/rollout-action/providers"
-	"github.com/org/rollout-action/providers/fake"
 )
 
 // refused fails the test if err is not that of a request which cannot be carried out.

@@ -10,9 +10,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/org/rollout-action/internal/gate"
-	"github.com/org/rollout-action/internal/result"
-	"github.com/org/rollout-action/internal/untrusted"
+	"github.com/org/rollout-action/internal/core/gate"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/lib/untrusted"
 )
 
 // StoredVerdict is the verdict that a job keeps in its directory. Texts are untrusted.

@@ -9,17 +9,17 @@ import (
 	"os"
 	"strings"
 
-	"github.com/org/rollout-action/internal/config"
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/internal/job"
-	"github.com/org/rollout-action/internal/job/linktree"
-	"github.com/org/rollout-action/internal/job/reuse"
-	"github.com/org/rollout-action/internal/nofollow"
-	"github.com/org/rollout-action/internal/plural"
-	"github.com/org/rollout-action/internal/redact"
-	"github.com/org/rollout-action/internal/report"
-	"github.com/org/rollout-action/internal/result"
-	"github.com/org/rollout-action/internal/trial"
+	"github.com/org/rollout-action/internal/core/config"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/core/report"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/lib/nofollow"
+	"github.com/org/rollout-action/internal/lib/plural"
+	"github.com/org/rollout-action/internal/lib/redact"
+	"github.com/org/rollout-action/internal/run/job"
+	"github.com/org/rollout-action/internal/run/job/linktree"
+	"github.com/org/rollout-action/internal/run/job/reuse"
+	"github.com/org/rollout-action/internal/run/trial"
 )
 
 // VerifyRequest is what Verify takes.

@@ -6,8 +6,8 @@ import (
 	"regexp"
 	"testing"
 
-	"github.com/org/rollout-action/internal/report"
-	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/core/report"
+	"github.com/org/rollout-action/internal/core/result"
 )
 
 // The number alone does not say that the cost is not known in full.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/org/rollout-action/internal/action"
 	"github.com/org/rollout-action/internal/app"
-	"github.com/org/rollout-action/internal/diag"
+	"github.com/org/rollout-action/internal/lib/diag"
 )
 
 // Args returns the arguments of a process that was started with these words: the image of the Action has the program

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/core/result"
 )
 
 // The Action's log, summary and annotations name commands, too. The summary is Markdown.

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/org/rollout-action/internal/cli/clitest"
-	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/test/clitest"
+	"github.com/org/rollout-action/internal/test/fake"
 	"github.com/org/rollout-action/providers"
-	"github.com/org/rollout-action/providers/fake"
 )
 
 // kubeconfig returns one whose exec plugin writes a file.

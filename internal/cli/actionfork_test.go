@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/org/rollout-action/internal/git/gittest"
-	"github.com/org/rollout-action/internal/github/githubtest"
-	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/test/githubtest"
+	"github.com/org/rollout-action/internal/test/gittest"
 )
 
 // aCheckout is a step in the workspace of a workflow with secrets, where main of acme/widgets is checked out, and whose

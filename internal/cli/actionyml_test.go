@@ -12,7 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/org/rollout-action/internal/action"
-	"github.com/org/rollout-action/internal/config"
+	"github.com/org/rollout-action/internal/core/config"
 )
 
 // noVerbs are commands of the Action that stand for no command line: a workflow alone knows that its run was cancelled.

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/org/rollout-action/internal/result"
-	"github.com/org/rollout-action/internal/testenv"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/test/testenv"
 )
 
 // commitAll makes a repository of a directory, with one commit of all files.

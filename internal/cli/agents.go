@@ -8,10 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/org/rollout-action/internal/agent/presets"
-	"github.com/org/rollout-action/internal/diag"
-	"github.com/org/rollout-action/internal/plural"
-	"github.com/org/rollout-action/internal/shell"
+	"github.com/org/rollout-action/internal/core/agent/presets"
+	"github.com/org/rollout-action/internal/lib/diag"
+	"github.com/org/rollout-action/internal/lib/plural"
+	"github.com/org/rollout-action/internal/run/shell"
 )
 
 func newAgentsCommand(v *invocation) *cobra.Command {

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/org/rollout-action/internal/github/githubtest"
+	"github.com/org/rollout-action/internal/test/githubtest"
 )
 
 // newRun is a pull request with a comment of run 42, and a job that can run.

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/org/rollout-action/internal/app"
-	"github.com/org/rollout-action/internal/untrusted"
+	"github.com/org/rollout-action/internal/lib/untrusted"
 )
 
 // oneArg wants exactly one argument, and says which.

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/org/rollout-action/internal/app"
-	"github.com/org/rollout-action/internal/awake"
-	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/lib/awake"
 	"github.com/org/rollout-action/providers"
 )
 

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/org/rollout-action/internal/app"
-	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/test/fake"
 	"github.com/org/rollout-action/providers"
-	"github.com/org/rollout-action/providers/fake"
 )
 
 // TestCommandThatIgnoresItsContextIsLeft: a long computation, or a file that never comes, does not look at the context.

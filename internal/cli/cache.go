@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/org/rollout-action/internal/app"
-	"github.com/org/rollout-action/internal/cache"
-	"github.com/org/rollout-action/internal/quantity"
+	"github.com/org/rollout-action/internal/lib/cache"
+	"github.com/org/rollout-action/internal/lib/quantity"
 )
 
 func newCacheCommand(v *invocation) *cobra.Command {

@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/org/rollout-action/internal/app"
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/internal/plural"
-	"github.com/org/rollout-action/internal/quantity"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/lib/plural"
+	"github.com/org/rollout-action/internal/lib/quantity"
 )
 
 // cleanOptions are the flags of clean.

@@ -9,10 +9,10 @@ import (
 	"testing/fstest"
 	"time"
 
-	"github.com/org/rollout-action/internal/cli/clitest"
-	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/test/clitest"
+	"github.com/org/rollout-action/internal/test/fake"
 	"github.com/org/rollout-action/providers"
-	"github.com/org/rollout-action/providers/fake"
 )
 
 // cleaning is a world with images, and the command that cleans it, some time later.

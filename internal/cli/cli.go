@@ -21,11 +21,11 @@ import (
 	"golang.org/x/term"
 
 	"github.com/org/rollout-action/internal/app"
-	"github.com/org/rollout-action/internal/config"
-	"github.com/org/rollout-action/internal/diag"
-	"github.com/org/rollout-action/internal/event"
-	"github.com/org/rollout-action/internal/plural"
-	"github.com/org/rollout-action/internal/untrusted"
+	"github.com/org/rollout-action/internal/core/config"
+	"github.com/org/rollout-action/internal/core/event"
+	"github.com/org/rollout-action/internal/lib/diag"
+	"github.com/org/rollout-action/internal/lib/plural"
+	"github.com/org/rollout-action/internal/lib/untrusted"
 	"github.com/org/rollout-action/providers"
 )
 

@@ -11,10 +11,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/org/rollout-action/internal/app"
-	"github.com/org/rollout-action/internal/export"
-	"github.com/org/rollout-action/internal/report"
-	"github.com/org/rollout-action/internal/result"
-	"github.com/org/rollout-action/internal/untrusted"
+	"github.com/org/rollout-action/internal/core/report"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/lib/untrusted"
+	"github.com/org/rollout-action/internal/output/export"
 )
 
 // The values of compare's flags.

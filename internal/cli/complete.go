@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/org/rollout-action/internal/app"
-	"github.com/org/rollout-action/internal/config"
-	"github.com/org/rollout-action/internal/export"
+	"github.com/org/rollout-action/internal/core/config"
+	"github.com/org/rollout-action/internal/output/export"
 )
 
 // completion returns the values that a shell may complete. cmd has parsed flags, args are the arguments so far.

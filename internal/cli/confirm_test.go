@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/core/result"
 )
 
 // suspects is a directory with a job on three tasks. What their verifiers say is decided when a trial begins: outcome has for each task the

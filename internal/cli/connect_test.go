@@ -15,11 +15,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/org/rollout-action/internal/cli/clitest"
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/test/clitest"
+	"github.com/org/rollout-action/internal/test/fake"
 	"github.com/org/rollout-action/providers"
-	"github.com/org/rollout-action/providers/fake"
 )
 
 // connecting is a New of a provider.

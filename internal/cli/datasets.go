@@ -11,11 +11,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/org/rollout-action/internal/app"
-	"github.com/org/rollout-action/internal/diag"
-	"github.com/org/rollout-action/internal/plural"
-	"github.com/org/rollout-action/internal/registry"
-	"github.com/org/rollout-action/internal/task"
-	"github.com/org/rollout-action/internal/untrusted"
+	"github.com/org/rollout-action/internal/core/task"
+	"github.com/org/rollout-action/internal/lib/diag"
+	"github.com/org/rollout-action/internal/lib/plural"
+	"github.com/org/rollout-action/internal/lib/untrusted"
+	"github.com/org/rollout-action/internal/run/registry"
 )
 
 func newDatasetsCommand(v *invocation) *cobra.Command {

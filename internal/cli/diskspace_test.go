@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/providers"
 )
 

@@ -4,7 +4,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/org/rollout-action/internal/config"
+	"github.com/org/rollout-action/internal/core/config"
 )
 
 // gateFlags are the flags that win over the keys of gate in a job file, one for each key with one value.

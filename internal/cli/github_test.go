@@ -13,12 +13,12 @@ import (
 	"time"
 
 	"github.com/org/rollout-action/internal/app"
-	"github.com/org/rollout-action/internal/config"
-	"github.com/org/rollout-action/internal/gate"
-	"github.com/org/rollout-action/internal/github/githubtest"
-	"github.com/org/rollout-action/internal/job"
-	"github.com/org/rollout-action/internal/result"
-	"github.com/org/rollout-action/internal/trial"
+	"github.com/org/rollout-action/internal/core/config"
+	"github.com/org/rollout-action/internal/core/gate"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/run/job"
+	"github.com/org/rollout-action/internal/run/trial"
+	"github.com/org/rollout-action/internal/test/githubtest"
 )
 
 const (

@@ -9,10 +9,10 @@ import (
 	"golang.org/x/term"
 
 	"github.com/org/rollout-action/internal/app"
-	"github.com/org/rollout-action/internal/diag"
-	"github.com/org/rollout-action/internal/event"
-	"github.com/org/rollout-action/internal/github"
-	"github.com/org/rollout-action/internal/ui"
+	"github.com/org/rollout-action/internal/core/event"
+	"github.com/org/rollout-action/internal/forge/github"
+	"github.com/org/rollout-action/internal/lib/diag"
+	"github.com/org/rollout-action/internal/output/ui"
 )
 
 // invocation is one command line with the world around it. All commands share it.

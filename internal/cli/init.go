@@ -11,7 +11,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/org/rollout-action/internal/app"
-	"github.com/org/rollout-action/internal/untrusted"
+	"github.com/org/rollout-action/internal/lib/untrusted"
 )
 
 func newInitCommand(v *invocation) *cobra.Command {

@@ -5,7 +5,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/org/rollout-action/internal/app"
-	"github.com/org/rollout-action/internal/config"
+	"github.com/org/rollout-action/internal/core/config"
 )
 
 // jobFlags are the flags that change a job file's keys.

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/core/result"
 )
 
 var workOf = regexp.MustCompile(`attempt (\d)[^"]*?work-of-t-(\d\d)`)

@@ -19,7 +19,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/core/result"
 )
 
 // graders serves two models that judge: /style always gives a verdict, /depth only while it is not ill. A request that hangs ends with its client.

@@ -9,10 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/org/rollout-action/internal/agreement"
 	"github.com/org/rollout-action/internal/app"
-	"github.com/org/rollout-action/internal/plural"
-	"github.com/org/rollout-action/internal/untrusted"
+	"github.com/org/rollout-action/internal/core/agreement"
+	"github.com/org/rollout-action/internal/lib/plural"
+	"github.com/org/rollout-action/internal/lib/untrusted"
 )
 
 // judgesCodes are the exit codes of judges.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/core/result"
 )
 
 // TestTasksThatLookFixedAreTriedAgain: with a baseline that runs today, six tasks that really broke are red although two look fixed, of which

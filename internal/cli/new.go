@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/org/rollout-action/internal/app"
-	"github.com/org/rollout-action/internal/untrusted"
+	"github.com/org/rollout-action/internal/lib/untrusted"
 )
 
 func newNewCommand(v *invocation) *cobra.Command {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/core/result"
 )
 
 // Limits for the whole job do not count a task that broke for the oracle if there are other agents. Every report says so all the same, and a group

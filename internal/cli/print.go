@@ -8,9 +8,9 @@ import (
 	"golang.org/x/term"
 
 	"github.com/org/rollout-action/internal/app"
-	"github.com/org/rollout-action/internal/report"
-	"github.com/org/rollout-action/internal/result"
-	"github.com/org/rollout-action/internal/ui"
+	"github.com/org/rollout-action/internal/core/report"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/output/ui"
 )
 
 // conclude prints a finished job, and returns the command's outcome. finished and err are what the use case returned; print is how

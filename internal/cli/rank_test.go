@@ -20,8 +20,8 @@ import (
 	"testing"
 
 	"github.com/org/rollout-action/internal/app"
-	"github.com/org/rollout-action/internal/result"
-	"github.com/org/rollout-action/internal/testenv"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/test/testenv"
 )
 
 // ranker serves a model that ranks candidates by the number that their transcripts have after "quality".

@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/providers"
 )
 

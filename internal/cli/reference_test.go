@@ -24,12 +24,12 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/org/rollout-action/internal/action"
-	"github.com/org/rollout-action/internal/agent/presets"
-	"github.com/org/rollout-action/internal/config"
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/internal/prove"
-	"github.com/org/rollout-action/internal/result"
-	"github.com/org/rollout-action/internal/task"
+	"github.com/org/rollout-action/internal/core/agent/presets"
+	"github.com/org/rollout-action/internal/core/config"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/core/task"
+	"github.com/org/rollout-action/internal/run/prove"
 	"github.com/org/rollout-action/providers"
 )
 
@@ -497,7 +497,7 @@ func lintRuleTable(*testing.T) string {
 
 // errorTypeTable takes the meaning of each type from the comment of its constant.
 func errorTypeTable(t *testing.T) string {
-	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", "result", "trial.go"), nil, parser.ParseComments)
+	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", "core", "result", "trial.go"), nil, parser.ParseComments)
 	if err != nil {
 		t.Fatal(err)
 	}

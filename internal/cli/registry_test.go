@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/org/rollout-action/internal/cache"
-	"github.com/org/rollout-action/internal/git/gittest"
-	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/lib/cache"
+	"github.com/org/rollout-action/internal/test/gittest"
 )
 
 // registryScene is a registry on a web server, whose tasks are in a repository on a git server.

@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"github.com/org/rollout-action/internal/app"
-	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/core/result"
 )
 
 // fickle serves a model whose score rises with each verdict, below its path: /up by 0.1 from 0.1, /flat by nothing.

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/org/rollout-action/internal/app"
-	"github.com/org/rollout-action/internal/report"
+	"github.com/org/rollout-action/internal/core/report"
 	"github.com/org/rollout-action/reporters"
 	"github.com/org/rollout-action/reporters/junit"
 )

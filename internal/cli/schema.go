@@ -3,8 +3,8 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/org/rollout-action/internal/config"
-	"github.com/org/rollout-action/internal/task"
+	"github.com/org/rollout-action/internal/core/config"
+	"github.com/org/rollout-action/internal/core/task"
 )
 
 func newSchemaCommand(v *invocation) *cobra.Command {

@@ -32,7 +32,7 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		Setup: func(env *testscript.Env) error {
 			// Tasks made for Harbor.
-			harbor, err := filepath.Abs(filepath.Join("..", "trial", "testdata", "harbor"))
+			harbor, err := filepath.Abs(filepath.Join("..", "run", "trial", "testdata", "harbor"))
 			env.Setenv("HARBOR", harbor)
 			return err
 		},

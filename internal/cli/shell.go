@@ -10,7 +10,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/org/rollout-action/internal/app"
-	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/core/environment"
 )
 
 // shellCodes are the exit codes of shell.

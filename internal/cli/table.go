@@ -4,7 +4,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/org/rollout-action/internal/untrusted"
+	"github.com/org/rollout-action/internal/lib/untrusted"
 )
 
 // table prints rows with aligned columns. A line must not begin with text from outside: GitHub takes "::" there for a command.

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/org/rollout-action/internal/app"
-	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/core/result"
 )
 
 func TestTableOfAgentsWithModels(t *testing.T) {

@@ -15,10 +15,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/org/rollout-action/internal/app"
-	"github.com/org/rollout-action/internal/diag"
-	"github.com/org/rollout-action/internal/plural"
-	"github.com/org/rollout-action/internal/prove"
-	"github.com/org/rollout-action/internal/ui"
+	"github.com/org/rollout-action/internal/lib/diag"
+	"github.com/org/rollout-action/internal/lib/plural"
+	"github.com/org/rollout-action/internal/output/ui"
+	"github.com/org/rollout-action/internal/run/prove"
 	"github.com/org/rollout-action/reporters/provereport"
 )
 

@@ -8,7 +8,7 @@ import (
 	"github.com/docker/docker/api/types/events"
 	"github.com/docker/docker/api/types/filters"
 
-	"github.com/org/rollout-action/internal/awake"
+	"github.com/org/rollout-action/internal/lib/awake"
 )
 
 // notRun is the exit code that engines give a command which they could not run, and one whose connection broke, though that

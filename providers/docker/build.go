@@ -16,7 +16,7 @@ import (
 	"github.com/docker/docker/api/types/image"
 	"github.com/gofrs/flock"
 
-	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/providers/internal/buildcontext"
 	"github.com/org/rollout-action/providers/internal/buildkit"
 )

@@ -9,7 +9,7 @@ import (
 
 	cerrdefs "github.com/containerd/errdefs"
 
-	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/providers/internal/buildcontext"
 	"github.com/org/rollout-action/providers/internal/buildkit"
 )

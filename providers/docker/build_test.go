@@ -14,8 +14,8 @@ import (
 
 	"github.com/docker/docker/api/types/image"
 
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/internal/testenv"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/test/testenv"
 )
 
 // eachBuilder runs a test with both builders.

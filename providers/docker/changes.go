@@ -16,7 +16,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/core/environment"
 )
 
 // Changes implements environment.ChangeReporter. The engine lists the paths; files of the image come from a container that is never started.

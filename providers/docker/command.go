@@ -1,6 +1,6 @@
 package docker
 
-import "github.com/org/rollout-action/internal/environment"
+import "github.com/org/rollout-action/internal/core/environment"
 
 // prologue runs before a script, in the same shell. Its first argument is a mark, which it prints to
 // stderr as a line; the other arguments, put together, are the script. It leaves nothing behind that the script

@@ -11,7 +11,7 @@ import (
 
 	"github.com/docker/docker/api/types/mount"
 
-	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/core/environment"
 )
 
 // Problem is what is wrong with a value of environment.provider_config.

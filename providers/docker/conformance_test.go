@@ -7,9 +7,9 @@ import (
 
 	"github.com/docker/docker/api/types/image"
 
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/internal/environment/environmenttest"
-	"github.com/org/rollout-action/internal/testenv"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/core/environment/environmenttest"
+	"github.com/org/rollout-action/internal/test/testenv"
 )
 
 // lasting is a provider whose Close leaves its killer to the others: to start one for each check takes long.

@@ -19,7 +19,7 @@ import (
 	"github.com/sirupsen/logrus"
 	"google.golang.org/grpc/grpclog"
 
-	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/core/environment"
 )
 
 const (

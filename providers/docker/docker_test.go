@@ -13,8 +13,8 @@ import (
 	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/api/types/network"
 
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/internal/testenv"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/test/testenv"
 )
 
 const testImage = testenv.Image

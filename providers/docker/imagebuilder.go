@@ -11,7 +11,7 @@ import (
 	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/api/types/registry"
 
-	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/providers/internal/buildcontext"
 	"github.com/org/rollout-action/providers/internal/buildkit"
 	"github.com/org/rollout-action/providers/internal/registryimage"

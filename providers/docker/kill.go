@@ -8,8 +8,8 @@ import (
 
 	"github.com/docker/docker/api/types/container"
 
-	"github.com/org/rollout-action/internal/awake"
-	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/lib/awake"
 	"github.com/org/rollout-action/providers/docker/internal/killer"
 )
 

@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/org/rollout-action/internal/testenv"
+	"github.com/org/rollout-action/internal/test/testenv"
 )
 
 // Most tests wait for the engine. More of them at a time would only wait longer: two processors start about four containers a

@@ -11,8 +11,8 @@ import (
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 
-	"github.com/org/rollout-action/internal/egress"
-	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/lib/egress"
 )
 
 // The engine's own networks.

@@ -13,8 +13,8 @@ import (
 
 	"github.com/docker/docker/api/types/network"
 
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/internal/environment/environmenttest"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/core/environment/environmenttest"
 )
 
 var offline = environment.Network{Mode: environment.NetworkNone}
@@ -106,13 +106,13 @@ func TestDestroyClosesTheTunnel(t *testing.T) {
 	address := environmenttest.Outside(t, p.gateway(t))
 	e := newEnvironment(t, p, environment.CreateOptions{Network: listed(address)})
 	run(t, e, environmenttest.BashClient+"stream "+address+" >/tmp/stream & sleep 0.2")
-	if !goroutines("yamux.") || !goroutines("internal/egress.") {
+	if !goroutines("yamux.") || !goroutines("internal/lib/egress.") {
 		t.Fatal("there is no tunnel")
 	}
 	if err := e.Destroy(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(time.Minute); goroutines("yamux.") || goroutines("internal/egress."); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); goroutines("yamux.") || goroutines("internal/lib/egress."); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("goroutines of the tunnel live on")
 		}

@@ -17,8 +17,8 @@ import (
 	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/api/types/mount"
 
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/internal/quantity"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/lib/quantity"
 )
 
 // An outcome is an image with two labels: its id, and the labels of the container that it was made of. Those are not labels of the image,

@@ -9,8 +9,8 @@ import (
 
 	"github.com/docker/docker/api/types/container"
 
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/internal/testenv"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/test/testenv"
 )
 
 // An outcome's image is none that clean --images may remove.

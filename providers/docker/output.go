@@ -5,7 +5,7 @@ import (
 	"io"
 	"slices"
 
-	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/core/environment"
 )
 
 // maxHeld is how much output is held back while the prologue's line is looked for.

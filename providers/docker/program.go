@@ -7,7 +7,7 @@ import (
 	"runtime"
 	"testing/fstest" // MapFS: the standard library's in-memory fs.FS
 
-	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/core/environment"
 )
 
 // programDir is where this program is put in containers, to be a relay or a killer.

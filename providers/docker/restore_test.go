@@ -6,7 +6,7 @@ import (
 
 	"github.com/docker/docker/api/types/image"
 
-	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/core/environment"
 )
 
 // restoredImages returns how many images of kept containers there are with this description.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/docker/docker/api/types/system"
 
-	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/core/environment"
 )
 
 // No namespace keeps these in, or they are large parts of the kernel that nobody needs here. Ordinary sockets can be made.

@@ -12,7 +12,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/mount"
 
-	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/core/environment"
 )
 
 const (

@@ -16,7 +16,7 @@ import (
 
 	"github.com/docker/docker/api/types/image"
 
-	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/core/environment"
 )
 
 // snapshotOf makes a container, runs a script in it and makes it an image, which goes with the test.

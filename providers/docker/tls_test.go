@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/core/environment"
 )
 
 // TestTLS reaches the engine through TLS with client certificates, as remote engines want it.

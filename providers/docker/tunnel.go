@@ -14,8 +14,8 @@ import (
 
 	"github.com/docker/docker/api/types/container"
 
-	"github.com/org/rollout-action/internal/egress"
-	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/lib/egress"
 	"github.com/org/rollout-action/providers/docker/internal/relay"
 )
 

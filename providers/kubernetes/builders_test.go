@@ -10,8 +10,8 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/internal/testenv"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/test/testenv"
 	"github.com/org/rollout-action/providers/docker"
 	"github.com/org/rollout-action/providers/internal/registryimage"
 	"github.com/org/rollout-action/providers/sandbox"

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/providers/internal/wire"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/providers/internal/initwire"
 )
 
 // Changes implements environment.ChangeReporter.
@@ -28,11 +28,11 @@ func (e *podEnv) Changes(ctx context.Context, opts environment.ChangeOptions) (o
 }
 
 // changed is a file in two states, of which one may be nil.
-type changed struct{ before, after *wire.File }
+type changed struct{ before, after *initwire.File }
 
 func changes(ctx context.Context, original, now inContainer, opts environment.ChangeOptions) (out environment.Changes, err error) {
 	found := map[string]changed{}
-	err = compare(ctx, original, now, func(before, after *wire.File) error {
+	err = compare(ctx, original, now, func(before, after *initwire.File) error {
 		switch {
 		case !differs(before, after), isDir(before) && isDir(after) && before.Mode == after.Mode:
 			return nil
@@ -59,11 +59,11 @@ func changes(ctx context.Context, original, now inContainer, opts environment.Ch
 	}
 	chosen, more := opts.Choose(environment.Leaves(paths))
 	out.More = more
-	before, err := texts(ctx, original, chosen, opts.Text, func(path string) *wire.File { return found[path].before })
+	before, err := texts(ctx, original, chosen, opts.Text, func(path string) *initwire.File { return found[path].before })
 	if err != nil {
 		return out, fmt.Errorf("read the files of its image: %w", err)
 	}
-	after, err := texts(ctx, now, chosen, opts.Text, func(path string) *wire.File { return found[path].after })
+	after, err := texts(ctx, now, chosen, opts.Text, func(path string) *initwire.File { return found[path].after })
 	if err != nil {
 		return out, err
 	}
@@ -76,7 +76,7 @@ func changes(ctx context.Context, original, now inContainer, opts environment.Ch
 }
 
 // texts describes the files of an environment at paths, as far as they are there, with the content of plain files up to so many bytes.
-func texts(ctx context.Context, from inContainer, paths []string, most int64, listed func(path string) *wire.File) (map[string]*environment.FileState, error) {
+func texts(ctx context.Context, from inContainer, paths []string, most int64, listed func(path string) *initwire.File) (map[string]*environment.FileState, error) {
 	states := map[string]*environment.FileState{}
 	var wanted []string
 	for _, path := range paths {
@@ -125,7 +125,7 @@ func texts(ctx context.Context, from inContainer, paths []string, most int64, li
 }
 
 // fileMode returns the mode of a file, as package fs has it.
-func fileMode(f *wire.File) fs.FileMode {
+func fileMode(f *initwire.File) fs.FileMode {
 	mode := kindOfFile(f) | fs.FileMode(f.Mode&0o777)
 	for bit, set := range map[uint32]fs.FileMode{0o4000: fs.ModeSetuid, 0o2000: fs.ModeSetgid, 0o1000: fs.ModeSticky} {
 		if f.Mode&bit != 0 {

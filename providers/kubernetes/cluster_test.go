@@ -14,10 +14,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/internal/testenv"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/test/testenv"
 	"github.com/org/rollout-action/providers/docker"
-	"github.com/org/rollout-action/providers/internal/guest"
+	"github.com/org/rollout-action/providers/internal/podinit"
 	"github.com/org/rollout-action/providers/internal/registryimage"
 )
 
@@ -121,7 +121,7 @@ func (p *Provider) server(t testing.TB) string {
 	pod := p.probePod("test-server", helper, "", "")
 	main := &pod.Spec.Containers[0]
 	main.Command = []string{"/" + testServer}
-	main.VolumeMounts = []corev1.VolumeMount{{Name: guestVolume, MountPath: "/" + testServer, SubPath: path.Base(guest.Program), ReadOnly: true}}
+	main.VolumeMounts = []corev1.VolumeMount{{Name: guestVolume, MountPath: "/" + testServer, SubPath: path.Base(podinit.Program), ReadOnly: true}}
 	pod.Annotations = nil // it is no environment
 	if err := p.start(t.Context(), pod, nil); err != nil {
 		t.Fatal(err)

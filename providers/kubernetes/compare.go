@@ -11,15 +11,15 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/providers/internal/guest"
-	"github.com/org/rollout-action/providers/internal/wire"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/providers/internal/initwire"
+	"github.com/org/rollout-action/providers/internal/podinit"
 )
 
 // compare calls visit with each file of an environment's image, which original has as nobody has changed it, and each file of the
 // environment now, in the order of inside.ListFiles. before or after is nil if there is none; what was in a directory of the image that is no
 // directory any more is left out.
-func compare(ctx context.Context, original, now inContainer, visit func(before, after *wire.File) error) error {
+func compare(ctx context.Context, original, now inContainer, visit func(before, after *initwire.File) error) error {
 	nextBefore, stop := pull(original.Files(ctx))
 	defer stop()
 	nextAfter, stop := pull(now.Files(ctx))
@@ -66,9 +66,9 @@ func compare(ctx context.Context, original, now inContainer, visit func(before, 
 }
 
 // pull returns a function that returns the next file of a list, or nil at its end.
-func pull(list iter.Seq2[wire.File, error]) (next func() (*wire.File, error), stop func()) {
+func pull(list iter.Seq2[initwire.File, error]) (next func() (*initwire.File, error), stop func()) {
 	from, stop := iter.Pull2(list)
-	return func() (*wire.File, error) {
+	return func() (*initwire.File, error) {
 		f, err, ok := from()
 		if !ok || err != nil {
 			return nil, err
@@ -78,7 +78,7 @@ func pull(list iter.Seq2[wire.File, error]) (next func() (*wire.File, error), st
 }
 
 // pathOrder returns which of two files comes first: -1, 0 or 1. What is nil comes last.
-func pathOrder(a, b *wire.File) int {
+func pathOrder(a, b *initwire.File) int {
 	switch {
 	case b == nil:
 		return -1
@@ -91,7 +91,7 @@ func pathOrder(a, b *wire.File) int {
 
 // differs reports whether a file is not the image's any more. A change of a file is Recent; the rest is what a directory that was renamed
 // brings with it. The time of a directory's and a link's content depends on the node that has unpacked the image.
-func differs(before, after *wire.File) bool {
+func differs(before, after *initwire.File) bool {
 	if before == nil || after == nil || after.Recent {
 		return true
 	}
@@ -113,7 +113,7 @@ const (
 )
 
 // kindOfFile returns the type of a file, as package fs has it.
-func kindOfFile(f *wire.File) fs.FileMode {
+func kindOfFile(f *initwire.File) fs.FileMode {
 	switch f.Mode & typeMask {
 	case typePlain:
 		return 0
@@ -134,7 +134,7 @@ func kindOfFile(f *wire.File) fs.FileMode {
 }
 
 // isDir reports whether there is a directory.
-func isDir(f *wire.File) bool { return f != nil && kindOfFile(f) == fs.ModeDir }
+func isDir(f *initwire.File) bool { return f != nil && kindOfFile(f) == fs.ModeDir }
 
 const (
 	// maxChanges bounds the changed files that are remembered.
@@ -175,7 +175,7 @@ func (e *podEnv) withOriginal(ctx context.Context, use func(original inContainer
 	original := &podEnv{p: e.p, name: pod.Name, namespace: pod.Namespace, labels: e.labels}
 	err = e.p.start(ctx, pod, nil)
 	if err == nil {
-		original.inContainer, err = e.p.begin(ctx, original.dial, guest.Options{Image: guest.Image{Env: e.image.Env}, Explain: original.explain})
+		original.inContainer, err = e.p.begin(ctx, original.dial, podinit.Options{Image: podinit.Image{Env: e.image.Env}, Explain: original.explain})
 	}
 	if err != nil {
 		return e.p.discard(ctx, pod, err)

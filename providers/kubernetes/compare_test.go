@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/providers/internal/wire"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/providers/internal/initwire"
 )
 
 // treeGuest is a guest with files: each line has a type (d, f or l), a path, and for files a size. A "!" behind it says that it is recent.
@@ -22,11 +22,11 @@ type treeGuest struct {
 	lines []string
 }
 
-func (g treeGuest) Files(context.Context) iter.Seq2[wire.File, error] {
-	return func(yield func(wire.File, error) bool) {
+func (g treeGuest) Files(context.Context) iter.Seq2[initwire.File, error] {
+	return func(yield func(initwire.File, error) bool) {
 		for _, line := range g.lines {
 			line, recent := strings.CutSuffix(line, "!")
-			f := wire.File{Recent: recent}
+			f := initwire.File{Recent: recent}
 			var kind, path string
 			_, _ = fmt.Sscan(line, &kind, &path, &f.Size)
 			f.Path, f.Mode = []byte(path), map[string]uint32{"d": typeDir | 0o755, "f": typePlain | 0o644, "l": typeLink | 0o777}[kind]
@@ -128,7 +128,7 @@ func TestListThatBreaksIsAnError(t *testing.T) {
 			if which == "the image's" {
 				good, bad = bad, good
 			}
-			if err := compare(t.Context(), good, bad, func(_, _ *wire.File) error { return nil }); !errors.Is(err, broken) {
+			if err := compare(t.Context(), good, bad, func(_, _ *initwire.File) error { return nil }); !errors.Is(err, broken) {
 				t.Errorf("error %v", err)
 			}
 		})
@@ -140,10 +140,10 @@ type brokenGuest struct {
 	err error
 }
 
-func (g brokenGuest) Files(context.Context) iter.Seq2[wire.File, error] {
-	return func(yield func(wire.File, error) bool) {
-		if yield(wire.File{Path: []byte("a"), Mode: typeDir}, nil) {
-			yield(wire.File{}, g.err)
+func (g brokenGuest) Files(context.Context) iter.Seq2[initwire.File, error] {
+	return func(yield func(initwire.File, error) bool) {
+		if yield(initwire.File{Path: []byte("a"), Mode: typeDir}, nil) {
+			yield(initwire.File{}, g.err)
 		}
 	}
 }

@@ -5,9 +5,9 @@ import (
 	"net"
 	"testing"
 
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/internal/environment/environmenttest"
-	"github.com/org/rollout-action/internal/testenv"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/core/environment/environmenttest"
+	"github.com/org/rollout-action/internal/test/testenv"
 )
 
 func TestConformance(t *testing.T) {

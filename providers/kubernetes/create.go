@@ -12,9 +12,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/org/rollout-action/internal/awake"
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/providers/internal/guest"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/lib/awake"
+	"github.com/org/rollout-action/providers/internal/podinit"
 )
 
 const (
@@ -76,7 +76,7 @@ func (p *Provider) CreateEnvironment(ctx context.Context, opts environment.Creat
 		return nil, p.discard(ctx, pod, err)
 	}
 	env.since = time.Now()
-	env.inContainer, err = p.begin(ctx, env.dial, guest.Options{
+	env.inContainer, err = p.begin(ctx, env.dial, podinit.Options{
 		Image: guestImage(image), Env: opts.Env, Files: opts.Files, Network: opts.Network, Explain: env.explain,
 	})
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/org/rollout-action/internal/awake"
+	"github.com/org/rollout-action/internal/lib/awake"
 )
 
 // A kubelet looks about once a second for what has changed. When it sees that the last init container has ended, it says so, starts the

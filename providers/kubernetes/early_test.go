@@ -9,8 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/providers/internal/guest"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/providers/internal/podinit"
 )
 
 // nothing is a connection on which nothing comes.
@@ -49,7 +49,7 @@ func TestGuestIsDialedBeforeTheNodeSaysThatItRuns(t *testing.T) {
 				}
 				return conn, nil
 			}
-			p.begin = func(ctx context.Context, dial guest.Dialer, _ guest.Options) (inContainer, error) {
+			p.begin = func(ctx context.Context, dial podinit.Dialer, _ podinit.Options) (inContainer, error) {
 				if got, err := dial(ctx); got != io.ReadWriteCloser(conn) || err != nil {
 					t.Errorf("dialed %v, %v", got, err)
 				}

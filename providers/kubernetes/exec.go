@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/tools/remotecommand"
 	"k8s.io/streaming/pkg/httpstream"
 
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/providers/internal/guest"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/providers/internal/podinit"
 )
 
 // dial implements guest.Dialer: it runs the guest's connector in a pod, over a WebSocket, or over SPDY where a proxy or an old
@@ -46,7 +46,7 @@ func (e *podEnv) dial(ctx context.Context) (io.ReadWriteCloser, error) {
 
 // connect runs the guest's connector.
 func (e *podEnv) connect(ctx context.Context) (io.ReadWriteCloser, error) {
-	return e.p.exec(ctx, e.namespace, e.name, guest.Connector)
+	return e.p.exec(ctx, e.namespace, e.name, podinit.Connector)
 }
 
 // exec starts a command in a pod's container. It returns when the command's streams are there.

@@ -29,8 +29,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/client-go/rest"
 
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/providers/internal/guest"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/providers/internal/podinit"
 	"github.com/org/rollout-action/providers/internal/registryimage"
 )
 
@@ -442,7 +442,7 @@ func (f *fakeAPI) connect(t testing.TB, cfg map[string]any, opts Options) (*Prov
 		return nil, err
 	}
 	p.images = fakeImages{}
-	p.begin = func(context.Context, guest.Dialer, guest.Options) (inContainer, error) { return &fakeGuest{}, nil }
+	p.begin = func(context.Context, podinit.Dialer, podinit.Options) (inContainer, error) { return &fakeGuest{}, nil }
 	t.Cleanup(func() {
 		if err := p.Close(); err != nil {
 			t.Errorf("Close: %v", err)

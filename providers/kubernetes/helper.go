@@ -8,8 +8,8 @@ import (
 	"io"
 	"io/fs"
 
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/providers/internal/guest"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/providers/internal/podinit"
 	"github.com/org/rollout-action/providers/internal/registryimage"
 )
 
@@ -23,7 +23,7 @@ func (p *Provider) pushHelper(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", wrapped(environment.KindUnavailable, doing, err)
 	}
-	key, size, err := digest(program, guest.Installer)
+	key, size, err := digest(program, podinit.Installer)
 	if err != nil {
 		return "", wrapped(environment.KindUnavailable, doing, err)
 	}
@@ -32,8 +32,8 @@ func (p *Provider) pushHelper(ctx context.Context) (string, error) {
 		return ref, wrapped(environment.KindUnavailable, "look for Rollout's own program in "+p.config.registry, err)
 	}
 	ref, err = p.images.Push(ctx, registryimage.PushOptions{
-		Layers: []registryimage.Layer{registryimage.FileLayer("/"+guest.Installer, 0o755, size, func() (io.ReadCloser, error) {
-			return program.Open(guest.Installer)
+		Layers: []registryimage.Layer{registryimage.FileLayer("/"+podinit.Installer, 0o755, size, func() (io.ReadCloser, error) {
+			return program.Open(podinit.Installer)
 		})},
 		Name: helperName, Key: key,
 	})

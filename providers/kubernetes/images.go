@@ -8,8 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/providers/internal/guest"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/providers/internal/podinit"
 	"github.com/org/rollout-action/providers/internal/registryimage"
 )
 
@@ -91,8 +91,8 @@ func wrapped(kind environment.Kind, doing string, err error) error {
 }
 
 // guestImage returns what the guest needs to know of an image.
-func guestImage(i registryimage.Image) guest.Image {
-	g := guest.Image{Env: i.Env, User: i.User, WorkDir: i.WorkingDir, Entrypoint: i.Entrypoint}
+func guestImage(i registryimage.Image) podinit.Image {
+	g := podinit.Image{Env: i.Env, User: i.User, WorkDir: i.WorkingDir, Entrypoint: i.Entrypoint}
 	if h := i.Healthcheck; h != nil {
 		g.Healthcheck = environment.NewHealthcheck(h.Test, i.Shell, environment.Healthcheck{
 			Interval: h.Interval, Timeout: h.Timeout, StartPeriod: h.StartPeriod, StartInterval: h.StartInterval, Retries: h.Retries,

@@ -13,11 +13,11 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/providers/internal/flight"
-	"github.com/org/rollout-action/providers/internal/guest"
+	"github.com/org/rollout-action/providers/internal/initwire"
+	"github.com/org/rollout-action/providers/internal/podinit"
 	"github.com/org/rollout-action/providers/internal/registryimage"
-	"github.com/org/rollout-action/providers/internal/wire"
 )
 
 // Name is the value of environment.type that selects this provider; Alias is accepted, too. Source: the specification calls it k8s.
@@ -46,7 +46,7 @@ type Provider struct {
 	owner   []metav1.OwnerReference // the pod in which this process runs; nil: none
 	watch   *tracker
 	images  imageSource
-	begin   func(context.Context, guest.Dialer, guest.Options) (inContainer, error) // guest.Start
+	begin   func(context.Context, podinit.Dialer, podinit.Options) (inContainer, error) // guest.Start
 	// exec starts a command in a pod: client.exec.
 	exec   func(ctx context.Context, namespace, name string, command ...string) (io.ReadWriteCloser, error)
 	helper once[string]
@@ -144,13 +144,13 @@ type inContainer interface {
 	Reaches(ctx context.Context, address string) (bool, error)
 	Connections(ctx context.Context) ([]string, error)
 	SetProxy(ctx context.Context, n environment.Network) error
-	Files(ctx context.Context) iter.Seq2[wire.File, error]
+	Files(ctx context.Context) iter.Seq2[initwire.File, error]
 	PackFiles(ctx context.Context, paths iter.Seq[string], read func(io.Reader) error) error
 	Close()
 }
 
-func beginGuest(ctx context.Context, dial guest.Dialer, opts guest.Options) (inContainer, error) {
-	env, err := guest.Start(ctx, dial, opts)
+func beginGuest(ctx context.Context, dial podinit.Dialer, opts podinit.Options) (inContainer, error) {
+	env, err := podinit.Start(ctx, dial, opts)
 	if err != nil {
 		return nil, err
 	}

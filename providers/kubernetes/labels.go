@@ -7,7 +7,7 @@ import (
 	"maps"
 	"strings"
 
-	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/core/environment"
 )
 
 // Labels of pods. Their values have few characters, so the environment's own labels are annotations, in full, and these are for

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/org/rollout-action/internal/environment/environmenttest"
-	"github.com/org/rollout-action/internal/testenv"
+	"github.com/org/rollout-action/internal/core/environment/environmenttest"
+	"github.com/org/rollout-action/internal/test/testenv"
 )
 
 // testServer is the name under which this program, in a pod, is the server that environments reach.

@@ -7,9 +7,9 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/org/rollout-action/internal/awake"
-	"github.com/org/rollout-action/internal/egress"
-	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/lib/awake"
+	"github.com/org/rollout-action/internal/lib/egress"
 	"github.com/org/rollout-action/providers/kubernetes/internal/probe"
 )
 

@@ -22,9 +22,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/internal/testenv"
-	"github.com/org/rollout-action/providers/internal/guest"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/test/testenv"
+	"github.com/org/rollout-action/providers/internal/podinit"
 	"github.com/org/rollout-action/providers/kubernetes/internal/probe"
 )
 
@@ -324,7 +324,7 @@ func TestEnvironmentsThatTheClusterEnds(t *testing.T) {
 			"node_selector": map[string]any{"gone": name, corev1.LabelOSStable: "linux", corev1.LabelArchStable: runtime.GOARCH},
 			"tolerations":   []any{map[string]any{"operator": "Exists"}},
 		})
-		p.begin = func(context.Context, guest.Dialer, guest.Options) (inContainer, error) { return &fakeGuest{}, nil }
+		p.begin = func(context.Context, podinit.Dialer, podinit.Options) (inContainer, error) { return &fakeGuest{}, nil }
 		opts := c.options(t)
 		opts.Waiting = nil
 		bound := make(chan environment.Environment, 1)

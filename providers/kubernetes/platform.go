@@ -14,8 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/providers/internal/guest"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/providers/internal/podinit"
 )
 
 // followNodes chooses for which architecture pods and images are: the configuration's or else this program's, unless all nodes have
@@ -47,7 +47,7 @@ func (p *Provider) followNodes(ctx context.Context) error {
 
 // program returns a file system with Rollout's program for the nodes.
 func (p *Provider) program() (fs.FS, error) {
-	files, err := guest.ProgramFS(p.config.architecture())
+	files, err := podinit.ProgramFS(p.config.architecture())
 	if known := new(environment.Error); errors.As(err, &known) {
 		known.Refused = true
 		known.Hint += ", or set environment.provider_config.helper_image to the published image of this version"

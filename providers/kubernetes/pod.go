@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/providers/internal/guest"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/providers/internal/podinit"
 )
 
 // Names in a pod.
@@ -57,9 +57,9 @@ func (p *Provider) buildPod(s podSpec) (*corev1.Pod, error) {
 		Spec: p.config.commonSpec(),
 	}
 	spec := &pod.Spec
-	volume := corev1.VolumeMount{Name: guestVolume, MountPath: guest.Dir}
+	volume := corev1.VolumeMount{Name: guestVolume, MountPath: podinit.Dir}
 	install := corev1.Container{
-		Name: installContainer, Image: s.helper, Command: []string{"/" + guest.Installer, guest.Dir},
+		Name: installContainer, Image: s.helper, Command: []string{"/" + podinit.Installer, podinit.Dir},
 		ImagePullPolicy: corev1.PullIfNotPresent, Resources: before, VolumeMounts: []corev1.VolumeMount{volume},
 		SecurityContext: &corev1.SecurityContext{RunAsUser: new(int64(0)), AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true)},
 	}
@@ -70,7 +70,7 @@ func (p *Provider) buildPod(s podSpec) (*corev1.Pod, error) {
 	volume.ReadOnly = true
 	spec.Containers = []corev1.Container{{
 		// The guest makes the image's own working directory: runtimes fail if it is a link to one that is missing.
-		Name: mainContainer, Image: s.image, Command: []string{guest.Program}, WorkingDir: "/",
+		Name: mainContainer, Image: s.image, Command: []string{podinit.Program}, WorkingDir: "/",
 		ImagePullPolicy: corev1.PullIfNotPresent, Resources: limits, VolumeMounts: []corev1.VolumeMount{volume},
 		// The guest starts processes as the image's user; an agent may use sudo.
 		SecurityContext: &corev1.SecurityContext{RunAsUser: new(int64(0)), RunAsGroup: new(int64(0)), RunAsNonRoot: new(false), Privileged: new(false)},

@@ -8,8 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/providers/internal/guest"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/providers/internal/podinit"
 )
 
 // built returns the pod of an environment under a configuration.
@@ -52,10 +52,10 @@ func TestPod(t *testing.T) {
 		t.Errorf("the labels are %v", pod.Labels)
 	}
 	main := s.Containers[0]
-	if len(s.Containers) != 1 || main.Name != mainContainer || main.Image != "task@sha256:1" || strings.Join(main.Command, " ") != guest.Program || main.ImagePullPolicy != corev1.PullIfNotPresent {
+	if len(s.Containers) != 1 || main.Name != mainContainer || main.Image != "task@sha256:1" || strings.Join(main.Command, " ") != podinit.Program || main.ImagePullPolicy != corev1.PullIfNotPresent {
 		t.Errorf("the container is %+v", main)
 	}
-	if !main.VolumeMounts[0].ReadOnly || main.VolumeMounts[0].MountPath != guest.Dir {
+	if !main.VolumeMounts[0].ReadOnly || main.VolumeMounts[0].MountPath != podinit.Dir {
 		t.Errorf("its mounts are %+v", main.VolumeMounts)
 	}
 	for _, c := range append(s.InitContainers, main) {
@@ -131,7 +131,7 @@ pod:
 	switch {
 	case *s.HostUsers || s.Affinity == nil || s.SecurityContext.SeccompProfile.Type != corev1.SeccompProfileTypeLocalhost:
 		t.Errorf("the pod is %+v", s)
-	case len(s.Containers) != 1 || main.Command[0] != guest.Program || gpu.Value() != 1 || cpu.Value() != 1:
+	case len(s.Containers) != 1 || main.Command[0] != podinit.Program || gpu.Value() != 1 || cpu.Value() != 1:
 		t.Errorf("the container is %+v", main)
 	case len(main.VolumeMounts) != 2 || len(s.Volumes) != 2 || s.Containers[0].SecurityContext.RunAsUser == nil:
 		t.Errorf("the volumes are %+v, mounted %+v", s.Volumes, main.VolumeMounts)

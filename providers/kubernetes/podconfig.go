@@ -12,8 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	kjson "sigs.k8s.io/json"
 
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/providers/internal/guest"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/providers/internal/podinit"
 )
 
 // refusedFields are fields of a pod's spec that provider_config.pod must not set, each with the reason or the way to do the same.
@@ -189,7 +189,7 @@ func (r *reader) volumeMount(where string, value any) {
 		return // which the cluster refuses
 	}
 	target = path.Clean("/" + target) // a relative one is below the root
-	for _, ours := range append(environment.SpecialDirs(), guest.Dir) {
+	for _, ours := range append(environment.SpecialDirs(), podinit.Dir) {
 		if environment.Within(target, ours) || environment.Within(ours, target) {
 			r.complain(where+".mountPath", "choose another path", "%q would put a volume at %s, which Rollout fills and empties", target, ours)
 			return

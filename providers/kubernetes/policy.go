@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/core/environment"
 )
 
 // policy returns the NetworkPolicy that denies restricted pods all traffic. It stays: other runs in the namespace may need it at the same time, it selects

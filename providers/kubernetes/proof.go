@@ -16,9 +16,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/org/rollout-action/internal/awake"
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/providers/internal/guest"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/lib/awake"
+	"github.com/org/rollout-action/providers/internal/podinit"
 	"github.com/org/rollout-action/providers/kubernetes/internal/probe"
 )
 
@@ -360,10 +360,10 @@ func leaks(reached []probe.Target) error {
 // probePod returns a pod of the proof.
 func (p *Provider) probePod(as, helper, what, address string) *corev1.Pod {
 	l := environment.Labels{Trial: as, Owner: environment.Self()} // no job: all trials of the run share the proof
-	volume := corev1.VolumeMount{Name: guestVolume, MountPath: guest.Dir}
+	volume := corev1.VolumeMount{Name: guestVolume, MountPath: podinit.Dir}
 	spec := p.config.commonSpec()
 	spec.InitContainers = []corev1.Container{{
-		Name: installContainer, Image: helper, Command: []string{"/" + guest.Installer, guest.Dir},
+		Name: installContainer, Image: helper, Command: []string{"/" + podinit.Installer, podinit.Dir},
 		ImagePullPolicy: corev1.PullIfNotPresent, Resources: probeResources, VolumeMounts: []corev1.VolumeMount{volume},
 		SecurityContext: &corev1.SecurityContext{RunAsUser: new(int64(0)), AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true)},
 	}}
@@ -417,7 +417,7 @@ func probeWith(helper string, limits corev1.ResourceRequirements, what, address 
 		Name: probeContainer, Image: helper, Command: []string{probePath, what, address},
 		ImagePullPolicy: corev1.PullIfNotPresent, Resources: limits,
 		// The name of the file is what makes the program a probe.
-		VolumeMounts:    []corev1.VolumeMount{{Name: guestVolume, MountPath: probePath, SubPath: path.Base(guest.Program), ReadOnly: true}},
+		VolumeMounts:    []corev1.VolumeMount{{Name: guestVolume, MountPath: probePath, SubPath: path.Base(podinit.Program), ReadOnly: true}},
 		SecurityContext: &corev1.SecurityContext{RunAsUser: new(int64(0)), AllowPrivilegeEscalation: new(false)},
 	}
 }

@@ -10,7 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/org/rollout-action/internal/awake"
+	"github.com/org/rollout-action/internal/lib/awake"
 )
 
 // quotaWait is the time after which the first of those who wait for a full quota tries again without a sign that there is a place: this user may

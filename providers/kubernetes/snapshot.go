@@ -16,9 +16,9 @@ import (
 
 	"github.com/gofrs/flock"
 
-	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/providers/internal/initwire"
 	"github.com/org/rollout-action/providers/internal/registryimage"
-	"github.com/org/rollout-action/providers/internal/wire"
 )
 
 const (
@@ -140,7 +140,7 @@ type layer struct {
 }
 
 // visit takes what compare finds.
-func (l *layer) visit(before, after *wire.File) error {
+func (l *layer) visit(before, after *initwire.File) error {
 	switch {
 	case !differs(before, after):
 		return nil

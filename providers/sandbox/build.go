@@ -16,10 +16,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/org/rollout-action/providers/internal/box"
+	"github.com/org/rollout-action/providers/internal/initclient"
 
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/providers/internal/wire"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/providers/internal/initwire"
 	"github.com/org/rollout-action/providers/sandbox/internal/dockerfile"
 )
 
@@ -249,8 +249,8 @@ func (b *buildBox) Run(ctx context.Context, c dockerfile.Command) (int, error) {
 	}
 	sinks := environment.NewSinks(c.Stdout, c.Stderr)
 	defer sinks.Close()
-	code, err := b.box.Run(ctx, wire.Command{Args: c.Args, Env: c.Env, Dir: c.Dir, User: c.User, Alone: true}, nil, sinks.Stdout, sinks.Stderr)
-	refused := new(box.RequestError)
+	code, err := b.box.Run(ctx, initwire.Command{Args: c.Args, Env: c.Env, Dir: c.Dir, User: c.User, Alone: true}, nil, sinks.Stdout, sinks.Stderr)
+	refused := new(initclient.RequestError)
 	if errors.As(err, &refused) {
 		if refused.Code != 0 {
 			_, _ = io.WriteString(sinks.Stderr, refused.Problem+"\n")
@@ -284,7 +284,7 @@ func (b *buildBox) Put(ctx context.Context, stream io.Reader) error {
 
 // Get implements dockerfile.Box.
 func (b *buildBox) Get(ctx context.Context, path string, w io.Writer) error {
-	reading, err := b.box.Get(ctx, wire.Request{Op: wire.Pack, Path: path}, func(r io.Reader) error {
+	reading, err := b.box.Get(ctx, initwire.Request{Op: initwire.Pack, Path: path}, func(r io.Reader) error {
 		_, err := io.Copy(w, r)
 		return err
 	})
@@ -293,7 +293,7 @@ func (b *buildBox) Get(ctx context.Context, path string, w io.Writer) error {
 
 // Stat implements dockerfile.Box.
 func (b *buildBox) Stat(ctx context.Context, path string) (dockerfile.Info, error) {
-	answer, err := b.box.Call(ctx, wire.Request{Op: wire.Stat, Path: path})
+	answer, err := b.box.Call(ctx, initwire.Request{Op: initwire.Stat, Path: path})
 	if err != nil || answer.Info == nil {
 		return dockerfile.Info{}, err
 	}
@@ -303,12 +303,12 @@ func (b *buildBox) Stat(ctx context.Context, path string) (dockerfile.Info, erro
 
 // Remove implements dockerfile.Box.
 func (b *buildBox) Remove(ctx context.Context, path string) error {
-	_, err := b.box.Call(ctx, wire.Request{Op: wire.Remove, Path: path})
+	_, err := b.box.Call(ctx, initwire.Request{Op: initwire.Remove, Path: path})
 	return err
 }
 
 // Lookup implements dockerfile.Box.
 func (b *buildBox) Lookup(ctx context.Context, user, group string) (uid, gid int, err error) {
-	answer, err := b.box.Call(ctx, wire.Request{Op: wire.Identify, User: user, Group: group})
+	answer, err := b.box.Call(ctx, initwire.Request{Op: initwire.Identify, User: user, Group: group})
 	return answer.UID, answer.GID, err
 }

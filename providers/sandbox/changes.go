@@ -11,9 +11,9 @@ import (
 	"io/fs"
 	"path"
 
-	"github.com/org/rollout-action/internal/awake"
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/providers/internal/wire"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/lib/awake"
+	"github.com/org/rollout-action/providers/internal/initwire"
 )
 
 // errInMemory is why nothing can be done with the changes of a sandbox after, or beside, its own processes.
@@ -135,7 +135,7 @@ func (e *sandboxEnv) readChanged(ctx context.Context, chosen []string, after map
 
 // fileState describes a file of a sandbox in which nothing runs; nil if it is not there.
 func (e *sandboxEnv) fileState(ctx context.Context, name string, most int64) (s *environment.FileState, err error) {
-	reading, err := e.box.Get(ctx, wire.Request{Op: wire.Pack, Path: name, Prefix: "file", Plain: true, Itself: true}, func(r io.Reader) error {
+	reading, err := e.box.Get(ctx, initwire.Request{Op: initwire.Pack, Path: name, Prefix: "file", Plain: true, Itself: true}, func(r io.Reader) error {
 		files := tar.NewReader(r)
 		h, err := files.Next()
 		if err != nil {

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/core/environment"
 )
 
 // Name selects this provider in environment.type.

@@ -4,9 +4,9 @@ import (
 	"os"
 	"testing"
 
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/internal/environment/environmenttest"
-	"github.com/org/rollout-action/internal/testenv"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/core/environment/environmenttest"
+	"github.com/org/rollout-action/internal/test/testenv"
 )
 
 // image is what the conformance suite runs on. Where no place has it, this machine's root stands in.

@@ -16,10 +16,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/internal/testenv"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/test/testenv"
+	"github.com/org/rollout-action/providers/internal/initwire"
 	"github.com/org/rollout-action/providers/internal/rtnl"
-	"github.com/org/rollout-action/providers/internal/wire"
 )
 
 // Addresses of two networks that TestHostNetwork connects: this machine's, and the one outside. The outside also has
@@ -138,7 +138,7 @@ func makeOutside() (*listening, error) {
 		return nil, err
 	}
 	defer kernel.Close()
-	if err := kernel.AddVeth("there", "here", own, wire.Hardware); err != nil {
+	if err := kernel.AddVeth("there", "here", own, initwire.Hardware); err != nil {
 		return nil, err
 	}
 	// Package net looks for IPv6 once, at the first loopback device.

@@ -10,15 +10,15 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/org/rollout-action/providers/internal/box"
+	"github.com/org/rollout-action/providers/internal/initclient"
 
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/providers/internal/wire"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/providers/internal/initwire"
 )
 
 // entrypointProcess is the process of an image's ENTRYPOINT.
 type entrypointProcess struct {
-	output  box.Tail                       // the end of what it printed
+	output  initclient.Tail                // the end of what it printed
 	exit    atomic.Pointer[entrypointExit] // set when it has ended and the sandbox must end, too
 	done    chan struct{}                  // closed when it has ended
 	created atomic.Bool                    // CreateEnvironment waits for it no longer
@@ -53,7 +53,7 @@ func (e *sandboxEnv) runEntrypoint(ctx context.Context) error {
 	if len(e.img.Entrypoint) == 0 {
 		return nil
 	}
-	process, err := e.box.Start(wire.Command{
+	process, err := e.box.Start(initwire.Command{
 		Args: slices.Concat(e.img.Entrypoint, environment.Idle()), Env: environ(e.img.Env, e.env),
 		Dir: e.img.WorkDir, User: e.img.User, MaxProcesses: e.perUser,
 	}, nil, &e.entrypoint.output, &e.entrypoint.output)
@@ -66,8 +66,8 @@ func (e *sandboxEnv) runEntrypoint(ctx context.Context) error {
 	if e.img.health() == nil {
 		within = environment.HandoverTime
 	}
-	answer, err := e.box.Call(ctx, wire.Request{
-		Op: wire.WaitFor, Target: process.ID, Command: &wire.Command{Args: environment.Idle()}, Within: within,
+	answer, err := e.box.Call(ctx, initwire.Request{
+		Op: initwire.WaitFor, Target: process.ID, Command: &initwire.Command{Args: environment.Idle()}, Within: within,
 	})
 	if ctx.Err() != nil {
 		return fmt.Errorf("wait for the image's ENTRYPOINT: %w", ctx.Err())
@@ -86,11 +86,11 @@ func (e *sandboxEnv) runEntrypoint(ctx context.Context) error {
 }
 
 // watch ends the sandbox when the ENTRYPOINT exits. The caller passes a context that does not end.
-func (e *sandboxEnv) watch(ctx context.Context, process *box.Started) {
+func (e *sandboxEnv) watch(ctx context.Context, process *initclient.Started) {
 	defer close(e.entrypoint.done)
 	answer, err := process.Wait(ctx)
 	switch {
-	case errors.Is(err, box.ErrGone):
+	case errors.Is(err, initclient.ErrGone):
 		return // it ended with the sandbox
 	case err == nil && answer.Killed && e.entrypoint.created.Load():
 		return // as process 1 of a container it would not have been killed

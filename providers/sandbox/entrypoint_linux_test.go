@@ -13,8 +13,8 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/internal/testenv"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/test/testenv"
 )
 
 // An image from a file has its ENTRYPOINT run like one that was built here, also if an earlier version of this program

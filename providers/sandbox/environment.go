@@ -16,11 +16,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/org/rollout-action/providers/internal/box"
+	"github.com/org/rollout-action/providers/internal/initclient"
 
-	"github.com/org/rollout-action/internal/awake"
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/providers/internal/wire"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/lib/awake"
+	"github.com/org/rollout-action/providers/internal/initwire"
 	"github.com/org/rollout-action/providers/sandbox/internal/cgroup"
 )
 
@@ -116,7 +116,7 @@ func (e *sandboxEnv) create(ctx context.Context, opts environment.CreateOptions)
 	return e.runEntrypoint(ctx)
 }
 
-func (e *sandboxEnv) launch(ctx context.Context, setup wire.Setup) error {
+func (e *sandboxEnv) launch(ctx context.Context, setup initwire.Setup) error {
 	tasks, err := e.group.OpenTasks()
 	if err != nil {
 		return err
@@ -310,7 +310,7 @@ func (e *sandboxEnv) CopyFrom(ctx context.Context, src, dst string, opts environ
 		name, strip = "", ""
 	}
 	var out environment.Extracted
-	extracting, err := e.box.Get(ctx, wire.Request{Op: wire.Pack, Path: path.Clean("/" + src), Prefix: name, Plain: true, Itself: true}, func(r io.Reader) error {
+	extracting, err := e.box.Get(ctx, initwire.Request{Op: initwire.Pack, Path: path.Clean("/" + src), Prefix: name, Plain: true, Itself: true}, func(r io.Reader) error {
 		var err error
 		out, err = environment.Extract(r, dst, strip, opts)
 		return err
@@ -330,7 +330,7 @@ func (e *sandboxEnv) requestFailed(ctx context.Context, kind environment.Kind, d
 		return nil
 	case ctx.Err() != nil:
 		return fmt.Errorf("%s: %w", doing, ctx.Err())
-	case errors.Is(err, box.ErrGone) || !e.box.Running():
+	case errors.Is(err, initclient.ErrGone) || !e.box.Running():
 		return e.lost(doing)
 	}
 	return &environment.Error{Kind: kind, Err: fmt.Errorf("%s: %w", doing, err)}
@@ -338,7 +338,7 @@ func (e *sandboxEnv) requestFailed(ctx context.Context, kind environment.Kind, d
 
 // lost returns the error of an environment that has ended.
 func (e *sandboxEnv) lost(doing string) error {
-	err := fmt.Errorf("%s: %w", doing, box.ErrGone)
+	err := fmt.Errorf("%s: %w", doing, initclient.ErrGone)
 	if text := e.box.Stderr.String(); text != "" {
 		err = fmt.Errorf("%w: %s", err, text)
 	}
@@ -372,7 +372,7 @@ func startFailed(ctx context.Context, err error) error {
 		Kind: environment.KindStart, Err: fmt.Errorf("make a sandbox: %w", err),
 		Hint: "make sure that the directory for sandboxes is writable and has free space: environment.provider_config.dir, or the user's cache directory",
 	}
-	setup := new(box.SetupError)
+	setup := new(initclient.SetupError)
 	switch {
 	case errors.As(err, &setup) && setup.WorkDir:
 		e.Hint = "the image's WORKDIR must be a directory, or a path at which one can be created"

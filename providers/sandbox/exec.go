@@ -11,11 +11,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/org/rollout-action/providers/internal/box"
+	"github.com/org/rollout-action/providers/internal/initclient"
 
-	"github.com/org/rollout-action/internal/awake"
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/providers/internal/wire"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/lib/awake"
+	"github.com/org/rollout-action/providers/internal/initwire"
 )
 
 // Exec implements environment.Environment.
@@ -32,7 +32,7 @@ func (e *sandboxEnv) exec(ctx context.Context, script string, opts environment.E
 	if err := ctx.Err(); err != nil {
 		return -1, err
 	}
-	command := wire.Command{
+	command := initwire.Command{
 		Args:         append([]string{"bash", "-c", environment.EvalArguments, "bash"}, parts...),
 		Env:          environ(e.img.Env, e.env, opts.Env, e.network.variables()),
 		Dir:          cmp.Or(opts.WorkDir, e.img.WorkDir),
@@ -56,14 +56,14 @@ func (e *sandboxEnv) exec(ctx context.Context, script string, opts environment.E
 		code, err = e.box.RunOnTerminal(limited, command, *t, opts.Stdin, sinks.Stdout)
 	}
 	writing := sinks.Close()
-	switch refused := new(box.RequestError); {
+	switch refused := new(initclient.RequestError); {
 	case err == nil && writing != nil:
 		return code, fmt.Errorf("write the command's output: %w", writing)
 	case err == nil:
 		return code, nil
-	case errors.Is(err, box.ErrInput):
+	case errors.Is(err, initclient.ErrInput):
 		return code, err
-	case errors.Is(err, box.ErrNotEnded):
+	case errors.Is(err, initclient.ErrNotEnded):
 		e.box.End()
 		return -1, &environment.Error{Kind: environment.KindLost, Err: fmt.Errorf("the sandbox was ended: %w", err)}
 	case limited.Err() != nil:

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/core/environment"
 )
 
 // TestCommandCancelledAtOnceEnds: the request to end it must not come before the one to start it.

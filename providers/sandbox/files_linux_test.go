@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/core/environment"
 )
 
 // TestCommandsInheritNoFiles: shells and CI runners start programs with files open that are meant for others.

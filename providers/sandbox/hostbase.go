@@ -15,7 +15,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/core/environment"
 )
 
 // hostBase is this machine's root file system as the lowest layer of sandboxes. Programs (/usr and similar directories)

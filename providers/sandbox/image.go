@@ -14,8 +14,8 @@ import (
 
 	dockerspec "github.com/moby/docker-image-spec/specs-go/v1"
 
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/providers/internal/wire"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/providers/internal/initwire"
 )
 
 // image is a root file system from which sandboxes start.
@@ -157,8 +157,8 @@ func (p *Provider) hostImage(ctx context.Context, requested, reason string, prog
 }
 
 // mounts returns the overlays of a new sandbox. Its changes are stored below changes, a path in the store.
-func (p *Provider) mounts(img *image, changes string) []wire.Mount {
-	root := wire.Mount{At: "/", Lower: p.store.layers(img.Layers, rootPart)}
+func (p *Provider) mounts(img *image, changes string) []initwire.Mount {
+	root := initwire.Mount{At: "/", Lower: p.store.layers(img.Layers, rootPart)}
 	if img.Host != nil {
 		root.Lower = append(root.Lower, filepath.Join("bases", img.Host.Key, rootPart))
 	}
@@ -167,13 +167,13 @@ func (p *Provider) mounts(img *image, changes string) []wire.Mount {
 		over = append(over, filepath.Join("l", p.aptLayer, rootPart))
 	}
 	root.Lower = append(over, root.Lower...)
-	mounts := []wire.Mount{root}
+	mounts := []initwire.Mount{root}
 	if img.Host != nil {
 		for _, part := range img.Host.Parts {
 			if slices.ContainsFunc(p.opts.Hide, func(path string) bool { return environment.Within(part.Host, path) }) {
 				continue // the whole part is hidden
 			}
-			m := wire.Mount{At: part.At, Lower: p.store.layers(img.Layers, part.part())}
+			m := initwire.Mount{At: part.At, Lower: p.store.layers(img.Layers, part.part())}
 			if own := filepath.Join("bases", img.Host.Key, part.part()); exists(p.store.path(own)) {
 				m.Lower = append(m.Lower, own)
 			}

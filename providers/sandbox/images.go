@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/core/environment"
 )
 
 // The kinds of things in the store: the parts of an environment.Image's ID before the slash, and directories of the store.

@@ -11,10 +11,10 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/org/rollout-action/providers/internal/box"
+	"github.com/org/rollout-action/providers/internal/initclient"
 
-	"github.com/org/rollout-action/providers/internal/inside"
-	"github.com/org/rollout-action/providers/internal/wire"
+	"github.com/org/rollout-action/providers/internal/initproc"
+	"github.com/org/rollout-action/providers/internal/initwire"
 )
 
 // The roles in which this program starts itself, as the name that it is started with; see inside.Role, too. These
@@ -31,7 +31,7 @@ func Init() {
 	case roleWorker:
 		work()
 	case roleWorkerMapped:
-		inside.WaitForIDs(roleWorker)
+		initproc.WaitForIDs(roleWorker)
 	}
 }
 
@@ -60,21 +60,21 @@ func startProcess(cmd *exec.Cmd) error {
 
 // sandboxBox is a running sandbox: its process 1, and the connection to it.
 type sandboxBox struct {
-	*box.Box
+	*initclient.Box
 	cmd   *exec.Cmd
-	ready wire.Answer
+	ready initwire.Answer
 }
 
 // launch starts a sandbox and waits until its file system is mounted. before, if not nil, runs when process 1 exists
 // and before anything in the sandbox does. cgroupTasks are for wire.Setup.
-func launch(ctx context.Context, mode mode, setup wire.Setup, before func(pid int) error, cgroupTasks ...*os.File) (*sandboxBox, error) {
-	conn, theirs, err := wire.Pair()
+func launch(ctx context.Context, mode mode, setup initwire.Setup, before func(pid int) error, cgroupTasks ...*os.File) (*sandboxBox, error) {
+	conn, theirs, err := initwire.Pair()
 	if err != nil {
 		return nil, err
 	}
 	defer theirs.Close()
-	b := &sandboxBox{Box: box.New()}
-	cmd, release, err := mode.command(inside.Role, inside.RoleMapped, theirs)
+	b := &sandboxBox{Box: initclient.New()}
+	cmd, release, err := mode.command(initproc.Role, initproc.RoleMapped, theirs)
 	if err != nil {
 		conn.Close()
 		return nil, err
@@ -97,7 +97,7 @@ func launch(ctx context.Context, mode mode, setup wire.Setup, before func(pid in
 }
 
 // start starts process 1 and the goroutines that serve it.
-func (b *sandboxBox) start(conn *wire.Conn, release func(pid int) error, before func(pid int) error) error {
+func (b *sandboxBox) start(conn *initwire.Conn, release func(pid int) error, before func(pid int) error) error {
 	if err := startProcess(b.cmd); err != nil {
 		conn.Close()
 		return errors.Join(err, release(0))

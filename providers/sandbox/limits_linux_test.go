@@ -12,7 +12,7 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/core/environment"
 )
 
 // allLimits are limits that every machine has room for.

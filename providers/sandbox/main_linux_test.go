@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/org/rollout-action/internal/testenv"
+	"github.com/org/rollout-action/internal/test/testenv"
 )
 
 // shared is a directory with what takes long to make and to remove, bases, for the stores of all tests.

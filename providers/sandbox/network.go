@@ -11,19 +11,19 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/org/rollout-action/providers/internal/box"
+	"github.com/org/rollout-action/providers/internal/initclient"
 
-	"github.com/org/rollout-action/internal/egress"
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/providers/internal/wire"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/lib/egress"
+	"github.com/org/rollout-action/providers/internal/initwire"
 	"github.com/org/rollout-action/providers/sandbox/internal/usernet"
 )
 
 // device is the network device of every sandbox whose network is public. The addresses are among those that hosts have for
 // networks which end in themselves (RFC 7335, RFC 4193), so they are nobody's to reach.
-var defaultDevice = wire.Device{
+var defaultDevice = initwire.Device{
 	Name: "eth0", MTU: 1500,
-	Addrs: []wire.Address{
+	Addrs: []initwire.Address{
 		{Own: netip.MustParseAddr("192.0.0.2"), Gateway: nameServer},
 		{Own: netip.MustParseAddr("fd72:6f6c:6c6f:7574::2"), Gateway: netip.MustParseAddr("fd72:6f6c:6c6f:7574::1")},
 	},
@@ -112,7 +112,7 @@ func (n *networking) attach(ctx context.Context, b *sandboxBox, opts usernet.Opt
 	if has {
 		return nil
 	}
-	end, answer, err := b.CallForFile(ctx, wire.Request{Op: wire.Attach, Device: &opts.Device})
+	end, answer, err := b.CallForFile(ctx, initwire.Request{Op: initwire.Attach, Device: &opts.Device})
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (n *networking) attach(ctx context.Context, b *sandboxBox, opts usernet.Opt
 	defer n.mu.Unlock()
 	if n.closed {
 		public.Close()
-		return box.ErrGone
+		return initclient.ErrGone
 	}
 	n.device = public
 	return nil
@@ -141,7 +141,7 @@ func (n *networking) detach(ctx context.Context, b *sandboxBox) error {
 		return nil
 	}
 	public.Close()
-	_, err := b.Call(ctx, wire.Request{Op: wire.Detach, Device: &defaultDevice})
+	_, err := b.Call(ctx, initwire.Request{Op: initwire.Detach, Device: &defaultDevice})
 	return err
 }
 
@@ -159,7 +159,7 @@ func (e *sandboxEnv) startProxy(ctx context.Context) error {
 	defer n.mu.Unlock()
 	if n.closed {
 		listener.Close()
-		return box.ErrGone
+		return initclient.ErrGone
 	}
 	n.proxy, n.proxyAddr = egress.New(), at.AddrPort()
 	if e.p.opts.Dial != nil {
@@ -171,7 +171,7 @@ func (e *sandboxEnv) startProxy(ctx context.Context) error {
 
 // listen returns a socket that listens on the sandbox's loopback device.
 func (e *sandboxEnv) listen(ctx context.Context) (net.Listener, *net.TCPAddr, error) {
-	socket, _, err := e.box.CallForFile(ctx, wire.Request{Op: wire.Listen})
+	socket, _, err := e.box.CallForFile(ctx, initwire.Request{Op: initwire.Listen})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -16,9 +16,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/internal/environment/environmenttest"
-	"github.com/org/rollout-action/providers/internal/wire"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/core/environment/environmenttest"
+	"github.com/org/rollout-action/providers/internal/initwire"
 )
 
 // ways are how an environment comes to have no network but its loopback device.
@@ -34,13 +34,13 @@ var ways = []struct {
 }
 
 // kinds are how a sandbox's device can be made.
-var kinds = []wire.Frames{wire.Packets, wire.Ethernet}
+var kinds = []initwire.Frames{initwire.Packets, initwire.Ethernet}
 
 // ofKind returns a provider whose sandboxes have this kind of device and reach these hosts. It skips the test if this
 // user may not have such devices but may have others.
-func ofKind(t *testing.T, kind wire.Frames, hosts *environmenttest.Hosts) *Provider {
+func ofKind(t *testing.T, kind initwire.Frames, hosts *environmenttest.Hosts) *Provider {
 	t.Helper()
-	if kind == wire.Packets {
+	if kind == initwire.Packets {
 		f, err := os.OpenFile("/dev/net/tun", os.O_RDWR, 0)
 		if err != nil {
 			t.Skipf("this user may not have TUN devices: %v", err)
@@ -229,7 +229,7 @@ func TestNetworksAreClosed(t *testing.T) {
 			if n.Public() {
 				run(t, e, "for i in $(seq 20); do echo x > /dev/udp/198.51.100.9/$i; done 2>/dev/null; getent hosts x.hosts.test; true")
 			}
-			if !goroutines("internal/egress.") && !goroutines("internal/usernet.") {
+			if !goroutines("internal/lib/egress.") && !goroutines("internal/usernet.") {
 				t.Fatal("there is no network")
 			}
 			if err := e.Destroy(t.Context()); err != nil {
@@ -237,7 +237,7 @@ func TestNetworksAreClosed(t *testing.T) {
 			}
 		}
 		left := func() bool {
-			return goroutines("internal/egress.") || goroutines("internal/usernet.") || goroutines("gvisor.dev") || len(open(t)) > before
+			return goroutines("internal/lib/egress.") || goroutines("internal/usernet.") || goroutines("gvisor.dev") || len(open(t)) > before
 		}
 		for end := time.Now().Add(time.Minute); left(); time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(end) {

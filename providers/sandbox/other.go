@@ -7,7 +7,7 @@ import (
 	"errors"
 	"runtime"
 
-	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/providers/internal/registryimage"
 )
 

@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/providers/internal/wire"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/providers/internal/initwire"
 )
 
 const (
@@ -93,7 +93,7 @@ func (e *sandboxEnv) keep(ctx context.Context) (environment.Outcome, error) {
 
 // copyStopped copies the changes of the sandbox while its processes are stopped.
 func (e *sandboxEnv) copyStopped(ctx context.Context, to string) (size int64, err error) {
-	if _, err := e.box.Call(ctx, wire.Request{Op: wire.Pause, Within: pauseTime}); err != nil {
+	if _, err := e.box.Call(ctx, initwire.Request{Op: initwire.Pause, Within: pauseTime}); err != nil {
 		if ctx.Err() != nil || !e.box.Running() {
 			return 0, errors.Join(err, e.resume(ctx))
 		}
@@ -113,6 +113,6 @@ func (e *sandboxEnv) copyStopped(ctx context.Context, to string) (size int64, er
 func (e *sandboxEnv) resume(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resumeTime)
 	defer cancel()
-	_, err := e.box.Call(ctx, wire.Request{Op: wire.Resume})
+	_, err := e.box.Call(ctx, initwire.Request{Op: initwire.Resume})
 	return err
 }

@@ -19,8 +19,8 @@ import (
 
 	"golang.org/x/net/dns/dnsmessage"
 
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/internal/environment/environmenttest"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/core/environment/environmenttest"
 )
 
 // server serves connections on a host.

@@ -11,12 +11,12 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/org/rollout-action/providers/internal/box"
+	"github.com/org/rollout-action/providers/internal/initclient"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/providers/internal/wire"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/providers/internal/initwire"
 	"github.com/org/rollout-action/providers/sandbox/internal/cgroup"
 )
 
@@ -83,13 +83,13 @@ func (p *Provider) openAt(ctx context.Context, dir string, m mode) error {
 
 // isRefused reports whether the kernel did not permit a sandbox.
 func isRefused(err error) bool {
-	started, setup, network := new(startError), new(box.SetupError), new(networkError)
+	started, setup, network := new(startError), new(initclient.SetupError), new(networkError)
 	return errors.As(err, &started) || errors.As(err, &network) || errors.As(err, &setup) && setup.Refused
 }
 
 // isOverlay reports whether mounting the overlay failed.
 func isOverlay(err error) bool {
-	setup := new(box.SetupError)
+	setup := new(initclient.SetupError)
 	return errors.As(err, &setup) && setup.Refused && strings.Contains(setup.Problem, "mount an overlay")
 }
 
@@ -240,8 +240,8 @@ func (p *Provider) mountOptions(limits environment.Limits) mountOptions {
 
 // setup returns the first message to a sandbox's process 1, and creates the directories that it names. Changes are
 // stored below dir, a directory in the store.
-func (p *Provider) setup(img *image, dir string, in mountOptions) (wire.Setup, error) {
-	setup := wire.Setup{
+func (p *Provider) setup(img *image, dir string, in mountOptions) (initwire.Setup, error) {
+	setup := initwire.Setup{
 		Store:    p.store.dir,
 		Root:     dir + "/root",
 		Mounts:   p.mounts(img, strings.TrimPrefix(dir, p.store.dir+"/")),
@@ -273,7 +273,7 @@ func (p *Provider) setup(img *image, dir string, in mountOptions) (wire.Setup, e
 
 // hide adds whiteouts for Options.Hide to the mounts of this machine's parts. They are in layers of the sandbox's own,
 // below its changes, so that a layer that is built does not contain them.
-func (p *Provider) hide(img *image, dir string, mounts []wire.Mount) error {
+func (p *Provider) hide(img *image, dir string, mounts []initwire.Mount) error {
 	if img.Host == nil {
 		return nil
 	}

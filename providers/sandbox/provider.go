@@ -11,8 +11,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/providers/internal/wire"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/providers/internal/initwire"
 	"github.com/org/rollout-action/providers/sandbox/internal/cgroup"
 )
 
@@ -27,7 +27,7 @@ type Provider struct {
 	commonLayer string // the id of the layer on every image
 	aptLayer    string // the id of the layer on images with apt; empty if that needs none
 	groups      *cgroup.Tree
-	frames      wire.Frames // if set, the only kind of device that sandboxes may have
+	frames      initwire.Frames // if set, the only kind of device that sandboxes may have
 	resolved    memo[*image]
 	// fromRegistries: images come from registries alone, so that what is built on them can be pushed.
 	fromRegistries bool

@@ -9,15 +9,15 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/org/rollout-action/providers/internal/box"
+	"github.com/org/rollout-action/providers/internal/initclient"
 
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/internal/testenv"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/test/testenv"
 )
 
 func TestRemedies(t *testing.T) {
 	noNamespaces := &startError{&os.PathError{Op: "fork/exec", Path: self, Err: syscall.EPERM}}
-	noOverlay := &box.SetupError{Refused: true, Problem: "mount an overlay at /: invalid argument"}
+	noOverlay := &initclient.SetupError{Refused: true, Problem: "mount an overlay at /: invalid argument"}
 	for _, tc := range []struct {
 		name      string
 		mode      mode

@@ -11,7 +11,7 @@ import (
 
 	"github.com/docker/docker/client"
 
-	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/providers/sandbox/internal/oci"
 )
 

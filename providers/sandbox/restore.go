@@ -11,8 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/providers/internal/wire"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/providers/internal/initwire"
 )
 
 // Restore implements environment.Restorer: what the kept environment has changed is a layer of the new one, without a copy.
@@ -58,7 +58,7 @@ func (p *Provider) Restore(ctx context.Context, id string, opts environment.Crea
 }
 
 // continueWith puts the changes of a kept environment on top of what is mounted; "" is none.
-func (e *sandboxEnv) continueWith(kept string, mounts []wire.Mount) {
+func (e *sandboxEnv) continueWith(kept string, mounts []initwire.Mount) {
 	if kept == "" {
 		return
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/core/environment"
 )
 
 // create makes an environment that is destroyed with the test.

@@ -10,11 +10,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/org/rollout-action/providers/internal/inside"
+	"github.com/org/rollout-action/providers/internal/initproc"
 )
 
 // self is this program's file, also when it was replaced or removed meanwhile.
-const self = inside.Self
+const self = initproc.Self
 
 // sealedProgram returns the program that is started in sandboxes: a copy of this one in memory that nobody can write
 // to. Commands can open the program that process 1 runs (bash replaced by a link to /proc/self/exe is enough), and real

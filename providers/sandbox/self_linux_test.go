@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/providers/internal/inside"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/providers/internal/initproc"
 )
 
 func TestSealedProgramCannotBeWritten(t *testing.T) {
@@ -50,7 +50,7 @@ func TestStartDoesNotDependOnFileDescriptors(t *testing.T) {
 			t.Fatal(err)
 		}
 		high := os.NewFile(uintptr(fd), "high")
-		cmd, release, err := mode.command(inside.Role, inside.RoleMapped, high)
+		cmd, release, err := mode.command(initproc.Role, initproc.RoleMapped, high)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,8 +13,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/providers/internal/inside"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/providers/internal/initproc"
 )
 
 // Snapshot implements environment.Snapshottable: what the sandbox has changed becomes a layer of the store, without a copy.
@@ -100,7 +100,7 @@ func (s *store) inspect(ctx context.Context, dir string, see func(*tar.Header, i
 			w.CloseWithError(s.mode.work(ctx, workPack, up, nil, w)) // which may read all that is its users'
 			return
 		}
-		w.CloseWithError(inside.PackAll(up, w))
+		w.CloseWithError(initproc.PackAll(up, w))
 	}()
 	defer r.Close()
 	stop := context.AfterFunc(ctx, func() { r.CloseWithError(ctx.Err()) })

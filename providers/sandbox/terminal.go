@@ -5,7 +5,7 @@ package sandbox
 import (
 	"context"
 
-	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/core/environment"
 )
 
 // ExecTerminal implements environment.TerminalRunner.

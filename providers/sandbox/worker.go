@@ -12,9 +12,9 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/org/rollout-action/providers/internal/box"
+	"github.com/org/rollout-action/providers/internal/initclient"
 
-	"github.com/org/rollout-action/providers/internal/inside"
+	"github.com/org/rollout-action/providers/internal/initproc"
 	"github.com/org/rollout-action/providers/sandbox/internal/oci"
 )
 
@@ -125,7 +125,7 @@ func (m mode) work(ctx context.Context, what, dir string, input io.Reader, outpu
 		return err
 	}
 	cmd.Env = append(append(cmd.Env, workKey+"="+what, dirKey+"="+dir), more...)
-	var problems box.Tail
+	var problems initclient.Tail
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = input, output, &problems
 	if err := startProcess(cmd); err != nil {
 		return errors.Join(err, release(0))
@@ -162,7 +162,7 @@ func work() {
 	case workUnpack:
 		err = unpackLayer(context.Background(), os.Stdin, dir, oci.UnpackOptions{Xattr: modeIDs.xattr(), Owners: true})
 	case workPack:
-		err = inside.PackAll(dir, os.Stdout)
+		err = initproc.PackAll(dir, os.Stdout)
 	case workExport:
 		err = oci.Pack(context.Background(), dir, os.Stdout, oci.PackOptions{Xattr: oci.XattrUser, Opaque: hidesBelow(dir)})
 	case workCopy:

@@ -6,10 +6,10 @@ import (
 	"io"
 	"strings"
 
-	"github.com/org/rollout-action/internal/gate"
-	"github.com/org/rollout-action/internal/report"
-	"github.com/org/rollout-action/internal/result"
-	"github.com/org/rollout-action/internal/untrusted"
+	"github.com/org/rollout-action/internal/core/gate"
+	"github.com/org/rollout-action/internal/core/report"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/lib/untrusted"
 )
 
 // DefaultPerType is the number of annotations of each type that the runner keeps of a step.

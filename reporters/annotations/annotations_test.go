@@ -7,11 +7,11 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/org/rollout-action/internal/gate"
-	"github.com/org/rollout-action/internal/report"
-	"github.com/org/rollout-action/internal/report/reporttest"
-	"github.com/org/rollout-action/internal/untrusted"
-	"github.com/org/rollout-action/internal/untrusted/untrustedtest"
+	"github.com/org/rollout-action/internal/core/gate"
+	"github.com/org/rollout-action/internal/core/report"
+	"github.com/org/rollout-action/internal/lib/untrusted"
+	"github.com/org/rollout-action/internal/test/reporttest"
+	"github.com/org/rollout-action/internal/test/untrustedtest"
 	"github.com/org/rollout-action/reporters/annotations"
 )
 

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"io"
 
-	"github.com/org/rollout-action/internal/report"
+	"github.com/org/rollout-action/internal/core/report"
 	"github.com/org/rollout-action/reporters/internal/sections"
 )
 

@@ -3,8 +3,8 @@ package html
 import (
 	"io"
 
-	"github.com/org/rollout-action/internal/page"
-	"github.com/org/rollout-action/internal/report"
+	"github.com/org/rollout-action/internal/core/report"
+	"github.com/org/rollout-action/internal/output/page"
 )
 
 // Reporter writes the page. It implements report.Reporter.

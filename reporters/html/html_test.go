@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/org/rollout-action/internal/page"
-	"github.com/org/rollout-action/internal/report/reporttest"
-	"github.com/org/rollout-action/internal/untrusted/untrustedtest"
+	"github.com/org/rollout-action/internal/output/page"
+	"github.com/org/rollout-action/internal/test/reporttest"
+	"github.com/org/rollout-action/internal/test/untrustedtest"
 	"github.com/org/rollout-action/reporters/html"
 )
 

@@ -6,10 +6,10 @@ import (
 	"math"
 	"time"
 
-	"github.com/org/rollout-action/internal/gate"
-	"github.com/org/rollout-action/internal/report"
-	"github.com/org/rollout-action/internal/result"
-	"github.com/org/rollout-action/internal/untrusted"
+	"github.com/org/rollout-action/internal/core/gate"
+	"github.com/org/rollout-action/internal/core/report"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/lib/untrusted"
 )
 
 // SchemaVersion is incremented when a field changes its meaning or is removed. New fields do not change it.

@@ -10,11 +10,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/org/rollout-action/internal/report"
-	"github.com/org/rollout-action/internal/report/reporttest"
-	"github.com/org/rollout-action/internal/result"
-	"github.com/org/rollout-action/internal/untrusted"
-	"github.com/org/rollout-action/internal/untrusted/untrustedtest"
+	"github.com/org/rollout-action/internal/core/report"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/lib/untrusted"
+	"github.com/org/rollout-action/internal/test/reporttest"
+	"github.com/org/rollout-action/internal/test/untrustedtest"
 	"github.com/org/rollout-action/reporters/junit"
 )
 

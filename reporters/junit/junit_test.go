@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/org/rollout-action/internal/report"
-	"github.com/org/rollout-action/internal/report/reporttest"
-	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/core/report"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/test/reporttest"
 	"github.com/org/rollout-action/reporters/junit"
 )
 

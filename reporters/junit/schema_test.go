@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/org/rollout-action/internal/report/reporttest"
-	"github.com/org/rollout-action/internal/untrusted/untrustedtest"
+	"github.com/org/rollout-action/internal/test/reporttest"
+	"github.com/org/rollout-action/internal/test/untrustedtest"
 	"github.com/org/rollout-action/reporters/junit"
 )
 

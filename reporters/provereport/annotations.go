@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/org/rollout-action/internal/prove"
-	"github.com/org/rollout-action/internal/untrusted"
+	"github.com/org/rollout-action/internal/lib/untrusted"
+	"github.com/org/rollout-action/internal/run/prove"
 )
 
 // perType bounds the annotations of each type. GitHub's runner keeps so many for a step.

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/org/rollout-action/internal/prove"
-	"github.com/org/rollout-action/internal/result"
-	"github.com/org/rollout-action/internal/untrusted"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/lib/untrusted"
+	"github.com/org/rollout-action/internal/run/prove"
 )
 
 // SchemaVersion is incremented when a field changes its meaning or is removed. New fields do not change it.

@@ -11,8 +11,8 @@ import (
 
 	"github.com/jstemmer/go-junit-report/v2/junit"
 
-	"github.com/org/rollout-action/internal/prove"
-	"github.com/org/rollout-action/internal/untrusted"
+	"github.com/org/rollout-action/internal/lib/untrusted"
+	"github.com/org/rollout-action/internal/run/prove"
 )
 
 // JUnit writes a suite for each dataset with a case for each task. A task that is not proven is a failure whose type is the

@@ -5,8 +5,8 @@ import (
 	"io"
 	"strings"
 
-	"github.com/org/rollout-action/internal/prove"
-	"github.com/org/rollout-action/internal/untrusted"
+	"github.com/org/rollout-action/internal/lib/untrusted"
+	"github.com/org/rollout-action/internal/run/prove"
 )
 
 // DefaultLimit bounds the Markdown, in bytes. It is below the limit of a step's summary.

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"io"
 
-	"github.com/org/rollout-action/internal/prove"
+	"github.com/org/rollout-action/internal/run/prove"
 )
 
 // Format writes a report. It makes everything safe that comes from outside.

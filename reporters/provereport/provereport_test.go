@@ -16,10 +16,10 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/org/rollout-action/internal/prove"
-	"github.com/org/rollout-action/internal/result"
-	"github.com/org/rollout-action/internal/untrusted"
-	"github.com/org/rollout-action/internal/untrusted/untrustedtest"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/lib/untrusted"
+	"github.com/org/rollout-action/internal/run/prove"
+	"github.com/org/rollout-action/internal/test/untrustedtest"
 	"github.com/org/rollout-action/reporters/provereport"
 )
 

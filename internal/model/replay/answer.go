@@ -18,7 +18,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/org/rollout-action/internal/bounded"
+	"github.com/org/rollout-action/internal/lib/bounded"
 	"github.com/org/rollout-action/internal/model"
 	"github.com/org/rollout-action/internal/model/sse"
 )

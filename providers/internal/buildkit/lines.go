@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/org/rollout-action/internal/excerpt"
+	"github.com/org/rollout-action/internal/lib/excerpt"
 )
 
 const (

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/org/rollout-action/internal/testenv"
+	"github.com/org/rollout-action/internal/test/testenv"
 )
 
 // statusOf returns the fields of /proc/self/status that a program printed.

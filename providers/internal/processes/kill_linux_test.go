@@ -15,7 +15,7 @@ import (
 )
 
 // victims start something that lives until it is killed, and then write to $d/began. Source of the list:
-// internal/environment/environmenttest, kill.go.
+// internal/core/environment/environmenttest, kill.go.
 var victims = []struct{ name, script string }{
 	{"the command itself", "echo x >$d/began; exec sleep 301"},
 	{"a background child", "sleep 301 & echo x >$d/began; wait"},

@@ -14,7 +14,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 
-	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/providers/internal/buildcontext"
 	"github.com/org/rollout-action/providers/internal/buildkit"
 	"github.com/org/rollout-action/providers/internal/distribution"

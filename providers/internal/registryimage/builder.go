@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/providers/internal/buildcontext"
 )
 

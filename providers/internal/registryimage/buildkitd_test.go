@@ -27,8 +27,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 
-	"github.com/org/rollout-action/internal/environment"
-	"github.com/org/rollout-action/internal/testenv"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/test/testenv"
 )
 
 // startBuildkitd starts the buildkitd that ROLLOUT_TEST_BUILDKITD names, with a root of its own, and returns when it answers at an

@@ -24,7 +24,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 	dockerspec "github.com/moby/docker-image-spec/specs-go/v1"
 
-	"github.com/org/rollout-action/internal/environment"
+	"github.com/org/rollout-action/internal/core/environment"
 )
 
 // imageFor returns an image with two layers for a platform.

@@ -26,7 +26,7 @@ import (
 	"k8s.io/streaming/pkg/httpstream"
 	"k8s.io/streaming/pkg/httpstream/spdy"
 
-	"github.com/org/rollout-action/providers/internal/guest"
+	"github.com/org/rollout-action/providers/internal/podinit"
 )
 
 // nodePods is how many pods a node has at most. Source: the kubelet's default.
@@ -41,7 +41,7 @@ type fakeNodes struct {
 	ended  sync.WaitGroup // of nodes
 
 	mu   sync.Mutex
-	pods map[string]*guest.Pretended // by NAMESPACE/NAME
+	pods map[string]*podinit.Pretended // by NAMESPACE/NAME
 }
 
 // Echo is a command that returns its input.
@@ -49,7 +49,7 @@ const Echo = "cat"
 
 func startFakeNodes(ctx context.Context, client *api.Clientset, count int) (*fakeNodes, error) {
 	ctx, stop := context.WithCancel(ctx)
-	n := &fakeNodes{client: client, stop: stop, pods: map[string]*guest.Pretended{}}
+	n := &fakeNodes{client: client, stop: stop, pods: map[string]*podinit.Pretended{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/exec/{namespace}/{pod}/{container}", n.exec)
 	n.server = httptest.NewUnstartedServer(mux)
@@ -105,7 +105,7 @@ func (n *fakeNodes) run(ctx context.Context, node string) {
 	informer.RunWithContext(ctx)
 }
 
-func (n *fakeNodes) pod(name string) *guest.Pretended {
+func (n *fakeNodes) pod(name string) *podinit.Pretended {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.pods[name]
@@ -114,7 +114,7 @@ func (n *fakeNodes) pod(name string) *guest.Pretended {
 // start starts a pod and says that it runs.
 func (n *fakeNodes) start(ctx context.Context, pod *corev1.Pod) {
 	n.mu.Lock()
-	n.pods[pod.Namespace+"/"+pod.Name] = guest.Pretend()
+	n.pods[pod.Namespace+"/"+pod.Name] = podinit.Pretend()
 	n.mu.Unlock()
 	now, main := metav1.Now(), pod.Spec.Containers[0]
 	patch, err := json.Marshal(map[string]any{"status": corev1.PodStatus{
@@ -178,12 +178,12 @@ func (n *fakeNodes) exec(w http.ResponseWriter, r *http.Request) {
 }
 
 // run runs a command until it ends or its input does.
-func run(pod *guest.Pretended, command []string, in io.Reader, out io.Writer) error {
+func run(pod *podinit.Pretended, command []string, in io.Reader, out io.Writer) error {
 	switch strings.Join(command, " ") {
 	case Echo:
 		_, err := io.Copy(out, in)
 		return err
-	case guest.Connector:
+	case podinit.Connector:
 	default:
 		return fmt.Errorf("no node of this cluster can run %q", command)
 	}

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/org/rollout-action/internal/report"
+	"github.com/org/rollout-action/internal/core/report"
 )
 
 // environments returns notes about trials that ran on something other than the image that was asked for, because their numbers

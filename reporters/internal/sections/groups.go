@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/org/rollout-action/internal/report"
-	"github.com/org/rollout-action/internal/result"
+	"github.com/org/rollout-action/internal/core/report"
+	"github.com/org/rollout-action/internal/core/result"
 )
 
 // maxGroups bounds how many agents and datasets are listed.

@@ -7,10 +7,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/org/rollout-action/internal/gate"
-	"github.com/org/rollout-action/internal/report"
-	"github.com/org/rollout-action/internal/result"
-	"github.com/org/rollout-action/internal/untrusted"
+	"github.com/org/rollout-action/internal/core/gate"
+	"github.com/org/rollout-action/internal/core/report"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/lib/untrusted"
 )
 
 // Title returns the heading: how the job ended, without any text from outside.

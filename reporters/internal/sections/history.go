@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"strconv"
 
-	"github.com/org/rollout-action/internal/history"
-	"github.com/org/rollout-action/internal/untrusted"
+	"github.com/org/rollout-action/internal/core/history"
+	"github.com/org/rollout-action/internal/lib/untrusted"
 )
 
 // pastRuns is how many runs of the history are summed up, and pastAgents of how many agents.

@@ -4,10 +4,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/org/rollout-action/internal/excerpt"
-	"github.com/org/rollout-action/internal/report"
-	"github.com/org/rollout-action/internal/result"
-	"github.com/org/rollout-action/internal/untrusted"
+	"github.com/org/rollout-action/internal/core/report"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/lib/excerpt"
+	"github.com/org/rollout-action/internal/lib/untrusted"
 )
 
 // Detail is a level of detail.

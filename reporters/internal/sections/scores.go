@@ -1,8 +1,8 @@
 package sections
 
 import (
-	"github.com/org/rollout-action/internal/report"
-	"github.com/org/rollout-action/internal/untrusted"
+	"github.com/org/rollout-action/internal/core/report"
+	"github.com/org/rollout-action/internal/lib/untrusted"
 )
 
 // Scores returns the scores that judges gave each agent; nothing without judges.

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/org/rollout-action/internal/report"
-	"github.com/org/rollout-action/internal/result"
-	"github.com/org/rollout-action/internal/untrusted"
+	"github.com/org/rollout-action/internal/core/report"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/lib/untrusted"
 )
 
 // changeSign returns a change as an emoji and a word.

@@ -3,7 +3,7 @@ package sections
 import (
 	"strings"
 
-	"github.com/org/rollout-action/internal/report"
+	"github.com/org/rollout-action/internal/core/report"
 )
 
 // Usage returns what each agent used of its model, with the changes against the baseline; nothing for a job without models.

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"os"
 
-	_ "github.com/org/rollout-action/providers/internal/guest"            // process 1, its connector and its installer
+	_ "github.com/org/rollout-action/providers/internal/podinit"          // process 1, its connector and its installer
 	_ "github.com/org/rollout-action/providers/kubernetes/internal/probe" // proves restrictions of the network
 )
 

@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/org/rollout-action/internal/testenv"
+	"github.com/org/rollout-action/internal/test/testenv"
 )
 
 // behaviour names what this program does instead of testing when it is started as the child of a test.

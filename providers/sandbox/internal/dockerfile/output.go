@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/org/rollout-action/internal/excerpt"
+	"github.com/org/rollout-action/internal/lib/excerpt"
 )
 
 const (

@@ -19,7 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/org/rollout-action/internal/testenv"
+	"github.com/org/rollout-action/internal/test/testenv"
 )
 
 // entry is a tar header with its data.

@@ -16,7 +16,7 @@ import (
 	"gvisor.dev/gvisor/pkg/tcpip/header"
 	"gvisor.dev/gvisor/pkg/tcpip/stack"
 
-	"github.com/org/rollout-action/providers/internal/wire"
+	"github.com/org/rollout-action/providers/internal/initwire"
 )
 
 const (
@@ -67,7 +67,7 @@ func newLink(end *os.File, opts Options) (*link, error) {
 	if err != nil {
 		return nil, fmt.Errorf("take over a network device: %w", err)
 	}
-	l := &link{file: os.NewFile(uintptr(fd), "network"), ethernet: opts.Frames == wire.Ethernet, mtu: uint32(opts.Device.MTU)}
+	l := &link{file: os.NewFile(uintptr(fd), "network"), ethernet: opts.Frames == initwire.Ethernet, mtu: uint32(opts.Device.MTU)}
 	if l.raw, err = l.file.SyscallConn(); err != nil {
 		l.file.Close()
 		return nil, err
@@ -229,8 +229,8 @@ func (l *link) write(head [headerSize]byte, protocol tcpip.NetworkProtocolNumber
 	list = append(list, head[:])
 	if l.ethernet {
 		var eth [ethernetSize]byte
-		copy(eth[:], wire.Hardware[:])
-		copy(eth[6:], wire.Hardware[:])
+		copy(eth[:], initwire.Hardware[:])
+		copy(eth[6:], initwire.Hardware[:])
 		eth[11]++ // this end's
 		binary.BigEndian.PutUint16(eth[12:], uint16(protocol))
 		list = append(list, eth[:])

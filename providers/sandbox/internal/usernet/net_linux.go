@@ -19,9 +19,9 @@ import (
 	"gvisor.dev/gvisor/pkg/tcpip/transport/tcp"
 	"gvisor.dev/gvisor/pkg/tcpip/transport/udp"
 
-	"github.com/org/rollout-action/internal/egress"
+	"github.com/org/rollout-action/internal/lib/egress"
+	"github.com/org/rollout-action/providers/internal/initwire"
 	"github.com/org/rollout-action/providers/internal/rtnl"
-	"github.com/org/rollout-action/providers/internal/wire"
 )
 
 // What one sandbox can have at once. More is dropped, as by a busy network, and the sender tries again. Flows of datagrams
@@ -42,8 +42,8 @@ type DialFunc func(ctx context.Context, network, address string) (net.Conn, erro
 // Options describes a network.
 type Options struct {
 	// Device is how the sandbox's device was made: its addresses and MTU.
-	Device wire.Device
-	Frames wire.Frames
+	Device initwire.Device
+	Frames initwire.Frames
 	// Dial makes connections to the outside; nil: this machine's network.
 	Dial DialFunc
 	// Servers are the name servers to ask, in order; nil: this machine's.

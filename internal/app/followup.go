@@ -1,0 +1,156 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/org/rollout-action/internal/core/config"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/lib/plural"
+	"github.com/org/rollout-action/internal/lib/untrusted"
+	"github.com/org/rollout-action/internal/run/job"
+	"github.com/org/rollout-action/internal/run/job/resume"
+	"github.com/org/rollout-action/internal/run/job/reuse"
+	"github.com/org/rollout-action/internal/run/trial"
+)
+
+// sequel is a new job whose trials begin with what those of an earlier job left: their tests run again, or their judges. The earlier job does
+// not change.
+type sequel struct {
+	*planned
+	stored  resume.Job
+	trials  []string // parts of the names of trials; empty: all
+	again   []trial.Spec
+	carried []reuse.Found
+	missed  map[string][]string // by the reason: the trials that cannot be run again
+}
+
+// planSequel plans a sequel of the job in the directory of a request. what says what happens to its trials: verified or judged.
+func planSequel(ctx context.Context, h *Host, req ResumeRequest, trials []string, what string) (_ *sequel, err error) {
+	stored, err := loadStored(h.Paths, req.Dir, what+" again")
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case job.Running(h.Path(req.Dir)):
+		return nil, usage("%s is still running: its trials can be %s again when it has ended", clean(req.Dir), what)
+	case stored.Plan.Shard != nil:
+		return nil, usage("%s is a shard: use the job that rollout merge makes of all shards", clean(req.Dir))
+	}
+	p, err := planStored(ctx, h, stored, req)
+	if err != nil {
+		return nil, err
+	}
+	q := &sequel{planned: p, stored: stored, trials: trials, missed: map[string][]string{}}
+	q.report, q.reverifies = req.Report, filepath.Clean(req.Dir)
+	q.Job.Environment.PreserveEnv, q.Job.Environment.Keep = config.PreserveNever, config.KeepNone
+	if err := q.choose(); err != nil {
+		p.close()
+		return nil, err
+	}
+	return q, nil
+}
+
+// loadStored reads what there is of a job, to be used as what says.
+func loadStored(paths Paths, dir, what string) (resume.Job, error) {
+	if err := paths.checkJobDir(dir); err != nil {
+		return resume.Job{}, err
+	}
+	stored, err := resume.Load(paths.Path(dir))
+	var refusal job.Refusal
+	if errors.As(err, &refusal) || errors.Is(err, resume.ErrNotBegun) {
+		err = usage("%s cannot be %s: %w", clean(dir), what, err)
+	}
+	return stored, err
+}
+
+// choose reduces the plan to the trials that are asked for and that the earlier job has.
+func (q *sequel) choose() error {
+	wanted := map[result.Key]bool{}
+	for _, key := range q.stored.Plan.Trials {
+		wanted[key] = len(q.trials) == 0
+	}
+	for _, part := range q.trials {
+		key, err := findTrial(q.host.Paths, q.reverifies, part)
+		if err != nil {
+			return err
+		}
+		wanted[key] = true
+	}
+	there := map[result.Key]bool{}
+	for _, s := range q.specs {
+		there[s.Key] = true
+	}
+	for _, key := range q.stored.Plan.Trials {
+		if wanted[key] && !there[key] {
+			q.miss(key, "the job has no such task, agent or attempt any more")
+		}
+	}
+	q.specs = slices.DeleteFunc(q.specs, func(s trial.Spec) bool { return !wanted[s.Key] })
+	return nil
+}
+
+// place chooses the directory of the new job, beside that of the old one. name is what the user wants to call it; "": the old name with
+// suffix, and a number if there is such a job.
+func (q *sequel) place(name, suffix string) error {
+	q.Numbered, q.Unnamed = nil, false
+	q.Job.JobsDir = filepath.Dir(q.reverifies)
+	if q.Job.Name = name; name != "" {
+		if result.Slug(name) != name || result.PatternIn(name) != "" || strings.ContainsAny(name, "{}") || strings.HasPrefix(name, "-") {
+			return usage("--name %s: cannot be the name of a directory", clean(name))
+		}
+		return nil
+	}
+	base := q.stored.Plan.JobName + suffix
+	for n := 1; ; n++ {
+		q.Job.Name = base
+		if n > 1 {
+			q.Job.Name = fmt.Sprintf("%s-%d", base, n)
+		}
+		if _, err := os.Lstat(q.host.Path(q.dir())); errors.Is(err, fs.ErrNotExist) || n == 1000 {
+			return nil
+		}
+	}
+}
+
+// miss notes why a trial cannot be run again.
+func (q *sequel) miss(key result.Key, reason string) {
+	q.missed[reason] = append(q.missed[reason], key.String())
+}
+
+// explainMissed names the trials that cannot be run again. what is as in planSequel.
+func (q *sequel) explainMissed(what string, carried bool) {
+	for _, reason := range slices.Sorted(maps.Keys(q.missed)) {
+		names := q.missed[reason]
+		after := ""
+		if carried {
+			after = "; results that there are are taken over"
+		}
+		linef(q.host.Output, "%s cannot be %s again, because %s: %s%s", plural.Count(len(names), "trial"), what, clean(reason), untrusted.Names(names), after)
+	}
+}
+
+// before returns the results of the earlier job, by trial. It reports those that cannot be read.
+func (q *sequel) before() map[result.Key]result.Trial {
+	trials, unreadable := result.ReadTrials(q.host.Path(q.reverifies), job.Keys(q.specs))
+	for _, u := range unreadable {
+		warnf(q.host.Output, "%v", u)
+	}
+	before := map[result.Key]result.Trial{}
+	for _, t := range trials {
+		before[t.Key] = t
+	}
+	return before
+}
+
+// source returns the earlier job as one whose results are taken over.
+func (q *sequel) source() reuse.Source {
+	return reuse.Source{Label: q.reverifies, Dir: q.host.Path(q.reverifies), Job: q.stored.Plan.JobName}
+}

@@ -1,0 +1,189 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/core/task"
+	"github.com/org/rollout-action/internal/lib/diag"
+	"github.com/org/rollout-action/internal/lib/fields"
+	"github.com/org/rollout-action/internal/lib/plural"
+	"github.com/org/rollout-action/internal/run/trial"
+	"github.com/org/rollout-action/internal/run/trial/images"
+	"github.com/org/rollout-action/providers"
+)
+
+// askProvider returns what a remote provider lacks for the trials: as errors if a run would certainly be refused, and otherwise as
+// warnings, because another machine may have it. No environment is created.
+func (p *planned) askProvider(ctx context.Context) diag.List {
+	entry, _ := p.host.Providers.Find(p.Job.Environment.Type) // config.Load has checked the name
+	if !entry.Remote {
+		return nil
+	}
+	provider, err := Connect(ctx, p.host.Hard, entry, p.settings, providers.Host{Hide: p.hidden(), Version: p.host.Version})
+	if err != nil {
+		at := p.At(fields.Path{"environment", "type"})
+		d := warningOf(diag.Diagnostic{File: at.File, Line: at.Line, Column: at.Column}, err)
+		if known := new(environment.Error); errors.As(err, &known) && known.Refused {
+			d.Severity = diag.Error
+		}
+		return diag.List{d}
+	}
+	defer provider.Close()
+	never, none := p.neverPossible(ctx, provider)
+	if none {
+		asErrors(never)
+	}
+	return never
+}
+
+func asErrors(problems diag.List) {
+	for i := range problems {
+		problems[i].Severity = diag.Error
+	}
+}
+
+// ask returns, as warnings, what a provider will never have or create for the trials of a job. A new job none of whose tasks will have
+// an image is refused. resumption is as in connect.
+func (p *planned) ask(ctx context.Context, provider environment.Provider, resumption string) (never diag.List, refused error) {
+	never, none := p.neverPossible(ctx, provider)
+	if none && resumption == "" && p.reverifies == "" {
+		asErrors(never)
+		return nil, never
+	}
+	return never, nil
+}
+
+// neverPossible returns a warning for each reason why there will be no images, and for each task whose environment the provider can
+// never create; none reports whether no task will have an image.
+func (p *planned) neverPossible(ctx context.Context, provider environment.Provider) (never diag.List, none bool) {
+	if never, none = p.neverImages(ctx, provider); none {
+		return never, true
+	}
+	return append(never, p.neverCreated(ctx, provider)...), false
+}
+
+// runnable returns the tasks of this run that are correctly written.
+func (p *planned) runnable() []*task.Task {
+	var tasks []*task.Task
+	seen := map[*task.Task]bool{}
+	for _, s := range p.own() {
+		if !seen[s.Task] && !s.Task.Missing && s.Task.Err() == nil {
+			tasks = append(tasks, s.Task)
+		}
+		seen[s.Task] = true
+	}
+	return tasks
+}
+
+// imagesTime bounds how long the check of images delays a job: what is not known then, trials find out.
+const imagesTime = 30 * time.Second
+
+// neverImages returns a warning for each reason why tasks will never have an image, and whether that is so for all of them.
+func (p *planned) neverImages(ctx context.Context, provider environment.Provider) (problems diag.List, none bool) {
+	tasks := p.runnable()
+	limited, cancel := context.WithTimeout(ctx, imagesTime)
+	defer cancel()
+	store := images.NewStore(provider, p.Job.Environment.ForceBuild)
+	errs := make([]error, len(tasks))
+	_ = eachTask(limited, "Checking images", tasks, func(i int, t *task.Task) {
+		err := store.Check(limited, t)
+		if limited.Err() == nil {
+			errs[i] = err
+		}
+	}) // trials find out the rest
+	affected := map[string][]*task.Task{} // by reason
+	first := map[string]error{}
+	var reasons []string
+	none = len(tasks) > 0
+	for i, err := range errs {
+		if err == nil {
+			none = false
+			continue
+		}
+		why := err.Error()
+		if known := new(environment.Error); errors.As(err, &known) && known.Hint != "" {
+			why = known.Hint
+		}
+		if affected[why] == nil {
+			reasons, first[why] = append(reasons, why), err
+		}
+		affected[why] = append(affected[why], tasks[i])
+	}
+	for _, why := range reasons {
+		problems = append(problems, p.noImages(affected[why], first[why]))
+	}
+	return problems, none
+}
+
+// noImages returns the warning that tasks will never have an image. err is what was found about the first of them.
+func (p *planned) noImages(tasks []*task.Task, err error) diag.Diagnostic {
+	if len(tasks) == 1 {
+		return warningOf(diag.Diagnostic{File: p.host.Paths.shownTask(tasks[0], "task.toml")}, err)
+	}
+	const shown = 3
+	var names []string
+	for _, t := range tasks[:min(len(tasks), shown)] {
+		names = append(names, t.Name)
+	}
+	list := strings.Join(names, ", ")
+	if more := len(tasks) - shown; more > 0 {
+		list += fmt.Sprintf(" and %d more", more)
+	}
+	at := p.At(fields.Path{"environment", "type"})
+	d := warningOf(diag.Diagnostic{File: at.File, Line: at.Line, Column: at.Column}, err)
+	d.Message = fmt.Sprintf("%s have no image (%s): %s", plural.Count(len(tasks), "task"), clean(list), d.Message)
+	return d
+}
+
+// neverCreated returns a warning for each task whose environment the provider can never create.
+func (p *planned) neverCreated(ctx context.Context, provider environment.Provider) diag.List {
+	var problems diag.List
+	seen := map[*task.Task]bool{}
+	for _, s := range p.own() {
+		if seen[s.Task] || s.Task.Missing || s.Task.Err() != nil {
+			continue
+		}
+		seen[s.Task] = true
+		if err := checkCreation(ctx, provider, s.Limits(p.Job), s.Networks(p.Job)); err != nil && ctx.Err() == nil {
+			problems = append(problems, warningOf(diag.Diagnostic{File: p.host.Paths.shownTask(s.Task, "task.toml")}, err))
+		}
+	}
+	return problems
+}
+
+func checkCreation(ctx context.Context, provider environment.Provider, l environment.Limits, n task.Networks) error {
+	for _, network := range []environment.Network{n.Install, n.Agent, n.Verify} {
+		if err := environment.CheckCreation(ctx, provider, l, network); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// proveNetworks returns the error of a provider that does not restrict the networks of environments, if a trial needs that.
+func (p *planned) proveNetworks(ctx context.Context, provider environment.Provider, progress func(string)) error {
+	restricted := func(s trial.Spec) bool {
+		n := s.Networks(p.Job)
+		return !n.Install.Public() || !n.Agent.Public() || !n.Verify.Public()
+	}
+	if !slices.ContainsFunc(p.own(), restricted) {
+		return nil
+	}
+	return environment.ProveNetworks(ctx, provider, progress)
+}
+
+// warningOf returns a provider's error as a warning at a place.
+func warningOf(d diag.Diagnostic, err error) diag.Diagnostic {
+	d.Severity, d.Message = diag.Warning, err.Error()
+	if known := new(environment.Error); errors.As(err, &known) {
+		d.Message, d.Hint = known.Err.Error(), known.Hint
+	}
+	d.File, d.Message, d.Hint = clean(d.File), clean(d.Message), clean(d.Hint)
+	return d
+}

@@ -1,0 +1,65 @@
+package config
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/org/rollout-action/internal/core/agent"
+	"github.com/org/rollout-action/internal/lib/fields"
+)
+
+// alwaysSucceed are the programs at the end of pipes whose exit code tells nothing about the command before them.
+var alwaysSucceed = []string{"tee", "tail", "head", "cat"}
+
+// maxScript limits the size of scripts that are parsed, in bytes, because nesting costs the parser stack.
+const maxScript = 64 << 10
+
+// bash warns of scripts that bash cannot parse, and of those that hide the failure of a command, because it is piped into a program that
+// succeeds. Bash runs what stands before a mistake, and the parser here may not know all that bash accepts, so a mistake is no error.
+func (c *checker) bash(a agent.Agent, p fields.Path) {
+	for _, s := range []struct{ key, text string }{{"install", a.Install}, {"execute", a.Execute}} {
+		if len(s.text) > maxScript {
+			continue
+		}
+		_, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(s.text), "")
+		if wrong, ok := errors.AsType[syntax.ParseError](err); ok {
+			c.Warn(c.Root.Locate(p.Child(s.key), false), "bash -n tells what it does not understand",
+				"agent %q: bash probably cannot read %s, line %d: %s", fields.Shorten(a.Name), s.key, wrong.Pos.Line(), wrong.Text)
+			continue
+		}
+		if into := hidingPipe(s.text); into != "" {
+			c.Warn(c.Root.Locate(p.Child(s.key), false), "begin the script with: set -o pipefail",
+				"agent %q: %s pipes into %s, which hides that the command before it failed", fields.Shorten(a.Name), s.key, into)
+		}
+	}
+}
+
+// hidingPipe returns the program at the end of a pipe that hides failures; "" if there is none, or if the script deals with it.
+func hidingPipe(script string) (into string) {
+	if !strings.Contains(script, "|") || strings.Contains(script, "pipefail") || strings.Contains(script, "PIPESTATUS") {
+		return ""
+	}
+	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(script), "")
+	if err != nil {
+		return "" // bash reports it
+	}
+	for _, stmt := range file.Stmts { // those of conditions and substitutions may well be meant so
+		pipe, ok := stmt.Cmd.(*syntax.BinaryCmd)
+		if !ok || pipe.Op != syntax.Pipe && pipe.Op != syntax.PipeAll {
+			continue
+		}
+		if call, ok := pipe.Y.Cmd.(*syntax.CallExpr); ok && len(call.Args) > 0 && slices.Contains(alwaysSucceed, call.Args[0].Lit()) && !prints(pipe.X) {
+			return call.Args[0].Lit()
+		}
+	}
+	return ""
+}
+
+// prints reports whether a command only prints text, which does not fail.
+func prints(stmt *syntax.Stmt) bool {
+	call, ok := stmt.Cmd.(*syntax.CallExpr)
+	return ok && len(call.Args) > 0 && slices.Contains([]string{"echo", "printf", "cat"}, call.Args[0].Lit())
+}

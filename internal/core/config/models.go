@@ -1,0 +1,345 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/org/rollout-action/internal/core/agent"
+	"github.com/org/rollout-action/internal/core/agent/presets"
+	"github.com/org/rollout-action/internal/core/judge"
+	"github.com/org/rollout-action/internal/lib/diag"
+	"github.com/org/rollout-action/internal/lib/fields"
+	"github.com/org/rollout-action/internal/model"
+	"github.com/org/rollout-action/internal/model/prices"
+	"github.com/org/rollout-action/internal/model/scripted"
+)
+
+// APIScripted is the api of a model that answers by a script, in all protocols.
+const APIScripted = "scripted"
+
+// Model is a model that agents can use. Values of APIKey and Headers keep their ${VAR} placeholders.
+type Model struct {
+	API           string         `yaml:"api" json:"api" required:"true" enum:"anthropic,openai-chat,openai-responses,google,scripted" doc:"The protocol of the model's provider, which the agent must speak, too. scripted: the model answers by script, in all protocols."`
+	Model         string         `yaml:"model" json:"model,omitempty" doc:"The name that the provider knows. It is asked for whatever the agent asks for. Default: the name in models."`
+	BaseURL       string         `yaml:"base_url" json:"base_url,omitempty" doc:"URL of the provider. Default: that of the API's author."`
+	APIKey        string         `yaml:"api_key" json:"api_key,omitempty" raw:"true" doc:"The key, such as ${ANTHROPIC_API_KEY}. It stays on the host."`
+	Headers       Headers        `yaml:"headers" json:"headers,omitempty" doc:"Headers of each request to the provider, for example of a company's own proxy. ${VAR} works as in an agent's env."`
+	Sampling      map[string]any `yaml:"sampling" json:"sampling,omitempty" doc:"Parameters such as temperature that replace the agent's in each request."`
+	Price         *Price         `yaml:"price" json:"price,omitempty" doc:"Prices in US dollars per million tokens. Default: those of the table that Rollout has for well-known providers."`
+	MaxConcurrent int            `yaml:"max_concurrent" json:"max_concurrent,omitempty" min:"1" max:"100000" doc:"Requests to the model at one time, of all trials. Default: no bound."`
+	Record        string         `yaml:"record" json:"record,omitempty" enum:"messages,usage,none" doc:"What trials keep of their calls of the model. messages: the trajectory, with the conversations. usage: tokens, times and names of models, without any contents. none: tokens and costs alone, in costs.jsonl. The usage in the results does not depend on it. Default: messages."`
+	RecordTokens  bool           `yaml:"record_tokens" json:"record_tokens,omitempty" doc:"Ask the model's server for the ids of tokens and their log probabilities, and keep them for training. Only with the api openai-chat, of servers that can, such as vLLM and SGLang."`
+	Script        string         `yaml:"script" json:"script,omitempty" doc:"The file by which a model with the api scripted answers, relative to the job file."`
+	RecordTo      string         `yaml:"record_to" json:"record_to,omitempty" doc:"Directory in which each exchange with the model is kept, for replay; relative to the job file."`
+	Replay        string         `yaml:"replay" json:"replay,omitempty" doc:"Directory with exchanges of record_to, from which the model answers; relative to the job file. It then needs no key and no network."`
+}
+
+// Headers are headers of HTTP by name.
+type Headers map[string]string
+
+// Price has a model's prices in US dollars per million tokens. A price that is nil is that of the input.
+type Price struct {
+	Input      float64  `yaml:"input" json:"input" required:"true" min:"0" max:"1000000" doc:"Of the input."`
+	Output     float64  `yaml:"output" json:"output" required:"true" min:"0" max:"1000000" doc:"Of the output, with reasoning."`
+	CacheRead  *float64 `yaml:"cache_read" json:"cache_read,omitempty" min:"0" max:"1000000" doc:"Of input that was read from a cache. Default: that of the input."`
+	CacheWrite *float64 `yaml:"cache_write" json:"cache_write,omitempty" min:"0" max:"1000000" doc:"Of input that was written to a cache. Default: that of the input."`
+	// CacheWriteHour's default is that of Anthropic, which alone has such caches.
+	CacheWriteHour *float64 `yaml:"cache_write_1h" json:"cache_write_1h,omitempty" min:"0" max:"1000000" doc:"Of input that was written to a cache that is kept for an hour. Default: twice that of the input."`
+	WebSearch      *float64 `yaml:"web_search" json:"web_search,omitempty" min:"0" max:"1000000" doc:"Of a thousand searches of the web that the provider makes. Default: they have no price, so the cost of an answer with one is a lower bound."`
+}
+
+// cost returns what tokens cost, in US dollars; nil if it is not known how many they are. The provider's own figure wins.
+func (p *Price) cost(u model.Usage) *float64 {
+	switch {
+	case u.CostUSD != nil:
+		return u.CostUSD
+	case u.Input == nil || u.Output == nil:
+		return nil
+	}
+	count := func(n *int64) float64 {
+		if n == nil {
+			return 0
+		}
+		return float64(*n)
+	}
+	price := func(own *float64) float64 { return *cmp.Or(own, &p.Input) }
+	read, written := count(u.Cached), count(u.CacheWrite)
+	hour := min(count(u.CacheWriteHour), written)
+	fresh := max(0, count(u.Input)-read-written)
+	total := fresh*p.Input + read*price(p.CacheRead) + (written-hour)*price(p.CacheWrite) + count(u.Output)*p.Output
+	total += hour * *cmp.Or(p.CacheWriteHour, new(2*p.Input))
+	if p.WebSearch != nil {
+		total += count(u.Searches) * *p.WebSearch * 1000
+	}
+	return new(total / 1e6)
+}
+
+// Cost returns what an answer of the model costs, in US dollars; nil if it is not known. The price in the job file counts, else that of the
+// table of package prices for the name that the provider states, else for the one that was asked for.
+func (m Model) Cost(answered string, at time.Time, u model.Usage) *float64 {
+	if m.Price != nil {
+		return m.Price.cost(u)
+	}
+	if cost := prices.Cost(m.baseURL(), answered, at, u); cost != nil {
+		return cost
+	}
+	return prices.Cost(m.baseURL(), m.Model, at, u)
+}
+
+// Unpriced reports whether Cost leaves out a part of what an answer used, as far as u tells: searches of the web that have no price.
+func (m Model) Unpriced(answered string, at time.Time, u model.Usage) bool {
+	switch {
+	case u.CostUSD != nil || u.Searches == nil || *u.Searches == 0:
+		return false
+	case m.Price != nil:
+		return m.Price.WebSearch == nil
+	}
+	return !prices.Searches(m.baseURL(), answered, at) && !prices.Searches(m.baseURL(), m.Model, at)
+}
+
+// priced reports whether the model has a price.
+func (m Model) priced(now time.Time) bool {
+	return m.Price != nil || prices.Known(m.baseURL(), m.Model, now)
+}
+
+func (m Model) baseURL() string { return cmp.Or(m.BaseURL, model.API(m.API).DefaultBaseURL()) }
+
+// ModelSecrets has the values of a model that must stay in memory: never write them.
+type ModelSecrets struct {
+	Key     string
+	Headers map[string]string
+}
+
+// models checks the models, expands their secrets, and checks what agents say of them.
+func (c *checker) models(secrets, except map[string]bool) {
+	job := &c.out.Job
+	c.out.Models, c.out.Scripts, c.out.ScriptFiles, c.out.RecordDirs = map[string]ModelSecrets{}, map[string]scripted.Script{}, map[string]string{}, map[string]string{}
+	c.out.ModelAt = func(name, key string) (Place, string) {
+		p := fields.Path{"models"}.Child(name)
+		if key != "" {
+			p = p.Child(key)
+		}
+		return c.Root.Locate(p, false), p.String()
+	}
+	used := map[string]bool{}
+	for _, a := range job.Agents {
+		used[a.Model] = true
+	}
+	for _, j := range job.Judges {
+		used[j.Model] = true
+	}
+	for _, name := range c.opts.AlsoModels {
+		used[name] = true
+	}
+	for _, name := range slices.Sorted(maps.Keys(job.Models)) {
+		m := job.Models[name]
+		p := fields.Path{"models"}.Child(name)
+		if strings.EqualFold(name, judge.PolicyModel) {
+			c.Problem(p, "choose another name", "models.%s is reserved: policy stands for the trial's own model", name)
+		}
+		if m.Model == "" {
+			m.Model = name
+			job.Models[name] = m
+		}
+		c.modelKeys(m, p)
+		if used[name] && !c.BadBelow(p) { // a key that no agent needs may be missing
+			c.useModel(name, secrets, except)
+		}
+	}
+	for _, a := range job.Agents {
+		c.agentModel(a, c.agentPath(a.Name))
+	}
+	c.out.UseModels = func(names []string) error { return c.useMore(names, secrets, except) }
+}
+
+// useMore implements Loaded.UseModels.
+func (c *checker) useMore(names []string, secrets, except map[string]bool) error {
+	c.Problems.List = nil
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
+		_, there := c.out.Job.Models[name]
+		if _, has := c.out.Models[name]; there && !has {
+			c.useModel(name, secrets, except)
+		}
+	}
+	if c.refused != nil {
+		return c.refused
+	}
+	c.out.Secrets = slices.Sorted(maps.Keys(secrets))
+	list := c.Problems.All(c.source.file)
+	c.out.Warnings = append(c.out.Warnings, list.Warnings()...)
+	return list.Err()
+}
+
+// useModel expands the secrets of a model, reads its script, and checks that the job's budget can count what it costs.
+func (c *checker) useModel(name string, secrets, except map[string]bool) {
+	m, p := c.out.Job.Models[name], fields.Path{"models"}.Child(name)
+	if c.out.Job.Budget.MaxCostUSD != nil && !m.priced(c.opts.Now()) {
+		c.Problem(p, "add price:, or remove budget.max_cost_usd", "the price of the model %q is not known, so the job's budget in dollars cannot be kept", fields.Shorten(name))
+	}
+	own := ModelSecrets{Headers: map[string]string{}}
+	if m.Replay != "" { // nobody is asked, so nothing is needed for it
+		c.out.Models[name] = own
+		if c.out.RecordDirs[name] = c.admit(resolve(c.source.dir, m.Replay)); !c.opts.OnlyJobFile && !isDir(c.out.RecordDirs[name]) {
+			c.Problem(p.Child("replay"), "record one first, with record_to", "%s: there is no directory %s", p.Child("replay"), fields.Shorten(m.Replay))
+		}
+		return
+	}
+	if m.RecordTo != "" {
+		c.out.RecordDirs[name] = resolve(c.source.dir, m.RecordTo)
+	}
+	own.Key = c.modelSecret(m.APIKey, name, p.Child("api_key"), secrets, except)
+	if own.Key != "" && len(References(m.APIKey)) == 0 {
+		secrets[own.Key] = true
+		c.Warn(c.Root.Locate(p.Child("api_key"), false), "write ${NAME_OF_A_VARIABLE}", "the key of the model %q is in the job file, which the results repeat", fields.Shorten(name))
+	}
+	for _, header := range slices.Sorted(maps.Keys(m.Headers)) {
+		own.Headers[header] = c.modelSecret(m.Headers[header], name, p.Child("headers").Child(header), secrets, except)
+		c.inHeader(own.Headers[header], p.Child("headers").Child(header))
+	}
+	c.inHeader(own.Key, p.Child("api_key"))
+	c.out.Models[name] = own
+	if m.API == APIScripted {
+		c.out.ScriptFiles[name] = c.admit(resolve(c.source.dir, m.Script))
+		if !c.opts.OnlyJobFile {
+			c.out.Scripts[name] = c.modelScript(m, c.out.ScriptFiles[name], p.Child("script"))
+		}
+	}
+}
+
+// inHeader checks that a value can be sent in a header.
+func (c *checker) inHeader(value string, p fields.Path) {
+	switch {
+	case model.InHeader(value):
+	case model.InHeader(strings.TrimRight(value, "\r\n")):
+		c.Problem(p, "remove the line break from the variable or the secret: printf writes none, echo does", "%s: the value ends with a line break, which no header can have", p)
+	default:
+		c.Problem(p, "correct the variable or the secret", "%s: the value has a line break or another control character, which no header can have", p)
+	}
+}
+
+// modelScript reads the script of a scripted model, the file full.
+func (c *checker) modelScript(m Model, full string, p fields.Path) scripted.Script {
+	var script scripted.Script
+	data, err := os.ReadFile(full)
+	if err != nil {
+		c.Problem(p, "write the path relative to the job file", "%s: %s cannot be read: %v", p, fields.Shorten(m.Script), withoutPath(err))
+		return script
+	}
+	src := source{file: m.Script, data: data, json: strings.EqualFold(filepath.Ext(m.Script), ".json")}
+	before := len(c.Problems.List)
+	root := src.parse(c.Problems)
+	if root == nil {
+		return script
+	}
+	d := newDecoder(root, c.Problems)
+	d.Decode(&script)
+	if len(c.Problems.List) == before {
+		for _, problem := range script.Problems() {
+			d.Problem(problem.At, problem.Hint, "%s", problem.What)
+		}
+	}
+	return script
+}
+
+// withoutPath returns why a file cannot be read, without its absolute path.
+func withoutPath(err error) error {
+	if failed := (*fs.PathError)(nil); errors.As(err, &failed) {
+		return failed.Err
+	}
+	return err
+}
+
+// modelKeys checks keys of a model that depend on each other.
+func (c *checker) modelKeys(m Model, p fields.Path) {
+	if c.BadBelow(p) {
+		return
+	}
+	c.recordTokens(m, p)
+	if m.API == APIScripted {
+		for _, one := range []struct {
+			key string
+			set bool
+		}{{"base_url", m.BaseURL != ""}, {"api_key", m.APIKey != ""}, {"headers", len(m.Headers) > 0}, {"record_to", m.RecordTo != ""}, {"replay", m.Replay != ""}} {
+			if one.set {
+				c.Problem(p.Child(one.key), "remove it", "a scripted model has no %s", one.key)
+			}
+		}
+		if m.Script == "" {
+			c.Problem(p, "add script: FILE", "a scripted model needs a script")
+		}
+		return
+	}
+	if m.RecordTo != "" && m.Replay != "" {
+		c.Problem(p.Child("record_to"), "remove one of them", "a model that answers from records (replay) has nothing to record")
+	}
+	if m.Script != "" {
+		c.Problem(p.Child("script"), "set api: scripted", "only a scripted model has a script")
+	}
+	if m.BaseURL != "" {
+		if _, err := model.New(model.Config{API: model.API(m.API), BaseURL: m.BaseURL}); err != nil {
+			c.Problem(p.Child("base_url"), "", "%s%v", strings.TrimSuffix(p.Child("base_url").String(), "base_url"), err)
+		}
+	}
+}
+
+// recordTokens checks that the ids of tokens can be had and kept.
+func (c *checker) recordTokens(m Model, p fields.Path) {
+	at := p.Child("record_tokens")
+	switch {
+	case !m.RecordTokens:
+	case m.API != APIScripted && m.API != string(model.OpenAIChat):
+		c.Problem(at, "remove it, or use the server's api openai-chat", "%s: only the api %s states the ids of tokens, and this model speaks %s", at, model.OpenAIChat, m.API)
+	case m.Record != "" && m.Record != string(model.RecordMessages):
+		c.Problem(at, "remove one of them", "%s: with record: %s no contents are kept, and the ids of tokens are contents", at, m.Record)
+	}
+}
+
+// modelSecret expands a value of a model.
+func (c *checker) modelSecret(text, name string, p fields.Path, secrets, except map[string]bool) string {
+	e := c.expand(text)
+	at := c.Root.Locate(p, false)
+	if e.malformed != "" {
+		c.Add(at, "write ${VAR} or ${VAR:-default}; $$ is a $", "%s: %s", p, e.malformed)
+	}
+	c.unsetVariables(e, at, fmt.Sprintf("model %q", fields.Shorten(name)))
+	for host, value := range e.host {
+		if value == "" && !slices.Contains(e.missing, host) {
+			c.Warn(at, "is there no such secret? Pull requests from forks have none", "environment variable %s is set but empty; model %q needs it", host, fields.Shorten(name))
+		} else if value != "" && !except[host] {
+			secrets[value] = true
+		}
+	}
+	return e.value
+}
+
+// agentModel checks what an agent says of its model.
+func (c *checker) agentModel(a agent.Agent, p fields.Path) {
+	job := c.out.Job
+	m, known := job.Models[a.Model]
+	switch {
+	case c.BadBelow(p.Child("model")) || c.Bad(fields.Path{"models"}):
+	case a.Model == "" && a.Budget != (agent.Budget{}):
+		if preset, ok := presets.Get(a.Preset); ok && preset.NoGateway != "" {
+			c.Problem(p.Child("budget"), "remove it", "the preset %s cannot have a budget, which a model of the job keeps: %s", a.Preset, preset.NoGateway)
+			return
+		}
+		c.Problem(p.Child("budget"), "add model: and models:, or remove it", "agent %q has a budget but no model that Rollout knows of", fields.Shorten(a.Name))
+	case a.Model == "":
+	case a.Reserved():
+		c.Problem(p.Child("model"), "remove it, or rename the agent", "agent %q is built in and uses no model", a.Name)
+	case !known:
+		hint := cmp.Or(diag.DidYouMean(a.Model, slices.Sorted(maps.Keys(job.Models))), "add it to models")
+		c.Problem(p.Child("model"), hint, "agent %q has the model %q, which is not in models", fields.Shorten(a.Name), fields.Shorten(a.Model))
+	case a.Budget.MaxCostUSD != nil && !m.priced(c.opts.Now()):
+		c.Problem(p.Child("budget").Child("max_cost_usd"), fmt.Sprintf("add models.%s.price, or use max_total_tokens", a.Model),
+			"the price of the model %q is not known, so a budget in dollars cannot be kept", fields.Shorten(a.Model))
+	}
+}

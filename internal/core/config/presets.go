@@ -1,0 +1,150 @@
+package config
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/org/rollout-action/internal/core/agent"
+	"github.com/org/rollout-action/internal/core/agent/presets"
+	"github.com/org/rollout-action/internal/lib/diag"
+	"github.com/org/rollout-action/internal/lib/fields"
+)
+
+// preset adds to an agent what its preset has: the scripts, the files and the variables. What the agent has itself stays, as in the
+// config.json of a job, where all is written down.
+func (c *checker) preset(a *agent.Agent, p fields.Path) {
+	if c.Bad(p.Child("preset")) {
+		return
+	}
+	if a.Preset == "" {
+		for _, one := range []struct {
+			key string
+			set bool
+		}{{"version", a.Version != ""}, {"args", len(a.Args) > 0}, {"mcp_servers", len(a.MCPServers) > 0}, {"skills", a.Skills != ""}} {
+			if one.set {
+				c.Problem(p.Child(one.key), "add preset:, or remove it", "agent %q has %s, which only presets have", fields.Shorten(a.Name), one.key)
+			}
+		}
+		return
+	}
+	known, ok := presets.Get(a.Preset)
+	switch {
+	case a.Reserved():
+		c.Problem(p.Child("preset"), "remove it, or rename the agent", "agent %q is built in and takes no preset", a.Name)
+		return
+	case !ok:
+		names := presets.Names()
+		c.Problem(p.Child("preset"), cmp.Or(diag.DidYouMean(a.Preset, names), "rollout agents ls has their names"), "there is no preset %q", fields.Shorten(a.Preset))
+		return
+	case a.Preset == presets.Shell:
+		c.shellPreset(*a, known, p)
+		a.Version = cmp.Or(a.Version, known.Version) // so that config.json tells which loop it was
+	}
+	a.Install = cmp.Or(a.Install, known.Install(a.Version))
+	a.Execute = cmp.Or(a.Execute, known.Execute(a.Args))
+	c.presetSkills(a, known, p)
+	c.presetServers(a, known, p)
+	c.presetKey(*a, known, p)
+}
+
+// shellPreset checks an agent that is Rollout's own loop.
+func (c *checker) shellPreset(a agent.Agent, known presets.Preset, p fields.Path) {
+	for _, one := range []struct {
+		key string
+		set bool
+	}{{"execute", a.Execute != ""}, {"args", len(a.Args) > 0}} {
+		if one.set {
+			c.Problem(p.Child(one.key), "remove it", "the preset %s is a loop of Rollout itself, which takes no %s", presets.Shell, one.key)
+		}
+	}
+	if a.Version != "" && a.Version != known.Version {
+		c.Problem(p.Child("version"), fmt.Sprintf("write %q, or remove it", known.Version), "this Rollout has version %s of the preset %s", known.Version, presets.Shell)
+	}
+}
+
+// presetSkills puts the agent's skills into its environment.
+func (c *checker) presetSkills(a *agent.Agent, known presets.Preset, p fields.Path) {
+	if a.Skills == "" {
+		return
+	}
+	if known.Skills == "" {
+		c.Problem(p.Child("skills"), "remove it", "the preset %s takes no skills", a.Preset)
+		return
+	}
+	file := agent.File{Source: a.Skills, Target: presets.SkillsDir, Gitignore: true}
+	if !slices.Contains(a.Files, file) { // config.json has it
+		a.Files = append(a.Files, file)
+	}
+}
+
+// presetServers puts the agent's MCP servers into its variables.
+func (c *checker) presetServers(a *agent.Agent, known presets.Preset, p fields.Path) {
+	p = p.Child("mcp_servers")
+	switch {
+	case len(a.MCPServers) == 0 || c.BadBelow(p):
+		return
+	case !known.MCP:
+		c.Problem(p, "remove them", "the preset %s takes no MCP servers", a.Preset)
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.MCPServers)) {
+		if err := a.MCPServers[name].Check(); err != nil {
+			c.Problem(p.Child(name), "give a command, or a url", "MCP server %q: %v", fields.Shorten(name), err)
+		}
+	}
+	text, err := json.Marshal(a.MCPServers.Standard())
+	if err != nil {
+		panic(err) // texts only
+	}
+	a.Env = maps.Clone(a.Env)
+	if a.Env == nil {
+		a.Env = map[string]string{}
+	}
+	a.Env[presets.MCPVar] = string(text)
+}
+
+// presetKey checks that the agent can reach a model: one of the job, or its own with a key.
+func (c *checker) presetKey(a agent.Agent, known presets.Preset, p fields.Path) {
+	m, hasModel := c.out.Job.Models[a.Model]
+	switch {
+	case p[0] == "judge_agents": // whose models are those of judges
+	case a.Model == "" && a.Preset == presets.Shell:
+		c.Problem(p.Child("preset"), "add model: and models:", "agent %q is Rollout's own loop, which needs a model", fields.Shorten(a.Name))
+	case a.Model == "" && len(known.Keys) > 0:
+		for _, name := range known.Keys {
+			if _, set := a.Env[name]; set {
+				return
+			}
+		}
+		if c.opts.Recorded {
+			return
+		}
+		hint := fmt.Sprintf("add env: {%s: ${%s}}", known.Keys[0], known.Keys[0])
+		if len(known.APIs) > 0 {
+			hint = fmt.Sprintf("add model: and models:, with the api %s; or %s", strings.Join(known.APIs, ", "), hint)
+		}
+		c.Warn(c.Root.Locate(p, false), hint, "agent %q has neither a model nor one of the variables %s", fields.Shorten(a.Name), strings.Join(known.Keys, ", "))
+	case len(known.APIs) == 0: // whether there is such a model or not
+		c.Problem(p.Child("model"), "remove model: and budget:, and give it its key in env", "the preset %s cannot use a model of the job: %s", a.Preset, known.NoGateway)
+	case !hasModel || m.API == APIScripted:
+	case !known.Speaks(m.API):
+		c.Problem(p.Child("model"), "choose a model with one of these APIs, or another preset",
+			"agent %q speaks %s (preset %s), but the model %q speaks %s; Rollout does not translate", fields.Shorten(a.Name), strings.Join(known.APIs, ", "), a.Preset, a.Model, m.API)
+	}
+}
+
+// jsonGetenv returns getenv for placeholders in strings of JSON: quotes and line ends of a value stay within its string.
+func jsonGetenv(getenv func(string) (string, bool)) func(string) (string, bool) {
+	return func(name string) (string, bool) {
+		value, set := getenv(name)
+		text, err := json.Marshal(value)
+		if err != nil {
+			panic(err) // a text
+		}
+		return string(text[1 : len(text)-1]), set
+	}
+}

@@ -1,0 +1,144 @@
+package environmenttest
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/org/rollout-action/internal/core/environment"
+)
+
+// terminalChecks check commands on a terminal.
+func terminalChecks() []check {
+	list := []check{
+		{"a command on a terminal has it as its input, output and error", checkTerminalStreams},
+		{"what is typed on a terminal is read, and Ctrl-C interrupts the foreground", checkTerminalKeys},
+		{"a terminal has its size and each new one", checkTerminalSize},
+		{"a terminal belongs to the command's user", checkTerminalUser},
+		{"a timeout kills a command on a terminal and all that it started", checkTerminalTimeout},
+		{"a command on the terminal of a destroyed environment is lost", checkTerminalGone},
+	}
+	for i := range list {
+		list[i].run = needing(terminalRunner, list[i].run)
+	}
+	return list
+}
+
+// onTerminal is a command that runs on a terminal.
+type onTerminal struct {
+	s      *scene
+	shown  buffer
+	typing *io.PipeWriter
+	sizes  chan environment.TerminalSize
+	done   chan outcome
+}
+
+// runOnTerminal starts a script on a terminal.
+func (b *box) runOnTerminal(script string, size environment.TerminalSize, opts environment.ExecOptions) *onTerminal {
+	r, w := io.Pipe()
+	t := &onTerminal{s: b.s, typing: w, sizes: make(chan environment.TerminalSize), done: make(chan outcome, 1)}
+	b.s.Cleanup(func() { w.Close() })
+	opts.Stdin, opts.Stdout = r, &t.shown
+	go func() {
+		code, err := environment.ExecTerminal(b.s.ctx, b.Environment, script, opts, environment.Terminal{Size: size, Resized: t.sizes})
+		t.done <- outcome{code: code, err: err}
+		r.Close() // what is typed from now on is lost
+	}()
+	return t
+}
+
+// await waits until text was shown.
+func (t *onTerminal) await(text string) {
+	t.s.Helper()
+	for deadline := time.Now().Add(t.s.opts.patience()); !strings.Contains(t.shown.String(), text); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) || len(t.done) > 0 && !strings.Contains(t.shown.String(), text) {
+			t.s.Fatalf("%q was not shown, but %q", text, t.shown.String())
+		}
+	}
+}
+
+// write types keys.
+func (t *onTerminal) write(keys string) {
+	t.s.Helper()
+	t.s.within("typing", func() { _, _ = io.WriteString(t.typing, keys) }) // it fails once the command has ended, which the check sees then
+}
+
+// end waits for the end of the command.
+func (t *onTerminal) end() outcome {
+	t.s.Helper()
+	var o outcome
+	t.s.within("ExecTerminal", func() { o = <-t.done })
+	o.stdout = t.shown.String()
+	return o
+}
+
+// wantCode checks that the command ends with an exit code.
+func (t *onTerminal) wantCode(code int) {
+	t.s.Helper()
+	if o := t.end(); o.err != nil || o.code != code {
+		t.s.Errorf("exit code %d, error %v, want %d; shown: %q", o.code, o.err, code, o.stdout)
+	}
+}
+
+func checkTerminalStreams(s *scene) {
+	t := s.create().runOnTerminal(`for fd in 0 1 2; do test -t $fd || echo "$fd is no terminal"; done; : >/dev/tty || echo no controlling terminal
+echo out; echo err >&2; echo "$A $PWD"; exit 7`, environment.TerminalSize{}, environment.ExecOptions{Env: map[string]string{"A": "b c"}, WorkDir: "/usr"})
+	t.wantCode(7)
+	s.equal("the terminal", t.shown.String(), "out\r\nerr\r\nb c /usr\r\n")
+}
+
+func checkTerminalKeys(s *scene) {
+	t := s.create().runOnTerminal(`trap 'echo interrupted' INT; read -r line; echo "read $line"; sleep 100000; echo "after $?"; exit 3`, environment.TerminalSize{}, environment.ExecOptions{})
+	t.write("some words\r")
+	t.await("read some words")
+	// The signal is for what runs in the foreground then, so it is typed until something does.
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		t.await("after 130")
+	}()
+	for waiting := true; waiting; {
+		t.write("\x03")
+		select {
+		case <-ended:
+			waiting = false
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	t.wantCode(3)
+}
+
+func checkTerminalSize(s *scene) {
+	const wait = `until test "$(stty size)" = "$1"; do sleep 0.01; done; echo "is $1"`
+	t := s.create().runOnTerminal("w() { "+wait+"; }; w '30 100'; w '31 101'", environment.TerminalSize{Columns: 100, Rows: 30}, environment.ExecOptions{})
+	t.await("is 30 100")
+	s.within("resizing", func() { t.sizes <- environment.TerminalSize{Columns: 101, Rows: 31} })
+	t.await("is 31 101")
+	t.wantCode(0)
+}
+
+func checkTerminalUser(s *scene) {
+	t := s.create().runOnTerminal(`echo through >"$(tty)"; id -un`, environment.TerminalSize{}, environment.ExecOptions{User: "nobody"})
+	t.wantCode(0)
+	s.equal("the terminal", t.shown.String(), "through\r\nnobody\r\n")
+}
+
+func checkTerminalTimeout(s *scene) {
+	env := s.create()
+	t := env.runOnTerminal("setsid sleep 54321 & echo ready; sleep 54321", environment.TerminalSize{}, environment.ExecOptions{Timeout: 2 * time.Second})
+	if o := t.end(); !errors.Is(o.err, environment.ErrTimeout) {
+		s.Errorf("error %v, want a timeout; exit code %d, shown: %q", o.err, o.code, o.stdout)
+	}
+	if alive := env.run("for p in /proc/[0-9]*; do tr '\\0' ' ' <$p/cmdline 2>/dev/null; echo; done | grep -c '^sleep 54321' || true"); alive != "0\n" {
+		s.Errorf("%q processes are alive", alive)
+	}
+}
+
+func checkTerminalGone(s *scene) {
+	env := s.create()
+	if err := env.Destroy(s.ctx); err != nil {
+		s.Fatalf("Destroy: %v", err)
+	}
+	s.wantKind("ExecTerminal", env.runOnTerminal("echo ran", environment.TerminalSize{}, environment.ExecOptions{}).end().err, environment.KindLost)
+}

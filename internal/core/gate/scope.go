@@ -1,0 +1,140 @@
+package gate
+
+import (
+	"path"
+
+	"github.com/org/rollout-action/internal/core/agent"
+	"github.com/org/rollout-action/internal/core/result"
+)
+
+// matches reports whether a glob as in Group matches a name. A malformed glob matches only itself; package config refuses them.
+func matches(glob, name string) bool {
+	ok, _ := path.Match(glob, name)
+	return glob == "" || ok || glob == name
+}
+
+// scope is the part of a job that thresholds apply to: the whole job or a group.
+type scope struct {
+	Group
+	whole   bool
+	matched int // planned trials, in quarantine or not
+	planned int // planned trials that are not in quarantine
+	counted int // those of planned whose agents are evaluated
+	// evaluated are the agents that rates, means, drops and broken tasks are about; see agent.Evaluated.
+	evaluated map[string]bool
+	// all has the results, gated those of them that are not in quarantine, tasks the gated tasks of the diff (nil without one) of the agents
+	// that are evaluated.
+	all, gated []result.Outcome
+	tasks      []result.TaskDiff
+	seconds    float64
+	confirming result.USD // the cost of confirmation attempts
+}
+
+// scope returns the part of a job that a group selects.
+func (g Group) scope(head result.Job, diff *result.Diff, q quarantines) scope {
+	s := scope{Group: g, whole: g.Agent == "" && g.Dataset == "", evaluated: g.evaluated(head)}
+	planned := func(agent string) {
+		s.planned++
+		if s.evaluated[agent] {
+			s.counted++
+		}
+	}
+	for _, o := range head.Results {
+		if !g.matches(o.Agent, o.Dataset) {
+			continue
+		}
+		s.matched++
+		s.all = append(s.all, o)
+		s.seconds += o.DurationSec
+		if !q.covers(o.Dataset, o.Task) {
+			s.gated = append(s.gated, o)
+			planned(o.Agent)
+		}
+	}
+	for _, k := range head.Skipped {
+		if g.matches(k.Agent, k.Dataset) {
+			s.matched++
+			if !q.covers(k.Dataset, k.Task) {
+				planned(k.Agent)
+			}
+		}
+	}
+	for _, o := range head.Confirmations {
+		if g.matches(o.Agent, o.Dataset) {
+			s.confirming = s.confirming.Plus(o.Cost)
+			s.seconds += o.DurationSec
+		}
+	}
+	if s.whole {
+		s.seconds = head.TotalDurationSec
+	}
+	if diff == nil {
+		return s
+	}
+	for _, t := range diff.Tasks {
+		if s.evaluated[t.Agent] && g.matches(t.Agent, t.Dataset) && !q.covers(t.Dataset, t.Task) {
+			s.tasks = append(s.tasks, t)
+		}
+	}
+	return s
+}
+
+// evaluated returns the agents of the group's trials that its rates and comparisons are about: neither oracle nor nop, unless the group has
+// no others, as one that names them has.
+func (g Group) evaluated(head result.Job) map[string]bool {
+	names := map[string]bool{}
+	for _, o := range head.Results {
+		if g.matches(o.Agent, o.Dataset) {
+			names[o.Agent] = true
+		}
+	}
+	for _, k := range head.Skipped {
+		if g.matches(k.Agent, k.Dataset) {
+			names[k.Agent] = true
+		}
+	}
+	out := map[string]bool{}
+	for _, name := range agent.Evaluated(sortedKeys(names)) {
+		out[name] = true
+	}
+	return out
+}
+
+func (g Group) matches(agent, dataset string) bool {
+	return matches(g.Agent, agent) && matches(g.Dataset, dataset)
+}
+
+// comparable returns the tasks on which a drop is measured.
+func (s scope) comparable() []result.TaskDiff {
+	var out []result.TaskDiff
+	for _, t := range s.tasks {
+		if t.Comparable() {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// rewarded returns the gated results with a reward, of the agents that are evaluated.
+func (s scope) rewarded() []result.Outcome {
+	var out []result.Outcome
+	for _, o := range s.gated {
+		if o.Completed() && s.evaluated[o.Agent] {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// prefix returns the beginning of a sentence about the scope; "" for the whole job.
+func (s scope) prefix() string {
+	switch {
+	case s.whole:
+		return ""
+	case s.Dataset == "":
+		return "agent " + s.Agent + ": "
+	case s.Agent == "":
+		return "dataset " + s.Dataset + ": "
+	}
+	return "agent " + s.Agent + ", dataset " + s.Dataset + ": "
+}

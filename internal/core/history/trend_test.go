@@ -1,0 +1,65 @@
+package history
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/org/rollout-action/internal/core/result"
+)
+
+func run(passed, attempts int) Point {
+	return Point{Agents: []Agent{{Name: "a", Passed: passed, Attempts: attempts, PassRate: float64(passed) / float64(attempts), Tasks: []Task{
+		{Dataset: "d", Name: "x", Passed: passed, Attempts: attempts}, {Dataset: "d", Name: "y", Passed: passed, Attempts: attempts}}}}}
+}
+
+func TestBlocksAndLine(t *testing.T) {
+	points := []Point{run(0, 4), run(0, 4), run(2, 4), run(4, 4)}
+	if got := Blocks(points, "a", 3); got != "▁▅█" {
+		t.Errorf("got %s", got)
+	}
+	if got := Line(points, "main", "a", 3); !strings.HasPrefix(got, "main's last 3: 50 % ± ") {
+		t.Errorf("got %s", got)
+	}
+	if got := Line(points, "main", "other", 3) + Blocks(points, "other", 3); got != "" {
+		t.Errorf("got %s of an agent without points", got)
+	}
+}
+
+func TestChangeOf(t *testing.T) {
+	before := Agent{Models: []string{"m"}, Judges: []string{"j=1"}, Tasks: []Task{{Name: "x", Digest: "1"}}}
+	for want, after := range map[Changed]Agent{
+		{}:             {Tasks: []Task{{Name: "x"}}},
+		{Model: true}:  {Models: []string{"n"}, Tasks: before.Tasks},
+		{Judges: true}: {Judges: []string{"j=2"}, Tasks: before.Tasks},
+		{Tasks: true}:  {Tasks: []Task{{Name: "x", Digest: "2"}}},
+	} {
+		if got := ChangeOf(before, after); got != want {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+	}
+}
+
+func TestPointOf(t *testing.T) {
+	outcome := func(attempt int, reward, cost float64) result.Outcome {
+		return result.Outcome{Key: result.Key{Agent: "a", Dataset: "d", Task: "x", Attempt: attempt}, Reward: &reward, Cost: result.Dollars(cost), DurationSec: 10, TaskDigest: "sha256:1",
+			Usage: &result.OutcomeUsage{Model: "m", Answered: []string{"m-2", "m-1"}[:attempt]}}
+	}
+	p := PointOf(result.Job{JobName: "j", StartedAt: at(1), Results: []result.Outcome{outcome(1, 1, 2), outcome(2, 0, 4)}}, "main", "pass")
+	a := p.Agents[0]
+	if a.Passed != 1 || a.Attempts != 2 || a.PassRate != 0.5 || a.Interval == nil || a.Cost != (Mean{3, 2}) || a.DurationSec != (Mean{10, 2}) || a.InputTokens.N != 0 || a.Tasks[0] != (Task{"d", "x", "sha256:1", 1, 2}) {
+		t.Errorf("got %+v", a)
+	}
+	if got := strings.Join(a.Models, " "); got != "m-1 m-2" {
+		t.Errorf("the models are %s", got)
+	}
+}
+
+func TestTheLevelBeginsAtTheLastChange(t *testing.T) {
+	points := []Point{run(0, 4), run(0, 4), run(4, 4), run(4, 4)}
+	for i := range points {
+		points[i].Agents[0].Models = []string{[]string{"old", "old", "new", "new"}[i]}
+	}
+	if got := Line(points, "main", "a", 20); !strings.HasPrefix(got, "main's last 2: 100 % (") {
+		t.Errorf("got %s", got)
+	}
+}

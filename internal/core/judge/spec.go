@@ -1,0 +1,121 @@
+package judge
+
+import (
+	"cmp"
+
+	"github.com/org/rollout-action/internal/core/agent"
+)
+
+// Spec is one entry of judges, in job.yaml or task.toml. A judge is an agent that grades what another one has done.
+// Source: specification 001, "The data model".
+type Spec struct {
+	Name       string         `yaml:"name" json:"name" required:"true" pattern:"^[A-Za-z][A-Za-z0-9_]{0,39}$" is:"a letter, and letters, digits and _" doc:"Name of the judge in results, and of its score in expressions: scores.NAME. Unique in the job and the task."`
+	Agent      string         `yaml:"agent" json:"agent" default:"shell" doc:"Who judges: an agent of the job, a preset, or call, which is one call of the model without tools and without an environment."`
+	Model      string         `yaml:"model" json:"model" required:"true" doc:"The model of the judge, by its name in models. policy: the model of the trial's own agent."`
+	Prompt     string         `yaml:"prompt" json:"prompt,omitempty" raw:"true" doc:"What the judge is asked: a template of Go's text/template over .Task, .Trial and .Tests. Rollout adds where the evidence is and the form of the verdict. Default: a question made of the criteria."`
+	PromptFile string         `yaml:"prompt_file" json:"prompt_file,omitempty" doc:"File with the prompt, relative to this file."`
+	Verdict    map[string]any `yaml:"verdict" json:"verdict,omitempty" doc:"JSON Schema of the verdict, which is an object. Give this, verdict_file or criteria."`
+	// VerdictFile is empty after loading: Verdict then has what is in it; so are Prompt and PromptFile.
+	VerdictFile string      `yaml:"verdict_file" json:"verdict_file,omitempty" doc:"File with the JSON Schema of the verdict, relative to this file."`
+	Criteria    []Criterion `yaml:"criteria" json:"criteria,omitempty" most:"50" doc:"What is judged, in place of verdict and score: the form of the verdict follows, and the score is the weighted mean."`
+	Score       string      `yaml:"score" json:"score,omitempty" raw:"true" doc:"Expression over verdict whose value is the score, from 0 to 1. Default: the weighted mean of criteria; without criteria, verdict.score."`
+	Source      Source      `yaml:"source" json:"source,omitempty" enum:"file,reply" doc:"Where the verdict is: reply, the last thing that the judge says, or file, verdict.json in the judge's directory. Whatever runs in the judge's environment can write a file, also a program of the agent that the judge runs. Default: reply."`
+	Placement   Placement   `yaml:"placement" json:"placement,omitempty" enum:"trial,fresh" doc:"Where the judge works: trial, the environment in which the agent has worked, or fresh, a new one of the task's image with artifacts. Default: trial; of a group, fresh. A call has none."`
+	Artifacts   []string    `yaml:"artifacts" json:"artifacts,omitempty" most:"100" doc:"Absolute paths in the agent's environment that a fresh judge finds at the same paths. One that is missing is an error."`
+	// Scope says what is judged at once.
+	Scope  Scope  `yaml:"scope" json:"scope,omitempty" enum:"trial,group" doc:"What is judged at once: trial, or group, all trials of a task, which the judge ranks after the last of them. Default: trial."`
+	Orders int    `yaml:"orders" json:"orders,omitempty" min:"1" max:"8" doc:"How often a judge of a group ranks it, each time with the trials in another order, because judges prefer some places. Default: 2."`
+	When   string `yaml:"when" json:"when,omitempty" raw:"true" doc:"Expression over tests and rewards: the judge runs only if it is true, such as tests > 0. Without it, it always runs. A judge that does not run has no score."`
+	// Processes: what becomes of processes that the agent has left, before a judge works in its environment.
+	Processes  Processes    `yaml:"processes" json:"processes,omitempty" default:"end" enum:"end,keep" doc:"What becomes of processes that the agent has left in its environment before this judge begins: end, or keep, if the judge needs a server that the agent has started. See docs/judges.md for what keep risks."`
+	Budget     agent.Budget `yaml:"budget" json:"budget,omitzero" doc:"What the judge may use of its model in one trial. A judge that needs more has failed."`
+	TimeoutSec float64      `yaml:"timeout_sec" json:"timeout_sec,omitempty" default:"600" min:"1" max:"100000000" doc:"Seconds the judge may take, without its installation."`
+	OnError    OnError      `yaml:"on_error" json:"on_error,omitempty" default:"fail" enum:"fail,ignore" doc:"fail: a judge without a verdict fails the trial. ignore: its score is null, which is never 0."`
+}
+
+// Criterion is one thing that a judge decides about, with one of several choices.
+type Criterion struct {
+	Name    string   `yaml:"name" json:"name" required:"true" pattern:"^[A-Za-z][A-Za-z0-9_]{0,39}$" is:"a letter, and letters, digits and _" doc:"Name of the criterion in results: the judge's, a dot and this one."`
+	Text    string   `yaml:"text" json:"text" required:"true" raw:"true" doc:"What the judge decides."`
+	Choices []string `yaml:"choices" json:"choices,omitempty" most:"20" doc:"The choices, from the worst, which counts 0, to the best, which counts 1; those between count evenly. Default: [no, yes]."`
+	Weight  float64  `yaml:"weight" json:"weight,omitempty" default:"1" above:"0" max:"1000" doc:"How much the criterion counts in the score."`
+}
+
+// DefaultChoices returns the choices of a criterion without any.
+func DefaultChoices() []string { return []string{"no", "yes"} }
+
+// Call is the agent of a judge that is one call of the model.
+const Call = "call"
+
+// PolicyModel is the model of a judge that has the model of the trial's own agent.
+const PolicyModel = "policy"
+
+// Source says where a verdict is.
+type Source string
+
+// The values of source.
+const (
+	FromFile  Source = "file"
+	FromReply Source = "reply"
+)
+
+// Placement says where a judge works.
+type Placement string
+
+// The values of placement.
+const (
+	InTrial Placement = "trial" // in the environment in which the agent has worked
+	InFresh Placement = "fresh" // in a new environment with artifacts
+)
+
+// Scope says what a judge judges at once.
+type Scope string
+
+// The values of scope.
+const (
+	OfTrial Scope = "trial"
+	OfGroup Scope = "group" // all trials of a task in the job
+)
+
+// defaultOrders is how often a group is ranked if orders does not say it: once from either end.
+const defaultOrders = 2
+
+// Processes says what becomes of processes that the agent has left.
+type Processes string
+
+// The values of processes.
+const (
+	EndProcesses  Processes = "end"
+	KeepProcesses Processes = "keep"
+)
+
+// OnError says what a judge without a verdict means for its trial.
+type OnError string
+
+// The values of on_error.
+const (
+	Fail   OnError = "fail"
+	Ignore OnError = "ignore"
+)
+
+// VerdictSource returns where the verdict is. It is a file only if the judge says so: whatever runs in its environment can write one.
+func (s Spec) VerdictSource() Source { return cmp.Or(s.Source, FromReply) }
+
+// Place returns where the judge works; "" for a call, which works nowhere.
+func (s Spec) Place() Placement {
+	switch {
+	case s.Agent == Call:
+		return ""
+	case s.Placement == "" && s.Ranks():
+		return InFresh
+	case s.Placement == "":
+		return InTrial
+	}
+	return s.Placement
+}
+
+// Ranks reports whether the judge ranks the trials of a task.
+func (s Spec) Ranks() bool { return s.Scope == OfGroup }
+
+// Rankings returns how often a judge of a group ranks it.
+func (s Spec) Rankings() int { return cmp.Or(s.Orders, defaultOrders) }

@@ -1,0 +1,126 @@
+package report
+
+import (
+	"io/fs"
+	"path"
+	"strings"
+
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/lib/excerpt"
+	"github.com/org/rollout-action/internal/lib/untrusted"
+)
+
+// The logs of a trial, below its directory.
+const (
+	setupStdout    = result.SetupDir + "/" + result.StdoutFile
+	setupStderr    = result.SetupDir + "/" + result.StderrFile
+	commandStdout  = result.CommandDir + "/" + result.StdoutFile
+	commandStderr  = result.CommandDir + "/" + result.StderrFile
+	verifierStdout = result.VerifierDir + "/" + result.StdoutFile
+	verifierStderr = result.VerifierDir + "/" + result.StderrFile
+)
+
+// Bounds of what Explain returns.
+const (
+	explainLines = 50
+	explainBytes = 16 << 10
+	explainWidth = 500
+)
+
+// Explain returns the log that explains why a trial did not pass, shortened if it is long (see excerpt.Text.Telling): the first of those
+// for its type of error, or for a reward below 1, that is not empty. file is relative to the job's directory. Lines are safe to show
+// (see untrusted.Lines): at most 50 of at most 500 bytes, 16 KiB together. Both are empty if there is nothing to show.
+func Explain(in Input, t result.Trial) (file string, log excerpt.Text) {
+	for _, log := range explaining(t) {
+		file := path.Join(t.Dir(), log)
+		if log := read(in, file).Telling(explainLines, explainBytes, explainWidth); !log.Empty() {
+			return file, log
+		}
+	}
+	return "", excerpt.Text{}
+}
+
+// Ends returns the beginning and the end of a file in the job's directory, in at most lines lines that are bounded as those of Explain
+// are. It is empty if the file is missing, empty or not a regular one.
+func Ends(in Input, file string, lines int) excerpt.Text {
+	return read(in, file).Fit(lines, explainBytes, explainWidth)
+}
+
+// read returns the lines of a file, or of its beginning and its end.
+func read(in Input, file string) excerpt.Text {
+	head, tail, dropped, err := readEnds(in.Files, file)
+	if err != nil {
+		return excerpt.Text{}
+	}
+	return excerpt.Text{Head: untrusted.Lines(string(head)), Tail: untrusted.Lines(string(tail)), Dropped: dropped}
+}
+
+// RawEnds returns the beginning and the end of a file in the job's directory as they are: hostile bytes. dropped is how many are left
+// out between them; without any, tail is all of the file. It is empty if the file is missing or not a regular one.
+func RawEnds(in Input, file string) (head, tail []byte, dropped int64) {
+	head, tail, dropped, err := readEnds(in.Files, file)
+	if err != nil {
+		return nil, nil, 0
+	}
+	return head, tail, dropped
+}
+
+// Open opens a regular file in the job's directory, and returns its size. It follows no link.
+func Open(in Input, file string) (f fs.File, size int64, err error) {
+	f, info, err := open(in.Files, file)
+	if err != nil {
+		return nil, 0, err
+	}
+	return f, info.Size(), nil
+}
+
+// Caption is what stands above the lines of a log that explains a trial.
+func Caption(log excerpt.Text, file string) string {
+	switch {
+	case len(log.Middle) > 0:
+		return "Parts of " + file + ":"
+	case log.Dropped > 0:
+		return "The beginning and the end of " + file + ":"
+	}
+	return "From " + file + ":"
+}
+
+// explaining returns the logs that may explain a trial, the likeliest first.
+func explaining(t result.Trial) []string {
+	verifier := []string{verifierStdout, verifierStderr}
+	if t.Error == nil {
+		if t.Completed() && !t.Passed() {
+			return verifier
+		}
+		return nil
+	}
+	switch kind := string(t.Error.Type); {
+	case strings.HasPrefix(kind, "agent_install_"):
+		return []string{setupStderr, setupStdout, result.ErrorFile}
+	case strings.HasPrefix(kind, "agent_execution_"):
+		return []string{commandStderr, commandStdout, result.ErrorFile}
+	case strings.HasPrefix(kind, "verifier_"):
+		return append(verifier, result.ErrorFile)
+	}
+	return []string{result.ErrorFile}
+}
+
+// Logs returns the files of a trial that people may want to open, relative to the job's directory. Missing and empty ones
+// are left out.
+func Logs(in Input, t result.Trial) []string {
+	var found []string
+	for _, log := range []string{
+		result.ErrorFile, verifierStdout, verifierStderr, commandStdout, commandStderr, setupStdout, setupStderr, result.ResultFile,
+	} {
+		name := path.Join(t.Dir(), log)
+		file, info, err := open(in.Files, name)
+		if err != nil {
+			continue
+		}
+		if info.Size() > 0 {
+			found = append(found, name)
+		}
+		_ = file.Close()
+	}
+	return found
+}

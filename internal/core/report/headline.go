@@ -1,0 +1,239 @@
+package report
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/org/rollout-action/internal/core/agent"
+	"github.com/org/rollout-action/internal/core/gate"
+	"github.com/org/rollout-action/internal/core/result"
+)
+
+// Mark is the one word for how a job ended.
+type Mark string
+
+// The marks. A job passes with MarkPassed, MarkInconclusive and MarkUncompared.
+const (
+	MarkPassed       Mark = "passed"
+	MarkFailed       Mark = "failed"
+	MarkInconclusive Mark = "inconclusive"
+	MarkUncompared   Mark = "uncompared" // a limit compares with a baseline, and there is nothing to compare with
+	MarkIncomplete   Mark = "incomplete" // something is missing, so nothing is certain
+	MarkPart         Mark = "part"       // a shard: only the merge is judged
+)
+
+// Emoji returns the mark as a picture.
+func (m Mark) Emoji() string {
+	return map[Mark]string{MarkPassed: "✅", MarkFailed: "❌", MarkInconclusive: "🟡", MarkUncompared: "⚪", MarkIncomplete: "⛔", MarkPart: "🧩"}[m]
+}
+
+// Mark returns how the job ended.
+func (in Input) Mark() Mark {
+	switch {
+	case len(in.Incomplete) > 0:
+		return MarkIncomplete
+	case (in.Plan.Shard != nil || in.Plan.OnlyConfirms()) && in.Verdict.Outcome == "":
+		return MarkPart
+	case !in.Passed():
+		return MarkFailed
+	case in.Verdict.Outcome == gate.Inconclusive:
+		return MarkInconclusive
+	case in.Verdict.Uncompared:
+		return MarkUncompared
+	}
+	return MarkPassed
+}
+
+// Title returns how the job ended: the heading of every report, without any text from outside.
+func (in Input) Title(cases []Case) string {
+	mark, words := in.Mark(), ""
+	switch mark {
+	case MarkPassed:
+		words = "Rollout passed"
+	case MarkFailed:
+		words = "Rollout failed"
+	case MarkInconclusive:
+		words = "Rollout passed, inconclusive"
+	case MarkUncompared:
+		words = "Rollout has nothing to compare with yet"
+	case MarkIncomplete:
+		words = "Rollout is incomplete"
+	case MarkPart:
+		words = "Rollout, shard " + strings.Replace(in.Plan.Shard.String(), "/", " of ", 1)
+	}
+	return mark.Emoji() + " " + words + ": " + in.Headline(cases)
+}
+
+// Sentences of several reports.
+const (
+	MissingLead = "Something is missing, so this job does not pass:" // before Input.Incomplete
+	PartNote    = "A shard is not judged: the merge of all of them is."
+)
+
+// BaselineLead returns the words before Input.Baseline.
+func (in Input) BaselineLead() string {
+	if in.Diff != nil {
+		return "Compared with "
+	}
+	return "No baseline: "
+}
+
+// Headline returns how the job ended in a few words, none of them from outside: "2 broken, 1 fixed, 3 tasks not compared", or without a baseline
+// "10 of 12 tasks passed". It counts the tasks of the agents that are evaluated: oracle and nop count only where there is no other,
+// and nop only where it is alone. Tasks that broke for the oracle are named apart. The tasks of several agents are not added up: "2 agents passed 3 to 5
+// of 12 tasks each". A job whose rewards judges made is summed up by its mean reward, because few of those are 1.
+func (in Input) Headline(cases []Case) string {
+	if in.Diff == nil {
+		if text := judgedHeadline(evaluated(cases)); text != "" {
+			return text
+		}
+		agents := PassedTasks(evaluated(cases))
+		switch len(agents) {
+		case 0:
+			return "0 of 0 tasks passed"
+		case 1:
+			return Count(agents[0].Passed) + " of " + Plural(agents[0].Total, "task") + " passed"
+		}
+		passed, total := agents[0], agents[0] // the least and the most
+		for _, a := range agents {
+			passed.Passed, passed.Total = min(passed.Passed, a.Passed), min(passed.Total, a.Total)
+			total.Passed, total.Total = max(total.Passed, a.Passed), max(total.Total, a.Total)
+		}
+		tasks := Plural(total.Total, "task")
+		if passed.Total < total.Total {
+			tasks = Count(passed.Total) + " to " + tasks
+		}
+		count := Count(total.Passed)
+		if passed.Passed < total.Passed {
+			count = Count(passed.Passed) + " to " + count
+		}
+		return Plural(len(agents), "agent") + " passed " + count + " of " + tasks + " each"
+	}
+	var parts []string
+	counts := in.Diff.CountsEvaluated()
+	for _, change := range []result.Change{result.Broken, result.Errored, result.Worse, result.Fixed, result.Better} {
+		if n := counts[change]; n > 0 {
+			parts = append(parts, Count(n)+" "+string(change))
+		}
+	}
+	if len(parts) == 0 {
+		parts = append(parts, "no task got better or worse")
+	}
+	for _, change := range []result.Change{result.Broken, result.Errored} {
+		if n := in.Diff.Counts[change] - counts[change]; n > 0 { // a task that its own solution does not solve any more
+			parts = append(parts, Count(n)+" "+string(change)+" for the oracle")
+		}
+	}
+	uncompared := 0
+	for _, change := range []result.Change{result.Changed, result.New, result.Removed, result.Unknown} {
+		uncompared += counts[change]
+	}
+	if uncompared > 0 {
+		parts = append(parts, Plural(uncompared, "task")+" not compared")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// judgedHeadline returns the mean reward of each agent's tasks, "mean reward 0.63 over 12 tasks"; "" if no reward is one that judges made.
+func judgedHeadline(cases []Case) string {
+	rewards := map[string][]float64{}
+	judged := false
+	for _, c := range cases {
+		if mean, ok := c.Reward(); ok {
+			rewards[c.Agent] = append(rewards[c.Agent], mean)
+		}
+		judged = judged || slices.ContainsFunc(c.Attempts, func(a Attempt) bool { return a.Trial != nil && judgesMadeReward(*a.Trial) })
+	}
+	if !judged {
+		return ""
+	}
+	var means []float64
+	fewest, most := len(cases), 0
+	for _, of := range rewards {
+		means = append(means, result.Mean(of))
+		fewest, most = min(fewest, len(of)), max(most, len(of))
+	}
+	low, high, tasks := Number(slices.Min(means)), Number(slices.Max(means)), Plural(most, "task")
+	if fewest < most {
+		tasks = Count(fewest) + " to " + tasks
+	}
+	switch {
+	case len(means) == 1:
+		return "mean reward " + low + " over " + tasks
+	case low == high:
+		return Plural(len(means), "agent") + " with mean rewards of " + low + " over " + tasks + " each"
+	}
+	return Plural(len(means), "agent") + " with mean rewards of " + low + " to " + high + " over " + tasks + " each"
+}
+
+// judgesMadeReward reports whether the reward of a trial is not that of its tests, but one that its judges entered.
+func judgesMadeReward(t result.Trial) bool {
+	if t.Reward == nil || t.TestsReward != nil && *t.TestsReward == *t.Reward {
+		return false
+	}
+	return slices.ContainsFunc(t.Agents, func(run result.AgentRun) bool { return run.Role == result.RoleJudge })
+}
+
+// evaluated returns the cases of the agents that agent.Evaluated names.
+func evaluated(cases []Case) []Case {
+	var names []string
+	for _, c := range cases {
+		if !slices.Contains(names, c.Agent) {
+			names = append(names, c.Agent)
+		}
+	}
+	names = agent.Evaluated(names)
+	return slices.DeleteFunc(slices.Clone(cases), func(c Case) bool { return !slices.Contains(names, c.Agent) })
+}
+
+// AgentTasks is how many tasks an agent passed in all of its attempts.
+type AgentTasks struct {
+	Agent         string
+	Passed, Total int
+	Flaky         int // of Total: passed in some of the attempts
+	NotRun        int // of Total: no attempt has a result
+}
+
+// String returns the numbers without the agent: "10 of 12 tasks passed, 1 flaky, 1 did not run".
+func (a AgentTasks) String() string {
+	if a.NotRun == a.Total && a.Total > 0 {
+		return Count(a.NotRun) + " of " + Plural(a.Total, "task") + " did not run"
+	}
+	text := Count(a.Passed) + " of " + Plural(a.Total, "task") + " passed"
+	if a.Flaky > 0 {
+		text += ", " + Count(a.Flaky) + " flaky"
+	}
+	if a.NotRun > 0 {
+		text += ", " + Count(a.NotRun) + " did not run"
+	}
+	return text
+}
+
+// PassedTasks counts the tasks of each agent. Agents that are evaluated come first, by name, then oracle, and nop last.
+func PassedTasks(cases []Case) []AgentTasks {
+	var agents []AgentTasks
+	at := map[string]int{}
+	for _, c := range cases {
+		i, ok := at[c.Agent]
+		if !ok {
+			i = len(agents)
+			at[c.Agent] = i
+			agents = append(agents, AgentTasks{Agent: c.Agent})
+		}
+		agents[i].Total++
+		switch c.State {
+		case Passed:
+			agents[i].Passed++
+		case Flaky:
+			agents[i].Flaky++
+		case Skipped:
+			agents[i].NotRun++
+		}
+	}
+	rank := map[string]int{agent.Oracle: 1, agent.Nop: 2}
+	slices.SortFunc(agents, func(a, b AgentTasks) int {
+		return cmp.Or(cmp.Compare(rank[a.Agent], rank[b.Agent]), cmp.Compare(a.Agent, b.Agent))
+	})
+	return agents
+}

@@ -1,0 +1,128 @@
+package report
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+
+	"github.com/org/rollout-action/internal/lib/excerpt"
+)
+
+// Bounds of what is read of a file from an environment, which may have any size and kind.
+const (
+	headBytes  = 16 << 10 // a quarter of both, as excerpt.Ends has it
+	tailBytes  = 48 << 10
+	scanBytes  = 64 << 20 // of a file that cannot be read from its end
+	smallBytes = 8 << 20  // of a file that is read as a whole
+)
+
+// open opens a regular file. It follows no link, neither to the file nor on the way to it, because logs come out of
+// environments and directories of jobs out of artifacts. It does not open pipes and devices.
+func open(files fs.FS, name string) (fs.File, fs.FileInfo, error) {
+	if files == nil {
+		return nil, nil, fs.ErrNotExist
+	}
+	if !fs.ValidPath(name) {
+		return nil, nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
+	}
+	for i := range len(name) + 1 {
+		if i < len(name) && name[i] != '/' {
+			continue
+		}
+		info, err := fs.Lstat(files, name[:i])
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case i < len(name) && !info.IsDir(), i == len(name) && !info.Mode().IsRegular():
+			return nil, nil, &fs.PathError{Op: "open", Path: name, Err: errNotPlain}
+		}
+	}
+	file, err := files.Open(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := file.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = &fs.PathError{Op: "open", Path: name, Err: errNotPlain}
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, file.Close())
+	}
+	return file, info, nil
+}
+
+// IsDir reports whether there is a directory in the job's directory, and no link on the way to it.
+func IsDir(in Input, dir string) bool {
+	if in.Files == nil || !fs.ValidPath(dir) {
+		return false
+	}
+	for i := range len(dir) + 1 {
+		if i == len(dir) || dir[i] == '/' {
+			if info, err := fs.Lstat(in.Files, dir[:i]); err != nil || !info.IsDir() {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+var errNotPlain = errors.New("not a regular file in a directory")
+
+// readSmall reads a whole file. It fails if the file is larger than smallBytes.
+func readSmall(files fs.FS, name string) ([]byte, error) {
+	file, _, err := open(files, name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, smallBytes+1))
+	if err == nil && len(data) > smallBytes {
+		err = fmt.Errorf("%s is larger than %d bytes", path.Base(name), smallBytes)
+	}
+	return data, err
+}
+
+// readEnds reads the beginning and the end of a file: at most headBytes and tailBytes, in whole lines if there are any. dropped is
+// how many bytes are between them. If there are none, tail is all of the file.
+func readEnds(files fs.FS, name string) (head, tail []byte, dropped int64, err error) {
+	file, info, err := open(files, name)
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	defer file.Close()
+	if seeker, ok := file.(io.Seeker); ok && info.Size() > headBytes+tailBytes {
+		head, err = io.ReadAll(io.LimitReader(file, headBytes))
+		if err != nil {
+			return nil, nil, 0, err
+		}
+		if _, err := seeker.Seek(info.Size()-tailBytes, io.SeekStart); err != nil {
+			return nil, nil, 0, err
+		}
+		tail, err = io.ReadAll(io.LimitReader(file, tailBytes))
+		dropped = info.Size() - headBytes - tailBytes
+	} else {
+		ends := excerpt.Ends{Size: headBytes + tailBytes}
+		_, err = io.Copy(&ends, io.LimitReader(file, scanBytes))
+		var n int
+		head, tail, n = ends.Parts()
+		dropped = int64(n)
+	}
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	if dropped == 0 {
+		return nil, append(head, tail...), 0, nil
+	}
+	if i := bytes.LastIndexByte(head, '\n'); i >= 0 {
+		dropped += int64(len(head) - i - 1)
+		head = head[:i+1]
+	}
+	if i := bytes.IndexByte(tail, '\n'); i >= 0 {
+		dropped += int64(i + 1)
+		tail = tail[i+1:]
+	}
+	return head, tail, dropped, nil
+}

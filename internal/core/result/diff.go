@@ -1,0 +1,442 @@
+package result
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/org/rollout-action/internal/core/agent"
+)
+
+// Change is how the results of one agent at one task differ between two jobs.
+type Change string
+
+// The changes, the most important first. An attempt that the agent, the verifier or a judge ended without a reward counts as one with
+// reward 0 (Attempts.Scores). Attempts that the infrastructure or a cancel ended do not count, unless stated otherwise. An
+// attempt passes with a reward of exactly 1.
+const (
+	Broken  Change = "broken"  // every attempt passed, now none does, confirmation attempts included
+	Errored Change = "errored" // there were rewards, and now there are only errors
+	Worse   Change = "worse"   // the mean reward fell, or a task that looked broken is not (NotBroken)
+	Fixed   Change = "fixed"   // no attempt passed (or there were only errors), now every one does, confirmation attempts included
+	Better  Change = "better"  // the mean reward rose, there is a reward where there were only errors, or a task that looked fixed is not (NotFixed)
+	Changed Change = "changed" // the task's own files changed, so that the two are not comparable
+	New     Change = "new"     // the baseline has no such task
+	Removed Change = "removed" // only the baseline has the task
+	Unknown Change = "unknown" // one side has no results: its attempts were skipped, cancelled or not verified
+	Same    Change = "same"    // the mean reward is equal, or there are only errors as before
+)
+
+// Changes lists all changes in that order.
+var Changes = []Change{Broken, Errored, Worse, Fixed, Better, Changed, New, Removed, Unknown, Same}
+
+// Diff is the comparison of a job with its baseline, task by task. The zero value compares nothing. Its JSON form is for
+// programs; see MarshalJSON.
+type Diff struct {
+	Base, Head Job
+	Tasks      []TaskDiff     // sorted by agent, dataset and task
+	Counts     map[Change]int // of Tasks; every change has an entry
+	Flaky      int            // how many of Tasks are flaky
+	Overall    GroupDiff      // of the agents that are evaluated
+	Agents     []GroupDiff    // for each agent, over its datasets, sorted
+	Groups     []GroupDiff    // for each agent and dataset, sorted
+}
+
+// TaskDiff compares one agent's attempts at one task. Base or Head is nil if that job does not have the task.
+type TaskDiff struct {
+	Agent   string `json:"agent_name"`
+	Dataset string `json:"dataset_name"`
+	Task    string `json:"task_name"`
+	Change  Change `json:"change"`
+	// Flaky: the attempts of this job disagree, confirmation attempts included. Some pass, others do not or end with an error.
+	// Cancelled and skipped ones do not count.
+	Flaky bool      `json:"flaky"`
+	Base  *Attempts `json:"base"`
+	Head  *Attempts `json:"head"`
+	// Confirmation has the confirmation attempts of this job at the task; nil if there are none. They decide only between
+	// "broken" or "errored" and "worse", and between "fixed" and "better".
+	Confirmation *Attempts `json:"confirmation,omitempty"`
+	// BaseConfirmation has those of the baseline, if it ran beside this job; see NotBroken and NotFixed.
+	BaseConfirmation *Attempts `json:"base_confirmation,omitempty"`
+}
+
+// Comparable reports whether both sides have scores of the same task, so that their difference is meaningful.
+func (d TaskDiff) Comparable() bool {
+	return d.Change != Changed && d.Base != nil && d.Head != nil && len(d.Base.Scores) > 0 && len(d.Head.Scores) > 0
+}
+
+// Attempts sums up the attempts of one agent at one task.
+type Attempts struct {
+	Total   int       `json:"total"`   // planned ones
+	Rewards []float64 `json:"rewards"` // of completed attempts, by attempt
+	// Scores are what counts when jobs are compared, by attempt: the rewards, and 0 for each lost attempt.
+	Scores      []float64   `json:"scores"`
+	Passed      int         `json:"passed"`                  // with reward 1
+	Failed      int         `json:"failed"`                  // ended with an error and without a reward
+	Cancelled   int         `json:"cancelled"`               // those of Failed that a cancel stopped
+	Lost        int         `json:"lost"`                    // those of Failed that the agent, the verifier or a judge ended; see Fault.Loses
+	Errors      []ErrorType `json:"errors,omitempty"`        // by attempt
+	Cost        USD         `json:"cost"`                    // together
+	CostAtLeast bool        `json:"cost_at_least,omitempty"` // Cost is a lower bound
+	DurationSec float64     `json:"duration_sec"`            // together
+	Digest      string      `json:"task_digest,omitempty"`   // of the task; "" if not known
+	Ended       int         `json:"-"`                       // those that have a result
+	Costed      int         `json:"-"`                       // those of Ended whose cost is known
+	// Scored are the attempts behind Scores, in the same order. They are the job's own and must not be changed.
+	Scored []*Outcome `json:"-"`
+}
+
+// MeanCost returns the mean cost of the scored attempts that have reported one; null if none has.
+func (a Attempts) MeanCost() USD { return MeansOf(a.Scored).Cost() }
+
+// MeanDuration returns the mean duration of the scored attempts in seconds; nil if there are none that ran as a whole.
+func (a Attempts) MeanDuration() *float64 { return MeansOf(a.Scored).Duration() }
+
+// Mean returns the mean of Scores, or 0 if there are none.
+func (a Attempts) Mean() float64 { return Mean(a.Scores) }
+
+// PassRate returns the share of Scores that are passes, or 0 if there are none.
+func (a Attempts) PassRate() float64 { return ratio(float64(a.Passed), len(a.Scores)) }
+
+// LeftOut returns how many attempts have no score because of an error that says nothing about the agent: the
+// infrastructure's, the task's, or a cancel.
+func (a Attempts) LeftOut() int { return a.Failed - a.Lost }
+
+// crashed reports whether attempts ended with errors other than a cancel, and none with a reward.
+func (a Attempts) crashed() bool { return len(a.Rewards) == 0 && a.Failed > a.Cancelled }
+
+// flaky reports TaskDiff.Flaky.
+func (a Attempts) flaky() bool {
+	return a.Passed > 0 && (a.Passed < len(a.Rewards) || a.Failed > a.Cancelled)
+}
+
+// with returns a with further attempts added.
+func (a Attempts) with(more *Attempts) Attempts {
+	if more != nil {
+		a.Rewards = slices.Concat(a.Rewards, more.Rewards)
+		a.Passed += more.Passed
+		a.Failed += more.Failed
+		a.Cancelled += more.Cancelled
+	}
+	return a
+}
+
+// GroupDiff compares the comparable tasks of a group: those that both jobs have, unchanged, with scores on both sides.
+// Rates and rewards are means over these tasks; each counts once, however many attempts it has.
+type GroupDiff struct {
+	Agent, Dataset string // "" for all
+	Tasks          int    // comparable ones; a task that two agents tried counts twice
+	Base, Head     Level
+	// Usage compares what the agents used of their models; nil if no comparable task has that on either side.
+	Usage *UsageDiff
+	// Scores compares what judges gave; nil without judges.
+	Scores []ScoreDiff
+}
+
+// Delta returns Head minus Base.
+func (g GroupDiff) Delta() Level {
+	l := Level{
+		PassRate:   g.Head.PassRate - g.Base.PassRate,
+		MeanReward: finite(g.Head.MeanReward - g.Base.MeanReward),
+		Cost:       g.Head.Cost.Minus(g.Base.Cost), CostAtLeast: g.Head.Cost.Minus(g.Base.Cost).AtLeast(),
+	}
+	if g.Head.DurationSec != nil && g.Base.DurationSec != nil {
+		l.DurationSec = new(*g.Head.DurationSec - *g.Base.DurationSec)
+	}
+	return l
+}
+
+// Level sums up the results of a job on a group of tasks. Each number is a mean over tasks of the mean over a task's scored trials, so that jobs with
+// different numbers of attempts can be compared.
+type Level struct {
+	PassRate   float64 `json:"pass_rate"`
+	MeanReward float64 `json:"mean_reward"`
+	// Cost is over the tasks that have one on both sides. It is that of a trial; null if no trial has reported one.
+	Cost        USD  `json:"mean_cost"`
+	CostAtLeast bool `json:"mean_cost_at_least,omitempty"` // Cost is a lower bound; of a difference: of one, so it may be more or less
+	// DurationSec is that of a trial; null if trials did not run as a whole on one of the sides, as those of verify.
+	DurationSec *float64 `json:"mean_duration_sec"`
+}
+
+// Compare compares head with base. Trials are matched by key, tasks by digest. If both digests are known and differ, the
+// task is Changed, whatever its rewards; if one is unknown, the task counts as the same. The numbers of attempts may
+// differ. If several results have one key, the first counts, as in Summarize. The jobs are not changed. The agent nop is
+// left out, because it does nothing that could get better or worse.
+func Compare(base, head Job) Diff {
+	before, after := attempts(base.Results, base.Skipped), attempts(head.Results, head.Skipped)
+	confirmations, ofBase := ConfirmedTasks(head), map[Key]*Attempts{}
+	if base.Beside.baselineOf(head) { // the others confirm what the baseline was compared with
+		ofBase = ConfirmedTasks(base)
+	}
+	d := Diff{Base: base, Head: head, Counts: map[Change]int{}, Tasks: make([]TaskDiff, 0, max(len(before), len(after)))}
+	for _, c := range Changes {
+		d.Counts[c] = 0
+	}
+	for len(before) > 0 || len(after) > 0 {
+		var t TaskDiff
+		t, before, after = pair(before, after)
+		if t.Agent == agent.Nop {
+			continue
+		}
+		if t.Head != nil {
+			key := Key{Agent: t.Agent, Dataset: t.Dataset, Task: t.Task}
+			t.Confirmation, t.BaseConfirmation = confirmations[key], ofBase[key]
+			t.Flaky = t.Head.with(t.Confirmation).flaky()
+		}
+		t.Change = change(t.Base, t.Head)
+		if NotBroken(t.Confirmation, t.BaseConfirmation) && (t.Change == Broken || t.Change == Errored) {
+			t.Change = Worse
+		}
+		if t.Change == Fixed && t.LooksFixed() && NotFixed(t.Confirmation, t.BaseConfirmation) {
+			t.Change = Better
+		}
+		d.Counts[t.Change]++
+		if t.Flaky {
+			d.Flaky++
+		}
+		d.Tasks = append(d.Tasks, t)
+	}
+	d.Overall = group("", "", d.Evaluated())
+	d.Agents = groups(d.Tasks, func(t TaskDiff) GroupDiff { return GroupDiff{Agent: t.Agent} })
+	d.Groups = groups(d.Tasks, func(t TaskDiff) GroupDiff { return GroupDiff{Agent: t.Agent, Dataset: t.Dataset} })
+	return d
+}
+
+// Evaluated returns those of Tasks that are of the agents that agent.Evaluated names. It is about the agents of the job.
+func (d Diff) Evaluated() []TaskDiff {
+	names := map[string]bool{}
+	for _, t := range d.Tasks {
+		if t.Head != nil {
+			names[t.Agent] = true
+		}
+	}
+	kept := agent.Evaluated(slices.Collect(maps.Keys(names)))
+	return slices.DeleteFunc(slices.Clone(d.Tasks), func(t TaskDiff) bool {
+		return len(names) > 0 && (agent.Agent{Name: t.Agent}).Reserved() && !slices.Contains(kept, t.Agent)
+	})
+}
+
+// CountsEvaluated is Counts of Evaluated, without the changes that there are none of.
+func (d Diff) CountsEvaluated() map[Change]int {
+	counts := map[Change]int{}
+	for _, t := range d.Evaluated() {
+		counts[t.Change]++
+	}
+	return counts
+}
+
+// TaskAttempts has one agent's attempts at one task.
+type TaskAttempts struct {
+	Key Key // its Attempt is 0
+	Attempts
+}
+
+// AttemptsOf returns the attempts of a job, sorted by agent, dataset and task. It counts what Compare counts. The job is not changed.
+func AttemptsOf(job Job) []TaskAttempts { return attempts(job.Results, job.Skipped) }
+
+// pair removes the first task from two sorted lists, or from one of them if the other does not begin with it.
+func pair(base, head []TaskAttempts) (t TaskDiff, baseRest, headRest []TaskAttempts) {
+	order := 0
+	switch {
+	case len(base) == 0:
+		order = 1
+	case len(head) == 0:
+		order = -1
+	default:
+		order = base[0].Key.Compare(head[0].Key)
+	}
+	var key Key
+	if order <= 0 {
+		key, t.Base, base = base[0].Key, &base[0].Attempts, base[1:]
+	}
+	if order >= 0 {
+		key, t.Head, head = head[0].Key, &head[0].Attempts, head[1:]
+	}
+	t.Agent, t.Dataset, t.Task = key.Agent, key.Dataset, key.Task
+	return t, base, head
+}
+
+// attempts groups outcomes, and planned trials without one, by agent, dataset and task, sorted.
+func attempts(all []Outcome, skipped []Key) []TaskAttempts {
+	order := func(a, b Outcome) int { return a.Key.Compare(b.Key) }
+	if len(skipped) > 0 || !slices.IsSortedFunc(all, order) {
+		all = slices.Clone(all)
+		for _, k := range skipped {
+			all = append(all, Outcome{Key: k}) // after the results, so that a result with the same key comes first
+		}
+		slices.SortStableFunc(all, order)
+	}
+	n := 0
+	for i, o := range all {
+		if i == 0 || o.Task != all[i-1].Task || o.Dataset != all[i-1].Dataset || o.Agent != all[i-1].Agent {
+			n++
+		}
+	}
+	tasks := make([]TaskAttempts, 0, n)
+	for i, o := range all {
+		if i > 0 && o.Key == all[i-1].Key {
+			continue
+		}
+		key := o.Key
+		key.Attempt = 0
+		if n := len(tasks); n == 0 || tasks[n-1].Key != key {
+			tasks = append(tasks, TaskAttempts{Key: key, Attempts: Attempts{Rewards: []float64{}, Scores: []float64{}}})
+		}
+		add(&tasks[len(tasks)-1].Attempts, &all[i])
+	}
+	return tasks
+}
+
+func add(a *Attempts, o *Outcome) {
+	a.Total++
+	if o.Completed() || o.Error != "" || o.DurationSec > 0 {
+		a.Ended++
+	}
+	if _, ok := o.KnownCost().Reported(); ok {
+		a.Costed++
+	}
+	a.Cost = a.Cost.Plus(o.Cost)
+	a.CostAtLeast = a.Cost.AtLeast()
+	a.DurationSec += o.DurationSec
+	a.Digest = cmp.Or(a.Digest, o.TaskDigest)
+	if o.Completed() {
+		a.Rewards = append(a.Rewards, *o.Reward)
+		a.Scores = append(a.Scores, *o.Reward)
+		a.Scored = append(a.Scored, o)
+	}
+	if o.Passed() {
+		a.Passed++
+	}
+	if o.Failed() {
+		a.Failed++
+		if o.Error == Cancelled {
+			a.Cancelled++
+		}
+		if o.Error.Fault().Loses() {
+			a.Lost++
+			a.Scores = append(a.Scores, 0)
+			a.Scored = append(a.Scored, o)
+		}
+	}
+	if o.Error != "" {
+		a.Errors = append(a.Errors, o.Error)
+	}
+}
+
+func change(base, head *Attempts) Change {
+	switch {
+	case base == nil:
+		return New
+	case head == nil:
+		return Removed
+	case base.Digest != "" && head.Digest != "" && base.Digest != head.Digest:
+		return Changed
+	case len(base.Rewards) > 0 && head.crashed():
+		return Errored
+	case base.crashed() && head.crashed():
+		return Same
+	case len(base.Scores) > 0 && len(head.Scores) > 0:
+		return scoreChange(*base, *head)
+	case base.crashed() && len(head.Rewards) > 0 && head.Passed == len(head.Rewards):
+		return Fixed
+	case base.crashed() && len(head.Rewards) > 0:
+		return Better
+	}
+	return Unknown
+}
+
+// scoreChange returns the change of a task with scores on both sides.
+func scoreChange(base, head Attempts) Change {
+	before, after := base.Mean(), head.Mean()
+	switch {
+	case base.Passed == len(base.Scores) && head.Passed == 0:
+		return Broken
+	case base.Passed == 0 && head.Passed == len(head.Scores):
+		return Fixed
+	case math.Abs(after/2-before/2) <= rounding*max(largest(base.Scores), largest(head.Scores)):
+		return Same // the mean of three times 0.1 is not 0.1
+	case after < before:
+		return Worse
+	}
+	return Better
+}
+
+// rounding bounds the difference of two means of the same rewards, as a share of the largest reward.
+const rounding = 1e-12
+
+func largest(values []float64) float64 {
+	m := 0.0
+	for _, v := range values {
+		m = max(m, math.Abs(v))
+	}
+	return m
+}
+
+// groups sums up each run of tasks for which of returns the same names.
+func groups(tasks []TaskDiff, of func(TaskDiff) GroupDiff) []GroupDiff {
+	var out []GroupDiff
+	for i := 0; i < len(tasks); {
+		g, j := of(tasks[i]), i
+		for ; j < len(tasks); j++ {
+			if next := of(tasks[j]); next.Agent != g.Agent || next.Dataset != g.Dataset {
+				break
+			}
+		}
+		out = append(out, group(g.Agent, g.Dataset, tasks[i:j]))
+		i = j
+	}
+	return out
+}
+
+// group sums up the comparable tasks.
+func group(agent, dataset string, tasks []TaskDiff) GroupDiff {
+	g := GroupDiff{Agent: agent, Dataset: dataset}
+	var base, head []*Attempts
+	var both []TaskDiff
+	for _, t := range tasks {
+		if t.Comparable() {
+			base, head, both = append(base, t.Base), append(head, t.Head), append(both, t)
+		}
+	}
+	g.Tasks, g.Base, g.Head = len(base), LevelOf(base), LevelOf(head)
+	g.Base.Cost, g.Head.Cost = meanCosts(base, head)
+	g.Base.CostAtLeast, g.Head.CostAtLeast = g.Base.Cost.AtLeast(), g.Head.Cost.AtLeast()
+	g.Base.DurationSec, g.Head.DurationSec = meanDurations(base, head)
+	g.Usage, g.Scores = usageDiff(base, head), scoreDiffs(both)
+	return g
+}
+
+// LevelOf returns the level of tasks that have scores. Each task counts once.
+func LevelOf(tasks []*Attempts) Level {
+	var l Level
+	passes, rewards := make([]float64, len(tasks)), make([]float64, len(tasks))
+	for i, t := range tasks {
+		passes[i], rewards[i] = t.PassRate(), t.Mean()
+	}
+	l.Cost, _ = meanCosts(tasks, tasks)
+	l.DurationSec, _ = meanDurations(tasks, tasks)
+	l.PassRate, l.MeanReward, l.CostAtLeast = Mean(passes), Mean(rewards), l.Cost.AtLeast()
+	return l
+}
+
+// Mean returns the mean of finite values, which is finite even if their sum is not; 0 if there are none.
+func Mean(values []float64) float64 {
+	sum := 0.0
+	for _, v := range values {
+		sum += v
+	}
+	if math.IsInf(sum, 0) || math.IsNaN(sum) {
+		sum = 0
+		for _, v := range values {
+			sum += v / float64(len(values))
+		}
+		return finite(sum)
+	}
+	return ratio(sum, len(values))
+}
+
+// finite returns f, or the nearest float that JSON can represent.
+func finite(f float64) float64 {
+	return max(-math.MaxFloat64, min(math.MaxFloat64, f))
+}

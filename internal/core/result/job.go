@@ -1,0 +1,634 @@
+package result
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/org/rollout-action/internal/core/agent"
+)
+
+// Plan is what a job is going to run: <job>/plan.json. It is written before the first trial and stays with the results, so
+// that missing ones can be named.
+type Plan struct {
+	JobName string `json:"job_name"`
+	// NamedAs is the name in the job file, if it has placeholders: another run has another JobName, and the same NamedAs.
+	NamedAs string `json:"named_as,omitempty"`
+	// RolloutVersion is the version of Rollout that planned the job, such as v1.2.3; "" for a development build.
+	RolloutVersion string    `json:"rollout_version,omitempty"`
+	StartedAt      time.Time `json:"started_at"`
+	// Digest ("sha256:…") is equal for plans of the same work: configuration, contents of tasks and trials, however they are
+	// split. It does not cover the names of the job and of directories, or how many trials run at once.
+	Digest string `json:"digest"`
+	// Commit is the git commit of the job file; nil outside git.
+	Commit *string `json:"commit"`
+	// Parents are the parents of Commit, in order; empty if unknown. A pull request is checked out as a merge, whose parents
+	// tell what was merged.
+	Parents []string `json:"commit_parents,omitempty"`
+	// Shard is the part of the plan that this directory has; nil means all of it.
+	Shard *Shard `json:"shard,omitempty"`
+	// Split ("sha256:…") is equal for plans that are split alike. Empty without Shard.
+	Split   string   `json:"split,omitempty"`
+	Metrics []string `json:"metrics"` // that the job asks for: sum, min, max, mean
+	// Confirm is set when tasks look broken and are going to be tried again (gate.confirm). A shard has only its own tasks in it.
+	Confirm *PlannedConfirmation `json:"confirm,omitempty"`
+	// Beside is set if the job was run beside another one, its baseline or the job that it is the baseline of.
+	Beside *Beside `json:"beside,omitempty"`
+	// Stopped says why the last run started no more trials although some were left; empty if that was no decision of Rollout's. A merged
+	// job has an entry for each shard that stopped.
+	Stopped []Stop         `json:"stopped,omitempty"`
+	Agents  []PlannedAgent `json:"agents,omitempty"` // those with files, sorted by name
+	Tasks   []PlannedTask  `json:"tasks"`            // sorted by dataset and name
+	Trials  []Key          `json:"trials"`           // of the whole job, in the order in which they are started
+	// ShardOf has the shard of each of Trials, from 1. Empty without Shard.
+	ShardOf []int `json:"shard_of,omitempty"`
+	// Resumed has an entry for each time that the job was resumed, in order.
+	Resumed []Resumption `json:"resumed,omitempty"`
+	// PathsFrom is the directory to which the paths in config.json are relative, as a path from the job's directory with
+	// forward slashes; "" if unknown (after a merge).
+	PathsFrom string `json:"paths_from,omitempty"`
+	// Compared: the job began with a baseline. Which one is not stored, because it may be a path of the machine.
+	Compared bool `json:"compared,omitempty"`
+	// ProvesTasks: the trials prove tasks. They are not the ones that config.json alone would plan.
+	ProvesTasks bool `json:"proof,omitempty"`
+	// Reverifies is the directory, as it was given, of the job whose trials are verified again; "": the trials run their agents.
+	Reverifies string `json:"reverifies,omitempty"`
+	// OnlyJudges: the trials of Reverifies are judged again, and their tests do not run either.
+	OnlyJudges bool `json:"only_judges,omitempty"`
+}
+
+// ID identifies the directory that the plan was written for, and no other one; a resumed job keeps it.
+func (p Plan) ID() string {
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%q %q %q", p.JobName, p.StartedAt.UTC().Format(time.RFC3339Nano), p.Digest)
+	if p.Shard != nil {
+		fmt.Fprintf(sum, " %d/%d", p.Shard.Index, p.Shard.Total)
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:10])
+}
+
+// Beside describes the job that another one was run beside.
+type Beside struct {
+	// Baseline: this job is the baseline of the other one.
+	Baseline bool   `json:"baseline"`
+	JobName  string `json:"job_name"` // of the other job, whose directory is beside this one's
+	Commit   string `json:"commit"`   // of the baseline
+	// OnlyConfirms: the baseline makes confirmation attempts alone, and the job is compared with another one.
+	OnlyConfirms bool `json:"only_confirms,omitempty"`
+}
+
+// baselineOf reports whether a job that says this of itself is the baseline that head was run beside.
+func (b *Beside) baselineOf(head Job) bool {
+	return b != nil && b.Baseline && head.Beside != nil && !head.Beside.Baseline && b.Commit == head.Beside.Commit && b.JobName == head.JobName
+}
+
+// Resumption is one time that a job was resumed.
+type Resumption struct {
+	At time.Time `json:"at"`
+	// IdleSec is the time, in seconds, in which nothing is known to have run: since the end of the last trial. A job's
+	// duration leaves it out.
+	IdleSec float64 `json:"idle_sec"`
+	// RolloutVersion is the version that resumed the job, if it is another one than the plan's.
+	RolloutVersion string `json:"rollout_version,omitempty"`
+}
+
+// Idle returns the total time between being stopped and being resumed.
+func (p Plan) Idle() time.Duration {
+	var sum float64
+	for _, r := range p.Resumed {
+		sum += r.IdleSec
+	}
+	return time.Duration(min(sum, maxIdle) * float64(time.Second))
+}
+
+// Shard is one part of a job that is run in parts, on one machine each. Index counts from 1 to Total.
+type Shard struct {
+	Index int `json:"index"`
+	Total int `json:"total"`
+}
+
+// String returns "3/4".
+func (s Shard) String() string { return fmt.Sprintf("%d/%d", s.Index, s.Total) }
+
+// PlannedAgent describes the files of an agent at the time of planning.
+type PlannedAgent struct {
+	Agent string `json:"agent_name"`
+	// Files ("sha256:…") is equal for agents with equal files at equal paths in the environment.
+	Files string `json:"files_digest"`
+	Count int    `json:"files"`
+	Bytes int64  `json:"bytes"`
+	// Sums has the beginning of each file's digest by its path in the environment, so that a message can name those that changed. Empty if
+	// there are too many files.
+	Sums map[string]string `json:"sums,omitempty"`
+}
+
+// PlannedTask describes a task of a job at the time of planning.
+type PlannedTask struct {
+	Dataset string `json:"dataset_name"`
+	Task    string `json:"task_name"`
+	// Digest ("sha256:…") is equal for tasks with equal files and formats; "" if they could not be read.
+	Digest string `json:"digest"`
+	// Format names the rules that the task is read by ("harbor"); "" means Rollout's own.
+	Format string `json:"format,omitempty"`
+	// Path is the task's directory relative to the root of its repository (outside git: to the current directory), with forward
+	// slashes; "" if the task is not below that.
+	Path string `json:"path"`
+	// GitURL, GitCommitID (complete) and GitPath tell where a registry's task comes from; "" for others.
+	GitURL      string `json:"git_url,omitempty"`
+	GitCommitID string `json:"git_commit_id,omitempty"`
+	GitPath     string `json:"git_path,omitempty"`
+}
+
+// Own returns the keys of the trials that belong into this directory: those of its shard, or all. A baseline that makes confirmation
+// attempts alone has none.
+func (p Plan) Own() []Key {
+	if p.OnlyConfirms() {
+		return nil
+	}
+	return p.within()
+}
+
+// OnlyConfirms reports whether the job is a baseline that makes confirmation attempts alone.
+func (p Plan) OnlyConfirms() bool {
+	return p.Beside != nil && p.Beside.Baseline && p.Beside.OnlyConfirms
+}
+
+// within returns the keys of the trials of the plan's shard, or all.
+func (p Plan) within() []Key {
+	if p.Shard == nil {
+		return p.Trials
+	}
+	return p.Part(p.Shard.Index)
+}
+
+// Part returns the keys of one shard, counted from 1, in the plan's order.
+func (p Plan) Part(index int) []Key {
+	var keys []Key
+	for i, key := range p.Trials {
+		if i < len(p.ShardOf) && p.ShardOf[i] == index {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// MaxShards bounds the number of shards of a job. A workflow can start 256 jobs. Check refuses plans with more.
+const MaxShards = 1000
+
+// maxIdle bounds the idle time of a job, in seconds, so that sums do not overflow: a century.
+const maxIdle = 100 * 366 * 24 * 3600
+
+// Check returns an error for a plan that job.Record would not make, because a file may contain anything.
+func (p Plan) Check() error {
+	for _, m := range p.Metrics {
+		if !slices.Contains(MetricTypes, m) {
+			return fmt.Errorf("is no plan of a job: there is no metric %q", m)
+		}
+	}
+	for _, r := range p.Resumed {
+		if !(r.IdleSec >= 0 && r.IdleSec < maxIdle) {
+			return fmt.Errorf("is no plan of a job: it was idle for %g seconds", r.IdleSec)
+		}
+	}
+	if err := p.checkConfirm(); err != nil {
+		return fmt.Errorf("is no plan of a job: %w", err)
+	}
+	if err := p.checkStops(); err != nil {
+		return fmt.Errorf("is no plan of a job: %w", err)
+	}
+	if p.Shard == nil {
+		return nil
+	}
+	if p.Shard.Total > MaxShards || p.Shard.Index < 1 || p.Shard.Index > p.Shard.Total {
+		return fmt.Errorf("is no plan of a job: there is no shard %s (at most %d)", p.Shard, MaxShards)
+	}
+	if len(p.ShardOf) != len(p.Trials) {
+		return fmt.Errorf("is no plan of a job: it says for %d of %d trials in which shard they are", len(p.ShardOf), len(p.Trials))
+	}
+	for _, s := range p.ShardOf {
+		if s < 1 || s > p.Shard.Total {
+			return fmt.Errorf("is no plan of a job: it has a trial in shard %d of %d", s, p.Shard.Total)
+		}
+	}
+	return nil
+}
+
+// Metric is an aggregate of the rewards of completed trials; null if there are none.
+type Metric struct {
+	Type  string   `json:"type"`
+	Value *float64 `json:"value"`
+}
+
+// Summary counts trials. Rates and means are over completed trials. The *All forms are over every planned trial, and a
+// failed, cancelled or skipped one counts 0. Costs are US dollars.
+type Summary struct {
+	TotalTrials     int `json:"total_trials"`
+	CompletedTrials int `json:"completed_trials"`
+	FailedTrials    int `json:"failed_trials"`
+	SkippedTrials   int `json:"skipped_trials"`
+	// ReusedTrials counts those of CompletedTrials that were reused instead of run; their cost is not in TotalCost.
+	ReusedTrials int `json:"reused_trials,omitempty"`
+	// ConfirmationTrials counts the confirmation attempts. They are in no other number of the summary except TotalCost, of
+	// which ConfirmationCost is their part.
+	ConfirmationTrials int `json:"confirmation_trials,omitempty"`
+	ConfirmationCost   USD `json:"confirmation_cost,omitzero"`
+	// TotalCostAtLeast and ConfirmationCostAtLeast: the cost is a lower bound.
+	TotalCostAtLeast        bool `json:"total_cost_at_least,omitempty"`
+	ConfirmationCostAtLeast bool `json:"confirmation_cost_at_least,omitempty"`
+
+	PassRate   float64 `json:"pass_rate"`
+	MeanReward float64 `json:"mean_reward"`
+	TotalCost  USD     `json:"total_cost"` // of the trials that reported one; null if none did
+
+	PassRateAll   float64  `json:"pass_rate_all"`
+	MeanRewardAll float64  `json:"mean_reward_all"`
+	Metrics       []Metric `json:"metrics,omitempty"`
+	// PassK is set if a task has more than one attempt; by k.
+	PassK []PassK `json:"pass_k,omitempty"`
+	// Usage sums up what the agents used of their models; nil if no trial had a gateway. It has the trials of TotalCost, confirmation
+	// attempts included.
+	Usage *UsageSum `json:"usage,omitempty"`
+	// Scores sums up the scores of judges; nil without judges.
+	Scores []ScoreSum `json:"scores,omitempty"`
+}
+
+// Outcome is an entry of a job's results: what a comparison with another job needs to know about a trial.
+type Outcome struct {
+	Key
+	Reward      *float64  `json:"reward"`
+	Error       ErrorType `json:"error,omitempty"`
+	Cost        USD       `json:"cost"`
+	DurationSec float64   `json:"duration_sec"` // of the whole trial
+	TaskDigest  string    `json:"task_digest,omitempty"`
+	Reused      bool      `json:"reused,omitempty"` // Cost and DurationSec are those of the original run
+	// Again: only the tests of the trial ran, on what another job's trial left. DurationSec is that of this run alone, Cost that of both.
+	Again bool `json:"again,omitempty"`
+	// Usage is what the agent used of its model; nil without a gateway.
+	Usage *OutcomeUsage `json:"usage,omitempty"`
+	// Scores are those of judges and their criteria, by name; nil without judges.
+	Scores map[string]OutcomeScore `json:"scores,omitempty"`
+	// JudgeCost is the part of Cost that the models of judges cost; null without judges, or if it is not known.
+	JudgeCost USD `json:"judge_cost,omitzero"`
+	// CostAtLeast and JudgeCostAtLeast: the cost is a lower bound.
+	CostAtLeast      bool `json:"cost_at_least,omitempty"`
+	JudgeCostAtLeast bool `json:"judge_cost_at_least,omitempty"`
+}
+
+// OutcomeOf returns the outcome of a trial.
+func OutcomeOf(t Trial) Outcome {
+	o := Outcome{Key: t.Key, Reward: t.Reward, Cost: t.Cost, DurationSec: t.Durations.TotalSec, TaskDigest: t.TaskDigest, Reused: t.Reused != nil, Again: t.Reverified != nil && !t.Reverified.OnlyJudges, Usage: outcomeUsage(t), Scores: outcomeScores(t), JudgeCost: t.Costs.Judges}
+	o.CostAtLeast, o.JudgeCostAtLeast = o.Cost.AtLeast(), o.JudgeCost.AtLeast()
+	if t.Error != nil {
+		o.Error = t.Error.Type
+	}
+	return o
+}
+
+// Completed reports whether the trial has a reward.
+func (o Outcome) Completed() bool { return o.Reward != nil }
+
+// Failed reports whether an error kept the trial from a reward; see Trial.Failed.
+func (o Outcome) Failed() bool {
+	return o.Reward == nil && o.Error != "" && o.Error != EnvironmentTeardownFailed
+}
+
+// Passed reports whether the reward is exactly 1; see Trial.Passed.
+func (o Outcome) Passed() bool { return o.Reward != nil && *o.Reward == 1 }
+
+// Job is the aggregate of a job's trials: <job>/result.json. Durations are in seconds.
+type Job struct {
+	JobName    string `json:"job_name"`
+	PlanDigest string `json:"plan_digest"` // Plan.Digest
+	// RolloutVersion is Plan.RolloutVersion.
+	RolloutVersion string  `json:"rollout_version,omitempty"`
+	Commit         *string `json:"commit"`           // Plan.Commit
+	Shard          *Shard  `json:"shard,omitempty"`  // the part of the job that this covers; nil means all of it
+	Beside         *Beside `json:"beside,omitempty"` // Plan.Beside
+	// ConfirmsBoth is PlannedConfirmation.Both: tasks that looked fixed were tried again, too.
+	ConfirmsBoth bool `json:"confirms_both,omitempty"`
+	Cancelled    bool `json:"cancelled"`
+	// Stopped is Plan.Stopped if results are missing.
+	Stopped []Stop `json:"stopped,omitempty"`
+	Summary
+	TotalDurationSec float64            `json:"total_duration_sec"`
+	StartedAt        time.Time          `json:"started_at"`
+	EndedAt          time.Time          `json:"ended_at"`
+	Agents           map[string]Summary `json:"agents"`
+	Results          []Outcome          `json:"results"`
+	// Confirmations are the confirmation attempts (Trial.Confirmation). Results has none of them.
+	Confirmations []Outcome `json:"confirmations,omitempty"`
+
+	Costs Costs `json:"costs"`
+	// CostsAtLeast has the names of the parts of Costs that are lower bounds.
+	CostsAtLeast []string          `json:"costs_at_least,omitempty"`
+	Errors       map[ErrorType]int `json:"errors"`  // number of trials by error type
+	Skipped      []Key             `json:"skipped"` // planned trials without a result
+}
+
+// EvaluatedTrials returns how many trials the numbers of Evaluated are of.
+func (j *Job) EvaluatedTrials() (completed int) {
+	if len(j.Agents) == 0 {
+		return j.CompletedTrials
+	}
+	for _, name := range agent.Evaluated(slices.Sorted(maps.Keys(j.Agents))) {
+		completed += j.Agents[name].CompletedTrials
+	}
+	return completed
+}
+
+// Evaluated returns the pass rate and the mean reward of the agents that agent.Evaluated names, over their completed trials; nil if they
+// have completed none. Those of Summary are over the trials of all agents.
+func (j *Job) Evaluated() (passRate, meanReward *float64) {
+	if len(j.Agents) == 0 && j.CompletedTrials > 0 { // a file of another program
+		return new(j.PassRate), new(j.MeanReward)
+	}
+	var passed, sum float64
+	completed := j.EvaluatedTrials()
+	for _, name := range agent.Evaluated(slices.Sorted(maps.Keys(j.Agents))) {
+		s := j.Agents[name]
+		passed += s.PassRate * float64(s.CompletedTrials)
+		sum = finite(sum + s.MeanReward*float64(s.CompletedTrials))
+	}
+	if completed <= 0 {
+		return nil, nil
+	}
+	// The shares of the agents are divided again, so they are rounded: 3 of 3 trials are not 0.9999999999999999.
+	return new(math.Round(passed) / float64(completed)), new(sum / float64(completed))
+}
+
+// Group is the summary of one agent on one dataset.
+type Group struct {
+	Agent   string
+	Dataset string
+	Summary
+}
+
+// MetricTypes are the aggregates that a job may ask for. Source: specification, "metrics".
+var MetricTypes = []string{"sum", "min", "max", "mean"}
+
+// Summarize computes a Job from its trials. trials may have any order and are not changed. Trials that the plan does not
+// name are ignored, as is a second result with the same key. A planned trial without a result is skipped, and a job with
+// skipped or cancelled trials is cancelled. Of a shard's plan, only the shard's own trials count. Confirmation attempts at
+// planned tasks become Confirmations, and count only for the costs, the time and whether the job is cancelled.
+//
+// Summarize depends only on its arguments: run, report and merge all get their numbers from it.
+// Source: specification, "Job result.json".
+func Summarize(plan Plan, trials []Trial) Job {
+	byKey := index(trials)
+	job := Job{
+		JobName:        plan.JobName,
+		PlanDigest:     plan.Digest,
+		Commit:         plan.Commit,
+		Shard:          plan.Shard,
+		Beside:         plan.Beside,
+		ConfirmsBoth:   plan.Confirm != nil && plan.Confirm.Both,
+		RolloutVersion: plan.RolloutVersion,
+		StartedAt:      plan.StartedAt,
+		EndedAt:        plan.StartedAt,
+		Agents:         map[string]Summary{},
+		Results:        []Outcome{},
+		Errors:         map[ErrorType]int{},
+		Skipped:        []Key{},
+	}
+	var all Tally
+	agents := map[string]*Tally{}
+	for _, key := range plan.Own() {
+		perAgent := agents[key.Agent]
+		if perAgent == nil {
+			perAgent = &Tally{}
+			agents[key.Agent] = perAgent
+		}
+		trial := byKey[key]
+		if trial == nil {
+			job.Skipped = append(job.Skipped, key)
+			all.Skip()
+			perAgent.Skip()
+			continue
+		}
+		all.Add(*trial)
+		perAgent.Add(*trial)
+		job.Results = append(job.Results, OutcomeOf(*trial))
+		job.note(*trial)
+		if trial.Error != nil {
+			job.Errors[trial.Error.Type]++
+		}
+	}
+	for _, trial := range confirmations(plan.within(), trials) {
+		all.Add(*trial)
+		if agents[trial.Agent] == nil {
+			agents[trial.Agent] = &Tally{}
+		}
+		agents[trial.Agent].Add(*trial)
+		job.Confirmations = append(job.Confirmations, OutcomeOf(*trial))
+		job.note(*trial)
+	}
+	job.Cancelled = job.Cancelled || len(job.Skipped) > 0
+	if job.Cancelled {
+		job.Stopped = plan.Stopped
+	}
+	job.Summary = all.Summary(plan.Metrics)
+	job.CostsAtLeast = job.Costs.AtLeast()
+	job.TotalDurationSec = Seconds(max(0, job.EndedAt.Sub(job.StartedAt)-plan.Idle()))
+	counts := countAttempts(plan.Own(), byKey)
+	job.PassK = passK(counts)
+	for name, t := range agents {
+		s := t.Summary(plan.Metrics)
+		s.PassK = passK(within(counts, name, nil))
+		job.Agents[name] = s
+	}
+	slices.SortFunc(job.Results, func(a, b Outcome) int { return a.Key.Compare(b.Key) })
+	slices.SortFunc(job.Skipped, Key.Compare)
+	return job
+}
+
+// note adds the cost of a trial, its end, and whether it was cancelled.
+func (j *Job) note(t Trial) {
+	j.Costs = j.Costs.Plus(t.Spent())
+	j.Cancelled = j.Cancelled || t.Error != nil && t.Error.Type == Cancelled
+	if t.Timestamps.EndedAt.After(j.EndedAt) {
+		j.EndedAt = t.Timestamps.EndedAt
+	}
+}
+
+// confirmations returns the confirmation attempts at planned tasks, sorted by key; the first of each key counts.
+func confirmations(planned []Key, trials []Trial) []*Trial {
+	var found []*Trial
+	for i := range trials {
+		if trials[i].Confirmation {
+			found = append(found, &trials[i])
+		}
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	tasks := map[Key]bool{}
+	for _, k := range planned {
+		k.Attempt = 0
+		tasks[k] = true
+	}
+	slices.SortStableFunc(found, func(a, b *Trial) int { return a.Key.Compare(b.Key) })
+	found = slices.CompactFunc(found, func(a, b *Trial) bool { return a.Key == b.Key })
+	return slices.DeleteFunc(found, func(t *Trial) bool {
+		k := t.Key
+		k.Attempt = 0
+		return !tasks[k]
+	})
+}
+
+// Groups returns a summary for each agent and dataset, sorted by both.
+func Groups(plan Plan, trials []Trial) []Group {
+	byKey := index(trials)
+	type pair struct{ agent, dataset string }
+	tallies := map[pair]*Tally{}
+	for _, key := range plan.Own() {
+		p := pair{key.Agent, key.Dataset}
+		if tallies[p] == nil {
+			tallies[p] = &Tally{}
+		}
+		if trial := byKey[key]; trial != nil {
+			tallies[p].Add(*trial)
+		} else {
+			tallies[p].Skip()
+		}
+	}
+	for _, trial := range confirmations(plan.within(), trials) {
+		p := pair{trial.Agent, trial.Dataset}
+		if tallies[p] == nil {
+			tallies[p] = &Tally{}
+		}
+		tallies[p].Add(*trial)
+	}
+	counts := countAttempts(plan.Own(), byKey)
+	groups := make([]Group, 0, len(tallies))
+	for p, t := range tallies {
+		s := t.Summary(plan.Metrics)
+		s.PassK = passK(within(counts, p.agent, &p.dataset))
+		groups = append(groups, Group{Agent: p.agent, Dataset: p.dataset, Summary: s})
+	}
+	slices.SortFunc(groups, func(a, b Group) int {
+		return Key{Agent: a.Agent, Dataset: a.Dataset}.Compare(Key{Agent: b.Agent, Dataset: b.Dataset})
+	})
+	return groups
+}
+
+// index returns trials by key, without confirmation attempts. It points into trials, which may be a hundred thousand.
+func index(trials []Trial) map[Key]*Trial {
+	byKey := make(map[Key]*Trial, len(trials))
+	for i := range trials {
+		if t := &trials[i]; byKey[t.Key] == nil && !t.Confirmation {
+			byKey[t.Key] = t
+		}
+	}
+	return byKey
+}
+
+// Tally computes a Summary one trial at a time, for the view of a running job. The zero Tally is ready to use.
+type Tally struct {
+	total, completed, failed, skipped, passed, reused, confirmations int
+	sum, low, high                                                   float64
+	cost, confirmationCost                                           USD
+	usage                                                            usageTally
+	scores                                                           scoreTally
+}
+
+// Skip counts a planned trial without a result.
+func (t *Tally) Skip() {
+	t.total++
+	t.skipped++
+}
+
+// Add counts the outcome of a trial. Of a confirmation attempt it counts only the cost and the usage.
+func (t *Tally) Add(trial Trial) {
+	t.usage.add(trial)
+	if trial.Confirmation {
+		t.confirmations++
+		if trial.Reused == nil {
+			t.cost, t.confirmationCost = t.cost.Plus(trial.spent()), t.confirmationCost.Plus(trial.spent())
+		}
+		return
+	}
+	t.total++
+	t.scores.add(trial)
+	if trial.Reused != nil {
+		t.reused++
+	} else {
+		t.cost = t.cost.Plus(trial.spent())
+	}
+	if trial.Failed() {
+		t.failed++
+	}
+	if !trial.Completed() {
+		return
+	}
+	reward := *trial.Reward
+	if t.completed == 0 {
+		t.low, t.high = reward, reward
+	}
+	t.completed++
+	t.sum = finite(t.sum + reward) // two huge rewards could have a sum that JSON cannot represent
+	t.low, t.high = min(t.low, reward), max(t.high, reward)
+	if trial.Passed() {
+		t.passed++
+	}
+}
+
+// Summary returns the summary of what was counted so far, with the named metrics (see MetricTypes) in that order.
+func (t *Tally) Summary(metrics []string) Summary {
+	s := Summary{
+		TotalTrials:     t.total,
+		CompletedTrials: t.completed,
+		FailedTrials:    t.failed,
+		SkippedTrials:   t.skipped,
+		ReusedTrials:    t.reused,
+		TotalCost:       t.cost,
+
+		ConfirmationTrials: t.confirmations,
+		ConfirmationCost:   t.confirmationCost,
+
+		TotalCostAtLeast: t.cost.AtLeast(), ConfirmationCostAtLeast: t.confirmationCost.AtLeast(),
+
+		PassRate:      ratio(float64(t.passed), t.completed),
+		MeanReward:    ratio(t.sum, t.completed),
+		PassRateAll:   ratio(float64(t.passed), t.total),
+		MeanRewardAll: ratio(t.sum, t.total),
+		Usage:         t.usage.sum(),
+		Scores:        t.scores.sums(),
+	}
+	for _, m := range metrics {
+		s.Metrics = append(s.Metrics, Metric{Type: m, Value: t.metric(m)})
+	}
+	return s
+}
+
+func (t *Tally) metric(name string) *float64 {
+	if t.completed == 0 {
+		return nil
+	}
+	switch name {
+	case "sum":
+		return new(t.sum)
+	case "min":
+		return new(t.low)
+	case "max":
+		return new(t.high)
+	case "mean":
+		return new(t.sum / float64(t.completed))
+	}
+	panic(fmt.Sprintf("unknown metric %q: config checks them", name))
+}
+
+func ratio(part float64, whole int) float64 {
+	if whole == 0 {
+		return 0
+	}
+	return part / float64(whole)
+}
+
+// Seconds returns d in seconds, rounded to the millisecond, as all durations in result files are.
+func Seconds(d time.Duration) float64 {
+	return float64(d.Round(time.Millisecond).Milliseconds()) / 1000 // d.Seconds() would give 9.899000000000001
+}

@@ -1,0 +1,147 @@
+package result
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	fastjson "github.com/go-json-experiment/json"
+
+	"github.com/org/rollout-action/internal/lib/bounded"
+	"github.com/org/rollout-action/internal/lib/nofollow"
+)
+
+// VerdictFormat is the version of the verdict.json that this program writes, and the newest that it reads.
+const VerdictFormat = 1
+
+// MaxVerdictFile is how large a job's verdict.json may be, in bytes.
+const MaxVerdictFile = 2 << 20
+
+// Verdict is the verdict on a job: verdict.json in the job's directory, which the command writes that judged the job. G is the gate's
+// decision.
+type Verdict[G any] struct {
+	Format int `json:"verdict_format"`
+	// RolloutVersion is the version of Rollout that judged, such as v1.2.3; "" for a development build.
+	RolloutVersion string    `json:"rollout_version"`
+	JudgedAt       time.Time `json:"judged_at"`
+	// ResultDigest ("sha256:…") is that of the result.json that was judged. With another result.json the verdict does not count.
+	ResultDigest string `json:"result_digest"`
+	// Passed: the job passed, so the exit code of the command was 0. It did not if the gate failed or if results were missing.
+	Passed     bool     `json:"passed"`
+	Incomplete []string `json:"incomplete"` // a sentence for each kind of result that was missing; not nil
+	// Baseline describes the job that this one was compared with, or says why there was none; "": none was asked for.
+	Baseline   string      `json:"baseline"`
+	Comparison *Comparison `json:"comparison"` // null without a baseline
+	Gate       G           `json:"gate"`
+}
+
+// Comparison sums up a Diff. Rates and rewards are those of the comparable tasks of the agents that are evaluated.
+type Comparison struct {
+	Base            ComparedJob    `json:"base"`
+	Changes         map[Change]int `json:"changes"` // how many tasks have each
+	Flaky           int            `json:"flaky"`
+	ComparableTasks int            `json:"comparable_tasks"`
+	PassRate        BaseAndHead    `json:"pass_rate"`
+	MeanReward      BaseAndHead    `json:"mean_reward"`
+}
+
+// ComparedJob identifies a baseline.
+type ComparedJob struct {
+	JobName    string    `json:"job_name"`
+	Commit     *string   `json:"commit"`
+	PlanDigest string    `json:"plan_digest"`
+	StartedAt  time.Time `json:"started_at"`
+}
+
+// BaseAndHead is a number of both sides of a comparison.
+type BaseAndHead struct {
+	Base float64 `json:"base"`
+	Head float64 `json:"head"`
+}
+
+// ComparisonOf sums up a diff; nil for nil.
+func ComparisonOf(d *Diff) *Comparison {
+	if d == nil {
+		return nil
+	}
+	return &Comparison{
+		Base:    ComparedJob{JobName: d.Base.JobName, Commit: d.Base.Commit, PlanDigest: d.Base.PlanDigest, StartedAt: d.Base.StartedAt},
+		Changes: d.Counts, Flaky: d.Flaky, ComparableTasks: d.Overall.Tasks,
+		PassRate:   BaseAndHead{d.Overall.Base.PassRate, d.Overall.Head.PassRate},
+		MeanReward: BaseAndHead{d.Overall.Base.MeanReward, d.Overall.Head.MeanReward},
+	}
+}
+
+// ErrStaleVerdict is the error of a verdict.json whose job has another result.json now.
+var ErrStaleVerdict = errors.New("it judges an earlier " + ResultFile)
+
+// DigestOfResult returns the digest of the result.json in a job's directory, as Verdict.ResultDigest has it. The error is fs.ErrNotExist if
+// there is none. A link is not followed.
+func DigestOfResult(dir string) (string, error) {
+	f, err := nofollow.Open(filepath.Join(dir, ResultFile))
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, io.LimitReader(f, MaxJobFile)); err != nil {
+		return "", err
+	}
+	return "sha256:" + hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+// WriteVerdict replaces the verdict.json in a job's directory atomically, and removes what a killed process left of one. It sets the format.
+func WriteVerdict[G any](dir string, v Verdict[G]) error {
+	v.Format = VerdictFormat
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries { // what a killed process was writing
+		if IsDraft(e) && strings.HasPrefix(e.Name(), draftPrefix+VerdictFile) {
+			if err := os.Remove(filepath.Join(dir, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+	}
+	return WriteJSON(filepath.Join(dir, VerdictFile), v)
+}
+
+// ReadVerdict reads the verdict.json in a job's directory. The error is fs.ErrNotExist if there is none, and ErrStaleVerdict if it judges
+// other results than the directory has. Names that this version does not know are errors, too. A link is not followed.
+func ReadVerdict[G any](dir string) (v Verdict[G], err error) {
+	text, err := nofollow.ReadFile(filepath.Join(dir, VerdictFile), MaxVerdictFile)
+	if err != nil {
+		return v, err
+	}
+	var head struct {
+		Format int `json:"verdict_format"`
+	}
+	if err := bounded.Unmarshal(text, &head); err != nil {
+		return v, fmt.Errorf("%w: %w", ErrTorn, err)
+	}
+	switch {
+	case head.Format < 1:
+		return v, errors.New("it has no verdict_format")
+	case head.Format > VerdictFormat:
+		return v, fmt.Errorf("a newer version of Rollout wrote it (verdict_format %d; this version reads up to %d)", head.Format, VerdictFormat)
+	}
+	if err := bounded.UnmarshalStrict(text, &v, fastjson.RejectUnknownMembers(true)); err != nil {
+		return Verdict[G]{}, err
+	}
+	digest, err := DigestOfResult(dir)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && digest != v.ResultDigest {
+		return Verdict[G]{}, ErrStaleVerdict
+	}
+	if err != nil {
+		return Verdict[G]{}, err
+	}
+	return v, nil
+}

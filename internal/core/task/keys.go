@@ -1,0 +1,97 @@
+package task
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/org/rollout-action/internal/lib/diag"
+	"github.com/org/rollout-action/internal/lib/fields"
+)
+
+// leaveOut is the hint for tasks that cannot run.
+const leaveOut = "leave the task out: exclude_tasks in the job"
+
+// unsupported are keys of Harbor's task.toml that change the meaning of a trial and that Rollout does not support: a task that
+// sets one is invalid. The text is the reason. Source: Harbor 0.22, src/harbor/models/task/config.py.
+var unsupported = map[string]string{
+	"steps":                     "a task is one instruction and one verifier",
+	"verifier.environment_mode": "the verifier shares the agent's environment",
+	"verifier.environment":      "the verifier shares the agent's environment",
+	"verifier.collect":          "nothing runs between the agent and the verifier",
+	"environment.os":            "environments run Linux",
+	"environment.gpus":          "environments have no GPU",
+	"environment.gpu_types":     "environments have no GPU",
+	"environment.tpu":           "environments have no TPU",
+}
+
+// noEffect are keys of Harbor's task.toml that Rollout ignores, because the trial means the same without them: a task that
+// sets one gets a warning. The text is what happens instead.
+var noEffect = map[string]string{
+	"multi_step_reward_strategy": "there are no steps, so there is one reward",
+}
+
+// maxUnknown is how many unknown keys of a table are reported.
+const maxUnknown = 10
+
+// unknownKeys reports keys that are not supported, and warns of keys that have no effect or are unknown.
+func (r *reader) unknownKeys(n *fields.Node, p fields.Path, unknown []*fields.Field, known []string) {
+	count, next := 0, (*fields.Field)(nil) // the first that is not reported
+	for _, f := range unknown {
+		at := p.Child(f.Name)
+		why, refused := unsupported[at.String()]
+		instead, ineffective := noEffect[at.String()]
+		switch {
+		case p[:min(len(p), 1)].String() == "judges": // a judge that is another one than was meant makes other scores
+			r.Add(f.At, diag.DidYouMean(f.Name, known), "unknown key %q", at)
+		case (refused || ineffective) && asksForNothing(n, f, at.String()):
+		case refused:
+			r.Add(f.At, leaveOut, "%q is not supported: %s", at, why)
+		case ineffective:
+			r.Warn(f.At, instead, "%q has no effect yet", at)
+		default:
+			if count++; count <= maxUnknown {
+				r.Warn(f.At, diag.DidYouMean(f.Name, known), "unknown key %q has no effect", at)
+			} else if next == nil {
+				next = f
+			}
+		}
+	}
+	if next != nil {
+		r.Warn(next.At, "", "%d more unknown keys have no effect", count-maxUnknown)
+	}
+}
+
+// asksForNothing reports whether the value of a field of n asks for what happens anyway: a neutral value, or none (0, false,
+// "", [] and tables of such).
+func asksForNothing(n *fields.Node, f *fields.Field, name string) bool {
+	switch value := f.Value; name {
+	case "verifier.environment":
+		return false // even an empty table asks for another environment
+	case "verifier.environment_mode":
+		return value.Text == "shared"
+	case "environment.gpu_types":
+		gpus, ok := n.Given("gpus").Number()
+		return isEmpty(value) || ok && gpus == 0
+	case "environment.os":
+		return strings.EqualFold(value.Text, "linux")
+	default:
+		return isEmpty(value)
+	}
+}
+
+func isEmpty(n *fields.Node) bool {
+	number, _ := n.Number()
+	switch n.Kind {
+	case fields.Text:
+		return n.Text == ""
+	case fields.Bool:
+		return n.Text == "false"
+	case fields.Int, fields.Float:
+		return number == 0
+	case fields.List:
+		return len(n.Items) == 0
+	case fields.Mapping:
+		return !slices.ContainsFunc(n.Fields, func(f *fields.Field) bool { return !isEmpty(f.Value) })
+	}
+	return false
+}

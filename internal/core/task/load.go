@@ -1,0 +1,213 @@
+package task
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"unicode/utf8"
+
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/lib/diag"
+	"github.com/org/rollout-action/internal/lib/git"
+)
+
+// Load loads the task in directory dir, which may be relative, with the zero Options. It never fails: Missing and Problems
+// tell what is wrong. Their file names begin with dir as given. To load many tasks, use one Loader.
+func Load(dir string) *Task { return new(Loader).Load(dir) }
+
+// Loader loads tasks. It caches the commits of the repositories that contain them, so they are as old as the Loader. It is
+// safe for concurrent use. The zero value is ready.
+type Loader struct {
+	Options // must not change after the first use
+	commits commits
+	lfs     lfs
+}
+
+// Load is like the function Load, with the Loader's Options. If a fault of this machine prevented reading the task,
+// Task.ReadError returns it, and the problems do not count.
+func (l *Loader) Load(dir string) *Task { return l.LoadAs(dir, "", nil) }
+
+// LoadAs is Load for a task of a registry. name is the task's name in the registry ("": the directory's name). origin is the
+// commit that the task comes from, which problems name instead of dir; nil for a directory of the user's.
+func (l *Loader) LoadAs(dir, name string, origin *Origin) *Task {
+	t := &Task{Format: cmp.Or(l.Format, FormatRollout), Origin: origin}
+	t.Config = Defaults(t.Format)
+	p := &problems{task: t, dir: dir}
+	defer func() {
+		p.list.Sort()
+		t.Problems = p.list
+	}()
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		t.Name, t.Dir, t.FS = cmp.Or(name, filepath.Base(dir)), dir, Tree(dir)
+		p.add("", err.Error(), "")
+		return t
+	}
+	t.Name, t.Dir = cmp.Or(name, filepath.Base(abs)), abs
+	t.FS = watched{Tree(abs), &t.unread}
+	defer func() { t.FS = Tree(abs) }()
+	info, err := os.Stat(abs)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		t.Missing = true
+		return t
+	case err != nil:
+		if environment.MachineFault(environment.MarkMachineError(err)) != nil {
+			t.unread = environment.MarkMachineError(err)
+		}
+		p.add("", "cannot be read: "+reason(err), "")
+		return t
+	case !info.IsDir():
+		p.add("", "is not a directory", "a task is a directory with "+configFile+" and "+instructionFile)
+		return t
+	}
+	if !utf8.ValidString(t.Name) {
+		p.add("", "has a name that is not UTF-8", "rename it")
+	}
+	if !isFile(t.FS, configFile) && !isFile(t.FS, instructionFile) {
+		if hint := git.SubmoduleHint(abs); hint != "" {
+			p.add("", "has no files", hint)
+			return t
+		}
+	}
+	if IsOld(t.FS, ".") && !isFile(t.FS, configFile) {
+		p.add("", "is a task of terminal-bench before 2.0 ("+oldConfig+")", HowToConvert)
+		return t
+	}
+	t.Config, t.variables = loadConfig(t.FS, p, l.Options)
+	checkFiles(t, p)
+	t.has = map[string]bool{dockerfile: isFile(t.FS, dockerfile), solutionScript: isFile(t.FS, solutionScript)}
+	if origin != nil {
+		t.GitCommitID = &origin.Commit
+		return t
+	}
+	repo, below := l.commits.of(abs)
+	if kept := l.lfs.keeps(filepath.Dir(abs), abs); kept || repo.top == "" {
+		p.checkPointers(t.FS, kept)
+	}
+	t.GitCommitID, t.RepoPath = repo.commit, below
+	return t
+}
+
+// Commit returns the commit of HEAD in the repository that contains the directory dir; nil outside git.
+func Commit(dir string) *string {
+	repo, _ := new(commits).of(dir)
+	return repo.commit
+}
+
+// Checkout is a working tree. The zero value means that there is none.
+type Checkout struct {
+	Top     string  // its root, absolute and without symbolic links
+	Commit  *string // the commit of HEAD, or nil
+	Objects string  // the directory of the repository's objects
+}
+
+// CheckoutAround returns the working tree that contains the directory dir. It runs no command that the repository names.
+func CheckoutAround(dir string) Checkout {
+	repo, _ := new(commits).of(dir)
+	return Checkout{Top: repo.top, Commit: repo.commit, Objects: repo.objects}
+}
+
+// IsTask reports whether the directory name of fsys looks like a task, valid or not: it has a task.toml or an instruction.md.
+// The error is a fault of this machine (environment.MachineError).
+func IsTask(fsys fs.FS, name string) (bool, error) {
+	is, _, err := Look(fsys, name)
+	if fault := environment.MachineFault(err); fault != nil {
+		return is, fmt.Errorf("look for a task in %s: %w", name, fault)
+	}
+	return is, nil
+}
+
+// Look reports whether the directory name of fsys looks like a task, as IsTask does. If it does not, parts are the files in it that only
+// tasks have. The error says why it could not be looked into.
+func Look(fsys fs.FS, name string) (is bool, parts []string, err error) {
+	for _, file := range []string{configFile, instructionFile, testsScript, solutionScript, dockerfile} {
+		_, err := fs.Stat(fsys, join(name, file))
+		if errors.Is(err, fs.ErrNotExist) { // a link that leads nowhere is a file of a task all the same, which Load refuses
+			_, err = fs.Lstat(fsys, join(name, file))
+		}
+		own := file == configFile || file == instructionFile
+		switch {
+		case err == nil && own:
+			return true, nil, nil
+		case err == nil:
+			parts = append(parts, file)
+		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR):
+			return false, nil, environment.MarkMachineError(err)
+		}
+	}
+	return false, parts, nil
+}
+
+// oldConfig is the configuration of tasks of terminal-bench before version 2, instead of task.toml and instruction.md.
+const oldConfig = "task.yaml"
+
+// HowToConvert is the hint for tasks that IsOld recognises.
+const HowToConvert = "convert it with Harbor: harbor task migrate --input DIR --output DIR, then format: harbor"
+
+// IsOld reports whether the directory name of fsys looks like a task of terminal-bench before version 2.
+func IsOld(fsys fs.FS, name string) bool {
+	info, err := fs.Stat(fsys, join(name, oldConfig))
+	return err == nil && info.Mode().IsRegular()
+}
+
+// problems collects the problems with the task in directory dir, which is as the user gave it.
+type problems struct {
+	task *Task
+	dir  string
+	list diag.List
+}
+
+func (p *problems) add(file, message, hint string) {
+	p.list = append(p.list, diag.Diagnostic{File: p.path(file), Message: message, Hint: hint})
+}
+
+func (p *problems) warn(file, message, hint string) {
+	p.list = append(p.list, diag.Diagnostic{File: p.path(file), Message: message, Hint: hint, Severity: diag.Warning})
+}
+
+func (p *problems) path(file string) string {
+	if p.task.Origin != nil {
+		return p.task.File(file)
+	}
+	return filepath.Join(p.dir, filepath.FromSlash(file))
+}
+
+// readFile returns the content of a file of at most limit bytes. If !ok, it has recorded a problem. hint says what the file
+// is for.
+func (p *problems) readFile(fsys fs.FS, name string, limit int64, hint string) (content []byte, ok bool) {
+	f, err := fsys.Open(name)
+	if err != nil {
+		p.unreadable(fsys, name, err, hint)
+		return nil, false
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		p.add(name, "is a directory, not a file", hint)
+		return nil, false
+	}
+	content, err = io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		p.add(name, "cannot be read: "+reason(err), "")
+		return nil, false
+	}
+	if int64(len(content)) > limit {
+		p.add(name, fmt.Sprintf("is larger than %d MiB", limit>>20), "")
+		return nil, false
+	}
+	return content, true
+}
+
+// reason returns err without operation and path, which the problem names already.
+func reason(err error) string {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		err = pe.Err
+	}
+	return err.Error()
+}

@@ -1,0 +1,230 @@
+// Package gitlab reads the variables of a job of GitLab CI, and writes notes on its merge request.
+package gitlab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	gl "gitlab.com/gitlab-org/api/client-go"
+
+	"github.com/org/rollout-action/internal/forge/comments"
+	"github.com/org/rollout-action/internal/lib/untrusted"
+)
+
+// TokenVariable names the variable with the token that writes notes. A job's own token may not.
+const TokenVariable = "GITLAB_TOKEN"
+
+// MaxNote is the largest note that Open's thread writes, in bytes. GitLab accepts a million characters, but nobody reads them.
+const MaxNote = 65536
+
+const (
+	perPage  = 100
+	maxPages = 1000
+	settle   = time.Second
+)
+
+// Run is a job of GitLab CI. Names are untrusted text. Source: docs.gitlab.com, "Predefined CI/CD variables reference".
+type Run struct {
+	APIURL       string // "https://gitlab.com/api/v4"
+	Project      string // the number of the project that has the merge request
+	MergeRequest int    // its number in the project; 0: there is none
+	Job          string // the job's name
+	JobID        int64  // higher in later jobs
+	PipelineID   int64  // the same in all jobs of a pipeline, and higher in later ones; 0: not known
+	Token        string
+	URL          string // of the pipeline
+	ProjectURL   string
+	Commit       string
+}
+
+// FromEnv returns the job that this process belongs to; false if it is none of GitLab CI.
+func FromEnv(getenv func(string) (string, bool)) (Run, bool) {
+	get := func(name string) string {
+		value, _ := getenv(name)
+		return strings.TrimSpace(value)
+	}
+	if get("GITLAB_CI") != "true" {
+		return Run{}, false
+	}
+	r := Run{
+		APIURL: get("CI_API_V4_URL"), Project: get("CI_MERGE_REQUEST_PROJECT_ID"), Job: get("CI_JOB_NAME"), Token: get(TokenVariable),
+		URL: page(get("CI_PIPELINE_URL")), ProjectURL: page(get("CI_PROJECT_URL")), Commit: get("CI_COMMIT_SHA"),
+	}
+	if r.Project == "" {
+		r.Project = get("CI_PROJECT_ID")
+	}
+	r.MergeRequest, _ = strconv.Atoi(get("CI_MERGE_REQUEST_IID"))
+	r.JobID, _ = strconv.ParseInt(get("CI_JOB_ID"), 10, 64)
+	r.PipelineID, _ = strconv.ParseInt(get("CI_PIPELINE_ID"), 10, 64)
+	return r, true
+}
+
+// page returns a URL of http or https as it is, and "" for any other text.
+func page(text string) string {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
+		return ""
+	}
+	return strings.TrimRight(text, "/")
+}
+
+// CommitURL returns the page of the commit; "" if it is not known.
+func (r Run) CommitURL() string { return r.below("commit") }
+
+// FilesURL returns the URL of the project's files at the commit; "" if it is not known.
+func (r Run) FilesURL() string { return r.below("blob") }
+
+func (r Run) below(kind string) string {
+	if r.ProjectURL == "" || r.Commit == "" {
+		return ""
+	}
+	return r.ProjectURL + "/-/" + kind + "/" + url.PathEscape(r.Commit)
+}
+
+// Thread holds the notes on a merge request. It implements comments.Thread.
+type Thread struct {
+	client *gl.Client
+	run    Run
+	self   int // the number of the token's user
+}
+
+// Open asks GitLab whose token it is, and returns the notes on the run's merge request.
+func Open(ctx context.Context, run Run) (*Thread, error) {
+	if page(run.APIURL) == "" {
+		return nil, errors.New("the variable CI_API_V4_URL is not the URL of GitLab's API")
+	}
+	client, err := gl.NewClient(run.Token, gl.WithBaseURL(run.APIURL), gl.WithUserAgent("rollout"))
+	if err != nil {
+		return nil, fmt.Errorf("GitLab's API: %w", err)
+	}
+	t := &Thread{client: client, run: run}
+	user, _, err := client.Users.CurrentUser(gl.WithContext(ctx))
+	if err != nil {
+		return nil, t.explain(err)
+	}
+	t.self = user.ID
+	return t, nil
+}
+
+// List implements comments.Thread.
+func (t *Thread) List(ctx context.Context) ([]comments.Entry, error) {
+	var mine []comments.Entry
+	opts := &gl.ListMergeRequestNotesOptions{ListOptions: gl.ListOptions{PerPage: perPage}}
+	for range maxPages {
+		notes, resp, err := t.client.Notes.ListMergeRequestNotes(t.run.Project, t.run.MergeRequest, opts, gl.WithContext(ctx))
+		if err != nil {
+			return nil, t.explain(err)
+		}
+		for _, n := range notes {
+			if n.Author.ID == t.self && !n.System {
+				mine = append(mine, t.entry(n))
+			}
+		}
+		if opts.Page = resp.NextPage; opts.Page == 0 {
+			break
+		}
+	}
+	return mine, nil
+}
+
+// Create implements comments.Thread.
+func (t *Thread) Create(ctx context.Context, text string) (comments.Entry, error) {
+	text = withoutCommands(text)
+	note, _, err := t.client.Notes.CreateMergeRequestNote(t.run.Project, t.run.MergeRequest, &gl.CreateMergeRequestNoteOptions{Body: &text},
+		gl.WithContext(ctx))
+	if err != nil {
+		return comments.Entry{}, t.afterWrite(err, false)
+	}
+	return t.entry(note), nil
+}
+
+// Edit implements comments.Thread.
+func (t *Thread) Edit(ctx context.Context, id int64, text string) error {
+	text = withoutCommands(text)
+	_, _, err := t.client.Notes.UpdateMergeRequestNote(t.run.Project, t.run.MergeRequest, int(id), &gl.UpdateMergeRequestNoteOptions{Body: &text},
+		gl.WithContext(ctx))
+	return t.afterWrite(err, true)
+}
+
+// Remove implements comments.Thread.
+func (t *Thread) Remove(ctx context.Context, id int64) error {
+	_, err := t.client.Notes.DeleteMergeRequestNote(t.run.Project, t.run.MergeRequest, int(id), gl.WithContext(ctx))
+	if errors.Is(err, gl.ErrNotFound) {
+		return nil
+	}
+	return t.explain(err)
+}
+
+func (t *Thread) entry(n *gl.Note) comments.Entry {
+	return comments.Entry{ID: int64(n.ID), Text: n.Body}
+}
+
+// afterWrite returns the error of a write. missing: a note that does not exist was deleted meanwhile.
+func (t *Thread) afterWrite(err error, missing bool) error {
+	var answer *gl.ErrorResponse
+	var network *url.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &answer) && answer.Response.StatusCode >= http.StatusInternalServerError, missing && errors.Is(err, gl.ErrNotFound):
+		return &comments.UncertainError{Err: t.explain(err)}
+	case errors.As(err, &network) && network.Timeout():
+		return &comments.UncertainError{Err: t.explain(err)}
+	}
+	return t.explain(err)
+}
+
+// explain makes an error of the client safe to print, without the token, which a proxy may have put into its answer.
+func (t *Thread) explain(err error) error {
+	var answer *gl.ErrorResponse
+	var network *url.Error
+	text := ""
+	switch {
+	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
+	case errors.Is(err, gl.ErrNotFound):
+		text = "GitLab answered 404 Not Found: the token does not see the project or the merge request"
+	case errors.As(err, &answer):
+		status := answer.Response.StatusCode
+		text = fmt.Sprintf("GitLab answered %d %s: %s", status, http.StatusText(status), answer.Message)
+		if status == http.StatusUnauthorized || status == http.StatusForbidden {
+			text += " (" + TokenVariable + " has to be a project access token with the scope api)"
+		}
+	case errors.As(err, &network):
+		text = network.Err.Error()
+	default:
+		text = err.Error()
+	}
+	if t.run.Token != "" {
+		text = strings.ReplaceAll(text, t.run.Token, "***")
+	}
+	return errors.New(untrusted.Line(text))
+}
+
+// withoutCommands returns the text with a zero-width space before each line that GitLab would carry out as a quick action, such as /merge.
+// The text has what agents and tasks print.
+func withoutCommands(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		if rest := strings.TrimLeft(line, " \t\u00a0"); strings.HasPrefix(rest, "/") {
+			lines[i] = line[:len(line)-len(rest)] + "\u200b" + rest
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Settle waits until what other runs write at the same time has arrived.
+func Settle(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(settle):
+		return nil
+	}
+}

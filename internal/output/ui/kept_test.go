@@ -1,0 +1,27 @@
+package ui
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/org/rollout-action/internal/core/result"
+)
+
+func TestSummaryShowsHowToUseKeptEnvironments(t *testing.T) {
+	for provider, want := range map[string][]string{
+		"docker":  {"docker start abc && docker exec -it abc bash", "rollout clean --kept\n"},
+		"sandbox": {"env/abc/up", "rollout clean --kept --env-type sandbox\n"},
+		"a; rm":   {"in a; rm: abc", "rollout clean --kept\n"},
+	} {
+		t.Run(provider, func(t *testing.T) {
+			trial := result.Trial{Environment: &result.Environment{Provider: provider, ID: "abc", Preserved: true}}
+			s := &summary{SummaryInput: SummaryInput{Trials: []result.Trial{trial}}, styles: newStyles(false), width: 80}
+			text := strings.Join(s.kept(), "\n") + "\n"
+			for _, part := range want {
+				if !strings.Contains(text, part) {
+					t.Errorf("%q is missing in\n%s", part, text)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,34 @@
+package ui
+
+import (
+	"github.com/org/rollout-action/internal/core/report"
+	"github.com/org/rollout-action/internal/lib/untrusted"
+)
+
+// maxScores bounds the scores in a summary.
+const maxScores = 40
+
+// scores returns a table with the scores that judges gave each agent; nothing without judges.
+func (s *summary) scores() []string {
+	all := report.Scores(s.Job)
+	if len(all) == 0 {
+		return nil
+	}
+	heads := append([]string{"agent", "score"}, report.ScoreHead...)
+	var rows [][]string
+	for _, r := range all[:min(len(all), maxScores)] {
+		rows = append(rows, append([]string{lineStart(untrusted.Line(r.Agent)), untrusted.Line(r.Name)}, r.Cells...))
+	}
+	var lines []string
+	if fitted := fit(heads, rows, s.width); fitted != nil {
+		lines = s.draw(heads, fitted, false)
+	} else {
+		lines = s.paragraphs(heads, rows)
+	}
+	lines = append(lines, more(len(all)-maxScores)...)
+	lines = append(lines, s.wrap(report.ScoreNote)...)
+	if cost := s.Job.Costs.Judges; cost.Amount() > 0 {
+		lines = append(lines, s.wrap("Judges cost "+report.Cost(cost)+", which is part of the cost.")...)
+	}
+	return lines
+}

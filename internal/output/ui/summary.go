@@ -1,0 +1,376 @@
+package ui
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/org/rollout-action/internal/core/agent"
+	"github.com/org/rollout-action/internal/core/report"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/lib/plural"
+	"github.com/org/rollout-action/internal/lib/untrusted"
+)
+
+// SummaryInput is the input of the final summary.
+type SummaryInput struct {
+	Job    result.Job
+	Groups []result.Group
+	Trials []result.Trial
+	Tasks  []report.AgentTasks // a line for each
+	Dir    string              // the job's directory as the user would type it
+	Files  fs.FS               // the job's directory, for the logs that explain failures; nil: none
+	// Missing: planned trials have no result, although the job was not cancelled.
+	Missing bool
+	// Running: with Missing, a process runs the job, so there is nothing to resume.
+	Running bool
+	// Resume is the command that resumes the job; "" if none does.
+	Resume string
+	// Partial: planned trials have no result, and the text after the summary explains why.
+	Partial bool
+}
+
+// Limits of long lists; what is left out is counted.
+const (
+	maxExamples  = 5  // trials per error type, kept environments, cut logs
+	maxNotPassed = 10 // trials with a reward below 1
+	maxDoubts    = 3  // judges that gave such a trial less than 1
+	maxAgents    = 10 // lines with the tasks that an agent passed
+	maxKinds     = 8  // types of errors
+	maxAlike     = 3  // trials of each reason, if there are several reasons
+	maxLogs      = 6  // logs that explain a failure
+	maxKindLogs  = 3  // of one kind of failure
+	logLines     = 8  // of such a log
+)
+
+// summary collects the sections of a summary. Its input may come from other people's artifacts, so all text is sanitized, and no
+// line begins with it (see untrusted.Line).
+type summary struct {
+	SummaryInput
+	styles    styles
+	width     int
+	sections  [][]string
+	explained int // logs shown
+}
+
+// Summary prints the outcome of a job from the files on disk: the job as a whole with a line per agent, a table per agent and dataset,
+// notes, and at the end the failures by error type and the trials that did not pass, with the ends of the logs that explain them. Without color it writes plain text. Lines are at most width cells wide (0:
+// 80), except those that users copy (paths, commands) and notes.
+func Summary(w io.Writer, in SummaryInput, color bool, width int) {
+	if width <= 0 {
+		width = 80
+	}
+	in.Trials = slices.Clone(in.Trials)
+	slices.SortFunc(in.Trials, func(a, b result.Trial) int { return a.Key.Compare(b.Key) })
+	s := &summary{SummaryInput: in, styles: newStyles(color), width: max(width, 20)}
+	s.add(append(s.headline(), s.tasks()...))
+	s.add(s.table())
+	s.add(s.usage())
+	s.add(s.scores())
+	s.add(s.attempts())
+	s.add(s.planned())
+	s.add(s.notes())
+	s.add(s.kept())
+	s.add(s.outcomes())
+	reasons := report.Reasons(report.Input{Files: in.Files}, s.unexpected(), logLines)
+	s.failures(reasons)
+	s.add(s.notPassed(reasons))
+	s.add(s.results())
+	var b strings.Builder
+	for i, lines := range s.sections {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		for _, line := range lines {
+			b.WriteString(strings.TrimRight(line, " ") + "\n")
+		}
+	}
+	_, _ = io.WriteString(w, b.String())
+}
+
+func (s *summary) add(lines []string) {
+	if len(lines) > 0 {
+		s.sections = append(s.sections, lines)
+	}
+}
+
+// headline describes the outcome of the job as a whole.
+func (s *summary) headline() []string {
+	j := s.Job
+	title := "Job " + s.styles.bold.Render(untrusted.Line(j.JobName))
+	if j.Shard != nil {
+		title += ", shard " + j.Shard.String()
+	}
+	trials := plural.Count(j.TotalTrials, "trial")
+	switch {
+	case s.Partial:
+		return s.wrap(title + s.styles.warn.Render(fmt.Sprintf(" is incomplete: no result for %d of %s", j.SkippedTrials, trials)) + ".")
+	case s.Missing:
+		what := fmt.Sprintf(" is incomplete: no result for %d of %s", j.SkippedTrials, trials)
+		text := title + s.styles.warn.Render(what) + ". "
+		if s.Running {
+			return s.wrap(text + "It is still running.")
+		}
+		text += "It ended without writing its result: it was killed, or a disk was full."
+		if s.Resume == "" {
+			return s.wrap(text)
+		}
+		return append(s.wrap(text+" Resume it with:"), "  "+s.Resume) // commands are not wrapped
+	case j.Cancelled && j.Errors[result.Cancelled] == 0: // an engine died, a disk was full, or no trial ran just then
+		return s.wrap(title + s.styles.warn.Render(fmt.Sprintf(" is incomplete: of %s %d never started", trials, j.SkippedTrials)) + ".")
+	case j.Cancelled:
+		stopped := j.Errors[result.Cancelled]
+		what := fmt.Sprintf(" was cancelled: of %s ", trials)
+		if j.SkippedTrials > 0 {
+			what += fmt.Sprintf("%d never started, ", j.SkippedTrials)
+		}
+		what += fmt.Sprintf("%d %s stopped", stopped, map[bool]string{true: "was", false: "were"}[stopped == 1])
+		return s.wrap(title + s.styles.warn.Render(what) + ".")
+	}
+	title += ": " + trials + " in " + took(j.TotalDurationSec)
+	if j.TotalTrials > 0 && j.PassRateAll == 1 {
+		title += ", " + s.styles.good.Render("all passed")
+	}
+	return s.wrap(title)
+}
+
+// planned explains the rates over all planned trials if they differ from those in the table, for each agent.
+func (s *summary) planned() []string {
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(s.Job.Agents)) {
+		if a := s.Job.Agents[name]; a.PassRate != a.PassRateAll || a.MeanReward != a.MeanRewardAll {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	all := func(a result.Summary) string {
+		return fmt.Sprintf("the pass rate is %s and the mean %s", s.styles.bold.Render(percent(a.PassRateAll)), s.styles.bold.Render(number(a.MeanRewardAll)))
+	}
+	const completed = "The pass rate and the mean are over completed trials. Over all %d planned trials, where one without a reward counts as 0, %s"
+	if len(s.Job.Agents) == 1 {
+		return s.wrap(fmt.Sprintf(completed+".", s.Job.TotalTrials, all(s.Job.Agents[names[0]])))
+	}
+	lines := s.wrap(fmt.Sprintf(completed, s.Job.TotalTrials, "they are:"))
+	for _, name := range names[:min(len(names), maxExamples)] {
+		lines = append(lines, s.item("·", untrusted.Line(name)+": "+all(s.Job.Agents[name]))...)
+	}
+	return append(lines, more(len(names)-maxExamples)...)
+}
+
+// tasks returns how many tasks each agent passed.
+func (s *summary) tasks() []string {
+	var lines []string
+	for _, a := range s.Tasks[:min(len(s.Tasks), maxAgents)] {
+		if len(s.Tasks) == 1 {
+			return []string{a.String()}
+		}
+		text := cutMiddle(untrusted.Line(a.Agent), s.width/2) + ": " + a.String()
+		if a.Agent == agent.Nop && a.Passed == 0 && a.NotRun == 0 {
+			text += ", as it should be"
+		}
+		lines = append(lines, s.item("·", text)...)
+	}
+	return append(lines, more(len(s.Tasks)-maxAgents)...)
+}
+
+// unexpected returns the trials whose failures need an explanation: not those that ended with their provider, which have one
+// sentence for all, and not those in which nop got less than 1, as it should.
+func (s *summary) unexpected() []result.Trial {
+	return slices.DeleteFunc(slices.Clone(s.Trials), func(t result.Trial) bool {
+		return t.EndedUnreachable() || t.Agent == agent.Nop && t.Error == nil
+	})
+}
+
+// failures adds a section per error type: most frequent first, cancelled trials last. For trials that ended with their provider
+// it adds one sentence: they did not cause it, and their messages are all the same.
+func (s *summary) failures(reasons []report.Reason) {
+	if text := result.UnreachableText(s.Trials); text != "" {
+		s.add(s.wrap(s.styles.bad.Render("✗") + " " + text + "."))
+	}
+	type group struct {
+		kind    string
+		reasons []report.Reason
+		trials  int
+	}
+	var groups []group
+	for _, r := range reasons { // those of a kind are together
+		if r.Kind == report.BelowOne {
+			continue
+		}
+		if len(groups) == 0 || groups[len(groups)-1].kind != r.Kind {
+			groups = append(groups, group{kind: r.Kind})
+		}
+		g := &groups[len(groups)-1]
+		g.reasons, g.trials = append(g.reasons, r), g.trials+len(r.Trials)
+	}
+	rank := func(g group) int {
+		if g.kind == string(result.Cancelled) {
+			return 0
+		}
+		return g.trials
+	}
+	slices.SortFunc(groups, func(a, b group) int {
+		return cmp.Or(cmp.Compare(rank(b), rank(a)), cmp.Compare(a.kind, b.kind))
+	})
+	for _, g := range groups[:min(len(groups), maxKinds)] {
+		lines := []string{s.styles.bad.Render("✗ "+g.kind) + " (" + plural.Count(g.trials, "trial") + ")"}
+		if g.kind != string(result.Cancelled) {
+			lines = append(lines, s.why(g.reasons, maxExamples, func(t result.Trial) []string { return []string{"  " + s.dir(t.Key)} })...)
+		}
+		s.add(lines)
+	}
+	if left := groups[min(len(groups), maxKinds):]; len(left) > 0 {
+		s.add([]string{"and " + plural.Count(len(left), "other type") + " of errors: " + s.report()})
+	}
+}
+
+// why explains failures of one kind: for each reason the message, the trials, at most room of them, and the end of the log.
+func (s *summary) why(reasons []report.Reason, room int, entry func(result.Trial) []string) []string {
+	var lines []string
+	last := ""
+	logs := 0
+	for i, r := range reasons {
+		if room == 0 {
+			rest := 0
+			for _, r := range reasons[i:] {
+				rest += len(r.Trials)
+			}
+			return append(lines, fmt.Sprintf("  and %s in %s: %s", plural.Count(len(reasons)-i, "other failure"), plural.Count(rest, "trial"), s.report()))
+		}
+		if t := r.Trials[0]; t.Error != nil {
+			if message := firstLine(t.Error.Message); message != last {
+				lines = append(lines, s.quote(message)...)
+				last = message
+			}
+		}
+		shown := r.Trials[:min(len(r.Trials), room)]
+		if len(reasons) > 1 {
+			shown = shown[:min(len(shown), maxAlike)]
+		}
+		room -= len(shown)
+		for _, t := range shown {
+			lines = append(lines, entry(t)...)
+		}
+		switch rest := len(r.Trials) - len(shown); {
+		case rest == 0:
+		case r.Unread:
+			lines = append(lines, fmt.Sprintf("  and %d more, whose logs were not compared", rest))
+		case len(reasons) > 1:
+			lines = append(lines, fmt.Sprintf("  and %d more alike", rest))
+		default:
+			lines = append(lines, more(rest)...)
+		}
+		if r.Log.Empty() || logs == maxKindLogs || s.explained == maxLogs {
+			continue
+		}
+		logs++
+		s.explained++
+		file := r.File
+		if len(r.Trials) > 1 {
+			file += " of the first"
+		}
+		lines = append(lines, s.wrapIndented(report.Caption(r.Log, file))...)
+		for _, line := range r.Log.Lines() {
+			lines = append(lines, s.styles.dim.Render("  │ ")+cutMiddle(line, s.width-4))
+		}
+	}
+	return lines
+}
+
+// report returns the command that explains all failures.
+func (s *summary) report() string {
+	return "rollout report " + untrusted.ShellPath(s.Dir) + " --format markdown"
+}
+
+// wrapIndented breaks text of ours into lines that begin with two spaces.
+func (s *summary) wrapIndented(text string) []string {
+	lines := wrapped(text, s.width-2)
+	for i := range lines {
+		lines[i] = "  " + lines[i]
+	}
+	return lines
+}
+
+// notPassed lists completed trials with a reward below 1. It leaves out those of nop, which does nothing, and counts the tasks
+// that give nop 1 instead.
+func (s *summary) notPassed(reasons []report.Reason) []string {
+	reasons = slices.DeleteFunc(slices.Clone(reasons), func(r report.Reason) bool { return r.Kind != report.BelowOne })
+	var lines []string
+	free := 0
+	for _, t := range s.Trials {
+		if t.Agent == agent.Nop && t.Passed() {
+			free++
+		}
+	}
+	if free > 0 {
+		lines = s.wrap(s.styles.warn.Render(plural.Count(free, "trial")+" of nop passed") + ": a task that rewards doing nothing does not measure agents. rollout validate --run lists such tasks.")
+	}
+	if len(reasons) == 0 {
+		return lines
+	}
+	total := 0
+	for _, r := range reasons {
+		total += len(r.Trials)
+	}
+	lines = append(lines, s.styles.warn.Render(plural.Count(total, "trial")+" completed without passing"))
+	return append(lines, s.why(reasons, maxNotPassed, func(t result.Trial) []string {
+		entry := []string{fmt.Sprintf("  %-5s  %s", number(*t.Reward), s.dir(t.Key))}
+		for _, run := range report.Doubts(t) {
+			if len(entry) <= maxDoubts {
+				entry = append(entry, cutEnd("         "+untrusted.Line(fmt.Sprintf("judge %s, score %s: %s", run.Name, number(*run.Score), run.Reason)), s.width))
+			}
+		}
+		return entry
+	})...)
+}
+
+func (s *summary) results() []string {
+	if s.Missing {
+		return []string{"Results so far: " + untrusted.ShellPath(s.Dir)}
+	}
+	return []string{"Results: " + untrusted.ShellPath(path.Join(s.Dir, result.ResultFile))}
+}
+
+// dir returns the trial's directory as the user would type it.
+func (s *summary) dir(k result.Key) string { return untrusted.ShellPath(path.Join(s.Dir, k.Dir())) }
+
+// wrap breaks text of ours into lines.
+func (s *summary) wrap(text string) []string {
+	return wrapped(text, s.width)
+}
+
+// noteLines returns the lines of a note. A command at its end has a line of its own, however long it is: what is broken cannot be
+// pasted into a shell.
+func (s *summary) noteLines(text string) []string {
+	sentence, command, ok := strings.Cut(untrusted.Line(text), ": rollout ")
+	if !ok {
+		return s.wrap("Note: " + sentence)
+	}
+	return append(s.wrap("Note: "+sentence+":"), "  rollout "+command)
+}
+
+// quote breaks text from outside into lines that begin with a bar.
+func (s *summary) quote(text string) []string {
+	if text == "" {
+		return nil
+	}
+	lines := wrapped(text, s.width-4)
+	for i, line := range lines {
+		lines[i] = s.styles.dim.Render("  │ ") + line
+	}
+	return lines
+}
+
+func more(n int) []string {
+	if n <= 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("  and %d more", n)}
+}

@@ -1,0 +1,97 @@
+package ui
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/org/rollout-action/internal/core/agent"
+	"github.com/org/rollout-action/internal/core/event"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/lib/plural"
+	"github.com/org/rollout-action/internal/lib/untrusted"
+)
+
+// Texts that the plain and the live view share.
+
+// verdict returns a trial's outcome in a few cells, with its style.
+func (l styles) verdict(t *result.Trial) string {
+	switch {
+	case t == nil || t.Reward == nil && t.Error == nil:
+		return l.dim.Render("· done")
+	case t.Reward == nil:
+		return l.bad.Render("✗ error")
+	case t.Agent == agent.Nop && t.Passed():
+		return l.warn.Render("! " + number(*t.Reward)) // the task rewards doing nothing
+	case t.Agent == agent.Nop:
+		return l.dim.Render("· " + number(*t.Reward)) // as expected
+	case t.Passed():
+		return l.good.Render("✓ " + number(*t.Reward))
+	}
+	return l.warn.Render("✗ " + number(*t.Reward))
+}
+
+// problem returns a trial's error on one line: its type, and the first line of its message.
+func problem(e *result.Error) string {
+	if message := firstLine(e.Message); message != "" {
+		return untrusted.Line(string(e.Type)) + ": " + message
+	}
+	return untrusted.Line(string(e.Type))
+}
+
+func startLine(e event.Event, concurrency int) string {
+	toRun := e.Total - len(e.Kept)
+	line := "Running " + plural.Count(toRun, "trial")
+	switch {
+	case e.Kept == nil:
+	case len(e.Kept) > 0 && !slices.ContainsFunc(e.Kept, func(t result.Trial) bool { return t.Reused == nil }):
+		line += fmt.Sprintf(", %d reused", len(e.Kept))
+	default:
+		line = fmt.Sprintf("Resuming: %d of %s %s done, %d to run", len(e.Kept), plural.Count(e.Total, "trial"), plural.Are(e.Total), toRun)
+	}
+	if concurrency > 1 && toRun > 1 {
+		line += fmt.Sprintf(", %d at a time", min(concurrency, toRun))
+	}
+	return line + "; results in " + untrusted.ShellPath(e.Message)
+}
+
+// retrying says when something is tried again.
+func retrying(e event.Event) string {
+	if e.Delay > 0 {
+		return "retrying in " + took(e.Delay.Seconds())
+	}
+	return "retrying now"
+}
+
+func noticeLine(e event.Event) string {
+	return "note: " + firstLine(e.Message)
+}
+
+// cancelLine describes what happens to the running trials, and how to skip the wait for their logs.
+func cancelLine(stopping int, again string) string {
+	if stopping == 0 {
+		return "Cancelling: no more trials are started"
+	}
+	return fmt.Sprintf("Cancelling: stopping %s; %s without their logs", plural.Count(stopping, "trial"), again)
+}
+
+// heartbeat returns a line about the running trials, or "" if there are none.
+func (s *state) heartbeat(now time.Time) string {
+	if len(s.running) == 0 {
+		return ""
+	}
+	oldest := s.running[0]
+	line := fmt.Sprintf("… %d running, the oldest: %s (%s, %s)", len(s.running), oldest.name, phaseName(oldest.phase), age(now.Sub(oldest.since)))
+	if oldest.progress != "" {
+		line += ": " + oldest.progress
+	}
+	return line
+}
+
+// timeOf returns the time of an event, or now if it has none.
+func timeOf(e event.Event, now func() time.Time) time.Time {
+	if e.Time.IsZero() {
+		return now()
+	}
+	return e.Time
+}

@@ -1,0 +1,205 @@
+package viewer
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/org/rollout-action/internal/core/report"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/lib/bounded"
+	"github.com/org/rollout-action/internal/output/page"
+)
+
+// Library has jobs. Several goroutines may call it.
+type Library interface {
+	// Jobs returns all jobs, the newest first.
+	Jobs(ctx context.Context) ([]page.Listed, error)
+	// NoJobs says what to do if there are no jobs.
+	NoJobs() string
+	// Open opens the job of a name that Jobs returns; the error is fs.ErrNotExist if there is none. The caller closes it.
+	Open(ctx context.Context, name string) (*Job, error)
+}
+
+// Job is an open job. Until it is closed, it may be used, by one goroutine.
+type Job struct {
+	Files   fs.FS  // its directory
+	Dir     string // as it is shown to people
+	Running bool
+	// Input returns all results with their verdict.
+	Input func(ctx context.Context) (report.Input, error)
+	// Base returns the directory of the baseline that was run beside the job, and how it is shown to people; nil, also as a function: there is none.
+	Base  func() (files fs.FS, dir string)
+	Close func() error
+	// Parts are the shards that are shown as this one job; zero: it is one directory. Then DirOf returns the directory of the shard that has a
+	// trial, as it is shown to people, and Version a text that changes when a shard does.
+	Parts   page.Parts
+	DirOf   func(trial string) string
+	Version func() string
+}
+
+// version returns a text that changes when another trial has a result, or the job ends or is judged.
+func (j *Job) version() string {
+	if j.Version != nil {
+		return j.Version()
+	}
+	return j.Stamp()
+}
+
+// Stamp returns a text that changes when the files of the job's own directory do, and when it ends.
+func (j *Job) Stamp() string {
+	return j.stamp(result.PlanFile, result.ResultFile, result.OutputsFile, result.ConfigFile, result.MergeFile, result.VerdictFile)
+}
+
+// stamp returns a text that changes when a file does, or the job ends.
+func (j *Job) stamp(files ...string) string {
+	var b strings.Builder
+	fmt.Fprint(&b, j.Running)
+	for _, file := range files {
+		if info, err := fs.Lstat(j.Files, file); err == nil {
+			fmt.Fprint(&b, " ", info.Size(), " ", info.ModTime().UnixNano())
+		} else {
+			b.WriteString(" -")
+		}
+	}
+	return Hashed(b.String())
+}
+
+// Hashed returns a text as an entity tag.
+func Hashed(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return `"` + hex.EncodeToString(sum[:12]) + `"`
+}
+
+// input returns what the pages of single trials need.
+func (j *Job) input() report.Input { return report.Input{Files: j.Files, Dir: j.Dir} }
+
+// maxAttempts is how many attempts at one task are read for the page of one of them.
+const maxAttempts = 50
+
+// inputOf returns what the page of a trial needs: its files, and the other attempts at its task, those of the baseline among them.
+func (j *Job) inputOf(t result.Trial) report.Input {
+	in := j.input()
+	if j.DirOf != nil {
+		in.Dir = j.DirOf(t.Dir())
+	}
+	in.Trials = j.attempts(t.Key)
+	if j.Base == nil {
+		return in
+	}
+	files, dir := j.Base()
+	if files == nil {
+		return in
+	}
+	base := Job{Files: files}
+	diff := result.Compare(summaryOf(base.attempts(t.Key)), summaryOf(in.Trials))
+	in.Diff, in.BaseFiles, in.BaseDir = &diff, files, dir
+	return in
+}
+
+// attempts reads the results of an agent's attempts at a task. What cannot be read is left out.
+func (j *Job) attempts(key result.Key) (trials []result.Trial) {
+	if !report.IsDir(j.input(), path.Dir(key.Dir())) {
+		return nil
+	}
+	entries, err := fs.ReadDir(j.Files, path.Dir(key.Dir()))
+	if err != nil {
+		return nil
+	}
+	var numbers []int
+	slug, _, _ := strings.Cut(path.Base(key.Dir()), "__"+strconv.Itoa(key.Attempt))
+	for _, e := range entries {
+		number, ok := strings.CutPrefix(e.Name(), slug+"__")
+		if n, err := strconv.Atoi(number); ok && err == nil && e.IsDir() {
+			numbers = append(numbers, n)
+		}
+	}
+	slices.Sort(numbers)
+	for _, n := range numbers[:min(len(numbers), maxAttempts)] {
+		key.Attempt = n
+		data, err := j.read(key.Dir()+"/"+result.ResultFile, result.MaxTrialFile)
+		var t result.Trial
+		if err == nil && result.ParseTrial(data, key, &t) == nil {
+			trials = append(trials, t)
+		}
+	}
+	return trials
+}
+
+// summaryOf sums up a few trials.
+func summaryOf(trials []result.Trial) result.Job {
+	var plan result.Plan
+	for _, t := range trials {
+		if !t.Confirmation {
+			plan.Trials = append(plan.Trials, t.Key)
+		}
+	}
+	return result.Summarize(plan, trials)
+}
+
+// trial reads the result of the trial in a directory of the job. Without a result, it returns a trial that has only a key, and why.
+func (j *Job) trial(dir string) (t result.Trial, missing page.NoResult, err error) {
+	data, err := j.read(dir+"/"+result.ResultFile, result.MaxTrialFile)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if t.Key, err = keyOf(dir); err != nil {
+			return t, "", err
+		}
+		if j.Running {
+			return t, page.Runs, nil
+		}
+		info, err := fs.Lstat(j.Files, dir)
+		if err == nil && !info.IsDir() {
+			err = fs.ErrNotExist
+		}
+		return t, page.Lost, err
+	case err != nil:
+		return t, "", err
+	}
+	var key result.Key
+	if err := bounded.Unmarshal(data, &key); err != nil {
+		return t, "", fmt.Errorf("%s: %w", dir, err)
+	}
+	if key.Dir() != dir {
+		return t, "", fs.ErrNotExist // it is not where results are
+	}
+	err = result.ParseTrial(data, key, &t)
+	return t, page.HasResult, err
+}
+
+// keyOf returns the key of a trial as far as its directory tells: names that are not plain differ.
+func keyOf(dir string) (k result.Key, err error) {
+	parts := strings.Split(dir, "/")
+	i := strings.LastIndex(parts[len(parts)-1], "__")
+	if len(parts) != 3 || i < 0 {
+		return k, fs.ErrNotExist
+	}
+	n, err := strconv.Atoi(parts[2][i+2:])
+	k = result.Key{Agent: parts[0], Dataset: parts[1], Task: parts[2][:i], Attempt: n}
+	if err != nil || k.Dir() != dir {
+		return k, fs.ErrNotExist
+	}
+	return k, nil
+}
+
+// read reads a file of at most limit bytes. It follows no link.
+func (j *Job) read(file string, limit int64) ([]byte, error) {
+	f, _, err := report.Open(j.input(), file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		err = fmt.Errorf("%s has more than %d bytes", file, limit)
+	}
+	return data, err
+}

@@ -1,0 +1,87 @@
+package merge
+
+import (
+	"context"
+	"path"
+
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/lib/untrusted"
+	"github.com/org/rollout-action/internal/run/job"
+)
+
+// Shards are the directories of the shards of one job that are read together. Not safe for concurrent use.
+type Shards struct {
+	m *merge
+	// Dirs has the directory of each shard that is there, in the order of their numbers, as it was given.
+	Dirs []string
+	// First is the directory of the shard that began first: the job's configuration is taken from it.
+	First string
+}
+
+// Open selects the shards of one job among directories as Run does, and writes nothing. Each path is a shard's own directory; opts has no
+// Output and does not Move. It refuses what Run refuses before it writes.
+func Open(opts Options) (*Shards, error) {
+	m := &merge{opts: opts}
+	f := finder{merge: m, seen: map[string]bool{}}
+	for _, dir := range opts.Paths {
+		if err := f.tree(opts.path(dir), dir); err != nil {
+			return nil, err
+		}
+	}
+	if len(f.found) == 0 {
+		return nil, job.Refuse("no shard was found: %s", untrusted.Names(m.damaged))
+	}
+	if err := m.selectShards(f.found); err != nil {
+		return nil, err
+	}
+	var err error
+	if m.groups, err = groupsOf(m.keys); err != nil {
+		return nil, err
+	}
+	s := &Shards{m: m, First: m.base.label}
+	for _, p := range m.parts {
+		s.Dirs = append(s.Dirs, p.label)
+	}
+	return s, nil
+}
+
+// Of returns which of Dirs has a trial, by the trial's directory below the job's; -1 if the plan has no such trial, or if its shard is not there.
+func (s *Shards) Of(dir string) int {
+	below, name := path.Split(dir)
+	g := s.m.groups[path.Clean(below)]
+	if g == nil {
+		return -1
+	}
+	i, ok := g.trials[name]
+	if !ok {
+		return -1
+	}
+	for n, p := range s.m.parts {
+		if p.index == s.m.shardOf[i] {
+			return n
+		}
+	}
+	return -1
+}
+
+// Read reads the results of all shards. It may be called once. Result.Dir is "".
+func (s *Shards) Read(ctx context.Context) (Result, error) {
+	m := s.m
+	var err error
+	if m.batched, err = m.batches(ctx, m.groups); err != nil {
+		return Result{}, err
+	}
+	out, err := m.linkTrials(ctx, "")
+	if err != nil {
+		return Result{}, err
+	}
+	m.report(out)
+	m.out.Tree, m.out.Shards, m.out.Merged = out.tree(m.plan), m.total, len(m.parts)
+	m.out.Job = result.Summarize(m.plan, m.out.Tree.All())
+	if text, err := result.ReadConfig(m.base.dir); err == nil { // without one, whoever asks for the gate says so
+		if err := m.base.checkTop(result.ConfigFile, text); err != nil {
+			return Result{}, job.Refuse("%v", err)
+		}
+	}
+	return m.out, nil
+}

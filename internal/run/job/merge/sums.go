@@ -1,0 +1,152 @@
+package merge
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/lib/nofollow"
+	"github.com/org/rollout-action/internal/run/job"
+)
+
+// digest is a SHA-256 digest of a file.
+type digest = [sha256.Size]byte
+
+// maxSums bounds a SHA256SUMS, in bytes: that of a million trials with long names.
+const maxSums = 512 << 20
+
+// readSums reads a shard's SHA256SUMS and calls each with every file's digest and path; the path is valid during the call. The error is
+// fs.ErrNotExist if there is none: older versions did not write it.
+func readSums(dir string, each func(sum digest, name []byte) error) error {
+	f, err := nofollow.Open(filepath.Join(dir, result.SumsFile))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if info.Size() > maxSums {
+		return fmt.Errorf("it is larger than %d bytes", maxSums)
+	}
+	lines := bufio.NewScanner(f)
+	lines.Split(scanWhole)
+	for lines.Scan() {
+		var sum digest
+		hexed, name, ok := bytes.Cut(lines.Bytes(), []byte("  "))
+		if n, err := hex.Decode(sum[:], hexed[:min(len(hexed), hex.EncodedLen(len(sum)))]); !ok || err != nil || n != len(sum) || hex.EncodedLen(n) != len(hexed) {
+			return fmt.Errorf("it has a line that is no digest of a file")
+		}
+		if err := each(sum, name); err != nil {
+			return err
+		}
+	}
+	return lines.Err()
+}
+
+// scanWhole is like bufio.ScanLines, and fails if the last line has no line break.
+func scanWhole(data []byte, atEOF bool) (advance int, token []byte, err error) {
+	if atEOF && len(data) > 0 && data[len(data)-1] != '\n' && !bytes.Contains(data, []byte("\n")) {
+		return 0, nil, errors.New("it is torn")
+	}
+	return bufio.ScanLines(data, atEOF)
+}
+
+// damaged returns the error of a file that does not have the digest in its shard's SHA256SUMS.
+func damaged(file string) error {
+	return fmt.Errorf("%s: does not have the checksum in the shard's %s: it was damaged on its way or edited: download the shard again", file, result.SumsFile)
+}
+
+// topSums returns the digests of the files at the top of a shard's directory, by name, and nil if the shard has no digests.
+func (p *shardDir) topSums() (map[string]digest, error) {
+	top := map[string]digest{}
+	err := readSums(p.dir, func(sum digest, name []byte) error {
+		if !bytes.ContainsRune(name, '/') {
+			top[string(name)] = sum
+		}
+		return nil
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return top, err
+}
+
+// checkTop returns an error if a file at the top of the shard's directory does not have its digest. A shard without digests is not
+// checked.
+func (p *shardDir) checkTop(name string, text []byte) error {
+	top, err := p.topSums()
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: %w: download the shard again", filepath.Join(p.label, result.SumsFile), err)
+	case top != nil && top[name] != sha256.Sum256(text):
+		return damaged(filepath.Join(p.label, name))
+	}
+	return nil
+}
+
+// checkPlan is checkTop for the shard's plan.json.
+func (p *shardDir) checkPlan() error {
+	text, err := nofollow.ReadFile(filepath.Join(p.dir, result.PlanFile), result.MaxJobFile)
+	if err != nil {
+		return err
+	}
+	return p.checkTop(result.PlanFile, text)
+}
+
+// trialSums has the digests of the trials' results in the shards, by index in the plan.
+type trialSums struct {
+	digests []digest
+	has     []bool
+	strict  map[int]bool // these shards have digests, so each of their results must have one
+}
+
+// readTrialSums returns the digests of all shards. It refuses a shard whose digests are damaged.
+func (m *merge) readTrialSums(groups map[string]*group) (*trialSums, error) {
+	sums := &trialSums{strict: map[int]bool{}}
+	for _, p := range m.parts {
+		err := readSums(p.dir, func(sum digest, name []byte) error {
+			if sums.digests == nil {
+				sums.digests, sums.has = make([]digest, len(m.keys)), make([]bool, len(m.keys))
+			}
+			sums.strict[p.index] = true
+			below, file := path.Split(string(name))
+			if below == "" {
+				return nil // see checkTop
+			}
+			below, trial := path.Split(strings.TrimSuffix(below, "/"))
+			g := groups[strings.TrimSuffix(below, "/")]
+			if file == result.ResultFile && g != nil {
+				if i, ok := g.trials[trial]; ok && m.shardOf[i] == p.index {
+					sums.digests[i], sums.has[i] = sum, true
+					return nil
+				}
+			}
+			return fmt.Errorf("it has a digest of %q, which is no result of the shard", name)
+		})
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, job.Refuse("%s: %v: download the shard again", filepath.Join(p.label, result.SumsFile), err)
+		}
+	}
+	return sums, nil
+}
+
+// check returns an error if a trial's result does not have its digest.
+func (s *trialSums) check(i, shard int, text []byte, file string) error {
+	if s == nil || !s.strict[shard] {
+		return nil
+	}
+	if !s.has[i] || sha256.Sum256(text) != s.digests[i] {
+		return damaged(file)
+	}
+	return nil
+}

@@ -1,0 +1,172 @@
+package merge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/lib/untrusted"
+	"github.com/org/rollout-action/internal/run/job"
+)
+
+// write writes the merged job as a draft and then renames it to the output.
+func (m *merge) write(ctx context.Context) (err error) {
+	scratch, err := m.draftDir()
+	if err != nil {
+		return err
+	}
+	m.unpackSkipped = omissions{n: m.skipped.n, first: slices.Clone(m.skipped.first)}
+	began, err := m.begin()
+	if err != nil {
+		return err
+	}
+	draft := filepath.Join(scratch, draftName)
+	if err := os.Mkdir(draft, 0o755); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil && m.opts.Move {
+			err = errors.Join(err, m.undo(began, draft))
+		}
+	}()
+	var out *outcomes
+	work, workCtx := errgroup.WithContext(ctx)
+	work.Go(func() (err error) {
+		if out, err = m.linkTrials(workCtx, draft); err == nil && m.opts.Move && !out.whole(len(m.plan.Trials)) {
+			out, err = m.linkAgain(workCtx, began, draft)
+		}
+		return err
+	})
+	work.Go(func() error { // the most that can be done meanwhile
+		if err := writeLarge(filepath.Join(draft, result.PlanFile), m.plan); err != nil {
+			return err
+		}
+		return m.writeEvents(workCtx, filepath.Join(draft, result.EventsFile))
+	})
+	if err := work.Wait(); err != nil {
+		return err
+	}
+	if err := m.checkReplaced(out); err != nil {
+		return err
+	}
+	m.report(out)
+	m.out.Tree, m.out.Shards, m.out.Merged = out.tree(m.plan), m.total, len(m.parts)
+	m.out.Job = result.Summarize(m.plan, m.out.Tree.All())
+	// One after the other: each needs memory of its own.
+	if err := m.writeOutputs(draft); err != nil {
+		return err
+	}
+	if err := errors.Join(
+		writeLarge(filepath.Join(draft, result.MetadataFile), result.MetadataOf(m.plan, m.out.Job)),
+		writeLarge(filepath.Join(draft, result.ResultFile), m.out.Job),
+	); err != nil {
+		return err
+	}
+	if err := m.writeConfig(draft); err != nil {
+		return err
+	}
+	if err := writeLarge(filepath.Join(draft, result.MergeFile), m.newRecord(out)); err != nil {
+		return err
+	}
+	return m.replace(draft)
+}
+
+// tree returns the outcomes as result.ReadTree would. It reuses their memory, so they must not be used afterwards.
+func (o *outcomes) tree(plan result.Plan) result.Tree {
+	tree := result.Tree{Plan: plan}
+	n := 0
+	for i, there := range o.there {
+		switch {
+		case there && i >= len(plan.Trials):
+			if o.trials[i].Confirmation {
+				tree.Confirmations = append(tree.Confirmations, o.trials[i])
+			}
+		case there:
+			o.trials[n] = o.trials[i]
+			n++
+		case o.errs[i] != nil:
+			tree.Unreadable = append(tree.Unreadable, o.errs[i])
+		}
+	}
+	clear(o.trials[n:])
+	tree.Trials = o.trials[:n]
+	return tree
+}
+
+// writeOutputs writes outputs.jsonl from the results. It reads only the instructions from the shards' files.
+func (m *merge) writeOutputs(draft string) error {
+	prompts := job.Prompts{}
+	for _, p := range m.parts {
+		if err := prompts.Read(filepath.Join(p.dir, result.OutputsFile)); err != nil {
+			m.note("the %[2]s of shard %[1]s cannot be read, so the merged one may lack its tasks' instructions: %[3]v", p.name(), result.OutputsFile, err)
+		}
+	}
+	f, err := os.Create(filepath.Join(draft, result.OutputsFile))
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(job.WriteOutputs(f, draft, m.plan, m.out.Tree.All(), prompts.Of), f.Close()); err != nil {
+		return fmt.Errorf("write %s: %w", result.OutputsFile, err)
+	}
+	return nil
+}
+
+// writeConfig copies the configuration of the base shard.
+func (m *merge) writeConfig(draft string) error {
+	config, err := result.ReadConfig(m.base.dir)
+	if err != nil {
+		m.out.Incomplete = append(m.out.Incomplete, untrusted.Line(fmt.Sprintf("the job's configuration and gate are not known, because shard %s has no %s: %v",
+			m.base.name(), result.ConfigFile, err)))
+		return nil
+	}
+	if err := m.base.checkTop(result.ConfigFile, config); err != nil {
+		return job.Refuse("%v", err)
+	}
+	return os.WriteFile(filepath.Join(draft, result.ConfigFile), config, 0o644)
+}
+
+// newRecord returns the merge.json of this merge.
+func (m *merge) newRecord(out *outcomes) record {
+	r := record{PlanDigest: m.plan.Digest, Moved: m.opts.Move, Total: m.total, Shards: []recordShard{}, Incomplete: append([]string{}, m.out.Incomplete...)}
+	for _, p := range m.parts {
+		planned, have := m.counts(m.own(p.index), out)
+		r.Shards = append(r.Shards, recordShard{Index: p.index, Folder: p.label, StartedAt: p.plan.StartedAt, Trials: planned, Results: have})
+	}
+	return r
+}
+
+// writeLarge writes a file of the draft without holding all of its text in memory. It does not sync: a merge can be run again.
+func writeLarge(path string, v any) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	err = result.Encode(f, v)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("write %s: %w", filepath.Base(path), err)
+	}
+	return nil
+}
+
+// replace renames the draft to the output. What was there is moved to the scratch directory.
+func (m *merge) replace(draft string) error {
+	old := filepath.Join(m.scratch.dir, oldName)
+	if err := os.Rename(m.output, old); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("replace the merged job's directory: %w", err)
+	}
+	if err := os.Rename(draft, m.output); err != nil {
+		back := os.Rename(old, m.output)
+		if errors.Is(back, fs.ErrNotExist) { // there was none
+			back = nil
+		}
+		return errors.Join(fmt.Errorf("rename the merged job to its directory: %w", err), back)
+	}
+	return nil
+}

@@ -1,0 +1,172 @@
+package reuse
+
+import (
+	"context"
+	"errors"
+	"os"
+	"runtime"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/lib/nofollow"
+	"github.com/org/rollout-action/internal/run/trial"
+)
+
+// Source is the directory of a job whose results may be taken over. Its files are hostile, but its rewards are trusted.
+type Source struct {
+	Label string // the directory as it was given
+	Dir   string
+	Job   string // its name
+}
+
+// Open returns the source in the directory of a job. The error is fs.ErrNotExist if it has no plan.
+func Open(label, dir string) (Source, error) {
+	plan, err := result.ReadPlanHead(dir)
+	return Source{Label: label, Dir: dir, Job: plan.JobName}, err
+}
+
+// Experiment is what must be the same for a result to be taken over.
+type Experiment struct {
+	Digests trial.Digests
+	// ImageID returns the ID of an image that a task names, and "" if it is not known. Find calls it only if nothing else differs. It
+	// may be nil.
+	ImageID func(ref string) string
+	// Unaddressed names what is in all environments and in no digest. If there is any, nothing is taken over, because nobody knows
+	// whether trials are the same.
+	Unaddressed []string
+}
+
+// Found is a result that can be taken over. Trial is the result as it will be in the new job.
+type Found struct {
+	Trial  result.Trial
+	source Source
+}
+
+// Find searches the sources for a result of each spec that can be taken over: a result of the same key, with a reward and without an
+// error, of a task with the same files, and with the same agent, configuration and image. It takes the first one. It follows no link,
+// changes nothing, and stops when ctx ends.
+func Find(ctx context.Context, sources []Source, specs []trial.Spec, same Experiment) (Findings, error) {
+	if len(same.Unaddressed) > 0 {
+		return Findings{Missed: map[Reason]int{Unaddressed: len(specs)}}, nil
+	}
+	found := make([]*Found, len(specs))
+	whys := make([]Reason, len(specs))
+	var group errgroup.Group
+	group.SetLimit(2 * runtime.GOMAXPROCS(0)) // some wait for the disk
+	const batch = 64
+	for first := 0; first < len(specs) && ctx.Err() == nil; first += batch {
+		group.Go(func() error {
+			var reader result.TrialReader
+			for i := first; i < min(first+batch, len(specs)); i++ {
+				for _, s := range sources {
+					t, why, ok := reusable(&reader, s, specs[i], same)
+					if ok {
+						found[i] = &Found{Trial: t, source: s}
+						break
+					}
+					whys[i] = max(whys[i], why)
+				}
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return Findings{}, err
+	}
+	r := Findings{Missed: map[Reason]int{}}
+	for i, f := range found {
+		if f != nil {
+			r.Found = append(r.Found, *f)
+		} else if ctx.Err() == nil {
+			r.Missed[whys[i]]++
+		}
+	}
+	return r, nil
+}
+
+// reusable returns a spec's result in a source, marked as reused. If ok is false, there is none, and why is the reason.
+func reusable(reader *result.TrialReader, s Source, spec trial.Spec, same Experiment) (t result.Trial, why Reason, ok bool) {
+	opened, err := openTrial(s.Dir, spec.Key)
+	if errors.Is(err, os.ErrNotExist) {
+		return t, NoResult, false
+	}
+	if err != nil {
+		return t, Unreadable, false
+	}
+	defer opened.Close()
+	there, err := reader.Read(opened, s.Label, spec.Key, &t, nil)
+	switch {
+	case err != nil:
+		return t, Unreadable, false
+	case !there:
+		return t, NoResult, false
+	}
+	if why, ok := differs(t, spec, same); !ok {
+		return t, why, false
+	}
+	return s.Take(t).Trial, 0, true
+}
+
+// Take returns a result in the source as one that is taken over, whatever it is.
+func (s Source) Take(t result.Trial) Found {
+	mark := result.Reused{Job: s.Job, From: s.Label, StartedAt: t.Timestamps.StartedAt}
+	if t.Reused != nil {
+		mark.Job, mark.StartedAt = t.Reused.Job, t.Reused.StartedAt
+	}
+	t.Reused = &mark
+	t = t.WithoutGroups("") // the other trials of its task may be others here
+	if t.Environment != nil {
+		where := *t.Environment
+		where.Preserved, where.Outcome = false, nil // what was kept is the other job's
+		t.Environment = &where
+	}
+	return Found{Trial: t, source: s}
+}
+
+// openTrial opens a trial's directory. It follows no link.
+func openTrial(dir string, key result.Key) (*os.File, error) {
+	return nofollow.OpenDirBelow(dir, strings.Split(key.Dir(), "/")...)
+}
+
+// differs compares a result with the trial that a spec would be. ok is true if they are the same experiment; why is the difference.
+func differs(t result.Trial, spec trial.Spec, same Experiment) (why Reason, ok bool) {
+	switch e := t.Environment; {
+	case t.Confirmation:
+		return OnlyConfirmed, false
+	case !t.Completed() || t.Error != nil:
+		return NotCompleted, false
+	case t.TaskDigest == "" || t.AgentDigest == "" || t.ConfigDigest == "" || e == nil || e.Image == "":
+		return NoDigests, false
+	case t.TaskFormat != trial.FormatOf(spec.Task):
+		return OtherFormat, false
+	case t.TaskDigest != spec.Task.Digest():
+		return OtherTask, false
+	case t.AgentDigest != same.Digests.Agents[spec.Agent.Name]:
+		return OtherAgent, false
+	case t.ConfigDigest != same.Digests.ConfigOf(spec.Task):
+		return OtherConfig, false
+	case e.Base != nil:
+		return OtherImage, false
+	case e.Image != spec.Task.Config.Environment.DockerImage:
+		return 0, true // it was built from the task's files
+	}
+	return otherImage(t.Environment, same)
+}
+
+// otherImage compares images that tasks name. A tag may have been moved since. A digest may not, but it has one image for each platform,
+// so a known ID counts more.
+func otherImage(e *result.Environment, same Experiment) (why Reason, ok bool) {
+	pinned, id := strings.Contains(e.Image, "@sha256:"), ""
+	if e.ImageID == "" {
+		return UnknownImage, pinned
+	}
+	if same.ImageID != nil {
+		id = same.ImageID(e.Image)
+	}
+	if id == "" {
+		return UnknownImage, pinned
+	}
+	return OtherImage, id == e.ImageID
+}

@@ -1,0 +1,125 @@
+package job
+
+import (
+	"context"
+	"sync"
+
+	"github.com/org/rollout-action/internal/core/result"
+)
+
+// Turns shares the same number of workers among jobs that run at the same time. A trial waits for its turn, and those with the lowest rank
+// come first: so the trials of a task run side by side, whichever job they belong to.
+type Turns struct {
+	rank func(side int, key result.Key) int
+
+	mu      sync.Mutex
+	free    int
+	absent  map[int]bool // the jobs that are awaited; until there is none of them, no trial starts
+	waiting []*turn
+}
+
+// turn is a trial that waits.
+type turn struct {
+	side, rank int
+	granted    chan struct{} // closed when its turn has come
+}
+
+// NewTurns returns the turns of so many workers for the jobs with these numbers. Callers call Leave for each of them when it has ended. rank orders the trials; if two have the same rank, the jobs take turns to be the first.
+func NewTurns(workers int, sides []int, rank func(side int, key result.Key) int) *Turns {
+	t := &Turns{rank: rank, free: workers, absent: map[int]bool{}}
+	for _, side := range sides {
+		t.absent[side] = true
+	}
+	return t
+}
+
+// Await holds trials back until one of each of these jobs waits, or the job has left: their next trials run side by side, too.
+func (t *Turns) Await(sides []int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, side := range sides {
+		t.absent[side] = true
+	}
+}
+
+// Leave tells that no more trials of a job will wait.
+func (t *Turns) Leave(side int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.absent, side)
+	t.grant()
+}
+
+// Side returns the Options.Turn of one of the jobs.
+func (t *Turns) Side(side int) func(key result.Key) Wait {
+	return func(key result.Key) Wait {
+		w := &turn{side: side, rank: t.rank(side, key), granted: make(chan struct{})}
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.waiting = append(t.waiting, w)
+		delete(t.absent, side)
+		t.grant()
+		return func(ctx context.Context) (func(), bool) { return t.wait(ctx, w) }
+	}
+}
+
+// wait waits for a turn.
+func (t *Turns) wait(ctx context.Context, w *turn) (done func(), ok bool) {
+	select {
+	case <-w.granted:
+		return sync.OnceFunc(t.done), true
+	case <-ctx.Done():
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	select {
+	case <-w.granted: // at the same time
+		t.free++
+		t.grant()
+	default:
+		t.remove(w)
+	}
+	return nil, false
+}
+
+func (t *Turns) done() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.free++
+	t.grant()
+}
+
+// grant gives free workers to those who wait, lowest rank first. t.mu is held.
+func (t *Turns) grant() {
+	for t.free > 0 && len(t.waiting) > 0 && len(t.absent) == 0 {
+		first := t.waiting[0]
+		for _, w := range t.waiting[1:] {
+			if w.before(first) {
+				first = w
+			}
+		}
+		t.remove(first)
+		t.free--
+		close(first.granted)
+	}
+}
+
+// before orders turns. Of two with the same rank each side is the first every second time, so that neither always has the warmer caches.
+func (w *turn) before(x *turn) bool {
+	if w.rank != x.rank {
+		return w.rank < x.rank
+	}
+	if w.rank%2 == 0 {
+		return w.side < x.side
+	}
+	return w.side > x.side
+}
+
+func (t *Turns) remove(w *turn) {
+	for i, x := range t.waiting {
+		if x == w {
+			t.waiting = append(t.waiting[:i], t.waiting[i+1:]...)
+			return
+		}
+	}
+}

@@ -1,0 +1,145 @@
+package prove
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/core/task"
+)
+
+// Verdict is the judgement of a task by its runs.
+type Verdict string
+
+// The verdicts, the worst first.
+const (
+	Broken     Verdict = "broken"      // the solution never scores 1, or the task cannot run
+	Flaky      Verdict = "flaky"       // the solution scores 1 in some runs only
+	Trivial    Verdict = "trivial"     // doing nothing scores 1
+	NoSolution Verdict = "no_solution" // there is no solution to prove the task with
+	Flawed     Verdict = "flawed"      // proven, but with an error in its findings
+	Unknown    Verdict = "error"       // the infrastructure failed, or a run is missing: nothing is known about the task
+	Proven     Verdict = "proven"      // the solution scored 1 in every run, and doing nothing in none
+)
+
+// Verdicts lists all verdicts, the worst first.
+var Verdicts = []Verdict{Broken, Flaky, Trivial, NoSolution, Flawed, Unknown, Proven}
+
+// Runs has a task's results, and how many of each there should be.
+type Runs struct {
+	Oracle, Nop             []result.Trial
+	OracleWanted, NopWanted int
+	// Offline has runs of the solution without any network (--offline).
+	Offline []result.Trial
+}
+
+// String returns how many runs of each scored 1, for people: "oracle 3/3, nop 0/1".
+func (r Runs) String() string {
+	var parts []string
+	if len(r.Oracle) > 0 {
+		parts = append(parts, "oracle "+r.OracleString())
+	}
+	if len(r.Nop) > 0 {
+		parts = append(parts, "nop "+r.NopString())
+	}
+	return strings.Join(parts, ", ")
+}
+
+// OracleString returns how many runs of the oracle scored 1, as in "3/3", or "–" without any.
+func (r Runs) OracleString() string { return share(r.Oracle) }
+
+// NopString returns how many runs of nop scored 1, like OracleString.
+func (r Runs) NopString() string { return share(r.Nop) }
+
+func share(trials []result.Trial) string {
+	if len(trials) == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%d/%d", countOutcomes(trials)[passes], len(trials))
+}
+
+// outcome tells what one run shows about its task.
+type outcome int
+
+const (
+	passes  outcome = iota
+	fails           // because of the task
+	nothing         // the infrastructure failed
+)
+
+// infrastructure lists errors that show nothing about the task. A failed build is not among them: the Dockerfile nearly always
+// causes it.
+var infrastructure = []result.ErrorType{
+	result.EnvironmentImagePullFailed, result.EnvironmentStartFailed, result.EnvironmentResourceAllocationFailed,
+	result.EnvironmentLost, result.EnvironmentTeardownFailed, result.InternalError, result.Cancelled,
+}
+
+func outcomeOf(t result.Trial) outcome {
+	switch {
+	case t.Passed():
+		return passes
+	case t.Reward != nil:
+		return fails
+	case t.Error == nil, slices.Contains(infrastructure, t.Error.Type):
+		return nothing
+	}
+	return fails
+}
+
+// outcomeCounts has the number of runs by outcome.
+type outcomeCounts map[outcome]int
+
+func countOutcomes(trials []result.Trial) outcomeCounts {
+	out := outcomeCounts{}
+	for _, t := range trials {
+		out[outcomeOf(t)]++
+	}
+	return out
+}
+
+// verdictOf returns the verdict on a task that could run, from its runs alone.
+func verdictOf(t *task.Task, runs Runs) Verdict {
+	oracle, nop := countOutcomes(runs.Oracle), countOutcomes(runs.Nop)
+	switch {
+	case oracle[passes] > 0 && oracle[fails] > 0:
+		return Flaky
+	case oracle[fails] > 0:
+		return Broken
+	case nop[passes] > 0:
+		return Trivial
+	case !t.HasSolution():
+		return NoSolution
+	case oracle[passes] < runs.OracleWanted, nop[fails] < runs.NopWanted:
+		return Unknown
+	}
+	return Proven
+}
+
+// scores returns the outcomes of runs in words, in order: "1, 0, verifier_failed".
+func scores(trials []result.Trial) string {
+	const most = 10
+	var out []string
+	for i, t := range trials {
+		switch {
+		case i == most:
+			return strings.Join(append(out, "…"), ", ")
+		case t.Reward != nil:
+			out = append(out, strconv.FormatFloat(*t.Reward, 'g', -1, 64))
+		case t.Error != nil:
+			out = append(out, string(t.Error.Type))
+		default:
+			out = append(out, "nothing")
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// timesText returns a number of times in words.
+func timesText(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
+}

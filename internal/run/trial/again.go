@@ -1,0 +1,192 @@
+package trial
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+
+	"github.com/org/rollout-action/internal/core/config"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/core/result"
+)
+
+// Again makes a trial begin with what an earlier one kept, its outcome, its environment or its artifacts, without installing and running the agent.
+type Again struct {
+	Job    string       // the name of the job that ran the earlier trial
+	From   string       // its directory, as it was given
+	Before result.Trial // the result of the earlier trial
+	// Outcome: the files are those that the agent left, and not those of the environment after the tests. Before has both.
+	Outcome bool
+	// Artifacts is the directory of the earlier trial, whose artifacts are put into a new environment. nil: see Outcome.
+	Artifacts fs.FS
+}
+
+// CanVerifyAgain reports whether the tests may decide about a trial of s with the result t: its agent has ended, in a way after which
+// the task and the job have it verified.
+func CanVerifyAgain(s Spec, job config.Job, t result.Trial) bool {
+	if t.Error != nil && !agentsError(t.Error) && t.Error.Type.Fault() != result.FaultVerifier && t.Error.Type != result.EnvironmentTeardownFailed {
+		return false
+	}
+	x := execution{plan: newPlan(s, job)}
+	x.trial.Error = errorOfAgent(t)
+	return x.wantsVerify()
+}
+
+func agentsError(e *result.Error) bool { return e != nil && e.Type.Fault() == result.FaultAgent }
+
+// errorOfAgent returns the error of the agent that a trial ended with, or nil.
+func errorOfAgent(t result.Trial) *result.Error {
+	if !agentsError(t.Error) {
+		return nil
+	}
+	failed := *t.Error
+	return &failed
+}
+
+// continueFrom puts what the earlier trial's agent did into the result. first: no execution of this trial has done that.
+func (x *execution) continueFrom(again *Again, first bool) {
+	before, t := again.Before, &x.trial
+	t.AgentDigest = before.AgentDigest
+	t.Durations.AgentSetupSec, t.Durations.AgentExecutionSec = before.Durations.AgentSetupSec, before.Durations.AgentExecutionSec
+	t.Reverified = &result.Reverified{
+		Job: again.Job, From: again.From, StartedAt: before.Timestamps.StartedAt, Environment: before.Environment.ID,
+		TaskDigest: before.TaskDigest, Reward: before.Reward, AgentCosts: before.Costs,
+	}
+	if again.Outcome {
+		t.Reverified.Environment, t.Reverified.Outcome = before.Environment.Outcome.ID, true
+	}
+	if again.Artifacts != nil {
+		t.Reverified.Environment, t.Reverified.Artifacts = "", true
+	}
+	if before.Reverified != nil { // it ran no agent either
+		t.Reverified.AgentCosts = before.Reverified.AgentCosts
+	}
+	if first {
+		t.Costs = t.Costs.Plus(t.Reverified.AgentCosts)
+	}
+}
+
+// artifacts returns the earlier trial's artifacts as they are put into an environment.
+func (a *Again) artifacts() ([]environment.Copy, error) {
+	var copies []environment.Copy
+	for _, kept := range a.Before.Artifacts {
+		links, err := linksOf(a.Artifacts, kept)
+		if err != nil {
+			return nil, err
+		}
+		entries, err := entriesOf(a.Artifacts, kept)
+		if err != nil {
+			return nil, err
+		}
+		one, err := artifactCopy(a.Artifacts, kept, links, entries)
+		if err != nil {
+			return nil, err
+		}
+		copies = append(copies, one)
+	}
+	return copies, nil
+}
+
+// artifactCopy returns an artifact below a trial's directory as it is put into an environment. Without entries its files belong to root there.
+func artifactCopy(trialDir fs.FS, kept result.Artifact, links []environment.Link, entries []environment.Entry) (environment.Copy, error) {
+	none := environment.Copy{}
+	info, err := fs.Stat(trialDir, kept.Path)
+	if err != nil {
+		return none, fmt.Errorf("read the artifact %s: %w", kept.Source, environment.MarkMachineError(err))
+	}
+	if !info.IsDir() {
+		name := path.Base(kept.Source)
+		for i, e := range entries {
+			if e.Path != "." || len(entries) > 1 {
+				return none, fmt.Errorf("%s cannot be used: the artifact is a file", kept.Entries)
+			}
+			entries = slices.Clone(entries)
+			entries[i].Path = name
+		}
+		one := singleFile{trialDir, kept.Path, name, len(kept.Executable) > 0}
+		return environment.Copy{Src: one, Dst: path.Dir(path.Clean(kept.Source)), Entries: entries}, nil
+	}
+	below, err := fs.Sub(trialDir, kept.Path)
+	if err != nil {
+		return none, fmt.Errorf("read the artifact %s: %w", kept.Source, err)
+	}
+	tree := artifactTree{below, map[string]bool{}}
+	for _, name := range kept.Executable {
+		tree.executable[name] = true
+	}
+	return environment.Copy{Src: tree, Dst: path.Clean(kept.Source), Clean: true, Links: links, Entries: entries}, nil
+}
+
+// artifactTree is an artifact that is a directory, with the files executable that were.
+type artifactTree struct {
+	fs.FS
+	executable map[string]bool
+}
+
+// Open implements fs.FS.
+func (a artifactTree) Open(name string) (fs.File, error) {
+	f, err := a.FS.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	return readableFile{f, a.executable[name]}, nil
+}
+
+// ReadDir implements fs.ReadDirFS.
+func (a artifactTree) ReadDir(name string) ([]fs.DirEntry, error) { return fs.ReadDir(a.FS, name) }
+
+// singleFile is a directory with one file, which has another path in the file system below.
+type singleFile struct {
+	fs.FS
+	path, name string
+	executable bool
+}
+
+// Open implements fs.FS.
+func (s singleFile) Open(name string) (fs.File, error) {
+	if name != s.name {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
+	f, err := s.FS.Open(s.path)
+	if err != nil {
+		return nil, err
+	}
+	return readableFile{f, s.executable}, nil
+}
+
+// ReadDir implements fs.ReadDirFS.
+func (s singleFile) ReadDir(string) ([]fs.DirEntry, error) {
+	info, err := fs.Stat(s.FS, s.path)
+	if err != nil {
+		return nil, err
+	}
+	return []fs.DirEntry{fs.FileInfoToDirEntry(renamedInfo{info, s.name})}, nil
+}
+
+type renamedInfo struct {
+	fs.FileInfo
+	name string
+}
+
+func (r renamedInfo) Name() string { return r.name }
+
+// restore starts an environment with the files of the one that the earlier trial kept.
+func (x *execution) restore(ctx context.Context) error {
+	before := x.spec.Again.Before.Environment
+	image := before.Image
+	if before.AgentLayer != nil {
+		image = before.AgentLayer.Image
+	}
+	x.trial.Environment.Image, x.trial.Environment.ImageID, x.trial.Environment.AgentLayer = before.Image, before.ImageID, before.AgentLayer
+	x.trial.Environment.Network = networkRecord(x.networks)
+	create := func(ctx context.Context, opts environment.CreateOptions) (environment.Environment, error) {
+		return environment.Restore(ctx, x.opts.Provider, x.trial.Reverified.Environment, opts)
+	}
+	err := x.begin(ctx, environment.CreateOptions{Image: image, Network: x.networks.Verify}, create)
+	if err == nil {
+		x.trial.Error = errorOfAgent(x.spec.Again.Before)
+	}
+	return err
+}

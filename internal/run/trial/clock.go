@@ -1,0 +1,104 @@
+package trial
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/lib/awake"
+)
+
+// clock limits work that goes on here and, command by command, in an environment. While a command runs, the environment measures the time:
+// a connection to it that breaks makes nothing late.
+type clock struct {
+	ctx  context.Context // ends with ErrTimeout when the time is over
+	stop context.CancelCauseFunc
+
+	mu    sync.Mutex
+	left  time.Duration
+	count func() time.Duration // what has passed here since run
+	pause context.CancelFunc   // ends the time that passes here; nil while a command runs
+}
+
+// newClock returns a clock that runs, for so much time. The caller must call end.
+func newClock(ctx context.Context, limit time.Duration) *clock {
+	c := &clock{left: limit}
+	c.ctx, c.stop = context.WithCancelCause(ctx)
+	c.run()
+	return c
+}
+
+// end stops the clock. No command may be under way.
+func (c *clock) end() {
+	c.halt()
+	c.stop(nil)
+}
+
+// run lets time pass here.
+func (c *clock) run() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	running, pause := context.WithCancel(c.ctx)
+	c.count, c.pause = awake.Count(), pause
+	over := awake.After(running, c.left)
+	go func() {
+		defer pause()
+		select {
+		case <-over:
+			c.stop(environment.ErrTimeout)
+		case <-running.Done():
+		}
+	}()
+}
+
+// halt ends what run began, and returns how much time is left.
+func (c *clock) halt() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.pause != nil {
+		c.pause()
+		c.left -= c.count()
+		c.pause = nil
+	}
+	return c.left
+}
+
+// exec runs a command in an environment as Exec does, at most until the time is over. The error is then that of the clock's context.
+func (c *clock) exec(ctx context.Context, env environment.Environment, script string, opts environment.ExecOptions) (int, error) {
+	left := c.halt()
+	if c.ctx.Err() != nil || left <= 0 {
+		c.stop(environment.ErrTimeout)
+		return -1, context.Cause(c.ctx)
+	}
+	last := opts.Timeout <= 0 || left <= opts.Timeout
+	if last {
+		opts.Timeout = left
+	}
+	var ran time.Duration
+	if opts.Ran == nil {
+		opts.Ran = &ran
+	}
+	count := awake.Count()
+	code, err := env.Exec(ctx, script, opts)
+	here := count()
+	c.mu.Lock()
+	c.left -= cmp.Or(*opts.Ran, here)
+	c.mu.Unlock()
+	if last && errors.Is(err, environment.ErrTimeout) {
+		c.stop(environment.ErrTimeout)
+	} else {
+		c.run()
+	}
+	return code, err
+}
+
+// stretch is how much of a step's time no clock of the environment has measured: what came out of the environment late.
+func stretch(elapsed, ran time.Duration) time.Duration {
+	if ran <= 0 {
+		return 0
+	}
+	return max(0, elapsed-ran)
+}

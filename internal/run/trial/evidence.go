@@ -1,0 +1,379 @@
+package trial
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/core/judge"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/lib/excerpt"
+	"github.com/org/rollout-action/internal/lib/nofollow"
+	"github.com/org/rollout-action/internal/model/trajectory"
+)
+
+// Limits of what judges see, in bytes.
+const (
+	maxJudged     = 4 << 30   // of a trajectory of which a transcript is made; one step is in memory
+	maxPart       = 16 << 10  // of a message, a call or a result in the transcript
+	maxHidden     = 1 << 20   // of such a part before its secrets are hidden
+	maxTranscript = 4 << 20   // of transcript.md
+	maxInPrompt   = 256 << 10 // of the transcript in a prompt
+	maxOutput     = 64 << 10  // of the output of the tests, of the last reply and of an artifact in a prompt
+)
+
+// The files that judges see, in the directory inputs of each.
+const (
+	inputsDir       = "inputs"
+	taskInput       = "task.json"
+	instructInput   = result.JudgeInstructionFile
+	transcriptInput = result.JudgeTranscriptFile
+	testsInput      = "tests.json"
+	stdoutInput     = "tests-" + result.StdoutFile
+	stderrInput     = "tests-" + result.StderrFile
+	changesInput    = result.JudgeChangesFile
+)
+
+// evidence is what all judges of a trial see. It does not change after writeEvidence.
+type evidence struct {
+	trialDir string // on this machine
+	dir      string // on this machine, with the files of list
+	list     []judge.File
+	kept     []result.Artifact
+	omitted  []result.Omission
+	renamed  []result.Rename
+	warnings []string
+	shared   judge.Input
+}
+
+// writeEvidence writes what judges see of the trial, redacted, as another model gets it.
+func (x *execution) writeEvidence() (*evidence, error) {
+	e := &evidence{trialDir: x.dir, dir: filepath.Join(x.dir, filepath.FromSlash(result.JudgeInputsDir)), kept: x.trial.Artifacts, omitted: x.trial.Omitted, renamed: x.trial.Renamed, warnings: x.trial.Warnings}
+	if err := os.MkdirAll(e.dir, 0o755); err != nil {
+		return nil, environment.MarkMachineError(err)
+	}
+	instruction, err := x.spec.Task.Instruction()
+	if err != nil {
+		return nil, unreadable("instruction.md", err)
+	}
+	transcript, reply := x.transcript()
+	stdout, stderr := x.output(result.VerifierDir, result.StdoutFile), x.output(result.VerifierDir, result.StderrFile)
+	in := &e.shared
+	in.Task.Name, in.Task.Dataset, in.Task.Instruction = x.spec.Key.Task, x.spec.Key.Dataset, x.secrets.String(string(instruction))
+	in.Task.Metadata = x.spec.Task.Config.Metadata
+	in.Trial.Agent, in.Trial.Model, in.Trial.Attempt = x.spec.Agent.Name, x.spec.Agent.Model, x.spec.Key.Attempt
+	in.Trial.Reply, in.Trial.Transcript = excerpt.Middle(reply, maxOutput), transcript.Middle(maxInPrompt)
+	in.Trial.Stop = x.trial.StopCondition
+	if u := x.trial.Usage; u != nil {
+		in.Trial.Turns = int(u.Turns)
+	}
+	if failed := x.trial.Error; failed != nil {
+		in.Trial.Error = fmt.Sprintf("%s: %s", failed.Type, failed.Message)
+	}
+	in.Tests.Reward, in.Tests.Rewards = x.trial.TestsReward, x.trial.Rewards
+	in.Tests.Output = excerpt.Middle(strings.TrimSpace(stdout+"\n"+stderr), maxOutput)
+
+	about, err := result.Marshal(map[string]any{
+		"name": in.Task.Name, "dataset": in.Task.Dataset, "metadata": in.Task.Metadata, "agent": in.Trial.Agent, "model": in.Trial.Model,
+		"attempt": in.Trial.Attempt, "stop_condition": in.Trial.Stop, "error": in.Trial.Error,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", taskInput, err)
+	}
+	rewards, err := result.Marshal(map[string]any{"reward": in.Tests.Reward, "rewards": in.Tests.Rewards, "exit_code": x.trial.VerifierExitCode})
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", testsInput, err)
+	}
+	for _, file := range []struct{ name, what, text string }{
+		{taskInput, "the task and the trial", string(x.secrets.Bytes(about))},
+		{instructInput, "what the agent was told", in.Task.Instruction},
+		{transcriptInput, "what the agent said and did, shortened", transcript.Middle(maxTranscript)},
+		{testsInput, "the rewards that the tests gave", string(rewards)},
+		{stdoutInput, "the output of the tests", excerpt.Middle(stdout, maxTranscript)},
+		{stderrInput, "the error output of the tests", excerpt.Middle(stderr, maxTranscript)},
+	} {
+		if file.text != "" {
+			if err := e.write(file.name, file.what, []byte(file.text)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if err := e.addChanges(x.changes); err != nil {
+		return nil, err
+	}
+	err = e.addTrajectory()
+	return e, err
+}
+
+// write writes a file that judges see.
+func (e *evidence) write(name, what string, text []byte) error {
+	if err := result.WriteFile(filepath.Join(e.dir, name), text); err != nil {
+		return environment.MarkMachineError(err)
+	}
+	e.list = append(e.list, judge.File{Path: name, What: what})
+	return nil
+}
+
+// addTrajectory adds the trajectory, if there is one. It is a link to the trial's own file.
+func (e *evidence) addTrajectory() error {
+	at := filepath.Join(e.dir, result.ATIFFile)
+	if err := os.Remove(at); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return environment.MarkMachineError(err)
+	}
+	switch err := os.Link(filepath.Join(e.trialDir, result.ATIFFile), at); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return environment.MarkMachineError(err)
+	}
+	e.list = append(e.list, judge.File{Path: result.ATIFFile, What: "all that the agent said and did, in the format ATIF: it may be huge, so look at parts of it"})
+	return nil
+}
+
+// transcript returns what the agent said and did as text, and the last thing that it said. Without a gateway, both are its output.
+func (x *execution) transcript() (text *excerpt.Middles, reply string) {
+	text, reply, err := x.readTrajectory()
+	if err == nil {
+		return text, hide(x.secrets, reply)
+	}
+	text = &excerpt.Middles{Most: maxTranscript}
+	if !errors.Is(err, fs.ErrNotExist) {
+		text.WriteString(fmt.Sprintf("(There is no transcript: %v. This is the output of the agent.)\n\n", err))
+	}
+	stdout := x.output(result.CommandDir, result.StdoutFile)
+	if stdout != "" {
+		text.WriteString("output of the agent:\n" + trajectory.Quote(strings.TrimRight(stdout, "\n")))
+	}
+	return text, stdout
+}
+
+// readTrajectory reads the trajectory step by step.
+func (x *execution) readTrajectory() (text *excerpt.Middles, reply string, err error) {
+	f, err := os.Open(filepath.Join(x.dir, result.ATIFFile))
+	if err != nil {
+		return nil, "", err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || info.Size() > maxJudged {
+		return nil, "", errors.Join(err, fmt.Errorf("the trajectory is larger than %d MiB", maxJudged>>20))
+	}
+	text = &excerpt.Middles{Most: maxTranscript}
+	shorten := func(s string) string {
+		// A secret must not be cut in two before it is hidden, and an escape sequence must not reach beyond the text.
+		return excerpt.Middle(hide(x.secrets, excerpt.Middle(s, maxHidden)), maxPart)
+	}
+	reply, err = trajectory.Transcript(f, shorten, func(section string) { text.WriteString(section) })
+	return text, reply, err
+}
+
+// output returns the output of a script, shortened and without escape sequences; "" if there is none.
+func (x *execution) output(dir, name string) string {
+	f, err := os.Open(filepath.Join(x.dir, filepath.FromSlash(dir), name))
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	ends := &excerpt.Ends{Size: maxTranscript}
+	_, _ = io.Copy(ends, f) // what can be read says enough
+	return hide(x.secrets, ends.String())
+}
+
+// files implements material.
+func (e *evidence) files(j Judge, dir string) (artifacts, inputs []environment.Copy, err error) {
+	if j.Place() == judge.InFresh {
+		artifacts, err = e.artifacts(j.Artifacts)
+	}
+	return artifacts, []environment.Copy{{Src: worldReadable{os.DirFS(e.dir), ""}, Dst: path.Join(dir, inputsDir), Clean: true}}, err
+}
+
+// ask implements material.
+func (e *evidence) ask(j Judge, dir string) (string, error) {
+	if dir == "" {
+		return j.Ask(e.input(), nil)
+	}
+	return j.Ask(e.input(), e.paths(dir))
+}
+
+// read implements material.
+func (e *evidence) read(j Judge, text []byte) (judge.Verdict, error) { return j.Read(text) }
+
+// paths tells a judge where they are.
+func (e *evidence) paths(dir string) *judge.Paths {
+	p := &judge.Paths{Dir: dir}
+	for _, f := range e.list {
+		p.Files = append(p.Files, judge.File{Path: path.Join(dir, inputsDir, f.Path), What: f.What})
+	}
+	return p
+}
+
+// input returns what prompts use.
+func (e *evidence) input() judge.Input {
+	in := e.shared
+	in.Artifacts = e.artifactText
+	return in
+}
+
+// artifactText returns the beginning and the end of a kept file.
+func (e *evidence) artifactText(name string) (string, error) {
+	below, _, err := e.find(name)
+	if err != nil {
+		return "", err
+	}
+	f, err := nofollow.Open(filepath.Join(e.trialDir, filepath.FromSlash(below)))
+	if err != nil {
+		return "", fmt.Errorf("the artifact %s cannot be read: %w", name, err)
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return "", fmt.Errorf("the artifact %s is no file", name)
+	}
+	ends := &excerpt.Ends{Size: maxOutput}
+	if _, err := io.Copy(ends, f); err != nil {
+		return "", fmt.Errorf("the artifact %s cannot be read: %w", name, err)
+	}
+	return ends.String(), nil
+}
+
+// find returns where a path of the agent's environment was kept, below the trial's directory, and the artifact that has it.
+func (e *evidence) find(name string) (below string, kept result.Artifact, err error) {
+	name = path.Clean(name)
+	missing := failf(result.JudgeFailed, "the artifact %s was not kept: the agent's environment does not have it", name)
+	for _, k := range e.kept {
+		source := path.Clean(k.Source)
+		if !within(name, source) {
+			continue
+		}
+		rest := strings.TrimPrefix(strings.TrimPrefix(name, source), "/")
+		below := path.Join(k.Path, rest)
+		entries, err := entriesOf(os.DirFS(e.trialDir), k)
+		if err != nil {
+			return "", kept, failf(result.JudgeFailed, "%v", err)
+		}
+		if rest == "" || entries == nil {
+			return below, k, nil
+		}
+		if _, on := environment.EntriesBelow(entries, rest); on != "" {
+			return path.Join(k.Path, on), k, nil
+		}
+		links, err := linksOf(os.DirFS(e.trialDir), k)
+		if err != nil {
+			return "", kept, failf(result.JudgeFailed, "%v", err)
+		}
+		if k.Incomplete || slices.ContainsFunc(links, func(l environment.Link) bool { return within(rest, l.Path) }) {
+			return below, k, nil // that is why it is not there
+		}
+		return "", kept, missing
+	}
+	for _, warning := range e.warnings { // of keepArtifacts: it is too large, is a link or below one, or something failed
+		if strings.HasPrefix(warning, "artifacts after ") {
+			return "", kept, failf(result.JudgeFailed, "the artifact %s was not kept: %s", name, warning)
+		}
+		for dir := name; dir != "/" && dir != "."; dir = path.Dir(dir) {
+			if strings.HasPrefix(warning, "the artifact "+dir+" could not be copied") {
+				return "", kept, failf(result.JudgeFailed, "the artifact %s was not kept: %s", name, warning)
+			}
+		}
+	}
+	return "", kept, missing
+}
+
+// lacking says what an incomplete artifact lacks.
+func (e *evidence) lacking(kept result.Artifact) string {
+	links, _ := linksOf(os.DirFS(e.trialDir), kept) // which it does not lack
+	var all []string
+	for _, o := range e.omitted {
+		carried := func(l environment.Link) bool { return path.Join(kept.Path, l.Path) == o.Path }
+		if within(o.Path, kept.Path) && !strings.HasSuffix(o.Reason, "named pipe") && !slices.ContainsFunc(links, carried) {
+			all = append(all, fmt.Sprintf("%s: %s", path.Join(kept.Source, strings.TrimPrefix(o.Path, kept.Path)), o.Reason))
+		}
+	}
+	entries, _ := entriesOf(os.DirFS(e.trialDir), kept)
+	for _, r := range e.renamed {
+		carried := func(e environment.Entry) bool { return path.Join(kept.Path, e.OnDisk()) == r.To }
+		switch {
+		case !within(r.To, kept.Path) || slices.ContainsFunc(entries, carried):
+		case entries != nil:
+			all = append(all, r.From+": its name has a secret, or is not UTF-8")
+		default:
+			all = append(all, fmt.Sprintf("%s: it cannot have its name on this machine", r.From))
+		}
+	}
+	switch len(all) {
+	case 0:
+		return "see the trial's warnings"
+	case 1:
+		return all[0]
+	}
+	return fmt.Sprintf("%s, and %d more", all[0], len(all)-1)
+}
+
+// artifacts returns the artifacts of a judge as a fresh environment gets them. One that is missing is an error.
+func (e *evidence) artifacts(paths []string) ([]environment.Copy, error) {
+	var copies []environment.Copy
+	for _, name := range paths {
+		below, kept, err := e.find(name)
+		if err != nil {
+			return nil, err
+		}
+		if kept.Incomplete {
+			return nil, failf(result.JudgeFailed, "the artifact %s was not kept whole: %s", name, e.lacking(kept))
+		}
+		links, err := linksOf(os.DirFS(e.trialDir), kept)
+		if err != nil {
+			return nil, failf(result.JudgeFailed, "%v", err)
+		}
+		entries, err := entriesOf(os.DirFS(e.trialDir), kept)
+		if err != nil {
+			return nil, failf(result.JudgeFailed, "%v", err)
+		}
+		one := kept
+		one.Source, one.Path = path.Clean(name), below
+		if rest := strings.TrimPrefix(strings.TrimPrefix(one.Source, path.Clean(kept.Source)), "/"); rest != "" {
+			if links, err = linksBelow(links, rest); err != nil {
+				return nil, failf(result.JudgeFailed, "the artifact %s %v", name, err)
+			}
+			entries, _ = environment.EntriesBelow(entries, rest)
+			one.Executable = nil
+			for _, file := range kept.Executable {
+				if inner, ok := strings.CutPrefix("/"+file, strings.TrimPrefix(below, kept.Path)); ok {
+					one.Executable = append(one.Executable, cmp.Or(strings.TrimPrefix(inner, "/"), "."))
+				}
+			}
+		}
+		part, err := artifactCopy(os.DirFS(e.trialDir), one, links, entries)
+		if err != nil {
+			return nil, err
+		}
+		copies = append(copies, part)
+	}
+	return copies, nil
+}
+
+// linksBelow returns those of an artifact's links that are in one of its directories, with their paths there.
+func linksBelow(links []environment.Link, dir string) (below []environment.Link, err error) {
+	for _, l := range links {
+		if within(dir, l.Path) {
+			return nil, fmt.Errorf("is below a link or is one: %s leads to %s", l.Path, l.Target)
+		}
+		inner, ok := strings.CutPrefix(l.Path, dir+"/")
+		if !ok {
+			continue
+		}
+		l.Path = inner
+		if l.Kind == environment.HardLink {
+			if l.Target, ok = strings.CutPrefix(l.Target, dir+"/"); !ok {
+				return nil, fmt.Errorf("has a hard link to a file outside of it: %s", inner)
+			}
+		}
+		below = append(below, l)
+	}
+	return below, nil
+}

@@ -1,0 +1,363 @@
+package trial
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing/fstest" // MapFS: the standard library's in-memory fs.FS
+	"time"
+
+	"github.com/org/rollout-action/internal/core/agent/presets"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/core/event"
+	"github.com/org/rollout-action/internal/core/judge"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/lib/awake"
+	"github.com/org/rollout-action/internal/lib/excerpt"
+	"github.com/org/rollout-action/internal/run/shell"
+)
+
+// judgePlan is what a plan has of a judge.
+type judgePlan struct {
+	name   string
+	below  string // the directory of its files, in that of all judges
+	prompt string
+	dir    string // the judge's directory in its environment; "" for a call
+	files  []environment.Copy
+}
+
+// judging is one attempt of a judge: an execution whose agent is the judge. It has a record of its own; only the environment may be that of
+// the trial.
+type judging struct {
+	*execution
+	judge Judge
+	in    material
+}
+
+// material is what a judge judges.
+type material interface {
+	// ask returns the prompt. dir is the judge's directory in its environment; "" for a call.
+	ask(j Judge, dir string) (string, error)
+	// files returns what a judge with a directory gets besides its prompt: artifacts at their paths, and inputs in the directory.
+	files(j Judge, dir string) (artifacts, inputs []environment.Copy, err error)
+	// read reads what the judge gave as its verdict.
+	read(j Judge, text []byte) (judge.Verdict, error)
+}
+
+// judgeAttempt returns an execution of a judge whose files are in the directory below, in that of all judges.
+func (x *execution) judgeAttempt(j Judge, in material, below string) (*judging, error) {
+	dir := filepath.Join(x.dir, result.JudgesDir, below)
+	p := x.plan
+	p.judge = &judgePlan{name: j.Name, below: below}
+	p.spec.Agent, p.spec.Env, p.spec.Files, p.spec.Again = j.Agent, j.Env, j.Files, nil
+	p.timeouts.Execute = time.Duration(min(j.TimeoutSec*p.job.TimeoutMultiplier*float64(time.Second), 1<<62))
+	p.networks.Agent = p.networks.Verify
+	if j.Place() != "" {
+		p.judge.dir = environment.JudgesDir + "/" + strings.ToLower(rand.Text())
+		p.job.InstructionPath = p.judge.dir + "/" + result.JudgePromptFile
+	}
+	prompt, err := in.ask(j, p.judge.dir)
+	if err != nil {
+		return nil, failf(result.JudgeFailed, "it has no prompt: %v", err)
+	}
+	if tooLong(j.Agent, len(prompt)) {
+		return nil, failf(result.JudgeFailed, "its prompt has %d bytes, and the program of the preset %s takes it as one argument of at most %d bytes: let it read artifacts, or choose another agent",
+			len(prompt), j.Agent.Preset, presets.MaxArgument)
+	}
+	p.judge.prompt = prompt
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, environment.MarkMachineError(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, result.JudgePromptFile), x.secrets.Bytes([]byte(prompt)), 0o644); err != nil {
+		return nil, environment.MarkMachineError(err)
+	}
+	var unowned []string
+	if p.judge.dir != "" {
+		artifacts, inputs, err := in.files(j, p.judge.dir)
+		if err != nil {
+			return nil, err
+		}
+		for i, c := range artifacts {
+			if c.Entries == nil {
+				unowned = append(unowned, j.Artifacts[i])
+			}
+		}
+		if j.Place() == judge.InFresh { // where nobody else is
+			p.judge.files = slices.Concat(artifacts, []environment.Copy{{Src: fstest.MapFS{}, Dst: p.judge.dir, Mode: 0o777}})
+		}
+		p.judge.files = slices.Concat(p.judge.files, judgeFiles(p.judge.dir, prompt), inputs)
+	}
+	run := &execution{
+		Runner: x.Runner, plan: p, deadlines: x.deadlines,
+		record: record{began: x.now(), dir: dir, maxStream: x.maxStream, secrets: x.secrets, sink: func(event.Event) {}, now: x.now},
+	}
+	run.trial = result.Trial{Key: p.spec.Key, Environment: &result.Environment{Provider: x.opts.Provider.Name()}}
+	for _, name := range unowned {
+		run.warn("the artifact %s was kept by an earlier version of Rollout, without owners and modes: its files belong to root here", name)
+	}
+	run.deadlines.retry = run.recordRetry
+	if j.Place() == judge.InTrial {
+		run.live = x.live
+		run.trial.Environment.Unenforced = x.trial.Environment.Unenforced
+	}
+	return &judging{execution: run, judge: j, in: in}, nil
+}
+
+// judgeFiles returns what is in the directory of a judge.
+func judgeFiles(dir, prompt string) []environment.Copy {
+	return []environment.Copy{
+		{Src: fstest.MapFS{result.JudgePromptFile: {Data: []byte(prompt), Mode: 0o644}}, Dst: dir},
+		{Src: fstest.MapFS{}, Dst: path.Join(dir, "home"), Mode: 0o777},
+	}
+}
+
+// run runs the judge and returns its verdict. What went wrong is in the record: the verdict counts only if there is no error.
+func (j *judging) run(ctx context.Context) judge.Verdict {
+	defer j.finish()
+	defer j.abandonLayer()
+	ctx = environment.WithRetryNotify(ctx, j.recordRetry)
+	fresh := j.judge.Place() == judge.InFresh
+	for _, s := range steps {
+		if s.phase == event.Verifier {
+			break
+		}
+		wanted := s.wanted(j.execution)
+		if s.phase == event.EnvironmentSetup {
+			s.do = (*execution).enterJudge
+			if fresh {
+				s.do = (*execution).setup
+			}
+		}
+		if wanted {
+			j.step(ctx, s)
+		}
+	}
+	v := j.read(ctx)
+	if fresh {
+		ended := j.live != nil && j.live.stop()
+		j.teardown(ctx, ended)
+	}
+	j.gateway.close()
+	j.refusals.warn(j.warn)
+	return v
+}
+
+// enterJudge puts what a judge needs into the trial's environment. A call needs nothing.
+func (x *execution) enterJudge(ctx context.Context) error {
+	if x.judge.dir == "" {
+		return nil
+	}
+	network := x.networks.Verify
+	if x.spec.Agent.Install != "" {
+		network = x.networks.Install
+	}
+	if err := x.switchNetwork(ctx, "the judge "+x.judge.name, network); err != nil {
+		return err
+	}
+	if err := x.makeJudgeDir(ctx); err != nil {
+		return err
+	}
+	return x.live.copyTo(ctx, slices.Concat(x.agentFiles(), x.judge.files, x.scripts())...)
+}
+
+// makeJudgeDir makes the directory of a judge in the trial's environment. Only the judge's user can enter it: others may learn its name from the
+// arguments of the judge's commands. What was at the place of all such directories is removed, also those of earlier judges with their verdicts.
+func (x *execution) makeJudgeDir(ctx context.Context) error {
+	// Every user can make a directory here, but neither list the others nor replace them.
+	if err := x.live.copyTo(ctx, environment.Copy{Src: fstest.MapFS{}, Dst: environment.JudgesDir, Clean: true, Mode: fs.ModeSticky | 0o733}); err != nil {
+		return err
+	}
+	env := x.commandEnv()
+	env[judgeDirVar] = x.judge.dir
+	trouble := &excerpt.Ends{Size: 1 << 10}
+	code, err := x.live.env.Exec(ctx, `mkdir "$`+judgeDirVar+`" && chmod 700 "$`+judgeDirVar+`"`, environment.ExecOptions{
+		Env: env, User: x.agentUser(), Stderr: trouble, Timeout: copyTimeout,
+	})
+	if err == nil && code != 0 {
+		return failf(result.JudgeFailed, "its directory cannot be made: exit code %d: %s", code, trouble)
+	}
+	return err
+}
+
+// isCall reports whether the agent is a judge that is one call of its model.
+func (p *plan) isCall() bool { return p.judge != nil && p.judge.dir == "" }
+
+// executeCall asks the model of a judge.
+func (x *execution) executeCall(ctx context.Context) error {
+	g, err := x.openGateway(ctx)
+	if err != nil {
+		return err
+	}
+	log, err := x.capture(result.CommandDir + "/" + result.StdoutFile)
+	if err != nil {
+		return x.closeGateway(g, err)
+	}
+	defer x.release(log)
+	limited, cancel := awake.WithTimeoutCause(ctx, x.timeouts.Execute, environment.ErrTimeout)
+	defer cancel()
+	m := x.opts.Models[x.spec.Agent.Model]
+	x.agentBegan = true
+	_, err = shell.Ask(limited, shell.Options{API: x.protocol(m), Model: m.Upstream, Transport: g.session.Transport(), Instruction: x.judge.prompt, Log: log})
+	switch {
+	case err != nil && ctx.Err() != nil:
+		err = ctx.Err()
+	case err != nil && limited.Err() != nil:
+		err = environment.ErrTimeout
+	default:
+		err = x.shellFailure(ctx, err)
+	}
+	return x.closeGateway(g, err)
+}
+
+// read reads the verdict of a judge that has ended without an error.
+func (j *judging) read(ctx context.Context) (v judge.Verdict) {
+	defer j.recoverPanic()
+	if !j.noError() {
+		return v
+	}
+	if stop := j.trial.StopCondition; stop != "" {
+		j.fail(failf(result.JudgeFailed, "it was stopped before its end (%s), so nothing that it left counts as its verdict: raise its budget", stop))
+		return v
+	}
+	v, err := j.verdict(ctx)
+	var invalid *judge.InvalidError
+	switch {
+	case err == nil:
+		if j.judge.VerdictSource() == judge.FromReply {
+			err = os.WriteFile(filepath.Join(j.dir, result.VerdictFile), v.JSON, 0o644)
+		}
+		if err != nil {
+			j.warn("%s could not be written: %v", result.VerdictFile, err)
+		}
+	case ctx.Err() != nil:
+		j.fail(cancelled(ctx, event.Judging))
+	case errors.Is(err, judge.ErrMissing):
+		j.fail(failf(result.JudgeVerdictMissing, "it ended without a verdict (%s)", j.expected()))
+	case errors.As(err, &invalid):
+		j.fail(failf(result.JudgeVerdictInvalid, "its verdict cannot be used: %v", err))
+	default:
+		j.fail(classify(event.Judging, err, j.timeouts, j.secrets))
+	}
+	return v
+}
+
+// expected says where the verdict should have been.
+func (j *judging) expected() string {
+	if j.judge.VerdictSource() == judge.FromReply {
+		return "its last answer has no text"
+	}
+	return "it wrote no " + result.VerdictFile + " in its directory (source: file)"
+}
+
+// verdict returns what the judge gave as its verdict, redacted.
+func (j *judging) verdict(ctx context.Context) (judge.Verdict, error) {
+	if j.judge.VerdictSource() == judge.FromReply {
+		return j.said()
+	}
+	text, err := j.verdictFile(ctx)
+	if err != nil {
+		return judge.Verdict{}, err
+	}
+	return j.in.read(j.judge, text)
+}
+
+// errTwoVerdicts is the error of a judge that said two things.
+var errTwoVerdicts = &judge.InvalidError{Problem: "there are two that differ: a program that the judge ran may have used its access to the model"}
+
+// said returns the verdict in what the judge has said. Rollout's own loop says one thing at its end, and nothing in the environment can speak for
+// it. Programs that another agent runs can: they find its key in the variables or in the memory of the agent. So all that was said with the
+// key counts, and it must have one verdict only.
+func (j *judging) said() (v judge.Verdict, err error) {
+	if j.gateway == nil {
+		return v, judge.ErrMissing
+	}
+	report := j.gateway.session.Report()
+	if len(report.Reply) > environment.MaxTap {
+		return v, &judge.InvalidError{Problem: errTooLong.Error()}
+	}
+	if j.gateway.listener == nil {
+		return j.in.read(j.judge, j.secrets.Bytes([]byte(report.Reply)))
+	}
+	found := false
+	for _, reply := range report.Replies {
+		one, failed := j.in.read(j.judge, j.secrets.Bytes([]byte(reply)))
+		switch {
+		case failed != nil:
+			err = failed
+		case found && !bytes.Equal(one.JSON, v.JSON):
+			return judge.Verdict{}, errTwoVerdicts
+		default:
+			v, found = one, true
+		}
+	}
+	switch {
+	case found:
+		return v, nil
+	case err == nil:
+		err = judge.ErrMissing
+	}
+	return judge.Verdict{}, err
+}
+
+// verdictFile returns the file in the judge's directory, redacted.
+func (j *judging) verdictFile(ctx context.Context) ([]byte, error) {
+	c, cancel := j.cleanup(ctx, collectTimeout, collectGrace)
+	defer cancel()
+	var file rewardFile
+	before := len(j.trial.Omitted)
+	err := j.copyOut(c, j.live.env, path.Join(j.plan.judge.dir, result.VerdictFile), ".", true, []string{result.VerdictFile}, func(name string, size int64) io.Writer {
+		if name != result.VerdictFile {
+			return nil
+		}
+		file.size = size
+		return &file
+	})
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, judge.ErrMissing
+	case err != nil:
+		return nil, err
+	case !file.found && len(j.trial.Omitted) > before:
+		return nil, &judge.InvalidError{Problem: "it is no plain file but " + j.trial.Omitted[before].Reason}
+	case !file.found:
+		return nil, &judge.InvalidError{Problem: "it is no plain file"}
+	}
+	text, err := file.whole()
+	if err != nil {
+		return nil, &judge.InvalidError{Problem: err.Error()}
+	}
+	return j.secrets.Bytes([]byte(text)), nil
+}
+
+// failureOf returns the error of a judge as an error of its trial.
+func (j *judging) failureOf() *failure {
+	e := j.trial.Error
+	if e == nil {
+		return nil
+	}
+	f := &failure{Type: result.JudgeFailed, detail: j.detail, machineFault: j.machineFault}
+	message := e.Message
+	switch e.Type {
+	case result.Cancelled, result.InternalError:
+		f.Type = e.Type
+	case result.EnvironmentLost:
+		if j.judge.Place() == judge.InTrial {
+			f.Type = e.Type
+		}
+	case result.AgentExecutionTimeout:
+		f.Type, message = result.JudgeTimeout, fmt.Sprintf("it took longer than %v seconds: raise its timeout_sec", j.timeouts.Execute.Seconds())
+	case result.JudgeFailed, result.JudgeTimeout, result.JudgeVerdictInvalid, result.JudgeVerdictMissing:
+		f.Type = e.Type
+	}
+	f.Message = fmt.Sprintf("the judge %s failed: %s", j.judge.Name, message)
+	return f
+}

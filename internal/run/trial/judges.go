@@ -1,0 +1,165 @@
+package trial
+
+import (
+	"cmp"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/org/rollout-action/internal/core/config"
+	"github.com/org/rollout-action/internal/core/judge"
+	"github.com/org/rollout-action/internal/core/task"
+	"github.com/org/rollout-action/internal/lib/fields"
+)
+
+// JudgeSet has the judges of a job, and knows those of its trials. It is safe for concurrent use.
+type JudgeSet struct {
+	job      config.Job
+	now      time.Time
+	own      []*judge.Judge
+	problems []JudgeProblem
+	// plain is the reward of tasks without judges and a reward of their own.
+	plain func() (*judge.Reward, []JudgeProblem)
+}
+
+// JudgeProblem is what is wrong with the judges of a trial, or with its reward. The key of the problem is that of task.toml if OfTask is true,
+// else that of the job file.
+type JudgeProblem struct {
+	judge.Problem
+	OfTask  bool
+	Warning bool
+}
+
+// NewJudgeSet returns the judges of a job. Prices of models are those at the time now.
+func NewJudgeSet(job config.Job, now time.Time) *JudgeSet {
+	s := &JudgeSet{job: job, now: now}
+	for i, spec := range job.Judges {
+		j, found := judge.Compile(spec)
+		found = append(found, job.CheckJudge(spec, j, now)...)
+		s.problems = append(s.problems, placed(found, fields.Path{"judges"}.Index(i), false)...)
+		if j != nil {
+			s.own = append(s.own, j)
+		}
+	}
+	s.plain = sync.OnceValues(func() (*judge.Reward, []JudgeProblem) { return s.reward(s.own, "") })
+	return s
+}
+
+// JudgesOf returns the judges of a trial of a task: those of the job, then those of the task. reward is nil if the reward is that of the
+// tests. If there are problems that are no warnings, the trial cannot be judged.
+func JudgesOf(job config.Job, t *task.Task, now time.Time) (judges []*judge.Judge, reward *judge.Reward, problems []JudgeProblem) {
+	return NewJudgeSet(job, now).Of(t)
+}
+
+// Of returns the judges of a task; see JudgesOf.
+func (s *JudgeSet) Of(t *task.Task) (judges []*judge.Judge, reward *judge.Reward, problems []JudgeProblem) {
+	problems = slices.Clone(s.problems)
+	judges = slices.Clone(s.own)
+	for i, spec := range t.Config.Judges {
+		p := fields.Path{"judges"}.Index(i)
+		j, found := judge.Compile(spec)
+		found = append(found, s.job.CheckJudge(spec, j, s.now)...)
+		if slices.ContainsFunc(s.job.Judges, func(other judge.Spec) bool { return strings.EqualFold(other.Name, spec.Name) }) {
+			found = append(found, judge.Problem{
+				Key: fields.Path{"name"}, Message: fmt.Sprintf("the job has a judge called %q, too; case does not count", fields.Shorten(spec.Name)), Hint: "rename one of them",
+			})
+		}
+		problems = append(problems, placed(found, p, true)...)
+		if j != nil {
+			judges = append(judges, j)
+		}
+	}
+	problems = append(problems, s.inTask(t, judges)...)
+	if len(t.Config.Judges) == 0 && t.Config.Reward == "" {
+		r, found := s.plain()
+		return judges, r, append(problems, found...)
+	}
+	reward, found := s.reward(judges, t.Config.Reward)
+	return judges, reward, append(problems, found...)
+}
+
+// inTask returns problems with judges that only a task shows.
+func (s *JudgeSet) inTask(t *task.Task, judges []*judge.Judge) []JudgeProblem {
+	var out []JudgeProblem
+	kept := slices.Clone(s.job.Artifacts)
+	for _, a := range t.Config.Artifacts {
+		kept = append(kept, a.Source)
+	}
+	for _, j := range judges {
+		kept = append(kept, j.Artifacts...)
+	}
+	for i, dir := range kept {
+		kept[i] = path.Clean(dir)
+	}
+	for i, j := range judges {
+		ofTask, p := i >= len(s.own), fields.Path{"judges"}
+		if ofTask {
+			p = p.Index(slices.IndexFunc(t.Config.Judges, func(spec judge.Spec) bool { return spec.Name == j.Name }))
+		} else {
+			p = p.Index(slices.IndexFunc(s.job.Judges, func(spec judge.Spec) bool { return spec.Name == j.Name }))
+		}
+		if j.UsesMetadata() {
+			found := j.CheckMetadata(t.Config.Metadata)
+			for k := range found {
+				found[k].Message = fmt.Sprintf("for the task %s: line %d: %s", fields.Shorten(t.Name), found[k].Line, found[k].Message)
+			}
+			out = append(out, placed(found, p, ofTask)...)
+		}
+		for _, name := range j.ReadsArtifacts() {
+			if !slices.ContainsFunc(kept, func(dir string) bool { return within(path.Clean(name), dir) }) {
+				out = append(out, JudgeProblem{OfTask: ofTask, Problem: judge.Problem{
+					Key:     p.Child("prompt"),
+					Message: fmt.Sprintf("it reads the artifact %q, which is not kept", fields.Shorten(name)),
+					Hint:    "add it to artifacts of the job, or of each task that has this judge",
+				}})
+			}
+		}
+		if j.VerdictSource() == judge.FromFile {
+			out = append(out, JudgeProblem{OfTask: ofTask, Warning: true, Problem: judge.Problem{
+				Key:     p.Child("source"),
+				Message: fmt.Sprintf("judge %q gives its verdict as a file: whatever runs in its environment can write it, also a program of the agent that the judge runs", fields.Shorten(j.Name)),
+				Hint:    "use source: reply, which is the default",
+			}})
+		}
+		if j.Processes == judge.KeepProcesses && j.Place() == judge.InTrial && maybeRoot(t.Config.Agent.User) {
+			out = append(out, JudgeProblem{OfTask: ofTask, Warning: true, Problem: judge.Problem{
+				Key:     p.Child("processes"),
+				Message: fmt.Sprintf("judge %q keeps the agent's processes, and the agent may run as root: then they can read and change all that the judge has", fields.Shorten(j.Name)),
+				Hint:    "set agent.user in task.toml, or use placement: fresh",
+			}})
+		}
+	}
+	return out
+}
+
+// JudgeAttempts returns how often a judge may try to give a verdict.
+func JudgeAttempts(job config.Job) int { return cmp.Or(job.Retry.JudgeAttempts, defaultJudgeAttempts) }
+
+// maybeRoot reports whether a user may be root. The image's user mostly is.
+func maybeRoot(user task.User) bool {
+	name, _, _ := strings.Cut(string(user), ":")
+	return name == "" || name == "root" || name == "0"
+}
+
+// reward returns the reward of a trial with judges. own is the expression of the task.
+func (s *JudgeSet) reward(judges []*judge.Judge, own string) (*judge.Reward, []JudgeProblem) {
+	text, ofTask := s.job.Reward, false
+	if text == "" {
+		text, ofTask = own, true
+	}
+	r, found := judge.CompileReward(text, judges, !s.job.Verifier.Disable)
+	return r, placed(found, nil, ofTask)
+}
+
+// placed returns problems with keys below p.
+func placed(found []judge.Problem, p fields.Path, ofTask bool) []JudgeProblem {
+	out := make([]JudgeProblem, 0, len(found))
+	for _, problem := range found {
+		problem.Key = slices.Concat(p, problem.Key)
+		out = append(out, JudgeProblem{Problem: problem, OfTask: ofTask})
+	}
+	return out
+}

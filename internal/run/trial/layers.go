@@ -1,0 +1,204 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing/fstest" // MapFS: the standard library's in-memory fs.FS
+	"time"
+
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/core/event"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/lib/awake"
+	"github.com/org/rollout-action/internal/lib/redact"
+	"github.com/org/rollout-action/internal/run/trial/layer"
+)
+
+// snapshotTimeout limits how long it may take to make a layer.
+const snapshotTimeout = 10 * time.Minute
+
+// findLayer returns the image to begin with: the agent's layer on the task's image ref if there is one, or else ref, on which the
+// trial installs the agent. It waits for another trial that is making the layer. If this trial has to make it, x.making is set.
+func (x *execution) findLayer(ctx context.Context, ref string) (string, error) {
+	id := x.trial.Environment.ImageID
+	if id == "" {
+		var err error
+		id, err = environment.ImageID(ctx, x.opts.Provider, ref)
+		if errors.Is(err, errors.ErrUnsupported) {
+			x.warnNoLayer(err)
+			return ref, nil
+		}
+		if err != nil {
+			if errors.Is(err, environment.ErrNoImage) {
+				x.images.Forget(x.spec.Task, ref)
+			}
+			return "", err
+		}
+	}
+	key, err := x.layerInputs(x.opts.Provider.Name(), id).Key()
+	if err != nil {
+		return "", err
+	}
+	l, mine, err := x.layers.Claim(ctx, layer.Claim{Key: key, Trial: x.spec.Key, Timeout: x.timeouts.Install, Waiting: func(maker result.Key) {
+		x.progress(fmt.Sprintf("waiting for %s to install the agent", maker))
+	}})
+	x.progress("")
+	switch {
+	case errors.Is(err, errors.ErrUnsupported):
+		x.warnNoLayer(err)
+	case err != nil:
+		return "", err
+	case mine:
+		x.making = l
+	case l.Failure != nil:
+		return "", failf(l.Failure.Type, "the trial waited for %s to install the agent, which failed: %s", l.Maker, l.Failure.Message)
+	case l.Unavailable != "":
+		x.warnNoLayer(errors.New(l.Unavailable))
+	default:
+		x.layer = l
+		x.trial.Environment.AgentLayer = &result.AgentLayer{Image: l.Ref, Cached: true, From: hide(x.secrets, l.From)}
+		return l.Ref, x.noteCachedInstall(l)
+	}
+	return ref, nil
+}
+
+// warnNoLayer warns that the agent's install script runs in this trial, although cache_install is on.
+func (r *record) warnNoLayer(why error) {
+	r.warn("the agent is installed in every trial: %v", why)
+}
+
+// noteCachedInstall writes a note where people look for the output of the install script.
+func (r *record) noteCachedInstall(l *layer.Layer) error {
+	note, err := r.capture(result.SetupDir + "/" + result.StdoutFile)
+	if err != nil {
+		return err
+	}
+	defer r.release(note)
+	_, err = fmt.Fprintf(note, "[rollout: the install script did not run here, because cache_install is on: the environment began with the agent layer %s (%s). "+
+		"The script's output is in that trial's %s/ directory.]\n", l.Ref, l.From, result.SetupDir)
+	return err
+}
+
+// layerDescription describes for people the layer that this trial makes.
+func (p *plan) layerDescription(secrets *redact.Redactor) string {
+	return hide(secrets, fmt.Sprintf("agent %s, installed by %s of job %s", p.spec.Agent.Name, p.spec.Key, p.job.Name))
+}
+
+// keepLayer makes a layer of the environment, in which the agent has just been installed, and continues in a new environment on
+// that layer, so that this trial runs like all others.
+func (x *execution) keepLayer(ctx context.Context) error {
+	l := x.making
+	ref, err := x.snapshot(ctx, l.Key())
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if kind := environment.KindOf(err); kind == environment.KindLost || kind == environment.KindUnavailable {
+		return err
+	}
+	if err := x.leaveEnvironment(ctx); err != nil {
+		return err
+	}
+	image := ref
+	if err != nil {
+		why := brief(err, x.secrets)
+		x.warn("no agent layer was made, so the agent is installed in every trial: %s", why)
+		l.GiveUp(why)
+		image = x.trial.Environment.Image
+	} else {
+		l.Keep(ref, x.layerDescription(x.secrets))
+		x.layer = l
+		x.trial.Environment.AgentLayer = &result.AgentLayer{Image: ref}
+	}
+	x.making = nil
+	if err := x.start(ctx, image); err != nil {
+		if environment.KindOf(err) == environment.KindCopy { // the agent did not cause it, although it is being set up
+			return failf(result.EnvironmentStartFailed, "no environment could be made with the installed agent: %s", brief(err, x.secrets))
+		}
+		return err
+	}
+	if ref == "" {
+		return x.runInstallScript(ctx)
+	}
+	return nil
+}
+
+// snapshot makes an image of the environment, without the files that trials put there, and returns its reference.
+func (x *execution) snapshot(ctx context.Context, key string) (string, error) {
+	if err := x.copyInstallLogs(ctx, x.live.env, x.rules.LogDirs); err != nil {
+		return "", err
+	}
+	if err := x.live.copyTo(ctx,
+		environment.Copy{Src: fstest.MapFS{}, Dst: environment.LogsDir, Clean: true, Mode: 0o755},
+		environment.Copy{Src: fstest.MapFS{}, Dst: environment.ScriptsDir, Clean: true},
+	); err != nil {
+		return "", err
+	}
+	ctx, cancel := awake.WithTimeout(ctx, snapshotTimeout)
+	defer cancel()
+	opts := environment.SnapshotOptions{Key: key, Description: x.layerDescription(x.secrets)}
+	if !x.secrets.Empty() {
+		opts.Inspect = layer.NewScan(x.secrets).Inspect
+	}
+	return environment.Snapshot(ctx, x.live.env, opts)
+}
+
+// copyInstallLogs copies what the script left in /logs, which belongs to this trial alone.
+func (r *record) copyInstallLogs(ctx context.Context, env environment.Environment, logDirs []string) error {
+	dst := filepath.Join(r.dir, result.SetupDir, result.LogsDir)
+	if err := os.MkdirAll(dst, 0o755); err != nil {
+		return err
+	}
+	ctx, cancel := awake.WithTimeout(ctx, copyTimeout)
+	defer cancel()
+	err := r.copyOut(ctx, env, environment.LogsDir, result.SetupDir+"/"+result.LogsDir, false, nil, nil)
+	for _, dir := range slices.Concat(logDirs, []string{environment.LogsDir}) { // those that are empty
+		if below, relErr := filepath.Rel(environment.LogsDir, dir); relErr == nil && filepath.IsLocal(below) {
+			_ = os.Remove(filepath.Join(dst, below))
+		}
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// leaveEnvironment destroys the environment in which the agent was installed.
+func (x *execution) leaveEnvironment(ctx context.Context) error {
+	live := x.live
+	ended := live.stop()
+	x.live = nil
+	if ended {
+		return ctx.Err()
+	}
+	c, cancel := x.cleanup(ctx, teardownTimeout, teardownGrace)
+	defer cancel()
+	err := live.env.Destroy(c)
+	x.noteEnvironmentCost(live.env)
+	if err != nil {
+		x.warn("the environment in which the agent was installed could not be removed: %s (remove it with %s)", brief(err, x.secrets), environment.CleanCommand(x.opts.Provider.Name()))
+	}
+	return ctx.Err()
+}
+
+// failLayer passes a failure of the install script on to the trials that wait for the layer.
+func (x *execution) failLayer(ctx context.Context, err error) {
+	if x.making == nil || ctx.Err() != nil {
+		return // abandonLayer lets another trial make it
+	}
+	f := classify(event.AgentSetup, err, x.timeouts, x.secrets)
+	if f.Type == result.AgentInstallFailed || f.Type == result.AgentInstallTimeout {
+		x.making.Fail(layer.Failure{Type: f.Type, Message: hide(x.secrets, f.Message)}, x.timeouts.Install)
+	}
+}
+
+// abandonLayer lets another trial make the layer, if this trial did not make it.
+func (x *execution) abandonLayer() {
+	if l := x.making; l != nil {
+		l.Abandon()
+	}
+}

@@ -1,0 +1,67 @@
+package trial
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/lib/awake"
+)
+
+// liveEnvironment is an environment in which a trial runs.
+type liveEnvironment struct {
+	env      environment.Environment
+	stop     func() (ended bool) // see deadlines.destroyOnCancel
+	network  environment.Network // that it has now
+	oomKills int                 // environment.OOMKills when it was last asked
+}
+
+// copyTo copies files into the environment.
+func (l *liveEnvironment) copyTo(ctx context.Context, files ...environment.Copy) error {
+	ctx, cancel := awake.WithTimeout(ctx, copyTimeout)
+	defer cancel()
+	return l.env.CopyTo(ctx, files...)
+}
+
+// newOOMKills returns how many processes were killed for memory since the last call.
+func (l *liveEnvironment) newOOMKills(ctx context.Context) int {
+	kills := environment.OOMKills(ctx, l.env)
+	since := kills - l.oomKills
+	l.oomKills = max(kills, l.oomKills)
+	return max(0, since)
+}
+
+// switchNetwork gives the environment the network of a phase, unless it has that already. who names what runs in the phase.
+func (x *execution) switchNetwork(ctx context.Context, who string, n environment.Network) error {
+	x.refusals.setActor(who)
+	if n.Is(x.live.network) {
+		return nil
+	}
+	ctx, cancel := awake.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	if err := environment.SetNetwork(ctx, x.live.env, x.refusals.record(n)); err != nil {
+		return fmt.Errorf("set the network to %s before %s begins: %w", n, who, err)
+	}
+	x.live.network = n
+	return nil
+}
+
+// exitKilled is the exit code of a script whose last command was ended by SIGKILL.
+const exitKilled = 137
+
+// outOfMemory returns what to add to the message about a script that failed if processes were killed for memory since the last
+// call: ", and …", or "".
+func (x *execution) outOfMemory(ctx context.Context) string {
+	kills := x.live.newOOMKills(ctx)
+	if kills == 0 {
+		return ""
+	}
+	who := "a process was"
+	if kills > 1 {
+		who = fmt.Sprintf("%d processes were", kills)
+	}
+	if limit := x.memoryLimit(x.trial.Environment.Unenforced); limit != "" {
+		return fmt.Sprintf(", and %s killed because the environment needed more memory than its limit of %s", who, limit)
+	}
+	return fmt.Sprintf(", and %s killed because this machine was out of memory", who)
+}

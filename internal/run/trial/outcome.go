@@ -1,0 +1,94 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/org/rollout-action/internal/core/config"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/lib/awake"
+)
+
+const (
+	// keepTimeout is how long a trial waits for its files to be kept.
+	keepTimeout = 5 * time.Minute
+	// diskInterval is how often the free space is looked at meanwhile.
+	diskInterval = time.Second
+)
+
+var errSlowKeep = fmt.Errorf("it took longer than %s", keepTimeout)
+
+// keepOutcome keeps the files of the environment as the agent left them, if the job wants that. If they cannot be kept, the trial goes on
+// with a warning.
+func (x *execution) keepOutcome(ctx context.Context) {
+	defer x.recoverPanic()
+	if x.job.Environment.Keep != config.KeepOutcome || x.spec.Again != nil || x.live == nil || !x.noError() && !x.agentFailed() || ctx.Err() != nil {
+		return
+	}
+	x.progress("keeping what the agent left")
+	defer x.progress("")
+	kept, err := x.keepFiles(ctx)
+	switch {
+	case err == nil:
+		x.trial.Environment.Outcome = &result.KeptOutcome{ID: kept.ID, Bytes: kept.Size}
+	case ctx.Err() != nil, environment.KindOf(err) == environment.KindLost: // the next step reports it
+	default:
+		x.warn("what the agent left is not kept (environment.keep): %s", brief(err, x.secrets))
+	}
+}
+
+// keepFiles calls KeepOutcome until the time is over, or the disk is full.
+func (x *execution) keepFiles(ctx context.Context) (environment.Outcome, error) {
+	if err := x.lowDisk(); err != nil {
+		return environment.Outcome{}, err
+	}
+	timed, cancel := awake.WithTimeoutCause(ctx, keepTimeout, errSlowKeep)
+	defer cancel()
+	watched, stop := context.WithCancelCause(timed)
+	defer stop(nil)
+	go func() {
+		for tick := time.NewTicker(diskInterval); ; {
+			select {
+			case <-watched.Done():
+				tick.Stop()
+				return
+			case <-tick.C:
+				if err := x.lowDisk(); err != nil {
+					stop(err)
+				}
+			}
+		}
+	}()
+	kept, err := environment.KeepOutcome(watched, x.live.env)
+	if cause := context.Cause(watched); err != nil && ctx.Err() == nil && cause != nil && errors.Is(err, watched.Err()) {
+		err = cause
+	}
+	return kept, err
+}
+
+// lowDisk returns an error if a disk has too little space for what is to be kept.
+func (x *execution) lowDisk() error {
+	if x.opts.Disk == nil {
+		return nil
+	}
+	return x.opts.Disk()
+}
+
+// dropOutcome removes the outcome of a cancelled trial, whose agent will run again.
+func (x *execution) dropOutcome(ctx context.Context) {
+	defer x.recoverPanic()
+	kept := x.trial.Environment.Outcome
+	if kept == nil || x.trial.Error == nil || x.trial.Error.Type != result.Cancelled {
+		return
+	}
+	c, cancel := x.cleanup(ctx, teardownTimeout, teardownGrace)
+	defer cancel()
+	if err := x.opts.Provider.Remove(c, kept.ID); err != nil {
+		x.warn("what the agent left could not be removed: %s (remove it with %s)", brief(err, x.secrets), environment.CleanCommand(x.opts.Provider.Name(), "--kept"))
+		return
+	}
+	x.trial.Environment.Outcome = nil
+}

@@ -1,0 +1,243 @@
+package trial
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"testing/fstest" // MapFS: the standard library's in-memory fs.FS
+
+	"github.com/org/rollout-action/internal/core/agent"
+	"github.com/org/rollout-action/internal/core/agent/presets"
+	"github.com/org/rollout-action/internal/core/config"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/core/task"
+	"github.com/org/rollout-action/internal/lib/quantity"
+	"github.com/org/rollout-action/internal/run/trial/layer"
+)
+
+// plan is what the task and the job say about a trial. It never changes.
+type plan struct {
+	spec     Spec
+	job      config.Job
+	rules    task.Rules // of the task's format
+	timeouts Timeouts
+	networks task.Networks
+	judge    *judgePlan // nil: the trial's own agent runs
+}
+
+func newPlan(spec Spec, job config.Job) plan {
+	return plan{
+		spec: spec, job: job, rules: spec.Task.Rules(), timeouts: TimeoutsOf(job, spec.Task.Config), networks: spec.Networks(job),
+	}
+}
+
+// limits returns the task's resources with the job's overrides.
+func (p *plan) limits() environment.Limits { return p.spec.Limits(p.job) }
+
+// Limits returns the resources of a trial's environment: the task's, with the job's overrides.
+func (s Spec) Limits(of config.Job) environment.Limits {
+	t, job := s.Task.Config.Environment, of.Environment
+	limits := environment.Limits{MilliCPUs: int64(t.MilliCPUs), Memory: int64(t.Memory), Storage: int64(t.Storage)}
+	if job.OverrideCPUs != nil {
+		limits.MilliCPUs = int64(*job.OverrideCPUs)
+	}
+	if job.OverrideMemory != nil {
+		limits.Memory = int64(*job.OverrideMemory)
+	}
+	if job.OverrideStorage != nil {
+		limits.Storage = int64(*job.OverrideStorage)
+	}
+	return limits
+}
+
+// unenforced returns those of the limits that were not applied which task.toml or the job asks for. It leaves out defaults, which
+// nobody expects.
+func (p *plan) unenforced(notApplied []string) []string {
+	asked, job := p.spec.Task.Config.Environment.Explicit, p.job.Environment
+	isDefault := map[string]bool{
+		"cpus":    !asked.CPUs && job.OverrideCPUs == nil,
+		"memory":  !asked.Memory && job.OverrideMemory == nil,
+		"storage": !asked.Storage && job.OverrideStorage == nil,
+	}
+	return slices.DeleteFunc(slices.Clone(notApplied), func(limit string) bool { return isDefault[limit] })
+}
+
+// memoryLimit returns how much memory the environment may have and what to do about it: "96Mi: raise environment.memory in
+// task.toml". It returns "" if memory is not limited.
+func (p *plan) memoryLimit(unenforced []string) string {
+	limit := p.limits().Memory
+	if limit == 0 || slices.Contains(unenforced, "memory") {
+		return ""
+	}
+	where := "environment.memory in task.toml"
+	if p.job.Environment.OverrideMemory != nil {
+		where = "environment.override_memory in the job"
+	}
+	return quantity.Text(limit) + ": raise " + where
+}
+
+// files returns what is in the environment before anything runs in it: the instruction, the agent's scripts (for the oracle: the
+// solution) and the log directories.
+func (p *plan) files() ([]environment.Copy, error) {
+	if p.judge != nil {
+		return slices.Concat(p.logDirs(), p.judge.files, p.scripts()), nil
+	}
+	instruction, err := p.spec.Task.Instruction()
+	if err != nil {
+		return nil, unreadable("instruction.md", err)
+	}
+	dir, name := path.Split(p.job.InstructionPath)
+	files := p.logDirs()
+	files = append(files, environment.Copy{Src: fstest.MapFS{name: {Data: instruction, Mode: 0o644}}, Dst: path.Clean(dir)})
+	if p.spec.Agent.Name == agent.Oracle {
+		solution, err := p.spec.Task.Solution()
+		if err != nil {
+			return nil, unreadable("solution/", err)
+		}
+		for _, dir := range p.rules.SolutionDirs {
+			files = append(files, environment.Copy{Src: worldReadable{solution, solveScript}, Dst: dir, Clean: true})
+		}
+		return files, nil
+	}
+	return append(files, p.scripts()...), nil
+}
+
+// scripts returns the agent's scripts.
+func (p *plan) scripts() (files []environment.Copy) {
+	for _, script := range []struct{ dir, name, text string }{
+		{environment.ScriptsDir, installScript, p.spec.Agent.Install}, {p.scriptsDir(), executeScript, p.spec.Agent.Execute},
+	} {
+		if script.text != "" {
+			files = append(files, environment.Copy{Src: fstest.MapFS{script.name: {Data: []byte(script.text), Mode: 0o755}}, Dst: script.dir})
+		}
+	}
+	return files
+}
+
+// scriptsDir returns the directory of the agent's execute script. The install script is never in that of a judge, which only the judge's user
+// can enter: it runs as the user of the image.
+func (p *plan) scriptsDir() string {
+	if p.judge != nil {
+		return p.judge.dir
+	}
+	return environment.ScriptsDir
+}
+
+// agentUser returns the user that the agent runs as; "" is the image's.
+func (p *plan) agentUser() string {
+	if p.judge != nil { // like the tests
+		return string(p.spec.Task.Config.Verifier.User)
+	}
+	return string(p.spec.Task.Config.Agent.User)
+}
+
+// instruction returns what the agent is told.
+func (p *plan) instruction() (string, error) {
+	if p.judge != nil {
+		return p.judge.prompt, nil
+	}
+	text, err := p.spec.Task.Instruction()
+	if err != nil {
+		return "", unreadable("instruction.md", err)
+	}
+	return string(text), nil
+}
+
+// agentFiles returns the agent's own files. A layer has them already, with what install made of them.
+func (p *plan) agentFiles() []environment.Copy {
+	if fsys := p.spec.Files.FS(); fsys != nil {
+		return []environment.Copy{{Src: fsys, Dst: "/"}}
+	}
+	return nil
+}
+
+// installFiles returns what is in an environment that becomes a layer: what the install script may need, and nothing of the
+// task's, because tasks share layers.
+func (p *plan) installFiles() []environment.Copy {
+	script := fstest.MapFS{installScript: {Data: []byte(p.spec.Agent.Install), Mode: 0o755}}
+	return append(append(p.logDirs(), p.agentFiles()...), environment.Copy{Src: script, Dst: environment.ScriptsDir})
+}
+
+// logDirs returns the log directories, empty and writable for everybody.
+func (p *plan) logDirs() []environment.Copy {
+	var dirs []environment.Copy
+	for _, dir := range p.rules.LogDirs {
+		dirs = append(dirs, environment.Copy{Src: fstest.MapFS{}, Dst: dir, Mode: 0o777})
+	}
+	return dirs
+}
+
+// agentEnv returns the variables that the agent's scripts see besides the image's own.
+func (p *plan) agentEnv() map[string]string {
+	env := map[string]string{}
+	if p.spec.Agent.Name == agent.Oracle {
+		maps.Copy(env, p.spec.Task.SolutionEnv())
+	}
+	maps.Copy(env, p.spec.Env)
+	env[instructionVar] = p.job.InstructionPath
+	if p.judge != nil {
+		env[judgeDirVar] = p.judge.dir
+		if p.isShell() { // others may have installed themselves in their HOME
+			env["HOME"] = p.judge.dir + "/home"
+		}
+	}
+	if p.spec.Agent.Preset != "" {
+		p.taskTools(env)
+		env[presets.NetworkVar] = string(cmp.Or(p.networks.Agent.Mode, environment.NetworkPublic))
+	}
+	return env
+}
+
+// taskTools adds the task's MCP servers and skills to the variables of an agent with a preset. Of two servers with one name, the task's
+// counts: its verifier may depend on it.
+func (p *plan) taskTools(env map[string]string) {
+	task := p.spec.Task.Config.Environment
+	if task.SkillsDir != "" {
+		env[presets.TaskSkillsVar] = task.SkillsDir
+	}
+	if len(task.MCPServers) == 0 {
+		return
+	}
+	all := map[string]agent.StandardMCPServer{}
+	if own := env[presets.MCPVar]; own != "" {
+		_ = json.Unmarshal([]byte(own), &all) // what the agent wrote itself, and cannot be read, is replaced
+	}
+	servers := agent.MCPServers{}
+	for _, s := range task.MCPServers {
+		servers[s.Name] = s.Server()
+	}
+	maps.Copy(all, servers.Standard())
+	text, err := json.Marshal(all)
+	if err != nil {
+		panic(err) // texts only
+	}
+	env[presets.MCPVar] = string(text)
+}
+
+// cachesInstall reports whether the agent's install script runs once for many trials.
+func (p *plan) cachesInstall() bool { return p.spec.Agent.CachesInstall() }
+
+// layerInputs returns what the agent's layer on an image depends on.
+func (p *plan) layerInputs(provider, imageID string) layer.Inputs {
+	env, public := p.spec.Task.Config.Environment, p.job.Redact.Except
+	return layer.Inputs{
+		Provider: provider, Image: imageID, Install: p.spec.Agent.Install, Files: p.spec.Files.ID(), Instruction: p.job.InstructionPath,
+		WorkDir: env.WorkDir, LogDirs: p.rules.LogDirs, Config: p.job.Environment.ProviderConfig,
+		Env:         layer.Variables(p.spec.Agent.Env, p.spec.Env, public),
+		TaskEnv:     layer.Variables(env.Env, p.spec.Task.EnvironmentEnv(), public),
+		Network:     restriction(p.networks.Install),
+		Healthcheck: env.Healthcheck,
+	}
+}
+
+// unreadable returns the error of task files that cannot be read: this machine's failure, or else the task's.
+func unreadable(what string, err error) error {
+	if environment.MachineFault(err) != nil {
+		return fmt.Errorf("read the task's %s: %w", what, err)
+	}
+	return failf(result.TaskInvalid, "%s cannot be read: %v", what, err)
+}

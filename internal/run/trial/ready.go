@@ -1,0 +1,206 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/lib/excerpt"
+	"github.com/org/rollout-action/internal/lib/redact"
+)
+
+// readiness checks whether a new environment has what the task asks of it. If it does not, the failure is the task's, because no
+// agent has run yet.
+type readiness struct {
+	plan       *plan
+	env        environment.Environment
+	commandEnv map[string]string // of each command
+	secrets    *redact.Redactor
+	// exec runs a check, as Exec of env does.
+	exec func(ctx context.Context, command string, opts environment.ExecOptions) (int, error)
+}
+
+// await waits until the environment is ready. The warning is "" if there is none.
+func (r readiness) await(ctx context.Context) (warning string, err error) {
+	if err := r.checkUsers(ctx); err != nil {
+		return "", err
+	}
+	image := environment.ReadinessOf(r.env)
+	if image.Busy {
+		warning = fmt.Sprintf("the image's ENTRYPOINT did not run the command that it was given within %s, so it may still have been at work when the agent began: "+
+			"let it end with exec \"$@\", or give the image a HEALTHCHECK", environment.HandoverTime)
+	}
+	if image.Healthcheck != nil {
+		if err := r.awaitImageHealth(ctx, *image.Healthcheck); err != nil {
+			return warning, err
+		}
+	}
+	return warning, r.awaitTaskHealth(ctx)
+}
+
+// quickInterval is the interval of an image's HEALTHCHECK until Docker would first run it.
+const quickInterval = time.Second
+
+// awaitImageHealth waits until the image's HEALTHCHECK succeeds. It is run at once, and then often until the first interval
+// is over, which is when Docker begins. It fails when Docker would call a container unhealthy.
+func (r readiness) awaitImageHealth(ctx context.Context, h environment.Healthcheck) error {
+	clock := newClock(ctx, r.plan.timeouts.Build)
+	defer clock.end()
+	r.exec = func(ctx context.Context, command string, opts environment.ExecOptions) (int, error) {
+		return clock.exec(ctx, r.env, command, opts)
+	}
+	const called = "the image's HEALTHCHECK"
+	c := healthcheck{
+		name: called, command: h.Script(), env: r.commandEnv, workDir: "", timeout: h.Timeout,
+		startPeriod: h.StartPeriod + h.Interval, startInterval: min(quickInterval, h.StartInterval), interval: h.Interval, retries: h.Retries,
+	}
+	err := r.awaitHealth(clock.ctx, c)
+	if clock.ctx.Err() != nil && ctx.Err() == nil {
+		return failf(result.EnvironmentStartFailed, "%s did not succeed within %v seconds: raise environment.build_timeout_sec in task.toml, or correct the check (HEALTHCHECK NONE in a Dockerfile takes it away)",
+			called, r.plan.timeouts.Build.Seconds())
+	}
+	return err
+}
+
+// checkUsers checks the users and the working directory that task.toml names. It runs nothing for tasks that name neither,
+// like most.
+func (r readiness) checkUsers(ctx context.Context) error {
+	cfg := r.plan.spec.Task.Config
+	dir := cfg.Environment.WorkDir
+	asked := []struct{ key, user string }{{"agent.user", string(cfg.Agent.User)}, {"verifier.user", string(cfg.Verifier.User)}}
+	if dir != "" {
+		asked = append(asked, struct{ key, user string }{"environment.workdir", ""})
+	}
+	var checked []string
+	for _, who := range asked {
+		if who.user == "" && dir == "" || slices.Contains(checked, who.user) {
+			continue
+		}
+		checked = append(checked, who.user)
+		err := r.tryExec(ctx, who.user, dir)
+		if environment.KindOf(err) != environment.KindExec {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		if who.user != "" {
+			if userErr := r.tryExec(ctx, who.user, "/"); userErr != nil {
+				return failf(result.TaskInvalid, "nothing can be run as %s in task.toml, %s: %s (name a user who is in the image)",
+					who.key, who.user, brief(userErr, r.secrets))
+			}
+		}
+		return failf(result.TaskInvalid, "nothing can be run in environment.workdir in task.toml, %s: %s (name a directory that is in the image, and that %s may enter)",
+			dir, brief(err, r.secrets), userName(who.user))
+	}
+	return nil
+}
+
+func userName(user string) string {
+	if user == "" {
+		return "its user"
+	}
+	return user
+}
+
+// tryExec runs an empty command as a user in a directory.
+func (r readiness) tryExec(ctx context.Context, user, dir string) error {
+	_, err := r.env.Exec(ctx, ":", environment.ExecOptions{User: user, WorkDir: dir, Timeout: startTimeout})
+	if errors.Is(err, environment.ErrTimeout) {
+		return failf(result.EnvironmentStartFailed, "%v", errSlowStart)
+	}
+	return err
+}
+
+// awaitTaskHealth waits until the task's healthcheck succeeds, if it has one.
+func (r readiness) awaitTaskHealth(ctx context.Context) error {
+	h := r.plan.spec.Task.Config.Environment.Healthcheck
+	if h == nil {
+		return nil
+	}
+	r.exec = r.env.Exec
+	return r.awaitHealth(ctx, healthcheck{
+		name: "environment.healthcheck in task.toml", command: h.Command, env: r.commandEnv, workDir: r.plan.spec.Task.Config.Environment.WorkDir,
+		timeout: r.plan.timeouts.Healthcheck, startPeriod: r.plan.timeouts.StartPeriod,
+		startInterval: seconds(h.StartIntervalSec), interval: seconds(h.IntervalSec), retries: h.Retries,
+	})
+}
+
+func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
+
+// healthcheck is a command that is repeated until it succeeds.
+type healthcheck struct {
+	name    string // for people
+	command string // for bash
+	env     map[string]string
+	workDir string
+	timeout time.Duration // of a check
+
+	startPeriod   time.Duration // in which failures do not count
+	startInterval time.Duration // between checks meanwhile
+	interval      time.Duration // between checks
+	retries       int           // failures in a row after which the environment is unhealthy
+}
+
+// awaitHealth repeats a healthcheck until it succeeds. If it fails too often, the task has failed.
+func (r readiness) awaitHealth(ctx context.Context, h healthcheck) error {
+	var last string // the outcome of the last check
+	var output *excerpt.Ends
+	n, healthy, err := repeatCheck(ctx, h, func() (bool, error) {
+		output = &excerpt.Ends{Size: maxCheckOutput}
+		hidden := r.secrets.Writer(output)
+		code, err := r.exec(ctx, h.command, environment.ExecOptions{
+			Env: h.env, WorkDir: h.workDir, Stdout: hidden, Stderr: hidden, Timeout: h.timeout,
+		})
+		_ = hidden.Close() // it never fails
+		last = fmt.Sprintf("exit code %d", code)
+		if errors.Is(err, environment.ErrTimeout) && ctx.Err() == nil {
+			last = fmt.Sprintf("a timeout of %s", h.timeout)
+			return false, nil
+		}
+		return err == nil && code == 0, err
+	})
+	if healthy || err != nil {
+		return err
+	}
+	f := failf(result.EnvironmentStartFailed, "the environment is not healthy: check %d of %s ended with %s, and no retry is left; its output is in %s",
+		n, h.name, last, result.ErrorFile)
+	f.detail = f.Message + "\n" + h.command + "\n" + output.String()
+	return f
+}
+
+// minCheckInterval limits how often a check with the interval 0 runs.
+const minCheckInterval = 100 * time.Millisecond
+
+// repeatCheck repeats a check until it succeeds, cannot be run, or has failed h.retries times in a row, and returns how often it
+// ran. Failures of checks that begin in the start period do not count.
+// Source: Docker's HEALTHCHECK; Harbor 0.22, src/harbor/environments/base.py.
+func repeatCheck(ctx context.Context, h healthcheck, check func() (bool, error)) (checks int, healthy bool, err error) {
+	begun := time.Now()
+	for failures := 0; ; {
+		starting := time.Since(begun) < h.startPeriod
+		healthy, err = check()
+		checks++
+		if healthy || err != nil {
+			return checks, healthy, err
+		}
+		interval := h.startInterval
+		if !starting {
+			interval = h.interval
+			if failures++; failures >= h.retries {
+				return checks, false, nil
+			}
+		}
+		sleep(ctx, max(minCheckInterval, interval))
+		if ctx.Err() != nil {
+			return checks, false, ctx.Err()
+		}
+	}
+}
+
+// maxCheckOutput limits how much of a check's output is kept, in bytes.
+const maxCheckOutput = 8 << 10

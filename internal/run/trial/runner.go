@@ -1,0 +1,158 @@
+package trial
+
+import (
+	"context"
+	"time"
+
+	"github.com/org/rollout-action/internal/core/config"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/core/event"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/core/task"
+	"github.com/org/rollout-action/internal/lib/awake"
+	"github.com/org/rollout-action/internal/lib/redact"
+	"github.com/org/rollout-action/internal/model"
+	"github.com/org/rollout-action/internal/run/trial/images"
+	"github.com/org/rollout-action/internal/run/trial/layer"
+)
+
+// Options has what all trials of a job share.
+type Options struct {
+	Provider environment.Provider
+	Job      config.Job
+	Digests  Digests // of Job
+	// Run identifies the job's directory; see environment.Labels.
+	Run string
+	// Models are the models of Job that agents use, by name.
+	Models   map[string]*model.Model
+	Budget   Budget           // nil: the job has none
+	Redactor *redact.Redactor // nil: nothing is hidden
+	Emit     event.Sink       // safe for many goroutines; nil: nobody watches
+	Now      func() time.Time // nil: time.Now
+	// Disk returns an error if a disk has too little space for more (environment.min_free_disk). nil: it is not known.
+	Disk func() error
+	// Hard, when it ends, cuts even clean-ups short (a second Ctrl-C). nil: never.
+	Hard context.Context
+	// Patience multiplies the times that a trial may take to end after a cancel. 0 is 1.
+	Patience int
+}
+
+// Budget is the money that the job may spend. Its methods are safe for concurrent use.
+type Budget interface {
+	// Spend is told what the model of a trial has cost since the last call, in US dollars.
+	Spend(trial result.Key, usd float64)
+	model.Purse
+}
+
+// Runner runs trials. Run may be called by many goroutines.
+type Runner struct {
+	opts   Options
+	images *images.Store
+	layers *layer.Store
+	bases  bases
+	owner  environment.Owner
+	judges chan struct{} // has an element for each judge that runs beside its trial's environment
+}
+
+// NewRunner returns a Runner for one job.
+func NewRunner(opts Options) *Runner {
+	if opts.Emit == nil {
+		opts.Emit = func(event.Event) {}
+	}
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	if opts.Hard == nil {
+		opts.Hard = context.Background()
+	}
+	return &Runner{
+		opts:   opts,
+		images: images.NewStore(opts.Provider, opts.Job.Environment.ForceBuild),
+		layers: layer.NewStore(opts.Provider),
+		owner:  environment.Self(),
+		judges: make(chan struct{}, max(1, opts.Job.NConcurrentTrials)),
+	}
+}
+
+// Outcome is the result of a trial.
+type Outcome struct {
+	Trial result.Trial // redacted
+	// Detail is more about the trial's error than fits a message, for error.txt. It is redacted; "" if there is no more.
+	Detail string
+	// MachineFault is the failure of the machine that Rollout runs on which ended the trial, or nil.
+	MachineFault error
+}
+
+// Run runs one trial in dir, which must exist, and leaves the trial's logs there. It returns no
+// error: whatever goes wrong, a panic included, is in the outcome. When ctx ends, the environment is
+// stopped and the outcome is cancelled.
+//
+// If the environment is lost before the agent has begun, the trial starts over in a new one, as often as the job's retry policy
+// allows, because the agent cannot have caused it.
+func (r *Runner) Run(ctx context.Context, spec Spec, dir string) Outcome {
+	return r.run(ctx, spec, dir, nil)
+}
+
+// run runs a trial as Run does, with a visit if it is not nil.
+func (r *Runner) run(ctx context.Context, spec Spec, dir string, visit *visiting) Outcome {
+	policy := r.opts.Job.Retry
+	delay := time.Duration(policy.InitialDelayMs) * time.Millisecond
+	started := r.opts.Now()
+	var before result.Trial // what earlier executions left
+	for n := 1; ; n++ {
+		x := r.execution(spec, dir, started, before)
+		x.visit = visit
+		x.run(ctx)
+		if x.startOver == nil || n >= policy.MaxAttempts || ctx.Err() != nil {
+			return Outcome{Trial: x.trial, Detail: x.detail, MachineFault: x.machineFault}
+		}
+		delay = min(delay, time.Duration(policy.MaxDelayMs)*time.Millisecond)
+		x.recordRetry(environment.Failure{Operation: "trial", Attempt: n, Err: x.startOver, Delay: delay})
+		before = x.trial
+		sleep(ctx, delay)
+		delay = time.Duration(float64(delay) * policy.Multiplier)
+	}
+}
+
+// FormatOf returns a task's format as results name it: "" for the usual one.
+func FormatOf(t *task.Task) string {
+	if t.Format == task.FormatRollout {
+		return ""
+	}
+	return string(t.Format)
+}
+
+func sleep(ctx context.Context, d time.Duration) { awake.Sleep(ctx, d) }
+
+// execution returns an execution of a trial. It keeps the warnings, retries, costs and omissions of the executions before.
+func (r *Runner) execution(spec Spec, dir string, started time.Time, before result.Trial) *execution {
+	x := &execution{
+		Runner: r,
+		plan:   newPlan(spec, r.opts.Job),
+		record: record{
+			began: started, dir: dir, maxStream: int64(r.opts.Job.MaxStreamSize), secrets: r.opts.Redactor, sink: r.opts.Emit, now: r.opts.Now,
+		},
+	}
+	x.trial = result.Trial{
+		Key:             spec.Key,
+		TaskGitCommitID: spec.Task.GitCommitID,
+		TaskDigest:      spec.Task.Digest(),
+		TaskFormat:      FormatOf(spec.Task),
+		AgentDigest:     r.opts.Digests.Agents[spec.Agent.Name],
+		Trainable:       spec.Agent.Trainable,
+		ConfigDigest:    r.opts.Digests.ConfigOf(spec.Task),
+		Environment:     &result.Environment{Provider: r.opts.Provider.Name()},
+		Costs:           before.Costs,
+		Retries:         before.Retries,
+		Omitted:         before.Omitted,
+		Warnings:        before.Warnings,
+	}
+	x.trial.Timestamps.StartedAt = result.Stamp(started)
+	if spec.Judging != nil {
+		x.continueJudging(spec.Judging)
+	}
+	if spec.Again != nil {
+		x.continueFrom(spec.Again, before.Reverified == nil)
+	}
+	return x
+}

@@ -1,0 +1,93 @@
+package trial
+
+import (
+	"slices"
+	"time"
+
+	"github.com/org/rollout-action/internal/core/agent"
+	"github.com/org/rollout-action/internal/core/config"
+	"github.com/org/rollout-action/internal/core/judge"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/core/task"
+	"github.com/org/rollout-action/internal/run/trial/agentfiles"
+)
+
+// Spec is one planned trial.
+type Spec struct {
+	Key   result.Key
+	Task  *task.Task
+	Agent agent.Agent
+	Env   map[string]string // the agent's variables, expanded; never written anywhere
+	Files *agentfiles.Set   // the agent's; nil: none
+	// Offline: no phase has a network, whatever the task and the job say.
+	Offline bool
+	// Judges judge the outcome when the tests have ended. Reward, if not nil, computes the trial's reward from theirs.
+	Judges []Judge
+	Reward *judge.Reward
+	// GroupJudges rank the trials of the task when all have ended; see GroupsOf. The trial only keeps what they see.
+	GroupJudges []Judge
+	// Again, if not nil, is an earlier trial of the same key, which is verified again.
+	Again *Again
+	// Judging, if not nil, is an earlier execution of the trial. Only its judges run, on what it left in the trial's directory.
+	Judging *Judging
+}
+
+// judged reports whether there is a judge that looks at the trial.
+func (s Spec) judged() bool { return len(s.Judges)+len(s.GroupJudges) > 0 }
+
+// hasJudge reports whether there is a judge with a name.
+func (s Spec) hasJudge(name string) bool {
+	is := func(j Judge) bool { return j.Name == name }
+	return slices.ContainsFunc(s.Judges, is) || slices.ContainsFunc(s.GroupJudges, is)
+}
+
+// Judge is a judge of a trial and the agent that judges.
+type Judge struct {
+	*judge.Judge
+	Agent agent.Agent       // of the judge, with its model and budget
+	Env   map[string]string // as Spec.Env
+	Files *agentfiles.Set   // as Spec.Files
+}
+
+// Timeouts has the timeouts of a trial, with multiplier, overrides and ceilings applied.
+type Timeouts struct {
+	Build   time.Duration // of the image's build or pull
+	Install time.Duration
+	Execute time.Duration
+	Verify  time.Duration
+	// Healthcheck limits each check of the task's healthcheck, if it has one. In StartPeriod checks may fail.
+	Healthcheck, StartPeriod time.Duration
+	// VerifyKey is the key that Verify comes from, for people.
+	VerifyKey string
+}
+
+// TimeoutsOf returns a trial's timeouts. The job's verifier override replaces the task's value, the
+// ceiling then bounds it, and the multiplier stretches the outcome (so it applies to both of them
+// too). None is 0, which would mean no limit. Source: specification, "timeout_multiplier".
+func TimeoutsOf(job config.Job, t task.Config) Timeouts {
+	verify, key := t.Verifier.TimeoutSec, "verifier.timeout_sec in task.toml"
+	if job.Verifier.OverrideTimeoutSec > 0 {
+		verify, key = job.Verifier.OverrideTimeoutSec, "verifier.override_timeout_sec in the job"
+	}
+	if ceiling := job.Verifier.MaxTimeoutSec; ceiling > 0 && ceiling < verify {
+		verify, key = ceiling, "verifier.max_timeout_sec in the job"
+	}
+	scaled := func(sec float64) time.Duration {
+		const longest = 1 << 62 // for times far in the future to be added to
+		return time.Duration(max(1, min(sec*job.TimeoutMultiplier*float64(time.Second), longest)))
+	}
+	out := Timeouts{
+		Build:     scaled(t.Environment.BuildTimeoutSec),
+		Install:   scaled(t.Agent.InstallTimeoutSec),
+		Execute:   scaled(t.Agent.TimeoutSec),
+		Verify:    scaled(verify),
+		VerifyKey: key,
+	}
+	if h := t.Environment.Healthcheck; h != nil {
+		out.Healthcheck = scaled(h.TimeoutSec)
+		if h.StartPeriodSec > 0 {
+			out.StartPeriod = scaled(h.StartPeriodSec)
+		}
+	}
+	return out
+}

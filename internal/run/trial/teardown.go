@@ -1,0 +1,60 @@
+package trial
+
+import (
+	"context"
+
+	"github.com/org/rollout-action/internal/core/config"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/core/event"
+	"github.com/org/rollout-action/internal/core/result"
+)
+
+// teardown destroys the environment, or stops and keeps it for inspection, unless it was ended before.
+func (x *execution) teardown(ctx context.Context, ended bool) {
+	defer x.recoverPanic()
+	if x.live == nil {
+		return
+	}
+	x.emit(event.Event{Kind: event.PhaseStarted, Phase: event.Teardown})
+	c, cancel := x.cleanup(ctx, teardownTimeout, teardownGrace)
+	defer cancel()
+	err := x.endEnvironment(c, ended)
+	x.noteEnvironmentCost(x.live.env)
+	if err != nil {
+		f := failf(result.EnvironmentTeardownFailed, "the environment could not be removed: %s (remove it with %s)", brief(err, x.secrets), environment.CleanCommand(x.opts.Provider.Name()))
+		f.detail = err.Error()
+		x.fail(f)
+	}
+}
+
+// endEnvironment stops or destroys the environment, as preserve_env says.
+func (x *execution) endEnvironment(ctx context.Context, ended bool) error {
+	keep := x.preserve(x.job.Environment.PreserveEnv, x.startOver != nil)
+	if ended {
+		x.trial.Environment.Preserved = keep
+		return nil
+	}
+	if keep {
+		err := x.live.env.Stop(ctx)
+		x.trial.Environment.Preserved = err == nil
+		if err == nil || !x.lostEnvironment() {
+			return err
+		}
+	}
+	return x.live.env.Destroy(ctx)
+}
+
+// preserve applies preserve_env: it reports whether the environment is kept. A cancelled trial did not fail, and a lost environment is kept only
+// if everything is.
+func (r *record) preserve(policy config.Preserve, startOver bool) bool {
+	switch policy {
+	case config.PreserveAlways:
+		return !startOver
+	case config.PreserveOnFailure:
+		if e := r.trial.Error; e != nil {
+			return e.Type != result.Cancelled && !r.lostEnvironment()
+		}
+		return r.trial.Reward != nil && *r.trial.Reward < 1
+	}
+	return false
+}

@@ -1,0 +1,80 @@
+package trial
+
+import (
+	"context"
+	"errors"
+
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/core/event"
+	"github.com/org/rollout-action/internal/core/result"
+)
+
+// Visit hands the environment of a trial over between two phases.
+type Visit struct {
+	// After is the last phase that runs before: EnvironmentSetup, AgentSetup, AgentExecution or Verifier. If an earlier one fails,
+	// the environment is handed over as it is then.
+	After event.Phase
+	// Enter is called at most once, with the environment of the trial. When it returns, the environment is destroyed.
+	Enter func(ctx context.Context, in Visited) error
+}
+
+// Visited is an environment that is handed over.
+type Visited struct {
+	Environment environment.Environment
+	// Options are those with which the phase that comes next runs its command, without streams and timeout; after the verifier, those of
+	// the verifier.
+	Options environment.ExecOptions
+	// Trial is the result so far. After the verifier, it has the reward.
+	Trial result.Trial
+}
+
+// Visit runs the phases of a trial up to the visit's, and no others, and hands the environment over. dir and the outcome are as in Run.
+// entered is false if Enter was not called; then the outcome has the reason. The error is that of Enter.
+func (r *Runner) Visit(ctx context.Context, spec Spec, dir string, visit Visit) (out Outcome, entered bool, err error) {
+	v := &visiting{Visit: visit}
+	if visit.After == event.EnvironmentSetup {
+		spec.Agent.CacheInstall = new(false) // a layer has the agent already
+	}
+	out = r.run(ctx, spec, dir, v)
+	return out, v.entered, v.err
+}
+
+// visiting is a visit that is under way.
+type visiting struct {
+	Visit
+	entered bool
+	err     error
+}
+
+// isLast reports whether a phase is the last one of this execution, because of a visit.
+func (v *visiting) isLast(phase event.Phase) bool { return v != nil && v.After == phase }
+
+// receive hands the environment over.
+func (x *execution) receive(ctx context.Context) {
+	defer x.recoverPanic()
+	if x.visit == nil || x.live == nil || x.startOver != nil || x.lostEnvironment() || ctx.Err() != nil {
+		return
+	}
+	in := Visited{Environment: x.live.env, Options: environment.ExecOptions{Env: x.commandEnv(), WorkDir: x.spec.Task.Config.Environment.WorkDir}}
+	more := x.agentEnv()
+	switch {
+	case x.visit.After == event.EnvironmentSetup && x.spec.Again == nil: // the install script comes next, which runs as the image's user
+	case x.visit.After == event.Verifier:
+		more, in.Options.User = x.spec.Task.VerifierEnv(), string(x.spec.Task.Config.Verifier.User)
+	default:
+		in.Options.User = string(x.spec.Task.Config.Agent.User)
+		if err := x.switchNetwork(ctx, "the agent", x.networks.Agent); err != nil {
+			x.fail(classify(event.AgentExecution, err, x.timeouts, x.secrets))
+			return
+		}
+	}
+	for name, value := range more {
+		in.Options.Env[name] = value
+	}
+	x.refusals.setActor("the visitor")
+	in.Trial = x.trial
+	x.visit.entered = true
+	if x.visit.err = x.visit.Enter(ctx, in); x.visit.err != nil && ctx.Err() != nil {
+		x.visit.err = errors.Join(ctx.Err(), x.visit.err)
+	}
+}

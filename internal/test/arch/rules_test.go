@@ -1,0 +1,136 @@
+package arch
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// module is this module's path.
+const module = "github.com/org/rollout-action"
+
+// layer is a directory of the map. Packages are named below the module; "x" stands for x and all that is below it.
+type layer struct {
+	dir string
+	// only, if set, are the packages of lower layers that it may import; by default it is all of them.
+	only []string
+	// apart keeps the directories directly in it from importing each other, but for those named internal.
+	apart bool
+}
+
+// layers is the map, lowest first. A package belongs to the layer whose directory it is in, and imports its own layer and those below.
+// It is the table of docs/internals/architecture.md, "The map".
+var layers = []layer{
+	{dir: "internal/lib", only: []string{}},
+	{dir: "internal/model", only: []string{"internal/lib"}},
+	{dir: "internal/core"},
+	{dir: "internal/forge", only: []string{"internal/lib", "internal/core/result"}},
+	{dir: "providers", only: []string{"internal/lib", "internal/core/environment"}, apart: true},
+	{dir: "internal/run", only: []string{"internal/lib", "internal/model", "internal/core"}},
+	{dir: "internal/output", only: []string{"internal/lib", "internal/model", "internal/core", "internal/run/job", "internal/run/prove"}},
+	{dir: "reporters", only: []string{"internal/lib", "internal/core", "internal/output/page", "internal/run/prove"}, apart: true},
+	{dir: "internal/app"},
+	{dir: "internal/action"},
+	{dir: "internal/cli"},
+	{dir: "cmd"},
+	{dir: "internal/test"},
+	{dir: "bench"},
+	{dir: "examples"},
+}
+
+// limits are packages that may know less than their layer: what they may import of Rollout.
+var limits = map[string][]string{
+	"internal/output/ui":     {"internal/lib", "internal/core", "internal/run/prove"},
+	"internal/output/viewer": {"internal/lib", "internal/core", "internal/output/page"},
+	"internal/output/page":   {"internal/lib", "internal/core", "internal/output/prompt", "internal/model/trajectory"},
+	"internal/run/trial":     {"internal/lib", "internal/model", "internal/core", "internal/run/shell", "internal/run/trial"},
+	"internal/run/dataset":   {"internal/lib", "internal/core", "internal/run/registry"},
+	"internal/core/judge":    {"internal/lib", "internal/core/agent"},
+	"internal/core/gate":     {"internal/lib", "internal/core/result", "internal/core/agent"},
+	"internal/core/result":   {"internal/lib", "internal/core/agent"},
+
+	"internal/core/environment/environmenttest": {"internal/core/environment"},
+	"providers/kubernetes/internal/podprogram":  {"providers/internal/podinit", "providers/kubernetes/internal/probe"}, // each pod copies it
+	"providers/internal/initwire":               {},
+	"providers/internal/confine":                {},
+	"providers/internal/initproc":               {"providers/internal"},
+	"providers/sandbox/internal/dockerfile":     {"internal/lib/excerpt", "providers/internal/buildcontext", "providers/sandbox/internal"},
+	"providers/sandbox/internal/oci":            {"providers/internal/distribution", "providers/sandbox/internal"},
+	"providers/sandbox/internal/usernet":        {"internal/lib/egress", "providers/internal"},
+	"providers/kubernetes/internal/probe":       {},
+	"providers/docker/internal/relay":           {},
+	"providers/docker/internal/killer":          {"providers/internal/processes"},
+	"providers/kubernetes/kubernetestest":       {"providers/internal/podinit"},
+	"internal/test/untrustedtest":               {"internal/lib/untrusted"},
+	"internal/test/gatetest":                    {"internal/core/result"},
+	"internal/test/fake":                        {"internal/lib", "internal/core/environment"},
+	"internal/test/testenv":                     {"internal/core/environment"},
+}
+
+// violations returns a sentence for each import of pkg that breaks the map. pkg and imports are
+// import paths; imports of other modules are not looked at.
+func violations(pkg string, imports []string) []string {
+	name := below(pkg)
+	at := find(name)
+	if at < 0 {
+		return []string{fmt.Sprintf("%s is not on the map: move it into a directory of one of the layers in internal/test/arch/rules_test.go, "+
+			"or add a layer there and to the table in docs/internals/architecture.md", name)}
+	}
+	var out []string
+	for _, imported := range imports {
+		if other := below(imported); other != "" && other != name {
+			if problem := importProblem(name, at, other); problem != "" {
+				out = append(out, problem)
+			}
+		}
+	}
+	return out
+}
+
+// importProblem returns what is wrong with an import of other by name, which is in the layer at; "" if nothing is.
+func importProblem(name string, at int, other string) string {
+	to := find(other)
+	allowed, limited := limits[name]
+	switch {
+	case to < 0:
+		return "" // is reported for the package itself
+	case to > at:
+		return fmt.Sprintf("%s imports %s, which is above it: move what it needs into a lower layer, or pass it in", name, other)
+	case limited && !within(allowed, other):
+		return fmt.Sprintf("%s imports %s, but may import only %q: pass in what it needs", name, other, allowed)
+	case to < at && layers[at].only != nil && !within(layers[at].only, other):
+		return fmt.Sprintf("%s imports %s, but packages of %s may import only %q: pass in what it needs", name, other, layers[at].dir, layers[at].only)
+	case to == at && layers[at].apart && siblings(layers[at].dir, name, other):
+		return fmt.Sprintf("%s imports %s, which is another of %s: move what both need into %[3]s/internal", name, other, layers[at].dir)
+	}
+	return ""
+}
+
+// siblings reports whether two packages are in different directories of dir, and neither dir itself nor shared by them.
+func siblings(dir, name, other string) bool {
+	first := func(name string) string {
+		name, _, _ = strings.Cut(strings.TrimPrefix(strings.TrimPrefix(name, dir), "/"), "/")
+		return name
+	}
+	a, b := first(name), first(other)
+	return a != "" && b != "internal" && a != b
+}
+
+// find returns the index of the package's layer, or -1.
+func find(name string) int {
+	return slices.IndexFunc(layers, func(l layer) bool { return within([]string{l.dir}, name) })
+}
+
+// within reports whether a package is one of the directories or below one.
+func within(dirs []string, name string) bool {
+	return slices.ContainsFunc(dirs, func(dir string) bool { return name == dir || strings.HasPrefix(name, dir+"/") })
+}
+
+// below returns the package's name below the module, or "" if it is of another one.
+func below(pkg string) string {
+	name, ok := strings.CutPrefix(pkg, module+"/")
+	if !ok {
+		return ""
+	}
+	return name
+}

@@ -1,0 +1,325 @@
+// Package browsertest opens pages in a headless Chromium, for tests that see what a person would see: what a page shows and
+// executes, and whom it asks.
+package browsertest
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/performance"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+
+	"github.com/org/rollout-action/internal/test/testenv"
+)
+
+// patience bounds one step of a test. It is long because machines are busy; no test passes or fails by it otherwise.
+const patience = 2 * time.Minute
+
+// Browser is a running Chromium.
+type Browser struct {
+	ctx context.Context
+}
+
+// Start starts a Chromium, which ends with the test. It skips the test where there is none, or fails it if ROLLOUT_TEST_REQUIRE
+// names the browser.
+func Start(t *testing.T) *Browser {
+	t.Helper()
+	var binary string
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			binary = path
+			break
+		}
+	}
+	if binary == "" {
+		testenv.Lacks(t, "browser", "Chromium")
+	}
+	// Root has no sandbox in Chromium; the pages are those of tests.
+	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(binary), chromedp.NoSandbox,
+		chromedp.WSURLReadTimeout(patience), chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("force-color-profile", "srgb"))
+	allocated, cancel := chromedp.NewExecAllocator(context.Background(), options...)
+	t.Cleanup(cancel)
+	ctx, cancel := chromedp.NewContext(allocated)
+	t.Cleanup(cancel)
+	if err := chromedp.Run(ctx); err != nil {
+		t.Fatalf("start %s: %v", binary, err)
+	}
+	return &Browser{ctx}
+}
+
+// Look is how a page is looked at.
+type Look struct {
+	Width    int     // in CSS pixels; 0 is 1400
+	Height   int     // of what can be seen at once; 0 is 1000
+	Scale    float64 // pixels of the screen for one of CSS; 0 is 1
+	Dark     bool
+	NoScript bool // the browser runs no script
+}
+
+// Tab is an open page.
+type Tab struct {
+	t   *testing.T
+	ctx context.Context
+
+	mu       sync.Mutex
+	requests []string
+	faults   []string
+}
+
+// Open opens an address in a new tab and waits until it is loaded.
+func (b *Browser) Open(t *testing.T, address string, look Look) *Tab {
+	t.Helper()
+	ctx, cancel := chromedp.NewContext(b.ctx)
+	t.Cleanup(cancel)
+	tab := &Tab{t: t, ctx: ctx}
+	if err := chromedp.Run(ctx); err != nil { // a tab ends with the context of its first action, so this is none with a timeout
+		t.Fatalf("open a tab: %v", err)
+	}
+	chromedp.ListenTarget(ctx, tab.hear)
+	look.Width, look.Height, look.Scale = cmp.Or(look.Width, 1400), cmp.Or(look.Height, 1000), cmp.Or(look.Scale, 1)
+	scheme := "light"
+	if look.Dark {
+		scheme = "dark"
+	}
+	tab.run("open "+address,
+		network.Enable(), log.Enable(), runtime.Enable(), page.Enable(), performance.Enable().WithTimeDomain(performance.EnableTimeDomainThreadTicks),
+		emulation.SetDeviceMetricsOverride(int64(look.Width), int64(look.Height), look.Scale, look.Width < 600),
+		emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}),
+		emulation.SetScriptExecutionDisabled(look.NoScript),
+		chromedp.Navigate(address),
+	)
+	return tab
+}
+
+// hear keeps what a page does.
+func (tab *Tab) hear(event any) {
+	tab.mu.Lock()
+	defer tab.mu.Unlock()
+	switch e := event.(type) {
+	case *network.EventRequestWillBeSent:
+		if !strings.HasPrefix(e.Request.URL, "data:") {
+			tab.requests = append(tab.requests, e.Request.URL)
+		}
+	case *log.EventEntryAdded: // such as what a Content-Security-Policy has forbidden
+		tab.faults = append(tab.faults, fmt.Sprintf("%s: %s %s", e.Entry.Source, e.Entry.Text, e.Entry.URL))
+	case *runtime.EventExceptionThrown:
+		tab.faults = append(tab.faults, "exception: "+e.ExceptionDetails.Error())
+	case *runtime.EventConsoleAPICalled:
+		tab.faults = append(tab.faults, "console: "+string(e.Type))
+	case *page.EventJavascriptDialogOpening:
+		tab.faults = append(tab.faults, "dialog: "+e.Message)
+		go func() { _ = chromedp.Run(tab.ctx, page.HandleJavaScriptDialog(true)) }()
+	}
+}
+
+// Close closes the tab.
+func (tab *Tab) Close() {
+	tab.t.Helper()
+	if err := chromedp.Cancel(tab.ctx); err != nil {
+		tab.t.Fatalf("close the tab: %v", err)
+	}
+}
+
+// Print prints the page and returns the PDF.
+func (tab *Tab) Print() (pdf []byte) {
+	tab.t.Helper()
+	tab.run("print", chromedp.ActionFunc(func(ctx context.Context) (err error) {
+		pdf, _, err = page.PrintToPDF().Do(ctx)
+		return err
+	}))
+	return pdf
+}
+
+// Busy returns how long the page has kept its main thread busy, which draws and scrolls it, in milliseconds of the processor's time: the load of
+// the machine does not lengthen it.
+func (tab *Tab) Busy() (ms float64) {
+	tab.t.Helper()
+	tab.run("ask what the page has done", chromedp.ActionFunc(func(ctx context.Context) error {
+		metrics, err := performance.GetMetrics().Do(ctx)
+		for _, m := range metrics {
+			if m.Name == "TaskDuration" {
+				ms = m.Value * 1000
+			}
+		}
+		return err
+	}))
+	return ms
+}
+
+// Requests returns the addresses that the page has asked for, its own among them.
+func (tab *Tab) Requests() []string {
+	tab.mu.Lock()
+	defer tab.mu.Unlock()
+	return slices.Clone(tab.requests)
+}
+
+// Faults returns what should not happen on a page: exceptions, dialogs, messages on the console, what a policy has forbidden.
+func (tab *Tab) Faults() []string {
+	tab.mu.Lock()
+	defer tab.mu.Unlock()
+	return slices.Clone(tab.faults)
+}
+
+// run fails the test if an action fails or does not end.
+func (tab *Tab) run(what string, actions ...chromedp.Action) {
+	tab.t.Helper()
+	ctx, cancel := context.WithTimeout(tab.ctx, patience)
+	defer cancel()
+	if err := chromedp.Run(ctx, actions...); err != nil {
+		tab.t.Fatalf("%s: %v", what, err)
+	}
+}
+
+// Eval stores the value of an expression in JavaScript in value, or fails the test. The page's policy does not apply to it.
+func (tab *Tab) Eval(expression string, value any) {
+	tab.t.Helper()
+	tab.run("evaluate "+expression, chromedp.Evaluate(expression, value, func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }))
+}
+
+// Text returns the value of an expression as text.
+func (tab *Tab) Text(expression string) string {
+	tab.t.Helper()
+	var text string
+	tab.Eval("String("+expression+")", &text)
+	return text
+}
+
+// Wait waits until an expression is true, and fails the test if that never happens. Until then it may also fail, as it does on a page that
+// is not there yet.
+func (tab *Tab) Wait(expression string) {
+	tab.t.Helper()
+	ctx, cancel := context.WithTimeout(tab.ctx, patience)
+	defer cancel()
+	var last error
+	for ctx.Err() == nil { // chromedp's Poll needs scripts of the page
+		var is bool
+		if last = chromedp.Run(ctx, chromedp.Evaluate("Boolean("+expression+")", &is)); is {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	tab.t.Fatalf("it is never true that %s (%v)", expression, last)
+}
+
+// Click clicks the first element that a selector names.
+func (tab *Tab) Click(selector string) {
+	tab.t.Helper()
+	tab.run("click "+selector, chromedp.ScrollIntoView(selector, chromedp.ByQuery), chromedp.Click(selector, chromedp.ByQuery))
+}
+
+// Type types text into the first element that a selector names.
+func (tab *Tab) Type(selector, text string) {
+	tab.t.Helper()
+	tab.run("type into "+selector, chromedp.SendKeys(selector, text, chromedp.ByQuery))
+}
+
+// Press presses keys, such as those of github.com/chromedp/chromedp/kb, wherever the focus is.
+func (tab *Tab) Press(keys string) {
+	tab.t.Helper()
+	tab.run("press keys", chromedp.KeyEvent(keys))
+}
+
+// Choose chooses an option of a select element, as a person does.
+func (tab *Tab) Choose(selector, value string) {
+	tab.t.Helper()
+	tab.Eval(fmt.Sprintf(`(() => {
+		const s = document.querySelector(%q);
+		s.value = %q;
+		s.dispatchEvent(new Event("input", {bubbles: true}));
+		s.dispatchEvent(new Event("change", {bubbles: true}));
+	})()`, selector, value), nil)
+}
+
+// Visit opens another address in the tab.
+func (tab *Tab) Visit(address string) {
+	tab.t.Helper()
+	tab.run("visit "+address, chromedp.Navigate(address))
+}
+
+// Address returns the address of the page, as its user sees it.
+func (tab *Tab) Address() string {
+	tab.t.Helper()
+	var address string
+	tab.run("read the address", chromedp.Location(&address))
+	return address
+}
+
+// Picture keeps a picture of the whole page as NAME.png in the directory that ROLLOUT_TEST_PICTURES names, for people to look at.
+func (tab *Tab) Picture(name string) {
+	tab.t.Helper()
+	tab.picture(name, func(to *[]byte) chromedp.Action { return chromedp.FullScreenshot(to, 100) })
+}
+
+// Screen keeps a picture of what can be seen of the page without scrolling, as Picture does.
+func (tab *Tab) Screen(name string) {
+	tab.t.Helper()
+	tab.picture(name, chromedp.CaptureScreenshot)
+}
+
+func (tab *Tab) picture(name string, take func(*[]byte) chromedp.Action) {
+	tab.t.Helper()
+	dir := os.Getenv("ROLLOUT_TEST_PICTURES")
+	if dir == "" {
+		return
+	}
+	var picture []byte
+	tab.run("take a picture", take(&picture))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		tab.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, name+".png"), picture, 0o644); err != nil {
+		tab.t.Fatal(err)
+	}
+}
+
+// Violation is a rule of accessibility that a page breaks, as axe-core reports it.
+type Violation struct {
+	ID, Impact, Help string
+	Nodes            []struct {
+		HTML    string
+		Summary string `json:"failureSummary"`
+	}
+}
+
+// Axe returns what axe-core finds wrong with the page. ROLLOUT_TEST_AXE names its script; without it, the test is skipped, or fails
+// where the browser is required.
+func (tab *Tab) Axe() []Violation {
+	tab.t.Helper()
+	file := os.Getenv("ROLLOUT_TEST_AXE")
+	if file == "" {
+		testenv.Lacks(tab.t, "browser", "axe-core: ROLLOUT_TEST_AXE does not name its script")
+	}
+	script, err := os.ReadFile(file)
+	if err != nil {
+		tab.t.Fatal(err)
+	}
+	tab.Eval(string(script)+"\n;0", nil)
+	var text string
+	tab.Eval(`axe.run(document, {resultTypes: ["violations"]}).then((r) => JSON.stringify(r.violations))`, &text)
+	var found []Violation
+	if err := json.Unmarshal([]byte(text), &found); err != nil {
+		tab.t.Fatal(err)
+	}
+	return found
+}
+
+// File returns the address of a file.
+func File(path string) string {
+	return (&url.URL{Scheme: "file", Path: path}).String()
+}

@@ -1,0 +1,28 @@
+// Package clitest has what tests of the command line share.
+package clitest
+
+import (
+	"context"
+	"slices"
+
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/test/fake"
+	"github.com/org/rollout-action/providers"
+)
+
+// Providers returns the table of users with the fake provider after it, and more after that.
+func Providers(more ...providers.Entry) providers.Table {
+	return slices.Concat(providers.All, providers.Table{Entry(fake.Name, func(context.Context, map[string]any, providers.Host) (environment.Provider, error) {
+		return fake.New(fake.Options{}), nil
+	})}, more)
+}
+
+// Entry returns a provider for Providers that accepts every provider_config. connect is its New.
+func Entry(name string, connect func(context.Context, map[string]any, providers.Host) (environment.Provider, error)) providers.Entry {
+	return providers.Entry{
+		Name: name, Summary: "a provider for tests",
+		Check:       func(map[string]any) []environment.ConfigProblem { return nil },
+		New:         connect,
+		Unaddressed: func(map[string]any) []string { return nil },
+	}
+}

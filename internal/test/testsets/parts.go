@@ -1,0 +1,114 @@
+package main
+
+import (
+	"slices"
+	"strings"
+)
+
+// part is a piece of CI that runs or is left out as a whole.
+type part struct {
+	name  string
+	tests []string // packages whose tests run, with all packages that these are built from
+	built []string // packages of programs that run, with all packages that these are built from
+	reads []string // files and directories that are read at run time, apart from those of the directories of tests
+	names bool     // whether the names of all files matter, whatever they contain
+}
+
+// The programs that parts run: rollout as it is released, and the program of pods, which it embeds.
+const (
+	rollout    = module + "/cmd/rollout"
+	podProgram = module + "/providers/kubernetes/internal/podprogram"
+)
+
+// everything is the whole repository, in a list of files.
+const everything = "."
+
+// always are files that decide how every part runs.
+var always = []string{".ci/run", ".ci/lib.sh"}
+
+// ofAction are the files of the Action.
+var ofAction = []string{".ci/pin-release", ".ci/pin-workflow", ".dockerignore", ".github/actionlint.yaml", ".github/workflows", "Dockerfile", "action.yml", "examples", "setup", "templates"}
+
+// ofDocs are pages and all that they describe.
+var ofDocs = []string{".github", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "README.md", "docs", "internal/app/scaffold", "templates"}
+
+// reads are the files outside of its directory that the tests of a package read. .ci/nightly watches the tests, and fails if one reads
+// another file of the repository.
+var reads = map[string][]string{
+	"./examples":                 ofDocs,
+	"./internal/test/actiontest": ofAction,
+	"./internal/test/arch":       {everything},
+	"./internal/cli":             {everything},
+	"./internal/run/job/resume":  {"internal/core/result/trial.go"},
+	"./internal/test/testsets":   {everything},
+	"./providers/kubernetes":     {"docs/providers/kubernetes.md", "examples/kubernetes"},
+	"./providers/sandbox":        {"go.mod", "go.sum"}, // a test compiles them
+}
+
+// runReleased are the packages whose tests run the released binary.
+var runReleased = []string{"./cmd/rollout", "./examples", "./internal/test/actiontest"}
+
+// alone are the packages whose tests have a part with a name, and are not among those of the part tests.
+var alone = []string{"./cmd/rollout", "./examples", "./internal/test/actiontest", "./internal/test/browsertest"}
+
+// parts returns all parts of CI that can be left out, sorted by name.
+func parts(packages map[string]*listed) ([]part, error) {
+	var all []part
+	for path, p := range packages {
+		if packages[path+".test"] != nil && p.ForTest == "" && !slices.Contains(alone, local(path)) {
+			all = append(all, testsOf("tests "+local(path), local(path)))
+		}
+	}
+	for _, set := range []string{"user", "ids"} {
+		names, err := choose(packages, set)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			p := testsOf(set+" "+name, name)
+			p.reads = append(p.reads, ".ci/without-docker")
+			all = append(all, p)
+		}
+	}
+
+	// Of what the Action runs, its tests see only the packages that are for it. The rest is tested with the program.
+	action := testsOf("action", "./internal/test/actiontest")
+	action.built = nil
+	action.reads = append(action.reads, "internal/action", "internal/cli", "internal/forge/comments", "internal/forge/github")
+	image := testsOf("source-image", "./internal/test/actiontest")
+	image.built, image.reads = nil, []string{".dockerignore", "Dockerfile", "go.mod", "go.sum"}
+
+	proof := testsOf("proof", "./examples")
+	proof.names, proof.reads = false, released
+
+	node := testsOf("kubernetes", "./providers/kubernetes")
+	node.built = append(node.built, podProgram, module+"/internal/test/testregistry", module+"/.ci/pause")
+	node.reads = append(node.reads, ".ci/build-podprogram", ".ci/kubernetes")
+	trials := testsOf("kubernetes-program", "./bench", "./cmd/rollout", "./examples", "./providers/kubernetes")
+	trials.names, trials.built = false, append(trials.built, node.built...)
+	trials.reads = slices.Concat(node.reads, released, []string{".dockerignore", "Dockerfile"})
+
+	all = append(all, action, image, proof, node, trials,
+		testsOf("buildkit", "./providers/internal/registryimage"), testsOf("datasets", "./examples"),
+		testsOf("pages", "./internal/test/browsertest"), testsOf("program", "./cmd/rollout"))
+	slices.SortFunc(all, func(a, b part) int { return strings.Compare(a.name, b.name) })
+	return all, nil
+}
+
+// released are the files that the released binary is made with.
+var released = []string{".ci/build-podprogram"}
+
+// testsOf returns a part that runs the tests of some packages, which are local names.
+func testsOf(name string, packages ...string) part {
+	p := part{name: name}
+	for _, of := range packages {
+		p.tests = append(p.tests, module+strings.TrimPrefix(of, "."))
+		p.reads = append(p.reads, reads[of]...)
+		if slices.Contains(runReleased, of) {
+			p.built = []string{rollout, podProgram}
+			p.reads = append(p.reads, released...)
+		}
+		p.names = p.names || of == "./examples"
+	}
+	return p
+}

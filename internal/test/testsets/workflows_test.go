@@ -1,0 +1,34 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestWorkflowsRunEveryPart: a part that a workflow left out would run nowhere. Trials on Kubernetes have a workflow of their own.
+func TestWorkflowsRunEveryPart(t *testing.T) {
+	read := func(name string, pattern *regexp.Regexp) string {
+		t.Helper()
+		text, err := os.ReadFile(filepath.Join("../../..", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := pattern.FindSubmatch(text)
+		if found == nil {
+			t.Fatalf("%s has no %s", name, pattern)
+		}
+		return string(found[1])
+	}
+	all := read(".ci/run", regexp.MustCompile(`(?m)^all='([a-z ]+)'$`))
+	own := read(".github/workflows/kubernetes.yml", regexp.MustCompile(`(?m)"\$RUN" ([a-z]+)$`))
+	for _, workflow := range []string{"ci.yml", "nightly.yml"} {
+		got := read(".github/workflows/"+workflow, regexp.MustCompile(`(?m)^ +part: \[([a-z, ]+)\]$`))
+		called := read(".github/workflows/"+workflow, regexp.MustCompile(`(?m)^ +uses: \./\.github/workflows/([a-z]+)\.yml\b`))
+		if called != own || strings.ReplaceAll(got, ",", "")+" "+own != all {
+			t.Errorf("%s runs the parts %s and calls %s, .ci/run has %s", workflow, got, called, all)
+		}
+	}
+}

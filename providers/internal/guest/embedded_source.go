@@ -1,8 +1,0 @@
-//go:build !rollout_release
-
-package guest
-
-import "embed"
-
-// programs is empty: who builds this program from source alone has all of it run in pods.
-var programs embed.FS

@@ -1,0 +1,102 @@
+package podinit
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
+
+// A container starts this program by these names. It begins here and not in main, so that most of the program is never made ready: that would
+// count against the container's limits.
+func init() {
+	if len(os.Args) == 0 {
+		return
+	}
+	var err error
+	switch filepath.Base(os.Args[0]) {
+	case filepath.Base(Program):
+		err = serve()
+	case filepath.Base(Connector):
+		err = carry()
+	case Installer:
+		if len(os.Args) != 2 {
+			err = fmt.Errorf("use %s DIRECTORY", Installer)
+			break
+		}
+		err = install(programs, os.Args[1])
+	default:
+		return
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// install writes the program to dir, under the names by which containers start it: the program of pods that releases embed, or this one.
+func install(programs fs.FS, dir string) error {
+	var content io.Reader
+	small, err := embedded(programs, runtime.GOARCH)
+	switch {
+	case err == nil:
+		content = bytes.NewReader(small)
+	case errors.Is(err, fs.ErrNotExist):
+		own, err := os.Open("/proc/self/exe")
+		if err != nil {
+			return err
+		}
+		defer own.Close()
+		content = own
+	default:
+		return err
+	}
+	program := filepath.Join(dir, filepath.Base(Program))
+	file, err := os.OpenFile(program, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o755) // #nosec G302 -- it is a program
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(file, content); err != nil {
+		return errors.Join(fmt.Errorf("copy this program: %w", err), file.Close())
+	}
+	if err := file.Close(); err != nil {
+		return err
+	}
+	connector := filepath.Join(dir, filepath.Base(Connector))
+	if err := os.Remove(connector); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return os.Link(program, connector)
+}
+
+// socketName is the abstract socket of the guest, in the network of the container. Whoever can connect to it needs the client's secret.
+const socketName = "@rollout-guest"
+
+// carry passes bytes between this process's input and output and the guest's socket, until one of them ends. No process of the container may look into
+// it: a debugger would see no more than encrypted bytes, but could end the connection.
+func carry() error {
+	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) // as said above, nothing depends on it
+	conn, err := (&net.Dialer{}).DialContext(context.Background(), "unix", socketName)
+	if err != nil {
+		return fmt.Errorf("connect to the guest: %w", err)
+	}
+	ended := make(chan error, 2)
+	go func() {
+		_, err := io.Copy(conn, os.Stdin)
+		ended <- err
+	}()
+	go func() {
+		_, err := io.Copy(os.Stdout, conn)
+		ended <- err
+	}()
+	return <-ended
+}
