@@ -27,7 +27,7 @@ import (
 	"github.com/org/rollout-action/internal/run/registry"
 )
 
-// repositoriesAtOnce is how many repositories are fetched in parallel.
+// repositoriesAtOnce limits the repositories that are fetched in parallel.
 const repositoriesAtOnce = 4
 
 // fetched holds the locations of registry tasks after the fetch.
@@ -36,7 +36,8 @@ type fetched struct {
 	at     map[*registry.Task]location
 }
 
-// location is where a task is: a directory beside the registry, or one that was exported from a commit.
+// location is the directory of a task: one that a path in the registry names, or an export of a
+// commit.
 type location struct {
 	dir       string // absolute
 	origin    *task.Origin
@@ -50,7 +51,7 @@ type request struct {
 	path   string
 }
 
-// snapshot is everything that is requested of one commit.
+// snapshot holds all requests for one commit.
 type snapshot struct {
 	remote   git.Remote
 	commit   string
@@ -109,10 +110,11 @@ func (s *Source) fetchAll(ctx context.Context, picks []*pick) (*fetched, error) 
 	return f, err
 }
 
-// maxProblems is how many problems of registries are reported.
+// maxProblems limits the registry problems that are reported.
 const maxProblems = 20
 
-// request checks the location of a task; nil means beside the registry. trust says whether a repository may be on this machine.
+// request returns the request for a task's repository, or nil for a task without git_url, or the
+// problem with the task's location. trust says whether a repository may be on this machine.
 func (p *pick) request(t *registry.Task, trust git.Trust) (*request, *diag.Diagnostic) {
 	problem := func(format string, args ...any) (*request, *diag.Diagnostic) {
 		d := p.registry.TaskProblem(t, "task %q of %s: %s", t.Name, p.dataset.Label(), fmt.Sprintf(format, args...))
@@ -279,7 +281,8 @@ func notes(dir string) (git.Directory, error) {
 	return out, nil
 }
 
-// partOf returns the name of the part for a path. A path may be too long for a name, or be inside another.
+// partOf returns the name of the part for a path: a path may be too long for a name, or be inside
+// another.
 func partOf(path string) string {
 	sum := sha256.Sum256([]byte(path))
 	return hex.EncodeToString(sum[:12])
@@ -392,7 +395,8 @@ func (f *fetched) one(loader *task.Loader, p *pick, t *registry.Task) *task.Task
 	return out
 }
 
-// nearestBeside returns the path of a directory beside the registry with a similar name, or "".
+// nearestBeside returns the path of a directory whose name is similar to that of the missing
+// directory path, or "".
 func nearestBeside(reg *registry.Registry, path string) string {
 	dir, base := filepath.Split(filepath.Clean(beside(reg, path)))
 	entries, err := os.ReadDir(dir)

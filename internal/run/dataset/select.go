@@ -104,7 +104,7 @@ func (s *Source) choose(set *Set, ref Ref) (*Set, *diag.Diagnostic) {
 	return &out, nil
 }
 
-// some returns a list of names, shortened.
+// some returns a shortened list of names, for messages.
 func some(names []string) string {
 	const most = 20
 	text := strings.Join(names[:min(most, len(names))], ", ")
@@ -145,7 +145,7 @@ func texts(v any) []string {
 	}
 }
 
-// there describes which values the tasks have for the keys.
+// there describes the values that the tasks have for the keys.
 func there(tasks []*task.Task, wanted map[string]any) string {
 	var out []string
 	for _, key := range slices.Sorted(maps.Keys(wanted)) {

@@ -37,7 +37,7 @@ type Source struct {
 	CacheErr error
 	Git      *git.Client
 	Registry registry.Options
-	Notify   func(text string) // gets messages for users, such as what takes long; may be nil
+	Notify   func(text string) // receives messages for users, such as that a fetch takes long; may be nil
 	// Include and Exclude are globs for the names of all tasks.
 	Include, Exclude []string
 	// Admit is called with each directory of this machine that a registry names. It returns the directory to read instead. If it
@@ -202,7 +202,8 @@ func (s *Source) loadPicks(ctx context.Context, picks []*pick, sets []*Set) erro
 	return nil
 }
 
-// beside returns the directory of a task without a repository: it is beside its registry.
+// beside returns the directory of a task without a repository. Its path is relative to the
+// registry's directory.
 func beside(reg *registry.Registry, path string) string {
 	path = filepath.FromSlash(path)
 	if filepath.IsAbs(path) {

@@ -13,13 +13,13 @@ import (
 	"github.com/org/rollout-action/internal/lib/untrusted"
 )
 
-// Written says what Set.Write wrote.
+// Written is the result of Set.Write.
 type Written struct {
 	Tasks  int
 	Failed diag.List // a problem for each task that has no files
 }
 
-// Write writes each task of the set into a directory of its own below dir. It writes over no file.
+// Write writes each task of the set into its own directory below dir. It overwrites no file.
 func (s *Set) Write(ctx context.Context, dir string) (Written, error) {
 	var out Written
 	for _, t := range s.Tasks {

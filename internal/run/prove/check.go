@@ -7,11 +7,12 @@ import (
 	"github.com/org/rollout-action/internal/lib/diag"
 )
 
-// TaskReport has the verdict and the findings of one task. Findings are sorted: errors first, then by place.
+// TaskReport holds the verdict and the findings of one task. Findings are sorted: errors first,
+// then by place.
 type TaskReport struct {
 	Dataset  string
 	Task     string
-	Dir      string // the task's directory, as people would type it; for a task with an Origin as task.Task.File returns it
+	Dir      string // the task's directory, as a user would type it; for a task with an Origin as task.Task.File returns it
 	Path     string // the task's directory from the top of its repository, with forward slashes; "" outside git
 	Fetched  bool   // the task comes from a commit, so that Dir is no path
 	Verdict  Verdict
@@ -50,7 +51,7 @@ func Check(t *task.Task, runs Runs) (Verdict, []Finding) {
 	return verdict, findings
 }
 
-// CheckRuns returns what Check does, without reading the task's files.
+// CheckRuns is like Check, but does not read the task's files.
 func CheckRuns(t *task.Task, runs Runs) (Verdict, []Finding) {
 	findings := addProblems(t, fromRuns(t, runs))
 	if t.Missing || t.Err() != nil {

@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// Severity tells errors, which make a task unfit, from warnings.
+// Severity distinguishes errors, which make a task unfit, from warnings.
 type Severity string
 
 // The severities. A task with an error does not pass, even if it is proven.

@@ -10,12 +10,14 @@ import (
 	"github.com/org/rollout-action/internal/lib/diag"
 )
 
-// applyIgnores marks the findings that task.toml ignores, and returns what is wrong with its table:
+// applyIgnores marks the findings that task.toml ignores, and returns findings about mistakes in
+// its table:
 //
 //	[metadata.lint.ignore]
 //	verifier-network = "the task is about a public service"
 //
-// Every format of tasks allows any keys in metadata, so that other harnesses accept it. It changes findings.
+// Every format of tasks allows any keys in metadata, so other harnesses accept it. The findings are
+// modified in place.
 func applyIgnores(t *task.Task, findings []Finding) []Finding {
 	lint, _ := t.Config.Metadata["lint"].(map[string]any)
 	list, stated := lint["ignore"]

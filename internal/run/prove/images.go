@@ -19,7 +19,7 @@ import (
 	"github.com/org/rollout-action/internal/core/task"
 )
 
-// movingTags are tags that name a different image from time to time, alone or before a dash.
+// movingTags lists tags that name a different image from time to time, alone or before a dash.
 var movingTags = []string{
 	"latest", "stable", "edge", "nightly", "main", "master", "dev", "devel", "rolling", "lts", "current", "next", "canary",
 	"testing", "unstable", "sid",

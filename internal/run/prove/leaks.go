@@ -16,16 +16,17 @@ import (
 // privatePath matches a file below the directories that exist in an environment only while the solution or the tests run.
 var privatePath = regexp.MustCompile("(?:^|[\\s\"'`(=])(/(?:solution|oracle|tests)/([\\w./-]*\\w))")
 
-// forbiddingWords are words of lines that tell what an agent must not do, or does not have.
+// forbiddingWords matches words in lines that say what an agent must not do or does not have.
 var forbiddingWords = regexp.MustCompile(`(?i)\b(?:not|never|no|without|avoid|cannot|don't|doesn't|won't|can't|mustn't|shouldn't|isn't|forbidden|prohibited|off-limits|hidden|unavailable|inaccessible|disallowed|cheat\w*)\b`)
 
-// writingWords are words of lines that tell what an agent has to write.
+// writingWords matches words in lines that say what an agent has to write.
 var writingWords = regexp.MustCompile(`(?i)\b(?:write|written|save|saved|create|created|put|place|placed|store|stored|output|produce|produced|generate|generated|implement|add|export|deliver|submit)\b`)
 
-// graderWords are words of sentences that tell how an agent's work is judged.
+// graderWords matches words in sentences that say how an agent's work is judged.
 var graderWords = regexp.MustCompile(`(?i)\b(?:(?:auto)?grad(?:e|es|ed|er|ers|ing)|verif(?:ier|iers|ied|ication)|evaluat(?:e|es|ed|or|ion)|scor(?:e|es|ed|ing|er)|judged?|tested|checked|validated|harness|benchmark|CI)\b`)
 
-// readingWords tell an agent to read or run what follows in the same sentence.
+// readingWords matches words that tell an agent to read or run the path that follows in the
+// sentence.
 var readingWords = regexp.MustCompile(`(?i)\b(?:run|rerun|execute|invoke|use|see|read|open|look|inspect|consult|refer|examine|study|follow|check|pass)\b`)
 
 // sentenceEnds matches the ends of sentences in a line.

@@ -10,7 +10,7 @@ import (
 	"github.com/org/rollout-action/internal/core/task"
 )
 
-// How much of a task is read. A task may come from a stranger.
+// Limits on the part of a task that is read. A task may come from a stranger.
 const (
 	maxHead  = 1 << 20   // of a file
 	maxFiles = 20_000    // of a task

@@ -42,7 +42,7 @@ var offlineOptions = []string{
 	"--offline", "--no-index", "--local", "--no-download", "--frozen-offline", "--prefer-local", "-f", "--find-links", "--cached",
 }
 
-// fetchCommand returns the command that fetches something, for people, or "" if it fetches nothing as far as is known.
+// fetchCommand returns the command that fetches something, for messages, or "" if none is known to.
 func fetchCommand(words []string) string {
 	if len(words) == 0 {
 		return ""

@@ -10,13 +10,13 @@ import (
 	"github.com/org/rollout-action/internal/lib/plural"
 )
 
-// Report has the verdicts and findings of all tasks of a run. Its texts may come from outside.
+// Report holds the verdicts and findings of all tasks of a run. Its texts may come from outside.
 type Report struct {
 	Tasks []TaskReport // in the order of the datasets, by task
 	Dir   string       // the directory of the job whose trials are the evidence; "" if nothing was run
 	Files fs.FS        // that directory, for the logs that explain findings; nil: none
-	Notes []string     // sentences for people
-	// Cancelled tells that runs are missing because somebody cancelled them.
+	Notes []string     // sentences to show to users
+	// Cancelled reports whether runs are missing because of a cancel.
 	Cancelled bool
 	StartedAt time.Time
 }
@@ -61,7 +61,7 @@ func (r Report) Counts() map[Verdict]int {
 	return counts
 }
 
-// Headline returns the verdicts and findings, counted, in one line. It has no text from outside.
+// Headline returns the numbers of verdicts and findings in one line. It has no text from outside.
 func (r Report) Headline() string {
 	counts := r.Counts()
 	parts := []string{fmt.Sprintf("%d of %d proven", counts[Proven], len(r.Tasks))}
@@ -102,7 +102,7 @@ func (r Report) Headline() string {
 	return text
 }
 
-// Words returns the verdict for people.
+// Words returns the verdict in words, such as "no solution".
 func (v Verdict) Words() string { return strings.ReplaceAll(string(v), "_", " ") }
 
 // Seconds returns how long all runs of the task took together.

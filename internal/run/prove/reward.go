@@ -131,7 +131,8 @@ func testName(words []string) string {
 	return words[0]
 }
 
-// rewardNames has the variables of a script that hold the path of the reward's file, and the functions that mention it.
+// rewardNames holds the variables of a script that contain the path of the reward's file, and the
+// functions that mention it.
 type rewardNames map[string]bool
 
 // collectRewardNames returns the reward names of a script.

@@ -51,13 +51,13 @@ func fromOracle(runs Runs) []Finding {
 	if bad.Error != nil {
 		f.File, f.Message = fileFor(bad.Error.Type), fmt.Sprintf("the solution never scores 1 (%s): %s", bad.Error.Type, bad.Error.Message)
 	}
-	if cause, ok := exitCode(bad, ""); ok && bad.Error != nil { // which is no finding of its own
+	if cause, ok := exitCode(bad, ""); ok && bad.Error != nil { // reported as a hint, not as another finding
 		f.Hint = cause.Hint
 	}
 	return []Finding{f}
 }
 
-// firstWith returns the first of the trials with an outcome, of which there is one.
+// firstWith returns the first of the trials with an outcome. There must be one.
 func firstWith(trials []result.Trial, o outcome) result.Trial {
 	return trials[slices.IndexFunc(trials, func(t result.Trial) bool { return outcomeOf(t) == o })]
 }

@@ -35,7 +35,8 @@ func testScript(f file) []Finding {
 	return out
 }
 
-// text returns a word without its quotes, with "$" for what is known only when the script runs.
+// text returns a word without its quotes, with "$" for expansions, whose values are known only when
+// the script runs.
 func text(w *syntax.Word) string {
 	var b strings.Builder
 	writeParts(&b, w.Parts)

@@ -2,14 +2,15 @@ package prove
 
 import "bytes"
 
-// stubs are lines of the files that rollout new task writes. Who fills the files in replaces them.
+// stubs holds a line of each file that rollout new task writes. An author who fills in the file
+// replaces the line.
 var stubs = map[string]string{
 	instructionFile: "Write here what the agent is to do.",
 	solutionScript:  `echo "solution/solve.sh is to be written"`,
 	testsScript:     `echo "tests/test.sh is to be written"`,
 }
 
-// stub finds a file that was not filled in.
+// stub finds a file that still has its stub.
 func stub(f file) []Finding {
 	line, ok := stubs[f.name]
 	if !ok {

@@ -13,7 +13,8 @@ const (
 	minSeconds = 5
 )
 
-// tightTimeouts finds timeouts that are hardly enough for the solution or the tests after it. An agent is hardly faster.
+// tightTimeouts finds timeouts that the solution, or the tests after it, nearly used up. An agent
+// is rarely faster.
 func tightTimeouts(t *task.Task, runs Runs) []Finding {
 	var out []Finding
 	for _, limit := range []struct {

@@ -27,7 +27,7 @@ const (
 // Verdicts lists all verdicts, the worst first.
 var Verdicts = []Verdict{Broken, Flaky, Trivial, NoSolution, Flawed, Unknown, Proven}
 
-// Runs has a task's results, and how many of each there should be.
+// Runs holds a task's results, and how many of each were planned.
 type Runs struct {
 	Oracle, Nop             []result.Trial
 	OracleWanted, NopWanted int
@@ -35,7 +35,7 @@ type Runs struct {
 	Offline []result.Trial
 }
 
-// String returns how many runs of each scored 1, for people: "oracle 3/3, nop 0/1".
+// String returns how many runs of each agent scored 1, as in "oracle 3/3, nop 0/1".
 func (r Runs) String() string {
 	var parts []string
 	if len(r.Oracle) > 0 {
@@ -60,7 +60,7 @@ func share(trials []result.Trial) string {
 	return fmt.Sprintf("%d/%d", countOutcomes(trials)[passes], len(trials))
 }
 
-// outcome tells what one run shows about its task.
+// outcome classifies one run by its evidence about the task.
 type outcome int
 
 const (
@@ -88,7 +88,7 @@ func outcomeOf(t result.Trial) outcome {
 	return fails
 }
 
-// outcomeCounts has the number of runs by outcome.
+// outcomeCounts holds the number of runs by outcome.
 type outcomeCounts map[outcome]int
 
 func countOutcomes(trials []result.Trial) outcomeCounts {

@@ -45,7 +45,7 @@ type Listed struct {
 	Version     string `json:"version"`
 	Description string `json:"description"`
 	Tasks       int    `json:"tasks"`
-	Default     bool   `json:"default"` // the version that is meant when none is given
+	Default     bool   `json:"default"` // the version used if none is given
 }
 
 // List returns all datasets, sorted by name; the versions of each are in the order of the registry. It is never nil.
@@ -99,7 +99,7 @@ func (e *NotFoundError) Error() string {
 	return e.Message + " (" + e.Hint + ")"
 }
 
-// hint suggests a similar name and lists what there is.
+// hint suggests a similar name and lists the available ones.
 func hint(word string, there []string) string {
 	const most = 10
 	shown := make([]string, 0, most)

@@ -25,7 +25,7 @@ func (o Options) get(ctx context.Context, source string) (*Registry, error) {
 	kept := o.kept(source, shown)
 	tries := 0
 	if kept.body != nil {
-		tries = 2 // the kept copy will do
+		tries = 2 // the cached copy is enough
 	}
 	file, err := fetch.Get(ctx, source, fetch.Options{
 		Max: maxSize, Known: kept.Validators, Tries: tries, Transport: o.Transport, Delay: o.Delay, Timeout: o.Timeout, Stall: o.Stall,

@@ -47,7 +47,7 @@ type Metric struct {
 // Task is the location of one task.
 type Task struct {
 	Name        string `json:"name"`
-	GitURL      string `json:"git_url"`       // "": Path is a directory beside the registry
+	GitURL      string `json:"git_url"`       // "": Path is relative to the registry's directory
 	GitCommitID string `json:"git_commit_id"` // a commit, whole or abbreviated, a branch, a tag, HEAD, or ""
 	Path        string `json:"path"`          // from the top of the repository
 	offset      int64
@@ -102,7 +102,7 @@ func (r *Registry) Check(d *Dataset) diag.List {
 	return out
 }
 
-// maxProblems is how many problems of one registry are reported.
+// maxProblems limits the problems of one registry that are reported.
 const maxProblems = 20
 
 // TaskProblem returns a diagnostic with the position of a task.

@@ -35,8 +35,9 @@ func (*anthropic) headers() map[string]string {
 	return map[string]string{"Anthropic-Version": "2023-06-01"}
 }
 
-// request marks what the provider shall cache: the prompt, and the conversation up to the last and up to the last but one message of the
-// user. The latter was written for the request before, and is found also after an answer with many blocks.
+// request puts cache marks on the prompt, and on the last and the last but one user message. The
+// latter mark was written by the request before, and is found also after an answer with many
+// blocks.
 func (c *anthropic) request() (string, any) {
 	messages := slices.Clone(c.messages)
 	marks := 0
@@ -61,7 +62,7 @@ func cached(block json.RawMessage) json.RawMessage {
 	return set(block, "cache_control", `{"type":"ephemeral"}`)
 }
 
-// set returns a JSON object with a value, which is JSON, at a key.
+// set returns a JSON object with key set to value, which is JSON.
 func set(in json.RawMessage, key, value string) json.RawMessage {
 	out, err := sjson.SetRawBytes(slices.Clone(in), key, []byte(value))
 	if err != nil {
@@ -108,7 +109,7 @@ type anthropicReader struct {
 	whole  bool
 }
 
-// anthropicBlock is a content block: as it began, and what was added.
+// anthropicBlock is a content block: its first event, and the deltas that were added.
 type anthropicBlock struct {
 	begin                            json.RawMessage
 	text, thinking, signature, input strings.Builder

@@ -21,8 +21,8 @@ import (
 // host stands for the provider in URLs; the transport knows where requests go.
 const host = "http://model.invalid"
 
-// ask returns the next answer. What passes by itself is tried again: errors of the provider's servers, and answers that are cut off.
-// The gateway waits for rate limits, so they are not tried again.
+// ask returns the next answer. It retries transient failures: errors of the provider's servers, and
+// answers that are cut off. The gateway waits for rate limits, so they are not retried.
 func (l *loop) ask(ctx context.Context) (answer, error) {
 	for try := 0; ; {
 		a, failed := l.once(ctx)
@@ -53,8 +53,8 @@ func (l *loop) ask(ctx context.Context) (answer, error) {
 type failure struct {
 	status  int
 	message string
-	again   bool // it may pass by itself
-	adapt   bool // the next request leaves out what this one was refused for
+	again   bool // transient: the request may succeed later
+	adapt   bool // the next request omits the feature that this one was refused for
 }
 
 func (f *failure) String() string {
@@ -110,7 +110,7 @@ func (l *loop) once(ctx context.Context) (answer, *failure) {
 
 var errLong = fmt.Errorf("the answer has more than %d bytes", maxAnswer)
 
-// read reads an answer. whole reports whether its end came.
+// read reads an answer. whole reports whether the answer is complete.
 func read(response *http.Response, reader reader) (whole bool, err error) {
 	body := &io.LimitedReader{R: response.Body, N: maxAnswer + 1}
 	if kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type")); kind != "text/event-stream" { // proxies that do not stream
@@ -141,9 +141,9 @@ func read(response *http.Response, reader reader) (whole bool, err error) {
 	}
 }
 
-// refusal reads an answer that is none.
+// refusal returns the failure that an error response describes.
 func (l *loop) refusal(response *http.Response) *failure {
-	text, _ := io.ReadAll(io.LimitReader(response.Body, maxError)) // what came of it says enough
+	text, _ := io.ReadAll(io.LimitReader(response.Body, maxError)) // a body that breaks off is enough
 	message := gjson.GetBytes(text, "error.message").String()
 	if message == "" {
 		message = string(text)
@@ -172,7 +172,7 @@ func mayPass(response *http.Response) bool {
 	}
 }
 
-// encode returns JSON in which texts are as they are.
+// encode returns v as JSON, without escaping HTML characters.
 func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

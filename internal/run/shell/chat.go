@@ -9,8 +9,9 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// chat is a conversation in the Chat Completions API. Source: https://platform.openai.com/docs/api-reference/chat. Fields in which other
-// providers have reasoning are sent back: some refuse calls of tools without them.
+// chat is a conversation in the Chat Completions API. Source:
+// https://platform.openai.com/docs/api-reference/chat. Fields in which other providers send
+// reasoning are sent back: some refuse tool calls without them.
 type chat struct {
 	model    string
 	bare     bool
@@ -68,7 +69,8 @@ type chatReader struct {
 	turn    int
 	content strings.Builder
 	refusal strings.Builder
-	// fields are the texts of reasoning, by their names, and details its parts where a provider has several.
+	// fields holds the texts of reasoning by the names of their fields, details the parts of
+	// providers that have several.
 	fields  map[string]*strings.Builder
 	details []*detail
 	calls   []*chatCall
@@ -77,7 +79,8 @@ type chatReader struct {
 	whole   bool
 }
 
-// chatCall is a call of which pieces come. more are fields that are not of the API, of which the last values count.
+// chatCall is a tool call that arrives in pieces. more holds fields that are not in the API; the
+// last value of each counts.
 type chatCall struct {
 	index     int64
 	id, name  string
@@ -92,7 +95,7 @@ type detail struct {
 	texts map[string]*strings.Builder
 }
 
-// reasoningFields are the names under which providers send reasoning as text.
+// reasoningFields lists the names under which providers send reasoning as text.
 var reasoningFields = []string{"reasoning_content", "reasoning"}
 
 func (r *chatReader) event(data []byte) {
@@ -143,7 +146,8 @@ func (r *chatReader) message(m gjson.Result) {
 	})
 }
 
-// call reads a call, or a piece of one. A new id is a new call: some servers give all calls the same index.
+// call reads a call, or a piece of one. A new id begins a new call: some servers give all calls the
+// same index.
 func (r *chatReader) call(at int64, piece gjson.Result) {
 	if index := piece.Get("index"); index.Exists() {
 		at = index.Int()
@@ -218,7 +222,7 @@ func gjsonKey(name string) string {
 	}, name)
 }
 
-// ended: some servers send no [DONE].
+// ended reports whether the answer is complete. Some servers send no [DONE].
 func (r *chatReader) ended() bool { return r.whole || r.why != "" }
 
 func (r *chatReader) answer() answer {

@@ -10,17 +10,18 @@ import (
 	"github.com/org/rollout-action/internal/model"
 )
 
-// conversation is what was said so far, in the form of one API.
+// conversation is the list of messages so far, in the form of one API.
 type conversation interface {
 	// request returns the path below the base URL and the body of the request for the next answer.
 	request() (path string, body any)
 	headers() map[string]string
 	reader() reader
-	// user adds what the user says, add an answer as it was received, results those of its calls.
+	// user appends a user message, add an answer as it was received, results the results of its
+	// calls.
 	user(text string)
 	add(a answer)
 	results(list []reply)
-	// adapt reports whether the next request leaves out what an error complains of.
+	// adapt reports whether the next request omits the feature that an error response complains of.
 	adapt(status int, body []byte) bool
 }
 
@@ -32,14 +33,14 @@ type reader interface {
 	answer() answer
 }
 
-// answer is what the model says.
+// answer is one answer of the model.
 type answer struct {
 	text   string
 	calls  []call
 	end    end
 	why    string // the reason of the end, in the words of the API
 	failed string // the error that the provider put into the answer; "" if there is none
-	// raw is what is sent back: content blocks, items, parts or one message.
+	// raw is sent back with the next request: content blocks, items, parts or one message.
 	raw []json.RawMessage
 }
 
@@ -49,7 +50,7 @@ type call struct {
 	arguments string // JSON, or what the model wrote instead
 }
 
-// end is why an answer ended.
+// end classifies the reason why an answer ended.
 type end int
 
 const (
@@ -58,7 +59,7 @@ const (
 	endOverflow     // of the conversation
 )
 
-// endOf returns the end of which an API says why.
+// endOf returns the end for the reason that an API gives.
 func endOf(why string) end {
 	if why == "model_context_window_exceeded" {
 		return endOverflow
@@ -103,7 +104,7 @@ func isObject(text string) bool {
 	return model.ValidJSON([]byte(text)) && gjson.Parse(text).IsObject()
 }
 
-// orEmpty returns arguments as they are sent back: an object. APIs refuse others.
+// orEmpty returns arguments in the form in which they are sent back: an object. APIs refuse others.
 func orEmpty(arguments string) string {
 	if isObject(arguments) {
 		return arguments
@@ -111,7 +112,8 @@ func orEmpty(arguments string) string {
 	return "{}"
 }
 
-// safeName returns a tool's name as it is sent back: APIs refuse conversations with names that no tool can have, which models invent.
+// safeName returns a tool's name in the form in which it is sent back. Models invent names that no
+// tool can have, and APIs refuse conversations with them.
 func safeName(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if r == '_' || r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
@@ -131,10 +133,10 @@ func rawOf(v any) json.RawMessage {
 	return json.RawMessage(strings.TrimSuffix(string(text), "\n"))
 }
 
-// copied returns JSON that shares no memory with an event.
+// copied returns a copy of JSON that shares no memory with an event.
 func copied(v gjson.Result) json.RawMessage { return json.RawMessage(strings.Clone(v.Raw)) }
 
 func firstOf(texts ...string) string { return cmp.Or(texts...) }
 
-// maxParts bounds the parts of an answer.
+// maxParts limits the parts of an answer.
 const maxParts = 4096

@@ -1,3 +1,4 @@
-// Package shell is the agent of the preset shell: a loop with one tool, bash. It knows how to talk to models in each protocol. It does not know
-// how commands reach an environment, and what a trial makes of its end.
+// Package shell implements the agent of the preset shell: a loop with one tool, bash. It speaks
+// each protocol of models. It does not know how commands reach an environment, or how a trial
+// handles the end of the agent.
 package shell

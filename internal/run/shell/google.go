@@ -81,7 +81,7 @@ type googleReader struct {
 	failed string
 }
 
-// googlePart is a part as it came. For texts that come in pieces, text has all of them.
+// googlePart is a part as it was received. text collects a text that arrives in pieces.
 type googlePart struct {
 	raw     json.RawMessage
 	text    *strings.Builder // nil: the part is no text
@@ -91,8 +91,8 @@ type googlePart struct {
 
 func (r *googleReader) event(data []byte) { r.plain(gjson.ParseBytes(data)) }
 
-// plain reads an answer, or a piece of one. Texts that follow each other are one part, unless a signature stands between them: it belongs to its
-// own part.
+// plain reads an answer, or a piece of one. Consecutive texts are one part, unless a signature
+// comes between them: it belongs to its own part.
 func (r *googleReader) plain(all gjson.Result) {
 	if failed := all.Get("error"); failed.Exists() {
 		r.failed = firstOf(failed.Get("message").String(), "error")

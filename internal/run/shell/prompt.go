@@ -2,11 +2,11 @@ package shell
 
 import "time"
 
-// Version is the version of the prompt, the tool and the loop. It changes with each of them, because results before and after are not
-// to be compared.
+// Version is the version of the prompt, the tool and the loop. Results of different versions are
+// not comparable.
 const Version = "1"
 
-// SystemPrompt is what the model is told before the instruction of the task.
+// SystemPrompt is the system prompt, which comes before the instruction of the task.
 const SystemPrompt = `You solve a task in a Linux environment by running commands with the tool bash. You work alone: nobody answers questions, so decide and go on.
 
 - Each command runs in a new bash, in the working directory of the task. Files stay; variables and changes of the directory do not.
@@ -25,7 +25,7 @@ const (
 	timeoutText     = "Seconds after which the command is ended. Default: 120. At most 3600."
 )
 
-// What the user says after an answer with which nothing can be done.
+// User messages that follow an answer without text or calls, and one that was cut off.
 const (
 	emptyText = "Your answer was empty. Go on with the task. If it is done, say so."
 	cutText   = "Your answer was cut off because it was too long. Go on, with shorter answers."
@@ -33,7 +33,7 @@ const (
 
 // Limits of the loop.
 const (
-	// MaxTurns is the limit of turns for agents whose budget has none.
+	// MaxTurns limits the turns of agents whose budget has no limit.
 	MaxTurns = 200
 
 	defaultTimeout = 2 * time.Minute
@@ -49,5 +49,5 @@ const (
 	maxError  = 64 << 10 // bytes that are read of an error
 )
 
-// retryDelays are the waits before a request is sent again. Half of each is random.
+// retryDelays holds the waits before each retry of a request. Half of each is random.
 var retryDelays = []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 32 * time.Second}

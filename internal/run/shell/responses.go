@@ -9,13 +9,14 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// responses is a conversation in the Responses API, of which the provider stores nothing: reasoning comes encrypted and is sent back.
+// responses is a conversation in the Responses API. The provider stores nothing: reasoning arrives
+// encrypted and is sent back.
 // Source: https://platform.openai.com/docs/guides/reasoning.
 type responses struct {
 	model string
 	bare  bool
 	items []json.RawMessage
-	// open: the model has no encrypted reasoning.
+	// open is set if the model has no encrypted reasoning.
 	open bool
 }
 
@@ -55,7 +56,8 @@ func (c *responses) results(list []reply) {
 	}
 }
 
-// adapt: models that do not reason refuse the wish for encrypted reasoning, with "Encrypted content is not supported with this model".
+// adapt handles models that do not reason: they refuse to return encrypted reasoning, with
+// "Encrypted content is not supported with this model".
 func (c *responses) adapt(status int, body []byte) bool {
 	if c.open || status != 400 {
 		return false

@@ -16,32 +16,33 @@ import (
 	"github.com/org/rollout-action/internal/model"
 )
 
-// Options are what an agent works with.
+// Options configure a run of the agent.
 type Options struct {
 	// API is the protocol of the model; model.Scripted stands for any of them.
 	API       model.API
-	Model     string            // the name that requests have
-	Transport http.RoundTripper // leads to the model
-	// Instruction is the task.
+	Model     string            // in requests
+	Transport http.RoundTripper // connects to the model
+	// Instruction is the instruction of the task.
 	Instruction string
 	// Exec runs a command with bash, and returns its exit code. If the command took longer than timeout, all that it started is dead and the
 	// error is environment.ErrTimeout. Other errors end the agent.
 	Exec func(ctx context.Context, command string, timeout time.Duration, output io.Writer) (int, error)
-	// Log is for people: what the model says, the commands and their output as they come. nil: discarded.
+	// Log receives the model's texts, the commands and their output as they arrive, for users to
+	// read. nil: discarded.
 	Log io.Writer
-	// Sleep waits, and reports whether the time is over; nil: awake.Sleep.
+	// Sleep waits for d, and reports false if ctx ended before; nil: awake.Sleep.
 	Sleep func(ctx context.Context, d time.Duration) bool
 }
 
-// Ways in which the agent ends without having finished.
+// Errors of an agent that ends without having finished.
 var (
-	// ErrOverflow: the conversation fills all that the model can read.
+	// ErrOverflow means that the conversation fills the model's context window.
 	ErrOverflow = errors.New("the conversation is longer than the model can read")
-	// ErrEmpty: too many answers in a row were empty.
+	// ErrEmpty means that too many answers in a row were empty.
 	ErrEmpty = fmt.Errorf("%d answers of the model in a row were empty", maxIdle)
 )
 
-// ModelError is a request that the model did not answer, also not when it was repeated.
+// ModelError means that the model did not answer a request, even after retries.
 type ModelError struct {
 	Status  int // of HTTP; 0 if there was no answer or it was cut off
 	Message string
@@ -56,8 +57,9 @@ func (e *ModelError) Error() string {
 	return fmt.Sprintf("the model gave no answer after %d turns%s: %s", e.Turns, status, e.Message)
 }
 
-// Run works on the instruction until the model answers without a call of the tool; then the error is nil. It returns soon after ctx has
-// ended, with the error of ctx in the chain. There is no limit of turns: the transport has to refuse them.
+// Run works on the instruction until the model answers without a tool call; then the error is nil.
+// It returns soon after ctx has ended, with the error of ctx in the chain. There is no limit of
+// turns: the transport has to refuse requests.
 func Run(ctx context.Context, o Options) error {
 	l := newLoop(o, false)
 	defer l.client.CloseIdleConnections()
@@ -69,8 +71,8 @@ func Run(ctx context.Context, o Options) error {
 	}
 }
 
-// Ask asks the model what is in the instruction, without tools, and returns its answer. The answer may be empty or cut off. Errors are those
-// of Run.
+// Ask sends the instruction to the model, without tools, and returns its answer. The answer may be
+// empty or cut off. Errors are those of Run.
 func Ask(ctx context.Context, o Options) (string, error) {
 	l := newLoop(o, true)
 	defer l.client.CloseIdleConnections()
@@ -85,7 +87,7 @@ func Ask(ctx context.Context, o Options) (string, error) {
 	return a.text, nil
 }
 
-// newLoop returns a loop whose conversation has the instruction.
+// newLoop returns a loop whose conversation holds the instruction.
 func newLoop(o Options, bare bool) *loop {
 	if o.Log == nil {
 		o.Log = io.Discard
@@ -98,7 +100,7 @@ func newLoop(o Options, bare bool) *loop {
 	return l
 }
 
-// loop is an agent at work.
+// loop is a running agent.
 type loop struct {
 	Options
 	log    *lineWriter
@@ -108,7 +110,7 @@ type loop struct {
 	idle   int // answers in a row that are empty or cut off
 }
 
-// turn gets an answer and does what it says. over: the model has ended the work.
+// turn requests an answer and runs its calls. over reports whether the model has ended the work.
 func (l *loop) turn(ctx context.Context) (over bool, err error) {
 	a, err := l.ask(ctx)
 	if err != nil {
@@ -168,7 +170,7 @@ type reply struct {
 	failed bool
 }
 
-// carryOut does what the calls of an answer say, in their order.
+// carryOut runs the calls of an answer in order and returns their results.
 func (l *loop) carryOut(ctx context.Context, a answer) ([]reply, error) {
 	replies := make([]reply, 0, len(a.calls))
 	for i, c := range a.calls {
@@ -192,7 +194,7 @@ func (l *loop) refuse(c call, why string) reply {
 	return reply{c, why, true}
 }
 
-// run carries out one call. cut: the answer was cut off by its limit.
+// run runs one call. cut reports whether the answer was cut off by its limit.
 func (l *loop) run(ctx context.Context, c call, cut bool) (reply, error) {
 	if c.name != ToolName {
 		return l.refuse(c, fmt.Sprintf("There is no tool %q. The only tool is %s.", excerpt.Line(c.name, 100), ToolName)), nil
@@ -223,7 +225,7 @@ func (l *loop) run(ctx context.Context, c call, cut bool) (reply, error) {
 	return reply{c, text + end, late}, nil
 }
 
-// readArguments returns the command and its timeout, or what is wrong.
+// readArguments returns the command and its timeout, or the problem with the arguments.
 func readArguments(text string) (command string, timeout time.Duration, problem string) {
 	var given struct {
 		Command *string  `json:"command"`
@@ -251,7 +253,7 @@ func readArguments(text string) (command string, timeout time.Duration, problem 
 	return *given.Command, timeout, ""
 }
 
-// plain returns output as models get it: without control characters that APIs may refuse.
+// plain returns output without control characters, which APIs may refuse.
 func plain(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' && r != '\n' && r != '\t' && r != '\r' && r != '\x1b' || r == 0x7f {
@@ -261,7 +263,7 @@ func plain(text string) string {
 	}, text)
 }
 
-// lineWriter writes what printf says on lines of its own.
+// lineWriter is a log of printf messages, each of which begins on a new line.
 type lineWriter struct {
 	to    io.Writer
 	fresh bool // a line begins
