@@ -15,19 +15,23 @@ import (
 	"github.com/org/rollout-action/internal/run/trial"
 )
 
-// Budget limits what a job spends. Once the trials have cost CostUSD, no more start, and those that run get no more of the job's models
-// (trial.Options.Budget). When the job has run for Duration, those that run are cancelled, too.
+// Budget limits the cost and the duration of a job. Once the trials have cost CostUSD, no more
+// start, and running ones get no more answers of the job's models (trial.Options.Budget). When the
+// job has run for Duration, running trials are cancelled, too.
 type Budget struct {
 	CostUSD float64 // in US dollars; 0: no limit
-	// Spent is what trials have cost, those of earlier runs of the job included, and those that were run again. Jobs that run at the same
-	// time may share it. nil: nothing was spent.
+	// Spent is the cost of all trials, including earlier runs of the job and trials that were run
+	// again. Jobs that run at the same time may share it. nil: nothing was spent.
 	Spent *Spending
-	// Running has the part of Spent that trials of this job have cost that run. nil: nobody adds to it.
+	// Running holds the part of Spent that this job's running trials have cost. nil: no trial adds
+	// to it.
 	Running *RunningCost
-	// Carried has the part of Spent that the results of trials will have in their costs, too, because only their judges run.
+	// Carried holds the part of Spent that the results of trials will contain again, because only
+	// their judges run.
 	Carried map[result.Key]result.USD
-	// Unranked has the part of Spent that rankings have cost which did not end, by the trial whose files they are among. Its result will have it, too,
-	// and those that are ranked with it, because the judges rank again.
+	// Unranked holds the part of Spent that interrupted rankings have cost, by the trial whose
+	// directory has their files. The judges rank again, so the new results of this trial, and of
+	// those ranked with it, will contain the cost, too.
 	Unranked map[result.Key]result.USD
 	Duration time.Duration // without the time in which the job was stopped (result.Plan.Idle); 0: no limit
 }
@@ -37,12 +41,12 @@ type Spending struct {
 	mu    sync.Mutex
 	usd   float64
 	bound bool // usd is a lower bound
-	// turns are how many turns of models run, unknown those of them of which it is not known what they cost at most, and reserved what the
-	// others cost at most.
+	// turns counts the running turns of models, unknown those without a known maximum cost.
+	// reserved is the sum of the maximum costs of the others.
 	turns, unknown int
 	reserved       float64
-	changed        chan struct{} // is closed when one of them has ended; nil: none waits for that
-	line           meter.Line    // of turns that are to be admitted
+	changed        chan struct{} // closed when a turn ends; nil: no turn waits for that
+	line           meter.Line    // of turns that wait to be admitted
 }
 
 // Add adds an amount.
@@ -83,7 +87,7 @@ func (s *Spending) release(usd float64) {
 	if s.turns--; math.IsInf(usd, 1) {
 		s.unknown--
 	} else if s.reserved -= usd; s.turns == s.unknown {
-		s.reserved = 0 // without what was rounded
+		s.reserved = 0 // removes rounding errors
 	}
 	if s.changed != nil {
 		close(s.changed)
@@ -101,7 +105,7 @@ func (s *Spending) AddCost(cost result.USD) {
 	}
 }
 
-// Cost returns what was spent.
+// Cost returns the sum, marked if it is a lower bound.
 func (s *Spending) Cost() result.USD {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,20 +116,21 @@ func (s *Spending) Cost() result.USD {
 	return cost
 }
 
-// Sum returns what was spent.
+// Sum returns the sum in US dollars.
 func (s *Spending) Sum() float64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.usd
 }
 
-// RunningCost is what the models of a job's running trials have cost. The zero RunningCost is ready to use.
+// RunningCost holds the model costs of a job's running trials. The zero RunningCost is ready to
+// use.
 type RunningCost struct {
 	mu  sync.Mutex
 	usd map[result.Key]float64
 }
 
-// Spend adds what a trial that runs has cost since the last call.
+// Spend adds the cost of a running trial since the last call.
 func (b Budget) Spend(key result.Key, usd float64) {
 	b.Running.mu.Lock()
 	defer b.Running.mu.Unlock()
@@ -154,10 +159,11 @@ func (b Budget) Release(usd float64) {
 	}
 }
 
-// Used reports whether the trials have cost as much as they may.
+// Used reports whether the trials have cost CostUSD or more.
 func (b Budget) Used() bool { return b.CostUSD > 0 && b.Spent.Sum() >= b.CostUSD }
 
-// settle adds what a trial that has ended has cost more than before, in place of what Spend was told of it. before is empty if it has just ended.
+// settle adds the cost of a trial that has ended, less the cost of before and the amounts that
+// Spend has added. before is empty if the trial has just ended.
 func (b Budget) settle(before, now result.Trial) {
 	usd := now.Spent().Total().Amount() - before.Spent().Total().Amount()
 	if b.Running != nil {
@@ -172,7 +178,8 @@ func (b Budget) settle(before, now result.Trial) {
 	}
 }
 
-// stop lets no more trials start if because returns a reason, which it is asked for until it does. It is called with r.mu held.
+// stop keeps more trials from starting if because returns a reason. because is called with r.mu
+// held, and not again after it has returned one.
 func (r *run) stop(because func() (reason result.StopReason, why string)) {
 	r.mu.Lock()
 	why := ""
@@ -195,7 +202,8 @@ func (r *run) stops() bool {
 	return r.stopping != nil
 }
 
-// ended decides whether more trials may start after one with this result.
+// ended settles the cost of a trial that has ended, and stops the job if FailFast or the budget
+// says so.
 func (r *run) ended(t result.Trial) {
 	carried := result.Trial{Costs: result.Costs{Model: r.Budget.Carried[t.Key]}}
 	r.Budget.settle(carried, t)
@@ -211,7 +219,7 @@ func (r *run) ended(t result.Trial) {
 	})
 }
 
-// costs returns the reason to stop if the job has cost as much as it may. r.mu is held.
+// costs returns the reason to stop if the budget is used up. r.mu is held.
 func (r *run) costs() (result.StopReason, string) {
 	if !r.Budget.Used() {
 		return "", ""
@@ -219,7 +227,7 @@ func (r *run) costs() (result.StopReason, string) {
 	return result.StopBudgetCost, r.overspent()
 }
 
-// overspent says that the job has cost as much as it may. r.mu is held.
+// overspent returns a sentence that says that the budget is used up. r.mu is held.
 func (r *run) overspent() string {
 	of := "the budget"
 	if r.Tree.Plan.Shard != nil {
@@ -235,7 +243,7 @@ func (r *run) overspent() string {
 
 func usd(amount float64) string { return fmt.Sprintf("$%.2f", amount) }
 
-// withinTime returns a context that ends when the job has run as long as it may.
+// withinTime returns a context that ends when the budget's duration is over.
 func (r *run) withinTime(ctx context.Context) (context.Context, context.CancelFunc) {
 	if r.Budget.Duration <= 0 {
 		return ctx, func() {}
@@ -244,7 +252,7 @@ func (r *run) withinTime(ctx context.Context) (context.Context, context.CancelFu
 	return awake.WithTimeoutCause(ctx, left, trial.ErrOutOfTime)
 }
 
-// checkTime stops the job if that is why its context has ended.
+// checkTime stops the job if its context has ended because the budget's duration is over.
 func (r *run) checkTime(ctx context.Context) {
 	if ctx.Err() != nil && errors.Is(context.Cause(ctx), trial.ErrOutOfTime) {
 		r.stop(func() (result.StopReason, string) {
@@ -264,7 +272,7 @@ func (r *run) noteStop() {
 		return // nothing was left out
 	}
 	if stop.Reason == result.StopBudgetCost {
-		stop.Why = r.overspent() // with what the last trials cost
+		stop.Why = r.overspent() // with the cost of the last trials
 	}
 	stop.Skipped, stop.Cancelled = job.SkippedTrials, job.Errors[result.Cancelled]
 	if err := r.Tree.PlanStop(*stop); err != nil {

@@ -14,12 +14,13 @@ import (
 	"github.com/org/rollout-action/internal/model/trajectory"
 )
 
-// MaxOutputConversation bounds a conversation in a line of outputs.jsonl, and the record that it is made of, in bytes. A turn repeats the whole
-// conversation before it, so a line grows with the square of the turns; and a job has many trials that end at once.
+// MaxOutputConversation limits a conversation in a line of outputs.jsonl, and the record that it is
+// made from, in bytes. Each turn repeats the conversation before it, so a line grows with the
+// square of the turns; and many trials of a job end at once.
 const MaxOutputConversation = 1 << 20
 
-// AddConversation adds what the gateway recorded of a trial to its output, if it is at most limit bytes. dir is the job's directory. What is in
-// the trial's directory is hostile.
+// AddConversation adds the conversation that the gateway recorded to a trial's output, if it is at
+// most limit bytes. dir is the job's directory. The contents of the trial's directory are hostile.
 func AddConversation(o *result.Output, dir string, t result.Trial, limit int) error {
 	if t.Usage == nil {
 		return nil
@@ -40,8 +41,9 @@ func AddConversation(o *result.Output, dir string, t result.Trial, limit int) er
 	return err
 }
 
-// ReadRecord calls use with what the gateway recorded of a trial. It fails with fs.ErrNotExist, trajectory.ErrEmpty, or trajectory.ErrTooLong for
-// a record of more than limit bytes without the ids of tokens; 0 is trajectory.MaxRecord with them.
+// ReadRecord calls use with the gateway's record of a trial. It fails with fs.ErrNotExist,
+// trajectory.ErrEmpty, or trajectory.ErrTooLong for a record of more than limit bytes without token
+// ids; 0 is trajectory.MaxRecord with them.
 func ReadRecord(dir string, t result.Trial, limit int64, use func(*trajectory.Record) error) error {
 	f, err := OpenTrialFile(dir, t, result.TrajectoryFile)
 	if err != nil {

@@ -12,15 +12,17 @@ import (
 
 // Disk is a directory on a file system that trials fill.
 type Disk struct {
-	What string // what is kept there, for messages: "results"
+	What string // its contents, for messages: "results"
 	Dir  string // need not exist yet
 }
 
-// Watermark is how much of each disk must be free for another trial to start. The zero Watermark has no limit.
+// Watermark is the free space that each disk must have for another trial to start. The zero
+// Watermark has no limit.
 type Watermark struct {
 	Min   int64 // bytes; 0: any
 	Disks []Disk
-	// Free returns how many bytes the user may still write below a directory that exists. nil: the system is asked.
+	// Free returns the number of bytes that the user may still write below an existing directory.
+	// nil: the system is asked.
 	Free func(dir string) (int64, error)
 }
 
@@ -35,8 +37,8 @@ func (e *LowDiskError) Error() string {
 		e.Disk.What, e.Disk.Dir, quantity.Size(e.Free), quantity.Size(e.Min))
 }
 
-// Check returns a *LowDiskError for the first disk that is too full, and nil if there is none. A disk whose free space is not known
-// counts as empty.
+// Check returns a *LowDiskError for the first disk that is too full, or nil. A disk whose free
+// space is unknown counts as empty.
 func (w Watermark) Check() error {
 	if w.Min <= 0 {
 		return nil
@@ -53,7 +55,7 @@ func (w Watermark) Check() error {
 	return nil
 }
 
-// nearest returns the directory, or the nearest one above it that exists.
+// nearest returns dir, or its nearest parent that exists.
 func nearest(dir string) string {
 	for {
 		above := filepath.Dir(dir)

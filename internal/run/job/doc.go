@@ -1,3 +1,4 @@
-// Package job plans the trials of a job, runs them and writes their results into the job's directory. It also divides jobs into
-// shards, and removes environments and images that nobody uses. It does not know providers, flags or terminals.
+// Package job plans the trials of a job, runs them and writes their results into the job's
+// directory. It also divides jobs into shards, and removes unused environments and images. It does
+// not know providers, flags or terminals.
 package job

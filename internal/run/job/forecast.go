@@ -7,25 +7,26 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// Expected is what a trial is expected to take and to cost.
+// Expected is the expected duration and cost of a trial.
 type Expected struct {
 	Duration time.Duration
 	CostUSD  float64
 }
 
-// Forecast is what a budget would do to trials that take and cost what is expected.
+// Forecast predicts when and how a budget stops a job.
 type Forecast struct {
 	Stops     result.StopReason // result.StopBudgetCost or result.StopBudgetDuration; "": all trials run
 	Run       int               // trials that run to their end
 	Cancelled int               // trials that run when the time is up
 	Left      int               // trials that do not start
 	After     time.Duration     // from the beginning to the stop
-	SpentUSD  float64           // in the end, with what was spent before
+	SpentUSD  float64           // at the end, including earlier costs
 }
 
-// Forecast returns what the budget would do to trials, which start in this order, concurrent at a time. The job has run for used
-// before. It follows Run: no trial starts once those that ended have cost CostUSD, and when the time is up, those that run are
-// cancelled, which counts as if they had cost nothing.
+// Forecast predicts the effect of the budget on trials that start in this order, concurrent at a
+// time. The job has already run for used. It follows Run: no trial starts once those that ended
+// have cost CostUSD, and when the time is up, running trials are cancelled, which counts as if they
+// had cost nothing.
 func (b Budget) Forecast(trials []Expected, concurrent int, used time.Duration) Forecast {
 	f := Forecast{}
 	if b.Spent != nil {
@@ -70,13 +71,13 @@ func (b Budget) Forecast(trials []Expected, concurrent int, used time.Duration) 
 	return f
 }
 
-// ending is when a trial that runs ends, and what it has cost then.
+// ending is the end of a running trial: its time, and the trial's cost.
 type ending struct {
 	at  time.Duration
 	usd float64
 }
 
-// endings is a heap of them.
+// endings is a heap of endings, the earliest first.
 type endings []ending
 
 func (e *endings) Len() int           { return len(*e) }

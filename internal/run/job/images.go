@@ -11,8 +11,9 @@ import (
 	"github.com/org/rollout-action/internal/core/event"
 )
 
-// MinImageAge is how long after its last use an image counts as in use. A run notes the use when it builds or pulls an image and
-// again when it creates an environment from it; a build between the two may take this long.
+// MinImageAge is the time after its last use in which an image counts as in use. A run notes the
+// use when it builds or pulls an image and again when it creates an environment from it; a build
+// between the two may take this long.
 const MinImageAge = time.Hour
 
 // Prunable returns the images that may be removed: they were last used before the given time, are not in use, and no image that

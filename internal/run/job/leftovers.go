@@ -26,8 +26,9 @@ func Leftovers(listed []environment.Listed) []environment.Listed {
 	return left
 }
 
-// LeftoversOf returns the environments of a job's directory, by the id of its plan, that others than this process made and nobody kept. Whoever
-// has the directory's lock knows that they are dead, on whatever machine they ran.
+// LeftoversOf returns the environments of the job whose plan has this id that other processes made
+// and did not keep. The holder of the directory's lock knows that these processes are dead, on
+// whatever machine they ran.
 func LeftoversOf(listed []environment.Listed, id string) []environment.Listed {
 	self := environment.Self()
 	var left []environment.Listed
@@ -45,7 +46,8 @@ func OwnLeftovers(listed []environment.Listed, job string) []environment.Listed 
 	return slices.DeleteFunc(OwnedBy(listed, environment.Self()), func(l environment.Listed) bool { return l.Labels.Job != job })
 }
 
-// OwnOutcomes returns what this process kept of the environments of a job before their tests ran.
+// OwnOutcomes returns the outcomes that this process kept of a job's environments before their
+// tests ran.
 func OwnOutcomes(listed []environment.Listed, job string) []environment.Listed {
 	self := environment.Self()
 	return slices.DeleteFunc(slices.Clone(listed), func(l environment.Listed) bool {
@@ -64,7 +66,8 @@ func OwnedBy(listed []environment.Listed, owner environment.Owner) []environment
 	return own
 }
 
-// removals is how many environments are removed at the same time. A job that is told to stop at once has asked for all of them before it ends.
+// removals limits the environments that are removed at the same time. A job that is told to stop at
+// once has requested all removals before it ends.
 const removals = 64
 
 // RemoveEnvironments destroys environments, many at a time, and returns those that it destroyed. It tries all of them; the error joins all failures.
@@ -83,7 +86,7 @@ func RemoveEnvironments(ctx context.Context, provider environment.Provider, list
 			return nil
 		})
 	}
-	_ = group.Wait() // of functions that return nil
+	_ = group.Wait() // the functions return nil
 	var gone []environment.Listed
 	for i, l := range listed {
 		if errs[i] == nil {

@@ -34,17 +34,17 @@ type Lock struct {
 // LockedError means that another process has the lock.
 type LockedError struct {
 	Dir    string
-	Holder string // what the process wrote about itself, safe to print
+	Holder string // the process that has the lock, as its file describes it, safe to print
 }
 
 func (b *LockedError) Error() string {
 	return fmt.Sprintf("%s is being run by %s: wait until it has ended, or stop it", b.Dir, b.Holder)
 }
 
-// holder is what the lock's file says about the process that has the lock.
+// holder is the content of a lock's file: the process that has the lock.
 type holder struct {
 	PID   int       `json:"pid"`
-	Host  string    `json:"host"` // for people
+	Host  string    `json:"host"` // for messages
 	Since time.Time `json:"since"`
 	Scope string    `json:"scope"` // environment.Owner.Host and .Start
 	Start string    `json:"start"`
@@ -112,7 +112,8 @@ func (l *Lock) current() bool {
 	return err == nil && os.SameFile(locked, there)
 }
 
-// sign writes into the file which process has the lock. Nothing depends on it, so errors (such as a full disk) are ignored.
+// sign writes this process into the lock's file. Nothing depends on it, so errors (such as a full
+// disk) are ignored.
 func (l *Lock) sign(now time.Time) {
 	host, err := os.Hostname()
 	if err != nil {
@@ -142,8 +143,9 @@ func (l *Lock) Release() error {
 
 func (l *Lock) held() bool { return l != nil && l.Unguarded == nil && !l.released }
 
-// Running reports whether a process runs the job in a directory. It writes nothing. Only if the lock's file does not tell which process has
-// the lock, or that process is in another container, Running tries the lock itself for a moment.
+// Running reports whether a process runs the job in a directory. It writes nothing. It briefly
+// tries the lock itself if the lock's file does not tell which process has the lock, or if that
+// process is in another container.
 func Running(dir string) bool {
 	path := filepath.Join(dir, result.LockFile)
 	f, err := nofollow.Open(path)
@@ -162,7 +164,7 @@ func Running(dir string) bool {
 	return errors.Is(syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB), syscall.EWOULDBLOCK)
 }
 
-// readHolder returns what the lock's file says. known is false if it says nothing that can be read.
+// readHolder reads the lock's file. known is false if the file does not name a process.
 func readHolder(path string) (h holder, known bool) {
 	text, err := nofollow.ReadFile(path, 4096)
 	return h, err == nil && json.Unmarshal(text, &h) == nil && h.PID > 0

@@ -7,14 +7,14 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// While a job runs, metadata.json is written at most every metadataEvery, and so rarely that writing takes at most 1/metadataShare of
-// the time.
+// While a job runs, metadata.json is written at most every metadataEvery, and seldom enough for
+// writing to take at most 1/metadataShare of the time.
 const (
 	metadataEvery = 5 * time.Second
 	metadataShare = 50
 )
 
-// WriteMetadata writes metadata.json, which tells other programs how far the job is.
+// WriteMetadata writes metadata.json, which tells other programs the progress of the job.
 func (t *Tree) WriteMetadata(job result.Job) error {
 	return result.WriteJSON(filepath.Join(t.Dir, result.MetadataFile), result.MetadataOf(t.Plan, job))
 }
@@ -26,7 +26,7 @@ func (r *run) writeMetadata() {
 	if began.Before(r.nextMetadata) {
 		return
 	}
-	if !r.nextMetadata.IsZero() { // the first time the file is as new as the job
+	if !r.nextMetadata.IsZero() { // the first file is as new as the job
 		_ = r.Tree.WriteMetadata(result.Summarize(r.Tree.Plan, r.counted()))
 	}
 	ended := r.Now()

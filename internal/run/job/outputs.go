@@ -25,8 +25,9 @@ import (
 	"github.com/org/rollout-action/internal/run/trial"
 )
 
-// outputs writes outputs.jsonl while a job runs: a line for each trial, in the order in which the trials end. No result is read from
-// it. A nil outputs writes nothing; a tree that no function of this package made has one.
+// outputs writes outputs.jsonl while a job runs: a line for each trial, in the order in which the
+// trials end. Rollout reads no result from it. A nil outputs writes nothing; a Tree that was not
+// made by this package has one.
 type outputs struct {
 	dir  string // of the job
 	plan result.Plan
@@ -47,13 +48,13 @@ func openOutputs(dir string, plan result.Plan) (*outputs, error) {
 	return &outputs{dir: dir, plan: plan, file: f}, nil
 }
 
-// repairOutputs writes the file of a resumed job anew, with a line for each of the kept results, and opens it. So it does not matter
-// which lines the file has lost, or whether its last line is torn.
+// repairOutputs rewrites the file of a resumed job, with a line for each of the kept results, and
+// opens it. So lost lines and a torn last line do not matter.
 func repairOutputs(dir string, plan result.Plan, kept []result.Trial, prompt func(dataset, task string) []result.Message) (*outputs, error) {
 	path := filepath.Join(dir, result.OutputsFile)
 	flags := os.O_WRONLY | os.O_APPEND | os.O_CREATE
 	if len(kept) == 0 {
-		flags |= os.O_TRUNC // an atomic writer without a write leaves the old file
+		flags |= os.O_TRUNC // an atomic writer without any write would leave the old file
 	} else {
 		w, err := atomicwriter.New(path, 0o644)
 		if err != nil {
@@ -90,13 +91,14 @@ func (o *outputs) add(t result.Trial) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if _, err := o.file.Write(line); err != nil {
-		return errors.Join(err, o.file.Truncate(o.size)) // a part of a line would swallow the next one
+		return errors.Join(err, o.file.Truncate(o.size)) // a partial line would merge with the next one
 	}
 	o.size += int64(len(line))
 	return nil
 }
 
-// lineOf returns the line of a trial. A record that cannot be read is left out, and said so: what it repeats is in the trial's directory.
+// lineOf returns the line of a trial. It omits a record that cannot be read, and notes that in the
+// line: the trial's directory has the same content.
 func lineOf(dir string, plan result.Plan, t result.Trial, prompt []result.Message) ([]byte, error) {
 	o := result.OutputOf(plan, t, prompt)
 	if err := AddConversation(&o, dir, t, MaxOutputConversation); err != nil {
@@ -136,7 +138,8 @@ func Instructions(specs []trial.Spec, redactor *redact.Redactor) func(dataset, n
 	}
 }
 
-// Instruction returns a task's instruction as a prompt, without secrets, and nil if it cannot be read.
+// Instruction returns a task's instruction as a prompt, without secrets, and nil if it cannot be
+// read.
 func Instruction(t *task.Task, redactor *redact.Redactor) []result.Message {
 	if t == nil || t.FS == nil {
 		return nil
@@ -145,7 +148,7 @@ func Instruction(t *task.Task, redactor *redact.Redactor) []result.Message {
 	if err != nil {
 		return nil
 	}
-	// The cut leaves more than is kept, so that the redactor sees every secret whole.
+	// The limit is larger than that of PromptOf, so that the redactor sees every secret whole.
 	return result.PromptOf(string(redactor.Bytes(text[:min(len(text), 2*result.MaxPrompt)])))
 }
 
@@ -170,14 +173,15 @@ func WriteOutputs(w io.Writer, dir string, plan result.Plan, trials []result.Tri
 	return buffered.Flush()
 }
 
-// Prompts are the instructions of tasks, by result.ExampleID.
+// Prompts holds the instructions of tasks, by result.ExampleID.
 type Prompts map[int64][]result.Message
 
-// maxPrompts bounds what is kept of a file's prompts, in bytes. 12,000 tasks of the usual length need a fifth of it.
+// maxPrompts limits the prompts that are kept of a file, in bytes. 12,000 tasks of the usual length
+// need a fifth of it.
 const maxPrompts = 256 << 20
 
-// maxLine bounds a line that prompts are read from, in bytes: a conversation, whose line breaks and other control characters are escaped once
-// more by OutputLine, a prompt and the rest.
+// maxLine limits a line that prompts are read from, in bytes: a conversation, whose control
+// characters OutputLine escapes once more, a prompt and the rest.
 const maxLine = 8 * MaxOutputConversation
 
 // Of returns a task's prompt, and nil if it is not known.

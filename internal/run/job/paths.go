@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 )
 
-// RealPath returns the absolute path without links of something that need not be there.
+// RealPath returns the absolute path without links of a file that need not exist.
 func RealPath(path string) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {

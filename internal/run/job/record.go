@@ -25,7 +25,7 @@ import (
 	"github.com/org/rollout-action/internal/run/trial/agentfiles"
 )
 
-// RecordOptions is what a plan says besides its trials.
+// RecordOptions holds the parts of a plan other than its trials.
 type RecordOptions struct {
 	StartedAt time.Time
 	Commit    *string  // of the job file's repository; nil outside git
@@ -72,7 +72,8 @@ func Record(cfg config.Job, specs []trial.Spec, opts RecordOptions) (result.Plan
 	return plan, nil
 }
 
-// maxSums is how many files of an agent a plan names. Agents that bring their dependencies along have many thousands.
+// maxSums limits the files of an agent that a plan names. Agents that bring their dependencies
+// along have many thousands.
 const maxSums = 1000
 
 // plannedAgents returns the agents of the specs and their judges that have files, each once, sorted by name.
@@ -117,7 +118,7 @@ func plannedTasks(specs []trial.Spec, dir string) []result.PlannedTask {
 			return nil
 		})
 	}
-	_ = group.Wait() // of functions that return nil
+	_ = group.Wait() // the functions return nil
 	for i, p := range planned {
 		planned[i].Digest = tasks[name{p.Dataset, p.Task}].Digest()
 	}
@@ -142,8 +143,9 @@ func repoPath(t *task.Task, dir string) string {
 	return filepath.ToSlash(below)
 }
 
-// CanonicalConfig returns the configuration without the keys that change no trial: those that may differ between the shards of a job or
-// between a run and its resumption, and those that matter only after the trials.
+// CanonicalConfig returns the configuration without the keys that change no trial: those that may
+// differ between the shards of a job or between a run and its resumption, and those that are only
+// used after the trials.
 func CanonicalConfig(cfg config.Job) config.Job {
 	cfg.Name, cfg.JobsDir, cfg.NConcurrentTrials, cfg.LogLevel = "", "", 0, ""
 	cfg.Budget = config.Budget{}
@@ -151,7 +153,7 @@ func CanonicalConfig(cfg config.Job) config.Job {
 	cfg.Environment.PreserveEnv, cfg.Environment.Keep, cfg.Environment.MinFreeDisk = "", "", 0
 	cfg.Agents = slices.Clone(cfg.Agents)
 	for i := range cfg.Agents {
-		cfg.Agents[i].Description, cfg.Agents[i].Files, cfg.Agents[i].Trainable = "", nil, false // what files there are is in the plan
+		cfg.Agents[i].Description, cfg.Agents[i].Files, cfg.Agents[i].Trainable = "", nil, false // the plan has the files
 	}
 	cfg.JudgeAgents = slices.Clone(cfg.JudgeAgents)
 	for i := range cfg.JudgeAgents {
@@ -162,11 +164,11 @@ func CanonicalConfig(cfg config.Job) config.Job {
 		m.RecordTo = ""
 		cfg.Models[name] = m
 	}
-	cfg.Tasks, cfg.TasksFormat = nil, "" // their names and contents are in the plan
+	cfg.Tasks, cfg.TasksFormat = nil, "" // the plan has their names and contents
 	cfg.Datasets = slices.Clone(cfg.Datasets)
 	for i := range cfg.Datasets {
 		cfg.Datasets[i].Path, cfg.Datasets[i].Registry = "", nil
-		cfg.Datasets[i].Format = "" // the tasks' digests know it
+		cfg.Datasets[i].Format = "" // the tasks' digests depend on it
 	}
 	return cfg
 }

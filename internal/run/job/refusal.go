@@ -6,8 +6,8 @@ import (
 	"github.com/org/rollout-action/internal/lib/untrusted"
 )
 
-// Refusal is the error of a job's directory that cannot be merged or resumed: what was given is at fault, not the machine. Nothing was
-// written.
+// Refusal is the error of a job's directory that cannot be merged or resumed: the input is at
+// fault, not the machine. Nothing was written.
 type Refusal string
 
 func (r Refusal) Error() string { return string(r) }

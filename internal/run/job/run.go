@@ -16,26 +16,27 @@ import (
 	"github.com/org/rollout-action/internal/run/trial"
 )
 
-// Runner runs one trial; see trial.Runner. Many goroutines call Run. It returns soon after ctx ends, and everything that goes wrong
-// is in the outcome; only panics are not.
+// Runner runs one trial; see trial.Runner. Many goroutines call Run. It returns soon after ctx
+// ends. All errors are in the outcome; panics are not.
 type Runner interface {
 	Run(ctx context.Context, spec trial.Spec, dir string) trial.Outcome
 }
 
-// Wait waits until a trial may start, and returns a function to call when it has ended; !ok: ctx ended before.
+// Wait waits until a trial may start, and returns a function to call when it has ended. ok is false
+// if ctx ended first.
 type Wait func(ctx context.Context) (done func(), ok bool)
 
-// Options is what Run needs besides the trials.
+// Options configure Run.
 type Options struct {
 	Tree    *Tree
 	Runner  Runner
 	Workers int
 	Emit    event.Sink // safe for many goroutines
 	Now     func() time.Time
-	// Grace is how long running trials may take to end after a cancel. Run records those that still run after it as cancelled and
-	// does not wait for them. 0: DefaultGrace.
+	// Grace limits the time that running trials may take to end after a cancel. Run then records
+	// the rest as cancelled and does not wait for them. 0: DefaultGrace.
 	Grace time.Duration
-	// Hard ends the grace when it ends. nil: it never ends.
+	// Hard ends the grace early when it ends. nil: it never ends.
 	Hard context.Context
 	// Redactor hides secrets in the tasks' instructions, which are in outputs.jsonl. nil: nothing is hidden.
 	Redactor *redact.Redactor
@@ -44,25 +45,28 @@ type Options struct {
 	// CheckDisk is called before each trial and returns an error if the machine has no room for it. After an error no more trials
 	// start, those that run go on to their end, and Run returns the error. nil: there is always room.
 	CheckDisk func() error
-	// FailFast is called with the result of each trial that Run ran, one at a time, before its worker takes another. Once it returned
-	// true, it is not called again, no more trials start, confirmation attempts included, and those that run go on to their end. nil: all run.
+	// FailFast is called with the result of each trial that Run ran, one at a time, before its
+	// worker takes another. Once it has returned true, it is not called again, no more trials or
+	// confirmation attempts start, and running trials go on to their end. nil: all run.
 	FailFast func(result.Trial) bool
-	// Turn says that a trial waits for its turn. It is called in the order of the specs. The caller calls what it returns. nil: trials start at once.
+	// Turn registers a trial that waits for its turn. It is called in the order of the specs. The
+	// caller calls the returned Wait. nil: trials start at once.
 	Turn func(key result.Key) Wait
-	// Budget limits what the job spends.
+	// Budget limits the cost and the duration of the job.
 	Budget Budget
-	// Earlier has the results that were in the directory before. The result of a trial that is run again counts until the trial begins,
-	// the others count to the end.
+	// Earlier holds the results of earlier runs in the directory. The result of a trial that is run
+	// again counts until the trial begins, the others count to the end.
 	Earlier []result.Trial
 	// Reconfirm has the confirmation attempts among Earlier that are made again if Confirm returns them. They have no line in
 	// outputs.jsonl yet.
 	Reconfirm map[result.Key]bool
-	// Confirm returns the confirmation attempts (result.Trial.Confirmation) that are to be made. Run calls it with all results when no
-	// trial is left to run, and again when those attempts have ended, until it returns none. Run does not call it after a cancel.
-	// nil: there are none.
+	// Confirm returns the confirmation attempts (result.Trial.Confirmation) to make. Run calls it
+	// with all results when all trials have ended, and again when those attempts have ended, until
+	// it returns none. Run does not call it after a cancel. nil: there are none.
 	Confirm func(ctx context.Context, trials []result.Trial) ([]trial.Spec, error)
-	// Rank is called with all results when no trial is left to run, unless the run was cancelled or stopped. It compares trials with each other, and
-	// gives those that have changed to write, which many goroutines may call. nil: nothing is compared.
+	// Rank is called with all results when all trials have ended, unless the run was cancelled or
+	// stopped. It compares trials with each other, and passes changed results to write, which many
+	// goroutines may call. nil: nothing is compared.
 	Rank func(ctx context.Context, trials []result.Trial, write func([]result.Trial))
 }
 
@@ -72,10 +76,11 @@ const DefaultGrace = 4500 * time.Millisecond
 // Run runs the trials. It writes the result of each when the trial ends, and the job's result at the end. When ctx ends, no further
 // trial starts, running ones are stopped, and the result says so.
 //
-// It returns an error only for what no trial did. If a result cannot be written (the disk is full, the directory is gone), it starts no
-// more trials, ends those that run, writes again at the end, and names in the error what could not be written. It also returns the error
-// of Options.CheckDisk. If this machine ended a trial (trial.Outcome.MachineFault), the other trials are run, and the error says how many the
-// machine ended.
+// It returns an error only for faults that no trial caused. If a result cannot be written (the disk
+// is full, the directory is gone), it starts no more trials, ends the running ones, writes again at
+// the end, and names the results that could not be written in the error. It also returns the error
+// of Options.CheckDisk. If this machine ended a trial (trial.Outcome.MachineFault), the other
+// trials are run, and the error says how many the machine ended.
 func Run(ctx context.Context, specs []trial.Spec, opts Options) (result.Job, error) {
 	if opts.Grace == 0 {
 		opts.Grace = DefaultGrace
@@ -119,7 +124,7 @@ func Run(ctx context.Context, specs []trial.Spec, opts Options) (result.Job, err
 	}
 	for _, t := range without(opts.Earlier, r.begun) {
 		if !planned[t.Key] {
-			continue // its line is there
+			continue // outputs.jsonl has its line
 		}
 		if err := r.Tree.outputs.add(t); err != nil {
 			r.lost = append(r.lost, fmt.Errorf("the line of %s in %s: %w", t.Key, result.OutputsFile, err))
@@ -139,7 +144,7 @@ func Run(ctx context.Context, specs []trial.Spec, opts Options) (result.Job, err
 	return job, r.err(len(specs))
 }
 
-// err returns what went wrong that no trial did. wanted is how many trials were to be run.
+// err returns the faults that no trial caused. wanted is the number of trials that were to run.
 func (r *run) err(wanted int) error {
 	cut := len(r.trials) < wanted || slices.ContainsFunc(r.trials, func(t result.Trial) bool {
 		return t.Error != nil && t.Error.Type == result.InternalError
@@ -171,14 +176,14 @@ type run struct {
 	unwritten []trial.Outcome
 	lost      []error
 	stopped   error // of the first result that could not be written, which stopped the job
-	machine   error // what on this machine ended the first of machines trials
+	machine   error // the fault of this machine that ended the first of machines trials
 	machines  int
 	ranked    bool // results have changed after their trials ended
 	// nextMetadata is when metadata.json is written next.
 	nextMetadata time.Time
 
 	mu       sync.Mutex
-	running  map[result.Key]time.Time // since when; nil after the running trials were abandoned
+	running  map[result.Key]time.Time // by start time; nil after the running trials were abandoned
 	begun    map[result.Key]bool      // their earlier results no longer count
 	confirms map[result.Key]bool      // these trials are confirmation attempts
 	writing  int                      // outcomes that were removed from running and are not yet in collect
@@ -204,7 +209,8 @@ func (r *run) mayStart() bool {
 	return now == nil
 }
 
-// blame marks the result of a trial that the infrastructure ended if the provider no longer answers.
+// blame marks the error of a trial as unreachable if the infrastructure ended it and the provider
+// no longer answers.
 func (r *run) blame(ctx context.Context, t *result.Trial) {
 	if t.Error == nil || !t.Error.Type.Infrastructure() || t.Error.Type == result.Cancelled || ctx.Err() != nil || r.mayStart() {
 		return
@@ -227,7 +233,7 @@ func keySet(specs []trial.Spec) map[result.Key]bool {
 	return keys
 }
 
-// confirm makes the confirmation attempts that are asked for.
+// confirm makes the confirmation attempts that Options.Confirm returns.
 func (r *run) confirm(ctx context.Context) {
 	for r.Confirm != nil && ctx.Err() == nil && !r.stops() && r.diskErr == nil && len(r.unwritten)+len(r.lost) == 0 {
 		specs, err := r.Confirm(ctx, r.counted())
@@ -246,14 +252,14 @@ func (r *run) confirm(ctx context.Context) {
 	}
 }
 
-// rank compares trials with each other. The results that change are written again.
+// rank calls Options.Rank and writes the results that change.
 func (r *run) rank(ctx context.Context) {
 	if r.Rank == nil || ctx.Err() != nil || r.stops() || r.diskErr != nil || len(r.unwritten)+len(r.lost) > 0 {
 		return
 	}
 	r.Earlier = slices.Clone(r.Earlier) // the caller has it, too
 	at := map[result.Key]*result.Trial{}
-	for _, list := range [][]result.Trial{r.Earlier, r.trials} { // what ran now counts
+	for _, list := range [][]result.Trial{r.Earlier, r.trials} { // later results replace earlier ones
 		for i := range list {
 			at[list[i].Key] = &list[i]
 		}

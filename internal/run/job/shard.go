@@ -38,7 +38,7 @@ func Shards(specs []trial.Spec, n int, timings Timings) []int {
 	return shards
 }
 
-// unit is trials that stay together. trials are indexes of specs, in the plan's order.
+// unit is a set of trials that stay together. trials are indexes of specs, in the plan's order.
 type unit struct {
 	dataset, task string
 	piece         int // of the task, from 0
@@ -178,7 +178,7 @@ func assign(units []unit, n int, shards []int) {
 // Timings has the expected duration of a trial of an agent at a task. The keys' Attempt is 0.
 type Timings map[result.Key]time.Duration
 
-// longestTiming bounds what a file can say, so that sums do not overflow.
+// longestTiming limits the timings in a file, so that sums do not overflow.
 const longestTiming = 30 * 24 * time.Hour
 
 // TimingsOf returns the mean durations of the trials of a job. Trials that were cancelled do not count.
@@ -211,8 +211,8 @@ func timed(key result.Key) result.Key {
 	return key
 }
 
-// Expect returns how long each of the specs is expected to take, and whether any of them is known. The unknown ones take as long as the
-// median of the known ones.
+// Expect returns the expected duration of each spec, and whether any of them is known. The unknown
+// ones count as the median of the known ones.
 func (t Timings) Expect(specs []trial.Spec) (each []time.Duration, known bool) {
 	each = make([]time.Duration, len(specs))
 	unknown := map[int]bool{}
@@ -237,7 +237,8 @@ func (t Timings) Expect(specs []trial.Spec) (each []time.Duration, known bool) {
 	return each, true
 }
 
-// weights returns what the specs are balanced by: milliseconds, at least 1, or 1 for each trial if no timing is known.
+// weights returns the weights for balancing the specs: milliseconds, at least 1, or 1 for each
+// trial if no timing is known.
 func (t Timings) weights(specs []trial.Spec) (weights []int64, known bool) {
 	each, known := t.Expect(specs)
 	weights = make([]int64, len(specs))
@@ -267,12 +268,12 @@ type Load struct {
 	Longest time.Duration // of its trials
 }
 
-// Wall returns how long a machine takes that runs concurrent trials at a time.
+// Wall returns the time that a machine with concurrent trials at a time takes.
 func (l Load) Wall(concurrent int) time.Duration {
 	return max(l.Longest, l.Total/time.Duration(max(1, concurrent)))
 }
 
-// Loads returns the work of each of n shards. shards is as Shards returns it, each as Expect does.
+// Loads returns the work of each of n shards. shards is a result of Shards, each one of Expect.
 func Loads(shards []int, n int, each []time.Duration) []Load {
 	loads := make([]Load, n)
 	for i, s := range shards {
@@ -284,7 +285,7 @@ func Loads(shards []int, n int, each []time.Duration) []Load {
 	return loads
 }
 
-// MostShards returns how many shards can have trials.
+// MostShards returns the largest number of shards that all have trials.
 func MostShards(specs []trial.Spec) int {
 	n := 0
 	for _, u := range unitsOf(specs, make([]int64, len(specs))) {
@@ -297,8 +298,9 @@ func MostShards(specs []trial.Spec) int {
 	return n
 }
 
-// ShardsNeeded returns the smallest number of shards, at most limit, with which no shard is expected to take longer than target. If the
-// longest trial takes longer, it counts as the target. If no number is enough, it returns the one with which the last shard ends first.
+// ShardsNeeded returns the smallest number of shards, at most limit, with which no shard is
+// expected to take longer than target. If the longest trial takes longer than target, it is the
+// target. If no number is enough, it returns the one with which the last shard ends first.
 func ShardsNeeded(specs []trial.Spec, timings Timings, concurrent int, target time.Duration, limit int) int {
 	each, _ := timings.Expect(specs)
 	limit = max(1, min(limit, MostShards(specs)))

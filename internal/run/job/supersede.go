@@ -40,8 +40,9 @@ func (t *Tree) Supersede(key result.Key) error {
 	return os.Rename(dir, t.freeName(below))
 }
 
-// Unjudge keeps a trial's directory for the judges that are owed. Only its result and error no longer count: the result is moved to
-// judges/result.before-1.json, or the next free number. After an error, all is where it was.
+// Unjudge prepares a trial's directory for the judges that are owed. Only its result and its error
+// no longer count: the result is moved to judges/result.before-1.json, or the next free number.
+// After an error, nothing has changed.
 func (t *Tree) Unjudge(key result.Key) error {
 	if !t.resumed {
 		return nil
@@ -79,9 +80,9 @@ func (t *Tree) freeName(below string) string {
 	}
 }
 
-// SupersededCost returns what the trials in superseded/ have cost: they were run again, and count in no result of the job. Of trials that
-// were killed before they had a result, the records of their calls count; so do those of rankings that were. judges has the names of the judges
-// that rank.
+// SupersededCost returns the cost of the trials in superseded/: they were run again, and count in
+// no result of the job. The cost of trials and rankings that were killed before they had a result
+// comes from the records of their calls. judges has the names of the judges that rank.
 func SupersededCost(dir string, judges []string) (result.USD, error) {
 	var sum result.USD
 	root := filepath.Join(dir, result.SupersededDir)
@@ -92,7 +93,7 @@ func SupersededCost(dir string, judges []string) (result.USD, error) {
 		if err != nil {
 			return err
 		}
-		// superseded/AGENT/DATASET/TASK__N. What is further below, agents have written.
+		// superseded/AGENT/DATASET/TASK__N. Agents have written the deeper levels.
 		depth := strings.Count(strings.TrimPrefix(path, root), string(filepath.Separator))
 		if !e.IsDir() || depth != 3 {
 			return nil

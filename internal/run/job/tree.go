@@ -23,7 +23,8 @@ type Tree struct {
 	Lock    *Lock
 	events  *os.File
 	outputs *outputs
-	// resumed: there may be trials' directories of an earlier run, which are moved away; see Supersede.
+	// resumed is set if there may be trials' directories of an earlier run, which are moved away;
+	// see Supersede.
 	resumed bool
 }
 
@@ -102,14 +103,14 @@ func (t *Tree) Close() error {
 	return errors.Join(t.events.Close(), t.outputs.file.Close(), t.Lock.Release())
 }
 
-// PlanConfirmation writes into the plan which confirmation attempts the job makes. Callers do so before any of them begins, so that
-// their directories are known to belong to the job.
+// PlanConfirmation writes the confirmation attempts of the job into the plan. Callers do so before
+// any of them begins, so that their directories are known to belong to the job.
 func (t *Tree) PlanConfirmation(plan result.Plan) error {
 	t.Plan.Confirm = plan.Confirm
 	return result.WriteJSON(filepath.Join(t.Dir, result.PlanFile), t.Plan)
 }
 
-// PlanStop writes into the plan why no more trials were started.
+// PlanStop writes the reason why no more trials were started into the plan.
 func (t *Tree) PlanStop(stop result.Stop) error {
 	t.Plan.Stopped = []result.Stop{stop}
 	return result.WriteJSON(filepath.Join(t.Dir, result.PlanFile), t.Plan)
@@ -201,9 +202,10 @@ func Reopen(dir string, lock *Lock, plan result.Plan) (*Tree, error) {
 	return t, nil
 }
 
-// Continue makes a tree that was reopened ready for Run. It removes the job's result.json, which is no longer true and is written again
-// at the end, the verdict on it, a shard's SHA256SUMS, and merge.json: what is in the directory from now on is in no shard, so no merge may replace it.
-// outputs.jsonl gets a line for each result in kept, and no others. prompt returns the tasks' instructions.
+// Continue prepares a reopened tree for Run. It removes the job's result.json, which is outdated
+// and is written again at the end, the gate's verdict on it, a shard's SHA256SUMS, and merge.json:
+// new results in the directory are in no shard, so no merge may replace it. outputs.jsonl gets a
+// line for each result in kept, and no others. prompt returns the tasks' instructions.
 func (t *Tree) Continue(kept []result.Trial, prompt func(dataset, task string) []result.Message) error {
 	for _, name := range []string{result.SumsFile, result.VerdictFile, result.ResultFile, result.MergeFile} {
 		if err := os.Remove(filepath.Join(t.Dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -223,8 +225,8 @@ func (t *Tree) Continue(kept []result.Trial, prompt func(dataset, task string) [
 	return t.endTornEvent()
 }
 
-// WriteEnd writes what Run writes at its end, for a job with nothing left to run: outputs.jsonl with a line for each of trials, and the
-// files of WriteJob.
+// WriteEnd writes the final files of Run, for a job with nothing left to run: outputs.jsonl with a
+// line for each of trials, and the files of WriteJob.
 func WriteEnd(dir string, plan result.Plan, job result.Job, trials []result.Trial, prompt func(dataset, task string) []result.Message) error {
 	t := Tree{Dir: dir, Plan: plan}
 	var err error
@@ -234,7 +236,8 @@ func WriteEnd(dir string, plan result.Plan, job result.Job, trials []result.Tria
 	return errors.Join(t.outputs.file.Close(), t.WriteJob(job))
 }
 
-// RemoveDrafts removes from a job's directory the files that a killed process was writing and had not renamed yet.
+// RemoveDrafts removes the files from a job's directory that a killed process was writing and had
+// not renamed yet.
 func RemoveDrafts(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -266,7 +269,8 @@ func (t *Tree) endTornEvent() error {
 	return err
 }
 
-// NotBegun reports whether a directory has only those files that a run leaves if it is killed before it writes its plan.
+// NotBegun reports whether a directory has only files of a run that was killed before it wrote its
+// plan.
 func NotBegun(dir string) (bool, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -7,24 +7,27 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// Turns shares the same number of workers among jobs that run at the same time. A trial waits for its turn, and those with the lowest rank
-// come first: so the trials of a task run side by side, whichever job they belong to.
+// Turns shares a number of workers among jobs that run at the same time. A trial waits for its
+// turn, and the lowest rank comes first: so the trials of a task run side by side, whichever job
+// they belong to.
 type Turns struct {
 	rank func(side int, key result.Key) int
 
 	mu      sync.Mutex
 	free    int
-	absent  map[int]bool // the jobs that are awaited; until there is none of them, no trial starts
+	absent  map[int]bool // the jobs that are awaited; no trial starts until it is empty
 	waiting []*turn
 }
 
-// turn is a trial that waits.
+// turn is a waiting trial.
 type turn struct {
 	side, rank int
-	granted    chan struct{} // closed when its turn has come
+	granted    chan struct{} // closed when the trial may start
 }
 
-// NewTurns returns the turns of so many workers for the jobs with these numbers. Callers call Leave for each of them when it has ended. rank orders the trials; if two have the same rank, the jobs take turns to be the first.
+// NewTurns returns the turns of so many workers for the jobs with these numbers. Callers call Leave
+// for each job when it has ended. rank orders the trials; of two with the same rank, the jobs take
+// turns to be the first.
 func NewTurns(workers int, sides []int, rank func(side int, key result.Key) int) *Turns {
 	t := &Turns{rank: rank, free: workers, absent: map[int]bool{}}
 	for _, side := range sides {
@@ -33,7 +36,8 @@ func NewTurns(workers int, sides []int, rank func(side int, key result.Key) int)
 	return t
 }
 
-// Await holds trials back until one of each of these jobs waits, or the job has left: their next trials run side by side, too.
+// Await holds trials back until each of these jobs has a waiting trial or has left, so that their
+// next trials run side by side, too.
 func (t *Turns) Await(sides []int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -42,7 +46,7 @@ func (t *Turns) Await(sides []int) {
 	}
 }
 
-// Leave tells that no more trials of a job will wait.
+// Leave records that no more trials of a job will wait.
 func (t *Turns) Leave(side int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -89,7 +93,7 @@ func (t *Turns) done() {
 	t.grant()
 }
 
-// grant gives free workers to those who wait, lowest rank first. t.mu is held.
+// grant starts waiting trials while there are free workers, lowest rank first. t.mu is held.
 func (t *Turns) grant() {
 	for t.free > 0 && len(t.waiting) > 0 && len(t.absent) == 0 {
 		first := t.waiting[0]
@@ -104,7 +108,8 @@ func (t *Turns) grant() {
 	}
 }
 
-// before orders turns. Of two with the same rank each side is the first every second time, so that neither always has the warmer caches.
+// before orders turns. Of two with the same rank, each side is the first every second time, so that
+// neither always has the warmer caches.
 func (w *turn) before(x *turn) bool {
 	if w.rank != x.rank {
 		return w.rank < x.rank

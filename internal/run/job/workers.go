@@ -26,7 +26,7 @@ type written struct {
 	notRun bool // the trial did not begin because of err, so there is no outcome
 }
 
-// work hands the specs to the workers and takes in their outcomes.
+// work passes the specs to the workers and collects their outcomes.
 func (r *run) work(ctx context.Context, specs []trial.Spec) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -69,7 +69,7 @@ func (r *run) work(ctx context.Context, specs []trial.Spec) {
 	r.collect(ctx, stop, outcomes)
 }
 
-// turn says that a trial waits for its turn.
+// turn registers a trial that waits for its turn.
 func (r *run) turn(key result.Key) Wait {
 	if r.Turn == nil {
 		return func(context.Context) (func(), bool) { return func() {}, true }
@@ -80,7 +80,7 @@ func (r *run) turn(key result.Key) Wait {
 // next runs a trial, unless no more trials may start.
 func (r *run) next(ctx context.Context, spec trial.Spec, outcomes chan<- written) {
 	now := r.Now()
-	r.stop(r.costs) // trials of another job may have spent the rest
+	r.stop(r.costs) // trials of another job may have used up the budget
 	if ctx.Err() != nil || r.stops() || !r.mayStart() {
 		return
 	}
@@ -151,7 +151,7 @@ func (r *run) take(w written) {
 	r.emit(event.Event{Kind: event.TrialEnded, Key: &w.Trial.Key, Trial: &w.Trial, Message: r.Tree.TrialDir(w.Trial.Key)})
 }
 
-// abandon takes the outcomes that are being written, and records the trials that still run as cancelled.
+// abandon takes the outcomes that are being written, and records the running trials as cancelled.
 func (r *run) abandon(ctx context.Context, why string, outcomes <-chan written) {
 	kind, what := result.Cancelled, "the job was cancelled"
 	if stop := (*trial.AbortError)(nil); errors.As(context.Cause(ctx), &stop) {
@@ -173,8 +173,9 @@ func (r *run) abandon(ctx context.Context, why string, outcomes <-chan written) 
 	}
 }
 
-// begin moves away what an earlier run left of a trial, and notes that the trial runs. It reports false if the trial may not run. If
-// that is because of an error, the caller sends it to collect.
+// begin moves the files that an earlier run left of a trial away, and notes that the trial runs. It
+// reports false if the trial may not run. If that is because of an error, the caller sends it to
+// collect.
 func (r *run) begin(spec trial.Spec, now time.Time) (bool, error) {
 	key, makeWay := spec.Key, r.Tree.Supersede
 	if spec.Judging != nil {
@@ -207,7 +208,7 @@ func (r *run) end(key result.Key) bool {
 	return true
 }
 
-// received notes that an outcome has arrived.
+// received notes that an outcome was received.
 func (r *run) received() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -249,8 +250,8 @@ func (r *run) one(ctx context.Context, spec trial.Spec, began time.Time) (outcom
 	return r.Runner.Run(ctx, spec, dir)
 }
 
-// unfinished returns the outcome of a trial whose runner returned none. What its models have cost until now is in the records of its calls. One that
-// runs may cost more.
+// unfinished returns the outcome of a trial whose runner returned none. The cost of its models so
+// far comes from the records of its calls; a running trial may cost more.
 func (r *run) unfinished(key result.Key, began time.Time, kind result.ErrorType, message string) trial.Outcome {
 	end := r.Now()
 	t := result.Trial{Key: key, Error: &result.Error{Type: kind, Message: message}}

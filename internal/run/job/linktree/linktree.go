@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// MaxPath bounds a path below the tree, in bytes.
+	// MaxPath limits a path below the tree, in bytes.
 	MaxPath  = 2048
 	maxDepth = 64 // directories within directories
 )
@@ -22,8 +22,8 @@ const (
 type Linker struct {
 	// Without is the name of a file at the top of each tree that is left out; "" for none.
 	Without string
-	// Skipped is called with the path of everything that is left out because no run writes it: links, pipes, names that
-	// OrdinaryName refuses. It may be nil.
+	// Skipped is called with the path of each entry that is left out because no run writes it:
+	// links, pipes, names that OrdinaryName refuses. It may be nil.
 	Skipped func(path string)
 
 	copies bool // the two file systems differ, so nothing can be linked
@@ -32,8 +32,8 @@ type Linker struct {
 // OrdinaryName reports whether a run may have written a file of this name: artifacts can hold it, and it is not hidden.
 func OrdinaryName(name string) bool { return result.Slug(name) == name }
 
-// Move moves source, the directory name in from, to the same name in to. A tree with something that is to be left out, or on
-// another file system, is linked instead.
+// Move moves source, the directory name in from, to the same name in to. A tree with entries that
+// have to be left out, or on another file system, is linked instead.
 func (l *Linker) Move(source, from, to *os.File, name string) error {
 	if movable(source, 0) {
 		if err := nofollow.Rename(from, name, to); !errors.Is(err, unix.EXDEV) {
@@ -74,7 +74,7 @@ func movable(dir *os.File, depth int) bool {
 // Link makes the directory name in to, with the files of source: linked where the file systems allow it, copied elsewhere.
 func (l *Linker) Link(source, to *os.File, name string) error { return l.dir(source, to, name, 0) }
 
-// Restart forgets that files had to be copied. Callers use it when another file system comes next.
+// Restart forgets that files had to be copied. Callers use it before a tree on another file system.
 func (l *Linker) Restart() { l.copies = false }
 
 // dir makes the directory at, a path below to.

@@ -90,16 +90,17 @@ func (f *finder) path(ctx context.Context, path string) error {
 	return f.archive(ctx, real, path, 0)
 }
 
-// damagedInput adds a note about something that was given and cannot be merged.
+// damagedInput adds a note about input that cannot be merged.
 func (f *finder) damagedInput(format string, args ...any) {
 	f.note(format+": download it again", args...)
 	f.damage(format, args...)
 }
 
-// maxDamaged is how many sentences about damaged input there are.
+// maxDamaged limits the sentences about damaged input.
 const maxDamaged = 10
 
-// damage adds a sentence that is reported if a shard is missing: this may be why.
+// damage adds a sentence about damaged input. It is reported if a shard is missing, because it may
+// be the reason.
 func (f *finder) damage(format string, args ...any) {
 	if len(f.damaged) < maxDamaged {
 		f.damaged = append(f.damaged, untrusted.Line(fmt.Sprintf(format+": download it again", args...)))
@@ -144,7 +145,8 @@ func (f *finder) searchDir(ctx context.Context, dir, label string, level, archiv
 	return nil
 }
 
-// archive unpacks an archive and searches what was in it. If it cannot be unpacked, it adds a note: the shard in it is missing then.
+// archive unpacks an archive and searches its content. If it cannot be unpacked, it adds a note:
+// the shard in it is missing then.
 func (f *finder) archive(ctx context.Context, path, label string, archives int) error {
 	if f.seen[path] {
 		return nil

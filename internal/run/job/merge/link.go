@@ -22,10 +22,11 @@ import (
 	"github.com/org/rollout-action/internal/run/job/linktree"
 )
 
-// batchSize is how many trials a worker links at a time.
+// batchSize is the number of trials that a worker links at a time.
 const batchSize = 64
 
-// outcomes has the result of each planned trial, by index in the plan, or an error if its result cannot be used.
+// outcomes holds the result of each planned trial, by index in the plan, or an error if its result
+// cannot be used.
 type outcomes struct {
 	trials []result.Trial
 	there  []bool
@@ -38,7 +39,7 @@ type group struct {
 	trials         map[string]int // index in the plan, by the directory's name
 }
 
-// batch is some trials of one group in one shard.
+// batch is a set of trials of one group in one shard.
 type batch struct {
 	part  *shardDir
 	group *group
@@ -152,8 +153,8 @@ func (m *merge) batches(ctx context.Context, groups map[string]*group) ([]batch,
 	return slices.Concat(rounds...), nil
 }
 
-// ownDirs returns the directories of a shard's own trials, a batch for each group. It refuses results of other trials: one run does not
-// leave them.
+// ownDirs returns the directories of a shard's own trials, a batch for each group. It refuses
+// results of other trials: a run leaves none.
 func (m *merge) ownDirs(ctx context.Context, p *shardDir, groups map[string]*group) ([]batch, error) {
 	root, err := nofollow.OpenDir(p.dir)
 	if err != nil {

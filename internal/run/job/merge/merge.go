@@ -11,7 +11,7 @@ import (
 	"github.com/org/rollout-action/internal/lib/untrusted"
 )
 
-// Options says what is merged, and where to.
+// Options configure a merge.
 type Options struct {
 	// Paths has shards' directories, directories with shards up to three levels down, or archives of such directories.
 	Paths []string
@@ -21,12 +21,14 @@ type Options struct {
 	// Move moves trials' directories out of the shards instead of linking their files. That is faster and uses the shards up. A merge
 	// that fails moves them back. If a shard is missing or did not finish, nothing is moved: the next merge needs the other shards.
 	Move bool
-	// Baseline merges the shards of the baseline that was run beside a job (result.Plan.Beside), if both are there, and not the job's.
+	// Baseline merges the shards of the baseline that was run with the job (result.Plan.Beside)
+	// instead of the job's, if both are there.
 	Baseline bool
-	// Name is the job's name, which may have the placeholders of a job file. What is of another job is left out, and there must be
-	// something of this one. "": whatever is found.
+	// Name is the job's name, which may have the placeholders of a job file. Directories of other
+	// jobs are left out, and at least one of this job must be there. "": all directories are
+	// merged.
 	Name string
-	// Base is what relative paths are relative to. "": the current directory.
+	// Base is the directory that relative paths are relative to. "": the current directory.
 	Base string
 }
 
@@ -43,10 +45,10 @@ type Result struct {
 	Dir    string // the merged job's directory, as Output or Parent name it
 	Tree   result.Tree
 	Job    result.Job
-	Shards int // how many the job was divided into
-	Merged int // how many of them were there
-	// Incomplete has a sentence for each thing that is missing. If there is any, the job does not pass. Notes has other sentences that
-	// users should read.
+	Shards int // the number of shards of the job
+	Merged int // the number of shards that were found
+	// Incomplete has a sentence for each missing shard or result. If there is any, the job does not
+	// pass. Notes has other sentences that users should read.
 	Incomplete []string
 	Notes      []string
 }
@@ -54,12 +56,14 @@ type Result struct {
 // Run puts the shards of a job together: it writes the directory that one run of the whole job would have left. The shards stay as they
 // are (but see Options.Move). Files are linked if the file system allows it, and copied if not.
 //
-// It refuses (with a job.Refusal) what are not shards of one plan and one split. If shards or results are missing, it merges the others:
-// the missing trials are skipped trials in the result, and Incomplete names them. Of two directories of the same shard it takes the
-// newest complete one, as a whole.
+// It refuses (with a job.Refusal) directories that are not shards of one plan and one split. If
+// shards or results are missing, it merges the others: the missing trials are skipped trials in the
+// result, and Incomplete names them. Of two directories of the same shard it takes the newest
+// complete one, as a whole.
 //
-// What is given is hostile: Run writes nothing outside of Output, follows no link, and leaves out names that no run would have written.
-// If Output exists and a merge of the same plan made it, Run replaces it, as a whole and at the end.
+// The input is hostile: Run writes nothing outside of Output, follows no link, and leaves out names
+// that no run would have written. If Output exists and a merge of the same plan made it, Run
+// replaces it, as a whole and at the end.
 func Run(ctx context.Context, opts Options) (_ Result, err error) {
 	defer SaveMemory()()
 	if opts.Output != "" {
@@ -129,12 +133,12 @@ type merge struct {
 	opts    Options
 	parent  string   // drafts are created in it
 	output  string   // the merged job's directory
-	scratch *scratch // for drafts and unpacked archives; nil until it is needed
+	scratch *scratch // for drafts and unpacked archives; nil until the first use
 	unpacks int
 	limits  unpackLimits
 	visited int
 	skipped omissions
-	// unpackSkipped is skipped as it was before trials were linked.
+	// unpackSkipped is the value of skipped before trials were linked.
 	unpackSkipped omissions
 	notes         int // also those above maxNotes
 	damaged       []string
@@ -145,9 +149,9 @@ type merge struct {
 	owned   [][]int      // see own
 	total   int
 	found   []*shardDir // all directories of shards
-	others  []*shardDir // those of the job that was run beside
+	others  []*shardDir // those of the other job that was run with this one
 	parts   []*shardDir // the directory of each shard, sorted by index
-	base    *shardDir   // the one that began first; its plan and configuration are taken
+	base    *shardDir   // the shard that began first; its plan and configuration are used
 
 	groups   map[string]*group
 	batched  []batch // the trials' directories in the shards
@@ -156,7 +160,7 @@ type merge struct {
 	out Result
 }
 
-// maxNotes bounds the notes: the given paths may have any number of directories to report.
+// maxNotes limits the notes: the given paths may have any number of directories to report.
 const maxNotes = 100
 
 // note adds a note to the result.

@@ -42,8 +42,8 @@ func (m *merge) earlier() (made record, err error) {
 	return made, err
 }
 
-// checkPlace refuses an output with a shard in it, which would be removed with what it replaces, and an output in a shard's directory,
-// which has to stay as it is.
+// checkPlace refuses an output that contains a shard, which would be removed when the output is
+// replaced, and an output in a shard's directory, which must not change.
 func (m *merge) checkPlace() error {
 	if base := filepath.Base(m.out.Dir); base == "." || base == ".." {
 		return job.Refuse("%s: cannot be the merged job's directory: give the name of a directory that can be created or replaced", m.out.Dir)

@@ -9,12 +9,15 @@ import (
 	"github.com/org/rollout-action/internal/run/job"
 )
 
-// Shards are the directories of the shards of one job that are read together. Not safe for concurrent use.
+// Shards holds the directories of the shards of one job that are read together. It is not safe for
+// concurrent use.
 type Shards struct {
 	m *merge
-	// Dirs has the directory of each shard that is there, in the order of their numbers, as it was given.
+	// Dirs has the directory of each shard that was found, in the order of the shards' numbers, as
+	// it was given.
 	Dirs []string
-	// First is the directory of the shard that began first: the job's configuration is taken from it.
+	// First is the directory of the shard that began first, from which the job's configuration is
+	// taken.
 	First string
 }
 
@@ -45,7 +48,8 @@ func Open(opts Options) (*Shards, error) {
 	return s, nil
 }
 
-// Of returns which of Dirs has a trial, by the trial's directory below the job's; -1 if the plan has no such trial, or if its shard is not there.
+// Of returns the index in Dirs of the shard with a trial, by the trial's directory below the job's;
+// -1 if the plan has no such trial, or if its shard was not found.
 func (s *Shards) Of(dir string) int {
 	below, name := path.Split(dir)
 	g := s.m.groups[path.Clean(below)]
@@ -78,7 +82,7 @@ func (s *Shards) Read(ctx context.Context) (Result, error) {
 	m.report(out)
 	m.out.Tree, m.out.Shards, m.out.Merged = out.tree(m.plan), m.total, len(m.parts)
 	m.out.Job = result.Summarize(m.plan, m.out.Tree.All())
-	if text, err := result.ReadConfig(m.base.dir); err == nil { // without one, whoever asks for the gate says so
+	if text, err := result.ReadConfig(m.base.dir); err == nil { // callers that need the gate report a missing configuration
 		if err := m.base.checkTop(result.ConfigFile, text); err != nil {
 			return Result{}, job.Refuse("%v", err)
 		}

@@ -27,14 +27,15 @@ type recordShard struct {
 	Folder    string    `json:"folder"`
 	StartedAt time.Time `json:"started_at"`
 	Trials    int       `json:"trials"`  // in its part of the plan
-	Results   int       `json:"results"` // that could be read
+	Results   int       `json:"results"` // that are readable
 }
 
-// maxMergeFile bounds merge.json, in bytes; a thousand shards need a tenth of it.
+// maxMergeFile limits merge.json, in bytes; a thousand shards need a tenth of it.
 const maxMergeFile = 4 << 20
 
-// Missing returns what was missing when a job's directory was merged: a sentence each, safe to print. Reports need it because the
-// trials' results may not show it. It returns nil if no merge made the directory.
+// Missing returns a sentence for each shard or result that was missing when a job's directory was
+// merged. The sentences are safe to print. Reports need them because the trials' results may not
+// show it. It returns nil if no merge made the directory.
 func Missing(dir string) []string {
 	path := filepath.Join(dir, result.MergeFile)
 	info, err := os.Lstat(path)

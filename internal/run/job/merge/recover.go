@@ -19,8 +19,9 @@ import (
 	"github.com/org/rollout-action/internal/run/job"
 )
 
-// scratch is a merge's directory for what is not finished, beside the output. Its name begins with a dot, so merges do not search it and
-// artifacts leave it out. Its lock tells whether the merge still runs.
+// scratch is a merge's directory for unfinished files, next to the output. Its name begins with a
+// dot, so merges do not search it and artifacts leave it out. Its lock tells whether the merge
+// still runs.
 type scratch struct {
 	dir  string
 	lock *job.Lock
@@ -31,7 +32,7 @@ const (
 	scratchPrefix = ".rollout-merge-"
 	journalName   = "merge-began.json"
 	draftName     = "job"
-	oldName       = "old" // what was at the output before
+	oldName       = "old" // the previous output
 )
 
 func makeScratch(parent string) (*scratch, error) {
@@ -64,7 +65,8 @@ func (s *scratch) remove() error {
 	return errors.Join(os.RemoveAll(s.dir), s.lock.Release()) // in this order, so that no other merge recovers it meanwhile
 }
 
-// journal is what a merge writes into its scratch directory before it moves anything, for the next merge if this one is killed.
+// journal is written into a merge's scratch directory before any trial is moved, for the next merge
+// if this one is killed.
 type journal struct {
 	Output     string         `json:"output"` // without links
 	PlanDigest string         `json:"plan_digest"`
@@ -72,7 +74,8 @@ type journal struct {
 	Shards     []journalShard `json:"shards"`
 }
 
-// journalShard says where the trials of a shard come from. Dir is empty for a shard from an archive, which can be unpacked again.
+// journalShard is the place that the trials of a shard come from. Dir is empty for a shard from an
+// archive, which can be unpacked again.
 type journalShard struct {
 	Index int    `json:"index"`
 	Dir   string `json:"dir,omitempty"` // without links
@@ -107,8 +110,8 @@ func (m *merge) undo(j journal, draft string) error {
 	return fmt.Errorf("trials that were moved out of their shards are in %s, and could not be moved back (merge again, which tries to): %w", draft, err)
 }
 
-// moveBack moves the trials in a draft to where they were. If a shard still has a trial, the draft has only links to its files, and the
-// shard's stays. moveBack follows no link.
+// moveBack moves the trials in a draft to their original places. If a shard still has a trial, the
+// draft has only links to its files, and the shard's stays. moveBack follows no link.
 func (m *merge) moveBack(j journal, draft string) error {
 	dirs := map[int]string{}
 	for _, s := range j.Shards {
@@ -202,7 +205,7 @@ func (m *merge) alreadyMoved() bool {
 	return left < len(m.plan.Trials) && len(m.parts) == m.total
 }
 
-// reread returns what an earlier merge wrote.
+// reread returns the result that an earlier merge wrote.
 func (m *merge) reread() error {
 	made, err := m.earlier()
 	if err != nil {
@@ -218,8 +221,9 @@ func (m *merge) reread() error {
 	return nil
 }
 
-// recoverKilled finds what killed merges left beside the output. It moves the trials that they had moved back, so that they are merged
-// now, and removes drafts. It does not touch the files of a merge that runs, nor of a merge of other shards.
+// recoverKilled searches for the scratch directories of killed merges next to the output. It moves
+// the trials that they had moved back, so that they are merged now, and removes drafts. It does not
+// touch the files of a running merge, or of a merge of other shards.
 func (m *merge) recoverKilled() error {
 	entries, err := os.ReadDir(m.parent)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -254,7 +258,8 @@ func (m *merge) recoverKilled() error {
 	return nil
 }
 
-// recover moves back what is in the scratch directory of a killed merge. After an error the directory must stay.
+// recover moves the trials in the scratch directory of a killed merge back. After an error the
+// directory must stay.
 func (m *merge) recover(dir string) error {
 	text, err := nofollow.ReadFile(filepath.Join(dir, journalName), maxMergeFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -278,7 +283,7 @@ func (m *merge) recover(dir string) error {
 			return nil // links only
 		}
 		if !isDir(filepath.Join(dir, draftName)) && isDir(j.Output) {
-			return nil // it was done, all but this
+			return nil // it was finished, except for the removal
 		}
 		return fmt.Errorf("it may have trials of shards that were being merged into %s: run that merge again to finish it", j.Output)
 	}
@@ -293,7 +298,8 @@ func (m *merge) recover(dir string) error {
 	return nil
 }
 
-// hasShardsOf reports whether all shards of a journal are among those that are merged now. Trials are moved nowhere else.
+// hasShardsOf reports whether all shards of a journal are in the current merge. Trials are only
+// moved back to these.
 func (m *merge) hasShardsOf(j journal) bool {
 	dirs := map[string]bool{"": true}
 	for _, p := range m.found {

@@ -9,10 +9,10 @@ import (
 	"github.com/org/rollout-action/internal/lib/untrusted"
 )
 
-// maxSentences is how many incomplete shards are named.
+// maxSentences limits the incomplete shards that are named.
 const maxSentences = 20
 
-// report adds to the result what is missing from each shard, and what was left out.
+// report adds the missing parts of each shard, and the files that were left out, to the result.
 func (m *merge) report(out *outcomes) {
 	parts := map[int]*shardDir{}
 	for _, p := range m.parts {
@@ -37,7 +37,8 @@ func (m *merge) report(out *outcomes) {
 	m.out.Notes = append(m.out.Notes, m.skipped.sentences()...)
 }
 
-// missing returns a sentence about what is missing from one shard, and "" if nothing is. p is nil if the shard is not there.
+// missing returns a sentence about the missing parts of one shard, and "" if it is complete. p is
+// nil if the shard was not found.
 func (m *merge) missing(index int, p *shardDir, out *outcomes) string {
 	var without []string
 	cut := 0
@@ -76,7 +77,7 @@ func (m *merge) missing(index int, p *shardDir, out *outcomes) string {
 	return shard
 }
 
-// counts returns how many trials a shard should have, and how many results of them there are.
+// counts returns the number of a shard's planned trials, and the number of their results.
 func (m *merge) counts(trials []int, out *outcomes) (planned, have int) {
 	for _, i := range trials {
 		if out.there[i] {

@@ -38,7 +38,8 @@ func (m *merge) selectShards(found []*shardDir) error {
 	return m.readPlan()
 }
 
-// named returns the directories of the job that is asked for. Patterns of artifacts may have found those of others.
+// named returns the directories of the job that Options.Name names. Patterns of artifacts may have
+// found those of other jobs.
 func (m *merge) named(found []*shardDir) ([]*shardDir, error) {
 	if m.opts.Name == "" {
 		return found, nil
@@ -54,7 +55,7 @@ func (m *merge) named(found []*shardDir) ([]*shardDir, error) {
 			own = append(own, p)
 			continue
 		}
-		if !m.opts.Baseline { // whose merge has said so
+		if !m.opts.Baseline { // the merge of the job has reported it
 			m.note("%s is of the job %s, so it is not merged", p.label, untrusted.Names([]string{name}))
 		}
 		if !slices.Contains(others, name) {
@@ -67,7 +68,8 @@ func (m *merge) named(found []*shardDir) ([]*shardDir, error) {
 	return own, nil
 }
 
-// side returns the directories of the job, or of the baseline that was run beside it, if there are both.
+// side returns the directories of the job, or those of the baseline that was run with it, if there
+// are both.
 func (m *merge) side(found []*shardDir) ([]*shardDir, error) {
 	var head, baseline []*shardDir
 	beside := false
@@ -144,7 +146,7 @@ func compareBool(a, b bool) int {
 	return -1
 }
 
-// describe returns what distinguishes a directory from others of the same shard.
+// describe returns the properties that distinguish a directory from others of the same shard.
 func (p *shardDir) describe() string {
 	how := map[state]string{complete: "complete", cancelled: "cancelled", unfinished: "did not finish"}[p.state]
 	return how + ", started " + p.plan.StartedAt.UTC().Format("2006-01-02 15:04:05")
@@ -259,7 +261,8 @@ func (p *shardDir) readPlan() (plan result.Plan, err error) {
 	return plan, plan.Check()
 }
 
-// refuseDifferent returns a refusal that says how two shards' plans differ, as far as is known.
+// refuseDifferent returns a refusal that describes how two shards' plans differ, as far as is
+// known.
 func refuseDifferent(a, b *shardDir) error {
 	for _, p := range []*shardDir{a, b} {
 		if err := p.checkPlan(); err != nil {
@@ -288,7 +291,7 @@ func refuseDifferent(a, b *shardDir) error {
 	return job.Refuse("%s (plan %s) and %s (plan %s) are not parts of one job: %s", a.label, a.plan.Digest, b.label, b.plan.Digest, strings.Join(why, "; "))
 }
 
-// differences returns how two plans' tasks and trials differ.
+// differences describes how two plans' tasks and trials differ.
 func differences(a, b result.Plan) (out []string) {
 	type name struct{ dataset, task string }
 	digests := map[name]string{}

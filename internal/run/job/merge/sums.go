@@ -20,7 +20,7 @@ import (
 // digest is a SHA-256 digest of a file.
 type digest = [sha256.Size]byte
 
-// maxSums bounds a SHA256SUMS, in bytes: that of a million trials with long names.
+// maxSums limits a SHA256SUMS, in bytes: a million trials with long names fit.
 const maxSums = 512 << 20
 
 // readSums reads a shard's SHA256SUMS and calls each with every file's digest and path; the path is valid during the call. The error is
@@ -103,7 +103,7 @@ func (p *shardDir) checkPlan() error {
 	return p.checkTop(result.PlanFile, text)
 }
 
-// trialSums has the digests of the trials' results in the shards, by index in the plan.
+// trialSums holds the digests of the trials' results in the shards, by index in the plan.
 type trialSums struct {
 	digests []digest
 	has     []bool

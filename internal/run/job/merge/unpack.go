@@ -24,7 +24,7 @@ const (
 	maxUnpackedDepth = 64
 )
 
-// unpackLimits counts what was unpacked so far.
+// unpackLimits counts the files and bytes that were unpacked.
 type unpackLimits struct {
 	bytes int64
 	files int
@@ -33,7 +33,7 @@ type unpackLimits struct {
 // errArchiveTooLarge ends the unpacking of an archive.
 var errArchiveTooLarge = fmt.Errorf("it has more than %d files or %d bytes", maxUnpackedFiles, int64(maxUnpackedBytes))
 
-// archiveKind returns the suffix that tells how an archive is packed, and "" if the name is no archive's.
+// archiveKind returns the suffix that tells how an archive is packed, and "" for other names.
 func archiveKind(name string) string {
 	name = strings.ToLower(filepath.Base(name))
 	for _, suffix := range []string{".tar", ".tar.gz", ".tgz", ".zip"} {
@@ -77,7 +77,8 @@ func (m *merge) unpack(ctx context.Context, file, dir string) (err error) {
 	return u.drain(stream)
 }
 
-// drain reads what comes after the end of a tar, so that gzip compares its checksum, which is at the very end.
+// drain reads the rest of the stream after the end of a tar, so that gzip verifies its checksum,
+// which is at the very end.
 func (u *unpacker) drain(stream io.Reader) error {
 	left := maxUnpackedBytes - u.limits.bytes
 	n, err := io.Copy(io.Discard, contentReader{io.LimitReader(stream, left+1)})
@@ -151,7 +152,7 @@ func (u *unpacker) zipped(entry *zip.File) error {
 	return u.file(name, content)
 }
 
-// count counts an entry, also one that is left out. It fails at the limit and when ctx ends.
+// count counts an entry, even if it is left out. It fails at the limit and when ctx ends.
 func (u *unpacker) count() error {
 	if u.ctx.Err() != nil {
 		return u.ctx.Err()
@@ -231,7 +232,7 @@ func (u *unpacker) file(name string, content io.Reader) error {
 	return err
 }
 
-// entryError makes the error of two entries with one name the archive's fault.
+// entryError returns an error that blames the archive for two entries with one name.
 func entryError(err error) error {
 	if errors.Is(err, os.ErrExist) || errors.Is(err, syscall.ENOTDIR) {
 		return archiveError(err)
@@ -239,7 +240,7 @@ func entryError(err error) error {
 	return err
 }
 
-// contentReader makes errors of reading an archive the archive's fault; errors of writing are this machine's.
+// contentReader blames the archive for errors of reading it; errors of writing are this machine's.
 type contentReader struct{ io.Reader }
 
 func (r contentReader) Read(p []byte) (int, error) {

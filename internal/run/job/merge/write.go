@@ -44,7 +44,7 @@ func (m *merge) write(ctx context.Context) (err error) {
 		}
 		return err
 	})
-	work.Go(func() error { // the most that can be done meanwhile
+	work.Go(func() error { // the longest work that can run meanwhile
 		if err := writeLarge(filepath.Join(draft, result.PlanFile), m.plan); err != nil {
 			return err
 		}
@@ -59,7 +59,7 @@ func (m *merge) write(ctx context.Context) (err error) {
 	m.report(out)
 	m.out.Tree, m.out.Shards, m.out.Merged = out.tree(m.plan), m.total, len(m.parts)
 	m.out.Job = result.Summarize(m.plan, m.out.Tree.All())
-	// One after the other: each needs memory of its own.
+	// One after the other, because each needs much memory.
 	if err := m.writeOutputs(draft); err != nil {
 		return err
 	}
@@ -155,7 +155,7 @@ func writeLarge(path string, v any) error {
 	return nil
 }
 
-// replace renames the draft to the output. What was there is moved to the scratch directory.
+// replace renames the draft to the output. An existing output is moved to the scratch directory.
 func (m *merge) replace(draft string) error {
 	old := filepath.Join(m.scratch.dir, oldName)
 	if err := os.Rename(m.output, old); err != nil && !errors.Is(err, fs.ErrNotExist) {

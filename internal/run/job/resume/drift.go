@@ -17,16 +17,19 @@ import (
 	"github.com/org/rollout-action/internal/run/job"
 )
 
-// Change is a difference between the job as it began and as it is now that keeps it from being resumed.
+// Change is a difference between the job's original and its current state that keeps it from being
+// resumed.
 type Change struct {
 	// Key is the key of the job file, with names of agents and datasets instead of indexes: agents.cpe.execute. It is "" if tasks
 	// changed.
 	Key string
-	// Message says what changed. It may have text from the job's directory and the job file, but no value of an agent's variable.
+	// Message describes the change. It may have text from the job's directory and the job file, but
+	// no value of an agent's variable.
 	Message string
 }
 
-// drift compares a job as it began with the job as it is now: first the configuration, then the tasks.
+// drift compares a job's original configuration and plan with the current ones: first the
+// configuration, then the tasks.
 func drift(was config.Job, before result.Plan, is config.Job, now result.Plan) ([]Change, error) {
 	a, err := asTree(was)
 	if err != nil {
@@ -47,8 +50,9 @@ func drift(was config.Job, before result.Plan, is config.Job, now result.Plan) (
 	return c.changes, nil
 }
 
-// asTree returns the part of a configuration that must not change as a JSON object. Agents and datasets have their names as keys: their
-// order only decides which trials start first. The number of attempts is left out; see attempts.
+// asTree returns the part of a configuration that must not change as a JSON object. Agents and
+// datasets have their names as keys: their order only decides which trials start first. The number
+// of attempts is left out; see attempts.
 func asTree(cfg config.Job) (map[string]any, error) {
 	formats, tasksFormat := make([]config.Format, len(cfg.Datasets)), cfg.TasksFormat
 	for i, d := range cfg.Datasets {
@@ -59,7 +63,7 @@ func asTree(cfg config.Job) (map[string]any, error) {
 	}
 	cfg = job.CanonicalConfig(cfg)
 	cfg.NAttempts = 0
-	cfg.TasksFormat = tasksFormat // if it changed, tasks differ, too, and this is why
+	cfg.TasksFormat = tasksFormat // if it changed, tasks differ, too, because of it
 	for i := range cfg.Datasets {
 		cfg.Datasets[i].Format = formats[i]
 	}
@@ -87,7 +91,7 @@ func asTree(cfg config.Job) (map[string]any, error) {
 	return tree, nil
 }
 
-// namedLists are the keys with lists whose entries have names.
+// namedLists holds the keys of lists whose entries have names.
 var namedLists = []string{"agents", "datasets", "judges", "judge_agents"}
 
 type comparison struct{ changes []Change }
@@ -147,7 +151,7 @@ func empty(v any) bool {
 	return false
 }
 
-// value adds the difference between two values that are no mappings.
+// value adds the difference between two values that are not mappings.
 func (c *comparison) value(key []string, was, is any) {
 	a, aText := was.(string)
 	b, bText := is.(string)
@@ -162,7 +166,7 @@ func (c *comparison) value(key []string, was, is any) {
 	c.add(key, "was %s, is %s", shown(was), shown(is))
 }
 
-// maxShown is how many characters of a value are shown.
+// maxShown limits the shown part of a value, in characters.
 const maxShown = 80
 
 func long(s string) bool { return len(s) > maxShown || strings.Contains(s, "\n") }
@@ -185,7 +189,7 @@ func firstDifference(a, b string) int {
 	return min(len(x), len(y)) + 1
 }
 
-// shown returns a value as it would be in a job file, shortened.
+// shown returns a shortened value, in the syntax of a job file.
 func shown(v any) string {
 	if empty(v) {
 		return "not set"
@@ -215,7 +219,8 @@ func hidden(v any) string {
 	return "a value that is not shown"
 }
 
-// attempts compares n_attempts with the plan, not with config.json: the plan says what was run.
+// attempts compares n_attempts with the plan, not with config.json: the plan lists the trials that
+// were run.
 func (c *comparison) attempts(before result.Plan, now int) {
 	was := 0
 	for _, key := range before.Trials {
@@ -246,11 +251,11 @@ func (c *comparison) agents(before, now []result.PlannedAgent) {
 	}
 }
 
-// maxChangedFiles is how many files of an agent a message names.
+// maxChangedFiles limits the files of an agent that a message names.
 const maxChangedFiles = 5
 
-// changedFiles returns the files that differ, in parentheses after a space; "" if that is not known. What differs may be an empty
-// directory, too.
+// changedFiles returns the files that differ, in parentheses after a space; "" if they are not
+// known. An empty directory may differ, too.
 func changedFiles(was, is map[string]string) string {
 	if len(was) == 0 || len(is) == 0 {
 		return "" // a plan of an earlier version, or there are too many

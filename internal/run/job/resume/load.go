@@ -25,8 +25,9 @@ type Job struct {
 // ErrNotBegun means that a directory has no plan, so no trial of a job ever began in it.
 var ErrNotBegun = errors.New("is not the directory of a job: it has no " + result.PlanFile)
 
-// Load reads the plan and the configuration in a job's directory. It refuses (with a job.Refusal) what no run writes. The error is a
-// diag.List if this version does not know the configuration, and ErrNotBegun if there is no plan.
+// Load reads the plan and the configuration in a job's directory. It refuses (with a job.Refusal)
+// files that no run writes. The error is a diag.List if this version does not know the
+// configuration, and ErrNotBegun if there is no plan.
 func Load(dir string) (Job, error) {
 	j := Job{Dir: dir}
 	text, err := nofollow.ReadFile(filepath.Join(dir, result.PlanFile), result.MaxJobFile)
@@ -81,13 +82,14 @@ func (j Job) PathsFrom() (string, error) {
 	return filepath.Join(real, filepath.FromSlash(j.Plan.PathsFrom)), err
 }
 
-// Drift returns the differences that keep the job from being resumed. cfg and now are its configuration and plan as they are today.
+// Drift returns the differences that keep the job from being resumed. cfg and now are its current
+// configuration and plan.
 func (j Job) Drift(cfg config.Job, now result.Plan) ([]Change, error) {
 	return drift(j.Config, j.Plan, cfg, now)
 }
 
-// Pending returns which trials of the plan now are to be run. Callers check Drift first. It refuses (with a job.Refusal) a directory
-// with files that no run writes.
+// Pending returns the trials of the plan now that have to be run. Callers check Drift first. It
+// refuses (with a job.Refusal) a directory with files that no run writes.
 func (j Job) Pending(now result.Plan, policy RerunPolicy) (Pending, error) {
 	digests := make(map[taskName]string, len(now.Tasks))
 	for _, t := range now.Tasks {

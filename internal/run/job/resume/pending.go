@@ -11,14 +11,15 @@ import (
 	"github.com/org/rollout-action/internal/run/job"
 )
 
-// Pending says which trials of a job are to be run, and which results there are.
+// Pending divides the trials of a job into those to run and those with results that stay.
 type Pending struct {
 	Keys    map[result.Key]bool // to be run
 	Earlier []result.Trial      // all results, also those of trials that are run again
 	Named   map[result.Key]bool // those of Keys that the policy names
 	Kept    int                 // results that stay
 	Missing int                 // trials without a whole result that are not run
-	// Confirmations has the confirmation attempts among Earlier that are made again if job.Options.Confirm returns them.
+	// Confirmations holds the confirmation attempts among Earlier that are made again if
+	// job.Options.Confirm returns them.
 	Confirmations map[result.Key]bool
 	stale         []result.Key // confirmation attempts of a plan with fewer attempts
 }
@@ -65,8 +66,9 @@ func pendingOf(dir string, keys []result.Key, digests map[taskName]string, polic
 	return out, nil
 }
 
-// confirmations adds the confirmation attempts that there are. Those that were cut short, or that failed because of the infrastructure,
-// can be made again. now is the plan of today, which may have more attempts than the stored one.
+// confirmations adds the existing confirmation attempts. Those that were cut short, or that failed
+// because of the infrastructure, can be made again. now is the current plan, which may have more
+// attempts than the stored one.
 func (p *Pending) confirmations(dir string, plan, now result.Plan, policy RerunPolicy) error {
 	keys := plan.ConfirmationKeys()
 	if len(now.Trials) != len(plan.Trials) {
@@ -85,7 +87,7 @@ func (p *Pending) confirmations(dir string, plan, now result.Plan, policy RerunP
 	for i, t := range trials {
 		switch {
 		case errors.Is(errs[i], fs.ErrNotExist), errors.Is(errs[i], result.ErrTorn):
-			continue // it is made again if it is still wanted
+			continue // it is made again if it is still needed
 		case errs[i] != nil:
 			return job.Refuse("%v: remove or repair it", errs[i])
 		case !t.Confirmation:

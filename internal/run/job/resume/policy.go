@@ -12,15 +12,18 @@ import (
 	"github.com/org/rollout-action/internal/run/job"
 )
 
-// RerunPolicy says which trials with a result are run again. The zero value: those that the infrastructure failed.
+// RerunPolicy selects the trials with a result that are run again. The zero value selects those
+// that the infrastructure failed.
 type RerunPolicy struct {
-	// Types has further error types with which trials are run again, even if the result has a reward.
+	// Types holds further error types with which trials are run again, even if the result has a
+	// reward.
 	Types []result.ErrorType
 	// OnlyFailed leaves out trials without a whole result and cancelled ones, so that only failed trials are run again.
 	OnlyFailed bool
-	// Trials has globs of trials that are run again whatever their result is. See matches.
+	// Trials holds globs of trials that are run again whatever their result is. See matches.
 	Trials []string
-	// Owed reports whether only judges of a trial are to run, because its agent and its tests have ended. Such a trial is pending. nil: none is.
+	// Owed reports whether only judges of a trial have to run, because its agent and its tests have
+	// ended. Such a trial is pending. nil: there are none.
 	Owed func(key result.Key) bool
 }
 
@@ -79,7 +82,7 @@ func (p RerunPolicy) checkMatches(keys []result.Key) error {
 	return nil
 }
 
-// maxListed is how many names a message lists.
+// maxListed limits the names that a message lists.
 const maxListed = 20
 
 // allErrors stands for every error type.

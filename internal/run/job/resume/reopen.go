@@ -14,7 +14,8 @@ import (
 	"github.com/org/rollout-action/internal/run/job"
 )
 
-// plan returns the plan that is written when the job is resumed: the metrics may have changed, and there may be more attempts.
+// plan returns the plan for the resumed job: the metrics may have changed, and there may be more
+// attempts.
 func (j Job) plan(now result.Plan) result.Plan {
 	plan := j.Plan
 	plan.Metrics, plan.PathsFrom = now.Metrics, now.PathsFrom
@@ -87,7 +88,7 @@ func (j Job) replace(cfg config.Job, plan result.Plan) error {
 	return nil
 }
 
-// resumption returns the plan's entry about resuming now: when, and for how long nothing ran.
+// resumption returns the plan's entry for resuming at a time, with the time in which no trial ran.
 func resumption(plan result.Plan, earlier []result.Trial, at time.Time) result.Resumption {
 	last := plan.StartedAt
 	if n := len(plan.Resumed); n > 0 && plan.Resumed[n-1].At.After(last) {

@@ -12,12 +12,14 @@ import (
 	"github.com/org/rollout-action/internal/run/trial"
 )
 
-// VariableDrift returns differences that Drift cannot see: variables of the host that are no secrets (redact.except) had other values when
-// results that stay were made. in has the values of today, and tasks the tasks of results.
+// VariableDrift returns differences that Drift cannot see: when the kept results were made, host
+// variables that are no secrets (redact.except) had other values. in has the current values, and
+// tasks returns the tasks of results.
 func (j Job) VariableDrift(pending Pending, cfg config.Job, in trial.Inputs, tasks func(result.Key) *task.Task) []Change {
 	// Keys that do not matter may have changed since, so a result may also have the digests of the stored configuration.
 	now, was := trial.DigestsOf(cfg, in), trial.DigestsOf(j.Config, in)
-	// Keys that may change are in the digest of the configuration, too, so it can be compared only if they did not change.
+	// Keys that may change are in the digest of the configuration, too, so digests can only be
+	// compared if those keys are the same.
 	comparable := now.Config == was.Config && len(in.Passed) > 0
 	others, otherPassed := map[string]int{}, 0
 	for _, t := range pending.Earlier {
@@ -42,7 +44,8 @@ func (j Job) VariableDrift(pending Pending, cfg config.Job, in trial.Inputs, tas
 	return out
 }
 
-// recordingsOf names the recordings from which an agent's model answers, as another reason for other digests; "" if it does not.
+// recordingsOf names the recordings that an agent's model answers from, as another reason for
+// different digests; "" if it has none.
 func recordingsOf(cfg config.Job, name string) string {
 	for _, a := range cfg.Agents {
 		if dir := cfg.Models[a.Model].Replay; a.Name == name && dir != "" {

@@ -27,18 +27,18 @@ func Open(label, dir string) (Source, error) {
 	return Source{Label: label, Dir: dir, Job: plan.JobName}, err
 }
 
-// Experiment is what must be the same for a result to be taken over.
+// Experiment holds the properties that must be equal for a result to be taken over.
 type Experiment struct {
 	Digests trial.Digests
 	// ImageID returns the ID of an image that a task names, and "" if it is not known. Find calls it only if nothing else differs. It
 	// may be nil.
 	ImageID func(ref string) string
-	// Unaddressed names what is in all environments and in no digest. If there is any, nothing is taken over, because nobody knows
-	// whether trials are the same.
+	// Unaddressed names contents of all environments that are in no digest. If there are any,
+	// nothing is taken over, because trials cannot be compared.
 	Unaddressed []string
 }
 
-// Found is a result that can be taken over. Trial is the result as it will be in the new job.
+// Found is a result that can be taken over. Trial is the result in the form for the new job.
 type Found struct {
 	Trial  result.Trial
 	source Source
@@ -86,7 +86,8 @@ func Find(ctx context.Context, sources []Source, specs []trial.Spec, same Experi
 	return r, nil
 }
 
-// reusable returns a spec's result in a source, marked as reused. If ok is false, there is none, and why is the reason.
+// reusable returns a spec's result in a source, marked as reused. If ok is false, there is none,
+// and why is the reason.
 func reusable(reader *result.TrialReader, s Source, spec trial.Spec, same Experiment) (t result.Trial, why Reason, ok bool) {
 	opened, err := openTrial(s.Dir, spec.Key)
 	if errors.Is(err, os.ErrNotExist) {
@@ -109,17 +110,17 @@ func reusable(reader *result.TrialReader, s Source, spec trial.Spec, same Experi
 	return s.Take(t).Trial, 0, true
 }
 
-// Take returns a result in the source as one that is taken over, whatever it is.
+// Take marks a result in the source as taken over, without checking it.
 func (s Source) Take(t result.Trial) Found {
 	mark := result.Reused{Job: s.Job, From: s.Label, StartedAt: t.Timestamps.StartedAt}
 	if t.Reused != nil {
 		mark.Job, mark.StartedAt = t.Reused.Job, t.Reused.StartedAt
 	}
 	t.Reused = &mark
-	t = t.WithoutGroups("") // the other trials of its task may be others here
+	t = t.WithoutGroups("") // the other trials of its task may differ here
 	if t.Environment != nil {
 		where := *t.Environment
-		where.Preserved, where.Outcome = false, nil // what was kept is the other job's
+		where.Preserved, where.Outcome = false, nil // the kept files belong to the other job
 		t.Environment = &where
 	}
 	return Found{Trial: t, source: s}
@@ -130,7 +131,8 @@ func openTrial(dir string, key result.Key) (*os.File, error) {
 	return nofollow.OpenDirBelow(dir, strings.Split(key.Dir(), "/")...)
 }
 
-// differs compares a result with the trial that a spec would be. ok is true if they are the same experiment; why is the difference.
+// differs compares a result with the trial of a spec. ok is true if they are the same experiment;
+// else why is the difference.
 func differs(t result.Trial, spec trial.Spec, same Experiment) (why Reason, ok bool) {
 	switch e := t.Environment; {
 	case t.Confirmation:
@@ -155,8 +157,8 @@ func differs(t result.Trial, spec trial.Spec, same Experiment) (why Reason, ok b
 	return otherImage(t.Environment, same)
 }
 
-// otherImage compares images that tasks name. A tag may have been moved since. A digest may not, but it has one image for each platform,
-// so a known ID counts more.
+// otherImage compares images that tasks name. A tag may have been moved since. A digest cannot, but
+// it has one image for each platform, so a known ID counts more.
 func otherImage(e *result.Environment, same Experiment) (why Reason, ok bool) {
 	pinned, id := strings.Contains(e.Image, "@sha256:"), ""
 	if e.ImageID == "" {

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// Reason says why no result of a trial can be taken over. A larger one was closer to being taken over.
+// Reason is the reason why no result of a trial can be taken over. A larger one was closer to being
+// taken over.
 type Reason int
 
 // The reasons.
@@ -33,7 +34,7 @@ var reasonText = []string{
 	UnknownImage: "on an image named by a tag, whose content is not known any more", Unaddressed: "with what no digest covers",
 }
 
-// Findings says which results can be taken over.
+// Findings holds the results that can be taken over.
 type Findings struct {
 	Found []Found
 	// Missed counts the trials that cannot be taken over, by the reason that came closest.

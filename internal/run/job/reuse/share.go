@@ -8,8 +8,9 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// Share returns the results of these trials in a source, whatever they are, except those of trials that were cancelled. It is for a job
-// that ran beside this one, where these trials were the same.
+// Share returns the results of these trials in a source, without further checks, except those of
+// cancelled trials. It is for a job that ran at the same time as this one, where these trials were
+// the same.
 func Share(s Source, keys []result.Key) ([]Found, error) {
 	var reader result.TrialReader
 	var found []Found
