@@ -12,19 +12,21 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// Again makes a trial begin with what an earlier one kept, its outcome, its environment or its artifacts, without installing and running the agent.
+// Again makes a trial begin with the outcome, the environment or the artifacts of an earlier one,
+// without installing and running the agent.
 type Again struct {
 	Job    string       // the name of the job that ran the earlier trial
 	From   string       // its directory, as it was given
 	Before result.Trial // the result of the earlier trial
-	// Outcome: the files are those that the agent left, and not those of the environment after the tests. Before has both.
+	// Outcome reports whether to use the files as the agent left them, and not those of the
+	// environment after the tests. Before has both.
 	Outcome bool
 	// Artifacts is the directory of the earlier trial, whose artifacts are put into a new environment. nil: see Outcome.
 	Artifacts fs.FS
 }
 
-// CanVerifyAgain reports whether the tests may decide about a trial of s with the result t: its agent has ended, in a way after which
-// the task and the job have it verified.
+// CanVerifyAgain reports whether the tests may run again for a trial of s with the result t: its
+// agent has ended, and the task and the job verify trials that ended so.
 func CanVerifyAgain(s Spec, job config.Job, t result.Trial) bool {
 	if t.Error != nil && !agentsError(t.Error) && t.Error.Type.Fault() != result.FaultVerifier && t.Error.Type != result.EnvironmentTeardownFailed {
 		return false
@@ -45,7 +47,8 @@ func errorOfAgent(t result.Trial) *result.Error {
 	return &failed
 }
 
-// continueFrom puts what the earlier trial's agent did into the result. first: no execution of this trial has done that.
+// continueFrom copies the agent's part of the earlier trial into the result. first reports whether
+// no execution of this trial has done so.
 func (x *execution) continueFrom(again *Again, first bool) {
 	before, t := again.Before, &x.trial
 	t.AgentDigest = before.AgentDigest
@@ -60,7 +63,7 @@ func (x *execution) continueFrom(again *Again, first bool) {
 	if again.Artifacts != nil {
 		t.Reverified.Environment, t.Reverified.Artifacts = "", true
 	}
-	if before.Reverified != nil { // it ran no agent either
+	if before.Reverified != nil { // that trial ran no agent either
 		t.Reverified.AgentCosts = before.Reverified.AgentCosts
 	}
 	if first {
@@ -68,7 +71,7 @@ func (x *execution) continueFrom(again *Again, first bool) {
 	}
 }
 
-// artifacts returns the earlier trial's artifacts as they are put into an environment.
+// artifacts returns the earlier trial's artifacts as copies for an environment.
 func (a *Again) artifacts() ([]environment.Copy, error) {
 	var copies []environment.Copy
 	for _, kept := range a.Before.Artifacts {
@@ -89,7 +92,8 @@ func (a *Again) artifacts() ([]environment.Copy, error) {
 	return copies, nil
 }
 
-// artifactCopy returns an artifact below a trial's directory as it is put into an environment. Without entries its files belong to root there.
+// artifactCopy returns an artifact below a trial's directory as a copy for an environment. Without
+// entries its files belong to root there.
 func artifactCopy(trialDir fs.FS, kept result.Artifact, links []environment.Link, entries []environment.Entry) (environment.Copy, error) {
 	none := environment.Copy{}
 	info, err := fs.Stat(trialDir, kept.Path)
@@ -119,7 +123,7 @@ func artifactCopy(trialDir fs.FS, kept result.Artifact, links []environment.Link
 	return environment.Copy{Src: tree, Dst: path.Clean(kept.Source), Clean: true, Links: links, Entries: entries}, nil
 }
 
-// artifactTree is an artifact that is a directory, with the files executable that were.
+// artifactTree is an artifact that is a directory. Files that were executable are so again.
 type artifactTree struct {
 	fs.FS
 	executable map[string]bool

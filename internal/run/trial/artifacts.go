@@ -24,14 +24,15 @@ import (
 const (
 	maxArtifactBytes = 1 << 30
 	maxArtifactFiles = 50_000
-	// maxExecutable bounds how many executable files of one artifact a result lists.
+	// maxExecutable limits the executable files of one artifact that a result lists.
 	maxExecutable = 1000
-	// maxListFile bounds the file with the links or the entries of an artifact, in bytes. Source: those of an environment.Extracted, escaped.
+	// maxListFile limits the file with the links or the entries of an artifact, in bytes. Source:
+	// those of an environment.Extracted, escaped.
 	maxListFile = 256 << 20
 )
 
-// keepArtifacts copies the files that the task and the job want to keep out of the environment: when the agent has ended, in whatever way,
-// and before the verifier can change them.
+// keepArtifacts copies the files that the task and the job keep out of the environment, after the
+// agent has ended, for whatever reason, and before the verifier can change them.
 func (x *execution) keepArtifacts(ctx context.Context) {
 	defer x.recoverPanic()
 	wanted := WantedArtifacts(x.spec.Task.Config.Artifacts, append(slices.Clone(x.job.Artifacts), x.judgedArtifacts()...))
@@ -63,7 +64,7 @@ func (x *execution) keepArtifacts(ctx context.Context) {
 	}
 }
 
-// judgedArtifacts returns the paths that judges in fresh environments get.
+// judgedArtifacts returns the paths of the artifacts that judges in fresh environments read.
 func (x *execution) judgedArtifacts() (paths []string) {
 	for _, j := range slices.Concat(x.spec.Judges, x.spec.GroupJudges) {
 		for _, p := range j.Artifacts {
@@ -75,8 +76,8 @@ func (x *execution) judgedArtifacts() (paths []string) {
 	return paths
 }
 
-// WantedArtifacts returns a task's artifacts, and those of the job's paths that are not among them. A path whose place in the trial's
-// directory the task gives to another one gets a place of its own.
+// WantedArtifacts returns a task's artifacts, and those of the job's paths that are not among them.
+// A path whose place in the trial's directory the task gives to another one gets a separate place.
 func WantedArtifacts(ofTask []task.Artifact, paths []string) []task.Artifact {
 	out := slices.Clone(ofTask)
 	for _, p := range paths {
@@ -102,8 +103,8 @@ type notKept string
 
 func (n notKept) Error() string { return string(n) }
 
-// keepArtifact copies one artifact. It first copies into a directory of its own, because only then it knows whether the artifact is
-// a file.
+// keepArtifact copies one artifact. It first copies into a separate directory, because only the
+// copy shows whether the artifact is a file.
 func (r *record) keepArtifact(ctx context.Context, env environment.Environment, w task.Artifact, left environment.ExtractOptions) (result.Artifact, error) {
 	none := result.Artifact{}
 	stage, err := os.MkdirTemp(r.dir, "incoming-*")
@@ -177,7 +178,8 @@ func withoutSecrets[T any](secrets *redact.Redactor, list []T, name func(T) stri
 	return shown, len(shown) < len(list)
 }
 
-// keepLinks writes the links of the next artifact, and returns where they are, below the trial's directory.
+// keepLinks writes the links of the next artifact to a file, and returns the file's path below the
+// trial's directory.
 func (r *record) keepLinks(links []environment.Link) (string, error) {
 	if len(links) == 0 {
 		return "", nil
@@ -195,7 +197,8 @@ func (r *record) keepLinks(links []environment.Link) (string, error) {
 	return r.keepList(result.LinksDir, ".json", text)
 }
 
-// keepEntries writes the entries of the next artifact, and returns where they are, below the trial's directory.
+// keepEntries writes the entries of the next artifact to a file, and returns the file's path below
+// the trial's directory.
 func (r *record) keepEntries(entries []environment.Entry) (string, error) {
 	if len(entries) == 0 {
 		return "", nil
@@ -224,7 +227,7 @@ func (r *record) keepList(dir, suffix string, text []byte) (string, error) {
 	return at, nil
 }
 
-// readList reads a file that keepList has written. It is on this machine's disk, where somebody may have changed it.
+// readList reads a file that keepList has written. A user may have changed it on disk.
 func readList(trialDir fs.FS, kept result.Artifact, dir, at string) ([]byte, error) {
 	if path.Dir(at) != dir {
 		return nil, fmt.Errorf("the file %s of the artifact %s is not in %s", at, kept.Source, dir)
@@ -244,7 +247,8 @@ func readList(trialDir fs.FS, kept result.Artifact, dir, at string) ([]byte, err
 	return text, nil
 }
 
-// entriesOf reads the entries of an artifact below a trial's directory; nil if an earlier version of Rollout has kept it.
+// entriesOf reads the entries of an artifact below a trial's directory; nil if an earlier version
+// of Rollout kept the artifact.
 func entriesOf(trialDir fs.FS, kept result.Artifact) (entries []environment.Entry, err error) {
 	if kept.Entries == "" {
 		return nil, nil
@@ -287,7 +291,8 @@ func linksOf(trialDir fs.FS, kept result.Artifact) ([]environment.Link, error) {
 	return links, nil
 }
 
-// stagedPath returns what is to be moved into place: the directory, or the file in it; "" if that could not be written.
+// stagedPath returns the path to move into place: the directory, or the file in it; "" if that
+// could not be written.
 func stagedPath(stage string, single bool) (string, error) {
 	if !single {
 		return stage, nil
@@ -299,7 +304,8 @@ func stagedPath(stage string, single bool) (string, error) {
 	return filepath.Join(stage, entries[0].Name()), nil
 }
 
-// artifactPath returns where an artifact goes below the trial's directory. The destination is from the task.
+// artifactPath returns the path of an artifact below the trial's directory. The destination is from
+// the task.
 func artifactPath(destination string) string {
 	elements := strings.Split(destination, "/")
 	for i, e := range elements {
@@ -308,8 +314,8 @@ func artifactPath(destination string) string {
 	return path.Join(result.ArtifactsDir, path.Join(elements...))
 }
 
-// excludes returns a function that matches paths as tar --exclude does: a pattern matches one name, or several with / between, at any
-// depth, and a matching directory excludes everything in it.
+// excludes returns a function that matches paths as tar --exclude does: a pattern matches one name,
+// or several with / between, at any depth, and a matching directory excludes all of its contents.
 func excludes(patterns []string) func(string) bool {
 	if len(patterns) == 0 {
 		return nil

@@ -10,11 +10,11 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// bases remembers the substitutes for images that were announced to the job's watchers: each is announced once, however many
-// trials use it.
+// bases holds the substitutes for images that were announced to the job's watchers: each is
+// announced once, however many trials use it.
 type bases struct {
 	mu        sync.Mutex
-	announced map[[2]string]bool // by what was requested and what is used
+	announced map[[2]string]bool // by the requested and the used image
 }
 
 // first reports whether a substitute was not announced before, and remembers it.
@@ -32,8 +32,8 @@ func (b *bases) first(base result.Base) bool {
 	return true
 }
 
-// recordBase records what the environment stands on if that is not its image, and announces it to the job's watchers: nobody must
-// take a reward from another base for one from the image.
+// recordBase records the base of the environment if that is not its image, and announces it to the
+// job's watchers: a reward from another base must not be taken for one from the image.
 func (x *execution) recordBase(env *environment.Base) {
 	if env == nil {
 		return
@@ -41,8 +41,8 @@ func (x *execution) recordBase(env *environment.Base) {
 	line := func(text string) string { return strings.Join(strings.Fields(hide(x.secrets, text)), " ") }
 	base := result.Base{Requested: line(env.Requested), Actual: line(env.Actual), Reason: line(env.Reason), Asked: env.Asked}
 	x.trial.Environment.Base = &base
-	if !env.Asked && x.bases.first(base) { // nobody needs a warning of what the job asks for; the summary has a note
-		// Without a key: it is about the job, not about the trial that happens to come first.
+	if !env.Asked && x.bases.first(base) { // a base that the job asks for needs no warning; the summary has a note
+		// Without a key: it concerns the job, not the trial that happens to come first.
 		x.sink(event.Event{Time: x.now().UTC(), Kind: event.Notice, Message: fmt.Sprintf("%s is NOT used: its trials run on %s instead (%s)", base.Requested, base.Actual, base.Reason)})
 	}
 }

@@ -15,13 +15,13 @@ const maxTailBytes = 512 << 10
 // capture writes one stream of a command to a file. It redacts the stream, and keeps only the beginning and the end if it is longer
 // than the limit. Writes always succeed, so that neither a full disk nor the limit stops the command.
 type capture struct {
-	path    string // below the trial's directory, for people
+	path    string // below the trial's directory, for messages
 	limit   int64
 	file    *os.File
 	filter  io.WriteCloser
 	written int64  // of the beginning
-	tail    []byte // what came after the beginning, the last of it
-	dropped int64  // between them
+	tail    []byte // the last bytes after the beginning
+	dropped int64  // between beginning and tail
 	err     error  // the first failure to write
 }
 
@@ -83,13 +83,13 @@ func (c *capped) Write(p []byte) (int, error) {
 		c.written += head
 		p = p[head:]
 	}
-	// What has no room in the tail anyhow need not be copied to it.
+	// Bytes that would be dropped from the tail need not be copied.
 	if over := len(p) - all.maxTail(); over > 0 {
 		c.dropped += int64(len(c.tail) + over)
 		c.tail, p = c.tail[:0], p[over:]
 	}
 	c.tail = append(c.tail, p...)
-	if len(c.tail) > 2*all.maxTail() { // not at each write, which would move all of it each time
+	if len(c.tail) > 2*all.maxTail() { // not at each write, which would move the whole tail each time
 		all.trim(all.maxTail())
 	}
 	return n, nil

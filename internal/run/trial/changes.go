@@ -25,7 +25,7 @@ import (
 	"github.com/org/rollout-action/internal/lib/plural"
 )
 
-// Limits of what judges see of the files that an agent has changed.
+// Limits of the changed files that judges see.
 const (
 	maxChangedFiles = 100
 	maxChangedText  = 64 << 10 // bytes of a file; larger ones are only named
@@ -34,7 +34,7 @@ const (
 	changesTimeout  = time.Minute
 )
 
-// keepChanges notes which files the agent has changed, for judges. Source: docs/judges.md.
+// keepChanges records the files that the agent has changed, for judges. Source: docs/judges.md.
 func (x *execution) keepChanges(ctx context.Context) {
 	defer x.recoverPanic()
 	if !x.spec.judged() || x.live == nil || !x.agentBegan || x.spec.Again != nil || ctx.Err() != nil {
@@ -42,7 +42,7 @@ func (x *execution) keepChanges(ctx context.Context) {
 	}
 	c, cancel := context.WithTimeout(ctx, changesTimeout)
 	defer cancel()
-	brought := map[string]bool{} // with the agent
+	brought := map[string]bool{} // files of the agent
 	if x.spec.Files != nil {
 		for name := range x.spec.Files.Sums(x.spec.Files.Files) {
 			brought[name] = true
@@ -90,7 +90,8 @@ func (x *execution) describeChanges(c environment.Changes) string {
 	return text.Middle(maxChanges) + b.String()
 }
 
-// describeChange returns a change as a unified difference, or as a line if one of the files is no text.
+// describeChange returns a change as a unified difference, or as a line if one of the files is not
+// text.
 func describeChange(c environment.Change) string {
 	name := shownPath(c.Path)
 	before, after := textOf(c.Before), textOf(c.After)
@@ -120,7 +121,7 @@ func describeChange(c environment.Change) string {
 	return excerpt.Middle(b.String(), maxOneChange)
 }
 
-// textOf returns the content of a text file; nil if it is none, or not known.
+// textOf returns the content of a text file; nil for other and unknown contents.
 func textOf(s *environment.FileState) []byte {
 	if s == nil || s.Text == nil || bytes.ContainsRune(s.Text, 0) || !utf8.Valid(s.Text) {
 		return nil
@@ -128,7 +129,7 @@ func textOf(s *environment.FileState) []byte {
 	return s.Text
 }
 
-// describeFile says what a file is.
+// describeFile describes a file in a few words.
 func describeFile(s *environment.FileState) string {
 	switch {
 	case s == nil:
@@ -155,7 +156,7 @@ func shownPath(name string) string {
 	return strconv.Quote(name)
 }
 
-// addChanges adds what the agent has changed. When judges run from what is on disk, the file is there from before.
+// addChanges adds the agent's changes. When judges run from files on disk, the file exists already.
 func (e *evidence) addChanges(changes string) error {
 	const what = "the files that the agent has changed, as differences from the image"
 	if changes != "" {

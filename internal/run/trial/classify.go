@@ -20,8 +20,8 @@ import (
 	"github.com/org/rollout-action/internal/lib/untrusted"
 )
 
-// failure is a trial's error before it is in the result. It is also a Go error, so that a step which knows the type of its error
-// returns it.
+// failure is a trial's error before it is in the result. It is also a Go error, so that a step
+// which knows the type of its error can return it.
 type failure struct {
 	Type         result.ErrorType
 	Message      string
@@ -36,17 +36,19 @@ func failf(kind result.ErrorType, format string, args ...any) *failure {
 	return &failure{Type: kind, Message: fmt.Sprintf(format, args...)}
 }
 
-// AbortError is the cause of a context that ends because Rollout itself failed, and not because somebody cancelled the job.
+// AbortError is the cause of a context that ends because Rollout itself failed, and not because of
+// a cancel.
 type AbortError struct{ Err error }
 
 func (s *AbortError) Error() string { return s.Err.Error() }
 
 func (s *AbortError) Unwrap() error { return s.Err }
 
-// ErrOutOfTime is the cause of a context that ends because the job has run as long as its budget allows.
+// ErrOutOfTime is the cause of a context that ends because the job has used up its budget of time.
 var ErrOutOfTime = errors.New("the job's budget of time is used up (budget.max_duration)")
 
-// ErrOutOfMoney is why a trial is cancelled whose agent gets no more of its model because the job has spent as much as its budget allows.
+// ErrOutOfMoney is the reason for cancelling a trial whose agent gets no more of its model because
+// the job has used up its budget of money.
 var ErrOutOfMoney = errors.New("the job's budget of money is used up (budget.max_cost_usd)")
 
 // cancelled returns the failure of a trial whose context has ended.
@@ -70,7 +72,7 @@ var phaseName = map[event.Phase]string{
 	event.Teardown:         "teardown",
 }
 
-// taskError returns why no environment is made for a trial, or nil.
+// taskError returns the reason why no environment is made for a trial, or nil.
 func taskError(spec Spec) *failure {
 	t := spec.Task
 	switch {
@@ -101,17 +103,18 @@ func taskError(spec Spec) *failure {
 // tooLong reports whether the program of an agent's preset cannot take an instruction of so many bytes, because it is one argument.
 func tooLong(a agent.Agent, size int) bool {
 	preset, _ := presets.Get(a.Preset)
-	return size > presets.MaxArgument && preset.Argument && a.Execute == preset.Execute(a.Args) // and no script of the job's
+	return size > presets.MaxArgument && preset.Argument && a.Execute == preset.Execute(a.Args) // not a script of the job
 }
 
-// instructionSize returns how many bytes of instruction an agent gets for a task; 0 if it cannot be read.
+// instructionSize returns the size of the instruction that an agent gets for a task, in bytes; 0 if
+// it cannot be read.
 func instructionSize(t *task.Task) int {
-	text, _ := t.Instruction() // its trial says why not
+	text, _ := t.Instruction() // the trial reports the error
 	return len(text)
 }
 
-// Unfit returns why an agent cannot run a valid task, because the task offers to agents what this one cannot have; "" if it can. The
-// oracle and nop need nothing of it.
+// Unfit returns the reason why an agent cannot run a valid task: the task offers agents a feature
+// that this one does not support; "" if it can. The oracle and nop need no features.
 func Unfit(a agent.Agent, t *task.Task) string {
 	env := t.Config.Environment
 	preset, known := presets.Get(a.Preset)
@@ -133,8 +136,9 @@ func Unfit(a agent.Agent, t *task.Task) string {
 	return ""
 }
 
-// classify returns the failure for an error of a step: its type and a message that says what to do. The error's own type
-// decides, never its text. The message is redacted. Source: specification, "Error Types".
+// classify returns the failure for an error of a step: its type and a message that says how to fix
+// it. The error's own type decides, never its text. The message is redacted. Source: specification,
+// "Error Types".
 func classify(phase event.Phase, err error, limits Timeouts, secrets *redact.Redactor) *failure {
 	var known *failure
 	if errors.As(err, &known) {
@@ -149,7 +153,7 @@ func classify(phase event.Phase, err error, limits Timeouts, secrets *redact.Red
 	f := timedOut(phase, err, limits)
 	if fault := environment.MachineFault(err); fault != nil {
 		f = failf(result.InternalError, "this machine failed during %s: %s", phaseName[phase], brief(err, secrets))
-		if !strings.Contains(f.Message, fault.Error()) { // it tells what to do
+		if !strings.Contains(f.Message, fault.Error()) { // it names a remedy
 			f.Message += ": " + fault.Error()
 		}
 		f.machineFault = fault
@@ -175,7 +179,7 @@ func classify(phase event.Phase, err error, limits Timeouts, secrets *redact.Red
 		}
 	}
 	if f.detail = e.Error(); strings.Contains(f.Message, strings.Join(strings.Fields(hide(secrets, e.Err.Error())), " ")) {
-		f.detail = e.Output // the message has the rest, which is before it in error.txt
+		f.detail = e.Output // the message has the rest, which comes before it in error.txt
 	}
 	if e.Output != "" {
 		f.Message += "; the end of its output is in " + result.ErrorFile
@@ -193,12 +197,13 @@ func unusable(err error, secrets *redact.Redactor) *failure {
 	return failf(result.AgentExecutionFailed, "the agent left an environment in which the tests cannot be started: %s", brief(err, secrets))
 }
 
-// crowdedOut reports whether a failure of the tests may be that their processes could not be started.
+// crowdedOut reports whether the tests may have failed because their processes could not be
+// started.
 func crowdedOut(f *failure, err error) bool {
 	return f.Type == result.VerifierFailed || f.Type == result.VerifierTimeout || errors.Is(err, environment.ErrNotBegun)
 }
 
-// remedies tell what to do about a failure for which the provider knows nothing better.
+// remedies name a remedy for failures for which the provider knows nothing better.
 var remedies = map[environment.Kind]string{
 	environment.KindUnavailable: "see that the provider works, and run the job again",
 	environment.KindBuild:       "correct what is in environment/",
@@ -217,8 +222,9 @@ func brief(err error, secrets *redact.Redactor) string {
 	return excerpt.Middle(text, most)
 }
 
-// lastLines returns the last lines of what a failed build printed, which nearly always tell the reason: ", after it printed: …", or "". The very
-// last line comes first, because whoever shows the message cuts its end. It redacts the lines before it cuts them.
+// lastLines returns the last lines of a failed build's output, which nearly always tell the reason:
+// ", after it printed: …", or "". The very last line comes first, because messages are cut at the
+// end. It redacts the lines before it cuts them.
 func lastLines(output string, secrets *redact.Redactor) string {
 	const before, most, mostBefore = 2, 300, 100
 	var printed []string
@@ -242,8 +248,9 @@ func lastLines(output string, secrets *redact.Redactor) string {
 	return text
 }
 
-// typeOf returns the type for the kind of an environment's failure. Lost environments have the same type in all phases, because
-// what ran in them cannot be judged, unless it has ended them itself.
+// typeOf returns the type for the kind of an environment's failure. Lost environments have the same
+// type in all phases, because the processes in them cannot be judged, unless they have ended the
+// environment themselves.
 func typeOf(phase event.Phase, err error) result.ErrorType {
 	if kind := exceeded[phase]; kind != "" && environment.KindOf(err) == environment.KindLost && environment.ExceededLimits(err) {
 		return kind
@@ -275,7 +282,7 @@ func typeOf(phase event.Phase, err error) result.ErrorType {
 	return result.InternalError
 }
 
-// phaseFailed has the types of failures that depend on their phase alone.
+// phaseFailed holds the types of failures that depend on their phase alone.
 var phaseFailed = map[event.Phase]result.ErrorType{
 	event.EnvironmentSetup: result.EnvironmentStartFailed,
 	event.AgentSetup:       result.AgentInstallFailed,
@@ -286,7 +293,8 @@ var phaseFailed = map[event.Phase]result.ErrorType{
 	event.Teardown:         result.EnvironmentTeardownFailed,
 }
 
-// exceeded has the types of failures of those whose environment has ended because they exceeded its limits.
+// exceeded holds the types of failures of phases whose processes exceeded the environment's limits
+// and so ended it.
 var exceeded = map[event.Phase]result.ErrorType{
 	event.AgentSetup:     result.AgentInstallFailed,
 	event.AgentExecution: result.AgentExecutionFailed,
@@ -295,8 +303,8 @@ var exceeded = map[event.Phase]result.ErrorType{
 	event.Collect:        result.AgentExecutionFailed,
 }
 
-// storageLag is how much later than files exceed their limit an environment may end for it. Source: the kubelet looks every ten seconds, and
-// takes longer with many pods.
+// storageLag is the delay after which an environment may end because its files exceed their limit.
+// Source: the kubelet looks every ten seconds, and takes longer with many pods.
 const storageLag = time.Minute
 
 // timedOut returns the failure of a step that took too long, or nil.

@@ -11,19 +11,19 @@ import (
 	"github.com/org/rollout-action/internal/lib/awake"
 )
 
-// clock limits work that goes on here and, command by command, in an environment. While a command runs, the environment measures the time:
-// a connection to it that breaks makes nothing late.
+// clock limits the time of work that runs here and, command by command, in an environment. While a
+// command runs, the environment measures the time: a broken connection to it costs no time.
 type clock struct {
 	ctx  context.Context // ends with ErrTimeout when the time is over
 	stop context.CancelCauseFunc
 
 	mu    sync.Mutex
 	left  time.Duration
-	count func() time.Duration // what has passed here since run
-	pause context.CancelFunc   // ends the time that passes here; nil while a command runs
+	count func() time.Duration // the time that has passed here since run
+	pause context.CancelFunc   // stops the time here; nil while a command runs
 }
 
-// newClock returns a clock that runs, for so much time. The caller must call end.
+// newClock returns a running clock with a limit. The caller must call end.
 func newClock(ctx context.Context, limit time.Duration) *clock {
 	c := &clock{left: limit}
 	c.ctx, c.stop = context.WithCancelCause(ctx)
@@ -31,13 +31,13 @@ func newClock(ctx context.Context, limit time.Duration) *clock {
 	return c
 }
 
-// end stops the clock. No command may be under way.
+// end stops the clock. No command may be running.
 func (c *clock) end() {
 	c.halt()
 	c.stop(nil)
 }
 
-// run lets time pass here.
+// run lets the time here count.
 func (c *clock) run() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -54,7 +54,7 @@ func (c *clock) run() {
 	}()
 }
 
-// halt ends what run began, and returns how much time is left.
+// halt stops the time that run started, and returns the time that is left.
 func (c *clock) halt() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -66,7 +66,8 @@ func (c *clock) halt() time.Duration {
 	return c.left
 }
 
-// exec runs a command in an environment as Exec does, at most until the time is over. The error is then that of the clock's context.
+// exec runs a command in an environment as Exec does, at most until the time is over. The error is
+// then that of the clock's context.
 func (c *clock) exec(ctx context.Context, env environment.Environment, script string, opts environment.ExecOptions) (int, error) {
 	left := c.halt()
 	if c.ctx.Err() != nil || left <= 0 {
@@ -95,7 +96,8 @@ func (c *clock) exec(ctx context.Context, env environment.Environment, script st
 	return code, err
 }
 
-// stretch is how much of a step's time no clock of the environment has measured: what came out of the environment late.
+// stretch returns the part of a step's time that the environment's clock did not measure: the delay
+// of its output.
 func stretch(elapsed, ran time.Duration) time.Duration {
 	if ran <= 0 {
 		return 0

@@ -23,7 +23,7 @@ import (
 	"github.com/org/rollout-action/internal/lib/redact"
 )
 
-// collect copies /logs out of the environment, whatever happened in it, and reads the reward if the tests ended.
+// collect copies /logs out of the environment in any case, and reads the reward if the tests ended.
 func (x *execution) collect(ctx context.Context) {
 	defer x.recoverPanic()
 	if x.live == nil || x.startOver != nil {
@@ -34,7 +34,7 @@ func (x *execution) collect(ctx context.Context) {
 	defer cancel()
 	exitCode := x.trial.VerifierExitCode // nil if the tests did not end
 	logs := &logCopy{record: &x.record, env: x.live.env, rules: x.rules}
-	if x.spec.Again == nil && x.trial.Usage == nil { // else it is that of the earlier trial, whose result has it, or the gateway's
+	if x.spec.Again == nil && x.trial.Usage == nil { // else it is that of the earlier trial, or the gateway has counted it
 		defer func() {
 			x.addModelCost(logs.cost)
 			_, priced := x.trial.Costs.Model.Reported()
@@ -68,8 +68,8 @@ func (x *execution) collect(ctx context.Context) {
 	}
 }
 
-// explainIgnoredReward adds to the error of a failed test script that it wrote a reward, which does not count. The scripts
-// of datasets made for other harnesses end like that.
+// explainIgnoredReward adds to the error of a failed test script that it wrote a reward, which does
+// not count. The scripts of datasets for other harnesses end like that.
 func (p *plan) explainIgnoredReward(e *result.Error, exitCode int, reward float64) {
 	if e.Type == result.VerifierFailed {
 		e.Message = fmt.Sprintf("tests/test.sh ended with exit code %d, so the reward %g that it wrote does not count: let it end with exit 0, "+
@@ -78,7 +78,7 @@ func (p *plan) explainIgnoredReward(e *result.Error, exitCode int, reward float6
 	}
 }
 
-// harborSetting returns the setting by which the job reads this task with Harbor's rules.
+// harborSetting returns the setting that makes the job read this task with Harbor's rules.
 func (p *plan) harborSetting() string {
 	if p.spec.Key.Dataset == config.TasksDataset {
 		return "tasks_format: harbor"
@@ -86,10 +86,11 @@ func (p *plan) harborSetting() string {
 	return "format: harbor for its dataset"
 }
 
-// formatErrors lists the errors that a task made for Harbor may cause under Rollout's rules.
+// formatErrors lists the errors that a task for Harbor may cause under Rollout's rules.
 var formatErrors = []result.ErrorType{result.VerifierFailed, result.VerifierRewardMissing, result.VerifierRewardInvalid}
 
-// suggestHarbor adds to an error that a wrong format may have caused why the task looks made for Harbor. e may be nil.
+// suggestHarbor adds the signs that the task was made for Harbor to an error that a wrong format
+// may have caused. e may be nil.
 func (p *plan) suggestHarbor(e *result.Error) {
 	if e == nil || p.spec.Task.Format != task.FormatRollout || strings.Contains(e.Message, p.harborSetting()) {
 		return
@@ -102,8 +103,8 @@ func (p *plan) suggestHarbor(e *result.Error) {
 	}
 }
 
-// explainReward returns the failure of a missing reward with its cause, if that is known: the file is not a plain one, or
-// the script has Windows line ends or a byte order mark.
+// explainReward returns the failure of a missing reward with its cause, if that is known: the file
+// is not a plain one, or the script has Windows line ends or a byte order mark.
 func (p *plan) explainReward(f *failure, omitted []result.Omission) *failure {
 	for _, o := range omitted {
 		for _, file := range []string{rewardPath, rewardJSONPath} {
@@ -138,7 +139,8 @@ func (p *plan) headOfTests() []byte {
 	return head
 }
 
-// logCopy copies /logs out of an environment. On the way it catches the rewards and the agent's cost.
+// logCopy copies /logs out of an environment, and reads the rewards and the agent's cost from the
+// stream.
 type logCopy struct {
 	*record
 	env     environment.Environment
@@ -147,14 +149,16 @@ type logCopy struct {
 	cost    rewardFile
 }
 
-// copyAll copies /logs. If the tests ended, the error tells why it is not known whether there is a reward.
+// copyAll copies /logs. If the tests ended, the error is the reason why it is unknown whether there
+// is a reward.
 func (l *logCopy) copyAll(ctx context.Context, testsEnded bool) (unknown error) {
-	// If there is too much in /logs, or the copy breaks off, it copies less: what the verifier left must not be lost.
+	// If /logs is too large, or the copy breaks off, it copies less: the verifier's files must not
+	// be lost.
 	for _, part := range []string{"", path.Dir(rewardPath)} {
 		err := l.copy(ctx, part)
 		if err != nil && part == "" {
 			why := brief(err, l.secrets)
-			if errors.Is(err, context.Canceled) && ctx.Err() != nil { // how the provider puts that is of no use
+			if errors.Is(err, context.Canceled) && ctx.Err() != nil { // the provider's message adds nothing
 				why = "the job was cancelled"
 			}
 			l.warn("%s could not be copied whole: %s", environment.LogsDir, why)
@@ -195,9 +199,9 @@ func (l *logCopy) copy(ctx context.Context, part string) error {
 	})
 }
 
-// copyOut copies what is at src in the environment into a directory below the trial's, and records what was left out or renamed.
-// The files in own keep their names. If file is true, src must be a file, and a directory there is left out. tap receives the files for which
-// it returns a writer.
+// copyOut copies src in the environment into a directory below the trial's, and records the files
+// that were left out or renamed. The files in own keep their names. If file is true, src must be a
+// file, and a directory there is left out. tap receives the files for which it returns a writer.
 func (r *record) copyOut(ctx context.Context, env environment.Environment, src, dir string, file bool, own []string, tap func(name string, size int64) io.Writer) error {
 	dst := filepath.Join(r.dir, filepath.FromSlash(dir))
 	if err := os.MkdirAll(dst, 0o755); err != nil {

@@ -9,10 +9,11 @@ import (
 	"github.com/org/rollout-action/internal/lib/redact"
 )
 
-// costPath is where agents may write what their model cost, below /logs: a number of US dollars. Only the agent knows it.
+// costPath is the file below /logs in which agents may report their model's cost: a number of US
+// dollars. Only the agent knows it.
 const costPath = "agent/cost_usd.txt"
 
-// maxCost is more than any trial costs, in US dollars.
+// maxCost limits the cost that an agent may report, in US dollars. No trial costs as much.
 const maxCost = 1e6
 
 // parseCost reads a number of US dollars. The agent wrote the file, so the number may be anything.
@@ -28,7 +29,7 @@ func parseCost(file rewardFile, secrets *redact.Redactor) (float64, error) {
 	return cost, err
 }
 
-// addModelCost adds what the agent reports as its model's cost.
+// addModelCost adds the model's cost that the agent reports.
 func (r *record) addModelCost(file rewardFile) {
 	if !file.found {
 		return
@@ -41,7 +42,7 @@ func (r *record) addModelCost(file rewardFile) {
 	r.trial.Costs.Model = r.trial.Costs.Model.Plus(result.Dollars(cost))
 }
 
-// noteEnvironmentCost adds what an environment cost, if its provider knows.
+// noteEnvironmentCost adds the cost of an environment, if its provider knows it.
 func (r *record) noteEnvironmentCost(env environment.Environment) {
 	if cost := env.Cost(); cost > 0 {
 		r.trial.Costs.Environment = r.trial.Costs.Environment.Plus(result.Dollars(cost))

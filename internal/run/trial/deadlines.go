@@ -9,8 +9,8 @@ import (
 	"github.com/org/rollout-action/internal/lib/awake"
 )
 
-// How long collecting and tearing down may take, usually and once the job is cancelled. All graces
-// count from the cancel, and end before the 5 s in which a cancelled job has to be over (GitHub gives
+// Time limits of collecting and tearing down, normally and once the job is cancelled. All graces
+// count from the cancel, and end before the 5 s in which a cancelled job has to end (GitHub gives
 // 7.5 s).
 const (
 	collectTimeout  = 5 * time.Minute
@@ -20,16 +20,17 @@ const (
 	teardownGrace   = 4 * time.Second
 )
 
-// deadlines limit what must happen also after a cancel.
+// deadlines limit work that must be done even after a cancel.
 type deadlines struct {
 	hard     context.Context // ends all work at once
 	patience int             // Options.Patience
 	retry    func(environment.Failure)
-	// afterCancel returns for each grace a channel that is closed when the grace is over. It may only be called after the cancel.
+	// afterCancel returns a channel for each grace that is closed when the grace is over. It may
+	// only be called after the cancel.
 	afterCancel func() map[time.Duration]<-chan struct{}
 }
 
-// newDeadlines returns the deadlines of work under ctx. stop releases what they hold.
+// newDeadlines returns the deadlines of work under ctx. stop releases their resources.
 func newDeadlines(ctx context.Context, opts Options, retry func(environment.Failure)) (d deadlines, stop func()) {
 	hard, patience := opts.Hard, max(1, opts.Patience)
 	counting, cancel := context.WithCancel(hard)
@@ -44,8 +45,8 @@ func newDeadlines(ctx context.Context, opts Options, retry func(environment.Fail
 	return d, func() { release(); cancel() }
 }
 
-// cleanup returns a context for what must happen also after a cancel of ctx. It ends after normal, or grace after the cancel, or
-// when the job is told to stop at once.
+// cleanup returns a context for work that must be done even after a cancel of ctx. It ends after
+// normal, or grace after the cancel, or when the job is told to stop at once.
 func (d deadlines) cleanup(ctx context.Context, normal, grace time.Duration) (context.Context, context.CancelFunc) {
 	c, cancel := awake.WithTimeout(d.hard, normal)
 	stop := context.AfterFunc(ctx, func() {
@@ -66,7 +67,7 @@ func (d deadlines) destroyOnCancel(ctx context.Context, env environment.Environm
 	unwatch := context.AfterFunc(ctx, func() {
 		done := false
 		defer func() {
-			_ = recover() // a provider's bug, which teardown meets again
+			_ = recover() // a provider's bug, which teardown will find again
 			ended <- done
 		}()
 		select {

@@ -13,27 +13,30 @@ import (
 	"github.com/org/rollout-action/internal/model/scripted"
 )
 
-// Digests tell whether a trial of another job was the same experiment: if they are equal, the job files say the same about it.
-// Result files, which may be public, contain them. So they do not depend on secrets, of which a short one could be guessed.
+// Digests identify the experiment of a trial: if they are equal, the job files define the same
+// experiment. Result files, which may be public, contain them. So they do not depend on secrets, of
+// which a short one could be guessed.
 type Digests struct {
 	Agents map[string]string // by name
-	Config string            // of tasks without judges of their own; see ConfigOf
+	Config string            // of tasks without their own judges; see ConfigOf
 	job    config.Job
 	in     Inputs
 }
 
-// Inputs is what a job's file does not have itself.
+// Inputs holds the values that a job's file only refers to.
 type Inputs struct {
 	Visible map[string]map[string]string // each agent's variables that hold no secret
 	Passed  map[string]string            // those of environment.pass_env that hold none
 	Files   map[string]string            // the digest of each agent's files, of those that have some
 	Scripts map[string]scripted.Script   // those of scripted models, by the models' names
-	// Recordings has the digests of what models with replay answer from, by the models' names.
+	// Recordings holds the digests of the recordings that models with replay answer from, by the
+	// models' names.
 	Recordings map[string]string
 }
 
-// DigestsOf returns the digests of a job. Of the inputs' variables the values count; of all others only the names and placeholders. Of
-// files it counts where they are in the environment, not where they come from.
+// DigestsOf returns the digests of a job. Of the inputs' variables the values count; of all others
+// only the names and placeholders. Of files, their paths in the environment count, not their
+// sources.
 func DigestsOf(job config.Job, in Inputs) Digests {
 	d := Digests{Agents: map[string]string{}, job: job, in: in, Config: digestOf(struct {
 		Job    config.Job
@@ -46,8 +49,8 @@ func DigestsOf(job config.Job, in Inputs) Digests {
 	return d
 }
 
-// ConfigOf returns the digest of the configuration for trials of a task: the judges of the task are in the task's digest, and what agents and
-// models the job has for them is in this one.
+// ConfigOf returns the digest of the configuration for trials of a task: the task's digest covers
+// the judges of the task, and this one covers the job's agents and models for them.
 func (d Digests) ConfigOf(t *task.Task) string {
 	if len(t.Config.Judges) == 0 {
 		return d.Config
@@ -58,12 +61,12 @@ func (d Digests) ConfigOf(t *task.Task) string {
 	}{d.Config, judgeDigests(d.job, d.in, t.Config.Judges)})
 }
 
-// JudgeOf returns the digest of a judge: of all that its scores depend on besides the trial. What it may use and how long it may take do not
-// count.
+// JudgeOf returns the digest of a judge: of everything that its scores depend on besides the trial.
+// Its budget and timeout do not count.
 func (d Digests) JudgeOf(s judge.Spec) string {
 	agentAndModel := judgeDigests(d.job, d.in, []judge.Spec{s})[0]
 	s.Budget, s.TimeoutSec, s.OnError = agent.Budget{}, 0, ""
-	if s.Agent != judge.Call { // the default of others was a file once, which is another judge
+	if s.Agent != judge.Call { // the default of others was a file once, which makes another judge
 		s.Source = s.VerdictSource()
 	}
 	return digestOf(struct {
@@ -72,7 +75,8 @@ func (d Digests) JudgeOf(s judge.Spec) string {
 	}{s, agentAndModel})
 }
 
-// judgeDigest is what the verdicts of a judge depend on besides its specification. The model of the trial's agent is in the agent's digest.
+// judgeDigest holds the inputs of a judge's verdicts besides its specification. The model of the
+// trial's agent is in the agent's digest.
 type judgeDigest struct {
 	Agent string     `json:",omitempty"`
 	Model *usedModel `json:",omitempty"`
@@ -90,14 +94,15 @@ func judgeDigests(job config.Job, in Inputs, judges []judge.Spec) []judgeDigest 
 	return out
 }
 
-// usedModel is what the results of an agent depend on of its model: not how many requests there may be, nor what they cost.
+// usedModel holds the properties of a model that an agent's results depend on: neither limits of
+// requests nor prices.
 type usedModel struct {
 	config.Model
 	Answers    scripted.Script
 	Recordings string `json:",omitempty"`
 }
 
-// modelOf returns the model with a name; nil if it is "".
+// modelOf returns the model with a name; nil if the job has none.
 func modelOf(job config.Job, in Inputs, name string) *usedModel {
 	m, ok := job.Models[name]
 	if !ok {
@@ -117,16 +122,16 @@ func agentDigest(a agent.Agent, visible map[string]string, files string, m *used
 	}{a, visible, files, m})
 }
 
-// experiment returns the configuration without what a trial's key and other digests tell, and without how many trials there are
-// and how they are scheduled and judged. Everything else counts: a new key, or one that was forgotten here, makes trials
-// differ rather than equal.
+// experiment returns the configuration without the keys that are in a trial's key and in other
+// digests, and without those for the number, the schedule and the judging of trials. Everything
+// else counts: a new key, or one that was forgotten here, makes trials differ rather than equal.
 func experiment(job config.Job) config.Job {
 	job.Name, job.JobsDir, job.LogLevel = "", "", ""
 	job.NAttempts, job.NConcurrentTrials = 0, 0
 	job.Environment.MinFreeDisk, job.Environment.Keep = 0, ""
 	job.Budget = config.Budget{}
 	job.Retry, job.Metrics, job.Gate = config.Retry{}, nil, gate.Policy{}
-	job.Models, job.JudgeAgents = nil, nil // those that judge are in judgeDigests
+	job.Models, job.JudgeAgents = nil, nil // judgeDigests have those of judges
 	job.Agents, job.Datasets, job.Tasks, job.TasksFormat, job.IncludeTasks, job.ExcludeTasks = nil, nil, nil, "", nil, nil
 	return job
 }

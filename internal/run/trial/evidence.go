@@ -20,7 +20,7 @@ import (
 	"github.com/org/rollout-action/internal/model/trajectory"
 )
 
-// Limits of what judges see, in bytes.
+// Limits of the evidence that judges see, in bytes.
 const (
 	maxJudged     = 4 << 30   // of a trajectory of which a transcript is made; one step is in memory
 	maxPart       = 16 << 10  // of a message, a call or a result in the transcript
@@ -42,7 +42,8 @@ const (
 	changesInput    = result.JudgeChangesFile
 )
 
-// evidence is what all judges of a trial see. It does not change after writeEvidence.
+// evidence holds the files and texts that all judges of a trial see. It does not change after
+// writeEvidence.
 type evidence struct {
 	trialDir string // on this machine
 	dir      string // on this machine, with the files of list
@@ -54,7 +55,7 @@ type evidence struct {
 	shared   judge.Input
 }
 
-// writeEvidence writes what judges see of the trial, redacted, as another model gets it.
+// writeEvidence writes the evidence of the trial, redacted, as it is sent to another model.
 func (x *execution) writeEvidence() (*evidence, error) {
 	e := &evidence{trialDir: x.dir, dir: filepath.Join(x.dir, filepath.FromSlash(result.JudgeInputsDir)), kept: x.trial.Artifacts, omitted: x.trial.Omitted, renamed: x.trial.Renamed, warnings: x.trial.Warnings}
 	if err := os.MkdirAll(e.dir, 0o755); err != nil {
@@ -113,7 +114,7 @@ func (x *execution) writeEvidence() (*evidence, error) {
 	return e, err
 }
 
-// write writes a file that judges see.
+// write writes a file of the evidence.
 func (e *evidence) write(name, what string, text []byte) error {
 	if err := result.WriteFile(filepath.Join(e.dir, name), text); err != nil {
 		return environment.MarkMachineError(err)
@@ -138,7 +139,8 @@ func (e *evidence) addTrajectory() error {
 	return nil
 }
 
-// transcript returns what the agent said and did as text, and the last thing that it said. Without a gateway, both are its output.
+// transcript returns the agent's messages and actions as text, and its last message. Without a
+// gateway, both are its output.
 func (x *execution) transcript() (text *excerpt.Middles, reply string) {
 	text, reply, err := x.readTrajectory()
 	if err == nil {
@@ -167,14 +169,16 @@ func (x *execution) readTrajectory() (text *excerpt.Middles, reply string, err e
 	}
 	text = &excerpt.Middles{Most: maxTranscript}
 	shorten := func(s string) string {
-		// A secret must not be cut in two before it is hidden, and an escape sequence must not reach beyond the text.
+		// A secret must be hidden before it is cut in two, and an escape sequence must not reach
+		// beyond the text.
 		return excerpt.Middle(hide(x.secrets, excerpt.Middle(s, maxHidden)), maxPart)
 	}
 	reply, err = trajectory.Transcript(f, shorten, func(section string) { text.WriteString(section) })
 	return text, reply, err
 }
 
-// output returns the output of a script, shortened and without escape sequences; "" if there is none.
+// output returns the output of a script, shortened and without escape sequences; "" if there is
+// none.
 func (x *execution) output(dir, name string) string {
 	f, err := os.Open(filepath.Join(x.dir, filepath.FromSlash(dir), name))
 	if err != nil {
@@ -182,7 +186,7 @@ func (x *execution) output(dir, name string) string {
 	}
 	defer f.Close()
 	ends := &excerpt.Ends{Size: maxTranscript}
-	_, _ = io.Copy(ends, f) // what can be read says enough
+	_, _ = io.Copy(ends, f) // the part that can be read is enough
 	return hide(x.secrets, ends.String())
 }
 
@@ -205,7 +209,7 @@ func (e *evidence) ask(j Judge, dir string) (string, error) {
 // read implements material.
 func (e *evidence) read(j Judge, text []byte) (judge.Verdict, error) { return j.Read(text) }
 
-// paths tells a judge where they are.
+// paths returns the paths that a judge is told.
 func (e *evidence) paths(dir string) *judge.Paths {
 	p := &judge.Paths{Dir: dir}
 	for _, f := range e.list {
@@ -214,7 +218,7 @@ func (e *evidence) paths(dir string) *judge.Paths {
 	return p
 }
 
-// input returns what prompts use.
+// input returns the input of prompts.
 func (e *evidence) input() judge.Input {
 	in := e.shared
 	in.Artifacts = e.artifactText
@@ -242,7 +246,8 @@ func (e *evidence) artifactText(name string) (string, error) {
 	return ends.String(), nil
 }
 
-// find returns where a path of the agent's environment was kept, below the trial's directory, and the artifact that has it.
+// find returns the path below the trial's directory at which a path of the agent's environment was
+// kept, and the artifact that contains it.
 func (e *evidence) find(name string) (below string, kept result.Artifact, err error) {
 	name = path.Clean(name)
 	missing := failf(result.JudgeFailed, "the artifact %s was not kept: the agent's environment does not have it", name)
@@ -268,7 +273,7 @@ func (e *evidence) find(name string) (below string, kept result.Artifact, err er
 			return "", kept, failf(result.JudgeFailed, "%v", err)
 		}
 		if k.Incomplete || slices.ContainsFunc(links, func(l environment.Link) bool { return within(rest, l.Path) }) {
-			return below, k, nil // that is why it is not there
+			return below, k, nil // which explains why it is missing
 		}
 		return "", kept, missing
 	}
@@ -285,9 +290,9 @@ func (e *evidence) find(name string) (below string, kept result.Artifact, err er
 	return "", kept, missing
 }
 
-// lacking says what an incomplete artifact lacks.
+// lacking describes the missing parts of an incomplete artifact.
 func (e *evidence) lacking(kept result.Artifact) string {
-	links, _ := linksOf(os.DirFS(e.trialDir), kept) // which it does not lack
+	links, _ := linksOf(os.DirFS(e.trialDir), kept) // links are not missing
 	var all []string
 	for _, o := range e.omitted {
 		carried := func(l environment.Link) bool { return path.Join(kept.Path, l.Path) == o.Path }
@@ -315,7 +320,8 @@ func (e *evidence) lacking(kept result.Artifact) string {
 	return fmt.Sprintf("%s, and %d more", all[0], len(all)-1)
 }
 
-// artifacts returns the artifacts of a judge as a fresh environment gets them. One that is missing is an error.
+// artifacts returns the artifacts of a judge as copies for a fresh environment. It is an error if
+// one is missing.
 func (e *evidence) artifacts(paths []string) ([]environment.Copy, error) {
 	var copies []environment.Copy
 	for _, name := range paths {
@@ -357,7 +363,8 @@ func (e *evidence) artifacts(paths []string) ([]environment.Copy, error) {
 	return copies, nil
 }
 
-// linksBelow returns those of an artifact's links that are in one of its directories, with their paths there.
+// linksBelow returns the links of an artifact that are in one of its directories, with their paths
+// there.
 func linksBelow(links []environment.Link, dir string) (below []environment.Link, err error) {
 	for _, l := range links {
 		if within(dir, l.Path) {

@@ -13,7 +13,8 @@ import (
 	"github.com/org/rollout-action/internal/run/trial/layer"
 )
 
-// execution runs a trial once, from image to teardown. A trial whose environment is lost before the agent begins is executed again.
+// execution is one execution of a trial, from image to teardown. A trial whose environment is lost
+// before the agent begins is executed again.
 type execution struct {
 	*Runner
 	plan
@@ -22,24 +23,27 @@ type execution struct {
 	refusals refusals
 
 	live   *liveEnvironment // nil until it is made
-	making *layer.Layer     // that this trial makes and others may wait for; nil if there is none
-	layer  *layer.Layer     // that the environment stands on, with the agent installed; nil if it stands on the task's image
+	making *layer.Layer     // the layer that this trial makes and others may wait for; nil: none
+	layer  *layer.Layer     // the environment's layer, with the agent installed; nil if it is based on the task's image
 
 	visit *visiting // nil: there is none
 
-	gateway *gateway // that the agent had; nil if it had none
-	marker  *marker  // that ends what the agent starts; nil: no judge needs it
-	// untouchable is why no judge that needs the others' processes to be ended works in the environment any more; nil: it may.
+	gateway *gateway // the agent's gateway; nil: none
+	marker  *marker  // ends the processes that the agent starts; nil: no judge needs it
+	// untouchable is the reason why judges that need the other processes to be ended cannot work in
+	// the environment any more; nil: they can.
 	untouchable error
 
 	agentBegan bool
-	changes    string // the files that the agent has changed, for judges; "": not asked, or there are no judges
-	// late is how much later than it ended the end of the step's script was known: its time is that of the environment's clock.
+	changes    string // the files that the agent has changed, for judges; "": not recorded, or there are no judges
+	// late is the delay after which the end of the step's script was known. The step's time is
+	// measured by the environment's clock.
 	late time.Duration
-	// remains: processes of an agent that is out of time may still run.
+	// remains is set if processes of an agent that is out of time may still run.
 	remains bool
-	// startOver is why the trial has to be executed again: its environment, its image, the machine or the gateway to its model failed before
-	// the agent had begun. It is nil otherwise.
+	// startOver is the reason why the trial has to be executed again: its environment, its image,
+	// the machine or the gateway to its model failed before the agent had begun. Otherwise it is
+	// nil.
 	startOver error
 }
 
@@ -51,7 +55,7 @@ type step struct {
 	span   func(*result.Trial) span
 }
 
-// span points to where the times of a step are recorded.
+// span points to the fields for the times of a step.
 type span struct {
 	began, ended **time.Time
 	seconds      **float64
@@ -79,8 +83,8 @@ var judgingStep = step{event.Judging, (*execution).wantsJudges, (*execution).jud
 	return span{&t.Timestamps.JudgesStartedAt, &t.Timestamps.JudgesEndedAt, &t.Durations.JudgesSec}
 }}
 
-// run executes the trial's steps. It always collects the logs and tears down, whatever went wrong before, also after a
-// panic.
+// run executes the trial's steps. It always collects the logs and tears down, whatever failed
+// before, even after a panic.
 func (x *execution) run(ctx context.Context) {
 	defer x.finish()
 	defer x.abandonLayer()
@@ -116,7 +120,7 @@ func (x *execution) run(ctx context.Context) {
 		x.receive(ctx)
 	}
 	collected := x.wantsVerdicts()
-	if collected { // before a judge can change anything there
+	if collected { // before judges can change anything there
 		x.collect(ctx)
 		if x.wantsJudges() {
 			x.step(ctx, judgingStep)
@@ -133,7 +137,7 @@ func (x *execution) run(ctx context.Context) {
 	x.refusals.warn(x.warn)
 }
 
-// step does one step, and records its times and its failure.
+// step runs one step, and records its times and its failure.
 func (x *execution) step(ctx context.Context, s step) {
 	defer x.recoverPanic()
 	if ctx.Err() != nil {

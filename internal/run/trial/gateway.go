@@ -23,19 +23,19 @@ import (
 	"github.com/org/rollout-action/internal/model/trajectory"
 )
 
-// maxTrajectory bounds the record of a trial's model calls, in bytes.
+// maxTrajectory limits the record of a trial's model calls, in bytes.
 const maxTrajectory = 512 << 20
 
 // gateway is an agent's access to its model while its execute script runs.
 type gateway struct {
 	session  *model.Session
-	listener net.Listener // nil: nothing in the environment uses it
+	listener net.Listener // nil: no process in the environment uses it
 	record   model.Record
 	lines    *redacted
 	env      map[string]string
 }
 
-// openGateway gives the agent access to its model; nil if it has none.
+// openGateway gives the agent access to its model. It returns nil if the agent has none.
 func (x *execution) openGateway(ctx context.Context) (*gateway, error) {
 	name := x.spec.Agent.Model
 	if name == "" {
@@ -109,7 +109,8 @@ func (x *execution) recorder(kind model.Record) (*redacted, func(model.Turn) err
 	return lines, model.NewRecorder(lines, maxTrajectory).Record, nil
 }
 
-// noGateway returns the failure of an agent that could not get access to its model. Nothing of the trial caused it, so the trial starts over.
+// noGateway returns the failure of an agent that could not get access to its model. The trial did
+// not cause it, so it starts over.
 func (x *execution) noGateway(ctx context.Context, err error) error {
 	if ctx.Err() != nil || environment.KindOf(err) == environment.KindLost || environment.MachineFault(err) != nil {
 		return err
@@ -127,7 +128,7 @@ func (x *execution) purse() model.Purse {
 	return x.opts.Budget
 }
 
-// spending returns keep, after it has told the job's budget what a turn costs.
+// spending returns a function that reports a turn's cost to the job's budget and then calls keep.
 func (x *execution) spending(keep func(model.Turn) error) func(model.Turn) error {
 	return func(t model.Turn) error {
 		if x.opts.Budget != nil && t.Cost != nil {
@@ -137,8 +138,8 @@ func (x *execution) spending(keep func(model.Turn) error) func(model.Turn) error
 	}
 }
 
-// protocol returns the protocol that the agent is told to speak. A scripted model speaks all, so a preset gets its own: the one that has the ids of
-// tokens, if they are recorded.
+// protocol returns the protocol that the agent uses. A scripted model supports all, so a preset
+// gets its own: the one with token ids, if they are recorded.
 func (x *execution) protocol(m *model.Model) model.API {
 	known, ok := presets.Get(x.spec.Agent.Preset)
 	switch {
@@ -150,13 +151,14 @@ func (x *execution) protocol(m *model.Model) model.API {
 	return model.API(known.APIs[0])
 }
 
-// redacted hides secrets in what is written. Each write is a whole line. Ids of tokens stand for texts, and nothing can be hidden in them: those
-// of the first turn with a secret are left out, and those of all turns after it, whose prompts may repeat it.
+// redacted is a writer that hides secrets. Each write is a whole line. Token ids stand for texts,
+// and secrets cannot be hidden in them: those of the first turn with a secret are left out, and
+// those of all later turns, whose prompts may repeat it.
 type redacted struct {
 	file    *os.File
 	secrets *redact.Redactor
-	found   bool // a secret
-	dropped bool // ids of tokens
+	found   bool // a secret was found
+	dropped bool // token ids were left out
 }
 
 func (r *redacted) Write(line []byte) (int, error) {
@@ -186,7 +188,7 @@ func (g *gateway) variables(env map[string]string) map[string]string {
 	return env
 }
 
-// close ends the gateway itself.
+// close closes the gateway.
 func (g *gateway) close() {
 	if g == nil {
 		return
@@ -197,13 +199,14 @@ func (g *gateway) close() {
 	}
 }
 
-// closeGateway ends the agent's access to its model and records what it used. It returns how the agent ended, in which failed is the error
-// of its script, or nil: that the model failed it, or that a budget ended it, which is no error.
+// closeGateway ends the agent's access to its model and records its usage. failed is the error of
+// the agent's script, or nil. It returns the agent's error: it may be the model's failure instead,
+// or nil if a budget ended the agent.
 func (x *execution) closeGateway(g *gateway, failed error) error {
 	if g == nil {
 		return failed
 	}
-	r := g.session.Seal() // it refuses what comes later, until the environment ends
+	r := g.session.Seal() // the session refuses later requests, until the environment ends
 	x.gateway = g
 	if g.lines.dropped {
 		x.warn("the ids of tokens are not recorded from the turn on in which a secret was hidden (record_tokens): they would tell it")
@@ -241,23 +244,23 @@ func (x *execution) closeGateway(g *gateway, failed error) error {
 	case r.Stop == model.StopJobCost:
 		x.trial.StopCondition, x.trial.IsTruncated = string(r.Stop), true
 		if failed == nil || agentFailed || errors.Is(failed, environment.ErrTimeout) {
-			return failf(result.Cancelled, "%v, so the agent got no more of its model", ErrOutOfMoney) // what it did then is no verdict on it
+			return failf(result.Cancelled, "%v, so the agent got no more of its model", ErrOutOfMoney) // its work then allows no verdict on it
 		}
 	case r.Stop == model.StopTurns && agentFailed && r.Failure != nil && r.Failure.ByProvider():
 		return x.modelFailure(ended, r.Failure) // its failures have used up the turns
 	case r.Stop != "":
 		x.trial.StopCondition, x.trial.IsTruncated = string(r.Stop), true
 		if agentFailed {
-			return nil // it could not go on
+			return nil // it could not continue
 		}
 	case r.Failure != nil && r.Failure.Kind == model.FailedLimit && errors.Is(failed, environment.ErrTimeout):
 		return failf(result.ModelFailed, "%s; the agent's timeout of %v seconds ended first", x.lastFailure(r.Failure), x.timeouts.Execute.Seconds())
 	case r.Failure == nil || failed != nil && !agentFailed:
-	case r.Failure.Kind == model.FailedRefused: // the agent has asked for what it must not: that is its own failure
+	case r.Failure.Kind == model.FailedRefused: // the agent has sent a forbidden request, which is its own failure
 	case r.Failure.Kind == model.FailedOverflow:
 		x.trial.StopCondition, x.trial.IsTruncated = string(model.StopContext), true
 		return nil
-	case failed == nil: // some agents end with exit code 0 whatever happens
+	case failed == nil: // some agents always end with exit code 0
 		x.warn("%s; the agent ended with exit code 0 all the same, so its reward counts", x.lastFailure(r.Failure))
 	default:
 		return x.modelFailure(ended, r.Failure)
@@ -296,7 +299,7 @@ func (x *execution) writeTrajectory() error {
 	return err
 }
 
-// modelFailure returns the failure of an agent whose last call of the model failed.
+// modelFailure returns the failure of an agent whose last model call failed.
 func (x *execution) modelFailure(ended *failure, f *model.Failure) error {
 	kind := result.ModelFailed
 	switch f.Kind {
@@ -308,7 +311,7 @@ func (x *execution) modelFailure(ended *failure, f *model.Failure) error {
 	return failf(kind, "%s; %s", x.lastFailure(f), ended.Message)
 }
 
-// lastFailure says how the last call of the model failed.
+// lastFailure describes the failure of the last model call.
 func (x *execution) lastFailure(f *model.Failure) string {
 	what := "the model %s failed last"
 	switch f.Kind {
@@ -329,7 +332,7 @@ func (x *execution) lastFailure(f *model.Failure) string {
 	return fmt.Sprintf(what+"%s: %s", x.spec.Agent.Model, status, f.Message)
 }
 
-// warnOfModel warns of what a reader of the result should know about the agent's calls.
+// warnOfModel adds warnings about the agent's model calls.
 func (x *execution) warnOfModel(r model.Report) {
 	if r.Calls == 0 && r.Refused == 0 && len(r.Denied) == 0 && x.agentBegan {
 		hint := "does it use ROLLOUT_MODEL_URL and ROLLOUT_MODEL_KEY?"
@@ -373,7 +376,7 @@ func (x *execution) warnOfModel(r model.Report) {
 	}
 }
 
-// warnOfUsage warns of numbers that are not exact.
+// warnOfUsage adds warnings about numbers that are not exact.
 func (x *execution) warnOfUsage(r model.Report) {
 	name := x.spec.Agent.Model
 	if n := r.Unpriced - r.PartlyPriced; n > 0 {
@@ -390,7 +393,7 @@ func (x *execution) warnOfUsage(r model.Report) {
 	}
 }
 
-// warnOfTokens warns of what record_tokens did not get.
+// warnOfTokens adds warnings about data that record_tokens did not get.
 func (x *execution) warnOfTokens(r model.Report) {
 	name := x.spec.Agent.Model
 	if r.Untold > 0 {

@@ -12,16 +12,16 @@ import (
 	"github.com/org/rollout-action/internal/lib/excerpt"
 )
 
-// groupEvidence is what a judge of a group sees, in one order.
+// groupEvidence is the evidence for a judge of a group, in one order of the candidates.
 type groupEvidence struct {
 	candidates []*evidence
-	ranks      []int // of the verdict, once it was read
+	ranks      []int // of the verdict, after read
 }
 
-// unnamed are the inputs that do not say which agent a trial is of.
+// unnamed lists the inputs that do not reveal the agent of a trial.
 var unnamed = []string{transcriptInput, changesInput, testsInput, stdoutInput, stderrInput}
 
-// input returns what prompts use. All candidates together get twice the room that one trial has otherwise.
+// input returns the input of prompts. All candidates together get twice the room of a single trial.
 func (g *groupEvidence) input() judge.GroupInput {
 	in := judge.GroupInput{Task: g.candidates[0].shared.Task}
 	for _, e := range g.candidates {
@@ -30,7 +30,7 @@ func (g *groupEvidence) input() judge.GroupInput {
 	return in
 }
 
-// shortened returns what prompts use, as one of n trials.
+// shortened returns the input of prompts for one of n trials.
 func (e *evidence) shortened(n int) judge.Input {
 	in := e.input()
 	for _, text := range []struct {
@@ -111,7 +111,7 @@ func (g *groupEvidence) read(j Judge, text []byte) (judge.Verdict, error) {
 	return r.Verdict, err
 }
 
-// filesOf is some of the files of a directory.
+// filesOf is a file system with some of the files of a directory.
 type filesOf struct {
 	fs.FS
 	names []string

@@ -22,7 +22,8 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// Group is the trials of a task that a judge with scope: group ranks. It is owed: they have not been ranked yet, or not these trials.
+// Group holds the trials of a task that a judge with scope: group ranks. It is owed: they have not
+// been ranked yet, or others were ranked.
 type Group struct {
 	Judge   Judge
 	members []member // sorted by key
@@ -34,7 +35,7 @@ type member struct {
 	spec  Spec
 	trial result.Trial
 	dir   string
-	// left: the trial is not ranked, because the judge's condition (when) is not met.
+	// left is set if the trial is not ranked, because the judge's condition (when) is not met.
 	left bool
 }
 
@@ -95,7 +96,7 @@ func (g *Group) identify(digests Digests) {
 	g.id = hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// facts returns what a condition can use.
+// facts returns the values that a condition can use.
 func (m member) facts() judge.Facts {
 	f := judge.Facts{Tests: m.trial.TestsReward, Rewards: map[string]float64{}}
 	for name, value := range m.trial.Rewards {
@@ -106,7 +107,7 @@ func (m member) facts() judge.Facts {
 	return f
 }
 
-// run returns what the judge with a name said of a trial.
+// run returns the record of a judge in the trial.
 func (m member) run(name string) (result.AgentRun, bool) {
 	i := slices.IndexFunc(m.trial.Agents, func(a result.AgentRun) bool { return a.Role == result.RoleJudge && a.Name == name })
 	if i < 0 {
@@ -134,10 +135,11 @@ func (g *Group) String() string {
 	return fmt.Sprintf("%s/%s", key.Dataset, key.Task)
 }
 
-// Ranked is what became of a group.
+// Ranked is the outcome of ranking a group.
 type Ranked struct {
 	Trials []result.Trial // of the group, with their scores
-	// Failed is why there is no ranking; nil if there is one, or if fewer than two trials could be ranked.
+	// Failed is the reason why there is no ranking; nil if there is one, or if fewer than two
+	// trials could be ranked.
 	Failed *result.Error
 }
 
@@ -168,8 +170,8 @@ func (g *Group) Kept() ([]result.Trial, bool) {
 	return trials, true
 }
 
-// JudgeGroup lets a judge rank a group. If ctx ends meanwhile, it returns no trials. It changes
-// only files of the judge.
+// JudgeGroup runs a judge that ranks a group. If ctx ends meanwhile, it returns no trials. It
+// changes only files of the judge.
 func (r *Runner) JudgeGroup(ctx context.Context, g Group) (out Ranked) {
 	files := g.members[0]
 	dir := filepath.Join(files.dir, result.JudgesDir, g.Judge.Name)
@@ -181,7 +183,7 @@ func (r *Runner) JudgeGroup(ctx context.Context, g Group) (out Ranked) {
 			out.Failed = rec.trial.Error
 		}
 	}()
-	x.sink, x.spec.Judging = func(event.Event) {}, &Judging{} // so that what earlier executions have cost counts
+	x.sink, x.spec.Judging = func(event.Event) {}, &Judging{} // earlier executions' costs count
 	var stop func()
 	x.deadlines, stop = newDeadlines(ctx, x.opts, x.recordRetry)
 	defer stop()
@@ -211,7 +213,7 @@ func (x *execution) rank(ctx context.Context, g *Group) (made groupRecord) {
 	switch {
 	case len(shown) < 2:
 		run.Skipped = true
-		if j.When == "" { // else it is what was asked for
+		if j.When == "" { // with a condition, that is expected
 			run.Warnings = append(run.Warnings, judge.ErrFewCandidates.Error())
 		}
 		return made
@@ -246,7 +248,7 @@ func (x *execution) rank(ctx context.Context, g *Group) (made groupRecord) {
 	if run.Error != nil {
 		return made
 	}
-	beaten := make(map[string]int, len(shown)) // twice, with 1 for those that are equally good
+	beaten := make(map[string]int, len(shown)) // twice the number of beaten candidates; 1 for each equally good one
 	for nth, o := range orders {
 		wins := judge.Beaten(o.ranks)
 		keys := make([]result.Key, len(shown))
@@ -265,14 +267,14 @@ func (x *execution) rank(ctx context.Context, g *Group) (made groupRecord) {
 	return made
 }
 
-// order is what became of a ranking in one order.
+// order is the outcome of a ranking in one order.
 type order struct {
 	judged
-	order []int // the candidates as they were shown, by their index
+	order []int // the candidates in the order shown, by index
 	ranks []int // in this order
 }
 
-// rankOrder lets the judge rank candidates, which it is shown in the nth order.
+// rankOrder runs the judge on the candidates in the nth order.
 func (x *execution) rankOrder(ctx context.Context, g *Group, shown []member, evidences []*evidence, nth int) (out order) {
 	j := g.Judge
 	seed := sha256.Sum256([]byte(g.String() + "\x00" + j.Name))
@@ -297,7 +299,7 @@ func (x *execution) rankOrder(ctx context.Context, g *Group, shown []member, evi
 	return out
 }
 
-// addOrder adds what a ranking in one order took to the record of the judge.
+// addOrder adds the cost, usage and warnings of a ranking in one order to the record of the judge.
 func (x *execution) addOrder(run *result.AgentRun, o order) {
 	run.Cost = run.Cost.Plus(o.run.Cost)
 	run.Group.EnvironmentCost = run.Group.EnvironmentCost.Plus(o.env)
@@ -310,7 +312,7 @@ func (x *execution) addOrder(run *result.AgentRun, o order) {
 	}
 }
 
-// evidenceOf returns what judges see of a trial that has ended.
+// evidenceOf returns the evidence of a trial that has ended.
 func (x *execution) evidenceOf(m member) (*evidence, error) {
 	before, err := readUnjudged(m.dir)
 	if err != nil {
@@ -322,7 +324,7 @@ func (x *execution) evidenceOf(m member) (*evidence, error) {
 	return of.writeEvidence()
 }
 
-// apply returns the members with what the judge said of them.
+// apply returns the members with the judge's scores and records.
 func (g *Group) apply(made groupRecord) []result.Trial {
 	var out []result.Trial
 	for _, m := range g.members {
@@ -330,7 +332,7 @@ func (g *Group) apply(made groupRecord) []result.Trial {
 		run := made.Run
 		group := *made.Run.Group
 		run.Group = &group
-		if m.trial.Key != group.Files { // what it took counts once
+		if m.trial.Key != group.Files { // the cost and usage of the ranking count once
 			run.Usage, run.StartedAt, run.Sec, run.Trajectory, run.Warnings, run.Attempts, run.Verdict = nil, nil, nil, "", nil, 0, nil
 			group.Orders = nil
 		}
@@ -346,8 +348,8 @@ func (g *Group) apply(made groupRecord) []result.Trial {
 	return out
 }
 
-// share returns the part of a cost that a member bears: those that were ranked bear the same, whichever agent comes first. Without any, the trial
-// with the files of the judge bears all.
+// share returns a member's part of a cost. The ranked members bear equal parts, whichever agent
+// comes first. Without any, the first member, which has the files of the judge, bears all.
 func (g *Group) share(cost result.USD, m member) result.USD {
 	amount, known := cost.Reported()
 	ranked := len(g.candidates())
@@ -362,7 +364,7 @@ func (g *Group) share(cost result.USD, m member) result.USD {
 	return result.Dollars(amount / float64(ranked))
 }
 
-// with returns the trial with what a judge said of it, in place of what it said before.
+// with returns the trial with a judge's record, in place of its earlier one.
 func (m member) with(run result.AgentRun) result.Trial {
 	t := m.trial.WithoutGroups(run.Name)
 	t.Agents = append(slices.Clone(t.Agents), run)
@@ -391,7 +393,8 @@ func (m member) with(run result.AgentRun) result.Trial {
 	return t
 }
 
-// writeGroup writes a ranking into the directory of a judge, which need not be there: the judge did not run if there was nothing to rank.
+// writeGroup writes a ranking into the directory of a judge, which need not exist: the judge did
+// not run if there was nothing to rank.
 func writeGroup(dir string, made groupRecord) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

@@ -12,10 +12,12 @@ import (
 	"github.com/org/rollout-action/internal/lib/excerpt"
 )
 
-// The configuration of a git repository names programs, and a repository that a judge looks at may be the agent's. So the commands of judges
-// have variables that turn these programs off: git status and git diff would run them.
+// The configuration of a git repository names programs, and a repository that a judge reads may be
+// the agent's. git status and git diff would run them, so the commands of judges have variables
+// that turn them off.
 
-// gitOff are the settings that name programs and that have one name. Those of the machine are left out by variables.
+// gitOff lists the settings that name programs and have fixed names. variables leaves out those of
+// the machine.
 var gitOff = map[string]string{
 	"core.fsmonitor": "false", "core.hooksPath": "/dev/null", "core.attributesFile": "/dev/null", "core.pager": "cat", "core.alternateRefsCommand": "true",
 	"credential.helper": "", "gpg.program": "false", "gpg.ssh.program": "false", "gpg.x509.program": "false", "log.showSignature": "false",
@@ -27,17 +29,18 @@ var gitOff = map[string]string{
 // plainDiff shows the difference of two files as git gives them to diff.NAME.command. An empty value of that setting ends git diff.
 const plainDiff = `f() { diff -u -- "$2" "$5" || :; }; f`
 
-// gitNamed lists the settings of the repository in the working directory that name programs and have names of their own.
+// gitNamed lists the settings of the repository in the working directory that name programs and
+// have variable names.
 const gitNamed = `command -v git >/dev/null || exit 0
 git config -z --includes --name-only --get-regexp '^(filter\..*\.(clean|smudge|process)|diff\..*\.(textconv|command)|diff\.external|merge\..*\.driver|submodule\..*\.ignore)$'
 cd "$(git rev-parse --show-toplevel)" && git config -z -f .gitmodules --name-only --get-regexp '^submodule\..*\.path$'
 exit 0`
 
-// maxGitNamed bounds the settings that gitNamed lists, in bytes.
+// maxGitNamed limits the settings that gitNamed lists, in bytes.
 const maxGitNamed = 32 << 10
 
-// judgeGit returns the variables that keep git from running programs of a repository; nil if the agent is no judge with an environment. Source:
-// git-config(1), "GIT_CONFIG_COUNT".
+// judgeGit returns the variables that keep git from running programs of a repository; nil if the
+// agent is not a judge with an environment. Source: git-config(1), "GIT_CONFIG_COUNT".
 func judgeGit(ctx context.Context, x *execution) (map[string]string, error) {
 	if x.judge == nil || x.judge.dir == "" {
 		return nil, nil
@@ -62,7 +65,7 @@ func judgeGit(ctx context.Context, x *execution) (map[string]string, error) {
 	return gitVariables(settings), nil
 }
 
-// gitNamedOff returns the settings that turn off what one with a name of its own starts.
+// gitNamedOff returns the settings that turn off the program of a setting with a variable name.
 func gitNamedOff(name string) map[string]string {
 	first, last := strings.Index(name, "."), strings.LastIndex(name, ".")
 	if first < 0 {
@@ -84,7 +87,8 @@ func gitNamedOff(name string) map[string]string {
 	return nil
 }
 
-// gitVariables returns settings as variables, and those that leave out the settings of the machine and of the user.
+// gitVariables returns settings as variables, and the variables that disable the configuration of
+// the machine and of the user.
 func gitVariables(settings map[string]string) map[string]string {
 	env := map[string]string{
 		"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_SYSTEM": "/dev/null", "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_ATTR_NOSYSTEM": "1",

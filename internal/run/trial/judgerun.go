@@ -26,7 +26,7 @@ import (
 	"github.com/org/rollout-action/internal/run/shell"
 )
 
-// judgePlan is what a plan has of a judge.
+// judgePlan is the part of a plan that concerns a judge.
 type judgePlan struct {
 	name   string
 	below  string // the directory of its files, in that of all judges
@@ -35,21 +35,22 @@ type judgePlan struct {
 	files  []environment.Copy
 }
 
-// judging is one attempt of a judge: an execution whose agent is the judge. It has a record of its own; only the environment may be that of
-// the trial.
+// judging is one attempt of a judge: an execution whose agent is the judge. It has a separate
+// record; only the environment may be that of the trial.
 type judging struct {
 	*execution
 	judge Judge
 	in    material
 }
 
-// material is what a judge judges.
+// material is the evidence that a judge works on.
 type material interface {
 	// ask returns the prompt. dir is the judge's directory in its environment; "" for a call.
 	ask(j Judge, dir string) (string, error)
-	// files returns what a judge with a directory gets besides its prompt: artifacts at their paths, and inputs in the directory.
+	// files returns the files for a judge with a directory, in addition to its prompt: artifacts at
+	// their paths, and inputs in the directory.
 	files(j Judge, dir string) (artifacts, inputs []environment.Copy, err error)
-	// read reads what the judge gave as its verdict.
+	// read parses the judge's verdict.
 	read(j Judge, text []byte) (judge.Verdict, error)
 }
 
@@ -91,7 +92,7 @@ func (x *execution) judgeAttempt(j Judge, in material, below string) (*judging, 
 				unowned = append(unowned, j.Artifacts[i])
 			}
 		}
-		if j.Place() == judge.InFresh { // where nobody else is
+		if j.Place() == judge.InFresh { // where no other user is
 			p.judge.files = slices.Concat(artifacts, []environment.Copy{{Src: fstest.MapFS{}, Dst: p.judge.dir, Mode: 0o777}})
 		}
 		p.judge.files = slices.Concat(p.judge.files, judgeFiles(p.judge.dir, prompt), inputs)
@@ -112,7 +113,7 @@ func (x *execution) judgeAttempt(j Judge, in material, below string) (*judging, 
 	return &judging{execution: run, judge: j, in: in}, nil
 }
 
-// judgeFiles returns what is in the directory of a judge.
+// judgeFiles returns the files of a judge's directory.
 func judgeFiles(dir, prompt string) []environment.Copy {
 	return []environment.Copy{
 		{Src: fstest.MapFS{result.JudgePromptFile: {Data: []byte(prompt), Mode: 0o644}}, Dst: dir},
@@ -120,7 +121,8 @@ func judgeFiles(dir, prompt string) []environment.Copy {
 	}
 }
 
-// run runs the judge and returns its verdict. What went wrong is in the record: the verdict counts only if there is no error.
+// run runs the judge and returns its verdict. Errors are in the record: the verdict counts only if
+// there is none.
 func (j *judging) run(ctx context.Context) judge.Verdict {
 	defer j.finish()
 	defer j.abandonLayer()
@@ -151,7 +153,7 @@ func (j *judging) run(ctx context.Context) judge.Verdict {
 	return v
 }
 
-// enterJudge puts what a judge needs into the trial's environment. A call needs nothing.
+// enterJudge copies a judge's files into the trial's environment. A call needs none.
 func (x *execution) enterJudge(ctx context.Context) error {
 	if x.judge.dir == "" {
 		return nil
@@ -169,10 +171,12 @@ func (x *execution) enterJudge(ctx context.Context) error {
 	return x.live.copyTo(ctx, slices.Concat(x.agentFiles(), x.judge.files, x.scripts())...)
 }
 
-// makeJudgeDir makes the directory of a judge in the trial's environment. Only the judge's user can enter it: others may learn its name from the
-// arguments of the judge's commands. What was at the place of all such directories is removed, also those of earlier judges with their verdicts.
+// makeJudgeDir makes the directory of a judge in the trial's environment. Only the judge's user can
+// enter it: others may learn its name from the arguments of the judge's commands. It removes
+// everything at the parent's path before, also the directories of earlier judges with their
+// verdicts.
 func (x *execution) makeJudgeDir(ctx context.Context) error {
-	// Every user can make a directory here, but neither list the others nor replace them.
+	// Every user can create a directory here, but neither list nor replace those of others.
 	if err := x.live.copyTo(ctx, environment.Copy{Src: fstest.MapFS{}, Dst: environment.JudgesDir, Clean: true, Mode: fs.ModeSticky | 0o733}); err != nil {
 		return err
 	}
@@ -250,7 +254,7 @@ func (j *judging) read(ctx context.Context) (v judge.Verdict) {
 	return v
 }
 
-// expected says where the verdict should have been.
+// expected names the place where the verdict should have been.
 func (j *judging) expected() string {
 	if j.judge.VerdictSource() == judge.FromReply {
 		return "its last answer has no text"
@@ -258,7 +262,7 @@ func (j *judging) expected() string {
 	return "it wrote no " + result.VerdictFile + " in its directory (source: file)"
 }
 
-// verdict returns what the judge gave as its verdict, redacted.
+// verdict returns the judge's verdict, redacted.
 func (j *judging) verdict(ctx context.Context) (judge.Verdict, error) {
 	if j.judge.VerdictSource() == judge.FromReply {
 		return j.said()
@@ -270,12 +274,13 @@ func (j *judging) verdict(ctx context.Context) (judge.Verdict, error) {
 	return j.in.read(j.judge, text)
 }
 
-// errTwoVerdicts is the error of a judge that said two things.
+// errTwoVerdicts is the error of a judge with two different verdicts.
 var errTwoVerdicts = &judge.InvalidError{Problem: "there are two that differ: a program that the judge ran may have used its access to the model"}
 
-// said returns the verdict in what the judge has said. Rollout's own loop says one thing at its end, and nothing in the environment can speak for
-// it. Programs that another agent runs can: they find its key in the variables or in the memory of the agent. So all that was said with the
-// key counts, and it must have one verdict only.
+// said returns the verdict in the judge's messages. Rollout's own loop has one message at its end,
+// and no program in the environment can send messages for it. Programs that another agent runs can:
+// they find its key in the variables or in the memory of the agent. So all messages with the key
+// count, and together they must contain one verdict only.
 func (j *judging) said() (v judge.Verdict, err error) {
 	if j.gateway == nil {
 		return v, judge.ErrMissing

@@ -15,18 +15,19 @@ import (
 	"github.com/org/rollout-action/internal/lib/fields"
 )
 
-// JudgeSet has the judges of a job, and knows those of its trials. It is safe for concurrent use.
+// JudgeSet holds the judges of a job, and returns those of its trials. It is safe for concurrent
+// use.
 type JudgeSet struct {
 	job      config.Job
 	now      time.Time
 	own      []*judge.Judge
 	problems []JudgeProblem
-	// plain is the reward of tasks without judges and a reward of their own.
+	// plain returns the reward of tasks with neither judges nor a reward.
 	plain func() (*judge.Reward, []JudgeProblem)
 }
 
-// JudgeProblem is what is wrong with the judges of a trial, or with its reward. The key of the problem is that of task.toml if OfTask is true,
-// else that of the job file.
+// JudgeProblem is a problem with the judges of a trial, or with its reward. Its key is one of
+// task.toml if OfTask is true, else one of the job file.
 type JudgeProblem struct {
 	judge.Problem
 	OfTask  bool
@@ -48,8 +49,9 @@ func NewJudgeSet(job config.Job, now time.Time) *JudgeSet {
 	return s
 }
 
-// JudgesOf returns the judges of a trial of a task: those of the job, then those of the task. reward is nil if the reward is that of the
-// tests. If there are problems that are no warnings, the trial cannot be judged.
+// JudgesOf returns the judges of a trial of a task: those of the job, then those of the task.
+// reward is nil if the reward is that of the tests. If there are problems other than warnings, the
+// trial cannot be judged.
 func JudgesOf(job config.Job, t *task.Task, now time.Time) (judges []*judge.Judge, reward *judge.Reward, problems []JudgeProblem) {
 	return NewJudgeSet(job, now).Of(t)
 }
@@ -81,7 +83,7 @@ func (s *JudgeSet) Of(t *task.Task) (judges []*judge.Judge, reward *judge.Reward
 	return judges, reward, append(problems, found...)
 }
 
-// inTask returns problems with judges that only a task shows.
+// inTask returns problems with judges that depend on the task.
 func (s *JudgeSet) inTask(t *task.Task, judges []*judge.Judge) []JudgeProblem {
 	var out []JudgeProblem
 	kept := slices.Clone(s.job.Artifacts)
@@ -135,7 +137,7 @@ func (s *JudgeSet) inTask(t *task.Task, judges []*judge.Judge) []JudgeProblem {
 	return out
 }
 
-// JudgeAttempts returns how often a judge may try to give a verdict.
+// JudgeAttempts returns the maximum number of attempts of a judge to give a verdict.
 func JudgeAttempts(job config.Job) int { return cmp.Or(job.Retry.JudgeAttempts, defaultJudgeAttempts) }
 
 // maybeRoot reports whether a user may be root. The image's user mostly is.

@@ -19,13 +19,14 @@ import (
 	"github.com/org/rollout-action/internal/lib/excerpt"
 )
 
-// maxReason bounds the reason of a verdict in a result, in bytes.
+// maxReason limits the reason of a verdict in a result, in bytes.
 const maxReason = 4 << 10
 
-// defaultJudgeAttempts is how often a judge may try if retry.judge_attempts does not say it.
+// defaultJudgeAttempts limits a judge's attempts if retry.judge_attempts is not set.
 const defaultJudgeAttempts = 2
 
-// wantsJudges reports whether the judges judge what the agent did: it ended, and the tests have given a reward or are disabled.
+// wantsJudges reports whether the judges run: the agent ended, and the tests have given a reward or
+// are disabled.
 func (x *execution) wantsJudges() bool {
 	if !x.spec.judged() || x.live == nil || x.startOver != nil {
 		return false
@@ -33,7 +34,8 @@ func (x *execution) wantsJudges() bool {
 	return x.trial.Reward != nil && (x.noError() || x.agentFailed()) || x.job.Verifier.Disable && x.noError()
 }
 
-// wantsVerdicts reports whether judges may judge this trial. What the agent has said is not there in a trial that is verified again.
+// wantsVerdicts reports whether judges may judge this trial. A trial that is verified again does
+// not have the agent's messages.
 func (x *execution) wantsVerdicts() bool {
 	if !x.spec.judged() || x.visit != nil {
 		return false
@@ -50,7 +52,8 @@ func endsProcesses(j Judge) bool {
 	return j.Place() == judge.InTrial && j.Processes != judge.KeepProcesses
 }
 
-// beginProcesses begins the marker that ends what the agent and its install script start, if judges need that. It may be called again.
+// beginProcesses starts the marker for ending the processes of the agent and its install script, if
+// judges need that. It may be called again.
 func (x *execution) beginProcesses(ctx context.Context) error {
 	if x.marker != nil || x.visit != nil || x.judge != nil || x.making != nil || !slices.ContainsFunc(x.spec.Judges, endsProcesses) {
 		return nil
@@ -60,10 +63,10 @@ func (x *execution) beginProcesses(ctx context.Context) error {
 	return err
 }
 
-// errUntouchable is why no judge works in the environment of an agent.
+// errUntouchable is the reason why no judge works in the environment of an agent.
 var errUntouchable = errors.New("processes of the agent or of an earlier judge may still run, because something ended the process by which Rollout ends them: use placement: fresh")
 
-// endProcesses ends what the agent and the tests have left.
+// endProcesses ends the remaining processes of the agent and the tests.
 func (x *execution) endProcesses(ctx context.Context) error {
 	if x.marker == nil {
 		return nil
@@ -80,16 +83,17 @@ func (x *execution) endProcesses(ctx context.Context) error {
 	return nil
 }
 
-// judged is what became of a judge.
+// judged is the outcome of a judge.
 type judged struct {
 	run     result.AgentRun
-	failed  *failure // why it has no verdict; nil if it has one, or did not have to run
+	failed  *failure // the reason why it has no verdict; nil if it has one, or did not have to run
 	retries []result.Retry
 	omitted []result.Omission
-	env     result.USD // what its environments have cost
+	env     result.USD // the cost of its environments
 }
 
-// judgeAll runs the judges, and puts their scores and the reward into the result. Source: docs/internals/judges.md.
+// judgeAll runs the judges, and adds their scores and the reward to the result. Source:
+// docs/internals/judges.md.
 func (x *execution) judgeAll(ctx context.Context) error {
 	before, again := x.trial, x.spec.Judging
 	tests, rewards := x.trial.Reward, maps.Clone(x.trial.Rewards)
@@ -107,7 +111,7 @@ func (x *execution) judgeAll(ctx context.Context) error {
 	}
 	all := make([]judged, len(x.spec.Judges))
 	var beside sync.WaitGroup
-	defer beside.Wait() // also when a judge in this environment panics
+	defer beside.Wait() // even when a judge in this environment panics
 	facts := judge.Facts{Tests: tests, Rewards: rewards}
 	for i, j := range x.spec.Judges {
 		if given, ok := again.given(j.Name); ok {
@@ -139,7 +143,8 @@ func (x *execution) judgeAll(ctx context.Context) error {
 	return x.score(all, tests, rewards)
 }
 
-// judgeBeside runs a judge that does not work in the trial's environment, when there is a place for it.
+// judgeBeside runs a judge outside the trial's environment, as soon as the number of such judges
+// allows it.
 func (x *execution) judgeBeside(ctx context.Context, j Judge, in *evidence, facts judge.Facts) judged {
 	select {
 	case x.judges <- struct{}{}:
@@ -149,8 +154,9 @@ func (x *execution) judgeBeside(ctx context.Context, j Judge, in *evidence, fact
 	return x.judgeOne(ctx, j, in, facts, nil)
 }
 
-// judgeOne runs a judge, again if it gave no verdict and may try again. blocked is why it cannot run, or nil. It changes nothing of the
-// trial's record, because judges run side by side.
+// judgeOne runs a judge, and again if it gave no verdict and may try again. blocked is the reason
+// why it cannot run, or nil. It does not change the trial's record, because judges run side by
+// side.
 func (x *execution) judgeOne(ctx context.Context, j Judge, in *evidence, facts judge.Facts, blocked error) (out judged) {
 	out.run = result.AgentRun{Name: j.Name, Role: result.RoleJudge, Agent: j.Spec.Agent, Model: j.Agent.Model, Placement: string(j.Place()), Digest: x.opts.Digests.JudgeOf(j.Spec)}
 	defer func() {
@@ -175,7 +181,8 @@ func (x *execution) judgeOne(ctx context.Context, j Judge, in *evidence, facts j
 	return out
 }
 
-// judgeIn lets a judge try to give a verdict, as often as it may. Its files are in the directory below, in that of all judges.
+// judgeIn runs a judge until it gives a verdict, at most as often as it may try. Its files are in
+// the directory below, in that of all judges.
 func (x *execution) judgeIn(ctx context.Context, j Judge, in material, below string, out *judged) {
 	dir := filepath.Join(x.dir, result.JudgesDir, below)
 	earlier, err := x.spec.Judging.continueJudge(dir, out)
@@ -204,7 +211,7 @@ func (x *execution) judgeIn(ctx context.Context, j Judge, in material, below str
 	}
 }
 
-// judgeOnce runs an attempt of a judge. again reports whether another one may do better.
+// judgeOnce runs an attempt of a judge. again reports whether another one may succeed.
 func (x *execution) judgeOnce(ctx context.Context, j Judge, in material, below string, out *judged) (again bool) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -241,14 +248,15 @@ func (x *execution) judgeOnce(ctx context.Context, j Judge, in material, below s
 	}
 	if out.failed = attempt.failureOf(); out.failed != nil {
 		lost := out.failed.Type == result.EnvironmentLost || out.failed.Type == result.Cancelled
-		return !lost && t.StopCondition == "" && (j.Place() != judge.InTrial || x.untouchable == nil) // others run beside what sets it
+		return !lost && t.StopCondition == "" && (j.Place() != judge.InTrial || x.untouchable == nil) // concurrent judges do not set it
 	}
 	run.Verdict, run.Score, run.Criteria = v.JSON, &v.Score, v.Criteria
 	run.Reason = excerpt.Middle(hide(x.secrets, v.Reason), maxReason)
 	return false
 }
 
-// runAlone runs an attempt of a judge, and ends what it has started, or woken, in the environment of the trial, so that no later judge meets it.
+// runAlone runs an attempt of a judge, and ends the processes that it started, or woke, in the
+// environment of the trial, so that no later judge meets them.
 func (x *execution) runAlone(ctx context.Context, j Judge, attempt *judging) (judge.Verdict, error) {
 	if !endsProcesses(j) {
 		return attempt.run(ctx), nil
@@ -266,7 +274,7 @@ func (x *execution) runAlone(ctx context.Context, j Judge, attempt *judging) (ju
 	return v, nil
 }
 
-// policyRun returns the part of the trial's own agent.
+// policyRun returns the record of the trial's own agent.
 func (x *execution) policyRun() result.AgentRun {
 	run := result.AgentRun{
 		Name: x.spec.Agent.Name, Role: result.RolePolicy, Agent: x.spec.Agent.Name, Model: x.spec.Agent.Model, Trainable: x.trial.Trainable, Usage: x.trial.Usage, Cost: x.trial.Costs.Model,
@@ -278,7 +286,7 @@ func (x *execution) policyRun() result.AgentRun {
 	return run
 }
 
-// noteJudges puts what the judges did into the result.
+// noteJudges adds the records, costs and warnings of the judges to the result.
 func (x *execution) noteJudges(all []judged) {
 	for _, j := range all {
 		if j.run.Name == "" {
@@ -295,8 +303,8 @@ func (x *execution) noteJudges(all []judged) {
 	}
 }
 
-// score puts the scores of the judges into the result, and the reward that follows. It returns the error of the first judge that failed and
-// may not.
+// score adds the scores of the judges to the result, and computes its reward. It returns the error
+// of the first judge that failed and may not.
 func (x *execution) score(all []judged, tests *float64, rewards map[string]float64) error {
 	x.noteJudges(all)
 	scores := map[string]*float64{}
@@ -341,8 +349,8 @@ func (x *execution) score(all []judged, tests *float64, rewards map[string]float
 	return nil
 }
 
-// nameRewards adds the scores to the named rewards. A reward of the tests with the name of a judge or of one of its criteria is left out: tests
-// cannot speak for judges.
+// nameRewards adds the scores to the named rewards. A reward of the tests with the name of a judge
+// or of one of its criteria is left out, so that tests cannot pose as judges.
 func (x *execution) nameRewards(rewards, scores map[string]float64) {
 	if len(rewards) == 0 && len(scores) == 0 {
 		return

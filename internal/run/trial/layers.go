@@ -19,11 +19,12 @@ import (
 	"github.com/org/rollout-action/internal/run/trial/layer"
 )
 
-// snapshotTimeout limits how long it may take to make a layer.
+// snapshotTimeout limits the time for making a layer.
 const snapshotTimeout = 10 * time.Minute
 
-// findLayer returns the image to begin with: the agent's layer on the task's image ref if there is one, or else ref, on which the
-// trial installs the agent. It waits for another trial that is making the layer. If this trial has to make it, x.making is set.
+// findLayer returns the image to begin with: the agent's layer on the task's image ref, or else
+// ref, on which the trial installs the agent. It waits for another trial that is making the layer.
+// If this trial has to make it, x.making is set.
 func (x *execution) findLayer(ctx context.Context, ref string) (string, error) {
 	id := x.trial.Environment.ImageID
 	if id == "" {
@@ -72,7 +73,7 @@ func (r *record) warnNoLayer(why error) {
 	r.warn("the agent is installed in every trial: %v", why)
 }
 
-// noteCachedInstall writes a note where people look for the output of the install script.
+// noteCachedInstall writes a note in place of the install script's output.
 func (r *record) noteCachedInstall(l *layer.Layer) error {
 	note, err := r.capture(result.SetupDir + "/" + result.StdoutFile)
 	if err != nil {
@@ -84,7 +85,7 @@ func (r *record) noteCachedInstall(l *layer.Layer) error {
 	return err
 }
 
-// layerDescription describes for people the layer that this trial makes.
+// layerDescription describes the layer that this trial makes, for messages.
 func (p *plan) layerDescription(secrets *redact.Redactor) string {
 	return hide(secrets, fmt.Sprintf("agent %s, installed by %s of job %s", p.spec.Agent.Name, p.spec.Key, p.job.Name))
 }
@@ -116,7 +117,7 @@ func (x *execution) keepLayer(ctx context.Context) error {
 	}
 	x.making = nil
 	if err := x.start(ctx, image); err != nil {
-		if environment.KindOf(err) == environment.KindCopy { // the agent did not cause it, although it is being set up
+		if environment.KindOf(err) == environment.KindCopy { // although this is the agent's setup, the agent did not cause it
 			return failf(result.EnvironmentStartFailed, "no environment could be made with the installed agent: %s", brief(err, x.secrets))
 		}
 		return err
@@ -127,7 +128,8 @@ func (x *execution) keepLayer(ctx context.Context) error {
 	return nil
 }
 
-// snapshot makes an image of the environment, without the files that trials put there, and returns its reference.
+// snapshot makes an image of the environment, without the files that trials put there, and returns
+// its reference.
 func (x *execution) snapshot(ctx context.Context, key string) (string, error) {
 	if err := x.copyInstallLogs(ctx, x.live.env, x.rules.LogDirs); err != nil {
 		return "", err
@@ -147,7 +149,7 @@ func (x *execution) snapshot(ctx context.Context, key string) (string, error) {
 	return environment.Snapshot(ctx, x.live.env, opts)
 }
 
-// copyInstallLogs copies what the script left in /logs, which belongs to this trial alone.
+// copyInstallLogs copies the script's files in /logs, which belong to this trial alone.
 func (r *record) copyInstallLogs(ctx context.Context, env environment.Environment, logDirs []string) error {
 	dst := filepath.Join(r.dir, result.SetupDir, result.LogsDir)
 	if err := os.MkdirAll(dst, 0o755); err != nil {

@@ -12,8 +12,8 @@ import (
 type liveEnvironment struct {
 	env      environment.Environment
 	stop     func() (ended bool) // see deadlines.destroyOnCancel
-	network  environment.Network // that it has now
-	oomKills int                 // environment.OOMKills when it was last asked
+	network  environment.Network // the current one
+	oomKills int                 // environment.OOMKills at the last call
 }
 
 // copyTo copies files into the environment.
@@ -31,7 +31,8 @@ func (l *liveEnvironment) newOOMKills(ctx context.Context) int {
 	return max(0, since)
 }
 
-// switchNetwork gives the environment the network of a phase, unless it has that already. who names what runs in the phase.
+// switchNetwork switches the environment to the network of a phase, if it differs. who names the
+// process of the phase.
 func (x *execution) switchNetwork(ctx context.Context, who string, n environment.Network) error {
 	x.refusals.setActor(who)
 	if n.Is(x.live.network) {
@@ -49,8 +50,8 @@ func (x *execution) switchNetwork(ctx context.Context, who string, n environment
 // exitKilled is the exit code of a script whose last command was ended by SIGKILL.
 const exitKilled = 137
 
-// outOfMemory returns what to add to the message about a script that failed if processes were killed for memory since the last
-// call: ", and …", or "".
+// outOfMemory returns an addition to the message about a failed script if processes were killed for
+// memory since the last call: ", and …", or "".
 func (x *execution) outOfMemory(ctx context.Context) string {
 	kills := x.live.newOOMKills(ctx)
 	if kills == 0 {

@@ -15,8 +15,9 @@ import (
 	"github.com/org/rollout-action/internal/core/task"
 )
 
-// NetworksOf returns what a trial's phases may reach. What the job says replaces what the task says, key by key: the job
-// may allow less, and with an explicit network: public or allowlist also more, of which the trial warns.
+// NetworksOf returns the networks of a trial's phases. The job's settings replace the task's, key
+// by key: the job may allow less, and with an explicit network: public or allowlist also more, of
+// which the trial warns.
 func NetworksOf(job config.Job, t task.Config) task.Networks {
 	env, n := job.Environment, t.Environment.Networks
 	if own, _ := env.ProviderConfig["network"].(string); own == string(environment.NetworkNone) {
@@ -47,7 +48,7 @@ func NetworksOf(job config.Job, t task.Config) task.Networks {
 	return n
 }
 
-// Networks returns what a trial's phases may reach.
+// Networks returns the networks of a trial's phases.
 func (s Spec) Networks(job config.Job) task.Networks {
 	if s.Offline {
 		none := environment.Network{Mode: environment.NetworkNone}
@@ -56,7 +57,7 @@ func (s Spec) Networks(job config.Job) task.Networks {
 	return NetworksOf(job, s.Task.Config)
 }
 
-// initialNetwork returns what an environment may reach when it is made: the network of the phase that comes first in it.
+// initialNetwork returns the network of a new environment: that of its first phase.
 func (p *plan) initialNetwork(agentInstalled bool) environment.Network {
 	if p.spec.Agent.Install != "" && !agentInstalled {
 		return p.networks.Install
@@ -64,8 +65,8 @@ func (p *plan) initialNetwork(agentInstalled bool) environment.Network {
 	return p.networks.Agent
 }
 
-// checkNetworkSwitches returns an error if a later phase needs another network and env cannot change it. It is called before the agent
-// runs, because the agent's work would be lost.
+// checkNetworkSwitches returns an error if a later phase needs another network and env cannot
+// change it. It is called before the agent runs, because the agent's work would be lost.
 func (p *plan) checkNetworkSwitches(env environment.Environment, network environment.Network, provider string) error {
 	if _, ok := environment.As[environment.NetworkSetter](env); ok {
 		return nil
@@ -90,7 +91,7 @@ func restriction(n environment.Network) string {
 	return n.String()
 }
 
-// networkRecord returns what the phases can reach, for the result; nil if all networks are public.
+// networkRecord returns the networks of the phases for the result; nil if all are public.
 func networkRecord(n task.Networks) *result.Network {
 	if n.Install.Public() && n.Agent.Public() && n.Verify.Public() {
 		return nil
@@ -109,8 +110,8 @@ func networkRecord(n task.Networks) *result.Network {
 	return noted
 }
 
-// networkWarnings returns a warning for each phase in which the job lets more be reached than the task, or the task more than the
-// job, which may not know the task.
+// networkWarnings returns a warning for each phase in which the job allows more access than the
+// task, or the task more than the job, which may not know the task.
 func (p *plan) networkWarnings() []string {
 	var out []string
 	n, env := p.networks, p.job.Environment
@@ -132,10 +133,11 @@ func (p *plan) networkWarnings() []string {
 	return out
 }
 
-// permissiveness orders modes by what they let through.
+// permissiveness orders network modes by the access that they allow.
 var permissiveness = map[environment.NetworkMode]int{environment.NetworkNone: 1, environment.NetworkAllowlist: 2, environment.NetworkPublic: 3, "": 3}
 
-// maxRefused bounds how many refused hosts are counted, and maxNamed how many a trial's warnings name.
+// maxRefused limits the refused hosts that are counted, and maxNamed those that a trial's warnings
+// name.
 const (
 	maxRefused = 1000
 	maxNamed   = 10
@@ -151,14 +153,14 @@ type refusals struct {
 
 type refusal struct{ actor, where, reason string }
 
-// setActor names who makes the requests from now on.
+// setActor sets the name of the process that makes the following requests.
 func (r *refusals) setActor(who string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.actor = who
 }
 
-// record returns n as a network that reports here what it refuses.
+// record returns n as a network that reports refused requests to r.
 func (r *refusals) record(n environment.Network) environment.Network {
 	n.Refused = func(no environment.Refusal) {
 		where := no.Host

@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	// keepTimeout is how long a trial waits for its files to be kept.
+	// keepTimeout limits the time for keeping a trial's files.
 	keepTimeout = 5 * time.Minute
-	// diskInterval is how often the free space is looked at meanwhile.
+	// diskInterval is the interval of checking the free space meanwhile.
 	diskInterval = time.Second
 )
 
 var errSlowKeep = fmt.Errorf("it took longer than %s", keepTimeout)
 
-// keepOutcome keeps the files of the environment as the agent left them, if the job wants that. If they cannot be kept, the trial goes on
-// with a warning.
+// keepOutcome keeps the files of the environment as the agent left them, if the job asks for it. If
+// they cannot be kept, the trial goes on with a warning.
 func (x *execution) keepOutcome(ctx context.Context) {
 	defer x.recoverPanic()
 	if x.job.Environment.Keep != config.KeepOutcome || x.spec.Again != nil || x.live == nil || !x.noError() && !x.agentFailed() || ctx.Err() != nil {
@@ -69,7 +69,7 @@ func (x *execution) keepFiles(ctx context.Context) (environment.Outcome, error) 
 	return kept, err
 }
 
-// lowDisk returns an error if a disk has too little space for what is to be kept.
+// lowDisk returns an error if a disk has too little space for the kept files.
 func (x *execution) lowDisk() error {
 	if x.opts.Disk == nil {
 		return nil

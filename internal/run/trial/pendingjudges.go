@@ -19,13 +19,13 @@ import (
 	"github.com/org/rollout-action/internal/model"
 )
 
-// Judging makes a trial begin with its judges. What they see is in the trial's directory.
+// Judging makes a trial begin with its judges. Their evidence is in the trial's directory.
 type Judging struct {
 	Before result.Trial // the trial as it was when its judges began
 	// Job and From are the name and the directory of the job that ran the trial, if it is another one.
 	Job, From string
-	done      map[string]judged // by name, what judges have ended with: they do not run
-	// ranked has the names of the judges of groups whose rankings stay.
+	done      map[string]judged // by name, the outcomes of judges that do not run again
+	// ranked holds the names of the judges of groups whose rankings stay.
 	ranked map[string]bool
 }
 
@@ -37,9 +37,10 @@ type judgedRecord struct {
 	Omitted         []result.Omission `json:"omitted,omitempty"`
 }
 
-// OwedJudging returns what a trial's judges continue with after its agent and its tests have ended in an earlier execution, which was killed
-// or in which a judge failed. dir is the trial's directory. Judges that have given a verdict do not run again. why is the reason if the trial
-// must begin from the start; the Judging is nil then.
+// OwedJudging returns the state from which a trial's judges continue after its agent and its tests
+// have ended in an earlier execution, which was killed or in which a judge failed. dir is the
+// trial's directory. Judges that have given a verdict do not run again. why is the reason if the
+// trial must begin from the start; the Judging is nil then.
 func OwedJudging(s Spec, digests Digests, dir string) (owed *Judging, why string) {
 	if !s.judged() {
 		return nil, "it has no judges"
@@ -66,9 +67,9 @@ func OwedJudging(s Spec, digests Digests, dir string) (owed *Judging, why string
 	return owed, ""
 }
 
-// Rejudging returns what the judges with the names in chosen continue with if they judge a trial of another job again. ended is its result,
-// and dir its directory. The other judges keep the verdicts that they have given. why is the reason if they cannot judge; the Judging is nil
-// then.
+// Rejudging returns the state from which the judges with the names in chosen judge a trial of
+// another job again. ended is its result, and dir its directory. The other judges keep their
+// verdicts. why is the reason if they cannot judge; the Judging is nil then.
 func Rejudging(s Spec, ended result.Trial, dir string, chosen []string) (again *Judging, why string) {
 	before, err := readUnjudged(dir)
 	switch {
@@ -107,7 +108,7 @@ func Rejudging(s Spec, ended result.Trial, dir string, chosen []string) (again *
 	return again, ""
 }
 
-// unjudgeable returns why judges do not judge a trial that has ended so, or "".
+// unjudgeable returns the reason why judges cannot judge a trial with the result before, or "".
 func unjudgeable(s Spec, before result.Trial) string {
 	r := record{trial: before}
 	switch {
@@ -121,7 +122,8 @@ func unjudgeable(s Spec, before result.Trial) string {
 	return ""
 }
 
-// lacks returns what judges need and is not there, or "".
+// lacks returns the reason why judges cannot run: evidence that they need is missing. It returns ""
+// if there is none.
 func (g *Judging) lacks(s Spec, dir string) string {
 	kept := evidence{trialDir: dir, kept: g.Before.Artifacts, omitted: g.Before.Omitted, renamed: g.Before.Renamed, warnings: g.Before.Warnings}
 	for _, j := range s.Judges {
@@ -144,7 +146,7 @@ func (g *Judging) lacks(s Spec, dir string) string {
 	return ""
 }
 
-// given returns what a judge has ended with. A nil Judging has nothing.
+// given returns the outcome of a judge that does not run again. A nil Judging has none.
 func (g *Judging) given(name string) (judged, bool) {
 	if g == nil {
 		return judged{}, false
@@ -153,7 +155,8 @@ func (g *Judging) given(name string) (judged, bool) {
 	return done, ok
 }
 
-// Keeps reports whether the directory with a name, below that of all judges, is one of a judge that does not judge again.
+// Keeps reports whether a directory below that of all judges belongs to a judge that does not judge
+// again.
 func (g *Judging) Keeps(name string) bool {
 	_, ok := g.given(name)
 	owner, _, _ := strings.Cut(name, ".") // NAME.order-2
@@ -184,18 +187,18 @@ func (x *execution) continueOther(g *Judging) {
 	}
 	if t.Environment != nil {
 		where := *t.Environment
-		where.Preserved, where.Outcome = false, nil // what was kept is the other job's
+		where.Preserved, where.Outcome = false, nil // the kept files belong to the other job
 		t.Environment = &where
 	}
 }
 
-// writeUnjudged writes the trial as it is before its judges begin.
+// writeUnjudged writes the trial in its state before its judges begin.
 func (x *execution) writeUnjudged(before result.Trial) error {
-	if x.live == nil { // it was written before, by the execution that ran the agent
+	if x.live == nil { // the execution that ran the agent wrote it
 		return x.keepUnjudged(before)
 	}
 	before.Durations.TotalSec = result.Seconds(x.now().Sub(x.began))
-	if cost := x.live.env.Cost(); cost > 0 { // what it costs while judges work there is unknown if rollout is killed
+	if cost := x.live.env.Cost(); cost > 0 { // the environment's cost during judging is unknown if rollout is killed
 		before.Costs.Environment = before.Costs.Environment.Plus(result.Dollars(cost))
 	}
 	return x.keepUnjudged(before)
@@ -208,7 +211,7 @@ func (x *execution) keepUnjudged(before result.Trial) error {
 	return nil
 }
 
-// readUnjudged reads what writeUnjudged wrote into a trial's directory. It follows no link.
+// readUnjudged reads the file of writeUnjudged in a trial's directory. It follows no link.
 func readUnjudged(dir string) (t result.Trial, err error) {
 	if err := nofollow.CheckDirs(dir, result.JudgesDir); err != nil {
 		return t, err
@@ -216,7 +219,7 @@ func readUnjudged(dir string) (t result.Trial, err error) {
 	return readRecord[result.Trial](filepath.Join(dir, filepath.FromSlash(result.UnjudgedFile)))
 }
 
-// readRecord reads a JSON file that no link leads to.
+// readRecord reads a JSON file. It follows no link.
 func readRecord[T any](path string) (v T, err error) {
 	text, err := nofollow.ReadFile(path, result.MaxTrialFile)
 	if err != nil {
@@ -228,7 +231,8 @@ func readRecord[T any](path string) (v T, err error) {
 	return v, nil
 }
 
-// writeJudged writes what became of a judge, in its directory. If it cannot be written, a resume runs the judge again.
+// writeJudged writes the outcome of a judge into its directory. If it cannot be written, a resume
+// runs the judge again.
 func (x *execution) writeJudged(dir string, out *judged) {
 	run := out.run
 	if f := out.failed; f != nil {
@@ -237,7 +241,7 @@ func (x *execution) writeJudged(dir string, out *judged) {
 	_ = result.WriteJSON(filepath.Join(dir, result.JudgedFile), judgedRecord{run, out.env, out.retries, out.omitted})
 }
 
-// readJudged reads what became of a judge. It follows no link.
+// readJudged reads the outcome of a judge. It follows no link.
 func readJudged(dir string) (judgedRecord, error) {
 	if err := nofollow.CheckDir(dir); err != nil {
 		return judgedRecord{}, err
@@ -249,8 +253,8 @@ func (r judgedRecord) judged() judged {
 	return judged{run: r.Run, env: r.EnvironmentCost, retries: r.Retries, omitted: r.Omitted}
 }
 
-// continueJudge sets aside what an earlier execution of a judge left in dir, and adds to out what it cost. attempts is how often the judge
-// has tried. With a nil Judging nothing is there.
+// continueJudge sets aside the files in dir of a judge's earlier execution, and adds its cost to
+// out. attempts is the number of the judge's attempts so far. A nil Judging has none.
 func (g *Judging) continueJudge(dir string, out *judged) (attempts int, err error) {
 	if g == nil {
 		return 0, nil
@@ -261,7 +265,7 @@ func (g *Judging) continueJudge(dir string, out *judged) (attempts int, err erro
 	return out.addFailed(dir)
 }
 
-// addFailed adds what the attempts of a judge have cost that were set aside. dir is the judge's directory.
+// addFailed adds the costs of a judge's attempts that were set aside. dir is the judge's directory.
 func (out *judged) addFailed(dir string) (attempts int, err error) {
 	for n := 1; ; n++ {
 		failed := failedDir(dir, n)
@@ -275,7 +279,7 @@ func (out *judged) addFailed(dir string) (attempts int, err error) {
 	}
 }
 
-// addAttempt adds what the attempt of a judge in dir has cost, after the attempts before it.
+// addAttempt adds the cost of the attempt of a judge in dir, after the attempts before it.
 func (out *judged) addAttempt(dir string) {
 	r, err := readJudged(dir)
 	if err != nil { // it was killed
@@ -286,13 +290,15 @@ func (out *judged) addAttempt(dir string) {
 	out.run.Cost, out.run.Usage, out.env, out.retries = r.Run.Cost, r.Run.Usage, r.EnvironmentCost, r.Retries // the last one has the sums
 }
 
-// RecordedCost returns what a trial without a result has cost, as the records in its directory say: it was killed, maybe while its judges worked.
+// RecordedCost returns the cost of a trial without a result, according to the records in its
+// directory: it was killed, perhaps while its judges worked.
 func RecordedCost(dir string) result.USD {
 	costs, _ := RecordedCosts(dir)
 	return costs.Total()
 }
 
-// RecordedCosts does what RecordedCost does, part by part, and returns what the trial has used of its model.
+// RecordedCosts is like RecordedCost, but returns the cost by parts, and the trial's usage of its
+// model.
 func RecordedCosts(dir string) (costs result.Costs, u *result.Usage) {
 	costs.Model, u = recordedUsage(dir)
 	if before, err := readUnjudged(dir); err == nil {
@@ -305,10 +311,11 @@ func RecordedCosts(dir string) (costs result.Costs, u *result.Usage) {
 	return costs, u
 }
 
-// UnrankedCost returns what the rankings of judges have cost that were killed or cancelled before they ended, as the records in the directory of
-// a trial say. No result has it before the judges have ranked again. names are those of the judges that rank.
+// UnrankedCost returns the cost of rankings that were killed or cancelled before they ended,
+// according to the records in the directory of a trial. No result contains it before the judges
+// have ranked again. names holds the names of the ranking judges.
 func UnrankedCost(dir string, names []string) result.USD {
-	var all, known result.Costs // known: what results have, or get as soon as the job goes on
+	var all, known result.Costs // known: the part that results contain, or will as soon as the job goes on
 	for _, name := range judgeDirs(dir) {
 		if owner, _, _ := strings.Cut(name, "."); !slices.Contains(names, owner) { // NAME.order-2
 			continue
@@ -322,7 +329,8 @@ func UnrankedCost(dir string, names []string) result.USD {
 	return all.Without(known).Total()
 }
 
-// lastRanking returns the last ranking that is in the directory of a judge, or in those that were set aside.
+// lastRanking returns the last ranking in the directory of a judge, or in those that were set
+// aside.
 func lastRanking(dir string) (made groupRecord, ok bool) {
 	for n := 1; ; n++ {
 		failed := failedDir(dir, n)
@@ -357,7 +365,8 @@ func judgeDirs(dir string) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// recordedJudge returns what all attempts of a judge have cost, as their records in the directory of a trial say.
+// recordedJudge returns the cost of all attempts of a judge, according to their records in the
+// directory of a trial.
 func recordedJudge(dir, name string) (out judged) {
 	dir = filepath.Join(dir, result.JudgesDir, name)
 	if _, err := out.addFailed(dir); err == nil {
@@ -366,7 +375,8 @@ func recordedJudge(dir, name string) (out judged) {
 	return out
 }
 
-// recordedUsage returns what the turns in the directory of a judge have cost, as its record says: that of a judge or of a trial that was killed.
+// recordedUsage returns the cost and usage of the turns in a directory, according to its record:
+// that of a judge or of a trial that was killed.
 func recordedUsage(dir string) (cost result.USD, u *result.Usage) {
 	if nofollow.CheckDir(dir) != nil {
 		return cost, nil
@@ -420,7 +430,7 @@ func recordedUsage(dir string) (cost result.USD, u *result.Usage) {
 	}
 }
 
-// setAside renames the directory of a judge that failed, to keep its files.
+// setAside renames the directory of a failed judge, to keep its files.
 func setAside(dir string) error {
 	for n := 1; ; n++ {
 		if _, err := os.Lstat(failedDir(dir, n)); errors.Is(err, fs.ErrNotExist) {
@@ -431,8 +441,8 @@ func setAside(dir string) error {
 	}
 }
 
-// failedDir returns the name of the directory of a judge's failed attempt, from 1.
+// failedDir returns the name of the directory of a judge's nth failed attempt, from 1.
 func failedDir(dir string, n int) string { return fmt.Sprintf("%s%s%d", dir, failedInfix, n) }
 
-// failedInfix stands in the name of such a directory after that of the judge.
+// failedInfix follows the name of the judge in the name of such a directory.
 const failedInfix = ".failed-"

@@ -19,7 +19,7 @@ import (
 	"github.com/org/rollout-action/internal/run/trial/layer"
 )
 
-// plan is what the task and the job say about a trial. It never changes.
+// plan holds the settings of the task and the job for a trial. It never changes.
 type plan struct {
 	spec     Spec
 	job      config.Job
@@ -54,8 +54,8 @@ func (s Spec) Limits(of config.Job) environment.Limits {
 	return limits
 }
 
-// unenforced returns those of the limits that were not applied which task.toml or the job asks for. It leaves out defaults, which
-// nobody expects.
+// unenforced returns those of the limits that were not applied which task.toml or the job sets. It
+// leaves out defaults.
 func (p *plan) unenforced(notApplied []string) []string {
 	asked, job := p.spec.Task.Config.Environment.Explicit, p.job.Environment
 	isDefault := map[string]bool{
@@ -66,8 +66,8 @@ func (p *plan) unenforced(notApplied []string) []string {
 	return slices.DeleteFunc(slices.Clone(notApplied), func(limit string) bool { return isDefault[limit] })
 }
 
-// memoryLimit returns how much memory the environment may have and what to do about it: "96Mi: raise environment.memory in
-// task.toml". It returns "" if memory is not limited.
+// memoryLimit returns the memory limit of the environment and the way to raise it: "96Mi: raise
+// environment.memory in task.toml". It returns "" if memory is not limited.
 func (p *plan) memoryLimit(unenforced []string) string {
 	limit := p.limits().Memory
 	if limit == 0 || slices.Contains(unenforced, "memory") {
@@ -80,8 +80,8 @@ func (p *plan) memoryLimit(unenforced []string) string {
 	return quantity.Text(limit) + ": raise " + where
 }
 
-// files returns what is in the environment before anything runs in it: the instruction, the agent's scripts (for the oracle: the
-// solution) and the log directories.
+// files returns the files of an environment before any command runs in it: the instruction, the
+// agent's scripts (for the oracle: the solution) and the log directories.
 func (p *plan) files() ([]environment.Copy, error) {
 	if p.judge != nil {
 		return slices.Concat(p.logDirs(), p.judge.files, p.scripts()), nil
@@ -118,8 +118,9 @@ func (p *plan) scripts() (files []environment.Copy) {
 	return files
 }
 
-// scriptsDir returns the directory of the agent's execute script. The install script is never in that of a judge, which only the judge's user
-// can enter: it runs as the user of the image.
+// scriptsDir returns the directory of the agent's execute script. The install script is never in
+// the directory of a judge, which only the judge's user can enter, because it runs as the user of
+// the image.
 func (p *plan) scriptsDir() string {
 	if p.judge != nil {
 		return p.judge.dir
@@ -135,7 +136,7 @@ func (p *plan) agentUser() string {
 	return string(p.spec.Task.Config.Agent.User)
 }
 
-// instruction returns what the agent is told.
+// instruction returns the agent's instruction.
 func (p *plan) instruction() (string, error) {
 	if p.judge != nil {
 		return p.judge.prompt, nil
@@ -147,7 +148,8 @@ func (p *plan) instruction() (string, error) {
 	return string(text), nil
 }
 
-// agentFiles returns the agent's own files. A layer has them already, with what install made of them.
+// agentFiles returns the agent's own files. A layer has them already, with the changes of the
+// install script.
 func (p *plan) agentFiles() []environment.Copy {
 	if fsys := p.spec.Files.FS(); fsys != nil {
 		return []environment.Copy{{Src: fsys, Dst: "/"}}
@@ -155,14 +157,14 @@ func (p *plan) agentFiles() []environment.Copy {
 	return nil
 }
 
-// installFiles returns what is in an environment that becomes a layer: what the install script may need, and nothing of the
-// task's, because tasks share layers.
+// installFiles returns the files of an environment that becomes a layer: those that the install
+// script may need, and none of the task, because tasks share layers.
 func (p *plan) installFiles() []environment.Copy {
 	script := fstest.MapFS{installScript: {Data: []byte(p.spec.Agent.Install), Mode: 0o755}}
 	return append(append(p.logDirs(), p.agentFiles()...), environment.Copy{Src: script, Dst: environment.ScriptsDir})
 }
 
-// logDirs returns the log directories, empty and writable for everybody.
+// logDirs returns the log directories, empty and writable for all users.
 func (p *plan) logDirs() []environment.Copy {
 	var dirs []environment.Copy
 	for _, dir := range p.rules.LogDirs {
@@ -171,7 +173,7 @@ func (p *plan) logDirs() []environment.Copy {
 	return dirs
 }
 
-// agentEnv returns the variables that the agent's scripts see besides the image's own.
+// agentEnv returns the variables of the agent's scripts, in addition to those of the image.
 func (p *plan) agentEnv() map[string]string {
 	env := map[string]string{}
 	if p.spec.Agent.Name == agent.Oracle {
@@ -181,7 +183,7 @@ func (p *plan) agentEnv() map[string]string {
 	env[instructionVar] = p.job.InstructionPath
 	if p.judge != nil {
 		env[judgeDirVar] = p.judge.dir
-		if p.isShell() { // others may have installed themselves in their HOME
+		if p.isShell() { // others may be installed in their HOME
 			env["HOME"] = p.judge.dir + "/home"
 		}
 	}
@@ -192,8 +194,8 @@ func (p *plan) agentEnv() map[string]string {
 	return env
 }
 
-// taskTools adds the task's MCP servers and skills to the variables of an agent with a preset. Of two servers with one name, the task's
-// counts: its verifier may depend on it.
+// taskTools adds the task's MCP servers and skills to the variables of an agent with a preset. Of
+// two servers with one name, the task's counts: its verifier may depend on it.
 func (p *plan) taskTools(env map[string]string) {
 	task := p.spec.Task.Config.Environment
 	if task.SkillsDir != "" {
@@ -204,7 +206,7 @@ func (p *plan) taskTools(env map[string]string) {
 	}
 	all := map[string]agent.StandardMCPServer{}
 	if own := env[presets.MCPVar]; own != "" {
-		_ = json.Unmarshal([]byte(own), &all) // what the agent wrote itself, and cannot be read, is replaced
+		_ = json.Unmarshal([]byte(own), &all) // the agent's own value is replaced if it cannot be parsed
 	}
 	servers := agent.MCPServers{}
 	for _, s := range task.MCPServers {
@@ -221,7 +223,7 @@ func (p *plan) taskTools(env map[string]string) {
 // cachesInstall reports whether the agent's install script runs once for many trials.
 func (p *plan) cachesInstall() bool { return p.spec.Agent.CachesInstall() }
 
-// layerInputs returns what the agent's layer on an image depends on.
+// layerInputs returns the inputs of the agent's layer on an image.
 func (p *plan) layerInputs(provider, imageID string) layer.Inputs {
 	env, public := p.spec.Task.Config.Environment, p.job.Redact.Except
 	return layer.Inputs{

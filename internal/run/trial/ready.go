@@ -13,8 +13,8 @@ import (
 	"github.com/org/rollout-action/internal/lib/redact"
 )
 
-// readiness checks whether a new environment has what the task asks of it. If it does not, the failure is the task's, because no
-// agent has run yet.
+// readiness checks whether a new environment fulfils the task's conditions. If it does not, the
+// task has failed, because no agent has run yet.
 type readiness struct {
 	plan       *plan
 	env        environment.Environment
@@ -66,8 +66,8 @@ func (r readiness) awaitImageHealth(ctx context.Context, h environment.Healthche
 	return err
 }
 
-// checkUsers checks the users and the working directory that task.toml names. It runs nothing for tasks that name neither,
-// like most.
+// checkUsers checks the users and the working directory that task.toml names. For most tasks, which
+// name neither, it runs nothing.
 func (r readiness) checkUsers(ctx context.Context) error {
 	cfg := r.plan.spec.Task.Config
 	dir := cfg.Environment.WorkDir
@@ -134,7 +134,7 @@ func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Se
 
 // healthcheck is a command that is repeated until it succeeds.
 type healthcheck struct {
-	name    string // for people
+	name    string // for messages
 	command string // for bash
 	env     map[string]string
 	workDir string
@@ -146,7 +146,8 @@ type healthcheck struct {
 	retries       int           // failures in a row after which the environment is unhealthy
 }
 
-// awaitHealth repeats a healthcheck until it succeeds. If it fails too often, the task has failed.
+// awaitHealth repeats a healthcheck until it succeeds. If it fails too often, it returns a failure
+// of the task.
 func (r readiness) awaitHealth(ctx context.Context, h healthcheck) error {
 	var last string // the outcome of the last check
 	var output *excerpt.Ends
@@ -173,7 +174,7 @@ func (r readiness) awaitHealth(ctx context.Context, h healthcheck) error {
 	return f
 }
 
-// minCheckInterval limits how often a check with the interval 0 runs.
+// minCheckInterval is the shortest wait between two checks, whose interval may be 0.
 const minCheckInterval = 100 * time.Millisecond
 
 // repeatCheck repeats a check until it succeeds, cannot be run, or has failed h.retries times in a row, and returns how often it

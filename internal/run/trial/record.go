@@ -13,13 +13,13 @@ import (
 	"github.com/org/rollout-action/internal/lib/redact"
 )
 
-// record collects what is known about a trial while it is executed: its result, its files in dir, and its events. It redacts all
-// texts.
+// record collects the data of a trial while it is executed: its result, its files in dir, and its
+// events. It redacts all texts.
 type record struct {
 	trial        result.Trial
 	detail       string // more about the error than fits its message
 	machineFault error  // this machine's failure that caused the trial's error; nil if something else did
-	spent        bool   // the environment has ended because what ran in it exceeded its limits
+	spent        bool   // the environment has ended because its processes exceeded its limits
 
 	began     time.Time // when the trial was first executed
 	dir       string    // of the trial's files
@@ -54,7 +54,8 @@ func (r *record) lostEnvironment() bool {
 func (r *record) fail(f *failure) {
 	f.Message = strings.Join(strings.Fields(hide(r.secrets, f.Message)), " ") // one line
 	if before := r.trial.Error; before != nil && r.agentFailed() && (f.Type == result.EnvironmentLost || f.Type.Fault() == result.FaultJudge) {
-		// The verifier or a judge should have judged the agent's failure and could not, so nothing is known about the agent.
+		// The verifier or a judge could not judge the agent's failure, so nothing is known about
+		// the agent.
 		r.trial.Warnings = append(r.trial.Warnings, fmt.Sprintf("%s: %s", before.Type, before.Message))
 		r.trial.Error = nil
 	}
@@ -96,14 +97,15 @@ func (r *record) emit(e event.Event) {
 	r.sink(e)
 }
 
-// progress reports what the trial waits for; "" is the end of it. Several goroutines may call it.
+// progress reports the operation that the trial waits for; "" ends it. Several goroutines may call
+// it.
 func (r *record) progress(line string) {
 	if said := r.saying.Swap(line != ""); said || line != "" {
 		r.emit(event.Event{Kind: event.Progress, Message: line})
 	}
 }
 
-// recordRetry records an infrastructure failure after which something is tried again.
+// recordRetry records an infrastructure failure that is followed by a retry.
 func (r *record) recordRetry(f environment.Failure) {
 	message := brief(f.Err, r.secrets)
 	r.trial.Retries = append(r.trial.Retries, result.Retry{
@@ -121,7 +123,7 @@ func (r *record) capture(name string) (*capture, error) {
 	return c, nil
 }
 
-// release closes a capture and records what it left out.
+// release closes a capture and records the bytes that it left out.
 func (r *record) release(c *capture) {
 	if omitted := c.close(); omitted != "" {
 		r.omit(c.path, omitted)

@@ -14,8 +14,8 @@ import (
 	"github.com/org/rollout-action/internal/model/trajectory"
 )
 
-// readOwnWord reads what an agent without a gateway says itself of its model, in a trajectory that it left with its logs. priced: the cost is
-// known otherwise.
+// readOwnWord reads the usage that an agent without a gateway reports itself, in a trajectory in
+// its logs. priced reports whether the cost is known otherwise.
 func (x *execution) readOwnWord(priced bool) {
 	if x.spec.Agent.Reserved() || x.spec.Agent.Model != "" || x.spec.Again != nil {
 		return
@@ -46,7 +46,7 @@ func (x *execution) readOwnWord(priced bool) {
 	}
 }
 
-// maxOwnName bounds the name of a model that an agent gives, in bytes.
+// maxOwnName limits the model name that an agent reports, in bytes.
 const maxOwnName = 200
 
 func (x *execution) ownWord(name string) (trajectory.Own, error) {

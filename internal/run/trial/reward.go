@@ -15,7 +15,7 @@ import (
 	"github.com/org/rollout-action/internal/lib/redact"
 )
 
-// Where verifiers leave rewards, below /logs and below the trial's logs directory.
+// Paths of rewards, below /logs and below the trial's logs directory.
 const (
 	rewardPath     = "verifier/reward.txt"
 	rewardJSONPath = "verifier/reward.json"
@@ -27,15 +27,15 @@ var number = regexp.MustCompile(`^[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?$`)
 // digitSeparators matches the underscores that Python allows in numbers: single ones, between digits.
 var digitSeparators = regexp.MustCompile(`(\d)_(\d)`)
 
-// rewardFile is a file of the environment that is read while the logs are copied. It is kept in memory, so that neither a full disk
-// nor a redacted value can change a verdict.
+// rewardFile is a file of the environment that is read while the logs are copied. It is kept in
+// memory, so that neither a full disk nor a redacted value can change a verdict.
 type rewardFile struct {
 	found bool
 	size  int64  // of the file
 	text  string // its first environment.MaxTap bytes
 }
 
-// errTooLong reports a file whose end was not read. Its beginning alone means nothing.
+// errTooLong reports a file whose end was not read. Its beginning alone is no reward.
 var errTooLong = fmt.Errorf("is larger than %d KiB", environment.MaxTap>>10)
 
 // whole returns the file's text, or errTooLong.
@@ -51,14 +51,14 @@ func (r *rewardFile) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// rewards has the files that a verdict is read from.
+// rewards holds the files that a verdict is read from.
 type rewards struct{ text, json rewardFile }
 
 // verdict is the content of the reward files.
 type verdict struct {
 	reward float64
 	all    map[string]float64 // of reward.json; nil without one
-	note   string             // what is wrong with the file that does not count; "" if nothing is
+	note   string             // the problem with the file that does not count; "" if there is none
 }
 
 // complete reports whether no other file could change the verdict.

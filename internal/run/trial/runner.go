@@ -16,22 +16,23 @@ import (
 	"github.com/org/rollout-action/internal/run/trial/layer"
 )
 
-// Options has what all trials of a job share.
+// Options configure all trials of a job.
 type Options struct {
 	Provider environment.Provider
 	Job      config.Job
 	Digests  Digests // of Job
 	// Run identifies the job's directory; see environment.Labels.
 	Run string
-	// Models are the models of Job that agents use, by name.
+	// Models holds the models of Job that agents use, by name.
 	Models   map[string]*model.Model
 	Budget   Budget           // nil: the job has none
 	Redactor *redact.Redactor // nil: nothing is hidden
-	Emit     event.Sink       // safe for many goroutines; nil: nobody watches
+	Emit     event.Sink       // safe for many goroutines; nil: discarded
 	Now      func() time.Time // nil: time.Now
-	// Disk returns an error if a disk has too little space for more (environment.min_free_disk). nil: it is not known.
+	// Disk returns an error if a disk has too little space for more files
+	// (environment.min_free_disk). nil: no check.
 	Disk func() error
-	// Hard, when it ends, cuts even clean-ups short (a second Ctrl-C). nil: never.
+	// Hard, when it ends, cuts even cleanups short (a second Ctrl-C). nil: never.
 	Hard context.Context
 	// Patience multiplies the times that a trial may take to end after a cancel. 0 is 1.
 	Patience int
@@ -39,7 +40,7 @@ type Options struct {
 
 // Budget is the money that the job may spend. Its methods are safe for concurrent use.
 type Budget interface {
-	// Spend is told what the model of a trial has cost since the last call, in US dollars.
+	// Spend adds the model cost of a trial since the last call, in US dollars.
 	Spend(trial result.Key, usd float64)
 	model.Purse
 }
@@ -51,7 +52,7 @@ type Runner struct {
 	layers *layer.Store
 	bases  bases
 	owner  environment.Owner
-	judges chan struct{} // has an element for each judge that runs beside its trial's environment
+	judges chan struct{} // has an element for each judge that runs outside its trial's environment
 }
 
 // NewRunner returns a Runner for one job.
@@ -74,18 +75,19 @@ func NewRunner(opts Options) *Runner {
 	}
 }
 
-// Outcome is the result of a trial.
+// Outcome is the result of a trial, with details that are not in the result file.
 type Outcome struct {
 	Trial result.Trial // redacted
-	// Detail is more about the trial's error than fits a message, for error.txt. It is redacted; "" if there is no more.
+	// Detail holds more about the trial's error than fits a message, for error.txt. It is redacted;
+	// "" if there is no more.
 	Detail string
-	// MachineFault is the failure of the machine that Rollout runs on which ended the trial, or nil.
+	// MachineFault is the failure of this machine that ended the trial, or nil.
 	MachineFault error
 }
 
 // Run runs one trial in dir, which must exist, and leaves the trial's logs there. It returns no
-// error: whatever goes wrong, a panic included, is in the outcome. When ctx ends, the environment is
-// stopped and the outcome is cancelled.
+// error: all errors, and panics, are in the outcome. When ctx ends, the environment is stopped and
+// the outcome is cancelled.
 //
 // If the environment is lost before the agent has begun, the trial starts over in a new one, as often as the job's retry policy
 // allows, because the agent cannot have caused it.
@@ -98,7 +100,7 @@ func (r *Runner) run(ctx context.Context, spec Spec, dir string, visit *visiting
 	policy := r.opts.Job.Retry
 	delay := time.Duration(policy.InitialDelayMs) * time.Millisecond
 	started := r.opts.Now()
-	var before result.Trial // what earlier executions left
+	var before result.Trial // sums of earlier executions
 	for n := 1; ; n++ {
 		x := r.execution(spec, dir, started, before)
 		x.visit = visit
@@ -114,7 +116,7 @@ func (r *Runner) run(ctx context.Context, spec Spec, dir string, visit *visiting
 	}
 }
 
-// FormatOf returns a task's format as results name it: "" for the usual one.
+// FormatOf returns a task's format by its name in results: "" for the usual one.
 func FormatOf(t *task.Task) string {
 	if t.Format == task.FormatRollout {
 		return ""

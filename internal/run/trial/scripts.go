@@ -5,8 +5,9 @@ import (
 	"io/fs"
 )
 
-// worldReadable is a directory of the task as it is put into environments. Everybody can read its files, whatever the umask was at
-// their checkout, and can execute what their owner can. program names a file that everybody can execute, too; it may be "".
+// worldReadable is a directory of the task for environments. All users can read its files, whatever
+// the umask was at their checkout, and can execute those that their owner can. program names a file
+// that all can execute, too; it may be "".
 type worldReadable struct {
 	fs.FS
 	program string
@@ -62,8 +63,9 @@ func (i readableInfo) Mode() fs.FileMode {
 	return mode
 }
 
-// scriptCommand returns what bash runs to execute the script name in a directory that is put at dir. Harbor executes such scripts directly,
-// so that their first line decides what interprets them; bash runs those without such a line.
+// scriptCommand returns the bash command that executes the script name in a directory at dir.
+// Harbor executes such scripts directly, so that their first line names the interpreter; bash runs
+// those without such a line.
 func scriptCommand(dir string, files fs.FS, name string, asProgram bool) string {
 	if asProgram && hasInterpreter(files, name) {
 		return "exec " + dir + "/" + name

@@ -20,7 +20,8 @@ import (
 // isShell reports whether the agent is Rollout's own loop.
 func (p *plan) isShell() bool { return p.spec.Agent.Preset == presets.Shell }
 
-// budget returns what the agent may use of its model. Rollout's own loop has a limit of turns in any case: nothing else would end it.
+// budget returns the agent's budget of its model. Rollout's own loop always has a limit of turns,
+// because nothing else would end it.
 func (p *plan) budget() agent.Budget {
 	b := p.spec.Agent.Budget
 	if p.isShell() && b.MaxTurns == 0 {
@@ -42,7 +43,8 @@ func (x *execution) executeShell(ctx context.Context, g *gateway) error {
 	return err
 }
 
-// runShell runs the loop until it ends or the agent's time is over, and ends what it started if the time is over.
+// runShell runs the loop until it ends or the agent's time is over, and then ends the processes
+// that it started.
 func (x *execution) runShell(ctx context.Context, g *gateway) error {
 	instruction, err := x.instruction()
 	if err != nil {
@@ -103,7 +105,7 @@ func (x *execution) runShell(ctx context.Context, g *gateway) error {
 	return x.shellFailure(ctx, err)
 }
 
-// shellFailure returns the error of a loop that ended by itself as a failure of the trial.
+// shellFailure returns the error of a loop as a failure of the trial.
 func (x *execution) shellFailure(ctx context.Context, err error) error {
 	see := x.outputIn(result.CommandDir)
 	var unanswered *shell.ModelError
@@ -118,8 +120,8 @@ func (x *execution) shellFailure(ctx context.Context, err error) error {
 	return err
 }
 
-// marker is a process that begins before an agent's commands. To end it by its context ends all that began after it: also what
-// commands have left behind that ended long ago.
+// marker is a process that begins before an agent's commands. Ending it by its context ends all
+// processes that began after it, including those left by commands that have ended.
 type marker struct {
 	cancel context.CancelFunc
 	input  *io.PipeWriter
@@ -127,10 +129,12 @@ type marker struct {
 	err    error // of Exec; valid when done is closed
 }
 
-// markerGrace is how long a trial waits for its marker to end by itself. A marker that something has stopped ends with the environment.
+// markerGrace limits the wait for a marker to end by itself. A marker that a signal has stopped
+// ends with the environment.
 const markerGrace = 10 * time.Second
 
-// startMarker starts a marker, and returns when it runs. It outlives limited, so that the command that runs then is ended first.
+// startMarker starts a marker, and returns when it runs. It outlives limited, so that the command
+// that is running then is ended first.
 func startMarker(limited context.Context, env environment.Environment, opts environment.ExecOptions) (*marker, error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(limited))
 	input, output := io.Pipe()
@@ -159,8 +163,9 @@ func startMarker(limited context.Context, env environment.Environment, opts envi
 	}
 }
 
-// end ends the marker; if all is set, with all that began after it. unknown reports whether the marker was gone before, so that this
-// could not be done. The end of ctx ends the wait for a marker that ends by itself.
+// end ends the marker; if all is set, with all processes that began after it. unknown reports
+// whether the marker had ended before, so that this could not be done. The end of ctx ends the wait
+// for a marker that ends by itself.
 func (m *marker) end(ctx context.Context, all bool) (unknown bool, err error) {
 	select {
 	case <-m.done:
@@ -192,7 +197,7 @@ func (m *marker) lost() error {
 	return nil
 }
 
-// firstWrite closes came when something is written.
+// firstWrite is a writer that closes came at the first write.
 type firstWrite struct {
 	once sync.Once
 	came chan struct{}

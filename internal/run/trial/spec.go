@@ -17,31 +17,34 @@ type Spec struct {
 	Key   result.Key
 	Task  *task.Task
 	Agent agent.Agent
-	Env   map[string]string // the agent's variables, expanded; never written anywhere
+	Env   map[string]string // the agent's variables, expanded; never written to disk
 	Files *agentfiles.Set   // the agent's; nil: none
-	// Offline: no phase has a network, whatever the task and the job say.
+	// Offline takes the network from all phases, whatever the task and the job say.
 	Offline bool
-	// Judges judge the outcome when the tests have ended. Reward, if not nil, computes the trial's reward from theirs.
+	// Judges judge the outcome when the tests have ended. Reward, if not nil, computes the trial's
+	// reward from their scores.
 	Judges []Judge
 	Reward *judge.Reward
-	// GroupJudges rank the trials of the task when all have ended; see GroupsOf. The trial only keeps what they see.
+	// GroupJudges rank the trials of the task when all have ended; see GroupsOf. The trial only
+	// keeps their evidence.
 	GroupJudges []Judge
 	// Again, if not nil, is an earlier trial of the same key, which is verified again.
 	Again *Again
-	// Judging, if not nil, is an earlier execution of the trial. Only its judges run, on what it left in the trial's directory.
+	// Judging, if not nil, is an earlier execution of the trial. Only its judges run, on the files
+	// in the trial's directory.
 	Judging *Judging
 }
 
-// judged reports whether there is a judge that looks at the trial.
+// judged reports whether the trial has judges.
 func (s Spec) judged() bool { return len(s.Judges)+len(s.GroupJudges) > 0 }
 
-// hasJudge reports whether there is a judge with a name.
+// hasJudge reports whether the trial has a judge with a name.
 func (s Spec) hasJudge(name string) bool {
 	is := func(j Judge) bool { return j.Name == name }
 	return slices.ContainsFunc(s.Judges, is) || slices.ContainsFunc(s.GroupJudges, is)
 }
 
-// Judge is a judge of a trial and the agent that judges.
+// Judge is a judge of a trial with its agent.
 type Judge struct {
 	*judge.Judge
 	Agent agent.Agent       // of the judge, with its model and budget
@@ -49,7 +52,7 @@ type Judge struct {
 	Files *agentfiles.Set   // as Spec.Files
 }
 
-// Timeouts has the timeouts of a trial, with multiplier, overrides and ceilings applied.
+// Timeouts holds the timeouts of a trial, with multiplier, overrides and ceilings applied.
 type Timeouts struct {
 	Build   time.Duration // of the image's build or pull
 	Install time.Duration
@@ -57,7 +60,7 @@ type Timeouts struct {
 	Verify  time.Duration
 	// Healthcheck limits each check of the task's healthcheck, if it has one. In StartPeriod checks may fail.
 	Healthcheck, StartPeriod time.Duration
-	// VerifyKey is the key that Verify comes from, for people.
+	// VerifyKey is the key that Verify comes from, for messages.
 	VerifyKey string
 }
 

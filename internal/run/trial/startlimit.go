@@ -8,18 +8,19 @@ import (
 	"github.com/org/rollout-action/internal/lib/awake"
 )
 
-// startLimit bounds how long an environment may take to start. Time in which the provider waits for others does not count.
+// startLimit limits the start of an environment. Time in which the provider waits for others does
+// not count.
 type startLimit struct {
 	ctx  context.Context
 	end  context.CancelCauseFunc
 	left time.Duration
 
 	mu    sync.Mutex
-	since time.Time          // when the time began to run
-	pause context.CancelFunc // nil: the time does not run
+	since time.Time          // when the time was last resumed
+	pause context.CancelFunc // nil: the time is paused
 }
 
-// newStartLimit begins to count. ctx ends with the cause errSlowStart when the time is over.
+// newStartLimit starts the time. ctx ends with the cause errSlowStart when it is over.
 func newStartLimit(parent context.Context, d time.Duration) (l *startLimit, ctx context.Context, stop func()) {
 	ctx, end := context.WithCancelCause(parent)
 	l = &startLimit{ctx: ctx, end: end, left: d}
@@ -27,7 +28,7 @@ func newStartLimit(parent context.Context, d time.Duration) (l *startLimit, ctx 
 	return l, ctx, func() { end(nil) }
 }
 
-// wait stops the time while the provider waits, and lets it go on afterwards.
+// wait pauses the time while the provider waits, and resumes it afterwards.
 func (l *startLimit) wait(waits bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -50,15 +51,16 @@ func (l *startLimit) wait(waits bool) {
 }
 
 const (
-	// lifetimeMargin is for everything that has no timeout of its own: copies, retries, waits for the place of a judge.
+	// lifetimeMargin covers everything without its own timeout: copies, retries, waits for the
+	// place of a judge.
 	lifetimeMargin = 6 * time.Hour
-	// visitLifetime is how long somebody may stay in an environment.
+	// visitLifetime limits the time that a user may stay in an environment.
 	visitLifetime = 7 * 24 * time.Hour
 	maxLifetime   = 10 * 365 * 24 * time.Hour
 )
 
-// lifetime returns how long the environment of this execution is needed at most: twice what all timeouts allow together, because
-// time in which this machine is suspended counts for the environment.
+// lifetime returns the maximum time that the environment of this execution is needed: twice the sum
+// of all timeouts, because time in which this machine is suspended counts for the environment.
 func (x *execution) lifetime() time.Duration {
 	if x.visit != nil {
 		return visitLifetime

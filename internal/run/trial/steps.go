@@ -63,8 +63,8 @@ func (x *execution) setup(ctx context.Context) error {
 	return x.start(ctx, ref)
 }
 
-// start makes the environment from an image, the task's or a layer on it, and waits until it is ready. All files are in place
-// before anything runs in it: one transfer instead of four.
+// start makes the environment from an image, the task's or a layer on it, and waits until it is
+// ready. All files are copied before any command runs: one transfer instead of four.
 func (x *execution) start(ctx context.Context, ref string) error {
 	files, err := x.installFiles(), error(nil)
 	if x.making == nil {
@@ -100,7 +100,8 @@ func (x *execution) start(ctx context.Context, ref string) error {
 	return err
 }
 
-// begin creates the environment with create, and waits until it is ready. opts has what depends on how the trial begins.
+// begin creates the environment with create, and waits until it is ready. opts holds the options
+// that depend on how the trial begins.
 func (x *execution) begin(
 	ctx context.Context, opts environment.CreateOptions, create func(context.Context, environment.CreateOptions) (environment.Environment, error),
 ) error {
@@ -114,7 +115,7 @@ func (x *execution) begin(
 	network := opts.Network
 	opts.Limits, opts.Env = x.limits(), x.environmentEnv()
 	opts.Labels = environment.Labels{Job: x.job.Name, Trial: x.spec.Key.String(), Run: x.opts.Run, Owner: x.owner}
-	opts.Network = x.refusals.record(network) // in all phases
+	opts.Network = x.refusals.record(network) // of all phases
 	env, err := create(starting, opts)
 	if err != nil {
 		if errors.Is(context.Cause(starting), errSlowStart) {
@@ -142,15 +143,15 @@ func (x *execution) begin(
 
 var errSlowStart = fmt.Errorf("the environment did not start within %s", startTimeout)
 
-// imageError returns the error of an image with the kind that tells what failed, the build or the pull. The provider's own kind
-// does not tell if it cannot be reached or takes too long.
+// imageError returns the error of an image with a kind that distinguishes build and pull. The
+// provider's own kind does not, if it cannot be reached or takes too long.
 func imageError(err error, pulled bool) error {
 	if errors.Is(err, images.ErrNotDefined) {
 		return failf(result.TaskInvalid, "%v", err)
 	}
 	timedOut := errors.Is(err, environment.ErrTimeout)
 	if !timedOut && (!pulled || environment.KindOf(err) != environment.KindUnavailable) {
-		return err // not a failure of the build, for which the task would be responsible
+		return err // not a failure of the build, which would be the task's
 	}
 	e := environment.Error{Err: err}
 	if known := new(environment.Error); errors.As(err, &known) {
@@ -167,8 +168,8 @@ func imageError(err error, pulled bool) error {
 	return &e
 }
 
-// environmentEnv returns the variables of a new environment: those of the task, or none if it becomes a layer, because they would
-// be in the image.
+// environmentEnv returns the variables of a new environment: those of the task, or none if it
+// becomes a layer, because they would be in the image.
 func (x *execution) environmentEnv() map[string]string {
 	if x.making != nil {
 		return nil
@@ -176,7 +177,8 @@ func (x *execution) environmentEnv() map[string]string {
 	return x.spec.Task.EnvironmentEnv()
 }
 
-// commandEnv returns the variables that each command in the environment gets because the environment does not have them.
+// commandEnv returns the variables that the environment lacks, and that each command in it gets
+// instead.
 func (x *execution) commandEnv() map[string]string {
 	env := map[string]string{}
 	if x.making != nil {
@@ -185,7 +187,8 @@ func (x *execution) commandEnv() map[string]string {
 	return env
 }
 
-// install runs the agent's install script. If the trial makes a layer, it becomes one.
+// install runs the agent's install script. If the trial makes a layer, it makes it from the
+// environment afterwards.
 func (x *execution) install(ctx context.Context) error {
 	err := x.runInstallScript(ctx)
 	switch {
@@ -254,8 +257,8 @@ func (x *execution) execute(ctx context.Context) error {
 	return x.closeGateway(gateway, err)
 }
 
-// verify puts the tests in place and runs them. It first removes what the agent left at /tests and in the verifier's log directory,
-// such as a planted reward file.
+// verify puts the tests in place and runs them. It first removes the agent's files at /tests and in
+// the verifier's log directory, such as a planted reward file.
 func (x *execution) verify(ctx context.Context) error {
 	tests, err := x.spec.Task.Tests()
 	if err != nil {
@@ -266,7 +269,7 @@ func (x *execution) verify(ctx context.Context) error {
 	}
 	if err := x.live.copyTo(ctx,
 		environment.Copy{Src: worldReadable{tests, testScript}, Dst: environment.TestsDir, Clean: true},
-		environment.Copy{Src: fstest.MapFS{}, Dst: environment.LogsDir, Mode: 0o755}, // a directory, whatever the agent made of it
+		environment.Copy{Src: fstest.MapFS{}, Dst: environment.LogsDir, Mode: 0o755}, // a directory, even if the agent replaced it
 		environment.Copy{Src: fstest.MapFS{}, Dst: environment.VerifierLogs, Clean: true, Mode: 0o777},
 	); err != nil {
 		if environment.KindOf(err) == environment.KindCopy && environment.MachineFault(err) == nil {
@@ -293,7 +296,7 @@ func (x *execution) verify(ctx context.Context) error {
 	return nil
 }
 
-// scriptRun is a script to be run in a trial.
+// scriptRun is a script to run in a trial.
 type scriptRun struct {
 	script  string // for bash
 	logs    string // the directory below the trial's for the script's output

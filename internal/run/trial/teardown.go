@@ -9,7 +9,8 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// teardown destroys the environment, or stops and keeps it for inspection, unless it was ended before.
+// teardown destroys the environment, or stops and keeps it for inspection, unless it was ended
+// before.
 func (x *execution) teardown(ctx context.Context, ended bool) {
 	defer x.recoverPanic()
 	if x.live == nil {
@@ -44,8 +45,8 @@ func (x *execution) endEnvironment(ctx context.Context, ended bool) error {
 	return x.live.env.Destroy(ctx)
 }
 
-// preserve applies preserve_env: it reports whether the environment is kept. A cancelled trial did not fail, and a lost environment is kept only
-// if everything is.
+// preserve reports whether preserve_env keeps the environment. A cancelled trial did not fail, and
+// a lost environment is kept only with PreserveAlways.
 func (r *record) preserve(policy config.Preserve, startOver bool) bool {
 	switch policy {
 	case config.PreserveAlways:

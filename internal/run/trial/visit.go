@@ -9,7 +9,7 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// Visit hands the environment of a trial over between two phases.
+// Visit hands the environment of a trial over to a caller between two phases.
 type Visit struct {
 	// After is the last phase that runs before: EnvironmentSetup, AgentSetup, AgentExecution or Verifier. If an earlier one fails,
 	// the environment is handed over as it is then.
@@ -21,8 +21,8 @@ type Visit struct {
 // Visited is an environment that is handed over.
 type Visited struct {
 	Environment environment.Environment
-	// Options are those with which the phase that comes next runs its command, without streams and timeout; after the verifier, those of
-	// the verifier.
+	// Options are those of the next phase's command, without streams and timeout; after the
+	// verifier, those of the verifier.
 	Options environment.ExecOptions
 	// Trial is the result so far. After the verifier, it has the reward.
 	Trial result.Trial
@@ -39,7 +39,7 @@ func (r *Runner) Visit(ctx context.Context, spec Spec, dir string, visit Visit) 
 	return out, v.entered, v.err
 }
 
-// visiting is a visit that is under way.
+// visiting is a visit in progress.
 type visiting struct {
 	Visit
 	entered bool

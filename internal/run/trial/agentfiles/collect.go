@@ -56,22 +56,22 @@ type collector struct {
 	files map[string]file // by path in the environment, without the leading slash
 	from  map[string]string
 	bytes int64
-	// pointers are the files that stand for others, which git-lfs has not fetched.
+	// pointers lists the git-lfs pointers whose files git-lfs has not fetched.
 	pointers []string
-	// alike are those that look so, but nothing says that they are.
+	// alike lists files that look like pointers, but are not known to be.
 	alike []string
 }
 
-// source is one entry of files while its files are collected.
+// source is one entry of the key files while its files are collected.
 type source struct {
 	*collector
 	shown   string // dir as users write it, for messages
 	dir     string // absolute; all files of the entry are below it
 	tree    task.Tree
 	target  string   // the directory in the environment that corresponds to dir, or to the file; without the leading slash
-	pattern string   // that the names in dir match; "": all
-	ignored *ignored // nil: nothing is
-	skipped int      // how many entries of directories are ignored
+	pattern string   // for names in dir; "": all
+	ignored *ignored // nil: no file is
+	skipped int      // number of ignored directory entries
 	matched bool
 }
 
@@ -133,7 +133,8 @@ func (s *source) directory(entry agent.File) error {
 	return problem("", "%s is empty", s.shown)
 }
 
-// walk collects what is in the directory name. links are the directories behind it, as the machine knows them without links.
+// walk collects the content of the directory name. behind holds the directories that lead to it,
+// without links.
 func (s *source) walk(name string, behind []string) error {
 	if err := s.ctx.Err(); err != nil {
 		return err
@@ -168,7 +169,7 @@ func (s *source) walk(name string, behind []string) error {
 	return nil
 }
 
-// entry collects one entry of a directory, and what is in it.
+// entry collects one entry of a directory, including its content.
 func (s *source) entry(name string, e fs.DirEntry, behind []string) error {
 	if e.Name() == ".git" {
 		return nil
@@ -271,7 +272,8 @@ func (s *source) unreadable(name string, err error) error {
 // at returns the path of a file for messages.
 func (s *source) at(name string) string { return filepath.Join(s.shown, filepath.FromSlash(name)) }
 
-// digest returns the digest of what was collected: of names, contents, and which files are executable.
+// digest returns the digest of the collected files: of names, contents, and which files are
+// executable.
 func (c *collector) digest() string {
 	sum := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(c.files)) {
@@ -285,7 +287,7 @@ func (c *collector) digest() string {
 	return "sha256:" + hex.EncodeToString(sum.Sum(nil))
 }
 
-// conflict returns the problem of a file that another one has as a directory.
+// conflict returns the problem of a path that is a file of one entry and a directory of another.
 func (c *collector) conflict() error {
 	for name := range c.files {
 		for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {

@@ -1,3 +1,3 @@
-// Package agentfiles reads the files that agents bring into their environments: the key files of an agent. It knows how they are
-// found, bounded and identified, and neither jobs nor providers.
+// Package agentfiles reads the files that agents bring into their environments: the key files of an
+// agent. It finds, limits and identifies them, and does not know jobs or providers.
 package agentfiles

@@ -17,10 +17,11 @@ import (
 // ignoreFile names the files with patterns of what git ignores.
 const ignoreFile = ".gitignore"
 
-// ignored decides what git ignores in a directory by the .gitignore files of its repository, and no others, so that the answer is the
-// same on every machine. It does not know which files git tracks although a pattern matches them.
+// ignored decides which files of a directory git ignores, by the .gitignore files of its repository
+// and no others, so that the answer is the same on every machine. It does not know which files git
+// tracks although a pattern matches them.
 type ignored struct {
-	prefix string // the path of the directory in its repository; ".": it is the root, or there is no repository
+	prefix string // the path of the directory in its repository; ".": the root, or no repository
 	rules  []ignoreRule
 }
 
@@ -32,8 +33,8 @@ type ignoreRule struct {
 	dirOnly bool
 }
 
-// ignoredIn returns what is ignored in a directory by the directories above it in its repository. If these ignore the directory itself,
-// which a user has named nevertheless, their patterns do not count.
+// ignoredIn returns the rules of the directories above dir in its repository. If these ignore dir
+// itself, which a user has named nevertheless, they do not count.
 func ignoredIn(dir string) (*ignored, error) {
 	i := &ignored{prefix: "."}
 	real, err := filepath.EvalSymlinks(dir)
@@ -63,7 +64,7 @@ func ignoredIn(dir string) (*ignored, error) {
 	return i, nil
 }
 
-// parents returns the directories above name, from "." on.
+// parents returns the directories above name, beginning with ".".
 func parents(name string) []string {
 	if name == "." {
 		return nil
@@ -83,7 +84,7 @@ func repositoryOf(dir string) string {
 	return ""
 }
 
-// read adds the rules of the directory name in tree, which is the directory that i is about.
+// read adds the rules of the directory name in tree, the directory that i was made for.
 func (i *ignored) read(tree task.Tree, name string) error {
 	return i.readAt(tree, name, path.Join(i.prefix, name))
 }
@@ -106,7 +107,8 @@ func (i *ignored) readAt(tree task.Tree, name, dir string) error {
 	return lines.Err()
 }
 
-// parseIgnored returns the rule of a line in the .gitignore file of dir. !ok means that there is none, as in a comment.
+// parseIgnored returns the rule of a line in the .gitignore file of dir. ok is false if there is
+// none, as in a comment.
 func parseIgnored(line, dir string) (r ignoreRule, ok bool) {
 	line = strings.TrimSuffix(line, "\r")
 	for strings.HasSuffix(line, " ") && !strings.HasSuffix(line, `\ `) {
@@ -123,7 +125,7 @@ func parseIgnored(line, dir string) (r ignoreRule, ok bool) {
 	if line == "" {
 		return r, false
 	}
-	// doublestar knows alternatives, which git does not, and lets a/** match a.
+	// doublestar has alternatives, which git does not have, and lets a/** match a.
 	r.pattern = strings.NewReplacer(`\{`, `\{`, `\}`, `\}`, `{`, `\{`, `}`, `\}`).Replace(line)
 	if !anchored {
 		r.pattern = "**/" + r.pattern

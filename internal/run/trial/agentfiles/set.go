@@ -17,31 +17,31 @@ import (
 	"github.com/org/rollout-action/internal/lib/cache"
 )
 
-// Set has the files of one agent. The zero value has none.
+// Set holds the files of one agent. The zero value has none.
 type Set struct {
 	// Digest is "sha256:…" over the paths in the environment, the contents, and which files are executable. Equal files have equal
 	// digests, wherever they are.
 	Digest string
-	Files  int   // how many
+	Files  int   // number of files
 	Bytes  int64 // of all files
-	// Pointers are the files for which task.MayBePointer is true.
+	// Pointers lists the files for which task.MayBePointer is true.
 	Pointers []string
 
 	files map[string]file
 	held  *cache.Dir // nil until Open, and without a cache
 	dir   string     // the copies; "" until Open
-	// failed: a file changed, so a copy elsewhere would fail, too.
+	// failed is set if a file has changed, so that a copy elsewhere would fail, too.
 	failed bool
 }
 
-// Entry is one entry of an agent's files, with the place where its source is.
+// Entry is one entry of an agent's files, with the path of its source.
 type Entry struct {
 	agent.File
 	Path string // absolute; of a glob, the directory that it begins in
 }
 
-// Load finds the files of an agent and reads them once. If an entry cannot be used, failed is its index; the error is a Problem, or else a
-// file that cannot be read.
+// Load finds the files of an agent and reads them once. If an entry cannot be used, failed is its
+// index; the error is a Problem, or that of a file that cannot be read.
 func Load(ctx context.Context, entries []Entry) (set *Set, failed int, err error) {
 	c := &collector{ctx: ctx, files: map[string]file{}, from: map[string]string{}}
 	for i, e := range entries {
@@ -71,11 +71,12 @@ func Load(ctx context.Context, entries []Entry) (set *Set, failed int, err error
 // errNoCache means that there is no cache.
 var errNoCache = errors.New("there is no cache")
 
-// errChanged means that a file is no longer what it was when it was loaded.
+// errChanged means that a file has changed since it was loaded.
 var errChanged = errors.New("it has changed since it was read: start again")
 
-// Open copies the files, so that all trials get the same ones whatever happens to the originals. It may be called once. The copies are in
-// the cache, which may have them already; where it is nil or cannot be written, they are in a temporary directory.
+// Open copies the files, so that all trials get the same ones even if the originals change. It may
+// be called once. The copies are in the cache, which may have them already; if it is nil or cannot
+// be written, they are in a temporary directory.
 func (s *Set) Open(ctx context.Context, store *cache.Cache) error {
 	if s == nil || len(s.files) == 0 {
 		return nil
@@ -93,7 +94,8 @@ func (s *Set) Open(ctx context.Context, store *cache.Cache) error {
 	return nil
 }
 
-// openCached is Open with copies in the cache. If it is not the cache that failed, it sets s.failed.
+// openCached is Open with copies in the cache. If the cache is not the cause of an error, it sets
+// s.failed.
 func (s *Set) openCached(ctx context.Context, store *cache.Cache) error {
 	if store == nil {
 		return errNoCache
@@ -165,7 +167,7 @@ func (s *Set) FS() fs.FS {
 
 // write copies the files into a directory.
 func (s *Set) write(ctx context.Context, dir string) error {
-	if err := os.Mkdir(dir, 0o755); err != nil { // the directory above is the user's alone
+	if err := os.Mkdir(dir, 0o755); err != nil { // the user owns the parent directory
 		return err
 	}
 	root, err := os.OpenRoot(dir)

@@ -13,8 +13,9 @@ import (
 	"github.com/org/rollout-action/internal/lib/awake"
 )
 
-// Store has the images of a job's tasks. It remembers failures, too: a broken Dockerfile fails all its trials after one build.
-// Only if another try may succeed, the next trial tries again. Its methods may be called by many goroutines.
+// Store holds the images of a job's tasks. It keeps failures, too: a broken Dockerfile fails all
+// its trials after one build. Only if another try may succeed, the next trial tries again. Its
+// methods may be called by many goroutines.
 type Store struct {
 	provider   environment.Provider
 	forceBuild bool
@@ -33,17 +34,18 @@ func NewStore(p environment.Provider, forceBuild bool) *Store {
 type image struct {
 	done chan struct{}
 	ref  string
-	id   string // "" if it is not known
+	id   string // "" if it is unknown
 	err  error
-	// abandoned: making it was cancelled, so that nothing is known about the image.
+	// abandoned is set if making the image was cancelled, so that its state is unknown.
 	abandoned bool
 }
 
 // ErrNotDefined reports a task that has neither a Dockerfile nor the name of an image.
 var ErrNotDefined = errors.New("the task has neither environment/Dockerfile nor environment.docker_image in task.toml: add one of them")
 
-// Get returns the reference of a task's image. This call makes it, or an earlier one did, or Get waits for another call that is
-// making it. timeout limits how long this call may make it; a call that waits ends with ctx.
+// Get returns the reference of a task's image. It makes the image, unless an earlier call did, or
+// waits for another call that is making it. timeout limits the time of this call's own build or
+// pull; a call that waits ends with ctx.
 func (s *Store) Get(ctx context.Context, t *task.Task, timeout time.Duration, progress func(string)) (string, error) {
 	for {
 		entry, mine := s.entry(t)
@@ -87,11 +89,12 @@ func (s *Store) build(ctx context.Context, entry *image, t *task.Task, timeout t
 	entry.err = errors.New("making the image was interrupted by a crash") // if make panics
 	entry.ref, entry.err = s.make(ctx, t, timeout, progress)
 	if entry.err == nil {
-		entry.id, _ = environment.ImageID(ctx, s.provider, entry.ref) // "" if it cannot be found out
+		entry.id, _ = environment.ImageID(ctx, s.provider, entry.ref) // "" if it cannot be determined
 	}
 }
 
-// ID returns the ID of the task's image whose reference is ref (environment.ImageID), or "" if it is not known.
+// ID returns the ID of the task's image whose reference is ref (environment.ImageID), or "" if it
+// is unknown.
 func (s *Store) ID(t *task.Task, ref string) string {
 	s.mu.Lock()
 	entry, ok := s.images[t]
@@ -142,7 +145,8 @@ func (s *Store) Pulls(t *task.Task) bool {
 	return t.Config.Environment.DockerImage != "" && !(s.forceBuild && t.HasDockerfile())
 }
 
-// Check returns why there will never be an image of the task, if the provider knows that before any trial (environment.ImageChecker).
+// Check returns the reason why there will never be an image of the task, if the provider knows that
+// before any trial (environment.ImageChecker).
 func (s *Store) Check(ctx context.Context, t *task.Task) error {
 	checker, ok := environment.As[environment.ImageChecker](s.provider)
 	if !ok {

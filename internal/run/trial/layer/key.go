@@ -10,8 +10,9 @@ import (
 	"github.com/org/rollout-action/internal/core/task"
 )
 
-// Inputs is everything that an install script can depend on, but for the values of secrets, of which only the names count. So
-// nobody installs again after changing a token, and no key betrays a secret. Changing these fields changes all keys.
+// Inputs holds everything that an install script can depend on, except the values of secrets, of
+// which only the names count. So a new token causes no new installation, and no key betrays a
+// secret. Changing these fields changes all keys.
 type Inputs struct {
 	Version     string // of this struct; Key sets it
 	Provider    string
@@ -39,8 +40,9 @@ func (in Inputs) Key() (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// Variables returns variables with their values if these are no secrets, else as they are written, with placeholders. A value is
-// a secret if it was written with a reference to a variable of the host which public does not list.
+// Variables returns variables with their values if these are no secrets, else as they are written,
+// with placeholders. A value is a secret if it was written with a reference to a variable of the
+// host which public does not list.
 func Variables(written, expanded map[string]string, public []string) map[string]string {
 	env := map[string]string{}
 	secret := func(host string) bool { return !slices.Contains(public, host) }

@@ -14,7 +14,8 @@ import (
 	"github.com/org/rollout-action/internal/lib/redact"
 )
 
-// The most that is searched for secrets. Source: our own measurement; an agent with everything that it needs is a tenth of it.
+// Limits of the search for secrets. Source: our own measurement; an agent with everything that it
+// needs is a tenth of it.
 const (
 	maxFiles = 500_000
 	maxBytes = 8 << 30
@@ -27,9 +28,9 @@ func (e *secretError) Error() string {
 	return fmt.Sprintf("%s holds the value of a variable of the host: change the script so that it does not write it, or, if it is no secret, name the variable in redact.except", e.file)
 }
 
-// Scan searches the files of one layer for secrets: their contents, names, extended attributes and the targets of links. It also
-// searches the content of gzip files, because the caches of package managers consist of them. It cannot read what is encrypted
-// or compressed otherwise.
+// Scan searches the files of one layer for secrets: their contents, names, extended attributes and
+// the targets of links. It also searches the content of gzip files, because the caches of package
+// managers consist of them. It cannot read content with other compression or encryption.
 type Scan struct {
 	secrets *redact.Redactor
 	files   int
@@ -53,7 +54,7 @@ func (s *Scan) Inspect(file *tar.Header, content io.Reader) error {
 	for name, value := range file.PAXRecords {
 		metadata = append(metadata, name, value)
 	}
-	found, err := s.secrets.In(strings.NewReader(strings.Join(metadata, "\n\n"))) // no secret goes over two line breaks
+	found, err := s.secrets.In(strings.NewReader(strings.Join(metadata, "\n\n"))) // no secret spans two line breaks
 	if err == nil && !found {
 		found, err = s.contains(content)
 	}

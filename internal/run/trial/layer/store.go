@@ -9,11 +9,11 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// maxTimeouts is how often the install script of a layer may time out in one job.
+// maxTimeouts limits the timeouts of a layer's install script in one job.
 const maxTimeouts = 3
 
-// Store has the layers of a job. The first trial that needs a layer makes it, and the others wait. Its methods may be called by
-// many goroutines.
+// Store holds the layers of a job. The first trial that needs a layer makes it, and the others
+// wait. Its methods may be called by many goroutines.
 //
 // A failure counts for the trials that waited for it. The next trial that comes runs the script again, because the cause may
 // have been the network. Only a script that timed out often is not run again: that costs the most and helps the least.
@@ -22,7 +22,7 @@ type Store struct {
 
 	mu       sync.Mutex
 	layers   map[string]*Layer // by key
-	timeouts map[string]int    // by key: how often the script timed out
+	timeouts map[string]int    // by key: number of timeouts of the script
 }
 
 // NewStore returns the store of one job.
@@ -30,16 +30,17 @@ func NewStore(p environment.Provider) *Store {
 	return &Store{provider: p, layers: map[string]*Layer{}, timeouts: map[string]int{}}
 }
 
-// Layer is an agent layer, or the reason why there is none. Other trials see the fields that are set when it is settled: by
-// Keep, Fail, GiveUp or Abandon, of which the first call counts.
+// Layer is an agent layer, or the reason why there is none. Other trials may read the fields that
+// are set when it is settled: by Keep, Fail, GiveUp or Abandon, of which the first call counts.
 type Layer struct {
 	// Maker is the trial that makes the layer.
 	Maker result.Key
 
 	Ref     string   // of the image; "" if there is none
-	From    string   // describes for people who installed the agent
+	From    string   // describes who installed the agent, for messages
 	Failure *Failure // of the install script; nil if it did not fail
-	// Unavailable tells why there is no layer, so that each trial installs the agent; "" if that is not so.
+	// Unavailable is the reason why there is no layer, so that each trial installs the agent;
+	// otherwise "".
 	Unavailable string
 
 	store     *Store
@@ -47,7 +48,7 @@ type Layer struct {
 	unlock    func() // nil until other processes are locked out
 	done      chan struct{}
 	timeout   time.Duration // of the script that failed
-	abandoned bool          // nothing is known about the script
+	abandoned bool          // the result of the script is unknown
 }
 
 // Failure is the error of an install script. Its message is redacted.
@@ -65,9 +66,10 @@ type Claim struct {
 	Waiting func(maker result.Key)
 }
 
-// Claim returns the layer of a key. If mine is true, the caller has to make it, and to settle it whatever happens; else it is
-// settled. A failure that is no more than the script's own is in the layer. The error is that of ctx or of the provider:
-// errors.ErrUnsupported is in its chain if the provider keeps no images.
+// Claim returns the layer of a key. If mine is true, the caller has to make it, and to settle it in
+// any case; else it is settled. A failure that is the script's own is in the layer. The error is
+// that of ctx or of the provider: errors.ErrUnsupported is in its chain if the provider keeps no
+// images.
 func (s *Store) Claim(ctx context.Context, c Claim) (l *Layer, mine bool, err error) {
 	for {
 		l, mine := s.entry(c)
@@ -102,7 +104,8 @@ func (s *Store) entry(c Claim) (l *Layer, mine bool) {
 	return l, true
 }
 
-// begin locks other processes out, and finds the layer if one of them, or an earlier job, has made it.
+// begin locks other processes out, and finds the layer if another process or an earlier job has
+// made it.
 func (l *Layer) begin(ctx context.Context) (_ *Layer, mine bool, err error) {
 	defer func() {
 		if err != nil {
@@ -126,18 +129,18 @@ func (l *Layer) begin(ctx context.Context) (_ *Layer, mine bool, err error) {
 // Keep settles the layer: it is the image ref, and from describes who installed the agent.
 func (l *Layer) Keep(ref, from string) { l.settle(func() { l.Ref, l.From = ref, from }) }
 
-// Fail settles the layer: its install script failed, and had this timeout.
+// Fail settles the layer: its install script, with this timeout, failed.
 func (l *Layer) Fail(f Failure, timeout time.Duration) {
 	l.settle(func() { l.Failure, l.timeout = &f, timeout })
 }
 
-// GiveUp settles the layer: there is none for the reason why, and each trial installs the agent.
+// GiveUp settles the layer: there is none, because of why, and each trial installs the agent.
 func (l *Layer) GiveUp(why string) { l.settle(func() { l.Unavailable = why }) }
 
 // Abandon settles the layer: its maker was cancelled or lost its environment, and another trial may make it.
 func (l *Layer) Abandon() { l.settle(func() { l.abandoned = true }) }
 
-// settle applies an outcome, unless there is one, and lets those go on who wait.
+// settle applies an outcome, unless there is one, and wakes the waiting trials.
 func (l *Layer) settle(outcome func()) {
 	s := l.store
 	s.mu.Lock()
@@ -160,7 +163,7 @@ func (l *Layer) settle(outcome func()) {
 	close(l.done)
 }
 
-// settled reports whether nobody makes the layer any more.
+// settled reports whether the layer has an outcome, so that no trial is making it.
 func (l *Layer) settled() bool {
 	select {
 	case <-l.done:
