@@ -60,7 +60,7 @@ func TestCostBudgetStartsNoMoreTrials(t *testing.T) {
 	if job.CompletedTrials != 4 || job.SkippedTrials != 16 || rec.count(event.Notice) != 1 {
 		t.Errorf("%d completed, %d skipped, %d notices; want 4, 16, 1", job.CompletedTrials, job.SkippedTrials, rec.count(event.Notice))
 	}
-	// What running trials cost beyond the budget is named.
+	// The message names the cost of running trials beyond the budget.
 	if len(job.Stopped) != 1 || job.Stopped[0].Reason != result.StopBudgetCost || job.Stopped[0].Skipped != 16 || !strings.Contains(job.Stopped[0].Why, "$5.50") {
 		t.Errorf("it stopped because of %+v", job.Stopped)
 	}
@@ -85,7 +85,7 @@ func TestUsedUpBudgetStartsNothing(t *testing.T) {
 	}
 }
 
-// A budget that is used up by the last trial has left nothing out.
+// If the last trial uses up the budget, nothing was left out.
 func TestBudgetOfACompleteJobIsNoReasonToSayMore(t *testing.T) {
 	list := specs(2)
 	tree := newTree(t, list)
@@ -131,7 +131,7 @@ func TestTimeBudgetCancelsWhatRuns(t *testing.T) {
 	})
 }
 
-// An abandoned trial has paid for its calls, and one that panics, too.
+// Trials that were abandoned, or that panicked, have paid for their calls.
 func TestTrialsWithoutAnOutcomeOfTheirRunnerHaveTheirCosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		list := specs(2)
@@ -170,7 +170,8 @@ func TestTrialsWithoutAnOutcomeOfTheirRunnerHaveTheirCosts(t *testing.T) {
 	})
 }
 
-// What a ranking had cost that did not end counts once when the judge has ranked again, and the trials have it in their costs.
+// The cost of an unfinished ranking counts once when the judge has ranked again and the trials'
+// costs contain it.
 func TestCostsOfRankingsThatAreMadeAgainCountOnce(t *testing.T) {
 	list := specs(2)
 	tree := newTree(t, list)
@@ -282,7 +283,7 @@ func TestTurnsOfAllTrialsWaitInOneLine(t *testing.T) {
 	}
 }
 
-// What was spent on trials that ran again is added up. What an agent left among its files is not.
+// The costs of trials that ran again are added up. Files that an agent left do not count.
 func TestSupersededCost(t *testing.T) {
 	dir := t.TempDir()
 	if cost, err := SupersededCost(dir, nil); err != nil || cost.Amount() != 0 {
@@ -322,7 +323,8 @@ func TestSupersededCost(t *testing.T) {
 	}
 }
 
-// If only the judges of a trial run again, the cost of the trial counts once, although its new result has it again.
+// If only the judges of a trial run again, the cost of the trial counts once, although its new
+// result contains it again.
 func TestCostsOfTrialsThatAreJudgedAgainCountOnce(t *testing.T) {
 	list := specs(2)
 	opts := options(newTree(t, list), runnerFunc(func(_ context.Context, spec trial.Spec) trial.Outcome { return costs(spec.Key, 0.75) }), &recorder{})
@@ -335,7 +337,7 @@ func TestCostsOfTrialsThatAreJudgedAgainCountOnce(t *testing.T) {
 	}
 }
 
-// What a running trial's model costs counts at once, and not again when the trial has ended.
+// The model cost of a running trial counts at once, and not again when the trial has ended.
 func TestCostsOfRunningTrialsCountOnce(t *testing.T) {
 	list := specs(5)
 	tree, rec := newTree(t, list), &recorder{}

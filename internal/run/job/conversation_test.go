@@ -14,7 +14,7 @@ import (
 	"github.com/org/rollout-action/internal/run/trial"
 )
 
-// record writes what a gateway records of one call with an answer of n bytes.
+// record writes a gateway's record of one call with an answer of n bytes.
 func record(t *testing.T, dir string, n int) {
 	t.Helper()
 	if err := os.MkdirAll(dir, 0o755); err != nil {

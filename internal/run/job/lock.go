@@ -61,8 +61,8 @@ const (
 	lockPoll    = 5 * time.Millisecond
 )
 
-// TakeLock takes the lock of a job's directory. The error is a *LockedError if another process has it; TakeLock does not wait for a
-// process that is alive.
+// TakeLock takes the lock of a job's directory. The error is a *LockedError if another process
+// holds it; TakeLock does not wait for a live process.
 func TakeLock(dir string, now time.Time) (*Lock, error) {
 	l := &Lock{path: filepath.Join(dir, result.LockFile)}
 	for began := time.Now(); ; {

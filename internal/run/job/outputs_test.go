@@ -19,7 +19,7 @@ import (
 	"github.com/org/rollout-action/internal/run/trial"
 )
 
-// lines are those of an outputs.jsonl, which has to end with a whole one.
+// lines returns the lines of an outputs.jsonl, which has to end with a whole one.
 func lines(t *testing.T, path string) []result.Output {
 	t.Helper()
 	data, err := os.ReadFile(path)

@@ -17,7 +17,7 @@ import (
 	"github.com/org/rollout-action/internal/run/trial/agentfiles"
 )
 
-// recorded is the plan of a small job at a directory, after a change to it.
+// recorded returns the plan of a small job at a directory, after a change to it.
 func recorded(t *testing.T, dir string, change func(cfg *config.Job, specs []trial.Spec, opts *RecordOptions)) result.Plan {
 	t.Helper()
 	cfg := config.Job{Name: "j", JobsDir: "jobs", NAttempts: 2, Metrics: []config.Metric{{Type: "mean"}}, Datasets: []config.Dataset{{Path: dir, Name: "d"}}}

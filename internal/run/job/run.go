@@ -257,7 +257,7 @@ func (r *run) rank(ctx context.Context) {
 	if r.Rank == nil || ctx.Err() != nil || r.stops() || r.diskErr != nil || len(r.unwritten)+len(r.lost) > 0 {
 		return
 	}
-	r.Earlier = slices.Clone(r.Earlier) // the caller has it, too
+	r.Earlier = slices.Clone(r.Earlier) // the caller shares it
 	at := map[result.Key]*result.Trial{}
 	for _, list := range [][]result.Trial{r.Earlier, r.trials} { // later results replace earlier ones
 		for i := range list {

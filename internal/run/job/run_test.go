@@ -26,7 +26,7 @@ import (
 	"github.com/org/rollout-action/internal/run/trial"
 )
 
-// runnerFunc is a Runner that does what a test says.
+// runnerFunc is a Runner that calls a function of the test.
 type runnerFunc func(ctx context.Context, spec trial.Spec) trial.Outcome
 
 func (f runnerFunc) Run(ctx context.Context, spec trial.Spec, _ string) trial.Outcome {
@@ -54,7 +54,7 @@ func specs(n int) []trial.Spec {
 	return list
 }
 
-// recorder keeps events.
+// recorder collects events.
 type recorder struct {
 	mu     sync.Mutex
 	events []event.Event

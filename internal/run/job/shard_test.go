@@ -12,7 +12,7 @@ import (
 	"github.com/org/rollout-action/internal/run/trial"
 )
 
-// suite is the specs of a job: every agent at every task, as often as attempts says.
+// suite returns the specs of a job: every agent at every task, as often as attempts says.
 func suite(agents, tasks, attempts int) []trial.Spec {
 	var list []trial.Spec
 	for a := range agents {
@@ -27,7 +27,7 @@ func suite(agents, tasks, attempts int) []trial.Spec {
 	return list
 }
 
-// someTimings are durations for about half of the specs' tasks.
+// someTimings returns durations for about half of the specs' tasks.
 func someTimings(list []trial.Spec, r *rand.Rand) Timings {
 	timings := Timings{}
 	for _, s := range list {
@@ -91,7 +91,7 @@ func TestSplitDoesNotDependOnTheOrderOfTheJobFile(t *testing.T) {
 	}
 }
 
-// tasksOf counts in how many shards each task is.
+// tasksOf counts the shards of each task.
 func tasksOf(list []trial.Spec, shards []int) map[string]int {
 	seen := map[string]map[int]bool{}
 	for i, s := range list {
@@ -161,7 +161,7 @@ func TestOnlyLargeTasksAreDivided(t *testing.T) {
 	}
 }
 
-// TestNoShardIsMuchSlowerThanTheMean holds large splits against what every greedy one keeps.
+// TestNoShardIsMuchSlowerThanTheMean compares large splits with the bound of every greedy one.
 func TestNoShardIsMuchSlowerThanTheMean(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 3))

@@ -51,7 +51,8 @@ func TestTurnsInterleaveTwoJobs(t *testing.T) {
 	})
 }
 
-// However many workers each job has, no more trials run than there are turns; what is cancelled while it waits takes none away.
+// However many workers each job has, no more trials run than there are turns. A trial that is
+// cancelled while it waits uses up none.
 func TestTurnsBoundWhatRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns := NewTurns(2, nil, taskRank)
@@ -96,7 +97,7 @@ func TestTurnsBoundWhatRuns(t *testing.T) {
 	})
 }
 
-// What one job spends stops the other one, too.
+// The costs of one job stop the other one, too.
 func TestJobsShareABudget(t *testing.T) {
 	spent := &Spending{}
 	list := specs(3)
@@ -111,7 +112,7 @@ func TestJobsShareABudget(t *testing.T) {
 	}
 }
 
-// A job that has nothing to run does not keep the other one waiting.
+// A job without trials to run does not keep the other one waiting.
 func TestTurnsOfAJobThatEnds(t *testing.T) {
 	turns := NewTurns(1, []int{0, 1}, taskRank)
 	list := specs(1)

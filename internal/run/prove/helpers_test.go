@@ -12,7 +12,7 @@ import (
 	"github.com/org/rollout-action/internal/run/prove"
 )
 
-// good is a task with which nothing is wrong.
+// good is a task without problems.
 var good = map[string]string{
 	"task.toml":              "version = \"1.0\"\n",
 	"instruction.md":         "Write a greeting to /app/hello.\n",

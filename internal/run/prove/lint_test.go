@@ -17,14 +17,14 @@ func TestGoodTaskHasNoFindings(t *testing.T) {
 	}
 }
 
-// random is long enough for any token, and drawn by nobody.
+// random is long enough for any token, and is not a real one.
 const random = "q7Zt3RkW9vYb2LxN8mHc4JsP6dGf1TaVe5UoKi0QzXwMnBrCyDhElFgOjIuSpAq7Zt3RkW9vYb2LxN8mHc4JsP6dGf1TaVe5UoKi0QzXw"
 
 // patch is a file of some length.
 var patch = strings.Repeat("-a\n+b\n", 20)
 
-// of what is found there is one finding, at a place; "" is: nothing of that rule. The values are put together here, so
-// that no reader of this file takes them for real ones.
+// TestRules expects one finding of each rule at a place; "" is no finding of that rule. The values
+// are assembled here, so that no scanner of this file takes them for real ones.
 func TestRules(t *testing.T) {
 	const dockerfile, toml, test, solve = "environment/Dockerfile", "task.toml", "tests/test.sh", "solution/solve.sh"
 	file := func(name, text string) map[string]string { return map[string]string{name: text} }
@@ -235,7 +235,7 @@ func TestLargeFile(t *testing.T) {
 	}
 }
 
-// A link out of the task shows nothing of what is there.
+// A link out of the task reveals nothing about its target.
 func TestLinksAreNotFollowed(t *testing.T) {
 	task := load(t, nil)
 	outside := filepath.Join(t.TempDir(), "key")
@@ -297,7 +297,7 @@ metadata.lint.ignore names the rule flaky, which cannot be ignored: the verdict 
 	}
 }
 
-// Every rule has a test, and is one of the list.
+// Every rule has a test, and is in the list.
 func TestEveryFindingHasARule(t *testing.T) {
 	seen := map[string]bool{}
 	for _, r := range prove.Rules {
@@ -308,7 +308,8 @@ func TestEveryFindingHasARule(t *testing.T) {
 	}
 }
 
-// TestErrorsOfScriptsAndDockerfiles: what a task cannot run with is an error, what may be meant so a warning.
+// TestErrorsOfScriptsAndDockerfiles: a problem that keeps a task from running is an error, one that
+// may be intended a warning.
 func TestErrorsOfScriptsAndDockerfiles(t *testing.T) {
 	const windows = "#!/bin/bash\r\nset -u\r\n"
 	for _, c := range []struct {

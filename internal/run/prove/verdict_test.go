@@ -105,7 +105,7 @@ func TestOffline(t *testing.T) {
 		name            string
 		oracle, offline []result.Trial
 		files           map[string]string
-		want            string // rule and file of what is found about networks
+		want            string // rule and file of findings about networks
 	}{
 		{"works without", reward(1), reward(1), nil, ""},
 		{"works without, whatever the script looks like", reward(1), reward(1), fetching, ""},

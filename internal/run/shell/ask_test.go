@@ -10,7 +10,7 @@ import (
 	"github.com/org/rollout-action/internal/run/shell"
 )
 
-// One question has neither tools nor a prompt of the system; what passes by itself is tried again.
+// Ask sends neither tools nor a system prompt; transient failures are retried.
 func TestAsk(t *testing.T) {
 	for _, api := range model.APIs {
 		t.Run(string(api), func(t *testing.T) {

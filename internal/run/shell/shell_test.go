@@ -33,7 +33,7 @@ type said struct {
 	cut    bool   // the connection breaks at the end
 }
 
-// provider answers in order and remembers requests.
+// provider answers in order and records requests.
 type provider struct {
 	t        *testing.T
 	answers  []said
@@ -76,7 +76,7 @@ type broken struct{}
 
 func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-// events makes a stream of JSON texts.
+// events returns a stream of JSON texts.
 func events(lines ...string) string {
 	var b strings.Builder
 	for _, line := range lines {
@@ -85,7 +85,7 @@ func events(lines ...string) string {
 	return b.String()
 }
 
-// ran is a command that was run.
+// ran is a command that the agent ran.
 type ran struct {
 	command string
 	timeout time.Duration
@@ -145,7 +145,8 @@ func golden(t *testing.T, name string, p *provider) {
 	}
 }
 
-// Two calls with what the model thought, in the forms that the providers document. The ends of the streams differ on purpose.
+// Two calls with reasoning, in the forms that the providers document. The ends of the streams
+// differ on purpose.
 var twoCalls = map[model.API]string{
 	model.Anthropic: events(
 		`{"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[],"stop_reason":null,"usage":{"input_tokens":5,"output_tokens":1}}}`,
@@ -216,7 +217,8 @@ var finished = map[model.API]string{
 	model.Google:          events(`{"candidates":[{"content":{"parts":[{"text":"Done."}]},"finishReason":"STOP"}]}`),
 }
 
-// cutOff are answers that end in the middle of a call, because they are too long, and in the middle of a text.
+// cutOff holds answers that end in the middle of a call, because they are too long, and in the
+// middle of a text.
 var cutOff = map[model.API][2]string{
 	model.Anthropic: {
 		events(
@@ -244,7 +246,7 @@ var cutOff = map[model.API][2]string{
 	},
 }
 
-// What the model thought goes back to it as it came, with signatures, in the place where it was.
+// Reasoning is sent back as it was received, with signatures, in its original place.
 func TestAnswersAreSentBackAsReceived(t *testing.T) {
 	for _, api := range model.APIs {
 		t.Run(string(api), func(t *testing.T) {
@@ -287,7 +289,7 @@ func TestAnswersThatAreCutOff(t *testing.T) {
 	}
 }
 
-// A model that is cut off again and again ends, and the result says that its last answer was.
+// The agent ends if answers are cut off again and again, and the result says that the last one was.
 func TestAnswersThatAreAlwaysCutOff(t *testing.T) {
 	half := said{stream: cutOff[model.OpenAIChat][1]}
 	if p, _, _, err := try(t, model.OpenAIChat, half, half, half, half, half); err != nil || len(p.bodies) != 5 {
@@ -435,7 +437,7 @@ func TestAContextThatIsFull(t *testing.T) {
 	}
 }
 
-// Models that do not reason refuse the wish for encrypted reasoning. It is left out then, once.
+// Models that do not reason refuse to return encrypted reasoning. It is then left out, once.
 func TestModelsWithoutEncryptedReasoning(t *testing.T) {
 	refused := said{status: 400, body: `{"error":{"message":"Encrypted content is not supported with this model.","type":"invalid_request_error","param":"include","code":null}}`}
 	p, _, _, err := try(t, model.OpenAIResponses, refused, said{stream: twoCalls[model.OpenAIResponses]}, said{stream: finished[model.OpenAIResponses]})
@@ -522,7 +524,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// What fails in the environment ends the agent, with that error.
+// A failure of the environment ends the agent, with that error.
 func TestAnEnvironmentThatIsLostEndsTheAgent(t *testing.T) {
 	lost := &environment.Error{Kind: environment.KindLost, Err: errors.New("gone")}
 	p := &provider{t: t, answers: []said{{stream: twoCalls[model.Google]}}}

@@ -252,8 +252,8 @@ func TestUnreachableProviders(t *testing.T) {
 	}
 }
 
-// TestMachineFaultsAreInternalErrors: what this machine lacks while it reads a task's files is neither the task's fault nor
-// the verifier's, and is tried again until the agent begins.
+// TestMachineFaultsAreInternalErrors: an error of this machine while it reads a task's files is
+// neither the task's fault nor the verifier's, and is retried until the agent begins.
 func TestMachineFaultsAreInternalErrors(t *testing.T) {
 	t.Parallel()
 	for _, op := range []string{"pull", "build", "create", "copyTo", "exec"} {

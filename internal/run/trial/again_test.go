@@ -68,7 +68,8 @@ func TestVerifyAgain(t *testing.T) {
 	})
 }
 
-// From artifacts, files are where they were, with what is needed to execute them, and nothing else is there.
+// From artifacts, files have their old paths, with all that is needed to execute them, and there
+// are no others.
 func TestVerifyAgainFromArtifacts(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		s := story{
@@ -105,7 +106,7 @@ func TestVerifyAgainWhatAnAgentFailed(t *testing.T) {
 	out, _ := sc.again(s, s.task(t, fakePlace), first.Trial)
 	outcome{Outcome: out}.check(t, want{err: result.AgentExecutionFailed, reward: "0.5"})
 
-	// What was kept is gone: that is the error, and not the agent's.
+	// The kept environment is gone: that is the error, and not the agent's.
 	if err := sc.provider.Remove(context.Background(), first.Trial.Environment.ID); err != nil {
 		t.Fatal(err)
 	}

@@ -62,7 +62,7 @@ for f in kept.txt a/b.log deep/kept deep/skip/x node_modules/x/y; do echo $f >/t
 	})
 }
 
-// sources are what the result lists, without sizes.
+// sources returns the artifacts in the result, without sizes.
 func sources(o outcome) []string {
 	var out []string
 	for _, a := range o.Trial.Artifacts {

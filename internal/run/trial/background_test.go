@@ -7,7 +7,7 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// still gives 1 if nothing writes to /tmp/grow any more, although something did.
+// still gives 1 if no process writes to /tmp/grow any more, although one did.
 const still = `
 before=$(wc -c </tmp/grow) || exit 9
 sleep 0.7

@@ -12,7 +12,7 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// standIn is a provider whose environments stand on another base than their image.
+// standIn is a provider whose environments have another base than their image.
 type standIn struct {
 	environment.Provider
 	base func(image string) *environment.Base
@@ -37,14 +37,14 @@ func (s *standInEnv) Unwrap() environment.Environment { return s.Environment }
 
 func (s *standInEnv) Base() *environment.Base { return s.base }
 
-// onAnother is the fake place with another base.
+// onAnother returns the fake place with another base.
 func onAnother(base func(image string) *environment.Base) place {
 	p := fakePlace
 	p.open = func(t testing.TB) environment.Provider { return &standIn{fakePlace.open(t), base} }
 	return p
 }
 
-// notices are the messages of the job's notices.
+// notices returns the messages of the job's notices.
 func (o outcome) notices(t *testing.T) []string {
 	t.Helper()
 	var all []string
@@ -93,7 +93,7 @@ func TestSubstitutedImageIsInEveryResultAndAnnouncedOnce(t *testing.T) {
 	}
 }
 
-// Who asks for a stand-in is not warned of it.
+// A job that asks for a stand-in gets no warning of it.
 func TestRequestedSubstituteIsNoWarning(t *testing.T) {
 	t.Parallel()
 	p := onAnother(func(image string) *environment.Base {

@@ -143,7 +143,7 @@ func TestCancelledTrialsThatNeverBeganHaveNoTimes(t *testing.T) {
 	}
 }
 
-// sluggish is an environment that takes its time with everything once it is cancelled.
+// sluggish returns hooks that make an environment slow once it is cancelled.
 func sluggish(kill time.Duration, cancel func()) hooks {
 	return hooks{before: func(ctx context.Context, c call) error {
 		switch c.op {
@@ -235,14 +235,14 @@ func TestStuckEnvironmentsAreEndedAfterCancel(t *testing.T) {
 	}
 }
 
-// unknown is a context that the standard library cannot look into, so that whatever waits for its end
+// unknown is a context of a type that the standard library does not know, so waiting for its end
 // needs a goroutine.
 type unknown struct{ context.Context }
 
 func (unknown) Value(any) any { return nil }
 
-// A job has many trials and one context: each must take its callbacks with it. What waits after the
-// end of the test is a deadlock to synctest.
+// A job has many trials and one context: each must remove its callbacks. A goroutine that waits
+// after the end of the test is a deadlock to synctest.
 func TestTrialsLeaveNoGoroutines(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -50,7 +50,7 @@ func (c *capture) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// close ends the stream and reports what it left out, or "".
+// close ends the stream and describes the omitted part, or returns "".
 func (c *capture) close() (omitted string) {
 	if err := c.filter.Close(); err != nil && c.err == nil {
 		c.err = err

@@ -10,7 +10,8 @@ import (
 	"github.com/org/rollout-action/internal/core/environment"
 )
 
-// timedEnv is an environment that measures its commands: each takes elapsed here, of which ran counts; the limit is for that.
+// timedEnv is an environment that measures its commands: each takes elapsed here, and ran by the
+// environment's clock, to which the limit applies.
 type timedEnv struct {
 	environment.Environment
 	elapsed, ran time.Duration

@@ -39,7 +39,7 @@ func openDocker(t testing.TB) environment.Provider {
 	return p
 }
 
-// forgetIn is forget, where images are things that remain.
+// forgetIn calls forget in places where images remain.
 func forgetIn(t testing.TB, p place, o outcome) {
 	t.Helper()
 	if p.name == docker.Name {
@@ -48,7 +48,7 @@ func forgetIn(t testing.TB, p place, o outcome) {
 }
 
 // forget removes the image that was built for a trial. It must never touch another: the one that
-// tests start from is shared with whoever uses this engine.
+// tests start from is shared by all users of this engine.
 func forget(t testing.TB, o outcome) {
 	t.Helper()
 	if o.Trial.Environment == nil || !strings.HasPrefix(o.Trial.Environment.Image, "rollout/"+o.Trial.Task+":") {
@@ -60,6 +60,6 @@ func forget(t testing.TB, o outcome) {
 		return
 	}
 	defer api.Close()
-	// Without force: what is in use stays.
+	// Without force: images in use stay.
 	_, _ = api.ImageRemove(context.Background(), o.Trial.Environment.Image, image.RemoveOptions{})
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// Artifacts of earlier versions of Rollout have no entries, and what is on disk may have been changed.
+// Artifacts of earlier versions of Rollout have no entries, and files on disk may have been
+// changed.
 func TestArtifactsFromDisk(t *testing.T) {
 	kept := result.Artifact{Source: "/app", Path: "artifacts/app", Entries: "artifact-entries/1.jsonl"}
 	const good = `{"path":".","dir":true,"mode":"0700","uid":5}` + "\n" + `{"path":".git","file":"_git","dir":true,"mode":"0755"}` + "\n" + `{"path":".git/HEAD","file":"_git/HEAD","mode":"0600"}` + "\n"

@@ -9,7 +9,8 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// entering is a task whose image has this script as its ENTRYPOINT, and more lines in its Dockerfile.
+// entering returns a task whose image has this script as its ENTRYPOINT, and more lines in its
+// Dockerfile.
 func entering(script string, more ...string) map[string]string {
 	return with(dockerfile("FROM {{image}}\nCOPY nonce entry.sh /\nENTRYPOINT [\"bash\", \"/entry.sh\"]\n"+strings.Join(more, "")),
 		"environment/entry.sh", script)

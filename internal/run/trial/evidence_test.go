@@ -7,7 +7,7 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// A judge that lacks an artifact names the cause, not what does no harm beside it.
+// A judge that lacks an artifact names the cause, not harmless omissions.
 func TestTheCauseOfAMissingArtifact(t *testing.T) {
 	kept := result.Artifact{Source: "/app", Path: "artifacts/app", Incomplete: true}
 	e := &evidence{

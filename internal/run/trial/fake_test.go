@@ -19,7 +19,7 @@ var fakePlace = place{
 	open: func(t testing.TB) environment.Provider {
 		p := &fakeProvider{world: fake.NewWorld()}
 		p.Provider = fake.New(fake.Options{World: p.world, Complain: func(complaint string) {
-			if !p.lost.Load() || !strings.Contains(complaint, "which is gone") { // nobody can know about an accident
+			if !p.lost.Load() || !strings.Contains(complaint, "which is gone") { // the caller cannot know about an accident
 				t.Error(complaint)
 			}
 		}})

@@ -15,7 +15,7 @@ import (
 	"github.com/org/rollout-action/providers/docker"
 )
 
-// once is bash that fails when it is run twice in one environment.
+// once returns a script that fails when it is run twice in one environment.
 func once(name string) string {
 	return fmt.Sprintf("echo x >> /%[1]s; [ $(wc -l < /%[1]s) = 1 ] || exit 9\n", name)
 }

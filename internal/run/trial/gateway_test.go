@@ -38,7 +38,7 @@ const asking = `ask() { # TEXT
 port() { local p=${1#*:}; echo "${p%%/*}"; }
 `
 
-// upstream is a scripted model that remembers what it was asked.
+// upstream is a scripted model that records its requests.
 type upstream struct {
 	script *scripted.Model
 	mu     sync.Mutex
@@ -180,8 +180,8 @@ func readLog(t *testing.T, o outcome, name string) string {
 	return readFile(t, filepath.Join(o.dir, result.LogsDir, filepath.FromSlash(name)))
 }
 
-// An agent whose budget is used up did not fail: what it has done is verified, whatever its exit code. Each answer has 1000 tokens of input and 100
-// of output, and costs $0.002.
+// An agent whose budget is used up did not fail: its work is verified, whatever its exit code. Each
+// answer has 1000 tokens of input and 100 of output, and costs $0.002.
 func TestEachBudgetEndsTheAgent(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
 		for stop, one := range map[string]struct {
@@ -232,7 +232,8 @@ func TestPoint19RemovedToolsAreNamed(t *testing.T) {
 	})
 }
 
-// What a provider states counts more than a price, and what nobody knows is null, which a warning says.
+// The cost that a provider states takes precedence over a price. An unknown cost is null, with a
+// warning.
 func TestWhatCallsCost(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
 		for name, one := range map[string]struct {
@@ -334,7 +335,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// What an agent leaves behind must not spend money when its phase is over.
+// Processes that an agent leaves behind must not spend money when its phase is over.
 func TestTheTokenEndsWithTheAgent(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
 		s, u := modelStory(t, `ask first >/dev/null
@@ -438,13 +439,13 @@ func TestAProviderThatCannotLeadToAModel(t *testing.T) {
 	fakePlace.run(t, s).check(t, want{err: result.GatewayFailed, says: []string{"fake", "use docker or sandbox"}})
 }
 
-// A gateway that fails before the agent begins is nobody's fault but Rollout's, so the trial starts over.
+// A gateway that fails before the agent begins is Rollout's fault alone, so the trial starts over.
 func TestAGatewayThatFailsBeforeTheAgentIsMadeAgain(t *testing.T) {
 	listen := func() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") }
 	for name, one := range map[string]struct {
 		failures int                          // of the first tries
 		err      error                        // which they return
-		file     func(t *testing.T, d string) // what is in the trial's directory
+		file     func(t *testing.T, d string) // creates a file in the trial's directory
 		want     want
 		retries  []string
 	}{
@@ -540,7 +541,7 @@ func TestRecordDecidesWhatIsKeptOfCalls(t *testing.T) {
 	}
 }
 
-// An agent with a key of its own is refused, and the trial says why it had no model.
+// An agent that uses a different key is refused, and the trial says why it had no model.
 func TestAnAgentWithAnotherKey(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
 		s := judgedStory(t, map[string]scripted.Script{"grader": saying("never")})

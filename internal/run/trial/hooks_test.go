@@ -10,7 +10,7 @@ import (
 	"github.com/org/rollout-action/internal/core/environment"
 )
 
-// call is something that a trial asks of a provider or an environment.
+// call is a call of a trial to a provider or an environment.
 type call struct {
 	op     string                  // build, pull, create, copyTo, exec, copyFrom, snapshot, stop, destroy
 	script string                  // of exec: the file's name
@@ -141,7 +141,7 @@ func (h *hookedEnv) KeepOutcome(ctx context.Context) (kept environment.Outcome, 
 	return kept, err
 }
 
-// hearing is a writer that tells what is written.
+// hearing is a writer that passes text to a function.
 type hearing func(text string)
 
 func (h hearing) Write(p []byte) (int, error) {

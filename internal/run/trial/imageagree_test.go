@@ -8,7 +8,8 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// TestProvidersAgreeAboutImages: what an image says of its user and its volumes has the same outcome on every provider.
+// TestProvidersAgreeAboutImages: an image's user and volumes have the same effect on every
+// provider.
 func TestProvidersAgreeAboutImages(t *testing.T) {
 	inPlaces(t, realPlaces, func(t *testing.T, p place) {
 		for _, test := range []struct {

@@ -20,7 +20,7 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// dockerfile is a task whose image is built from this text, and by no earlier test.
+// dockerfile returns a task whose image is built from this text, and by no earlier test.
 func dockerfile(text string) map[string]string {
 	return map[string]string{"environment/Dockerfile": text, "environment/nonce": rand.Text()}
 }
@@ -133,7 +133,7 @@ func TestImages(t *testing.T) {
 	}
 }
 
-// with is files and one more.
+// with returns a copy of files with one more.
 func with(files map[string]string, name, text string) map[string]string {
 	files[name] = text
 	return files
@@ -261,7 +261,7 @@ func TestWaitingTrialMakesImageAfterCancel(t *testing.T) {
 	other.check(t, want{reward: "1"})
 }
 
-// checkRetries checks which operations a trial says to have tried again.
+// checkRetries checks which operations a trial reports as retried.
 func checkRetries(t testing.TB, o outcome, operations ...string) {
 	t.Helper()
 	if len(o.Trial.Retries) != len(operations) {

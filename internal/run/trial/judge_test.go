@@ -55,7 +55,8 @@ func judgeOf(t testing.TB, s judge.Spec) trial.Judge {
 	return trial.Judge{Judge: j, Agent: agent.Agent{Name: s.Name, Preset: presets.Shell, Model: s.Model, Budget: s.Budget}}
 }
 
-// judgedStory is a task that passes, with an agent that writes a file, and judges whose models answer by scripts, by their names.
+// judgedStory returns a task that passes, with an agent that writes a file, and judges whose models
+// answer by scripts, by their names.
 func judgedStory(t *testing.T, scripts map[string]scripted.Script, judges ...trial.Judge) story {
 	t.Helper()
 	s := story{agent: agent.Agent{Execute: "echo plum >/tmp/answer.txt; echo I wrote it."}, models: map[string]*model.Model{}, judges: judges}
@@ -75,7 +76,8 @@ func judgedStory(t *testing.T, scripts map[string]scripted.Script, judges ...tri
 	return s
 }
 
-// giving is the script of a judge that gives its verdict after it has looked at the world.
+// giving returns the script of a judge that gives its verdict after it has looked at the
+// environment.
 func giving(verdict string) scripted.Script {
 	return scripted.Script{Repeat: true, Answers: []scripted.Answer{
 		{Run: "cat /tmp/answer.txt; ls $ROLLOUT_JUDGE_DIR/inputs; cat $ROLLOUT_JUDGE_DIR/inputs/transcript.md", Usage: scripted.Usage{Input: 1000, Output: 100}},
@@ -92,7 +94,7 @@ func saying(texts ...string) scripted.Script {
 	return s
 }
 
-// inTurn lets each answer the next request, and the last one all others.
+// inTurn uses each answer for one request, and the last one for all further requests.
 type inTurn struct {
 	mu   sync.Mutex
 	list []http.RoundTripper
@@ -179,7 +181,7 @@ func TestJudgesSeeWhatTheAgentHasChanged(t *testing.T) {
 	})
 }
 
-// Names and contents of files cannot make changes.txt say what is not so, and it is bounded.
+// Names and contents of files cannot make changes.txt untrue, and its size is limited.
 func TestChangesOfAHostileAgent(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
 		j := judgeOf(t, judge.Spec{Name: "minimal", Agent: judge.Call, Prompt: "Is this minimal?\n{{fenced .Trial.Changes}}"})
@@ -206,7 +208,7 @@ for n in {1000..1199}; do echo $n >zmany-$n; done; head -c 60000 /dev/zero | tr 
 	})
 }
 
-// A judge with tools sees the world that the agent has left, and its commands really run there.
+// A judge with tools sees the files that the agent has left, and its commands really run there.
 func TestAJudgeInTheAgentsEnvironment(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
 		s := judgedStory(t, map[string]scripted.Script{"grader": giving(`{"score": 4, "reason": "plum"}`)}, judgeOf(t, judge.Spec{Name: "quality"}))
@@ -221,7 +223,7 @@ func TestAJudgeInTheAgentsEnvironment(t *testing.T) {
 	})
 }
 
-// A fresh judge has the artifacts at their paths, and nothing else of what the agent did.
+// A fresh judge has the artifacts at their paths, and none of the agent's other files.
 func TestAJudgeInAFreshEnvironment(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
 		j := judgeOf(t, judge.Spec{Name: "quality", Placement: judge.InFresh, Artifacts: []string{"/srv/app", "/srv/run.sh"}})
@@ -346,7 +348,7 @@ func TestAFreshJudgeHasTheLinksOfItsArtifacts(t *testing.T) {
 	})
 }
 
-// A judge that is owed gets the links from this machine's disk, where somebody may have changed them.
+// A judge that is owed gets the links from this machine's disk, where they may have been changed.
 func TestAnOwedJudgeHasTheLinksOfItsArtifacts(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
 		j := judgeOf(t, judge.Spec{Name: "quality", Placement: judge.InFresh, Artifacts: []string{"/srv/app"}})
@@ -405,7 +407,7 @@ func TestAnOwedJudgeHasTheLinksOfItsArtifacts(t *testing.T) {
 	})
 }
 
-// What is below a link in the artifact was not there to be kept.
+// Files below a link in the artifact could not be kept.
 func TestAFreshJudgeOfWhatIsBelowALinkFails(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		s := judgedStory(t, map[string]scripted.Script{"grader": saying("never")}, judgeOf(t, judge.Spec{Name: "quality", Placement: judge.InFresh, Artifacts: []string{"/srv/app/now/in"}}))
@@ -426,7 +428,7 @@ func TestAFreshJudgeWithoutItsArtifactFails(t *testing.T) {
 	})
 }
 
-// What could not be kept is named.
+// The parts of an artifact that could not be kept are named.
 func TestAFreshJudgeWithAnIncompleteArtifactFails(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		s := judgedStory(t, map[string]scripted.Script{"grader": saying("never")}, judgeOf(t, judge.Spec{Name: "quality", Placement: judge.InFresh, Artifacts: []string{"/srv/app"}}))
@@ -574,7 +576,7 @@ func TestAJudgeWithACondition(t *testing.T) {
 	})
 }
 
-// Judges see what the trial was before any of them began, whatever the others do.
+// Judges see the trial as it was before any of them began, whatever the others do.
 func TestJudgesDoNotSeeEachOther(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
 		first := judgeOf(t, judge.Spec{Name: "first", Model: "one"})
@@ -599,7 +601,8 @@ func TestJudgesDoNotSeeEachOther(t *testing.T) {
 	})
 }
 
-// What the agent has planted does not count: it can neither know the judge's directory nor outlive its own time.
+// Verdicts that the agent has planted do not count: it can neither know the judge's directory nor
+// outlive its own time.
 func TestAnAgentCannotSpeakForAJudge(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
 		// As root, it plants verdicts wherever it can think of, and leaves a process that writes more of them.
@@ -613,7 +616,7 @@ mkdir -p /rollout-judges; echo "$v" >/rollout-judges/verdict.json; echo "$v" >ve
 	})
 }
 
-// What was at the place of the judges' directory, a link for example, is no way out.
+// A file at the path of the judges' directory, such as a link, is no way out.
 func TestAPlantedLinkIsNotFollowed(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
 		s := judgedStory(t, map[string]scripted.Script{"grader": {Repeat: true, Answers: []scripted.Answer{
@@ -649,7 +652,8 @@ func TestProcessesOfTheAgentBeforeAJudge(t *testing.T) {
 	}
 }
 
-// spying looks for the judge's directory in the arguments of all processes, plants a verdict in it, and says what became of that.
+// spying looks for the judge's directory in the arguments of all processes, plants a verdict in it,
+// and reports the outcome.
 const spying = `( exec setsid bash -c 'set -f; while :; do for p in $(set +f; echo /proc/[0-9]*/cmdline); do
   line=$(tr "\0" " " <$p); dir=$(grep -o "/rollout-judges/[a-z0-9]\{26\}" <<<"$line" | head -n 1)
   [ -n "$dir" ] || continue
@@ -747,7 +751,8 @@ func TestJudgesAndAKeptOutcome(t *testing.T) {
 	})
 }
 
-// A judge may be any agent: here one with scripts of its own, which reaches the model through a gateway of its own.
+// A judge may be any agent: here one with its own scripts, which reaches the model through its own
+// gateway.
 func TestAJudgeWithScripts(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
 		for _, placement := range []judge.Placement{judge.InTrial, judge.InFresh} {
@@ -778,7 +783,7 @@ echo '{"score": 6, "reason": "by script"}' >"$ROLLOUT_JUDGE_DIR/verdict.json"`,
 	})
 }
 
-// A judge whose script fails, or leaves nothing, is no verdict of its own.
+// A judge whose script fails, or leaves nothing, has no verdict.
 func TestAJudgeWhoseScriptFails(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		j := judgeOf(t, judge.Spec{Name: "quality", Agent: "reviewer"})
@@ -788,7 +793,7 @@ func TestAJudgeWhoseScriptFails(t *testing.T) {
 	})
 }
 
-// The end of the job ends a judge, in whatever it does.
+// The end of the job ends a judge, at whatever step.
 func TestJudgesEndWhenTheJobIsCancelled(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
 		for name, spec := range map[string]judge.Spec{"call": {Agent: judge.Call}, "trial": {}, "fresh": {Placement: judge.InFresh}} {
@@ -835,7 +840,8 @@ func (s *signalling) RoundTrip(r *http.Request) (*http.Response, error) {
 	return s.RoundTripper.RoundTrip(r)
 }
 
-// patching replaces bash by a program that writes a verdict of its own, and puts a lying cat first on the PATH. All else works as before.
+// patching replaces bash by a program that writes a forged verdict, and puts a lying cat first on
+// the PATH. All else works as before.
 const patching = `cp /bin/bash /bin/bash.real
 cat >/tmp/patched <<'END'
 #!/bin/bash.real
@@ -852,8 +858,9 @@ echo /nowhere/planted.so >/etc/ld.so.preload
 mv -f /tmp/patched /bin/bash
 `
 
-// An agent that may write everywhere replaces the programs that a judge uses. In its own environment it decides what the judge sees, which docs/judges.md
-// says, but not what the judge says. A judge in a fresh one sees what is there.
+// An agent that may write everywhere replaces the programs that a judge uses. In its own
+// environment it controls the judge's view, as docs/judges.md says, but not its verdict. A judge in
+// a fresh one sees the real files.
 func TestPatchedProgramsDoNotReachAFreshJudge(t *testing.T) {
 	for placement, said := range map[judge.Placement]string{judge.InTrial: "a lie\n", judge.InFresh: "plum\n"} {
 		t.Run(string(placement), func(t *testing.T) {
@@ -885,7 +892,8 @@ func TestPatchedProgramsDoNotReachAFreshJudge(t *testing.T) {
 	}
 }
 
-// What the agent made of the world does not reach the judge by its variables: not HOME, not PATH, not LD_PRELOAD.
+// The agent's changes to the environment do not reach the judge by its variables: not HOME, not
+// PATH, not LD_PRELOAD.
 func TestTheWorldOfAJudge(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
 		s := judgedStory(t, map[string]scripted.Script{"grader": {Answers: []scripted.Answer{

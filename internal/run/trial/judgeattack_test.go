@@ -11,8 +11,8 @@ import (
 	"github.com/org/rollout-action/internal/model/scripted"
 )
 
-// deceiving makes a program in /srv that plants a verdict wherever it runs and goes on with that, and a git repository there that
-// starts it in all ways that git knows.
+// deceiving makes a program in /srv that plants a verdict wherever it runs and repeats that, and a
+// git repository there that starts it in all ways that git has.
 const deceiving = `cd /srv; git init -q . && git config user.email a@b && git config user.name a
 cat >prog <<'END'
 #!/bin/bash
@@ -34,14 +34,15 @@ git config diff.external '/srv/prog external'; git config core.pager '/srv/prog 
 git config --file extra diff.x.command '/srv/prog included'; git config include.path /srv/extra; rm -rf /tmp/ran; chmod -R a+rwX /srv
 `
 
-// deceived are the commands of a judge that looks at it.
+// deceived holds the commands of a judge that looks at it.
 var deceived = []scripted.Answer{
 	{Run: "cd /srv && git status && git diff && git log -p && git add -A && git commit -m two && git checkout -q HEAD~1; [ -e /tmp/ran ] || echo git ran nothing; cat /tmp/ran"},
 	{Run: "ls /srv; /srv/prog by-hand; sleep 0.3"},
 	{Text: `{"score": 1, "reason": "mine"}`},
 }
 
-// What the agent has left cannot give the verdict of a judge that runs it, wherever the judge works.
+// Programs that the agent has left cannot give the verdict of a judge that runs them, wherever the
+// judge works.
 func TestAProgramThatAJudgeRunsGivesNoVerdict(t *testing.T) {
 	for _, placement := range []judge.Placement{judge.InTrial, judge.InFresh} {
 		t.Run(string(placement), func(t *testing.T) {
@@ -78,7 +79,8 @@ printf 'POST /v1/chat/completions HTTP/1.1\r\nHost: m\r\nConnection: close\r\nAu
 cat <&3
 done`
 
-// An agent in the environment has a key that the programs find which it runs. What they have the model say is no verdict beside that of the judge.
+// Programs that an agent runs in the environment can find its key. Messages that they get from the
+// model do not count as verdicts along with the judge's.
 func TestAJudgeWithTwoVerdictsHasNone(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
 		for name, one := range map[string]struct {
@@ -102,7 +104,7 @@ func TestAJudgeWithTwoVerdictsHasNone(t *testing.T) {
 	})
 }
 
-// The git of a judge starts nothing that a submodule names, either.
+// The git of a judge does not start programs of a submodule, either.
 func TestGitOfAJudgeLeavesSubmodulesOut(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
 		s := judgedStory(t, map[string]scripted.Script{"grader": {Answers: []scripted.Answer{
@@ -122,7 +124,8 @@ git -C sub config core.fsmonitor 'touch /tmp/ran; false'; echo more >>sub/file; 
 	})
 }
 
-// watching is a judge that says whether the file /tmp/alive grows, after it has run a command.
+// watching returns a judge that reports whether the file /tmp/alive grows, after it has run a
+// command.
 func watching(command string) scripted.Script {
 	return scripted.Script{Answers: []scripted.Answer{
 		{Run: command + `; [ -e /tmp/alive ] || { echo it is not there; exit; }; a=$(stat -c %s /tmp/alive); for i in {1..15}; do sleep 0.1; [ $(stat -c %s /tmp/alive) = $a ] || { echo it grows; exit; }; done; echo it is the same`},
@@ -130,7 +133,8 @@ func watching(command string) scripted.Script {
 	}}
 }
 
-// What the agent's installation or an earlier judge has started is gone when a judge works. What a judge keeps it keeps for itself.
+// Processes of the agent's installation or of an earlier judge are gone when a judge works.
+// Processes that a judge keeps are only kept for itself.
 func TestProcessesBeforeEachJudge(t *testing.T) {
 	first, second := judge.Spec{Name: "first", Model: "first"}, judge.Spec{Name: "second", Model: "second"}
 	keeping := judge.Spec{Name: "second", Model: "second", Processes: judge.KeepProcesses}

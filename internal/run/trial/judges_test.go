@@ -16,7 +16,7 @@ import (
 
 var someTime = time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)
 
-// judgedJob is a job with models, and with judges of these specifications.
+// judgedJob returns a job with models, and with judges of these specifications.
 func judgedJob(reward string, judges ...judge.Spec) config.Job {
 	for i := range judges {
 		judges[i] = completed(judges[i])
@@ -29,7 +29,7 @@ func judgedJob(reward string, judges ...judge.Spec) config.Job {
 	}
 }
 
-// completed returns a specification with what loading adds.
+// completed returns a specification with the defaults that loading adds.
 func completed(s judge.Spec) judge.Spec {
 	if s.Agent == "" {
 		s.Agent = "shell"

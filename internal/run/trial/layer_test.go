@@ -22,7 +22,8 @@ import (
 	"github.com/org/rollout-action/internal/run/trial"
 )
 
-// cached is an agent whose install script runs once, and which no other test has. It is installed if /opt/installed has one line.
+// cached returns an agent whose install script runs once, and which no other test has. It is
+// installed if /opt/installed has one line.
 func cached(install string) agent.Agent {
 	return agent.Agent{
 		Name: "scripted", CacheInstall: new(true),
@@ -41,7 +42,7 @@ func counted(script string, n *atomic.Int32) hooks {
 	}}
 }
 
-// layerScene is a scene whose layers go with it.
+// layerScene returns a scene whose layers are removed at its end.
 func (p place) layerScene(t *testing.T, s story) *scene {
 	sc := p.newScene(t, s)
 	t.Cleanup(func() {
@@ -54,7 +55,7 @@ func (p place) layerScene(t *testing.T, s story) *scene {
 	return sc
 }
 
-// images returns the provider as what keeps images.
+// images returns the provider as an ImageStore.
 func (sc *scene) images() environment.ImageStore {
 	sc.t.Helper()
 	store, ok := environment.As[environment.ImageStore](sc.provider)
@@ -64,7 +65,7 @@ func (sc *scene) images() environment.ImageStore {
 	return store
 }
 
-// layersLeft are the layers that this job has made.
+// layersLeft returns the layers that this job has made.
 func (sc *scene) layersLeft() []environment.Image {
 	sc.t.Helper()
 	all, err := sc.images().Images(context.Background())
@@ -74,7 +75,7 @@ func (sc *scene) layersLeft() []environment.Image {
 	return slices.DeleteFunc(all, func(i environment.Image) bool { return !strings.Contains(i.Name, sc.job.Name) })
 }
 
-// anew is the same job on the same provider, run by another process so to say.
+// anew prepares the same job on the same provider, as another process would.
 func (sc *scene) anew(s story) {
 	sc.runner = trial.NewRunner(trial.Options{
 		Provider: &hooked{Provider: sc.provider, hooks: s.hooks}, Job: sc.job, Redactor: redact.New(s.secrets),
@@ -185,7 +186,7 @@ var wantReward = want{reward: "1"}
 
 func lines(text string) []string { return strings.Split(text, "\n") }
 
-// without are the lines of a that b has not.
+// without returns the lines of a that are not in b.
 func without(a, b []string) []string {
 	return slices.DeleteFunc(slices.Clone(a), func(line string) bool { return slices.Contains(b, line) })
 }
@@ -379,7 +380,7 @@ func TestWaitingTrialInstallsAfterCancelOrLoss(t *testing.T) {
 	}
 }
 
-// loses takes the environment of a call away.
+// loses removes the environment of a call.
 func (p place) loses(c call) error {
 	in := c.in
 	for {
@@ -453,7 +454,8 @@ func TestRemovedLayerIsMadeAgain(t *testing.T) {
 	})
 }
 
-// TestLayerDependsOnWhatScriptSees: all that the script can see, but the values of secrets.
+// TestLayerDependsOnWhatScriptSees: a layer depends on everything that the script can see, except
+// the values of secrets.
 func TestLayerDependsOnWhatScriptSees(t *testing.T) {
 	t.Parallel()
 	var installs atomic.Int32

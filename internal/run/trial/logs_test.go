@@ -13,7 +13,8 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// files are the paths of all files and directories in the trial's directory, with what is in the files.
+// files returns the paths of all files and directories in the trial's directory, with the contents
+// of files.
 func (o outcome) files(t testing.TB) map[string]string {
 	t.Helper()
 	found := map[string]string{}

@@ -9,7 +9,7 @@ import (
 	"github.com/org/rollout-action/internal/core/environment"
 )
 
-// limitless is a provider that applies no limit at all.
+// limitless is a provider that applies no limits.
 type limitless struct{ environment.Provider }
 
 func (l *limitless) Unwrap() environment.Provider { return l.Provider }

@@ -66,7 +66,7 @@ func TestNetworksOf(t *testing.T) {
 	}
 }
 
-// outside is a server that environments of the place reach while their network is public.
+// outside returns a server that environments of the place reach while their network is public.
 func (p place) outside(t testing.TB) string {
 	t.Helper()
 	if p.name != docker.Name {
@@ -88,7 +88,8 @@ func (p place) outside(t testing.TB) string {
 	return environmenttest.Outside(t, ip.String())
 }
 
-// phases says in /logs/agent/seen what it reaches, in the phase of its name: with a proxy if there is one, and past it.
+// phase returns a script that reports in /logs/agent/seen the servers it reaches: with a proxy if
+// there is one, and past it.
 func phase(name, address string) string {
 	return environmenttest.BashClient + `
 try() { if [ "$("$@" 2>/dev/null)" = hello ]; then echo yes; else echo no; fi; }

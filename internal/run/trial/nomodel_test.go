@@ -16,7 +16,7 @@ import (
 	"github.com/org/rollout-action/internal/core/agent"
 )
 
-// traces are what a trial does that somebody could notice.
+// traces holds the observable actions of a trial.
 type traces struct {
 	calls      []string // of the environment, in order, with their variables
 	listeners  int      // in the environment

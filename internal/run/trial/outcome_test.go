@@ -29,7 +29,8 @@ func checkOutcome(t *testing.T, o trial.Outcome, left []environment.Listed, kept
 	}
 }
 
-// An outcome is verified again as the agent left it, whatever the first tests did. What the agent left running goes on in the first trial.
+// An outcome is verified again as the agent left it, whatever the first tests did. Processes that
+// the agent left go on in the first trial.
 func TestVerifyOutcomeAgain(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		server, serves := "", "true"
@@ -96,7 +97,7 @@ func TestKeepOutcome(t *testing.T) {
 	}
 }
 
-// What cannot be kept is a warning, which names the reason.
+// A warning names the reason why an outcome could not be kept.
 func TestOutcomesThatCannotBeKept(t *testing.T) {
 	t.Parallel()
 	full := errors.New("the disk is full")

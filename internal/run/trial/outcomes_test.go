@@ -8,7 +8,7 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// tale is a trial and what must come of it.
+// tale is a trial and its expected outcome.
 type tale struct {
 	name   string
 	needs  string // what not every place has: "named pipes" of a kernel
@@ -39,7 +39,7 @@ func tell(t *testing.T, tales []tale) {
 	})
 }
 
-// tests is a task with this test script.
+// tests returns a task with this test script.
 func tests(script string) map[string]string { return map[string]string{"tests/test.sh": script} }
 
 // verifyAnyway is verifier.on_agent_failure: run.

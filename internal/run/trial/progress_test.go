@@ -9,7 +9,8 @@ import (
 	"github.com/org/rollout-action/internal/core/event"
 )
 
-// Progress ends with what it is about: a view must not show a push while the trial waits for its environment.
+// Progress ends with its operation: a view must not show a push while the trial waits for its
+// environment.
 func TestProgressEnds(t *testing.T) {
 	t.Parallel()
 	s := story{agent: agent.Agent{Name: agent.Nop}, files: dockerfile("FROM {{image}}\nCOPY nonce /\n")}

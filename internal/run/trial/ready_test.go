@@ -32,7 +32,7 @@ func TestUsersAndWorkingDirectories(t *testing.T) {
 			},
 		}
 		puzzle := s.task(t, p)
-		// As checked out by somebody whose umask is 077.
+		// As checked out with the umask 077.
 		for name, mode := range map[string]os.FileMode{"tests/test.sh": 0o600, "tests/deep/data": 0o600, "tests/deep": 0o700, "tests": 0o700} {
 			if err := os.Chmod(filepath.Join(puzzle.Dir, name), mode); err != nil {
 				t.Fatal(err)

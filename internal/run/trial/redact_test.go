@@ -76,7 +76,7 @@ func TestLiteralsAreNoSecrets(t *testing.T) {
 	}
 }
 
-// What is read from the environment must not change because it is hidden where it is written.
+// Hiding secrets in written files must not change the values read from the environment.
 func TestSecretsThatLookLikeRewards(t *testing.T) {
 	t.Parallel()
 	o := fakePlace.run(t, story{agent: script("true"), secrets: []string{"0.125000"}, files: tests("echo 0.125000 >/logs/verifier/reward.txt\n")})

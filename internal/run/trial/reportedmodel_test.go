@@ -14,7 +14,8 @@ const ownTrajectory = `{"schema_version": "ATIF-v1.8", "agent": {"name": "mine",
 	{"step_id": 1, "source": "user", "message": "Do it."}, {"step_id": 2, "source": "agent", "message": "Done."}],
 	"final_metrics": {"total_prompt_tokens": 100, "total_completion_tokens": 20, "total_cost_usd": 0.25}}`
 
-// What an agent without a gateway says of its model is in the result, as its own word.
+// The usage that an agent without a gateway reports is in the result, marked as reported by the
+// agent.
 func TestAnAgentsOwnTrajectory(t *testing.T) {
 	leave := func(text string) string { return "cat >/logs/agent/trajectory.json <<'END'\n" + text + "\nEND\n" }
 	for name, one := range map[string]struct {
@@ -53,7 +54,7 @@ func TestAnAgentsOwnTrajectory(t *testing.T) {
 	}
 }
 
-// With a gateway, what it has counted is the usage.
+// With a gateway, its counts are the usage.
 func TestTheGatewayWinsOverAnOwnTrajectory(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
 		s, _ := shellStory(t, "anthropic", agent.Budget{}, scripted.Script{Answers: []scripted.Answer{

@@ -15,7 +15,7 @@ var (
 	lenient = (&task.Task{Format: task.FormatHarbor}).Rules()
 )
 
-// caught is a file of the environment, as copying the logs leaves it.
+// caught returns a file of the environment as copying the logs leaves it.
 func caught(text string) rewardFile {
 	file := rewardFile{size: int64(len(text))}
 	_, _ = file.Write([]byte(text[:min(len(text), environment.MaxTap)]))

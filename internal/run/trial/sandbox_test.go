@@ -37,7 +37,7 @@ var standIns = opened("host")
 // hosts are what sandboxes reach.
 var hosts environmenttest.Hosts
 
-// opened is one provider for all tests, with a store of its own.
+// opened returns a function that opens one provider for all tests, with its own store.
 func opened(base string) func(t testing.TB) environment.Provider {
 	open := sync.OnceValues(func() (environment.Provider, error) {
 		cfg := map[string]any{"base": base, "dir": filepath.Join(stores, base)}
@@ -62,7 +62,8 @@ func needImage(t testing.TB) {
 	}
 }
 
-// sandboxUsers tells whether sandboxes have other users than root: whoever has one id can have but one there.
+// sandboxUsers reports whether sandboxes have users other than root: a user with one id has only
+// one there.
 func sandboxUsers(t testing.TB) bool {
 	t.Helper()
 	p := standIns(t)

@@ -26,10 +26,11 @@ import (
 	"github.com/org/rollout-action/internal/run/trial/agentfiles"
 )
 
-// patience guards against hanging. No test passes or fails by being faster or slower than another.
+// patience limits the time of a test that hangs. No test passes or fails by being faster or slower
+// than another.
 const patience = time.Minute
 
-// place is somewhere trials can run.
+// place is a provider that trials can run on.
 type place struct {
 	name   string
 	image  string // is there already
@@ -40,14 +41,14 @@ type place struct {
 	users  func(t testing.TB) bool                 // other users than root; nil: they are a matter of the image
 	open   func(t testing.TB) environment.Provider // skips when it is not available
 	slots  chan struct{}                           // one for every trial that may run at a time
-	// lose takes an environment away, as an accident would.
+	// lose removes an environment, as an accident would.
 	lose func(p environment.Provider, id string) error
 }
 
-// places are all of them.
+// places lists all places.
 var places = []place{fakePlace, dockerPlace, sandboxPlace}
 
-// realPlaces are those with a kernel.
+// realPlaces lists the places with a kernel.
 var realPlaces = []place{dockerPlace, sandboxPlace}
 
 // everywhere runs a test in every place.
@@ -67,10 +68,10 @@ func inPlaces(t *testing.T, places []place, test func(t *testing.T, p place)) {
 	}
 }
 
-// story is one trial: what it is made of. The zero story is a task whose test always passes, and an
-// agent that does nothing wrong.
+// story describes one trial. The zero story is a task whose test always passes, and an agent that
+// does nothing wrong.
 type story struct {
-	files   map[string]string // of the task, beside or instead of the usual ones; {{image}} is the place's; "-": removed
+	files   map[string]string // of the task, in addition to or instead of the usual ones; {{image}} is the place's; "-": removed
 	toml    string            // sections of task.toml
 	options task.Options      // what the task is loaded with
 	agent   agent.Agent
@@ -90,7 +91,7 @@ type story struct {
 	reward  *judge.Reward
 }
 
-// outcome is what became of it.
+// outcome is the outcome of a story.
 type outcome struct {
 	trial.Outcome
 	dir    string // the trial's
@@ -105,7 +106,7 @@ type scene struct {
 	provider environment.Provider
 	job      config.Job
 	runner   *trial.Runner
-	prepare  func(dir string) // what is in the trial's directory before; may be nil
+	prepare  func(dir string) // fills the trial's directory before; may be nil
 	dataset  string           // the tasks'; "" is "tests"
 
 	mu     sync.Mutex
@@ -169,7 +170,7 @@ func defaultJob(provider string) config.Job {
 	}
 }
 
-// listed are the environments of this job.
+// listed returns the environments of this job.
 func (sc *scene) listed() []environment.Listed {
 	sc.t.Helper()
 	all, err := sc.provider.List(context.Background())
@@ -257,7 +258,7 @@ func (s story) task(t testing.TB, p place) *task.Task {
 	return (&task.Loader{Options: s.options}).Load(dir)
 }
 
-// checkInvariants checks what holds for every trial, however it went.
+// checkInvariants checks properties of every trial, whatever its outcome.
 func checkInvariants(t testing.TB, job config.Job, o outcome) {
 	t.Helper()
 	tr := o.Trial
@@ -315,7 +316,7 @@ func checkSpan(t testing.TB, name string, began, ended *time.Time, seconds *floa
 	}
 }
 
-// want is what a trial must have come to.
+// want is the expected outcome of a trial.
 type want struct {
 	err    result.ErrorType
 	reward string   // as written in JSON; "" is null
@@ -375,5 +376,5 @@ func (o outcome) has(name string) bool {
 	return !errors.Is(err, os.ErrNotExist)
 }
 
-// script is an agent with an execute script.
+// script returns an agent with an execute script.
 func script(execute string) agent.Agent { return agent.Agent{Name: "scripted", Execute: execute} }

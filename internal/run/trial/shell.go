@@ -43,8 +43,8 @@ func (x *execution) executeShell(ctx context.Context, g *gateway) error {
 	return err
 }
 
-// runShell runs the loop until it ends or the agent's time is over, and then ends the processes
-// that it started.
+// runShell runs the loop until it ends or the agent's time is over. In the latter case it ends the
+// processes that the loop started.
 func (x *execution) runShell(ctx context.Context, g *gateway) error {
 	instruction, err := x.instruction()
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/org/rollout-action/internal/run/shell"
 )
 
-// asked is a scripted model that remembers the bodies of requests.
+// asked is a scripted model that records the bodies of requests.
 type asked struct {
 	script *scripted.Model
 	mu     sync.Mutex
@@ -69,7 +69,8 @@ func shellStory(t *testing.T, api model.API, budget agent.Budget, script scripte
 	}, a
 }
 
-// The task is solved only by what the tool's commands do, and only if the second sees what the first has printed.
+// The task is solved only by the tool's commands, and only if the second sees the output of the
+// first.
 var solving = scripted.Script{
 	Rules: []scripted.Rule{{Last: "the word is plum", Answers: []scripted.Answer{
 		{}, {Text: "Now I write it.", Run: "echo plum >/tmp/answer.txt; echo written >&2; exit 3", Usage: scripted.Usage{Input: 2000, Cached: 900, Output: 30}},
@@ -129,7 +130,7 @@ func TestShellSolvesATaskInEachProtocol(t *testing.T) {
 	})
 }
 
-// Commands see what an execute script would see, and nothing of the gateway.
+// Commands have the environment of an execute script, without the gateway's variables.
 func TestShellRunsCommandsAsExecuteRuns(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
 		s, a := shellStory(t, model.Anthropic, agent.Budget{}, scripted.Script{Answers: []scripted.Answer{
@@ -217,7 +218,8 @@ func TestShellLeavesWhatItStarted(t *testing.T) {
 	})
 }
 
-// When its time is over, all that the agent has started is dead before the verifier runs, also what earlier commands have left behind.
+// When its time is over, all processes of the agent are dead before the verifier runs, including
+// those left by earlier commands.
 func TestShellEndsWithItsTime(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
 		for name, second := range map[string]scripted.Answer{

@@ -13,7 +13,7 @@ import (
 	"github.com/org/rollout-action/internal/model/trajectory"
 )
 
-// recordingTokens is a story whose model's tokens are recorded.
+// recordingTokens returns a story whose model's tokens are recorded.
 func recordingTokens(t *testing.T, api model.API, script scripted.Script) story {
 	t.Helper()
 	s, a := shellStory(t, api, agent.Budget{}, script)
@@ -76,7 +76,7 @@ func TestTokensOfScriptedModels(t *testing.T) {
 	})
 }
 
-// From the first secret on, there are no ids that could tell it.
+// From the first secret on, there are no ids that could reveal it.
 func TestTokensWithSecretsAreNotRecorded(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
 		script := threeTurns
@@ -103,7 +103,7 @@ func TestTokensThatDoNotCome(t *testing.T) {
 	})
 }
 
-// A server that refuses what was added is told apart from one that refuses the conversation.
+// A server that refuses the added fields is told apart from one that refuses the conversation.
 func TestTokensThatAreRefused(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
 		for name, one := range map[string]struct {

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	maxLevels   = 3       // below a given directory; each artifact is downloaded into a directory of its own
+	maxLevels   = 3       // below a given directory; each artifact is downloaded into a separate directory
 	maxVisited  = 200_000 // entries of directories that are searched for shards
 	maxArchives = 2       // within each other: an artifact is a zip that may have a tar in it
 )

@@ -109,7 +109,7 @@ func TestFailedMoveIsUndone(t *testing.T) {
 	if len(s.Content(s.In("shards"))) >= len(before) {
 		t.Fatal("nothing was moved")
 	}
-	// What cannot be moved back is kept.
+	// Trials that cannot be moved back are kept.
 	group := s.In("shards", "2", "agent 0", "my-set")
 	s.Check(os.Rename(group, group+".away"))
 	if err := m.undo(began, draft); err == nil || !strings.Contains(err.Error(), draft) {

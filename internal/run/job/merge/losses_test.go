@@ -38,7 +38,7 @@ func TestMergeNeverReplacesTheOnlyCopyOfAResult(t *testing.T) {
 	s.refusedInto("out", true, "was moved out of its shard", "shards")
 	s.refusedInto("out", false, "was moved out of its shard", "shards")
 
-	// Shards that were run again have all that is needed.
+	// Shards that were run again contain everything.
 	s.Check(os.RemoveAll(s.In("shards")))
 	s.Shards(3)
 	merged, err := s.mergeInto("out", false, "shards")
@@ -134,7 +134,8 @@ func TestAgentNamedLikeAFileOfTheJobIsRefused(t *testing.T) {
 	s.refused(nil, "an agent's directory would be the file "+result.ResultFile)
 }
 
-// What cannot be read is named as it was given: the directory that an archive was unpacked into is gone by then.
+// An unreadable result is named by the given path: the directory that an archive was unpacked into
+// is gone by then.
 func TestUnreadableResultsAreNamedByTheGivenPath(t *testing.T) {
 	s := newScene(t)
 	s.Shards(1)

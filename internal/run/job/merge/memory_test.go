@@ -11,8 +11,8 @@ import (
 	"github.com/org/rollout-action/internal/test/jobtest"
 )
 
-// live is the largest heap that was in use while do ran, after collections that come often, in bytes beyond what was in use before; and how
-// much do allocated.
+// live returns the largest heap in use while do ran, after frequent collections, in bytes beyond
+// the heap before; and the bytes that do allocated.
 func live(do func()) (peak, allocated uint64) {
 	defer debug.SetGCPercent(debug.SetGCPercent(5))
 	runtime.GC()
@@ -40,8 +40,8 @@ func live(do func()) (peak, allocated uint64) {
 	return peak - min(peak, before), sample[1].Value.Uint64() - allocs
 }
 
-// TestMemoryDoesNotGrowWithTheNumberOfShards counts what a merge holds and allocates: both depend on the number of trials alone. Each shard
-// has the whole plan.
+// TestMemoryDoesNotGrowWithTheNumberOfShards measures the memory that a merge holds and allocates:
+// both depend on the number of trials alone. Each shard has the whole plan.
 func TestMemoryDoesNotGrowWithTheNumberOfShards(t *testing.T) {
 	const tasks = 200
 	type need struct{ peak, allocated uint64 }

@@ -129,7 +129,7 @@ func TestOnlyAnEarlierMergeIsReplaced(t *testing.T) {
 	s.Write(s.In("jobs", "nightly", "precious.txt"), "mine")
 	s.refused(nil, "exists already", "choose another --output")
 	s.Check(os.Remove(s.In("jobs", "nightly", "precious.txt")))
-	s.mustMerge() // an empty directory is nobody's
+	s.mustMerge() // an empty directory counts as no output
 
 	// A merge of another plan is no reason.
 	record := s.Read(s.In("jobs", "nightly", result.MergeFile))

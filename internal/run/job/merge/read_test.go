@@ -12,7 +12,7 @@ import (
 	"github.com/org/rollout-action/internal/run/job"
 )
 
-// What is read of shards is what a merge of them writes, and nothing is written.
+// Read returns the same as a merge of the shards writes, and writes nothing.
 func TestReadSaysWhatAMergeSays(t *testing.T) {
 	s := newScene(t)
 	s.Shards(4, 3)

@@ -18,7 +18,7 @@ import (
 	"github.com/org/rollout-action/internal/test/jobtest"
 )
 
-// merge merges what is at the paths in the scene into the directory jobs.
+// merge merges the paths in the scene into the directory jobs.
 func (s *scene) merge(paths ...string) (Result, error) {
 	if len(paths) == 0 {
 		paths = []string{"shards"}
@@ -33,7 +33,7 @@ func (s *scene) mustMerge(paths ...string) Result {
 	return merged
 }
 
-// refused merges, and wants a refusal with all of the texts and nothing written.
+// refused merges, and expects a refusal with all of the texts and nothing written.
 func (s *scene) refused(paths []string, want ...string) {
 	s.Helper()
 	_, err := s.merge(paths...)
@@ -49,7 +49,7 @@ func (s *scene) refused(paths []string, want ...string) {
 	s.nothingLeft()
 }
 
-// nothingLeft looks for drafts.
+// nothingLeft checks that no drafts are left.
 func (s *scene) nothingLeft() {
 	s.Helper()
 	drafts, err := filepath.Glob(s.In("jobs", ".*"))
@@ -58,7 +58,7 @@ func (s *scene) nothingLeft() {
 	}
 }
 
-// says wants one of the sentences to have all of the texts.
+// says expects one of the sentences to contain all of the texts.
 func (s *scene) says(sentences []string, want ...string) {
 	s.Helper()
 	for _, sentence := range sentences {
@@ -69,12 +69,12 @@ func (s *scene) says(sentences []string, want ...string) {
 	s.Errorf("none of these says %q:\n%s", want, strings.Join(sentences, "\n"))
 }
 
-// mergeInto merges what is at the paths in the scene.
+// mergeInto merges the paths in the scene into output.
 func (s *scene) mergeInto(output string, move bool, paths ...string) (Result, error) {
 	return Run(s.Context(), Options{Paths: paths, Output: output, Base: s.Dir, Move: move})
 }
 
-// refusedInto wants a refusal that says why, and all files where they were.
+// refusedInto expects a refusal with this reason, and all files unchanged.
 func (s *scene) refusedInto(output string, move bool, why string, paths ...string) {
 	s.Helper()
 	before := s.Content(s.Dir)
@@ -88,7 +88,7 @@ func (s *scene) refusedInto(output string, move bool, why string, paths ...strin
 	}
 }
 
-// tarred is a directory as a tar, its entries below prefix.
+// tarred returns a directory as a tar, with its entries below prefix.
 func (s *scene) tarred(dir, prefix string) []byte {
 	s.Helper()
 	var b bytes.Buffer
@@ -130,7 +130,7 @@ func (s *scene) zipped(files map[string]string) []byte {
 	return b.Bytes()
 }
 
-// scene is a jobtest.Scene with merges of what is in it.
+// scene is a jobtest.Scene whose contents can be merged.
 type scene struct{ *jobtest.Scene }
 
 func newScene(t *testing.T) *scene { return &scene{jobtest.New(t)} }

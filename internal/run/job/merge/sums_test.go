@@ -16,7 +16,8 @@ import (
 	"github.com/org/rollout-action/internal/test/testenv"
 )
 
-// judged is what a job is judged by: each trial's result, the plan and the configuration.
+// judged returns the files that decide about a job: each trial's result, the plan and the
+// configuration.
 func (s *scene) judged(dir string) map[string]string {
 	s.Helper()
 	files := s.Content(dir)
@@ -26,8 +27,8 @@ func (s *scene) judged(dir string) map[string]string {
 	return files
 }
 
-// flips merges with each of many bits of a file flipped, once each. The merge has to fail, naming one of the files, or to give what it
-// gives with the true file.
+// flips merges with each of many bits of a file flipped, once each. The merge has to fail, naming
+// one of the files, or to give the same result as with the true file.
 func (s *scene) flips(file, named string, bits int) (found int) {
 	s.Helper()
 	s.Check(os.RemoveAll(s.In("jobs")))
@@ -61,7 +62,8 @@ func (s *scene) flips(file, named string, bits int) (found int) {
 		}
 		got := s.judged(s.In("jobs", "nightly"))
 		for name := range want {
-			// Of a shard that cannot be used nothing is there; what is wrong is shown, but not believed.
+			// A shard that cannot be used counts as missing: its damaged parts are reported, not
+			// used.
 			unread := said != "" && (got[name] == "" || strings.Contains(said, filepath.Dir(name)) || name == result.ResultFile)
 			if got[name] != want[name] && !unread {
 				s.Errorf("bit %d: %s is\n%s\nand was\n%s\n(%s)", bit, name, got[name], want[name], said)

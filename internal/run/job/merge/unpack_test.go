@@ -43,7 +43,7 @@ func TestShardsAreFoundWhereverArtifactsPutThem(t *testing.T) {
 	}
 	s.nothingLeft()
 
-	// An archive can be named itself. What it is called is told as it was given.
+	// An archive can be given itself. Its name in messages is the given one.
 	merged = s.mustMerge("down/4.tgz")
 	if merged.Merged != 1 || !strings.Contains(s.Read(s.In("jobs", "nightly", result.MergeFile)), `"folder": "down/4.tgz"`) {
 		t.Errorf("%d shards were merged", merged.Merged)
@@ -65,7 +65,7 @@ func TestBrokenArchivesAreReported(t *testing.T) {
 	s.says(merged.Incomplete, "shard 3/3 is missing")
 }
 
-// hostile are entries that no run writes.
+// hostile returns entries that no run writes.
 func hostile() []tar.Header {
 	return []tar.Header{
 		{Name: "../escaped.txt", Typeflag: tar.TypeReg},
@@ -86,7 +86,8 @@ func hostile() []tar.Header {
 	}
 }
 
-// unpacked unpacks an archive into the directory x, and returns what is in the scene's directory then.
+// unpacked unpacks an archive into the directory x, and returns the files in the scene's directory
+// afterwards.
 func (s *scene) unpacked(name string, data []byte) (map[string]string, *merge, error) {
 	s.Helper()
 	s.Write(s.In(name), string(data))
@@ -187,7 +188,7 @@ func TestUnpackingStopsAtItsLimits(t *testing.T) {
 	}
 }
 
-// bomb is a tar with a file of so many zeros.
+// bomb returns a tar with a file of so many zeros.
 func (s *scene) bomb(size int) []byte {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)

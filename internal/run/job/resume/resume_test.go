@@ -33,7 +33,8 @@ func TestResumedJobEqualsARun(t *testing.T) {
 	if _, err := os.Stat(r.in("superseded/a/d/two__1/logs/old.txt")); err != nil {
 		t.Errorf("files of the first run are lost: %v", err)
 	}
-	// Two minutes of the first run are known by what is left of it, three are of the second; an hour and two minutes nothing ran.
+	// The remaining files prove two minutes of the first run, the second took three. Nothing ran
+	// for an hour and two minutes.
 	if job.TotalDurationSec != 5*60 {
 		t.Errorf("the job took %g s, want 300", job.TotalDurationSec)
 	}

@@ -21,7 +21,7 @@ import (
 	"github.com/org/rollout-action/internal/run/trial"
 )
 
-// restart is a job that was run and is to go on.
+// restart is a job that was run and is resumed.
 type restart struct {
 	t     *testing.T
 	dir   string
@@ -32,7 +32,7 @@ type restart struct {
 	ran   []string // in this test's runs, in their order
 }
 
-// newRestart is a job of two tasks with two attempts, of which nothing was run.
+// newRestart returns a job of two tasks with two attempts, none of which has run.
 func newRestart(t *testing.T) *restart {
 	t.Helper()
 	r := &restart{t: t, dir: filepath.Join(t.TempDir(), "j"), clock: time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)}
@@ -43,7 +43,7 @@ func newRestart(t *testing.T) *restart {
 	return r
 }
 
-// plan are the trials with so many attempts at tasks with this content.
+// plan returns the trials with so many attempts at tasks with this content.
 func (r *restart) plan(attempts int, content string) []trial.Spec {
 	var specs []trial.Spec
 	for _, name := range []string{"one", "two"} {
@@ -71,7 +71,7 @@ func (r *restart) record() result.Plan {
 
 func (r *restart) now() time.Time { return r.pass(0) }
 
-// pass lets time pass, and says what time it is then. The run asks while trials take their time.
+// pass advances the time, and returns it. The run calls it while trials take their time.
 func (r *restart) pass(d time.Duration) time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -99,7 +99,7 @@ func (r *restart) run(ctx context.Context, tree *job.Tree, specs []trial.Spec, e
 	return counted, err
 }
 
-// first runs the job from its beginning.
+// first runs the job for the first time.
 func (r *restart) first() result.Job {
 	r.t.Helper()
 	tree, err := job.Create(r.dir, r.cfg, r.record())
@@ -116,7 +116,7 @@ func (r *restart) open() Job {
 	return stored
 }
 
-// reopen is the tree of a job that goes on, and what is pending of it.
+// reopen returns the tree of a resumed job, and its pending trials.
 func (r *restart) reopen(policy RerunPolicy) (*job.Tree, Pending) {
 	r.t.Helper()
 	stored := r.open()
@@ -129,7 +129,7 @@ func (r *restart) reopen(policy RerunPolicy) (*job.Tree, Pending) {
 	return tree, pending
 }
 
-// todo are the trials that are pending.
+// todo returns the specs of the pending trials.
 func (r *restart) todo(pending Pending) []trial.Spec {
 	return slices.DeleteFunc(slices.Clone(r.specs), func(s trial.Spec) bool { return !pending.Keys[s.Key] })
 }
@@ -166,7 +166,8 @@ func (r *restart) wantRan(want ...string) {
 	}
 }
 
-// wantCounted checks that a run's outcome is what its directory says, and that outputs.jsonl has a line for each result.
+// wantCounted checks that a run's outcome matches its directory, and that outputs.jsonl has a line
+// for each result.
 func (r *restart) wantCounted(job result.Job) {
 	r.t.Helper()
 	onDisk, err := result.ReadTree(r.dir)

@@ -18,7 +18,8 @@ import (
 	"github.com/org/rollout-action/internal/test/jobtest"
 )
 
-// reuseScene is a scene with a directory "old" whose first trial can be taken over, but for what change does to it.
+// reuseScene is a scene with a directory "old" whose first trial can be taken over, except for the
+// effect of change.
 func reuseScene(t *testing.T, change func(*result.Trial)) (*jobtest.Scene, trial.Spec, Experiment) {
 	s := jobtest.New(t)
 	spec := s.Specs[0]
@@ -141,7 +142,7 @@ func TestTrialIsTakenOverWithItsFiles(t *testing.T) {
 	}
 }
 
-// TestSourcesWithLinksAreNotRead: what is reached through links is not looked at.
+// TestSourcesWithLinksAreNotRead: files behind links are not read.
 func TestSourcesWithLinksAreNotRead(t *testing.T) {
 	s, spec, same := reuseScene(t, nil)
 	agent := s.In("old", result.Slug(spec.Key.Agent))
@@ -166,7 +167,7 @@ func TestSourcesWithLinksAreNotRead(t *testing.T) {
 	}
 }
 
-// TestFailedTakeOverLeavesNoResult: a result is the last that is there.
+// TestFailedTakeOverLeavesNoResult: the result is written last.
 func TestFailedTakeOverLeavesNoResult(t *testing.T) {
 	s, spec, same := reuseScene(t, nil)
 	found := find(s, spec, same).Found
