@@ -210,7 +210,7 @@ func loadAll(ctx context.Context, dirs []string, opts task.Options) ([]*task.Tas
 	return slices.DeleteFunc(tasks, func(t *task.Task) bool { return t == nil }), err
 }
 
-// unread returns why this machine could not read a task, or nil.
+// unread returns the error of this machine that kept it from reading a task, or nil.
 func unread(t *task.Task) error {
 	if err := t.ReadError(); err != nil {
 		return fmt.Errorf("read the task %s: %w", t.Place(), err)

@@ -48,7 +48,7 @@ type Source struct {
 	directories []*cache.Dir
 }
 
-// Close allows the cache to remove what was fetched. The sets must not be used afterwards.
+// Close allows the cache to remove the fetched files. The sets must not be used afterwards.
 func (s *Source) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -254,7 +254,8 @@ func TestTurnsReserveWhatTheyCanCost(t *testing.T) {
 	}
 }
 
-// Turns of all trials are admitted in the order in which they joined, whoever asks first when another has ended, and whatever they may cost.
+// Turns of all trials are admitted in the order in which they joined, independent of who asks first
+// when a turn has ended, and of their costs.
 func TestTurnsOfAllTrialsWaitInOneLine(t *testing.T) {
 	b := Budget{CostUSD: 10, Spent: &Spending{}}
 	running, large, small := b.Join(), b.Join(), b.Join()

@@ -27,7 +27,7 @@ type Lock struct {
 	path     string
 	flock    *flock.Flock
 	released bool
-	// Unguarded is the reason why other processes are not kept out. nil: they are.
+	// Unguarded is the reason why the lock does not keep other processes out. nil: it does.
 	Unguarded error
 }
 

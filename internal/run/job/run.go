@@ -188,7 +188,7 @@ type run struct {
 	confirms map[result.Key]bool      // these trials are confirmation attempts
 	writing  int                      // outcomes that were removed from running and are not yet in collect
 	diskErr  error                    // of CheckDisk
-	stopping *result.Stop             // why no more trials may start; nil: they may
+	stopping *result.Stop             // the reason why no more trials may start; nil: they may
 }
 
 // mayStart reports whether another trial may start. After the first error of CheckDisk none may.

@@ -228,7 +228,7 @@ func TestTheSecondSignalEndsTheGrace(t *testing.T) {
 }
 
 func TestResultBeingWrittenIsKeptWhenTrialsAreAbandoned(t *testing.T) {
-	for range 8 { // what happens first is left to chance
+	for range 8 { // the order of events is random
 		list := specs(2)
 		tree := newTree(t, list)
 		ctx, cancel := context.WithCancel(t.Context())

@@ -175,7 +175,7 @@ func assign(units []unit, n int, shards []int) {
 	}
 }
 
-// Timings has the expected duration of a trial of an agent at a task. The keys' Attempt is 0.
+// Timings holds the expected duration of a trial of an agent at a task. The keys' Attempt is 0.
 type Timings map[result.Key]time.Duration
 
 // longestTiming limits the timings in a file, so that sums do not overflow.

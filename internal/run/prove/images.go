@@ -28,7 +28,7 @@ var movingTags = []string{
 // fixedTag matches a date or a commit in a tag, as in stable-20260112-slim and main-4f0c8d1: such an image does not change.
 var fixedTag = regexp.MustCompile(`(?i)(?:^|[-_.])(?:g|sha-?)?(?:\d{6,}|\d{4}-\d\d(?:-\d\d)?|[0-9a-f]*\d[0-9a-f]{6,}|[0-9a-f]{7,}\d[0-9a-f]*)(?:[-_.]|$)`)
 
-// unpinned returns why the name of an image may stand for another image later, or "".
+// unpinned returns the reason why the name of an image may stand for another image later, or "".
 func unpinned(image string) string {
 	if strings.Contains(image, "@") { // a digest
 		return ""
@@ -68,7 +68,7 @@ func imageOfConfig(t *task.Task, f file) []Finding {
 	return unpinnedImage(image, f.name, line)
 }
 
-// stage is one FROM of a Dockerfile and what follows it.
+// stage is one stage of a Dockerfile: a FROM and the instructions after it.
 type stage struct {
 	*instructions.Stage
 	base string // with arguments filled in; "" if that is not possible

@@ -28,7 +28,7 @@ func networkUse(f file, script *syntax.File) []Finding {
 	return out
 }
 
-// fetchingCommands has the sub-commands that fetch packages, by program.
+// fetchingCommands holds the sub-commands that fetch packages, by program.
 var fetchingCommands = map[string][]string{
 	"apt": {"install", "update", "upgrade"}, "apt-get": {"install", "update", "upgrade", "dist-upgrade"}, "aptitude": {"install", "update"},
 	"apk": {"add", "update"}, "dnf": {"install", "update"}, "yum": {"install", "update"}, "microdnf": {"install"}, "zypper": {"install", "in"}, "pacman": {"-S", "-Sy", "-Syu"},

@@ -11,7 +11,7 @@ import (
 	"github.com/org/rollout-action/internal/core/task"
 )
 
-// testPrograms are programs that usually fail when a test fails.
+// testPrograms lists programs that usually fail when a test fails.
 var testPrograms = []string{
 	"pytest", "py.test", "python", "python3", "node", "npm", "npx", "go", "cargo", "make", "bash", "sh", "diff", "cmp", "grep", "test", "[", "bats",
 	"uvx", "uv", "curl", "mvn", "gradle", "rspec", "ruby", "perl", "php",

@@ -9,7 +9,7 @@ import (
 	"github.com/org/rollout-action/internal/core/task"
 )
 
-// shellNames are the extensions of shell scripts.
+// shellNames lists the extensions of shell scripts.
 var shellNames = []string{".sh", ".bash"}
 
 func isShell(f file) bool { return f.text && slices.Contains(shellNames, path.Ext(f.name)) }

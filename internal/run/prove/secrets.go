@@ -79,7 +79,7 @@ func secrets(f file) []Finding {
 	return out
 }
 
-// codeExtensions are those of languages that write texts in quotes.
+// codeExtensions lists the extensions of languages with quoted strings.
 var codeExtensions = []string{
 	".c", ".cc", ".cpp", ".cs", ".go", ".h", ".hpp", ".java", ".js", ".jsx", ".kt", ".lua", ".mjs", ".php", ".py", ".rb", ".rs", ".scala", ".swift", ".ts", ".tsx",
 }

@@ -26,7 +26,8 @@ type Options struct {
 	Transport http.RoundTripper // nil: one with timeouts
 	Delay     time.Duration     // before the first retry, then doubling; 0: a second
 	Timeout   time.Duration     // of one request including its response; 0: ten minutes
-	// Stall is how long a response may stay below 1 KiB a second on average; 0: half a minute.
+	// Stall limits the time in which a response may stay below 1 KiB a second on average; 0: half a
+	// minute.
 	Stall time.Duration
 }
 

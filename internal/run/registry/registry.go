@@ -61,7 +61,7 @@ func (d *Dataset) Label() string {
 	return untrusted.Line(d.Name + "@" + d.Version)
 }
 
-// formats are the valid formats of a dataset; "" means that none is given.
+// formats lists the valid formats of a dataset; "" means that none is given.
 var formats = []string{"", "rollout", "harbor"}
 
 // maxName is the maximum length of the names of datasets, versions and tasks, in characters. The longest public one has 120.

@@ -47,7 +47,7 @@ type answer struct {
 // call is a call of a tool.
 type call struct {
 	id, name  string
-	arguments string // JSON, or what the model wrote instead
+	arguments string // JSON, or invalid text from the model
 }
 
 // end classifies the reason why an answer ended.

@@ -40,7 +40,7 @@ const (
 	maxTimeout     = time.Hour
 
 	maxOutput  = 16 << 10 // bytes of a command's output that the model reads
-	maxCommand = 200_000  // bytes: what every provider can run
+	maxCommand = 200_000  // bytes; every provider can run a command of this length
 	maxCalls   = 32       // of one answer that are carried out
 	maxIdle    = 5        // answers in a row that are empty or cut off
 

@@ -145,7 +145,7 @@ func (r *responsesReader) answer() answer {
 		a.raw = append(a.raw, raw)
 	}
 	for n := len(a.raw); n > 0 && gjson.GetBytes(a.raw[n-1], "type").String() == "reasoning"; n-- {
-		a.raw = a.raw[:n-1] // the API takes none that nothing follows
+		a.raw = a.raw[:n-1] // the API takes no reasoning at the end
 	}
 	return a
 }

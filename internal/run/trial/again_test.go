@@ -121,7 +121,7 @@ func TestCanVerifyAgain(t *testing.T) {
 	skip, run := config.Job{}, config.Job{}
 	skip.Verifier.OnAgentFailure, run.Verifier.OnAgentFailure = config.SkipVerifier, config.RunVerifier
 	spec := trial.Spec{Task: story{}.task(t, fakePlace), Agent: agent.Agent{Name: "a"}}
-	for kind, want := range map[result.ErrorType][2]bool{ // by what the job does when an agent fails
+	for kind, want := range map[result.ErrorType][2]bool{ // by the job's setting for a failed agent
 		"":                               {true, true},
 		result.VerifierFailed:            {true, true},
 		result.VerifierTimeout:           {true, true},

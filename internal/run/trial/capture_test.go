@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestCapturesKeepBothEnds: whatever is written in whatever pieces, the file has the beginning, the end, and the number of bytes between
-// them, and no more than that is in memory.
+// TestCapturesKeepBothEnds: for all streams and sizes of writes, the file has the beginning, the
+// end, and the number of bytes between them, and no more than that is in memory.
 func TestCapturesKeepBothEnds(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, limit := range []int{1, 2, 999, 1000, 4096, 3 * maxTailBytes} {

@@ -12,7 +12,7 @@ import (
 	"github.com/org/rollout-action/internal/core/task"
 )
 
-// harbor are the options of a task made for Harbor.
+// harbor holds the options of a task made for Harbor.
 var harbor = task.Options{Format: task.FormatHarbor}
 
 func TestTasksMadeForHarbor(t *testing.T) {
@@ -161,7 +161,7 @@ func TestHarborTasksHaveNoDefaultLimits(t *testing.T) {
 	}
 }
 
-// What a task asks of the host is given only if the job says so, and hidden.
+// Variables of the host that a task asks for are passed only if the job says so, and hidden.
 func TestVariablesOfTheHost(t *testing.T) {
 	const key = "sk-live-ABCdef0123456789"
 	options := task.Options{PassEnv: []string{"KEY"}, Getenv: func(name string) (string, bool) {
@@ -210,7 +210,7 @@ func TestVariablesOfTheHost(t *testing.T) {
 	})
 }
 
-// seeCreate looks at what environments are made of.
+// seeCreate returns hooks that pass the options of new environments to see.
 func seeCreate(see func(environment.CreateOptions)) hooks {
 	return hooks{before: func(_ context.Context, c call) error {
 		if c.op == "create" {

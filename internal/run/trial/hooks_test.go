@@ -21,10 +21,10 @@ type call struct {
 	vars   map[string]string // of an exec
 }
 
-// hooks are called around calls.
+// hooks holds functions that are called around calls.
 type hooks struct {
-	before func(ctx context.Context, c call) error // its error is what the call returns, instead of being made
-	said   func(c call, text string)               // hears what commands write to stdout
+	before func(ctx context.Context, c call) error // if it returns an error, the call is not made and returns that error
+	said   func(c call, text string)               // receives the commands' output to stdout
 	// listen, if not nil, makes environments that have a loopback device.
 	listen func(ctx context.Context) (net.Listener, error)
 }

@@ -161,7 +161,7 @@ func TestAgentsOfATrialNameTheirModels(t *testing.T) {
 	})
 }
 
-// Changes are those of the agent alone: neither those of the tests nor what Rollout has put there.
+// Changes are those of the agent alone, without the files of the tests and of Rollout.
 func TestJudgesSeeWhatTheAgentHasChanged(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		j := judgeOf(t, judge.Spec{Name: "minimal", Agent: judge.Call, Prompt: "Is this minimal?\n{{.Trial.Changes}}"})
@@ -306,7 +306,7 @@ func TestAFreshJudgeSeesOwnersModesAndNames(t *testing.T) {
 const linksScript = `; mkdir -p /srv/app/bin /srv/app/deep/er; cd /srv/app; echo apple >deep/a.txt; echo pear >/srv/app/deep/er/b.txt
 ln -s ../deep/a.txt bin/first; ln -s first bin/second; ln -s /nowhere/at/all bin/dangling; ln -s /etc out; ln -s deep dir; ln deep/a.txt hard; ln -s . self`
 
-// linksSeen is what a judge reads of these links.
+// linksSeen holds the commands with which a judge reads these links.
 const linksSeen = `cd /srv/app; cat bin/second hard dir/er/b.txt self/self/bin/first; for l in bin/first bin/second bin/dangling out dir self; do echo "$l: $(readlink $l)"; done; ls out/passwd`
 
 var linksWanted = []string{
@@ -456,7 +456,7 @@ func TestAFreshJudgeWithALinkAsArtifact(t *testing.T) {
 	}
 }
 
-// Whatever goes wrong with a verdict is an error with its type, and never a 0.
+// Every failure to get a verdict is an error with its type, and never a 0.
 func TestJudgesWithoutAVerdict(t *testing.T) {
 	refusing := scripted.Script{Repeat: true, Answers: []scripted.Answer{{Error: &scripted.Error{Status: 400, Message: "no"}}}}
 	late := scripted.Script{Repeat: true, Answers: []scripted.Answer{{Text: "late", Delay: 1000}}}

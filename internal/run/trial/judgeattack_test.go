@@ -79,8 +79,8 @@ printf 'POST /v1/chat/completions HTTP/1.1\r\nHost: m\r\nConnection: close\r\nAu
 cat <&3
 done`
 
-// Programs that an agent runs in the environment can find its key. Messages that they get from the
-// model do not count as verdicts along with the judge's.
+// Programs that an agent runs in the environment can find its key. If the model gives them another
+// verdict than the judge's, none counts.
 func TestAJudgeWithTwoVerdictsHasNone(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
 		for name, one := range map[string]struct {

@@ -11,11 +11,11 @@ import (
 // tale is a trial and its expected outcome.
 type tale struct {
 	name   string
-	needs  string // what not every place has: "named pipes" of a kernel
+	needs  string // a feature that some places lack: "named pipes" of a kernel
 	pure   bool   // it is about the engine alone, so that the quickest place will do
 	story  story
 	want   want
-	verify func(t *testing.T, o outcome) // what else must hold; may be nil
+	verify func(t *testing.T, o outcome) // further checks; may be nil
 }
 
 func tell(t *testing.T, tales []tale) {

@@ -14,7 +14,7 @@ import (
 func TestProgressEnds(t *testing.T) {
 	t.Parallel()
 	s := story{agent: agent.Agent{Name: agent.Nop}, files: dockerfile("FROM {{image}}\nCOPY nonce /\n")}
-	var before []string // what was said before the environment was created
+	var before []string // reported before the environment was created
 	var said []string
 	s.emit = func(e event.Event) {
 		if e.Kind == event.Progress {

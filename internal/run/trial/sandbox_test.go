@@ -34,7 +34,7 @@ var strictPlace = func() place {
 
 var standIns = opened("host")
 
-// hosts are what sandboxes reach.
+// hosts holds the hosts that sandboxes reach.
 var hosts environmenttest.Hosts
 
 // opened returns a function that opens one provider for all tests, with its own store.

@@ -73,7 +73,7 @@ func inPlaces(t *testing.T, places []place, test func(t *testing.T, p place)) {
 type story struct {
 	files   map[string]string // of the task, in addition to or instead of the usual ones; {{image}} is the place's; "-": removed
 	toml    string            // sections of task.toml
-	options task.Options      // what the task is loaded with
+	options task.Options      // for loading the task
 	agent   agent.Agent
 	env     map[string]string // the agent's
 	own     *agentfiles.Set   // the agent's files
@@ -180,7 +180,7 @@ func (sc *scene) listed() []environment.Listed {
 	return slices.DeleteFunc(all, func(l environment.Listed) bool { return l.Labels.Job != sc.job.Name })
 }
 
-// run runs one attempt at a story's task and checks what holds for every trial.
+// run runs one attempt at a story's task and checks the invariants of every trial.
 func (sc *scene) run(s story, t *task.Task, attempt int) outcome {
 	sc.t.Helper()
 	ctx := cmp.Or[context.Context](s.ctx, context.Background())

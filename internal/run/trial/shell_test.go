@@ -259,7 +259,7 @@ func TestACommandOfShellThatTakesTooLong(t *testing.T) {
 			{Calls: []scripted.Call{{Name: "bash", Arguments: map[string]any{"command": "echo begun; sleep 1000", "timeout_sec": 1}}}},
 			{Run: "echo next"}, {Text: "done"},
 		}})
-		s.files = map[string]string{"tests/test.sh": living} // what an earlier command has left lives on
+		s.files = map[string]string{"tests/test.sh": living} // the process of an earlier command lives on
 		o := p.run(t, s)
 		o.check(t, want{reward: "1"})
 		contains(t, "the last request", a.last(), "begun\\n[the command was ended after 1 seconds, with all that it had started]", "next\\n[exit code 0]")

@@ -21,7 +21,7 @@ const (
 	maxArchives = 2       // within each other: an artifact is a zip that may have a tar in it
 )
 
-// shardDir is a shard's directory. plan has only what result.ReadPlanHead reads.
+// shardDir is a shard's directory. plan has only the fields that result.ReadPlanHead reads.
 type shardDir struct {
 	dir   string
 	label string // for messages: the path as it was given, and the path in an archive

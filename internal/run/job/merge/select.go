@@ -200,7 +200,7 @@ func (m *merge) readPlan() error {
 	return m.addConfirmations()
 }
 
-// stops returns why shards stopped.
+// stops returns the reasons why shards stopped.
 func (m *merge) stops() []result.Stop {
 	var stops []result.Stop
 	for _, p := range m.parts {

@@ -14,7 +14,7 @@ import (
 	"github.com/org/rollout-action/internal/core/task"
 )
 
-// ignoreFile names the files with patterns of what git ignores.
+// ignoreFile is the name of the files with git's ignore patterns.
 const ignoreFile = ".gitignore"
 
 // ignored decides which files of a directory git ignores, by the .gitignore files of its repository
