@@ -281,8 +281,8 @@ func notes(dir string) (git.Directory, error) {
 	return out, nil
 }
 
-// partOf returns the name of the part for a path: a path may be too long for a name, or be inside
-// another.
+// partOf returns the name of the part for a path. It is a digest, because a path may be too long
+// for a name, or be inside another.
 func partOf(path string) string {
 	sum := sha256.Sum256([]byte(path))
 	return hex.EncodeToString(sum[:12])

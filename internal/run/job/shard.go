@@ -285,7 +285,7 @@ func Loads(shards []int, n int, each []time.Duration) []Load {
 	return loads
 }
 
-// MostShards returns the largest number of shards that all have trials.
+// MostShards returns the largest number of shards of which none is empty.
 func MostShards(specs []trial.Spec) int {
 	n := 0
 	for _, u := range unitsOf(specs, make([]int64, len(specs))) {

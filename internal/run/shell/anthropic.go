@@ -35,9 +35,9 @@ func (*anthropic) headers() map[string]string {
 	return map[string]string{"Anthropic-Version": "2023-06-01"}
 }
 
-// request puts cache marks on the prompt, and on the last and the last but one user message. The
-// latter mark was written by the request before, and is found also after an answer with many
-// blocks.
+// request returns the request with cache marks on the prompt, and on the last and the last but one
+// user message. The latter mark was written by the request before, and is found also after an
+// answer with many blocks.
 func (c *anthropic) request() (string, any) {
 	messages := slices.Clone(c.messages)
 	marks := 0

@@ -42,7 +42,7 @@ func (x *execution) keepChanges(ctx context.Context) {
 	}
 	c, cancel := context.WithTimeout(ctx, changesTimeout)
 	defer cancel()
-	brought := map[string]bool{} // files of the agent
+	brought := map[string]bool{} // the files that came with the agent
 	if x.spec.Files != nil {
 		for name := range x.spec.Files.Sums(x.spec.Files.Files) {
 			brought[name] = true

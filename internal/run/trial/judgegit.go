@@ -16,8 +16,8 @@ import (
 // the agent's. git status and git diff would run them, so the commands of judges have variables
 // that turn them off.
 
-// gitOff lists the settings that name programs and have fixed names. variables leaves out those of
-// the machine.
+// gitOff lists the settings that name programs and have fixed names. gitVariables disables the
+// configuration of the machine.
 var gitOff = map[string]string{
 	"core.fsmonitor": "false", "core.hooksPath": "/dev/null", "core.attributesFile": "/dev/null", "core.pager": "cat", "core.alternateRefsCommand": "true",
 	"credential.helper": "", "gpg.program": "false", "gpg.ssh.program": "false", "gpg.x509.program": "false", "log.showSignature": "false",
@@ -30,7 +30,7 @@ var gitOff = map[string]string{
 const plainDiff = `f() { diff -u -- "$2" "$5" || :; }; f`
 
 // gitNamed lists the settings of the repository in the working directory that name programs and
-// have variable names.
+// contain a chosen name, such as filter.NAME.clean.
 const gitNamed = `command -v git >/dev/null || exit 0
 git config -z --includes --name-only --get-regexp '^(filter\..*\.(clean|smudge|process)|diff\..*\.(textconv|command)|diff\.external|merge\..*\.driver|submodule\..*\.ignore)$'
 cd "$(git rev-parse --show-toplevel)" && git config -z -f .gitmodules --name-only --get-regexp '^submodule\..*\.path$'
@@ -65,7 +65,7 @@ func judgeGit(ctx context.Context, x *execution) (map[string]string, error) {
 	return gitVariables(settings), nil
 }
 
-// gitNamedOff returns the settings that turn off the program of a setting with a variable name.
+// gitNamedOff returns the settings that turn off the program of a setting that gitNamed lists.
 func gitNamedOff(name string) map[string]string {
 	first, last := strings.Index(name, "."), strings.LastIndex(name, ".")
 	if first < 0 {
