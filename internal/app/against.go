@@ -26,8 +26,8 @@ import (
 	"github.com/org/rollout-action/internal/run/trial"
 )
 
-// earlier is a job file and its agents' files as they were in a commit. They were written to a directory of the cache, or to a
-// temporary one.
+// earlier holds a job file and its agents' files as they were in a commit, written to a directory
+// of the cache or to a temporary one.
 type earlier struct {
 	given  string // the flag and its value, for errors
 	commit string
@@ -36,10 +36,12 @@ type earlier struct {
 	close  func()
 }
 
-// againstSuffix returns the end of the name of a baseline, which follows the name of the job that it is run beside.
+// againstSuffix returns the suffix that the name of a --against baseline adds to the name of its
+// job.
 func againstSuffix(commit string) string { return "-against-" + ShortCommit(commit) }
 
-// besideDir returns the directory of the baseline that the job in dir was run beside; "" if there is none.
+// besideDir returns the directory of the baseline that ran with the job in dir, or "" if there is
+// none.
 func besideDir(paths Paths, dir string, plan result.Plan) string {
 	if plan.Beside == nil || plan.Beside.Baseline {
 		return ""
@@ -52,7 +54,7 @@ func besideDir(paths Paths, dir string, plan result.Plan) string {
 	if plan.Shard != nil {
 		shard = shardSuffix(*plan.Shard)
 	}
-	if name := filepath.Base(dir); name == "." || name == ".." { // which say nothing of the directory beside it
+	if name := filepath.Base(dir); name == "." || name == ".." { // which do not tell where the baseline is
 		if abs, err := filepath.Abs(paths.Path(dir)); err == nil {
 			dir = abs
 		}
@@ -64,7 +66,8 @@ func besideDir(paths Paths, dir string, plan result.Plan) string {
 	return base
 }
 
-// against returns the job that the job file of a commit describes, with the tasks of p, to be run beside it.
+// against returns the job that the job file of a commit describes, with the tasks of p, to be run
+// alongside p.
 func (p *planned) against(ctx context.Context, req JobRequest, flag, ref string) (_ *planned, err error) {
 	h, given := p.host, flag+" "+clean(ref)
 	switch {
@@ -116,7 +119,7 @@ func (p *planned) against(ctx context.Context, req JobRequest, flag, ref string)
 	return b, nil
 }
 
-// sameTasks returns the overrides of a job file after which it has the tasks of p, as many attempts at each, and the place of p.
+// sameTasks appends the overrides that give a job file the tasks, attempts and place of p.
 func (p *planned) sameTasks(overrides []config.Override) ([]config.Override, error) {
 	datasets := slices.Clone(p.Job.Datasets)
 	for i := range datasets {
@@ -310,7 +313,7 @@ func (was *earlier) exportJobFile(ctx context.Context, local *git.Local, scratch
 			return "", nil, was.badLink(target, "which is not in the repository")
 		}
 		if file = to; names[file] {
-			break // a loop
+			break // a loop of links
 		}
 	}
 	return "", nil, was.badLink(was.file, "which leads through too many links")
@@ -323,7 +326,7 @@ func (was *earlier) badLink(target, why string) error {
 // shown returns the name of a file of the commit as git writes it.
 func (was *earlier) shown(file string) string { return ShortCommit(was.commit) + ":" + clean(file) }
 
-// keep writes the files of a commit to the cache, or to a temporary directory.
+// keep writes the files of a commit to the cache or to a temporary directory.
 func (was *earlier) keep(ctx context.Context, h *Host, key cache.Key, export func(into string) error) error {
 	const part = "tree"
 	store, err := openCache(h.Variables)
@@ -358,7 +361,7 @@ func (was *earlier) load(root string, opts config.Options) (*config.Loaded, erro
 	return loaded, was.named(err, root)
 }
 
-// named returns err with the names that git has for the files of the commit, which were written below root.
+// named returns err with the paths below root replaced by git's names for the files of the commit.
 func (was *earlier) named(err error, root string) error {
 	var problems diag.List
 	if !errors.As(err, &problems) {
@@ -393,7 +396,8 @@ func (p *planned) loadEarlier(ctx context.Context, was *earlier, opts config.Opt
 	if err != nil {
 		return nil, err
 	}
-	// Its relative path is below the copy of the commit, and the directory of today's job is for what today's job asks.
+	// A relative path would be looked up below the copy of the commit, but the directory is
+	// today's.
 	for _, name := range slices.Sorted(maps.Keys(file.RecordDirs)) {
 		if m := file.Job.Models[name]; m.RecordTo != "" {
 			linef(p.host.Output, "%s: the exchanges of the model %s are not recorded for the job of commit %s, only for today's: record_to does not count there", was.given, clean(name), ShortCommit(was.commit))
@@ -415,7 +419,8 @@ func (p *planned) loadEarlier(ctx context.Context, was *earlier, opts config.Opt
 	return l, nil
 }
 
-// sharedAgents returns the agents of which nothing differs between two jobs: neither their scripts, files and variables nor the configuration.
+// sharedAgents returns the agents that are the same in two jobs: their scripts, files, variables
+// and configuration.
 func sharedAgents(a, b *planned) map[string]bool {
 	first, second := trial.DigestsOf(a.Job, a.inputs()), trial.DigestsOf(b.Job, b.inputs())
 	shared := map[string]bool{}
@@ -428,7 +433,7 @@ func sharedAgents(a, b *planned) map[string]bool {
 	return shared
 }
 
-// names returns the agents of a list that are not in another one.
+// missingAgents returns the names of the agents in of that are not in the other list.
 func missingAgents(of, in []agent.Agent) []string {
 	var names []string
 	for _, a := range of {
@@ -439,10 +444,12 @@ func missingAgents(of, in []agent.Agent) []string {
 	return names
 }
 
-// maxMoved is how many tasks are worth the command that runs them beside their baseline. More are no drift of single tasks.
+// maxMoved is the highest number of regressed tasks for which besideNote suggests a command. More
+// are not explained by the drift of single tasks.
 const maxMoved = 10
 
-// besideNote returns the command that runs the tasks that got worse beside a baseline which is from another time; "" if there is none.
+// besideNote returns the command that runs the regressed tasks together with a baseline measured at
+// another time, or "" if there is none.
 func besideNote(in report.Input, base *result.Job) string {
 	if base == nil || base.Commit == nil || !git.IsID(*base.Commit) || in.Plan.Commit == nil || in.Plan.Beside != nil || in.Diff == nil || in.Verdict.Outcome == gate.Pass {
 		return ""

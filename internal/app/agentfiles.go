@@ -13,7 +13,8 @@ import (
 	"github.com/org/rollout-action/internal/run/trial/agentfiles"
 )
 
-// loadAgentFiles reads the files of the job's agents. It returns all problems at once, but one for each agent.
+// loadAgentFiles reads the files of the job's agents. It returns all problems at once, at most one
+// per agent.
 func (l *loaded) loadAgentFiles(ctx context.Context) error {
 	l.files = map[string]*agentfiles.Set{}
 	var problems diag.List
@@ -53,7 +54,7 @@ func (l *loaded) loadAgentFiles(ctx context.Context) error {
 	return problems.Err()
 }
 
-// openAgentFiles makes copies of the agents' files for the trials, so that all get the same.
+// openAgentFiles copies the agents' files, so that all trials get the same ones.
 func (p *planned) openAgentFiles(ctx context.Context) error {
 	if len(p.files) == 0 {
 		return nil
@@ -73,7 +74,7 @@ func (p *planned) openAgentFiles(ctx context.Context) error {
 	return nil
 }
 
-// inputs returns what the digests of the job's trials depend on besides its file.
+// inputs returns the inputs of the trials' digests other than the job file.
 func (l *loaded) inputs() trial.Inputs {
 	in := trial.Inputs{Visible: l.Visible, Passed: l.VisiblePassed, Files: map[string]string{}, Scripts: l.Scripts}
 	for name, set := range l.files {
@@ -83,8 +84,8 @@ func (l *loaded) inputs() trial.Inputs {
 	return in
 }
 
-// recordings returns the digests of the directories from which models with replay answer. It reads them once. Those that cannot be read have
-// none: the job does not begin with them.
+// recordings returns the digests of the directories from which replaying models answer. It reads
+// them once. An unreadable directory has no digest: the job does not start with one.
 func (l *loaded) recordings() map[string]string {
 	if l.recorded == nil {
 		l.recorded = map[string]string{}

@@ -14,13 +14,15 @@ import (
 	"github.com/org/rollout-action/internal/lib/untrusted"
 )
 
-// How long a run waits for the API before its trials, and when it was cancelled and its process may be killed any moment.
+// How long a run waits for the API: before its trials, and after a cancel, when its process may be
+// killed at any moment.
 const (
 	announcePatience = 20 * time.Second
 	withdrawPatience = 3 * time.Second
 )
 
-// announcement is what a run says in the comment of its job until its verdict is there. nil: the run does not comment.
+// announcement is the text in the job's comment that says the run is in progress, until there is a
+// verdict. nil: the run does not comment.
 type announcement struct {
 	out    Output
 	thread comments.Thread
@@ -31,11 +33,11 @@ type announcement struct {
 	made   bool
 }
 
-// jobName is how a job is called: NamedAs is the name with placeholders, "" if it has none.
+// jobName holds a job's name; NamedAs is the name with placeholders, "" if it has none.
 type jobName struct{ NamedAs, Name string }
 
-// announce writes into the comment of an earlier run, if there is one, that this run goes on. began orders runs. What goes wrong is a warning. Callers
-// end what it returns.
+// announce writes into the comment of an earlier run, if there is one, that this run is in
+// progress. began orders runs. Failures are warnings. Callers must end the returned announcement.
 func (h *Host) announce(ctx context.Context, opts ReportOptions, job jobName, began time.Time) *announcement {
 	a := h.announcement(ctx, opts, job, began)
 	if a == nil {
@@ -50,7 +52,7 @@ func (h *Host) announce(ctx context.Context, opts ReportOptions, job jobName, be
 	return a
 }
 
-// announcement returns what announce writes to, nil if there is nothing.
+// announcement returns the comment that announce writes to, or nil if there is none.
 func (h *Host) announcement(ctx context.Context, opts ReportOptions, job jobName, began time.Time) *announcement {
 	if mode, err := comments.ParseMode(cmp.Or(opts.Comment, "off")); err != nil || mode == comments.Off {
 		return nil
@@ -87,7 +89,8 @@ func (h *Host) announcement(ctx context.Context, opts ReportOptions, job jobName
 	return a
 }
 
-// end takes the announcement back if the run ends without a verdict: it failed with err, or was cancelled.
+// end removes the announcement if the run ends without a verdict: it failed with err, or was
+// cancelled.
 func (a *announcement) end(ctx context.Context, err error) {
 	switch {
 	case a == nil || !a.made:
@@ -98,8 +101,8 @@ func (a *announcement) end(ctx context.Context, err error) {
 	}
 }
 
-// unannounce takes back what the plan of this run has announced, because there is no verdict: merging failed with err, or was cancelled. finished is what
-// there is of the job, nil for nothing.
+// unannounce removes the announcement that the plan of this run made, because there is no verdict:
+// merging failed with err, or was cancelled. finished is what was merged, or nil.
 func (h *Host) unannounce(ctx context.Context, opts ReportOptions, job jobName, finished *Finished, err error) {
 	if finished != nil {
 		job = nameOf(finished.Input.Plan)
@@ -114,12 +117,13 @@ func (h *Host) unannounce(ctx context.Context, opts ReportOptions, job jobName, 
 	}
 }
 
-// WithdrawRequest is what Withdraw takes.
+// WithdrawRequest is the request of Withdraw.
 type WithdrawRequest struct {
 	Name string // the job's, as in its comment
 }
 
-// Withdraw has the comment of a job no longer say that this run of a workflow goes on, because it was cancelled. What goes wrong is a warning.
+// Withdraw removes from the comment of a job the announcement of this workflow run, which was
+// cancelled. Failures are warnings.
 func Withdraw(ctx context.Context, h *Host, req WithdrawRequest) error {
 	if req.Name == "" {
 		return usage("the name of the job is missing, by which its comment is found")
@@ -128,7 +132,7 @@ func Withdraw(ctx context.Context, h *Host, req WithdrawRequest) error {
 	return nil
 }
 
-// withdraw replaces the announcement of this run, if it is still there, also when ctx has ended.
+// withdraw replaces the announcement of this run, if it is still there, even after ctx has ended.
 func (a *announcement) withdraw(ctx context.Context, how string) {
 	if a == nil {
 		return
@@ -172,11 +176,11 @@ func (o *opened) announced(ctx context.Context) func(error) {
 	return func(err error) { a.end(ctx, err) }
 }
 
-// nameOf returns how a planned job is called.
+// nameOf returns the name of a planned job.
 func nameOf(plan result.Plan) jobName { return jobName{plan.NamedAs, plan.JobName} }
 
-// earliest returns when a job began, for the order of comments: not later than now, as somebody's artifact may claim so that no later run
-// could replace its comment.
+// earliest returns the start time of a job, for the order of comments, but at most now: an
+// untrusted artifact may claim a later one, and then no later run could replace its comment.
 func earliest(began, now time.Time) time.Time {
 	if began.After(now) {
 		return now

@@ -1,6 +1,7 @@
-// Package app has the use cases of Rollout: run a job, resume it, merge its shards, report on it, prove tasks, and what
-// leads up to them. A use case takes a request and returns values. It knows neither flags nor terminals: what it reports
-// while it works goes to the Output of its Host, and no exit code is chosen here.
+// Package app implements the use cases of Rollout: run a job, resume it, merge its shards, report
+// on it, prove tasks, and the steps before these. A use case takes a request and returns values. It
+// knows neither flags nor terminals: progress goes to the Output of its Host, and the caller
+// chooses the exit code.
 package app
 
 import (
@@ -21,53 +22,58 @@ import (
 	"github.com/org/rollout-action/providers"
 )
 
-// Host is the outside world of a use case. Getenv, Now, Providers, Output, Commands, GitHub and Hard are required.
+// Host is the environment of a use case. Getenv, Now, Providers, Output, Commands, GitHub and Hard
+// are required.
 type Host struct {
 	Paths
 	Variables
-	Stdin io.Reader // has the job file "-"
+	Stdin io.Reader // contains the job file "-"
 	Now   func() time.Time
-	// FreeDisk returns how many bytes may still be written below a directory; nil: what the system reports.
+	// FreeDisk returns how many bytes may still be written below a directory; nil: what the system
+	// reports.
 	FreeDisk  func(dir string) (int64, error)
 	Providers providers.Table
-	// Version is that of this program if it is a released one, such as v1.2.3.
+	// Version is the version of this program if it is a released one, such as v1.2.3.
 	Version string
 	// Build is the version that plans record: Version, or that of the module this program was installed from; "" for a development build.
 	Build  string
 	Output Output
 	// Commands receives the commands of GitHub workflows, such as annotations.
 	Commands io.Writer
-	// GitHub returns what the environment and the event tell about the run of GitHub Actions that this process belongs to.
+	// GitHub returns what the environment and the event tell about the GitHub Actions run of this
+	// process.
 	GitHub func() github.Environment
 	// Guard decides which files may be executed; nil: all.
 	Guard Guard
-	// OnLoad is called with a job file as soon as it is read, before anything about it is reported; nil: nobody wants it. Its error ends
-	// the command.
+	// OnLoad, if not nil, is called with a job file as soon as it is read, before anything about it
+	// is reported. Its error ends the command.
 	OnLoad func(*config.Loaded) error
-	// Finished is called by Run and Resume when a job's reports are written, before the provider is closed, which may take seconds
-	// that a cancelled process does not have; nil: nobody waits for it.
+	// Finished, if not nil, is called by Run and Resume after a job's reports are written and
+	// before the provider is closed: closing may take seconds that a cancelled process does not
+	// have.
 	Finished func(*Finished)
-	// Hard ends when even the clean-up has to stop. The context that a use case gets is the soft one: when it ends, the use case
-	// stops in good order.
+	// Hard ends when even the clean-up must stop. The context passed to a use case is the soft one:
+	// when it ends, the use case stops in an orderly way.
 	Hard context.Context
 	// Patience multiplies the times that a cancelled job and its trials may take to end. 0 is 1.
 	Patience int
 }
 
-// Output receives what a use case reports to people while it works. Text from outside is already safe to print, except in
-// warnings of Warn. Several goroutines may call it.
+// Output receives the progress messages of a use case. Text from outside is already safe to print,
+// except in warnings of Warn. Its methods may be called concurrently.
 type Output interface {
-	// Line reports one thing that happened: "Reused 2 of 3 trials".
+	// Line reports one event: "Reused 2 of 3 trials".
 	Line(text string)
-	// Warn reports what went wrong without being an error of the use case.
+	// Warn reports a failure that is not an error of the use case.
 	Warn(text string)
 	// Warnings reports the warnings about a user's files.
 	Warnings(diag.List)
-	// View begins the live view of a job. The returned function ends it and must be called; until then, nothing else is reported.
+	// View begins the live view of a job. The returned function ends it and must be called; nothing
+	// else is reported until then.
 	View(View) (event.Sink, func())
 }
 
-// View says what the live view of a job has to know.
+// View describes a job to the live view.
 type View struct {
 	Level       slog.Level // the lowest level of messages
 	Metrics     []string   // as in ui.Options
@@ -79,14 +85,15 @@ type Guard interface {
 	Admit(path string) (string, error)
 	// AdmitCommit refuses a commit of a repository on disk whose files may not be executed. objects is the directory of its objects.
 	AdmitCommit(commit, objects string) error
-	// Settings returns the provider_config to use in place of a job's, in which files of this machine are admitted ones. known are the
-	// keys of the provider. It refuses settings that name files elsewhere, which it cannot admit.
+	// Settings returns the provider_config to use in place of a job's, in which all files of this
+	// machine are admitted. known are the provider's keys. It refuses settings that name files
+	// elsewhere, which it cannot admit.
 	Settings(known []environment.ConfigKey, cfg map[string]any) (map[string]any, error)
 	// Commit returns the commit that admitted files were compared with; "" if they were not compared.
 	Commit() string
 }
 
-// Variables are the variables of an environment.
+// Variables gives access to environment variables.
 type Variables struct {
 	Getenv  func(string) (string, bool)
 	Environ func() []string // every variable, as NAME=value; nil: they are not known
@@ -111,16 +118,14 @@ type UsageError struct{ Err error }
 
 func (e *UsageError) Error() string { return e.Err.Error() }
 
-// Unwrap returns the reason.
 func (e *UsageError) Unwrap() error { return e.Err }
 
-// usage returns a UsageError.
 func usage(format string, args ...any) error { return &UsageError{fmt.Errorf(format, args...)} }
 
-// ErrCancelled means that the use case was cancelled before it began its work.
+// ErrCancelled means that the use case was cancelled before its work began.
 var ErrCancelled = errors.New("cancelled")
 
-// cancelled is an ErrCancelled with a text of its own.
+// cancelled is an ErrCancelled with its own message.
 type cancelled string
 
 func (c cancelled) Error() string        { return string(c) }
@@ -129,7 +134,7 @@ func (c cancelled) Is(target error) bool { return target == ErrCancelled }
 func linef(to Output, format string, args ...any) { to.Line(fmt.Sprintf(format, args...)) }
 func warnf(to Output, format string, args ...any) { to.Warn(fmt.Sprintf(format, args...)) }
 
-// clean makes text that may be hostile (names of tasks, labels) fit for one line of a terminal.
+// clean returns untrusted text (names of tasks, labels) as one line that is safe to print.
 func clean(text string) string { return untrusted.Line(text) }
 
 // logLevel parses log_level, whose values config.Load has checked.
@@ -139,7 +144,7 @@ func logLevel(name string) slog.Level {
 	return level
 }
 
-// ShortCommit shortens a commit for people.
+// ShortCommit returns the abbreviated commit, for printing.
 func ShortCommit(commit string) string {
 	if len(commit) > 12 {
 		return commit[:7]
@@ -150,7 +155,7 @@ func ShortCommit(commit string) string {
 // quotedPath quotes a path for a shell.
 func quotedPath(path string) string { return untrusted.ShellPath(path) }
 
-// flag returns a flag of a command line and its value, after a space; "" without a value.
+// flag returns a command-line flag and its value with a leading space, or "" without a value.
 func flag(name, value string) string {
 	if value == "" {
 		return ""
@@ -158,5 +163,5 @@ func flag(name, value string) string {
 	return " --" + name + " " + quotedPath(value)
 }
 
-// joined joins texts for one line of a terminal.
+// joined returns texts joined by commas, as one line that is safe to print.
 func joined(texts []string) string { return clean(strings.Join(texts, ", ")) }

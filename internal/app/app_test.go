@@ -23,7 +23,7 @@ import (
 	"github.com/org/rollout-action/providers"
 )
 
-// recorder is an Output that notes what it gets.
+// recorder is an Output that records the calls.
 type recorder struct {
 	mu     sync.Mutex
 	lines  []string
@@ -36,7 +36,7 @@ func (r *recorder) note(format string, args ...any) {
 	r.lines = append(r.lines, fmt.Sprintf(format, args...))
 }
 
-// said reports whether anything was noted.
+// said reports whether anything was recorded.
 func (r *recorder) said() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -55,7 +55,8 @@ func (r *recorder) View(app.View) (event.Sink, func()) {
 	}, func() {}
 }
 
-// host returns the world of a directory with a task whose verifier passes if /done exists, which its solution makes.
+// host returns a Host for a directory with one task, whose verifier passes if /done exists and
+// whose solution creates it.
 func host(t *testing.T) (*app.Host, *recorder) {
 	t.Helper()
 	dir := t.TempDir()
@@ -104,7 +105,7 @@ func TestRunReturnsTheFinishedJob(t *testing.T) {
 	}
 }
 
-// closing notes when a provider is closed.
+// closing is a provider that records when it is closed.
 type closing struct {
 	environment.Provider
 	order *[]string
@@ -115,7 +116,7 @@ func (c closing) Close() error {
 	return c.Provider.Close()
 }
 
-// A provider may take seconds to close, which a cancelled process does not have.
+// Closing a provider may take seconds, which a cancelled process does not have.
 func TestFinishedIsCalledBeforeProviderCloses(t *testing.T) {
 	h, _ := host(t)
 	var order []string
@@ -133,7 +134,7 @@ func TestFinishedIsCalledBeforeProviderCloses(t *testing.T) {
 	}
 }
 
-// One after the other, the use cases work on what those before them left.
+// The use cases run one after the other, each on the files of those before it.
 func TestUseCasesOfAJobInShards(t *testing.T) {
 	h, out := host(t)
 	for i := range 2 {

@@ -21,25 +21,26 @@ import (
 	"github.com/org/rollout-action/internal/output/viewer"
 )
 
-// Bounds of the results that are unpacked from an archive.
+// Limits for the results that are unpacked from an archive.
 const (
 	maxArchivedJobs  = 1000
 	maxArchivedFile  = 128 << 20 // bytes of a file of a job
 	maxArchivedBytes = 1 << 30   // of all
 )
 
-// archives has the jobs in archives. Their logs and other files are read where they are; the results, which other code reads from a directory, are
-// unpacked: those of jobs when they are listed, those of trials when their job is opened. Its zero value is ready to use.
+// archives reads jobs from archives. Logs and other files are read in place; results, which other
+// code reads from a directory, are unpacked: those of jobs when they are listed, those of trials
+// when their job is opened. The zero value is ready to use.
 type archives struct {
 	mu   sync.Mutex
 	temp string                // "": there is none yet
 	kept map[string]*inArchive // by path
 }
 
-// inArchive are the jobs of an archive.
+// inArchive holds the jobs of an archive.
 type inArchive struct {
 	stamp string // of the archive's file
-	dir   string // has a directory of each job
+	dir   string // contains a directory per job
 	jobs  []archivedJob
 	bytes int64 // unpacked so far
 	err   error // why it cannot be shown
@@ -51,7 +52,7 @@ type archivedJob struct {
 	unpacked bool   // the results of its trials were unpacked
 }
 
-// isArchive reports whether a file's name is that of an archive.
+// isArchive reports whether a file name has the extension of an archive.
 func isArchive(name string) bool { return strings.EqualFold(filepath.Ext(name), ".zip") }
 
 // close removes what was unpacked.
@@ -109,11 +110,12 @@ func (a *archives) find(path string) (*inArchive, error) {
 	return found, nil
 }
 
-// jobsIn returns the directories of jobs in an archive: those with a plan or, in an archive without plans, with a result that is not a trial's. As among
-// directories, what is hidden does not count, and a job has no other jobs in it.
+// jobsIn returns the directories of jobs in an archive: those with a plan or, in an archive without
+// plans, those with a result other than a trial's. As in directories, hidden entries are skipped,
+// and jobs do not nest.
 func jobsIn(files fs.FS) []string {
 	var plans, results []string
-	_ = fs.WalkDir(files, ".", func(file string, e fs.DirEntry, err error) error { // what cannot be read is no job
+	_ = fs.WalkDir(files, ".", func(file string, e fs.DirEntry, err error) error { // unreadable directories are not jobs
 		switch {
 		case err != nil:
 			return nil //nolint:nilerr // as above
@@ -136,7 +138,7 @@ func jobsIn(files fs.FS) []string {
 	return plans[:min(len(plans), maxArchivedJobs)]
 }
 
-// unpack unpacks a file of a job, if it is there.
+// unpack unpacks a file of a job, if it exists.
 func (in *inArchive) unpack(opened *archive.Archive, prefix, name, file string, limit int64) error {
 	f, err := opened.Open(path.Join(prefix, file))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -162,7 +164,7 @@ func (in *inArchive) unpack(opened *archive.Archive, prefix, name, file string, 
 	return errors.Join(err, w.Close())
 }
 
-// archivedJobs lists the jobs of an archive. names are those in addresses of the archive.
+// archivedJobs lists the jobs of an archive. names are the elements of the archive's address.
 func (l *Library) archivedJobs(ctx context.Context, file string, names ...string) []foundJob {
 	l.packed.mu.Lock()
 	found, err := l.packed.find(l.h.Path(file))
@@ -226,7 +228,7 @@ func (l *Library) openArchived(file string, inner []string) (*openedJob, error) 
 		return files, path.Join(path.Dir(shown), path.Base(found.jobs[i].prefix))
 	}
 	dir := filepath.Join(found.dir, job.name)
-	hide := func(s string) string { // of where it was unpacked
+	hide := func(s string) string { // the directory it was unpacked to
 		return strings.ReplaceAll(strings.ReplaceAll(s, dir, shown), found.dir, path.Dir(shown))
 	}
 	prepare := func(ctx context.Context) error { return l.packed.unpackTrials(ctx, found, job, opened) }
@@ -248,7 +250,7 @@ func (l *Library) openArchived(file string, inner []string) (*openedJob, error) 
 	return &openedJob{viewer.Job{Files: below, Dir: shown, Close: opened.Close, Base: base, Input: input}, dir, prepare, hide}, nil
 }
 
-// hideIn hides in what a report says where something was unpacked.
+// hideIn removes from a report the directory into which its results were unpacked.
 func hideIn(in *report.Input, hide func(string) string) {
 	in.Baseline, in.BaseDir = hide(in.Baseline), hide(in.BaseDir)
 	for _, sentences := range [][]string{in.Notes, in.Incomplete} {
@@ -263,7 +265,8 @@ func (in *inArchive) index(name string) int {
 	return slices.IndexFunc(in.jobs, func(j archivedJob) bool { return j.name == name })
 }
 
-// unpackBaseline unpacks the results of the trials of the baseline that the job in dir was run beside, if the archive has it.
+// unpackBaseline unpacks the trial results of the baseline that ran with the job in dir, if the
+// archive contains it.
 func (l *Library) unpackBaseline(ctx context.Context, in *inArchive, dir string, opened *archive.Archive) error {
 	plan, err := result.ReadPlanHead(dir)
 	if err != nil {

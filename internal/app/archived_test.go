@@ -19,7 +19,7 @@ import (
 	"github.com/org/rollout-action/internal/output/viewer"
 )
 
-// zipped writes an archive of a directory, and of further files of one name each.
+// zipped writes an archive of a directory, and of further files, each with a single name.
 func zipped(t *testing.T, file, dir string, further ...string) {
 	t.Helper()
 	f, err := os.Create(file)
@@ -40,7 +40,7 @@ func zipped(t *testing.T, file, dir string, further ...string) {
 	}
 }
 
-// Artifacts are shown as they were downloaded: an archive, or a directory of archives and of unpacked ones.
+// Artifacts are shown as downloaded: an archive, or a directory of archives and unpacked artifacts.
 func TestArtifactsAreShownAsTheyAre(t *testing.T) {
 	top := t.TempDir()
 	made, jobs := filepath.Join(top, "made"), filepath.Join(top, "jobs")
@@ -152,7 +152,7 @@ func TestLibraryOfAnArchive(t *testing.T) {
 	}
 }
 
-// A job and the baseline that ran beside it are compared also in an archive, and their attempts stand beside each other.
+// A job and its baseline are also compared inside an archive, with their attempts side by side.
 func TestPairInAnArchiveIsCompared(t *testing.T) {
 	top := t.TempDir()
 	const commit = "1a2b3c4d5e6f7a8b9c0d1a2b3c4d5e6f7a8b9c0d"

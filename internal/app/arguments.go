@@ -14,8 +14,9 @@ var secretName = regexp.MustCompile(`(?i)key|token|secret|passw|credential|auth|
 // secretPath matches keys of a job file whose values may be secret: the variables of agents, and what providers take.
 var secretPath = regexp.MustCompile(`^(agents\.[^.]*\.env|environment\.provider_config)(\.|$)`)
 
-// secretsOf returns values that printed commands must not have: those of the job, and those of variables that sound secret. A shell has
-// put them into the arguments, if they are there.
+// secretsOf returns a redactor of the values that printed commands must not contain: the job's
+// secrets, and the values of variables with names that suggest a secret. A shell may have expanded
+// them into the arguments.
 func (v Variables) secretsOf(job []string) *redact.Redactor {
 	values := slices.Clone(job)
 	for _, variable := range v.all() {
@@ -26,11 +27,12 @@ func (v Variables) secretsOf(job []string) *redact.Redactor {
 	return redact.New(values)
 }
 
-// publicArguments returns the arguments of a command line for a command that is printed, where others may read it. A value that may be secret is
-// replaced by a word in capital letters, as in --baseline BASELINE: whoever runs the command knows it.
+// publicArguments returns command-line arguments for a command that is printed where others may
+// read it. A value that may be secret is replaced by a word in capital letters, as in --baseline
+// BASELINE, which the user can fill in.
 func publicArguments(args []string, secrets *redact.Redactor) []string {
 	out := make([]string, len(args))
-	flag := "" // whose value comes next
+	flag := "" // the flag whose value comes next
 	for i, arg := range args {
 		name, value, joined := strings.Cut(arg, "=")
 		switch {
@@ -48,7 +50,7 @@ func publicArguments(args []string, secrets *redact.Redactor) []string {
 	return out
 }
 
-// publicValue returns the value of a flag, or what stands for it.
+// publicValue returns the value of a flag, or a placeholder if it may be secret.
 func publicValue(flag, value string, secrets *redact.Redactor) string {
 	key, set, assigns := strings.Cut(value, "=")
 	hidden := secrets.String(value) != value

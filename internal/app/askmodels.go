@@ -15,7 +15,7 @@ import (
 	"github.com/org/rollout-action/internal/model"
 )
 
-// AskedModel is what a model answered to a request for one token.
+// AskedModel is the answer of a model to a request for one token.
 type AskedModel struct {
 	Name     string // in the job file
 	API      string
@@ -28,13 +28,14 @@ type AskedModel struct {
 	Err           string // why it did not answer; "" if it did
 }
 
-// Bounds of asking models.
+// Limits on the requests to models.
 const (
 	modelsAtOnce = 16
 	modelTimeout = 30 * time.Second
 )
 
-// askModels asks each model that an agent or a judge uses for one token. Problems have the position of the key that is probably wrong.
+// askModels sends each model that an agent or a judge uses a request for one token. Problems have
+// the position of the key that is probably wrong.
 func (l *loaded) askModels(ctx context.Context) ([]AskedModel, diag.List, error) {
 	models, err := l.models(false)
 	if err != nil {
@@ -82,7 +83,7 @@ func (l *loaded) askModels(ctx context.Context) ([]AskedModel, diag.List, error)
 	return asked, problems, nil
 }
 
-// askModel asks one model.
+// askModel sends one model a request for one token.
 func (l *loaded) askModel(ctx context.Context, name string, m *model.Model) (AskedModel, error) {
 	ctx, cancel := context.WithTimeout(ctx, modelTimeout)
 	defer cancel()

@@ -14,7 +14,7 @@ import (
 	"github.com/org/rollout-action/internal/lib/plural"
 )
 
-// finder finds the results of other jobs, on disk and on GitHub.
+// finder finds the results of other jobs on disk and on GitHub.
 type finder struct {
 	Paths
 	Variables
@@ -24,8 +24,8 @@ type finder struct {
 
 func (h *Host) finder() finder { return finder{h.Paths, h.Variables, h.Output, h.GitHub} }
 
-// baseline returns the job to compare with, and a sentence about it or about why there is none, for the job in dir, which
-// evaluated the commit of.
+// baseline returns the job to compare with, and a sentence about it or about why there is none. dir
+// is the directory of the job, which evaluated the commit of.
 func (f finder) baseline(ctx context.Context, dir string, of evaluated, opts ReportOptions) (base *result.Job, sentence string, err error) {
 	source := opts.Baseline
 	if !opts.compares() {
@@ -65,7 +65,8 @@ func (f finder) baseline(ctx context.Context, dir string, of evaluated, opts Rep
 	return job, source + evaluatedBy(*job), nil
 }
 
-// evaluatedBy returns the end of a sentence about a baseline: which job it is, of which commit, and what is missing of it.
+// evaluatedBy returns the end of a sentence about a baseline: the job, its commit, and its missing
+// results.
 func evaluatedBy(job result.Job) string {
 	commit := ", commit not known"
 	if job.Commit != nil {
@@ -74,7 +75,7 @@ func evaluatedBy(job result.Job) string {
 	return fmt.Sprintf(" (job %s%s)%s", job.JobName, commit, lacks(job))
 }
 
-// read reads a baseline from disk. It must exist, because somebody named it.
+// read reads a baseline from disk. It must exist, because the user named it.
 func (f finder) read(path string) (job *result.Job, unreadable []error, err error) {
 	read, unreadable, err := result.ReadJob(f.Path(path))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -90,7 +91,7 @@ func (f finder) read(path string) (job *result.Job, unreadable []error, err erro
 	return &read, unreadable, nil
 }
 
-// lacks returns the end of a sentence about a job: what is missing of it; "" if nothing is.
+// lacks returns the end of a sentence about the missing results of a job, or "".
 func lacks(job result.Job) string {
 	text := ""
 	if job.Shard != nil {
@@ -102,9 +103,9 @@ func lacks(job result.Job) string {
 	return text
 }
 
-// onGitHub returns the result of the last run on a branch ("": the pull request's base, or the default branch), and a sentence
-// about it or about why there is none. That is never an error: the first run of all has no baseline. of is the commit
-// that was evaluated.
+// onGitHub returns the result of the last run on a branch ("": the pull request's base, or the
+// default branch), and a sentence about it or about why there is none. A missing result is never an
+// error: the very first run has no baseline. of is the evaluated commit.
 func (f finder) onGitHub(ctx context.Context, branch string, at StoredAt, of evaluated) (*result.Job, string) {
 	env := f.github()
 	if env.Err != nil || env.Repository == "" {
@@ -126,7 +127,7 @@ func (f finder) onGitHub(ctx context.Context, branch string, at StoredAt, of eva
 	return job, sentence
 }
 
-// evaluated is the commit that a job evaluated, as its directory tells; "" if it does not.
+// evaluated is the commit that a job evaluated, from its directory; "" if unknown.
 type evaluated struct {
 	commit  string
 	parents []string
@@ -140,7 +141,8 @@ func evaluatedIn(plan result.Plan) evaluated {
 	return evaluated{*plan.Commit, plan.Parents}
 }
 
-// queryFor returns the query for the results of a branch ("": the pull request's base, or the default branch) to compare the commit of with.
+// queryFor returns the query for the results of a branch ("": the pull request's base, or the
+// default branch) with which to compare the commit of.
 func queryFor(ctx context.Context, client *github.Client, env github.Environment, branch string, at StoredAt, of evaluated) (github.Query, error) {
 	var asked *github.Pull
 	var err error

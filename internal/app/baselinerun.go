@@ -24,16 +24,17 @@ import (
 	"github.com/org/rollout-action/internal/run/trial"
 )
 
-// pair is a job and the baseline that is run beside it.
+// pair is a job and the baseline that runs at the same time.
 type pair struct {
 	head, base *planned
-	shared     map[string]bool // the agents whose trials are the same in both: they run in head alone
-	// onlyConfirms: the job is compared with another baseline, and this one makes confirmation attempts alone (--confirm-against).
+	shared     map[string]bool // the agents whose trials are the same in both, which only head runs
+	// onlyConfirms: the job is compared with another baseline, and this one only makes confirmation
+	// attempts (--confirm-against).
 	onlyConfirms bool
 	rounds       *rounds // of confirmation attempts; nil: there are none
 }
 
-// flag returns the flag that the pair was asked for with.
+// flag returns the flag that requested the pair.
 func (j *pair) flag() string {
 	if j.onlyConfirms {
 		return "--confirm-against"
@@ -41,10 +42,10 @@ func (j *pair) flag() string {
 	return "--against"
 }
 
-// besides reports whether the request asks for a baseline that runs beside the job.
+// besides reports whether the request asks for a baseline that runs with the job.
 func (req RunRequest) besides() bool { return req.Against != "" || req.ConfirmAgainst != "" }
 
-// checkBeside refuses what does not go together with a baseline that runs beside the job.
+// checkBeside refuses what cannot be combined with a baseline that runs with the job.
 func (p *planned) checkBeside(req RunRequest, sources []reuse.Source) error {
 	policy := p.Job.Gate
 	flag := "--against"
@@ -70,8 +71,8 @@ func (p *planned) checkBeside(req RunRequest, sources []reuse.Source) error {
 	return nil
 }
 
-// runBeside runs the job, and the one of an earlier commit beside it, on the same workers. Then it reports on the job, with the other one as its
-// baseline.
+// runBeside runs the job and the job of an earlier commit on the same workers, then reports on the
+// job with the other one as its baseline.
 func (p *planned) runBeside(ctx context.Context, req RunRequest, policy resume.RerunPolicy, sources []reuse.Source) (*Finished, error) {
 	if err := p.checkBeside(req, sources); err != nil {
 		return nil, err
@@ -93,7 +94,7 @@ func (p *planned) runBeside(ctx context.Context, req RunRequest, policy resume.R
 	return pair.run(ctx, req, policy)
 }
 
-// name gives the baseline its name, by that of the job.
+// name names the baseline after the job.
 func (j *pair) name() {
 	commit := j.base.commit
 	j.base.Job.Name = j.head.Job.Name + againstSuffix(commit)
@@ -104,7 +105,7 @@ func (j *pair) name() {
 	}
 }
 
-// announce says what is run twice.
+// announce reports what is run twice.
 func (j *pair) announce(ref string) {
 	out := j.head.host.Output
 	own, twice := len(j.head.own()), 0
@@ -134,12 +135,12 @@ func (j *pair) announce(ref string) {
 	}
 }
 
-// side is one of the jobs of a pair when it is run.
+// side is one job of a running pair.
 type side struct {
 	*planned
-	found  existing      // the directory that it has already, if it is resumed
-	left   *continuation // what is left of it; nil: it begins, or there is nothing to run
-	opened *opened       // nil: there is nothing to run
+	found  existing      // its existing directory, if it is resumed
+	left   *continuation // the rest to run; nil: it begins, or there is nothing to run
+	opened *opened       // nil: nothing to run
 }
 
 // again returns the confirmation attempts of an earlier run that showed nothing.
@@ -157,7 +158,7 @@ func (j *pair) run(ctx context.Context, req RunRequest, policy resume.RerunPolic
 	if req.Resume {
 		defer func() {
 			for _, s := range sides {
-				_ = s.found.lock.Release() // only a file that means nothing is left
+				_ = s.found.lock.Release() // only the lock file is left, which has no meaning by itself
 			}
 		}()
 		if err := j.resume(ctx, sides, policy); err != nil {
@@ -197,7 +198,7 @@ func (j *pair) run(ctx context.Context, req RunRequest, policy resume.RerunPolic
 	return finished, err
 }
 
-// resume finds what is left of jobs that exist. Of a job with nothing left it writes the files.
+// resume finds the rest of existing jobs. For a job with nothing left to run it writes the files.
 func (j *pair) resume(ctx context.Context, sides []*side, policy resume.RerunPolicy) (err error) {
 	begun, left := 0, false
 	for _, s := range sides {
@@ -223,7 +224,7 @@ func (j *pair) resume(ctx context.Context, sides []*side, policy resume.RerunPol
 	for _, s := range sides {
 		switch {
 		case s.left == nil:
-		case left && (confirms || s.left.left(ctx)): // more results may make more attempts necessary, of both
+		case left && (confirms || s.left.left(ctx)): // more results may require more attempts of both
 			err = s.left.checkVariables()
 		default:
 			err = s.left.finish()
@@ -236,7 +237,7 @@ func (j *pair) resume(ctx context.Context, sides []*side, policy resume.RerunPol
 	return nil
 }
 
-// leftToConfirm reports whether confirmation attempts of jobs that exist can be made.
+// leftToConfirm reports whether confirmation attempts of existing jobs can be made.
 func (j *pair) leftToConfirm(ctx context.Context, sides []*side) bool {
 	r := j.newRounds(sides)
 	if r == nil {
@@ -250,7 +251,8 @@ func (j *pair) leftToConfirm(ctx context.Context, sides []*side) bool {
 	return !r.decide(ctx)[0].over
 }
 
-// newRounds returns the rounds of confirmation attempts of both; nil if the gate asks for none.
+// newRounds returns the rounds of confirmation attempts of both jobs, or nil if the gate asks for
+// none.
 func (j *pair) newRounds(sides []*side) *rounds {
 	confirm := j.head.confirmer(nil)
 	if confirm == nil {
@@ -287,7 +289,7 @@ func (j *pair) open(ctx context.Context, sides []*side, on []environment.Provide
 	return nil
 }
 
-// connectBase returns the provider of the baseline: the same one if it is the same in both jobs.
+// connectBase returns the provider of the baseline: that of the job if both use the same one.
 func (j *pair) connectBase(ctx context.Context, first environment.Provider) (environment.Provider, error) {
 	a, b := j.head.Job.Environment, j.base.Job.Environment
 	if a.Type != b.Type || !reflect.DeepEqual(a.ProviderConfig, b.ProviderConfig) {
@@ -351,7 +353,8 @@ func (j *pair) execute(ctx context.Context, sides []*side) error {
 	return cmp.Or(errs...)
 }
 
-// rank returns the order of the trials of both jobs: that of the plan, and then round by round the confirmation attempts.
+// rank returns the order of the trials of both jobs: that of the plan, then the confirmation
+// attempts round by round.
 func (j *pair) rank() func(side int, key result.Key) int {
 	ranks := map[result.Key]int{}
 	for i, s := range j.head.specs {
@@ -369,7 +372,7 @@ func (j *pair) rank() func(side int, key result.Key) int {
 	}
 }
 
-// sharedBudget returns the budget of the first job, from which all are paid.
+// sharedBudget returns the budget of the first job, which pays for all.
 func sharedBudget(running []*side) (limits job.Budget, err error) {
 	spent := &job.Spending{}
 	for i, s := range running {
@@ -388,13 +391,13 @@ func sharedBudget(running []*side) (limits job.Budget, err error) {
 	return limits, nil
 }
 
-// share puts the trials that are the same in both jobs into the baseline, too.
+// share copies the trials that are the same in both jobs to the baseline.
 func (j *pair) share(ctx context.Context, sides []*side) error {
 	base := sides[1].opened
 	if base == nil || len(j.shared) == 0 {
 		return nil
 	}
-	ctx = context.WithoutCancel(ctx) // what has run is there, and it takes no time
+	ctx = context.WithoutCancel(ctx) // the trials exist, and copying takes no time
 	dir := j.head.dir()
 	have := map[result.Key]bool{}
 	for _, t := range base.earlier {
@@ -421,7 +424,7 @@ func (j *pair) share(ctx context.Context, sides []*side) error {
 	return base.tree.WriteJob(base.ended)
 }
 
-// report reports on the job, with the baseline that ran beside it.
+// report reports on the job, with the baseline that ran with it.
 func (j *pair) report(ctx context.Context, h *Host, sides []*side, req RunRequest, err error) (*Finished, error) {
 	end := ending{ran: true, both: true}
 	stopped, resumed := false, false
@@ -454,8 +457,8 @@ func (j *pair) report(ctx context.Context, h *Host, sides []*side, req RunReques
 	return finished, cmp.Or(err, reportErr)
 }
 
-// findBeside returns the baseline that was run beside the job in dir; nil: none was. Unless the job is compared with another one, it
-// becomes the baseline of opts, and the job is incomplete if it is.
+// findBeside returns the baseline that ran with the job in dir, or nil. Unless the job is compared
+// with another one, it becomes the baseline of opts, and the job is incomplete if it is.
 func (end *ending) findBeside(h *Host, dir string, plan result.Plan, opts *ReportOptions) (*result.Tree, error) {
 	base := besideDir(h.Paths, dir, plan)
 	if base == "" {
@@ -474,7 +477,8 @@ func (end *ending) findBeside(h *Host, dir string, plan result.Plan, opts *Repor
 	return &tree, nil
 }
 
-// besideResumption returns the command that continues a job and the baseline beside it. plan is that of one of them.
+// besideResumption returns the command that continues a job and its baseline. plan is the plan of
+// either.
 func besideResumption(plan result.Plan, opts ReportOptions) string {
 	flag, other := "--against", ""
 	if plan.Beside.OnlyConfirms {
@@ -490,7 +494,8 @@ func besideResumption(plan result.Plan, opts ReportOptions) string {
 	return "rollout run JOB_FILE --name " + quotedPath(name) + " " + flag + " " + plan.Beside.Commit + " --resume" + other
 }
 
-// addBeside adds what the baseline in the directory base lacks, which was run beside the job in dir, and why its trials were not started.
+// addBeside adds the missing results of the baseline in the directory base, which ran with the job
+// in dir, and why its trials were not started.
 func (end *ending) addBeside(h *Host, dir, base string, tree result.Tree) {
 	for _, sentence := range merge.Missing(h.Path(base)) {
 		if sentence = "baseline: " + sentence; !slices.Contains(end.incomplete, sentence) {
@@ -510,7 +515,7 @@ func (end *ending) addBeside(h *Host, dir, base string, tree result.Tree) {
 	from, err := stored.PathsFrom()
 	switch {
 	case end.both:
-	case err != nil || !isDir(from): // the files of its commit are not kept
+	case err != nil || !isDir(from): // the files of its commit were not kept
 		end.notes = append(end.notes, "To run what is left of both: "+besideResumption(tree.Plan, ReportOptions{})+moreBudget(ended.Stopped))
 	default:
 		end.notes = append(end.notes, "To run what is left of the baseline: "+resumption(h.Paths, base, tree.Plan, ReportOptions{})+moreBudget(ended.Stopped),
@@ -525,7 +530,8 @@ func endedOf(s *side) result.Job {
 	return s.opened.ended
 }
 
-// resumption returns the command that resumes both jobs: the one that began them, with the commit and the name that it meant then.
+// resumption returns the command that resumes both jobs: the original one, with the commit and name
+// it resolved to then.
 func (j *pair) resumption(req RunRequest) string {
 	command := "rollout"
 	if len(req.Arguments) == 0 {
@@ -545,7 +551,7 @@ func (j *pair) resumption(req RunRequest) string {
 	return command
 }
 
-// together shows two jobs as one.
+// together merges the events of two jobs into one view.
 type together struct {
 	show event.Sink
 	mu   sync.Mutex
@@ -554,7 +560,8 @@ type together struct {
 	at   event.Event // JobStarted of both
 }
 
-// sink returns the sink of one job. label is put behind the names of its agents; "" marks the job whose end is shown.
+// sink returns the sink of one job. label is appended to the names of its agents; "" marks the job
+// whose end is shown.
 func (t *together) sink(label string) event.Sink {
 	return func(e event.Event) {
 		t.mu.Lock()
@@ -590,7 +597,7 @@ func (t *together) sink(label string) event.Sink {
 	}
 }
 
-// labelled returns an event with another name for the agent.
+// labelled returns an event with the label appended to the agent's name.
 func labelled(e event.Event, label string) event.Event {
 	if label == "" {
 		return e
@@ -615,5 +622,5 @@ func labelled(e event.Event, label string) event.Event {
 	return e
 }
 
-// shardSuffix returns the end of the name of a shard's directory, which follows the name of its job.
+// shardSuffix returns the suffix that a shard's directory adds to the name of its job.
 func shardSuffix(s result.Shard) string { return ".shard-" + ShardName(s) }

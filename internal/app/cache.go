@@ -7,10 +7,10 @@ import (
 	"github.com/org/rollout-action/internal/lib/quantity"
 )
 
-// cacheSizeVariable says how large the cache may grow.
+// cacheSizeVariable sets the size limit of the cache.
 const cacheSizeVariable = "ROLLOUT_CACHE_SIZE"
 
-// Cached is what the cache holds.
+// Cached is the content of the cache.
 type Cached struct {
 	Dir     string
 	Entries []cache.Entry // the least recently used first
@@ -26,8 +26,8 @@ func ListCache(h *Host) (Cached, error) {
 	return Cached{c.Dir(), entries}, err
 }
 
-// PruneCache removes the entries of Rollout's cache that a policy selects. With an error, the value is what was removed before; nil:
-// nothing was looked at.
+// PruneCache removes the entries of Rollout's cache that a policy selects. With an error, it
+// returns what was removed before; nil: nothing was examined.
 func PruneCache(ctx context.Context, h *Host, policy cache.Policy) (*cache.Pruned, error) {
 	c, err := openCache(h.Variables)
 	if err != nil {

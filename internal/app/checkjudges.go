@@ -24,7 +24,7 @@ import (
 	"github.com/org/rollout-action/internal/lib/plural"
 )
 
-// CheckRequest is what CheckJudges and WriteLabels take.
+// CheckRequest is the request of CheckJudges and WriteLabels.
 type CheckRequest struct {
 	Dir       string   // of the job
 	Labels    string   // the file of labels; "": judges are compared with each other only
@@ -34,7 +34,8 @@ type CheckRequest struct {
 	Sample    int      // of WriteLabels: at most so many trials; 0: all
 }
 
-// CheckedJudges says how judges agree with labels and with each other. Names and reasons are hostile text.
+// CheckedJudges holds the agreement of judges with labels and with each other. Names and reasons
+// are untrusted text.
 type CheckedJudges struct {
 	Dir    string         `json:"dir"`
 	Labels string         `json:"labels"` // the file; "" without one
@@ -43,7 +44,7 @@ type CheckedJudges struct {
 	Pairs  []JudgePair    `json:"pairs"`
 }
 
-// CheckedJudge is a judge or a criterion.
+// CheckedJudge holds the agreement of a judge or a criterion.
 type CheckedJudge struct {
 	Name    string           `json:"name"`
 	Scores  int              `json:"scores"` // trials with a score
@@ -55,15 +56,16 @@ type CheckedJudge struct {
 	// Choices are the words for values of the scale.
 	Choices []agreement.Choice   `json:"choices,omitempty"`
 	Measure *agreement.Agreement `json:"agreement"` // with labels
-	// People is how well the labels of different people agree with each other; null if no trial has two.
+	// People is the agreement between the labels of different people; null if no trial has two.
 	People        *agreement.Agreement `json:"people"`
 	Length        agreement.Length     `json:"length"`
 	Disagreements []Disagreement       `json:"disagreements"` // the worst first
-	// Preference is what a judge of groups prefers; null for others. Its scores are compared with labels there, pair by pair, and not in Measure.
+	// Preference holds the preferences of a judge of groups; null for others. Its scores are
+	// compared with labels there, pair by pair, and not in Measure.
 	Preference *agreement.Preference `json:"preference"`
 }
 
-// Disagreement is a label that the judge's score does not agree with.
+// Disagreement is a label with which the judge's score does not agree.
 type Disagreement struct {
 	Trial  string  `json:"trial"`
 	Dir    string  `json:"dir"`
@@ -73,7 +75,7 @@ type Disagreement struct {
 	Reason string  `json:"reason"`
 }
 
-// JudgePair is two judges, or a criterion that two judges have.
+// JudgePair compares two judges, or a criterion that two judges share.
 type JudgePair struct {
 	A       string              `json:"a"`
 	B       string              `json:"b"`
@@ -81,7 +83,7 @@ type JudgePair struct {
 	Measure agreement.Agreement `json:"agreement"`
 }
 
-// CheckJudges compares the verdicts of a job's judges with labels of people, and with each other.
+// CheckJudges compares the verdicts of a job's judges with human labels and with each other.
 func CheckJudges(h *Host, req CheckRequest) (CheckedJudges, error) {
 	for _, number := range []struct {
 		flag  string
@@ -140,7 +142,7 @@ func readLabels(h *Host, req CheckRequest, all *verdicts) ([]agreement.Label, er
 	return labels, nil
 }
 
-// verdicts are what the judges of a job gave.
+// verdicts holds the scores and rankings of a job's judges.
 type verdicts struct {
 	dir      string
 	keys     []result.Key        // of the trials that judges belong to, sorted
@@ -152,13 +154,14 @@ type verdicts struct {
 	rankings map[string][]result.GroupOrder    // by the name of the judge
 }
 
-// opinion is a score and the judge's reason, hostile text.
+// opinion is a score and the judge's reason, which is untrusted text.
 type opinion struct {
 	score  float64
 	reason string
 }
 
-// readVerdicts reads the verdicts in the directory of a job, also of one that was judged again. names selects judges, or all.
+// readVerdicts reads the verdicts in the directory of a job, which may have been judged again.
+// names selects judges; empty: all.
 func readVerdicts(h *Host, dir string, names []string) (*verdicts, error) {
 	v := &verdicts{dir: dir, of: map[string]map[result.Key]opinion{}, null: map[string]int{}, length: map[result.Key]float64{}, rankings: map[string][]result.GroupOrder{}}
 	if err := h.checkJobDir(dir); err != nil {
@@ -232,7 +235,7 @@ func choicesOf(dir string) map[string][]string {
 	out := map[string][]string{}
 	text, err := result.ReadConfig(dir)
 	if err != nil || bounded.Unmarshal(text, &config) != nil {
-		return out // the verdicts tell most of it
+		return out // the verdicts contain most of it
 	}
 	for _, j := range config.Judges {
 		for _, c := range j.Criteria {
@@ -245,7 +248,8 @@ func choicesOf(dir string) map[string][]string {
 	return out
 }
 
-// subjectsOf returns all judges and criteria. words are the choices that were taken, known those that there are.
+// subjectsOf returns all judges and criteria. words holds the choices that occur in verdicts, known
+// those of the configuration.
 func subjectsOf(v *verdicts, words map[string]map[string]float64, known map[string][]string) (out []agreement.Subject) {
 	names := map[string]bool{}
 	for name := range v.of {
@@ -275,7 +279,7 @@ func subjectsOf(v *verdicts, words map[string]map[string]float64, known map[stri
 	return out
 }
 
-// choose keeps the subjects with these names: those of judges stand for their criteria, too.
+// choose keeps the subjects with these names. The name of a judge also selects its criteria.
 func (v *verdicts) choose(names []string) error {
 	v.subjects = v.every
 	var known []string
@@ -296,10 +300,10 @@ func (v *verdicts) choose(names []string) error {
 	return nil
 }
 
-// taskOf names a task among all datasets.
+// taskOf returns the name of a task, unique among all datasets.
 func taskOf(k result.Key) string { return k.Dataset + "/" + k.Task }
 
-// scaleOf says how values of a subject are compared with labels.
+// scaleOf returns the scale for comparing the values of a subject with labels.
 func scaleOf(req CheckRequest, s agreement.Subject, others []float64) agreement.Scale {
 	values := map[float64]bool{}
 	for _, c := range s.Choices {
@@ -317,7 +321,7 @@ func scaleOf(req CheckRequest, s agreement.Subject, others []float64) agreement.
 	return agreement.Scale{Kind: agreement.Score, Tolerance: req.Tolerance}
 }
 
-// check compares a judge or criterion with its labels, of which there may be none.
+// check compares a judge or criterion with its labels, if any.
 func (v *verdicts) check(req CheckRequest, s agreement.Subject, labels []agreement.Label) CheckedJudge {
 	of := v.of[s.Name]
 	name, _, _ := strings.Cut(s.Name, ".")
@@ -376,7 +380,8 @@ func (v *verdicts) check(req CheckRequest, s agreement.Subject, labels []agreeme
 	return c
 }
 
-// lengthOf says how scores go with the length of transcripts. The label of a trial is the mean of its labels.
+// lengthOf returns how scores depend on the length of transcripts. The label of a trial is the mean
+// of its labels.
 func (v *verdicts) lengthOf(of map[result.Key]opinion, labels map[result.Key][]agreement.Label) agreement.Length {
 	var all []agreement.Sized
 	for _, key := range v.keys {
@@ -401,7 +406,8 @@ func meanLabel(given []agreement.Label) *float64 {
 	return &mean
 }
 
-// ranked returns rankings with the lengths of transcripts and the labels. Files are anybody's, so a ranking with fewer ranks than trials is left out.
+// ranked returns rankings with transcript lengths and labels. The files are untrusted, so a ranking
+// with fewer ranks than trials is left out.
 func (v *verdicts) ranked(orders []result.GroupOrder, labels map[result.Key][]agreement.Label) (out []agreement.Ranking) {
 	for _, o := range orders {
 		if len(o.Shown) != len(o.Ranks) || len(o.Shown) == 0 || len(o.Shown) > judge.MaxCandidates {
@@ -416,7 +422,7 @@ func (v *verdicts) ranked(orders []result.GroupOrder, labels map[result.Key][]ag
 	return out
 }
 
-// pairs compares judges with each other: their scores, and criteria of the same name.
+// pairs compares the judges with each other: their scores, and criteria of the same name.
 func (v *verdicts) pairs(req CheckRequest) []JudgePair {
 	out := []JudgePair{}
 	for i, a := range v.subjects {
@@ -448,7 +454,7 @@ func (v *verdicts) pairs(req CheckRequest) []JudgePair {
 	return out
 }
 
-// Below says which judges with labels agree less with them than wanted; nil: nothing is wanted.
+// Below names the labelled judges whose agreement is below the given limits; nil: no limit.
 func (c CheckedJudges) Below(agree, kappa *float64) (out []string) {
 	checked := false
 	for _, j := range c.Judges {
@@ -476,7 +482,8 @@ func (c CheckedJudges) Below(agree, kappa *float64) (out []string) {
 	return out
 }
 
-// WriteLabels writes a new file of labels to be filled in, and returns the number of its trials. Their order says nothing about the verdicts.
+// WriteLabels writes a new label file to be filled in, and returns the number of its trials. Their
+// order does not reveal the verdicts.
 func WriteLabels(h *Host, req CheckRequest) (int, error) {
 	all, err := readVerdicts(h, req.Dir, req.Judges)
 	if err != nil {

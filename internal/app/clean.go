@@ -15,18 +15,18 @@ import (
 	"github.com/org/rollout-action/providers"
 )
 
-// CleanRequest is what Clean takes.
+// CleanRequest is the request of Clean.
 type CleanRequest struct {
-	Provider string // its name; "": all that are here
+	Provider string // its name; "": all available ones
 	Kept     bool   // also environments that were kept on purpose
 	Others   bool   // also environments of other machines, whether their run has ended or not
-	// Images asks for images, too: those that were not used for Age.
+	// Images also selects images: those unused for Age.
 	Images bool
 	Age    time.Duration
 	DryRun bool // remove nothing, only return what would be removed
 }
 
-// Cleaned is what Clean removed, or with DryRun would remove.
+// Cleaned holds what Clean removed, or with DryRun would remove.
 type Cleaned struct {
 	Environments []environment.Listed
 	Images       *CleanedImages // nil: they were not looked at
@@ -35,14 +35,16 @@ type Cleaned struct {
 // CleanedImages are images that were removed.
 type CleanedImages struct {
 	Removed []environment.Image
-	Recent  int // those that stayed although Age selects them, because a run may need them
+	Recent  int // those that Age selects but a run may need, which stayed
 }
 
-// connectLimit bounds how long Clean waits for each provider if no provider is named: most do not have all of them.
+// connectLimit bounds how long Clean waits for each provider if none is named: few machines have
+// all of them.
 const connectLimit = 15 * time.Second
 
-// Clean removes what killed runs left at a provider, or at all that are here: environments, and images if they are asked for. With an
-// error, the value is what was removed before; nil: nothing was looked at.
+// Clean removes what killed runs left at one provider, or at all available ones: environments, and
+// images if requested. With an error, it returns what was removed before; nil: nothing was
+// examined.
 func Clean(ctx context.Context, h *Host, req CleanRequest) (*Cleaned, error) {
 	if req.Provider == "" {
 		return req.everywhere(ctx, h)
@@ -54,7 +56,8 @@ func Clean(ctx context.Context, h *Host, req CleanRequest) (*Cleaned, error) {
 	return req.at(ctx, ctx, h, entry)
 }
 
-// everywhere cleans up at all providers that are here, and reports those that are not. It is an error if none is.
+// everywhere cleans up at all available providers, and reports those that are not available. It is
+// an error if none is.
 func (r CleanRequest) everywhere(ctx context.Context, h *Host) (*Cleaned, error) {
 	var all *Cleaned
 	var failed, absent []error
@@ -79,7 +82,7 @@ func (r CleanRequest) everywhere(ctx context.Context, h *Host) (*Cleaned, error)
 				if known.Unconfigured {
 					continue
 				}
-				why = known.Err // without what to do: not everybody wants every provider
+				why = known.Err // without the advice: not everyone wants every provider
 			}
 			linef(h.Output, "not cleaned up: %s", clean(fmt.Sprintf("%s: %v", entry.Name, why)))
 			absent = append(absent, fmt.Errorf("%s: %w", entry.Name, err))
@@ -95,7 +98,7 @@ func (r CleanRequest) everywhere(ctx context.Context, h *Host) (*Cleaned, error)
 	return all, errors.Join(append(failed, ctx.Err())...)
 }
 
-// plus returns what was removed before and more; c may be nil.
+// plus returns the sum of c, which may be nil, and more.
 func (c *Cleaned) plus(more Cleaned) *Cleaned {
 	if c == nil {
 		return &more
@@ -110,7 +113,8 @@ func (c *Cleaned) plus(more Cleaned) *Cleaned {
 	return &sum
 }
 
-// at cleans up at one provider, which has until the end of connecting to answer. It returns nil if the provider is not here.
+// at cleans up at one provider, which must answer before connecting ends. It returns nil if the
+// provider is not available.
 func (r CleanRequest) at(ctx, connecting context.Context, h *Host, entry providers.Entry) (*Cleaned, error) {
 	provider, err := Connect(connecting, h.Hard, entry, nil, providers.Host{
 		Progress: func(line string) { h.Output.Line(clean(line)) }, Clean: true,
@@ -135,7 +139,7 @@ func (r CleanRequest) at(ctx, connecting context.Context, h *Host, entry provide
 	return cleaned, err
 }
 
-// selects returns the environments to remove. Those of a live owner are never among them.
+// selects returns the environments to remove. Those with a live owner are never among them.
 func (r CleanRequest) selects(listed []environment.Listed) []environment.Listed {
 	var doomed []environment.Listed
 	for _, l := range listed {
@@ -152,7 +156,8 @@ func (r CleanRequest) selects(listed []environment.Listed) []environment.Listed 
 	return doomed
 }
 
-// cleanImages removes the images that were not used for r.Age. It returns nil if a provider that was not named keeps none.
+// cleanImages removes the images unused for r.Age. It returns nil if a provider that was not named
+// keeps none.
 func (r CleanRequest) cleanImages(ctx context.Context, provider environment.Provider, now time.Time) (*CleanedImages, error) {
 	store, ok := environment.As[environment.ImageStore](provider)
 	if !ok && r.Provider == "" {

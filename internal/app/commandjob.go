@@ -22,12 +22,12 @@ type OwnAgent struct {
 	CacheInstall     bool
 }
 
-// given reports whether anything is described.
+// given reports whether an agent is described.
 func (o OwnAgent) given() bool {
 	return len(o.Files)+len(o.Env) > 0 || o.Install != "" || o.Execute != "" || o.CacheInstall
 }
 
-// hasJobFile reports whether a request is about a job file, and not about tasks that a command line names.
+// hasJobFile reports whether a request names a job file rather than tasks on the command line.
 func (r JobRequest) hasJobFile(paths Paths) bool {
 	if r.Registry != "" || len(r.More) > 0 {
 		return false
@@ -35,7 +35,7 @@ func (r JobRequest) hasJobFile(paths Paths) bool {
 	return r.File == "-" || !isDir(paths.Path(r.File))
 }
 
-// refuseWithJobFile refuses what only has a meaning without a job file.
+// refuseWithJobFile refuses options that only apply without a job file.
 func (r JobRequest) refuseWithJobFile() error {
 	switch {
 	case r.TaskFormat != "":
@@ -46,8 +46,8 @@ func (r JobRequest) refuseWithJobFile() error {
 	return nil
 }
 
-// impliedJob returns the job that a request describes without a job file. from is a path in the repository that it belongs to. If the
-// request names no agent, the fallback is run.
+// impliedJob returns the job that a request describes without a job file. from is a path in the
+// repository of the tasks. If the request names no agent, the fallback runs.
 func impliedJob(paths Paths, req JobRequest, fallback []agent.Agent) (job config.Implied, from string, err error) {
 	targets := append([]string{req.File}, req.More...)
 	job = config.Implied{Name: strings.Join(targets, " "), Format: config.Format(req.TaskFormat), Origin: "--task-format " + req.TaskFormat}
@@ -71,7 +71,7 @@ func impliedJob(paths Paths, req JobRequest, fallback []agent.Agent) (job config
 		if single {
 			job.Tasks = append(job.Tasks, target)
 		} else {
-			if err := notAJob(target, abs); err != nil && len(fallback) == 0 { // who checks tasks means no job file
+			if err := notAJob(target, abs); err != nil && len(fallback) == 0 { // whoever checks tasks means no job file
 				return job, "", err
 			}
 			job.Datasets = append(job.Datasets, config.Dataset{Path: target})
@@ -103,7 +103,7 @@ func notAJob(target, abs string) error {
 	return diag.List{{File: target, Message: "is a directory without tasks", Hint: "did you mean " + filepath.Join(target, file) + "?"}}
 }
 
-// save writes a job file of the job into a new file, if one is wanted.
+// save writes the job into a new job file, if one was requested.
 func (l *loaded) save(file string) error {
 	if file == "" {
 		return nil
@@ -132,7 +132,7 @@ func (l *loaded) save(file string) error {
 	return nil
 }
 
-// fromRegistry returns the dataset of a registry that NAME or NAME@VERSION means.
+// fromRegistry returns the dataset of a registry that NAME or NAME@VERSION names.
 func fromRegistry(registry, target string) config.Dataset {
 	name, version, _ := strings.Cut(target, "@")
 	ds := config.Dataset{Name: name, Version: version, Registry: &config.Registry{Path: registry}}
@@ -142,8 +142,8 @@ func fromRegistry(registry, target string) config.Dataset {
 	return ds
 }
 
-// impliedAgents returns the agents of a job without a job file: those built in that were named, and the command line's own, which may
-// be named as well.
+// impliedAgents returns the agents of a job without a job file: the named built-in ones and that of
+// the command line, which may also be named.
 func (r JobRequest) impliedAgents(fallback []agent.Agent) ([]agent.Agent, error) {
 	var agents []agent.Agent
 	own := ""

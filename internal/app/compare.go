@@ -11,7 +11,8 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// CompareRequest is what Compare takes. Each side is a job's directory, its result.json, a URL of one, or GitHubPrefix with a branch.
+// CompareRequest is the request of Compare. Each side is a job's directory, its result.json, a URL
+// of one, or GitHubPrefix with a branch.
 type CompareRequest struct {
 	Base, Head string
 	Stored     StoredAt
@@ -19,11 +20,11 @@ type CompareRequest struct {
 
 // Comparison is two jobs side by side.
 type Comparison struct {
-	Base, Head string // what the sides are: name, commit, and where they came from
+	Base, Head string // name, commit and origin of each side
 	Diff       result.Diff
 }
 
-// Compare compares two jobs. It judges nothing.
+// Compare compares two jobs, without a verdict.
 func Compare(ctx context.Context, h *Host, req CompareRequest) (Comparison, error) {
 	f := h.finder()
 	base, baseName, err := f.side(ctx, req.Base, req.Stored, f.evaluatedAt(req.Head))
@@ -37,17 +38,18 @@ func Compare(ctx context.Context, h *Host, req CompareRequest) (Comparison, erro
 	return Comparison{Base: baseName, Head: headName, Diff: result.Compare(base, head)}, nil
 }
 
-// evaluatedAt returns the commit that the other side of a comparison evaluated, if that is a job's directory or result.json.
+// evaluatedAt returns the commit that the other side of a comparison evaluated, if that side is a
+// job's directory or result.json.
 func (f finder) evaluatedAt(path string) evaluated {
 	job, _, err := result.ReadJob(f.Path(path))
 	if err != nil || job.Commit == nil {
-		return evaluated{} // whoever reads that side reports what is wrong
+		return evaluated{} // reading that side reports the error
 	}
 	return evaluated{commit: *job.Commit}
 }
 
-// side returns a job to compare, with the job that evaluated the commit other, and its description: its name, commit, and where it
-// came from.
+// side returns a job to compare and its description: name, commit and origin. other is the job that
+// evaluated the other side's commit.
 func (f finder) side(ctx context.Context, path string, at StoredAt, other evaluated) (result.Job, string, error) {
 	if branch, ok := strings.CutPrefix(path, GitHubPrefix); ok {
 		job, sentence := f.onGitHub(ctx, branch, at, other)

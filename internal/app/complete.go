@@ -12,12 +12,12 @@ import (
 	"github.com/org/rollout-action/internal/core/task"
 )
 
-// JobNames are the names in a job that a shell may complete.
+// JobNames holds the names in a job for shell completion.
 type JobNames struct{ Agents, Datasets, Tasks []string }
 
-// NamesOf returns the names in a job file, or in a directory of tasks. It reads no registry and no task, so those of a registry are
-// missing. What cannot be read has no names: a completion has nobody to report to. Names that a terminal would not show as they are
-// are left out.
+// NamesOf returns the names in a job file or in a directory of tasks. It reads no registry and no
+// task, so the names in registries are missing. Errors yield no names, because a completion cannot
+// report them. Names that a terminal would not show as they are are left out.
 func NamesOf(h *Host, file string) JobNames {
 	var out JobNames
 	add := func(dirs []string, toTasks bool) {
@@ -39,7 +39,7 @@ func NamesOf(h *Host, file string) JobNames {
 		dir := h.Path(file)
 		single, _ := task.IsTask(os.DirFS(dir), ".")
 		add([]string{dir}, single)
-	} else if file != "-" { // nobody types a job file while completing
+	} else if file != "-" { // completion never reads standard input
 		opts, err := loadOptions(h, req)
 		if err != nil {
 			return out
@@ -62,14 +62,15 @@ func NamesOf(h *Host, file string) JobNames {
 	return out
 }
 
-// printable returns the names that are safe to print, sorted, each once.
+// printable returns the names that are safe to print, sorted and without duplicates.
 func printable(names []string) []string {
 	names = slices.DeleteFunc(names, func(name string) bool { return name == "" || clean(name) != name })
 	slices.Sort(names)
 	return slices.Compact(names)
 }
 
-// JobDirs returns the directories of jobs below a directory, from its own name on. It looks only for their plans or results.
+// JobDirs returns the directories of jobs in dir, including dir itself. It checks only for their
+// plans or results.
 func JobDirs(paths Paths, dir string) []string {
 	entries, _ := os.ReadDir(paths.Path(dir))
 	var out []string
@@ -82,7 +83,8 @@ func JobDirs(paths Paths, dir string) []string {
 	return printable(out)
 }
 
-// JobDir returns the directory of the job that a job file describes; "" if that cannot be known before it begins. It contacts no registry.
+// JobDir returns the directory of the job that a job file describes, or "" if it is unknown before
+// the job begins. It contacts no registry.
 func JobDir(h *Host, req JobRequest) string {
 	if req.File == "-" || !req.hasJobFile(h.Paths) {
 		return ""
@@ -98,8 +100,9 @@ func JobDir(h *Host, req JobRequest) string {
 	return filepath.Join(loaded.Job.JobsDir, loaded.Job.Name)
 }
 
-// RerunNames returns what --rerun may name in a job's directory: AGENT/TASK, with the dataset if the agent has the task in several. Names
-// that are globs or that a shell could not show are left out.
+// RerunNames returns the values that --rerun accepts for a job's directory: AGENT/TASK, with the
+// dataset if several contain the task. Names that are globs or that a shell could not show are left
+// out.
 func RerunNames(paths Paths, dir string) []string {
 	plan, err := result.ReadPlan(paths.Path(dir))
 	if err != nil {

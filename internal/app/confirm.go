@@ -23,18 +23,18 @@ type foundBaseline struct {
 	err      error
 }
 
-// confirmer says which attempts confirm that tasks are broken (gate.confirm). nil: none do.
+// confirmer chooses the attempts that confirm broken tasks (gate.confirm). nil: there are none.
 type confirmer struct {
 	p *planned
-	// again are attempts of an earlier run that showed nothing. They are made again.
+	// again holds the attempts of an earlier run that showed nothing and are made again.
 	again map[result.Key]bool
-	// base is set once it was looked for.
+	// base is set once the baseline was looked for.
 	base *foundBaseline
-	// beside is the plan of the baseline that makes attempts, too; nil: the job makes them alone.
+	// beside is the plan of the baseline that also makes attempts; nil: only the job makes them.
 	beside *result.Plan
-	// chosen: the tasks that look broken were looked for.
+	// chosen: the tasks that look broken have been determined.
 	chosen bool
-	noted  bool // the user knows that there is no baseline
+	noted  bool // the missing baseline was reported
 }
 
 // confirmer returns the confirmer of a job; nil if its gate asks for no confirmation.
@@ -45,20 +45,21 @@ func (p *planned) confirmer(again map[result.Key]bool) *confirmer {
 	return &confirmer{p: p, again: again}
 }
 
-// baseline returns what the job is compared with. It looks once, so that the verdict uses the same baseline.
+// baseline returns what the job is compared with. It is determined once, so that the verdict uses
+// the same baseline.
 func (c *confirmer) baseline(ctx context.Context, plan result.Plan) *foundBaseline {
 	if c.base == nil {
 		b := &foundBaseline{}
 		b.job, b.sentence, b.err = c.p.host.finder().baseline(ctx, c.p.dir(), evaluatedIn(plan), c.p.report)
 		if ctx.Err() != nil {
-			return b // it may be there
+			return b // it may exist
 		}
 		c.base = b
 	}
 	return c.base
 }
 
-// found returns the baseline if it was looked for, else nil.
+// found returns the baseline if it was determined, else nil.
 func (c *confirmer) found() *foundBaseline {
 	if c == nil {
 		return nil
@@ -66,7 +67,8 @@ func (c *confirmer) found() *foundBaseline {
 	return c.base
 }
 
-// plan returns plan with the tasks that look broken or, if the baseline makes attempts, too, fixed. It keeps those that plan already has: a job that was killed continues with them.
+// plan returns plan with the tasks that look broken or, if the baseline also makes attempts, fixed.
+// It keeps those that plan already has: a job that was killed continues with them.
 func (c *confirmer) plan(ctx context.Context, plan result.Plan, trials []result.Trial) result.Plan {
 	if c.chosen || !c.p.report.compares() {
 		return plan
@@ -81,7 +83,8 @@ func (c *confirmer) plan(ctx context.Context, plan result.Plan, trials []result.
 		again = again.Beside(*c.beside)
 	}
 	if plan.Shard != nil {
-		// A task's attempts may be in several shards. The one with the first attempt tries it again.
+		// A task's attempts may be spread over several shards. The one with the first attempt
+		// retries it.
 		first := map[result.Key]bool{}
 		for _, k := range plan.Own() {
 			first[k.Unnumbered()] = first[k.Unnumbered()] || k.Attempt == 1
@@ -91,7 +94,7 @@ func (c *confirmer) plan(ctx context.Context, plan result.Plan, trials []result.
 	return plan.WithConfirmation(again)
 }
 
-// left reports whether there is an attempt to make.
+// left reports whether an attempt remains to be made.
 func (c *confirmer) left(ctx context.Context, plan result.Plan, trials []result.Trial) bool {
 	if c == nil {
 		return false
@@ -127,7 +130,7 @@ func (c *confirmer) next(ctx context.Context, tree *job.Tree, emit event.Sink, t
 
 const notAfforded = "no task is tried again (gate.confirm): %s"
 
-// noteMissing says once that there is no baseline.
+// noteMissing reports once that there is no baseline.
 func (c *confirmer) noteMissing(say func(format string, args ...any)) {
 	if c.base != nil && c.base.job == nil && c.base.err == nil && !c.noted {
 		c.noted = true
@@ -135,12 +138,13 @@ func (c *confirmer) noteMissing(say func(format string, args ...any)) {
 	}
 }
 
-// toBeSure says which confirmation attempts are going to be made. of says of what besides the job; "": nothing.
+// toBeSure announces the confirmation attempts to be made. of names what makes them in addition to
+// the job, or is "".
 func toBeSure(c result.PlannedConfirmation, of string) string {
 	return fmt.Sprintf("%s: up to %s more%s, to be sure", looks("looks", "look", len(c.Tasks)-len(c.Fixed), len(c.Fixed)), plural.Count(c.Attempts, "attempt"), of)
 }
 
-// planConfirmation writes into a job's plan.json which tasks are tried again.
+// planConfirmation writes the tasks to retry into a job's plan.json.
 func planConfirmation(tree *job.Tree, plan result.Plan) error {
 	if err := tree.PlanConfirmation(plan); err != nil {
 		return fmt.Errorf("note in %s which tasks are tried again: %w", result.PlanFile, err)
@@ -148,7 +152,7 @@ func planConfirmation(tree *job.Tree, plan result.Plan) error {
 	return nil
 }
 
-// confirmations returns what is run for confirmation attempts, and removes them from again.
+// confirmations returns the specs of confirmation attempts, and removes the attempts from again.
 func (p *planned) confirmations(keys []result.Key, again map[result.Key]bool) ([]trial.Spec, error) {
 	specs := map[result.Key]trial.Spec{}
 	for _, s := range p.own() {
@@ -167,7 +171,7 @@ func (p *planned) confirmations(keys []result.Key, again map[result.Key]bool) ([
 	return todo, nil
 }
 
-// looks counts tasks: "2 tasks look broken and 1 fixed".
+// looks formats counts of tasks: "2 tasks look broken and 1 fixed".
 func looks(one, many string, broken, fixed int) string {
 	verb := func(n int) string {
 		if n == 1 {
@@ -184,7 +188,8 @@ func looks(one, many string, broken, fixed int) string {
 	return fmt.Sprintf("%s broken and %d fixed", verb(broken), fixed)
 }
 
-// affords returns why no more attempts are made: the job has used up what its gate allows, so it fails anyway. "": they are made.
+// affords returns why no more attempts are made: the job has exceeded what its gate allows, so it
+// fails anyway. "": they are made.
 func (c *confirmer) affords(plan result.Plan, trials []result.Trial) string {
 	limits := c.p.Job.Gate.Thresholds
 	if limits.MaxCostUSD != nil && result.Summarize(plan, trials).TotalCost.Amount() > *limits.MaxCostUSD {
@@ -199,8 +204,9 @@ func (c *confirmer) affords(plan result.Plan, trials []result.Trial) string {
 	return ""
 }
 
-// unconfirmed reports which confirmation attempts are missing. incomplete says that the job's results are not complete; note is
-// for people. beside is the baseline that ran beside the job; nil: none did.
+// unconfirmed reports which confirmation attempts are missing. incomplete says that the job's
+// results are not complete; note is information for the user. beside is the baseline that ran with
+// the job, or nil.
 func unconfirmed(in report.Input, confirmations []result.Trial, beside *result.Tree, base *result.Job) (incomplete, note string) {
 	if in.Policy.Confirm.Attempts <= 0 {
 		return "", ""

@@ -13,12 +13,12 @@ import (
 	"github.com/org/rollout-action/internal/run/registry"
 )
 
-// credentialsVariable names the hosts to which git may send credentials.
+// credentialsVariable lists the hosts to which git may send credentials.
 const credentialsVariable = "ROLLOUT_GIT_CREDENTIALS"
 
-// Datasets are those of a registry.
+// Datasets holds the datasets of a registry.
 type Datasets struct {
-	Registry string // where it is, without credentials
+	Registry string // its location, without credentials
 	List     []registry.Listed
 }
 
@@ -38,7 +38,7 @@ type DatasetRequest struct {
 	Label    string // the dataset: NAME or NAME@VERSION
 }
 
-// ShownDataset is a dataset as its registry has it, without credentials.
+// ShownDataset is a dataset as its registry describes it, without credentials.
 type ShownDataset struct {
 	registry.Dataset
 	Versions []string `json:"versions"` // all that the registry has
@@ -58,7 +58,7 @@ func ShowDataset(ctx context.Context, h *Host, req DatasetRequest) (ShownDataset
 	return ShownDataset{dataset.Public(reg, d), reg.Versions(d.Name)}, nil
 }
 
-// DownloadRequest is what Download takes.
+// DownloadRequest is the request of Download.
 type DownloadRequest struct {
 	DatasetRequest
 	Output string // the directory to write to, which is empty or missing; "": by the dataset's name
@@ -113,7 +113,8 @@ func openRegistry(ctx context.Context, h *Host, where string) (*dataset.Source, 
 	return source, reg, nil
 }
 
-// registryPath returns where a registry of a request is, if that is a path, taken from the current directory.
+// registryPath resolves the registry of a request relative to the current directory, if it is a
+// path.
 func registryPath(paths Paths, where string) string {
 	if registry.IsURL(where) {
 		return where
@@ -129,7 +130,7 @@ func findDataset(reg *registry.Registry, label string) (*registry.Dataset, error
 	return d, err
 }
 
-// newSource returns the source of datasets. The caller closes it.
+// newSource returns a source of datasets. The caller closes it.
 func newSource(vars Variables, guard Guard, out Output) *dataset.Source {
 	opts := git.Options{Environ: vars.all()}
 	if hosts := vars.value(credentialsVariable); hosts != "" {

@@ -17,8 +17,8 @@ import (
 	"github.com/org/rollout-action/reporters/markdown"
 )
 
-// deliver writes the reports that were asked for to where they go. What cannot be delivered to GitHub is a note for people,
-// for it says nothing about the agents; a file that cannot be written is an error. w may be nil.
+// deliver writes the requested reports. A failure to write to GitHub is a note for the user, since
+// it says nothing about the agents; a file that cannot be written is an error. w may be nil.
 func deliver(ctx context.Context, h *Host, w *workflow, in report.Input, opts ReportOptions) (notes []string, err error) {
 	if w == nil && opts.comments() && opts.GitHub != "off" {
 		if note := commentOnGitLab(ctx, h.Getenv, in, opts.Comment); note != "" {
@@ -48,7 +48,7 @@ func deliver(ctx context.Context, h *Host, w *workflow, in report.Input, opts Re
 	return notes, err
 }
 
-// writeReport writes one report to a file, making its directory.
+// writeReport writes one report to a file, creating its directory.
 func writeReport(path string, write func(io.Writer) error) error {
 	var text bytes.Buffer
 	if err := write(&text); err != nil {
