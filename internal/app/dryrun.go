@@ -18,10 +18,10 @@ import (
 	"github.com/org/rollout-action/internal/run/trial"
 )
 
-// maxEarlierJobs is how many jobs below jobs_dir an estimate reads: the newest.
+// maxEarlierJobs is how many of the newest jobs below jobs_dir an estimate reads.
 const maxEarlierJobs = 10
 
-// DryRun is what a run would do.
+// DryRun describes what a run would do.
 type DryRun struct {
 	Name, Dir  string // of the job; Dir is its directory
 	Provider   string
@@ -32,14 +32,15 @@ type DryRun struct {
 	Kept       int  // results of the resumed job that stay
 	Resumed    bool // the job's directory exists, and the run would continue it
 	Reused     int  // trials that would be taken from other jobs
-	// AskedLater counts the trials that may be reused, too: whether their images are the same is known only to the provider.
+	// AskedLater counts the trials that may also be reused: only the provider knows whether their
+	// images are the same.
 	AskedLater int
-	NotReused  string // why the others are not reused; "" if nothing is reused from
-	// Builds and Pulls are the numbers of images to be built and pulled, unless the provider has them. Broken is the number of tasks
-	// that cannot run.
+	NotReused  string // why the others are not reused; "" if there is no job to reuse
+	// Builds and Pulls are the numbers of images to build and pull, unless the provider has them.
+	// Broken is the number of tasks that cannot run.
 	Builds, Pulls, Broken int
-	// Layers is how many times the install scripts of agents with cache_install run, unless the provider has their layers; LayerAgents
-	// are those agents.
+	// Layers is how many times the install scripts of agents with cache_install run, unless the
+	// provider has their layers; LayerAgents names those agents.
 	Layers      int
 	LayerAgents []string
 	Estimate    Estimate
@@ -49,21 +50,23 @@ type DryRun struct {
 	before ranBefore
 }
 
-// ranBefore is what earlier runs of a resumed job have used of its budget.
+// ranBefore is the part of the budget that earlier runs of a resumed job have used.
 type ranBefore struct {
 	results []result.Trial
 	elapsed time.Duration
 }
 
-// BudgetEstimate is what the job's budget would do to the trials that would run, by what they are expected to take and cost.
+// BudgetEstimate predicts the effect of the job's budget on the trials that would run, from their
+// expected time and cost.
 type BudgetEstimate struct {
 	MaxCostUSD  *float64       // the limit, of a shard its share; nil: none
 	MaxDuration *time.Duration // the limit; nil: none
 	SpentUSD    float64        // by earlier runs of the job
 	Elapsed     time.Duration  // in earlier runs of the job
-	// CostKnown and TimeKnown: enough is known about the trials to say when the limit on the cost, or on the time, stops them.
+	// CostKnown and TimeKnown: enough is known about the trials to predict when the limit on the
+	// cost, or on the time, stops them.
 	CostKnown, TimeKnown bool
-	Forecast             job.Forecast // by the limits that something is known about
+	Forecast             job.Forecast // by the limits with known expectations
 }
 
 // Limited reports whether there is a budget.
@@ -73,24 +76,25 @@ func (b BudgetEstimate) Limited() bool { return b.MaxCostUSD != nil || b.MaxDura
 type DryTrials struct {
 	Agent, Dataset, Task string
 	Attempts             int
-	Each                 *time.Duration // what one is expected to take; nil: no earlier trial tells
+	Each                 *time.Duration // the expected time of one; nil: no earlier trial tells
 }
 
-// Estimate is what a run may take, by earlier trials of the same agents at the same tasks, whatever has changed since.
+// Estimate is the expected time and cost of a run, from earlier trials of the same agents at the
+// same tasks, whatever has changed since.
 type Estimate struct {
 	Trials       int // that would run
 	Jobs         int // earlier jobs that were read
 	Earlier      int // trials in them that the estimate is made from
 	Timed        int // those of Trials whose agent was timed at this very task; the others count as the median
 	Wall         *time.Duration
-	Cost         *float64 // US dollars, of the trials that something is known about
+	Cost         *float64 // US dollars, of the trials whose cost can be estimated
 	Costed       int      // those of Trials whose agent had a known cost at this very task
 	CostByAgent  int      // those that count as the mean of their agent
 	CostsUnknown int      // those that Cost leaves out
 }
 
-// RunDry returns what Run would do. It contacts no provider and writes nothing but datasets of registries into the cache. What Run
-// would refuse, it refuses.
+// RunDry returns what Run would do. It contacts no provider and writes only the datasets of
+// registries, into the cache. It refuses what Run would refuse.
 func RunDry(ctx context.Context, h *Host, req RunRequest) (*DryRun, error) {
 	if req.SaveJob != "" {
 		return nil, usage("--save-job writes a file, and --dry-run writes nothing: use one of them")
@@ -130,14 +134,14 @@ func RunDry(ctx context.Context, h *Host, req RunRequest) (*DryRun, error) {
 	return d, nil
 }
 
-// forecast says what the job's budget would do to trials.
+// forecast predicts the effect of the job's budget on the trials.
 func (d *DryRun) forecast(p *planned, expected []job.Expected) error {
 	limits, err := p.budget(d.before.results, nil)
 	if err != nil {
 		return err
 	}
 	e := &d.Budget
-	// One limit that is used up already needs no estimate.
+	// A limit that is already used up needs no estimate.
 	if limits.CostUSD > 0 {
 		e.MaxCostUSD, e.SpentUSD = new(limits.CostUSD), limits.Spent.Sum()
 		if e.CostKnown = d.Estimate.Cost != nil || e.SpentUSD >= limits.CostUSD || len(expected) == 0; !e.CostKnown {
@@ -159,7 +163,8 @@ func (d *DryRun) forecast(p *planned, expected []job.Expected) error {
 	return nil
 }
 
-// pending returns the trials that would run if nothing were reused, and the results that the job has already.
+// pending returns the trials that would run if nothing were reused, and the existing results of the
+// job.
 func (d *DryRun) pending(ctx context.Context, p *planned, resumes bool, policy resume.RerunPolicy) (todo []trial.Spec, earlier []result.Trial, err error) {
 	dir := p.host.Path(p.dir())
 	todo = slices.Clone(p.own())
@@ -207,7 +212,7 @@ func (d *DryRun) pending(ctx context.Context, p *planned, resumes bool, policy r
 	return slices.DeleteFunc(slices.Clone(p.own()), func(s trial.Spec) bool { return !pending.Keys[s.Key] }), pending.Earlier, nil
 }
 
-// reuse returns the trials that are left after reusing those of other jobs.
+// reuse returns the trials that remain after reusing those of other jobs.
 func (d *DryRun) reuse(ctx context.Context, p *planned, sources []reuse.Source, todo []trial.Spec) ([]trial.Spec, error) {
 	if len(sources) == 0 {
 		return todo, nil
@@ -254,14 +259,14 @@ func (d *DryRun) images(p *planned, todo []trial.Spec) {
 	d.Builds, d.Pulls, d.Broken, d.Layers = len(builds), len(pulls), len(broken), len(layers)
 }
 
-// earlierJobs are the results that an estimate is made from.
+// earlierJobs holds the results that an estimate is based on.
 type earlierJobs struct {
 	jobs    int
 	results []result.Outcome
 }
 
-// earlierResults reads the results that tell how long trials take: those that the job has, those of --timings and --reuse, and those of
-// the newest jobs in jobs_dir.
+// earlierResults reads the results that tell how long trials take: those of the job itself, of
+// --timings and --reuse, and of the newest jobs in jobs_dir.
 func (p *planned) earlierResults(ctx context.Context, req RunRequest, own []result.Trial) (earlierJobs, error) {
 	var out earlierJobs
 	for _, t := range own {
@@ -306,7 +311,7 @@ func (p *planned) earlierResults(ctx context.Context, req RunRequest, own []resu
 	return out, errors.Join(err, ctx.Err())
 }
 
-// newestJobs returns the results of the newest jobs in jobs_dir that have ended.
+// newestJobs returns the results of the newest ended jobs in jobs_dir.
 func (p *planned) newestJobs(ctx context.Context) ([]string, error) {
 	dir := p.host.Path(p.Job.JobsDir)
 	entries, err := os.ReadDir(dir)
@@ -336,7 +341,7 @@ func (p *planned) newestJobs(ctx context.Context) ([]string, error) {
 	return dirs, nil
 }
 
-// estimate computes how long the trials may take and what they may cost, together and each.
+// estimate computes the expected time and cost of the trials, in total and each.
 func (d *DryRun) estimate(todo []trial.Spec, earlier earlierJobs) []job.Expected {
 	e := &d.Estimate
 	e.Trials, e.Jobs = len(todo), earlier.jobs
@@ -412,7 +417,7 @@ func (m meanCost) mean() (float64, bool) {
 	return m.sum / float64(m.n), true
 }
 
-// knownCosts has the mean costs of a trial.
+// knownCosts holds the mean costs of a trial.
 type knownCosts struct {
 	tasks  map[result.Key]meanCost // the keys have no Attempt
 	agents map[string]meanCost

@@ -12,8 +12,8 @@ import (
 	"github.com/org/rollout-action/internal/lib/envfile"
 )
 
-// jobVariables returns the function that finds the variables of ${VAR} and environment.pass_env: in the environment, else in the request's
-// files, of which the last one wins.
+// jobVariables returns the lookup function for the variables of ${VAR} and environment.pass_env:
+// the environment wins over the request's files, and a later file over an earlier one.
 func jobVariables(h *Host, req JobRequest) (func(string) (string, bool), error) {
 	if len(req.EnvFiles) == 0 {
 		return h.Getenv, nil

@@ -18,18 +18,18 @@ import (
 	"github.com/org/rollout-action/internal/run/job"
 )
 
-// ExportRequest is what Export takes.
+// ExportRequest is the request of Export.
 type ExportRequest struct {
 	Dir    string // of a job
 	Format string // one of export.Formats
-	// MinReward leaves out trials with a lower reward, or none; nil: all are written.
+	// MinReward leaves out trials with a lower reward or none; nil: all are written.
 	MinReward *float64
 	Trainable bool      // leaves out trials of agents that are not trainable
 	Output    string    // the file to write, as a whole or not at all; "": To is written
 	To        io.Writer // used without Output
 }
 
-// Export writes the trials of a job that have a result, and returns how many those are.
+// Export writes the trials of a job that have a result, and returns their number.
 func Export(ctx context.Context, h *Host, req ExportRequest) (export.Report, error) {
 	if !slices.Contains(export.Formats, req.Format) {
 		return export.Report{}, usage("--format %s: there are %s", clean(req.Format), strings.Join(export.Formats, ", "))
@@ -64,7 +64,8 @@ func Export(ctx context.Context, h *Host, req ExportRequest) (export.Report, err
 	return report, nil
 }
 
-// instruction returns the prompt of a task, seen from a directory, if its own directory has not changed since the job was planned; else nil.
+// instruction returns the prompt of a task as seen from a directory, or nil if the task's own
+// directory has changed since the job was planned.
 func instruction(dir string, planned result.PlannedTask) []result.Message {
 	path := filepath.FromSlash(planned.Path)
 	if planned.Digest == "" || !filepath.IsLocal(path) {

@@ -21,8 +21,8 @@ import (
 	"github.com/org/rollout-action/internal/run/trial"
 )
 
-// sequel is a new job whose trials begin with what those of an earlier job left: their tests run again, or their judges. The earlier job does
-// not change.
+// sequel is a new job whose trials start from the files of an earlier job's trials: it runs their
+// tests or their judges again. The earlier job does not change.
 type sequel struct {
 	*planned
 	stored  resume.Job
@@ -32,7 +32,8 @@ type sequel struct {
 	missed  map[string][]string // by the reason: the trials that cannot be run again
 }
 
-// planSequel plans a sequel of the job in the directory of a request. what says what happens to its trials: verified or judged.
+// planSequel plans a sequel of the job in the directory of a request. what is the participle for
+// its trials: verified or judged.
 func planSequel(ctx context.Context, h *Host, req ResumeRequest, trials []string, what string) (_ *sequel, err error) {
 	stored, err := loadStored(h.Paths, req.Dir, what+" again")
 	if err != nil {
@@ -58,7 +59,7 @@ func planSequel(ctx context.Context, h *Host, req ResumeRequest, trials []string
 	return q, nil
 }
 
-// loadStored reads what there is of a job, to be used as what says.
+// loadStored reads an existing job for a sequel; what is as in planSequel.
 func loadStored(paths Paths, dir, what string) (resume.Job, error) {
 	if err := paths.checkJobDir(dir); err != nil {
 		return resume.Job{}, err
@@ -71,7 +72,7 @@ func loadStored(paths Paths, dir, what string) (resume.Job, error) {
 	return stored, err
 }
 
-// choose reduces the plan to the trials that are asked for and that the earlier job has.
+// choose reduces the plan to the requested trials that the earlier job has.
 func (q *sequel) choose() error {
 	wanted := map[result.Key]bool{}
 	for _, key := range q.stored.Plan.Trials {
@@ -97,8 +98,8 @@ func (q *sequel) choose() error {
 	return nil
 }
 
-// place chooses the directory of the new job, beside that of the old one. name is what the user wants to call it; "": the old name with
-// suffix, and a number if there is such a job.
+// place chooses the directory of the new job, next to that of the old one. name is the name that
+// the user chose; "": the old name with suffix, and a number if that job exists.
 func (q *sequel) place(name, suffix string) error {
 	q.Numbered, q.Unnamed = nil, false
 	q.Job.JobsDir = filepath.Dir(q.reverifies)
@@ -120,7 +121,7 @@ func (q *sequel) place(name, suffix string) error {
 	}
 }
 
-// miss notes why a trial cannot be run again.
+// miss records why a trial cannot be run again.
 func (q *sequel) miss(key result.Key, reason string) {
 	q.missed[reason] = append(q.missed[reason], key.String())
 }
@@ -137,7 +138,7 @@ func (q *sequel) explainMissed(what string, carried bool) {
 	}
 }
 
-// before returns the results of the earlier job, by trial. It reports those that cannot be read.
+// before returns the results of the earlier job by trial. It reports those that cannot be read.
 func (q *sequel) before() map[result.Key]result.Trial {
 	trials, unreadable := result.ReadTrials(q.host.Path(q.reverifies), job.Keys(q.specs))
 	for _, u := range unreadable {
@@ -150,7 +151,7 @@ func (q *sequel) before() map[result.Key]result.Trial {
 	return before
 }
 
-// source returns the earlier job as one whose results are taken over.
+// source returns the earlier job as a source of reused results.
 func (q *sequel) source() reuse.Source {
 	return reuse.Source{Label: q.reverifies, Dir: q.host.Path(q.reverifies), Job: q.stored.Plan.JobName}
 }

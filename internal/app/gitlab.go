@@ -13,8 +13,8 @@ import (
 	"github.com/org/rollout-action/reporters/comment"
 )
 
-// commentOnGitLab brings the note on the merge request up to date, if this is a job of GitLab CI and a note is wanted. A note for people
-// says why it could not.
+// commentOnGitLab updates the note on the merge request, if this is a job of GitLab CI and a note
+// is wanted. On failure it returns a sentence for the user.
 func commentOnGitLab(ctx context.Context, getenv github.Getenv, in report.Input, when string) (note string) {
 	run, ok := gitlab.FromEnv(getenv)
 	if !ok {
@@ -55,10 +55,11 @@ func upsertNote(ctx context.Context, run gitlab.Run, mode comments.Mode, in repo
 	return err
 }
 
-// noteName returns what tells this job's note from those of others; see workflow.commentName.
+// noteName returns the key that distinguishes this job's note from those of others; see
+// workflow.commentName.
 func noteName(run gitlab.Run, name jobName) string {
 	job := cmp.Or(name.NamedAs, name.Name)
-	if newName.MatchString(job) { // another one in each run
+	if newName.MatchString(job) { // a name that is new in each run
 		job = cmp.Or(run.Job, job)
 	}
 	return job
@@ -67,7 +68,7 @@ func noteName(run gitlab.Run, name jobName) string {
 // pipeline returns the number of the run that writes notes: the same in the jobs of a pipeline that announce it and that report on it.
 func pipeline(run gitlab.Run) int64 { return cmp.Or(run.PipelineID, run.JobID) }
 
-// gitlabLinks returns where people find more about the run.
+// gitlabLinks returns the links of a report to the run.
 func gitlabLinks(run gitlab.Run) report.Links {
 	return report.Links{Run: run.URL, Commit: run.CommitURL(), Sha: run.Commit, Files: run.FilesURL()}
 }

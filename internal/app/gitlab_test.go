@@ -14,7 +14,8 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// TestCommentOnGitLab: a note is written where one is wanted, and what is in the way is a sentence for people.
+// TestCommentOnGitLab checks that a note is written where one is wanted, and that failures are
+// sentences for the user.
 func TestCommentOnGitLab(t *testing.T) {
 	var posted []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

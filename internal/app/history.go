@@ -19,23 +19,24 @@ import (
 	"github.com/org/rollout-action/internal/forge/github"
 )
 
-// HistoryRequest is what History takes.
+// HistoryRequest is the request of History.
 type HistoryRequest struct {
-	Dir   string   // with the directories of jobs; "": none
-	Files []string // that AddToHistory wrote, or GitHubPrefix with a branch: the results that its newest runs left
+	Dir   string   // contains the directories of jobs; "": none
+	Files []string // written by AddToHistory, or GitHubPrefix with a branch: the results of its newest runs
 	Jobs  []string // only jobs whose name matches one of these globs; empty: all
 	Limit int      // how many jobs to return, the newest; 0: all
 	// Stored says where on GitHub the results are.
 	Stored StoredAt
 }
 
-// wants reports whether a job of this name is asked for.
+// wants reports whether the request selects a job of this name.
 func (r HistoryRequest) wants(name string) bool {
 	return len(r.Jobs) == 0 || slices.ContainsFunc(r.Jobs, func(glob string) bool { ok, _ := path.Match(glob, name); return ok })
 }
 
-// History returns the jobs of a directory and of files, the oldest first and each once. Shards, proofs of tasks, baselines that ran
-// beside another job and jobs without a result are left out, because they say nothing new about how an agent does.
+// History returns the jobs of a directory and of files, oldest first and without duplicates.
+// Shards, proofs of tasks, baselines that ran with another job and jobs without a result are left
+// out, because they add nothing to the history of an agent.
 func History(ctx context.Context, h *Host, req HistoryRequest) ([]history.Point, error) {
 	if req.Limit < 0 {
 		return nil, usage("-n %d: give a number of jobs, or 0 for all", req.Limit)
@@ -85,7 +86,7 @@ func History(ctx context.Context, h *Host, req HistoryRequest) ([]history.Point,
 	return points, nil
 }
 
-// readHistory reads a source of the history.
+// readHistory reads one source of the history.
 func (h *Host) readHistory(ctx context.Context, path string, req HistoryRequest) (points []history.Point, err error) {
 	if branch, ok := strings.CutPrefix(path, GitHubPrefix); ok {
 		return h.historyOnGitHub(ctx, branch, req)
@@ -112,8 +113,9 @@ func (h *Host) readHistory(ctx context.Context, path string, req HistoryRequest)
 	return points, nil
 }
 
-// historyOnGitHub returns the jobs whose results the newest runs on a branch left as artifacts. That there are none is no error but a
-// warning with the reason, because the first run of a workflow has no history.
+// historyOnGitHub returns the jobs whose results the newest runs on a branch left as artifacts. If
+// there are none, it only warns with the reason, because the first run of a workflow has no
+// history.
 func (h *Host) historyOnGitHub(ctx context.Context, branch string, req HistoryRequest) ([]history.Point, error) {
 	env := h.GitHub()
 	if env.Err != nil || env.Repository == "" {
@@ -157,7 +159,7 @@ func resultsOnGitHub(ctx context.Context, env github.Environment, branch string,
 	var points []history.Point
 	for _, f := range found {
 		job, _, err := result.ReadJob(f.Path)
-		if err != nil || job.Shard != nil { // an artifact may hold anything
+		if err != nil || job.Shard != nil { // an artifact may contain anything
 			continue
 		}
 		var verdict gate.Outcome
@@ -169,14 +171,14 @@ func resultsOnGitHub(ctx context.Context, env github.Environment, branch string,
 	return points, nil
 }
 
-// HistoryAddRequest is what AddToHistory takes.
+// HistoryAddRequest is the request of AddToHistory.
 type HistoryAddRequest struct {
 	Dir    string // of the job
 	To     string // the file
-	Branch string // that was evaluated; "": not known
+	Branch string // that was evaluated; "": unknown
 }
 
-// AddToHistory adds a job to a file, and reports whether it was not there yet.
+// AddToHistory adds a job to a file, and reports whether it was new.
 func AddToHistory(ctx context.Context, h *Host, req HistoryAddRequest) (added bool, err error) {
 	if err := h.checkJobDir(req.Dir); err != nil {
 		return false, err
@@ -199,10 +201,12 @@ func AddToHistory(ctx context.Context, h *Host, req HistoryAddRequest) (added bo
 	return added, nil
 }
 
-// shownRuns is how many earlier jobs are asked for on GitHub for a report: as many as its line of blocks shows.
+// shownRuns is how many earlier jobs are requested from GitHub for a report: as many as its line of
+// blocks shows.
 const shownRuns = 20
 
-// addHistory adds the earlier jobs that reports show. Without them a job has the same verdict, so what cannot be read is only a note.
+// addHistory adds the earlier jobs that reports show. They do not affect the verdict, so a failure
+// to read them is only a note.
 func (f *finishing) addHistory(ctx context.Context, h *Host) {
 	if f.opts.History == "" || unjudged(f.in.Plan) || f.in.Plan.ProvesTasks {
 		return

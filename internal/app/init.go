@@ -14,10 +14,11 @@ import (
 //go:embed all:scaffold all:newtask
 var scaffold embed.FS
 
-// WorkflowPath is where Init writes the workflow, below the directory.
+// WorkflowPath is the path of the workflow that Init writes, relative to its directory.
 const WorkflowPath = ".github/workflows/rollout.yml"
 
-// NewTask writes a task that is to be filled in into a directory that does not exist. It returns the files that it wrote.
+// NewTask writes a task template into a directory that does not exist yet, and returns the files
+// that it wrote.
 func NewTask(h *Host, dir string) (written []string, err error) {
 	if _, err := os.Lstat(h.Path(dir)); err == nil {
 		return nil, usage("%s exists already: nothing was written (choose another name)", dir)
@@ -42,7 +43,7 @@ func refuseExisting(paths Paths, dir, name string) error {
 	return nil
 }
 
-// writeFiles writes new files below a directory, or none if one of them exists.
+// writeFiles writes new files below a directory, or none if any of them exists.
 func writeFiles(paths Paths, files []scaffoldFile, dir string) (written []string, err error) {
 	root := paths.Path(dir)
 	for _, f := range files {

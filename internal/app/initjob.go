@@ -19,21 +19,22 @@ import (
 	"github.com/org/rollout-action/internal/run/registry"
 )
 
-// InitRequest is what Init takes.
+// InitRequest is the request of Init.
 type InitRequest struct {
 	Dir      string
 	Provider string // by name; "": the default one
 	// Tasks is a directory of tasks, one task, or a dataset of a registry: NAME@VERSION, or "REGISTRY NAME[@VERSION]" of a registry at a
 	// path or a URL. "": an example is written.
 	Tasks string
-	// Agent is the name of an agent of the user's own, whose first script is written. agent.Oracle: there is none; "": ExampleAgent.
+	// Agent is the name of a custom agent, for which a first script is written. agent.Oracle: none;
+	// "": ExampleAgent.
 	Agent string
 }
 
 // ExampleAgent is the name of the agent that Init writes.
 const ExampleAgent = "my-agent"
 
-// CheckInitDir refuses a directory in which Init would write nothing, whatever it is asked for.
+// CheckInitDir refuses a directory in which Init would write nothing, whatever the other choices.
 func CheckInitDir(h *Host, dir string) error {
 	for _, name := range []string{"job.yaml", ".gitignore", WorkflowPath} {
 		if err := refuseExisting(h.Paths, dir, name); err != nil {
@@ -43,7 +44,7 @@ func CheckInitDir(h *Host, dir string) error {
 	return nil
 }
 
-// CheckInitProvider refuses a provider that does not exist.
+// CheckInitProvider refuses an unknown provider.
 func CheckInitProvider(h *Host, name string) error {
 	if _, ok := h.Providers.Find(name); !ok && name != "" {
 		return usage("there is no provider %s: want %s", clean(name), strings.Join(h.Providers.Names(), " or "))
@@ -53,7 +54,7 @@ func CheckInitProvider(h *Host, name string) error {
 
 var agentName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9._-]{0,63}$`)
 
-// CheckInitAgent refuses a name that no agent of the user's own can have.
+// CheckInitAgent refuses a name that no custom agent can have.
 func CheckInitAgent(name string) error {
 	switch {
 	case name == "" || name == agent.Oracle:
@@ -66,19 +67,19 @@ func CheckInitAgent(name string) error {
 	return nil
 }
 
-// InitTasks is what is known about the tasks that Init is given. The zero InitTasks is the example.
+// InitTasks describes the tasks that Init is given. The zero InitTasks is the example.
 type InitTasks struct {
-	path       string      // from the job's directory, with forward slashes
+	path       string      // relative to the job's directory, with forward slashes
 	single     bool        // it is one task
 	format     task.Format // "": the default one
 	noSolution int
 	dataset    *config.Dataset // of a registry, instead of path
 }
 
-// taskChoices is what InitRequest.Tasks can be, for those who wrote something else.
+// taskChoices lists the possible values of InitRequest.Tasks, for error messages.
 const taskChoices = "a directory of tasks, NAME@VERSION of Harbor's registry, or the path or URL of a registry and NAME@VERSION"
 
-// initDataset splits what may name a dataset of a registry; false if it names none.
+// initDataset splits the reference to a registry's dataset; false if text is none.
 func initDataset(text string) (registryAt, label string, ok bool) {
 	switch fields := strings.Fields(text); {
 	case len(fields) == 2:
@@ -92,7 +93,8 @@ func initDataset(text string) (registryAt, label string, ok bool) {
 	return registry.DefaultURL, text, version != ""
 }
 
-// checkInitDataset returns the dataset of a registry that a text names. Its tasks are not read.
+// checkInitDataset returns the dataset of a registry that a reference names. Its tasks are not
+// read.
 func checkInitDataset(ctx context.Context, h *Host, dir, where, label string) (InitTasks, error) {
 	var none InitTasks
 	if label == "" {
@@ -126,7 +128,7 @@ func checkInitDataset(ctx context.Context, h *Host, dir, where, label string) (I
 	return InitTasks{dataset: &ds}, nil
 }
 
-// fromJob returns the path of a file or directory as a job file in dir names it.
+// fromJob returns the path of a file or directory as written in a job file in dir.
 func fromJob(h *Host, dir, path string) (string, error) {
 	abs, err := filepath.Abs(h.Path(path))
 	if err != nil {
@@ -146,7 +148,7 @@ func fromJob(h *Host, dir, path string) (string, error) {
 	return rel, nil
 }
 
-// CheckInitTasks reads a directory of tasks, or a registry, and refuses what no job can run.
+// CheckInitTasks reads a directory of tasks, or a registry, and refuses tasks that no job can run.
 func CheckInitTasks(ctx context.Context, h *Host, dir, tasks string) (InitTasks, error) {
 	var none InitTasks
 	if tasks == "" {
@@ -170,7 +172,8 @@ func CheckInitTasks(ctx context.Context, h *Host, dir, tasks string) (InitTasks,
 	if err != nil {
 		return none, err
 	}
-	// Of the formats without errors, the one with fewer warnings is meant: the default one warns of tasks that look made for Harbor.
+	// Of the formats without errors, the one with fewer warnings is meant: the default one warns of
+	// tasks that look made for Harbor.
 	var best *InitTasks
 	var first error
 	fewest := 0
@@ -202,8 +205,9 @@ func CheckInitTasks(ctx context.Context, h *Host, dir, tasks string) (InitTasks,
 	return none, first
 }
 
-// Init writes a first job into a directory: a job file, a workflow, and unless there are tasks already, a dataset with one task. It
-// returns the files that it wrote. It writes over none: if one exists, it writes nothing.
+// Init writes a first job into a directory: a job file, a workflow and, unless there are tasks
+// already, a dataset with one task. It returns the files that it wrote. It overwrites nothing: if
+// one of the files exists, it writes none.
 func Init(ctx context.Context, h *Host, req InitRequest) (written []string, err error) {
 	if err := errors.Join(CheckInitProvider(h, req.Provider), CheckInitAgent(req.Agent)); err != nil {
 		return nil, &UsageError{err}
@@ -237,7 +241,7 @@ func Init(ctx context.Context, h *Host, req InitRequest) (written []string, err 
 	return writeFiles(h.Paths, wanted, req.Dir)
 }
 
-// initJob returns the job file of the scaffold with what was asked for.
+// initJob returns the job file of the scaffold, adapted to the request.
 func initJob(text []byte, req InitRequest, tasks InitTasks, usual string) ([]byte, error) {
 	job, missing := string(text), ""
 	replace := func(old, by string) {
@@ -246,7 +250,7 @@ func initJob(text []byte, req InitRequest, tasks InitTasks, usual string) ([]byt
 		}
 		job = strings.Replace(job, old, by, 1)
 	}
-	cut := func(from, to string) { // up to to, which stays; "": the rest
+	cut := func(from, to string) { // up to to, which is kept; "": the rest
 		i := strings.Index(job, from)
 		if i < 0 {
 			missing = from
@@ -273,7 +277,7 @@ func initJob(text []byte, req InitRequest, tasks InitTasks, usual string) ([]byt
 	case req.Agent == agent.Oracle:
 		cut("  - name: my-agent\n", "\ndatasets:\n")
 		cut("    - agent: my-agent\n", "")
-		cut("  confirm: ", "  groups:\n") // nothing is left that it would confirm
+		cut("  confirm: ", "  groups:\n") // there is nothing left to confirm
 	case req.Agent != "" && req.Agent != ExampleAgent:
 		replace("  - name: my-agent\n", "  - name: "+strconv.Quote(req.Agent)+"\n")
 		replace("    - agent: my-agent\n", "    - agent: "+strconv.Quote(req.Agent)+"\n")
@@ -299,7 +303,7 @@ func initJob(text []byte, req InitRequest, tasks InitTasks, usual string) ([]byt
 	return []byte(job), nil
 }
 
-// initEntry returns a dataset of a registry as a job file has it.
+// initEntry returns the entry of a registry's dataset in a job file.
 func initEntry(ds config.Dataset) string {
 	where := "{url: " + strconv.Quote(ds.Registry.URL) + "}"
 	if ds.Registry.URL == "" {

@@ -24,31 +24,31 @@ import (
 	"github.com/org/rollout-action/internal/run/job"
 )
 
-// JobsRequest is what ListJobs takes.
+// JobsRequest is the request of ListJobs.
 type JobsRequest struct {
-	Dir     string // with the directories of jobs
-	Default bool   // nobody named Dir: if it does not exist, there are no jobs yet
+	Dir     string // contains the directories of jobs
+	Default bool   // the user did not name Dir: if it does not exist, there are no jobs yet
 	Limit   int    // how many jobs to return; 0: all
-	// Until leaves out jobs that claim to have begun later; zero: none. Anybody may write a plan.
+	// Until leaves out jobs that claim to have begun later; zero: none. Plans are untrusted.
 	Until time.Time
-	// NoBaselines leaves out jobs that were run beside another one, as its baseline.
+	// NoBaselines leaves out jobs that ran as the baseline of another one.
 	NoBaselines bool
-	// kept has the jobs that were read before, and after until no others are read: they have no state.
+	// kept holds the jobs that were read before. Jobs that are not in it are not read after until
+	// and have no state.
 	kept  *listings
 	until time.Time
 }
 
-// Jobs are the jobs in a directory.
+// Jobs lists the jobs in a directory.
 type Jobs struct {
 	List  []ListedJob // the newest first
-	Total int         // how many there are, however many List has
+	Total int         // how many there are, even if List has fewer
 	NoDir bool        // the default directory does not exist
 }
 
-// JobState tells how far a job has come.
+// JobState classifies the progress of a job.
 type JobState string
 
-// The states.
 const (
 	JobDone       JobState = "done"       // every trial ran
 	JobRunning    JobState = "running"    // a process on this machine runs it
@@ -58,8 +58,8 @@ const (
 	JobUnreadable JobState = "unreadable" // its files are damaged
 )
 
-// ListedJob is one of many jobs. Numbers are those of the result.Summary, but PassRate and MeanReward are those of the agents that are
-// evaluated (result.Job.Evaluated); null if nothing is known.
+// ListedJob summarizes a job in a list. Numbers are those of the result.Summary, but PassRate and
+// MeanReward are those of the evaluated agents (result.Job.Evaluated); null if unknown.
 type ListedJob struct {
 	Dir       string        `json:"dir"` // below the current directory, or absolute
 	Name      string        `json:"job_name"`
@@ -79,36 +79,40 @@ type ListedJob struct {
 	CostAtLeast     bool       `json:"total_cost_at_least,omitempty"` // TotalCost is a lower bound
 	DurationSec     float64    `json:"total_duration_sec"`
 
-	// Verdict is the one that the job keeps (JudgedAt is set), which is fail if results were missing, or else what the job's own gate says
-	// without a baseline; "" if it is not known. A job that began with a baseline and keeps no verdict has none, unless it fails without a
-	// baseline, too.
+	// Verdict is the stored verdict of the job (JudgedAt is set), which is fail if results were
+	// missing, or else the outcome of the job's own gate without a baseline; "" if unknown. A job
+	// that began with a baseline and has no stored verdict has none, unless it fails even without a
+	// baseline.
 	Verdict  gate.Outcome `json:"verdict"`
 	Reason   string       `json:"verdict_reason"`
-	JudgedAt *time.Time   `json:"judged_at"` // null: the job keeps no verdict
-	Baseline string       `json:"baseline"`  // of the verdict that the job keeps; "": it compares with none
-	// Note says why the verdict.json of the job does not count; "" if it does, or if there is none.
+	JudgedAt *time.Time   `json:"judged_at"` // null: no verdict is stored
+	Baseline string       `json:"baseline"`  // of the stored verdict; "": it has none
+	// Note says why the job's verdict.json does not count; "" if it does, or if there is none.
 	Note  string `json:"verdict_note,omitempty"`
 	Error string `json:"error,omitempty"` // why the job is unreadable
 	// Resume is the command that continues the job; "" unless Resumable.
 	Resume string `json:"-"`
 
-	// partial: the job proves tasks, or is a part of one.
+	// partial: the job proves tasks or is a shard.
 	partial bool
 	beside  *result.Beside // Plan.Beside
-	// digest and split are those of the plan; "": there is none. evaluated is how many trials PassRate is about.
+	// digest and split are from the plan; "" without one. evaluated is the number of trials that
+	// PassRate counts.
 	digest, split string
 	evaluated     int
-	// point is the job in its history, if read looks for it (withPoint); nil if it says nothing about how agents do.
+	// point is the job's point in the history, if requested (withPoint); nil if the job is not part
+	// of a history.
 	point     *history.Point
 	withPoint bool
 }
 
-// NoJobsYet returns what to say if the directory of jobs does not exist and the user named none.
+// NoJobsYet returns the message for a missing directory of jobs that the user did not name.
 func NoJobsYet(dir string) string {
 	return fmt.Sprintf("No jobs yet: there is no directory %s here. The first run makes it. If jobs_dir in your job file is another directory, name that one.", clean(dir))
 }
 
-// ListJobs returns the jobs in a directory, the newest first. Of those that are beyond the limit it reads only when they began.
+// ListJobs returns the jobs in a directory, newest first. Of jobs beyond the limit it reads only
+// the start time.
 func ListJobs(ctx context.Context, h *Host, req JobsRequest) (Jobs, error) {
 	if req.Limit < 0 {
 		return Jobs{}, usage("-n %d: give a number of jobs, or 0 for all", req.Limit)
@@ -139,7 +143,8 @@ func ListJobs(ctx context.Context, h *Host, req JobsRequest) (Jobs, error) {
 	return out, nil
 }
 
-// identifyJobs returns all jobs in a directory with what the beginnings of their files say, the newest first.
+// identifyJobs returns all jobs in a directory, newest first, with what the beginnings of their
+// files contain.
 func identifyJobs(ctx context.Context, h *Host, req JobsRequest) (Jobs, error) {
 	dir := h.Path(req.Dir)
 	if _, err := os.Stat(filepath.Join(dir, result.PlanFile)); err == nil {
@@ -177,7 +182,8 @@ func newestFirst(a, b ListedJob) int {
 	return cmp.Or(b.StartedAt.Compare(a.StartedAt), cmp.Compare(a.Dir, b.Dir))
 }
 
-// identify returns what the beginning of a job's files says; false if a directory is no job's.
+// identify returns what the beginning of a job's files contains; false if the directory is not a
+// job's.
 func identify(parent string, e fs.DirEntry) (ListedJob, bool) {
 	dir := filepath.Join(parent, e.Name())
 	listed := ListedJob{Name: e.Name()}
@@ -219,7 +225,7 @@ func modified(e fs.DirEntry) time.Time {
 // read reads the rest of a job: its numbers, its state and its verdict.
 func (l *ListedJob) read(paths Paths) error {
 	if l.State != "" {
-		return nil // there is nothing to read
+		return nil // there are no files to read
 	}
 	dir := paths.Path(l.Dir)
 	summary, err := summaryOf(dir)
@@ -258,7 +264,7 @@ func (l *ListedJob) read(paths Paths) error {
 	return err
 }
 
-// keeps fills in the verdict that the job keeps, and reports whether there is one.
+// keeps fills in the stored verdict of the job, and reports whether there is one.
 func (l *ListedJob) keeps(paths Paths) bool {
 	v, note := readVerdict(paths, l.Dir)
 	l.Note = note
@@ -270,9 +276,9 @@ func (l *ListedJob) keeps(paths Paths) bool {
 	return true
 }
 
-// conclude says how a job that does not run can be continued, or what its gate says.
+// conclude determines how a job that does not run can be continued, or the outcome of its gate.
 func (l *ListedJob) conclude(paths Paths, dir string, summary result.Job) error {
-	plan, err := result.ReadPlan(dir) // as a whole: what counts here is at its end
+	plan, err := result.ReadPlan(dir) // as a whole: the needed fields are at its end
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -299,13 +305,13 @@ func (l *ListedJob) conclude(paths Paths, dir string, summary result.Job) error 
 	return l.judge(dir, summary, data, plan.Compared)
 }
 
-// judge checks the gate of a job that is complete.
+// judge checks the gate of a complete job.
 func (l *ListedJob) judge(dir string, summary result.Job, data []byte, compared bool) error {
 	policy, err := config.Policy(filepath.Join(dir, result.ConfigFile), data, nil)
 	if err != nil {
 		return fmt.Errorf("read the job's gate: %w", err)
 	}
-	if compared { // its baseline is not here
+	if compared { // its baseline is not available
 		policy.OnNoBaseline = gate.Pass
 	}
 	verdict := policy.Check(summary, nil, summary.EndedAt)
@@ -317,7 +323,7 @@ func (l *ListedJob) judge(dir string, summary result.Job, data []byte, compared 
 	return nil
 }
 
-// summaryOf reads a job's result.json; fs.ErrNotExist if there is none. It follows no link.
+// summaryOf reads a job's result.json; fs.ErrNotExist if there is none. It does not follow links.
 func summaryOf(dir string) (result.Job, error) {
 	path := filepath.Join(dir, result.ResultFile)
 	f, err := nofollow.Open(path)

@@ -12,7 +12,7 @@ import (
 	"github.com/org/rollout-action/internal/run/job"
 )
 
-// plannedJob makes the directory of a job that was killed before its first trial.
+// plannedJob creates the directory of a job that was killed before its first trial.
 func plannedJob(t *testing.T, dir string, began time.Time) {
 	t.Helper()
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -51,7 +51,7 @@ func TestListedJobsKnowWhetherTheyRun(t *testing.T) {
 	if got := state(); got != app.JobRunning {
 		t.Errorf("with a lock: %s", got)
 	}
-	// A holder in another container tells nothing that can be checked: the lock itself decides.
+	// A holder in another container cannot be checked: the lock itself decides.
 	if err := os.WriteFile(filepath.Join(dir, result.LockFile), []byte("{}"), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func TestOldJobsAreNotReadAsAWhole(t *testing.T) {
 	for i := range 5 {
 		plannedJob(t, h.Path("jobs/"+strconv.Itoa(i)), began.Add(time.Duration(i)*time.Hour))
 	}
-	// The end of the oldest plan is damaged in a way that its beginning does not show.
+	// The damage at the end of the oldest plan does not show at its beginning.
 	oldest := filepath.Join(h.Path("jobs/0"), result.PlanFile)
 	text := `{"job_name": "0", "started_at": "2026-01-02T03:04:05Z", "tasks": 7}`
 	if err := os.WriteFile(oldest, []byte(text), 0o644); err != nil {

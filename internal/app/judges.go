@@ -19,7 +19,8 @@ import (
 	"github.com/org/rollout-action/internal/run/trial"
 )
 
-// withoutJudges returns a request whose trials are not judged: those that prove tasks, and those that end before the tests.
+// withoutJudges returns the request for trials that are not judged: those that prove tasks, and
+// those that end before the tests.
 func (r JobRequest) withoutJudges() JobRequest {
 	r.noJudges = true
 	r.Sets = slices.Clip(r.Sets)
@@ -44,15 +45,16 @@ func judgeModels(sets []*dataset.Set) []string {
 	return names
 }
 
-// checkJudges checks the judges of all trials before any of them begins, and makes the models of tasks' judges ready. The warnings are added
-// to those of the job. The error is a diag.List if judges are wrong.
+// checkJudges checks the judges of all trials before any trial begins, and prepares the models of
+// tasks' judges. Warnings are added to those of the job. The error is a diag.List if judges are
+// wrong.
 func (l *loaded) checkJudges(req JobRequest) error {
 	if err := l.changeJudges(req); err != nil {
 		return err
 	}
 	l.judges = trial.NewJudgeSet(l.Job, l.host.Now())
 	var found diag.List
-	missing := map[string]bool{} // scores that the job's reward uses, and no judge of a task gives
+	missing := map[string]bool{} // scores that the job's reward uses and no judge of a task gives
 	for _, t := range l.tasks() {
 		if t.Missing || t.Err() != nil {
 			continue // its trials fail, which is reported elsewhere
@@ -61,7 +63,7 @@ func (l *loaded) checkJudges(req JobRequest) error {
 		for _, p := range problems {
 			if p.Score != "" && !p.OfTask {
 				if missing[p.Score] {
-					continue // it says which task is the first
+					continue // the problem names the first such task
 				}
 				missing[p.Score] = true
 				p.Message = fmt.Sprintf("for the task %s: %s", t.Name, p.Message)
@@ -144,7 +146,8 @@ func (l *loaded) scoresOfNoJudge() (found diag.List) {
 	return found
 }
 
-// allAgents reports whether a glob matches all of several agents of the job, as "" does. --agent may leave only one.
+// allAgents reports whether a glob matches all agents of a job with several, as "" does. --agent
+// may leave only one.
 func (l *loaded) allAgents(glob string) bool {
 	return glob == "" || len(l.Job.Agents) > 1 && !slices.ContainsFunc(l.Job.Agents, func(a agent.Agent) bool {
 		ok, _ := path.Match(glob, a.Name)
@@ -152,7 +155,7 @@ func (l *loaded) allAgents(glob string) bool {
 	})
 }
 
-// changeJudges gives judges the model that a request wants.
+// changeJudges gives the judges the model of the request.
 func (l *loaded) changeJudges(req JobRequest) error {
 	if req.judgeModel == "" {
 		return nil
@@ -177,7 +180,7 @@ func (l *loaded) changeJudges(req JobRequest) error {
 	return nil
 }
 
-// judged gives trials their judges.
+// judged sets the judges of the trials.
 func (l *loaded) judged(specs []trial.Spec) {
 	if l.judges == nil {
 		return
@@ -215,13 +218,14 @@ func (l *loaded) judged(specs []trial.Spec) {
 	}
 }
 
-// JudgedTasks are tasks with the same judges.
+// JudgedTasks groups tasks that have the same judges.
 type JudgedTasks struct {
 	Tasks  []string // dataset/task
 	Judges []TaskJudge
-	// MaxCostUSD is what all judges of a trial may cost together, with their further attempts; nil: there is no limit.
+	// MaxCostUSD is the limit on the cost of all judges of a trial, with their retries; nil: no
+	// limit.
 	MaxCostUSD *float64
-	// GroupCostUSD is what all judges of groups may cost together in a task; nil: there is no limit.
+	// GroupCostUSD is the limit on the cost of all judges of groups in a task; nil: no limit.
 	GroupCostUSD *float64
 }
 
@@ -232,10 +236,10 @@ type TaskJudge struct {
 	Placement          string // "" for a call
 	Attempts           int
 	MaxCostUSD         *float64 // of one attempt; nil: no limit
-	Orders             int      // in which a judge of groups ranks the trials of a task; 0 for others
+	Orders             int      // number of orders in which a judge of groups ranks the trials of a task; 0 for others
 }
 
-// judgedTasks returns the tasks that are judged, in their order.
+// judgedTasks returns the judged tasks in order.
 func (l *loaded) judgedTasks() []JudgedTasks {
 	if l.judges == nil {
 		return nil
@@ -297,7 +301,7 @@ func optional(v *float64) any {
 	return *v
 }
 
-// judgeProblem returns a problem with the judges of a task, with its place.
+// judgeProblem returns a problem with the judges of a task, with its position.
 func (l *loaded) judgeProblem(t *task.Task, p trial.JudgeProblem) diag.Diagnostic {
 	var d diag.Diagnostic
 	name := p.Key.String()

@@ -22,7 +22,8 @@ import (
 	"github.com/org/rollout-action/internal/run/job"
 )
 
-// Library has the jobs of a directory, of the directories and archives in it, or of an archive, or a single one. It implements viewer.Library.
+// Library gives access to the jobs of a directory with the directories and archives in it, to those
+// of an archive, or to a single job. It implements viewer.Library.
 type Library struct {
 	h      *Host
 	path   string // of the directory of jobs, or of the job
@@ -31,7 +32,7 @@ type Library struct {
 	packed archives
 	file   bool // path is an archive
 	kept   listings
-	// patience is how long Jobs reads jobs that it has not read yet; 0: until all are read.
+	// patience limits how long Jobs reads jobs that it has not read yet; 0: no limit.
 	patience time.Duration
 
 	ctx     context.Context //nolint:containedctx // ends with Close
@@ -40,14 +41,16 @@ type Library struct {
 	readers sync.WaitGroup
 }
 
-// firstPatience is how long the first page of a server may take to list jobs. Those that are read later come with the next one.
+// firstPatience limits how long the first page of a server waits for the list of jobs. Jobs that
+// are read later appear on the next page.
 const firstPatience = 400 * time.Millisecond
 
-// OpenLibrary opens what a user names: a directory of jobs, a job, or an archive with jobs, as workflows keep them. byDefault: nobody named it, so there may be no jobs yet. The caller
-// closes it.
+// OpenLibrary opens a path: a directory of jobs, a job, or an archive with jobs, as workflows keep
+// them. byDefault: the user did not name the path, so it may not exist yet. The caller closes the
+// library.
 func OpenLibrary(h *Host, path string, byDefault bool) (*Library, error) {
 	quiet := *h
-	quiet.Output = noOutput{} // the pages say it
+	quiet.Output = noOutput{} // the pages show the messages
 	l := &Library{h: &quiet, path: path, missed: byDefault, patience: firstPatience}
 	l.ctx, l.stop = context.WithCancel(event.Watch(context.Background(), unwatched))
 	switch full := h.Path(path); {
@@ -74,7 +77,7 @@ func OpenLibrary(h *Host, path string, byDefault bool) (*Library, error) {
 	return l, nil
 }
 
-// Close ends what the library does.
+// Close stops the library's background work.
 func (l *Library) Close() error {
 	l.stop()
 	l.readers.Wait()
@@ -144,8 +147,9 @@ func (l *Library) all(ctx context.Context, until time.Time) ([]foundJob, error) 
 	return l.list(ctx, l.path, nil, until)
 }
 
-// list lists the jobs in a directory, in its archives and, if above is empty, in its directories that are no jobs: those of artifacts. above has the
-// names that begin those in addresses.
+// list lists the jobs in a directory, in its archives and, if above is empty, in those of its
+// directories that are not jobs, as artifacts are. above holds the first elements of their
+// addresses.
 func (l *Library) list(ctx context.Context, dir string, above []string, until time.Time) ([]foundJob, error) {
 	jobs, err := ListJobs(ctx, l.h, JobsRequest{Dir: dir, Default: l.missed, kept: &l.kept, until: until})
 	if err != nil || jobs.NoDir {
@@ -172,7 +176,7 @@ func (l *Library) list(ctx context.Context, dir string, above []string, until ti
 			out = append(out, l.archivedJobs(ctx, filepath.Join(dir, name), names...)...)
 		case e.IsDir() && len(above) == 0:
 			below, err := l.list(ctx, filepath.Join(dir, name), names, until)
-			if err == nil { // a directory of something else says nothing
+			if err == nil { // other directories are skipped
 				out = append(out, below...)
 			}
 		}
@@ -187,11 +191,11 @@ func (l *Library) readRest() {
 	}
 	l.readers.Go(func() {
 		defer l.reading.Unlock()
-		_, _ = l.all(l.ctx, time.Time{}) // the next page says what is wrong
+		_, _ = l.all(l.ctx, time.Time{}) // the next page reports the error
 	})
 }
 
-// listedOf returns a job as an index shows it.
+// listedOf returns the entry of a job in an index.
 func listedOf(l foundJob) page.Listed {
 	listed := page.Listed{
 		Name: l.address, JobName: l.Name, State: cmp.Or(string(l.State), page.Unread), Started: l.StartedAt,
@@ -224,7 +228,8 @@ func (l *Library) Open(ctx context.Context, name string) (*viewer.Job, error) {
 type openedJob struct {
 	viewer.Job
 	dir string
-	// prepare puts the results of the trials into dir, if they are not there yet, and hide removes from a text where that is.
+	// prepare writes the results of the trials into dir, if they are not there yet; hide removes
+	// the path of that directory from a text.
 	prepare func(ctx context.Context) error
 	hide    func(string) string
 }
@@ -249,7 +254,8 @@ func (l *Library) open(name string) (*openedJob, error) {
 	return l.openBelow(l.path, names, true)
 }
 
-// openBelow opens a job in a directory by its names: its own, or those of a directory or an archive and its own there.
+// openBelow opens the job that names select in a directory: its own name, or that of a directory or
+// archive followed by its name there.
 func (l *Library) openBelow(dir string, names []string, deeper bool) (*openedJob, error) {
 	if strings.HasPrefix(names[0], ".") {
 		return nil, fs.ErrNotExist
@@ -287,7 +293,8 @@ func (l *Library) openDir(dir string) (*openedJob, error) {
 	}}, nil
 }
 
-// besideOf returns the directory of the baseline that the job in dir was run beside and is compared with; "" without one.
+// besideOf returns the directory of the baseline that the job in dir ran with and is compared with,
+// or "".
 func (l *Library) besideOf(dir string) string {
 	plan, err := result.ReadPlanHead(l.h.Path(dir))
 	if err != nil || plan.Beside == nil || plan.Beside.OnlyConfirms {
@@ -296,7 +303,8 @@ func (l *Library) besideOf(dir string) string {
 	return besideDir(l.h.Paths, dir, plan)
 }
 
-// input returns the results of a job with the verdict that it keeps, or else with what its own gate says.
+// input returns the results of a job with its stored verdict, or else with the outcome of its own
+// gate.
 func (l *Library) input(ctx context.Context, dir string) (report.Input, error) {
 	ctx = event.Watch(ctx, unwatched)
 	if _, err := os.Lstat(filepath.Join(l.h.Path(dir), result.PlanFile)); err != nil {
@@ -310,13 +318,13 @@ func (l *Library) input(ctx context.Context, dir string) (report.Input, error) {
 	if finished == nil {
 		return report.Input{}, cmp.Or(err, fmt.Errorf("%s: there is nothing to show", dir))
 	}
-	return finished.Input, nil // what cannot be judged is shown without a verdict
+	return finished.Input, nil // a job that cannot be judged is shown without a verdict
 }
 
-// unwatched takes no notice of work that takes long: a browser waits for it.
+// unwatched ignores the progress of long work, because a browser is waiting for it.
 func unwatched(*event.Work) func() { return func() {} }
 
-// noOutput is an Output that forgets everything.
+// noOutput is an Output that discards everything.
 type noOutput struct{}
 
 func (noOutput) Line(string)                    {}
@@ -324,7 +332,8 @@ func (noOutput) Warn(string)                    {}
 func (noOutput) Warnings(diag.List)             {}
 func (noOutput) View(View) (event.Sink, func()) { return nil, func() {} }
 
-// listings keeps the numbers of jobs that were listed, until their files change. Its zero value is ready to use, by several goroutines.
+// listings caches the numbers of listed jobs until their files change. The zero value is ready to
+// use; it is safe for concurrent use.
 type listings struct {
 	mu   sync.Mutex
 	jobs map[string]keptListing // by directory
@@ -335,8 +344,9 @@ type keptListing struct {
 	job   ListedJob
 }
 
-// read reads a job as ListedJob.read does, unless it was read before and its files have not changed. A nil listings keeps nothing. Jobs that
-// are not kept are not read after until, unless it is zero.
+// read reads a job as ListedJob.read does, unless it is cached and its files have not changed. A
+// nil listings caches nothing. Jobs that are not cached are not read after until, unless it is
+// zero.
 func (k *listings) read(l *ListedJob, paths Paths, until time.Time) {
 	stamp := ""
 	if k != nil {
@@ -366,7 +376,7 @@ func (k *listings) read(l *ListedJob, paths Paths, until time.Time) {
 	}
 }
 
-// stampOf returns a text that changes when what is listed about a job may have changed.
+// stampOf returns a string that changes whenever the listed data of a job may have changed.
 func stampOf(dir string) string {
 	stamp := fmt.Sprint(job.Running(dir))
 	for _, file := range []string{result.PlanFile, result.ResultFile, result.ConfigFile, result.OutputsFile, result.VerdictFile} {
@@ -379,14 +389,15 @@ func stampOf(dir string) string {
 	return stamp
 }
 
-// SiteRequest is what ExportSite takes.
+// SiteRequest is the request of ExportSite.
 type SiteRequest struct {
 	Path    string // of jobs, as for OpenLibrary
-	Default bool   // nobody named Path
+	Default bool   // the user did not name Path
 	To      string // the directory of the site
 }
 
-// ExportSite writes jobs as a site of files, and returns how many pages it has. It returns a UsageError if something else is in the directory.
+// ExportSite writes jobs as a static site, and returns its number of pages. It returns a UsageError
+// if the directory contains anything else.
 func ExportSite(ctx context.Context, h *Host, req SiteRequest) (viewer.Exported, error) {
 	library, err := OpenLibrary(h, req.Path, req.Default)
 	if err != nil {

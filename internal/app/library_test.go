@@ -13,7 +13,7 @@ import (
 	"github.com/org/rollout-action/internal/output/page"
 )
 
-// storedJob writes a job of one trial, which passed, into a directory.
+// storedJob writes a job with one passed trial into a directory.
 func storedJob(t *testing.T, dir, name string) result.Key {
 	t.Helper()
 	key := result.Key{Agent: "a", Dataset: "d", Task: "t", Attempt: 1}
@@ -43,7 +43,7 @@ func libraryOf(t *testing.T, path string) *Library {
 	return l
 }
 
-// A library has what rollout ls lists, and opens nothing else.
+// A library contains the jobs that rollout ls lists, and opens no others.
 func TestLibraryHasTheJobsOfADirectory(t *testing.T) {
 	top := t.TempDir()
 	storedJob(t, filepath.Join(top, "jobs", "one"), "nightly")
@@ -114,7 +114,8 @@ func TestLibraryOfOneJob(t *testing.T) {
 	}
 }
 
-// The first page does not wait for all jobs: the others are read meanwhile, and the next page has them.
+// The first page does not wait for all jobs: the others are read in the background, for the next
+// page.
 func TestFirstPageDoesNotWaitForAllJobs(t *testing.T) {
 	top := t.TempDir()
 	for _, name := range []string{"one", "two", "three"} {
@@ -157,7 +158,7 @@ func TestExportedSiteHasAPageForEachTrial(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	// A job that cannot be read costs no other its page.
+	// A job that cannot be read does not affect the pages of the others.
 	storedJob(t, filepath.Join(top, "jobs", "torn"), "torn")
 	if err := os.WriteFile(filepath.Join(top, "jobs", "torn", result.PlanFile), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)

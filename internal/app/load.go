@@ -20,7 +20,8 @@ import (
 	"github.com/org/rollout-action/internal/run/trial/agentfiles"
 )
 
-// loaded is the first stage of a job: its file and its tasks are read and checked, and nothing is started.
+// loaded is the first stage of a job: its file and its tasks are read and checked. Nothing is
+// started yet.
 type loaded struct {
 	*config.Loaded
 	host     *Host
@@ -33,7 +34,7 @@ type loaded struct {
 	source   *dataset.Source
 	files    map[string]*agentfiles.Set // of the agents that have some
 	judges   *trial.JudgeSet            // nil: nothing is judged
-	release  func()                     // of what the job was loaded from; nil: nothing is to be done
+	release  func()                     // releases the sources of the job; nil: nothing to release
 	recorded map[string]string          // see recordings; nil: not read yet
 	settings map[string]any             // provider_config, whose files of this machine may be executed
 }
@@ -57,12 +58,12 @@ func (l *loaded) closeFiles() {
 	}
 }
 
-// overrides returns the keys to change, in a fixed order, Sets last.
+// overrides returns the keys to change, in a fixed order, with Sets last.
 func (r JobRequest) overrides() []config.Override {
 	return append(r.Overrides[:len(r.Overrides):len(r.Overrides)], r.Sets...)
 }
 
-// loadOptions returns how a job file is loaded.
+// loadOptions returns the options for loading the job file.
 func loadOptions(h *Host, req JobRequest) (config.Options, error) {
 	checks, aliases := map[string]config.ProviderCheck{}, map[string]string{}
 	for _, p := range h.Providers {
@@ -103,8 +104,8 @@ func loadJob(ctx context.Context, h *Host, req JobRequest) (*loaded, error) {
 	return loadTasks(ctx, h, file, req.File, req, opts.Getenv)
 }
 
-// loadTarget loads the job that a request names: a job file, or the job for tasks that it names instead. If it names no agent for these,
-// the fallback is run.
+// loadTarget loads the job of a request: a job file, or the job implied by the tasks that it names.
+// If the request names no agent for these, the fallback runs.
 func loadTarget(ctx context.Context, h *Host, req JobRequest, fallback ...agent.Agent) (*loaded, error) {
 	target := req.File
 	if filepath.Base(target) == "task.toml" && isFile(h.Path(target)) {
@@ -141,8 +142,8 @@ func loadTarget(ctx context.Context, h *Host, req JobRequest, fallback ...agent.
 // oracleAndNop returns the agents that prove tasks.
 func oracleAndNop() []agent.Agent { return []agent.Agent{{Name: agent.Oracle}, {Name: agent.Nop}} }
 
-// loadTasks loads the tasks of a job. path is the job file, or where the job without one belongs; getenv finds the variables that the
-// tasks may use.
+// loadTasks loads the tasks of a job. path is the job file or, without one, its hypothetical
+// location; getenv looks up the variables that the tasks may use.
 func loadTasks(ctx context.Context, h *Host, file *config.Loaded, path string, req JobRequest, getenv func(string) (string, bool)) (_ *loaded, err error) {
 	if h.OnLoad != nil {
 		if err := h.OnLoad(file); err != nil {
@@ -162,7 +163,7 @@ func loadTasks(ctx context.Context, h *Host, file *config.Loaded, path string, r
 	sets, warnings, err := l.loadSets(ctx)
 	if list := (diag.List{}); errors.As(err, &list) {
 		files := diag.List{}
-		_ = errors.As(l.loadAgentFiles(ctx), &files) // users want to know of all problems at once
+		_ = errors.As(l.loadAgentFiles(ctx), &files) // to report all problems at once
 		return nil, slices.Concat(file.Warnings, list, files)
 	}
 	if err != nil {
@@ -206,7 +207,8 @@ func (h *Host) settings(of config.Environment) (map[string]any, error) {
 	return h.Guard.Settings(entry.Keys, of.ProviderConfig)
 }
 
-// noneLeft says what leaves no task of a job, as the user wrote it: a flag, or a key of the job file.
+// noneLeft names the setting that leaves the job without tasks, as the user wrote it: a flag, or a
+// key of the job file.
 func noneLeft(job config.Job, req JobRequest) string {
 	var filters []string
 	for _, f := range []struct {
@@ -227,7 +229,8 @@ func noneLeft(job config.Job, req JobRequest) string {
 	return strings.Join(filters, " and ") + " " + leave + " none of the tasks"
 }
 
-// meantTask returns a question about the task that the user probably meant by one of include_tasks; "" if none is near.
+// meantTask returns a question with the task that the user probably meant by one of include_tasks,
+// or "" if none is similar.
 func meantTask(job config.Job, sets []*dataset.Set) string {
 	var all []string
 	for _, set := range sets {
@@ -244,7 +247,8 @@ func meantTask(job config.Job, sets []*dataset.Set) string {
 	return ""
 }
 
-// loadSets loads the datasets of a job and its single tasks, and notes in the job the formats that it left open.
+// loadSets loads the datasets and single tasks of a job, and records in the job the formats that it
+// left open.
 func (l *loaded) loadSets(ctx context.Context) ([]*dataset.Set, diag.List, error) {
 	l.source.Include, l.source.Exclude = l.Job.IncludeTasks, l.Job.ExcludeTasks
 	refs := make([]dataset.Ref, len(l.Job.Datasets))
@@ -309,16 +313,16 @@ func taskNames(sets []*dataset.Set) []string {
 	return names
 }
 
-// settle notes in the job the format that a set was loaded in, so that config.json records what was run. It reports whether the
-// job had left that open.
+// settle records in the job the format in which a set was loaded, for config.json. It reports
+// whether the job had left the format open.
 func settle(format *config.Format, set *dataset.Set) bool {
 	open := *format == ""
 	*format = config.Format(set.Format)
 	return open
 }
 
-// madeForHarbor warns of tasks on disk that are read by Rollout's rules, because no format is given, and look as if they were
-// made for Harbor: at least half of those that can be read have a sign of it.
+// madeForHarbor warns of tasks on disk that are read by Rollout's rules, because no format is
+// given, but look made for Harbor: at least half of the readable ones show a sign of it.
 func madeForHarbor(ctx context.Context, set *dataset.Set, at config.Place, key string) diag.List {
 	if set.Format != task.FormatRollout {
 		return nil

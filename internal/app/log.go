@@ -14,19 +14,19 @@ import (
 	"github.com/org/rollout-action/internal/run/job"
 )
 
-// LogRequest is what CopyLog takes.
+// LogRequest is the request of CopyLog.
 type LogRequest struct {
 	Dir   string // of a job
 	Trial string // a part of the trial's name
 	Name  string // of the log: setup, command, verifier (each also with /stderr), error, or a path below the trial's directory
-	// Follow waits for more until the trial has a result or its job does not run.
+	// Follow waits for more until the trial has a result or its job no longer runs.
 	Follow bool
 }
 
-// followEvery is how often a log that grows is looked at.
+// followEvery is the interval at which a growing log is checked.
 const followEvery = 250 * time.Millisecond
 
-// CopyLog writes a log of a trial to w as it is: what it contains is hostile.
+// CopyLog writes a log of a trial to w unchanged. Its content is untrusted.
 func CopyLog(ctx context.Context, h *Host, req LogRequest, w io.Writer) error {
 	if err := h.checkJobDir(req.Dir); err != nil {
 		return err
@@ -43,7 +43,8 @@ func CopyLog(ctx context.Context, h *Host, req LogRequest, w io.Writer) error {
 	defer f.close()
 	waits := sync.OnceFunc(func() { linef(h.Output, "waiting for %s of %s", clean(file), clean(key.String())) })
 	for {
-		// The trial may end while its log is read, so this comes first: the log is complete then.
+		// The trial may end while its log is read, so check first: if it has ended, the log is
+		// complete.
 		ended := !req.Follow || f.ended()
 		switch err := f.reopen(); {
 		case errors.Is(err, fs.ErrNotExist) && !ended:
@@ -66,7 +67,7 @@ func CopyLog(ctx context.Context, h *Host, req LogRequest, w io.Writer) error {
 	}
 }
 
-// follower copies a file that grows, and begins again when another file takes its place.
+// follower copies a growing file, and starts over when another file replaces it.
 type follower struct {
 	dir  string
 	key  result.Key
@@ -88,7 +89,7 @@ func (f *follower) ended() bool {
 	return err == nil || !job.Running(f.dir)
 }
 
-// reopen opens the file, unless it is the one that is open.
+// reopen opens the file, unless it is already open.
 func (f *follower) reopen() error {
 	now, err := openLog(f.dir, f.key, f.file)
 	if err != nil {
@@ -105,14 +106,14 @@ func (f *follower) reopen() error {
 	return nil
 }
 
-// copy writes what is new in the file.
+// copy writes the new content of the file.
 func (f *follower) copy(ctx context.Context) error {
 	n, err := io.Copy(f.to, reader{ctx, f.open})
 	f.seen += n
 	return err
 }
 
-// same reports whether a file is the one that is being copied, and has not become shorter.
+// same reports whether now is the file being copied and has not been truncated.
 func (f *follower) same(now *os.File) bool {
 	if f.open == nil {
 		return false
@@ -122,7 +123,7 @@ func (f *follower) same(now *os.File) bool {
 	return errA == nil && errB == nil && os.SameFile(a, b) && b.Size() >= f.seen
 }
 
-// reader ends with its context.
+// reader is a reader that fails once its context ends.
 type reader struct {
 	ctx context.Context
 	io.Reader

@@ -16,7 +16,7 @@ import (
 	"github.com/org/rollout-action/internal/run/job"
 )
 
-// runningTrial makes a job that runs and whose only trial has begun. It returns the trial's directory.
+// runningTrial creates a running job whose only trial has begun. It returns the trial's directory.
 func runningTrial(t *testing.T, h *app.Host) (trial string, lock *job.Lock) {
 	t.Helper()
 	dir := h.Path("jobs/one")
@@ -33,7 +33,7 @@ func runningTrial(t *testing.T, h *app.Host) (trial string, lock *job.Lock) {
 	return trial, lock
 }
 
-// following follows the agent's stdout, and returns its lines and how it ended.
+// following follows the agent's stdout. It returns the lines, and a channel with the result.
 func following(ctx context.Context, h *app.Host) (*bufio.Reader, <-chan error) {
 	r, w := io.Pipe()
 	ended := make(chan error, 1)
@@ -59,7 +59,7 @@ func TestFollowingEndsWithTheTrial(t *testing.T) {
 	if err != nil || shown.State != app.TrialRunning {
 		t.Errorf("%+v, %v", shown, err)
 	}
-	lines, ended := following(t.Context(), h) // the log is not there yet
+	lines, ended := following(t.Context(), h) // the log does not exist yet
 	for deadline := time.Now().Add(time.Minute); !out.said() && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 	}
 	file := filepath.Join(trial, result.CommandDir, result.StdoutFile)
@@ -78,7 +78,7 @@ func TestFollowingEndsWithTheTrial(t *testing.T) {
 	expectLine(t, lines, "one\n")
 	say("two\n")
 	expectLine(t, lines, "two\n")
-	// The trial starts over, so that another file takes this one's place.
+	// The trial starts over, so another file replaces this one.
 	if err := result.WriteFile(file, []byte("again\n")); err != nil {
 		t.Fatal(err)
 	}

@@ -17,20 +17,21 @@ import (
 // maxMatrix is how many jobs a matrix may have. Source: docs.github.com, "Actions limits".
 const maxMatrix = 256
 
-// What is taken for granted where nothing is known of how long trials take.
+// Assumptions for trials of unknown duration.
 const (
 	guessedTrial = 5 * time.Minute
 	// guessedMost is how many jobs run at a time on GitHub's free plan. Source: docs.github.com, "Actions limits".
 	guessedMost = 20
 )
 
-// DivideRequest is what Divide takes.
+// DivideRequest is the request of Divide.
 type DivideRequest struct {
 	Job     JobRequest
 	Shards  string        // a number, or "auto": as many as Target needs
-	Target  time.Duration // how long a shard may take
+	Target  time.Duration // the time limit of a shard
 	Timings string        // as in RunRequest
-	// Comment is as in ReportOptions: with it, the comment of an earlier run says from now on that this one goes on. "": it does not.
+	// Comment is as in ReportOptions: with it, the comment of an earlier run says that this run is
+	// in progress. "": it does not.
 	Comment string
 }
 
@@ -47,12 +48,13 @@ type DividedShard struct {
 	Wall   *time.Duration // until its last trial is over; nil: nothing is known
 }
 
-// Matrix is what the strategy.matrix of a GitHub workflow takes.
+// Matrix is the strategy.matrix of a GitHub workflow.
 type Matrix struct {
 	Include []MatrixEntry `json:"include"`
 }
 
-// MatrixEntry is one shard. Shard is what run --shard takes, Name fits into the name of an artifact.
+// MatrixEntry is one shard. Shard is the value for run --shard; Name is safe in the name of an
+// artifact.
 type MatrixEntry struct {
 	Shard        string   `json:"shard"`
 	Index        int      `json:"index"`
@@ -62,7 +64,7 @@ type MatrixEntry struct {
 	EstimatedSec *float64 `json:"estimated_sec,omitempty"` // until its last trial is over; nil: nothing is known
 }
 
-// Matrix returns the division for a workflow.
+// Matrix returns the division as a workflow's matrix.
 func (d Division) Matrix() Matrix {
 	var m Matrix
 	for _, s := range d.Shards {
@@ -75,7 +77,7 @@ func (d Division) Matrix() Matrix {
 	return m
 }
 
-// setOutputs sets the outputs of a workflow's step, if this is one.
+// setOutputs sets the outputs of a workflow step, if this is one.
 func (d Division) setOutputs(getenv github.Getenv) error {
 	matrix, err := json.Marshal(d.Matrix())
 	if err != nil {
@@ -87,7 +89,8 @@ func (d Division) setOutputs(getenv github.Getenv) error {
 	)
 }
 
-// Divide divides a job among machines, and sets the outputs of a workflow's step, if this is one. It contacts no provider.
+// Divide divides a job among machines, and sets the outputs of a workflow step, if this is one. It
+// contacts no provider.
 func Divide(ctx context.Context, h *Host, req DivideRequest) (Division, error) {
 	if req.Shards == "" {
 		return Division{}, usage("--target, --timings and --comment are for a job that is divided: they need --shards")
@@ -125,7 +128,7 @@ func Divide(ctx context.Context, h *Host, req DivideRequest) (Division, error) {
 	return d, nil
 }
 
-// countShards returns the number of shards that --shards asks for. None of them will be empty.
+// countShards returns the number of shards for --shards, at most as many as can be non-empty.
 func (p *planned) countShards(req DivideRequest, timings job.Timings) (int, error) {
 	if req.Shards == "auto" {
 		return p.enoughShards(req.Target, timings), nil
@@ -148,7 +151,7 @@ func (p *planned) countShards(req DivideRequest, timings job.Timings) (int, erro
 	return n, nil
 }
 
-// enoughShards returns the number of shards of --shards auto.
+// enoughShards returns the number of shards for --shards auto.
 func (p *planned) enoughShards(target time.Duration, timings job.Timings) int {
 	concurrent := p.Job.NConcurrentTrials
 	each, known := timings.Expect(p.specs)
@@ -193,7 +196,7 @@ func (p *planned) divide(n int, timings job.Timings) Division {
 	return d
 }
 
-// Brief formats a duration as people write it: 1h5m, 20m, 1m30s, 4.5s, 20ms.
+// Brief formats a duration briefly: 1h5m, 20m, 1m30s, 4.5s, 20ms.
 func Brief(d time.Duration) string {
 	switch {
 	case d < 50*time.Millisecond:

@@ -9,7 +9,7 @@ import (
 	"github.com/org/rollout-action/internal/run/job/merge"
 )
 
-// MergeRequest is what Merge takes.
+// MergeRequest is the request of Merge.
 type MergeRequest struct {
 	Paths  []string // directories with shards, or archives
 	Output string   // the merged job's directory; "": by the job's name below jobs
@@ -18,7 +18,7 @@ type MergeRequest struct {
 	Report ReportOptions
 }
 
-// Merge puts the shards of a job together, and reports on the whole. The Finished is as in Report.
+// Merge combines the shards of a job, and reports on the whole. The Finished is as in Report.
 func Merge(ctx context.Context, h *Host, req MergeRequest) (*Finished, error) {
 	if err := req.Report.check(); err != nil {
 		return nil, err
@@ -30,7 +30,7 @@ func Merge(ctx context.Context, h *Host, req MergeRequest) (*Finished, error) {
 	return finished, err
 }
 
-// runMerge is Merge, once the request is checked.
+// runMerge is Merge after the request was checked.
 func runMerge(ctx context.Context, h *Host, req MergeRequest) (*Finished, error) {
 	defer merge.SaveMemory()()
 	merged, err := merge.Run(ctx, merge.Options{Paths: req.Paths, Output: req.Output, Parent: "jobs", Name: req.Name, Base: h.Dir, Move: req.Move})
@@ -54,7 +54,8 @@ func runMerge(ctx context.Context, h *Host, req MergeRequest) (*Finished, error)
 	return finish(ctx, h, merged.Dir, req.Report, end)
 }
 
-// mergeBeside merges the shards of the baseline that was run beside a merged job, and has the job compared with it.
+// mergeBeside merges the shards of the baseline that ran with a merged job, and compares the job
+// with it.
 func mergeBeside(ctx context.Context, h *Host, req *MergeRequest, head merge.Result, end *ending) error {
 	output := head.Dir + againstSuffix(head.Tree.Plan.Beside.Commit)
 	base, err := merge.Run(ctx, merge.Options{Paths: req.Paths, Output: output, Name: req.Name, Base: h.Dir, Move: req.Move, Baseline: true})
@@ -73,7 +74,7 @@ func mergeBeside(ctx context.Context, h *Host, req *MergeRequest, head merge.Res
 	if head.Tree.Plan.Beside.OnlyConfirms {
 		return nil
 	}
-	if req.Report.Baseline == "" || req.Report.Baseline == GitHubPrefix { // which the Action always names
+	if req.Report.Baseline == "" || req.Report.Baseline == GitHubPrefix { // which the Action always passes
 		req.Report.Baseline = base.Dir
 	}
 	return nil

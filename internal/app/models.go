@@ -10,7 +10,8 @@ import (
 	"github.com/org/rollout-action/internal/model/scripted"
 )
 
-// models returns the models of the job that its agents use, by name. record: exchanges are kept where record_to says.
+// models returns the models of the job that its agents use, by name. record: exchanges are recorded
+// as record_to says.
 func (l *loaded) models(record bool) (map[string]*model.Model, error) {
 	out := map[string]*model.Model{}
 	hide := redact.New(l.Secrets)

@@ -8,14 +8,16 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// clockSkew is by how much another machine's clock may be ahead. A job that claims to begin later is not taken for the newest.
+// clockSkew is how far another machine's clock may be ahead. A job that claims to begin later is
+// not considered the newest.
 const clockSkew = time.Hour
 
-// JobsDir is the directory of jobs, below the current one, unless a job file says otherwise.
+// JobsDir is the default directory of jobs, relative to the current one.
 const JobsDir = "jobs"
 
-// NamedJob returns the directory of the job that an argument names: the argument itself if it is a file or a job's directory, else the
-// directory of that name below JobsDir, if there is one, else the argument. So a job may have the name of its dataset's directory.
+// NamedJob returns the directory of the job that an argument names: the argument itself if it is a
+// file or a job's directory, else the directory of that name below JobsDir if it exists, else the
+// argument. So a job may have the name of its dataset's directory.
 func (p Paths) NamedJob(arg string) string {
 	if arg == "" || !filepath.IsLocal(arg) || isFile(p.Path(arg)) || p.hasJob(arg) {
 		return arg
@@ -31,9 +33,9 @@ func (p Paths) hasJob(dir string) bool {
 	return IsJobDir(p, dir) || isFile(filepath.Join(p.Path(dir), result.ResultFile))
 }
 
-// NewestJobs returns the directories of the n jobs below JobsDir that began last, the newest first. A job that was run beside another one,
-// as its baseline, is not the newest: of two jobs it is the second, if it was the baseline of the first. NewestJobs returns a UsageError
-// if there are fewer.
+// NewestJobs returns the directories of the n most recently begun jobs below JobsDir, newest first.
+// A baseline that ran with another job is not counted, except as the second of two if it was the
+// baseline of the first. NewestJobs returns a UsageError if there are fewer.
 func NewestJobs(ctx context.Context, h *Host, n int) ([]string, error) {
 	jobs, err := ListJobs(ctx, h, JobsRequest{Dir: JobsDir, Default: true, Limit: n, NoBaselines: true, Until: h.Now().Add(clockSkew)})
 	if err != nil {
