@@ -28,16 +28,16 @@ type opened struct {
 	*planned
 	provider environment.Provider
 	tree     *job.Tree
-	todo     []trial.Spec                // what is left to run
+	todo     []trial.Spec                // remaining trials
 	named    map[result.Key]bool         // trials that --rerun names, which are not taken from other jobs
 	earlier  []result.Trial              // results that exist
-	carried  map[result.Key]result.USD   // what trials have cost of which only the judges run
+	carried  map[result.Key]result.USD   // cost of the trials of which only the judges run
 	again    map[result.Key]bool         // confirmation attempts that may be made again
 	ended    result.Job                  // once the trials have run
-	runner   func(job.Runner) job.Runner // wraps what runs the trials; nil: nothing does
+	runner   func(job.Runner) job.Runner // wraps the runner of the trials; nil: no wrapper
 	began    time.Time                   // when this run began its trials; zero: it did not
-	confirm  *confirmer                  // which attempts confirm what looks broken; nil: none do
-	// rounds is job.Options.Confirm of a job that another one runs beside; nil: confirm decides.
+	confirm  *confirmer                  // chooses confirmation attempts; nil: there are none
+	// rounds is job.Options.Confirm of a job in a pair; nil: confirm decides.
 	rounds func(context.Context, *job.Tree, event.Sink, []result.Trial) ([]trial.Spec, error)
 }
 
@@ -48,8 +48,9 @@ func (p *planned) warn() {
 	}
 }
 
-// connect opens the job's provider, with retries, and removes what killed runs left there. A job that is cancelled meanwhile
-// leaves no directory. resumption is the command that resumes the job; "" before it has begun.
+// connect opens the job's provider, with retries, and removes what killed runs left there. A job
+// that is cancelled meanwhile leaves no directory. resumption is the command that resumes the job;
+// "" before it has begun.
 func (p *planned) connect(ctx context.Context, resumption string) (environment.Provider, error) {
 	h := p.host
 	if err := p.openAgentFiles(ctx); err != nil && ctx.Err() == nil {
@@ -97,7 +98,7 @@ func (p *planned) connect(ctx context.Context, resumption string) (environment.P
 	}), nil
 }
 
-// showing shows what a provider reports to progress while do runs.
+// showing runs do and shows the messages that the provider sends to progress.
 func (p *planned) showing(do func(progress func(string))) {
 	secrets := redact.New(p.Secrets)
 	show, endView := p.host.Output.View(View{Level: logLevel(p.Job.LogLevel)})
@@ -107,8 +108,8 @@ func (p *planned) showing(do func(progress func(string))) {
 	})
 }
 
-// Connect connects to a provider, unless ctx ends meanwhile. When hard ends, it does not wait for the provider any
-// more.
+// Connect connects to a provider, unless ctx ends meanwhile. When hard ends, it stops waiting for
+// the provider.
 func Connect(ctx, hard context.Context, entry providers.Entry, cfg map[string]any, host providers.Host) (environment.Provider, error) {
 	type connection struct {
 		provider environment.Provider
@@ -132,7 +133,7 @@ func Connect(ctx, hard context.Context, entry providers.Entry, cfg map[string]an
 	return nil, fmt.Errorf("connect to %s: %w", entry.Name, context.Canceled)
 }
 
-// sweep removes what killed runs left behind: those environments that left selects. A failure is only a warning.
+// sweep removes the environments of killed runs, as selected by left. A failure is only a warning.
 func sweep(ctx context.Context, provider environment.Provider, out Output, left func([]environment.Listed) []environment.Listed) {
 	listed, err := provider.List(ctx)
 	if err == nil {
@@ -147,12 +148,12 @@ func sweep(ctx context.Context, provider environment.Provider, out Output, left 
 	}
 }
 
-// hidden returns the files and directories of this machine that no environment of a job may show; see providers.Host. Tasks are
-// listed besides their datasets, which may be put together of links.
+// hidden returns the files and directories of this machine that no environment of a job may show;
+// see providers.Host. Tasks are listed in addition to their datasets, which may consist of links.
 func (p *planned) hidden() []string {
 	paths := slices.Concat([]string{".", p.Job.JobsDir, filepath.Join(p.Job.JobsDir, p.Job.Name)}, p.DatasetDirs, p.TaskDirs, p.taskDirs)
 	if root, err := cache.Root(p.host.Getenv); err == nil {
-		paths = append(paths, filepath.Join(root, cache.DirsName)) // tasks that other jobs use; not the whole cache, in which a provider may live
+		paths = append(paths, filepath.Join(root, cache.DirsName)) // tasks that other jobs use; not the whole cache, which may contain a provider's files
 	}
 	if p.path != "-" {
 		paths = append(paths, p.path)
@@ -161,7 +162,7 @@ func (p *planned) hidden() []string {
 	for _, path := range paths {
 		abs, err := filepath.Abs(p.host.Path(path))
 		if err != nil {
-			continue // there is no current directory, so nothing is found from there
+			continue // no current directory, so relative paths lead nowhere
 		}
 		hidden = append(hidden, abs, resolved(abs))
 	}
@@ -169,7 +170,7 @@ func (p *planned) hidden() []string {
 	return slices.Compact(hidden)
 }
 
-// resolved follows the links in an absolute path, as far as it exists.
+// resolved follows the links in an absolute path as far as it exists.
 func resolved(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		return real
@@ -181,8 +182,8 @@ func resolved(path string) string {
 	return filepath.Join(resolved(parent), filepath.Base(path))
 }
 
-// checkDisk returns the error of a machine whose disks are too full for another trial of a job, and what to do about it. resumption
-// is the command that resumes the job, once it has begun; "" before.
+// checkDisk returns an error with advice if the disks of the machine are too full for another trial
+// of a job. resumption is the command that resumes the job; "" before it has begun.
 func (p *planned) checkDisk(provider environment.Provider, resumption string) error {
 	err := p.lowDisk(provider)
 	if low := new(job.LowDiskError); errors.As(err, &low) {
@@ -205,7 +206,8 @@ func (p *planned) lowDisk(provider environment.Provider) error {
 	return job.Watermark{Min: int64(p.Job.Environment.MinFreeDisk), Disks: disks, Free: p.host.FreeDisk}.Check()
 }
 
-// open creates the directory of a new job, unless ctx ends before. lock is that of an empty directory that exists; nil: there is none.
+// open creates the directory of a new job, unless ctx ends first. lock is the lock of an existing
+// empty directory, or nil.
 func (p *planned) open(ctx context.Context, provider environment.Provider, lock *job.Lock) (*opened, error) {
 	tree, err := p.create(ctx, lock)
 	name := p.Job.Name
@@ -221,7 +223,7 @@ func (p *planned) open(ctx context.Context, provider environment.Provider, lock 
 	return &opened{planned: p, provider: provider, tree: tree, todo: slices.Clone(p.own())}, nil
 }
 
-// errExists says what to do about a job's directory that exists already.
+// errExists adds the advice about a job's directory that already exists.
 func (p *planned) errExists(err error) error {
 	if p.reverifies != "" {
 		return usage("%w: a job is never written over; choose another --name, or remove the directory", err)
@@ -247,7 +249,7 @@ func (p *planned) create(ctx context.Context, lock *job.Lock) (*job.Tree, error)
 	return tree, err
 }
 
-// execute runs the trials while the live view shows them.
+// execute runs the trials with the live view.
 func (o *opened) execute(ctx context.Context) error {
 	show, endView := o.view()
 	defer endView()
@@ -304,7 +306,7 @@ func (o *opened) trials(ctx context.Context, show event.Sink, budget job.Budget,
 		allowance = budget
 	}
 	id := o.tree.Plan.ID()
-	if len(o.tree.Plan.Resumed) > 0 { // also what a process on another machine has left, which would take the room of these trials
+	if len(o.tree.Plan.Resumed) > 0 { // also what a process on another machine left, which would take the room of these trials
 		sweep(ctx, o.provider, h.Output, func(listed []environment.Listed) []environment.Listed { return job.LeftoversOf(listed, id) })
 	}
 	digests := trial.DigestsOf(o.Job, o.inputs())
@@ -339,7 +341,7 @@ func (o *opened) trials(ctx context.Context, show event.Sink, budget job.Budget,
 	return err
 }
 
-// checkMachine returns an error if no further trial can run on this machine.
+// checkMachine returns an error if this machine cannot run another trial.
 func (o *opened) checkMachine(ctx context.Context) error {
 	resumption := o.resumption()
 	if err := environment.Reachable(ctx, o.provider); err != nil {
@@ -353,16 +355,18 @@ func (o *opened) resumption() string {
 	return resumption(o.host.Paths, o.dir(), o.tree.Plan, o.report) + o.rerun
 }
 
-// How long a job waits for environments to be removed at its end: usually, after a cancel, and after a second signal.
+// How long a job waits at its end for environments to be removed: usually, after a cancel, and
+// after a second signal.
 const (
 	closeTime     = time.Minute
 	cancelledTime = 400 * time.Millisecond
 	abortedTime   = 3 * time.Second
 )
 
-// close ends the job's files, before the reports, which may take long, and removes what trials could not remove, because the
-// engine was down just then. A job that is cancelled has only time to look. After a second signal, trials remove nothing: all
-// environments are removed here, at the same time.
+// close closes the job's files before the reports, which may take long, and removes the
+// environments that trials could not remove because the engine was down. A cancelled job has only
+// time to check. After a second signal, trials remove nothing: all environments are removed here,
+// at the same time.
 func (o *opened) close(ctx context.Context) {
 	h := o.host
 	if err := o.tree.Close(); err != nil {
@@ -392,8 +396,8 @@ func (o *opened) close(ctx context.Context) {
 	}
 }
 
-// unnamed returns the outcomes that no result names: an engine may have kept them after the trial had given up. If a result cannot be
-// read, it returns none.
+// unnamed returns the outcomes that no result names: an engine may have kept them after the trial
+// gave up. If a result cannot be read, it returns none.
 func (o *opened) unnamed(outcomes []environment.Listed) []environment.Listed {
 	if len(outcomes) == 0 {
 		return nil

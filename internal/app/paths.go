@@ -9,14 +9,15 @@ import (
 	"github.com/org/rollout-action/internal/core/task"
 )
 
-// Paths are those of requests and job files, which begin at the current directory.
+// Paths resolves and prints the paths of requests and job files, which are relative to the current
+// directory.
 type Paths struct {
 	Dir string // the current directory; "": the process's
-	// Known replaces the paths of copies in a text by those that users know; nil: there are no copies.
+	// Known replaces the paths of copies in a text by the original ones; nil: there are no copies.
 	Known func(text string) string
 }
 
-// Path returns a path of a request or a job file, taken from the current directory.
+// Path resolves a path of a request or a job file relative to the current directory.
 func (p Paths) Path(path string) string {
 	if filepath.IsAbs(path) || p.Dir == "" {
 		return path
@@ -24,7 +25,7 @@ func (p Paths) Path(path string) string {
 	return filepath.Join(p.Dir, path)
 }
 
-// Shown returns a path as users would type it: relative to the current directory, if it is below it.
+// Shown returns a path as users would type it: relative if it is below the current directory.
 func (p Paths) Shown(path string) string {
 	if !filepath.IsAbs(path) {
 		return path
@@ -44,7 +45,7 @@ func (p Paths) Shown(path string) string {
 	return filepath.ToSlash(rel)
 }
 
-// shownTask returns the path of a task's file for messages; "" is the task itself.
+// shownTask returns the path of a task's file for messages; "" names the task itself.
 func (p Paths) shownTask(t *task.Task, name string) string {
 	if t.Origin != nil {
 		return t.File(name)
@@ -52,7 +53,7 @@ func (p Paths) shownTask(t *task.Task, name string) string {
 	return filepath.Join(p.Shown(t.Dir), filepath.FromSlash(name))
 }
 
-// checkJobDir returns a UsageError if what should be a job's directory is none.
+// checkJobDir returns a UsageError if dir is not a job's directory.
 func (p Paths) checkJobDir(dir string) error {
 	switch info, err := os.Stat(p.Path(dir)); {
 	case errors.Is(err, os.ErrNotExist):
@@ -87,7 +88,7 @@ func isDir(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// isFile reports whether a path is something else than a directory.
+// isFile reports whether a path exists and is not a directory.
 func isFile(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && !info.IsDir()

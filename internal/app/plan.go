@@ -22,26 +22,28 @@ import (
 	"github.com/org/rollout-action/internal/run/trial"
 )
 
-// planned is the second stage of a job: it is known which trials this run is responsible for, and in which directory.
+// planned is the second stage of a job: the trials and the directory of this run are known.
 type planned struct {
 	*loaded
 	specs []trial.Spec // of the whole job
-	// shard is the part that is run, and shardOf has the part of each of specs; nil: all is run.
+	// shard is the part to run, and shardOf has the part of each of specs; nil: everything runs.
 	shard   *result.Shard
 	shardOf []int
 	into    string // the directory of the existing job that is resumed; "": a new one, by the job's name
 	run     int    // the number in the job's name, if it has one
 	proves  bool   // the trials prove tasks
-	// reverifies is the directory of the job whose trials are verified again, or only judged again if onlyJudges is true; "": none are.
+	// reverifies is the directory of the job whose trials are verified again, or only judged again
+	// if onlyJudges is true; "": none.
 	reverifies string
 	onlyJudges bool
 	report     ReportOptions // how the job will be reported
 	// failFast: no trial starts after one that failed.
 	failFast bool
-	// beside is the job that is run beside this one, and commit the commit that this one is of; nil and "": none, and the checkout's.
+	// beside describes the job that runs with this one, and commit is the commit of this one; nil
+	// and "": no such job, and the commit of the checkout.
 	beside *result.Beside
 	commit string
-	rerun  string // flags that the command which resumes the job needs besides those of its report, each after a space
+	rerun  string // additional flags of the command that resumes the job, each after a space
 }
 
 // plan returns the trials of a loaded job.
@@ -69,7 +71,7 @@ func (p *planned) number() error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("find a number for the job's name: %w", err)
 	}
-	// What stands before and after the number is the same in all names.
+	// The text before and after the number is the same in all names.
 	first, second := p.Numbered(1), p.Numbered(2)
 	before := 0
 	for first[before] == second[before] {
@@ -91,10 +93,11 @@ func (p *planned) number() error {
 	return nil
 }
 
-// maxNumber is above every number in a job's name that is continued.
+// maxNumber is the exclusive upper limit of the numbers in job names that are continued.
 const maxNumber = 1_000_000_000
 
-// rename gives a job another name, because its directory exists already, begun by another run. It reports false if it has no other name.
+// rename gives a job another name, because another run has created its directory. It reports false
+// if there is no other name.
 func (p *planned) rename(n int, name string) bool {
 	switch {
 	case p.shard != nil:
@@ -124,7 +127,7 @@ func loadPlan(ctx context.Context, h *Host, req JobRequest) (*planned, error) {
 	return p, nil
 }
 
-// Plan is what a job would run.
+// Plan lists the trials of a job.
 type Plan struct {
 	Job      config.Job
 	Trials   []result.Key // in the order in which they start
@@ -160,8 +163,8 @@ func readTimings(paths Paths, out Output, path string) (job.Timings, error) {
 	return job.TimingsOf(earlier), nil
 }
 
-// checkShardable refuses a name under which shards could be taken for those of another job: where artifacts of "eval" are found as
-// eval-shard-*, those of "eval-shard-x" are found, too.
+// checkShardable refuses a name whose shards could be mistaken for those of another job: the
+// pattern eval-shard-* for artifacts of "eval" also matches those of "eval-shard-x".
 func (p *planned) checkShardable() error {
 	if other, _, found := strings.Cut(p.Job.Name, result.ShardInfix); found {
 		return usage("the job's name %s has %q in it: where the shards of a job %s are downloaded by %s%s*, those of this one would be, too; choose another name",
@@ -195,7 +198,7 @@ func (p *planned) split(shard *result.Shard, timings string) error {
 	return nil
 }
 
-// divideLike makes p the part of the job that an earlier plan was, whatever would be balanced today.
+// divideLike makes p the same part of the job as an earlier plan, whatever a new division would be.
 func (p *planned) divideLike(plan result.Plan) {
 	p.shard, p.shardOf = plan.Shard, nil
 	if plan.Shard == nil {
@@ -225,7 +228,8 @@ func (p *planned) own() []trial.Spec {
 	return own
 }
 
-// dir returns the job's directory. Each shard has its own, so that one machine can hold all of them.
+// dir returns the job's directory. Each shard has its own, so that one machine can hold all of
+// them.
 func (p *planned) dir() string {
 	if p.into != "" {
 		return p.into
@@ -237,10 +241,10 @@ func (p *planned) dir() string {
 	return filepath.Join(p.Job.JobsDir, name)
 }
 
-// ShardName returns a shard as a part of a file's or an artifact's name.
+// ShardName returns the name of a shard in file and artifact names.
 func ShardName(s result.Shard) string { return fmt.Sprintf("%d-of-%d", s.Index, s.Total) }
 
-// record returns the job's plan as it is written to disk. If ctx ends, it returns an ErrCancelled.
+// record returns the job's plan for plan.json. If ctx ends, it returns an ErrCancelled.
 func (p *planned) record(ctx context.Context) (result.Plan, error) {
 	if err := eachTask(ctx, "Hashing tasks", p.tasks(), func(_ int, t *task.Task) { t.Digest() }); err != nil { // each keeps its digest
 		return result.Plan{}, cancelled("cancelled before all tasks were read: nothing was run")
@@ -273,11 +277,12 @@ func (p *planned) record(ctx context.Context) (result.Plan, error) {
 	})
 }
 
-// checkout returns the checkout that a job file is in; that of the current directory for standard input.
+// checkout returns the checkout that contains a job file; for standard input, that of the current
+// directory.
 func (h *Host) checkout(jobFile string) task.Checkout {
 	if h.Guard != nil {
 		if commit := h.Guard.Commit(); commit != "" {
-			return task.Checkout{Commit: &commit} // not what the checkout says of itself
+			return task.Checkout{Commit: &commit} // instead of the commit that the checkout names
 		}
 	}
 	from := h.Path(".")
@@ -290,7 +295,7 @@ func (h *Host) checkout(jobFile string) task.Checkout {
 	return task.CheckoutAround(from)
 }
 
-// commit returns the commit of the checkout that a job file is in; "" if there is none.
+// commit returns the commit of the checkout that contains a job file; "" if there is none.
 func (h *Host) commit(jobFile string) string {
 	if commit := h.checkout(jobFile).Commit; commit != nil {
 		return *commit
@@ -298,7 +303,7 @@ func (h *Host) commit(jobFile string) string {
 	return ""
 }
 
-// parentsOf returns the parents of the commit that is checked out; nil if they are not known.
+// parentsOf returns the parents of the commit that is checked out; nil if unknown.
 func parentsOf(ctx context.Context, vars Variables, checkout task.Checkout) []string {
 	if checkout.Commit == nil || checkout.Objects == "" {
 		return nil
@@ -311,7 +316,8 @@ func parentsOf(ctx context.Context, vars Variables, checkout task.Checkout) []st
 	return parents
 }
 
-// resumption returns the command that resumes a job, with the flags of a report that are not in its directory.
+// resumption returns the command that resumes a job, with the report flags that are not stored in
+// its directory.
 func resumption(paths Paths, dir string, plan result.Plan, report ReportOptions) string {
 	command := "rollout resume " + quotedPath(dir)
 	stored := resume.Job{Dir: paths.Path(dir), Plan: plan}

@@ -21,25 +21,25 @@ import (
 	"github.com/org/rollout-action/internal/run/trial"
 )
 
-// ProveRequest is what Prove takes.
+// ProveRequest is the request of Prove.
 type ProveRequest struct {
 	Job           JobRequest
-	Runs, NopRuns int           // how often each solution is run, and how often nothing is done; at least 1
+	Runs, NopRuns int           // how often each solution, and how often nothing, is run; at least 1
 	Offline       bool          // run each solution once more without a network
 	Since         string        // only tasks with files that changed since this commit, branch or tag; "": all
 	Shard         *result.Shard // only this part of the tasks; nil: all
 	Reports       ProveReports
 }
 
-// ProveReports says where the report of Prove goes.
+// ProveReports are the destinations of Prove's report.
 type ProveReports struct {
 	JUnit, Markdown, JSON string // files to write; "": none
 	GitHub                string // as in ReportOptions
 	NoAnnotations         bool   // the caller prints the annotations
 }
 
-// Prove runs oracle and nop on every task of a dataset or a job, and reports which tasks are proven. With an error, it returns what
-// there is to report, without an outcome, or nil.
+// Prove runs oracle and nop on every task of a dataset or a job, and reports which tasks are
+// proven. With an error, it returns the partial report, without an outcome, or nil.
 func Prove(ctx context.Context, h *Host, req ProveRequest) (*prove.Report, error) {
 	if req.Runs < 1 || req.NopRuns < 1 {
 		return nil, usage("--runs and --nop-runs want at least 1")
@@ -63,7 +63,8 @@ func Prove(ctx context.Context, h *Host, req ProveRequest) (*prove.Report, error
 	return report, errors.Join(err, reportErr)
 }
 
-// planProof plans the job that proves the target's tasks: oracle and nop on each that can be run. The notes are for people.
+// planProof plans the job that proves the target's tasks: oracle and nop on each that can be run.
+// The notes are for the user.
 func planProof(ctx context.Context, h *Host, req ProveRequest) (_ *planned, notes []string, err error) {
 	proof := req.Job
 	proof.Agents = []string{agent.Oracle, agent.Nop}
@@ -88,7 +89,7 @@ func planProof(ctx context.Context, h *Host, req ProveRequest) (_ *planned, note
 	if notes, err = l.selectTasks(ctx, req); err != nil {
 		return nil, nil, err
 	}
-	l.Job.Verifier.Disable = false // whatever the job file is for
+	l.Job.Verifier.Disable = false // whatever the purpose of the job file
 	l.Job.Gate = gate.Policy{Confidence: gate.DefaultConfidence, Noise: gate.NoiseTest, OnInconclusive: gate.Pass}
 	p, err := l.plan()
 	if err != nil {
@@ -102,7 +103,7 @@ func planProof(ctx context.Context, h *Host, req ProveRequest) (_ *planned, note
 	return p, notes, nil
 }
 
-// offlineAgent is what runs of oracle without a network are filed under.
+// offlineAgent is the agent name under which offline runs of oracle are stored.
 const offlineAgent = "oracle-offline"
 
 // offline returns the first run of each solution once more, without a network.
@@ -144,8 +145,8 @@ func (p *planned) runProof(ctx context.Context) (dir string, err error) {
 	return p.dir(), err
 }
 
-// finishProof checks what the runs have shown, and writes the reports; dir is "" if there were no runs. Once ctx has ended, it checks no
-// further files of tasks.
+// finishProof checks the results of the runs and writes the reports; dir is "" if there were no
+// runs. Once ctx has ended, it checks no further files of tasks.
 func (p *planned) finishProof(ctx context.Context, dir string, req ProveRequest, notes []string) (*prove.Report, error) {
 	var tree result.Tree
 	if dir != "" {
@@ -171,8 +172,8 @@ func (p *planned) finishProof(ctx context.Context, dir string, req ProveRequest,
 	return &report, err
 }
 
-// taskReports checks every task, in the job's order. Of those that it comes to after ctx has ended, it checks the runs, but not the
-// files; unchecked is how many these are.
+// taskReports checks every task, in the job's order. For tasks reached after ctx has ended, it
+// checks the runs but not the files; unchecked counts these.
 func (p *planned) taskReports(ctx context.Context, tree result.Tree, req ProveRequest) (out []prove.TaskReport, unchecked int) {
 	type name struct{ dataset, task string }
 	byTask := map[name][]result.Trial{}
@@ -201,7 +202,8 @@ func (p *planned) taskReports(ctx context.Context, tree result.Tree, req ProveRe
 	return out, unchecked
 }
 
-// eachTask calls do for every task, several at a time. The error is that of ctx: when it ends, no further task begins.
+// eachTask calls do concurrently for every task. The error is that of ctx: when it ends, no further
+// task begins.
 func eachTask(ctx context.Context, what string, tasks []*task.Task, do func(i int, t *task.Task)) error {
 	work := event.Begin(ctx, what, len(tasks))
 	defer work.End()
@@ -217,7 +219,7 @@ func eachTask(ctx context.Context, what string, tasks []*task.Task, do func(i in
 			return nil
 		})
 	}
-	_ = group.Wait() // of functions that return nil
+	_ = group.Wait() // the functions return nil
 	return ctx.Err()
 }
 

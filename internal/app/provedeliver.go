@@ -12,8 +12,8 @@ import (
 	"github.com/org/rollout-action/reporters/provereport"
 )
 
-// deliverProof writes a report to the workflow and to the files that are wanted. What GitHub refuses is a note in it; a file that
-// cannot be written is an error. w may be nil.
+// deliverProof writes a report to the workflow and to the requested files. A failure at GitHub
+// becomes a note in it; a file that cannot be written is an error. w may be nil.
 func deliverProof(paths Paths, w *workflow, report *prove.Report, to ProveReports) error {
 	if w != nil {
 		report.Notes = append(report.Notes, w.writeProof(*report, to)...)
@@ -41,7 +41,7 @@ func (w *workflow) writeProof(report prove.Report, to ProveReports) (notes []str
 		notes = append(notes, "the job summary is missing: "+err.Error())
 	}
 	if !to.NoAnnotations {
-		_ = provereport.Annotations(w.commands, report) // nobody may be reading it any more
+		_ = provereport.Annotations(w.commands, report) // the reader may be gone
 	}
 	for _, o := range [][2]string{{"verdict", string(report.Outcome())}, {"result-path", resultIn(report.Dir)}, {"junit-path", to.JUnit}} {
 		if err := github.SetOutput(w.getenv, o[0], o[1]); err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/org/rollout-action/internal/run/dataset"
 )
 
-// selectTasks keeps the tasks that a request asks for. The notes say what it came to.
+// selectTasks keeps the tasks that a request selects. The notes describe the selection.
 func (l *loaded) selectTasks(ctx context.Context, req ProveRequest) (notes []string, err error) {
 	if req.Since != "" {
 		changed, err := changedTasks(ctx, l.tasks(), req.Since)
@@ -34,7 +34,7 @@ func (l *loaded) selectTasks(ctx context.Context, req ProveRequest) (notes []str
 	return notes, nil
 }
 
-// keep leaves the tasks that are wanted, by their place among all.
+// keep keeps the tasks that are wanted, by their index among all.
 func (l *loaded) keep(wanted func(i int, t *task.Task) bool) {
 	i := 0
 	var sets []*dataset.Set
@@ -52,8 +52,8 @@ func (l *loaded) keep(wanted func(i int, t *task.Task) bool) {
 	l.sets = sets
 }
 
-// changedTasks returns the tasks with a file that changed since this branch began. Tasks outside repositories cannot be judged,
-// so they are kept.
+// changedTasks returns the tasks with a file that changed since this branch began. Tasks outside
+// repositories cannot be compared, so they are included.
 func changedTasks(ctx context.Context, tasks []*task.Task, since string) (map[*task.Task]bool, error) {
 	client := git.New(git.Options{})
 	files := map[string][]string{} // by repository, sorted

@@ -18,8 +18,9 @@ import (
 	"github.com/org/rollout-action/providers"
 )
 
-// askProvider returns what a remote provider lacks for the trials: as errors if a run would certainly be refused, and otherwise as
-// warnings, because another machine may have it. No environment is created.
+// askProvider returns the features that a remote provider lacks for the trials: as errors if a run
+// would certainly be refused, otherwise as warnings, because another machine may have them. No
+// environment is created.
 func (p *planned) askProvider(ctx context.Context) diag.List {
 	entry, _ := p.host.Providers.Find(p.Job.Environment.Type) // config.Load has checked the name
 	if !entry.Remote {
@@ -48,8 +49,9 @@ func asErrors(problems diag.List) {
 	}
 }
 
-// ask returns, as warnings, what a provider will never have or create for the trials of a job. A new job none of whose tasks will have
-// an image is refused. resumption is as in connect.
+// ask returns, as warnings, the images and environments of the trials that a provider can never
+// have or create. A new job in which no task will have an image is refused. resumption is as in
+// connect.
 func (p *planned) ask(ctx context.Context, provider environment.Provider, resumption string) (never diag.List, refused error) {
 	never, none := p.neverPossible(ctx, provider)
 	if none && resumption == "" && p.reverifies == "" {
@@ -59,8 +61,8 @@ func (p *planned) ask(ctx context.Context, provider environment.Provider, resump
 	return never, nil
 }
 
-// neverPossible returns a warning for each reason why there will be no images, and for each task whose environment the provider can
-// never create; none reports whether no task will have an image.
+// neverPossible returns a warning for each reason why there will be no images, and for each task
+// whose environment the provider can never create; none reports whether no task will have an image.
 func (p *planned) neverPossible(ctx context.Context, provider environment.Provider) (never diag.List, none bool) {
 	if never, none = p.neverImages(ctx, provider); none {
 		return never, true
@@ -68,7 +70,7 @@ func (p *planned) neverPossible(ctx context.Context, provider environment.Provid
 	return append(never, p.neverCreated(ctx, provider)...), false
 }
 
-// runnable returns the tasks of this run that are correctly written.
+// runnable returns the valid tasks of this run.
 func (p *planned) runnable() []*task.Task {
 	var tasks []*task.Task
 	seen := map[*task.Task]bool{}
@@ -81,10 +83,12 @@ func (p *planned) runnable() []*task.Task {
 	return tasks
 }
 
-// imagesTime bounds how long the check of images delays a job: what is not known then, trials find out.
+// imagesTime bounds how long the check of images delays a job. The trials discover the remaining
+// problems.
 const imagesTime = 30 * time.Second
 
-// neverImages returns a warning for each reason why tasks will never have an image, and whether that is so for all of them.
+// neverImages returns a warning for each reason why tasks will never have an image, and whether
+// that applies to all of them.
 func (p *planned) neverImages(ctx context.Context, provider environment.Provider) (problems diag.List, none bool) {
 	tasks := p.runnable()
 	limited, cancel := context.WithTimeout(ctx, imagesTime)
@@ -96,7 +100,7 @@ func (p *planned) neverImages(ctx context.Context, provider environment.Provider
 		if limited.Err() == nil {
 			errs[i] = err
 		}
-	}) // trials find out the rest
+	}) // trials discover the rest
 	affected := map[string][]*task.Task{} // by reason
 	first := map[string]error{}
 	var reasons []string
@@ -121,7 +125,8 @@ func (p *planned) neverImages(ctx context.Context, provider environment.Provider
 	return problems, none
 }
 
-// noImages returns the warning that tasks will never have an image. err is what was found about the first of them.
+// noImages returns the warning that tasks will never have an image. err is the problem of the first
+// of them.
 func (p *planned) noImages(tasks []*task.Task, err error) diag.Diagnostic {
 	if len(tasks) == 1 {
 		return warningOf(diag.Diagnostic{File: p.host.Paths.shownTask(tasks[0], "task.toml")}, err)
@@ -166,7 +171,8 @@ func checkCreation(ctx context.Context, provider environment.Provider, l environ
 	return nil
 }
 
-// proveNetworks returns the error of a provider that does not restrict the networks of environments, if a trial needs that.
+// proveNetworks returns an error if a trial needs restricted networks and the provider does not
+// restrict them.
 func (p *planned) proveNetworks(ctx context.Context, provider environment.Provider, progress func(string)) error {
 	restricted := func(s trial.Spec) bool {
 		n := s.Networks(p.Job)

@@ -36,7 +36,8 @@ func (p picky) ProveNetworks(context.Context, func(string)) error {
 	return p.networks
 }
 
-// bare is a remote provider without a registry for images of Dockerfiles, on machines for which not all images are.
+// bare is a remote provider without a registry for built images, whose machines do not support all
+// images.
 type bare struct{ environment.Provider }
 
 func (bare) CheckPull(_ context.Context, ref string) error {
@@ -50,7 +51,7 @@ func (bare) CheckBuild(context.Context, environment.BuildOptions) error {
 	return &environment.Error{Kind: environment.KindUnavailable, Err: errors.New("there is no registry"), Hint: "set registry"}
 }
 
-// choose has the host's provider be remote, with what make returns.
+// choose replaces the host's provider by a remote one that make returns.
 func choose(h *app.Host, make func(environment.Provider) (environment.Provider, error)) {
 	entry := &h.Providers[0]
 	connect := entry.New
@@ -64,7 +65,7 @@ func choose(h *app.Host, make func(environment.Provider) (environment.Provider, 
 	}
 }
 
-// request is for the job with another value of a key, if path is not empty.
+// request returns a request for the job, with another value of a key if path is not empty.
 func request(path, value string) app.JobRequest {
 	r := app.JobRequest{File: "job.yaml"}
 	if path != "" {
@@ -73,7 +74,7 @@ func request(path, value string) app.JobRequest {
 	return r
 }
 
-// problems returns what validate finds, but for the form of scripts.
+// problems returns the problems that validate finds, except those about the form of scripts.
 func problems(t *testing.T, h *app.Host, req app.JobRequest) diag.List {
 	t.Helper()
 	checked, err := app.Validate(t.Context(), h, req, false)

@@ -16,8 +16,9 @@ import (
 	"github.com/org/rollout-action/internal/run/trial"
 )
 
-// ranks returns job.Options.Rank: judges with scope: group rank the trials of tasks. It is nil without such judges, and for a baseline that runs beside a job,
-// because ranks of one job are compared with none of another.
+// ranks returns job.Options.Rank: judges with scope: group rank the trials of tasks. It is nil
+// without such judges, and for the baseline of a pair, because ranks of two jobs are not
+// comparable.
 func (o *opened) ranks(runner *trial.Runner, digests trial.Digests, emit event.Sink) func(context.Context, []result.Trial, func([]result.Trial)) {
 	if unrankedPlan(o.tree.Plan) || !slices.ContainsFunc(o.own(), func(s trial.Spec) bool { return len(s.GroupJudges) > 0 }) {
 		return nil
@@ -49,7 +50,7 @@ func (o *opened) ranks(runner *trial.Runner, digests trial.Digests, emit event.S
 				return nil
 			})
 		}
-		_ = all.Wait() // what fails is in the trials
+		_ = all.Wait() // failures are recorded in the trials
 	}
 }
 
@@ -62,7 +63,7 @@ func tasksOf(groups []trial.Group) int {
 	return len(tasks)
 }
 
-// unrankedPlan reports whether judges rank nothing of a job.
+// unrankedPlan reports whether group judges skip a job.
 func unrankedPlan(plan result.Plan) bool { return plan.Beside != nil && plan.Beside.Baseline }
 
 // unranked returns a sentence for each judge of groups that has not ranked all of them.

@@ -27,24 +27,24 @@ import (
 // maxTimes bounds RejudgeRequest.Times.
 const maxTimes = 100
 
-// RejudgeRequest is what Rejudge takes.
+// RejudgeRequest is the request of Rejudge.
 type RejudgeRequest struct {
 	Dir     string     // of the job whose trials are judged again
 	Trials  []string   // parts of the names of trials; empty: all
 	Judges  []string   // names of the judges that judge again; empty: all that can
 	Times   int        // how often, from 1
 	Model   string     // the model that judges, by its name in the job; "": that of each judge
-	JobFile string     // as in ResumeRequest; its judges may be other ones
+	JobFile string     // as in ResumeRequest; its judges may differ
 	Job     JobRequest // without File
 	Name    string     // of the first new job; "": that of the old one, with "-rejudged"
 }
 
-// Rejudged says how verdicts about the same trials compare.
+// Rejudged compares verdicts about the same trials.
 type Rejudged struct {
 	Runs   []JudgedRun     `json:"runs"` // the job that was judged again is the first if it has verdicts of these judges
 	Judges []RejudgedJudge `json:"judges"`
 	Cost   result.USD      `json:"cost"` // of judging again
-	// Failed are the trials that have an error now; Cancelled: not all was judged.
+	// Failed are the trials that have an error now; Cancelled: not all trials were judged.
 	Failed    int  `json:"failed"`
 	Cancelled bool `json:"cancelled,omitempty"`
 }
@@ -55,7 +55,7 @@ type JudgedRun struct {
 	Again bool   `json:"again"` // it was judged again
 }
 
-// RejudgedJudge is what a judge, or one of its criteria, gave. Reasons are hostile text.
+// RejudgedJudge holds the scores of a judge or of one of its criteria. Reasons are untrusted text.
 type RejudgedJudge struct {
 	Name   string   `json:"name"`
 	Models []string `json:"models"` // of the runs; "": it did not judge there
@@ -63,8 +63,9 @@ type RejudgedJudge struct {
 	Trials []judge.Series `json:"series"`
 }
 
-// Rejudge runs the judges of a job again, on what its trials left on disk: no agent and no test runs. The verdicts go into new jobs beside
-// the old one, which does not change. A Rejudged that is not nil is what there is, also with an error.
+// Rejudge runs the judges of a job again on the files that its trials left: no agent and no test
+// runs. The verdicts go into new jobs next to the old one, which does not change. A Rejudged that
+// is not nil is valid even with an error.
 func Rejudge(ctx context.Context, h *Host, req RejudgeRequest) (*Rejudged, error) {
 	if req.Times < 1 || req.Times > maxTimes {
 		return nil, usage("--times %d: want a number from 1 to %d", req.Times, maxTimes)
@@ -73,7 +74,7 @@ func Rejudge(ctx context.Context, h *Host, req RejudgeRequest) (*Rejudged, error
 		return nil, err
 	}
 	quiet := *h
-	quiet.Finished = nil // the comparison is the report
+	quiet.Finished = nil // the comparison replaces the report
 	var runs []run
 	var failed error
 	for n := 0; n < req.Times && failed == nil && ctx.Err() == nil; n++ {
@@ -93,7 +94,7 @@ func Rejudge(ctx context.Context, h *Host, req RejudgeRequest) (*Rejudged, error
 	return &out, failed
 }
 
-// nameOf returns the name of the new job number n, from 0; "": that of the old one with an ending.
+// nameOf returns the name of the new job number n, from 0; "": the old name with a suffix.
 func (r RejudgeRequest) nameOf(n int) string {
 	if n == 0 || r.Name == "" {
 		return r.Name
@@ -101,8 +102,8 @@ func (r RejudgeRequest) nameOf(n int) string {
 	return fmt.Sprintf("%s-%d", r.Name, n+1)
 }
 
-// freeNames returns an error if one of the new jobs cannot have its name, before the first of them costs anything. Names that Rollout
-// chooses are always free.
+// freeNames returns an error if one of the new jobs cannot have its name, before the first of them
+// costs anything. Names that Rollout chooses are always free.
 func freeNames(h *Host, req RejudgeRequest) error {
 	if req.Name == "" {
 		return nil
@@ -137,8 +138,8 @@ func (r run) judged() bool {
 	return false
 }
 
-// rejudge runs judges once. before is the job as it was, with the trials that are judged again. explain reports which these are. The
-// run has a directory if a job was begun.
+// rejudge runs judges once. before is the old job, with the trials that are judged again; with
+// explain these are reported. The run has a directory if a job was begun.
 func rejudge(ctx context.Context, h *Host, req RejudgeRequest, explain bool) (again, before run, err error) {
 	again.again = true
 	req.Job.judgeModel, req.Job.judges = req.Model, req.Judges
@@ -188,7 +189,7 @@ func rejudge(ctx context.Context, h *Host, req RejudgeRequest, explain bool) (ag
 	return again, before, err
 }
 
-// sortJudged decides which trials are judged again, and by whom.
+// sortJudged decides which trials are judged again, and by which judges.
 func (q *sequel) sortJudged(req RejudgeRequest, before map[result.Key]result.Trial, explain bool) error {
 	if err := q.checkJudgeNames(req.Judges); err != nil {
 		return err
@@ -270,7 +271,7 @@ func (q *sequel) checkJudgeNames(names []string) error {
 	return nil
 }
 
-// explainJudged reports what becomes of the trials.
+// explainJudged reports how many trials are judged again or taken over.
 func (q *sequel) explainJudged(decided int, kept map[string]bool) {
 	out := q.host.Output
 	if len(q.again) > 0 {
@@ -285,7 +286,7 @@ func (q *sequel) explainJudged(decided int, kept map[string]bool) {
 	q.explainMissed("judged", false)
 }
 
-// judgesAgain is a Runner that puts the files of the earlier trial into the new one's directory.
+// judgesAgain is a Runner that links the files of the earlier trial into the new one's directory.
 type judgesAgain struct {
 	job.Runner
 	dir string // of the earlier job
@@ -340,7 +341,7 @@ func (j judgesAgain) link(spec trial.Spec, dir string) error {
 	return nil
 }
 
-// compareRuns compares the verdicts of runs. Judges that cannot judge again do not count.
+// compareRuns compares the verdicts of runs, except those of judges that cannot judge again.
 func compareRuns(runs []run, req RejudgeRequest) (out Rejudged) {
 	keys := map[result.Key]bool{}
 	for _, r := range runs {
@@ -386,7 +387,7 @@ func compareRuns(runs []run, req RejudgeRequest) (out Rejudged) {
 // Unstable returns the trials whose scores differ, those that differ most first.
 func (j *RejudgedJudge) Unstable() []judge.Series { return judge.Unstable(j.Trials) }
 
-// add adds the score that a judge gave a trial in a run. The trials come one after the other.
+// add adds the score that a judge gave a trial in a run. Trials must be added in order.
 func (j *RejudgedJudge) add(key string, run int, a result.AgentRun, score *float64) {
 	if a.Usage != nil {
 		j.Models[run] = cmp.Or(j.Models[run], a.Usage.Requested)

@@ -15,22 +15,24 @@ import (
 	"github.com/org/rollout-action/internal/lib/fetch"
 )
 
-// headerVariable has the header with which a baseline is requested from a server that wants one: NAME: VALUE.
+// headerVariable holds the header for requests of a baseline from a server that requires one: NAME:
+// VALUE.
 const headerVariable = "ROLLOUT_BASELINE_HEADER"
 
-// errNoObject means that there is nothing at a URL yet. The first run of all has no baseline.
+// errNoObject means that there is nothing at a URL yet: the very first run has no baseline.
 var errNoObject = errors.New("there is nothing at this URL yet")
 
-// aURL matches what begins like a URL, whatever its scheme.
+// aURL matches text that begins like a URL, whatever its scheme.
 var aURL = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]+:/`)
 
-// isRemote reports whether a baseline is a URL, and no path. download refuses those that it cannot read.
+// isRemote reports whether a baseline is a URL rather than a path. download refuses unsupported
+// schemes.
 func isRemote(source string) bool { return aURL.MatchString(source) }
 
-// aPassword matches a user and a password in what is meant to be a URL.
+// aPassword matches a user and a password in a URL, even a malformed one.
 var aPassword = regexp.MustCompile(`[^/\s]*:[^/\s]*@`)
 
-// shown returns a baseline as people may see it. URLs may have secrets, also those that are spelt wrong.
+// shown returns a baseline for printing. URLs may contain secrets, even malformed ones.
 func shown(source string) string {
 	text := clean(source)
 	if isRemote(source) {
@@ -39,7 +41,7 @@ func shown(source string) string {
 	return aPassword.ReplaceAllString(text, "***@")
 }
 
-// checkRemote refuses a URL that cannot be read, and one over which secrets would go in the clear.
+// checkRemote refuses a URL that cannot be read, and one that would send secrets in clear text.
 func (f finder) checkRemote(source string) error {
 	u, err := url.Parse(source)
 	if err != nil || u.Host == "" || !slices.Contains([]string{"https", "http", fetch.S3}, u.Scheme) { // Parse makes it lower case
@@ -52,7 +54,7 @@ func (f finder) checkRemote(source string) error {
 	return nil
 }
 
-// download reads the result.json of a job from a URL. The error is errNoObject where there is nothing.
+// download reads the result.json of a job from a URL. The error is errNoObject if there is nothing.
 func (f finder) download(ctx context.Context, source string) (*result.Job, error) {
 	ctx, cancel := context.WithTimeout(ctx, apiPatience)
 	defer cancel()
@@ -95,7 +97,7 @@ func isS3(source string) bool {
 	return err == nil && u.Scheme == fetch.S3
 }
 
-// remoteError names the URL, and what helps against a refusal.
+// remoteError adds the URL and advice to an error.
 func remoteError(source string, err error) error {
 	hint := ""
 	var answer *fetch.StatusError

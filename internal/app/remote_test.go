@@ -14,7 +14,8 @@ import (
 	"github.com/org/rollout-action/internal/forge/github"
 )
 
-// TestBaselineAtURL: what a server answers decides between a baseline, none yet, and an error that shows no secret.
+// TestBaselineAtURL checks that a server's answer results in a baseline, in none yet, or in an
+// error that shows no secret.
 func TestBaselineAtURL(t *testing.T) {
 	const good = `{"job_name": "nightly", "agents": {}}`
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

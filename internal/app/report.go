@@ -21,59 +21,61 @@ import (
 	"github.com/org/rollout-action/internal/run/job/merge"
 )
 
-// Finished is the last stage of a job: what its directory has, what it was compared with, and the verdict.
+// Finished is the last stage of a job: the content of its directory, the baseline and the verdict.
 type Finished struct {
 	Input   report.Input
 	Outcome Outcome
-	// Incomplete are the sentences about what is missing that a summary cannot take from the numbers of Input.
+	// Incomplete are the sentences about missing results that a summary cannot derive from the
+	// numbers of Input.
 	Incomplete []string
 	// Compared: a baseline was asked for.
 	Compared bool
-	// Judged: the verdict says more than the numbers do.
+	// Judged: the verdict adds something to the numbers.
 	Judged bool
 	// NoResult: the job's result.json is missing, because the run was killed, could not write it, or still goes on: Running.
 	NoResult, Running bool
-	// Resume is the command that runs what is left; "" if none does.
+	// Resume is the command that runs the rest; "" if there is none.
 	Resume string
-	// ResumeWith is the command to resume a job that was cancelled just now, with the flags of this run; "": it was not.
+	// ResumeWith is the command that resumes a job that was just cancelled, with the flags of this
+	// run; "": it was not cancelled.
 	ResumeWith string
 }
 
-// Outcome is how a use case ended that judges a job.
+// Outcome is the result of a use case that judges a job.
 type Outcome int
 
-// The outcomes.
 const (
 	Passed  Outcome = iota
 	Failed          // the gate failed, or results are missing
 	Stopped         // it was cancelled, so nothing was judged
 )
 
-// Report reports on a job from what is in its directory. It runs no trial. With an error, the Finished is what there is; nil:
-// nothing.
+// Report reports on a job from the files in its directory. It runs no trial. With an error, the
+// Finished is partial, or nil.
 func Report(ctx context.Context, h *Host, req ReportRequest) (*Finished, error) {
 	return finish(ctx, h, req.Dir, req.Options, ending{quiet: req.Quiet, readOnly: req.ReadOnly})
 }
 
-// ending is what a use case that finishes a job knows besides what is in the job's directory.
+// ending holds what a use case that finishes a job knows in addition to the content of the job's
+// directory.
 type ending struct {
-	tree       *result.Tree // the directory, if it was read already
-	incomplete []string     // a sentence for each thing that is missing; with one the job does not pass
-	notes      []string     // further sentences for people
+	tree       *result.Tree // the directory, if it has been read
+	incomplete []string     // a sentence for each missing part; with one the job does not pass
+	notes      []string     // further sentences for the user
 	cancelled  bool         // the job's own run ends here, and a cancel is its outcome
 	quiet      bool         // as in ReportRequest
 	readOnly   bool         // so is this
-	ran        bool         // the use case ran the job, or would have if anything had been left to run
-	both       bool         // the use case ran the job and the baseline beside it, and says itself how both go on
-	// baseline is what the job is compared with, if that was looked for already.
+	ran        bool         // the use case ran the job, or would have if any trial had been left
+	both       bool         // the use case ran the job and its baseline, and reports itself how to continue both
+	// baseline is the baseline, if it has been determined.
 	baseline *foundBaseline
-	// together: the tree was put together of shards, in whose directories nothing else is looked for; beside is that of the baseline that ran beside
-	// them, or nil.
+	// together: the tree was merged from shards, whose directories are not searched for anything
+	// else; beside is the tree of the baseline that ran with them, or nil.
 	together bool
 	beside   *result.Tree
 }
 
-// finishing is a job on its way from ending to Finished.
+// finishing is a job between ending and Finished.
 type finishing struct {
 	finder
 	now  func() time.Time
@@ -82,17 +84,18 @@ type finishing struct {
 	in   report.Input
 	// digest is that of the job's result.json before its results were read; "": there was none.
 	digest string
-	// beside is the baseline that ran beside the job; nil: none did.
+	// beside is the baseline that ran with the job, or nil.
 	beside *result.Tree
 	// confirmations are the confirmation attempts; unconfirmed: some of them were not made.
 	confirmations []result.Trial
 	unconfirmed   bool
 	unranked      bool // judges have not ranked all tasks
-	// stopped: the use case was cancelled before it knew what to compare with, so that its verdict says nothing.
+	// stopped: the use case was cancelled before it had determined the baseline, so its verdict
+	// means nothing.
 	stopped bool
 }
 
-// readTree reads a job's directory, and warns of what cannot be read in it.
+// readTree reads a job's directory, and warns of files that cannot be read.
 func readTree(paths Paths, out Output, dir string) (result.Tree, error) {
 	tree, err := result.ReadTree(paths.Path(dir))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
@@ -107,8 +110,8 @@ func readTree(paths Paths, out Output, dir string) (result.Tree, error) {
 	return tree, err
 }
 
-// finish ends Run, Resume, Merge and Report: it reads the job's directory, compares, judges and delivers. With an error, it
-// returns what there is to show, or nil.
+// finish ends Run, Resume, Merge and Report: it reads the job's directory, compares, judges and
+// delivers. With an error, it returns the partial Finished, or nil.
 func finish(ctx context.Context, h *Host, dir string, opts ReportOptions, end ending) (*Finished, error) {
 	if err := opts.check(); err != nil {
 		return nil, err
@@ -123,12 +126,12 @@ func finish(ctx context.Context, h *Host, dir string, opts ReportOptions, end en
 		}
 	}
 	f := &finishing{finder: h.finder(), now: h.Now, opts: opts, end: end, beside: beside}
-	f.digest, _ = result.DigestOfResult(h.Path(dir)) // without one there is nothing that a verdict could be kept with
+	f.digest, _ = result.DigestOfResult(h.Path(dir)) // without it there is no result to keep a verdict with
 	if err := f.gather(ctx, dir); err != nil {
 		return nil, err
 	}
 	if end.quiet && opts.GitHub == "" {
-		opts.GitHub = "off" // not in f.opts: printed commands have only flags that the user gave
+		opts.GitHub = "off" // not in f.opts: printed commands only have flags that the user gave
 	}
 	w, notes := openWorkflow(h, opts.GitHub)
 	f.in.Notes = append(f.in.Notes, notes...)
@@ -147,7 +150,7 @@ func finish(ctx context.Context, h *Host, dir string, opts ReportOptions, end en
 	return f.finished(ctx), err
 }
 
-// finished returns the stage that callers see.
+// finished returns the exported form.
 func (f *finishing) finished(ctx context.Context) *Finished {
 	in := f.in
 	_, err := os.Stat(filepath.Join(f.Path(in.Dir), result.ResultFile))
@@ -158,7 +161,8 @@ func (f *finishing) finished(ctx context.Context) *Finished {
 	if _, err := os.Stat(filepath.Join(f.Path(in.Dir), result.ConfigFile)); err == nil && !in.Plan.ProvesTasks && in.Plan.Reverifies == "" {
 		out.Resume = resumption(f.Paths, in.Dir, in.Plan, f.opts)
 	}
-	// Without a gate or a baseline the numbers say all there is, unless all trials are there and the job does not pass.
+	// Without a gate or a baseline the numbers say everything, unless all trials are there and the
+	// job does not pass.
 	unexplained := len(in.Incomplete) == 0 && !in.Verdict.Passed(in.Policy)
 	out.Judged = !unjudged(in.Plan) && (in.Diff != nil || asksMore(in) || unexplained)
 	return out
@@ -178,13 +182,13 @@ func (f *finishing) outcome(ctx context.Context) Outcome {
 	return Failed
 }
 
-// missing notes that something is missing that the numbers do not show.
+// missing records that a part is missing that the numbers do not show.
 func (f *finishing) missing(sentence string) {
 	f.end.incomplete = append(f.end.incomplete, sentence)
 	f.in.Incomplete = append(f.in.Incomplete, sentence)
 }
 
-// takeVerdict takes the verdict that the job keeps, and reports whether there is one.
+// takeVerdict takes over the stored verdict of the job, and reports whether there is one.
 func (f *finishing) takeVerdict() bool {
 	in := &f.in
 	v, note := readVerdict(f.Paths, in.Dir)
@@ -195,7 +199,7 @@ func (f *finishing) takeVerdict() bool {
 		return false
 	}
 	in.Verdict = v.Gate
-	for _, sentence := range v.Incomplete { // what only the command knew that judged
+	for _, sentence := range v.Incomplete { // known only to the command that judged
 		if !slices.Contains(in.Incomplete, sentence) {
 			in.Incomplete = append(in.Incomplete, sentence)
 		}
@@ -225,7 +229,8 @@ func (f *finishing) judge(ctx context.Context) error {
 		return nil
 	}
 	if in.Plan.Shard != nil {
-		// The Action names a baseline always: a shard tries again what looks broken beside it (gate.confirm).
+		// The Action always names a baseline: a shard uses it to retry what looks broken
+		// (gate.confirm).
 		named := f.opts.compares() && f.opts.Baseline != GitHubPrefix
 		if in.Policy.Confirm.Attempts == 0 && named || asksMore(*in) {
 			in.Notes = append(in.Notes, fmt.Sprintf("this is shard %s: the gate and the baseline are for the whole job, when rollout merge has put it together", in.Plan.Shard))
@@ -288,7 +293,8 @@ func ungated(in report.Input) bool {
 	return !asksMore(in) && !in.Plan.ProvesTasks && (failed == nil || *failed == 0)
 }
 
-// otherRules returns a sentence about two versions of Rollout that may judge trials by different rules; "" if they do not.
+// otherRules returns a sentence if two versions of Rollout may judge trials by different rules,
+// else "".
 func otherRules(first, a, second, b string) string {
 	if result.JudgeAlike(a, b) {
 		return ""
@@ -296,7 +302,7 @@ func otherRules(first, a, second, b string) string {
 	return fmt.Sprintf("%s Rollout %s %s %s: what counts as an error, a timeout or a reward may differ between them (CHANGELOG.md)", first, clean(a), second, clean(b))
 }
 
-// gather reads everything about the job that its directory has.
+// gather reads all data about the job from its directory.
 func (f *finishing) gather(ctx context.Context, dir string) error {
 	work := event.Begin(ctx, "Reading results", 0)
 	defer work.End()
@@ -389,7 +395,7 @@ func missing(job result.Job, tree result.Tree) []string {
 	return out
 }
 
-// asksMore reports whether the gate asks for more than that no trial fails.
+// asksMore reports whether the gate requires more than that no trial fails.
 func asksMore(in report.Input) bool {
 	limits := in.Policy.Thresholds
 	limits.MaxFailedTrials = nil

@@ -13,33 +13,34 @@ import (
 	"github.com/org/rollout-action/internal/run/job/resume"
 )
 
-// JobRequest names a job, and what to change in it.
+// JobRequest names a job and the changes to it.
 type JobRequest struct {
-	// File is a job file; "-" is Host.Stdin. Or it is a directory of tasks or of one task, as those in More are. With a Registry, which
-	// is a path or a URL, all are names of datasets, as NAME or NAME@VERSION.
+	// File is a job file ("-" is Host.Stdin), or a directory of tasks or of one task, as those in
+	// More are. With a Registry, which is a path or a URL, all of them name datasets, as NAME or
+	// NAME@VERSION.
 	File      string
 	More      []string
 	Registry  string
 	Own       OwnAgent          // an agent for tasks without a job file
-	Overrides []config.Override // keys that have flags of their own
-	Sets      []config.Override // other keys; they win
+	Overrides []config.Override // keys that have their own flags
+	Sets      []config.Override // other keys, which take precedence
 	Agents    []string          // the agents to keep; empty: all
 	Selection config.Selection
-	EnvFiles  []string // files with variables for ${VAR} and environment.pass_env; those of the environment win
+	EnvFiles  []string // files with variables for ${VAR} and environment.pass_env; the environment takes precedence
 	// TaskFormat is the format of a directory of tasks; "": the default.
 	TaskFormat string
 
-	name      string // of the existing job that is resumed; "": the job file says it
+	name      string // of the existing job that is resumed; "": as in the job file
 	pathsFrom string // the base of relative paths in the config.json of an existing job; "": File is a job file
 	unused    bool   // no agent and no model runs, so variables need no values
 	unrun     bool   // no test runs either, so the variables of tasks need no values
-	noJudges  bool   // nothing is judged: the judges of tasks are not looked at
+	noJudges  bool   // nothing is judged: the judges of tasks are ignored
 
 	judgeModel string   // the model of the judges, in place of theirs; "": theirs
 	judges     []string // those that have judgeModel; empty: all
 }
 
-// gated returns the request with the gate's keys that a report asks for.
+// gated returns the request with the gate's keys that a report requires.
 func (r JobRequest) gated(report ReportOptions) JobRequest {
 	r.Overrides = append(r.Overrides[:len(r.Overrides):len(r.Overrides)], report.Gate...)
 	return r
@@ -59,7 +60,8 @@ func (r JobRequest) origin(key string) string {
 	return key
 }
 
-// envFlags returns the flags with the request's files of variables, as a shell takes them, each after a space.
+// envFlags returns the flags for the request's files of variables, quoted for a shell, each after a
+// space.
 func (r JobRequest) envFlags() string {
 	out := ""
 	for _, file := range r.EnvFiles {
@@ -68,7 +70,8 @@ func (r JobRequest) envFlags() string {
 	return out
 }
 
-// RerunRequest says which trials of an existing job run again besides those that are pending.
+// RerunRequest selects the trials of an existing job that run again in addition to the pending
+// ones.
 type RerunRequest struct {
 	RetryErrors []string // types of errors
 	OnlyFailed  bool
@@ -90,19 +93,19 @@ func (r RerunRequest) policy() (resume.RerunPolicy, error) {
 	return resume.RerunPolicy{Types: types, OnlyFailed: r.OnlyFailed, Trials: r.Trials}, nil
 }
 
-// flags returns the flags of the request, as a shell takes them, each after a space.
+// flags returns the flags of the request, quoted for a shell, each after a space.
 func (r RerunRequest) flags() string {
 	out := flag("retry-errors", strings.Join(r.RetryErrors, ","))
 	if r.OnlyFailed {
 		out += " --only-failed"
 	}
-	for _, glob := range r.Trials { // those that ran again run once more: it is not known which of them did
+	for _, glob := range r.Trials { // those that already ran again run once more: they cannot be told apart
 		out += flag("rerun", glob)
 	}
 	return out
 }
 
-// RunRequest is what Run takes.
+// RunRequest is the request of Run.
 type RunRequest struct {
 	Job     JobRequest
 	Shard   *result.Shard // the part to run; nil: the whole job
@@ -113,17 +116,20 @@ type RunRequest struct {
 	// FailFast: no trial starts after the first one that did not pass. See failsFast.
 	FailFast bool
 	Against  string // a commit, whose agents run beside today's as the baseline; "": none
-	// ConfirmAgainst is a commit whose agents try again, beside today's, the tasks that look broken or fixed beside Report.Baseline; "": none.
+	// ConfirmAgainst is a commit whose agents retry, with today's, the tasks that look broken or
+	// fixed compared to Report.Baseline; "": none.
 	ConfirmAgainst string
-	// Arguments are those that the command line was given, for the command that resumes the job; nil: there is none.
+	// Arguments are the arguments of the command line, for the command that resumes the job; nil:
+	// there is none.
 	Arguments []string
 	Report    ReportOptions
 	SaveJob   string // a new file that receives the job as a job file; "": none
-	// LogFormat is the format of the live view that the user chose. Only the command that resumes the job needs it; "": none.
+	// LogFormat is the live view's format that the user chose; "": none. Only the command that
+	// resumes the job uses it.
 	LogFormat string
 }
 
-// ResumeRequest is what Resume takes.
+// ResumeRequest is the request of Resume.
 type ResumeRequest struct {
 	Dir       string
 	JobFile   string     // the job file to use instead of the job's config.json; "": none
@@ -134,12 +140,13 @@ type ResumeRequest struct {
 	FailFast  bool   // as in RunRequest
 }
 
-// ReportRequest is what Report takes.
+// ReportRequest is the request of Report.
 type ReportRequest struct {
 	Dir     string
 	Options ReportOptions
 	Quiet   bool // leave nothing in a workflow unless Options.GitHub says so
-	// ReadOnly: keep no verdict in the job's directory. Without a baseline, the one that the job keeps is reported.
+	// ReadOnly: do not store a verdict in the job's directory. Without a baseline, the stored
+	// verdict is reported.
 	ReadOnly bool
 }
 
@@ -166,17 +173,17 @@ func BudgetDuration(value string) config.Override {
 	return config.Override{Path: "budget.max_duration", Value: value, Origin: "--budget-duration"}
 }
 
-// The values of requests if nobody chooses them.
+// Defaults of requests.
 const (
 	DefaultTarget  = 15 * time.Minute // of DivideRequest
 	DefaultRuns    = 3                // of ProveRequest
 	DefaultNopRuns = 1                // of ProveRequest
 )
 
-// BaselineNone is the baseline of a job that is compared with nothing, on purpose.
+// BaselineNone is the baseline of a job that is deliberately compared with nothing.
 const BaselineNone = "none"
 
-// GitHubPrefix begins a baseline that is looked for on GitHub; a branch follows, or nothing.
+// GitHubPrefix begins a baseline on GitHub; a branch may follow.
 const GitHubPrefix = "github:"
 
 // DefaultBaselineArtifact is the artifact that holds the merged job's result.json and nothing else.
@@ -185,10 +192,11 @@ const DefaultBaselineArtifact = "rollout-result"
 // StoredAt says where on GitHub the results of a branch are. Artifact "" is DefaultBaselineArtifact; Workflow "" is this run's.
 type StoredAt struct{ Artifact, Workflow string }
 
-// ReportOptions say how a job is judged and where the reports go. The zero value compares with nothing.
+// ReportOptions control how a job is judged and where the reports go. The zero value compares with
+// nothing.
 type ReportOptions struct {
-	// Baseline is a job's directory, its result.json or its URL (see isRemote), GitHubPrefix with or without a branch, or
-	// BaselineNone; "": nobody asked.
+	// Baseline is a job's directory, its result.json or its URL (see isRemote), GitHubPrefix with
+	// or without a branch, or BaselineNone; "": not given.
 	Baseline string
 	Stored   StoredAt
 	// History is a file of earlier jobs, or GitHubPrefix with or without a branch; "": none.
@@ -200,31 +208,32 @@ type ReportOptions struct {
 	Comment                     string // "off", which is "", "always", "changes" or "failures"
 	Gate                        []config.Override
 
-	remote *remoteJob // what was at Baseline when the use case began; nil: it is no URL, or was not read
+	remote *remoteJob // what was at Baseline when the use case began; nil: it is not a URL, or was not read
 }
 
-// remoteJob is what was found at a URL. With errNoObject, there is nothing.
+// remoteJob is the result found at a URL. With errNoObject, there is none.
 type remoteJob struct {
 	source string
 	job    *result.Job
 	err    error
 }
 
-// compares reports whether a baseline was asked for.
+// compares reports whether a baseline was requested.
 func (o ReportOptions) compares() bool { return o.Baseline != "" && o.Baseline != BaselineNone }
 
 // comments reports whether a comment is wanted.
 func (o ReportOptions) comments() bool { return o.Comment != "" && o.Comment != "off" }
 
-// forgets reports whether a job that began with a baseline is judged without one, although nobody asked for that.
+// forgets reports whether a job that began with a baseline is judged without one although
+// BaselineNone was not given.
 func (o ReportOptions) forgets(plan result.Plan) bool { return plan.Compared && o.Baseline == "" }
 
-// flags returns the flags that a command needs to report in the same way on a job whose directory exists, as a shell takes them,
-// each after a space. Those of the gate are in its config.json. compared: the job began with a baseline, so a command without one
-// lacks it.
+// flags returns the flags with which a command reports in the same way on a job whose directory
+// exists, quoted for a shell, each after a space. Those of the gate are in its config.json.
+// compared: the job began with a baseline, so a command without one lacks it.
 func (o ReportOptions) flags(compared bool) string {
 	out := flag("baseline", o.Baseline)
-	if compared && o.Baseline == "" || isRemote(o.Baseline) && strings.ContainsAny(o.Baseline, "@?#") { // it may have secrets
+	if compared && o.Baseline == "" || isRemote(o.Baseline) && strings.ContainsAny(o.Baseline, "@?#") { // it may contain secrets
 		out = " --baseline BASELINE"
 	}
 	out += flag("history", o.History) + flag("baseline-artifact", o.Stored.Artifact) + flag("baseline-workflow", o.Stored.Workflow) + flag("junit", o.JUnit)
@@ -234,10 +243,10 @@ func (o ReportOptions) flags(compared bool) string {
 	return out + flag("markdown", o.Markdown) + flag("html", o.HTML) + flag("report-json", o.JSON) + flag("github", o.GitHub) + flag("comment", o.Comment)
 }
 
-// check refuses values that mean nothing, before any work is done.
+// check refuses invalid values before any work is done.
 func (o ReportOptions) check() error {
 	for _, g := range o.Gate {
-		if strings.TrimSpace(g.Value) == "" { // a variable that is not set must not take a threshold away
+		if strings.TrimSpace(g.Value) == "" { // an unset variable must not remove a threshold
 			return usage("%s has no value: leave it out for what the job file says, or write null for no limit", g.Origin)
 		}
 	}
@@ -254,8 +263,9 @@ func (o ReportOptions) check() error {
 	return nil
 }
 
-// checkedEarly refuses what check refuses, and a baseline that is missing, for a use case that takes long before it reports. It returns the
-// options to report with: what is at a URL is read once, here, because it may be another job's by the time of the report.
+// checkedEarly refuses what check refuses, and a missing baseline, for a use case that takes long
+// before it reports. It returns the options to report with: a URL is read once, here, because it
+// may hold another job's result by the time of the report.
 func (o ReportOptions) checkedEarly(ctx context.Context, f finder) (ReportOptions, error) {
 	if err := o.check(); err != nil {
 		return o, err

@@ -23,7 +23,7 @@ import (
 	"github.com/org/rollout-action/internal/run/trial"
 )
 
-// Resume runs the trials of a job that are pending, and reports on it. The Finished is as in Run.
+// Resume runs the pending trials of a job, and reports on it. The Finished is as in Run.
 func Resume(ctx context.Context, h *Host, req ResumeRequest) (*Finished, error) {
 	policy, err := req.Rerun.policy()
 	if err != nil {
@@ -74,7 +74,7 @@ func takeLock(paths Paths, out Output, now time.Time, dir string) (*job.Lock, er
 	return lock, err
 }
 
-// openStored reads what there is of a job.
+// openStored reads the files of a job.
 func openStored(paths Paths, dir string) (resume.Job, error) {
 	stored, err := resume.Load(paths.Path(dir))
 	var refusal job.Refusal
@@ -115,7 +115,7 @@ func planStored(ctx context.Context, h *Host, stored resume.Job, req ResumeReque
 	return p, err
 }
 
-// continuation is what is left of a job that exists.
+// continuation is the rest of an existing job.
 type continuation struct {
 	*planned
 	stored  resume.Job
@@ -123,10 +123,10 @@ type continuation struct {
 	pending resume.Pending
 	prompt  func(dataset, task string) []result.Message
 	confirm *confirmer
-	owed    func(result.Key) *trial.Judging // what a trial's judges continue with; nil: the trial begins from the start
+	owed    func(result.Key) *trial.Judging // the judgings that a trial's judges continue with; nil: the trial starts over
 }
 
-// resume runs what is pending of the job that p is today and stored was before.
+// resume runs the pending trials of the job, which is p today and was stored before.
 func (p *planned) resume(ctx context.Context, stored resume.Job, lock *job.Lock, policy resume.RerunPolicy, sources []reuse.Source) (*Finished, error) {
 	c, err := p.continuation(ctx, stored, policy)
 	if err != nil {
@@ -157,7 +157,8 @@ func (p *planned) resume(ctx context.Context, stored resume.Job, lock *job.Lock,
 	return o.run(ctx, sources)
 }
 
-// continuation returns what is left of the job that p is today and stored was before. It refuses a job that is other work.
+// continuation returns the rest of the job, which is p today and was stored before. It refuses a
+// job with different work.
 func (p *planned) continuation(ctx context.Context, stored resume.Job, policy resume.RerunPolicy) (*continuation, error) {
 	p.divideLike(stored.Plan)
 	if p.beside == nil {
@@ -191,8 +192,9 @@ func (p *planned) continuation(ctx context.Context, stored resume.Job, policy re
 	return c, nil
 }
 
-// owedJudgings returns a function that returns what the judges of a trial continue with; nil if the trial begins from the start. The
-// function keeps its answers, because the directory changes when trials begin.
+// owedJudgings returns a function that returns the judging that a trial's judges continue with, or
+// nil if the trial starts over. The function caches its results, because the directory changes when
+// trials begin.
 func (p *planned) owedJudgings() func(result.Key) *trial.Judging {
 	specs := map[result.Key]trial.Spec{}
 	for _, s := range p.own() {
@@ -214,7 +216,7 @@ func (p *planned) owedJudgings() func(result.Key) *trial.Judging {
 	}
 }
 
-// left reports whether there is anything to run.
+// left reports whether anything remains to be run.
 func (c *continuation) left(ctx context.Context) bool {
 	if n := c.pending.Missing; n > 0 {
 		linef(c.host.Output, "note: %s without a whole result left as they are (--only-failed)", plural.Count(n, "trial"))
@@ -222,7 +224,7 @@ func (c *continuation) left(ctx context.Context) bool {
 	return len(c.pending.Keys) > 0 || c.confirm.left(ctx, c.stored.Plan, c.pending.Earlier) || c.unranked()
 }
 
-// unranked reports whether a judge has to rank trials that have ended.
+// unranked reports whether a judge still has to rank trials that have ended.
 func (c *continuation) unranked() bool {
 	if unrankedPlan(c.stored.Plan) || !slices.ContainsFunc(c.own(), func(s trial.Spec) bool { return len(s.GroupJudges) > 0 }) {
 		return false
@@ -230,7 +232,7 @@ func (c *continuation) unranked() bool {
 	return len(trial.GroupsOf(c.own(), c.pending.Earlier, trial.DigestsOf(c.Job, c.inputs()), c.trialDir)) > 0
 }
 
-// finish writes the files of a job that has nothing left to run.
+// finish writes the files of a job with nothing left to run.
 func (c *continuation) finish() error {
 	total := len(c.now.Own())
 	linef(c.host.Output, "Nothing to run: %d of %s in %s %s done", c.pending.Kept, plural.Count(total, "trial"), clean(c.dir()), plural.Are(total))
@@ -240,7 +242,7 @@ func (c *continuation) finish() error {
 	return nil
 }
 
-// checkVariables refuses results that were made with other values of variables.
+// checkVariables refuses results that were produced with other values of variables.
 func (c *continuation) checkVariables() error {
 	tasks := map[result.Key]*task.Task{}
 	for _, s := range c.specs {
@@ -252,7 +254,7 @@ func (c *continuation) checkVariables() error {
 	return c.refuseDrift(c.stored.VariableDrift(c.pending, c.Job, c.inputs(), taskOf))
 }
 
-// reopen makes the job ready to run what is left.
+// reopen prepares the job to run the rest.
 func (c *continuation) reopen(lock *job.Lock, provider environment.Provider) (*opened, error) {
 	tree, err := c.stored.Reopen(lock, c.Job, c.now, c.pending, c.prompt, c.host.Now())
 	if err != nil {
@@ -285,7 +287,8 @@ func (c *continuation) reopen(lock *job.Lock, provider environment.Provider) (*o
 	}, nil
 }
 
-// refuseDrift reports what differs in a job that means other work than when it began, and returns an error; nil without changes.
+// refuseDrift reports the changes to a job that mean different work than when it began, and returns
+// an error; nil without changes.
 func (p *planned) refuseDrift(changes []resume.Change) error {
 	if len(changes) == 0 {
 		return nil

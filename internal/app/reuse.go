@@ -24,7 +24,8 @@ import (
 	"github.com/org/rollout-action/internal/run/trial"
 )
 
-// reuseSources opens the directories to take trials from. dir is the directory of the job that is run.
+// reuseSources opens the directories from which trials are reused. dir is the directory of the
+// running job.
 func reuseSources(from Paths, paths []string, dir string) ([]reuse.Source, error) {
 	var out []reuse.Source
 	for _, path := range paths {
@@ -54,9 +55,9 @@ func reuseSources(from Paths, paths []string, dir string) ([]reuse.Source, error
 	return out, nil
 }
 
-// reuse takes over the results of trials that need not run again, and reports how many.
+// reuse takes over the results of trials that need not run again, and reports their number.
 func (o *opened) reuse(ctx context.Context, sources []reuse.Source) error {
-	if len(sources) == 0 || over(ctx) { // the run reports the cancel, in good order
+	if len(sources) == 0 || over(ctx) { // the run reports the cancel
 		return nil
 	}
 	total := len(o.todo)
@@ -95,7 +96,7 @@ func (o *opened) reuse(ctx context.Context, sources []reuse.Source) error {
 	return nil
 }
 
-// noteUncompared names the variables of the host whose values were not compared.
+// noteUncompared reports the variables of the host whose values were not compared.
 func (p *planned) noteUncompared() {
 	names := slices.Clone(p.HiddenPassed)
 	for _, hidden := range p.Hidden {
@@ -108,11 +109,12 @@ func (p *planned) noteUncompared() {
 	}
 }
 
-// imageTimeout bounds the pull of one image that is compared: as long as tasks have by default.
+// imageTimeout bounds the pull of one image for comparison: as long as the default for tasks.
 const imageTimeout = 10 * time.Minute
 
-// imageIDs asks a provider for the contents of images, once for each. One that this machine does not have is pulled: that is
-// cheaper than to run its trials, for which it would be pulled as well.
+// imageIDs returns a function that returns the content ID of an image, asking the provider once per
+// image. A missing image is pulled: that is cheaper than to run its trials, which would pull it as
+// well.
 func (o *opened) imageIDs(ctx context.Context) func(ref string) string {
 	var mu sync.Mutex
 	known := map[string]string{}
@@ -128,7 +130,7 @@ func (o *opened) imageIDs(ctx context.Context) func(ref string) string {
 	}
 }
 
-// imageID returns the ID of an image's content; "" if that is not known.
+// imageID returns the ID of an image's content; "" if unknown.
 func (o *opened) imageID(ctx context.Context, ref string) string {
 	ctx, cancel := context.WithTimeout(ctx, imageTimeout)
 	defer cancel()
@@ -145,7 +147,7 @@ func (o *opened) imageID(ctx context.Context, ref string) string {
 	return id
 }
 
-// reused returns a sentence for every report about trials that were taken over; "" if there are none.
+// reused returns a sentence for reports about reused trials; "" if there are none.
 func reused(job result.Job, trials []result.Trial) string {
 	if job.ReusedTrials == 0 {
 		return ""

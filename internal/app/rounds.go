@@ -12,8 +12,9 @@ import (
 	"github.com/org/rollout-action/internal/run/trial"
 )
 
-// rounds makes the confirmation attempts of a job and of the baseline beside it: in each round one attempt of both at each task that
-// is not decided yet. A round begins when the one before it has ended in both jobs, so that the attempts run side by side.
+// rounds coordinates the confirmation attempts of a job and its baseline: each round has one
+// attempt of both at each task that is still undecided. A round begins when both jobs have ended
+// the previous one, so that the attempts run side by side.
 type rounds struct {
 	head  *confirmer // chooses the tasks
 	sides [2]*roundsOf
@@ -25,7 +26,7 @@ type rounds struct {
 	over bool // one of the jobs has ended: there are no more rounds
 }
 
-// roundsOf is the part of one of the jobs in the rounds.
+// roundsOf is the state of one job in the rounds.
 type roundsOf struct {
 	p       *planned
 	again   map[result.Key]bool
@@ -44,10 +45,11 @@ type round struct {
 	over  bool        // there are no more rounds
 	plan  result.Plan // with the attempts
 	keys  []result.Key
-	notes []string // for people
+	notes []string // for the user
 }
 
-// next returns the function that gives one of the jobs its confirmation attempts. See job.Options.Confirm.
+// next returns the function that returns the confirmation attempts of one job. See
+// job.Options.Confirm.
 func (r *rounds) next(side int) func(context.Context, *job.Tree, event.Sink, []result.Trial) ([]trial.Spec, error) {
 	return func(ctx context.Context, tree *job.Tree, emit event.Sink, trials []result.Trial) ([]trial.Spec, error) {
 		for {
@@ -85,7 +87,7 @@ func (r *rounds) leave() {
 	r.tell([2]round{{over: true}, {over: true}})
 }
 
-// arrive notes that a job waits for the next round. The last one to arrive decides what is in it.
+// arrive records that a job waits for the next round. The last one to arrive decides its content.
 func (r *rounds) arrive(ctx context.Context, side int, a *arrival) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -107,7 +109,7 @@ func (r *rounds) arrive(ctx context.Context, side int, a *arrival) {
 	}
 }
 
-// tell gives the jobs that wait their parts of a round.
+// tell sends the waiting jobs their parts of a round.
 func (r *rounds) tell(parts [2]round) {
 	for i, s := range r.sides {
 		if s.arrived != nil {
@@ -147,7 +149,7 @@ func (r *rounds) decide(ctx context.Context) (parts [2]round) {
 	return parts
 }
 
-// left returns the attempts that can be made now of the job and of the baseline.
+// left returns the attempts that the job and the baseline can make now.
 func (r *rounds) left(head result.Plan, ofHead []result.Trial, base result.Plan, ofBase []result.Trial) (first, second []result.Key) {
 	return result.NextBeside(result.Confirming{Plan: head, Made: ofHead, Again: r.sides[0].again}, result.Confirming{Plan: base, Made: ofBase, Again: r.sides[1].again})
 }

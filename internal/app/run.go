@@ -12,7 +12,8 @@ import (
 	"github.com/org/rollout-action/internal/run/job/reuse"
 )
 
-// loadRun checks a request, completes it, and returns the plan of its job and what is run again. Callers close the plan.
+// loadRun checks and completes a request, and returns the plan of its job and the policy for
+// running trials again. Callers close the plan.
 func loadRun(ctx context.Context, h *Host, req *RunRequest) (*planned, resume.RerunPolicy, error) {
 	var none resume.RerunPolicy
 	if !req.Resume && !req.Rerun.empty() {
@@ -29,7 +30,8 @@ func loadRun(ctx context.Context, h *Host, req *RunRequest) (*planned, resume.Re
 	return p, policy, err
 }
 
-// Run runs a job, or a shard of it, and reports on it. With an error, the Finished is what there is of the job; nil: nothing.
+// Run runs a job, or a shard of it, and reports on it. With an error, the Finished is partial, or
+// nil.
 func Run(ctx context.Context, h *Host, req RunRequest) (*Finished, error) {
 	p, policy, err := loadRun(ctx, h, &req)
 	if err != nil {
@@ -78,14 +80,14 @@ func Run(ctx context.Context, h *Host, req RunRequest) (*Finished, error) {
 	return o.run(ctx, sources)
 }
 
-// existing is the directory that a job has already.
+// existing is the existing directory of a job.
 type existing struct {
 	lock   *job.Lock // nil: there is no directory
 	begun  bool
 	stored resume.Job // if it has begun
 }
 
-// checkResumable refuses Resume for a job whose directory has no name that is known.
+// checkResumable refuses Resume for a job whose name is not known in advance.
 func (p *planned) checkResumable() error {
 	if p.Unnamed {
 		return usage("%s: --resume needs a job with a name, by which its directory is found: add name: to the file, or --name", clean(p.File))
@@ -116,7 +118,7 @@ func (p *planned) existing() (e existing, err error) {
 		err = usage("%w: choose another --name, or remove the directory", err)
 	}
 	if err != nil {
-		_ = e.lock.Release() // only a file that means nothing is left
+		_ = e.lock.Release() // only the lock file is left, which has no meaning by itself
 		return existing{}, err
 	}
 	e.begun = true
@@ -140,11 +142,11 @@ func (o *opened) run(ctx context.Context, sources []reuse.Source) (*Finished, er
 	if note := o.uncounted(o.ended); note != "" {
 		end.notes = append(end.notes, note)
 	}
-	// What is left out on purpose does not make it a cancelled run.
+	// Trials that were left out on purpose do not make the run a cancelled one.
 	end.cancelled = err == nil && (o.into == "" && o.reverifies == "" && !stopped || ctx.Err() != nil)
 	finished, reportErr := finish(ctx, h, o.dir(), o.report, end)
 	if err == nil && o.reverifies == "" && (ctx.Err() != nil || stopped) {
-		if finished == nil { // what went wrong with the reports must not hide how to resume
+		if finished == nil { // an error of the reports must not hide how to resume
 			linef(h.Output, "Resume it with: %s", o.resumption()+moreBudget(o.ended.Stopped))
 		} else {
 			finished.ResumeWith = o.resumption() + moreBudget(o.ended.Stopped)

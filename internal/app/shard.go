@@ -7,10 +7,10 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// ShardAuto is the shard that the variables of a CI system name.
+// ShardAuto selects the shard that the variables of a CI system name.
 const ShardAuto = "auto"
 
-// ciShards are the variables in which CI systems number the jobs that they start side by side for one step.
+// ciShards lists the variables in which CI systems number the parallel jobs of one step.
 var ciShards = []struct {
 	system, index, total string
 	first                int // the index of the first job
@@ -40,7 +40,7 @@ func ParseShard(text string, getenv func(string) (string, bool)) (*result.Shard,
 	return &result.Shard{Index: index, Total: total}, nil
 }
 
-// shardOfCI returns the shard that a CI system's variables name; nil if it runs one job only.
+// shardOfCI returns the shard that a CI system's variables name; nil if it runs only one job.
 func shardOfCI(getenv func(string) (string, bool)) (*result.Shard, error) {
 	var names []string
 	for _, ci := range ciShards {

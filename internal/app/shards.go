@@ -22,21 +22,21 @@ import (
 	"github.com/org/rollout-action/internal/run/job/merge"
 )
 
-// shardSet are the shards of one job that a library shows as one.
+// shardSet groups the shards of one job, which a library shows as one.
 type shardSet struct {
 	address string
-	all     []foundJob // all directories of shards, sorted by number; of several with one number the best is the first, as for merge
+	all     []foundJob // all directories of shards, by number; of several with one number the best is first, as in merge
 	shards  []foundJob // the first of each number
 }
 
-// setKey has what is equal for all shards of one job.
+// setKey holds the properties that all shards of one job share.
 type setKey struct {
 	name, digest, split, commit, beside string
 	total                               int
 	baseline, pair                      bool
 }
 
-// setKeyOf returns the key of a job's set; false if it is no shard of a plan.
+// setKeyOf returns the key of a job's set; false if the job is not a shard with a plan.
 func setKeyOf(job foundJob) (key setKey, ok bool) {
 	if job.Shard == nil || job.digest == "" || job.Shard.Total > result.MaxShards || job.Shard.Index < 1 || job.Shard.Index > job.Shard.Total {
 		return key, false
@@ -51,7 +51,7 @@ func setKeyOf(job foundJob) (key setKey, ok bool) {
 	return key, true
 }
 
-// shardSets returns the jobs of which at least two shards are among jobs, and no merge of them.
+// shardSets returns the jobs with at least two shards and no merge among jobs.
 func shardSets(jobs []foundJob) []shardSet {
 	sets := map[setKey][]foundJob{}
 	merged := map[setKey]bool{}
@@ -94,7 +94,7 @@ func compareDone(a, b foundJob) int {
 	return cmp.Compare(done(a), done(b))
 }
 
-// parts returns the shards of a set as pages name them.
+// parts returns the shards of a set for pages.
 func (s shardSet) parts() page.Parts {
 	parts := page.Parts{Total: s.all[0].Shard.Total}
 	for _, shard := range s.shards {
@@ -103,14 +103,14 @@ func (s shardSet) parts() page.Parts {
 	return parts
 }
 
-// listed returns a set as an index shows it. Its numbers are those of the shards together.
+// listed returns the entry of a set in an index, with the totals of its shards.
 func (s shardSet) listed() page.Listed {
 	first := listedOf(s.shards[0])
 	out := page.Listed{Name: s.address, JobName: first.JobName, Commit: first.Commit, Started: first.Started, Parts: s.parts(), State: string(JobDone)}
 	var ended time.Time
 	var rate, reward float64
 	evaluated := 0
-	state := func(now string) { // the first of these that a shard has is that of the set
+	state := func(now string) { // the first of these states that a shard has is that of the set
 		order := []string{string(JobUnreadable), page.Unread, string(JobRunning), page.PartOnly, string(JobDone)}
 		if !slices.Contains(order, now) {
 			now = page.PartOnly
@@ -142,7 +142,7 @@ func (s shardSet) listed() page.Listed {
 	return out
 }
 
-// withShardSets puts each set above the first of its shards.
+// withShardSets inserts each set before the first of its shards.
 func withShardSets(jobs []page.Listed, sets []shardSet) []page.Listed {
 	for _, set := range sets {
 		i := slices.IndexFunc(jobs, func(j page.Listed) bool {
@@ -155,7 +155,7 @@ func withShardSets(jobs []page.Listed, sets []shardSet) []page.Listed {
 
 // openShards opens the shards of a job as one.
 func (l *Library) openShards(ctx context.Context, address string) (*viewer.Job, error) {
-	found, err := l.all(ctx, time.Unix(0, 0)) // what was not read is not needed here
+	found, err := l.all(ctx, time.Unix(0, 0)) // unread jobs are not needed here
 	if err != nil {
 		return nil, err
 	}
@@ -188,13 +188,13 @@ func (l *Library) openShards(ctx context.Context, address string) (*viewer.Job, 
 	return out, nil
 }
 
-// baselineOf reports whether a job is the baseline that another one was run beside.
+// baselineOf reports whether a job is the baseline that ran with another one.
 func baselineOf(base, head foundJob) bool {
 	a, b := base.beside, head.beside
 	return a != nil && b != nil && a.Baseline && !b.Baseline && a.Commit == b.Commit && a.JobName == head.Name && b.JobName == base.Name && base.Shard.Total == head.Shard.Total
 }
 
-// openedSet are the open shards of a job.
+// openedSet holds the open shards of a job.
 type openedSet struct {
 	jobs    []*openedJob // all of shardSet.all
 	files   *shardFiles
@@ -230,12 +230,12 @@ func (l *Library) openSet(set shardSet) (*openedSet, error) {
 	return out, nil
 }
 
-// at returns the job in one of the directories that merge knows.
+// at returns the job in a directory known to merge.
 func (s *openedSet) at(dir string) *openedJob {
 	return s.jobs[slices.IndexFunc(s.jobs, func(j *openedJob) bool { return j.dir == dir })]
 }
 
-// shown returns what the directories of the shards are called together.
+// shown returns the common name of the directories of the shards.
 func (s *openedSet) shown() string {
 	shown := s.jobs[0].Dir
 	for _, job := range s.jobs[1:] {
@@ -246,7 +246,7 @@ func (s *openedSet) shown() string {
 	return shown
 }
 
-// dirOf returns what the directory of the shard is called that has a trial.
+// dirOf returns the name of the directory of the shard that contains a trial.
 func (s *openedSet) dirOf(trial string) string {
 	if job := s.files.of(trial); job != nil {
 		return job.Dir
@@ -262,7 +262,7 @@ func (s *openedSet) version() string {
 	return viewer.Hashed(b.String())
 }
 
-// read reads the results of all shards.
+// read reads and merges the results of all shards.
 func (s *openedSet) read(ctx context.Context) (merge.Result, *merge.Shards, error) {
 	for _, job := range s.jobs {
 		if err := job.prepare(ctx); err != nil {
@@ -277,7 +277,7 @@ func (s *openedSet) read(ctx context.Context) (merge.Result, *merge.Shards, erro
 	return read, shards, s.hidden(err)
 }
 
-// hide hides where archives were unpacked.
+// hide removes the directories into which archives were unpacked from a text.
 func (s *openedSet) hide(text string) string {
 	for _, job := range s.jobs {
 		text = job.hide(text)
@@ -292,8 +292,8 @@ func (s *openedSet) hidden(err error) error {
 	return errors.New(s.hide(err.Error()))
 }
 
-// inputOfSet returns the results of a job's shards as a report on the merged job would have them, compared with the shards of the baseline that was
-// run beside it. Nothing is written.
+// inputOfSet returns the results of a job's shards as a report on the merged job has them, compared
+// with the shards of the baseline that ran with it. It writes nothing.
 func (l *Library) inputOfSet(ctx context.Context, set, base *openedSet) (report.Input, error) {
 	read, shards, err := set.read(ctx)
 	if err != nil {
@@ -327,11 +327,12 @@ func (l *Library) inputOfSet(ctx context.Context, set, base *openedSet) (report.
 	return in, nil
 }
 
-// shardFiles are the files of several shards as those of one directory: of each trial those of its shard, and at the top those of the first shard, but
-// the outputs of all.
+// shardFiles presents the files of several shards as one directory: the files of each trial from
+// its shard, and at the top those of the first shard, except for the outputs, which are
+// concatenated.
 type shardFiles struct{ set *openedSet }
 
-// of returns the shard that has a trial; nil: none has.
+// of returns the shard that contains a trial, or nil.
 func (f *shardFiles) of(trial string) *openedJob {
 	shards, err := f.set.merged()
 	if err != nil {
@@ -343,7 +344,7 @@ func (f *shardFiles) of(trial string) *openedJob {
 	return nil
 }
 
-// selected returns the shards that count, that of which the job's own files are taken first.
+// selected returns the shards that count, beginning with the one that provides the job's own files.
 func (f *shardFiles) selected() []*openedJob {
 	shards, err := f.set.merged()
 	if err != nil {
@@ -358,7 +359,7 @@ func (f *shardFiles) selected() []*openedJob {
 	return out
 }
 
-// having returns the shards that may have a file.
+// having returns the shards that may contain a file.
 func (f *shardFiles) having(name string) []*openedJob {
 	if parts := strings.SplitN(name, "/", 4); len(parts) >= 3 {
 		if job := f.of(strings.Join(parts[:3], "/")); job != nil {
@@ -369,7 +370,7 @@ func (f *shardFiles) having(name string) []*openedJob {
 	return f.selected()
 }
 
-// firstOf returns what the first shard returns that has the file.
+// firstOf returns the result of get for the first shard that has the file.
 func firstOf[T any](f *shardFiles, op, name string, get func(fs.FS) (T, error)) (T, error) {
 	for _, job := range f.having(name) {
 		if out, err := get(job.Files); !errors.Is(err, fs.ErrNotExist) {
@@ -398,7 +399,7 @@ func (f *shardFiles) ReadLink(name string) (string, error) {
 	return firstOf(f, "readlink", name, func(files fs.FS) (string, error) { return fs.ReadLink(files, name) })
 }
 
-// ReadDir implements fs.ReadDirFS. Above trials, it has what any of the shards has.
+// ReadDir implements fs.ReadDirFS. Above trials, it returns the union of the shards' entries.
 func (f *shardFiles) ReadDir(name string) ([]fs.DirEntry, error) {
 	var out []fs.DirEntry
 	err := error(&fs.PathError{Op: "readdir", Path: name, Err: fs.ErrNotExist})
@@ -412,7 +413,7 @@ func (f *shardFiles) ReadDir(name string) ([]fs.DirEntry, error) {
 	return slices.CompactFunc(out, func(a, b fs.DirEntry) bool { return a.Name() == b.Name() }), err
 }
 
-// outputs opens the outputs of all shards, one after the other.
+// outputs opens the concatenated outputs of all shards.
 func (f *shardFiles) outputs() (fs.File, error) {
 	out := &chained{}
 	for _, job := range f.selected() {
@@ -435,7 +436,7 @@ func (f *shardFiles) outputs() (fs.File, error) {
 	return out, nil
 }
 
-// chained are files one after the other. FileInfo is that of the last.
+// chained concatenates files. FileInfo is that of the last.
 type chained struct {
 	fs.FileInfo
 	io.Reader

@@ -19,7 +19,8 @@ import (
 	"github.com/org/rollout-action/internal/test/jobtest"
 )
 
-// Shards that lie together are shown as the job that a merge would write, whether as directories, as artifacts or as archives, and each for itself.
+// Shards in one place are shown as the job that a merge would write, be they directories, artifacts
+// or archives, and also individually.
 func TestShardsAreShownAsOneJob(t *testing.T) {
 	for name, place := range map[string]func(s *jobtest.Scene, from, name string){
 		"directories": func(s *jobtest.Scene, from, name string) { s.Check(os.Rename(from, s.In("jobs", name))) },
@@ -107,7 +108,7 @@ func TestShardsAreShownAsOneJob(t *testing.T) {
 	}
 }
 
-// Shards of a job and of the baseline that ran beside it are compared as two jobs.
+// Shards of a job and of its baseline are compared as two jobs.
 func TestShardsOfAPairAreCompared(t *testing.T) {
 	s := jobtest.New(t)
 	s.Config.Gate.Confidence, s.Config.Gate.Noise, s.Config.Gate.OnInconclusive, s.Config.Gate.OnNoBaseline = 0.95, gate.NoiseTest, gate.Pass, gate.Pass

@@ -22,25 +22,25 @@ import (
 	"github.com/org/rollout-action/internal/run/trial"
 )
 
-// ShellRequest is what Shell takes.
+// ShellRequest is the request of Shell.
 type ShellRequest struct {
-	Job     JobRequest // one task and one agent of it; without an agent, tasks without a job file have nop
-	At      string     // when in the trial the shell begins, one of ShellPoints; "": the default
-	User    string     // as whom; "": as the trial's next command
+	Job     JobRequest // one task and one agent of it; without an agent, tasks without a job file get nop
+	At      string     // the point in the trial at which the shell begins, one of ShellPoints; "": the default
+	User    string     // the user; "": as for the trial's next command
 	Command []string   // a program to run in place of the shell, with its arguments
 	Console Console
-	// Dir and Trial, if set, name a trial of a job by a part of its name: the shell is in a copy of the environment that it kept. At is
-	// empty then, and Job has no File.
+	// Dir and Trial, if set, select a trial of a job by a part of its name: the shell is in a copy
+	// of the environment that it kept. At is empty then, and Job has no File.
 	Dir, Trial string
 	JobFile    string // with Dir, as in ResumeRequest
 }
 
-// Console is where a shell reads and writes.
+// Console is the input and output of a shell.
 type Console struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
-	// Terminal makes the user's terminal one that passes every key on, and returns it with a function that undoes that. nil: there is
-	// none.
+	// Terminal switches the user's terminal to raw mode, and returns it with a function that undoes
+	// that. nil: there is no terminal.
 	Terminal func() (environment.Terminal, func(), error)
 }
 
@@ -58,7 +58,7 @@ var shellPoints = []shellPoint{
 	{"verified", event.Verifier, "after the tests ran"},
 }
 
-// DefaultShellPoint is where a shell begins if the request does not say it.
+// DefaultShellPoint is the default of ShellRequest.At.
 const DefaultShellPoint = "installed"
 
 // ShellPoints returns the values of ShellRequest.At.
@@ -70,8 +70,8 @@ func ShellPoints() []string {
 	return names
 }
 
-// Shell runs a trial up to a point, and then a shell in its environment, which is removed at the end. It returns the exit code of the
-// shell.
+// Shell runs a trial up to a point, and then a shell in its environment, which is removed at the
+// end. It returns the exit code of the shell.
 func Shell(ctx context.Context, h *Host, req ShellRequest) (code int, err error) {
 	if req.Dir != "" {
 		return shellInKept(ctx, h, req)
@@ -124,7 +124,7 @@ func shellInKept(ctx context.Context, h *Host, req ShellRequest) (code int, err 
 	}
 	p.Job.Name, p.Job.Environment.PreserveEnv, p.Job.Environment.Keep = shellName(h), config.PreserveNever, config.KeepNone
 	spec := p.specs[0]
-	spec.Again = &trial.Again{Job: stored.Plan.JobName, From: req.Dir, Before: trials[0]} // what was kept is chosen when the provider is asked
+	spec.Again = &trial.Again{Job: stored.Plan.JobName, From: req.Dir, Before: trials[0]} // the kept environment is chosen when the provider is asked
 	s := &shell{planned: p, req: req, point: shellPoint{after: event.EnvironmentSetup, what: "with what the trial left"}, secrets: redact.New(p.Secrets), code: -1}
 	return s.run(ctx, spec)
 }
@@ -170,7 +170,7 @@ func (p *planned) checkSingle() error {
 	return usage("%s has several tasks: choose one with --task (and --dataset): %s", clean(p.File), joined(names))
 }
 
-// namesOf returns the different names in the keys of specs, in their order.
+// namesOf returns the distinct names in the keys of specs, in order.
 func namesOf(specs []trial.Spec, name func(result.Key) string) []string {
 	var names []string
 	for _, s := range specs {
@@ -250,7 +250,7 @@ func (s *shell) run(ctx context.Context, spec trial.Spec) (int, error) {
 	return s.code, err
 }
 
-// show reports what happens before the shell begins and after it.
+// show reports the events before the shell begins and after it.
 func (s *shell) show(e event.Event) {
 	switch e.Kind {
 	case event.PhaseStarted:
@@ -273,7 +273,7 @@ func (s *shell) show(e event.Event) {
 	}
 }
 
-// explain reports the error of a trial, with the lines of its logs that explain it.
+// explain reports the error of a trial, with the relevant lines of its logs.
 func (s *shell) explain(out trial.Outcome) {
 	t := out.Trial
 	if t.Error == nil {
@@ -311,10 +311,12 @@ func (s *shell) enter(ctx context.Context, in trial.Visited) error {
 	return err
 }
 
-// brokenPipe is the exit code of a command whose reader is gone, as shells have it: 128 and the number of SIGPIPE.
+// brokenPipe is the exit code of a command whose reader is gone, as in shells: 128 plus the number
+// of SIGPIPE.
 const brokenPipe = 128 + int(syscall.SIGPIPE)
 
-// execUntilGone runs a command and ends it when its output can no longer be written. If the reader is gone, it returns brokenPipe.
+// execUntilGone runs a command and stops it when its output can no longer be written. If the reader
+// is gone, it returns brokenPipe.
 func execUntilGone(ctx context.Context, env environment.Environment, script string, opts environment.ExecOptions) (int, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -347,7 +349,7 @@ type outputError struct{ err error }
 
 func (e *outputError) Error() string { return e.err.Error() }
 
-// writerFunc is a function that is a writer.
+// writerFunc adapts a function to io.Writer.
 type writerFunc func(p []byte) (int, error)
 
 // Write implements io.Writer.

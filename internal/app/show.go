@@ -17,19 +17,20 @@ import (
 	"github.com/org/rollout-action/internal/run/job"
 )
 
-// ShownJob is a job as it is now.
+// ShownJob is the current state of a job.
 type ShownJob struct {
 	Input report.Input // without a verdict
 	State JobState
-	// Verdict is the one that the job keeps, or nil. Note says why the one that is there does not count, or "".
+	// Verdict is the stored verdict of the job, or nil. Note says why an existing one does not
+	// count, or "".
 	Verdict *StoredVerdict
 	Note    string
-	// Keys are those of all trials that belong into the directory, confirmation attempts last.
+	// Keys are those of all trials of the directory, confirmation attempts last.
 	Keys   []result.Key
-	Resume string // the command that continues the job; "" if none does
+	Resume string // the command that continues the job; "" if there is none
 }
 
-// ShowJob returns what the directory of a job has now.
+// ShowJob returns the current content of a job's directory.
 func ShowJob(h *Host, dir string) (ShownJob, error) {
 	if err := h.checkJobDir(dir); err != nil {
 		return ShownJob{}, err
@@ -64,10 +65,9 @@ func ShowJob(h *Host, dir string) (ShownJob, error) {
 	return shown, nil
 }
 
-// TrialState tells how far a trial has come.
+// TrialState classifies the progress of a trial.
 type TrialState string
 
-// The states.
 const (
 	TrialEnded   TrialState = "ended"
 	TrialRunning TrialState = "running"
@@ -75,28 +75,29 @@ const (
 	TrialMissing TrialState = "no result" // the job does not run
 )
 
-// ShownTrial is a trial's story.
+// ShownTrial describes a trial with its logs.
 type ShownTrial struct {
 	Key   result.Key
 	Dir   string // below the current directory, or absolute
 	State TrialState
 	Trial *result.Trial // nil unless State is TrialEnded
 	Tests *report.Tests // that the verifier reported; nil: none
-	Ends  []LogEnd      // of the logs that matter
-	Logs  []string      // the logs that there are, below Dir
+	Ends  []LogEnd      // of the relevant logs
+	Logs  []string      // existing logs, below Dir
 }
 
-// LogEnd is the end of a log, and if the log is long its beginning. Lines are safe to print.
+// LogEnd is the end of a log and, if the log is long, its beginning. Lines are safe to print.
 type LogEnd struct {
 	File    string   `json:"file"` // below the trial's directory
-	Caption string   `json:"-"`    // what stands above it
+	Caption string   `json:"-"`    // heading
 	Lines   []string `json:"lines"`
 }
 
-// endLines is how many lines are shown of a log that explains nothing.
+// endLines is how many lines are shown of a log without an explanation.
 const endLines = 10
 
-// ShowTrial returns the story of the trial of a job that a part of its name, agent/dataset/task__attempt, selects.
+// ShowTrial describes the trial of a job that a part of its name, agent/dataset/task__attempt,
+// selects.
 func ShowTrial(h *Host, dir, part string) (ShownTrial, error) {
 	if err := h.checkJobDir(dir); err != nil {
 		return ShownTrial{}, err
@@ -138,8 +139,9 @@ func ShowTrial(h *Host, dir, part string) (ShownTrial, error) {
 	return shown, nil
 }
 
-// TrialPrompt returns the prompt with which a coding agent can look into the trial that a part of its name selects. baseline is a job to compare
-// with; "": the one that ran beside the job, if there is one.
+// TrialPrompt returns the prompt with which a coding agent can investigate the trial that a part of
+// its name selects. baseline is a job to compare with; "": the baseline that ran with the job, if
+// there is one.
 func TrialPrompt(h *Host, dir, part, baseline string) (string, error) {
 	if err := h.checkJobDir(dir); err != nil {
 		return "", err
@@ -190,7 +192,7 @@ func trialState(dir string, key result.Key) TrialState {
 	return TrialMissing
 }
 
-// belowTrial returns the path of a file below the trial's directory, from its path below the job's.
+// belowTrial converts a path below the job's directory to one below the trial's.
 func belowTrial(key result.Key, file string) string { return strings.TrimPrefix(file, key.Dir()+"/") }
 
 func logsOf(in report.Input, t result.Trial) (logs []string) {
@@ -200,12 +202,12 @@ func logsOf(in report.Input, t result.Trial) (logs []string) {
 	return logs
 }
 
-// endsOf returns the ends of what the agent and the verifier printed.
+// endsOf returns the ends of the output of the agent and the verifier.
 func endsOf(in report.Input, t result.Trial) (ends []LogEnd) {
 	for _, name := range []string{"setup", "command", path.Join("command", "stderr"), "verifier"} {
 		file := logPath(name)
 		if name == "setup" && t.Timestamps.AgentExecutionStartedAt != nil {
-			continue // the agent ran, so what installed it tells little
+			continue // the agent ran, so its installation matters little
 		}
 		if log := report.Ends(in, path.Join(t.Dir(), file), endLines); !log.Empty() {
 			ends = append(ends, LogEnd{File: file, Caption: report.Caption(log, file), Lines: log.Lines()})
@@ -214,7 +216,7 @@ func endsOf(in report.Input, t result.Trial) (ends []LogEnd) {
 	return ends
 }
 
-// LogNames returns the short names of logs, for the completion of shells.
+// LogNames returns the short names of logs, for shell completion.
 func LogNames() []string {
 	var names []string
 	for _, log := range []string{"setup", "command", "verifier"} {
@@ -273,8 +275,8 @@ func findTrial(paths Paths, dir, part string) (result.Key, error) {
 	return result.Key{}, usage("%d trials of %s have %q in their names; give more of one: %s", len(found), clean(dir), clean(part), untrusted.Names(names))
 }
 
-// TrialNames returns the names of a job's trials that begin with a text, at most 1000, for the completion of shells. Those that a shell
-// could not show are left out.
+// TrialNames returns the names of a job's trials that begin with prefix, at most 1000, for shell
+// completion. Names that a shell could not show are left out.
 func TrialNames(paths Paths, dir, prefix string) (names []string) {
 	plan, err := result.ReadPlan(paths.Path(dir))
 	if err != nil {
@@ -288,7 +290,8 @@ func TrialNames(paths Paths, dir, prefix string) (names []string) {
 	return names
 }
 
-// openLog opens a log of a trial. It follows no link below the job's directory, because what is there may come out of an environment.
+// openLog opens a log of a trial. It follows no links below the job's directory, because the files
+// may come from an environment.
 func openLog(dir string, key result.Key, file string) (*os.File, error) {
 	names := strings.Split(path.Join(key.Dir(), file), "/")
 	last := len(names) - 1
@@ -300,7 +303,7 @@ func openLog(dir string, key result.Key, file string) (*os.File, error) {
 	return nofollow.OpenAt(parent, names[last])
 }
 
-// checkLog refuses a path that does not stay below the trial's directory.
+// checkLog refuses a path that leaves the trial's directory.
 func checkLog(name string) (string, error) {
 	file := logPath(name)
 	if !fs.ValidPath(file) || file == "." {

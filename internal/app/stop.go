@@ -14,13 +14,14 @@ import (
 	"github.com/org/rollout-action/internal/run/trial"
 )
 
-// failsFast reports whether no trial may start after this one (--fail-fast). The gate does not matter, but tasks in quarantine may fail.
+// failsFast reports whether no trial may start after this one (--fail-fast). The gate is ignored,
+// except that tasks in quarantine may fail.
 func (p *planned) failsFast(t result.Trial) bool {
 	return failed(t) && p.Job.Gate.Gates(t.Dataset, t.Task, p.host.Now())
 }
 
-// failed reports whether a trial did not pass, although it should have: it has an error and no reward, or a reward below 1. The
-// agent nop is not meant to pass.
+// failed reports whether a trial should have passed but did not: it has an error and no reward, or
+// a reward below 1. The agent nop is not meant to pass.
 func failed(t result.Trial) bool {
 	switch {
 	case t.Error != nil && t.Error.Type == result.Cancelled, t.Agent == agent.Nop && t.Completed():
@@ -31,8 +32,9 @@ func failed(t result.Trial) bool {
 	return t.Failed()
 }
 
-// budget returns what the job may still spend. A shard has the share of the money that its trials are of all trials, and all the time:
-// shards run at the same time. earlier are the job's results, confirmations its confirmation attempts.
+// budget returns the remaining budget of the job. A shard gets the share of the money that its
+// trials are of all trials, but all of the time: shards run concurrently. earlier are the job's
+// results, confirmations its confirmation attempts.
 func (p *planned) budget(earlier []result.Trial, confirmations []result.Key) (job.Budget, error) {
 	limits := p.Job.Budget
 	if p.proves {
@@ -74,7 +76,7 @@ func (p *planned) budget(earlier []result.Trial, confirmations []result.Key) (jo
 	return b, nil
 }
 
-// recordedCost returns what a trial without a result has cost.
+// recordedCost returns the cost of a trial without a result.
 func (p *planned) recordedCost(key result.Key) result.USD {
 	return trial.RecordedCost(p.trialDir(key))
 }
@@ -96,7 +98,7 @@ func (p *planned) rankers() (names []string) {
 	return names
 }
 
-// uncounted returns a sentence if the budget's limit on the cost could not do anything; else "".
+// uncounted returns a sentence if the budget's limit on the cost had no effect, else "".
 func (o *opened) uncounted(ended result.Job) string {
 	if _, known := ended.TotalCost.Reported(); known || o.proves || o.Job.Budget.MaxCostUSD == nil || ended.CompletedTrials+ended.FailedTrials == ended.ReusedTrials {
 		return ""
@@ -107,7 +109,7 @@ func (o *opened) uncounted(ended result.Job) string {
 // maxNamed is how many trials that were not started are named. result.json lists all.
 const maxNamed = 20
 
-// stopSentences say why trials of a job were not started, and which.
+// stopSentences returns sentences that say why trials of a job were not started, and which.
 func stopSentences(ended result.Job) []string {
 	var out []string
 	names := func(list []result.Key) string {
@@ -124,7 +126,7 @@ func stopSentences(ended result.Job) []string {
 	for _, s := range ended.Stopped {
 		skipped := s.Skipped
 		if len(ended.Stopped) == 1 && s.Shard == nil {
-			skipped = len(ended.Skipped) // also those of which somebody removed the result
+			skipped = len(ended.Skipped) // including those whose result was removed by hand
 		}
 		var what []string
 		if s.Cancelled > 0 {
@@ -158,7 +160,8 @@ func was(n int) string {
 	return "were"
 }
 
-// moreBudget returns the flags with which a job that stopped for its budget gets a larger one, each after a space.
+// moreBudget returns the flags that raise the budget of a job that its budget stopped, each after a
+// space.
 func moreBudget(stopped []result.Stop) string {
 	has := func(reason result.StopReason) bool {
 		return slices.ContainsFunc(stopped, func(s result.Stop) bool { return s.Reason == reason })

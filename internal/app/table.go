@@ -11,24 +11,24 @@ import (
 	"github.com/org/rollout-action/internal/lib/plural"
 )
 
-// tableConfidence is that of the intervals in tables: the default of gate.confidence.
+// tableConfidence is the confidence of the intervals in tables: the default of gate.confidence.
 const tableConfidence = 0.95
 
-// TableRequest is what Tabulate takes.
+// TableRequest is the request of Tabulate.
 type TableRequest struct {
-	Jobs   []string // each as in CompareRequest, and each once
-	All    bool     // count every task of each agent, also those that others do not have
+	Jobs   []string // each as in CompareRequest, without duplicates
+	All    bool     // count every task of each agent, even those that others do not have
 	Stored StoredAt
 }
 
-// Table is agents of one or several jobs side by side. It judges nothing. Text in it may be hostile.
+// Table compares agents of one or several jobs, without a verdict. Its texts are untrusted.
 type Table struct {
 	Jobs []TabledJob `json:"jobs"`
 	Rows []TableRow  `json:"rows"`
 	// Tasks are the tasks that are counted, sorted by dataset and name.
 	Tasks []TableTask `json:"tasks"`
-	// Common is the number of tasks that can be compared: every row has a score at them, and their files are the same. Of TotalTasks,
-	// Changed are those whose files differ.
+	// Common is the number of comparable tasks: every row has a score for them, and their files are
+	// the same. Of TotalTasks, Changed are those whose files differ.
 	Common     int  `json:"common_tasks"`
 	Changed    int  `json:"changed_tasks"`
 	TotalTasks int  `json:"total_tasks"`
@@ -37,15 +37,16 @@ type Table struct {
 
 // TabledJob is a job in a table.
 type TabledJob struct {
-	Name    string  `json:"job"` // different for each: its name, and where two have one, how it was given
+	Name    string  `json:"job"` // unique: its name, or how it was given if two jobs share a name
 	Source  string  `json:"source"`
 	Commit  *string `json:"commit"`
 	Missing int     `json:"missing_trials"` // planned ones without a result
-	Text    string  `json:"-"`              // for people: name, commit, where it came from, what is missing
+	Text    string  `json:"-"`              // for printing: name, commit, origin, missing results
 }
 
-// TableRow is one agent of one job, on the tasks of the table. An attempt that was lost by its agent or by the verifier counts as one
-// with reward 0, as in a diff; one that the infrastructure or a cancel ended does not count. Numbers are null if nothing counts.
+// TableRow is one agent of one job, on the tasks of the table. An attempt that was lost by its
+// agent or by the verifier counts as one with reward 0, as in a diff; one that the infrastructure
+// or a cancel ended does not count. Numbers are null if nothing counts.
 type TableRow struct {
 	Job          string         `json:"job"`
 	Agent        string         `json:"agent"`
@@ -104,7 +105,7 @@ func Tabulate(ctx context.Context, h *Host, req TableRequest) (Table, error) {
 	return t, nil
 }
 
-// fill computes the tasks and the rows. It has one entry of t.Jobs for each of jobs.
+// fill computes the tasks and the rows. t.Jobs has one entry per element of jobs.
 func fill(t *Table, jobs []result.Job) {
 	type name struct{ dataset, task string }
 	at := map[name]int{}
@@ -204,7 +205,7 @@ func (r *TableRow) count(tasks []TableTask, index int) {
 	}
 }
 
-// Sentences says on what the rows are compared, and what is missing.
+// Sentences describes on what the rows are compared, and what is missing.
 func (t Table) Sentences() []string {
 	var out []string
 	total := plural.Count(t.TotalTasks, "task")

@@ -9,14 +9,16 @@ import (
 	"github.com/org/rollout-action/internal/output/telemetry"
 )
 
-// maxSending bounds how long a job waits at its end for a collector of spans. A cancelled job has next to no time.
+// maxSending bounds how long a job waits at its end for a collector of spans. A cancelled job has
+// almost no time.
 const (
 	maxSending          = 10 * time.Second
 	maxSendingCancelled = 500 * time.Millisecond
 )
 
-// sendSpans sends the spans of the trials that ran, if the environment names a collector (OTEL_EXPORTER_OTLP_ENDPOINT). What goes
-// wrong is a warning, because the job's results do not depend on it.
+// sendSpans sends the spans of the trials that ran, if the environment names a collector
+// (OTEL_EXPORTER_OTLP_ENDPOINT). A failure is only a warning, because the job's results do not
+// depend on it.
 func (o *opened) sendSpans(ctx context.Context) {
 	h := o.host
 	if o.began.IsZero() || o.tree.Plan.ProvesTasks {

@@ -14,7 +14,7 @@ import (
 	"github.com/org/rollout-action/internal/run/trial"
 )
 
-// Checked is what Validate found.
+// Checked is the result of Validate.
 type Checked struct {
 	File     string // as messages name it
 	Implied  bool   // there is no job file: the request named tasks
@@ -26,14 +26,15 @@ type Checked struct {
 	NoSolution int
 	Judged     []JudgedTasks
 	Problems   diag.List // of the job and its tasks, errors and warnings
-	// Models are those that were asked, in the order of their names; nil if none were to be.
+	// Models are the answers of the models, sorted by name; nil if they were not asked.
 	Models []AskedModel
 }
 
-// Validate checks a job, or a directory of tasks, without starting anything. It asks a remote provider what it lacks for the job. If askModels is true, it also asks the models of the job for a
-// token each. The error is a diag.List if the job itself is wrong.
+// Validate checks a job, or a directory of tasks, without starting anything. It asks a remote
+// provider which features it lacks for the job and, if askModels is true, the models of the job for
+// a token each. The error is a diag.List if the job itself is wrong.
 func Validate(ctx context.Context, h *Host, req JobRequest, askModels bool) (Checked, error) {
-	if !req.hasJobFile(h.Paths) { // there are no models, so nothing can be judged
+	if !req.hasJobFile(h.Paths) { // without models nothing can be judged
 		req = req.withoutJudges()
 	}
 	req.unused, req.unrun = !askModels, true
@@ -76,7 +77,8 @@ func Validate(ctx context.Context, h *Host, req JobRequest, askModels bool) (Che
 	return checked, nil
 }
 
-// taskProblems returns the problems of the tasks, each once, however many agents would run it. The error is that of ctx.
+// taskProblems returns the problems of the tasks without duplicates, however many agents would run
+// a task. The error is that of ctx.
 func (l *loaded) taskProblems(ctx context.Context) (diag.List, error) {
 	oracle := !l.implied && slices.ContainsFunc(l.Job.Agents, func(ag agent.Agent) bool { return ag.Name == agent.Oracle })
 	tasks := l.tasks()
@@ -88,7 +90,8 @@ func (l *loaded) taskProblems(ctx context.Context) (diag.List, error) {
 	return slices.Concat(found...), err
 }
 
-// unset returns a warning about the variables that tasks need when they run and that are not set here; nil if all are.
+// unset returns a warning about the variables that tasks need at run time and that are not set
+// here; nil if all are set.
 func (l *loaded) unset() diag.List {
 	solutions := l.implied || slices.ContainsFunc(l.Job.Agents, func(ag agent.Agent) bool { return ag.Name == agent.Oracle })
 	users := map[string][]string{}
@@ -114,7 +117,8 @@ func (l *loaded) unset() diag.List {
 	}}
 }
 
-// linted returns what the lint rules find in a task. Only what keeps the task from being run is an error here; the rest warns.
+// linted returns the findings of the lint rules for a task. Only those that prevent the task from
+// running are errors; the rest are warnings.
 func linted(paths Paths, t *task.Task) diag.List {
 	var problems diag.List
 	for _, f := range prove.Lint(t) {
@@ -133,7 +137,7 @@ func linted(paths Paths, t *task.Task) diag.List {
 	return problems
 }
 
-// unfit returns which agents cannot run a task.
+// unfit returns the agents that cannot run a task, as problems.
 func unfit(paths Paths, t *task.Task, agents []agent.Agent) diag.List {
 	var problems diag.List
 	if broken := t.Missing || t.Err() != nil; broken { // which linted reports
@@ -147,8 +151,8 @@ func unfit(paths Paths, t *task.Task, agents []agent.Agent) diag.List {
 	return problems
 }
 
-// unrunnable returns what keeps a correctly written task, or its solution, from being run. Only the oracle's trials need a
-// solution.
+// unrunnable returns the problems that prevent a valid task, or its solution, from running. Only
+// the oracle's trials need a solution.
 func unrunnable(paths Paths, t *task.Task, oracle bool) diag.List {
 	if broken := t.Missing || t.Err() != nil; broken { // which linted reports
 		return nil

@@ -19,7 +19,7 @@ import (
 	"github.com/org/rollout-action/providers"
 )
 
-// refused fails the test if err is not that of a request which cannot be carried out.
+// refused fails the test if err is not a UsageError that contains text.
 func refused(t *testing.T, err error, text string) {
 	t.Helper()
 	var usage *app.UsageError
@@ -116,7 +116,7 @@ func TestCleanRefusesUnknownProviders(t *testing.T) {
 	}
 }
 
-// stocked is a provider with environments and images that nothing uses.
+// stocked is a provider with unused environments and images.
 type stocked struct {
 	environment.Provider
 	removed int

@@ -15,10 +15,11 @@ import (
 	"github.com/org/rollout-action/internal/lib/untrusted"
 )
 
-// StoredVerdict is the verdict that a job keeps in its directory. Texts are untrusted.
+// StoredVerdict is the verdict stored in a job's directory. Texts are untrusted.
 type StoredVerdict = result.Verdict[gate.Verdict]
 
-// readVerdict returns the verdict that a job keeps, or nil. note says why the one that is there does not count; "" if there is none.
+// readVerdict returns the stored verdict of a job, or nil. note says why an existing one does not
+// count; "" if there is none.
 func readVerdict(paths Paths, dir string) (v *StoredVerdict, note string) {
 	stored, err := result.ReadVerdict[gate.Verdict](paths.Path(dir))
 	switch outcome := stored.Gate.Outcome; {
@@ -33,7 +34,8 @@ func readVerdict(paths Paths, dir string) (v *StoredVerdict, note string) {
 	return &stored, ""
 }
 
-// outcomeOf returns the outcome of a job by its verdict, which is fail if results were missing, and the reason.
+// outcomeOf returns the outcome of a job by its verdict, which is fail if results were missing, and
+// the reason.
 func outcomeOf(v *StoredVerdict) (gate.Outcome, string) {
 	if len(v.Incomplete) > 0 && v.Gate.Outcome != gate.Fail {
 		return gate.Fail, "results are missing: " + v.Incomplete[0]
@@ -41,7 +43,7 @@ func outcomeOf(v *StoredVerdict) (gate.Outcome, string) {
 	return v.Gate.Outcome, v.Gate.Reason
 }
 
-// sameVerdict reports whether two verdicts differ in their time at most.
+// sameVerdict reports whether two verdicts are equal except for their time.
 func sameVerdict(a, b StoredVerdict) bool {
 	a.JudgedAt, b.JudgedAt, b.Format = time.Time{}, time.Time{}, a.Format
 	one, err := result.Marshal(a)
@@ -49,8 +51,8 @@ func sameVerdict(a, b StoredVerdict) bool {
 	return err == nil && otherErr == nil && bytes.Equal(one, other)
 }
 
-// storeVerdict keeps the verdict in the job's directory, unless it says nothing about the whole job. A verdict without a baseline does not
-// replace one with a baseline on the same results.
+// storeVerdict stores the verdict in the job's directory, unless it does not cover the whole job. A
+// verdict without a baseline does not replace one with a baseline on the same results.
 func (f *finishing) storeVerdict(ctx context.Context, version string) {
 	in := f.in
 	if f.end.readOnly || f.digest == "" || unjudged(in.Plan) || in.Plan.ProvesTasks || f.outcome(ctx) == Stopped {
@@ -68,14 +70,14 @@ func (f *finishing) storeVerdict(ctx context.Context, version string) {
 		v.Baseline = in.Baseline
 	}
 	if before != nil && sameVerdict(*before, v) {
-		return // it stays as it is, with its time
+		return // it is not rewritten, so its time stays
 	}
 	err := result.WriteVerdict(f.Path(in.Dir), v)
 	if !f.end.ran && (errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)) {
 		return // a job may be looked at where nothing can be written
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return // another process is judging the job, too, and has removed what this one was writing
+		return // another process is also judging the job and has removed the temporary file
 	}
 	if err != nil {
 		warnf(f.out, "the verdict cannot be kept, so rollout ls and rollout history do not know it: %v", err)

@@ -22,20 +22,21 @@ import (
 	"github.com/org/rollout-action/internal/run/trial"
 )
 
-// VerifyRequest is what Verify takes.
+// VerifyRequest is the request of Verify.
 type VerifyRequest struct {
 	Dir       string     // of the job whose trials are verified again
 	Trials    []string   // parts of the names of trials; empty: all
 	JobFile   string     // as in ResumeRequest
 	Job       JobRequest // without File
 	Name      string     // of the new job; "": that of the old one, with "-verified"
-	Artifacts bool       // use the trials' artifacts, in new environments, instead of what they kept of their environments
+	Artifacts bool       // use the trials' artifacts, in new environments, instead of their kept environments
 	CarryOver bool       // take over the old results of trials that cannot be verified again
 	Report    ReportOptions
 }
 
-// Verify runs the tests of a job's trials again, as they are today, on what the trials kept: their outcomes, or else their environments. The
-// results go into a new job beside the old one, which does not change. The Finished is as in Run.
+// Verify runs the current tests of a job's trials again, on what the trials kept: their outcomes,
+// or else their environments. The results go into a new job next to the old one, which does not
+// change. The Finished is as in Run.
 func Verify(ctx context.Context, h *Host, req VerifyRequest) (*Finished, error) {
 	var err error
 	if req.Report, err = req.Report.checkedEarly(ctx, h.finder()); err != nil {
@@ -96,7 +97,8 @@ func planVerify(ctx context.Context, h *Host, req VerifyRequest) (*verifying, er
 	return v, nil
 }
 
-// sort decides for each trial what becomes of it, and reports what cannot be verified again.
+// sort decides which trials are verified again or taken over, and reports those that cannot be
+// verified.
 func (v *verifying) sort(ctx context.Context, provider environment.Provider) error {
 	var kept map[string]bool
 	if !v.req.Artifacts {
@@ -166,15 +168,15 @@ func keptEnvironments(ctx context.Context, provider environment.Provider) (map[s
 	return kept, nil
 }
 
-// What to do about a job of whose environments nothing was kept.
+// Advice for a job of whose environments nothing was kept.
 const (
 	nothingKept       = "nothing of the environment was kept"
 	adviceToKeep      = ": run jobs whose tests may change with environment.keep: outcome, or let tasks keep artifacts"
 	adviceOfArtifacts = " from its environments: use the artifacts that there are, with --from artifacts"
 )
 
-// chooseKept returns what of a trial's environment is continued with: its outcome, or the environment after the tests. preferOutcome says
-// which one if both are there. reason is why neither can be, or "".
+// chooseKept chooses between a trial's kept outcome and its environment after the tests.
+// preferOutcome decides if both exist. reason is why neither can be used, or "".
 func chooseKept(t result.Trial, provider string, kept map[string]bool, preferOutcome bool) (outcome bool, reason string) {
 	e := t.Environment
 	switch {
@@ -195,7 +197,8 @@ func chooseKept(t result.Trial, provider string, kept map[string]bool, preferOut
 	return hasOutcome && (preferOutcome || !hasEnvironment), ""
 }
 
-// noArtifacts returns why the artifacts of a trial are not all that its task and the job want to keep, or "".
+// noArtifacts returns why the artifacts of a trial are not all that its task and the job collect,
+// or "".
 func noArtifacts(s trial.Spec, ofJob []string, t result.Trial) string {
 	wanted := trial.WantedArtifacts(s.Task.Config.Artifacts, ofJob)
 	switch {
@@ -219,7 +222,7 @@ func noArtifacts(s trial.Spec, ofJob []string, t result.Trial) string {
 	return ""
 }
 
-// explain reports what becomes of the trials.
+// explain reports how many trials are verified again or taken over.
 func (v *verifying) explain(decided int) {
 	out := v.host.Output
 	linef(out, "Verifying %s of %s again%s", plural.Count(len(v.again), "trial"), clean(v.req.Dir), v.basis())
@@ -229,7 +232,7 @@ func (v *verifying) explain(decided int) {
 	v.explainMissed("verified", v.req.CarryOver)
 }
 
-// basis returns what the tests run on, to follow "again".
+// basis returns what the tests run on, as the continuation of "again".
 func (v *verifying) basis() string {
 	outcomes := 0
 	for _, s := range v.again {
@@ -251,7 +254,7 @@ func (v *verifying) basis() string {
 	}
 }
 
-// withEvidence is a Runner that puts what the earlier trial's agent printed beside the new results.
+// withEvidence is a Runner that adds the output of the earlier trial's agent to the new results.
 type withEvidence struct {
 	job.Runner
 	dir       string // of the earlier job
@@ -269,7 +272,7 @@ func (w withEvidence) Run(ctx context.Context, spec trial.Spec, dir string) tria
 	if w.artifacts {
 		again := *spec.Again
 		again.Artifacts = unreadable{}
-		if root, err := os.OpenRoot(w.dir); err == nil { // no link leads out of it
+		if root, err := os.OpenRoot(w.dir); err == nil { // links cannot lead out of it
 			defer root.Close()
 			if below, err := fs.Sub(root.FS(), spec.Key.Dir()); err == nil {
 				again.Artifacts = below
@@ -305,7 +308,8 @@ func (w withEvidence) link(key result.Key, part, dir string) error {
 	return new(linktree.Linker).Link(source, target, part)
 }
 
-// reverified returns a sentence for every report about trials whose tests were run again; "" if there are none.
+// reverified returns a sentence for reports about trials whose tests were run again; "" if there
+// are none.
 func reverified(plan result.Plan, trials []result.Trial) string {
 	n, outcomes, artifacts := 0, 0, false
 	var cost result.USD

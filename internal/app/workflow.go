@@ -22,18 +22,19 @@ import (
 	"github.com/org/rollout-action/reporters/markdown"
 )
 
-// apiPatience bounds all that is asked of GitHub's API: a report that comes late is better than a job that hangs.
+// apiPatience bounds the time for all requests to GitHub's API: a late report is better than a job
+// that hangs.
 const apiPatience = 5 * time.Minute
 
-// workflow is the run of a workflow that a use case writes to.
+// workflow is the workflow run that a use case writes to.
 type workflow struct {
 	github.Environment
 	getenv   github.Getenv // names the files for summaries and outputs
 	commands io.Writer     // receives annotations
 }
 
-// openWorkflow returns the workflow run to write to; nil if there is none or mode ("auto", "on" or "off") forbids it. What GitHub
-// did not provide becomes a note.
+// openWorkflow returns the workflow run to write to; nil if there is none or mode ("auto", "on" or
+// "off") forbids it. Missing data from GitHub becomes a note.
 func openWorkflow(h *Host, mode string) (w *workflow, notes []string) {
 	if mode == "off" {
 		return nil, nil
@@ -48,7 +49,7 @@ func openWorkflow(h *Host, mode string) (w *workflow, notes []string) {
 	return &workflow{env, h.Getenv, h.Commands}, notes
 }
 
-// links returns where people find more about the run.
+// links returns the links of a report to the run.
 func (w *workflow) links() report.Links {
 	l := report.Links{Run: w.RunURL(), Commit: w.CommitURL(), Sha: w.HeadSHA, Files: w.FilesURL()}
 	if l.Run != "" {
@@ -57,8 +58,8 @@ func (w *workflow) links() report.Links {
 	return l
 }
 
-// write writes the comment, the summary, annotations and outputs of the workflow. What fails becomes a note, which the summary
-// then has, because it says nothing about the agents.
+// write writes the comment, the summary, annotations and outputs of the workflow. Failures become
+// notes, which say nothing about the agents; that of the comment also appears in the summary.
 func (w *workflow) write(ctx context.Context, in report.Input, opts ReportOptions) (notes []string) {
 	if opts.HTML != "" {
 		in.Links.Page, in.Links.InArtifacts = pageFile(opts.HTML)
@@ -71,7 +72,7 @@ func (w *workflow) write(ctx context.Context, in report.Input, opts ReportOption
 		if err := w.summarize(in); err != nil {
 			notes = append(notes, "the job summary is missing: "+err.Error())
 		}
-		_ = annotations.Reporter{}.Write(w.commands, in) // nobody may be reading it any more
+		_ = annotations.Reporter{}.Write(w.commands, in) // the reader may be gone
 	}
 	if err := w.setOutputs(in, opts.JUnit); err != nil {
 		notes = append(notes, "the step's outputs are incomplete: "+err.Error())
@@ -79,11 +80,12 @@ func (w *workflow) write(ctx context.Context, in report.Input, opts ReportOption
 	return notes
 }
 
-// pagesDir is where the reusable workflow has a job's page written, and keeps as an artifact.
+// pagesDir is the directory to which the reusable workflow has a job's page written, and which it
+// keeps as an artifact.
 const pagesDir = "rollout-page"
 
-// pageFile returns the file with a job's page as reports name it, and whether it will be among the run's artifacts. Of other places than pagesDir
-// only their workflows know what becomes of them.
+// pageFile returns the path of a job's page for reports, and whether it will be among the run's
+// artifacts. Files outside of pagesDir are handled by the calling workflow.
 func pageFile(path string) (file string, kept bool) {
 	path = filepath.ToSlash(filepath.Clean(path))
 	if below, ok := strings.CutPrefix(path, pagesDir+"/"); ok {
@@ -102,7 +104,8 @@ func (w *workflow) summarize(in report.Input) error {
 	return github.AppendSummary(w.getenv, []byte(text.String()))
 }
 
-// comment brings the pull request's comment up to date, if one is wanted. A note says why it could not.
+// comment updates the pull request's comment, if one is wanted. On failure it returns a sentence
+// for the user.
 func (w *workflow) comment(ctx context.Context, in report.Input, when string) (note string) {
 	mode, err := comments.ParseMode(cmp.Or(when, "off"))
 	if err != nil || mode == comments.Off || w.Number == 0 && !w.NeedsPull() {
@@ -116,7 +119,7 @@ func (w *workflow) comment(ctx context.Context, in report.Input, when string) (n
 	return ""
 }
 
-// inTime puts the end of ctx into words of people.
+// inTime rewords the error if ctx has ended.
 func inTime(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
@@ -127,7 +130,7 @@ func inTime(ctx context.Context, err error) error {
 	return err
 }
 
-// pull returns a client of GitHub's API, and the number of the pull request.
+// pull returns a client of GitHub's API and the number of the pull request.
 func (w *workflow) pull(ctx context.Context) (*github.Client, int, error) {
 	client, err := github.New(w.Token, w.APIURL)
 	if err != nil || !w.NeedsPull() {
@@ -183,11 +186,13 @@ func wantsComment(mode comments.Mode, in report.Input, exists func() (bool, erro
 	return comments.ShouldComment(mode, changed(in.Diff) || in.Verdict.Uncompared, !in.Passed(), there), nil
 }
 
-// newName is a name that a job gets that has none of its own (package config): another one in each run.
+// newName matches the names generated for jobs without a name (package config), which differ in
+// each run.
 var newName = regexp.MustCompile(`^\d{4}-\d{2}-\d{2}__\d{2}-\d{2}-\d{2}$`)
 
-// commentName returns what tells this job's comment from those of others: its name, with the placeholders that it has in the job file. A job
-// without one is known by its place in the workflow. Otherwise each run would leave a comment more.
+// commentName returns the key that distinguishes this job's comment from those of others: its name,
+// with the placeholders of the job file. A job without a name is identified by its place in the
+// workflow. Otherwise each run would leave another comment.
 func (w *workflow) commentName(name jobName) string {
 	job := cmp.Or(name.NamedAs, name.Name)
 	if !newName.MatchString(job) {
@@ -196,12 +201,12 @@ func (w *workflow) commentName(name jobName) string {
 	return cmp.Or(strings.Trim(w.WorkflowFile+"/"+w.Job, "/"), job)
 }
 
-// changed reports whether a task is not what it was in the baseline.
+// changed reports whether a task differs from the one in the baseline.
 func changed(d *result.Diff) bool {
 	return d != nil && len(d.Tasks) > d.Counts[result.Same]
 }
 
-// setOutputs sets the outputs of the step, all of them numbers, words and paths of our own.
+// setOutputs sets the outputs of the step: only our own numbers, words and paths.
 func (w *workflow) setOutputs(in report.Input, junitPath string) error {
 	number := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 	cost := func(u result.USD) string {
@@ -233,7 +238,7 @@ func (w *workflow) setOutputs(in report.Input, junitPath string) error {
 	case len(in.Incomplete) > 0:
 		verdict = "incomplete"
 	case verdict != "" && !in.Passed():
-		verdict = string(gate.Fail) // as the exit code says; an inconclusive one can fail, too
+		verdict = string(gate.Fail) // as the exit code says; an inconclusive verdict can also fail
 	}
 	var problems []error
 	for _, o := range [][2]string{
