@@ -19,7 +19,7 @@ import (
 	"github.com/org/rollout-action/providers/docker"
 )
 
-// engineCalls are the calls of one hello trial, in order; docs/internals/docker.md says why each is needed.
+// engineCalls are the calls of one hello trial, in order; docs/internals/docker.md explains each.
 var engineCalls = []string{
 	"POST /containers/create",
 	"PUT /containers/{id}/archive",
@@ -61,7 +61,7 @@ func TestTrialMakesTheFewestEngineCalls(t *testing.T) {
 	if _, err := ours.trials(1, 1)(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	// Each task of a job checks once whether the image exists, and for its content.
+	// Each task of a job checks once whether the image exists, and reads its content ID.
 	image := "GET /images/" + testenv.Image + "/json"
 	want := slices.Concat([]string{image, image}, engineCalls)
 	if got := proxy.take(); !slices.Equal(got, want) {
@@ -139,7 +139,7 @@ func newCallProxy(t *testing.T) *callProxy {
 	return p
 }
 
-// note records a call. The state of a running command may be requested several times, and counts once.
+// note records a call. Repeated requests of the state of a running command count once.
 func (p *callProxy) note(call string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

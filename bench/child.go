@@ -15,10 +15,11 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// childArg is the first argument when this program starts itself, to measure a process that does one thing or has another user.
+// childArg is the first argument when this program runs itself to measure a separate process or
+// another user.
 const childArg = "child"
 
-// works are what a child can do. They return durations in milliseconds.
+// works lists the works of a child. They return durations in milliseconds.
 var works = map[string]func(context.Context, *bench) ([]float64, error){
 	"trials": runTrials, "link": mergeInto(false), "move": mergeInto(true), "floor": once(linkShards), "sandbox": trialsInSandboxes,
 	"streams": runStreams(true), "streams-direct": runStreams(false), "pods": runPods(environments), "pods-direct": runPods(echoes),
@@ -31,12 +32,13 @@ var works = map[string]func(context.Context, *bench) ([]float64, error){
 type childReport struct {
 	Values  []float64 `json:"values"`
 	PeakMB  float64   `json:"peak_mb"`           // millions of bytes
-	Missing string    `json:"missing,omitempty"` // why nothing could be measured
+	Missing string    `json:"missing,omitempty"` // why the measurement is not possible
 }
 
-// inChild measures the first value of a work done in a process of its own, and notes the largest memory of that process. The process
-// has a directory of its own below parent. Nothing is removed before the end: for minutes after a removal, some file systems (ext4)
-// are slow to create files, because they do not reuse the numbers of the removed ones.
+// inChild measures the first value of a work in a separate process, and records the peak memory of
+// that process. The process has its own directory below parent. Nothing is removed before the end:
+// for minutes after a removal, some file systems (ext4) are slow to create files, because they do
+// not reuse the numbers of the removed ones.
 func (b *bench) inChild(parent, work string) measured {
 	return func(ctx context.Context) (float64, error) {
 		b.children++
@@ -50,8 +52,8 @@ func (b *bench) inChild(parent, work string) measured {
 	}
 }
 
-// startChild runs this program as a child. cmd has its path: a name that users can start who may not enter the directory of a
-// program that "go run" built.
+// startChild runs this program as a child. cmd contains its path: one that is accessible to users
+// who may not enter the directory of a program that "go run" built.
 func (b *bench) startChild(cmd *exec.Cmd, work, dir string) (report childReport, err error) {
 	if _, err := os.Stat(cmd.Path); err != nil {
 		return report, fmt.Errorf("%w: %w", errUnmeasurable, err)
@@ -69,7 +71,7 @@ func (b *bench) startChild(cmd *exec.Cmd, work, dir string) (report childReport,
 	return report, err
 }
 
-// work does the work of a child.
+// work runs the work of a child.
 func (b *bench) work(ctx context.Context, name string, stdout io.Writer) (err error) {
 	var report childReport
 	if works[name] == nil {

@@ -51,7 +51,8 @@ func (b *bench) onDocker(ctx context.Context, dir string) (*stage, error) {
 	return newStage(ctx, dir, b.image, 1, provider)
 }
 
-// bare makes the engine calls of a hello trial and nothing else: its archives are packed in advance, and the output is discarded.
+// bare makes only the engine calls of a hello trial: its archives are packed in advance, and the
+// output is discarded.
 type bare struct {
 	api           *client.Client
 	image         string

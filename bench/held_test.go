@@ -2,7 +2,7 @@ package main
 
 import "testing"
 
-// The record of a long conversation is on disk, not in memory.
+// The record of a long conversation is kept on disk, not in memory.
 func TestARecordIsNotHeld(t *testing.T) {
 	megabytes, err := heldByRecord(t.Context(), t.TempDir())
 	if err != nil || megabytes > 3 {
@@ -11,7 +11,7 @@ func TestARecordIsNotHeld(t *testing.T) {
 	t.Logf("%g MB are held", megabytes)
 }
 
-// While a model answers, the gateway has one copy of what it was asked.
+// While a model answers, the gateway holds one copy of its request.
 func TestATurnHoldsItsRequestOnce(t *testing.T) {
 	held, err := heldByTurn(t.Context(), t.TempDir())
 	if err != nil || held.waiting > 1.25*20 || held.recording > 2.5*20 || held.waiting < 20 {

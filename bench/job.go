@@ -23,8 +23,8 @@ import (
 	"github.com/org/rollout-action/internal/run/trial"
 )
 
-// The hello trial: the smallest that goes through every step. It only needs bash. Its agent has a secret, so all output is searched
-// for it, as in real jobs.
+// The hello trial is the smallest one that goes through every step. It only needs bash. Its agent
+// has a secret, so all output is searched for it, as in real jobs.
 const (
 	helloInstruction = "Write \"Hello, world!\" to /tmp/hello.txt.\n"
 	helloInstall     = "echo nothing to install\n"
@@ -34,7 +34,8 @@ const (
 	instructionPath  = "/tmp/instruction.md" // job.yaml's default
 )
 
-// beforeStart and beforeTest are the files to copy into the environment, and when.
+// beforeStart and beforeTest list the files that are copied into the environment before the agent
+// starts and before the tests.
 var beforeStart = []environment.Copy{
 	{Src: fstest.MapFS{}, Dst: "/logs/agent", Mode: 0o777},
 	{Src: fstest.MapFS{}, Dst: "/logs/verifier", Mode: 0o777},
@@ -49,7 +50,8 @@ var beforeTest = []environment.Copy{
 
 func script(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text), Mode: 0o755} }
 
-// writeHello writes tasks copies of the task below dir with a job file, and returns the path of that.
+// writeHello writes a job file and copies of the hello task, as many as tasks, below dir, and
+// returns the path of the job file.
 func writeHello(dir, image string, tasks int) (string, error) {
 	files := fstest.MapFS{}
 	var names []string
@@ -100,7 +102,7 @@ func (s *stage) withModels() error {
 	return err
 }
 
-// trials measures a job of so many trials, and removes its directory afterwards.
+// trials measures a job of n trials, and removes its directory afterwards.
 func (s *stage) trials(n, workers int) measured {
 	return func(ctx context.Context) (float64, error) {
 		took, err := s.run(n, workers)(ctx)
@@ -108,7 +110,8 @@ func (s *stage) trials(n, workers int) measured {
 	}
 }
 
-// run measures a whole job of so many trials, like the run command without its terminal output. It fails if not every trial passed.
+// run measures a whole job, like the run command without its terminal output. It fails if not every
+// trial passed.
 func (s *stage) run(trials, workers int) measured {
 	return timed(func(ctx context.Context) error {
 		cfg := s.loaded.Job

@@ -59,8 +59,8 @@ func (b *bench) kubernetes(ctx context.Context) error {
 		measuring{"kubernetes.parallel", perSecond(podTrials, ours.trials(podTrials, podTrials)), perSecond(podTrials, parallel)})
 }
 
-// onKubernetes returns the hello job in a namespace of a cluster, with the bench's image in the registry. Its trials have no limits, so that
-// many fit on a small node and none waits for its turn.
+// onKubernetes returns the hello job in a namespace of a cluster, with the bench's image in the
+// registry. Its trials have no limits, so that many fit on a small node and none is queued.
 func (b *bench) onKubernetes(ctx context.Context, kubeconfig, namespace, registry string) (*stage, error) {
 	provider, err := kubernetes.New(ctx, map[string]any{"kubeconfig": kubeconfig, "namespace": namespace, "registry": registry + "/evals"}, kubernetes.Options{})
 	if err != nil {
@@ -75,20 +75,22 @@ func (b *bench) onKubernetes(ctx context.Context, kubeconfig, namespace, registr
 	return s, nil
 }
 
-// barePods makes the API calls of a hello trial and nothing else, in a namespace of its own: it creates a pod, hears from the watch of all pods
-// that it runs, runs all scripts by one command, and deletes the pod.
+// barePods makes only the API calls of a hello trial, in a separate namespace: it creates a pod,
+// learns from the watch of all pods that it runs, runs all scripts in one command, and deletes the
+// pod.
 type barePods struct {
 	config    *rest.Config
 	client    *api.Clientset
 	namespace string
-	pod       *corev1.Pod // the provider's, which all are like, or a plain one
+	pod       *corev1.Pod // template of all pods: the provider's, or a plain one
 	stop      context.CancelFunc
 
 	mu      sync.Mutex
 	waiting map[string]chan struct{} // by name: closed when the pod runs
 }
 
-// benchRun is the value of the label by which these pods are watched. The provider watches its own.
+// benchRun is the value of the label that selects these pods in a watch. The provider watches only
+// its own.
 const (
 	benchRunLabel = "rollout.run"
 	benchRun      = "bench"
@@ -136,10 +138,10 @@ func newNamespace(ctx context.Context, client *api.Clientset) (name string, err 
 // close removes the namespace.
 func (p *barePods) close() {
 	p.stop()
-	_ = p.client.CoreV1().Namespaces().Delete(context.Background(), p.namespace, metav1.DeleteOptions{}) // what is left is named after the bench
+	_ = p.client.CoreV1().Namespaces().Delete(context.Background(), p.namespace, metav1.DeleteOptions{}) // a leftover is named after the bench
 }
 
-// notice wakes who waits for a pod, if it runs.
+// notice notifies the waiter for a pod if the pod runs.
 func (p *barePods) notice(pod *corev1.Pod) {
 	if len(pod.Status.ContainerStatuses) == 0 || pod.Status.ContainerStatuses[0].State.Running == nil {
 		return
@@ -152,7 +154,7 @@ func (p *barePods) notice(pod *corev1.Pod) {
 	}
 }
 
-// prepare takes the provider's pod for a trial as the pattern of all.
+// prepare takes the provider's pod for a trial as the template.
 func (p *barePods) prepare(ctx context.Context, s *stage) error {
 	env, err := s.provider.CreateEnvironment(ctx, environment.CreateOptions{Image: s.image, Labels: environment.Labels{Job: "bench", Trial: "bare", Owner: environment.Self()}})
 	if err != nil {
@@ -167,14 +169,15 @@ func (p *barePods) prepare(ctx context.Context, s *stage) error {
 	return errors.Join(err, env.Destroy(ctx))
 }
 
-// plain removes Rollout's program from a pod, with the init container and the volume that bring it there: what is left waits for a command.
+// plain removes Rollout's program from a pod, with the init container and the volume that provide
+// it. The remaining container waits for a command.
 func plain(spec *corev1.PodSpec) {
 	spec.InitContainers, spec.Volumes = nil, nil
 	main := &spec.Containers[0]
 	main.Command, main.VolumeMounts = []string{"sleep", "infinity"}, nil
 }
 
-// bareScript does all that is done in a hello trial.
+// bareScript does the work of a hello trial.
 var bareScript = fmt.Sprintf(`set -e
 mkdir -p /logs/agent /logs/verifier /rollout /tests
 cat >%[1]s <<'X'
@@ -228,7 +231,7 @@ func (p *barePods) start(ctx context.Context) (name string, err error) {
 	return "", errors.Join(err, p.remove(ctx, pod.Name))
 }
 
-// remove deletes a pod, also when ctx has ended.
+// remove deletes a pod, even after ctx has ended.
 func (p *barePods) remove(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()

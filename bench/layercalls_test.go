@@ -10,11 +10,11 @@ import (
 	"github.com/org/rollout-action/internal/test/testenv"
 )
 
-// The trial has no calls for the install script, and no additional ones.
+// A trial on a layer makes the usual calls except those for the install script, and no others.
 func TestTrialOnALayerMakesFewerEngineCalls(t *testing.T) {
 	proxy, provider, ours := countedTrials(t)
 	ours.loaded.Job.Agents[0].CacheInstall = new(true)
-	ours.loaded.Job.Agents[0].Install += "# " + t.TempDir() + "\n" // a layer that no earlier test has made
+	ours.loaded.Job.Agents[0].Install += "# " + t.TempDir() + "\n" // a layer that no earlier test has created
 	if _, err := ours.trials(1, 1)(t.Context()); err != nil {
 		t.Fatal(err)
 	}

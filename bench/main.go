@@ -35,8 +35,8 @@ type bench struct {
 	stderr io.Writer
 	report report
 
-	children int                  // processes that inChild has started
-	peaks    map[string][]float64 // their largest memory in millions of bytes, by work
+	children int                  // processes started by inChild
+	peaks    map[string][]float64 // their peak memory in millions of bytes, by work
 }
 
 // part is a group of measurements. It returns errUnmeasurable if this machine cannot do them.
@@ -58,7 +58,7 @@ var parts = []part{
 	{"binary", (*bench).binary},
 }
 
-// errUnmeasurable means that this machine lacks something.
+// errUnmeasurable means that this machine lacks a requirement.
 var errUnmeasurable = errors.New("cannot be measured here")
 
 func main() {
@@ -129,7 +129,7 @@ func (b *bench) run(ctx context.Context, only string) (err error) {
 	return nil
 }
 
-// unlessMissing reports that something could not be measured here, and returns other errors.
+// unlessMissing reports a measurement that is not possible here, and returns other errors.
 func (b *bench) unlessMissing(name string, err error) error {
 	if errors.Is(err, errUnmeasurable) {
 		b.report.missing = append(b.report.missing, fmt.Sprintf("%s: %v", name, err))

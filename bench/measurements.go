@@ -34,8 +34,8 @@ type measurement struct {
 	pairs            pairs
 }
 
-// pairs says how often something is measured: warmups times without effect, then once for each per of --rounds, at least least
-// times.
+// pairs is the number of measurements: warmups that do not count, then per for each of --rounds,
+// but at least least.
 type pairs struct{ warmups, per, least int }
 
 const oneTrial = "a job of one hello trial, everything written"
@@ -93,16 +93,16 @@ var measurements = []measurement{
 	{"binary.version", "ms", "rollout version as a process", "", atMost("ours", 30), pairs{2, 1, 20}},
 }
 
-// measured is something to measure; it returns a value in the caller's unit.
+// measured takes one measurement; it returns a value in the caller's unit.
 type measured func(ctx context.Context) (float64, error)
 
-// measuring is how to take the values of a measurement. floor is nil if it has none.
+// measuring says how to take the values of a measurement. floor is nil if it has none.
 type measuring struct {
 	name        string
 	ours, floor measured
 }
 
-// find returns the measurement with a name.
+// find returns the measurement with the given name.
 func find(name string) measurement {
 	return measurements[slices.IndexFunc(measurements, func(m measurement) bool { return m.name == name })]
 }
@@ -130,7 +130,8 @@ func (b *bench) add(name string, values ...[]float64) {
 	b.report.results = append(b.report.results, newRow(find(name), values...))
 }
 
-// turns measures things in turn, rounds times after the warm-ups, and returns the values of each.
+// turns takes measurements in turn, rounds times after the warm-ups, and returns the values of
+// each.
 func turns(ctx context.Context, warmups, rounds int, things ...measured) ([][]float64, error) {
 	values := make([][]float64, len(things))
 	for n := range warmups + rounds {
@@ -156,7 +157,7 @@ func timed(work func(ctx context.Context) error) measured {
 	}
 }
 
-// perSecond measures how much of an amount is done in a second, given the duration in milliseconds.
+// perSecond converts the duration of an amount of work, in milliseconds, into a rate per second.
 func perSecond(amount float64, took measured) measured {
 	return func(ctx context.Context) (float64, error) {
 		ms, err := took(ctx)
@@ -174,7 +175,8 @@ func each(ctx context.Context, limit, n int, do func(ctx context.Context, i int)
 	return group.Wait()
 }
 
-// process measures the duration of a process. It returns errUnmeasurable if there is no such program.
+// process measures the duration of a process. It returns errUnmeasurable if the program does not
+// exist.
 func process(name string, args ...string) measured {
 	return timed(func(ctx context.Context) error {
 		out, err := exec.CommandContext(ctx, name, args...).CombinedOutput()

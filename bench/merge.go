@@ -29,7 +29,8 @@ func (b *bench) merge(ctx context.Context) error {
 	return b.measure(ctx, measuring{"merge.move", b.inChild("merge", "move"), nil})
 }
 
-// mergeInto returns a work of a child: to merge the shards beside the directory into it, by linking or moving their trials.
+// mergeInto returns the work of a child: to merge the shards next to its directory into it, by
+// linking or moving their trials.
 func mergeInto(move bool) func(context.Context, *bench) ([]float64, error) {
 	return once(func(ctx context.Context, b *bench) error {
 		merged, err := merge.Run(ctx, merge.Options{Paths: []string{filepath.Join(filepath.Dir(b.dir), "shards")}, Output: b.dir, Move: move})
@@ -40,7 +41,7 @@ func mergeInto(move bool) func(context.Context, *bench) ([]float64, error) {
 	})
 }
 
-// linkShards reads and links the same files as a merge, and does nothing more.
+// linkShards only reads and links the same files as a merge.
 func linkShards(ctx context.Context, b *bench) error {
 	shards, err := filepath.Glob(filepath.Join(filepath.Dir(b.dir), "shards", "*"))
 	if err != nil {
@@ -49,7 +50,7 @@ func linkShards(ctx context.Context, b *bench) error {
 	return each(ctx, 2*runtime.GOMAXPROCS(0), len(shards), func(ctx context.Context, i int) error { return linkShard(ctx, shards[i], b.dir) })
 }
 
-// once returns a work of a child that is measured once.
+// once returns the work of a child that is measured once.
 func once(work func(context.Context, *bench) error) func(context.Context, *bench) ([]float64, error) {
 	return func(ctx context.Context, b *bench) ([]float64, error) {
 		took, err := timed(func(ctx context.Context) error { return work(ctx, b) })(ctx)

@@ -30,11 +30,11 @@ const (
 	requestSize = 30_000
 )
 
-// askedBody is a request of the size that the first ones of well-known agents have.
+// askedBody is a request as long as the first requests of well-known agents.
 var askedBody = `{"model":"any","stream":true,"messages":[{"role":"user","content":"` + strings.Repeat("word ", requestSize/5) + `"}]}`
 
-// firstByteScript prints the microseconds from sending a request to the first event of its answer, for each of $2 requests to $1 with the key
-// $3. It needs bash alone. The request is in $4.
+// firstByteScript prints the microseconds from sending a request to the first event of its answer,
+// for each of $2 requests to $1 with the key $3. It needs only bash. The request is in $4.
 const firstByteScript = `body=$(<"$4")
 for ((i = 0; i < $2; i++)); do
 	exec 7<>"/dev/tcp/${1%%:*}/${1##*:}" || exit
@@ -55,7 +55,8 @@ type provider struct {
 	at     string
 }
 
-// serveModel serves a model that answers with some words. pace is in seconds between two events.
+// serveModel serves a model that answers with words words. pace is the time between two events, in
+// seconds.
 func serveModel(ctx context.Context, words int, pace float64) (*provider, error) {
 	script := scripted.Script{Answers: []scripted.Answer{{Text: strings.Repeat("word ", words), Pace: pace}}, Repeat: true}
 	if err := script.Check(); err != nil {
@@ -93,7 +94,7 @@ func serveModel(ctx context.Context, words int, pace float64) (*provider, error)
 
 func (p *provider) close() { p.server.Close() }
 
-// gateway returns a session before the provider that records as a trial's does.
+// gateway returns a session in front of the provider that records as a trial's does.
 func (p *provider) gateway(dir string) (*model.Session, func(), error) {
 	m, err := model.New(model.Config{Name: "m", API: model.OpenAIChat, Upstream: "big", Key: "sk-key-of-the-bench", BaseURL: "http://" + p.at})
 	if err != nil {
@@ -172,17 +173,18 @@ func (b *bench) model(ctx context.Context) error {
 	return nil
 }
 
-// heldTurn is how many megabytes of the heap are held during a turn: the most while the gateway waits for the model and passes on its answer,
-// and when the turn is about to be recorded.
+// heldTurn is the heap used during a turn, in megabytes: the maximum while the gateway waits for
+// the model and passes on its answer, and the value when the turn is about to be recorded.
 type heldTurn struct{ waiting, recording float64 }
 
-// What an agent sends in heldByTurn: a conversation of 20 MB, again.
+// The request of an agent in heldByTurn: a conversation of 20 MB, repeated.
 const (
 	sentMessages = 200
 	sentMessage  = 100_000
 )
 
-// heldByTurn sends a long conversation twice, and measures the second turn, of which nothing but the last message is new.
+// heldByTurn sends a long conversation twice and measures the second turn, in which only the last
+// message is new.
 func heldByTurn(ctx context.Context, dir string) (held heldTurn, err error) {
 	var before float64
 	var mu sync.Mutex
@@ -200,7 +202,7 @@ func heldByTurn(ctx context.Context, dir string) (held heldTurn, err error) {
 		for n := range 3 {
 			fmt.Fprintf(w, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"word %d\"}}]}\n\n", n)
 			_ = http.NewResponseController(w).Flush()
-			time.Sleep(20 * time.Millisecond) // the gateway passes it on
+			time.Sleep(20 * time.Millisecond) // until the gateway has passed it on
 			measure(&held.waiting)
 		}
 		fmt.Fprint(w, "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
@@ -252,7 +254,7 @@ func heldByTurn(ctx context.Context, dir string) (held heldTurn, err error) {
 	return held, nil
 }
 
-// conversation returns a request with so many messages, which is never in memory as a whole.
+// conversation returns a request with so many messages, without holding all of it in memory.
 func conversation(messages int) (length int64, body io.Reader) {
 	words := strings.Repeat("word\\n", sentMessage/6)
 	parts := []io.Reader{strings.NewReader(`{"model":"any","stream":true,"messages":[{"role":"system","content":"s"}`)}
@@ -268,13 +270,14 @@ func conversation(messages int) (length int64, body io.Reader) {
 	return length, io.MultiReader(parts...)
 }
 
-// What an agent says in the conversation of heldByRecord.
+// The messages of the agent in heldByRecord.
 const (
 	recordedTurns   = 500
 	recordedMessage = 100_000 // bytes of each; requests repeat the one before
 )
 
-// heldByRecord records a conversation of 50 MB, and returns how many megabytes of the heap are held between its turns at the end.
+// heldByRecord records a conversation of 50 MB, and returns the heap in use between its turns at
+// the end, in megabytes.
 func heldByRecord(ctx context.Context, dir string) (float64, error) {
 	script := scripted.Script{Answers: []scripted.Answer{{Text: "Go on."}}, Repeat: true}
 	if err := script.Check(); err != nil {
@@ -324,11 +327,11 @@ func heldByRecord(ctx context.Context, dir string) (float64, error) {
 	return (after - before) / 1e6, err
 }
 
-// heap returns how many bytes of the heap are in use.
+// heap returns the heap in use, in bytes.
 func heap() float64 {
 	var stats runtime.MemStats
 	runtime.GC()
-	runtime.GC() // what finalizers and pools held
+	runtime.GC() // frees objects with finalizers and those in pools
 	runtime.ReadMemStats(&stats)
 	return float64(stats.HeapAlloc)
 }
@@ -376,7 +379,7 @@ func writeRequest(dir string) (string, error) {
 	return path, os.WriteFile(path, []byte(askedBody), 0o644)
 }
 
-// medianOf returns the median of lines of microseconds, in milliseconds.
+// medianOf parses lines of microseconds and returns their median in milliseconds.
 func medianOf(text string) (float64, error) {
 	var values []float64
 	for line := range strings.Lines(text) {
@@ -393,7 +396,8 @@ func medianOf(text string) (float64, error) {
 	return values[len(values)/2], nil
 }
 
-// runStreams reads many paced streams at the same time, through a gateway or directly, and returns how long that took.
+// runStreams returns the work of a child: to read many paced streams concurrently, through a
+// gateway or directly, and measure the duration.
 func runStreams(through bool) func(context.Context, *bench) ([]float64, error) {
 	return func(ctx context.Context, b *bench) ([]float64, error) {
 		p, err := serveModel(ctx, 800, 0.02) // about four seconds

@@ -19,10 +19,10 @@ import (
 	"github.com/org/rollout-action/internal/test/testenv"
 )
 
-// podCalls are the calls of one hello trial, in order; docs/internals/kubernetes.md says why each is needed.
+// podCalls are the calls of one hello trial, in order; docs/internals/kubernetes.md explains each.
 var podCalls = []string{"POST /pods", "GET /pods/{name}/exec", "DELETE /pods/{name}"}
 
-// podNames finds names of pods in paths of requests.
+// podNames matches the names of pods in request paths.
 var podNames = regexp.MustCompile(`/pods/[^/]+`)
 
 func TestTrialOnKubernetesMakesTheFewestCalls(t *testing.T) {
@@ -55,22 +55,23 @@ func TestTrialOnKubernetesMakesTheFewestCalls(t *testing.T) {
 		if _, err := ours.trials(1, 1)(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		// Servers before 1.32 have a list before a watch.
+		// Servers before 1.32 receive a list before a watch.
 		got := slices.DeleteFunc(proxy.take(), func(call string) bool { return call == "GET /pods" })
-		// Commands in a container that does not run yet are refused, and tried again.
+		// Commands in a container that does not run yet are refused, and retried.
 		got = slices.Compact(got)
-		slices.Sort(got[:max(0, len(got)-2)]) // the watch begins beside the creation
+		slices.Sort(got[:max(0, len(got)-2)]) // the watch begins concurrently with the creation
 		if !slices.Equal(got, want) {
 			t.Errorf("a trial makes the calls\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
 	}
 }
 
-// before starts a proxy before an API server, which notes the calls below a path, and returns the kubeconfig with which clients use it.
+// before starts a proxy in front of an API server, which records the calls below a path, and
+// returns the kubeconfig for clients.
 func (p *callProxy) before(t *testing.T, config *rest.Config, path string) (kubeconfig string) {
 	t.Helper()
 	config = rest.CopyConfig(config)
-	config.NextProtos = []string{"http/1.1"} // which can be upgraded
+	config.NextProtos = []string{"http/1.1"} // which supports upgrades
 	transport, err := rest.TransportFor(config)
 	if err != nil {
 		t.Fatal(err)

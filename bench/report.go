@@ -8,7 +8,7 @@ import (
 	"text/tabwriter"
 )
 
-// report is what was measured.
+// report holds the measurements.
 type report struct {
 	results []row
 	missing []string // what could not be measured, with the reason
@@ -76,7 +76,7 @@ func (r report) write(out io.Writer) error {
 	return err
 }
 
-// stats are the median and the extremes of a series of measurements, in its unit.
+// stats holds the median and the extremes of a series of measurements, in its unit.
 type stats struct {
 	median, min, max float64
 	n                int
@@ -107,7 +107,8 @@ func short(f float64) string {
 	return fmt.Sprintf("%.3g", f)
 }
 
-// pairwise returns f of each pair of values. It leaves out pairs for which that is no finite number.
+// pairwise returns f of each pair of values. It leaves out pairs for which f is not a finite
+// number.
 func pairwise(a, b []float64, f func(a, b float64) float64) []float64 {
 	var out []float64
 	for i := range min(len(a), len(b)) {

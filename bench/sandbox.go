@@ -96,7 +96,7 @@ func (b *bench) inSandboxes(ctx context.Context, dir, network string, opts sandb
 	return newStage(ctx, jobs, b.image, 1, provider)
 }
 
-// inside calls do with a script in a new sandbox, which it destroys.
+// inside creates a sandbox, calls do with a measurement of script in it, and destroys the sandbox.
 func (s *stage) inside(ctx context.Context, script string, do func(run measured) error) error {
 	env, err := s.create(ctx)
 	if err != nil {
@@ -120,7 +120,8 @@ func (s *stage) create(ctx context.Context) (environment.Environment, error) {
 	})
 }
 
-// users measures single trials as root, and as an ordinary user in a separate process; only as this user if it is not root.
+// users measures single trials as root, and as an ordinary user in a separate process; only as the
+// current user if that is not root.
 func (b *bench) users(ctx context.Context, one measured) error {
 	if os.Geteuid() != 0 {
 		return errors.Join(b.unlessMissing("sandbox.trial", fmt.Errorf("%w: only root can run it", errUnmeasurable)),
@@ -190,8 +191,8 @@ func (z zeros) dial(ctx context.Context, network, _ string) (net.Conn, error) {
 	return new(net.Dialer).DialContext(ctx, network, z.Addr().String())
 }
 
-// many measures the time to create n sandboxes that are alive together, appends the memory of each, in millions of bytes, and
-// destroys them.
+// many returns a measurement of the time to create n sandboxes that exist at the same time. It
+// appends the memory of each, in millions of bytes, to memory and destroys them.
 func (s *stage) many(n int, memory *[]float64) measured {
 	return func(ctx context.Context) (float64, error) {
 		made := make([]environment.Environment, n)

@@ -18,7 +18,7 @@ import (
 	"github.com/org/rollout-action/providers/kubernetes/kubernetestest"
 )
 
-// scale measures many pods at once, on a cluster of its own whose nodes are fake.
+// scale measures many pods at once, on a separate cluster whose nodes are fake.
 func (b *bench) scale(ctx context.Context) (err error) {
 	programs := os.Getenv("ROLLOUT_TEST_KUBERNETES")
 	if programs == "" {
@@ -56,16 +56,17 @@ func (b *bench) scale(ctx context.Context) (err error) {
 	return nil
 }
 
-// crowd are pods in a namespace of their own.
+// crowd starts pods in their own namespace.
 type crowd struct {
 	namespace string
-	// open starts a pod and returns when it has answered. The pod can be asked more until end, which removes it.
+	// open starts a pod and returns when it has responded. The pod accepts more commands until end,
+	// which removes it.
 	open  func(ctx context.Context) (end func(ctx context.Context) error, err error)
 	close func() error
 }
 
-// runPods starts all pods of a crowd at once, in the cluster whose directory is above the work's, and returns how long it took until the last one
-// has answered.
+// runPods returns the work of a child: to start all pods of a crowd at once, in the cluster whose
+// directory is above the work's, and measure the time until the last one has responded.
 func runPods(gather func(context.Context, *kubernetestest.Cluster) (*crowd, error)) func(context.Context, *bench) ([]float64, error) {
 	return func(ctx context.Context, b *bench) ([]float64, error) {
 		c := kubernetestest.At(filepath.Dir(b.dir))
@@ -78,8 +79,8 @@ func runPods(gather func(context.Context, *kubernetestest.Cluster) (*crowd, erro
 	}
 }
 
-// fill starts so many pods at once, and returns after how many milliseconds the last one has answered. It fails if one of them does not, or if
-// one is left after all were removed.
+// fill starts count pods at once, and returns the milliseconds until the last one has responded. It
+// fails if one of them does not, or if one is left after all were removed.
 func fill(ctx context.Context, c *kubernetestest.Cluster, pods *crowd, count int) (float64, error) {
 	ends := make([]func(context.Context) error, count)
 	took, err := timed(func(ctx context.Context) error {
@@ -151,7 +152,8 @@ func environments(ctx context.Context, c *kubernetestest.Cluster) (*crowd, error
 	}}, nil
 }
 
-// echoes returns pods like the provider's, which are created, watched, asked and deleted with nothing but client-go.
+// echoes returns pods like the provider's, which are created, watched, used and deleted only with
+// client-go.
 func echoes(ctx context.Context, c *kubernetestest.Cluster) (*crowd, error) {
 	config, err := c.Config(kubernetestest.Bare)
 	if err != nil {
@@ -171,7 +173,7 @@ func echoes(ctx context.Context, c *kubernetestest.Cluster) (*crowd, error) {
 	return &crowd{namespace: p.namespace, close: func() error { p.close(); return nil }, open: p.echo}, nil
 }
 
-// echo starts a pod and has a command there return a word. The command goes on until end.
+// echo starts a pod and has a command in it echo a word. The command keeps running until end.
 func (p *barePods) echo(ctx context.Context) (end func(context.Context) error, err error) {
 	name, err := p.start(ctx)
 	if err != nil {

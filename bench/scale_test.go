@@ -8,8 +8,9 @@ import (
 	"github.com/org/rollout-action/providers/kubernetes/kubernetestest"
 )
 
-// A thousand environments at once answer and end, and cost three calls each. Other calls are answers to failures of a busy API server: watches and
-// commands that it ends, and questions for what a list has not.
+// A thousand environments started at once all respond and end, with three calls each. Other calls
+// are reactions to a busy API server: watches and commands that it ends, and queries for objects
+// missing from a list.
 func TestThousandPodsOnKubernetes(t *testing.T) {
 	programs := os.Getenv("ROLLOUT_TEST_KUBERNETES")
 	if programs == "" {

@@ -21,7 +21,8 @@ import (
 	"github.com/org/rollout-action/reporters/html"
 )
 
-// view measures the first pages of a server of many jobs, in a process of its own, and a job as one page.
+// view measures the first pages of a server of many jobs, in a separate process, and a job as one
+// page.
 func (b *bench) view(ctx context.Context) error {
 	jobs := filepath.Join(b.dir, "view", "jobs")
 	err := each(ctx, 4, viewJobs, func(_ context.Context, i int) error {
@@ -128,8 +129,9 @@ func writeConversation(dir string) error {
 	return os.WriteFile(filepath.Join(dir, result.ATIFFile), text, 0o600)
 }
 
-// firstPage returns what a child process measures: the time from the start of a server of the jobs until its index has arrived or, if below is
-// not "", the time that the page there takes after that.
+// firstPage returns the work of a child: to measure the time from the start of a server of the jobs
+// until its index has arrived or, if below is not "", the time that the page below takes after
+// that.
 func firstPage(below string) func(context.Context, *bench) ([]float64, error) {
 	return func(ctx context.Context, b *bench) ([]float64, error) {
 		host := app.Host{Now: time.Now, Variables: app.Variables{Getenv: func(string) (string, bool) { return "", false }}}
@@ -179,7 +181,8 @@ func get(ctx context.Context, address string) error {
 	return nil
 }
 
-// readFiles returns a work of a child: to read the files of the jobs beside the directory that match a pattern.
+// readFiles returns the work of a child: to read the files matching a pattern in the jobs next to
+// its directory.
 func readFiles(patterns ...string) func(context.Context, *bench) ([]float64, error) {
 	return once(func(_ context.Context, b *bench) error {
 		for _, pattern := range patterns {

@@ -13,7 +13,7 @@ import (
 	"github.com/org/rollout-action/internal/lib/untrusted"
 )
 
-// commandsTo returns a writer of commands of workflows. The library panics if it cannot write.
+// commandsTo returns a writer of workflow commands. The library panics if it cannot write.
 func commandsTo(h *app.Host) *githubactions.Action {
 	return githubactions.New(githubactions.WithWriter(ignoreErrors{h.Commands}), githubactions.WithGetenv(func(name string) string {
 		value, _ := h.Getenv(name)
@@ -21,7 +21,7 @@ func commandsTo(h *app.Host) *githubactions.Action {
 	}))
 }
 
-// ignoreErrors is a writer that never fails: maybe nobody reads any more.
+// ignoreErrors is a writer that never fails: the reader may be gone.
 type ignoreErrors struct{ w io.Writer }
 
 func (i ignoreErrors) Write(b []byte) (int, error) {
@@ -29,12 +29,13 @@ func (i ignoreErrors) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// shortestMask is the length in characters from which a value is hidden; shorter ones would hide half the log. It is
-// that of package redact.
+// shortestMask is the minimum length in characters of a value that is hidden; hiding shorter ones
+// would hide half the log. Package redact uses the same.
 const shortestMask = 6
 
-// mask has the runner hide values in the log and in summaries. It hides each line for itself, however short, so
-// that short lines of a secret (the braces of a key in JSON) are not given to it.
+// mask makes the runner hide values in the log and in summaries. The runner hides each line
+// separately, however short, so short lines of a secret (the braces of a key in JSON) are not
+// passed to it.
 func mask(h *app.Host, secrets []string) {
 	for _, secret := range secrets {
 		for line := range strings.Lines(secret) {
@@ -45,7 +46,7 @@ func mask(h *app.Host, secrets []string) {
 	}
 }
 
-// maxAnnotated is how many annotations of a kind the runner keeps of a step. Source: actions/runner,
+// maxAnnotated is how many annotations of a kind the runner keeps per step. Source: actions/runner,
 // ExecutionContext.cs, _maxCountPerIssueType.
 const maxAnnotated = 10
 
@@ -71,7 +72,7 @@ func annotate(h *app.Host, p diag.Diagnostic) {
 		}
 	}
 	switch {
-	case strings.HasPrefix(p.File, "--"): // a flag, as in --set KEY=VALUE: the page would link to a file that does not exist
+	case strings.HasPrefix(p.File, "--"): // a flag, as in --set KEY=VALUE: the page would link to a missing file
 		p.Message = p.File + ": " + p.Message
 	case p.File != "":
 		fields["file"] = untrusted.Line(p.File)

@@ -21,14 +21,15 @@ import (
 	"github.com/org/rollout-action/internal/lib/untrusted"
 )
 
-// guard decides what the Action may execute: see github.Guard. It is for one command, and not safe for concurrent use.
+// guard decides what the Action may execute: see github.Guard. It serves one command and is not
+// safe for concurrent use.
 type guard struct {
 	ctx    context.Context
 	facts  github.Actions
 	level  github.Guard
 	client *github.Client
 	git    *git.Client
-	// workspace is where a checkout lies that has no .git.
+	// workspace is the location of a checkout without .git.
 	workspace string
 	here      string // the current directory, absolute
 
@@ -37,7 +38,7 @@ type guard struct {
 	// Under EveryFile:
 	checker  *samefiles.Checker
 	commit   string       // what files are compared with
-	top      string       // of the checkout, as people see it
+	top      string       // of the checkout, for messages
 	copied   string       // the top of the copy
 	temp     string       // holds the copy
 	remove   func() error // removes temp
@@ -76,7 +77,7 @@ func newGuard(ctx context.Context, h *app.Host, in inputs, env github.Environmen
 		if g.temp, g.remove, err = app.TempDir("rollout-checked-"); err != nil {
 			return nil, fmt.Errorf("make a directory for checked files: %w", err)
 		}
-		g.cacheDir = filepath.Join(g.temp, "cache") // nobody else has written to this one
+		g.cacheDir = filepath.Join(g.temp, "cache") // which only this step writes to
 	}
 	return g, nil
 }
@@ -96,7 +97,7 @@ func (g *guard) Close() error {
 	return err
 }
 
-// refusal returns the error that says that nothing is executed, and why.
+// refusal returns the error that nothing is executed, with the reason.
 func (g *guard) refusal(format string, args ...any) error {
 	event, why := untrusted.Line(g.facts.Event), untrusted.Line(fmt.Sprintf(format, args...))
 	rule := fmt.Sprintf("the event %s gives this workflow the repository's secrets, which a fork's changes could read; %s", event, why)
@@ -130,7 +131,8 @@ func (g *guard) Admit(path string) (string, error) {
 	return admitted, nil
 }
 
-// begin chooses the commit that files are compared with. What the checkout says of itself is only a hint.
+// begin chooses the commit that files are compared with. The commit that the checkout names is only
+// a hint.
 func (g *guard) begin(path string) error {
 	top := topAround(path, g.workspace)
 	if top == "" {
@@ -153,7 +155,7 @@ func (g *guard) begin(path string) error {
 	if err != nil {
 		return fmt.Errorf("open %s: %w", untrusted.Line(top), err)
 	}
-	// So that results name the commit that was compared with.
+	// Results then name the commit that was compared with.
 	if err := errors.Join(os.Mkdir(filepath.Join(copied, ".git"), 0o755),
 		os.WriteFile(filepath.Join(copied, ".git", "HEAD"), []byte(commit+"\n"), 0o644)); err != nil {
 		return fmt.Errorf("make a directory for checked files: %w", err)
@@ -162,8 +164,8 @@ func (g *guard) begin(path string) error {
 	return nil
 }
 
-// choose returns a commit that GitHub says is the repository's own: the one that the checkout names if it is one, else the
-// event's.
+// choose returns a commit that GitHub confirms as the repository's own: the one that the checkout
+// names if it is one, else the event's.
 func (g *guard) choose(checkout task.Checkout) (string, error) {
 	own := g.facts.OwnCommits()
 	if checkout.Commit != nil {
@@ -187,7 +189,7 @@ func (g *guard) choose(checkout task.Checkout) (string, error) {
 	return g.client.BranchHead(g.ctx, g.facts.Repository, g.facts.DefaultBranch)
 }
 
-// trees are those of a repository on GitHub.
+// trees provides the trees of a repository on GitHub.
 type trees struct {
 	client *github.Client
 	repo   string
@@ -202,7 +204,8 @@ func (t trees) Tree(ctx context.Context, id string, deep bool) ([]samefiles.Entr
 	return entries, whole, err
 }
 
-// topAround returns the top of the checkout around a path, spelled as the path is; without one, the workspace around it, or "".
+// topAround returns the top of the checkout that contains a path, spelled as the path is; without
+// one, the workspace that contains it, or "".
 func topAround(path, workspace string) string {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -222,10 +225,11 @@ func topAround(path, workspace string) string {
 	return ""
 }
 
-// maxEntries bounds how much of a directory is searched for checkouts.
+// maxEntries bounds how many entries of a directory are searched for checkouts.
 const maxEntries = 2_000_000
 
-// own refuses the checkout of a commit that only forks have, around a path or below it.
+// own refuses a path if a checkout that contains it, or one below it, is of a commit that only
+// forks have.
 func (g *guard) own(path string) error {
 	if err := g.around(path); err != nil {
 		return err
@@ -257,7 +261,7 @@ func (g *guard) own(path string) error {
 	return refused
 }
 
-// around judges the checkout around a path, if there is one.
+// around judges the checkout that contains a path, if there is one.
 func (g *guard) around(path string) error {
 	if info, err := os.Stat(path); err == nil && !info.IsDir() {
 		if real, err := filepath.EvalSymlinks(path); err == nil {
@@ -279,15 +283,16 @@ func (g *guard) AdmitCommit(commit, objects string) error {
 	return g.judge(commit, objects, "whose files were to run")
 }
 
-// judge refuses a commit that GitHub knows, but on no branch of this repository: it is a fork's. objects is the directory of the objects
-// of a repository that has it, and what says why it matters.
+// judge refuses a commit that GitHub knows but that is on no branch of this repository: it belongs
+// to a fork. objects is the object directory of a repository that contains it; what says why it
+// matters.
 func (g *guard) judge(commit, objects, what string) error {
 	own := g.facts.OwnCommits()
 	if slices.Contains(own, commit) {
 		return nil
 	}
 	if g.facts.Number != 0 && strings.HasPrefix(g.facts.Event, "pull_request") && !g.facts.Fork {
-		// The merge may have been made again since the event.
+		// The merge commit may have been recreated since the event.
 		merge, head, err := g.client.PullMerge(g.ctx, g.facts.Repository, g.facts.Number)
 		if err == nil && merge == commit && strings.EqualFold(head, g.facts.Repository) {
 			return nil
@@ -310,7 +315,7 @@ func (g *guard) judge(commit, objects, what string) error {
 		case whose == github.Own:
 			continue
 		}
-		// Another repository's, or one that was made here, of what its parents are.
+		// The commit is another repository's or was made here: judge its parents.
 		if parents, err := g.git.Parents(g.ctx, objects, commit); err == nil {
 			pending = append(pending, parents...)
 		}
@@ -318,7 +323,7 @@ func (g *guard) judge(commit, objects, what string) error {
 	return nil
 }
 
-// maxLocal bounds how many commits that were made here are looked at.
+// maxLocal bounds how many locally made commits are examined.
 const maxLocal = 20
 
 // Commit implements app.Guard.
@@ -348,7 +353,8 @@ func (g *guard) Settings(known []environment.ConfigKey, cfg map[string]any) (map
 	return environment.AdmitFiles(known, cfg, admit, refuse)
 }
 
-// known implements app.Paths.Known: it replaces the copy's directory in a text by the checkout's, which users know.
+// known implements app.Paths.Known: it replaces the copy's directory in a text by that of the
+// checkout.
 func (g *guard) known(text string) string {
 	if g == nil || g.copied == "" {
 		return text
@@ -356,7 +362,7 @@ func (g *guard) known(text string) string {
 	return strings.ReplaceAll(text, g.copied, g.top)
 }
 
-// inKnown returns err with the copy's paths in its problems replaced by those that users know.
+// inKnown returns err with the copy's paths in its problems replaced by those of the checkout.
 func (g *guard) inKnown(err error) error {
 	var problems diag.List
 	if g == nil || !errors.As(err, &problems) {

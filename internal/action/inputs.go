@@ -18,17 +18,18 @@ import (
 	"github.com/org/rollout-action/internal/lib/ghvars"
 )
 
-// Input is one input of the Action. action.yml lists the same ones.
+// Input is one input of the Action. action.yml lists the same inputs.
 type Input struct {
 	Name     string
-	Commands []string // those that it is for
-	// Default is its value when the workflow sets none. A command that it is not for ignores this value.
+	Commands []string // those that accept it
+	// Default is its value when the workflow sets none. A command that does not accept the input
+	// ignores this value.
 	Default string
-	// instead explains what to do instead, when a command does not have the input; may be "".
+	// instead is the advice for a command that does not have the input; may be "".
 	instead string
 	// lines: the value may have several lines.
 	lines bool
-	// set puts the value into the request; nil: the Action itself reads it.
+	// set sets the value in the request; nil: the Action itself reads it.
 	set func(*form, string) error
 }
 
@@ -45,7 +46,7 @@ const (
 	commandWithdraw = "withdraw"
 )
 
-// defaultComment is the input comment of a workflow that sets none.
+// defaultComment is the default of the input comment.
 const defaultComment = "changes"
 
 // Commands returns the commands of the Action.
@@ -57,7 +58,7 @@ var (
 	onlyPlan     = []string{commandPlan}
 	onlyMerge    = []string{commandMerge}
 	onlyValidate = []string{commandValidate}
-	executing    = []string{commandRun, commandValidate} // what the checkout says
+	executing    = []string{commandRun, commandValidate} // code of the checkout
 	ofAgents     = []string{commandRun, commandPlan}
 	beforehand   = []string{commandRun, commandPlan, commandValidate}
 	naming       = append(slices.Clone(beforehand), commandMerge, commandWithdraw)
@@ -84,7 +85,7 @@ type form struct {
 	report                 app.ReportOptions
 }
 
-// to returns a setter of a text.
+// to returns a setter of a string field.
 func to(field func(*form) *string) func(*form, string) error {
 	return func(f *form, value string) error {
 		*field(f) = value
@@ -92,7 +93,7 @@ func to(field func(*form) *string) func(*form, string) error {
 	}
 }
 
-// eachTo returns a setter of a list with an entry for each line.
+// eachTo returns a setter of a list field with an entry per line.
 func eachTo(field func(*form) *[]string) func(*form, string) error {
 	return func(f *form, value string) error {
 		*field(f) = nonEmptyLines(value)
@@ -100,7 +101,7 @@ func eachTo(field func(*form) *[]string) func(*form, string) error {
 	}
 }
 
-// key returns a setter of a key of the job file.
+// key returns a setter of a job file key.
 func key(input, path string, parse func(string) (any, error)) func(*form, string) error {
 	return func(f *form, value string) error {
 		parsed, err := parse(value)
@@ -109,7 +110,7 @@ func key(input, path string, parse func(string) (any, error)) func(*form, string
 	}
 }
 
-// overriding returns a setter of a key of the job file that is parsed as in the file.
+// overriding returns a setter of a job file key that is parsed as in the file.
 func overriding(override func(string) config.Override) func(*form, string) error {
 	return func(f *form, value string) error {
 		f.job.Overrides = append(f.job.Overrides, override(value))
@@ -117,7 +118,7 @@ func overriding(override func(string) config.Override) func(*form, string) error
 	}
 }
 
-// setName sets the key of the job file, and what merge looks for.
+// setName sets the key of the job file, and the name that merge looks for.
 func setName(f *form, value string) error {
 	f.name = value
 	return key("name", "name", asText)(f, value)
@@ -126,7 +127,7 @@ func setName(f *form, value string) error {
 func asText(value string) (any, error)  { return value, nil }
 func asLines(value string) (any, error) { return nonEmptyLines(value), nil }
 
-// asNumber returns a parser of an input that is a whole number.
+// asNumber returns a parser of an integer input.
 func asNumber(input string) func(string) (any, error) {
 	return func(value string) (any, error) { return number(input, value) }
 }
@@ -139,7 +140,7 @@ func number(input, value string) (int, error) {
 	return n, nil
 }
 
-// numberTo returns a setter of a whole number.
+// numberTo returns a setter of an integer field.
 func numberTo(input string, set func(*form, int)) func(*form, string) error {
 	return func(f *form, value string) error {
 		n, err := number(input, value)
@@ -204,7 +205,7 @@ func Inputs() []Input {
 	)
 }
 
-// dividing returns a setter after which plan divides the job.
+// dividing returns a setter that also makes plan divide the job.
 func dividing(set func(*form, string) error) func(*form, string) error {
 	return func(f *form, value string) error {
 		f.divide = true
@@ -213,7 +214,7 @@ func dividing(set func(*form, string) error) func(*form, string) error {
 }
 
 func setShard(f *form, value string) (err error) {
-	f.shard, err = app.ParseShard(value, func(string) (string, bool) { return "", false }) // a matrix says which shard it is
+	f.shard, err = app.ParseShard(value, func(string) (string, bool) { return "", false }) // the matrix gives the shard explicitly
 	return err
 }
 
@@ -235,19 +236,20 @@ func setKeys(f *form, value string) error {
 	return nil
 }
 
-// inputs are the inputs of a step.
+// inputs holds the inputs of a step.
 type inputs struct {
 	command string
-	values  map[string]string // those that are not empty
+	values  map[string]string // the non-empty ones
 	env     map[string]string // variables for the job file
 }
 
 func (s inputs) value(name string) string { return s.values[name] }
 
-// executes reports whether the command runs what the checkout says.
+// executes reports whether the command executes code of the checkout.
 func (s inputs) executes() bool { return slices.Contains(executing, s.command) }
 
-// readInputs reads and checks what the workflow set. The runner checks nothing: neither names nor that required ones are there.
+// readInputs reads and checks the inputs that the workflow set. The runner checks neither names nor
+// that required inputs are present.
 func readInputs(h *app.Host) (inputs, error) {
 	if err := checkNames(h); err != nil {
 		return inputs{}, err
@@ -277,8 +279,9 @@ func readInputs(h *app.Host) (inputs, error) {
 	return s, err
 }
 
-// variables parses lines of the form NAME=value. They are secrets, so an error shows no value. A value may come from a stranger (the
-// text of a pull request) and add lines, so GitHub's own variables are refused: they say where results go and what they are about.
+// variables parses lines of the form NAME=value. They are secrets, so an error shows no value. A
+// value may contain untrusted text (of a pull request) with additional lines, so GitHub's own
+// variables are refused: they determine where results go and what they are about.
 func variables(text string) (map[string]string, error) {
 	vars := map[string]string{}
 	number := 0
@@ -329,7 +332,7 @@ func checkNames(h *app.Host) error {
 	return nil
 }
 
-// request returns what the inputs ask for; see Step.Request.
+// request returns the request that the inputs describe; see Step.Request.
 func (s inputs) request() (any, error) {
 	f := form{target: app.DefaultTarget, runs: app.DefaultRuns, nopRuns: app.DefaultNopRuns}
 	for _, in := range Inputs() {
@@ -405,12 +408,12 @@ func (s inputs) useless(in Input) error {
 	return usage("command: %s has no use for the input %s (%s)", s.command, in.Name, why)
 }
 
-// written returns the files and directories that the inputs name as places to write to.
+// written returns the files and directories that the inputs name as output.
 func (s inputs) written() []string {
 	var paths []string
 	switch s.command {
 	case commandMerge:
-		if s.value("output") != "" { // without it, jobs is a target
+		if s.value("output") != "" { // without it, the job goes to jobs, which is a target
 			paths = append(paths, "jobs")
 		}
 	case commandReport:
@@ -422,10 +425,10 @@ func (s inputs) written() []string {
 	return paths
 }
 
-// target is a file or directory that an input names as a place to write to.
+// target is an output file or directory that an input names.
 type target struct{ name, path string }
 
-// targets returns those of the inputs.
+// targets returns the targets of the inputs.
 func (s inputs) targets() []target {
 	var targets []target
 	for _, name := range []string{"output", "junit", "markdown", "html", "report-json"} {
@@ -434,12 +437,12 @@ func (s inputs) targets() []target {
 		}
 	}
 	if s.command == commandMerge && s.value("output") == "" {
-		targets = append(targets, target{"output", "jobs"}) // where the job goes then
+		targets = append(targets, target{"output", "jobs"}) // the default directory of the job
 	}
 	return targets
 }
 
-// nonEmptyLines returns the lines of an input that are not empty.
+// nonEmptyLines returns the non-empty lines of an input.
 func nonEmptyLines(value string) []string {
 	var out []string
 	for line := range strings.Lines(value) {

@@ -13,7 +13,7 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// step returns the world of a step with inputs.
+// step returns the Host of a step with inputs.
 func step(inputs map[string]string) *app.Host {
 	env := map[string]string{}
 	for name, value := range inputs {

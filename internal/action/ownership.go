@@ -12,9 +12,10 @@ import (
 	"github.com/org/rollout-action/internal/lib/ghvars"
 )
 
-// handOver gives what root wrote below the workspace to the workspace's owner. In a container action everything is
-// written by root, and the next checkout on the same machine could not remove it (actions/runner#434). paths are files
-// and directories, from the current directory; what is not there, or not in the workspace, is left alone.
+// handOver changes the owner of files below the workspace that root wrote to the workspace's owner.
+// In a container action everything is written by root, and the next checkout on the same machine
+// could not remove it (actions/runner#434). paths are files and directories, relative to the
+// current directory; missing ones, and those outside of the workspace, are skipped.
 func handOver(h *app.Host, paths []string) {
 	workspace := ghvars.Read(h.Getenv).Workspace
 	info, err := os.Stat(workspace)
@@ -25,7 +26,7 @@ func handOver(h *app.Host, paths []string) {
 	if !ok || owner.Uid == 0 && owner.Gid == 0 {
 		return
 	}
-	// Links in the workspace come from strangers: through this root none leads out of it.
+	// Links in the workspace are untrusted: through this root none leads out of it.
 	root, err := os.OpenRoot(workspace)
 	if err != nil {
 		h.Output.Warn(fmt.Sprintf("results stay root's: %v", err))
@@ -53,7 +54,7 @@ type handover struct {
 	errs     []error // the first few
 }
 
-// give hands over a path, what is below it, and the directories above it that were made for it.
+// give hands over a path, the tree below it, and the directories above it that were created for it.
 func (h *handover) give(path string) {
 	if path == "." {
 		return // results are never the workspace itself
@@ -73,7 +74,7 @@ func (h *handover) give(path string) {
 	})
 }
 
-// one hands over what is root's, and not also known by another name: we make no hard links.
+// one hands over a file that root owns and that has no other name: we create no hard links.
 func (h *handover) one(path string, info fs.FileInfo, err error) {
 	if err == nil {
 		stat, ok := info.Sys().(*syscall.Stat_t)

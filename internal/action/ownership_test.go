@@ -10,7 +10,8 @@ import (
 	"github.com/org/rollout-action/internal/test/testenv"
 )
 
-// The files that a step makes as root belong to whom the workspace belongs to; nothing else changes hands.
+// The files that a step creates as root are given to the owner of the workspace; no other owner
+// changes.
 func TestFilesAreHandedOver(t *testing.T) {
 	testenv.NeedRoot(t, "to give files away")
 	const uid, gid = 54321, 54322
@@ -50,7 +51,7 @@ func TestFilesAreHandedOver(t *testing.T) {
 	}
 }
 
-// warnings is an Output that counts warnings; nothing else is reported.
+// warnings is an Output that counts warnings and ignores everything else.
 type warnings struct {
 	app.Output
 	n int

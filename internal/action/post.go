@@ -12,11 +12,12 @@ import (
 	"github.com/org/rollout-action/providers"
 )
 
-// postLimit is how long the step after the job may take: a cancelled job is given five minutes for all such steps.
+// postLimit bounds the duration of the step after the job: a cancelled job is given five minutes
+// for all such steps.
 const postLimit = time.Minute
 
-// Post removes what the step left when it was killed. The step's own clean-up is done by then, so there is nothing to do as a
-// rule; what goes wrong is only a warning, and does not fail the job.
+// Post removes the environments that the step left when it was killed. Usually the step's own
+// clean-up has been done by then. Failures are only warnings, and do not fail the job.
 func Post(ctx context.Context, h *app.Host) {
 	ctx, cancel := context.WithTimeout(ctx, postLimit)
 	defer cancel()
@@ -29,12 +30,13 @@ func Post(ctx context.Context, h *app.Host) {
 	}
 }
 
-// removeLeft removes the step's environments. Its provider is reached as the Action reaches it by default.
+// removeLeft removes the step's environments. It connects to the provider with the Action's default
+// settings.
 func removeLeft(ctx context.Context, h *app.Host) error {
 	var name string
 	var owner environment.Owner
 	if !state(h, stateProvider, &name) || !state(h, stateOwner, &owner) {
-		return nil // it has not come so far as to make any
+		return nil // it did not get far enough to create any
 	}
 	entry, ok := h.Providers.Find(name)
 	if !ok {

@@ -16,26 +16,27 @@ import (
 	"github.com/org/rollout-action/internal/lib/ghvars"
 )
 
-// Step is a step of a workflow that runs the Action. Close it when its request was carried out.
+// Step is a workflow step that runs the Action. Close it after its request was carried out.
 type Step struct {
-	// Request is what the inputs ask for: an app.RunRequest, app.JobRequest (of PlanJob), app.DivideRequest, app.MergeRequest,
-	// app.ReportRequest, app.ProveRequest or app.WithdrawRequest.
+	// Request is the request that the inputs describe: an app.RunRequest, app.JobRequest (of
+	// PlanJob), app.DivideRequest, app.MergeRequest, app.ReportRequest, app.ProveRequest or
+	// app.WithdrawRequest.
 	Request any
-	// Host is the world for the request: with the variables and the token of the inputs, and the fork rule.
+	// Host is the host for the request: with the variables and the token of the inputs, and the
+	// fork rule.
 	Host *app.Host
 
 	outer   *app.Host
 	inputs  inputs
 	guard   *guard   // nil: everything may be executed
-	written []string // where the step writes in the workspace
+	written []string // output paths in the workspace
 }
 
-// usage returns an app.UsageError.
 func usage(format string, args ...any) error {
 	return &app.UsageError{Err: fmt.Errorf(format, args...)}
 }
 
-// Open reads the inputs of a step and checks whether it may do what they ask for.
+// Open reads the inputs of a step and checks whether the step is allowed to carry them out.
 func Open(ctx context.Context, h *app.Host) (_ *Step, err error) {
 	in, err := readInputs(h)
 	if err != nil {
@@ -62,7 +63,7 @@ func Open(ctx context.Context, h *app.Host) (_ *Step, err error) {
 	return s, nil
 }
 
-// host returns the world for the request.
+// host returns the host for the request.
 func (s *Step) host(facts func() github.Environment) *app.Host {
 	host := *s.outer
 	host.Getenv = s.getenv
@@ -81,7 +82,7 @@ func (s *Step) host(facts func() github.Environment) *app.Host {
 	return &host
 }
 
-// getenv looks a variable up in the inputs, and then in the environment of the step.
+// getenv looks up a variable in the inputs, then in the environment of the step.
 func (s *Step) getenv(name string) (string, bool) {
 	if name == "XDG_CACHE_HOME" && s.guard != nil && s.guard.cacheDir != "" {
 		return s.guard.cacheDir, true
@@ -95,7 +96,8 @@ func (s *Step) getenv(name string) (string, bool) {
 	return s.outer.Getenv(name)
 }
 
-// loaded hides the job's secrets, and saves for the post step what the job will leave. It is the step's app.Host.OnLoad.
+// loaded hides the job's secrets, and saves for the post step which environments the job may leave.
+// It is the step's app.Host.OnLoad.
 func (s *Step) loaded(file *config.Loaded) error {
 	mask(s.outer, file.Secrets)
 	if s.inputs.executes() {
@@ -110,10 +112,12 @@ func (s *Step) loaded(file *config.Loaded) error {
 	return nil
 }
 
-// Shown returns an error of the request with the paths of checked copies replaced by those that users know.
+// Shown returns an error of the request with the paths of checked copies replaced by the original
+// ones.
 func (s *Step) Shown(err error) error { return s.guard.inKnown(err) }
 
-// Close removes what the step needed, and gives what it wrote to the owner of the workspace.
+// Close removes the step's temporary files, and gives its output files to the owner of the
+// workspace.
 func (s *Step) Close() error {
 	handOver(s.outer, s.written)
 	return s.guard.Close()
@@ -122,12 +126,12 @@ func (s *Step) Close() error {
 // What the step tells its post step, as JSON. Source for their way: GitHub's documentation, "Sending values to the pre
 // and post actions".
 const (
-	stateWritten  = "rollout_written"  // []string: where it writes in the workspace
+	stateWritten  = "rollout_written"  // []string: output paths in the workspace
 	stateProvider = "rollout_provider" // string
 	stateOwner    = "rollout_owner"    // environment.Owner
 )
 
-// saveState saves a value for the post step. Without it, the post step finds less to do.
+// saveState saves a value for the post step, which does less without it.
 func saveState(h *app.Host, name string, value any) {
 	text, err := json.Marshal(value)
 	if err == nil {

@@ -15,7 +15,8 @@ import (
 	"github.com/org/rollout-action/internal/lib/untrusted"
 )
 
-// checkTargets refuses a job whose results or records would go through a link of the workspace.
+// checkTargets refuses a job whose results or records would be written through a link in the
+// workspace.
 func (s *Step) checkTargets(file *config.Loaded) error {
 	if err := checkTarget(s.outer, "jobs_dir", s.outer.Path(file.Job.JobsDir)); err != nil {
 		return err
@@ -35,8 +36,8 @@ func (s *Step) checkTargets(file *config.Loaded) error {
 	return nil
 }
 
-// checkTarget refuses to write to a path, which what names, if a link of the workspace is on the way to it: a stranger may have committed it, and
-// the step writes as root.
+// checkTarget refuses to write to a path, named by what, that leads through a link in the
+// workspace: the link may come from an untrusted commit, and the step writes as root.
 func checkTarget(h *app.Host, what, path string) error {
 	workspace := ghvars.Read(h.Getenv).Workspace
 	path, err := filepath.Abs(path)
