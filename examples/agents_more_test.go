@@ -14,8 +14,8 @@ import (
 	"github.com/org/rollout-action/internal/test/testenv"
 )
 
-// TestAgentsOnANewerDebian lets agents that need a newer Python than that of Debian 12 solve the task, and meet the end of
-// their budget.
+// TestAgentsOnANewerDebian lets agents that need a newer Python than that of Debian 12 solve the
+// task, and exceed their budget.
 func TestAgentsOnANewerDebian(t *testing.T) {
 	r := agentsRunner(t)
 	const image = "debian:trixie"
@@ -72,8 +72,8 @@ func TestAgentsOnANewerDebian(t *testing.T) {
 	}
 }
 
-// TestAgentsWithKeysOfTheirOwn installs agents that talk to their own service, and runs them with a key that nobody has: the service is
-// what they lack, not an option of the preset.
+// TestAgentsWithKeysOfTheirOwn installs agents that use their own service, and runs them with an
+// invalid key: the missing service must make them fail, not an option of the preset.
 func TestAgentsWithKeysOfTheirOwn(t *testing.T) {
 	r := agentsRunner(t)
 	wants := map[string]string{"amp": "Couldn't connect to the Amp server", "auggie": "AUGMENT_SESSION_AUTH"}
@@ -104,7 +104,7 @@ func TestAgentsWithKeysOfTheirOwn(t *testing.T) {
 	}
 }
 
-// insteadOf puts other presets into the job file in the place of its agents, and returns their names.
+// insteadOf replaces the agents of the job file by other presets, and returns their names.
 func (j agentsJob) insteadOf(t *testing.T, names ...string) []string {
 	t.Helper()
 	text, err := os.ReadFile(j.job)
@@ -126,7 +126,7 @@ func (j agentsJob) insteadOf(t *testing.T, names ...string) []string {
 	return j.agents(t, "budget: {max_turns: 20}")
 }
 
-// replaceIn replaces a text that a file must have.
+// replaceIn replaces a text that must occur in a file.
 func replaceIn(t *testing.T, path, old, with string) {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -141,22 +141,22 @@ func replaceIn(t *testing.T, path, old, with string) {
 	}
 }
 
-// TestAgentsBearSilence lets a provider pause between the events of its answers for longer than the gateway does without a sign of life. Each
-// agent takes the signs of its protocol for what they are.
+// TestAgentsBearSilence lets a provider pause between the events of its answers for longer than the
+// gateway waits before it sends keep-alives. Each agent must handle those of its protocol.
 func TestAgentsBearSilence(t *testing.T) {
 	r := agentsRunner(t)
 	text, err := os.ReadFile(filepath.Join(r.dir, "answers.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	const pause = 17 // the signs come after 15 seconds
+	const pause = 17 // keep-alives are sent after 15 seconds
 	slow := regexp.MustCompile(`(?m)^( +)usage: .*$`).ReplaceAllString(string(text), fmt.Sprintf("$0\n${1}pace_sec: %d", pause))
 	if err := os.WriteFile(filepath.Join(r.dir, "answers.yaml"), []byte(slow), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	replaceIn(t, filepath.Join(r.dir, "tasks/sum-the-sales/task.toml"), agentTimeout, "timeout_sec = 1200")
 	agents := r.agents(t, "budget: {max_turns: 20}")
-	replaceIn(t, r.job, "\ndatasets:", fmt.Sprintf("\nn_concurrent_trials: %d\n\ndatasets:", len(agents))) // they wait, for the most part
+	replaceIn(t, r.job, "\ndatasets:", fmt.Sprintf("\nn_concurrent_trials: %d\n\ndatasets:", len(agents))) // they mostly wait
 	trials := r.trials(t, "silence", agents)
 	for _, agent := range agents {
 		t.Run(agent, func(t *testing.T) {
@@ -168,15 +168,15 @@ func TestAgentsBearSilence(t *testing.T) {
 			if agent == "aider" {
 				turns = 1
 			}
-			if u := got.Usage; u == nil || u.Turns != turns || u.Calls != turns || u.Model < 2*pause && agent != "mini-swe-agent" { // which asks for no streams
+			if u := got.Usage; u == nil || u.Turns != turns || u.Calls != turns || u.Model < 2*pause && agent != "mini-swe-agent" { // which requests no streams
 				t.Errorf("usage %+v, want %d calls and pauses in them", u, turns)
 			}
 		})
 	}
 }
 
-// TestAgentsTryAWebSocket lets codex speak to the gateway as to OpenAI itself: it tries a WebSocket first, and offers the provider's search of
-// the web, which nobody told it not to have.
+// TestAgentsTryAWebSocket lets codex speak to the gateway as to OpenAI itself: it tries a WebSocket
+// first, and offers the provider's web search, which the job does not disable.
 func TestAgentsTryAWebSocket(t *testing.T) {
 	r := agentsRunner(t)
 	r.agents(t, "budget: {max_turns: 20}")
@@ -197,7 +197,8 @@ func TestAgentsTryAWebSocket(t *testing.T) {
 	}
 }
 
-// TestAgentsBesideANewNPM installs an agent in an image with a newer npm, which does not run the scripts of packages by itself.
+// TestAgentsBesideANewNPM installs an agent in an image with a newer npm, which does not run the
+// scripts of packages by default.
 func TestAgentsBesideANewNPM(t *testing.T) {
 	r := agentsRunner(t)
 	r.agents(t, "budget: {max_turns: 20}")

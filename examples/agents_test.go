@@ -12,7 +12,7 @@ import (
 	"github.com/org/rollout-action/internal/test/testenv"
 )
 
-// agentTrial is what these tests read of a trial's result.json.
+// agentTrial holds the fields of a trial's result.json that these tests use.
 type agentTrial struct {
 	Agent  string   `json:"agent_name"`
 	Reward *float64 `json:"reward"`
@@ -34,7 +34,7 @@ type agentTrial struct {
 	} `json:"costs"`
 }
 
-// agentUsage is what an agent used of its model.
+// agentUsage is an agent's usage of its model.
 type agentUsage struct {
 	Turns   int64 `json:"turns"`
 	Calls   int64 `json:"calls"`
@@ -82,7 +82,8 @@ func TestAgents(t *testing.T) {
 	}
 }
 
-// TestAgentsAcceptRefusals lets the agents meet the end of their budget: each gives up after one request, and the trial is verified.
+// TestAgentsAcceptRefusals lets the agents exceed their budget: each gives up after one request,
+// and the trial is verified.
 func TestAgentsAcceptRefusals(t *testing.T) {
 	r := agentsRunner(t)
 	// aider would be done after one turn. It asks again for a file that has no name.
@@ -102,8 +103,8 @@ func TestAgentsAcceptRefusals(t *testing.T) {
 	}
 }
 
-// delegation is what a model says that gives the task to a sub-agent. Agents that see the result of a sub-agent later ask once more.
-// Sub-agents of gemini-cli end with a call.
+// delegation is a model script that delegates the task to a sub-agent. Agents that receive the
+// result of a sub-agent later make one more request. Sub-agents of gemini-cli end with a call.
 const delegation = `rules:
   - first: TASK-OF-THE-CHILD
     tool: ^complete_task$
@@ -137,7 +138,8 @@ const delegation = `rules:
     repeat: true
 `
 
-// TestAgentsDelegate lets agents give the task to sub-agents, whose conversations are trajectories of their own.
+// TestAgentsDelegate lets agents delegate the task to sub-agents, whose conversations become
+// separate trajectories.
 func TestAgentsDelegate(t *testing.T) {
 	r := agentsRunner(t)
 	if err := os.WriteFile(filepath.Join(r.dir, "answers.yaml"), []byte(delegation), 0o644); err != nil {
@@ -164,8 +166,9 @@ func TestAgentsDelegate(t *testing.T) {
 	}
 }
 
-// compaction is what a model says that reports a context which is nearly full after its first answer, and that is then asked for a summary. Each
-// agent goes on with the summary in its own way: at the beginning, after an answer of the agent's own, or in its last message.
+// compaction is a model script that reports a nearly full context after its first answer, and is
+// then asked for a summary. Each agent continues with the summary in its own way: at the beginning,
+// after one of the agent's own answers, or in its last message.
 const compaction = `rules:
   - last: "detailed summary|CONTEXT CHECKPOINT COMPACTION|<state_snapshot> XML|^Here is the conversation so far"
     answers:
@@ -192,11 +195,12 @@ answers:
 repeat: true
 `
 
-// limits tell opencode how much its model can read.
+// limits configures the size of the model's context for opencode.
 const limits = `{"provider": {"gateway": {"models": {"rehearsal": {"limit": {"context": 200000, "output": 8000}}}}}}`
 
-// TestAgentsCompact lets agents shorten a conversation that fills the context. Their trajectories say where, and keep what came before.
-// gemini-cli and pi are left out: with a single message of the user, neither did so when it was tried.
+// TestAgentsCompact lets agents compact a conversation that fills the context. Their trajectories
+// mark the place, and keep the messages before it. gemini-cli and pi are left out: with a single
+// message of the user, neither compacted when it was tried.
 func TestAgentsCompact(t *testing.T) {
 	r := agentsRunner(t)
 	for name, text := range map[string]string{"answers.yaml": compaction, "opencode.json": limits} {
@@ -242,7 +246,7 @@ func TestAgentsCompact(t *testing.T) {
 			if !slices.Equal(changes, want) || len(said) < 3 || said[0] != "I look." || !slices.Equal(said[max(0, added):], []string{"I add up.", "Done."}) {
 				t.Errorf("changes of the context %q, answers %q: want one conversation with %q", changes, said, want)
 			}
-			// Some ask for the summary in a conversation of its own.
+			// Some request the summary in a separate conversation.
 			if apart := agent == "opencode" || agent == "qwen-code"; len(trajectory.Subagents) > 0 != apart || len(trajectory.Subagents) > 1 {
 				t.Errorf("%d other conversations", len(trajectory.Subagents))
 			}
@@ -251,7 +255,8 @@ func TestAgentsCompact(t *testing.T) {
 	}
 }
 
-// TestTrajectoriesAreValidForHarbor asks Harbor's own validator about the golden files of the conversion, and about a trial.
+// TestTrajectoriesAreValidForHarbor runs Harbor's validator on the golden files of the conversion,
+// and on a trial.
 func TestTrajectoriesAreValidForHarbor(t *testing.T) {
 	harborPython(t)
 	goldens, err := filepath.Glob("../internal/model/trajectory/testdata/*.json")
@@ -273,7 +278,7 @@ func TestTrajectoriesAreValidForHarbor(t *testing.T) {
 	}
 }
 
-// harborPython returns a Python that has Harbor's validator.
+// harborPython returns the path of a Python that has Harbor's validator.
 func harborPython(t *testing.T) string {
 	t.Helper()
 	python := os.Getenv("ROLLOUT_TEST_HARBOR_PYTHON")
@@ -283,7 +288,7 @@ func harborPython(t *testing.T) string {
 	return python
 }
 
-// validForHarbor fails the test if a trajectory is not valid by Harbor's own validator.
+// validForHarbor fails the test if Harbor's validator rejects a trajectory.
 func validForHarbor(t *testing.T, paths ...string) {
 	t.Helper()
 	python := harborPython(t)
@@ -306,7 +311,7 @@ func mustAbs(t *testing.T, path string) string {
 // agentTimeout is the timeout of the task of agents/presets.yaml.
 const agentTimeout = "timeout_sec = 300"
 
-// agentsJob is a job file made of agents/presets.yaml.
+// agentsJob is a job file based on agents/presets.yaml.
 type agentsJob struct{ runner }
 
 func agentsRunner(t *testing.T) agentsJob {
@@ -323,8 +328,9 @@ func agentsRunner(t *testing.T) agentsJob {
 	return agentsJob{runner{dir: dir, job: filepath.Join(dir, "presets.yaml"), provider: provider, env: provider.prepare(t, dir), binary: build(t)}}
 }
 
-// agents rewrites the job file with other keys in place of the agents' budget, and returns the names of its agents. In containers, what
-// installs them trusts the certificate authorities of this machine, which may be behind a proxy.
+// agents rewrites the job file with other keys in place of the agents' budget, and returns the
+// names of its agents. In containers, their install scripts trust the certificate authorities of
+// this machine, which may be behind a proxy.
 func (j agentsJob) agents(t *testing.T, budget string) []string {
 	t.Helper()
 	trust := trusted(t, j.dir)
@@ -348,8 +354,8 @@ func (j agentsJob) agents(t *testing.T, budget string) []string {
 	return names
 }
 
-// trials runs agents of the job, and returns a function that reads the trial of one and its directory. A registry may fail for a moment: an
-// agent that could not be installed is tried once more.
+// trials runs agents of the job, and returns a function that returns the trial of one and its
+// directory. A registry may fail temporarily: an agent that could not be installed is retried once.
 func (j agentsJob) trials(t *testing.T, name string, agents []string) func(*testing.T, string) (agentTrial, string) {
 	t.Helper()
 	args := []string{"--min-pass-rate", "0", "--max-failed-trials", "-1"}
@@ -382,7 +388,8 @@ func (j agentsJob) trials(t *testing.T, name string, agents []string) func(*test
 	return read
 }
 
-// judged has claude-code as a judge in both placements, over a script that decides by what the judge finds.
+// judged configures claude-code as a judge in both placements, with a scripted model that decides
+// by the files that the judge finds.
 const judged = `models:
   grader: {api: scripted, script: grader.yaml, price: {input: 3, output: 15}}
 agents:
@@ -455,7 +462,8 @@ func TestAgentsJudge(t *testing.T) {
 	}
 }
 
-// trusted returns the keys of an agent by which what installs it trusts the certificate authorities of this machine, a copy of which is in dir.
+// trusted returns the keys of an agent with which its install scripts trust the certificate
+// authorities of this machine, a copy of which is in dir.
 func trusted(t *testing.T, dir string) string {
 	t.Helper()
 	const bundle = "/etc/ssl/certs/ca-certificates.crt"

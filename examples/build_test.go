@@ -8,14 +8,14 @@ import (
 	"github.com/org/rollout-action/internal/test/testenv"
 )
 
-// maxBinary is what a stripped binary may weigh, in bytes: it is downloaded in every CI run.
+// maxBinary is the size limit of a stripped binary, in bytes: it is downloaded in every CI run.
 const maxBinary = 75_000_000
 
-// built is the directory of the binary, which TestMain makes and removes.
+// built is the directory of the binary, which TestMain creates and removes.
 var built string
 
-// build makes the binary, once: with the flags of the tests, for which all its packages are compiled already, and with the race
-// detector if the tests have it. CI names the released one.
+// build builds the binary once: with the flags of the tests, for which all its packages are
+// compiled already, and with the race detector if the tests have it. CI names the released one.
 func build(t *testing.T) string {
 	t.Helper()
 	binary, err := buildOnce()
@@ -32,7 +32,8 @@ var buildOnce = sync.OnceValues(func() (string, error) {
 	return testenv.Binary(built)
 })
 
-// released returns the binary as it is released, for which everything is compiled once more unless ROLLOUT_TEST_BINARY names it.
+// released returns the binary as it is released, for which everything is compiled once more unless
+// ROLLOUT_TEST_BINARY names it.
 func released(t *testing.T) string {
 	t.Helper()
 	binary, err := testenv.Binary(t.TempDir(), testenv.Released...)

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// The result files as the specification has them. They are spelt out here, and not taken from
-// internal/core/result, so that a renamed field is noticed.
+// The result files according to the specification. They are defined again here, instead of
+// importing internal/core/result, so that a renamed field is noticed.
 type (
 	jobResult struct {
 		JobName          string             `json:"job_name"`
@@ -57,7 +57,7 @@ type (
 	}
 )
 
-// outcomes are the trials that are expected, in the order of a job's results.
+// outcomes returns the expected trials, in the order of a job's results.
 func (e expected) outcomes() []outcome {
 	var all []outcome
 	for _, agent := range sortedKeys(e.Rewards) {
@@ -70,7 +70,7 @@ func (e expected) outcomes() []outcome {
 	return all
 }
 
-// summarise is what the job's numbers must be if the trials came out like this.
+// summarise returns the job's expected numbers for these outcomes.
 func (e expected) summarise(outcomes []outcome) summary {
 	var passed, total int
 	var sum, dollars float64
@@ -116,7 +116,7 @@ func checkNumbers(t *testing.T, dir string, want expected) {
 	}
 }
 
-// checkTree looks at every file of the job's directory.
+// checkTree checks every file of the job's directory.
 func checkTree(t *testing.T, dir string, want expected) {
 	t.Helper()
 	agents := sortedKeys(want.Rewards)
@@ -141,7 +141,8 @@ func checkTree(t *testing.T, dir string, want expected) {
 	checkEvents(t, filepath.Join(dir, "events.jsonl"))
 }
 
-// checkTrial looks at a trial's directory. Only agents with scripts log something; those with a model leave a trajectory.
+// checkTrial checks a trial's directory. Only agents with scripts write logs; those with a model
+// leave a trajectory.
 func checkTrial(t *testing.T, dir string, want outcome, all expected) {
 	t.Helper()
 	phases := []string{"environment_setup", "agent_execution", "verifier"}
@@ -212,7 +213,7 @@ func checkTrial(t *testing.T, dir string, want outcome, all expected) {
 	}
 }
 
-// checkEvents wants one JSON object in every line.
+// checkEvents checks that every line is a JSON object.
 func checkEvents(t *testing.T, path string) {
 	t.Helper()
 	lines := bytes.Split(bytes.TrimSpace([]byte(read(t, path))), []byte("\n"))
@@ -242,7 +243,7 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// names are the names in a directory, sorted.
+// names returns the names in a directory, sorted.
 func names(t *testing.T, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)

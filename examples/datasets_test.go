@@ -19,7 +19,7 @@ import (
 // A change proves each task once on each provider; the nightly run proves it as users do.
 var oracleRuns, nopRuns = testenv.Times(1, 3), 1
 
-// proof is what rollout validate --run --report-json leaves.
+// proof is the report of rollout validate --run --report-json.
 type proof struct {
 	Outcome  string         `json:"outcome"`
 	Verdicts map[string]int `json:"verdicts"`
@@ -31,7 +31,7 @@ type proof struct {
 		Findings []struct {
 			Rule    string `json:"rule"`
 			Message string `json:"message"`
-			Ignored string `json:"ignored"` // why
+			Ignored string `json:"ignored"` // the reason
 		} `json:"findings"`
 	} `json:"tasks"`
 }
@@ -40,7 +40,7 @@ type proofRun struct {
 	Reward *float64 `json:"reward"`
 }
 
-// hasty is what the scripted agent of datasets/job.yaml earns; 0 on every other task.
+// hasty holds the rewards of the scripted agent of datasets/job.yaml; 0 on every other task.
 var hasty = map[string]float64{"break-in": 0.1667, "proxy-mended": 0.1429}
 
 // TestDatasetsAreListed keeps the registry and the table of tasks in step with the directories.
@@ -74,9 +74,9 @@ func TestDatasetsAreListed(t *testing.T) {
 	}
 }
 
-// TestDatasets proves the tasks of datasets/core with the real binary, on each provider that they are meant for: on the
-// sandbox it also has the cheats tried, and the job run that takes the dataset from a registry. Images are built with
-// Debian's packages, once on each.
+// TestDatasets proves the tasks of datasets/core with the real binary, on each provider that they
+// are meant for. On the sandbox it also tries the cheats and runs the job that takes the dataset
+// from a registry. Images are built with Debian's packages, once on each.
 func TestDatasets(t *testing.T) {
 	if !slices.Contains(strings.Split(os.Getenv("ROLLOUT_TEST_REQUIRE"), ","), "datasets") {
 		t.Skip("takes minutes, and builds images with packages of Debian's mirror; ROLLOUT_TEST_REQUIRE=datasets has it run, as CI does")
@@ -100,7 +100,7 @@ func TestDatasets(t *testing.T) {
 	}
 }
 
-// images are the flags by which a provider finds the tasks' base: nothing else may stand in for it.
+// images returns the flags that make a provider use exactly the base image of the tasks.
 func images(provider string) []string {
 	if provider != "sandbox" {
 		return nil
@@ -112,7 +112,7 @@ func images(provider string) []string {
 	return args
 }
 
-// at is a path below this directory, for a binary that runs elsewhere.
+// at returns a path below this directory, for a binary that runs elsewhere.
 func at(t *testing.T, path string) string {
 	t.Helper()
 	abs, err := filepath.Abs(path)
@@ -147,7 +147,7 @@ func prove(t *testing.T, r runner, tasks, args []string) {
 	same(t, "the tasks of the proof", proven, tasks)
 }
 
-// rewards has -1 for a run without one.
+// rewards returns the rewards of runs, with -1 for a run without one.
 func rewards(runs []proofRun) []float64 {
 	all := []float64{}
 	for _, run := range runs {
@@ -172,7 +172,8 @@ func runDataset(t *testing.T, r runner, tasks, args []string) {
 
 var atMost = regexp.MustCompile(`(?m)^# at most: ([0-9.]+)$`)
 
-// tryCheats runs each datasets/cheats/TASK/NAME.sh as an agent. Its first line says how much it may earn.
+// tryCheats runs each datasets/cheats/TASK/NAME.sh as an agent. Its first line states the maximum
+// reward.
 func tryCheats(t *testing.T, r runner, args []string) {
 	cheats, err := filepath.Glob("datasets/cheats/*/*.sh")
 	if err != nil || len(cheats) < 12 {
@@ -198,7 +199,8 @@ func tryCheats(t *testing.T, r runner, args []string) {
 	}
 }
 
-// earns is the reward of an agent that executes the script on a task. It must get one: a script that fails proves nothing.
+// earns returns the reward of an agent that executes the script on a task. It must get one: a
+// script that fails proves nothing.
 func earns(t *testing.T, r runner, task, name, script string, args []string) float64 {
 	t.Helper()
 	job, err := yaml.Marshal(map[string]any{

@@ -1,3 +1,3 @@
-// Package examples runs what stands in its directories through the real binary and compares the outcome with
-// what expected.json says.
+// Package examples runs the examples in its directories with the real binary and compares the
+// outcome with expected.json.
 package examples

@@ -113,7 +113,7 @@ func checkManifest(t *testing.T, where string, text []byte) {
 	t.Errorf("%s: this manifest is in no file of examples/kubernetes, so nothing checks it", where)
 }
 
-// checkJobPart loads a job file of which a page shows some keys.
+// checkJobPart loads a job file with the keys that a page shows.
 func checkJobPart(t *testing.T, where string, text []byte) {
 	t.Helper()
 	var keys map[string]any

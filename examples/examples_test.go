@@ -23,12 +23,14 @@ type expected struct {
 	Rewards  map[string]map[string]float64 `json:"rewards"`
 	Costs    map[string]float64            `json:"costs"`  // of one trial, in US dollars, of the agents with a model
 	Judges   []string                      `json:"judges"` // of each trial
-	// Ranks are the scores of judges of groups, by the agent. Their files are in the first agent's trial.
+	// Ranks are the scores of judges of groups, by agent. Their files are in the first agent's
+	// trial.
 	Ranks   map[string]map[string]float64 `json:"ranks"`
-	Judging map[string]float64            `json:"judging"` // what the judges of one trial cost, in US dollars, by agent
+	Judging map[string]float64            `json:"judging"` // cost of the judges of one trial, in US dollars, by agent
 }
 
-// TestExamples runs every directory with a job.yaml as a user would. TestDatasets runs what is in datasets.
+// TestExamples runs every directory with a job.yaml as a user would. TestDatasets runs those in
+// datasets.
 func TestExamples(t *testing.T) {
 	jobs, err := filepath.Glob("*/job.yaml")
 	jobs = slices.DeleteFunc(jobs, func(job string) bool { return filepath.Dir(job) == "datasets" })
@@ -56,14 +58,14 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// runner runs the binary in a directory of the test's.
+// runner runs the binary in a directory of the test.
 type runner struct {
 	binary, dir, job string
 	provider         needs
-	env              []string // beside the test's own
+	env              []string // in addition to the test's own
 }
 
-// run returns what the binary prints on stdout, which must end with exit code 0.
+// run returns the stdout of the binary, which must end with exit code 0.
 func (r runner) run(t *testing.T, args ...string) string {
 	t.Helper()
 	cmd := exec.Command(r.binary, args...)
@@ -82,7 +84,7 @@ func (r runner) run(t *testing.T, args ...string) string {
 	return stdout.String()
 }
 
-// start runs the job under a name of its own and returns its directory.
+// start runs the job under the given name and returns its directory.
 func (r runner) start(t *testing.T, name string, args ...string) (dir, stdout string) {
 	t.Helper()
 	name = fmt.Sprintf("example-%s-%d", name, os.Getpid())
@@ -104,7 +106,7 @@ func checkRun(t *testing.T, r runner, want expected) {
 
 // checkNop runs the job with the agent that does nothing: a task that gives it a reward is broken.
 func checkNop(t *testing.T, r runner, want expected) {
-	dir, _ := r.start(t, "nop", "--agent", "nop", "--n-attempts", "1", "--min-pass-rate", "0") // no gate asks for this agent
+	dir, _ := r.start(t, "nop", "--agent", "nop", "--n-attempts", "1", "--min-pass-rate", "0") // the gate does not apply to this agent
 	nothing := map[string]float64{}
 	for task := range want.Rewards["oracle"] {
 		nothing[task] = 0

@@ -31,7 +31,7 @@ import (
 	"github.com/org/rollout-action/internal/test/testenv"
 )
 
-// What the files of examples/kubernetes name, and users replace.
+// Names in the files of examples/kubernetes that users replace.
 const (
 	actionImage   = "ghcr.io/org/rollout-action:v1.0.0"
 	imageRegistry = "ghcr.io/org/evals"
@@ -39,8 +39,8 @@ const (
 	inNamespace   = "namespace: evals"
 )
 
-// TestKubernetes applies the manifests of examples/kubernetes to a cluster and runs the job as the service account that they create:
-// from this machine, as a GitHub runner does it, and in the cluster.
+// TestKubernetes applies the manifests of examples/kubernetes to a cluster and runs the job as the
+// service account that they create: from this machine, as a GitHub runner does, and in the cluster.
 func TestKubernetes(t *testing.T) {
 	k := newKube(t)
 	var want expected
@@ -105,7 +105,7 @@ func newKube(t *testing.T) *kube {
 	return k
 }
 
-// replaced returns a file's text with what the tests' cluster has.
+// replaced returns a file's text adapted to the tests' cluster.
 func (k *kube) replaced(text string) string {
 	host, _, _ := strings.Cut(k.registry, "/")
 	return strings.NewReplacer(
@@ -117,7 +117,7 @@ func (k *kube) replaced(text string) string {
 	).Replace(text)
 }
 
-// checkout returns a copy of the example, for the tests' cluster.
+// checkout returns a copy of the example, adapted to the tests' cluster.
 func (k *kube) checkout(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -133,7 +133,7 @@ func (k *kube) checkout(t *testing.T) string {
 	return dir
 }
 
-// manifest returns the objects of a file. What Kubernetes does not know in them is an error, as with kubectl.
+// manifest returns the objects of a file. Unknown fields are an error, as with kubectl.
 func (k *kube) manifest(t *testing.T, name string) []runtime.Object {
 	t.Helper()
 	strict := serializer.NewCodecFactory(scheme.Scheme, serializer.EnableStrict).UniversalDeserializer()
@@ -157,7 +157,7 @@ func (k *kube) manifest(t *testing.T, name string) []runtime.Object {
 	}
 }
 
-// setUp creates what is in setup.yaml.
+// setUp creates the objects of setup.yaml.
 func (k *kube) setUp(t *testing.T) {
 	t.Helper()
 	for _, object := range k.manifest(t, "setup.yaml") {
@@ -187,7 +187,8 @@ func (k *kube) setUp(t *testing.T) {
 	}
 }
 
-// needVolume makes a volume for a claim if nothing in the cluster would. Then its only node is this machine.
+// needVolume creates a volume for a claim if the cluster has no provisioner. Its only node is this
+// machine then.
 func (k *kube) needVolume(t *testing.T, claim *corev1.PersistentVolumeClaim) {
 	t.Helper()
 	classes, err := k.StorageV1().StorageClasses().List(t.Context(), metav1.ListOptions{})
@@ -198,7 +199,7 @@ func (k *kube) needVolume(t *testing.T, claim *corev1.PersistentVolumeClaim) {
 		return
 	}
 	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o777); err != nil { // another user writes there
+	if err := os.Chmod(dir, 0o777); err != nil { // another user writes to it
 		t.Fatal(err)
 	}
 	volume := &corev1.PersistentVolume{
@@ -220,7 +221,8 @@ func (k *kube) needVolume(t *testing.T, claim *corev1.PersistentVolumeClaim) {
 	})
 }
 
-// kubeconfigOf returns a kubeconfig file with a token of a service account, as the README of the example makes it.
+// kubeconfigOf returns a kubeconfig file with a token of a service account, created as described in
+// the README of the example.
 func (k *kube) kubeconfigOf(t *testing.T, account string) string {
 	t.Helper()
 	token, err := k.CoreV1().ServiceAccounts(k.namespace).CreateToken(t.Context(), account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
@@ -240,7 +242,7 @@ func (k *kube) kubeconfigOf(t *testing.T, account string) string {
 	return file
 }
 
-// trials lists the pods that Rollout has created.
+// trials returns the pods created by Rollout.
 func (k *kube) trials(t *testing.T) []string {
 	t.Helper()
 	list, err := k.CoreV1().Pods(k.namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "rollout.run"})
@@ -301,7 +303,7 @@ func (k *kube) runJob(t *testing.T, checkout string) string {
 	return job.Name
 }
 
-// allowHostNetwork lets the namespace have pods that the example does not have.
+// allowHostNetwork permits host networking in the namespace, which the example does not use.
 func (k *kube) allowHostNetwork(t *testing.T) {
 	t.Helper()
 	now, err := k.CoreV1().Namespaces().Get(t.Context(), k.namespace, metav1.GetOptions{})
@@ -385,7 +387,8 @@ func (k *kube) log(t *testing.T, pod, container string) string {
 	return string(text)
 }
 
-// until waits for something in the cluster. done returns a status, too, for the case that it hangs.
+// until waits for a condition in the cluster. done also returns a status, which is reported if it
+// hangs.
 func until(t *testing.T, what string, done func() (bool, any)) {
 	t.Helper()
 	var status any

@@ -17,7 +17,7 @@ import (
 	"github.com/org/rollout-action/internal/test/untrustedtest"
 )
 
-// document is what a Markdown file links to, and where links into it may lead.
+// document holds the links of a Markdown file and the anchors that links may refer to.
 type document struct {
 	links   []string
 	anchors []string
@@ -53,7 +53,8 @@ func plainText(n ast.Node, source []byte) string {
 	return b.String()
 }
 
-// anchor returns what GitHub names a heading: letters, digits, hyphens and underscores in lower case, with a number if the name is taken.
+// anchor returns GitHub's anchor for a heading: letters, digits, hyphens and underscores in lower
+// case, with a number if the name is taken.
 func anchor(heading string, taken []string) string {
 	name := strings.Map(func(r rune) rune {
 		switch {
@@ -81,7 +82,8 @@ func TestAnchor(t *testing.T) {
 	}
 }
 
-// documents reads every Markdown file that people browse, by its path from the repository's top.
+// documents reads every Markdown file that is read on GitHub, by its path from the repository's
+// top.
 func documents(t *testing.T) map[string]document {
 	t.Helper()
 	found := map[string]document{}
@@ -101,7 +103,8 @@ func documents(t *testing.T) map[string]document {
 	return found
 }
 
-// problem returns what is wrong with a link of a document; "" if nothing is. Links to other hosts are not followed.
+// problem returns the problem of a link in a document, or "". Links to other hosts are not
+// followed.
 func problem(all map[string]document, from, link string) string {
 	u, err := url.Parse(link)
 	if err != nil {
@@ -154,7 +157,8 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// TestIndex checks that docs/README.md links to every page below docs, itself or by the README.md of the page's directory.
+// TestIndex checks that docs/README.md links to every page below docs, directly or through the
+// README.md of the page's directory.
 func TestIndex(t *testing.T) {
 	const index = "docs/README.md"
 	all := documents(t)

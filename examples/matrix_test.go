@@ -10,10 +10,11 @@ import (
 	"testing"
 )
 
-// matrixRows are what a provider does to an agent.
+// matrixRows lists the failures of a provider.
 var matrixRows = []struct {
 	name string
-	// always is each answer of the model; "": once is a key of the first answers of the script that solves the task.
+	// always replaces each answer of the model; "": once is a key of the first answers of the
+	// script that solves the task.
 	always, once string
 }{
 	{name: "status-400", always: "error: {status: 400, message: plum}"},
@@ -30,8 +31,9 @@ var matrixRows = []struct {
 	{name: "no-output", always: "usage: {input: 1000}"},
 }
 
-// matrix is what agents do, and how Rollout classifies it, for each of matrixRows in its order (of some, one of several things), as seen with the versions of the presets, on 2026-11-23
-// and, of claude-code and opencode, on 2026-11-24.
+// matrix lists the behaviour of agents and Rollout's classification, for each of matrixRows in
+// order (of some, one of several), as observed with the versions of the presets on 2026-11-23 and,
+// for claude-code and opencode, on 2026-11-24.
 var matrix = map[string][]string{
 	"claude-code": {
 		"6 calls, 0 turns, model_failed",
@@ -42,7 +44,7 @@ var matrix = map[string][]string{
 		"1 calls, 0 turns, model_failed",
 		"1 calls, 0 turns, context_length",
 		"many calls, agent_execution_timeout",
-		"1 calls, 0 turns, reward 0 | 5 calls, 0 turns, reward 0 | many calls, agent_execution_timeout", // by how much it has read of the answer
+		"1 calls, 0 turns, reward 0 | 5 calls, 0 turns, reward 0 | many calls, agent_execution_timeout", // depends on how much of the answer it has read
 		"many calls, agent_execution_timeout",
 		"3 calls, 2 turns, reward 1",
 		"2 calls, 2 turns, reward 0",
@@ -84,7 +86,7 @@ var matrix = map[string][]string{
 		"1 calls, 0 turns, model_failed",
 		"1 calls, 0 turns, context_length",
 		"3 calls, 0 turns, model_failed",
-		"1 calls, 0 turns, reward 0 | 3 calls, 0 turns, model_failed", // by how much it has read of the answer
+		"1 calls, 0 turns, reward 0 | 3 calls, 0 turns, model_failed", // depends on how much of the answer it has read
 		"1 calls, 0 turns, model_failed",
 		"1 calls, 0 turns, model_failed",
 		"5 calls, 5 turns, agent_execution_failed",
@@ -97,13 +99,13 @@ var matrix = map[string][]string{
 		"2 calls, 2 turns, reward 1",
 		"1 calls, 0 turns, model_failed",
 		"2 calls, 0 turns, context_length",
-		"6 calls, 0 turns, model_failed | many calls, agent_execution_timeout", // by how fast the machine is
+		"6 calls, 0 turns, model_failed | many calls, agent_execution_timeout", // depends on the speed of the machine
 		"6 calls, 0 turns, model_failed",
 		"1 calls, 0 turns, model_failed",
 		"3 calls, 2 turns, reward 1",
 		"1 calls, 1 turns, reward 0",
 	},
-	"mini-swe-agent": { // it does not ask for streams, so that those that break off do not meet it
+	"mini-swe-agent": { // it does not request streams, so the broken ones do not affect it
 		"1 calls, 0 turns, model_failed",
 		"1 calls, 0 turns, model_failed",
 		"1 calls, 0 turns, model_failed",
@@ -117,7 +119,7 @@ var matrix = map[string][]string{
 		"3 calls, 2 turns, reward 1",
 		"3 calls, 3 turns, reward 0",
 	},
-	"aider": { // it ends with 0 whatever happened
+	"aider": { // it always exits with 0
 		"1 calls, 0 turns, reward 0",
 		"1 calls, 0 turns, reward 0",
 		"1 calls, 0 turns, reward 0",
@@ -147,7 +149,8 @@ var matrix = map[string][]string{
 	},
 }
 
-// describe returns what became of a trial. The number of calls of an agent that repeats them until its time is up depends on the machine.
+// describe summarizes the result of a trial. The number of calls of an agent that retries until its
+// timeout depends on the machine.
 func describe(got agentTrial) string {
 	calls, end := "no usage", "reward none"
 	if u := got.Usage; u != nil {
@@ -169,7 +172,7 @@ func describe(got agentTrial) string {
 
 var firstUsage = regexp.MustCompile(`(?m)^( +)usage: \{input: 1000,.*$`)
 
-// TestAgentsMatrix lets providers fail in many ways, and checks what each agent makes of it.
+// TestAgentsMatrix lets providers fail in many ways, and checks how each agent reacts.
 func TestAgentsMatrix(t *testing.T) {
 	r := agentsRunner(t)
 	preset := regexp.MustCompile(`(?m)^  - \{name: (\S+), preset.*\n`)
@@ -195,7 +198,7 @@ func TestAgentsMatrix(t *testing.T) {
 		fmt.Fprintf(&models, "  %s: {api: scripted, script: %[1]s.yaml, price: {input: 3, output: 15}}\n", row.name)
 		fmt.Fprintf(&agents, "  - {name: %s, preset: PRESET, model: %[1]s, budget: {max_turns: 20}}\n", row.name)
 	}
-	replaceIn(t, filepath.Join(r.dir, "tasks/sum-the-sales/task.toml"), agentTimeout, "timeout_sec = 100") // some repeat a request for as long as they may
+	replaceIn(t, filepath.Join(r.dir, "tasks/sum-the-sales/task.toml"), agentTimeout, "timeout_sec = 100") // some retry until their timeout
 	// One agent at a time: each needs a lot of memory.
 	for _, name := range preset.FindAllStringSubmatch(string(text), -1) {
 		t.Run(name[1], func(t *testing.T) {

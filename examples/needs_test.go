@@ -16,7 +16,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	sandbox.Init() // whether sandboxes can be made is found out by making one, by executing this program
+	sandbox.Init() // the check for sandboxes creates one, by executing this program
 	os.Exit(runTests(m))
 }
 
@@ -29,22 +29,22 @@ func runTests(m *testing.M) int {
 	return m.Run()
 }
 
-// needs is a provider that an example runs on.
+// needs describes a provider that an example runs on.
 type needs struct {
-	// prepare skips the test where the provider cannot be used. It returns what the binary gets in its environment;
-	// what it keeps goes below dir.
+	// prepare skips the test if the provider cannot be used. It returns the environment variables
+	// for the binary; data is kept below dir.
 	prepare func(t *testing.T, dir string) (env []string)
-	// left are the environments of a job that are still there.
+	// left returns the environments of a job that still exist.
 	left func(t *testing.T, dir, job string) []string
 }
 
-// providers are what an expected.json may name in needs.
+// providers lists the values of needs in expected.json.
 var providers = map[string]needs{
 	"docker":  {prepare: func(t *testing.T, _ string) []string { testenv.NeedDocker(t); return nil }, left: containersOf},
 	"sandbox": {prepare: ownCache, left: sandboxesIn},
 }
 
-// ownCache gives sandboxes a cache of the test's own, as they find it on a machine that never had any.
+// ownCache gives sandboxes a separate cache, as on a machine that never had any.
 func ownCache(t *testing.T, dir string) []string {
 	t.Helper()
 	cache := filepath.Join(dir, "cache")
@@ -58,7 +58,7 @@ func ownCache(t *testing.T, dir string) []string {
 	return []string{"XDG_CACHE_HOME=" + cache}
 }
 
-// sandboxesIn lists the sandboxes that are left in the test's cache, whatever their job.
+// sandboxesIn returns the sandboxes left in the test's cache, of any job.
 func sandboxesIn(t *testing.T, dir, _ string) []string {
 	t.Helper()
 	stores, err := filepath.Glob(filepath.Join(dir, "cache/rollout/sandbox/*/env"))
@@ -68,7 +68,7 @@ func sandboxesIn(t *testing.T, dir, _ string) []string {
 	return append([]string{}, names(t, stores[0])...)
 }
 
-// containersOf lists the containers of a job, running or not.
+// containersOf returns the containers of a job, running or not.
 func containersOf(t *testing.T, _, job string) []string {
 	t.Helper()
 	api, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())

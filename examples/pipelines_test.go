@@ -48,11 +48,11 @@ func TestPipelinesFitTheirSchemas(t *testing.T) {
 	}
 }
 
-// inputs are the places in GitLab's component that get a value of its caller.
+// inputs matches the placeholders in GitLab's component for inputs of its caller.
 var inputs = regexp.MustCompile(`\$\[\[ inputs\.(\w+) \]\]`)
 
-// TestGitLabComponent: the component fits GitLab's schema with the defaults of its inputs, uses each input, and no other. The example
-// gives those that have no default.
+// TestGitLabComponent: the component fits GitLab's schema with the defaults of its inputs, uses
+// each input, and no other. The example sets those without a default.
 func TestGitLabComponent(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "templates", "rollout.yml"))
 	if err != nil {
@@ -115,7 +115,8 @@ func TestGitLabComponent(t *testing.T) {
 	}
 }
 
-// TestGitLabNote: the pipelines of a merge request keep one note, and the last word is that of the last pipeline.
+// TestGitLabNote: the pipelines of a merge request update one note, which ends with the result of
+// the last pipeline.
 func TestGitLabNote(t *testing.T) {
 	dir := t.TempDir()
 	env := ownCache(t, dir)

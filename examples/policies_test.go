@@ -22,19 +22,20 @@ import (
 	"github.com/org/rollout-action/internal/test/gatetest"
 )
 
-// policy is a gate that Rollout writes into somebody's repository, or shows for them to copy.
+// policy is a gate that Rollout writes into a user's repository, or shows for copying.
 type policy struct {
 	gate.Policy
 	where []string
 }
 
-// policies are all of them, read from the files themselves: what they compare with a baseline. Limits on what a job is by
-// itself (min_pass_rate, max_cost_usd, …) are taken out, because no chance is involved, and groups are about all agents.
+// policies returns all of them, read from the files themselves, reduced to their comparison with a
+// baseline. Limits on the job alone (min_pass_rate, max_cost_usd, …) are removed, because no chance
+// is involved, and groups are about all agents.
 func policies(t *testing.T) []policy {
 	t.Helper()
 	var found []policy
 	add := func(where string, gateKeys map[string]any, flags map[string]string) {
-		delete(gateKeys, "quarantine") // is about no task of a suite
+		delete(gateKeys, "quarantine") // it concerns no task of a suite
 		data, err := json.Marshal(map[string]any{"gate": gateKeys})
 		if err != nil {
 			t.Fatal(err)
@@ -109,7 +110,8 @@ func policies(t *testing.T) []policy {
 	return found
 }
 
-// walk finds the keys of gate, and the gate's inputs of the Action, anywhere in YAML. What is no YAML has none.
+// walk finds the keys of gate, and the gate's inputs of the Action, anywhere in YAML. Other text
+// has none.
 func walk(text string, found func(gateKeys map[string]any, flags map[string]string)) {
 	var root any
 	if yaml.Unmarshal([]byte(text), &root) != nil {
@@ -143,7 +145,7 @@ func walk(text string, found func(gateKeys map[string]any, flags map[string]stri
 	in(root)
 }
 
-// compared keeps the limits that compare with a baseline, and reports whether there are any.
+// compared keeps only the limits that compare with a baseline, and reports whether there are any.
 func compared(t *gate.Thresholds) bool {
 	*t = gate.Thresholds{MaxPassRateDrop: t.MaxPassRateDrop, MaxMeanRewardDrop: t.MaxMeanRewardDrop, MaxBrokenTasks: t.MaxBrokenTasks}
 	return !t.None()
@@ -158,7 +160,7 @@ func mustJSON(t *testing.T, v any) string {
 	return string(text)
 }
 
-// red reports whether a policy fails a pull request, which confirms what looks broken.
+// red reports whether a policy fails a pull request, with confirmation of tasks that look broken.
 func red(p gate.Policy, w gatetest.Pair, rng *rand.Rand) bool {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	w.Confirm(rng, p.Confirmable(w.Base, w.Head, now, false))
@@ -166,8 +168,9 @@ func red(p gate.Policy, w gatetest.Pair, rng *rand.Rand) bool {
 	return !p.Check(w.Head, &diff, now).Passed(p)
 }
 
-// cells are the suites that nothing happens to: the difficulties of their tasks are drawn from U-shaped, flat and skewed
-// distributions, and attempts of a run are independent or often copies of each other.
+// cells returns suites without changes: the difficulties of their tasks are drawn from U-shaped,
+// flat and skewed distributions, and attempts of a run are independent or often copies of each
+// other.
 func cells(tasks, attempts []int, copied []float64) []gatetest.Suite {
 	var out []gatetest.Suite
 	for _, n := range tasks {
@@ -184,8 +187,9 @@ func cells(tasks, attempts []int, copied []float64) []gatetest.Suite {
 
 const sweepVariable = "ROLLOUT_TEST_SWEEP"
 
-// TestPoliciesRarelyFailUnchangedAgents: of pull requests that change nothing, every policy that we write into somebody's repository fails one
-// in twenty at most. What counts is the share in each cell, with the margin of a simulation, and the share over all of them.
+// TestPoliciesRarelyFailUnchangedAgents: of pull requests that change nothing, every policy that we
+// write into a user's repository fails at most one in twenty. The test checks the share in each
+// cell, with the margin of a simulation, and the share over all of them.
 func TestPoliciesRarelyFailUnchangedAgents(t *testing.T) {
 	all := policies(t)
 	if len(all) < 4 || !slices.ContainsFunc(all, func(p policy) bool { return p.Confirm.Attempts > 0 }) {
@@ -248,12 +252,13 @@ func TestPoliciesRarelyFailUnchangedAgents(t *testing.T) {
 	}
 }
 
-// limit is the largest share of reds that is 5 % in a simulation: so many standard errors more.
+// limit returns the highest share of reds that is compatible with 5 % in a simulation: 5 % plus the
+// given number of standard errors.
 func limit(runs int, errors float64) float64 {
 	return 0.05 + errors*math.Sqrt(0.05*0.95/float64(runs))
 }
 
-// TestPoliciesDetectBreakage: what the documentation says of how often broken tasks are found.
+// TestPoliciesDetectBreakage checks the documented rates at which broken tasks are found.
 func TestPoliciesDetectBreakage(t *testing.T) {
 	p := gate.Policy{Thresholds: gate.Thresholds{MaxBrokenTasks: new(0)}, Confirm: gate.Confirm{Attempts: 4}}
 	runs := 60

@@ -17,8 +17,8 @@ import (
 	"github.com/org/rollout-action/internal/test/testenv"
 )
 
-// besideJob is a job in a repository. Its agent solves each task in the commit "good", and none in the working tree. It waits before, for
-// the seconds in $WAIT.
+// besideJob creates a job in a repository. Its agent solves each task in the commit "good", and
+// none in the working tree. It first waits for the seconds in $WAIT.
 func besideJob(t *testing.T, provider string) job {
 	t.Helper()
 	j := job{dir: t.TempDir(), name: fmt.Sprintf("beside-%d-%d", os.Getpid(), time.Now().UnixNano()), provider: provider}
@@ -52,7 +52,7 @@ gate: {max_broken_tasks: 0, noise: ignore}
 	}
 	write("evals/agent/solve", "touch /tmp/solved\n")
 	write(".gitignore", "jobs\nparts\nmerged\n")
-	// Nothing in the repository runs when its commits are read.
+	// Reading the commits must not run anything in the repository.
 	write(".gitattributes", "* filter=evil\n")
 	git := func(args ...string) {
 		cmd := exec.Command("git", append([]string{"-c", "user.name=t", "-c", "user.email=t@example.com"}, args...)...)
@@ -73,7 +73,7 @@ gate: {max_broken_tasks: 0, noise: ignore}
 	return j
 }
 
-// baseline returns the name of the baseline's directory below a directory with jobs.
+// baseline returns the name of the baseline's directory in a directory of jobs.
 func (j job) baseline(t *testing.T, jobs string) string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(j.dir, jobs, j.name+"-against-???????"))
@@ -133,12 +133,13 @@ func TestAgainst(t *testing.T) {
 	})
 }
 
-// An interrupted run is resumed by the command that it prints, and the baseline also alone.
+// An interrupted run is resumed by the command that it prints. The baseline can also be resumed
+// alone.
 func TestAgainstIsResumed(t *testing.T) {
 	sideBySide(t, providersHere, func(t *testing.T, provider string) {
 		j := besideJob(t, provider)
 		r := startWith(t, j.dir, "env", "WAIT=3600", program(provider), "evals/job.yaml", "--against", "good")
-		running := func() bool { // both jobs have a trial that runs
+		running := func() bool { // both jobs have a running trial
 			for _, of := range []string{j.name, j.name + "-against-*"} {
 				files, _ := filepath.Glob(filepath.Join(j.dir, "jobs", of, "a/tasks/*/command/stdout.txt"))
 				if len(files) != 1 {

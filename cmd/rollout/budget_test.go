@@ -9,7 +9,8 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// A job that never ends is ended by its budget of time, and nothing of it is left. It is no cancelled command.
+// A job that never ends is ended by its time budget, and leaves nothing. It does not count as
+// cancelled.
 func TestBudgetEndsHangingJob(t *testing.T) {
 	sideBySide(t, providersHere, func(t *testing.T, provider string) {
 		j := hangingJob(t, provider, 4)

@@ -18,9 +18,11 @@ import (
 	"github.com/org/rollout-action/internal/test/testenv"
 )
 
-// pullRequest is a directory with a baseline, in jobs/base, and a job whose agent is worse: it has broken one task, crashes at another, passes a
-// third only when it has tried it twice, and solves a fourth as before. How often it has tried is counted outside of its environments, by the
-// results in the job's directory. While there is a file "hold" beside the job, confirmation attempts at the broken task never end.
+// pullRequest creates a directory with a baseline, in jobs/base, and a job whose agent is worse: it
+// has broken one task, crashes at another, passes a third only at the third attempt, and solves a
+// fourth as before. Attempts are counted outside of its environments, by the results in the job's
+// directory. While there is a file "hold" in the job's parent directory, confirmation attempts at
+// the broken task never end.
 func pullRequest(t *testing.T, provider, mark string) job {
 	t.Helper()
 	j := job{dir: t.TempDir(), name: "pr", provider: provider, mark: mark}
@@ -29,7 +31,7 @@ func pullRequest(t *testing.T, provider, mark string) job {
 	if provider == "docker" {
 		config = fmt.Sprintf("{mounts: [%q]}", j.dir+":/outside:ro")
 		outside = "tried() { ls -d /outside/jobs/pr*/solver/evals/$1__*/result.json 2>/dev/null | wc -l; }; held() { [ -e /outside/hold ]; }"
-	} else { // which shows nothing of this machine that a test could change
+	} else { // it does not show this machine's files, which a test could change
 		config = "{base: host, network: host}"
 		outside = fmt.Sprintf("tried() { exec 3<>/dev/tcp/127.0.0.1/%d; echo \"$1\" >&3; cat <&3; }; held() { [ \"$(tried hold)\" = 1 ]; }", j.countTries(t))
 	}
@@ -62,8 +64,8 @@ gate: {max_broken_tasks: 0, noise: ignore, confirm: {attempts: 3, max_tasks: 3}}
 	return j
 }
 
-// countTries answers who sends a task's name with how many results the job has of it, and who sends "hold" with 1 if there is that file. It returns
-// the port of this machine at which it does.
+// countTries serves a TCP port, which it returns: a client that sends a task's name receives the
+// number of the job's results for it, and one that sends "hold" receives 1 if that file exists.
 func (j job) countTries(t *testing.T) int {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -89,7 +91,8 @@ func (j job) countTries(t *testing.T) int {
 	return listener.Addr().(*net.TCPAddr).Port
 }
 
-// wantVerdict checks what came of the attempts at the tasks that looked broken, and that nobody counts them.
+// wantVerdict checks the results of the attempts at the tasks that looked broken, and that they are
+// not counted in totals.
 func (j job) wantVerdict(t *testing.T, output string) {
 	t.Helper()
 	res := j.result(t)
@@ -136,7 +139,7 @@ func TestConfirmationsOnRealProviders(t *testing.T) {
 		}
 		calm.wantVerdict(t, r.output.String())
 
-		t.Run("one task at most", func(t *testing.T) { // by the hash of its name; the flaky one has been tried often enough to pass now
+		t.Run("one task at most", func(t *testing.T) { // chosen by the hash of its name; the flaky one has had enough attempts to pass
 			r := calm.start(t, "run", "pr.yaml", "--name", "pr-one", "--baseline", "jobs/base", "--set", "gate.confirm.max_tasks=1")
 			if code := r.exit(t); code != 1 {
 				t.Errorf("exit code %d, want 1", code)
@@ -174,7 +177,7 @@ func TestConfirmationsOnRealProviders(t *testing.T) {
 				must(t, os.WriteFile(hold, nil, 0o644))
 				r := j.start(t, "run", "pr.yaml", "--baseline", "jobs/base")
 				j.waitFor(t, "solver/evals/broken__2/command/stdout.txt", "working")
-				j.waitFor(t, "solver/evals/flaky__2/result.json", "{") // the others go on meanwhile
+				j.waitFor(t, "solver/evals/flaky__2/result.json", "{") // the others continue
 				must(t, r.cmd.Process.Signal(signal))
 				code := r.exit(t)
 				if signal == syscall.SIGINT {
@@ -217,7 +220,7 @@ func TestConfirmationsOnRealProviders(t *testing.T) {
 	})
 }
 
-// waitFor returns when a file in the job's directory has a text.
+// waitFor waits until a file in the job's directory contains a text.
 func (j job) waitFor(t *testing.T, file, text string) {
 	t.Helper()
 	deadline := time.Now().Add(2 * time.Minute)

@@ -16,7 +16,8 @@ import (
 	"github.com/org/rollout-action/internal/test/testenv"
 )
 
-// suspectJob is a directory with a job of which all tasks look broken beside its baseline.
+// suspectJob creates a directory with a job in which all tasks look broken compared to its
+// baseline.
 func suspectJob(t *testing.T) job {
 	t.Helper()
 	j := job{dir: t.TempDir(), name: "suspect", provider: fake.Name}
@@ -39,7 +40,8 @@ gate: {max_broken_tasks: 0, noise: ignore, confirm: {attempts: 4}}
 	return j
 }
 
-// runBaseline writes files and tasks, whose reward is what the agent writes to /tmp/answer, and runs base.yaml, in which all pass.
+// runBaseline writes files and tasks, whose reward is the number that the agent writes to
+// /tmp/answer, and runs base.yaml, in which all pass.
 func (j job) runBaseline(t *testing.T, files map[string]string, image string, tasks ...string) {
 	t.Helper()
 	for _, task := range tasks {
@@ -57,8 +59,8 @@ func (j job) runBaseline(t *testing.T, files map[string]string, image string, ta
 	}
 }
 
-// TestKilledConfirmationsRunOnce kills jobs while they try again what looks broken, goes on with them, and compares
-// what they left with an undisturbed job.
+// TestKilledConfirmationsRunOnce kills jobs during confirmation attempts, continues them, and
+// compares the results with those of an undisturbed job.
 func TestKilledConfirmationsRunOnce(t *testing.T) {
 	testenv.Long(t, "jobs are killed many times while they confirm")
 	t.Parallel()
@@ -76,7 +78,7 @@ func TestKilledConfirmationsRunOnce(t *testing.T) {
 	for wanted := testenv.Times(25, 40); hit < wanted || confirming == 0 && hit < 10*wanted; {
 		j := suspectJob(t)
 		before := map[string]string{}
-		for within := took; ; within += took / 4 { // a machine that has become slower comes to the end, too
+		for within := took; ; within += took / 4 { // a machine that has become slower also finishes
 			r := j.start(t, args...)
 			r.killWithin(time.Duration(random.Int64N(int64(within)))) // any moment is as good as another
 			before = j.wantKept(t, before)

@@ -24,7 +24,8 @@ import (
 	"github.com/org/rollout-action/internal/test/testenv"
 )
 
-// engine is a Docker engine of the test's own, which can be restarted without disturbing anybody.
+// engine is a separate Docker engine of the test, which can be restarted without disturbing other
+// tests.
 type engine struct {
 	t    *testing.T
 	dir  string
@@ -40,7 +41,7 @@ func startEngine(t *testing.T) *engine {
 	return e
 }
 
-// newEngine returns an engine that has not been started. The test stops it at its end.
+// newEngine returns an engine that has not been started. It is stopped at the end of the test.
 func newEngine(t *testing.T) *engine {
 	t.Helper()
 	testenv.NeedDocker(t)
@@ -48,7 +49,7 @@ func newEngine(t *testing.T) *engine {
 	if _, err := exec.LookPath("dockerd"); err != nil {
 		testenv.Lacks(t, "docker", "dockerd: "+err.Error())
 	}
-	// Not t.TempDir: a socket's path has to be short, and mounts may outlive the test by a moment.
+	// Not t.TempDir: a socket's path must be short, and mounts may outlive the test briefly.
 	dir, err := os.MkdirTemp("", "engine-")
 	must(t, err)
 	e := &engine{t: t, dir: dir, host: "unix://" + filepath.Join(dir, "sock")}
@@ -65,7 +66,7 @@ func newEngine(t *testing.T) *engine {
 	return e
 }
 
-// unmountBelow ends what an engine that went down has left mounted.
+// unmountBelow unmounts the leftovers of an engine that went down.
 func unmountBelow(t *testing.T, dir string) {
 	table, err := os.ReadFile("/proc/self/mounts")
 	must(t, err)
@@ -85,7 +86,7 @@ func (e *engine) start() {
 	e.cmd = exec.Command("dockerd", "--host", e.host, "--data-root", filepath.Join(e.dir, "data"),
 		"--exec-root", filepath.Join(e.dir, "exec"), "--pidfile", filepath.Join(e.dir, "pid"),
 		"--bridge", "none", "--iptables=false")
-	// In a network of its own: with --bridge none, dockerd removes the machine's docker0.
+	// In a separate network namespace: with --bridge none, dockerd removes the machine's docker0.
 	e.cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
 	e.cmd.Stdout, e.cmd.Stderr = &e.log, &e.log
 	must(e.t, e.cmd.Start())
@@ -111,7 +112,7 @@ func (e *engine) client() *client.Client {
 	return c
 }
 
-// takeImage copies the tests' image over from the machine's engine.
+// takeImage copies the tests' image from the machine's engine.
 func (e *engine) takeImage() {
 	e.t.Helper()
 	from, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
@@ -178,8 +179,8 @@ agents:
 	must(t, err)
 	if len(left) != 0 {
 		for _, c := range left {
-			// This engine cannot remove a container into which it was copying when it went down: its own
-			// mount stays busy. Rollout has to say so, for nobody else will.
+			// This engine cannot remove a container into which it was copying when it went down:
+			// its own mount stays busy. Rollout must say so, as it is the only one that can.
 			if c.State == "removing" && strings.Contains(r.output.String(), "environments of this job may be left") {
 				t.Logf("the engine could not remove %s, and rollout said so", c.Names)
 				continue
@@ -189,8 +190,8 @@ agents:
 	}
 }
 
-// TestDeadEngineIsReportedOnce: what ran when the engine died has errors of its own in its results, but people are told once. When the
-// engine is back, a resume runs all of it.
+// TestDeadEngineIsReportedOnce: trials that ran when the engine died have errors in their results,
+// but the message is printed once. When the engine is back, a resume runs all of them.
 func TestDeadEngineIsReportedOnce(t *testing.T) {
 	const trials, workers = 20, 4
 	e := startEngine(t)
@@ -264,9 +265,10 @@ func TestDeadEngineIsReportedOnce(t *testing.T) {
 	}
 }
 
-// TestAgentThatFillsEngineDisk: an agent fills the disk on which the engine has everything, and leaves a process behind
-// that frees a little of it and writes a reward, again and again. The verifier frees all of it, and writes another. Whatever still
-// works on such a disk, the agent's process must not be alive by then.
+// TestAgentThatFillsEngineDisk: an agent fills the disk of the engine, and leaves a process behind
+// that repeatedly frees a little of it and writes a reward. The verifier frees all of it, and
+// writes another one. Whatever still works on such a disk, the agent's process must have ended by
+// then.
 func TestAgentThatFillsEngineDisk(t *testing.T) {
 	e := newEngine(t)
 	data := filepath.Join(e.dir, "data")

@@ -26,7 +26,7 @@ func TestInitAsksOnATerminal(t *testing.T) {
 	r.await(t, "Directory with your tasks")
 	r.write(t, "nowhere\r")
 	r.await(t, "nowhere: there is no such directory")
-	r.write(t, "https://127.0.0.1:1/registry.json\r") // another mistake is no reason to give up either
+	r.write(t, "https://127.0.0.1:1/registry.json\r") // init also asks again after this mistake
 	r.await(t, "is a registry: name one of its datasets, too")
 	r.write(t, "\r")
 	r.await(t, "Name of your agent")

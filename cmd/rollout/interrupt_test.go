@@ -26,7 +26,8 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// endless is a directory with what commands wait for without an end: a file that is never written, and servers that never answer.
+// endless is a directory with resources on which commands wait forever: a file that is never
+// written, and servers that never answer.
 type endless struct {
 	dir      string
 	registry string // the URL of one
@@ -63,7 +64,7 @@ func newEndless(t *testing.T) endless {
 	r := start(t, e.dir, "job.yaml")
 	r.exit(t)
 	must(t, os.CopyFS(filepath.Join(e.dir, "again"), os.DirFS(filepath.Join(e.dir, "jobs"))))
-	// Somebody judged the trial.
+	// As if the trial had been judged.
 	file := filepath.Join(e.dir, "jobs/j/nop/evals/one__1", result.ResultFile)
 	var trial map[string]any
 	data, err := os.ReadFile(file)
@@ -76,7 +77,7 @@ func newEndless(t *testing.T) endless {
 	return e
 }
 
-// fullPipe returns a pipe that takes no byte more, and that is never read.
+// fullPipe returns a full pipe that is never read.
 func fullPipe(t *testing.T) *os.File {
 	t.Helper()
 	var fds [2]int
@@ -95,7 +96,7 @@ func fullPipe(t *testing.T) *os.File {
 	return w
 }
 
-// verbsOf returns the verbs of the help text of a command, with those below them.
+// verbsOf returns the verbs in the help text of a command, with their subcommands.
 func verbsOf(t *testing.T, path ...string) []string {
 	t.Helper()
 	text, err := exec.Command(binary, append(path, "--help")...).Output()
@@ -113,8 +114,8 @@ func verbsOf(t *testing.T, path ...string) []string {
 	return out
 }
 
-// TestEveryVerbCanBeInterrupted: whatever a verb waits for (a file that never comes, a server that never answers, a reader that has
-// stopped), a signal ends it.
+// TestEveryVerbCanBeInterrupted: whatever a verb waits for (a file that never arrives, a server
+// that never answers, a reader that has stopped), a signal ends it.
 func TestEveryVerbCanBeInterrupted(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
@@ -140,7 +141,7 @@ func TestEveryVerbCanBeInterrupted(t *testing.T) {
 	all.Wait()
 }
 
-// interrupt runs a verb, interrupts it when it has come to rest, and waits for its end.
+// interrupt runs a verb, interrupts it when it is idle, and waits for its end.
 func (e endless) interrupt(t *testing.T, line string) {
 	var stderr bytes.Buffer
 	cmd := exec.Command(binary, strings.Fields(line)...)
@@ -174,7 +175,7 @@ func (e endless) interrupt(t *testing.T, line string) {
 	}
 }
 
-// awaitRest returns when a process uses no processor time any more, or has ended.
+// awaitRest waits until a process uses no processor time any more, or has ended.
 func (e endless) awaitRest(pid int, ended <-chan struct{}) {
 	const calm = 20
 	before, same := "", 0

@@ -60,7 +60,7 @@ repeat: true
 	return j
 }
 
-// finished returns what the agents of trials printed whose judges have begun, by task.
+// finished returns the output of the agents in trials whose judges have begun, by task.
 func (j job) finished(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -75,8 +75,8 @@ func (j job) finished(t *testing.T) map[string]string {
 	return out
 }
 
-// wantAllCounted checks that the usage and the costs of a trial's judges are those of all their attempts, as their records say: also of those
-// that were killed.
+// wantAllCounted checks that the usage and the costs of a trial's judges are the sums over all
+// their attempts in the records, including those that were killed.
 func (j job) wantAllCounted(t *testing.T, task string, tr result.Trial) {
 	t.Helper()
 	calls := int64(0)
@@ -90,7 +90,7 @@ func (j job) wantAllCounted(t *testing.T, task string, tr result.Trial) {
 		recorded := int64(0)
 		for _, attempt := range append(failed, dir) {
 			text, err := os.ReadFile(filepath.Join(attempt, result.TrajectoryFile))
-			if err != nil && (attempt == dir || !errors.Is(err, fs.ErrNotExist)) { // one that was killed may have asked nothing
+			if err != nil && (attempt == dir || !errors.Is(err, fs.ErrNotExist)) { // a killed attempt may have made no request
 				t.Error(err)
 			}
 			recorded += int64(bytes.Count(text, []byte("\n")))
@@ -109,10 +109,11 @@ func (j job) wantAllCounted(t *testing.T, task string, tr result.Trial) {
 	}
 }
 
-// near reports whether two sums of money are equal but for rounding.
+// near reports whether two amounts are equal except for rounding.
 func near(a, b float64) bool { return math.Abs(a-b) < 1e-9 }
 
-// After kill -9 while judges work, a resume runs the judges that are owed, and no agent again whose judges had begun.
+// After kill -9 during judging, a resume runs the pending judges, and no agent of a trial whose
+// judges had begun.
 func TestKilledWhileJudging(t *testing.T) {
 	testenv.Long(t, "kills a job with judges four times on each provider")
 	realProviders(t, func(t *testing.T, provider string) {

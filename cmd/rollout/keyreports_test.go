@@ -29,7 +29,7 @@ import (
 // Each of the special characters of this key is escaped in URLs, HTML or JSON, and in Markdown.
 const escapedKey = "sk-nobody+may=see&73550_119*"
 
-// saying is a script that knows the key backwards, and has functions to write it in many ways.
+// saying is a script that knows the key reversed, and has functions to write it in many ways.
 const saying = `
 key=$(rev <<<'*911_05537&ees=yam+ydobon-ks')
 hexed() { printf %s "$key" | od -An -v -tx1 | tr -d ' \n'; }
@@ -46,12 +46,13 @@ forms() {
 flood() { yes "$key" | head -n 3000 | tr '\n' "$1"; }
 `
 
-// No output of a run has the key of a model, whoever says it and however: what a workflow shows, reports, comments, spans and exports.
+// No output of a run contains the key of a model, whoever prints it and in whatever form: workflow
+// output, reports, comments, spans and exports.
 func TestTheKeyIsInNoReport(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
 	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked, _ := io.ReadAll(r.Body) // what came of it decides
+		asked, _ := io.ReadAll(r.Body) // the content decides
 		w.Header().Set("Content-Type", "application/json")
 		key := escapedKey
 		switch {
@@ -159,7 +160,7 @@ if [ -n "$FAILS" ]; then bash /agent/ask.sh 1 "fail escaped"; exit 3; fi
 			t.Errorf("the output lacks %q:\n%.20000s", part, out)
 		}
 	}
-	// Nothing that is read from disk needs the key to hide it.
+	// Data read from disk must not need the key for redaction.
 	for _, format := range []string{"annotations", "comment", "html", "json", "junit", "markdown"} {
 		shown(env, "report", job, "--format", format, "--github", "off")
 	}
@@ -214,7 +215,8 @@ var (
 	percentEscape = regexp.MustCompile(`%([0-9a-fA-F]{2})`)
 )
 
-// search fails the test if a text has the key, or half of it, as it is or in one of the forms that the agent and the provider of the test write.
+// search fails the test if a text contains the key, or half of it, in plain or in one of the
+// encodings that the agent and the provider of the test use.
 func search(t *testing.T, where string, text []byte) {
 	t.Helper()
 	decode := func(escape *regexp.Regexp, s string) string {
@@ -243,7 +245,7 @@ func search(t *testing.T, where string, text []byte) {
 	}
 }
 
-// spansSent keeps what a collector of OpenTelemetry gets, decompressed.
+// spansSent collects the decompressed requests to an OpenTelemetry collector.
 type spansSent struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -261,7 +263,7 @@ func (s *spansSent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		body = z
 	}
-	_, _ = s.text.ReadFrom(body) // what came of it is searched
+	_, _ = s.text.ReadFrom(body) // the content is searched
 	w.Header().Set("Content-Type", "application/x-protobuf")
 }
 

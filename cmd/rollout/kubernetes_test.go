@@ -20,7 +20,8 @@ import (
 	"github.com/org/rollout-action/providers/kubernetes"
 )
 
-// TestKubernetes tests on a cluster what depends on how runs end. Its node is this machine, on which processes are looked for.
+// TestKubernetes tests the end of runs on a cluster. Its node is this machine, whose processes are
+// checked.
 func TestKubernetes(t *testing.T) {
 	testenv.Registry(t)
 	t.Setenv("KUBECONFIG", testenv.Kubeconfig(t))
@@ -44,8 +45,8 @@ func TestKubernetes(t *testing.T) {
 	}
 }
 
-// removeLeftoversOfElsewhere kills a run in another process-id namespace. As on another machine, nothing tells whether it lives; but whoever
-// resumes its job knows.
+// removeLeftoversOfElsewhere kills a run in another process-id namespace. As on another machine, it
+// is unknown whether the run lives; but a resume of its job can tell.
 func removeLeftoversOfElsewhere(t *testing.T, provider string) {
 	testenv.NeedRoot(t, "to make a namespace")
 	j := steadyJob(t, provider, 1, "20")
@@ -73,7 +74,8 @@ func removeLeftoversOfElsewhere(t *testing.T, provider string) {
 	j.wantLeft(t, 0, "of the killed run")
 }
 
-// relayed returns the path of a kubeconfig by which connections to the API server pass a relay.
+// relayed returns the path of a kubeconfig through which connections to the API server pass a
+// relay.
 func relayed(t *testing.T) (string, *testenv.Relay) {
 	t.Helper()
 	text, err := os.ReadFile(testenv.Kubeconfig(t))
@@ -92,8 +94,8 @@ func relayed(t *testing.T) (string, *testenv.Relay) {
 	return path, relay
 }
 
-// outageOfTheServer takes the API server away in the middle of a job, for longer than agents may take. One of them ends in its time
-// meanwhile, another one never does.
+// outageOfTheServer interrupts the API server during a job, for longer than the timeout of agents.
+// One of them ends in time meanwhile, another one never does.
 func outageOfTheServer(t *testing.T, provider string) {
 	const limit, outage = 20 * time.Second, 50 * time.Second
 	j := hangingJob(t, provider, 1)
@@ -133,9 +135,10 @@ func outageOfTheServer(t *testing.T, provider string) {
 	j.wantLeft(t, 0, "after the job")
 }
 
-// fillProcesses has agents that leave no room for the processes of the tests: the limit is the kubelet's, for all pods.
+// fillProcesses runs agents that leave no room for the processes of the tests: the limit is the
+// kubelet's, for all pods.
 func fillProcesses(t *testing.T, provider string) {
-	const most = 2000 // with a limit, fewer can begin
+	const most = 2000 // with a limit, fewer can be started
 	fill := func(then string) string {
 		return fmt.Sprintf(`perl -e 'for (my $n = 0; ; $n++) {
 			my $child = $n < %d ? fork : undef;
@@ -173,7 +176,7 @@ func fillProcesses(t *testing.T, provider string) {
 	j.wantLeft(t, 0, "after the job")
 }
 
-// outputOf returns what an agent printed in its only trial.
+// outputOf returns the output of an agent in its only trial.
 func (j job) outputOf(t *testing.T, agent string) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(j.directory(), agent, "evals/*/command", result.StdoutFile))

@@ -12,8 +12,8 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// TestOpenFileLimitIsAMachineFault: however few files the process may open, no task is called invalid, and nobody is said to
-// have cancelled the job.
+// TestOpenFileLimitIsAMachineFault: whatever the limit on open files, no task is reported as
+// invalid, and no cancel is reported.
 func TestOpenFileLimitIsAMachineFault(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {
@@ -45,7 +45,8 @@ datasets: [{path: evals}]
 		if code != 0 && code != 3 {
 			t.Errorf("with %d files the exit code is %d:\n%s", files, code, r.output)
 		}
-		// A job that passes may mention it, too: in the warning of a trial whose logs could not be copied whole.
+		// The output of a passing job may also mention it: in the warning of a trial whose logs
+		// could not be copied completely.
 		if code == 3 && !strings.Contains(r.output.String(), "too many open files") {
 			t.Errorf("with %d files the output does not name the reason:\n%s", files, r.output)
 		}
@@ -65,7 +66,8 @@ datasets: [{path: evals}]
 	}
 }
 
-// TestChildrenInheritOpenFileLimit: the process raises its own, and what it starts gets the old one back.
+// TestChildrenInheritOpenFileLimit: the process raises its own limit, and the processes that it
+// starts get the old one back.
 func TestChildrenInheritOpenFileLimit(t *testing.T) {
 	needSandbox(t)
 	j := hangingJob(t, "sandbox", 1)

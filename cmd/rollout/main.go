@@ -33,11 +33,13 @@ func rollout(env cli.Env) int {
 	return cli.Main(soft, hard, env, cli.Args(os.Args))
 }
 
-// sameSignal is how long after a signal others are that same one. Programs that end others send theirs to the process and then to
-// its group (timeout), or send several kinds at once; a terminal sends its own beside them.
+// sameSignal is the time within which further signals count as the same one. Programs that end
+// others send a signal to the process and then to its group (timeout), or send several kinds at
+// once; a terminal may send its own in addition.
 const sameSignal = time.Second
 
-// obey calls cancel at the first signal, which stops the job in good order, and abort at the second one, which gives up the logs.
+// obey calls cancel at the first signal, which stops the job in an orderly way, and abort at the
+// second one, which gives up the logs.
 func obey(signals <-chan os.Signal, cancel, abort func()) {
 	<-signals
 	cancel()

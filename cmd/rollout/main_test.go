@@ -32,16 +32,18 @@ import (
 	"github.com/org/rollout-action/providers/sandbox"
 )
 
-// binary is the real thing, built once for all tests, and scratch a directory for it and for the store of sandboxes.
+// binary is the path of the rollout binary, built once for all tests, and scratch a directory for
+// it and for the store of sandboxes.
 var binary, scratch string
 
-// fakeBinary is the program rollout with the fake provider, which users do not have: a link to this test program in scratch.
+// fakeBinary is the path of rollout with the fake provider, which releases do not have: a link to
+// this test program in scratch.
 var fakeBinary string
 
-// patientBinary is the same, and gives cancelled jobs all the time that a busy machine can need.
+// patientBinary is the same, but gives cancelled jobs all the time that a busy machine can need.
 var patientBinary string
 
-// The names under which this test program is rollout.
+// The names under which this test program acts as rollout.
 const (
 	fakeName    = "rollout-with-fake"
 	patientName = "rollout-with-patience"
@@ -80,7 +82,8 @@ func runTests(m *testing.M) int {
 			panic(err)
 		}
 	}
-	// The store of sandboxes, for this process and for those that it starts. Not before the build, whose cache it is, too.
+	// The store of sandboxes, for this process and those that it starts. Set it after the build,
+	// which uses the same variable for its cache.
 	if err := os.Setenv("XDG_CACHE_HOME", filepath.Join(dir, "cache")); err != nil {
 		panic(err)
 	}
@@ -95,22 +98,24 @@ func runTests(m *testing.M) int {
 	return code
 }
 
-// job is a directory with a job file whose single agent reports that it runs, detaches a child and never
-// ends. What it starts can be told by its trial's label, its processes by their argument.
+// job is a directory with a job file whose single agent reports that it runs, detaches a child and
+// never ends. Its environments are identified by their trial's label, its processes by their
+// argument.
 type job struct {
 	dir      string
 	name     string
 	provider string
-	mark     string // what its agents' processes sleep, in seconds
+	mark     string // the seconds that its agents' processes sleep
 }
 
-// configs are the provider_config of providers that need one.
+// configs holds the provider_config of providers that need one.
 var configs = map[string]string{
 	sandbox.Name:    "{base: host}",
 	kubernetes.Name: "{registry: \"" + clusterRegistry + "/evals\", plain_http: true}",
 }
 
-// environmentOn returns what the environment of a job needs for a provider, besides its type.
+// environmentOn returns the keys of a job's environment that a provider needs in addition to its
+// type.
 func environmentOn(provider string) string {
 	text := "provider_config: " + cmp.Or(configs[provider], "{}")
 	if provider == kubernetes.Name { // nodes reserve what an environment may use, and the one for tests is small
@@ -119,10 +124,10 @@ func environmentOn(provider string) string {
 	return text
 }
 
-// clusterRegistry is that of testenv.Registry.
+// clusterRegistry is the value of testenv.Registry.
 var clusterRegistry = os.Getenv("ROLLOUT_TEST_REGISTRY")
 
-// imageFor returns the image of a provider's tests.
+// imageFor returns the image for the tests of a provider.
 func imageFor(provider string) string {
 	if provider == kubernetes.Name {
 		return clusterRegistry + "/" + testenv.Image
@@ -171,7 +176,7 @@ type run struct {
 	output *bytes.Buffer
 }
 
-// program returns the rollout that has a provider.
+// program returns the path of a rollout that has the provider.
 func program(provider string) string {
 	if provider == fake.Name {
 		return fakeBinary
@@ -190,7 +195,7 @@ func start(t *testing.T, dir string, args ...string) *run {
 	return startWith(t, dir, binary, args...)
 }
 
-// startWith starts a program that starts rollout.
+// startWith starts a program that runs rollout.
 func startWith(t *testing.T, dir, program string, args ...string) *run {
 	t.Helper()
 	r := &run{cmd: exec.Command(program, args...), output: &bytes.Buffer{}}
@@ -209,7 +214,7 @@ func startWith(t *testing.T, dir, program string, args ...string) *run {
 	return r
 }
 
-// killWithin kills the run after a time, unless it ends before, and waits for its end.
+// killWithin kills the run after a time, unless it ends first, and waits for its end.
 func (r *run) killWithin(after time.Duration) {
 	ended := make(chan struct{})
 	go func() {
@@ -234,7 +239,7 @@ func (r *run) exit(t *testing.T) int {
 	return r.cmd.ProcessState.ExitCode()
 }
 
-// waitRunning returns when n agents have begun, as their captured output tells.
+// waitRunning waits until n agents have begun, according to their captured output.
 func (j job) waitRunning(t *testing.T, n int) {
 	t.Helper()
 	deadline := time.Now().Add(2 * time.Minute)
@@ -265,7 +270,7 @@ func (j job) result(t *testing.T) result.Job {
 	return res
 }
 
-// left are the environments of this job, alive or not, of providers that keep account of them.
+// left returns the number of environments of this job, alive or not, for providers that track them.
 func (j job) left(t *testing.T) int {
 	t.Helper()
 	if j.provider == fake.Name {
@@ -285,7 +290,7 @@ func (j job) left(t *testing.T) int {
 	return n
 }
 
-// wantLeft checks how many environments of this job there are.
+// wantLeft checks the number of environments of this job.
 func (j job) wantLeft(t *testing.T, want int, when string) {
 	t.Helper()
 	if n := j.left(t); n != want {
@@ -305,7 +310,7 @@ func open(provider string) (environment.Provider, error) {
 	return docker.New(context.Background(), nil)
 }
 
-// sandboxes is whether they can be made here, asked once.
+// sandboxes returns the error that prevents sandboxes on this machine, or nil. It checks once.
 var sandboxes = sync.OnceValue(func() error {
 	p, err := open(sandbox.Name)
 	if err != nil {
@@ -319,14 +324,14 @@ func needSandbox(t *testing.T) {
 	testenv.Check(t, sandbox.Name, sandboxes())
 }
 
-// providersHere are the providers that the tests of this file run on.
+// providersHere runs a test on the providers that the tests of this file use.
 func providersHere(t *testing.T, test func(t *testing.T, provider string)) {
 	t.Helper()
 	realProviders(t, test)
 	t.Run("fake", func(t *testing.T) { test(t, fake.Name) })
 }
 
-// realProviders are those whose environments are more than this process's memory.
+// realProviders runs a test on the providers with environments outside of this process's memory.
 func realProviders(t *testing.T, test func(t *testing.T, provider string)) {
 	t.Helper()
 	t.Run("docker", func(t *testing.T) {
@@ -339,8 +344,9 @@ func realProviders(t *testing.T, test func(t *testing.T, provider string)) {
 	})
 }
 
-// sideBySide runs a test on providers in parallel, with all others that may. Not those that kill rollout and look at what
-// is left of it, because every other run would remove that; nor those that measure how long something takes.
+// sideBySide runs a test on providers in parallel with all other parallel tests. It is not for
+// tests that kill rollout and check its leftovers, because every other run would remove those, nor
+// for tests that measure durations.
 func sideBySide(t *testing.T, on func(*testing.T, func(*testing.T, string)), test func(t *testing.T, provider string)) {
 	t.Helper()
 	t.Parallel()
@@ -358,7 +364,7 @@ func TestSignalStopsJobInOrder(t *testing.T) {
 	}
 }
 
-// runningFor returns how many trials run when a signal comes.
+// runningFor returns how many trials run when a signal arrives.
 func runningFor(provider string) int {
 	if provider == "docker" || provider == kubernetes.Name { // which take long to start or remove containers on a busy machine
 		return 3
@@ -366,8 +372,9 @@ func runningFor(provider string) int {
 	return 8
 }
 
-// stopInOrder sends a signal to a job with some running trials and two that wait, and checks what the job leaves: nothing. How soon all must be over
-// is what tests of the packages below say, whose clocks do not depend on the machine.
+// stopInOrder sends a signal to a job with some running trials and two queued ones, and checks that
+// the job leaves nothing. Time limits are tested in the packages below, whose clocks do not depend
+// on the machine.
 func stopInOrder(t *testing.T, provider string, signal os.Signal) {
 	t.Helper()
 	running := runningFor(provider)
@@ -434,7 +441,7 @@ func stopAtOnce(t *testing.T, provider string) {
 	j.waitRunning(t, 8)
 	inside := j.insideOf(t, r.cmd.Process.Pid, 8)
 	must(t, r.cmd.Process.Signal(os.Interrupt))
-	time.Sleep(sameSignal + 100*time.Millisecond) // what a second signal is
+	time.Sleep(sameSignal + 100*time.Millisecond) // a later signal counts as a second one
 	if err := r.cmd.Process.Signal(syscall.SIGTERM); !errors.Is(err, os.ErrProcessDone) {
 		must(t, err)
 	}
@@ -444,7 +451,7 @@ func stopAtOnce(t *testing.T, provider string) {
 	if res := j.result(t); !res.Cancelled || res.Errors[result.Cancelled]+res.SkippedTrials != 8 {
 		t.Errorf("result.json says %+v, errors %v", res.Summary, res.Errors)
 	}
-	if strings.Contains(r.output.String(), "environments may be left") { // an engine that is busy is done later
+	if strings.Contains(r.output.String(), "environments may be left") { // a busy engine finishes later
 		for deadline := time.Now().Add(2 * time.Minute); j.left(t) > 0 && time.Now().Before(deadline); {
 			time.Sleep(100 * time.Millisecond) // polls
 		}
@@ -453,7 +460,7 @@ func stopAtOnce(t *testing.T, provider string) {
 	inside.wantGone(t)
 }
 
-// clean removes what dead runs left, and returns what rollout says of it.
+// clean removes the leftovers of dead runs, and returns rollout's output about it.
 func clean(t *testing.T, provider string) string {
 	t.Helper()
 	out, err := exec.Command(program(provider), "clean", "--env-type", provider).CombinedOutput()
@@ -480,7 +487,7 @@ func cleanDeadRuns(t *testing.T, provider string) {
 	if code := report.exit(t); code != 1 || !strings.Contains(report.output.String(), "incomplete") {
 		t.Errorf("report ends with %d and says:\n%s", code, report.output)
 	}
-	// An engine may have leftovers of others, too.
+	// An engine may also have leftovers of others.
 	if said := clean(t, provider); strings.Count(said, killed.name) != 3 || !strings.Contains(said, "removed ") {
 		t.Errorf("rollout clean does not name three environments of %s:\n%s", killed.name, said)
 	}
@@ -518,7 +525,7 @@ func removeLeftovers(t *testing.T, provider string) {
 }
 
 func TestFullDiskLosesNoReward(t *testing.T) {
-	// An engine takes minutes for so many, and does nothing with this disk.
+	// An engine takes minutes for so many, and does not use this disk.
 	t.Run("fake", func(t *testing.T) { fullDisk(t, fake.Name) })
 	t.Run("sandbox", func(t *testing.T) {
 		needSandbox(t)
@@ -535,7 +542,7 @@ func fullDisk(t *testing.T, provider string) {
 	defer func() { must(t, syscall.Unmount(small, syscall.MNT_DETACH)) }()
 	j := hangingJob(t, provider, 200)
 	r := j.start(t, "job.yaml", "--jobs-dir", small, "--set", "agents=[{name: a, execute: echo hi}]",
-		"--set", "environment.min_free_disk=0") // or nothing would begin
+		"--set", "environment.min_free_disk=0") // otherwise no trial would begin
 	if code := r.exit(t); code != 3 {
 		t.Errorf("exit code %d, want 3", code)
 	}

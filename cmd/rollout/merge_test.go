@@ -19,7 +19,8 @@ import (
 	"github.com/org/rollout-action/internal/test/testenv"
 )
 
-// everything is all files below a directory with what is in them; directories end with a slash.
+// everything returns the contents of all files below a directory, by path; directories end with a
+// slash.
 func everything(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -33,7 +34,7 @@ func everything(t *testing.T, dir string) map[string]string {
 		}
 		text, err := os.ReadFile(path)
 		if e.Name() == result.VerdictFile {
-			text = judgedAt.ReplaceAll(text, nil) // each merge judges when it is done
+			text = judgedAt.ReplaceAll(text, nil) // differs between merges
 		}
 		files[below] = string(text)
 		return err
@@ -43,8 +44,8 @@ func everything(t *testing.T, dir string) map[string]string {
 
 var judgedAt = regexp.MustCompile(`"judged_at": "[^"]*"`)
 
-// TestKilledMergesLoseNothing repeats merges until they come to their end, and compares each with one that nobody
-// disturbs, file by file.
+// TestKilledMergesLoseNothing kills and repeats merges until they complete, and compares each with
+// an undisturbed one, file by file.
 func TestKilledMergesLoseNothing(t *testing.T) {
 	testenv.Long(t, "merges are killed many times")
 	t.Parallel()
@@ -72,7 +73,7 @@ func TestKilledMergesLoseNothing(t *testing.T) {
 			if tc.again {
 				start(t, ready, "merge", "shards", "--output", "jobs/steady").exit(t)
 			}
-			// copied is a directory with the shards.
+			// copied returns a copy of the directory with the shards.
 			copied := func(t *testing.T) string {
 				dir := t.TempDir()
 				must(t, os.CopyFS(dir, os.DirFS(ready)))
@@ -99,7 +100,7 @@ func TestKilledMergesLoseNothing(t *testing.T) {
 			hit, early, rounds, wanted := 0, 0, 0, testenv.Times(9, 34)
 			for ; hit < wanted || early == hit && hit < 10*wanted; rounds++ {
 				dir := copied(t)
-				for within := took; ; within += took / 4 { // a machine that has become slower comes to the end, too
+				for within := took; ; within += took / 4 { // a machine that has become slower also finishes
 					r := start(t, dir, args...)
 					r.killWithin(time.Duration(random.Int64N(int64(within)))) // any moment is as good as another
 					got := r.cmd.ProcessState.ExitCode()

@@ -25,14 +25,16 @@ import (
 	"github.com/org/rollout-action/internal/test/testenv"
 )
 
-// keyOfModel is the real key of a model. Everything that the test searches in contains it nowhere, not even this text: scripts have the pattern.
+// keyOfModel is the real key of a model. Nothing that the test searches contains it, not even this
+// source: scripts contain the pattern.
 const (
 	keyOfModel = "sk-nobody-may-see-73550119"
 	keyPattern = "sk-nobody-may-see[-]73550119"
 )
 
-// searching is a script that looks for the key wherever root can look in an environment, and writes what it finds to $1. Files are those that
-// changed within the hour: with the host's own system as the image there are very many others.
+// searching is a script that looks for the key wherever root can look in an environment, and writes
+// the matches to $1. It searches files that changed within the hour: with the host's own system as
+// the image there are too many others.
 const searching = `
 out=$1
 for p in /proc/[0-9]*; do
@@ -47,7 +49,8 @@ env | grep '` + keyPattern + `' >>"$out"
 echo searched >>"$out"
 `
 
-// The real key of a model is nowhere but in the memory of Rollout, in its own variables, and in what it sends to the provider.
+// The real key of a model must only be in the memory of Rollout, in its own variables, and in its
+// requests to the provider.
 func TestTheKeyIsNowhere(t *testing.T) {
 	sideBySide(t, realProviders, func(t *testing.T, provider string) {
 		script := scripted.Script{Answers: []scripted.Answer{{Text: "the key is " + keyOfModel}}, Repeat: true}
@@ -155,8 +158,8 @@ func configOf(provider string) string {
 	return "{}"
 }
 
-// watchProcesses returns the processes of this machine whose arguments have the key, and the descendants of a process that have it in their
-// variables, until ended is closed.
+// watchProcesses returns the processes of this machine with the key in their arguments, and the
+// descendants of a process with the key in their variables, until ended is closed.
 func watchProcesses(of int, ended <-chan struct{}) map[string]bool {
 	found := map[string]bool{}
 	own, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", of)) // it may have ended
@@ -182,7 +185,7 @@ func watchProcesses(of int, ended <-chan struct{}) map[string]bool {
 			if up != of {
 				continue
 			}
-			arguments, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // what has ended has none
+			arguments, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // ended processes have none
 			if bytes.Equal(arguments, own) {
 				continue // between fork and exec it is Rollout's own memory
 			}
@@ -198,7 +201,8 @@ func watchProcesses(of int, ended <-chan struct{}) map[string]bool {
 	}
 }
 
-// searchKept searches what a provider keeps of a job: containers, images and their layers. What was kept is removed.
+// searchKept searches the containers, images and image layers that a provider keeps of a job, and
+// removes them.
 func searchKept(t *testing.T, provider, name string) {
 	t.Helper()
 	p, err := open(provider)
@@ -234,7 +238,7 @@ func searchKept(t *testing.T, provider, name string) {
 	}
 }
 
-// imageOf returns the image in which docker keeps the files of an environment.
+// imageOf returns the image in which docker stores the files of an environment.
 func imageOf(l environment.Listed) string {
 	return "rollout/outcome:" + strings.TrimPrefix(l.ID, "outcome-")
 }
@@ -242,10 +246,10 @@ func imageOf(l environment.Listed) string {
 func searchEnvironment(t *testing.T, provider string, l environment.Listed) {
 	t.Helper()
 	if provider != "docker" {
-		return // its files are below the store, which the test of the environment's own files has seen
+		return // its files are below the store, which the test of the environment's own files has searched
 	}
 	testenv.NeedDocker(t)
-	// The image has the agent's layer below it, and so has its history.
+	// The image and its history include the agent's layer.
 	for _, args := range [][]string{{"image", "inspect", imageOf(l)}, {"history", "--no-trunc", imageOf(l)}, {"save", imageOf(l)}} {
 		command := exec.Command("docker", args...)
 		out, err := command.StdoutPipe()
@@ -261,7 +265,7 @@ func searchEnvironment(t *testing.T, provider string, l environment.Listed) {
 	}
 }
 
-// contains reports whether a stream has a text.
+// contains reports whether a stream contains a text.
 func contains(from io.Reader, text string) bool {
 	r := bufio.NewReaderSize(from, 1<<20)
 	var tail []byte

@@ -25,8 +25,8 @@ import (
 	"github.com/org/rollout-action/internal/test/testenv"
 )
 
-// askingAgent is a script that asks the model as often as its first argument says, with nothing but bash, and prints the status of each answer. It
-// fails if the last one is a refusal.
+// askingAgent is a script that makes as many requests to the model as its first argument says,
+// using only bash, and prints the status of each answer. It fails if the last one is a refusal.
 const askingAgent = `#!/bin/bash
 at=${OPENAI_BASE_URL#http://} at=${at%%/*}
 said="" status=""
@@ -43,7 +43,8 @@ done
 [ "$status" = 200 ]
 `
 
-// modelJob writes a job whose agent asks its model. models are lines of YAML below models, turns the number of its calls.
+// modelJob writes a job whose agent uses its model. models are the lines of YAML below models,
+// turns is the number of its calls.
 func modelJob(t *testing.T, name, models string, turns, attempts int) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -71,7 +72,7 @@ datasets:
 	return dir
 }
 
-// answerAs answers a request as a scripted model does.
+// answerAs answers a request with the response of a scripted model.
 func answerAs(t *testing.T, upstream *scripted.Model, w http.ResponseWriter, r *http.Request) {
 	answer, err := upstream.RoundTrip(r)
 	if err != nil {
@@ -84,7 +85,8 @@ func answerAs(t *testing.T, upstream *scripted.Model, w http.ResponseWriter, r *
 	_, _ = io.Copy(w, answer.Body) // the client has gone
 }
 
-// The job's budget ends trials that run, too: their models refuse them the next turn. They are run again when there is more.
+// The job's budget also ends running trials: their models refuse the next turn. They are run again
+// when there is more budget.
 func TestBudgetOfTheJobRefusesTurns(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
@@ -124,7 +126,7 @@ func TestBudgetOfTheJobRefusesTurns(t *testing.T) {
 		tr.Costs.Model != result.Dollars(0.2) || !strings.Contains(tr.Error.Message, "budget.max_cost_usd") {
 		t.Errorf("the stopped trial: stop %q, reward %v, usage %+v, costs %+v, error %+v", tr.StopCondition, tr.Reward, tr.Usage, tr.Costs, tr.Error)
 	}
-	// What was spent before counts: $0.60 are, and the two trials cost $0.80.
+	// Earlier spending counts: $0.60 is spent, and the two trials cost $0.80.
 	if code := start(t, dir, "resume", "jobs/"+name, "--budget-cost-usd", "0.8").exit(t); code != 1 {
 		t.Errorf("resumed with too little: exit code %d, want 1", code)
 	}
@@ -141,7 +143,8 @@ func TestBudgetOfTheJobRefusesTurns(t *testing.T) {
 	}
 }
 
-// Each shard has its share of the budget, and a merge names what the shards' budgets stopped.
+// Each shard has its share of the budget, and a merge names the trials that the shards' budgets
+// stopped.
 func TestBudgetOfAShardRefusesTurns(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
@@ -162,7 +165,8 @@ func TestBudgetOfAShardRefusesTurns(t *testing.T) {
 	}
 }
 
-// Exchanges that were recorded answer again, without a key and a provider, while the agent asks for the same. What changes by nature does not matter.
+// Recorded exchanges are replayed without a key and a provider, as long as the agent makes the same
+// requests, ignoring parts that always vary.
 func TestRecordAndReplay(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
@@ -214,7 +218,7 @@ func TestRecordAndReplay(t *testing.T) {
 	if files != 12 {
 		t.Errorf("%d exchanges were kept, want 12", files)
 	}
-	server.Close() // nobody is there any more
+	server.Close() // no provider is left
 	replayed := func(name, prompt string, attempts, code int) (string, []result.Trial) {
 		t.Helper()
 		dir := modelJob(t, name, fmt.Sprintf(models, server.URL, "replay"), 3, attempts)
@@ -276,7 +280,8 @@ func TestRecordAndReplay(t *testing.T) {
 	}
 }
 
-// Turns that have ended are in the record when everything is killed, and stay there beside those of the trial's next run.
+// Turns that have ended stay in the record when everything is killed, along with those of the
+// trial's next run.
 func TestTurnsSurviveKills(t *testing.T) {
 	sideBySide(t, realProviders, func(t *testing.T, provider string) {
 		script := scripted.Script{Answers: []scripted.Answer{{Text: "ok"}, {Text: "ok"}, {Text: "three"}}}
@@ -285,7 +290,7 @@ func TestTurnsSurviveKills(t *testing.T) {
 		var asked atomic.Int64
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if asked.Add(1) == 3 { // the turn in which Rollout is killed
-				_, _ = io.Copy(io.Discard, r.Body) // only then does the server notice that nobody waits
+				_, _ = io.Copy(io.Discard, r.Body) // only then does the server notice that the client is gone
 				<-r.Context().Done()
 				return
 			}
@@ -307,7 +312,7 @@ func TestTurnsSurviveKills(t *testing.T) {
 		if got := saidIn(t, record); !slices.Equal(got, []string{"1assistantok", "2assistantok"}) {
 			t.Fatalf("recorded: %q", got)
 		}
-		// A line that was cut off is what the kernel may leave of a write.
+		// The kernel may leave a truncated line of a write.
 		f, err := os.OpenFile(record, os.O_APPEND|os.O_WRONLY, 0)
 		must(t, err)
 		_, err = f.WriteString(`{"turn":3,"mess`)
@@ -360,7 +365,8 @@ func saidIn(t *testing.T, record string) []string {
 	return said
 }
 
-// Processes may record into one directory at the same time, and be killed: what is there can be replayed.
+// Several processes may record into one directory concurrently, and be killed: the existing records
+// can be replayed.
 func TestRecordingsSurviveKills(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)

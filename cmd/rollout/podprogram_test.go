@@ -12,7 +12,8 @@ import (
 	"github.com/org/rollout-action/internal/test/testenv"
 )
 
-// maxPodProgram is what each pod may copy, in bytes. All of Rollout is ten times that.
+// maxPodProgram is the size limit, in bytes, of the program that each pod copies. The whole rollout
+// binary is ten times that size.
 const maxPodProgram = 10_000_000
 
 // In the published image, which is a helper image, the installer is a link to the released binary.
@@ -42,7 +43,7 @@ func TestPodsCopyASmallProgram(t *testing.T) {
 	if info.Size() > maxPodProgram {
 		t.Errorf("a pod copies %d bytes, want at most %d", info.Size(), maxPodProgram)
 	}
-	// It is the connector of the guest, too, and not the command line.
+	// It also serves as the connector in the guest, but not as the command line.
 	for name, want := range map[string]string{
 		"rollout-guest-connect": "connect to the guest",
 		"rollout":               "this program runs in pods",

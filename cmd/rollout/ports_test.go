@@ -12,7 +12,8 @@ import (
 	"github.com/org/rollout-action/internal/test/testenv"
 )
 
-// A task whose solution starts a server on a port: whoever does nothing fails it, also while others' servers run.
+// A task whose solution starts a server on a port: an agent that does nothing must fail, even while
+// the servers of others run.
 var serving = map[string]string{
 	"evals/serve/task.toml":      "version = \"1.0\"\n[agent]\ntimeout_sec = 600\n[verifier]\ntimeout_sec = 600\n[environment]\ndocker_image = \"" + testenv.Image + "\"\n",
 	"evals/serve/instruction.md": "Start a server on port 8123 of 127.0.0.1 that answers with the line: served\n",
@@ -22,7 +23,7 @@ perl -MIO::Socket::INET -e '$s = IO::Socket::INET->new(Listen => 9, ReuseAddr =>
 for ((i = 0; i < 600; i++)); do (: < /dev/tcp/127.0.0.1/8123) 2> /dev/null && exit; sleep 0.05; done
 exit 1
 `,
-	// Slow enough for trials to meet.
+	// Slow enough for trials to overlap.
 	"evals/serve/tests/test.sh": `#!/bin/bash
 reward=0
 for ((i = 0; i < 10; i++)); do

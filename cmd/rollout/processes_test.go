@@ -16,7 +16,8 @@ import (
 	"github.com/org/rollout-action/providers/sandbox"
 )
 
-// process is one of this machine. Its start tells it from another with the same id.
+// process is a process of this machine. Its start time distinguishes it from another with the same
+// id.
 type process struct {
 	pid    int
 	parent int
@@ -24,7 +25,7 @@ type process struct {
 	args   string // one line
 }
 
-// allProcesses are those that live; one that has ended and nobody waited for is no more.
+// allProcesses returns the live processes, without zombies.
 func allProcesses(t *testing.T) []process {
 	t.Helper()
 	dirs, err := filepath.Glob("/proc/[0-9]*")
@@ -48,7 +49,7 @@ func allProcesses(t *testing.T) []process {
 	return all
 }
 
-// below are the processes that descend from one, in any order.
+// below returns the descendants of a process, in any order.
 func below(all []process, pid int) []process {
 	var found []process
 	for _, p := range all {
@@ -59,15 +60,16 @@ func below(all []process, pid int) []process {
 	return found
 }
 
-// insiders are the processes of a run's sandboxes. Those of other providers are others' business.
+// insiders holds the processes of a run's sandboxes, not those of other providers.
 type insiders struct {
 	job     job
 	members []process
 }
 
-// insideOf finds what runs in the sandboxes of a run whose process is pid: everything below it, however detached,
-// for what is orphaned falls to its sandbox's process 1. It waits until each of n agents has both its processes, and
-// checks that this machine's mounts show nothing of it.
+// insideOf returns the processes in the sandboxes of the run with process pid: all of its
+// descendants, however detached, since orphans are reparented to their sandbox's process 1. It
+// waits until each of n agents has both its processes, and checks that this machine's mounts show
+// nothing of it.
 func (j job) insideOf(t *testing.T, pid, n int) insiders {
 	t.Helper()
 	if j.provider != sandbox.Name {
@@ -87,17 +89,17 @@ func (j job) insideOf(t *testing.T, pid, n int) insiders {
 	}
 }
 
-// sleepers are those of the processes that agents of this job have started for good.
+// sleepers returns the processes that agents of this job have started.
 func (j job) sleepers(all []process) []process {
 	return slices.DeleteFunc(slices.Clone(all), func(p process) bool { return p.args != "sleep "+j.mark })
 }
 
-// inits are the processes 1 of the sandboxes.
+// inits returns the processes 1 of the sandboxes.
 func (in insiders) inits() []process {
 	return slices.DeleteFunc(slices.Clone(in.members), func(p process) bool { return !strings.HasPrefix(p.args, "rollout-sandbox") })
 }
 
-// living are the members that still do.
+// living returns the members that are still alive.
 func (in insiders) living(t *testing.T) []process {
 	t.Helper()
 	all := allProcesses(t)
@@ -106,10 +108,11 @@ func (in insiders) living(t *testing.T) []process {
 	})
 }
 
-// wantGone waits until none of them lives, nor anything else with the job's mark, and checks that no mount is left.
+// wantGone waits until none of them, and no other process with the job's mark, is alive, and checks
+// that no mount is left.
 func (in insiders) wantGone(t *testing.T) {
 	t.Helper()
-	deadline := time.Now().Add(time.Minute) // the kernel ends them after their process 1, which takes no time to speak of
+	deadline := time.Now().Add(time.Minute) // the kernel ends them after their process 1, almost immediately
 	for {
 		left := append(in.living(t), in.job.sleepers(allProcesses(t))...)
 		if len(left) == 0 {
@@ -131,8 +134,8 @@ func (in insiders) wantAlive(t *testing.T) {
 	}
 }
 
-// wantNoMounts checks that no mount of this machine has to do with the store of these tests: other mounts may come
-// and go meanwhile.
+// wantNoMounts checks that no mount of this machine refers to the store of these tests; other
+// mounts may come and go meanwhile.
 func wantNoMounts(t *testing.T) {
 	t.Helper()
 	table, err := os.ReadFile("/proc/self/mountinfo")
@@ -144,5 +147,5 @@ func wantNoMounts(t *testing.T) {
 	}
 }
 
-// String is for messages.
+// String returns a description for messages.
 func (p process) String() string { return fmt.Sprintf("%d (parent %d) %s", p.pid, p.parent, p.args) }

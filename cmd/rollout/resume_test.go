@@ -25,11 +25,12 @@ import (
 	"github.com/org/rollout-action/providers/sandbox"
 )
 
-// lockName is the file by which two processes are kept apart.
+// lockName is the lock file of a job.
 const lockName = ".rollout.lock"
 
-// steadyJob is a directory with a job whose trials always end in the same way: some pass, some fail, some end in half a reward.
-// What its agents' processes sleep is given, as it is a part of what the job means.
+// steadyJob creates a directory with a job whose trials always end in the same way: some pass, some
+// fail, some end with half a reward. mark is the sleep time of its agents' processes; it is a
+// parameter because it is part of the job's identity.
 func steadyJob(t *testing.T, provider string, attempts int, mark string) job {
 	t.Helper()
 	j := job{dir: t.TempDir(), name: "steady", provider: provider, mark: mark}
@@ -71,7 +72,8 @@ datasets:
 
 func (j job) directory() string { return filepath.Join(j.dir, "jobs", j.name) }
 
-// results are the trials' result.json files by their path below the job's directory, without those of trials that were cut short.
+// results returns the trials' result.json files by their path below the job's directory, except
+// those of trials that were cut short.
 func (j job) results(t *testing.T) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(j.directory(), "*/evals/*", result.ResultFile))
@@ -92,12 +94,12 @@ func (j job) results(t *testing.T) map[string]string {
 	return found
 }
 
-// cutShort tells the result of a trial that was cancelled.
+// cutShort reports whether a result is that of a cancelled trial.
 func cutShort(text []byte) bool {
 	return strings.Contains(string(text), fmt.Sprintf("%q: %q", "type", result.Cancelled))
 }
 
-// steady is a result file without times and what they cost.
+// steady returns a result file without times and costs.
 func steady(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -126,7 +128,7 @@ func steady(t *testing.T, path string) string {
 	return string(text)
 }
 
-// seed is that of a test's random choices: ROLLOUT_TEST_SEED, or the time.
+// seed returns a source of random numbers, seeded with ROLLOUT_TEST_SEED or the time.
 func seed(t *testing.T) *rand.Rand {
 	t.Helper()
 	n, err := strconv.ParseUint(os.Getenv("ROLLOUT_TEST_SEED"), 10, 64)
@@ -146,8 +148,8 @@ func TestKilledJobsLoseNothing(t *testing.T) {
 	})
 }
 
-// killAgainAndAgain kills runs and resumes of jobs until so many kills have hit, and compares what came of each job with
-// what comes of one that nobody disturbs.
+// killAgainAndAgain kills and resumes runs of jobs until enough kills have hit, and compares the
+// result of each job with that of an undisturbed one.
 func killAgainAndAgain(t *testing.T, provider string, kills, attempts int) {
 	random := seed(t)
 	mark := fmt.Sprintf("0.02%d", time.Now().UnixNano())
@@ -194,8 +196,9 @@ func killAgainAndAgain(t *testing.T, provider string, kills, attempts int) {
 // signalled is the exit code of a process that a signal ended.
 const signalled = -1
 
-// killOnce starts or resumes the job and kills it (now and then it interrupts it, which is in good order) when it has made some progress, or some time after its start: the first
-// is independent of the machine's speed, the second hits what happens before there is any progress.
+// killOnce starts or resumes the job and kills it (sometimes interrupts it) when it has made some
+// progress, or some time after its start: the former is independent of the machine's speed, the
+// latter hits the phase before any progress.
 func (j job) killOnce(t *testing.T, random *rand.Rand, results int) (r *run, code int) {
 	t.Helper()
 	args := []string{"run", "job.yaml", "--resume"}
@@ -235,7 +238,7 @@ func (j job) killOnce(t *testing.T, random *rand.Rand, results int) (r *run, cod
 	return r, r.cmd.ProcessState.ExitCode()
 }
 
-// wantKept checks that results that were there before are there now, as they were, and returns those that are.
+// wantKept checks that earlier results still exist unchanged, and returns all results.
 func (j job) wantKept(t *testing.T, before map[string]string) map[string]string {
 	t.Helper()
 	now := j.results(t)
@@ -250,8 +253,8 @@ func (j job) wantKept(t *testing.T, before map[string]string) map[string]string 
 	return now
 }
 
-// wantLike checks that a job left what another one did: no trial is lost, none is there twice, none that had ended was run
-// again. It returns how many directories were superseded.
+// wantLike checks that a job has the same results as another one: no trial is missing or
+// duplicated, and no ended trial was run again. It returns the number of superseded directories.
 func (j job) wantLike(t *testing.T, calm job) int {
 	t.Helper()
 	for _, file := range []string{result.ResultFile, result.MetadataFile} {
@@ -281,7 +284,8 @@ func (j job) wantLike(t *testing.T, calm job) int {
 	return len(moved)
 }
 
-// outputs is how often each trial is in outputs.jsonl, with whether its line has a prompt.
+// outputs returns the number of lines of each trial in outputs.jsonl, by trial and whether the line
+// has a prompt.
 func (j job) outputs(t *testing.T) map[string]int {
 	t.Helper()
 	f, err := os.Open(filepath.Join(j.directory(), result.OutputsFile))
@@ -299,7 +303,7 @@ func (j job) outputs(t *testing.T) map[string]int {
 	return lines
 }
 
-// files are the names of all files, but for the superseded ones.
+// files returns the names of all files, except for the superseded ones.
 func (j job) files(t *testing.T) []string {
 	t.Helper()
 	var names []string
@@ -314,8 +318,8 @@ func (j job) files(t *testing.T) []string {
 	return names
 }
 
-// wantNoSleepers waits until nothing that agents of the job have started is left: the kernel ends it after the process that
-// was killed, which takes no time to speak of.
+// wantNoSleepers waits until no process that agents of the job started is left. The kernel ends
+// them almost immediately after the killed process.
 func wantNoSleepers(t *testing.T, j job) {
 	t.Helper()
 	deadline := time.Now().Add(time.Minute)
@@ -352,7 +356,7 @@ func TestOnlyOneProcessOwnsTheJob(t *testing.T) {
 		t.Errorf("this test has lost its point: a killed process leaves its lock's file: %v", err)
 	}
 
-	// Of two that go on with it at once, one does.
+	// Of two concurrent resumes, one continues the job.
 	a, b := j.start(t, "resume", dir), j.start(t, "resume", dir)
 	ended := make(chan *run, 2)
 	for _, r := range []*run{a, b} {
@@ -381,7 +385,7 @@ func TestOnlyOneProcessOwnsTheJob(t *testing.T) {
 	}
 }
 
-// waitMoved returns when n trials of an earlier run have been moved away.
+// waitMoved waits until n trials of an earlier run have been moved away.
 func (j job) waitMoved(t *testing.T, n int) {
 	t.Helper()
 	deadline := time.Now().Add(2 * time.Minute)

@@ -12,7 +12,7 @@ import (
 	"github.com/org/rollout-action/internal/test/testenv"
 )
 
-// TestReuseNeedsDigests: a reward depends on a file that comes through a mount, and the file changes.
+// TestReuseNeedsDigests: a reward depends on a file in a mount, and the file changes.
 func TestReuseNeedsDigests(t *testing.T) {
 	realProviders(t, func(t *testing.T, provider string) {
 		dir := t.TempDir()

@@ -19,7 +19,7 @@ import (
 	"github.com/org/rollout-action/providers/sandbox"
 )
 
-// errorOf is the error of a job's only trial.
+// errorOf returns the error of a job's only trial.
 func (j job) errorOf(t *testing.T) result.Error {
 	t.Helper()
 	tree, err := result.ReadTree(filepath.Join(j.dir, "jobs", j.name))
@@ -30,7 +30,8 @@ func (j job) errorOf(t *testing.T) result.Error {
 	return *tree.Trials[0].Error
 }
 
-// wantNoScratch checks that the store of these tests has nothing of sandboxes, only what the next ones stand on.
+// wantNoScratch checks that the store of these tests contains no files of sandboxes, except those
+// that are reused.
 func wantNoScratch(t *testing.T) {
 	t.Helper()
 	if stores, err := filepath.Glob(filepath.Join(scratch, "cache/rollout/sandbox/*")); err != nil || len(stores) == 0 {
@@ -71,7 +72,7 @@ func TestKilledEnvironmentIsLost(t *testing.T) {
 	})
 }
 
-// killContainer kills what the engine runs for this job.
+// killContainer kills the job's container.
 func (j job) killContainer(t *testing.T) {
 	t.Helper()
 	p, err := open(j.provider)
@@ -93,7 +94,7 @@ func TestFullDiskOfSandboxes(t *testing.T) {
 	needSandbox(t)
 	testenv.NeedRoot(t, "to mount a small file system")
 	small := t.TempDir()
-	// Enough for the picture of this machine's directories, which sandboxes stand on.
+	// Enough for the snapshot of this machine's directories on which sandboxes are based.
 	if err := syscall.Mount("none", small, "tmpfs", 0, "size=512m"); err != nil {
 		testenv.Lacks(t, sandbox.Name, "the right to mount a small file system: "+err.Error())
 	}
@@ -119,7 +120,8 @@ func TestFullDiskOfSandboxes(t *testing.T) {
 	}
 }
 
-// In a user namespace whose owner has set its quota of mount namespaces to nothing, as hardened machines do for all.
+// In a user namespace whose owner has set its quota of mount namespaces to 0, as hardened machines
+// do for all.
 func TestMissingNamespacesStopTheJobFirst(t *testing.T) {
 	needSandbox(t)
 	if _, err := exec.LookPath("unshare"); err != nil {

@@ -20,11 +20,11 @@ import (
 	"github.com/creack/pty"
 )
 
-// terminal is rollout on a terminal.
+// terminal is a rollout process on a terminal.
 type terminal struct {
 	cmd  *exec.Cmd
 	keys *os.File
-	gone chan struct{} // closed when nothing more is shown
+	gone chan struct{} // closed at the end of the output
 
 	mu    sync.Mutex
 	shown bytes.Buffer
@@ -97,7 +97,7 @@ func (r *terminal) exit(t *testing.T) int {
 
 var shellPlace = regexp.MustCompile(`Here is a shell in (\w+)`)
 
-// wantGone checks that the environment that was named is not there any more.
+// wantShellGone checks that the environment named in shown no longer exists.
 func wantShellGone(t *testing.T, provider, shown string) {
 	t.Helper()
 	found := shellPlace.FindStringSubmatch(shown)
@@ -129,13 +129,14 @@ func TestShellOnATerminal(t *testing.T) {
 		must(t, pty.Setsize(r.keys, &pty.Winsize{Cols: 120, Rows: 40}))
 		r.write(t, "until stty size | grep '40 120'; do sleep 0.1; done\r")
 		r.await(t, "40 120\r\n")
-		// Ctrl-C is for what runs in the shell, also twice.
+		// Ctrl-C is for the program in the shell, even when pressed twice.
 		r.write(t, "echo sta''rted; sleep 3600\r")
 		r.await(t, "started")
 		for range 2 {
 			r.write(t, "\x03")
 		}
-		// A terminal drops what it gets just before it handles Ctrl-C, and a shell ignores a signal just before its command is in the foreground.
+		// A terminal drops input that arrives just before it handles Ctrl-C, and a shell ignores a
+		// signal just before its command is in the foreground.
 		for i := 0; i < 300 && !strings.Contains(r.text(), "interrupted"); i++ {
 			r.write(t, "echo in''terrupted\r")
 			time.Sleep(200 * time.Millisecond)

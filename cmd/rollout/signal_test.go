@@ -46,8 +46,8 @@ func TestSignalsWithinASecondCountOnce(t *testing.T) {
 	}
 }
 
-// TestTimeoutCommandSignalsCountOnce: coreutils' timeout signals its child and then the group that the child is in. When its own time is
-// over it does so because of SIGALRM, which can as well be sent to it.
+// TestTimeoutCommandSignalsCountOnce: coreutils' timeout signals its child and then the child's
+// group. It does so on SIGALRM when its own time is over, so the test sends that.
 func TestTimeoutCommandSignalsCountOnce(t *testing.T) {
 	timeout, err := exec.LookPath("timeout")
 	if err != nil {

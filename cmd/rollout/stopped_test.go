@@ -15,7 +15,7 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// sleepsThrough stops a process for a while, in which what it has started goes on.
+// sleepsThrough stops a process for a while, during which the processes that it started continue.
 func sleepsThrough(t *testing.T, r *run, pause time.Duration) {
 	t.Helper()
 	must(t, r.cmd.Process.Signal(syscall.SIGSTOP))
@@ -23,7 +23,8 @@ func sleepsThrough(t *testing.T, r *run, pause time.Duration) {
 	must(t, r.cmd.Process.Signal(syscall.SIGCONT))
 }
 
-// TestSuspendedTimeIsNotInTimeouts: while rollout is stopped, its agents go on. Who ends meanwhile is not late, and who never ends still is.
+// TestSuspendedTimeIsNotInTimeouts: while rollout is stopped, its agents continue. An agent that
+// ends meanwhile is not late, and one that never ends still times out.
 func TestSuspendedTimeIsNotInTimeouts(t *testing.T) {
 	sideBySide(t, realProviders, func(t *testing.T, provider string) {
 		for _, test := range []struct {

@@ -11,22 +11,24 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// TestVerifyAgain runs tests that changed in copies of kept environments, which stay as they are.
+// TestVerifyAgain runs changed tests in copies of kept environments, which do not change.
 func TestVerifyAgain(t *testing.T) { verifyAgain(t, "environment.preserve_env=always", "") }
 
-// TestVerifyOutcomesAgain does so with what the agent left, where the first tests have changed nothing.
+// TestVerifyOutcomesAgain does the same on kept outcomes, which the first tests have not changed.
 func TestVerifyOutcomesAgain(t *testing.T) {
 	verifyAgain(t, "environment.keep=outcome", "test -e /srv/verified-wrong && r=0.25\n")
 }
 
-// verifyAgain verifies trials again of which set keeps something. without is a part of the second test.
+// verifyAgain verifies trials again, with the setting set that keeps their environments or
+// outcomes. without is removed from the second test.
 func verifyAgain(t *testing.T, set, without string) {
 	sideBySide(t, realProviders, func(t *testing.T, provider string) {
 		j := hangingJob(t, provider, 2)
 		test := filepath.Join(j.dir, "evals/hang/tests/test.sh")
 		writeTest := func(want, without string) {
 			t.Helper()
-			// The line before the last would find what an earlier verification of the same environment has left.
+			// The line before the last would find files that an earlier verification left in the
+			// same environment.
 			must(t, os.WriteFile(test, []byte(`test "$(cat /srv/answer)" = `+want+` && r=1 || r=0
 `+without+`test -e /srv/verified-`+want+` && r=0.5; touch /srv/verified-`+want+`
 echo $r >/logs/verifier/reward.txt

@@ -96,8 +96,8 @@ func (s *Step) getenv(name string) (string, bool) {
 	return s.outer.Getenv(name)
 }
 
-// loaded hides the job's secrets, and saves for the post step which environments the job may leave.
-// It is the step's app.Host.OnLoad.
+// loaded hides the job's secrets, and saves the data with which the post step cleans up. It is the
+// step's app.Host.OnLoad.
 func (s *Step) loaded(file *config.Loaded) error {
 	mask(s.outer, file.Secrets)
 	if s.inputs.executes() {
