@@ -21,8 +21,8 @@ import (
 // pullRequest creates a directory with a baseline, in jobs/base, and a job whose agent is worse: it
 // has broken one task, crashes at another, passes a third only at the third attempt, and solves a
 // fourth as before. Attempts are counted outside of its environments, by the results in the job's
-// directory. While there is a file "hold" in the job's parent directory, confirmation attempts at
-// the broken task never end.
+// directory. While the directory has a file "hold", confirmation attempts at the broken task never
+// end.
 func pullRequest(t *testing.T, provider, mark string) job {
 	t.Helper()
 	j := job{dir: t.TempDir(), name: "pr", provider: provider, mark: mark}

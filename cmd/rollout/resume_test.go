@@ -284,8 +284,7 @@ func (j job) wantLike(t *testing.T, calm job) int {
 	return len(moved)
 }
 
-// outputs returns the number of lines of each trial in outputs.jsonl, by trial and whether the line
-// has a prompt.
+// outputs returns the number of lines in outputs.jsonl, by trial, stop condition and prompt.
 func (j job) outputs(t *testing.T) map[string]int {
 	t.Helper()
 	f, err := os.Open(filepath.Join(j.directory(), result.OutputsFile))

@@ -19,8 +19,9 @@ import (
 	"github.com/org/rollout-action/internal/test/testenv"
 )
 
-// artifactActions are actions/upload-artifact and actions/download-artifact: short scripts of ours on the library that the
-// real ones are made of, which checks names and paths and speaks with the server.
+// artifactActions are substitutes for actions/upload-artifact and actions/download-artifact: short
+// scripts based on the library of the real ones, which checks names and paths and speaks to the
+// server.
 var artifactActions struct {
 	once sync.Once
 	dir  string
@@ -69,17 +70,18 @@ func bundle(dir string) error {
 	return os.RemoveAll(filepath.Join(dir, "node_modules"))
 }
 
-// actVersion is that of nektos/act which these tests know.
+// actVersion is the version of nektos/act that these tests require.
 const actVersion = "0.2.89"
 
-// repository is one of a user of the Action, with a GitHub.
+// repository is the repository of a user of the Action, with a GitHub.
 type repository struct {
 	t       *testing.T
 	dir     string // the checkout
 	api     *githubtest.Server
-	action  string // the Action's repository, as a release's tag shows it
+	action  string // the Action's repository at a release's tag
 	actions string
-	// checkout stands for actions/checkout where it is given a ref or a path; act itself does what it does without.
+	// checkout replaces actions/checkout where it is given a ref or a path; act itself handles the
+	// other cases.
 	checkout string
 	cache    string
 	runs     int
@@ -114,7 +116,7 @@ func newRepository(t *testing.T, knows ...string) *repository {
 	}
 	gateway := docker(t, "network", "inspect", "bridge", "--format", "{{(index .IPAM.Config 0).Gateway}}")
 	if gateway == "" {
-		// Old engines do not say it when it is the first address.
+		// Old engines do not report the gateway if it is the first address.
 		gateway = strings.TrimSuffix(docker(t, "network", "inspect", "bridge", "--format", "{{(index .IPAM.Config 0).Subnet}}"), "0.0/16") + "0.1"
 	}
 	api, err := githubtest.Serve(net.JoinHostPort(gateway, "0"))
@@ -135,7 +137,7 @@ func newRepository(t *testing.T, knows ...string) *repository {
 	return r
 }
 
-// examples are the workflows that users are shown.
+// examples returns the workflows in the documentation.
 func examples(t *testing.T) []string {
 	t.Helper()
 	var files []string
@@ -162,7 +164,7 @@ func (r *repository) git(args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// commit commits everything, and tells GitHub.
+// commit commits everything, and updates the GitHub server.
 func (r *repository) commit(message string, parents ...string) string {
 	r.t.Helper()
 	r.git("add", "--all")
@@ -172,14 +174,14 @@ func (r *repository) commit(message string, parents ...string) string {
 	return sha
 }
 
-// acted is what act did for one event.
+// acted is the result of act for one event.
 type acted struct {
 	t       *testing.T
 	code    int
 	log     string
 	lines   []actLine
 	results map[string]string // job and matrix -> success, failure or skipped
-	// artifacts are directories with what was uploaded.
+	// artifacts is the directory of the uploaded artifacts.
 	artifacts string
 }
 
@@ -199,13 +201,13 @@ type actLine struct {
 	StepStage string         `json:"stage"`
 }
 
-// act has a workflow run for an event.
+// act runs a workflow for an event.
 func (r *repository) act(workflow, event string, payload map[string]any, flags ...string) *acted {
 	r.t.Helper()
 	r.runs++
 	a := &acted{t: r.t, results: map[string]string{}, artifacts: r.t.TempDir()}
 	run := fmt.Sprint(100 + r.runs)
-	must(r.t, os.Mkdir(filepath.Join(a.artifacts, run), 0o755)) // act's server panics where it has to list nothing
+	must(r.t, os.Mkdir(filepath.Join(a.artifacts, run), 0o755)) // act's server panics when it lists a missing directory
 	text, err := json.Marshal(payload)
 	must(r.t, err)
 	eventFile := filepath.Join(r.t.TempDir(), "event.json")
@@ -213,7 +215,8 @@ func (r *repository) act(workflow, event string, payload map[string]any, flags .
 	args := append([]string{
 		event, "--workflows", ".github/workflows/" + workflow, "--eventpath", eventFile, "--json", "--pull=false", "--no-cache-server",
 		"--platform", "ubuntu-latest=-self-hosted",
-		// Where act keeps workspaces and the files of steps: without it, nothing that the Action writes is seen again.
+		// The directory where act keeps workspaces and the files of steps: without it, the output
+		// of the Action is lost.
 		"--container-options", fmt.Sprintf("-v %[1]s:%[1]s", filepath.Join(r.cache, "act")),
 		"--local-repository", "org/rollout-action@v1=" + r.action,
 		"--local-repository", "org/rollout-action@" + releasedCommit + "=" + r.action, // in the reusable workflow
@@ -223,12 +226,12 @@ func (r *repository) act(workflow, event string, payload map[string]any, flags .
 		"--local-repository", pinned(r.t)["actions/download-artifact"] + "=" + filepath.Join(r.actions, "download"),
 		"--artifact-server-path", a.artifacts, "--artifact-server-addr", "127.0.0.1", "--artifact-server-port", freePort(r.t),
 		"--env", "GITHUB_API_URL=" + r.api.URL, "--env", "GITHUB_RUN_ID=" + run,
-		"--env", "GITHUB_WORKFLOW_REF=" + slug + "/.github/workflows/" + workflow + "@refs/heads/main", // act has none
+		"--env", "GITHUB_WORKFLOW_REF=" + slug + "/.github/workflows/" + workflow + "@refs/heads/main", // act does not set it
 		"--secret", "MODEL_API_KEY=model-secret", "--secret", "GITHUB_TOKEN=" + githubtest.WriteToken,
 	}, flags...)
 	cmd := exec.Command("act", args...)
 	cmd.Dir = r.dir
-	// A home of its own: act asks questions on its first run, and reads other people's settings.
+	// A separate home: act asks questions on its first run, and reads the settings of other users.
 	home := r.t.TempDir()
 	write(r.t, home, map[string]string{".config/act/actrc": "\n"})
 	must(r.t, os.MkdirAll(filepath.Join(r.cache, "act"), 0o755))
@@ -277,7 +280,7 @@ func (a *acted) read(out []byte) {
 	must(a.t, lines.Err())
 }
 
-// jobName is a job's id, with its matrix's value of shard or model.
+// jobName returns a job's id, with its matrix's value of shard or model.
 func jobName(line actLine) string {
 	name := line.JobID
 	for _, key := range []string{"shard", "model"} {
@@ -288,7 +291,7 @@ func jobName(line actLine) string {
 	return name
 }
 
-// output is an output of a step.
+// output returns an output of a step.
 func (a *acted) output(job, step, name string) string {
 	value := ""
 	for _, line := range a.lines {
@@ -299,7 +302,7 @@ func (a *acted) output(job, step, name string) string {
 	return value
 }
 
-// summary is what the steps of a job have added to it.
+// summary returns the summary that the steps of a job have written.
 func (a *acted) summary(job string) string {
 	text := ""
 	for _, line := range a.lines {
@@ -310,7 +313,7 @@ func (a *acted) summary(job string) string {
 	return text
 }
 
-// said is what the job's steps have printed.
+// said returns the output of the job's steps.
 func (a *acted) said(job string) string {
 	text := ""
 	for _, line := range a.lines {
@@ -321,7 +324,7 @@ func (a *acted) said(job string) string {
 	return text
 }
 
-// wantResults checks how jobs ended; others may have ended in any way.
+// wantResults checks the results of the given jobs; others may have any result.
 func (a *acted) wantResults(want map[string]string) {
 	a.t.Helper()
 	for job, result := range want {
@@ -331,7 +334,7 @@ func (a *acted) wantResults(want map[string]string) {
 	}
 }
 
-// artifact unpacks an uploaded artifact into a directory of its own.
+// artifact unpacks an uploaded artifact into a new directory.
 func (a *acted) artifact(name string) string {
 	a.t.Helper()
 	found, err := filepath.Glob(filepath.Join(a.artifacts, "*", name, name+".zip"))

@@ -12,8 +12,9 @@ import (
 	"github.com/org/rollout-action/internal/test/testenv"
 )
 
-// TestAStepRunsACommitBeside: the container's user does not own the checkout, whose commit the step reads, and each commit brings its agent's
-// files. The job, and the baseline beside it, belong to the runner.
+// TestAStepRunsACommitBeside: the container's user does not own the checkout, from which the step
+// reads a commit; each commit has its own agent's files. The job and the baseline belong to the
+// runner afterwards.
 func TestAStepRunsACommitBeside(t *testing.T) {
 	image := needImage(t)
 	for _, flag := range []string{"against", "confirm-against"} {
@@ -38,7 +39,7 @@ func TestAStepRunsACommitBeside(t *testing.T) {
 				if err != nil {
 					t.Fatalf("git %v: %v\n%s", args, err, out)
 				}
-				r.env["GITHUB_SHA"] = strings.TrimSpace(string(out)) // of the event, so that it is no fork's
+				r.env["GITHUB_SHA"] = strings.TrimSpace(string(out)) // of the event, so that the commit does not count as a fork's
 			}
 			inputs := map[string]string{"command": "run", "job": "evals/job.yaml", "name": "beside", flag: "main", "comment": "off", "baseline": "github:"}
 			if flag == "confirm-against" {

@@ -15,8 +15,8 @@ import (
 	"github.com/org/rollout-action/internal/test/testenv"
 )
 
-// maxOurs is what may be added to the base image, in bytes as they are pulled. Alpine with git has some 15 million more, and
-// the release workflow holds the whole of it to 60 million.
+// maxOurs is the size limit of our additions to the base image, in compressed bytes. Alpine with
+// git has some 15 million more, and the release workflow limits the whole image to 60 million.
 const maxOurs = 40_000_000
 
 func TestTheImageIsSmall(t *testing.T) {
@@ -50,7 +50,7 @@ type savedImage struct {
 	layers   map[string]int // name -> size after gzip
 }
 
-// compressed reads what docker save wrote.
+// compressed reads the output of docker save.
 func compressed(t *testing.T, path string) savedImage {
 	t.Helper()
 	f, err := os.Open(path)
@@ -67,7 +67,7 @@ func compressed(t *testing.T, path string) savedImage {
 		case header.Name == "manifest.json":
 			saved.manifest, err = io.ReadAll(r)
 			must(t, err)
-		case header.Size > 100_000_000: // no layer of ours; it takes long
+		case header.Size > 100_000_000: // none of our layers; it takes long
 			saved.layers[header.Name] = int(header.Size)
 		case header.Typeflag == tar.TypeReg:
 			count := &counter{}

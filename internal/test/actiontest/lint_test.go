@@ -11,7 +11,7 @@ import (
 	"github.com/org/rollout-action/internal/test/testenv"
 )
 
-// ours are this repository's workflows, those for users among them.
+// ours returns this repository's workflows, including those for users.
 func ours(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(top, ".github/workflows/*.yml"))
@@ -22,13 +22,13 @@ func ours(t *testing.T) []string {
 	return files
 }
 
-// actionlint says what is wrong with workflows, a line each.
+// actionlint returns the problems of workflows, one per line.
 func actionlint(t *testing.T, dir string, files ...string) string {
 	t.Helper()
 	if _, err := exec.LookPath("actionlint"); err != nil {
 		testenv.Lacks(t, "actionlint", "actionlint")
 	}
-	// Without shellcheck and pyflakes, which are on some machines only.
+	// Without shellcheck and pyflakes, which only some machines have.
 	cmd := exec.Command("actionlint", append([]string{"-no-color", "-oneline", "-shellcheck=", "-pyflakes="}, files...)...)
 	cmd.Dir = dir
 	out, err := cmd.CombinedOutput()
@@ -38,10 +38,10 @@ func actionlint(t *testing.T, dir string, files ...string) string {
 	return string(out)
 }
 
-// byCommit is an action at a commit, and its version for people.
+// byCommit matches an action at a commit, with its version as a comment.
 var byCommit = regexp.MustCompile(`^([\w.-]+/[\w./-]+)@[0-9a-f]{40} # v\d+\.\d+\.\d+\s*$`)
 
-// pinned are the actions that the workflows use, each with its commit.
+// pinned returns the actions that the workflows use, each with its commit.
 func pinned(t *testing.T) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -89,14 +89,15 @@ func TestWorkflowsAreCorrect(t *testing.T) {
 	}
 }
 
-// actionlint knows the inputs and outputs only of actions in the same repository. So this one is put where its users are.
+// actionlint knows the inputs and outputs only of actions in the same repository, so this one is
+// copied to where its users refer to it.
 func TestWorkflowsUseWhatTheActionHas(t *testing.T) {
 	local := func(t *testing.T, change func(string) string) string {
 		t.Helper()
 		dir := released(t, "v1.2.3", "image")
 		must(t, os.Mkdir(filepath.Join(dir, ".git"), 0o755)) // where actionlint sees a repository's top
 		write(t, dir, map[string]string{
-			"rollout-post":            "", // which it takes for a file of the repository; it is one of the image
+			"rollout-post":            "", // which it takes for a file of the repository; it is in the image
 			".github/actionlint.yaml": read(t, top, ".github/actionlint.yaml"),
 		})
 		var files []string

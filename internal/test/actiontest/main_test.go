@@ -13,21 +13,21 @@ import (
 	"github.com/org/rollout-action/internal/test/testenv"
 )
 
-// top is the repository's.
+// top is the top of the repository.
 const top = "../../.."
 
 func TestMain(m *testing.M) {
 	code := m.Run()
 	if image.built {
 		_ = exec.Command("docker", "image", "rm", image.name, image.name+"-stage").Run()
-		// The stages of builds have no names.
+		// Build stages have no names.
 		_ = exec.Command("docker", "image", "prune", "--force", "--filter", "label="+ownLabel()).Run()
 	}
 	_ = os.RemoveAll(artifactActions.dir)
 	os.Exit(code)
 }
 
-// image is the Action's, built once for all tests from this checkout.
+// image is the Action's image, built once for all tests from this checkout.
 var image struct {
 	once  sync.Once
 	built bool
@@ -35,7 +35,7 @@ var image struct {
 	err   error
 }
 
-// needImage is the name of the Action's image.
+// needImage returns the name of the Action's image.
 func needImage(t *testing.T) string {
 	t.Helper()
 	testenv.NeedDocker(t)
@@ -51,10 +51,10 @@ func needImage(t *testing.T) string {
 	return image.name
 }
 
-// ownLabel tells what these tests left from what others did.
+// ownLabel returns the label that identifies leftovers of these tests.
 func ownLabel() string { return fmt.Sprintf("rollout-action-test=%d", os.Getpid()) }
 
-// docker runs the command and returns what it prints.
+// docker runs docker and returns its output.
 func docker(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := exec.CommandContext(context.WithoutCancel(t.Context()), "docker", args...).Output()
@@ -87,7 +87,8 @@ func read(t *testing.T, path ...string) string {
 	return string(text)
 }
 
-// suite is a repository with a job file at evals/job.yaml: five tasks, and an agent that solves what it is told that it knows.
+// suite writes a repository with a job file at evals/job.yaml: five tasks, and an agent that solves
+// those in knows.
 func suite(t *testing.T, dir string, knows ...string) {
 	t.Helper()
 	write(t, dir, map[string]string{"evals/job.yaml": fmt.Sprintf(`

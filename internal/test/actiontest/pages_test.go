@@ -12,7 +12,8 @@ import (
 	"github.com/org/rollout-action/internal/test/testenv"
 )
 
-// gh stands for GitHub's command: it knows the two ways in which pages.yml calls it, and two runs, of which the second left nothing.
+// gh replaces GitHub's command: it supports the two calls in pages.yml, and has two runs, of which
+// the second left nothing.
 const gh = `#!/bin/bash
 set -euo pipefail
 test -n "$GH_TOKEN" && test "$GH_REPO" = ` + slug + `
@@ -24,7 +25,8 @@ case "$*" in
 esac
 `
 
-// pagesActions stand for those of GitHub Pages. The first packs as the real one does: without files whose names begin with a dot.
+// pagesActions replace those of GitHub Pages. The first packs as the real one does: without files
+// whose names begin with a dot.
 var pagesActions = map[string]string{
 	"actions/upload-pages-artifact": `name: upload
 inputs:
@@ -53,7 +55,8 @@ runs:
 `,
 }
 
-// The results of the nights on main become a site: the released program makes it of their artifacts as they are.
+// The nightly results on main become a site: the released program builds it from their unmodified
+// artifacts.
 func TestResultsBecomePages(t *testing.T) {
 	testenv.Long(t, "a night and its pages in act")
 	r := newRepository(t, "apple", "banana")

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// GitHub does not start a workflow whose jobs ask for more than the caller grants, and shows no log.
+// GitHub does not start a workflow whose jobs request more permissions than the caller grants, and
+// shows no log.
 func TestTheReusableWorkflowAsksForNoPermissions(t *testing.T) {
 	text := read(t, filepath.Join(top, ".github/workflows/rollout.yml"))
 	for line := range strings.Lines(text) {
@@ -21,7 +22,8 @@ func TestTheReusableWorkflowAsksForNoPermissions(t *testing.T) {
 	}
 }
 
-// A tag that Go's checksum database has seen cannot be taken back. So all that may fail comes before it.
+// A tag in Go's checksum database cannot be taken back, so all steps that may fail must come before
+// it.
 func TestAReleaseIsProvenBeforeTagsMove(t *testing.T) {
 	_, publish, found := strings.Cut(read(t, filepath.Join(top, ".github/workflows/release.yml")), "\n  publish:")
 	if !found {

@@ -37,7 +37,7 @@ func TestAStepAsGitHubsRunnerStartsIt(t *testing.T) {
 	if !strings.Contains(step.summary, "elder") {
 		t.Errorf("the summary does not name the task that failed:\n%s", step.summary)
 	}
-	// Foreign text must not become a command, nor a secret be shown.
+	// Untrusted text must not become a command, and no secret may be shown.
 	for line := range strings.Lines(step.log) {
 		if strings.HasPrefix(strings.TrimSpace(line), "::error") && strings.Contains(line, "forged") {
 			t.Errorf("the agent's command is in the log: %s", line)
@@ -62,7 +62,7 @@ func TestAStepAsGitHubsRunnerStartsIt(t *testing.T) {
 	}
 }
 
-// hanging is a repository with an agent that never ends.
+// hanging writes a repository with an agent that never ends.
 func hanging(t *testing.T, r *runner, attempts string) {
 	t.Helper()
 	write(t, r.workspace, map[string]string{
@@ -82,7 +82,7 @@ func (r *runner) waitRunning(n int) {
 	for {
 		working := 0
 		for _, id := range r.left() {
-			out, _ := exec.Command("docker", "top", id, "-eo", "pid,args").Output() // it may be starting, or gone
+			out, _ := exec.Command("docker", "top", id, "-eo", "pid,args").Output() // it may be starting or gone
 			if strings.Contains(string(out), "sleep 3600") {
 				working++
 			}

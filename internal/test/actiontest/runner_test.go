@@ -16,19 +16,19 @@ import (
 	"time"
 )
 
-// Who the runner and its workspace belong to.
+// The owner of the runner and its workspace.
 const runnerUID, runnerGID = 1001, 1002
 
-// runner is a job on GitHub's runner, as far as a container action can see it.
-// Source: actions/runner, ContainerActionHandler.cs and DockerCommandManager.cs.
+// runner simulates a job on GitHub's runner, as far as a container action can see it. Source:
+// actions/runner, ContainerActionHandler.cs and DockerCommandManager.cs.
 type runner struct {
 	t         *testing.T
 	id        string
 	temp      string // RUNNER_TEMP of the host
 	workspace string
 	network   string
-	env       map[string]string // besides the runner's own
-	state     map[string]string // what the step saved for the step after the job
+	env       map[string]string // in addition to the runner's own
+	state     map[string]string // state that the step saved for the post step
 }
 
 func newRunner(t *testing.T) *runner {
@@ -66,7 +66,7 @@ func (r *runner) event(name, payload string) {
 	must(r.t, os.WriteFile(filepath.Join(r.temp, "_github_workflow/event.json"), []byte(payload), 0o644))
 }
 
-// own gives everything to the runner's user, as it is after a checkout.
+// own makes the runner's user the owner of everything, as after a checkout.
 func (r *runner) own() {
 	r.t.Helper()
 	must(r.t, filepath.WalkDir(filepath.Dir(r.temp), func(path string, _ os.DirEntry, err error) error {
@@ -149,7 +149,7 @@ func (r *runner) start(image, entrypoint string, inputs map[string]string) *star
 	return s
 }
 
-// The runner's patience. Source: actions/runner, ProcessInvoker.cs.
+// Time limits of the runner. Source: actions/runner, ProcessInvoker.cs.
 const (
 	afterInterrupt = 7500 * time.Millisecond
 	afterTerminate = 2500 * time.Millisecond
@@ -177,7 +177,7 @@ func (s *started) cancel() *ran {
 	return nil
 }
 
-// wait is the step when it has ended by itself.
+// wait returns the step when it has ended by itself.
 func (s *started) wait() *ran {
 	s.r.t.Helper()
 	select {
@@ -189,7 +189,8 @@ func (s *started) wait() *ran {
 	}
 }
 
-// result is what the runner takes from a step, also from one that failed: it reads the files afterwards in any case.
+// result returns the results that the runner takes from a step, even from a failed one: it always
+// reads the files afterwards.
 func (s *started) result(err error, took time.Duration, signals []string) *ran {
 	t := s.r.t
 	t.Helper()
@@ -213,8 +214,8 @@ func (s *started) result(err error, took time.Duration, signals []string) *ran {
 	return res
 }
 
-// fileCommands reads NAME=value and NAME<<DELIMITER blocks as the runner does; what it refuses fails a step.
-// Source: actions/runner, FileCommandManager.cs, EnvFileKeyValuePairs.
+// fileCommands reads NAME=value and NAME<<DELIMITER blocks as the runner does; invalid input fails
+// a step. Source: actions/runner, FileCommandManager.cs, EnvFileKeyValuePairs.
 func fileCommands(text string) (map[string]string, error) {
 	values := map[string]string{}
 	lines := strings.SplitAfter(text, "\n")
@@ -245,13 +246,13 @@ func fileCommands(text string) (map[string]string, error) {
 	return values, nil
 }
 
-// left are the containers of trials of this runner's job.
+// left returns the trial containers of this runner's job.
 func (r *runner) left() []string {
 	r.t.Helper()
 	return strings.Fields(docker(r.t, "ps", "--all", "--quiet", "--no-trunc", "--filter", "label=rollout.workflow.run=https://github.com/acme/widgets/actions/runs/"+r.id))
 }
 
-// wantOwned checks that everything in the workspace is the runner's.
+// wantOwned checks that the runner owns everything in the workspace.
 func (r *runner) wantOwned() {
 	r.t.Helper()
 	seen := 0

@@ -17,7 +17,7 @@ import (
 	"github.com/org/rollout-action/internal/test/testenv"
 )
 
-// release is a server with releases of a program that says its version.
+// release is a server with releases of a program that prints its version.
 type release struct {
 	*httptest.Server
 	files map[string][]byte // path -> content
@@ -66,7 +66,7 @@ func packed(t *testing.T, program string) []byte {
 	return out.Bytes()
 }
 
-// machine puts another uname first on the PATH.
+// machine puts a fake uname first in the PATH.
 func machine(t *testing.T, system, arch string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -147,7 +147,7 @@ func TestSetup(t *testing.T) {
 	}
 }
 
-// What a release's tag shows differs from this checkout in two lines.
+// A release's tag differs from this checkout in two lines.
 func TestWhatAReleaseShows(t *testing.T) {
 	const image = "ghcr.io/org/rollout-action@sha256:0000"
 	dir := released(t, "v1.2.3", image)
@@ -182,7 +182,7 @@ func pinWorkflow(t *testing.T, dir string) {
 	}
 }
 
-// Who pins the reusable workflow by its commit has pinned everything that it runs.
+// Pinning the reusable workflow by its commit pins all code that it runs.
 func TestAReleasesWorkflowIsPinned(t *testing.T) {
 	dir := released(t, "v1.2.3", "ghcr.io/org/rollout-action@sha256:0000")
 	const file = ".github/workflows/rollout.yml"
@@ -208,7 +208,7 @@ func TestAReleasesWorkflowIsPinned(t *testing.T) {
 	}
 }
 
-// released is the repository as a release's tag shows it, as far as workflows that use it see it.
+// released returns the repository at a release's tag, as far as workflows that use it see it.
 func released(t *testing.T, version, image string) string {
 	t.Helper()
 	dir := t.TempDir()

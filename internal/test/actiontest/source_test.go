@@ -12,8 +12,8 @@ import (
 	"github.com/org/rollout-action/internal/test/testenv"
 )
 
-// On branches, jobs that use the Action build the Dockerfile from this repository's source. Here the machine's Go stands in
-// for Go's image, and modules lie in it already: nothing is downloaded.
+// On branches, jobs that use the Action build the Dockerfile from this repository's source. Here
+// the machine's Go replaces Go's image, with the modules already in place: nothing is downloaded.
 func TestTheImageIsBuiltFromSource(t *testing.T) {
 	if !slices.Contains(strings.Split(os.Getenv("ROLLOUT_TEST_REQUIRE"), ","), "source-image") {
 		t.Skip("takes minutes: everything is compiled from nothing; ROLLOUT_TEST_REQUIRE=source-image has it run, as CI does")
@@ -39,7 +39,7 @@ ENV PATH=/usr/local/go/bin:/usr/bin:/bin GOFLAGS=-mod=vendor GOPROXY=off GOTOOLC
 	}
 }
 
-// command runs a program and returns what it prints.
+// command runs a program and returns its output.
 func command(t *testing.T, dir string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), args[0], args[1:]...)

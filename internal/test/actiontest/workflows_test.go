@@ -33,7 +33,7 @@ func unzip(t *testing.T, path, dir string) {
 	}
 }
 
-// pull is the payload of a pull request's event.
+// pull returns the payload of a pull request event.
 func pull(head, base, headRepo string) map[string]any {
 	repo := func(name string) map[string]any {
 		return map[string]any{"full_name": name, "fork": name != slug}
@@ -48,15 +48,15 @@ func pull(head, base, headRepo string) map[string]any {
 	}
 }
 
-// confirms has the repository's job try again what looks broken.
+// confirms makes the repository's job retry the tasks that look broken.
 func (r *repository) confirms() {
 	r.t.Helper()
 	const file = "evals/job.yaml"
 	write(r.t, r.dir, map[string]string{file: read(r.t, r.dir, file) + "gate: { confirm: { attempts: 2 } }\n"})
 }
 
-// The ten lines of the README: a push makes a baseline, and a pull request that breaks the agent is told so. The shards have tried again what
-// they broke.
+// The ten lines of the README: a push creates a baseline, and a pull request that breaks the agent
+// gets a comment. The shards have retried the tasks that they broke.
 func TestTheGateOnAPullRequest(t *testing.T) {
 	testenv.Long(t, "pull requests in act")
 	r := newRepository(t, "apple", "banana", "cherry", "damson", "elder")
@@ -83,7 +83,7 @@ func TestTheGateOnAPullRequest(t *testing.T) {
 	_, err = r.api.AddArtifact(slug, run, githubtest.Artifact{Name: "rollout-result", Files: map[string]string{"result.json": read(t, baseline, "result.json")}})
 	must(t, err)
 
-	suite(t, r.dir) // has forgotten all five: fewer could be chance
+	suite(t, r.dir) // knows none of the five any more: fewer could be chance
 	r.confirms()
 	head := r.commit("a worse agent", base)
 	r.api.AddPull(slug, githubtest.Pull{Number: 7, HeadBranch: "change", HeadSHA: head, Base: "main"})
@@ -128,7 +128,7 @@ func TestTheGateOnAPullRequest(t *testing.T) {
 	}
 }
 
-// A shard that never ran is no success of the others.
+// A shard that never ran does not count as a success.
 func TestAMissingShardIsNamed(t *testing.T) {
 	testenv.Long(t, "a job with shards in act")
 	r := newRepository(t, "apple", "banana", "cherry", "damson", "elder")
@@ -148,7 +148,7 @@ func TestAMissingShardIsNamed(t *testing.T) {
 	if matrix := a.output("plan", "plan", "matrix"); !strings.HasPrefix(matrix, `{"include":[{"shard":"1/4","index":1,"total":4,"name":"1-of-4"`) {
 		t.Errorf("the matrix is %s", matrix)
 	}
-	// Files that a trial gave odd names are in the artifact under names that it accepts.
+	// The artifact contains files with odd names of a trial under names that it accepts.
 	odd, err := filepath.Glob(filepath.Join(a.artifact("rollout-job"), "agent/solver/tasks/*/logs/agent/*/*.log"))
 	must(t, err)
 	if len(odd) < 3 {
@@ -161,7 +161,8 @@ func TestAMissingShardIsNamed(t *testing.T) {
 	}
 }
 
-// A fork's change runs without secrets; what came of it is reported by a workflow that executes nothing of it.
+// A fork's change runs without secrets; a workflow that executes none of its code reports the
+// result.
 func TestAForkIsReportedOn(t *testing.T) {
 	testenv.Long(t, "a pull request from a fork in act")
 	r := newRepository(t)
@@ -241,7 +242,8 @@ func TestTheOtherExamples(t *testing.T) {
 	}
 }
 
-// A repository of tasks: all are proven at night, and a pull request is told of the one that it breaks.
+// A repository of tasks: all are proven at night, and a pull request gets a report of the one that
+// it breaks.
 func TestTasksAreProven(t *testing.T) {
 	testenv.Long(t, "a proof in act")
 	r := newRepository(t)
@@ -281,7 +283,7 @@ func TestTasksAreProven(t *testing.T) {
 	}
 }
 
-// Steps of the caller's run before and after each shard, on machines that JSON names.
+// The caller's own steps run before and after each shard, on machines given as JSON.
 func TestOwnStepsInTheReusableWorkflow(t *testing.T) {
 	testenv.Long(t, "the reusable workflow in act")
 	r := newRepository(t, "apple", "banana", "cherry", "damson", "elder")

@@ -10,15 +10,15 @@ import (
 	"testing"
 )
 
-// listed is what of `go list -json` is used. Source: go help list.
+// listed holds the used fields of `go list -json`. Source: go help list.
 type listed struct {
 	ImportPath                string
 	Imports                   []string
 	TestImports, XTestImports []string
 }
 
-// TestImports looks at what each package is built from. Test files are free: they may use the fake
-// provider and the conformance suite wherever those stand.
+// TestImports checks the packages that each package is built from. Test files are not restricted:
+// they may use the fake provider and the conformance suite anywhere.
 func TestImports(t *testing.T) {
 	packages := list(t, "linux")
 	if len(packages) < 10 {
@@ -31,7 +31,7 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// TestTheProgramHasNoTestCode: what exists for tests is in no program that users get.
+// TestTheProgramHasNoTestCode checks that packages for tests are in no released program.
 func TestTheProgramHasNoTestCode(t *testing.T) {
 	imports := map[string][]string{}
 	for _, p := range list(t, "linux") {
@@ -56,7 +56,8 @@ func TestTheProgramHasNoTestCode(t *testing.T) {
 	}
 }
 
-// TestThePodProgramIsSmall: each pod copies it, so it has nothing of the clients of Kubernetes and Docker, nor of the command line.
+// TestThePodProgramIsSmall checks that the program that each pod copies contains neither the
+// clients of Kubernetes and Docker nor the command line.
 func TestThePodProgramIsSmall(t *testing.T) {
 	imports := map[string][]string{}
 	for _, p := range list(t, "linux") {
@@ -84,7 +85,7 @@ func TestThePodProgramIsSmall(t *testing.T) {
 	}
 }
 
-// list returns every package of the module, as it is built for a system.
+// list returns every package of the module, as built for a system.
 func list(t *testing.T, system string) []listed {
 	t.Helper()
 	cmd := exec.Command("go", "list", "-json=ImportPath,Imports,TestImports,XTestImports", module+"/...")

@@ -12,10 +12,10 @@ import (
 	"testing"
 )
 
-// boundedHome is the package that decodes JSON from outside with bounded memory.
+// boundedHome is the package that decodes untrusted JSON with bounded memory.
 const boundedHome = "internal/lib/bounded"
 
-// decoders are the functions, by the packages that they are of, that decode text with as much memory as that asks for.
+// decoders lists, by package, the functions whose memory use depends on the decoded text.
 var decoders = map[string][]string{
 	"encoding/json":                               {"Unmarshal", "NewDecoder"},
 	"encoding/xml":                                {"Unmarshal", "NewDecoder"},
@@ -24,8 +24,9 @@ var decoders = map[string][]string{
 	"github.com/go-json-experiment/json/v1":       {"Unmarshal", "NewDecoder"},
 }
 
-// unbounded are the files that call them, how often they do, and why a few bytes cannot take much memory there. Other readers use
-// package bounded. Not here are providers: they read answers of their platform.
+// unbounded lists the files that call them, with the number of calls and the reason why a few bytes
+// cannot take much memory there. Other readers use package bounded. Providers are not listed: they
+// read answers of their platform.
 var unbounded = map[string]exception{
 	"internal/action/step.go":                 {1, "what an earlier step of this action saved"},
 	"internal/lib/cache/dir.go":               {1, "a note in the cache, which this program wrote"},

@@ -20,13 +20,14 @@ const (
 
 // dependency is a third-party module, or some of its packages, with the packages of this module that may import it.
 type dependency struct {
-	// paths are import paths. Each stands for itself and everything below it; the longest path that fits an import counts.
+	// paths are import paths, each including all paths below it. The longest path that matches an
+	// import counts.
 	paths []string
-	use   string // what Rollout needs it for
-	why   string // why this one
-	// packages may import it outside of their tests. Tests may import everything that is in the table.
+	use   string // its purpose in Rollout
+	why   string // why this one was chosen
+	// packages may import it outside of their tests. Tests may import every module in the table.
 	packages []string
-	// testsOnly: the rollout binary must not have it. Its packages are helpers of tests.
+	// testsOnly: the rollout binary must not contain it. Its packages are test helpers.
 	testsOnly bool
 }
 
@@ -399,8 +400,8 @@ func isBelow(imported, path string) bool {
 	return imported == path || strings.HasPrefix(imported, path+"/")
 }
 
-// isThirdParty reports whether an import path is of another module than this one and the standard library, whose paths
-// have no dot in their first element.
+// isThirdParty reports whether an import path belongs neither to this module nor to the standard
+// library, whose paths have no dot in their first element.
 func isThirdParty(imported string) bool {
 	first, _, _ := strings.Cut(imported, "/")
 	return strings.Contains(first, ".") && below(imported) == "" && imported != module
@@ -432,8 +433,8 @@ func moduleViolations(pkg string, imports, testImports []string) []string {
 	return out
 }
 
-// TestModules checks what packages import of other modules, on Linux and macOS, against the table, and that the table has
-// nothing that no package needs.
+// TestModules compares the imports of packages from other modules, on Linux and macOS, with the
+// table, and checks that every entry of the table is needed.
 func TestModules(t *testing.T) {
 	problems := map[string]bool{}
 	imports, testImports := map[string][]string{}, []string{} // of each package on any system; of all tests
@@ -468,7 +469,7 @@ func TestModules(t *testing.T) {
 	}
 }
 
-// TestDirectModules checks that every direct requirement of go.mod is in the table, and no other module is.
+// TestDirectModules checks that the table lists exactly the direct requirements of go.mod.
 func TestDirectModules(t *testing.T) {
 	text, err := os.ReadFile("../../../go.mod")
 	if err != nil {
@@ -519,7 +520,7 @@ func directModules(text string) []string {
 	return out
 }
 
-// TestBinaryHasNoModulesOfTests checks the packages of this module that are in the binary.
+// TestBinaryHasNoModulesOfTests checks the packages of this module that the binary contains.
 func TestBinaryHasNoModulesOfTests(t *testing.T) {
 	cmd := exec.Command("go", "list", "-deps", module+"/cmd/rollout")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")

@@ -33,7 +33,7 @@ var (
 	heading  = regexp.MustCompile(`(?m)^#+ (.*)$`)
 )
 
-// prose returns a page without its blocks of code.
+// prose returns a page without its code blocks.
 func prose(t *testing.T, page string) string {
 	t.Helper()
 	text, err := os.ReadFile(page)
@@ -43,7 +43,8 @@ func prose(t *testing.T, page string) string {
 	return fenced.ReplaceAllString(string(text), "")
 }
 
-// TestMap checks that the map's table is that of the layers: their directories, highest first, and what each may import.
+// TestMap checks that the map's table matches the layers: their directories, highest first, and the
+// imports that each may have.
 func TestMap(t *testing.T) {
 	text := prose(t, "../../../"+architecturePage)
 	_, text, found := strings.Cut(text, "\n## The map\n")
@@ -163,7 +164,8 @@ var (
 	schemePart = regexp.MustCompile(`^[a-z]+:`)
 )
 
-// TestPagesNameWhatIsThere checks that files, Go names, tests and links in the pages for developers exist.
+// TestPagesNameWhatIsThere checks that files, Go names, tests and links in the pages for developers
+// exist.
 func TestPagesNameWhatIsThere(t *testing.T) {
 	names, packages := declarations(t)
 	for _, page := range pages(t) {
@@ -172,7 +174,7 @@ func TestPagesNameWhatIsThere(t *testing.T) {
 			name := span[1]
 			parts := goName.FindStringSubmatch(name)
 			switch {
-			case strings.Contains(name, "<"): // a pattern for people
+			case strings.Contains(name, "<"): // a placeholder
 			case repoPath.MatchString(name):
 				if found, err := filepath.Glob(filepath.Join("../../..", name)); err != nil || len(found) == 0 {
 					t.Errorf("%s names the file %s, which is not there", page, name)
@@ -189,7 +191,7 @@ func TestPagesNameWhatIsThere(t *testing.T) {
 	}
 }
 
-// checkLink returns what is wrong with a link to a file of this repository; "" if nothing is.
+// checkLink returns the problem of a link to a file of this repository, or "".
 func checkLink(t *testing.T, page, target string) string {
 	t.Helper()
 	if schemePart.MatchString(target) {
@@ -214,7 +216,7 @@ func checkLink(t *testing.T, page, target string) string {
 	return "there is no such heading"
 }
 
-// slug returns the anchor that GitHub gives a heading.
+// slug returns GitHub's anchor for a heading.
 func slug(text string) string {
 	text = strings.ToLower(strings.ReplaceAll(text, "`", ""))
 	text = regexp.MustCompile(`[^\p{L}\p{N}\s_-]`).ReplaceAllString(text, "")

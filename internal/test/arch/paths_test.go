@@ -16,19 +16,21 @@ import (
 	"testing"
 )
 
-// pathsHome is the package that defines the special paths inside an environment.
+// pathsHome is the package that defines the special paths in an environment.
 const pathsHome = "internal/core/environment"
 
-// specialPath finds a special path in a string, also within a sentence or a script, but not as the end of another path
-// (such as ".github/workflows/rollout"). Source: specification, "special paths"; /solution is Harbor's, /rollout has the agent's scripts.
+// specialPath matches a special path in a string, also within a sentence or a script, but not as
+// the end of another path (such as ".github/workflows/rollout"). Source: specification, "special
+// paths"; /solution is Harbor's, /rollout has the agent's scripts.
 var specialPath = regexp.MustCompile(`(?:^|[^\w./%$})~*-])/(?:tests|logs|oracle|solution|rollout)(?:[^\w.-]|$)`)
 
-// spelling is a rule about paths: only its home may spell those that match.
+// spelling is a rule about paths: only the package home may contain literals that match.
 type spelling struct {
 	what string
 	home string
 	like *regexp.Regexp
-	// allowed are the other packages that spell them, how many of their strings do, and why. A number may only fall.
+	// allowed maps the other packages that contain such literals to the number of them and the
+	// reason. A number may only fall.
 	allowed map[string]exception
 }
 
@@ -50,12 +52,12 @@ var spellings = []spelling{
 // treeHome is the package that defines the files and directories of the jobs tree.
 const treeHome = "internal/core/result"
 
-// treePath finds the name of a file in a job's directory or in a trial's, also within a sentence, and paths that begin with a
-// trial's directories.
+// treePath matches the name of a file in a job's or a trial's directory, also within a sentence,
+// and paths that begin with a trial's directories.
 var treePath = regexp.MustCompile(`(?:^|[^\w.-])(?:(?:result|config|plan|merge|metadata)\.json|(?:events|outputs)\.jsonl|` +
 	`(?:error|stdout|stderr)\.txt|SHA256SUMS|superseded|\.rollout\.lock)\b|^\.tmp-|^(?:setup|command|logs|artifacts)/`)
 
-// stringsLike returns the strings in a file's Go code that match, with their places.
+// stringsLike returns the matching string literals in a Go file, with their positions.
 func stringsLike(like *regexp.Regexp, fset *token.FileSet, f *ast.File) []string {
 	var out []string
 	ast.Inspect(f, func(n ast.Node) bool {
@@ -71,15 +73,15 @@ func stringsLike(like *regexp.Regexp, fset *token.FileSet, f *ast.File) []string
 	return out
 }
 
-// helpsTests reports whether a package only helps tests. Their scripts spell paths as tasks do.
+// helpsTests reports whether a package only serves tests. Their scripts contain paths as tasks do.
 func helpsTests(name string) bool {
 	base := path.Base(name)
 	return slices.Contains([]string{"bench", "internal/test/actiontest", "internal/test/testenv", "internal/test/testregistry", "internal/test/testsets", "internal/test/arch", "examples"}, name) ||
 		strings.HasSuffix(base, "test")
 }
 
-// eachFile parses the Go files of all systems, tests left out, and calls do with each and the name of its package. It opens each,
-// so go test's cache knows when one changes.
+// eachFile parses the Go files of all systems, except tests, and calls do with each and the name of
+// its package. It opens each, so go test's cache notices changes.
 func eachFile(t *testing.T, do func(name string, fset *token.FileSet, f *ast.File)) {
 	t.Helper()
 	files := 0
@@ -204,7 +206,7 @@ func TestSpecialPathsInStrings(t *testing.T) {
 // variablesHome is the package that reads the variables that GitHub Actions sets for a step.
 const variablesHome = "internal/lib/ghvars"
 
-// gitHubVariable finds the name of such a variable, but not a sentence that mentions one.
+// gitHubVariable matches the name of such a variable, but not a sentence that mentions one.
 var gitHubVariable = regexp.MustCompile(`^GITHUB_[A-Z_]*$`)
 
 func TestGitHubVariables(t *testing.T) {

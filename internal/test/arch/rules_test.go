@@ -9,17 +9,20 @@ import (
 // module is this module's path.
 const module = "github.com/org/rollout-action"
 
-// layer is a directory of the map. Packages are named below the module; "x" stands for x and all that is below it.
+// layer is a directory of the map. Packages are named relative to the module; "x" includes all
+// packages below it.
 type layer struct {
 	dir string
-	// only, if set, are the packages of lower layers that it may import; by default it is all of them.
+	// only, if set, lists the packages of lower layers that it may import; by default all of them.
 	only []string
-	// apart keeps the directories directly in it from importing each other, but for those named internal.
+	// apart keeps the directories directly in it from importing each other, except for those named
+	// internal.
 	apart bool
 }
 
-// layers is the map, lowest first. A package belongs to the layer whose directory it is in, and imports its own layer and those below.
-// It is the table of docs/internals/architecture.md, "The map".
+// layers is the map, lowest first. A package belongs to the layer whose directory contains it, and
+// may import its own layer and those below. It is the table of docs/internals/architecture.md, "The
+// map".
 var layers = []layer{
 	{dir: "internal/lib", only: []string{}},
 	{dir: "internal/model", only: []string{"internal/lib"}},
@@ -38,7 +41,8 @@ var layers = []layer{
 	{dir: "examples"},
 }
 
-// limits are packages that may know less than their layer: what they may import of Rollout.
+// limits lists packages with stricter limits than their layer, with the packages of Rollout that
+// they may import.
 var limits = map[string][]string{
 	"internal/output/ui":     {"internal/lib", "internal/core", "internal/run/prove"},
 	"internal/output/viewer": {"internal/lib", "internal/core", "internal/output/page"},
@@ -68,7 +72,7 @@ var limits = map[string][]string{
 }
 
 // violations returns a sentence for each import of pkg that breaks the map. pkg and imports are
-// import paths; imports of other modules are not looked at.
+// import paths; imports of other modules are ignored.
 func violations(pkg string, imports []string) []string {
 	name := below(pkg)
 	at := find(name)
@@ -87,13 +91,14 @@ func violations(pkg string, imports []string) []string {
 	return out
 }
 
-// importProblem returns what is wrong with an import of other by name, which is in the layer at; "" if nothing is.
+// importProblem returns the problem with an import of other by name, which is in the layer at, or
+// "".
 func importProblem(name string, at int, other string) string {
 	to := find(other)
 	allowed, limited := limits[name]
 	switch {
 	case to < 0:
-		return "" // is reported for the package itself
+		return "" // reported for the package itself
 	case to > at:
 		return fmt.Sprintf("%s imports %s, which is above it: move what it needs into a lower layer, or pass it in", name, other)
 	case limited && !within(allowed, other):
@@ -106,7 +111,8 @@ func importProblem(name string, at int, other string) string {
 	return ""
 }
 
-// siblings reports whether two packages are in different directories of dir, and neither dir itself nor shared by them.
+// siblings reports whether two packages are in different directories of dir, and neither is dir
+// itself nor shared by them.
 func siblings(dir, name, other string) bool {
 	first := func(name string) string {
 		name, _, _ = strings.Cut(strings.TrimPrefix(strings.TrimPrefix(name, dir), "/"), "/")
@@ -121,12 +127,12 @@ func find(name string) int {
 	return slices.IndexFunc(layers, func(l layer) bool { return within([]string{l.dir}, name) })
 }
 
-// within reports whether a package is one of the directories or below one.
+// within reports whether a package is in or below one of the directories.
 func within(dirs []string, name string) bool {
 	return slices.ContainsFunc(dirs, func(dir string) bool { return name == dir || strings.HasPrefix(name, dir+"/") })
 }
 
-// below returns the package's name below the module, or "" if it is of another one.
+// below returns the package's name relative to the module, or "" if it belongs to another module.
 func below(pkg string) string {
 	name, ok := strings.CutPrefix(pkg, module+"/")
 	if !ok {

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestTroubleshootingQuotesMessages checks that each message which heads a section of the page is one that Rollout writes.
+// TestTroubleshootingQuotesMessages checks that each message in a heading of the page is one that
+// Rollout prints.
 func TestTroubleshootingQuotesMessages(t *testing.T) {
 	const page = "docs/troubleshooting.md"
 	var parts []string

@@ -1,5 +1,5 @@
-// Package browsertest opens pages in a headless Chromium, for tests that see what a person would see: what a page shows and
-// executes, and whom it asks.
+// Package browsertest opens pages in a headless Chromium, for tests of the pages as users see them:
+// what a page shows and executes, and which requests it makes.
 package browsertest
 
 import (
@@ -28,7 +28,8 @@ import (
 	"github.com/org/rollout-action/internal/test/testenv"
 )
 
-// patience bounds one step of a test. It is long because machines are busy; no test passes or fails by it otherwise.
+// patience bounds one step of a test. It is generous because machines are busy; no test depends on
+// it otherwise.
 const patience = 2 * time.Minute
 
 // Browser is a running Chromium.
@@ -36,8 +37,8 @@ type Browser struct {
 	ctx context.Context
 }
 
-// Start starts a Chromium, which ends with the test. It skips the test where there is none, or fails it if ROLLOUT_TEST_REQUIRE
-// names the browser.
+// Start starts a Chromium, which ends with the test. It skips the test if there is none, or fails
+// it if ROLLOUT_TEST_REQUIRE names the browser.
 func Start(t *testing.T) *Browser {
 	t.Helper()
 	var binary string
@@ -50,7 +51,7 @@ func Start(t *testing.T) *Browser {
 	if binary == "" {
 		testenv.Lacks(t, "browser", "Chromium")
 	}
-	// Root has no sandbox in Chromium; the pages are those of tests.
+	// Chromium's sandbox does not work as root; the pages are those of tests.
 	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(binary), chromedp.NoSandbox,
 		chromedp.WSURLReadTimeout(patience), chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("force-color-profile", "srgb"))
 	allocated, cancel := chromedp.NewExecAllocator(context.Background(), options...)
@@ -63,11 +64,11 @@ func Start(t *testing.T) *Browser {
 	return &Browser{ctx}
 }
 
-// Look is how a page is looked at.
+// Look describes the window and settings for a page.
 type Look struct {
 	Width    int     // in CSS pixels; 0 is 1400
-	Height   int     // of what can be seen at once; 0 is 1000
-	Scale    float64 // pixels of the screen for one of CSS; 0 is 1
+	Height   int     // of the viewport; 0 is 1000
+	Scale    float64 // device pixels per CSS pixel; 0 is 1
 	Dark     bool
 	NoScript bool // the browser runs no script
 }
@@ -88,7 +89,7 @@ func (b *Browser) Open(t *testing.T, address string, look Look) *Tab {
 	ctx, cancel := chromedp.NewContext(b.ctx)
 	t.Cleanup(cancel)
 	tab := &Tab{t: t, ctx: ctx}
-	if err := chromedp.Run(ctx); err != nil { // a tab ends with the context of its first action, so this is none with a timeout
+	if err := chromedp.Run(ctx); err != nil { // a tab ends with the context of its first action, so that must have no timeout
 		t.Fatalf("open a tab: %v", err)
 	}
 	chromedp.ListenTarget(ctx, tab.hear)
@@ -107,7 +108,7 @@ func (b *Browser) Open(t *testing.T, address string, look Look) *Tab {
 	return tab
 }
 
-// hear keeps what a page does.
+// hear records events of a page.
 func (tab *Tab) hear(event any) {
 	tab.mu.Lock()
 	defer tab.mu.Unlock()
@@ -116,7 +117,7 @@ func (tab *Tab) hear(event any) {
 		if !strings.HasPrefix(e.Request.URL, "data:") {
 			tab.requests = append(tab.requests, e.Request.URL)
 		}
-	case *log.EventEntryAdded: // such as what a Content-Security-Policy has forbidden
+	case *log.EventEntryAdded: // such as violations of a Content-Security-Policy
 		tab.faults = append(tab.faults, fmt.Sprintf("%s: %s %s", e.Entry.Source, e.Entry.Text, e.Entry.URL))
 	case *runtime.EventExceptionThrown:
 		tab.faults = append(tab.faults, "exception: "+e.ExceptionDetails.Error())
@@ -146,8 +147,8 @@ func (tab *Tab) Print() (pdf []byte) {
 	return pdf
 }
 
-// Busy returns how long the page has kept its main thread busy, which draws and scrolls it, in milliseconds of the processor's time: the load of
-// the machine does not lengthen it.
+// Busy returns the processor time of the page's main thread, which draws and scrolls it, in
+// milliseconds. It does not depend on the load of the machine.
 func (tab *Tab) Busy() (ms float64) {
 	tab.t.Helper()
 	tab.run("ask what the page has done", chromedp.ActionFunc(func(ctx context.Context) error {
@@ -162,14 +163,15 @@ func (tab *Tab) Busy() (ms float64) {
 	return ms
 }
 
-// Requests returns the addresses that the page has asked for, its own among them.
+// Requests returns the addresses that the page has requested, including its own.
 func (tab *Tab) Requests() []string {
 	tab.mu.Lock()
 	defer tab.mu.Unlock()
 	return slices.Clone(tab.requests)
 }
 
-// Faults returns what should not happen on a page: exceptions, dialogs, messages on the console, what a policy has forbidden.
+// Faults returns undesired events of a page: exceptions, dialogs, messages on the console,
+// violations of a policy.
 func (tab *Tab) Faults() []string {
 	tab.mu.Lock()
 	defer tab.mu.Unlock()
@@ -186,7 +188,8 @@ func (tab *Tab) run(what string, actions ...chromedp.Action) {
 	}
 }
 
-// Eval stores the value of an expression in JavaScript in value, or fails the test. The page's policy does not apply to it.
+// Eval stores the value of a JavaScript expression in value, or fails the test. The page's policy
+// does not apply to it.
 func (tab *Tab) Eval(expression string, value any) {
 	tab.t.Helper()
 	tab.run("evaluate "+expression, chromedp.Evaluate(expression, value, func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }))
@@ -200,8 +203,8 @@ func (tab *Tab) Text(expression string) string {
 	return text
 }
 
-// Wait waits until an expression is true, and fails the test if that never happens. Until then it may also fail, as it does on a page that
-// is not there yet.
+// Wait waits until an expression is true, and fails the test if that never happens. Until then the
+// expression may also fail, as on a page that is not loaded yet.
 func (tab *Tab) Wait(expression string) {
 	tab.t.Helper()
 	ctx, cancel := context.WithTimeout(tab.ctx, patience)
@@ -217,25 +220,25 @@ func (tab *Tab) Wait(expression string) {
 	tab.t.Fatalf("it is never true that %s (%v)", expression, last)
 }
 
-// Click clicks the first element that a selector names.
+// Click clicks the first element that matches a selector.
 func (tab *Tab) Click(selector string) {
 	tab.t.Helper()
 	tab.run("click "+selector, chromedp.ScrollIntoView(selector, chromedp.ByQuery), chromedp.Click(selector, chromedp.ByQuery))
 }
 
-// Type types text into the first element that a selector names.
+// Type types text into the first element that matches a selector.
 func (tab *Tab) Type(selector, text string) {
 	tab.t.Helper()
 	tab.run("type into "+selector, chromedp.SendKeys(selector, text, chromedp.ByQuery))
 }
 
-// Press presses keys, such as those of github.com/chromedp/chromedp/kb, wherever the focus is.
+// Press presses keys, such as those of github.com/chromedp/chromedp/kb, at the focus.
 func (tab *Tab) Press(keys string) {
 	tab.t.Helper()
 	tab.run("press keys", chromedp.KeyEvent(keys))
 }
 
-// Choose chooses an option of a select element, as a person does.
+// Choose chooses an option of a select element, as a user does.
 func (tab *Tab) Choose(selector, value string) {
 	tab.t.Helper()
 	tab.Eval(fmt.Sprintf(`(() => {
@@ -260,13 +263,14 @@ func (tab *Tab) Address() string {
 	return address
 }
 
-// Picture keeps a picture of the whole page as NAME.png in the directory that ROLLOUT_TEST_PICTURES names, for people to look at.
+// Picture saves a picture of the whole page as NAME.png in the directory that ROLLOUT_TEST_PICTURES
+// names, for manual inspection.
 func (tab *Tab) Picture(name string) {
 	tab.t.Helper()
 	tab.picture(name, func(to *[]byte) chromedp.Action { return chromedp.FullScreenshot(to, 100) })
 }
 
-// Screen keeps a picture of what can be seen of the page without scrolling, as Picture does.
+// Screen saves a picture of the visible part of the page, as Picture does.
 func (tab *Tab) Screen(name string) {
 	tab.t.Helper()
 	tab.picture(name, chromedp.CaptureScreenshot)
@@ -288,7 +292,7 @@ func (tab *Tab) picture(name string, take func(*[]byte) chromedp.Action) {
 	}
 }
 
-// Violation is a rule of accessibility that a page breaks, as axe-core reports it.
+// Violation is an accessibility rule that a page breaks, as axe-core reports it.
 type Violation struct {
 	ID, Impact, Help string
 	Nodes            []struct {
@@ -297,8 +301,8 @@ type Violation struct {
 	}
 }
 
-// Axe returns what axe-core finds wrong with the page. ROLLOUT_TEST_AXE names its script; without it, the test is skipped, or fails
-// where the browser is required.
+// Axe returns the problems that axe-core finds in the page. ROLLOUT_TEST_AXE names its script;
+// without it, the test is skipped, or fails if the browser is required.
 func (tab *Tab) Axe() []Violation {
 	tab.t.Helper()
 	file := os.Getenv("ROLLOUT_TEST_AXE")
@@ -319,7 +323,7 @@ func (tab *Tab) Axe() []Violation {
 	return found
 }
 
-// File returns the address of a file.
+// File returns the URL of a file.
 func File(path string) string {
 	return (&url.URL{Scheme: "file", Path: path}).String()
 }

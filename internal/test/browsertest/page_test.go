@@ -31,7 +31,7 @@ func write(t *testing.T, in report.Input) string {
 	return browsertest.File(file)
 }
 
-// alone fails the test if the tab has asked for anything but address, or has done what no page may.
+// alone fails the test if the tab has requested anything but address, or if the page has faults.
 func alone(t *testing.T, tab *browsertest.Tab, address string) {
 	t.Helper()
 	for _, asked := range tab.Requests() {
@@ -44,11 +44,11 @@ func alone(t *testing.T, tab *browsertest.Tab, address string) {
 	}
 }
 
-// rows is what the table of tasks shows.
+// rows returns the visible rows of the table of tasks.
 const rows = `[...document.querySelectorAll("#rows tbody tr")].filter((r) => r.checkVisibility()).map((r) => r.cells[0].querySelector("code").textContent).join(" ")`
 
-// The table of tasks can be searched, filtered and sorted, the address keeps what was chosen, and whoever opens that address sees
-// the same.
+// The table of tasks can be searched, filtered and sorted. The address records the choices, so
+// opening it shows the same.
 func TestTableIsFilteredAndTheAddressKeepsIt(t *testing.T) {
 	browser := browsertest.Start(t)
 	address := write(t, reporttest.Mixed())
@@ -92,7 +92,8 @@ func TestTableIsFilteredAndTheAddressKeepsIt(t *testing.T) {
 	alone(t, tab, address)
 }
 
-// A search in a trial marks what its logs and its conversation have, Enter goes on, and whoever opens the address sees the same place.
+// A search in a trial marks the matches in its logs and its conversation, Enter moves to the next
+// one, and the address leads to the same place.
 func TestSearchInATrial(t *testing.T) {
 	browser := browsertest.Start(t)
 	address := write(t, reporttest.Make("job", []reporttest.Spec{{Agent: "a", Dataset: "d", Task: "one", Reward: new(0.0), Seconds: 1, Logs: map[string]string{
@@ -126,7 +127,7 @@ func TestSearchInATrial(t *testing.T) {
 	alone(t, tab, address)
 }
 
-// A prompt can be copied, or is selected where pages may not copy.
+// A prompt can be copied, or is selected if the page may not copy.
 func TestPromptIsCopied(t *testing.T) {
 	browser := browsertest.Start(t)
 	address := write(t, reporttest.Mixed())
@@ -142,7 +143,7 @@ func TestPromptIsCopied(t *testing.T) {
 	alone(t, tab, address)
 }
 
-// On paper everything is open; afterwards the page is as it was.
+// In print all sections are open; afterwards the page is as before.
 func TestPageIsPrinted(t *testing.T) {
 	browser := browsertest.Start(t)
 	address := write(t, reporttest.Mixed())
@@ -165,7 +166,7 @@ func TestPageIsPrinted(t *testing.T) {
 	alone(t, tab, address)
 }
 
-// A link to a trial opens its section, also where the browser runs no script.
+// A link to a trial opens its section, even without scripts.
 func TestLinkOpensTrial(t *testing.T) {
 	browser := browsertest.Start(t)
 	address := write(t, reporttest.Mixed())
@@ -185,7 +186,8 @@ func TestLinkOpensTrial(t *testing.T) {
 	}
 }
 
-// Whatever a name, a log, a check or a conversation holds, the page executes none of it and asks nobody, and the policy has nothing to forbid.
+// Whatever a name, a log, a check or a conversation contains, the page executes none of it and
+// makes no request, and the policy has nothing to block.
 func TestAttacksExecuteNothing(t *testing.T) {
 	browser := browsertest.Start(t)
 	for _, a := range append([]untrustedtest.Attack{
@@ -212,7 +214,7 @@ func TestAttacksExecuteNothing(t *testing.T) {
 	}
 }
 
-// views are what pages are checked and pictured as.
+// views are the variants in which pages are checked and pictured.
 var views = map[string]browsertest.Look{
 	"1400":      {},
 	"1400-dark": {Dark: true},
@@ -220,15 +222,15 @@ var views = map[string]browsertest.Look{
 	"390-dark":  {Width: 390, Dark: true},
 }
 
-// Everybody can use the page: axe-core finds nothing serious, in both colour schemes, on a phone and with all sections open, and
-// nothing is wider than the screen.
+// Pages are accessible: axe-core finds nothing serious, in both colour schemes, on a phone and with
+// all sections open, and nothing is wider than the screen.
 func TestPageIsAccessible(t *testing.T) {
 	browser := browsertest.Start(t)
 	jobs := reporttest.Inputs()
 	for _, name := range slices.Sorted(maps.Keys(jobs)) {
 		address := write(t, jobs[name])
 		for _, view := range slices.Sorted(maps.Keys(views)) {
-			if view != "1400" && name != "mixed" && name != "models" { // what differs there is in these two
+			if view != "1400" && name != "mixed" && name != "models" { // these two contain the differences
 				continue
 			}
 			t.Run(fmt.Sprint(name, " ", view), func(t *testing.T) {
@@ -245,7 +247,8 @@ func TestPageIsAccessible(t *testing.T) {
 	}
 }
 
-// accessible fails the test for each serious fault that axe-core finds, and if the page must be scrolled sideways.
+// accessible fails the test for each serious problem that axe-core finds, and if the page must be
+// scrolled sideways.
 func accessible(t *testing.T, tab *browsertest.Tab) {
 	t.Helper()
 	for _, v := range tab.Axe() {
@@ -263,7 +266,7 @@ func accessible(t *testing.T, tab *browsertest.Tab) {
 	}
 }
 
-// The checks can fail: a page that breaks the rules is found out.
+// The checks can fail: they detect a page that breaks the rules.
 func TestFaultsAreFound(t *testing.T) {
 	browser := browsertest.Start(t)
 	file := filepath.Join(t.TempDir(), "page.html")

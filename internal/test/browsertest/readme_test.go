@@ -14,15 +14,16 @@ import (
 	"github.com/org/rollout-action/internal/test/untrustedtest"
 )
 
-// style is about how GitHub shows Markdown.
+// style imitates GitHub's style for Markdown.
 const style = `body{margin:16px;font:16px/1.5 "Liberation Sans",Arial,sans-serif;color:#1f2328}
 article{border:1px solid #d1d9e0;border-radius:6px}article>p.by{margin:0;padding:10px 16px;background:#f6f8fa;border-bottom:1px solid #d1d9e0;border-radius:6px 6px 0 0;color:#59636e}
 .by strong{color:#1f2328}main{padding:0 16px 8px}h2{font-size:1.4em;border-bottom:1px solid #d1d9e0;padding-bottom:.3em}h3{font-size:1.15em}a{color:#0969da;text-decoration:none}
 table{border-collapse:collapse;margin:0 0 16px}th,td{border:1px solid #d1d9e0;padding:6px 13px}tr:nth-child(2n){background:#f6f8fa}
 code,pre{font:85% "Liberation Mono",monospace;background:#eff1f3;border-radius:6px}code{padding:.2em .4em}pre{padding:12px;overflow:auto}pre code{padding:0;font-size:100%}details{margin-bottom:10px}`
 
-// The pictures of the README are drawn from a real change of the quickstart's agent: it no longer removes its lock on a signal, and knows
-// that fines have a limit. ROLLOUT_TEST_PICTURES=DIR keeps them as readme-comment.png, readme-summary.png and readme-page.png.
+// The pictures of the README show a real change of the quickstart's agent: it no longer removes its
+// lock on a signal, and knows that fines have a limit. ROLLOUT_TEST_PICTURES=DIR keeps them as
+// readme-comment.png, readme-summary.png and readme-page.png.
 func TestPicturesOfTheReadme(t *testing.T) {
 	if os.Getenv("ROLLOUT_TEST_PICTURES") == "" {
 		t.Skip("ROLLOUT_TEST_PICTURES names no directory for pictures")
@@ -45,7 +46,7 @@ func TestPicturesOfTheReadme(t *testing.T) {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), name, args...)
 		cmd.Dir = dir
-		others := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GITHUB_") }) // where this test runs in a workflow
+		others := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GITHUB_") }) // for a test in a workflow
 		cmd.Env = append(others, "GIT_AUTHOR_NAME=t", "GIT_AUTHOR_EMAIL=t@example.com", "GIT_COMMITTER_NAME=t", "GIT_COMMITTER_EMAIL=t@example.com",
 			"GITHUB_ACTIONS=true", "GITHUB_SERVER_URL=https://github.com", "GITHUB_REPOSITORY=acme/widgets", "GITHUB_RUN_ID=4711", "GITHUB_SHA="+sha, "GITHUB_TOKEN=",
 			"GITHUB_EVENT_PATH="+event, "GITHUB_STEP_SUMMARY="+filepath.Join(outputs, args[0]+".md"), "GITHUB_OUTPUT="+filepath.Join(outputs, "output"))

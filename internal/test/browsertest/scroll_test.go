@@ -38,7 +38,8 @@ func longConversation(t *testing.T, dir string) {
 	}
 }
 
-// visit is what it took to open a page and to scroll it from its beginning to its end, in milliseconds of its main thread.
+// visit is the main thread's time for opening a page and scrolling it from its beginning to its
+// end, in milliseconds.
 type visit struct {
 	open, longest, all float64 // longest is that of one step
 	steps              int
@@ -64,7 +65,8 @@ func scroll(t *testing.T, browser *browsertest.Browser, address string) (v visit
 	return v
 }
 
-// A conversation of a thousand turns opens in less than half the time of a plain page of as many bytes, and no step through it stalls.
+// A conversation of a thousand turns opens in less than half the time of a plain page of the same
+// size, and no step through it stalls.
 func TestALongConversationScrollsWithoutAStall(t *testing.T) {
 	browser := browsertest.Start(t)
 	dir := twoTasks(t)
@@ -86,7 +88,8 @@ func TestALongConversationScrollsWithoutAStall(t *testing.T) {
 	line := "<p>" + html.EscapeString(strings.Repeat("I look at the next file. ", 16)) + "</p>\n"
 	plain := files(t, map[string]string{"plain.html": "<!doctype html><html lang=\"en\"><title>plain</title>\n" + strings.Repeat(line, len(page)/len(line))})
 
-	// As a ratio, and the better of two visits: other programs disturb even the processor's time a little.
+	// As a ratio, and the better of two visits: other programs affect even the processor's time a
+	// little.
 	best := visit{open: math.Inf(1), longest: math.Inf(1)}
 	for range 2 {
 		ours, floor := scroll(t, browser, address), scroll(t, browser, browsertest.File(filepath.Join(plain, "plain.html")))

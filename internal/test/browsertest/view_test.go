@@ -94,7 +94,8 @@ func files(t *testing.T, texts map[string]string) string {
 	return dir
 }
 
-// twoTasks is a job with a task that an agent solves at once, and one that it never ends.
+// twoTasks returns a directory with a job of two tasks: one that an agent solves at once, and one
+// that it never ends.
 func twoTasks(t *testing.T) string {
 	return files(t, map[string]string{
 		"job.yaml":                    "name: two\nenvironment: {type: fake}\nn_concurrent_trials: 2\ndatasets: [{path: evals}]\nagents:\n  - name: helper\n    execute: |\n      cat \"$ROLLOUT_TASK_INSTRUCTION\"\n      case \"$(cat \"$ROLLOUT_TASK_INSTRUCTION\")\" in *wait*) sleep 3000;; esac\n",
@@ -108,7 +109,8 @@ func twoTasks(t *testing.T) string {
 	})
 }
 
-// below fails the test if the tab has asked any server but that of the address, or has done what no page may.
+// below fails the test if the tab has requested any other server than that of the address, or if
+// the page has faults.
 func below(t *testing.T, tab *browsertest.Tab, address string) {
 	t.Helper()
 	for _, asked := range tab.Requests() {
@@ -121,7 +123,8 @@ func below(t *testing.T, tab *browsertest.Tab, address string) {
 	}
 }
 
-// A job that starts while its directory is looked at appears by itself, its trials come as they end, and its end is seen.
+// A job that starts while its directory is viewed appears by itself, its trials as they end, and
+// then its end.
 func TestJobAppearsLive(t *testing.T) {
 	browser := browsertest.Start(t)
 	dir := twoTasks(t)

@@ -1,4 +1,4 @@
-// Package clitest has what tests of the command line share.
+// Package clitest contains helpers for tests of the command line.
 package clitest
 
 import (
@@ -10,14 +10,14 @@ import (
 	"github.com/org/rollout-action/providers"
 )
 
-// Providers returns the table of users with the fake provider after it, and more after that.
+// Providers returns the released table of providers, followed by the fake provider and more.
 func Providers(more ...providers.Entry) providers.Table {
 	return slices.Concat(providers.All, providers.Table{Entry(fake.Name, func(context.Context, map[string]any, providers.Host) (environment.Provider, error) {
 		return fake.New(fake.Options{}), nil
 	})}, more)
 }
 
-// Entry returns a provider for Providers that accepts every provider_config. connect is its New.
+// Entry returns an entry for Providers that accepts every provider_config. connect is its New.
 func Entry(name string, connect func(context.Context, map[string]any, providers.Host) (environment.Provider, error)) providers.Entry {
 	return providers.Entry{
 		Name: name, Summary: "a provider for tests",

@@ -9,8 +9,8 @@ import (
 	"github.com/org/rollout-action/internal/test/fake"
 )
 
-// BenchmarkTrial is a whole small trial: an environment with files, three scripts, the tests in and
-// the logs out.
+// BenchmarkTrial measures a whole small trial: an environment with files, three scripts, the tests
+// in and the logs out.
 func BenchmarkTrial(b *testing.B) {
 	p := fake.New(fake.Options{World: fake.NewWorld()})
 	instruction := environment.Copy{Src: fstest.MapFS{"instruction.md": {Data: []byte("Write hello."), Mode: 0o644}}, Dst: "/task"}
@@ -37,7 +37,8 @@ func BenchmarkTrial(b *testing.B) {
 			b.Fatal(err)
 		}
 		exec("bash /tests/test.sh")
-		// What is in the destination already is left alone: this is the cost of everything but the file.
+		// Existing files in the destination are skipped: this measures everything but writing the
+		// file.
 		if _, err := env.CopyFrom(b.Context(), "/logs", dst, environment.ExtractOptions{}); err != nil {
 			b.Fatal(err)
 		}

@@ -29,13 +29,13 @@ func (e *Environment) Changes(ctx context.Context, opts environment.ChangeOption
 	return out, ctx.Err()
 }
 
-// compare adds what differs in two trees to all.
+// compare adds the differences of two trees to all.
 func compare(name string, before, after *node, text int64, all map[string]environment.Change) {
 	c := environment.Change{Path: name, Before: before.state(text), After: after.state(text)}
 	if !c.Before.Same(c.After) {
 		all[name] = c
 	}
-	if after == nil { // all below is gone, too
+	if after == nil { // everything below it is also gone
 		return
 	}
 	names := map[string]bool{}
@@ -58,7 +58,7 @@ func (n *node) child(name string) *node {
 	return n.children[name]
 }
 
-// state describes a file. A nil node has none.
+// state describes a file; nil for a nil node.
 func (n *node) state(text int64) *environment.FileState {
 	if n == nil {
 		return nil

@@ -61,7 +61,7 @@ func (c *command) execute() int {
 	return bash(c)
 }
 
-// lookPath returns the executable file with the command's name in $PATH, or "".
+// lookPath returns the path of the executable file with the command's name in $PATH, or "".
 func (c *command) lookPath() string {
 	for dir := range strings.SplitSeq(c.env.Get("PATH").String(), ":") {
 		file := absolute(dir, c.name)
@@ -75,7 +75,7 @@ func (c *command) lookPath() string {
 // anyFlags marks commands that parse their arguments.
 const anyFlags = "*"
 
-// parse takes flags out of the arguments.
+// parse removes flags from the arguments.
 func (c *command) parse(known string) error {
 	for known != anyFlags && len(c.args) > 0 && len(c.args[0]) > 1 && c.args[0][0] == '-' {
 		arg := c.args[0]
@@ -104,7 +104,7 @@ func bash(c *command) int {
 		}
 		for _, letter := range strings.TrimLeft(arg, "-") {
 			switch {
-			case arg[1] == '-': // none of these has an effect
+			case arg[1] == '-': // options without effect
 			case letter == 'c':
 				inline = true
 			case letter == 'o' && len(c.args) > 0:
@@ -160,7 +160,7 @@ func (c *command) open(arg string) (io.Reader, error) {
 	return c.stdin, nil
 }
 
-// read returns what open opens.
+// read returns the content of the file that open opens.
 func (c *command) read(arg string) ([]byte, error) {
 	r, err := c.open(arg)
 	if err != nil {
@@ -169,7 +169,8 @@ func (c *command) read(arg string) ([]byte, error) {
 	return io.ReadAll(r)
 }
 
-// each calls do with each operand, or with optional if there is none and that is not "". It returns 1 if one fails.
+// each calls do with each operand or, if there is none, with optional unless that is "". It returns
+// 1 if one call fails.
 func (c *command) each(optional string, do func(arg string) error) int {
 	if len(c.args) == 0 {
 		if optional == "" {
@@ -197,7 +198,7 @@ func (c *command) print(format string, args ...any) error {
 	return err
 }
 
-// fail prints what is wrong with a file, and returns 1.
+// fail prints an error about a file, and returns 1.
 func (c *command) fail(what string, err error) int {
 	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		err = path.Err
@@ -207,7 +208,7 @@ func (c *command) fail(what string, err error) int {
 	return 1
 }
 
-// usage prints what is wrong with the arguments, and returns 2.
+// usage prints an error about the arguments, and returns 2.
 func (c *command) usage(format string, args ...any) int {
 	fmt.Fprintf(c.stderr, "%s: %s (the fake environment knows few options)\n", c.name, fmt.Sprintf(format, args...))
 	return 2

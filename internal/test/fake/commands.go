@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// entry is a command: the letters of its flags, and what it does.
+// entry is a command: the letters of its flags, and its implementation.
 type entry struct {
 	flags string
 	run   func(*command) int
 }
 
-// commands are what there is besides bash's builtins. Some run others, so init sets it.
+// commands lists the commands in addition to bash's builtins. Some run others, so init sets it.
 var commands map[string]entry
 
 func init() {
@@ -28,7 +28,7 @@ func init() {
 	}
 }
 
-// detached runs its arguments: sessions and hang-ups mean nothing here.
+// detached runs its arguments: sessions and hang-ups have no meaning here.
 func detached(c *command) int {
 	if len(c.args) == 0 {
 		return c.usage("missing operand")
@@ -53,7 +53,7 @@ func sleep(c *command) int {
 	})
 }
 
-// date knows one format.
+// date supports one format.
 func date(c *command) int {
 	if !slices.Equal(c.args, []string{"+%s%N"}) {
 		return c.usage("want +%%s%%N")
@@ -86,7 +86,7 @@ func wc(c *command) int {
 	})
 }
 
-// grep looks for a text, not a pattern.
+// grep searches for a fixed text, not a pattern.
 func grep(c *command) int {
 	if len(c.args) == 0 {
 		return c.usage("missing operand")
@@ -149,7 +149,8 @@ func touch(c *command) int {
 	})
 }
 
-// toLast calls do with each operand but the last, and where it goes: the last, or below it if that is a directory.
+// toLast calls do with each operand but the last, and its destination: the last operand, or a path
+// below it if that is a directory.
 func (c *command) toLast(do func(from, to string) error) int {
 	if len(c.args) < 2 {
 		return c.usage("missing operand")
@@ -212,7 +213,7 @@ func rm(c *command) int {
 	})
 }
 
-// chmod knows octal modes.
+// chmod supports octal modes.
 func chmod(c *command) int {
 	if len(c.args) < 2 {
 		return c.usage("missing operand")

@@ -33,7 +33,7 @@ func (e *Environment) CopyTo(ctx context.Context, files ...environment.Copy) err
 	return ctx.Err()
 }
 
-// unpack puts files into the environment with a tar stream, as other providers do.
+// unpack copies files into the environment with a tar stream, as other providers do.
 func (e *Environment) unpack(files []environment.Copy) error {
 	if len(files) == 0 {
 		return nil
@@ -64,7 +64,8 @@ func (e *Environment) unpack(files []environment.Copy) error {
 	return &environment.Error{Kind: environment.KindCopy, Err: fmt.Errorf("copy into the environment: %w", err)}
 }
 
-// replace puts a node at a path as tar does: it follows links in directories only, and replaces what is of another type.
+// replace sets the node at a path as tar does: it follows links only in directories, and replaces
+// nodes of another type.
 func (e *Environment) replace(name string, n *node) error {
 	if err := e.own.mkdirAll(path.Dir(path.Clean(name))); err != nil {
 		return err
@@ -109,7 +110,7 @@ func (e *Environment) CopyFrom(ctx context.Context, src, dst string, opts enviro
 	return out, nil
 }
 
-// pack writes a tree as tar does, but for hard links, which become files.
+// pack writes a tree as tar does, except that hard links become files.
 func (n *node) pack(w *tar.Writer, name string) error {
 	if err := w.WriteHeader(n.header(name)); err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 	"github.com/org/rollout-action/internal/test/fake"
 )
 
-// TestDockerfile: what the conformance suite does not ask of every provider.
+// TestDockerfile tests what the conformance suite does not require of every provider.
 func TestDockerfile(t *testing.T) {
 	for _, tt := range []struct{ name, dockerfile, script, want string }{
 		{"variables", "FROM x\nENV A=1 B=\"two words\"\nENV C=$A-$B\nRUN echo $C > /f", "cat /f; echo $C", "1-two words\n1-two words\n"},
@@ -41,7 +41,7 @@ func TestDockerfile(t *testing.T) {
 	}
 }
 
-// TestDockerfileProblems names the line, and the way out where there is one.
+// TestDockerfileProblems checks that errors name the line, and a workaround if there is one.
 func TestDockerfileProblems(t *testing.T) {
 	for _, tt := range []struct{ name, dockerfile, want string }{
 		{"no base", "RUN true", "build image: Dockerfile: no build stage in current context"},

@@ -15,13 +15,13 @@ import (
 	"github.com/org/rollout-action/internal/core/environment"
 )
 
-// state is what has become of an environment.
+// state is the lifecycle state of an environment.
 type state int
 
 const (
 	running state = iota
 	stopped
-	spent // it has become an image
+	spent // turned into an image
 	gone
 )
 
@@ -38,10 +38,10 @@ type Environment struct {
 	labels   environment.Labels
 	ctx      context.Context // ends with the environment
 	cancel   context.CancelFunc
-	own      *execution // the provider's, which nobody kills
-	kept     int64      // bytes, of what KeepOutcome has kept; 0 otherwise
+	own      *execution // the provider's own, which is never killed
+	kept     int64      // bytes kept by KeepOutcome; 0: none
 
-	mu    sync.Mutex // guards all files, too: an execution that has been killed changes none
+	mu    sync.Mutex // also guards all files: a killed execution changes none
 	root  *node
 	state state
 	busy  []string     // the methods in progress
@@ -78,7 +78,8 @@ func (e *Environment) lost(s state) error {
 	return &environment.Error{Kind: environment.KindLost, Err: fmt.Errorf("environment %s %v", e.id, s)}
 }
 
-// begin starts a method that excludes others, unless it is Exec, in an environment whose state is not beyond last. end ends it.
+// begin starts a method in an environment whose state is at most last. Any method that begins
+// during another one than Exec is a complaint. The returned function ends the method.
 func (e *Environment) begin(ctx context.Context, op string, last state) (end func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -104,7 +105,8 @@ func (e *Environment) begin(ctx context.Context, op string, last state) (end fun
 	}, nil
 }
 
-// end brings the environment to a later state. When it returns, its commands do nothing any more.
+// end brings the environment to a later state. When it returns, its commands no longer have any
+// effect.
 func (e *Environment) end(to state) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -179,19 +181,20 @@ func (e *Environment) Exec(ctx context.Context, script string, opts environment.
 	return code, writeErr
 }
 
-// execution is a command of an environment, with everything that it has started: goroutines, which end when they notice that it has
-// been killed.
+// execution is a command of an environment, with everything that it has started: goroutines, which
+// end when they notice that it was killed.
 type execution struct {
 	e      *Environment
 	ctx    context.Context
 	cancel context.CancelFunc
 	sinks  *environment.Sinks
 	stdin  *os.File
-	closed atomic.Bool // nobody reads the output
-	ended  bool        // Exec has returned; what it started may run. Guarded by e.mu.
+	closed atomic.Bool // the output is no longer read
+	ended  bool        // Exec has returned, but background jobs may run. Guarded by e.mu.
 }
 
-// kill ends the execution, and what later ones that have ended left behind. When it returns, they do nothing any more.
+// kill ends the execution, and the background jobs of later ones that have ended. When it returns,
+// they no longer have any effect.
 func (x *execution) kill() {
 	x.e.mu.Lock()
 	defer x.e.mu.Unlock()
@@ -203,7 +206,7 @@ func (x *execution) kill() {
 	}
 }
 
-// close ends the input and the output, and returns the first error of the writers.
+// close closes the input and the output, and returns the first error of the writers.
 func (x *execution) close() error {
 	x.closed.Store(true)
 	if x.stdin != nil {
@@ -212,7 +215,7 @@ func (x *execution) close() error {
 	return x.sinks.Close()
 }
 
-// output drops what is written when the execution is closed.
+// output discards writes after the execution is closed.
 type output struct {
 	x *execution
 	w io.Writer
@@ -225,7 +228,7 @@ func (o *output) Write(p []byte) (int, error) {
 	return o.w.Write(p)
 }
 
-// start starts an execution, and returns where its exit code comes.
+// start starts an execution, and returns the channel of its exit code.
 func (e *Environment) start(script string, opts environment.ExecOptions) (*execution, <-chan int, error) {
 	fails := func(err error) error {
 		return &environment.Error{Kind: environment.KindExec, Err: fmt.Errorf("start command: %w", err)}

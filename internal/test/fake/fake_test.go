@@ -25,7 +25,7 @@ func create(t *testing.T, p *fake.Provider, trial string) environment.Environmen
 	return env
 }
 
-// TestComplaints: whoever breaks the rules of the contract is told so.
+// TestComplaints checks that violations of the contract are reported.
 func TestComplaints(t *testing.T) {
 	var mu sync.Mutex
 	var complaints []string
@@ -118,7 +118,7 @@ func TestWorlds(t *testing.T) {
 	}
 }
 
-// TestAtOnce lets many environments of one provider do everything at the same time.
+// TestAtOnce lets many environments of one provider run all methods concurrently.
 func TestAtOnce(t *testing.T) {
 	p := fake.New(fake.Options{World: fake.NewWorld(), Complain: func(c string) { t.Error(c) }})
 	var all sync.WaitGroup
@@ -141,7 +141,7 @@ func TestAtOnce(t *testing.T) {
 	}
 }
 
-// opening calls a function when something in it is opened. It is empty.
+// opening is an empty file system that calls a function when a file is opened.
 type opening struct{ call func() }
 
 func (o opening) Open(name string) (fs.File, error) {

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// node is a file, a directory or a symbolic link. Directories have the names.
+// node is a file, a directory or a symbolic link. Directories contain the names.
 type node struct {
 	mode     int64 // permission bits
 	modified time.Time
@@ -42,7 +42,7 @@ func (n *node) clone() *node {
 	return &c
 }
 
-// write overwrites and extends.
+// write writes p at an offset, extending the file if necessary.
 func (n *node) write(p []byte, at int) {
 	if at < len(n.data) {
 		n.data = slices.Clone(n.data)
@@ -53,7 +53,7 @@ func (n *node) write(p []byte, at int) {
 	n.data, n.modified = append(n.data, p[kept:]...), time.Now()
 }
 
-// header describes a node in an archive, where its name is a path.
+// header returns the archive header of a node; its name is a path.
 func (n *node) header(name string) *tar.Header {
 	h := &tar.Header{Typeflag: tar.TypeReg, Name: name, Linkname: n.target, Size: int64(len(n.data)), Mode: n.mode, ModTime: n.modified}
 	switch {
@@ -65,14 +65,15 @@ func (n *node) header(name string) *tar.Header {
 	return h
 }
 
-// place is where a path leads: the node, or nil, and the directory and name that it has or would have. The root has no directory.
+// place is the destination of a path: the node, or nil, and the directory and name that it has or
+// would have. The root has no directory.
 type place struct {
 	dir  *node
 	name string
 	node *node
 }
 
-// put gives the place a node, or takes it away if n is nil.
+// put sets the node at the place, or removes it if n is nil.
 func (p place) put(n *node) error {
 	if p.dir == nil {
 		return syscall.EBUSY
@@ -119,7 +120,7 @@ func walk(root *node, path string, follow bool) (place, error) {
 	return at[len(at)-1], nil
 }
 
-// elements returns the names of a path that mean something.
+// elements returns the names in a path, without "" and ".".
 func elements(path string) []string {
 	return slices.DeleteFunc(strings.Split(path, "/"), func(e string) bool { return e == "" || e == "." })
 }
@@ -149,7 +150,7 @@ func (x *execution) at(path string, follow bool, do func(place) error) error {
 	})
 }
 
-// find is at for what must be there.
+// find is like at, but the path must exist.
 func (x *execution) find(path string, follow bool, do func(place) error) error {
 	return x.at(path, follow, func(at place) error {
 		if at.node == nil {
@@ -178,7 +179,7 @@ func (x *execution) readDir(path string) (list []fs.DirEntry, err error) {
 	return list, err
 }
 
-// add puts a node where nothing is.
+// add adds a node at a path that does not exist.
 func (x *execution) add(path string, n *node) error {
 	return x.at(path, false, func(at place) error {
 		if at.node != nil {
@@ -188,7 +189,7 @@ func (x *execution) add(path string, n *node) error {
 	})
 }
 
-// mkdirAll makes a directory and those above it, unless something has their names.
+// mkdirAll creates a directory and its parents, unless something else has their names.
 func (x *execution) mkdirAll(path string) error {
 	names := elements(path)
 	for i := range names {
@@ -200,7 +201,7 @@ func (x *execution) mkdirAll(path string) error {
 	return nil
 }
 
-// remove removes what has a name and, if all is set, everything below it.
+// remove removes a path and, if all is set, everything below it.
 func (x *execution) remove(path string, all bool) error {
 	return x.find(path, false, func(at place) error {
 		if !all && at.node.children != nil {
@@ -210,7 +211,8 @@ func (x *execution) remove(path string, all bool) error {
 	})
 }
 
-// link gives what is at from another name. If move is set, it replaces what has that name, and loses its old one.
+// link gives the node at from another name. If move is set, it replaces an existing node, and loses
+// its old name.
 func (x *execution) link(from, to string, move bool) error {
 	return x.find(from, false, func(old place) error {
 		at, err := walk(x.e.root, to, false)
@@ -237,7 +239,7 @@ type file struct {
 	append bool
 }
 
-// open opens or, with os.O_CREATE, makes a file.
+// open opens a file or, with os.O_CREATE, creates it.
 func (x *execution) open(path string, flag int, perm fs.FileMode) (io.ReadWriteCloser, error) {
 	if path == os.DevNull {
 		return os.OpenFile(path, flag, perm) // of the host

@@ -24,7 +24,7 @@ import (
 // builtRef begins every reference that BuildImage returns.
 const builtRef = "fake.local/"
 
-// oddRunes are those that a reference cannot have.
+// oddRunes matches characters that are not allowed in a reference.
 var oddRunes = regexp.MustCompile(`[^a-z0-9]+`)
 
 // BuildImage implements environment.Provider, for Dockerfiles of one stage.
@@ -63,7 +63,7 @@ func (p *Provider) BuildImage(ctx context.Context, opts environment.BuildOptions
 	return ref, nil
 }
 
-// keep stores an image with these files.
+// keep stores an image with the given files.
 func (w *World) keep(ref string, img image, root *node) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -72,7 +72,7 @@ func (w *World) keep(ref string, img image, root *node) {
 	w.images[ref] = &img
 }
 
-// checksum returns that of a build context.
+// checksum returns the checksum of a build context.
 func checksum(context fs.FS) (string, error) {
 	hash := sha256.New()
 	err := fs.WalkDir(context, ".", func(name string, d fs.DirEntry, err error) error {
@@ -98,11 +98,11 @@ type builder struct {
 	opts  environment.BuildOptions
 	env   *Environment // in which the commands run
 	image image
-	kept  excerpt.Ends // what was printed
+	kept  excerpt.Ends // the output
 	rest  string       // an unfinished line
 }
 
-// Write passes lines on as the progress of the build.
+// Write reports lines as the progress of the build.
 func (b *builder) Write(p []byte) (int, error) {
 	_, _ = b.kept.Write(p)
 	b.rest += string(p)

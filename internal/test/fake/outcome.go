@@ -6,7 +6,8 @@ import (
 	"github.com/org/rollout-action/internal/core/environment"
 )
 
-// KeepOutcome implements environment.OutcomeKeeper. All files are copied under one lock, which every change needs.
+// KeepOutcome implements environment.OutcomeKeeper. All files are copied under one lock, which
+// every change needs.
 func (e *Environment) KeepOutcome(ctx context.Context) (environment.Outcome, error) {
 	end, err := e.begin(ctx, "KeepOutcome", running)
 	if err != nil {

@@ -1,6 +1,7 @@
-// Package fake is an environment.Provider for tests of what uses providers: environments in memory, whose bash is mvdan.cc/sh with
-// a few commands. It has no processes, no network, no user but root and no ENTRYPOINT; environmenttest knows what else it lacks.
-// Users do not have it: tests give it to cli.Main.
+// Package fake implements an environment.Provider for tests of code that uses providers:
+// environments in memory, whose bash is mvdan.cc/sh with a few commands. It has no processes, no
+// network, no user but root and no ENTRYPOINT; environmenttest lists its other limitations.
+// Releases do not contain it: tests pass it to cli.Main.
 package fake
 
 import (
@@ -22,21 +23,22 @@ const Name = "fake"
 
 // Options change what a provider does.
 type Options struct {
-	// World is shared with other providers; nil: one of its own.
+	// World is shared with other providers; nil: a new one.
 	World *World
-	// Complain is called when a caller breaks the rules of the contract, as by using an environment after its end, calling two
-	// methods at once that must not be, or closing the provider with environments that were neither destroyed nor stopped.
+	// Complain is called when a caller breaks the rules of the contract: by using an environment
+	// after its end, by calling two methods concurrently that exclude each other, or by closing the
+	// provider with environments that were neither destroyed nor stopped.
 	Complain func(complaint string)
 }
 
-// World is what providers share, as those of a real kind share an engine: images and environments.
+// World holds the images and environments that providers share, as real providers share an engine.
 type World struct {
 	mu           sync.Mutex
 	made         int // environments so far
 	kept         int // images so far
 	environments map[string]*Environment
 	images       map[string]*image
-	locks        map[string]chan struct{} // of builds and keys of snapshots; they have an element while somebody has them
+	locks        map[string]chan struct{} // of builds and keys of snapshots; a held lock has an element
 }
 
 // NewWorld returns an empty world.
@@ -44,7 +46,7 @@ func NewWorld() *World {
 	return &World{environments: map[string]*Environment{}, images: map[string]*image{}, locks: map[string]chan struct{}{}}
 }
 
-// lock waits until nobody else has the lock of this name.
+// lock waits until the lock of this name is free, and takes it.
 func (w *World) lock(ctx context.Context, name string) (unlock func(), err error) {
 	w.mu.Lock()
 	if w.locks[name] == nil {
@@ -60,10 +62,10 @@ func (w *World) lock(ctx context.Context, name string) (unlock func(), err error
 	}
 }
 
-// Lose destroys an environment as an accident would.
+// Lose destroys an environment, simulating an accident.
 func (w *World) Lose(id string) {
 	if e := w.find(id); e != nil {
-		_ = e.Destroy(context.Background()) // which does not end
+		_ = e.Destroy(context.Background()) // this context never ends
 	}
 }
 
@@ -73,19 +75,19 @@ func (w *World) find(id string) *Environment {
 	return w.environments[id]
 }
 
-// image is a tree of files and how commands run in it.
+// image is a tree of files and the settings for commands in it.
 type image struct {
 	root    *node // is cloned and never changed
 	env     map[string]string
 	workDir string
 
 	id    string    // of this build or snapshot
-	from  *image    // that it was made from; nil for baseImage
-	about string    // for people
+	from  *image    // the image that it was made from; nil for baseImage
+	about string    // description
 	used  time.Time // last
 }
 
-// baseImage is every image that was not built here.
+// baseImage stands for every image that was not built here.
 var baseImage = &image{root: baseRoot(), env: map[string]string{"PATH": defaultPath}, workDir: "/"}
 
 // Provider is an environment.Provider.
@@ -111,7 +113,8 @@ func New(opts Options) *Provider {
 // Name implements environment.Provider.
 func (p *Provider) Name() string { return Name }
 
-// image returns what ref means, or nil. Every image exists whose name does not begin with "missing".
+// image returns the image of a reference, or nil. Every name exists unless it begins with
+// "missing".
 func (p *Provider) image(ref string) *image {
 	p.world.mu.Lock()
 	defer p.world.mu.Unlock()
@@ -204,7 +207,7 @@ func (p *Provider) create(ctx context.Context, e *Environment, opts environment.
 	return e, nil
 }
 
-// add gives an environment its id, by which it is found from then on.
+// add assigns an id to an environment and makes it available under that.
 func (p *Provider) add(e *Environment) {
 	p.world.mu.Lock()
 	defer p.world.mu.Unlock()

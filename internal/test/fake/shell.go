@@ -17,7 +17,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// shell is one bash: what it starts with.
+// shell is the initial state of a bash.
 type shell struct {
 	x              *execution
 	env            map[string]string
@@ -27,8 +27,8 @@ type shell struct {
 	stdout, stderr io.Writer
 }
 
-// run interprets a script and returns its exit code. Jobs in the background go on when it has returned, until the execution is
-// killed.
+// run interprets a script and returns its exit code. Background jobs continue after it has
+// returned, until the execution is killed.
 func (s shell) run(ctx context.Context, text, name string) int {
 	f, err := parse(text, name)
 	if err != nil {
@@ -67,15 +67,16 @@ func (s shell) run(ctx context.Context, text, name string) int {
 		return int(status)
 	}
 	if err != nil {
-		return 1 // the execution has been killed
+		return 1 // the execution was killed
 	}
 	return 0
 }
 
-// parsers take longer to make than scripts to read.
+// Creating a parser takes longer than parsing a script.
 var parsers = sync.Pool{New: func() any { return syntax.NewParser() }}
 
-// parse parses a script, whose $0 is name. For a process substitution the interpreter would make a named pipe on the host.
+// parse parses a script, whose $0 is name. It refuses process substitutions, for which the
+// interpreter would create a named pipe on the host.
 func parse(text, name string) (*syntax.File, error) {
 	p := parsers.Get().(*syntax.Parser)
 	defer parsers.Put(p)
@@ -89,7 +90,7 @@ func parse(text, name string) (*syntax.File, error) {
 	return f, err
 }
 
-// withoutHost replaces calls of builtins with which the interpreter would look at the host.
+// withoutHost replaces calls of builtins with which the interpreter would access the host.
 func withoutHost(args []string) []string {
 	call := strings.Join(args[:min(2, len(args))], " ")
 	if args[0] == "type" || slices.Contains([]string{"command -v", "pwd -P"}, call) {
@@ -98,10 +99,11 @@ func withoutHost(args []string) []string {
 	return args
 }
 
-// unknown is a command that fails, and says that another one is not there.
+// unknown is a command that fails with the message that another one does not exist.
 const unknown = "__fake_unknown"
 
-// absolute returns path as seen from dir. It does not clean it: "link/.." is not where link is.
+// absolute returns path relative to dir as an absolute path. It does not clean it: "link/.." is not
+// the directory of link.
 func absolute(dir, path string) string {
 	if strings.HasPrefix(path, "/") || path == "" {
 		return path
@@ -118,7 +120,8 @@ func (x *execution) openFor(ctx context.Context, path string, flag int, perm os.
 	return piped(f)
 }
 
-// piped makes a reader into an input for the interpreter, which would not stop reading another one when it is closed.
+// piped converts a reader into an input for the interpreter, which would not stop reading another
+// kind of reader when it is closed.
 func piped(from io.Reader) (*os.File, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -131,7 +134,7 @@ func piped(from io.Reader) (*os.File, error) {
 	return r, nil
 }
 
-// exec runs what is neither a function nor a builtin.
+// exec runs a command that is neither a function nor a builtin.
 func (x *execution) exec(ctx context.Context, args []string) error {
 	hc := interp.HandlerCtx(ctx)
 	c := &command{x: x, ctx: ctx, name: args[0], args: args[1:], env: hc.Env, dir: hc.Dir, stdout: hc.Stdout, stderr: hc.Stderr}

@@ -22,7 +22,7 @@ func newEnvironment(t *testing.T, change ...func(*environment.CreateOptions)) en
 	return env
 }
 
-// run returns what a script prints to either output, and its exit code.
+// run returns the combined output of a script, and its exit code.
 func run(t *testing.T, env environment.Environment, script string, opts environment.ExecOptions) (string, int) {
 	t.Helper()
 	var out strings.Builder
@@ -34,8 +34,8 @@ func run(t *testing.T, env environment.Environment, script string, opts environm
 	return out.String(), code
 }
 
-// TestShell is about what the interpreter does not do by itself: child shells, files as programs, and builtins that would look at
-// the host.
+// TestShell tests our additions to the interpreter: child shells, files as programs, and builtins
+// that would access the host.
 func TestShell(t *testing.T) {
 	for _, tt := range []struct {
 		name, script, want string
@@ -100,7 +100,8 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// TestClonesAreApart: an image, its environments and what they become share data, and no change of it.
+// TestClonesAreApart: an image, its environments and the images made of these share data, but no
+// changes.
 func TestClonesAreApart(t *testing.T) {
 	p := fake.New(fake.Options{World: fake.NewWorld()})
 	make := func(image string) environment.Environment {

@@ -39,7 +39,8 @@ func (e *Environment) Snapshot(ctx context.Context, opts environment.SnapshotOpt
 	return snapshotRef + opts.Key, ctx.Err()
 }
 
-// inspect calls look with what n has that before, the node of this name in the image, has not.
+// inspect calls look with the nodes of n that differ from before, the node of this name in the
+// image.
 func inspect(ctx context.Context, name string, n, before *node, look func(*tar.Header, io.Reader) error) error {
 	if before == nil {
 		before = &node{}
@@ -106,7 +107,7 @@ func (p *Provider) Images(ctx context.Context) ([]environment.Image, error) {
 	return all, ctx.Err()
 }
 
-// uses reports whether an environment has an image.
+// uses reports whether an environment uses an image.
 func (w *World) uses(img *image) bool {
 	for _, e := range w.environments {
 		if e.image == img {
@@ -116,7 +117,7 @@ func (w *World) uses(img *image) bool {
 	return false
 }
 
-// bytes returns how much data a tree has.
+// bytes returns the size of the data in a tree.
 func (n *node) bytes() int64 {
 	sum := int64(len(n.data))
 	for _, child := range n.children {

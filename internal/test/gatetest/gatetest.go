@@ -16,10 +16,12 @@ type Suite struct {
 	Tasks, Attempts int
 	HeadAttempts    int     // attempts in the job if the baseline has Attempts; 0: as many
 	A, B            float64 // the probabilities are drawn from the beta distribution with these parameters
-	// Copied is the share of a task's attempts that copy the first one of the run, so that they succeed and fail together.
+	// Copied is the share of a task's attempts that copy the first one of the run, so that they
+	// succeed and fail together.
 	Copied float64
 	Drop   float64 // of every task's probability, which stays at least 0
-	// Drift is by how much the logarithm of every task's odds is lower in the job, as when a model or a network is worse today.
+	// Drift is the decrease of the log-odds of every task in the job, as when a model or a network
+	// is worse today.
 	Drift  float64
 	Broken int // how many tasks never pass in the job, of those whose probability is at least the mean
 	Parts  int // rewards are multiples of 1/Parts; 0 and 1: passed or not
@@ -28,7 +30,7 @@ type Suite struct {
 	Crashed float64
 }
 
-// String returns a short description, for names of tests.
+// String returns a short description, for test names.
 func (s Suite) String() string {
 	name := fmt.Sprintf("%d tasks, %d attempts, %.1f of 1 pass", s.Tasks, s.Attempts, s.A/(s.A+s.B))
 	if s.HeadAttempts > 0 {
@@ -59,8 +61,8 @@ func Equal(tasks, attempts int, chance, drop float64) Suite {
 type Pair struct {
 	Base, Head result.Job
 	suite      Suite
-	chances    map[result.Key]float64 // of the tasks in the job, to pass
-	unchanged  map[result.Key]float64 // those of the baseline, if it ran when the job does
+	chances    map[result.Key]float64 // passing probabilities of the tasks in the job
+	unchanged  map[result.Key]float64 // those of the baseline, if it ran at the same time as the job
 	firsts     map[result.Key]float64 // the job's first rewards
 	bases      map[result.Key]float64 // the baseline's
 }
@@ -114,19 +116,18 @@ func (w *Pair) Confirm(rng *rand.Rand, planned result.PlannedConfirmation) {
 	}
 }
 
-// Ties says what the further attempts of a baseline copy, of those that copy another one (Suite.Copied). Those of the job copy its first
-// attempt always.
+// Ties determines which attempt the further attempts of a baseline copy, among those that copy
+// another one (Suite.Copied). Those of the job always copy its first attempt.
 type Ties int
 
-// The ties. With TiedToBaseline job and baseline are alike.
 const (
 	TiedToBaseline Ties = iota // the baseline's first attempt: what a run does depends on its agents, or both run now (--against)
 	TiedToDay                  // the job's first attempt: what a run does depends on the day (--confirm-against)
 	Untied                     // nothing: each job draws anew how its agent does at a task. --confirm-against breaks its promise then
 )
 
-// ConfirmBeside adds confirmation attempts of the job and of the baseline, which runs again at the same time, until it is decided whether
-// a task is broken or fixed, as result.NextBeside does.
+// ConfirmBeside adds confirmation attempts of the job and of the baseline, which runs again at the
+// same time, until it is decided whether a task is broken or fixed, as result.NextBeside does.
 func (w *Pair) ConfirmBeside(rng *rand.Rand, planned result.PlannedConfirmation, ties Ties) {
 	w.Base.Beside = &result.Beside{Baseline: true, JobName: w.Head.JobName}
 	w.Head.Beside = &result.Beside{JobName: w.Base.JobName}
@@ -180,7 +181,7 @@ func (s Suite) add(rng *rand.Rand, job *result.Job, key result.Key, rewards []fl
 	job.TotalTrials += len(rewards)
 }
 
-// rewards returns the rewards of n attempts, of which some copy the first one of their run.
+// rewards returns the rewards of n attempts, some of which copy the first one of their run.
 func (s Suite) rewards(rng *rand.Rand, chance float64, n int, first *float64) []float64 {
 	var out []float64
 	for range n {

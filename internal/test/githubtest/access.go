@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Tokens of each server: a workflow's GITHUB_TOKEN with and without the right to write.
+// Default tokens of each server: a workflow's GITHUB_TOKEN with and without write permission.
 const (
 	WriteToken = "ghs_writeTOKENwriteTOKENwriteTOKEN000000"
 	ReadToken  = "ghs_readTOKENreadTOKENreadTOKENread00000"
@@ -15,7 +15,6 @@ const (
 // Level is the permission of a token for one kind of object.
 type Level int
 
-// The levels.
 const (
 	None Level = iota
 	Read
@@ -89,7 +88,7 @@ func (q *request) user() reply {
 	return ok(map[string]any{"login": q.access.Login, "type": "User"})
 }
 
-// graphql answers one query: who the viewer is.
+// graphql answers the one supported query: the viewer's login.
 func (q *request) graphql() reply {
 	var question struct {
 		Query string `json:"query"`

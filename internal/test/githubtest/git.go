@@ -15,7 +15,8 @@ import (
 // TreeEntry is one entry of a git tree, as "git ls-tree" prints it.
 type TreeEntry struct{ Mode, Type, ID, Name string }
 
-// maxTree is how many entries the listing of a tree has. Source: docs.github.com, "Get a tree".
+// maxTree is the maximum number of entries in the listing of a tree. Source: docs.github.com, "Get
+// a tree".
 const maxTree = 100_000
 
 // Mirror copies a git repository's commits, trees, branches and tags. Branches below hidden/ are treated like those of forks: the

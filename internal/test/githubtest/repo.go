@@ -251,7 +251,7 @@ func (q *request) listPulls([]string) reply {
 	return list(q, out, q.showPull)
 }
 
-// pullsWith lists the pull requests that have a commit which is not on their base.
+// pullsWith lists the pull requests with a commit that is not on their base.
 func (q *request) pullsWith(args []string) reply {
 	if !q.may(q.access.Pulls) {
 		return q.denied()

@@ -35,7 +35,7 @@ type Artifact struct {
 	Zip     []byte            // instead of Files
 	Size    int64             // as the API reports it; 0: the real size
 	Expired bool
-	// Gone makes the download answer 410 although the listing does not say that it is expired.
+	// Gone makes the download answer 410 although the listing does not mark it as expired.
 	Gone bool
 }
 
@@ -127,7 +127,8 @@ func Zip(files map[string]string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// maxRuns is how many runs a filtered listing reaches. Source: docs.github.com, "List workflow runs for a workflow".
+// maxRuns is the maximum number of runs in a filtered listing. Source: docs.github.com, "List
+// workflow runs for a workflow".
 const maxRuns = 1000
 
 func (q *request) listWorkflowRuns(args []string) reply {

@@ -17,15 +17,16 @@ import (
 	"time"
 )
 
-// Server is a GitHub with nothing but two tokens. Its methods and the API are safe for concurrent use.
+// Server is a GitHub that initially has only two tokens. Its methods and the API are safe for
+// concurrent use.
 type Server struct {
-	// URL is the address of the API, like GITHUB_API_URL; StorageURL is where artifacts are downloaded, which is another host as
-	// far as HTTP is concerned. New and Serve set both.
+	// URL is the address of the API, like GITHUB_API_URL; StorageURL is the address for downloads
+	// of artifacts, on another host as far as HTTP is concerned. New and Serve set both.
 	URL        string
 	StorageURL string
 	// Now is the server's clock; nil is the real one. Set it before the first request.
 	Now func() time.Time
-	// TreeLimit is how many entries the listing of a tree has; 0 is GitHub's limit.
+	// TreeLimit is the maximum number of entries in the listing of a tree; 0 is GitHub's limit.
 	TreeLimit int
 
 	mu          sync.Mutex
@@ -61,7 +62,7 @@ func NewHandler() *Server {
 	}
 }
 
-// New returns a server that ends with the test.
+// New returns a server that is closed at the end of the test.
 func New(t testing.TB) *Server {
 	t.Helper()
 	s := NewHandler()
@@ -145,7 +146,7 @@ func (s *Server) Seen() []string {
 	return out
 }
 
-// Forget empties Requests.
+// Forget clears Requests.
 func (s *Server) Forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -243,7 +244,7 @@ type reply struct {
 	header http.Header
 }
 
-// answer makes the checks that come first, and finds the route. The caller holds mu.
+// answer makes the initial checks and finds the route. The caller holds mu.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, body []byte) {
 	if r.Host == "" {
 		r.Host = r.URL.Host
@@ -264,7 +265,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, body []byte) {
 	w.Header().Set("X-GitHub-Request-Id", fmt.Sprintf("FAKE:%d", len(s.requests)+1))
 	switch {
 	case r.UserAgent() == "" || strings.HasPrefix(r.UserAgent(), "Go-http-client"):
-		// GitHub refuses requests without a user agent, and Go's default is as good as none.
+		// GitHub refuses requests without a user agent; this server also refuses Go's default.
 		send(w, problem(http.StatusForbidden, "Request forbidden by administrative rules. Please make sure your request has a User-Agent header"))
 		return
 	case bearer && !q.known:

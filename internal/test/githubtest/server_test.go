@@ -58,7 +58,7 @@ func say(t *testing.T, s *Server, token, method, path, body string) answer {
 	return answer{resp.StatusCode, resp.Header, string(text)}
 }
 
-// expect is say, and checks the status and a part of the body.
+// expect calls say, and checks the status and a part of the body.
 func expect(t *testing.T, s *Server, token, method, path, body string, status int, part string) answer {
 	t.Helper()
 	got := say(t, s, token, method, path, body)

@@ -1,3 +1,3 @@
-// Package gittest provides repositories and a real git server (git http-backend, on loopback) for tests, also hostile and
-// broken ones. It does not know what is tested with them.
+// Package gittest provides repositories and a real git server (git http-backend, on loopback) for
+// tests, including hostile and broken ones. It does not depend on the code under test.
 package gittest

@@ -52,7 +52,7 @@ func (r *Repo) Git(stdin string, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// clean returns an environment in which git behaves the same everywhere.
+// clean returns an environment in which git behaves the same on all machines.
 func clean() []string {
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GIT_") })
 	return append(env,
@@ -61,8 +61,8 @@ func clean() []string {
 		"GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.org", "GIT_COMMITTER_DATE=2026-01-02T03:04:05Z")
 }
 
-// Commit adds a commit to a branch and returns its id. The commit contains files and nothing else. A name that ends in * is
-// executable; one that ends in @ is a link.
+// Commit adds a commit with exactly the given files to a branch and returns its id. A name that
+// ends in * is executable; one that ends in @ is a link.
 func (r *Repo) Commit(branch string, files map[string]string) string {
 	r.tb.Helper()
 	r.n++
@@ -105,7 +105,8 @@ func (r *Repo) Blob(content string) string {
 	return r.Git(content, "hash-object", "-w", "--stdin")
 }
 
-// Tree stores a directory and returns its id. Each line is "MODE TYPE ID\tNAME"; names may be invalid.
+// Tree stores a directory and returns its id. Each line is "MODE TYPE ID\tNAME"; names may be
+// invalid.
 func (r *Repo) Tree(lines ...string) string {
 	r.tb.Helper()
 	return r.Git(strings.Join(lines, "\x00")+"\x00", "mktree", "-z", "--missing")

@@ -13,7 +13,8 @@ import (
 	"testing"
 )
 
-// Server serves all repositories below a directory as URL/NAME. Its behaviour can change while it runs.
+// Server serves all repositories below a directory as URL/NAME. Its behaviour can change while it
+// runs.
 type Server struct {
 	URL  string
 	http *httptest.Server

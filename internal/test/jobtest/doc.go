@@ -1,2 +1,3 @@
-// Package jobtest leaves the directories of jobs for tests of what reads them: merging, resuming, taking results over.
+// Package jobtest writes the directories of jobs for tests of code that reads them: merging,
+// resuming, reusing results.
 package jobtest

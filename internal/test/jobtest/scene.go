@@ -18,18 +18,18 @@ import (
 	"github.com/org/rollout-action/internal/run/trial"
 )
 
-// Scene is a job of two agents, five tasks and two attempts, and the directories that runs of it leave.
+// Scene is a job of two agents, five tasks and two attempts, with the directories of its runs.
 type Scene struct {
 	*testing.T
-	Dir    string // where the directories are
+	Dir    string // the parent of the directories
 	Config config.Job
 	Specs  []trial.Spec
 	Began  time.Time
-	// PathsFrom is that of the plans.
+	// PathsFrom is the PathsFrom of the plans.
 	PathsFrom string
 }
 
-// New returns a scene whose directory is empty.
+// New returns a scene with an empty directory.
 func New(t *testing.T) *Scene {
 	s := &Scene{T: t, Dir: t.TempDir(), Began: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
 	s.Config = config.Job{Name: "nightly", JobsDir: "jobs", NAttempts: 2, Metrics: []config.Metric{{Type: "sum"}}}
@@ -58,7 +58,7 @@ func (s *Scene) In(elements ...string) string {
 	return filepath.Join(append([]string{s.Dir}, elements...)...)
 }
 
-// Outcome returns what a trial comes to, the same in every run.
+// Outcome returns the outcome of a trial, the same in every run.
 func (s *Scene) Outcome(i int) trial.Outcome {
 	t := result.Trial{Key: s.Specs[i].Key, TaskDigest: s.Specs[i].Task.Digest()}
 	t.Timestamps.StartedAt = s.Began.Add(time.Duration(i) * time.Second)
@@ -73,7 +73,8 @@ func (s *Scene) Outcome(i int) trial.Outcome {
 	return trial.Outcome{Trial: t}
 }
 
-// RunShard leaves in the directory dir what a run of a shard does; total 0 is the whole job. Trials for which skip is true have no result.
+// RunShard writes the directory dir as a run of a shard does; total 0 is the whole job. Trials for
+// which skip is true have no result.
 func (s *Scene) RunShard(dir string, index, total int, skip func(result.Key) bool) {
 	s.Helper()
 	opts := job.RecordOptions{StartedAt: s.Began, Dir: s.Dir, PathsFrom: s.PathsFrom}
@@ -101,7 +102,7 @@ func (s *Scene) RunShard(dir string, index, total int, skip func(result.Key) boo
 	s.Check(tree.Close())
 }
 
-// Shards leaves the directories shards/i for all of total shards but those left out.
+// Shards writes the directories shards/i for all of total shards except without.
 func (s *Scene) Shards(total int, without ...int) {
 	s.Helper()
 	for i := 1; i <= total; i++ {
@@ -111,14 +112,14 @@ func (s *Scene) Shards(total int, without ...int) {
 	}
 }
 
-// Write writes a file and makes the directories above it.
+// Write writes a file and creates its parent directories.
 func (s *Scene) Write(path, text string) {
 	s.Helper()
 	s.Check(os.MkdirAll(filepath.Dir(path), 0o755))
 	s.Check(os.WriteFile(path, []byte(text), 0o644))
 }
 
-// Read returns what is in a file.
+// Read returns the content of a file.
 func (s *Scene) Read(path string) string {
 	s.Helper()
 	text, err := os.ReadFile(path)
@@ -126,7 +127,7 @@ func (s *Scene) Read(path string) string {
 	return string(text)
 }
 
-// Content returns what is in the files below a directory, by path.
+// Content returns the contents of the files below a directory, by path.
 func (s *Scene) Content(dir string) map[string]string {
 	s.Helper()
 	files := map[string]string{}

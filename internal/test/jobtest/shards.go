@@ -22,9 +22,9 @@ import (
 	"github.com/org/rollout-action/internal/run/trial"
 )
 
-// WriteShards writes the directories of the shards of a large job below dir, and returns how many trials it has: two agents, so
-// many tasks, five attempts. Each trial has a result with all usual fields, an empty log, two events and an output. Nothing
-// is synced to disk.
+// WriteShards writes the directories of the shards of a large job below dir, and returns the number
+// of its trials: two agents, so many tasks, five attempts. Each trial has a result with all usual
+// fields, an empty log, two events and an output. Nothing is synced to disk.
 func WriteShards(dir string, tasks, shards int) (trials int, err error) {
 	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	cfg := config.Job{Name: "large", NAttempts: 5}

@@ -11,7 +11,7 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// start is the start of all jobs here.
+// start is the start time of all jobs here.
 var start = time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
 
 // Spec describes a trial of a made-up job.
@@ -84,7 +84,7 @@ func trial(s Spec, from, to time.Time) result.Trial {
 	return t
 }
 
-// Against returns in, compared with a baseline.
+// Against returns in compared with a baseline.
 func Against(in, base report.Input) report.Input {
 	diff := result.Compare(base.Job, in.Job)
 	in.Diff = &diff

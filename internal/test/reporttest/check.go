@@ -11,7 +11,8 @@ import (
 // LinkPrefixes are the prefixes of a report's own links.
 var LinkPrefixes = []string{"https://github.com/acme/widgets/"}
 
-// Write returns what a reporter writes. It calls the reporter twice and fails if the outputs differ.
+// Write returns the output of a reporter. It calls the reporter twice and fails if the outputs
+// differ.
 func Write(t *testing.T, r report.Reporter, in report.Input) []byte {
 	t.Helper()
 	var first, second bytes.Buffer
@@ -26,8 +27,9 @@ func Write(t *testing.T, r report.Reporter, in report.Input) []byte {
 	return first.Bytes()
 }
 
-// Markdown tests a reporter that writes Markdown with the corpus of attacks, and with large jobs and limits down to
-// nothing. limited returns the reporter with a limit; 0 means its own, which is most.
+// Markdown tests a reporter that writes Markdown with the corpus of attacks, and with large jobs
+// and limits down to nothing. limited returns the reporter with a limit; 0 means its default, which
+// is most.
 func Markdown(t *testing.T, limited func(limit int) report.Reporter, most int) {
 	t.Run("attacks", func(t *testing.T) {
 		for _, a := range untrustedtest.Corpus {

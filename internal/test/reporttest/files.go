@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// tree is a MapFS with an index of its directories, for which a MapFS walks through all of its files.
+// tree is a MapFS with an index of its directories, for which a MapFS searches all of its files.
 type tree struct {
 	fstest.MapFS
 	directories map[string]bool
@@ -34,7 +34,7 @@ func (t tree) Lstat(name string) (fs.FileInfo, error) {
 	return t.MapFS.Lstat(name)
 }
 
-// directory is the information about a directory.
+// directory is the fs.FileInfo of a directory.
 type directory string
 
 // Name implements fs.FileInfo.

@@ -13,8 +13,8 @@ import (
 	"github.com/org/rollout-action/internal/test/untrustedtest"
 )
 
-// Hostile returns a job in which everything that comes from outside is an attack: names, messages, logs, paths, the words of
-// checks, links and the baseline.
+// Hostile returns a job in which all text from outside is an attack: names, messages, logs, paths,
+// the words of checks, links and the baseline.
 func Hostile(a untrustedtest.Attack) report.Input {
 	s := a.Text
 	specs := []Spec{
@@ -62,7 +62,7 @@ func Hostile(a untrustedtest.Attack) report.Input {
 	return in
 }
 
-// hostilePast returns earlier jobs with the same agent, whose texts are attacks and whose numbers are absurd.
+// hostilePast returns earlier jobs of the same agent, with attacks as texts and absurd numbers.
 func hostilePast(in report.Input, s string) (past []history.Point) {
 	for i := range 3 {
 		p := history.PointOf(in.Job, s, gate.Outcome(s))
@@ -114,7 +114,8 @@ func Past() report.Input {
 	return in
 }
 
-// HostilePage returns a job in which also what only a page shows is an attack: conversations, logs of all kinds, judges, artifacts, retries.
+// HostilePage returns a job in which the texts that only a page shows are also attacks:
+// conversations, logs of all kinds, judges, artifacts, retries.
 func HostilePage(a untrustedtest.Attack) report.Input {
 	s := a.Text
 	quoted, _ := json.Marshal(s)

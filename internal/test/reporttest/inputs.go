@@ -11,7 +11,7 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// Inputs returns the jobs that every reporter has a golden file for, by the file's name.
+// Inputs returns the jobs with golden files for every reporter, by file name.
 func Inputs() map[string]report.Input {
 	return map[string]report.Input{
 		"passing":     Passing(),
@@ -45,7 +45,7 @@ func Passing() report.Input {
 	return Against(in, Make("nightly", specs))
 }
 
-// pytest are the files of a verifier that runs tests of its own.
+// pytest holds the files of a verifier that runs separate tests.
 var pytest = map[string]string{
 	"logs/verifier/stdout.txt": "collected 3 items\n\ntest_fines.py .F.\n\n    def test_sundays():\n>       assert fine(days=3) == 60\nE       assert 90 == 60\n\n1 failed, 2 passed in 0.03s\n",
 	"logs/verifier/ctrf.json": `{"results":{"tool":{"name":"pytest"},"summary":{"tests":3,"passed":2,"failed":1},"tests":[
@@ -54,8 +54,8 @@ var pytest = map[string]string{
 		{"name":"test_cap","status":"passed","duration":4}]}}`,
 }
 
-// Mixed returns a pull request with two agents and two attempts, compared with a baseline: something is broken, worse, errored,
-// flaky, fixed, better, new, removed and changed.
+// Mixed returns a pull request with two agents and two attempts, compared with a baseline: tasks
+// are broken, worse, errored, flaky, fixed, better, new, removed and changed.
 func Mixed() report.Input {
 	base := []Spec{
 		{Task: "baking-order", Reward: new(1.0), Seconds: 30, Cost: 0.10},
@@ -117,7 +117,7 @@ func both(specs []Spec) []Spec {
 	return append(all, flaky)
 }
 
-// NoBaseline returns a first run, without anything to compare with.
+// NoBaseline returns a first run, without a baseline.
 func NoBaseline() report.Input {
 	in := Make("first", []Spec{
 		{Agent: "apprentice", Dataset: "cookbook", Task: "baking-order", Reward: new(1.0), Seconds: 30, Cost: 0.10},
@@ -205,8 +205,9 @@ func Inconclusive() report.Input {
 	return in
 }
 
-// Confirmed is a pull request with five tasks that looked broken and were tried again: one failed again, one crashed again, two passed, and one had
-// only attempts that the infrastructure ended.
+// Confirmed returns a pull request with five tasks that looked broken and were tried again: one
+// failed again, one crashed again, two passed, and one had only attempts that the infrastructure
+// ended.
 func Confirmed() report.Input {
 	var base, head, again []Spec
 	add := func(task string, planned Spec, confirmations ...Spec) {
@@ -245,7 +246,7 @@ func Confirmed() report.Input {
 	return in
 }
 
-// Unreachable is a job whose engine died while four trials ran.
+// Unreachable returns a job whose engine died while four trials ran.
 func Unreachable() report.Input {
 	var specs []Spec
 	for _, task := range suite {
@@ -267,7 +268,7 @@ func Unreachable() report.Input {
 	return in
 }
 
-// Shard returns a part of a job, which has no verdict of its own.
+// Shard returns a shard of a job, which has no verdict.
 func Shard() report.Input {
 	in := Make("parts", []Spec{
 		{Agent: "apprentice", Dataset: "cookbook", Task: "baking-order", Reward: new(1.0), Seconds: 30},

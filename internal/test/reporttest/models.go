@@ -5,8 +5,9 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// Models is a job whose agents have models: one became cheaper although it takes more turns, the price of one is not known, and one
-// has another model than in the baseline, with a call whose price is not known.
+// Models returns a job whose agents have models: one became cheaper although it takes more turns,
+// the price of one is unknown, and one has another model than in the baseline, with a call of
+// unknown price.
 func Models() report.Input {
 	usage := func(model string, turns, input, output int64, seconds float64) *result.Usage {
 		u := &result.Usage{Turns: turns, Calls: turns, InputTokens: new(input), ModelSec: seconds, Requested: model}

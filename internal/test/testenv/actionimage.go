@@ -10,9 +10,10 @@ import (
 	"strings"
 )
 
-// ActionImage builds the Action's image from the Dockerfile of the checkout at top, with the binary of this checkout, as releases
-// do, on an image that is here: Image stands in for those of registries. It needs the docker command. dir is an empty directory. All
-// images that are made have the label, also those that docker gives no names: name and name-stage.
+// ActionImage builds the Action's image from the Dockerfile of the checkout at top, with the binary
+// of this checkout, as releases do, on an image that exists locally: Image replaces those of
+// registries. It needs the docker command. dir is an empty directory. All created images have the
+// label, including those without names: name and name-stage.
 func ActionImage(top, dir, name, label string) error {
 	binary, err := Binary(dir, Released...)
 	if err != nil {

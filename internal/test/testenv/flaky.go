@@ -19,9 +19,10 @@ import (
 	"github.com/docker/docker/client"
 )
 
-// Flaky is an unreliable Docker engine: a proxy in front of the real one. DOCKER_HOST points to it until the test ends. It fails
-// requests about containers and commands in all ways in which an engine or a proxy may: with a meaningless status, by closing the
-// connection before or after the request was carried out, and in the middle of a response.
+// Flaky is an unreliable Docker engine: a proxy in front of the real one. DOCKER_HOST points to it
+// until the test ends. It fails requests about containers and commands in all ways in which an
+// engine or a proxy may: with a meaningless status, by closing the connection before or after the
+// request was carried out, and in the middle of a response.
 type Flaky struct {
 	mu     sync.Mutex
 	dice   *rand.Rand
@@ -96,22 +97,23 @@ func (f *Flaky) Fail(rate float64, only string) {
 	}
 }
 
-// Refuse has all requests whose method and path match only answered with status 500, without being carried out.
+// Refuse answers all requests whose method and path match only with status 500, without carrying
+// them out.
 func (f *Flaky) Refuse(only string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.refuse = regexp.MustCompile(only)
 }
 
-// Late has the next request whose method and path match carried out late: its connection is closed, and the engine gets it
-// when another one matches, before that one, and has ended it by then.
+// Late delays the next request whose method and path match only: its connection is closed, and the
+// engine receives and completes it just before the next matching request.
 func (f *Flaky) Late(only string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.late, f.held = regexp.MustCompile(only), nil
 }
 
-// isLate reports whether a request is to be carried out later, and carries out the one before.
+// isLate reports whether a request is to be delayed, and carries out the delayed one before it.
 func (f *Flaky) isLate(r *http.Request) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -133,14 +135,14 @@ func (f *Flaky) isLate(r *http.Request) bool {
 	return false
 }
 
-// Failed returns how many requests have failed, by method and kind of failure.
+// Failed returns the number of failed requests, by method and kind of failure.
 func (f *Flaky) Failed() map[string]int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.failed
 }
 
-// fate is what happens to a request: a status from 100, or one of these.
+// fate is the result of a request: a status from 100, or one of these.
 type fate int
 
 const (
@@ -189,7 +191,7 @@ func (f *Flaky) answer(r *http.Response) error {
 	return nil
 }
 
-// brokenBody is a body that ends in the middle.
+// brokenBody is a body that ends prematurely.
 type brokenBody struct {
 	io.ReadCloser
 	left int
@@ -204,7 +206,7 @@ func (b *brokenBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// brokenStream is a connection that ends in the middle.
+// brokenStream is a connection that ends prematurely.
 type brokenStream struct {
 	io.ReadWriteCloser
 	left int

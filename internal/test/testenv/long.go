@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// Long skips the test unless ROLLOUT_TEST_LONG is 1, as CI sets it. what says what takes long; .github/check lists it
-// where it is left out.
+// Long skips the test unless ROLLOUT_TEST_LONG is 1, as in CI. what names the slow part;
+// .github/check lists it if it is skipped.
 func Long(t testing.TB, what string) {
 	t.Helper()
 	if !LongRun() {
@@ -23,11 +23,11 @@ func Long(t testing.TB, what string) {
 	}
 }
 
-// LongRun reports whether tests that take long run.
+// LongRun reports whether slow tests run.
 func LongRun() bool { return os.Getenv("ROLLOUT_TEST_LONG") == "1" }
 
-// NeedReleased skips a test of the binary as it is released where it would have to be compiled for that test alone: ROLLOUT_TEST_BINARY
-// names no such binary, and no tests that take long run.
+// NeedReleased skips a test of the released binary if it would have to be compiled for that test
+// alone: ROLLOUT_TEST_BINARY names no such binary, and slow tests do not run.
 func NeedReleased(t testing.TB) {
 	t.Helper()
 	if os.Getenv("ROLLOUT_TEST_BINARY") == "" {
@@ -35,8 +35,8 @@ func NeedReleased(t testing.TB) {
 	}
 }
 
-// Times returns how often a test repeats what depends on chance: few times for a change, or full times if
-// ROLLOUT_TEST_FULL is 1, as it is in the nightly run.
+// Times returns the number of repetitions of a test that depends on chance: few for a change, or
+// full if ROLLOUT_TEST_FULL is 1, as in the nightly run.
 func Times(few, full int) int {
 	if os.Getenv("ROLLOUT_TEST_FULL") == "1" {
 		return full
@@ -44,12 +44,14 @@ func Times(few, full int) int {
 	return few
 }
 
-// Released is how go build makes the binary that is released, but for its version. The program of pods that it embeds is built first.
+// Released holds the flags with which go build builds the released binary, except for its version.
+// The program of pods that it embeds is built first.
 var Released = []string{"-trimpath", "-tags", "rollout_release", "-ldflags", "-s -w"}
 
-// Binary returns the program rollout of this checkout for tests of the real thing. If ROLLOUT_TEST_BINARY names one it is
-// that: CI builds it once, as it is released, for all tests and for users who have no build cache. Otherwise it is built
-// in dir with the flags of go build; without the C compiler if they are those of Released.
+// Binary returns the path of the rollout binary of this checkout for tests. If ROLLOUT_TEST_BINARY
+// names one it is that: CI builds it once, as it is released, for all tests and for users without a
+// build cache. Otherwise it is built in dir with the flags of go build; without the C compiler if
+// they are those of Released.
 func Binary(dir string, flags ...string) (string, error) {
 	if path := os.Getenv("ROLLOUT_TEST_BINARY"); path != "" && !slices.Contains(flags, "-race") {
 		return path, nil
@@ -70,7 +72,8 @@ func Binary(dir string, flags ...string) (string, error) {
 	return path, nil
 }
 
-// buildPodProgram builds the program of pods for this machine's architecture, which binaries that are built as released embed.
+// buildPodProgram builds the program of pods for this machine's architecture, which released
+// binaries embed.
 func buildPodProgram() error {
 	top, err := exec.CommandContext(context.Background(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/org/rollout-action").Output()
 	if err != nil {
@@ -83,11 +86,12 @@ func buildPodProgram() error {
 	return nil
 }
 
-// Parallel has at least n parallel tests run at a time, unless -parallel says otherwise. TestMain calls it in packages whose
-// tests mostly wait, for an engine or for time to pass: go test's own number is that of the processors.
+// Parallel sets the number of tests that run in parallel to at least n, unless -parallel is given.
+// TestMain calls it in packages whose tests mostly wait, for an engine or for time to pass: the
+// default is the number of processors.
 func Parallel(n int) {
 	parallel := flag.Lookup("test.parallel")
 	if before, err := strconv.Atoi(parallel.Value.String()); err == nil && before < n {
-		_ = parallel.Value.Set(strconv.Itoa(n)) // flags are read later, and have the last word
+		_ = parallel.Value.Set(strconv.Itoa(n)) // flags are parsed later, and take precedence
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Relay passes connections on to a server, until it is cut.
+// Relay forwards connections to a server until it is cut.
 type Relay struct {
 	net.Listener
 	to string
@@ -18,7 +18,8 @@ type Relay struct {
 	conns []net.Conn
 }
 
-// NewRelay returns a Relay to a server on a port of the loopback interface, which is closed after the test.
+// NewRelay returns a Relay to a server, on a port of the loopback interface that is closed after
+// the test.
 func NewRelay(t testing.TB, to string) *Relay {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -65,7 +66,7 @@ func (r *Relay) carry(conn net.Conn) {
 	_, _ = io.Copy(conn, server)
 }
 
-// Cut ends all connections, and those to come if down is true.
+// Cut closes all connections and, if down is true, refuses new ones.
 func (r *Relay) Cut(down bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

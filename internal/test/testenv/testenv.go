@@ -1,6 +1,7 @@
-// Package testenv tells tests what this machine supports. A missing feature skips a test, with the reason, or fails it if
-// ROLLOUT_TEST_REQUIRE names it (a list such as "docker,sandbox"). It knows no provider, only the error with which providers
-// report that they cannot be used.
+// Package testenv tells tests which features this machine supports. A missing feature skips a test,
+// with the reason, or fails it if ROLLOUT_TEST_REQUIRE names it (a list such as "docker,sandbox").
+// The package knows no provider, only the error with which providers report that they are
+// unavailable.
 package testenv
 
 import (
@@ -23,8 +24,8 @@ import (
 // Image is the image for tests. It must be in the engine's store: tests pull nothing.
 const Image = "debian:bookworm"
 
-// ImageArchive returns the path of a file with Image, as written by docker save, for tests without an engine, or "".
-// ROLLOUT_TEST_IMAGE_ARCHIVE sets it.
+// ImageArchive returns the path of a file with Image, as written by docker save, for tests without
+// an engine, or "". ROLLOUT_TEST_IMAGE_ARCHIVE sets it.
 func ImageArchive() string { return os.Getenv("ROLLOUT_TEST_IMAGE_ARCHIVE") }
 
 // NeedDocker skips or fails the test if no Docker engine with Image answers.
@@ -43,7 +44,7 @@ func NeedRoot(t testing.TB, why string) {
 	}
 }
 
-// NeedGit skips or fails the test where there is no git to compare with. Where Docker is required, so is git.
+// NeedGit skips or fails the test if git is missing. If Docker is required, so is git.
 func NeedGit(t testing.TB) {
 	t.Helper()
 	if _, err := exec.LookPath("git"); err != nil {
@@ -63,8 +64,8 @@ func Check(t testing.TB, provider string, err error) {
 	}
 }
 
-// RemoveStore removes a directory in which environments of this user kept their changes. The kernel leaves directories there
-// that even their owner cannot enter.
+// RemoveStore removes a directory in which environments of this user kept their changes. The kernel
+// leaves directories there that even their owner cannot enter.
 func RemoveStore(dir string) error {
 	err := os.RemoveAll(dir)
 	if err == nil {
@@ -79,8 +80,8 @@ func RemoveStore(dir string) error {
 	return os.RemoveAll(dir)
 }
 
-// RunWithStore runs tests with a new directory in which environments of this user keep their changes, and removes it. It returns the exit
-// code.
+// RunWithStore runs tests with a new directory in which environments of this user keep their
+// changes, removes it, and returns the exit code.
 func RunWithStore(m *testing.M, dir *string) int {
 	made, err := os.MkdirTemp("", "rollout-test-")
 	if err != nil {

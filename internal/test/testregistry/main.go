@@ -91,7 +91,7 @@ func refuse(w http.ResponseWriter, status int, code, message string) {
 	_, _ = fmt.Fprintf(w, `{"errors":[{"code":%q,"message":%q}]}`, code, message)
 }
 
-// serve lets handler answer at an address while during runs, which gets the address with its port.
+// serve serves handler at an address while during runs, which receives the address with its port.
 func serve(ctx context.Context, handler http.Handler, listen string, during func(address string) error) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listen)
 	if err != nil {
@@ -108,7 +108,7 @@ func serve(ctx context.Context, handler http.Handler, listen string, during func
 	return err
 }
 
-// push puts the images, each as NAME=FILE, into a registry that nobody else reaches yet.
+// push puts the images, each as NAME=FILE, into a registry before it is reachable from outside.
 func push(ctx context.Context, handler http.Handler, images []string) error {
 	return serve(ctx, handler, "127.0.0.1:0", func(address string) error {
 		for _, arg := range images {
@@ -132,7 +132,7 @@ func push(ctx context.Context, handler http.Handler, images []string) error {
 	})
 }
 
-// read returns the image in the output of docker save, or makes one of a program.
+// read returns the image in the output of docker save, or builds one from a program.
 func read(file string) (v1.Image, error) {
 	if filepath.Ext(file) == ".tar" {
 		return tarball.ImageFromPath(file, nil)
@@ -140,7 +140,7 @@ func read(file string) (v1.Image, error) {
 	return program(file)
 }
 
-// program returns an image that has a static program, and runs it.
+// program returns an image that contains and runs only a static program.
 func program(file string) (v1.Image, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {

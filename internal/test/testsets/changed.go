@@ -11,7 +11,7 @@ import (
 
 // The states of a part.
 const (
-	due    = "run"    // nothing is known about its inputs
+	due    = "run"    // there is no record for its inputs
 	passed = "passed" // it has passed with the same inputs on this machine
 	same   = "same"   // its inputs are those of the base
 )
@@ -69,7 +69,8 @@ func changed(args []string, out io.Writer) error {
 	return nil
 }
 
-// digestsHere returns the digests of all parts of the checkout in the working directory, and their names in order.
+// digestsHere returns the digests of all parts of the checkout in the working directory, and their
+// sorted names.
 func digestsHere(machine string) (digests map[string]string, names []string, err error) {
 	t, err := readTree()
 	if err != nil {

@@ -16,10 +16,11 @@ import (
 	"strings"
 )
 
-// tree is a checkout: its packages, and a digest of each of its files by the path from its top, with slashes.
+// tree is a checkout: its packages, and a digest of each file by its path from the top, with
+// slashes.
 type tree struct {
 	packages map[string]*listed
-	module   string // what go.mod says about the language
+	module   string // the language version in go.mod
 	digests  map[string]string
 	byDir    map[string][]string
 }
@@ -59,7 +60,7 @@ func readTree() (*tree, error) {
 	return t, nil
 }
 
-// listFiles returns the files of the checkout, but those that git ignores. A directory without git has no others.
+// listFiles returns the files of the checkout that git does not ignore; without .git, all files.
 func listFiles() ([]string, error) {
 	if _, err := os.Stat(".git"); err == nil {
 		// A checkout may belong to another user than root, who runs CI.
@@ -69,7 +70,7 @@ func listFiles() ([]string, error) {
 		}
 		var files []string
 		for name := range bytes.SplitSeq(bytes.TrimRight(out, "\x00"), []byte{0}) {
-			if _, err := os.Lstat(string(name)); err == nil { // or it was removed, which is not committed yet
+			if _, err := os.Lstat(string(name)); err == nil { // it may have been removed without a commit
 				files = append(files, string(name))
 			}
 		}
@@ -85,7 +86,7 @@ func listFiles() ([]string, error) {
 	return files, err
 }
 
-// digestOf is the digest of a file's kind, whether it can be executed, and its content.
+// digestOf returns a digest of a file's kind, executable bit and content.
 func digestOf(file string) (string, error) {
 	info, err := os.Lstat(file)
 	if err != nil {
@@ -150,7 +151,7 @@ func (t *tree) addPackages(paths []string, files, versions map[string]bool) erro
 	for _, name := range paths {
 		name, _, _ = strings.Cut(name, " ") // "x [x.test]" is x built for its test
 		if strings.HasSuffix(name, "_test") {
-			continue // of the package itself, whose directory counts as a whole
+			continue // of the package itself, whose whole directory counts
 		}
 		p := t.packages[name]
 		switch {
@@ -170,7 +171,7 @@ func (t *tree) addPackages(paths []string, files, versions map[string]bool) erro
 				}
 			}
 			for _, embedded := range p.EmbedFiles {
-				if file := path.Join(dir, embedded); t.digests[file] != "" { // or git ignores it: it is made by a program
+				if file := path.Join(dir, embedded); t.digests[file] != "" { // git ignores it if a program generates it
 					files[file] = true
 				}
 			}
@@ -179,7 +180,8 @@ func (t *tree) addPackages(paths []string, files, versions map[string]bool) erro
 	return nil
 }
 
-// below returns the files of a package's directory and of those below it that are no packages, such as testdata.
+// below returns the files of a package's directory and of its subdirectories that are not packages,
+// such as testdata.
 func (t *tree) below(dir string) []string {
 	var files []string
 	for of, names := range t.byDir {
@@ -197,7 +199,7 @@ func (t *tree) below(dir string) []string {
 	return files
 }
 
-// digest returns the digest of all that the result of a part depends on. machine is what the machine adds to that.
+// digest returns the digest of all inputs of a part and of machine, which describes the machine.
 func (t *tree) digest(p part, machine string) (string, error) {
 	files, modules, err := t.inputs(p)
 	if err != nil {

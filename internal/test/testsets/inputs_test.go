@@ -37,7 +37,8 @@ func thisTree(t *testing.T) (*tree, []part) {
 	return tree, all
 }
 
-// imported returns the directories of packages of this repository that files of a directory import, by their text: whatever go list says.
+// imported returns the directories of this repository's packages that the files of a directory
+// import, from their text, independent of go list.
 func imported(t *testing.T, dir string, tests bool) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("../../..", dir, "*.go"))
@@ -69,7 +70,7 @@ func imported(t *testing.T, dir string, tests bool) []string {
 // TestPartsHaveAllThatTheyAreBuiltFrom compares the inputs with the imports in the source, of all systems and tags.
 func TestPartsHaveAllThatTheyAreBuiltFrom(t *testing.T) {
 	tree, all := thisTree(t)
-	byDir := map[string][]string{} // what each directory imports, without tests
+	byDir := map[string][]string{} // imports of each directory, without tests
 	var follow func(dirs []string, found map[string]bool)
 	follow = func(dirs []string, found map[string]bool) {
 		for _, dir := range dirs {
@@ -112,10 +113,10 @@ func TestPartsHaveAllThatTheyAreBuiltFrom(t *testing.T) {
 	}
 }
 
-// otherSystem reports whether nothing on this system is built from a package.
+// otherSystem reports whether no package on this system depends on dir.
 func otherSystem(t *tree, dir string) bool { return t.packages[path.Join(module, dir)] == nil }
 
-// inputsOf are the inputs of all parts, by name.
+// inputsOf returns the inputs of all parts, by name.
 var inputsOf = sync.OnceValues(func() (map[string][]string, error) {
 	t, err := here()
 	if err != nil {
@@ -134,7 +135,7 @@ var inputsOf = sync.OnceValues(func() (map[string][]string, error) {
 	return found, nil
 })
 
-// reached returns the parts whose inputs have a file.
+// reached returns the parts that have a file as input.
 func reached(t *testing.T, file string) []string {
 	t.Helper()
 	tree, _ := thisTree(t)

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// long returns, for each package that has tests which take long (they call testenv.Long or testenv.LongRun), a line with the
-// package and a pattern for go test -run that matches these tests and no others.
+// long returns a line for each package with slow tests (they call testenv.Long or testenv.LongRun):
+// the package and a pattern for go test -run that matches exactly these tests.
 func long(packages map[string]*listed) ([]string, error) {
 	var lines []string
 	for path, p := range packages {
@@ -35,8 +35,8 @@ func long(packages map[string]*listed) ([]string, error) {
 	return lines, nil
 }
 
-// longTests returns the names of the tests of a file that call testenv.Long or testenv.LongRun. It is an error if another function
-// calls them: then the name of the test would be unknown.
+// longTests returns the names of the tests in a file that call testenv.Long or testenv.LongRun. It
+// is an error if another function calls them: then the name of the test would be unknown.
 func longTests(file string) ([]string, error) {
 	f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
 	if err != nil {
@@ -56,7 +56,7 @@ func longTests(file string) ([]string, error) {
 	return names, nil
 }
 
-// mentions reports whether a part of a file has one of the qualified names, such as os.Getuid.
+// mentions reports whether a node contains one of the qualified names, such as os.Getuid.
 func mentions(part ast.Node, names ...string) bool {
 	found := false
 	ast.Inspect(part, func(n ast.Node) bool {
@@ -70,5 +70,5 @@ func mentions(part ast.Node, names ...string) bool {
 	return found
 }
 
-// local is the name of a package as a path from the top of the repository: ./internal/cli.
+// local returns the path of a package relative to the top of the repository: ./internal/cli.
 func local(path string) string { return "." + strings.TrimPrefix(path, module) }

@@ -29,7 +29,7 @@ import (
 	"strings"
 )
 
-// The packages by which tests are told apart, and their module.
+// The packages that classify tests, and their module.
 const (
 	module  = "github.com/org/rollout-action"
 	testenv = module + "/internal/test/testenv"
@@ -71,7 +71,8 @@ func run(args []string, out io.Writer) error {
 	return err
 }
 
-// choose returns the packages of a set, sorted. An empty set is an error: then the rule has lost its point.
+// choose returns the packages of a set, sorted. An empty set is an error: it means that the rule no
+// longer works.
 func choose(packages map[string]*listed, set string) ([]string, error) {
 	has, ok := map[string]func(*tested) bool{
 		"docker": func(t *tested) bool { return t.docker },
@@ -98,7 +99,7 @@ func choose(packages map[string]*listed, set string) ([]string, error) {
 	return names, nil
 }
 
-// listed is what of `go list -test -json` is used. Source: go help list.
+// listed holds the used fields of `go list -test -json`. Source: go help list.
 type listed struct {
 	ImportPath   string
 	Standard     bool
@@ -116,7 +117,7 @@ type listed struct {
 	EmbedFiles   []string
 }
 
-// ours reports whether the package is one of this repository.
+// ours reports whether the package belongs to this repository.
 func (p *listed) ours() bool {
 	return p.Module == nil && !p.Standard || p.Module != nil && p.Module.Path == module
 }
@@ -133,7 +134,7 @@ func (m listedModule) String() string {
 	return m.Path + " " + m.Version
 }
 
-// list returns all packages of the module and those that they are built from, and test binaries as <path>.test.
+// list returns all packages of the module and their dependencies, and test binaries as <path>.test.
 func list() (map[string]*listed, error) {
 	cmd := exec.CommandContext(context.Background(), "go", "list", "-test", "-deps",
 		"-json=ImportPath,Standard,Module,Dir,ForTest,Imports,Deps,GoFiles,CgoFiles,TestGoFiles,XTestGoFiles,TestImports,XTestImports,EmbedFiles", module+"/...", module+"/.ci/pause")
@@ -156,14 +157,15 @@ func list() (map[string]*listed, error) {
 	}
 }
 
-// tested says what the tests of a package depend on.
+// tested holds the dependencies of a package's tests on the machine.
 type tested struct {
-	docker bool // what they are built from has the provider docker
-	ids    bool // they import sandboxes or are a part of them
-	asks   bool // what they are built from asks who runs it
+	docker bool // their dependencies include the provider docker
+	ids    bool // they import sandboxes or belong to them
+	asks   bool // their dependencies ask which user runs them
 }
 
-// judge returns what the tests of each package depend on; packages without tests are left out.
+// judge returns the dependencies of each package's tests on the machine; packages without tests are
+// left out.
 func judge(packages map[string]*listed) (map[string]tested, error) {
 	asking := map[string]bool{}
 	for path, p := range packages {
@@ -200,7 +202,8 @@ func judge(packages map[string]*listed) (map[string]tested, error) {
 	return all, nil
 }
 
-// asking are the functions by which a program finds out who runs it, and a test what the machine has for that user.
+// asking lists the functions by which a program determines its user, and a test the features of the
+// machine for that user.
 var asking = []string{
 	"os.Getuid", "os.Geteuid", "os.Getgid", "os.Getegid", "os.Getgroups",
 	"syscall.Getuid", "syscall.Geteuid", "syscall.Getgid", "syscall.Getegid",

@@ -27,7 +27,8 @@ func chosen(t *testing.T, set string) []string {
 	return names
 }
 
-// TestSourceAgreesWithTheSets reads the text of all tests, which the rule does not, for what shows that they depend on the machine.
+// TestSourceAgreesWithTheSets searches the text of all tests, which the rule does not use, for
+// signs that they depend on the machine.
 func TestSourceAgreesWithTheSets(t *testing.T) {
 	const top = "../../.."
 	for _, sign := range []struct {
@@ -67,7 +68,7 @@ func TestSourceAgreesWithTheSets(t *testing.T) {
 	}
 }
 
-// TestLongTestsAreFound reads the text of all tests, in which calls are not told from their functions.
+// TestLongTestsAreFound searches the text of all tests for calls, without parsing.
 func TestLongTestsAreFound(t *testing.T) {
 	all, err := packages()
 	if err != nil {

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// part is a piece of CI that runs or is left out as a whole.
+// part is a unit of CI that is run or skipped as a whole.
 type part struct {
 	name  string
-	tests []string // packages whose tests run, with all packages that these are built from
-	built []string // packages of programs that run, with all packages that these are built from
-	reads []string // files and directories that are read at run time, apart from those of the directories of tests
+	tests []string // packages whose tests run, with their dependencies
+	built []string // packages of programs that run, with their dependencies
+	reads []string // files and directories read at run time, except those in the directories of tests
 	names bool     // whether the names of all files matter, whatever they contain
 }
 
@@ -20,20 +20,20 @@ const (
 	podProgram = module + "/providers/kubernetes/internal/podprogram"
 )
 
-// everything is the whole repository, in a list of files.
+// everything stands for the whole repository in a list of files.
 const everything = "."
 
-// always are files that decide how every part runs.
+// always lists files that affect how every part runs.
 var always = []string{".ci/run", ".ci/lib.sh"}
 
-// ofAction are the files of the Action.
+// ofAction lists the files of the Action.
 var ofAction = []string{".ci/pin-release", ".ci/pin-workflow", ".dockerignore", ".github/actionlint.yaml", ".github/workflows", "Dockerfile", "action.yml", "examples", "setup", "templates"}
 
-// ofDocs are pages and all that they describe.
+// ofDocs lists the pages and the files that they describe.
 var ofDocs = []string{".github", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "README.md", "docs", "internal/app/scaffold", "templates"}
 
-// reads are the files outside of its directory that the tests of a package read. .ci/nightly watches the tests, and fails if one reads
-// another file of the repository.
+// reads lists the files outside of its directory that the tests of a package read. .ci/nightly
+// monitors the tests, and fails if one reads another file of the repository.
 var reads = map[string][]string{
 	"./examples":                 ofDocs,
 	"./internal/test/actiontest": ofAction,
@@ -45,13 +45,14 @@ var reads = map[string][]string{
 	"./providers/sandbox":        {"go.mod", "go.sum"}, // a test compiles them
 }
 
-// runReleased are the packages whose tests run the released binary.
+// runReleased lists the packages whose tests run the released binary.
 var runReleased = []string{"./cmd/rollout", "./examples", "./internal/test/actiontest"}
 
-// alone are the packages whose tests have a part with a name, and are not among those of the part tests.
+// alone lists the packages whose tests form a separate, named part instead of belonging to the part
+// tests.
 var alone = []string{"./cmd/rollout", "./examples", "./internal/test/actiontest", "./internal/test/browsertest"}
 
-// parts returns all parts of CI that can be left out, sorted by name.
+// parts returns all parts of CI that can be skipped, sorted by name.
 func parts(packages map[string]*listed) ([]part, error) {
 	var all []part
 	for path, p := range packages {
@@ -71,7 +72,8 @@ func parts(packages map[string]*listed) ([]part, error) {
 		}
 	}
 
-	// Of what the Action runs, its tests see only the packages that are for it. The rest is tested with the program.
+	// Of the code that the Action runs, its tests see only the packages that are for it. The rest
+	// is tested with the program.
 	action := testsOf("action", "./internal/test/actiontest")
 	action.built = nil
 	action.reads = append(action.reads, "internal/action", "internal/cli", "internal/forge/comments", "internal/forge/github")
@@ -95,7 +97,7 @@ func parts(packages map[string]*listed) ([]part, error) {
 	return all, nil
 }
 
-// released are the files that the released binary is made with.
+// released lists the files with which the released binary is built.
 var released = []string{".ci/build-podprogram"}
 
 // testsOf returns a part that runs the tests of some packages, which are local names.

@@ -9,9 +9,10 @@ import (
 	"strings"
 )
 
-// checkReads compares the files that tests have read with the inputs of their parts. dir has a log of each test program, as the flag
-// -test.testlogfile writes it, in a file NAME.log, and the directory where the program ran in NAME.dir. It prints a line for each file of
-// the repository that is no input, and fails if there is one.
+// checkReads compares the files that tests have read with the inputs of their parts. dir contains a
+// log of each test program, as written by -test.testlogfile, in a file NAME.log, and the working
+// directory of the program in NAME.dir. It prints a line for each file of the repository that is
+// not an input, and fails if there is one.
 func checkReads(dir string, out io.Writer) error {
 	t, err := readTree()
 	if err != nil {
@@ -68,7 +69,8 @@ func checkReads(dir string, out io.Writer) error {
 	return nil
 }
 
-// filesRead returns the paths below top, with slashes, that a log of a test says were opened or looked at. dir is where the test began.
+// filesRead returns the paths below top, with slashes, that were opened or examined according to a
+// log of a test. dir is the initial working directory of the test.
 func filesRead(log, dir, top string) []string {
 	var files []string
 	for line := range strings.Lines(log) {

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestWorkflowsRunEveryPart: a part that a workflow left out would run nowhere. Trials on Kubernetes have a workflow of their own.
+// TestWorkflowsRunEveryPart: a part that a workflow left out would never run. Trials on Kubernetes
+// have a separate workflow.
 func TestWorkflowsRunEveryPart(t *testing.T) {
 	read := func(name string, pattern *regexp.Regexp) string {
 		t.Helper()

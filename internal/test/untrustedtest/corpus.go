@@ -2,9 +2,9 @@ package untrustedtest
 
 import "strings"
 
-// Attack is a text with the attack that it tries.
+// Attack is a text and a description of the attack.
 type Attack struct {
-	Name string // the attack, in words
+	Name string // description of the attack
 	Text string
 }
 

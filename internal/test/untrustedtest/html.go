@@ -9,7 +9,8 @@ import (
 	"github.com/yuin/goldmark/renderer/html"
 )
 
-// HTML returns a report of ours as HTML, about as GitHub shows it. It keeps the HTML tags in source, so it is not for texts of others.
+// HTML renders a report as HTML, about as GitHub shows it. It keeps the HTML tags in source, so it
+// is not for untrusted text.
 func HTML(t *testing.T, source []byte) string {
 	t.Helper()
 	var b bytes.Buffer

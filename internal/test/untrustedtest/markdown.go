@@ -54,7 +54,7 @@ func (c *checker) add(format string, args ...any) {
 	c.problems = append(c.problems, fmt.Sprintf(format, args...))
 }
 
-// characters checks the source as a log would show it.
+// characters checks the characters of the source, as a log would show them.
 func (c *checker) characters() {
 	if !utf8.Valid(c.source) {
 		c.add("not valid UTF-8")
@@ -101,7 +101,7 @@ func (c *checker) tables() {
 	}
 }
 
-// pipe matches a pipe that separates cells in the laxest renderer: also after a backslash.
+// pipe matches a pipe that separates cells in the most lenient renderer, even after a backslash.
 var pipe = regexp.MustCompile(`\|`)
 
 // node checks one element.
@@ -164,7 +164,7 @@ func (c *checker) html(s string) {
 
 var tagPattern = regexp.MustCompile(`<[^<>]*>`)
 
-// references match what GitHub turns into links and pictures in rendered text.
+// references match texts that GitHub turns into links and pictures.
 var references = map[string]*regexp.Regexp{
 	"a mention":    regexp.MustCompile(`@[A-Za-z0-9]`),
 	"an issue":     regexp.MustCompile(`#[0-9]|(?i:\bgh-[0-9])`),
