@@ -87,7 +87,7 @@ func runTests(m *testing.M) int {
 	if err := os.Setenv("XDG_CACHE_HOME", filepath.Join(dir, "cache")); err != nil {
 		panic(err)
 	}
-	if signal.Ignored(syscall.SIGHUP) { // under nohup: what is started would inherit that, and never end
+	if signal.Ignored(syscall.SIGHUP) { // under nohup: child processes would inherit that, and never end
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}
 	code := m.Run()

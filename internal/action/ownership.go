@@ -12,10 +12,10 @@ import (
 	"github.com/org/rollout-action/internal/lib/ghvars"
 )
 
-// handOver changes the owner of files below the workspace that root wrote to the workspace's owner.
-// In a container action everything is written by root, and the next checkout on the same machine
-// could not remove it (actions/runner#434). paths are files and directories, relative to the
-// current directory; missing ones, and those outside of the workspace, are skipped.
+// handOver makes the owner of the workspace the owner of files that root wrote below it. In a
+// container action everything is written by root, and the next checkout on the same machine could
+// not remove it (actions/runner#434). paths are files and directories, relative to the current
+// directory; missing ones, and those outside of the workspace, are skipped.
 func handOver(h *app.Host, paths []string) {
 	workspace := ghvars.Read(h.Getenv).Workspace
 	info, err := os.Stat(workspace)

@@ -277,8 +277,9 @@ func (was *earlier) wantedFiles(root string, loaded *config.Loaded) (map[string]
 	return wanted, nil
 }
 
-// exportJobFile writes the job file of the commit to a directory below scratch, and returns the directory and the names of what it wrote: the
-// file, and those that it leads to if it is a link. A link that leads out of the commit is refused.
+// exportJobFile writes the job file of the commit and, if it is a link, the files that it leads to,
+// to a directory below scratch. It returns the directory and the names of the written files. A link
+// that leads out of the commit is refused.
 func (was *earlier) exportJobFile(ctx context.Context, local *git.Local, scratch string) (dir string, names map[string]bool, err error) {
 	const maxLinks = 10
 	names = map[string]bool{}

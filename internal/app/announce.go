@@ -74,7 +74,7 @@ func (h *Host) announcement(ctx context.Context, opts ReportOptions, job jobName
 		a.as = comments.Comment{Job: noteName(run, job), ValidAt: began, RunID: pipeline(run), Attempt: 1}
 		return a
 	}
-	if w.Number == 0 && !w.NeedsPull() || w.Token == "" || w.ReadOnly() { // the report says so
+	if w.Number == 0 && !w.NeedsPull() || w.Token == "" || w.ReadOnly() { // as the report also says
 		return nil
 	}
 	client, number, err := w.pull(ctx)

@@ -11,7 +11,8 @@ import (
 // secretName matches the names of variables whose values are likely secret.
 var secretName = regexp.MustCompile(`(?i)key|token|secret|passw|credential|auth|_pat$`)
 
-// secretPath matches keys of a job file whose values may be secret: the variables of agents, and what providers take.
+// secretPath matches keys of a job file whose values may be secret: the variables of agents, and
+// the settings of providers.
 var secretPath = regexp.MustCompile(`^(agents\.[^.]*\.env|environment\.provider_config)(\.|$)`)
 
 // secretsOf returns a redactor of the values that printed commands must not contain: the job's

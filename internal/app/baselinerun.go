@@ -105,7 +105,7 @@ func (j *pair) name() {
 	}
 }
 
-// announce reports what is run twice.
+// announce reports the trials that run twice.
 func (j *pair) announce(ref string) {
 	out := j.head.host.Output
 	own, twice := len(j.head.own()), 0

@@ -31,7 +31,7 @@ type CheckRequest struct {
 	Judges    []string // names of judges and criteria; empty: all
 	Threshold float64  // a score as high as this passes, where labels are pass and fail
 	Tolerance float64  // by which numbers may differ that agree
-	Sample    int      // of WriteLabels: at most so many trials; 0: all
+	Sample    int      // of WriteLabels: maximum number of trials; 0: all
 }
 
 // CheckedJudges holds the agreement of judges with labels and with each other. Names and reasons
@@ -171,7 +171,7 @@ func readVerdicts(h *Host, dir string, names []string) (*verdicts, error) {
 	if err != nil {
 		return v, err
 	}
-	words := map[string]map[string]float64{} // of choices that were taken
+	words := map[string]map[string]float64{} // choices that occur in verdicts
 	give := func(name string, key result.Key, o opinion) {
 		if v.of[name] == nil {
 			v.of[name] = map[result.Key]opinion{}

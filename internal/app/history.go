@@ -25,7 +25,7 @@ type HistoryRequest struct {
 	Files []string // written by AddToHistory, or GitHubPrefix with a branch: the results of its newest runs
 	Jobs  []string // only jobs whose name matches one of these globs; empty: all
 	Limit int      // how many jobs to return, the newest; 0: all
-	// Stored says where on GitHub the results are.
+	// Stored is the location of the results on GitHub.
 	Stored StoredAt
 }
 

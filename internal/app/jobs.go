@@ -49,6 +49,7 @@ type Jobs struct {
 // JobState classifies the progress of a job.
 type JobState string
 
+// States of a job.
 const (
 	JobDone       JobState = "done"       // every trial ran
 	JobRunning    JobState = "running"    // a process on this machine runs it

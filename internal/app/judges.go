@@ -191,7 +191,7 @@ func (l *loaded) judged(specs []trial.Spec) {
 	}
 	type of struct { // trials with the same judges
 		agent string
-		task  *task.Task // nil: one without judges of its own
+		task  *task.Task // nil: a task that defines no judges
 	}
 	known := map[of]shared{}
 	for i := range specs {

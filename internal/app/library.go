@@ -77,7 +77,7 @@ func OpenLibrary(h *Host, path string, byDefault bool) (*Library, error) {
 	return l, nil
 }
 
-// Close stops the library's background work.
+// Close stops the library's background work and removes unpacked files.
 func (l *Library) Close() error {
 	l.stop()
 	l.readers.Wait()
@@ -303,7 +303,7 @@ func (l *Library) besideOf(dir string) string {
 	return besideDir(l.h.Paths, dir, plan)
 }
 
-// input returns the results of a job with its stored verdict, or else with the outcome of its own
+// input returns the results of a job with its stored verdict, or else with the outcome of its
 // gate.
 func (l *Library) input(ctx context.Context, dir string) (report.Input, error) {
 	ctx = event.Watch(ctx, unwatched)

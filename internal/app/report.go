@@ -44,6 +44,7 @@ type Finished struct {
 // Outcome is the result of a use case that judges a job.
 type Outcome int
 
+// Outcomes of a job.
 const (
 	Passed  Outcome = iota
 	Failed          // the gate failed, or results are missing

@@ -109,13 +109,13 @@ func (r RerunRequest) flags() string {
 type RunRequest struct {
 	Job     JobRequest
 	Shard   *result.Shard // the part to run; nil: the whole job
-	Timings string        // an earlier job, by whose durations shards are balanced; "": they are balanced by numbers of trials
+	Timings string        // an earlier job with the durations for balancing shards; "": shards get equal numbers of trials
 	Resume  bool          // resume the job if its directory exists
 	Rerun   RerunRequest  // with Resume
 	Reuse   []string      // directories of jobs to take trials from
 	// FailFast: no trial starts after the first one that did not pass. See failsFast.
 	FailFast bool
-	Against  string // a commit, whose agents run beside today's as the baseline; "": none
+	Against  string // a commit whose agents run together with today's, as the baseline; "": none
 	// ConfirmAgainst is a commit whose agents retry, with today's, the tasks that look broken or
 	// fixed compared to Report.Baseline; "": none.
 	ConfirmAgainst string
@@ -189,7 +189,8 @@ const GitHubPrefix = "github:"
 // DefaultBaselineArtifact is the artifact that holds the merged job's result.json and nothing else.
 const DefaultBaselineArtifact = "rollout-result"
 
-// StoredAt says where on GitHub the results of a branch are. Artifact "" is DefaultBaselineArtifact; Workflow "" is this run's.
+// StoredAt is the location of a branch's results on GitHub. Artifact "" is DefaultBaselineArtifact;
+// Workflow "" is this run's.
 type StoredAt struct{ Artifact, Workflow string }
 
 // ReportOptions control how a job is judged and where the reports go. The zero value compares with

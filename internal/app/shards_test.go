@@ -81,7 +81,7 @@ func TestShardsAreShownAsOneJob(t *testing.T) {
 			trials := 0
 			for _, spec := range s.Specs {
 				dir := spec.Key.Dir()
-				if spec.Key.Task == "task-2" { // shard 3 has it
+				if spec.Key.Task == "task-2" { // it is in shard 3
 					continue
 				}
 				trials++

@@ -68,6 +68,7 @@ func ShowJob(h *Host, dir string) (ShownJob, error) {
 // TrialState classifies the progress of a trial.
 type TrialState string
 
+// States of a trial.
 const (
 	TrialEnded   TrialState = "ended"
 	TrialRunning TrialState = "running"

@@ -205,7 +205,7 @@ func (r *TableRow) count(tasks []TableTask, index int) {
 	}
 }
 
-// Sentences describes on what the rows are compared, and what is missing.
+// Sentences lists the basis of the comparison and the missing results.
 func (t Table) Sentences() []string {
 	var out []string
 	total := plural.Count(t.TotalTasks, "task")

@@ -34,7 +34,7 @@ func newDir(mode int64) *node {
 // clone copies a tree.
 func (n *node) clone() *node {
 	c := *n
-	c.data = slices.Clip(n.data) // what is appended to one is not appended to the other
+	c.data = slices.Clip(n.data) // appending to one must not change the other
 	c.children = maps.Clone(n.children)
 	for name, child := range c.children {
 		c.children[name] = child.clone()

@@ -120,6 +120,7 @@ func (w *Pair) Confirm(rng *rand.Rand, planned result.PlannedConfirmation) {
 // another one (Suite.Copied). Those of the job always copy its first attempt.
 type Ties int
 
+// Ties of a baseline. With TiedToBaseline job and baseline are alike.
 const (
 	TiedToBaseline Ties = iota // the baseline's first attempt: what a run does depends on its agents, or both run now (--against)
 	TiedToDay                  // the job's first attempt: what a run does depends on the day (--confirm-against)

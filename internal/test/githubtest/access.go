@@ -15,6 +15,7 @@ const (
 // Level is the permission of a token for one kind of object.
 type Level int
 
+// Levels, lowest first.
 const (
 	None Level = iota
 	Read

@@ -75,7 +75,7 @@ func RemoveStore(dir string) error {
 		if err == nil && entry.IsDir() {
 			_ = os.Chmod(path, 0o700) //nolint:gosec // to enter the directory, which is removed at once
 		}
-		return nil // RemoveAll reports what it cannot remove
+		return nil // RemoveAll reports the remaining files
 	})
 	return os.RemoveAll(dir)
 }
