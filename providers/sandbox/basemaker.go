@@ -47,7 +47,7 @@ func (b *baseMaker) make(parts []hostPart) error {
 			return err
 		}
 		if p.At == "/nix" || p.At == "/gnu" {
-			continue // nobody installs into these by hand
+			continue // only their package managers install here
 		}
 		own := filepath.Join(b.dir, p.part())
 		if err := makeDir(own, 0o755); err != nil {
@@ -60,8 +60,8 @@ func (b *baseMaker) make(parts []hostPart) error {
 	return nil
 }
 
-// copySiblings copies the links and files beside a part, and beside the directories above it. Those directories are not
-// shown themselves; only some of their subdirectories are.
+// copySiblings copies the links and files next to a part, and next to the directories above it.
+// Sandboxes do not show those directories as a whole, only some of their subdirectories.
 func (b *baseMaker) copySiblings(at, root string) error {
 	for dir := filepath.Dir(at); dir != "/"; dir = filepath.Dir(dir) {
 		entries, _ := os.ReadDir(filepath.Join(b.root, dir))
@@ -78,7 +78,7 @@ func (b *baseMaker) copySiblings(at, root string) error {
 	return nil
 }
 
-// makeDir creates a directory, and its parents, and sets its mode whatever the umask is.
+// makeDir creates a directory and its parents, and sets its mode independent of the umask.
 func makeDir(path string, mode fs.FileMode) error {
 	if err := os.MkdirAll(path, 0o755); err != nil {
 		return err
@@ -122,9 +122,10 @@ func (b *baseMaker) copyEtc(root string) error {
 	)
 }
 
-// ownFiles is run by apt with the paths of the archives that it is about to install. In a user namespace the machine's
-// files belong to nobody, and a link to one cannot be made; but with links to the old files dpkg begins to replace
-// them. So each of them is copied first, which makes it the sandbox's own.
+// ownFiles is run by apt with the paths of the archives that it is about to install. dpkg begins to
+// replace files by linking to the old ones. In a user namespace the machine's files appear as owned
+// by the user nobody, and cannot be linked to. So each of them is copied first, which makes it the
+// sandbox's own.
 const (
 	ownScript = "etc/apt/rollout-own"
 	ownFiles  = `#!/bin/sh
@@ -188,8 +189,8 @@ func (b *baseMaker) linkOpt(root string) error {
 	return nil
 }
 
-// copyTree copies a file or directory of the machine to the same path below root. It leaves out files that not every
-// user may read. It creates directories that not every user may read, but empty.
+// copyTree copies a file or directory of the machine to the same path below root. It leaves out
+// files that not every user may read, and creates such directories empty.
 func (b *baseMaker) copyTree(path, root string) error {
 	return filepath.WalkDir(filepath.Join(b.root, path), func(from string, entry fs.DirEntry, err error) error {
 		below, relErr := filepath.Rel(b.root, from)
@@ -232,7 +233,8 @@ func (b *baseMaker) copyTree(path, root string) error {
 	})
 }
 
-// ignoreUnreadable returns nil for errors of files that do not exist or may not be read: a base does without them.
+// ignoreUnreadable returns nil for errors of files that do not exist or may not be read: a base
+// omits them.
 func ignoreUnreadable(err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 		return nil
@@ -292,7 +294,7 @@ func (b *baseMaker) cover(host, own string) error {
 			}
 			entries, err := os.ReadDir(f.host)
 			if err != nil {
-				continue // it is shown, but cannot be read: nothing can be done below
+				continue // visible but unreadable: nothing can be done below
 			}
 			for _, entry := range entries {
 				from, to := filepath.Join(f.host, entry.Name()), filepath.Join(f.own, entry.Name())

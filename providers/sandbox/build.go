@@ -88,7 +88,7 @@ func buildFailed(ctx context.Context, name string, err error) error {
 
 var notInSlug = regexp.MustCompile(`[^a-z0-9]+`)
 
-// slug returns name in the form that references allow.
+// slug returns name with only the characters that references allow.
 func slug(name string) string {
 	name = strings.Trim(notInSlug.ReplaceAllString(strings.ToLower(name), "-"), "-")
 	if len(name) > 60 {
@@ -97,7 +97,7 @@ func slug(name string) string {
 	return cmp.Or(name, "task")
 }
 
-// buildBase is what is below the layers of a stage: see dockerfile.Image.
+// buildBase is the part of a stage's root below its layers: see dockerfile.Image.
 type buildBase struct {
 	host *hostBase
 	base *environment.Base
@@ -126,8 +126,8 @@ func (m *machine) From(ctx context.Context, ref string) (dockerfile.Image, error
 	}, nil
 }
 
-// Layer implements dockerfile.Machine. A file for each key names the key's layer, so a layer that is built again does
-// not disturb those who use the old one.
+// Layer implements dockerfile.Machine. A file for each key names the key's layer, so a rebuilt
+// layer does not disturb the users of the old one.
 func (m *machine) Layer(ctx context.Context, key string, under dockerfile.Image, fresh bool, do func(context.Context, dockerfile.Box) error) (string, bool, error) {
 	s := m.p.store
 	name := "key-" + digest(key)
@@ -160,7 +160,7 @@ func (m *machine) Visit(ctx context.Context, under dockerfile.Image, do func(con
 	return m.visit(ctx, under, do, func(*draft) error { return nil })
 }
 
-// visit calls do with a sandbox on an image, and then keep with the draft that has its changes.
+// visit calls do with a sandbox on an image, and then keep with the draft that holds its changes.
 func (m *machine) visit(ctx context.Context, under dockerfile.Image, do func(context.Context, dockerfile.Box) error, keep func(*draft) error) error {
 	if m.p.memoryOnly {
 		return &environment.Error{
@@ -219,8 +219,8 @@ func (b *buildBox) close() {
 	b.network.close()
 }
 
-// setNetwork attaches or detaches the network before a command. Builds have a public network, whatever network trials
-// have.
+// setNetwork attaches or detaches the network before a command. Builds have a public network,
+// independent of the trials' network.
 func (b *buildBox) setNetwork(ctx context.Context, offline bool) error {
 	switch {
 	case b.p.shares() && offline:

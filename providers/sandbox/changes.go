@@ -16,11 +16,11 @@ import (
 	"github.com/org/rollout-action/providers/internal/initwire"
 )
 
-// errInMemory is why nothing can be done with the changes of a sandbox after, or beside, its own processes.
+// errInMemory is the error for changes that only the sandbox's own processes can read.
 var errInMemory = errors.New("what it has changed is in memory (provider_config.scratch, or a file system that cannot hold overlays)")
 
-// Changes implements environment.ChangeReporter. What a sandbox has changed is a directory of the store; files of the image come from another
-// sandbox of it, in which nothing runs.
+// Changes implements environment.ChangeReporter. It reads the sandbox's changes from a directory of
+// the store, and files of the image from another sandbox on it that runs no commands.
 func (e *sandboxEnv) Changes(ctx context.Context, opts environment.ChangeOptions) (environment.Changes, error) {
 	doing := "list what has changed in the sandbox"
 	if !e.box.Running() {
@@ -33,7 +33,8 @@ func (e *sandboxEnv) Changes(ctx context.Context, opts environment.ChangeOptions
 	return out, e.requestFailed(ctx, environment.KindCopy, doing, err)
 }
 
-// overlay's marks. Sources: Documentation/filesystems/overlayfs.rst; a whiteout is a device with the number 0/0.
+// overlayfs's marks. A whiteout is a device with the number 0/0. Sources:
+// Documentation/filesystems/overlayfs.rst
 const (
 	opaqueRecord     = "SCHILY.xattr.trusted.overlay.opaque"
 	opaqueUserRecord = "SCHILY.xattr.user.overlay.opaque"
@@ -41,7 +42,7 @@ const (
 
 func (e *sandboxEnv) changes(ctx context.Context, opts environment.ChangeOptions) (out environment.Changes, err error) {
 	after := map[string]*environment.FileState{} // nil: deleted
-	emptied := map[string]bool{}                 // directories in whose place there is another one
+	emptied := map[string]bool{}                 // directories that replaced another one
 	var paths []string
 	err = e.p.store.inspect(ctx, e.dir(), func(h *tar.Header, _ io.Reader) error {
 		if len(paths) >= maxChanged {
@@ -82,7 +83,7 @@ func (e *sandboxEnv) changes(ctx context.Context, opts environment.ChangeOptions
 	defer func() {
 		c, cancel := awake.WithTimeout(context.WithoutCancel(ctx), destroyTimeout)
 		defer cancel()
-		_ = image.Destroy(c) // the next run removes what is left
+		_ = image.Destroy(c) // the next run removes the remainder
 	}()
 	for _, name := range chosen {
 		c := environment.Change{Path: name, After: after[name], Emptied: emptied[name]}
@@ -96,12 +97,12 @@ func (e *sandboxEnv) changes(ctx context.Context, opts environment.ChangeOptions
 	return out, ctx.Err()
 }
 
-// maxChanged is how many changed files are looked at: agents can make millions.
+// maxChanged bounds how many changed files are examined: agents can make millions.
 const maxChanged = 500_000
 
 var errTooMany = fmt.Errorf("more than %d files have changed", maxChanged)
 
-// forImage returns the options of a sandbox for the files of the image.
+// forImage returns the options of a sandbox for reading files of the image.
 func (e *sandboxEnv) forImage() environment.CreateOptions {
 	var m meta
 	o := environment.CreateOptions{Network: environment.Network{Mode: environment.NetworkNone}}
@@ -111,7 +112,7 @@ func (e *sandboxEnv) forImage() environment.CreateOptions {
 	return o
 }
 
-// readChanged reads the texts of the files that are described.
+// readChanged reads the texts of the chosen files.
 func (e *sandboxEnv) readChanged(ctx context.Context, chosen []string, after map[string]*environment.FileState, most int64) error {
 	wanted := map[string]bool{}
 	for _, name := range chosen {
@@ -133,7 +134,8 @@ func (e *sandboxEnv) readChanged(ctx context.Context, chosen []string, after map
 	})
 }
 
-// fileState describes a file of a sandbox in which nothing runs; nil if it is not there.
+// fileState describes a file of a sandbox that runs no commands. It returns nil if the file does
+// not exist.
 func (e *sandboxEnv) fileState(ctx context.Context, name string, most int64) (s *environment.FileState, err error) {
 	reading, err := e.box.Get(ctx, initwire.Request{Op: initwire.Pack, Path: name, Prefix: "file", Plain: true, Itself: true}, func(r io.Reader) error {
 		files := tar.NewReader(r)

@@ -17,8 +17,9 @@ import (
 // hostname is the host name in every sandbox.
 const hostname = "rollout"
 
-// makeCommonLayer makes the layer that is on top of every image, and returns its id. It has the mount points of the
-// kernel's file systems and the network's files, which follow this machine's.
+// makeCommonLayer makes the layer that is on top of every image, and returns its id. It has the
+// mount points of the kernel's file systems and the network's files, which are based on this
+// machine's.
 func (s *store) makeCommonLayer(ctx context.Context, network string) (string, error) {
 	files := map[string]string{
 		"etc/hostname": hostname + "\n",
@@ -39,7 +40,8 @@ func (s *store) makeCommonLayer(ctx context.Context, network string) (string, er
 	return s.fixedLayer(ctx, "scaffold 2", []string{"etc", "dev", "proc", "sys"}, files)
 }
 
-// resolverFor returns this machine's resolv.conf with the sandbox's name server, which asks the machine's.
+// resolverFor returns this machine's resolv.conf with the sandbox's name server, which forwards to
+// the machine's.
 func resolverFor(machine string) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "nameserver %s\n", nameServer)
@@ -51,7 +53,7 @@ func resolverFor(machine string) string {
 	return out.String()
 }
 
-// aptConfiguration is the directory of configuration of Debian's package manager.
+// aptConfiguration is the configuration directory of Debian's package manager.
 const aptConfiguration = "etc/apt/apt.conf.d"
 
 // makeAptLayer makes the layer for images with Debian's package manager in modeOne, and returns its id. The package

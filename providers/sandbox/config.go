@@ -23,7 +23,7 @@ const (
 	baseImage = "image" // always the image
 )
 
-// The values of network: what a public network is.
+// The values of network: the meaning of a public network.
 const (
 	networkOwn  = "own"  // the sandbox's own, connected to the outside
 	networkHost = "host" // this machine's
@@ -41,11 +41,11 @@ type config struct {
 	askedPids bool // pidsLimit is the user's
 }
 
-// defaultPids bounds the processes and threads of an environment without a limit of its own, so that a fork bomb
-// affects only that environment.
+// defaultPids bounds the processes and threads of an environment without a configured limit, so
+// that a fork bomb affects only that environment.
 const defaultPids = 4096
 
-// choices lists the values of keys that have only a few, the default first.
+// choices lists the values of enumerated keys, the default first.
 var choices = map[string][]string{
 	"base":    {baseAuto, baseHost, baseImage},
 	"network": {networkOwn, networkHost, networkNone},

@@ -13,9 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// copyTree copies what is in the directory from to the directory to, which is empty: with owners, modes, times, extended attributes,
-// holes, hard links, devices and sockets. Where the file system can, files share their data. It follows no links. It returns how many
-// bytes the files take. Nothing in from may change meanwhile.
+// copyTree copies the content of the directory from to the empty directory to: with owners, modes,
+// times, extended attributes, holes, hard links, devices and sockets. Where the file system can,
+// files share their data. It follows no links. It returns the size of the files in bytes. from must
+// not change meanwhile.
 func copyTree(from, to string) (size int64, err error) {
 	src, err := os.Open(from)
 	if err != nil {
@@ -35,14 +36,14 @@ func copyTree(from, to string) (size int64, err error) {
 // inodeID identifies a file on this machine.
 type inodeID struct{ dev, ino uint64 }
 
-// treeCopy is a copy that is under way.
+// treeCopy is the state of a copyTree call.
 type treeCopy struct {
 	root  *os.File
 	first map[inodeID]string // files with several names: the name of the copy, below root
 	size  int64
 }
 
-// dir copies what is in src to dst, which is at path below the root.
+// dir copies the content of src to dst, which is at path below the root.
 func (c *treeCopy) dir(src, dst *os.File, path string) error {
 	const batch = 1000
 	for {
@@ -92,7 +93,7 @@ func (c *treeCopy) entry(src, dst *os.File, name, path string) error {
 	return named("copy the attributes of", path, copyAttributes(src, dst, name, &stat))
 }
 
-// named adds to an error what was being done with which file.
+// named adds the operation and the file to an error.
 func named(doing, path string, err error) error {
 	if err == nil {
 		return nil
@@ -118,7 +119,7 @@ func (c *treeCopy) subdir(src, dst *os.File, name, path string) error {
 	return c.dir(from, to, path)
 }
 
-// openIn opens a file of a directory, and follows no link.
+// openIn opens a file of a directory without following links.
 func openIn(dir *os.File, name string, flags int) (*os.File, error) {
 	fd, err := unix.Openat(int(dir.Fd()), name, flags|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NONBLOCK, 0o600)
 	if err != nil {
@@ -140,7 +141,7 @@ func copyFile(src, dst *os.File, name string, size int64) error {
 	return errors.Join(copyData(from, to, size), to.Close())
 }
 
-// copyData copies a file's data, or shares it, and keeps its holes.
+// copyData copies or shares a file's data and keeps its holes.
 func copyData(from, to *os.File, size int64) error {
 	if unix.IoctlFileClone(int(to.Fd()), int(from.Fd())) == nil {
 		return nil
@@ -182,7 +183,8 @@ func copyLink(src, dst *os.File, name string, size int64) error {
 	return unix.Symlinkat(string(target[:n]), int(dst.Fd()), name)
 }
 
-// copyAttributes gives a copy the owner, extended attributes, mode and times of stat. Of these, each may change what comes before.
+// copyAttributes sets owner, extended attributes, mode and times of a copy, in this order: each may
+// change the ones before it if set earlier.
 func copyAttributes(src, dst *os.File, name string, stat *unix.Stat_t) error {
 	to := int(dst.Fd())
 	if err := unix.Fchownat(to, name, int(stat.Uid), int(stat.Gid), unix.AT_SYMLINK_NOFOLLOW); err != nil {
@@ -199,12 +201,13 @@ func copyAttributes(src, dst *os.File, name string, stat *unix.Stat_t) error {
 	return unix.UtimesNanoAt(to, name, []unix.Timespec{stat.Atim, stat.Mtim}, unix.AT_SYMLINK_NOFOLLOW)
 }
 
-// pathIn returns a path of a file in an open directory, for calls that take no directories.
+// pathIn returns a path of a file in an open directory, for system calls without a directory
+// argument.
 func pathIn(dir *os.File, name string) string {
 	return fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), name)
 }
 
-// copyXattrs copies extended attributes, but for those that the machine gives each file itself.
+// copyXattrs copies extended attributes, except those that the machine itself sets on each file.
 func copyXattrs(from, to string) error {
 	list, err := readXattr(func(buf []byte) (int, error) { return unix.Llistxattr(from, buf) })
 	if errors.Is(err, unix.ENOTSUP) {
@@ -228,7 +231,7 @@ func copyXattrs(from, to string) error {
 	return nil
 }
 
-// readXattr calls read with room for what there is.
+// readXattr calls read with a buffer of sufficient size.
 func readXattr(read func([]byte) (int, error)) ([]byte, error) {
 	for {
 		size, err := read(nil)

@@ -18,15 +18,15 @@ import (
 
 // entrypointProcess is the process of an image's ENTRYPOINT.
 type entrypointProcess struct {
-	output  initclient.Tail                // the end of what it printed
+	output  initclient.Tail                // the end of its output
 	exit    atomic.Pointer[entrypointExit] // set when it has ended and the sandbox must end, too
 	done    chan struct{}                  // closed when it has ended
-	created atomic.Bool                    // CreateEnvironment waits for it no longer
+	created atomic.Bool                    // CreateEnvironment no longer waits for it
 	busy    bool                           // see environment.Readiness
 	ran     atomic.Bool                    // a command has begun
 }
 
-// entrypointExit says how an ENTRYPOINT ended.
+// entrypointExit is the result of an ENTRYPOINT that has ended.
 type entrypointExit struct {
 	code int
 	err  error // it could not be started
@@ -85,7 +85,7 @@ func (e *sandboxEnv) runEntrypoint(ctx context.Context) error {
 	return e.lost("run the image's ENTRYPOINT")
 }
 
-// watch ends the sandbox when the ENTRYPOINT exits. The caller passes a context that does not end.
+// watch ends the sandbox when the ENTRYPOINT exits. ctx must not end.
 func (e *sandboxEnv) watch(ctx context.Context, process *initclient.Started) {
 	defer close(e.entrypoint.done)
 	answer, err := process.Wait(ctx)
@@ -93,7 +93,7 @@ func (e *sandboxEnv) watch(ctx context.Context, process *initclient.Started) {
 	case errors.Is(err, initclient.ErrGone):
 		return // it ended with the sandbox
 	case err == nil && answer.Killed && e.entrypoint.created.Load():
-		return // as process 1 of a container it would not have been killed
+		return // as process 1 of a container it would have survived
 	}
 	e.entrypoint.exit.Store(&entrypointExit{answer.Code, err})
 	e.box.End()

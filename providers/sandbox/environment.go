@@ -28,12 +28,12 @@ import (
 type sandboxEnv struct {
 	p          *Provider
 	id         string
-	kept       string // the environment with whose files this one continues; "": none
+	kept       string // the environment whose files this one starts with; "": none
 	box        *sandboxBox
 	img        *image
 	env        map[string]string
 	pids       int64 // limit of processes
-	perUser    int64 // the same, if it is a limit of each user's; 0: the group has it
+	perUser    int64 // the same, if it applies to each user; 0: the group enforces it
 	group      *cgroup.Group
 	unenforced []string
 	network    networking
@@ -63,7 +63,7 @@ func (p *Provider) CreateEnvironment(ctx context.Context, opts environment.Creat
 	return p.begin(ctx, &sandboxEnv{p: p, id: newID(), img: img, env: opts.Env}, opts)
 }
 
-// begin creates an environment. If it fails, nothing is left.
+// begin creates an environment. If it fails, it cleans up.
 func (p *Provider) begin(ctx context.Context, e *sandboxEnv, opts environment.CreateOptions) (environment.Environment, error) {
 	if err := e.create(ctx, opts); err != nil {
 		cleanup, cancel := awake.WithTimeout(context.WithoutCancel(ctx), destroyTimeout)
@@ -135,7 +135,7 @@ func (e *sandboxEnv) launch(ctx context.Context, setup initwire.Setup) error {
 	if err != nil {
 		return err
 	}
-	go func() { // whatever ends it
+	go func() { // for any cause of the end
 		<-e.box.Ended()
 		e.network.close()
 	}()
@@ -146,7 +146,7 @@ func (e *sandboxEnv) launch(ctx context.Context, setup initwire.Setup) error {
 	if !whole {
 		return nil
 	}
-	const more = 3 // that process 1 may still need, and cannot do without
+	const more = 3 // reserve of threads that process 1 may still need
 	return e.group.SetPids(e.pids + own + more)
 }
 
@@ -161,7 +161,7 @@ func threads(pid int) int64 {
 
 func (e *sandboxEnv) dir() string { return e.p.store.path("env", e.id) }
 
-// writeMeta creates the environment's directory. It contains the labels from the first moment.
+// writeMeta creates the environment's directory, with the labels in it from the start.
 func (e *sandboxEnv) writeMeta(opts environment.CreateOptions) error {
 	d, err := e.p.store.draft()
 	if err != nil {
@@ -178,7 +178,8 @@ func (e *sandboxEnv) writeMeta(opts environment.CreateOptions) error {
 	return os.Rename(d.dir, e.dir())
 }
 
-// initThreads is how many threads process 1 may need. They are added to the limit where process 1 counts against it.
+// initThreads bounds the threads that process 1 may need. They are added to the limit where process
+// 1 counts against it.
 const initThreads = 24
 
 // limit creates the control group and records the limits that it cannot apply.
@@ -315,8 +316,8 @@ func (e *sandboxEnv) CopyFrom(ctx context.Context, src, dst string, opts environ
 		out, err = environment.Extract(r, dst, strip, opts)
 		return err
 	})
-	// The reader's own error is the cause if the sandbox could not go on writing. If the stream ended early, the cause is
-	// the sandbox's error.
+	// The reader's own error is the cause if it kept the sandbox from writing. If the stream ended
+	// early, the cause is the sandbox's error.
 	if extracting != nil && (err == nil || !errors.Is(extracting, io.ErrUnexpectedEOF)) {
 		return out, &environment.Error{Kind: environment.KindCopy, Err: fmt.Errorf("copy %s out of the sandbox: %w", src, extracting)}
 	}
@@ -355,7 +356,7 @@ func (e *sandboxEnv) lost(doing string) error {
 	return &environment.Error{Kind: kind, Err: err}
 }
 
-// hintAtUser is the hint about an image whose USER it does not have.
+// hintAtUser is the hint for an image that lacks its USER.
 const hintAtUser = "the image's USER must be in its /etc/passwd, and the group in its /etc/group"
 
 // startFailed returns the environment.Error for a sandbox that could not be created. It returns nil if err is nil.

@@ -30,11 +30,11 @@ import (
 type meta struct {
 	Labels map[string]string `json:"labels"`
 	Base   *environment.Base `json:"base,omitempty"`
-	// Layers, Host and Image are in use by it.
+	// Layers, Host and Image name the parts of the store that it uses.
 	Layers []string `json:"layers,omitempty"`
 	Host   string   `json:"host,omitempty"`  // key of a base
 	Image  string   `json:"image,omitempty"` // name of a record
-	// Kept is the environment with whose files this one continued.
+	// Kept is the environment whose files this one started with.
 	Kept string `json:"kept,omitempty"`
 	Size int64  `json:"size,omitempty"` // of the files that KeepOutcome kept
 }
@@ -76,8 +76,9 @@ func (p *Provider) Remove(ctx context.Context, id string) error {
 	return nil
 }
 
-// remove ends the environment's processes, even if another process started them, and removes its directory. It returns
-// nil if the environment does not exist or somebody else removes it at the same time.
+// remove ends the environment's processes, even if another process started them, and removes its
+// directory. It returns nil if the environment does not exist or another process removes it at the
+// same time.
 func (s *store) remove(ctx context.Context, id string) error {
 	dir := s.path("env", id)
 	if err := endProcess(ctx, filepath.Join(dir, "init")); err != nil {

@@ -18,15 +18,17 @@ import (
 	"github.com/org/rollout-action/internal/core/environment"
 )
 
-// hostBase is this machine's root file system as the lowest layer of sandboxes. Programs (/usr and similar directories)
-// are the machine's own. Configuration and the package manager's state are copied once. All other directories are new
-// and empty. What is not named below is not visible: home directories, data, other people's work.
+// hostBase is this machine's root file system as the lowest layer of sandboxes. Programs (/usr and
+// similar directories) are the machine's own. Configuration and the package manager's state are
+// copied once. All other directories are new and empty. Everything else is hidden: home
+// directories, data, other people's work.
 //
-// In a user namespace the machine's directories belong to nobody, and nothing could be created in them. There the base
-// has copies of each part's directories (not of their files), mounted between the part and the sandbox's changes.
+// In a user namespace the machine's directories appear as owned by the user nobody, and files could
+// not be created in them. There the base has copies of each part's directories (not of their
+// files), mounted between the part and the sandbox's changes.
 type hostBase struct {
 	Key   string     `json:"key"`
-	OS    string     `json:"os"` // for people
+	OS    string     `json:"os"` // for display
 	Parts []hostPart `json:"parts"`
 
 	made bool
@@ -47,7 +49,7 @@ func (b *hostBase) part(at string) (hostPart, bool) {
 	return b.Parts[i], true
 }
 
-// rootPart is the directory of a layer for all that is in no other part.
+// rootPart is the directory of a layer for files outside of all other parts.
 const rootPart = "root"
 
 // part returns the name of the part's directory in layers.
@@ -71,17 +73,18 @@ var (
 		"var/cache/apt": 0o755, "var/cache/apt/archives": 0o755, "var/cache/apt/archives/partial": 0o700, "var/log/apt": 0o755,
 		"var/lib/apt": 0o755, "var/lib/apt/lists": 0o755, "var/lib/apt/lists/partial": 0o700,
 	}
-	// copiedState lists the state of package managers and of what packages register with.
+	// copiedState lists the state of package managers and the registries that packages write to.
 	copiedState = []string{
 		"var/lib/dpkg", "var/lib/rpm", "var/lib/dnf", "var/lib/pacman", "var/lib/pam", "var/lib/ucf", "var/lib/python", "var/lib/systemd/deb-systemd-helper-enabled",
 		"var/lib/alternatives", "var/lib/dictionaries-common", "var/lib/aspell", "var/lib/sgml-base", "var/lib/xml-core", "var/lib/emacsen-common",
 		"var/lib/shells.state", "var/lib/apt/extended_states", "var/cache/debconf", "var/cache/ldconfig",
 	}
-	// privatePaths lists state of services in /etc that agents must not see even if everybody may read it.
+	// privatePaths lists state of services in /etc that agents must not see, even if it is
+	// world-readable.
 	privatePaths = []string{"etc/machine-id", "etc/docker", "etc/containerd", "etc/kubernetes", "etc/hostname", "etc/hosts", "etc/resolv.conf", "etc/mtab"}
 )
 
-// requiredFiles lists the files without which a base is of no use.
+// requiredFiles lists the files that a usable base must have.
 var requiredFiles = []string{"etc/passwd", "etc/group"}
 
 // maxCoverDirs bounds the directories that are copied in a user namespace. The deepest are left out.
@@ -151,7 +154,7 @@ func worldReadable(info fs.FileInfo) bool {
 	return info.Mode()&fs.ModeSymlink != 0
 }
 
-// hostKey returns a digest of the machine's state, as far as the base depends on it.
+// hostKey returns a digest of the state of the machine that the base depends on.
 func hostKey(root string, m mode, parts []hostPart) string {
 	sum := sha256.New()
 	fmt.Fprintln(sum, hostVersion, m, parts)
@@ -177,7 +180,8 @@ func hostKey(root string, m mode, parts []hostPart) string {
 	return hex.EncodeToString(sum.Sum(nil)[:12])
 }
 
-// hostBase returns the base for the machine's present state. It makes the base if the store does not have it.
+// hostBase returns the base for the machine's present state. It makes the base if it is not in the
+// store.
 func (s *store) hostBase(ctx context.Context, progress func(string)) (*hostBase, error) {
 	const root = "/"
 	base, err := s.findBase(root)
@@ -209,7 +213,8 @@ func (s *store) hostBase(ctx context.Context, progress func(string)) (*hostBase,
 	return nil, errChanging
 }
 
-// makeBase makes a base, unless the machine changes meanwhile. now has the machine's state at the end.
+// makeBase makes a base, unless the machine changes meanwhile. now is the machine's state at the
+// end.
 func (s *store) makeBase(ctx context.Context, root string, base *hostBase) (now *hostBase, err error) {
 	d, err := s.draft()
 	if err != nil {
@@ -239,12 +244,12 @@ func (s *store) makeBase(ctx context.Context, root string, base *hostBase) (now 
 	return now, s.publish(d.dir, to)
 }
 
-// baseAttempts is how often a base is made again because the machine changed meanwhile.
+// baseAttempts bounds how often a base is made again because the machine changed meanwhile.
 const baseAttempts = 5
 
 var errChanging = errors.New("this machine's packages or accounts keep changing: wait for what installs them, and start again")
 
-// findBase returns the base for the machine's present state, with made set if the store has it.
+// findBase returns the base for the machine's present state. made is set if it is in the store.
 func (s *store) findBase(root string) (*hostBase, error) {
 	mounts, err := mountPoints()
 	if err != nil {
@@ -276,7 +281,7 @@ func mountPoints() ([]string, error) {
 	return points, nil
 }
 
-// osName returns the name of the machine's operating system for people. Source: os-release(5).
+// osName returns the display name of the machine's operating system. Source: os-release(5).
 func osName(root string) string {
 	for _, path := range []string{"etc/os-release", "usr/lib/os-release"} {
 		text, err := os.ReadFile(filepath.Join(root, path))

@@ -18,10 +18,10 @@ import (
 	"github.com/org/rollout-action/providers/internal/initwire"
 )
 
-// image is a root file system from which sandboxes start.
+// image is a root file system from which sandboxes start, with its configuration.
 type image struct {
 	ID      string   `json:"id"`             // of the content
-	Name    string   `json:"name,omitempty"` // for people
+	Name    string   `json:"name,omitempty"` // for display
 	Layers  []string `json:"layers"`         // of the store, bottom first
 	Env     []string `json:"env"`            // KEY=value
 	WorkDir string   `json:"work_dir"`
@@ -44,7 +44,8 @@ type image struct {
 // recordForm is the form of an image's record. Form 1 has ENTRYPOINT, SHELL and HEALTHCHECK, form 2 VOLUME, too.
 const recordForm = 2
 
-// readImage reads the record of an image. A record of another form does not exist for it, so the image is made again.
+// readImage reads the record of an image. It treats a record of another form as missing, so the
+// image is made again.
 func (p *Provider) readImage(ref string) (*image, error) {
 	img := &image{}
 	if err := readJSON(p.imageFile(ref), img); err != nil {
@@ -62,8 +63,8 @@ func (p *Provider) recordImage(ref string, img *image) error {
 	return p.store.record(p.imageFile(ref), img)
 }
 
-// hostEnv has the environment variables on this machine's root. On the machine itself pip refuses to install into the
-// system's directories; in a sandbox it must not.
+// hostEnv has the environment variables of sandboxes on this machine's root. pip refuses to install
+// into the system's directories of the machine; in a sandbox it must not.
 var hostEnv = []string{"PIP_BREAK_SYSTEM_PACKAGES=1", "PIP_ROOT_USER_ACTION=ignore"}
 
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -85,7 +86,8 @@ func hostPath(parts []hostPart, path string) string {
 // builtPrefix begins the references of images that were built here. No registry has such names.
 const builtPrefix = "rollout.sandbox/"
 
-// image returns the image that a reference names. progress, if not nil, gets lines for people.
+// image returns the image that a reference names. It passes lines for the user to progress, if not
+// nil.
 func (p *Provider) image(ctx context.Context, ref string, progress func(string)) (*image, error) {
 	if strings.HasPrefix(ref, builtPrefix) {
 		img, err := p.builtImage(ref)
@@ -142,7 +144,7 @@ func (s *store) complete(img *image) error {
 	return nil
 }
 
-// hostImage returns this machine's root as an image. It stands in for the image requested.
+// hostImage returns this machine's root as an image, in place of the requested one.
 func (p *Provider) hostImage(ctx context.Context, requested, reason string, progress func(string)) (*image, error) {
 	base, err := p.store.hostBase(ctx, progress)
 	if err != nil {
@@ -156,7 +158,8 @@ func (p *Provider) hostImage(ctx context.Context, requested, reason string, prog
 	}, nil
 }
 
-// mounts returns the overlays of a new sandbox. Its changes are stored below changes, a path in the store.
+// mounts returns the overlays of a new sandbox. Its changes are stored below changes, a path in the
+// store.
 func (p *Provider) mounts(img *image, changes string) []initwire.Mount {
 	root := initwire.Mount{At: "/", Lower: p.store.layers(img.Layers, rootPart)}
 	if img.Host != nil {

@@ -17,12 +17,13 @@ import (
 	"github.com/org/rollout-action/providers/internal/registryimage"
 )
 
-// imageKind must change when the builder makes other images from the same Dockerfile than before.
+// imageKind must change when the builder's images for an unchanged Dockerfile change.
 const imageKind = "sandbox 1"
 
-// ImageBuilder returns the builder that executes Dockerfiles in sandboxes, on base images from registries, and pushes the layers
-// itself. It needs no engine, and no root. cfg is environment.provider_config of the provider sandbox; base and images have no
-// effect. It opens the store when it is checked.
+// ImageBuilder returns the builder that executes Dockerfiles in sandboxes, on base images from
+// registries, and pushes the layers itself. It needs no engine and no root. cfg is
+// environment.provider_config of the provider sandbox; base and images have no effect. Its Check
+// opens the store.
 func ImageBuilder(cfg map[string]any, opts Options) registryimage.Builder {
 	cfg = maps.Clone(cfg)
 	if cfg == nil {
@@ -121,7 +122,7 @@ func (b *imageBuilder) Build(ctx context.Context, req registryimage.Request) (st
 	return req.Push(ctx, registryimage.PushOptions{Base: img.Origin, Layers: layers, Change: img.settings})
 }
 
-// exports returns the layers of an image that the image of its registry does not have.
+// exports returns the layers that an image adds to its image in the registry.
 func (p *Provider) exports(img *image) ([]registryimage.Layer, error) {
 	if img.Host != nil {
 		return nil, errors.New("an image on this machine's root cannot be pushed")
@@ -141,7 +142,7 @@ func (p *Provider) exports(img *image) ([]registryimage.Layer, error) {
 	return layers, nil
 }
 
-// settings sets what the image says in place of its base.
+// settings applies the image's configuration over that of its base.
 func (img *image) settings(s *registryimage.Settings) {
 	if !slices.Equal(s.Entrypoint, img.Entrypoint) {
 		s.Cmd = nil // as ENTRYPOINT does

@@ -17,7 +17,8 @@ import (
 	"github.com/org/rollout-action/internal/core/environment"
 )
 
-// The kinds of things in the store: the parts of an environment.Image's ID before the slash, and directories of the store.
+// The kinds of entries in the store: the parts of an environment.Image's ID before the slash, and
+// directories of the store.
 const (
 	kindImages = "images"
 	kindLayers = "l"
@@ -27,14 +28,15 @@ const (
 // stepRecordPrefix begins the names of the records that name the layer of a Dockerfile's step.
 const stepRecordPrefix = "key-"
 
-// touch records that something in the store is used. It sets the time of the directory above those that overlays mount,
-// so it does not affect them. Errors are ignored: using something does not depend on the record.
+// touch records the use of an entry of the store. It sets the time of the directory above those
+// that overlays mount, so it does not affect them. It ignores errors: using an entry does not
+// depend on the record.
 func (s *store) touch(elements ...string) {
 	now := time.Now()
 	_ = os.Chtimes(s.path(elements...), now, now) // see above
 }
 
-// touch records that an image is used, with its layers and base.
+// touch records the use of an image with its layers and base.
 func (p *Provider) touch(img *image, ref string) {
 	p.store.touch(kindImages, recordName(ref))
 	for _, id := range p.layersOf(img) {
@@ -111,7 +113,7 @@ func (p *Provider) describeRecord(listed *environment.Image, record string) {
 	}
 }
 
-// inUse returns the IDs of what environments use, and of what every new one would use.
+// inUse returns the IDs of the entries that environments use or every new one would use.
 func (p *Provider) inUse() (map[string]bool, error) {
 	used := map[string]bool{}
 	for _, id := range p.layersOf(&image{}) {
@@ -156,7 +158,8 @@ func (p *Provider) RemoveImage(ctx context.Context, id string) error {
 	return nil
 }
 
-// removeStored moves something out of the store at once, even if removing its files takes long or is interrupted.
+// removeStored moves an entry out of the store at once, even if removing its files takes long or is
+// interrupted.
 func (s *store) removeStored(kind, name string) error {
 	if kind == kindLayers {
 		s.forgetStep(name)
@@ -184,11 +187,11 @@ func (s *store) forgetStep(layer string) {
 	}
 }
 
-// maxFilesMeasured bounds how many files Images looks at to compute sizes.
+// maxFilesMeasured bounds how many files Images examines to compute sizes.
 const maxFilesMeasured = 2_000_000
 
-// diskUsage returns the bytes that a directory takes on disk. It returns -1 if the budget of files is used up or a file
-// cannot be read. It takes each file from the budget.
+// diskUsage returns the bytes that a directory takes on disk. It subtracts each file from budget.
+// It returns -1 if budget is used up or a file cannot be read.
 func diskUsage(ctx context.Context, dir string, budget *int) int64 {
 	var sum int64
 	err := filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {

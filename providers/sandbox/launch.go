@@ -17,8 +17,8 @@ import (
 	"github.com/org/rollout-action/providers/internal/initwire"
 )
 
-// The roles in which this program starts itself, as the name that it is started with; see inside.Role, too. These
-// are workers, see worker.go.
+// The roles in which this program starts itself, passed as the program name; see also inside.Role.
+// These are workers, see worker.go.
 const (
 	roleWorker       = "rollout-sandbox-worker"
 	roleWorkerMapped = "rollout-sandbox-worker-mapped"
@@ -35,8 +35,8 @@ func Init() {
 	}
 }
 
-// starts receives functions for one thread that lives as long as this process: the kernel ends sandboxes when the
-// thread that started them ends (PR_SET_PDEATHSIG).
+// starts receives functions for a thread that lives as long as this process: the kernel ends
+// sandboxes when the thread that started them ends (PR_SET_PDEATHSIG).
 var starts = sync.OnceValue(func() chan<- func() {
 	c := make(chan func())
 	go func() {
@@ -114,7 +114,7 @@ func (b *sandboxBox) start(conn *initwire.Conn, release func(pid int) error, bef
 	return nil
 }
 
-// startError says that the kernel does not start a process in its own namespaces.
+// startError reports that the kernel denied starting a process in new namespaces.
 type startError struct{ err error }
 
 func (e *startError) Error() string { return "start a sandbox: " + e.err.Error() }

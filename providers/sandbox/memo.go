@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// memo remembers what find returned for a name. Callers with one name wait for the first of them. An error is not
-// remembered: the next caller tries again, with its own context.
+// memo caches the results of find by name. Concurrent callers with one name share the first call.
+// An error is not cached: the next caller tries again, with its own context.
 type memo[T any] struct {
 	mu      sync.Mutex
 	found   map[string]T

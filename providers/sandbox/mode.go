@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mode says with which rights sandboxes are made. It is also the name of the store's directory: one mode cannot use
-// what another has stored.
+// mode is the set of privileges with which sandboxes are made. It is also the name of the store's
+// directory, because a mode cannot use files that another one stored.
 type mode string
 
 const (
@@ -28,7 +28,7 @@ const (
 	modeOne mode = "one"
 )
 
-// manyIDs is how many ids modeIDs needs, because nobody is 65534.
+// manyIDs is the number of ids that modeIDs needs: the user nobody has the id 65534.
 const manyIDs = 65536
 
 // usesUserNamespace reports whether sandboxes have a user namespace.
@@ -52,8 +52,8 @@ var subordinate struct{ uid, gid idRange }
 
 type idRange struct{ start, count int }
 
-// findMode returns the mode with the most rights that this process has. network is the configuration's: with the
-// machine's network, root does not need the capability to make one.
+// findMode returns the most privileged mode available to this process. network is the
+// configuration's: with the machine's network, root does not need the capability to make one.
 func findMode(network string) mode {
 	needed := []int{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN}
 	if network == networkHost {
@@ -118,15 +118,15 @@ func readSubordinate(path string, names []string) (idRange, bool) {
 // firstFile is the file descriptor of the first of a command's ExtraFiles in the new process.
 const firstFile = 3
 
-// command returns a command that starts this program in a role, with the mode's ids and with open files from firstFile
-// on. The caller must call release when the process runs or could not be started: where the ids are set from outside,
-// the process waits for them in the role waiting.
+// command returns a command that starts this program in a role, with the mode's ids and with open
+// files from firstFile on. The caller must call release when the process runs or could not be
+// started: where another process sets the ids, the process waits for them in the role waiting.
 func (m mode) command(role, waiting string, files ...*os.File) (cmd *exec.Cmd, release func(pid int) error, err error) {
 	cmd = exec.Command(self) //nolint:noctx // its life is not that of a context: see box.end
 	cmd.Args, cmd.ExtraFiles = []string{role}, slices.Clone(files)
-	// Settings of Go's runtime; nothing of this process's environment.
+	// Only settings of Go's runtime: this process's environment is not passed on.
 	cmd.Env = []string{"GOMAXPROCS=2", "GOGC=50", "GOTRACEBACK=single"}
-	// A session of its own: Ctrl-C is for this process, which decides what to end.
+	// A separate session: Ctrl-C goes to this process only, which decides what to end.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setsid: true}
 	nothing := func(int) error { return nil }
 	defer func() {

@@ -19,8 +19,9 @@ import (
 	"github.com/org/rollout-action/providers/sandbox/internal/usernet"
 )
 
-// device is the network device of every sandbox whose network is public. The addresses are among those that hosts have for
-// networks which end in themselves (RFC 7335, RFC 4193), so they are nobody's to reach.
+// defaultDevice is the network device of every sandbox whose network is public. The addresses are
+// reserved for networks that end on the host itself (RFC 7335, RFC 4193), so they hide no address
+// of the internet.
 var defaultDevice = initwire.Device{
 	Name: "eth0", MTU: 1500,
 	Addrs: []initwire.Address{
@@ -32,8 +33,9 @@ var defaultDevice = initwire.Device{
 // nameServer is the address of the name server in sandboxes.
 var nameServer = netip.MustParseAddr("192.0.0.1")
 
-// networking is the network of a sandbox, as it was set last. If it is public, the sandbox has a device that leads to a
-// stack in this process. With an allowlist, a proxy of this process listens on the sandbox's loopback device.
+// networking is the current network of a sandbox. If it is public, the sandbox has a device that
+// leads to a stack in this process. With an allowlist, a proxy of this process listens on the
+// sandbox's loopback device.
 type networking struct {
 	mu           sync.Mutex
 	device       *usernet.Net  // nil if there is no device
@@ -104,7 +106,7 @@ func (p *Provider) usernet() usernet.Options {
 	return usernet.Options{Device: d, Dial: p.opts.Dial, Servers: p.opts.NameServers}
 }
 
-// attach gives a sandbox the device that leads outside, unless it has one.
+// attach gives a sandbox a device with access to the outside, unless it has one.
 func (n *networking) attach(ctx context.Context, b *sandboxBox, opts usernet.Options) error {
 	n.mu.Lock()
 	has := n.device != nil
@@ -131,7 +133,7 @@ func (n *networking) attach(ctx context.Context, b *sandboxBox, opts usernet.Opt
 	return nil
 }
 
-// detach removes the device, and with it all connections.
+// detach removes the device, which ends all its connections.
 func (n *networking) detach(ctx context.Context, b *sandboxBox) error {
 	n.mu.Lock()
 	public := n.device
@@ -249,7 +251,7 @@ func (l *loopback) Close() error {
 	return l.Listener.Close()
 }
 
-// countedConn is a connection that its listener knows until it is closed.
+// countedConn is a connection that its listener tracks until it is closed.
 type countedConn struct {
 	net.Conn
 	l *loopback
@@ -263,7 +265,7 @@ func (c *countedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// set changes what the proxy permits, if there is one.
+// set changes the policy of the proxy, if there is one.
 func (n *networking) set(policy egress.Policy, open bool, refused func(environment.Refusal)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -278,7 +280,7 @@ func (n *networking) set(policy egress.Policy, open bool, refused func(environme
 	})
 }
 
-// variables returns the variables that name the proxy to commands, or nil without an allowlist.
+// variables returns the proxy variables for commands, or nil without an allowlist.
 func (n *networking) variables() map[string]string {
 	n.mu.Lock()
 	defer n.mu.Unlock()

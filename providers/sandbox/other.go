@@ -14,7 +14,7 @@ import (
 // Init does nothing on this system.
 func Init() {}
 
-// New fails: sandboxes are made of what only Linux has.
+// New returns an error: sandboxes need Linux.
 func New(context.Context, map[string]any, Options) (environment.Provider, error) {
 	return nil, &environment.Error{
 		Kind: environment.KindUnavailable,
@@ -25,7 +25,7 @@ func New(context.Context, map[string]any, Options) (environment.Provider, error)
 
 var errNoLinux = errors.New("the sandbox provider needs Linux, and this is " + runtime.GOOS)
 
-// ImageBuilder returns a builder that cannot be used.
+// ImageBuilder returns a builder that always fails.
 func ImageBuilder(map[string]any, Options) registryimage.Builder { return noImageBuilder{} }
 
 type noImageBuilder struct{}

@@ -18,14 +18,15 @@ import (
 )
 
 const (
-	// pauseTime is how long processes may take to stop, such as one that writes a large file.
+	// pauseTime bounds how long processes may take to stop, such as one that writes a large file.
 	pauseTime = 10 * time.Second
-	// resumeTime is how long process 1 may take to let them go on.
+	// resumeTime bounds how long process 1 may take to resume them.
 	resumeTime = 10 * time.Second
 )
 
-// KeepOutcome implements environment.OutcomeKeeper: what the sandbox has changed is copied while its processes are stopped, by signals.
-// Control groups could freeze them, too, but only those of version 2, and those that may be had.
+// KeepOutcome implements environment.OutcomeKeeper. It copies the sandbox's changes while signals
+// stop its processes. Control groups could freeze them too, but only in version 2, and not on every
+// machine.
 func (e *sandboxEnv) KeepOutcome(ctx context.Context) (environment.Outcome, error) {
 	doing := "keep the files of sandbox " + e.id
 	if err := ctx.Err(); err != nil {
@@ -47,7 +48,7 @@ func (e *sandboxEnv) KeepOutcome(ctx context.Context) (environment.Outcome, erro
 	return environment.Outcome{}, e.requestFailed(ctx, environment.KindSnapshot, doing, err)
 }
 
-// checkOutcome returns why the sandbox's files cannot all be copied, or nil.
+// checkOutcome returns an error if some of the sandbox's files cannot be copied.
 func (e *sandboxEnv) checkOutcome(ctx context.Context) error {
 	switch {
 	case e.p.memory:
@@ -62,7 +63,7 @@ func (e *sandboxEnv) checkOutcome(ctx context.Context) error {
 	return err
 }
 
-// keep copies the changes of the sandbox into the directory of an environment that is kept.
+// keep copies the changes of the sandbox into the directory of a kept environment.
 func (e *sandboxEnv) keep(ctx context.Context) (environment.Outcome, error) {
 	none := environment.Outcome{}
 	var m meta
@@ -109,7 +110,7 @@ func (e *sandboxEnv) copyStopped(ctx context.Context, to string) (size int64, er
 	return strconv.ParseInt(strings.TrimSpace(printed.String()), 10, 64)
 }
 
-// resume lets the processes go on, also after the end of ctx.
+// resume lets the processes continue, even after the end of ctx.
 func (e *sandboxEnv) resume(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resumeTime)
 	defer cancel()

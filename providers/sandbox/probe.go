@@ -20,8 +20,8 @@ import (
 	"github.com/org/rollout-action/providers/sandbox/internal/cgroup"
 )
 
-// open chooses the mode and the store, by trying to create a sandbox. If no directory's file system can hold changes
-// (as in most containers, whose root is an overlay), changes are kept in memory.
+// open chooses the mode and the store by trying to create a sandbox. If no directory's file system
+// can hold changes (as in most containers, whose root is an overlay), changes are kept in memory.
 func (p *Provider) open(ctx context.Context) error {
 	m := findMode(p.config.network)
 	var failures []error
@@ -81,7 +81,7 @@ func (p *Provider) openAt(ctx context.Context, dir string, m mode) error {
 	return startFailed(ctx, err)
 }
 
-// isRefused reports whether the kernel did not permit a sandbox.
+// isRefused reports whether the kernel denied the creation of a sandbox.
 func isRefused(err error) bool {
 	started, setup, network := new(startError), new(initclient.SetupError), new(networkError)
 	return errors.As(err, &started) || errors.As(err, &network) || errors.As(err, &setup) && setup.Refused
@@ -119,13 +119,13 @@ func (p *Provider) tryLaunch(ctx context.Context) error {
 	return nil
 }
 
-// networkError says that a sandbox cannot have a network device.
+// networkError reports that a sandbox cannot have a network device.
 type networkError struct{ err error }
 
 func (e *networkError) Error() string { return "make a sandbox's network: " + e.err.Error() }
 func (e *networkError) Unwrap() error { return e.err }
 
-// unavailable returns the error for a machine on which no sandbox can be created, with a hint.
+// unavailable returns the error, with a hint, for a machine on which no sandbox can be created.
 func (p *Provider) unavailable(m mode, failures []error) error {
 	hint := readHostFacts().remedy(m, errors.Join(failures...))
 	return &environment.Error{
@@ -135,7 +135,7 @@ func (p *Provider) unavailable(m mode, failures []error) error {
 	}
 }
 
-// What containers are started with for sandboxes in them.
+// Options that a container needs so that sandboxes can run in it.
 const (
 	containerOptions = "--security-opt seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined"
 	containerVolume  = "a volume for what sandboxes change, -v rollout:/root/.cache/rollout"
@@ -143,10 +143,10 @@ const (
 	podVolume        = "an emptyDir volume at ~/.cache/rollout for what sandboxes change"
 )
 
-// otherProvider is what can be used instead of sandboxes.
+// otherProvider is the alternative that hints name.
 const otherProvider = "another provider: environment.type: docker (--env-type docker)"
 
-// hostFacts is what a remedy depends on.
+// hostFacts holds the facts about this machine that remedies depend on.
 type hostFacts struct {
 	container bool
 	pod       bool // of Kubernetes
@@ -168,7 +168,7 @@ func readHostFacts() hostFacts {
 	}
 }
 
-// remedy returns what can be done about an error.
+// remedy returns a hint that says how to avoid an error.
 func (c hostFacts) remedy(m mode, err error) string {
 	started := new(startError)
 	namespaces := errors.As(err, &started)
@@ -206,7 +206,7 @@ func (c hostFacts) remedy(m mode, err error) string {
 // inPod reports whether this process runs in a pod of Kubernetes, which sets the variable in every container.
 func inPod() bool { return os.Getenv("KUBERNETES_SERVICE_HOST") != "" }
 
-// inContainer reports whether this process runs in a container of the usual kinds.
+// inContainer reports whether this process runs in a container of a common engine.
 func inContainer() bool {
 	if os.Getenv("container") != "" || exists("/run/.containerenv") {
 		return true
@@ -228,7 +228,7 @@ func kernelBefore(major, minor int) bool {
 	return a < major || a == major && b < minor
 }
 
-// mountOptions is where a sandbox's changes are kept. The zero value is for building images.
+// mountOptions says where a sandbox's changes are kept. The zero value is for building images.
 type mountOptions struct {
 	memory  bool
 	storage int64 // limit, with memory; 0: half the machine's
@@ -254,7 +254,7 @@ func (p *Provider) setup(img *image, dir string, in mountOptions) (initwire.Setu
 		return setup, err
 	}
 	if in.memory {
-		// Relative to the store, for commands can read the names of what is mounted.
+		// Relative to the store, because commands can read the paths of mounts.
 		setup.Memory, setup.Scratch = &in.storage, strings.TrimPrefix(dir+"/memory", p.store.dir+"/")
 		if err := os.Mkdir(p.store.path(setup.Scratch), 0o755); err != nil {
 			return setup, err
@@ -271,8 +271,8 @@ func (p *Provider) setup(img *image, dir string, in mountOptions) (initwire.Setu
 	return setup, p.hide(img, dir, setup.Mounts)
 }
 
-// hide adds whiteouts for Options.Hide to the mounts of this machine's parts. They are in layers of the sandbox's own,
-// below its changes, so that a layer that is built does not contain them.
+// hide adds whiteouts for Options.Hide to the mounts of this machine's parts. They are in separate
+// layers below the sandbox's changes, so that a built layer does not contain them.
 func (p *Provider) hide(img *image, dir string, mounts []initwire.Mount) error {
 	if img.Host == nil {
 		return nil

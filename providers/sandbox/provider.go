@@ -16,27 +16,28 @@ import (
 	"github.com/org/rollout-action/providers/sandbox/internal/cgroup"
 )
 
-// Provider makes sandboxes. See New.
+// Provider creates sandboxes. See New.
 type Provider struct {
 	config      config
 	opts        Options
 	store       *store
 	memory      bool   // changes are kept in memory
 	memoryOnly  bool   // the store's file system cannot hold them
-	instead     string // what an error names if there can be no sandboxes
+	instead     string // the alternative that errors name if sandboxes are unavailable
 	commonLayer string // the id of the layer on every image
 	aptLayer    string // the id of the layer on images with apt; empty if that needs none
 	groups      *cgroup.Tree
 	frames      initwire.Frames // if set, the only kind of device that sandboxes may have
 	resolved    memo[*image]
-	// fromRegistries: images come from registries alone, so that what is built on them can be pushed.
+	// fromRegistries restricts images to registries, so that images built on them can be pushed.
 	fromRegistries bool
 }
 
 var _ environment.Provider = (*Provider)(nil)
 
-// New finds out what this machine permits. If no sandbox can be created, it returns an error of
-// environment.KindUnavailable with a hint. cfg is environment.provider_config, see Check.
+// New returns a provider that is set up for this machine. If no sandbox can be created, it returns
+// an error of environment.KindUnavailable with a hint. cfg is environment.provider_config, see
+// Check.
 func New(ctx context.Context, cfg map[string]any, opts Options) (environment.Provider, error) {
 	p, err := openProvider(ctx, cfg, opts, otherProvider)
 	if err != nil {
@@ -45,7 +46,8 @@ func New(ctx context.Context, cfg map[string]any, opts Options) (environment.Pro
 	return p, nil
 }
 
-// openProvider is New. instead is what the error names that can be used if no sandbox can be.
+// openProvider implements New. instead is the alternative that the error names if no sandbox can be
+// created.
 func openProvider(ctx context.Context, cfg map[string]any, opts Options, instead string) (*Provider, error) {
 	c, problems := readConfig(cfg)
 	if len(problems) > 0 {
@@ -87,7 +89,7 @@ func (p *Provider) PullImage(ctx context.Context, ref string, progress func(stri
 	return nil
 }
 
-// checkLimits returns an error if this machine has less than l.
+// checkLimits returns an error if l exceeds this machine's resources.
 func checkLimits(l environment.Limits) error {
 	if cpus := int64(runtime.NumCPU()) * 1000; l.MilliCPUs > cpus {
 		return &environment.Error{
@@ -105,8 +107,9 @@ var alwaysShown = []string{
 	"/usr/local/sbin", "/usr/local/lib", "/opt", "/nix/store", "/gnu/store",
 }
 
-// pathsToHide returns the paths of hide that sandboxes could show, sorted: those in directories of this machine that
-// they show. It leaves out paths within others. Few paths remain, so checking them later is cheap.
+// pathsToHide returns the paths of hide that are in directories of this machine that sandboxes
+// show, sorted. It leaves out paths within others. Few paths remain, so checking them later is
+// cheap.
 func pathsToHide(hide []string) []string {
 	var list []string
 	for _, path := range slices.Sorted(slices.Values(hide)) { // a directory comes before the paths in it

@@ -15,14 +15,14 @@ import (
 	"github.com/org/rollout-action/providers/sandbox/internal/oci"
 )
 
-// dialTimeout is short, so that without a network this machine's root soon stands in.
+// dialTimeout is short, so that without a network this machine's root is used soon.
 const dialTimeout = 5 * time.Second
 
 // scratchRef is the image without files. Source: Docker's reference for FROM.
 const scratchRef = "scratch"
 
-// resolve returns the image that a reference names, or what provider_config.base says instead. The reference is none of
-// builtPrefix.
+// resolve returns the image that a reference names, or the substitute that provider_config.base
+// asks for. The reference has no builtPrefix.
 func (p *Provider) resolve(ctx context.Context, ref string, progress func(string)) (*image, error) {
 	if ref == scratchRef {
 		return &image{ID: scratchRef}, nil
@@ -52,8 +52,8 @@ func pullFailed(err error) error {
 	return e
 }
 
-// realImage finds an image and unpacks its layers. As with Docker, an image that was pulled before is not looked for in
-// a registry again.
+// realImage finds an image and unpacks its layers. As with Docker, a pulled image is not looked for
+// in a registry again.
 func (p *Provider) realImage(ctx context.Context, ref string, progress func(string)) (*image, error) {
 	known, err := p.readImage(ref)
 	if err != nil || p.fromRegistries && known.Origin == "" {
@@ -113,7 +113,7 @@ func (p *Provider) unpack(ctx context.Context, layer oci.Layer, dir string) erro
 	return p.store.mode.unpack(ctx, stream, root)
 }
 
-// dockerSocket is where an engine listens unless DOCKER_HOST names another address.
+// dockerSocket is where an engine listens by default, without DOCKER_HOST.
 const dockerSocket = "/var/run/docker.sock"
 
 // pingTimeout bounds how long an engine may take to answer.

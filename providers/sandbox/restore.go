@@ -15,7 +15,8 @@ import (
 	"github.com/org/rollout-action/providers/internal/initwire"
 )
 
-// Restore implements environment.Restorer: what the kept environment has changed is a layer of the new one, without a copy.
+// Restore implements environment.Restorer. The changes of the kept environment become a layer of
+// the new one, without a copy.
 func (p *Provider) Restore(ctx context.Context, id string, opts environment.CreateOptions) (environment.Environment, error) {
 	refused := func(err error) error {
 		return &environment.Error{Kind: environment.KindStart, Err: fmt.Errorf("restore sandbox %s: %w", id, err)}
@@ -57,7 +58,8 @@ func (p *Provider) Restore(ctx context.Context, id string, opts environment.Crea
 	return p.begin(ctx, &sandboxEnv{p: p, id: newID(), img: img, env: opts.Env, kept: id}, opts)
 }
 
-// continueWith puts the changes of a kept environment on top of what is mounted; "" is none.
+// continueWith puts the changes of the kept environment on top of the layers of mounts. It does
+// nothing if kept is empty.
 func (e *sandboxEnv) continueWith(kept string, mounts []initwire.Mount) {
 	if kept == "" {
 		return

@@ -13,16 +13,16 @@ import (
 	"github.com/org/rollout-action/providers/internal/initproc"
 )
 
-// self is this program's file, also when it was replaced or removed meanwhile.
+// self is the path of this program's file. It stays valid if the file was replaced or removed.
 const self = initproc.Self
 
-// sealedProgram returns the program that is started in sandboxes: a copy of this one in memory that nobody can write
-// to. Commands can open the program that process 1 runs (bash replaced by a link to /proc/self/exe is enough), and real
-// root could write to the machine's file as soon as nothing runs it. See CVE-2019-5736. It returns nil if no copy can
-// be made.
+// sealedProgram returns the program that is started in sandboxes: a copy of this one in memory that
+// is sealed against writing. Commands can open the program that process 1 runs (bash replaced by a
+// link to /proc/self/exe is enough), and real root could write to the machine's file as soon as no
+// process runs it. See CVE-2019-5736. It returns nil if no copy can be made.
 //
-// Each process that runs it gets it among its files. One file descriptor for all of them would not do: starting a
-// process moves files about in it, and may put another one at that number.
+// Each process that runs it gets its own file descriptor. A shared one would not do: starting a
+// process renumbers descriptors in it, and may put another file at that number.
 var sealedProgram = sync.OnceValue(func() *os.File {
 	file, err := copySelf()
 	if err != nil {

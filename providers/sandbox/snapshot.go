@@ -17,7 +17,8 @@ import (
 	"github.com/org/rollout-action/providers/internal/initproc"
 )
 
-// Snapshot implements environment.Snapshottable: what the sandbox has changed becomes a layer of the store, without a copy.
+// Snapshot implements environment.Snapshottable. The sandbox's changes become a layer of the store,
+// without a copy.
 func (e *sandboxEnv) Snapshot(ctx context.Context, opts environment.SnapshotOptions) (string, error) {
 	e.box.End()
 	if err := e.checkSnapshot(); err != nil {
@@ -91,7 +92,7 @@ func (p *Provider) ImageID(ctx context.Context, ref string) (string, error) {
 // Disk implements environment.LocalDisk.
 func (p *Provider) Disk() string { return p.store.dir }
 
-// inspect calls see for each file that an environment has changed.
+// inspect calls see for each changed file of an environment.
 func (s *store) inspect(ctx context.Context, dir string, see func(*tar.Header, io.Reader) error) error {
 	up := filepath.Join(dir, "up")
 	r, w := io.Pipe()

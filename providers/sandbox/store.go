@@ -24,8 +24,8 @@ import (
 	"github.com/org/rollout-action/providers/sandbox/internal/cgroup"
 )
 
-// store is the directory of one mode's layers, images and environments. Everything in it is written whole or not at
-// all, so many processes can share it.
+// store is the directory with the layers, images and environments of one mode. Every entry is
+// written atomically, so many processes can share it.
 //
 //	l/ID/PART/      a layer: its changes, in overlayfs's form, for each part of the root file system
 //	bases/KEY/      stand-ins for images: see hostBase
@@ -38,7 +38,7 @@ type store struct {
 	mode mode
 }
 
-// lockPoll is how often a lock that another process holds is asked for.
+// lockPoll is the interval between attempts to take a lock that another process holds.
 const lockPoll = 5 * time.Millisecond
 
 func openStore(dir string, m mode) (*store, error) {
@@ -62,11 +62,11 @@ func openStore(dir string, m mode) (*store, error) {
 	return s, checkOwner(s.dir)
 }
 
-// errForeign says that other users can change the store.
+// errForeign reports a store that other users can change.
 var errForeign = errors.New("other users can change it, and so what sandboxes run")
 
-// checkLinks returns an error if a path leads through a link that another user made in a directory where everybody may create files. What
-// is missing is no error.
+// checkLinks returns an error if a path leads through a link that another user made in a
+// world-writable directory. Missing elements are no error.
 func checkLinks(dir string) error {
 	for at := dir; at != filepath.Dir(at); at = filepath.Dir(at) {
 		info, err := os.Lstat(at)
@@ -91,8 +91,8 @@ func checkLinks(dir string) error {
 	return nil
 }
 
-// checkOwner returns an error if others could have put something into the store's directory. Below a directory where
-// everybody may create files, somebody may have created it, or one above it, before.
+// checkOwner returns an error if other users could have put files into the store's directory: below
+// a world-writable directory, another user may have created it or one of its parents first.
 func checkOwner(dir string) error {
 	for at := dir; ; at = filepath.Dir(at) {
 		info, err := os.Lstat(at)
@@ -109,7 +109,7 @@ func checkOwner(dir string) error {
 	}
 }
 
-// sharedTemp contains the store if the user's cache directory cannot.
+// sharedTemp is the parent directory of the store if the user's cache directory cannot hold it.
 const sharedTemp = "/var/tmp"
 
 func (s *store) path(elements ...string) string {
@@ -125,7 +125,7 @@ func (s *store) lock(ctx context.Context, name string) (unlock func(), err error
 	return func() { _ = held.Unlock() }, nil
 }
 
-// draft is a directory for something unfinished. Its lock shows that its maker is alive.
+// draft is a directory for unfinished work. Its lock shows that the process that made it is alive.
 type draft struct {
 	dir  string
 	lock *flock.Flock
@@ -152,15 +152,15 @@ func (s *store) draft() (*draft, error) {
 	}
 }
 
-// discard removes the draft and what is left in it.
+// discard removes the draft and the files still in it.
 func (d *draft) discard() {
 	_ = d.s.mode.removeAll(d.dir)
 	_ = os.Remove(d.lock.Path())
 	_ = d.lock.Unlock()
 }
 
-// sweepDrafts removes the drafts of processes that were killed. A draft without a lock has no maker: the lock is
-// created first and removed last.
+// sweepDrafts removes the drafts of processes that were killed. A draft without a lock has no
+// owner: the lock is created first and removed last.
 func (s *store) sweepDrafts() {
 	entries, _ := os.ReadDir(s.path("tmp"))
 	for _, entry := range entries {
@@ -174,7 +174,7 @@ func (s *store) sweepDrafts() {
 	}
 }
 
-// publish moves a finished directory to its place. It returns an error if something is there.
+// publish moves a finished directory to its place. It returns an error if that path exists.
 func (s *store) publish(from, to string) error {
 	err := os.Rename(from, to)
 	if !errors.Is(err, fs.ErrExist) && !errors.Is(err, unix.ENOTEMPTY) {
@@ -190,7 +190,7 @@ func (s *store) group(id string) string { return digest(s.dir)[:8] + "-" + id }
 // sweepGroups removes the control groups of this store's environments that no longer exist.
 func (s *store) sweepGroups(groups *cgroup.Tree) {
 	prefix := s.group("")
-	_ = groups.Sweep(func(group string) bool { // the next sweep removes what is still ending
+	_ = groups.Sweep(func(group string) bool { // the next sweep removes groups whose processes are still ending
 		id, ours := strings.CutPrefix(group, prefix)
 		return !ours || exists(s.path("env", id))
 	})
@@ -206,7 +206,7 @@ func digest(text string) string {
 	return hex.EncodeToString(sum[:12])
 }
 
-// record writes a JSON file of the store, whole or not at all.
+// record writes a JSON file of the store atomically.
 func (s *store) record(path string, value any) error {
 	d, err := s.draft()
 	if err != nil {

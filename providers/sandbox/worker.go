@@ -18,8 +18,9 @@ import (
 	"github.com/org/rollout-action/providers/sandbox/internal/oci"
 )
 
-// In modeIDs this process may neither create nor remove the files of the users in its sandboxes. A worker, this
-// program in a user namespace with the same ids, may. Its environment says what to do.
+// In modeIDs this process may neither create nor remove the files of the users in its sandboxes. A
+// worker, this program in a user namespace with the same ids, may. Its environment variables name
+// the work.
 const (
 	workKey = "ROLLOUT_SANDBOX_WORK"
 	dirKey  = "ROLLOUT_SANDBOX_DIR"
@@ -41,8 +42,8 @@ func (m mode) removeAll(dir string) error {
 	return m.work(context.Background(), workRemove, dir, nil, nil)
 }
 
-// removeTree removes a directory like os.RemoveAll. It also removes directories that nobody may enter, and those that
-// are deeper than this process may open files.
+// removeTree removes a directory like os.RemoveAll. It also removes directories without
+// permissions, and trees deeper than this process may open files.
 func removeTree(dir string) error {
 	err := os.RemoveAll(dir)
 	if err == nil {
@@ -95,8 +96,8 @@ func (m mode) unpack(ctx context.Context, layer io.Reader, dir string) error {
 	return unpackLayer(ctx, layer, dir, oci.UnpackOptions{Xattr: m.xattr(), Owners: m == modeRoot})
 }
 
-// opaqueMark is a file beside the root of a layer that hides all layers below. overlayfs has no mark for that at the
-// top of a layer.
+// opaqueMark is a file next to the root of a layer that hides all layers below. overlayfs has no
+// mark for that at the top of a layer.
 const opaqueMark = "opaque"
 
 func unpackLayer(ctx context.Context, layer io.Reader, dir string, opts oci.UnpackOptions) error {
@@ -107,10 +108,10 @@ func unpackLayer(ctx context.Context, layer io.Reader, dir string, opts oci.Unpa
 	return os.WriteFile(filepath.Join(filepath.Dir(dir), opaqueMark), nil, 0o600)
 }
 
-// hidesBelow reports whether a layer, by the directory of its root, hides all layers below.
+// hidesBelow reports whether the layer with the root directory root hides all layers below.
 func hidesBelow(root string) bool { return exists(filepath.Join(filepath.Dir(root), opaqueMark)) }
 
-// exportLayer writes a layer, by the directory of its root, as a tar archive of an image.
+// exportLayer writes the layer with the root directory root as the tar archive of an image layer.
 func (m mode) exportLayer(ctx context.Context, root string, w io.Writer) error {
 	if m.usesUserNamespace() {
 		return m.work(ctx, workExport, root, nil, w) // which sees the owners as sandboxes do
@@ -118,7 +119,7 @@ func (m mode) exportLayer(ctx context.Context, root string, w io.Writer) error {
 	return oci.Pack(ctx, root, w, oci.PackOptions{Xattr: m.xattr(), Opaque: hidesBelow(root)})
 }
 
-// work starts a worker and waits for it. more are further variables of it.
+// work starts a worker and waits for it. more has additional environment variables.
 func (m mode) work(ctx context.Context, what, dir string, input io.Reader, output io.Writer, more ...string) error {
 	cmd, release, err := m.command(roleWorker, roleWorkerMapped)
 	if err != nil {
