@@ -170,7 +170,7 @@ func TestReportOnAPullRequest(t *testing.T) {
 	p := newPull(t)
 	p.rollout(exitGate, "report", "pr", "--baseline", "github:", "--comment", "changes", "--junit", "out/junit.xml")
 
-	p.want("stdout", p.stdout.String(), "Baseline: main at 1111111 (the base of the merge that was evaluated; run 41)", "broken    a/d/falls", "Gate: fail")
+	p.want("stdout", p.stdout.String(), "Baseline: main at 1111111 (the base of the merge that was evaluated; run 44)", "broken    a/d/falls", "Gate: fail")
 	p.want("the summary", p.read("summary"), "1 broken", "falls", "the base of the merge")
 	p.want("the outputs", p.read("output"), "pass-rate", "0.5", "verdict", "fail", "broken", "result-path", "out/junit.xml")
 	p.want("the log", p.stderr.String(), "::error file=evals/falls/")
