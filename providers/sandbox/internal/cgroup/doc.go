@@ -1,10 +1,10 @@
-// Package cgroup limits the memory, processor time and number of processes of whatever runs in a
-// sandbox, by control groups of version 1, version 2, or both side by side. It does not know what a
-// sandbox is: it is given a name and a process.
+// Package cgroup limits the memory, processor time and number of processes of a sandbox by control
+// groups of version 1, version 2, or both together. It does not know sandboxes: it gets a name and
+// a process.
 //
-// All groups are in one top group. Root makes it at the top of what is mounted, as container engines
-// do, so limits of the calling process do not apply to the groups. Other users make it in their own
-// group, if that was delegated to them.
+// All groups are in one top group. Root makes it at the root of the mounted hierarchy, as container
+// engines do, so limits of the calling process do not apply to the groups. Other users make it in
+// their own group, if that was delegated to them.
 //
 // The package does not use containerd/cgroups (read at v3.1.3), which leaves the difficult parts to its
 // caller: finding the place, what a delegated group grants, what is missing and why, moving this process,

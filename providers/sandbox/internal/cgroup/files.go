@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// files has the kernel's operations on groups, which are directories with files. The tests have an implementation with
-// the rules of version 2, which cannot be mounted everywhere.
+// files has the kernel's operations on groups, which are directories with files. The tests have an
+// implementation with the rules of version 2, which cannot be mounted on every machine.
 type files interface {
 	mkdir(dir string) error
 	rmdir(dir string) error
@@ -23,7 +23,7 @@ type kernelFiles struct{}
 
 func (kernelFiles) mkdir(dir string) error { return os.Mkdir(dir, 0o755) }
 
-// rmdir does not use os.Remove, which would try unlink first and may return the error of that.
+// rmdir does not use os.Remove, which would try unlink first and may return unlink's error.
 func (kernelFiles) rmdir(dir string) error {
 	if err := syscall.Rmdir(dir); err != nil {
 		return &fs.PathError{Op: "rmdir", Path: dir, Err: err}

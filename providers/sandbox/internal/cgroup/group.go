@@ -21,14 +21,14 @@ const attempts = 50
 // removeTimeout is how long Remove waits for killed processes.
 const removeTimeout = 2 * time.Second
 
-// Group has the processes of one sandbox. It is a group in each hierarchy that a limit needs; without limits there is
-// none. Its methods must not be called concurrently.
+// Group contains the processes of one sandbox. It has a control group in each hierarchy that a
+// limit needs, and none without limits. Its methods must not be called concurrently.
 type Group struct {
 	tree   *Tree
 	dirs   []string
-	places []place // of dirs, in their order
-	pids   string  // the file with the limit of processes; "" is: not limited
-	memory string  // where out-of-memory kills are counted; "" is: not limited
+	places []place // of dirs, in the same order
+	pids   string  // the file with the limit of processes; "": not limited
+	memory string  // where out-of-memory kills are counted; "": not limited
 }
 
 // New makes a group with limits. id consists of letters, digits, _ and -, and must be unique; the alive function of a
@@ -60,7 +60,7 @@ func (t *Tree) New(id string, l Limits) (g *Group, unenforced []string, err erro
 	return g, unenforced, nil
 }
 
-// limit reports whether the settings could be made in p.
+// limit writes the settings in p and reports whether the kernel supports them.
 func (g *Group) limit(p place, id, name string, settings []setting) (bool, error) {
 	dir := filepath.Join(p.base, g.tree.top, id)
 	if !slices.Contains(g.dirs, dir) {
@@ -105,11 +105,12 @@ func (t *Tree) makeGroup(p place, dir string) error {
 	return err
 }
 
-// prepare creates the top group. Another process may remove it at any time while it is empty; the error is then one for
-// which gone reports true.
+// prepare creates the top group. Another process may remove it at any time while it is empty; gone
+// then reports true for the error.
 func (t *Tree) prepare(p place) error {
 	if p.unified {
-		// The system's manager may have disabled what nobody used. A refusal shows in what is missing below.
+		// The system's manager may have disabled unused controllers. A refusal shows in the missing
+		// files below.
 		_ = t.enable(p.base, p.controllers)
 	}
 	top := filepath.Join(p.base, t.top)
@@ -143,9 +144,10 @@ func (g *Group) Add(pid int) error {
 	return nil
 }
 
-// OpenTasks opens the "tasks" files of the group in version 1. A thread that writes "0" to one of them enters that
-// hierarchy's group, and so do the processes that it starts; the other threads of its process do not. Moving a single
-// thread is cheap, unlike Add. The caller closes the files. In version 2 threads cannot be moved alone: see AddUnified.
+// OpenTasks opens the "tasks" files of the group in version 1. A thread that writes "0" to one of
+// them enters that hierarchy's group, and so do the processes that it starts; the other threads of
+// its process do not. Moving a single thread is cheap, unlike Add. The caller closes the files.
+// Version 2 cannot move single threads: see AddUnified.
 func (g *Group) OpenTasks() ([]*os.File, error) {
 	var files []*os.File
 	for i, dir := range g.dirs {
@@ -164,7 +166,7 @@ func (g *Group) OpenTasks() ([]*os.File, error) {
 	return files, nil
 }
 
-// AddUnified moves a process into the groups of version 2. It reports whether there are any.
+// AddUnified moves a process into the version 2 groups of g. It reports whether there are any.
 func (g *Group) AddUnified(pid int) (bool, error) {
 	only := Group{tree: g.tree}
 	for i, dir := range g.dirs {
@@ -183,7 +185,7 @@ func (g *Group) SetPids(n int64) error {
 	return g.tree.files.write(g.pids, strconv.FormatInt(n, 10))
 }
 
-// Processes returns how many processes and threads there are, and how many there may be; 0, 0 if they are not limited.
+// Processes returns the number of processes and threads, and their limit; 0, 0 without a limit.
 func (g *Group) Processes() (n, limit int64, err error) {
 	if g.pids == "" {
 		return 0, 0, nil
@@ -222,8 +224,8 @@ func (g *Group) OOMKills() (int, error) {
 	return 0, nil
 }
 
-// Remove removes the group, and the top group if it was the last. Its processes must have been killed: Remove waits
-// until they are gone, but for 2 s at most or until ctx ends. It may be called again.
+// Remove removes the group, and the top group if it was the last. Its processes must have been
+// killed: Remove waits for their end, for at most 2 s or until ctx ends. It may be called again.
 func (g *Group) Remove(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
 	defer cancel()

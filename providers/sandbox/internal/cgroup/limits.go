@@ -12,7 +12,8 @@ const (
 	Pids   = "pids"
 )
 
-// Limits bounds what the processes of a group use together. Zero and less is no limit.
+// Limits bounds the resources that all processes of a group use together. Zero and less is no
+// limit.
 type Limits struct {
 	MilliCPUs int64 // thousandths of a processor's time
 	Memory    int64 // bytes; there is no swap on top where the kernel can tell
@@ -22,8 +23,8 @@ type Limits struct {
 // limit is one of the three limits: its name and the kernel's controller for it.
 type limit struct{ name, controller string }
 
-// limits has memory first. If a group of version 2 contains processes, the kernel refuses that controller; the others
-// would be permitted and make the group unusable for its processes.
+// limits lists memory first. If a group of version 2 contains processes, the kernel refuses that
+// controller; it would accept the others and make the group unusable for its processes.
 var limits = []limit{{Memory, "memory"}, {CPUs, "cpu"}, {Pids, "pids"}}
 
 const (
@@ -39,7 +40,7 @@ type setting struct {
 	optional    bool
 }
 
-// settings returns what has to be written for a limit. It returns nothing if l does not have that limit.
+// settings returns the values to write for a limit, or none if l does not set that limit.
 func (l Limits) settings(name string, unified bool) []setting {
 	switch {
 	case name == CPUs && l.MilliCPUs > 0:

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// mount is a mounted hierarchy of groups.
+// mount is a mounted cgroup hierarchy.
 type mount struct {
-	root        string // the group that is seen at point
+	root        string // the group that is mounted at point
 	point       string
 	unified     bool     // version 2
 	controllers []string // of version 1
@@ -37,7 +37,7 @@ func parseMounts(text string) []mount {
 	return out
 }
 
-// unescape undoes what mountinfo does to characters that would end a field.
+// unescape decodes the octal escapes of mountinfo.
 func unescape(s string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
 }
@@ -58,9 +58,9 @@ func parseOwn(text string) map[string]string {
 	return own
 }
 
-// candidateDirs returns the directories in m where groups might be made: the top of what is mounted, and the process's
-// own group if it is visible there. leaf is the name of the group to which an earlier run may have moved the process;
-// its parent is then the process's own group.
+// candidateDirs returns the directories in m in which groups might be made: the root of the mount,
+// and the process's own group if it is visible there. leaf is the name of the group to which an
+// earlier run may have moved the process; its parent is then the process's own group.
 func candidateDirs(m mount, own, leaf string) []string {
 	out := []string{m.point}
 	if strings.HasPrefix(own, "/..") || strings.HasPrefix(m.root, "/..") {

@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// openSplit looks for a place for l in the hierarchies of version 1, each of which has its own controllers.
+// openSplit looks for a place for l in the hierarchies of version 1, each with separate
+// controllers.
 func (t *Tree) openSplit(l limit, mounts []mount, self process) {
 	for _, m := range mounts {
 		if !slices.Contains(m.controllers, l.controller) {

@@ -11,8 +11,8 @@ import (
 	"syscall"
 )
 
-// Tree is where this process may make groups. Its methods may be called concurrently, and many processes may use one
-// top group.
+// Tree holds the places in which this process may make groups. Its methods may be called
+// concurrently, and many processes may use one top group.
 type Tree struct {
 	files   files
 	top     string           // the name of the top group
@@ -24,7 +24,7 @@ type Tree struct {
 type place struct {
 	base        string
 	unified     bool
-	controllers []string // that the top group hands on; only version 2
+	controllers []string // enabled for the top group's children; only version 2
 }
 
 // process is the calling process.
@@ -67,7 +67,7 @@ func open(f files, top string, mounts []mount, self process) *Tree {
 	return t
 }
 
-// Missing returns the limits that cannot be set, each with the reason for people to read.
+// Missing returns the limits that cannot be set, each with a readable reason.
 func (t *Tree) Missing() map[string]string { return maps.Clone(t.missing) }
 
 // noteMissing records why a limit cannot be set at base.

@@ -26,7 +26,7 @@ func (t *Tree) openUnified(mounts []mount, self process) {
 	}
 }
 
-// openUnifiedAt reports whether any limit can be set in base.
+// openUnifiedAt tries base and reports whether any limit can be set in it.
 func (t *Tree) openUnifiedAt(base string, wanted []limit, self process) bool {
 	var granted []string
 	err := t.tryBase(base, func(top string) error {
@@ -75,7 +75,8 @@ func (t *Tree) delegate(base, top string, wanted []limit, self process) ([]strin
 	}
 	disabled := t.disabled(base, names)
 	names = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(disabled, name) })
-	// What top has in the end is not looked at: another process may just have made it anew. See Tree.set.
+	// The top group's final controllers are not checked: another process may just have recreated
+	// it. See Tree.set.
 	return names, t.enable(top, names)
 }
 
@@ -128,8 +129,8 @@ func (t *Tree) moveOut(base string, self process) (comeBack func(), err error) {
 	}, nil
 }
 
-// enable enables the controllers that are not enabled, one by one: if the kernel refuses one, the others remain
-// possible. A group that contains processes refuses all, which is an error.
+// enable enables the missing controllers one by one, so that one refusal does not affect the
+// others. A group that contains processes refuses all of them; that is an error.
 func (t *Tree) enable(dir string, names []string) error {
 	file := filepath.Join(dir, "cgroup.subtree_control")
 	var first error

@@ -1,4 +1,5 @@
-// Package decompress reads streams that may be compressed, whatever their names or media types say.
+// Package decompress reads streams that may be compressed. It detects the format from the content,
+// not from names or media types.
 package decompress
 
 import (
@@ -12,7 +13,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// How compressed files begin. Sources: RFC 1952, RFC 8878, and the manuals of bzip2 and xz.
+// The first bytes of compressed files. Sources: RFC 1952, RFC 8878, and the manuals of bzip2 and
+// xz.
 var (
 	gzipMagic  = []byte{0x1f, 0x8b}
 	zstdMagic  = []byte{0x28, 0xb5, 0x2f, 0xfd}
@@ -20,16 +22,16 @@ var (
 	xzMagic    = []byte{0xfd, '7', 'z', 'X', 'Z'}
 )
 
-// MagicSize is how many bytes show how a stream is compressed.
+// MagicSize is the number of bytes needed to detect the compression of a stream.
 const MagicSize = 5
 
-// maxWindow bounds the memory for a zstd stream: zstd itself has the same limit.
+// maxWindow bounds the memory for a zstd stream. The zstd program has the same limit.
 const maxWindow = 128 << 20
 
-// ErrXZ says that a stream is compressed by xz, which cannot be read here.
+// ErrXZ reports a stream compressed by xz, which is not supported.
 var ErrXZ = errors.New("it is compressed by xz")
 
-// Compressed reports whether a stream that begins so is compressed.
+// Compressed reports whether begin is the beginning of a compressed stream.
 func Compressed(begin []byte) bool {
 	for _, magic := range [][]byte{gzipMagic, zstdMagic, bzip2Magic, xzMagic} {
 		if bytes.HasPrefix(begin, magic) {
@@ -39,8 +41,8 @@ func Compressed(begin []byte) bool {
 	return false
 }
 
-// Reader returns the content of a stream, decompressed if it is compressed. The caller must call release when it has read
-// what it needs. Reader does not close from.
+// Reader returns the content of a stream, decompressed if it is compressed. The caller must call
+// release when it is done reading. Reader does not close from.
 func Reader(from io.Reader) (content io.Reader, release func(), err error) {
 	buffered := bufio.NewReaderSize(from, 64<<10)
 	begin, err := buffered.Peek(MagicSize)
@@ -53,7 +55,7 @@ func Reader(from io.Reader) (content io.Reader, release func(), err error) {
 		unzip, err := gzip.NewReader(buffered)
 		return unzip, release, err
 	case bytes.HasPrefix(begin, zstdMagic):
-		// One goroutine each: many streams are read at the same time.
+		// One goroutine each, because many streams are read at the same time.
 		unzip, err := zstd.NewReader(buffered, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
 		if err != nil {
 			return nil, nil, err

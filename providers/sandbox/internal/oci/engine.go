@@ -15,7 +15,7 @@ import (
 	"github.com/docker/docker/client"
 )
 
-// Engine has the calls to a Docker engine that are needed; *client.Client implements it.
+// Engine has the methods of a Docker engine that Find calls. *client.Client implements it.
 type Engine interface {
 	// ImageInspect describes an image of the engine's store.
 	ImageInspect(ctx context.Context, ref string, opts ...client.ImageInspectOption) (image.InspectResponse, error)
@@ -26,7 +26,7 @@ type Engine interface {
 // engineStore names an engine's store in messages.
 const engineStore = "the Docker engine's store"
 
-// enginePlace returns the place that looks in an engine's store.
+// enginePlace returns the place that searches an engine's store.
 func enginePlace(engine Engine, ref, tempDir string) place {
 	return place{name: engineStore, find: func(ctx context.Context) (*Image, error) {
 		found, err := engine.ImageInspect(ctx, ref)
@@ -37,11 +37,11 @@ func enginePlace(engine Engine, ref, tempDir string) place {
 	}}
 }
 
-// engineError returns the error of an engine with its kind.
+// engineError returns an error of the engine as a placeError with its kind.
 func engineError(err error) error {
 	a := &placeError{place: engineStore, text: err.Error(), err: err}
 	switch {
-	case errdefs.IsNotFound(err), errdefs.IsInvalidArgument(err): // not a name for it: it has no such image either
+	case errdefs.IsNotFound(err), errdefs.IsInvalidArgument(err): // not a valid name for the engine: it has no such image either
 		a.kind, a.text = ErrNotFound, "not there"
 	case client.IsErrConnectionFailed(err), errdefs.IsInternal(err), errdefs.IsUnavailable(err):
 		a.kind = ErrUnreachable
@@ -69,7 +69,7 @@ func engineImage(engine Engine, found image.InspectResponse, tempDir string) (*I
 	return out, nil
 }
 
-// savedArchive is an image's archive. It is made when it is needed.
+// savedArchive is the archive of an engine's image, saved on first use.
 type savedArchive struct {
 	engine  Engine
 	id      string
@@ -89,7 +89,7 @@ func (s *savedArchive) layer(ctx context.Context, diffID string) (io.ReadCloser,
 	return layer.Open(ctx)
 }
 
-// find returns a layer. It saves the image if that was not done yet.
+// find returns a layer. It saves the image first if necessary.
 func (s *savedArchive) find(ctx context.Context, diffID string) (Layer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,7 +153,7 @@ func layersOf(file string) (map[string]Layer, error) {
 	for _, c := range found {
 		loaded, err := c.load()
 		if errors.Is(err, ErrPlatform) || errors.Is(err, fs.ErrNotExist) {
-			continue // engines with containerd's store save what they have, which may be one platform of many
+			continue // engines with containerd's store save only the platforms that they have
 		}
 		if err != nil {
 			return nil, err

@@ -9,22 +9,22 @@ import (
 	"github.com/org/rollout-action/providers/internal/distribution"
 )
 
-// What errors of Find are. One error is one of them at most: where several places were asked,
-// it is the one that leaves most open, so ErrNotFound is certain.
+// Kinds of errors of Find. An error has at most one of them: if several places were searched, the
+// least certain one, so ErrNotFound is certain.
 var (
-	// ErrInvalidRef is a text that cannot be the name of an image.
+	// ErrInvalidRef reports a text that cannot be the name of an image.
 	ErrInvalidRef = errors.New("not the name of an image")
-	// ErrNotFound is an image that none of the places has that were asked.
+	// ErrNotFound reports that no searched place has the image.
 	ErrNotFound = distribution.ErrNotFound
-	// ErrPlatform is an image that there is, but not for linux on this machine's architecture.
+	// ErrPlatform reports an image that exists, but not for linux on this machine's architecture.
 	ErrPlatform = errors.New("the image is not for this machine's platform")
-	// ErrDenied is a registry that wants other credentials.
+	// ErrDenied reports that a registry rejected the credentials or asks for some.
 	ErrDenied = distribution.ErrDenied
-	// ErrUnreachable is a place that did not answer, or not sensibly; it may be better later.
+	// ErrUnreachable reports a place without a valid answer; it may be temporary.
 	ErrUnreachable = distribution.ErrUnreachable
 )
 
-// placeError says why one place does not have the image.
+// placeError is the reason why a place does not have the image.
 type placeError struct {
 	place string
 	kind  error // one of the above; nil: none of them
@@ -53,17 +53,17 @@ func asPlaceError(place string, err error) *placeError {
 	return a
 }
 
-// findError is the error of a search without a result. Its text is one line.
+// findError is the error of an unsuccessful search. Its text is one line.
 type findError struct {
 	ref      string
 	kind     error // nil: none
 	failures []*placeError
 }
 
-// summarize returns one error for the errors of all places.
+// summarize combines the errors of all places.
 func summarize(ref string, answers []*placeError) error {
 	out := &findError{ref: ref, failures: answers}
-	certain := []error{ErrNotFound, ErrPlatform, nil, ErrDenied, ErrUnreachable} // the least first
+	certain := []error{ErrNotFound, ErrPlatform, nil, ErrDenied, ErrUnreachable} // the most certain first
 	most := 0
 	for _, a := range answers {
 		most = max(most, slices.Index(certain, a.kind))

@@ -6,33 +6,35 @@ import (
 	"time"
 )
 
-// FindOptions has the places to look for an image. The zero value has none.
+// FindOptions selects the places to search for an image. The zero value selects none.
 type FindOptions struct {
-	// Local are OCI layouts (directories, or archives of them) and archives as `docker save` writes them.
+	// Local lists OCI layouts (directories, or archives of them) and archives written by `docker
+	// save`.
 	Local []string
-	// Docker is an engine whose store is looked into; nil: none. It is never made to pull.
+	// Docker is the engine whose store is searched; nil: none. It is never told to pull.
 	Docker Engine
-	// TempDir is where an image of the engine's is put until it is closed; "" is the system's directory for
-	// temporary files.
+	// TempDir is the directory for an image saved from the engine, until the image is closed; "" is
+	// the system's directory for temporary files.
 	TempDir string
-	// Registry allows to ask the registry that the image's name names, with the credentials that
-	// `docker login` left.
+	// Registry permits the search in the registry of the image's name, with the credentials of
+	// `docker login`.
 	Registry bool
 	// DialTimeout limits how long connecting to a registry may take, TLS included; 0 is 10 s.
 	DialTimeout time.Duration
 
-	// pause waits before a registry is asked again, for the nth time; nil: longer and longer.
+	// pause waits before the nth retry of a request to a registry; nil: increasing pauses.
 	pause func(ctx context.Context, nth int) error
 }
 
-// Find looks for the image ref in the places that opts allow: local files, the Docker engine, the registry,
+// Find searches the places of opts for the image ref: local files, the Docker engine, the registry,
 // in this order. ref is a name as Docker understands it, or a file: oci:PATH[:NAME] or
-// docker-archive:PATH[:NAME], which is looked for there alone, whatever opts say. Without NAME the file must
-// hold one image only.
+// docker-archive:PATH[:NAME], which is the only place searched then, regardless of opts. Without
+// NAME the file must hold a single image.
 //
-// Nothing but the description of the image is fetched; its layers are when they are opened. Close the
-// image in the end. Errors are ErrInvalidRef, ErrNotFound, ErrPlatform, ErrDenied, ErrUnreachable, the
-// context's, or another if a place is broken; they have the reason of each place.
+// Find fetches only the description of the image; layers are fetched when they are opened. The
+// caller must close the image. Errors are ErrInvalidRef, ErrNotFound, ErrPlatform, ErrDenied,
+// ErrUnreachable, the context's, or another if a place is broken; they contain the reason of each
+// place.
 func Find(ctx context.Context, ref string, opts FindOptions) (*Image, error) {
 	places, err := placesFor(ref, opts)
 	if err != nil {
@@ -56,13 +58,13 @@ func Find(ctx context.Context, ref string, opts FindOptions) (*Image, error) {
 	return nil, summarize(ref, answers)
 }
 
-// place is somewhere an image may be. find sets the image's Source.
+// place is a location to search for an image. find sets the image's Source.
 type place struct {
 	name string
 	find func(ctx context.Context) (*Image, error)
 }
 
-// placesFor returns the places to look for ref, in order.
+// placesFor returns the places to search for ref, in order.
 func placesFor(ref string, opts FindOptions) ([]place, error) {
 	if file, want, ok := direct(ref); ok {
 		return []place{filePlace(file, want)}, nil

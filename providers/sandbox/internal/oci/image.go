@@ -19,12 +19,12 @@ import (
 
 // Image is an image that was found. Its layers are fetched when they are opened.
 type Image struct {
-	// ID tells images apart: the digest of the configuration, "sha256:" and 64 digits, which is what
-	// Docker shows. An engine that keeps images in containerd's store has another digest as the ID, and
-	// then it is that one.
+	// ID identifies the image: the digest of the configuration, "sha256:" and 64 digits, as Docker
+	// shows it. An engine with containerd's image store uses another digest as the ID; ID is that
+	// one then.
 	ID string
-	// Ref is what was asked for, Source where it was found, for people: "docker archive PATH",
-	// "OCI layout PATH", "OCI archive PATH", "the Docker engine's store" or "registry HOST".
+	// Ref is the requested name. Source is the place it was found in, for display: "docker archive
+	// PATH", "OCI layout PATH", "OCI archive PATH", "the Docker engine's store" or "registry HOST".
 	Ref, Source string
 	// Origin is the image's name in its registry, by digest, if it was found there. The digest may be an index's.
 	Origin string
@@ -37,8 +37,8 @@ type Image struct {
 // Config is the part of an image's configuration that concerns the programs in it.
 type Config struct {
 	Env              []string // NAME=value
-	WorkingDir, User string   // "" is: the image does not say
-	OS, Architecture string   // as Go names them
+	WorkingDir, User string   // "": not set by the image
+	OS, Architecture string   // in Go's names
 	Entrypoint       []string
 	Shell            []string // of HEALTHCHECK in shell form
 	Healthcheck      *dockerspec.HealthcheckConfig
@@ -49,12 +49,13 @@ type Config struct {
 type Layer struct {
 	// DiffID is the digest of the uncompressed archive: "sha256:" and 64 digits.
 	DiffID string
-	// Open reads the uncompressed archive until ctx ends. The last Read is an error if the archive does
-	// not match DiffID. It may be called many times and at the same time, until the image is closed.
+	// Open reads the uncompressed archive until ctx ends. The last Read returns an error if the
+	// archive does not match DiffID. Open may be called repeatedly and concurrently, until the
+	// image is closed.
 	Open func(ctx context.Context) (io.ReadCloser, error)
 }
 
-// Close removes what was fetched of the image. It may be called many times.
+// Close removes the temporary files of the image. It may be called more than once.
 func (i *Image) Close() error {
 	if i.close == nil {
 		return nil
@@ -65,13 +66,14 @@ func (i *Image) Close() error {
 // openFunc opens a layer as it is stored, compressed or not.
 type openFunc func(ctx context.Context) (io.ReadCloser, error)
 
-// assemble returns the image with the configuration raw and the stored layers, the bottom first.
+// assemble returns the image with the configuration raw and the stored layers, bottom first.
 func assemble(raw []byte, stored []openFunc) (*Image, error) {
 	file, err := v1.ParseConfigFile(bytes.NewReader(raw))
 	if err != nil {
 		return nil, fmt.Errorf("the image's configuration: %w", err)
 	}
-	// What the package's own type leaves out: SHELL in some versions, and the interval of a start period.
+	// Fields that the package's own type lacks: SHELL in some versions, and the interval of a start
+	// period.
 	var more struct {
 		Config struct {
 			Shell       []string
@@ -130,8 +132,8 @@ func selectPlatform(from []v1.Descriptor) (v1.Descriptor, error) {
 	for _, d := range from {
 		switch p := d.Platform; {
 		case p == nil && len(from) == 1:
-			return d, nil // the configuration will tell
-		case p == nil || p.OS == "unknown": // attestations and the like are no images
+			return d, nil // the configuration has the platform
+		case p == nil || p.OS == "unknown": // attestations and similar entries are not images
 		case p.OS == "linux" && p.Architecture == runtime.GOARCH:
 			fitting = append(fitting, d)
 		default:

@@ -19,15 +19,15 @@ const (
 	annotationName = "io.containerd.image.name"          // always a whole name
 )
 
-// candidate is an image in a file.
+// candidate is an image found in a file.
 type candidate struct {
 	names  []string
 	digest string // of the manifest or index; of the configuration where there is no manifest
 	load   func() (*Image, error)
-	inner  func() ([]candidate, error) // what an index lists; nil: this is none
+	inner  func() ([]candidate, error) // the entries of an index; nil: not an index
 }
 
-// filePlace returns the place that looks in an OCI layout or archive.
+// filePlace returns the place that searches an OCI layout or archive.
 func filePlace(file string, want request) place {
 	return place{name: file, find: func(context.Context) (*Image, error) {
 		s, err := openStore(file)
@@ -51,7 +51,7 @@ func filePlace(file string, want request) place {
 	}}
 }
 
-// candidates returns the images in a store, and the kind of the store for messages.
+// candidates returns the images in a store, and the name of the store's kind for messages.
 func (s *store) candidates() (kind string, found []candidate, err error) {
 	manifest, err := s.read("manifest.json")
 	isDocker := err == nil
@@ -66,7 +66,7 @@ func (s *store) candidates() (kind string, found []candidate, err error) {
 	switch {
 	case isDocker:
 		found, err = s.dockerImages(manifest)
-		if err == nil && isOCI { // newer engines write both; the index has digests besides
+		if err == nil && isOCI { // newer engines write both; the index also has digests
 			var more []candidate
 			more, err = s.ociImages(index)
 			found = append(more, found...)
@@ -182,7 +182,8 @@ func selectImage(found []candidate, want request) (*Image, error) {
 	return nil, fmt.Errorf("%w: %s", ErrNotFound, listNames(found))
 }
 
-// selectByDigest loads the image whose manifest or index has that digest. It looks in indexes up to depth deep.
+// selectByDigest loads the image whose manifest or index has that digest. It searches nested
+// indexes up to depth levels.
 func selectByDigest(found []candidate, digest string, depth int) (*Image, error) {
 	for _, c := range found {
 		if c.digest == digest {
@@ -195,7 +196,7 @@ func selectByDigest(found []candidate, digest string, depth int) (*Image, error)
 		}
 		inner, err := c.inner()
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // a copy for one platform does not have the others
+			continue // a copy for one platform lacks the others
 		}
 		if err != nil {
 			return nil, err
@@ -231,7 +232,7 @@ func onlyImage(found []candidate) (*Image, error) {
 	}
 }
 
-// listNames returns a phrase with the names of images.
+// listNames returns a phrase that lists the names of images.
 func listNames(found []candidate) string {
 	var names []string
 	for _, c := range found {

@@ -8,7 +8,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// document is a manifest, which has layers, or an index, which has manifests. Source: the OCI image
+// manifest is a manifest, which has layers, or an index, which has manifests. Source: the OCI image
 // specification, manifest.md and image-index.md; Docker's formats have the same fields.
 type manifest struct {
 	SchemaVersion int             `json:"schemaVersion"`
@@ -17,7 +17,7 @@ type manifest struct {
 	Manifests     []v1.Descriptor `json:"manifests"`
 }
 
-// maxDepth bounds how deep indexes may be nested.
+// maxDepth bounds the nesting of indexes.
 const maxDepth = 5
 
 // resolveManifest returns the manifest that d describes; for an index, the one for this machine. fetch returns a

@@ -17,17 +17,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PackOptions say how a layer is packed.
+// PackOptions controls how a layer is packed.
 type PackOptions struct {
 	// Xattr is XattrTrusted or XattrUser.
 	Xattr string
-	// Opaque: the layer hides all that is below it. See Report.
+	// Opaque marks the layer as hiding all layers below. See Report.
 	Opaque bool
 }
 
-// Pack writes the layer in dir, which is in overlayfs's form, as a tar archive. It undoes Unpack: character devices 0/0 become
-// whiteouts, and the attribute overlay.opaque a mark in the directory. dir must not change meanwhile. The same layer gives the same
-// bytes. Sockets are left out. dir itself has no entry.
+// Pack writes the layer in dir, which is in overlayfs's form, as a tar archive. It is the inverse
+// of Unpack: character devices 0/0 become whiteouts, and the attribute overlay.opaque becomes a
+// mark in the directory. dir must not change meanwhile. The output is deterministic. Sockets are
+// left out. dir itself has no entry.
 //
 // Source: the OCI image specification, layer.md.
 func Pack(ctx context.Context, dir string, w io.Writer, opts PackOptions) error {
@@ -66,7 +67,7 @@ type packer struct {
 	links map[inode]string // the first names of files that have several
 }
 
-// dir writes what is in the directory fd, which it closes. name ends in a slash, or is empty.
+// dir writes the content of the directory fd, and closes fd. name ends in a slash, or is empty.
 func (p *packer) dir(fd int, name string) error {
 	open := os.NewFile(uintptr(fd), name)
 	defer open.Close()
@@ -86,12 +87,12 @@ func (p *packer) dir(fd int, name string) error {
 	return nil
 }
 
-// mark writes an empty file whose name has a meaning.
+// mark writes an empty file with a reserved name.
 func (p *packer) mark(name string) error {
 	return p.tw.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, ModTime: time.Unix(0, 0), Format: tar.FormatPAX})
 }
 
-// entry writes what is at base in the directory at.
+// entry writes the file or directory base in the directory at.
 func (p *packer) entry(at int, base, name string) error {
 	if strings.HasPrefix(base, whiteoutPrefix) {
 		return errors.New("layers cannot have a file whose name begins with " + whiteoutPrefix + ": it would remove another")
@@ -105,7 +106,7 @@ func (p *packer) entry(at int, base, name string) error {
 	}
 	header := &tar.Header{
 		Name: name, Mode: int64(st.Mode & 0o7777), Uid: int(st.Uid), Gid: int(st.Gid), Format: tar.FormatPAX,
-		ModTime: time.Unix(st.Mtim.Unix()).Truncate(time.Second), // as Docker has it
+		ModTime: time.Unix(st.Mtim.Unix()).Truncate(time.Second), // like Docker
 	}
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFDIR:
@@ -127,7 +128,7 @@ func (p *packer) entry(at int, base, name string) error {
 	case unix.S_IFIFO:
 		header.Typeflag = tar.TypeFifo
 	default:
-		return nil // sockets are nothing without their program
+		return nil // sockets are useless without their program
 	}
 	return p.tw.WriteHeader(header)
 }
@@ -138,7 +139,7 @@ func readLink(at int, base string) (string, error) {
 	return string(target[:max(n, 0)]), err
 }
 
-// subdir writes a directory with what is in it.
+// subdir writes a directory with its content.
 func (p *packer) subdir(at int, base string, header *tar.Header) error {
 	fd, err := unix.Openat(at, base, openDirFlags|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -159,7 +160,7 @@ func (p *packer) subdir(at int, base string, header *tar.Header) error {
 	return p.dir(fd, header.Name)
 }
 
-// file writes a regular file, or a link to the first name that it had.
+// file writes a regular file, or a hard link if the file was written under another name.
 func (p *packer) file(at int, base string, header *tar.Header, st unix.Stat_t) error {
 	if st.Nlink > 1 {
 		id := inode{st.Dev, st.Ino}
@@ -222,7 +223,7 @@ func (p *packer) attributes(fd int, header *tar.Header) (opaque bool, err error)
 	return opaque, nil
 }
 
-// readAttribute calls read with enough room.
+// readAttribute calls read with a buffer of sufficient size.
 func readAttribute(read func(into []byte) (int, error)) ([]byte, error) {
 	const limit = 64 << 10 // of one attribute, or of all names. Source: linux/limits.h
 	for size := 256; ; size *= 4 {

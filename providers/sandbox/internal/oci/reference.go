@@ -19,12 +19,12 @@ func parse(ref string) (name.Reference, error) {
 	return parsed, nil
 }
 
-// request is the image to look for in a file.
+// request selects an image in a file.
 type request struct {
-	text   string // as it was written; "": the only image that there is
-	name   string // the whole name; "": it has none
+	text   string // as given; "": the only image of the file
+	name   string // the full name; "": none
 	digest string // "": any
-	direct bool   // the file was named, too
+	direct bool   // the reference names the file, too
 }
 
 func requestFor(ref name.Reference, text string) request {
@@ -34,7 +34,7 @@ func requestFor(ref name.Reference, text string) request {
 	return request{text: text, name: ref.Name()}
 }
 
-// directPrefixes begin references to files, as skopeo and podman write them.
+// directPrefixes are the prefixes of references to files, as skopeo and podman write them.
 var directPrefixes = []string{"oci:", "oci-archive:", "docker-archive:"}
 
 // direct splits a reference to a file, PREFIX:PATH or PREFIX:PATH:NAME. Paths and names may contain colons: the longest
@@ -55,7 +55,7 @@ func direct(ref string) (file string, want request, ok bool) {
 	return "", request{}, false
 }
 
-// requestByName returns the request for an image in a file by a name that may be a tag alone.
+// requestByName returns the request for an image in a file by a name or a bare tag.
 func requestByName(text string) request {
 	want := request{text: text, direct: true}
 	if parsed, err := name.ParseReference(text, name.WeakValidation); err == nil {
@@ -65,7 +65,7 @@ func requestByName(text string) request {
 	return want
 }
 
-// matches reports whether an image with one of names is wanted.
+// matches reports whether the request selects an image with these names.
 func (w request) matches(names []string) bool {
 	for _, n := range names {
 		if w.direct && n == w.text {

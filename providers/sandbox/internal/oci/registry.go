@@ -14,13 +14,13 @@ import (
 	"github.com/org/rollout-action/providers/internal/distribution"
 )
 
-// registry is the registry of one image.
+// registry reads one image from its registry.
 type registry struct {
 	repository name.Repository
 	client     *distribution.Client
 }
 
-// registryPlace returns the place that looks in the registry that ref names.
+// registryPlace returns the place that searches the registry of ref.
 func registryPlace(ref name.Reference, opts FindOptions) place {
 	host := distribution.Host(ref.Context().Registry)
 	r := &registry{repository: ref.Context()}
@@ -43,7 +43,7 @@ func registryPlace(ref name.Reference, opts FindOptions) place {
 	}}
 }
 
-// registryError returns an error of a registry as one of its place.
+// registryError returns an error of a registry with its kind.
 func registryError(err error) error {
 	var known *distribution.Error
 	if !errors.As(err, &known) {
@@ -60,7 +60,7 @@ func registryError(err error) error {
 	return a
 }
 
-// image returns the image ref.
+// image loads the image ref.
 func (r *registry) image(ctx context.Context, ref name.Reference) (*Image, error) {
 	top, err := distribution.Attempt(ctx, r.client, r.repository.Registry, func() (*remote.Descriptor, error) { return remote.Get(ref, r.client.Remote(ctx)...) })
 	if err != nil {
@@ -103,7 +103,7 @@ func (r *registry) image(ctx context.Context, ref name.Reference) (*Image, error
 	return image, nil
 }
 
-// open opens a blob as it is stored. The last Read fails if the content does not match digest.
+// open opens a blob in its stored form. The last Read fails if the content does not match digest.
 func (r *registry) open(ctx context.Context, digest v1.Hash) (io.ReadCloser, error) {
 	layer, err := remote.Layer(r.repository.Digest(digest.String()), r.client.Remote(ctx)...)
 	if err != nil {
@@ -129,7 +129,7 @@ func (r *registry) blob(ctx context.Context, digest v1.Hash) ([]byte, error) {
 	return data, err
 }
 
-// classifyingReader gives errors in the middle of a transfer their kind.
+// classifyingReader adds the kind to errors in the middle of a transfer.
 type classifyingReader struct {
 	io.ReadCloser
 	at name.Registry

@@ -16,7 +16,7 @@ import (
 	"github.com/org/rollout-action/providers/sandbox/internal/decompress"
 )
 
-// store is a directory or a tar archive with images in it.
+// store is a directory or a tar archive that contains images.
 type store struct {
 	isDir bool
 	open  func(name string) (io.ReadCloser, error) // fs.ErrNotExist: there is no file of that name
@@ -42,8 +42,8 @@ func openStore(file string) (*store, error) {
 	return &store{open: func(name string) (io.ReadCloser, error) { return openInArchive(file, name) }}, nil
 }
 
-// maxLinks is how many links in an archive are followed. Docker once wrote a link for each layer that was
-// in the archive already.
+// maxLinks bounds how many links in an archive are followed. Docker once wrote a link for each
+// layer that the archive contained already.
 const maxLinks = 10
 
 // openInArchive opens the file name in a tar archive.
@@ -73,7 +73,7 @@ func findInArchive(archive *tar.Reader, name string) (data io.Reader, link strin
 		if errors.Is(err, io.EOF) {
 			return nil, "", fmt.Errorf("%s: %w", name, fs.ErrNotExist)
 		}
-		if err != nil && !errors.Is(err, tar.ErrInsecurePath) { // nothing is unpacked here
+		if err != nil && !errors.Is(err, tar.ErrInsecurePath) { // no files are created here
 			return nil, "", err
 		}
 		if path.Clean(hdr.Name) != path.Clean(name) {
@@ -107,7 +107,7 @@ func openArchive(file string) (io.ReadCloser, error) {
 	return f, nil
 }
 
-// read returns the whole of a description.
+// read returns the content of a description.
 func (s *store) read(name string) ([]byte, error) {
 	f, err := s.open(name)
 	if err != nil {
@@ -124,7 +124,7 @@ func (s *store) read(name string) ([]byte, error) {
 	return data, nil
 }
 
-// blob returns the whole of the description with that digest.
+// blob returns the content of the description with that digest.
 func (s *store) blob(digest v1.Hash) ([]byte, error) {
 	data, err := s.read(blobName(digest))
 	if err != nil {

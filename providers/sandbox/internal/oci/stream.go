@@ -12,10 +12,10 @@ import (
 	"github.com/org/rollout-action/providers/sandbox/internal/decompress"
 )
 
-// stream reads through a decompressor and closes what is below.
+// stream reads through a decompressor and closes the underlying readers.
 type stream struct {
 	io.Reader
-	close []func() error // in the order in which they are called
+	close []func() error // in call order
 }
 
 func (s *stream) Close() error {
@@ -27,8 +27,8 @@ func (s *stream) Close() error {
 	return errors.Join(errs...)
 }
 
-// uncompressed returns the uncompressed content of from, and closes from in the end, also after an error. It does not
-// use the media types of images, which may be wrong.
+// uncompressed returns the uncompressed content of from, and takes over closing from, also after an
+// error. It ignores the media types of images, which may be wrong.
 func uncompressed(from io.ReadCloser) (io.ReadCloser, error) {
 	content, release, err := decompress.Reader(from)
 	if errors.Is(err, decompress.ErrXZ) {

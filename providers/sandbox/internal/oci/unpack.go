@@ -14,28 +14,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The namespaces that overlayfs keeps its extended attributes in: "user" with the mount option userxattr,
-// which is what mounts in a user namespace need; "trusted" otherwise, which takes CAP_SYS_ADMIN.
-// Source: the kernel's Documentation/filesystems/overlayfs.rst.
+// The namespaces of overlayfs's extended attributes: "user" with the mount option userxattr, which
+// mounts in a user namespace need; "trusted" otherwise, which requires CAP_SYS_ADMIN. Source: the
+// kernel's Documentation/filesystems/overlayfs.rst.
 const (
 	XattrTrusted = "trusted"
 	XattrUser    = "user"
 )
 
-// What a layer may hold if UnpackOptions does not say.
+// Default limits of a layer.
 const (
 	defaultMaxBytes = 64 << 30
 	defaultMaxFiles = 5_000_000
 )
 
-// ErrLimit is an archive with more in it than UnpackOptions allows.
+// ErrLimit reports an archive that exceeds the limits of UnpackOptions.
 var ErrLimit = errors.New("the layer is larger than allowed")
 
-// UnpackOptions say how a layer is unpacked.
+// UnpackOptions controls how a layer is unpacked.
 type UnpackOptions struct {
 	// Xattr is XattrTrusted or XattrUser.
 	Xattr string
-	// Owners gives files the owners that the archive names. Otherwise they are the caller's.
+	// Owners gives files the owners in the archive. Otherwise they belong to the caller.
 	Owners bool
 	// MaxBytes limits the sum of the files' sizes, holes included; 0 is 64 GiB.
 	MaxBytes int64
@@ -45,29 +45,29 @@ type UnpackOptions struct {
 
 // Report is the result of unpacking a layer.
 type Report struct {
-	Files int   // entries, and directories that no entry spoke of
+	Files int   // entries, and directories without an entry
 	Bytes int64 // of regular files, holes included
-	// Opaque: the layer hides all that is below it. overlayfs has no mark for that at the top of a layer,
-	// so the layers below have to be left out.
+	// Opaque: the layer hides all layers below. overlayfs has no mark for that at the top of a
+	// layer, so the layers below have to be left out.
 	Opaque bool
-	// Skipped are the first of the SkippedCount things that this file system or user could not be given,
-	// device nodes mostly: the quoted name and why.
+	// Skipped lists the first of the SkippedCount files and attributes that this file system or
+	// user could not create, mostly device nodes: the quoted name and the reason.
 	Skipped      []string
 	SkippedCount int
 }
 
-// maxSkipped is how many names Report.Skipped holds.
+// maxSkipped bounds the length of Report.Skipped.
 const maxSkipped = 100
 
-// Unpack unpacks r, the uncompressed tar archive of one layer, into dir in overlayfs's form: whiteouts
-// become character devices 0/0 (Linux 5.8 and later make those for everybody), opaque directories get the
-// attribute overlay.opaque. dir exists and is empty; it gets the mode 0755 if the archive does not name
-// another. r is read to its end, whatever follows the archive, so that a reader which verifies can. After
-// an error dir holds a part of the layer.
+// Unpack unpacks r, the uncompressed tar archive of one layer, into dir in overlayfs's form:
+// whiteouts become character devices 0/0 (all users may make those since Linux 5.8), opaque
+// directories get the attribute overlay.opaque. dir exists and is empty; it gets the mode 0755 if
+// the archive does not name another. r is read to its end, past the end of the archive, so that a
+// verifying reader can check it. After an error dir holds a part of the layer.
 //
-// Nothing outside of dir is touched, whatever the archive says: names that lead out of it are errors, and
-// links that earlier entries made are followed as if dir were the root. Set-user-id programs and devices
-// do become real, so dir belongs below a directory that only the caller can enter.
+// No archive can make Unpack change files outside of dir: names that lead out of it are errors, and
+// links from earlier entries are followed as if dir were the root. Set-user-id programs and devices
+// are really created, so dir belongs below a directory that only the caller can enter.
 //
 // Source: the OCI image specification, layer.md.
 func Unpack(ctx context.Context, r io.Reader, dir string, opts UnpackOptions) (Report, error) {
@@ -87,8 +87,8 @@ func Unpack(ctx context.Context, r io.Reader, dir string, opts UnpackOptions) (R
 	return u.report, nil
 }
 
-// unpacker unpacks one layer. Until the end its directories have the mode 0700, or an ordinary user could not fill
-// those that are read-only.
+// unpacker unpacks one layer. Directories have the mode 0700 until the end, because an ordinary
+// user could not fill read-only ones.
 type unpacker struct {
 	ctx    context.Context
 	opts   UnpackOptions
@@ -97,11 +97,12 @@ type unpacker struct {
 	report Report
 	buf    []byte
 
-	// recent is the directory that was asked for last: neighbours in an archive are neighbours in a directory.
+	// recent is the most recently opened directory: neighbours in an archive are mostly in one
+	// directory.
 	recent     int // -1: none
 	recentName string
 
-	// directories are by inode, because a directory may be reached by several names.
+	// dirs is keyed by inode, because a directory may be reached by several names.
 	dirs map[uint64]dirMeta
 }
 
@@ -115,7 +116,7 @@ func (u *unpacker) unpack(r io.Reader) error {
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		// Names that lead outside are what Next may complain of; they are looked at here anyhow.
+		// Next may reject names that lead outside; they are checked below anyway.
 		if err != nil && !errors.Is(err, tar.ErrInsecurePath) {
 			return fmt.Errorf("read the archive: %w", err)
 		}
@@ -129,7 +130,7 @@ func (u *unpacker) unpack(r io.Reader) error {
 	return u.finish()
 }
 
-// drain reads what follows the archive: tar pads it.
+// drain reads the padding after the end of the archive.
 func (u *unpacker) drain(r io.Reader) error {
 	for left := u.opts.MaxBytes; ; {
 		if u.ctx.Err() != nil {
@@ -151,7 +152,7 @@ func (u *unpacker) drain(r io.Reader) error {
 // entry unpacks one entry, whose data it reads from r.
 func (u *unpacker) entry(hdr *tar.Header, r io.Reader) error {
 	if hdr.Typeflag == tar.TypeXGlobalHeader {
-		return nil // about the archive, not a file
+		return nil // describes the archive, not a file
 	}
 	if err := u.count(hdr); err != nil {
 		return err
@@ -182,7 +183,7 @@ func (u *unpacker) entry(hdr *tar.Header, r io.Reader) error {
 	}
 }
 
-// unpackAs creates the file of an entry as base in the directory at. It replaces what is there.
+// unpackAs creates the file of an entry as base in the directory at, in place of an existing one.
 func (u *unpacker) unpackAs(at int, base string, hdr *tar.Header, r io.Reader) error {
 	switch hdr.Typeflag {
 	case tar.TypeDir:
@@ -223,7 +224,7 @@ func (u *unpacker) countFile() error {
 	return nil
 }
 
-// skip records something that could not be unpacked.
+// skip records a file or attribute that could not be unpacked.
 func (u *unpacker) skip(name, why string) {
 	u.report.SkippedCount++
 	if len(u.report.Skipped) < maxSkipped {

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dirMeta is what a directory gets at the end, when nothing more is put into it.
+// dirMeta holds the metadata that a directory gets at the end, when it is complete.
 type dirMeta struct {
 	mode  uint32
 	mtime *unix.Timespec // nil: no entry named the directory
@@ -55,7 +55,7 @@ func (u *unpacker) close() {
 	_ = unix.Close(u.root)
 }
 
-// remember records what the directory fd gets at the end.
+// remember records the final metadata of the directory fd.
 func (u *unpacker) remember(fd int, meta dirMeta) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
@@ -90,7 +90,7 @@ func (u *unpacker) lookUp(name string) (int, error) {
 	how := unix.OpenHow{Flags: openDirFlags, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
 	for {
 		fd, err := unix.Openat2(u.root, name, &how)
-		// EAGAIN: something was renamed elsewhere while ".." in a link was looked up. Source: openat2(2).
+		// EAGAIN: a concurrent rename while ".." in a link was looked up. Source: openat2(2).
 		if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) {
 			if u.ctx.Err() != nil {
 				return -1, context.Cause(u.ctx)
@@ -104,7 +104,7 @@ func (u *unpacker) lookUp(name string) (int, error) {
 // makeMissingDir creates the directory name, which cannot be opened, and its parents.
 func (u *unpacker) makeMissingDir(name string) (int, error) {
 	if name == "." {
-		return -1, unix.ENOENT // somebody removed dir
+		return -1, unix.ENOENT // dir was removed by another process
 	}
 	at, err := u.openDir(path.Dir(name))
 	if err != nil {
@@ -160,9 +160,9 @@ func (u *unpacker) makeDir(at int, base string, replace bool) (fd int, err error
 	return fd, nil
 }
 
-// remove removes base in at, and all that is in it.
+// remove removes base in at, with its content.
 func (u *unpacker) remove(at int, base string) error {
-	// A link that goes may be one by which the directory that is kept open was reached.
+	// The kept directory may have been opened through a link that is removed here.
 	u.recentName = ""
 	err := unix.Unlinkat(at, base, 0)
 	if !errors.Is(err, unix.EISDIR) {
@@ -183,7 +183,7 @@ func (u *unpacker) remove(at int, base string) error {
 			return err
 		}
 	}
-	// What is remembered of it stays until its inode's number belongs to another directory.
+	// Its record in dirs stays until another directory gets the inode number.
 	return unix.Unlinkat(at, base, unix.AT_REMOVEDIR)
 }
 
@@ -225,7 +225,7 @@ func (u *unpacker) finishDir(fd int, name string) error {
 	return nil
 }
 
-// applyDirMeta sets what was recorded for the directory fd.
+// applyDirMeta applies the recorded metadata to the directory fd.
 func (u *unpacker) applyDirMeta(fd int) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
@@ -233,7 +233,7 @@ func (u *unpacker) applyDirMeta(fd int) error {
 	}
 	meta, known := u.dirs[st.Ino]
 	if !known {
-		return errors.New("somebody else made this directory") // or the inode numbers of this file system change
+		return errors.New("somebody else made this directory") // or the inode numbers of this file system are not stable
 	}
 	if meta.mtime != nil {
 		if err := setTime(fd, ".", *meta.mtime); err != nil {

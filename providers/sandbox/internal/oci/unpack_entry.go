@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// permissions are the bits of a mode that chmod sets.
+// permissions masks the bits of a mode that chmod sets.
 const permissions = 0o7777
 
 // unpackTop unpacks an entry for the root of the layer.
@@ -89,7 +89,8 @@ func (u *unpacker) symlink(at int, base string, hdr *tar.Header) error {
 	return setTime(at, base, timespec(hdr.ModTime))
 }
 
-// hardLink makes another name for a file of this layer. The file already has its owner, mode and times.
+// hardLink creates another name for a file of this layer, which already has its owner, mode and
+// times.
 func (u *unpacker) hardLink(at int, base string, hdr *tar.Header) error {
 	target, err := relativeName(hdr.Linkname)
 	if err != nil {
@@ -118,7 +119,7 @@ func (u *unpacker) hardLink(at int, base string, hdr *tar.Header) error {
 	return nil
 }
 
-// node makes a pipe or a device.
+// node creates a pipe or a device.
 func (u *unpacker) node(at int, base string, hdr *tar.Header, kind uint32) error {
 	dev := 0
 	if kind != unix.S_IFIFO {
@@ -148,7 +149,7 @@ func (u *unpacker) node(at int, base string, hdr *tar.Header, kind uint32) error
 	return setTime(at, base, timespec(hdr.ModTime))
 }
 
-// replacing calls make. If something exists in its place, it removes that and calls make again.
+// replacing calls make. If the name is in use, it removes the old file and calls make again.
 func (u *unpacker) replacing(at int, base string, make func() error) error {
 	err := make()
 	if !errors.Is(err, unix.EEXIST) {
@@ -166,7 +167,7 @@ func (u *unpacker) chownAt(at int, base string, hdr *tar.Header) error {
 	})
 }
 
-// chown calls set with the entry's owner, if owners are wanted.
+// chown calls set with the entry's owner if UnpackOptions.Owners is set.
 func (u *unpacker) chown(hdr *tar.Header, set func(uid, gid int) error) error {
 	if !u.opts.Owners {
 		return nil

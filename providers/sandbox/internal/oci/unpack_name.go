@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// How layers say that files of the layers below are gone. Source: the OCI image specification, layer.md,
+// Names that mark files of lower layers as removed. Source: the OCI image specification, layer.md,
 // "Whiteouts".
 const (
 	whiteoutPrefix = ".wh."
 	opaqueName     = ".wh..wh..opq"
-	aufsPrefix     = ".wh..wh." // besides opaqueName: the bookkeeping of a file system that nobody uses any more
+	aufsPrefix     = ".wh..wh." // the prefix of aufs's own files, except opaqueName; aufs is obsolete
 )
 
-// entryKind is the meaning of an entry's name.
+// entryKind classifies an entry by its name.
 type entryKind int
 
 const (

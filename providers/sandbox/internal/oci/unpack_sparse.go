@@ -10,15 +10,15 @@ import (
 	"os"
 )
 
-// pieceSize is how long a run of zeros must be to become a hole.
+// pieceSize is the minimum length of a run of zeros that becomes a hole.
 const pieceSize = 64 << 10
 
 var zeros [pieceSize]byte
 
-// copySparse copies size bytes of r to f, which is empty. Pieces of zeros become holes; tar returns an archive's own
-// holes as zeros. buf has the size of a piece.
+// copySparse copies size bytes of r to the empty file f. Pieces of zeros become holes; tar returns
+// an archive's own holes as zeros. buf has the size of a piece.
 func copySparse(ctx context.Context, f *os.File, r io.Reader, size int64, buf []byte) error {
-	var at, end int64 // end: of what was written
+	var at, end int64 // end: of the written data
 	for at < size {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)

@@ -9,13 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// isWhiteout reports whether a file is overlayfs's mark for a removed file: the character device 0/0.
+// isWhiteout reports whether a file is overlayfs's whiteout: the character device 0/0.
 func isWhiteout(st *unix.Stat_t) bool {
 	return st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == 0
 }
 
-// whiteout hides base of the layers below. It keeps what this layer itself has of that name, in whichever order the two
-// come: whiteouts affect lower layers only. Source: the OCI image specification, layer.md.
+// whiteout hides base in the layers below. It keeps this layer's own file of that name, regardless
+// of their order: whiteouts affect lower layers only. Source: the OCI image specification,
+// layer.md.
 func (u *unpacker) whiteout(at int, base string) error {
 	err := unix.Mknodat(at, base, unix.S_IFCHR, 0)
 	switch {
@@ -28,7 +29,7 @@ func (u *unpacker) whiteout(at int, base string) error {
 	}
 	fd, err := unix.Openat(at, base, openDirFlags|unix.O_NOFOLLOW, 0)
 	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
-		return nil // anything but a directory hides what is below without a mark
+		return nil // any file but a directory hides the lower one without a mark
 	}
 	if err != nil {
 		return err
@@ -37,7 +38,7 @@ func (u *unpacker) whiteout(at int, base string) error {
 	return u.setOpaque(fd)
 }
 
-// makeOpaque makes the directory name, open as fd, hide what layers below have in it.
+// makeOpaque makes the directory name, open as fd, hide its content in lower layers.
 func (u *unpacker) makeOpaque(fd int, name string) error {
 	if name == "." {
 		u.report.Opaque = true

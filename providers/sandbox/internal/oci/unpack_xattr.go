@@ -27,7 +27,8 @@ func (u *unpacker) xattrs(fd int, hdr *tar.Header) error {
 		switch err {
 		case nil:
 		case unix.ENOTSUP, unix.EPERM, unix.EINVAL, unix.E2BIG, unix.ERANGE, unix.ENOSPC:
-			// ENOSPC: ext4 says so of a value too large for its one block. A full disk shows elsewhere.
+			// ext4 returns ENOSPC for a value larger than its single block. A full disk shows
+			// elsewhere.
 			u.skip(hdr.Name, "attribute "+name+": "+err.Error())
 		default:
 			return fmt.Errorf("set %s: %w", name, err)
@@ -36,8 +37,8 @@ func (u *unpacker) xattrs(fd int, hdr *tar.Header) error {
 	return nil
 }
 
-// keepXattr reports whether an attribute has a meaning in any file system: those of programs, and capabilities. With
-// overlayfs's own attributes an archive could redirect directories.
+// keepXattr reports whether an attribute is portable between file systems: those of programs, and
+// capabilities. With overlayfs's own attributes an archive could redirect directories.
 func keepXattr(name string) bool {
 	return name == "security.capability" ||
 		strings.HasPrefix(name, "user.") && !strings.HasPrefix(name, "user.overlay.")

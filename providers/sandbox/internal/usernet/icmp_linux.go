@@ -14,14 +14,14 @@ func isNoRoute(err error) bool {
 	return errors.Is(err, unix.ENETUNREACH) || errors.Is(err, unix.ENETDOWN) || errors.Is(err, unix.EADDRNOTAVAIL) || errors.Is(err, unix.EAFNOSUPPORT)
 }
 
-// codes are those of destination unreachable for IPv4 and IPv6.
+// codes holds the codes of destination unreachable for IPv4 and IPv6.
 type codes struct {
 	four header.ICMPv4Code
 	six  header.ICMPv6Code
 }
 
-// unreachable tells the sandbox why a packet did not arrive, as a router or the host would; quote is the packet's
-// headers. It sends nothing if the outside did not answer at all.
+// unreachable reports to the sandbox why a packet did not arrive, as a router or the host would.
+// quote has the packet's headers. It sends nothing if the outside did not answer at all.
 func (n *Net) unreachable(quote []byte, err error) {
 	var c codes
 	switch {
@@ -43,7 +43,7 @@ func (n *Net) unreachable(quote []byte, err error) {
 	}
 }
 
-// gatewayFor returns this end's address of a packet's family.
+// gatewayFor returns the gateway's address of a packet's family.
 func (n *Net) gatewayFor(p packet) tcpip.Address {
 	for _, a := range n.opts.Device.Addrs {
 		if a.Gateway.Is4() == p.isIPv4() {

@@ -23,22 +23,22 @@ const (
 	headerSize   = 10 // struct virtio_net_hdr, <linux/virtio_net.h>, in this machine's byte order
 	ethernetSize = header.EthernetMinimumSize
 	maxPacket    = 65535
-	// gsoSize is the most that is written as one segment, for the kernel to cut.
+	// gsoSize is the largest segment written at once, for the kernel to split.
 	gsoSize = 65535
 )
 
-// What the header of a frame says. Source: <linux/virtio_net.h>.
+// Fields of a frame's header. Source: <linux/virtio_net.h>.
 const (
 	needsChecksum = 1
 	segmentsTCP4  = 1
 	segmentsTCP6  = 4
 	segmentsUDP   = 5
-	segmentsECN   = 0x80 // set beside another one
+	segmentsECN   = 0x80 // a flag in addition to one of the above
 )
 
 var order = binary.NativeEndian
 
-// link is the device's other end, as the stack uses it.
+// link is the outer end of the device, as the stack uses it.
 type link struct {
 	file     *os.File
 	raw      syscall.RawConn
@@ -57,7 +57,8 @@ var (
 
 func newLink(end *os.File, opts Options) (*link, error) {
 	defer end.Close()
-	// A number of our own: what files are sent by makes them wait.
+	// A separate descriptor in non-blocking mode: sending a file over a socket sets it to blocking
+	// mode.
 	fd, err := unix.FcntlInt(end.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err == nil {
 		if err = unix.SetNonblock(fd, true); err != nil {
@@ -75,9 +76,9 @@ func newLink(end *os.File, opts Options) (*link, error) {
 	return l, nil
 }
 
-// packet is a packet of IP.
+// packet is an IP packet.
 type packet struct {
-	data    []byte // nil: it was none
+	data    []byte // nil: not an IP packet
 	segment int    // if not 0, it contains datagrams of so many bytes each
 }
 
@@ -98,7 +99,7 @@ func (l *link) read(buf []byte) (packet, error) {
 		if err == nil {
 			return l.parse(buf[:n]), nil
 		}
-		// The device may be switched off, or be about to go with the sandbox.
+		// The device may be down, or about to disappear with the sandbox.
 		if errors.Is(err, unix.ENETDOWN) || errors.Is(err, unix.EIO) || errors.Is(err, unix.EBADFD) || errors.Is(err, unix.ENOBUFS) {
 			if errors.Is(err, unix.EBADFD) {
 				return packet{}, err
@@ -150,8 +151,8 @@ func (l *link) deliver(p packet) {
 	}
 }
 
-// datagrams returns the datagrams that a packet contains, in most cases itself. The stack does not check their
-// checksums.
+// datagrams returns the datagrams of a packet, in most cases the packet itself. The stack does not
+// check their checksums.
 func (p packet) datagrams() [][]byte {
 	at := header.IPv6MinimumSize
 	if p.isIPv4() {
@@ -220,10 +221,10 @@ func (l *link) send(data []byte) {
 	if data[0]>>4 == 4 {
 		protocol = header.IPv4ProtocolNumber
 	}
-	_ = l.write([headerSize]byte{}, protocol, [][]byte{data}) // lost, as packets may be
+	_ = l.write([headerSize]byte{}, protocol, [][]byte{data}) // a loss is allowed, as for any packet
 }
 
-// write writes a frame. It waits for room, unless the device is closed.
+// write writes a frame. It waits for buffer space, unless the device is closed.
 func (l *link) write(head [headerSize]byte, protocol tcpip.NetworkProtocolNumber, parts [][]byte) error {
 	list := make([][]byte, 0, 8)
 	list = append(list, head[:])
@@ -247,7 +248,7 @@ func (l *link) write(head [headerSize]byte, protocol tcpip.NetworkProtocolNumber
 	if errors.Is(writing, unix.EBADFD) {
 		return writing
 	}
-	return nil // what the device did not take is lost, as on any network
+	return nil // the device dropped the frame, as any network may
 }
 
 // stop makes read return.
@@ -265,7 +266,7 @@ func (l *link) MTU() uint32 { return l.mtu }
 // SetMTU implements stack.LinkEndpoint.
 func (l *link) SetMTU(uint32) {}
 
-// MaxHeaderLength implements stack.LinkEndpoint. What comes in front of packets is added by write.
+// MaxHeaderLength implements stack.LinkEndpoint. write adds the link headers.
 func (l *link) MaxHeaderLength() uint16 { return 0 }
 
 // LinkAddress implements stack.LinkEndpoint.
@@ -274,7 +275,8 @@ func (l *link) LinkAddress() tcpip.LinkAddress { return "" }
 // SetLinkAddress implements stack.LinkEndpoint.
 func (l *link) SetLinkAddress(tcpip.LinkAddress) {}
 
-// Capabilities implements stack.LinkEndpoint: what comes from the sandbox's kernel is whole.
+// Capabilities implements stack.LinkEndpoint. Packets from the sandbox's kernel are intact, so
+// their checksums need no check.
 func (l *link) Capabilities() stack.LinkEndpointCapabilities {
 	return stack.CapabilityRXChecksumOffload
 }

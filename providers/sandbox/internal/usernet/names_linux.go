@@ -18,15 +18,15 @@ import (
 
 const (
 	portDNS = 53
-	// askTime is for one question, staggerTime for a server until the next one is asked, too. A resolver gives
-	// a server five seconds, and this one asks for all.
+	// askTime bounds one question, staggerTime the time until the next server is asked as well. A
+	// resolver waits five seconds for a server, and this one asks all of them.
 	askTime     = 10 * time.Second
 	staggerTime = 1500 * time.Millisecond
-	// namesIdle is how long a connection to the name server may be quiet.
+	// namesIdle is the idle timeout of a connection to the name server.
 	namesIdle = 30 * time.Second
 )
 
-// resolvConf is where this machine's name servers are listed.
+// resolvConf is the file that lists this machine's name servers.
 const resolvConf = "/etc/resolv.conf"
 
 // machineServers returns this machine's present name servers. Source: resolv.conf(5).
@@ -52,7 +52,8 @@ func machineServers() []netip.AddrPort {
 	return list
 }
 
-// maxServers is how many name servers are asked, and localServer is asked where none is named. Source: resolv.conf(5).
+// maxServers bounds the name servers in use; localServer is the default if none is configured.
+// Source: resolv.conf(5).
 const maxServers = 3
 
 var localServer = []netip.AddrPort{netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), portDNS)}
@@ -76,7 +77,7 @@ func (n *Net) serveNames(s *stack.Stack, at netip.Addr) {
 	n.work.Go(func() { n.answerStreams(streams) })
 }
 
-// beginQuestion takes one of the places for questions. It reports false if none is free.
+// beginQuestion takes one of the slots for questions. It returns false if none is free.
 func (n *Net) beginQuestion() bool {
 	select {
 	case n.asked <- struct{}{}:
@@ -98,7 +99,7 @@ func (n *Net) answerDatagrams(conn *gonet.UDPConn) {
 		}
 		question := append([]byte(nil), buf[:size]...)
 		if !n.beginQuestion() {
-			continue // who asks asks again
+			continue // the client will retry
 		}
 		n.work.Go(func() {
 			defer func() { <-n.asked }()
@@ -150,7 +151,7 @@ func conclusive(answer []byte) bool {
 	return err == nil && h.RCode != dnsmessage.RCodeServerFailure && h.RCode != dnsmessage.RCodeRefused && h.RCode != dnsmessage.RCodeNotImplemented
 }
 
-// idSize is that of what tells questions apart, at the beginning of each and of its answer.
+// idSize is the size of the ID at the beginning of each question and answer.
 const idSize = 2
 
 // askServer asks one server. It returns nil if there is no answer.

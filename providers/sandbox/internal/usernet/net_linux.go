@@ -24,14 +24,15 @@ import (
 	"github.com/org/rollout-action/providers/internal/rtnl"
 )
 
-// What one sandbox can have at once. More is dropped, as by a busy network, and the sender tries again. Flows of datagrams
-// have no end, so the one that was idle for longest is ended.
+// Limits of one sandbox. Excess traffic is dropped, as by a busy network, and the sender tries
+// again. Flows of datagrams have no end, so the one that was idle for longest is ended.
 const (
 	maxConns = 1024
 	maxFlows = 512
-	maxAsked = 128 // questions for names
+	maxAsked = 128 // concurrent DNS questions
 	maxPings = 64
-	// tcpBuffer is for each direction of a connection: what is on its way within this machine.
+	// tcpBuffer is the size of each direction's buffer of a connection, for data in transit within
+	// this machine.
 	tcpBuffer = 256 << 10
 )
 
@@ -41,7 +42,7 @@ type DialFunc func(ctx context.Context, network, address string) (net.Conn, erro
 
 // Options describes a network.
 type Options struct {
-	// Device is how the sandbox's device was made: its addresses and MTU.
+	// Device has the settings of the sandbox's device: its addresses and MTU.
 	Device initwire.Device
 	Frames initwire.Frames
 	// Dial makes connections to the outside; nil: this machine's network.
@@ -50,27 +51,27 @@ type Options struct {
 	Servers func() []netip.AddrPort
 }
 
-// Net is the network of one sandbox. New starts it.
+// Net is the running network of one sandbox.
 type Net struct {
 	opts   Options
 	link   *link
 	ctx    context.Context
 	cancel context.CancelFunc
-	work   sync.WaitGroup // all goroutines but the stack's own
+	work   sync.WaitGroup // all goroutines except the stack's own
 
 	mu     sync.Mutex
 	stack  *stack.Stack // nil until the first packet
 	closed bool
-	syns   map[stack.TransportEndpointID][]byte // connections that are being made, and what errors about them quote
-	conns  int                                  // that exist, or are being made
+	syns   map[stack.TransportEndpointID][]byte // connections being established, with the headers that errors about them quote
+	conns  int                                  // established or being established
 	flows  map[stack.TransportEndpointID]*flow
-	asked  chan struct{} // has room for each question that may be open
+	asked  chan struct{} // a slot for each open question
 	pings  map[ping]*pinger
 
 	forwarder *tcp.Forwarder
 }
 
-// New serves a device by its other end, which it closes.
+// New starts the network of a sandbox on the outer end of its device. The Net closes end.
 func New(end *os.File, opts Options) (*Net, error) {
 	l, err := newLink(end, opts)
 	if err != nil {
@@ -91,7 +92,7 @@ func New(end *os.File, opts Options) (*Net, error) {
 	return n, nil
 }
 
-// Close ends all connections, and the device. It may be called many times.
+// Close ends all connections and the device. It may be called more than once.
 func (n *Net) Close() {
 	n.mu.Lock()
 	closed, s := n.closed, n.stack
@@ -107,13 +108,15 @@ func (n *Net) Close() {
 		close(ended)
 	}()
 	if s == nil {
-		// receive must be out of the file: otherwise its last read would end the device, and Close would wait for the kernel.
+		// receive must have left the file: otherwise its last read would end the device, and Close
+		// would wait for the kernel.
 		n.link.stop()
 		<-ended
 		n.link.close()
 		return
 	}
-	// The sandbox hears that its connections end, as long as there is the device. A connection may be made just now.
+	// The sandbox learns that its connections end while the device exists. A connection may be in
+	// the making.
 	for over := false; !over; {
 		for _, e := range s.RegisteredEndpoints() {
 			e.Abort()
@@ -154,8 +157,8 @@ func (n *Net) receive() {
 	}
 }
 
-// isFromSandbox reports whether a packet comes from an address of the sandbox and is for one host. Other packets
-// concern neighbours, which the device does not have, or are forged.
+// isFromSandbox reports whether a packet comes from an address of the sandbox and is unicast. Other
+// packets are for neighbours, which the device does not have, or are forged.
 func (n *Net) isFromSandbox(p packet) bool {
 	from, to := p.addresses()
 	if to.IsMulticast() || to.IsUnspecified() || to.Is4() && to.As4() == [4]byte{255, 255, 255, 255} {
@@ -171,8 +174,9 @@ func (n *Net) isFromSandbox(p packet) bool {
 
 const nic = 1
 
-// quiet keeps the stack from writing to this process's stderr. Parts of it have taken the logger already, so it is that
-// one which is changed; nothing has used it before the first stack is made.
+// silenceLog keeps the stack from writing to this process's stderr. Parts of the stack hold the
+// logger already, so it changes that logger; no other code has used it before the first stack is
+// made.
 var silenceLog = sync.OnceFunc(func() { log.Log().Emitter = &log.Writer{Next: io.Discard} })
 
 // start makes the stack. It returns false if the network was closed meanwhile.
@@ -216,11 +220,11 @@ func (n *Net) start() bool {
 	return true
 }
 
-// lingerTime is how long the stack remembers connections that have ended at one side or both. Nothing is lost on the way
-// between it and the sandbox, so little is gained by remembering them for longer.
+// lingerTime is how long the stack remembers connections that have ended at one side or both.
+// Nothing is lost between it and the sandbox, so there is little gain in a longer time.
 const lingerTime = 10 * time.Second
 
-// must panics for an error of a call that fails only if this package is wrong.
+// must panics on an error that only a bug of this package can cause.
 func must(err tcpip.Error) {
 	if err != nil {
 		panic("usernet: " + err.String())
@@ -236,13 +240,13 @@ func protocolOf(addr netip.Addr) tcpip.NetworkProtocolNumber {
 
 func address(addr netip.Addr) tcpip.Address { return tcpip.AddrFromSlice(addr.AsSlice()) }
 
-// target returns the address that a sandbox wants to reach.
+// target returns the address that a sandbox connects to.
 func target(id stack.TransportEndpointID) netip.AddrPort {
 	addr, _ := netip.AddrFromSlice(id.LocalAddress.AsSlice())
 	return netip.AddrPortFrom(addr, id.LocalPort)
 }
 
-// isGateway reports whether an address is one of this end.
+// isGateway reports whether an address belongs to this end of the device.
 func (n *Net) isGateway(addr netip.Addr) bool {
 	for _, a := range n.opts.Device.Addrs {
 		if a.Gateway == addr {
@@ -252,7 +256,8 @@ func (n *Net) isGateway(addr netip.Addr) bool {
 	return false
 }
 
-// reachable reports whether a sandbox may reach an address. It may not reach those of this machine.
+// reachable reports whether a sandbox may reach an address. It may not reach this machine's
+// addresses.
 func reachable(addr netip.Addr) bool {
 	if !egress.MayBeRemote(addr) {
 		return false

@@ -14,7 +14,7 @@ import (
 	"gvisor.dev/gvisor/pkg/tcpip/header"
 )
 
-// ping identifies echo requests that differ only in their sequence number.
+// ping is the key of echo requests that differ only in their sequence number.
 type ping struct {
 	from, to netip.Addr
 	id       uint16
@@ -22,21 +22,21 @@ type ping struct {
 
 // pinger forwards echo requests.
 type pinger struct {
-	requests chan []byte // as the sandbox has sent them, from the ICMP header on
+	requests chan []byte // as sent by the sandbox, from the ICMP header on
 }
 
-// pingTime is how long a pinger may be without an answer or request.
+// pingTime is the idle timeout of a pinger.
 const pingTime = 15 * time.Second
 
-// The numbers of echo messages. Sources: RFC 792, RFC 4443.
+// Types of echo messages. Sources: RFC 792, RFC 4443.
 const (
 	echoRequest4, echoReply4 = 8, 0
 	echoRequest6, echoReply6 = 128, 129
 	echoSize                 = 8
 )
 
-// echoRequest returns the position of the ICMP message if the packet is an echo request, and 0 otherwise. part reports
-// a fragment of what may be one.
+// echoRequest returns the position of the ICMP message if the packet is an echo request, and 0
+// otherwise. part reports a fragment that may belong to one.
 func (p packet) echoRequest() (at int, part bool) {
 	next, protocol, request := p.data[6], uint8(header.ICMPv6ProtocolNumber), byte(echoRequest6)
 	at = header.IPv6MinimumSize
@@ -56,8 +56,8 @@ func (p packet) echoRequest() (at int, part bool) {
 	return at, false
 }
 
-// echo forwards an echo request for another host, and reports whether the packet was one. The stack would answer by
-// itself, whether there is such a host or not. Requests in fragments are lost.
+// echo forwards an echo request for another host, and reports whether the packet was one. The stack
+// itself would answer for every host, existing or not. Fragmented requests are dropped.
 func (n *Net) echo(p packet) bool {
 	at, part := p.echoRequest()
 	from, to := p.addresses()

@@ -24,7 +24,7 @@ func (n *Net) handleSYN(id stack.TransportEndpointID, pkt *stack.PacketBuffer) b
 		return false
 	}
 	if n.isGateway(target(id).Addr()) {
-		return false // nothing but names is served there
+		return false // the gateway serves only DNS
 	}
 	n.mu.Lock()
 	_, known := n.syns[id]
@@ -44,7 +44,7 @@ func (n *Net) handleSYN(id stack.TransportEndpointID, pkt *stack.PacketBuffer) b
 	return false
 }
 
-// takeQuote returns and forgets the headers that were kept while a connection was made.
+// takeQuote returns and deletes the headers that were kept while a connection was established.
 func (n *Net) takeQuote(id stack.TransportEndpointID) []byte {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -90,8 +90,8 @@ func (n *Net) connect(r *tcp.ForwarderRequest) {
 	relay(inside, e, outside)
 }
 
-// relay copies bytes both ways until both have ended. It passes on the end of one direction; if one side is reset, it
-// resets the other.
+// relay copies bytes both ways until both directions have ended. It passes on the end of one
+// direction; if one side is reset, it resets the other.
 func relay(inside *gonet.TCPConn, e tcpip.Endpoint, outside net.Conn) {
 	broken := sync.OnceFunc(func() {
 		e.Abort()
@@ -109,7 +109,7 @@ func relay(inside *gonet.TCPConn, e tcpip.Endpoint, outside net.Conn) {
 	down.Wait()
 }
 
-// streamBuffers has the buffers of copyStream, of 64 KiB: the most that comes with one segment.
+// streamBuffers pools the buffers of copyStream, of 64 KiB: the largest segment.
 var streamBuffers = sync.Pool{New: func() any { return new([64 << 10]byte) }}
 
 // copyStream copies until from ends.

@@ -15,7 +15,8 @@ import (
 	"gvisor.dev/gvisor/pkg/waiter"
 )
 
-// flowTime is how long a flow of datagrams may be quiet. Source: RFC 4787, REQ-5 (two minutes at least).
+// flowTime is the idle timeout of a flow of datagrams. Source: RFC 4787, REQ-5 (two minutes at
+// least).
 const flowTime = 2 * time.Minute
 
 // flow is an exchange of datagrams between a port of the sandbox and one of another host.
@@ -26,7 +27,7 @@ type flow struct {
 
 func (f *flow) touch() { f.last.Store(time.Now().UnixNano()) }
 
-// deadline returns when a flow ends if nothing comes until then.
+// deadline returns when a flow expires if no more datagrams arrive.
 func (f *flow) deadline() time.Time { return time.Unix(0, f.last.Load()).Add(flowTime) }
 
 // handleDatagram returns the handler of datagrams that belong to no flow.
@@ -107,7 +108,7 @@ const datagramSize = 65535
 
 var datagramBuffers = sync.Pool{New: func() any { return new([datagramSize]byte) }}
 
-// exchange carries datagrams until nothing has come for flowTime, or ctx ends.
+// exchange relays datagrams until the flow was idle for flowTime, or ctx ends.
 func (n *Net) exchange(ctx context.Context, f *flow, inside, outside net.Conn, quote []byte) {
 	ctx, end := context.WithCancel(ctx)
 	stop := context.AfterFunc(ctx, func() {
@@ -125,7 +126,7 @@ func (n *Net) exchange(ctx context.Context, f *flow, inside, outside net.Conn, q
 	out.Wait()
 }
 
-// send carries datagrams one way.
+// send relays datagrams in one direction.
 func (n *Net) send(f *flow, to, from net.Conn, quote []byte) {
 	buf := datagramBuffers.Get().(*[datagramSize]byte)
 	defer datagramBuffers.Put(buf)
@@ -135,15 +136,15 @@ func (n *Net) send(f *flow, to, from net.Conn, quote []byte) {
 		late, isNet := err.(net.Error) //nolint:errorlint // the stack's is not wrapped
 		switch {
 		case isNet && late.Timeout() && time.Now().Before(f.deadline()):
-			continue // something went the other way
-		case errors.Is(err, unix.ECONNREFUSED): // what was sent before was
+			continue // traffic in the other direction
+		case errors.Is(err, unix.ECONNREFUSED): // for an earlier datagram
 			n.unreachable(quote, err)
 			continue
 		case err != nil:
 			return
 		}
 		f.touch()
-		if _, err := to.Write(buf[:size]); errors.Is(err, unix.ECONNREFUSED) { // so was an earlier one
+		if _, err := to.Write(buf[:size]); errors.Is(err, unix.ECONNREFUSED) { // for an earlier datagram, too
 			n.unreachable(quote, err)
 			_, _ = to.Write(buf[:size])
 		}
