@@ -1,5 +1,5 @@
 // Package providers is the table of the places where trials can run. A new provider is a directory
-// beside this file and a line in All.
+// next to this file and a line in All.
 package providers
 
 import (
@@ -17,7 +17,7 @@ import (
 type Entry struct {
 	Name    string
 	Aliases []string // other names that Find and job files accept
-	Summary string   // one line for people
+	Summary string   // one line, for printing
 	// Keys are those of environment.provider_config, in the order of the documentation.
 	Keys []environment.ConfigKey
 	// Check looks at environment.provider_config without touching anything.
@@ -25,15 +25,16 @@ type Entry struct {
 	// New connects, which may take seconds. It fails with environment.KindUnavailable when the provider
 	// cannot be used here. It returns soon after ctx ends, leaving nothing half-made behind.
 	New func(ctx context.Context, cfg map[string]any, host Host) (environment.Provider, error)
-	// Unaddressed are the keys of a valid environment.provider_config that bring in what no digest covers, with a few words for
-	// people: two environments of one image and one configuration need not hold or reach the same. nil: there are none.
+	// Unaddressed are the keys of a valid environment.provider_config that bring in content no
+	// digest covers, each with a short explanation: two environments of one image and one
+	// configuration need not hold or reach the same. nil: there are none.
 	Unaddressed func(cfg map[string]any) []string
 	// Remote: trials run on a system that others administer, so that a check of a job asks it whether it would take the trials.
 	Remote bool
 }
 
-// Host is what a provider gets to know of the machine on which Rollout runs, and of those who wait there.
-// The zero Host hides nothing and listens to nobody.
+// Host describes to a provider the machine on which Rollout runs, and receives its progress.
+// The zero Host hides nothing and discards progress.
 type Host struct {
 	// Hide are files and directories of this machine that no environment may show, for they hold solutions,
 	// tests and the results of other trials: the job file, datasets, tasks, the directory of all jobs, and the
@@ -41,7 +42,7 @@ type Host struct {
 	// through links is listed in both forms, one may lie in another, and not all exist (yet). Providers
 	// whose environments show nothing of this machine need not look at them.
 	Hide []string
-	// Progress receives lines for people while New makes them wait, one at a time. nil: nobody listens.
+	// Progress receives status lines while New runs, one call at a time. nil discards them.
 	Progress func(string)
 	// Clean: only List, Remove and an ImageStore's methods are called. What they do not need is not checked.
 	Clean bool

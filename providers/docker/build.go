@@ -161,7 +161,8 @@ func (p *Provider) buildFailed(ctx context.Context, req buildRequest, out *build
 	return e
 }
 
-// engineFault returns what to do if a build failed for the engine's own reasons; "" if it did not, or that is not known.
+// engineFault returns a hint if a build failed for the engine's own reasons; "" if it did not, or
+// if the cause is unknown.
 func engineFault(err error) string {
 	switch {
 	case isCommandFailure(err):

@@ -14,7 +14,7 @@ import (
 	"github.com/org/rollout-action/internal/core/environment"
 )
 
-// Problem is what is wrong with a value of environment.provider_config.
+// Problem is an invalid value of environment.provider_config.
 type Problem = environment.ConfigProblem
 
 // config is environment.provider_config.
@@ -43,7 +43,8 @@ func Check(cfg map[string]any) []Problem {
 	return problems
 }
 
-// Unaddressed returns the keys of a valid environment.provider_config that bring in what no digest covers.
+// Unaddressed returns the keys of a valid environment.provider_config that bring in content no
+// digest covers.
 func Unaddressed(cfg map[string]any) []string {
 	c, _ := readConfig(cfg)
 	var keys []string

@@ -83,7 +83,7 @@ func (at endpoint) client(getenv func(string) string, silent *atomic.Bool) (*cli
 	}
 	api, err := client.NewClientWithOpts(options...)
 	if err == nil {
-		requests.Transport = retryReads{requests.Transport, silent} // the client has taken what it wants to know of the other by now
+		requests.Transport = retryReads{requests.Transport, silent} // the client has read its settings from the other by now
 	}
 	return api, err
 }

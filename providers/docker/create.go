@@ -23,8 +23,8 @@ const (
 
 	// cleanupGrace is how long the removal of something half-made may take.
 	cleanupGrace = 10 * time.Second
-	// createGrace is how long a creation is waited for that is not wanted any more: an engine cannot
-	// be told to stop it, and what it makes in the end must be removed.
+	// createGrace is how long a creation is waited for that is not wanted any more: an engine
+	// cannot be told to stop it, and a container that it still creates must be removed.
 	createGrace = 3 * time.Second
 )
 
@@ -102,13 +102,14 @@ func (p *Provider) createContainer(ctx context.Context, name string, opts enviro
 		Cmd:    environment.Idle(),
 		Env:    environ(opts.Env),
 		Labels: opts.Labels.Map(),
-		// The engine's health checks would disturb what is measured. Callers run the image's check themselves.
+		// The engine's health checks would disturb measurements. Callers run the image's check
+		// themselves.
 		Healthcheck: &container.HealthConfig{Test: []string{"NONE"}},
 	}, host, nil, nil, name)
 	return created.ID, err
 }
 
-// logs bounds what the engine keeps of what an ENTRYPOINT prints, where its logs are files.
+// logs bounds the size of the container's log, where the engine's logs are files.
 func (p *Provider) logs() container.LogConfig {
 	switch driver := p.info.LoggingDriver; driver {
 	case "json-file", "local":

@@ -19,7 +19,7 @@ import (
 type endpoint struct {
 	host   string             // e.g. unix:///var/run/docker.sock
 	tls    *tlsconfig.Options // nil: none
-	source string             // what says so, for people
+	source string             // where the setting comes from, for printing
 }
 
 // findEndpoint decides as the docker command does: DOCKER_HOST (with DOCKER_CERT_PATH and

@@ -49,7 +49,7 @@ func (e *containerEnv) ExecTerminal(ctx context.Context, script string, opts env
 	return e.execTo(ctx, args, opts, out, &t)
 }
 
-// neverTyped is the input of a terminal on which nobody types.
+// neverTyped is the input of a terminal without a user.
 type neverTyped struct{}
 
 func (neverTyped) Read([]byte) (int, error) { return 0, io.EOF }
@@ -70,7 +70,8 @@ func (e *containerEnv) execTo(ctx context.Context, args []string, opts environme
 	return code, err
 }
 
-// neverDetach are keys that nobody types. Those that an engine has by default begin with Ctrl-P, which it would hold back.
+// neverDetach is a key sequence that is never typed. An engine's default sequence begins with
+// Ctrl-P, which it would hold back.
 const neverDetach = "ctrl-@,ctrl-_,ctrl-@,ctrl-_,ctrl-@,ctrl-_"
 
 // newMark returns the line that the prologue prints for one command.
@@ -233,8 +234,9 @@ func (e *containerEnv) checkRunning(ctx context.Context) error {
 // notFound is the exit code of a program that is not there. The engine 20.10 gives notRun.
 const notFound = 127
 
-// canStart reports whether programs can be started: the engine looks for one in the container that nobody has, so that nothing
-// of the container's is run. The runtime names that program only if it has looked for it inside.
+// canStart reports whether programs can be started: the engine looks for a program that no
+// container has, so that nothing of the container's is run. The runtime names that program only if
+// it has looked for it inside.
 func (e *containerEnv) canStart(ctx context.Context) bool {
 	name := "/rollout-" + rand.Text()
 	said := &bounded{left: maxHelperErrors}
@@ -247,8 +249,9 @@ func (e *containerEnv) canStart(ctx context.Context) bool {
 	return err == nil && (code == notFound || code == notRun && strings.Contains(said.String(), name))
 }
 
-// ownCommand runs a script of ours in a container in which nobody else has run anything, whatever the image has made of the
-// environment: without BASH_ENV and functions that are variables (-p), as root, and where there always is a directory.
+// ownCommand runs a script of ours in a container in which nothing else has run yet, whatever the
+// image has made of the environment: without BASH_ENV and functions that are variables (-p), as
+// root, and where there always is a directory.
 func ownCommand(script string, args ...string) container.ExecOptions {
 	return container.ExecOptions{
 		Cmd:        append([]string{"bash", "-p", "-c", script, "bash"}, args...),

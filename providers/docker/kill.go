@@ -28,10 +28,10 @@ var (
 	errExited = errors.New("the command has ended by itself")
 )
 
-// killSince kills the command p and everything that it started, with nothing of the container's: the engine says which
-// process it is, and holds all still while a killer, which is this program in a container of its own, looks and strikes.
-// It returns errExited if the command ended by itself before. If it cannot be done, it kills the container and returns
-// KindLost.
+// killSince kills the command p and everything that it started, with nothing of the container's:
+// the engine says which process it is, and holds all still while a killer, which is this program in
+// a separate container, looks and strikes. It returns errExited if the command ended by itself
+// before. If it cannot be done, it kills the container and returns KindLost.
 func (e *containerEnv) killSince(ctx context.Context, p *process) error {
 	ctx, cancel := awake.WithTimeout(context.WithoutCancel(ctx), killGrace)
 	defer cancel()
@@ -42,7 +42,7 @@ func (e *containerEnv) killSince(ctx context.Context, p *process) error {
 	return e.abandon(ctx, fmt.Errorf("the command's processes could not be killed, so the container was: %w", failure))
 }
 
-// abandon kills a container in which something runs that nobody has in hand any more, and returns KindLost.
+// abandon kills a container in which something runs out of our control, and returns KindLost.
 func (e *containerEnv) abandon(ctx context.Context, why error) error {
 	lost := &environment.Error{Kind: environment.KindLost, Err: why}
 	if known := new(environment.Error); errors.As(why, &known) {

@@ -13,8 +13,9 @@ import (
 	"github.com/docker/docker/api/types/container"
 )
 
-// countKills prints the container's count of processes that were killed for memory: of control groups of version 2, or of
-// version 1, which has it since Linux 4.13. Only what is built into bash is used.
+// countKills prints the container's count of processes that were killed for memory: of control
+// groups of version 2, or of version 1, where it exists since Linux 4.13. Only builtins of bash are
+// used.
 const countKills = `for list in /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control; do
   while read -r name count; do [[ $name == oom_kill ]] && echo "$count"; done <"$list"
 done 2>/dev/null`

@@ -223,7 +223,7 @@ func (p *Provider) listOutcomes(ctx context.Context) ([]environment.Listed, erro
 	var listed []environment.Listed
 	for _, i := range found {
 		var of map[string]string
-		_ = json.Unmarshal([]byte(i.Labels[labelOutcomeOf]), &of) // else it is nobody's
+		_ = json.Unmarshal([]byte(i.Labels[labelOutcomeOf]), &of) // else it has no owner
 		l := environment.Listed{ID: i.Labels[labelOutcome], Labels: environment.ParseLabels(of), Kept: true, Size: i.Size}
 		if below, known := sizes[i.Labels[labelBase]]; known {
 			l.Size = max(1, i.Size-below)

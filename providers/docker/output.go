@@ -52,8 +52,8 @@ func (o *output) stderr(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// findMark searches for the prologue's line in what was held back; what is before it comes from the
-// image's BASH_ENV.
+// findMark searches for the prologue's line in the output held back; anything before it comes from
+// the image's BASH_ENV.
 func (o *output) findMark() {
 	from := bytes.Index(o.heldErr, o.mark)
 	if from < 0 {

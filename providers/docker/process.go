@@ -121,7 +121,7 @@ func (e *containerEnv) define(ctx context.Context, opts container.ExecOptions) (
 	return "", e.unusable(ctx, doing, err)
 }
 
-// errUnattended says that a command runs, or did, whose output nobody has.
+// errUnattended says that a command runs, or did, whose output is lost.
 var errUnattended = errors.New("the command began, but the engine's answer was lost, and its output with it")
 
 // launch starts a command that was defined. It may be tried again: the engine starts one at most once, and refuses a second

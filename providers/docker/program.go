@@ -16,7 +16,8 @@ const programDir = "/.rollout"
 // architectures are the engine's names for them, and Go's.
 var architectures = map[string]string{"x86_64": "amd64", "aarch64": "arm64"}
 
-// program returns a copy of this program that the engine can run. Its name is the role, which says what it does.
+// program returns a copy of this program that the engine can run. Its file name is the role, which
+// selects its behavior.
 func (p *Provider) program(role string) (environment.Copy, error) {
 	file, err := programFile(p.info.OSType, architectures[p.info.Architecture])
 	var content []byte
@@ -38,7 +39,8 @@ func (p *Provider) program(role string) (environment.Copy, error) {
 // programName is what releases call the program; those for other systems have "-linux-ARCH" behind it.
 const programName = "rollout"
 
-// programFile returns a file with this program for an engine: its own, or that of another system beside it.
+// programFile returns a file with this program for an engine: its own, or the one for another
+// system next to it.
 func programFile(system, goarch string) (string, error) {
 	if system != "linux" || goarch == "" {
 		return "", fmt.Errorf("there is no release of rollout for it")

@@ -9,7 +9,8 @@ import (
 	"github.com/org/rollout-action/internal/core/environment"
 )
 
-// No namespace keeps these in, or they are large parts of the kernel that nobody needs here. Ordinary sockets can be made.
+// No namespace keeps these in, or they are large parts of the kernel that trials do not need.
+// Ordinary sockets can be made.
 func TestDangerousCallsAreRefused(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t, nil)

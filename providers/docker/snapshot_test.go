@@ -42,8 +42,8 @@ func snapshotOf(t *testing.T, p *Provider, from, script string, labels environme
 	return ref, err
 }
 
-// TestSnapshotHasNoLabelsOfItsContainer: labels of the container's owner, and of the workflow that it belonged to, would be those of every
-// container of the image that has none of its own.
+// TestSnapshotHasNoLabelsOfItsContainer: labels of the container's owner, and of the workflow that
+// it belonged to, would be those of every container of the image that sets none itself.
 func TestSnapshotHasNoLabelsOfItsContainer(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t, nil)

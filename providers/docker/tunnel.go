@@ -22,7 +22,7 @@ import (
 // relayTime is how long a relay may take to begin.
 const relayTime = 30 * time.Second
 
-// maxHelperErrors bounds what is kept of what a relay says.
+// maxHelperErrors bounds how much of a relay's messages is kept.
 const maxHelperErrors = 4 << 10
 
 // tunnel connects a container without a network to the filtering proxy: a relay in it, which is this very program, and a proxy
@@ -91,7 +91,8 @@ func (e *containerEnv) copyRelay(ctx context.Context) error {
 	return e.CopyTo(ctx, files)
 }
 
-// ListenLoopback implements environment.LoopbackListener. Each listener has a relay of its own, which ends with the container.
+// ListenLoopback implements environment.LoopbackListener. Each listener has a separate relay, which
+// ends with the container.
 func (e *containerEnv) ListenLoopback(ctx context.Context) (net.Listener, error) {
 	if err := e.copyRelay(ctx); err != nil {
 		return nil, err
@@ -232,7 +233,7 @@ func (p *pipes) Close() error {
 	return p.to.Close()
 }
 
-// bounded keeps the beginning of what is written.
+// bounded is a writer that keeps the beginning of its input.
 type bounded struct {
 	mu   sync.Mutex
 	text bytes.Buffer

@@ -28,7 +28,7 @@ const (
 type Context struct {
 	Source fs.FS
 	Ignore []byte    // the content of the ignore file; nil if there is none
-	Files  fsutil.FS // what is not ignored
+	Files  fsutil.FS // the files that are not ignored
 }
 
 // Open reads the ignore file of a directory and returns the context. It does not look at other files.
@@ -56,7 +56,7 @@ func Open(source fs.FS) (Context, error) {
 	return c, nil
 }
 
-// sourceFS shows an fs.FS to fsutil. Everything belongs to root, as the docker command has it.
+// sourceFS shows an fs.FS to fsutil. Everything belongs to root, as with the docker command.
 type sourceFS struct{ source fs.FS }
 
 // Open implements fsutil.FS.

@@ -141,7 +141,7 @@ type overlayFS struct {
 	above memoryFS
 }
 
-// Walk implements fsutil.FS; what is above comes first.
+// Walk implements fsutil.FS; parents come before their children.
 func (o overlayFS) Walk(ctx context.Context, target string, visit fs.WalkDirFunc) error {
 	if err := o.above.Walk(ctx, target, visit); err != nil {
 		return err

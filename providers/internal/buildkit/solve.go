@@ -58,7 +58,7 @@ func Solve(ctx context.Context, builder *client.Client, b Build, out *Lines) (ma
 			"context":    b.Definition.Files,
 			"dockerfile": b.Definition.Frontend(dockerfile),
 		},
-		// Without a key of its own, a build takes the files of any other for its own if only their
+		// Without a distinct key, a build takes the files of any other for its own if only their
 		// names, sizes and times agree: those of another task.
 		SharedKey: b.Digest,
 		Exports:   []client.ExportEntry{b.Export},
@@ -74,7 +74,7 @@ func Solve(ctx context.Context, builder *client.Client, b Build, out *Lines) (ma
 	return response.ExporterResponse, nil
 }
 
-// buildStep is a step of a build, and what it printed.
+// buildStep is a step of a build with its output.
 type buildStep struct {
 	Lines
 	name, err string // if it failed

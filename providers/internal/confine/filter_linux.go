@@ -25,7 +25,7 @@ var audit = [abis]uint32{
 }
 
 const (
-	// Where a filter finds what it judges. Source: struct seccomp_data, <linux/seccomp.h>.
+	// Offsets of a filter's inputs. Source: struct seccomp_data, <linux/seccomp.h>.
 	numberAt   = 0
 	abiAt      = 4
 	firstArgAt = 16 // the lower half; the others follow, 8 bytes each
@@ -111,7 +111,8 @@ func rulesFor(a abi, fakeOwners bool) []bpf.Instruction {
 	return append(out, allow)
 }
 
-// whenCall returns instructions that run then for a call, if the ABI has it. then must return.
+// whenCall returns instructions that run then for a call, if it exists in the ABI. then must
+// return.
 func whenCall(c call, a abi, then ...bpf.Instruction) []bpf.Instruction {
 	if c.number[a] == none {
 		return nil

@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// leaveKeyring gives the thread a session keyring of its own, so that the kernel itself does not use
-// the caller's keys for it (for a network file system, say). It may be refused: by a container's filter,
-// a kernel without keys, or the quota of an ordinary user, which is 200 keys by default.
+// leaveKeyring gives the thread a new session keyring, so that the kernel itself does not use the
+// caller's keys for it (for a network file system, say). It may be refused: by a container's
+// filter, a kernel without keys, or the quota of an ordinary user, which is 200 keys by default.
 func leaveKeyring() error {
 	// Not unix.KeyctlJoinSessionKeyring: its empty name is a name, and joins a keyring that exists.
 	const anonymous = 0

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// landlockScopes is the version of Landlock's interface that first has scopes; Linux 6.12 has it.
+// landlockScopes is the version of Landlock's interface that first has scopes, that of Linux 6.12.
 // Source: Documentation/userspace-api/landlock.rst, "IPC scoping (ABI < 6)".
 const landlockScopes = 6
 

@@ -4,7 +4,7 @@ import (
 	"fmt"
 )
 
-// Options choose what Thread does beyond what it always does.
+// Options select the optional restrictions of Thread.
 type Options struct {
 	// FakeOwners makes changes of a file's owner and of the supplementary groups succeed without
 	// doing anything. It is for user namespaces in which only one id is mapped, where they would
@@ -23,8 +23,9 @@ type Options struct {
 // never had. No new namespaces can be made, and clone3 does not exist: the thread cannot start a process
 // in a cgroup by a file descriptor (syscall.SysProcAttr.UseCgroupFD).
 //
-// notes are full sentences for people, one for each part that this kernel does not have and that can be
-// done without. After an error the thread may be restricted in part, and nothing should run on it.
+// notes are full sentences to print, one for each part that this kernel does not have and that can
+// be done without. After an error the thread may be restricted in part, and nothing should run on
+// it.
 func Thread(opts Options) (notes []string, err error) {
 	if err := scopeSockets(); err != nil {
 		notes = append(notes, fmt.Sprintf("Commands can reach abstract sockets of the machine where they share its network: %v.", err))

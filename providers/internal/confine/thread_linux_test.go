@@ -125,7 +125,7 @@ func TestTracingWorks(t *testing.T) {
 	})
 }
 
-// tryTrace traces a child of its own.
+// tryTrace traces a child that it starts.
 func tryTrace([]string) error {
 	cmd := exec.Command("true")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Ptrace: true}

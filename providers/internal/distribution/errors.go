@@ -33,7 +33,7 @@ type Error struct {
 	Kind error
 	// Limited: it is a limit of the rate.
 	Limited bool
-	// Registry is its name for people.
+	// Registry is its name, for printing.
 	Registry string
 	text     string
 	err      error
@@ -42,7 +42,7 @@ type Error struct {
 // Error returns one line of bounded length.
 func (e *Error) Error() string { return "registry " + e.Registry + ": " + e.Text() }
 
-// Text returns what is wrong, on one line.
+// Text returns the message on one line.
 func (e *Error) Text() string { return OneLine(e.text) }
 
 // Unwrap returns the kind and the cause.
@@ -126,8 +126,8 @@ func isLimit(response *transport.Error) bool {
 	return response.StatusCode == http.StatusTooManyRequests || has(response, transport.TooManyRequestsErrorCode)
 }
 
-// describe returns a registry's answer for people. It leaves out bodies that are not in the form of the
-// specification: they are pages for browsers.
+// describe returns a registry's answer as text for messages. It leaves out bodies that are not in
+// the form of the specification: they are pages for browsers.
 func describe(response *transport.Error) string {
 	out := fmt.Sprintf("%d %s", response.StatusCode, http.StatusText(response.StatusCode))
 	for _, d := range response.Errors {

@@ -63,7 +63,7 @@ func (f *Group) Do(ctx context.Context, key string, progress func(string), job f
 	return ctx.Err()
 }
 
-// abandon leaves a run, and cancels it if nobody else waits for it. Later callers start anew.
+// abandon leaves a run, and cancels it if no other caller waits for it. Later callers start anew.
 func (f *Group) abandon(key string, run *flight, id int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -113,7 +113,7 @@ func (b *Box) receive() {
 		var answer initwire.Answer
 		files, err := b.conn.Receive(&answer)
 		if err != nil {
-			b.kill() // nobody can talk to it any more
+			b.kill() // it cannot be reached any more
 			return
 		}
 		answer.Files = files

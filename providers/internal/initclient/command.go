@@ -69,7 +69,7 @@ func (b *Box) Start(command initwire.Command, stdin io.Reader, stdout, stderr io
 		in.close()
 		return nil, err
 	}
-	errs := out // one writer gets one pipe, which keeps the order of what is written
+	errs := out // one writer gets one pipe, which keeps the order of the writes
 	if stderr != stdout {
 		if errs, err = newOutput(stderr); err != nil {
 			in.theirs.Close()

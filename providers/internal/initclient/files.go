@@ -32,7 +32,7 @@ func (b *Box) Put(ctx context.Context, replace bool, write func(io.Writer) error
 		written <- err
 	}()
 	_, err = b.Call(ctx, initwire.Request{Op: initwire.Unpack, Replace: replace}, r)
-	w.Close() // ends the writer if nobody reads any more
+	w.Close() // ends the writer when reading has stopped
 	source = <-written
 	if errors.Is(source, os.ErrClosed) || errors.Is(source, syscall.EPIPE) {
 		source = nil

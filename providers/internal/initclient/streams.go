@@ -46,7 +46,8 @@ func newInput(from io.Reader) (*input, error) {
 
 // copyTo copies the input. The command does not see why it ended early. It is no failure if it stops reading.
 func (i *input) copyTo(to io.Writer, from io.Reader) {
-	// Of its errors, those of from are stored, and the only one of the pipe says that nobody reads it any more.
+	// Of its errors, those of from are stored, and the only one of the pipe says that its reader is
+	// closed.
 	_, _ = io.Copy(to, readerFunc(func(p []byte) (int, error) {
 		n, err := from.Read(p)
 		if err != nil && err != io.EOF {

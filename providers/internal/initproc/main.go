@@ -248,7 +248,7 @@ func shellCode(err error) int {
 	return 0
 }
 
-// answer sends an answer. It ends the sandbox if nobody receives it.
+// answer sends an answer. It ends the sandbox if the client is gone.
 func (s *server) answer(a initwire.Answer) {
 	if s.conn.Send(a) != nil {
 		os.Exit(1)

@@ -13,7 +13,7 @@ const (
 	// maxHeld bounds the names that are in memory while a tree is read, in bytes: this process counts against the memory limit of its
 	// container, and directories may have millions of names.
 	maxHeld = 16 << 20
-	// nameCost is what a name takes beside its bytes.
+	// nameCost is the memory that a name takes in addition to its bytes.
 	nameCost = 32
 	// nameBatch is how many names are read at a time.
 	nameBatch = 256

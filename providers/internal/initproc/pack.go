@@ -125,9 +125,10 @@ func deviceOf(info fs.FileInfo) (uint64, error) {
 	return stat.Dev, nil
 }
 
-// add writes the entry for below (a path in root). For a directory it also writes what is in it, in the order of the names:
-// readers choose by it which of two similar names to change. Only names that do not fit into memory (heldNames), of which readers refuse
-// most, are in groups, each in order.
+// add writes the entry for below (a path in root). For a directory it also writes the entries below
+// it, in the order of the names: readers choose by it which of two similar names to change. Only
+// names that do not fit into memory (heldNames), of which readers refuse most, are in groups, each
+// in order.
 func (p *packer) add(below, name string, info fs.FileInfo) error {
 	if err := p.entry(below, name, info); err != nil {
 		return err

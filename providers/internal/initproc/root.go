@@ -109,7 +109,7 @@ func mountOverlay(setup initwire.Setup, m initwire.Mount) error {
 		return fmt.Errorf("the image has too many layers: the mount options for %s do not fit into the kernel's %d bytes (join steps of the Dockerfile)", m.At, page)
 	}
 	target := filepath.Join(setup.Root, m.At)
-	// volatile: what is thrown away need not reach the disk first. Kernels before 5.10 do not know it.
+	// volatile: discarded data need not reach the disk first. Kernels before 5.10 do not know it.
 	err := unix.Mount("overlay", target, "overlay", unix.MS_NODEV, options+",volatile")
 	if errors.Is(err, unix.EINVAL) {
 		err = unix.Mount("overlay", target, "overlay", unix.MS_NODEV, options)

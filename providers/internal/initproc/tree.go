@@ -38,7 +38,7 @@ func changeTime() int64 {
 		}
 	}
 	var now unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_REALTIME_COARSE, &now) // every kernel has it
+	_ = unix.ClockGettime(unix.CLOCK_REALTIME_COARSE, &now) // exists in every kernel
 	return now.Nano()
 }
 
@@ -91,7 +91,8 @@ type lister struct {
 // maxPath is the longest path that is listed: a little more than a layer or a tar stream can have.
 const maxPath = 4095
 
-// list lists what is in a directory, whose path ends in a slash or is empty. Links are never followed.
+// list lists the entries of a directory, whose path ends in a slash or is empty. Links are never
+// followed.
 func (l *lister) list(dir *os.File, prefix string) error {
 	names, more, err := l.held.read(dir)
 	if err != nil {
@@ -137,7 +138,7 @@ func (l *lister) list(dir *os.File, prefix string) error {
 	return nil
 }
 
-// enter lists what is in a directory of dir.
+// enter lists the entries of a directory of dir.
 func (l *lister) enter(dir *os.File, name, path string) error {
 	fd, err := unix.Openat(int(dir.Fd()), name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if vanished(err) || errors.Is(err, unix.ELOOP) {

@@ -17,7 +17,7 @@ const (
 	// inline is the longest message that travels in the socket itself, which has a limited buffer;
 	// longer ones travel as a file in memory.
 	maxInline = 32 << 10
-	// maxMessage bounds what is read from the other side.
+	// maxMessage bounds the size of a message from the other side.
 	maxMessage = 64 << 20
 	// maxFiles bounds the files of one message.
 	maxFiles = 8

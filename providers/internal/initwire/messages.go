@@ -47,7 +47,7 @@ type Mount struct {
 	Work  string   `json:"work"`
 }
 
-// Op is what a request asks for.
+// Op names the operation of a request.
 type Op string
 
 // The requests. Each is answered once, with its ID; Exec when the command has ended.
@@ -74,7 +74,7 @@ const (
 	Attach Op = "attach"
 	// Detach removes the device with the name of Device.
 	Detach Op = "detach"
-	// Listen opens a socket on the loopback device. The answer has it as its file.
+	// Listen opens a socket on the loopback device. The socket is the answer's file.
 	Listen Op = "listen"
 )
 
@@ -89,11 +89,11 @@ type Request struct {
 	Path   string        `json:"path,omitempty"` // absolute
 	// Replace (Unpack): files and directories may take each other's place.
 	Replace bool `json:"replace,omitempty"`
-	// Prefix (Pack) is the name in the stream of what is at Path; empty is ".".
+	// Prefix (Pack) is the name of Path in the stream; empty is ".".
 	Prefix string `json:"prefix,omitempty"`
 	// Plain (Pack): every name of a file has its content, and nothing has extended attributes.
 	Plain bool `json:"plain,omitempty"`
-	// Itself (Pack): a link at Path is packed, not what it leads to.
+	// Itself (Pack): a link at Path is packed, not its target.
 	Itself bool    `json:"itself,omitempty"`
 	User   string  `json:"user,omitempty"`
 	Group  string  `json:"group,omitempty"`
@@ -172,7 +172,7 @@ type Info struct {
 	Path   string   `json:"path"` // with links resolved, as far as it exists
 	Exists bool     `json:"exists,omitempty"`
 	Dir    bool     `json:"dir,omitempty"`
-	Names  []string `json:"names,omitempty"` // of what is in a directory, sorted
+	Names  []string `json:"names,omitempty"` // of the entries of a directory, sorted
 }
 
 // File describes one file of a root file system.

@@ -19,8 +19,8 @@ import (
 	"github.com/hashicorp/yamux"
 )
 
-// Role is the name that this program is started by to be a relay: that of its file, for an engine lets nobody choose
-// another.
+// Role is the name that this program is started by to be a relay: that of its file, for an engine
+// does not let callers choose another.
 const Role = "rollout-relay"
 
 // writeTime is how long one end waits for the other to read. A container may have little of the processor.
