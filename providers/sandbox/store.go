@@ -190,7 +190,7 @@ func (s *store) group(id string) string { return digest(s.dir)[:8] + "-" + id }
 // sweepGroups removes the control groups of this store's environments that no longer exist.
 func (s *store) sweepGroups(groups *cgroup.Tree) {
 	prefix := s.group("")
-	_ = groups.Sweep(func(group string) bool { // the next sweep removes groups whose processes are still ending
+	_ = groups.Sweep(func(group string) bool { // the next sweep removes ending ones
 		id, ours := strings.CutPrefix(group, prefix)
 		return !ours || exists(s.path("env", id))
 	})

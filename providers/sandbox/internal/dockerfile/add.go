@@ -61,7 +61,7 @@ func isURL(src string) bool {
 
 var scpLike = regexp.MustCompile(`^[A-Za-z0-9_.-]+@[A-Za-z0-9.-]+:`)
 
-// isGit reports whether BuildKit takes src for a repository.
+// isGit reports whether BuildKit treats src as a repository.
 func isGit(src string) bool {
 	if strings.HasPrefix(src, "git://") || strings.HasPrefix(src, "ssh://") || scpLike.MatchString(src) {
 		return true
@@ -70,12 +70,12 @@ func isGit(src string) bool {
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && strings.HasSuffix(u.Path, ".git")
 }
 
-// download is a file that ADD fetches, once for a build. Without a checksum it is fetched for the key, because that
-// depends on the content; otherwise only when the layer is made.
+// download is a file that ADD fetches, once per build. Without a checksum it is fetched to compute
+// the key, because that depends on the content; otherwise only when the layer is made.
 type download struct {
 	url  string
 	sum  string
-	file string // where it is, once it is
+	file string // path after the download
 	time time.Time
 	hash string
 }
@@ -114,7 +114,7 @@ func (d *download) name() string {
 			return base
 		}
 	}
-	return "__unnamed__" // as BuildKit has it
+	return "__unnamed__" // like BuildKit
 }
 
 // fetch downloads a file, unless it was downloaded before.
@@ -152,7 +152,7 @@ func (b *builder) download(ctx context.Context, d *download) error {
 	return b.store(response.Body, d)
 }
 
-// store writes a download to a file that is removed when the build ends.
+// store writes a download to a temporary file that is removed when the build ends.
 func (b *builder) store(r io.Reader, d *download) (err error) {
 	if b.scratch == "" {
 		if b.scratch, err = os.MkdirTemp("", "dockerfile-add-"); err != nil {
@@ -172,7 +172,7 @@ func (b *builder) store(r io.Reader, d *download) (err error) {
 	return nil
 }
 
-// fetched is a download as a tree: a file at "/" that only its owner may read, as with BuildKit.
+// fetched is a download as a tree: a file at "/" with mode 0600, as in BuildKit.
 type fetched struct {
 	b *builder
 	d *download

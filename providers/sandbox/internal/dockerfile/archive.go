@@ -10,25 +10,25 @@ import (
 	"github.com/org/rollout-action/providers/sandbox/internal/decompress"
 )
 
-// unpacking says which archives an instruction unpacks.
+// unpacking selects the archives that an instruction unpacks.
 type unpacking int
 
 const (
 	unpackNever  unpacking = iota // COPY, and ADD --unpack=false
-	unpackLocal                   // ADD: those of the context
-	unpackAlways                  // ADD --unpack=true: downloads as well
+	unpackLocal                   // ADD: archives in the context
+	unpackAlways                  // ADD --unpack=true: downloads, too
 )
 
-// xzHint is the way out for what ADD cannot unpack.
+// xzHint is the hint for archives that ADD cannot unpack.
 const xzHint = "compress it with gzip, bzip2 or zstd, or COPY it and RUN tar -xJf, or set --unpack=false to keep it as a file"
 
-// opener is a tree whose files can be opened without a tar stream.
+// opener is a tree that can open files without a tar stream.
 type opener interface {
 	open(path string) (io.ReadCloser, error)
 }
 
-// isArchive reports whether a file is a tar archive, compressed or not. Like BuildKit it looks at the content, not at
-// the name.
+// isArchive reports whether a file is a tar archive, compressed or not. Like BuildKit it examines
+// the content, not the name.
 func isArchive(ctx context.Context, t tree, name string) (bool, error) {
 	files, ok := t.(opener)
 	if !ok || ctx.Err() != nil {
@@ -44,7 +44,7 @@ func isArchive(ctx context.Context, t tree, name string) (bool, error) {
 		return false, fmt.Errorf("%w, which ADD cannot unpack here: %s", err, xzHint)
 	}
 	if err != nil {
-		return false, nil // not compressed well: a file like any other
+		return false, nil // corrupt compression: an ordinary file
 	}
 	defer release()
 	_, err = tar.NewReader(content).Next()

@@ -14,36 +14,39 @@ import (
 
 // Options describes a build.
 type Options struct {
-	// Context is the directory with the Dockerfile, and .dockerignore or Dockerfile.dockerignore. A link in it is a link, never followed out of it.
+	// Context is the directory with the Dockerfile, and .dockerignore or Dockerfile.dockerignore.
+	// Links in it are copied as links and never followed out of it.
 	Context fs.FS
-	// Args are build arguments. One that no ARG declares has no effect, apart from proxies.
+	// Args are build arguments. Arguments without an ARG have no effect, apart from proxies.
 	Args map[string]string
-	// Fresh makes every layer again.
+	// Fresh rebuilds every layer.
 	Fresh bool
-	// Progress gets lines for people, without line ends; nil for none. Control characters in a command's output are left as they are.
+	// Progress, if not nil, gets lines for display, without line ends. Control characters in a
+	// command's output are kept.
 	Progress func(line string)
 	// Platform is "linux/amd64" or the like; empty is linux on this machine's architecture.
 	Platform string
 	// Target is the stage to build, by name or number; empty is the last.
 	Target string
-	// HTTP gets what ADD downloads; nil is http.DefaultClient.
+	// HTTP downloads the files of ADD; nil is http.DefaultClient.
 	HTTP *http.Client
 }
 
-// Result describes what was built.
+// Result is the result of a build.
 type Result struct {
-	// Image is the target stage's; its Env has no build arguments.
+	// Image is the image of the target stage. Its Env has no build arguments.
 	Image Image
-	// ID is a digest ("sha256:…") of what went into the image and of its configuration: the same content gives the same ID,
-	// whether its layers were stored, made or made again.
+	// ID is a digest ("sha256:…") of the image's inputs and its configuration: the same content
+	// gives the same ID, whether its layers were stored, made or rebuilt.
 	ID string
-	// Notes say what had no effect or was done in another way, one sentence each, with its line: "Dockerfile:7: …".
+	// Notes list instructions without effect or with a different one, one sentence each, with the
+	// line: "Dockerfile:7: …".
 	Notes []string
 }
 
-// Build executes a Dockerfile. It first finds every problem that can be found without running anything, and makes
-// nothing if there is one. Its errors are Problems and StepErrors; other errors have the line, too. If ctx ends, its
-// error is in the chain. The result has Notes also with an error.
+// Build executes a Dockerfile. It first finds all problems that need no execution, and makes no
+// layer if there is one. Its errors are Problems and StepErrors; other errors have the line, too.
+// If ctx ends, its error is in the chain. The result has Notes also with an error.
 func Build(ctx context.Context, m Machine, opts Options) (Result, error) {
 	b := &builder{
 		machine:  m,
@@ -73,7 +76,7 @@ func Build(ctx context.Context, m Machine, opts Options) (Result, error) {
 	return Result{Image: image, ID: identity(image), Notes: b.notes}, nil
 }
 
-// identity returns the digest of an image and its configuration.
+// identity returns the digest of an image and its configuration, for Result.ID.
 func identity(image Image) string {
 	k := key{sha256.New()}
 	k.text("image", image.ID, image.WorkDir, image.User)
@@ -94,14 +97,15 @@ func identity(image Image) string {
 
 // operation is the work of a step.
 type operation interface {
-	// prepare adds all that the layer depends on to the key. It returns the function that makes the layer.
+	// prepare adds all inputs of the layer to the key. It returns the function that makes the
+	// layer.
 	prepare(ctx context.Context, b *builder, k key) (apply, error)
 }
 
-// apply changes the files of a box.
+// apply makes the changes of a step in a box.
 type apply func(context.Context, Box) error
 
-// builder is one build.
+// builder is the state of one build.
 type builder struct {
 	machine  Machine
 	context  fs.FS
@@ -112,7 +116,7 @@ type builder struct {
 	stages  stages
 	images  map[string]Image // by reference
 	built   map[int]Image    // by stage
-	files   *buildContext    // the context, once something is copied from it
+	files   *buildContext    // the context, once a step copies from it
 	scratch string           // a directory for downloads, or empty
 	notes   []string
 }
@@ -222,7 +226,7 @@ func (b *builder) stage(ctx context.Context, plan stagePlan) error {
 	return nil
 }
 
-// step returns the image with the layer of one step, from the store or made.
+// step returns the image with the layer of one step, stored or new.
 func (b *builder) step(ctx context.Context, s step, under Image, label string) (Image, error) {
 	if err := ctx.Err(); err != nil {
 		return Image{}, err
@@ -253,7 +257,7 @@ func (b *builder) step(ctx context.Context, s step, under Image, label string) (
 	return under, nil
 }
 
-// from asks the machine for an image, once for each reference.
+// from gets an image from the machine, once for each reference.
 func (b *builder) from(ctx context.Context, ref string) (Image, error) {
 	if image, ok := b.images[ref]; ok {
 		return image, nil
@@ -273,7 +277,7 @@ func (b *builder) image(ctx context.Context, o origin) (Image, error) {
 	return b.from(ctx, o.image)
 }
 
-// nameOf returns the name of an origin for messages.
+// nameOf returns the display name of an origin.
 func (b *builder) nameOf(o origin) string {
 	if o.stage < 0 {
 		return o.image

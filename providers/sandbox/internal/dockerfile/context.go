@@ -15,14 +15,14 @@ import (
 	"github.com/org/rollout-action/providers/internal/buildcontext"
 )
 
-// maxLinks is how many links a path may have; Linux has the same limit.
+// maxLinks bounds the links in a path; Linux has the same limit.
 const maxLinks = 40
 
-// buildContext has the files that COPY sees: without those that .dockerignore hides, and owned by root.
+// buildContext holds the files that COPY sees: those not excluded by .dockerignore, owned by root.
 type buildContext struct {
 	src     fs.FS
 	entries map[string]fs.FileInfo // by absolute path
-	names   map[string][]string    // what is in a directory, sorted
+	names   map[string][]string    // the entries of a directory, sorted
 }
 
 // readContext lists all files of a context.
@@ -62,7 +62,7 @@ func (f *buildContext) Stat(_ context.Context, name string) (Info, error) {
 	return Info{Path: real, Exists: ok || real == "/", Dir: dir, Names: f.names[real]}, nil
 }
 
-// follow resolves the links in a path. They do not lead outside of the context. It returns "" for too many links.
+// follow resolves the links in a path within the context. It returns "" for too many links.
 func (f *buildContext) follow(name string) string {
 	var (
 		done  = "/"
@@ -105,7 +105,7 @@ func (f *buildContext) Get(ctx context.Context, name string, w io.Writer) error 
 	return archive.Close()
 }
 
-// write writes an entry and all that is below it.
+// write writes an entry with its content.
 func (f *buildContext) write(ctx context.Context, w *tar.Writer, full, name string) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -149,13 +149,13 @@ func (f *buildContext) content(w io.Writer, full string) error {
 	return err
 }
 
-// open opens a file; full has no links in it.
+// open opens a file; full contains no links.
 func (f *buildContext) open(full string) (io.ReadCloser, error) {
 	return f.src.Open(strings.TrimPrefix(full, "/"))
 }
 
-// hidden reports whether a file exists but COPY must not see it. It follows no links, which could lead outside of the
-// context.
+// hidden reports whether a file exists but COPY must not see it. It follows no links, which could
+// lead outside of the context.
 func (f *buildContext) hidden(full string) bool {
 	name := "."
 	for part := range strings.SplitSeq(strings.TrimPrefix(full, "/"), "/") {
@@ -171,7 +171,7 @@ func (f *buildContext) hidden(full string) bool {
 	return true
 }
 
-// permissions returns a mode's bits as archives have them.
+// permissions returns the permission bits of a mode in the form of tar headers.
 func permissions(mode fs.FileMode) int64 {
 	bits := int64(mode.Perm())
 	for flag, bit := range map[fs.FileMode]int64{fs.ModeSetuid: 0o4000, fs.ModeSetgid: 0o2000, fs.ModeSticky: 0o1000} {

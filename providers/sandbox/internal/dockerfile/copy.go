@@ -11,7 +11,7 @@ import (
 	"github.com/moby/patternmatcher"
 )
 
-// copyFiles is COPY, and ADD with its downloads.
+// copyFiles is a COPY instruction, or ADD with its downloads.
 type copyFiles struct {
 	name    string // COPY or ADD
 	from    origin
@@ -20,7 +20,7 @@ type copyFiles struct {
 	sources []sourcePath
 	texts   []instructions.SourceContent
 	urls    []string
-	sum     string // that a download must have
+	sum     string // required digest of the download
 	unpack  unpacking
 	dest    string // absolute
 	toDir   bool   // dest must be a directory
@@ -31,9 +31,9 @@ type copyFiles struct {
 	parents bool
 }
 
-// sourcePath is a path or pattern, both parts absolute.
+// sourcePath is a path or pattern; both parts are absolute.
 type sourcePath struct {
-	root string // for --parents: the directory that names begin in
+	root string // for --parents: the directory that names are relative to
 	path string
 }
 
@@ -55,7 +55,7 @@ func (p *planner) copy(st *stage, c config, cmd *instructions.CopyCommand, line 
 	return op, err
 }
 
-// setPaths sets the fields that COPY and ADD have in common.
+// setPaths sets the fields common to COPY and ADD.
 func (op *copyFiles) setPaths(c config, paths instructions.SourcesAndDest) error {
 	for _, src := range paths.SourcePaths {
 		if isURL(src) {
@@ -144,7 +144,7 @@ func (op *copyFiles) sumSources(ctx context.Context, b *builder, k key) error {
 	})
 }
 
-// items returns what is copied, in the order of the instruction.
+// items returns the items to copy, in the order of the instruction.
 func (op *copyFiles) items(ctx context.Context, b *builder, t tree, downloads []item) ([]item, error) {
 	items, err := op.fromTree(ctx, b, t)
 	if err != nil {
@@ -191,7 +191,7 @@ func (op *copyFiles) fromTree(ctx context.Context, b *builder, t tree) ([]item, 
 	return items, nil
 }
 
-// item returns the item for one match. Its tree is nil if --exclude leaves it out.
+// item returns the item for one match. Its tree is nil if --exclude drops it.
 func (op *copyFiles) item(ctx context.Context, t tree, match match) (item, error) {
 	it := item{base: path.Base(match.name), tree: t, path: match.Path, dir: match.Dir}
 	if len(op.exclude) > 0 {
@@ -217,7 +217,7 @@ func (op *copyFiles) item(ctx context.Context, t tree, match match) (item, error
 	return it, nil
 }
 
-// withParents returns the sources of COPY --parents, whose names keep the directories that lead to them.
+// withParents returns the sources of COPY --parents, whose names include their parent directories.
 func (op *copyFiles) withParents(ctx context.Context, b *builder, t tree, src sourcePath) ([]item, error) {
 	roots, err := glob(ctx, t, src.root)
 	if err != nil {
@@ -240,7 +240,7 @@ func (op *copyFiles) withParents(ctx context.Context, b *builder, t tree, src so
 	return items, nil
 }
 
-// matchBelow returns what a pattern with "**" matches in a directory.
+// matchBelow returns the matches of a pattern with "**" in a directory.
 func (op *copyFiles) matchBelow(ctx context.Context, t tree, root match, pattern string) ([]item, error) {
 	fixed, rest := fixedPart(pattern)
 	at, err := t.Stat(ctx, path.Join(root.Path, fixed))
@@ -275,7 +275,8 @@ func fixedPart(pattern string) (fixed, rest string) {
 	return path.Join(parts...), ""
 }
 
-// missing returns the error for a source that does not exist. A pattern that matches nothing is only noted.
+// missing returns the error for a source that does not exist. A pattern without matches only gets a
+// note.
 func (op *copyFiles) missing(b *builder, t tree, src string) error {
 	name := strings.TrimPrefix(src, "/")
 	if hasWildcard(src) {

@@ -16,18 +16,18 @@ import (
 	"github.com/moby/patternmatcher"
 )
 
-// fixedTime is the time of files and directories that have no source. It never changes, so layers do not either. Zip
-// archives have no time before 1980.
+// fixedTime is the time of files and directories without a source. It is constant, so that layers
+// are reproducible. Zip archives cannot store times before 1980.
 var fixedTime = time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 // item is one file or directory to copy.
 type item struct {
-	base    string // its name
+	base    string // the name
 	tree    tree
 	path    string // in the tree
-	dir     bool   // a directory, whose content is copied
-	archive bool   // its entries are copied
-	prefix  string // for --parents: its path, with the directories that lead to it
+	dir     bool   // a directory: its content is copied
+	archive bool   // an archive: its entries are copied
+	prefix  string // for --parents: the path, with the parent directories
 	only    *patternmatcher.PatternMatcher
 	drop    *patternmatcher.PatternMatcher
 }
@@ -72,7 +72,7 @@ func (it item) keeps(header *tar.Header) (bool, error) {
 	return true, nil
 }
 
-// sum adds what is copied to a key. It leaves out times, which may change although nothing else does.
+// sum adds the entries to copy to a key, except their times, which may change alone.
 func (it item) sum(ctx context.Context, k key) error {
 	k.text(it.prefix)
 	k.flag(it.dir)
@@ -186,7 +186,7 @@ func (op *copyFiles) owner(ctx context.Context, box Box) (*owner, error) {
 	return &own, nil
 }
 
-// owner is a user and group by number.
+// owner is a numeric user and group.
 type owner struct{ uid, gid int }
 
 // lookup resolves user[:group].
@@ -219,14 +219,14 @@ func missingDirs(ctx context.Context, box Box, dir string) ([]string, error) {
 	}
 }
 
-// writer writes the archive that a box unpacks.
+// writer writes the archive that is put into a box.
 type writer struct {
 	archive *tar.Writer
 	own     *owner
 	change  modeChange
 }
 
-// put has a box unpack the archive that write writes. It does not keep the archive in memory.
+// put streams the archive that write writes into a box.
 func put(ctx context.Context, box Box, write func(*writer) error) error {
 	r, w := io.Pipe()
 	written := make(chan error, 1)
@@ -247,7 +247,7 @@ func put(ctx context.Context, box Box, write func(*writer) error) error {
 	return err
 }
 
-// dir writes a directory that has no source. As in BuildKit, only an octal --chmod applies to it.
+// dir writes a directory without a source. As in BuildKit, only an octal --chmod applies to it.
 func (w *writer) dir(name string) error {
 	change := w.change
 	if !change.absolute {
@@ -265,7 +265,7 @@ func (w *writer) item(ctx context.Context, it item, target string) error {
 		}
 		change := w.change
 		if it.archive {
-			change = modeChange{} // as BuildKit: what is unpacked keeps its modes
+			change = modeChange{} // like BuildKit: unpacked entries keep their modes
 		}
 		name := path.Join(target, header.Name) //nolint:gosec // entries() made the name safe
 		if err := w.with(change).entry(&out, name); err != nil {

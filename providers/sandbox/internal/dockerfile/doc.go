@@ -1,4 +1,4 @@
-// Package dockerfile executes a Dockerfile, as BuildKit understands it, on an abstract machine: every step
-// that changes files is a layer, whose key covers all that the layer depends on. It knows neither how
-// layers are stored nor how commands are run.
+// Package dockerfile executes a Dockerfile, with the semantics of BuildKit, on an abstract machine.
+// Each step that changes files makes a layer, whose key covers all inputs of the layer. The package
+// does not know how layers are stored or commands are run.
 package dockerfile

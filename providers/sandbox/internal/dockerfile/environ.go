@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// environ is an environment: KEY=value, each key once, in the order in which keys came. Methods do not change it in
-// place.
+// environ is a list of KEY=value, each key once, in the order of first use. Methods do not modify
+// it in place.
 type environ []string
 
 // Get implements shell.EnvGetter.
@@ -52,7 +52,8 @@ func (e environ) sorted() []string {
 	return pairs
 }
 
-// normalize returns an image's environment with only pairs, and each key once with its last value.
+// normalize returns an image's environment without invalid pairs, each key once with its last
+// value.
 func normalize(pairs []string) environ {
 	var e environ
 	for _, pair := range pairs {

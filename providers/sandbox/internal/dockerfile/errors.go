@@ -17,14 +17,14 @@ const (
 	ignoreName = buildcontext.IgnoreFile
 )
 
-// Problem is something in the Dockerfile that is invalid or not supported. Build returns all that can be found without
-// running anything, joined; errors.As finds the first.
+// Problem is an invalid or unsupported part of the Dockerfile. Build returns all problems that it
+// can find without execution, joined; errors.As finds the first.
 type Problem struct {
-	Line int // from 1; 0 if it is the file as a whole
+	Line int // from 1; 0 for the file as a whole
 	Err  error
 }
 
-// Error begins with the position: "Dockerfile:3: …".
+// Error returns the position and the error: "Dockerfile:3: …".
 func (p *Problem) Error() string { return position(p.Line) + p.Err.Error() }
 
 // Unwrap returns the error without its position.
@@ -41,7 +41,7 @@ func problemf(line int, format string, args ...any) error {
 	return &Problem{Line: line, Err: fmt.Errorf(format, args...)}
 }
 
-// at adds a line to an error, unless it has one.
+// at adds a line number to an error, unless it has one.
 func at(line int, err error) error {
 	if err == nil {
 		return nil
@@ -55,7 +55,7 @@ func at(line int, err error) error {
 	return &Problem{Line: line, Err: err}
 }
 
-// withLocation adds a line to an error of the parser: the parser's, or else the given one.
+// withLocation adds a line number to an error of the parser: the parser's, or else line.
 func withLocation(line int, err error) error {
 	if where, ok := errors.AsType[*parser.LocationError](err); ok && len(where.Locations) > 0 && len(where.Locations[0]) > 0 {
 		line = max(where.Locations[0][0].Start.Line, 1)
@@ -84,10 +84,10 @@ func lineOf(err error) int {
 	return 0
 }
 
-// StepError says that a RUN instruction failed.
+// StepError reports that a RUN instruction failed.
 type StepError struct {
 	Line        int    // where the instruction begins
-	Instruction string // as in the file, on one line and cut if long
+	Instruction string // as in the file, on one line, shortened if long
 	ExitCode    int    // never 0
 	Output      string // the beginning and the end of stdout and stderr together, about 4 KiB
 }

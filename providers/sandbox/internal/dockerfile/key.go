@@ -8,11 +8,11 @@ import (
 	"io"
 )
 
-// keyVersion must change when an instruction makes another layer than before.
+// keyVersion must change when the layer of an instruction changes.
 const keyVersion = "dockerfile layer 1"
 
-// key is the digest of what a layer depends on. Each field is preceded by its length, and each list by its count, so no
-// two instructions have the same key.
+// key is the digest of all inputs of a layer. Each field is preceded by its length, and each list
+// by its count, so different instructions have different keys.
 type key struct{ sum hash.Hash }
 
 func newKey(kind string) key {

@@ -7,28 +7,29 @@ import (
 	dockerspec "github.com/moby/docker-image-spec/specs-go/v1"
 )
 
-// Image is a root file system that steps build upon, and how commands run in it.
+// Image is a root file system that steps build upon, with the settings of commands in it.
 type Image struct {
-	// Layers are layer ids as Layer returned them (or From: whatever the machine calls its own), bottom first.
+	// Layers are layer ids returned by Layer (or chosen by the machine, from From), bottom first.
 	Layers []string
 	// Env has KEY=value, each key once. A key without "=" is ignored.
 	Env []string
 	// WorkDir is absolute, or empty for "/". It need not exist.
 	WorkDir string
-	// User is as USER has it: name|uid[:group|gid]. Empty is root.
+	// User is in the form of USER: name|uid[:group|gid]. Empty is root.
 	User string
-	// Shell runs commands in shell form, as the image's configuration or SHELL has it; none is /bin/sh -c.
+	// Shell runs commands in shell form, as set by the image's configuration or SHELL; empty is
+	// /bin/sh -c.
 	Shell []string
 	// Entrypoint and Healthcheck are the image's configuration as ENTRYPOINT and HEALTHCHECK set it. They change no layer.
 	Entrypoint  []string
 	Healthcheck *dockerspec.HealthcheckConfig
 	// Volumes are the paths of VOLUME, sorted. They change no layer.
 	Volumes []string
-	// ID identifies the content below, for the keys of what is built on it. Images with the same ID are taken to
-	// be the same, so an ID of From must change when the image (or its stand-in) changes.
+	// ID identifies the content below, for the keys of images built on it. Images with the same ID
+	// are assumed equal, so an ID of From must change when the image (or its substitute) changes.
 	ID string
-	// Base is what is below the layers. Only the machine uses it. Every image built on an
-	// image has its Base. It must be safe to copy.
+	// Base is the part below the layers. Only the machine uses it. Every image built on an image
+	// has its Base. It must be safe to copy.
 	Base any
 }
 
@@ -72,20 +73,21 @@ type Box interface {
 	// (a directory where a file is, a file where a directory is) is an error that names the path. Directories get their times last.
 	Put(ctx context.Context, tar io.Reader) error
 
-	// Get writes what is at path, and all that is beneath, as a tar stream without compression: names are relative to path, and
-	// path itself is "." and comes first, with its true type, directories before what is in them, each in the order of
-	// names. Links are followed in path, its last element included, never beneath it. Owners are
-	// numeric and as seen inside; permissions with setuid, setgid and sticky, times, extended attributes as for Put.
-	// The second name of a file is a hard link to the first, if both are beneath path.
-	// Sockets are left out. Nothing at path: fs.ErrNotExist is in the chain.
+	// Get writes the file or directory at path, with its content, as a tar stream without
+	// compression. Names are relative to path. path itself is "." and comes first, with its true
+	// type; directories come before their content, each in the order of names. Links are followed
+	// in path, including its last element, but never beneath it. Owners are numeric and as seen
+	// inside; permissions include setuid, setgid and sticky; times and extended attributes are as
+	// for Put. The second name of a file is a hard link to the first, if both are beneath path.
+	// Sockets are left out. If path does not exist, fs.ErrNotExist is in the chain.
 	Get(ctx context.Context, path string, w io.Writer) error
 
-	// Stat describes the file at path. It follows links in all of it. It is not an error if nothing is there, or if a link
-	// leads nowhere.
+	// Stat describes the file at path. It follows links in the whole path. A missing file or a
+	// dangling link is not an error.
 	Stat(ctx context.Context, path string) (Info, error)
 
-	// Remove removes the file or directory at path, if there is one. Links in parents are followed, the last element is
-	// not.
+	// Remove removes the file or directory at path, if it exists. Links in parents are followed,
+	// the last element is not.
 	Remove(ctx context.Context, path string) error
 
 	// Lookup returns the ids of a user and a group: names from the box's /etc/passwd and /etc/group, numbers as they are,
@@ -96,30 +98,30 @@ type Box interface {
 
 // Info is the result of Stat.
 type Info struct {
-	// Path is the path with links resolved, as far as it exists: "/bin/sh" is "/usr/bin/dash". What does not exist
-	// yet stays as it was asked for.
+	// Path is the path with links resolved, as far as it exists: "/bin/sh" is "/usr/bin/dash".
+	// Missing elements are unchanged.
 	Path string
-	// Exists, and whether it is a directory.
+	// Exists reports whether the file exists, Dir whether it is a directory.
 	Exists, Dir bool
-	// Names are what a directory has in it, sorted, without "." and "..".
+	// Names are the entries of a directory, sorted, without "." and "..".
 	Names []string
 }
 
-// Command is what RUN runs.
+// Command is a command of RUN.
 type Command struct {
 	// Args is the program, looked for in Env's PATH unless it has a slash, and its arguments. At least one.
 	Args []string
-	// Env is the whole environment but for HOME, which the box sets from the user's passwd entry if it is missing. Sorted by key,
-	// each key once.
+	// Env is the complete environment except HOME, which the box sets from the user's passwd entry
+	// if it is missing. Sorted by key, each key once.
 	Env []string
-	// Dir is absolute; when missing, it is made, 0755 and root's.
+	// Dir is absolute; if it is missing, it is created with mode 0755, owned by root.
 	Dir string
-	// User is as USER has it; empty is root.
+	// User is in the form of USER; empty is root.
 	User string
-	// Offline is RUN --network=none: the command must have no network but its own loopback.
-	// A machine that cannot do that must say so in an error.
+	// Offline is RUN --network=none: the command must have no network but its own loopback. A
+	// machine that cannot do that must return an error that says so.
 	Offline bool
-	// Stdout and Stderr may be the same writer, which is then not written to by two goroutines at once. The command
-	// reads nothing: its standard input is empty.
+	// Stdout and Stderr may be the same writer, which is then not written to concurrently. The
+	// command's standard input is empty.
 	Stdout, Stderr io.Writer
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// modeChange is --chmod. The zero value changes nothing.
+// modeChange is a parsed --chmod. The zero value changes nothing.
 type modeChange struct {
 	absolute bool
 	bits     int64
@@ -15,12 +15,13 @@ type modeChange struct {
 
 // modeClause is one clause of "u=rw,go+rX".
 type modeClause struct {
-	who   int64 // permission bits of those who are meant
+	who   int64 // permission bits of the selected classes
 	op    byte
 	perms string
 }
 
-// parseMode parses --chmod: octal, or like the command chmod without copies such as g=u. The umask has no effect.
+// parseMode parses --chmod: octal, or symbolic as for chmod but without copies such as g=u. The
+// umask has no effect.
 func parseMode(text string) (modeChange, error) {
 	if text == "" {
 		return modeChange{}, nil
@@ -39,7 +40,7 @@ func parseMode(text string) (modeChange, error) {
 	return change, nil
 }
 
-// parseClause parses who, and then any number of operations.
+// parseClause parses a clause: who, and then any number of operations.
 func parseClause(text string) ([]modeClause, bool) {
 	ops := strings.IndexAny(text, "+-=")
 	if ops < 0 {

@@ -11,10 +11,10 @@ import (
 	"github.com/moby/buildkit/frontend/dockerfile/instructions"
 )
 
-// mount is RUN --mount. Nothing is mounted: a cache and a tmpfs are directories that are created, a bind is a copy.
-// What did not exist before is removed after the command, so the layer is the one that a mount would have left. There
-// are two differences: an existing directory stays visible, and what a command changes deep in it stays in the layer
-// (what it adds directly in it does not).
+// mount is a RUN --mount. It is emulated: a cache and a tmpfs are created directories, a bind is a
+// copy. Files and directories created for it are removed after the command, so the layer is the
+// same as with a mount. There are two differences: an existing directory stays visible, and changes
+// of a command deep in it stay in the layer (files added directly in it do not).
 type mount struct {
 	kind   instructions.MountType
 	target string
@@ -110,12 +110,12 @@ func (m mount) sum(ctx context.Context, b *builder, k key) error {
 	return m.copy.sumSources(ctx, b, k)
 }
 
-// madeMount has what must be undone after the command.
+// madeMount records the changes to undo after the command.
 type madeMount struct {
 	target  string
 	existed bool
-	names   []string // what was in the directory
-	parents []string // that were made, from above
+	names   []string // earlier entries of the directory
+	parents []string // created parents, topmost first
 }
 
 // make creates a mount's target in a box.
@@ -161,7 +161,7 @@ func (m mount) fill(ctx context.Context, b *builder, box Box) error {
 	})
 }
 
-// remove removes what did not exist before.
+// remove undoes the changes of make.
 func (p madeMount) remove(ctx context.Context, box Box) error {
 	if p.existed {
 		after, err := box.Stat(ctx, p.target)

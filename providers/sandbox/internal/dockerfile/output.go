@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	maxLine   = 2000 // bytes of a line that are shown, its beginning and its end
+	maxLine   = 2000 // bytes shown of a line, from its beginning and its end
 	maxOutput = 4 << 10
 )
 
-// output shows what a command prints line by line, and keeps the beginning and the end.
+// output shows a command's output line by line, and keeps its beginning and end.
 type output struct {
 	mu   sync.Mutex
 	show func(string)
 	line excerpt.Ends
-	open bool // a line has begun
+	open bool // a line is incomplete
 	kept excerpt.Ends
 }
 
@@ -62,7 +62,7 @@ func (o *output) end() {
 	}
 }
 
-// ends returns the beginning and the end of what was printed.
+// ends returns the kept beginning and end of the output.
 func (o *output) ends() string { return o.kept.String() }
 
 // newOutput returns an output that calls show for each line.

@@ -11,7 +11,7 @@ import (
 	"github.com/moby/buildkit/frontend/dockerfile/parser"
 )
 
-// source is a parsed Dockerfile. Everything in it is valid that can be checked without an image.
+// source is a parsed Dockerfile, validated as far as possible without an image.
 type source struct {
 	escape rune
 	global []*instructions.ArgCommand // before the first FROM
@@ -31,7 +31,7 @@ func read(context fs.FS) (source, error) {
 	return parse(text)
 }
 
-// parse parses a Dockerfile. It returns every problem that an instruction has by itself.
+// parse parses a Dockerfile. It returns all problems within single instructions.
 func parse(text []byte) (source, error) {
 	if line := zeroByte(text); line > 0 {
 		return source{}, problemf(line, "a zero byte: this is not a text file")
@@ -58,7 +58,8 @@ func parse(text []byte) (source, error) {
 
 // add parses one instruction and adds it.
 func (src *source) add(node *parser.Node) error {
-	// A linter that finds nothing: without any, a comment like "# check=x" in the middle of a file makes the parser panic.
+	// A linter without checks: without any linter, a comment like "# check=x" in the middle of a
+	// file makes the parser panic.
 	parsed, err := instructions.ParseInstructionWithLinter(node, linter.New(&linter.Config{SkipAll: true}))
 	if err != nil {
 		return err

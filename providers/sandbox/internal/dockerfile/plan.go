@@ -13,13 +13,13 @@ import (
 	dockerspec "github.com/moby/docker-image-spec/specs-go/v1"
 )
 
-// defaultPath is PATH if the image does not set it; BuildKit has the same.
+// defaultPath is PATH if the image does not set it, as in BuildKit.
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// config is what instructions change besides files.
+// config holds the settings that instructions change, apart from files.
 type config struct {
-	image   environ // what the image keeps
-	run     environ // what RUN and expansion see: with the ARGs
+	image   environ // the image's environment
+	run     environ // the environment for RUN and expansion: includes ARGs
 	workDir string
 	user    string
 	shell   []string
@@ -44,8 +44,8 @@ type planner struct {
 	global environ           // of ARGs before the first FROM, and the platform's
 	proxy  environ
 
-	used  map[string]bool // given arguments that an ARG declared
-	noted map[string]bool // instructions that a note was made of
+	used  map[string]bool // caller's arguments with an ARG
+	noted map[string]bool // instructions that have a note
 	notes []string
 }
 
@@ -94,7 +94,7 @@ func (p *planner) value(arg instructions.KeyValuePairOptional, env environ) (val
 	return value, err == nil, err
 }
 
-// proxies returns the proxy variables that every RUN has without an ARG, in both spellings.
+// proxies returns the proxy variables that every RUN gets without an ARG, in upper and lower case.
 func proxies(args map[string]string) environ {
 	var env environ
 	for _, name := range slices.Sorted(maps.Keys(args)) {
@@ -113,7 +113,7 @@ func isProxy(name string) bool {
 	return false
 }
 
-// initialConfig returns the configuration with which a stage on an image begins.
+// initialConfig returns the configuration at the beginning of a stage on an image.
 func initialConfig(image Image) config {
 	env := normalize(image.Env)
 	if _, ok := env.Get("PATH"); !ok {
@@ -145,7 +145,7 @@ func (p *planner) stage(st *stage, c config) ([]step, config, error) {
 	return steps, c, joinByLine(problems)
 }
 
-// describe returns an instruction as progress shows it.
+// describe returns an instruction for progress lines.
 func describe(command instructions.Command) string {
 	code := command.Name()
 	if c, ok := command.(fmt.Stringer); ok {
@@ -201,7 +201,7 @@ func (p *planner) command(st *stage, c *config, command instructions.Command, li
 // expand replaces the variables in an instruction with their values.
 func (p *planner) expand(command instructions.Command, env environ) error {
 	if _, ok := command.(*instructions.ArgCommand); ok {
-		return nil // each with what the one before it gave
+		return nil // expanded one by one, each with the values of the ones before
 	}
 	if c, ok := command.(instructions.SupportsSingleWordExpansion); ok {
 		if err := c.Expand(func(word string) (string, error) {
@@ -222,7 +222,8 @@ func (p *planner) expand(command instructions.Command, env environ) error {
 	return nil
 }
 
-// arg declares the arguments of a stage. An argument without a default has that of the ARG before the first FROM.
+// arg declares the arguments of a stage. An argument without a default inherits that of the ARG
+// before the first FROM.
 func (p *planner) arg(c *config, cmd *instructions.ArgCommand) error {
 	for _, arg := range cmd.Args {
 		value, ok, err := p.value(arg, c.run)
@@ -272,8 +273,8 @@ func (c *config) absolute(name string) string {
 	return path.Clean(name)
 }
 
-// noEffect adds a note that an instruction changes nothing, once for each kind of instruction. It returns an error for
-// an unknown instruction.
+// noEffect adds a note that an instruction is ignored, once for each kind of instruction. It
+// returns an error for an unknown instruction.
 func (p *planner) noEffect(command instructions.Command, line int) error {
 	name := upper(command.Name())
 	why, ok := map[string]string{

@@ -20,7 +20,7 @@ func readPlatform(text string) (platforms.Platform, error) {
 	return platforms.Normalize(p), nil
 }
 
-// platformArgs returns the arguments that every Dockerfile has. The build's platform is the target's.
+// platformArgs returns the predefined platform arguments. The build's platform equals the target's.
 func platformArgs(p platforms.Platform, target string) environ {
 	if target == "" {
 		target = "default"

@@ -13,18 +13,18 @@ import (
 	"github.com/moby/buildkit/frontend/dockerfile/parser"
 )
 
-// scriptPath is the path of a heredoc with a "#!" line while it runs. It is not in /tmp: an image may not have that,
-// and it would then stay in the layer.
+// scriptPath is the path of a heredoc with a "#!" line while it runs. It is not in /tmp: if the
+// image lacks that, it would stay in the layer.
 const scriptPath = "/.dockerfile-run"
 
-// runCommand is RUN.
+// runCommand is a RUN instruction.
 type runCommand struct {
 	line    int
 	text    string
 	args    []string
-	script  string // a heredoc that is a program, or empty
+	script  string // a heredoc with a "#!" line, or empty
 	env     environ
-	proxy   environ // seen by the command, but no part of the key
+	proxy   environ // visible to the command, but not part of the key
 	dir     string
 	user    string
 	offline bool
@@ -120,7 +120,7 @@ func (r *runCommand) prepare(ctx context.Context, b *builder, k key) (apply, err
 	return func(ctx context.Context, box Box) error { return r.apply(ctx, b, box) }, nil
 }
 
-// apply runs the command, and removes what existed only for it.
+// apply runs the command, and removes its script and mounts.
 func (r *runCommand) apply(ctx context.Context, b *builder, box Box) error {
 	var placed []madeMount
 	for _, m := range r.mounts {
@@ -151,7 +151,7 @@ func (r *runCommand) apply(ctx context.Context, b *builder, box Box) error {
 	return nil
 }
 
-// exec runs the command and shows what it prints.
+// exec runs the command and shows its output.
 func (r *runCommand) exec(ctx context.Context, b *builder, box Box) error {
 	env := r.env
 	for _, name := range r.proxy.Keys() {

@@ -11,18 +11,18 @@ import (
 	"github.com/moby/buildkit/frontend/dockerfile/shell"
 )
 
-// stage is one FROM with its instructions.
+// stage is a FROM with its instructions.
 type stage struct {
 	index    int
 	name     string // of AS, or empty
-	label    string // in progress lines; empty if there is nothing to tell apart
+	label    string // for progress lines; empty if there is only one stage
 	line     int
-	image    string // what FROM names, if that is an image
+	image    string // the image that FROM names, if it is not a stage
 	base     int    // the stage that FROM names, or -1
 	commands []instructions.Command
 }
 
-// stages has a Dockerfile's stages, in its order.
+// stages holds a Dockerfile's stages in order.
 type stages []*stage
 
 // resolve returns the stages, each with its base. global has the values of the ARGs before the first FROM.
@@ -97,7 +97,7 @@ func checkPlatform(asked string, lex *shell.Lex, global environ, ours platforms.
 	return nil
 }
 
-// named returns the stage with a name of AS; of two with one name, the later.
+// named returns the stage with a name of AS; the last one if the name repeats.
 func (all stages) named(name string) (int, bool) {
 	for _, st := range slices.Backward(all) {
 		if st.name != "" && strings.EqualFold(st.name, name) {
@@ -140,10 +140,10 @@ func (all stages) target(name string) (int, error) {
 // origin is the stage or image that --from or a mount's from names.
 type origin struct {
 	stage int    // or -1
-	image string // if it is no stage
+	image string // if it is not a stage
 }
 
-// origin returns what an instruction of st copies from.
+// origin returns the source of an instruction of st.
 func (all stages) origin(st *stage, name string) (origin, error) {
 	i, ok, err := all.find(name)
 	if err != nil {
@@ -158,7 +158,8 @@ func (all stages) origin(st *stage, name string) (origin, error) {
 	return origin{stage: i}, nil
 }
 
-// buildOrder returns the stages that a target needs, in order. Its error has every problem with names of stages.
+// buildOrder returns the stages that a target needs, in order. Its error has all invalid stage
+// names.
 func (all stages) buildOrder(target int) ([]int, error) {
 	var (
 		wanted   = make([]bool, len(all))

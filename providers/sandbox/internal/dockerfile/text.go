@@ -5,15 +5,16 @@ import (
 	"unicode/utf8"
 )
 
-// maxText is how much of an instruction is shown.
+// maxText bounds the shown part of an instruction.
 const maxText = 160
 
-// maxFailedText is how much of the instruction that failed is shown: what it printed matters more, and follows.
+// maxFailedText bounds the shown part of a failed instruction: its output follows, which matters
+// more.
 const maxFailedText = 60
 
 func upper(name string) string { return strings.ToUpper(name) }
 
-// oneLine returns an instruction on one line, for people.
+// oneLine returns an instruction on one line, for display.
 func oneLine(code string) string {
 	words := strings.Fields(code)
 	if len(words) == 0 {
@@ -23,7 +24,7 @@ func oneLine(code string) string {
 	return cut(strings.Join(words, " "), maxText)
 }
 
-// cut shortens a text to at most size bytes, between characters.
+// cut shortens a text to at most size bytes, at a character boundary.
 func cut(text string, size int) string {
 	if len(text) <= size {
 		return text

@@ -10,19 +10,20 @@ import (
 	"strings"
 )
 
-// tree is what COPY takes files from: the context, or an image's root (a Box is a tree).
+// tree is a source of files for COPY: the context, or an image's root (a Box is a tree).
 type tree interface {
 	Stat(ctx context.Context, path string) (Info, error)
 	Get(ctx context.Context, path string, w io.Writer) error
 }
 
-// match is a file or directory that a source names.
+// match is a file or directory matched by a source.
 type match struct {
-	name string // absolute, as it was asked for: its last element is what the copy is called
+	name string // absolute, before resolving links: the copy gets the last element as its name
 	Info
 }
 
-// glob returns what a pattern matches, in order. A pattern without wildcards matches itself, if it exists.
+// glob returns the matches of a pattern, in order. A pattern without wildcards matches itself, if
+// it exists.
 func glob(ctx context.Context, t tree, pattern string) ([]match, error) {
 	if _, err := path.Match(pattern, ""); err != nil {
 		return nil, fmt.Errorf("%s: %w", pattern, err)
@@ -99,7 +100,7 @@ func each(ctx context.Context, t tree, name string, visit func(*tar.Header, io.R
 	}()
 	err := entries(r, visit)
 	if err == nil {
-		_, err = io.Copy(io.Discard, r) // what follows the end of the archive
+		_, err = io.Copy(io.Discard, r) // data after the end of the archive
 	}
 	r.CloseWithError(errStopped)
 	cancel()

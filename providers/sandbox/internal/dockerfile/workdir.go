@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// makeDir is WORKDIR. It creates the directory and its parents, if they do not exist. As in BuildKit they belong to the
-// USER of that line.
+// makeDir is a WORKDIR instruction. It creates the directory and missing parents. As in BuildKit
+// they belong to the current USER.
 type makeDir struct {
 	path string
 	user string

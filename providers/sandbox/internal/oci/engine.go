@@ -41,7 +41,7 @@ func enginePlace(engine Engine, ref, tempDir string) place {
 func engineError(err error) error {
 	a := &placeError{place: engineStore, text: err.Error(), err: err}
 	switch {
-	case errdefs.IsNotFound(err), errdefs.IsInvalidArgument(err): // not a valid name for the engine: it has no such image either
+	case errdefs.IsNotFound(err), errdefs.IsInvalidArgument(err): // no name for it: not found
 		a.kind, a.text = ErrNotFound, "not there"
 	case client.IsErrConnectionFailed(err), errdefs.IsInternal(err), errdefs.IsUnavailable(err):
 		a.kind = ErrUnreachable

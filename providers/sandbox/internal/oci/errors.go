@@ -63,7 +63,7 @@ type findError struct {
 // summarize combines the errors of all places.
 func summarize(ref string, answers []*placeError) error {
 	out := &findError{ref: ref, failures: answers}
-	certain := []error{ErrNotFound, ErrPlatform, nil, ErrDenied, ErrUnreachable} // the most certain first
+	certain := []error{ErrNotFound, ErrPlatform, nil, ErrDenied, ErrUnreachable} // most certain first
 	most := 0
 	for _, a := range answers {
 		most = max(most, slices.Index(certain, a.kind))

@@ -13,7 +13,7 @@ import (
 const (
 	whiteoutPrefix = ".wh."
 	opaqueName     = ".wh..wh..opq"
-	aufsPrefix     = ".wh..wh." // the prefix of aufs's own files, except opaqueName; aufs is obsolete
+	aufsPrefix     = ".wh..wh." // aufs's own files (obsolete), except opaqueName
 )
 
 // entryKind classifies an entry by its name.

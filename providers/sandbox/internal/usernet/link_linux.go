@@ -221,7 +221,7 @@ func (l *link) send(data []byte) {
 	if data[0]>>4 == 4 {
 		protocol = header.IPv4ProtocolNumber
 	}
-	_ = l.write([headerSize]byte{}, protocol, [][]byte{data}) // a loss is allowed, as for any packet
+	_ = l.write([headerSize]byte{}, protocol, [][]byte{data}) // packets may be lost
 }
 
 // write writes a frame. It waits for buffer space, unless the device is closed.

@@ -62,7 +62,7 @@ type Net struct {
 	mu     sync.Mutex
 	stack  *stack.Stack // nil until the first packet
 	closed bool
-	syns   map[stack.TransportEndpointID][]byte // connections being established, with the headers that errors about them quote
+	syns   map[stack.TransportEndpointID][]byte // pending connections: headers to quote
 	conns  int                                  // established or being established
 	flows  map[stack.TransportEndpointID]*flow
 	asked  chan struct{} // a slot for each open question

@@ -144,7 +144,7 @@ func (n *Net) send(f *flow, to, from net.Conn, quote []byte) {
 			return
 		}
 		f.touch()
-		if _, err := to.Write(buf[:size]); errors.Is(err, unix.ECONNREFUSED) { // for an earlier datagram, too
+		if _, err := to.Write(buf[:size]); errors.Is(err, unix.ECONNREFUSED) { // an earlier one
 			n.unreachable(quote, err)
 			_, _ = to.Write(buf[:size])
 		}
