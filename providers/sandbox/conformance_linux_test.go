@@ -9,10 +9,11 @@ import (
 	"github.com/org/rollout-action/internal/test/testenv"
 )
 
-// image is what the conformance suite runs on. Where no place has it, this machine's root stands in.
+// testImage is the image of the conformance suite. If it is not available, this machine's root is
+// used.
 const testImage = testenv.Image
 
-// needOthers are the checks that need users other than root, which a sandbox with one id does not have.
+// needOthers lists the checks that need users other than root, which a sandbox with one id lacks.
 var needOthers = []string{
 	"a working directory that the image lacks is made",
 	"a timeout kills a command of a user who is not root",
@@ -24,20 +25,20 @@ var needOthers = []string{
 	"files arrive with the owners, modes, times and names that they had",
 }
 
-// needImages are the checks about images that there are not: this machine's root stands in for them as well.
+// needImages lists the checks about missing images: this machine's root replaces those as well.
 var needImages = []string{"an image that does not exist makes no environment", "an image that does not exist cannot be pulled"}
 
 func TestConformanceOnThisMachinesRoot(t *testing.T) {
 	conform(t, map[string]any{"base": baseHost}, !testenv.LongRun()) // in full once for a change, not as each of several users
 }
 
-// TestConformanceOnAnImage needs an archive of the image, or an engine that has it.
+// TestConformanceOnAnImage needs an archive of the image, or an engine with it.
 func TestConformanceOnAnImage(t *testing.T) {
 	testenv.Long(t, "all of the contract once more, on an image")
 	conform(t, realImage(t), testenv.Times(1, 2) == 1) // in full only in the nightly run
 }
 
-// realImage returns a configuration with which the test image comes from one place.
+// realImage returns a configuration that takes the test image from a single place.
 func realImage(t testing.TB) map[string]any {
 	t.Helper()
 	if os.Getenv("ROLLOUT_TEST_IMAGE_ARCHIVE") == "" {
@@ -53,7 +54,7 @@ func realImageConfig() map[string]any {
 	return map[string]any{"base": "image"}
 }
 
-// conform runs the conformance suite on providers with this configuration and a store of their own.
+// conform runs the conformance suite on providers with this configuration and a separate store.
 func conform(t *testing.T, cfg map[string]any, less bool) {
 	cfg["dir"] = storeDir(t)
 	backdoor := newProvider(t, cfg)
@@ -92,7 +93,7 @@ func conform(t *testing.T, cfg map[string]any, less bool) {
 	})
 }
 
-// newProvider skips or fails the test where no sandbox can be made.
+// newProvider skips or fails the test if no sandbox can be made.
 func newProvider(t testing.TB, cfg map[string]any) *Provider {
 	t.Helper()
 	p, err := New(t.Context(), cfg, Options{Progress: func(line string) { t.Log(line) }})

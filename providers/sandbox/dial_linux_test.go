@@ -22,8 +22,8 @@ import (
 	"github.com/org/rollout-action/providers/internal/rtnl"
 )
 
-// Addresses of two networks that TestHostNetwork connects: this machine's, and the one outside. The outside also has
-// addresses that no sandbox may reach, wherever they are.
+// Addresses of the two networks that TestHostNetwork connects: this machine's and the outside. The
+// outside also has addresses that sandboxes may never reach.
 var (
 	hereAddrs    = addrs("203.0.113.1", "fd00::1")
 	thereAddrs   = addrs("203.0.113.2", "fd00::2")
@@ -38,8 +38,8 @@ func addrs(list ...string) []netip.Addr {
 	return out
 }
 
-// TestHostNetwork runs anew in a network namespace, which is this machine's network then, and connects it with
-// another one. Nothing stands in for the network here, unlike in the other tests.
+// TestHostNetwork reruns itself in a network namespace, in place of this machine's network, and
+// connects that with another one. Unlike in the other tests, the network is not simulated.
 func TestHostNetwork(t *testing.T) {
 	testenv.NeedRoot(t, "who makes networks and joins them")
 	if os.Getenv(secret) == "" {
@@ -101,7 +101,7 @@ func TestHostNetwork(t *testing.T) {
 	}
 }
 
-// joinOutside connects this network with another one, and serves there.
+// joinOutside connects this network with another one, and starts servers there.
 func joinOutside(t *testing.T) *listening {
 	t.Helper()
 	type result struct {
@@ -148,7 +148,8 @@ func makeOutside() (*listening, error) {
 	return newListening("outside")
 }
 
-// deviceUp gives a device of this thread's network addresses, and routes everything by it.
+// deviceUp configures a device of this thread's network namespace: its addresses and the default
+// routes.
 func deviceUp(name string, own, gateways []netip.Addr) error {
 	kernel, err := rtnl.Open()
 	if err != nil {
@@ -169,7 +170,7 @@ func deviceUp(name string, own, gateways []netip.Addr) error {
 	return err
 }
 
-// listening is a server that says its name to every connection and datagram.
+// listening is a server that sends its name to every connection and datagram.
 type listening struct {
 	port  int
 	heard atomic.Int64
@@ -221,7 +222,7 @@ func newListening(name string) (*listening, error) {
 	return l, nil
 }
 
-// fetch returns what this process reads from a server.
+// fetch returns the response of a server to this process.
 func fetch(addr netip.Addr, l *listening) string {
 	c, err := net.Dial("tcp", netip.AddrPortFrom(addr, uint16(l.port)).String())
 	if err != nil {
@@ -233,8 +234,8 @@ func fetch(addr netip.Addr, l *listening) string {
 	return strings.TrimSpace(string(buf[:n]))
 }
 
-// reach returns a script that connects to a server over both protocols. It waits for so many seconds if nothing reports
-// that the server cannot be reached.
+// reach returns a script that connects to a server over both protocols. It waits for wait seconds
+// if no error reports that the server is unreachable.
 func reach(addr netip.Addr, port int, wait float64) string {
 	return fmt.Sprintf(`exec 2>/dev/null
 		(read -t %[3]g -r word </dev/tcp/%[1]s/%[2]d && echo "tcp $word")
@@ -242,7 +243,7 @@ func reach(addr netip.Addr, port int, wait float64) string {
 		true`, addr, port, wait)
 }
 
-// pinging sends an echo request, and prints what comes of it.
+// pinging sends an echo request, and prints the result.
 const pinging = `perl -MSocket -e '
 	socket(S, PF_INET, SOCK_DGRAM, 1) or die "socket: $!"; connect(S, pack_sockaddr_in(0, inet_aton($ARGV[0]))) or die "connect: $!";
 	send(S, pack("CCnnn", 8, 0, 0, 0, 1), 0); alarm 60;

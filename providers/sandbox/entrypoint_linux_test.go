@@ -17,8 +17,8 @@ import (
 	"github.com/org/rollout-action/internal/test/testenv"
 )
 
-// An image from a file has its ENTRYPOINT run like one that was built here, also if an earlier version of this program
-// kept a record of the image that did not have it.
+// The ENTRYPOINT of an image from a file runs like that of a built one, even if an earlier version
+// of this program left a record of the image without it.
 func TestEntrypointOfAnArchive(t *testing.T) {
 	archive := os.Getenv("ROLLOUT_TEST_IMAGE_ARCHIVE")
 	if archive == "" {
@@ -57,8 +57,9 @@ func TestEntrypointOfAnArchive(t *testing.T) {
 	}
 }
 
-// copyImage copies the image of an archive, as docker save writes it, to an archive of its own, with another name and a changed
-// configuration. Its layers are copied as they are: a library that writes images would compress them, which takes minutes.
+// copyImage copies the image of an archive, in the form of docker save, to a new archive with
+// another name and a changed configuration. Its layers are copied unchanged: a library that writes
+// images would compress them, which takes minutes.
 func copyImage(t *testing.T, from, to, ref string, change func(*v1.Config)) {
 	t.Helper()
 	manifest, err := tarball.LoadManifest(func() (io.ReadCloser, error) { return os.Open(from) })
@@ -104,7 +105,7 @@ func copyImage(t *testing.T, from, to, ref string, change func(*v1.Config)) {
 	must(t, w.Close())
 }
 
-// A snapshot of an earlier version, whose record has no ENTRYPOINT, counts as none.
+// Snapshots of an earlier version, whose records have no ENTRYPOINT, are ignored.
 func TestSnapshotsOfOldFormAreIgnored(t *testing.T) {
 	p := newProvider(t, map[string]any{"base": baseHost, "dir": storeDir(t)})
 	e := create(t, p, environment.CreateOptions{Image: testImage})

@@ -19,7 +19,8 @@ import (
 	"github.com/org/rollout-action/internal/core/environment"
 )
 
-// escapeKey makes this program, inside a sandbox, try to get out. Its value is the abstract socket of a process outside.
+// escapeKey makes this program, inside a sandbox, try to escape. Its value is the abstract socket
+// of a process outside.
 const escapeKey = "ROLLOUT_TEST_ESCAPE"
 
 func init() { //nolint:gochecknoinits // TestMain is for all tests of the package
@@ -94,7 +95,7 @@ func escape(socket string) {
 	fmt.Println("done")
 }
 
-// escapeByDevices makes the machine's disks, and reads them.
+// escapeByDevices creates device nodes of the machine's disks, and reads them.
 func escapeByDevices(attempt func(string, error)) {
 	for _, dir := range []string{"/", "/tmp", "/usr/bin", "/dev", "/dev/shm", "/dev/pts", "/run"} {
 		for _, disk := range [][2]uint32{{8, 0}, {254, 0}, {253, 0}, {259, 0}, {7, 0}} {
@@ -182,7 +183,7 @@ func TestEscapes(t *testing.T) {
 	}
 }
 
-// scopesMissing returns what a command can reach if the kernel cannot separate abstract sockets.
+// scopesMissing returns the attempts that succeed if the kernel cannot separate abstract sockets.
 func scopesMissing(t *testing.T) string {
 	t.Helper()
 	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
@@ -193,7 +194,7 @@ func scopesMissing(t *testing.T) string {
 	return "reach an abstract socket\n"
 }
 
-// mountsAreHarmless checks that nothing of the machine is mounted that can be written to, but by overlays.
+// mountsAreHarmless checks that no mount of the machine's files is writable, except overlays.
 func mountsAreHarmless(t *testing.T, mountinfo string) {
 	t.Helper()
 	for line := range strings.Lines(mountinfo) {

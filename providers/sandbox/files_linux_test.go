@@ -10,7 +10,8 @@ import (
 	"github.com/org/rollout-action/internal/core/environment"
 )
 
-// TestCommandsInheritNoFiles: shells and CI runners start programs with files open that are meant for others.
+// TestCommandsInheritNoFiles: shells and CI runners start programs with files open that are meant
+// for other processes.
 func TestCommandsInheritNoFiles(t *testing.T) {
 	p := newProvider(t, map[string]any{"base": baseHost, "dir": storeDir(t)})
 	secret, err := os.CreateTemp(t.TempDir(), "secret")

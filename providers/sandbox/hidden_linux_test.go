@@ -22,12 +22,12 @@ import (
 	"github.com/org/rollout-action/internal/test/testenv"
 )
 
-// secret is in the environment of this process, and nowhere in sandboxes.
+// secret is set in the environment of this process, and must not appear in sandboxes.
 const secret = "ROLLOUT_TEST_SECRET_7d1f"
 
 func TestMachinesPrivateFilesAreHidden(t *testing.T) {
 	t.Setenv(secret, secret+"_value")
-	private := t.TempDir() // as tasks, datasets and jobs are, outside of what is shown
+	private := t.TempDir() // hidden like tasks, datasets and jobs
 	must(t, os.WriteFile(filepath.Join(private, secret), []byte("a solution"), 0o644))
 	must(t, os.Chmod(private, 0o755))
 	inherited, err := os.Open(filepath.Join(private, secret))
@@ -86,7 +86,7 @@ func isHidden(t *testing.T, p environment.Provider, dir, private string, shown [
 	}
 }
 
-// Whoever is logged in has keys: in the user's keyring, and in the session's.
+// A logged-in user has keys: in the user's keyring, and in the session's.
 func TestKeysAreNotSeen(t *testing.T) {
 	runtime.LockOSThread() // the keyrings are a thread's
 	defer runtime.UnlockOSThread()
@@ -140,7 +140,8 @@ func TestTestsAndSolutionsAreHiddenUntilCopied(t *testing.T) {
 	}
 }
 
-// TestFilesOfRootAreHidden runs anew in a mount namespace, where the machine has files that only root may read.
+// TestFilesOfRootAreHidden reruns itself in a mount namespace, where the machine has files that
+// only root may read.
 func TestFilesOfRootAreHidden(t *testing.T) {
 	testenv.NeedRoot(t, "whose files these are")
 	if os.Getenv(secret) == "" {
@@ -179,7 +180,7 @@ func TestFilesOfRootAreHidden(t *testing.T) {
 	if got := run(t, e, "find /opt/ /.host /usr/src -name socket -o -name private -o -name closed"); got != "" {
 		t.Errorf("seen are\n%s", got)
 	}
-	// Links and files beside a directory that had to be split for what is mounted in it.
+	// Links and files next to a directory that was split because of a mount in it.
 	links, err := filepath.Glob("/usr/*")
 	must(t, err)
 	for _, path := range links {

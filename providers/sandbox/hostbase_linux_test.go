@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// machineRoot makes a root file system: names that end in / are directories, "a -> b" are links, the others are
-// files that hold their name. A mode may follow: "etc/secret 600".
+// machineRoot makes a root file system: names that end in / are directories, "a -> b" are links,
+// the others are files that contain their name. A mode may follow: "etc/secret 600".
 func machineRoot(t *testing.T, names ...string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -112,7 +112,7 @@ func TestHostKeyDependsOnTheMachine(t *testing.T) {
 	}
 }
 
-// makeBase makes the base of a made-up machine in a new directory.
+// makeBase makes the base of a simulated machine in a new directory.
 func makeBase(t *testing.T, ctx context.Context, root string) (string, error) {
 	t.Helper()
 	dir := t.TempDir()
@@ -189,7 +189,8 @@ func TestBaseNeedsAccounts(t *testing.T) {
 	})
 }
 
-// Files come and go in /etc while it is copied: a base is made without them, and without an error.
+// Files appear and vanish in /etc during the copy: the base is made without them, and without an
+// error.
 func TestFilesThatVanishWhileTheyAreCopied(t *testing.T) {
 	root := machineRoot(t, "usr/bin/", "etc/passwd", "etc/group", "etc/z/")
 	stop, done := make(chan struct{}), make(chan struct{})
@@ -237,7 +238,8 @@ func TestCancelledBaseLeavesNothing(t *testing.T) {
 	}
 }
 
-// Many who make or remove drafts at once never remove what is another's: this is how a base once lost its accounts.
+// Concurrent makers and removers of drafts never remove another's draft: a base once lost its
+// accounts this way.
 func TestSweepKeepsDraftsOfLivingProcesses(t *testing.T) {
 	s, err := openStore(ownStoreDir(t), findMode(networkOwn))
 	must(t, err)

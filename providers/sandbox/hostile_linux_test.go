@@ -12,7 +12,7 @@ import (
 	"github.com/org/rollout-action/internal/core/environment"
 )
 
-// disturbKey makes this program, inside a sandbox, try to end or to hinder process 1.
+// disturbKey makes this program, inside a sandbox, try to end or disturb process 1.
 const disturbKey = "ROLLOUT_TEST_DISTURB"
 
 func init() { //nolint:gochecknoinits // TestMain is for all tests of the package
@@ -22,8 +22,8 @@ func init() { //nolint:gochecknoinits // TestMain is for all tests of the packag
 	}
 }
 
-// disturb sends process 1 all signals, in the ways in which they can pretend to be a fault of its own, and takes its
-// limits away. It prints what succeeds that must not.
+// disturb sends process 1 all signals, also disguised as faults of process 1, and removes its
+// limits. It prints forbidden actions that succeed.
 func disturb() {
 	const first, last, queued = 1, 64, -1 // SI_QUEUE
 	for s := first; s <= last; s++ {
@@ -79,7 +79,7 @@ func TestCommandsCannotDisturbProcess1(t *testing.T) {
 func TestDevicesOfTheMachineAreNotChanged(t *testing.T) {
 	p := newProvider(t, map[string]any{"dir": storeDir(t), "base": baseHost})
 	e := create(t, p, environment.CreateOptions{Image: testImage})
-	// Nothing would change for the machine if it worked.
+	// The machine would not change if it worked.
 	got := run(t, e, `for device in null zero full random urandom tty stdin; do
 		chmod $(stat -Lc %a /dev/$device) /dev/$device 2> /dev/null && echo $device; done; true`)
 	if got != "" {

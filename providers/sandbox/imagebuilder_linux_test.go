@@ -27,7 +27,8 @@ import (
 
 const runsHere = "linux/" + runtime.GOARCH
 
-// registryWithImage returns a registry in this process that has the test image, and the image's name there.
+// registryWithImage returns a registry in this process with the test image, and the image's name
+// there.
 func registryWithImage(t *testing.T) (host, base string) {
 	t.Helper()
 	server := httptest.NewServer(ggcr.New(ggcr.Logger(log.New(io.Discard, "", 0))))
@@ -70,7 +71,8 @@ func reference(t *testing.T, ref string) name.Reference {
 	return parsed
 }
 
-// The sandbox provider of this machine pulls and runs what the builder has pushed, from a store that has nothing of the build.
+// The sandbox provider of this machine pulls and runs the pushed image, from a store without traces
+// of the build.
 func TestImageBuilder(t *testing.T) {
 	t.Parallel()
 	host, base := registryWithImage(t)
@@ -138,7 +140,7 @@ func TestImageBuilder(t *testing.T) {
 	}
 }
 
-// wantOnTop checks that an image has the layers of its base, and some of its own.
+// wantOnTop checks that an image has the layers of its base and additional ones.
 func wantOnTop(t *testing.T, base, img v1.Image, more int) {
 	t.Helper()
 	below, err := base.Manifest()

@@ -11,7 +11,7 @@ import (
 	"github.com/org/rollout-action/internal/core/environment"
 )
 
-// kept returns the IDs of what a provider stores, and of what is in use.
+// kept returns the IDs of the entries in a provider's store, and of those in use.
 func kept(t *testing.T, p *Provider) (all, used []string) {
 	t.Helper()
 	images, err := p.Images(t.Context())
@@ -34,7 +34,8 @@ func kept(t *testing.T, p *Provider) (all, used []string) {
 	return all, used
 }
 
-// TestRemoveImage: everything that no sandbox needs can go, step by step, and is made again when it is needed.
+// TestRemoveImage: every entry that no sandbox needs can be removed, step by step, and is made
+// again on demand.
 func TestRemoveImage(t *testing.T) {
 	p := newProvider(t, map[string]any{"base": baseHost, "dir": storeDir(t)})
 	build := func() string {
@@ -86,7 +87,7 @@ func TestRemoveImage(t *testing.T) {
 	}
 }
 
-// TestRemoveIgnoresForeignNames: an ID is a name in the store, and nothing else.
+// TestRemoveIgnoresForeignNames: an ID is only a name in the store, never a path.
 func TestRemoveIgnoresForeignNames(t *testing.T) {
 	p := newProvider(t, map[string]any{"base": baseHost, "dir": storeDir(t)})
 	victim := filepath.Join(p.store.dir, "victim")
@@ -105,7 +106,7 @@ func TestRemoveIgnoresForeignNames(t *testing.T) {
 	}
 }
 
-// TestSnapshotsNeedADisk: what is in memory is not kept.
+// TestSnapshotsNeedADisk: changes in memory cannot be kept.
 func TestSnapshotsNeedADisk(t *testing.T) {
 	p := newProvider(t, map[string]any{"base": baseHost, "dir": storeDir(t), "scratch": "memory"})
 	env := create(t, p, environment.CreateOptions{Image: testImage})

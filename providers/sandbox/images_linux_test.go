@@ -18,11 +18,11 @@ import (
 	"github.com/org/rollout-action/internal/core/environment"
 )
 
-// nowhere is an image that nobody has, of a registry that nobody runs.
+// nowhere is the reference of a missing image, in a registry that is not running.
 const nowhere = "127.0.0.1:1/none:1"
 
-// creatorKey makes this program make an environment of testImage with the configuration that is its value, say "ok"
-// and what it stands on, and remove it.
+// creatorKey makes this program create an environment of testImage with the configuration in its
+// value, print "ok" and the environment's base, and remove it.
 const creatorKey = "ROLLOUT_TEST_SANDBOX_CREATOR"
 
 func init() { //nolint:gochecknoinits // TestMain is for all tests of the package
@@ -109,7 +109,7 @@ func TestConcurrentProcessesShareLayers(t *testing.T) {
 	}
 }
 
-// storeFor returns a directory for a store with what a configuration of bothBases needs.
+// storeFor returns a directory for a store with the files that a configuration of bothBases needs.
 func storeFor(t *testing.T, cfg map[string]any) string {
 	t.Helper()
 	if cfg["base"] == baseHost {
@@ -291,8 +291,8 @@ func dockerfileContext(t *testing.T) fstest.MapFS {
 	}
 }
 
-// TestBuildOutputIsInOrder: what goes to stdout and what goes to stderr stay in the order in which they were written, so
-// that the last line is the last one.
+// TestBuildOutputIsInOrder: stdout and stderr stay in the order in which they were written, so that
+// the last line is the last one.
 func TestBuildOutputIsInOrder(t *testing.T) {
 	t.Parallel()
 	for name, cfg := range bothBases(t) {

@@ -63,8 +63,8 @@ func TestStorageInMemoryIsLimited(t *testing.T) {
 	}
 }
 
-// Where the kernel counts a user's processes, those of other sandboxes and of the machine must not count. That more
-// than the limit cannot be started is what the conformance suite checks.
+// Where the kernel counts a user's processes, those of other sandboxes and of the machine must not
+// count. The conformance suite checks that the limit is enforced.
 func TestEachEnvironmentHasItsOwnProcesses(t *testing.T) {
 	p := newProvider(t, map[string]any{"dir": storeDir(t), "base": baseHost})
 	limits := environment.Limits{Pids: allLimits.Pids}

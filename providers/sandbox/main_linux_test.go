@@ -13,10 +13,11 @@ import (
 	"github.com/org/rollout-action/internal/test/testenv"
 )
 
-// shared is a directory with what takes long to make and to remove, bases, for the stores of all tests.
+// shared is a directory for files that are slow to make and to remove (bases), for the stores of
+// all tests.
 var shared string
 
-// Tests that take long, and look at nothing but stores and servers of their own, run side by side after the others. Those that
+// Slow tests that use only separate stores and servers run in parallel after the others. Tests that
 // remove bases, or compare states of the machine, do not.
 func TestMain(m *testing.M) {
 	Init()
@@ -61,8 +62,8 @@ var unpackedStore = sync.OnceValues(func() (string, error) {
 	return filepath.Join(dir, string(findMode(networkOwn))), errors.Join(p.PullImage(context.Background(), testImage, nil), p.Close())
 })
 
-// storeWithImage returns what storeDir does for a configuration of realImage, with the image in the store: to unpack it takes
-// half a minute with the race detector.
+// storeWithImage is storeDir for a configuration of realImage, with the image in the store:
+// unpacking it takes half a minute with the race detector.
 func storeWithImage(t testing.TB) string {
 	t.Helper()
 	from, err := unpackedStore()
@@ -82,7 +83,8 @@ func storeWithImage(t testing.TB) string {
 	return dir
 }
 
-// ownStoreDir returns a directory for a store of the test's own. What sandboxes leave in it may belong to other users.
+// ownStoreDir returns a directory for a separate store of the test. Files that sandboxes leave in
+// it may belong to other users.
 func ownStoreDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "rollout-sandbox-")

@@ -21,7 +21,7 @@ import (
 	"github.com/org/rollout-action/providers/internal/initwire"
 )
 
-// ways are how an environment comes to have no network but its loopback device.
+// ways are the ways to give an environment no network but its loopback device.
 var ways = []struct {
 	name string
 	path []environment.Network
@@ -33,11 +33,11 @@ var ways = []struct {
 	{"an allowlist after public", []environment.Network{{}, {Mode: environment.NetworkAllowlist, Hosts: []string{"192.0.2.1"}}}},
 }
 
-// kinds are how a sandbox's device can be made.
+// kinds are the kinds of network device of a sandbox.
 var kinds = []initwire.Frames{initwire.Packets, initwire.Ethernet}
 
-// ofKind returns a provider whose sandboxes have this kind of device and reach these hosts. It skips the test if this
-// user may not have such devices but may have others.
+// ofKind returns a provider whose sandboxes have this kind of device and reach these hosts. It
+// skips the test if this user may have only devices of another kind.
 func ofKind(t *testing.T, kind initwire.Frames, hosts *environmenttest.Hosts) *Provider {
 	t.Helper()
 	if kind == initwire.Packets {
@@ -61,7 +61,7 @@ func inKinds(t *testing.T, test func(t *testing.T, p *Provider, hosts *environme
 	}
 }
 
-// led makes an environment and takes it through the networks.
+// led makes an environment and sets the networks of path in order.
 func led(t *testing.T, p *Provider, path []environment.Network) environment.Environment {
 	t.Helper()
 	e := create(t, p, environment.CreateOptions{Image: testImage, Network: path[0]})
@@ -73,7 +73,7 @@ func led(t *testing.T, p *Provider, path []environment.Network) environment.Envi
 	return e
 }
 
-// With an allowlist, what is not HTTP goes nowhere: datagrams, questions to name servers, pings, addresses of IPv6.
+// With an allowlist, all traffic but HTTP is blocked: datagrams, DNS questions, pings, IPv6.
 func TestAllowlistPassesOnlyHTTP(t *testing.T) {
 	inKinds(t, func(t *testing.T, p *Provider, hosts *environmenttest.Hosts) {
 		plain := environmenttest.Listen(t, "127.0.0.1", 0)
@@ -102,7 +102,7 @@ func TestAllowlistPassesOnlyHTTP(t *testing.T) {
 	})
 }
 
-// A public network that comes after another one is the same: with names and without a proxy.
+// A network that becomes public again has DNS and no proxy.
 func TestNetworkBecomesPublicAgain(t *testing.T) {
 	inKinds(t, func(t *testing.T, p *Provider, hosts *environmenttest.Hosts) {
 		e := led(t, p, []environment.Network{{Mode: environment.NetworkNone}, {}, {Mode: environment.NetworkAllowlist}, {}})
@@ -112,7 +112,8 @@ func TestNetworkBecomesPublicAgain(t *testing.T) {
 	})
 }
 
-// What the agent leaves on its loopback device is there for a verifier that has the network.
+// A server that the agent leaves on its loopback device is reachable for a verifier with the
+// network.
 func TestServersOutliveANetworkChange(t *testing.T) {
 	hosts := &environmenttest.Hosts{}
 	p := newProvider(t, map[string]any{"base": baseHost, "dir": storeDir(t)})
@@ -130,7 +131,7 @@ func TestServersOutliveANetworkChange(t *testing.T) {
 	}
 }
 
-// This machine is reached at none of its addresses, whatever asks: the kernel, or root with packets of its own making.
+// None of this machine's addresses is reachable, by the kernel or by root with crafted packets.
 func TestMachinesOwnAddressesAreUnreachable(t *testing.T) {
 	own, err := net.InterfaceAddrs()
 	if err != nil {
@@ -186,7 +187,7 @@ func TestMachinesOwnAddressesAreUnreachable(t *testing.T) {
 			mu.Lock()
 		}
 		slices.Sort(asked)
-		want := []string{"ping4 198.51.100.77", "tcp 198.51.100.77:4077", "tcp " + address, "udp 198.51.100.77:4077"} // what is elsewhere
+		want := []string{"ping4 198.51.100.77", "tcp 198.51.100.77:4077", "tcp " + address, "udp 198.51.100.77:4077"} // outside of this machine
 		slices.Sort(want)
 		if !slices.Equal(asked, want) {
 			t.Errorf("there were connections to %q, want %q", asked, want)
@@ -194,7 +195,7 @@ func TestMachinesOwnAddressesAreUnreachable(t *testing.T) {
 	})
 }
 
-// A socket that sees all packets sees none but its own sandbox's.
+// A socket that receives all packets sees only its own sandbox's.
 func TestPacketsOfOtherSandboxesAreNotSeen(t *testing.T) {
 	inKinds(t, func(t *testing.T, p *Provider, hosts *environmenttest.Hosts) {
 		spy, talker := create(t, p, environment.CreateOptions{Image: testImage}), create(t, p, environment.CreateOptions{Image: testImage})
@@ -218,7 +219,7 @@ func TestPacketsOfOtherSandboxesAreNotSeen(t *testing.T) {
 	})
 }
 
-// No goroutine and no file of a network stays when its environment has gone.
+// No goroutine and no file of a network remains after its environment is removed.
 func TestNetworksAreClosed(t *testing.T) {
 	inKinds(t, func(t *testing.T, p *Provider, hosts *environmenttest.Hosts) {
 		address := hosts.Outside(t)
@@ -265,7 +266,7 @@ func open(t *testing.T) []string {
 	return list
 }
 
-// goroutines reports whether a goroutine runs code with this in its name.
+// goroutines reports whether a goroutine runs code whose name contains name.
 func goroutines(name string) bool {
 	var all bytes.Buffer
 	_ = pprof.Lookup("goroutine").WriteTo(&all, 1)

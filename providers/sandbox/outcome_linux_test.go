@@ -21,7 +21,8 @@ func keepOutcome(t *testing.T, e environment.Environment) environment.Outcome {
 	return kept
 }
 
-// An outcome takes no more room than the files, and has what only some file systems have: holes, attributes, sockets, deep directories.
+// An outcome takes no more space than the files, and has the special properties of files: holes,
+// attributes, sockets, deep directories.
 func TestOutcomesAreComplete(t *testing.T) {
 	p := newProvider(t, map[string]any{"base": "host", "dir": storeDir(t)})
 	labels := environment.Labels{Owner: environment.Self()}
@@ -47,7 +48,7 @@ for i in {1..300}; do mkdir d; cd d; done; echo deep >file`)
 	if _, err := environment.KeepOutcome(t.Context(), restored); environment.KindOf(err) != environment.KindSnapshot || !strings.Contains(err.Error(), kept.ID) {
 		t.Errorf("an outcome of what continues with another's files, which are not its own: %v", err)
 	}
-	// Nor may it be continued with, if it is stopped.
+	// A stopped environment of this kind cannot be restored either.
 	if err := restored.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +62,8 @@ for i in {1..300}; do mkdir d; cd d; done; echo deep >file`)
 
 const attributeName = "user.rollout-test"
 
-// writeAttribute sets an extended attribute of a file, and reports whether the file system has them.
+// writeAttribute sets an extended attribute of a file, and reports whether the file system supports
+// it.
 func writeAttribute(t *testing.T, path string) bool {
 	t.Helper()
 	err := unix.Setxattr(path, attributeName, []byte("value"), 0)

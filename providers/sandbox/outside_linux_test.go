@@ -23,7 +23,7 @@ import (
 	"github.com/org/rollout-action/internal/core/environment/environmenttest"
 )
 
-// server serves connections on a host.
+// server serves connections on a simulated host.
 func server(t *testing.T, hosts *environmenttest.Hosts, serve func(c *net.TCPConn)) netip.AddrPort {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -56,7 +56,7 @@ func online(t *testing.T, p *Provider) environment.Environment {
 
 func tcp(at netip.AddrPort) string { return fmt.Sprintf("/dev/tcp/%s/%d", at.Addr(), at.Port()) }
 
-// What fails outside fails inside in the same way, and at once.
+// Errors of the outside appear inside in the same form, and at once.
 func TestErrorsEqualThoseOutside(t *testing.T) {
 	inKinds(t, func(t *testing.T, p *Provider, hosts *environmenttest.Hosts) {
 		errs := map[string]error{
@@ -89,7 +89,7 @@ func TestErrorsEqualThoseOutside(t *testing.T) {
 	})
 }
 
-// A host that does not answer is one that does not answer, and nothing of waiting for it stays.
+// A silent host stays silent, and no goroutine keeps waiting for it.
 func TestSilentHostsStaySilent(t *testing.T) {
 	hosts := &environmenttest.Hosts{}
 	p := newProvider(t, map[string]any{"base": baseHost, "dir": storeDir(t)})
@@ -154,7 +154,7 @@ func TestMuchDataAndHalfClosedConnections(t *testing.T) {
 	})
 }
 
-// A side that breaks off breaks the other off, too.
+// A reset of one side resets the other.
 func TestResetsArePassedOn(t *testing.T) {
 	inKinds(t, func(t *testing.T, p *Provider, hosts *environmenttest.Hosts) {
 		heard := make(chan error, 1)
@@ -188,7 +188,7 @@ func TestResetsArePassedOn(t *testing.T) {
 	})
 }
 
-// Datagrams of every size go both ways, and stay apart.
+// Datagrams of every size pass in both directions, and stay separate.
 func TestDatagrams(t *testing.T) {
 	inKinds(t, func(t *testing.T, p *Provider, hosts *environmenttest.Hosts) {
 		echo := environmenttest.Listen(t, "127.0.0.1", 0)
@@ -202,7 +202,7 @@ func TestDatagrams(t *testing.T) {
 	})
 }
 
-// More connections and flows than a sandbox may have keep none of the others from working, and are bounded.
+// Connections and flows above the limits do not disturb the others, and are bounded.
 func TestConnectionsAreLimited(t *testing.T) {
 	hosts := &environmenttest.Hosts{}
 	p := newProvider(t, map[string]any{"base": baseHost, "dir": storeDir(t)})
@@ -247,7 +247,8 @@ func (c *counted) Close() error {
 	return c.Conn.Close()
 }
 
-// The name server asks the machine's: the first one that has an answer counts, and long answers come over streams.
+// The name server asks the machine's servers: the first answer counts, and long answers use
+// streams.
 func TestNames(t *testing.T) {
 	inKinds(t, func(t *testing.T, p *Provider, hosts *environmenttest.Hosts) {
 		good := hosts.NameServers(t)()[0]
@@ -288,7 +289,7 @@ func TestNames(t *testing.T) {
 	})
 }
 
-// Nothing but names is served at the gateway.
+// The gateway serves only DNS.
 func TestGatewayServesOnlyDNS(t *testing.T) {
 	inKinds(t, func(t *testing.T, p *Provider, _ *environmenttest.Hosts) {
 		got := run(t, online(t, p), `perl -MIO::Socket::INET -e 'for (1 .. 1100, 2375, 3128, 8080, 9000, 51820, 65535) { print "$_ " if IO::Socket::INET->new(PeerAddr => "192.0.0.1:$_", Timeout => 5) }'`)
@@ -298,7 +299,7 @@ func TestGatewayServesOnlyDNS(t *testing.T) {
 	})
 }
 
-// Each step of a Dockerfile has the network of its own, too, or none.
+// Each step of a Dockerfile has a separate network, or none.
 func TestBuildsHaveTheirOwnNetwork(t *testing.T) {
 	hosts := &environmenttest.Hosts{}
 	p := newProvider(t, map[string]any{"base": baseHost, "dir": storeDir(t)})
@@ -320,7 +321,7 @@ func TestBuildsHaveTheirOwnNetwork(t *testing.T) {
 	}
 }
 
-// Names are configured as on this machine, but for who is asked.
+// The resolver is configured as on this machine, except for the server.
 func TestResolverConfiguration(t *testing.T) {
 	got := resolverFor("# a comment\nnameserver 127.0.0.53\nnameserver 10.0.0.1\nsearch  corp.example example.com\noptions edns0 ndots:2\nsortlist 10.0.0.0\n")
 	if want := "nameserver 192.0.0.1\nsearch corp.example example.com\noptions edns0 ndots:2\n"; got != want {

@@ -13,11 +13,12 @@ import (
 	"github.com/org/rollout-action/internal/core/environment"
 )
 
-// networkTime bounds what asks mirrors.
+// networkTime bounds commands that use mirrors.
 const networkTime = 4 * time.Minute
 
-// needOutside skips the test where this machine itself cannot do something, run in an empty directory. What it says is
-// the reason: package managers are missing, or their mirrors cannot be reached.
+// needOutside skips the test if the script fails on this machine itself, in an empty directory:
+// package managers are missing, or their mirrors cannot be reached. The script's output is the
+// reason.
 func needOutside(t *testing.T, script string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), networkTime)
@@ -30,8 +31,8 @@ func needOutside(t *testing.T, script string) {
 	}
 }
 
-// networkEnv returns the variables with which this machine's programs reach the network: proxies, and authorities of
-// its own.
+// networkEnv returns the variables with which this machine's programs reach the network: proxies
+// and additional certificate authorities.
 func networkEnv() map[string]string {
 	env := map[string]string{}
 	for _, v := range os.Environ() {
@@ -44,10 +45,10 @@ func networkEnv() map[string]string {
 	return env
 }
 
-// authorities is where Debian keeps the certificates that are trusted.
+// authorities is Debian's file of trusted certificates.
 const authorities = "/etc/ssl/certs/ca-certificates.crt"
 
-// networkFiles returns this machine's authorities, for images that have others.
+// networkFiles returns this machine's authorities, for images with other ones.
 func networkFiles() []environment.Copy {
 	bundle, err := os.ReadFile(authorities)
 	if err != nil {
@@ -56,7 +57,7 @@ func networkFiles() []environment.Copy {
 	return []environment.Copy{{Src: fstest.MapFS{"ca-certificates.crt": {Data: bundle, Mode: 0o644}}, Dst: "/etc/ssl/certs"}}
 }
 
-// network returns an environment that can reach what this machine can.
+// network returns an environment with this machine's access to the network.
 func network(t *testing.T, cfg map[string]any) environment.Environment {
 	t.Helper()
 	cfg["dir"] = storeFor(t, cfg)
@@ -78,8 +79,7 @@ func TestApt(t *testing.T) {
 			}
 			e := network(t, cfg)
 			before := machineState(t)
-			// The second has a program that belongs to a group of its own; the third replaces files where it is
-			// installed already.
+			// The second has a program with a separate group; the third replaces installed files.
 			got := runAs(t, e, environment.ExecOptions{Timeout: networkTime, Env: map[string]string{"DEBIAN_FRONTEND": "noninteractive"}}, `set -e
 				apt-get -q update
 				apt-get -q install -y --no-install-recommends --reinstall hello openssh-client curl
@@ -103,7 +103,7 @@ func TestApt(t *testing.T) {
 	}
 }
 
-// machineState returns what installing packages would change on this machine.
+// machineState returns the state of this machine that installing packages would change.
 func machineState(t *testing.T) string {
 	t.Helper()
 	var out bytes.Buffer

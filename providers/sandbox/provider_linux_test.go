@@ -98,7 +98,8 @@ func TestStoreWritableByOthersIsRefused(t *testing.T) {
 	}
 }
 
-// Before Rollout makes its directory where everybody may, another user may have made a link of that name.
+// Before Rollout makes its directory in a world-writable one, another user may have made a link of
+// that name.
 func TestStoreBehindALinkOfAnotherUserIsRefused(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root makes links of other users")

@@ -62,7 +62,7 @@ func TestUnusableStoreDirectory(t *testing.T) {
 	}
 }
 
-// TestInContainers runs this program in containers, to see whether the remedy that it names is one.
+// TestInContainers runs this program in containers, to check that the suggested remedy works.
 func TestInContainers(t *testing.T) {
 	t.Parallel()
 	testenv.Long(t, "sandboxes in containers with several rights")

@@ -26,7 +26,7 @@ func create(t testing.TB, p environment.Provider, opts environment.CreateOptions
 	return e
 }
 
-// run runs a script that must succeed, and returns what it prints on either stream.
+// run runs a script that must succeed, and returns its stdout and stderr.
 func run(t testing.TB, e environment.Environment, script string) string {
 	t.Helper()
 	return runAs(t, e, environment.ExecOptions{}, script)

@@ -11,15 +11,16 @@ import (
 	"github.com/org/rollout-action/internal/core/environment"
 )
 
-// scoreFile says how soon the kernel ends a process for lack of memory.
+// scoreFile sets the priority with which the kernel ends a process when memory runs out.
 const scoreFile = "/proc/self/oom_score_adj"
 
 // findLowest is a bash script that prints the lowest score that it can give itself.
 const findLowest = "for ((n = -1000; n <= 1000; n++)); do echo $n 2>/dev/null >/proc/$$/oom_score_adj && break; done; echo $n"
 
-// Which process the kernel ends for lack of memory is not for what runs in a sandbox to choose: process 1, with which all others
-// end, keeps its score. Where root on this machine can set how low others may go, no command gets below process 1; elsewhere none
-// gets below what it could have got to without Rollout.
+// Commands in a sandbox must not choose which process the kernel ends when memory runs out: process
+// 1, with which all others end, keeps its score. Where root on this machine can limit the scores of
+// others, no command gets below process 1; elsewhere no command gets a lower score than without
+// Rollout.
 func TestCommandsDoNotChooseWhatTheKernelEnds(t *testing.T) {
 	before, err := os.ReadFile(scoreFile)
 	if err != nil {

@@ -34,8 +34,9 @@ func TestSealedProgramCannotBeWritten(t *testing.T) {
 	}
 }
 
-// TestStartDoesNotDependOnFileDescriptors: starting a process moves files about in it, above the highest number of those that it gets.
-// With many files open that was once the very number at which the program was.
+// TestStartDoesNotDependOnFileDescriptors: starting a process renumbers files in it, above the
+// highest number of those that it gets. With many open files that was once the very number of the
+// program.
 func TestStartDoesNotDependOnFileDescriptors(t *testing.T) {
 	null, err := os.Open(os.DevNull)
 	if err != nil {
@@ -67,7 +68,7 @@ func TestStartDoesNotDependOnFileDescriptors(t *testing.T) {
 	}
 }
 
-// TestProcess1RunsTheCopy: whatever a command finds at /proc/1/exe is not the machine's file.
+// TestProcess1RunsTheCopy: /proc/1/exe must never be the machine's file.
 func TestProcess1RunsTheCopy(t *testing.T) {
 	p := newProvider(t, map[string]any{"base": baseHost, "dir": storeDir(t)})
 	env, err := p.CreateEnvironment(t.Context(), environment.CreateOptions{Image: testImage})

@@ -18,8 +18,9 @@ import (
 	"github.com/org/rollout-action/internal/core/environment"
 )
 
-// signalsKey makes this program ignore and block all signals and execute itself again with signalsIgnored, which makes it print
-// what commands begin with in sandboxes of the store that signalsKey names.
+// signalsKey makes this program ignore and block all signals and execute itself again with
+// signalsIgnored, which makes it print the initial signal state of commands in sandboxes of the
+// store that signalsKey names.
 const (
 	signalsKey     = "ROLLOUT_TEST_SIGNALS"
 	signalsIgnored = "ROLLOUT_TEST_SIGNALS_IGNORED"
@@ -60,7 +61,8 @@ func ignoreAndBlock() error {
 	return syscall.Exec(self, os.Args, append(os.Environ(), signalsIgnored+"=1"))
 }
 
-// showSignals prints what this process, a command in a sandbox, an ENTRYPOINT and a step of a build begin with.
+// showSignals prints the initial signal state of this process, a command in a sandbox, an
+// ENTRYPOINT and a step of a build.
 func showSignals(dir string) error {
 	ctx := context.Background()
 	p, err := New(ctx, map[string]any{"dir": dir, "base": baseHost}, Options{})
@@ -102,7 +104,7 @@ func signalLines(status string) []string {
 	})
 }
 
-// No signal is ignored or blocked in commands, whatever Rollout was started with (nohup ignores SIGHUP).
+// No signal is ignored or blocked in commands, even if it is in Rollout (nohup ignores SIGHUP).
 func TestCommandsStartWithDefaultSignals(t *testing.T) {
 	dir := storeDir(t)
 	newProvider(t, map[string]any{"dir": dir, "base": baseHost}) // or the test is skipped

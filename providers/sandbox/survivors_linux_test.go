@@ -33,7 +33,7 @@ func init() { //nolint:gochecknoinits // TestMain is for all tests of the packag
 	}
 }
 
-// hiding leaves processes behind in the ways that there are. Their name is the marker.
+// hiding leaves processes behind in all known ways. Their name is the marker.
 const hiding = `
 name='exec -a "$0" sleep 100000'
 setsid bash -c "$name" MARKER > /dev/null 2>&1 &
@@ -41,7 +41,7 @@ nohup bash -c "$name" MARKER > /dev/null 2>&1 &
 env -i setsid bash -c "($name) & disown" MARKER > /dev/null 2>&1
 `
 
-// own makes sandboxes that are busy in all the ways that there are, says so, and waits to be killed.
+// own makes sandboxes that are busy in all known ways, reports that, and waits to be killed.
 func own(dir string) error {
 	ctx := context.Background()
 	p, err := New(ctx, map[string]any{"dir": dir, "base": baseHost}, Options{})
@@ -81,8 +81,8 @@ func own(dir string) error {
 	return err
 }
 
-// marked returns the living processes that name one of the markers in their arguments, their environment or their
-// mounts, as far as this user may know. It leaves out this process.
+// marked returns the living processes that name one of the markers in their arguments, environment
+// or mounts, as far as this user may read them. It leaves out this process.
 func marked(t *testing.T, markers ...string) []string {
 	t.Helper()
 	dirs, err := filepath.Glob("/proc/[0-9]*")
@@ -152,7 +152,8 @@ func TestSandboxesEndWithRollout(t *testing.T) {
 	wantNothing(t, next)
 }
 
-// wantNothing checks that a store has no environments and nothing half-made, and the machine none of its groups.
+// wantNothing checks that a store has no environments and no unfinished files, and the machine no
+// control groups of it.
 func wantNothing(t *testing.T, p *Provider) {
 	t.Helper()
 	for _, sub := range []string{"env", "tmp"} {
@@ -171,7 +172,7 @@ func wantNothing(t *testing.T, p *Provider) {
 	})
 }
 
-// eventually fails the test if what should be empty is not within half a minute.
+// eventually fails the test if left does not become empty within half a minute.
 func eventually(t *testing.T, problem string, left func() []string) {
 	t.Helper()
 	var last []string

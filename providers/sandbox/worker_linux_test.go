@@ -8,7 +8,7 @@ import (
 )
 
 func TestDirectoriesOfAnyDepthAreRemoved(t *testing.T) {
-	const depth, files = 3000, 256 // without a limit of its own, deeper directories than there may be open files
+	const depth, files = 3000, 256 // deeper than the open files allowed
 	top := t.TempDir() + "/top"
 	must(t, os.Mkdir(top, 0o700))
 	at, err := unix.Open(top, unix.O_RDONLY, 0)

@@ -12,8 +12,9 @@ import (
 	"testing"
 )
 
-// fakeKernel is directories that behave as the kernel's groups do, with the rules that matter here. Version 1
-// hierarchies have the files that split says, version 2 those of the controllers that the parent enabled.
+// fakeKernel simulates the kernel's groups in directories, with the rules that matter here. Version
+// 1 hierarchies have the files of split, version 2 those of the controllers that the parent
+// enabled.
 type fakeKernel struct {
 	kernelFiles
 	mu      sync.Mutex
@@ -23,7 +24,7 @@ type fakeKernel struct {
 	before  func(op, path string) // may call the kernel itself
 }
 
-// unifiedFiles is the files of a version 2 controller.
+// unifiedFiles lists the files of a version 2 controller.
 var unifiedFiles = map[string][]string{
 	"cpu": {"cpu.max"}, "memory": {"memory.max", "memory.swap.max", "memory.events"}, "pids": {"pids.max"},
 }
@@ -224,7 +225,8 @@ func (m *machine) unifiedMount(controllers ...string) string {
 	return point
 }
 
-// delegate gives the process an own group, and lets it write nowhere else. Others are in it besides.
+// delegate gives the process a separate group, the only one it may write to. others are further
+// processes in it.
 func (m *machine) delegate(others ...string) string {
 	m.self.root = false
 	for _, c := range []string{"cpu", "memory", "pids"} {

@@ -40,7 +40,7 @@ func TestIDsAreUnique(t *testing.T) {
 	m.must(first.Remove(t.Context()))
 }
 
-// A limit that fails half way leaves nothing of the others.
+// New removes the limits that it has set if a later one fails.
 func TestNewLeavesNothingBehind(t *testing.T) {
 	m := newMachine(t)
 	memory, pids := m.splitMount("memory"), m.splitMount("pids")
@@ -83,7 +83,7 @@ func TestSwapNeedNotBeCounted(t *testing.T) {
 	m.want(filepath.Join(point, "rollout/a/memory.memsw.limit_in_bytes"), "absent")
 }
 
-// Another process removes the top group before each step that it can: while nothing is in it.
+// Another process removes the empty top group before each possible step.
 func TestTopGroupRemovedMeanwhile(t *testing.T) {
 	m := newMachine(t)
 	root := m.unifiedMount("cpu", "memory", "pids")
@@ -109,7 +109,7 @@ func TestTopGroupRemovedMeanwhile(t *testing.T) {
 	m.want(filepath.Join(top, "a/memory.max"), "67108864")
 }
 
-// Another process has made the top group, but not come to enabling controllers in it.
+// Another process has made the top group, but not yet enabled controllers in it.
 func TestTopGroupNotPreparedYet(t *testing.T) {
 	m := newMachine(t)
 	root := m.unifiedMount("cpu", "memory", "pids")
@@ -119,7 +119,7 @@ func TestTopGroupNotPreparedYet(t *testing.T) {
 	m.want(filepath.Join(root, "rollout/a/memory.max"), "67108864")
 }
 
-// The system's manager disables controllers at the root when no group of its own needs them.
+// The system's manager disables controllers at the root when none of its groups needs them.
 func TestControllersDisabledMeanwhile(t *testing.T) {
 	m := newMachine(t)
 	root := m.unifiedMount("cpu", "memory", "pids")
@@ -129,7 +129,7 @@ func TestControllersDisabledMeanwhile(t *testing.T) {
 	m.want(filepath.Join(root, "rollout/a/cpu.max"), "50000 100000")
 }
 
-// Each process removes the top group when it has no group left, while others need it.
+// Each process removes the top group after its last group, while others need it.
 func TestManyProcesses(t *testing.T) {
 	for _, version := range []string{"version 1", "version 2"} {
 		t.Run(version, func(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 	"github.com/org/rollout-action/internal/test/testenv"
 )
 
-// behaviour names what this program does instead of testing when it is started as the child of a test.
+// behaviour selects what this program does as the child of a test.
 const behaviour = "CGROUP_TEST_CHILD"
 
 func TestMain(m *testing.M) {
@@ -68,15 +68,15 @@ func realTree(t testing.TB) *Tree {
 	return tree
 }
 
-// child is a process in a group, waiting.
+// child is a waiting process in a group.
 type child struct {
 	*exec.Cmd
 	stdin  io.Writer
 	stdout strings.Builder
 }
 
-// start starts cmd and puts it into a group with limits. At the end it is killed with all it started, and
-// the group removed.
+// start starts cmd and puts it into a group with limits. At the end of the test its processes are
+// killed, and the group is removed.
 func start(t *testing.T, tree *Tree, l Limits, cmd *exec.Cmd) (*Group, *child) {
 	t.Helper()
 	runtime.LockOSThread() // the child dies with the thread that started it
@@ -235,7 +235,7 @@ func TestManyAtOnceForReal(t *testing.T) {
 	workers.Wait()
 }
 
-// Whoever runs this, on whatever machine: what is said to be missing is what is not enforced.
+// On any machine and for any user, the limits reported as missing are those that are not enforced.
 func TestMissingMatchesThisMachine(t *testing.T) {
 	tree, err := Open(fmt.Sprintf("rollout-test-%d", os.Getpid()))
 	if err != nil {

@@ -80,7 +80,7 @@ func TestDelegated(t *testing.T) {
 	m.want(filepath.Join(own, "rollout-self/cgroup.procs"), "42")
 	m.want(filepath.Join(own, "rollout/a/memory.max"), "67108864")
 
-	// What this process starts is in the child, and finds the same place.
+	// The processes that this one starts are in the child, and find the same place.
 	m.self.own[""] = "/user.scope/rollout-self"
 	m.self.pid = 43
 	limited(t, m.open(), "b")
@@ -185,7 +185,7 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-// Others in the group must not be moved, nor the process away from them.
+// Other processes in the group must not be moved, nor the process away from them.
 func TestOtherProcessesAreNotMoved(t *testing.T) {
 	m := newMachine(t)
 	m.unifiedMount("cpu", "memory", "pids")

@@ -138,7 +138,7 @@ func TestFailedRun(t *testing.T) {
 	}
 }
 
-// The cause may be the first thing that a command printed, or the last.
+// The cause may be the first line of a command's output, or the last.
 func TestBothEndsOfLongOutputAreKept(t *testing.T) {
 	out := newOutput(func(string) {})
 	for i := range 5 {

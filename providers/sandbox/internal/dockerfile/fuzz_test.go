@@ -12,12 +12,13 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// offline is a network that is not there.
+// offline is a network that is unreachable.
 type offline struct{}
 
 func (offline) RoundTrip(*http.Request) (*http.Response, error) { return nil, errors.New("no network") }
 
-// FuzzBuild builds hostile Dockerfiles: it must not panic, must keep to what Box promises to be asked, and must give the same the second time.
+// FuzzBuild builds hostile Dockerfiles. It must not panic, must call Box within its contract, and
+// must give the same result the second time.
 func FuzzBuild(f *testing.F) {
 	names, err := filepath.Glob("testdata/builds/*.txtar")
 	if err != nil || len(names) == 0 {

@@ -16,9 +16,10 @@ import (
 
 var update = flag.Bool("update", false, "write what builds do to testdata")
 
-// TestBuilds builds each archive of testdata/builds: its files are the context, its comment says what it is about, lines
-// "arg K=V", "target NAME", "link NAME TARGET", "mode 0755 NAME" and "prints TEXT" in it set the build up, "files" shows what a command
-// finds. Its file "golden" is what is to happen.
+// TestBuilds builds each archive of testdata/builds. Its files are the context. Its comment
+// describes the test; lines "arg K=V", "target NAME", "link NAME TARGET", "mode 0755 NAME" and
+// "prints TEXT" in it configure the build, "files" shows the files that a command sees. Its file
+// "golden" has the expected result.
 func TestBuilds(t *testing.T) {
 	names, err := filepath.Glob("testdata/builds/*.txtar")
 	if err != nil || len(names) < 10 {
@@ -52,7 +53,7 @@ func TestBuilds(t *testing.T) {
 	}
 }
 
-// describeBuild says all that a build does.
+// describeBuild returns a description of all actions of a build.
 func describeBuild(t *testing.T, archive *txtar.Archive) string {
 	t.Helper()
 	var (

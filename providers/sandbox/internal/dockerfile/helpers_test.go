@@ -10,7 +10,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// replaceOnce complains when there is nothing to replace.
+// replaceOnce fails the test if the old text is missing.
 func replaceOnce(t *testing.T, text, old, now string) string {
 	t.Helper()
 	if strings.Count(text, old) != 1 {

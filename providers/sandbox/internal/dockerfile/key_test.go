@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// keysOf builds, and gives the keys of the layers that were asked for.
+// keysOf builds, and returns the keys of the requested layers.
 func keysOf(t *testing.T, dir fstest.MapFS, opts Options) []string {
 	t.Helper()
 	m := newMemory()
@@ -20,7 +20,7 @@ func keysOf(t *testing.T, dir fstest.MapFS, opts Options) []string {
 	return m.asked
 }
 
-// same returns how many keys are equal from the beginning.
+// same returns the length of the common prefix of two lists of keys.
 func same(a, b []string) int {
 	n := 0
 	for n < len(a) && n < len(b) && a[n] == b[n] {

@@ -16,7 +16,8 @@ import (
 	"strings"
 )
 
-// memory is a machine whose files are in a map. It runs no programs: what a command does is a function that a test gives.
+// memory is a machine whose files are in a map. It runs no programs: a test provides functions in
+// place of commands.
 type memory struct {
 	images map[string]testImage
 	run    func(*memoryBox, Command) (int, error)
@@ -34,7 +35,7 @@ type testImage struct {
 	files files
 }
 
-// files is a root file system by absolute path.
+// files is a root file system, keyed by absolute path.
 type files map[string]node
 
 type node struct {
@@ -116,7 +117,7 @@ func (m *memory) Visit(ctx context.Context, image Image, do func(context.Context
 	return do(ctx, &memoryBox{m: m, files: m.root(image)})
 }
 
-// memoryBox is a box of it.
+// memoryBox is a box of memory.
 type memoryBox struct {
 	m     *memory
 	files files
@@ -133,7 +134,7 @@ func (b *memoryBox) Run(ctx context.Context, c Command) (int, error) {
 	return 0, nil
 }
 
-// resolve follows links, the last element's only if asked for.
+// resolve follows links, the last element's only if last is set.
 func (b *memoryBox) resolve(name string, last bool) string {
 	done, rest := "/", strings.Split(strings.Trim(name, "/"), "/")
 	for hops := 0; len(rest) > 0 && hops < 100; hops++ {
@@ -299,7 +300,7 @@ func (b *memoryBox) line(file, name string) []string {
 	return nil
 }
 
-// String lists what a root file system has that the image had not.
+// minus lists the differences of a root file system from base.
 func (f files) minus(base files) string {
 	var text bytes.Buffer
 	for _, name := range slices.Sorted(maps.Keys(f)) {

@@ -12,9 +12,9 @@ import (
 	"github.com/org/rollout-action/internal/test/testenv"
 )
 
-// fenced calls do in a thread that can change nothing outside of base. Hostile archives are only unpacked
-// so: a mistake in Unpack would otherwise be one made to the machine's files, by root at times. The thread
-// ends with do.
+// fenced calls do in a thread that cannot change files outside of base. All hostile archives are
+// unpacked this way: a bug in Unpack would otherwise change the machine's files, possibly as root.
+// The thread ends with do.
 func fenced(t testing.TB, base string, do func()) {
 	t.Helper()
 	failed := make(chan error, 1)
@@ -31,8 +31,8 @@ func fenced(t testing.TB, base string, do func()) {
 	}
 }
 
-// fence takes from the calling thread every right to make, remove and write files outside of base. Source:
-// landlock(7).
+// fence revokes the calling thread's rights to create, remove and write files outside of base.
+// Source: landlock(7).
 func fence(base string) error {
 	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	if errno != 0 {

@@ -55,7 +55,7 @@ func tarOf(t *testing.T, file, data string) []byte {
 	return out.Bytes()
 }
 
-// testImage returns an image of two layers for a platform. text makes it different from others.
+// testImage returns an image of two layers for a platform. text distinguishes it from others.
 func testImage(t *testing.T, text, arch string) v1.Image {
 	t.Helper()
 	var layers []v1.Layer
@@ -86,7 +86,7 @@ func testImage(t *testing.T, text, arch string) v1.Image {
 	return img
 }
 
-// otherArch returns an architecture that this machine does not have.
+// otherArch returns an architecture other than this machine's.
 func otherArch() string {
 	if runtime.GOARCH == "s390x" {
 		return "amd64"
@@ -132,7 +132,7 @@ func idOf(t *testing.T, img v1.Image) string {
 	return id.String()
 }
 
-// check compares what was found with img: description, layers, and what they hold.
+// check compares the found image with img: description, layers, and their content.
 func check(t *testing.T, got *Image, img v1.Image, text, source string) {
 	t.Helper()
 	defer got.Close()
@@ -194,7 +194,8 @@ func found(t *testing.T, ref string, opts FindOptions) *Image {
 	return img
 }
 
-// missing checks that ref is not found, as kind, by an error of one line with all of want.
+// missing checks that searching ref fails with kind, in an error of one line that contains all of
+// want.
 func missing(t *testing.T, ref string, opts FindOptions, kind error, want ...string) {
 	t.Helper()
 	img, err := Find(t.Context(), ref, opts)
@@ -217,7 +218,7 @@ func missing(t *testing.T, ref string, opts FindOptions, kind error, want ...str
 	}
 }
 
-// dockerArchive writes what docker save writes.
+// dockerArchive writes an archive in the form of docker save.
 func dockerArchive(t *testing.T, images map[string]v1.Image) string {
 	t.Helper()
 	refs := map[name.Reference]v1.Image{}
@@ -633,7 +634,8 @@ func TestFindInEngine(t *testing.T) {
 
 func nopLogger() *log.Logger { return log.New(io.Discard, "", 0) }
 
-// testRegistry returns the address of a registry on the loopback interface. before may answer a request instead.
+// testRegistry returns the address of a registry on the loopback interface. before may answer
+// requests itself.
 func testRegistry(t *testing.T, before func(http.ResponseWriter, *http.Request) bool) (host string) {
 	t.Helper()
 	t.Setenv("DOCKER_CONFIG", t.TempDir())
@@ -654,7 +656,7 @@ func push(t *testing.T, ref string, img v1.Image) {
 	must(t, remote.Write(reference(t, ref), img))
 }
 
-// quick asks registries, and waits for nothing in between.
+// quick returns options that use registries and retry without pauses.
 func quick() FindOptions {
 	return FindOptions{Registry: true, pause: func(ctx context.Context, _ int) error { return ctx.Err() }}
 }

@@ -77,7 +77,7 @@ func withXattr(e entry, name, value string) entry {
 	return e
 }
 
-// What was unpacked is packed as it was.
+// Pack restores an unpacked layer.
 func TestPackUndoesUnpack(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root gives files other owners; TestPackAsAnyUser has the rest")

@@ -26,7 +26,7 @@ import (
 	"github.com/org/rollout-action/internal/test/testenv"
 )
 
-// unpackAs, where it is set, is the directory into which this process only unpacks its standard input.
+// unpackAs, if set, is the directory into which this process only unpacks its standard input.
 const unpackAs = "ROLLOUT_TEST_UNPACK_INTO"
 
 func TestMain(m *testing.M) {
@@ -40,18 +40,18 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// nobody is an ordinary user.
+// nobody is the id of an ordinary user.
 const nobody = 65534
 
-// listing prints what find and sha256sum, which know nothing of this package, say of each file in the
-// current directory: "ABOUT\tNAME\0" and "DIGEST  ./NAME\0".
+// listing prints the output of find and sha256sum, which are independent of this package, for each
+// file in the current directory: "ABOUT\tNAME\0" and "DIGEST  ./NAME\0".
 const listing = `set -e
 find . -xdev '(' -type d -printf 'd %m owner=%U:%G %T@\t%P\0' -o -type f -printf 'f %m owner=%U:%G %n links %s bytes %T@\t%P\0' \
 	-o -type l -printf 'l owner=%U:%G %T@ %l\t%P\0' -o -printf '%y %m owner=%U:%G %T@\t%P\0' ')'
 find . -xdev -type f -print0 | xargs -0 sha256sum -z
 `
 
-// changes are what an image's second layer is made of: every way in which it can differ from the first.
+// changes makes an image's second layer: every way in which it can differ from the first.
 const changes = `set -e
 rm /etc/issue                                   # a whiteout
 rm -r /usr/share/doc; mkdir /usr/share/doc      # an opaque directory
@@ -71,7 +71,8 @@ printf x >"$(printf '%0255d' 1)"
 touch -d '2001-02-03 04:05:06.789012345Z' empty; touch -h -d '1999-01-01 00:00:00.5Z' l; touch -d '1970-01-01 00:00:00Z' d
 `
 
-// parseListing returns what listing printed about each file, without what engines put into every container.
+// parseListing returns the output of listing by file, without the files that engines put into every
+// container.
 func parseListing(t *testing.T, out []byte) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -114,7 +115,7 @@ func compare(t *testing.T, got, want map[string]string) {
 	t.Logf("%d files, %d differ", len(want), differ)
 }
 
-// ownedBy returns a listing in which everything belongs to one user.
+// ownedBy returns a listing in which all files belong to one user.
 func ownedBy(files map[string]string, uid int) map[string]string {
 	out := map[string]string{}
 	for name, about := range files {
@@ -153,7 +154,7 @@ func newRealImage(t *testing.T) realImage {
 	return r
 }
 
-// run runs a script in a container of the image, which is there until the test ends.
+// run runs a script in a container of the image, which exists until the test ends.
 func (r realImage) run(t *testing.T, script string) (id string) {
 	t.Helper()
 	ctx := t.Context()
@@ -180,8 +181,8 @@ func (r realImage) run(t *testing.T, script string) (id string) {
 	return made.ID
 }
 
-// listed returns the listing of a container of the image. It is copied out as a file, because logs lose what is not
-// UTF-8.
+// listed returns the listing of a container of the image. It is copied out as a file, because logs
+// lose invalid UTF-8.
 func (r realImage) listed(t *testing.T) map[string]string {
 	t.Helper()
 	id := r.run(t, "exec >/.listing\n"+listing)
@@ -196,7 +197,7 @@ func (r realImage) listed(t *testing.T) map[string]string {
 	return parseListing(t, out)
 }
 
-// mounted runs a script in an overlay of layers, the bottom first, in a mount namespace of its own.
+// mounted runs a script in an overlay of layers, bottom first, in a new mount namespace.
 func mounted(t *testing.T, layers []string, script string, options ...string) []byte {
 	t.Helper()
 	testenv.NeedRoot(t, "to mount")
@@ -236,8 +237,8 @@ func unpackAsNobody(t *testing.T, layer io.Reader, dir string) {
 	}
 }
 
-// TestRealImage unpacks an image that a Docker engine made and compares every file with what a container of
-// the same image shows.
+// TestRealImage unpacks an image made by a Docker engine and compares every file with a container
+// of the image.
 func TestRealImage(t *testing.T) {
 	r := newRealImage(t)
 	img, err := Find(t.Context(), r.id, FindOptions{Docker: r.engine, TempDir: t.TempDir()})
@@ -279,7 +280,7 @@ func TestRealImage(t *testing.T) {
 	})
 }
 
-// TestOverlay mounts layers and looks whether overlayfs understands their marks.
+// TestOverlay mounts layers and checks that overlayfs understands their marks.
 func TestOverlay(t *testing.T) {
 	testenv.NeedRoot(t, "to mount")
 	below := archive(t, file("gone", "x", 0o644), file("kept", "x", 0o644), file("d/old", "x", 0o644), file("e/old", "x", 0o644),

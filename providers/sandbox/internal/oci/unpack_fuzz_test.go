@@ -47,7 +47,7 @@ func script(lines string) []byte {
 	return out.Bytes()
 }
 
-// outside describes everything beside the layer: names, kinds, modes, owners, times, contents.
+// outside describes all files next to the layer: names, kinds, modes, owners, times, contents.
 func outside(t testing.TB, base string) string {
 	t.Helper()
 	var out strings.Builder
@@ -77,7 +77,8 @@ func outside(t testing.TB, base string) string {
 	return out.String()
 }
 
-// FuzzUnpack looks for archives, or scripts of them, that change anything outside of the layer's directory.
+// FuzzUnpack searches for archives, or scripts of them, that change files outside of the layer's
+// directory.
 func FuzzUnpack(f *testing.F) {
 	for _, lines := range []string{
 		"f ../canary",

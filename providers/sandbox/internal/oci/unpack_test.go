@@ -79,7 +79,8 @@ func options() UnpackOptions {
 	return UnpackOptions{Xattr: xattrOf(), Owners: os.Geteuid() == 0}
 }
 
-// layerDir returns an empty directory. Beside it is only a file that must not change.
+// layerDir returns an empty directory. Its parent contains only one other file, which must not
+// change.
 func layerDir(t testing.TB) string {
 	t.Helper()
 	base, err := os.MkdirTemp("", "oci")
@@ -94,7 +95,7 @@ func layerDir(t testing.TB) string {
 	return dir
 }
 
-// removeAll removes directories that their owner may not enter, too.
+// removeAll also removes directories without permissions.
 func removeAll(t testing.TB, dir string) {
 	filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() {
@@ -120,7 +121,8 @@ func unpack(t testing.TB, entries ...entry) (string, Report) {
 	return dir, report
 }
 
-// describe returns what is at name in dir, without its time: "file 0644 data", "link target" and so on.
+// describe describes the file name in dir, without its time: "file 0644 data", "link target" and so
+// on.
 func describe(t testing.TB, dir, name string) string {
 	t.Helper()
 	p := filepath.Join(dir, name)

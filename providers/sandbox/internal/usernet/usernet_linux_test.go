@@ -11,7 +11,7 @@ func TestDatagramsOfOneSegment(t *testing.T) {
 	for name, c := range map[string]struct {
 		data   []byte
 		length int // where the packet's length is
-		head   int // what it leaves out
+		head   int // bytes not counted in the length
 	}{"IPv4": {four, 2, 0}, "IPv6": {six, 4, 40}} {
 		list := packet{data: c.data, segment: 4}.datagrams()
 		if len(list) != 3 {
@@ -30,7 +30,7 @@ func TestDatagramsOfOneSegment(t *testing.T) {
 	}
 }
 
-// Whatever comes from a sandbox is hostile.
+// All packets from a sandbox are hostile input.
 func FuzzParse(f *testing.F) {
 	f.Add(make([]byte, 60), true)
 	f.Add(append(make([]byte, headerSize), 0x45), false)
