@@ -13,7 +13,7 @@ import (
 	"github.com/org/rollout-action/providers/sandbox"
 )
 
-// Entry is one provider.
+// Entry describes one provider.
 type Entry struct {
 	Name    string
 	Aliases []string // other names that Find and job files accept

@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 )
 
-// credentials returns what the user's Docker configuration, credential helpers included, knows about
-// the registry of an image. The zero value is no credentials.
+// credentials returns the user's credentials for the registry of an image, from the Docker
+// configuration and its credential helpers. The zero value means none.
 func credentials(ctx context.Context, ref string) (registry.AuthConfig, error) {
 	image, err := name.ParseReference(ref, name.WeakValidation)
 	if err != nil {
@@ -39,7 +39,7 @@ func lookUp(ctx context.Context, at authn.Resource) (registry.AuthConfig, error)
 	}, nil
 }
 
-// encoded returns auth as the engine's header wants it; "" if there is none.
+// encoded returns credentials in the format of the engine's header; "" if there are none.
 func encoded(config registry.AuthConfig) string {
 	if config == (registry.AuthConfig{ServerAddress: config.ServerAddress}) {
 		return ""

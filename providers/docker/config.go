@@ -198,8 +198,8 @@ func checkMount(where string, m mount.Mount) []Problem {
 // names reports whether the configuration names things that may not exist on the engine.
 func (c config) names() bool { return c.network != "" || c.runtime != "" || len(c.mounts) > 0 }
 
-// hintAtConfig names the configuration as what may be at fault, where nothing better is known about why a
-// container does not start.
+// hintAtConfig adds a hint at the configuration to the error of a container that did not start, if
+// it has no better one.
 func (c config) hintAtConfig(err error) error {
 	var e *environment.Error
 	if c.names() && errors.As(err, &e) &&

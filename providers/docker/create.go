@@ -184,7 +184,7 @@ func (e *containerEnv) begin(ctx context.Context, opts environment.CreateOptions
 	return err
 }
 
-// discard removes what a failed creation may have left and returns its error.
+// discard removes the remains of a failed creation and returns its error.
 func (p *Provider) discard(ctx context.Context, name string, failure error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupGrace)
 	defer cancel()

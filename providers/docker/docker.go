@@ -17,7 +17,8 @@ import (
 // Name is the value of environment.type that selects this provider.
 const Name = "docker"
 
-// Provider is a Docker engine. See environment.Provider for what its methods promise.
+// Provider runs environments on a Docker engine. See environment.Provider for the contract of its
+// methods.
 type Provider struct {
 	api    *client.Client
 	info   system.Info

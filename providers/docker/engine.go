@@ -31,7 +31,7 @@ func persist(ctx context.Context, do func() error) error {
 	return persistWhile(ctx, isPassing, do)
 }
 
-// persistWhile does what persist does, with a condition for another try.
+// persistWhile is persist with a condition for another try.
 func persistWhile(ctx context.Context, again func(error) bool, do func() error) error {
 	for try := 1; ; try++ {
 		err := do()
@@ -56,7 +56,8 @@ func isPassing(err error) bool {
 	return isTransient(err) || isGone(err) && !isContext(err)
 }
 
-// isGone reports whether the engine says that what was asked about does not exist, or is not in a state for that.
+// isGone reports whether the engine says that the object does not exist, or is not in a state for
+// the request.
 func isGone(err error) bool { return cerrdefs.IsNotFound(err) || cerrdefs.IsConflict(err) }
 
 // retryReads repeats requests that only ask for something, so that a passing failure is not taken for the answer.

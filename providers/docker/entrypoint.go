@@ -35,7 +35,7 @@ func (s settings) health() *environment.Healthcheck {
 	})
 }
 
-// noteSettings remembers what an image was found to say, so that not every container costs a request.
+// noteSettings caches the settings of an image, so that not every container costs a request.
 func (p *Provider) noteSettings(ref string, found image.InspectResponse) settings {
 	var s settings
 	if c := found.Config; c != nil {

@@ -124,7 +124,7 @@ func texts(ctx context.Context, from inContainer, paths []string, most int64, li
 	})
 }
 
-// fileMode returns the mode of a file, as package fs has it.
+// fileMode returns the mode of a file in the form of package fs.
 func fileMode(f *initwire.File) fs.FileMode {
 	mode := kindOfFile(f) | fs.FileMode(f.Mode&0o777)
 	for bit, set := range map[uint32]fs.FileMode{0o4000: fs.ModeSetuid, 0o2000: fs.ModeSetgid, 0o1000: fs.ModeSticky} {

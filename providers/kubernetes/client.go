@@ -44,7 +44,7 @@ type client struct {
 // newClient returns a client for a configuration. Nothing is sent yet.
 func newClient(config *rest.Config, namespace string) (*client, error) {
 	c := &client{config: rest.CopyConfig(config), namespace: namespace}
-	// The server throttles by itself, with what it knows about its load.
+	// The server throttles by itself, knowing its load.
 	c.config.QPS = -1
 	c.config.WarningHandlerWithContext, c.config.WarningHandler = rest.NoWarnings{}, nil
 	c.config.UserAgent = "rollout"

@@ -16,9 +16,9 @@ import (
 	"github.com/org/rollout-action/providers/internal/podinit"
 )
 
-// compare calls visit with each file of an environment's image, which original has as nobody has changed it, and each file of the
-// environment now, in the order of inside.ListFiles. before or after is nil if there is none; what was in a directory of the image that is no
-// directory any more is left out.
+// compare calls visit with each file of an environment's image, read from the unchanged original,
+// and each file of the environment now, in the order of inside.ListFiles. before or after is nil if
+// there is none; entries below a directory of the image that is no directory any more are left out.
 func compare(ctx context.Context, original, now inContainer, visit func(before, after *initwire.File) error) error {
 	nextBefore, stop := pull(original.Files(ctx))
 	defer stop()
@@ -112,7 +112,7 @@ const (
 	typePipe   = 0o010000
 )
 
-// kindOfFile returns the type of a file, as package fs has it.
+// kindOfFile returns the type of a file in the form of package fs.
 func kindOfFile(f *initwire.File) fs.FileMode {
 	switch f.Mode & typeMask {
 	case typePlain:
@@ -148,8 +148,9 @@ var errManyChanges = errors.New("there are too many changed files")
 // originalResources are enough to list and read files.
 var originalResources = resources(environment.Limits{MilliCPUs: 250, Memory: 128 << 20})
 
-// withOriginal calls use with a pod of the environment's image in which nothing runs: there are the files that the environment began with, and
-// no other way to read them inside the cluster. It runs beside the environment, if there is room, because that node has the image.
+// withOriginal calls use with a pod of the environment's image in which nothing runs. It holds the
+// files that the environment began with, which cannot be read in the cluster otherwise. It runs on
+// the environment's node, if there is room, because that node has the image.
 func (e *podEnv) withOriginal(ctx context.Context, use func(original inContainer) error) error {
 	helper, err := e.p.helperImage(ctx)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/org/rollout-action/providers/internal/registryimage"
 )
 
-// Problem is what is wrong with a value of environment.provider_config.
+// Problem is an invalid value of environment.provider_config.
 type Problem = environment.ConfigProblem
 
 // config is environment.provider_config.
@@ -90,7 +90,8 @@ func Check(cfg map[string]any) []Problem {
 	return problems
 }
 
-// Unaddressed returns the keys of a valid environment.provider_config that bring in what no digest covers.
+// Unaddressed returns the keys of a valid environment.provider_config that bring in content no
+// digest covers.
 func Unaddressed(cfg map[string]any) []string {
 	c, _ := readConfig(cfg)
 	if c.podVolumes {

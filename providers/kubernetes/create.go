@@ -309,7 +309,7 @@ func (p *Provider) ask(ctx context.Context, name string) error {
 	return nil
 }
 
-// discard removes what a failed creation may have left and returns its error.
+// discard removes the remains of a failed creation and returns its error.
 func (p *Provider) discard(ctx context.Context, pod *corev1.Pod, failure error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupGrace)
 	defer cancel()
@@ -329,13 +329,13 @@ func (p *Provider) remove(ctx context.Context, namespace, name string) error {
 	return failed(environment.KindTeardown, "delete pod "+name, err)
 }
 
-// waitLine tells a caller what a creation waits for, each reason once.
+// waitLine reports to a caller why a creation waits, each reason once.
 type waitLine struct {
 	tell func(string)
 	last string
 }
 
-// say tells a reason that others decide about; "" is the end of it.
+// say reports a reason for waiting that others decide about; "" ends the wait.
 func (w *waitLine) say(reason string) {
 	if w.tell != nil && reason != w.last {
 		w.tell(reason)
@@ -343,7 +343,7 @@ func (w *waitLine) say(reason string) {
 	w.last = reason
 }
 
-// deadline is a time that can stop.
+// deadline is a time limit that can be paused.
 type deadline struct {
 	left   time.Duration
 	since  time.Time
@@ -353,7 +353,7 @@ type deadline struct {
 
 func newDeadline(d time.Duration) *deadline { return &deadline{left: d} }
 
-// run lets the time pass and returns a channel that is closed at its end.
+// run starts or resumes the deadline and returns a channel that is closed when it expires.
 func (d *deadline) run(ctx context.Context) <-chan struct{} {
 	if d.expiry == nil {
 		ctx, cancel := context.WithCancel(ctx)
@@ -362,7 +362,7 @@ func (d *deadline) run(ctx context.Context) <-chan struct{} {
 	return d.expiry
 }
 
-// stop keeps what is left of the time.
+// stop pauses the deadline.
 func (d *deadline) stop() {
 	if d.expiry != nil {
 		d.cancel()

@@ -23,7 +23,7 @@ type podEnv struct {
 	name, namespace string
 	labels          environment.Labels
 	image           registryimage.Image
-	variables       bool // it has some of its own
+	variables       bool // it sets some itself
 	limits          environment.Limits
 	since           time.Time
 	stopping        atomic.Bool // Stop ends its processes

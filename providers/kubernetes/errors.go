@@ -14,9 +14,10 @@ import (
 	"github.com/org/rollout-action/internal/core/environment"
 )
 
-// API servers fail now and then: they restart, their storage elects a leader, what is before them is busy. These are the number of
-// tries, and the first wait between them, which doubles: about seven seconds in all. client-go itself waits, up to ten times, as
-// long as answers with Retry-After say.
+// API servers fail now and then: they restart, their storage elects a leader, a proxy before them
+// is busy. These are the number of tries, and the first wait between them, which doubles: about
+// seven seconds in all. client-go itself waits, up to ten times, as long as answers with
+// Retry-After say.
 const (
 	apiTries = 7
 	apiWait  = 100 * time.Millisecond

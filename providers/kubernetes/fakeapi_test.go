@@ -50,7 +50,7 @@ type fakeAPI struct {
 	pods      map[string]*corev1.Pod
 	policies  []networkingv1.NetworkPolicy
 	quotas    []corev1.ResourceQuota
-	nodes     []string // their architectures; nil: nobody may list them
+	nodes     []string // their architectures; nil: listing them is forbidden
 	events    []watchEvent
 	oldest    int           // the version since which events are kept
 	news      chan struct{} // is closed with each event

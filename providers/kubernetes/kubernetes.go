@@ -26,7 +26,7 @@ const (
 	Alias = "k8s"
 )
 
-// Options are what a Provider gets besides environment.provider_config.
+// Options are the settings of a Provider in addition to environment.provider_config.
 type Options struct {
 	// Clean: only List and Remove are called. Nothing is checked that they do not need.
 	Clean bool
@@ -36,7 +36,8 @@ type Options struct {
 	HelperImage string
 }
 
-// Provider is a namespace of a cluster. See environment.Provider for what its methods promise.
+// Provider runs environments in a namespace of a cluster. See environment.Provider for the contract
+// of its methods.
 type Provider struct {
 	config  config
 	options Options
@@ -119,7 +120,7 @@ func newProvider(ctx context.Context, conf config, at connection, opts Options) 
 	return p, nil
 }
 
-// imageSource is what a Provider needs of *registryimage.Images. Tests have others.
+// imageSource is the subset of *registryimage.Images that a Provider uses. Tests replace it.
 type imageSource interface {
 	Config(ctx context.Context, ref string) (registryimage.Image, error)
 	Build(ctx context.Context, opts environment.BuildOptions) (string, error)
@@ -129,7 +130,7 @@ type imageSource interface {
 	Close() error
 }
 
-// inContainer is what an environment needs of a *guest.Environment. Tests have others.
+// inContainer is the subset of *guest.Environment that an environment uses. Tests replace it.
 type inContainer interface {
 	environment.LoopbackListener
 	environment.TerminalRunner
@@ -176,7 +177,8 @@ type once[T comparable] struct {
 	value T
 }
 
-// get returns the value, with make unless it is known. tell, unless it is nil, is told what make tells.
+// get returns the value, calling make unless it is known. tell, unless it is nil, receives the
+// progress of make.
 func (o *once[T]) get(ctx context.Context, tell func(string), make func(ctx context.Context, tell func(string)) (T, error)) (T, error) {
 	for {
 		if value, known := o.look(); known {

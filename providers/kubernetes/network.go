@@ -123,8 +123,8 @@ func (e *podEnv) awaitNetwork(ctx context.Context, address string, within time.D
 	return err
 }
 
-// awaitReach waits until the pod reaches an address, or does not, and returns what it does in the end. Two attempts in a row must
-// fail.
+// awaitReach waits until the pod reaches an address, or does not, as wanted, and reports whether it
+// did in the end. Two attempts in a row must fail.
 func (e *podEnv) awaitReach(ctx context.Context, address string, wanted bool, within time.Duration) (reached bool, err error) {
 	limit, cancel := awake.WithTimeout(ctx, within)
 	defer cancel()

@@ -283,7 +283,7 @@ func TestEnvironmentsThatTheClusterEnds(t *testing.T) {
 	t.Run("a pod with a higher priority takes its place", func(t *testing.T) {
 		t.Parallel()
 		suffix := strings.TrimPrefix(c.client.namespace, "rollout-test-")
-		// Something of which the node has one, and nobody else wants any.
+		// A resource of which the node has one, and no other pod wants any.
 		place := "rollout.test~1" + suffix
 		node := c.node(t)
 		c.patch(t, types.JSONPatchType, "/api/v1/nodes/"+node+"/status", `[{"op": "add", "path": "/status/capacity/`+place+`", "value": "1"}]`)

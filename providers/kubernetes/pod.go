@@ -149,7 +149,7 @@ func resources(l environment.Limits) corev1.ResourceRequirements {
 	return corev1.ResourceRequirements{Requests: list, Limits: maps.Clone(list)}
 }
 
-// seconds rounds up, and bounds what is infinite in practice.
+// seconds rounds up to whole seconds, at most the longest deadline that Kubernetes accepts.
 func seconds(d time.Duration) int64 {
 	const longest = 1 << 31 // of a deadline. Source: Kubernetes, pkg/apis/core/validation
 	return min(int64((d+time.Second-1)/time.Second), longest-1)

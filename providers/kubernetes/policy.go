@@ -42,8 +42,9 @@ var (
 // a pod, and these pods listen elsewhere in some distributions: 5353 in OpenShift, 8053 in Gardener.
 var nameServerPorts = []int32{53, 5353, 8053}
 
-// openPolicy returns the NetworkPolicy for pods with a public network: they reach the internet and name servers, but neither each other nor
-// anything else in private networks; and nobody reaches them. The pod of the proof is an exception, by which a change of the network is noticed.
+// openPolicy returns the NetworkPolicy for pods with a public network: they reach the internet and
+// name servers, but neither each other nor anything else in private networks; and nothing reaches
+// them. The pod of the proof is an exception, by which a change of the network is noticed.
 func (p *Provider) openPolicy() *networkingv1.NetworkPolicy {
 	udp, tcp, target := corev1.ProtocolUDP, corev1.ProtocolTCP, intstr.FromInt32(targetPort)
 	var names []networkingv1.NetworkPolicyPort
@@ -110,7 +111,7 @@ func (p *Provider) CheckCreation(ctx context.Context, l environment.Limits, n en
 	return nil
 }
 
-// restricting says what is done, for errors.
+// restricting describes the operation in errors.
 func (p *Provider) restricting() string {
 	return "restrict the network with NetworkPolicy " + policyName + " in namespace " + p.client.namespace
 }
@@ -151,7 +152,7 @@ func (p *Provider) findPolicy(ctx context.Context) (found bool, err error) {
 	return found, nil
 }
 
-// sameEffect compares policies that allow nothing.
+// sameEffect reports whether both policies allow nothing, for the same pods and directions.
 func sameEffect(a, b networkingv1.NetworkPolicySpec) bool {
 	types := func(s networkingv1.NetworkPolicySpec) []networkingv1.PolicyType {
 		sorted := slices.Sorted(slices.Values(s.PolicyTypes))

@@ -22,10 +22,13 @@ import (
 	"github.com/org/rollout-action/providers/kubernetes/internal/probe"
 )
 
-// enforcement is what shows that the cluster enforces network policies: a pod that listens. A pod without restrictions has reached
-// it, and a restricted one has not; nor must each restricted pod of a trial, before anything runs in it, while the node of the pod
-// that listens says that it answers. Both pods of the proof also try what else a network leads to (probe.Target). A pod that gets its restrictions later has reached it before. One that begins with them has not: to
-// begin without them would cost it seconds, and a pod without restrictions on each node would need room that trials may have taken.
+// enforcement is the proof that the cluster enforces network policies: a pod that listens. A pod
+// without restrictions has reached it, and a restricted one has not; nor must each restricted pod
+// of a trial, before anything runs in it, while the node of the pod that listens says that it
+// answers. Both pods of the proof also try what else a network leads to (probe.Target). A pod that
+// gets its restrictions later has reached it before. One that begins with them has not: to begin
+// without them would cost it seconds, and a pod without restrictions on each node would need room
+// that trials may have taken.
 type enforcement struct {
 	address once[string] // of the pod that listens
 
@@ -53,7 +56,8 @@ func (p *Provider) ProveNetworks(ctx context.Context, progress func(string)) err
 	return err
 }
 
-// shown says what the proof has shown, of which only what a pod without restrictions reaches is a part.
+// shown describes the result of the proof. Only targets that a pod without restrictions reaches
+// were tested.
 func (p *Provider) shown(open probe.Seen) string {
 	text := "the network is restricted: pods do not reach " + listTargets("another pod", open.Reached)
 	if len(open.Silent) > 0 {
@@ -65,8 +69,8 @@ func (p *Provider) shown(open probe.Seen) string {
 	return text
 }
 
-// enforced returns the address that no restricted pod must reach. It fails if the cluster does not have, or does not enforce, the
-// policy. tell is told what it waits for.
+// enforced returns the address that no restricted pod must reach. It fails if the cluster does not
+// have, or does not enforce, the policy. tell receives the reasons for waiting.
 func (p *Provider) enforced(ctx context.Context, tell func(string)) (string, error) {
 	address, err := p.proof.address.get(ctx, tell, p.prove)
 	if err != nil {

@@ -183,7 +183,8 @@ func TestLifeOfAPod(t *testing.T) {
 	}
 }
 
-// What an API server and what is before it do now and then must not make a trial fail, nor leave a pod.
+// Passing failures of an API server, or of a proxy before it, must not make a trial fail, nor leave
+// a pod.
 func TestPassingFailuresPass(t *testing.T) {
 	busy := apierrors.NewTooManyRequests("too many requests", 1)
 	for name, fail := range map[string]error{
@@ -443,7 +444,7 @@ func TestPodsThatWait(t *testing.T) {
 	})
 }
 
-// A server that is slow to create a pod must not leave it when nobody waits for it any more.
+// A server that is slow to create a pod must not leave it when its creation was canceled.
 func TestCreationThatIsCancelledLeavesNothing(t *testing.T) {
 	f := newFakeAPI(t)
 	p := f.provider(t, nil)
@@ -537,7 +538,8 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// The processes of a pod that is gone may live on for a while: nobody must go on using them.
+// The processes of a pod that is gone may live on for a while: the environment must not go on using
+// them.
 func TestPodThatIsGoneIsLost(t *testing.T) {
 	f := newFakeAPI(t)
 	env, err := f.provider(t, nil).CreateEnvironment(t.Context(), fakeOptions())
@@ -935,7 +937,8 @@ func TestPodsThatRolloutEndsAreNotDialed(t *testing.T) {
 	}
 }
 
-// A thousand environments at once cost two requests each, beside the one that the guest's connection is, and one watch for all.
+// A thousand environments at once cost two requests each, plus the guest's connection, and one
+// watch for all.
 func TestThousandPodsAtOnce(t *testing.T) {
 	n := 1000
 	if testing.Short() {

@@ -13,8 +13,9 @@ import (
 	"github.com/org/rollout-action/internal/lib/awake"
 )
 
-// quotaWait is the time after which the first of those who wait for a full quota tries again without a sign that there is a place: this user may
-// not watch quotas, or what is full is none of them.
+// quotaWait is the time after which the first of those who wait for a full quota tries again
+// without a sign that there is a place: this user may not watch quotas, or it is something else
+// that is full.
 const quotaWait = 5 * time.Second
 
 // quotaLine is a line of pods that wait for a place in the namespace's quotas. Only the first one asks for it, and only when a quota has
@@ -78,7 +79,7 @@ func (q *quotaLine) refused(place *quotaPlace, seen chan struct{}) {
 	place.sign = seen
 }
 
-// signal returns what is closed at the next sign.
+// signal returns a channel that is closed at the next sign.
 func (q *quotaLine) signal() chan struct{} {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -148,7 +149,7 @@ func (q *quotaLine) watchOnce(ctx context.Context) error {
 	return nil
 }
 
-// note compares a quota with what was known of it.
+// note compares a quota with its last known state.
 func (q *quotaLine) note(now corev1.ResourceQuota) {
 	q.mu.Lock()
 	before, known := q.usage[now.Name]

@@ -70,7 +70,7 @@ func (p *Provider) LockSnapshot(ctx context.Context, key string) (func(), error)
 		dir = filepath.Join(dir, "rollout", "layers")
 		err = os.MkdirAll(dir, 0o700)
 	}
-	if err != nil { // a machine without a place for locks keeps nobody out
+	if err != nil { // a machine without a place for locks has none
 		return func() {}, ctx.Err()
 	}
 	held := flock.New(filepath.Join(dir, key[:2]+".lock"))
@@ -132,14 +132,14 @@ func (e *podEnv) snapshot(ctx context.Context, opts environment.SnapshotOptions)
 	return e.p.layerRef(opts.Key), err
 }
 
-// layer is what an environment has changed.
+// layer holds the changes of an environment.
 type layer struct {
 	files []string // with the directories above them: some runtimes would make those anew
 	gone  []string
 	size  int64
 }
 
-// visit takes what compare finds.
+// visit adds a difference that compare found.
 func (l *layer) visit(before, after *initwire.File) error {
 	switch {
 	case !differs(before, after):

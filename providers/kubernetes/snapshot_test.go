@@ -23,7 +23,7 @@ func runIn(t *testing.T, env environment.Environment, script string) string {
 	return out.String()
 }
 
-// A node makes of a layer what the environment had.
+// A node unpacks a layer to the files that the environment had.
 func TestLayerOnANode(t *testing.T) {
 	t.Parallel()
 	c := needCluster(t)

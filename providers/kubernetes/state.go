@@ -12,10 +12,10 @@ import (
 	"github.com/org/rollout-action/internal/core/environment"
 )
 
-// starting is how far a pod is on its way to run.
+// starting is the progress of a pod towards running.
 type starting struct {
 	runs bool // its main container does
-	// waits says what it waits for, for users.
+	// waits is the reason for waiting, in words for users.
 	waits string
 	// queued: others decide when it goes on, so that the wait is no part of starting. Without a limit if it is gated.
 	queued, gated bool
@@ -25,7 +25,7 @@ type starting struct {
 	err     error // it will never run
 }
 
-// startOf returns how far a pod is. Everything that is known about why pods do not start is here.
+// startOf returns the progress of a pod. All knowledge about why pods do not start is here.
 func startOf(pod *corev1.Pod) starting {
 	if err := endOf(pod); err != nil {
 		return starting{err: notStarted(err)}
@@ -197,7 +197,7 @@ func comma(text string) string {
 	return " (" + text + ")"
 }
 
-// maxWords bounds what is quoted of a cluster's messages.
+// maxWords bounds quotations of a cluster's messages.
 const maxWords = 600
 
 // oneLine returns a message of the cluster as one short line.
@@ -209,7 +209,7 @@ func oneLine(text string) string {
 	return text
 }
 
-// lastLines returns the end of what a container printed.
+// lastLines returns the end of a container's output.
 func lastLines(text string) string {
 	const most = 2000
 	text = strings.TrimSpace(text)

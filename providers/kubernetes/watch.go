@@ -29,7 +29,7 @@ type tracker struct {
 	pods map[string]*tracked // by name
 }
 
-// tracked is what is known of one pod.
+// tracked is the last known state of one pod.
 type tracked struct {
 	uid     types.UID // "": not created yet
 	pod     *corev1.Pod
@@ -101,7 +101,7 @@ func (t *tracker) follow(ctx context.Context, name string) {
 	}
 }
 
-// forget ends what follow began.
+// forget ends the tracking that follow began.
 func (t *tracker) forget(name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -122,7 +122,7 @@ func (t *tracker) look(name string) (tracked, bool) {
 	return *p, true
 }
 
-// learn notes a pod as an answer has it.
+// learn stores a pod from an answer of the API.
 func (t *tracker) learn(pod *corev1.Pod) { t.set(pod, false) }
 
 // learnGone notes that a pod is not there.
@@ -162,7 +162,7 @@ func (p *tracked) wake() {
 	p.changed = make(chan struct{})
 }
 
-// trimmed returns what is needed of a pod: thousands of them are kept.
+// trimmed returns a pod with only the fields in use: thousands of them are kept.
 func trimmed(pod *corev1.Pod) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion, DeletionTimestamp: pod.DeletionTimestamp},

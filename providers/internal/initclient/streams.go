@@ -90,7 +90,7 @@ func newOutput(w io.Writer) (*output, error) {
 	return o, nil
 }
 
-// carry passes on what comes, until nothing more can come.
+// carry copies until nothing more can come.
 func (o *output) carry(w io.Writer) {
 	defer o.ours.Close()
 	defer close(o.ended)

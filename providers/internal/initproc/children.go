@@ -44,8 +44,8 @@ type children struct {
 
 	mu      sync.Mutex       // held while a command is started, so that reap does not miss it
 	running map[int]*command // by process id
-	// execs are the commands that run, and those that ended since the last one was started: when one
-	// ends just as it is to be killed, what it started is killed all the same.
+	// execs are the commands that run, and those that ended since the last one was started: when
+	// one ends just as it is to be killed, the processes that it started are killed all the same.
 	execs map[int64]*command
 }
 

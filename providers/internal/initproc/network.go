@@ -156,8 +156,8 @@ func makeFarEnd(name string) (*os.File, error) {
 	return packetSocket(far)
 }
 
-// packetSocket opens a socket that sends and receives a device's packets in this thread's network. It does not receive
-// what is sent through it.
+// packetSocket opens a socket that sends and receives a device's packets in this thread's network.
+// It does not receive packets sent through it.
 func packetSocket(device int) (*os.File, error) {
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0) // 0: nothing before Bind
 	if err != nil {

@@ -108,7 +108,7 @@ type inode struct{ dev, ino uint64 }
 type packer struct {
 	tw         *tar.Writer
 	root       *os.Root
-	device     uint64                 // of the path: what is mounted below is left out
+	device     uint64                 // of the path: mounts below it are left out
 	links      map[inode]string       // the first names of files that have several; nil: each name has the content
 	attributes func(name string) bool // the extended attributes to write; nil: none
 	strict     bool                   // attributes that cannot be read are an error
@@ -251,8 +251,8 @@ func (nameless) Uname() (string, error) { return "", nil }
 // Gname implements tar.FileInfoNames.
 func (nameless) Gname() (string, error) { return "", nil }
 
-// fileHeader returns what tar.FileInfoHeader does, but no names of owners, and pipes for sockets: tar has no sockets, and readers
-// leave both out.
+// fileHeader is tar.FileInfoHeader without names of owners, and pipes for sockets: tar has no
+// sockets, and readers leave both out.
 func fileHeader(info fs.FileInfo, target string) (*tar.Header, error) {
 	if info.Mode()&fs.ModeSocket != 0 {
 		return &tar.Header{Typeflag: tar.TypeFifo, Mode: int64(info.Mode().Perm()), ModTime: info.ModTime()}, nil

@@ -40,11 +40,12 @@ var (
 // resistSignals keeps commands from ending this process by signals. Commands still start with the default of every
 // signal, even if Rollout was started with some of them ignored, as nohup does.
 //
-// Go's runtime has a handler for nearly every signal, and takes some signals for faults of its own. With the default
-// action the kernel would end this process, too, if its first thread blocks the signal while another does not. So
-// signals for which Go has a handler are ignored: Go sets them to their defaults in the processes that it starts. Go
-// has no such handler for 32 to 34, which the C libraries use, nor for SIGHUP and SIGINT if they were ignored when this
-// process began. Those get a handler that does nothing: execve resets handlers, but keeps ignored signals.
+// Go's runtime has a handler for nearly every signal, and takes some signals for its own faults.
+// With the default action the kernel would end this process, too, if its first thread blocks the
+// signal while another does not. So signals for which Go has a handler are ignored: Go sets them to
+// their defaults in the processes that it starts. Go has no such handler for 32 to 34, which the C
+// libraries use, nor for SIGHUP and SIGINT if they were ignored when this process began. Those get
+// a handler that does nothing: execve resets handlers, but keeps ignored signals.
 func resistSignals() error {
 	const last, firstOfC, lastOfC = 64, 32, 34
 	for s := unix.Signal(1); s <= last; s++ {

@@ -52,8 +52,9 @@ func clockOffset() int64 {
 // clockJitter is how far two readings of the clocks may be apart.
 const clockJitter = 50_000_000
 
-// ListFiles calls each for the files of the root file system, but not for its root: a directory comes before what is in it, and what
-// is in a directory is in the order of its names. What is mounted is left out, and what vanishes meanwhile.
+// ListFiles calls each for the files of the root file system, but not for its root: a directory
+// comes before its entries, which are in the order of their names. Mounts are left out, and files
+// that vanish meanwhile.
 //
 // A file is Recent by its time of change (ctime), which is the kernel's: programs cannot set it, and every change of a file sets it.
 // So nothing has to be read before the environment begins, which would cost each one a walk through its image. What the times do not

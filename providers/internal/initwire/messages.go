@@ -117,8 +117,8 @@ type Address struct {
 // MaxMTU is the largest MTU of a device.
 const MaxMTU = 65535
 
-// Frames is the format of what is read from and written to the other end of a device, one frame at a time, each behind
-// a struct virtio_net_hdr of ten bytes.
+// Frames is the format of data read from and written to the other end of a device, one frame at a
+// time, each behind a struct virtio_net_hdr of ten bytes.
 type Frames string
 
 // The frames.

@@ -176,7 +176,8 @@ func (s *server) kill(r request) error {
 	return err
 }
 
-// frames writes frames to a stream, for several goroutines. After an error it writes nothing: nobody reads any more.
+// frames writes frames to a stream, for several goroutines. After an error it writes nothing: the
+// reader is gone.
 type frames struct {
 	mu      sync.Mutex
 	to      io.Writer
@@ -200,12 +201,13 @@ func (f *frames) last(r reply) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.ended {
-		_ = writeReply(f.to, r) // if it fails, nobody waits for it
+		_ = writeReply(f.to, r) // if it fails, the client is gone
 	}
 	f.ended = true
 }
 
-// writer returns a writer of frames of one kind. Writing always succeeds: a command must not stop because nobody reads.
+// writer returns a writer of frames of one kind. Writing always succeeds: a command must not stop
+// because its reader is gone.
 func (f *frames) writer(kind byte) io.Writer { return &outputWriter{f, kind} }
 
 type outputWriter struct {
@@ -231,7 +233,7 @@ func (s *server) unpack(ctx context.Context, stream *yamux.Stream, r request) er
 	return reading
 }
 
-// pack writes what is at a path as frames of a tar stream.
+// pack writes the file or directory at a path as frames of a tar stream.
 func (s *server) pack(stream *yamux.Stream, r request) {
 	to := &frames{to: stream}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -270,7 +272,8 @@ func killAll() error {
 	return errors.New("processes do not end")
 }
 
-// alive reports whether a process other than this one lives: what is dead and not yet reaped has no program.
+// alive reports whether a process other than this one lives: a dead one that is not yet reaped has
+// no program.
 func alive() bool {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {

@@ -45,12 +45,14 @@ type Environment struct {
 const (
 	// defaultPath is the PATH of images that set none.
 	defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-	// killTime bounds the ending of a command and of all that it started, beside the time that resuming a connection takes.
+	// killTime bounds the ending of a command and of all that it started, without the time that
+	// resuming a connection takes.
 	killTime = 2 * time.Minute
 )
 
-// Start connects to the guest, copies files and runs the image's ENTRYPOINT, as environment.Provider.CreateEnvironment
-// has it. The container must have been started just now, and have run nothing else. If Start fails, the caller ends the container.
+// Start connects to the guest, copies files and runs the image's ENTRYPOINT, as specified by
+// environment.Provider.CreateEnvironment. The container must have been started just now, and have
+// run nothing else. If Start fails, the caller ends the container.
 func Start(ctx context.Context, dial Dialer, opts Options) (*Environment, error) {
 	if opts.Explain == nil {
 		opts.Explain = func(context.Context) error { return nil }
@@ -184,7 +186,7 @@ func (e *Environment) ask(ctx context.Context, r request) (reply, error) {
 	return answer, problemOf(answer)
 }
 
-// guestError says that the guest could not do what it was asked for.
+// guestError is a request's failure that the guest reported.
 type guestError struct{ answer reply }
 
 func (e *guestError) Error() string { return e.answer.Problem }
@@ -307,7 +309,8 @@ func (e *Environment) Readiness() environment.Readiness {
 	return environment.Readiness{Healthcheck: e.opts.Image.Healthcheck, Busy: e.busy}
 }
 
-// countTime bounds what is counted for messages and for whom to blame.
+// countTime bounds the time to count processes and kills for messages and for the cause of a
+// failure.
 const countTime = 10 * time.Second
 
 // OOMKills implements environment.MemoryReporter.
@@ -341,7 +344,7 @@ func (e *Environment) KillAll(ctx context.Context) error {
 	return e.failed(ctx, environment.KindLost, "end all processes of the container", err)
 }
 
-// Stay has the guest stay when nobody has a connection to it any more.
+// Stay makes the guest stay after its last connection has ended.
 func (e *Environment) Stay(ctx context.Context) error {
 	_, err := e.ask(ctx, request{Op: opStay})
 	if errors.As(err, new(*endedError)) {

@@ -148,7 +148,7 @@ func (e *Environment) run(ctx context.Context, r request, stdin io.Reader, sinks
 		if err != nil {
 			return c.answer, fmt.Errorf("%w: %w", errInput, err)
 		}
-	default: // nobody reads it any more
+	default: // its reader is gone
 	}
 	return c.answer, nil
 }
@@ -218,7 +218,7 @@ func (c *running) sendInput(ctx context.Context, from io.Reader) error {
 	defer close(stop)
 	go func() {
 		select {
-		case <-c.ended: // nobody reads it any more
+		case <-c.ended: // its reader is gone
 			reset(stream)
 		case <-stop:
 		}

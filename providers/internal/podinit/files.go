@@ -39,7 +39,7 @@ func (e *Environment) CopyTo(ctx context.Context, files ...environment.Copy) err
 	}()
 	var answer reply
 	err = readMessage(stream, &answer)
-	_ = stream.SetWriteDeadline(time.Unix(1, 0)) // nobody reads any more
+	_ = stream.SetWriteDeadline(time.Unix(1, 0)) // its reader is gone
 	source := <-packing
 	switch {
 	case err != nil:

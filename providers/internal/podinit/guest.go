@@ -25,7 +25,7 @@ const (
 // replaces. A transient error is tried again; any other one ends the environment.
 type Dialer func(ctx context.Context) (io.ReadWriteCloser, error)
 
-// Image is what a container's image says about its processes.
+// Image holds the settings of a container's image for its processes.
 type Image struct {
 	Env         []string // KEY=value
 	User        string   // name or id[:group or id]; empty is 0
@@ -37,7 +37,7 @@ type Image struct {
 // Options describe an environment in a container.
 type Options struct {
 	Image Image
-	Env   map[string]string  // variables of every process, beside the image's
+	Env   map[string]string  // variables of every process, in addition to the image's
 	Files []environment.Copy // copied before the first process starts
 	// Network is checked by the caller: the guest serves the proxy of an allowlist, and does not keep processes from using
 	// a network device that the container has.

@@ -27,8 +27,8 @@ const (
 	frameAck  = 'a' // how many bytes of all were received
 )
 
-// link is a connection whose bytes are carried by other connections, one after the other. What a carrier that broke has lost is sent
-// again by the next one, so nobody above notices.
+// link is a connection whose bytes are carried by other connections, one after the other. What a
+// carrier that broke has lost is sent again by the next one, so its users do not notice.
 type link struct {
 	mu      sync.Mutex
 	changed *sync.Cond
@@ -116,7 +116,7 @@ func (l *link) state() (attached bool, heard time.Time) {
 	return l.carrier != nil && l.err == nil, l.heard
 }
 
-// acknowledge forgets what the other side has.
+// acknowledge drops the bytes that the other side has received.
 func (l *link) acknowledge(has uint64) {
 	if has > l.first && has <= l.first+uint64(len(l.unacked)) {
 		l.unacked = append(l.unacked[:0], l.unacked[has-l.first:]...)
@@ -308,8 +308,9 @@ func (l *link) SetReadDeadline(t time.Time) error { return l.SetDeadline(t) }
 // SetWriteDeadline implements net.Conn.
 func (l *link) SetWriteDeadline(t time.Time) error { return l.SetDeadline(t) }
 
-// hello is what both sides say first on each carrier. The client sends a secret: the key on the first carrier, which no process of an
-// image can see, and afterwards one that is derived from it.
+// hello is the first message of both sides on each carrier. The client sends a secret: the key on
+// the first carrier, which no process of an image can see, and afterwards one that is derived from
+// it.
 type hello struct {
 	first    bool
 	secret   [32]byte

@@ -12,7 +12,8 @@ import (
 	"github.com/org/rollout-action/providers/internal/initwire"
 )
 
-// op is what the client asks the guest for, or the guest the client. Each has a stream of its own, which begins with a request.
+// op names the operation of a request by the client, or by the guest. Each has a stream of its own,
+// which begins with a request.
 type op string
 
 const (
@@ -32,7 +33,7 @@ const (
 	opReach       op = "reach"       // Address, Within
 	opConnections op = "connections" // the reply has a list
 	opKillAll     op = "kill all"
-	opStay        op = "stay"      // the guest does not end when nobody comes
+	opStay        op = "stay"      // the guest does not end without a client
 	opMemory      op = "memory"    // the reply counts processes that were killed for lack of memory
 	opProcesses   op = "processes" // the reply counts them, and has Limit
 )

@@ -32,7 +32,7 @@ func (p *Pretended) handle(stream *yamux.Stream) {
 	switch r.Op {
 	case opExec:
 		if err := writeFrame(stream, frameBegun, nil); err == nil {
-			_ = writeReply(stream, reply{}) // if it fails, nobody waits for it
+			_ = writeReply(stream, reply{}) // if it fails, the client is gone
 		}
 	case opUnpack:
 		if _, err := readFrames(stream, func(byte, []byte) error { return nil }); err == nil {

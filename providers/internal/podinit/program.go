@@ -17,9 +17,9 @@ import (
 // programName is what releases call the program; those for other systems have "-linux-ARCH" behind it.
 const programName = "rollout"
 
-// ProgramFS returns a file system with the one file Installer, for an image of Linux containers of an architecture, as Go
-// names them: the program of pods that releases embed, this program's own file, or rollout-linux-ARCH beside it. Fails with
-// KindUnavailable.
+// ProgramFS returns a file system with the one file Installer, for an image of Linux containers of
+// an architecture, as Go names them: the program of pods that releases embed, this program's own
+// file, or rollout-linux-ARCH next to it. Fails with KindUnavailable.
 func ProgramFS(goarch string) (fs.FS, error) { return programFS(programs, goarch) }
 
 func programFS(programs fs.FS, goarch string) (fs.FS, error) {

@@ -25,7 +25,8 @@ import (
 // resumed, nothing may be lost.
 const outputStall = resumeTime + time.Minute
 
-// aloneTime is how long a guest waits for its client, which is taken for dead then: what is here uses its resources for nothing.
+// aloneTime is how long a guest waits for its client, which is taken for dead then: the container
+// would hold its resources for nothing.
 var aloneTime = 15 * time.Minute // tests have another one
 
 // server is the guest: process 1 of a container.
@@ -168,7 +169,7 @@ func (s *server) handle(stream *yamux.Stream) {
 		answer.Problem, answer.Kind = err.Error(), kindOf(err)
 	}
 	answer.Ended = s.ending()
-	_ = writeMessage(stream, answer) // if it fails, nobody waits for it
+	_ = writeMessage(stream, answer) // if it fails, the client is gone
 }
 
 // refuse answers a request to an environment that has ended.

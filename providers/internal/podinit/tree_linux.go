@@ -51,5 +51,5 @@ func (s *server) finish(stream *yamux.Stream, err error) {
 	if err != nil {
 		end.Problem, end.Kind = err.Error(), kindOf(err)
 	}
-	_ = writeReply(stream, end) // if it fails, nobody waits for it
+	_ = writeReply(stream, end) // if it fails, the client is gone
 }

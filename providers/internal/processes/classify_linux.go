@@ -70,8 +70,8 @@ func (c *classifier) unrelated(s stat) bool {
 	return s.PID < c.root.PID && !descends
 }
 
-// ancestor reports whether the process or one that it descends from, below process 1, is what is looked for. It
-// is not sure if an ancestor is missing from the list.
+// ancestor reports whether the process or one that it descends from, below process 1, satisfies is.
+// It is not sure if an ancestor is missing from the list.
 func (c *classifier) ancestor(s stat, is func(stat) bool) (found, sure bool) {
 	for range c.known { // a list made while processes end may have a circle
 		if is(s) {

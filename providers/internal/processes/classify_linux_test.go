@@ -18,9 +18,9 @@ func TestClassify(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		name    string
-		list    []stat // beside the first and the command
+		list    []stat // in addition to the first and the command
 		others  []Process
-		victims []int // beside the command
+		victims []int // in addition to the command
 		unclear bool
 	}{
 		{name: "the command"},
@@ -62,7 +62,7 @@ func TestClassify(t *testing.T) {
 
 // What would spare the command does not, where its caller did not keep to the rules.
 func TestClassifyTheCommand(t *testing.T) {
-	first := stat{Process: Process{1, 1}, state: 'S', threads: 5} // in nobody's session
+	first := stat{Process: Process{1, 1}, state: 'S', threads: 5} // in no session
 	command := stat{Process: Process{100, 50}, state: 'S', parent: 1, session: 100, threads: 1}
 	child := stat{Process: Process{101, 51}, state: 'S', parent: 100, session: 101, threads: 1}
 	inSession := func(id int, s stat) stat {

@@ -17,7 +17,7 @@ type Container struct {
 	list      *proc
 	first     int
 	namespace string
-	members   map[Process]bool // what is known of processes; that never changes
+	members   map[Process]bool // whether a process is in the container; that never changes
 }
 
 // ErrNoContainer says that a process is not the first of a pid namespace below this one.
@@ -37,8 +37,8 @@ func OpenContainer(first int) (*Container, error) {
 	return c, nil
 }
 
-// enter makes sure that first is what it is said to be. To take this namespace, or another process's, for the container
-// would be to kill what is none of it.
+// enter checks that first is process 1 of a namespace below this one. With a wrong namespace,
+// processes outside of the container would be killed.
 func (c *Container) enter() error {
 	ours, err := c.list.namespace("self")
 	if err != nil {
@@ -58,7 +58,7 @@ func (c *Container) enter() error {
 	return nil
 }
 
-// Close releases what the Container holds.
+// Close releases the resources of the Container.
 func (c *Container) Close() { c.list.close() }
 
 // Find returns the process of the container that has an id now. The error is unix.ESRCH if there is none.
@@ -75,9 +75,9 @@ func (c *Container) Find(pid int) (Process, error) {
 	return Process{}, fmt.Errorf("process %d of the container: %w", pid, unix.ESRCH)
 }
 
-// Strike sends SIGKILL to the command root and every process that it started, as Kill has it, and does not wait for their
-// end. It is for a container of which all processes are held still, so that none can start others meanwhile: they are dead
-// before they could do anything else.
+// Strike sends SIGKILL to the command root and every process that it started, like Kill, and does
+// not wait for their end. It is for a container of which all processes are held still, so that none
+// can start others meanwhile: they are dead before they could do anything else.
 func (c *Container) Strike(root Process, others ...Process) error {
 	victims, _, err := c.look(root, others)
 	if err != nil {
@@ -156,7 +156,7 @@ func (c *Container) isMember(s stat, byID map[int]stat, depth int) (bool, error)
 		return member, nil
 	}
 	namespace, err := c.list.namespace(strconv.Itoa(s.PID))
-	// Processes outside may be another user's. One that ended meanwhile is nobody's.
+	// Processes outside may be another user's. One that ended meanwhile has no namespace.
 	if err != nil && !gone(err) && !errors.Is(err, unix.EACCES) && !errors.Is(err, unix.EPERM) {
 		return false, err
 	}

@@ -31,7 +31,7 @@ func fromOutside() map[string]func(*scene) {
 	}
 	for _, v := range victims {
 		if strings.Contains(v.name, "that has ended") {
-			continue // nobody outside knows it any more
+			continue // it has no id outside any more
 		}
 		all[outside+v.name] = func(s *scene) {
 			for name, text := range scripts {

@@ -15,17 +15,17 @@ import (
 const (
 	// stopTime is how long Kill tries to stop all before it kills what it finds, if ctx gives it more.
 	stopTime = 10 * time.Second
-	// settled is how many looks in a row have to find nothing: what is being forked during the first may
-	// have an id that was passed already.
+	// settled is how many looks in a row have to find nothing: a process that is forked during the
+	// first may have an id that was passed already.
 	settled = 2
 	// pause is between attempts to kill, for the killed to end.
 	pause = time.Millisecond
 )
 
-// Kill kills a command and every process that it started, wherever those went: background processes, other
-// sessions, orphans. root is the command, which leads a session of its own; it may have ended. Only the
-// first process of a pid namespace may call this, with that namespace's /proc mounted, and it has to keep
-// waiting for its children meanwhile.
+// Kill kills a command and every process that it started, wherever those went: background
+// processes, other sessions, orphans. root is the command, which leads a session; it may have
+// ended. Only the first process of a pid namespace may call this, with that namespace's /proc
+// mounted, and it has to keep waiting for its children meanwhile.
 //
 // Spared is what began before root, and what that started since and either did not abandon or has in its
 // session. others are spared in the same way, though they began after root: commands that the caller
@@ -124,7 +124,7 @@ func (k *killer) killAll(ctx context.Context) error {
 	return nil
 }
 
-// look finds what is to be killed and lives.
+// look finds the processes that are to be killed and still live.
 func (k *killer) look() (victims []Process, unclear bool, err error) {
 	list, err := k.list.scan()
 	if err != nil {
@@ -134,7 +134,7 @@ func (k *killer) look() (victims []Process, unclear bool, err error) {
 	return victims, unclear, nil
 }
 
-// ids names processes for people, not more than a few.
+// ids lists the ids of processes for messages, not more than a few.
 func ids(list []Process) string {
 	const most = 10
 	var out []string

@@ -53,7 +53,8 @@ func inNamespace(t *testing.T, name string) {
 	inNamespaceWith(t, name, func(int, string) {})
 }
 
-// inNamespaceWith does something beside the scene, with the id of its first process and its directory.
+// inNamespaceWith runs a function along with the scene, with the id of its first process and its
+// directory.
 func inNamespaceWith(t *testing.T, name string, beside func(first int, dir string)) {
 	t.Helper()
 	dir := t.TempDir()
@@ -138,7 +139,7 @@ func (s *scene) must(err error) {
 func (s *scene) start(script string) Process { return s.startIn(script, true) }
 
 func (s *scene) startIn(script string, session bool) Process {
-	s.mu.Lock() // nobody waits for it before its start is read
+	s.mu.Lock() // no wait reaps it before its start is read
 	defer s.mu.Unlock()
 	pid, err := syscall.ForkExec("/bin/bash", []string{"bash", "-c", script}, &syscall.ProcAttr{
 		Env:   append(os.Environ(), "d="+s.dir, roleVariable+"="),

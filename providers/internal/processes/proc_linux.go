@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// proc reads /proc. It is used for many looks at once, as what is to be killed may start others meanwhile:
-// its buffers are used again, and nothing is opened twice.
+// proc reads /proc. It is used for many looks at once, as the processes to kill may start others
+// meanwhile: its buffers are used again, and nothing is opened twice.
 type proc struct {
 	dir   int
 	entry [oneProcess]byte

@@ -17,8 +17,9 @@ type Process struct {
 	Start int64
 }
 
-// Started returns when a process of this pid namespace began, as Process has it. A process that has ended and
-// that nobody has waited for still is one; otherwise the error is unix.ENOENT or unix.ESRCH.
+// Started returns when a process of this pid namespace began, in the unit of Process.Start. A
+// process that has ended but was not reaped still is one; otherwise the error is unix.ENOENT or
+// unix.ESRCH.
 func Started(pid int) (int64, error) {
 	s, err := statOf(pid)
 	return s.Start, err
@@ -44,7 +45,7 @@ func statOf(pid int) (stat, error) {
 	return s, nil
 }
 
-// stat is what is used of a process's /proc/PID/stat.
+// stat holds the fields in use of a process's /proc/PID/stat.
 type stat struct {
 	Process
 	state   byte

@@ -82,7 +82,7 @@ func (i *Images) CheckBuild(ctx context.Context, opts environment.BuildOptions) 
 	return nil
 }
 
-// request returns what a builder is asked for, or the image if the registry has it.
+// request returns the request to a builder, or the image if it is in the registry.
 func (i *Images) request(ctx context.Context, b Builder, opts environment.BuildOptions, definition buildcontext.Definition) (req Request, ref string, err error) {
 	req = Request{BuildOptions: opts, Definition: definition, Platform: i.config.Platform}
 	if req.Digest, err = i.key(ctx, b, definition, opts.Args); err != nil {
@@ -108,7 +108,7 @@ func ofBase(err error) error {
 	return err
 }
 
-// key identifies what a builder makes of a definition.
+// key returns a digest that identifies the image that a builder makes of a definition.
 func (i *Images) key(ctx context.Context, b Builder, d buildcontext.Definition, args map[string]string) (string, error) {
 	platform := i.config.Platform
 	if kind := b.Kind(); kind != "" {

@@ -21,7 +21,7 @@ import (
 // buildkitTimeout bounds the first contact with a buildkitd. One in a pod is reached by kubectl.
 const buildkitTimeout = 20 * time.Second
 
-// CheckBuildKit returns what is wrong with a BuildKit, or nil.
+// CheckBuildKit validates the settings of a BuildKit, without connecting.
 func CheckBuildKit(b BuildKit) error {
 	at, err := url.Parse(b.Address)
 	if err != nil {

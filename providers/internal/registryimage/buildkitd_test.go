@@ -31,8 +31,8 @@ import (
 	"github.com/org/rollout-action/internal/test/testenv"
 )
 
-// startBuildkitd starts the buildkitd that ROLLOUT_TEST_BUILDKITD names, with a root of its own, and returns when it answers at an
-// address. It needs root, and runc.
+// startBuildkitd starts the buildkitd that ROLLOUT_TEST_BUILDKITD names, with a separate root, and
+// returns when it answers at an address. It needs root, and runc.
 func startBuildkitd(t *testing.T, at BuildKit, args ...string) {
 	t.Helper()
 	program := os.Getenv("ROLLOUT_TEST_BUILDKITD")

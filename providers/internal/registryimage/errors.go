@@ -58,7 +58,7 @@ func refusedPush(ctx context.Context, doing string, at name.Repository, err erro
 	return refusal
 }
 
-// loginHint says with whose credentials a registry was asked, and what to do.
+// loginHint returns a hint that names the credentials in use and the remedy.
 func loginHint(ctx context.Context, at name.Repository) string {
 	host := distribution.Host(at.Registry)
 	if u := user(ctx, at); u != "" {
@@ -67,7 +67,7 @@ func loginHint(ctx context.Context, at name.Repository) string {
 	return fmt.Sprintf("it was asked without credentials: check the name, or run docker login %s", host)
 }
 
-// user returns whose credentials a registry is asked with, for people; "" if there are none.
+// user returns whose credentials a registry is asked with, in words; "" if there are none.
 func user(ctx context.Context, at name.Repository) string {
 	found, err := authn.Resolve(ctx, authn.DefaultKeychain, at)
 	if err != nil || found == authn.Anonymous {

@@ -47,7 +47,7 @@ type BuildKit struct {
 	CACert, Cert, Key, ServerName string
 }
 
-// CheckRegistry returns what is wrong with a value of Config.Registry, or nil.
+// CheckRegistry returns an error if a value of Config.Registry is invalid.
 func CheckRegistry(prefix string) error {
 	const form = "want HOST/PATH, such as ghcr.io/org/evals"
 	host, _, _ := strings.Cut(prefix, "/")
@@ -83,7 +83,7 @@ type Images struct {
 	pushes  map[string]bool   // repositories that take images
 }
 
-// New returns Images for a configuration. It asks nobody.
+// New returns Images for a configuration. It sends no requests.
 func New(c Config) (*Images, error) {
 	if c.Registry != "" {
 		if err := CheckRegistry(c.Registry); err != nil {
@@ -139,11 +139,11 @@ func (i *Images) parse(ref string) (name.Reference, error) {
 
 // Image is the description of an image in a registry.
 type Image struct {
-	// Ref is NAME@sha256:DIGEST of the image for the platform: what is pulled by it never changes.
+	// Ref is NAME@sha256:DIGEST of the image for the platform: it always names the same content.
 	Ref string
 	// Digest is "sha256:" and 64 digits, of the image's manifest.
 	Digest string
-	// Platform is OS/ARCHITECTURE[/VARIANT] as the image's configuration has it.
+	// Platform is OS/ARCHITECTURE[/VARIANT] from the image's configuration.
 	Platform string
 	// Size is how many bytes of compressed layers are pulled.
 	Size int64
@@ -151,7 +151,7 @@ type Image struct {
 	Settings
 }
 
-// Settings are what an image's configuration says about the programs in it.
+// Settings are the parts of an image's configuration about its programs.
 type Settings struct {
 	Entrypoint, Cmd  []string
 	Env              []string // NAME=value
@@ -178,7 +178,8 @@ type PushOptions struct {
 
 // Layer is one layer of an image.
 type Layer struct {
-	// Open returns an uncompressed tar archive, as the OCI image specification has layers: with ".wh." files for what it removes.
-	// It is called several times and must return the same bytes each time.
+	// Open returns an uncompressed tar archive, in the layer format of the OCI image specification:
+	// ".wh." files mark removals. It is called several times and must return the same bytes each
+	// time.
 	Open func(ctx context.Context) (io.ReadCloser, error)
 }

@@ -37,7 +37,7 @@ func FileLayer(name string, mode fs.FileMode, size int64, open func() (io.ReadCl
 	}}
 }
 
-// writeFile writes a tar archive with one file, as FileLayer has it.
+// writeFile writes the tar archive of FileLayer, with one file.
 func writeFile(w io.Writer, name string, mode fs.FileMode, size int64, from io.Reader) error {
 	name = strings.TrimPrefix(path.Clean("/"+name), "/")
 	archive := tar.NewWriter(w)

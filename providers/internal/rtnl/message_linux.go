@@ -44,7 +44,7 @@ func joined(list [][]byte) []byte {
 	return out
 }
 
-// header encodes a fixed header of rtnetlink as the kernel has it in memory.
+// header encodes a fixed header of rtnetlink in the kernel's memory layout.
 func header[T unix.IfInfomsg | unix.IfAddrmsg | unix.RtMsg](h T) []byte {
 	return append([]byte(nil), unsafe.Slice((*byte)(unsafe.Pointer(&h)), unsafe.Sizeof(h))...) // #nosec G103 -- a struct of numbers
 }

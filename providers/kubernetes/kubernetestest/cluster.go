@@ -313,7 +313,7 @@ func (c *Cluster) Calls(user string) (map[string]int, error) {
 	return calls, nil
 }
 
-// freePorts returns ports of the loopback device that nobody listens on.
+// freePorts returns ports of the loopback device on which nothing listens.
 func freePorts(ctx context.Context, n int) (ports []string, err error) {
 	for range n {
 		l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")

@@ -81,7 +81,7 @@ func (n *fakeNodes) node(name string) *corev1.Node {
 	}
 }
 
-// close ends the nodes and what is left of their pods.
+// close ends the nodes and the rest of their pods.
 func (n *fakeNodes) close() {
 	n.stop()
 	n.ended.Wait()

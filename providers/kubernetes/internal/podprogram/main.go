@@ -1,5 +1,6 @@
-// Command podprogram is the program of pods alone: the guest and the probe of networks. Released binaries embed it, so that a pod
-// does not copy all of Rollout. The name under which it is started says what it does.
+// Command podprogram is the program of pods alone: the guest and the probe of networks. Released
+// binaries embed it, so that a pod does not copy all of Rollout. The name under which it is started
+// selects its role.
 package main
 
 import (

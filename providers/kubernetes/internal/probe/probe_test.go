@@ -44,7 +44,7 @@ func nameServer(t *testing.T, answer func(question []byte) []byte) string {
 	return c.LocalAddr().String()
 }
 
-// nobody returns an address at which nobody is.
+// nobody returns a loopback address on which nothing listens.
 func nobody(t *testing.T, network string) string {
 	t.Helper()
 	if network == "udp" {

@@ -66,7 +66,7 @@ func usual() []Target {
 func readFile(name string) string {
 	content, err := os.ReadFile(name)
 	if err != nil {
-		return "" // what is not known is not tried
+		return "" // unknown targets are not tried
 	}
 	return string(content)
 }
