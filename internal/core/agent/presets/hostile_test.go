@@ -87,7 +87,7 @@ func startedWith(t *testing.T, p Preset, instruction, program string) (delivered
 	programs := map[string]string{p.Command: program}
 	if p.Name == "openhands" { // whose program is the preset's own
 		if err := errors.Join(os.MkdirAll(filepath.Dir(python), 0o755), os.MkdirAll(filepath.Join(home, "agent/bin"), 0o755),
-			os.WriteFile(python, []byte("#!/bin/bash\n"+program), 0o755)); err != nil {
+			writeProgram(python, program)); err != nil {
 			t.Fatal(err)
 		}
 	}

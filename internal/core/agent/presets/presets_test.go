@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -265,6 +266,15 @@ func inDir(dir, part string) string {
 	return strings.NewReplacer(Dir, dir+"/agent", "/logs", dir+"/logs").Replace(script(part))
 }
 
+// writeProgram writes a script of bash that can be executed at once. No process is forked
+// meanwhile: it would have the file open until it executes its own program, and Linux executes no
+// file that is open for writing ("Text file busy").
+func writeProgram(path, text string) error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	return os.WriteFile(path, []byte("#!/bin/bash\n"+text), 0o755)
+}
+
 // bash runs a script with programs of its own before those of the machine, and with dir as the home directory.
 func bash(t *testing.T, dir, text string, programs map[string]string) (string, error) {
 	t.Helper()
@@ -273,7 +283,7 @@ func bash(t *testing.T, dir, text string, programs map[string]string) (string, e
 		t.Fatal(err)
 	}
 	for name, program := range programs {
-		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/bash\n"+program), 0o755); err != nil {
+		if err := writeProgram(filepath.Join(bin, name), program); err != nil {
 			t.Fatal(err)
 		}
 	}
