@@ -38,7 +38,7 @@ type config struct {
 	scratch   string
 	dir       string
 	pidsLimit int64
-	askedPids bool // pidsLimit is the user's
+	askedPids bool // pidsLimit was configured by the user
 }
 
 // defaultPids bounds the processes and threads of an environment without a configured limit, so
@@ -68,8 +68,8 @@ func Check(cfg map[string]any) []Problem {
 	return problems
 }
 
-// Unaddressed returns the keys of a valid environment.provider_config that make trials depend on something that no
-// digest covers.
+// Unaddressed returns the keys of a valid environment.provider_config that make trials depend on
+// inputs outside of all digests.
 func Unaddressed(cfg map[string]any) []string {
 	var keys []string
 	if cfg["base"] == baseHost {

@@ -155,7 +155,7 @@ func copyData(from, to *os.File, size int64) error {
 			return nil // the rest is a hole
 		}
 		if err != nil {
-			data = at // there are no holes on this file system
+			data = at // this file system has no holes
 		}
 		hole, err := from.Seek(data, unix.SEEK_HOLE)
 		if err != nil || hole > size {

@@ -99,8 +99,7 @@ func (e *sandboxEnv) watch(ctx context.Context, process *initclient.Started) {
 	e.box.End()
 }
 
-// entrypointError returns the error of a sandbox that ended because its ENTRYPOINT ended, or nil if that was not the
-// reason.
+// entrypointError returns the error of a sandbox that ended because of its ENTRYPOINT, or nil.
 func (e *sandboxEnv) entrypointError() error {
 	ending := e.entrypoint.exit.Load()
 	if ending == nil {

@@ -221,7 +221,7 @@ func (e *sandboxEnv) Unenforced() []string { return slices.Clone(e.unenforced) }
 
 // OOMKills implements environment.MemoryReporter.
 func (e *sandboxEnv) OOMKills(context.Context) int {
-	kills, _ := e.group.OOMKills() // 0 if it is not known
+	kills, _ := e.group.OOMKills() // 0 if unknown
 	return kills
 }
 
@@ -230,11 +230,12 @@ func (e *sandboxEnv) Processes(context.Context) (n, limit int64) {
 	if e.perUser > 0 {
 		return processesWith(e.box.cmd.Process.Pid), e.perUser
 	}
-	n, limit, _ = e.group.Processes() // 0, 0 if it is not known
+	n, limit, _ = e.group.Processes() // 0, 0 if unknown
 	return n, limit
 }
 
-// processesWith returns how many threads there are in the process-id namespace of a process; 0 if it is not known.
+// processesWith returns the number of threads in the process-id namespace of a process; 0 if
+// unknown.
 func processesWith(pid int) (n int64) {
 	namespace := func(pid string) string {
 		name, _ := os.Readlink("/proc/" + pid + "/ns/pid")
@@ -385,8 +386,8 @@ func startFailed(ctx context.Context, err error) error {
 	return e
 }
 
-// statFields returns the fields of a line of /proc/PID/stat from the third on. The second field may contain spaces and
-// parentheses.
+// statFields returns the fields of a line of /proc/PID/stat, from the third one. The second field
+// may contain spaces and parentheses.
 func statFields(line string) []string {
 	return strings.Fields(line[strings.LastIndexByte(line, ')')+1:])
 }

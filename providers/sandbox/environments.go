@@ -23,7 +23,7 @@ import (
 //	meta.json  labels and more, for List
 //	init       its process 1: see writeProcess
 //	kept       exists if it was stopped and kept, or if KeepOutcome made it
-//	up/PART/   its changes; work/ and root/ are what the kernel needs for them
+//	up/PART/   its changes; the kernel needs work/ and root/ for them
 //
 // It appears in env/ with meta.json in it.
 

@@ -166,7 +166,7 @@ func hostKey(root string, m mode, parts []hostPart) string {
 	for _, path := range append([]string{"etc", "etc/passwd", "etc/group", "etc/alternatives", "opt", "var/lib/dpkg/status"}, copiedState...) {
 		look(filepath.Join(root, path))
 	}
-	dirs := []string{filepath.Join(root, "usr", "local")} // where things are installed by hand
+	dirs := []string{filepath.Join(root, "usr", "local")} // manual installations
 	for _, p := range parts {
 		dirs = append(dirs, p.Host)
 	}
@@ -208,7 +208,7 @@ func (s *store) hostBase(ctx context.Context, progress func(string)) (*hostBase,
 		if now.Key == base.Key {
 			return base, nil
 		}
-		base = now // packages were being installed: what was copied is neither the old state nor the new one
+		base = now // packages were being installed: the copy mixes both states
 	}
 	return nil, errChanging
 }
@@ -233,7 +233,7 @@ func (s *store) makeBase(ctx context.Context, root string, base *hostBase) (now 
 		return nil, err
 	}
 	to := s.path("bases", base.Key)
-	if exists(to) { // but it could not be read, for it would have been used
+	if exists(to) { // unreadable, or it would have been used
 		if err := os.Rename(to, filepath.Join(d.dir, "broken")); err != nil {
 			return nil, err
 		}

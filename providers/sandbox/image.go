@@ -32,7 +32,8 @@ type image struct {
 	Entrypoint  []string                      `json:"entrypoint,omitempty"`
 	Shell       []string                      `json:"shell,omitempty"`
 	Healthcheck *dockerspec.HealthcheckConfig `json:"healthcheck,omitempty"`
-	// Origin is an image of a registry, by digest, that has the first OriginLayers of the layers; empty if there is none.
+	// Origin is the digest reference of a registry's image with the first OriginLayers of the
+	// layers, or "".
 	Origin       string `json:"origin,omitempty"`
 	OriginLayers int    `json:"origin_layers,omitempty"`
 	// Host is set if the layers are on this machine's root.

@@ -100,7 +100,7 @@ func (p *Provider) describeRecord(listed *environment.Image, record string) {
 	img := &image{}
 	listed.Name = "image " + strings.TrimSuffix(record, ".json")
 	if readJSON(p.store.path(kindImages, record), img) != nil {
-		return // it cannot be used
+		return // unusable
 	}
 	if img.Name != "" {
 		listed.Name = img.Name
@@ -140,7 +140,7 @@ func (p *Provider) inUse() (map[string]bool, error) {
 func (p *Provider) RemoveImage(ctx context.Context, id string) error {
 	kind, name, _ := strings.Cut(id, "/")
 	if !slices.Contains([]string{kindImages, kindLayers, kindBases}, kind) || name != filepath.Base(name) || strings.HasPrefix(name, ".") {
-		return nil // nothing in the store has this name
+		return nil // no such entry
 	}
 	if err := ctx.Err(); err != nil {
 		return err

@@ -236,7 +236,7 @@ func TestImageFilesKeepOwnersAndModes(t *testing.T) {
 	}
 }
 
-// dockerfile uses what the issue promises of Dockerfiles.
+// dockerfileText uses the promised features of Dockerfiles.
 const dockerfileText = `# a comment
 ARG BASE=` + testImage + `
 FROM ${BASE} AS tools

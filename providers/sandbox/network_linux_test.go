@@ -176,7 +176,7 @@ func TestMachinesOwnAddressesAreUnreachable(t *testing.T) {
 			t.Fatalf("root could not send packets: %q", got)
 		}
 		address := hosts.Outside(t)
-		if got := run(t, e, environmenttest.BashClient+"direct "+address); got != "hello\n" { // what came before has been judged
+		if got := run(t, e, environmenttest.BashClient+"direct "+address); got != "hello\n" { // decided by now
 			t.Errorf("afterwards: %q", got)
 		}
 		mu.Lock()
@@ -187,7 +187,7 @@ func TestMachinesOwnAddressesAreUnreachable(t *testing.T) {
 			mu.Lock()
 		}
 		slices.Sort(asked)
-		want := []string{"ping4 198.51.100.77", "tcp 198.51.100.77:4077", "tcp " + address, "udp 198.51.100.77:4077"} // outside of this machine
+		want := []string{"ping4 198.51.100.77", "tcp 198.51.100.77:4077", "tcp " + address, "udp 198.51.100.77:4077"} // elsewhere
 		slices.Sort(want)
 		if !slices.Equal(asked, want) {
 			t.Errorf("there were connections to %q, want %q", asked, want)

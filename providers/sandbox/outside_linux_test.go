@@ -73,7 +73,7 @@ func TestErrorsEqualThoseOutside(t *testing.T) {
 		e := online(t, p)
 		for host, want := range map[string]string{
 			"198.51.100.201": "Connection refused", "198.51.100.202": "No route to host", "198.51.100.203": "Network is unreachable",
-			"198.51.100.204": "No route to host", // which is what Linux makes of it
+			"198.51.100.204": "No route to host", // as Linux reports it
 			"2001:db8::201":  "Connection refused", "2001:db8::202": "No route to host", "2001:db8::203": "Network is unreachable", "2001:db8::204": "Permission denied",
 		} {
 			got := run(t, e, "(exec 3<>/dev/tcp/"+host+"/80) 2>&1 || true")
@@ -113,10 +113,11 @@ func TestSilentHostsStaySilent(t *testing.T) {
 	}
 }
 
-// Megabytes arrive unchanged in both directions, many connections at once, and the end of one direction leaves the other open.
+// Megabytes arrive unchanged in both directions over many connections, and half-closed connections
+// stay open.
 func TestMuchDataAndHalfClosedConnections(t *testing.T) {
 	t.Parallel()
-	const size, clients = 16 << 20, 4 // several times what the buffers on the way hold
+	const size, clients = 16 << 20, 4 // several times the size of all buffers
 	content := make([]byte, size)
 	source := rand.New(rand.NewPCG(1, 2))
 	for i := range content {

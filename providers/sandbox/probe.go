@@ -35,7 +35,7 @@ func (p *Provider) open(ctx context.Context) error {
 		if isOverlay(err) && !p.memory {
 			inMemory = append(inMemory, dir)
 		} else if isRefused(err) {
-			break // another directory would be refused, too
+			break // other directories would be refused, too
 		}
 	}
 	if len(inMemory) == 0 {
@@ -149,7 +149,7 @@ const otherProvider = "another provider: environment.type: docker (--env-type do
 // hostFacts holds the facts about this machine that remedies depend on.
 type hostFacts struct {
 	container bool
-	pod       bool // of Kubernetes
+	pod       bool // in a pod of Kubernetes
 	// mounts: this process may mount, but make no networks.
 	mountsOnly bool
 	setting    func(name string) string // of the kernel, as sysctl names it; "" if there is none
@@ -231,15 +231,15 @@ func kernelBefore(major, minor int) bool {
 // mountOptions says where a sandbox's changes are kept. The zero value is for building images.
 type mountOptions struct {
 	memory  bool
-	storage int64 // limit, with memory; 0: half the machine's
+	storage int64 // limit, with memory; 0: half of the machine's memory
 }
 
 func (p *Provider) mountOptions(limits environment.Limits) mountOptions {
 	return mountOptions{memory: p.memory, storage: limits.Storage}
 }
 
-// setup returns the first message to a sandbox's process 1, and creates the directories that it names. Changes are
-// stored below dir, a directory in the store.
+// setup returns the first message to a sandbox's process 1, and creates the directories named in
+// it. Changes are stored below dir, a directory in the store.
 func (p *Provider) setup(img *image, dir string, in mountOptions) (initwire.Setup, error) {
 	setup := initwire.Setup{
 		Store:    p.store.dir,
@@ -301,7 +301,7 @@ func (p *Provider) hide(img *image, dir string, mounts []initwire.Mount) error {
 func (p *Provider) whiteout(part hostPart, layer, path string) error {
 	b := baseMaker{mode: p.store.mode}
 	if err := b.mirror(filepath.Dir(part.Host+"/"+path), filepath.Dir(layer+"/"+path)); err != nil {
-		return ignoreUnreadable(err) // it does not exist
+		return ignoreUnreadable(err) // does not exist
 	}
 	err := unix.Mknod(layer+"/"+path, unix.S_IFCHR, 0)
 	if errors.Is(err, unix.EEXIST) || errors.Is(err, unix.ENOTDIR) {

@@ -41,7 +41,7 @@ var _ environment.Provider = (*Provider)(nil)
 func New(ctx context.Context, cfg map[string]any, opts Options) (environment.Provider, error) {
 	p, err := openProvider(ctx, cfg, opts, otherProvider)
 	if err != nil {
-		return nil, err // not a Provider that is nil
+		return nil, err // not a nil *Provider
 	}
 	return p, nil
 }

@@ -98,7 +98,7 @@ func (s *store) inspect(ctx context.Context, dir string, see func(*tar.Header, i
 	r, w := io.Pipe()
 	go func() {
 		if s.mode.usesUserNamespace() {
-			w.CloseWithError(s.mode.work(ctx, workPack, up, nil, w)) // which may read all that is its users'
+			w.CloseWithError(s.mode.work(ctx, workPack, up, nil, w)) // may read all files
 			return
 		}
 		w.CloseWithError(initproc.PackAll(up, w))

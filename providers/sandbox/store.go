@@ -43,7 +43,7 @@ const lockPoll = 5 * time.Millisecond
 
 func openStore(dir string, m mode) (*store, error) {
 	s := &store{dir: filepath.Join(dir, string(m)), mode: m}
-	if err := checkLinks(s.dir); err != nil { // before anything is made where they lead
+	if err := checkLinks(s.dir); err != nil { // before creating anything behind them
 		return nil, err
 	}
 	for _, sub := range []string{"l", "bases", "images", "env", "tmp", "locks"} {

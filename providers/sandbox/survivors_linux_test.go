@@ -121,7 +121,7 @@ func TestSandboxesEndWithRollout(t *testing.T) {
 		t.Fatalf("the owner said %q, and ended: %v", said, owner.Wait())
 	}
 	markers := []string{dir}
-	for _, sub := range []string{"env", "tmp"} { // what they change is mounted under these names
+	for _, sub := range []string{"env", "tmp"} { // changes are mounted under these names
 		entries, err := os.ReadDir(p.store.path(sub))
 		must(t, err)
 		for _, entry := range entries {

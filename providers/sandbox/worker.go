@@ -29,11 +29,11 @@ const (
 	workRemove = "remove"
 	workUnpack = "unpack" // a layer, from stdin
 	workPack   = "pack"   // a layer, to stdout
-	workExport = "export" // a layer, to stdout, as images have them
-	workCopy   = "copy"   // to the directory of toKey; prints the size
+	workExport = "export" // a layer, to stdout, in the form of images
+	workCopy   = "copy"   // to the directory in toKey; prints the size
 )
 
-// removeAll removes a directory of the store, whatever a sandbox has done to it.
+// removeAll removes a directory of the store, even with files and modes made by a sandbox.
 func (m mode) removeAll(dir string) error {
 	err := removeTree(dir)
 	if err == nil || m != modeIDs {
@@ -65,7 +65,7 @@ func flattenTree(dir string) {
 		for _, directory := range todo {
 			for _, below := range subdirs(directory) {
 				moved := filepath.Join(dir, newID())
-				if os.Chmod(below, 0o700) == nil && os.Rename(below, moved) == nil { // this changes its "..", so its mode must permit it
+				if os.Chmod(below, 0o700) == nil && os.Rename(below, moved) == nil { // a rename writes ".."
 					found = append(found, moved)
 				}
 			}
@@ -114,7 +114,7 @@ func hidesBelow(root string) bool { return exists(filepath.Join(filepath.Dir(roo
 // exportLayer writes the layer with the root directory root as the tar archive of an image layer.
 func (m mode) exportLayer(ctx context.Context, root string, w io.Writer) error {
 	if m.usesUserNamespace() {
-		return m.work(ctx, workExport, root, nil, w) // which sees the owners as sandboxes do
+		return m.work(ctx, workExport, root, nil, w) // sees the owners as sandboxes do
 	}
 	return oci.Pack(ctx, root, w, oci.PackOptions{Xattr: m.xattr(), Opaque: hidesBelow(root)})
 }

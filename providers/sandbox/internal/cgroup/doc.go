@@ -6,9 +6,11 @@
 // engines do, so limits of the calling process do not apply to the groups. Other users make it in
 // their own group, if that was delegated to them.
 //
-// The package does not use containerd/cgroups (read at v3.1.3), which leaves the difficult parts to its
-// caller: finding the place, what a delegated group grants, what is missing and why, moving this process,
-// and two processes that make and remove one top group at once. The rest is writing a few files. It also
-// writes to the disk itself, so tests on a machine with version 1 cannot simulate the kernel's rules for
-// version 2, and its NewManager accepts a group that exists already. Source of the rules: the kernel's Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/.
+// The package does not use containerd/cgroups (read at v3.1.3), which leaves the difficult parts to
+// its caller: finding the place, the rights in a delegated group, the missing limits and their
+// reasons, moving this process, and two processes that make and remove one top group at once. The
+// rest is writing a few files. It also writes to the disk itself, so tests on a machine with
+// version 1 cannot simulate the kernel's rules for version 2, and its NewManager accepts an
+// existing group. Source of the rules: the kernel's Documentation/admin-guide/cgroup-v2.rst and
+// cgroup-v1/.
 package cgroup

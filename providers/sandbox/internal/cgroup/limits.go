@@ -16,7 +16,7 @@ const (
 // limit.
 type Limits struct {
 	MilliCPUs int64 // thousandths of a processor's time
-	Memory    int64 // bytes; there is no swap on top where the kernel can tell
+	Memory    int64 // bytes; without swap where the kernel supports that
 	Pids      int64 // processes and threads
 }
 
@@ -48,7 +48,7 @@ func (l Limits) settings(name string, unified bool) []setting {
 	case name == Memory && l.Memory > 0:
 		return memorySettings(strconv.FormatInt(l.Memory, 10), unified)
 	case name == Pids && l.Pids > 0:
-		value := "max" // a number above the kernel's largest would be refused
+		value := "max" // the kernel refuses numbers above its limit
 		if l.Pids < maxPids {
 			value = strconv.FormatInt(l.Pids, 10)
 		}
@@ -68,8 +68,8 @@ func cpuSettings(milli int64, unified bool) []setting {
 	}
 }
 
-// memorySettings leaves memory.oom.group at the 0 of a new group: the kernel then kills one process, not the whole
-// sandbox with its results.
+// memorySettings leaves memory.oom.group at its default 0: the kernel then kills a single process,
+// not the whole sandbox with its results.
 func memorySettings(bytes string, unified bool) []setting {
 	if unified {
 		return []setting{{file: "memory.max", value: bytes}, {file: "memory.swap.max", value: "0", optional: true}}

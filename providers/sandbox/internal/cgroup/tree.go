@@ -122,7 +122,7 @@ func (t *Tree) checkTop(top string) error {
 	return t.files.rmdir(probe)
 }
 
-// validName reports whether a group may have this name. It permits no dots, which the names of control files have.
+// validName reports whether a group may have this name. Dots are reserved for control files.
 func validName(name string) bool {
 	for _, c := range []byte(name) {
 		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'

@@ -147,7 +147,7 @@ func (t *Tree) enable(dir string, names []string) error {
 		}
 	}
 	if len(t.disabled(dir, names)) == len(names) {
-		return first // nothing is had at all
+		return first // no controller is available
 	}
 	return nil
 }

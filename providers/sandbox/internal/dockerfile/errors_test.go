@@ -168,7 +168,7 @@ func TestCancelledBuild(t *testing.T) {
 			m := newMemory()
 			m.run = func(*memoryBox, Command) (int, error) {
 				cancel()
-				return 137, nil // what a killed command looks like
+				return 137, nil // as for a killed command
 			}
 			opts := Options{Context: dirOf("FROM debian:12\nRUN x\nCOPY . /x\nRUN y\n", nil)}
 			switch when {

@@ -20,7 +20,7 @@ type Image struct {
 	// Shell runs commands in shell form, as set by the image's configuration or SHELL; empty is
 	// /bin/sh -c.
 	Shell []string
-	// Entrypoint and Healthcheck are the image's configuration as ENTRYPOINT and HEALTHCHECK set it. They change no layer.
+	// Entrypoint and Healthcheck are set by ENTRYPOINT and HEALTHCHECK. They change no layer.
 	Entrypoint  []string
 	Healthcheck *dockerspec.HealthcheckConfig
 	// Volumes are the paths of VOLUME, sorted. They change no layer.
@@ -52,25 +52,29 @@ type Machine interface {
 	Visit(ctx context.Context, image Image, do func(context.Context, Box) error) error
 }
 
-// Box is one root file system in use. Its methods are called one at a time. Paths are absolute and clean ("/a/b", no
-// "..", no trailing slash but for "/" itself). Links are followed inside of the box only: an absolute link begins at
-// the box's root, and ".." stops there. A box has methods for files because not every image has programs for them.
+// Box is a root file system in use. Its methods are called one at a time. Paths are absolute and
+// clean ("/a/b", no "..", no trailing slash except for "/" itself). Links are followed inside of
+// the box only: an absolute link begins at the box's root, and ".." stops there. A box has methods
+// for files because not every image has programs for them.
 type Box interface {
-	// Run runs a command and returns its exit code: 128+n if signal n ended it, 127 if there is no such program, 126 if it
-	// cannot be started, both with the reason written to Stderr. err is for failures that are not the command's, such as a
-	// user that does not exist. Run ends what the command left running before it returns, and the command itself when ctx
-	// ends (err is then ctx's). It returns when both writers have received all output.
+	// Run runs a command and returns its exit code: 128+n if signal n ended it, 127 if the program
+	// does not exist, 126 if it cannot be started, both with the reason written to Stderr. err is
+	// for failures outside of the command, such as a missing user. Before Run returns, it ends all
+	// processes that the command left running; if ctx ends, it ends the command itself and err is
+	// ctx's. It returns when both writers have received all output.
 	Run(ctx context.Context, c Command) (exit int, err error)
 
-	// Put unpacks a tar stream, without compression, at the root. Names are relative and clean ("a/b", or "." for the
-	// root). Entries are files, directories, symbolic links, hard links (to names as in the stream, which may also be
-	// files that were there before), and devices and pipes where the machine may make them. They carry numeric uid and
-	// gid (which must not be looked up by name), permissions with setuid, setgid and sticky, times,
-	// and extended attributes as PAX records SCHILY.xattr.*.
-	// Where the machine cannot give an owner, it leaves its own. Links in parents are followed, the last element is
-	// not; missing parents are made, 0755 and root's. A file or link takes the place of a file or link (never written
-	// through). A directory merges into a directory, which gets the entry's mode, owner and times. What else collides
-	// (a directory where a file is, a file where a directory is) is an error that names the path. Directories get their times last.
+	// Put unpacks a tar stream, without compression, at the root. Names are relative and clean
+	// ("a/b", or "." for the root). Entries are files, directories, symbolic links, hard links (to
+	// names in the form of the stream, also to files that existed before), and devices and pipes if
+	// the machine may make them. They carry numeric uid and gid (which must not be looked up by
+	// name), permissions with setuid, setgid and sticky, times, and extended attributes as PAX
+	// records SCHILY.xattr.*. If the machine cannot set an owner, it leaves its own. Links in
+	// parents are followed, the last element is not; missing parents are created with mode 0755,
+	// owned by root. A file or link replaces a file or link (never written through). A directory
+	// merges into a directory, which gets the entry's mode, owner and times. Other collisions (a
+	// directory over a file, a file over a directory) are errors that name the path. Directories
+	// get their times last.
 	Put(ctx context.Context, tar io.Reader) error
 
 	// Get writes the file or directory at path, with its content, as a tar stream without
@@ -90,9 +94,10 @@ type Box interface {
 	// the last element is not.
 	Remove(ctx context.Context, path string) error
 
-	// Lookup returns the ids of a user and a group: names from the box's /etc/passwd and /etc/group, numbers as they are,
-	// whether known there or not. An empty group is the named user's own group or, for a number, the same number. The
-	// error for an unknown name contains it.
+	// Lookup returns the ids of a user and a group. Names are looked up in the box's /etc/passwd
+	// and /etc/group; numbers are returned unchanged, known or not. An empty group is the named
+	// user's own group or, for a number, the same number. The error for an unknown name contains
+	// it.
 	Lookup(ctx context.Context, user, group string) (uid, gid int, err error)
 }
 

@@ -18,7 +18,7 @@ type tree interface {
 
 // match is a file or directory matched by a source.
 type match struct {
-	name string // absolute, before resolving links: the copy gets the last element as its name
+	name string // absolute, links unresolved; the last element names the copy
 	Info
 }
 

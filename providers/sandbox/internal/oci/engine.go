@@ -77,7 +77,7 @@ type savedArchive struct {
 
 	mu     sync.Mutex
 	file   string           // "": not yet
-	layers map[string]Layer // of file, by DiffID
+	layers map[string]Layer // layers in file, by DiffID
 	closed bool
 }
 

@@ -94,7 +94,7 @@ func (s *store) dockerImages(manifest []byte) ([]candidate, error) {
 	for _, i := range images {
 		raw, err := s.read(i.Config)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // an image of another platform, which the engine left out
+			continue // an image of another platform that the engine omitted
 		}
 		if err != nil {
 			return nil, err

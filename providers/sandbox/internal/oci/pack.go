@@ -64,7 +64,7 @@ type packer struct {
 	ctx   context.Context
 	opts  PackOptions
 	tw    *tar.Writer
-	links map[inode]string // the first names of files that have several
+	links map[inode]string // first names of files with several names
 }
 
 // dir writes the content of the directory fd, and closes fd. name ends in a slash, or is empty.
@@ -200,7 +200,7 @@ func (p *packer) attributes(fd int, header *tar.Header) (opaque bool, err error)
 	slices.Sort(names)
 	for _, name := range names {
 		overlay, isOverlay := strings.CutPrefix(name, p.opts.Xattr+".overlay.")
-		if !isOverlay && !keepXattr(name) || strings.Contains(name, "=") { // records of a tar archive cannot have such names
+		if !isOverlay && !keepXattr(name) || strings.Contains(name, "=") { // invalid in tar records
 			continue
 		}
 		value, err := readAttribute(func(into []byte) (int, error) { return unix.Fgetxattr(fd, name, into) })

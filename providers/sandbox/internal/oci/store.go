@@ -19,7 +19,7 @@ import (
 // store is a directory or a tar archive that contains images.
 type store struct {
 	isDir bool
-	open  func(name string) (io.ReadCloser, error) // fs.ErrNotExist: there is no file of that name
+	open  func(name string) (io.ReadCloser, error) // fs.ErrNotExist: no file of that name
 }
 
 // maxDescription bounds the JSON of an index, a manifest or a configuration. Registries accept manifests up to 4 MiB.

@@ -17,7 +17,7 @@ import (
 // dirMeta holds the metadata that a directory gets at the end, when it is complete.
 type dirMeta struct {
 	mode  uint32
-	mtime *unix.Timespec // nil: no entry named the directory
+	mtime *unix.Timespec // nil: no entry for the directory
 }
 
 // defaultDirMode is the mode of directories without an entry.

@@ -79,7 +79,7 @@ func newLink(end *os.File, opts Options) (*link, error) {
 // packet is an IP packet.
 type packet struct {
 	data    []byte // nil: not an IP packet
-	segment int    // if not 0, it contains datagrams of so many bytes each
+	segment int    // if not 0, the size of each datagram in it
 }
 
 func (p packet) isIPv4() bool { return p.data[0]>>4 == 4 }
@@ -232,7 +232,7 @@ func (l *link) write(head [headerSize]byte, protocol tcpip.NetworkProtocolNumber
 		var eth [ethernetSize]byte
 		copy(eth[:], initwire.Hardware[:])
 		copy(eth[6:], initwire.Hardware[:])
-		eth[11]++ // this end's
+		eth[11]++ // the address of this end
 		binary.BigEndian.PutUint16(eth[12:], uint16(protocol))
 		list = append(list, eth[:])
 	}

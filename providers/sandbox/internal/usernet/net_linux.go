@@ -204,8 +204,8 @@ func (n *Net) start() bool {
 		must(s.SetTransportProtocolOption(tcp.ProtocolNumber, option))
 	}
 	must(s.CreateNIC(nic, n.link))
-	must(s.SetPromiscuousMode(nic, true)) // packets are for others
-	must(s.SetSpoofing(nic, true))        // and answers come from them
+	must(s.SetPromiscuousMode(nic, true)) // packets have other hosts' addresses
+	must(s.SetSpoofing(nic, true))        // and answers come from those addresses
 	s.SetRouteTable([]tcpip.Route{{Destination: header.IPv4EmptySubnet, NIC: nic}, {Destination: header.IPv6EmptySubnet, NIC: nic}})
 	n.forwarder = tcp.NewForwarder(s, tcpBuffer, maxConns, n.connect)
 	s.SetTransportProtocolHandler(tcp.ProtocolNumber, n.handleSYN)

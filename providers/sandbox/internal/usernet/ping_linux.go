@@ -80,7 +80,7 @@ func (n *Net) echo(p packet) bool {
 	}
 	select {
 	case known.requests <- body:
-	default: // lost
+	default: // dropped
 	}
 	return true
 }
