@@ -183,8 +183,8 @@ func copyLink(src, dst *os.File, name string, size int64) error {
 	return unix.Symlinkat(string(target[:n]), int(dst.Fd()), name)
 }
 
-// copyAttributes sets owner, extended attributes, mode and times of a copy, in this order: each may
-// change the ones before it if set earlier.
+// copyAttributes sets owner, extended attributes, mode and times of a copy, in this order: a change
+// of owner clears capabilities and set-user-id bits.
 func copyAttributes(src, dst *os.File, name string, stat *unix.Stat_t) error {
 	to := int(dst.Fd())
 	if err := unix.Fchownat(to, name, int(stat.Uid), int(stat.Gid), unix.AT_SYMLINK_NOFOLLOW); err != nil {
