@@ -15,7 +15,7 @@ import (
 // one goes on. Source: moby, daemon/exec.go (ContainerExecStart).
 const notRun = 126
 
-// eventTime is how long an engine may take to report what has happened already.
+// eventTime is how long an engine may take to report past events.
 const eventTime = 10 * time.Second
 
 // isBroken reports whether a command whose exit code is notRun may not have ended, or not with that code. Engines report an event

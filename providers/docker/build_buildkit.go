@@ -38,8 +38,8 @@ func (p *Provider) hasBuildKit(ctx context.Context) (bool, error) {
 	return found, nil
 }
 
-// askForBuildKit returns the status with which the engine answers who wants to speak with BuildKit. The client's own DialHijack tells it in
-// words only, and does not obey ctx while it waits.
+// askForBuildKit returns the status of the engine's answer to a request to speak with BuildKit. The
+// client's own DialHijack reports it only as text, and does not obey ctx while it waits.
 func (p *Provider) askForBuildKit(ctx context.Context) (status int, err error) {
 	defer func() {
 		if err != nil && ctx.Err() != nil {

@@ -94,7 +94,7 @@ type noAnswer struct{ error }
 func (noAnswer) Error() string   { return "nothing answers there" }
 func (e noAnswer) Unwrap() error { return e.error }
 
-// unreachable returns the error of a first contact that failed. host says what was contacted.
+// unreachable returns the error of a first contact that failed. host names the endpoint.
 func unreachable(ctx context.Context, host string, err error) error {
 	e := &environment.Error{
 		Kind: environment.KindUnavailable,

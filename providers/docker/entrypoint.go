@@ -73,9 +73,9 @@ func (e *containerEnv) Readiness() environment.Readiness {
 	return environment.Readiness{Healthcheck: e.settings.health(), Busy: e.busy}
 }
 
-// awaitIdle is a script that waits until a process of the container runs the idle command. Its arguments are that command's
-// script, and the longest wait in seconds. An ENTRYPOINT that has not run the command yet has it among its own arguments, but not
-// as the first ones.
+// awaitIdle is a script that waits until a process of the container runs the idle command. Its
+// arguments are that command's script, and the longest wait in seconds. An ENTRYPOINT that has not
+// run the command yet contains it in its own arguments, but not as the first ones.
 const awaitIdle = `end=$((SECONDS + $2))
 while :; do
   for list in /proc/[0-9]*/cmdline; do

@@ -17,8 +17,8 @@ import (
 	"github.com/org/rollout-action/providers/internal/registryimage"
 )
 
-// ImageBuilder returns the builder that builds with the Docker engine, and has the engine push what it has built. It connects when
-// it is checked.
+// ImageBuilder returns the builder that builds with the Docker engine, and has the engine push what
+// it has built. It connects when it is checked.
 func ImageBuilder() registryimage.Builder { return &imageBuilder{} }
 
 type imageBuilder struct {
@@ -78,7 +78,7 @@ func (b *imageBuilder) Check(ctx context.Context, platform string) (string, erro
 	return about + ", which has to emulate " + platform, nil
 }
 
-// platform returns what the engine runs, in Go's words.
+// platform returns the engine's platform in Go's terms.
 func (p *Provider) platform() string {
 	arch := p.info.Architecture
 	switch arch { // as the kernel says it

@@ -77,7 +77,7 @@ func TestImageBuilderPushesWhatItBuilds(t *testing.T) {
 		if err := validate.Image(img, validate.Fast); err != nil {
 			t.Error(err)
 		}
-		if err := p.PullImage(t.Context(), ref, nil); err != nil { // what it says can be pulled
+		if err := p.PullImage(t.Context(), ref, nil); err != nil { // the reference can be pulled
 			t.Fatal(err)
 		}
 		forget(t, p, ref)
@@ -115,7 +115,7 @@ func TestImageBuilderErrors(t *testing.T) {
 			{http.StatusForbidden, false, fs.ErrPermission, "403 Forbidden"},
 			{http.StatusTooManyRequests, true, nil, "429 Too Many Requests"},
 		} {
-			// It takes what is tried first, and nothing of the engine.
+			// The registry accepts the first request to push, and nothing from the engine.
 			r.before.Store(ptr(func(w http.ResponseWriter, req *http.Request) bool {
 				refuses := req.Method == http.MethodPut && strings.Contains(req.URL.Path, "/manifests/") ||
 					req.Method == http.MethodPost && (strings.Contains(req.URL.Path, "/docker-test/") || strings.HasPrefix(req.UserAgent(), "docker/") || r.tried.Add(1) > 1)

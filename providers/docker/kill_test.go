@@ -195,8 +195,8 @@ func TestTimeoutSparesChildrenOfTheEntrypoint(t *testing.T) {
 	}
 }
 
-// A command's first process has its parent outside of the container, as those have whom nobody in it has started. It can
-// make others like it.
+// A command's first process has its parent outside of the container, like every process that was
+// not started from inside. It can make others like it.
 func TestTimeoutKillsSiblingsOfTheCommand(t *testing.T) {
 	t.Parallel()
 	const cloneParent, sigchld = 0x8000, 17

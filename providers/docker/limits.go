@@ -15,7 +15,7 @@ const (
 	minMilliCPUs = 10
 )
 
-// granted is what the engine is asked to enforce, and the names of the limits that it cannot.
+// granted holds the limits that the engine enforces, and the names of those that it cannot.
 type granted struct {
 	resources  container.Resources
 	storage    int64 // bytes; 0: not limited

@@ -9,7 +9,7 @@ import (
 	"github.com/docker/docker/pkg/stdcopy"
 )
 
-// lastLogs returns the end of what the container's first process printed; empty if that is unknown.
+// lastLogs returns the end of the output of the container's first process; empty if unknown.
 func (e *containerEnv) lastLogs(ctx context.Context) string {
 	logs, err := e.p.api.ContainerLogs(ctx, e.id, container.LogsOptions{ShowStdout: true, ShowStderr: true, Tail: "20"})
 	if err != nil {

@@ -29,7 +29,8 @@ func (c config) networkMode(n environment.Network) container.NetworkMode {
 	return container.NetworkMode(c.network)
 }
 
-// policy returns what the tunnel lets through. It refuses a Network that contradicts the configuration.
+// policy returns the policy that the tunnel enforces. It refuses a Network that contradicts the
+// configuration.
 func (c config) policy(n environment.Network) (egress.Policy, error) {
 	refused := func(hint, format string, args ...any) (egress.Policy, error) {
 		return egress.Policy{}, &environment.Error{Kind: environment.KindStart, Err: fmt.Errorf(format, args...), Hint: hint}

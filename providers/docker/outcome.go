@@ -149,7 +149,8 @@ func committedLabels(job, base, description string) map[string]string {
 	return labels
 }
 
-// defaultPath is what an engine gives containers of an image without PATH. Source: Moby's oci/defaults.go.
+// defaultPath is the PATH that engines give containers of an image without one. Source: Moby's
+// oci/defaults.go.
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // withoutValues returns variables that replace those of a container: with the values of its image, or empty. An engine adds the

@@ -211,7 +211,8 @@ func (p *process) exit(ctx context.Context) (int, error) {
 	}
 }
 
-// lost returns the error for a command that began and cannot be followed any more. Nobody knows what becomes of it.
+// lost returns the error for a command that began and cannot be followed any more. Its end is
+// unknown.
 func (p *process) lost(ctx context.Context, err error) (int, error) {
 	if ctx.Err() != nil {
 		return -1, context.Cause(ctx)

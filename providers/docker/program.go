@@ -36,7 +36,8 @@ func (p *Provider) program(role string) (environment.Copy, error) {
 	return environment.Copy{Src: fstest.MapFS{role: {Data: content, Mode: 0o755}}, Dst: programDir, Clean: true}, nil
 }
 
-// programName is what releases call the program; those for other systems have "-linux-ARCH" behind it.
+// programName is the program's file name in releases; those for other systems have "-linux-ARCH"
+// behind it.
 const programName = "rollout"
 
 // programFile returns a file with this program for an engine: its own, or the one for another

@@ -128,7 +128,7 @@ func readMessages(r io.Reader, out *buildkit.Lines) error {
 	return readAnswers(r, out, func(json.RawMessage) {})
 }
 
-// readAnswers does what readMessages does, and passes on what the engine says for programs.
+// readAnswers is readMessages that also passes on the messages meant for programs.
 func readAnswers(r io.Reader, out *buildkit.Lines, answer func(json.RawMessage)) error {
 	defer out.End()
 	decoder := json.NewDecoder(r)

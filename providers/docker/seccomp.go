@@ -9,9 +9,10 @@ import (
 	"sync"
 )
 
-// defaultSeccomp is what current engines let containers call. Older ones let them make sockets that no network namespace keeps
-// in (AF_VSOCK reaches the machine's hypervisor), and use io_uring and AF_ALG, in which flaws of the kernel were found.
-// Source: github.com/moby/profiles, seccomp/default.json of v0.2.3 (Apache-2.0), unchanged.
+// defaultSeccomp is the default seccomp profile of current engines. Older ones let them make
+// sockets that no network namespace keeps in (AF_VSOCK reaches the machine's hypervisor), and use
+// io_uring and AF_ALG, in which flaws of the kernel were found. Source: github.com/moby/profiles,
+// seccomp/default.json of v0.2.3 (Apache-2.0), unchanged.
 //
 //go:embed seccomp.json
 var defaultSeccomp []byte

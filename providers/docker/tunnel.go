@@ -38,7 +38,7 @@ type tunnel struct {
 	closed   bool
 }
 
-// relayFiles returns what a container needs for a tunnel.
+// relayFiles returns the files that a container needs for a tunnel.
 func (p *Provider) relayFiles() (environment.Copy, error) {
 	program, err := p.program(relay.Role)
 	var lacks *environment.Error

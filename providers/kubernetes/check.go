@@ -65,8 +65,8 @@ func (p *Provider) check(ctx context.Context) error {
 	return nil
 }
 
-// refused returns the error of a user who lacks permissions, perhaps all of them. Those who have none in a namespace may have
-// misspelled it, and not everybody may ask whether it exists.
+// refused returns the error of a user who lacks permissions, perhaps all of them. Those who have
+// none in a namespace may have misspelled it, and not every user may ask whether it exists.
 func (p *Provider) refused(ctx context.Context, missing []string, all bool) error {
 	namespace, what := p.client.namespace, strings.Join(missing, ", ")
 	e := &environment.Error{
@@ -87,7 +87,8 @@ func (p *Provider) noNamespace() error {
 	return unusable("create it, or set namespace in provider_config", "use %s: there is no namespace %s", p.about, p.client.namespace)
 }
 
-// missing returns what this user may not do, as "create pods/exec", and whether that is all that Rollout does.
+// missing returns the permissions that this user lacks, as "create pods/exec", and whether those
+// are all that Rollout needs.
 func (p *Provider) missing(ctx context.Context) (missing []string, all bool, err error) {
 	type question struct {
 		permission

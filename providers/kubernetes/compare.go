@@ -85,7 +85,7 @@ func pathOrder(a, b *initwire.File) int {
 	case a == nil:
 		return 1
 	}
-	// A directory is directly before what is in it.
+	// A directory is directly before its entries.
 	return strings.Compare(strings.ReplaceAll(string(a.Path), "/", "\x00"), strings.ReplaceAll(string(b.Path), "/", "\x00"))
 }
 

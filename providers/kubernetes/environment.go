@@ -121,7 +121,8 @@ func (e *podEnv) explain(ctx context.Context) error {
 	return e.ending(now)
 }
 
-// lostNow returns the error of what ended because the environment was ended meanwhile, or although its pod is gone.
+// lostNow returns the error of an operation that ended because the environment was ended meanwhile,
+// or although its pod is gone.
 func (e *podEnv) lostNow(err error) error {
 	switch {
 	case environment.KindOf(err) == environment.KindLost || isContext(err):

@@ -87,7 +87,7 @@ func lost(transient bool, format string, args ...any) error {
 	return &environment.Error{Kind: environment.KindLost, Transient: transient, Err: fmt.Errorf(format, args...)}
 }
 
-// unusable is unavailable for what the cluster or the configuration refuses.
+// unusable is unavailable for refusals by the cluster or the configuration.
 func unusable(hint, format string, args ...any) error {
 	return &environment.Error{Kind: environment.KindUnavailable, Refused: true, Hint: hint, Err: fmt.Errorf(format, args...)}
 }

@@ -67,7 +67,7 @@ func (p *Provider) ImageID(ctx context.Context, ref string) (string, error) {
 	return image.Digest, err
 }
 
-// settings returns what an image's configuration says.
+// settings returns the description and configuration of an image.
 func (p *Provider) settings(ctx context.Context, ref string) (registryimage.Image, error) {
 	image, err := p.images.Config(ctx, ref)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -78,7 +78,7 @@ func (p *Provider) settings(ctx context.Context, ref string) (registryimage.Imag
 	return image, err
 }
 
-// wrapped returns an error with what was being done; kind is for errors that have none.
+// wrapped adds the operation to an error; kind is for errors that have none.
 func wrapped(kind environment.Kind, doing string, err error) error {
 	var known *environment.Error
 	switch {
@@ -90,7 +90,7 @@ func wrapped(kind environment.Kind, doing string, err error) error {
 	return &environment.Error{Kind: kind, Err: fmt.Errorf("%s: %w", doing, err)}
 }
 
-// guestImage returns what the guest needs to know of an image.
+// guestImage returns the settings of an image that the guest needs.
 func guestImage(i registryimage.Image) podinit.Image {
 	g := podinit.Image{Env: i.Env, User: i.User, WorkDir: i.WorkingDir, Entrypoint: i.Entrypoint}
 	if h := i.Healthcheck; h != nil {

@@ -13,14 +13,14 @@ import (
 // ownPodVariable names the pod in which this process runs, where that is not its host name, as with the node's network.
 const ownPodVariable = "ROLLOUT_POD_NAME"
 
-// self is what a process knows about the pod in which it may run.
+// self identifies the pod in which this process may run.
 type self struct {
 	inCluster bool
 	name      string
 	addresses []string
 }
 
-// readSelf returns what this process knows.
+// readSelf reads the identity from the environment variables, host name and network interfaces.
 func readSelf() self {
 	s := self{inCluster: os.Getenv("KUBERNETES_SERVICE_HOST") != "", name: os.Getenv(ownPodVariable)}
 	if s.name == "" {
@@ -35,8 +35,9 @@ func readSelf() self {
 	return s
 }
 
-// findOwner returns the pod in which this process runs, if that is in the namespace of its pods: Kubernetes removes what a pod owns when the
-// pod itself is removed. nil: there is none, or it is not known.
+// findOwner returns the pod in which this process runs, if that is in the namespace of its pods:
+// Kubernetes removes a pod's dependents when the pod itself is removed. nil: there is none, or it
+// is not known.
 func (p *Provider) findOwner(ctx context.Context, s self) []metav1.OwnerReference {
 	if !s.inCluster || s.name == "" {
 		return nil

@@ -82,7 +82,7 @@ func (p *Provider) buildPod(s podSpec) (*corev1.Pod, error) {
 	return p.config.patched(pod)
 }
 
-// commonSpec returns what all pods of a configuration share.
+// commonSpec returns the part of the spec that all pods of a configuration share.
 func (c config) commonSpec() corev1.PodSpec {
 	spec := corev1.PodSpec{
 		RestartPolicy:                 corev1.RestartPolicyNever,

@@ -156,7 +156,7 @@ func older(pod, than *corev1.Pod) bool {
 	return len(a) < len(b) || len(a) == len(b) && a < b
 }
 
-// wake tells those who wait. The tracker's lock is held.
+// wake wakes the waiting goroutines. The tracker's lock is held.
 func (p *tracked) wake() {
 	close(p.changed)
 	p.changed = make(chan struct{})

@@ -44,7 +44,8 @@ const allowed = unix.SECCOMP_RET_ALLOW
 
 func failing(errno unix.Errno) uint32 { return unix.SECCOMP_RET_ERRNO | uint32(errno) }
 
-// refusals are the calls that have to fail, by name, once more: what is taken out of the table is missed.
+// refusals are the calls that have to fail, by name, once more: a call removed from the table is
+// missed.
 const refusals = `unshare setns add_key keyctl request_key
 	mount umount umount2 pivot_root move_mount open_tree open_tree_attr fsopen fsmount fsconfig fspick mount_setattr open_by_handle_at
 	bpf perf_event_open userfaultfd io_uring_setup io_uring_enter io_uring_register

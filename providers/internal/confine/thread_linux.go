@@ -12,15 +12,16 @@ type Options struct {
 	FakeOwners bool
 }
 
-// Thread restricts the calling thread for good; what is forked from the thread afterwards inherits
-// all of it, and other threads keep their rights. The caller has locked its goroutine to the thread
-// (runtime.LockOSThread), never unlocks it, and starts from it what is to be confined. It calls Thread
-// once: a second call would put what the thread starts then out of the reach of what it started before.
+// Thread restricts the calling thread for good; processes forked from it afterwards inherit all
+// restrictions, and other threads keep their rights. The caller has locked its goroutine to the
+// thread (runtime.LockOSThread), never unlocks it, and starts the confined processes from it. It
+// calls Thread once: processes started after a second call would be out of the reach of those
+// started before.
 //
-// The thread needs CAP_SETPCAP and CAP_SYS_ADMIN in its user namespace, because no_new_privs stays off
-// so that setuid programs work. The thread itself keeps the capabilities that it has, for what it does
-// between fork and exec. A program that is run as user 0 gets Docker's default set, less what the thread
-// never had. No new namespaces can be made, and clone3 does not exist: the thread cannot start a process
+// The thread needs CAP_SETPCAP and CAP_SYS_ADMIN in its user namespace, because no_new_privs stays
+// off so that setuid programs work. The thread itself keeps its capabilities, for use between fork
+// and exec. A program that is run as user 0 gets Docker's default set, less what the thread never
+// had. No new namespaces can be made, and clone3 does not exist: the thread cannot start a process
 // in a cgroup by a file descriptor (syscall.SysProcAttr.UseCgroupFD).
 //
 // notes are full sentences to print, one for each part that this kernel does not have and that can

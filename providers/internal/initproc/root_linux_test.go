@@ -8,7 +8,8 @@ import (
 	"github.com/org/rollout-action/providers/internal/initwire"
 )
 
-// TestTooManyLayersAreRefused: the kernel cuts options that are longer than a page without a word, and mounts what is left.
+// TestTooManyLayersAreRefused: the kernel cuts options that are longer than a page silently, and
+// mounts the rest.
 func TestTooManyLayersAreRefused(t *testing.T) {
 	lower := slices.Repeat([]string{"l/0123456789abcdef01234567/root"}, 200)
 	err := mountOverlay(initwire.Setup{Root: t.TempDir()}, initwire.Mount{At: "/", Lower: lower, Upper: "u", Work: "w"})

@@ -18,7 +18,7 @@ import (
 
 // Start is the moment since which files count as changed.
 type Start struct {
-	changed int64 // as the file system has it
+	changed int64 // in the file system's time
 	offset  int64 // of the clock of the day, from the time since the machine's start
 }
 
@@ -27,8 +27,8 @@ func Now() Start {
 	return Start{changed: changeTime(), offset: clockOffset()}
 }
 
-// changeTime returns what the root file system now writes as the time of a change: that of a file without a name or, where there are
-// none, of the kernel's clock for that.
+// changeTime returns the time that the root file system now records for a change: that of a file
+// without a name or, where there are none, of the kernel's clock for that.
 func changeTime() int64 {
 	var stat unix.Stat_t
 	if fd, err := unix.Open("/", unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600); err == nil {

@@ -58,7 +58,8 @@ func (c *clock) next(limit time.Duration) time.Duration {
 	return min(clockStep, max(0, limit-c.used))
 }
 
-// exchange is what a process of the container and the client have sent each other over one connection.
+// exchange records when a process of the container and the client last sent bytes over a
+// connection.
 type exchange struct {
 	mu          sync.Mutex
 	asked, told time.Time // when bytes last came from the process, and from the client

@@ -72,7 +72,7 @@ func TestProcessWaitsForWhatItAskedForOrWhatWasArriving(t *testing.T) {
 func TestGuestEndsWhenItsClientHasNotComeForLong(t *testing.T) {
 	began := time.Now()
 	for name, c := range map[string]struct {
-		heard string // what is so at each tick: n(othing), h(eard), s(tays)
+		heard string // the state at each tick: n(othing), h(eard), s(tays)
 		want  int    // ticks until the end
 	}{
 		"nobody has ever come":      {"nnnnn", 3},

@@ -114,7 +114,7 @@ func (s *server) measure(ctx context.Context, limit time.Duration, to *frames, e
 	}
 }
 
-// moment returns what a clock of a command has to know.
+// moment returns the state of the connection for the clock of a command.
 func (s *server) moment(now time.Time, to *frames) moment {
 	attached, heard := s.link.state()
 	m := moment{attached: attached, silent: now.Sub(heard), waits: to.writing.Load()}

@@ -12,7 +12,7 @@ import (
 	"github.com/org/rollout-action/providers/internal/initwire"
 )
 
-// op names the operation of a request by the client, or by the guest. Each has a stream of its own,
+// op names the operation of a request by the client, or by the guest. Each has a separate stream,
 // which begins with a request.
 type op string
 

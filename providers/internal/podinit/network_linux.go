@@ -157,8 +157,8 @@ var idleStates = []string{"02", "06", "07", "0A"}
 // socketLists are the files of /proc/net that list sockets by which processes may exchange something with others.
 var socketLists = []string{"tcp", "tcp6", "udp", "udp6", "raw", "raw6", "packet"}
 
-// openSocket returns what a line of a list says to be open, if that may lead beyond the loopback device. The kernel finishes alone, with
-// inode 0, what a process has closed.
+// openSocket returns the open socket that a line of a list describes, if it may lead beyond the
+// loopback device. Sockets that a process has closed and the kernel finishes alone have inode 0.
 func openSocket(list, line string) (string, bool) {
 	fields := strings.Fields(line)
 	switch {

@@ -14,7 +14,8 @@ import (
 	"github.com/org/rollout-action/internal/core/environment"
 )
 
-// programName is what releases call the program; those for other systems have "-linux-ARCH" behind it.
+// programName is the program's file name in releases; those for other systems have "-linux-ARCH"
+// behind it.
 const programName = "rollout"
 
 // ProgramFS returns a file system with the one file Installer, for an image of Linux containers of

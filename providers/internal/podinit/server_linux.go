@@ -54,8 +54,9 @@ func serve() error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("protect the guest: %w", err)
 	}
-	// Nor set its limits, for which the kernel asks for the same groups: no process can have both of these as all of its own. Commands do
-	// not inherit the saved one. A container in which the guest may not do it works all the same.
+	// Nor set its limits, for which the kernel asks for the same groups: no process can have both
+	// of these as all its groups. Commands do not inherit the saved one. A container in which the
+	// guest may not do it works all the same.
 	_ = syscall.Setresgid(os.Getgid(), os.Getgid(), os.Getgid()+1)
 	// It counts against the container's limits.
 	runtime.GOMAXPROCS(2)
@@ -283,5 +284,5 @@ func (s *server) watch(ctx context.Context, process *initclient.Started, created
 	end.Ran = s.ran
 	s.ended = end
 	s.mu.Unlock()
-	_ = killAll() // what is still there ends with the container
+	_ = killAll() // the rest ends with the container
 }

@@ -38,7 +38,7 @@ func (k key) derive(purpose string) [32]byte {
 	return [32]byte(out)
 }
 
-// resume is the secret with which a client proves that it is the one who was there first.
+// resume is the secret with which a client proves that it is the one that connected first.
 func (k key) resume() [32]byte { return k.derive("resume") }
 
 // The two sides of a connection, as purposes of keys.

@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// stopTime is how long Kill tries to stop all before it kills what it finds, if ctx gives it more.
+	// stopTime is how long Kill tries to stop all before it kills those it finds, if ctx gives it
+	// more.
 	stopTime = 10 * time.Second
 	// settled is how many looks in a row have to find nothing: a process that is forked during the
 	// first may have an id that was passed already.

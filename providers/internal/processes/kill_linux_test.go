@@ -240,7 +240,7 @@ func BenchmarkScan(b *testing.B) {
 	b.ReportMetric(float64(found), "processes")
 }
 
-// TestScanAsksForOneProcess: what is asked for at once may end, having started another, before it is read about.
+// TestScanAsksForOneProcess: a process may end, having started another, before its data is read.
 func TestScanAsksForOneProcess(t *testing.T) {
 	list, err := openProc()
 	if err != nil {

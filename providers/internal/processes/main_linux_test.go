@@ -135,7 +135,7 @@ func (s *scene) must(err error) {
 	}
 }
 
-// start runs a script as a command of its own session, with $d as the directory for files.
+// start runs a script as a command in a new session, with $d as the directory for files.
 func (s *scene) start(script string) Process { return s.startIn(script, true) }
 
 func (s *scene) startIn(script string, session bool) Process {

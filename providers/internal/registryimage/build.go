@@ -242,7 +242,7 @@ func (i *Images) head(ctx context.Context, ref string) (string, error) {
 	return "", refused(ctx, "look for image "+ref, parsed.Context(), err)
 }
 
-// get does what head does for registries that do not answer HEAD as they should.
+// get replaces head for registries that do not answer HEAD as they should.
 func (i *Images) get(ctx context.Context, ref name.Reference) (string, error) {
 	d, err := distribution.Attempt(ctx, i.client, ref.Context().Registry, func() (*remote.Descriptor, error) {
 		return remote.Get(ref, i.client.Remote(ctx)...)
@@ -269,7 +269,7 @@ func (i *Images) CheckPush(ctx context.Context) error {
 	return err
 }
 
-// checkPush does what CheckPush does, for a repository.
+// checkPush is CheckPush for a repository.
 func (i *Images) checkPush(ctx context.Context, repository string) error {
 	i.mu.Lock()
 	known := i.pushes[repository]

@@ -48,7 +48,7 @@ func refused(ctx context.Context, doing string, at name.Repository, err error) e
 	return e
 }
 
-// refusedPush returns the error for what a registry answered to a push.
+// refusedPush returns the error for a registry's answer to a push.
 func refusedPush(ctx context.Context, doing string, at name.Repository, err error) error {
 	refusal := refused(ctx, doing, at, err)
 	known := new(environment.Error)

@@ -20,7 +20,7 @@ import (
 	"github.com/org/rollout-action/providers/internal/distribution"
 )
 
-// keys are what PushOptions.Key may be: it becomes a tag.
+// keys matches valid values of PushOptions.Key, which becomes a tag.
 var keys = regexp.MustCompile(`^[0-9a-f]{16,128}$`)
 
 // Find returns the reference of the image that Push has put under a name and key, as Push returns it, or "" if there is none.

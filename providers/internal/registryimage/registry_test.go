@@ -187,7 +187,7 @@ func login(t *testing.T, host string) {
 	must(t, os.WriteFile(filepath.Join(os.Getenv("DOCKER_CONFIG"), "config.json"), []byte(text), 0o600))
 }
 
-// wantError checks an error's kind, whether it is transient, what is in its chain and its text.
+// wantError checks an error's kind, whether it is transient, its chain and its text.
 func wantError(t *testing.T, err error, kind environment.Kind, transient bool, is error, texts ...string) {
 	t.Helper()
 	if environment.KindOf(err) != kind || environment.IsTransient(err) != transient || is != nil && !errors.Is(err, is) {

@@ -49,8 +49,9 @@ const (
 	group     = "bench"
 )
 
-// Cluster is a real etcd, API server, scheduler and controller manager, with fake nodes, and a registry with one image. It has a directory of its
-// own, and listens on free ports of the loopback device, so that others do not notice it.
+// Cluster is a real etcd, API server, scheduler and controller manager, with fake nodes, and a
+// registry with one image. It has a separate directory, and listens on free ports of the loopback
+// device, so that others do not notice it.
 type Cluster struct {
 	dir, programs string
 	registry      *httptest.Server

@@ -10,10 +10,10 @@ import (
 // Role is the name that this program is started by to be a killer: that of its file.
 const Role = "rollout-killer"
 
-// Op is what a Request asks for.
+// Op names the operation of a Request.
 type Op string
 
-// What a killer does.
+// The operations of a killer.
 const (
 	Find   Op = "find"   // says when Root began
 	Strike Op = "strike" // sends SIGKILL to all that Root started, and does not wait: the container is paused

@@ -28,7 +28,7 @@ const (
 // The exit codes besides 0.
 const (
 	Failed = 1 // could not do its work
-	Unmet  = 3 // what it waited for has not come
+	Unmet  = 3 // the awaited state has not come
 	Leak   = 4 // the address cannot be reached, but other targets can; the message says which
 )
 

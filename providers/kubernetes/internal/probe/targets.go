@@ -30,20 +30,21 @@ const (
 	Node       = "node"     // on which the pod runs
 )
 
-// Target is what a network that lets nothing through must not lead to, besides other pods.
+// Target is an address that a network that lets nothing through must not lead to, besides other
+// pods.
 type Target struct {
 	Kind     string `json:"kind"`
 	Protocol string `json:"protocol"` // tcp, or udp for questions to a name server
 	Address  string `json:"address"`
 }
 
-// Seen is what a pod has found.
+// Seen holds the findings of a pod.
 type Seen struct {
 	Reached []Target `json:"reached,omitempty"`
 	Silent  []Target `json:"silent,omitempty"`
 }
 
-// ReadSeen returns what a pod has written as its message; nothing if it is no such message.
+// ReadSeen parses the message of a pod; the result is empty if it is no such message.
 func ReadSeen(message string) Seen {
 	var s Seen
 	if json.Unmarshal([]byte(message), &s) != nil {
