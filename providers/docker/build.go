@@ -61,7 +61,7 @@ func (p *Provider) BuildImage(ctx context.Context, opts environment.BuildOptions
 	return tag, nil
 }
 
-// unreadable returns the error for a context that cannot be read, which no retry mends.
+// unreadable returns the error for a context that cannot be read. It is not transient.
 func unreadable(err error) error {
 	e := &environment.Error{Kind: environment.KindBuild, Err: fmt.Errorf("read the build context: %w", err)}
 	if errors.Is(err, fs.ErrNotExist) {

@@ -53,7 +53,7 @@ func imageLabels() map[string]string {
 	return map[string]string{environment.LabelJob: "build"}
 }
 
-// baseCredentials returns those for the registries of the base images.
+// baseCredentials returns the credentials for the registries of the base images.
 func baseCredentials(ctx context.Context, req buildRequest) map[string]registry.AuthConfig {
 	all := map[string]registry.AuthConfig{}
 	for _, ref := range buildkit.BaseImages(req.content.Dockerfile, req.args) {
@@ -65,6 +65,6 @@ func baseCredentials(ctx context.Context, req buildRequest) map[string]registry.
 	return all
 }
 
-// isCommandFailure reports whether a RUN ended with an exit code, which nothing but a change of the
-// Dockerfile mends.
+// isCommandFailure reports whether a RUN ended with an exit code; only a change of the Dockerfile
+// helps.
 func isCommandFailure(err error) bool { return buildkit.ExitCode(err) != 0 }

@@ -165,7 +165,7 @@ func boundChanges(resp *http.Response) {
 	}
 }
 
-// boundedReader fails after so many bytes.
+// boundedReader is a reader that fails after a number of bytes.
 type boundedReader struct {
 	io.Reader
 	left int

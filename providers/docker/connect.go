@@ -30,7 +30,7 @@ const (
 	connectTimeout = 30 * time.Second
 )
 
-// silence keeps the libraries below from logging to stderr, which is not theirs.
+// silence keeps the libraries below from logging to stderr.
 var silence = sync.OnceFunc(func() {
 	logrus.SetOutput(io.Discard)
 	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard))

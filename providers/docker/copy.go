@@ -81,7 +81,8 @@ func (e *containerEnv) missing(ctx context.Context, src string, err error) error
 	return wrapped(environment.KindCopy, doing, err)
 }
 
-// belowFile reports whether one of src's parents is a file; engines call that a fault of their own.
+// belowFile reports whether one of src's parents is a file; engines report that as an internal
+// error.
 func (e *containerEnv) belowFile(ctx context.Context, src string) bool {
 	for dir := path.Dir(path.Clean(src)); len(dir) > 1; dir = path.Dir(dir) {
 		if stat, err := e.p.api.ContainerStatPath(ctx, e.id, dir); err == nil {

@@ -149,7 +149,8 @@ func withGrace(ctx context.Context) (context.Context, context.CancelFunc) {
 	return longer, func() { stop(); cancel() }
 }
 
-// begin puts the files in place, starts the container, and opens its tunnel if it is to have one.
+// begin puts the files in place, starts the container, and opens its tunnel if its network needs
+// one.
 func (e *containerEnv) begin(ctx context.Context, opts environment.CreateOptions) error {
 	files := opts.Files
 	if opts.Network.Mode == environment.NetworkAllowlist {
@@ -194,7 +195,7 @@ func (p *Provider) discard(ctx context.Context, name string, failure error) erro
 	return failure
 }
 
-// environ returns variables as KEY=value strings, sorted; of those with one name the last one counts.
+// environ returns variables as KEY=value strings, sorted; the last value of a name wins.
 func environ(some ...map[string]string) []string {
 	env := map[string]string{}
 	for _, m := range some {

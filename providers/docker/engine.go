@@ -51,7 +51,7 @@ func backOff(ctx context.Context, try int) bool {
 	}
 }
 
-// isPassing reports whether the engine may answer otherwise when it is asked again.
+// isPassing reports whether the same request may succeed later.
 func isPassing(err error) bool {
 	return isTransient(err) || isGone(err) && !isContext(err)
 }
@@ -60,7 +60,8 @@ func isPassing(err error) bool {
 // the request.
 func isGone(err error) bool { return cerrdefs.IsNotFound(err) || cerrdefs.IsConflict(err) }
 
-// retryReads repeats requests that only ask for something, so that a passing failure is not taken for the answer.
+// retryReads is a transport that repeats read-only requests, so that a passing failure is not taken
+// for the answer.
 type retryReads struct {
 	next   http.RoundTripper
 	silent *atomic.Bool // the last request was not answered
@@ -150,10 +151,10 @@ func (p *Provider) Reachable(ctx context.Context) error {
 	}
 }
 
-// containerPaths matches requests about containers and commands that the provider has made. They seldom do not exist.
+// containerPaths matches the API paths of our own containers and execs. A 404 there is rare.
 var containerPaths = regexp.MustCompile(`/(containers|exec)/[0-9a-f]{64}/(json|archive)$`)
 
-// mayRetry reports whether an answer is to be asked for again.
+// mayRetry reports whether a request is to be repeated after an answer.
 func mayRetry(req *http.Request, status int) bool {
 	switch status {
 	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:

@@ -34,7 +34,7 @@ var _ environment.Environment = (*containerEnv)(nil)
 // ID returns the container's id.
 func (e *containerEnv) ID() string { return e.id }
 
-// Cost returns 0: what the machine costs is not known here.
+// Cost returns 0: the price of the machine is unknown here.
 func (e *containerEnv) Cost() float64 { return 0 }
 
 // Unenforced implements environment.LimitReporter.
@@ -115,7 +115,7 @@ func (p *Provider) Remove(ctx context.Context, id string) error {
 }
 
 // remove kills and removes a container with its volumes, in one request. It returns when the
-// container is gone, also when somebody else is removing it.
+// container is gone, also if another process is removing it.
 func (p *Provider) remove(ctx context.Context, id string) error {
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		err := persistWhile(ctx, isTransient, func() error {

@@ -15,7 +15,7 @@ import (
 )
 
 // failed returns err as a failure of the engine to do something with kind. An engine that cannot be
-// reached is KindUnavailable, whatever was wanted of it.
+// reached is KindUnavailable, whatever the operation.
 func failed(kind environment.Kind, doing string, err error) error {
 	if isConnection(err) {
 		kind = environment.KindUnavailable

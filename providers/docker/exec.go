@@ -282,7 +282,7 @@ func (e *containerEnv) unusable(ctx context.Context, doing string, err error) er
 	return notBegun(doing, err)
 }
 
-// isRefusal reports whether the engine says that the request itself is at fault.
+// isRefusal reports whether the engine rejected the request as invalid.
 func isRefusal(err error) bool {
 	return cerrdefs.IsInvalidArgument(err) || cerrdefs.IsPermissionDenied(err) || cerrdefs.IsNotImplemented(err)
 }

@@ -137,7 +137,7 @@ func lastUse(i image.Summary) time.Time {
 	return last
 }
 
-// noteUse notes that an image is used, by the time of a file.
+// noteUse records the use of an image in the time of a file.
 func noteUse(ref string) {
 	note := useNote(ref)
 	if note == "" || !strings.HasPrefix(ref, "rollout/") {

@@ -98,7 +98,8 @@ func (e *containerEnv) hold(ctx context.Context) (release func(context.Context) 
 	}, nil
 }
 
-// isFree reports whether the container is not held still: an engine may do as it was told and fail to say so.
+// isFree reports whether the container is not paused: an engine may carry out a request and fail to
+// answer.
 func (e *containerEnv) isFree(ctx context.Context) bool {
 	state, err := e.p.api.ContainerInspect(ctx, e.id)
 	return err == nil && state.State != nil && !state.State.Paused

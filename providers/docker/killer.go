@@ -20,7 +20,7 @@ import (
 	"github.com/org/rollout-action/providers/docker/internal/killer"
 )
 
-// killers has the provider's killer, which is started when it is first needed: one for all containers.
+// killers holds the provider's killer, which is started on first use: one for all containers.
 type killers struct {
 	turn   chan struct{} // held by who looks at the rest
 	now    *killerContainer
@@ -85,7 +85,7 @@ func (s *killers) get(ctx context.Context, p *Provider, image string) (*killerCo
 	return k, err
 }
 
-// close ends the killer, and lets no other begin.
+// close ends the killer and prevents new ones.
 func (s *killers) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), cleanupGrace)
 	defer cancel()
@@ -112,7 +112,7 @@ type killerContainer struct {
 	said    bounded // besides answers
 }
 
-// killerJob stands where environments name their job.
+// killerJob is the job in the labels of a killer's container.
 const killerJob = "(ends commands)"
 
 // startKiller starts a killer in a container of the image.

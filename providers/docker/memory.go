@@ -20,7 +20,7 @@ const countKills = `for list in /sys/fs/cgroup/memory.events /sys/fs/cgroup/memo
   while read -r name count; do [[ $name == oom_kill ]] && echo "$count"; done <"$list"
 done 2>/dev/null`
 
-// countTime bounds the counting, which nothing but a message depends on.
+// countTime bounds the counting, which only serves a message.
 const countTime = 10 * time.Second
 
 // OOMKills implements environment.MemoryReporter. Engines tell whether a container's first process was killed, and not all of
@@ -44,7 +44,7 @@ func (e *containerEnv) OOMKills(ctx context.Context) int {
 	return 0
 }
 
-// limited takes so many bytes, and throws the rest away.
+// limited is a writer that keeps a number of bytes and discards the rest.
 type limited struct {
 	to   io.Writer
 	left int

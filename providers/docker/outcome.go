@@ -141,7 +141,8 @@ func (e *containerEnv) outcomeConfig(ctx context.Context, state container.Inspec
 	return config, nil
 }
 
-// committedLabels returns the labels of an image that is made of a container. It has all keys, so that the image has none of the container's.
+// committedLabels returns the labels of an image that is made of a container. All keys are set, so
+// that no label of the container remains.
 func committedLabels(job, base, description string) map[string]string {
 	labels := environment.Labels{Job: job}.ImageMap()
 	labels[labelBase], labels[labelDescription] = base, description

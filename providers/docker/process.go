@@ -25,7 +25,7 @@ const (
 	pollMax    = time.Second
 )
 
-// process is a command that runs in a container, or did.
+// process is a command in a container, running or ended.
 type process struct {
 	e     *containerEnv
 	id    string // of the exec
@@ -82,7 +82,8 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// input remembers why reading failed: a command that finds its input cut off does not know.
+// input is a reader that records its error: a command whose input is cut off does not know the
+// cause.
 type input struct {
 	io.Reader
 	failed atomic.Pointer[error]
@@ -228,8 +229,8 @@ func (p *process) lost(ctx context.Context, err error) (int, error) {
 	return -1, &environment.Error{Kind: environment.KindLost, Transient: true, Err: fmt.Errorf("%s: %w", doing, err)}
 }
 
-// drain reads what comes within limit, and hangs up. The engine goes on emptying the pipes of what
-// still runs.
+// drain reads output until limit, and hangs up. The engine goes on emptying the pipes of running
+// processes.
 func (p *process) drain(limit time.Duration) {
 	select {
 	case <-p.ended:

@@ -82,7 +82,7 @@ func (d *tunnel) open(ctx context.Context, e *containerEnv) error {
 	return nil
 }
 
-// copyRelay puts the relay into the container, in place of what may be there.
+// copyRelay copies the relay into the container, replacing existing files.
 func (e *containerEnv) copyRelay(ctx context.Context) error {
 	files, err := e.p.relayFiles()
 	if err != nil {
@@ -138,7 +138,7 @@ func (d *tunnel) alive(ctx context.Context) bool {
 	return relay.Answers(limited, listener)
 }
 
-// set changes what the tunnel lets through, if there is one.
+// set changes the policy of the tunnel, if there is one.
 func (d *tunnel) set(policy egress.Policy, open bool, refused func(environment.Refusal)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -94,7 +94,7 @@ func (s sourceFS) Walk(ctx context.Context, target string, visit fs.WalkDirFunc)
 	})
 }
 
-// Clean returns a path as fs.FS wants it.
+// Clean returns a path in the form of fs.FS.
 func Clean(target string) string {
 	if target = strings.Trim(path.Clean("/"+target), "/"); target != "" {
 		return target

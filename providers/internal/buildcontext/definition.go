@@ -89,7 +89,7 @@ func field(sum hash.Hash, text string) {
 	_, _ = io.WriteString(sum, text)
 }
 
-// Frontend returns what BuildKit's Dockerfile frontend reads besides the context.
+// Frontend returns the files that BuildKit's Dockerfile frontend reads besides the context.
 func (c Definition) Frontend(dockerfile []byte) fsutil.FS {
 	files := memoryFS{Dockerfile: dockerfile}
 	if c.Ignore != nil {

@@ -16,7 +16,7 @@ const (
 	maxLineLen = 2000
 )
 
-// colours are what the classic builder puts around lines of standard error.
+// colours matches the color codes that the classic builder puts around lines of standard error.
 var colours = regexp.MustCompile(`\x1b\[[0-9;]*m`)
 
 // Lines cuts text into lines, hands them on, and remembers the first and the last ones.
@@ -55,7 +55,7 @@ func (l *Lines) Text(piece string) {
 	}
 }
 
-// End hands on what has no newline.
+// End hands on the last line if it has no newline.
 func (l *Lines) End() {
 	l.Line(l.partial)
 	l.partial = ""

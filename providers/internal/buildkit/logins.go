@@ -9,8 +9,8 @@ import (
 	"google.golang.org/grpc"
 )
 
-// logins answers BuildKit when it asks for credentials: with what the user's Docker configuration, credential helpers included,
-// knows.
+// logins answers BuildKit when it asks for credentials: from the user's Docker configuration and
+// its credential helpers.
 type logins struct {
 	auth.UnimplementedAuthServer
 }

@@ -19,7 +19,7 @@ type numbers [abis]int32
 
 const none = -1
 
-// call is a system call and how it is to fail.
+// call is a system call with the error that it returns.
 type call struct {
 	name   string
 	errno  unix.Errno

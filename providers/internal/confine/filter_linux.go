@@ -16,7 +16,7 @@ var supported = map[string]machine{
 	"arm64": {arm64, arm},
 }
 
-// audit is what the kernel calls an ABI in front of a filter.
+// audit is the kernel's number of an ABI in the input of a filter.
 var audit = [abis]uint32{
 	amd64: unix.AUDIT_ARCH_X86_64,
 	i386:  unix.AUDIT_ARCH_I386,

@@ -145,7 +145,8 @@ func withoutPort(host string) string {
 	return host
 }
 
-// notingTransport notes when registries ask to be left alone, and refuses what must not be sent without TLS.
+// notingTransport notes when registries ask to be left alone, and refuses requests that must not be
+// sent without TLS.
 type notingTransport struct {
 	next  http.RoundTripper
 	busy  *busyHosts
@@ -164,7 +165,7 @@ func (t notingTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// plainError says that a registry would be spoken to without TLS.
+// plainError is the error of a request that would be sent without TLS.
 type plainError struct{ host string }
 
 func (e *plainError) Error() string {

@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 )
 
-// What a registry's error can be.
+// The kinds of a registry's errors.
 var (
 	// ErrNotFound: the registry does not have it.
 	ErrNotFound = errors.New("no such image")
@@ -139,7 +139,8 @@ func describe(response *transport.Error) string {
 // MaxText bounds how much of a registry's answer a message repeats.
 const MaxText = 400
 
-// OneLine returns text on one line, printable and bounded, because it may come from strangers.
+// OneLine returns text on one line, printable and bounded, because it may come from untrusted
+// sources.
 func OneLine(text string) string {
 	text = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(text, "?"), func(r rune) bool {
 		return unicode.IsSpace(r) || !unicode.IsPrint(r)

@@ -16,7 +16,7 @@ import (
 	"github.com/org/rollout-action/providers/internal/initwire"
 )
 
-// ErrGone says that process 1 has ended, whoever ended it.
+// ErrGone reports that process 1 has ended, for whatever reason.
 var ErrGone = errors.New("the environment is not running any more")
 
 // Box is the connection to process 1 of an environment.
@@ -43,7 +43,8 @@ func New() *Box {
 	return &Box{received: make(chan struct{}), ended: make(chan struct{}), waiting: map[int64]chan initwire.Answer{}}
 }
 
-// Connect begins to receive what process 1 answers. kill ends process 1, and wait returns when process 1 has ended.
+// Connect begins to receive the answers of process 1. kill ends process 1, and wait returns when
+// process 1 has ended.
 func (b *Box) Connect(conn *initwire.Conn, kill, wait func()) {
 	b.conn, b.kill = conn, kill
 	go b.receive()
@@ -180,7 +181,7 @@ func (b *Box) Call(ctx context.Context, request initwire.Request, files ...*os.F
 	}
 }
 
-// RequestError says that a request failed in the environment.
+// RequestError is the error of a request that failed in the environment.
 type RequestError struct {
 	Kind    initwire.Problem
 	Problem string

@@ -23,7 +23,7 @@ func init() {
 	}
 }
 
-// serve carries requests out, side by side, until there are no more: a killer ends with whoever asks it.
+// serve carries requests out, side by side, until there are no more: a killer ends with its client.
 func serve(input io.Reader, output io.Writer) {
 	var mu sync.Mutex
 	answers := json.NewEncoder(output)

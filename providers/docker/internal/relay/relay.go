@@ -35,7 +35,7 @@ func init() {
 	}
 }
 
-// configuration is the same at both ends. Nobody asks whether the other is alive: the pipes end with it.
+// configuration is the same at both ends. Keep-alives are off: the pipes end with the other end.
 func configuration() *yamux.Config {
 	c := yamux.DefaultConfig()
 	c.EnableKeepAlive = false
@@ -74,7 +74,7 @@ func serve() error {
 	}
 }
 
-// carry passes one connection on.
+// carry forwards one connection.
 func carry(session *yamux.Session, conn *net.TCPConn) {
 	defer conn.Close()
 	stream, err := session.OpenStream()
