@@ -14,7 +14,8 @@ import (
 	"github.com/org/rollout-action/internal/core/environment"
 )
 
-// readCapacity reads what the namespace's quotas and ranges will never grant. Without permission to see them, creations find out.
+// readCapacity reads the bounds that the namespace's quotas and ranges set. Without permission to
+// read them, creations are refused instead.
 func (p *Provider) readCapacity(ctx context.Context) {
 	quotas, err := p.client.quotas(ctx)
 	if err != nil {
@@ -27,7 +28,7 @@ func (p *Provider) readCapacity(ctx context.Context) {
 	p.fits = func(l environment.Limits) error { return fits(l, quotas, ranges) }
 }
 
-// fits returns why a pod with these limits can never be in a namespace, whatever else is there, or nil.
+// fits returns why a pod with these limits can never run in a namespace, however empty, or nil.
 func fits(l environment.Limits, quotas []corev1.ResourceQuota, ranges []corev1.LimitRange) error {
 	wanted := resources(l).Limits
 	amount := func(name corev1.ResourceName) resource.Quantity {

@@ -181,8 +181,9 @@ func isQuota(err error) bool {
 	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota")
 }
 
-// refusalHint says what to do about a pod that was refused; "" if that is not known. The API tells by its words alone whether RBAC, the end
-// of the namespace or an admission plugin refuses. Source: Kubernetes, apiserver/pkg/endpoints/handlers/responsewriters/errors.go, and the plugin
+// refusalHint returns a remedy for a pod that was refused; "" if none is known. The API tells by
+// its words alone whether RBAC, the end of the namespace or an admission plugin refuses. Source:
+// Kubernetes, apiserver/pkg/endpoints/handlers/responsewriters/errors.go, and the plugin
 // NamespaceLifecycle.
 func refusalHint(err error) string {
 	switch {
@@ -196,7 +197,7 @@ func refusalHint(err error) string {
 	return ""
 }
 
-// rbacRefusal matches what the API server says of a user who may not do something.
+// rbacRefusal matches the API server's message for a user without permission.
 var rbacRefusal = regexp.MustCompile(`User ".*" cannot [a-z]+ resource`)
 
 // isYoung reports whether a pod was refused because the namespace is so new that its service account is not there yet.

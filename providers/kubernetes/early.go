@@ -17,7 +17,7 @@ import (
 // earlyPauses are the times before the attempts. A node as a rule starts the container within the first; it may take minutes to pull the image.
 var earlyPauses = []time.Duration{150 * time.Millisecond, 150 * time.Millisecond, 300 * time.Millisecond}
 
-// early is a connection to a guest whose node does not say yet that it runs.
+// early is a connection to a guest whose node does not report it as running yet.
 type early struct {
 	mu   sync.Mutex
 	conn io.ReadWriteCloser

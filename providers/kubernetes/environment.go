@@ -269,7 +269,7 @@ func (p *Provider) Reachable(ctx context.Context) error {
 	}
 }
 
-// ping asks whether the server answers, whatever it says.
+// ping checks that the server answers, with whatever status.
 func (c *client) ping(ctx context.Context) error {
 	err := c.core.Get().AbsPath("/version").Do(ctx).Error()
 	if err != nil && (isConnection(err) || isContext(err)) {

@@ -38,8 +38,8 @@ func persist(ctx context.Context, do func() error) error {
 	}
 }
 
-// failed returns err as a failure to do something with kind. A server that cannot be reached, or does not know who asks, is
-// KindUnavailable, whatever was wanted of it.
+// failed returns err as a failure to do something with kind. A server that cannot be reached, or
+// does not know who asks, is KindUnavailable, whatever the operation.
 func failed(kind environment.Kind, doing string, err error) error {
 	var known *environment.Error
 	if errors.As(err, &known) {

@@ -84,8 +84,8 @@ func (c *client) exec(ctx context.Context, namespace, name string, command ...st
 	}
 }
 
-// isStatus reports whether an upgrade failed because the API server says why, and not because something before it knows no
-// WebSocket.
+// isStatus reports whether an upgrade failed with a status of the API server, and not because a
+// proxy before it does not support WebSocket.
 func isStatus(err error) bool {
 	var status apierrors.APIStatus
 	var upgrade *httpstream.UpgradeFailureError
@@ -150,7 +150,8 @@ func (s *stream) failure() error {
 	return fmt.Errorf("%w: %s", s.err, text)
 }
 
-// input returns the reader of the command's input. Its first Read tells that the connection is there.
+// input returns the reader of the command's input. Its first Read signals that the connection is
+// established.
 func (s *stream) input() io.Reader { return beginReader{s} }
 
 type beginReader struct{ s *stream }

@@ -45,7 +45,7 @@ func (p *Provider) CheckPull(ctx context.Context, ref string) error {
 	return nil
 }
 
-// wrongPlatform adds to the error of an image that is not for the nodes of this job what to do about it.
+// wrongPlatform adds a hint to the error of an image that is not for the nodes of this job.
 func (p *Provider) wrongPlatform(err error) error {
 	if known := new(environment.Error); errors.Is(err, registryimage.ErrPlatform) && errors.As(err, &known) {
 		own := *known

@@ -8,8 +8,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// filesOfKubeconfig returns the files that a kubeconfig names: certificates, keys, tokens, and what its exec plugins run. It is
-// environment.Files.Inside.
+// filesOfKubeconfig returns the files that a kubeconfig names: certificates, keys, tokens, and the
+// commands of its exec plugins. It is environment.Files.Inside.
 func filesOfKubeconfig(path string) []string {
 	cfg, err := clientcmd.LoadFromFile(path)
 	if err != nil {

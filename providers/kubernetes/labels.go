@@ -46,8 +46,8 @@ func isOurs(key string) bool { return strings.HasPrefix(key, labelPrefix) }
 // maxLabel is the longest value of a label.
 const maxLabel = 63
 
-// labelValue returns a text as the value of a label: as it is if it can be one, otherwise without what cannot be there, and with a
-// digest of the text.
+// labelValue returns a text as the value of a label: unchanged if it is valid, otherwise without
+// the invalid characters, and with a digest of the text.
 func labelValue(text string) string {
 	short := safeText(text, maxLabel, "._-", false)
 	if short == text {

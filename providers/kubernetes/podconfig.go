@@ -71,7 +71,7 @@ func (r *reader) pod(where string, value any) (patch []byte, volumes bool) {
 	return patch, volumes
 }
 
-// noDirectives refuses what a strategic merge patch removes things with.
+// noDirectives refuses the directives with which a strategic merge patch removes fields.
 func (r *reader) noDirectives(where string, value any) {
 	switch v := value.(type) {
 	case map[string]any:

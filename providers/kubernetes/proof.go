@@ -135,7 +135,7 @@ func (p *Provider) prove(ctx context.Context, tell func(string)) (string, error)
 	return address, p.answers(ctx, target.Name)
 }
 
-// answers waits until the node says that a pod that listens answers.
+// answers waits until the node reports that a listening pod answers.
 func (p *Provider) answers(ctx context.Context, name string) error {
 	limit, cancel := awake.WithTimeout(ctx, restrictTime)
 	defer cancel()
@@ -164,7 +164,7 @@ func (p *Provider) answers(ctx context.Context, name string) error {
 	}
 }
 
-// isReady reports whether a pod is there and its node says that it answers.
+// isReady reports whether a pod exists and its node reports that it answers.
 func isReady(now tracked) bool {
 	return !now.gone && now.pod != nil && startOf(now.pod).runs && slices.ContainsFunc(now.pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue

@@ -86,7 +86,7 @@ func (q *quotaLine) signal() chan struct{} {
 	return q.sign
 }
 
-// freed says that there may be a place.
+// freed signals that there may be a place.
 func (q *quotaLine) freed() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -117,7 +117,7 @@ func (q *quotaLine) turn(ctx context.Context, place *quotaPlace, over <-chan str
 	return ctx.Err()
 }
 
-// watch says when a quota has more room than before, until ctx ends.
+// watch signals when a quota has more room than before, until ctx ends.
 func (q *quotaLine) watch(ctx context.Context) {
 	for ctx.Err() == nil {
 		if err := q.watchOnce(ctx); apierrors.IsForbidden(err) {

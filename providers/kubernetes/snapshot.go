@@ -32,7 +32,7 @@ const (
 	whiteout = ".wh."
 )
 
-// errNoLayers says why there are no layers without a registry.
+// errNoLayers is the error for layers without a registry.
 var errNoLayers = fmt.Errorf("environment.provider_config.registry is not set, where nodes would pull the image with the agent from: %w", errors.ErrUnsupported)
 
 // layerRef returns the reference of the image with a key.

@@ -88,8 +88,8 @@ func waiting(s *starting, c corev1.ContainerStatus) {
 	}
 }
 
-// Nodes report in words only why an image could not be pulled. These are those of container runtimes and registries; what says
-// nothing of the kind may pass.
+// Nodes report only as text why an image could not be pulled. These match the texts of container
+// runtimes and registries; other failures count as passing.
 var (
 	pullPasses = regexp.MustCompile(`(?i)toomanyrequests|too many requests|rate limit|\b429\b|\b50[0234]\b|timeout|timed out|connection re(fused|set)|EOF|temporar|unavailable|i/o|no route|network is`)
 	pullFails  = regexp.MustCompile(`(?i)not found|does not exist|manifest unknown|name unknown|denied|unauthorized|forbidden|authentication required|no basic auth|no match for platform|invalid reference|not present with pull policy|signature`)

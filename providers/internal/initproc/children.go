@@ -30,7 +30,7 @@ var (
 	errStart     = errors.New("start")
 )
 
-// errNotEnded says that processes of a command could not be ended.
+// errNotEnded reports that processes of a command could not be ended.
 var errNotEnded = errors.New("processes of the command are still running")
 
 // children has the commands of a sandbox. One thread, with fewer rights than the others, starts them all. Process 1

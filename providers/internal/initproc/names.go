@@ -41,7 +41,7 @@ func (h *heldNames) read(dir *os.File) (names []string, more bool, err error) {
 	}
 }
 
-// drop says that names are not needed any more.
+// drop releases names that are not needed any more.
 func (h *heldNames) drop(names []string) {
 	for _, name := range names {
 		*h -= heldNames(len(name) + nameCost)

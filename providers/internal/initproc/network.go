@@ -83,8 +83,8 @@ func (s *server) attach(d initwire.Device) (*os.File, initwire.Frames, error) {
 	return nil, "", refused("make a network device", errors.Join(failures...))
 }
 
-// makeTUN makes a device whose other end is a file of packets. Nobody cuts large segments or computes checksums: the
-// packets stay within this machine.
+// makeTUN makes a device whose other end is a file of packets. Large segments are not cut and
+// checksums not computed: the packets stay within this machine.
 func (s *server) makeTUN(name string) (*os.File, error) {
 	if s.tun < 0 {
 		return nil, fmt.Errorf("open %s: %w", tunDevice, os.ErrNotExist)

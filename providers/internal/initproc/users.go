@@ -21,7 +21,7 @@ import (
 
 var errAccount = errors.New("find the image's USER")
 
-// identity is the user as whom a command runs.
+// identity is the user that a command runs as.
 type identity struct {
 	uid, gid uint32
 	groups   []uint32

@@ -15,7 +15,8 @@ import (
 // acceptPause is the time between two attempts to accept a connection.
 const acceptPause = 50 * time.Millisecond
 
-// accept returns the next connection to a listener. It waits for what this process or the machine lacks at the moment.
+// accept returns the next connection to a listener. It waits while this process or the machine
+// lacks resources.
 func accept(l net.Listener) (net.Conn, error) {
 	for {
 		conn, err := l.Accept()
@@ -46,10 +47,11 @@ func fromInside(conn net.Conn) bool {
 	return parent != 0 || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH)
 }
 
-// maxStrangers bounds the connections that have not said yet who they are.
+// maxStrangers bounds the connections that are not identified yet.
 const maxStrangers = 16
 
-// strangers are connections that have not said yet who they are. The oldest one ends if there are too many.
+// strangers holds the connections that are not identified yet. The oldest one ends if there are too
+// many.
 type strangers struct {
 	mu    sync.Mutex
 	conns []net.Conn

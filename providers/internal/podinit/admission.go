@@ -10,7 +10,7 @@ import (
 	"github.com/hashicorp/yamux"
 )
 
-// helloTime is how long a connection to a guest may take to say who it is.
+// helloTime is how long a connection to a guest may take to identify itself.
 const helloTime = 20 * time.Second
 
 // admission is the guest's end of the connection with its client.

@@ -4,5 +4,5 @@ package podinit
 
 import "embed"
 
-// programs is empty: who builds this program from source alone has all of it run in pods.
+// programs is empty: pods of a build from source run the whole program.
 var programs embed.FS

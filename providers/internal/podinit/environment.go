@@ -116,7 +116,7 @@ func (e *Environment) connect(ctx context.Context, dial Dialer) error {
 	return nil
 }
 
-// Close ends the connection. Processes live on; what the guest is asked afterwards fails with KindLost.
+// Close ends the connection. Processes live on; later requests to the guest fail with KindLost.
 func (e *Environment) Close() {
 	e.mu.Lock()
 	e.closed = true

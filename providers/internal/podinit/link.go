@@ -27,8 +27,8 @@ const (
 	frameAck  = 'a' // how many bytes of all were received
 )
 
-// link is a connection whose bytes are carried by other connections, one after the other. What a
-// carrier that broke has lost is sent again by the next one, so its users do not notice.
+// link is a connection whose bytes are carried by other connections, one after the other. Bytes
+// that were lost when a carrier broke are sent again by the next one, so its users do not notice.
 type link struct {
 	mu      sync.Mutex
 	changed *sync.Cond
@@ -173,7 +173,8 @@ func (l *link) receive(carrier io.ReadWriteCloser) {
 	}
 }
 
-// take stores what a carrier brought, when there is space for it. It reports whether the carrier is still the one.
+// take stores bytes from a carrier, when there is space for them. It reports whether the carrier is
+// still the current one.
 func (l *link) take(carrier io.ReadWriteCloser, data []byte) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

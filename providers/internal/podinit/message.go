@@ -81,7 +81,7 @@ type reply struct {
 	Lacking    bool          `json:"lacking,omitempty"`      // the image has no bash
 }
 
-// ending says how an ENTRYPOINT ended.
+// ending describes how an ENTRYPOINT ended.
 type ending struct {
 	Code        int    `json:"code"`
 	Output      string `json:"output,omitempty"`

@@ -138,8 +138,8 @@ func (s *server) reach(ctx context.Context, r request) (reply, error) {
 	return reply{}, err
 }
 
-// isUnreached reports whether an attempt to connect failed for what the network does, and not for what this process lacks: somebody
-// may have lowered its limits.
+// isUnreached reports whether an attempt to connect failed because of the network, and not for lack
+// of resources of this process, whose limits may have been lowered.
 func isUnreached(err error) bool {
 	for _, known := range []error{unix.ECONNREFUSED, unix.ECONNRESET, unix.ENETUNREACH, unix.EHOSTUNREACH, unix.ENETDOWN, unix.EPERM, unix.EACCES} {
 		if errors.Is(err, known) {

@@ -20,7 +20,7 @@ type Container struct {
 	members   map[Process]bool // whether a process is in the container; that never changes
 }
 
-// ErrNoContainer says that a process is not the first of a pid namespace below this one.
+// ErrNoContainer reports that a process is not the first of a pid namespace below this one.
 var ErrNoContainer = errors.New("not the first process of a pid namespace within this one")
 
 // OpenContainer looks into the container whose first process has the id first.
@@ -109,8 +109,8 @@ func (c *Container) look(root Process, others []Process) ([]Process, bool, error
 
 func (c *Container) signal(to Process, sig unix.Signal) error { return c.list.signal(to, sig) }
 
-// scan lists the container's processes as classify wants them: the first is process 1, and what has its parent outside is an
-// orphan, so a child of process 1.
+// scan lists the container's processes in the form of classify: the first is process 1, and a
+// process with its parent outside is an orphan, so a child of process 1.
 func (c *Container) scan() ([]stat, error) {
 	all, err := c.list.scan()
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrRunning says that a process could not be stopped in time.
+// ErrRunning reports that a process could not be stopped in time.
 var ErrRunning = errors.New("processes could not be stopped for a moment")
 
 // Paused are the processes that Pause has stopped.
@@ -55,7 +55,8 @@ func (p *Paused) pause(ctx context.Context) error {
 	return nil
 }
 
-// look stops the processes that run, and returns them: they stop when what they do in the kernel is done.
+// look stops the processes that run, and returns them: they stop when their work in the kernel is
+// done.
 func (p *Paused) look() (running []Process, err error) {
 	list, err := p.list.scan()
 	if err != nil {

@@ -122,7 +122,7 @@ func (i *Images) repository(of string) string {
 	return i.config.Registry + "/" + buildcontext.ImageName(of)
 }
 
-// buildOnce builds an image and pushes it, or waits for those who do.
+// buildOnce builds an image and pushes it, or waits for a build under way.
 func (i *Images) buildOnce(ctx context.Context, b Builder, repository string, req Request) (string, error) {
 	attempt := fmt.Sprintf("build %s %t", req.Target, req.NoCache)
 	err := i.flights.Do(ctx, attempt, req.Progress, func(ctx context.Context, tell func(string)) error {

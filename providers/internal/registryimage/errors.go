@@ -13,8 +13,8 @@ import (
 	"github.com/org/rollout-action/providers/internal/distribution"
 )
 
-// refused returns the error for what a registry answered when something was done. Errors that have a kind already, and those of an
-// ended context, keep it.
+// refused returns the error for a registry's answer to an operation. Errors that have a kind
+// already, and those of an ended context, keep it.
 func refused(ctx context.Context, doing string, at name.Repository, err error) error {
 	var kinded *environment.Error
 	if errors.As(err, &kinded) || ctx.Err() != nil {

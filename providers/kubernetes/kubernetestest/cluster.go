@@ -123,7 +123,7 @@ func (c *Cluster) serveImage(ctx context.Context) error {
 	return errors.Join(remote.Write(ref, image, remote.WithContext(ctx)), os.WriteFile(c.path("image"), []byte(at), 0o600))
 }
 
-// auditPolicy has the API server note every call for pods by those who are measured.
+// auditPolicy has the API server log every call for pods by the measured users.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -176,7 +176,7 @@ func (c *Cluster) startControlPlane(ctx context.Context) (*api.Clientset, error)
 		"--kube-api-qps", "500", "--kube-api-burst", "1000") // as .ci/kubernetes: no pod waits for the scheduler's own limit
 }
 
-// writeFiles writes what the programs read.
+// writeFiles writes the input files of the programs.
 func (c *Cluster) writeFiles(server string) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

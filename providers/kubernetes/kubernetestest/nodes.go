@@ -111,7 +111,7 @@ func (n *fakeNodes) pod(name string) *podinit.Pretended {
 	return n.pods[name]
 }
 
-// start starts a pod and says that it runs.
+// start starts a pod and reports it as running.
 func (n *fakeNodes) start(ctx context.Context, pod *corev1.Pod) {
 	n.mu.Lock()
 	n.pods[pod.Namespace+"/"+pod.Name] = podinit.Pretend()

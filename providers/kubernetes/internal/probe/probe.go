@@ -127,8 +127,8 @@ func await(address string, patience time.Duration, wanted bool) (code int, messa
 	return Unmet, fmt.Sprintf("%s was reached for %s", address, patience)
 }
 
-// settle tries until something is reached, or is not several times in a row, as wanted; or until patience is over, or the limit of
-// attempts, if any. It returns what was so in the end.
+// settle tries until something is reached, or is not several times in a row, as wanted; or until
+// patience is over, or the limit of attempts, if any. It returns the last result.
 func settle(reach func() error, patience time.Duration, attempts int, wanted bool) (reached bool, last error) {
 	row, end := 0, time.Now().Add(patience)
 	for n := 1; ; n++ {
