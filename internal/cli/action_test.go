@@ -48,7 +48,7 @@ func TestCommandsThatTheActionPrintsCanBeRun(t *testing.T) {
 	t.Logf("%d commands in the summary\n%s", runPrinted(t, shell, string(summary)), summary)
 }
 
-// aStep is a step of a workflow, in a workspace of its own.
+// aStep is a step of a workflow, in a separate workspace.
 type aStep struct {
 	env            map[string]string
 	dir            string

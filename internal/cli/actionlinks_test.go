@@ -42,7 +42,7 @@ func TestTheActionWritesThroughNoLinkOfTheCheckout(t *testing.T) {
 	}
 }
 
-// The baseline that runs beside a job is a commit's agents, with the job's secrets.
+// The baseline that runs along with a job is a commit's agents, with the job's secrets.
 func TestCommitsOfForksAreNoBaselineOfAPush(t *testing.T) {
 	of := newHistory(t)
 	for _, tc := range []struct{ against, wants string }{

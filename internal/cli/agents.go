@@ -60,7 +60,7 @@ without one runs with a key of its own.
 	return cmd
 }
 
-// printPresets prints presets for people.
+// printPresets prints presets as text.
 func printPresets(out io.Writer, all []presets.Preset) error {
 	w := newTable(out)
 	w.row("PRESET", "VERSION", "APIS", "ABOUT")

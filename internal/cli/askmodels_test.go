@@ -21,7 +21,7 @@ import (
 
 const modelKey = "sk-of-the-host-5551234"
 
-// provider serves a scripted model at /good, and providers that fail in many ways beside it.
+// provider serves a scripted model at /good, and at other paths providers that fail in many ways.
 func provider(t *testing.T) *httptest.Server {
 	t.Helper()
 	script := scripted.Script{Answers: []scripted.Answer{{Text: "Hello", Model: "big-model-2026-01-01", Usage: scripted.Usage{Input: 3, Output: 1}}}}

@@ -55,7 +55,7 @@ func newCacheLsCommand(v *invocation) *cobra.Command {
 	return cmd
 }
 
-// printEntries prints the cache for people.
+// printEntries prints the cache as text.
 func printEntries(out io.Writer, cached app.Cached) error {
 	total := int64(0)
 	w := newTable(out)
@@ -84,7 +84,7 @@ func entries(n int) string {
 	return fmt.Sprintf("%d entries", n)
 }
 
-// size formats an amount of bytes for people.
+// size formats a number of bytes with a unit.
 func size(bytes int64) string {
 	value, unit := float64(bytes), "B"
 	for _, next := range []string{"Ki", "Mi", "Gi", "Ti"} {

@@ -139,7 +139,7 @@ func exitCode(err error, cancelled bool) int {
 	return exitFailed
 }
 
-// closedStdout reports whether err is that nobody reads stdout any more.
+// closedStdout reports whether err means that the reader of stdout has closed it.
 func (e Env) closedStdout(err error) bool {
 	file, ok := e.Stdout.(*os.File)
 	failed, isPath := errors.AsType[*fs.PathError](err)

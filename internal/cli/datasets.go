@@ -86,7 +86,7 @@ func newDatasetsLsCommand(v *invocation) *cobra.Command {
 	return cmd
 }
 
-// printDatasets prints the datasets of a registry for people.
+// printDatasets prints the datasets of a registry as text.
 func printDatasets(out io.Writer, datasets app.Datasets) error {
 	w := newTable(out)
 	w.row("NAME", "VERSION", "TASKS", "DESCRIPTION")
@@ -131,7 +131,7 @@ jobs take: head, else the highest.
 	return cmd
 }
 
-// printDataset prints a dataset for people.
+// printDataset prints a dataset as text.
 func printDataset(out io.Writer, d app.ShownDataset) error {
 	fmt.Fprintf(out, "%s\n", d.Label())
 	if d.Description != "" {

@@ -101,7 +101,8 @@ func (e Env) printComparison(c app.Comparison, asJSON bool) error {
 	return err
 }
 
-// writeDiff prints a diff for people: what changed, the most telling first, then the numbers, then the counts.
+// writeDiff prints a diff as text: what changed, the most telling first, then the numbers, then
+// the counts.
 func writeDiff(w io.Writer, d result.Diff) {
 	changed := slices.DeleteFunc(slices.Clone(d.Tasks), func(t result.TaskDiff) bool { return t.Change == result.Same && !t.Flaky })
 	slices.SortStableFunc(changed, func(a, b result.TaskDiff) int {
@@ -263,7 +264,7 @@ func timeFromTo(g result.GroupDiff) string {
 	return fromTo(fmt.Sprintf("%.1fs", *g.Base.DurationSec), fmt.Sprintf("%.1fs", *g.Head.DurationSec), fmt.Sprintf("%+.1f", *change))
 }
 
-// fromTo leaves out a change that nobody would see.
+// fromTo formats a change; if both texts are equal, it returns only the value.
 func fromTo(from, to, change string) string {
 	if from == to {
 		return to

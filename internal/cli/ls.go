@@ -74,7 +74,7 @@ were cancelled or killed, and if a job began with a baseline and keeps no verdic
 	return cmd
 }
 
-// printJobs prints jobs for people.
+// printJobs prints jobs as text.
 func printJobs(out io.Writer, dir string, jobs app.Jobs) error {
 	if jobs.Total == 0 {
 		_, err := fmt.Fprintf(out, "There are no jobs in %s\n", clean(dir))

@@ -55,7 +55,7 @@ func (o *mergeOptions) request(paths []string) app.MergeRequest {
 	return app.MergeRequest{Paths: paths, Output: o.output, Name: o.name, Move: o.move, Report: o.report.options()}
 }
 
-// merge puts a job's shards together and prints what it came to.
+// merge merges a job's shards and prints the result.
 func (v *invocation) merge(ctx context.Context, req app.MergeRequest) error {
 	finished, err := app.Merge(ctx, v.host(), req)
 	return v.conclude(finished, err, nil)

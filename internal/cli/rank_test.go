@@ -402,7 +402,7 @@ func TestReusedTrialsAreRankedTogether(t *testing.T) {
 	}
 }
 
-// The baseline beside a job is not ranked, and trials that are the same in both keep no rank of the job there.
+// The baseline of a job is not ranked, and trials that are the same in both keep no rank of the job there.
 func TestABaselineBesideAJobIsNotRanked(t *testing.T) {
 	testenv.NeedGit(t)
 	r := newRanker(t)

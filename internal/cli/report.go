@@ -86,7 +86,7 @@ func (o *reportOptions) printer(v *invocation) func(report.Input) error {
 	return func(in report.Input) error { return r.Write(v.Stdout, in) }
 }
 
-// report reports on a job and prints what it came to; print is as in conclude.
+// report reports on a job and prints its result; print is as in conclude.
 func (v *invocation) report(ctx context.Context, req app.ReportRequest, print func(report.Input) error) error {
 	finished, err := app.Report(ctx, v.host(), req)
 	return v.conclude(finished, err, print)

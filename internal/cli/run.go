@@ -129,7 +129,7 @@ func (o *runOptions) request(args []string, getenv func(string) (string, bool)) 
 	return req, err
 }
 
-// run runs a job and prints what it came to.
+// run runs a job and prints its result.
 func (v *invocation) run(ctx context.Context, req app.RunRequest, format string) error {
 	host, err := v.hostShowing(format)
 	if err != nil {

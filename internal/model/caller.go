@@ -11,7 +11,7 @@ import (
 	"github.com/org/rollout-action/internal/model/sse"
 )
 
-// Caller tells a Transport for whom a request is and what it asks for.
+// Caller tells a Transport who sends a request and what the request asks for.
 type Caller struct {
 	Name   string // Options.Name
 	API    API

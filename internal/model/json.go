@@ -88,7 +88,7 @@ func encoded(v any) []byte {
 	return text
 }
 
-// deletePath returns the body without what is at path.
+// deletePath returns the body without the value at path.
 func deletePath(body []byte, path string) ([]byte, error) { return sjson.DeleteBytes(body, path) }
 
 // setRaw returns the body with JSON at path.

@@ -92,7 +92,8 @@ func New(c Config) (*Model, error) {
 	}, nil
 }
 
-// NewTransport returns what carries requests over the network. It decodes answers that are compressed although nobody asked for that.
+// NewTransport returns the transport for requests over the network. It decodes answers that are
+// compressed although the request did not ask for that.
 func NewTransport() http.RoundTripper {
 	return coding.Transport{Next: &http.Transport{
 		Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: connectTime}).DialContext, TLSHandshakeTimeout: connectTime,

@@ -87,7 +87,7 @@ type Problem struct {
 
 func (p *Problem) Error() string { return p.What }
 
-// Check returns the first of what is wrong with a script, a *Problem, and prepares it.
+// Check prepares a script and returns its first problem, a *Problem.
 func (s *Script) Check() error {
 	if list := s.Problems(); len(list) > 0 {
 		return list[0]
@@ -95,7 +95,7 @@ func (s *Script) Check() error {
 	return nil
 }
 
-// Problems returns what is wrong with a script, and prepares it.
+// Problems prepares a script and returns its problems.
 func (s *Script) Problems() []*Problem {
 	var list []*Problem
 	for i := range s.Rules {
@@ -124,7 +124,7 @@ func (s *Script) Problems() []*Problem {
 	return append(list, answerProblems(s.Answers, []string{"answers"}, "answers")...)
 }
 
-// answerProblems returns what is wrong with the answers at a path, whose text is where.
+// answerProblems returns the problems of the answers at a path, whose text is where.
 func answerProblems(answers []Answer, at []string, where string) []*Problem {
 	var list []*Problem
 	add := func(i int, keys []string, what, hint string) {

@@ -40,7 +40,7 @@ func (x *index) convert(w io.Writer, about About) error {
 	if err := x.link(); err != nil {
 		return err
 	}
-	out := &writer{b: bufio.NewWriterSize(w, 64<<10), indent: !x.hasTokens()} // each id would have a line of its own
+	out := &writer{b: bufio.NewWriterSize(w, 64<<10), indent: !x.hasTokens()} // indenting would put each id on a separate line
 	var subagents []*talk
 	for _, t := range x.talks {
 		if t != x.head && !t.follows {

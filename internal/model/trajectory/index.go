@@ -17,7 +17,7 @@ import (
 // MaxRecord bounds a record, in bytes. The gateway writes a quarter of it.
 const MaxRecord = 2 << 30
 
-// Bounds of what is in memory, in bytes.
+// Limits on memory, in bytes.
 const (
 	maxValue = 64 << 20  // of a message in a record, or of the tools of a call
 	maxIndex = 256 << 20 // of what is known of all messages and calls without their texts, about

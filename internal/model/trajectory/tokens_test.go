@@ -131,7 +131,7 @@ func TestTokensAfterAGapAreLeftOut(t *testing.T) {
 	}
 }
 
-// Each id on a line of its own would make the file three times as long.
+// One id per line would make the file three times as long.
 func TestTokensAreNotIndented(t *testing.T) {
 	for _, tokens := range []*model.Tokens{nil, {Prompt: []int32{1}, Completion: []int32{2}}} {
 		r := newRecording(t)
