@@ -140,7 +140,7 @@ func (p *Provider) buildFailed(ctx context.Context, req buildRequest, out *build
 	}
 	if code := buildkit.ExitCode(err); code != 0 {
 		e.Output = out.Tail()
-		if line > 0 { // what the engine says is the command again, however long
+		if line > 0 { // the engine's message repeats the command, however long
 			e.Err = fmt.Errorf("%s: exit code %d", doing, code)
 		}
 		return e

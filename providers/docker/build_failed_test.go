@@ -14,7 +14,8 @@ import (
 	"github.com/org/rollout-action/providers/internal/buildkit"
 )
 
-// A failed step says where it stands in the Dockerfile, and what it printed, whatever else was printed meanwhile.
+// The error of a failed step has its line in the Dockerfile and its output, without the output of
+// other steps.
 func TestAFailedBuildShowsItsCause(t *testing.T) {
 	t.Parallel()
 	eachBuilder(t, func(t *testing.T, p *Provider) {

@@ -41,7 +41,7 @@ var _ environment.Provider = (*Provider)(nil)
 
 // New connects to the engine that DOCKER_HOST, DOCKER_CONTEXT or the Docker configuration names, as
 // the docker command does. cfg is environment.provider_config, as accepted by Check.
-// An engine that cannot be used is a KindUnavailable whose hint says what to do.
+// An engine that cannot be used is a KindUnavailable with a hint.
 func New(ctx context.Context, cfg map[string]any) (*Provider, error) {
 	conf, err := parseConfig(cfg)
 	if err != nil {

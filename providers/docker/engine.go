@@ -101,8 +101,8 @@ func (t retryReads) RoundTrip(req *http.Request) (*http.Response, error) {
 // maxAnswer bounds how much of an answer is read before it is handed on.
 const maxAnswer = 4 << 20
 
-// bufferJSON reads the answer to a question, so that one which breaks off is asked for again. Archives and other streams, such as
-// events, which never end, are left to whoever reads them.
+// bufferJSON reads the answer to a question, so that one which breaks off is asked for again.
+// Archives and other streams, such as events, which never end, are left to their readers.
 func bufferJSON(resp *http.Response) (*http.Response, error) {
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if kind != "application/json" || resp.Request != nil && strings.HasSuffix(resp.Request.URL.Path, "/events") {

@@ -83,7 +83,7 @@ func nameOf(i image.Summary) string {
 	return name
 }
 
-// RemoveImage implements environment.ImageStore. What has a tag of somebody else's stays.
+// RemoveImage implements environment.ImageStore. An image with a tag that is not ours stays.
 func (p *Provider) RemoveImage(ctx context.Context, id string) error {
 	doing := "remove image " + id
 	found, err := p.api.ImageInspect(ctx, id)

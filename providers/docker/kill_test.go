@@ -119,7 +119,7 @@ func TestTimeoutAfterWorkDirIsGone(t *testing.T) {
 	}
 }
 
-// Somebody may be looking into the environment.
+// A user may be looking into the environment.
 func TestTimeoutSparesCommandsOfOthers(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t, nil)

@@ -42,7 +42,7 @@ func (p *Provider) hasImage(ctx context.Context, ref string) (bool, error) {
 	case cerrdefs.IsNotFound(err):
 		return false, nil
 	case cerrdefs.IsInvalidArgument(err):
-		return false, nil // not a reference; what uses it says so
+		return false, nil // not a reference; its use reports that
 	}
 	return false, failed(environment.KindUnavailable, "look for image "+ref, err)
 }

@@ -77,7 +77,7 @@ func pull(list iter.Seq2[initwire.File, error]) (next func() (*initwire.File, er
 	}, stop
 }
 
-// pathOrder returns which of two files comes first: -1, 0 or 1. What is nil comes last.
+// pathOrder returns which of two files comes first: -1, 0 or 1. nil comes last.
 func pathOrder(a, b *initwire.File) int {
 	switch {
 	case b == nil:

@@ -11,8 +11,9 @@ import (
 	"github.com/org/rollout-action/internal/lib/awake"
 )
 
-// A kubelet looks about once a second for what has changed. When it sees that the last init container has ended, it says so, starts the
-// main container at once, and says a second later that this one runs. Half of a short trial would be this wait, so the guest is dialed before.
+// A kubelet looks for changes about once a second. When it sees that the last init container has
+// ended, it says so, starts the main container at once, and says a second later that this one runs.
+// Half of a short trial would be this wait, so the guest is dialed before.
 
 // earlyPauses are the times before the attempts. A node as a rule starts the container within the first; it may take minutes to pull the image.
 var earlyPauses = []time.Duration{150 * time.Millisecond, 150 * time.Millisecond, 300 * time.Millisecond}

@@ -71,7 +71,7 @@ var (
 // New connects to the cluster that the configuration names, as kubectl does, and checks all that
 // can be known before the first environment: permissions, the namespace, and whether the cluster
 // admits such pods. cfg is environment.provider_config, as accepted by Check. A cluster that cannot
-// be used is a KindUnavailable whose hint says what to do.
+// be used is a KindUnavailable with a hint.
 func New(ctx context.Context, cfg map[string]any, opts Options) (*Provider, error) {
 	conf, err := parseConfig(cfg)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/org/rollout-action/internal/lib/awake"
 )
 
-// quotaWait is the time after which the first of those who wait for a full quota tries again
+// quotaWait is the time after which the first pod that waits for a full quota tries again
 // without a sign that there is a place: this user may not watch quotas, or it is something else
 // that is full.
 const quotaWait = 5 * time.Second

@@ -64,7 +64,7 @@ var refused = []call{
 	{"io_uring_enter", unix.EPERM, numbers{426, 426, 426, 426}},
 	{"io_uring_register", unix.EPERM, numbers{427, 427, 427, 427}},
 
-	// The machine, its clock and its log are everybody's.
+	// The machine, its clock and its log are shared.
 	{"kexec_load", unix.EPERM, numbers{246, 283, 104, 347}},
 	{"kexec_file_load", unix.EPERM, numbers{320, none, 294, 401}},
 	{"create_module", unix.EPERM, numbers{174, 127, none, none}},

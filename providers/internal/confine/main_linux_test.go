@@ -206,7 +206,7 @@ func (r result) want(t *testing.T, out string) {
 	}
 }
 
-// writableDir returns a directory that everybody may write to. It belongs to the place's user if that is single.
+// writableDir returns a world-writable directory. It belongs to the place's user if that is single.
 func (p place) writableDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "confine")

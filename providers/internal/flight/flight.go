@@ -12,7 +12,7 @@ type Group struct {
 	now map[string]*flight
 }
 
-// flight is one attempt, and those who wait for it.
+// flight is one attempt with its waiting callers.
 type flight struct {
 	mu        sync.Mutex
 	listeners map[int]func(string)

@@ -68,8 +68,9 @@ type SetupError struct {
 
 func (e *SetupError) Error() string { return e.Problem }
 
-// SetUp sends the first message, with the files that go with it, and returns the answer when process 1 is ready. A *SetupError
-// says what process 1 could not do. It must be called once, before anything else.
+// SetUp sends the first message, with the files that go with it, and returns the answer when
+// process 1 is ready. A *SetupError describes the failure of process 1. It must be called once,
+// before anything else.
 func (b *Box) SetUp(ctx context.Context, setup initwire.Setup, files ...*os.File) (initwire.Answer, error) {
 	ready := b.register(0)
 	if err := b.conn.Send(setup, files...); err != nil {

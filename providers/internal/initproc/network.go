@@ -239,8 +239,8 @@ func detach(name string) error {
 	return err
 }
 
-// setNetworkDefaults makes the same settings as for containers: everybody may listen on any port and send pings. It
-// ignores errors.
+// setNetworkDefaults makes the same settings as for containers: every user may listen on any port
+// and send pings. It ignores errors.
 func setNetworkDefaults() {
 	for name, value := range map[string]string{
 		"ip_unprivileged_port_start": "0",

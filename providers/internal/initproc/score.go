@@ -14,9 +14,10 @@ const (
 	scoreEvery = 200 * time.Millisecond
 )
 
-// holdScore makes this process's score the lowest that it and its children can have, if it has CAP_SYS_RESOURCE on the machine: the
-// kernel remembers what such a process has written. Without it, that is what Rollout's starter has made the lowest. From then on this process's
-// score is written again whenever somebody has changed it. Source: proc(5), the kernel's fs/proc/base.c.
+// holdScore makes this process's score the lowest that it and its children can have, if it has
+// CAP_SYS_RESOURCE on the machine: the kernel remembers what such a process has written. Without
+// it, that is what Rollout's starter has made the lowest. From then on this process's score is
+// written again after each change. Source: proc(5), the kernel's fs/proc/base.c.
 func holdScore() {
 	first, err := os.ReadFile(scoreFile)
 	if err != nil {

@@ -56,10 +56,11 @@ const clockJitter = 50_000_000
 // comes before its entries, which are in the order of their names. Mounts are left out, and files
 // that vanish meanwhile.
 //
-// A file is Recent by its time of change (ctime), which is the kernel's: programs cannot set it, and every change of a file sets it.
-// So nothing has to be read before the environment begins, which would cost each one a walk through its image. What the times do not
-// say are names that are gone, and directories that were renamed with all that is in them: who wants to know compares with a list of the
-// image. A clock that was set back since would hide changes, and is an error.
+// A file is Recent by its time of change (ctime), which is the kernel's: programs cannot set it,
+// and every change of a file sets it. So nothing has to be read before the environment begins,
+// which would cost each one a walk through its image. What the times do not say are names that are
+// gone, and directories that were renamed with all that is in them: finding them takes a comparison
+// with a list of the image. A clock that was set back since would hide changes, and is an error.
 func ListFiles(since Start, each func(initwire.File) error) error {
 	if back := since.offset - clockOffset(); back > clockJitter {
 		return errors.New("the machine's clock was set back since the environment began, so that changed files cannot be told from others")

@@ -196,7 +196,7 @@ func (f *frames) write(kind byte, data []byte) {
 	f.ended = writeFrame(f.to, kind, data) != nil
 }
 
-// last writes the reply. What is written afterwards is left out.
+// last writes the reply. Later writes are left out.
 func (f *frames) last(r reply) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

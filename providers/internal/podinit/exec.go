@@ -110,14 +110,14 @@ type running struct {
 	r     request
 	begun chan struct{} // closed when it has begun
 	ended chan struct{} // closed when the guest has answered, or cannot
-	// What is known when it has ended.
+	// Set when it has ended.
 	answer reply
 	err    error
 }
 
 // run runs a command until it exits. If ctx ends, it ends the command and all that it started.
 func (e *Environment) run(ctx context.Context, r request, stdin io.Reader, sinks *environment.Sinks, t *environment.Terminal) (reply, error) {
-	// Not with ctx: when that ends, what the guest says about the end of the command is still wanted.
+	// Not with ctx: when that ends, the guest's report on the end of the command is still wanted.
 	whole := context.WithoutCancel(ctx)
 	stream, done, err := e.open(whole, r)
 	if err != nil {

@@ -146,7 +146,7 @@ type listener struct {
 
 func (l *listener) id() int64 { return int64(l.at.Port()) }
 
-// deliver hands a connection to whoever accepts it, and reports whether somebody does.
+// deliver hands a connection to Accept, and reports false if the listener was closed.
 func (l *listener) deliver(stream *yamux.Stream) bool {
 	conn := &counted{Stream: stream, l: l}
 	l.mu.Lock()

@@ -159,7 +159,7 @@ func Failed(ctx context.Context, doing string, req Request, out *buildkit.Lines,
 	if code := buildkit.ExitCode(err); code != 0 {
 		e.Output = out.Tail()
 		e.Err = fmt.Errorf("%s: %w", doing, err)
-		if line > 0 { // what the builder says is the command again, however long
+		if line > 0 { // the builder's message repeats the command, however long
 			e.Err = fmt.Errorf("%s: exit code %d", doing, code)
 		}
 		return e

@@ -177,7 +177,8 @@ func (m *image) seal() error {
 	return nil
 }
 
-// changeConfig returns a configuration with more layers and other settings. What it does not know it leaves alone.
+// changeConfig returns a configuration with more layers and other settings. Unknown fields are
+// kept.
 func changeConfig(raw []byte, diffIDs []v1.Hash, change func(*Settings)) ([]byte, error) {
 	var file, config map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &file); err != nil {
