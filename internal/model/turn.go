@@ -48,7 +48,7 @@ type Failure struct {
 	Message string      `json:"message"`
 }
 
-// ByProvider reports whether the provider failed, and not the agent or what it asked for.
+// ByProvider reports whether the provider failed, and not the agent or its request.
 func (f *Failure) ByProvider() bool {
 	switch f.Kind {
 	case FailedProvider, FailedLimit, FailedUnreachable:

@@ -200,7 +200,7 @@ type said struct {
 	usage                              Usage
 	pace                               time.Duration
 	cut                                bool
-	ids                                *tokenIDs // nil: nobody asks for them
+	ids                                *tokenIDs // nil: not requested
 }
 
 type call struct {

@@ -16,7 +16,7 @@ type Column struct {
 }
 
 // Columns lists all columns in the order in which they are written. New ones are added at the end. Durations are seconds, times
-// UTC, costs US dollars; a cost that nobody reported is empty.
+// UTC, costs US dollars; an unreported cost is empty.
 var Columns = []Column{
 	{"example_id", func(r row) any { return result.ExampleID(r.trial.Dataset, r.trial.Task) }},
 	{"agent_name", func(r row) any { return r.trial.Agent }},

@@ -98,7 +98,7 @@ func (b *branches) write(r row, one *trajectory.Branch) error {
 
 func (b *branches) end() (int, error) { return 0, nil }
 
-// written is an error of the writer, not of what is written.
+// written is an error of the destination, not of the conversation being written.
 type written struct{ error }
 
 // lost notes why a trial has no conversation. It returns err if that is the writer's error.
@@ -188,7 +188,7 @@ func (a *archive) convert(r row) error {
 	return nil
 }
 
-// counter counts what is written to it.
+// counter counts the bytes written to it.
 type counter int64
 
 func (c *counter) Write(p []byte) (int, error) {

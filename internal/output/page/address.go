@@ -54,7 +54,7 @@ func ShardsAddress(job, key string) string { return Address(job) + shardsMark + 
 // IsShards reports whether ShardsAddress returned an address.
 func IsShards(address string) bool { return strings.Contains(address, shardsMark) }
 
-// shownName returns the name of a job for people, from that in addresses.
+// shownName returns the displayed name of a job, from its name in addresses.
 func shownName(address string) string {
 	address, _, shards := strings.Cut(address, shardsMark)
 	names := Names(address)

@@ -45,7 +45,7 @@ func (v *Trial) addEvidence(in report.Input, t result.Trial, size int) {
 			v.Judges[i].Prompt = v.text(in, file, share/2)
 		}
 		if run.Trajectory != "" && share/2 >= minConversation {
-			file := path.Join(path.Dir(run.Trajectory), result.ATIFFile) // beside the record of its calls
+			file := path.Join(path.Dir(run.Trajectory), result.ATIFFile) // in the directory of the record of its calls
 			if record, err := report.Trajectory(in, path.Join(key.Dir(), file)); err == nil {
 				c, left := conversation(*record, v.ID+"-j"+strconv.Itoa(i+1), share/2, 0)
 				v.Judges[i].Conversation = &c

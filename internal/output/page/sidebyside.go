@@ -35,15 +35,16 @@ type BesideTurn struct {
 	bytes  int
 }
 
-// Bounds of turns beside each other.
+// Limits of the side-by-side view of turns.
 const (
 	minBeside   = 1500 // bytes of all
 	besideText  = 400  // bytes of a message, a call or a result
 	besideBytes = 250  // of a row's HTML without its texts
 )
 
-// addBeside adds the turns of another attempt beside those of a trial, within size bytes: of the baseline's attempt, or of one of this job that
-// passed, or else of any. this is the trial's conversation; nil: it has none.
+// addBeside adds a side-by-side view of the turns of a trial and of another attempt, within size
+// bytes: the baseline's attempt, or one of this job that passed, or else any. this is the trial's
+// conversation; nil: it has none.
 func (v *Trial) addBeside(in report.Input, t result.Trial, this *trajectory.Trajectory, size int) {
 	other, from, label := besideOf(in, t)
 	if label == "" || size < minBeside || this == nil {
@@ -71,7 +72,8 @@ func rewarded(reward *float64) string {
 	return ", reward " + report.Number(*reward)
 }
 
-// besideOf returns the attempt that a trial is compared with, the input that has its files, and what it is called; "" if there is none.
+// besideOf returns the attempt that a trial is compared with, the input that has its files, and its
+// label; "" if there is none.
 func besideOf(in report.Input, t result.Trial) (other result.Outcome, from report.Input, label string) {
 	if base, ok := in.BaseOf(t); ok {
 		return base, report.Input{Files: in.BaseFiles}, "the baseline's attempt " + strconv.Itoa(base.Attempt)

@@ -409,7 +409,7 @@ func escape(file string) string {
 	return strings.Join(parts, "/")
 }
 
-// Bytes returns a number of bytes for people.
+// Bytes formats a number of bytes with a unit.
 func Bytes(n int64) string {
 	switch {
 	case n < 10_000:

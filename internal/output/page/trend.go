@@ -44,7 +44,7 @@ type TrendHead struct {
 	Changed bool
 }
 
-// Bounds of what is shown of a history.
+// Limits on the part of a history that is shown.
 const (
 	maxTrends     = 5  // agents
 	maxTrendDots  = 60 // runs in a chart

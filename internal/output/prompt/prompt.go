@@ -22,7 +22,7 @@ const Limit = 24 << 10
 // MinLimit is the smallest limit that leaves room for something of each part.
 const MinLimit = 3 << 10
 
-// Bounds of what is quoted.
+// Limits on quoted text.
 const (
 	maxName  = 200 // bytes of a name on a line
 	maxLines = 2000

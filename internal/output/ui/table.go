@@ -81,7 +81,7 @@ func metricValue(metrics []result.Metric, i int) string {
 func dollars(cost result.USD) string {
 	usd, ok := cost.Reported()
 	if !ok {
-		return "–" // nobody reported it
+		return "–" // not reported
 	}
 	return report.AtLeast(cost) + "$" + strconv.FormatFloat(usd, 'f', 2, 64)
 }

@@ -302,7 +302,7 @@ func (p *Page) Footer() string {
 	return text
 }
 
-// shortSha shortens a commit for people.
+// shortSha shortens a full commit hash to 7 digits, and returns other text unchanged.
 func shortSha(sha string) string {
 	if len(sha) == 40 && strings.Trim(sha, "0123456789abcdef") == "" {
 		return sha[:7]
@@ -310,7 +310,7 @@ func shortSha(sha string) string {
 	return sha
 }
 
-// spent formats a job's cost beside other numbers.
+// spent formats a job's cost for a line with other numbers.
 func spent(cost result.USD) string {
 	if _, ok := cost.Reported(); !ok {
 		return "cost –"
