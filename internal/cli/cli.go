@@ -118,8 +118,8 @@ func (f *failure) Error() string {
 
 func (f *failure) Unwrap() error { return f.err }
 
-// exitCode returns the exit code of a command. No other place chooses one. If nobody cancelled the command, it is that of a cancel only if a
-// command that was run has it.
+// exitCode returns the exit code of a command. No other place chooses one. If the command was not
+// cancelled, the code is that of a cancel only if a command that was run exited with it.
 func exitCode(err error, cancelled bool) int {
 	var f *failure
 	var wrong *app.UsageError

@@ -352,7 +352,7 @@ func writeAgents(w io.Writer, t result.Trial) {
 	}
 }
 
-// writeOutcome prints how a trial ended, what it cost and where it ran.
+// writeOutcome prints a trial's outcome, its cost and where it ran.
 func writeOutcome(w io.Writer, t result.Trial) {
 	reward := "none"
 	if t.Reward != nil {

@@ -132,7 +132,8 @@ func (m *Model) hide(text string) string {
 	return text
 }
 
-// hideKey removes the key from what a provider sends: no agent may learn it from one that repeats what it was sent.
+// hideKey masks the key in text of a provider: a provider that repeats requests must not reveal it
+// to agents.
 func (m *Model) hideKey(text []byte) []byte {
 	if m.Key == "" || !bytes.Contains(text, []byte(m.Key)) {
 		return text

@@ -28,7 +28,8 @@ func (responses) route(method, path string) route {
 
 func (responses) streams(_ string, body []byte) bool { return gjson.GetBytes(body, "stream").Bool() }
 
-// errBackground is why an answer that is made in the background is refused: what it costs would be seen only by the request that fetches it.
+// errBackground refuses an answer that is made in the background: only the request that fetches it
+// would see its cost.
 var errBackground = errors.New("background: true is not possible at this gateway, which has no stored answers: ask without it")
 
 // stored reports whether a request is about an answer that the provider has stored.

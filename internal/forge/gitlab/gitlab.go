@@ -20,7 +20,8 @@ import (
 // TokenVariable names the variable with the token that writes notes. A job's own token may not.
 const TokenVariable = "GITLAB_TOKEN"
 
-// MaxNote is the largest note that Open's thread writes, in bytes. GitLab accepts a million characters, but nobody reads them.
+// MaxNote is the largest note that Open's thread writes, in bytes. GitLab accepts a million
+// characters, too many to read.
 const MaxNote = 65536
 
 const (

@@ -27,7 +27,7 @@ var ErrEmpty = errors.New("there is no recorded conversation")
 // Rollout did not write; with ErrEmpty, nothing is written.
 //
 // The conversation with the most turns is the agent's own. One that follows it with the same tools and the same agent is its continuation
-// after a compaction. All others are those of sub-agents, or of calls beside the work, such as for a title.
+// after a compaction. All others are those of sub-agents, or of auxiliary calls, such as for a title.
 func Convert(w io.Writer, r *io.SectionReader, about About) error {
 	x, err := read(r, 0)
 	if err != nil {

@@ -28,13 +28,14 @@ const (
 // ErrTooLong is returned if a record, or what was asked for, is longer than allowed.
 var ErrTooLong = errors.New("the conversation is too long")
 
-// tooLong says what is too long. It is an ErrTooLong.
+// tooLong is an ErrTooLong whose text names the part that is too long.
 type tooLong string
 
 func (t tooLong) Error() string        { return string(t) }
 func (t tooLong) Is(target error) bool { return target == ErrTooLong }
 
-// index is what is known of a record in memory: the messages without their texts, which are read again where they are needed.
+// index holds a record in memory: the messages without their texts, which are read again where they
+// are needed.
 type index struct {
 	r        io.ReaderAt
 	messages map[int]*message

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Own is what an agent says itself, in a trajectory in the format ATIF, of what it used of its model. Nobody has measured it. Counts and the cost
-// are nil if it does not say them.
+// Own holds the model usage that an agent reports itself, in a trajectory in the format ATIF. It is
+// not measured. Counts and the cost are nil if the agent does not report them.
 type Own struct {
 	Model                     string // hostile
 	Turns                     int64  // steps of the agent
