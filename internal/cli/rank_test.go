@@ -402,7 +402,8 @@ func TestReusedTrialsAreRankedTogether(t *testing.T) {
 	}
 }
 
-// The baseline of a job is not ranked, and trials that are the same in both keep no rank of the job there.
+// The baseline of a job is not ranked, and trials that are the same in both keep no rank of the job
+// there.
 func TestABaselineBesideAJobIsNotRanked(t *testing.T) {
 	testenv.NeedGit(t)
 	r := newRanker(t)
@@ -443,7 +444,7 @@ func TestABaselineBesideAJobIsNotRanked(t *testing.T) {
 	}
 }
 
-// One trial is better than no other one. Only where nobody has asked for that is it worth a warning.
+// One trial is better than no other one. Only where that was not asked for is it worth a warning.
 func TestAGroupOfOneIsNotRanked(t *testing.T) {
 	for when, warned := range map[string]bool{"": true, ", when: tests > 1": false} {
 		r := newRanker(t)

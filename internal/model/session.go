@@ -135,8 +135,8 @@ func NewSession(o Options) *Session {
 	return s
 }
 
-// Bounds of what one agent can make the gateway hold. Waiting for an answer has no separate limit: models
-// think for long.
+// Limits on connections and times, per agent. Waiting for an answer has no
+// separate limit: models think for long.
 const (
 	maxConnections = 512
 	headerTime     = time.Minute     // until the header of a request has come

@@ -16,7 +16,8 @@ func said(texts ...string) map[string]string {
 	return map[string]string{"trajectory.json": `{"steps": [` + steps + `]}`}
 }
 
-// A trial stands beside the baseline's attempt if its files are at hand, and otherwise beside an attempt that passed.
+// A trial is shown with the baseline's attempt if its files are at hand, and otherwise with an
+// attempt that passed.
 func TestBeside(t *testing.T) {
 	spec := reporttest.Spec{Agent: "a", Dataset: "d", Task: "one", Reward: new(0.0), Seconds: 1, Logs: said("x", "y", "z")}
 	second, third := spec, spec

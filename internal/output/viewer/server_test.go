@@ -289,7 +289,8 @@ func TestAVerdictChangesThePageOfAJob(t *testing.T) {
 	}
 }
 
-// The page of a trial has another attempt beside it: that of the baseline that ran beside the job, or else one of the job.
+// The page of a trial also shows another attempt: that of the baseline that ran with the job, or
+// else one of the job.
 func TestTrialPagesHaveAnotherAttemptBeside(t *testing.T) {
 	said := func(text string) string {
 		return `{"steps": [{"source": "agent", "message": "begin"}, {"source": "agent", "message": "` + text + `"}]}`
