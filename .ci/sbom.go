@@ -1,4 +1,5 @@
-// Sbom prints what a Go binary is made of, as its build recorded it: a software bill of materials in CycloneDX's JSON.
+// Sbom prints what a Go binary is made of, as its build recorded it: a software bill of materials
+// in CycloneDX's JSON.
 //
 //	go run .ci/sbom.go BINARY VERSION > rollout.cdx.json
 package main

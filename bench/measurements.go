@@ -78,7 +78,8 @@ var measurements = []measurement{
 
 	{"registry.load", "ms", "a registry of 12,900 tasks read, a dataset found and checked", "its file decoded by encoding/json", atMost("ours", 300), pairs{1, 2, 5}},
 
-	// The time to create a directory depends on the file system: on ext4 the floor alone may take four seconds.
+	// The time to create a directory depends on the file system: on ext4 the floor alone may take
+	// four seconds.
 	{"merge.time", "ms", "100,000 trials from 64 shards merged, in a process of its own", "the same results read, directories made and files linked", atMost("ratio", 1.6), pairs{0, 10, 1}},
 	{"merge.memory", "MB", "that process's largest resident set", "", atMost("ours", 500), pairs{}},
 	{"merge.move", "ms", "the same merge with --move", "", atMost("ours", 4000), pairs{0, 1000, 1}},

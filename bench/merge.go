@@ -15,7 +15,8 @@ import (
 	"github.com/org/rollout-action/internal/test/jobtest"
 )
 
-// merge measures merging the shards of a large job: 100,000 trials, with as many tasks as large datasets have.
+// merge measures merging the shards of a large job: 100,000 trials, with as many tasks as large
+// datasets have.
 func (b *bench) merge(ctx context.Context) error {
 	if _, err := jobtest.WriteShards(filepath.Join(b.dir, "merge", "shards"), mergeTasks, mergeShards); err != nil {
 		return fmt.Errorf("write the shards: %w", err)

@@ -43,7 +43,8 @@ func (b *bench) engine(ctx context.Context) error {
 	return err
 }
 
-// models compares trials of a job that has models with those of a job without. Their agent has none.
+// models compares trials of a job that has models with those of a job without. Their agent has
+// none.
 func (b *bench) models(ctx context.Context) error {
 	provider := fake.New(fake.Options{})
 	defer provider.Close()

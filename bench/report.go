@@ -23,7 +23,8 @@ type row struct {
 	met   bool   // whether the median meets the target
 }
 
-// target is a bound on the median of ours, of the ratio, or of the difference ours - floor, pair by pair.
+// target is a bound on the median of ours, of the ratio, or of the difference ours - floor, pair by
+// pair.
 type target struct {
 	of      string
 	bound   float64
@@ -38,7 +39,8 @@ func (t target) String() string {
 	return fmt.Sprintf("%s %s %g", t.of, map[bool]string{true: "≥", false: "≤"}[t.atLeast], t.bound)
 }
 
-// newRow returns the row of a measurement from its values and, if it has a floor, those of the floor.
+// newRow returns the row of a measurement from its values and, if it has a floor, those of the
+// floor.
 func newRow(m measurement, values ...[]float64) row {
 	r := row{measurement: m, ours: summarize(values[0])}
 	found := map[string]stats{"ours": r.ours}
@@ -82,7 +84,8 @@ type stats struct {
 	n                int
 }
 
-// summarize returns the stats of values, in any order, without changing them. Without values, all fields are 0.
+// summarize returns the stats of values, in any order, without changing them. Without values, all
+// fields are 0.
 func summarize(values []float64) stats {
 	if len(values) == 0 {
 		return stats{}

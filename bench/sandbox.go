@@ -72,7 +72,8 @@ func (b *bench) sandbox(ctx context.Context) error {
 	return nil
 }
 
-// inSandboxes returns the hello job on a provider with a store in dir, so nothing remains of it. It pulls the image.
+// inSandboxes returns the hello job on a provider with a store in dir, so nothing remains of it. It
+// pulls the image.
 func (b *bench) inSandboxes(ctx context.Context, dir, network string, opts sandbox.Options) (*stage, error) {
 	config := map[string]any{"dir": filepath.Join(dir, "store")}
 	if network != "" {
@@ -165,7 +166,8 @@ func (b *bench) downloads(ctx context.Context, ours *stage, server zeros) error 
 	})
 }
 
-// zeros is a server on this machine's loopback device that writes zeros to every client, which counts them.
+// zeros is a server on this machine's loopback device that writes zeros to every client, which
+// counts them.
 type zeros struct{ net.Listener }
 
 func serveZeros(ctx context.Context) (zeros, error) {
@@ -213,8 +215,9 @@ func (s *stage) many(n int, memory *[]float64) measured {
 	}
 }
 
-// descendantsMemory returns the proportional set size of all processes that descend from one, in millions of bytes: a page that
-// several processes share counts for each by its share. Source: proc(5), smaps_rollup and children.
+// descendantsMemory returns the proportional set size of all processes that descend from one, in
+// millions of bytes: a page that several processes share counts for each by its share. Source:
+// proc(5), smaps_rollup and children.
 func descendantsMemory(process string) (total float64, err error) {
 	lists, err := filepath.Glob("/proc/" + process + "/task/*/children")
 	for _, list := range lists {

@@ -47,8 +47,8 @@ type agentUsage struct {
 	Model   float64 `json:"model_sec"`
 }
 
-// TestAgents installs the agents of agents/presets.yaml from their registries and lets them solve the task with the scripted model
-// and without a network.
+// TestAgents installs the agents of agents/presets.yaml from their registries and lets them solve
+// the task with the scripted model and without a network.
 func TestAgents(t *testing.T) {
 	r := agentsRunner(t)
 	agents := r.agents(t, "budget: {max_turns: 20}")

@@ -19,7 +19,8 @@ import (
 
 var fenced = regexp.MustCompile("(?ms)^```([a-z]*)\n(.*?)^```$")
 
-// pages returns the text of README.md and of every page below docs, by its path from the repository's top.
+// pages returns the text of README.md and of every page below docs, by its path from the
+// repository's top.
 func pages(t *testing.T) map[string][]byte {
 	t.Helper()
 	found := map[string][]byte{}
@@ -43,9 +44,10 @@ func pages(t *testing.T) map[string][]byte {
 	return found
 }
 
-// TestDocumentedBlocks checks every YAML and TOML block of README.md and docs: a workflow is in examples/workflows, which other
-// tests lint and run; a manifest of Kubernetes' is in examples/kubernetes, which other tests apply; any other YAML is a part of a job
-// file, and loads; TOML is a task.toml.
+// TestDocumentedBlocks checks every YAML and TOML block of README.md and docs: a workflow is in
+// examples/workflows, which other tests lint and run; a manifest of Kubernetes' is in
+// examples/kubernetes, which other tests apply; any other YAML is a part of a job file, and loads;
+// TOML is a task.toml.
 func TestDocumentedBlocks(t *testing.T) {
 	seen := map[string]int{}
 	for path, page := range pages(t) {

@@ -20,7 +20,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// TestPipelinesFitTheirSchemas: the pipelines for other CI systems are valid by the schemas that their vendors publish.
+// TestPipelinesFitTheirSchemas: the pipelines for other CI systems are valid by the schemas that
+// their vendors publish.
 func TestPipelinesFitTheirSchemas(t *testing.T) {
 	for pipeline, name := range map[string]string{"gitlab-ci.yml": "gitlab-ci.json", "buildkite.yml": "buildkite.json", "circleci.yml": "circle-ci.json"} {
 		t.Run(pipeline, func(t *testing.T) {

@@ -22,29 +22,33 @@ type Entry struct {
 	Keys []environment.ConfigKey
 	// Check looks at environment.provider_config without touching anything.
 	Check func(cfg map[string]any) []environment.ConfigProblem
-	// New connects, which may take seconds. It fails with environment.KindUnavailable when the provider
-	// cannot be used here. It returns soon after ctx ends, leaving nothing half-made behind.
+	// New connects, which may take seconds. It fails with environment.KindUnavailable when the
+	// provider cannot be used here. It returns soon after ctx ends, leaving nothing half-made
+	// behind.
 	New func(ctx context.Context, cfg map[string]any, host Host) (environment.Provider, error)
 	// Unaddressed are the keys of a valid environment.provider_config that bring in content no
 	// digest covers, each with a short explanation: two environments of one image and one
 	// configuration need not hold or reach the same. nil: there are none.
 	Unaddressed func(cfg map[string]any) []string
-	// Remote: trials run on a system that others administer, so that a check of a job asks it whether it would take the trials.
+	// Remote: trials run on a system that others administer, so that a check of a job asks it
+	// whether it would take the trials.
 	Remote bool
 }
 
 // Host describes to a provider the machine on which Rollout runs, and receives its progress.
 // The zero Host hides nothing and discards progress.
 type Host struct {
-	// Hide are files and directories of this machine that no environment may show, for they hold solutions,
-	// tests and the results of other trials: the job file, datasets, tasks, the directory of all jobs, and the
-	// current directory, whatever that is. They are absolute, sorted and unique; one that is reached
-	// through links is listed in both forms, one may lie in another, and not all exist (yet). Providers
-	// whose environments show nothing of this machine need not look at them.
+	// Hide are files and directories of this machine that no environment may show, for they hold
+	// solutions, tests and the results of other trials: the job file, datasets, tasks, the
+	// directory of all jobs, and the current directory, whatever that is. They are absolute, sorted
+	// and unique; one that is reached through links is listed in both forms, one may lie in
+	// another, and not all exist (yet). Providers whose environments show nothing of this machine
+	// need not look at them.
 	Hide []string
 	// Progress receives status lines while New runs, one call at a time. nil discards them.
 	Progress func(string)
-	// Clean: only List, Remove and an ImageStore's methods are called. What they do not need is not checked.
+	// Clean: only List, Remove and an ImageStore's methods are called. What they do not need is not
+	// checked.
 	Clean bool
 	// Version is that of this program, such as v1.2.3, if it is a released one.
 	Version string
@@ -92,7 +96,8 @@ var All = Table{
 	},
 }
 
-// publishedImage returns the image of a released version of this program. Source: .github/workflows/release.yml.
+// publishedImage returns the image of a released version of this program. Source:
+// .github/workflows/release.yml.
 func publishedImage(version string) string {
 	if version == "" {
 		return ""

@@ -36,7 +36,8 @@ func TestKeysAreThoseThatCheckKnows(t *testing.T) {
 	}
 }
 
-// Every key says whether it names files, because files of strangers must be told from a repository's.
+// Every key says whether it names files, because files of strangers must be told from a
+// repository's.
 func TestEveryKeySaysWhichFilesItNames(t *testing.T) {
 	var check func(t *testing.T, keys []environment.ConfigKey, at string)
 	check = func(t *testing.T, keys []environment.ConfigKey, at string) {

@@ -1,5 +1,5 @@
-// Pause is the process that holds a pod's namespaces on the node of .ci/kubernetes. It waits to be stopped, and collects
-// the exit statuses of processes that lost their parents.
+// Pause is the process that holds a pod's namespaces on the node of .ci/kubernetes. It waits to be
+// stopped, and collects the exit statuses of processes that lost their parents.
 package main
 
 import (

@@ -189,7 +189,8 @@ func (e endless) awaitRest(pid int, ended <-chan struct{}) {
 		if err != nil {
 			return
 		}
-		// Fields 14 and 15 are the time used, field 3 is the second after the name. Source: proc_pid_stat(5).
+		// Fields 14 and 15 are the time used, field 3 is the second after the name. Source:
+		// proc_pid_stat(5).
 		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 		if now := fields[0] + " " + fields[11] + " " + fields[12]; now == before && fields[0] != "R" { // one that is ready may have to wait for a processor
 			same++

@@ -18,7 +18,8 @@ import (
 	"github.com/org/rollout-action/internal/test/testenv"
 )
 
-// judgedJob writes a job with six tasks and two judges: a call that answers at once, and one in a fresh environment that takes a second.
+// judgedJob writes a job with six tasks and two judges: a call that answers at once, and one in a
+// fresh environment that takes a second.
 func judgedJob(t *testing.T, provider string) job {
 	t.Helper()
 	j := job{dir: t.TempDir(), name: fmt.Sprintf("judged-%d-%d", os.Getpid(), time.Now().UnixNano()), provider: provider}

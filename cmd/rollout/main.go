@@ -21,8 +21,8 @@ func main() {
 func rollout(env cli.Env) int {
 	soft, cancel := context.WithCancel(context.Background())
 	hard, abort := context.WithCancel(context.Background())
-	// A reader that went away (| head, or | tee killed by the same Ctrl-C) must not end the process before
-	// its environments are removed.
+	// A reader that went away (| head, or | tee killed by the same Ctrl-C) must not end the process
+	// before its environments are removed.
 	signal.Ignore(syscall.SIGPIPE)
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)

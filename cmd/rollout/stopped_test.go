@@ -73,7 +73,8 @@ func TestSuspendedTimeIsNotInTimeouts(t *testing.T) {
 	})
 }
 
-// TestSuspendedTimeIsNotInGrace: a job that is cancelled and then stopped still removes its environments.
+// TestSuspendedTimeIsNotInGrace: a job that is cancelled and then stopped still removes its
+// environments.
 func TestSuspendedTimeIsNotInGrace(t *testing.T) {
 	sideBySide(t, realProviders, func(t *testing.T, provider string) {
 		j := hangingJob(t, provider, 3)

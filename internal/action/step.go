@@ -123,8 +123,8 @@ func (s *Step) Close() error {
 	return s.guard.Close()
 }
 
-// What the step tells its post step, as JSON. Source for their way: GitHub's documentation, "Sending values to the pre
-// and post actions".
+// What the step tells its post step, as JSON. Source for their way: GitHub's documentation,
+// "Sending values to the pre and post actions".
 const (
 	stateWritten  = "rollout_written"  // []string: output paths in the workspace
 	stateProvider = "rollout_provider" // string

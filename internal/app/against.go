@@ -237,8 +237,9 @@ func (h *Host) earlierFiles(ctx context.Context, jobFile, given, ref string, opt
 	return was, nil
 }
 
-// wantedFiles returns the names of the files and directories of the commit that the agents of its job file bring along, of the scripts of its
-// models, and of its judges' files. The job file was written below root.
+// wantedFiles returns the names of the files and directories of the commit that the agents of its
+// job file bring along, of the scripts of its models, and of its judges' files. The job file was
+// written below root.
 func (was *earlier) wantedFiles(root string, loaded *config.Loaded) (map[string]bool, error) {
 	wanted := map[string]bool{}
 	add := func(at, whose, source string) error {

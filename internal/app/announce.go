@@ -167,7 +167,8 @@ func (a *announcement) run() string {
 	return " (" + untrusted.Link("run", a.links.Run) + ")"
 }
 
-// announced announces the run of an opened job. The returned function is called with the error with which the run ends.
+// announced announces the run of an opened job. The returned function is called with the error with
+// which the run ends.
 func (o *opened) announced(ctx context.Context) func(error) {
 	if unjudged(o.tree.Plan) || o.tree.Plan.ProvesTasks || o.reverifies != "" {
 		return func(error) {}

@@ -35,7 +35,8 @@ type Host struct {
 	Providers providers.Table
 	// Version is the version of this program if it is a released one, such as v1.2.3.
 	Version string
-	// Build is the version that plans record: Version, or that of the module this program was installed from; "" for a development build.
+	// Build is the version that plans record: Version, or that of the module this program was
+	// installed from; "" for a development build.
 	Build  string
 	Output Output
 	// Commands receives the commands of GitHub workflows, such as annotations.
@@ -83,13 +84,15 @@ type View struct {
 // Guard decides which files of a checkout may be executed. See config.Options.Admit for Admit.
 type Guard interface {
 	Admit(path string) (string, error)
-	// AdmitCommit refuses a commit of a repository on disk whose files may not be executed. objects is the directory of its objects.
+	// AdmitCommit refuses a commit of a repository on disk whose files may not be executed. objects
+	// is the directory of its objects.
 	AdmitCommit(commit, objects string) error
 	// Settings returns the provider_config to use in place of a job's, in which all files of this
 	// machine are admitted. known are the provider's keys. It refuses settings that name files
 	// elsewhere, which it cannot admit.
 	Settings(known []environment.ConfigKey, cfg map[string]any) (map[string]any, error)
-	// Commit returns the commit that admitted files were compared with; "" if they were not compared.
+	// Commit returns the commit that admitted files were compared with; "" if they were not
+	// compared.
 	Commit() string
 }
 

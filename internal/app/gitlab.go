@@ -65,7 +65,8 @@ func noteName(run gitlab.Run, name jobName) string {
 	return job
 }
 
-// pipeline returns the number of the run that writes notes: the same in the jobs of a pipeline that announce it and that report on it.
+// pipeline returns the number of the run that writes notes: the same in the jobs of a pipeline that
+// announce it and that report on it.
 func pipeline(run gitlab.Run) int64 { return cmp.Or(run.PipelineID, run.JobID) }
 
 // gitlabLinks returns the links of a report to the run.

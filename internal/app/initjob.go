@@ -23,8 +23,8 @@ import (
 type InitRequest struct {
 	Dir      string
 	Provider string // by name; "": the default one
-	// Tasks is a directory of tasks, one task, or a dataset of a registry: NAME@VERSION, or "REGISTRY NAME[@VERSION]" of a registry at a
-	// path or a URL. "": an example is written.
+	// Tasks is a directory of tasks, one task, or a dataset of a registry: NAME@VERSION, or
+	// "REGISTRY NAME[@VERSION]" of a registry at a path or a URL. "": an example is written.
 	Tasks string
 	// Agent is the name of a custom agent, for which a first script is written. agent.Oracle: none;
 	// "": ExampleAgent.

@@ -20,7 +20,8 @@ const maxMatrix = 256
 // Assumptions for trials of unknown duration.
 const (
 	guessedTrial = 5 * time.Minute
-	// guessedMost is how many jobs run at a time on GitHub's free plan. Source: docs.github.com, "Actions limits".
+	// guessedMost is how many jobs run at a time on GitHub's free plan. Source: docs.github.com,
+	// "Actions limits".
 	guessedMost = 20
 )
 

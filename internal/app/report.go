@@ -32,7 +32,8 @@ type Finished struct {
 	Compared bool
 	// Judged: the verdict adds something to the numbers.
 	Judged bool
-	// NoResult: the job's result.json is missing, because the run was killed, could not write it, or still goes on: Running.
+	// NoResult: the job's result.json is missing, because the run was killed, could not write it,
+	// or still goes on: Running.
 	NoResult, Running bool
 	// Resume is the command that runs the rest; "" if there is none.
 	Resume string

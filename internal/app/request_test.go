@@ -2,7 +2,8 @@ package app
 
 import "testing"
 
-// The command that resumes a job repeats the flags that choose what runs again, and those of its report.
+// The command that resumes a job repeats the flags that choose what runs again, and those of its
+// report.
 func TestFlagsOfTheCommandThatResumes(t *testing.T) {
 	for name, tc := range map[string]struct {
 		rerun    RerunRequest

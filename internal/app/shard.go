@@ -22,8 +22,8 @@ var ciShards = []struct {
 	{"Azure Pipelines", "SYSTEM_JOBPOSITIONINPHASE", "SYSTEM_TOTALJOBSINPHASE", 1},
 }
 
-// ParseShard parses i/N, or ShardAuto, for which it reads the variables of the CI system. It returns nil if text is empty, or if the CI
-// system runs one job only.
+// ParseShard parses i/N, or ShardAuto, for which it reads the variables of the CI system. It
+// returns nil if text is empty, or if the CI system runs one job only.
 func ParseShard(text string, getenv func(string) (string, bool)) (*result.Shard, error) {
 	if text == "" {
 		return nil, nil

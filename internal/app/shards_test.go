@@ -161,7 +161,8 @@ func TestShardsOfAPairAreCompared(t *testing.T) {
 	}
 }
 
-// Shards of different commits, a single shard, and shards with a merge of them are not shown as one job.
+// Shards of different commits, a single shard, and shards with a merge of them are not shown as one
+// job.
 func TestShardsOfDifferentJobsAreNotShownAsOne(t *testing.T) {
 	shard := func(address string, index int, commit, digest string) foundJob {
 		return foundJob{ListedJob{Name: "nightly", Shard: &result.Shard{Index: index, Total: 3}, Commit: &commit, digest: digest}, address}

@@ -242,7 +242,8 @@ func logPath(name string) string {
 	return name
 }
 
-// findTrial returns the trial of a job that a part of its name selects. A whole name, or the trial's directory, selects that trial alone.
+// findTrial returns the trial of a job that a part of its name selects. A whole name, or the
+// trial's directory, selects that trial alone.
 func findTrial(paths Paths, dir, part string) (result.Key, error) {
 	plan, err := result.ReadPlan(paths.Path(dir))
 	if errors.Is(err, fs.ErrNotExist) {

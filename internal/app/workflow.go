@@ -174,7 +174,8 @@ func (w *workflow) upsert(ctx context.Context, mode comments.Mode, in report.Inp
 	return err
 }
 
-// wantsComment reports whether to write a comment. exists reports whether an earlier run has left one; it is called only if that matters.
+// wantsComment reports whether to write a comment. exists reports whether an earlier run has left
+// one; it is called only if that matters.
 func wantsComment(mode comments.Mode, in report.Input, exists func() (bool, error)) (bool, error) {
 	there := false
 	if mode != comments.Always {

@@ -13,8 +13,9 @@ import (
 	"github.com/org/rollout-action/internal/lib/diag"
 )
 
-// Args returns the arguments of a process that was started with these words: the image of the Action has the program
-// under names that stand for its hidden verb, because GitHub's runner starts one path, without arguments.
+// Args returns the arguments of a process that was started with these words: the image of the
+// Action has the program under names that stand for its hidden verb, because GitHub's runner starts
+// one path, without arguments.
 func Args(words []string) []string {
 	if len(words) == 0 {
 		return nil
@@ -82,7 +83,8 @@ func (v *invocation) action(ctx context.Context) (err error) {
 	return step.Shown(err)
 }
 
-// annotated reports on the workflow's page what went wrong, and returns an error that needs no further report.
+// annotated reports on the workflow's page what went wrong, and returns an error that needs no
+// further report.
 func (v *invocation) annotated(err error) error {
 	var f *failure
 	var problems diag.List

@@ -88,7 +88,8 @@ func (s *aStep) main(t *testing.T, args ...string) int {
 	return code
 }
 
-// write writes files into the workspace; a task that passes if its agent does nothing, unless told otherwise.
+// write writes files into the workspace; a task that passes if its agent does nothing, unless told
+// otherwise.
 func (s *aStep) write(t *testing.T, files map[string]string) {
 	t.Helper()
 	for name, text := range files {

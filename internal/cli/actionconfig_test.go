@@ -53,7 +53,8 @@ func TestAStrangersKubeconfigRunsNothing(t *testing.T) {
 	}
 }
 
-// withFiles is a provider whose keys name files of each kind. It keeps the configuration that it gets.
+// withFiles is a provider whose keys name files of each kind. It keeps the configuration that it
+// gets.
 func withFiles(got *map[string]any) providers.Entry {
 	e := clitest.Entry("with-files", func(_ context.Context, cfg map[string]any, _ providers.Host) (environment.Provider, error) {
 		*got = cfg

@@ -15,8 +15,9 @@ import (
 	"github.com/org/rollout-action/internal/test/gittest"
 )
 
-// aCheckout is a step in the workspace of a workflow with secrets, where main of acme/widgets is checked out, and whose
-// repository has all that strangers can bring: GitHub shows commits of forks as if they were the repository's.
+// aCheckout is a step in the workspace of a workflow with secrets, where main of acme/widgets is
+// checked out, and whose repository has all that strangers can bring: GitHub shows commits of forks
+// as if they were the repository's.
 type aCheckout struct {
 	*aStep
 	t       *testing.T
@@ -484,8 +485,8 @@ func TestWhoseChangesAnEventIsAbout(t *testing.T) {
 	}
 }
 
-// Results say which commit was compared with, whatever the checkout says of itself; tasks have the paths that they have
-// in the repository, and messages too.
+// Results say which commit was compared with, whatever the checkout says of itself; tasks have the
+// paths that they have in the repository, and messages too.
 func TestCheckedFilesAreCalledWhatTheyAre(t *testing.T) {
 	of := newHistory(t)
 	c := newCheckout(t, of)
@@ -541,7 +542,8 @@ func TestTreesThatGitHubCutsAreListedOneByOne(t *testing.T) {
 	c.refused("evals/one/tests/test.sh differs")
 }
 
-// A registry on disk names directories beside it: they are compared, too. It cannot name repositories of this machine.
+// A registry on disk names directories beside it: they are compared, too. It cannot name
+// repositories of this machine.
 func TestRegistriesOnDiskAreChecked(t *testing.T) {
 	of := newHistory(t)
 	of.write(t, map[string]string{

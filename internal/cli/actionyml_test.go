@@ -15,7 +15,8 @@ import (
 	"github.com/org/rollout-action/internal/core/config"
 )
 
-// noVerbs are commands of the Action that stand for no command line: a workflow alone knows that its run was cancelled.
+// noVerbs are commands of the Action that stand for no command line: a workflow alone knows that
+// its run was cancelled.
 var noVerbs = []string{"withdraw"}
 
 // Every input that becomes a flag does so for commands that have the flag.
@@ -40,9 +41,10 @@ func TestInputsAreFlags(t *testing.T) {
 	}
 }
 
-// ofNoInput are the flags that a workflow has no use for: its machine is a fresh one also when a run is repeated, so that
-// there is no job to resume, and its job is a file of the repository. Instead of a file with variables there is the input env. Some are
-// of no use with one command alone.
+// ofNoInput are the flags that a workflow has no use for: its machine is a fresh one also when a
+// run is repeated, so that there is no job to resume, and its job is a file of the repository.
+// Instead of a file with variables there is the input env. Some are of no use with one command
+// alone.
 var ofNoInput = []string{
 	"run path", "run registry", "run task-format", "run files", "run install", "run execute", "run agent-env", "run cache-install", "run save-job", "dry-run",
 	"validate run", "validate offline", "validate agent", "validate n-attempts", "validate models", "help", helpAll, "json", "github", "log-format", "move", "format", "junit-case-files", "resume", "retry-errors", "only-failed", "env-file", "fail-fast", "rerun",

@@ -27,7 +27,8 @@ func commitAll(t *testing.T, dir string) {
 	}
 }
 
-// TestConfirmationsOfBothAreResumed: a cancel ends the attempts of both, and the printed command makes those that are left.
+// TestConfirmationsOfBothAreResumed: a cancel ends the attempts of both, and the printed command
+// makes those that are left.
 func TestConfirmationsOfBothAreResumed(t *testing.T) {
 	for _, args := range [][]string{{"--against", "main"}, {"--baseline", "jobs/then", "--confirm-against", "main"}} {
 		for _, last := range []string{"jobs/pr/a/evals/one__1", "jobs/pr/a/evals/one__3", "jobs/pr-against-*/a/evals/two__3", "jobs/pr-against-*/a/evals/one__2"} {
@@ -71,9 +72,10 @@ func TestConfirmationsOfBothAreResumed(t *testing.T) {
 	}
 }
 
-// Two commits whose agents differ in nothing that matters: whether a trial passes is drawn from its task and its commit, so that all attempts
-// of one side are copies, which is the worst case. The gate may be red in a share 1 - confidence of the runs. Nothing here depends on the
-// machine: the draws are those of the seeds.
+// Two commits whose agents differ in nothing that matters: whether a trial passes is drawn from its
+// task and its commit, so that all attempts of one side are copies, which is the worst case. The
+// gate may be red in a share 1 - confidence of the runs. Nothing here depends on the machine: the
+// draws are those of the seeds.
 func TestUnchangedAgentsPassBesideEachOther(t *testing.T) {
 	const tasks = 20
 	dir := t.TempDir()
@@ -136,7 +138,8 @@ echo $(( (x / 65536) %% 2 )) > /logs/verifier/reward.txt
 		}
 		return job
 	}
-	// Expected are at most 5 % of red runs. That so many more are red has a probability below 0.001.
+	// Expected are at most 5 % of red runs. That so many more are red has a probability below
+	// 0.001.
 	runs := testenv.Times(12, 60)
 	limit := map[bool]int{true: 4, false: 10}[runs <= 12]
 	t.Run("all trials", func(t *testing.T) {
@@ -165,7 +168,8 @@ echo $(( (x / 65536) %% 2 )) > /logs/verifier/reward.txt
 			t.Errorf("only %d of %d runs differ, and %d attempts were made again: the outcomes are not drawn", differ, runs, tried)
 		}
 	})
-	// The stored baseline and the day of the job differ by chance alone; what looks broken is tried again on both sides.
+	// The stored baseline and the day of the job differ by chance alone; what looks broken is tried
+	// again on both sides.
 	t.Run("tasks that look broken", func(t *testing.T) {
 		red, cleared, tried := 0, 0, 0
 		for seed := range runs {

@@ -68,7 +68,8 @@ func TestCommentSaysThatARunGoesOn(t *testing.T) {
 	}
 }
 
-// A line that says that a run goes on is no news where there is no comment: it would be one, of each run.
+// A line that says that a run goes on is no news where there is no comment: it would be one, of
+// each run.
 func TestNoCommentSaysThatARunGoesOn(t *testing.T) {
 	for name, change := range map[string]func(*aPull) []string{
 		"mode off": func(*aPull) []string { return []string{"--comment", "off"} },

@@ -26,8 +26,9 @@ func oneArg(what string) cobra.PositionalArgs {
 	}
 }
 
-// jobAnd returns the directory of the job that the first argument names, by its path or by its name below the jobs directory, and the
-// arguments after it. Without an argument it is that of the newest job, which stderr says.
+// jobAnd returns the directory of the job that the first argument names, by its path or by its name
+// below the jobs directory, and the arguments after it. Without an argument it is that of the
+// newest job, which stderr says.
 func (v *invocation) jobAnd(ctx context.Context, args []string) (dir string, rest []string, err error) {
 	if len(args) > 0 {
 		return v.host().NamedJob(args[0]), args[1:], nil
@@ -66,7 +67,8 @@ func wants(flags *pflag.FlagSet, name, values string) {
 	}
 }
 
-// refuseEmpty refuses flags that were given without a value: a variable of a script that is not set must not decide anything.
+// refuseEmpty refuses flags that were given without a value: a variable of a script that is not set
+// must not decide anything.
 func refuseEmpty(cmd *cobra.Command, _ []string) (err error) {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if err != nil || !isEmpty(f.Value) {

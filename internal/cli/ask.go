@@ -20,7 +20,8 @@ type asker struct {
 // maxAnswer bounds the length of an answer, in bytes.
 const maxAnswer = 64 << 10
 
-// newAsker reads answers from in until it ends. Nobody can stop a read from a terminal, so it goes on until the process ends.
+// newAsker reads answers from in until it ends. Nobody can stop a read from a terminal, so it goes
+// on until the process ends.
 func newAsker(in io.Reader, out io.Writer) *asker {
 	a := &asker{out: out, lines: make(chan string)}
 	go func() {
@@ -34,8 +35,9 @@ func newAsker(in io.Reader, out io.Writer) *asker {
 	return a
 }
 
-// ask asks until accept takes the answer; an empty one is the default. Of an answer that accept refuses, it prints why and asks
-// again, unless the error is not about the answer. It ends when ctx ends or the input does.
+// ask asks until accept takes the answer; an empty one is the default. Of an answer that accept
+// refuses, it prints why and asks again, unless the error is not about the answer. It ends when ctx
+// ends or the input does.
 func (a *asker) ask(ctx context.Context, question, usual string, accept func(answer string) error) error {
 	for {
 		prompt := question

@@ -152,7 +152,8 @@ func TestValidateAsksModels(t *testing.T) {
 	}
 }
 
-// A secret that was written to a file often ends with a line break, which no header can have. The URL is not to blame.
+// A secret that was written to a file often ends with a line break, which no header can have. The
+// URL is not to blame.
 func TestKeysWithALineBreakAreNamed(t *testing.T) {
 	dir := t.TempDir()
 	writeTask(t, dir, "evals/one")

@@ -13,14 +13,15 @@ import (
 	"github.com/org/rollout-action/providers"
 )
 
-// How long a command that is cancelled may go on. Most end at once. A command that computes for long, or waits for a file that never
-// comes, does not see its context.
+// How long a command that is cancelled may go on. Most end at once. A command that computes for
+// long, or waits for a file that never comes, does not see its context.
 const (
 	cancelGrace = 3 * time.Second // a command without environments, which loses nothing
 	abortGrace  = 8 * time.Second // one with environments, after the second signal: they are removed meanwhile
 )
 
-// connections counts the providers that a command is connected to: what they run is removed before they are closed.
+// connections counts the providers that a command is connected to: what they run is removed before
+// they are closed.
 type connections struct{ n atomic.Int32 }
 
 // connection is a provider that is counted until it is closed.
@@ -54,8 +55,9 @@ func (c *connections) watch(table providers.Table) providers.Table {
 	return watched
 }
 
-// await returns the error of a command when it ends. A command that goes on although it was cancelled is left behind, and the process
-// ends without it: after cancelGrace if it has no environments, else after hard has ended and abortGrace.
+// await returns the error of a command when it ends. A command that goes on although it was
+// cancelled is left behind, and the process ends without it: after cancelGrace if it has no
+// environments, else after hard has ended and abortGrace.
 func (c *connections) await(soft, hard context.Context, ended <-chan error) error {
 	select {
 	case err := <-ended:

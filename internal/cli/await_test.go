@@ -13,7 +13,8 @@ import (
 	"github.com/org/rollout-action/providers"
 )
 
-// TestCommandThatIgnoresItsContextIsLeft: a long computation, or a file that never comes, does not look at the context.
+// TestCommandThatIgnoresItsContextIsLeft: a long computation, or a file that never comes, does not
+// look at the context.
 func TestCommandThatIgnoresItsContextIsLeft(t *testing.T) {
 	for _, test := range []struct {
 		name       string

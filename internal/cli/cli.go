@@ -1,5 +1,5 @@
-// Package cli is the command line: flags, wiring, exit codes. It knows every other package, and decides
-// nothing that one of them could decide.
+// Package cli is the command line: flags, wiring, exit codes. It knows every other package, and
+// decides nothing that one of them could decide.
 package cli
 
 import (
@@ -52,12 +52,14 @@ type Env struct {
 	Now     func() time.Time
 	// Terminal is stderr when it is one, else nil.
 	Terminal *os.File
-	// Progress: what takes longer than two seconds is shown on stderr, apart from running jobs, which always are. Tests are without it,
-	// because what they print must not depend on how fast the machine is.
+	// Progress: what takes longer than two seconds is shown on stderr, apart from running jobs,
+	// which always are. Tests are without it, because what they print must not depend on how fast
+	// the machine is.
 	Progress bool
 	// FreeDisk is how many bytes may still be written below a directory. nil: what the system says.
 	FreeDisk func(dir string) (int64, error)
-	// Patience multiplies the times that a cancelled job may take to end; 0 is 1. Tests of what it does, and not of how soon, have much.
+	// Patience multiplies the times that a cancelled job may take to end; 0 is 1. Tests of what it
+	// does, and not of how soon, have much.
 	Patience int
 	// Providers are those that jobs can choose; nil: providers.All.
 	Providers providers.Table
@@ -72,8 +74,9 @@ func System() Env {
 	return e
 }
 
-// Main runs one command line and returns the process's exit code. When soft ends, the command stops in
-// good order; when hard ends, at once. A command that does neither is left running; see connections.await.
+// Main runs one command line and returns the process's exit code. When soft ends, the command stops
+// in good order; when hard ends, at once. A command that does neither is left running; see
+// connections.await.
 func Main(soft, hard context.Context, env Env, args []string) int {
 	if env.Providers == nil {
 		env.Providers = providers.All
@@ -166,7 +169,8 @@ func (e Env) warnf(format string, args ...any) {
 	fmt.Fprintf(e.Stderr, "warning: %s\n", clean(fmt.Sprintf(format, args...)))
 }
 
-// shown returns the path of a user's file for messages: from the current directory, if the file is below it.
+// shown returns the path of a user's file for messages: from the current directory, if the file is
+// below it.
 func (v *invocation) shown(file string) string { return v.host().Shown(file) }
 
 func (v *invocation) printWarnings(problems diag.List) {
@@ -294,8 +298,8 @@ func unknownCommand(cmd *cobra.Command, args []string) error {
 	return usage("there is neither a command nor a job file %q (%s)", args[0], hint)
 }
 
-// nearCommand returns the command that the user probably meant by a word, or "": one with a similar name, or the only one that begins with the
-// word.
+// nearCommand returns the command that the user probably meant by a word, or "": one with a similar
+// name, or the only one that begins with the word.
 func nearCommand(word string, names []string) string {
 	if near := diag.Nearest(word, names); near != "" {
 		return near
@@ -307,8 +311,8 @@ func nearCommand(word string, names []string) string {
 	return begin[0]
 }
 
-// misspelt reports whether a word is rather a command than a job file: it looks like one, and there is no such file, nor one with a
-// similar name. dir is the current directory.
+// misspelt reports whether a word is rather a command than a job file: it looks like one, and there
+// is no such file, nor one with a similar name. dir is the current directory.
 func misspelt(root *cobra.Command, dir, word string) bool {
 	if strings.HasPrefix(word, "-") || strings.ContainsAny(word, "./\\") {
 		return false
@@ -324,7 +328,8 @@ func misspelt(root *cobra.Command, dir, word string) bool {
 	return nearCommand(word, names) != "" || !config.FileNear(file)
 }
 
-// runByDefault puts "run" before a command line that names no command. dir is the current directory; "" is the process's.
+// runByDefault puts "run" before a command line that names no command. dir is the current
+// directory; "" is the process's.
 func runByDefault(root *cobra.Command, dir string, args []string) []string {
 	if len(args) == 0 {
 		return args

@@ -141,7 +141,8 @@ func tableLines(t app.Table) []string {
 
 func tableNotes(t app.Table) string { return strings.Join(tableLines(t), "\n") + "\n" }
 
-// rowCells returns the table whose rows are agents. Numbers come first, so that no line begins with text from outside.
+// rowCells returns the table whose rows are agents. Numbers come first, so that no line begins with
+// text from outside.
 func rowCells(t app.Table) (header []string, rows [][]string) {
 	header = []string{"TASKS", "TRIALS", "PASS RATE", "95% INTERVAL", "MEAN REWARD", "COST", "TIME", "AGENT"}
 	models := slices.ContainsFunc(t.Rows, func(r app.TableRow) bool { return r.Usage != nil })
@@ -230,7 +231,8 @@ func writeMarkdownTable(b *strings.Builder, header []string, rows [][]string) {
 	}
 }
 
-// writeCSV writes a table for programs. Its first column is a number, so that no line begins with text from outside.
+// writeCSV writes a table for programs. Its first column is a number, so that no line begins with
+// text from outside.
 func writeCSV(w io.Writer, header []string, rows [][]any) error {
 	out := csv.NewWriter(w)
 	out.UseCRLF = true // RFC 4180, as export
@@ -296,7 +298,8 @@ func writeRowsCSV(w io.Writer, t app.Table) error {
 	return writeCSV(w, header, rows)
 }
 
-// writeTasksCSV writes a line for each task and row: spreadsheets and programs turn that round more easily than columns of any number.
+// writeTasksCSV writes a line for each task and row: spreadsheets and programs turn that round more
+// easily than columns of any number.
 func writeTasksCSV(w io.Writer, t app.Table) error {
 	header := []string{"dataset", "task", "job", "agent", "trials", "scored_trials", "passed_trials", "mean_reward", "cost", "duration_sec", "error", "files_differ"}
 	var rows [][]any

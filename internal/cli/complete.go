@@ -13,7 +13,8 @@ import (
 	"github.com/org/rollout-action/internal/output/export"
 )
 
-// completion returns the values that a shell may complete. cmd has parsed flags, args are the arguments so far.
+// completion returns the values that a shell may complete. cmd has parsed flags, args are the
+// arguments so far.
 type completion func(v *invocation, cmd *cobra.Command, args []string) []string
 
 // flagValues has the completions of flags, by name. They are those of every command with the flag.
@@ -59,7 +60,8 @@ func jobDirs(v *invocation, _ *cobra.Command, _ []string) []string {
 	return app.JobDirs(v.host().Paths, app.JobsDir)
 }
 
-// rerunNames completes what --rerun may name in the job that the arguments name: by its directory, or for run by its job file.
+// rerunNames completes what --rerun may name in the job that the arguments name: by its directory,
+// or for run by its job file.
 func rerunNames(v *invocation, cmd *cobra.Command, args []string) []string {
 	if cmd.Name() != "run" {
 		if len(args) == 0 {
@@ -117,7 +119,8 @@ func (v *invocation) completeValues(cmd *cobra.Command) {
 // maxCompleted is how many values a shell is offered.
 const maxCompleted = 1000
 
-// completed returns the values that begin with the prefix, at most maxCompleted. If none does, the shell completes files.
+// completed returns the values that begin with the prefix, at most maxCompleted. If none does, the
+// shell completes files.
 func (v *invocation) completed(values []string, prefix string) ([]string, cobra.ShellCompDirective) {
 	values = slices.DeleteFunc(slices.Clone(values), func(value string) bool {
 		return !strings.HasPrefix(value, strings.TrimPrefix(prefix, "."+string(os.PathSeparator)))

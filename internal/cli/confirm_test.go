@@ -16,8 +16,9 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// suspects is a directory with a job on three tasks. What their verifiers say is decided when a trial begins: outcome has for each task the
-// reward by the number of the attempt, the last one for all that follow.
+// suspects is a directory with a job on three tasks. What their verifiers say is decided when a
+// trial begins: outcome has for each task the reward by the number of the attempt, the last one for
+// all that follow.
 type suspects struct {
 	*testing.T
 	dir     string
@@ -73,8 +74,8 @@ func (s *suspects) read(name string) string {
 	return string(text)
 }
 
-// begins is asked for the time, also when a trial begins: then it writes what the verifier will say. Until the job has a plan the files
-// are those that its digests are of.
+// begins is asked for the time, also when a trial begins: then it writes what the verifier will
+// say. Until the job has a plan the files are those that its digests are of.
 func (s *suspects) begins(job string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -278,7 +279,8 @@ func TestShardsTryAgainWhatLooksBroken(t *testing.T) {
 		t.Errorf("the plans confirm %v and %v", whole.Confirm, parts.Confirm)
 	}
 
-	// Shards that did not know the baseline have tried nothing again, which is said; whoever resumes the job does.
+	// Shards that did not know the baseline have tried nothing again, which is said; whoever
+	// resumes the job does.
 	for _, shard := range []string{"1/2", "2/2"} {
 		s.rollout(0, "run", "job.yaml", "--name", "late", "--shard", shard)
 	}

@@ -28,15 +28,16 @@ type connecting = func(ctx context.Context, cfg map[string]any, host providers.H
 // offered are the providers that the command lines of tests can choose.
 var offered = clitest.Providers(lasting)
 
-// lasting is the fake provider with one world for all command lines, so that each finds what an earlier one has kept.
+// lasting is the fake provider with one world for all command lines, so that each finds what an
+// earlier one has kept.
 var lasting = clitest.Entry("lasting", func(context.Context, map[string]any, providers.Host) (environment.Provider, error) {
 	return fake.New(fake.Options{World: lastingWorld}), nil
 })
 
 var lastingWorld = fake.NewWorld()
 
-// withProvider adds a provider named "tried" to offered while a test runs. The tests that call it do not run in parallel:
-// they share offered.
+// withProvider adds a provider named "tried" to offered while a test runs. The tests that call it
+// do not run in parallel: they share offered.
 func withProvider(t *testing.T, connect connecting) {
 	t.Helper()
 	before := offered

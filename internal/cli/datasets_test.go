@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// TestManyVersionsAreListed: as many as a registry may have. Comparing each with each takes an hour.
+// TestManyVersionsAreListed: as many as a registry may have. Comparing each with each takes an
+// hour.
 func TestManyVersionsAreListed(t *testing.T) {
 	const many = 10_000
 	var text strings.Builder

@@ -64,7 +64,8 @@ Nothing is judged: the exit code is 0 whatever changed. See "rollout report --ba
 	return cmd
 }
 
-// twoJobs returns the jobs to compare: those that are named, else the newest, of which stderr says the names.
+// twoJobs returns the jobs to compare: those that are named, else the newest, of which stderr says
+// the names.
 func (v *invocation) twoJobs(ctx context.Context, args []string) (base, head string, err error) {
 	for i, arg := range args {
 		args[i] = v.host().NamedJob(arg)
@@ -201,7 +202,8 @@ func writeScores(w io.Writer, d result.Diff) {
 	}
 }
 
-// usageCells returns the turns, tokens and model time of a group, means per trial, from the baseline to now.
+// usageCells returns the turns, tokens and model time of a group, means per trial, from the
+// baseline to now.
 func usageCells(g result.GroupDiff) []string {
 	cells := []string{"–", "–", "–", "–"}
 	if g.Usage == nil {

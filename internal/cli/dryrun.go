@@ -236,7 +236,8 @@ type dryRunBudget struct {
 	ElapsedSec float64  `json:"elapsed_sec"`
 	CostKnown  bool     `json:"cost_known"`
 	TimeKnown  bool     `json:"duration_known"`
-	// Stops is budget_cost or budget_duration, as in result.json; null: the job is expected to run to its end, as far as that is known.
+	// Stops is budget_cost or budget_duration, as in result.json; null: the job is expected to run
+	// to its end, as far as that is known.
 	Stops     *result.StopReason `json:"stops"`
 	Run       int                `json:"trials_run"`
 	Cancelled int                `json:"trials_cancelled"`

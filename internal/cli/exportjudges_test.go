@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// Training data is what the evaluated agent said. Nothing of judges is in it, wherever they judge, also if they have the agent's own model.
+// Training data is what the evaluated agent said. Nothing of judges is in it, wherever they judge,
+// also if they have the agent's own model.
 func TestExportsLeaveJudgesOut(t *testing.T) {
 	const policy, judges = "WORD-OF-THE-POLICY", "WORD-OF-A-JUDGE"
 	verdict := `{\"score\": 1, \"reason\": \"` + judges + `\"}`

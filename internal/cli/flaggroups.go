@@ -26,7 +26,8 @@ const (
 	flagsOwn       = "Flags" // those of one command alone, which come first
 )
 
-// flagHeadings are the headings in their order, each with what the description of a flag need not repeat below it.
+// flagHeadings are the headings in their order, each with what the description of a flag need not
+// repeat below it.
 var flagHeadings = []struct{ heading, prefix string }{
 	{flagsSelection, ""}, {flagsImplied, "without a job file: "}, {flagsRunning, ""}, {flagsExisting, "with --resume: "}, {flagsProof, ""}, {flagsReports, ""},
 	{flagsGate, "gate: "}, {flagsOther, ""},
@@ -44,7 +45,8 @@ func grouped(cmd *cobra.Command, heading string, add func(*pflag.FlagSet)) {
 	})
 }
 
-// groupsOf returns a command's flags by heading, in their order; nil if it has too few to need headings.
+// groupsOf returns a command's flags by heading, in their order; nil if it has too few to need
+// headings.
 func groupsOf(cmd *cobra.Command) (groups []flagsBelow) {
 	flags, count := map[string]*pflag.FlagSet{}, 0
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
@@ -89,7 +91,8 @@ func (g flagsBelow) own() bool {
 	return found
 }
 
-// usages returns the flags as help lists them, and how many of them it left out: those that are not common, unless all is set.
+// usages returns the flags as help lists them, and how many of them it left out: those that are not
+// common, unless all is set.
 func (g flagsBelow) usages(all bool) (text string, left int) {
 	short := pflag.NewFlagSet(g.heading, pflag.ContinueOnError)
 	g.flags.VisitAll(func(f *pflag.Flag) {
@@ -119,7 +122,8 @@ var commonFlags = map[string]bool{
 // manyFlags is how many flags a command has at most without --help-all.
 const manyFlags = 30
 
-// askedForAll returns a command line with --help in the place of --help-all, and whether it was there.
+// askedForAll returns a command line with --help in the place of --help-all, and whether it was
+// there.
 func askedForAll(args []string) ([]string, bool) {
 	for i, arg := range args {
 		switch arg {
@@ -134,8 +138,8 @@ func askedForAll(args []string) ([]string, bool) {
 	return args, false
 }
 
-// groupFlags makes the help of all commands list flags below headings if there are many, and only the common ones if there are very
-// many, unless all is set.
+// groupFlags makes the help of all commands list flags below headings if there are many, and only
+// the common ones if there are very many, unless all is set.
 func groupFlags(root *cobra.Command, all bool) {
 	for _, cmd := range root.Commands() {
 		n := 0

@@ -7,7 +7,8 @@ import (
 	"github.com/org/rollout-action/internal/core/config"
 )
 
-// gateFlags are the flags that win over the keys of gate in a job file, one for each key with one value.
+// gateFlags are the flags that win over the keys of gate in a job file, one for each key with one
+// value.
 type gateFlags struct {
 	values  map[string]*string // by key
 	changed func(string) bool

@@ -28,7 +28,8 @@ const (
 	mergeCommit = "3333333333333333333333333333333333333333"
 )
 
-// aPull is a step of a workflow on pull request 7 of acme/widgets, with a finished job in its workspace.
+// aPull is a step of a workflow on pull request 7 of acme/widgets, with a finished job in its
+// workspace.
 type aPull struct {
 	t      *testing.T
 	dir    string
@@ -320,7 +321,8 @@ func TestWithoutABaselineNothingFails(t *testing.T) {
 	p.want("stderr", p.stderr.String(), "--baseline nowhere.json: there is no such directory or file")
 }
 
-// A limit that had nothing to compare with is no green tick: the first comment says so also in mode changes, and on_no_baseline decides.
+// A limit that had nothing to compare with is no green tick: the first comment says so also in mode
+// changes, and on_no_baseline decides.
 func TestNothingToCompareWith(t *testing.T) {
 	p := newPull(t)
 	report := []string{"report", "pr", "--baseline", "github:release", "--comment", "changes"}
@@ -341,7 +343,8 @@ func TestNothingToCompareWith(t *testing.T) {
 	p.want("the outputs", p.read("output"), "fail")
 }
 
-// Events about a pull request that do not describe it: its base is asked for, and main is not assumed.
+// Events about a pull request that do not describe it: its base is asked for, and main is not
+// assumed.
 func TestBaselineOfAPullRequestToAnotherBranch(t *testing.T) {
 	const releaseCommit = "4444444444444444444444444444444444444444"
 	for event, change := range map[string]func(*aPull){
@@ -384,7 +387,8 @@ func TestGitHubOffLeavesNothingThere(t *testing.T) {
 	}
 }
 
-// TestCancelledBeforeTheBaselineIsFound: a verdict without the comparison that was asked for says nothing, and must not be green.
+// TestCancelledBeforeTheBaselineIsFound: a verdict without the comparison that was asked for says
+// nothing, and must not be green.
 func TestCancelledBeforeTheBaselineIsFound(t *testing.T) {
 	p := newPull(t)
 	cancelled, cancel := context.WithCancel(t.Context())
@@ -397,7 +401,8 @@ func TestCancelledBeforeTheBaselineIsFound(t *testing.T) {
 	p.rollout(exitGate, "report", "pr", "--baseline", "base") // asks nobody, and so is sure
 }
 
-// TestOneCommentWithoutAName: a job without a name is named after the time, and still has one comment.
+// TestOneCommentWithoutAName: a job without a name is named after the time, and still has one
+// comment.
 func TestOneCommentWithoutAName(t *testing.T) {
 	p := newPull(t)
 	p.env["GITHUB_JOB"] = "evaluate"
@@ -462,7 +467,8 @@ func TestTheVerdictIsWhatTheExitCodeSays(t *testing.T) {
 	}
 }
 
-// TestAWorkflowWithoutFiles: the runner may give no files, and then there is nothing to leave, but a verdict all the same.
+// TestAWorkflowWithoutFiles: the runner may give no files, and then there is nothing to leave, but
+// a verdict all the same.
 func TestAWorkflowWithoutFiles(t *testing.T) {
 	p := newPull(t)
 	delete(p.env, "GITHUB_OUTPUT")
@@ -472,7 +478,8 @@ func TestAWorkflowWithoutFiles(t *testing.T) {
 	p.want("stdout", p.stdout.String(), "Gate: fail", "the event of this workflow cannot be read", "the job summary is missing")
 }
 
-// TestAResultFromTheFuture: an artifact of a stranger's may claim any time, and must not keep later runs from commenting.
+// TestAResultFromTheFuture: an artifact of a stranger's may claim any time, and must not keep later
+// runs from commenting.
 func TestAResultFromTheFuture(t *testing.T) {
 	p := newPull(t)
 	honest := p.read("pr/plan.json")

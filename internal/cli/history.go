@@ -205,7 +205,8 @@ func runRows(points []history.Point, name string) (rows [][]string) {
 	return rows
 }
 
-// taskRows returns a row for each task that an agent had in a run, with a sign for each run that has the agent.
+// taskRows returns a row for each task that an agent had in a run, with a sign for each run that
+// has the agent.
 func taskRows(points []history.Point, name string) (rows [][]string) {
 	for _, t := range history.TasksOf(history.Runs(points, name)) {
 		signs := ""

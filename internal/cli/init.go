@@ -69,7 +69,8 @@ NAME@VERSION of a dataset in Harbor's public registry, or "REGISTRY NAME@VERSION
 	return cmd
 }
 
-// asks reports whether somebody is there to answer questions: standard input and stderr are a terminal, and this is not CI.
+// asks reports whether somebody is there to answer questions: standard input and stderr are a
+// terminal, and this is not CI.
 func (e Env) asks() bool {
 	in, ok := e.Stdin.(*os.File)
 	return ok && e.Terminal != nil && e.getenv("CI") == "" && term.IsTerminal(int(in.Fd()))

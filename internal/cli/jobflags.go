@@ -33,7 +33,8 @@ func (f *jobFlags) add(cmd *cobra.Command) {
 	})
 }
 
-// addSelection adds the flags that select trials and the provider, for a command that leaves no job.
+// addSelection adds the flags that select trials and the provider, for a command that leaves no
+// job.
 func (f *jobFlags) addSelection(cmd *cobra.Command) {
 	grouped(cmd, flagsSelection, func(flags *pflag.FlagSet) {
 		flags.StringArrayVarP(&f.agents, "agent", "a", nil, "the agent of the job file, or oracle or nop")

@@ -22,7 +22,8 @@ func scoreFor(model string, task, attempt int) float64 {
 	return float64((7*task+3*attempt+len(model))%11) / 10
 }
 
-// echoing serves a model that answers with what the question says of the trial: its score and its reason follow from the trial.
+// echoing serves a model that answers with what the question says of the trial: its score and its
+// reason follow from the trial.
 func echoing(t *testing.T) *httptest.Server {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var asked struct {
@@ -54,7 +55,8 @@ func echoing(t *testing.T) *httptest.Server {
 
 const asking = `verdict: {type: object, required: [score, reason], properties: {score: {type: number, minimum: 0, maximum: 1}, reason: {type: string}}}, prompt: "attempt {{.Trial.Attempt}} {{.Trial.Transcript}}"`
 
-// Two hundred trials with three judges each, 16 at a time: nothing is lost, and no verdict is of another trial or of another judge.
+// Two hundred trials with three judges each, 16 at a time: nothing is lost, and no verdict is of
+// another trial or of another judge.
 func TestManyTrialsWithThreeJudges(t *testing.T) {
 	const tasks, attempts = 50, 4
 	server := echoing(t)

@@ -22,7 +22,8 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// graders serves two models that judge: /style always gives a verdict, /depth only while it is not ill. A request that hangs ends with its client.
+// graders serves two models that judge: /style always gives a verdict, /depth only while it is not
+// ill. A request that hangs ends with its client.
 type graders struct {
 	*httptest.Server
 	style, depth atomic.Int32 // requests
@@ -58,7 +59,8 @@ func newGraders(t *testing.T) *graders {
 	return g
 }
 
-// judgedDir writes a job with the judges style and depth, and a task. depth has the keys of the second judge.
+// judgedDir writes a job with the judges style and depth, and a task. depth has the keys of the
+// second judge.
 func judgedDir(t *testing.T, g *graders, depth string) string {
 	dir := t.TempDir()
 	model := func(name string) string {

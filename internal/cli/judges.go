@@ -281,7 +281,8 @@ func writeSentences(w io.Writer, j app.CheckedJudge) {
 	fmt.Fprintln(w)
 }
 
-// inWords says what a kappa above 0 means. Source of the bounds: J. Landis and G. Koch, Biometrics 33 (1977) 159.
+// inWords says what a kappa above 0 means. Source of the bounds: J. Landis and G. Koch, Biometrics
+// 33 (1977) 159.
 func inWords(kappa float64) string {
 	switch {
 	case kappa <= 0.2:

@@ -13,7 +13,8 @@ import (
 
 const lfsPointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\nsize 12345\n"
 
-// The copy of a checkout that is compared with a trusted commit knows which of its files git-lfs keeps, as the checkout does.
+// The copy of a checkout that is compared with a trusted commit knows which of its files git-lfs
+// keeps, as the checkout does.
 func TestPointersOfLFSInACheckedCopyAreRefused(t *testing.T) {
 	for name, test := range map[string]struct {
 		files map[string]string
@@ -42,7 +43,8 @@ func TestPointersOfLFSInACheckedCopyAreRefused(t *testing.T) {
 	}
 }
 
-// commitPointer returns a checkout whose agent has the file agent/a.bin, a pointer of git-lfs in the commit main.
+// commitPointer returns a checkout whose agent has the file agent/a.bin, a pointer of git-lfs in
+// the commit main.
 func commitPointer(t *testing.T, pointer string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -73,7 +75,8 @@ func TestPointersOfLFSInAnEarlierCommitAreRefused(t *testing.T) {
 	}
 }
 
-// The files that git-lfs keeps in the repository stand in for the pointers of an earlier commit, if they are the ones that the pointers name.
+// The files that git-lfs keeps in the repository stand in for the pointers of an earlier commit, if
+// they are the ones that the pointers name.
 func TestPointersOfLFSInAnEarlierCommitAreReplacedFromTheRepository(t *testing.T) {
 	const content = "the agent's model\n"
 	sum := fmt.Sprintf("%x", sha256.Sum256([]byte(content)))

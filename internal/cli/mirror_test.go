@@ -10,8 +10,9 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// TestTasksThatLookFixedAreTriedAgain: with a baseline that runs today, six tasks that really broke are red although two look fixed, of which
-// today's baseline passes one. Shards, merge and report come to the same.
+// TestTasksThatLookFixedAreTriedAgain: with a baseline that runs today, six tasks that really broke
+// are red although two look fixed, of which today's baseline passes one. Shards, merge and report
+// come to the same.
 func TestTasksThatLookFixedAreTriedAgain(t *testing.T) {
 	s := &suspects{T: t, dir: t.TempDir(), outcome: map[string][]string{}}
 	agent := func(solves string) {
@@ -78,7 +79,8 @@ gate: {max_broken_tasks: 0, confirm: {attempts: 4}}
 	s.rollout(1, append([]string{"merge", "--baseline", "jobs/then"}, dirs...)...)
 	check(t, "parts")
 
-	// With --against, the tasks beside each other are those of the commit: six broke, and one is fixed.
+	// With --against, the tasks beside each other are those of the commit: six broke, and one is
+	// fixed.
 	s.rollout(1, "run", "job.yaml", "--name", "beside", "--against", "main")
 	s.says("6 tasks broke (passed in every attempt of the baseline, and in none now) and 1 was fixed", "confirmed fixed: passed 4 of 4 more attempts, and the baseline none of 4")
 

@@ -10,8 +10,8 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// Limits for the whole job do not count a task that broke for the oracle if there are other agents. Every report says so all the same, and a group
-// limits it.
+// Limits for the whole job do not count a task that broke for the oracle if there are other agents.
+// Every report says so all the same, and a group limits it.
 func TestATaskThatBreaksForTheOracleIsSeen(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{

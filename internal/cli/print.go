@@ -13,8 +13,8 @@ import (
 	"github.com/org/rollout-action/internal/output/ui"
 )
 
-// conclude prints a finished job, and returns the command's outcome. finished and err are what the use case returned; print is how
-// to print, nil: the summary.
+// conclude prints a finished job, and returns the command's outcome. finished and err are what the
+// use case returned; print is how to print, nil: the summary.
 func (v *invocation) conclude(finished *app.Finished, err error, print func(report.Input) error) error {
 	if finished == nil {
 		return err
@@ -81,7 +81,8 @@ func (e Env) stdoutIsTerminal() bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// unwrapped is the width of text for a file or another program, in columns. Editors wrap it, and programs search it by line.
+// unwrapped is the width of text for a file or another program, in columns. Editors wrap it, and
+// programs search it by line.
 const unwrapped = 1 << 20
 
 // stdoutStyle returns how to print on stdout: with colours only on a terminal that wants them.

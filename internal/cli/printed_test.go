@@ -15,8 +15,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Whatever commands Rollout prints can be pasted into a shell. The scripts hold it to that: each command line in the output of a
-// command is run as it was printed, in a copy of the script's directory, and must be no wrong usage.
+// Whatever commands Rollout prints can be pasted into a shell. The scripts hold it to that: each
+// command line in the output of a command is run as it was printed, in a copy of the script's
+// directory, and must be no wrong usage.
 
 // mention is the beginning of a command line in a text.
 var mention = regexp.MustCompile(`(?:^|[\s(:"` + "`" + `])rollout ([^\s][^\n]*)`)
@@ -70,7 +71,8 @@ func words(text string) []string {
 	return out
 }
 
-// prose is a word of a sentence rather than an argument: nothing but letters, and no file of that name.
+// prose is a word of a sentence rather than an argument: nothing but letters, and no file of that
+// name.
 func prose(dir, word string) bool {
 	if strings.Trim(word, "abcdefghijklmnopqrstuvwxyz:.,") != "" {
 		return false
@@ -90,8 +92,8 @@ func takesValue(command, flag string) bool {
 	return f != nil && f.NoOptDefVal == "" && !strings.Contains(flag, "=")
 }
 
-// commandIn is the longest beginning of words that is a command line: what comes after it is the sentence around it. ok is false
-// where no beginning is.
+// commandIn is the longest beginning of words that is a command line: what comes after it is the
+// sentence around it. ok is false where no beginning is.
 func commandIn(dir string, list []string) (args []string, ok bool) {
 	for i, word := range list[min(1, len(list)):] {
 		if prose(dir, word) && !takesValue(list[0], list[i]) {
@@ -223,7 +225,8 @@ type wrongCommand struct {
 	out  string
 }
 
-// lacksDocker reports whether the command failed only because no Docker engine answers, where none is required.
+// lacksDocker reports whether the command failed only because no Docker engine answers, where none
+// is required.
 func (e *wrongCommand) lacksDocker() bool {
 	required := slices.Contains(strings.Split(os.Getenv("ROLLOUT_TEST_REQUIRE"), ","), "docker")
 	return !required && e.code == exitFailed && strings.Contains(e.out, "connect to the Docker engine")

@@ -24,7 +24,8 @@ import (
 	"github.com/org/rollout-action/internal/test/testenv"
 )
 
-// ranker serves a model that ranks candidates by the number that their transcripts have after "quality".
+// ranker serves a model that ranks candidates by the number that their transcripts have after
+// "quality".
 type ranker struct {
 	*httptest.Server
 	requests   atomic.Int32
@@ -133,7 +134,8 @@ func scoresOf(t *testing.T, job string) map[string]float64 {
 	return out
 }
 
-// wantRanked are the scores of eight trials: those of good are better than two of three others, and as good as one.
+// wantRanked are the scores of eight trials: those of good are better than two of three others, and
+// as good as one.
 func wantRanked() map[string]float64 {
 	want := map[string]float64{}
 	for _, task := range []string{"one", "two"} {
@@ -244,7 +246,8 @@ func TestRankingSurvivesWhatFails(t *testing.T) {
 	}
 }
 
-// What a ranking has cost counts for the budget also if it did not end, and once when the judge ranks again.
+// What a ranking has cost counts for the budget also if it did not end, and once when the judge
+// ranks again.
 func TestACancelledRankingHasItsCost(t *testing.T) {
 	r := newRanker(t)
 	dir := rankDir(t, r, "agent: call") // 2000 tokens of a dollar per million
@@ -275,7 +278,8 @@ func TestACancelledRankingHasItsCost(t *testing.T) {
 	}
 }
 
-// A kill may come after a ranking was written and before all of its trials have it: then nothing is asked again.
+// A kill may come after a ranking was written and before all of its trials have it: then nothing is
+// asked again.
 func TestAKillBetweenTheResultsOfARanking(t *testing.T) {
 	r := newRanker(t)
 	dir := rankDir(t, r, "agent: call")
@@ -367,7 +371,8 @@ func TestRankAgain(t *testing.T) {
 	}
 }
 
-// Reused trials keep their ranking for nothing if all trials of the task are reused. With others among them, they are ranked again.
+// Reused trials keep their ranking for nothing if all trials of the task are reused. With others
+// among them, they are ranked again.
 func TestReusedTrialsAreRankedTogether(t *testing.T) {
 	r := newRanker(t)
 	dir := rankDir(t, r, "agent: call")
@@ -463,7 +468,8 @@ func TestAGroupOfOneIsNotRanked(t *testing.T) {
 	}
 }
 
-// A trial that failed is not ranked, and one that left nothing is, because that says something of it.
+// A trial that failed is not ranked, and one that left nothing is, because that says something of
+// it.
 func TestTrialsWithoutAnOutcomeAndWithoutArtifacts(t *testing.T) {
 	for place, keys := range map[string]string{
 		"a call": "agent: call",
@@ -508,7 +514,8 @@ func TestTrialsWithoutAnOutcomeAndWithoutArtifacts(t *testing.T) {
 	}
 }
 
-// All agents together always have the mean 0.5, so a limit on it says nothing. One of them may win, or lose.
+// All agents together always have the mean 0.5, so a limit on it says nothing. One of them may win,
+// or lose.
 func TestTheGateOfARanking(t *testing.T) {
 	for gate, want := range map[string]struct {
 		code int

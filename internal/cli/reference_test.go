@@ -33,7 +33,8 @@ import (
 	"github.com/org/rollout-action/providers"
 )
 
-// references are the tables in docs that are generated from the code, by the names in their markers.
+// references are the tables in docs that are generated from the code, by the names in their
+// markers.
 var references = map[string]func(*testing.T) string{
 	"job-file":            func(t *testing.T) string { return keyTables(t, jobSchema(t), "gate", "judge_agents") },
 	"gate":                func(t *testing.T) string { return keyTables(t, gateSchema(t)) },
@@ -108,7 +109,8 @@ func TestReference(t *testing.T) {
 	}
 }
 
-// markdownTable returns a table. Cells that begin and end with a backtick are code; others are text.
+// markdownTable returns a table. Cells that begin and end with a backtick are code; others are
+// text.
 func markdownTable(head []string, rows [][]string) string {
 	var b strings.Builder
 	line := func(cells []string) { b.WriteString("| " + strings.Join(cells, " | ") + " |\n") }
@@ -126,7 +128,8 @@ func markdownTable(head []string, rows [][]string) string {
 
 var special = strings.NewReplacer("*", `\*`, "<", "&lt;", "|", `\|`, "\n", " ")
 
-// cellText escapes what Markdown would read in a text. Text between backticks is code, in which only | is special.
+// cellText escapes what Markdown would read in a text. Text between backticks is code, in which
+// only | is special.
 func cellText(cell string) string {
 	parts := strings.Split(strings.TrimSpace(cell), "`")
 	for i := range parts {
@@ -213,7 +216,8 @@ func taskSchema(t *testing.T) keySchema {
 	return readSchema(t, data, err)
 }
 
-// object returns the schema of the mapping in s: s itself, or what its list holds. suffix is "[]" for a list.
+// object returns the schema of the mapping in s: s itself, or what its list holds. suffix is "[]"
+// for a list.
 func (s keySchema) object() (object keySchema, suffix string, ok bool) {
 	if len(s.Properties) > 0 {
 		return s, "", true
@@ -231,7 +235,8 @@ func (s keySchema) object() (object keySchema, suffix string, ok bool) {
 	return keySchema{}, "", false
 }
 
-// keyTables returns a table for the keys of s, and one for each mapping in it, whose heading is its path.
+// keyTables returns a table for the keys of s, and one for each mapping in it, whose heading is its
+// path.
 func keyTables(t *testing.T, s keySchema, except ...string) string {
 	var b strings.Builder
 	var tables func(path string, s keySchema)
@@ -603,7 +608,8 @@ func inputTable(lists ...parameters) string {
 	return markdownTable([]string{"input", "default", "meaning"}, rows)
 }
 
-// actionInputTable has a column for the commands that an input is for, with which its description begins.
+// actionInputTable has a column for the commands that an input is for, with which its description
+// begins.
 func actionInputTable(t *testing.T) string {
 	stated := map[string]parameter{}
 	for _, p := range readAction(t, "action.yml").Inputs {

@@ -160,7 +160,8 @@ func contents(t *testing.T, dir string) string {
 	return fmt.Sprintf("%x", sum.Sum(nil))
 }
 
-// TestShardsOfARegistrysDataset fit together, leave the cache as it is, and are merged by a machine that has nothing.
+// TestShardsOfARegistrysDataset fit together, leave the cache as it is, and are merged by a machine
+// that has nothing.
 func TestShardsOfARegistrysDataset(t *testing.T) {
 	s := newRegistryScene(t)
 	s.repo.Commit("main", gittest.Tasks("tasks/one", "tasks/two"))
@@ -225,8 +226,8 @@ func TestDownload(t *testing.T) {
 	}
 }
 
-// TestFormatOfARegistrysDataset: tasks of a registry are read by Harbor's rules unless the job or the registry says otherwise, and
-// jobs that began when that was different stay what they are.
+// TestFormatOfARegistrysDataset: tasks of a registry are read by Harbor's rules unless the job or
+// the registry says otherwise, and jobs that began when that was different stay what they are.
 func TestFormatOfARegistrysDataset(t *testing.T) {
 	s := newRegistryScene(t)
 	files := gittest.Tasks("tasks/one")
@@ -278,7 +279,8 @@ func TestFormatOfARegistrysDataset(t *testing.T) {
 	}
 }
 
-// TestValidateNamesARegistrysTask by its name, repository and path: where it is kept on this machine tells nobody anything.
+// TestValidateNamesARegistrysTask by its name, repository and path: where it is kept on this
+// machine tells nobody anything.
 func TestValidateNamesARegistrysTask(t *testing.T) {
 	s := newRegistryScene(t)
 	files := gittest.Tasks("tasks/one")

@@ -17,7 +17,8 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// fickle serves a model whose score rises with each verdict, below its path: /up by 0.1 from 0.1, /flat by nothing.
+// fickle serves a model whose score rises with each verdict, below its path: /up by 0.1 from 0.1,
+// /flat by nothing.
 func fickle(t *testing.T) *httptest.Server {
 	var n atomic.Int64
 	mux := http.NewServeMux()

@@ -7,7 +7,8 @@ import (
 	"github.com/org/rollout-action/internal/app"
 )
 
-// reportFlags are the flags of every command that ends with a report: run, resume, merge and report.
+// reportFlags are the flags of every command that ends with a report: run, resume, merge and
+// report.
 type reportFlags struct {
 	baseline, history             string
 	stored                        storedFlags

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// A job that is resumed by a version with other rules says so; one whose last number alone differs has the same rules.
+// A job that is resumed by a version with other rules says so; one whose last number alone differs
+// has the same rules.
 func TestResumeByAnotherVersionSaysSo(t *testing.T) {
 	was := version
 	t.Cleanup(func() { version = was })

@@ -136,7 +136,8 @@ func splitAtDash(cmd *cobra.Command, args []string) (before, after []string) {
 	return args[:at], args[at:]
 }
 
-// console returns where a shell reads and writes: on a terminal if standard input and output are one.
+// console returns where a shell reads and writes: on a terminal if standard input and output are
+// one.
 func (v *invocation) console() app.Console {
 	c := app.Console{Stdin: v.Stdin, Stdout: v.Stdout, Stderr: v.Stderr}
 	in, isFile := v.Stdin.(*os.File)

@@ -137,8 +137,8 @@ func (o showOptions) check(trial bool) error {
 	return nil
 }
 
-// logWriter returns a writer to stdout for a log, and a function that ends it. On a terminal, and where GitHub's runner reads what is
-// printed, hostile text is made harmless, unless raw is set.
+// logWriter returns a writer to stdout for a log, and a function that ends it. On a terminal, and
+// where GitHub's runner reads what is printed, hostile text is made harmless, unless raw is set.
 func (e Env) logWriter(raw bool) (io.Writer, func() error) {
 	if raw || !e.stdoutIsTerminal() && !ghvars.Read(e.Getenv).Actions {
 		return e.Stdout, func() error { return nil }
@@ -147,7 +147,8 @@ func (e Env) logWriter(raw bool) (io.Writer, func() error) {
 	return l, l.end
 }
 
-// maxLogLine bounds the memory that a line without an end takes, in bytes. It is printed in pieces of this size.
+// maxLogLine bounds the memory that a line without an end takes, in bytes. It is printed in pieces
+// of this size.
 const maxLogLine = 64 << 10
 
 // lineWriter prints untrusted text line by line, each made safe by package untrusted.
@@ -224,7 +225,8 @@ func (e Env) printShownJob(s app.ShownJob, asJSON bool) error {
 	return err
 }
 
-// judgedLine returns a line about the verdict that a job keeps: when it was made, and the comparison that it is based on.
+// judgedLine returns a line about the verdict that a job keeps: when it was made, and the
+// comparison that it is based on.
 func judgedLine(v *app.StoredVerdict) string {
 	line := "Judged: " + v.JudgedAt.UTC().Format("2006-01-02 15:04 UTC")
 	if v.Baseline == "" {

@@ -7,8 +7,9 @@ import (
 	"github.com/org/rollout-action/internal/lib/untrusted"
 )
 
-// table prints rows with aligned columns. A line must not begin with text from outside: GitHub takes "::" there for a command.
-// A cell is as wide as a terminal shows it: CJK and emoji take two places.
+// table prints rows with aligned columns. A line must not begin with text from outside: GitHub
+// takes "::" there for a command. A cell is as wide as a terminal shows it: CJK and emoji take two
+// places.
 type table struct {
 	to   io.Writer
 	rows [][]string

@@ -71,7 +71,8 @@ func TestDiffOfJobsWithModels(t *testing.T) {
 	}
 }
 
-// TestARunThatCostsMoreIsRed: from calls of a model to the verdict of the gate, the summary, the job summary and diff.
+// TestARunThatCostsMoreIsRed: from calls of a model to the verdict of the gate, the summary, the
+// job summary and diff.
 func TestARunThatCostsMoreIsRed(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "job.yaml", `environment: {type: fake}

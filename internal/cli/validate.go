@@ -328,7 +328,8 @@ func problemsOf(list diag.List) []problem {
 	return out
 }
 
-// validate prints the problems of a job or of tasks, without running anything. models: it also asks the job's models.
+// validate prints the problems of a job or of tasks, without running anything. models: it also asks
+// the job's models.
 func (v *invocation) validate(ctx context.Context, req app.JobRequest, models, asJSON bool) error {
 	found := findings{SchemaVersion: 1}
 	checked, err := app.Validate(ctx, v.host(), req, models)

@@ -31,7 +31,8 @@ func versionLine() string {
 	return fmt.Sprintf("rollout %s (%s, %s/%s)", cmp.Or(buildVersion(), "development build"), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
-// buildVersion returns the version of this program: of its release, or of the module that it was installed from; "" if it has none.
+// buildVersion returns the version of this program: of its release, or of the module that it was
+// installed from; "" if it has none.
 func buildVersion() string {
 	v := version
 	if info, ok := debug.ReadBuildInfo(); ok && v == "" {

@@ -37,8 +37,8 @@ func (anthropic) prepare(path string, body []byte, m *Model) (string, []byte, er
 	return "/v1" + versionless(path, "v1"), body, err
 }
 
-// rules: server tools have types of their own, as have the tools of Anthropic's that the client runs. A search among the tools of the request
-// reaches nothing.
+// rules: server tools have types of their own, as have the tools of Anthropic's that the client
+// runs. A search among the tools of the request reaches nothing.
 func (anthropic) rules() inspect.Rules {
 	return inspect.Rules{
 		Client: func(t inspect.Tool) bool {
@@ -77,7 +77,8 @@ func (anthropic) conversation(_ string, body []byte) Conversation {
 	return c
 }
 
-// splitResults puts the results of tools, which a user's message of this API has, into messages of their own.
+// splitResults puts the results of tools, which a user's message of this API has, into messages of
+// their own.
 func splitResults(m Message) []Message {
 	var out []Message
 	rest := Message{Role: m.Role}
@@ -125,7 +126,8 @@ func anthropicParts(content gjson.Result) []Part {
 	return parts
 }
 
-// anthropicUsage collects what usage objects state. Each has the state of the whole message, but may leave out what it stated before.
+// anthropicUsage collects what usage objects state. Each has the state of the whole message, but
+// may leave out what it stated before.
 type anthropicUsage struct {
 	own   Usage  // Input is without what was read from or written to a cache
 	apart *Usage // of iterations that the counts of the message leave out
@@ -152,8 +154,9 @@ func (s *anthropicUsage) read(v gjson.Result) {
 	}
 }
 
-// iterations returns the usage of the iterations that are billed apart from the message, such as those that compact the conversation. Source: the
-// documentation of compaction, "Understanding usage".
+// iterations returns the usage of the iterations that are billed apart from the message, such as
+// those that compact the conversation. Source: the documentation of compaction, "Understanding
+// usage".
 func iterations(list gjson.Result) *Usage {
 	var out *Usage
 	list.ForEach(func(_, one gjson.Result) bool {
@@ -262,7 +265,8 @@ func (anthropic) failure(code int, kind, message string) []byte {
 // refusalCode: claude-code answers 400 with six more requests.
 func (anthropic) refusalCode() int { return http.StatusPaymentRequired }
 
-// versionless returns a path without the version that begins it, whether or not it was there: base URLs differ in that.
+// versionless returns a path without the version that begins it, whether or not it was there: base
+// URLs differ in that.
 func versionless(path, version string) string {
 	for strings.HasPrefix(path, "/"+version+"/") {
 		path = path[len(version)+1:]
@@ -270,7 +274,8 @@ func versionless(path, version string) string {
 	return path
 }
 
-// rawJSON returns the JSON of a value, or nil if it is not there. It shares no memory with the request.
+// rawJSON returns the JSON of a value, or nil if it is not there. It shares no memory with the
+// request.
 func rawJSON(v gjson.Result) json.RawMessage {
 	if !v.Exists() {
 		return nil

@@ -27,8 +27,9 @@ const (
 // APIs lists the protocols.
 var APIs = []API{Anthropic, OpenAIChat, OpenAIResponses, Google}
 
-// DefaultBaseURL returns the URL of the protocol's author, without the version: "https://api.anthropic.com". A model's base_url has
-// this form; one that ends in the version is accepted, too.
+// DefaultBaseURL returns the URL of the protocol's author, without the version:
+// "https://api.anthropic.com". A model's base_url has this form; one that ends in the version is
+// accepted, too.
 func (a API) DefaultBaseURL() string {
 	switch a {
 	case Anthropic:
@@ -41,8 +42,9 @@ func (a API) DefaultBaseURL() string {
 	return ""
 }
 
-// Environment returns the variables that make clients of the protocol use a gateway: those of every protocol, which begin with ROLLOUT_,
-// and those that the protocol's own clients read. at is the gateway's URL without a path.
+// Environment returns the variables that make clients of the protocol use a gateway: those of every
+// protocol, which begin with ROLLOUT_, and those that the protocol's own clients read. at is the
+// gateway's URL without a path.
 func (a API) Environment(at, token, model string) map[string]string {
 	env := map[string]string{
 		"ROLLOUT_MODEL_URL": at + a.version(), "ROLLOUT_MODEL_KEY": token, "ROLLOUT_MODEL_NAME": model, "ROLLOUT_MODEL_API": string(a),
@@ -83,8 +85,8 @@ type protocol interface {
 	route(method, path string) route
 	// streams reports whether a request asks for a stream.
 	streams(path string, body []byte) bool
-	// prepare returns the path and the body for the upstream: the model's name, the imposed sampling, and what the gateway needs to
-	// count tokens are set; nothing else changes.
+	// prepare returns the path and the body for the upstream: the model's name, the imposed
+	// sampling, and what the gateway needs to count tokens are set; nothing else changes.
 	prepare(path string, body []byte, m *Model) (string, []byte, error)
 	// rules are what is particular to the protocol in judging requests.
 	rules() inspect.Rules
@@ -96,9 +98,11 @@ type protocol interface {
 	reader(asked []byte) eventReader
 	// authorise puts the model's key into a request to the upstream.
 	authorise(r *http.Request, key string)
-	// keepAlive is what may be sent between two events so that clients go on waiting. last is the latest event that was sent.
+	// keepAlive is what may be sent between two events so that clients go on waiting. last is the
+	// latest event that was sent.
 	keepAlive(last []byte) []byte
-	// failure returns an error as the upstream would send it, and whether it is a refusal that must not be tried again.
+	// failure returns an error as the upstream would send it, and whether it is a refusal that must
+	// not be tried again.
 	failure(code int, kind, message string) []byte
 	// refusalCode is the status of a refusal that makes clients give up at once.
 	refusalCode() int
@@ -116,7 +120,8 @@ const (
 
 // eventReader follows the events of one streamed answer.
 type eventReader interface {
-	// read reads an event. hide: the client did not ask for it. last: it ends the answer, and is sent only when the turn is kept.
+	// read reads an event. hide: the client did not ask for it. last: it ends the answer, and is
+	// sent only when the turn is kept.
 	read(e sse.Event) (hide, last bool)
 	// answer returns what came so far. whole reports whether the end came.
 	answer() (a Answer, whole bool)
@@ -145,7 +150,8 @@ const (
 	ActionCount Action = "count"
 )
 
-// APIOf returns the protocol and the action of a request to a path below a base URL; no action if the path is of no protocol.
+// APIOf returns the protocol and the action of a request to a path below a base URL; no action if
+// the path is of no protocol.
 func APIOf(path string) (API, Action) {
 	for _, api := range APIs {
 		switch protocolOf(api).route(http.MethodPost, path) {

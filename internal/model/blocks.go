@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// maxBlocks bounds the parts of an answer, and maxAnswer their text, in bytes. More is passed on, but not kept.
+// maxBlocks bounds the parts of an answer, and maxAnswer their text, in bytes. More is passed on,
+// but not kept.
 const (
 	maxBlocks = 4096
 	maxAnswer = 16 << 20

@@ -12,14 +12,16 @@ import (
 	"github.com/org/rollout-action/internal/model/meter"
 )
 
-// Purse is the money of a job, which its trials share. A turn is admitted only if what was spent, and the most that all other turns that run can
-// cost, is less than there is. Turns are admitted in the order in which they joined, of whatever trial they are. Its methods are safe for concurrent
+// Purse is the money of a job, which its trials share. A turn is admitted only if what was spent,
+// and the most that all other turns that run can cost, is less than there is. Turns are admitted in
+// the order in which they joined, of whatever trial they are. Its methods are safe for concurrent
 // use.
 type Purse interface {
 	// Join returns a place for a turn, which leaves it when it is admitted or gives up.
 	Join() *meter.Place
-	// Reserve sets aside what a turn costs at most, in US dollars; +Inf if that is not known. used: the money is spent. wait is not nil if other
-	// turns have joined before, or if those that run may spend the rest: ask again when it is closed.
+	// Reserve sets aside what a turn costs at most, in US dollars; +Inf if that is not known. used:
+	// the money is spent. wait is not nil if other turns have joined before, or if those that run
+	// may spend the rest: ask again when it is closed.
 	Reserve(at *meter.Place, usd float64) (used bool, wait <-chan struct{})
 	// Release ends a reservation, after what the turn has cost was counted.
 	Release(usd float64)
@@ -45,8 +47,9 @@ func (c *candidate) leaveJob() {
 	}
 }
 
-// begin admits a turn, or returns why it is refused: a Stop, errSealed, errBudgetWait, or ctx's cause. It waits while turns that run may use up
-// a budget. The turns of a trial are admitted in the order in which they came.
+// begin admits a turn, or returns why it is refused: a Stop, errSealed, errBudgetWait, or ctx's
+// cause. It waits while turns that run may use up a budget. The turns of a trial are admitted in
+// the order in which they came.
 func (s *Session) begin(ctx context.Context, size *meter.Size) (n int, waited time.Duration, stop Stop, err error) {
 	timer := time.NewTimer(s.opts.MaxWait)
 	defer timer.Stop()
@@ -81,8 +84,9 @@ func (s *Session) unqueue() {
 	s.queued--
 }
 
-// waitedInVain ends the wait of a turn that is not sent: it has waited for a budget until it gave up (tired), or its client did. If all that it
-// waited for were turns of other trials, a client that has run out of time meanwhile has not failed.
+// waitedInVain ends the wait of a turn that is not sent: it has waited for a budget until it gave
+// up (tired), or its client did. If all that it waited for were turns of other trials, a client
+// that has run out of time meanwhile has not failed.
 func (s *Session) waitedInVain(waited time.Duration, tired bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,7 +98,8 @@ func (s *Session) waitedInVain(waited time.Duration, tired bool) {
 	s.report.Failure = &Failure{Kind: FailedLimit, Message: fmt.Sprintf("%v (the request has waited for %s)", errBudgetWait, waited.Round(100*time.Millisecond))}
 }
 
-// admit does one try of begin. If the turn has to wait, it returns a channel that is closed when it should be tried again.
+// admit does one try of begin. If the turn has to wait, it returns a channel that is closed when it
+// should be tried again.
 func (s *Session) admit(turn *candidate) (n int, stop Stop, wait <-chan struct{}, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,8 +130,9 @@ func (s *Session) admit(turn *candidate) (n int, stop Stop, wait <-chan struct{}
 	return s.n, "", nil, nil
 }
 
-// reserve reserves a turn's size in the budgets of the trial and of the job. It does not wait for its own trial with a place in the line for the job's
-// budget, where turns of other trials are behind it.
+// reserve reserves a turn's size in the budgets of the trial and of the job. It does not wait for
+// its own trial with a place in the line for the job's budget, where turns of other trials are
+// behind it.
 func (s *Session) reserve(turn *candidate) (Stop, <-chan struct{}) {
 	if !turn.own.IsFirst() {
 		return "", turn.own.First()
@@ -177,7 +183,8 @@ func atMost(size *meter.Size) float64 {
 	return size.USD
 }
 
-// limitPaths are where requests state how long an answer may be, in tokens, and choicesPaths how many answers they want.
+// limitPaths are where requests state how long an answer may be, in tokens, and choicesPaths how
+// many answers they want.
 var (
 	limitPaths   = []string{"max_tokens", "max_completion_tokens", "max_output_tokens", "generationConfig.maxOutputTokens", "generation_config.max_output_tokens"}
 	choicesPaths = []string{"n", "generationConfig.candidateCount", "generation_config.candidate_count"}
@@ -206,7 +213,8 @@ func (m *Model) size(request []byte) *meter.Size {
 	return m.scale.Size(request, limit*choices, m.most)
 }
 
-// most returns the most that tokens cost: none of them from a cache, and all written to one, if that is dearer.
+// most returns the most that tokens cost: none of them from a cache, and all written to one, if
+// that is dearer.
 func (m *Model) most(input, output int64) *float64 {
 	if m.Cost == nil {
 		return nil
@@ -225,8 +233,8 @@ func (m *Model) most(input, output int64) *float64 {
 	return most
 }
 
-// cost returns what a turn cost in US dollars: by the job's prices, or as the provider reported it; nil if that is unknown. atLeast: it is a lower
-// bound.
+// cost returns what a turn cost in US dollars: by the job's prices, or as the provider reported it;
+// nil if that is unknown. atLeast: it is a lower bound.
 func (s *Session) cost(t Turn) (usd *float64, atLeast bool) {
 	m, u := s.opts.Model, t.Answer.Usage
 	if m.Cost == nil {
@@ -248,8 +256,9 @@ func (s *Session) cost(t Turn) (usd *float64, atLeast bool) {
 	return usd, usd != nil && u.CostUSD == nil && (atLeast || u.Estimated || u.Apart)
 }
 
-// estimated returns the usage of a turn in which what the provider did not state, or not to the end, is estimated from the bytes of the request and
-// of the answer. Nothing is estimated for requests that the provider refused, or did not get: they cost nothing.
+// estimated returns the usage of a turn in which what the provider did not state, or not to the
+// end, is estimated from the bytes of the request and of the answer. Nothing is estimated for
+// requests that the provider refused, or did not get: they cost nothing.
 func (x *exchange) estimated(request []byte) Usage {
 	u := x.turn.Answer.Usage
 	final := u.Input != nil && u.Output != nil && (x.turn.Whole || x.turn.Answer.Finish != "")

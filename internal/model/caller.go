@@ -70,7 +70,8 @@ func (e *GatewayError) Error() string { return e.Err.Error() }
 
 func (e *GatewayError) Unwrap() error { return e.Err }
 
-// ValidJSON reports whether a text is JSON that can be read: not nested so deep that reading it needs more memory than there is.
+// ValidJSON reports whether a text is JSON that can be read: not nested so deep that reading it
+// needs more memory than there is.
 func ValidJSON(text []byte) bool { return inspect.Valid(text) }
 
 // IsWhole reports whether the body of an answer has come to its end.

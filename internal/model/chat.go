@@ -118,7 +118,8 @@ func chatUsage(v gjson.Result, u Usage) Usage {
 	}, number(v.Get("total_tokens")))
 }
 
-// ownCost returns the cost that an OpenAI-like provider states itself, in US dollars; nil if it states none. xAI's ticks are 1e-10 US dollars.
+// ownCost returns the cost that an OpenAI-like provider states itself, in US dollars; nil if it
+// states none. xAI's ticks are 1e-10 US dollars.
 func ownCost(v gjson.Result) *float64 {
 	if ticks := v.Get("cost_in_usd_ticks"); ticks.Type == gjson.Number && ticks.Num >= 0 && ticks.Num <= 1e16 {
 		return new(ticks.Num / 1e10)
@@ -126,7 +127,8 @@ func ownCost(v gjson.Result) *float64 {
 	return dollars(v.Get("cost"))
 }
 
-// reasoningOutside adds the reasoning to the output if the total says that it is not in it, as of xAI, and notes contradictions.
+// reasoningOutside adds the reasoning to the output if the total says that it is not in it, as of
+// xAI, and notes contradictions.
 func reasoningOutside(u Usage, total *int64) Usage {
 	if total != nil && meter.Value(u.Reasoning) > 0 && u.Input != nil && u.Output != nil && *total == *u.Input+*u.Output+*u.Reasoning {
 		u.Output = new(*u.Output + *u.Reasoning)
@@ -135,7 +137,8 @@ func reasoningOutside(u Usage, total *int64) Usage {
 	return u
 }
 
-// contradiction says how counts contradict each other; "" if they do not. total is nil or 0 if it is not stated.
+// contradiction says how counts contradict each other; "" if they do not. total is nil or 0 if it
+// is not stated.
 func contradiction(u Usage, total *int64) string {
 	input, output := meter.Value(u.Input), meter.Value(u.Output)
 	switch {

@@ -7,8 +7,8 @@ import (
 	"github.com/org/rollout-action/internal/model/meter"
 )
 
-// Message is one message of a conversation in a form that is the same for all protocols. Everything in it comes from the agent or the
-// model and is hostile.
+// Message is one message of a conversation in a form that is the same for all protocols. Everything
+// in it comes from the agent or the model and is hostile.
 type Message struct {
 	Role  string `json:"role"` // system, user, assistant or tool
 	Parts []Part `json:"parts,omitempty"`
@@ -34,11 +34,13 @@ type Part struct {
 	ID string `json:"id,omitempty"`
 	// Name is the name of the tool that is called.
 	Name string `json:"name,omitempty"`
-	// Arguments are those of the call: what the model wrote, which may be no JSON, as a JSON string then.
+	// Arguments are those of the call: what the model wrote, which may be no JSON, as a JSON string
+	// then.
 	Arguments json.RawMessage `json:"arguments,omitempty"`
 	// Failed: the tool's result is an error.
 	Failed bool `json:"failed,omitempty"`
-	// Media is the type of content that is not kept: "image/png", or the name that the protocol has for it.
+	// Media is the type of content that is not kept: "image/png", or the name that the protocol has
+	// for it.
 	Media string `json:"media,omitempty"`
 }
 
@@ -81,7 +83,8 @@ type Answer struct {
 	Usage  Usage
 	// Failed is the error that the upstream put into the stream; "" if there is none.
 	Failed string
-	// Choices are the further answers of a request that wants several, in the order of their indexes.
+	// Choices are the further answers of a request that wants several, in the order of their
+	// indexes.
 	Choices []Message
 
 	came int64 // bytes of output that came, if Message has not all of them yet

@@ -1,9 +1,12 @@
-// Package model is the gateway between an agent and its model: an HTTP server that a trial's agent calls as it would call the
-// provider of the model, with a token of this trial. The gateway adds the real key, which stays on the host, passes requests and
-// answers on byte for byte, counts tokens, records each turn, and refuses requests once a budget is used up.
+// Package model is the gateway between an agent and its model: an HTTP server that a trial's agent
+// calls as it would call the provider of the model, with a token of this trial. The gateway adds
+// the real key, which stays on the host, passes requests and answers on byte for byte, counts
+// tokens, records each turn, and refuses requests once a budget is used up.
 //
-// It knows HTTP and the protocols of models. It does not know environments, trials or files: whoever makes a Session gives it a
-// listener that leads to the agent and a function that keeps turns.
+// It knows HTTP and the protocols of models. It does not know environments, trials or files:
+// whoever makes a Session gives it a listener that leads to the agent and a function that keeps
+// turns.
 //
-// Sources of how clients behave: tests of the newest CLI agents against a scripted server, named in the tests of each point.
+// Sources of how clients behave: tests of the newest CLI agents against a scripted server, named in
+// the tests of each point.
 package model

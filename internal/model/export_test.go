@@ -28,7 +28,8 @@ func (s *Session) Limited() bool { return s.opts.Model.queue.isLimited() }
 // Hold bounds the bodies that the session holds, in bytes.
 func (s *Session) Hold(bound int64) { s.maxHeld = bound }
 
-// Asker returns a function that asks a model for a turn, in a new session that waits for over an hour.
+// Asker returns a function that asks a model for a turn, in a new session that waits for over an
+// hour.
 func Asker(m *Model) func() error {
 	return func() error {
 		s := NewSession(Options{Model: m, MaxWait: 1 << 42})

@@ -218,7 +218,8 @@ func TestTurnsOfAllProtocols(t *testing.T) {
 	}
 }
 
-// TestEventsComeAsTheyAre checks that events are passed on one by one, and that the last one waits until the turn is kept.
+// TestEventsComeAsTheyAre checks that events are passed on one by one, and that the last one waits
+// until the turn is kept.
 func TestEventsComeAsTheyAre(t *testing.T) {
 	for _, api := range model.APIs {
 		t.Run(string(api), func(t *testing.T) {

@@ -49,7 +49,8 @@ func (google) prepare(path string, body []byte, m *Model) (string, []byte, error
 	return "/v1beta/models/" + m.Upstream + ":" + action, body, err
 }
 
-// rules: each key of a tool is a tool, and only functions and the use of a computer are the client's.
+// rules: each key of a tool is a tool, and only functions and the use of a computer are the
+// client's.
 func (google) rules() inspect.Rules {
 	return inspect.Rules{
 		Declared: []string{"functiondeclarations", "computeruse"},
@@ -117,8 +118,9 @@ func googleParts(list gjson.Result) []Part {
 	return parts
 }
 
-// readAnswer adds what an answer, or a piece of one, states. Its promptTokenCount includes what was read from a cache; thoughts are not in
-// candidatesTokenCount; each piece of a stream counts the whole.
+// readAnswer adds what an answer, or a piece of one, states. Its promptTokenCount includes what was
+// read from a cache; thoughts are not in candidatesTokenCount; each piece of a stream counts the
+// whole.
 func (r *googleReader) readAnswer(root gjson.Result) {
 	r.a.Model, r.a.ID = firstNonEmpty(root.Get("modelVersion").String(), r.a.Model), firstNonEmpty(root.Get("responseId").String(), r.a.ID)
 	if failed := root.Get("error"); failed.Exists() {
@@ -167,7 +169,8 @@ func googleCandidate(root gjson.Result) gjson.Result {
 	return first
 }
 
-// answer reads an answer, or the pieces of one in an array: a stream that was asked for without alt=sse.
+// answer reads an answer, or the pieces of one in an array: a stream that was asked for without
+// alt=sse.
 func (google) answer(body []byte) Answer {
 	r := &googleReader{}
 	root := gjson.ParseBytes(body)

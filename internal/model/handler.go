@@ -19,8 +19,8 @@ import (
 	"github.com/org/rollout-action/internal/model/inspect"
 )
 
-// maxBody bounds a request's body, decoded, and maxHeld the bodies of all requests of a session that run. Conversations with pictures have
-// some tens of megabytes.
+// maxBody bounds a request's body, decoded, and maxHeld the bodies of all requests of a session
+// that run. Conversations with pictures have some tens of megabytes.
 const (
 	maxBody = 256 << 20
 	maxHeld = 512 << 20
@@ -28,7 +28,8 @@ const (
 
 var discardLog = log.New(io.Discard, "", 0)
 
-// patient writes an answer for as long as the client takes of it: one that takes nothing must not keep a place in the queue for ever.
+// patient writes an answer for as long as the client takes of it: one that takes nothing must not
+// keep a place in the queue for ever.
 type patient struct {
 	http.ResponseWriter
 	connection *http.ResponseController
@@ -173,8 +174,8 @@ func (h *holding) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// readBody reads the body of a request for the model. If it cannot, it answers and returns false. release, which is to be called
-// in any case, says that the body is no longer needed.
+// readBody reads the body of a request for the model. If it cannot, it answers and returns false.
+// release, which is to be called in any case, says that the body is no longer needed.
 func (s *Session) readBody(w *patient, r *http.Request) (text []byte, release func(), ok bool) {
 	h := &holding{s: s}
 	release = func() { s.held.Add(-h.n) }
@@ -218,27 +219,31 @@ func (s *Session) list(w http.ResponseWriter) {
 	_, _ = w.Write(encoded(list)) // the client has gone
 }
 
-// dropped are the headers that are not passed on: credentials, and those that concern one connection only.
+// dropped are the headers that are not passed on: credentials, and those that concern one
+// connection only.
 var dropped = map[string]bool{
 	"Authorization": true, "X-Api-Key": true, "X-Goog-Api-Key": true, "Api-Key": true, "Cookie": true, "Proxy-Authorization": true,
 	"Host": true, "Content-Length": true, "Content-Encoding": true, "Accept-Encoding": true, "Connection": true, "Keep-Alive": true,
 	"Proxy-Connection": true, "Te": true, "Trailer": true, "Transfer-Encoding": true, "Upgrade": true, "Expect": true, "Forwarded": true,
 }
 
-// accounts are words of headers that name an account, which is the job's, or bring a credential of one: Openai-Organization, X-Goog-User-Project.
+// accounts are words of headers that name an account, which is the job's, or bring a credential of
+// one: Openai-Organization, X-Goog-User-Project.
 var accounts = map[string]bool{
 	"Account": true, "Organization": true, "Organisation": true, "Org": true, "Project": true, "Workspace": true, "Tenant": true, "Subscription": true,
 	"Team": true, "Billing": true, "Profile": true, "Auth": true, "Authorization": true, "Authentication": true, "Token": true, "Secret": true, "Credential": true,
 	"Credentials": true, "Apikey": true, "Password": true, "Cookie": true, "Security": true,
 }
 
-// routers are beginnings of headers that tell proxies before models where a request goes and whose it is, and endings of those with keys.
+// routers are beginnings of headers that tell proxies before models where a request goes and whose
+// it is, and endings of those with keys.
 var (
 	routers = []string{"X-Portkey-", "Helicone-", "Cf-Aig-", "X-Litellm-", "X-Bf-", "X-Bt-", "X-Tfy-", "X-Amz-", "X-Ms-", "Azureml-", "X-Goog-", "X-Forwarded-", "X-Original-", "X-Rewrite-", "X-Http-Method"}
 	keys    = []string{"-Api-Key", "-Subscription-Key", "-Functions-Key", "-Access-Key", "-Virtual-Key", "-Method-Override"}
 )
 
-// isJobs reports whether a header of the agent is not passed on, because only the job says whose a request is and where it goes.
+// isJobs reports whether a header of the agent is not passed on, because only the job says whose a
+// request is and where it goes.
 func isJobs(name string) bool {
 	if name == "X-Goog-Api-Client" { // which client asks
 		return false
@@ -296,7 +301,8 @@ func (m *Model) request(ctx context.Context, from *http.Request, path string, te
 	return r, nil
 }
 
-// admitted returns the path and the body of a request as the provider gets them, with what was removed from it, or why it is not passed on.
+// admitted returns the path and the body of a request as the provider gets them, with what was
+// removed from it, or why it is not passed on.
 func (s *Session) admitted(p protocol, path string, text []byte, m *Model) (at string, body []byte, found inspect.Found, err error) {
 	body, found, err = inspect.Request(text, p.rules(), s.opts.Restricted)
 	if err == nil {
@@ -308,7 +314,8 @@ func (s *Session) admitted(p protocol, path string, text []byte, m *Model) (at s
 	return at, body, found, err
 }
 
-// count passes on a request to count tokens. It is no turn, and its failure says nothing about the model.
+// count passes on a request to count tokens. It is no turn, and its failure says nothing about the
+// model.
 func (s *Session) count(w *patient, r *http.Request, path string) {
 	text, release, ok := s.readBody(w, r)
 	defer release()

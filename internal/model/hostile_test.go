@@ -134,7 +134,8 @@ func TestPatientClientsAreAnswered(t *testing.T) {
 	})
 }
 
-// A client that takes nothing of its answer keeps the only place in the queue, which others wait for.
+// A client that takes nothing of its answer keeps the only place in the queue, which others wait
+// for.
 func TestAClientThatTakesNothingIsEnded(t *testing.T) {
 	long := saying(strings.Repeat("many words ", 20_000))
 	hostile(t, scripted.New(long), 1, func(t *testing.T, s *model.Session, p *pipes) {

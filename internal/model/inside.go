@@ -12,8 +12,8 @@ import (
 	"github.com/org/rollout-action/internal/model/sse"
 )
 
-// Transport returns a transport whose requests the session answers inside this process, whatever their host, with the session's token.
-// Its connections end when the session is closed.
+// Transport returns a transport whose requests the session answers inside this process, whatever
+// their host, with the session's token. Its connections end when the session is closed.
 func (s *Session) Transport() http.RoundTripper {
 	l := &insideListener{conns: make(chan net.Conn), closed: make(chan struct{})}
 	go s.Serve(l)
@@ -91,8 +91,9 @@ func NewEventReader(r io.Reader) *EventReader { return &EventReader{sse.NewReade
 // errLongEvent is the error of an EventReader for an event that is not held in memory.
 var errLongEvent = errors.New("an event of the stream is longer than 64 MiB")
 
-// Next returns the data of the next event that has some. At the end of the stream it returns io.EOF, within an event io.ErrUnexpectedEOF. The
-// last event needs no blank line. An event may have 64 MiB.
+// Next returns the data of the next event that has some. At the end of the stream it returns
+// io.EOF, within an event io.ErrUnexpectedEOF. The last event needs no blank line. An event may
+// have 64 MiB.
 func (r *EventReader) Next() ([]byte, error) {
 	for {
 		e, err := nextEvent(r.from)
@@ -107,8 +108,8 @@ func (r *EventReader) Next() ([]byte, error) {
 	}
 }
 
-// nextEvent returns the next event of a stream. The last one counts also without the blank line that ends it, as clients take it, if its data is
-// whole; if not, the error is io.ErrUnexpectedEOF.
+// nextEvent returns the next event of a stream. The last one counts also without the blank line
+// that ends it, as clients take it, if its data is whole; if not, the error is io.ErrUnexpectedEOF.
 func nextEvent(from *sse.Reader) (sse.Event, error) {
 	e, err := from.Next()
 	if errors.Is(err, io.EOF) && len(e.Data) > 0 {

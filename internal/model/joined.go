@@ -11,9 +11,10 @@ import (
 	"github.com/org/rollout-action/internal/model/sse"
 )
 
-// HideJoined returns the body of an answer without secrets that are spread over several events or parts. hide removes secrets from a text;
-// what it finds in a single text is not the concern of this function. Events stay as they are but for the texts with a secret: what replaces it
-// is where it begins.
+// HideJoined returns the body of an answer without secrets that are spread over several events or
+// parts. hide removes secrets from a text; what it finds in a single text is not the concern of
+// this function. Events stay as they are but for the texts with a secret: what replaces it is where
+// it begins.
 func HideJoined(contentType string, body []byte, hide func([]byte) []byte) []byte {
 	j := &joiner{texts: map[string]*joined{}}
 	events := []sse.Event{{Raw: body, Data: body}}
@@ -81,7 +82,8 @@ type edit struct {
 	by      []byte
 }
 
-// maxDepth bounds the depth of JSON that is searched. No protocol has more than ten levels but in arguments, which come whole.
+// maxDepth bounds the depth of JSON that is searched. No protocol has more than ten levels but in
+// arguments, which come whole.
 const maxDepth = 100
 
 // unjoined are fields with the same value in each event, which nobody joins.
@@ -90,7 +92,8 @@ var unjoined = map[string]bool{
 	"response_id": true, "call_id": true, "created_at": true, "system_fingerprint": true, "responseId": true, "modelVersion": true, "obfuscation": true,
 }
 
-// walk adds the strings of a value. of identifies the block that it is in: strings with the same name in the same block are joined.
+// walk adds the strings of a value. of identifies the block that it is in: strings with the same
+// name in the same block are joined.
 func (j *joiner) walk(event int, v gjson.Result, name, of string, depth int) {
 	switch {
 	case depth > maxDepth || unjoined[name]:

@@ -40,7 +40,8 @@ func addAll(parts ...*int64) *int64 {
 	return out
 }
 
-// raw returns JSON that the model wrote as arguments: as it is if it is an object, otherwise as a JSON string.
+// raw returns JSON that the model wrote as arguments: as it is if it is an object, otherwise as a
+// JSON string.
 func raw(text string) json.RawMessage {
 	trimmed := strings.TrimSpace(text)
 	if trimmed == "" {
@@ -96,8 +97,8 @@ func setRaw(body []byte, path string, value []byte) ([]byte, error) {
 	return sjson.SetRawBytes(body, path, value)
 }
 
-// upload is the body of a request to the provider, which may be sent more than once until it is dropped: connections and answers refer to their
-// requests for long after they were sent.
+// upload is the body of a request to the provider, which may be sent more than once until it is
+// dropped: connections and answers refer to their requests for long after they were sent.
 type upload struct{ text atomic.Pointer[[]byte] }
 
 func newUpload(text []byte) *upload {

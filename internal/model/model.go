@@ -27,15 +27,18 @@ type Config struct {
 	Sampling map[string]any // imposed on every request
 	// MaxConcurrent bounds the requests at one time; 0: no bound.
 	MaxConcurrent int
-	// Cost returns what an answer costs, in US dollars; nil if it is not known. at is the time of the request.
+	// Cost returns what an answer costs, in US dollars; nil if it is not known. at is the time of
+	// the request.
 	Cost func(answered string, at time.Time, u Usage) *float64
-	// Unpriced reports whether a part of what an answer used has no price, so that Cost is a lower bound; nil: the searches of the web have none.
+	// Unpriced reports whether a part of what an answer used has no price, so that Cost is a lower
+	// bound; nil: the searches of the web have none.
 	Unpriced func(answered string, at time.Time, u Usage) bool
 	// Hide returns a text without secrets, such as those in Headers; nil: only Key is hidden.
 	Hide func(string) string
 	// Record is what trials keep of their calls; "" is RecordMessages.
 	Record Record
-	// Tokens: ids and log probabilities of tokens are asked for and recorded. Only the API of Chat Completions has them.
+	// Tokens: ids and log probabilities of tokens are asked for and recorded. Only the API of Chat
+	// Completions has them.
 	Tokens bool
 	// Transport carries requests; nil: over the network.
 	Transport http.RoundTripper
@@ -51,7 +54,8 @@ const (
 	RecordNone     Record = "none"
 )
 
-// Model is a model that sessions share: its connections, and the queue for its rate limits. It is safe for concurrent use.
+// Model is a model that sessions share: its connections, and the queue for its rate limits. It is
+// safe for concurrent use.
 type Model struct {
 	Config
 	protocol protocol // nil: that of each request
@@ -65,7 +69,8 @@ type Model struct {
 
 var version = regexp.MustCompile(`/v[0-9]+(alpha|beta)?[0-9]*/?$`)
 
-// connectTime bounds connecting to the provider. Answers may take any time: the trial's own timeout ends them.
+// connectTime bounds connecting to the provider. Answers may take any time: the trial's own timeout
+// ends them.
 const connectTime = 15 * time.Second
 
 // New returns a model. It fails if the configuration has an unknown API or a URL that is none.
@@ -152,7 +157,8 @@ func (m *Model) header(to, from http.Header) {
 	}
 }
 
-// ThirdParty reports whether the model's server is not that of its API's author, and so may know less of the API.
+// ThirdParty reports whether the model's server is not that of its API's author, and so may know
+// less of the API.
 func (m *Model) ThirdParty() bool {
 	return m.API != Scripted && "https://"+m.base.Host != m.API.DefaultBaseURL()
 }

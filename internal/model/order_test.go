@@ -12,7 +12,8 @@ import (
 	"github.com/org/rollout-action/internal/model/meter"
 )
 
-// Turns that wait for a budget begin in the order in which they came, large or small. One that gives up makes room for the next.
+// Turns that wait for a budget begin in the order in which they came, large or small. One that
+// gives up makes room for the next.
 func TestTurnsBeginInTheOrderInWhichTheyCame(t *testing.T) {
 	for range 20 { // who wakes first is left to chance
 		synctest.Test(t, func(t *testing.T) {

@@ -24,8 +24,8 @@ import (
 	"github.com/org/rollout-action/internal/model/scripted"
 )
 
-// The tests in this file have the numbers of the points at which clients and gateways were seen to fail each other. Each names the
-// behaviour of the client that it is for.
+// The tests in this file have the numbers of the points at which clients and gateways were seen to
+// fail each other. Each names the behaviour of the client that it is for.
 
 func eachAPI(t *testing.T, test func(t *testing.T, api model.API)) {
 	t.Helper()
@@ -164,7 +164,8 @@ func TestEachBudgetEndsTheSession(t *testing.T) {
 	}
 }
 
-// Comments break gemini-cli, blank lines openai-python; codex counts only events with data as signs of life.
+// Comments break gemini-cli, blank lines openai-python; codex counts only events with data as signs
+// of life.
 func TestPoint04KeepAlivesOfEachProtocol(t *testing.T) {
 	want := map[model.API]string{
 		model.Anthropic: "event: ping\ndata: {\"type\": \"ping\"}\n\n", model.OpenAIChat: ": keepalive\ndata: ",
@@ -310,7 +311,8 @@ func TestPoint09CountsAreNoTurns(t *testing.T) {
 	}
 }
 
-// Base URLs come with and without the version, and some clients look first whether anybody is there.
+// Base URLs come with and without the version, and some clients look first whether anybody is
+// there.
 func TestPoint10BaseURLsAndProbes(t *testing.T) {
 	r := newRig(t, model.Anthropic, saying("ok"), nil)
 	for _, path := range []string{"/v1/messages", "/messages", "/v1/v1/messages"} {
@@ -415,7 +417,8 @@ func TestPoint11TokensAndKeys(t *testing.T) {
 	})
 }
 
-// codex dies of the first 429, others ask again until they are killed, claude-code gives up when it is to wait for more than a minute.
+// codex dies of the first 429, others ask again until they are killed, claude-code gives up when it
+// is to wait for more than a minute.
 func TestPoint13RateLimitsAreWaitedOut(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api model.API) {
 		for _, status := range []int{429, 529} {
@@ -460,7 +463,8 @@ func TestPoint13RefusalsThatLastArePassedOn(t *testing.T) {
 	}
 }
 
-// A request that ends while it waits has met the limit, whoever ends it, and whether it was refused itself.
+// A request that ends while it waits has met the limit, whoever ends it, and whether it was refused
+// itself.
 func TestPoint13RequestsThatStillWaitHaveMetTheLimit(t *testing.T) {
 	for name, end := range map[string]func(r *rig, giveUp func()){
 		"the session ends":   func(r *rig, _ func()) { r.session.Seal() },
@@ -507,7 +511,8 @@ func TestPoint13RequestsThatStillWaitHaveMetTheLimit(t *testing.T) {
 	}
 }
 
-// A request that waits for as long as it may is refused with what it waited for: a limit that others have met, or max_concurrent.
+// A request that waits for as long as it may is refused with what it waited for: a limit that
+// others have met, or max_concurrent.
 func TestPoint13WaitingHasAnEnd(t *testing.T) {
 	body := strings.NewReader
 	for name, one := range map[string]struct {
@@ -616,7 +621,8 @@ func TestPoint13OneQueueForAllTrials(t *testing.T) {
 	})
 }
 
-// What was sent before a limit does not tell whether it has ended, so nothing follows it while another request tries.
+// What was sent before a limit does not tell whether it has ended, so nothing follows it while
+// another request tries.
 func TestPoint13OnlyOneTriesBesideOlderRequests(t *testing.T) {
 	for name, older := range map[string]func(q *http.Request) (*http.Response, error){
 		"fails":       func(*http.Request) (*http.Response, error) { return nil, errors.New("connection reset") },
@@ -802,7 +808,8 @@ func TestPoint15CacheWritesHaveTwoPrices(t *testing.T) {
 	}
 }
 
-// Streams of the chat protocol state usage only if they are asked to. Clients that did not ask would not expect it.
+// Streams of the chat protocol state usage only if they are asked to. Clients that did not ask
+// would not expect it.
 func TestPoint16UsageOfChatStreams(t *testing.T) {
 	for _, asked := range []bool{false, true} {
 		r := newRig(t, model.OpenAIChat, saying("ok"), nil)
@@ -895,7 +902,8 @@ func TestPoint20BillingHeadersStay(t *testing.T) {
 	}
 }
 
-// Clients look for the words of errors, so they come as the provider wrote them. A key in them is hidden.
+// Clients look for the words of errors, so they come as the provider wrote them. A key in them is
+// hidden.
 func TestErrorsArePassedOn(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api model.API) {
 		body := `{ "error" : {"message":"no such thing, key ` + secretKey + `","type":"odd"}, "x":1 }`
@@ -964,8 +972,8 @@ func TestEmptyAnswersEndTheSession(t *testing.T) {
 	}
 }
 
-// So would one that repeats a request whose answers break off. What the provider refuses outright does not count, nor what is longer than it
-// can read, and a whole answer begins the count anew.
+// So would one that repeats a request whose answers break off. What the provider refuses outright
+// does not count, nor what is longer than it can read, and a whole answer begins the count anew.
 func TestAnswersThatBreakOffEndTheSession(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api model.API) {
 		inStream := func(e scripted.Error) scripted.Answer {

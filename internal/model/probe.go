@@ -24,8 +24,8 @@ type Probed struct {
 
 // ProbeError is why a model does not answer.
 type ProbeError struct {
-	// Key is the key of the model's configuration that is probably wrong: api_key, model, base_url, record_tokens, or "" if it is the provider's
-	// failure.
+	// Key is the key of the model's configuration that is probably wrong: api_key, model, base_url,
+	// record_tokens, or "" if it is the provider's failure.
 	Key     string
 	Message string
 	// Busy: the provider refused because of a rate limit, so the key is accepted.
@@ -34,7 +34,8 @@ type ProbeError struct {
 
 func (e *ProbeError) Error() string { return e.Message }
 
-// probe is the smallest request for an answer in each protocol. Responses refuses fewer than 16 tokens.
+// probe is the smallest request for an answer in each protocol. Responses refuses fewer than 16
+// tokens.
 var probes = map[API]struct{ path, body string }{
 	Anthropic:       {"/v1/messages", `{"model":"","max_tokens":1,"messages":[{"role":"user","content":"Hi"}]}`},
 	OpenAIChat:      {"/v1/chat/completions", `{"model":"","max_tokens":1,"messages":[{"role":"user","content":"Hi"}]}`},
@@ -42,7 +43,8 @@ var probes = map[API]struct{ path, body string }{
 	Google:          {"/v1beta/models/any:generateContent", `{"contents":[{"role":"user","parts":[{"text":"Hi"}]}],"generationConfig":{"maxOutputTokens":1}}`},
 }
 
-// Probe asks the model for one token. The error is a *ProbeError whose message has no secret, or ctx's.
+// Probe asks the model for one token. The error is a *ProbeError whose message has no secret, or
+// ctx's.
 func (m *Model) Probe(ctx context.Context) (Probed, error) {
 	api := m.API
 	if api == Scripted {
@@ -95,8 +97,8 @@ func (m *Model) notInHeader() string {
 	return ""
 }
 
-// InHeader reports whether a header of HTTP can have a value: one without control characters but tabs. Secrets that come from files often end
-// with a line break.
+// InHeader reports whether a header of HTTP can have a value: one without control characters but
+// tabs. Secrets that come from files often end with a line break.
 func InHeader(value string) bool {
 	return !strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
 }

@@ -15,8 +15,8 @@ const (
 	maxDelay   = time.Minute
 )
 
-// queue admits the requests to one model. After the provider has said that there are too many, one request at a time tries again, so
-// that not all come at once.
+// queue admits the requests to one model. After the provider has said that there are too many, one
+// request at a time tries again, so that not all come at once.
 type queue struct {
 	slots chan struct{} // nil: no bound
 
@@ -38,11 +38,13 @@ func newQueue(bound int) *queue {
 // place is a request's place in a queue.
 type place struct {
 	q *queue
-	// tries: the request tries whether a limit has ended. Others that run then were sent before the limit, so their answers do not tell.
+	// tries: the request tries whether a limit has ended. Others that run then were sent before the
+	// limit, so their answers do not tell.
 	tries bool
 }
 
-// enter waits until a request may be sent. The caller then calls one of answered, limited and failed, and leave.
+// enter waits until a request may be sent. The caller then calls one of answered, limited and
+// failed, and leave.
 func (q *queue) enter(ctx context.Context) (*place, error) {
 	p := &place{q: q}
 	for {
@@ -112,8 +114,8 @@ func (p *place) tried(change func()) {
 	p.q.change()
 }
 
-// limited says that the provider refused the request because there were too many. after is the delay that it asked for, or 0.
-// Requests that ran together and are refused together are one limit.
+// limited says that the provider refused the request because there were too many. after is the
+// delay that it asked for, or 0. Requests that ran together and are refused together are one limit.
 func (p *place) limited(after time.Duration) {
 	q := p.q
 	q.mu.Lock()

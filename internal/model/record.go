@@ -9,19 +9,22 @@ import (
 	"time"
 )
 
-// Recorder writes turns as lines of JSON. Each message of a conversation is written once: a turn names the message that it follows.
-// It is not safe for concurrent use; Options.Keep is called for one turn at a time.
+// Recorder writes turns as lines of JSON. Each message of a conversation is written once: a turn
+// names the message that it follows. It is not safe for concurrent use; Options.Keep is called for
+// one turn at a time.
 type Recorder struct {
 	w    io.Writer
 	left int64 // bytes that may still be written
-	// known has the number of each message that was written, by a digest of it and of all before it.
+	// known has the number of each message that was written, by a digest of it and of all before
+	// it.
 	known  map[[sha256.Size]byte]int
 	tools  map[[sha256.Size]byte]int
 	n      int
 	tokens latestTokens
 }
 
-// NewRecorder returns a Recorder that writes at most limit bytes. Later turns are written without their messages.
+// NewRecorder returns a Recorder that writes at most limit bytes. Later turns are written without
+// their messages.
 func NewRecorder(w io.Writer, limit int64) *Recorder {
 	return &Recorder{w: w, left: limit, known: map[[sha256.Size]byte]int{}, tools: map[[sha256.Size]byte]int{}}
 }
@@ -40,7 +43,8 @@ type RecordedTurn struct {
 	Asked    string            `json:"requested_model"`
 	Answered string            `json:"answered_model,omitempty"`
 	Messages []RecordedMessage `json:"messages,omitempty"` // that are new, the answer included
-	// Last is the message that the answer follows, Answer the answer; 0 if there is none or messages are not recorded.
+	// Last is the message that the answer follows, Answer the answer; 0 if there is none or
+	// messages are not recorded.
 	Last      int             `json:"last,omitempty"`
 	Answer    int             `json:"answer,omitempty"`
 	Choices   []Message       `json:"choices,omitempty"` // the further answers of a request that wants several
@@ -131,8 +135,9 @@ func (r *Recorder) Record(t Turn) error {
 // Canonical returns a message without what clients write differently when they send it again.
 func Canonical(m Message) Message { return canonical(m) }
 
-// canonical returns a message without what clients leave out or write differently when they send an answer again: reasoning, the spaces around
-// texts, how they are divided into parts, and the form of arguments.
+// canonical returns a message without what clients leave out or write differently when they send an
+// answer again: reasoning, the spaces around texts, how they are divided into parts, and the form
+// of arguments.
 func canonical(m Message) Message {
 	out := Message{Role: m.Role}
 	var text string

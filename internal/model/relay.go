@@ -73,7 +73,8 @@ type exchange struct {
 	turn  Turn
 	size  *meter.Size
 	sent  bool // to the provider
-	// reached: the provider got the request, so it may cost something. refused: it said that it does not answer it.
+	// reached: the provider got the request, so it may cost something. refused: it said that it
+	// does not answer it.
 	reached, refused bool
 	kept             bool
 	reader           eventReader
@@ -91,7 +92,8 @@ type exchange struct {
 	broke bool
 }
 
-// end keeps the turn if that was not done, and aborts the connection if the answer was cut off: clients take an end for the answer's.
+// end keeps the turn if that was not done, and aborts the connection if the answer was cut off:
+// clients take an end for the answer's.
 func (x *exchange) end() {
 	if !x.kept {
 		_ = x.keep() // it is in the report
@@ -154,7 +156,8 @@ func (x *exchange) run() {
 	}
 }
 
-// follow notes what the answer depends on of what the agent asked, which is then not needed any more.
+// follow notes what the answer depends on of what the agent asked, which is then not needed any
+// more.
 func (x *exchange) follow() {
 	x.reader, x.streams = x.p.reader(x.asked), x.p.streams(x.path, x.asked)
 	if x.p == protocol(chat{}) && x.m.Tokens {
@@ -164,7 +167,8 @@ func (x *exchange) follow() {
 	x.asked = nil
 }
 
-// askAsKnown sends the request, and once more if the server wants to be asked for the ids of tokens in another way.
+// askAsKnown sends the request, and once more if the server wants to be asked for the ids of tokens
+// in another way.
 func (x *exchange) askAsKnown(at string, text []byte) (*http.Response, error) {
 	if !x.asksTwice {
 		return x.ask(at, text)
@@ -191,7 +195,8 @@ func (x *exchange) askAsKnown(at string, text []byte) (*http.Response, error) {
 	return x.ask(at, bare)
 }
 
-// ask sends the request, and waits and sends it again while the provider refuses because there are too many.
+// ask sends the request, and waits and sends it again while the provider refuses because there are
+// too many.
 func (x *exchange) ask(path string, text []byte) (*http.Response, error) {
 	x.sends = newUpload(text)
 	ctx := x.r.Context()
@@ -260,7 +265,8 @@ func (x *exchange) ask(path string, text []byte) (*http.Response, error) {
 	}
 }
 
-// watched returns the request, which notes when it has reached the provider: a connection that cannot be made costs nothing.
+// watched returns the request, which notes when it has reached the provider: a connection that
+// cannot be made costs nothing.
 func (x *exchange) watched(r *http.Request) *http.Request {
 	x.refused = false
 	return r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
@@ -270,8 +276,9 @@ func (x *exchange) watched(r *http.Request) *http.Request {
 
 var errWaited = errors.New("there was no free place for the request")
 
-// limitError is why a request got no answer: the provider's limit of the rate had not ended when the request did. refused is the provider's last
-// refusal of it, or nil if it waited because others were refused.
+// limitError is why a request got no answer: the provider's limit of the rate had not ended when
+// the request did. refused is the provider's last refusal of it, or nil if it waited because others
+// were refused.
 type limitError struct{ refused *http.Response }
 
 func (*limitError) Error() string { return "the provider's limit of the rate has not ended" }
@@ -332,8 +339,8 @@ func (x *exchange) unreachable(err error) {
 	}
 }
 
-// limited answers a request that still waited for the end of a limit when it ended: the session was sealed, the agent gave up, or it has waited
-// for as long as one may.
+// limited answers a request that still waited for the end of a limit when it ended: the session was
+// sealed, the agent gave up, or it has waited for as long as one may.
 func (x *exchange) limited(err *limitError) {
 	status, said := 0, "other requests were refused"
 	if err.refused != nil {
@@ -445,7 +452,8 @@ type piece struct {
 	err     error
 }
 
-// isStream reports whether an answer is a stream: also one with another type or none, which clients that have asked for a stream take all the same.
+// isStream reports whether an answer is a stream: also one with another type or none, which clients
+// that have asked for a stream take all the same.
 func (x *exchange) isStream(answer *http.Response) bool {
 	kind := answer.Header.Get("Content-Type")
 	if answer.Header.Get("Content-Encoding") != "" { // one that is not known: it is passed on as it is
@@ -463,7 +471,8 @@ func (x *exchange) isStream(answer *http.Response) bool {
 	return err == nil && !strings.ContainsAny(string(begin), "{[<\"")
 }
 
-// relayStream passes on the events of a stream as they come, byte for byte. The last one waits until the turn is kept.
+// relayStream passes on the events of a stream as they come, byte for byte. The last one waits
+// until the turn is kept.
 func (x *exchange) relayStream(answer *http.Response) {
 	x.m.header(x.w.Header(), answer.Header)
 	x.w.WriteHeader(answer.StatusCode)

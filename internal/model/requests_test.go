@@ -8,7 +8,8 @@ import (
 	"github.com/org/rollout-action/internal/model"
 )
 
-// Servers differ in which of two equal keys they take, so the gateway would set another model, or judge other tools, than the server reads.
+// Servers differ in which of two equal keys they take, so the gateway would set another model, or
+// judge other tools, than the server reads.
 func TestOneKeyTwiceIsRefused(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api model.API) {
 		twice := map[string]string{
@@ -66,7 +67,8 @@ func TestFieldsThatNameOtherModelsAreRemoved(t *testing.T) {
 	}
 }
 
-// A provider that fetches a picture reaches the web with what the agent has put into the URL, also when it only counts tokens.
+// A provider that fetches a picture reaches the web with what the agent has put into the URL, also
+// when it only counts tokens.
 func TestFilesByURLAreRemoved(t *testing.T) {
 	for api, one := range map[model.API]struct{ body, name, count string }{
 		model.Anthropic:       {`{"model":"m","messages":[{"role":"user","content":[{"type":"image","source":{"type":"url","url":"https://x"}},{"type":"document","source":{"type":"url","url":"https://x"}}]}]}`, "image by URL, document by URL", "/v1/messages/count_tokens"},

@@ -55,7 +55,8 @@ func (responses) prepare(path string, body []byte, m *Model) (string, []byte, er
 	return "/v1" + versionless(path, "v1"), body, err
 }
 
-// rules: all tools are the provider's but functions and those that the client runs. A namespace has tools of its own, which are judged one by one.
+// rules: all tools are the provider's but functions and those that the client runs. A namespace has
+// tools of its own, which are judged one by one.
 func (responses) rules() inspect.Rules {
 	return inspect.Rules{
 		Client: func(t inspect.Tool) bool {
@@ -255,7 +256,8 @@ func (responses) authorise(r *http.Request, key string) {
 	r.Header.Set("Authorization", "Bearer "+key)
 }
 
-// keepAlive repeats the state of the answer: codex counts only events with data as signs of life. It has no state before the first.
+// keepAlive repeats the state of the answer: codex counts only events with data as signs of life.
+// It has no state before the first.
 func (responses) keepAlive(last []byte) []byte {
 	if len(last) == 0 {
 		return []byte(": keepalive\n\n")

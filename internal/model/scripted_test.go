@@ -9,7 +9,8 @@ import (
 	"github.com/org/rollout-action/internal/model/scripted"
 )
 
-// TestScriptedStreamsThatFail checks, in all protocols, how a scripted stream ends, and what the gateway makes of it.
+// TestScriptedStreamsThatFail checks, in all protocols, how a scripted stream ends, and what the
+// gateway makes of it.
 func TestScriptedStreamsThatFail(t *testing.T) {
 	cases := []struct {
 		name   string
@@ -60,7 +61,8 @@ func TestScriptedErrorsAreCountedPerTrial(t *testing.T) {
 	}
 }
 
-// TestScriptedErrorsOfRequestsWithoutStream checks that what concerns streams changes nothing for other requests, but that an error stays one.
+// TestScriptedErrorsOfRequestsWithoutStream checks that what concerns streams changes nothing for
+// other requests, but that an error stays one.
 func TestScriptedErrorsOfRequestsWithoutStream(t *testing.T) {
 	bare := `{"model":"asked","max_tokens":100,"messages":[{"role":"user","content":"hello"}]}`
 	for _, c := range []struct {

@@ -25,19 +25,21 @@ type Options struct {
 	Budget Budget
 	// Purse, if not nil, is the budget of the job.
 	Purse Purse
-	// Restricted: the environment's network is restricted, so tools that the provider runs, such as searches of the web, are removed
-	// from requests.
+	// Restricted: the environment's network is restricted, so tools that the provider runs, such as
+	// searches of the web, are removed from requests.
 	Restricted bool
 	// Conversations: Keep gets the contents of turns, too: messages, tools and texts of errors.
 	Conversations bool
-	// Reply: the report has the text of the last answer, and those of the last answers without a call of a tool.
+	// Reply: the report has the text of the last answer, and those of the last answers without a
+	// call of a tool.
 	Reply bool
-	// Keep, if not nil, keeps a turn. A turn's last event is sent only after Keep has returned. It is called for one turn at a time.
+	// Keep, if not nil, keeps a turn. A turn's last event is sent only after Keep has returned. It
+	// is called for one turn at a time.
 	Keep func(Turn) error
 	// KeepAlive is how long nothing comes before a sign of life is sent; 0: 15 seconds.
 	KeepAlive time.Duration
-	// MaxWait bounds how long a request waits for rate limits before the provider's refusal is passed on, and for turns that may use up a
-	// budget; 0: 4 minutes. Clients give up after five.
+	// MaxWait bounds how long a request waits for rate limits before the provider's refusal is
+	// passed on, and for turns that may use up a budget; 0: 4 minutes. Clients give up after five.
 	MaxWait time.Duration
 }
 
@@ -78,23 +80,28 @@ type Report struct {
 	// Refused is the number of requests that were refused because of Stop.
 	Refused int64
 	Usage   Usage
-	// Cost is in US dollars; nil if the cost of no call is known. Unpriced is the number of calls whose cost has no price, or not in full,
-	// and Estimated that of calls whose usage is estimated. Usage and Cost are lower bounds if there are any.
+	// Cost is in US dollars; nil if the cost of no call is known. Unpriced is the number of calls
+	// whose cost has no price, or not in full, and Estimated that of calls whose usage is
+	// estimated. Usage and Cost are lower bounds if there are any.
 	Cost     *float64
 	Unpriced int64
 	// PartlyPriced is the number of those of them of whose cost a part is known.
 	PartlyPriced int64
 	Estimated    int64
-	// Contradictory is the number of calls whose usage contradicts itself, and Contradiction how it does first.
+	// Contradictory is the number of calls whose usage contradicts itself, and Contradiction how it
+	// does first.
 	Contradictory int64
 	Contradiction string
 	// ModelTime is the time in which at least one request was with the provider, without Waiting.
 	ModelTime time.Duration
-	// FirstByte is the mean time from sending a request to the first byte of its answer; 0 without an answer.
+	// FirstByte is the mean time from sending a request to the first byte of its answer; 0 without
+	// an answer.
 	FirstByte time.Duration
-	// Waiting is the sum of the times that requests waited for rate limits, free places, and other turns that may use up a budget.
+	// Waiting is the sum of the times that requests waited for rate limits, free places, and other
+	// turns that may use up a budget.
 	Waiting time.Duration
-	// Asked is the model's name that was sent to the provider; Answered are those that it stated, at most 10.
+	// Asked is the model's name that was sent to the provider; Answered are those that it stated,
+	// at most 10.
 	Asked    string
 	Answered []string
 	Reply    string   // the text of the last answer that came to its end, if Options.Reply asks for it
@@ -104,8 +111,8 @@ type Report struct {
 	Missed   string   // of StopMissed: how the request differs from the nearest record
 	// Truncated: the last answer was cut off by a limit of its length.
 	Truncated bool
-	// Untold are answers that came to their end without ids of tokens, although these are recorded, and Unlikely those with ids but without
-	// a log probability for each.
+	// Untold are answers that came to their end without ids of tokens, although these are recorded,
+	// and Unlikely those with ids but without a log probability for each.
 	Untold, Unlikely int64
 	Stripped         []string // tools and files that were removed from requests, each once
 	Removed          []string // fields that named other models or accounts, which were removed, each once
@@ -148,14 +155,16 @@ const (
 // Token returns what clients must send as their key.
 func (s *Session) Token() string { return s.token }
 
-// Serve answers requests that come through l, until l is closed. Several may be served at once, and one after the other. More connections
-// of a listener than an agent can need wait until others have ended.
+// Serve answers requests that come through l, until l is closed. Several may be served at once, and
+// one after the other. More connections of a listener than an agent can need wait until others have
+// ended.
 func (s *Session) Serve(l net.Listener) {
 	_ = s.server.Serve(netutil.LimitListener(l, maxConnections)) // its error is the listener's end
 }
 
-// Seal ends access to the model: requests that run are aborted, and later ones are refused, so that nothing that was left behind
-// spends money. It returns when all turns are kept. Serve goes on, to refuse.
+// Seal ends access to the model: requests that run are aborted, and later ones are refused, so that
+// nothing that was left behind spends money. It returns when all turns are kept. Serve goes on, to
+// refuse.
 func (s *Session) Seal() Report {
 	s.mu.Lock()
 	s.sealed = true
@@ -219,8 +228,9 @@ func (s *Session) admits(token string) bool {
 	return subtle.ConstantTimeCompare([]byte(token), []byte(s.token)) == 1
 }
 
-// maxFruitless is how many calls in a row may come to nothing although the provider accepted them: an agent that goes on then would never end.
-// What the provider refuses does not count: agents give up after that, or wait for longer each time.
+// maxFruitless is how many calls in a row may come to nothing although the provider accepted them:
+// an agent that goes on then would never end. What the provider refuses does not count: agents give
+// up after that, or wait for longer each time.
 const maxFruitless = 10
 
 // finish keeps a turn and counts it. It returns the error of Keep.

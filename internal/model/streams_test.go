@@ -199,7 +199,8 @@ func TestUnknownEncodingsArePassedOn(t *testing.T) {
 	}
 }
 
-// What came before an answer broke off reaches the agent, as it would without a gateway, however fast it came.
+// What came before an answer broke off reaches the agent, as it would without a gateway, however
+// fast it came.
 func TestWhatCameBeforeTheCutIsDelivered(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api model.API) {
 		for range 20 {

@@ -14,8 +14,9 @@ import (
 	"github.com/org/rollout-action/internal/model/sse"
 )
 
-// Tokens are the ids of a turn's tokens, as the server of the model states them. Programs train on them, because texts do not tell how they
-// were divided into tokens. Source: vLLM 0.33 and SGLang 0.5.23, with return_token_ids and logprobs in a request of Chat Completions.
+// Tokens are the ids of a turn's tokens, as the server of the model states them. Programs train on
+// them, because texts do not tell how they were divided into tokens. Source: vLLM 0.33 and SGLang
+// 0.5.23, with return_token_ids and logprobs in a request of Chat Completions.
 type Tokens struct {
 	Prompt     []int32   `json:"prompt_ids"`
 	Completion []int32   `json:"completion_ids"`
@@ -39,7 +40,8 @@ func asksForTokens(body []byte) ([]byte, error) {
 	return body, err
 }
 
-// SGLang refuses return_token_ids for streams. There these headers ask for the ids, which come in one event before the last.
+// SGLang refuses return_token_ids for streams. There these headers ask for the ids, which come in
+// one event before the last.
 var sglextHeaders = []string{"X-Sglext-Return-Input-Ids", "X-Sglext-Return-Output-Ids"}
 
 // refusesStreams reports whether an error is SGLang's refusal of return_token_ids for streams.
@@ -47,7 +49,8 @@ func refusesStreams(status int, body []byte) bool {
 	return status == http.StatusBadRequest && mentions(body, idsKey) && mentions(body, "stream")
 }
 
-// tokenReader collects the tokens of an answer, and hides them from clients that did not ask for them.
+// tokenReader collects the tokens of an answer, and hides them from clients that did not ask for
+// them.
 type tokenReader struct {
 	Tokens
 	broken       bool // not what a server of models writes
@@ -57,7 +60,8 @@ type tokenReader struct {
 	hideExt      bool
 }
 
-// newTokenReader returns a reader for the answer to what the client itself has asked. ext: the headers of SGLang ask for ids.
+// newTokenReader returns a reader for the answer to what the client itself has asked. ext: the
+// headers of SGLang ask for ids.
 func newTokenReader(asked []byte, ext bool) *tokenReader {
 	get := func(name string) gjson.Result { return gjson.GetBytes(asked, name) }
 	return &tokenReader{
@@ -130,8 +134,8 @@ func (t *tokenReader) add(to *[]int32, list gjson.Result) {
 	})
 }
 
-// tokens returns what was read; nil if there are no ids, or not what a server of models writes. Log probabilities that are not one for each id
-// are left out.
+// tokens returns what was read; nil if there are no ids, or not what a server of models writes. Log
+// probabilities that are not one for each id are left out.
 func (t *tokenReader) tokens() *Tokens {
 	if t == nil || t.broken || len(t.Prompt) == 0 || len(t.Completion) == 0 {
 		return nil
@@ -143,8 +147,8 @@ func (t *tokenReader) tokens() *Tokens {
 	return &out
 }
 
-// hide returns an answer, or the data of an event, without what the client did not ask for. All other bytes stay as they are. drop: nothing is
-// left of the event.
+// hide returns an answer, or the data of an event, without what the client did not ask for. All
+// other bytes stay as they are. drop: nothing is left of the event.
 func (t *tokenReader) hide(data []byte) (out []byte, drop bool) {
 	out = data
 	remove := func(path string) {
@@ -198,7 +202,8 @@ func (t *tokenReader) hideEvent(e sse.Event) (out sse.Event, drop bool) {
 	return e, drop
 }
 
-// WithoutTokenIDs returns the body of an answer without ids of tokens and log probabilities: for answers in which a secret was hidden.
+// WithoutTokenIDs returns the body of an answer without ids of tokens and log probabilities: for
+// answers in which a secret was hidden.
 func WithoutTokenIDs(contentType string, body []byte) []byte {
 	t := &tokenReader{hideIDs: true, hideLogprobs: true, hideExt: true}
 	if !sse.IsStream(contentType) {
@@ -218,10 +223,11 @@ func WithoutTokenIDs(contentType string, body []byte) []byte {
 	}
 }
 
-// RecordedTokens are the tokens of a turn in a record. The prompt of a turn mostly begins like the turn before it, so that the ids that are the
-// same are left out.
+// RecordedTokens are the tokens of a turn in a record. The prompt of a turn mostly begins like the
+// turn before it, so that the ids that are the same are left out.
 type RecordedTokens struct {
-	// Shared is how many ids at the beginning of the prompt are those of the prompt and the completion of the turn After.
+	// Shared is how many ids at the beginning of the prompt are those of the prompt and the
+	// completion of the turn After.
 	Shared int `json:"shared,omitempty"`
 	After  int `json:"after,omitempty"`
 	Tokens
@@ -249,7 +255,8 @@ func (l latestTokens) shorten(t Tokens) *RecordedTokens {
 // TokensReader finds the tokens of turns that were recorded one after the other.
 type TokensReader struct{ latest latestTokens }
 
-// Read returns the tokens of a turn with those that were left out; nil if it has none, or if the turn that has them is not the one before.
+// Read returns the tokens of a turn with those that were left out; nil if it has none, or if the
+// turn that has them is not the one before.
 func (r *TokensReader) Read(t RecordedTurn) *Tokens {
 	if t.Tokens == nil {
 		return nil

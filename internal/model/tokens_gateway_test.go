@@ -124,7 +124,8 @@ func TestTokensAreRecordedAndHidden(t *testing.T) {
 						t.Errorf("tokens %+v", n)
 					}
 				}
-				// SGLang's refusal costs one more request in a session, and the request is otherwise as it was.
+				// SGLang's refusal costs one more request in a session, and the request is
+				// otherwise as it was.
 				texts, calls := r.texts(), 2
 				if name == "SGLang" && asked.Stream {
 					calls = 3
@@ -171,7 +172,8 @@ func TestOwnRequestsForTokensAreNotChanged(t *testing.T) {
 	}
 }
 
-// What is not as it should be is not recorded, and counted; the client gets its answer all the same.
+// What is not as it should be is not recorded, and counted; the client gets its answer all the
+// same.
 func TestTokensOfHostileServers(t *testing.T) {
 	for name, one := range map[string]struct {
 		from, to         string

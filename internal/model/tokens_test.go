@@ -134,7 +134,8 @@ func TestTokensAreShortened(t *testing.T) {
 	}
 }
 
-// After messages were left out, because the file is full, there are no tokens that could repeat them.
+// After messages were left out, because the file is full, there are no tokens that could repeat
+// them.
 func TestFullRecordsHaveNoTokens(t *testing.T) {
 	var b bytes.Buffer
 	r := NewRecorder(&b, 2000)

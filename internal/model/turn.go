@@ -30,7 +30,8 @@ type Turn struct {
 	Recorded     time.Time     // when a recorded answer was given; zero if the provider answered
 }
 
-// withoutContents returns the turn without anything that the agent, the model or the provider wrote but names of models.
+// withoutContents returns the turn without anything that the agent, the model or the provider wrote
+// but names of models.
 func (t Turn) withoutContents() Turn {
 	t.Answer.Tokens = nil
 	t.Conversation, t.Answer.Message, t.Answer.Failed, t.Stripped, t.Removed, t.Agent = Conversation{}, Message{}, "", nil, nil, ""
@@ -73,7 +74,8 @@ const (
 	FailedMissed      FailureKind = "missed"      // nothing that was recorded fits
 )
 
-// overflow are what providers say when a conversation is too long. Each was read in a provider's answers or documentation.
+// overflow are what providers say when a conversation is too long. Each was read in a provider's
+// answers or documentation.
 var overflow = []string{
 	"maximum context length", "context_length_exceeded", "context length exceeded", "prompt is too long", "prompt_too_long", "context window",
 	"input is too long", "exceeds the maximum number of tokens", "input token count", "too many tokens", "maximum allowed number of input tokens", "longer than the model's context",

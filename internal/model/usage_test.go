@@ -90,7 +90,8 @@ func TestAnswersWithoutUsageCountForBudgets(t *testing.T) {
 	})
 }
 
-// What a provider refuses costs nothing, but is a turn; a provider that cannot be reached is not asked.
+// What a provider refuses costs nothing, but is a turn; a provider that cannot be reached is not
+// asked.
 func TestRefusedCallsAreTurnsWithoutUsage(t *testing.T) {
 	r := newRigWith(t, model.OpenAIChat, fixed(500, "application/json", `{"error":{"message":"down"}}`), func(c *model.Config, o *model.Options) { c.Cost, o.Budget.MaxTurns = perToken, 2 })
 	for range 4 {

@@ -24,7 +24,8 @@ import (
 const (
 	// tagDigits is how much of a context's digest is in its image's tag.
 	tagDigits = 16
-	// lockPoll is the interval at which a build checks whether another process has finished the same.
+	// lockPoll is the interval at which a build checks whether another process has finished the
+	// same.
 	lockPoll = 200 * time.Millisecond
 )
 
@@ -96,8 +97,8 @@ func (p *Provider) build(ctx context.Context, req buildRequest, tell func(string
 	return nil
 }
 
-// removeNameless removes an image that was replaced by a newer one, unless it has another name, or is
-// in use.
+// removeNameless removes an image that was replaced by a newer one, unless it has another name, or
+// is in use.
 func (p *Provider) removeNameless(ctx context.Context, id string) {
 	if id == "" {
 		return
@@ -118,8 +119,8 @@ func (p *Provider) buildWith(ctx context.Context, req buildRequest, out *buildki
 	return p.buildClassic(ctx, req, out)
 }
 
-// buildFailed returns the error of a build. It is transient if the engine failed, or if a base image is
-// missing whose registry does not answer.
+// buildFailed returns the error of a build. It is transient if the engine failed, or if a base
+// image is missing whose registry does not answer.
 func (p *Provider) buildFailed(ctx context.Context, req buildRequest, out *buildkit.Lines, err error) error {
 	doing := "build " + req.tag
 	if isContext(err) || ctx.Err() != nil || isConnection(err) {
@@ -176,8 +177,8 @@ func engineFault(err error) string {
 }
 
 // lock keeps other processes of this user from making the same image at the same time; where it
-// cannot, both do. Images whose digests begin alike share a lock file, named by two digits, so that there are
-// never more than 256 of a kind.
+// cannot, both do. Images whose digests begin alike share a lock file, named by two digits, so that
+// there are never more than 256 of a kind.
 func lock(ctx context.Context, name string) (unlock func()) {
 	dir, err := os.UserCacheDir()
 	if err != nil {

@@ -18,7 +18,8 @@ import (
 )
 
 // hasBuildKit finds out, once, whether the engine has BuildKit. What an engine announces is only
-// what the docker command prefers by default. An engine that fails has not answered: the error is transient, and nothing is remembered.
+// what the docker command prefers by default. An engine that fails has not answered: the error is
+// transient, and nothing is remembered.
 func (p *Provider) hasBuildKit(ctx context.Context) (bool, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -87,8 +88,8 @@ func (p *Provider) buildKit(ctx context.Context, req buildRequest, out *buildkit
 	return err
 }
 
-// reachable returns the Dockerfile without its "# syntax=" line if the image that the line names cannot be
-// had: the build would fail for nothing but that.
+// reachable returns the Dockerfile without its "# syntax=" line if the image that the line names
+// cannot be had: the build would fail for nothing but that.
 func (p *Provider) reachable(ctx context.Context, dockerfile []byte, out *buildkit.Lines) []byte {
 	stripped, ref := buildkit.WithoutSyntax(dockerfile)
 	if ref == "" {

@@ -15,7 +15,8 @@ import (
 	"github.com/org/rollout-action/providers/internal/buildkit"
 )
 
-// TestBuildKitIsDetectedOnlyFromAnAnswer: an engine that fails says nothing about it, and is asked again.
+// TestBuildKitIsDetectedOnlyFromAnAnswer: an engine that fails says nothing about it, and is asked
+// again.
 func TestBuildKitIsDetectedOnlyFromAnAnswer(t *testing.T) {
 	const without = http.StatusNotFound
 	for _, c := range []struct {

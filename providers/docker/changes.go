@@ -19,7 +19,8 @@ import (
 	"github.com/org/rollout-action/internal/core/environment"
 )
 
-// Changes implements environment.ChangeReporter. The engine lists the paths; files of the image come from a container that is never started.
+// Changes implements environment.ChangeReporter. The engine lists the paths; files of the image
+// come from a container that is never started.
 func (e *containerEnv) Changes(ctx context.Context, opts environment.ChangeOptions) (environment.Changes, error) {
 	out, err := e.changes(ctx, opts)
 	if err != nil {
@@ -91,7 +92,8 @@ func (e *containerEnv) changes(ctx context.Context, opts environment.ChangeOptio
 	return out, err
 }
 
-// changesAtOnce is how many files are read at the same time: the engine prepares the container's file system for each.
+// changesAtOnce is how many files are read at the same time: the engine prepares the container's
+// file system for each.
 const changesAtOnce = 8
 
 // fileState describes a file of a container; nil if it is not there.
@@ -150,7 +152,8 @@ func (p *Provider) removeSoon(ctx context.Context, id string) {
 	_ = p.remove(ctx, id)
 }
 
-// maxChanges bounds the list of changed paths that an engine may answer, in bytes: agents can make millions of files.
+// maxChanges bounds the list of changed paths that an engine may answer, in bytes: agents can make
+// millions of files.
 const maxChanges = 64 << 20
 
 var errManyChanges = errors.New("there are too many changed files to list")

@@ -12,7 +12,8 @@ import (
 	"github.com/org/rollout-action/internal/test/testenv"
 )
 
-// lasting is a provider whose Close leaves its killer to the others: to start one for each check takes long.
+// lasting is a provider whose Close leaves its killer to the others: to start one for each check
+// takes long.
 type lasting struct{ *Provider }
 
 func (l lasting) Close() error { return l.Provider.api.Close() }

@@ -36,8 +36,8 @@ var silence = sync.OnceFunc(func() {
 	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard))
 })
 
-// connect returns a client for the engine that the environment variables name; nothing is sent yet. silent is set to
-// whether the engine left the last request unanswered.
+// connect returns a client for the engine that the environment variables name; nothing is sent yet.
+// silent is set to whether the engine left the last request unanswered.
 func connect(getenv func(string) string, silent *atomic.Bool) (*client.Client, error) {
 	silence()
 	at, err := findEndpoint(getenv)

@@ -24,8 +24,8 @@ func (e *containerEnv) CopyTo(ctx context.Context, files ...environment.Copy) er
 	return nil
 }
 
-// upload sends files in one request. Directories and other files are only exchanged for each other if one
-// of the copies is to be clean.
+// upload sends files in one request. Directories and other files are only exchanged for each other
+// if one of the copies is to be clean.
 func (e *containerEnv) upload(ctx context.Context, files []environment.Copy) error {
 	if len(files) == 0 {
 		return nil
@@ -65,8 +65,8 @@ func (e *containerEnv) CopyFrom(ctx context.Context, src, dst string, opts envir
 	return out, nil
 }
 
-// missing returns the error of a failed copy: it distinguishes a file that does not exist from a container that does not, and
-// from other failures.
+// missing returns the error of a failed copy: it distinguishes a file that does not exist from a
+// container that does not, and from other failures.
 func (e *containerEnv) missing(ctx context.Context, src string, err error) error {
 	doing := "copy " + src + " out of the container"
 	if isContext(err) || isConnection(err) {

@@ -129,7 +129,8 @@ func (p *Provider) notCreated(ctx context.Context, ref string, err error) error 
 			e.Hint = "it was neither built nor pulled on this engine, or it has been removed since"
 		}
 	}
-	// Anything else that does not exist is named by the configuration. The container's name is unique, so a conflict passes.
+	// Anything else that does not exist is named by the configuration. The container's name is
+	// unique, so a conflict passes.
 	if (cerrdefs.IsNotFound(err) && !errors.Is(err, environment.ErrNoImage) && !p.config.names() || cerrdefs.IsConflict(err)) && errors.As(err, &e) {
 		e.Transient = true
 	}

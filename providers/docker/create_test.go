@@ -60,7 +60,8 @@ func TestUnusableImages(t *testing.T) {
 	}
 }
 
-// An engine pulls an image of another platform if its registry has no other. Without an emulator, nothing runs in it.
+// An engine pulls an image of another platform if its registry has no other. Without an emulator,
+// nothing runs in it.
 func TestAnImageOfAnotherPlatformIsNamed(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t, nil)

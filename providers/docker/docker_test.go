@@ -157,8 +157,8 @@ func TestStopTwice(t *testing.T) {
 	}
 }
 
-// A command that ends as if it was killed, or was not started, makes the provider ask whether the container still lives. It must
-// not wait for the end of a container that does.
+// A command that ends as if it was killed, or was not started, makes the provider ask whether the
+// container still lives. It must not wait for the end of a container that does.
 func TestRunningContainerCanStartCommands(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t, nil)

@@ -23,7 +23,8 @@ type endpoint struct {
 }
 
 // findEndpoint decides as the docker command does: DOCKER_HOST (with DOCKER_CERT_PATH and
-// DOCKER_TLS_VERIFY), or the context that DOCKER_CONTEXT or config.json names, or the default socket.
+// DOCKER_TLS_VERIFY), or the context that DOCKER_CONTEXT or config.json names, or the default
+// socket.
 func findEndpoint(getenv func(string) string) (endpoint, error) {
 	if host := getenv(client.EnvOverrideHost); host != "" {
 		return endpoint{host: host, tls: tlsFromEnv(getenv), source: client.EnvOverrideHost}, nil
@@ -93,8 +94,9 @@ func currentContext(dir string) (string, error) {
 	return config.CurrentContext, nil
 }
 
-// namedEndpoint reads a context from the store of the docker command. Source: github.com/docker/cli,
-// cli/context/store: directories are named after the hash of the context's name.
+// namedEndpoint reads a context from the store of the docker command. Source:
+// github.com/docker/cli, cli/context/store: directories are named after the hash of the context's
+// name.
 func namedEndpoint(dir, name string) (endpoint, error) {
 	sum := sha256.Sum256([]byte(name))
 	id := hex.EncodeToString(sum[:])

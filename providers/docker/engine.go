@@ -18,15 +18,16 @@ import (
 	"github.com/org/rollout-action/internal/core/environment"
 )
 
-// Engines fail now and then because they are busy, or restart, or because a proxy before them does. These are the number of
-// tries, and the first wait between them, which doubles.
+// Engines fail now and then because they are busy, or restart, or because a proxy before them does.
+// These are the number of tries, and the first wait between them, which doubles.
 const (
 	engineTries = 6
 	engineWait  = 20 * time.Millisecond
 )
 
-// persist calls do until it succeeds, fails for good, or has failed too often. do must be repeatable.
-// A conflict, and a thing that does not exist, count as passing: callers that know better check first.
+// persist calls do until it succeeds, fails for good, or has failed too often. do must be
+// repeatable. A conflict, and a thing that does not exist, count as passing: callers that know
+// better check first.
 func persist(ctx context.Context, do func() error) error {
 	return persistWhile(ctx, isPassing, do)
 }
@@ -121,7 +122,8 @@ func bufferJSON(resp *http.Response) (*http.Response, error) {
 	return resp, nil
 }
 
-// reachTime is how long Reachable waits for an engine that does not answer: it may be about to start again.
+// reachTime is how long Reachable waits for an engine that does not answer: it may be about to
+// start again.
 const reachTime = 20 * time.Second
 
 // Reachable implements environment.Backend.
@@ -165,8 +167,8 @@ func mayRetry(req *http.Request, status int) bool {
 	return false
 }
 
-// hijack returns the connection of a request. The client does not obey ctx while it waits for the answer, so this does; a
-// connection that comes later is closed.
+// hijack returns the connection of a request. The client does not obey ctx while it waits for the
+// answer, so this does; a connection that comes later is closed.
 func hijack(ctx context.Context, connect func(context.Context) (types.HijackedResponse, error)) (types.HijackedResponse, error) {
 	if err := ctx.Err(); err != nil {
 		return types.HijackedResponse{}, err
@@ -193,7 +195,8 @@ func hijack(ctx context.Context, connect func(context.Context) (types.HijackedRe
 	}
 }
 
-// notBegun returns the error for a command that the engine did not start, though the container is there.
+// notBegun returns the error for a command that the engine did not start, though the container is
+// there.
 func notBegun(doing string, err error) error {
 	return &environment.Error{Kind: environment.KindLost, Transient: true, Err: fmt.Errorf("%s: %w (%w)", doing, err, environment.ErrNotBegun)}
 }

@@ -54,14 +54,16 @@ func isConnection(err error) bool {
 var errLost = errors.New("the connection to the engine was lost")
 
 // isTransient reports whether the same request may succeed later: the engine was not reached, or
-// says that the fault is its own. Engines say so of a missing user, too, which is the image's fault.
+// says that the fault is its own. Engines say so of a missing user, too, which is the image's
+// fault.
 func isTransient(err error) bool {
 	return isConnection(err) || cerrdefs.IsInternal(err) && !isMissingUser(err) || cerrdefs.IsUnavailable(err) ||
 		cerrdefs.IsDeadlineExceeded(err) && !isContext(err)
 }
 
-// isMissingUser reports whether the engine found a user or a group neither in the image's /etc/passwd nor in its /etc/group. Engines answer 500
-// and have no other way to say so. Source: moby/sys, user.ErrNoPasswdEntries and user.ErrNoGroupEntries.
+// isMissingUser reports whether the engine found a user or a group neither in the image's
+// /etc/passwd nor in its /etc/group. Engines answer 500 and have no other way to say so. Source:
+// moby/sys, user.ErrNoPasswdEntries and user.ErrNoGroupEntries.
 func isMissingUser(err error) bool {
 	for _, file := range []string{"passwd", "group"} {
 		if strings.Contains(err.Error(), "no matching entries in "+file+" file") {

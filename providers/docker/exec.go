@@ -18,7 +18,8 @@ import (
 
 const (
 	killed = 128 + 9 // the exit code of what SIGKILL ended
-	// lostGrace is how long the end of a container may take to show: engines that are busy notice it late.
+	// lostGrace is how long the end of a container may take to show: engines that are busy notice
+	// it late.
 	lostGrace = 30 * time.Second
 )
 
@@ -125,8 +126,8 @@ func (e *containerEnv) exec(ctx context.Context, cfg container.ExecOptions, opts
 	return code, nil
 }
 
-// end kills what a command started after cause ended it, and returns cause when all of it is dead, or errExited if it ended
-// by itself before.
+// end kills what a command started after cause ended it, and returns cause when all of it is dead,
+// or errExited if it ended by itself before.
 func (e *containerEnv) end(ctx context.Context, p *process, cause error) error {
 	if err := e.killSince(ctx, p); err != nil {
 		return err
@@ -156,12 +157,13 @@ func (e *containerEnv) notStarted(ctx context.Context, p *process, out *output) 
 	}
 }
 
-// startedBefore reports whether the engine had begun to start a command when it was asked again. It says so in place of the command's
-// output ("Exec command ID has already run", "… is already running"); its mark is the id, which no container knows.
+// startedBefore reports whether the engine had begun to start a command when it was asked again. It
+// says so in place of the command's output ("Exec command ID has already run", "… is already
+// running"); its mark is the id, which no container knows.
 func (p *process) startedBefore(said string) bool { return p.asked > 1 && strings.Contains(said, p.id) }
 
-// unattended returns the error for a command that an earlier request has started: it began, and its output is lost. Without a
-// process it failed to start.
+// unattended returns the error for a command that an earlier request has started: it began, and its
+// output is lost. Without a process it failed to start.
 func (e *containerEnv) unattended(ctx context.Context, p *process) error {
 	const doing = "start a command in the container"
 	limited, cancel := awake.WithTimeout(context.WithoutCancel(ctx), startGrace)
@@ -173,8 +175,8 @@ func (e *containerEnv) unattended(ctx context.Context, p *process) error {
 	return e.abandon(ctx, fmt.Errorf("%s: %w", doing, errUnattended))
 }
 
-// unheard returns the error for a command whose output was lost, and nil if it printed nothing: if another command prints
-// nothing either, bash in the container has been changed.
+// unheard returns the error for a command whose output was lost, and nil if it printed nothing: if
+// another command prints nothing either, bash in the container has been changed.
 func (e *containerEnv) unheard(ctx context.Context, p *process) error {
 	const doing = "hear from a command in the container"
 	ctx, cancel := awake.WithTimeout(context.WithoutCancel(ctx), startGrace)
@@ -212,7 +214,8 @@ func (e *containerEnv) checkRunning(ctx context.Context) error {
 	ctx, cancel := awake.WithTimeout(context.WithoutCancel(ctx), lostGrace)
 	defer cancel()
 	for interval := pollMin; ; interval = min(2*interval, pollMax) {
-		// For a while the engine takes a dead container for a running one; but nothing starts in it.
+		// For a while the engine takes a dead container for a running one; but nothing starts in
+		// it.
 		if !e.ended.Load() && e.canStart(ctx) {
 			return nil
 		}
@@ -261,8 +264,8 @@ func ownCommand(script string, args ...string) container.ExecOptions {
 	}
 }
 
-// unusable returns the error for a container that refused to start a command. If it does not run, the error says why; if it does,
-// and the engine may think better of it, the error is ErrNotBegun.
+// unusable returns the error for a container that refused to start a command. If it does not run,
+// the error says why; if it does, and the engine may think better of it, the error is ErrNotBegun.
 func (e *containerEnv) unusable(ctx context.Context, doing string, err error) error {
 	if isContext(err) || isConnection(err) {
 		return failedInside(environment.KindExec, doing, err)
@@ -287,8 +290,8 @@ func isRefusal(err error) bool {
 	return cerrdefs.IsInvalidArgument(err) || cerrdefs.IsPermissionDenied(err) || cerrdefs.IsNotImplemented(err)
 }
 
-// gone returns the error for a container that does not run any more. Before anything did run in it the
-// image is at fault.
+// gone returns the error for a container that does not run any more. Before anything did run in it
+// the image is at fault.
 func (e *containerEnv) gone(ctx context.Context, state container.InspectResponse) error {
 	lost := &environment.Error{
 		Kind: environment.KindLost,
@@ -315,7 +318,8 @@ func (e *containerEnv) gone(ctx context.Context, state container.InspectResponse
 	return lost
 }
 
-// otherPlatform returns the platform of a container's image if the engine can only emulate it, else "".
+// otherPlatform returns the platform of a container's image if the engine can only emulate it, else
+// "".
 func (p *Provider) otherPlatform(ctx context.Context, state container.InspectResponse) string {
 	if state.ContainerJSONBase == nil {
 		return ""

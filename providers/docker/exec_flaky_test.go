@@ -9,7 +9,8 @@ import (
 	"github.com/org/rollout-action/internal/test/testenv"
 )
 
-// An engine gives a command whose connection broke the exit code 126, which commands may have as well.
+// An engine gives a command whose connection broke the exit code 126, which commands may have as
+// well.
 func TestExitCode126(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t, nil)
@@ -21,7 +22,8 @@ func TestExitCode126(t *testing.T) {
 	}
 }
 
-// Whatever fails while a command is started, it runs at most once, and Exec returns no exit code but its own.
+// Whatever fails while a command is started, it runs at most once, and Exec returns no exit code
+// but its own.
 func TestCommandsOnAFlakyEngine(t *testing.T) {
 	direct := newProvider(t, nil)
 	flaky := testenv.NewFlaky(t, 7)
@@ -60,7 +62,8 @@ func TestCommandsOnAFlakyEngine(t *testing.T) {
 	}
 }
 
-// The engine may carry out a request to start a command after its connection broke, and then refuses the next one for the same command.
+// The engine may carry out a request to start a command after its connection broke, and then
+// refuses the next one for the same command.
 func TestACommandThatAnEarlierRequestStartedBegan(t *testing.T) {
 	direct := newProvider(t, nil)
 	flaky := testenv.NewFlaky(t, 1)

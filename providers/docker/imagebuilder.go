@@ -161,8 +161,8 @@ func (p *Provider) push(ctx context.Context, tag string, req registryimage.Reque
 	return digest, nil
 }
 
-// pushFailed returns the error of a push. Engines report the reasons of registries in words only; so the registry is asked from
-// here.
+// pushFailed returns the error of a push. Engines report the reasons of registries in words only;
+// so the registry is asked from here.
 func (p *Provider) pushFailed(ctx context.Context, doing string, req registryimage.Request, err error) error {
 	if isContext(err) || ctx.Err() != nil || isConnection(err) {
 		return failed(environment.KindPull, doing, err)

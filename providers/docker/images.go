@@ -21,8 +21,8 @@ import (
 	"github.com/org/rollout-action/internal/core/environment"
 )
 
-// Images implements environment.ImageStore: all with Rollout's label, which builds and snapshots have and pulled images
-// have not.
+// Images implements environment.ImageStore: all with Rollout's label, which builds and snapshots
+// have and pulled images have not.
 func (p *Provider) Images(ctx context.Context) ([]environment.Image, error) {
 	all, err := p.api.ImageList(ctx, image.ListOptions{All: false, SharedSize: true})
 	if err != nil {
@@ -57,7 +57,8 @@ func (p *Provider) Images(ctx context.Context) ([]environment.Image, error) {
 	return list, nil
 }
 
-// usedImages returns the ids of the images of all containers, also of those that Rollout has not created.
+// usedImages returns the ids of the images of all containers, also of those that Rollout has not
+// created.
 func (p *Provider) usedImages(ctx context.Context) (map[string]bool, error) {
 	containers, err := p.api.ContainerList(ctx, container.ListOptions{All: true})
 	if err != nil {
@@ -113,8 +114,8 @@ func (p *Provider) RemoveImage(ctx context.Context, id string) error {
 	return nil
 }
 
-// Disk implements environment.LocalDisk: the engine's directory, if the engine is this machine's and the directory can be seen
-// from here.
+// Disk implements environment.LocalDisk: the engine's directory, if the engine is this machine's
+// and the directory can be seen from here.
 func (p *Provider) Disk() string {
 	if !strings.HasPrefix(p.api.DaemonHost(), "unix://") || p.info.DockerRootDir == "" {
 		return ""
@@ -125,8 +126,8 @@ func (p *Provider) Disk() string {
 	return p.info.DockerRootDir
 }
 
-// lastUse returns when an image was made, or when this user last used it on this machine, as far as that is noted: engines do
-// not know.
+// lastUse returns when an image was made, or when this user last used it on this machine, as far as
+// that is noted: engines do not know.
 func lastUse(i image.Summary) time.Time {
 	last := time.Unix(i.Created, 0)
 	for _, tag := range i.RepoTags {

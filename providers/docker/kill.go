@@ -82,8 +82,9 @@ func (e *containerEnv) tryKill(ctx context.Context, p *process) error {
 	return err
 }
 
-// hold stops all processes of the container until release is called, which is safe in any case. The error says why they go on: not all
-// engines can stop them, and a busy kernel may not do it in time.
+// hold stops all processes of the container until release is called, which is safe in any case. The
+// error says why they go on: not all engines can stop them, and a busy kernel may not do it in
+// time.
 func (e *containerEnv) hold(ctx context.Context) (release func(context.Context) error, err error) {
 	err = persist(ctx, func() error { return e.p.api.ContainerPause(ctx, e.id) })
 	if err != nil && e.isFree(ctx) {
@@ -105,8 +106,8 @@ func (e *containerEnv) isFree(ctx context.Context) bool {
 	return err == nil && state.State != nil && !state.State.Paused
 }
 
-// killRequest returns the request that ends a command: when it began, and which commands in the container are not part of it. pid
-// is its process.
+// killRequest returns the request that ends a command: when it began, and which commands in the
+// container are not part of it. pid is its process.
 func (e *containerEnv) killRequest(ctx context.Context, p *process, pid int) (killer.Request, error) {
 	state, err := e.p.api.ContainerInspect(ctx, e.id)
 	if err != nil {
@@ -120,7 +121,8 @@ func (e *containerEnv) killRequest(ctx context.Context, p *process, pid int) (ki
 	if err != nil {
 		return killer.Request{}, err
 	}
-	// Only now: as the command's process is still there, none that was found can be another one with its id.
+	// Only now: as the command's process is still there, none that was found can be another one
+	// with its id.
 	now, err := e.p.api.ContainerExecInspect(ctx, p.id)
 	switch {
 	case err != nil:
@@ -143,7 +145,8 @@ func (e *containerEnv) killRequest(ctx context.Context, p *process, pid int) (ki
 	return ask, nil
 }
 
-// pid returns the id of the command's process, as the engine knows it. It waits for a command that is about to begin.
+// pid returns the id of the command's process, as the engine knows it. It waits for a command that
+// is about to begin.
 func (p *process) pid(ctx context.Context) (int, error) {
 	ctx, cancel := awake.WithTimeout(ctx, beginGrace)
 	defer cancel()
@@ -175,8 +178,8 @@ func (p *process) over() bool {
 	}
 }
 
-// killerConfig returns the configuration of a killer's container. It runs this program alone, which sees the engine's processes
-// and may signal them. It runs nothing of the image.
+// killerConfig returns the configuration of a killer's container. It runs this program alone, which
+// sees the engine's processes and may signal them. It runs nothing of the image.
 func killerConfig(image string, labels environment.Labels, remapped bool) (*container.Config, *container.HostConfig) {
 	host := &container.HostConfig{
 		PidMode:     "host",

@@ -16,7 +16,8 @@ import (
 	"github.com/org/rollout-action/providers/docker/internal/killer"
 )
 
-// endReady runs a script that does not end by itself, and ends it as a timeout does as soon as it prints "ready".
+// endReady runs a script that does not end by itself, and ends it as a timeout does as soon as it
+// prints "ready".
 func endReady(t *testing.T, env environment.Environment, script string) error {
 	t.Helper()
 	ctx, end := context.WithCancelCause(t.Context())
@@ -176,7 +177,8 @@ ctypes.CDLL(None).pthread_exit(None)
 	}
 }
 
-// A process that PID 1 starts is not taken for an orphan of the command, because it is in PID 1's session.
+// A process that PID 1 starts is not taken for an orphan of the command, because it is in PID 1's
+// session.
 func TestTimeoutSparesChildrenOfTheEntrypoint(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t, nil)
@@ -215,7 +217,8 @@ func TestTimeoutKillsSiblingsOfTheCommand(t *testing.T) {
 	}
 }
 
-// Programs that the first process runs count as older than the command. So it must run none that a command could have replaced.
+// Programs that the first process runs count as older than the command. So it must run none that a
+// command could have replaced.
 func TestTheFirstProcessRunsNoProgram(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t, nil)

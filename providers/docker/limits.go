@@ -77,8 +77,8 @@ func impossible(override, format string, args ...any) error {
 	}
 }
 
-// limitsStorage reports whether the engine may be able to limit what a container writes. overlay2 can
-// on xfs alone, and there only with project quotas, which shows when a container is created.
+// limitsStorage reports whether the engine may be able to limit what a container writes. overlay2
+// can on xfs alone, and there only with project quotas, which shows when a container is created.
 func (p *Provider) limitsStorage() bool {
 	if p.noStorage.Load() {
 		return false

@@ -54,8 +54,8 @@ func (c config) policy(n environment.Network) (egress.Policy, error) {
 	return policy, nil
 }
 
-// SetNetwork implements environment.NetworkSetter. Removing a device from a container ends all connections through it,
-// whichever process holds them.
+// SetNetwork implements environment.NetworkSetter. Removing a device from a container ends all
+// connections through it, whichever process holds them.
 func (e *containerEnv) SetNetwork(ctx context.Context, n environment.Network) error {
 	policy, err := e.p.config.policy(n)
 	if err != nil {
@@ -97,8 +97,8 @@ func (e *containerEnv) connect(ctx context.Context, public bool) error {
 	return nil
 }
 
-// disconnect takes the container out of all networks. A container in "none" can be in no other, so that it has to leave
-// that one before it joins another.
+// disconnect takes the container out of all networks. A container in "none" can be in no other, so
+// that it has to leave that one before it joins another.
 func (e *containerEnv) disconnect(ctx context.Context, leaveNone bool) error {
 	if own := e.p.config.network; !leaveNone && own != "" && own != "default" && own != networkBridge {
 		// The engine's own name server stays behind in the container, and goes on asking others.

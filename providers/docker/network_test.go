@@ -23,7 +23,8 @@ func listed(hosts ...string) environment.Network {
 	return environment.Network{Mode: environment.NetworkAllowlist, Hosts: hosts}
 }
 
-// Traffic other than HTTP requests goes nowhere: datagrams, requests to name servers, connections to addresses.
+// Traffic other than HTTP requests goes nowhere: datagrams, requests to name servers, connections
+// to addresses.
 func TestTrafficOutsideTheProxyIsBlocked(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t, nil)
@@ -160,7 +161,8 @@ func TestSharedNetworksCannotBeRestricted(t *testing.T) {
 	}
 }
 
-// A program that the agent has put in the relay's place is not run when the next phase needs a relay.
+// A program that the agent has put in the relay's place is not run when the next phase needs a
+// relay.
 func TestAReplacedRelayIsNotRun(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t, nil)

@@ -21,8 +21,8 @@ import (
 	"github.com/org/rollout-action/internal/lib/quantity"
 )
 
-// An outcome is an image with two labels: its id, and the labels of the container that it was made of. Those are not labels of the image,
-// because new containers would have them, too.
+// An outcome is an image with two labels: its id, and the labels of the container that it was made
+// of. Those are not labels of the image, because new containers would have them, too.
 const (
 	outcomeRepository = "rollout/outcome"
 	outcomePrefix     = "outcome-" // of ids
@@ -31,8 +31,8 @@ const (
 	labelOutcomeOf = "rollout.outcome.of"
 )
 
-// KeepOutcome implements environment.OutcomeKeeper: the container is committed while its processes are held still. The engine would do
-// that itself, but commits all the same if it cannot.
+// KeepOutcome implements environment.OutcomeKeeper: the container is committed while its processes
+// are held still. The engine would do that itself, but commits all the same if it cannot.
 func (e *containerEnv) KeepOutcome(ctx context.Context) (environment.Outcome, error) {
 	doing := "keep the files of container " + e.id[:12]
 	none := environment.Outcome{}
@@ -87,8 +87,8 @@ func (e *containerEnv) commitHeld(ctx context.Context, opts container.CommitOpti
 	return e.p.api.ContainerCommit(longer, e.id, opts)
 }
 
-// maxCommit is how many bytes the changed files of a container may have for it to be committed. An engine writes the holes of files,
-// too, and cannot be told to stop.
+// maxCommit is how many bytes the changed files of a container may have for it to be committed. An
+// engine writes the holes of files, too, and cannot be told to stop.
 const maxCommit = 32 << 30
 
 // checkSize returns an error if a container, inspected with its size, has too much to be committed.
@@ -154,8 +154,8 @@ func committedLabels(job, base, description string) map[string]string {
 // oci/defaults.go.
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// withoutValues returns variables that replace those of a container: with the values of its image, or empty. An engine adds the
-// container's own to an image that lacks them.
+// withoutValues returns variables that replace those of a container: with the values of its image,
+// or empty. An engine adds the container's own to an image that lacks them.
 func withoutValues(own, ofImage []string) []string {
 	before := map[string]string{"PATH": defaultPath}
 	for _, variable := range ofImage {
@@ -175,12 +175,12 @@ func outcomeRef(id string) string {
 	return outcomeRepository + ":" + strings.TrimPrefix(id, outcomePrefix)
 }
 
-// errVariables says that an engine has written a container's variables into an image. Those before version 25 do, besides the
-// configuration that they were given.
+// errVariables says that an engine has written a container's variables into an image. Those before
+// version 25 do, besides the configuration that they were given.
 var errVariables = errors.New("it has variables of its own, and this engine would keep their values with the files")
 
-// checkCommitted returns how much an image has that the one below it has not. It returns errVariables if values of the container's own
-// variables are in the image's configuration.
+// checkCommitted returns how much an image has that the one below it has not. It returns
+// errVariables if values of the container's own variables are in the image's configuration.
 func (p *Provider) checkCommitted(ctx context.Context, id string, of container.InspectResponse) (int64, error) {
 	below, err := p.api.ImageInspect(ctx, of.Image)
 	if err != nil {

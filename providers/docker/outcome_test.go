@@ -102,7 +102,8 @@ func TestVariablesWithoutValues(t *testing.T) {
 	}
 }
 
-// A file with a hole of terabytes would be written in full, by an engine that cannot be told to stop.
+// A file with a hole of terabytes would be written in full, by an engine that cannot be told to
+// stop.
 func TestLargeContainersAreNotCommitted(t *testing.T) {
 	p := newProvider(t, nil)
 	opts := environment.CreateOptions{Image: testImage, Labels: environment.Labels{Job: "large-" + t.Name(), Owner: environment.Self()}}

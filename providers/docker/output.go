@@ -12,9 +12,9 @@ import (
 const maxHeld = 1 << 20
 
 // output sorts a command's output: the prologue's line says that the command began, all the rest
-// goes to the writers. Nothing goes there before that line was seen, for what an engine prints about
-// a command that it could not start is no output of the command.
-// Its methods are for one goroutine.
+// goes to the writers. Nothing goes there before that line was seen, for what an engine prints
+// about a command that it could not start is no output of the command. Its methods are for one
+// goroutine.
 type output struct {
 	mark []byte // the prologue's line
 

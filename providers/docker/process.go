@@ -37,7 +37,8 @@ type process struct {
 	cut   error         // why its output ended before its time; for use after ended is closed
 }
 
-// start runs a command. stdout and stderr are called by one goroutine, until ended is closed. On a terminal all output goes to stdout.
+// start runs a command. stdout and stderr are called by one goroutine, until ended is closed. On a
+// terminal all output goes to stdout.
 func (e *containerEnv) start(ctx context.Context, opts container.ExecOptions, stdin io.Reader, stdout, stderr io.Writer) (*process, error) {
 	opts.AttachStdin, opts.AttachStdout, opts.AttachStderr = stdin != nil, true, true
 	id, err := e.define(ctx, opts)
@@ -125,9 +126,10 @@ func (e *containerEnv) define(ctx context.Context, opts container.ExecOptions) (
 // errUnattended says that a command runs, or did, whose output is lost.
 var errUnattended = errors.New("the command began, but the engine's answer was lost, and its output with it")
 
-// launch starts a command that was defined. It may be tried again: the engine starts one at most once, and refuses a second
-// time, in the output of the command: see startedBefore. Once the engine was asked to, there is no way back, so that the end of
-// ctx only counts before. asked is how often the engine was asked.
+// launch starts a command that was defined. It may be tried again: the engine starts one at most
+// once, and refuses a second time, in the output of the command: see startedBefore. Once the engine
+// was asked to, there is no way back, so that the end of ctx only counts before. asked is how often
+// the engine was asked.
 func (e *containerEnv) launch(ctx context.Context, id string, tty bool) (conn types.HijackedResponse, asked int, err error) {
 	const doing = "start a command in the container"
 	if err := ctx.Err(); err != nil {

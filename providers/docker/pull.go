@@ -70,8 +70,9 @@ func (p *Provider) pull(ctx context.Context, ref string, tell func(string)) erro
 	return e
 }
 
-// pullFailure returns why an image could not be had for a platform, and whether another try may help. Engines report the
-// reasons in words only; so the registry is asked once more, in a way that has a status. platform "": it is not known.
+// pullFailure returns why an image could not be had for a platform, and whether another try may
+// help. Engines report the reasons in words only; so the registry is asked once more, in a way that
+// has a status. platform "": it is not known.
 func (p *Provider) pullFailure(ctx context.Context, ref, platform string) (transient bool, reason string) {
 	ctx, cancel := context.WithTimeout(ctx, registryPatience)
 	defer cancel()
@@ -99,9 +100,11 @@ func (p *Provider) pullFailure(ctx context.Context, ref, platform string) (trans
 	return true, "its registry cannot be reached from the Docker engine, or does not answer"
 }
 
-// lacks returns the platforms of an image that is not there for another one; "" if it is, or that is not known.
+// lacks returns the platforms of an image that is not there for another one; "" if it is, or that
+// is not known.
 func lacks(has []string, platform string) string {
-	// An attestation in an image's index has the platform unknown/unknown, and processors of 64 bits run the programs of those of 32.
+	// An attestation in an image's index has the platform unknown/unknown, and processors of 64
+	// bits run the programs of those of 32.
 	has = slices.DeleteFunc(slices.Clone(has), func(p string) bool { return p == "/" || p == "unknown/unknown" })
 	runs := map[string]string{"linux/amd64": "linux/386", "linux/arm64": "linux/arm"}
 	for _, own := range []string{platform, runs[platform]} {

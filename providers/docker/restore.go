@@ -15,7 +15,8 @@ import (
 	"github.com/org/rollout-action/internal/core/environment"
 )
 
-// restoredRepository has the images of kept containers, which exist as long as the containers that continue with them.
+// restoredRepository has the images of kept containers, which exist as long as the containers that
+// continue with them.
 const restoredRepository = "rollout/restored"
 
 // restoredEnv is a container that continues with the files of another one.
@@ -24,7 +25,8 @@ type restoredEnv struct {
 	ref string // of its image, which nothing else uses
 }
 
-// Restore implements environment.Restorer: the kept container is committed, which does not change it. An outcome is an image already.
+// Restore implements environment.Restorer: the kept container is committed, which does not change
+// it. An outcome is an image already.
 func (p *Provider) Restore(ctx context.Context, id string, opts environment.CreateOptions) (environment.Environment, error) {
 	if isOutcome(id) {
 		return p.restoreOutcome(ctx, id, opts)

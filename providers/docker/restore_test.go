@@ -25,7 +25,8 @@ func restoredImages(t *testing.T, p *Provider, description string) int {
 	return n
 }
 
-// The image of a restored container is removed with it, also by another process after its own was killed.
+// The image of a restored container is removed with it, also by another process after its own was
+// killed.
 func TestRestoredImagesGoWithTheirContainers(t *testing.T) {
 	p := newProvider(t, nil)
 	opts := environment.CreateOptions{Image: testImage, Labels: environment.Labels{Job: "restored-" + t.Name(), Owner: environment.Self()}}

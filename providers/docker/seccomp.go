@@ -17,8 +17,9 @@ import (
 //go:embed seccomp.json
 var defaultSeccomp []byte
 
-// seccomp is the profile that containers get: defaultSeccomp, without sockets by socketcall. Their family is in memory, where no
-// filter sees it. It is a call of 32-bit programs alone, whose C libraries have used socket since Linux 4.3.
+// seccomp is the profile that containers get: defaultSeccomp, without sockets by socketcall. Their
+// family is in memory, where no filter sees it. It is a call of 32-bit programs alone, whose C
+// libraries have used socket since Linux 4.3.
 var seccomp = sync.OnceValue(func() string {
 	var profile map[string]any
 	err := json.Unmarshal(defaultSeccomp, &profile)
@@ -42,7 +43,8 @@ var seccomp = sync.OnceValue(func() string {
 	return string(text)
 })
 
-// securityOptions returns the security options of containers. A profile that the engine's administrator has chosen, or none, is kept.
+// securityOptions returns the security options of containers. A profile that the engine's
+// administrator has chosen, or none, is kept.
 func (p *Provider) securityOptions() []string {
 	for _, option := range p.info.SecurityOptions {
 		fields := strings.Split(option, ",")

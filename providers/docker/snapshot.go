@@ -23,7 +23,8 @@ const (
 	labelDescription = "rollout.description"
 )
 
-// Snapshot implements environment.Snapshottable: the container is killed, looked through and committed.
+// Snapshot implements environment.Snapshottable: the container is killed, looked through and
+// committed.
 func (e *containerEnv) Snapshot(ctx context.Context, opts environment.SnapshotOptions) (string, error) {
 	e.ended.Store(true)
 	doing := "keep container " + e.id[:12] + " as an image"
@@ -89,8 +90,8 @@ func volumeOf(state container.InspectResponse) string {
 	return ""
 }
 
-// inspect shows what the container has changed: the engine lists the paths, and writes all files in one stream, which takes
-// one request however many there are.
+// inspect shows what the container has changed: the engine lists the paths, and writes all files in
+// one stream, which takes one request however many there are.
 func (e *containerEnv) inspect(ctx context.Context, see func(*tar.Header, io.Reader) error) error {
 	changes, err := e.p.api.ContainerDiff(ctx, e.id)
 	if err != nil || len(changes) == 0 {
@@ -126,7 +127,8 @@ func (e *containerEnv) inspect(ctx context.Context, see func(*tar.Header, io.Rea
 	}
 }
 
-// asJSON returns a text as it comes back from the engine's JSON: each byte that is no UTF-8 has become U+FFFD.
+// asJSON returns a text as it comes back from the engine's JSON: each byte that is no UTF-8 has
+// become U+FFFD.
 func asJSON(text string) string { return string([]rune(text)) }
 
 // FindSnapshot implements environment.Snapshotter.
@@ -147,8 +149,8 @@ func (p *Provider) FindSnapshot(ctx context.Context, key string) (ref, descripti
 	return ref, description, nil
 }
 
-// LockSnapshot implements environment.Snapshotter: processes of this user on this machine keep each other out. Others may
-// make the same image, and the last one is kept.
+// LockSnapshot implements environment.Snapshotter: processes of this user on this machine keep each
+// other out. Others may make the same image, and the last one is kept.
 func (p *Provider) LockSnapshot(ctx context.Context, key string) (func(), error) {
 	unlock := lock(ctx, "layer-"+key[:2])
 	if err := ctx.Err(); err != nil {

@@ -19,7 +19,8 @@ import (
 	"github.com/org/rollout-action/internal/core/environment"
 )
 
-// snapshotOf makes a container, runs a script in it and makes it an image, which goes with the test.
+// snapshotOf makes a container, runs a script in it and makes it an image, which goes with the
+// test.
 func snapshotOf(t *testing.T, p *Provider, from, script string, labels environment.Labels) (ref string, err error) {
 	t.Helper()
 	env, err := p.CreateEnvironment(t.Context(), environment.CreateOptions{Image: from, Labels: labels})
@@ -93,7 +94,8 @@ func TestSnapshotRefusesVolumes(t *testing.T) {
 	}
 }
 
-// TestSnapshotInspectsNamesThatAreNotUTF8: the engine's list of changes has them in another form than its stream of files.
+// TestSnapshotInspectsNamesThatAreNotUTF8: the engine's list of changes has them in another form
+// than its stream of files.
 func TestSnapshotInspectsNamesThatAreNotUTF8(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t, nil)

@@ -30,8 +30,8 @@ func (p *process) resize(ctx context.Context, t environment.Terminal) {
 	}
 }
 
-// setSize sets the size of the terminal. The engine refuses that until the command has begun. A size that cannot be set is left out:
-// the command works without it.
+// setSize sets the size of the terminal. The engine refuses that until the command has begun. A
+// size that cannot be set is left out: the command works without it.
 func (p *process) setSize(ctx context.Context, size environment.TerminalSize) {
 	if size == (environment.TerminalSize{}) {
 		return

@@ -25,8 +25,9 @@ const relayTime = 30 * time.Second
 // maxHelperErrors bounds how much of a relay's messages is kept.
 const maxHelperErrors = 4 << 10
 
-// tunnel connects a container without a network to the filtering proxy: a relay in it, which is this very program, and a proxy
-// here. Between them is the connection of an exec, so that it does not matter where the engine is.
+// tunnel connects a container without a network to the filtering proxy: a relay in it, which is
+// this very program, and a proxy here. Between them is the connection of an exec, so that it does
+// not matter where the engine is.
 type tunnel struct {
 	mu       sync.Mutex
 	copied   bool
@@ -54,7 +55,8 @@ func (d *tunnel) open(ctx context.Context, e *containerEnv) error {
 	if d.alive(ctx) {
 		return nil
 	}
-	// What was there from the beginning is the agent's to change: it must not be run once the agent has.
+	// What was there from the beginning is the agent's to change: it must not be run once the agent
+	// has.
 	if fresh := d.copied && d.process == nil; !fresh {
 		if err := e.copyRelay(ctx); err != nil {
 			return err
@@ -125,7 +127,8 @@ func (l *loopback) Close() error {
 	return err
 }
 
-// alive reports whether the relay still works. One that was killed just now has an open connection for a moment, but does not answer.
+// alive reports whether the relay still works. One that was killed just now has an open connection
+// for a moment, but does not answer.
 func (d *tunnel) alive(ctx context.Context) bool {
 	d.mu.Lock()
 	listener := d.listener
@@ -153,7 +156,8 @@ func (d *tunnel) set(policy egress.Policy, open bool, refused func(environment.R
 	})
 }
 
-// variables returns the environment variables that tell commands to use the tunnel, or nil if it is not in use.
+// variables returns the environment variables that tell commands to use the tunnel, or nil if it is
+// not in use.
 func (d *tunnel) variables() map[string]string {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -75,7 +75,8 @@ func changes(ctx context.Context, original, now inContainer, opts environment.Ch
 	return out, nil
 }
 
-// texts describes the files of an environment at paths, as far as they are there, with the content of plain files up to so many bytes.
+// texts describes the files of an environment at paths, as far as they are there, with the content
+// of plain files up to so many bytes.
 func texts(ctx context.Context, from inContainer, paths []string, most int64, listed func(path string) *initwire.File) (map[string]*environment.FileState, error) {
 	states := map[string]*environment.FileState{}
 	var wanted []string

@@ -28,8 +28,8 @@ type permission struct {
 	optional bool
 }
 
-// permissions are all that Rollout does. A WebSocket's request is a GET, and SPDY's a POST; servers from 1.35 on want create for
-// both.
+// permissions are all that Rollout does. A WebSocket's request is a GET, and SPDY's a POST; servers
+// from 1.35 on want create for both.
 var permissions = []permission{
 	{resource: "pods", verbs: []string{"create", "get", "list", "watch", "patch", "delete"}},
 	{resource: "pods/exec", verbs: []string{"create", "get"}},

@@ -19,8 +19,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// scheme has the types that the provider uses, and no others: a whole client for the API would be as large as the rest of the
-// program.
+// scheme has the types that the provider uses, and no others: a whole client for the API would be
+// as large as the rest of the program.
 var scheme, parameters = func() (*runtime.Scheme, runtime.ParameterCodec) {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, networkingv1.AddToScheme, authorizationv1.AddToScheme} {
@@ -32,8 +32,8 @@ var scheme, parameters = func() (*runtime.Scheme, runtime.ParameterCodec) {
 	return s, runtime.NewParameterCodec(s)
 }()
 
-// client is the part of the API that the provider uses. Requests that only ask, and those that may be repeated, are repeated while
-// they fail in a way that passes.
+// client is the part of the API that the provider uses. Requests that only ask, and those that may
+// be repeated, are repeated while they fail in a way that passes.
 type client struct {
 	config                          *rest.Config
 	core, networking, authorization rest.Interface
@@ -202,7 +202,8 @@ func (c *client) createPolicy(ctx context.Context, policy *networkingv1.NetworkP
 	})
 }
 
-// execURL returns the address that runs a command in a pod's container, with its input, output and errors.
+// execURL returns the address that runs a command in a pod's container, with its input, output and
+// errors.
 func (c *client) execURL(namespace, name string, command ...string) *url.URL {
 	return c.core.Get().Namespace(namespace).Resource("pods").Name(name).SubResource("exec").
 		VersionedParams(&corev1.PodExecOptions{

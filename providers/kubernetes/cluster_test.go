@@ -21,8 +21,9 @@ import (
 	"github.com/org/rollout-action/providers/internal/registryimage"
 )
 
-// cluster is a real cluster: ROLLOUT_TEST_KUBECONFIG, with a registry that has testenv.Image: ROLLOUT_TEST_REGISTRY. What its network does
-// not forbid is in ROLLOUT_TEST_REACHABLE, as in provider_config.reachable, with commas.
+// cluster is a real cluster: ROLLOUT_TEST_KUBECONFIG, with a registry that has testenv.Image:
+// ROLLOUT_TEST_REGISTRY. What its network does not forbid is in ROLLOUT_TEST_REACHABLE, as in
+// provider_config.reachable, with commas.
 type cluster struct {
 	config    map[string]any
 	image     string

@@ -17,8 +17,9 @@ import (
 )
 
 // compare calls visit with each file of an environment's image, read from the unchanged original,
-// and each file of the environment now, in the order of inside.ListFiles. before or after is nil if
-// there is none; entries below a directory of the image that is no directory any more are left out.
+// and each file of the environment now, in the order of initproc.ListFiles. before or after is nil
+// if there is none; entries below a directory of the image that is no directory any more are left
+// out.
 func compare(ctx context.Context, original, now inContainer, visit func(before, after *initwire.File) error) error {
 	nextBefore, stop := pull(original.Files(ctx))
 	defer stop()
@@ -89,8 +90,9 @@ func pathOrder(a, b *initwire.File) int {
 	return strings.Compare(strings.ReplaceAll(string(a.Path), "/", "\x00"), strings.ReplaceAll(string(b.Path), "/", "\x00"))
 }
 
-// differs reports whether a file is not the image's any more. A change of a file is Recent; the rest is what a directory that was renamed
-// brings with it. The time of a directory's and a link's content depends on the node that has unpacked the image.
+// differs reports whether a file is not the image's any more. A change of a file is Recent; the
+// rest is what a directory that was renamed brings with it. The time of a directory's and a link's
+// content depends on the node that has unpacked the image.
 func differs(before, after *initwire.File) bool {
 	if before == nil || after == nil || after.Recent {
 		return true
@@ -100,7 +102,7 @@ func differs(before, after *initwire.File) bool {
 		!isDir(after) && before.Size != after.Size || plain && before.Modified != after.Modified
 }
 
-// The types of files in wire.File.Mode. Source: inode(7).
+// The types of files in initwire.File.Mode. Source: inode(7).
 const (
 	typeMask   = 0o170000
 	typeSocket = 0o140000
@@ -139,7 +141,8 @@ func isDir(f *initwire.File) bool { return f != nil && kindOfFile(f) == fs.ModeD
 const (
 	// maxChanges bounds the changed files that are remembered.
 	maxChanges = 500_000
-	// originalLifetime is how long the pod of an image stays if this process was killed. No list takes so long.
+	// originalLifetime is how long the pod of an image stays if this process was killed. No list
+	// takes so long.
 	originalLifetime = time.Hour
 )
 

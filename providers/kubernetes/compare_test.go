@@ -16,7 +16,8 @@ import (
 	"github.com/org/rollout-action/providers/internal/initwire"
 )
 
-// treeGuest is a guest with files: each line has a type (d, f or l), a path, and for files a size. A "!" behind it says that it is recent.
+// treeGuest is a guest with files: each line has a type (d, f or l), a path, and for files a size.
+// A "!" behind it says that it is recent.
 type treeGuest struct {
 	inContainer
 	lines []string
@@ -164,7 +165,8 @@ func TestNoLayersWithoutARegistry(t *testing.T) {
 	}
 }
 
-// The pod with an image's files asks for little, for no device, and for the node that has the image; and it goes.
+// The pod with an image's files asks for little, for no device, and for the node that has the
+// image; and it goes.
 func TestPodOfTheImage(t *testing.T) {
 	f := newFakeAPI(t)
 	p := f.provider(t, map[string]any{"pod": map[string]any{"spec": map[string]any{"containers": []any{map[string]any{

@@ -69,7 +69,8 @@ var Keys = []environment.ConfigKey{
 	{Name: "reachable", Doc: "What pods whose network is restricted may reach nevertheless, because the cluster's network does not forbid it: a list of `node` (servers on the pod's own node) and `api` (the API service). Default: nothing, and Rollout refuses a cluster where they reach it.", Files: environment.Files{Kind: environment.NoFiles}},
 }
 
-// buildkitKeys are the keys of buildkit. An address such as unix:///run/buildkit.sock names a socket, which no checkout has.
+// buildkitKeys are the keys of buildkit. An address such as unix:///run/buildkit.sock names a
+// socket, which no checkout has.
 var buildkitKeys = []environment.ConfigKey{
 	{Name: "address", Files: environment.Files{Kind: environment.NoFiles}},
 	{Name: "ca_cert", Files: environment.Files{Kind: environment.LocalFiles}},

@@ -32,8 +32,9 @@ type connection struct {
 	about     string // for messages: the context and the server
 }
 
-// findCluster returns the cluster that a configuration names, by the rules of kubectl: the kubeconfig files with their contexts
-// and exec plugins, or the service account of the pod in which this process runs.
+// findCluster returns the cluster that a configuration names, by the rules of kubectl: the
+// kubeconfig files with their contexts and exec plugins, or the service account of the pod in which
+// this process runs.
 func (c config) findCluster() (connection, error) {
 	silence()
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()

@@ -22,11 +22,12 @@ const (
 	cleanupGrace = 10 * time.Second
 	// createGrace is how long the answer to a creation is waited for that is not wanted any more.
 	createGrace = 2 * time.Second
-	// pullPatience is how long a node may try to pull an image that it cannot get for a reason that may pass. It tries at once,
-	// and after 10, 20, 40 and 80 seconds.
+	// pullPatience is how long a node may try to pull an image that it cannot get for a reason that
+	// may pass. It tries at once, and after 10, 20, 40 and 80 seconds.
 	pullPatience = 2*time.Minute + 30*time.Second
-	// nodeTime is how long a node may take to run a pod that it has: pulling a large image takes minutes, and the cluster does not
-	// say that this is what a node does. quietTime is how much of a wait is nothing to tell.
+	// nodeTime is how long a node may take to run a pod that it has: pulling a large image takes
+	// minutes, and the cluster does not say that this is what a node does. quietTime is how much of
+	// a wait is nothing to tell.
 	nodeTime  = 30 * time.Minute
 	quietTime = 10 * time.Second
 )
@@ -91,7 +92,8 @@ func (p *Provider) start(ctx context.Context, pod *corev1.Pod, tell func(string)
 	return p.startEarly(ctx, pod, tell, nil)
 }
 
-// startEarly creates a pod and waits until its main container runs, or, unless env is nil, until there is a connection to its guest.
+// startEarly creates a pod and waits until its main container runs, or, unless env is nil, until
+// there is a connection to its guest.
 func (p *Provider) startEarly(ctx context.Context, pod *corev1.Pod, tell func(string), env *podEnv) error {
 	if err := ctx.Err(); err != nil {
 		return failed(environment.KindStart, "create pod", err)
@@ -105,7 +107,8 @@ func (p *Provider) startEarly(ctx context.Context, pod *corev1.Pod, tell func(st
 	return p.await(ctx, pod.Name, w, env)
 }
 
-// create creates a pod. Names are unique, so that a pod of this name is the one of an attempt whose answer was lost.
+// create creates a pod. Names are unique, so that a pod of this name is the one of an attempt whose
+// answer was lost.
 func (p *Provider) create(ctx context.Context, pod *corev1.Pod, w *waitLine) error {
 	full, young := newDeadline(p.config.scheduleTimeout), newDeadline(p.youngTime)
 	timers, done := context.WithCancel(ctx)
@@ -144,8 +147,8 @@ func (p *Provider) create(ctx context.Context, pod *corev1.Pod, w *waitLine) err
 	}
 }
 
-// createOnce creates a pod. A request that is under way when ctx ends has a moment to be answered: what a server makes after it was
-// told to delete it would be left.
+// createOnce creates a pod. A request that is under way when ctx ends has a moment to be answered:
+// what a server makes after it was told to delete it would be left.
 func (p *Provider) createOnce(ctx context.Context, pod *corev1.Pod) (made *corev1.Pod, err error) {
 	longer, done := withGrace(ctx)
 	defer done()
@@ -175,8 +178,9 @@ func withGrace(ctx context.Context) (context.Context, context.CancelFunc) {
 	return longer, func() { stop(); cancel() }
 }
 
-// isQuota reports whether a pod was refused because a quota is used up. The API has no other sign of it than the words of the
-// quota's admission plugin. Source: Kubernetes, resourcequota/controller.go.
+// isQuota reports whether a pod was refused because a quota is used up. The API has no other sign
+// of it than the words of the quota's admission plugin. Source: Kubernetes,
+// resourcequota/controller.go.
 func isQuota(err error) bool {
 	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota")
 }
@@ -200,7 +204,8 @@ func refusalHint(err error) string {
 // rbacRefusal matches the API server's message for a user without permission.
 var rbacRefusal = regexp.MustCompile(`User ".*" cannot [a-z]+ resource`)
 
-// isYoung reports whether a pod was refused because the namespace is so new that its service account is not there yet.
+// isYoung reports whether a pod was refused because the namespace is so new that its service
+// account is not there yet.
 // Source: Kubernetes, the plugin ServiceAccount.
 func isYoung(err error) bool {
 	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "error looking up service account") && strings.Contains(err.Error(), "not found")
@@ -224,7 +229,8 @@ func (p *Provider) notCreated(pod *corev1.Pod, err error) error {
 	return err
 }
 
-// await waits until a pod's main container runs, or, unless env is nil, until there is a connection to its guest.
+// await waits until a pod's main container runs, or, unless env is nil, until there is a connection
+// to its guest.
 func (p *Provider) await(ctx context.Context, name string, w *waitLine, env *podEnv) error {
 	unscheduled, pulling := newDeadline(p.config.scheduleTimeout), newDeadline(pullPatience)
 	onNode, quiet := newDeadline(p.nodeTime), newDeadline(p.quietTime)

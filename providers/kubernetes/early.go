@@ -15,7 +15,8 @@ import (
 // ended, it says so, starts the main container at once, and says a second later that this one runs.
 // Half of a short trial would be this wait, so the guest is dialed before.
 
-// earlyPauses are the times before the attempts. A node as a rule starts the container within the first; it may take minutes to pull the image.
+// earlyPauses are the times before the attempts. A node as a rule starts the container within the
+// first; it may take minutes to pull the image.
 var earlyPauses = []time.Duration{150 * time.Millisecond, 150 * time.Millisecond, 300 * time.Millisecond}
 
 // early is a connection to a guest whose node does not report it as running yet.
@@ -40,7 +41,8 @@ func (e *early) drop() {
 	}
 }
 
-// dial tries to connect, and reports whether it did. Why it did not does not matter: the container may not be there yet.
+// dial tries to connect, and reports whether it did. Why it did not does not matter: the container
+// may not be there yet.
 func (e *early) dial(ctx context.Context, connect func(context.Context) (io.ReadWriteCloser, error)) bool {
 	for _, pause := range earlyPauses {
 		if !awake.Sleep(ctx, pause) {
@@ -56,7 +58,8 @@ func (e *early) dial(ctx context.Context, connect func(context.Context) (io.Read
 	return false
 }
 
-// begin dials in the background. The channel gets true when there is a connection. end ends the attempts and waits for their end.
+// begin dials in the background. The channel gets true when there is a connection. end ends the
+// attempts and waits for their end.
 func (e *early) begin(ctx context.Context, connect func(context.Context) (io.ReadWriteCloser, error)) (reached <-chan bool, end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	connected, over := make(chan bool, 1), make(chan struct{})
@@ -69,7 +72,8 @@ func (e *early) begin(ctx context.Context, connect func(context.Context) (io.Rea
 	return connected, func() { cancel(); <-over }
 }
 
-// aboutToRun reports whether a node starts the main container of a pod now: all init containers have succeeded.
+// aboutToRun reports whether a node starts the main container of a pod now: all init containers
+// have succeeded.
 func aboutToRun(pod *corev1.Pod) bool {
 	for _, c := range pod.Status.InitContainerStatuses {
 		if t := c.State.Terminated; t == nil || t.ExitCode != 0 {

@@ -46,7 +46,8 @@ var (
 // ID returns NAMESPACE/NAME of the pod.
 func (e *podEnv) ID() string { return e.namespace + "/" + e.name }
 
-// Unenforced implements environment.LimitReporter: the number of processes is limited by the kubelet, for all pods of a node alike.
+// Unenforced implements environment.LimitReporter: the number of processes is limited by the
+// kubelet, for all pods of a node alike.
 func (e *podEnv) Unenforced() []string {
 	if e.limits.Pids > 0 {
 		return []string{"pids"}
@@ -54,7 +55,8 @@ func (e *podEnv) Unenforced() []string {
 	return nil
 }
 
-// Cost implements environment.Environment: the price of what was requested, whether it was used or not.
+// Cost implements environment.Environment: the price of what was requested, whether it was used or
+// not.
 func (e *podEnv) Cost() float64 {
 	e.mu.Lock()
 	until := e.until
@@ -70,8 +72,8 @@ func (p price) of(l environment.Limits, d time.Duration) float64 {
 	return perHour * d.Hours()
 }
 
-// watchOver ends the connection when the pod is gone: its processes may live on for a moment, or longer on a node that does not
-// answer.
+// watchOver ends the connection when the pod is gone: its processes may live on for a moment, or
+// longer on a node that does not answer.
 func (e *podEnv) watchOver() {
 	for {
 		now, known := e.p.watch.look(e.name)
@@ -104,7 +106,8 @@ func (e *podEnv) ending(now tracked) error {
 	return nil
 }
 
-// explain returns why the pod does not answer, or nil if it runs as far as is known. It implements guest.Options.Explain.
+// explain returns why the pod does not answer, or nil if it runs as far as is known. It implements
+// podinit.Options.Explain.
 func (e *podEnv) explain(ctx context.Context) error {
 	if e.ended.Load() {
 		return lost(false, "pod %s was ended by Rollout", e.name)
@@ -159,8 +162,8 @@ func (e *podEnv) ExecTerminal(ctx context.Context, script string, opts environme
 	return code, e.lostNow(err)
 }
 
-// Stop implements environment.Environment: all processes but the guest end, and the pod is marked as kept. It stays until its
-// deadline.
+// Stop implements environment.Environment: all processes but the guest end, and the pod is marked
+// as kept. It stays until its deadline.
 func (e *podEnv) Stop(ctx context.Context) error {
 	doing := "stop pod " + e.name
 	if !e.ended.Load() {
@@ -197,8 +200,8 @@ func (e *podEnv) Destroy(ctx context.Context) error {
 	return err
 }
 
-// List implements environment.Provider. If the configuration names no namespace, it is all namespaces, if this user may list them:
-// rollout clean knows no configuration.
+// List implements environment.Provider. If the configuration names no namespace, it is all
+// namespaces, if this user may list them: rollout clean knows no configuration.
 func (p *Provider) List(ctx context.Context) ([]environment.Listed, error) {
 	var listed []environment.Listed
 	add := func(pod *corev1.Pod) {
@@ -239,7 +242,8 @@ func (p *Provider) Remove(ctx context.Context, id string) error {
 	return p.remove(ctx, namespace, name)
 }
 
-// reachTime is how long Reachable waits for a server that does not answer: it may be about to start again.
+// reachTime is how long Reachable waits for a server that does not answer: it may be about to start
+// again.
 const reachTime = 20 * time.Second
 
 // Reachable implements environment.Backend.

@@ -23,7 +23,8 @@ const (
 	apiWait  = 100 * time.Millisecond
 )
 
-// persist calls do, which must be repeatable, until it succeeds, fails for good, or has failed too often.
+// persist calls do, which must be repeatable, until it succeeds, fails for good, or has failed too
+// often.
 func persist(ctx context.Context, do func() error) error {
 	for try := 1; ; try++ {
 		err := do()
@@ -66,8 +67,9 @@ func isConnection(err error) bool {
 	return errors.As(err, &network) || errors.As(err, &address) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// isTransient reports whether the same request may succeed later: the server was not reached, or says that the fault is its own.
-// Credentials that are not valid any more are fetched again for the next request.
+// isTransient reports whether the same request may succeed later: the server was not reached, or
+// says that the fault is its own. Credentials that are not valid any more are fetched again for the
+// next request.
 func isTransient(err error) bool {
 	if err == nil || isContext(err) {
 		return false

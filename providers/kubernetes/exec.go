@@ -17,8 +17,8 @@ import (
 	"github.com/org/rollout-action/providers/internal/podinit"
 )
 
-// dial implements guest.Dialer: it runs the guest's connector in a pod, over a WebSocket, or over SPDY where a proxy or an old
-// server knows none.
+// dial implements podinit.Dialer: it runs the guest's connector in a pod, over a WebSocket, or over
+// SPDY where a proxy or an old server knows none.
 func (e *podEnv) dial(ctx context.Context) (io.ReadWriteCloser, error) {
 	if e.ended.Load() { // the connection broke because the pod is being deleted
 		return nil, lost(false, "pod %s was ended by Rollout", e.name)

@@ -34,13 +34,15 @@ import (
 	"github.com/org/rollout-action/providers/internal/registryimage"
 )
 
-// fakeAPI is an API server with one namespace, in this process. It keeps pods as a real one does, as far as the provider sees.
+// fakeAPI is an API server with one namespace, in this process. It keeps pods as a real one does,
+// as far as the provider sees.
 type fakeAPI struct {
 	*httptest.Server
 
 	// kubelet is called with each new pod and may call change; nil: pods run at once.
 	kubelet func(name string)
-	// refuse answers a request in place of the server, or returns nil. It is called before anything happens.
+	// refuse answers a request in place of the server, or returns nil. It is called before anything
+	// happens.
 	refuse func(r *http.Request) error
 	// lose reports whether the answer to a request is lost after it was carried out.
 	lose func(r *http.Request) bool

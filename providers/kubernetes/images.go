@@ -13,7 +13,8 @@ import (
 	"github.com/org/rollout-action/providers/internal/registryimage"
 )
 
-// BuildImage implements environment.Provider: the image is built, and pushed to the registry of the configuration.
+// BuildImage implements environment.Provider: the image is built, and pushed to the registry of the
+// configuration.
 func (p *Provider) BuildImage(ctx context.Context, opts environment.BuildOptions) (string, error) {
 	if err := p.checkRegistry(); err != nil {
 		return "", err
@@ -37,7 +38,8 @@ func (p *Provider) CheckBuild(ctx context.Context, opts environment.BuildOptions
 	return p.wrongPlatform(p.images.CheckBuild(ctx, opts))
 }
 
-// CheckPull implements environment.ImageChecker: an image must be for the nodes. Whether nodes can pull it is not known.
+// CheckPull implements environment.ImageChecker: an image must be for the nodes. Whether nodes can
+// pull it is not known.
 func (p *Provider) CheckPull(ctx context.Context, ref string) error {
 	if _, err := p.images.Config(ctx, ref); errors.Is(err, registryimage.ErrPlatform) {
 		return p.wrongPlatform(err)
@@ -55,7 +57,8 @@ func (p *Provider) wrongPlatform(err error) error {
 	return err
 }
 
-// PullImage implements environment.Provider: it checks that the registry has the image. Nodes pull it when they need it.
+// PullImage implements environment.Provider: it checks that the registry has the image. Nodes pull
+// it when they need it.
 func (p *Provider) PullImage(ctx context.Context, ref string, _ func(string)) error {
 	_, err := p.images.Config(ctx, ref)
 	return err
@@ -101,8 +104,9 @@ func guestImage(i registryimage.Image) podinit.Image {
 	return g
 }
 
-// helperImage returns the reference of the image with Rollout's own program: the one that is configured, or this very program,
-// pushed to the configuration's registry, or else the published one of this version.
+// helperImage returns the reference of the image with Rollout's own program: the one that is
+// configured, or this very program, pushed to the configuration's registry, or else the published
+// one of this version.
 func (p *Provider) helperImage(ctx context.Context) (string, error) {
 	switch {
 	case p.config.helperImage != "":

@@ -20,7 +20,8 @@ import (
 	"github.com/org/rollout-action/providers/internal/registryimage"
 )
 
-// Name is the value of environment.type that selects this provider; Alias is accepted, too. Source: the specification calls it k8s.
+// Name is the value of environment.type that selects this provider; Alias is accepted, too. Source:
+// the specification calls it k8s.
 const (
 	Name  = "kubernetes"
 	Alias = "k8s"
@@ -32,7 +33,8 @@ type Options struct {
 	Clean bool
 	// Builders build images of Dockerfiles, besides those of package registryimage.
 	Builders []registryimage.Builder
-	// HelperImage is the image with this program that is published with its version; "" if there is none.
+	// HelperImage is the image with this program that is published with its version; "" if there is
+	// none.
 	HelperImage string
 }
 
@@ -47,7 +49,7 @@ type Provider struct {
 	owner   []metav1.OwnerReference // the pod in which this process runs; nil: none
 	watch   *tracker
 	images  imageSource
-	begin   func(context.Context, podinit.Dialer, podinit.Options) (inContainer, error) // guest.Start
+	begin   func(context.Context, podinit.Dialer, podinit.Options) (inContainer, error) // podinit.Start
 	// exec starts a command in a pod: client.exec.
 	exec   func(ctx context.Context, namespace, name string, command ...string) (io.ReadWriteCloser, error)
 	helper once[string]
@@ -131,7 +133,7 @@ type imageSource interface {
 	Close() error
 }
 
-// inContainer is the subset of *guest.Environment that an environment uses. Tests replace it.
+// inContainer is the subset of *podinit.Environment that an environment uses. Tests replace it.
 type inContainer interface {
 	environment.LoopbackListener
 	environment.TerminalRunner
@@ -162,14 +164,16 @@ func beginGuest(ctx context.Context, dial podinit.Dialer, opts podinit.Options) 
 // Name implements environment.Provider.
 func (p *Provider) Name() string { return Name }
 
-// Close implements environment.Provider. The pods that prove restrictions of the network are no environments, and end.
+// Close implements environment.Provider. The pods that prove restrictions of the network are no
+// environments, and end.
 func (p *Provider) Close() error {
 	err := p.closeEnforcement()
 	p.watch.close()
 	return errors.Join(err, p.images.Close())
 }
 
-// once keeps the first success of an attempt. Callers at the same time share an attempt, and its error.
+// once keeps the first success of an attempt. Callers at the same time share an attempt, and its
+// error.
 type once[T comparable] struct {
 	attempts flight.Group
 

@@ -10,8 +10,8 @@ import (
 	"github.com/org/rollout-action/internal/core/environment"
 )
 
-// Labels of pods. Their values have few characters, so the environment's own labels are annotations, in full, and these are for
-// selecting.
+// Labels of pods. Their values have few characters, so the environment's own labels are
+// annotations, in full, and these are for selecting.
 const (
 	labelPrefix  = "rollout."
 	labelRun     = labelPrefix + "run"  // a random text for each Provider
@@ -36,7 +36,8 @@ const (
 const (
 	networkOpen       = "open"
 	networkRestricted = "restricted"
-	// networkProof is that of the pods of the proof that are not restricted: no policy of Rollout's is for them.
+	// networkProof is that of the pods of the proof that are not restricted: no policy of Rollout's
+	// is for them.
 	networkProof = "proof"
 )
 
@@ -58,8 +59,9 @@ func labelValue(text string) string {
 	return strings.TrimLeft(safeText(text, maxLabel-len(digest)-1, "._-", false)+"-"+digest, "-")
 }
 
-// safeText returns at most limit bytes of a text in which runs of characters other than letters, digits and those in also are one
-// "-". It begins and ends with a letter or digit; it is empty if there is none.
+// safeText returns at most limit bytes of a text in which runs of characters other than letters,
+// digits and those in also are one "-". It begins and ends with a letter or digit; it is empty if
+// there is none.
 func safeText(text string, limit int, also string, lower bool) string {
 	var b strings.Builder
 	if lower {
@@ -90,7 +92,8 @@ func safeText(text string, limit int, also string, lower bool) string {
 	return strings.TrimRight(out, "-._")
 }
 
-// podName returns a new name, which users can read, and which no other pod has. It can be a host name.
+// podName returns a new name, which users can read, and which no other pod has. It can be a host
+// name.
 func podName(l environment.Labels) string {
 	const random = 10
 	name := "rollout-"

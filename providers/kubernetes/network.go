@@ -42,7 +42,8 @@ func checkNetwork(n environment.Network) error {
 	return nil
 }
 
-// SetNetwork implements environment.NetworkSetter: the pod's label decides whether the policy is for it.
+// SetNetwork implements environment.NetworkSetter: the pod's label decides whether the policy is
+// for it.
 func (e *podEnv) SetNetwork(ctx context.Context, n environment.Network) error {
 	if err := checkNetwork(n); err != nil {
 		return err
@@ -146,7 +147,8 @@ func (e *podEnv) awaitReach(ctx context.Context, address string, wanted bool, wi
 	}
 }
 
-// awaitSilence waits until no connection is left that the guest can list. Policies as a rule do not end those that there are.
+// awaitSilence waits until no connection is left that the guest can list. Policies as a rule do not
+// end those that there are.
 func (e *podEnv) awaitSilence(ctx context.Context) error {
 	limit, cancel := awake.WithTimeout(ctx, connectionTime)
 	defer cancel()

@@ -522,7 +522,8 @@ func TestAPIServerThatRestarts(t *testing.T) {
 	}
 }
 
-// A public network is the internet's: other trials' pods, the API server and the node are not in it.
+// A public network is the internet's: other trials' pods, the API server and the node are not in
+// it.
 func TestPublicNetworkIsNotThatOfTheCluster(t *testing.T) {
 	t.Parallel()
 	c := needCluster(t)
@@ -570,7 +571,8 @@ func TestPublicNetworkIsNotThatOfTheCluster(t *testing.T) {
 	}
 }
 
-// A pod without restrictions reaches the API service, which is on the node: so that a restricted one does not, shows something.
+// A pod without restrictions reaches the API service, which is on the node: so that a restricted
+// one does not, shows something.
 func TestProofTriesWhatPodsOfAClusterReach(t *testing.T) {
 	t.Parallel()
 	c := needCluster(t)

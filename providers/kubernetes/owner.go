@@ -10,7 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ownPodVariable names the pod in which this process runs, where that is not its host name, as with the node's network.
+// ownPodVariable names the pod in which this process runs, where that is not its host name, as with
+// the node's network.
 const ownPodVariable = "ROLLOUT_POD_NAME"
 
 // self identifies the pod in which this process may run.

@@ -18,9 +18,9 @@ import (
 	"github.com/org/rollout-action/providers/internal/podinit"
 )
 
-// followNodes chooses for which architecture pods and images are: the configuration's or else this program's, unless all nodes have
-// another one. It returns why there can be no pods for it. Listing nodes is a right over the whole cluster: who does not have it has to
-// configure what differs.
+// followNodes chooses for which architecture pods and images are: the configuration's or else this
+// program's, unless all nodes have another one. It returns why there can be no pods for it. Listing
+// nodes is a right over the whole cluster: who does not have it has to configure what differs.
 func (p *Provider) followNodes(ctx context.Context) error {
 	if p.config.nodeSelector[corev1.LabelArchStable] == "" {
 		there, err := p.client.architectures(ctx, p.config.nodeSelector)
@@ -55,7 +55,8 @@ func (p *Provider) program() (fs.FS, error) {
 	return files, err
 }
 
-// architectures returns those of the nodes that a selector selects, sorted. The first 500 nodes stand for all.
+// architectures returns those of the nodes that a selector selects, sorted. The first 500 nodes
+// stand for all.
 func (c *client) architectures(ctx context.Context, selector map[string]string) ([]string, error) {
 	raw, err := c.core.Get().Resource("nodes").SetHeader("Accept", "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io").
 		Param("labelSelector", labels.SelectorFromSet(selector).String()).Param("limit", "500").Do(ctx).Raw()

@@ -26,7 +26,8 @@ const (
 )
 
 const (
-	// installMemory is what copying Rollout's program needs at least, however small the limit of the trial is.
+	// installMemory is what copying Rollout's program needs at least, however small the limit of
+	// the trial is.
 	installMemory = 64 << 20
 	// storageOverhead is what a pod gets on top of the limit of its trial, for Rollout's program.
 	storageOverhead = 192 << 20
@@ -69,7 +70,8 @@ func (p *Provider) buildPod(s podSpec) (*corev1.Pod, error) {
 	}
 	volume.ReadOnly = true
 	spec.Containers = []corev1.Container{{
-		// The guest makes the image's own working directory: runtimes fail if it is a link to one that is missing.
+		// The guest makes the image's own working directory: runtimes fail if it is a link to one
+		// that is missing.
 		Name: mainContainer, Image: s.image, Command: []string{podinit.Program}, WorkingDir: "/",
 		ImagePullPolicy: corev1.PullIfNotPresent, Resources: limits, VolumeMounts: []corev1.VolumeMount{volume},
 		// The guest starts processes as the image's user; an agent may use sudo.
@@ -131,7 +133,8 @@ func (c config) patched(pod *corev1.Pod) (*corev1.Pod, error) {
 	return out, nil
 }
 
-// resources returns limits as those of a container. Requests are the same, so that a trial has the same machine each time.
+// resources returns limits as those of a container. Requests are the same, so that a trial has the
+// same machine each time.
 func resources(l environment.Limits) corev1.ResourceRequirements {
 	list := corev1.ResourceList{}
 	if l.MilliCPUs > 0 {

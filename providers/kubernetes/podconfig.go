@@ -16,7 +16,8 @@ import (
 	"github.com/org/rollout-action/providers/internal/podinit"
 )
 
-// refusedFields are fields of a pod's spec that provider_config.pod must not set, each with the reason or the way to do the same.
+// refusedFields are fields of a pod's spec that provider_config.pod must not set, each with the
+// reason or the way to do the same.
 var refusedFields = map[string]string{
 	"hostNetwork":                   "the pod would share the node's network",
 	"hostPID":                       "the pod would see the node's processes",
@@ -40,7 +41,8 @@ var refusedFields = map[string]string{
 	"resources":                     "the task's limits are those of its container",
 }
 
-// securityFields are the fields of a pod's securityContext that may be set. The others are about users.
+// securityFields are the fields of a pod's securityContext that may be set. The others are about
+// users.
 var securityFields = []string{"seccompProfile", "appArmorProfile", "seLinuxOptions", "sysctls"}
 
 // pod reads provider_config.pod. It returns the patch as JSON, and whether it has volumes.
@@ -197,7 +199,8 @@ func (r *reader) volumeMount(where string, value any) {
 	}
 }
 
-// strictJSON decodes JSON as Kubernetes does; fields that there are not, and those that occur twice, are errors.
+// strictJSON decodes JSON as Kubernetes does; fields that there are not, and those that occur
+// twice, are errors.
 func strictJSON(text []byte, into any) error {
 	strict, err := kjson.UnmarshalStrict(text, into)
 	return errors.Join(append(strict, err)...)

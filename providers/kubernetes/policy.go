@@ -18,8 +18,9 @@ import (
 	"github.com/org/rollout-action/internal/core/environment"
 )
 
-// policy returns the NetworkPolicy that denies restricted pods all traffic. It stays: other runs in the namespace may need it at the same time, it selects
-// only pods of Rollout's, and who may not create it can have it created once.
+// policy returns the NetworkPolicy that denies restricted pods all traffic. It stays: other runs in
+// the namespace may need it at the same time, it selects only pods of Rollout's, and who may not
+// create it can have it created once.
 func (p *Provider) policy() *networkingv1.NetworkPolicy {
 	return &networkingv1.NetworkPolicy{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy"},
@@ -31,15 +32,17 @@ func (p *Provider) policy() *networkingv1.NetworkPolicy {
 	}
 }
 
-// Networks that are not the internet: those of clusters and of companies, of nodes, and of the link, where clouds answer with the credentials of
-// a node (169.254.169.254, fd00:ec2::254). Source: IANA's registries of special-purpose addresses.
+// Networks that are not the internet: those of clusters and of companies, of nodes, and of the
+// link, where clouds answer with the credentials of a node (169.254.169.254, fd00:ec2::254).
+// Source: IANA's registries of special-purpose addresses.
 var (
 	notInternet4 = []string{"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16", "224.0.0.0/3"}
 	notInternet6 = []string{"::/127", "fc00::/7", "fe80::/10", "ff00::/8"}
 )
 
-// nameServerPorts are where the name servers of clusters listen. Most engines judge a connection after the service's address was replaced by that of
-// a pod, and these pods listen elsewhere in some distributions: 5353 in OpenShift, 8053 in Gardener.
+// nameServerPorts are where the name servers of clusters listen. Most engines judge a connection
+// after the service's address was replaced by that of a pod, and these pods listen elsewhere in
+// some distributions: 5353 in OpenShift, 8053 in Gardener.
 var nameServerPorts = []int32{53, 5353, 8053}
 
 // openPolicy returns the NetworkPolicy for pods with a public network: they reach the internet and
@@ -117,7 +120,8 @@ func (p *Provider) restricting() string {
 	return "restrict the network with NetworkPolicy " + policyName + " in namespace " + p.client.namespace
 }
 
-// ensurePolicy creates the policy if it is missing, and refuses a namespace where another one gives restricted pods a network.
+// ensurePolicy creates the policy if it is missing, and refuses a namespace where another one gives
+// restricted pods a network.
 func (p *Provider) ensurePolicy(ctx context.Context) error {
 	found, err := p.findPolicy(ctx)
 	if err != nil || found {
@@ -129,7 +133,8 @@ func (p *Provider) ensurePolicy(ctx context.Context) error {
 	return nil
 }
 
-// findPolicy reports whether the policy is there. It fails if it is not as it should be, or another one gives restricted pods a network.
+// findPolicy reports whether the policy is there. It fails if it is not as it should be, or another
+// one gives restricted pods a network.
 func (p *Provider) findPolicy(ctx context.Context) (found bool, err error) {
 	doing := p.restricting()
 	all, err := p.client.policies(ctx)

@@ -105,7 +105,8 @@ func (p *Provider) prove(ctx context.Context, tell func(string)) (string, error)
 	if address == "" {
 		return "", &environment.Error{Kind: environment.KindStart, Transient: true, Err: fmt.Errorf("pod %s has no address", target.Name)}
 	}
-	// That the restricted pod reaches nothing shows something only while the target answers, and if another one reaches it.
+	// That the restricted pod reaches nothing shows something only while the target answers, and if
+	// another one reaches it.
 	if err := p.answers(ctx, target.Name); err != nil {
 		return "", err
 	}
@@ -171,7 +172,8 @@ func isReady(now tracked) bool {
 	})
 }
 
-// probe has a pod show that it reaches an address, or that a restricted one does not, and returns its message.
+// probe has a pod show that it reaches an address, or that a restricted one does not, and returns
+// its message.
 func (p *Provider) probe(ctx context.Context, helper, what, address string, tell func(string)) (message string, err error) {
 	pod := p.probePod(roleProbe, helper, what, address)
 	defer p.dropPod(ctx, pod.Name)
@@ -275,7 +277,8 @@ func (p *Provider) closeEnforcement() error {
 	return nil
 }
 
-// standing returns an error if the pod at an address does not answer any more, so that it shows nothing that others do not reach it.
+// standing returns an error if the pod at an address does not answer any more, so that it shows
+// nothing that others do not reach it.
 func (p *Provider) standing(address string) error {
 	p.proof.mu.Lock()
 	pods := slices.Clone(p.proof.pods)
@@ -311,7 +314,8 @@ func notEnforced(words string) error {
 	}
 }
 
-// acceptable are the kinds of targets that provider_config.reachable may name. The others lead out of the cluster, or to credentials.
+// acceptable are the kinds of targets that provider_config.reachable may name. The others lead out
+// of the cluster, or to credentials.
 var acceptable = []string{probe.Node, probe.API}
 
 // kinds are the kinds of targets in words.
@@ -343,7 +347,8 @@ func listTargets(first string, all []probe.Target) string {
 	return oneLine(strings.Join(words, ", "))
 }
 
-// leaks is the error for a cluster that keeps a restricted pod from other pods, but not from all targets.
+// leaks is the error for a cluster that keeps a restricted pod from other pods, but not from all
+// targets.
 func leaks(reached []probe.Target) error {
 	accept := []string{}
 	for _, kind := range acceptable {

@@ -612,7 +612,8 @@ func restricted(t *testing.T, enforces bool) *fakeAPI {
 	return f
 }
 
-// network returns a kubelet of a cluster that enforces policies, or does not, for all but the targets that leak.
+// network returns a kubelet of a cluster that enforces policies, or does not, for all but the
+// targets that leak.
 func (f *fakeAPI) network(enforces bool, leak ...probe.Target) func(name string) {
 	told := func(s probe.Seen) string {
 		text, err := json.Marshal(s)

@@ -18,8 +18,9 @@ import (
 // that is full.
 const quotaWait = 5 * time.Second
 
-// quotaLine is a line of pods that wait for a place in the namespace's quotas. Only the first one asks for it, and only when a quota has
-// room again: hundreds of waiting trials would otherwise keep the API server busy with refusals.
+// quotaLine is a line of pods that wait for a place in the namespace's quotas. Only the first one
+// asks for it, and only when a quota has room again: hundreds of waiting trials would otherwise
+// keep the API server busy with refusals.
 type quotaLine struct {
 	client *client
 
@@ -54,7 +55,8 @@ func (q *quotaLine) join(seen chan struct{}) *quotaPlace {
 	return place
 }
 
-// leave removes a pod. If it has got its place, the next one tries at once: there may be more of them.
+// leave removes a pod. If it has got its place, the next one tries at once: there may be more of
+// them.
 func (q *quotaLine) leave(place *quotaPlace) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

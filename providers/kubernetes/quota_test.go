@@ -56,7 +56,8 @@ func TestFullQuotaIsWatched(t *testing.T) {
 		})
 	}
 	all.Wait()
-	// One when it comes, and for each place that others have, at most that of the first and that of the next one.
+	// One when it comes, and for each place that others have, at most that of the first and that of
+	// the next one.
 	if n := refused.Load(); n > 4*trials {
 		t.Errorf("%d trials were refused %d times", trials, n)
 	}

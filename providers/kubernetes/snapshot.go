@@ -22,13 +22,15 @@ import (
 )
 
 const (
-	// layerName is the last part of the name that all agent layers have in the registry. Their tags are their keys.
+	// layerName is the last part of the name that all agent layers have in the registry. Their tags
+	// are their keys.
 	layerName = "rollout-layer"
 	// labelDescription is a label of the image.
 	labelDescription = "rollout.description"
 	// maxLayer bounds the files of a layer, in bytes: a sparse file can be of any size.
 	maxLayer = 64 << 30
-	// whiteout begins the name of an entry that removes a file. Source: the OCI image specification, layer.md.
+	// whiteout begins the name of an entry that removes a file. Source: the OCI image
+	// specification, layer.md.
 	whiteout = ".wh."
 )
 
@@ -59,8 +61,8 @@ func (p *Provider) FindSnapshot(ctx context.Context, key string) (ref, descripti
 // lockPoll is the interval at which a lock that another process holds is tried.
 const lockPoll = 50 * time.Millisecond
 
-// LockSnapshot implements environment.Snapshotter: processes of this user on this machine keep each other out. Others may make the
-// same image, and the last one is kept.
+// LockSnapshot implements environment.Snapshotter: processes of this user on this machine keep each
+// other out. Others may make the same image, and the last one is kept.
 func (p *Provider) LockSnapshot(ctx context.Context, key string) (func(), error) {
 	if p.config.registry == "" {
 		return nil, errNoLayers
@@ -80,8 +82,8 @@ func (p *Provider) LockSnapshot(ctx context.Context, key string) (func(), error)
 	return func() { _ = held.Unlock() }, nil
 }
 
-// Snapshot implements environment.Snapshottable: all processes end, and the files in which the environment differs from its image are
-// pushed as a layer on it.
+// Snapshot implements environment.Snapshottable: all processes end, and the files in which the
+// environment differs from its image are pushed as a layer on it.
 func (e *podEnv) Snapshot(ctx context.Context, opts environment.SnapshotOptions) (string, error) {
 	if e.p.config.registry == "" {
 		return "", errNoLayers

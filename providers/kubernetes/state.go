@@ -17,7 +17,8 @@ type starting struct {
 	runs bool // its main container does
 	// waits is the reason for waiting, in words for users.
 	waits string
-	// queued: others decide when it goes on, so that the wait is no part of starting. Without a limit if it is gated.
+	// queued: others decide when it goes on, so that the wait is no part of starting. Without a
+	// limit if it is gated.
 	queued, gated bool
 	brief         bool // as a rule, the wait is too short to be told
 	// pulling: images cannot be pulled for a reason that may pass, and the node tries again.
@@ -146,8 +147,9 @@ func endOf(pod *corev1.Pod) error {
 	return nil
 }
 
-// overStorage matches what nodes say of pods that have exceeded their own limits, and not of those that are evicted because a node has too
-// little storage. Source: Kubernetes, pkg/kubelet/eviction/helpers.go and eviction_manager.go.
+// overStorage matches what nodes say of pods that have exceeded their own limits, and not of those
+// that are evicted because a node has too little storage. Source: Kubernetes,
+// pkg/kubelet/eviction/helpers.go and eviction_manager.go.
 var overStorage = regexp.MustCompile(`exceeded its local ephemeral storage limit|usage exceeds the total limit of containers|Usage of EmptyDir volume .* exceeds the limit`)
 
 // disruptions are the words for why the cluster ends a pod. Source: Kubernetes' page "Disruptions".
@@ -172,7 +174,8 @@ func disruption(pod *corev1.Pod) string {
 	return ""
 }
 
-// notStarted returns the error of a pod that ended before its container ran. A lost one may succeed elsewhere.
+// notStarted returns the error of a pod that ended before its container ran. A lost one may succeed
+// elsewhere.
 func notStarted(err error) error {
 	var e *environment.Error
 	if !errors.As(err, &e) || e.Kind != environment.KindLost {

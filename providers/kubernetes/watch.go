@@ -14,8 +14,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// tracker knows the state of this Provider's pods from one watch. It implements cache.ReflectorStore: client-go's reflector lists
-// and watches, and begins anew when a watch ends or has expired.
+// tracker knows the state of this Provider's pods from one watch. It implements
+// cache.ReflectorStore: client-go's reflector lists and watches, and begins anew when a watch ends
+// or has expired.
 type tracker struct {
 	client   *client
 	selector string
@@ -84,8 +85,8 @@ func (t *tracker) close() {
 	<-t.ended
 }
 
-// follow begins to note the state of a pod, which need not exist yet. It waits a moment for the watch to begin, so that no pod is missing
-// in the first list.
+// follow begins to note the state of a pod, which need not exist yet. It waits a moment for the
+// watch to begin, so that no pod is missing in the first list.
 func (t *tracker) follow(ctx context.Context, name string) {
 	const moment = 5 * time.Second
 	t.begin()
@@ -146,7 +147,8 @@ func (t *tracker) set(pod *corev1.Pod, gone bool) {
 	p.wake()
 }
 
-// older reports whether a pod is an earlier state than another one. Versions of one cluster's objects are numbers that grow.
+// older reports whether a pod is an earlier state than another one. Versions of one cluster's
+// objects are numbers that grow.
 // Source: Kubernetes 1.35 promises that; earlier versions do it.
 func older(pod, than *corev1.Pod) bool {
 	if than == nil {
@@ -190,7 +192,8 @@ func (t *tracker) Delete(obj any) error {
 	return nil
 }
 
-// Replace implements cache.ReflectorStore. A pod that the list has not may have been created after it.
+// Replace implements cache.ReflectorStore. A pod that the list has not may have been created after
+// it.
 func (t *tracker) Replace(list []any, _ string) error {
 	there := map[string]bool{}
 	for _, obj := range list {

@@ -140,7 +140,8 @@ done
 `
 )
 
-// writeShadow writes /etc/shadow and /etc/gshadow for the accounts of /etc/passwd and /etc/group, without passwords.
+// writeShadow writes /etc/shadow and /etc/gshadow for the accounts of /etc/passwd and /etc/group,
+// without passwords.
 func (b *baseMaker) writeShadow(root string) error {
 	for _, f := range []struct{ names, file, rest string }{
 		{"etc/passwd", "etc/shadow", ":*:19000:0:99999:7:::"}, {"etc/group", "etc/gshadow", ":*::"},
@@ -272,7 +273,8 @@ func (b *baseMaker) copyFile(from, to string, info fs.FileInfo) error {
 	return os.Chtimes(to, info.ModTime(), info.ModTime())
 }
 
-// copyOwner gives a copy the owner of the original. It does nothing in a user namespace, where that is not possible.
+// copyOwner gives a copy the owner of the original. It does nothing in a user namespace, where that
+// is not possible.
 func (b *baseMaker) copyOwner(path string, info fs.FileInfo) error {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok || b.mode != modeRoot {
@@ -281,8 +283,8 @@ func (b *baseMaker) copyOwner(path string, info fs.FileInfo) error {
 	return os.Lchown(path, int(stat.Uid), int(stat.Gid))
 }
 
-// cover fills the directory that is mounted over a part of the machine. It has whiteouts for files that not every user
-// may read and, in a user namespace, copies of the directories.
+// cover fills the directory that is mounted over a part of the machine. It has whiteouts for files
+// that not every user may read and, in a user namespace, copies of the directories.
 func (b *baseMaker) cover(host, own string) error {
 	type hostDir struct{ host, own string }
 	level, made := []hostDir{{host, own}}, 0
@@ -313,8 +315,8 @@ func (b *baseMaker) cover(host, own string) error {
 	return nil
 }
 
-// coverEntry covers one entry of the directory host. It creates a directory only if room is set, and reports whether
-// the entry has to be entered.
+// coverEntry covers one entry of the directory host. It creates a directory only if room is set,
+// and reports whether the entry has to be entered.
 func (b *baseMaker) coverEntry(host string, entry fs.DirEntry, to string, room bool) (enter bool, err error) {
 	info, err := entry.Info()
 	if err != nil {
@@ -335,7 +337,8 @@ func (b *baseMaker) coverEntry(host string, entry fs.DirEntry, to string, room b
 	return true, errors.Join(os.Mkdir(to, 0o755), os.Chmod(to, info.Mode().Perm()|0o700))
 }
 
-// mirror creates a directory, and its parents, with the modes and owners of the machine's directory that it covers.
+// mirror creates a directory, and its parents, with the modes and owners of the machine's directory
+// that it covers.
 func (b *baseMaker) mirror(host, own string) error {
 	if _, err := os.Lstat(own); err == nil {
 		return nil

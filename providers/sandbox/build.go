@@ -68,7 +68,8 @@ func (p *Provider) build(ctx context.Context, opts environment.BuildOptions) (*i
 	return img, nil
 }
 
-// buildFailed returns the environment.Error for an error of dockerfile.Build, or the context's error if that has ended.
+// buildFailed returns the environment.Error for an error of dockerfile.Build, or the context's
+// error if that has ended.
 func buildFailed(ctx context.Context, name string, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("build %s: %w", name, ctx.Err())

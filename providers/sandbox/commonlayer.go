@@ -56,16 +56,16 @@ func resolverFor(machine string) string {
 // aptConfiguration is the configuration directory of Debian's package manager.
 const aptConfiguration = "etc/apt/apt.conf.d"
 
-// makeAptLayer makes the layer for images with Debian's package manager in modeOne, and returns its id. The package
-// manager would otherwise switch to a user that does not exist.
+// makeAptLayer makes the layer for images with Debian's package manager in modeOne, and returns its
+// id. The package manager would otherwise switch to a user that does not exist.
 func (s *store) makeAptLayer(ctx context.Context) (string, error) {
 	return s.fixedLayer(ctx, "apt 1", []string{"etc", "etc/apt", aptConfiguration}, map[string]string{
 		aptConfiguration + "/99rollout": "APT::Sandbox::User \"root\";\n",
 	})
 }
 
-// fixedLayer makes a layer of directories and files, unless it exists, and returns its id. kind distinguishes it from
-// other layers with the same files.
+// fixedLayer makes a layer of directories and files, unless it exists, and returns its id. kind
+// distinguishes it from other layers with the same files.
 func (s *store) fixedLayer(ctx context.Context, kind string, dirs []string, files map[string]string) (string, error) {
 	content := kind
 	for _, name := range slices.Sorted(maps.Keys(files)) {

@@ -48,7 +48,8 @@ func (img *image) health() *environment.Healthcheck {
 	})
 }
 
-// runEntrypoint starts the image's ENTRYPOINT, if it has one, and waits until the ENTRYPOINT runs its arguments.
+// runEntrypoint starts the image's ENTRYPOINT, if it has one, and waits until the ENTRYPOINT runs
+// its arguments.
 func (e *sandboxEnv) runEntrypoint(ctx context.Context) error {
 	if len(e.img.Entrypoint) == 0 {
 		return nil

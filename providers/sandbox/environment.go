@@ -325,7 +325,8 @@ func (e *sandboxEnv) CopyFrom(ctx context.Context, src, dst string, opts environ
 	return out, e.requestFailed(ctx, environment.KindCopy, "copy "+src+" out of the sandbox", err)
 }
 
-// requestFailed returns the environment.Error for the error of a request to the sandbox. It returns nil if err is nil.
+// requestFailed returns the environment.Error for the error of a request to the sandbox. It returns
+// nil if err is nil.
 func (e *sandboxEnv) requestFailed(ctx context.Context, kind environment.Kind, doing string, err error) error {
 	switch {
 	case err == nil:
@@ -360,7 +361,8 @@ func (e *sandboxEnv) lost(doing string) error {
 // hintAtUser is the hint for an image that lacks its USER.
 const hintAtUser = "the image's USER must be in its /etc/passwd, and the group in its /etc/group"
 
-// startFailed returns the environment.Error for a sandbox that could not be created. It returns nil if err is nil.
+// startFailed returns the environment.Error for a sandbox that could not be created. It returns nil
+// if err is nil.
 func startFailed(ctx context.Context, err error) error {
 	switch known := new(environment.Error); {
 	case err == nil:

@@ -97,7 +97,8 @@ func (s *store) remove(ctx context.Context, id string) error {
 	return err
 }
 
-// writeProcess records the process of an environment: its id and its start time, because ids are reused.
+// writeProcess records the process of an environment: its id and its start time, because ids are
+// reused.
 func writeProcess(path string, pid int) error {
 	start, err := processStart(pid)
 	if err != nil {
@@ -106,7 +107,8 @@ func writeProcess(path string, pid int) error {
 	return os.WriteFile(path, fmt.Appendf(nil, "%d %s", pid, start), 0o600)
 }
 
-// endProcess kills the process that writeProcess recorded in note, if it still runs, and waits for its end.
+// endProcess kills the process that writeProcess recorded in note, if it still runs, and waits for
+// its end.
 func endProcess(ctx context.Context, note string) error {
 	text, err := os.ReadFile(note)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -136,8 +138,8 @@ func endProcess(ctx context.Context, note string) error {
 	}
 }
 
-// processStart returns a process's start time in clock ticks, field 22 of /proc/PID/stat. With the id it identifies a
-// process until the next boot. For a zombie it returns ESRCH.
+// processStart returns a process's start time in clock ticks, field 22 of /proc/PID/stat. With the
+// id it identifies a process until the next boot. For a zombie it returns ESRCH.
 func processStart(pid int) (string, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -122,7 +122,8 @@ func escapeByDevices(attempt func(string, error)) {
 	}
 }
 
-// escapeByChroot tries the classic escape: a root below the open directory, which can then be left by "..".
+// escapeByChroot tries the classic escape: a root below the open directory, which can then be left
+// by "..".
 func escapeByChroot(attempt func(string, error)) {
 	var before, after unix.Stat_t
 	_ = unix.Stat("/", &before)

@@ -87,7 +87,8 @@ func (e *sandboxEnv) execHint(user string) string {
 const oneIDHint = "this machine grants you one user id, so root is the only user in a sandbox: for others install newuidmap (the package uidmap) " +
 	"and 65536 ids for you in /etc/subuid and /etc/subgid, run rollout with sudo, or use environment.type: docker"
 
-// environ merges the variables of an image and of maps, of which later ones win. The result is sorted.
+// environ merges the variables of an image and of maps, of which later ones win. The result is
+// sorted.
 func environ(image []string, more ...map[string]string) []string {
 	all := map[string]string{"PATH": defaultPath, "HOSTNAME": hostname}
 	for _, v := range image {

@@ -109,7 +109,8 @@ func TestKeysAreNotSeen(t *testing.T) {
 	}
 }
 
-// shownHostDirs returns three directories of the machine that sandboxes show unless they are hidden.
+// shownHostDirs returns three directories of the machine that sandboxes show unless they are
+// hidden.
 func shownHostDirs(t *testing.T) []string {
 	t.Helper()
 	dirs, err := filepath.Glob("/usr/share/*")

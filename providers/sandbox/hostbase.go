@@ -87,12 +87,13 @@ var (
 // requiredFiles lists the files that a usable base must have.
 var requiredFiles = []string{"etc/passwd", "etc/group"}
 
-// maxCoverDirs bounds the directories that are copied in a user namespace. The deepest are left out.
+// maxCoverDirs bounds the directories that are copied in a user namespace. The deepest are left
+// out.
 const maxCoverDirs = 60_000
 
-// hostParts returns the directories that sandboxes show. A directory with a mount in it is replaced by its
-// subdirectories, because overlays do not show mounts and the kernel refuses them in a user namespace. So is a
-// directory that contains the store.
+// hostParts returns the directories that sandboxes show. A directory with a mount in it is replaced
+// by its subdirectories, because overlays do not show mounts and the kernel refuses them in a user
+// namespace. So is a directory that contains the store.
 func hostParts(root string, mounts []string, storeDir string) []hostPart {
 	var parts []hostPart
 	var add func(at string)
@@ -142,8 +143,8 @@ func publicOptEntries(root string) []string {
 	return names
 }
 
-// worldReadable reports whether every user of the machine may read a file or enter a directory. Agents see no other
-// files of the machine.
+// worldReadable reports whether every user of the machine may read a file or enter a directory.
+// Agents see no other files of the machine.
 func worldReadable(info fs.FileInfo) bool {
 	switch {
 	case info.IsDir():

@@ -42,7 +42,8 @@ type image struct {
 	Base *environment.Base `json:"base,omitempty"`
 }
 
-// recordForm is the form of an image's record. Form 1 has ENTRYPOINT, SHELL and HEALTHCHECK, form 2 VOLUME, too.
+// recordForm is the form of an image's record. Form 1 has ENTRYPOINT, SHELL and HEALTHCHECK, form 2
+// VOLUME, too.
 const recordForm = 2
 
 // readImage reads the record of an image. It treats a record of another form as missing, so the
@@ -70,8 +71,8 @@ var hostEnv = []string{"PIP_BREAK_SYSTEM_PACKAGES=1", "PIP_ROOT_USER_ACTION=igno
 
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// hostPath returns PATH for this machine's root: the usual directories, and those of this process's PATH that sandboxes
-// show.
+// hostPath returns PATH for this machine's root: the usual directories, and those of this process's
+// PATH that sandboxes show.
 func hostPath(parts []hostPart, path string) string {
 	dirs := strings.Split(defaultPath, ":")
 	for _, dir := range filepath.SplitList(path) {
@@ -112,8 +113,8 @@ func (p *Provider) image(ctx context.Context, ref string, progress func(string))
 	return img, err
 }
 
-// builtImage reads the record of an image that was built here. It returns environment.ErrNoImage if a part of the image
-// is missing.
+// builtImage reads the record of an image that was built here. It returns environment.ErrNoImage if
+// a part of the image is missing.
 func (p *Provider) builtImage(ref string) (*image, error) {
 	img, err := p.readImage(ref)
 	if err == nil {
@@ -201,8 +202,8 @@ func partName(at string) string {
 	return hostPart{At: at}.part()
 }
 
-// layers returns the directories of the layers that change a part, top first. It leaves out the layers below an opaque
-// one.
+// layers returns the directories of the layers that change a part, top first. It leaves out the
+// layers below an opaque one.
 func (s *store) layers(ids []string, part string) []string {
 	var dirs []string
 	for _, id := range slices.Backward(ids) {

@@ -129,7 +129,8 @@ func TestImageBuilder(t *testing.T) {
 		t.Errorf("in the image:\n%s, want\n%s", got, want)
 	}
 
-	// Another machine that builds the same without looking pushes the same base, and finds the image by its key.
+	// Another machine that builds the same without looking pushes the same base, and finds the
+	// image by its key.
 	if again, err := images().Build(t.Context(), opts); again != ref || err != nil {
 		t.Errorf("again: %s, %v, want %s", again, err, ref)
 	}

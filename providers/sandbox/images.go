@@ -56,8 +56,8 @@ func (p *Provider) layersOf(img *image) []string {
 	return layers
 }
 
-// Images implements environment.ImageStore. It lists the records of images, which have no size, the layers and the
-// bases.
+// Images implements environment.ImageStore. It lists the records of images, which have no size, the
+// layers and the bases.
 func (p *Provider) Images(ctx context.Context) ([]environment.Image, error) {
 	used, err := p.inUse()
 	if err != nil {

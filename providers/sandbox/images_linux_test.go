@@ -118,7 +118,8 @@ func storeFor(t *testing.T, cfg map[string]any) string {
 	return storeWithImage(t)
 }
 
-// bothBases returns configurations with this machine's root and with an image. The second may skip the test.
+// bothBases returns configurations with this machine's root and with an image. The second may skip
+// the test.
 func bothBases(t *testing.T) map[string]func(*testing.T) map[string]any {
 	t.Helper()
 	return map[string]func(*testing.T) map[string]any{
@@ -455,7 +456,8 @@ func TestWorkDirThatCannotBeCreated(t *testing.T) {
 	}
 }
 
-// The conformance suite's check needs a user other than root, which sandboxes with one id do not have.
+// The conformance suite's check needs a user other than root, which sandboxes with one id do not
+// have.
 func TestMissingWorkDirIsCreated(t *testing.T) {
 	p := newProvider(t, map[string]any{"dir": storeDir(t), "base": baseHost})
 	ref, err := p.BuildImage(t.Context(), environment.BuildOptions{Name: "x", Context: fstest.MapFS{

@@ -17,15 +17,15 @@ import (
 	"github.com/org/rollout-action/providers/internal/initwire"
 )
 
-// The roles in which this program starts itself, passed as the program name; see also inside.Role.
-// These are workers, see worker.go.
+// The roles in which this program starts itself, passed as the program name; see also
+// initproc.Role. These are workers, see worker.go.
 const (
 	roleWorker       = "rollout-sandbox-worker"
 	roleWorkerMapped = "rollout-sandbox-worker-mapped"
 )
 
-// Init must be the first call in main (and in the TestMain of tests that use this provider). Sandboxes are started by
-// executing this program again. Init does not return in such a process.
+// Init must be the first call in main (and in the TestMain of tests that use this provider).
+// Sandboxes are started by executing this program again. Init does not return in such a process.
 func Init() {
 	switch os.Args[0] {
 	case roleWorker:
@@ -48,7 +48,8 @@ var starts = sync.OnceValue(func() chan<- func() {
 	return c
 })
 
-// startProcess starts a command in the thread of starts. It returns a startError if the kernel refuses.
+// startProcess starts a command in the thread of starts. It returns a startError if the kernel
+// refuses.
 func startProcess(cmd *exec.Cmd) error {
 	failed := make(chan error)
 	starts() <- func() { failed <- cmd.Start() }
@@ -65,8 +66,8 @@ type sandboxBox struct {
 	ready initwire.Answer
 }
 
-// launch starts a sandbox and waits until its file system is mounted. before, if not nil, runs when process 1 exists
-// and before anything in the sandbox does. cgroupTasks are for wire.Setup.
+// launch starts a sandbox and waits until its file system is mounted. before, if not nil, runs when
+// process 1 exists and before anything in the sandbox does. cgroupTasks are for initwire.Setup.
 func launch(ctx context.Context, mode mode, setup initwire.Setup, before func(pid int) error, cgroupTasks ...*os.File) (*sandboxBox, error) {
 	conn, theirs, err := initwire.Pair()
 	if err != nil {

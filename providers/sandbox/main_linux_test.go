@@ -50,7 +50,8 @@ func storeDir(t testing.TB) string {
 	return dir
 }
 
-// unpackedStore returns a directory, shared by all tests, whose store has the image of realImage and nothing else.
+// unpackedStore returns a directory, shared by all tests, whose store has the image of realImage
+// and nothing else.
 var unpackedStore = sync.OnceValues(func() (string, error) {
 	dir := filepath.Join(shared, "unpacked")
 	cfg := maps.Clone(realImageConfig())

@@ -22,7 +22,8 @@ type mode string
 
 const (
 	modeRoot mode = "root" // as real root, without a user namespace
-	// modeIDs: in a user namespace with as many ids as a system has, which newuidmap grants from /etc/subuid.
+	// modeIDs: in a user namespace with as many ids as a system has, which newuidmap grants from
+	// /etc/subuid.
 	modeIDs mode = "ids"
 	// modeOne: in a user namespace with one id. Root is the only user there.
 	modeOne mode = "one"

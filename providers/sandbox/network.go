@@ -147,7 +147,8 @@ func (n *networking) detach(ctx context.Context, b *sandboxBox) error {
 	return err
 }
 
-// startProxy serves the filtering proxy on the sandbox's loopback device, unless it is served already.
+// startProxy serves the filtering proxy on the sandbox's loopback device, unless it is served
+// already.
 func (e *sandboxEnv) startProxy(ctx context.Context) error {
 	if e.network.proxy != nil {
 		return nil

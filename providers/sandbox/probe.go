@@ -203,7 +203,8 @@ func (c hostFacts) remedy(m mode, err error) string {
 	return "rollout needs namespaces and overlays, which the kernel or a security module refuses here: change that"
 }
 
-// inPod reports whether this process runs in a pod of Kubernetes, which sets the variable in every container.
+// inPod reports whether this process runs in a pod of Kubernetes, which sets the variable in every
+// container.
 func inPod() bool { return os.Getenv("KUBERNETES_SERVICE_HOST") != "" }
 
 // inContainer reports whether this process runs in a container of a common engine.

@@ -101,7 +101,8 @@ func checkLimits(l environment.Limits) error {
 	return nil
 }
 
-// alwaysShown lists directories that every program needs. They and the directories above them are never hidden.
+// alwaysShown lists directories that every program needs. They and the directories above them are
+// never hidden.
 var alwaysShown = []string{
 	"/bin", "/sbin", "/lib", "/lib64", "/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib64", "/usr/libexec", "/usr/share", "/usr/local/bin",
 	"/usr/local/sbin", "/usr/local/lib", "/opt", "/nix/store", "/gnu/store",

@@ -119,7 +119,8 @@ const dockerSocket = "/var/run/docker.sock"
 // pingTimeout bounds how long an engine may take to answer.
 const pingTimeout = 2 * time.Second
 
-// dockerEngine returns a client of this machine's Docker engine, or nil if no engine answers this user.
+// dockerEngine returns a client of this machine's Docker engine, or nil if no engine answers this
+// user.
 func dockerEngine(ctx context.Context) *client.Client {
 	if os.Getenv("DOCKER_HOST") == "" && !exists(dockerSocket) {
 		return nil

@@ -123,8 +123,8 @@ func (s *store) inspect(ctx context.Context, dir string, see func(*tar.Header, i
 	}
 }
 
-// pathInSandbox returns the path in a sandbox of PART/path in a layer. It returns "" for the root and for parts
-// themselves.
+// pathInSandbox returns the path in a sandbox of PART/path in a layer. It returns "" for the root
+// and for parts themselves.
 func pathInSandbox(name string) string {
 	part, below, _ := strings.Cut(strings.TrimSuffix(name, "/"), "/")
 	if below == "" {

@@ -183,8 +183,8 @@ func (s *store) publish(from, to string) error {
 	return fmt.Errorf("%s is there already: %w", to, err)
 }
 
-// group returns the name of an environment's control group. It contains a digest of the store, because stores share the
-// machine's groups.
+// group returns the name of an environment's control group. It contains a digest of the store,
+// because stores share the machine's groups.
 func (s *store) group(id string) string { return digest(s.dir)[:8] + "-" + id }
 
 // sweepGroups removes the control groups of this store's environments that no longer exist.
@@ -199,8 +199,8 @@ func (s *store) sweepGroups(groups *cgroup.Tree) {
 // newID returns a new random name.
 func newID() string { return strings.ToLower(rand.Text()[:12]) }
 
-// digest returns a name for content: 24 hexadecimal digits of its hash. It is short because the paths of all layers of
-// a root file system have to fit on one page (see wire.Setup).
+// digest returns a name for content: 24 hexadecimal digits of its hash. It is short because the
+// paths of all layers of a root file system have to fit on one page (see initwire.Setup).
 func digest(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:12])

@@ -141,7 +141,8 @@ func TestSandboxesEndWithRollout(t *testing.T) {
 	if len(listed) != 3 {
 		t.Errorf("%d environments are listed, want 3: %v", len(listed), listed)
 	}
-	// The build's control group has no environment. The next start removes it, the others go with theirs.
+	// The build's control group has no environment. The next start removes it, the others go with
+	// theirs.
 	next := newProvider(t, map[string]any{"dir": dir, "base": baseHost})
 	for _, one := range listed {
 		if one.Labels.Job != "survivors" || one.Kept {

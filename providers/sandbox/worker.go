@@ -56,8 +56,8 @@ func removeTree(dir string) error {
 	return nil
 }
 
-// flattenTree moves all directories below dir into dir itself, one level at a time, so that no path has more than two
-// elements. Errors show when dir is removed.
+// flattenTree moves all directories below dir into dir itself, one level at a time, so that no path
+// has more than two elements. Errors show when dir is removed.
 func flattenTree(dir string) {
 	_ = os.Chmod(dir, 0o700)
 	for todo := subdirs(dir); len(todo) > 0; {

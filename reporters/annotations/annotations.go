@@ -22,8 +22,8 @@ const DefaultPerType = 10
 //   - warnings for tasks that got worse, are flaky or, without a baseline, did not pass, and for broken tasks in quarantine
 //   - notices for tasks that got better, and for those that still do not pass
 type Reporter struct {
-	// PerType is the largest number of annotations of each type; 0 means DefaultPerType. If there are more, the last one
-	// has their number.
+	// PerType is the largest number of annotations of each type; 0 means DefaultPerType. If there
+	// are more, the last one has their number.
 	PerType int
 }
 

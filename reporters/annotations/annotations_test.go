@@ -140,7 +140,8 @@ func TestQuarantineIsNoError(t *testing.T) {
 	}
 }
 
-// TestConfirmationsWithoutABaseline: what was tried again is said by a report without the baseline, too, and is no error if it passed.
+// TestConfirmationsWithoutABaseline: what was tried again is said by a report without the baseline,
+// too, and is no error if it passed.
 func TestConfirmationsWithoutABaseline(t *testing.T) {
 	in := reporttest.Confirmed()
 	in.Diff, in.Baseline, in.Verdict = nil, "", gate.Verdict{}

@@ -8,17 +8,20 @@ import (
 	"github.com/org/rollout-action/reporters/internal/sections"
 )
 
-// DefaultLimit is the size of a comment that GitHub accepts, in bytes or characters, minus a kilobyte for the marker.
+// DefaultLimit is the size of a comment that GitHub accepts, in bytes or characters, minus a
+// kilobyte for the marker.
 const DefaultLimit = 65_536 - 1024
 
 // Reporter writes the body of the comment. It implements report.Reporter.
 type Reporter struct {
-	// Limit bounds the bytes that are written; 0 means DefaultLimit. To stay within it, detail is dropped in the same order as
-	// in the job summary: more and more of what changed and failed, then everything but counts.
+	// Limit bounds the bytes that are written; 0 means DefaultLimit. To stay within it, detail is
+	// dropped in the same order as in the job summary: more and more of what changed and failed,
+	// then everything but counts.
 	Limit int
 }
 
-// details are the levels of detail down to counts only. Tasks that passed and did not change are only counted in all of them.
+// details are the levels of detail down to counts only. Tasks that passed and did not change are
+// only counted in all of them.
 var details = []sections.Detail{
 	{Short: true, Rows: 200, Excerpts: 10, Lines: 15},
 	{Short: true, Rows: 100, Excerpts: 5, Lines: 10, Omitted: "some of the tasks that changed or failed"},

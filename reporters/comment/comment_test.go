@@ -60,7 +60,8 @@ func TestReasonsOfJudges(t *testing.T) {
 	}
 }
 
-// What judges said explains a reward that is below 1 because of them, and their part of the cost is shown.
+// What judges said explains a reward that is below 1 because of them, and their part of the cost is
+// shown.
 func TestJudgesExplainAReward(t *testing.T) {
 	in := reporttest.Make("judged", []reporttest.Spec{{Agent: "mine", Dataset: "evals", Task: "letter", Reward: new(0.625), Seconds: 1}})
 	in.Trials[0].TestsReward, in.Trials[0].Costs.Judges = new(1.0), result.Dollars(0.25)

@@ -12,26 +12,30 @@ import (
 	"github.com/org/rollout-action/internal/lib/untrusted"
 )
 
-// SchemaVersion is incremented when a field changes its meaning or is removed. New fields do not change it.
+// SchemaVersion is incremented when a field changes its meaning or is removed. New fields do not
+// change it.
 const SchemaVersion = 1
 
-// Reporter writes the object, indented, with a final newline. It implements report.Reporter. Texts from outside are not
-// changed: programs that show them must make them safe. The file itself is safe to print: invisible characters, and what
-// GitHub's runner would read as a command, are written as \u escapes.
+// Reporter writes the object, indented, with a final newline. It implements report.Reporter. Texts
+// from outside are not changed: programs that show them must make them safe. The file itself is
+// safe to print: invisible characters, and what GitHub's runner would read as a command, are
+// written as \u escapes.
 type Reporter struct{}
 
-// Report is the object. Rates are from 0 to 1, rewards have no unit, costs are US dollars, durations seconds, times UTC. Lists
-// are never null, and are sorted as stated.
+// Report is the object. Rates are from 0 to 1, rewards have no unit, costs are US dollars,
+// durations seconds, times UTC. Lists are never null, and are sorted as stated.
 type Report struct {
 	SchemaVersion int    `json:"schema_version"`
 	JobName       string `json:"job_name"`
 	// Passed: the gate passed and nothing is missing, so the exit code is 0.
 	Passed bool `json:"passed"`
-	// Outcome is passed, failed, inconclusive (passes), incomplete (does not pass) or part (a shard, which is not judged).
+	// Outcome is passed, failed, inconclusive (passes), incomplete (does not pass) or part (a
+	// shard, which is not judged).
 	Outcome report.Mark `json:"outcome"`
 	// Headline is the outcome in a few words: "2 broken, 1 fixed".
 	Headline string `json:"headline"`
-	// Verdict is the verdict of the gate: outcome (pass, fail, inconclusive; "" for a shard), reason, checks, notes, quarantined.
+	// Verdict is the verdict of the gate: outcome (pass, fail, inconclusive; "" for a shard),
+	// reason, checks, notes, quarantined.
 	Verdict    gate.Verdict `json:"verdict"`
 	Incomplete []string     `json:"incomplete"` // sentences about what is missing from the job
 	Notes      []string     `json:"notes"`
@@ -82,8 +86,8 @@ type Task struct {
 	CostAtLeast bool          `json:"cost_at_least,omitempty"` // Cost is a lower bound
 	DurationSec float64       `json:"duration_sec"`
 	Attempts    []Attempt     `json:"attempts"` // planned ones, by number
-	// Confirmation is what the attempts came to that were made because the task looked broken or fixed (gate.confirm). No other number of the task has them; it
-	// is left out without any.
+	// Confirmation is what the attempts came to that were made because the task looked broken or
+	// fixed (gate.confirm). No other number of the task has them; it is left out without any.
 	Confirmation *Side `json:"confirmation,omitempty"`
 }
 
@@ -97,45 +101,53 @@ type Attempt struct {
 	CostAtLeast bool          `json:"cost_at_least,omitempty"` // Cost is a lower bound
 	DurationSec float64       `json:"duration_sec"`
 	Dir         string        `json:"dir"` // below the job's directory
-	// Reused tells which job ran the trial, if it was not this one; cost and duration are those of that run.
+	// Reused tells which job ran the trial, if it was not this one; cost and duration are those of
+	// that run.
 	Reused *result.Reused `json:"reused,omitempty"`
-	// Reverified tells which job ran the agent, if this one ran only the tests; a part of the cost is that of the agent's run.
+	// Reverified tells which job ran the agent, if this one ran only the tests; a part of the cost
+	// is that of the agent's run.
 	Reverified *result.Reverified `json:"reverified,omitempty"`
-	// Rewards are the numbers in the verifier's reward.json by name, if there is one. Names are hostile.
+	// Rewards are the numbers in the verifier's reward.json by name, if there is one. Names are
+	// hostile.
 	Rewards map[string]float64 `json:"rewards,omitempty"`
-	// Advantage is the reward minus the mean of the task's attempts. AdvantageNormalized is that divided by their standard
-	// deviation. They are omitted for tasks with one attempt or with an attempt without a reward, and in shards.
+	// Advantage is the reward minus the mean of the task's attempts. AdvantageNormalized is that
+	// divided by their standard deviation. They are omitted for tasks with one attempt or with an
+	// attempt without a reward, and in shards.
 	Advantage           *float64 `json:"advantage,omitempty"`
 	AdvantageNormalized *float64 `json:"advantage_normalized,omitempty"`
 }
 
-// Baseline identifies what was compared with. Description is a sentence about it, or about why there is nothing to compare with.
+// Baseline identifies what was compared with. Description is a sentence about it, or about why
+// there is nothing to compare with.
 type Baseline struct {
 	Description string  `json:"description"`
 	JobName     string  `json:"job_name,omitempty"`
 	Commit      *string `json:"commit,omitempty"`
 }
 
-// Diff is the comparison with the baseline. Changes has the number of tasks by change: broken, errored, worse, fixed, better,
-// changed (the task's own files), new, removed, same, and the others of result.Changes.
+// Diff is the comparison with the baseline. Changes has the number of tasks by change: broken,
+// errored, worse, fixed, better, changed (the task's own files), new, removed, same, and the others
+// of result.Changes.
 type Diff struct {
 	Counts  map[result.Change]int `json:"counts"`
 	Flaky   int                   `json:"flaky"`
 	Overall Compared              `json:"overall"`
 	Groups  []Compared            `json:"groups"` // for each agent and dataset, sorted
-	// Tasks are the tasks that are not the same, including removed ones, sorted by agent, dataset and task.
+	// Tasks are the tasks that are not the same, including removed ones, sorted by agent, dataset
+	// and task.
 	Tasks []TaskDiff `json:"tasks"`
 }
 
-// Compared compares two jobs on the tasks that both have, unchanged and with scores. A trial that the agent or the verifier
-// ended without a reward counts as 0, as in the checks.
+// Compared compares two jobs on the tasks that both have, unchanged and with scores. A trial that
+// the agent or the verifier ended without a reward counts as 0, as in the checks.
 type Compared struct {
 	Agent   string `json:"agent_name,omitempty"`
 	Dataset string `json:"dataset_name,omitempty"`
 	Tasks   int    `json:"tasks"`
 	Base    Level  `json:"base"`
 	Head    Level  `json:"head"`
-	// Usage has means per trial of both sides, and how many trials know no cost; omitted if no agent has a model of the job.
+	// Usage has means per trial of both sides, and how many trials know no cost; omitted if no
+	// agent has a model of the job.
 	Usage *result.UsageDiff `json:"usage,omitempty"`
 	// Scores compares what judges gave; omitted without judges.
 	Scores []result.ScoreDiff `json:"scores,omitempty"`
@@ -159,9 +171,11 @@ type TaskDiff struct {
 	Flaky   bool          `json:"flaky"`
 	Base    *Side         `json:"base"`
 	Head    *Side         `json:"head"`
-	// Confirmation is what the attempts came to that confirm that the task is broken, or not (gate.confirm); it is left out without any.
+	// Confirmation is what the attempts came to that confirm that the task is broken, or not
+	// (gate.confirm); it is left out without any.
 	Confirmation *Side `json:"confirmation,omitempty"`
-	// BaseConfirmation has the attempts of the baseline that go with these, if it ran beside the job.
+	// BaseConfirmation has the attempts of the baseline that go with these, if it ran beside the
+	// job.
 	BaseConfirmation *Side `json:"base_confirmation,omitempty"`
 }
 
@@ -333,7 +347,8 @@ func verdict(v gate.Verdict) gate.Verdict {
 	return v
 }
 
-// finite returns f, or the nearest number that JSON can represent: sums of what an artifact claims may be infinite.
+// finite returns f, or the nearest number that JSON can represent: sums of what an artifact claims
+// may be infinite.
 func finite(f float64) float64 {
 	if math.IsNaN(f) {
 		return 0

@@ -73,7 +73,8 @@ func read(t *testing.T, data []byte) file {
 	return f
 }
 
-// dorny/test-reporter: needs a name for each suite, knows no nested ones, and counts failures and errors as failed.
+// dorny/test-reporter: needs a name for each suite, knows no nested ones, and counts failures and
+// errors as failed.
 func dorny(t *testing.T, f file) (passed, failed, skipped int) {
 	t.Helper()
 	for _, s := range f.Suites {
@@ -136,7 +137,8 @@ func counts(t *testing.T, f file) {
 	}
 }
 
-// gitlab: groups by classname, keeps the first case of a name, and takes attachments from system-out.
+// gitlab: groups by classname, keeps the first case of a name, and takes attachments from
+// system-out.
 func gitlab(t *testing.T, f file) {
 	t.Helper()
 	seen := map[string]bool{}
@@ -154,7 +156,8 @@ func gitlab(t *testing.T, f file) {
 	}
 }
 
-// mikepenz/action-junit-report: takes a case's file or else its suite's for the annotation, and counts flakyFailure as retries.
+// mikepenz/action-junit-report: takes a case's file or else its suite's for the annotation, and
+// counts flakyFailure as retries.
 func mikepenz(t *testing.T, f file) {
 	t.Helper()
 	for _, s := range f.Suites {

@@ -1,5 +1,6 @@
-// Package junit reports a job as JUnit XML, in the dialect that its readers have in common: dorny/test-reporter,
-// mikepenz/action-junit-report, EnricoMi/publish-unit-test-result-action, Jenkins, GitLab, Buildkite, CircleCI and Azure.
+// Package junit reports a job as JUnit XML, in the dialect that its readers have in common:
+// dorny/test-reporter, mikepenz/action-junit-report, EnricoMi/publish-unit-test-result-action,
+// Jenkins, GitLab, Buildkite, CircleCI and Azure.
 //
 //   - A suite is one agent on one dataset. Suites are never nested, because not all readers support that.
 //   - A test case is one task, whatever the number of its attempts: name is the task, classname <agent>.<dataset>. The two
@@ -17,7 +18,8 @@
 //     case, GitLab only for those with a <failure>.
 //   - Commit, rewards and costs are properties of suites: Jenkins' schema does not allow them in cases.
 //
-// The result is valid against junit-10.xsd of Jenkins' xunit plugin, which rejects files that are not. That schema knows the
-// attribute file for suites (where it is the directory of the suite's tasks) and not for cases; GitLab, CircleCI, Buildkite,
-// EnricoMi and mikepenz read it there as well. With Reporter.CaseFiles it is written there, and the file is valid except for that.
+// The result is valid against junit-10.xsd of Jenkins' xunit plugin, which rejects files that are
+// not. That schema knows the attribute file for suites (where it is the directory of the suite's
+// tasks) and not for cases; GitLab, CircleCI, Buildkite, EnricoMi and mikepenz read it there as
+// well. With Reporter.CaseFiles it is written there, and the file is valid except for that.
 package junit

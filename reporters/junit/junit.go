@@ -22,15 +22,17 @@ const DefaultLimit = 29_000_000
 
 // Reporter writes JUnit XML.
 type Reporter struct {
-	// Limit is the largest size of the document in bytes; 0 means DefaultLimit. A larger document loses excerpts of logs
-	// first, then cases that passed, then all cases. The counts of a suite still include them, and a property has the
-	// number of cases left out.
+	// Limit is the largest size of the document in bytes; 0 means DefaultLimit. A larger document
+	// loses excerpts of logs first, then cases that passed, then all cases. The counts of a suite
+	// still include them, and a property has the number of cases left out.
 	Limit int
-	// CaseFiles adds the attribute file to test cases, with the main file of the task. See the package's documentation.
+	// CaseFiles adds the attribute file to test cases, with the main file of the task. See the
+	// package's documentation.
 	CaseFiles bool
 }
 
-// document, suite and testcase extend the library's types. Their fields hide the embedded ones of the same element.
+// document, suite and testcase extend the library's types. Their fields hide the embedded ones of
+// the same element.
 type document struct {
 	XMLName xml.Name `xml:"testsuites"`
 	junit.Testsuites
@@ -65,8 +67,9 @@ type rerun struct {
 	StackTrace block  `xml:"stackTrace"`
 }
 
-// block is text of several lines, written as CDATA, which is readable in the file. Text that contains the end of CDATA is
-// escaped instead, because some readers lose text in two sections of CDATA or insert something between them.
+// block is text of several lines, written as CDATA, which is readable in the file. Text that
+// contains the end of CDATA is escaped instead, because some readers lose text in two sections of
+// CDATA or insert something between them.
 type block struct {
 	CData   string `xml:",cdata"`
 	Escaped string `xml:",chardata"`
@@ -80,7 +83,8 @@ func blockOf(text string) block {
 	return block{CData: text}
 }
 
-// detail says what a document contains. details lists the levels in the order in which Write tries them.
+// detail says what a document contains. details lists the levels in the order in which Write tries
+// them.
 type detail struct {
 	excerpts       bool
 	passing, cases bool
@@ -107,7 +111,8 @@ func (r Reporter) Write(w io.Writer, in report.Input) error {
 	return err
 }
 
-// excerptSize returns how many bytes of logs each failed attempt may show, so that all of them take half of limit.
+// excerptSize returns how many bytes of logs each failed attempt may show, so that all of them take
+// half of limit.
 func excerptSize(cases []report.Case, limit int) int {
 	attempts := 0
 	for _, c := range cases {
@@ -226,8 +231,8 @@ func (b *builder) suite(cases []report.Case) suite {
 	return s
 }
 
-// unique returns the name, with a number if the class has it already: different names may become equal when they are made
-// safe, and "a.b" on "c" has the class of "a" on "b.c".
+// unique returns the name, with a number if the class has it already: different names may become
+// equal when they are made safe, and "a.b" on "c" has the class of "a" on "b.c".
 func (b *builder) unique(classname, name string) string {
 	key := func(name string) string { return classname + "\x00" + name }
 	n := b.names[key(name)]
@@ -284,7 +289,8 @@ func (b *builder) properties(s *suite, c report.Case) {
 	add("run", b.in.Links.Run)
 }
 
-// commonDir returns the deepest directory that contains all tasks of a suite; "" if that is the root or unknown.
+// commonDir returns the deepest directory that contains all tasks of a suite; "" if that is the
+// root or unknown.
 func commonDir(cases []report.Case) string {
 	var common []string
 	for i, c := range cases {

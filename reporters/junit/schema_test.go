@@ -16,16 +16,19 @@ import (
 	"github.com/org/rollout-action/reporters/junit"
 )
 
-// element is what a schema says of one element. All of its children may come in any order and number.
+// element is what a schema says of one element. All of its children may come in any order and
+// number.
 type element struct {
 	required, optional []string // attributes
 	children           []string
 	text               bool
 }
 
-// rules are those of junit-10.xsd of Jenkins' xunit plugin, as a table: its groups of children are all unbounded choices,
-// but for the sequence in reruns and in the root, which check looks at. A file that does not keep them is rejected there.
-// Source: jenkinsci/xunit-plugin, src/main/resources/org/jenkinsci/plugins/xunit/types/model/xsd/junit-10.xsd.
+// rules are those of junit-10.xsd of Jenkins' xunit plugin, as a table: its groups of children are
+// all unbounded choices, but for the sequence in reruns and in the root, which check looks at. A
+// file that does not keep them is rejected there.
+// Source: jenkinsci/xunit-plugin,
+// src/main/resources/org/jenkinsci/plugins/xunit/types/model/xsd/junit-10.xsd.
 var rules = map[string]element{
 	"testsuites": {optional: []string{"name", "time", "tests", "failures", "errors"}, children: []string{"testsuite"}},
 	"testsuite": {

@@ -24,11 +24,12 @@ func cut(s string) string { return untrusted.Cut(s, maxName) }
 // text makes text from outside safe for an element.
 func text(s string) string { return noAttachment(untrusted.XML(s)) }
 
-// noAttachment breaks up lines that Jenkins or GitLab would read as attachments. With such a line a log could publish any file
-// of the machine that reads the report.
+// noAttachment breaks up lines that Jenkins or GitLab would read as attachments. With such a line a
+// log could publish any file of the machine that reads the report.
 func noAttachment(s string) string { return strings.ReplaceAll(s, "[[", "[ [") }
 
-// failure returns the outcome of an attempt that did not pass: a line about what happened, and below it what explains it.
+// failure returns the outcome of an attempt that did not pass: a line about what happened, and
+// below it what explains it.
 func (b *builder) failure(c report.Case, t result.Trial) *outcome {
 	r := &outcome{Type: "reward", Message: "no reward"}
 	if t.Reward != nil {
@@ -86,7 +87,8 @@ func (b *builder) passed(c report.Case) []string {
 	return []string{text(strings.Join(lines, "\n"))}
 }
 
-// tests returns the test cases of a trial's verifier; false if there are none or the document has no room for them.
+// tests returns the test cases of a trial's verifier; false if there are none or the document has
+// no room for them.
 func (b *builder) tests(t result.Trial) (report.Tests, bool) {
 	if !b.detail.excerpts {
 		return report.Tests{}, false
@@ -94,7 +96,8 @@ func (b *builder) tests(t result.Trial) (report.Tests, bool) {
 	return report.VerifierTests(b.in, t)
 }
 
-// listTests returns the test cases of a verifier as lines: as many as there is room for, the failed ones first.
+// listTests returns the test cases of a verifier as lines: as many as there is room for, the failed
+// ones first.
 func (b *builder) listTests(tests report.Tests) []string {
 	lines := []string{fmt.Sprintf("%s: %s passed, %s failed, %s skipped", path.Base(tests.File), report.Count(tests.Passed), report.Count(tests.Failed), report.Count(tests.Skipped))}
 	marks := map[report.TestStatus]string{report.TestFailed: "✗", report.TestPassed: "✓", report.TestSkipped: "○"}
@@ -124,8 +127,8 @@ func (b *builder) listTests(tests report.Tests) []string {
 	return lines
 }
 
-// attachments returns lines that Jenkins' junit-attachments plugin and GitLab read: the logs of the attempts that did not pass,
-// with paths relative to the command's working directory.
+// attachments returns lines that Jenkins' junit-attachments plugin and GitLab read: the logs of the
+// attempts that did not pass, with paths relative to the command's working directory.
 func (b *builder) attachments(c report.Case) []string {
 	if !b.detail.excerpts || c.State == report.Passed {
 		return nil
@@ -144,7 +147,8 @@ func (b *builder) attachments(c report.Case) []string {
 	return lines
 }
 
-// relative returns a path in the job's directory relative to the command's working directory, if that contains the job's.
+// relative returns a path in the job's directory relative to the command's working directory, if
+// that contains the job's.
 func (b *builder) relative(name string) string {
 	dir := strings.ReplaceAll(b.in.Dir, `\`, "/")
 	if dir == "" || path.IsAbs(dir) || path.Clean(dir) == ".." || strings.HasPrefix(path.Clean(dir), "../") || strings.Contains(dir, ":") {

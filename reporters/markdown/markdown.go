@@ -8,14 +8,16 @@ import (
 	"github.com/org/rollout-action/reporters/internal/sections"
 )
 
-// DefaultLimit is below the 1,048,576 bytes above which GitHub drops the whole summary of a step: the runner masks secrets
-// in it, which may make it longer. Source: actions/runner, FileCommandManager.cs.
+// DefaultLimit is below the 1,048,576 bytes above which GitHub drops the whole summary of a step:
+// the runner masks secrets in it, which may make it longer. Source: actions/runner,
+// FileCommandManager.cs.
 const DefaultLimit = 1_000_000
 
 // Reporter writes the page. It implements report.Reporter.
 type Reporter struct {
-	// Limit bounds the bytes that are written; 0 means DefaultLimit. To stay within it, detail is dropped in this order: tasks
-	// that passed and did not change; more and more of what changed and failed; everything but counts.
+	// Limit bounds the bytes that are written; 0 means DefaultLimit. To stay within it, detail is
+	// dropped in this order: tasks that passed and did not change; more and more of what changed
+	// and failed; everything but counts.
 	Limit int
 }
 

@@ -16,9 +16,9 @@ import (
 // Source: actions/runner, ExecutionContext.cs, _maxCountPerIssueType.
 const perType = 10
 
-// Annotations writes a workflow command for each finding that counts, at its place in the repository: an error if the task
-// fails by it, otherwise a warning. It writes as many of each type as the runner keeps; the last one names the number of
-// the others.
+// Annotations writes a workflow command for each finding that counts, at its place in the
+// repository: an error if the task fails by it, otherwise a warning. It writes as many of each type
+// as the runner keeps; the last one names the number of the others.
 func Annotations(w io.Writer, in prove.Report) error {
 	var b strings.Builder
 	for _, severity := range []prove.Severity{prove.Error, prove.Warning} {

@@ -9,11 +9,12 @@ import (
 	"github.com/org/rollout-action/internal/run/prove"
 )
 
-// SchemaVersion is incremented when a field changes its meaning or is removed. New fields do not change it.
+// SchemaVersion is incremented when a field changes its meaning or is removed. New fields do not
+// change it.
 const SchemaVersion = 1
 
-// Document is the JSON object. Rewards have no unit, durations are seconds. Lists are never null. Texts from outside are not
-// changed; the file is safe to print.
+// Document is the JSON object. Rewards have no unit, durations are seconds. Lists are never null.
+// Texts from outside are not changed; the file is safe to print.
 type Document struct {
 	SchemaVersion int           `json:"schema_version"`
 	Outcome       prove.Outcome `json:"outcome"`  // passed, failed, incomplete or cancelled

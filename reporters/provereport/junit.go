@@ -15,8 +15,9 @@ import (
 	"github.com/org/rollout-action/internal/run/prove"
 )
 
-// JUnit writes a suite for each dataset with a case for each task. A task that is not proven is a failure whose type is the
-// verdict; one without any result is an error. Warnings are in system-out. All attributes are in Jenkins' junit-10.xsd.
+// JUnit writes a suite for each dataset with a case for each task. A task that is not proven is a
+// failure whose type is the verdict; one without any result is an error. Warnings are in
+// system-out. All attributes are in Jenkins' junit-10.xsd.
 func JUnit(w io.Writer, in prove.Report) error {
 	doc := junit.Testsuites{Name: "rollout validate"}
 	names := map[string]int{}
@@ -84,8 +85,8 @@ const (
 	maxText = 64 << 10
 )
 
-// unique returns the name, with a number if the class already has it: different names may become equal when they are made
-// safe, and readers keep only the first of a name.
+// unique returns the name, with a number if the class already has it: different names may become
+// equal when they are made safe, and readers keep only the first of a name.
 func unique(names map[string]int, class, name string) string {
 	for n := 1; ; n++ {
 		try := name

@@ -12,7 +12,8 @@ import (
 // DefaultLimit bounds the Markdown, in bytes. It is below the limit of a step's summary.
 const DefaultLimit = 900_000
 
-// Markdown writes a table of all tasks with their findings. What does not fit within DefaultLimit is counted.
+// Markdown writes a table of all tasks with their findings. What does not fit within DefaultLimit
+// is counted.
 func Markdown(w io.Writer, in prove.Report) error { return MarkdownLimit(DefaultLimit)(w, in) }
 
 // MarkdownLimit returns Markdown with another limit.

@@ -18,5 +18,6 @@ var Formats = map[string]Format{
 	"markdown":    Markdown,
 }
 
-// place returns the place of a finding relative to the root of the repository; outside git, as a user would type it.
+// place returns the place of a finding relative to the root of the repository; outside git, as a
+// user would type it.
 func place(p prove.TaskReport, f prove.Finding) string { return p.Place(f, cmp.Or(p.Path, p.Dir)) }

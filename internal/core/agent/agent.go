@@ -1,5 +1,5 @@
-// Package agent defines agents, which are evaluated: a pair of bash scripts with variables, or one of the reserved agents. It
-// does not know how scripts are run.
+// Package agent defines agents, which are evaluated: a pair of bash scripts with variables, or one
+// of the reserved agents. It does not know how scripts are run.
 package agent
 
 import (
@@ -13,8 +13,8 @@ import (
 type Agent struct {
 	Name        string `yaml:"name" json:"name" required:"true" doc:"Name of the agent in results. oracle (runs the task's solution) and nop (does nothing) are built in."`
 	Description string `yaml:"description" json:"description,omitempty" raw:"true" doc:"What reports call the agent."`
-	// Preset is the name of an agent that is ready to run, of package presets; "": the agent has scripts of its own. Install, Execute,
-	// Files and Env then have what the preset adds.
+	// Preset is the name of an agent that is ready to run, of package presets; "": the agent has
+	// scripts of its own. Install, Execute, Files and Env then have what the preset adds.
 	Preset     string     `yaml:"preset" json:"preset,omitempty" doc:"An agent that is ready to run, such as claude-code: rollout agents ls has their names. It gives install and execute; those that the agent has win."`
 	Version    string     `yaml:"version" json:"version,omitempty" pattern:"^[0-9A-Za-z][0-9A-Za-z.+_-]*$" is:"a version" hint:"write it like 1.2.3, or latest" doc:"The version of the preset's agent, or latest. Default: the one that the preset was tried with."`
 	Args       []string   `yaml:"args" json:"args,omitempty" most:"1000" raw:"true" doc:"Further arguments of the preset's command."`
@@ -23,7 +23,8 @@ type Agent struct {
 	Files      []File     `yaml:"files" json:"files,omitempty" most:"1000" doc:"Files, directories and globs of the repository that are in the environment before install runs. A text is short for {source: text}."`
 	Install    string     `yaml:"install" json:"install,omitempty" raw:"true" doc:"Bash script that installs the agent."`
 	Execute    string     `yaml:"execute" json:"execute,omitempty" raw:"true" doc:"Bash script that runs the agent on the instruction in the file $ROLLOUT_TASK_INSTRUCTION."`
-	// CacheInstall: Install runs once for an image, and all trials with that image start from what it left. nil: see CachesInstall.
+	// CacheInstall: Install runs once for an image, and all trials with that image start from what
+	// it left. nil: see CachesInstall.
 	CacheInstall *bool `yaml:"cache_install" json:"cache_install,omitempty" doc:"Run install once per image, and let all trials begin with what it has left. Only for scripts that leave files: processes are not kept. Default: true for presets, else false."`
 	// Model is a name in the job's models; "": the agent reaches its model by itself.
 	Model  string `yaml:"model" json:"model,omitempty" doc:"The model of the agent, by its name in models. The agent gets a URL and a token for this trial only, in ROLLOUT_MODEL_URL, ROLLOUT_MODEL_KEY, ROLLOUT_MODEL_NAME and the variables that clients of the model's API read."`
@@ -33,8 +34,8 @@ type Agent struct {
 	Env       map[string]string `yaml:"env" json:"env,omitempty" doc:"Variables of both scripts. ${VAR} and ${VAR:-default} are taken from the environment of Rollout, $$ is a $."`
 }
 
-// Budget is what an agent may use of its model in one trial. 0 and nil mean no limit. Tokens and costs are known when a turn has ended,
-// so the last turn may exceed them.
+// Budget is what an agent may use of its model in one trial. 0 and nil mean no limit. Tokens and
+// costs are known when a turn has ended, so the last turn may exceed them.
 type Budget struct {
 	MaxTurns        int      `yaml:"max_turns" json:"max_turns,omitempty" min:"1" max:"1000000" doc:"Requests that reach the provider of the model, whatever came of them."`
 	MaxInputTokens  int      `yaml:"max_input_tokens" json:"max_input_tokens,omitempty" unit:"count" min:"1" max:"1000000000000" doc:"Tokens that the model reads, of all turns together: 500000, 500k or 2M. The last turn may exceed it."`
@@ -43,14 +44,16 @@ type Budget struct {
 	MaxCostUSD      *float64 `yaml:"max_cost_usd" json:"max_cost_usd,omitempty" above:"0" doc:"US dollars for the model, by its price. The last turn may exceed it."`
 }
 
-// File is one entry of files: a file, a directory or a glob, and where it is in the environment. See package agentfiles.
+// File is one entry of files: a file, a directory or a glob, and where it is in the environment.
+// See package agentfiles.
 type File struct {
 	Source    string `yaml:"source" json:"source" required:"true" short:"true" doc:"File, directory or glob (*, ?, [a-z], {a,b}, **), relative to the job file. Links must stay in the directory."`
 	Target    string `yaml:"target" json:"target,omitempty" pattern:"^/" is:"an absolute path" hint:"write it like /agent" doc:"Absolute path in the environment: of the directory or file; of a file's directory if it ends in /. For a glob, of the directory that the glob begins in. Default: / and the source's name."`
 	Gitignore bool   `yaml:"gitignore" json:"gitignore" default:"true" doc:"Leave out what the .gitignore files of the repository name."`
 }
 
-// The reserved names. Oracle runs the task's solution. Nop does nothing, so a task on which it scores 1 is broken.
+// The reserved names. Oracle runs the task's solution. Nop does nothing, so a task on which it
+// scores 1 is broken.
 const (
 	Oracle = "oracle"
 	Nop    = "nop"
@@ -59,7 +62,8 @@ const (
 // Reserved reports whether the agent is built in. Such an agent has no scripts.
 func (a Agent) Reserved() bool { return a.Name == Oracle || a.Name == Nop }
 
-// CachesInstall reports whether install runs once for an image: if the agent says so, or is a preset and does not say otherwise.
+// CachesInstall reports whether install runs once for an image: if the agent says so, or is a
+// preset and does not say otherwise.
 func (a Agent) CachesInstall() bool {
 	if a.CacheInstall != nil {
 		return *a.CacheInstall && a.Install != ""
@@ -67,8 +71,9 @@ func (a Agent) CachesInstall() bool {
 	return a.Preset != "" && a.Install != ""
 }
 
-// Evaluated returns those of the names of a job's agents that its results are about: those of agents that are not built in; without
-// any, oracle; without oracle, nop. Oracle and nop beside other agents only check the tasks. names is not changed.
+// Evaluated returns those of the names of a job's agents that its results are about: those of
+// agents that are not built in; without any, oracle; without oracle, nop. Oracle and nop beside
+// other agents only check the tasks. names is not changed.
 func Evaluated(names []string) []string {
 	for _, others := range [][]string{{Oracle, Nop}, {Nop}} {
 		kept := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(others, name) })
@@ -85,8 +90,8 @@ func (f File) IsGlob() bool {
 	return glob != ""
 }
 
-// PutAt returns the absolute path in the environment: the target, or / and the name of the source, for a glob that of the directory in
-// which it begins. It returns "" if there is no such name.
+// PutAt returns the absolute path in the environment: the target, or / and the name of the source,
+// for a glob that of the directory in which it begins. It returns "" if there is no such name.
 func (f File) PutAt() string {
 	if f.Target != "" {
 		return f.Target
@@ -99,7 +104,8 @@ func (f File) PutAt() string {
 	return "/" + name
 }
 
-// SplitGlob splits a path before its first element with a special character of globs. glob is "" if there is none.
+// SplitGlob splits a path before its first element with a special character of globs. glob is "" if
+// there is none.
 func SplitGlob(source string) (base, glob string) {
 	special := strings.IndexAny(source, `*?[{`)
 	if special < 0 {

@@ -35,7 +35,8 @@ func (s MCPServer) Check() error {
 	return nil
 }
 
-// Standard returns the servers in the form of the file mcp.json that most agents read: {"NAME": {"type": "stdio", "command": …}}.
+// Standard returns the servers in the form of the file mcp.json that most agents read: {"NAME":
+// {"type": "stdio", "command": …}}.
 func (servers MCPServers) Standard() map[string]StandardMCPServer {
 	out := make(map[string]StandardMCPServer, len(servers))
 	for name, s := range servers {

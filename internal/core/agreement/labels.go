@@ -76,8 +76,9 @@ type reader struct {
 	problems diag.List
 }
 
-// ReadLabels reads a file of labels: a header, and a line for each trial, with a column for each judge or criterion, or with the columns judge
-// and label. It finds commas, semicolons and tabs by itself. Empty labels are left out. There are labels only without problems.
+// ReadLabels reads a file of labels: a header, and a line for each trial, with a column for each
+// judge or criterion, or with the columns judge and label. It finds commas, semicolons and tabs by
+// itself. Empty labels are left out. There are labels only without problems.
 func ReadLabels(file string, text []byte, keys []result.Key, subjects []Subject) ([]Label, diag.List) {
 	r := &reader{file: file, subjects: subjects, keys: map[string][]result.Key{}, columns: map[string]int{}, about: map[int]Subject{}, seen: map[string]int{}}
 	for _, k := range keys {
@@ -233,7 +234,8 @@ func (r *reader) hint(name string, others []string) string {
 	return cmp.Or(diag.DidYouMean(name, names), "there are: "+r.names())
 }
 
-// subject returns the subject with a name. That of a criterion may stand alone if only one judge has it.
+// subject returns the subject with a name. That of a criterion may stand alone if only one judge
+// has it.
 func (r *reader) subject(name string) (Subject, bool) {
 	var found []Subject
 	for _, s := range r.subjects {
@@ -390,7 +392,8 @@ func (s Subject) words() string {
 	return excerpt.Line(strings.Join(words, ", "), 200)
 }
 
-// parse returns what a label counts. Words of the scale come first, then numbers, then words for the best and the worst.
+// parse returns what a label counts. Words of the scale come first, then numbers, then words for
+// the best and the worst.
 func (s Subject) parse(text string, comma bool) (float64, bool) {
 	for _, c := range s.Choices {
 		if strings.EqualFold(c.Word, text) {
@@ -434,8 +437,8 @@ func cellText(text string) string {
 	return text
 }
 
-// WriteTemplate writes a file of labels to be filled in, with a line for each trial. dir returns where a trial's files are. Columns whose values
-// are all the same are left out.
+// WriteTemplate writes a file of labels to be filled in, with a line for each trial. dir returns
+// where a trial's files are. Columns whose values are all the same are left out.
 func WriteTemplate(w io.Writer, keys []result.Key, subjects []Subject, dir func(result.Key) string) error {
 	out := csv.NewWriter(w)
 	type column struct {

@@ -31,7 +31,8 @@ func TestReadLabels(t *testing.T) {
 		"the same in quotes":              {"\"sep=,\"\ntask,quality\none,0.7\n", "0.7"},
 		"its lines are counted":           {"sep=;\ntask;quality\none;9\n", "labels.csv:3:5: \"9\" is no label"},
 		"a Macintosh":                     {"task,quality\rone,0.7\r", "0.7"},
-		// Gnumeric 1.12 saved it with semicolons and the line ends of Windows; Excel puts the mark at its beginning.
+		// Gnumeric 1.12 saved it with semicolons and the line ends of Windows; Excel puts the mark
+		// at its beginning.
 		"a spreadsheet with notes of several lines": {"\ufefftask;attempt;quality;style.clear;rater;note\r\none;;0,7;partly;\"Anna \"\"A.\"\" Müller\";\"first line\nsecond, with comma; and semicolon\"\r\ntwo;2;0;no;2;-5\r\n", "0.7 0.5 0 0"},
 		"lines after a note of several lines":       {"task;attempt;quality;note\r\none;;0,7;\"a\r\nb\"\r\ntwo;2;9;\r\n", "labels.csv:4:7: \"9\" is no label"},
 		"a formula for a label":                     {"task,quality\none,=1+1\n", `"=1+1" is no label`},

@@ -18,7 +18,8 @@ const resamples = 1000
 // equal is how much numbers may differ that count as the same.
 const equal = 1e-6
 
-// Pair is what a judge and a person say about the same thing, from 0 to 1. Pairs of one task are not independent of each other.
+// Pair is what a judge and a person say about the same thing, from 0 to 1. Pairs of one task are
+// not independent of each other.
 type Pair struct {
 	Task string
 	A, B float64 // A is the judge's
@@ -57,8 +58,8 @@ type Agreement struct {
 	Agree     int       `json:"agree"`
 	Agreement *Estimate `json:"agreement"` // Agree of Pairs
 	Chance    *float64  `json:"chance"`    // the agreement that sides with these values have if they do not know of each other
-	// Kappa is Cohen's kappa; with quadratic weights if there are more than two choices, or numbers. Null if each side has one value alone, and
-	// it is the same.
+	// Kappa is Cohen's kappa; with quadratic weights if there are more than two choices, or
+	// numbers. Null if each side has one value alone, and it is the same.
 	Kappa    *Estimate `json:"kappa"`
 	Weighted bool      `json:"weighted"`
 	// Confusion counts the pairs by A (rows) and B (columns), in the order of Scale.Values.
@@ -140,7 +141,8 @@ func (s Scale) agree(p Pair) bool {
 // Agree reports whether the sides of a pair agree.
 func (s Scale) Agree(p Pair) bool { return s.agree(p) }
 
-// chance returns the share of all pairs of an A and a B, not only of those that belong together, that agree.
+// chance returns the share of all pairs of an A and a B, not only of those that belong together,
+// that agree.
 func (s Scale) chance(pairs []Pair) float64 {
 	n := float64(len(pairs))
 	if s.Kind != Score {
@@ -180,9 +182,11 @@ func (s Scale) margins(pairs []Pair) (rows, columns []float64) {
 	return rows, columns
 }
 
-// kappa returns 1 - the mean disagreement of the pairs / the mean disagreement of all pairs of an A and a B. The disagreement is the squared
-// difference, which for two choices is 1 or 0: Cohen's kappa. For numbers this is the concordance correlation coefficient.
-// Sources: J. Cohen, Educ. Psychol. Meas. 20 (1960) 37 and Psychol. Bull. 70 (1968) 213; L. Lin, Biometrics 45 (1989) 255.
+// kappa returns 1 - the mean disagreement of the pairs / the mean disagreement of all pairs of an A
+// and a B. The disagreement is the squared difference, which for two choices is 1 or 0: Cohen's
+// kappa. For numbers this is the concordance correlation coefficient.
+// Sources: J. Cohen, Educ. Psychol. Meas. 20 (1960) 37 and Psychol. Bull. 70 (1968) 213; L. Lin,
+// Biometrics 45 (1989) 255.
 func (s Scale) kappa(pairs []Pair) (float64, bool) {
 	n := float64(len(pairs))
 	together, a, b, aa, bb := 0.0, 0.0, 0.0, 0.0, 0.0
@@ -221,7 +225,8 @@ func byTask(pairs []Pair) [][]Pair {
 // fewTasks is how many tasks an interval needs.
 const fewTasks = 5
 
-// estimate returns a statistic and its bootstrap interval, for which whole tasks are drawn; null if it is undefined. The draws are the same each time.
+// estimate returns a statistic and its bootstrap interval, for which whole tasks are drawn; null if
+// it is undefined. The draws are the same each time.
 // Source: B. Efron and R. Tibshirani, An Introduction to the Bootstrap (1993), ch. 13.
 func estimate[T any](groups [][]T, of func([]T) (float64, bool)) *Estimate {
 	value, ok := of(slices.Concat(groups...))
@@ -261,7 +266,8 @@ func quantile(sorted []float64, p float64) float64 {
 	return sorted[min(int(p*float64(len(sorted))), len(sorted)-1)]
 }
 
-// Needed returns how many independent labels give an agreement like this an interval of about ten points to each side.
+// Needed returns how many independent labels give an agreement like this an interval of about ten
+// points to each side.
 func Needed(agreement float64) int {
 	p := min(max(agreement, 0.2), 0.9)
 	return int(math.Ceil(1.96*1.96*p*(1-p)/0.01/5)) * 5

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// table returns pairs of which a confusion matrix has as many as it says. Each is a task of its own.
+// table returns pairs of which a confusion matrix has as many as it says. Each is a task of its
+// own.
 func table(values []float64, counts [][]int) (pairs []Pair) {
 	for i, row := range counts {
 		for j, n := range row {
@@ -29,13 +30,16 @@ func TestKappaOfPublishedExamples(t *testing.T) {
 		agree  int
 		kappa  float64
 	}{
-		// Wikipedia, "Cohen's kappa": the simple example, and those with the same agreement and different margins.
+		// Wikipedia, "Cohen's kappa": the simple example, and those with the same agreement and
+		// different margins.
 		"50 applications":                 {two, [][]int{{15, 10}, {5, 20}}, 35, 0.4},
 		"same agreement, similar margins": {two, [][]int{{15, 25}, {15, 45}}, 60, 0.1304},
 		"same agreement, unlike margins":  {two, [][]int{{35, 5}, {35, 25}}, 60, 0.2593},
-		// Artstein and Poesio, "Inter-Coder Agreement for Computational Linguistics" (2008), table 1, as scikit-learn 1.9.1 tests it.
+		// Artstein and Poesio, "Inter-Coder Agreement for Computational Linguistics" (2008), table
+		// 1, as scikit-learn 1.9.1 tests it.
 		"Artstein and Poesio": {two, [][]int{{20, 20}, {10, 50}}, 70, 0.3478},
-		// scikit-learn 1.9.1, test_cohen_kappa: 0 46 times, 1 44 times, 2 10 times against 50, 40 and 10, with quadratic weights.
+		// scikit-learn 1.9.1, test_cohen_kappa: 0 46 times, 1 44 times, 2 10 times against 50, 40
+		// and 10, with quadratic weights.
 		"three ordered choices": {three, [][]int{{46, 0, 0}, {4, 40, 0}, {0, 0, 10}}, 96, 0.9541},
 	} {
 		t.Run(name, func(t *testing.T) {

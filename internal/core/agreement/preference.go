@@ -19,20 +19,23 @@ type Ranked struct {
 	Label  *float64 // of people, the higher the better; nil: there is none
 }
 
-// Preference says what a judge prefers when it compares texts in pairs. A pair that it finds equally good counts half in First and Longer. Each pair
-// counts once for each order in which it was shown.
+// Preference says what a judge prefers when it compares texts in pairs. A pair that it finds
+// equally good counts half in First and Longer. Each pair counts once for each order in which it
+// was shown.
 type Preference struct {
 	Groups   int `json:"tasks"`
 	Rankings int `json:"rankings"`
 	Pairs    int `json:"pairs"`
-	// First is the share of pairs in which the text won that was shown first. 0.5 is no preference, if each pair was shown in both orders or the orders
-	// are random.
+	// First is the share of pairs in which the text won that was shown first. 0.5 is no preference,
+	// if each pair was shown in both orders or the orders are random.
 	First *Estimate `json:"first"`
-	// Same is the share of pairs about which the judge says the same in two orders; null with one order.
+	// Same is the share of pairs about which the judge says the same in two orders; null with one
+	// order.
 	Same *Estimate `json:"same"`
 	// Longer is the share of pairs in which the longer text won; null if all are as long.
 	Longer *Estimate `json:"longer"`
-	// Labels is the share of pairs with different labels in which the judge prefers the text with the higher label; null without such pairs.
+	// Labels is the share of pairs with different labels in which the judge prefers the text with
+	// the higher label; null without such pairs.
 	Labels        *Estimate `json:"labels"`
 	LabelledPairs int       `json:"labelled_pairs"`
 }
@@ -41,7 +44,8 @@ type Preference struct {
 type comparison struct {
 	task          string
 	first, second string
-	// won is 1 if the one that was shown first won, 0 if the other one did, and 0.5 if they are equally good.
+	// won is 1 if the one that was shown first won, 0 if the other one did, and 0.5 if they are
+	// equally good.
 	won           float64
 	longer, label float64 // 1: the text that was shown first is longer, or has the higher label; -1: the other one; 0: neither is
 }
@@ -92,8 +96,9 @@ func PreferenceOf(rankings []Ranking) Preference {
 	return p
 }
 
-// estimateShare returns a share with its interval. Where the judge does the same in all tasks, draws of tasks differ in nothing; then the interval is that of
-// so many tasks with one outcome each.
+// estimateShare returns a share with its interval. Where the judge does the same in all tasks,
+// draws of tasks differ in nothing; then the interval is that of so many tasks with one outcome
+// each.
 func estimateShare(groups [][]comparison, side func(comparison) float64) *Estimate {
 	e := estimate(groups, func(all []comparison) (float64, bool) { return share(all, side) })
 	if e == nil || e.Low != nil || e.Value != 0 && e.Value != 1 {
@@ -112,7 +117,8 @@ func estimateShare(groups [][]comparison, side func(comparison) float64) *Estima
 	return e
 }
 
-// share returns how often the text won that side points to: 1 to the one that was shown first, -1 to the other one. Pairs with 0 do not count.
+// share returns how often the text won that side points to: 1 to the one that was shown first, -1
+// to the other one. Pairs with 0 do not count.
 func share(all []comparison, side func(comparison) float64) (float64, bool) {
 	won, n := 0.0, 0
 	for _, c := range all {
@@ -128,7 +134,8 @@ func share(all []comparison, side func(comparison) float64) (float64, bool) {
 	return won / float64(max(n, 1)), n > 0
 }
 
-// sameness returns 1 for each two comparisons of the same texts that say the same, and 0 for others.
+// sameness returns 1 for each two comparisons of the same texts that say the same, and 0 for
+// others.
 func sameness(group []comparison) (out []float64) {
 	type pair struct{ a, b string }
 	seen := map[pair][]float64{}

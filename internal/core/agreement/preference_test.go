@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// rankedBy returns two rankings of each of many tasks, in opposite orders, by a judge that scores the text at a place.
+// rankedBy returns two rankings of each of many tasks, in opposite orders, by a judge that scores
+// the text at a place.
 func rankedBy(score func(random *rand.Rand, place int, text Ranked) float64) (out []Ranking) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for task := range 60 {

@@ -14,8 +14,8 @@ func rankOf(pairs []Pair) (float64, bool) {
 	return spearman(a, b)
 }
 
-// spearman returns Spearman's rank correlation: the correlation of the ranks. It is undefined for fewer than three values, and if all values
-// of a side are the same.
+// spearman returns Spearman's rank correlation: the correlation of the ranks. It is undefined for
+// fewer than three values, and if all values of a side are the same.
 func spearman(a, b []float64) (float64, bool) {
 	if len(a) < 3 {
 		return 0, false
@@ -70,7 +70,8 @@ func correlation(a, b []float64) (float64, bool) {
 	return max(-1, min(1, ab/math.Sqrt(aa*bb))), true
 }
 
-// Sized is a score of a trial, how long the judged text is, and the label of the trial if there is one.
+// Sized is a score of a trial, how long the judged text is, and the label of the trial if there is
+// one.
 type Sized struct {
 	Task   string
 	Score  float64
@@ -82,7 +83,8 @@ type Sized struct {
 type Length struct {
 	Trials int       `json:"trials"`
 	Rank   *Estimate `json:"rank_correlation"` // null if all lengths or all scores are the same, or there are too few
-	// Given is the same among trials with equal labels: what the quality does not explain. Null without labels.
+	// Given is the same among trials with equal labels: what the quality does not explain. Null
+	// without labels.
 	Labelled int       `json:"labelled_trials"`
 	Given    *Estimate `json:"rank_correlation_given_label"`
 }
@@ -106,7 +108,8 @@ func LengthOf(all []Sized) Length {
 	return l
 }
 
-// partial returns the rank correlation of score and length without what both have in common with the label.
+// partial returns the rank correlation of score and length without what both have in common with
+// the label.
 // Source: M. Kendall, Biometrika 32 (1942) 277.
 func partial(all []Sized) (float64, bool) {
 	score, length, label := columns(all)

@@ -107,7 +107,8 @@ func (c *checker) cacheInstall(a agent.Agent, p fields.Path) {
 	}
 }
 
-// agentFiles resolves the files of the selected agents. Whether they exist is seen when they are read, or in missingFiles.
+// agentFiles resolves the files of the selected agents. Whether they exist is seen when they are
+// read, or in missingFiles.
 func (c *checker) agentFiles() {
 	c.out.AgentFiles, c.out.AgentFilesAt = map[string][]string{}, map[string][]Place{}
 	for _, a := range c.out.Job.AllAgents() {
@@ -125,8 +126,8 @@ func (c *checker) agentFiles() {
 	}
 }
 
-// missingFiles reports the files of agents that do not exist. A job file with other problems is not read further, and users want to know of all
-// problems at once.
+// missingFiles reports the files of agents that do not exist. A job file with other problems is not
+// read further, and users want to know of all problems at once.
 func (c *checker) missingFiles() {
 	for _, a := range c.out.Job.AllAgents() {
 		files := c.agentPath(a.Name).Child("files")
@@ -158,7 +159,8 @@ func (c *checker) fileTarget(f agent.File, at fields.Path) {
 	}
 }
 
-// selectAgents applies Options.OnlyAgents. If the list of agents is broken, it does not report unknown names.
+// selectAgents applies Options.OnlyAgents. If the list of agents is broken, it does not report
+// unknown names.
 func (c *checker) selectAgents(broken bool) {
 	only := c.opts.OnlyAgents
 	if len(only) == 0 {
@@ -246,7 +248,8 @@ func (c *checker) variables() {
 	c.out.Secrets = slices.Sorted(maps.Keys(secrets))
 }
 
-// agentPath returns the path of an agent in the file, where its index may differ from that in the job.
+// agentPath returns the path of an agent in the file, where its index may differ from that in the
+// job.
 func (c *checker) agentPath(name string) fields.Path {
 	if c.agentAt == nil {
 		c.agentAt = map[string]fields.Path{}
@@ -283,7 +286,8 @@ func (c *checker) expansionProblems(agent string, e expansion, p fields.Path) {
 	c.unsetVariables(e, at, fmt.Sprintf("agent %q", fields.Shorten(agent)))
 }
 
-// expand replaces the placeholders in a value. If no variable is used, one that is not set is empty.
+// expand replaces the placeholders in a value. If no variable is used, one that is not set is
+// empty.
 func (c *checker) expand(text string) expansion {
 	e := expand(text, c.opts.Getenv)
 	if c.opts.Unused {

@@ -13,8 +13,8 @@ import (
 // JSON form is the number.
 type Bytes int64
 
-// MilliCPUs is thousandths of a CPU. It is written as a number of CPUs or as a quantity ("500m"); its
-// JSON form is the number of CPUs (0.5).
+// MilliCPUs is thousandths of a CPU. It is written as a number of CPUs or as a quantity ("500m");
+// its JSON form is the number of CPUs (0.5).
 type MilliCPUs int64
 
 // Duration is a time such as 90m; its JSON form is such a text, too.

@@ -11,14 +11,17 @@ import (
 	"github.com/org/rollout-action/internal/lib/fields"
 )
 
-// alwaysSucceed are the programs at the end of pipes whose exit code tells nothing about the command before them.
+// alwaysSucceed are the programs at the end of pipes whose exit code tells nothing about the
+// command before them.
 var alwaysSucceed = []string{"tee", "tail", "head", "cat"}
 
-// maxScript limits the size of scripts that are parsed, in bytes, because nesting costs the parser stack.
+// maxScript limits the size of scripts that are parsed, in bytes, because nesting costs the parser
+// stack.
 const maxScript = 64 << 10
 
-// bash warns of scripts that bash cannot parse, and of those that hide the failure of a command, because it is piped into a program that
-// succeeds. Bash runs what stands before a mistake, and the parser here may not know all that bash accepts, so a mistake is no error.
+// bash warns of scripts that bash cannot parse, and of those that hide the failure of a command,
+// because it is piped into a program that succeeds. Bash runs what stands before a mistake, and the
+// parser here may not know all that bash accepts, so a mistake is no error.
 func (c *checker) bash(a agent.Agent, p fields.Path) {
 	for _, s := range []struct{ key, text string }{{"install", a.Install}, {"execute", a.Execute}} {
 		if len(s.text) > maxScript {
@@ -37,7 +40,8 @@ func (c *checker) bash(a agent.Agent, p fields.Path) {
 	}
 }
 
-// hidingPipe returns the program at the end of a pipe that hides failures; "" if there is none, or if the script deals with it.
+// hidingPipe returns the program at the end of a pipe that hides failures; "" if there is none, or
+// if the script deals with it.
 func hidingPipe(script string) (into string) {
 	if !strings.Contains(script, "|") || strings.Contains(script, "pipefail") || strings.Contains(script, "PIPESTATUS") {
 		return ""

@@ -14,7 +14,8 @@ import (
 	"github.com/org/rollout-action/internal/lib/fields"
 )
 
-// checker checks what tags cannot express: names, paths, variables, and keys that depend on each other.
+// checker checks what tags cannot express: names, paths, variables, and keys that depend on each
+// other.
 type checker struct {
 	*decoder
 	source  source
@@ -76,7 +77,8 @@ func (c *checker) jobName() {
 	}
 }
 
-// nameHint returns a name that can be used instead. The last part of a path is more likely meant than a path with its slashes replaced.
+// nameHint returns a name that can be used instead. The last part of a path is more likely meant
+// than a path with its slashes replaced.
 func nameHint(name, slug string) string {
 	last := path.Base(name)
 	leads := path.IsAbs(name) || strings.HasPrefix(name, "./") || strings.Contains(name, "../") // to a directory
@@ -99,7 +101,8 @@ func (c *checker) instructionPath() {
 	}
 }
 
-// artifacts refuses paths that name nothing, and those of which one holds another: it is copied with the other.
+// artifacts refuses paths that name nothing, and those of which one holds another: it is copied
+// with the other.
 func (c *checker) artifacts() {
 	all := c.out.Job.Artifacts
 	for i, p := range all {
@@ -126,7 +129,8 @@ func oneInOther(p, other string) bool {
 	return p == other || strings.HasPrefix(p, other+"/") || strings.HasPrefix(other, p+"/")
 }
 
-// special returns the directory with another use that a path of an environment is in, or that is in it; "" if there is none.
+// special returns the directory with another use that a path of an environment is in, or that is in
+// it; "" if there is none.
 func special(p string) string {
 	for _, taken := range append(environment.SpecialDirs(), "/proc", "/sys", "/dev") {
 		if oneInOther(p, taken) {

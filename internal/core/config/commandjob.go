@@ -8,7 +8,8 @@ import (
 	"github.com/org/rollout-action/internal/lib/fields"
 )
 
-// Implied is a job without a job file: of a command line. Its paths are relative to the current directory.
+// Implied is a job without a job file: of a command line. Its paths are relative to the current
+// directory.
 type Implied struct {
 	Name     string        `json:"-"` // what messages call it
 	Agents   []agent.Agent `json:"agents"`

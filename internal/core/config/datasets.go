@@ -65,8 +65,8 @@ func (c *checker) datasetDirectory(ds *Dataset, dir string, at fields.Path) {
 	}
 }
 
-// tasks resolves tasks to directories. A missing directory is only a warning: its trials fail (task_not_found), and the others
-// can run.
+// tasks resolves tasks to directories. A missing directory is only a warning: its trials fail
+// (task_not_found), and the others can run.
 func (c *checker) tasks() {
 	names := c.newNames("tasks", "rename one of the directories, or make them two datasets")
 	for i, task := range c.out.Job.Tasks {
@@ -101,8 +101,8 @@ func isDir(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// elsewhere returns the hint for a path that does not exist relative to the job file, such as that it exists relative to the
-// current directory. It returns "" if it has none.
+// elsewhere returns the hint for a path that does not exist relative to the job file, such as that
+// it exists relative to the current directory. It returns "" if it has none.
 func (c *checker) elsewhere(path string) string {
 	if strings.HasPrefix(path, "~") {
 		return "~ is not expanded; write the path in full"

@@ -30,8 +30,8 @@ func References(value string) []string {
 	return names
 }
 
-// expand replaces ${VAR} and ${VAR:-default} (used if VAR is unset or empty) in s with what getenv returns, and $$ with $. Any
-// other $ stays. Placeholders do not nest.
+// expand replaces ${VAR} and ${VAR:-default} (used if VAR is unset or empty) in s with what getenv
+// returns, and $$ with $. Any other $ stays. Placeholders do not nest.
 func expand(s string, getenv func(string) (string, bool)) expansion {
 	var out strings.Builder
 	e := expansion{host: map[string]string{}}

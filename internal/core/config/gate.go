@@ -52,7 +52,8 @@ func (c *checker) gateConfirm() {
 	}
 }
 
-// gateAgents reports groups that match no agent of the file: their thresholds would never be checked.
+// gateAgents reports groups that match no agent of the file: their thresholds would never be
+// checked.
 func (c *checker) gateAgents() {
 	names := []string{agent.Oracle, agent.Nop} // which --agent adds
 	for _, a := range c.out.Job.Agents {
@@ -63,7 +64,8 @@ func (c *checker) gateAgents() {
 	}
 }
 
-// gateDatasets checks datasets as gateAgents checks agents, including those of quarantines. Call it after datasets have their names.
+// gateDatasets checks datasets as gateAgents checks agents, including those of quarantines. Call it
+// after datasets have their names.
 func (c *checker) gateDatasets() {
 	var names []string
 	for _, d := range c.out.Job.Datasets {

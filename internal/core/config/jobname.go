@@ -25,7 +25,8 @@ const nameCommitLength = 12
 // inBraces matches what can be a placeholder of name.
 var inBraces = regexp.MustCompile(`\{[^{}]*\}`)
 
-// NameMatches reports whether a job with the name asked, which may have placeholders, can have come to be called name.
+// NameMatches reports whether a job with the name asked, which may have placeholders, can have come
+// to be called name.
 func NameMatches(asked, name string) bool {
 	var pattern strings.Builder
 	pattern.WriteString("^")

@@ -10,8 +10,9 @@ import (
 	"github.com/org/rollout-action/internal/lib/fields"
 )
 
-// parseJSON parses one JSON document by JSON's own rules for strings, numbers and white space: YAML's differ in surrogate
-// pairs, tabs and more. It returns nil if the document is empty or invalid; p has the problems.
+// parseJSON parses one JSON document by JSON's own rules for strings, numbers and white space:
+// YAML's differ in surrogate pairs, tabs and more. It returns nil if the document is empty or
+// invalid; p has the problems.
 func parseJSON(file string, data []byte, p *fields.Problems) *fields.Node {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil
@@ -102,7 +103,8 @@ func (c *jsonConverter) collection(n *fields.Node, open json.Delim, depth int) {
 	c.next() // the closing bracket
 }
 
-// looksLikeJSON reports whether data is a JSON object. A YAML file may be one, too, and means the same.
+// looksLikeJSON reports whether data is a JSON object. A YAML file may be one, too, and means the
+// same.
 func looksLikeJSON(data []byte) bool {
 	data = bytes.TrimSpace(data)
 	return bytes.HasPrefix(data, []byte("{")) && json.Valid(data)

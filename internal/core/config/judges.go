@@ -29,8 +29,9 @@ type JudgeFile struct {
 // AllAgents returns the agents that the job evaluates, and those that only judge.
 func (j Job) AllAgents() []agent.Agent { return slices.Concat(j.Agents, j.JudgeAgents) }
 
-// JudgeAgent returns the agent of a judge in trials of the agent policy: one of the job, or a preset. Its model and its budget are the
-// judge's. A call is Rollout's own loop, without its tools. ok is false if there is no such agent.
+// JudgeAgent returns the agent of a judge in trials of the agent policy: one of the job, or a
+// preset. Its model and its budget are the judge's. A call is Rollout's own loop, without its
+// tools. ok is false if there is no such agent.
 func (j Job) JudgeAgent(s judge.Spec, policy agent.Agent) (_ agent.Agent, ok bool) {
 	if s.Agent == judge.Call {
 		shell, _ := presets.Get(presets.Shell)
@@ -60,8 +61,9 @@ func (j Job) JudgeModel(s judge.Spec, policy agent.Agent) string {
 	return s.Model
 }
 
-// CheckJudge returns what is wrong with a judge in this job: with its agent and its model, and whether anything could run it. The judge may be
-// one of a task. compiled is nil if it cannot be used.
+// CheckJudge returns what is wrong with a judge in this job: with its agent and its model, and
+// whether anything could run it. The judge may be one of a task. compiled is nil if it cannot be
+// used.
 func (j Job) CheckJudge(s judge.Spec, compiled *judge.Judge, now time.Time) []judge.Problem {
 	c := judgeCheck{job: j, spec: s, now: now}
 	if strings.EqualFold(s.Name, "inputs") {
@@ -105,7 +107,8 @@ func (c *judgeCheck) add(key, hint, format string, args ...any) {
 	c.found = append(c.found, judge.Problem{Key: fields.Path{key}, Message: fmt.Sprintf(format, args...), Hint: hint})
 }
 
-// agent checks who judges. It returns the preset, which is empty for calls and agents with scripts of their own.
+// agent checks who judges. It returns the preset, which is empty for calls and agents with scripts
+// of their own.
 func (c *judgeCheck) agent() (presets.Preset, bool) {
 	name := c.spec.Agent
 	if name == judge.Call || name == "" {
@@ -240,7 +243,8 @@ func (c *checker) judgeProblem(p fields.Path, problem judge.Problem) {
 	c.Add(place, problem.Hint, "%s", message)
 }
 
-// judgePlace returns the place of a problem with the value at p, and its message. The text may be in another file, or in a block of YAML.
+// judgePlace returns the place of a problem with the value at p, and its message. The text may be
+// in another file, or in a block of YAML.
 func (c *checker) judgePlace(p fields.Path, problem judge.Problem) (Place, string) {
 	place := c.Root.Locate(p, false)
 	if file, ok := c.judgeTexts[p.String()]; ok {
@@ -256,7 +260,8 @@ func (c *checker) judgePlace(p fields.Path, problem judge.Problem) (Place, strin
 	return place, fmt.Sprintf("line %d: %s", problem.Line, problem.Message)
 }
 
-// judgeFiles reads the files that a judge names into its prompt and its verdict, and reports whether they are known.
+// judgeFiles reads the files that a judge names into its prompt and its verdict, and reports
+// whether they are known.
 func (c *checker) judgeFiles(s *judge.Spec, p fields.Path) bool {
 	known := true
 	for _, one := range []struct {

@@ -22,7 +22,8 @@ agents: [{name: a, execute: x, model: used}]
 datasets: [{path: dataset}]
 `
 
-// The models of tasks' judges are known when the tasks are: then their secrets are expanded and their scripts read, and not before.
+// The models of tasks' judges are known when the tasks are: then their secrets are expanded and
+// their scripts read, and not before.
 func TestModelsThatOnlyTasksUse(t *testing.T) {
 	host["TASK_KEY"] = "sk-of-the-task"
 	t.Cleanup(func() { delete(host, "TASK_KEY") })
@@ -92,7 +93,8 @@ func TestFilesOfJudgesAreAdmitted(t *testing.T) {
 	}
 }
 
-// An agent that judges is there, whether it is evaluated or not, and a job that is loaded again is the same.
+// An agent that judges is there, whether it is evaluated or not, and a job that is loaded again is
+// the same.
 func TestAgentsThatJudgeStay(t *testing.T) {
 	dir := directory(t, map[string]string{"job.yaml": `models: {m: {api: openai-chat, api_key: k}}
 agents:

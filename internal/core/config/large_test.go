@@ -25,8 +25,8 @@ func repeat(n int, text string) string {
 	return b.String()
 }
 
-// The time to load a file grows with its size only. Of many problems the first are reported, with the number of the others. (If
-// it were quadratic, this would take minutes.)
+// The time to load a file grows with its size only. Of many problems the first are reported, with
+// the number of the others. (If it were quadratic, this would take minutes.)
 func TestLargeFiles(t *testing.T) {
 	const rest = "environment: {type: docker}\ndatasets: [{path: .}]\n"
 	oracle := "agents: [{name: oracle}]\n" + rest

@@ -19,7 +19,8 @@ import (
 	"github.com/org/rollout-action/internal/model/scripted"
 )
 
-// Options configure how a job file is loaded. The zero value reads the file without checks of the provider.
+// Options configure how a job file is loaded. The zero value reads the file without checks of the
+// provider.
 type Options struct {
 	Stdin     io.Reader                   // read when path is "-"
 	Dir       string                      // the current directory; "": os.Getwd
@@ -31,26 +32,33 @@ type Options struct {
 	Now             func() time.Time // for the default job name; time.Now
 	// PathsFrom is the base of relative paths in the file; "": the file's directory.
 	PathsFrom string
-	// Recorded: the file is the config.json of an existing job. It only has the agents that were selected then, so its gate may
-	// mention others.
+	// Recorded: the file is the config.json of an existing job. It only has the agents that were
+	// selected then, so its gate may mention others.
 	Recorded bool
-	// OnlyAgents are the agents to keep; empty: all. oracle and nop are added if the file does not list them.
+	// OnlyAgents are the agents to keep; empty: all. oracle and nop are added if the file does not
+	// list them.
 	OnlyAgents []string
-	// AnyAgents: names in OnlyAgents that the file does not have are left out, and no agent need be left.
+	// AnyAgents: names in OnlyAgents that the file does not have are left out, and no agent need be
+	// left.
 	AnyAgents bool
 	Selection Selection // flags about all datasets; they win over the file
-	// Name is the name of the job that exists already; it wins over the file, and is taken as it is. "": the file or a flag says it.
+	// Name is the name of the job that exists already; it wins over the file, and is taken as it
+	// is. "": the file or a flag says it.
 	Name string
-	// Commit returns the commit of the job file's repository, for {commit} in name; "" or nil: there is none.
+	// Commit returns the commit of the job file's repository, for {commit} in name; "" or nil:
+	// there is none.
 	Commit func() string
-	// Run identifies the run of the workflow, for {run} in name; "": this is none, so names with {run} are numbered.
+	// Run identifies the run of the workflow, for {run} in name; "": this is none, so names with
+	// {run} are numbered.
 	Run string
-	// Admit is called with each local file and directory whose content will run: the job file, directories of tasks, registries.
-	// It returns the path to read instead, or an error, which Load returns unchanged. nil: all are read where they are.
+	// Admit is called with each local file and directory whose content will run: the job file,
+	// directories of tasks, registries. It returns the path to read instead, or an error, which
+	// Load returns unchanged. nil: all are read where they are.
 	Admit func(path string) (string, error)
 	// AlsoModels are models that the judges of tasks use.
 	AlsoModels []string
-	// Unused: the values of variables are not used, because no agent and no model runs. One that is not set is only worth a warning.
+	// Unused: the values of variables are not used, because no agent and no model runs. One that is
+	// not set is only worth a warning.
 	Unused bool
 	// OnlyJobFile: the files that the job file names, such as the scripts of models, are not read.
 	OnlyJobFile bool
@@ -67,12 +75,13 @@ func (o Options) admit(path string) (string, error) {
 // Place is a position in a job file, or a flag.
 type Place = fields.Place
 
-// ProviderCheck returns the problems with environment.provider_config, whose values are map[string]any, []any, string, bool, int
-// (whole numbers), float64 (others) and nil. cfg may be nil. It may be called many times.
+// ProviderCheck returns the problems with environment.provider_config, whose values are
+// map[string]any, []any, string, bool, int (whole numbers), float64 (others) and nil. cfg may be
+// nil. It may be called many times.
 type ProviderCheck func(cfg map[string]any) []ProviderProblem
 
-// ProviderProblem is a problem with one setting. Path is relative to provider_config, dotted, with indexes for entries of lists:
-// "mounts.0.source".
+// ProviderProblem is a problem with one setting. Path is relative to provider_config, dotted, with
+// indexes for entries of lists: "mounts.0.source".
 type ProviderProblem = environment.ConfigProblem
 
 // Loaded is a checked job file.
@@ -85,41 +94,48 @@ type Loaded struct {
 	Unnamed bool
 	// NameAsWritten is the name with its placeholders; "" if there is none.
 	NameAsWritten string
-	// Numbered returns the name of the nth run of a job whose name has {run}, outside a workflow. Job.Name is that of the first. nil: the
-	// name has no number.
+	// Numbered returns the name of the nth run of a job whose name has {run}, outside a workflow.
+	// Job.Name is that of the first. nil: the name has no number.
 	Numbered func(n int) string
-	// Env has each agent's variables with ${VAR} expanded. They must stay in memory: never write them.
+	// Env has each agent's variables with ${VAR} expanded. They must stay in memory: never write
+	// them.
 	Env map[string]map[string]string
-	// Secrets are the non-empty values of the host's variables that ${VAR} or environment.pass_env uses, except those in
-	// redact.except; sorted, unique. The default in ${VAR:-default} is not secret.
+	// Secrets are the non-empty values of the host's variables that ${VAR} or environment.pass_env
+	// uses, except those in redact.except; sorted, unique. The default in ${VAR:-default} is not
+	// secret.
 	Secrets []string
-	// Visible are the entries of Env without secrets: literals, defaults, and variables of the host in redact.except.
+	// Visible are the entries of Env without secrets: literals, defaults, and variables of the host
+	// in redact.except.
 	Visible map[string]map[string]string
 	// Hidden are the names of the other host variables that each agent uses, sorted.
 	Hidden map[string][]string
-	// VisiblePassed are the variables of environment.pass_env in redact.except; HiddenPassed are the names of the others.
+	// VisiblePassed are the variables of environment.pass_env in redact.except; HiddenPassed are
+	// the names of the others.
 	VisiblePassed map[string]string
 	HiddenPassed  []string
-	// Models have the secrets of the models that agents and judges use, by name; Scripts those of scripted ones, and
-	// ScriptFiles their absolute paths.
+	// Models have the secrets of the models that agents and judges use, by name; Scripts those of
+	// scripted ones, and ScriptFiles their absolute paths.
 	Models map[string]ModelSecrets
-	// ModelAt returns the position of a model's key, "" for the model itself, and its path: models.sonnet.api_key.
+	// ModelAt returns the position of a model's key, "" for the model itself, and its path:
+	// models.sonnet.api_key.
 	ModelAt     func(name, key string) (Place, string)
 	Scripts     map[string]scripted.Script
 	ScriptFiles map[string]string
-	// UseModels adds models of the job file, which tasks use, to Models and what belongs to them, and to Secrets. Names of others are left
-	// out. The error is as in Load.
+	// UseModels adds models of the job file, which tasks use, to Models and what belongs to them,
+	// and to Secrets. Names of others are left out. The error is as in Load.
 	UseModels func(names []string) error
 	// RecordDirs has the absolute paths of models' record_to and replay.
 	RecordDirs map[string]string
-	// AgentFiles has, by agent, the absolute path of each of its files (of a glob: of the directory that it begins in), and AgentFilesAt their positions.
+	// AgentFiles has, by agent, the absolute path of each of its files (of a glob: of the directory
+	// that it begins in), and AgentFilesAt their positions.
 	AgentFiles   map[string][]string
 	AgentFilesAt map[string][]Place
 	// JudgeFiles are the files that judges of the job file name. They are in Job.
 	JudgeFiles []JudgeFile
 	// At returns the position of a value of the job file.
 	At func(fields.Path) Place
-	// Elsewhere returns a hint for a path of the job file that does not exist, such as one with a similar name.
+	// Elsewhere returns a hint for a path of the job file that does not exist, such as one with a
+	// similar name.
 	Elsewhere   func(path string) string
 	DatasetDirs []string // absolute, parallel to Job.Datasets; "" for those of registries
 	Registries  []string // absolute paths or URLs, parallel to Job.Datasets; "" for directories
@@ -128,12 +144,14 @@ type Loaded struct {
 	Warnings    diag.List
 }
 
-// maxSize is the maximum size of a job file in bytes; real ones, with their scripts, have a hundredth of it.
+// maxSize is the maximum size of a job file in bytes; real ones, with their scripts, have a
+// hundredth of it.
 const maxSize = 1 << 20
 
-// Load reads, checks and completes the job file at path; "-" is standard input. A file that ends in .json, or that is a JSON
-// object, is JSON; others are YAML. The error is a diag.List with all problems of the file and the flags, sorted. Only if a file
-// exists and cannot be read, it is another error.
+// Load reads, checks and completes the job file at path; "-" is standard input. A file that ends in
+// .json, or that is a JSON object, is JSON; others are YAML. The error is a diag.List with all
+// problems of the file and the flags, sorted. Only if a file exists and cannot be read, it is
+// another error.
 func Load(path string, opts Options) (*Loaded, error) {
 	opts, err := opts.completed()
 	if err != nil {
@@ -207,11 +225,12 @@ func read(path string, opts Options) (source, error) {
 	return src, err
 }
 
-// FileNear reports whether there is a file, or a directory, whose name is so near to a path that does not exist that it may be meant.
+// FileNear reports whether there is a file, or a directory, whose name is so near to a path that
+// does not exist that it may be meant.
 func FileNear(path string) bool { return meant(path, path) != "" || git.SubmoduleHint(path) != "" }
 
-// meant returns the file or directory that is probably meant by a path that does not exist, or "": that with another ending, or with a similar
-// name. full is the path to look at.
+// meant returns the file or directory that is probably meant by a path that does not exist, or "":
+// that with another ending, or with a similar name. full is the path to look at.
 func meant(path, full string) string {
 	for _, ext := range []string{".yaml", ".yml", ".json"} {
 		other := strings.TrimSuffix(path, filepath.Ext(path)) + ext
@@ -308,7 +327,8 @@ func (s source) load(root *fields.Node, p *fields.Problems, opts Options) (*Load
 	return &c.out, nil
 }
 
-// parse returns the file's tree, or nil if there is nothing to check; then it has added the problem.
+// parse returns the file's tree, or nil if there is nothing to check; then it has added the
+// problem.
 func (s source) parse(p *fields.Problems) *fields.Node {
 	data := bytes.TrimPrefix(s.data, []byte("\ufeff")) // Windows editors mark UTF-8 this way
 	if !utf8.Valid(data) {

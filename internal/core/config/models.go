@@ -25,7 +25,8 @@ import (
 // APIScripted is the api of a model that answers by a script, in all protocols.
 const APIScripted = "scripted"
 
-// Model is a model that agents can use. Values of APIKey and Headers keep their ${VAR} placeholders.
+// Model is a model that agents can use. Values of APIKey and Headers keep their ${VAR}
+// placeholders.
 type Model struct {
 	API           string         `yaml:"api" json:"api" required:"true" enum:"anthropic,openai-chat,openai-responses,google,scripted" doc:"The protocol of the model's provider, which the agent must speak, too. scripted: the model answers by script, in all protocols."`
 	Model         string         `yaml:"model" json:"model,omitempty" doc:"The name that the provider knows. It is asked for whatever the agent asks for. Default: the name in models."`
@@ -45,7 +46,8 @@ type Model struct {
 // Headers are headers of HTTP by name.
 type Headers map[string]string
 
-// Price has a model's prices in US dollars per million tokens. A price that is nil is that of the input.
+// Price has a model's prices in US dollars per million tokens. A price that is nil is that of the
+// input.
 type Price struct {
 	Input      float64  `yaml:"input" json:"input" required:"true" min:"0" max:"1000000" doc:"Of the input."`
 	Output     float64  `yaml:"output" json:"output" required:"true" min:"0" max:"1000000" doc:"Of the output, with reasoning."`
@@ -56,7 +58,8 @@ type Price struct {
 	WebSearch      *float64 `yaml:"web_search" json:"web_search,omitempty" min:"0" max:"1000000" doc:"Of a thousand searches of the web that the provider makes. Default: they have no price, so the cost of an answer with one is a lower bound."`
 }
 
-// cost returns what tokens cost, in US dollars; nil if it is not known how many they are. The provider's own figure wins.
+// cost returns what tokens cost, in US dollars; nil if it is not known how many they are. The
+// provider's own figure wins.
 func (p *Price) cost(u model.Usage) *float64 {
 	switch {
 	case u.CostUSD != nil:
@@ -82,8 +85,9 @@ func (p *Price) cost(u model.Usage) *float64 {
 	return new(total / 1e6)
 }
 
-// Cost returns what an answer of the model costs, in US dollars; nil if it is not known. The price in the job file counts, else that of the
-// table of package prices for the name that the provider states, else for the one that was asked for.
+// Cost returns what an answer of the model costs, in US dollars; nil if it is not known. The price
+// in the job file counts, else that of the table of package prices for the name that the provider
+// states, else for the one that was asked for.
 func (m Model) Cost(answered string, at time.Time, u model.Usage) *float64 {
 	if m.Price != nil {
 		return m.Price.cost(u)
@@ -94,7 +98,8 @@ func (m Model) Cost(answered string, at time.Time, u model.Usage) *float64 {
 	return prices.Cost(m.baseURL(), m.Model, at, u)
 }
 
-// Unpriced reports whether Cost leaves out a part of what an answer used, as far as u tells: searches of the web that have no price.
+// Unpriced reports whether Cost leaves out a part of what an answer used, as far as u tells:
+// searches of the web that have no price.
 func (m Model) Unpriced(answered string, at time.Time, u model.Usage) bool {
 	switch {
 	case u.CostUSD != nil || u.Searches == nil || *u.Searches == 0:
@@ -178,7 +183,8 @@ func (c *checker) useMore(names []string, secrets, except map[string]bool) error
 	return list.Err()
 }
 
-// useModel expands the secrets of a model, reads its script, and checks that the job's budget can count what it costs.
+// useModel expands the secrets of a model, reads its script, and checks that the job's budget can
+// count what it costs.
 func (c *checker) useModel(name string, secrets, except map[string]bool) {
 	m, p := c.out.Job.Models[name], fields.Path{"models"}.Child(name)
 	if c.out.Job.Budget.MaxCostUSD != nil && !m.priced(c.opts.Now()) {

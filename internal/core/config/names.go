@@ -22,7 +22,8 @@ func (c *checker) newNames(kind, hint string) *names {
 	return &names{c: c, kind: kind, hint: hint, bySlug: map[string]name{}}
 }
 
-// takePlain is take for names that globs of the job file and of flags select: it also refuses a name that is a pattern itself.
+// takePlain is take for names that globs of the job file and of flags select: it also refuses a
+// name that is a pattern itself.
 func (n *names) takePlain(text string, owner, p fields.Path) {
 	if pattern := result.PatternIn(text); pattern != "" && !n.c.opts.Recorded {
 		n.c.Problem(p, n.hint, "the name %q has the pattern %q: where %s are selected by their names, it would select others, too", fields.Shorten(text), pattern, n.kind)

@@ -38,7 +38,8 @@ func (c *checker) network() {
 	c.ownNetwork(mode)
 }
 
-// ownNetwork compares the mode with the network in the provider's configuration, which applies if the mode is public.
+// ownNetwork compares the mode with the network in the provider's configuration, which applies if
+// the mode is public.
 func (c *checker) ownNetwork(mode environment.NetworkMode) {
 	own, _ := c.out.Job.Environment.ProviderConfig["network"].(string)
 	shared := own == "host" || strings.HasPrefix(own, "container:")

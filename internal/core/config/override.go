@@ -10,11 +10,12 @@ import (
 	"github.com/org/rollout-action/internal/lib/fields"
 )
 
-// Override sets one key and wins over the file. Path is dotted, with indexes for entries of lists ("environment.override_cpus",
-// "agents.0.env.MODEL"); an index may be one past the end. Value is YAML ("2", "[a, b]", "true", plain text); for a key that
-// takes text, a value that YAML would read as something else is used as typed. An empty Value restores the default. Origin is
-// what the user typed ("--set environment.override_cpus=2"); messages show it in place of file:line:col. Literal is the value
-// itself, a string, an int or a []string, in place of Value; nil: Value counts.
+// Override sets one key and wins over the file. Path is dotted, with indexes for entries of lists
+// ("environment.override_cpus", "agents.0.env.MODEL"); an index may be one past the end. Value is
+// YAML ("2", "[a, b]", "true", plain text); for a key that takes text, a value that YAML would read
+// as something else is used as typed. An empty Value restores the default. Origin is what the user
+// typed ("--set environment.override_cpus=2"); messages show it in place of file:line:col. Literal
+// is the value itself, a string, an int or a []string, in place of Value; nil: Value counts.
 type Override struct {
 	Path, Value, Origin string
 	Literal             any
@@ -48,7 +49,8 @@ func apply(root *fields.Node, o Override, p *fields.Problems) {
 	}
 }
 
-// slot returns the place of n's entry called name, and creates it if it is missing. After a problem it returns nil.
+// slot returns the place of n's entry called name, and creates it if it is missing. After a problem
+// it returns nil.
 func slot(n *fields.Node, name string, parent fields.Path, at fields.Place, p *fields.Problems) **fields.Node {
 	switch {
 	case name == "":
@@ -77,7 +79,8 @@ func slot(n *fields.Node, name string, parent fields.Path, at fields.Place, p *f
 	}
 }
 
-// parseOverride parses the value. Text that is not YAML is taken literally, unless it begins like a list or mapping.
+// parseOverride parses the value. Text that is not YAML is taken literally, unless it begins like a
+// list or mapping.
 func parseOverride(o Override, p *fields.Problems) (*fields.Node, bool) {
 	at := fields.Place{File: o.Origin}
 	if o.Literal != nil {

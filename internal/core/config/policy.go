@@ -27,7 +27,8 @@ func (k GateKey) Flag() string {
 // confirmAttempts is the key of gate.confirm that has a flag.
 const confirmAttempts = "confirm.attempts"
 
-// GateKeys returns the keys of gate with a single value, and confirm.attempts, in the order of the documentation.
+// GateKeys returns the keys of gate with a single value, and confirm.attempts, in the order of the
+// documentation.
 func GateKeys() []GateKey {
 	var out []GateKey
 	for _, r := range fields.Of(reflect.TypeFor[gate.Policy]()) {
@@ -45,9 +46,10 @@ func GateKeys() []GateKey {
 	return out
 }
 
-// Policy returns the gate of a job that has run: the key gate of its config.json, changed by overrides (whose paths begin with
-// "gate."). It reads nothing else, so the job's datasets need not exist. file is the name for messages; empty data means a job
-// without a gate. The error is a diag.List.
+// Policy returns the gate of a job that has run: the key gate of its config.json, changed by
+// overrides (whose paths begin with "gate."). It reads nothing else, so the job's datasets need not
+// exist. file is the name for messages; empty data means a job without a gate. The error is a
+// diag.List.
 func Policy(file string, data []byte, overrides []Override) (gate.Policy, error) {
 	var p fields.Problems
 	root := gateOnly(file, data, &p)
@@ -67,7 +69,8 @@ func Policy(file string, data []byte, overrides []Override) (gate.Policy, error)
 	return out.Gate, p.All(file).Err()
 }
 
-// gateOnly parses config.json and keeps only the key gate, with its positions; it returns nil after a problem.
+// gateOnly parses config.json and keeps only the key gate, with its positions; it returns nil after
+// a problem.
 func gateOnly(file string, data []byte, p *fields.Problems) *fields.Node {
 	if len(data) == 0 {
 		data = []byte("{}")

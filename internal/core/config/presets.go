@@ -14,8 +14,8 @@ import (
 	"github.com/org/rollout-action/internal/lib/fields"
 )
 
-// preset adds to an agent what its preset has: the scripts, the files and the variables. What the agent has itself stays, as in the
-// config.json of a job, where all is written down.
+// preset adds to an agent what its preset has: the scripts, the files and the variables. What the
+// agent has itself stays, as in the config.json of a job, where all is written down.
 func (c *checker) preset(a *agent.Agent, p fields.Path) {
 	if c.Bad(p.Child("preset")) {
 		return
@@ -137,7 +137,8 @@ func (c *checker) presetKey(a agent.Agent, known presets.Preset, p fields.Path) 
 	}
 }
 
-// jsonGetenv returns getenv for placeholders in strings of JSON: quotes and line ends of a value stay within its string.
+// jsonGetenv returns getenv for placeholders in strings of JSON: quotes and line ends of a value
+// stay within its string.
 func jsonGetenv(getenv func(string) (string, bool)) func(string) (string, bool) {
 	return func(name string) (string, bool) {
 		value, set := getenv(name)

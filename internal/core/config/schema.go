@@ -12,8 +12,9 @@ import (
 
 type schema = fields.Schema
 
-// Schema returns the JSON Schema (draft 2020-12) of a job file, for editors. Load refuses everything that it refuses, and may
-// refuse more: Load also checks variables, directories and names.
+// Schema returns the JSON Schema (draft 2020-12) of a job file, for editors. Load refuses
+// everything that it refuses, and may refuse more: Load also checks variables, directories and
+// names.
 func Schema() ([]byte, error) {
 	root := jobFile.Struct(reflect.TypeFor[Job]())
 	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
@@ -60,7 +61,8 @@ var jobFile = fields.Dialect{
 	},
 }
 
-// The syntax of quantity.Bytes, quantity.MilliCPUs and quantity.Duration, as regular expressions of any dialect.
+// The syntax of quantity.Bytes, quantity.MilliCPUs and quantity.Duration, as regular expressions of
+// any dialect.
 const (
 	number       = `^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)`
 	bytePattern  = number + `([kMGTPE]|[KMGTPE]i|[eE][-+]?[0-9]+)?$`

@@ -11,7 +11,8 @@ import (
 	"github.com/org/rollout-action/internal/lib/fields"
 )
 
-// Selection are flags that apply to all datasets of a job. They set keys of each dataset, so config.json shows what ran.
+// Selection are flags that apply to all datasets of a job. They set keys of each dataset, so
+// config.json shows what ran.
 type Selection struct {
 	Datasets []string // only datasets whose name matches one of these globs; empty: all
 	NTasks   *int     // n_tasks of each; nil: the file's
@@ -97,7 +98,8 @@ func (c *checker) selection(ds Dataset, at fields.Path) {
 	}
 }
 
-// onlyDatasets removes the datasets that Selection.Datasets does not match. Call it after datasets have their names.
+// onlyDatasets removes the datasets that Selection.Datasets does not match. Call it after datasets
+// have their names.
 func (c *checker) onlyDatasets() {
 	wanted := c.opts.Selection.Datasets
 	if len(wanted) == 0 || c.BadBelow(fields.Path{"datasets"}) {

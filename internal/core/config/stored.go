@@ -2,8 +2,9 @@ package config
 
 import "github.com/org/rollout-action/internal/lib/fields"
 
-// ParseStored parses the config.json of a job, to compare it with another: defaults are filled in, but nothing is expanded, and
-// datasets and providers need not exist. file is the name for messages. The error is a diag.List.
+// ParseStored parses the config.json of a job, to compare it with another: defaults are filled in,
+// but nothing is expanded, and datasets and providers need not exist. file is the name for
+// messages. The error is a diag.List.
 func ParseStored(file string, data []byte) (Job, error) {
 	var p fields.Problems
 	var job Job

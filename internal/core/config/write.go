@@ -13,8 +13,8 @@ import (
 	"github.com/org/rollout-action/internal/lib/fields"
 )
 
-// YAML returns a job file for a job whose relative paths begin at from, to be written into the directory to; both are absolute. Keys with
-// their default values are left out.
+// YAML returns a job file for a job whose relative paths begin at from, to be written into the
+// directory to; both are absolute. Keys with their default values are left out.
 func YAML(job Job, from, to string) ([]byte, error) {
 	move := func(path string) string {
 		if path == "" || filepath.IsAbs(path) || from == to {
@@ -83,7 +83,8 @@ func toYAML(n *fields.Node) *yaml.Node {
 	return &yaml.Node{Kind: yaml.ScalarNode, Value: n.Text}
 }
 
-// textYAML returns text, quoted where it would be read as something else, and in a block if it has lines.
+// textYAML returns text, quoted where it would be read as something else, and in a block if it has
+// lines.
 func textYAML(text string) *yaml.Node {
 	n := new(yaml.Node)
 	n.SetString(text)

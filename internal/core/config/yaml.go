@@ -19,8 +19,8 @@ const (
 	maxAliased = 100_000
 )
 
-// parseYAML parses one YAML document. It returns nil if the document is empty or cannot be parsed; in the latter case p has
-// the problem.
+// parseYAML parses one YAML document. It returns nil if the document is empty or cannot be parsed;
+// in the latter case p has the problem.
 func parseYAML(file string, data []byte, p *fields.Problems) *fields.Node {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var doc, more yaml.Node
@@ -46,8 +46,8 @@ func parseYAML(file string, data []byte, p *fields.Problems) *fields.Node {
 
 var yamlError = regexp.MustCompile(`(?s)^yaml: (?:line (\d+): )?(.*)$`)
 
-// addSyntaxError turns the parser's error into a problem. The parser counts lines from 0 in errors of its grammar ("did not find
-// expected …"), and from 1 in errors of its scanner.
+// addSyntaxError turns the parser's error into a problem. The parser counts lines from 0 in errors
+// of its grammar ("did not find expected …"), and from 1 in errors of its scanner.
 func addSyntaxError(file string, data []byte, err error, p *fields.Problems) {
 	at, message, hint := fields.Place{File: file, Line: 1}, err.Error(), ""
 	if m := yamlError.FindStringSubmatch(message); m != nil {

@@ -9,11 +9,12 @@ import (
 	"strings"
 )
 
-// ChangeReporter is an Environment that can tell in which files it differs from its image. Without it, judges are not shown what an agent has
-// changed.
+// ChangeReporter is an Environment that can tell in which files it differs from its image. Without
+// it, judges are not shown what an agent has changed.
 type ChangeReporter interface {
-	// Changes returns the files that were added, changed and deleted since the environment began with its image, also by CopyTo. What is mounted
-	// does not count. Processes may run meanwhile. Directories count only if they are empty, or if what they hold is gone.
+	// Changes returns the files that were added, changed and deleted since the environment began
+	// with its image, also by CopyTo. What is mounted does not count. Processes may run meanwhile.
+	// Directories count only if they are empty, or if what they hold is gone.
 	Changes(ctx context.Context, opts ChangeOptions) (Changes, error)
 }
 
@@ -32,7 +33,8 @@ type Changes struct {
 	Files []Change // those below ChangeOptions.First first, then by path
 	// More counts changes that are not in Files.
 	More int
-	// Unnamed counts changes whose names the provider cannot tell, such as names that are no UTF-8. They are not in Files.
+	// Unnamed counts changes whose names the provider cannot tell, such as names that are no UTF-8.
+	// They are not in Files.
 	Unnamed int
 }
 
@@ -41,7 +43,8 @@ type Change struct {
 	Path string // absolute
 	// Before is the file in the image, and After the file now. nil: it is not there.
 	Before, After *FileState
-	// Emptied: it is a directory in whose place there is another one: what it had in the image is gone, without being listed.
+	// Emptied: it is a directory in whose place there is another one: what it had in the image is
+	// gone, without being listed.
 	Emptied bool
 }
 
@@ -62,7 +65,8 @@ func (s *FileState) Same(o *FileState) bool {
 	return known && s.Mode == o.Mode && s.Size == o.Size && s.Link == o.Link && bytes.Equal(s.Text, o.Text)
 }
 
-// ChangesOf returns env's Changes. errors.ErrUnsupported is in the chain if env is no ChangeReporter.
+// ChangesOf returns env's Changes. errors.ErrUnsupported is in the chain if env is no
+// ChangeReporter.
 func ChangesOf(ctx context.Context, env Environment, opts ChangeOptions) (Changes, error) {
 	c, ok := As[ChangeReporter](env)
 	if !ok {
@@ -71,7 +75,8 @@ func ChangesOf(ctx context.Context, env Environment, opts ChangeOptions) (Change
 	return c.Changes(ctx, opts)
 }
 
-// Choose returns which of the paths Changes describes, in their order, and how many there are besides. paths may have duplicates.
+// Choose returns which of the paths Changes describes, in their order, and how many there are
+// besides. paths may have duplicates.
 func (o ChangeOptions) Choose(paths []string) (chosen []string, more int) {
 	if o.Skip != nil {
 		paths = slices.DeleteFunc(slices.Clone(paths), o.Skip)

@@ -13,17 +13,20 @@ type ConfigKey struct {
 	Name    string
 	Default string // as in a job file; empty: the key has none
 	Doc     string // what it does, in sentences; text between backticks is code
-	// Files says which files the key's value names. A key that leaves it out is a bug, which a test of package providers finds.
+	// Files says which files the key's value names. A key that leaves it out is a bug, which a test
+	// of package providers finds.
 	Files Files
-	// Keys are those of the value, if it may be a mapping with keys of the provider; nil: it has none.
+	// Keys are those of the value, if it may be a mapping with keys of the provider; nil: it has
+	// none.
 	Keys []ConfigKey
 }
 
-// Files says which files the value of a key names, so that files of strangers can be told from those of a repository.
+// Files says which files the value of a key names, so that files of strangers can be told from
+// those of a repository.
 type Files struct {
 	Kind FileKind
-	// Inside returns the absolute paths of the files of this machine that the file at path names in turn; nil: it names none. A file that
-	// cannot be read names none.
+	// Inside returns the absolute paths of the files of this machine that the file at path names in
+	// turn; nil: it names none. A file that cannot be read names none.
 	Inside func(path string) []string
 }
 
@@ -35,17 +38,19 @@ const (
 	_ FileKind = iota
 	// NoFiles: the value names no files, whatever it looks like.
 	NoFiles
-	// LocalFiles: the value is the path of a file or directory of this machine that is read, or a list of such paths; relative ones begin at
-	// the current directory, and ~ is the home directory.
+	// LocalFiles: the value is the path of a file or directory of this machine that is read, or a
+	// list of such paths; relative ones begin at the current directory, and ~ is the home
+	// directory.
 	LocalFiles
-	// FilesElsewhere: the value names files that Rollout cannot look at before it uses them: those of another machine, or what earlier runs
-	// left in a directory.
+	// FilesElsewhere: the value names files that Rollout cannot look at before it uses them: those
+	// of another machine, or what earlier runs left in a directory.
 	FilesElsewhere
 )
 
-// AdmitFiles returns a configuration in which the files of this machine are those that admit returns, for each one that cfg names. Their
-// paths are given to admit as they are in cfg. refuse is called with the dotted path of each value that names files elsewhere. The first
-// error ends it. cfg is not changed. Keys that are not in known and values of a wrong type are left as they are.
+// AdmitFiles returns a configuration in which the files of this machine are those that admit
+// returns, for each one that cfg names. Their paths are given to admit as they are in cfg. refuse
+// is called with the dotted path of each value that names files elsewhere. The first error ends it.
+// cfg is not changed. Keys that are not in known and values of a wrong type are left as they are.
 func AdmitFiles(known []ConfigKey, cfg map[string]any, admit func(path string) (string, error), refuse func(key string) error) (map[string]any, error) {
 	a := admission{admit: admit, refuse: refuse}
 	return a.mapping(known, cfg, "")
@@ -132,11 +137,13 @@ type ConfigProblem struct {
 	Path    string // relative to provider_config, dotted: "mounts.0.source"; "" is all of it
 	Message string
 	Hint    string // may be empty
-	// Known are the keys that there are, if Path ends in one that is unknown: it may be a misspelling.
+	// Known are the keys that there are, if Path ends in one that is unknown: it may be a
+	// misspelling.
 	Known []string
 }
 
-// UnknownKey returns the problem of a key at a path that is none of those that what has: "the docker provider knows", "a mount has".
+// UnknownKey returns the problem of a key at a path that is none of those that what has: "the
+// docker provider knows", "a mount has".
 func UnknownKey(path, what string, known ...string) ConfigProblem {
 	list := strings.Join(known, ", ")
 	if last := len(known) - 1; last > 0 {
@@ -145,7 +152,8 @@ func UnknownKey(path, what string, known ...string) ConfigProblem {
 	return ConfigProblem{Path: path, Message: "unknown key", Hint: what + " " + list, Known: known}
 }
 
-// WholeNumber converts the types that YAML and JSON decoders use for whole numbers in provider_config.
+// WholeNumber converts the types that YAML and JSON decoders use for whole numbers in
+// provider_config.
 func WholeNumber(value any) (int64, bool) {
 	switch n := value.(type) {
 	case int:

@@ -16,13 +16,15 @@ import (
 // maxEntryText bounds the paths of all entries of an Extracted, in bytes.
 const maxEntryText = 32 << 20
 
-// Entry is what a file or directory is in an environment, but for its content: what a file that Extract writes does not have.
+// Entry is what a file or directory is in an environment, but for its content: what a file that
+// Extract writes does not have.
 type Entry struct {
 	Path string `json:"path"`           // in the environment, relative to what was copied; "." is that itself
 	File string `json:"file,omitempty"` // on disk, relative to the destination, if that differs
 	Dir  bool   `json:"dir,omitempty"`
-	// Mode has the permission bits, and the setgid and sticky bits of directories. Those of files are dropped, and setuid bits, so that
-	// nobody gets another user's rights by a file that somebody else has made.
+	// Mode has the permission bits, and the setgid and sticky bits of directories. Those of files
+	// are dropped, and setuid bits, so that nobody gets another user's rights by a file that
+	// somebody else has made.
 	Mode     Permissions `json:"mode"`
 	UID      int         `json:"uid,omitempty"`
 	GID      int         `json:"gid,omitempty"`
@@ -81,7 +83,8 @@ func (e Entry) header(name string) *tar.Header {
 	return h
 }
 
-// ownable reports whether files can have an owner or group with this number. The last one means none. Source: chown(2).
+// ownable reports whether files can have an owner or group with this number. The last one means
+// none. Source: chown(2).
 func ownable(id int) bool { return id >= 0 && int64(id) < math.MaxUint32 }
 
 // problem returns why an entry cannot be used, or "".
@@ -98,7 +101,8 @@ func (e Entry) problem() string {
 	return ""
 }
 
-// CheckEntries returns an error unless all entries are below their directory, each at a path of its own.
+// CheckEntries returns an error unless all entries are below their directory, each at a path of its
+// own.
 func CheckEntries(entries []Entry) error {
 	paths, files := map[string]bool{}, map[string]bool{}
 	for _, e := range entries {
@@ -168,7 +172,8 @@ func (s *entrySet) take(name string, dir bool) (*Entry, error) {
 	return &s.list[i], nil
 }
 
-// rest writes the directories that are not on disk: what carries files to another machine may drop those that are empty.
+// rest writes the directories that are not on disk: what carries files to another machine may drop
+// those that are empty.
 func (p *packer) rest() error {
 	if p.entriesOf == nil {
 		return nil
@@ -205,8 +210,8 @@ func (p *packer) headerOf(name string, info fs.FileInfo) (*tar.Header, time.Time
 	return h, info.ModTime(), nil
 }
 
-// EntriesBelow returns those of the entries that are at a path or below it, relative to that path and to its place on disk, and that place.
-// There is none if nothing was copied from that path.
+// EntriesBelow returns those of the entries that are at a path or below it, relative to that path
+// and to its place on disk, and that place. There is none if nothing was copied from that path.
 func EntriesBelow(entries []Entry, name string) (below []Entry, on string) {
 	for _, e := range entries {
 		if e.Path == name {

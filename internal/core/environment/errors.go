@@ -26,22 +26,24 @@ const (
 // ErrTimeout is the error of Exec when Timeout ended the command.
 var ErrTimeout = errors.New("timed out")
 
-// ErrNotBegun is in the chain of Exec's error if the provider failed before the command began: the command did not run and
-// never will, so a retry is safe.
+// ErrNotBegun is in the chain of Exec's error if the provider failed before the command began: the
+// command did not run and never will, so a retry is safe.
 var ErrNotBegun = errors.New("the command has not begun")
 
-// ErrNoImage is in the chain of CreateEnvironment's error if the provider does not have the image (any more): building or
-// pulling it again may help.
+// ErrNoImage is in the chain of CreateEnvironment's error if the provider does not have the image
+// (any more): building or pulling it again may help.
 var ErrNoImage = errors.New("the image is not there")
 
-// ErrOutOfMemory is in the chain of a KindLost or KindStart if the environment ended, as a whole or by the end of its first
-// process, because it exceeded its memory limit.
+// ErrOutOfMemory is in the chain of a KindLost or KindStart if the environment ended, as a whole or
+// by the end of its first process, because it exceeded its memory limit.
 var ErrOutOfMemory = errors.New("it needed more memory than its limit")
 
-// ErrOutOfStorage is in the chain of a KindLost if the environment ended because its files exceeded their limit.
+// ErrOutOfStorage is in the chain of a KindLost if the environment ended because its files exceeded
+// their limit.
 var ErrOutOfStorage = errors.New("it wrote more than its limit of storage")
 
-// ExceededLimits reports whether an environment ended because what ran in it has exceeded a limit, as opposed to what others did to it.
+// ExceededLimits reports whether an environment ended because what ran in it has exceeded a limit,
+// as opposed to what others did to it.
 func ExceededLimits(err error) bool {
 	return errors.Is(err, ErrOutOfMemory) || errors.Is(err, ErrOutOfStorage)
 }
@@ -50,9 +52,11 @@ func ExceededLimits(err error) bool {
 type Error struct {
 	Kind      Kind
 	Transient bool // the same call may succeed later
-	// Refused: a remote system or the configuration does not allow it, as opposed to a system that this machine does not find or reach.
+	// Refused: a remote system or the configuration does not allow it, as opposed to a system that
+	// this machine does not find or reach.
 	Refused bool
-	// Unconfigured: nothing on this machine names such a system, so its user probably does not use it.
+	// Unconfigured: nothing on this machine names such a system, so its user probably does not use
+	// it.
 	Unconfigured bool
 
 	Hint   string // how to solve it, for users; may be empty

@@ -20,22 +20,25 @@ const MaxTap = 64 << 10
 type ExtractOptions struct {
 	MaxBytes int64 // total content of files; default 1 GiB
 	MaxFiles int   // number of files and directories; default 50,000
-	// Filter, if not nil, wraps the writer of every file (redaction). Closing it must flush, and must not close the wrapped
-	// writer.
+	// Filter, if not nil, wraps the writer of every file (redaction). Closing it must flush, and
+	// must not close the wrapped writer.
 	Filter func(io.Writer) io.WriteCloser
-	// Tap, if not nil, is called with every file's path relative to src and its size in bytes. If it returns a writer, the
-	// writer gets the first MaxTap bytes, unfiltered, before anything is written to disk: for files that must be known even if
-	// the disk is full. It gets nothing if the archive ends within them.
+	// Tap, if not nil, is called with every file's path relative to src and its size in bytes. If
+	// it returns a writer, the writer gets the first MaxTap bytes, unfiltered, before anything is
+	// written to disk: for files that must be known even if the disk is full. It gets nothing if
+	// the archive ends within them.
 	Tap func(path string, size int64) io.Writer
-	// Skip, if not nil, is called with the path of every file and directory relative to src. If it returns true, the entry is
-	// neither written nor counted; it is called for the content of a directory separately.
+	// Skip, if not nil, is called with the path of every file and directory relative to src. If it
+	// returns true, the entry is neither written nor counted; it is called for the content of a
+	// directory separately.
 	Skip func(path string) bool
 	// SafeName, if not nil, converts each path element to a name that can be stored on disk.
 	SafeName func(string) string
-	// File: src must be a file. What is in a directory at src is neither read nor written: the directory is omitted.
+	// File: src must be a file. What is in a directory at src is neither read nor written: the
+	// directory is omitted.
 	File bool
-	// Reserved are paths relative to src that keep their names and those of their parents: other entries that collide with
-	// them are Renamed, even if they come first.
+	// Reserved are paths relative to src that keep their names and those of their parents: other
+	// entries that collide with them are Renamed, even if they come first.
 	Reserved []string
 }
 
@@ -46,15 +49,19 @@ type Extracted struct {
 	Single  bool // src is not a directory
 	Renamed []Rename
 	Omitted []Omission
-	// Links are among the omitted entries: those that can be made where the files are copied to (Copy.Links), because nothing is in their
-	// way. There are none, and Incomplete is unknown, if Extract fails.
+	// Links are among the omitted entries: those that can be made where the files are copied to
+	// (Copy.Links), because nothing is in their way. There are none, and Incomplete is unknown, if
+	// Extract fails.
 	Links []Link
-	// Incomplete: something was omitted that is not in Links. Named pipes do not count, nor sockets, which streams have as pipes or not at all.
+	// Incomplete: something was omitted that is not in Links. Named pipes do not count, nor
+	// sockets, which streams have as pipes or not at all.
 	Incomplete bool
-	// Executable lists the files on disk, below dst, that somebody could execute in the environment.
+	// Executable lists the files on disk, below dst, that somebody could execute in the
+	// environment.
 	Executable []string
-	// Entries has what was written, in the order of the stream: owners, modes, times and names as they are in the environment. A directory that
-	// the stream does not have by itself is 0755 and root's. If something written is not in it, Incomplete is true.
+	// Entries has what was written, in the order of the stream: owners, modes, times and names as
+	// they are in the environment. A directory that the stream does not have by itself is 0755 and
+	// root's. If something written is not in it, Incomplete is true.
 	Entries []Entry
 }
 
@@ -64,13 +71,15 @@ type Rename struct{ From, To string }
 // Omission is a file that was not written, with the reason.
 type Omission struct{ Path, Reason string }
 
-// Extract writes the tar stream r to the directory dst, which must exist. The stream is not trusted: nothing is written outside of
-// dst, no link is followed or created, and existing files in dst are not changed. strip is the leading path to remove from every
-// entry (logs for a stream of logs/...); if strip itself is a file, it is written to dst under the last element of strip.
+// Extract writes the tar stream r to the directory dst, which must exist. The stream is not
+// trusted: nothing is written outside of dst, no link is followed or created, and existing files in
+// dst are not changed. strip is the leading path to remove from every entry (logs for a stream of
+// logs/...); if strip itself is a file, it is written to dst under the last element of strip.
 //
-// Files are 0644 and directories 0755, whatever the stream says. Names are Renamed if they are too long, are changed by SafeName,
-// or collide with each other or with existing files in dst. Entries that cannot be written are Omitted. Names also collide if
-// they differ only in case or in Unicode's normal form. At a limit, Extract stops with ErrTooLarge. Then, and if the stream is
+// Files are 0644 and directories 0755, whatever the stream says. Names are Renamed if they are too
+// long, are changed by SafeName, or collide with each other or with existing files in dst. Entries
+// that cannot be written are Omitted. Names also collide if they differ only in case or in
+// Unicode's normal form. At a limit, Extract stops with ErrTooLarge. Then, and if the stream is
 // broken, everything before that point is on disk and in Extracted.
 func Extract(r io.Reader, dst, strip string, opts ExtractOptions) (Extracted, error) {
 	opts.MaxBytes = cmp.Or(opts.MaxBytes, defaultMaxBytes)

@@ -14,8 +14,9 @@ import (
 // maxName is the maximum length of a name on common file systems, in bytes.
 const maxName = 255
 
-// nameTable chooses a name on disk for each path of the archive. Paths that some file system treats as equal, because they differ
-// only in case or Unicode form, get different names, because the directory may be copied there.
+// nameTable chooses a name on disk for each path of the archive. Paths that some file system treats
+// as equal, because they differ only in case or Unicode form, get different names, because the
+// directory may be copied there.
 type nameTable struct {
 	safe   func(string) string       // may be nil
 	onDisk func(dir string) []string // the names in a directory before anything was written to it
@@ -25,8 +26,8 @@ type nameTable struct {
 	next   map[string]int            // folded path -> the suffix to try next
 }
 
-// newNameTable returns a table in which each path of reserved keeps its name, even if a colliding path comes before it in the
-// archive.
+// newNameTable returns a table in which each path of reserved keeps its name, even if a colliding
+// path comes before it in the archive.
 func newNameTable(safe func(string) string, reserved []string, onDisk func(dir string) []string) nameTable {
 	t := nameTable{
 		safe: safe, onDisk: onDisk, listed: map[string]bool{}, chosen: map[string]string{}, taken: map[string]string{}, next: map[string]int{},
@@ -39,8 +40,9 @@ func newNameTable(safe func(string) string, reserved []string, onDisk func(dir s
 	return t
 }
 
-// name returns the path on disk, below parent, for the entry element, whose path in the archive is original. It also reports
-// whether the last element was renamed. The same original always gets the same name.
+// name returns the path on disk, below parent, for the entry element, whose path in the archive is
+// original. It also reports whether the last element was renamed. The same original always gets the
+// same name.
 func (t *nameTable) name(parent, original, element string) (string, bool) {
 	if on, ok := t.chosen[original]; ok {
 		return on, false // reported before
@@ -69,7 +71,8 @@ func (t *nameTable) free(original, on string) bool {
 	return !taken || owner == original && on == original
 }
 
-// list records the existing names of a directory. An archive's path equal to an existing one is no collision.
+// list records the existing names of a directory. An archive's path equal to an existing one is no
+// collision.
 func (t *nameTable) list(dir string) {
 	if t.listed[dir] {
 		return
@@ -83,7 +86,8 @@ func (t *nameTable) list(dir string) {
 	}
 }
 
-// fold maps paths that some file system treats as equal to one form, by case and Unicode's compatibility forms.
+// fold maps paths that some file system treats as equal to one form, by case and Unicode's
+// compatibility forms.
 func fold(name string) string {
 	ascii := true
 	for i := 0; i < len(name) && ascii; i++ {

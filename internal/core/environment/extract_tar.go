@@ -135,7 +135,8 @@ func (x *extraction) link(original string, header *tar.Header, strip []string) {
 	x.links = append(x.links, l)
 }
 
-// finish tells which links can be made: nothing else is in their place, and none is below another one.
+// finish tells which links can be made: nothing else is in their place, and none is below another
+// one.
 func (x *extraction) finish() {
 	_ = hardFirst(x.links, func(l Link) error {
 		if _, err := x.tree.link(l); err == nil {
@@ -177,8 +178,8 @@ func split(name string, strip []string) ([]string, string) {
 	return elements, ""
 }
 
-// directory creates the directory with this path in the archive and returns its path on disk. If that is impossible, it records
-// the omission and returns "".
+// directory creates the directory with this path in the archive and returns its path on disk. If
+// that is impossible, it records the omission and returns "".
 func (x *extraction) directory(elements []string) (string, error) {
 	if len(elements) == 0 {
 		return ".", nil

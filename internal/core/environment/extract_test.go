@@ -15,7 +15,8 @@ import (
 	"testing"
 )
 
-// archive returns a tar stream. An entry without a type is a file, or a directory if its name ends with a slash.
+// archive returns a tar stream. An entry without a type is a file, or a directory if its name ends
+// with a slash.
 func archive(t testing.TB, entries ...tar.Header) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -402,8 +403,8 @@ func TestExtractLimitsItsLists(t *testing.T) {
 	}
 }
 
-// FuzzExtract extracts streams that may be no archives. Whatever they are, only plain files and directories may be written, within
-// the limits and the destination.
+// FuzzExtract extracts streams that may be no archives. Whatever they are, only plain files and
+// directories may be written, within the limits and the destination.
 func FuzzExtract(f *testing.F) {
 	f.Add(archive(f, tar.Header{Name: "logs/"}, file("logs/a:b", "1"), file("/abs", "2"), file("../up", "3")), "logs")
 	f.Add(archive(f, tar.Header{Name: "s", Typeflag: tar.TypeSymlink, Linkname: ".."}, file("s/x", "1"), file("s", "2")), "")
@@ -452,7 +453,8 @@ func FuzzExtract(f *testing.F) {
 	})
 }
 
-// goesInAgain packs what was extracted as it goes into an environment, and extracts that: the entries and links are the same.
+// goesInAgain packs what was extracted as it goes into an environment, and extracts that: the
+// entries and links are the same.
 func goesInAgain(t *testing.T, dst string, got Extracted, limits ExtractOptions) {
 	t.Helper()
 	var stream bytes.Buffer

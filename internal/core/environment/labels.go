@@ -10,8 +10,8 @@ import (
 	"github.com/org/rollout-action/internal/lib/ghvars"
 )
 
-// Labels are attached to every environment, so that anyone can find and identify leftovers. Providers store Map and read it back
-// with ParseLabels.
+// Labels are attached to every environment, so that anyone can find and identify leftovers.
+// Providers store Map and read it back with ParseLabels.
 type Labels struct {
 	Job   string
 	Trial string // the trial's key, for users
@@ -29,8 +29,8 @@ type Owner struct {
 	Workflow Workflow
 }
 
-// Workflow is a job of a workflow run. With it, a later attempt of the same run on the same engine recognises what this one left,
-// although its process ran in a container that is gone.
+// Workflow is a job of a workflow run. With it, a later attempt of the same run on the same engine
+// recognises what this one left, although its process ran in a container that is gone.
 type Workflow struct {
 	Run     string // the run's page, the same for all its attempts
 	Attempt int    // from 1
@@ -62,8 +62,8 @@ func (l Labels) Map() map[string]string {
 	return m
 }
 
-// ImageMap is Map for an image made from an environment: it has all keys, so the image inherits none of the environment's labels,
-// which new environments of the image would then have.
+// ImageMap is Map for an image made from an environment: it has all keys, so the image inherits
+// none of the environment's labels, which new environments of the image would then have.
 func (l Labels) ImageMap() map[string]string {
 	m := l.Map()
 	for _, key := range []string{"directory", "workflow.run", "workflow.attempt", "workflow.job"} {
@@ -107,7 +107,8 @@ func workflowOf(vars ghvars.Vars) Workflow {
 	}
 }
 
-// RunsAfter reports whether w is a later attempt of the run of earlier. All jobs of an attempt end before the next one begins.
+// RunsAfter reports whether w is a later attempt of the run of earlier. All jobs of an attempt end
+// before the next one begins.
 func (w Workflow) RunsAfter(earlier Workflow) bool {
 	return w.Run != "" && w.Run == earlier.Run && w.Attempt > earlier.Attempt && earlier.Attempt > 0
 }
@@ -137,8 +138,8 @@ func (o Owner) Alive() Liveness {
 	return Alive
 }
 
-// thisHost names the scope in which process ids are unique: this boot of this host, and this pid namespace (two containers on one
-// host do not see each other's processes).
+// thisHost names the scope in which process ids are unique: this boot of this host, and this pid
+// namespace (two containers on one host do not see each other's processes).
 func thisHost() string {
 	name, err := os.Hostname()
 	if err != nil {
@@ -154,8 +155,9 @@ func thisHost() string {
 	return strings.Join(parts, "/")
 }
 
-// process returns the state and the start time (clock ticks since boot) of a process: fields 3 and 22 of /proc/<pid>/stat. Both
-// are "" if there is no /proc or no such process. The command name in field 2 may contain spaces and parentheses.
+// process returns the state and the start time (clock ticks since boot) of a process: fields 3 and
+// 22 of /proc/<pid>/stat. Both are "" if there is no /proc or no such process. The command name in
+// field 2 may contain spaces and parentheses.
 func process(pid int) (state, start string) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -169,7 +171,8 @@ func process(pid int) (state, start string) {
 	return fields[0], fields[19]
 }
 
-// defaultProvider is the provider that commands mean which name none. Source: specification, "environment.type".
+// defaultProvider is the provider that commands mean which name none. Source: specification,
+// "environment.type".
 const defaultProvider = "docker"
 
 // CleanCommand returns the rollout command that removes what a provider keeps, with further flags.

@@ -28,7 +28,8 @@ const (
 type Link struct {
 	Path string   `json:"path"` // relative to the directory
 	Kind LinkKind `json:"kind"`
-	// Target of a symbolic link is its text, which may lead anywhere; that of a hard link is the path of a file, relative to the directory.
+	// Target of a symbolic link is its text, which may lead anywhere; that of a hard link is the
+	// path of a file, relative to the directory.
 	Target string `json:"target"`
 	// UID and GID are the owner of a symbolic link.
 	UID int `json:"uid,omitempty"`
@@ -57,7 +58,8 @@ func plainPath(name string) bool {
 	return fs.ValidPath(name) && name != "." && len(name) <= maxPath && !strings.Contains(name, "\x00")
 }
 
-// CheckLinks returns an error unless all links have a path below their directory, and hard ones a target there.
+// CheckLinks returns an error unless all links have a path below their directory, and hard ones a
+// target there.
 func CheckLinks(links []Link) error {
 	for _, l := range links {
 		if why := l.problem(); why != "" {
@@ -84,7 +86,8 @@ func (t tree) add(name string, h *tar.Header) {
 	}
 }
 
-// link adds a link, unless something is in its place or it is below what is no directory. It returns the link's entry.
+// link adds a link, unless something is in its place or it is below what is no directory. It
+// returns the link's entry.
 func (t tree) link(l Link) (*tar.Header, error) {
 	if t[l.Path] != nil {
 		return nil, errors.New("something else is in its place")
@@ -107,7 +110,8 @@ func (t tree) link(l Link) (*tar.Header, error) {
 	return h, nil
 }
 
-// hardFirst calls do with all links, hard ones first: when they are made, there is no symbolic link to follow.
+// hardFirst calls do with all links, hard ones first: when they are made, there is no symbolic link
+// to follow.
 func hardFirst(links []Link, do func(Link) error) error {
 	for _, kind := range []LinkKind{HardLink, SymbolicLink} {
 		for _, l := range links {

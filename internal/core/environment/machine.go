@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// MachineError is a failure of the machine that Rollout runs on, in its own files: no task, agent or verifier caused it, and it
-// may be over soon.
+// MachineError is a failure of the machine that Rollout runs on, in its own files: no task, agent
+// or verifier caused it, and it may be over soon.
 type MachineError struct{ Err error }
 
 func (e *MachineError) Error() string {
@@ -29,8 +29,8 @@ var machineHints = map[syscall.Errno]string{
 	syscall.EIO:    "a disk of this machine cannot be read or written",
 }
 
-// own are errors that are always about this process or this machine. The others may also come from inside an environment, whose
-// disk or memory an agent has filled.
+// own are errors that are always about this process or this machine. The others may also come from
+// inside an environment, whose disk or memory an agent has filled.
 var own = []syscall.Errno{syscall.EMFILE, syscall.ENFILE}
 
 func errnoOf(err error) syscall.Errno {
@@ -39,8 +39,9 @@ func errnoOf(err error) syscall.Errno {
 	return errno
 }
 
-// MarkMachineError marks an error from Rollout's own files as a MachineError if it is one: no more open files, disk space, memory or
-// quota, or a failing disk. It returns other errors, and nil, unchanged.
+// MarkMachineError marks an error from Rollout's own files as a MachineError if it is one: no more
+// open files, disk space, memory or quota, or a failing disk. It returns other errors, and nil,
+// unchanged.
 func MarkMachineError(err error) error {
 	if err == nil || machineHints[errnoOf(err)] == "" {
 		return err

@@ -9,14 +9,15 @@ import (
 	"time"
 )
 
-// memoryScript prints the path of a file in one of the environment's file systems in memory, and ends with exit code 3; with 0 if there
-// is none.
+// memoryScript prints the path of a file in one of the environment's file systems in memory, and
+// ends with exit code 3; with 0 if there is none.
 //
 //go:embed memory.sh
 var memoryScript string
 
-// FileInMemory returns the path of a file in one of env's file systems in memory, or "". It is for providers, which keep only what is on
-// a disk. It asks a bash in the environment, which commands could have replaced. Directories of mounts that do not count are left out.
+// FileInMemory returns the path of a file in one of env's file systems in memory, or "". It is for
+// providers, which keep only what is on a disk. It asks a bash in the environment, which commands
+// could have replaced. Directories of mounts that do not count are left out.
 func FileInMemory(ctx context.Context, env Environment, mounts ...string) (string, error) {
 	const patience = time.Minute
 	script := "set --"

@@ -13,10 +13,12 @@ type NetworkMode string
 const (
 	// NetworkPublic is the provider's usual network.
 	NetworkPublic NetworkMode = "public"
-	// NetworkNone is a loopback device and nothing else: no address can be reached, and no name resolved.
+	// NetworkNone is a loopback device and nothing else: no address can be reached, and no name
+	// resolved.
 	NetworkNone NetworkMode = "none"
-	// NetworkAllowlist is NetworkNone with an HTTP proxy on the environment's loopback device that connects to the listed
-	// hosts. Commands find it in HTTP_PROXY and similar variables. Only the proxy resolves names.
+	// NetworkAllowlist is NetworkNone with an HTTP proxy on the environment's loopback device that
+	// connects to the listed hosts. Commands find it in HTTP_PROXY and similar variables. Only the
+	// proxy resolves names.
 	NetworkAllowlist NetworkMode = "allowlist"
 )
 
@@ -25,13 +27,13 @@ type Network struct {
 	Mode NetworkMode
 	// Hosts are the hosts that NetworkAllowlist allows, in the syntax of package egress.
 	Hosts []string
-	// Refused, if not nil, is called with each request that the proxy refused. It is called by several goroutines at once, also
-	// during SetNetwork or Destroy, and must not block.
+	// Refused, if not nil, is called with each request that the proxy refused. It is called by
+	// several goroutines at once, also during SetNetwork or Destroy, and must not block.
 	Refused func(Refusal)
 }
 
-// Refusal is a request that the proxy of NetworkAllowlist refused. Host comes from inside the environment and is not trusted, but
-// is no longer than a name may be.
+// Refusal is a request that the proxy of NetworkAllowlist refused. Host comes from inside the
+// environment and is not trusted, but is no longer than a name may be.
 type Refusal struct {
 	Host   string // name or address, without the port
 	Port   uint16

@@ -12,20 +12,23 @@ import (
 	"time"
 )
 
-// Pack writes files to w as one tar stream to be unpacked at the root of an environment: names are the destinations without their
-// leading slash; everything belongs to user and group 0 and keeps its permission bits, if no entry of the copy says something else.
+// Pack writes files to w as one tar stream to be unpacked at the root of an environment: names are
+// the destinations without their leading slash; everything belongs to user and group 0 and keeps
+// its permission bits, if no entry of the copy says something else.
 //
-// Directories are in the stream only if necessary: the destination itself if Mode or Clean requires it or no entry below it
-// creates it; those below it if they are empty or their mode is not 0755. The unpacker creates missing directories (0755), and
-// follows symbolic links to existing ones.
+// Directories are in the stream only if necessary: the destination itself if Mode or Clean requires
+// it or no entry below it creates it; those below it if they are empty or their mode is not 0755.
+// The unpacker creates missing directories (0755), and follows symbolic links to existing ones.
 //
-// Clean is expressed in the stream: an empty regular file with the destination's name, followed by the directory. An unpacker that
-// replaces entries of another type without following links (as tar and container engines do) thereby removes what was there.
+// Clean is expressed in the stream: an empty regular file with the destination's name, followed by
+// the directory. An unpacker that replaces entries of another type without following links (as tar
+// and container engines do) thereby removes what was there.
 //
-// Links are at the end of the stream, hard ones first: an unpacker follows none of them when it writes the other entries.
+// Links are at the end of the stream, hard ones first: an unpacker follows none of them when it
+// writes the other entries.
 //
-// Pack fails, after writing a part of the stream, if a source contains anything but files and directories or changes while it is
-// read, or if a link is in the place of something else.
+// Pack fails, after writing a part of the stream, if a source contains anything but files and
+// directories or changes while it is read, or if a link is in the place of something else.
 func Pack(w io.Writer, files ...Copy) error {
 	p := packer{tw: tar.NewWriter(w)}
 	linked := slices.ContainsFunc(files, func(c Copy) bool { return len(c.Links) > 0 })
@@ -135,8 +138,8 @@ func (p *packer) directory(name string, entry fs.DirEntry) error {
 	if err != nil {
 		return err
 	}
-	// An entry for a directory would replace a link of the same name in the environment (such as /bin), so the unpacker creates
-	// the usual directories.
+	// An entry for a directory would replace a link of the same name in the environment (such as
+	// /bin), so the unpacker creates the usual directories.
 	if p.all || len(entries) == 0 || info.Mode().Perm() != 0o755 {
 		header, modified, err := p.headerOf(name, info)
 		if err != nil {

@@ -1,6 +1,7 @@
 package environment
 
-// The special directories of an environment, which trials fill, empty and copy. No other package spells them.
+// The special directories of an environment, which trials fill, empty and copy. No other package
+// spells them.
 // Source: specification, "special paths"; SolutionDir is Harbor's.
 const (
 	TestsDir     = "/tests" // the task's tests, there only while the verifier runs
@@ -14,7 +15,8 @@ const (
 	JudgesDir    = "/rollout-judges"      // a directory for each judge, whose name cannot be guessed
 )
 
-// SpecialDirs returns the special directories that lie in no other: nothing of a user's may be mounted on them.
+// SpecialDirs returns the special directories that lie in no other: nothing of a user's may be
+// mounted on them.
 func SpecialDirs() []string {
 	return []string{TestsDir, LogsDir, OracleDir, SolutionDir, ScriptsDir, JudgesDir}
 }

@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// RetryPolicy says how often and when transient failures are retried. The wait before try n+1 is Initial × Multiplierⁿ⁻¹, at most
-// Max, minus a random part of up to one half: workers that failed together should not retry together.
+// RetryPolicy says how often and when transient failures are retried. The wait before try n+1 is
+// Initial × Multiplierⁿ⁻¹, at most Max, minus a random part of up to one half: workers that failed
+// together should not retry together.
 type RetryPolicy struct {
 	MaxAttempts int // includes the first try; below 1 means 1
 	Initial     time.Duration
@@ -30,20 +31,21 @@ type Failure struct {
 
 type notifyKey struct{}
 
-// WithRetryNotify makes the providers and environments of Retry call notify under ctx with each failure that they retry, before
-// they wait. Calls come from the goroutine of the operation.
+// WithRetryNotify makes the providers and environments of Retry call notify under ctx with each
+// failure that they retry, before they wait. Calls come from the goroutine of the operation.
 func WithRetryNotify(ctx context.Context, notify func(Failure)) context.Context {
 	return context.WithValue(ctx, notifyKey{}, notify)
 }
 
-// Retry returns p with retries for transient failures (IsTransient) of BuildImage, PullImage and CreateEnvironment, and of its
-// environments' CopyTo, CopyFrom, Stop and Destroy. This package's functions ImageID, FindSnapshot, SetNetwork and KeepOutcome retry
-// in the same way. Exec is only retried if the command did not begin (ErrNotBegun): a command never runs twice. Everything else happens
-// once: after a failed Snapshot the environment may have ended. If ctx ends during a wait, the error contains both its error and
-// the last failure.
+// Retry returns p with retries for transient failures (IsTransient) of BuildImage, PullImage and
+// CreateEnvironment, and of its environments' CopyTo, CopyFrom, Stop and Destroy. This package's
+// functions ImageID, FindSnapshot, SetNetwork and KeepOutcome retry in the same way. Exec is only
+// retried if the command did not begin (ErrNotBegun): a command never runs twice. Everything else
+// happens once: after a failed Snapshot the environment may have ended. If ctx ends during a wait,
+// the error contains both its error and the last failure.
 //
-// CopyFrom is retried only if the files of the failed try can be identified: nothing was written, or dst was empty before. Then
-// dst is emptied.
+// CopyFrom is retried only if the files of the failed try can be identified: nothing was written,
+// or dst was empty before. Then dst is emptied.
 func Retry(p Provider, policy RetryPolicy) Provider {
 	return retryProvider{p, policy}
 }
@@ -92,8 +94,8 @@ func (r retryEnvironment) Unwrap() Environment { return r.Environment }
 
 func (r retryEnvironment) retryPolicy() RetryPolicy { return r.policy }
 
-// policyOf returns the policy of the Retry that wraps v, a Provider or an Environment; without one, it returns the policy to try
-// once.
+// policyOf returns the policy of the Retry that wraps v, a Provider or an Environment; without one,
+// it returns the policy to try once.
 func policyOf(v any) RetryPolicy {
 	if r, ok := As[interface{ retryPolicy() RetryPolicy }](v); ok {
 		return r.retryPolicy()

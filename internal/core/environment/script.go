@@ -9,17 +9,17 @@ import (
 const (
 	// maxArg is below the kernel's limit for one argument (MAX_ARG_STRLEN, 128 KiB).
 	maxArg = 120 << 10
-	// maxScript is below the kernel's limit for all arguments and the environment (a quarter of an 8 MiB stack), which leaves
-	// space for the environment.
+	// maxScript is below the kernel's limit for all arguments and the environment (a quarter of an
+	// 8 MiB stack), which leaves space for the environment.
 	maxScript = 1536 << 10
 )
 
-// EvalArguments is a bash script that joins its arguments and runs them as a script, which sees no arguments and no traces of this
-// one. It uses only bash's builtins. See SplitScript.
+// EvalArguments is a bash script that joins its arguments and runs them as a script, which sees no
+// arguments and no traces of this one. It uses only bash's builtins. See SplitScript.
 const EvalArguments = `IFS=; eval "IFS=\$' \t\n';shift $#;$*"`
 
-// SplitScript splits a script into arguments for EvalArguments, each short enough for the kernel, between characters. It fails for
-// scripts that do not fit on a command line.
+// SplitScript splits a script into arguments for EvalArguments, each short enough for the kernel,
+// between characters. It fails for scripts that do not fit on a command line.
 func SplitScript(script string) ([]string, error) {
 	switch {
 	case len(script) > maxScript:

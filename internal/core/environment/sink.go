@@ -16,16 +16,17 @@ const (
 
 var errStuck = errors.New("the writer of the command's output blocked; later output was discarded")
 
-// Sinks pass a command's two output streams on to their writers, for providers: writers that fail or block never stop the command
-// (see Environment.Exec). Writes to Stdout and Stderr always succeed in full; each is for one goroutine at a time.
+// Sinks pass a command's two output streams on to their writers, for providers: writers that fail
+// or block never stop the command (see Environment.Exec). Writes to Stdout and Stderr always
+// succeed in full; each is for one goroutine at a time.
 type Sinks struct {
 	Stdout, Stderr io.Writer
 
 	sinks []*sink
 }
 
-// NewSinks starts to pass output on. Output for nil writers is discarded. If both writers are the same, writes never overlap, as in
-// os/exec.
+// NewSinks starts to pass output on. Output for nil writers is discarded. If both writers are the
+// same, writes never overlap, as in os/exec.
 func NewSinks(stdout, stderr io.Writer) *Sinks {
 	s := &Sinks{Stdout: io.Discard, Stderr: io.Discard}
 	if stdout != nil {
@@ -47,7 +48,8 @@ func (s *Sinks) add(w io.Writer) *sink {
 	return added
 }
 
-// Close waits for the writers, but not long if they block, and returns their first error. The writers are not called afterwards.
+// Close waits for the writers, but not long if they block, and returns their first error. The
+// writers are not called afterwards.
 func (s *Sinks) Close() error {
 	var first error
 	for _, sink := range s.sinks {
@@ -64,8 +66,9 @@ func same(a, b io.Writer) bool {
 	return a == b
 }
 
-// sink passes output on to a writer from its own goroutine, so a writer that fails or blocks never stops the command. After the
-// first error, including blocking for sinkTimeout, it discards the rest of the output.
+// sink passes output on to a writer from its own goroutine, so a writer that fails or blocks never
+// stops the command. After the first error, including blocking for sinkTimeout, it discards the
+// rest of the output.
 type sink struct {
 	w    io.Writer
 	wake chan struct{} // there is output, or close was called
@@ -84,7 +87,8 @@ func newSink(w io.Writer) *sink {
 	return s
 }
 
-// Write takes all of p and never fails, because its caller must keep reading. It may wait for the writer.
+// Write takes all of p and never fails, because its caller must keep reading. It may wait for the
+// writer.
 func (s *sink) Write(p []byte) (int, error) {
 	var late <-chan time.Time
 	for {
@@ -138,8 +142,8 @@ func (s *sink) run() {
 	}
 }
 
-// close waits until everything is written, but at most sinkTimeout for a writer that blocks, and returns the first error. The
-// writer is not called afterwards.
+// close waits until everything is written, but at most sinkTimeout for a writer that blocks, and
+// returns the first error. The writer is not called afterwards.
 func (s *sink) close() error {
 	s.mu.Lock()
 	s.closed = true

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// idle does nothing until it is killed: it reads from a pipe that nobody writes to, and bash reaps the orphans of commands. It
-// runs no other program: a command could replace that, and the replacement would count as a process from before the command, and
-// survive with it.
+// idle does nothing until it is killed: it reads from a pipe that nobody writes to, and bash reaps
+// the orphans of commands. It runs no other program: a command could replace that, and the
+// replacement would count as a process from before the command, and survive with it.
 const idle = "exec 9<> <(:); while read -r -u 9; do :; done"
 
-// Idle returns the command that an image's ENTRYPOINT gets as its arguments, in place of the image's CMD. It does nothing and does
-// not end.
+// Idle returns the command that an image's ENTRYPOINT gets as its arguments, in place of the
+// image's CMD. It does nothing and does not end.
 func Idle() []string { return []string{"bash", "-c", idle} }
 
 // HandoverTime is how long CreateEnvironment waits for an ENTRYPOINT to run its arguments.
@@ -21,13 +21,13 @@ const HandoverTime = 15 * time.Second
 type Readiness struct {
 	// Healthcheck is the image's HEALTHCHECK, or nil. The provider does not run it; the caller may.
 	Healthcheck *Healthcheck
-	// Busy: the image has no Healthcheck, and its ENTRYPOINT did not run its arguments within HandoverTime. It may still be
-	// starting.
+	// Busy: the image has no Healthcheck, and its ENTRYPOINT did not run its arguments within
+	// HandoverTime. It may still be starting.
 	Busy bool
 }
 
-// Healthcheck is an image's HEALTHCHECK with Docker's defaults filled in: all durations except StartPeriod, and Retries, are above
-// 0.
+// Healthcheck is an image's HEALTHCHECK with Docker's defaults filled in: all durations except
+// StartPeriod, and Retries, are above 0.
 type Healthcheck struct {
 	Args          []string      // the program and its arguments; exit code 0 is healthy
 	Interval      time.Duration // between checks, and before the first one
@@ -45,9 +45,10 @@ const (
 	healthRetries       = 3
 )
 
-// NewHealthcheck returns the check in an image's configuration, or nil if there is none. given has the configured durations and
-// Retries, where 0 means the default. test is "NONE", "CMD" and a program with its arguments, or "CMD-SHELL" and text for the
-// image's shell; an empty shell is /bin/sh -c.
+// NewHealthcheck returns the check in an image's configuration, or nil if there is none. given has
+// the configured durations and Retries, where 0 means the default. test is "NONE", "CMD" and a
+// program with its arguments, or "CMD-SHELL" and text for the image's shell; an empty shell is
+// /bin/sh -c.
 func NewHealthcheck(test, shell []string, given Healthcheck) *Healthcheck {
 	if len(test) < 2 {
 		return nil

@@ -6,11 +6,13 @@ import (
 	"slices"
 )
 
-// ErrVolume is in the chain of CreateEnvironment's error if the image has a VOLUME at a path that Rollout replaces: the task is at fault.
+// ErrVolume is in the chain of CreateEnvironment's error if the image has a VOLUME at a path that
+// Rollout replaces: the task is at fault.
 var ErrVolume = errors.New("the image has a VOLUME where Rollout puts its own files")
 
-// CheckVolumes returns the error of an image with these VOLUMEs, or nil. A mount point cannot be replaced, and providers that make no
-// mounts refuse it as well, so that a task runs everywhere or nowhere.
+// CheckVolumes returns the error of an image with these VOLUMEs, or nil. A mount point cannot be
+// replaced, and providers that make no mounts refuse it as well, so that a task runs everywhere or
+// nowhere.
 func CheckVolumes(volumes []string) error {
 	replaced := append(SpecialDirs(), VerifierLogs)
 	for _, volume := range volumes {

@@ -1,5 +1,5 @@
-// Package event has the events of a running job, for people who watch: one stream, many readers. Results never depend on
-// events. The package does not know who reads them.
+// Package event has the events of a running job, for people who watch: one stream, many readers.
+// Results never depend on events. The package does not know who reads them.
 package event
 
 import (
@@ -46,15 +46,16 @@ type Event struct {
 	Phase   Phase       `json:"phase,omitempty"`
 	Message string      `json:"message,omitempty"`
 	Total   int         `json:"total,omitempty"`
-	// Kept are the results of trials that are not run, because the job is resumed or reuses them. Total counts them, too.
+	// Kept are the results of trials that are not run, because the job is resumed or reuses them.
+	// Total counts them, too.
 	Kept  []result.Trial `json:"-"`
 	Delay time.Duration  `json:"delay_ns,omitempty"`
 	Trial *result.Trial  `json:"result,omitempty"`
 	Job   *result.Job    `json:"-"`
 }
 
-// Sink receives events, one at a time, in order. Sinks cannot fail, must not block for long and must
-// not change what they are given.
+// Sink receives events, one at a time, in order. Sinks cannot fail, must not block for long and
+// must not change what they are given.
 type Sink func(Event)
 
 // Tee returns a sink that passes every event to each sink in turn.

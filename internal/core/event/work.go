@@ -6,7 +6,8 @@ import (
 	"sync/atomic"
 )
 
-// Work is something outside of trials that may take long: fetching, hashing, merging. Its methods may be called by many goroutines.
+// Work is something outside of trials that may take long: fetching, hashing, merging. Its methods
+// may be called by many goroutines.
 type Work struct {
 	What  string // is done, as the beginning of a line: "Checking tasks". It may be hostile
 	Total int    // how many steps there are; 0: not known
@@ -25,8 +26,8 @@ func (w *Work) End() { w.end() }
 
 type watchKey struct{}
 
-// Watch returns a context with which begin is called for each work that begins. The function that begin returns is called once, when
-// the work ends.
+// Watch returns a context with which begin is called for each work that begins. The function that
+// begin returns is called once, when the work ends.
 func Watch(ctx context.Context, begin func(*Work) (end func())) context.Context {
 	return context.WithValue(ctx, watchKey{}, begin)
 }

@@ -12,19 +12,22 @@ import (
 
 // brokenTasks is the comparison for max_broken_tasks.
 //
-// A task that passes in some of its attempts breaks by chance now and then, and is fixed by chance as often: it never passed
-// before and always passes now. If nothing changed, the two runs are exchangeable, so broken and fixed tasks are like the falls
-// and rises of a drop, and the same test applies.
+// A task that passes in some of its attempts breaks by chance now and then, and is fixed by chance
+// as often: it never passed before and always passes now. If nothing changed, the two runs are
+// exchangeable, so broken and fixed tasks are like the falls and rises of a drop, and the same test
+// applies.
 //
-// Confirmation attempts decide which tasks count against the limit. What they do to the test depends on who made them:
+// Confirmation attempts decide which tasks count against the limit. What they do to the test
+// depends on who made them:
 //   - The job alone tries tasks again that look broken, not those that look fixed. The test is about what was there before: all tasks
 //     that looked broken, against all that looked fixed. A verdict that needs confirmed tasks as well is red no more often.
 //   - If the baseline beside the job makes attempts, too, tasks that look fixed are tried again by the same rule, with job and baseline
 //     exchanged. Then confirmed tasks are exchangeable again, and the test is about them: chance confirms few of either kind, so it takes
 //     few broken ones to be more.
 //
-// The attempts of one task may end alike. Then four that failed beside four that passed are one observation, not eight, and a single
-// confirmed task is no evidence. docs/internals/statistics.md has the figures.
+// The attempts of one task may end alike. Then four that failed beside four that passed are one
+// observation, not eight, and a single confirmed task is no evidence. docs/internals/statistics.md
+// has the figures.
 type brokenTasks struct {
 	check          int // index of its check
 	limit          int
@@ -89,7 +92,8 @@ func (k *checker) maxBrokenTasks(s scope) {
 	}
 }
 
-// mirroredAgents returns the agents whose tasks job and baseline tried again, also those that look fixed.
+// mirroredAgents returns the agents whose tasks job and baseline tried again, also those that look
+// fixed.
 func mirroredAgents(d result.Diff) map[string]bool {
 	agents := map[string]bool{}
 	for _, t := range d.Tasks {
@@ -103,8 +107,9 @@ func mirroredAgents(d result.Diff) map[string]bool {
 // sides says something of an agent in the baseline and in the job.
 type sides struct{ base, head bool }
 
-// deadAgents returns the sides on which an agent has no reward at all. All its tasks count there, although none is tried again: nothing that
-// is known of the tasks of other agents says how many of them are flaky.
+// deadAgents returns the sides on which an agent has no reward at all. All its tasks count there,
+// although none is tried again: nothing that is known of the tasks of other agents says how many of
+// them are flaky.
 func deadAgents(d result.Diff) map[string]sides {
 	dead := map[string]sides{}
 	for _, t := range d.Tasks {
@@ -117,8 +122,8 @@ func deadAgents(d result.Diff) map[string]sides {
 	return dead
 }
 
-// add counts a task, and returns what the test makes of it. mirrored: job and baseline tried both kinds of tasks again. dead: where the agent
-// has no reward.
+// add counts a task, and returns what the test makes of it. mirrored: job and baseline tried both
+// kinds of tasks again. dead: where the agent has no reward.
 func (b *brokenTasks) add(t result.TaskDiff, mirrored bool, dead sides) (flip [2]*result.Attempts) {
 	b.beside = b.beside || mirrored
 	tried := hasVerdict(t.Confirmation) && (!mirrored || hasVerdict(t.BaseConfirmation))
@@ -159,13 +164,14 @@ func (b *brokenTasks) add(t result.TaskDiff, mirrored bool, dead sides) (flip [2
 // hasVerdict reports whether an attempt ended with a score.
 func hasVerdict(a *result.Attempts) bool { return a != nil && len(a.Scores) > 0 }
 
-// count returns the number that is compared with the limit: the broken tasks and, of those that were not tried again, the share that was
-// confirmed of the others.
+// count returns the number that is compared with the limit: the broken tasks and, of those that
+// were not tried again, the share that was confirmed of the others.
 func (b *brokenTasks) count() int { return len(b.names) + b.estimated() }
 
 func (b *brokenTasks) estimated() int { return len(b.untried) * len(b.names) / max(1, b.tried) }
 
-// testsLooks reports whether the test is about what was there before the job alone tried tasks again.
+// testsLooks reports whether the test is about what was there before the job alone tried tasks
+// again.
 func (b *brokenTasks) testsLooks() bool { return b.tried > 0 && !b.beside }
 
 // The baseline and the job of a task that broke, was fixed, or neither.
@@ -246,8 +252,8 @@ func wereCounted(n int) string {
 	return fmt.Sprintf("%d were", n)
 }
 
-// hint returns what would make the outcome clearer. alpha is 0 if nothing was tested. tests is how many checks share the chance
-// of a false alarm.
+// hint returns what would make the outcome clearer. alpha is 0 if nothing was tested. tests is how
+// many checks share the chance of a false alarm.
 func (b *brokenTasks) hint(alpha float64, tests int) string {
 	var parts []string
 	if alpha > 0 {

@@ -82,8 +82,8 @@ func (k *checker) skip(s scope, name string, limit float64, why string) {
 	k.add(s, Check{Name: name, Limit: limit, Skipped: true, Message: "not checked: " + why})
 }
 
-// lack adds a check that has nothing to compare with, for the reason why: no baseline, or no task that both have. The policy's
-// OnNoBaseline decides whether it passes.
+// lack adds a check that has nothing to compare with, for the reason why: no baseline, or no task
+// that both have. The policy's OnNoBaseline decides whether it passes.
 func (k *checker) lack(s scope, name string, limit float64, why string) {
 	k.uncompared = true
 	if k.policy.OnNoBaseline != Fail {
@@ -99,9 +99,10 @@ func (k *checker) lack(s scope, name string, limit float64, why string) {
 // noComparison explains why a limit on drops or broken tasks was not checked.
 const noComparison = "no task can be compared with the baseline: each is new, removed, changed or without a verdict on one side"
 
-// nothingToCheck reports whether a threshold has no trials to check, and then adds a check with the outcome: it fails if the job
-// has no trials, and is skipped if a group has none or a quarantine covers them all. Package config refuses groups that match
-// nothing in the job file, so a group's trials are missing on purpose (--agent, --task).
+// nothingToCheck reports whether a threshold has no trials to check, and then adds a check with the
+// outcome: it fails if the job has no trials, and is skipped if a group has none or a quarantine
+// covers them all. Package config refuses groups that match nothing in the job file, so a group's
+// trials are missing on purpose (--agent, --task).
 func (k *checker) nothingToCheck(s scope, name string, limit float64) bool {
 	switch {
 	case s.matched == 0 && s.whole:

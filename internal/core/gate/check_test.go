@@ -14,7 +14,8 @@ import (
 
 var today = time.Date(2026, 3, 14, 23, 0, 0, 0, time.UTC)
 
-// fall returns a baseline in which n tasks passed, and a job in which the first fell of them do not.
+// fall returns a baseline in which n tasks passed, and a job in which the first fell of them do
+// not.
 func fall(n, fell int) (base, head result.Job) {
 	var pairs [][2][]float64
 	for i := range n {
@@ -231,7 +232,8 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// TestBrokenTasks: they count if more broke than chance explains, given those that were fixed; with noise: ignore each one counts.
+// TestBrokenTasks: they count if more broke than chance explains, given those that were fixed; with
+// noise: ignore each one counts.
 func TestBrokenTasks(t *testing.T) {
 	tested := Policy{Thresholds: Thresholds{MaxBrokenTasks: new(0)}}
 	confirming, ignoring := tested, tested
@@ -267,7 +269,8 @@ func TestBrokenTasks(t *testing.T) {
 	}
 }
 
-// TestFailedTrials: a trial that the agent lost is no failure of the check; one without a verdict is.
+// TestFailedTrials: a trial that the agent lost is no failure of the check; one without a verdict
+// is.
 func TestFailedTrials(t *testing.T) {
 	base, _ := fall(10, 0)
 	for _, c := range []struct {
@@ -322,7 +325,8 @@ func TestFailedTrials(t *testing.T) {
 	})
 }
 
-// TestCrashesAreDrops: tasks that passed three of three attempts and now time out in two of them, with failures allowed.
+// TestCrashesAreDrops: tasks that passed three of three attempts and now time out in two of them,
+// with failures allowed.
 func TestCrashesAreDrops(t *testing.T) {
 	var base, head result.Job
 	for i := range 60 {
@@ -356,7 +360,8 @@ func TestCrashesAreDrops(t *testing.T) {
 	}
 }
 
-// TestNothingToCheck: a threshold that was not checked says so, and a job without trials never passes.
+// TestNothingToCheck: a threshold that was not checked says so, and a job without trials never
+// passes.
 func TestNothingToCheck(t *testing.T) {
 	base, head := fall(5, 0)
 	all := Thresholds{
@@ -386,7 +391,8 @@ func TestNothingToCheck(t *testing.T) {
 	}
 }
 
-// TestRemovedTasksAreNoted: a pull request that removes the tasks that it fails must not look like one that fails none.
+// TestRemovedTasksAreNoted: a pull request that removes the tasks that it fails must not look like
+// one that fails none.
 func TestRemovedTasksAreNoted(t *testing.T) {
 	base, head := fall(5, 2)
 	head.Results = head.Results[2:]
@@ -510,7 +516,8 @@ func TestQuarantine(t *testing.T) {
 	}
 }
 
-// TestSmallSuitesAreNoted: also if nothing fell, because nobody would know otherwise that the suite cannot show it.
+// TestSmallSuitesAreNoted: also if nothing fell, because nobody would know otherwise that the suite
+// cannot show it.
 func TestSmallSuitesAreNoted(t *testing.T) {
 	p := Policy{Thresholds: Thresholds{MaxPassRateDrop: new(0.05)}}
 	base, head := fall(3, 0)
@@ -548,7 +555,8 @@ func TestOddRewardsDoNotBreakTheVerdict(t *testing.T) {
 	}
 }
 
-// TestACrashIsABreak: a task that passed in every attempt and now ends with errors alone has no attempt that passes.
+// TestACrashIsABreak: a task that passed in every attempt and now ends with errors alone has no
+// attempt that passes.
 func TestACrashIsABreak(t *testing.T) {
 	base, head := fall(5, 0)
 	for i := range head.Results {

@@ -9,19 +9,23 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// Confirmable returns the confirmation attempts that a job plans: Confirm.Attempts each, at most, at tasks that look broken, which more
-// attempts may show to be flaky. These passed in every attempt of the baseline and in none now, also if the agent, the verifier or a judge ended
-// the attempts with an error. It leaves out
+// Confirmable returns the confirmation attempts that a job plans: Confirm.Attempts each, at most,
+// at tasks that look broken, which more attempts may show to be flaky. These passed in every
+// attempt of the baseline and in none now, also if the agent, the verifier or a judge ended the
+// attempts with an error. It leaves out
 //   - tasks that have only attempts that the infrastructure ended, because these show nothing
 //   - tasks whose files changed, tasks in quarantine at now, and tasks to which no max_broken_tasks of the policy applies
 //   - tasks of an agent without a single reward: it does not work at all, which fails the job by itself
 //
-// both: a baseline beside the job makes attempts, too. Then tasks that look fixed are among them, unless nothing is tested (noise: ignore).
+// both: a baseline beside the job makes attempts, too. Then tasks that look fixed are among them,
+// unless nothing is tested (noise: ignore).
 //
-// At most Confirm.MaxTasks tasks are returned (0 means 20, or 100 of both kinds). They are chosen by a hash of their names: the choice
-// does not depend on what a task looks like, so that it favours neither kind, and every shard and every reader makes the same one.
+// At most Confirm.MaxTasks tasks are returned (0 means 20, or 100 of both kinds). They are chosen
+// by a hash of their names: the choice does not depend on what a task looks like, so that it
+// favours neither kind, and every shard and every reader makes the same one.
 //
-// head is the whole job. Its confirmation attempts are ignored, so a caller that was interrupted gets the same tasks again.
+// head is the whole job. Its confirmation attempts are ignored, so a caller that was interrupted
+// gets the same tasks again.
 func (p Policy) Confirmable(base, head result.Job, now time.Time, both bool) result.PlannedConfirmation {
 	if p.Confirm.Attempts <= 0 {
 		return result.PlannedConfirmation{}
@@ -63,8 +67,8 @@ func lot(k result.Key) string {
 	return string(sum[:])
 }
 
-// defaultMaxTasks is the default of Confirm.MaxTasks. If both sides make attempts, the test is about the tasks that were tried again, so
-// it takes more of them.
+// defaultMaxTasks is the default of Confirm.MaxTasks. If both sides make attempts, the test is
+// about the tasks that were tried again, so it takes more of them.
 func defaultMaxTasks(both bool) int {
 	if both {
 		return 100
@@ -77,7 +81,8 @@ func (p Policy) LimitsBrokenTasks() bool {
 	return p.MaxBrokenTasks != nil || slices.ContainsFunc(p.Groups, func(g Group) bool { return g.MaxBrokenTasks != nil })
 }
 
-// limitsBrokenTasksIn returns a function that reports whether a limit on broken tasks applies to an agent on a dataset.
+// limitsBrokenTasksIn returns a function that reports whether a limit on broken tasks applies to an
+// agent on a dataset.
 func (p Policy) limitsBrokenTasksIn(head result.Job) func(agent, dataset string) bool {
 	var groups []Group
 	var evaluated []map[string]bool
@@ -96,8 +101,8 @@ func (p Policy) limitsBrokenTasksIn(head result.Job) func(agent, dataset string)
 	}
 }
 
-// looksBroken reports whether a task passed in every attempt of the baseline and in none now, confirmation attempts aside. Attempts that
-// the infrastructure ended do not count.
+// looksBroken reports whether a task passed in every attempt of the baseline and in none now,
+// confirmation attempts aside. Attempts that the infrastructure ended do not count.
 func looksBroken(t result.TaskDiff) bool {
 	if t.Change == result.Changed || t.Base == nil || t.Head == nil {
 		return false

@@ -10,7 +10,8 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// confirmed adds a job's confirmation attempts at a task of agent a; a reward below 0 stands for an error of the agent.
+// confirmed adds a job's confirmation attempts at a task of agent a; a reward below 0 stands for an
+// error of the agent.
 func confirmed(job *result.Job, task string, rewards ...float64) {
 	for i, r := range rewards {
 		o := result.Outcome{Key: result.Key{Agent: "a", Dataset: "d", Task: task, Attempt: 100 + i}, Reward: &r}
@@ -139,8 +140,8 @@ func TestConfirmable(t *testing.T) {
 	}
 }
 
-// TestTheChoiceOfTasksFavoursNeitherKind: which tasks are tried again, if there are too many, is the same if job and baseline are
-// exchanged.
+// TestTheChoiceOfTasksFavoursNeitherKind: which tasks are tried again, if there are too many, is
+// the same if job and baseline are exchanged.
 func TestTheChoiceOfTasksFavoursNeitherKind(t *testing.T) {
 	p := Policy{Thresholds: Thresholds{MaxBrokenTasks: new(0)}, Confirm: Confirm{Attempts: 4}}
 	for seed := range uint64(20) {
@@ -152,7 +153,8 @@ func TestTheChoiceOfTasksFavoursNeitherKind(t *testing.T) {
 	}
 }
 
-// TestConfirmationDecides: a task that passes one of its confirmation attempts is flaky, and only one that never passes is broken.
+// TestConfirmationDecides: a task that passes one of its confirmation attempts is flaky, and only
+// one that never passes is broken.
 func TestConfirmationDecides(t *testing.T) {
 	p := Policy{Thresholds: Thresholds{MaxBrokenTasks: new(0), MaxPassRateDrop: new(0.0)}, Confirm: Confirm{Attempts: 4}, Noise: NoiseIgnore}
 	base, head := fall(10, 3)
@@ -169,8 +171,9 @@ func TestConfirmationDecides(t *testing.T) {
 	}
 }
 
-// TestConfirmationKeepsTheTestOfWhatLookedBroken: with 18 tasks that look broken and 12 that look fixed, of 100, p is that of 18 : 12 if the job
-// alone tries again those that look broken, and that of 8 : 0 if the baseline, too, tries both kinds again.
+// TestConfirmationKeepsTheTestOfWhatLookedBroken: with 18 tasks that look broken and 12 that look
+// fixed, of 100, p is that of 18 : 12 if the job alone tries again those that look broken, and that
+// of 8 : 0 if the baseline, too, tries both kinds again.
 func TestConfirmationKeepsTheTestOfWhatLookedBroken(t *testing.T) {
 	p := Policy{Thresholds: Thresholds{MaxBrokenTasks: new(0)}, Confirm: Confirm{Attempts: 4}}
 	draw := func(brokenTasks int) (base, head result.Job) {
@@ -252,7 +255,8 @@ func TestConfirmationKeepsTheTestOfWhatLookedBroken(t *testing.T) {
 	})
 }
 
-// TestTasksThatWereNotTriedAgainCountInProportion: max_tasks turns no flaky task into a broken one, and hides no broken one.
+// TestTasksThatWereNotTriedAgainCountInProportion: max_tasks turns no flaky task into a broken one,
+// and hides no broken one.
 func TestTasksThatWereNotTriedAgainCountInProportion(t *testing.T) {
 	for _, c := range []struct {
 		confirmed, tried, looked int
@@ -281,7 +285,8 @@ func TestTasksThatWereNotTriedAgainCountInProportion(t *testing.T) {
 	}
 }
 
-// Tasks of an agent that does not work at all count, whatever further attempts at the tasks of another one have shown.
+// Tasks of an agent that does not work at all count, whatever further attempts at the tasks of
+// another one have shown.
 func TestTasksOfADeadAgentAreNotEstimated(t *testing.T) {
 	p := Policy{Thresholds: Thresholds{MaxBrokenTasks: new(0)}, Confirm: Confirm{Attempts: 4}}
 	for _, both := range []bool{false, true} {

@@ -12,10 +12,11 @@ import (
 
 // costIncrease is the comparison for max_cost_increase.
 //
-// The increase is the ratio of the mean costs of a trial, in which each task counts once. The test is that of drops, on the logarithms
-// of costs: costs of agents differ by orders of magnitude between tasks, and a trial now and then costs many times as much as
-// another of the same task. On plain costs, the most expensive tasks and a single outlier would decide. If nothing changed, the two
-// runs are exchangeable, so the test keeps its level on any function of the costs.
+// The increase is the ratio of the mean costs of a trial, in which each task counts once. The test
+// is that of drops, on the logarithms of costs: costs of agents differ by orders of magnitude
+// between tasks, and a trial now and then costs many times as much as another of the same task. On
+// plain costs, the most expensive tasks and a single outlier would decide. If nothing changed, the
+// two runs are exchangeable, so the test keeps its level on any function of the costs.
 type costIncrease struct {
 	check      int // index of its check
 	limit      float64
@@ -45,8 +46,8 @@ func (c costCounts) String() string {
 	return fmt.Sprintf(" (without %s, and %d of the baseline, whose cost is not known)", plural.Count(c.unknown[1], "trial"), c.unknown[0])
 }
 
-// freeShare is the share of the mean cost that is added to each cost before its logarithm is taken, so that trials that cost nothing
-// have one, and that those that ended at once do not decide.
+// freeShare is the share of the mean cost that is added to each cost before its logarithm is taken,
+// so that trials that cost nothing have one, and that those that ended at once do not decide.
 const freeShare = 0.01
 
 // knownCosts returns the costs of the scored attempts that are known.
@@ -160,7 +161,8 @@ func (k *checker) noteOtherModels(tasks []result.TaskDiff) {
 // maxNamedModels bounds how many models a note names.
 const maxNamedModels = 5
 
-// increase returns the relative rise of the mean cost; a fall is negative. It is the largest number if the baseline cost nothing.
+// increase returns the relative rise of the mean cost; a fall is negative. It is the largest number
+// if the baseline cost nothing.
 func (d costIncrease) increase() float64 {
 	switch {
 	case math.Abs(d.head-d.base) <= 1e-12*d.base:
@@ -211,8 +213,9 @@ func (d costIncrease) decide(k *checker, adjusted, alpha float64, tests int) {
 // typical returns the increase of the geometric mean, which the test is about.
 func (d costIncrease) typical() float64 { return finite(math.Expm1(result.Mean(d.drops()) * d.scale)) }
 
-// interval returns a confidence interval of the increase of a typical trial: Student's, over the tasks' logarithms. Each bound has the
-// confidence 1 - alpha. It excludes 0 only if the increase is significant, see the interval of drops.
+// interval returns a confidence interval of the increase of a typical trial: Student's, over the
+// tasks' logarithms. Each bound has the confidence 1 - alpha. It excludes 0 only if the increase is
+// significant, see the interval of drops.
 func (d costIncrease) interval(alpha float64, significant bool) (low, high float64) {
 	drops := d.drops()
 	n := float64(len(drops))
@@ -229,8 +232,9 @@ func (d costIncrease) interval(alpha float64, significant bool) (low, high float
 	return finite(math.Expm1(low * d.scale)), finite(math.Expm1(max(high, low) * d.scale))
 }
 
-// detectable returns the smallest increase of every trial's cost that the test finds in 80 % of runs; false if it finds none below a
-// hundredfold. It is a normal approximation; R. J. Connor, Biometrics 43 (1987) 207, has the formula.
+// detectable returns the smallest increase of every trial's cost that the test finds in 80 % of
+// runs; false if it finds none below a hundredfold. It is a normal approximation; R. J. Connor,
+// Biometrics 43 (1987) 207, has the formula.
 func (d costIncrease) detectable(alpha float64) (float64, bool) {
 	n, v := float64(len(d.tasks)), variance(d.drops())
 	if d.tooFew(len(d.sample.tasks), alpha) || v == 0 {
@@ -245,7 +249,8 @@ func (d costIncrease) detectable(alpha float64) (float64, bool) {
 	return 0, false
 }
 
-// message returns what happened: "mean cost of a trial rose from $0.40 to $0.61 (+52.5%; …) on 30 tasks".
+// message returns what happened: "mean cost of a trial rose from $0.40 to $0.61 (+52.5%; …) on 30
+// tasks".
 func (d costIncrease) message(more string) string {
 	tasks := plural.Count(len(d.tasks), "task") + d.counts.String()
 	if d.increase() == 0 {

@@ -12,8 +12,9 @@ import (
 	"github.com/org/rollout-action/internal/test/testenv"
 )
 
-// costs describes two runs of a suite whose trials have costs. The logarithms of the tasks' costs have the deviation Spread, those of
-// the attempts at one task Noise; a share Runaway of the attempts costs ten times as much.
+// costs describes two runs of a suite whose trials have costs. The logarithms of the tasks' costs
+// have the deviation Spread, those of the attempts at one task Noise; a share Runaway of the
+// attempts costs ten times as much.
 type costs struct {
 	Tasks, Attempts, HeadAttempts int
 	Spread, Noise, Runaway        float64
@@ -76,8 +77,9 @@ func redCosts(c costs, p Policy, runs int, seed uint64) (red, above int) {
 	return red, above
 }
 
-// TestUnchangedCostsPass: if nothing changed, at most a share 1 - confidence of runs fails, with any limit, also if the costs have
-// heavy tails, resemble each other within a run, or are of different numbers of attempts.
+// TestUnchangedCostsPass: if nothing changed, at most a share 1 - confidence of runs fails, with
+// any limit, also if the costs have heavy tails, resemble each other within a run, or are of
+// different numbers of attempts.
 func TestUnchangedCostsPass(t *testing.T) {
 	testenv.Long(t, "suites are simulated many times")
 	runs := simulations(800)
@@ -108,7 +110,8 @@ func TestUnchangedCostsPass(t *testing.T) {
 	}
 }
 
-// TestRealCostIncreasesAreFound: what the documentation says of trials that cost half as much again, under a limit of 20 %.
+// TestRealCostIncreasesAreFound: what the documentation says of trials that cost half as much
+// again, under a limit of 20 %.
 func TestRealCostIncreasesAreFound(t *testing.T) {
 	testenv.Long(t, "suites are simulated many times")
 	runs := simulations(800)

@@ -9,7 +9,8 @@ import (
 	"gonum.org/v1/gonum/mathext"
 )
 
-// atLeast returns the probability of k or more successes in n independent trials with probability p each. Source: Abramowitz and Stegun, 26.5.24.
+// atLeast returns the probability of k or more successes in n independent trials with probability p
+// each. Source: Abramowitz and Stegun, 26.5.24.
 func atLeast(n, k int, p float64) float64 {
 	switch {
 	case k <= 0:
@@ -23,7 +24,8 @@ func atLeast(n, k int, p float64) float64 {
 // normalQuantile returns the quantile p of the standard normal distribution.
 func normalQuantile(p float64) float64 { return math.Sqrt2 * math.Erfinv(2*p-1) }
 
-// studentQuantile returns the quantile p of Student's t distribution, and 0 for p below a half. Source: Abramowitz and Stegun, 26.7.1.
+// studentQuantile returns the quantile p of Student's t distribution, and 0 for p below a half.
+// Source: Abramowitz and Stegun, 26.7.1.
 func studentQuantile(p, freedom float64) float64 {
 	if p <= 0.5 {
 		return 0

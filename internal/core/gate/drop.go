@@ -58,7 +58,8 @@ func (d drop) size() float64 {
 	return finite(d.base - d.head)
 }
 
-// counts is the number of trials of compared tasks without a reward, in the baseline and in the job.
+// counts is the number of trials of compared tasks without a reward, in the baseline and in the
+// job.
 type counts struct{ lost, leftOut [2]int }
 
 // missingRewards counts the trials without a reward.
@@ -73,7 +74,8 @@ func missingRewards(tasks []result.TaskDiff) counts {
 	return c
 }
 
-// String returns the counts in parentheses, to append to a sentence; "" if every trial has a reward.
+// String returns the counts in parentheses, to append to a sentence; "" if every trial has a
+// reward.
 func (c counts) String() string {
 	var parts []string
 	for _, one := range []struct {
@@ -114,7 +116,8 @@ func (k *checker) drop(s scope, name string, limit *float64, what metric) {
 	k.dropOn(s, name, *limit, what, tasks, missingRewards(tasks))
 }
 
-// dropOn checks a threshold on a drop, or adds the comparison that will, on tasks that have values on both sides.
+// dropOn checks a threshold on a drop, or adds the comparison that will, on tasks that have values
+// on both sides.
 func (k *checker) dropOn(s scope, name string, limit float64, what metric, tasks []result.TaskDiff, left fmt.Stringer) {
 	d := drop{scope: s, what: what, limit: limit, sample: sampleOf(tasks, what.values), counts: left}
 	var base, head []float64
@@ -135,22 +138,25 @@ func (k *checker) dropOn(s scope, name string, limit float64, what metric, tasks
 	c.Message = d.message("") + d.limitText(c.Outcome)
 }
 
-// comparison is a significance test whose outcome depends on how many others there are: of a drop or of broken tasks.
+// comparison is a significance test whose outcome depends on how many others there are: of a drop
+// or of broken tasks.
 type comparison interface {
 	pValue() float64
 	sameAs(o comparison) bool // reports whether both test the same numbers, and so count as one test
-	// decide completes the check. adjusted is the p-value corrected for so many tests, alpha the level that it was tested at.
+	// decide completes the check. adjusted is the p-value corrected for so many tests, alpha the
+	// level that it was tested at.
 	decide(k *checker, adjusted, alpha float64, tests int)
 }
 
-// decideAll decides all comparisons together. A drop fails the job if it is larger than its threshold and significant; if it
-// is only larger than its threshold, it is inconclusive.
+// decideAll decides all comparisons together. A drop fails the job if it is larger than its
+// threshold and significant; if it is only larger than its threshold, it is inconclusive.
 //
-// The null hypothesis is "nothing changed", not "the drop is at most the threshold": the question is whether the observed drop
-// is real, and a real one counts as it was observed. A suite that did not change therefore fails in at most a share
-// 1 - confidence of runs, whatever the thresholds, also with a threshold of 0. This holds for the verdict as a whole: with
-// several drops each is tested at a lower level (see holm). Thresholds on the same numbers (pass rate and mean reward
-// if every reward is 0 or 1) count as one test.
+// The null hypothesis is "nothing changed", not "the drop is at most the threshold": the question
+// is whether the observed drop is real, and a real one counts as it was observed. A suite that did
+// not change therefore fails in at most a share 1 - confidence of runs, whatever the thresholds,
+// also with a threshold of 0. This holds for the verdict as a whole: with several drops each is
+// tested at a lower level (see holm). Thresholds on the same numbers (pass rate and mean reward if
+// every reward is 0 or 1) count as one test.
 func (k *checker) decideAll() {
 	var different []comparison
 	at := make([]int, len(k.tests))
@@ -171,7 +177,8 @@ func (k *checker) decideAll() {
 	}
 }
 
-// significant reports whether an adjusted p-value is at most 1 - confidence, but for rounding: confidence is given in decimals.
+// significant reports whether an adjusted p-value is at most 1 - confidence, but for rounding:
+// confidence is given in decimals.
 func (k *checker) significant(adjusted float64) bool {
 	return adjusted <= (1-k.policy.Confidence)*(1+1e-9)
 }
@@ -227,8 +234,9 @@ func (d drop) decide(k *checker, adjusted, alpha float64, tests int) {
 	k.noteTooSmall(d, test, alpha)
 }
 
-// beyondLimit returns the smallest true drop of at least smallest that is also above the limit in four of five runs: a drop counts only if it
-// is significant and was measured above the limit, and one that is equal to the limit is measured above it in half of the runs.
+// beyondLimit returns the smallest true drop of at least smallest that is also above the limit in
+// four of five runs: a drop counts only if it is significant and was measured above the limit, and
+// one that is equal to the limit is measured above it in half of the runs.
 func (d drop) beyondLimit(smallest float64) float64 {
 	if d.limit <= 0 {
 		return smallest
@@ -237,7 +245,8 @@ func (d drop) beyondLimit(smallest float64) float64 {
 	return max(smallest, d.limit/d.scale+reach)
 }
 
-// message returns what happened: "pass rate fell from 62.0% to 54.0% (-8.0 points, 90% interval …) on 100 tasks".
+// message returns what happened: "pass rate fell from 62.0% to 54.0% (-8.0 points, 90% interval …)
+// on 100 tasks".
 func (d drop) message(interval string) string {
 	tasks := plural.Count(len(d.sample.tasks), "task") + d.counts.String()
 	if before, after := d.what.level(d.base), d.what.level(d.head); d.size() != 0 {
@@ -314,7 +323,8 @@ func (d drop) hint(t Test, asked, alpha float64) string {
 	}
 	switch {
 	case t.NeededAttempts > 0:
-		// More attempts do not help if few tasks make up the drop: they fall in every attempt, and chance can do the same to few tasks.
+		// More attempts do not help if few tasks make up the drop: they fall in every attempt, and
+		// chance can do the same to few tasks.
 		text += fmt.Sprintf("; n_attempts: %d in both jobs would show one of %s that many tasks share", t.NeededAttempts, d.unsigned(asked))
 	case t.Detectable == nil || *t.Detectable > asked*(1+rounding):
 		text += fmt.Sprintf("; to show one of %s it needs more tasks", d.unsigned(asked))
@@ -330,7 +340,8 @@ func (d drop) tooFewTasks(t Test, alpha float64) string {
 		plural.Count(t.Tasks, "task"), d.leastTasks(alpha))
 }
 
-// noteTooSmall adds a note if a suite is too small to show anything, also if there was no drop: otherwise nobody would know.
+// noteTooSmall adds a note if a suite is too small to show anything, also if there was no drop:
+// otherwise nobody would know.
 func (k *checker) noteTooSmall(d drop, t Test, alpha float64) {
 	if t.Detectable != nil || t.DetectableBroken != nil || d.span() == 0 {
 		return

@@ -5,9 +5,10 @@ import (
 	"slices"
 )
 
-// holm corrects p-values for multiple tests: the probability that any of them is significant although nothing changed stays
-// at alpha, however they depend on each other. A p-value is significant if its adjusted one is at most alpha. levels has the
-// level that each p was compared with, so that an interval of that level excludes 0 exactly if adjusted is at most alpha.
+// holm corrects p-values for multiple tests: the probability that any of them is significant
+// although nothing changed stays at alpha, however they depend on each other. A p-value is
+// significant if its adjusted one is at most alpha. levels has the level that each p was compared
+// with, so that an interval of that level excludes 0 exactly if adjusted is at most alpha.
 // Source: S. Holm, Scand. J. Statist. 6 (1979) 65.
 func holm(ps []float64, alpha float64) (adjusted, levels []float64) {
 	order := make([]int, len(ps))

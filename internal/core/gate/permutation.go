@@ -31,30 +31,36 @@ type tail struct{ above, equal float64 }
 func (t tail) atLeast() float64 { return min(1, t.above+t.equal) }
 func (t tail) mid() float64     { return min(1, t.above+t.equal/2) }
 
-// pValue returns the probability of a drop as large as the sample's, or larger, if nothing changed. Then the two runs are
-// exchangeable: each task's drop keeps its size and has either sign, so the sum of the drops has the distribution over all
-// sign changes. This holds for any number of tasks and any rewards, and for attempts at one task that succeed and fail
-// together within a run. Tasks without a difference add nothing.
+// pValue returns the probability of a drop as large as the sample's, or larger, if nothing changed.
+// Then the two runs are exchangeable: each task's drop keeps its size and has either sign, so the
+// sum of the drops has the distribution over all sign changes. This holds for any number of tasks
+// and any rewards, and for attempts at one task that succeed and fail together within a run. Tasks
+// without a difference add nothing.
 //
-// Half of the probability of the observed sum counts (mid-p). If all of it counted, the test would fail much less often than
-// it may, and would detect little on small suites. With half of it the test keeps its level: the largest size of McNemar's
-// mid-p test over all flip rates and 5 to 200 tasks is 0.0501 at 0.05 (TestMidP computes it).
+// Half of the probability of the observed sum counts (mid-p). If all of it counted, the test would
+// fail much less often than it may, and would detect little on small suites. With half of it the
+// test keeps its level: the largest size of McNemar's mid-p test over all flip rates and 5 to 200
+// tasks is 0.0501 at 0.05 (TestMidP computes it).
 //
-// The half is right only on the average over how many tasks differ, and by how much. If all of them differ in every run, and no two
-// by the same amount, as costs and graded rewards do, n tasks have 2^n equally likely sums each time. With n = 4, the largest one
-// has the mid-p 1/32 and happens in 1/16 of runs; with n = 5, the two largest have at most 0.047 and happen in 2/32. So if values are
-// not only passes, and every task whose values vary differs, all of the probability counts. For more than eight such tasks, that changes p by
-// less than a fifth of what is significant (TestMidPOfTasksThatAllDiffer).
+// The half is right only on the average over how many tasks differ, and by how much. If all of them
+// differ in every run, and no two by the same amount, as costs and graded rewards do, n tasks have
+// 2^n equally likely sums each time. With n = 4, the largest one has the mid-p 1/32 and happens in
+// 1/16 of runs; with n = 5, the two largest have at most 0.047 and happen in 2/32. So if values are
+// not only passes, and every task whose values vary differs, all of the probability counts. For
+// more than eight such tasks, that changes p by less than a fifth of what is significant
+// (TestMidPOfTasksThatAllDiffer).
 //
-// A task with more attempts on one side than on the other is not symmetric. Sign changes of such tasks are wrong if rewards
-// are skewed and attempts independent; relabeling the attempts of a task is wrong if attempts of one run resemble each other.
-// If there is such a task, p is the larger of the two, each without mid-p: with mid-p it would reach 6.8 % where 5 % are
-// meant, without it 5.2 % (see TestUnequalAttempts).
+// A task with more attempts on one side than on the other is not symmetric. Sign changes of such
+// tasks are wrong if rewards are skewed and attempts independent; relabeling the attempts of a task
+// is wrong if attempts of one run resemble each other. If there is such a task, p is the larger of
+// the two, each without mid-p: with mid-p it would reach 6.8 % where 5 % are meant, without it 5.2
+// % (see TestUnequalAttempts).
 //
-// Sources: R. A. Fisher, The Design of Experiments (1935), §21; E. J. G. Pitman, Suppl. J. R. Statist. Soc. 4 (1937) 119;
-// Q. McNemar, Psychometrika 12 (1947) 153; M. Pagano and D. Tritchler, J. Am. Statist. Assoc. 78 (1983) 435 (convolution in whole
-// numbers); H. O. Lancaster, J. Am. Statist. Assoc. 56 (1961) 223 and M. W. Fagerland et al., BMC Med. Res. Methodol. 13
-// (2013) 91 (mid-p).
+// Sources: R. A. Fisher, The Design of Experiments (1935), §21; E. J. G. Pitman, Suppl. J. R.
+// Statist. Soc. 4 (1937) 119; Q. McNemar, Psychometrika 12 (1947) 153; M. Pagano and D. Tritchler,
+// J. Am. Statist. Assoc. 78 (1983) 435 (convolution in whole numbers); H. O. Lancaster, J. Am.
+// Statist. Assoc. 56 (1961) 223 and M. W. Fagerland et al., BMC Med. Res. Methodol. 13 (2013) 91
+// (mid-p).
 func pValue(s sample) (p float64, method string) {
 	if s.balanced() {
 		t, method := permutationTail(s, false)
@@ -71,13 +77,15 @@ func pValue(s sample) (p float64, method string) {
 	return flipped.atLeast(), method
 }
 
-// allDiffer reports whether values are not only passes, and every task whose values vary differs between the sides.
+// allDiffer reports whether values are not only passes, and every task whose values vary differs
+// between the sides.
 func (s sample) allDiffer() bool {
 	return !s.binary && !slices.ContainsFunc(s.tasks, func(t task) bool { return t.drop() == 0 && !t.constant() })
 }
 
-// permutationTail returns the tail of the sum of the tasks' drops, and the method. Each drop has either sign; if relabel is set,
-// the attempts of tasks that are not balanced are assigned to the sides anew instead, each assignment with equal probability.
+// permutationTail returns the tail of the sum of the tasks' drops, and the method. Each drop has
+// either sign; if relabel is set, the attempts of tasks that are not balanced are assigned to the
+// sides anew instead, each assignment with equal probability.
 func permutationTail(s sample, relabel bool) (tail, string) {
 	exact := methodExact
 	if s.matchedPairs() {
@@ -98,7 +106,8 @@ func permutationTail(s sample, relabel bool) (tail, string) {
 	return gridConvolution(s, relabel), methodGrid
 }
 
-// signTest returns the tail if all drops are of one size; then it is binomial. It returns false if they are not.
+// signTest returns the tail if all drops are of one size; then it is binomial. It returns false if
+// they are not.
 func signTest(s sample, relabel bool) (tail, bool) {
 	down, up, size := 0, 0, 0.0
 	for _, t := range s.tasks {
@@ -122,8 +131,8 @@ type point struct {
 	probability float64
 }
 
-// exactConvolution returns the tail by convolution of integers. It returns false if the means of the sample cannot be scaled
-// to integers, or if that costs too much.
+// exactConvolution returns the tail by convolution of integers. It returns false if the means of
+// the sample cannot be scaled to integers, or if that costs too much.
 func exactConvolution(s sample, relabel bool) (tail, bool) {
 	attempts, decimals, ok := integerScale(s, relabel)
 	if !ok {
@@ -224,8 +233,8 @@ func (c *convolution) tail() tail {
 	return t
 }
 
-// integerScale returns the scale at which every mean is an integer: attempts is a common multiple of the numbers of attempts,
-// decimals is a power of ten by which every reward becomes an integer.
+// integerScale returns the scale at which every mean is an integer: attempts is a common multiple
+// of the numbers of attempts, decimals is a power of ten by which every reward becomes an integer.
 func integerScale(s sample, relabel bool) (attempts, decimals int64, ok bool) {
 	attempts, decimals = 1, 1
 	for _, t := range s.tasks {
@@ -292,8 +301,8 @@ func eitherSign(drop int64) []point {
 	return []point{{drop, 0.5}, {-drop, 0.5}}
 }
 
-// relabeledDrops returns the drops of all ways to assign a unit's attempts to two sides of the same sizes. If attempts pass or
-// not, the number of passes on one side is hypergeometric.
+// relabeledDrops returns the drops of all ways to assign a unit's attempts to two sides of the same
+// sizes. If attempts pass or not, the number of passes on one side is hypergeometric.
 func relabeledDrops(base, head []int64, perBase, perHead int64, binary bool) []point {
 	if !binary {
 		var parts []part
@@ -326,8 +335,8 @@ func combine(a, b []point) []point {
 	return out
 }
 
-// enumerateSigns returns the tail by trying all sign changes, each differing from the last in one sign (Gray code). It returns
-// false if there are too many, or if attempts have to be relabeled.
+// enumerateSigns returns the tail by trying all sign changes, each differing from the last in one
+// sign (Gray code). It returns false if there are too many, or if attempts have to be relabeled.
 func enumerateSigns(s sample, relabel bool) (tail, bool) {
 	if relabel && !s.balanced() {
 		return tail{}, false
@@ -361,8 +370,9 @@ func enumerateSigns(s sample, relabel bool) (tail, bool) {
 	return tail{above: float64(above) / all, equal: float64(equal) / all}, true
 }
 
-// normalApproximation returns the tail of a sum of so many drops of similar size that it is normal: the error is of the order of
-// the largest drop's share of the variance. It returns false if one drop's share is too large.
+// normalApproximation returns the tail of a sum of so many drops of similar size that it is normal:
+// the error is of the order of the largest drop's share of the variance. It returns false if one
+// drop's share is too large.
 func normalApproximation(s sample, relabel bool) (tail, bool) {
 	sum, variance, largest := 0.0, 0.0, 0.0
 	for _, t := range s.tasks {
@@ -377,8 +387,8 @@ func normalApproximation(s sample, relabel bool) (tail, bool) {
 	return tail{above: 0.5 * math.Erfc(sum/math.Sqrt(2*variance))}, true
 }
 
-// variance returns the variance of a task's drop if nothing changed. Source for relabeled attempts: W. G. Cochran, Sampling
-// Techniques (3rd ed. 1977), §2.5 (drawing without replacement).
+// variance returns the variance of a task's drop if nothing changed. Source for relabeled attempts:
+// W. G. Cochran, Sampling Techniques (3rd ed. 1977), §2.5 (drawing without replacement).
 func (t task) variance(relabel bool) float64 {
 	if !relabel || t.balanced() {
 		return t.drop() * t.drop()
@@ -390,9 +400,10 @@ func (t task) variance(relabel bool) float64 {
 	return v
 }
 
-// gridConvolution returns the tail by convolution of drops that are rounded to as fine a grid as maxCells allows. The error of the
-// sum is about the square root of the number of tasks, in steps of the grid; its standard deviation is many times larger.
-// Unlike random draws this has no smallest p: it finds a p of 1e-9.
+// gridConvolution returns the tail by convolution of drops that are rounded to as fine a grid as
+// maxCells allows. The error of the sum is about the square root of the number of tasks, in steps
+// of the grid; its standard deviation is many times larger. Unlike random draws this has no
+// smallest p: it finds a p of 1e-9.
 func gridConvolution(s sample, relabel bool) tail {
 	reach := 0.0
 	for _, t := range s.tasks {
@@ -446,8 +457,8 @@ func (t task) rounded(step float64, relabel bool) (drop int64, points []point) {
 // part is what an attempt adds to its unit's drop if it is on the baseline's or on the head's side.
 type part struct{ base, head int64 }
 
-// relabelings returns the distribution of the drop over all ways to choose n of the parts for the head and the others for the
-// baseline.
+// relabelings returns the distribution of the drop over all ways to choose n of the parts for the
+// head and the others for the baseline.
 func relabelings(parts []part, n int) []point {
 	ways := make([]map[int64]float64, n+1) // by how many parts are the head's so far
 	for i := range ways {
@@ -476,7 +487,8 @@ func relabelings(parts []part, n int) []point {
 	return points
 }
 
-// normalPoints returns points that approximate a normal distribution around 0. deviation is its standard deviation in steps.
+// normalPoints returns points that approximate a normal distribution around 0. deviation is its
+// standard deviation in steps.
 func normalPoints(deviation float64) []point {
 	const width = 0.05 // of a point, in standard deviations
 	var points []point

@@ -21,7 +21,8 @@ func sampleFrom(pairs ...[2][]float64) sample {
 
 func one(base, head float64) [2][]float64 { return [2][]float64{{base}, {head}} }
 
-// bruteSignChanges computes the test by its definition: the shares of sign changes with a larger sum, and with the same.
+// bruteSignChanges computes the test by its definition: the shares of sign changes with a larger
+// sum, and with the same.
 func bruteSignChanges(s sample) tail {
 	observed := 0.0
 	for _, t := range s.tasks {
@@ -95,7 +96,8 @@ func TestAgainstBruteForce(t *testing.T) {
 	}
 }
 
-// TestMethodsAgree compares convolution, enumeration, grid and normal approximation with each other.
+// TestMethodsAgree compares convolution, enumeration, grid and normal approximation with each
+// other.
 func TestMethodsAgree(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	var pairs [][2][]float64
@@ -123,8 +125,8 @@ func TestMethodsAgree(t *testing.T) {
 	}
 }
 
-// TestSmallChancesAreFound: confidence may be 0.9999, and several drops share what is left. Rewards of many decimals once had a
-// floor of 0.001, which hid every drop from a confidence of 0.999 on.
+// TestSmallChancesAreFound: confidence may be 0.9999, and several drops share what is left. Rewards
+// of many decimals once had a floor of 0.001, which hid every drop from a confidence of 0.999 on.
 func TestSmallChancesAreFound(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	var same, apart [][2][]float64
@@ -149,8 +151,9 @@ func TestSmallChancesAreFound(t *testing.T) {
 	}
 }
 
-// TestMidP: whatever the share of tasks that change sides by themselves, McNemar's mid-p test fails at most 5 % of suites that did
-// not change. The shares are computed, not simulated. Of two runs with one chance for each task, a quarter at most goes each way.
+// TestMidP: whatever the share of tasks that change sides by themselves, McNemar's mid-p test fails
+// at most 5 % of suites that did not change. The shares are computed, not simulated. Of two runs
+// with one chance for each task, a quarter at most goes each way.
 func TestMidP(t *testing.T) {
 	worst := 0.0
 	for _, n := range []int{5, 10, 15, 20, 30, 50, 100, 200} {
@@ -164,7 +167,8 @@ func TestMidP(t *testing.T) {
 	}
 }
 
-// TestMcNemar: with one attempt that passes or not, the test is a count of coins. 10 against 2 is the textbook's.
+// TestMcNemar: with one attempt that passes or not, the test is a count of coins. 10 against 2 is
+// the textbook's.
 func TestMcNemar(t *testing.T) {
 	for _, c := range []struct {
 		down, up, same int
@@ -193,8 +197,8 @@ func TestMcNemar(t *testing.T) {
 	}
 }
 
-// TestRelabeling: 1 pass of 1 before and 1 of 3 after. Of the four attempts two passed; of the four ways to pick the
-// baseline's one, two have a pass, as seen.
+// TestRelabeling: 1 pass of 1 before and 1 of 3 after. Of the four attempts two passed; of the four
+// ways to pick the baseline's one, two have a pass, as seen.
 func TestRelabeling(t *testing.T) {
 	for _, pair := range [][2][]float64{{{1}, {1, 0, 0}}, {{0.8}, {0.8, 0.3, 0.3}}} {
 		got, method := permutationTail(sampleFrom(pair), true)
@@ -248,8 +252,8 @@ func bruteRelabelings(values []float64, n int) []float64 {
 	return out
 }
 
-// TestAgentsOfOneTaskCountOnce: three agents that fail together at each of two tasks are two tasks, not six; the same name in
-// another dataset is another task.
+// TestAgentsOfOneTaskCountOnce: three agents that fail together at each of two tasks are two tasks,
+// not six; the same name in another dataset is another task.
 func TestAgentsOfOneTaskCountOnce(t *testing.T) {
 	for _, c := range []struct {
 		datasets []string
@@ -316,8 +320,9 @@ func many(n int) [][2][]float64 {
 	return pairs
 }
 
-// TestMidPOfTasksThatAllDiffer: with few tasks that all differ, as costs and graded rewards do, half of the probability of the observed sum would
-// be significant in more than alpha of the runs. Everything is counted: all signs of differences of many sizes.
+// TestMidPOfTasksThatAllDiffer: with few tasks that all differ, as costs and graded rewards do,
+// half of the probability of the observed sum would be significant in more than alpha of the runs.
+// Everything is counted: all signs of differences of many sizes.
 func TestMidPOfTasksThatAllDiffer(t *testing.T) {
 	for tasks := 2; tasks <= 12; tasks++ {
 		for _, alpha := range []float64{0.2, 0.1, 0.05, 0.025, 0.01} {

@@ -2,7 +2,8 @@ package gate
 
 import "reflect"
 
-// Policy is the gate of a job: what must hold for the job to pass. The tags describe the keys of a job file; see package config.
+// Policy is the gate of a job: what must hold for the job to pass. The tags describe the keys of a
+// job file; see package config.
 type Policy struct {
 	Thresholds
 	Confidence     float64      `yaml:"confidence" json:"confidence" default:"0.95" min:"0.5" max:"0.9999" doc:"How sure a drop must be before it counts: 0.95 fails a suite that did not change at most once in twenty times."`
@@ -14,14 +15,15 @@ type Policy struct {
 	Quarantine     []Quarantine `yaml:"quarantine" json:"quarantine,omitempty" doc:"Tasks that are known to be flaky: they are reported, not gated."`
 }
 
-// Confirm limits the attempts that try tasks again that look broken. They enter no rate; see Policy.Confirmable.
+// Confirm limits the attempts that try tasks again that look broken. They enter no rate; see
+// Policy.Confirmable.
 type Confirm struct {
 	Attempts int `yaml:"attempts" json:"attempts" default:"0" min:"0" max:"20" doc:"How many more attempts, at most, a task gets that passed in every attempt of the baseline and in none now. One that passes in any of them is flaky, not broken. If the baseline runs beside the job, it makes them, too, and tasks that look fixed get them as well. 0: none."`
 	MaxTasks int `yaml:"max_tasks" json:"max_tasks,omitempty" min:"0" max:"100000" doc:"How many tasks are tried again at most, chosen by a hash of their names. Default: 20, or 100 if the baseline makes attempts, too. If more look broken, the others count in proportion to those that were tried again."`
 }
 
-// Thresholds are limits on a job's numbers. nil means no limit. Rates are from 0 to 1, rewards have no unit, costs are in
-// US dollars. Limits on drops, broken tasks and the increase of costs compare
+// Thresholds are limits on a job's numbers. nil means no limit. Rates are from 0 to 1, rewards have
+// no unit, costs are in US dollars. Limits on drops, broken tasks and the increase of costs compare
 // with a baseline, and are not checked without one.
 type Thresholds struct {
 	MinPassRate       *float64               `yaml:"min_pass_rate" json:"min_pass_rate,omitempty" min:"0" max:"1" doc:"The smallest share of trials, of those with a reward, whose reward is 1. Beside other agents, oracle and nop enter it only in a group that names them, as in all rates, drops and means."`
@@ -38,7 +40,8 @@ type Thresholds struct {
 	MaxDurationSec    *float64               `yaml:"max_duration_sec" json:"max_duration_sec,omitempty" min:"0" doc:"The longest that the job may take, from its start to the end of its last trial, in seconds. For a group: the sum of its trials' durations."`
 }
 
-// ScoreLimits are limits on the score of a judge, or of one of its criteria. Trials without the score are left out and counted.
+// ScoreLimits are limits on the score of a judge, or of one of its criteria. Trials without the
+// score are left out and counted.
 type ScoreLimits struct {
 	Min *float64 `yaml:"min" json:"min,omitempty" min:"0" max:"1" doc:"The smallest mean of the score, over the trials that have it. More trials without it than max_missing are a failure."`
 	// MaxMissing is nil for 0.
@@ -54,7 +57,8 @@ func (t Thresholds) None() bool {
 	return reflect.ValueOf(t).IsZero()
 }
 
-// Group has thresholds for the trials of agents and datasets whose names match the globs. An empty glob matches all.
+// Group has thresholds for the trials of agents and datasets whose names match the globs. An empty
+// glob matches all.
 type Group struct {
 	Agent   string `yaml:"agent" json:"agent,omitempty" doc:"Glob of the agents meant (*, ?, [a-z]). Default: all together."`
 	Dataset string `yaml:"dataset" json:"dataset,omitempty" doc:"Glob of the datasets meant. Default: all together."`
@@ -81,8 +85,8 @@ const (
 // Outcome is the outcome of a check, or of a job.
 type Outcome string
 
-// The outcomes. Inconclusive: there is a drop that this suite cannot distinguish from chance. It passes unless the
-// policy's OnInconclusive is Fail.
+// The outcomes. Inconclusive: there is a drop that this suite cannot distinguish from chance. It
+// passes unless the policy's OnInconclusive is Fail.
 const (
 	Pass         Outcome = "pass"
 	Fail         Outcome = "fail"

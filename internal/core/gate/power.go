@@ -13,24 +13,26 @@ const (
 	power = 0.8
 	// maxExactPower is the number of tasks up to which McNemar's power is computed exactly.
 	maxExactPower = 100
-	// maxExactBroken is the number of drops up to which the power for few broken tasks is computed exactly.
+	// maxExactBroken is the number of drops up to which the power for few broken tasks is computed
+	// exactly.
 	maxExactBroken = 300
-	// brokenCells is the number of steps per broken task to which the others' drops are rounded then: thirds, quarters and
-	// fifths of a broken task are whole.
+	// brokenCells is the number of steps per broken task to which the others' drops are rounded
+	// then: thirds, quarters and fifths of a broken task are whole.
 	brokenCells = 60
-	// maxNeeded is the largest number of attempts that is proposed. Beyond it, more tasks help more.
+	// maxNeeded is the largest number of attempts that is proposed. Beyond it, more tasks help
+	// more.
 	maxNeeded = 20
 	// maxNeededTasks is the largest number of tasks that is proposed.
 	maxNeededTasks = 1000
 )
 
-// detectable returns the smallest true drop that many tasks share and that the test at alpha finds in 80 % of runs; false if it
-// finds none.
+// detectable returns the smallest true drop that many tasks share and that the test at alpha finds
+// in 80 % of runs; false if it finds none.
 //
-// With one attempt that passes or not, the power of McNemar's test is computed exactly (up to 100 tasks), assuming that as
-// many tasks improve by chance as did. Otherwise it is a normal approximation, in which every task's probability of passing
-// falls by one amount but not below 0, so the mean drop is smaller than the amount. Source: R. J. Connor, Biometrics 43
-// (1987) 207.
+// With one attempt that passes or not, the power of McNemar's test is computed exactly (up to 100
+// tasks), assuming that as many tasks improve by chance as did. Otherwise it is a normal
+// approximation, in which every task's probability of passing falls by one amount but not below 0,
+// so the mean drop is smaller than the amount. Source: R. J. Connor, Biometrics 43 (1987) 207.
 func detectable(s sample, alpha float64) (float64, bool) {
 	span := s.span()
 	if s.tooFew(len(s.tasks), alpha) || span == 0 {
@@ -69,8 +71,9 @@ func detectable(s sample, alpha float64) (float64, bool) {
 	return drop, true
 }
 
-// spreadPower returns the power of the test if every unit's mean falls by an amount, but not below the lowest value. drop is by
-// how much the sample's mean falls. means has the units' means, v the variance of agrestiMin.
+// spreadPower returns the power of the test if every unit's mean falls by an amount, but not below
+// the lowest value. drop is by how much the sample's mean falls. means has the units' means, v the
+// variance of agrestiMin.
 func (s sample) spreadPower(amount, alpha float64, means []float64, v float64) (drop, power float64) {
 	n := float64(len(s.tasks))
 	lowest := min(0, s.low)
@@ -108,9 +111,10 @@ func (s sample) unitMeans() []float64 {
 	return means
 }
 
-// detectableBroken returns the smallest number of tasks that break, from goodLevel to nothing, and that the test at alpha finds
-// in 80 % of runs, and the drop that they make; false if it finds none. The other tasks vary randomly: by the observed
-// differences (or twice the rises if more tasks fell) and by that of one attempt, each with either sign.
+// detectableBroken returns the smallest number of tasks that break, from goodLevel to nothing, and
+// that the test at alpha finds in 80 % of runs, and the drop that they make; false if it finds
+// none. The other tasks vary randomly: by the observed differences (or twice the rises if more
+// tasks fell) and by that of one attempt, each with either sign.
 func detectableBroken(s sample, alpha float64) (tasks int, drop float64, ok bool) {
 	drops := s.drops()
 	size, most := s.goodLevel()
@@ -150,8 +154,8 @@ func detectableBroken(s sample, alpha float64) (tasks int, drop float64, ok bool
 	return high, float64(high) * size / float64(len(drops)), true
 }
 
-// goodLevel returns how far a task that does well can fall: the mean of the tasks' means in the baseline, of those that are at
-// least average. tasks is the number of these.
+// goodLevel returns how far a task that does well can fall: the mean of the tasks' means in the
+// baseline, of those that are at least average. tasks is the number of these.
 func (s sample) goodLevel() (height float64, tasks int) {
 	lowest := min(0, s.low)
 	var levels []float64
@@ -167,8 +171,8 @@ func (s sample) goodLevel() (height float64, tasks int) {
 	return result.Mean(good), len(good)
 }
 
-// otherTasksOf returns the distribution of the sum of the other tasks' drops, each with either sign. size is the drop of a broken
-// task.
+// otherTasksOf returns the distribution of the sum of the other tasks' drops, each with either
+// sign. size is the drop of a broken task.
 func otherTasksOf(noise []float64, size float64) otherTasks {
 	o := otherTasks{size: size, tasks: len(noise)}
 	for _, d := range noise {
@@ -213,8 +217,8 @@ func (o otherTasks) power(k int, alpha float64) float64 {
 	return o.above[least] + o.sums[least]
 }
 
-// p returns the p-value if k tasks fell and the others' sum is i. If m of the k rise when signs change, the others have to make
-// up for 2m sizes.
+// p returns the p-value if k tasks fell and the others' sum is i. If m of the k rise when signs
+// change, the others have to make up for 2m sizes.
 func (o otherTasks) p(k, i int) float64 {
 	p := 0.0
 	for m := 0; m <= k; m++ {
@@ -227,9 +231,10 @@ func (o otherTasks) p(k, i int) float64 {
 	return p
 }
 
-// neededAttempts returns how many attempts per task, on both sides, would detect a true drop in 80 % of runs; 0 if the present
-// ones do, or if no number does. The variance between attempts at one task decreases with their number; the variance between
-// tasks does not. With one attempt the two cannot be separated, and all of it counts as variance between attempts.
+// neededAttempts returns how many attempts per task, on both sides, would detect a true drop in 80
+// % of runs; 0 if the present ones do, or if no number does. The variance between attempts at one
+// task decreases with their number; the variance between tasks does not. With one attempt the two
+// cannot be separated, and all of it counts as variance between attempts.
 func neededAttempts(s sample, drop, alpha float64) int {
 	if drop <= 0 || s.tooFew(len(s.tasks), alpha) || drop >= s.span() {
 		return 0
@@ -252,8 +257,8 @@ func neededAttempts(s sample, drop, alpha float64) int {
 	return high
 }
 
-// neededTasks returns about how many tasks that vary like these would detect a true drop in 80 % of runs; 0 if the present ones
-// do, or if it takes more than maxNeededTasks.
+// neededTasks returns about how many tasks that vary like these would detect a true drop in 80 % of
+// runs; 0 if the present ones do, or if it takes more than maxNeededTasks.
 func neededTasks(s sample, drop, alpha float64) int {
 	if drop <= 0 || drop >= s.span() {
 		return 0
@@ -271,12 +276,12 @@ func neededTasks(s sample, drop, alpha float64) int {
 	return n
 }
 
-// tooFew reports whether p would be above alpha even if every one of so many tasks like these fell. It assumes equal attempts, which detect
-// most.
+// tooFew reports whether p would be above alpha even if every one of so many tasks like these fell.
+// It assumes equal attempts, which detect most.
 func (s sample) tooFew(tasks int, alpha float64) bool { return tasks < s.leastTasks(alpha) }
 
-// leastTasks returns the smallest number of tasks that is not too few. If all fell, half of the probability counts if they only pass or
-// not, and all of it otherwise; see pValue.
+// leastTasks returns the smallest number of tasks that is not too few. If all fell, half of the
+// probability counts if they only pass or not, and all of it otherwise; see pValue.
 func (s sample) leastTasks(alpha float64) int {
 	counts := 0.0
 	if s.binary {
@@ -285,7 +290,8 @@ func (s sample) leastTasks(alpha float64) int {
 	return max(1, int(math.Ceil(-math.Log2(alpha)-counts-1e-9)))
 }
 
-// normalPower returns the power of a test at alpha on the tasks' drops for a true drop, if they have this variance.
+// normalPower returns the power of a test at alpha on the tasks' drops for a true drop, if they
+// have this variance.
 func (s sample) normalPower(drop, alpha, variance float64) float64 {
 	return powerOf(len(s.tasks), drop, alpha, variance)
 }
@@ -297,7 +303,8 @@ func powerOf(tasks int, drop, alpha, variance float64) float64 {
 	return 0.5 * math.Erfc(-z/math.Sqrt2)
 }
 
-// variance returns the variance of a task's drop around a true drop, with the present number of attempts or with another.
+// variance returns the variance of a task's drop around a true drop, with the present number of
+// attempts or with another.
 func (s sample) variance(drop float64, attempts *float64) float64 {
 	if s.matchedPairs() {
 		up := s.flipShare(drop)
@@ -313,14 +320,16 @@ func (s sample) variance(drop float64, attempts *float64) float64 {
 	}
 	between := 0.0
 	if within, known := s.attemptVariance(); known {
-		// Only what attempts clearly do not explain (two standard errors) is variance between tasks.
+		// Only what attempts clearly do not explain (two standard errors) is variance between
+		// tasks.
 		between = max(0, all-within*(1+2*math.Sqrt(2/float64(len(s.tasks)))))
 	}
 	return between + (all-between)*s.meanAttempts() / *attempts
 }
 
-// flipShare returns the share of tasks that improve by chance while others get worse, for one attempt on each side: the smaller
-// of the two observed shares, with half a task added (see agrestiMin).
+// flipShare returns the share of tasks that improve by chance while others get worse, for one
+// attempt on each side: the smaller of the two observed shares, with half a task added (see
+// agrestiMin).
 func (s sample) flipShare(drop float64) float64 {
 	down, up := 0, 0
 	for _, t := range s.tasks {
@@ -335,8 +344,8 @@ func (s sample) flipShare(drop float64) float64 {
 	return min(share, max(0, (1-drop)/2))
 }
 
-// attemptVariance returns the part of the variance of a task's drop that comes from differences between attempts at the same
-// task; not known if no unit has more than one attempt.
+// attemptVariance returns the part of the variance of a task's drop that comes from differences
+// between attempts at the same task; not known if no unit has more than one attempt.
 func (s sample) attemptVariance() (within float64, known bool) {
 	sum, sides := 0.0, 0
 	for _, t := range s.tasks {
@@ -355,7 +364,8 @@ func (s sample) attemptVariance() (within float64, known bool) {
 	return sum / float64(sides) * 2 * float64(len(s.tasks)) / float64(s.units), true
 }
 
-// criticalValues returns, for each number of tasks that changed, how many of them must have fallen for McNemar's test at alpha.
+// criticalValues returns, for each number of tasks that changed, how many of them must have fallen
+// for McNemar's test at alpha.
 func criticalValues(n int, alpha float64) []int {
 	crit := make([]int, n+1)
 	k := 1
@@ -368,7 +378,8 @@ func criticalValues(n int, alpha float64) []int {
 	return crit
 }
 
-// mcnemarPower returns the power of McNemar's test if tasks fall with probability down and rise with probability up.
+// mcnemarPower returns the power of McNemar's test if tasks fall with probability down and rise
+// with probability up.
 func mcnemarPower(crit []int, down, up float64) float64 {
 	n := len(crit) - 1
 	changes := min(1, down+up)

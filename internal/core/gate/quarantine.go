@@ -12,9 +12,9 @@ import (
 // quarantines are a policy's quarantines that have not expired.
 type quarantines []Quarantine
 
-// activeQuarantines returns the quarantines that apply on the day of now, in UTC, and a note for each that has expired or matches
-// no task of the job. A quarantine whose day is malformed has expired, because not gating a task by mistake is worse than
-// gating it.
+// activeQuarantines returns the quarantines that apply on the day of now, in UTC, and a note for
+// each that has expired or matches no task of the job. A quarantine whose day is malformed has
+// expired, because not gating a task by mistake is worse than gating it.
 func (p Policy) activeQuarantines(head result.Job, now time.Time) (quarantines, []string) {
 	var out quarantines
 	var notes []string
@@ -35,7 +35,8 @@ func (p Policy) activeQuarantines(head result.Job, now time.Time) (quarantines, 
 	return out, notes
 }
 
-// Gates reports whether a task's trials count in the gate: none of the policy's quarantines covers it on the day of now.
+// Gates reports whether a task's trials count in the gate: none of the policy's quarantines covers
+// it on the day of now.
 func (p Policy) Gates(dataset, task string, now time.Time) bool {
 	active, _ := p.activeQuarantines(result.Job{}, now)
 	return !active.covers(dataset, task)

@@ -7,7 +7,8 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// unit has the values of the attempts of one agent at one task on both sides: rewards, or 1 for passed and 0 for not.
+// unit has the values of the attempts of one agent at one task on both sides: rewards, or 1 for
+// passed and 0 for not.
 type unit struct{ base, head []float64 }
 
 // drop returns how far the mean fell. A rise is negative.
@@ -19,7 +20,8 @@ func (u unit) drop() float64 {
 	return base - head
 }
 
-// balanced reports whether both sides have as many attempts, or all values are equal, so that their number does not matter.
+// balanced reports whether both sides have as many attempts, or all values are equal, so that their
+// number does not matter.
 func (u unit) balanced() bool { return len(u.base) == len(u.head) || u.constant() }
 
 func (u unit) constant() bool {
@@ -27,8 +29,8 @@ func (u unit) constant() bool {
 	return !slices.ContainsFunc(u.base, differs) && !slices.ContainsFunc(u.head, differs)
 }
 
-// task has the units of all agents for one task. Tasks are independent of each other; attempts at one task are not, and agents
-// may not be.
+// task has the units of all agents for one task. Tasks are independent of each other; attempts at
+// one task are not, and agents may not be.
 type task []unit
 
 // drop returns the sum of the units' drops.
@@ -49,7 +51,8 @@ func (t task) balanced() bool {
 	return !slices.ContainsFunc(t, func(u unit) bool { return !u.balanced() })
 }
 
-// sample has the values that a drop is tested on. Every unit counts once, however many attempts it has.
+// sample has the values that a drop is tested on. Every unit counts once, however many attempts it
+// has.
 type sample struct {
 	tasks []task
 	units int
@@ -106,7 +109,8 @@ func sampleOf(tasks []result.TaskDiff, values func(*result.Attempts) []float64) 
 	return s.withRange()
 }
 
-// rescaled returns the sample with all values divided by scale. It copies them, because they belong to the jobs.
+// rescaled returns the sample with all values divided by scale. It copies them, because they belong
+// to the jobs.
 func (s sample) rescaled(scale float64) sample {
 	divided := func(values []float64) []float64 {
 		out := make([]float64, len(values))
@@ -150,8 +154,8 @@ func (s sample) each(f func(float64)) {
 	}
 }
 
-// drops returns the tasks' drops, scaled so that their mean is the sample's drop: a task that three of four agents tried has
-// three quarters of the weight of one that all four tried.
+// drops returns the tasks' drops, scaled so that their mean is the sample's drop: a task that three
+// of four agents tried has three quarters of the weight of one that all four tried.
 func (s sample) drops() []float64 {
 	out := make([]float64, len(s.tasks))
 	for i, t := range s.tasks {
@@ -168,7 +172,8 @@ func (s sample) span() float64 {
 	return s.high - s.low
 }
 
-// meanAttempts returns the mean number of attempts of a unit on a side. It is the harmonic mean, because variance goes with 1/n.
+// meanAttempts returns the mean number of attempts of a unit on a side. It is the harmonic mean,
+// because variance goes with 1/n.
 func (s sample) meanAttempts() float64 {
 	inverse := 0.0
 	for _, t := range s.tasks {
@@ -179,8 +184,8 @@ func (s sample) meanAttempts() float64 {
 	return float64(s.units) / inverse
 }
 
-// matchedPairs reports whether the sample is of one agent with one attempt on each side that passed or not, as McNemar's test
-// requires.
+// matchedPairs reports whether the sample is of one agent with one attempt on each side that passed
+// or not, as McNemar's test requires.
 func (s sample) matchedPairs() bool {
 	for _, t := range s.tasks {
 		if len(t) != 1 || len(t[0].base) != 1 || len(t[0].head) != 1 {
@@ -190,7 +195,8 @@ func (s sample) matchedPairs() bool {
 	return s.binary
 }
 
-// variance returns the estimated variance of the population of which values are a sample; 0 for fewer than two values.
+// variance returns the estimated variance of the population of which values are a sample; 0 for
+// fewer than two values.
 func variance(values []float64) float64 {
 	if len(values) < 2 {
 		return 0

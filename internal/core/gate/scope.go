@@ -7,7 +7,8 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// matches reports whether a glob as in Group matches a name. A malformed glob matches only itself; package config refuses them.
+// matches reports whether a glob as in Group matches a name. A malformed glob matches only itself;
+// package config refuses them.
 func matches(glob, name string) bool {
 	ok, _ := path.Match(glob, name)
 	return glob == "" || ok || glob == name
@@ -20,10 +21,11 @@ type scope struct {
 	matched int // planned trials, in quarantine or not
 	planned int // planned trials that are not in quarantine
 	counted int // those of planned whose agents are evaluated
-	// evaluated are the agents that rates, means, drops and broken tasks are about; see agent.Evaluated.
+	// evaluated are the agents that rates, means, drops and broken tasks are about; see
+	// agent.Evaluated.
 	evaluated map[string]bool
-	// all has the results, gated those of them that are not in quarantine, tasks the gated tasks of the diff (nil without one) of the agents
-	// that are evaluated.
+	// all has the results, gated those of them that are not in quarantine, tasks the gated tasks of
+	// the diff (nil without one) of the agents that are evaluated.
 	all, gated []result.Outcome
 	tasks      []result.TaskDiff
 	seconds    float64
@@ -79,8 +81,8 @@ func (g Group) scope(head result.Job, diff *result.Diff, q quarantines) scope {
 	return s
 }
 
-// evaluated returns the agents of the group's trials that its rates and comparisons are about: neither oracle nor nop, unless the group has
-// no others, as one that names them has.
+// evaluated returns the agents of the group's trials that its rates and comparisons are about:
+// neither oracle nor nop, unless the group has no others, as one that names them has.
 func (g Group) evaluated(head result.Job) map[string]bool {
 	names := map[string]bool{}
 	for _, o := range head.Results {

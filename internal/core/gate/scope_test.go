@@ -48,8 +48,8 @@ func TestBrokenTasksAreNotCheckedWithoutAComparison(t *testing.T) {
 	}
 }
 
-// TestOracleAndNopEnterNoLimitOfTheWholeJob: beside another agent they enter no rate, mean, drop or number of broken tasks, unless a group
-// names them; alone they do.
+// TestOracleAndNopEnterNoLimitOfTheWholeJob: beside another agent they enter no rate, mean, drop or
+// number of broken tasks, unless a group names them; alone they do.
 func TestOracleAndNopEnterNoLimitOfTheWholeJob(t *testing.T) {
 	var base, head result.Job
 	for i := range 100 {

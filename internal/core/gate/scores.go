@@ -48,8 +48,8 @@ func (k *checker) minScore(s scope, score string) {
 	k.add(s, c)
 }
 
-// scoresOf returns the scores with a name, how many trials are without although they should have one, and how many the judge did not have to
-// judge, as text.
+// scoresOf returns the scores with a name, how many trials are without although they should have
+// one, and how many the judge did not have to judge, as text.
 func (s scope) scoresOf(name string) (values []float64, missing int, skipped string) {
 	owner, _, _ := strings.Cut(name, ".") // a judge without a verdict has no criteria
 	type task struct{ dataset, task string }
@@ -94,7 +94,8 @@ type scoreCounts struct {
 	changed int    // tasks whose judge has changed
 }
 
-// String returns the counts in parentheses, to append to a sentence; "" if every trial has the score.
+// String returns the counts in parentheses, to append to a sentence; "" if every trial has the
+// score.
 func (c scoreCounts) String() string {
 	var parts []string
 	switch {

@@ -7,7 +7,8 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// judgedTrials adds a task with one trial for each score; a negative score is none. Their reward is 1.
+// judgedTrials adds a task with one trial for each score; a negative score is none. Their reward is
+// 1.
 func judgedTrials(j *result.Job, task, judge string, scores ...float64) {
 	for n, score := range scores {
 		o := result.Outcome{Key: result.Key{Agent: "a", Dataset: "d", Task: task, Attempt: n + 1}, Reward: new(1.0), JudgeCost: result.Dollars(0.5)}
@@ -119,7 +120,8 @@ func TestJudgeCosts(t *testing.T) {
 	}
 }
 
-// Trials that ended before their judge, and a judge's criteria without its verdict, are missing; what when left out is not.
+// Trials that ended before their judge, and a judge's criteria without its verdict, are missing;
+// what when left out is not.
 func TestMissingScores(t *testing.T) {
 	var j result.Job
 	judgedTrials(&j, "a", "x", 0.9, -1)

@@ -14,14 +14,16 @@ import (
 // suite is gatetest.Suite.
 type suite = gatetest.Suite
 
-// simulations returns how many runs of a suite a test simulates: all of them at night, a quarter for a change. The quarter was
-// chosen so that it finds each of these faults, which were put into the code one by one: ties not counted in p, p-values of one
-// verdict not corrected, unequal attempts tested by sign changes alone or by relabeling alone, an interval of half the width,
-// a power of 50 % instead of 80 %, half the detectable drop, and half or twice the size of a broken task.
+// simulations returns how many runs of a suite a test simulates: all of them at night, a quarter
+// for a change. The quarter was chosen so that it finds each of these faults, which were put into
+// the code one by one: ties not counted in p, p-values of one verdict not corrected, unequal
+// attempts tested by sign changes alone or by relabeling alone, an interval of half the width, a
+// power of 50 % instead of 80 %, half the detectable drop, and half or twice the size of a broken
+// task.
 func simulations(full int) int { return testenv.Times(full/4, full) }
 
-// TestUnchangedSuitesPass: if nothing changed, at most a share 1 - confidence of runs fails, with any threshold, also for the
-// verdict of a policy with several drops as a whole.
+// TestUnchangedSuitesPass: if nothing changed, at most a share 1 - confidence of runs fails, with
+// any threshold, also for the verdict of a policy with several drops as a whole.
 func TestUnchangedSuitesPass(t *testing.T) {
 	runs := simulations(400)
 	policy := func(confidence, limit float64) Policy {
@@ -96,8 +98,8 @@ func caught(s suite, runs int, seed uint64, confidence float64, each func(Test))
 	return float64(failed) / float64(runs)
 }
 
-// TestRealDropsAreCaught about as often as theory says: McNemar's power summed up exactly for one attempt, the normal
-// approximation with the true variance for more.
+// TestRealDropsAreCaught about as often as theory says: McNemar's power summed up exactly for one
+// attempt, the normal approximation with the true variance for more.
 func TestRealDropsAreCaught(t *testing.T) {
 	runs := simulations(400)
 	for i, c := range []suite{
@@ -126,8 +128,9 @@ func TestRealDropsAreCaught(t *testing.T) {
 	}
 }
 
-// TestTheDetectableDropIsDetected: a drop of the size that unchanged runs are told is caught in about 80% of runs, and as many
-// attempts as runs of one attempt are told are needed for half of it are about enough.
+// TestTheDetectableDropIsDetected: a drop of the size that unchanged runs are told is caught in
+// about 80% of runs, and as many attempts as runs of one attempt are told are needed for half of it
+// are about enough.
 func TestTheDetectableDropIsDetected(t *testing.T) {
 	runs := simulations(200)
 	for i, c := range []suite{
@@ -201,8 +204,9 @@ func TestIntervalsHoldTheDrop(t *testing.T) {
 	}
 }
 
-// TestUnequalAttempts: if nothing changed, p is at most 0.05 in at most 5 % of runs with different numbers of attempts, whether the
-// attempts are independent and skewed, for which sign changes are wrong, or alike within a run, for which relabeling is wrong.
+// TestUnequalAttempts: if nothing changed, p is at most 0.05 in at most 5 % of runs with different
+// numbers of attempts, whether the attempts are independent and skewed, for which sign changes are
+// wrong, or alike within a run, for which relabeling is wrong.
 func TestUnequalAttempts(t *testing.T) {
 	const runs = 500 // sign changes and relabeling alone must both be seen to fail
 	var worstSigns, worstRelabeled float64
@@ -245,7 +249,8 @@ func TestUnequalAttempts(t *testing.T) {
 
 func share100(n, of int) float64 { return 100 * float64(n) / float64(of) }
 
-// TestTheDetectableBreakageIsDetected: as many broken tasks as unchanged runs are told this suite shows are found in about 80 % of runs.
+// TestTheDetectableBreakageIsDetected: as many broken tasks as unchanged runs are told this suite
+// shows are found in about 80 % of runs.
 func TestTheDetectableBreakageIsDetected(t *testing.T) {
 	runs := simulations(200)
 	for i, c := range []suite{
@@ -294,7 +299,8 @@ func redShare(t *testing.T, p Policy, s suite, runs int) float64 {
 	return share100(red, runs)
 }
 
-// wantShare compares with a percentage in the documentation, within four standard errors of a simulation of so many runs and rounding.
+// wantShare compares with a percentage in the documentation, within four standard errors of a
+// simulation of so many runs and rounding.
 func wantShare(t *testing.T, got, documented float64, runs int) {
 	t.Helper()
 	likely := max(1.5, min(98.5, documented)) // 0 and 100 are rounded
@@ -304,8 +310,8 @@ func wantShare(t *testing.T, got, documented float64, runs int) {
 	}
 }
 
-// TestGradedRewardsAreBetterGatedByTheirMean: what the documentation says of 30 tasks with graded rewards (five parts, of which an
-// average task has half or two thirds done) that all fall by 0.1.
+// TestGradedRewardsAreBetterGatedByTheirMean: what the documentation says of 30 tasks with graded
+// rewards (five parts, of which an average task has half or two thirds done) that all fall by 0.1.
 func TestGradedRewardsAreBetterGatedByTheirMean(t *testing.T) {
 	runs := simulations(300)
 	for _, c := range []struct {
@@ -325,7 +331,8 @@ func TestGradedRewardsAreBetterGatedByTheirMean(t *testing.T) {
 	}
 }
 
-// TestDriftIsRed: what the documentation says of a job that changes nothing, on a day on which every task's odds are lower by the same factor.
+// TestDriftIsRed: what the documentation says of a job that changes nothing, on a day on which
+// every task's odds are lower by the same factor.
 func TestDriftIsRed(t *testing.T) {
 	runs := testenv.Times(50, 100) // with fewer, no drift at all would be within the margins
 	for _, c := range []struct {
@@ -347,8 +354,9 @@ func TestDriftIsRed(t *testing.T) {
 // confirmations are the ways to confirm broken tasks, in the order of the documentation's columns.
 var confirmations = []string{"without confirm", "alone", "against"}
 
-// redByConfirmation returns in what percentage of runs max_broken_tasks: 0 fails a suite without confirmation attempts, with those of the job
-// alone, and with those of the job and of the baseline.
+// redByConfirmation returns in what percentage of runs max_broken_tasks: 0 fails a suite without
+// confirmation attempts, with those of the job alone, and with those of the job and of the
+// baseline.
 func redByConfirmation(t *testing.T, s suite, ties gatetest.Ties, noise Noise, runs int, seed uint64) []float64 {
 	t.Helper()
 	p := Policy{Thresholds: Thresholds{MaxBrokenTasks: new(0)}, Confirm: Confirm{Attempts: 4}, Noise: noise}
@@ -369,7 +377,8 @@ func redByConfirmation(t *testing.T, s suite, ties gatetest.Ties, noise Noise, r
 	return red
 }
 
-// TestConfirmationFindsBrokenTasks: what the documentation says of how often broken tasks are found, with many flaky ones beside them.
+// TestConfirmationFindsBrokenTasks: what the documentation says of how often broken tasks are
+// found, with many flaky ones beside them.
 func TestConfirmationFindsBrokenTasks(t *testing.T) {
 	runs := testenv.Times(30, 400)
 	for i, c := range []struct {
@@ -396,8 +405,9 @@ func TestConfirmationFindsBrokenTasks(t *testing.T) {
 	}
 }
 
-// TestConfirmationRarelyFailsUnchangedSuites: further attempts, of the job alone or of the baseline, too, make no more than one in twenty unchanged
-// jobs red, also if the attempts of a run go together.
+// TestConfirmationRarelyFailsUnchangedSuites: further attempts, of the job alone or of the
+// baseline, too, make no more than one in twenty unchanged jobs red, also if the attempts of a run
+// go together.
 func TestConfirmationRarelyFailsUnchangedSuites(t *testing.T) {
 	testenv.Long(t, "suites are simulated many times")
 	runs := testenv.Times(30, 400)
@@ -422,9 +432,10 @@ func TestConfirmationRarelyFailsUnchangedSuites(t *testing.T) {
 	}
 }
 
-// TestASingleConfirmedTaskIsNoEvidence: a task that fails four of four further attempts, of which the baseline passes four of four, has by
-// itself p = 1/70 if the attempts are independent. If they go together, such tasks are frequent among unchanged ones: a gate that tested
-// each by itself, with Holm's correction, would break its promise. docs/internals/statistics.md has the figures.
+// TestASingleConfirmedTaskIsNoEvidence: a task that fails four of four further attempts, of which
+// the baseline passes four of four, has by itself p = 1/70 if the attempts are independent. If they
+// go together, such tasks are frequent among unchanged ones: a gate that tested each by itself,
+// with Holm's correction, would break its promise. docs/internals/statistics.md has the figures.
 func TestASingleConfirmedTaskIsNoEvidence(t *testing.T) {
 	runs := simulations(400)
 	p := Policy{Thresholds: Thresholds{MaxBrokenTasks: new(0)}, Confirm: Confirm{Attempts: 4}}
@@ -459,8 +470,9 @@ func TestASingleConfirmedTaskIsNoEvidence(t *testing.T) {
 	}
 }
 
-// TestConfirmingBothSides: what the documentation says of attempts of the baseline, too. They keep a day on which the odds of every task are
-// lower from being taken for a change. TestConfirmationFindsBrokenTasks has what they find.
+// TestConfirmingBothSides: what the documentation says of attempts of the baseline, too. They keep
+// a day on which the odds of every task are lower from being taken for a change.
+// TestConfirmationFindsBrokenTasks has what they find.
 func TestConfirmingBothSides(t *testing.T) {
 	runs := simulations(400)
 	for i, c := range []struct {
@@ -485,8 +497,9 @@ func TestConfirmingBothSides(t *testing.T) {
 	}
 }
 
-// TestTheDetectableDropIsRedUnderALimit: a drop of the size that unchanged runs are told is red in about 80 % of runs also if the limit is not 0, and
-// one equal to the limit in half of them at most.
+// TestTheDetectableDropIsRedUnderALimit: a drop of the size that unchanged runs are told is red in
+// about 80 % of runs also if the limit is not 0, and one equal to the limit in half of them at
+// most.
 func TestTheDetectableDropIsRedUnderALimit(t *testing.T) {
 	runs := simulations(400)
 	p := Policy{Thresholds: Thresholds{MaxPassRateDrop: new(0.05)}}

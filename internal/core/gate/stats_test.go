@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestWilson compares the interval with published ones. Source: R. G. Newcombe, Statist. Med. 17 (1998) 857, table I, method 3.
+// TestWilson compares the interval with published ones. Source: R. G. Newcombe, Statist. Med. 17
+// (1998) 857, table I, method 3.
 func TestWilson(t *testing.T) {
 	for _, c := range []struct{ passed, n, low, high float64 }{
 		{81, 263, 0.2553, 0.3662}, {15, 148, 0.0624, 0.1605}, {0, 20, 0, 0.1611}, {1, 29, 0.0061, 0.1718},
@@ -56,7 +57,8 @@ func TestHolm(t *testing.T) {
 			t.Errorf("adjusted %v", adjusted)
 		}
 	}
-	// The first is held against a third and counts, the second against a half and does not, and so the third neither.
+	// The first is held against a third and counts, the second against a half and does not, and so
+	// the third neither.
 	for i, want := range []float64{0.025, 0.05 / 3, 0.025} {
 		if math.Abs(levels[i]-want) > 1e-12 {
 			t.Errorf("levels %v", levels)
@@ -94,8 +96,8 @@ func TestStudent(t *testing.T) {
 	}
 }
 
-// TestAgrestiMin: with one attempt the interval is theirs, but for Student's quantile. Counts 16, 34, 6 and 44 of 100:
-// 28/102 ± z √((41-28²/102)/102²).
+// TestAgrestiMin: with one attempt the interval is theirs, but for Student's quantile. Counts 16,
+// 34, 6 and 44 of 100: 28/102 ± z √((41-28²/102)/102²).
 func TestAgrestiMin(t *testing.T) {
 	var pairs [][2][]float64
 	for i, n := range []int{16, 34, 6, 44} {
@@ -111,7 +113,8 @@ func TestAgrestiMin(t *testing.T) {
 }
 
 func TestNeeded(t *testing.T) {
-	// Forty tasks that are tossed coins: one attempt shows a drop of 40 points, and four show half of that.
+	// Forty tasks that are tossed coins: one attempt shows a drop of 40 points, and four show half
+	// of that.
 	s := coins(40, 1, 0)
 	smallest, ok := detectable(s, 0.05)
 	if !ok || smallest < 0.2 || smallest > 0.5 {
@@ -132,7 +135,8 @@ func TestNeeded(t *testing.T) {
 	if _, _, ok := detectableBroken(coins(3, 5, 0), 0.05); ok {
 		t.Error("three tasks can show nothing, however few broke")
 	}
-	// Each task by itself always does the same, half of them lost and half of them won: attempts show nothing.
+	// Each task by itself always does the same, half of them lost and half of them won: attempts
+	// show nothing.
 	var pairs [][2][]float64
 	for i := range 40 {
 		v := float64(i % 2)
@@ -170,7 +174,8 @@ func toss(rng *rand.Rand, chance float64) float64 {
 	return 0
 }
 
-// Six tasks would need hundreds of attempts to detect a small drop, so the hint names a number of tasks instead.
+// Six tasks would need hundreds of attempts to detect a small drop, so the hint names a number of
+// tasks instead.
 func TestHintOfASmallSuiteAsksForTasks(t *testing.T) {
 	s := coins(6, 1, 0)
 	if n := neededAttempts(s, 0.1, 0.05); n != 0 {

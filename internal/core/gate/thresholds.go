@@ -9,7 +9,8 @@ import (
 	"github.com/org/rollout-action/internal/lib/plural"
 )
 
-// rounding is the relative error that a number may have from floating-point arithmetic: 0.1 + 0.2 > 0.3.
+// rounding is the relative error that a number may have from floating-point arithmetic: 0.1 + 0.2 >
+// 0.3.
 const rounding = 1e-9
 
 func below(value, limit float64) bool { return value < limit-rounding*max(1, -limit, limit) }
@@ -39,7 +40,8 @@ func (k *checker) minPassRate(s scope) {
 	})
 }
 
-// minPassRateAll checks the pass rate over every planned trial: one without a reward, for whatever reason, did not pass.
+// minPassRateAll checks the pass rate over every planned trial: one without a reward, for whatever
+// reason, did not pass.
 func (k *checker) minPassRateAll(s scope) {
 	const name = "min_pass_rate_all"
 	if s.MinPassRateAll == nil || k.nothingToCheck(s, name, *s.MinPassRateAll) {

@@ -12,9 +12,11 @@ type Verdict struct {
 	// Reason explains the outcome in one sentence.
 	Reason string  `json:"reason"`
 	Checks []Check `json:"checks"`
-	// Notes are further sentences, about a suite that is too small, an expired quarantine, a missing baseline.
+	// Notes are further sentences, about a suite that is too small, an expired quarantine, a
+	// missing baseline.
 	Notes []string `json:"notes,omitempty"`
-	// Uncompared: a limit compares with a baseline, but there is none, or no task can be compared with it. See Policy.OnNoBaseline.
+	// Uncompared: a limit compares with a baseline, but there is none, or no task can be compared
+	// with it. See Policy.OnNoBaseline.
 	Uncompared  bool          `json:"uncompared,omitempty"`
 	Quarantined []Quarantined `json:"quarantined,omitempty"`
 }
@@ -31,7 +33,8 @@ type Check struct {
 	Message string `json:"message"`
 	Hint    string `json:"hint,omitempty"`
 	Test    *Test  `json:"test,omitempty"` // null if nothing was tested
-	// Skipped: there was nothing to check, for the reason in Message (no baseline, all in quarantine). It passes.
+	// Skipped: there was nothing to check, for the reason in Message (no baseline, all in
+	// quarantine). It passes.
 	Skipped bool `json:"skipped,omitempty"`
 	// Interval is the confidence interval of min_pass_rate's rate.
 	Interval *Interval `json:"interval,omitempty"`
@@ -51,19 +54,22 @@ type Test struct {
 	P      float64 `json:"p"`      // the p-value: how likely such a drop is if nothing changed
 	Low    float64 `json:"low"`    // of the drop's confidence interval
 	High   float64 `json:"high"`   // of the same
-	// Detectable is the smallest drop that this suite detects in four of five runs if many tasks share it. nil: none.
+	// Detectable is the smallest drop that this suite detects in four of five runs if many tasks
+	// share it. nil: none.
 	Detectable *float64 `json:"detectable,omitempty"`
-	// DetectableBroken is the same if few tasks broke, namely DetectableTasks of them. nil and 0: none.
+	// DetectableBroken is the same if few tasks broke, namely DetectableTasks of them. nil and 0:
+	// none.
 	DetectableBroken *float64 `json:"detectable_broken,omitempty"`
 	DetectableTasks  int      `json:"detectable_tasks,omitempty"`
-	// Adjusted is P corrected for the number of tests in this verdict (Tests, at least 1). It is compared with
-	// 1 - confidence. IntervalConfidence is the confidence of Low and High together. Each bound alone has the confidence
-	// of the test, so Low is above 0 only if the drop is significant.
+	// Adjusted is P corrected for the number of tests in this verdict (Tests, at least 1). It is
+	// compared with 1 - confidence. IntervalConfidence is the confidence of Low and High together.
+	// Each bound alone has the confidence of the test, so Low is above 0 only if the drop is
+	// significant.
 	Adjusted           float64 `json:"p_adjusted"`
 	Tests              int     `json:"looks"`
 	IntervalConfidence float64 `json:"interval_confidence"`
-	// NeededAttempts is how many attempts per task would detect a drop of twice the threshold, or the observed one if that is 0. 0: the present ones do,
-	// or no number does.
+	// NeededAttempts is how many attempts per task would detect a drop of twice the threshold, or
+	// the observed one if that is 0. 0: the present ones do, or no number does.
 	NeededAttempts int `json:"needed_attempts,omitempty"`
 }
 
@@ -75,14 +81,16 @@ type Quarantined struct {
 	Until   string `json:"until"`
 }
 
-// Passed reports whether the job passes under the policy's OnInconclusive. Then the command's exit code is 0.
+// Passed reports whether the job passes under the policy's OnInconclusive. Then the command's exit
+// code is 0.
 func (v Verdict) Passed(p Policy) bool {
 	return v.Outcome == Pass || v.Outcome == Inconclusive && p.OnInconclusive != Fail
 }
 
-// Check checks a job against the policy. diff compares the job with its baseline. If it is nil, there is no baseline:
-// thresholds on drops and broken tasks are not checked, and say so; OnNoBaseline decides whether they pass. head must be the whole job, because a shard may
-// lack the trials of a group. now decides which quarantines still apply.
+// Check checks a job against the policy. diff compares the job with its baseline. If it is nil,
+// there is no baseline: thresholds on drops and broken tasks are not checked, and say so;
+// OnNoBaseline decides whether they pass. head must be the whole job, because a shard may lack the
+// trials of a group. now decides which quarantines still apply.
 func (p Policy) Check(head result.Job, diff *result.Diff, now time.Time) Verdict {
 	return check(p, head, diff, now)
 }

@@ -6,8 +6,9 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// PassRate returns the share of one agent's scores that are passes, and its confidence interval: the one of min_pass_rate. ok is
-// false if there is no score. Each of tasks has the attempts at another task.
+// PassRate returns the share of one agent's scores that are passes, and its confidence interval:
+// the one of min_pass_rate. ok is false if there is no score. Each of tasks has the attempts at
+// another task.
 func PassRate(tasks []*result.Attempts, confidence float64) (rate float64, interval Interval, ok bool) {
 	var tallies []tally
 	for _, t := range tasks {
@@ -23,7 +24,8 @@ func PassRate(tasks []*result.Attempts, confidence float64) (rate float64, inter
 	return rate, Interval{Low: low, High: high, Confidence: confidence}, true
 }
 
-// wilson returns the two-sided confidence interval of a rate that was p in n independent trials. n need not be whole.
+// wilson returns the two-sided confidence interval of a rate that was p in n independent trials. n
+// need not be whole.
 // Source: E. B. Wilson, J. Am. Statist. Assoc. 22 (1927) 209.
 func wilson(p, n, confidence float64) (low, high float64) {
 	z := normalQuantile((1 + confidence) / 2)
@@ -35,11 +37,12 @@ func wilson(p, n, confidence float64) (low, high float64) {
 // tally counts a task's attempts and those of them that passed.
 type tally struct{ passed, attempts int }
 
-// effectiveAttempts returns the pass rate p, and to how many independent attempts the tasks' attempts amount. Attempts at one
-// task resemble each other, so n is between the number of tasks and the number of attempts. It is estimated from the variance
-// between the tasks' rates (the design effect, from the linearised variance of a ratio). If all attempts agree, nothing can
-// be estimated, and n is the number of tasks. Sources: L. Kish, Survey Sampling (1965), §8.2; for using it with Wilson's interval,
-// C. Franco et al., J. Surv. Stat. Methodol. 7 (2019) 334.
+// effectiveAttempts returns the pass rate p, and to how many independent attempts the tasks'
+// attempts amount. Attempts at one task resemble each other, so n is between the number of tasks
+// and the number of attempts. It is estimated from the variance between the tasks' rates (the
+// design effect, from the linearised variance of a ratio). If all attempts agree, nothing can be
+// estimated, and n is the number of tasks. Sources: L. Kish, Survey Sampling (1965), §8.2; for
+// using it with Wilson's interval, C. Franco et al., J. Surv. Stat. Methodol. 7 (2019) 334.
 func effectiveAttempts(tasks []tally) (p, n float64) {
 	passed, attempts, squares := 0.0, 0.0, 0.0
 	for _, t := range tasks {

@@ -24,7 +24,8 @@ const (
 	maxBytes = 256 << 20
 )
 
-// Read returns the points in a file, the oldest first and each job once. Errors name label and the line.
+// Read returns the points in a file, the oldest first and each job once. Errors name label and the
+// line.
 func Read(r io.Reader, label string) ([]Point, error) {
 	var points []Point
 	lines := bufio.NewScanner(io.LimitReader(r, maxBytes+1))
@@ -84,8 +85,9 @@ func parse(line []byte) (Point, error) {
 	return p, nil
 }
 
-// Add appends a point to a file, which may be no link, and which it creates if it does not exist. It returns false if the file has the job already. A lock makes
-// calls of several processes safe; Add waits for it until ctx ends. If a line of the file cannot be read, Add changes nothing.
+// Add appends a point to a file, which may be no link, and which it creates if it does not exist.
+// It returns false if the file has the job already. A lock makes calls of several processes safe;
+// Add waits for it until ctx ends. If a line of the file cannot be read, Add changes nothing.
 func Add(ctx context.Context, path string, p Point) (added bool, err error) {
 	if err := p.check(); err != nil {
 		return false, fmt.Errorf("job %q: %w", p.JobName, err)

@@ -30,7 +30,8 @@ type Point struct {
 	Agents     []Agent      `json:"agents"`            // sorted by name
 }
 
-// Agent has the numbers of an agent. Means are per trial; each has the number of trials that it is of.
+// Agent has the numbers of an agent. Means are per trial; each has the number of trials that it is
+// of.
 type Agent struct {
 	Name         string         `json:"name"`
 	Passed       int            `json:"passed"`

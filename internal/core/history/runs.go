@@ -30,7 +30,8 @@ func Runs(points []Point, name string) []Run {
 	return runs
 }
 
-// TaskRuns are the attempts at a task in each of some runs; those of a run that did not have the task are none.
+// TaskRuns are the attempts at a task in each of some runs; those of a run that did not have the
+// task are none.
 type TaskRuns struct {
 	Dataset, Name string
 	Runs          []Task
@@ -62,7 +63,8 @@ func TasksOf(runs []Run) []TaskRuns {
 	return out
 }
 
-// Sign returns ✓ if each attempt at a task passed, ~ if some did, ✗ if none did, and · if there is no attempt with a score.
+// Sign returns ✓ if each attempt at a task passed, ~ if some did, ✗ if none did, and · if there is
+// no attempt with a score.
 func (t Task) Sign() string {
 	switch {
 	case t.Attempts <= 0:

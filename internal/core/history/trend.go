@@ -46,7 +46,8 @@ func (t Task) same(u Task) bool {
 	return t.Dataset == u.Dataset && t.Name == u.Name && (t.Digest == "" || u.Digest == "" || t.Digest == u.Digest)
 }
 
-// Blocks returns a block for each of the last n points that have scores of an agent: its height is the pass rate.
+// Blocks returns a block for each of the last n points that have scores of an agent: its height is
+// the pass rate.
 func Blocks(points []Point, name string, n int) string {
 	heights := []rune("▁▂▃▄▅▆▇█")
 	var line strings.Builder
@@ -57,8 +58,10 @@ func Blocks(points []Point, name string, n int) string {
 	return line.String()
 }
 
-// Level returns the pass rate of an agent over the last n points that have scores of it, with its interval, and the number of points. It
-// begins at the last change of the model, the tasks or the judges: points before it are not comparable. The attempts at a task in all points are one cluster. ok is false if there is no interval.
+// Level returns the pass rate of an agent over the last n points that have scores of it, with its
+// interval, and the number of points. It begins at the last change of the model, the tasks or the
+// judges: points before it are not comparable. The attempts at a task in all points are one
+// cluster. ok is false if there is no interval.
 func Level(points []Point, name string, n int) (rate float64, interval gate.Interval, count int, ok bool) {
 	type key struct{ dataset, task string }
 	tasks := map[key]*result.Attempts{}
@@ -92,7 +95,8 @@ func Level(points []Point, name string, n int) (rate float64, interval gate.Inte
 // maxAttempts bounds what a hostile line can make Level allocate for a task.
 const maxAttempts = 10_000
 
-// Line returns the level as a short text, as in "main's last 20: 82 % ± 4", or "… 97 % (90 to 99)" if the interval is not symmetric; "" if there is none. branch is not escaped.
+// Line returns the level as a short text, as in "main's last 20: 82 % ± 4", or "… 97 % (90 to 99)"
+// if the interval is not symmetric; "" if there is none. branch is not escaped.
 func Line(points []Point, branch, name string, n int) string {
 	rate, interval, count, ok := Level(points, name, n)
 	if !ok {

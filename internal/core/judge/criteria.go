@@ -39,7 +39,8 @@ func (j *Judge) checkCriteria(found *problems) {
 	}
 }
 
-// The verdict of a judge with criteria, as a JSON Schema. They are structs for the order of the keys: a judge writes the reason first.
+// The verdict of a judge with criteria, as a JSON Schema. They are structs for the order of the
+// keys: a judge writes the reason first.
 type (
 	criteriaSchema struct {
 		Type       string   `json:"type"`

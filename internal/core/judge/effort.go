@@ -12,8 +12,9 @@ import (
 	"github.com/org/rollout-action/internal/lib/excerpt"
 )
 
-// The bounds of what the library does with a schema: it cannot be interrupted. Alternatives that refer to alternatives double the work with each
-// step, and those that refer to the schema itself double it with each level of the verdict.
+// The bounds of what the library does with a schema: it cannot be interrupted. Alternatives that
+// refer to alternatives double the work with each step, and those that refer to the schema itself
+// double it with each level of the verdict.
 const (
 	maxEffort   = 300_000   // of checking a verdict: a second at most
 	maxInPlace  = 10_000    // of checking a single value, without what is in it
@@ -22,7 +23,8 @@ const (
 
 var errDynamic = errors.New("$dynamicRef and $recursiveRef are not supported: write $ref")
 
-// checkEffort refuses schemas that refer to themselves without an end, and those with which even a number is compared too often.
+// checkEffort refuses schemas that refer to themselves without an end, and those with which even a
+// number is compared too often.
 func checkEffort(root *jsonschema.Schema) error {
 	w := &weights{inPlace: map[*jsonschema.Schema]int{}}
 	open, seen := []*jsonschema.Schema{root}, map[*jsonschema.Schema]bool{root: true}
@@ -45,7 +47,8 @@ func checkEffort(root *jsonschema.Schema) error {
 	return nil
 }
 
-// weights has how many schemas a value is compared with, by the schema that it must fit. Those that are being computed have 0.
+// weights has how many schemas a value is compared with, by the schema that it must fit. Those that
+// are being computed have 0.
 type weights struct{ inPlace map[*jsonschema.Schema]int }
 
 func (w *weights) of(s *jsonschema.Schema) (int, error) {
@@ -87,7 +90,8 @@ func inPlace(s *jsonschema.Schema) []*jsonschema.Schema {
 	return present(out)
 }
 
-// inside returns the schemas that parts of a value are compared with because the value is compared with s.
+// inside returns the schemas that parts of a value are compared with because the value is compared
+// with s.
 func inside(s *jsonschema.Schema) []*jsonschema.Schema {
 	return present(slices.Concat(
 		slices.Collect(maps.Values(s.Properties)), slices.Collect(maps.Values(s.PatternProperties)), s.PrefixItems, listed(s),
@@ -111,7 +115,8 @@ func listed(s *jsonschema.Schema) []*jsonschema.Schema {
 	return list
 }
 
-// effort returns how many comparisons checking a value takes at most. It stops counting above the limit.
+// effort returns how many comparisons checking a value takes at most. It stops counting above the
+// limit.
 func effort(s *jsonschema.Schema, value any, limit int) int {
 	e := &efforts{limit: limit, known: map[pair]int{}}
 	return e.of(s, e.part(value))

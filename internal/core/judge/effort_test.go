@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// doubling returns a schema in which a keyword refers to the next one twice, as often as steps says.
+// doubling returns a schema in which a keyword refers to the next one twice, as often as steps
+// says.
 func doubling(keyword string, steps int, last map[string]any) map[string]any {
 	defs := map[string]any{fmt.Sprintf("d%d", steps): last}
 	for n := range steps {
@@ -20,7 +21,8 @@ func doubling(keyword string, steps int, last map[string]any) map[string]any {
 	return s
 }
 
-// Schemas whose checks would take years are refused when they are read. All of these cases are instant, or this test does not end.
+// Schemas whose checks would take years are refused when they are read. All of these cases are
+// instant, or this test does not end.
 func TestSchemasThatExplode(t *testing.T) {
 	unit := between(0, 1)
 	full := map[string]any{} // each refers to each other one
@@ -72,7 +74,8 @@ func TestSchemasThatExplode(t *testing.T) {
 	}
 }
 
-// A schema may refer to itself in a part of a value. Verdicts that make that expensive are invalid, and all others are checked.
+// A schema may refer to itself in a part of a value. Verdicts that make that expensive are invalid,
+// and all others are checked.
 func TestVerdictsThatExplode(t *testing.T) {
 	itself := map[string]any{"$ref": "#"}
 	j := compiled(t, Spec{Verdict: object(map[string]any{

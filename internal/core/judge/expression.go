@@ -20,15 +20,16 @@ import (
 	"github.com/org/rollout-action/internal/lib/fields"
 )
 
-// The limits of expressions. There are no variables, ranges and loops in loops, so an expression takes at most the time of its nodes for each
-// value of a verdict.
+// The limits of expressions. There are no variables, ranges and loops in loops, so an expression
+// takes at most the time of its nodes for each value of a verdict.
 const (
 	maxExpression = 4 << 10 // bytes
 	maxNodes      = 300
 	maxMemory     = 1 << 20 // of the lists and texts that an expression makes, in the library's units
 )
 
-// functions are those of the library that expressions may call: they have no side effects and do not depend on the time.
+// functions are those of the library that expressions may call: they have no side effects and do
+// not depend on the time.
 var functions = []string{
 	"abs", "all", "any", "ceil", "count", "filter", "float", "floor", "int", "len", "lower", "map", "max", "mean", "median", "min",
 	"none", "one", "round", "sum", "trim",
@@ -334,7 +335,8 @@ func (w *walk) builtin(n *ast.BuiltinNode) (*kind, error) {
 	return nil, nil
 }
 
-// member returns the type of a variable or of something in it, and its path; both are nil if they are not known.
+// member returns the type of a variable or of something in it, and its path; both are nil if they
+// are not known.
 func (w *walk) member(node ast.Node) (*kind, fields.Path, error) {
 	switch n := node.(type) {
 	case *ast.IdentifierNode:
@@ -389,7 +391,8 @@ func (e *expression) uses(name string) bool {
 	return slices.ContainsFunc(e.paths, func(p fields.Path) bool { return p[0] == name })
 }
 
-// below returns the names that the expression reads in a variable, and whether it reads others that are not known.
+// below returns the names that the expression reads in a variable, and whether it reads others that
+// are not known.
 func (e *expression) below(name string) (names []string, whole bool) {
 	for _, p := range e.paths {
 		switch {
@@ -403,7 +406,8 @@ func (e *expression) below(name string) (names []string, whole bool) {
 	return names, whole
 }
 
-// run returns the value of the expression. The errors of it and of those below end a sentence about the value.
+// run returns the value of the expression. The errors of it and of those below end a sentence about
+// the value.
 func (e *expression) run(env map[string]any) (any, error) {
 	machine := vm.VM{MemoryBudget: maxMemory}
 	out, err := machine.Run(e.program, env)

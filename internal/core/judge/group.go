@@ -14,7 +14,8 @@ import (
 // MaxCandidates is how many trials a judge can rank.
 const MaxCandidates = 50
 
-// GroupInput is what prompts say of the trials of a task. The caller bounds all texts. Names of agents and models are not used.
+// GroupInput is what prompts say of the trials of a task. The caller bounds all texts. Names of
+// agents and models are not used.
 type GroupInput struct {
 	Task       Task
 	Candidates []Input // in the order in which they are shown; Label says what each is called
@@ -34,7 +35,8 @@ type groupScene struct {
 	Candidates []candidateScene
 }
 
-// candidateScene is what templates see of a trial that is ranked. Nothing says which agent it is of.
+// candidateScene is what templates see of a trial that is ranked. Nothing says which agent it is
+// of.
 type candidateScene struct {
 	Label string
 	Trial struct {
@@ -84,8 +86,9 @@ func (j *Judge) checkGroup(found *problems) {
 	}
 }
 
-// Order returns the order in which n candidates are shown the nth time, from 0, as their indexes. The second order is the reverse of the first, and so on:
-// each place before another one is taken as often as the other way. seed makes different tasks begin with different candidates.
+// Order returns the order in which n candidates are shown the nth time, from 0, as their indexes.
+// The second order is the reverse of the first, and so on: each place before another one is taken
+// as often as the other way. seed makes different tasks begin with different candidates.
 func Order(candidates, nth int, seed uint64) []int {
 	order := rand.New(rand.NewPCG(seed, uint64(nth/2))).Perm(candidates)
 	if nth%2 == 1 {
@@ -98,7 +101,8 @@ func Order(candidates, nth int, seed uint64) []int {
 const groupQuestion = "Several agents have worked on the same task, each for itself. Rank what they have done: the best is the one that does what the task asks " +
 	"most correctly and completely; among equals, the one that is clearer and does nothing else."
 
-// AskGroup returns the whole prompt of a judge of a group. Paths has the evidence of all candidates; nil for a call.
+// AskGroup returns the whole prompt of a judge of a group. Paths has the evidence of all
+// candidates; nil for a call.
 func (j *Judge) AskGroup(in GroupInput, at *Paths) (string, error) {
 	asked := groupQuestion
 	if j.prompt != nil {
@@ -186,7 +190,8 @@ func rankingForm(n int) string {
 // Ranking is the verdict of a judge about a group.
 type Ranking struct {
 	Verdict
-	// Ranks has the rank of each candidate, in the order in which they were shown: 1 is the best, and those that are equally good have the same.
+	// Ranks has the rank of each candidate, in the order in which they were shown: 1 is the best,
+	// and those that are equally good have the same.
 	Ranks []int
 }
 
@@ -249,8 +254,8 @@ func labelled(label string, n int) int {
 	return -1
 }
 
-// Beaten returns for each of several candidates twice the number of those that it is better than, and 1 more for each that is equally good. ranks is as in
-// Ranking.
+// Beaten returns for each of several candidates twice the number of those that it is better than,
+// and 1 more for each that is equally good. ranks is as in Ranking.
 func Beaten(ranks []int) []int {
 	out := make([]int, len(ranks))
 	for i, own := range ranks {

@@ -24,7 +24,8 @@ type Judge struct {
 	when     *expression // nil: always
 }
 
-// Problem is what is wrong with a specification. Key is relative to it; Line is the line of a text with several, from 1, or 0.
+// Problem is what is wrong with a specification. Key is relative to it; Line is the line of a text
+// with several, from 1, or 0.
 type Problem struct {
 	Key     fields.Path
 	Line    int
@@ -41,8 +42,8 @@ func (p *problems) add(key fields.Path, hint, format string, args ...any) {
 	*p = append(*p, Problem{Key: key, Message: fmt.Sprintf(format, args...), Hint: hint})
 }
 
-// Compile checks a specification and prepares what is done with it. PromptFile and VerdictFile must have been read. If there are problems,
-// the judge cannot be used; it is nil.
+// Compile checks a specification and prepares what is done with it. PromptFile and VerdictFile must
+// have been read. If there are problems, the judge cannot be used; it is nil.
 func Compile(s Spec) (*Judge, []Problem) {
 	var found problems
 	j := &Judge{Spec: s}
@@ -68,7 +69,8 @@ func Compile(s Spec) (*Judge, []Problem) {
 	return j, nil
 }
 
-// Nullable reports whether a trial with the judge may have no score of it: because it does not run, or its errors are ignored.
+// Nullable reports whether a trial with the judge may have no score of it: because it does not run,
+// or its errors are ignored.
 func (j *Judge) Nullable() bool { return j.When != "" || j.OnError == Ignore }
 
 // NeedsTests reports whether the judge runs only if the tests say so.

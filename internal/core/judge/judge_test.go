@@ -22,7 +22,8 @@ func compiled(t testing.TB, s Spec) *Judge {
 	return j
 }
 
-// wantProblems compares problems with texts that each must contain, of the form "key: message (hint)".
+// wantProblems compares problems with texts that each must contain, of the form "key: message
+// (hint)".
 func wantProblems(t *testing.T, found []Problem, want ...string) {
 	t.Helper()
 	var got []string

@@ -26,7 +26,8 @@ func (e *limitError) Unwrap() error { return e.limit }
 // stepName is a function that each round of a loop and each run of a template calls.
 const stepName = "rolloutStep"
 
-// countSteps makes templates call stepName. text/template cannot be interrupted, and loops that print nothing never reach the bounded writer.
+// countSteps makes templates call stepName. text/template cannot be interrupted, and loops that
+// print nothing never reach the bounded writer.
 func countSteps(t *template.Template) {
 	for _, one := range t.Templates() {
 		if one.Tree != nil && one.Root != nil {
@@ -64,7 +65,8 @@ func step(pos parse.Pos, tree *parse.Tree) parse.Node {
 	return &parse.ActionNode{NodeType: parse.NodeAction, Pos: pos, Pipe: &parse.PipeNode{NodeType: parse.NodePipe, Pos: pos, Cmds: []*parse.CommandNode{command}}}
 }
 
-// withLimits returns a copy of a template that fails after maxSteps, or when a text grows beyond maxPrompt, also one that is not printed.
+// withLimits returns a copy of a template that fails after maxSteps, or when a text grows beyond
+// maxPrompt, also one that is not printed.
 func withLimits(t *template.Template) (*template.Template, error) {
 	t, err := t.Clone()
 	if err != nil {

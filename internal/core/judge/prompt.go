@@ -127,7 +127,8 @@ func (j *Judge) compilePrompt(found *problems) {
 	}
 }
 
-// ReadsArtifacts returns the paths of artifacts that the prompt names as they are. There may be others.
+// ReadsArtifacts returns the paths of artifacts that the prompt names as they are. There may be
+// others.
 func (j *Judge) ReadsArtifacts() []string {
 	if j.prompt == nil {
 		return nil
@@ -146,7 +147,8 @@ func (j *Judge) ReadsArtifacts() []string {
 	return paths
 }
 
-// UsesMetadata reports whether the prompt uses the metadata of the task, of which each task has its own.
+// UsesMetadata reports whether the prompt uses the metadata of the task, of which each task has its
+// own.
 func (j *Judge) UsesMetadata() bool { return j.metadata }
 
 // CheckMetadata returns what is wrong with the prompt for a task with these metadata.
@@ -162,7 +164,8 @@ func (j *Judge) CheckMetadata(metadata map[string]any) []Problem {
 	return nil
 }
 
-// sampleScenes returns what templates see of a trial that has everything, and of one that has as little as possible; or of a group of both.
+// sampleScenes returns what templates see of a trial that has everything, and of one that has as
+// little as possible; or of a group of both.
 func (j *Judge) sampleScenes(metadata map[string]any, fields [][]string) []any {
 	inputs := sampleInputs(metadata, fields)
 	if j.Ranks() {
@@ -277,7 +280,8 @@ func visitTemplates(t *template.Template, each func(parse.Node)) {
 	}
 }
 
-// templatePlace matches what errors of templates begin with: the package, the template and the line.
+// templatePlace matches what errors of templates begin with: the package, the template and the
+// line.
 var templatePlace = regexp.MustCompile(`^template: prompt:(\d+)(?::\d+)?: (?:executing "[^"]*" at )?`)
 
 // templateProblem returns an error of a template as a problem.
@@ -324,8 +328,8 @@ func fieldNames[T any](before string) string {
 	return strings.Join(parts, "; ")
 }
 
-// Ask returns the whole prompt: what the judge is asked, where the evidence is, and the form of the verdict. at is nil for a call, whose
-// evidence is in its prompt.
+// Ask returns the whole prompt: what the judge is asked, where the evidence is, and the form of the
+// verdict. at is nil for a call, whose evidence is in its prompt.
 func (j *Judge) Ask(in Input, at *Paths) (string, error) {
 	asked, err := j.render(newScene(in))
 	if err != nil {
@@ -403,7 +407,8 @@ func evidence(in Input) string {
 	return b.String()
 }
 
-// maxFence bounds how many backticks a text in a block has side by side. More are made fewer, or the fences would fill the prompt.
+// maxFence bounds how many backticks a text in a block has side by side. More are made fewer, or
+// the fences would fill the prompt.
 const maxFence = 60
 
 var longFence = regexp.MustCompile("`{60,}")

@@ -9,14 +9,15 @@ import (
 	"github.com/org/rollout-action/internal/lib/fields"
 )
 
-// Reward computes the reward of a trial from those of its tests and the scores of its judges. It is safe for concurrent use.
+// Reward computes the reward of a trial from those of its tests and the scores of its judges. It is
+// safe for concurrent use.
 type Reward struct {
 	expression *expression
 	judges     []*Judge
 }
 
-// CompileReward checks the expression reward over the scores of judges. It returns nil if text is empty: the reward is then that of the
-// tests. Without tests, the expression cannot use them.
+// CompileReward checks the expression reward over the scores of judges. It returns nil if text is
+// empty: the reward is then that of the tests. Without tests, the expression cannot use them.
 func CompileReward(text string, judges []*Judge, hasTests bool) (*Reward, []Problem) {
 	if text == "" {
 		return nil, nil
@@ -56,8 +57,9 @@ func CompileReward(text string, judges []*Judge, hasTests bool) (*Reward, []Prob
 // errNoReward is the error of a nil Reward without tests.
 var errNoReward = errors.New("the tests have left no reward")
 
-// Value returns the reward, from 0 to 1. tests is nil if the tests have left none; a score is nil if its judge has none. A nil Reward returns
-// that of the tests as it is. Other errors end a sentence about the reward: "is 1.2, which is not from 0 to 1".
+// Value returns the reward, from 0 to 1. tests is nil if the tests have left none; a score is nil
+// if its judge has none. A nil Reward returns that of the tests as it is. Other errors end a
+// sentence about the reward: "is 1.2, which is not from 0 to 1".
 func (r *Reward) Value(tests *float64, rewards map[string]float64, scores map[string]*float64) (float64, error) {
 	if r == nil {
 		if tests == nil {
@@ -147,7 +149,8 @@ func (r *Reward) described(f Facts, used []*Judge, scores map[string]*float64) s
 	return strings.Join(parts, ", ")
 }
 
-// maxCombined is how many judges all combinations of whose scores are tried. Of more, it is one against all others.
+// maxCombined is how many judges all combinations of whose scores are tried. Of more, it is one
+// against all others.
 const maxCombined = 5
 
 // combinations yields the scores that judges may have in a trial.

@@ -116,7 +116,8 @@ func TestValuesOfRewards(t *testing.T) {
 	}
 }
 
-// Of many judges, not all combinations are tried, but enough to find one that has no score, or a sum that is too large.
+// Of many judges, not all combinations are tried, but enough to find one that has no score, or a
+// sum that is too large.
 func TestRewardsOfManyJudges(t *testing.T) {
 	var judges []*Judge
 	var sum []string

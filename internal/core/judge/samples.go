@@ -31,12 +31,14 @@ type sampler struct {
 	effort int // of all comparisons that are left
 }
 
-// sample returns values that fit a schema. why says why there can be none; it is "" if there are some, or if that is not known.
+// sample returns values that fit a schema. why says why there can be none; it is "" if there are
+// some, or if that is not known.
 func sample(s *jsonschema.Schema) (values []any, why string) {
 	return (&sampler{tries: maxTries, effort: maxSampling}).values([]*jsonschema.Schema{s}, nil, 0)
 }
 
-// values returns values that fit all of the schemas. Of those in decided, the alternatives (anyOf, oneOf) are in the list already.
+// values returns values that fit all of the schemas. Of those in decided, the alternatives (anyOf,
+// oneOf) are in the list already.
 func (s *sampler) values(all []*jsonschema.Schema, decided map[*jsonschema.Schema]bool, depth int) ([]any, string) {
 	if s.tries--; depth > maxNesting || s.tries < 0 {
 		return nil, ""
@@ -58,7 +60,8 @@ func (s *sampler) values(all []*jsonschema.Schema, decided map[*jsonschema.Schem
 	return fitting, ""
 }
 
-// alternatives returns values that fit all of the schemas, with each of the alternatives of one of them.
+// alternatives returns values that fit all of the schemas, with each of the alternatives of one of
+// them.
 func (s *sampler) alternatives(all []*jsonschema.Schema, one *jsonschema.Schema, alternatives []*jsonschema.Schema, decided map[*jsonschema.Schema]bool, depth int) ([]any, string) {
 	decided = maps.Clone(decided)
 	if decided == nil {
@@ -102,7 +105,8 @@ func conjunction(all []*jsonschema.Schema) []*jsonschema.Schema {
 	return out
 }
 
-// fitting returns the different values that fit all of the schemas, not too many of them. It returns what it has when the effort is spent.
+// fitting returns the different values that fit all of the schemas, not too many of them. It
+// returns what it has when the effort is spent.
 func (s *sampler) fitting(values []any, all []*jsonschema.Schema) []any {
 	var out []any
 	seen := map[string]bool{}
@@ -119,7 +123,8 @@ func (s *sampler) fitting(values []any, all []*jsonschema.Schema) []any {
 	return out
 }
 
-// fits reports whether a value fits all of the schemas. It does not if that would take too long to find out.
+// fits reports whether a value fits all of the schemas. It does not if that would take too long to
+// find out.
 func (s *sampler) fits(v any, all []*jsonschema.Schema) bool {
 	return !slices.ContainsFunc(all, func(one *jsonschema.Schema) bool {
 		s.effort -= effort(one, v, maxEffort)
@@ -427,8 +432,8 @@ func (p property) set(object map[string]any, i int) {
 	}
 }
 
-// combine returns objects with all combinations of the properties' values or, if these are more than limit, objects that
-// differ in one property from one of three.
+// combine returns objects with all combinations of the properties' values or, if these are more
+// than limit, objects that differ in one property from one of three.
 func combine(properties []property, limit int) []any {
 	total := 1
 	for _, p := range properties {

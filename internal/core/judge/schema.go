@@ -61,7 +61,8 @@ type rating struct {
 	found  problems
 }
 
-// ratings remembers what was compiled: thousands of tasks may have the same judges, and trying a score takes milliseconds.
+// ratings remembers what was compiled: thousands of tasks may have the same judges, and trying a
+// score takes milliseconds.
 var ratings = memory{known: map[rated]rating{}}
 
 type memory struct {
@@ -150,7 +151,8 @@ func describesObject(s *jsonschema.Schema) bool {
 // kindOf returns the type of the values that fit a schema.
 func kindOf(s *jsonschema.Schema) *kind { return (&kinds{left: maxKinds}).of(s, 0) }
 
-// maxKinds bounds the types of a schema, whose parts may occur in each other many times. What is beyond is of any type.
+// maxKinds bounds the types of a schema, whose parts may occur in each other many times. What is
+// beyond is of any type.
 const maxKinds = 5000
 
 // kinds makes types.
@@ -224,7 +226,8 @@ func textOf(s *jsonschema.Schema) *kind {
 	return out
 }
 
-// object returns the type of an object. Properties that the schema does not name are unknown, unless it says something of them.
+// object returns the type of an object. Properties that the schema does not name are unknown,
+// unless it says something of them.
 func (k *kinds) object(s *jsonschema.Schema, depth int) *kind {
 	out := &kind{fields: map[string]*kind{}}
 	for name, property := range s.Properties {
@@ -298,7 +301,8 @@ func (r *rating) compileScore(text string) {
 	r.score = score
 }
 
-// worst returns the shortest of the verdicts for which there is no score, the way out, and why there is none; err is nil if all have one.
+// worst returns the shortest of the verdicts for which there is no score, the way out, and why
+// there is none; err is nil if all have one.
 func (e *expression) worst(verdicts []any) (shown, way string, err error) {
 	names, _ := e.below("verdict")
 	missing := false

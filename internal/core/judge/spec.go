@@ -6,7 +6,8 @@ import (
 	"github.com/org/rollout-action/internal/core/agent"
 )
 
-// Spec is one entry of judges, in job.yaml or task.toml. A judge is an agent that grades what another one has done.
+// Spec is one entry of judges, in job.yaml or task.toml. A judge is an agent that grades what
+// another one has done.
 // Source: specification 001, "The data model".
 type Spec struct {
 	Name       string         `yaml:"name" json:"name" required:"true" pattern:"^[A-Za-z][A-Za-z0-9_]{0,39}$" is:"a letter, and letters, digits and _" doc:"Name of the judge in results, and of its score in expressions: scores.NAME. Unique in the job and the task."`
@@ -15,7 +16,8 @@ type Spec struct {
 	Prompt     string         `yaml:"prompt" json:"prompt,omitempty" raw:"true" doc:"What the judge is asked: a template of Go's text/template over .Task, .Trial and .Tests. Rollout adds where the evidence is and the form of the verdict. Default: a question made of the criteria."`
 	PromptFile string         `yaml:"prompt_file" json:"prompt_file,omitempty" doc:"File with the prompt, relative to this file."`
 	Verdict    map[string]any `yaml:"verdict" json:"verdict,omitempty" doc:"JSON Schema of the verdict, which is an object. Give this, verdict_file or criteria."`
-	// VerdictFile is empty after loading: Verdict then has what is in it; so are Prompt and PromptFile.
+	// VerdictFile is empty after loading: Verdict then has what is in it; so are Prompt and
+	// PromptFile.
 	VerdictFile string      `yaml:"verdict_file" json:"verdict_file,omitempty" doc:"File with the JSON Schema of the verdict, relative to this file."`
 	Criteria    []Criterion `yaml:"criteria" json:"criteria,omitempty" most:"50" doc:"What is judged, in place of verdict and score: the form of the verdict follows, and the score is the weighted mean."`
 	Score       string      `yaml:"score" json:"score,omitempty" raw:"true" doc:"Expression over verdict whose value is the score, from 0 to 1. Default: the weighted mean of criteria; without criteria, verdict.score."`
@@ -26,7 +28,8 @@ type Spec struct {
 	Scope  Scope  `yaml:"scope" json:"scope,omitempty" enum:"trial,group" doc:"What is judged at once: trial, or group, all trials of a task, which the judge ranks after the last of them. Default: trial."`
 	Orders int    `yaml:"orders" json:"orders,omitempty" min:"1" max:"8" doc:"How often a judge of a group ranks it, each time with the trials in another order, because judges prefer some places. Default: 2."`
 	When   string `yaml:"when" json:"when,omitempty" raw:"true" doc:"Expression over tests and rewards: the judge runs only if it is true, such as tests > 0. Without it, it always runs. A judge that does not run has no score."`
-	// Processes: what becomes of processes that the agent has left, before a judge works in its environment.
+	// Processes: what becomes of processes that the agent has left, before a judge works in its
+	// environment.
 	Processes  Processes    `yaml:"processes" json:"processes,omitempty" default:"end" enum:"end,keep" doc:"What becomes of processes that the agent has left in its environment before this judge begins: end, or keep, if the judge needs a server that the agent has started. See docs/judges.md for what keep risks."`
 	Budget     agent.Budget `yaml:"budget" json:"budget,omitzero" doc:"What the judge may use of its model in one trial. A judge that needs more has failed."`
 	TimeoutSec float64      `yaml:"timeout_sec" json:"timeout_sec,omitempty" default:"600" min:"1" max:"100000000" doc:"Seconds the judge may take, without its installation."`
@@ -98,7 +101,8 @@ const (
 	Ignore OnError = "ignore"
 )
 
-// VerdictSource returns where the verdict is. It is a file only if the judge says so: whatever runs in its environment can write one.
+// VerdictSource returns where the verdict is. It is a file only if the judge says so: whatever runs
+// in its environment can write one.
 func (s Spec) VerdictSource() Source { return cmp.Or(s.Source, FromReply) }
 
 // Place returns where the judge works; "" for a call, which works nowhere.

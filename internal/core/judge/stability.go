@@ -12,7 +12,8 @@ type Series struct {
 	Reasons []string   `json:"reasons"`
 }
 
-// spread returns the difference between the largest and the smallest score. ok is false if there are not two.
+// spread returns the difference between the largest and the smallest score. ok is false if there
+// are not two.
 func (s Series) spread() (width float64, ok bool) {
 	var known []float64
 	for _, score := range s.Scores {
@@ -30,9 +31,11 @@ func (s Series) spread() (width float64, ok bool) {
 type Stability struct {
 	Trials int `json:"trials"` // with at least two scores
 	Same   int `json:"same"`   // of them, those whose scores are all equal
-	// Spread is the mean, over the trials whose scores differ, of the largest score minus the smallest; 0 if none differ.
+	// Spread is the mean, over the trials whose scores differ, of the largest score minus the
+	// smallest; 0 if none differ.
 	Spread float64 `json:"spread"`
-	// Means has the mean score of each run, over the trials that have a score in every run; null if there is none.
+	// Means has the mean score of each run, over the trials that have a score in every run; null if
+	// there is none.
 	Means []*float64 `json:"means"`
 	Null  []int      `json:"null"` // trials without a score, of each run
 	// Higher and Lower are the trials whose last score is above or below their first.

@@ -93,8 +93,9 @@ func (j *Judge) parse(text []byte) (value map[string]any, compact []byte, err er
 	return value, out.Bytes(), nil
 }
 
-// unfenced returns what is in a reply's only fenced block, if the reply is nothing else. Fences are those of Markdown, of three backticks or tildes and
-// more. What some models put before an answer is left out: a mark of the order of bytes, and reasoning in a block of its own.
+// unfenced returns what is in a reply's only fenced block, if the reply is nothing else. Fences are
+// those of Markdown, of three backticks or tildes and more. What some models put before an answer
+// is left out: a mark of the order of bytes, and reasoning in a block of its own.
 func unfenced(text []byte) []byte {
 	text = bytes.TrimSpace(bytes.TrimPrefix(text, []byte("\ufeff")))
 	if rest, ok := bytes.CutPrefix(text, []byte("<think>")); ok {

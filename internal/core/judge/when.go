@@ -4,7 +4,8 @@ import (
 	"github.com/org/rollout-action/internal/lib/fields"
 )
 
-// Facts are what is known of a trial before its judges run. Tests is nil if the tests have left no reward.
+// Facts are what is known of a trial before its judges run. Tests is nil if the tests have left no
+// reward.
 type Facts struct {
 	Tests   *float64
 	Rewards map[string]float64
@@ -71,7 +72,8 @@ func (e *expression) sampleFacts() []Facts {
 	return out
 }
 
-// Applies reports whether the judge runs. The error ends a sentence about the condition: "cannot be computed: …".
+// Applies reports whether the judge runs. The error ends a sentence about the condition: "cannot be
+// computed: …".
 func (j *Judge) Applies(f Facts) (bool, error) {
 	if j.when == nil {
 		return true, nil

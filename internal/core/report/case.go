@@ -15,7 +15,8 @@ import (
 // State sums up one agent's attempts at one task.
 type State string
 
-// The states. Cancelled attempts count only if no other one has a result, and skipped ones only if all were skipped.
+// The states. Cancelled attempts count only if no other one has a result, and skipped ones only if
+// all were skipped.
 const (
 	Passed     State = "passed"     // every attempt has reward 1
 	Flaky      State = "flaky"      // some attempts have reward 1, others less, or an error
@@ -31,14 +32,16 @@ var States = []State{Errored, Failed, Flaky, Skipped, Unverified, Passed}
 // Case has the attempts of one agent at one task.
 type Case struct {
 	Agent, Dataset, Task string
-	// Path is the task's directory in its repository, with forward slashes and never outside of it; "" if unknown.
+	// Path is the task's directory in its repository, with forward slashes and never outside of it;
+	// "" if unknown.
 	Path     string
 	Attempts []Attempt // planned ones, by number
 	State    State
 	// Diff compares the task with the baseline; nil without one.
 	Diff *result.TaskDiff
-	// Confirmation is what the attempts came to that were made because the task looked broken or fixed (gate.confirm), with a baseline or without;
-	// nil if there were none. They are not among Attempts, and State, Reward, Cost and Seconds are without them.
+	// Confirmation is what the attempts came to that were made because the task looked broken or
+	// fixed (gate.confirm), with a baseline or without; nil if there were none. They are not among
+	// Attempts, and State, Reward, Cost and Seconds are without them.
 	Confirmation *result.Attempts
 	// Quarantine tells why the task is not gated; nil if it is.
 	Quarantine *gate.Quarantined
@@ -63,7 +66,8 @@ func (c Case) NotBroken() bool {
 	return !c.passedOnce() && result.NotBroken(c.Confirmation, c.baseConfirmation())
 }
 
-// ConfirmedText says what the attempts showed that confirm whether the task is broken, or fixed; "" without any.
+// ConfirmedText says what the attempts showed that confirm whether the task is broken, or fixed; ""
+// without any.
 func (c Case) ConfirmedText() string {
 	return result.ConfirmedText(c.Confirmation, c.baseConfirmation(), c.passedOnce())
 }
@@ -80,8 +84,9 @@ func (c Case) baseConfirmation() *result.Attempts {
 	return c.Diff.BaseConfirmation
 }
 
-// File returns the file of the task that a reader should open first, as a path in the task's repository: the one that an
-// attempt which did not pass points to, or task.toml. It returns "" if the task's place is unknown.
+// File returns the file of the task that a reader should open first, as a path in the task's
+// repository: the one that an attempt which did not pass points to, or task.toml. It returns "" if
+// the task's place is unknown.
 func (c Case) File() string {
 	if c.Path == "" {
 		return ""
@@ -102,7 +107,8 @@ func (c Case) File() string {
 	return path.Join(c.Path, file)
 }
 
-// Expected reports whether the agent is nop and did not pass, as it should: a sound task gives it less than 1.
+// Expected reports whether the agent is nop and did not pass, as it should: a sound task gives it
+// less than 1.
 func (c Case) Expected() bool { return c.Agent == agent.Nop && c.State == Failed }
 
 // Reward returns the mean reward of the attempts that have one. ok is false if none has.
@@ -116,7 +122,8 @@ func (c Case) Reward() (mean float64, ok bool) {
 	return sum / float64(max(n, 1)), n > 0
 }
 
-// Advantages returns the advantages of the attempts, in their order; nil for fewer than two, or if one of them has no reward.
+// Advantages returns the advantages of the attempts, in their order; nil for fewer than two, or if
+// one of them has no reward.
 func (c Case) Advantages() []result.Advantage {
 	var rewards []float64
 	for _, a := range c.Attempts {
@@ -151,8 +158,8 @@ func (c Case) Seconds() (sec float64) {
 	return sec
 }
 
-// FirstFailure returns the attempt that shows why the task did not pass: the first with a reward below 1, otherwise the first
-// with an error, or nil if there is none.
+// FirstFailure returns the attempt that shows why the task did not pass: the first with a reward
+// below 1, otherwise the first with an error, or nil if there is none.
 func (c Case) FirstFailure() *result.Trial {
 	var failed *result.Trial
 	for _, a := range c.Attempts {
@@ -167,8 +174,8 @@ func (c Case) FirstFailure() *result.Trial {
 	return failed
 }
 
-// Cases returns a job's tasks for each agent, sorted by agent, dataset and task. Trials that the plan does not name are
-// ignored, as is a second result with the same key.
+// Cases returns a job's tasks for each agent, sorted by agent, dataset and task. Trials that the
+// plan does not name are ignored, as is a second result with the same key.
 func Cases(in Input) []Case {
 	type name struct{ agent, dataset, task string }
 	trials := make(map[result.Key]*result.Trial, len(in.Trials))
@@ -250,8 +257,8 @@ func state(attempts []Attempt) State {
 	return Skipped
 }
 
-// cleanPath returns a path of a plan, or "" if it leads out of the repository or has characters that no name should have: the
-// plan may come from an artifact.
+// cleanPath returns a path of a plan, or "" if it leads out of the repository or has characters
+// that no name should have: the plan may come from an artifact.
 func cleanPath(p string) string {
 	if p == "" || p != untrusted.Line(p) || p != path.Clean(p) || path.IsAbs(p) || p == "." || p == ".." || strings.HasPrefix(p, "../") {
 		return ""
@@ -259,8 +266,8 @@ func cleanPath(p string) string {
 	return p
 }
 
-// Problems returns the cases that a reader should see first: those that got worse and those that did not pass. The most
-// important come first, those in quarantine last. cases is not changed.
+// Problems returns the cases that a reader should see first: those that got worse and those that
+// did not pass. The most important come first, those in quarantine last. cases is not changed.
 func Problems(cases []Case) []Case {
 	var problems []Case
 	for _, c := range cases {

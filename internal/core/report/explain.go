@@ -27,9 +27,10 @@ const (
 	explainWidth = 500
 )
 
-// Explain returns the log that explains why a trial did not pass, shortened if it is long (see excerpt.Text.Telling): the first of those
-// for its type of error, or for a reward below 1, that is not empty. file is relative to the job's directory. Lines are safe to show
-// (see untrusted.Lines): at most 50 of at most 500 bytes, 16 KiB together. Both are empty if there is nothing to show.
+// Explain returns the log that explains why a trial did not pass, shortened if it is long (see
+// excerpt.Text.Telling): the first of those for its type of error, or for a reward below 1, that is
+// not empty. file is relative to the job's directory. Lines are safe to show (see untrusted.Lines):
+// at most 50 of at most 500 bytes, 16 KiB together. Both are empty if there is nothing to show.
 func Explain(in Input, t result.Trial) (file string, log excerpt.Text) {
 	for _, log := range explaining(t) {
 		file := path.Join(t.Dir(), log)
@@ -40,8 +41,9 @@ func Explain(in Input, t result.Trial) (file string, log excerpt.Text) {
 	return "", excerpt.Text{}
 }
 
-// Ends returns the beginning and the end of a file in the job's directory, in at most lines lines that are bounded as those of Explain
-// are. It is empty if the file is missing, empty or not a regular one.
+// Ends returns the beginning and the end of a file in the job's directory, in at most lines lines
+// that are bounded as those of Explain are. It is empty if the file is missing, empty or not a
+// regular one.
 func Ends(in Input, file string, lines int) excerpt.Text {
 	return read(in, file).Fit(lines, explainBytes, explainWidth)
 }
@@ -55,8 +57,9 @@ func read(in Input, file string) excerpt.Text {
 	return excerpt.Text{Head: untrusted.Lines(string(head)), Tail: untrusted.Lines(string(tail)), Dropped: dropped}
 }
 
-// RawEnds returns the beginning and the end of a file in the job's directory as they are: hostile bytes. dropped is how many are left
-// out between them; without any, tail is all of the file. It is empty if the file is missing or not a regular one.
+// RawEnds returns the beginning and the end of a file in the job's directory as they are: hostile
+// bytes. dropped is how many are left out between them; without any, tail is all of the file. It is
+// empty if the file is missing or not a regular one.
 func RawEnds(in Input, file string) (head, tail []byte, dropped int64) {
 	head, tail, dropped, err := readEnds(in.Files, file)
 	if err != nil {
@@ -105,8 +108,8 @@ func explaining(t result.Trial) []string {
 	return []string{result.ErrorFile}
 }
 
-// Logs returns the files of a trial that people may want to open, relative to the job's directory. Missing and empty ones
-// are left out.
+// Logs returns the files of a trial that people may want to open, relative to the job's directory.
+// Missing and empty ones are left out.
 func Logs(in Input, t result.Trial) []string {
 	var found []string
 	for _, log := range []string{

@@ -70,7 +70,8 @@ func TestExplainReadsTheBeginningAndTheEnd(t *testing.T) {
 	for _, line := range slices.Concat(told.Head, told.Tail) {
 		shown += len(line) + 1
 	}
-	// The colours and the blank line at the end are not shown, and a workflow command is broken up by a space.
+	// The colours and the blank line at the end are not shown, and a workflow command is broken up
+	// by a space.
 	if want := int64(len(text) - shown - len("\x1b[31m\x1b[0m\n") + 1); told.Dropped != want || !slices.Contains(lines, fmt.Sprintf("[%d bytes are left out here]", want)) {
 		t.Errorf("%d bytes are left out, want %d: %q", told.Dropped, want, lines)
 	}

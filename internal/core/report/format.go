@@ -47,7 +47,8 @@ func AtLeast(cost result.USD) string {
 	return ""
 }
 
-// CostChange formats a difference of costs with its sign; "–" if one of them was not reported, or is a lower bound.
+// CostChange formats a difference of costs with its sign; "–" if one of them was not reported, or
+// is a lower bound.
 func CostChange(now, then result.USD) string {
 	change := now.Minus(then)
 	usd, ok := change.Reported()
@@ -95,7 +96,8 @@ func MeanDuration(sec *float64) string {
 	return Duration(*sec)
 }
 
-// DurationChange formats a difference of mean durations with its sign; "–" if there is not one of both.
+// DurationChange formats a difference of mean durations with its sign; "–" if there is not one of
+// both.
 func DurationChange(now, then *float64) string {
 	if now == nil || then == nil {
 		return "–"

@@ -79,10 +79,12 @@ func (in Input) BaselineLead() string {
 	return "No baseline: "
 }
 
-// Headline returns how the job ended in a few words, none of them from outside: "2 broken, 1 fixed, 3 tasks not compared", or without a baseline
-// "10 of 12 tasks passed". It counts the tasks of the agents that are evaluated: oracle and nop count only where there is no other,
-// and nop only where it is alone. Tasks that broke for the oracle are named apart. The tasks of several agents are not added up: "2 agents passed 3 to 5
-// of 12 tasks each". A job whose rewards judges made is summed up by its mean reward, because few of those are 1.
+// Headline returns how the job ended in a few words, none of them from outside: "2 broken, 1 fixed,
+// 3 tasks not compared", or without a baseline "10 of 12 tasks passed". It counts the tasks of the
+// agents that are evaluated: oracle and nop count only where there is no other, and nop only where
+// it is alone. Tasks that broke for the oracle are named apart. The tasks of several agents are not
+// added up: "2 agents passed 3 to 5 of 12 tasks each". A job whose rewards judges made is summed up
+// by its mean reward, because few of those are 1.
 func (in Input) Headline(cases []Case) string {
 	if in.Diff == nil {
 		if text := judgedHeadline(evaluated(cases)); text != "" {
@@ -135,7 +137,8 @@ func (in Input) Headline(cases []Case) string {
 	return strings.Join(parts, ", ")
 }
 
-// judgedHeadline returns the mean reward of each agent's tasks, "mean reward 0.63 over 12 tasks"; "" if no reward is one that judges made.
+// judgedHeadline returns the mean reward of each agent's tasks, "mean reward 0.63 over 12 tasks";
+// "" if no reward is one that judges made.
 func judgedHeadline(cases []Case) string {
 	rewards := map[string][]float64{}
 	judged := false
@@ -167,7 +170,8 @@ func judgedHeadline(cases []Case) string {
 	return Plural(len(means), "agent") + " with mean rewards of " + low + " to " + high + " over " + tasks + " each"
 }
 
-// judgesMadeReward reports whether the reward of a trial is not that of its tests, but one that its judges entered.
+// judgesMadeReward reports whether the reward of a trial is not that of its tests, but one that its
+// judges entered.
 func judgesMadeReward(t result.Trial) bool {
 	if t.Reward == nil || t.TestsReward != nil && *t.TestsReward == *t.Reward {
 		return false
@@ -210,7 +214,8 @@ func (a AgentTasks) String() string {
 	return text
 }
 
-// PassedTasks counts the tasks of each agent. Agents that are evaluated come first, by name, then oracle, and nop last.
+// PassedTasks counts the tasks of each agent. Agents that are evaluated come first, by name, then
+// oracle, and nop last.
 func PassedTasks(cases []Case) []AgentTasks {
 	var agents []AgentTasks
 	at := map[string]int{}

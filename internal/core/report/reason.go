@@ -21,8 +21,8 @@ const (
 // errorName matches types of errors. Others, from a forged artifact, are not shown.
 var errorName = regexp.MustCompile(`^[a-z][a-z_]{0,60}$`)
 
-// FailureKind returns the kind by which reports group trials that did not pass: the type of the error, BelowOne or OtherError. It is
-// safe to show.
+// FailureKind returns the kind by which reports group trials that did not pass: the type of the
+// error, BelowOne or OtherError. It is safe to show.
 func FailureKind(t result.Trial) string {
 	switch {
 	case t.Error == nil:
@@ -33,24 +33,28 @@ func FailureKind(t result.Trial) string {
 	return string(t.Error.Type)
 }
 
-// Reason is why trials did not pass: they failed with the same kind, and their messages and the logs that explain them are alike.
+// Reason is why trials did not pass: they failed with the same kind, and their messages and the
+// logs that explain them are alike.
 type Reason struct {
 	Kind   string         // see FailureKind
 	Trials []result.Trial // at least one, by key
-	// File and Log explain the first trial (see Explain); File is relative to the trial's directory. Both are empty if no log does. A log
-	// that only repeats the error's message is left out.
+	// File and Log explain the first trial (see Explain); File is relative to the trial's
+	// directory. Both are empty if no log does. A log that only repeats the error's message is left
+	// out.
 	File string
 	Log  excerpt.Text
-	// Unread: there were too many trials to read the logs of these, so only their messages are alike.
+	// Unread: there were too many trials to read the logs of these, so only their messages are
+	// alike.
 	Unread bool
 }
 
 // maxRead bounds how many trials' logs Reasons reads.
 const maxRead = 1000
 
-// Reasons groups trials that have an error or a reward below 1 by why they did. Each log is shortened to so many lines. Kinds come
-// in the order of their first trial, and within a kind the reason with most trials comes first. Cancelled trials are one reason,
-// without a log. trials are in order of their keys; they are not changed.
+// Reasons groups trials that have an error or a reward below 1 by why they did. Each log is
+// shortened to so many lines. Kinds come in the order of their first trial, and within a kind the
+// reason with most trials comes first. Cancelled trials are one reason, without a log. trials are
+// in order of their keys; they are not changed.
 func Reasons(in Input, trials []result.Trial, lines int) []Reason {
 	byKind := map[string][]result.Trial{}
 	var kinds []string
@@ -140,7 +144,8 @@ func explainAfterMessage(in Input, t result.Trial, lines int) (file string, log 
 // digits matches what differs between runs of the same failure: numbers, times, addresses, digests.
 var digits = regexp.MustCompile(`0x[0-9a-fA-F]+|[0-9a-fA-F]*[0-9][0-9a-fA-F]*`)
 
-// sketch returns text without what differs between trials that failed alike: numbers, and the task's name.
+// sketch returns text without what differs between trials that failed alike: numbers, and the
+// task's name.
 func sketch(text string, k result.Key) string {
 	if len(k.Task) >= 4 { // a shorter name may be part of any word
 		text = strings.ReplaceAll(text, k.Task, "\x01")

@@ -10,35 +10,41 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// Input is a finished job, ready to be reported. All text in it that comes from outside (names of agents and tasks,
-// messages, logs) is untrusted: see package untrusted. Secrets are redacted already.
+// Input is a finished job, ready to be reported. All text in it that comes from outside (names of
+// agents and tasks, messages, logs) is untrusted: see package untrusted. Secrets are redacted
+// already.
 type Input struct {
 	Job    result.Job
 	Plan   result.Plan
 	Trials []result.Trial // in the plan's order, without those that have no result
 	Groups []result.Group
-	// Files is the job's directory, for logs: <Key.Dir()>/logs/verifier/stdout.txt and so on. It may be nil.
+	// Files is the job's directory, for logs: <Key.Dir()>/logs/verifier/stdout.txt and so on. It
+	// may be nil.
 	Files fs.FS
 	// Dir is the job's directory as it is shown to people.
 	Dir string
 
-	// Diff compares with the baseline; nil without one. Baseline is a sentence about what was compared with ("main at 1a2b3c4,
-	// 2 commits before this branch began (run 123)"), or why there is nothing to compare with.
+	// Diff compares with the baseline; nil without one. Baseline is a sentence about what was
+	// compared with ("main at 1a2b3c4, 2 commits before this branch began (run 123)"), or why there
+	// is nothing to compare with.
 	Diff     *result.Diff
 	Baseline string
-	// BaseFiles is the baseline's directory, as Files is the job's, and BaseDir is how it is shown to people. They are nil and "" if only
-	// the baseline's numbers are at hand.
+	// BaseFiles is the baseline's directory, as Files is the job's, and BaseDir is how it is shown
+	// to people. They are nil and "" if only the baseline's numbers are at hand.
 	BaseFiles fs.FS
 	BaseDir   string
 
-	// History are earlier jobs, the oldest first; nil if none was given. Numbers and texts in it are untrusted.
+	// History are earlier jobs, the oldest first; nil if none was given. Numbers and texts in it
+	// are untrusted.
 	History []history.Point
 
 	Policy  gate.Policy
 	Verdict gate.Verdict
-	// Incomplete has a sentence for everything that is missing from the job: a shard, results that cannot be read, a cancel.
+	// Incomplete has a sentence for everything that is missing from the job: a shard, results that
+	// cannot be read, a cancel.
 	Incomplete []string
-	// Notes are further sentences for people: why no comment is posted, how many shards were merged.
+	// Notes are further sentences for people: why no comment is posted, how many shards were
+	// merged.
 	Notes []string
 	Links Links
 	Now   time.Time
@@ -48,29 +54,33 @@ type Input struct {
 type Links struct {
 	Run      string // the workflow run
 	Artifact string // the job's directory, for download
-	// Page is the file with the job as a page: its name if it is among the artifacts, as InArtifacts says, or else its path. "" without one.
+	// Page is the file with the job as a page: its name if it is among the artifacts, as
+	// InArtifacts says, or else its path. "" without one.
 	Page        string
 	InArtifacts bool
 	Commit      string // what was evaluated
-	// Sha is the commit that was evaluated, for people: in a pull request the head, not the merge commit. "" if unknown.
+	// Sha is the commit that was evaluated, for people: in a pull request the head, not the merge
+	// commit. "" if unknown.
 	Sha string
-	// Files is the URL of the repository's files at that commit; with a task's Path appended it shows the task. "" if unknown.
+	// Files is the URL of the repository's files at that commit; with a task's Path appended it
+	// shows the task. "" if unknown.
 	Files string
 }
 
-// Reporter writes one form of report. Write is a pure function of its input: it reads nothing else, writes the same bytes for
-// the same input, and may be called many times. It fails only if w does.
+// Reporter writes one form of report. Write is a pure function of its input: it reads nothing else,
+// writes the same bytes for the same input, and may be called many times. It fails only if w does.
 type Reporter interface {
 	Write(w io.Writer, in Input) error
 }
 
-// Passed reports whether the job passes: the gate passes and nothing is missing. The exit code is then 0.
+// Passed reports whether the job passes: the gate passes and nothing is missing. The exit code is
+// then 0.
 func (in Input) Passed() bool {
 	return len(in.Incomplete) == 0 && in.Verdict.Passed(in.Policy)
 }
 
-// BaseOf returns the attempt of the baseline that a trial is best compared with: one that passed, or else the first. ok is false if the
-// baseline has none, or if only its numbers are at hand.
+// BaseOf returns the attempt of the baseline that a trial is best compared with: one that passed,
+// or else the first. ok is false if the baseline has none, or if only its numbers are at hand.
 func (in Input) BaseOf(t result.Trial) (base result.Outcome, ok bool) {
 	if in.Diff == nil || in.BaseFiles == nil {
 		return base, false

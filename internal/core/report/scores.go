@@ -16,7 +16,8 @@ var ScoreHead = []string{"mean", "trials", "without"}
 // ScoreNote explains the columns.
 const ScoreNote = "Scores of judges are from 0 to 1. Without: the judge did not run, or gave no verdict."
 
-// ScoreRow is what a judge, or one of its criteria, says of an agent. Agent and Name may be hostile.
+// ScoreRow is what a judge, or one of its criteria, says of an agent. Agent and Name may be
+// hostile.
 type ScoreRow struct {
 	Agent, Name string
 	Cells       []string // as ScoreHead
@@ -25,14 +26,15 @@ type ScoreRow struct {
 // ScoreChangeHead are the columns of scores beside a baseline, as ScoreChange.Cells has them.
 var ScoreChangeHead = []string{"baseline", "now", "change", "tasks"}
 
-// ScoreChange compares a score with the baseline, on the tasks that have it on both sides. Agent and Name may be hostile.
+// ScoreChange compares a score with the baseline, on the tasks that have it on both sides. Agent
+// and Name may be hostile.
 type ScoreChange struct {
 	Agent, Name string
 	Cells       []string // as ScoreChangeHead
 }
 
-// ScoreChanges returns how the scores of agents differ from the baseline, and sentences about those that cannot be compared; none
-// without judges.
+// ScoreChanges returns how the scores of agents differ from the baseline, and sentences about those
+// that cannot be compared; none without judges.
 func ScoreChanges(d *result.Diff) (rows []ScoreChange, notes []string) {
 	if d == nil {
 		return nil, nil

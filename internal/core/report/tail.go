@@ -19,8 +19,9 @@ const (
 	smallBytes = 8 << 20  // of a file that is read as a whole
 )
 
-// open opens a regular file. It follows no link, neither to the file nor on the way to it, because logs come out of
-// environments and directories of jobs out of artifacts. It does not open pipes and devices.
+// open opens a regular file. It follows no link, neither to the file nor on the way to it, because
+// logs come out of environments and directories of jobs out of artifacts. It does not open pipes
+// and devices.
 func open(files fs.FS, name string) (fs.File, fs.FileInfo, error) {
 	if files == nil {
 		return nil, nil, fs.ErrNotExist
@@ -85,8 +86,9 @@ func readSmall(files fs.FS, name string) ([]byte, error) {
 	return data, err
 }
 
-// readEnds reads the beginning and the end of a file: at most headBytes and tailBytes, in whole lines if there are any. dropped is
-// how many bytes are between them. If there are none, tail is all of the file.
+// readEnds reads the beginning and the end of a file: at most headBytes and tailBytes, in whole
+// lines if there are any. dropped is how many bytes are between them. If there are none, tail is
+// all of the file.
 func readEnds(files fs.FS, name string) (head, tail []byte, dropped int64, err error) {
 	file, info, err := open(files, name)
 	if err != nil {

@@ -17,7 +17,8 @@ import (
 	"github.com/org/rollout-action/internal/lib/bounded"
 )
 
-// Test is a test case of a task's own verifier. Its texts are untrusted and have at most maxTestText bytes.
+// Test is a test case of a task's own verifier. Its texts are untrusted and have at most
+// maxTestText bytes.
 type Test struct {
 	Suite, Name string
 	Status      TestStatus
@@ -52,9 +53,9 @@ const (
 	maxTestFiles  = 1000 // names in the verifier's directory
 )
 
-// VerifierTests returns the test cases of a trial's verifier, if it wrote /logs/verifier/ctrf.json or a JUnit file (the first
-// *.xml by name that is one). ok is false if there is no valid one. Sources: CTRF's schema (results.tests), and JUnit's
-// common dialect.
+// VerifierTests returns the test cases of a trial's verifier, if it wrote /logs/verifier/ctrf.json
+// or a JUnit file (the first *.xml by name that is one). ok is false if there is no valid one.
+// Sources: CTRF's schema (results.tests), and JUnit's common dialect.
 func VerifierTests(in Input, t result.Trial) (tests Tests, ok bool) {
 	dir := path.Join(t.Dir(), result.VerifierDir)
 	if data, err := readSmall(in.Files, path.Join(dir, "ctrf.json")); err == nil {
@@ -76,7 +77,8 @@ func VerifierTests(in Input, t result.Trial) (tests Tests, ok bool) {
 	return Tests{}, false
 }
 
-// xmlFiles returns the names in a directory that end in .xml, sorted: at most ten, of the first thousand names.
+// xmlFiles returns the names in a directory that end in .xml, sorted: at most ten, of the first
+// thousand names.
 func xmlFiles(files fs.FS, dir string) []string {
 	if !IsDir(Input{Files: files}, dir) {
 		return nil
@@ -158,7 +160,8 @@ func parseCTRF(data []byte) (Tests, error) {
 	return tests, nil
 }
 
-// ctrfTests is decoded one test at a time, because a file with "{}" a million times would take a gigabyte.
+// ctrfTests is decoded one test at a time, because a file with "{}" a million times would take a
+// gigabyte.
 type ctrfTests Tests
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -206,8 +209,8 @@ func ctrfSuite(raw json.RawMessage) string {
 	return strings.Join(many, " / ")
 }
 
-// parseJUnit parses a JUnit file element by element. The decoder refuses entities other than XML's own, so nothing is
-// expanded or fetched.
+// parseJUnit parses a JUnit file element by element. The decoder refuses entities other than XML's
+// own, so nothing is expanded or fetched.
 func parseJUnit(data []byte) (Tests, error) {
 	if hasLongTag(data) {
 		return Tests{}, fmt.Errorf("an element has more than %d attributes", maxAttributes)
@@ -240,7 +243,8 @@ func parseJUnit(data []byte) (Tests, error) {
 // unread are the beginnings and ends of what has no attributes, without its <.
 var unread = [][2]string{{"![CDATA[", "]]>"}, {"!--", "-->"}, {"?", "?>"}}
 
-// hasLongTag reports whether an element has more than maxAttributes attributes, as far as the text is XML.
+// hasLongTag reports whether an element has more than maxAttributes attributes, as far as the text
+// is XML.
 func hasLongTag(text []byte) bool {
 	for {
 		_, rest, found := bytes.Cut(text, []byte("<"))
@@ -307,7 +311,8 @@ func (r *junitReader) start(e xml.StartElement) error {
 	return nil
 }
 
-// add adds a piece of a failure's text. Pieces around CDATA and comments are not joined: secrets were hidden in the file, where one in pieces is none.
+// add adds a piece of a failure's text. Pieces around CDATA and comments are not joined: secrets
+// were hidden in the file, where one in pieces is none.
 func (r *junitReader) add(piece []byte) {
 	if r.text == nil || r.text.Len() >= maxTestText {
 		return

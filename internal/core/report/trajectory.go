@@ -11,7 +11,8 @@ import (
 // maxTrajectory bounds the bytes of a trajectory that is read.
 const maxTrajectory = 32 << 20
 
-// Trajectory reads a trajectory in the job's directory. It follows no link. The error is fs.ErrNotExist if there is none.
+// Trajectory reads a trajectory in the job's directory. It follows no link. The error is
+// fs.ErrNotExist if there is none.
 func Trajectory(in Input, file string) (*trajectory.Trajectory, error) {
 	f, size, err := Open(in, file)
 	if err != nil {

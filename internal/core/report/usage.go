@@ -35,7 +35,8 @@ type UsageRow struct {
 	Models []string
 	Trials int
 	Cells  []string // means per trial, as UsageHead
-	// Changes has the changes against the baseline, as UsageHead; nil without a comparison. An entry is "" if a number cannot be compared.
+	// Changes has the changes against the baseline, as UsageHead; nil without a comparison. An
+	// entry is "" if a number cannot be compared.
 	Changes []string
 	Notes   []string // sentences without a full stop about what cannot be compared
 	Partial bool     // a cell is a lower bound
@@ -54,7 +55,8 @@ func (u UsageRow) Changed() string {
 	return strings.Join(parts, ", ")
 }
 
-// Usages returns what the agents of a job used of their models, sorted by agent; none for agents without a gateway. diff may be nil.
+// Usages returns what the agents of a job used of their models, sorted by agent; none for agents
+// without a gateway. diff may be nil.
 func Usages(job result.Job, diff *result.Diff) []UsageRow {
 	var rows []UsageRow
 	for _, name := range slices.Sorted(maps.Keys(job.Agents)) {
@@ -100,8 +102,8 @@ func usageCells(sum *result.UsageSum) []string {
 	return []string{turns(float64(sum.Turns) / n), tokens("input_tokens", sum.InputTokens), tokens("output_tokens", sum.OutputTokens), cost, modelTime}
 }
 
-// UsageChanges returns the changes of means, as UsageHead: turns as a difference, the others in percent. A number that cannot be
-// compared is "".
+// UsageChanges returns the changes of means, as UsageHead: turns as a difference, the others in
+// percent. A number that cannot be compared is "".
 func UsageChanges(d result.UsageDiff) []string {
 	relative := func(then, now *float64) string {
 		if then == nil || now == nil {
@@ -125,7 +127,8 @@ func UsageChanges(d result.UsageDiff) []string {
 	}
 }
 
-// UsageLevels returns the means of one side of a comparison, as UsageHead; "–" for those that cannot be compared.
+// UsageLevels returns the means of one side of a comparison, as UsageHead; "–" for those that
+// cannot be compared.
 func UsageLevels(m result.UsageMeans) []string {
 	show := func(n *float64, format func(float64) string) string {
 		if n == nil {
@@ -193,7 +196,8 @@ func Tokens(n float64) string {
 	return fmt.Sprintf("%.3g", n)
 }
 
-// PercentChange formats a relative change with its sign: +12%, −3%, ±0%. It is "new" if there was nothing before.
+// PercentChange formats a relative change with its sign: +12%, −3%, ±0%. It is "new" if there was
+// nothing before.
 func PercentChange(then, now float64) string {
 	switch {
 	case then <= 0 && now <= 0:

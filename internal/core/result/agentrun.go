@@ -15,16 +15,19 @@ type AgentRun struct {
 	Agent     string `json:"agent"`               // that ran: an agent of the job, a preset, or "call"
 	Model     string `json:"model,omitempty"`     // its name in models of the job; "" without one
 	Placement string `json:"placement,omitempty"` // of a judge: "trial" or "fresh"; "" for a call
-	// Digest is that of a judge's definition: its prompt, schema, agent and model. Scores of judges with other digests are not compared.
+	// Digest is that of a judge's definition: its prompt, schema, agent and model. Scores of judges
+	// with other digests are not compared.
 	Digest string `json:"digest,omitempty"`
 	// Trainable: the turns may be used for training. It is never true for a judge.
 	Trainable bool `json:"trainable"`
 	// Skipped: the judge's condition (when) was not met, so it did not run.
 	Skipped bool `json:"skipped,omitempty"`
-	// Usage has the requested and answered models; null without a gateway. It and Cost are those of all attempts of a judge.
+	// Usage has the requested and answered models; null without a gateway. It and Cost are those of
+	// all attempts of a judge.
 	Usage *Usage `json:"usage,omitempty"`
 	Cost  USD    `json:"cost"` // of the model; null if it is not known
-	// StartedAt is when a judge began; null if it did not run, and for the trial's own agent, whose times are the trial's.
+	// StartedAt is when a judge began; null if it did not run, and for the trial's own agent, whose
+	// times are the trial's.
 	StartedAt *time.Time `json:"started_at,omitempty"`
 	// Sec is the time that the run took, with its environment; null if it did not run.
 	Sec           *float64 `json:"sec,omitempty"`
@@ -49,13 +52,17 @@ type AgentRun struct {
 type GroupRun struct {
 	// ID tells rankings of other trials, and of other judges, apart.
 	ID string `json:"id"`
-	// Files is the trial whose directory has the files of the judge. The usage of the judge is in that trial's AgentRun alone; its cost is shared by all trials that it ranked.
+	// Files is the trial whose directory has the files of the judge. The usage of the judge is in
+	// that trial's AgentRun alone; its cost is shared by all trials that it ranked.
 	Files Key `json:"files"`
-	// Orders are the rankings, of which the score is the mean. Only the AgentRun of the trial in Files has them.
+	// Orders are the rankings, of which the score is the mean. Only the AgentRun of the trial in
+	// Files has them.
 	Orders []GroupOrder `json:"orders,omitempty"`
-	// Ignored: the judge's errors are ignored (on_error: ignore), so the job is not incomplete without the ranking.
+	// Ignored: the judge's errors are ignored (on_error: ignore), so the job is not incomplete
+	// without the ranking.
 	Ignored bool `json:"ignored,omitempty"`
-	// EnvironmentCost is the part of the trial's cost that the judge's environments have; null if they cost nothing or it is not known.
+	// EnvironmentCost is the part of the trial's cost that the judge's environments have; null if
+	// they cost nothing or it is not known.
 	EnvironmentCost USD `json:"environment_cost"`
 }
 
@@ -75,7 +82,8 @@ const (
 	RoleJudge  Role = "judge"
 )
 
-// WithoutGroups returns the trial as it was before judges of groups ranked it: all of them, or the one with a name.
+// WithoutGroups returns the trial as it was before judges of groups ranked it: all of them, or the
+// one with a name.
 func (t Trial) WithoutGroups(name string) Trial {
 	ranks := func(run AgentRun) bool { return run.Group != nil && (name == "" || run.Name == name) }
 	if !slices.ContainsFunc(t.Agents, ranks) {

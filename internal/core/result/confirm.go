@@ -7,12 +7,14 @@ import (
 	"github.com/org/rollout-action/internal/lib/plural"
 )
 
-// PlannedConfirmation describes the confirmation attempts (Trial.Confirmation) that a job plans. A task that looks broken gets no
-// further one after one has passed; NextBeside has the rule for a job and the baseline that runs beside it.
+// PlannedConfirmation describes the confirmation attempts (Trial.Confirmation) that a job plans. A
+// task that looks broken gets no further one after one has passed; NextBeside has the rule for a
+// job and the baseline that runs beside it.
 type PlannedConfirmation struct {
 	Attempts int   `json:"attempts"` // at most, of each task
 	Tasks    []Key `json:"tasks"`    // without Attempt, sorted
-	// Both: tasks that look fixed are tried again by the same rule as those that look broken. Only a job with a baseline beside it does that.
+	// Both: tasks that look fixed are tried again by the same rule as those that look broken. Only
+	// a job with a baseline beside it does that.
 	Both bool `json:"both,omitempty"`
 	// Fixed are those of Tasks that look fixed, sorted. The others look broken.
 	Fixed []Key `json:"fixed,omitempty"`
@@ -21,13 +23,15 @@ type PlannedConfirmation struct {
 // MaxConfirmations bounds the confirmation attempts of a task. Check refuses plans with more.
 const MaxConfirmations = 100
 
-// Unnumbered returns the key without its attempt. It identifies an agent's group of attempts at a task.
+// Unnumbered returns the key without its attempt. It identifies an agent's group of attempts at a
+// task.
 func (k Key) Unnumbered() Key {
 	k.Attempt = 0
 	return k
 }
 
-// ConfirmationKeys returns the keys that confirmation attempts may have, sorted. Those of a task follow its planned attempts.
+// ConfirmationKeys returns the keys that confirmation attempts may have, sorted. Those of a task
+// follow its planned attempts.
 func (p Plan) ConfirmationKeys() []Key {
 	if p.Confirm == nil {
 		return nil
@@ -45,7 +49,8 @@ func (p Plan) ConfirmationKeys() []Key {
 	return keys
 }
 
-// lastAttempts returns the highest number of the planned attempts at each task, other shards included.
+// lastAttempts returns the highest number of the planned attempts at each task, other shards
+// included.
 func (p Plan) lastAttempts(tasks []Key) map[Key]int {
 	last := make(map[Key]int, len(tasks))
 	for _, t := range tasks {
@@ -59,7 +64,8 @@ func (p Plan) lastAttempts(tasks []Key) map[Key]int {
 	return last
 }
 
-// LooksFixed reports whether the plan has confirmation attempts at a task because it looks fixed. The key may have an Attempt.
+// LooksFixed reports whether the plan has confirmation attempts at a task because it looks fixed.
+// The key may have an Attempt.
 func (p Plan) LooksFixed(k Key) bool {
 	return p.Confirm != nil && has(p.Confirm.Fixed, k.Unnumbered())
 }
@@ -70,8 +76,9 @@ func has(keys []Key, k Key) bool {
 	return ok
 }
 
-// NextConfirmations returns the confirmation attempts that the job can make now by itself: one for each task that looks broken, has
-// attempts left and has passed none. Attempts whose keys are in again count as not made.
+// NextConfirmations returns the confirmation attempts that the job can make now by itself: one for
+// each task that looks broken, has attempts left and has passed none. Attempts whose keys are in
+// again count as not made.
 func (p Plan) NextConfirmations(confirmations []Trial, again map[Key]bool) []Key {
 	settled := map[Key]bool{}
 	if p.Confirm != nil {
@@ -113,8 +120,8 @@ type Confirming struct {
 	Again map[Key]bool // those that count as not made
 }
 
-// ConfirmedLike returns the plan of the baseline of a job with the confirmation attempts that go with those of the job: as many at
-// each task that both have.
+// ConfirmedLike returns the plan of the baseline of a job with the confirmation attempts that go
+// with those of the job: as many at each task that both have.
 func (p Plan) ConfirmedLike(head Plan) Plan {
 	if head.Confirm == nil {
 		return p
@@ -129,18 +136,19 @@ func (c PlannedConfirmation) Without(leave func(Key) bool) PlannedConfirmation {
 	return c
 }
 
-// Beside returns c without the tasks that look fixed and that the baseline beside the job does not have: only its attempts could confirm
-// them.
+// Beside returns c without the tasks that look fixed and that the baseline beside the job does not
+// have: only its attempts could confirm them.
 func (c PlannedConfirmation) Beside(base Plan) PlannedConfirmation {
 	last := base.lastAttempts(c.Fixed)
 	return c.Without(func(k Key) bool { n, ok := last[k]; return ok && n == 0 })
 }
 
-// NextBeside returns the confirmation attempts that can be made now of a job and of the baseline that runs beside it, so that both have
-// equally many. A task that looks broken gets no further ones after the job has passed one, or when the baseline can no longer pass more
-// than half of its own: it is not the job then that broke it (see NotBroken). For a task that looks fixed, the same holds with job and
-// baseline exchanged (see NotFixed), so that chance confirms as many of the one kind as of the other. If the baseline does not have a
-// task, the attempts of the job alone decide.
+// NextBeside returns the confirmation attempts that can be made now of a job and of the baseline
+// that runs beside it, so that both have equally many. A task that looks broken gets no further
+// ones after the job has passed one, or when the baseline can no longer pass more than half of its
+// own: it is not the job then that broke it (see NotBroken). For a task that looks fixed, the same
+// holds with job and baseline exchanged (see NotFixed), so that chance confirms as many of the one
+// kind as of the other. If the baseline does not have a task, the attempts of the job alone decide.
 func NextBeside(head, base Confirming) (ofHead, ofBase []Key) {
 	if head.Plan.Confirm == nil {
 		return nil, nil
@@ -208,8 +216,8 @@ func counted(c Confirming) []TaskAttempts {
 	return attempts(made, nil)
 }
 
-// WithConfirmation returns the plan with further confirmation attempts. If it has a task already, c says whether that one looks fixed. p
-// and c are not changed.
+// WithConfirmation returns the plan with further confirmation attempts. If it has a task already, c
+// says whether that one looks fixed. p and c are not changed.
 func (p Plan) WithConfirmation(c PlannedConfirmation) Plan {
 	c.Tasks, c.Fixed = sorted(c.Tasks), sorted(c.Fixed)
 	if p.Confirm != nil {
@@ -230,7 +238,8 @@ func sorted(keys []Key) []Key {
 	return slices.Compact(slices.SortedFunc(slices.Values(keys), Key.Compare))
 }
 
-// ConfirmedTasks returns what the confirmation attempts at each task came to that has some. The keys have no Attempt.
+// ConfirmedTasks returns what the confirmation attempts at each task came to that has some. The
+// keys have no Attempt.
 func ConfirmedTasks(job Job) map[Key]*Attempts {
 	tasks := map[Key]*Attempts{}
 	for _, t := range attempts(job.Confirmations, nil) {
@@ -247,9 +256,10 @@ func (d TaskDiff) ConfirmedText() string {
 	return ConfirmedText(d.Confirmation, d.BaseConfirmation, d.Head.Passed > 0)
 }
 
-// LooksFixed reports whether the task passed in no attempt of the baseline and in every one of the job, confirmation attempts aside. If
-// one side has more attempts than the other, the surplus is ignored: only with equally many attempts does chance fix a task at least as
-// often as it breaks one.
+// LooksFixed reports whether the task passed in no attempt of the baseline and in every one of the
+// job, confirmation attempts aside. If one side has more attempts than the other, the surplus is
+// ignored: only with equally many attempts does chance fix a task at least as often as it breaks
+// one.
 func (d TaskDiff) LooksFixed() bool {
 	if !d.Comparable() {
 		return false
@@ -258,23 +268,26 @@ func (d TaskDiff) LooksFixed() bool {
 	return !slices.Contains(d.Base.Scores[:n], 1) && !slices.ContainsFunc(d.Head.Scores[:n], func(v float64) bool { return v != 1 })
 }
 
-// NotBroken reports whether a task that looked broken was shown to be none that this job broke: the job has passed a confirmation
-// attempt, or the baseline beside it has passed no more than half of its own.
+// NotBroken reports whether a task that looked broken was shown to be none that this job broke: the
+// job has passed a confirmation attempt, or the baseline beside it has passed no more than half of
+// its own.
 func NotBroken(head, base *Attempts) bool { return head != nil && head.Passed > 0 || failsNow(base) }
 
-// failsNow reports whether attempts of a baseline show that it does not pass a task any more either. The baseline need not pass all of
-// them: then a task that it passes nearly always would be found half as often if the job does break it.
+// failsNow reports whether attempts of a baseline show that it does not pass a task any more
+// either. The baseline need not pass all of them: then a task that it passes nearly always would be
+// found half as often if the job does break it.
 func failsNow(base *Attempts) bool {
 	return base != nil && len(base.Scores) > 0 && 2*base.Passed <= len(base.Scores)
 }
 
-// NotFixed reports whether a task that looked fixed was shown to be none that this job fixed. It is NotBroken with job and baseline
-// exchanged. Without attempts of the baseline it is false.
+// NotFixed reports whether a task that looked fixed was shown to be none that this job fixed. It is
+// NotBroken with job and baseline exchanged. Without attempts of the baseline it is false.
 func NotFixed(head, base *Attempts) bool { return base != nil && NotBroken(base, head) }
 
-// ConfirmedText says what attempts of a job, and of the baseline that ran beside it, showed that confirm whether a task is broken, or
-// fixed if one of its planned attempts passed; "" without any. Attempts that the infrastructure ended showed nothing, and are not among
-// them. base is nil if only the job made some.
+// ConfirmedText says what attempts of a job, and of the baseline that ran beside it, showed that
+// confirm whether a task is broken, or fixed if one of its planned attempts passed; "" without any.
+// Attempts that the infrastructure ended showed nothing, and are not among them. base is nil if
+// only the job made some.
 func ConfirmedText(head, base *Attempts, fixed bool) string {
 	if head == nil && base == nil {
 		return ""

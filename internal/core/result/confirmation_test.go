@@ -51,7 +51,8 @@ func TestConfirmationsCountInNoRate(t *testing.T) {
 	}
 }
 
-// TestChangeAfterConfirmation: a task that passes once when it is tried again is flaky instead of broken.
+// TestChangeAfterConfirmation: a task that passes once when it is tried again is flaky instead of
+// broken.
 func TestChangeAfterConfirmation(t *testing.T) {
 	type list = []any
 	for _, c := range []struct {
@@ -103,8 +104,9 @@ func TestFault(t *testing.T) {
 	}
 }
 
-// TestAttemptsOfBothDecide: the job may have broken a task that it passes in none of its further attempts, while the baseline passes more than
-// half of its own. As soon as that cannot be any more, there are no further ones, and both sides have equally many.
+// TestAttemptsOfBothDecide: the job may have broken a task that it passes in none of its further
+// attempts, while the baseline passes more than half of its own. As soon as that cannot be any
+// more, there are no further ones, and both sides have equally many.
 func TestAttemptsOfBothDecide(t *testing.T) {
 	plan := Plan{JobName: "j", Trials: []Key{key("a", "t", 1), key("a", "t", 2), key("new", "t", 1)}}.WithConfirmation(PlannedConfirmation{Attempts: 4, Tasks: []Key{key("a", "t", 0), key("new", "t", 0)}})
 	ofBase := Plan{JobName: "j-against-1", Trials: plan.Trials[:2], Beside: &Beside{Baseline: true, JobName: "j"}}
@@ -178,8 +180,8 @@ func TestABaselineThatOnlyConfirms(t *testing.T) {
 	}
 }
 
-// TestTheMirrorRule: what confirms that a task is fixed is what confirms that it is broken, with job and baseline exchanged. So chance
-// confirms either as often.
+// TestTheMirrorRule: what confirms that a task is fixed is what confirms that it is broken, with
+// job and baseline exchanged. So chance confirms either as often.
 func TestTheMirrorRule(t *testing.T) {
 	task := key("a", "t", 0)
 	compare := func(headReward float64, head, base []Trial) (change Change, first, other []Key) {

@@ -12,9 +12,10 @@ import (
 // Change is how the results of one agent at one task differ between two jobs.
 type Change string
 
-// The changes, the most important first. An attempt that the agent, the verifier or a judge ended without a reward counts as one with
-// reward 0 (Attempts.Scores). Attempts that the infrastructure or a cancel ended do not count, unless stated otherwise. An
-// attempt passes with a reward of exactly 1.
+// The changes, the most important first. An attempt that the agent, the verifier or a judge ended
+// without a reward counts as one with reward 0 (Attempts.Scores). Attempts that the infrastructure
+// or a cancel ended do not count, unless stated otherwise. An attempt passes with a reward of
+// exactly 1.
 const (
 	Broken  Change = "broken"  // every attempt passed, now none does, confirmation attempts included
 	Errored Change = "errored" // there were rewards, and now there are only errors
@@ -31,8 +32,8 @@ const (
 // Changes lists all changes in that order.
 var Changes = []Change{Broken, Errored, Worse, Fixed, Better, Changed, New, Removed, Unknown, Same}
 
-// Diff is the comparison of a job with its baseline, task by task. The zero value compares nothing. Its JSON form is for
-// programs; see MarshalJSON.
+// Diff is the comparison of a job with its baseline, task by task. The zero value compares nothing.
+// Its JSON form is for programs; see MarshalJSON.
 type Diff struct {
 	Base, Head Job
 	Tasks      []TaskDiff     // sorted by agent, dataset and task
@@ -43,25 +44,28 @@ type Diff struct {
 	Groups     []GroupDiff    // for each agent and dataset, sorted
 }
 
-// TaskDiff compares one agent's attempts at one task. Base or Head is nil if that job does not have the task.
+// TaskDiff compares one agent's attempts at one task. Base or Head is nil if that job does not have
+// the task.
 type TaskDiff struct {
 	Agent   string `json:"agent_name"`
 	Dataset string `json:"dataset_name"`
 	Task    string `json:"task_name"`
 	Change  Change `json:"change"`
-	// Flaky: the attempts of this job disagree, confirmation attempts included. Some pass, others do not or end with an error.
-	// Cancelled and skipped ones do not count.
+	// Flaky: the attempts of this job disagree, confirmation attempts included. Some pass, others
+	// do not or end with an error. Cancelled and skipped ones do not count.
 	Flaky bool      `json:"flaky"`
 	Base  *Attempts `json:"base"`
 	Head  *Attempts `json:"head"`
-	// Confirmation has the confirmation attempts of this job at the task; nil if there are none. They decide only between
-	// "broken" or "errored" and "worse", and between "fixed" and "better".
+	// Confirmation has the confirmation attempts of this job at the task; nil if there are none.
+	// They decide only between "broken" or "errored" and "worse", and between "fixed" and "better".
 	Confirmation *Attempts `json:"confirmation,omitempty"`
-	// BaseConfirmation has those of the baseline, if it ran beside this job; see NotBroken and NotFixed.
+	// BaseConfirmation has those of the baseline, if it ran beside this job; see NotBroken and
+	// NotFixed.
 	BaseConfirmation *Attempts `json:"base_confirmation,omitempty"`
 }
 
-// Comparable reports whether both sides have scores of the same task, so that their difference is meaningful.
+// Comparable reports whether both sides have scores of the same task, so that their difference is
+// meaningful.
 func (d TaskDiff) Comparable() bool {
 	return d.Change != Changed && d.Base != nil && d.Head != nil && len(d.Base.Scores) > 0 && len(d.Head.Scores) > 0
 }
@@ -70,7 +74,8 @@ func (d TaskDiff) Comparable() bool {
 type Attempts struct {
 	Total   int       `json:"total"`   // planned ones
 	Rewards []float64 `json:"rewards"` // of completed attempts, by attempt
-	// Scores are what counts when jobs are compared, by attempt: the rewards, and 0 for each lost attempt.
+	// Scores are what counts when jobs are compared, by attempt: the rewards, and 0 for each lost
+	// attempt.
 	Scores      []float64   `json:"scores"`
 	Passed      int         `json:"passed"`                  // with reward 1
 	Failed      int         `json:"failed"`                  // ended with an error and without a reward
@@ -83,14 +88,16 @@ type Attempts struct {
 	Digest      string      `json:"task_digest,omitempty"`   // of the task; "" if not known
 	Ended       int         `json:"-"`                       // those that have a result
 	Costed      int         `json:"-"`                       // those of Ended whose cost is known
-	// Scored are the attempts behind Scores, in the same order. They are the job's own and must not be changed.
+	// Scored are the attempts behind Scores, in the same order. They are the job's own and must not
+	// be changed.
 	Scored []*Outcome `json:"-"`
 }
 
 // MeanCost returns the mean cost of the scored attempts that have reported one; null if none has.
 func (a Attempts) MeanCost() USD { return MeansOf(a.Scored).Cost() }
 
-// MeanDuration returns the mean duration of the scored attempts in seconds; nil if there are none that ran as a whole.
+// MeanDuration returns the mean duration of the scored attempts in seconds; nil if there are none
+// that ran as a whole.
 func (a Attempts) MeanDuration() *float64 { return MeansOf(a.Scored).Duration() }
 
 // Mean returns the mean of Scores, or 0 if there are none.
@@ -99,8 +106,8 @@ func (a Attempts) Mean() float64 { return Mean(a.Scores) }
 // PassRate returns the share of Scores that are passes, or 0 if there are none.
 func (a Attempts) PassRate() float64 { return ratio(float64(a.Passed), len(a.Scores)) }
 
-// LeftOut returns how many attempts have no score because of an error that says nothing about the agent: the
-// infrastructure's, the task's, or a cancel.
+// LeftOut returns how many attempts have no score because of an error that says nothing about the
+// agent: the infrastructure's, the task's, or a cancel.
 func (a Attempts) LeftOut() int { return a.Failed - a.Lost }
 
 // crashed reports whether attempts ended with errors other than a cancel, and none with a reward.
@@ -122,13 +129,15 @@ func (a Attempts) with(more *Attempts) Attempts {
 	return a
 }
 
-// GroupDiff compares the comparable tasks of a group: those that both jobs have, unchanged, with scores on both sides.
-// Rates and rewards are means over these tasks; each counts once, however many attempts it has.
+// GroupDiff compares the comparable tasks of a group: those that both jobs have, unchanged, with
+// scores on both sides. Rates and rewards are means over these tasks; each counts once, however
+// many attempts it has.
 type GroupDiff struct {
 	Agent, Dataset string // "" for all
 	Tasks          int    // comparable ones; a task that two agents tried counts twice
 	Base, Head     Level
-	// Usage compares what the agents used of their models; nil if no comparable task has that on either side.
+	// Usage compares what the agents used of their models; nil if no comparable task has that on
+	// either side.
 	Usage *UsageDiff
 	// Scores compares what judges gave; nil without judges.
 	Scores []ScoreDiff
@@ -147,22 +156,26 @@ func (g GroupDiff) Delta() Level {
 	return l
 }
 
-// Level sums up the results of a job on a group of tasks. Each number is a mean over tasks of the mean over a task's scored trials, so that jobs with
-// different numbers of attempts can be compared.
+// Level sums up the results of a job on a group of tasks. Each number is a mean over tasks of the
+// mean over a task's scored trials, so that jobs with different numbers of attempts can be
+// compared.
 type Level struct {
 	PassRate   float64 `json:"pass_rate"`
 	MeanReward float64 `json:"mean_reward"`
-	// Cost is over the tasks that have one on both sides. It is that of a trial; null if no trial has reported one.
+	// Cost is over the tasks that have one on both sides. It is that of a trial; null if no trial
+	// has reported one.
 	Cost        USD  `json:"mean_cost"`
 	CostAtLeast bool `json:"mean_cost_at_least,omitempty"` // Cost is a lower bound; of a difference: of one, so it may be more or less
-	// DurationSec is that of a trial; null if trials did not run as a whole on one of the sides, as those of verify.
+	// DurationSec is that of a trial; null if trials did not run as a whole on one of the sides, as
+	// those of verify.
 	DurationSec *float64 `json:"mean_duration_sec"`
 }
 
-// Compare compares head with base. Trials are matched by key, tasks by digest. If both digests are known and differ, the
-// task is Changed, whatever its rewards; if one is unknown, the task counts as the same. The numbers of attempts may
-// differ. If several results have one key, the first counts, as in Summarize. The jobs are not changed. The agent nop is
-// left out, because it does nothing that could get better or worse.
+// Compare compares head with base. Trials are matched by key, tasks by digest. If both digests are
+// known and differ, the task is Changed, whatever its rewards; if one is unknown, the task counts
+// as the same. The numbers of attempts may differ. If several results have one key, the first
+// counts, as in Summarize. The jobs are not changed. The agent nop is left out, because it does
+// nothing that could get better or worse.
 func Compare(base, head Job) Diff {
 	before, after := attempts(base.Results, base.Skipped), attempts(head.Results, head.Skipped)
 	confirmations, ofBase := ConfirmedTasks(head), map[Key]*Attempts{}
@@ -203,7 +216,8 @@ func Compare(base, head Job) Diff {
 	return d
 }
 
-// Evaluated returns those of Tasks that are of the agents that agent.Evaluated names. It is about the agents of the job.
+// Evaluated returns those of Tasks that are of the agents that agent.Evaluated names. It is about
+// the agents of the job.
 func (d Diff) Evaluated() []TaskDiff {
 	names := map[string]bool{}
 	for _, t := range d.Tasks {
@@ -232,10 +246,12 @@ type TaskAttempts struct {
 	Attempts
 }
 
-// AttemptsOf returns the attempts of a job, sorted by agent, dataset and task. It counts what Compare counts. The job is not changed.
+// AttemptsOf returns the attempts of a job, sorted by agent, dataset and task. It counts what
+// Compare counts. The job is not changed.
 func AttemptsOf(job Job) []TaskAttempts { return attempts(job.Results, job.Skipped) }
 
-// pair removes the first task from two sorted lists, or from one of them if the other does not begin with it.
+// pair removes the first task from two sorted lists, or from one of them if the other does not
+// begin with it.
 func pair(base, head []TaskAttempts) (t TaskDiff, baseRest, headRest []TaskAttempts) {
 	order := 0
 	switch {
@@ -362,7 +378,8 @@ func scoreChange(base, head Attempts) Change {
 	return Better
 }
 
-// rounding bounds the difference of two means of the same rewards, as a share of the largest reward.
+// rounding bounds the difference of two means of the same rewards, as a share of the largest
+// reward.
 const rounding = 1e-12
 
 func largest(values []float64) float64 {
@@ -420,7 +437,8 @@ func LevelOf(tasks []*Attempts) Level {
 	return l
 }
 
-// Mean returns the mean of finite values, which is finite even if their sum is not; 0 if there are none.
+// Mean returns the mean of finite values, which is finite even if their sum is not; 0 if there are
+// none.
 func Mean(values []float64) float64 {
 	sum := 0.0
 	for _, v := range values {

@@ -138,7 +138,8 @@ func TestDigests(t *testing.T) {
 	}
 }
 
-// TestMatching: order, duplicates, and attempts that have a result and are listed as skipped change nothing.
+// TestMatching: order, duplicates, and attempts that have a result and are listed as skipped change
+// nothing.
 func TestMatching(t *testing.T) {
 	var base, head Job
 	for _, agent := range []string{"b", "a"} {

@@ -22,8 +22,9 @@ func sideOf(j Job) side {
 	}
 }
 
-// MarshalJSON encodes a diff with stable names: base and head (the jobs' names, commits and summaries, without
-// their results), changes (how many tasks have each), flaky, overall, agents, groups and tasks.
+// MarshalJSON encodes a diff with stable names: base and head (the jobs' names, commits and
+// summaries, without their results), changes (how many tasks have each), flaky, overall, agents,
+// groups and tasks.
 func (d Diff) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Base    side           `json:"base"`
@@ -37,7 +38,8 @@ func (d Diff) MarshalJSON() ([]byte, error) {
 	}{sideOf(d.Base), sideOf(d.Head), d.Counts, d.Flaky, d.Overall, filled(d.Agents), filled(d.Groups), filled(d.Tasks)})
 }
 
-// MarshalJSON encodes a group with its delta. The name of the agent or dataset is null if the group covers all of them.
+// MarshalJSON encodes a group with its delta. The name of the agent or dataset is null if the group
+// covers all of them.
 func (g GroupDiff) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Agent   *string     `json:"agent_name"`

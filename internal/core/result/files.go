@@ -30,18 +30,23 @@ const (
 	ErrorFile  = "error.txt"
 	// MergeFile is only in merged jobs and lists their shards.
 	MergeFile = "merge.json"
-	// OutputsFile has a line for each finished trial (Output), MetadataFile the progress of the job (Metadata).
+	// OutputsFile has a line for each finished trial (Output), MetadataFile the progress of the job
+	// (Metadata).
 	OutputsFile  = "outputs.jsonl"
 	MetadataFile = "metadata.json"
-	// SumsFile is only in shards. It has the digests of their results, in the format of sha256sum, for the merge.
+	// SumsFile is only in shards. It has the digests of their results, in the format of sha256sum,
+	// for the merge.
 	SumsFile = "SHA256SUMS"
-	// SupersededDir, below the job's directory, has the directories of trials that a resume ran again. Nothing in it counts.
+	// SupersededDir, below the job's directory, has the directories of trials that a resume ran
+	// again. Nothing in it counts.
 	SupersededDir = "superseded"
-	// LockFile is in a job's directory while it runs. Artifacts leave out names that begin with a dot.
+	// LockFile is in a job's directory while it runs. Artifacts leave out names that begin with a
+	// dot.
 	LockFile = ".rollout.lock"
 )
 
-// What else is in a trial's directory. The first three directories have a StdoutFile and a StderrFile.
+// What else is in a trial's directory. The first three directories have a StdoutFile and a
+// StderrFile.
 const (
 	SetupDir    = "setup"               // of the agent's install script
 	CommandDir  = "command"             // of the agent's execute script, or of the solution
@@ -51,34 +56,40 @@ const (
 	ArtifactsDir = "artifacts"
 	// LinksDir has the links of artifacts, in a file for each artifact that has some.
 	LinksDir = "artifact-links"
-	// EntriesDir has the owners, modes, times and names of artifacts, in a file with a line for each file or directory.
+	// EntriesDir has the owners, modes, times and names of artifacts, in a file with a line for
+	// each file or directory.
 	EntriesDir = "artifact-entries"
-	// TrajectoryFile has a line for each call of the agent's model, if the agent has one of the job's models.
+	// TrajectoryFile has a line for each call of the agent's model, if the agent has one of the
+	// job's models.
 	TrajectoryFile = "trajectory.jsonl"
-	// CallCostsFile has the tokens and the cost of each call instead, if calls are not recorded (record: none): they count for the job's budget
-	// should the trial be killed.
+	// CallCostsFile has the tokens and the cost of each call instead, if calls are not recorded
+	// (record: none): they count for the job's budget should the trial be killed.
 	CallCostsFile = "costs.jsonl"
 	// ATIFFile has the same as one trajectory in a format that other tools read.
 	ATIFFile = "trajectory.json"
 
-	// JudgesDir has a directory for each judge, named like it, and JudgeInputsDir. A judge's directory has a CommandDir and the other files
-	// of an agent, what it was asked and its verdict as it gave it.
+	// JudgesDir has a directory for each judge, named like it, and JudgeInputsDir. A judge's
+	// directory has a CommandDir and the other files of an agent, what it was asked and its verdict
+	// as it gave it.
 	JudgesDir      = "judges"
 	JudgeInputsDir = JudgesDir + "/inputs" // what judges get to see of a trial
 	// JudgeTranscriptFile is in JudgeInputsDir: what the agent said and did.
 	JudgeTranscriptFile = "transcript.md"
-	// JudgeInstructionFile and JudgeChangesFile are there, too: what the agent was told, and which files it has changed.
+	// JudgeInstructionFile and JudgeChangesFile are there, too: what the agent was told, and which
+	// files it has changed.
 	JudgeInstructionFile = "instruction.md"
 	JudgeChangesFile     = "changes.txt"
 
 	JudgePromptFile = "prompt.md"
-	// VerdictFile is a judge's verdict as it gave it, in its directory; in a job's directory it is the verdict on the job (Verdict).
+	// VerdictFile is a judge's verdict as it gave it, in its directory; in a job's directory it is
+	// the verdict on the job (Verdict).
 	VerdictFile = "verdict.json"
 	// JudgedFile says what became of a judge, in its directory.
 	JudgedFile = "judged.json"
 	// GroupFile is a judge's ranking of the trials of a task, in its directory.
 	GroupFile = "group.json"
-	// UnjudgedFile is the trial as it was when its judges began: judges that are owed continue from it.
+	// UnjudgedFile is the trial as it was when its judges began: judges that are owed continue from
+	// it.
 	UnjudgedFile = JudgesDir + "/trial.json"
 
 	StdoutFile = "stdout.txt"
@@ -88,7 +99,8 @@ const (
 // ReservedNames are the names in a job's directory that no agent's directory may have.
 var ReservedNames = []string{ResultFile, ConfigFile, PlanFile, EventsFile, MergeFile, OutputsFile, MetadataFile, VerdictFile, SumsFile, SupersededDir}
 
-// Marshal encodes v as every result file is written: indented, with a final newline, without HTML escapes.
+// Marshal encodes v as every result file is written: indented, with a final newline, without HTML
+// escapes.
 func Marshal(v any) ([]byte, error) {
 	var b bytes.Buffer
 	if err := Encode(&b, v); err != nil {
@@ -130,7 +142,8 @@ func WriteFrom(path string, write func(io.Writer) error) (err error) {
 // draftPrefix begins the names of temporary files. Source: github.com/moby/sys/atomicwriter.
 const draftPrefix = ".tmp-"
 
-// IsDraft reports whether a file is a temporary one of WriteFile or WriteFrom, which a killed process may leave.
+// IsDraft reports whether a file is a temporary one of WriteFile or WriteFrom, which a killed
+// process may leave.
 func IsDraft(e fs.DirEntry) bool {
 	return strings.HasPrefix(e.Name(), draftPrefix) && e.Type().IsRegular()
 }
@@ -148,14 +161,15 @@ func WriteJSON(path string, v any) error {
 type Tree struct {
 	Plan   Plan
 	Trials []Trial // those of Plan.Own that have a result, in the plan's order
-	// Confirmations are the confirmation attempts that have a result, sorted. See Summarize for what they count for.
+	// Confirmations are the confirmation attempts that have a result, sorted. See Summarize for
+	// what they count for.
 	Confirmations []Trial
 	// Unreadable has an error for each planned trial whose result file cannot be used.
 	Unreadable []error
 }
 
-// ReadTree reads a job's directory: its plan and the result of every trial that has one. It fails if there is no plan (the
-// directory is not a job's, or the job never started).
+// ReadTree reads a job's directory: its plan and the result of every trial that has one. It fails
+// if there is no plan (the directory is not a job's, or the job never started).
 func ReadTree(dir string) (tree Tree, err error) {
 	if tree.Plan, err = ReadPlan(dir); err != nil {
 		return tree, err
@@ -181,7 +195,8 @@ func (t Tree) All() []Trial {
 	return slices.Concat(t.Trials, t.Confirmations)
 }
 
-// ReadPlan reads the plan in a job's directory. The error is fs.ErrNotExist if there is none: the directory is not a job's.
+// ReadPlan reads the plan in a job's directory. The error is fs.ErrNotExist if there is none: the
+// directory is not a job's.
 func ReadPlan(dir string) (plan Plan, err error) {
 	data, err := readBounded(filepath.Join(dir, PlanFile), MaxJobFile)
 	if err == nil {
@@ -199,8 +214,8 @@ func ReadPlan(dir string) (plan Plan, err error) {
 	return plan, nil
 }
 
-// ReadTrials returns the results of many trials, in the order of their keys. Those without a result are left out; unreadable
-// has an error for each result that cannot be used.
+// ReadTrials returns the results of many trials, in the order of their keys. Those without a result
+// are left out; unreadable has an error for each result that cannot be used.
 func ReadTrials(dir string, keys []Key) (trials []Trial, unreadable []error) {
 	trials, errs := ReadEachTrial(dir, keys)
 	n := 0
@@ -217,8 +232,8 @@ func ReadTrials(dir string, keys []Key) (trials []Trial, unreadable []error) {
 	return trials[:n], unreadable
 }
 
-// ReadEachTrial reads the results of trials in a job's directory. For each key it returns a trial or an error: fs.ErrNotExist
-// if there is no result, ErrTorn if the file is not a valid one.
+// ReadEachTrial reads the results of trials in a job's directory. For each key it returns a trial
+// or an error: fs.ErrNotExist if there is no result, ErrTorn if the file is not a valid one.
 func ReadEachTrial(dir string, keys []Key) (trials []Trial, errs []error) {
 	trials = make([]Trial, len(keys))
 	errs = make([]error, len(keys))
@@ -246,8 +261,9 @@ func ReadEachTrial(dir string, keys []Key) (trials []Trial, errs []error) {
 	return trials, errs
 }
 
-// plainTrial returns an error if a directory on the way from a job's to a trial's, or that itself, is a link or no directory: a log there is not read
-// either. above keeps the errors of those that many trials share.
+// plainTrial returns an error if a directory on the way from a job's to a trial's, or that itself,
+// is a link or no directory: a log there is not read either. above keeps the errors of those that
+// many trials share.
 func plainTrial(dir string, key Key, above *sync.Map) error {
 	below := key.Dir()
 	for i := range len(below) {
@@ -277,13 +293,16 @@ func plainDir(path string) error {
 // ErrTorn means that a result file is not valid: it is incomplete, or it was edited.
 var ErrTorn = errors.New("not a valid file of this kind (torn or edited?)")
 
-// MaxTrialFile bounds the size of a trial's result.json, in bytes. It is far above the size of any that is written.
+// MaxTrialFile bounds the size of a trial's result.json, in bytes. It is far above the size of any
+// that is written.
 const MaxTrialFile = 16 << 20
 
-// MaxJobFile bounds the size of a job's plan.json and result.json, in bytes. A job of a million trials takes a tenth of it.
+// MaxJobFile bounds the size of a job's plan.json and result.json, in bytes. A job of a million
+// trials takes a tenth of it.
 const MaxJobFile = 512 << 20
 
-// readBounded reads a regular file in a job's directory. It does not open anything else, such as a pipe, which might block.
+// readBounded reads a regular file in a job's directory. It does not open anything else, such as a
+// pipe, which might block.
 func readBounded(path string, limit int64) ([]byte, error) {
 	info, err := os.Lstat(path)
 	switch {
@@ -311,8 +330,8 @@ func readAtMost(path string, limit int64) ([]byte, error) {
 	return data, err
 }
 
-// ParseTrial parses the result.json of the trial with this key into a zero Trial. Names of fields are case-sensitive, and
-// none may occur twice.
+// ParseTrial parses the result.json of the trial with this key into a zero Trial. Names of fields
+// are case-sensitive, and none may occur twice.
 func ParseTrial(data []byte, key Key, into *Trial) error {
 	// A job has up to a hundred thousand results: encoding/json takes twice as long for each.
 	if err := bounded.UnmarshalStrict(data, into); err != nil {
@@ -349,9 +368,9 @@ func parseJSON(path string, data []byte, v any) error {
 	return nil
 }
 
-// ReadJob returns a job's aggregate from its directory or from a result.json. For a directory with a plan it is computed
-// from the trials' results; unreadable has an error for each that cannot be used. The error is fs.ErrNotExist if there is
-// nothing.
+// ReadJob returns a job's aggregate from its directory or from a result.json. For a directory with
+// a plan it is computed from the trials' results; unreadable has an error for each that cannot be
+// used. The error is fs.ErrNotExist if there is nothing.
 func ReadJob(path string) (job Job, unreadable []error, err error) {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// writeTree writes a plan of n trials and the results of those that keep selects. It returns the directory and the keys.
+// writeTree writes a plan of n trials and the results of those that keep selects. It returns the
+// directory and the keys.
 func writeTree(t *testing.T, n int, keep func(i int) bool) (string, []Key) {
 	t.Helper()
 	dir := t.TempDir()
@@ -192,7 +193,8 @@ func TestInvalidPlansAreRefused(t *testing.T) {
 	}
 }
 
-// TestHugeFilesAreNotRead: directories come from other machines, and a sparse file of many gigabytes takes no space.
+// TestHugeFilesAreNotRead: directories come from other machines, and a sparse file of many
+// gigabytes takes no space.
 func TestHugeFilesAreNotRead(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{PlanFile, ResultFile} {

@@ -16,7 +16,8 @@ import (
 // MaxConfigFile is how large a config.json may be, in bytes. Job files are smaller.
 const MaxConfigFile = 8 << 20
 
-// ReadConfig reads the config.json in a job's directory. The error is fs.ErrNotExist if there is none. A link is not followed.
+// ReadConfig reads the config.json in a job's directory. The error is fs.ErrNotExist if there is
+// none. A link is not followed.
 func ReadConfig(dir string) ([]byte, error) {
 	return nofollow.ReadFile(filepath.Join(dir, ConfigFile), MaxConfigFile)
 }
@@ -27,18 +28,21 @@ const maxHead = 16 << 20
 // maxHeadFields bounds the keys in it. A plan has about 20, a result 40.
 const maxHeadFields = 1000
 
-// ReadPlanHead reads the beginning of the plan.json in a job's directory: everything before tasks, trials and shard_of. The error is fs.ErrNotExist if there is no plan. A link is not followed, and a torn file is an error.
+// ReadPlanHead reads the beginning of the plan.json in a job's directory: everything before tasks,
+// trials and shard_of. The error is fs.ErrNotExist if there is no plan. A link is not followed, and
+// a torn file is an error.
 func ReadPlanHead(dir string) (Plan, error) {
 	return readHead[Plan](filepath.Join(dir, PlanFile), "tasks", "trials", "shard_of")
 }
 
-// ReadJobHead reads the beginning of the result.json in a job's directory, as ReadPlanHead does: no agents and no results.
+// ReadJobHead reads the beginning of the result.json in a job's directory, as ReadPlanHead does: no
+// agents and no results.
 func ReadJobHead(dir string) (Job, error) {
 	return readHead[Job](filepath.Join(dir, ResultFile), "agents", "results")
 }
 
-// readHead reads a large JSON object up to the first of the named keys. The file has to end like one: a torn one is
-// an error.
+// readHead reads a large JSON object up to the first of the named keys. The file has to end like
+// one: a torn one is an error.
 func readHead[T any](path string, until ...string) (head T, err error) {
 	f, err := nofollow.Open(path)
 	if err != nil {

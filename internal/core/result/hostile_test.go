@@ -12,7 +12,8 @@ import (
 	"github.com/org/rollout-action/internal/lib/bounded"
 )
 
-// TestHostileFilesTakeLittleMemory has each file of a job with lists and objects of very many elements with nothing in them.
+// TestHostileFilesTakeLittleMemory has each file of a job with lists and objects of very many
+// elements with nothing in them.
 func TestHostileFilesTakeLittleMemory(t *testing.T) {
 	many := func(n int, element string) string { return strings.TrimSuffix(strings.Repeat(element+",", n), ",") }
 	key := Key{Agent: "a", Dataset: "d", Task: "t", Attempt: 1}

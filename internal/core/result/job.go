@@ -12,34 +12,39 @@ import (
 	"github.com/org/rollout-action/internal/core/agent"
 )
 
-// Plan is what a job is going to run: <job>/plan.json. It is written before the first trial and stays with the results, so
-// that missing ones can be named.
+// Plan is what a job is going to run: <job>/plan.json. It is written before the first trial and
+// stays with the results, so that missing ones can be named.
 type Plan struct {
 	JobName string `json:"job_name"`
-	// NamedAs is the name in the job file, if it has placeholders: another run has another JobName, and the same NamedAs.
+	// NamedAs is the name in the job file, if it has placeholders: another run has another JobName,
+	// and the same NamedAs.
 	NamedAs string `json:"named_as,omitempty"`
-	// RolloutVersion is the version of Rollout that planned the job, such as v1.2.3; "" for a development build.
+	// RolloutVersion is the version of Rollout that planned the job, such as v1.2.3; "" for a
+	// development build.
 	RolloutVersion string    `json:"rollout_version,omitempty"`
 	StartedAt      time.Time `json:"started_at"`
-	// Digest ("sha256:…") is equal for plans of the same work: configuration, contents of tasks and trials, however they are
-	// split. It does not cover the names of the job and of directories, or how many trials run at once.
+	// Digest ("sha256:…") is equal for plans of the same work: configuration, contents of tasks and
+	// trials, however they are split. It does not cover the names of the job and of directories, or
+	// how many trials run at once.
 	Digest string `json:"digest"`
 	// Commit is the git commit of the job file; nil outside git.
 	Commit *string `json:"commit"`
-	// Parents are the parents of Commit, in order; empty if unknown. A pull request is checked out as a merge, whose parents
-	// tell what was merged.
+	// Parents are the parents of Commit, in order; empty if unknown. A pull request is checked out
+	// as a merge, whose parents tell what was merged.
 	Parents []string `json:"commit_parents,omitempty"`
 	// Shard is the part of the plan that this directory has; nil means all of it.
 	Shard *Shard `json:"shard,omitempty"`
 	// Split ("sha256:…") is equal for plans that are split alike. Empty without Shard.
 	Split   string   `json:"split,omitempty"`
 	Metrics []string `json:"metrics"` // that the job asks for: sum, min, max, mean
-	// Confirm is set when tasks look broken and are going to be tried again (gate.confirm). A shard has only its own tasks in it.
+	// Confirm is set when tasks look broken and are going to be tried again (gate.confirm). A shard
+	// has only its own tasks in it.
 	Confirm *PlannedConfirmation `json:"confirm,omitempty"`
-	// Beside is set if the job was run beside another one, its baseline or the job that it is the baseline of.
+	// Beside is set if the job was run beside another one, its baseline or the job that it is the
+	// baseline of.
 	Beside *Beside `json:"beside,omitempty"`
-	// Stopped says why the last run started no more trials although some were left; empty if that was no decision of Rollout's. A merged
-	// job has an entry for each shard that stopped.
+	// Stopped says why the last run started no more trials although some were left; empty if that
+	// was no decision of Rollout's. A merged job has an entry for each shard that stopped.
 	Stopped []Stop         `json:"stopped,omitempty"`
 	Agents  []PlannedAgent `json:"agents,omitempty"` // those with files, sorted by name
 	Tasks   []PlannedTask  `json:"tasks"`            // sorted by dataset and name
@@ -48,20 +53,23 @@ type Plan struct {
 	ShardOf []int `json:"shard_of,omitempty"`
 	// Resumed has an entry for each time that the job was resumed, in order.
 	Resumed []Resumption `json:"resumed,omitempty"`
-	// PathsFrom is the directory to which the paths in config.json are relative, as a path from the job's directory with
-	// forward slashes; "" if unknown (after a merge).
+	// PathsFrom is the directory to which the paths in config.json are relative, as a path from the
+	// job's directory with forward slashes; "" if unknown (after a merge).
 	PathsFrom string `json:"paths_from,omitempty"`
-	// Compared: the job began with a baseline. Which one is not stored, because it may be a path of the machine.
+	// Compared: the job began with a baseline. Which one is not stored, because it may be a path of
+	// the machine.
 	Compared bool `json:"compared,omitempty"`
 	// ProvesTasks: the trials prove tasks. They are not the ones that config.json alone would plan.
 	ProvesTasks bool `json:"proof,omitempty"`
-	// Reverifies is the directory, as it was given, of the job whose trials are verified again; "": the trials run their agents.
+	// Reverifies is the directory, as it was given, of the job whose trials are verified again; "":
+	// the trials run their agents.
 	Reverifies string `json:"reverifies,omitempty"`
 	// OnlyJudges: the trials of Reverifies are judged again, and their tests do not run either.
 	OnlyJudges bool `json:"only_judges,omitempty"`
 }
 
-// ID identifies the directory that the plan was written for, and no other one; a resumed job keeps it.
+// ID identifies the directory that the plan was written for, and no other one; a resumed job keeps
+// it.
 func (p Plan) ID() string {
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%q %q %q", p.JobName, p.StartedAt.UTC().Format(time.RFC3339Nano), p.Digest)
@@ -77,11 +85,13 @@ type Beside struct {
 	Baseline bool   `json:"baseline"`
 	JobName  string `json:"job_name"` // of the other job, whose directory is beside this one's
 	Commit   string `json:"commit"`   // of the baseline
-	// OnlyConfirms: the baseline makes confirmation attempts alone, and the job is compared with another one.
+	// OnlyConfirms: the baseline makes confirmation attempts alone, and the job is compared with
+	// another one.
 	OnlyConfirms bool `json:"only_confirms,omitempty"`
 }
 
-// baselineOf reports whether a job that says this of itself is the baseline that head was run beside.
+// baselineOf reports whether a job that says this of itself is the baseline that head was run
+// beside.
 func (b *Beside) baselineOf(head Job) bool {
 	return b != nil && b.Baseline && head.Beside != nil && !head.Beside.Baseline && b.Commit == head.Beside.Commit && b.JobName == head.JobName
 }
@@ -89,8 +99,8 @@ func (b *Beside) baselineOf(head Job) bool {
 // Resumption is one time that a job was resumed.
 type Resumption struct {
 	At time.Time `json:"at"`
-	// IdleSec is the time, in seconds, in which nothing is known to have run: since the end of the last trial. A job's
-	// duration leaves it out.
+	// IdleSec is the time, in seconds, in which nothing is known to have run: since the end of the
+	// last trial. A job's duration leaves it out.
 	IdleSec float64 `json:"idle_sec"`
 	// RolloutVersion is the version that resumed the job, if it is another one than the plan's.
 	RolloutVersion string `json:"rollout_version,omitempty"`
@@ -105,7 +115,8 @@ func (p Plan) Idle() time.Duration {
 	return time.Duration(min(sum, maxIdle) * float64(time.Second))
 }
 
-// Shard is one part of a job that is run in parts, on one machine each. Index counts from 1 to Total.
+// Shard is one part of a job that is run in parts, on one machine each. Index counts from 1 to
+// Total.
 type Shard struct {
 	Index int `json:"index"`
 	Total int `json:"total"`
@@ -121,8 +132,8 @@ type PlannedAgent struct {
 	Files string `json:"files_digest"`
 	Count int    `json:"files"`
 	Bytes int64  `json:"bytes"`
-	// Sums has the beginning of each file's digest by its path in the environment, so that a message can name those that changed. Empty if
-	// there are too many files.
+	// Sums has the beginning of each file's digest by its path in the environment, so that a
+	// message can name those that changed. Empty if there are too many files.
 	Sums map[string]string `json:"sums,omitempty"`
 }
 
@@ -130,21 +141,23 @@ type PlannedAgent struct {
 type PlannedTask struct {
 	Dataset string `json:"dataset_name"`
 	Task    string `json:"task_name"`
-	// Digest ("sha256:…") is equal for tasks with equal files and formats; "" if they could not be read.
+	// Digest ("sha256:…") is equal for tasks with equal files and formats; "" if they could not be
+	// read.
 	Digest string `json:"digest"`
 	// Format names the rules that the task is read by ("harbor"); "" means Rollout's own.
 	Format string `json:"format,omitempty"`
-	// Path is the task's directory relative to the root of its repository (outside git: to the current directory), with forward
-	// slashes; "" if the task is not below that.
+	// Path is the task's directory relative to the root of its repository (outside git: to the
+	// current directory), with forward slashes; "" if the task is not below that.
 	Path string `json:"path"`
-	// GitURL, GitCommitID (complete) and GitPath tell where a registry's task comes from; "" for others.
+	// GitURL, GitCommitID (complete) and GitPath tell where a registry's task comes from; "" for
+	// others.
 	GitURL      string `json:"git_url,omitempty"`
 	GitCommitID string `json:"git_commit_id,omitempty"`
 	GitPath     string `json:"git_path,omitempty"`
 }
 
-// Own returns the keys of the trials that belong into this directory: those of its shard, or all. A baseline that makes confirmation
-// attempts alone has none.
+// Own returns the keys of the trials that belong into this directory: those of its shard, or all. A
+// baseline that makes confirmation attempts alone has none.
 func (p Plan) Own() []Key {
 	if p.OnlyConfirms() {
 		return nil
@@ -176,13 +189,15 @@ func (p Plan) Part(index int) []Key {
 	return keys
 }
 
-// MaxShards bounds the number of shards of a job. A workflow can start 256 jobs. Check refuses plans with more.
+// MaxShards bounds the number of shards of a job. A workflow can start 256 jobs. Check refuses
+// plans with more.
 const MaxShards = 1000
 
 // maxIdle bounds the idle time of a job, in seconds, so that sums do not overflow: a century.
 const maxIdle = 100 * 366 * 24 * 3600
 
-// Check returns an error for a plan that job.Record would not make, because a file may contain anything.
+// Check returns an error for a plan that job.Record would not make, because a file may contain
+// anything.
 func (p Plan) Check() error {
 	for _, m := range p.Metrics {
 		if !slices.Contains(MetricTypes, m) {
@@ -223,17 +238,18 @@ type Metric struct {
 	Value *float64 `json:"value"`
 }
 
-// Summary counts trials. Rates and means are over completed trials. The *All forms are over every planned trial, and a
-// failed, cancelled or skipped one counts 0. Costs are US dollars.
+// Summary counts trials. Rates and means are over completed trials. The *All forms are over every
+// planned trial, and a failed, cancelled or skipped one counts 0. Costs are US dollars.
 type Summary struct {
 	TotalTrials     int `json:"total_trials"`
 	CompletedTrials int `json:"completed_trials"`
 	FailedTrials    int `json:"failed_trials"`
 	SkippedTrials   int `json:"skipped_trials"`
-	// ReusedTrials counts those of CompletedTrials that were reused instead of run; their cost is not in TotalCost.
+	// ReusedTrials counts those of CompletedTrials that were reused instead of run; their cost is
+	// not in TotalCost.
 	ReusedTrials int `json:"reused_trials,omitempty"`
-	// ConfirmationTrials counts the confirmation attempts. They are in no other number of the summary except TotalCost, of
-	// which ConfirmationCost is their part.
+	// ConfirmationTrials counts the confirmation attempts. They are in no other number of the
+	// summary except TotalCost, of which ConfirmationCost is their part.
 	ConfirmationTrials int `json:"confirmation_trials,omitempty"`
 	ConfirmationCost   USD `json:"confirmation_cost,omitzero"`
 	// TotalCostAtLeast and ConfirmationCostAtLeast: the cost is a lower bound.
@@ -249,14 +265,15 @@ type Summary struct {
 	Metrics       []Metric `json:"metrics,omitempty"`
 	// PassK is set if a task has more than one attempt; by k.
 	PassK []PassK `json:"pass_k,omitempty"`
-	// Usage sums up what the agents used of their models; nil if no trial had a gateway. It has the trials of TotalCost, confirmation
-	// attempts included.
+	// Usage sums up what the agents used of their models; nil if no trial had a gateway. It has the
+	// trials of TotalCost, confirmation attempts included.
 	Usage *UsageSum `json:"usage,omitempty"`
 	// Scores sums up the scores of judges; nil without judges.
 	Scores []ScoreSum `json:"scores,omitempty"`
 }
 
-// Outcome is an entry of a job's results: what a comparison with another job needs to know about a trial.
+// Outcome is an entry of a job's results: what a comparison with another job needs to know about a
+// trial.
 type Outcome struct {
 	Key
 	Reward      *float64  `json:"reward"`
@@ -265,13 +282,15 @@ type Outcome struct {
 	DurationSec float64   `json:"duration_sec"` // of the whole trial
 	TaskDigest  string    `json:"task_digest,omitempty"`
 	Reused      bool      `json:"reused,omitempty"` // Cost and DurationSec are those of the original run
-	// Again: only the tests of the trial ran, on what another job's trial left. DurationSec is that of this run alone, Cost that of both.
+	// Again: only the tests of the trial ran, on what another job's trial left. DurationSec is that
+	// of this run alone, Cost that of both.
 	Again bool `json:"again,omitempty"`
 	// Usage is what the agent used of its model; nil without a gateway.
 	Usage *OutcomeUsage `json:"usage,omitempty"`
 	// Scores are those of judges and their criteria, by name; nil without judges.
 	Scores map[string]OutcomeScore `json:"scores,omitempty"`
-	// JudgeCost is the part of Cost that the models of judges cost; null without judges, or if it is not known.
+	// JudgeCost is the part of Cost that the models of judges cost; null without judges, or if it
+	// is not known.
 	JudgeCost USD `json:"judge_cost,omitzero"`
 	// CostAtLeast and JudgeCostAtLeast: the cost is a lower bound.
 	CostAtLeast      bool `json:"cost_at_least,omitempty"`
@@ -340,8 +359,9 @@ func (j *Job) EvaluatedTrials() (completed int) {
 	return completed
 }
 
-// Evaluated returns the pass rate and the mean reward of the agents that agent.Evaluated names, over their completed trials; nil if they
-// have completed none. Those of Summary are over the trials of all agents.
+// Evaluated returns the pass rate and the mean reward of the agents that agent.Evaluated names,
+// over their completed trials; nil if they have completed none. Those of Summary are over the
+// trials of all agents.
 func (j *Job) Evaluated() (passRate, meanReward *float64) {
 	if len(j.Agents) == 0 && j.CompletedTrials > 0 { // a file of another program
 		return new(j.PassRate), new(j.MeanReward)
@@ -356,7 +376,8 @@ func (j *Job) Evaluated() (passRate, meanReward *float64) {
 	if completed <= 0 {
 		return nil, nil
 	}
-	// The shares of the agents are divided again, so they are rounded: 3 of 3 trials are not 0.9999999999999999.
+	// The shares of the agents are divided again, so they are rounded: 3 of 3 trials are not
+	// 0.9999999999999999.
 	return new(math.Round(passed) / float64(completed)), new(sum / float64(completed))
 }
 
@@ -370,10 +391,11 @@ type Group struct {
 // MetricTypes are the aggregates that a job may ask for. Source: specification, "metrics".
 var MetricTypes = []string{"sum", "min", "max", "mean"}
 
-// Summarize computes a Job from its trials. trials may have any order and are not changed. Trials that the plan does not
-// name are ignored, as is a second result with the same key. A planned trial without a result is skipped, and a job with
-// skipped or cancelled trials is cancelled. Of a shard's plan, only the shard's own trials count. Confirmation attempts at
-// planned tasks become Confirmations, and count only for the costs, the time and whether the job is cancelled.
+// Summarize computes a Job from its trials. trials may have any order and are not changed. Trials
+// that the plan does not name are ignored, as is a second result with the same key. A planned trial
+// without a result is skipped, and a job with skipped or cancelled trials is cancelled. Of a
+// shard's plan, only the shard's own trials count. Confirmation attempts at planned tasks become
+// Confirmations, and count only for the costs, the time and whether the job is cancelled.
 //
 // Summarize depends only on its arguments: run, report and merge all get their numbers from it.
 // Source: specification, "Job result.json".
@@ -454,7 +476,8 @@ func (j *Job) note(t Trial) {
 	}
 }
 
-// confirmations returns the confirmation attempts at planned tasks, sorted by key; the first of each key counts.
+// confirmations returns the confirmation attempts at planned tasks, sorted by key; the first of
+// each key counts.
 func confirmations(planned []Key, trials []Trial) []*Trial {
 	var found []*Trial
 	for i := range trials {
@@ -515,7 +538,8 @@ func Groups(plan Plan, trials []Trial) []Group {
 	return groups
 }
 
-// index returns trials by key, without confirmation attempts. It points into trials, which may be a hundred thousand.
+// index returns trials by key, without confirmation attempts. It points into trials, which may be a
+// hundred thousand.
 func index(trials []Trial) map[Key]*Trial {
 	byKey := make(map[Key]*Trial, len(trials))
 	for i := range trials {
@@ -526,7 +550,8 @@ func index(trials []Trial) map[Key]*Trial {
 	return byKey
 }
 
-// Tally computes a Summary one trial at a time, for the view of a running job. The zero Tally is ready to use.
+// Tally computes a Summary one trial at a time, for the view of a running job. The zero Tally is
+// ready to use.
 type Tally struct {
 	total, completed, failed, skipped, passed, reused, confirmations int
 	sum, low, high                                                   float64
@@ -541,7 +566,8 @@ func (t *Tally) Skip() {
 	t.skipped++
 }
 
-// Add counts the outcome of a trial. Of a confirmation attempt it counts only the cost and the usage.
+// Add counts the outcome of a trial. Of a confirmation attempt it counts only the cost and the
+// usage.
 func (t *Tally) Add(trial Trial) {
 	t.usage.add(trial)
 	if trial.Confirmation {
@@ -576,7 +602,8 @@ func (t *Tally) Add(trial Trial) {
 	}
 }
 
-// Summary returns the summary of what was counted so far, with the named metrics (see MetricTypes) in that order.
+// Summary returns the summary of what was counted so far, with the named metrics (see MetricTypes)
+// in that order.
 func (t *Tally) Summary(metrics []string) Summary {
 	s := Summary{
 		TotalTrials:     t.total,

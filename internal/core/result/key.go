@@ -11,8 +11,9 @@ import (
 	"unicode/utf8"
 )
 
-// Key identifies a trial: one attempt of one agent at one task of one dataset. Directories are named by it; sorting,
-// sharding, finding duplicates and matching a baseline use it. Attempt counts from 1.
+// Key identifies a trial: one attempt of one agent at one task of one dataset. Directories are
+// named by it; sorting, sharding, finding duplicates and matching a baseline use it. Attempt counts
+// from 1.
 type Key struct {
 	Task    string `json:"task_name"`
 	Dataset string `json:"dataset_name"`
@@ -35,7 +36,8 @@ func (k Key) String() string {
 	return fmt.Sprintf("%s/%s/%s__%d", k.Agent, k.Dataset, k.Task, k.Attempt)
 }
 
-// Dir returns the trial's directory below the job's, with forward slashes and safe names (see Slug).
+// Dir returns the trial's directory below the job's, with forward slashes and safe names (see
+// Slug).
 func (k Key) Dir() string {
 	return path.Join(Slug(k.Agent), Slug(k.Dataset), fmt.Sprintf("%s__%d", Slug(k.Task), k.Attempt))
 }
@@ -43,7 +45,8 @@ func (k Key) Dir() string {
 // maxSlug leaves room for "__<attempt>" below the 255 bytes that file systems allow.
 const maxSlug = 200
 
-// Slug returns a name as one path element that every file system and GitHub's artifact upload accept: none of " : < > | * ? / \, no control or format characters, no leading dot, no trailing
+// Slug returns a name as one path element that every file system and GitHub's artifact upload
+// accept: none of " : < > | * ? / \, no control or format characters, no leading dot, no trailing
 // dot or space, at most 200 bytes (longer names are cut and given a hash). Names that are already
 // safe are returned unchanged. Different names may have the same slug; callers check.
 // Source: actions/toolkit, path-and-artifact-name-validation.ts.

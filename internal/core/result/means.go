@@ -1,7 +1,8 @@
 package result
 
-// Means collects the numbers of trials, for their means per trial. Numbers of different jobs are compared by their means, because the jobs may
-// have different numbers of attempts. The zero value has no trials.
+// Means collects the numbers of trials, for their means per trial. Numbers of different jobs are
+// compared by their means, because the jobs may have different numbers of attempts. The zero value
+// has no trials.
 type Means struct {
 	Rewards []float64
 	Costs   []float64 // of the trials that have reported one
@@ -36,7 +37,8 @@ func (m *Means) Add(o Outcome) {
 	}
 }
 
-// Cost returns the mean cost, a lower bound if one of the costs is; null if no trial has reported one.
+// Cost returns the mean cost, a lower bound if one of the costs is; null if no trial has reported
+// one.
 func (m *Means) Cost() USD {
 	if len(m.Costs) == 0 {
 		return USD{}
@@ -52,8 +54,9 @@ func (m *Means) Duration() *float64 {
 	return new(Mean(m.Seconds))
 }
 
-// meanCosts returns the means over tasks of their mean costs, over the tasks that have one on both sides. If no task has, a side that has no cost
-// at all leaves the other as it is, and otherwise both are null: they would be of different tasks.
+// meanCosts returns the means over tasks of their mean costs, over the tasks that have one on both
+// sides. If no task has, a side that has no cost at all leaves the other as it is, and otherwise
+// both are null: they would be of different tasks.
 func meanCosts(base, head []*Attempts) (b, h USD) {
 	var before, after, bothBefore, bothAfter Means
 	for i := range base {
@@ -74,7 +77,8 @@ func meanCosts(base, head []*Attempts) (b, h USD) {
 	return before.Cost(), after.Cost()
 }
 
-// meanDurations returns the means over tasks of their mean durations in seconds, over the tasks that have one on both sides; nil if no task has.
+// meanDurations returns the means over tasks of their mean durations in seconds, over the tasks
+// that have one on both sides; nil if no task has.
 func meanDurations(base, head []*Attempts) (b, h *float64) {
 	var before, after []float64
 	for i := range base {

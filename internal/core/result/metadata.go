@@ -6,16 +6,17 @@ import (
 	"time"
 )
 
-// Metadata sums up a job: <job>/metadata.json, written when the job begins, from time to time while it runs, and when it
-// ends. Its first fields have the names that other tools use in the metadata beside an outputs.jsonl. Rollout never reads
-// it; it is always computed from the trials.
+// Metadata sums up a job: <job>/metadata.json, written when the job begins, from time to time while
+// it runs, and when it ends. Its first fields have the names that other tools use in the metadata
+// beside an outputs.jsonl. Rollout never reads it; it is always computed from the trials.
 type Metadata struct {
 	JobName    string   `json:"job_name"`
 	PlanDigest string   `json:"plan_digest"`
 	Commit     *string  `json:"commit"`
 	Shard      *Shard   `json:"shard,omitempty"` // whose trials are counted
 	Datasets   []string `json:"datasets"`        // sorted
-	// NumExamples is the number of tasks of the whole job, RolloutsPerExample the number of attempts of each agent at each.
+	// NumExamples is the number of tasks of the whole job, RolloutsPerExample the number of
+	// attempts of each agent at each.
 	NumExamples        int       `json:"num_examples"`
 	RolloutsPerExample int       `json:"rollouts_per_example"`
 	StartedAt          time.Time `json:"started_at"`
@@ -27,8 +28,8 @@ type Metadata struct {
 	Agents map[string]Progress `json:"agents"`
 }
 
-// Progress sums up the trials so far. AvgReward and PassRate are over completed trials, and null if there are none. Cost is in
-// US dollars, and null if nothing reported a cost.
+// Progress sums up the trials so far. AvgReward and PassRate are over completed trials, and null if
+// there are none. Cost is in US dollars, and null if nothing reported a cost.
 type Progress struct {
 	TotalTrials     int      `json:"total_trials"` // planned
 	CompletedTrials int      `json:"completed_trials"`
@@ -37,7 +38,8 @@ type Progress struct {
 	ReusedTrials    int      `json:"reused_trials,omitempty"`
 	AvgReward       *float64 `json:"avg_reward"`
 	PassRate        *float64 `json:"pass_rate"`
-	// PassAtK and PassHatK have the keys "1", "2" and so on; they are omitted if tasks have one attempt only. See PassK.
+	// PassAtK and PassHatK have the keys "1", "2" and so on; they are omitted if tasks have one
+	// attempt only. See PassK.
 	PassAtK  map[string]float64 `json:"pass_at_k,omitempty"`
 	PassHatK map[string]float64 `json:"pass_hat_k,omitempty"`
 	Cost     USD                `json:"cost"`

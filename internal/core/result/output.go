@@ -9,28 +9,33 @@ import (
 	"unicode/utf8"
 )
 
-// Output describes a finished trial for programs that learn from rollouts or evaluate them: a line of outputs.jsonl, and of
-// what "rollout export --format outputs" writes. The first fields have the names and units of the RolloutOutput that such
-// programs know, with times in milliseconds. It only repeats what results state.
+// Output describes a finished trial for programs that learn from rollouts or evaluate them: a line
+// of outputs.jsonl, and of what "rollout export --format outputs" writes. The first fields have the
+// names and units of the RolloutOutput that such programs know, with times in milliseconds. It only
+// repeats what results state.
 type Output struct {
-	// ExampleID is the same number for all attempts of all agents at one task, in every job. See ExampleID.
+	// ExampleID is the same number for all attempts of all agents at one task, in every job. See
+	// ExampleID.
 	ExampleID int64  `json:"example_id"`
 	Task      string `json:"task"`
 	Dataset   string `json:"dataset"`
 	Agent     string `json:"agent"`
 	Attempt   int    `json:"attempt"`
-	// Prompt is the task's instruction as one message of a user, at most MaxPrompt bytes of it; null if unknown.
+	// Prompt is the task's instruction as one message of a user, at most MaxPrompt bytes of it;
+	// null if unknown.
 	Prompt []Message `json:"prompt"`
-	// Completion is the agent's conversation after its first prompt, in the shape of the Chat Completions API; null if none was recorded, or
-	// ConversationOmitted says why.
+	// Completion is the agent's conversation after its first prompt, in the shape of the Chat
+	// Completions API; null if none was recorded, or ConversationOmitted says why.
 	Completion json.RawMessage `json:"completion"`
-	// Trajectory has a trajectory.Turn for each answer of a model, with the names of the TrajectoryStep that such programs know.
+	// Trajectory has a trajectory.Turn for each answer of a model, with the names of the
+	// TrajectoryStep that such programs know.
 	Trajectory json.RawMessage `json:"trajectory,omitempty"`
 	ToolDefs   json.RawMessage `json:"tool_defs,omitempty"` // the tools that the agent offered, as OpenAI's functions
 	Usage      *Usage          `json:"usage,omitempty"`
 	// ConversationOmitted says why a conversation that was recorded is not here.
 	ConversationOmitted string `json:"conversation_omitted,omitempty"`
-	// TokensOmitted is the number of turns in Trajectory whose tokens were recorded and are not here, because the line would be too long.
+	// TokensOmitted is the number of turns in Trajectory whose tokens were recorded and are not
+	// here, because the line would be too long.
 	TokensOmitted int `json:"tokens_omitted,omitempty"`
 
 	Reward *float64     `json:"reward"` // no unit; null without one
@@ -39,14 +44,17 @@ type Output struct {
 	IsCompleted bool `json:"is_completed"`
 	// IsTruncated: the agent was stopped by its timeout, or Trial.IsTruncated.
 	IsTruncated bool `json:"is_truncated"`
-	// Metrics are the verifier's numbers by name; a single reward has the name "reward". Names may be hostile.
+	// Metrics are the verifier's numbers by name; a single reward has the name "reward". Names may
+	// be hostile.
 	Metrics map[string]float64 `json:"metrics"`
 	Error   *string            `json:"error"` // type and message; null without one
-	// StopCondition is why the trial ended: Trial.StopCondition, "completed" (it ran to its end and has a reward), "not_verified" (it ran to its
-	// end and was not verified), or the type of its error.
+	// StopCondition is why the trial ended: Trial.StopCondition, "completed" (it ran to its end and
+	// has a reward), "not_verified" (it ran to its end and was not verified), or the type of its
+	// error.
 	StopCondition string `json:"stop_condition"`
 
-	// Advantage and AdvantageNormalized are only in exports, and null if an attempt of the group has no reward. See Advantage.
+	// Advantage and AdvantageNormalized are only in exports, and null if an attempt of the group
+	// has no reward. See Advantage.
 	Advantage           *float64 `json:"advantage,omitempty"`
 	AdvantageNormalized *float64 `json:"advantage_normalized,omitempty"`
 
@@ -85,8 +93,9 @@ type OutputDigests struct {
 // MaxPrompt bounds the instruction in an Output, in bytes. A longer one is cut and marked.
 const MaxPrompt = 64 << 10
 
-// ExampleID returns a number for a task that depends only on the names of dataset and task. It is positive and below 2⁵³, so
-// that every reader of JSON represents it exactly. The chance that two of a million tasks have the same one is 1 in 18,000.
+// ExampleID returns a number for a task that depends only on the names of dataset and task. It is
+// positive and below 2⁵³, so that every reader of JSON represents it exactly. The chance that two
+// of a million tasks have the same one is 1 in 18,000.
 func ExampleID(dataset, task string) int64 {
 	sum := sha256.Sum256([]byte(dataset + "\x00" + task))
 	return int64(binary.BigEndian.Uint64(sum[:]) >> 11)
@@ -166,7 +175,8 @@ func timingOf(t Trial) OutputTiming {
 	}
 }
 
-// CompareEnd orders trials by their end, and then by key. The lines of outputs.jsonl have this order.
+// CompareEnd orders trials by their end, and then by key. The lines of outputs.jsonl have this
+// order.
 func CompareEnd(a, b Trial) int {
 	return cmp.Or(a.Timestamps.EndedAt.Compare(b.Timestamps.EndedAt), a.Key.Compare(b.Key))
 }

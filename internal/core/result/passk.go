@@ -7,14 +7,16 @@ import (
 	"slices"
 )
 
-// PassK has the chances of k attempts at a task, as means over the tasks of each agent; each task counts once. They are
-// computed exactly, without sampling, from all n attempts at a task, of which c passed (a reward of exactly 1).
+// PassK has the chances of k attempts at a task, as means over the tasks of each agent; each task
+// counts once. They are computed exactly, without sampling, from all n attempts at a task, of which
+// c passed (a reward of exactly 1).
 //
-// The plain forms are over completed attempts, as pass_rate is: n is the number of a task's attempts with a reward, and
-// tasks with fewer than k are left out. Tasks is the number of the others. The *All forms are over every planned attempt,
-// and one without a reward did not pass; only tasks with fewer than k planned attempts are left out.
-// Source: M. Chen et al., Evaluating Large Language Models Trained on Code, 2021, equation 1 (pass@k); S. Yao et al.,
-// τ-bench, 2024 (pass^k).
+// The plain forms are over completed attempts, as pass_rate is: n is the number of a task's
+// attempts with a reward, and tasks with fewer than k are left out. Tasks is the number of the
+// others. The *All forms are over every planned attempt, and one without a reward did not pass;
+// only tasks with fewer than k planned attempts are left out.
+// Source: M. Chen et al., Evaluating Large Language Models Trained on Code, 2021, equation 1
+// (pass@k); S. Yao et al., τ-bench, 2024 (pass^k).
 type PassK struct {
 	K int `json:"k"`
 	// PassAt is the chance that one of k attempts passes, pass@k: 1 − C(n−c,k)/C(n,k).
@@ -26,12 +28,12 @@ type PassK struct {
 	PassHatAll float64 `json:"pass_hat_k_all"`
 }
 
-// EveryK is the largest number up to which pass@k is computed for every k. Beyond it, it is computed for powers of two and
-// the largest k, because a job may have 100,000 attempts.
+// EveryK is the largest number up to which pass@k is computed for every k. Beyond it, it is
+// computed for powers of two and the largest k, because a job may have 100,000 attempts.
 const EveryK = 100
 
-// ShownPassK returns the entries that are shown to people: those for k of 1, 5, 10 and 100, and for the largest k that a task
-// has enough attempts for.
+// ShownPassK returns the entries that are shown to people: those for k of 1, 5, 10 and 100, and for
+// the largest k that a task has enough attempts for.
 func ShownPassK(all []PassK) []PassK {
 	all = slices.DeleteFunc(slices.Clone(all), func(p PassK) bool { return p.Tasks == 0 })
 	if len(all) == 0 {
@@ -41,16 +43,17 @@ func ShownPassK(all []PassK) []PassK {
 	return slices.DeleteFunc(all, func(p PassK) bool { return !slices.Contains([]int{1, 5, 10, 100, most}, p.K) })
 }
 
-// PassAt returns the unbiased estimate of pass@k from n attempts of which c passed: the share of all choices of k attempts
-// with at least one that passed. 0 < k ≤ n and 0 ≤ c ≤ n.
+// PassAt returns the unbiased estimate of pass@k from n attempts of which c passed: the share of
+// all choices of k attempts with at least one that passed. 0 < k ≤ n and 0 ≤ c ≤ n.
 func PassAt(n, c, k int) float64 { return 1 - drawn(n, n-c, k) }
 
-// PassHat returns the unbiased estimate of pass^k from n attempts of which c passed: the share of all choices of k attempts
-// that all passed. 0 < k ≤ n and 0 ≤ c ≤ n.
+// PassHat returns the unbiased estimate of pass^k from n attempts of which c passed: the share of
+// all choices of k attempts that all passed. 0 < k ≤ n and 0 ≤ c ≤ n.
 func PassHat(n, c, k int) float64 { return drawn(n, c, k) }
 
-// drawn returns C(m,k)/C(n,k): the chance that k items, drawn from n without replacement, are all among m of them. It is
-// computed as a product of numbers up to 1, because factorials of a hundred attempts would overflow.
+// drawn returns C(m,k)/C(n,k): the chance that k items, drawn from n without replacement, are all
+// among m of them. It is computed as a product of numbers up to 1, because factorials of a hundred
+// attempts would overflow.
 func drawn(n, m, k int) float64 {
 	if m < k {
 		return 0
@@ -68,8 +71,8 @@ type attemptCounts struct {
 	planned, completed, passed int
 }
 
-// countAttempts counts the attempts at each task, sorted by agent, dataset and task. It returns nil if no task has a second
-// attempt, because then the pass rate says everything.
+// countAttempts counts the attempts at each task, sorted by agent, dataset and task. It returns nil
+// if no task has a second attempt, because then the pass rate says everything.
 func countAttempts(keys []Key, byKey map[Key]*Trial) []attemptCounts {
 	if !slices.ContainsFunc(keys, func(k Key) bool { return k.Attempt > 1 }) {
 		return nil
@@ -118,7 +121,8 @@ func within(all []attemptCounts, agent string, dataset *string) []attemptCounts 
 	return all[first:last]
 }
 
-// passK returns an entry for every k that the attempts of some task allow, or nil if no task has two.
+// passK returns an entry for every k that the attempts of some task allow, or nil if no task has
+// two.
 func passK(all []attemptCounts) []PassK {
 	most := 0
 	for _, t := range all {
@@ -168,15 +172,17 @@ func ksUpTo(most int) []int {
 	return append(ks, most)
 }
 
-// Advantage tells how much better or worse an attempt was than its group: the same agent's attempts at the same task. Source: Z. Shao et al., DeepSeekMath, 2024 (GRPO).
+// Advantage tells how much better or worse an attempt was than its group: the same agent's attempts
+// at the same task. Source: Z. Shao et al., DeepSeekMath, 2024 (GRPO).
 type Advantage struct {
 	Plain float64 // the reward minus the group's mean
-	// Normalized is Plain divided by the group's standard deviation (of the population: the sum of squares is divided by n), or
-	// 0 if all rewards are equal.
+	// Normalized is Plain divided by the group's standard deviation (of the population: the sum of
+	// squares is divided by n), or 0 if all rewards are equal.
 	Normalized float64
 }
 
-// Advantages returns the advantages of a whole group, in the order of its rewards, which must be finite.
+// Advantages returns the advantages of a whole group, in the order of its rewards, which must be
+// finite.
 func Advantages(rewards []float64) []Advantage {
 	out := make([]Advantage, len(rewards))
 	if len(rewards) == 0 {

@@ -52,13 +52,15 @@ func TestPassKStaysFiniteForManyAttempts(t *testing.T) {
 	if got := PassAt(n, 1, 100); math.Abs(got-0.001) > 1e-9 {
 		t.Errorf("pass@100 of 1/%d is %g, want 0.001", n, got)
 	}
-	// The example of HumanEval's evaluation: estimate_pass_at_k(200, 20, 10) is 1 - C(180,10)/C(200,10).
+	// The example of HumanEval's evaluation: estimate_pass_at_k(200, 20, 10) is 1 -
+	// C(180,10)/C(200,10).
 	if got := PassAt(200, 20, 10); math.Abs(got-0.6602) > 5e-5 {
 		t.Errorf("pass@10 of 20/200 is %g", got)
 	}
 }
 
-// passJob returns a plan and trials of one agent. tasks has for each task the rewards of its attempts; NaN is an error.
+// passJob returns a plan and trials of one agent. tasks has for each task the rewards of its
+// attempts; NaN is an error.
 func passJob(tasks ...[]float64) (Plan, []Trial) {
 	plan := Plan{JobName: "j"}
 	var trials []Trial

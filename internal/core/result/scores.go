@@ -6,12 +6,14 @@ import (
 	"slices"
 )
 
-// ScoreSum sums up the score of a judge, or of one of its criteria, over trials. Confirmation attempts are not among them.
+// ScoreSum sums up the score of a judge, or of one of its criteria, over trials. Confirmation
+// attempts are not among them.
 type ScoreSum struct {
 	Name   string   `json:"name"`   // of the judge, or judge.criterion
 	Mean   *float64 `json:"mean"`   // from 0 to 1; null if no trial has the score
 	Trials int      `json:"trials"` // that have the score
-	// Missing counts the trials without it: the judge did not run, or gave no verdict. Of trials that no judge judged, it counts none.
+	// Missing counts the trials without it: the judge did not run, or gave no verdict. Of trials
+	// that no judge judged, it counts none.
 	Missing int `json:"missing"`
 }
 
@@ -108,19 +110,21 @@ func outcomeScores(t Trial) map[string]OutcomeScore {
 	return out
 }
 
-// ScoreDiff compares the score of a judge, or of one of its criteria, on comparable tasks. Base and Head are means over tasks of the mean
-// over a task's trials that have the score; each task counts once. They are null if no task has the score on both sides.
+// ScoreDiff compares the score of a judge, or of one of its criteria, on comparable tasks. Base and
+// Head are means over tasks of the mean over a task's trials that have the score; each task counts
+// once. They are null if no task has the score on both sides.
 type ScoreDiff struct {
 	Name  string   `json:"name"`
 	Base  *float64 `json:"base"`
 	Head  *float64 `json:"head"`
 	Tasks int      `json:"tasks"` // with the score on both sides
-	// Changed are the tasks whose judge is not the same on both sides, so that their scores are not compared.
+	// Changed are the tasks whose judge is not the same on both sides, so that their scores are not
+	// compared.
 	Changed int `json:"changed"`
 }
 
-// ScoresOf returns the scores with a name of the attempts that have it. judge is the digest of the judge that gave them; it is "changed" if
-// several did.
+// ScoresOf returns the scores with a name of the attempts that have it. judge is the digest of the
+// judge that gave them; it is "changed" if several did.
 func (a Attempts) ScoresOf(name string) (scores []float64, judge string) {
 	first := true
 	for _, o := range a.Scored {
@@ -139,8 +143,8 @@ func (a Attempts) ScoresOf(name string) (scores []float64, judge string) {
 	return scores, judge
 }
 
-// SameJudge returns the scores with a name on both sides. same is false if both sides have scores of judges that are not the same, or not known
-// to be.
+// SameJudge returns the scores with a name on both sides. same is false if both sides have scores
+// of judges that are not the same, or not known to be.
 func (d TaskDiff) SameJudge(name string) (base, head []float64, same bool) {
 	base, before := d.Base.ScoresOf(name)
 	head, now := d.Head.ScoresOf(name)

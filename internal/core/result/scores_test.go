@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// Scores are summed up with those that are missing; criteria are scores of their own, and confirmation attempts count nowhere.
+// Scores are summed up with those that are missing; criteria are scores of their own, and
+// confirmation attempts count nowhere.
 func TestScoresOfAJob(t *testing.T) {
 	judged := func(score *float64, criteria map[string]float64) Trial {
 		return Trial{

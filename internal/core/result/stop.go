@@ -10,7 +10,8 @@ import (
 type Stop struct {
 	Reason StopReason `json:"reason"`
 	At     time.Time  `json:"at"`
-	// Why says it for people, as a clause with numbers and names of trials. It is hostile, as names are.
+	// Why says it for people, as a clause with numbers and names of trials. It is hostile, as names
+	// are.
 	Why       string `json:"why"`
 	Skipped   int    `json:"skipped"`             // trials that were not started
 	Cancelled int    `json:"cancelled,omitempty"` // trials that ran and were ended

@@ -5,13 +5,15 @@ import (
 	"slices"
 )
 
-// ReportedByAgent is Usage.ReportedBy if nobody measured the usage: the agent has said it, in a trajectory that it left.
+// ReportedByAgent is Usage.ReportedBy if nobody measured the usage: the agent has said it, in a
+// trajectory that it left.
 const ReportedByAgent = "agent"
 
-// Usage is what a trial's agent used of its model. Counts of tokens are null if they are not known, and a lower bound if they are not
-// known for some calls. The cost is in Trial.Costs.
+// Usage is what a trial's agent used of its model. Counts of tokens are null if they are not known,
+// and a lower bound if they are not known for some calls. The cost is in Trial.Costs.
 type Usage struct {
-	// ReportedBy is "" for what the gateway has counted, else ReportedByAgent. Then Calls is Turns, and there are no times.
+	// ReportedBy is "" for what the gateway has counted, else ReportedByAgent. Then Calls is Turns,
+	// and there are no times.
 	ReportedBy string `json:"reported_by,omitempty"`
 
 	Turns   int64 `json:"turns"`         // answers that came to their end
@@ -19,10 +21,11 @@ type Usage struct {
 	Failed  int64 `json:"failed_calls"`  // those of them without an answer that came to its end
 	Refused int64 `json:"refused_calls"` // requests that were refused because of StopCondition
 
-	// Unpriced counts the calls whose cost has no price, or not in full. The cost is a lower bound if there are any.
+	// Unpriced counts the calls whose cost has no price, or not in full. The cost is a lower bound
+	// if there are any.
 	Unpriced int64 `json:"unpriced_calls,omitempty"`
-	// Estimated counts the calls whose tokens are estimated, because the provider did not state them, or not to the end. Tokens and cost are
-	// lower bounds if there are any.
+	// Estimated counts the calls whose tokens are estimated, because the provider did not state
+	// them, or not to the end. Tokens and cost are lower bounds if there are any.
 	Estimated int64 `json:"estimated_calls,omitempty"`
 
 	InputTokens      *int64 `json:"input_tokens"`       // all input
@@ -38,7 +41,8 @@ type Usage struct {
 	Answered     []string `json:"answered_models,omitempty"` // the names that it stated, in the order of their first answers
 }
 
-// Plus returns the usage of both. A count of tokens is null if it is null in both, and else a lower bound. Either may be nil.
+// Plus returns the usage of both. A count of tokens is null if it is null in both, and else a lower
+// bound. Either may be nil.
 func (u *Usage) Plus(v *Usage) *Usage {
 	switch {
 	case u == nil:

@@ -5,11 +5,12 @@ import (
 	"slices"
 )
 
-// UsageSum sums up the usage of trials whose agents had a gateway. A sum is null if no trial knows the number. It is a lower bound if some
-// trials do not; Partial then has its name.
+// UsageSum sums up the usage of trials whose agents had a gateway. A sum is null if no trial knows
+// the number. It is a lower bound if some trials do not; Partial then has its name.
 type UsageSum struct {
 	Trials int `json:"trials"` // that have a usage
-	// SelfReported counts those of Trials whose agents have said the usage themselves (Usage.ReportedBy).
+	// SelfReported counts those of Trials whose agents have said the usage themselves
+	// (Usage.ReportedBy).
 	SelfReported int   `json:"self_reported,omitempty"`
 	Turns        int64 `json:"turns"`
 	Calls        int64 `json:"calls"`
@@ -55,7 +56,8 @@ func (t *tokenTally) add(n *int64) {
 	t.sum = plus(t.sum, *n)
 }
 
-// plus adds two counts. Files may contain anything, so the sum stays the largest number instead of overflowing.
+// plus adds two counts. Files may contain anything, so the sum stays the largest number instead of
+// overflowing.
 func plus(a, b int64) int64 {
 	if b = max(b, 0); a > math.MaxInt64-b {
 		return math.MaxInt64
@@ -71,7 +73,8 @@ func (u *Usage) tokens() [5]*int64 {
 // tokenNames are the names of the sums of tokens in files.
 var tokenNames = [5]string{"input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens"}
 
-// add adds what a trial of this job used. Nothing was used for results that were reused or only verified again.
+// add adds what a trial of this job used. Nothing was used for results that were reused or only
+// verified again.
 func (t *usageTally) add(trial Trial) {
 	u := trial.Usage
 	if u == nil || trial.Reused != nil || trial.Reverified != nil {
@@ -131,7 +134,8 @@ func (t *usageTally) sum() *UsageSum {
 // OutcomeUsage is the part of a trial's usage that a comparison of jobs needs.
 type OutcomeUsage struct {
 	Model string `json:"requested_model"`
-	// Answered are the names that answers stated, in the order of the first ones; nil if that is Model alone, or if none is known.
+	// Answered are the names that answers stated, in the order of the first ones; nil if that is
+	// Model alone, or if none is known.
 	Answered     []string `json:"answered_models,omitempty"`
 	Turns        int64    `json:"turns"`
 	InputTokens  *int64   `json:"input_tokens"`
@@ -157,7 +161,8 @@ func outcomeUsage(t Trial) *OutcomeUsage {
 	return o
 }
 
-// KnownCost returns the cost of the trial; null if nobody reported one or if the cost of a call of its model is not known.
+// KnownCost returns the cost of the trial; null if nobody reported one or if the cost of a call of
+// its model is not known.
 func (o Outcome) KnownCost() USD {
 	if o.Usage == nil {
 		return o.Cost
@@ -168,9 +173,9 @@ func (o Outcome) KnownCost() USD {
 	return Dollars(o.Cost.Amount())
 }
 
-// UsageDiff compares what agents used of their models, on comparable tasks. Each number is a mean over tasks of the mean over a task's
-// scored trials, in US dollars, seconds or counts per trial. It is over those tasks for which both sides know it, and null on both
-// sides if there are none.
+// UsageDiff compares what agents used of their models, on comparable tasks. Each number is a mean
+// over tasks of the mean over a task's scored trials, in US dollars, seconds or counts per trial.
+// It is over those tasks for which both sides know it, and null on both sides if there are none.
 type UsageDiff struct {
 	Base UsageMeans `json:"base"`
 	Head UsageMeans `json:"head"`
@@ -195,13 +200,14 @@ func (d UsageDiff) OtherModels() bool {
 	return len(d.Base.Models) > 0 && len(d.Head.Models) > 0 && !slices.Equal(d.Base.Models, d.Head.Models)
 }
 
-// CostsComparable reports whether the costs of the two sides are of the same trials: it is false if agents have models and the cost of a
-// trial is not known.
+// CostsComparable reports whether the costs of the two sides are of the same trials: it is false if
+// agents have models and the cost of a trial is not known.
 func (g GroupDiff) CostsComparable() bool {
 	return g.Usage == nil || g.Usage.Base.UnknownCosts == 0 && g.Usage.Head.UnknownCosts == 0
 }
 
-// usageDiff compares tasks; base and head have the same ones. It returns nil if no trial has a usage.
+// usageDiff compares tasks; base and head have the same ones. It returns nil if no trial has a
+// usage.
 func usageDiff(base, head []*Attempts) *UsageDiff {
 	d := UsageDiff{Base: countUsages(base), Head: countUsages(head)}
 	if d.Base.Trials == d.Base.WithoutUsage && d.Head.Trials == d.Head.WithoutUsage {
@@ -245,8 +251,8 @@ func usageDiff(base, head []*Attempts) *UsageDiff {
 	return &d
 }
 
-// UsageOf returns the means of tasks that have scores, as in UsageDiff but of one side: each number is over the tasks for which it is
-// known. It returns nil if no trial has a usage.
+// UsageOf returns the means of tasks that have scores, as in UsageDiff but of one side: each number
+// is over the tasks for which it is known. It returns nil if no trial has a usage.
 func UsageOf(tasks []*Attempts) *UsageMeans {
 	d := usageDiff(tasks, tasks)
 	if d == nil {

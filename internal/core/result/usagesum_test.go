@@ -10,7 +10,8 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// used returns a completed trial whose agent had a gateway. Without a cost, that of its calls is not known.
+// used returns a completed trial whose agent had a gateway. Without a cost, that of its calls is
+// not known.
 func used(agent, task string, attempt int, u result.Usage, cost result.USD) result.Trial {
 	if u.Requested == "" {
 		u.Requested = "small"

@@ -6,8 +6,8 @@ import (
 	"math"
 )
 
-// USD is an amount of US dollars that may be unknown. The zero USD means that none was reported, and is null in files. It
-// differs from a reported 0.
+// USD is an amount of US dollars that may be unknown. The zero USD means that none was reported,
+// and is null in files. It differs from a reported 0.
 type USD struct {
 	amount   float64
 	reported bool
@@ -20,8 +20,9 @@ func Dollars(amount float64) USD { return USD{amount: amount, reported: true} }
 // Reported returns the amount. ok is false and the amount 0 if none was reported.
 func (u USD) Reported() (amount float64, ok bool) { return u.amount, u.reported }
 
-// LowerBound returns the amount as one of which a part is not known. Sums with it are lower bounds, too, also if it is null. JSON has the number
-// alone, so whatever has a USD in a file says beside it that it is a lower bound.
+// LowerBound returns the amount as one of which a part is not known. Sums with it are lower bounds,
+// too, also if it is null. JSON has the number alone, so whatever has a USD in a file says beside
+// it that it is a lower bound.
 func (u USD) LowerBound() USD { return u.boundIf(true) }
 
 func (u USD) boundIf(partial bool) USD {
@@ -35,7 +36,8 @@ func (u USD) AtLeast() bool { return u.reported && u.bound }
 // Amount returns the amount, or 0 if none was reported.
 func (u USD) Amount() float64 { return u.amount }
 
-// Plus returns the sum of the reported amounts, or null if neither was reported. It is finite, so that JSON can represent it.
+// Plus returns the sum of the reported amounts, or null if neither was reported. It is finite, so
+// that JSON can represent it.
 func (u USD) Plus(v USD) USD {
 	return USD{amount: u.amount + v.amount, reported: u.reported || v.reported, bound: u.bound || v.bound}.Finite()
 }
@@ -59,7 +61,8 @@ func (u USD) without(part USD) USD {
 	return USD{bound: u.bound}
 }
 
-// Finite returns the amount, or the nearest one that JSON can represent. NaN counts as not reported.
+// Finite returns the amount, or the nearest one that JSON can represent. NaN counts as not
+// reported.
 func (u USD) Finite() USD {
 	if math.IsNaN(u.amount) {
 		return USD{bound: u.bound}
@@ -89,8 +92,9 @@ func (u *USD) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// isOldUnknown reports whether these are unknown costs in a file of an earlier version, which wrote 0 for all parts. Since then
-// at least one part is null if the others are 0, because no provider reports that an environment was free.
+// isOldUnknown reports whether these are unknown costs in a file of an earlier version, which wrote
+// 0 for all parts. Since then at least one part is null if the others are 0, because no provider
+// reports that an environment was free.
 func (c Costs) isOldUnknown() bool { return c == Costs{Dollars(0), Dollars(0), Dollars(0)} }
 
 // unlessZero returns the amount, or null instead of 0.
@@ -101,7 +105,8 @@ func unlessZero(u USD) USD {
 	return u
 }
 
-// Exact reports whether the provider stated all that the usage counts, and all of it has a price. A nil usage is exact.
+// Exact reports whether the provider stated all that the usage counts, and all of it has a price. A
+// nil usage is exact.
 func (u *Usage) Exact() bool { return u == nil || u.Unpriced <= 0 && u.Estimated <= 0 }
 
 // SumCosts sets the cost of a trial from its parts.

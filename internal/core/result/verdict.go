@@ -18,31 +18,37 @@ import (
 	"github.com/org/rollout-action/internal/lib/nofollow"
 )
 
-// VerdictFormat is the version of the verdict.json that this program writes, and the newest that it reads.
+// VerdictFormat is the version of the verdict.json that this program writes, and the newest that it
+// reads.
 const VerdictFormat = 1
 
 // MaxVerdictFile is how large a job's verdict.json may be, in bytes.
 const MaxVerdictFile = 2 << 20
 
-// Verdict is the verdict on a job: verdict.json in the job's directory, which the command writes that judged the job. G is the gate's
-// decision.
+// Verdict is the verdict on a job: verdict.json in the job's directory, which the command writes
+// that judged the job. G is the gate's decision.
 type Verdict[G any] struct {
 	Format int `json:"verdict_format"`
-	// RolloutVersion is the version of Rollout that judged, such as v1.2.3; "" for a development build.
+	// RolloutVersion is the version of Rollout that judged, such as v1.2.3; "" for a development
+	// build.
 	RolloutVersion string    `json:"rollout_version"`
 	JudgedAt       time.Time `json:"judged_at"`
-	// ResultDigest ("sha256:…") is that of the result.json that was judged. With another result.json the verdict does not count.
+	// ResultDigest ("sha256:…") is that of the result.json that was judged. With another
+	// result.json the verdict does not count.
 	ResultDigest string `json:"result_digest"`
-	// Passed: the job passed, so the exit code of the command was 0. It did not if the gate failed or if results were missing.
+	// Passed: the job passed, so the exit code of the command was 0. It did not if the gate failed
+	// or if results were missing.
 	Passed     bool     `json:"passed"`
 	Incomplete []string `json:"incomplete"` // a sentence for each kind of result that was missing; not nil
-	// Baseline describes the job that this one was compared with, or says why there was none; "": none was asked for.
+	// Baseline describes the job that this one was compared with, or says why there was none; "":
+	// none was asked for.
 	Baseline   string      `json:"baseline"`
 	Comparison *Comparison `json:"comparison"` // null without a baseline
 	Gate       G           `json:"gate"`
 }
 
-// Comparison sums up a Diff. Rates and rewards are those of the comparable tasks of the agents that are evaluated.
+// Comparison sums up a Diff. Rates and rewards are those of the comparable tasks of the agents that
+// are evaluated.
 type Comparison struct {
 	Base            ComparedJob    `json:"base"`
 	Changes         map[Change]int `json:"changes"` // how many tasks have each
@@ -82,8 +88,9 @@ func ComparisonOf(d *Diff) *Comparison {
 // ErrStaleVerdict is the error of a verdict.json whose job has another result.json now.
 var ErrStaleVerdict = errors.New("it judges an earlier " + ResultFile)
 
-// DigestOfResult returns the digest of the result.json in a job's directory, as Verdict.ResultDigest has it. The error is fs.ErrNotExist if
-// there is none. A link is not followed.
+// DigestOfResult returns the digest of the result.json in a job's directory, as
+// Verdict.ResultDigest has it. The error is fs.ErrNotExist if there is none. A link is not
+// followed.
 func DigestOfResult(dir string) (string, error) {
 	f, err := nofollow.Open(filepath.Join(dir, ResultFile))
 	if err != nil {
@@ -97,7 +104,8 @@ func DigestOfResult(dir string) (string, error) {
 	return "sha256:" + hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// WriteVerdict replaces the verdict.json in a job's directory atomically, and removes what a killed process left of one. It sets the format.
+// WriteVerdict replaces the verdict.json in a job's directory atomically, and removes what a killed
+// process left of one. It sets the format.
 func WriteVerdict[G any](dir string, v Verdict[G]) error {
 	v.Format = VerdictFormat
 	entries, err := os.ReadDir(dir)
@@ -114,8 +122,9 @@ func WriteVerdict[G any](dir string, v Verdict[G]) error {
 	return WriteJSON(filepath.Join(dir, VerdictFile), v)
 }
 
-// ReadVerdict reads the verdict.json in a job's directory. The error is fs.ErrNotExist if there is none, and ErrStaleVerdict if it judges
-// other results than the directory has. Names that this version does not know are errors, too. A link is not followed.
+// ReadVerdict reads the verdict.json in a job's directory. The error is fs.ErrNotExist if there is
+// none, and ErrStaleVerdict if it judges other results than the directory has. Names that this
+// version does not know are errors, too. A link is not followed.
 func ReadVerdict[G any](dir string) (v Verdict[G], err error) {
 	text, err := nofollow.ReadFile(filepath.Join(dir, VerdictFile), MaxVerdictFile)
 	if err != nil {

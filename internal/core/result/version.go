@@ -5,8 +5,9 @@ import "regexp"
 // released matches a released version of Rollout. The first two numbers are in the group.
 var released = regexp.MustCompile(`^(v\d+\.\d+)\.\d+$`)
 
-// JudgeAlike reports whether two versions of Rollout judge trials by the same rules, as far as their names tell: equal ones do, and releases
-// that differ in the last number, which never changes what counts. A version that is not known ("") is like any other.
+// JudgeAlike reports whether two versions of Rollout judge trials by the same rules, as far as
+// their names tell: equal ones do, and releases that differ in the last number, which never changes
+// what counts. A version that is not known ("") is like any other.
 func JudgeAlike(a, b string) bool {
 	if a == "" || b == "" || a == b {
 		return true

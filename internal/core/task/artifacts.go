@@ -11,8 +11,9 @@ import (
 	"github.com/org/rollout-action/internal/lib/fields"
 )
 
-// Artifact is a file or directory to copy out of the environment after the agent has run. Destination is relative to the
-// trial's artifacts directory; default: Source, made relative. Source: Harbor 0.22, src/harbor/models/task/config.py.
+// Artifact is a file or directory to copy out of the environment after the agent has run.
+// Destination is relative to the trial's artifacts directory; default: Source, made relative.
+// Source: Harbor 0.22, src/harbor/models/task/config.py.
 type Artifact struct {
 	Source      string   `toml:"source" required:"true" pattern:"^/.*[^/].*$" is:"the absolute path of a file or directory" hint:"write it like \"/app/output\"" doc:"Absolute path in the environment."`
 	Destination string   `toml:"destination" doc:"Path below the directory artifacts. Default: as source."`

@@ -18,8 +18,8 @@ const (
 
 // checkFiles finds the problems with a task's files, except task.toml.
 //
-// It walks tests/ and solution/, which are copied into environments as they are. It leaves environment/ to the provider that
-// builds the image, which may ignore parts of it.
+// It walks tests/ and solution/, which are copied into environments as they are. It leaves
+// environment/ to the provider that builds the image, which may ignore parts of it.
 func checkFiles(t *Task, p *problems) {
 	// If task.toml could not be read, it may have named an image.
 	if t.Config.Environment.DockerImage == "" && p.list.Err() == nil {
@@ -29,8 +29,8 @@ func checkFiles(t *Task, p *problems) {
 	if text, ok := p.readFile(t.FS, instructionFile, maxInstructionSize, purpose); ok && len(bytes.TrimSpace(text)) == 0 {
 		p.warn(instructionFile, "is empty", purpose)
 	}
-	// Harbor knows no other name for compose: docker-compose.yml is a file like any other. Source: Harbor 0.22,
-	// src/harbor/environments/definition.py.
+	// Harbor knows no other name for compose: docker-compose.yml is a file like any other. Source:
+	// Harbor 0.22, src/harbor/environments/definition.py.
 	if isFile(t.FS, composeFile) {
 		p.add(composeFile, "is not supported: the environment is a single container", leaveOut)
 	}
@@ -156,7 +156,8 @@ func (c *copyCheck) entry(name string, e fs.DirEntry, around []fs.FileInfo) {
 	}
 }
 
-// readable records a problem if a script cannot be opened. Problems with other files appear when they are copied.
+// readable records a problem if a script cannot be opened. Problems with other files appear when
+// they are copied.
 func (c *copyCheck) readable(name string) {
 	if !strings.HasSuffix(name, ".sh") {
 		return

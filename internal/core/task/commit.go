@@ -18,9 +18,10 @@ import (
 
 // commits finds the commits of the repositories that contain tasks. It reads each repository once.
 //
-// It reads the files of the repository instead of running git: this needs no process for each of thousands of tasks, works
-// without git, ignores the configuration of untrusted repositories, and does not depend on GIT_DIR or on who owns the files.
-// It runs git only for refs that are not stored in files.
+// It reads the files of the repository instead of running git: this needs no process for each of
+// thousands of tasks, works without git, ignores the configuration of untrusted repositories, and
+// does not depend on GIT_DIR or on who owns the files. It runs git only for refs that are not
+// stored in files.
 type commits struct {
 	mu    sync.Mutex
 	byDir map[string]func() repository
@@ -33,7 +34,8 @@ type repository struct {
 	objects string  // the directory of its objects
 }
 
-// of returns the repository that contains dir, and dir's path in it. Both are empty if there is none.
+// of returns the repository that contains dir, and dir's path in it. Both are empty if there is
+// none.
 func (c *commits) of(dir string) (repo repository, below string) {
 	real, err := filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -72,7 +74,8 @@ func (c *commits) around(dir string) repository {
 	return find()
 }
 
-// gitDirIn returns the git directory of the working tree with root dir. !ok means that dir is no such root.
+// gitDirIn returns the git directory of the working tree with root dir. !ok means that dir is no
+// such root.
 // Source: gitrepository-layout(5).
 func gitDirIn(dir string) (gitDir string, ok bool) {
 	git := filepath.Join(dir, ".git")
@@ -142,8 +145,8 @@ func packedRef(path, ref string) string {
 	return ""
 }
 
-// askGit runs git, for repositories whose refs are in the reftable format. GIT_DIR spares git the search for the repository,
-// and so the check of its owner.
+// askGit runs git, for repositories whose refs are in the reftable format. GIT_DIR spares git the
+// search for the repository, and so the check of its owner.
 func askGit(gitDir string) *string {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -157,8 +160,8 @@ func askGit(gitDir string) *string {
 	return commitID(strings.TrimSpace(string(out)))
 }
 
-// envWithoutGit returns our environment without the variables that point git to another repository, as they are set in
-// hooks.
+// envWithoutGit returns our environment without the variables that point git to another repository,
+// as they are set in hooks.
 func envWithoutGit() []string {
 	return slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GIT_") })
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/org/rollout-action/internal/lib/quantity"
 )
 
-// harborAgentSec is the agent's timeout in tasks that set none. In Harbor there is no limit; a day is longer than CI jobs may
-// take.
+// harborAgentSec is the agent's timeout in tasks that set none. In Harbor there is no limit; a day
+// is longer than CI jobs may take.
 const harborAgentSec = 24 * 60 * 60
 
 // Defaults returns the configuration of an empty task.toml. Source: specification, "task.toml".
@@ -66,8 +66,8 @@ func loadConfig(fsys fs.FS, p *problems, opts Options) (Config, variables) {
 	return c, vars
 }
 
-// reader makes a Config of a task.toml. It checks what tags cannot express: what depends on the task's format, on other keys
-// and on the host.
+// reader makes a Config of a task.toml. It checks what tags cannot express: what depends on the
+// task's format, on other keys and on the host.
 type reader struct {
 	*fields.Decoder
 	opts Options
@@ -153,10 +153,12 @@ func (r *reader) version() string {
 	return version
 }
 
-// lastMinor is the newest minor version of Harbor's task.toml whose keys are known: 1.4, of Harbor 0.22.
+// lastMinor is the newest minor version of Harbor's task.toml whose keys are known: 1.4, of Harbor
+// 0.22.
 const lastMinor = 4
 
-// userName matches a user's name or number, with an optional group. Only the environment knows whether they exist.
+// userName matches a user's name or number, with an optional group. Only the environment knows
+// whether they exist.
 var userName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,63})?$`)
 
 const maxUserID = 1<<32 - 2
@@ -200,8 +202,9 @@ func (r *reader) workDir() string {
 // harborSize matches a size in Harbor's notation, whose units are powers of 1024.
 var harborSize = regexp.MustCompile(`^\s*(\d+(?:\.\d+)?)\s*([GMKgmk])\s*$`)
 
-// spellings replaces Harbor's spellings in the tree by Rollout's: everywhere schema_version and no-network, and in tasks written
-// for Harbor the units of sizes. These may have a size in both forms if they are equal; then one is removed.
+// spellings replaces Harbor's spellings in the tree by Rollout's: everywhere schema_version and
+// no-network, and in tasks written for Harbor the units of sizes. These may have a size in both
+// forms if they are equal; then one is removed.
 func (r *reader) spellings() {
 	env := r.Root.Given("environment")
 	if second := r.Root.Given("schema_version"); second != nil && r.Root.Given("version") != nil {
@@ -228,7 +231,8 @@ func (r *reader) spellings() {
 	}
 }
 
-// harborLimits removes limits that a task does not set itself: tasks written for Harbor have no others.
+// harborLimits removes limits that a task does not set itself: tasks written for Harbor have no
+// others.
 // Source: Harbor 0.22, src/harbor/models/task/config.py.
 func (r *reader) harborLimits(c *Config) {
 	env := &c.Environment

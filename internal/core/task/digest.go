@@ -18,10 +18,11 @@ type digestOnce struct {
 	fault error // a fault of this machine that prevented reading the files
 }
 
-// Digest returns "sha256:…" over the names of the task's files and directories, their contents, the targets of links, and
-// which files are executable. Tasks with equal digests are the same task, wherever they are and whoever checked them out; in
-// another format they are another task. It returns "" if something cannot be read. The first call reads every file; Digest is
-// safe for concurrent use.
+// Digest returns "sha256:…" over the names of the task's files and directories, their contents, the
+// targets of links, and which files are executable. Tasks with equal digests are the same task,
+// wherever they are and whoever checked them out; in another format they are another task. It
+// returns "" if something cannot be read. The first call reads every file; Digest is safe for
+// concurrent use.
 func (t *Task) Digest() string {
 	t.digest.once.Do(func() {
 		value, err := digest(t.FS, t.Format)

@@ -10,8 +10,8 @@ import (
 	"github.com/org/rollout-action/internal/lib/fields"
 )
 
-// variables holds the env tables of a task.toml with the values of the host filled in. They must stay in memory; Config has
-// them as written.
+// variables holds the env tables of a task.toml with the values of the host filled in. They must
+// stay in memory; Config has them as written.
 type variables struct {
 	environment, verifier, solution map[string]string
 	solutionProblems                diag.List // problems that only affect the oracle
@@ -21,20 +21,25 @@ type variables struct {
 	root *fields.Node
 }
 
-// EnvironmentEnv returns the variables of every process in the task's environments, expanded. They may be secret: never write them.
+// EnvironmentEnv returns the variables of every process in the task's environments, expanded. They
+// may be secret: never write them.
 func (t *Task) EnvironmentEnv() map[string]string { return t.variables.environment }
 
-// VerifierEnv returns the verifier's additional variables, expanded. They may be secret: never write them.
+// VerifierEnv returns the verifier's additional variables, expanded. They may be secret: never
+// write them.
 func (t *Task) VerifierEnv() map[string]string { return t.variables.verifier }
 
-// SolutionEnv returns the solution's additional variables, expanded. They may be secret: never write them.
+// SolutionEnv returns the solution's additional variables, expanded. They may be secret: never
+// write them.
 func (t *Task) SolutionEnv() map[string]string { return t.variables.solution }
 
-// SolutionProblems returns the problems that prevent the oracle, but no other agent, from running the task.
+// SolutionProblems returns the problems that prevent the oracle, but no other agent, from running
+// the task.
 func (t *Task) SolutionProblems() diag.List { return t.variables.solutionProblems }
 
-// Unset returns the names of the host's variables that a task loaded with Options.Unrun needs and that are not set: those of its
-// environments and its verifier, and with those of its solution if it is asked for. They are sorted.
+// Unset returns the names of the host's variables that a task loaded with Options.Unrun needs and
+// that are not set: those of its environments and its verifier, and with those of its solution if
+// it is asked for. They are sorted.
 func (t *Task) Unset(withSolution bool) []string {
 	names := slices.Clone(t.variables.unset)
 	if withSolution {
@@ -44,9 +49,9 @@ func (t *Task) Unset(withSolution bool) []string {
 	return slices.Compact(names)
 }
 
-// Names of variables, and values with placeholders. ${NAME} and ${NAME:-default} (used if the variable is unset or empty) may
-// stand anywhere in a value; $${ is a literal ${. Harbor only knows placeholders that are the whole value, whose default may
-// contain braces.
+// Names of variables, and values with placeholders. ${NAME} and ${NAME:-default} (used if the
+// variable is unset or empty) may stand anywhere in a value; $${ is a literal ${. Harbor only knows
+// placeholders that are the whole value, whose default may contain braces.
 var (
 	variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 	wholeValue   = regexp.MustCompile(`(?s)^\$\{([^{}:]*)(?::-(.*))?\}$`)
@@ -78,8 +83,8 @@ func (e *Env) DecodeNode(d *fields.Decoder, n *fields.Node, p fields.Path, r fie
 	return true
 }
 
-// expand returns the variables at p with the placeholders in their values replaced. Errors go to wanting, and the names of variables
-// that are not set to unset if the task does not run.
+// expand returns the variables at p with the placeholders in their values replaced. Errors go to
+// wanting, and the names of variables that are not set to unset if the task does not run.
 func (r *reader) expand(p fields.Path, written Env, wanting *fields.Problems, unset *[]string) map[string]string {
 	if len(written) == 0 {
 		return nil

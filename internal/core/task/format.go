@@ -11,19 +11,22 @@ const (
 	FormatHarbor  Format = "harbor"  // those of Harbor 0.22 and its datasets
 )
 
-// Options are for loading tasks. The zero value is for a task of Rollout's own format that gets no variables of the host.
+// Options are for loading tasks. The zero value is for a task of Rollout's own format that gets no
+// variables of the host.
 type Options struct {
 	Format Format
-	// PassEnv names the variables of the host that tasks may read, and Getenv returns their values (like os.LookupEnv; nil:
-	// none is set). Tasks may be untrusted, so they get no other variables.
+	// PassEnv names the variables of the host that tasks may read, and Getenv returns their values
+	// (like os.LookupEnv; nil: none is set). Tasks may be untrusted, so they get no other
+	// variables.
 	PassEnv []string
 	Getenv  func(name string) (value string, set bool)
 	// Unrun: the task does not run, so that a variable that is not set is no error.
 	Unrun bool
 }
 
-// Rules are the consequences of a format for a trial. Code that runs a task checks these, never the format.
-// Source for Harbor: Harbor 0.22, src/harbor/trial/single_step.py, verifier/verifier.py, agents/oracle.py.
+// Rules are the consequences of a format for a trial. Code that runs a task checks these, never the
+// format. Source for Harbor: Harbor 0.22, src/harbor/trial/single_step.py, verifier/verifier.py,
+// agents/oracle.py.
 type Rules struct {
 	// ExitCodeCounts: if the verifier's exit code is not 0, the trial fails, whatever the reward.
 	ExitCodeCounts bool
@@ -31,12 +34,14 @@ type Rules struct {
 	VerifyAfterFailure bool
 	// JSONFirst: reward.json wins over reward.txt, not vice versa.
 	JSONFirst bool
-	// LenientRewards: numbers are parsed like Python's float and pydantic do ("1_0", true, "0.5"). NaN and infinities are
-	// still refused.
+	// LenientRewards: numbers are parsed like Python's float and pydantic do ("1_0", true, "0.5").
+	// NaN and infinities are still refused.
 	LenientRewards bool
-	// RunAsPrograms: test.sh and solve.sh run with the interpreter of their first line, not always with bash.
+	// RunAsPrograms: test.sh and solve.sh run with the interpreter of their first line, not always
+	// with bash.
 	RunAsPrograms bool
-	// SolutionDirs are the directories of the solution in the oracle's environment; it runs in the first.
+	// SolutionDirs are the directories of the solution in the oracle's environment; it runs in the
+	// first.
 	SolutionDirs []string
 	// LogDirs are the directories that all users may write to.
 	LogDirs []string

@@ -39,9 +39,10 @@ var atSolution = regexp.MustCompile(`(?:^|[\s"'=:;&|(<>@])` + environment.Soluti
 // maxSignRead is how many bytes of a file HarborSign reads.
 const maxSignRead = 256 << 10
 
-// HarborSign returns why the task seems to be written for Harbor, such as "task.toml has schema_version", or "". It looks for
-// what only Harbor's tasks have: keys of task.toml, the canary of published benchmarks in task.toml, instruction.md and
-// test.sh, and a solution that expects to be in /solution. It reads files.
+// HarborSign returns why the task seems to be written for Harbor, such as "task.toml has
+// schema_version", or "". It looks for what only Harbor's tasks have: keys of task.toml, the canary
+// of published benchmarks in task.toml, instruction.md and test.sh, and a solution that expects to
+// be in /solution. It reads files.
 func (t *Task) HarborSign() string {
 	if t.Missing {
 		return ""

@@ -1,7 +1,8 @@
 package task
 
-// Healthcheck is [environment.healthcheck], with the meaning of Docker's HEALTHCHECK; seconds. It runs before anything else in
-// an environment. Source: Harbor 0.22, src/harbor/models/task/config.py.
+// Healthcheck is [environment.healthcheck], with the meaning of Docker's HEALTHCHECK; seconds. It
+// runs before anything else in an environment. Source: Harbor 0.22,
+// src/harbor/models/task/config.py.
 type Healthcheck struct {
 	Command          string  `toml:"command" required:"true" pattern:"\\S" is:"a command" hint:"write command = \"...\"; exit code 0 is healthy" doc:"For bash. Exit code 0 is healthy."`
 	IntervalSec      float64 `toml:"interval_sec" default:"5" min:"0" max:"a day" is:"a number of seconds" doc:"Seconds between checks."`

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// canary matches a line that marks a benchmark's text so that it can be found in training data. It is not part of the
-// instruction. Source: Harbor 0.22, src/harbor/models/task/task.py.
+// canary matches a line that marks a benchmark's text so that it can be found in training data. It
+// is not part of the instruction. Source: Harbor 0.22, src/harbor/models/task/task.py.
 var canary = regexp.MustCompile(`(?i)^(<!--.*canary.*-->|#.*canary.*)$`)
 
-// Instruction returns the agent's instruction: instruction.md. For tasks written for Harbor, it leaves out canary lines at
-// the beginning and the blank lines after them.
+// Instruction returns the agent's instruction: instruction.md. For tasks written for Harbor, it
+// leaves out canary lines at the beginning and the blank lines after them.
 func (t *Task) Instruction() ([]byte, error) {
 	text, err := fs.ReadFile(t.FS, instructionFile)
 	if err != nil || t.Format != FormatHarbor {

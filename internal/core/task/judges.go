@@ -28,8 +28,8 @@ func (t *Task) JudgeAt(p fields.Path) diag.Diagnostic {
 	return diag.Diagnostic{File: at.File, Line: at.Line, Column: at.Column}
 }
 
-// judges reads the files that judges name, and checks the judges as far as that is possible without a job. path returns what problems call a
-// file of the task.
+// judges reads the files that judges name, and checks the judges as far as that is possible without
+// a job. path returns what problems call a file of the task.
 func (r *reader) judges(fsys fs.FS, judges []judge.Spec, path func(file string) string) {
 	names := map[string]int{}
 	for i := range judges {
@@ -75,7 +75,8 @@ func (r *reader) judges(fsys fs.FS, judges []judge.Spec, path func(file string) 
 	}
 }
 
-// judgeFile returns the text of the file that a key with the suffix _file names, and empties the key. ok is false if there is none.
+// judgeFile returns the text of the file that a key with the suffix _file names, and empties the
+// key. ok is false if there is none.
 func (r *reader) judgeFile(fsys fs.FS, file *string, set bool, p fields.Path, key string) (text []byte, ok bool) {
 	at := p.Child(key + "_file")
 	name := *file
@@ -118,7 +119,7 @@ func readBounded(fsys fs.FS, name string) ([]byte, error) {
 	return fs.ReadFile(fsys, name)
 }
 
-// whole makes whole numbers in a value of JSON int, as package keys has them.
+// whole makes whole numbers in a value of JSON int, as package fields has them.
 func whole(value any) any {
 	switch v := value.(type) {
 	case map[string]any:

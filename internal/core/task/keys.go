@@ -11,8 +11,9 @@ import (
 // leaveOut is the hint for tasks that cannot run.
 const leaveOut = "leave the task out: exclude_tasks in the job"
 
-// unsupported are keys of Harbor's task.toml that change the meaning of a trial and that Rollout does not support: a task that
-// sets one is invalid. The text is the reason. Source: Harbor 0.22, src/harbor/models/task/config.py.
+// unsupported are keys of Harbor's task.toml that change the meaning of a trial and that Rollout
+// does not support: a task that sets one is invalid. The text is the reason. Source: Harbor 0.22,
+// src/harbor/models/task/config.py.
 var unsupported = map[string]string{
 	"steps":                     "a task is one instruction and one verifier",
 	"verifier.environment_mode": "the verifier shares the agent's environment",
@@ -24,8 +25,8 @@ var unsupported = map[string]string{
 	"environment.tpu":           "environments have no TPU",
 }
 
-// noEffect are keys of Harbor's task.toml that Rollout ignores, because the trial means the same without them: a task that
-// sets one gets a warning. The text is what happens instead.
+// noEffect are keys of Harbor's task.toml that Rollout ignores, because the trial means the same
+// without them: a task that sets one gets a warning. The text is what happens instead.
 var noEffect = map[string]string{
 	"multi_step_reward_strategy": "there are no steps, so there is one reward",
 }
@@ -33,7 +34,8 @@ var noEffect = map[string]string{
 // maxUnknown is how many unknown keys of a table are reported.
 const maxUnknown = 10
 
-// unknownKeys reports keys that are not supported, and warns of keys that have no effect or are unknown.
+// unknownKeys reports keys that are not supported, and warns of keys that have no effect or are
+// unknown.
 func (r *reader) unknownKeys(n *fields.Node, p fields.Path, unknown []*fields.Field, known []string) {
 	count, next := 0, (*fields.Field)(nil) // the first that is not reported
 	for _, f := range unknown {
@@ -61,8 +63,8 @@ func (r *reader) unknownKeys(n *fields.Node, p fields.Path, unknown []*fields.Fi
 	}
 }
 
-// asksForNothing reports whether the value of a field of n asks for what happens anyway: a neutral value, or none (0, false,
-// "", [] and tables of such).
+// asksForNothing reports whether the value of a field of n asks for what happens anyway: a neutral
+// value, or none (0, false, "", [] and tables of such).
 func asksForNothing(n *fields.Node, f *fields.Field, name string) bool {
 	switch value := f.Value; name {
 	case "verifier.environment":

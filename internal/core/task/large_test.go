@@ -10,7 +10,8 @@ import (
 	"github.com/org/rollout-action/internal/lib/fields"
 )
 
-// Documents that the decoder would take too long for are refused with a position. Of many problems, the first are reported.
+// Documents that the decoder would take too long for are refused with a position. Of many problems,
+// the first are reported.
 func TestLargeConfigs(t *testing.T) {
 	repeat := func(n int, text string) string {
 		var b strings.Builder

@@ -16,24 +16,26 @@ import (
 	"github.com/org/rollout-action/internal/lib/git"
 )
 
-// Load loads the task in directory dir, which may be relative, with the zero Options. It never fails: Missing and Problems
-// tell what is wrong. Their file names begin with dir as given. To load many tasks, use one Loader.
+// Load loads the task in directory dir, which may be relative, with the zero Options. It never
+// fails: Missing and Problems tell what is wrong. Their file names begin with dir as given. To load
+// many tasks, use one Loader.
 func Load(dir string) *Task { return new(Loader).Load(dir) }
 
-// Loader loads tasks. It caches the commits of the repositories that contain them, so they are as old as the Loader. It is
-// safe for concurrent use. The zero value is ready.
+// Loader loads tasks. It caches the commits of the repositories that contain them, so they are as
+// old as the Loader. It is safe for concurrent use. The zero value is ready.
 type Loader struct {
 	Options // must not change after the first use
 	commits commits
 	lfs     lfs
 }
 
-// Load is like the function Load, with the Loader's Options. If a fault of this machine prevented reading the task,
-// Task.ReadError returns it, and the problems do not count.
+// Load is like the function Load, with the Loader's Options. If a fault of this machine prevented
+// reading the task, Task.ReadError returns it, and the problems do not count.
 func (l *Loader) Load(dir string) *Task { return l.LoadAs(dir, "", nil) }
 
-// LoadAs is Load for a task of a registry. name is the task's name in the registry ("": the directory's name). origin is the
-// commit that the task comes from, which problems name instead of dir; nil for a directory of the user's.
+// LoadAs is Load for a task of a registry. name is the task's name in the registry ("": the
+// directory's name). origin is the commit that the task comes from, which problems name instead of
+// dir; nil for a directory of the user's.
 func (l *Loader) LoadAs(dir, name string, origin *Origin) *Task {
 	t := &Task{Format: cmp.Or(l.Format, FormatRollout), Origin: origin}
 	t.Config = Defaults(t.Format)
@@ -94,7 +96,8 @@ func (l *Loader) LoadAs(dir, name string, origin *Origin) *Task {
 	return t
 }
 
-// Commit returns the commit of HEAD in the repository that contains the directory dir; nil outside git.
+// Commit returns the commit of HEAD in the repository that contains the directory dir; nil outside
+// git.
 func Commit(dir string) *string {
 	repo, _ := new(commits).of(dir)
 	return repo.commit
@@ -107,14 +110,15 @@ type Checkout struct {
 	Objects string  // the directory of the repository's objects
 }
 
-// CheckoutAround returns the working tree that contains the directory dir. It runs no command that the repository names.
+// CheckoutAround returns the working tree that contains the directory dir. It runs no command that
+// the repository names.
 func CheckoutAround(dir string) Checkout {
 	repo, _ := new(commits).of(dir)
 	return Checkout{Top: repo.top, Commit: repo.commit, Objects: repo.objects}
 }
 
-// IsTask reports whether the directory name of fsys looks like a task, valid or not: it has a task.toml or an instruction.md.
-// The error is a fault of this machine (environment.MachineError).
+// IsTask reports whether the directory name of fsys looks like a task, valid or not: it has a
+// task.toml or an instruction.md. The error is a fault of this machine (environment.MachineError).
 func IsTask(fsys fs.FS, name string) (bool, error) {
 	is, _, err := Look(fsys, name)
 	if fault := environment.MachineFault(err); fault != nil {
@@ -123,8 +127,9 @@ func IsTask(fsys fs.FS, name string) (bool, error) {
 	return is, nil
 }
 
-// Look reports whether the directory name of fsys looks like a task, as IsTask does. If it does not, parts are the files in it that only
-// tasks have. The error says why it could not be looked into.
+// Look reports whether the directory name of fsys looks like a task, as IsTask does. If it does
+// not, parts are the files in it that only tasks have. The error says why it could not be looked
+// into.
 func Look(fsys fs.FS, name string) (is bool, parts []string, err error) {
 	for _, file := range []string{configFile, instructionFile, testsScript, solutionScript, dockerfile} {
 		_, err := fs.Stat(fsys, join(name, file))
@@ -144,13 +149,15 @@ func Look(fsys fs.FS, name string) (is bool, parts []string, err error) {
 	return false, parts, nil
 }
 
-// oldConfig is the configuration of tasks of terminal-bench before version 2, instead of task.toml and instruction.md.
+// oldConfig is the configuration of tasks of terminal-bench before version 2, instead of task.toml
+// and instruction.md.
 const oldConfig = "task.yaml"
 
 // HowToConvert is the hint for tasks that IsOld recognises.
 const HowToConvert = "convert it with Harbor: harbor task migrate --input DIR --output DIR, then format: harbor"
 
-// IsOld reports whether the directory name of fsys looks like a task of terminal-bench before version 2.
+// IsOld reports whether the directory name of fsys looks like a task of terminal-bench before
+// version 2.
 func IsOld(fsys fs.FS, name string) bool {
 	info, err := fs.Stat(fsys, join(name, oldConfig))
 	return err == nil && info.Mode().IsRegular()
@@ -178,8 +185,8 @@ func (p *problems) path(file string) string {
 	return filepath.Join(p.dir, filepath.FromSlash(file))
 }
 
-// readFile returns the content of a file of at most limit bytes. If !ok, it has recorded a problem. hint says what the file
-// is for.
+// readFile returns the content of a file of at most limit bytes. If !ok, it has recorded a problem.
+// hint says what the file is for.
 func (p *problems) readFile(fsys fs.FS, name string, limit int64, hint string) (content []byte, ok bool) {
 	f, err := fsys.Open(name)
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 	"github.com/org/rollout-action/internal/lib/diag"
 )
 
-// newTask writes a small valid task and returns its directory. files changes it: path -> content ("" removes the file).
+// newTask writes a small valid task and returns its directory. files changes it: path -> content
+// ("" removes the file).
 func newTask(t testing.TB, files map[string]string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "hello")

@@ -17,8 +17,9 @@ type Networks struct {
 	PublicDuringInstall, PublicDuringVerify bool
 }
 
-// networks returns the networks of a task.toml: [environment] network (or Harbor's network_mode or allow_internet) for all
-// phases, [agent] and [verifier] for these two. As in Harbor, the agent's install script has the network of [environment].
+// networks returns the networks of a task.toml: [environment] network (or Harbor's network_mode or
+// allow_internet) for all phases, [agent] and [verifier] for these two. As in Harbor, the agent's
+// install script has the network of [environment].
 func (r *reader) networks() Networks {
 	f, env := &r.file, &r.file.Environment
 	all := r.network("environment", environment.Network{}, networkMode(env.Network), env.NetworkMode, env.AllowedHosts)
@@ -52,7 +53,8 @@ func (m networkMode) mode() environment.NetworkMode {
 	return environment.NetworkMode(m)
 }
 
-// network returns the network of a table with the keys network, network_mode and allowed_hosts, which may be empty.
+// network returns the network of a table with the keys network, network_mode and allowed_hosts,
+// which may be empty.
 func (r *reader) network(table string, inherited environment.Network, own, second networkMode, hosts []string) environment.Network {
 	n, key := inherited, fields.Path{table, "network_mode"}
 	if own != "" {

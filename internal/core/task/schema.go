@@ -11,8 +11,8 @@ import (
 	"github.com/org/rollout-action/internal/lib/fields"
 )
 
-// file has the keys of task.toml: to decode it, and for its schema. Those of its tables that are not in Config are for reader,
-// which checks what tags cannot express.
+// file has the keys of task.toml: to decode it, and for its schema. Those of its tables that are
+// not in Config are for reader, which checks what tags cannot express.
 type file struct {
 	Version       string   `toml:"version" default:"1.0" doc:"Version of the task configuration format."`
 	SchemaVersion string   `toml:"schema_version" doc:"Accepted in place of version, for tasks written for Harbor."`
@@ -126,9 +126,9 @@ func example(r fields.Rules) string {
 	return ""
 }
 
-// Schema returns the JSON Schema (draft-07, as in the specification) of task.toml, for editors. Load refuses all that it
-// refuses, except that a missing version is only a warning, and that tasks written for Harbor may give a size in both
-// forms; Load also checks quantities.
+// Schema returns the JSON Schema (draft-07, as in the specification) of task.toml, for editors.
+// Load refuses all that it refuses, except that a missing version is only a warning, and that tasks
+// written for Harbor may give a size in both forms; Load also checks quantities.
 func Schema() ([]byte, error) {
 	root := dialect.Struct(reflect.TypeFor[file]())
 	root["$schema"] = "http://json-schema.org/draft-07/schema#"

@@ -31,7 +31,8 @@ type Task struct {
 	Missing bool
 	// Nearest is a path with a similar name, for a Missing task; may be "".
 	Nearest string
-	// Problems are the problems that Load found. If there are errors among them, the task cannot run (task_invalid).
+	// Problems are the problems that Load found. If there are errors among them, the task cannot
+	// run (task_invalid).
 	Problems diag.List
 }
 
@@ -47,8 +48,9 @@ func (o Origin) String() string {
 	return untrusted.Line(fmt.Sprintf("%s of %s at %s", cmp.Or(o.Path, "the top"), o.URL, o.Commit[:min(12, len(o.Commit))]))
 }
 
-// File returns the path of a task's file for messages; name has forward slashes, and "" is the task itself. For a task from a
-// commit it consists of name, repository and path, because the directory in the cache means nothing to users.
+// File returns the path of a task's file for messages; name has forward slashes, and "" is the task
+// itself. For a task from a commit it consists of name, repository and path, because the directory
+// in the cache means nothing to users.
 func (t *Task) File(name string) string {
 	if t.Origin == nil {
 		return filepath.Join(t.Dir, filepath.FromSlash(name))
@@ -67,7 +69,8 @@ func cut(name string) string {
 	return ": " + name
 }
 
-// Below returns a file of Problems relative to the task, with forward slashes; "" for the task itself and files outside it.
+// Below returns a file of Problems relative to the task, with forward slashes; "" for the task
+// itself and files outside it.
 func (t *Task) Below(file string) string {
 	if t.Origin != nil {
 		name, _ := strings.CutPrefix(file, t.label()+": ")
@@ -176,7 +179,8 @@ type Size int64
 // User is a name or number, perhaps with a group after a colon; "" is the image's.
 type User string
 
-// Env holds variables as written, with placeholders. Task.VerifierEnv and the like have them expanded.
+// Env holds variables as written, with placeholders. Task.VerifierEnv and the like have them
+// expanded.
 type Env map[string]string
 
 // ExplicitLimits tells which limits task.toml sets; the others are defaults.
@@ -195,11 +199,12 @@ const (
 	testsScript     = "tests/test.sh"
 )
 
-// Err returns the problems that prevent the task from running, as a diag.List, or nil. A Missing task has none.
+// Err returns the problems that prevent the task from running, as a diag.List, or nil. A Missing
+// task has none.
 func (t *Task) Err() error { return t.Problems.Err() }
 
-// ReadError returns why this machine could not read the task (too many open files, a failing disk), or nil. If it is not nil, the
-// task's Problems and Digest do not count.
+// ReadError returns why this machine could not read the task (too many open files, a failing disk),
+// or nil. If it is not nil, the task's Problems and Digest do not count.
 func (t *Task) ReadError() error {
 	if t.unread != nil {
 		return t.unread
@@ -210,8 +215,8 @@ func (t *Task) ReadError() error {
 	return nil
 }
 
-// Environment returns the directory that the image is built from. It lists symbolic links as links (fs.ReadLinkFS), because
-// they are part of the image.
+// Environment returns the directory that the image is built from. It lists symbolic links as links
+// (fs.ReadLinkFS), because they are part of the image.
 func (t *Task) Environment() (fs.FS, error) { return sub(t.FS, environmentDir) }
 
 // Solution returns the files that the oracle agent runs. It follows links.
@@ -226,7 +231,8 @@ func (t *Task) HasDockerfile() bool { return t.hasFile(dockerfile) }
 // HasSolution reports whether there is a solution/solve.sh, which the oracle agent needs.
 func (t *Task) HasSolution() bool { return t.hasFile(solutionScript) }
 
-// hasFile returns what Load found, so a later fault of this machine does not look like a missing file.
+// hasFile returns what Load found, so a later fault of this machine does not look like a missing
+// file.
 func (t *Task) hasFile(name string) bool {
 	if has, ok := t.has[name]; ok {
 		return has

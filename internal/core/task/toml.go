@@ -10,12 +10,12 @@ import (
 	"github.com/org/rollout-action/internal/lib/fields"
 )
 
-// maxKeys limits the keys of a task.toml, including its tables: the library compares each key with all before it. Real files
-// have some dozens.
+// maxKeys limits the keys of a task.toml, including its tables: the library compares each key with
+// all before it. Real files have some dozens.
 const maxKeys = 5000
 
-// parseTOML returns the tree of a document, and its values in the library's types. It returns nil if the document is invalid;
-// p has the problem.
+// parseTOML returns the tree of a document, and its values in the library's types. It returns nil
+// if the document is invalid; p has the problem.
 func parseTOML(file string, content []byte, p *fields.Problems) (*fields.Node, map[string]any) {
 	t := &tree{lines: fields.NewLines(file, content), root: &fields.Node{Kind: fields.Mapping, At: fields.Place{File: file}}}
 	if line := t.parse(content); line > 0 {
@@ -35,15 +35,16 @@ func parseTOML(file string, content []byte, p *fields.Problems) (*fields.Node, m
 	return t.root, values
 }
 
-// tree is the tree of a document while it is built. It does not check the document: toml.Unmarshal does, but does not know the
-// places of values.
+// tree is the tree of a document while it is built. It does not check the document: toml.Unmarshal
+// does, but does not know the places of values.
 type tree struct {
 	lines *fields.Lines
 	root  *fields.Node
 	keys  int
 }
 
-// parse adds the document to the tree, up to a syntax error. It returns the line at which it has more than maxKeys, or 0.
+// parse adds the document to the tree, up to a syntax error. It returns the line at which it has
+// more than maxKeys, or 0.
 func (t *tree) parse(content []byte) (line int) {
 	var parser unstable.Parser
 	parser.Reset(content)
@@ -67,8 +68,8 @@ func (t *tree) parse(content []byte) (line int) {
 	return 0
 }
 
-// slot returns the value of e's dotted key below n. Missing tables are created, and so is a missing value, of the given kind.
-// Of a list on the way, the last item counts.
+// slot returns the value of e's dotted key below n. Missing tables are created, and so is a missing
+// value, of the given kind. Of a list on the way, the last item counts.
 func (t *tree) slot(n *fields.Node, e *unstable.Node, kind fields.Kind) *fields.Node {
 	for key := e.Key(); key.Next(); {
 		if n.Kind == fields.List && len(n.Items) > 0 {

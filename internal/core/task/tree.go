@@ -14,10 +14,11 @@ var (
 	errNotRegular   = errors.New("neither a file nor a directory")
 )
 
-// Tree is a task's directory as a file system. Links may point anywhere inside it. Nothing outside can be opened through it,
-// whatever the links say, because tasks may be untrusted. Named pipes, sockets and devices are refused, because opening a pipe
-// would block. Tree lists links as links (fs.ReadLinkFS). It keeps nothing open between calls, so thousands of tasks need no
-// file descriptors.
+// Tree is a task's directory as a file system. Links may point anywhere inside it. Nothing outside
+// can be opened through it, whatever the links say, because tasks may be untrusted. Named pipes,
+// sockets and devices are refused, because opening a pipe would block. Tree lists links as links
+// (fs.ReadLinkFS). It keeps nothing open between calls, so thousands of tasks need no file
+// descriptors.
 type Tree string
 
 // Open follows links that stay inside the tree.
@@ -103,7 +104,8 @@ func pathError(op, name string, err error) error {
 	return &fs.PathError{Op: op, Path: name, Err: environment.MarkMachineError(err)}
 }
 
-// watched is a tree that records the first fault of this machine, even if the caller treats the error as a missing file.
+// watched is a tree that records the first fault of this machine, even if the caller treats the
+// error as a missing file.
 type watched struct {
 	Tree
 	fault *error
@@ -158,8 +160,8 @@ func (f watchedFile) ReadDir(n int) ([]fs.DirEntry, error) {
 	return entries, err
 }
 
-// follow lists links as their targets. Load has checked that every link has a target, and that none points to one of its parent
-// directories.
+// follow lists links as their targets. Load has checked that every link has a target, and that none
+// points to one of its parent directories.
 type follow struct{ fs.FS }
 
 func (f follow) Open(name string) (fs.File, error) {

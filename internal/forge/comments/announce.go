@@ -10,7 +10,8 @@ import (
 // NoticeRoom is how many bytes of a comment the body leaves free for a notice above it.
 const NoticeRoom = 1024
 
-// A notice is the line above the last verdict: the run that goes on, or how it ended. These lines enclose it.
+// A notice is the line above the last verdict: the run that goes on, or how it ended. These lines
+// enclose it.
 const (
 	noticeStart = "<!-- rollout-notice -->\n"
 	noticeEnd   = "<!-- rollout-last -->\n"
@@ -19,9 +20,10 @@ const (
 // Absent is the Action of Announce and Withdraw when there is nothing to change.
 const Absent Action = "absent"
 
-// Announce puts the body of want, which is one line, above the last verdict of the job, in place of an earlier notice. From then on, runs that
-// are older than want do not write. It creates no comment, and changes none that would become larger than limit. As Upsert it checks
-// again when settle has waited. Errors are those of the Thread.
+// Announce puts the body of want, which is one line, above the last verdict of the job, in place of
+// an earlier notice. From then on, runs that are older than want do not write. It creates no
+// comment, and changes none that would become larger than limit. As Upsert it checks again when
+// settle has waited. Errors are those of the Thread.
 func Announce(ctx context.Context, t Thread, want Comment, limit int, settle func(context.Context) error) (Action, error) {
 	done := Absent
 	for round := range Rounds {
@@ -50,7 +52,8 @@ func Announce(ctx context.Context, t Thread, want Comment, limit int, settle fun
 	return done, nil
 }
 
-// Withdraw puts the body of want in place of what this run, or an earlier attempt of it, has announced. It changes no other comment.
+// Withdraw puts the body of want in place of what this run, or an earlier attempt of it, has
+// announced. It changes no other comment.
 func Withdraw(ctx context.Context, t Thread, want Comment, limit int) (Action, error) {
 	return notice(ctx, t, want, limit, func(newest posted) Action {
 		if newest.announced && newest.stamp.before(want.marker().stamp) {
@@ -98,9 +101,10 @@ func (p posted) last() string {
 	return strings.TrimRight(rest, "\n")
 }
 
-// supersedes reports whether the comment is of a newer run than s. A run's own announcement is not, whatever the clocks of its machines say.
-// An announcement of a later run is, even if the trials of the first one began after it, because their machines were busy: as it was never run
-// again, its number tells that it is older.
+// supersedes reports whether the comment is of a newer run than s. A run's own announcement is not,
+// whatever the clocks of its machines say. An announcement of a later run is, even if the trials of
+// the first one began after it, because their machines were busy: as it was never run again, its
+// number tells that it is older.
 func (p posted) supersedes(s stamp) bool {
 	if p.announced {
 		if p.stamp.before(s) {

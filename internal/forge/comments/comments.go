@@ -1,5 +1,5 @@
-// Package comments keeps one comment for a job on a pull request or a merge request, whatever system it is in: runs that overlap, in
-// any order, leave the comment of the newest one.
+// Package comments keeps one comment for a job on a pull request or a merge request, whatever
+// system it is in: runs that overlap, in any order, leave the comment of the newest one.
 package comments
 
 import (
@@ -17,8 +17,8 @@ const Rounds = 6
 // Comment is what a run has to say about a job.
 type Comment struct {
 	Job string // its name: each job has one comment
-	// ValidAt is when the run began, which orders runs: an older one never replaces a newer one. If it is equal, RunID decides,
-	// then Attempt.
+	// ValidAt is when the run began, which orders runs: an older one never replaces a newer one. If
+	// it is equal, RunID decides, then Attempt.
 	ValidAt time.Time
 	RunID   int64
 	Attempt int
@@ -88,12 +88,14 @@ func Has(ctx context.Context, t Thread, job string) (bool, error) {
 	return len(of(entries, job)) > 0, err
 }
 
-// Upsert ensures that the thread has exactly one comment of ours for the job, that of the newest run: it creates, updates
-// or keeps it. It never touches comments of other authors, whatever they contain. Two runs at the same time may leave
-// duplicates; Upsert keeps the oldest. As the APIs have no compare-and-swap, it checks again after writing, when settle has
-// waited for the concurrent requests of other runs to arrive, until there is nothing to fix.
+// Upsert ensures that the thread has exactly one comment of ours for the job, that of the newest
+// run: it creates, updates or keeps it. It never touches comments of other authors, whatever they
+// contain. Two runs at the same time may leave duplicates; Upsert keeps the oldest. As the APIs
+// have no compare-and-swap, it checks again after writing, when settle has waited for the
+// concurrent requests of other runs to arrive, until there is nothing to fix.
 //
-// It does not change a comment, nor its marker, if the body is unchanged. Errors are those of the Thread.
+// It does not change a comment, nor its marker, if the body is unchanged. Errors are those of the
+// Thread.
 func Upsert(ctx context.Context, t Thread, want Comment, settle func(context.Context) error) (Result, error) {
 	u := upsert{thread: t, settle: settle, want: want}
 	err := u.run(ctx)
@@ -156,8 +158,9 @@ type move struct {
 
 func (m move) nothing() bool { return !m.create && m.edit == "" && len(m.remove) == 0 }
 
-// decide returns the next move, given our comments, oldest first. written: this run has written already; then the marker alone
-// decides whether the comment is there, because servers may return slightly different text.
+// decide returns the next move, given our comments, oldest first. written: this run has written
+// already; then the marker alone decides whether the comment is there, because servers may return
+// slightly different text.
 func decide(mine []posted, want Comment, written bool) move {
 	if len(mine) == 0 {
 		return move{create: true}
@@ -276,8 +279,8 @@ func of(entries []Entry, job string) (mine []posted) {
 	return mine
 }
 
-// withCreated adds the comment that this call created if the listing does not have it yet. Otherwise it would be created
-// again.
+// withCreated adds the comment that this call created if the listing does not have it yet.
+// Otherwise it would be created again.
 func (u *upsert) withCreated(mine []posted) []posted {
 	if u.created == nil || slices.ContainsFunc(mine, func(p posted) bool { return p.id == u.created.id }) {
 		return mine

@@ -30,8 +30,8 @@ type marker struct {
 var markerLine = regexp.MustCompile(
 	`^<!-- rollout-comment job="([^"<>\s]*)" valid-at="([^"<>\s]*)" run="([0-9]{1,19})" attempt="([0-9]{1,9})" -->$`)
 
-// String returns the marker as an HTML comment. It escapes the job's name so that it cannot end the comment or the quotes: the
-// result has letters, digits and "%+_.~-", with no two hyphens in a row.
+// String returns the marker as an HTML comment. It escapes the job's name so that it cannot end the
+// comment or the quotes: the result has letters, digits and "%+_.~-", with no two hyphens in a row.
 func (m marker) String() string {
 	return fmt.Sprintf("<!-- rollout-comment job=%q valid-at=%q run=%q attempt=%q -->", escapeJob(m.job),
 		m.stamp.validAt.UTC().Format(time.RFC3339Nano), strconv.FormatInt(m.stamp.runID, 10), strconv.Itoa(m.stamp.attempt))
@@ -41,8 +41,8 @@ func escapeJob(job string) string {
 	return strings.ReplaceAll(url.QueryEscape(job), "--", "%2D%2D")
 }
 
-// parseMarker splits a comment's text into its marker and the rest. ok is false if it does not begin with one. A marker with an
-// invalid time is older than every other.
+// parseMarker splits a comment's text into its marker and the rest. ok is false if it does not
+// begin with one. A marker with an invalid time is older than every other.
 func parseMarker(text string) (m marker, body string, ok bool) {
 	text = strings.ReplaceAll(text, "\r\n", "\n")
 	line, body, _ := strings.Cut(text, "\n")

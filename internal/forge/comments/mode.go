@@ -29,9 +29,10 @@ func ParseMode(s string) (Mode, error) {
 	return mode, nil
 }
 
-// ShouldComment reports whether to write the comment. changed: something differs from the baseline, or could not be
-// compared with one as the gate demands; failed: the job does not pass;
-// exists: an earlier run left a comment. An existing comment is always updated: one that still said "failed" would be wrong.
+// ShouldComment reports whether to write the comment. changed: something differs from the baseline,
+// or could not be compared with one as the gate demands; failed: the job does not pass; exists: an
+// earlier run left a comment. An existing comment is always updated: one that still said "failed"
+// would be wrong.
 func ShouldComment(mode Mode, changed, failed, exists bool) bool {
 	switch mode {
 	case Always:

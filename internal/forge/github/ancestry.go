@@ -19,8 +19,8 @@ type ancestor struct {
 	depth int
 }
 
-// from returns the commit and its known ancestors, nearest first. At equal distance, commits on the branch itself (first
-// parents) come before commits that were merged into it.
+// from returns the commit and its known ancestors, nearest first. At equal distance, commits on the
+// branch itself (first parents) come before commits that were merged into it.
 func (a ancestry) from(sha string) []ancestor {
 	out := []ancestor{{sha, 0}}
 	seen := map[string]bool{sha: true}

@@ -55,8 +55,8 @@ func (c *Client) fetchResult(ctx context.Context, owner, repo string, a *gh.Arti
 	return extractResult(file, dir, c.limits.result)
 }
 
-// download writes the artifact's zip to file. The API returns a storage URL that is valid for a minute, so each try asks for a
-// new one.
+// download writes the artifact's zip to file. The API returns a storage URL that is valid for a
+// minute, so each try asks for a new one.
 func (c *Client) download(ctx context.Context, owner, repo string, id int64, file *os.File) error {
 	for try := 1; ; try++ {
 		address, err := c.artifactAddress(ctx, owner, repo, id)
@@ -125,8 +125,8 @@ func rewind(file *os.File) error {
 	return err
 }
 
-// extractResult writes the job's result.json in the zip to dir. Names in the zip never become paths: the file is always
-// dir/result.json.
+// extractResult writes the job's result.json in the zip to dir. Names in the zip never become
+// paths: the file is always dir/result.json.
 func extractResult(file *os.File, dir string, limit int64) (string, error) {
 	info, err := file.Stat()
 	if err != nil {
@@ -147,8 +147,9 @@ func extractResult(file *os.File, dir string, limit int64) (string, error) {
 	return target, extractVerdict(archive.File, path.Dir(entry.Name), dir)
 }
 
-// extractVerdict writes the verdict.json that is in the zip's directory from to dir, and removes an earlier one there. Artifacts of earlier versions have none, and one that
-// cannot be used counts as none.
+// extractVerdict writes the verdict.json that is in the zip's directory from to dir, and removes an
+// earlier one there. Artifacts of earlier versions have none, and one that cannot be used counts as
+// none.
 func extractVerdict(files []*zip.File, from, dir string) error {
 	target := filepath.Join(dir, result.VerdictFile)
 	if err := os.Remove(target); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -211,8 +212,8 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// chooseResult returns the job's result.json: the one nearest to the top, if it is unique there. Deeper ones may be those of
-// trials.
+// chooseResult returns the job's result.json: the one nearest to the top, if it is unique there.
+// Deeper ones may be those of trials.
 func chooseResult(files []*zip.File) (*zip.File, error) {
 	var chosen *zip.File
 	best, count := 0, 0

@@ -12,9 +12,10 @@ import (
 
 // findBase finds the base of the evaluated commit.
 //
-// For a pull request, GitHub checks out a merge of its head and the current branch. The commit at which the pull request
-// left the branch is older: later changes of others are in the merge, too, and must be on both sides of the comparison. So the
-// base comes from the evaluated commit, not from the event.
+// For a pull request, GitHub checks out a merge of its head and the current branch. The commit at
+// which the pull request left the branch is older: later changes of others are in the merge, too,
+// and must be on both sides of the comparison. So the base comes from the evaluated commit, not
+// from the event.
 func (s *search) findBase(ctx context.Context) error {
 	q := &s.query
 	if q.Commit == "" && q.Event != "" {
@@ -107,8 +108,8 @@ func (s *search) baseOf(ctx context.Context) error {
 	return nil
 }
 
-// before finds the branch's commit before the query's commit landed on it. After a force push it may not be an ancestor:
-// then before takes the merge base of both.
+// before finds the branch's commit before the query's commit landed on it. After a force push it
+// may not be an ancestor: then before takes the merge base of both.
 func (s *search) before(ctx context.Context) error {
 	q := s.query
 	s.side = LandedOn
@@ -139,8 +140,9 @@ func (s *search) before(ctx context.Context) error {
 	return nil
 }
 
-// ofParents finds the base of a commit that was made locally, so GitHub does not know it: the merge base of the branch and its
-// parents. If there are several, it takes the latest, which has the others as ancestors.
+// ofParents finds the base of a commit that was made locally, so GitHub does not know it: the merge
+// base of the branch and its parents. If there are several, it takes the latest, which has the
+// others as ancestors.
 func (s *search) ofParents(ctx context.Context, parents []string) error {
 	best := ""
 	var unknown error

@@ -157,8 +157,8 @@ func (h *aHistory) want(q Query, name, said string) Found {
 	return f
 }
 
-// On a pull request, GitHub checks out the change merged with the current main. Later changes of others are in the merge, so they
-// must be in the baseline.
+// On a pull request, GitHub checks out the change merged with the current main. Later changes of
+// others are in the merge, so they must be in the baseline.
 func TestPullRequestIsComparedWithTheBaseOfItsMerge(t *testing.T) {
 	h := newHistory(t)
 	h.ran("A", "B", "C", "D", "E")

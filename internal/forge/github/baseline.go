@@ -15,8 +15,8 @@ import (
 	"github.com/org/rollout-action/internal/lib/untrusted"
 )
 
-// ErrNoBaseline means that there is nothing to compare with; the error's text is a sentence for users with the reason. Other
-// errors of FindBaseline mean that it could not find out.
+// ErrNoBaseline means that there is nothing to compare with; the error's text is a sentence for
+// users with the reason. Other errors of FindBaseline mean that it could not find out.
 var ErrNoBaseline = errors.New("there is no baseline")
 
 // NoBaseline is an ErrNoBaseline with its reason.
@@ -39,17 +39,19 @@ type Query struct {
 	Artifact     string // the artifact's name
 	Exclude      int64  // the current run
 
-	// Commit is the evaluated commit; "" is the latest of the branch. Parents are its parents in the checkout; if nil,
-	// FindBaseline asks GitHub for them when needed.
+	// Commit is the evaluated commit; "" is the latest of the branch. Parents are its parents in
+	// the checkout; if nil, FindBaseline asks GitHub for them when needed.
 	Commit  string
 	Parents []string
-	// Claimed means that Commit comes from an untrusted artifact: it counts only if it is Head or a merge of Head.
+	// Claimed means that Commit comes from an untrusted artifact: it counts only if it is Head or a
+	// merge of Head.
 	Claimed bool
-	// Event is the commit of the run as GitHub knows it. FindBaseline uses it if the repository does not have Commit.
+	// Event is the commit of the run as GitHub knows it. FindBaseline uses it if the repository
+	// does not have Commit.
 	Event string
 	Head  string // in a pull request, the latest commit of its branch
-	// Landed means that Commit was added to Branch in this event. It is compared with Before or, if that is "" or gone, with
-	// Commit's first parent.
+	// Landed means that Commit was added to Branch in this event. It is compared with Before or, if
+	// that is "" or gone, with Commit's first parent.
 	Landed bool
 	Before string
 }
@@ -61,14 +63,16 @@ type Found struct {
 	Commit string // the commit of the run
 	RunID  int64
 	RunURL string
-	// Base is the commit of the branch to compare with, and Side says how it relates to the evaluated commit.
+	// Base is the commit of the branch to compare with, and Side says how it relates to the
+	// evaluated commit.
 	Base string
 	Side Side
 	// Behind is the number of commits between Commit and Base.
 	Behind int
 	// Assumed is the commit that was used because the evaluated one is unknown; "" otherwise.
 	Assumed string
-	// Newer is a nearer run that was not taken, because its result is incomplete; 0: none. NewerCommit is its commit.
+	// Newer is a nearer run that was not taken, because its result is incomplete; 0: none.
+	// NewerCommit is its commit.
 	Newer       int64
 	NewerCommit string
 }
@@ -87,7 +91,8 @@ const (
 // Exact reports whether the baseline is the result of Base itself.
 func (f Found) Exact() bool { return f.Behind == 0 }
 
-// String returns a phrase that follows "compared with": "main at 1a2b3c4 (the merge base; run 123)".
+// String returns a phrase that follows "compared with": "main at 1a2b3c4 (the merge base; run
+// 123)".
 func (f Found) String() string {
 	base := string(f.Side)
 	switch {
@@ -119,16 +124,18 @@ const (
 	maxCandidates = 30
 )
 
-// trustedEvents are the events whose runs may provide a baseline. Runs of pull requests may not: their artifacts come from code
-// that has not been accepted.
+// trustedEvents are the events whose runs may provide a baseline. Runs of pull requests may not:
+// their artifacts come from code that has not been accepted.
 var trustedEvents = []string{"push", "schedule", "workflow_dispatch"}
 
-// FindBaseline finds the result of an earlier run on the base branch and writes it to dir as result.json.
+// FindBaseline finds the result of an earlier run on the base branch and writes it to dir as
+// result.json.
 //
-// It takes the result of the base of the evaluated commit: for a merge, as pull requests are checked out, the parent on the
-// branch; for a branch, the merge base. If there is none, it takes the nearest ancestor with an unexpired artifact: the newest
-// completed run of that commit, whether its gate passed or not. It does not use runs of later commits, which would attribute
-// the changes of others to this one. If only those exist, the reason says so and suggests to merge the branch.
+// It takes the result of the base of the evaluated commit: for a merge, as pull requests are
+// checked out, the parent on the branch; for a branch, the merge base. If there is none, it takes
+// the nearest ancestor with an unexpired artifact: the newest completed run of that commit, whether
+// its gate passed or not. It does not use runs of later commits, which would attribute the changes
+// of others to this one. If only those exist, the reason says so and suggests to merge the branch.
 //
 // A complete result is preferred to a nearer one that lacks trials: it compares more tasks.
 //
@@ -176,7 +183,8 @@ type search struct {
 	tried   map[int64]bool // runs whose artifacts were checked
 	expired int            // runs whose artifact has expired
 	broken  error          // the last artifact that could not be used
-	// incomplete is the nearest result that lacks trials; nil: none. Its Path is not yet that of the baseline.
+	// incomplete is the nearest result that lacks trials; nil: none. Its Path is not yet that of
+	// the baseline.
 	incomplete *Found
 }
 
@@ -259,8 +267,9 @@ func (s *search) runs(ctx context.Context, filter runFilter) ([]run, error) {
 	return out, nil
 }
 
-// usable checks the run again: a run of a fork's pull request may come from a branch with our branch's name. Failed runs count,
-// because a failed gate has a result, too; cancelled runs do not, because their results are partial.
+// usable checks the run again: a run of a fork's pull request may come from a branch with our
+// branch's name. Failed runs count, because a failed gate has a result, too; cancelled runs do not,
+// because their results are partial.
 func (s *search) usable(r *gh.WorkflowRun) bool {
 	return r.GetID() != s.query.Exclude && r.GetStatus() == "completed" &&
 		slices.Contains([]string{"success", "failure", "neutral"}, r.GetConclusion()) &&
@@ -348,7 +357,8 @@ func (s *search) firstOf(ctx context.Context, runs []run, behind int) (Found, bo
 	return Found{}, false, nil
 }
 
-// fetch returns the run's result from its artifact, or "" if there is no usable one. An error ends the search.
+// fetch returns the run's result from its artifact, or "" if there is no usable one. An error ends
+// the search.
 func (s *search) fetch(ctx context.Context, r run) (string, error) {
 	artifacts, err := s.artifacts(ctx, r.id)
 	if err != nil {

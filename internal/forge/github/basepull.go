@@ -10,8 +10,8 @@ import (
 	gh "github.com/google/go-github/v66/github"
 )
 
-// HidesBase reports whether the run may be about a pull request whose base the event does not name: a comment, or somebody who starts the
-// workflow for a branch. See Client.BasePull.
+// HidesBase reports whether the run may be about a pull request whose base the event does not name:
+// a comment, or somebody who starts the workflow for a branch. See Client.BasePull.
 func (a Actions) HidesBase() bool {
 	event := a.Event
 	if a.Origin != nil {
@@ -20,9 +20,10 @@ func (a Actions) HidesBase() bool {
 	return a.BaseRef == "" && slices.Contains([]string{"issue_comment", "workflow_dispatch", "repository_dispatch"}, event)
 }
 
-// BasePull returns the pull request that a run with HidesBase is about: that of the comment, or the open one whose head is the evaluated
-// commit, or is merged in it. commit is "" if it is unknown; parents are its parents in the checkout, or nil. If there is none, or if
-// several go to different branches, the error is ErrNoPull.
+// BasePull returns the pull request that a run with HidesBase is about: that of the comment, or the
+// open one whose head is the evaluated commit, or is merged in it. commit is "" if it is unknown;
+// parents are its parents in the checkout, or nil. If there is none, or if several go to different
+// branches, the error is ErrNoPull.
 func (c *Client) BasePull(ctx context.Context, a Actions, commit string, parents []string) (Pull, error) {
 	owner, repo, err := split(a.Repository)
 	if err != nil {
@@ -73,8 +74,9 @@ func (c *Client) BasePull(ctx context.Context, a Actions, commit string, parents
 	return found[0], nil
 }
 
-// BaselineOf returns the branch to compare with in this run, and the pull request that names it if the event does not; nil: none does. The
-// error is a NoBaseline if the comment's pull request cannot be read: another branch would be a wrong one.
+// BaselineOf returns the branch to compare with in this run, and the pull request that names it if
+// the event does not; nil: none does. The error is a NoBaseline if the comment's pull request
+// cannot be read: another branch would be a wrong one.
 func (c *Client) BaselineOf(ctx context.Context, a Actions, commit string, parents []string) (branch string, asked *Pull, err error) {
 	if !a.HidesBase() {
 		return a.BaselineBranch(), nil, nil

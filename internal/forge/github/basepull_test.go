@@ -7,7 +7,8 @@ import (
 	"github.com/org/rollout-action/internal/test/githubtest"
 )
 
-// A comment and a dispatch do not say where the pull request goes: GitHub is asked, and main is not assumed.
+// A comment and a dispatch do not say where the pull request goes: GitHub is asked, and main is not
+// assumed.
 func TestBaseOfAPullRequestThatTheEventDoesNotDescribe(t *testing.T) {
 	comment := Actions{Repository: repo, Event: "issue_comment", Ref: "refs/heads/main", SHA: sha(6), HeadSHA: sha(6), DefaultBranch: "main", Number: 8}
 	dispatch := func(branch string, n int) Actions {
@@ -53,7 +54,8 @@ func TestBaseOfAPullRequestThatTheEventDoesNotDescribe(t *testing.T) {
 	}
 }
 
-// released is history with a branch release at 9, which began at 3, and pull requests from branches of it.
+// released is history with a branch release at 9, which began at 3, and pull requests from branches
+// of it.
 func released(t *testing.T) (*githubtest.Server, *Client) {
 	t.Helper()
 	s, c := history(t)

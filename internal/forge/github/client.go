@@ -24,12 +24,13 @@ const (
 	perPage   = 100 // GitHub's maximum
 )
 
-// Client uses one API with one token. It waits if GitHub's rate limits require it, for a few minutes in total, and retries
-// transient failures. It is safe for concurrent use.
+// Client uses one API with one token. It waits if GitHub's rate limits require it, for a few
+// minutes in total, and retries transient failures. It is safe for concurrent use.
 type Client struct {
 	api   *gh.Client
 	token string
-	// storage fetches artifacts from the host that the API redirects to, which must not get the token.
+	// storage fetches artifacts from the host that the API redirects to, which must not get the
+	// token.
 	storage *http.Client
 	graphql string
 	now     func() time.Time
@@ -48,12 +49,13 @@ type Options struct {
 	Sleep     func(context.Context, time.Duration) error
 	// MaxWait is how long the client waits for GitHub in total; 0 means five minutes.
 	MaxWait time.Duration
-	// Settle is how long after writing a comment to check for other runs that wrote one; 0 means one second.
+	// Settle is how long after writing a comment to check for other runs that wrote one; 0 means
+	// one second.
 	Settle time.Duration
 }
 
-// New returns a client for the API at apiURL (GITHUB_API_URL; "" is github.com's). Without a token it can only read public
-// data.
+// New returns a client for the API at apiURL (GITHUB_API_URL; "" is github.com's). Without a token
+// it can only read public data.
 func New(token, apiURL string) (*Client, error) { return NewWith(token, apiURL, Options{}) }
 
 // NewWith is New with options.

@@ -16,8 +16,9 @@ import (
 	"github.com/org/rollout-action/internal/forge/comments"
 )
 
-// MaxComment is the maximum size of a comment in bytes, including its marker. GitHub's error message mentions 65536 characters,
-// and other limits were observed; as a limit in bytes, it is safe in any case.
+// MaxComment is the maximum size of a comment in bytes, including its marker. GitHub's error
+// message mentions 65536 characters, and other limits were observed; as a limit in bytes, it is
+// safe in any case.
 const MaxComment = 65536
 
 // actionsBot is the author of comments written with a workflow's GITHUB_TOKEN.
@@ -31,8 +32,8 @@ type Comment struct {
 	Repo   string // owner/name
 	Number int    // of the pull request
 	Marker string // the job's name: each job has one comment
-	// ValidAt is when the run began, which orders runs: an older one never replaces a newer one. If it is equal, RunID decides,
-	// then Attempt.
+	// ValidAt is when the run began, which orders runs: an older one never replaces a newer one. If
+	// it is equal, RunID decides, then Attempt.
 	ValidAt time.Time
 	RunID   int64
 	Attempt int
@@ -64,8 +65,8 @@ func (w Comment) check() error {
 // CommentOverhead returns how many bytes of MaxComment the marker takes; the body may use the rest.
 func CommentOverhead(w Comment) int { return w.common().Overhead() }
 
-// Upsert ensures that the pull request has exactly one comment of ours for the job: see comments.Upsert. Errors: ErrReadOnly,
-// RateLimitError, APIError.
+// Upsert ensures that the pull request has exactly one comment of ours for the job: see
+// comments.Upsert. Errors: ErrReadOnly, RateLimitError, APIError.
 func (c *Client) Upsert(ctx context.Context, w Comment) (comments.Result, error) {
 	var none comments.Result
 	if err := w.check(); err != nil {
@@ -98,7 +99,8 @@ func (c *Client) HasComment(ctx context.Context, repo string, number int, job st
 	return found, nil
 }
 
-// Thread returns the comments on a pull request, and the function that waits for what other runs write at the same time.
+// Thread returns the comments on a pull request, and the function that waits for what other runs
+// write at the same time.
 func (c *Client) Thread(repo string, number int) (comments.Thread, func(context.Context) error, error) {
 	t, err := c.thread(repo, number)
 	return t, func(ctx context.Context) error { return c.sleep(ctx, c.settle) }, err
@@ -171,8 +173,8 @@ func (t *thread) List(ctx context.Context) ([]comments.Entry, error) {
 	return mine, nil
 }
 
-// readOnly adds ErrReadOnly if the token may not write. Other errors with status 403 stay as they are: a locked conversation, a
-// limit.
+// readOnly adds ErrReadOnly if the token may not write. Other errors with status 403 stay as they
+// are: a locked conversation, a limit.
 func readOnly(err error) error {
 	var answer *APIError
 	if errors.As(err, &answer) && answer.forbidden() && strings.Contains(answer.Message, notAccessible) {
@@ -181,12 +183,13 @@ func readOnly(err error) error {
 	return err
 }
 
-// notAccessible is part of GitHub's message about a missing permission of a workflow's token. There is no error code.
+// notAccessible is part of GitHub's message about a missing permission of a workflow's token. There
+// is no error code.
 const notAccessible = "Resource not accessible by"
 
-// whoami returns the login of this token's comments. Tokens of workflows and apps cannot use GET /user, so it asks GraphQL's
-// viewer first. If there is no answer, it assumes a workflow's token; if that is wrong, the first created comment has the right
-// login, and Upsert corrects itself.
+// whoami returns the login of this token's comments. Tokens of workflows and apps cannot use GET
+// /user, so it asks GraphQL's viewer first. If there is no answer, it assumes a workflow's token;
+// if that is wrong, the first created comment has the right login, and Upsert corrects itself.
 func (c *Client) whoami(ctx context.Context) string {
 	c.mu.Lock()
 	self := c.self

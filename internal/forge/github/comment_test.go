@@ -280,7 +280,8 @@ func TestOwnCommentsAreRecognised(t *testing.T) {
 			s.AddToken("token", tc.access)
 			upsertOK(t, client(t, s, clock, "token"), comment(1, "one"), comments.Created)
 			first := only(t, s)
-			// A new client, as in the next run, recognises the comment, even if it first learns its login.
+			// A new client, as in the next run, recognises the comment, even if it first learns its
+			// login.
 			if _, err := client(t, s, clock, "token").Upsert(t.Context(), comment(2, "two")); err != nil {
 				t.Fatal(err)
 			}

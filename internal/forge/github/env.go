@@ -21,8 +21,8 @@ type Getenv = func(string) (string, bool)
 // maxEvent limits the event's file. GitHub's limit for payloads is 25 MB.
 const maxEvent = 32 << 20
 
-// Actions are the facts of a workflow run. Names of branches, and everything else that people can choose, are untrusted
-// text.
+// Actions are the facts of a workflow run. Names of branches, and everything else that people can
+// choose, are untrusted text.
 type Actions struct {
 	ServerURL  string // "https://github.com"
 	APIURL     string // "https://api.github.com"
@@ -33,12 +33,14 @@ type Actions struct {
 	Workspace  string // where the repository is checked out
 
 	SHA string // the commit that GitHub checks out; for a pull request, a merge commit
-	// Before is the commit before SHA: the branch before a push, or the base of a merge group. "" if the event has none.
+	// Before is the commit before SHA: the branch before a push, or the base of a merge group. ""
+	// if the event has none.
 	Before string
-	// Landed means that SHA was added to a branch in this event, or is about to be: by a push, in a merge group, or by
-	// merging a pull request.
+	// Landed means that SHA was added to a branch in this event, or is about to be: by a push, in a
+	// merge group, or by merging a pull request.
 	Landed bool
-	// HeadSHA is the commit that users mean: for a pull request the latest of its branch, otherwise SHA.
+	// HeadSHA is the commit that users mean: for a pull request the latest of its branch, otherwise
+	// SHA.
 	HeadSHA string
 	Ref     string // "refs/heads/main", "refs/pull/7/merge"
 	// BaseRef is the target branch of a pull request; "" if there is none.
@@ -52,8 +54,8 @@ type Actions struct {
 
 	// Number is the pull request's; 0: there is none, or (with NeedsPull) FindPull has to find it.
 	Number int
-	// HeadRepository ("owner/name") and HeadBranch are the source of a pull request; "" if there is none, or if that
-	// repository was deleted.
+	// HeadRepository ("owner/name") and HeadBranch are the source of a pull request; "" if there is
+	// none, or if that repository was deleted.
 	HeadRepository string
 	HeadBranch     string
 	// Fork means that the head is in another repository.
@@ -79,8 +81,9 @@ type Origin struct {
 	WorkflowFile string
 }
 
-// FromEnv reads the facts from the environment and the event's file. The bool reports whether this is a run of GitHub Actions.
-// The error means that the event could not be read; the facts of the environment are valid in that case.
+// FromEnv reads the facts from the environment and the event's file. The bool reports whether this
+// is a run of GitHub Actions. The error means that the event could not be read; the facts of the
+// environment are valid in that case.
 // Source: docs.github.com, "Variables reference"; actions/runner, GitHubContext.cs.
 func FromEnv(getenv Getenv) (Actions, bool, error) {
 	vars := ghvars.Read(getenv)
@@ -123,7 +126,8 @@ func factsOf(vars ghvars.Vars) (Actions, error) {
 	return a, nil
 }
 
-// Environment is what the environment and the event tell about the run of GitHub Actions that a process belongs to.
+// Environment is what the environment and the event tell about the run of GitHub Actions that a
+// process belongs to.
 type Environment struct {
 	Actions
 	Inside bool   // the process belongs to a run; otherwise, there are no facts
@@ -140,8 +144,8 @@ func ReadEnvironment(getenv Getenv) Environment {
 	return ReadStep(getenv)
 }
 
-// ReadStep is ReadEnvironment for a step of the Action, which always belongs to a run: it also has the facts if the environment does
-// not say that it is one.
+// ReadStep is ReadEnvironment for a step of the Action, which always belongs to a run: it also has
+// the facts if the environment does not say that it is one.
 func ReadStep(getenv Getenv) Environment {
 	vars := ghvars.Read(getenv)
 	e := Environment{Inside: vars.Actions, Token: vars.Token}
@@ -152,8 +156,10 @@ func ReadStep(getenv Getenv) Environment {
 // isPull reports whether an event is about a pull request's head.
 func isPull(event string) bool { return strings.HasPrefix(event, "pull_request") }
 
-// ReadOnly reports whether GitHub gave this run a read-only token, whatever permissions the workflow has.
-// Source: docs.github.com, "Events that trigger workflows", "Workflows in forked repositories"; "Troubleshooting Dependabot".
+// ReadOnly reports whether GitHub gave this run a read-only token, whatever permissions the
+// workflow has.
+// Source: docs.github.com, "Events that trigger workflows", "Workflows in forked repositories";
+// "Troubleshooting Dependabot".
 func (a Actions) ReadOnly() bool {
 	switch a.Event {
 	case "pull_request", "pull_request_review", "pull_request_review_comment":
@@ -169,8 +175,8 @@ func (a Actions) NeedsPull() bool {
 	return a.Number == 0 && a.Origin != nil && isPull(a.Origin.Event)
 }
 
-// SourceRun returns the id of the run that the job belongs to: that of Origin if there is one, whose results this run only
-// reports. It is never its own baseline.
+// SourceRun returns the id of the run that the job belongs to: that of Origin if there is one,
+// whose results this run only reports. It is never its own baseline.
 func (a Actions) SourceRun() int64 {
 	if a.Origin != nil {
 		return a.Origin.RunID
@@ -178,8 +184,8 @@ func (a Actions) SourceRun() int64 {
 	return a.RunID
 }
 
-// BaselineBranch returns the branch to compare with: a pull request's base, otherwise the default branch. With NeedsPull it
-// returns "", because only the pull request has it.
+// BaselineBranch returns the branch to compare with: a pull request's base, otherwise the default
+// branch. With NeedsPull it returns "", because only the pull request has it.
 func (a Actions) BaselineBranch() string {
 	if a.NeedsPull() {
 		return ""
@@ -191,8 +197,9 @@ func (a Actions) BaselineBranch() string {
 	return cmp.Or(a.BaseRef, a.DefaultBranch, branch)
 }
 
-// Query returns the query for the baseline of an evaluated commit on a branch. commit is "" if it is unknown; parents are its
-// parents in the checkout, or nil. A commit from a fork's artifact counts only if GitHub confirms it.
+// Query returns the query for the baseline of an evaluated commit on a branch. commit is "" if it
+// is unknown; parents are its parents in the checkout, or nil. A commit from a fork's artifact
+// counts only if GitHub confirms it.
 func (a Actions) Query(branch, commit string, parents []string) Query {
 	q := Query{
 		Repo: a.Repository, Branch: branch, Exclude: a.SourceRun(), Commit: commit, Parents: parents, Event: a.SHA, Before: a.Before,
@@ -230,7 +237,8 @@ func (a Actions) RunURL() string {
 // CommitURL returns the page of the head commit, or "".
 func (a Actions) CommitURL() string { return a.atHead("commit") }
 
-// FilesURL returns the page of the repository's files at the head commit, or ""; append a path to link to a file or directory.
+// FilesURL returns the page of the repository's files at the head commit, or ""; append a path to
+// link to a file or directory.
 func (a Actions) FilesURL() string { return a.atHead("tree") }
 
 func (a Actions) atHead(kind string) string {
@@ -277,8 +285,8 @@ func pullOf(ref string) int {
 	return int(number(parts[1]))
 }
 
-// workflowFile returns the file name in "owner/name/.github/workflows/ci.yml@refs/heads/main", or "" for another repository's
-// workflow, whose runs cannot be listed.
+// workflowFile returns the file name in "owner/name/.github/workflows/ci.yml@refs/heads/main", or
+// "" for another repository's workflow, whose runs cannot be listed.
 func workflowFile(ref, repo string) string {
 	at := strings.Index(ref, "@refs/")
 	if at < 0 {
@@ -294,7 +302,8 @@ func workflowFile(ref, repo string) string {
 	return path.Base(ref[:at])
 }
 
-// event has the used fields of an event's payload. Source: docs.github.com, "Webhook events and payloads".
+// event has the used fields of an event's payload. Source: docs.github.com, "Webhook events and
+// payloads".
 type event struct {
 	Before string `json:"before"` // of a push
 	// Of a dispatch: objects, or null.

@@ -12,7 +12,8 @@ import (
 	"github.com/org/rollout-action/internal/test/githubtest"
 )
 
-// stepEnv returns the variables that GitHub sets for a step, with a file for the event. Source: docs.github.com, "Variables reference".
+// stepEnv returns the variables that GitHub sets for a step, with a file for the event. Source:
+// docs.github.com, "Variables reference".
 func stepEnv(t *testing.T, event string, change map[string]string) Getenv {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "event.json")

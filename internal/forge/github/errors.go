@@ -54,8 +54,8 @@ func (e *APIError) forbidden() bool { return e.Status == http.StatusForbidden }
 // maxMessage limits how much of GitHub's messages is kept, in bytes.
 const maxMessage = 500
 
-// explain converts an error of go-github or the transport into one of ours: typed, in plain words, and without the token, which
-// a proxy may have put into its response.
+// explain converts an error of go-github or the transport into one of ours: typed, in plain words,
+// and without the token, which a proxy may have put into its response.
 func (c *Client) explain(err error) error {
 	var answer *gh.ErrorResponse
 	var limit *RateLimitError

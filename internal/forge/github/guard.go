@@ -7,11 +7,11 @@ type Guard int
 
 // The guards, strictest first.
 const (
-	// EveryFile: each executed file must be equal to one in a commit of the repository. Outsiders can trigger such a run, or
-	// provide its subject, and it has secrets.
+	// EveryFile: each executed file must be equal to one in a commit of the repository. Outsiders
+	// can trigger such a run, or provide its subject, and it has secrets.
 	EveryFile Guard = iota
-	// OwnCheckout: executed files must not be from the checkout of a commit that only forks have. The run is about the
-	// repository's own commits.
+	// OwnCheckout: executed files must not be from the checkout of a commit that only forks have.
+	// The run is about the repository's own commits.
 	OwnCheckout
 	// NoGuard: any file may be executed. There are no secrets, and the token is read-only.
 	NoGuard
@@ -37,7 +37,8 @@ func (a Actions) Guard() Guard {
 			return OwnCheckout
 		}
 	case "workflow_run":
-		// A run started by a comment or with inputs has the repository's own head, whatever files it left.
+		// A run started by a comment or with inputs has the repository's own head, whatever files
+		// it left.
 		if o := a.Origin; o != nil && a.HeadRepository != "" && !a.Fork && o.Event != "workflow_run" &&
 			(Actions{Event: o.Event, Inputs: true}).Guard() == OwnCheckout {
 			return OwnCheckout

@@ -50,7 +50,8 @@ func (c *clock) total() time.Duration {
 	return sum
 }
 
-// fixture returns a repository with pull request 7, and a client with a workflow's token, all with one clock.
+// fixture returns a repository with pull request 7, and a client with a workflow's token, all with
+// one clock.
 func fixture(t *testing.T) (*githubtest.Server, *Client, *clock) {
 	t.Helper()
 	s, clock := githubtest.New(t), newClock()

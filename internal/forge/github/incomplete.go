@@ -9,13 +9,15 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// lacksTrials reports whether a result is that of a part of a job: of one shard, or of a job whose trials did not all run to their end.
+// lacksTrials reports whether a result is that of a part of a job: of one shard, or of a job whose
+// trials did not all run to their end.
 func lacksTrials(path string) bool {
 	job, _, err := result.ReadJob(path)
 	return err == nil && (job.SkippedTrials > 0 || job.Cancelled || job.Shard != nil)
 }
 
-// setAside keeps a result that lacks trials, if it is the nearest, for the case that there is no complete one.
+// setAside keeps a result that lacks trials, if it is the nearest, for the case that there is no
+// complete one.
 func (s *search) setAside(found Found) error {
 	if s.incomplete != nil {
 		return os.Remove(found.Path)
@@ -29,7 +31,8 @@ func (s *search) setAside(found Found) error {
 	return nil
 }
 
-// orIncomplete returns the outcome of a search, or the result that was set aside if the search found nothing.
+// orIncomplete returns the outcome of a search, or the result that was set aside if the search
+// found nothing.
 func (s *search) orIncomplete(ctx context.Context, found Found, err error) (Found, error) {
 	if s.incomplete == nil {
 		return found, err

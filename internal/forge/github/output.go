@@ -14,14 +14,16 @@ import (
 	"github.com/org/rollout-action/internal/lib/ghvars"
 )
 
-// This package writes the files itself. go-githubactions separates values with a constant line, so a value that contains it could
-// set other outputs; and it panics if a file is not set or cannot be written.
+// This package writes the files itself. go-githubactions separates values with a constant line, so
+// a value that contains it could set other outputs; and it panics if a file is not set or cannot be
+// written.
 
 const (
-	// maxOutput is GitHub's limit for all outputs of a job, in bytes of UTF-16. Source: docs.github.com, "Outputs for jobs".
+	// maxOutput is GitHub's limit for all outputs of a job, in bytes of UTF-16. Source:
+	// docs.github.com, "Outputs for jobs".
 	maxOutput = 1 << 20
-	// maxSummary is the maximum size of a step's summary in bytes: GitHub drops a larger one. Source: actions/runner,
-	// FileCommandManager.cs, AttachmentSizeLimit.
+	// maxSummary is the maximum size of a step's summary in bytes: GitHub drops a larger one.
+	// Source: actions/runner, FileCommandManager.cs, AttachmentSizeLimit.
 	maxSummary = 1 << 20
 	// aimSummary leaves space for what the runner adds when it masks secrets.
 	aimSummary = 1_000_000
@@ -78,8 +80,9 @@ func delimiter(value string) (string, error) {
 	}
 }
 
-// AppendSummary appends Markdown to the step's summary. Outside a step it does nothing. If it does not fit, it writes nothing,
-// because GitHub would drop the whole summary; the error is then ErrSummaryFull.
+// AppendSummary appends Markdown to the step's summary. Outside a step it does nothing. If it does
+// not fit, it writes nothing, because GitHub would drop the whole summary; the error is then
+// ErrSummaryFull.
 func AppendSummary(getenv Getenv, markdown []byte) error {
 	if len(bytes.TrimSpace(markdown)) == 0 {
 		return nil
@@ -91,8 +94,8 @@ func AppendSummary(getenv Getenv, markdown []byte) error {
 	return nil
 }
 
-// SummarySpace returns how many bytes fit into the summary, a little less than GitHub accepts. Outside a step, or if the file
-// cannot be read, it returns the size for an empty summary.
+// SummarySpace returns how many bytes fit into the summary, a little less than GitHub accepts.
+// Outside a step, or if the file cannot be read, it returns the size for an empty summary.
 func SummarySpace(getenv Getenv) int {
 	info, err := os.Stat(ghvars.Read(getenv).Summary.Path)
 	if err != nil {
@@ -108,7 +111,8 @@ type addition struct {
 	limit int64 // of the whole file, in bytes; 0: none
 }
 
-// appendTo appends to a file, beginning on a new line, in one write. Outside a step it does nothing.
+// appendTo appends to a file, beginning on a new line, in one write. Outside a step it does
+// nothing.
 func appendTo(to ghvars.File, add addition) (err error) {
 	if to.Path == "" {
 		return nil
@@ -145,7 +149,8 @@ func appendTo(to ghvars.File, add addition) (err error) {
 	return err
 }
 
-// endsOpen reports whether the last line of the file is incomplete: appended text would become a part of it.
+// endsOpen reports whether the last line of the file is incomplete: appended text would become a
+// part of it.
 func endsOpen(file *os.File, size int64) (bool, error) {
 	if size == 0 {
 		return false, nil

@@ -18,7 +18,8 @@ func env(values map[string]string) Getenv {
 	}
 }
 
-// readFile parses a file of values by the runner's rules. Source: actions/runner, FileCommandManager.cs, EnvFileKeyValuePairs.
+// readFile parses a file of values by the runner's rules. Source: actions/runner,
+// FileCommandManager.cs, EnvFileKeyValuePairs.
 func readFile(t *testing.T, path string) map[string]string {
 	t.Helper()
 	data, err := os.ReadFile(path)

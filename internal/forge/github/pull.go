@@ -22,9 +22,10 @@ type Pull struct {
 	Fork    bool   // the head is in another repository
 }
 
-// FindPull returns the pull request that a workflow_run's origin belongs to. The event does not name those of forks, and a number
-// in an artifact could be forged; so it lists the open pull requests with that head and takes the one whose head is still the
-// run's commit. If there is none, the error is ErrNoPull.
+// FindPull returns the pull request that a workflow_run's origin belongs to. The event does not
+// name those of forks, and a number in an artifact could be forged; so it lists the open pull
+// requests with that head and takes the one whose head is still the run's commit. If there is none,
+// the error is ErrNoPull.
 func (c *Client) FindPull(ctx context.Context, a Actions) (Pull, error) {
 	owner, repo, err := split(a.Repository)
 	if err != nil {

@@ -35,8 +35,8 @@ func (s *slow) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// race makes runs comment at the same time over a slow network, and returns the comments that remain. existing: an earlier run
-// left a comment.
+// race makes runs comment at the same time over a slow network, and returns the comments that
+// remain. existing: an earlier run left a comment.
 func race(t *testing.T, seed uint64, runs int, existing bool) (left []githubtest.Comment) {
 	synctest.Test(t, func(t *testing.T) {
 		s := githubtest.NewHandler()

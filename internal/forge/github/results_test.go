@@ -13,7 +13,8 @@ import (
 	"github.com/org/rollout-action/internal/test/githubtest"
 )
 
-// The newest runs come first, what has no usable artifact is left out, and runs of others do not count.
+// The newest runs come first, what has no usable artifact is left out, and runs of others do not
+// count.
 func TestResultsOfABranch(t *testing.T) {
 	s, c := history(t)
 	for n := 1; n <= 6; n++ {
@@ -49,7 +50,8 @@ func TestResultsOfABranch(t *testing.T) {
 	}
 }
 
-// A verdict.json is extracted from the directory of the result.json, and one that cannot be used counts as none.
+// A verdict.json is extracted from the directory of the result.json, and one that cannot be used
+// counts as none.
 func TestVerdictsOfResults(t *testing.T) {
 	for name, tc := range map[string]struct {
 		files map[string]string

@@ -21,16 +21,18 @@ const (
 	// firstBackoff doubles with each retry.
 	firstBackoff = time.Second
 	// secondaryWait is how long to wait if GitHub does not say how long; it doubles each time.
-	// Source: docs.github.com, "Best practices for using the REST API", "Handle rate limit errors appropriately".
+	// Source: docs.github.com, "Best practices for using the REST API", "Handle rate limit errors
+	// appropriately".
 	secondaryWait = time.Minute
 	// tryTimeout limits one try, including the body.
 	tryTimeout = time.Minute
-	// maxAnswer limits a response of the API, in bytes. The largest one, a comparison, has the patches of up to 300 files.
+	// maxAnswer limits a response of the API, in bytes. The largest one, a comparison, has the
+	// patches of up to 300 files.
 	maxAnswer = 32 << 20
 )
 
-// transport sends requests with the token, waits as GitHub asks, and retries. It works below go-github, whose own handling of
-// limits returns errors instead of waiting.
+// transport sends requests with the token, waits as GitHub asks, and retries. It works below
+// go-github, whose own handling of limits returns errors instead of waiting.
 type transport struct {
 	base    http.RoundTripper
 	api     *url.URL
@@ -78,7 +80,8 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// once sends the request and reads the whole response, so a connection that breaks in the middle is a failed try, too.
+// once sends the request and reads the whole response, so a connection that breaks in the middle is
+// a failed try, too.
 func (t *transport) once(req *http.Request) (*http.Response, []byte, error) {
 	ctx, cancel := context.WithTimeout(req.Context(), tryTimeout)
 	defer cancel()
@@ -179,7 +182,8 @@ func (t *transport) hold(until time.Time, secondary bool) {
 	}
 }
 
-// resetTime returns when the quota is full again, plus a second, because GitHub's clock and ours differ.
+// resetTime returns when the quota is full again, plus a second, because GitHub's clock and ours
+// differ.
 func resetTime(h http.Header) (time.Time, bool) {
 	seconds, err := strconv.ParseInt(h.Get("X-RateLimit-Reset"), 10, 64)
 	return time.Unix(seconds+1, 0), err == nil
@@ -200,7 +204,8 @@ func retryAfter(h http.Header, now time.Time) (time.Duration, bool) {
 	return secondaryWait, true
 }
 
-// isSecondary reports whether the text of a refusal is about a secondary limit. Nothing else tells it from a missing permission.
+// isSecondary reports whether the text of a refusal is about a secondary limit. Nothing else tells
+// it from a missing permission.
 func isSecondary(body []byte) bool {
 	var answer struct {
 		Message string `json:"message"`
@@ -213,7 +218,8 @@ func isSecondary(body []byte) bool {
 		strings.Contains(answer.Doc, "secondary-rate-limits") || strings.HasSuffix(answer.Doc, "#abuse-rate-limits")
 }
 
-// mayRepeat reports whether a request has the same effect if it is sent twice: one that reads, removes or edits a comment.
+// mayRepeat reports whether a request has the same effect if it is sent twice: one that reads,
+// removes or edits a comment.
 func mayRepeat(req *http.Request) bool {
 	return req.Method != http.MethodPost || req.Context().Value(repeatable{}) != nil
 }

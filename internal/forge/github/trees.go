@@ -28,7 +28,8 @@ func (c *Client) RootTree(ctx context.Context, repo, commit string) (string, err
 	return got.GetTree().GetSHA(), nil
 }
 
-// Tree lists the entries of a tree or, if deep, also of all trees below it. If !whole, GitHub left some out.
+// Tree lists the entries of a tree or, if deep, also of all trees below it. If !whole, GitHub left
+// some out.
 func (c *Client) Tree(ctx context.Context, repo, id string, deep bool) (entries []TreeEntry, whole bool, err error) {
 	owner, name, err := split(repo)
 	if err != nil {
@@ -61,8 +62,8 @@ const (
 	Own                      // a branch or tag of the repository has it
 )
 
-// Ownership returns whether a commit is the repository's own: the head of a branch, a tag, or in the history of one of branches.
-// GitHub finds the commits of all forks by the repository's name.
+// Ownership returns whether a commit is the repository's own: the head of a branch, a tag, or in
+// the history of one of branches. GitHub finds the commits of all forks by the repository's name.
 func (c *Client) Ownership(ctx context.Context, repo, commit string, branches ...string) (Ownership, error) {
 	owner, name, err := split(repo)
 	if err != nil {
@@ -132,7 +133,8 @@ func (c *Client) BranchHead(ctx context.Context, repo, branch string) (string, e
 	return got[0].GetSHA(), nil
 }
 
-// PullMerge returns the merge that GitHub made for a pull request, and the repository of the pull request's head.
+// PullMerge returns the merge that GitHub made for a pull request, and the repository of the pull
+// request's head.
 func (c *Client) PullMerge(ctx context.Context, repo string, number int) (merge, headRepo string, err error) {
 	owner, name, err := split(repo)
 	if err != nil {

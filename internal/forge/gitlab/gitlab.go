@@ -30,7 +30,8 @@ const (
 	settle   = time.Second
 )
 
-// Run is a job of GitLab CI. Names are untrusted text. Source: docs.gitlab.com, "Predefined CI/CD variables reference".
+// Run is a job of GitLab CI. Names are untrusted text. Source: docs.gitlab.com, "Predefined CI/CD
+// variables reference".
 type Run struct {
 	APIURL       string // "https://gitlab.com/api/v4"
 	Project      string // the number of the project that has the merge request
@@ -166,7 +167,8 @@ func (t *Thread) entry(n *gl.Note) comments.Entry {
 	return comments.Entry{ID: int64(n.ID), Text: n.Body}
 }
 
-// afterWrite returns the error of a write. missing: a note that does not exist was deleted meanwhile.
+// afterWrite returns the error of a write. missing: a note that does not exist was deleted
+// meanwhile.
 func (t *Thread) afterWrite(err error, missing bool) error {
 	var answer *gl.ErrorResponse
 	var network *url.Error
@@ -181,7 +183,8 @@ func (t *Thread) afterWrite(err error, missing bool) error {
 	return t.explain(err)
 }
 
-// explain makes an error of the client safe to print, without the token, which a proxy may have put into its answer.
+// explain makes an error of the client safe to print, without the token, which a proxy may have put
+// into its answer.
 func (t *Thread) explain(err error) error {
 	var answer *gl.ErrorResponse
 	var network *url.Error
@@ -208,8 +211,8 @@ func (t *Thread) explain(err error) error {
 	return errors.New(untrusted.Line(text))
 }
 
-// withoutCommands returns the text with a zero-width space before each line that GitLab would carry out as a quick action, such as /merge.
-// The text has what agents and tasks print.
+// withoutCommands returns the text with a zero-width space before each line that GitLab would carry
+// out as a quick action, such as /merge. The text has what agents and tasks print.
 func withoutCommands(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {

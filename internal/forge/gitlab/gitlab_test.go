@@ -30,7 +30,8 @@ type note struct {
 	Author author `json:"author"`
 }
 
-// server has the notes on merge request 7 of project 42, as GitLab's API serves them. Source: docs.gitlab.com, "Notes API".
+// server has the notes on merge request 7 of project 42, as GitLab's API serves them. Source:
+// docs.gitlab.com, "Notes API".
 type server struct {
 	*testing.T
 	url   string
@@ -175,7 +176,8 @@ func TestUpsert(t *testing.T) {
 	want(comments.Updated, err, got, "one")
 }
 
-// TestNotesCarryOutNothing: GitLab carries out lines of notes that begin with a slash, and agents choose what is in reports.
+// TestNotesCarryOutNothing: GitLab carries out lines of notes that begin with a slash, and agents
+// choose what is in reports.
 func TestNotesCarryOutNothing(t *testing.T) {
 	s := newServer(t)
 	for n, text := range []string{"/merge", "a\n  /approve\n```\n/close\n```", "a / b\n\t/label ~x\r\n\u00a0/close"} {

@@ -1,4 +1,5 @@
-// Package archive reads zip archives from outside as file systems, without unpacking them. It does not know what is in them.
+// Package archive reads zip archives from outside as file systems, without unpacking them. It does
+// not know what is in them.
 package archive
 
 import (
@@ -15,7 +16,8 @@ import (
 const (
 	maxDirectory = 64 << 20 // bytes of the list of its files, which is held in memory
 	maxDepth     = 64
-	// MaxRatio is how many times longer a file may become than it is in the archive: that of deflate is at most 1032.
+	// MaxRatio is how many times longer a file may become than it is in the archive: that of
+	// deflate is at most 1032.
 	MaxRatio = 1100
 )
 
@@ -28,7 +30,8 @@ type Archive struct {
 // Close closes the archive.
 func (a *Archive) Close() error { return a.file.Close() }
 
-// Open opens an archive. It refuses one with a name that leads outside of it, or that is there twice, and one whose list of files is too long.
+// Open opens an archive. It refuses one with a name that leads outside of it, or that is there
+// twice, and one whose list of files is too long.
 func Open(path string) (a *Archive, err error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package awake measures the time in which this process could run. While the process is stopped (SIGSTOP, a frozen
-// control group, a suspended machine), it cannot see what happens elsewhere, so that time must not make anything time
-// out. The package does not know what is waited for.
+// Package awake measures the time in which this process could run. While the process is stopped
+// (SIGSTOP, a frozen control group, a suspended machine), it cannot see what happens elsewhere, so
+// that time must not make anything time out. The package does not know what is waited for.
 package awake
 
 import (
@@ -12,10 +12,12 @@ import (
 const (
 	// step is the longest time that is measured at once.
 	step = time.Second
-	// A step that takes stopped longer than it should means that the process did not run, and counts as one step. Shorter
-	// delays count in full, so that a machine under load does not stretch time without bounds.
+	// A step that takes stopped longer than it should means that the process did not run, and
+	// counts as one step. Shorter delays count in full, so that a machine under load does not
+	// stretch time without bounds.
 	stopped = 5 * time.Second
-	// settle is the least time that is left, once, when the process runs again, to notice what happened meanwhile.
+	// settle is the least time that is left, once, when the process runs again, to notice what
+	// happened meanwhile.
 	settle = 2 * time.Second
 )
 
@@ -70,7 +72,8 @@ func Count() (stop func() time.Duration) {
 	}
 }
 
-// After returns a channel that is closed after d of awake time. It is never closed if ctx ends before.
+// After returns a channel that is closed after d of awake time. It is never closed if ctx ends
+// before.
 func After(ctx context.Context, d time.Duration) <-chan struct{} {
 	over := make(chan struct{})
 	go func() {
@@ -81,13 +84,14 @@ func After(ctx context.Context, d time.Duration) <-chan struct{} {
 	return over
 }
 
-// WithTimeout returns a context that ends after d of awake time, as context.WithTimeout does in real time.
+// WithTimeout returns a context that ends after d of awake time, as context.WithTimeout does in
+// real time.
 func WithTimeout(parent context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	return WithTimeoutCause(parent, d, nil)
 }
 
-// WithTimeoutCause does what WithTimeout does, with a cause, as context.WithTimeoutCause has. The context has no deadline of its own,
-// because the moment is not known.
+// WithTimeoutCause does what WithTimeout does, with a cause, as context.WithTimeoutCause has. The
+// context has no deadline of its own, because the moment is not known.
 func WithTimeoutCause(parent context.Context, d time.Duration, cause error) (context.Context, context.CancelFunc) {
 	inner, end := context.WithCancelCause(parent)
 	if cause == nil {
@@ -115,8 +119,8 @@ func WithTimeoutCause(parent context.Context, d time.Duration, cause error) (con
 	return c, func() { finish(context.Canceled, nil) }
 }
 
-// limited is a context whose time is measured by Sleep. It has a channel of its own: contexts derived from it would
-// otherwise take their error from the context below.
+// limited is a context whose time is measured by Sleep. It has a channel of its own: contexts
+// derived from it would otherwise take their error from the context below.
 type limited struct {
 	context.Context
 	done chan struct{}

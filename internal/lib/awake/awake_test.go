@@ -81,7 +81,8 @@ func TestSleepEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// A context below another one of this package ends with it, however the goroutines of both are scheduled.
+// A context below another one of this package ends with it, however the goroutines of both are
+// scheduled.
 func TestContextEndsWithAParentOfItsKind(t *testing.T) {
 	for range 2000 {
 		parent, cancel := WithTimeout(t.Context(), time.Hour)

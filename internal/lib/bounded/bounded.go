@@ -1,5 +1,5 @@
-// Package bounded decodes JSON from outside: a few bytes, such as a list of {}, cannot take a hundred times as much memory. It does not
-// know whose files it reads.
+// Package bounded decodes JSON from outside: a few bytes, such as a list of {}, cannot take a
+// hundred times as much memory. It does not know whose files it reads.
 package bounded
 
 import (
@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	// perByte bounds the memory of decoded values, in bytes for each byte of JSON up to there. The files of a job need 1 to 3.
+	// perByte bounds the memory of decoded values, in bytes for each byte of JSON up to there. The
+	// files of a job need 1 to 3.
 	perByte = 8
 	// free is what may be used beyond that, in bytes.
 	free = 16 << 10
@@ -26,12 +27,14 @@ const (
 var ErrAmplified = errors.New("its values would take far more memory than its text, as a long list of {} does: " +
 	"get the original file, or remove this one")
 
-// Unmarshal does what json.Unmarshal of encoding/json does, with bounded memory. The error is an ErrAmplified if that does not suffice.
+// Unmarshal does what json.Unmarshal of encoding/json does, with bounded memory. The error is an
+// ErrAmplified if that does not suffice.
 func Unmarshal(data []byte, into any) error {
 	return unmarshal(data, into, jsonv1.DefaultOptionsV1())
 }
 
-// UnmarshalStrict is like Unmarshal by the rules of encoding/json/v2: names of fields are case-sensitive, and none may occur twice.
+// UnmarshalStrict is like Unmarshal by the rules of encoding/json/v2: names of fields are
+// case-sensitive, and none may occur twice.
 func UnmarshalStrict(data []byte, into any, options ...json.Options) error {
 	return unmarshal(data, into, options...)
 }
@@ -54,7 +57,8 @@ func NewDecoder(r io.Reader) *Decoder {
 	return &Decoder{jsontext.NewDecoder(r, jsonv1.DefaultOptionsV1()), newMeter()}
 }
 
-// Decode reads the next value. The error is io.EOF at the end. After another error there is nothing more to read.
+// Decode reads the next value. The error is io.EOF at the end. After another error there is nothing
+// more to read.
 func (d *Decoder) Decode(into any) error {
 	d.m.begin(d.d.InputOffset())
 	return d.m.end(json.UnmarshalDecode(d.d, into, d.m.option))

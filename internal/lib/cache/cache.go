@@ -31,8 +31,9 @@ const DirsName = "folders"
 // DefaultMaxSize bounds a cache, in bytes. The largest public datasets have hundreds of megabytes.
 const DefaultMaxSize = 20 << 30
 
-// New returns the cache in dir, an absolute path. When it grows beyond maxSize bytes, the least recently used entries are
-// removed, except those in use. 0 means DefaultMaxSize, a negative number no bound.
+// New returns the cache in dir, an absolute path. When it grows beyond maxSize bytes, the least
+// recently used entries are removed, except those in use. 0 means DefaultMaxSize, a negative number
+// no bound.
 func New(dir string, maxSize int64) *Cache {
 	if maxSize == 0 {
 		maxSize = DefaultMaxSize
@@ -71,7 +72,8 @@ func (c *Cache) cannotWrite(err error) error {
 	return fmt.Errorf("the cache cannot be written: %w%s", err, hint)
 }
 
-// makeDirs creates directories of the cache. Only their owner may read them, because datasets may be private.
+// makeDirs creates directories of the cache. Only their owner may read them, because datasets may
+// be private.
 func (c *Cache) makeDirs(dirs ...string) error {
 	for _, dir := range append(dirs, "locks", "drafts") {
 		if err := os.MkdirAll(c.path(dir), 0o700); err != nil {

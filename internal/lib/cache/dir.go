@@ -14,8 +14,9 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// Dir is a directory in the cache that consists of parts. A part is a file or a directory; it is either complete or
-// missing, and never changed. While the Dir is open, no process removes it. Many goroutines may use it.
+// Dir is a directory in the cache that consists of parts. A part is a file or a directory; it is
+// either complete or missing, and never changed. While the Dir is open, no process removes it. Many
+// goroutines may use it.
 type Dir struct {
 	cache *Cache
 	key   Key
@@ -32,8 +33,8 @@ type about struct {
 	Parts int    `json:"parts"`
 }
 
-// Open opens the Dir of a key, which may have no parts yet. The caller closes it. Open waits only while another process
-// removes the Dir.
+// Open opens the Dir of a key, which may have no parts yet. The caller closes it. Open waits only
+// while another process removes the Dir.
 func (c *Cache) Open(ctx context.Context, key Key) (*Dir, error) {
 	d := &Dir{cache: c, key: key, dir: c.path(DirsName, key.Kind, key.id())}
 	err := c.makeDirs()
@@ -71,9 +72,10 @@ func (d *Dir) Part(name string) string { return filepath.Join(d.dir, name) }
 // Has reports whether a part exists.
 func (d *Dir) Has(name string) bool { return exists(d.Part(name)) }
 
-// Fill adds the parts that are missing. It calls make with an empty directory, adds those of the missing parts that make
-// created there, and discards the rest. If make fails, nothing is added. If several processes or goroutines fill a Dir at
-// the same time, one calls make; the others wait and then find the parts.
+// Fill adds the parts that are missing. It calls make with an empty directory, adds those of the
+// missing parts that make created there, and discards the rest. If make fails, nothing is added. If
+// several processes or goroutines fill a Dir at the same time, one calls make; the others wait and
+// then find the parts.
 func (d *Dir) Fill(ctx context.Context, parts []string, make func(ctx context.Context, draft string, missing []string) error) error {
 	if len(d.missing(parts)) == 0 {
 		return nil

@@ -1,3 +1,4 @@
-// Package cache stores what can be fetched again: directories that are filled part by part and never changed, and small
-// files. Many processes may use a cache at once, and its size is bounded. It does not know what it stores.
+// Package cache stores what can be fetched again: directories that are filled part by part and
+// never changed, and small files. Many processes may use a cache at once, and its size is bounded.
+// It does not know what it stores.
 package cache

@@ -26,7 +26,8 @@ type fileHead struct {
 // maxFile bounds what is read, in bytes.
 const maxFile = 256 << 20
 
-// ReadFile returns the file of a key. If there is none, or it is damaged, the error is fs.ErrNotExist.
+// ReadFile returns the file of a key. If there is none, or it is damaged, the error is
+// fs.ErrNotExist.
 func (c *Cache) ReadFile(key Key) (File, error) {
 	path := c.filePath(key)
 	f, err := os.Open(path)

@@ -31,7 +31,8 @@ func lock(ctx context.Context, path string, shared bool) (*flock.Flock, error) {
 	}
 }
 
-// tryLock takes the exclusive lock at path. It returns nil if another process has it or there is no such file.
+// tryLock takes the exclusive lock at path. It returns nil if another process has it or there is no
+// such file.
 func tryLock(path string) *flock.Flock {
 	held := flock.New(path, flock.SetFlag(os.O_RDONLY)) // does not create the file
 	if free, err := held.TryLock(); err != nil || !free {
@@ -93,7 +94,8 @@ func (d *draft) discard() {
 	drop(d.lock)
 }
 
-// sweep removes drafts whose makers were killed. A draft's lock is created before the draft and removed after it.
+// sweep removes drafts whose makers were killed. A draft's lock is created before the draft and
+// removed after it.
 func (c *Cache) sweep() {
 	entries, _ := os.ReadDir(c.path("drafts"))
 	for _, e := range entries {

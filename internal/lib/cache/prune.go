@@ -103,8 +103,8 @@ type Pruned struct {
 	Kept    int64   // bytes of the remaining entries
 }
 
-// Prune removes the entries that the policy selects, except those that a running process uses, and the drafts of killed
-// processes.
+// Prune removes the entries that the policy selects, except those that a running process uses, and
+// the drafts of killed processes.
 func (c *Cache) Prune(ctx context.Context, p Policy) (Pruned, error) {
 	var out Pruned
 	all, err := c.List()
@@ -178,7 +178,8 @@ func (c *Cache) remove(e Entry) (removed bool, err error) {
 	return true, nil
 }
 
-// shrink removes entries until the cache is within its bound. What cannot be removed now is tried again the next time.
+// shrink removes entries until the cache is within its bound. What cannot be removed now is tried
+// again the next time.
 func (c *Cache) shrink() {
 	if c.maxSize >= 0 {
 		_, _ = c.Prune(context.Background(), Policy{MaxSize: &c.maxSize})

@@ -14,11 +14,13 @@ import (
 // tempLock is the file in a temporary directory whose lock shows that its maker is alive.
 const tempLock = ".lock"
 
-// tempAge is the age from which a temporary directory without a lock file has no maker: the file is made right after it.
+// tempAge is the age from which a temporary directory without a lock file has no maker: the file is
+// made right after it.
 const tempAge = time.Hour
 
-// Temp makes a directory below os.TempDir, whose name begins with prefix, for a caller that calls remove when it is done. It first removes
-// those that killed processes of this user left there. The directory has one file, which is hidden.
+// Temp makes a directory below os.TempDir, whose name begins with prefix, for a caller that calls
+// remove when it is done. It first removes those that killed processes of this user left there. The
+// directory has one file, which is hidden.
 func Temp(prefix string) (dir string, remove func() error, err error) {
 	sweepTemp(prefix)
 	for {
@@ -34,7 +36,8 @@ func Temp(prefix string) (dir string, remove func() error, err error) {
 	}
 }
 
-// sweepTemp removes the directories of Temp whose makers have ended. What cannot be removed is another user's.
+// sweepTemp removes the directories of Temp whose makers have ended. What cannot be removed is
+// another user's.
 func sweepTemp(prefix string) {
 	found, _ := filepath.Glob(filepath.Join(os.TempDir(), prefix+"*"))
 	for _, dir := range found {

@@ -1,5 +1,5 @@
-// Package diag describes a problem in a user's file: where it is, what it is and how to fix it. It does not know which files
-// there are.
+// Package diag describes a problem in a user's file: where it is, what it is and how to fix it. It
+// does not know which files there are.
 package diag
 
 import (
@@ -49,7 +49,8 @@ func (d Diagnostic) String() string {
 	return b.String()
 }
 
-// List holds the problems of one or more files. It is an error, even if it is empty: use Err to get nil in that case.
+// List holds the problems of one or more files. It is an error, even if it is empty: use Err to get
+// nil in that case.
 type List []Diagnostic
 
 // Error returns the problems, one per line.

@@ -6,9 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// Nearest returns the candidate that word is most likely a misspelling of, or "" if more than a third of the letters would have
-// to change. It ignores case, and treats - as _. Of two equally near candidates, the earlier one wins. It compares only the first
-// few thousand candidates.
+// Nearest returns the candidate that word is most likely a misspelling of, or "" if more than a
+// third of the letters would have to change. It ignores case, and treats - as _. Of two equally
+// near candidates, the earlier one wins. It compares only the first few thousand candidates.
 func Nearest(word string, candidates []string) string {
 	if len(word) > 100 { // no misspelling; limits the cost of hostile files
 		return ""
@@ -47,8 +47,8 @@ func foldSpelling(s string) []rune {
 	return []rune(strings.ReplaceAll(strings.ToLower(s), "-", "_"))
 }
 
-// distance returns the number of insertions, deletions, substitutions and swaps of neighbours that turn a into b (optimal string
-// alignment).
+// distance returns the number of insertions, deletions, substitutions and swaps of neighbours that
+// turn a into b (optimal string alignment).
 func distance(a, b []rune) int {
 	rows := make([][]int, len(a)+1)
 	for i := range rows {

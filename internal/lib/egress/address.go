@@ -5,14 +5,17 @@ import (
 	"slices"
 )
 
-// local are networks that never lead to one other host on another network: this machine's own, link-local ones, multicast.
+// local are networks that never lead to one other host on another network: this machine's own,
+// link-local ones, multicast.
 var local = prefixes("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3")
 
-// metadata are the metadata servers of clouds that are not link-local. They give the machine's credentials to any program on it.
+// metadata are the metadata servers of clouds that are not link-local. They give the machine's
+// credentials to any program on it.
 // Sources: the documentation of Alibaba, Azure, Oracle and AWS.
 var metadata = prefixes("100.100.100.200/32", "168.63.129.16/32", "192.0.0.192/32", "fd00:ec2::254/128")
 
-// special are further networks that have no host of the Internet, or through which other networks are reached. Source: the IANA special-purpose address registries.
+// special are further networks that have no host of the Internet, or through which other networks
+// are reached. Source: the IANA special-purpose address registries.
 var special = prefixes(
 	"10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24",
 	"192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24",
@@ -28,7 +31,8 @@ var global6 = netip.MustParsePrefix("2000::/3")
 // private6 has the private IPv6 networks.
 var private6 = netip.MustParsePrefix("fc00::/7")
 
-// translated6 are prefixes that embed an IPv4 address (NAT64, 6to4), with the byte at which it begins.
+// translated6 are prefixes that embed an IPv4 address (NAT64, 6to4), with the byte at which it
+// begins.
 var translated6 = map[netip.Prefix]int{
 	netip.MustParsePrefix("64:ff9b::/96"): 12,
 	netip.MustParsePrefix("2002::/16"):    2,
@@ -56,7 +60,8 @@ func within(addr netip.Addr, list []netip.Prefix) bool {
 	return slices.ContainsFunc(list, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
-// isPublic reports whether an address is on the public Internet. addr must not be an IPv4 address in IPv6 form.
+// isPublic reports whether an address is on the public Internet. addr must not be an IPv4 address
+// in IPv6 form.
 func isPublic(addr netip.Addr) bool {
 	if !addr.IsValid() || addr.Is6() && !global6.Contains(addr) {
 		return false
@@ -64,9 +69,9 @@ func isPublic(addr netip.Addr) bool {
 	return !within(addr, local) && !within(addr, metadata) && !within(addr, special)
 }
 
-// MayBeRemote reports whether an address may be that of another machine, on the Internet or in a private network. It
-// reports false for loopback, link-local and multicast addresses and for metadata servers. The caller has to find out
-// which other addresses this machine has.
+// MayBeRemote reports whether an address may be that of another machine, on the Internet or in a
+// private network. It reports false for loopback, link-local and multicast addresses and for
+// metadata servers. The caller has to find out which other addresses this machine has.
 func MayBeRemote(addr netip.Addr) bool {
 	addr = addr.Unmap()
 	if !addr.IsValid() || addr.Zone() != "" || within(addr, local) || within(addr, metadata) {

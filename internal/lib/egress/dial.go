@@ -79,8 +79,8 @@ func lookup(ctx context.Context, name string) ([]netip.Addr, error) {
 	return net.DefaultResolver.LookupNetIP(ctx, "ip", name)
 }
 
-// admitted returns the addresses to try for a target, all of them checked. The caller must connect to these: if it looked
-// the name up again, it might get others.
+// admitted returns the addresses to try for a target, all of them checked. The caller must connect
+// to these: if it looked the name up again, it might get others.
 func (p Policy) admitted(ctx context.Context, t target, find lookupFunc) ([]netip.Addr, error) {
 	if t.addr.IsValid() {
 		if !p.listsAddr(t.addr, t.port) {

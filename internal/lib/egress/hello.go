@@ -17,7 +17,8 @@ import (
 const (
 	recordHandshake = 22
 	typeClientHello = 1
-	// extensionECH hides the name in another ClientHello, which only the server can read. Source: RFC 9849, section 11.1.
+	// extensionECH hides the name in another ClientHello, which only the server can read. Source:
+	// RFC 9849, section 11.1.
 	extensionECH = 0xfe0d
 )
 
@@ -25,17 +26,20 @@ const (
 	recordHeader  = 5
 	maxRecord     = 1 << 14 // of plain text
 	messageHeader = 4
-	// maxHello is what Go's own server accepts. With post-quantum keys and tickets, real ones have a few thousand bytes.
+	// maxHello is what Go's own server accepts. With post-quantum keys and tickets, real ones have
+	// a few thousand bytes.
 	maxHello = 64 << 10
 	// maxHelloRecords bounds the number of records of a ClientHello. Real ones take a few.
 	maxHelloRecords = 64
 )
 
-// tlsPorts are ports on which clients begin with TLS. Source: the IANA service name registry; 8443 by custom.
+// tlsPorts are ports on which clients begin with TLS. Source: the IANA service name registry; 8443
+// by custom.
 var tlsPorts = []uint16{443, 465, 563, 636, 853, 989, 990, 992, 993, 995, 5061, 5671, 6514, 6697, 8443, 8883}
 
-// mustHello reports whether a connection must begin with a ClientHello: because of its port, or because it begins with a TLS
-// record. (The older form of SSL 2 has no field for a name, so it matters only on ports of TLS.)
+// mustHello reports whether a connection must begin with a ClientHello: because of its port, or
+// because it begins with a TLS record. (The older form of SSL 2 has no field for a name, so it
+// matters only on ports of TLS.)
 func mustHello(port uint16, from *bufio.Reader) (bool, error) {
 	first, err := from.Peek(1)
 	if err != nil || slices.Contains(tlsPorts, port) || first[0] == recordHandshake {
@@ -55,10 +59,10 @@ var (
 	errSeen    = errors.New("the ClientHello is complete")
 )
 
-// readHello reads the ClientHello that a connection must begin with. It returns the name that it asks for ("" if none) and
-// the bytes that were read. If there is anything else, the error is errNoHello: a server may skip a record before the
-// ClientHello, or accept an SSL 2 one, and the name after it would go unchecked. A ClientHello that may hide a name is
-// refused as well.
+// readHello reads the ClientHello that a connection must begin with. It returns the name that it
+// asks for ("" if none) and the bytes that were read. If there is anything else, the error is
+// errNoHello: a server may skip a record before the ClientHello, or accept an SSL 2 one, and the
+// name after it would go unchecked. A ClientHello that may hide a name is refused as well.
 func readHello(from io.Reader) (name string, seen []byte, err error) {
 	var read, message bytes.Buffer
 	for records, size := 0, messageHeader; message.Len() < size; records++ {
@@ -91,7 +95,8 @@ func readHello(from io.Reader) (name string, seen []byte, err error) {
 	return name, read.Bytes(), err
 }
 
-// readError returns the error for a ClientHello that could not be read: errNoHello if the connection ended early.
+// readError returns the error for a ClientHello that could not be read: errNoHello if the
+// connection ended early.
 func readError(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return errNoHello
@@ -99,8 +104,8 @@ func readError(err error) error {
 	return err
 }
 
-// parseHello parses a complete ClientHello with Go's TLS server, which refuses malformed ones, such as a repeated extension or
-// two names.
+// parseHello parses a complete ClientHello with Go's TLS server, which refuses malformed ones, such
+// as a repeated extension or two names.
 func parseHello(message []byte) (name string, err error) {
 	var records bytes.Buffer
 	for part := range slices.Chunk(message, maxRecord) {

@@ -176,7 +176,8 @@ func mustParse(t *testing.T, hosts ...string) Policy {
 	return policy
 }
 
-// FuzzReadHello checks that reading always ends, and that the name is the one in the complete ClientHello.
+// FuzzReadHello checks that reading always ends, and that the name is the one in the complete
+// ClientHello.
 func FuzzReadHello(f *testing.F) {
 	hello := clientHello(sni("listed.example"))
 	f.Add(record(recordHandshake, hello))

@@ -26,23 +26,26 @@ const (
 	quietTime = 15 * time.Minute
 )
 
-// errClosed means that the policy was replaced, or the proxy closed, while a connection was being made.
+// errClosed means that the policy was replaced, or the proxy closed, while a connection was being
+// made.
 var errClosed = errors.New("the proxy was closed meanwhile")
 
-// Proxy is an HTTP proxy that forwards what its policy allows: requests with absolute URLs (http only) and CONNECT. It
-// looks names up itself and connects to the addresses that it checked. Addresses that are not on the public Internet (this
-// machine's, private ones, metadata servers) are reached only if the list has the address itself; a name alone never leads
-// there.
+// Proxy is an HTTP proxy that forwards what its policy allows: requests with absolute URLs (http
+// only) and CONNECT. It looks names up itself and connects to the addresses that it checked.
+// Addresses that are not on the public Internet (this machine's, private ones, metadata servers)
+// are reached only if the list has the address itself; a name alone never leads there.
 //
-// After a CONNECT to a name, TLS must ask for a listed name or for none, and may not hide it. On ports of TLS, such as 443,
-// nothing but TLS is forwarded. The rest of a connection is not inspected: a listed host can pass on anything to anybody.
+// After a CONNECT to a name, TLS must ask for a listed name or for none, and may not hide it. On
+// ports of TLS, such as 443, nothing but TLS is forwarded. The rest of a connection is not
+// inspected: a listed host can pass on anything to anybody.
 //
 // Many goroutines may call its methods at once.
 type Proxy struct {
 	server  http.Server
 	forward httputil.ReverseProxy
 	find    lookupFunc
-	// Dial connects to TCP addresses; nil means this machine's network. Set it before calling Serve.
+	// Dial connects to TCP addresses; nil means this machine's network. Set it before calling
+	// Serve.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 	mu      sync.Mutex
@@ -77,8 +80,9 @@ func New() *Proxy {
 	return p
 }
 
-// Set replaces the policy. When it returns, all connections that were made under the previous one are closed. If refused
-// is not nil, it is called with each request that this policy refuses; it must not block.
+// Set replaces the policy. When it returns, all connections that were made under the previous one
+// are closed. If refused is not nil, it is called with each request that this policy refuses; it
+// must not block.
 func (p *Proxy) Set(policy Policy, refused func(Refusal)) {
 	p.mu.Lock()
 	p.policy, p.refused = policy, refused
@@ -116,8 +120,8 @@ func (p *Proxy) current() (Policy, func(Refusal), int) {
 	return p.policy, p.refused, p.version
 }
 
-// keep records a connection that was made under a version of the policy, so that Set can close it. If the policy has been
-// replaced, keep closes the connection.
+// keep records a connection that was made under a version of the policy, so that Set can close it.
+// If the policy has been replaced, keep closes the connection.
 func (p *Proxy) keep(conn io.Closer, version int) error {
 	p.mu.Lock()
 	isCurrent := !p.closed && version == p.version
@@ -184,8 +188,8 @@ func (p *Proxy) handle(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// check checks the name in a request that is to be forwarded, because the request may reuse a connection that was made for another one. The
-// address is checked when a connection is made.
+// check checks the name in a request that is to be forwarded, because the request may reuse a
+// connection that was made for another one. The address is checked when a connection is made.
 func (p *Proxy) check(r *http.Request) error {
 	t, err := parseTarget(r.URL.Host, portHTTP)
 	if err != nil {

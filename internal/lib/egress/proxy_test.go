@@ -68,7 +68,8 @@ func (d *served) wantRefused(t testing.TB, want ...string) {
 	d.refused = nil
 }
 
-// client returns a client that uses the proxy. It keeps no connections, and trusts the test's server.
+// client returns a client that uses the proxy. It keeps no connections, and trusts the test's
+// server.
 func (d *served) client(roots *x509.CertPool) *http.Client {
 	return &http.Client{Transport: &http.Transport{
 		Proxy:             http.ProxyURL(&url.URL{Scheme: "http", Host: d.at}),
@@ -150,7 +151,8 @@ func TestNamesDoNotLeadToThisMachine(t *testing.T) {
 	}
 }
 
-// A name that has another address each time it is looked up is connected to at the one that was checked.
+// A name that has another address each time it is looked up is connected to at the one that was
+// checked.
 func TestNamesAreLookedUpOnce(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(hello))
 	defer server.Close()
@@ -219,7 +221,8 @@ func (d *served) connect(t testing.TB, host string) net.Conn {
 	return conn
 }
 
-// ask sends a request as it is and returns the first line of the answer; the connection has what follows the header.
+// ask sends a request as it is and returns the first line of the answer; the connection has what
+// follows the header.
 func (d *served) ask(t testing.TB, request string) (net.Conn, string) {
 	t.Helper()
 	conn, err := net.Dial("tcp", d.at)

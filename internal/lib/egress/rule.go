@@ -28,12 +28,14 @@ type Rule struct {
 	port  uint16       // 0: 80 and 443
 }
 
-// ParseRule parses an entry: "pypi.org", "*.pypi.org" (everything below it, not itself), "192.0.2.1" or "2001:db8::1", or a range
-// in CIDR notation ("192.0.2.0/24", "2001:db8::/32"), each also with a port ("pypi.org:8443", "[2001:db8::1]:8443",
-// "192.0.2.0/24:8443"). Without a port it means the ports 80 and 443. The error is one sentence with the remedy.
+// ParseRule parses an entry: "pypi.org", "*.pypi.org" (everything below it, not itself),
+// "192.0.2.1" or "2001:db8::1", or a range in CIDR notation ("192.0.2.0/24", "2001:db8::/32"), each
+// also with a port ("pypi.org:8443", "[2001:db8::1]:8443", "192.0.2.0/24:8443"). Without a port it
+// means the ports 80 and 443. The error is one sentence with the remedy.
 //
-// A range means addresses only: a name that resolves into it has to be listed itself. Harbor does the same; it compares
-// the name that a connection asks for. See Policy.listsAddr for what a range does not open.
+// A range means addresses only: a name that resolves into it has to be listed itself. Harbor does
+// the same; it compares the name that a connection asks for. See Policy.listsAddr for what a range
+// does not open.
 func ParseRule(text string) (Rule, error) {
 	switch {
 	case text == "":
@@ -70,7 +72,8 @@ func ParseRule(text string) (Rule, error) {
 	return Rule{name: name, below: below, port: port}, nil
 }
 
-// isRange reports whether an entry has the form of a range, valid or not: an address before a slash.
+// isRange reports whether an entry has the form of a range, valid or not: an address before a
+// slash.
 func isRange(text string) bool {
 	host, _, slash := strings.Cut(text, "/")
 	_, err := netip.ParseAddr(strings.TrimPrefix(host, "["))
@@ -206,7 +209,8 @@ func Parse(hosts []string) (Policy, error) {
 	return p, nil
 }
 
-// Allows reports whether the list has a host (a name or an address), as far as that is known without looking it up.
+// Allows reports whether the list has a host (a name or an address), as far as that is known
+// without looking it up.
 func (p Policy) Allows(host string, port uint16) bool {
 	t, err := parseTarget(net.JoinHostPort(host, strconv.Itoa(int(port))), 0)
 	if err != nil {
@@ -223,8 +227,9 @@ func (p Policy) listsName(name string, port uint16) bool {
 	return slices.ContainsFunc(p.rules, func(r Rule) bool { return r.hasPort(port) && r.hasName(name) })
 }
 
-// listsAddr reports whether the list has the address itself or a range that contains it. A range that contains addresses of the
-// public Internet opens no others: 0.0.0.0/0 does not open this machine or a cloud's metadata server, 169.254.0.0/16 does.
+// listsAddr reports whether the list has the address itself or a range that contains it. A range
+// that contains addresses of the public Internet opens no others: 0.0.0.0/0 does not open this
+// machine or a cloud's metadata server, 169.254.0.0/16 does.
 func (p Policy) listsAddr(addr netip.Addr, port uint16) bool {
 	return slices.ContainsFunc(p.rules, func(r Rule) bool {
 		return r.hasPort(port) && (r.addr == addr || r.block.Contains(addr) && (isPublic(addr) || isSpecial(r.block)))

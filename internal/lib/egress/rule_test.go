@@ -208,8 +208,8 @@ func TestRangesAllowAddresses(t *testing.T) {
 	}
 }
 
-// TestRangesDoNotAllowNames: a range lists addresses. A name that leads into one has to be listed itself, and is then let through also
-// to addresses that are not public.
+// TestRangesDoNotAllowNames: a range lists addresses. A name that leads into one has to be listed
+// itself, and is then let through also to addresses that are not public.
 func TestRangesDoNotAllowNames(t *testing.T) {
 	inside := func(context.Context, string) ([]netip.Addr, error) {
 		return []netip.Addr{netip.MustParseAddr("10.1.2.3")}, nil

@@ -51,9 +51,9 @@ func (p *Proxy) join(here net.Conn, fromHere *bufio.Reader, there net.Conn, t ta
 	both.Wait()
 }
 
-// send copies what a client sends to the target. TLS must ask for a listed name: one server often has many names, and a
-// listed one would lead to others that are not listed. Whatever begins like TLS, and everything on ports of TLS, must begin
-// with a complete ClientHello.
+// send copies what a client sends to the target. TLS must ask for a listed name: one server often
+// has many names, and a listed one would lead to others that are not listed. Whatever begins like
+// TLS, and everything on ports of TLS, must begin with a complete ClientHello.
 func (p *Proxy) send(there io.Writer, from *bufio.Reader, t target) error {
 	check, err := mustHello(t.port, from)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -105,7 +105,8 @@ func closeWrite(c net.Conn) error {
 	return half.CloseWrite()
 }
 
-// upstream is a connection to a target. It fails after it was idle in both directions for quietTime.
+// upstream is a connection to a target. It fails after it was idle in both directions for
+// quietTime.
 type upstream struct {
 	net.Conn
 	proxy *Proxy

@@ -8,8 +8,9 @@ import (
 	"sync"
 )
 
-// Ends keeps the beginning and the end of what is written to it, for messages: Size bytes in total, with the number of bytes
-// left out between them. Writing never fails and needs at most twice that memory. It is safe for concurrent use.
+// Ends keeps the beginning and the end of what is written to it, for messages: Size bytes in total,
+// with the number of bytes left out between them. Writing never fails and needs at most twice that
+// memory. It is safe for concurrent use.
 type Ends struct {
 	Size int // 0: 8 KiB
 
@@ -49,7 +50,8 @@ func (e *Ends) String() string {
 	return strings.ToValidUTF8(string(head), "") + "\n" + gap(int64(dropped)) + "\n" + strings.ToValidUTF8(string(tail), "")
 }
 
-// Parts returns the beginning, the end, and how many bytes are left out between them. If none are, the end follows the beginning.
+// Parts returns the beginning, the end, and how many bytes are left out between them. If none are,
+// the end follows the beginning.
 func (e *Ends) Parts() (head, tail []byte, dropped int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -59,8 +61,8 @@ func (e *Ends) Parts() (head, tail []byte, dropped int) {
 // gap stands where so many bytes are left out.
 func gap(dropped int64) string { return fmt.Sprintf("[%d bytes are left out here]", dropped) }
 
-// Middle shortens a text to its beginning and its end, with the number of bytes left out between them. It returns a text of at
-// most size bytes unchanged.
+// Middle shortens a text to its beginning and its end, with the number of bytes left out between
+// them. It returns a text of at most size bytes unchanged.
 func Middle(text string, size int) string {
 	if len(text) <= size {
 		return text
@@ -73,8 +75,8 @@ func ends(head string, dropped int, tail string) string {
 	return strings.ToValidUTF8(head, "") + fmt.Sprintf(" […%d bytes…] ", dropped) + strings.ToValidUTF8(tail, "")
 }
 
-// Line shortens a text to its beginning and its end as Middle does, to at most size bytes with what it says between them. If that
-// is too little room, only the beginning is kept.
+// Line shortens a text to its beginning and its end as Middle does, to at most size bytes with what
+// it says between them. If that is too little room, only the beginning is kept.
 func Line(text string, size int) string {
 	if len(text) <= size {
 		return text

@@ -1,6 +1,7 @@
 package excerpt
 
-// Middles keeps as much of the beginning and the end of what is written to it as Middle keeps of a text of at most Most bytes.
+// Middles keeps as much of the beginning and the end of what is written to it as Middle keeps of a
+// text of at most Most bytes.
 type Middles struct {
 	Most int
 

@@ -26,9 +26,10 @@ func tells(line string) bool {
 	return failing.MatchString(none.ReplaceAllString(line, "")) && !passing.MatchString(line)
 }
 
-// Telling shortens a text that explains a failure, as Fit does, with two differences. A small text (30 lines, 1 KiB) stays whole,
-// whatever count is, unless that is 0. If lines that tell of a failure would be left out, they are kept before others: the first of
-// them with what follows it, the last ones, and the last line of the text. A little room stays for the beginning.
+// Telling shortens a text that explains a failure, as Fit does, with two differences. A small text
+// (30 lines, 1 KiB) stays whole, whatever count is, unless that is 0. If lines that tell of a
+// failure would be left out, they are kept before others: the first of them with what follows it,
+// the last ones, and the last line of the text. A little room stays for the beginning.
 func (t Text) Telling(count, size, width int) Text {
 	if all := slices.Concat(t.Head, t.Tail); count > 0 && t.LeftOut() == 0 && len(all) <= smallLines && bytesOf(all) <= smallBytes {
 		count = max(count, smallLines)
@@ -106,7 +107,8 @@ func ofItems(items []item, kept []bool, width int) Text {
 	return Text{Head: parts[0].Lines, Middle: parts[1 : len(parts)-1 : len(parts)-1], Tail: end.Lines, Dropped: end.Dropped}
 }
 
-// choose keeps the lines that tell most: count lines and size bytes, with those that name what is left out.
+// choose keeps the lines that tell most: count lines and size bytes, with those that name what is
+// left out.
 func (t Text) choose(count, size, width int) Text {
 	items := t.items()
 	kept := make([]bool, len(items))

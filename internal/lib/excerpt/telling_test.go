@@ -48,7 +48,8 @@ func TestTellingKeepsLinesThatTellOfAFailure(t *testing.T) {
 	}
 }
 
-// What is shown and what is left out are together the text, however often it is shortened, and limits hold.
+// What is shown and what is left out are together the text, however often it is shortened, and
+// limits hold.
 func TestTellingCountsWhatItLeavesOut(t *testing.T) {
 	var lines []string
 	for i := range 200 {

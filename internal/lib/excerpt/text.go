@@ -2,8 +2,8 @@ package excerpt
 
 import "slices"
 
-// Text is the beginning and the end of a text, line by line, and sometimes parts between them. If no bytes are left out, Head is empty and
-// Tail is all of it.
+// Text is the beginning and the end of a text, line by line, and sometimes parts between them. If
+// no bytes are left out, Head is empty and Tail is all of it.
 type Text struct {
 	Head, Tail []string
 	Middle     []Part // between Head and Tail (see Telling)
@@ -55,8 +55,9 @@ func (t Text) Each(change func([]string) []string) Text {
 // gapSize is room for the line that names what is left out, with its line break.
 const gapSize = len("[9223372036854775807 bytes are left out here]\n")
 
-// Fit shortens the text to count lines, and to size bytes together with their line breaks. A quarter of both is for the beginning. A
-// line that is longer than width loses its middle. The text itself is not changed.
+// Fit shortens the text to count lines, and to size bytes together with their line breaks. A
+// quarter of both is for the beginning. A line that is longer than width loses its middle. The text
+// itself is not changed.
 func (t Text) Fit(count, size, width int) Text {
 	if len(t.Middle) > 0 {
 		return t.choose(count, size, width)

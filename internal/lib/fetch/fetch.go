@@ -1,5 +1,5 @@
-// Package fetch reads a file from a URL into memory: with retries, within a size and a time, and without showing what is secret
-// about the URL.
+// Package fetch reads a file from a URL into memory: with retries, within a size and a time, and
+// without showing what is secret about the URL.
 package fetch
 
 import (
@@ -45,8 +45,8 @@ type File struct {
 	Validators
 }
 
-// Shown returns the URL as people may see it: without user, password, query and fragment, which may hold secrets. It returns what
-// otherwise if source is no URL.
+// Shown returns the URL as people may see it: without user, password, query and fragment, which may
+// hold secrets. It returns what otherwise if source is no URL.
 func Shown(source, otherwise string) string {
 	u, err := url.Parse(source)
 	if err != nil {
@@ -89,8 +89,8 @@ func Temporary(err error) bool {
 	return errors.As(err, &p)
 }
 
-// Get reads the file at a URL of http or https. Its errors do not name the URL, which may hold secrets. They are those above, one
-// that Temporary reports, a StatusError, or the end of ctx.
+// Get reads the file at a URL of http or https. Its errors do not name the URL, which may hold
+// secrets. They are those above, one that Temporary reports, a StatusError, or the end of ctx.
 func Get(ctx context.Context, source string, o Options) (File, error) {
 	client := &http.Client{Transport: o.Transport, CheckRedirect: o.checkRedirect}
 	if client.Transport == nil {
@@ -182,7 +182,8 @@ func (m *measured) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// watch calls leave if the server sends less than minRate, on average over window, until stop is called.
+// watch calls leave if the server sends less than minRate, on average over window, until stop is
+// called.
 func (m *measured) watch(window time.Duration, leave context.CancelCauseFunc) (stop func()) {
 	done := make(chan struct{})
 	go func() {
@@ -259,8 +260,8 @@ func retryAfter(value string) time.Duration {
 	return 0
 }
 
-// checkRedirect rejects redirects to a weaker transport. It drops the Referer, because addresses may contain tokens, and the caller's
-// header where the redirect leads to another host.
+// checkRedirect rejects redirects to a weaker transport. It drops the Referer, because addresses
+// may contain tokens, and the caller's header where the redirect leads to another host.
 func (o Options) checkRedirect(req *http.Request, via []*http.Request) error {
 	req.Header.Del("Referer")
 	if req.URL.Host != via[0].URL.Host {

@@ -20,12 +20,15 @@ const S3 = "s3"
 // signedFor is how long a signed URL is valid: longer than all tries of Get take.
 const signedFor = time.Hour
 
-// metadataPatience bounds the question to Amazon's metadata service, which other machines do not have.
+// metadataPatience bounds the question to Amazon's metadata service, which other machines do not
+// have.
 const metadataPatience = 2 * time.Second
 
-// Sign returns a URL from which Get reads the object at s3://BUCKET/KEY. As Amazon's tools do, it takes the service from AWS_ENDPOINT_URL_S3
-// or AWS_ENDPOINT_URL (default: Amazon's), the region from AWS_REGION or AWS_DEFAULT_REGION (default: it asks the service), and credentials from
-// the environment, the file ~/.aws/credentials, or the role of the machine or the container. Without credentials, the URL is unsigned.
+// Sign returns a URL from which Get reads the object at s3://BUCKET/KEY. As Amazon's tools do, it
+// takes the service from AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL (default: Amazon's), the region
+// from AWS_REGION or AWS_DEFAULT_REGION (default: it asks the service), and credentials from the
+// environment, the file ~/.aws/credentials, or the role of the machine or the container. Without
+// credentials, the URL is unsigned.
 func Sign(ctx context.Context, getenv func(string) (string, bool), source string) (string, error) {
 	u, err := url.Parse(source)
 	if err != nil || u.Scheme != S3 || u.Host == "" || strings.Trim(u.Path, "/") == "" || u.RawQuery != "" || u.User != nil {

@@ -16,20 +16,22 @@ type Words struct {
 	Text, List, Mapping string            // "text", "a list", "a mapping"
 	ListHint            string            // for something else in place of a list
 	NoPlaceholders      string            // the hint for ${…}, if the files are closed
-	// Example returns the hint for a value of the wrong type, if there is no better one. nil: there is none.
+	// Example returns the hint for a value of the wrong type, if there is no better one. nil: there
+	// is none.
 	Example func(Rules) string
-	// MappingHint returns the hint for n in place of the mapping at p, which has the keys all; nil: any keys.
+	// MappingHint returns the hint for n in place of the mapping at p, which has the keys all; nil:
+	// any keys.
 	MappingHint func(n *Node, p Path, all []Rules) string
 }
 
-// Decodable is a type that needs more than tags: it decodes its own values. DecodeNode reports whether n is valid; if it is
-// not, it has reported a problem. n has a value.
+// Decodable is a type that needs more than tags: it decodes its own values. DecodeNode reports
+// whether n is valid; if it is not, it has reported a problem. n has a value.
 type Decodable interface {
 	DecodeNode(d *Decoder, n *Node, p Path, r Rules) bool
 }
 
-// Decoder sets Go values from nodes by the rules in their tags. It reports an invalid value and leaves it at its default. It
-// records the paths of invalid values, so that later checks skip them.
+// Decoder sets Go values from nodes by the rules in their tags. It reports an invalid value and
+// leaves it at its default. It records the paths of invalid values, so that later checks skip them.
 type Decoder struct {
 	*Problems
 	Dialect Dialect
@@ -76,7 +78,8 @@ func (d *Decoder) Wrong(n *Node, p Path, hint, format string, args ...any) bool 
 	return false
 }
 
-// MustBe reports that n, the value at p, is not what is wanted, unless the rules describe the value better. It returns false.
+// MustBe reports that n, the value at p, is not what is wanted, unless the rules describe the value
+// better. It returns false.
 func (d *Decoder) MustBe(n *Node, p Path, r Rules, wanted, hint string) bool {
 	got, words := n.String(), d.Dialect.Words
 	switch n.Kind {
@@ -94,7 +97,8 @@ func (d *Decoder) MustBe(n *Node, p Path, r Rules, wanted, hint string) bool {
 	return d.Wrong(n, p, hint, "%s must be %s, not %s", words.Name(p), cmp.Or(r.Is, wanted), got)
 }
 
-// decode sets v from n, or to its default if n is invalid or nil, which means that the key is missing.
+// decode sets v from n, or to its default if n is invalid or nil, which means that the key is
+// missing.
 func (d *Decoder) decode(n *Node, p Path, v reflect.Value, r Rules) {
 	if n == nil || n.Kind == Null || !d.value(n, p, v, r) {
 		d.setDefault(v, r)
@@ -200,7 +204,8 @@ func (d *Decoder) structure(n *Node, p Path, v reflect.Value, r Rules) bool {
 	return true
 }
 
-// given returns the value of a key, or nil if it has none. In files that are not closed, the empty text is none.
+// given returns the value of a key, or nil if it has none. In files that are not closed, the empty
+// text is none.
 func (d *Decoder) given(n *Node, r *Rules) *Node {
 	value := n.Given(r.Key)
 	if value != nil && value.Kind == Text && value.Text == "" && !d.Dialect.Closed && r.Type.Kind() == reflect.String {
@@ -209,7 +214,8 @@ func (d *Decoder) given(n *Node, r *Rules) *Node {
 	return value
 }
 
-// megabytes sets v from mb, the value of the key of an amount in megabytes, unless amount is the one that counts.
+// megabytes sets v from mb, the value of the key of an amount in megabytes, unless amount is the
+// one that counts.
 func (d *Decoder) megabytes(amount, mb *Node, p Path, v reflect.Value, r Rules) bool {
 	at := p.Child(r.MB)
 	if amount != nil {
@@ -266,7 +272,8 @@ func (d *Decoder) list(n *Node, p Path, v reflect.Value, r Rules) bool {
 	return true
 }
 
-// mapping decodes a mapping with arbitrary keys: variables (text as written) or a provider's settings (anything).
+// mapping decodes a mapping with arbitrary keys: variables (text as written) or a provider's
+// settings (anything).
 func (d *Decoder) mapping(n *Node, p Path, v reflect.Value, r Rules) bool {
 	if words := d.Dialect.Words; n.Kind != Mapping {
 		return d.MustBe(n, p, r, words.Mapping, words.MappingHint(n, p, nil))

@@ -10,8 +10,8 @@ import (
 	"strconv"
 )
 
-// Encode returns the tree of a struct that was decoded from a file of this dialect, without the keys that have their defaults. Decoding it
-// gives the same struct.
+// Encode returns the tree of a struct that was decoded from a file of this dialect, without the
+// keys that have their defaults. Decoding it gives the same struct.
 func (d Dialect) Encode(from any) *Node {
 	return d.encodeStruct(reflect.ValueOf(from))
 }
@@ -87,7 +87,8 @@ func jsonScalar(text []byte) *Node {
 	return &Node{Kind: Float, Text: string(text)}
 }
 
-// plainNode returns the node of a value of a map[string]any, as Node.plain returns the value of a node.
+// plainNode returns the node of a value of a map[string]any, as Node.plain returns the value of a
+// node.
 func plainNode(value any) *Node {
 	switch value := value.(type) {
 	case nil:

@@ -1,5 +1,6 @@
-// Package fields describes the keys of files by the tags of struct fields. By them it decodes files of any format into structs,
-// with problems that name the place and the way out, and makes JSON Schemas for editors. It does not know which files there are.
+// Package fields describes the keys of files by the tags of struct fields. By them it decodes files
+// of any format into structs, with problems that name the place and the way out, and makes JSON
+// Schemas for editors. It does not know which files there are.
 package fields
 
 import (
@@ -50,7 +51,8 @@ type Rules struct {
 	matches         *regexp.Regexp
 }
 
-// Bound is the bound of a number. Its tag may have a unit, for messages: 1Mi, 0.001 seconds, a day, a year.
+// Bound is the bound of a number. Its tag may have a unit, for messages: 1Mi, 0.001 seconds, a day,
+// a year.
 type Bound struct {
 	Value float64
 	Text  string // as in the tag
@@ -59,8 +61,8 @@ type Bound struct {
 // known caches the rules of types.
 var known sync.Map
 
-// Of returns the rules of a struct type, including embedded structs. It panics on invalid tags, which are bugs. The result
-// is shared and must not be changed.
+// Of returns the rules of a struct type, including embedded structs. It panics on invalid tags,
+// which are bugs. The result is shared and must not be changed.
 func Of(t reflect.Type) []Rules {
 	if out, ok := known.Load(t); ok {
 		return out.([]Rules)

@@ -5,7 +5,8 @@ import (
 	"strconv"
 )
 
-// Node is one value of a file, whatever the file's format: from YAML, JSON, TOML or a flag. Aliases and merge keys are resolved.
+// Node is one value of a file, whatever the file's format: from YAML, JSON, TOML or a flag. Aliases
+// and merge keys are resolved.
 type Node struct {
 	Kind   Kind
 	Text   string   // of a scalar, as written but without quotes
@@ -70,8 +71,8 @@ func (n *Node) Add(f *Field) {
 	n.Fields = append(n.Fields, f)
 }
 
-// Given returns the value of a key, or nil if the key is missing or has no value. Of several names, each is a key in the value
-// of the one before.
+// Given returns the value of a key, or nil if the key is missing or has no value. Of several names,
+// each is a key in the value of the one before.
 func (n *Node) Given(names ...string) *Node {
 	for _, name := range names {
 		f := n.Field(name)
@@ -112,8 +113,8 @@ func Shorten(s string) string {
 	return s
 }
 
-// Locate returns the place of the value at p below n, or of its nearest parent that exists. If key is true, it returns the
-// place of the key.
+// Locate returns the place of the value at p below n, or of its nearest parent that exists. If key
+// is true, it returns the place of the key.
 func (n *Node) Locate(p Path, key bool) Place {
 	at := n.At
 	for _, name := range p {

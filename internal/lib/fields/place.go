@@ -95,7 +95,8 @@ func (x *Lines) At(offset int) Place {
 	return Place{x.file, line + 1, column}
 }
 
-// Problems collects the problems of a file: the first ones, and the number of the others. The zero value is empty.
+// Problems collects the problems of a file: the first ones, and the number of the others. The zero
+// value is empty.
 type Problems struct {
 	List  diag.List
 	count map[diag.Severity]int
@@ -125,7 +126,8 @@ func (p *Problems) add(s diag.Severity, at Place, hint, format string, args []an
 	}
 }
 
-// Full reports whether further problems of a severity are only counted. Then there is no point in searching for hints.
+// Full reports whether further problems of a severity are only counted. Then there is no point in
+// searching for hints.
 func (p *Problems) Full(s diag.Severity) bool { return p.count[s] >= MaxProblems }
 
 // All returns the problems, sorted, with a note on how many were left out.

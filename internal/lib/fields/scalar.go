@@ -146,8 +146,8 @@ func unquote(n *Node) string {
 	return ""
 }
 
-// notations are what strconv does not read: in YAML and TOML, digits may be grouped as in 1_000; YAML writes a dot before nan
-// and inf, and TOML a sign before nan.
+// notations are what strconv does not read: in YAML and TOML, digits may be grouped as in 1_000;
+// YAML writes a dot before nan and inf, and TOML a sign before nan.
 var notations = strings.NewReplacer("_", "", ".nan", "nan", ".inf", "inf", "+nan", "nan", "-nan", "nan")
 
 // Number returns the value of an Int or Float node, which may be NaN or infinite. n may be nil.
@@ -203,8 +203,8 @@ func (d *Decoder) inBounds(n *Node, p Path, f float64, r Rules) bool {
 	return d.Wrong(n, p, "", "%s must be %s, not %s", d.Dialect.Words.Name(p), must, Shorten(n.Text))
 }
 
-// anything reads a provider's setting: map[string]any, []any, string, bool, nil, int or float64. Whole numbers are int however
-// they are written, because JSON does not keep the difference.
+// anything reads a provider's setting: map[string]any, []any, string, bool, nil, int or float64.
+// Whole numbers are int however they are written, because JSON does not keep the difference.
 func (d *Decoder) anything(n *Node, p Path) any {
 	switch n.Kind {
 	case Null:

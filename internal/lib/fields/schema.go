@@ -12,10 +12,11 @@ type Schema map[string]any
 
 // Dialect says how the keys of a kind of file become a JSON Schema.
 type Dialect struct {
-	// Closed files have no other keys than those described, optional keys may be null, and text that is not raw is not blank. In
-	// other files, empty text is as if the key were missing.
+	// Closed files have no other keys than those described, optional keys may be null, and text
+	// that is not raw is not blank. In other files, empty text is as if the key were missing.
 	Closed bool
-	// Types has the schemas of types that are no plain structs, lists, maps, booleans, numbers or texts.
+	// Types has the schemas of types that are no plain structs, lists, maps, booleans, numbers or
+	// texts.
 	Types map[reflect.Type]Schema
 	// Structs complete the schemas of structs.
 	Structs map[reflect.Type]func(Schema)

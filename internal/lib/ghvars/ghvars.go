@@ -1,5 +1,5 @@
-// Package ghvars reads the variables that GitHub Actions sets for a step. No other package spells their names in code; what the
-// values mean is decided by those who use them.
+// Package ghvars reads the variables that GitHub Actions sets for a step. No other package spells
+// their names in code; what the values mean is decided by those who use them.
 package ghvars
 
 import (
@@ -10,20 +10,23 @@ import (
 // Token is the name of the variable with the workflow's token, which steps set themselves.
 const Token = "GITHUB_TOKEN"
 
-// names are the variables that GitHub sets for each step, without GITHUB_. Source: docs.github.com, "Variables reference".
+// names are the variables that GitHub sets for each step, without GITHUB_. Source: docs.github.com,
+// "Variables reference".
 var names = strings.Fields(`
 	ACTION ACTION_PATH ACTION_REF ACTION_REPOSITORY ACTIONS ACTOR ACTOR_ID API_URL BASE_REF ENV EVENT_NAME EVENT_PATH GRAPHQL_URL
 	HEAD_REF JOB OUTPUT PATH REF REF_NAME REF_PROTECTED REF_TYPE REPOSITORY REPOSITORY_ID REPOSITORY_OWNER REPOSITORY_OWNER_ID
 	RETENTION_DAYS RUN_ATTEMPT RUN_ID RUN_NUMBER SERVER_URL SHA STATE STEP_SUMMARY TOKEN TRIGGERING_ACTOR WORKFLOW WORKFLOW_REF
 	WORKFLOW_SHA WORKSPACE`)
 
-// Reserved reports whether a variable is GitHub's: the facts about a run, the files that a step leaves something in, and the token.
+// Reserved reports whether a variable is GitHub's: the facts about a run, the files that a step
+// leaves something in, and the token.
 func Reserved(name string) bool {
 	name, ok := strings.CutPrefix(name, "GITHUB_")
 	return ok && slices.Contains(names, name)
 }
 
-// Vars are the variables of a step. A variable that is not set is "". Source: docs.github.com, "Variables reference".
+// Vars are the variables of a step. A variable that is not set is "". Source: docs.github.com,
+// "Variables reference".
 type Vars struct {
 	Actions bool // this is a step
 

@@ -32,7 +32,8 @@ func (e *export) wanted() []string {
 	return slices.Sorted(maps.Keys(ids))
 }
 
-// fetchBlobs fetches the contents that a partial fetch left out, in one request. git itself would fetch them one by one.
+// fetchBlobs fetches the contents that a partial fetch left out, in one request. git itself would
+// fetch them one by one.
 func (e *export) fetchBlobs(ctx context.Context) error {
 	ids := e.wanted()
 	if !e.partial || len(ids) == 0 {
@@ -265,8 +266,8 @@ func (p place) writeCopy(from string, size int64) (written bool, err error) {
 	return p.write(f, size)
 }
 
-// write writes the file. A name that the file system rejects, or treats as equal to another one, is recorded as a problem of
-// the directory.
+// write writes the file. A name that the file system rejects, or treats as equal to another one, is
+// recorded as a problem of the directory.
 func (p place) write(r io.Reader, size int64) (written bool, err error) {
 	mode := os.FileMode(0o644)
 	if p.entry.mode == "100755" {

@@ -9,12 +9,13 @@ import (
 	"strings"
 )
 
-// Changed returns the files of the working tree at top that differ from the merge base of HEAD and since: changed, added or
-// removed, committed or not. The names are sorted and use forward slashes; ignored files are left out. since is a commit,
-// branch or tag; a branch that only origin has works, too.
+// Changed returns the files of the working tree at top that differ from the merge base of HEAD and
+// since: changed, added or removed, committed or not. The names are sorted and use forward slashes;
+// ignored files are left out. since is a commit, branch or tag; a branch that only origin has
+// works, too.
 //
-// It runs no command that the repository's configuration names, whoever owns the repository. If since does not exist, the
-// error is an ErrNoCommit.
+// It runs no command that the repository's configuration names, whoever owns the repository. If
+// since does not exist, the error is an ErrNoCommit.
 func (g *Client) Changed(ctx context.Context, top, since string) ([]string, error) {
 	if err := CheckRevision(since); err != nil || since == "" {
 		return nil, &NoCommitError{Remote: top, Message: fmt.Sprintf("%q is neither a commit nor the name of a branch or tag", safe(since))}
@@ -47,8 +48,8 @@ type worktree struct {
 	config [][2]string
 }
 
-// disarm overrides all filters that the repository's configuration defines. Otherwise git would run their commands to compare
-// contents.
+// disarm overrides all filters that the repository's configuration defines. Otherwise git would run
+// their commands to compare contents.
 func (w *worktree) disarm(ctx context.Context) error {
 	names, err := w.git(ctx, "config", "-z", "--name-only", "--list")
 	if err != nil {
@@ -66,8 +67,8 @@ func (w *worktree) disarm(ctx context.Context) error {
 	return nil
 }
 
-// git runs git in the working tree. GIT_DIR and GIT_WORK_TREE spare git the search for the repository, and so the check of
-// its owner, which fails in containers.
+// git runs git in the working tree. GIT_DIR and GIT_WORK_TREE spare git the search for the
+// repository, and so the check of its owner, which fails in containers.
 func (w *worktree) git(ctx context.Context, args ...string) (string, error) {
 	out, err := w.run(ctx, call{
 		dir: w.top, remote: Remote{shown: "in " + safe(w.top)}, args: args, config: w.config,

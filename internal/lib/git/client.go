@@ -16,8 +16,8 @@ import (
 // Options configure a Client. The zero value is for production.
 type Options struct {
 	Environ []string // the environment, as NAME=value; nil: this process's
-	// CredentialHosts are the hosts that get the user's credentials over https: what the user's git would use without a
-	// prompt, or $GITHUB_TOKEN for GitHub.
+	// CredentialHosts are the hosts that get the user's credentials over https: what the user's git
+	// would use without a prompt, or $GITHUB_TOKEN for GitHub.
 	CredentialHosts []string
 	Timeout         time.Duration // of one command, and of resolving or exporting one commit; 0: 30 minutes
 	Stall           time.Duration // how long an HTTP transfer may stay below minBytesPerSecond; 0: two minutes
@@ -26,8 +26,8 @@ type Options struct {
 	MaxFiles        int           // in one exported directory; 0: 100,000
 }
 
-// minBytesPerSecond is the least average speed of an HTTP transfer over Options.Stall: more than a server that drips single
-// bytes, and no more than the progress messages of a busy one.
+// minBytesPerSecond is the least average speed of an HTTP transfer over Options.Stall: more than a
+// server that drips single bytes, and no more than the progress messages of a busy one.
 const minBytesPerSecond = 20
 
 // Client runs git. It is safe for concurrent use.
@@ -62,8 +62,8 @@ func set[T comparable](value *T, fallback T) {
 // ErrNoGit means that git is missing, or too old to run safely.
 var ErrNoGit = errors.New("git is needed, in version 2.32 or newer")
 
-// findGit returns the path of git. It rejects versions before 2.32, which ignore GIT_CONFIG_GLOBAL and GIT_CONFIG_COUNT, and
-// so the configuration that this package gives them.
+// findGit returns the path of git. It rejects versions before 2.32, which ignore GIT_CONFIG_GLOBAL
+// and GIT_CONFIG_COUNT, and so the configuration that this package gives them.
 func (g *Client) findGit() (string, error) {
 	path, err := lookPath("git", g.getenv("PATH"))
 	if err != nil {
@@ -129,8 +129,8 @@ func (g *Client) inherited() []string {
 	})
 }
 
-// hardened is part of the environment of every git: no configuration but ours, no prompts, no commands that a repository
-// names. Source: git(1), git-config(1).
+// hardened is part of the environment of every git: no configuration but ours, no prompts, no
+// commands that a repository names. Source: git(1), git-config(1).
 var hardened = []string{
 	"LC_ALL=C",
 	"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_ATTR_NOSYSTEM=1",
@@ -150,7 +150,8 @@ func (g *Client) config() [][2]string {
 		{"maintenance.auto", "false"},
 		{"submodule.recurse", "false"},
 		{"fetch.recurseSubmodules", "false"},
-		// With negotiation, a server would omit what a partial fetch left out, as we claim to have the commit.
+		// With negotiation, a server would omit what a partial fetch left out, as we claim to have
+		// the commit.
 		{"fetch.negotiationAlgorithm", "noop"},
 		{"transfer.bundleURI", "false"},
 		{"http.lowSpeedLimit", strconv.Itoa(minBytesPerSecond)},
@@ -159,7 +160,8 @@ func (g *Client) config() [][2]string {
 	}
 }
 
-// lookPath finds a program in the directories of path. Unlike exec.LookPath, it does not read this process's PATH.
+// lookPath finds a program in the directories of path. Unlike exec.LookPath, it does not read this
+// process's PATH.
 func lookPath(name, path string) (string, error) {
 	for _, dir := range strings.Split(path, string(os.PathListSeparator)) {
 		if !strings.HasPrefix(dir, "/") {

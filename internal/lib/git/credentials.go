@@ -24,8 +24,8 @@ const (
 // answer is the credential helper that passes the login to git.
 const answer = `!f() { test "$1" != get || printf 'username=%s\npassword=%s\n' "$` + userVariable + `" "$` + passwordVariable + `"; }; f`
 
-// login returns the user's login for a remote, or the zero value. It returns one only for https and for hosts that the user
-// listed: an address in a registry must not decide who gets credentials.
+// login returns the user's login for a remote, or the zero value. It returns one only for https and
+// for hosts that the user listed: an address in a registry must not decide who gets credentials.
 func (g *Client) login(r Remote) login {
 	if !g.named(r) || r.secret != "" {
 		return login{}
@@ -45,8 +45,9 @@ func (g *Client) named(r Remote) bool {
 	return r.transport == "https" && slices.Contains(g.CredentialHosts, r.host)
 }
 
-// loginFor returns the configuration and environment that give git the login for a remote. The login comes from a credential
-// helper for that one host, not from a header: git would send a header on to whatever host a redirect leads to.
+// loginFor returns the configuration and environment that give git the login for a remote. The
+// login comes from a credential helper for that one host, not from a header: git would send a
+// header on to whatever host a redirect leads to.
 func (g *Client) loginFor(r Remote) (config [][2]string, env []string) {
 	l := g.login(r)
 	switch {

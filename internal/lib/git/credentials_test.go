@@ -119,7 +119,8 @@ func authority(t *testing.T, server *httptest.Server) string {
 	return path
 }
 
-// A trusted host may redirect to one that is not, and redirects must work, for renamed repositories.
+// A trusted host may redirect to one that is not, and redirects must work, for renamed
+// repositories.
 func TestCredentialsDoNotFollowRedirects(t *testing.T) {
 	evil, stolen := asking(t, httptest.NewTLSServer)
 	var advertised atomic.Bool

@@ -13,7 +13,8 @@ type Directory struct {
 	// Missing: the commit has no such path. Nearest is a similar directory of the commit, or "".
 	Missing bool   `json:"missing,omitempty"`
 	Nearest string `json:"nearest,omitempty"`
-	// Problems are the reasons why nothing was written, Warnings tell what was left out. Both are safe to print.
+	// Problems are the reasons why nothing was written, Warnings tell what was left out. Both are
+	// safe to print.
 	Problems []string `json:"problems,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
 	// Transient: the problems may not occur on another machine, or later.
@@ -23,10 +24,11 @@ type Directory struct {
 // errNotWritten means that the disk is full or broken. Another way to fetch does not help.
 var errNotWritten = errors.New("cannot be written")
 
-// Export writes directories of a commit: paths[i] to into/names[i]. It returns the outcome of each; a problem with one does
-// not affect the others. id is a full commit id, and paths have passed CleanPath. Modes are 0755 and 0644. Links are written as
-// links and may point anywhere; contents are not trusted either. It fetches the commit once and all files once, or in as few
-// more requests as the server needs. scratch is a directory for temporary files, which the caller removes.
+// Export writes directories of a commit: paths[i] to into/names[i]. It returns the outcome of each;
+// a problem with one does not affect the others. id is a full commit id, and paths have passed
+// CleanPath. Modes are 0755 and 0644. Links are written as links and may point anywhere; contents
+// are not trusted either. It fetches the commit once and all files once, or in as few more requests
+// as the server needs. scratch is a directory for temporary files, which the caller removes.
 func (g *Client) Export(ctx context.Context, r Remote, id string, paths []string, into string, names []string, scratch string) (directories []Directory, failed error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, g.Timeout, errTimeout)
 	defer cancel()

@@ -98,8 +98,8 @@ var ways = []struct {
 	{"full", false, func(string) []string { return []string{heads, tags} }},
 }
 
-// withCommit fetches the commit in the cheapest way with which use succeeds. It leaves a directory in scratch, which the
-// caller removes.
+// withCommit fetches the commit in the cheapest way with which use succeeds. It leaves a directory
+// in scratch, which the caller removes.
 func (g *Client) withCommit(ctx context.Context, r Remote, id, scratch string, use func(source) error) error {
 	if err := os.MkdirAll(scratch, 0o700); err != nil {
 		return err
@@ -145,8 +145,8 @@ type unreachableError struct{ err error }
 
 func (e *unreachableError) Error() string { return e.err.Error() }
 
-// retryUnreachable repeats do while the repository does not answer. If it answers, it returns the failure: then another way
-// to fetch may work.
+// retryUnreachable repeats do while the repository does not answer. If it answers, it returns the
+// failure: then another way to fetch may work.
 func (g *Client) retryUnreachable(ctx context.Context, r Remote, scratch string, do func() error) error {
 	delay := g.RetryDelay
 	for try := 1; ; try++ {

@@ -11,7 +11,8 @@ import (
 	"github.com/org/rollout-action/internal/lib/git"
 )
 
-// Whatever a commit contains, nothing is written outside of the directory, nothing runs, and the problem is reported.
+// Whatever a commit contains, nothing is written outside of the directory, nothing runs, and the
+// problem is reported.
 func TestHostileCommits(t *testing.T) {
 	s := newScene(t)
 	s.client = git.New(git.Options{RetryDelay: time.Millisecond, MaxBytes: 2 << 20, MaxFiles: 1000})

@@ -47,8 +47,9 @@ func parsePointer(text []byte) (oid string, size int64, ok bool) {
 	return string(id[1]), size, err == nil
 }
 
-// replacePointers replaces pointers with their contents, where .gitattributes says that git-lfs keeps them. If git-lfs is not
-// installed, the directory gets a problem: a task with pointers in place of its files would be another task.
+// replacePointers replaces pointers with their contents, where .gitattributes says that git-lfs
+// keeps them. If git-lfs is not installed, the directory gets a problem: a task with pointers in
+// place of its files would be another task.
 func (e *export) replacePointers(ctx context.Context, pointers []pointer) error {
 	pointers, err := e.filtered(ctx, pointers)
 	if err != nil || len(pointers) == 0 {
@@ -88,8 +89,9 @@ func (e *export) fits(p pointer) bool {
 	return p.directory.ok()
 }
 
-// takeStored replaces pointers with contents that git-lfs keeps in the repository on this machine. It runs no git-lfs, which would read the
-// repository's configuration. A content that is not there, or is another one than the pointer names, is a problem of the directory.
+// takeStored replaces pointers with contents that git-lfs keeps in the repository on this machine.
+// It runs no git-lfs, which would read the repository's configuration. A content that is not there,
+// or is another one than the pointer names, is a problem of the directory.
 func (e *export) takeStored(ctx context.Context, pointers []pointer) error {
 	var missing []pointer
 	for _, p := range pointers {
@@ -142,7 +144,8 @@ func missingLFS(pointers []pointer, says string) {
 	}
 }
 
-// filtered returns the pointers for which .gitattributes sets filter=lfs. Other files only look like pointers.
+// filtered returns the pointers for which .gitattributes sets filter=lfs. Other files only look
+// like pointers.
 func (e *export) filtered(ctx context.Context, pointers []pointer) ([]pointer, error) {
 	if len(pointers) == 0 {
 		return nil, nil
@@ -182,7 +185,8 @@ func (e *export) smudge(ctx context.Context, p pointer) error {
 	})
 }
 
-// replace overwrites the pointer with the content that give writes, and returns an error if that is not the content that the pointer names.
+// replace overwrites the pointer with the content that give writes, and returns an error if that is
+// not the content that the pointer names.
 func (p pointer) replace(give func(io.Writer) error) error {
 	return inside(p.dir, func(root *os.Root) error {
 		f, err := root.OpenFile(p.entry.name, os.O_WRONLY|os.O_TRUNC, 0)

@@ -72,8 +72,8 @@ func (e *export) listPart(ctx context.Context, paths []string, byPath map[string
 	return nil
 }
 
-// assign adds an entry of the commit to the directories that contain it, among those in asked: entries of other
-// directories are listed again by their own call.
+// assign adds an entry of the commit to the directories that contain it, among those in asked:
+// entries of other directories are listed again by their own call.
 func (e *export) assign(found entry, name string, asked map[string]bool, byPath map[string][]*directory) {
 	give := func(dir, below string) {
 		if asked != nil && !asked[dir] {

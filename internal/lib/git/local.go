@@ -10,18 +10,20 @@ import (
 	"strings"
 )
 
-// Local is a commit in the repository of a working tree. It is read from the repository's objects alone, by an empty repository of its own:
-// configuration, hooks, filters, attributes and grafts have no effect, and nothing is fetched or checked out. Only pointers of git-lfs are
-// replaced with the files that git-lfs keeps in the repository.
+// Local is a commit in the repository of a working tree. It is read from the repository's objects
+// alone, by an empty repository of its own: configuration, hooks, filters, attributes and grafts
+// have no effect, and nothing is fetched or checked out. Only pointers of git-lfs are replaced with
+// the files that git-lfs keeps in the repository.
 type Local struct {
 	ID     string // the full id
 	source source
 	stored string // the directory of the files that git-lfs keeps
 }
 
-// Local returns the commit that rev names in the repository whose working tree is at top: a commit, branch or tag; a branch that only
-// origin has works, too. objects is the repository's objects directory. scratch is a directory for temporary files, which the caller removes.
-// If there is no such commit, the error is an ErrNoCommit.
+// Local returns the commit that rev names in the repository whose working tree is at top: a commit,
+// branch or tag; a branch that only origin has works, too. objects is the repository's objects
+// directory. scratch is a directory for temporary files, which the caller removes. If there is no
+// such commit, the error is an ErrNoCommit.
 func (g *Client) Local(ctx context.Context, top, objects, rev, scratch string) (*Local, error) {
 	none := &NoCommitError{Remote: safe(top), Message: fmt.Sprintf("there is no commit, branch or tag %s here: fetch it (actions/checkout: fetch-depth: 0)", safe(rev))}
 	if err := checkLocal(rev); err != nil {
@@ -69,7 +71,8 @@ func (g *Client) Local(ctx context.Context, top, objects, rev, scratch string) (
 	return l, nil
 }
 
-// checkLocal returns an error if rev is no revision of a local repository: what CheckRevision takes, with any number of ~ and ^ behind it.
+// checkLocal returns an error if rev is no revision of a local repository: what CheckRevision
+// takes, with any number of ~ and ^ behind it.
 func checkLocal(rev string) error {
 	name := strings.TrimRight(rev, "~^0123456789")
 	if !strings.ContainsAny(rev[len(name):], "~^") {
@@ -81,8 +84,9 @@ func checkLocal(rev string) error {
 	return nil
 }
 
-// Export writes the files of the commit for whose names keep returns true below into, as Client.Export does. Names are relative to the
-// root of the repository, with forward slashes. It returns how many there are, and warnings about what was left out.
+// Export writes the files of the commit for whose names keep returns true below into, as
+// Client.Export does. Names are relative to the root of the repository, with forward slashes. It
+// returns how many there are, and warnings about what was left out.
 func (l *Local) Export(ctx context.Context, keep func(name string) bool, into string) (files int, warnings []string, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, l.source.Timeout, errTimeout)
 	defer cancel()

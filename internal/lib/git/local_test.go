@@ -11,7 +11,8 @@ import (
 	"github.com/org/rollout-action/internal/lib/git"
 )
 
-// localRepo is a repository with a working tree, whose configuration and hooks leave a file when they run.
+// localRepo is a repository with a working tree, whose configuration and hooks leave a file when
+// they run.
 type localRepo struct {
 	t   *testing.T
 	top string
@@ -88,7 +89,8 @@ func TestLocalNamesCommits(t *testing.T) {
 	}
 }
 
-// Contents are those of the commit, byte for byte, whatever the repository's configuration and attributes say.
+// Contents are those of the commit, byte for byte, whatever the repository's configuration and
+// attributes say.
 func TestLocalExport(t *testing.T) {
 	r := newLocalRepo(t)
 	_ = os.Remove(r.ran) // made by the commands above

@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// CleanPath returns a registry's path in a repository in the form that Export takes: relative, without "." and ".." elements;
-// "" is the top.
+// CleanPath returns a registry's path in a repository in the form that Export takes: relative,
+// without "." and ".." elements; "" is the top.
 func CleanPath(p string) (string, error) {
 	switch {
 	case len(p) > maxPath:

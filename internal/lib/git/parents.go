@@ -13,11 +13,12 @@ import (
 	"strings"
 )
 
-// Parents returns the parents of a commit, first parent first, as the commit object lists them. In a shallow clone it also
-// returns parents that are not in the clone. objects is the repository's objects directory.
+// Parents returns the parents of a commit, first parent first, as the commit object lists them. In
+// a shallow clone it also returns parents that are not in the clone. objects is the repository's
+// objects directory.
 //
-// It reads nothing of the repository but its objects, from an empty repository of its own: configuration, hooks and grafts
-// have no effect. It checks the object against the commit's id.
+// It reads nothing of the repository but its objects, from an empty repository of its own:
+// configuration, hooks and grafts have no effect. It checks the object against the commit's id.
 func (g *Client) Parents(ctx context.Context, objects, commit string) ([]string, error) {
 	own, err := os.MkdirTemp("", "rollout-git-")
 	if err != nil {
@@ -54,7 +55,8 @@ func named(digest hash.Hash, kind string, content []byte) string {
 	return hex.EncodeToString(digest.Sum(nil))
 }
 
-// parentsIn returns the parents in the text of a commit. Source: git's Documentation/gitformat-signature.txt and commit.c.
+// parentsIn returns the parents in the text of a commit. Source: git's
+// Documentation/gitformat-signature.txt and commit.c.
 func parentsIn(text string) []string {
 	parents := []string{}
 	for line := range strings.Lines(text) {

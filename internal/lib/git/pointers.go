@@ -13,15 +13,15 @@ import (
 // maxAttributes is how much of a .gitattributes is read, in bytes.
 const maxAttributes = 1 << 20
 
-// KeepsFilesInLFS reports whether a .gitattributes of a directory, or of one around it in its checkout, says that git-lfs keeps files. It
-// runs nothing.
+// KeepsFilesInLFS reports whether a .gitattributes of a directory, or of one around it in its
+// checkout, says that git-lfs keeps files. It runs nothing.
 func KeepsFilesInLFS(dir string) bool {
 	keeps, _ := attributesSay(dir)
 	return keeps
 }
 
-// MayKeepFilesInLFS reports whether no .gitattributes says that git-lfs keeps files, and none can say that it does not, because the directory is in no
-// checkout.
+// MayKeepFilesInLFS reports whether no .gitattributes says that git-lfs keeps files, and none can
+// say that it does not, because the directory is in no checkout.
 func MayKeepFilesInLFS(dir string) bool {
 	keeps, inCheckout := attributesSay(dir)
 	return !keeps && !inCheckout
@@ -61,7 +61,8 @@ func readSome(name string, most int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, most))
 }
 
-// IsPointer reports whether a file of a tree is a pointer of git-lfs: it stands for another file, which git-lfs has not fetched.
+// IsPointer reports whether a file of a tree is a pointer of git-lfs: it stands for another file,
+// which git-lfs has not fetched.
 func IsPointer(tree fs.FS, name string, size int64) bool {
 	if size == 0 || size >= maxPointer {
 		return false

@@ -35,8 +35,9 @@ var scpLike = regexp.MustCompile(`^(?:([A-Za-z0-9_.][A-Za-z0-9_.-]*)@)?([A-Za-z0
 
 const maxURL = 2048
 
-// ParseRemote parses a git_url. Relative paths are resolved against dir, an absolute path; paths and file:// URLs need
-// AllowLocal. The error is a predicate ("is empty") and contains no credentials.
+// ParseRemote parses a git_url. Relative paths are resolved against dir, an absolute path; paths
+// and file:// URLs need AllowLocal. The error is a predicate ("is empty") and contains no
+// credentials.
 func ParseRemote(text, dir string, trust Trust) (Remote, error) {
 	switch {
 	case text == "":
@@ -115,10 +116,12 @@ func local(path, text, dir string, trust Trust) (Remote, error) {
 // String returns the address on one line, without credentials, cut if it is long.
 func (r Remote) String() string { return r.shown }
 
-// ID identifies the repository. Unlike String, it is not cut; it has no credentials, so it does not depend on them.
+// ID identifies the repository. Unlike String, it is not cut; it has no credentials, so it does not
+// depend on them.
 func (r Remote) ID() string { return r.id }
 
-// allowed returns the transports that git may use, in the form of GIT_ALLOW_PROTOCOL. A redirect never leads to a weaker one.
+// allowed returns the transports that git may use, in the form of GIT_ALLOW_PROTOCOL. A redirect
+// never leads to a weaker one.
 func (r Remote) allowed() string {
 	if r.transport == "http" {
 		return "http:https"

@@ -23,8 +23,8 @@ func IsID(rev string) bool { return fullID.MatchString(rev) }
 // IsAbbreviated reports whether rev looks like an abbreviated commit id.
 func IsAbbreviated(rev string) bool { return shortID.MatchString(rev) && !IsID(rev) }
 
-// CheckRevision returns an error if rev is no revision that a registry may name: a full or abbreviated commit id, a branch, a
-// tag, HEAD or "".
+// CheckRevision returns an error if rev is no revision that a registry may name: a full or
+// abbreviated commit id, a branch, a tag, HEAD or "".
 func CheckRevision(rev string) error {
 	switch {
 	case rev == "", IsID(rev):
@@ -36,7 +36,8 @@ func CheckRevision(rev string) error {
 	return nil
 }
 
-// ErrNoCommit means that the repository answered, but that no commit, branch or tag matches, or several do.
+// ErrNoCommit means that the repository answered, but that no commit, branch or tag matches, or
+// several do.
 var ErrNoCommit = errors.New("no such commit")
 
 // NoCommitError is an ErrNoCommit with details.
@@ -47,8 +48,8 @@ func (e *NoCommitError) Error() string { return e.Remote + ": " + e.Message }
 // Is reports whether target is ErrNoCommit.
 func (e *NoCommitError) Is(target error) bool { return target == ErrNoCommit }
 
-// Resolve returns the full id of the commit that rev names in the repository now. scratch is a directory for temporary files,
-// which the caller removes.
+// Resolve returns the full id of the commit that rev names in the repository now. scratch is a
+// directory for temporary files, which the caller removes.
 func (g *Client) Resolve(ctx context.Context, r Remote, rev, scratch string) (id string, failed error) {
 	if IsID(rev) {
 		return rev, nil
@@ -75,8 +76,8 @@ func (g *Client) Resolve(ctx context.Context, r Remote, rev, scratch string) (id
 	return g.complete(ctx, r, rev, scratch)
 }
 
-// advertised returns the commit of a branch or tag, or of HEAD, or "" if there is none. As in git, a tag wins over a branch
-// of the same name.
+// advertised returns the commit of a branch or tag, or of HEAD, or "" if there is none. As in git,
+// a tag wins over a branch of the same name.
 func (g *Client) advertised(ctx context.Context, r Remote, rev, scratch string) (string, error) {
 	names := []string{rev}
 	if rev != "HEAD" {
@@ -112,8 +113,8 @@ func (g *Client) advertised(ctx context.Context, r Remote, rev, scratch string) 
 	return "", nil
 }
 
-// complete finds the commit whose id begins with prefix. Servers cannot search for prefixes, so it fetches all commits of
-// branches and tags, without their contents if the server supports filters.
+// complete finds the commit whose id begins with prefix. Servers cannot search for prefixes, so it
+// fetches all commits of branches and tags, without their contents if the server supports filters.
 func (g *Client) complete(ctx context.Context, r Remote, prefix, scratch string) (string, error) {
 	for _, filter := range []string{"--filter=tree:0", "--no-filter"} {
 		repo := filepath.Join(scratch, "commits"+filter)

@@ -46,7 +46,8 @@ type call struct {
 	args    []string
 	stdin   io.Reader
 	stdout  io.Writer // nil: run returns the output
-	// grows is the directory that the call fills. If it gets larger than MaxBytes, the call is ended.
+	// grows is the directory that the call fills. If it gets larger than MaxBytes, the call is
+	// ended.
 	grows string
 }
 
@@ -77,7 +78,8 @@ func (g *Client) run(ctx context.Context, c call) ([]byte, error) {
 	cmd := exec.CommandContext(inner, program, c.args...)
 	cmd.Dir, cmd.Stdin = c.dir, c.stdin
 	cmd.Env = g.environment(c)
-	// git fetch starts several processes. In a group of their own, they can be killed together, and get no signals meant for us.
+	// git fetch starts several processes. In a group of their own, they can be killed together, and
+	// get no signals meant for us.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 5 * time.Second
@@ -106,8 +108,8 @@ func (g *Client) run(ctx context.Context, c call) ([]byte, error) {
 	return nil, &Error{Doing: c.args[0], Remote: c.remote.shown, Message: c.remote.message(message), Err: err}
 }
 
-// environment returns the environment of git. It includes the configuration, so addresses and credentials do not show in
-// process lists.
+// environment returns the environment of git. It includes the configuration, so addresses and
+// credentials do not show in process lists.
 func (g *Client) environment(c call) []string {
 	env := slices.Concat(g.inherited(), hardened)
 	if g.getenv("GIT_SSH_COMMAND") == "" && g.getenv("GIT_SSH") == "" {
@@ -152,8 +154,8 @@ func (g *Client) watch(ctx context.Context, dir string, end context.CancelCauseF
 	}
 }
 
-// message is the beginning and the end of what git said, on one line and safe to show. What failed first and what git concludes are
-// both worth reading.
+// message is the beginning and the end of what git said, on one line and safe to show. What failed
+// first and what git concludes are both worth reading.
 func (r Remote) message(text string) string {
 	if r.secret != "" {
 		text = strings.ReplaceAll(text, r.secret, "***")
@@ -172,7 +174,8 @@ func (r Remote) message(text string) string {
 // safe is text from outside, fit to be shown.
 func safe(text string) string { return excerpt.Line(untrusted.Line(text), 500) }
 
-// limited keeps what is written to it, up to a limit. The buffer is not embedded: io.Copy would use its ReadFrom, which has no limit.
+// limited keeps what is written to it, up to a limit. The buffer is not embedded: io.Copy would use
+// its ReadFrom, which has no limit.
 type limited struct {
 	text bytes.Buffer
 	left int64

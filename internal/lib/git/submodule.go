@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// UninitializedSubmodule returns the path, in its repository, of the submodule that a directory or file would be in, if that submodule is not
-// checked out: its directory is empty. It returns "" for everything else. It reads only .gitmodules, and runs no program.
+// UninitializedSubmodule returns the path, in its repository, of the submodule that a directory or
+// file would be in, if that submodule is not checked out: its directory is empty. It returns "" for
+// everything else. It reads only .gitmodules, and runs no program.
 func UninitializedSubmodule(path string) string {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -57,7 +58,8 @@ func emptyModule(top, path string) string {
 	return ""
 }
 
-// SubmoduleHint returns how to get the files below a path that is in a submodule which is not checked out; "" if it is in none.
+// SubmoduleHint returns how to get the files below a path that is in a submodule which is not
+// checked out; "" if it is in none.
 func SubmoduleHint(path string) string {
 	module := UninitializedSubmodule(path)
 	if module == "" {

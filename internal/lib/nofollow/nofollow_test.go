@@ -12,7 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hostile returns a directory with the directory "dir", the file "dir/file", links to both, a pipe and a hidden directory.
+// hostile returns a directory with the directory "dir", the file "dir/file", links to both, a pipe
+// and a hidden directory.
 func hostile(t *testing.T) string {
 	t.Helper()
 	top := t.TempDir()

@@ -18,7 +18,8 @@ const (
 	dirFlags  = os.O_RDONLY | syscall.O_NOFOLLOW | syscall.O_DIRECTORY
 )
 
-// Open opens a regular file for reading. Anything else is an error. Links in the directories of path are followed.
+// Open opens a regular file for reading. Anything else is an error. Links in the directories of
+// path are followed.
 func Open(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, fileFlags, 0)
 	if err != nil {
@@ -53,8 +54,8 @@ func CreateAt(dir *os.File, name string, perm fs.FileMode) (*os.File, error) {
 	return openAt(dir, name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW, uint32(perm.Perm()))
 }
 
-// OpenAppend opens a regular file for reading and for writing at its end. If nothing is there, it creates the file. Links in the directories
-// of path are followed.
+// OpenAppend opens a regular file for reading and for writing at its end. If nothing is there, it
+// creates the file. Links in the directories of path are followed.
 func OpenAppend(path string, perm fs.FileMode) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, perm)
 	if errors.Is(err, syscall.ELOOP) {
@@ -66,13 +67,15 @@ func OpenAppend(path string, perm fs.FileMode) (*os.File, error) {
 	return regular(f)
 }
 
-// OpenDir opens a directory. A link to one is an error; links in the directories of path are followed.
+// OpenDir opens a directory. A link to one is an error; links in the directories of path are
+// followed.
 func OpenDir(path string) (*os.File, error) { return os.OpenFile(path, dirFlags, 0) }
 
 // OpenDirAt opens the directory name in dir.
 func OpenDirAt(dir *os.File, name string) (*os.File, error) { return openAt(dir, name, dirFlags, 0) }
 
-// OpenDirBelow opens the directory that names lead to, one below the other, from the directory path. None of them may be a link.
+// OpenDirBelow opens the directory that names lead to, one below the other, from the directory
+// path. None of them may be a link.
 func OpenDirBelow(path string, names ...string) (*os.File, error) {
 	dir, err := OpenDir(path)
 	for _, name := range names {
@@ -101,8 +104,8 @@ func openAt(dir *os.File, name string, flags int, perm uint32) (*os.File, error)
 	}
 }
 
-// EachDir calls do for every directory in dir, opened, and closes it afterwards. Links and hidden directories are left out. It
-// stops at the first error and returns it.
+// EachDir calls do for every directory in dir, opened, and closes it afterwards. Links and hidden
+// directories are left out. It stops at the first error and returns it.
 func EachDir(dir *os.File, do func(name string, sub *os.File) error) error {
 	entries, err := dir.ReadDir(-1)
 	if err != nil {
@@ -137,7 +140,8 @@ func Rename(from *os.File, name string, to *os.File) error {
 	return nil
 }
 
-// CheckDir returns an error if what is at path is no directory, for example a link to one. If nothing is there, it returns nil.
+// CheckDir returns an error if what is at path is no directory, for example a link to one. If
+// nothing is there, it returns nil.
 func CheckDir(path string) error {
 	info, err := os.Lstat(path)
 	switch {

@@ -1,4 +1,5 @@
-// Package quantity reads amounts as people write them: CPUs, memory, storage. It does not know which file they are in.
+// Package quantity reads amounts as people write them: CPUs, memory, storage. It does not know
+// which file they are in.
 package quantity
 
 import (
@@ -15,8 +16,9 @@ import (
 // maxMilliCPUs is far more than any machine has, and keeps sums from overflowing.
 const maxMilliCPUs = 1 << 40
 
-// Bytes parses an amount of bytes such as "2G", "512Mi", "1e9" or "1073741824" by Kubernetes' rules ("2G" is 2×10⁹).
-// It refuses fractions of a byte: by these rules "512m" is half a byte, which nobody means.
+// Bytes parses an amount of bytes such as "2G", "512Mi", "1e9" or "1073741824" by Kubernetes' rules
+// ("2G" is 2×10⁹). It refuses fractions of a byte: by these rules "512m" is half a byte, which
+// nobody means.
 func Bytes(s string) (int64, error) {
 	q, err := parse(s)
 	if errors.Is(err, errNegative) {
@@ -44,7 +46,8 @@ func Count(s string) (int64, error) {
 	return n, nil
 }
 
-// Text formats an amount of bytes so that Bytes can parse it: 512Mi if that is exact, else 2G or the number.
+// Text formats an amount of bytes so that Bytes can parse it: 512Mi if that is exact, else 2G or
+// the number.
 func Text(bytes int64) string {
 	if bytes%(1<<20) == 0 {
 		return resource.NewQuantity(bytes, resource.BinarySI).String()
@@ -52,8 +55,8 @@ func Text(bytes int64) string {
 	return resource.NewQuantity(bytes, resource.DecimalSI).String()
 }
 
-// MiB parses the number of a key that ends in _mb ("2048") and returns bytes. Such a megabyte has 2²⁰ bytes, as in the
-// tools that these keys come from, whose default of 2048 means 2 GiB.
+// MiB parses the number of a key that ends in _mb ("2048") and returns bytes. Such a megabyte has
+// 2²⁰ bytes, as in the tools that these keys come from, whose default of 2048 means 2 GiB.
 func MiB(s string) (int64, error) {
 	f, err := strconv.ParseFloat(s, 64)
 	switch {
@@ -67,7 +70,8 @@ func MiB(s string) (int64, error) {
 	return int64(f) << 20, nil
 }
 
-// Duration parses a duration such as "90m" or "1h30m" and returns nanoseconds. It wants a unit: nobody knows what 90 is.
+// Duration parses a duration such as "90m" or "1h30m" and returns nanoseconds. It wants a unit:
+// nobody knows what 90 is.
 func Duration(s string) (int64, error) {
 	d, err := time.ParseDuration(s)
 	if err != nil {
@@ -76,7 +80,8 @@ func Duration(s string) (int64, error) {
 	return int64(d), nil
 }
 
-// MilliCPUs parses "1", "0.5" or "500m" and returns thousandths of a CPU. Smaller fractions are rounded up.
+// MilliCPUs parses "1", "0.5" or "500m" and returns thousandths of a CPU. Smaller fractions are
+// rounded up.
 func MilliCPUs(s string) (int64, error) {
 	q, err := parse(s)
 	if errors.Is(err, errNegative) {
@@ -116,7 +121,8 @@ func parse(s string) (resource.Quantity, error) {
 // otherUnit matches other usual spellings: 2g, 512MB, 2 GiB, 512m.
 var otherUnit = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?) ?([kKmMgGtT])[iI]?[bB]?$`)
 
-// suggestion returns ": write 512M or 512Mi" if s looks like an amount in another notation, else "".
+// suggestion returns ": write 512M or 512Mi" if s looks like an amount in another notation, else
+// "".
 func suggestion(s string) string {
 	m := otherUnit.FindStringSubmatch(s)
 	if m == nil {

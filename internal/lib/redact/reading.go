@@ -15,8 +15,9 @@ import (
 	"unicode/utf8"
 )
 
-// A reading decodes the beginning of text, which is not empty: its first size bytes stand for symbols. No symbols means a
-// separator to ignore. Size 0 means that it needs more text to decide; it must not return 0 if the text is final.
+// A reading decodes the beginning of text, which is not empty: its first size bytes stand for
+// symbols. No symbols means a separator to ignore. Size 0 means that it needs more text to decide;
+// it must not return 0 if the text is final.
 type reading func(text []byte, final bool) (symbols []byte, size int)
 
 func readPlain(text []byte, _ bool) ([]byte, int) { return text[:1], 1 }
@@ -38,8 +39,9 @@ func readPercent(text []byte, final bool) ([]byte, int) {
 
 var letterEscapes = map[byte][]byte{'a': {'\a'}, 'b': {'\b'}, 'f': {'\f'}, 'n': {'\n'}, 'r': {'\r'}, 't': {'\t'}, 'v': {'\v'}}
 
-// readBackslash decodes the escapes of JSON strings (\n, \", \u00e9) and additional ones of programming languages and shells:
-// \x2f, \x{e9}, \u{e9}, \U000000e9, \303, and a backslash before any other ASCII character that is neither a letter nor a digit.
+// readBackslash decodes the escapes of JSON strings (\n, \", \u00e9) and additional ones of
+// programming languages and shells: \x2f, \x{e9}, \u{e9}, \U000000e9, \303, and a backslash before
+// any other ASCII character that is neither a letter nor a digit.
 func readBackslash(text []byte, final bool) ([]byte, int) {
 	if text[0] != '\\' {
 		return text[:1], 1
@@ -87,8 +89,9 @@ func readBackslash(text []byte, final bool) ([]byte, int) {
 	return utf8.AppendRune(nil, utf16.DecodeRune(unit, second)), 12
 }
 
-// readNumbered decodes the escapes that JSON does not have: \303 in octal, \u{e9} and \x{e9} of any length, and \U with eight digits. Text
-// begins with a backslash and has two bytes. Size 1: it is none of these.
+// readNumbered decodes the escapes that JSON does not have: \303 in octal, \u{e9} and \x{e9} of any
+// length, and \U with eight digits. Text begins with a backslash and has two bytes. Size 1: it is
+// none of these.
 func readNumbered(text []byte, final bool) ([]byte, int) {
 	none := text[:1]
 	switch c := text[1]; {
@@ -162,8 +165,8 @@ func isAlphanumeric(c byte) bool {
 // maxReference is a length that no character reference of HTML reaches. The longest has 33 bytes.
 const maxReference = 40
 
-// readHTML decodes the character references of HTML and XML: &amp; &quot; &#39; &#x27; and all other names of HTML. Without a
-// semicolon they are text.
+// readHTML decodes the character references of HTML and XML: &amp; &quot; &#39; &#x27; and all
+// other names of HTML. Without a semicolon they are text.
 func readHTML(text []byte, final bool) ([]byte, int) {
 	if text[0] != '&' {
 		return text[:1], 1
@@ -186,7 +189,8 @@ func readHTML(text []byte, final bool) ([]byte, int) {
 	return text[:1], 1
 }
 
-// readShell undoes the two ways in which shells put a single quote between single quotes: '\” and '"'"'.
+// readShell undoes the two ways in which shells put a single quote between single quotes: '\” and
+// '"'"'.
 func readShell(text []byte, final bool) ([]byte, int) {
 	if text[0] != '\'' {
 		return text[:1], 1
@@ -217,7 +221,8 @@ func readDoubled(text []byte, final bool) ([]byte, int) {
 	return text[:1], 1
 }
 
-// startsWith returns the size of prefix if text starts with it, else 0; more means that text ends within a possible prefix.
+// startsWith returns the size of prefix if text starts with it, else 0; more means that text ends
+// within a possible prefix.
 func startsWith(text []byte, prefix string) (size int, more bool) {
 	if len(text) < len(prefix) {
 		return 0, string(text) == prefix[:len(text)]
@@ -236,7 +241,8 @@ type escaping struct {
 	next func(escape, c byte) bool
 }
 
-// find returns the index of the first escape in text, or its length. At the end of text, a byte of escapes counts as one.
+// find returns the index of the first escape in text, or its length. At the end of text, a byte of
+// escapes counts as one.
 func (e escaping) find(text []byte) int {
 	first := len(text)
 	for _, escape := range []byte(e.escapes) {
@@ -258,7 +264,8 @@ func (e escaping) find(text []byte) int {
 // maxEscape is a length that no escape reaches, also in two rounds.
 const maxEscape = 64
 
-// within returns the reading of text that was escaped twice: inner undoes the first escaping, outer the second.
+// within returns the reading of text that was escaped twice: inner undoes the first escaping, outer
+// the second.
 func within(outer, inner escaping) escaping {
 	isOuter, isInner := bytesIn(outer.escapes), bytesIn(inner.escapes)
 	read := func(text []byte, final bool) ([]byte, int) {
@@ -321,8 +328,9 @@ func bytesIn(all string) (in [256]bool) {
 // hexSeparators are separators between the bytes of a hexadecimal dump, longer ones first.
 var hexSeparators = []string{",\n    0x", ",\n  0x", ",\n\t0x", ",\n0x", "\r\n ", "\n ", `\n `, ", 0x", ",0x", ", ", "\r\n", `\r\n`, `\n`, `\x`, "\n", "  ", " ", ":", "-"}
 
-// lineOfDump is what is between two bytes at the end and the beginning of lines of a dump (xxd, hexdump -C, od): the text of the bytes, a line
-// break, and the offset of the next line. dumpLength is a length that it does not reach.
+// lineOfDump is what is between two bytes at the end and the beginning of lines of a dump (xxd,
+// hexdump -C, od): the text of the bytes, a line break, and the offset of the next line. dumpLength
+// is a length that it does not reach.
 var lineOfDump = regexp.MustCompile(`^(?: {2,3}\|?.{0,64}?)?(?:\r?\n|\\n)[0-9A-Fa-f]{6,16}:?[ \t]+`)
 
 const dumpLength = 100
@@ -354,7 +362,8 @@ func readHex(text []byte, final bool) ([]byte, int) {
 	return text[:1], 1
 }
 
-// mayBeDump reports whether text, which is shorter than dumpLength, may be the beginning of what lineOfDump matches.
+// mayBeDump reports whether text, which is shorter than dumpLength, may be the beginning of what
+// lineOfDump matches.
 func mayBeDump(text []byte) bool {
 	if text[0] == ' ' {
 		end := bytes.IndexByte(text, '\n')
@@ -378,8 +387,9 @@ func isHexDigit(c byte) bool {
 // hexForm returns the text to search for to find s in hexadecimal.
 func hexForm(s string) string { return hex.EncodeToString([]byte(s)) }
 
-// wordForms returns the texts to search for to find s in a hexadecimal dump of words, whose low byte is the first (hexdump, od -x, xxd -e): the
-// whole words of 2, 4 or 8 bytes in s, wherever the first of them begins.
+// wordForms returns the texts to search for to find s in a hexadecimal dump of words, whose low
+// byte is the first (hexdump, od -x, xxd -e): the whole words of 2, 4 or 8 bytes in s, wherever the
+// first of them begins.
 func wordForms(s string) []string {
 	var out []string
 	for _, width := range []int{2, 4, 8} {
@@ -398,8 +408,8 @@ func wordForms(s string) []string {
 	return out
 }
 
-// readBase64 ignores line breaks, also in the form of JSON strings: tools wrap after 64 or 76 characters, and logs of agents are
-// JSON.
+// readBase64 ignores line breaks, also in the form of JSON strings: tools wrap after 64 or 76
+// characters, and logs of agents are JSON.
 func readBase64(text []byte, final bool) ([]byte, int) {
 	if c := text[0]; c != '\r' && c != '\n' && c != '\\' {
 		return text[:1], 1
@@ -414,8 +424,8 @@ func readBase64(text []byte, final bool) ([]byte, int) {
 	return text[:1], 1
 }
 
-// base64Forms returns the texts to search for to find s in base64: s encoded alone, and the characters that depend only on s if
-// 0, 1 or 2 bytes (and any number of triples) come before it.
+// base64Forms returns the texts to search for to find s in base64: s encoded alone, and the
+// characters that depend only on s if 0, 1 or 2 bytes (and any number of triples) come before it.
 func base64Forms(s string) []string {
 	var out []string
 	for _, enc := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding} {
@@ -429,7 +439,8 @@ func base64Forms(s string) []string {
 	return out
 }
 
-// wideForms returns s in UTF-16, without its first zero byte or its last, so that both orders of bytes are found.
+// wideForms returns s in UTF-16, without its first zero byte or its last, so that both orders of
+// bytes are found.
 func wideForms(s string) []string {
 	var little, big []byte
 	for _, unit := range utf16.Encode([]rune(s)) {

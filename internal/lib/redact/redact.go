@@ -10,11 +10,11 @@ import (
 const Mask = "***"
 
 const (
-	// minSecret is the minimum length of a secret in characters: a shorter value would mask half the text, and is no serious
-	// secret.
+	// minSecret is the minimum length of a secret in characters: a shorter value would mask half
+	// the text, and is no serious secret.
 	minSecret = 6
-	// minLine is the minimum length of a line to hide by itself, in a secret of several lines (a private key): logs and YAML
-	// indent or prefix such lines.
+	// minLine is the minimum length of a line to hide by itself, in a secret of several lines (a
+	// private key): logs and YAML indent or prefix such lines.
 	minLine = 16
 )
 
@@ -41,7 +41,8 @@ type Redactor struct {
 	begin  []scanner // as they begin a text
 }
 
-// New returns a Redactor for secrets. It ignores white space around them, and secrets with fewer than six characters.
+// New returns a Redactor for secrets. It ignores white space around them, and secrets with fewer
+// than six characters.
 func New(secrets []string) *Redactor {
 	r := &Redactor{text: newTrie(), base64: newTrie(), hex: newTrie(), wide: newTrie()}
 	for _, secret := range secrets {
@@ -137,9 +138,10 @@ func (r *Redactor) In(content io.Reader) (bool, error) {
 	}
 }
 
-// Writer returns a writer that redacts text and passes it on to w. It also finds secrets that are split between writes, so it
-// holds text back that may be the beginning of a secret. Close passes on the rest and does not close w. After an error of w,
-// every call returns that error. The writer is not safe for concurrent use.
+// Writer returns a writer that redacts text and passes it on to w. It also finds secrets that are
+// split between writes, so it holds text back that may be the beginning of a secret. Close passes
+// on the rest and does not close w. After an error of w, every call returns that error. The writer
+// is not safe for concurrent use.
 func (r *Redactor) Writer(w io.Writer) io.WriteCloser {
 	if r.Empty() {
 		return unclosed{w}

@@ -197,7 +197,8 @@ func TestFormsThatToolsWrite(t *testing.T) {
 	}
 }
 
-// A dump has its bytes in lines, with or without an offset, and in words whose low byte may be the first (hexdump and od -x on most machines).
+// A dump has its bytes in lines, with or without an offset, and in words whose low byte may be the
+// first (hexdump and od -x on most machines).
 func TestDumpsOfWords(t *testing.T) {
 	const secret = "Zk9+qP/w2-xy_LmN0==top-s3cret-A9"
 	r := New([]string{secret})
@@ -276,7 +277,8 @@ func wrap(s string, width int, lineBreak string) string {
 	return strings.Join(append(lines, s), lineBreak)
 }
 
-// Whatever surrounds a secret before encoding, at most one character of it remains at each end, which also encodes a neighbour.
+// Whatever surrounds a secret before encoding, at most one character of it remains at each end,
+// which also encodes a neighbour.
 func TestBase64InsideALongerText(t *testing.T) {
 	r := New([]string{apiKey})
 	for _, enc := range []*base64.Encoding{base64.StdEncoding, base64.RawStdEncoding, base64.URLEncoding, base64.RawURLEncoding} {

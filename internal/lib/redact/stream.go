@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// stream finds secrets in a text that comes in pieces. Positions count from the beginning of the text.
+// stream finds secrets in a text that comes in pieces. Positions count from the beginning of the
+// text.
 type stream struct {
 	scanners []scanner
 	buf      []byte // text that take has not returned yet
@@ -23,7 +24,8 @@ type span struct {
 	masked     bool // take has returned the mask and the text before start
 }
 
-// rounds are the ways in which tools escape text, any of which may be applied to the result of another.
+// rounds are the ways in which tools escape text, any of which may be applied to the result of
+// another.
 var rounds = []escaping{
 	{readPercent, "%", func(_, c byte) bool { return isHexDigit(c) }},
 	{readBackslash, `\`, nil},
@@ -38,7 +40,8 @@ const outermost = 3
 // maxRounds limits how often the same escaping is undone in a row.
 const maxRounds = 3
 
-// way is a reading of a text, and the escaping without which it reads nothing that another way does not.
+// way is a reading of a text, and the escaping without which it reads nothing that another way does
+// not.
 type way struct {
 	escaping
 	needs escaping
@@ -49,7 +52,8 @@ type way struct {
 // breaks are the bytes that begin what readBase64 leaves out.
 const breaks = "\r\n\\"
 
-// ways are how a secret is looked for: as it is, after each round, after each round in another one, and after some more often.
+// ways are how a secret is looked for: as it is, after each round, after each round in another one,
+// and after some more often.
 var ways = func() []way {
 	all := []way{{escaping: escaping{read: readPlain}, pairs: true}}
 	for _, one := range rounds {
@@ -99,8 +103,8 @@ func newStream(r *Redactor) *stream {
 	return s
 }
 
-// scan adds a piece of the text and returns the position up to which the text is decided: no secret that begins before it can
-// still be completed. final means that no piece follows.
+// scan adds a piece of the text and returns the position up to which the text is decided: no secret
+// that begins before it can still be completed. final means that no piece follows.
 func (s *stream) scan(p []byte, final bool) (decided int) {
 	s.buf = append(s.buf, p...)
 	decided = s.base + len(s.buf)
@@ -132,10 +136,12 @@ func (s *stream) add(start, end int) {
 	s.spans = append(s.spans, span{start: start, end: end})
 }
 
-// columnOfText is the end of a line of a dump (xxd, hexdump -C): bytes behind a secret, and the text of the line's bytes, which is what it captures.
+// columnOfText is the end of a line of a dump (xxd, hexdump -C): bytes behind a secret, and the
+// text of the line's bytes, which is what it captures.
 var columnOfText = regexp.MustCompile(`^(?: ?[0-9A-Fa-f]{2,16})* {2,64}\|?([^\n]{1,32}?)\|?(?:\r?\n|\\n|\z)`)
 
-// hideColumn records the text that the last line of a dump has of a secret. It reports whether the end of that line is known.
+// hideColumn records the text that the last line of a dump has of a secret. It reports whether the
+// end of that line is known.
 func (s *stream) hideColumn(final bool) (known bool) {
 	line := s.buf[s.column-s.base:]
 	line = line[:min(len(line), dumpLength)]
@@ -170,7 +176,8 @@ func (s *stream) join() {
 	s.spans = out
 }
 
-// take appends the text up to the position decided to out, without secrets, and drops it from the stream.
+// take appends the text up to the position decided to out, without secrets, and drops it from the
+// stream.
 func (s *stream) take(out []byte, decided int) []byte {
 	at := s.base
 	var rest []span
@@ -269,7 +276,8 @@ func (sc *scanner) scan(s *stream, final bool) {
 	sc.at = s.base + i
 }
 
-// lineBreak ignores one line break. If it ignored more, a text of line breaks would be held back without limit.
+// lineBreak ignores one line break. If it ignored more, a text of line breaks would be held back
+// without limit.
 func (sc *scanner) lineBreak() {
 	if sc.breaks++; sc.breaks > 1 {
 		sc.node = root

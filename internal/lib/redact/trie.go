@@ -1,7 +1,7 @@
 package redact
 
-// trie finds all its patterns in one pass over a text (Aho and Corasick, 1975). A node stands for the text on the path from the
-// root, which is a prefix of a pattern.
+// trie finds all its patterns in one pass over a text (Aho and Corasick, 1975). A node stands for
+// the text on the path from the root, which is a prefix of a pattern.
 type trie struct {
 	nodes []node
 	first [256]int32      // the root's children, by byte; 0 is the root itself: none
@@ -58,7 +58,8 @@ func (t *trie) child(at int32, symbol byte) int32 {
 	return root
 }
 
-// link sets fail, and longest where it comes from a suffix. It works breadth first, so shorter texts come before longer ones.
+// link sets fail, and longest where it comes from a suffix. It works breadth first, so shorter
+// texts come before longer ones.
 func (t *trie) link() {
 	var queue []int32
 	for first, c := range t.first {
@@ -83,7 +84,8 @@ func (t *trie) link() {
 	}
 }
 
-// begins reports whether a pattern begins with two bytes. It may be called after link; patterns are longer.
+// begins reports whether a pattern begins with two bytes. It may be called after link; patterns are
+// longer.
 func (t *trie) begins(first, second byte) bool {
 	pair := int(first)<<8 | int(second)
 	return t.pairs[pair>>6]&(1<<(pair&63)) != 0

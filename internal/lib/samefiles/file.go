@@ -63,8 +63,8 @@ func (c *Checker) file(e Entry) error {
 	return &Refusal{Path: e.Path, Why: "differs from that commit's", Hint: c.hint(e)}
 }
 
-// copyChecked copies size bytes, and reports whether they are the content of the object id: the blob itself, or the file that its Git
-// LFS pointer stands for.
+// copyChecked copies size bytes, and reports whether they are the content of the object id: the
+// blob itself, or the file that its Git LFS pointer stands for.
 func copyChecked(out io.Writer, in io.Reader, size int64, id string) (bool, error) {
 	blob, content := newHash(id), sha256.New()
 	fmt.Fprintf(blob, "blob %d\x00", size)

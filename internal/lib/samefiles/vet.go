@@ -31,7 +31,8 @@ type Entry struct {
 
 // Trees lists the trees of a repository. It has to be trustworthy.
 type Trees interface {
-	// Tree returns the entries of a tree and, if deep, those of all trees below. whole is false if there are more than it returns.
+	// Tree returns the entries of a tree and, if deep, those of all trees below. whole is false if
+	// there are more than it returns.
 	Tree(ctx context.Context, id string, deep bool) (entries []Entry, whole bool, err error)
 }
 
@@ -63,8 +64,8 @@ type Checker struct {
 	depth  int
 }
 
-// New returns a Checker that compares files below top with the tree rootID, and copies them to the same paths below into, an empty
-// directory that nobody else can write to.
+// New returns a Checker that compares files below top with the tree rootID, and copies them to the
+// same paths below into, an empty directory that nobody else can write to.
 func New(trees Trees, rootID, top, into string) (*Checker, error) {
 	from, err := os.OpenRoot(top)
 	if err != nil {
@@ -81,9 +82,10 @@ func New(trees Trees, rootID, top, into string) (*Checker, error) {
 // Close releases what the Checker holds. The copy stays.
 func (c *Checker) Close() error { return errors.Join(c.from.Close(), c.to.Close()) }
 
-// Admit checks a file, or a directory and everything below it, and copies it. It returns the copy's path. A path that is
-// neither in the commit nor on disk is no error and is not copied. The error is a *Refusal if a path is in only one of them, or
-// differs. What is checked is what is copied. So are the .gitattributes of the directories on the way: whether a file is what git-lfs keeps, or
+// Admit checks a file, or a directory and everything below it, and copies it. It returns the copy's
+// path. A path that is neither in the commit nor on disk is no error and is not copied. The error
+// is a *Refusal if a path is in only one of them, or differs. What is checked is what is copied. So
+// are the .gitattributes of the directories on the way: whether a file is what git-lfs keeps, or
 // only its pointer, is not known without them.
 func (c *Checker) Admit(ctx context.Context, name string) (string, error) {
 	below, err := filepath.Rel(c.top, name)
@@ -103,7 +105,8 @@ func (c *Checker) Admit(ctx context.Context, name string) (string, error) {
 // maxLinks limits how many links one path may follow.
 const maxLinks = 40
 
-// admit walks from the top to a path and copies what is there. All directories on the way must be directories on disk, too.
+// admit walks from the top to a path and copies what is there. All directories on the way must be
+// directories on disk, too.
 func (c *Checker) admit(ctx context.Context, name string) error {
 	if c.depth++; c.depth > maxLinks {
 		return &Refusal{Path: name, Why: "leads through too many links"}
@@ -148,7 +151,8 @@ func (c *Checker) admit(ctx context.Context, name string) error {
 	return c.take(ctx, at)
 }
 
-// attributes copies the .gitattributes of a directory, if the commit has one. Another one, which only the checkout has, says nothing about the copy.
+// attributes copies the .gitattributes of a directory, if the commit has one. Another one, which
+// only the checkout has, says nothing about the copy.
 func (c *Checker) attributes(ctx context.Context, dir Entry) error {
 	e, known, err := c.child(ctx, dir, ".gitattributes")
 	if err != nil || !known || e.Mode != ModeFile && e.Mode != ModeProgram { // git follows no link here

@@ -248,7 +248,8 @@ func TestLFSFilesMatchTheirPointers(t *testing.T) {
 	r.refused("model", "model differs")
 }
 
-// The attributes of the directories on the way are in the copy, also of those that links lead to. Others that only the checkout has are not.
+// The attributes of the directories on the way are in the copy, also of those that links lead to.
+// Others that only the checkout has are not.
 func TestAttributesOnTheWayAreCopied(t *testing.T) {
 	r := newRepo(t)
 	for _, name := range []string{".gitattributes", "a/.gitattributes", "a/b/x", "other/.gitattributes", "real/.gitattributes", "real/deep/y"} {

@@ -2,7 +2,8 @@ package untrusted
 
 import "strings"
 
-// maxMessage is how much of an annotation's message GitHub's runner keeps, in characters; there are never fewer bytes.
+// maxMessage is how much of an annotation's message GitHub's runner keeps, in characters; there are
+// never fewer bytes.
 // Source: actions/runner, ExecutionContext.cs, _maxIssueMessageLength.
 const maxMessage = 4096
 
@@ -11,7 +12,8 @@ var (
 	commandProperty = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
 )
 
-// CommandData returns a block of untrusted text (see Lines) as the message of a workflow command, cut to the runner's limit.
+// CommandData returns a block of untrusted text (see Lines) as the message of a workflow command,
+// cut to the runner's limit.
 // Source: actions/toolkit, core/src/command.ts.
 func CommandData(s string) string {
 	return commandData.Replace(Cut(strings.Join(Lines(s), "\n"), maxMessage))

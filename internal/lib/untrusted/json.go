@@ -6,8 +6,9 @@ import (
 	"unicode/utf16"
 )
 
-// JSON makes JSON text safe to print without changing its meaning: invisible characters, and what GitHub's runner would take
-// for a command, become \u escapes. Line breaks stay. Outside of strings, JSON has neither.
+// JSON makes JSON text safe to print without changing its meaning: invisible characters, and what
+// GitHub's runner would take for a command, become \u escapes. Line breaks stay. Outside of
+// strings, JSON has neither.
 func JSON(text string) string {
 	if plain(text) {
 		return text

@@ -10,11 +10,13 @@ import (
 // newlineMark replaces a line break in text that must stay on one line.
 const newlineMark = "⏎"
 
-// Line makes untrusted text safe to print on one line: the result is valid UTF-8 without escape sequences, control, format
-// (bidirectional, zero-width) and other invisible characters. Line breaks become "⏎", other white space a space. It splits
-// "##[", which GitHub's runner takes for a command anywhere in a line. A command that begins with "::" only counts at the start
-// of a line, so callers must not begin a line with untrusted text.
-// Source: actions/runner, ActionCommand.cs (its search skips invisible characters, so they are removed first).
+// Line makes untrusted text safe to print on one line: the result is valid UTF-8 without escape
+// sequences, control, format (bidirectional, zero-width) and other invisible characters. Line
+// breaks become "⏎", other white space a space. It splits "##[", which GitHub's runner takes for a
+// command anywhere in a line. A command that begins with "::" only counts at the start of a line,
+// so callers must not begin a line with untrusted text.
+// Source: actions/runner, ActionCommand.cs (its search skips invisible characters, so they are
+// removed first).
 func Line(s string) string {
 	if isPlain(s) {
 		return s
@@ -52,5 +54,6 @@ func Invisible(r rune) bool {
 		r > unicode.MaxASCII && unicode.In(r, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
 }
 
-// Width returns how many cells of a terminal a line takes: CJK and emoji take two, combining marks none.
+// Width returns how many cells of a terminal a line takes: CJK and emoji take two, combining marks
+// none.
 func Width(line string) int { return ansi.StringWidth(line) }

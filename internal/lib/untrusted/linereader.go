@@ -6,7 +6,8 @@ import (
 	"io"
 )
 
-// LineReader reads the lines of a file that may be hostile, with bounded memory. It does not make them safe to show.
+// LineReader reads the lines of a file that may be hostile, with bounded memory. It does not make
+// them safe to show.
 type LineReader struct {
 	in   *bufio.Reader
 	max  int
@@ -18,8 +19,9 @@ func NewLineReader(r io.Reader, maxBytes int) *LineReader {
 	return &LineReader{in: bufio.NewReaderSize(r, 1<<16), max: maxBytes}
 }
 
-// Next returns the next line with its line break, valid until the next call. Of a line that is too long it returns the first part,
-// which is longer than the maximum. At the end it returns what comes after the last line break, and io.EOF.
+// Next returns the next line with its line break, valid until the next call. Of a line that is too
+// long it returns the first part, which is longer than the maximum. At the end it returns what
+// comes after the last line break, and io.EOF.
 func (r *LineReader) Next() ([]byte, error) {
 	line, err := r.in.ReadSlice('\n')
 	if !errors.Is(err, bufio.ErrBufferFull) {

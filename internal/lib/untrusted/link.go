@@ -9,7 +9,8 @@ import (
 // maxURL is the longest URL that becomes a link.
 const maxURL = 2000
 
-// URL returns a URL from outside in a form that is safe in a Markdown link, or "" if it is not an absolute http(s) URL.
+// URL returns a URL from outside in a form that is safe in a Markdown link, or "" if it is not an
+// absolute http(s) URL.
 func URL(s string) string {
 	u, err := url.Parse(s)
 	if err != nil || len(s) > maxURL || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil {
@@ -33,7 +34,8 @@ func URL(s string) string {
 	return b.String()
 }
 
-// Link returns a Markdown link with the given text, which is Markdown already; it returns only the text if address is not valid.
+// Link returns a Markdown link with the given text, which is Markdown already; it returns only the
+// text if address is not valid.
 func Link(markdown, address string) string {
 	if address = URL(address); address == "" {
 		return markdown
@@ -41,8 +43,8 @@ func Link(markdown, address string) string {
 	return "[" + markdown + "](" + address + ")"
 }
 
-// Below returns the URL of a file or directory below base, a URL, too. name has forward slashes. It returns "" if base is "", or
-// if name leads outside of it.
+// Below returns the URL of a file or directory below base, a URL, too. name has forward slashes. It
+// returns "" if base is "", or if name leads outside of it.
 func Below(base, name string) string {
 	if base == "" || name == "" || name != path.Clean(name) || path.IsAbs(name) || name == ".." || strings.HasPrefix(name, "../") {
 		return ""

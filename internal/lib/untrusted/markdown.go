@@ -5,16 +5,19 @@ import (
 	"strings"
 )
 
-// gap is a zero-width character, written as a reference so that it shows in the source. GitHub finds mentions, issues, commits,
-// emoji and URLs in rendered text, where backslashes are gone, but a gap remains.
+// gap is a zero-width character, written as a reference so that it shows in the source. GitHub
+// finds mentions, issues, commits, emoji and URLs in rendered text, where backslashes are gone, but
+// a gap remains.
 const gap = "&#8203;"
 
-// commitDigits is how many hexadecimal digits in a row never become a link to a commit: GitHub requires seven.
+// commitDigits is how many hexadecimal digits in a row never become a link to a commit: GitHub
+// requires seven.
 const commitDigits = 6
 
-// Markdown returns untrusted text as one line of Markdown that renders as that text and nothing else, in paragraphs, lists and
-// table cells: no emphasis, link, image, HTML, math, reference or mention. Text that looks like a commit becomes code, as GitHub
-// would link it. Unlike Code, it suits the words of a sentence. Sources: CommonMark 0.31, GFM 0.29 (tables, autolinks), and what
+// Markdown returns untrusted text as one line of Markdown that renders as that text and nothing
+// else, in paragraphs, lists and table cells: no emphasis, link, image, HTML, math, reference or
+// mention. Text that looks like a commit becomes code, as GitHub would link it. Unlike Code, it
+// suits the words of a sentence. Sources: CommonMark 0.31, GFM 0.29 (tables, autolinks), and what
 // GitHub links in rendered text.
 func Markdown(s string) string {
 	s = Line(s)
@@ -32,7 +35,8 @@ func Markdown(s string) string {
 	return b.String()
 }
 
-// word returns the length of the word at the start of s: ASCII letters, digits and underscores, which delimit commits.
+// word returns the length of the word at the start of s: ASCII letters, digits and underscores,
+// which delimit commits.
 func word(s string) int {
 	n := 0
 	for n < len(s) && (alphanumeric(s[n]) || s[n] == '_') {
@@ -111,8 +115,9 @@ func gapIf(yes bool) string {
 	return ""
 }
 
-// Code returns untrusted text as a Markdown code span for paragraphs and table cells. GitHub adds no links or mentions in code.
-// Text with a pipe becomes plain Markdown: in a table, no form of code can contain one in all renderers.
+// Code returns untrusted text as a Markdown code span for paragraphs and table cells. GitHub adds
+// no links or mentions in code. Text with a pipe becomes plain Markdown: in a table, no form of
+// code can contain one in all renderers.
 func Code(s string) string {
 	s = Line(s)
 	switch {
@@ -128,7 +133,8 @@ func Code(s string) string {
 	return fence + s + fence
 }
 
-// Fence returns lines (see Lines) as a fenced code block, with a fence longer than any in the text. It ends with a line break.
+// Fence returns lines (see Lines) as a fenced code block, with a fence longer than any in the text.
+// It ends with a line break.
 func Fence(lines []string) string {
 	most := 2
 	for _, l := range lines {
@@ -144,8 +150,8 @@ func Fence(lines []string) string {
 	return b.String()
 }
 
-// HTMLCode returns untrusted text as a <code> element on one line, for the places where Markdown is not parsed, such as
-// <summary>.
+// HTMLCode returns untrusted text as a <code> element on one line, for the places where Markdown is
+// not parsed, such as <summary>.
 func HTMLCode(s string) string {
 	return "<code>" + html.EscapeString(Line(s)) + "</code>"
 }

@@ -66,7 +66,8 @@ func checkInline(t *testing.T, s string) {
 	}
 }
 
-// text returns what a paragraph renders as. Anything in it other than text, and code if allowed, is an error.
+// text returns what a paragraph renders as. Anything in it other than text, and code if allowed, is
+// an error.
 func text(t *testing.T, source string, code bool) string {
 	t.Helper()
 	doc := untrustedtest.ParseMarkdown([]byte(source))

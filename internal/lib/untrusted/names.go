@@ -8,7 +8,8 @@ import (
 // maxNames is how many names Names returns.
 const maxNames = 10
 
-// Names returns the first ten names of a list on one line that is safe to print, and how many others there are.
+// Names returns the first ten names of a list on one line that is safe to print, and how many
+// others there are.
 func Names(names []string) string {
 	shown := make([]string, 0, maxNames)
 	for _, n := range names[:min(len(names), maxNames)] {

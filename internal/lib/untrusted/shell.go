@@ -5,8 +5,8 @@ import (
 	"unicode"
 )
 
-// ShellPath returns a path that can be pasted into a shell as an argument: quoted if necessary, and never a flag. Characters that
-// cannot be shown on a line are replaced as by Line.
+// ShellPath returns a path that can be pasted into a shell as an argument: quoted if necessary, and
+// never a flag. Characters that cannot be shown on a line are replaced as by Line.
 func ShellPath(path string) string {
 	path = Line(path)
 	if strings.HasPrefix(path, "-") {

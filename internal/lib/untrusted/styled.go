@@ -20,8 +20,9 @@ var colours = regexp.MustCompile("\x1b\\[[0-9;]*m")
 // maxCodes bounds the numbers of one escape sequence that are read.
 const maxCodes = 16
 
-// Styled splits a block of untrusted text into lines as Lines does, and keeps bold text and the 16 colours of terminals as styles.
-// Other escape sequences are removed. Empty lines stay, and a line may end with spaces.
+// Styled splits a block of untrusted text into lines as Lines does, and keeps bold text and the 16
+// colours of terminals as styles. Other escape sequences are removed. Empty lines stay, and a line
+// may end with spaces.
 func Styled(s string) [][]Span {
 	lines := [][]Span{nil}
 	var now style
@@ -61,7 +62,8 @@ func (s *style) String() string {
 	return s.colour
 }
 
-// apply reads the numbers of an escape sequence. Source: ECMA-48, "SGR"; 90 to 97 are those of xterm.
+// apply reads the numbers of an escape sequence. Source: ECMA-48, "SGR"; 90 to 97 are those of
+// xterm.
 func (s *style) apply(codes string) {
 	for _, text := range strings.SplitN(codes, ";", maxCodes) {
 		code, err := strconv.Atoi(text)

@@ -2,7 +2,8 @@ package untrusted
 
 import "strings"
 
-// XML returns a block of untrusted text (see Lines) as character data that XML 1.0 allows. The encoder has to escape it.
+// XML returns a block of untrusted text (see Lines) as character data that XML 1.0 allows. The
+// encoder has to escape it.
 // Source: XML 1.0, production 2: of what Lines lets through, only two characters are illegal.
 func XML(s string) string {
 	return legal(strings.Join(Lines(s), "\n"))

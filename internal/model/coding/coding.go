@@ -26,7 +26,8 @@ func gunzip(r io.Reader) (io.Reader, func(), error) {
 	return z, func() {}, err
 }
 
-// inflate reads both forms that servers call deflate: with the header of zlib, as the standard says, and without.
+// inflate reads both forms that servers call deflate: with the header of zlib, as the standard
+// says, and without.
 func inflate(r io.Reader) (io.Reader, func(), error) {
 	from := bufio.NewReader(r)
 	if h, err := from.Peek(2); err == nil && h[0]&0x0f == 8 && (int(h[0])<<8|int(h[1]))%31 == 0 {
@@ -44,7 +45,8 @@ func unzstd(r io.Reader) (io.Reader, func(), error) {
 	return z, z.Close, nil
 }
 
-// names returns the encodings that a Content-Encoding lists, in the order in which they were applied.
+// names returns the encodings that a Content-Encoding lists, in the order in which they were
+// applied.
 func names(header string) []string {
 	var out []string
 	for name := range strings.SplitSeq(header, ",") {
@@ -58,8 +60,9 @@ func names(header string) []string {
 // maxEncodings bounds the encodings of one content. Servers apply one.
 const maxEncodings = 4
 
-// NewReader returns a reader of contents with the encodings that a Content-Encoding lists, decoded. It fails for those that it does not know; it
-// reads nothing before the first Read. The caller closes it; r stays open.
+// NewReader returns a reader of contents with the encodings that a Content-Encoding lists, decoded.
+// It fails for those that it does not know; it reads nothing before the first Read. The caller
+// closes it; r stays open.
 func NewReader(r io.Reader, header string) (io.ReadCloser, error) {
 	list := names(header)
 	for _, name := range list {
@@ -71,7 +74,8 @@ func NewReader(r io.Reader, header string) (io.ReadCloser, error) {
 	return &reader{from: r, left: list}, nil
 }
 
-// reader decodes what it reads. Decoders read the beginning when they are made, so they are made late.
+// reader decodes what it reads. Decoders read the beginning when they are made, so they are made
+// late.
 type reader struct {
 	from io.Reader
 	left []string // encodings whose decoders are not made yet
@@ -98,7 +102,8 @@ func (d *reader) Close() error {
 	return nil
 }
 
-// Transport decodes the answers of another one. Answers with an encoding that is not known stay as they are.
+// Transport decodes the answers of another one. Answers with an encoding that is not known stay as
+// they are.
 type Transport struct{ Next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
@@ -129,5 +134,6 @@ type body struct {
 	from io.Closer
 }
 
-// Close implements io.Closer. It may be called during a Read, which it ends, so decoders are left to the collector of garbage.
+// Close implements io.Closer. It may be called during a Read, which it ends, so decoders are left
+// to the collector of garbage.
 func (b *body) Close() error { return b.from.Close() }

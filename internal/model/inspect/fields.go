@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// Keys are compared as plain returns them. Sources: the references of the APIs of OpenAI, Anthropic, Google, xAI, Mistral, OpenRouter, Alibaba and
-// Groq, and the servers litellm, vLLM and SGLang.
+// Keys are compared as plain returns them. Sources: the references of the APIs of OpenAI,
+// Anthropic, Google, xAI, Mistral, OpenRouter, Alibaba and Groq, and the servers litellm, vLLM and
+// SGLang.
 
 func set(keys ...string) map[string]bool {
 	out := map[string]bool{}
@@ -17,24 +18,29 @@ func set(keys ...string) map[string]bool {
 }
 
 var (
-	// otherModels are fields of a request that name other models, servers or accounts than the configured ones.
+	// otherModels are fields of a request that name other models, servers or accounts than the
+	// configured ones.
 	otherModels = set("models", "fallbacks", "fallback_models", "context_window_fallbacks", "content_policy_fallbacks", "default_fallbacks", "route", "preset",
 		"model_list", "user_config", "lora_path", "extra_body", "extra_headers", "extra_query", "api_base", "base_url", "api_key", "custom_llm_provider",
 		"moderation", "billing_policy", "fallback_credit_token", "model_selection_config")
 	// otherConfigs are those of Google's generationConfig.
 	otherConfigs = set("routing_config", "model_config")
-	// webFields are fields of a request with which the provider searches the web, calls servers, or runs programs.
+	// webFields are fields of a request with which the provider searches the web, calls servers, or
+	// runs programs.
 	webFields = set("web_search_options", "plugins", "search_parameters", "enable_search", "search_options", "search_settings", "web_search", "enable_web_search",
 		"force_search_enhancement", "connectors", "mcp_servers", "container")
-	// talk are fields with what the agent and the model have said, and with tools: there a field named model is none of the request.
+	// talk are fields with what the agent and the model have said, and with tools: there a field
+	// named model is none of the request.
 	talk = set("messages", "input", "contents", "system", "instructions", "system_instruction", "tools", "tool_config")
-	// opaque are values that an agent or a model makes as it likes: arguments of tools, and their schemas. No provider reads anything else from them.
-	// At the top of a request they mean something else.
+	// opaque are values that an agent or a model makes as it likes: arguments of tools, and their
+	// schemas. No provider reads anything else from them. At the top of a request they mean
+	// something else.
 	opaque = set("parameters", "input_schema", "output_schema", "input_examples", "arguments", "args", "schema", "json_schema", "parameters_json_schema",
 		"response_json_schema", "response_schema", "input", "action", "operation", "response", "logit_bias")
 	// labels are opaque everywhere.
 	labels = set("metadata", "client_metadata", "litellm_metadata", "annotations", "citations", "tool_choice", "format", "guided_json", "structured_outputs")
-	// media are fields with a picture, a file or the like: as a text, or as an object whose url is fetched.
+	// media are fields with a picture, a file or the like: as a text, or as an object whose url is
+	// fetched.
 	media = set("source", "image", "images", "video", "videos", "audio", "input_audio", "file", "files", "document", "media", "inline_data", "file_data")
 	// prose are texts in media that are not fetched.
 	prose = set("type", "text", "title", "context", "content", "filename", "name", "id", "format", "detail", "mime_type", "media_type", "display_name", "voice")

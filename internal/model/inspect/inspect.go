@@ -10,7 +10,8 @@ import (
 type Rules struct {
 	// Client reports whether the client runs a tool itself, or nobody does.
 	Client func(Tool) bool
-	// Declared, if not nil, are the keys of tools that the client runs, as plain keys: each key of an object in the list of tools is a tool.
+	// Declared, if not nil, are the keys of tools that the client runs, as plain keys: each key of
+	// an object in the list of tools is a tool.
 	Declared []string
 	// Text returns a part of a message that is a text.
 	Text func(string) []byte
@@ -25,7 +26,8 @@ type Tool struct {
 
 // Found is what was removed from a request.
 type Found struct {
-	// Web are tools that the provider runs, and pictures and files by URL, which only a restricted network forbids.
+	// Web are tools that the provider runs, and pictures and files by URL, which only a restricted
+	// network forbids.
 	Web []string
 	// Models are fields that name other models, servers or accounts than the configured ones.
 	Models []string
@@ -36,8 +38,9 @@ type Refusal struct{ Reason string }
 
 func (r *Refusal) Error() string { return r.Reason }
 
-// Request returns the body of a request, which is a valid JSON object, without what a gateway does not pass on. All other bytes stay as they are.
-// restricted: the network is. The error is a *Refusal.
+// Request returns the body of a request, which is a valid JSON object, without what a gateway does
+// not pass on. All other bytes stay as they are. restricted: the network is. The error is a
+// *Refusal.
 func Request(body []byte, rules Rules, restricted bool) ([]byte, Found, error) {
 	s := &scan{text: body, rules: rules, restricted: restricted}
 	defer func() { s.text = nil }()
@@ -65,7 +68,8 @@ func once(names []string) []string {
 // maxFound bounds the names of what was removed from a request.
 const maxFound = 50
 
-// Unique returns a *Refusal if an object of a body, which is valid, has the same key twice where a gateway reads or changes it.
+// Unique returns a *Refusal if an object of a body, which is valid, has the same key twice where a
+// gateway reads or changes it.
 func Unique(body []byte) error {
 	s := &scan{text: body, unique: true}
 	s.value(space(body, 0), place{})
@@ -106,8 +110,9 @@ func (s *scan) refuse(format string, args ...any) {
 	}
 }
 
-// maxLevels bounds the depth of what is judged, maxMembers the keys of an object there and the elements of a list of tools, and maxEdits what is
-// removed from a request or replaced in it: a request of 256 MiB may consist of such things.
+// maxLevels bounds the depth of what is judged, maxMembers the keys of an object there and the
+// elements of a list of tools, and maxEdits what is removed from a request or replaced in it: a
+// request of 256 MiB may consist of such things.
 const (
 	maxLevels  = 64
 	maxMembers = 10_000
@@ -250,7 +255,8 @@ func (s *scan) field(m *member, namesModel bool) {
 	}
 }
 
-// judge judges an object whose members were read. model: one of them, or something in it, names a model.
+// judge judges an object whose members were read. model: one of them, or something in it, names a
+// model.
 func (s *scan) judge(list []member, at place, model bool) left {
 	spans := make([]span, len(list))
 	var out left
@@ -389,7 +395,8 @@ func (s *scan) list(i int, at place) (int, left) {
 	return i + 1, out
 }
 
-// KeyOf returns the key of a JSON object that readers with the least care for how a key is written take for name; name if there is none.
+// KeyOf returns the key of a JSON object that readers with the least care for how a key is written
+// take for name; name if there is none.
 func KeyOf(object []byte, name string) string {
 	if i := space(object, 0); i < len(object) && object[i] == '{' {
 		for _, m := range (&scan{text: object}).members(i) {

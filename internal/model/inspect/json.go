@@ -10,7 +10,8 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// maxDepth bounds the depth of JSON. Readers that call themselves for each level would need more memory than there is.
+// maxDepth bounds the depth of JSON. Readers that call themselves for each level would need more
+// memory than there is.
 const maxDepth = 1000
 
 // Valid reports whether text is JSON of a reasonable depth.
@@ -99,8 +100,9 @@ func unquoted(raw []byte) string {
 	return text
 }
 
-// plain returns a key as readers compare it that care least about how it is written: without case, as Go's own, and without underscores, as
-// Google's, for which systemInstruction and system_instruction are one.
+// plain returns a key as readers compare it that care least about how it is written: without case,
+// as Go's own, and without underscores, as Google's, for which systemInstruction and
+// system_instruction are one.
 func plain(key string) string {
 	return strings.Map(func(r rune) rune {
 		switch r {

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Budget is what a trial's agent may use of its model. 0 and nil mean no limit. Tokens and costs are known when a turn has ended, so
-// the last turn may exceed them.
+// Budget is what a trial's agent may use of its model. 0 and nil mean no limit. Tokens and costs
+// are known when a turn has ended, so the last turn may exceed them.
 type Budget struct {
 	MaxTurns                                        int64
 	MaxInputTokens, MaxOutputTokens, MaxTotalTokens int64
@@ -66,8 +66,9 @@ func (b Budget) sized() bool {
 	return b.MaxInputTokens > 0 || b.MaxOutputTokens > 0 || b.MaxTotalTokens > 0 || b.MaxCostUSD != nil
 }
 
-// Ledger keeps a budget. A turn is admitted only if what was used, and the most that the other turns that run can use, is below the budget:
-// so the last turn alone may exceed it, however many run at the same time. Its methods are safe for concurrent use.
+// Ledger keeps a budget. A turn is admitted only if what was used, and the most that the other
+// turns that run can use, is below the budget: so the last turn alone may exceed it, however many
+// run at the same time. Its methods are safe for concurrent use.
 type Ledger struct {
 	budget Budget
 
@@ -82,8 +83,9 @@ func NewLedger(b Budget) *Ledger {
 	return &Ledger{budget: b, reserved: map[*Size]bool{}, changed: make(chan struct{})}
 }
 
-// Admit reserves what a turn can use; Settle or Cancel ends that. If the budget is used up, it returns why. If it would be used up should the
-// turns that run use all that they can, it returns a channel that is closed when one of them has ended: ask again then.
+// Admit reserves what a turn can use; Settle or Cancel ends that. If the budget is used up, it
+// returns why. If it would be used up should the turns that run use all that they can, it returns a
+// channel that is closed when one of them has ended: ask again then.
 func (l *Ledger) Admit(s *Size) (Stop, <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -104,7 +106,8 @@ func (l *Ledger) Admit(s *Size) (Stop, <-chan struct{}) {
 	return "", nil
 }
 
-// Settle counts what a turn has used in place of what was reserved for it. reached: the provider got its request, so it is a turn.
+// Settle counts what a turn has used in place of what was reserved for it. reached: the provider
+// got its request, so it is a turn.
 func (l *Ledger) Settle(s *Size, u Usage, usd *float64, reached bool) {
 	turns := int64(0)
 	if reached {

@@ -1,2 +1,3 @@
-// Package meter counts what calls of models use, and keeps the budgets of it. It knows no protocols, prices or connections.
+// Package meter counts what calls of models use, and keeps the budgets of it. It knows no
+// protocols, prices or connections.
 package meter

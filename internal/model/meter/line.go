@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Line is a queue of turns that wait for the same budget, so that none is overtaken for ever. The zero Line is ready to use. Its methods, and those
-// of its places, are safe for concurrent use.
+// Line is a queue of turns that wait for the same budget, so that none is overtaken for ever. The
+// zero Line is ready to use. Its methods, and those of its places, are safe for concurrent use.
 type Line struct {
 	mu     sync.Mutex
 	places []*Place

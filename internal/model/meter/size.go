@@ -9,18 +9,20 @@ import (
 type Size struct {
 	Input, Output int64 // tokens
 	USD           float64
-	// Unknown: no turn of the model has ended yet, so it is not known whether its provider counts more than the bytes of a request.
+	// Unknown: no turn of the model has ended yet, so it is not known whether its provider counts
+	// more than the bytes of a request.
 	Unknown bool
 
 	bytes amount // what the request alone tells
 }
 
-// DefaultOutput is the most that an answer is taken to have, in tokens, if the request states no limit. No model's own limit was higher when this
-// was written (128k).
+// DefaultOutput is the most that an answer is taken to have, in tokens, if the request states no
+// limit. No model's own limit was higher when this was written (128k).
 const DefaultOutput = 128 << 10
 
-// Scale has what turns of a model used beyond their sizes: the provider adds to prompts, knows the earlier parts of a conversation, reads what
-// URLs name, or counts reasoning apart. The zero Scale is ready to use. Its methods are safe for concurrent use.
+// Scale has what turns of a model used beyond their sizes: the provider adds to prompts, knows the
+// earlier parts of a conversation, reads what URLs name, or counts reasoning apart. The zero Scale
+// is ready to use. Its methods are safe for concurrent use.
 type Scale struct {
 	mu            sync.Mutex
 	known         bool
@@ -28,8 +30,9 @@ type Scale struct {
 	usd           float64
 }
 
-// Size returns the size of a turn by its request: a token has at least a byte. limit is that of the output, which the request states; 0: none. price
-// returns the most that tokens cost; nil if that is not known.
+// Size returns the size of a turn by its request: a token has at least a byte. limit is that of the
+// output, which the request states; 0: none. price returns the most that tokens cost; nil if that
+// is not known.
 func (s *Scale) Size(request []byte, limit int64, price func(input, output int64) *float64) *Size {
 	if limit <= 0 {
 		limit = DefaultOutput
@@ -71,7 +74,8 @@ func (s *Scale) Learn(size *Size, u Usage, usd *float64) {
 // bytesPerToken is how long a token is in the mean.
 const bytesPerToken = 4
 
-// InputTokens estimates the tokens of a request by its bytes. Media that are in it count little, so that the estimate is rather too low.
+// InputTokens estimates the tokens of a request by its bytes. Media that are in it count little, so
+// that the estimate is rather too low.
 func InputTokens(request []byte) int64 {
 	text, media := measure(request)
 	for _, n := range media {
@@ -86,7 +90,8 @@ func OutputTokens(n int64) int64 { return (n + bytesPerToken - 1) / bytesPerToke
 // minMedia is how long a string is that may be media, in bytes.
 const minMedia = 2048
 
-// measure returns the bytes of a request in JSON without media, and those of each string that is media in base64.
+// measure returns the bytes of a request in JSON without media, and those of each string that is
+// media in base64.
 func measure(request []byte) (text int64, media []int64) {
 	text = int64(len(request))
 	for {

@@ -13,11 +13,14 @@ type Usage struct {
 	CacheWriteHour *int64 `json:"cache_write_1h_tokens,omitempty"`
 	// Searches counts the searches of the web that the provider made, each of which has a price.
 	Searches *int64 `json:"web_searches,omitempty"`
-	// Apart: the provider bills something that no count here has, such as a tool that it ran or the tokens of another model.
+	// Apart: the provider bills something that no count here has, such as a tool that it ran or the
+	// tokens of another model.
 	Apart bool `json:"billed_apart,omitempty"`
-	// Estimated: the provider has not stated Input, Output or both, or not the last state of them. They are estimated from bytes.
+	// Estimated: the provider has not stated Input, Output or both, or not the last state of them.
+	// They are estimated from bytes.
 	Estimated bool `json:"estimated,omitempty"`
-	// Contradiction says how the numbers that the provider stated contradict each other; "" if they do not.
+	// Contradiction says how the numbers that the provider stated contradict each other; "" if they
+	// do not.
 	Contradiction string `json:"contradiction,omitempty"`
 	// CostUSD is the price that the provider itself states.
 	CostUSD *float64 `json:"cost_usd,omitempty"`
@@ -29,7 +32,8 @@ func (u Usage) Known() bool { return u.Input != nil || u.Output != nil }
 // Total returns input and output, or 0 if they are unknown.
 func (u Usage) Total() int64 { return Value(u.Input) + Value(u.Output) }
 
-// Plus returns the sum. A count that is unknown on one side only is that of the other, so the sum is a lower bound.
+// Plus returns the sum. A count that is unknown on one side only is that of the other, so the sum
+// is a lower bound.
 func (u Usage) Plus(v Usage) Usage {
 	return Usage{
 		Input: Sum(u.Input, v.Input), Cached: Sum(u.Cached, v.Cached), CacheWrite: Sum(u.CacheWrite, v.CacheWrite),

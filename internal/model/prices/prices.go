@@ -84,7 +84,8 @@ type stage struct {
 	Prices rates `json:"prices"`
 }
 
-// UnmarshalJSON implements json.Unmarshaler. Prices that are always the same are written without a list.
+// UnmarshalJSON implements json.Unmarshaler. Prices that are always the same are written without a
+// list.
 func (s *stages) UnmarshalJSON(data []byte) error {
 	if len(data) > 0 && data[0] == '[' {
 		return json.Unmarshal(data, (*[]stage)(s))
@@ -126,7 +127,8 @@ type rates struct {
 	Searches       *float64 `json:"web_searches_kcount"` // per thousand searches of the web
 }
 
-// rate is a price that may depend on how long the input is: of the highest tier that it exceeds, for all tokens.
+// rate is a price that may depend on how long the input is: of the highest tier that it exceeds,
+// for all tokens.
 type rate struct {
 	Base  float64 `json:"base"`
 	Tiers []struct {
@@ -214,7 +216,8 @@ func at(s stages, when time.Time) *rates {
 	return r
 }
 
-// Cost returns what an answer costs, in US dollars; nil if that is not known. The provider's own figure wins.
+// Cost returns what an answer costs, in US dollars; nil if that is not known. The provider's own
+// figure wins.
 func Cost(baseURL, name string, when time.Time, u model.Usage) *float64 {
 	if u.CostUSD != nil {
 		return u.CostUSD
@@ -256,7 +259,8 @@ func Cost(baseURL, name string, when time.Time, u model.Usage) *float64 {
 	return &total
 }
 
-// Searches reports whether Cost has the searches of the web of a model: they have a price, or that of the request has them.
+// Searches reports whether Cost has the searches of the web of a model: they have a price, or that
+// of the request has them.
 func Searches(baseURL, name string, when time.Time) bool {
 	r := at(find(baseURL, name), when)
 	return r != nil && (r.Searches != nil || r.Requests != nil)

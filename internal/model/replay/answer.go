@@ -35,7 +35,8 @@ type Replay struct {
 // ErrEmpty is returned for a directory without recorded exchanges.
 var ErrEmpty = errors.New("there are no recorded exchanges")
 
-// eachFile calls f with each file of a directory of recordings, in lexical order, and with its path below the directory.
+// eachFile calls f with each file of a directory of recordings, in lexical order, and with its path
+// below the directory.
 func eachFile(dir string, f func(at, below string) error) error {
 	return filepath.WalkDir(dir, func(at string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -52,7 +53,8 @@ func eachFile(dir string, f func(at, below string) error) error {
 	})
 }
 
-// Digest returns the digest of the recordings in a directory: of their names and contents. It holds no file in memory.
+// Digest returns the digest of the recordings in a directory: of their names and contents. It holds
+// no file in memory.
 func Digest(dir string) (string, error) {
 	all := sha256.New()
 	err := eachFile(dir, func(at, below string) error {
@@ -74,7 +76,8 @@ func Digest(dir string) (string, error) {
 	return "sha256:" + hex.EncodeToString(all.Sum(nil)), nil
 }
 
-// Open reads what was recorded in a directory. hide removes secrets, as it did when the exchanges were recorded.
+// Open reads what was recorded in a directory. hide removes secrets, as it did when the exchanges
+// were recorded.
 func Open(dir string, hide func([]byte) []byte) (*Replay, error) {
 	r := &Replay{dir: dir, hide: hide, by: map[string][]*exchange{}}
 	err := eachFile(dir, func(at, below string) error {
@@ -85,7 +88,8 @@ func Open(dir string, hide func([]byte) []byte) (*Replay, error) {
 		x.trial = path.Dir(filepath.ToSlash(below))
 		_, number, _ := strings.Cut(strings.TrimSuffix(filepath.Base(at), ".json"), "-")
 		x.n, _ = strconv.Atoi(number) // 0 for files that somebody has renamed
-		// As this version sees it: it may know more of what changes by nature than the one that wrote the file.
+		// As this version sees it: it may know more of what changes by nature than the one that
+		// wrote the file.
 		x.Asked = x.Asked.steady()
 		digest := x.Asked.digest()
 		r.by[digest] = append(r.by[digest], x)
@@ -144,7 +148,8 @@ func (r *Replay) RoundTrip(q *http.Request) (*http.Response, error) {
 	}
 	asked, _ := contentOf(api, q.URL.Path, body, r.hide)
 	digest := asked.digest()
-	// The protocol is that of the answer, and whether the request asks for a stream decides about its form.
+	// The protocol is that of the answer, and whether the request asks for a stream decides about
+	// its form.
 	streams := model.AsksForStream(api, q.URL.Path, body)
 	list := slices.DeleteFunc(slices.Clone(r.by[digest]), func(x *exchange) bool {
 		return x.API != api || x.Status/100 == 2 && sse.IsStream(x.Type) != streams
@@ -162,8 +167,9 @@ func (r *Replay) RoundTrip(q *http.Request) (*http.Response, error) {
 	return response(q, x.Status, x.Type, x.Body, x.At), nil
 }
 
-// ofTrial returns the exchanges that one recorded trial had: the trial with this name, else an attempt at the same task, else any, so
-// that attempts that are more than were recorded get the answers of all in turn. list is sorted by trials and not empty.
+// ofTrial returns the exchanges that one recorded trial had: the trial with this name, else an
+// attempt at the same task, else any, so that attempts that are more than were recorded get the
+// answers of all in turn. list is sorted by trials and not empty.
 func ofTrial(list []*exchange, name string) []*exchange {
 	attempt := 1
 	task, number := cutLast(name, "__")

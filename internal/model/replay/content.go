@@ -15,7 +15,8 @@ import (
 	"github.com/org/rollout-action/internal/model"
 )
 
-// content is what decides about an answer: a request without what changes by nature from run to run.
+// content is what decides about an answer: a request without what changes by nature from run to
+// run.
 type content struct {
 	Model    string            `json:"model"`
 	Sampling map[string]string `json:"sampling,omitempty"`
@@ -23,8 +24,8 @@ type content struct {
 	Messages []model.Message   `json:"messages"`
 }
 
-// samplingPaths are parameters that change what a model answers, in all protocols. Limits of the length are not among them: clients compute
-// them from the length of the conversation.
+// samplingPaths are parameters that change what a model answers, in all protocols. Limits of the
+// length are not among them: clients compute them from the length of the conversation.
 var samplingPaths = []string{
 	"temperature", "top_p", "top_k", "tool_choice", "response_format", "reasoning_effort", "reasoning.effort", "thinking.type", "output_config.effort", "text.format",
 	"generationConfig.temperature", "generationConfig.topP", "generationConfig.topK", "generationConfig.responseMimeType", "generationConfig.responseSchema", "toolConfig",
@@ -52,7 +53,8 @@ func contentOf(api model.API, path string, asked []byte, hide func([]byte) []byt
 	return c, hidden
 }
 
-// steady returns the content without what changes by nature. It changes nothing that is steady already.
+// steady returns the content without what changes by nature. It changes nothing that is steady
+// already.
 func (c content) steady() content {
 	out := content{Model: c.Model, Sampling: c.Sampling, Messages: []model.Message{}}
 	for _, t := range c.Tools {
@@ -63,7 +65,8 @@ func (c content) steady() content {
 	slices.SortStableFunc(out.Tools, func(a, b model.Tool) int { return strings.Compare(a.Name, b.Name) })
 	ids := map[string]string{}
 	for _, m := range c.Messages {
-		// Texts, reasoning and how they are divided into parts are what clients write differently when they send an answer again.
+		// Texts, reasoning and how they are divided into parts are what clients write differently
+		// when they send an answer again.
 		m = model.Canonical(m)
 		for i, p := range m.Parts {
 			if p.ID != "" {
@@ -120,7 +123,8 @@ const (
 	clock = `\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?: ?[AP]M)?`
 )
 
-// natural are texts that differ from run to run although the agent and the task are the same, and what stands for them. The order matters.
+// natural are texts that differ from run to run although the agent and the task are the same, and
+// what stands for them. The order matters.
 var natural = []struct {
 	what *regexp.Regexp
 	by   string

@@ -10,7 +10,8 @@ import (
 	"github.com/org/rollout-action/internal/model/replay"
 )
 
-// A recorder that is killed while it writes leaves a draft. The next one removes it, but none that somebody may be writing, and nothing else.
+// A recorder that is killed while it writes leaves a draft. The next one removes it, but none that
+// somebody may be writing, and nothing else.
 func TestDraftsOfKilledRecordersAreRemoved(t *testing.T) {
 	dir := t.TempDir()
 	old := time.Now().Add(-2 * time.Hour)

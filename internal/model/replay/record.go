@@ -42,8 +42,8 @@ const (
 	maxAnswer = 64 << 20
 )
 
-// Recorder passes requests on and keeps them with their answers in files. Several Recorders, also of other processes, may write to
-// one directory. It is safe for concurrent use.
+// Recorder passes requests on and keeps them with their answers in files. Several Recorders, also
+// of other processes, may write to one directory. It is safe for concurrent use.
 type Recorder struct {
 	dir      string
 	upstream http.RoundTripper
@@ -53,8 +53,8 @@ type Recorder struct {
 	failed error
 }
 
-// NewRecorder returns a Recorder that writes below dir, which it makes. It removes what a Recorder that was killed has left there. hide removes
-// secrets.
+// NewRecorder returns a Recorder that writes below dir, which it makes. It removes what a Recorder
+// that was killed has left there. hide removes secrets.
 func NewRecorder(dir string, upstream http.RoundTripper, hide func([]byte) []byte) (*Recorder, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
@@ -63,13 +63,14 @@ func NewRecorder(dir string, upstream http.RoundTripper, hide func([]byte) []byt
 	return &Recorder{dir: dir, upstream: upstream, hide: hide}, nil
 }
 
-// draft matches the files from which atomicwriter makes those of exchanges. Writing one takes milliseconds, so nobody writes one that is
-// draftAge old.
+// draft matches the files from which atomicwriter makes those of exchanges. Writing one takes
+// milliseconds, so nobody writes one that is draftAge old.
 var draft = regexp.MustCompile(`^\.tmp-[0-9a-f]+-[0-9]+\.json[0-9]+$`)
 
 const draftAge = time.Hour
 
-// removeDrafts removes drafts that were last written before a time. What cannot be read or removed stays: replays do not read drafts.
+// removeDrafts removes drafts that were last written before a time. What cannot be read or removed
+// stays: replays do not read drafts.
 func removeDrafts(dir string, before time.Time) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -92,7 +93,8 @@ func (r *Recorder) CloseIdleConnections() {
 	(&http.Client{Transport: r.upstream}).CloseIdleConnections()
 }
 
-// RoundTrip implements http.RoundTripper. After an exchange could not be written, it returns a model.GatewayError: a record with gaps is none.
+// RoundTrip implements http.RoundTripper. After an exchange could not be written, it returns a
+// model.GatewayError: a record with gaps is none.
 func (r *Recorder) RoundTrip(q *http.Request) (*http.Response, error) {
 	api, action := model.APIOf(q.URL.Path)
 	caller := model.CallerOf(q.Context())
@@ -121,7 +123,8 @@ func (r *Recorder) RoundTrip(q *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// apiOf returns the protocol of a request: that of the caller, because providers have the paths of protocols below others.
+// apiOf returns the protocol of a request: that of the caller, because providers have the paths of
+// protocols below others.
 func apiOf(q *http.Request, api model.API, action model.Action) (model.API, model.Action) {
 	if c := model.CallerOf(q.Context()); c != nil {
 		return c.API, c.Action
@@ -173,7 +176,8 @@ func (b *recording) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close implements io.Closer. What was read is kept if it is a whole answer: readers of streams do not read beyond the last event.
+// Close implements io.Closer. What was read is kept if it is a whole answer: readers of streams do
+// not read beyond the last event.
 func (b *recording) Close() error {
 	err := b.ReadCloser.Close()
 	b.once.Do(func() {

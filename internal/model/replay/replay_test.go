@@ -84,7 +84,8 @@ var paths = map[model.API]string{
 	model.Google: "/v1beta/models/any:streamGenerateContent?alt=sse",
 }
 
-// second is a request with a call of a tool in it, in each protocol. id is the call's, result what came of it.
+// second is a request with a call of a tool in it, in each protocol. id is the call's, result what
+// came of it.
 func second(api model.API, id, result string) string {
 	switch api {
 	case model.Anthropic:
@@ -249,7 +250,8 @@ data: {"modelVersion":"big","candidates":[{"content":{"role":"model","parts":[{"
 `,
 }
 
-// A secret that a provider spreads over several events, or an agent over several parts, is not in the files; the stream is a whole answer.
+// A secret that a provider spreads over several events, or an agent over several parts, is not in
+// the files; the stream is a whole answer.
 func TestSecretsInPieces(t *testing.T) {
 	pieces := []any{secret[:4], secret[4:9], secret[9:], secret[:4], secret[4:9], secret[9:]}
 	for _, api := range model.APIs {
@@ -312,7 +314,8 @@ func shownAnswer(turn model.Turn) string {
 	return b.String()
 }
 
-// Ids of tokens are recorded and replayed, but not those of an exchange with a secret, which they would tell.
+// Ids of tokens are recorded and replayed, but not those of an exchange with a secret, which they
+// would tell.
 func TestTokensOfSecretsAreNotRecorded(t *testing.T) {
 	for name, one := range map[string]struct {
 		asked, answer string
@@ -364,7 +367,8 @@ func chatBody(messages ...string) string {
 	return b.String() + "]}"
 }
 
-// The same request several times gets the answers in their order, and then the last one again. Each attempt has its own.
+// The same request several times gets the answers in their order, and then the last one again. Each
+// attempt has its own.
 func TestRepeatedRequests(t *testing.T) {
 	dir := t.TempDir()
 	for attempt, answers := range [][]string{{"1a", "1b"}, {"2a", "2b", "2c"}} {

@@ -8,7 +8,8 @@ import (
 	"github.com/org/rollout-action/internal/model"
 )
 
-// tooLong is how the provider of each protocol says that a conversation is longer than the model can read.
+// tooLong is how the provider of each protocol says that a conversation is longer than the model
+// can read.
 var tooLong = map[model.API]string{
 	model.Anthropic:       "prompt is too long: 210000 tokens > 200000 maximum",
 	model.OpenAIChat:      "This model's maximum context length is 128000 tokens. However, your messages resulted in 130000 tokens. Please reduce the length of the messages.",
@@ -78,7 +79,8 @@ func (e Error) anthropic() object {
 	return object{"type": "error", "error": object{"type": byStatus(anthropicErrors, e.Status, "invalid_request_error", "api_error"), "message": e.message(model.Anthropic)}}
 }
 
-// failedEvents returns the events of a stream that begins with the text of the answer, and ends with an error.
+// failedEvents returns the events of a stream that begins with the text of the answer, and ends
+// with an error.
 func (s said) failedEvents(api model.API, e Error) [][]byte {
 	s.calls = nil
 	events := s.events(api, false)

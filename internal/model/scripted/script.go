@@ -11,9 +11,10 @@ import (
 	"github.com/org/rollout-action/internal/model"
 )
 
-// Script says what the model answers. The answer depends on the conversation alone, so that trials that run side by side, and agents that
-// repeat a request, get the same answers: the first rule that fits it gives its answers, otherwise Answers; of these, the one
-// whose number is that of the model's earlier answers in the conversation.
+// Script says what the model answers. The answer depends on the conversation alone, so that trials
+// that run side by side, and agents that repeat a request, get the same answers: the first rule
+// that fits it gives its answers, otherwise Answers; of these, the one whose number is that of the
+// model's earlier answers in the conversation.
 type Script struct {
 	Rules   []Rule   `yaml:"rules" json:"rules,omitempty" doc:"Answers for some conversations: the first rule that fits is used."`
 	Answers []Answer `yaml:"answers" json:"answers,omitempty" doc:"What the model answers, in order: the answer to a conversation with two answers in it is the third."`

@@ -8,8 +8,8 @@ import (
 	"github.com/org/rollout-action/internal/model"
 )
 
-// tokenIDs are the ids of the tokens of an answer, as vLLM states them: each word is a token. They are the same in every run, and the prompt of a
-// turn begins with all of the turn before it.
+// tokenIDs are the ids of the tokens of an answer, as vLLM states them: each word is a token. They
+// are the same in every run, and the prompt of a turn begins with all of the turn before it.
 type tokenIDs struct {
 	prompt, completion []int
 	logprobs           bool // are asked for, too

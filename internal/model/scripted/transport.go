@@ -13,7 +13,8 @@ import (
 	"github.com/org/rollout-action/internal/model"
 )
 
-// Model is an upstream that answers by a script, to be used as the Transport of a model. It is safe for concurrent use.
+// Model is an upstream that answers by a script, to be used as the Transport of a model. It is safe
+// for concurrent use.
 type Model struct {
 	script Script
 
@@ -105,7 +106,8 @@ func (m *Model) count(text string) int {
 	return m.counts[text]
 }
 
-// errorsOf returns how often the trial of a request was at a place of the script that has an error, now included.
+// errorsOf returns how often the trial of a request was at a place of the script that has an error,
+// now included.
 func (m *Model) errorsOf(r *http.Request, place string) int {
 	if c := model.CallerOf(r.Context()); c != nil {
 		return c.Count(place)

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// maxEvent bounds the events that are held in memory. Real ones have some kilobytes; one with a picture or a whole file in a tool's arguments may
-// have some megabytes.
+// maxEvent bounds the events that are held in memory. Real ones have some kilobytes; one with a
+// picture or a whole file in a tool's arguments may have some megabytes.
 const maxEvent = 64 << 20
 
 // IsStream reports whether a Content-Type is that of events. Its name has no case.
@@ -27,14 +27,15 @@ type Event struct {
 	Raw  []byte // as it came, with the blank line that ends it if there is one
 	Name string // the field event
 	Data []byte // the fields data, joined by newlines
-	// Long: the event is longer than is held in memory, so it comes in pieces without Data. The last one is not Partial.
+	// Long: the event is longer than is held in memory, so it comes in pieces without Data. The
+	// last one is not Partial.
 	Long, Partial bool
 	// Comment: there are only comments and blank lines.
 	Comment bool
 }
 
-// Reader splits a stream into events, so that the Raw of all of them together is the stream. Lines end with \n, \r\n or \r. Source: the HTML
-// standard, section 9.2.
+// Reader splits a stream into events, so that the Raw of all of them together is the stream. Lines
+// end with \n, \r\n or \r. Source: the HTML standard, section 9.2.
 type Reader struct {
 	r     *bufio.Reader
 	max   int
@@ -52,8 +53,9 @@ type Reader struct {
 // NewReader returns a Reader of r.
 func NewReader(r io.Reader) *Reader { return &Reader{r: bufio.NewReaderSize(r, 16<<10), max: maxEvent} }
 
-// Next returns the next event, which shares no memory with others. At the end of the stream it returns io.EOF, with what came of an event that
-// no blank line ends: clients differ in whether they take it. If reading fails, it returns the error, with what came.
+// Next returns the next event, which shares no memory with others. At the end of the stream it
+// returns io.EOF, with what came of an event that no blank line ends: clients differ in whether
+// they take it. If reading fails, it returns the error, with what came.
 func (s *Reader) Next() (Event, error) {
 	hasData := false
 	for {
@@ -110,7 +112,8 @@ func (s *Reader) field(line []byte, hasData *bool) {
 
 var bom = []byte("\xEF\xBB\xBF")
 
-// line reads a line, appends it with its end to raw, and returns it without. ended: its end came; if not and without an error, the event is long.
+// line reads a line, appends it with its end to raw, and returns it without. ended: its end came;
+// if not and without an error, the event is long.
 func (s *Reader) line() (line []byte, ended bool, err error) {
 	from := len(s.raw)
 	if !s.begun {
@@ -137,7 +140,8 @@ func (s *Reader) line() (line []byte, ended bool, err error) {
 			if s.cr {
 				return s.raw[from:at], true, nil
 			}
-			// The \n that belongs to this line may come later: the network divides streams anywhere.
+			// The \n that belongs to this line may come later: the network divides streams
+			// anywhere.
 			switch next, err := s.r.Peek(1); {
 			case err == nil && next[0] == '\n':
 				_, _ = s.r.Discard(1) // it is there

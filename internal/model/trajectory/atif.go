@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Version is the version of the format. Source: the models of Harbor 0.25, harbor/models/trajectories.
+// Version is the version of the format. Source: the models of Harbor 0.25,
+// harbor/models/trajectories.
 const Version = "ATIF-v1.8"
 
 // Trajectory is what an agent did, step by step.
@@ -76,7 +77,8 @@ type SubagentRef struct {
 	ID string `json:"trajectory_id"`
 }
 
-// Metrics are those of one call of the model. Prompt includes what was read from a cache or written to one.
+// Metrics are those of one call of the model. Prompt includes what was read from a cache or written
+// to one.
 type Metrics struct {
 	Prompt     *int64   `json:"prompt_tokens,omitempty"`
 	Completion *int64   `json:"completion_tokens,omitempty"`

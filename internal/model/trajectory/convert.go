@@ -22,12 +22,14 @@ type About struct {
 // ErrEmpty is returned if no call had a conversation.
 var ErrEmpty = errors.New("there is no recorded conversation")
 
-// Convert reads the lines of a model.Recorder and writes them as a Trajectory. A last line that was cut off is left out. Texts are read when
-// they are written, so a record may be far longer than the memory. It fails with ErrTooLong for records above MaxRecord, and for some that
-// Rollout did not write; with ErrEmpty, nothing is written.
+// Convert reads the lines of a model.Recorder and writes them as a Trajectory. A last line that was
+// cut off is left out. Texts are read when they are written, so a record may be far longer than the
+// memory. It fails with ErrTooLong for records above MaxRecord, and for some that Rollout did not
+// write; with ErrEmpty, nothing is written.
 //
-// The conversation with the most turns is the agent's own. One that follows it with the same tools and the same agent is its continuation
-// after a compaction. All others are those of sub-agents, or of auxiliary calls, such as for a title.
+// The conversation with the most turns is the agent's own. One that follows it with the same tools
+// and the same agent is its continuation after a compaction. All others are those of sub-agents, or
+// of auxiliary calls, such as for a title.
 func Convert(w io.Writer, r *io.SectionReader, about About) error {
 	x, err := read(r, 0)
 	if err != nil {
@@ -187,7 +189,8 @@ func definitions(tools []model.Tool) []any {
 	return out
 }
 
-// writer writes JSON value by value, as a json.Encoder without EscapeHTML writes the whole. Objects and lists that are begun are not empty.
+// writer writes JSON value by value, as a json.Encoder without EscapeHTML writes the whole. Objects
+// and lists that are begun are not empty.
 type writer struct {
 	b      *bufio.Writer
 	indent bool

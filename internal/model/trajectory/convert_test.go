@@ -280,7 +280,8 @@ func FuzzConvert(f *testing.F) {
 	})
 }
 
-// Point 18 of the list of what a gateway has to know about its clients: agents that do not name their sub-agents are told apart by what they say.
+// Point 18 of the list of what a gateway has to know about its clients: agents that do not name
+// their sub-agents are told apart by what they say.
 func TestPoint18SubAgentsAreFoundByTheirContents(t *testing.T) {
 	r := newRecording(t)
 	system, user, first := text("system", "You are."), text("user", "Do it."), call("c1", "task", `{"prompt":"Look for the bug."}`)

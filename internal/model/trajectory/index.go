@@ -153,14 +153,15 @@ type talk struct {
 	follows bool  // it is one
 }
 
-// maxVisits bounds how many messages are visited, in all turns together: a file that Rollout did not write could ask for far more than its
-// size suggests.
+// maxVisits bounds how many messages are visited, in all turns together: a file that Rollout did
+// not write could ask for far more than its size suggests.
 const maxVisits = 500_000_000
 
 // maxIDs bounds the ids of tokens of a record: each turn repeats those of its whole conversation.
 const maxIDs = 4 << 20
 
-// read reads a record. limit, if not 0, bounds its lines without the ids of tokens, and what the ids need in memory, in bytes.
+// read reads a record. limit, if not 0, bounds its lines without the ids of tokens, and what the
+// ids need in memory, in bytes.
 func read(r *io.SectionReader, limit int64) (*index, error) {
 	if r.Size() > MaxRecord {
 		return nil, tooLong(fmt.Sprintf("the record has more than %d MiB", MaxRecord>>20))
@@ -254,7 +255,8 @@ func (x *index) keepTokens(t *model.RecordedTurn) {
 	x.tokens[t.Turn] = whole
 }
 
-// beginning returns the number of the first message of a turn that is not the system's, or of its last.
+// beginning returns the number of the first message of a turn that is not the system's, or of its
+// last.
 func (x *index) beginning(t *model.RecordedTurn) int {
 	last := x.messages[t.Last]
 	switch {
@@ -333,8 +335,9 @@ func (x *index) definitions(set int) ([]any, error) {
 	return definitions(tools), nil
 }
 
-// link finds conversations that continue others, and the agent's own: of those that no other delegated, of those that offer tools, the one with
-// the most turns; of these, the first. It is where a chain of continuations begins.
+// link finds conversations that continue others, and the agent's own: of those that no other
+// delegated, of those that offer tools, the one with the most turns; of these, the first. It is
+// where a chain of continuations begins.
 func (x *index) link() error {
 	x.chain()
 	delegated, err := x.delegated()
@@ -374,7 +377,8 @@ func (x *index) visited() error {
 	return nil
 }
 
-// chain finds conversations that continue others: each the latest one with the same tools, agent and system prompt that had ended.
+// chain finds conversations that continue others: each the latest one with the same tools, agent
+// and system prompt that had ended.
 func (x *index) chain() {
 	type kind struct {
 		agent   string
@@ -404,10 +408,12 @@ func (x *index) chain() {
 	}
 }
 
-// maxDelegations bounds the conversations and the calls that delegated looks at, each: their number is the agent's choice.
+// maxDelegations bounds the conversations and the calls that delegated looks at, each: their number
+// is the agent's choice.
 const maxDelegations = 1000
 
-// delegated returns the conversations whose first message is an argument of a call in another one: those of sub-agents.
+// delegated returns the conversations whose first message is an argument of a call in another one:
+// those of sub-agents.
 func (x *index) delegated() (map[*talk]bool, error) {
 	out := map[*talk]bool{}
 	if len(x.talks) < 2 {
@@ -452,8 +458,8 @@ func (f firstText) contains(texts []string) bool {
 	return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(f.text, text) })
 }
 
-// firsts calls each with the first messages of conversations, as many at a time as fit into some memory. Those that are too short for a task are
-// left out.
+// firsts calls each with the first messages of conversations, as many at a time as fit into some
+// memory. Those that are too short for a task are left out.
 func (x *index) firsts(talks []*talk, each func([]firstText) error) error {
 	var batch []firstText
 	size := 0
@@ -483,7 +489,8 @@ func (x *index) firsts(talks []*talk, each func([]firstText) error) error {
 // minTask is the length of the shortest text that could be the task of a sub-agent, in bytes.
 const minTask = 8
 
-// delegatedTexts returns the arguments of a call that could be the task of a sub-agent: texts that are not too short for that.
+// delegatedTexts returns the arguments of a call that could be the task of a sub-agent: texts that
+// are not too short for that.
 func delegatedTexts(arguments json.RawMessage) []string {
 	var values map[string]any
 	if bounded.Unmarshal(arguments, &values) != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/org/rollout-action/internal/test/testenv"
 )
 
-// longRecord writes a record of n turns whose messages have size bytes: of an agent, of a sub-agent that it calls at every tenth turn, and of
-// their continuations after compactions.
+// longRecord writes a record of n turns whose messages have size bytes: of an agent, of a sub-agent
+// that it calls at every tenth turn, and of their continuations after compactions.
 func longRecord(t *testing.T, w io.Writer, n, size int) {
 	t.Helper()
 	r := model.NewRecorder(w, 1<<40)

@@ -27,8 +27,9 @@ const (
 	maxOwnCost   = 1e6
 )
 
-// ReadOwn reads a trajectory that an agent has left, in any version of the format since ATIF-v1.0. It holds one step at a time. The trajectory is
-// hostile: errors say what is wrong with it. ErrTooLong is one of them.
+// ReadOwn reads a trajectory that an agent has left, in any version of the format since ATIF-v1.0.
+// It holds one step at a time. The trajectory is hostile: errors say what is wrong with it.
+// ErrTooLong is one of them.
 // Source: https://harborframework.com/docs/agents/trajectory-format.
 func ReadOwn(r io.Reader) (Own, error) {
 	limited := &io.LimitedReader{R: r, N: MaxOwn + 1}
@@ -159,7 +160,8 @@ func (o *ownReader) steps() error {
 	return err
 }
 
-// total returns what the trajectory says altogether: the final metrics count, else the sum over the steps.
+// total returns what the trajectory says altogether: the final metrics count, else the sum over the
+// steps.
 func (o *ownReader) total() (Own, error) {
 	switch {
 	case !strings.HasPrefix(o.version, "ATIF-v1."):

@@ -14,8 +14,9 @@ import (
 // Record is what a model.Recorder wrote. Texts are read where they are needed, and are hostile.
 type Record struct{ x *index }
 
-// Read reads the lines of a model.Recorder, which must stay readable while the Record is used. Lines that cannot be decoded are left out. limit
-// bounds its size in bytes, without the ids of tokens, of which it keeps as many as fit into limit; 0 is no bound but MaxRecord. It fails with
+// Read reads the lines of a model.Recorder, which must stay readable while the Record is used.
+// Lines that cannot be decoded are left out. limit bounds its size in bytes, without the ids of
+// tokens, of which it keeps as many as fit into limit; 0 is no bound but MaxRecord. It fails with
 // ErrTooLong, or with ErrEmpty if no call has a conversation.
 func Read(r *io.SectionReader, limit int64) (*Record, error) {
 	x, err := read(r, limit)
@@ -28,8 +29,9 @@ func Read(r *io.SectionReader, limit int64) (*Record, error) {
 	return &Record{x}, nil
 }
 
-// ChatMessage is a message in the shape of the Chat Completions API. Source: https://platform.openai.com/docs/api-reference/chat; reasoning_content
-// as servers of open models have it.
+// ChatMessage is a message in the shape of the Chat Completions API. Source:
+// https://platform.openai.com/docs/api-reference/chat; reasoning_content as servers of open models
+// have it.
 type ChatMessage struct {
 	Role      string     `json:"role"`
 	Content   string     `json:"content"`
@@ -51,7 +53,8 @@ type ChatFunction struct {
 	Arguments string `json:"arguments"`
 }
 
-// chat adds a message in the shape of the Chat Completions API. A message with several results of tools becomes several.
+// chat adds a message in the shape of the Chat Completions API. A message with several results of
+// tools becomes several.
 func chat(to []ChatMessage, m model.Message) []ChatMessage {
 	if m.Role == "tool" {
 		for _, p := range m.Parts {
@@ -83,8 +86,9 @@ func callID(p model.Part) string {
 	return p.ID
 }
 
-// distinct gives each call of a conversation an identifier of its own, and results that of their call: some protocols have none, and some
-// providers begin anew with each answer. Results of calls with one identifier come in the order of the calls.
+// distinct gives each call of a conversation an identifier of its own, and results that of their
+// call: some protocols have none, and some providers begin anew with each answer. Results of calls
+// with one identifier come in the order of the calls.
 func distinct(messages []ChatMessage) []ChatMessage {
 	ids := newIdentifiers()
 	for i := range messages {
@@ -128,7 +132,8 @@ func (x *index) chats(path []*message) ([]ChatMessage, error) {
 	return out, nil
 }
 
-// Turn is an answer with what the model was asked. Its fields are those of the TrajectoryStep that programs for training know.
+// Turn is an answer with what the model was asked. Its fields are those of the TrajectoryStep that
+// programs for training know.
 type Turn struct {
 	Prompt      []ChatMessage  `json:"prompt"`
 	Completion  []ChatMessage  `json:"completion"`
@@ -141,7 +146,8 @@ type Turn struct {
 	Extras      map[string]any `json:"extras"`
 }
 
-// Tokens are those of a Turn. Its fields are those of the TrajectoryStepTokens that programs for training know.
+// Tokens are those of a Turn. Its fields are those of the TrajectoryStepTokens that programs for
+// training know.
 type Tokens struct {
 	PromptIDs          []int32   `json:"prompt_ids"`
 	PromptMask         []int8    `json:"prompt_mask"` // 0 for each: nothing of a prompt is trained on
@@ -167,16 +173,19 @@ func tokensOf(t *model.Tokens, truncated bool) *Tokens {
 	}
 }
 
-// Conversation is a trial's conversation as JSON: the messages of the agent's own trajectory after its first prompt, all Turns in the order
-// in which they ended, and the tools in the shape of OpenAI's functions.
+// Conversation is a trial's conversation as JSON: the messages of the agent's own trajectory after
+// its first prompt, all Turns in the order in which they ended, and the tools in the shape of
+// OpenAI's functions.
 type Conversation struct {
 	Completion, Trajectory, Tools json.RawMessage
-	// TokensOmitted is the number of Turns whose tokens were recorded and are left out, because they are too long.
+	// TokensOmitted is the number of Turns whose tokens were recorded and are left out, because
+	// they are too long.
 	TokensOmitted int
 }
 
-// Conversation returns the record with at most limit bytes, or ErrTooLong. If it is too long with the tokens, it is without them. id identifies
-// the agent's own trajectory; those of others have a number after it, as in Convert. Conversations are in memory: read the record with a limit.
+// Conversation returns the record with at most limit bytes, or ErrTooLong. If it is too long with
+// the tokens, it is without them. id identifies the agent's own trajectory; those of others have a
+// number after it, as in Convert. Conversations are in memory: read the record with a limit.
 func (r *Record) Conversation(id string, limit int) (Conversation, error) {
 	out, err := r.conversation(id, limit, true)
 	if errors.Is(err, ErrTooLong) && len(r.x.tokens) > 0 {
@@ -331,8 +340,9 @@ func (b *Branch) Messages(each func(ChatMessage) error) error {
 	return nil
 }
 
-// Branches calls each with every branch, in the order of their last answers. Sub-agents, conversations before and after a compaction, and
-// answers that the agent did not use are branches of their own. An answer that was cut off ends none.
+// Branches calls each with every branch, in the order of their last answers. Sub-agents,
+// conversations before and after a compaction, and answers that the agent did not use are branches
+// of their own. An answer that was cut off ends none.
 func (r *Record) Branches(id string, each func(*Branch) error) error {
 	followed := map[int]bool{}
 	for _, one := range r.x.order {

@@ -19,7 +19,8 @@ type planned struct {
 	turn    *model.RecordedTurn // the one that sent the message, or that answered
 	calls   []string            // the identifiers of its calls of tools
 	results []plannedResult
-	// Of a replaced context: the last answer before, and the messages that came in the place of others.
+	// Of a replaced context: the last answer before, and the messages that came in the place of
+	// others.
 	before *message
 	after  []*message
 }
@@ -120,7 +121,8 @@ func (s *steps) turn(t *model.RecordedTurn, compacted bool) {
 	s.calls(s.add(&planned{kind: answered, message: answer, turn: t}))
 }
 
-// keeps reports whether messages have all that the model and tools have said before, as far as the latest answer followed it.
+// keeps reports whether messages have all that the model and tools have said before, as far as the
+// latest answer followed it.
 func (s *steps) keeps(path []*message) bool {
 	if s.before == nil {
 		return false
@@ -154,7 +156,8 @@ func (s *steps) calls(step *planned) {
 	}
 }
 
-// result adds the result of a call to the step that made the call. One of no known call becomes a step of the system.
+// result adds the result of a call to the step that made the call. One of no known call becomes a
+// step of the system.
 func (s *steps) result(m *message, part int, id string) {
 	r := plannedResult{message: m, part: part}
 	i, ok := s.stepOf[id]
@@ -176,8 +179,8 @@ func (s *steps) result(m *message, part int, id string) {
 	step.results = append(step.results, r)
 }
 
-// refer names the trajectories of sub-agents in the steps that called them: those whose calls have the sub-agents' first messages in their
-// arguments.
+// refer names the trajectories of sub-agents in the steps that called them: those whose calls have
+// the sub-agents' first messages in their arguments.
 func (x *index) refer(list []*planned, subagents []*talk, id func(n int) string) error {
 	found := map[*talk]*plannedResult{}
 	err := x.firsts(subagents, func(firsts []firstText) error {
@@ -272,8 +275,9 @@ func (x *index) step(n int, p *planned) (Step, error) {
 	return out, nil
 }
 
-// summed reports whether the last answer was the summary of what was then replaced: one of the messages that came in its place quotes it. Agents
-// that keep the user's messages compact their context so.
+// summed reports whether the last answer was the summary of what was then replaced: one of the
+// messages that came in its place quotes it. Agents that keep the user's messages compact their
+// context so.
 func (x *index) summed(p *planned) (bool, error) {
 	if p.before == nil {
 		return false, nil

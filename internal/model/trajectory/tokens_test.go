@@ -10,7 +10,8 @@ import (
 	"github.com/org/rollout-action/internal/model"
 )
 
-// growing returns a record of n turns, each of which has 10 ids more in its prompt than the one before, and messages of size bytes.
+// growing returns a record of n turns, each of which has 10 ids more in its prompt than the one
+// before, and messages of size bytes.
 func growing(t *testing.T, n, size int) string {
 	r := newRecording(t)
 	messages := []model.Message{text("user", "Do it."+strings.Repeat(" ", size))}
@@ -77,7 +78,8 @@ func TestTokensHaveTheShapeOfTrainingPrograms(t *testing.T) {
 	}
 }
 
-// A line that is too long with tokens is written without them, and says so. Messages count as before.
+// A line that is too long with tokens is written without them, and says so. Messages count as
+// before.
 func TestTokensAreLeftOutFirst(t *testing.T) {
 	text := growing(t, 40, 0)
 	record, err := Read(section(text), 0)
@@ -117,7 +119,8 @@ func TestTokensAreLeftOutFirst(t *testing.T) {
 	}
 }
 
-// A turn that is lost takes along the tokens of those that refer to it, rather than giving them others.
+// A turn that is lost takes along the tokens of those that refer to it, rather than giving them
+// others.
 func TestTokensAfterAGapAreLeftOut(t *testing.T) {
 	lines := strings.SplitAfter(growing(t, 4, 0), "\n")
 	lines[1] = "broken\n"

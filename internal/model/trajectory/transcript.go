@@ -13,10 +13,11 @@ import (
 	"github.com/org/rollout-action/internal/lib/bounded"
 )
 
-// Transcript reads a trajectory that Convert wrote, and calls each with its steps as Markdown for a reader: a section for each, with the calls
-// of tools and what they returned. Whatever was said is quoted: nothing in it can look like another step, or like the result of a tool. shorten is
-// applied to each message, to the names and the arguments of each call and to each result. It returns the last thing that the agent said; "" if it
-// said nothing. Only one step is in memory.
+// Transcript reads a trajectory that Convert wrote, and calls each with its steps as Markdown for a
+// reader: a section for each, with the calls of tools and what they returned. Whatever was said is
+// quoted: nothing in it can look like another step, or like the result of a tool. shorten is
+// applied to each message, to the names and the arguments of each call and to each result. It
+// returns the last thing that the agent said; "" if it said nothing. Only one step is in memory.
 func Transcript(r io.Reader, shorten func(string) string, each func(section string)) (reply string, err error) {
 	t := &transcript{d: json.NewDecoder(r), shorten: shorten, each: each}
 	err = t.trajectory("", false)
@@ -128,7 +129,8 @@ func (t *transcript) step(of string, s Step, subagent bool) {
 	t.each(b.String())
 }
 
-// arguments returns the arguments of a call on one line, with no more escapes than JSON needs: the file has < and > as \u003c and \u003e.
+// arguments returns the arguments of a call on one line, with no more escapes than JSON needs: the
+// file has < and > as \u003c and \u003e.
 func arguments(raw json.RawMessage) string {
 	v := jsontext.Value(slices.Clone(raw))
 	if err := v.Format(); err != nil {

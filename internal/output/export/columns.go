@@ -11,12 +11,13 @@ import (
 // Column is one value of a trial in the flat formats.
 type Column struct {
 	Name string
-	// Value is a string, a bool, an int, an int64 or a float64, or nil where there is none. Strings may be hostile.
+	// Value is a string, a bool, an int, an int64 or a float64, or nil where there is none. Strings
+	// may be hostile.
 	Value func(row) any
 }
 
-// Columns lists all columns in the order in which they are written. New ones are added at the end. Durations are seconds, times
-// UTC, costs US dollars; an unreported cost is empty.
+// Columns lists all columns in the order in which they are written. New ones are added at the end.
+// Durations are seconds, times UTC, costs US dollars; an unreported cost is empty.
 var Columns = []Column{
 	{"example_id", func(r row) any { return result.ExampleID(r.trial.Dataset, r.trial.Task) }},
 	{"agent_name", func(r row) any { return r.trial.Agent }},
@@ -84,7 +85,8 @@ var Columns = []Column{
 	{"cost_at_least", func(r row) any { return r.trial.Cost.AtLeast() }},
 }
 
-// rewards returns the rewards of reward.json as the text of a JSON object, because their names are not known in advance.
+// rewards returns the rewards of reward.json as the text of a JSON object, because their names are
+// not known in advance.
 func rewards(r row) any {
 	if len(r.trial.Rewards) == 0 {
 		return nil

@@ -19,13 +19,15 @@ import (
 	"github.com/org/rollout-action/internal/run/job"
 )
 
-// maxConversation bounds a conversation in a line of the format "outputs", in bytes; a line is in memory as a whole.
+// maxConversation bounds a conversation in a line of the format "outputs", in bytes; a line is in
+// memory as a whole.
 const maxConversation = 32 << 20
 
 // maxATIF bounds a trajectory in the format "atif", in bytes.
 const maxATIF = 4 << 30
 
-// Branch is a line of the format "sft": one conversation, from its first message to an answer that no later call of the model follows.
+// Branch is a line of the format "sft": one conversation, from its first message to an answer that
+// no later call of the model follows.
 type Branch struct {
 	branchHead
 	Messages []trajectory.ChatMessage `json:"messages"`
@@ -60,7 +62,8 @@ func (b *branches) row(r row) error {
 	}))
 }
 
-// write writes a Branch message by message. It returns only the writer's errors, and one in the middle of a line.
+// write writes a Branch message by message. It returns only the writer's errors, and one in the
+// middle of a line.
 func (b *branches) write(r row, one *trajectory.Branch) error {
 	out := bufio.NewWriterSize(b.w, 64<<10)
 	put := func(before string, v any, from, end int, after string) error {
@@ -141,7 +144,8 @@ func (a *archive) row(r row) error {
 	return a.report.lost(r, a.copy(r, f))
 }
 
-// copy adds a file as it is. Its size is read once, so that the archive stays whole if somebody changes the file.
+// copy adds a file as it is. Its size is read once, so that the archive stays whole if somebody
+// changes the file.
 func (a *archive) copy(r row, f *os.File) error {
 	info, err := f.Stat()
 	if err != nil {

@@ -20,7 +20,8 @@ func said(role, s string) model.Message {
 	return model.Message{Role: role, Parts: []model.Part{{Type: model.PartText, Text: s}}}
 }
 
-// record writes a trial's record: two calls of the agent, between them one of a sub-agent, then a call after a compaction. Texts are hostile.
+// record writes a trial's record: two calls of the agent, between them one of a sub-agent, then a
+// call after a compaction. Texts are hostile.
 func record(t *testing.T, dir string, trial result.Trial) {
 	t.Helper()
 	var b bytes.Buffer

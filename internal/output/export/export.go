@@ -34,10 +34,12 @@ type Options struct {
 	MinReward *float64
 	// Trainable leaves out trials whose agents are not (result.Trial.Trainable).
 	Trainable bool
-	// Instruction returns the prompt of a planned task that is not in outputs.jsonl, or nil if it is not known. It may be nil.
+	// Instruction returns the prompt of a planned task that is not in outputs.jsonl, or nil if it
+	// is not known. It may be nil.
 	Instruction func(result.PlannedTask) []result.Message
 
-	// Begin is called with the number of trials, and the function that it returns for each that is done. It may be nil.
+	// Begin is called with the number of trials, and the function that it returns for each that is
+	// done. It may be nil.
 	Begin func(trials int) (step func())
 
 	atATime int // trials in memory, unless one group has more; 0 means chunk
@@ -51,18 +53,21 @@ type Report struct {
 	Unreadable []error // the first results that cannot be read
 	Below      int     // trials that MinReward leaves out
 	Untrained  int     // trials that Trainable leaves out
-	// NoConversation is the number of trials without a recorded conversation, for the formats "sft" and "atif", which leave them out.
+	// NoConversation is the number of trials without a recorded conversation, for the formats "sft"
+	// and "atif", which leave them out.
 	NoConversation int
 	TooLong        []string // directories of trials whose conversation is too long for the format; it is left out
-	// MissingPrompts is the number of tasks whose instruction is not known. It is 0 but for the format "outputs".
+	// MissingPrompts is the number of tasks whose instruction is not known. It is 0 but for the
+	// format "outputs".
 	MissingPrompts int
 }
 
 // chunk is enough trials to keep the disk and all processors busy.
 const chunk = 2000
 
-// Write writes the trials of a job that have a result, sorted by agent, dataset, task and attempt. It holds few of them in
-// memory, however many there are. The error is fs.ErrNotExist if the directory is not a job's.
+// Write writes the trials of a job that have a result, sorted by agent, dataset, task and attempt.
+// It holds few of them in memory, however many there are. The error is fs.ErrNotExist if the
+// directory is not a job's.
 func Write(ctx context.Context, w io.Writer, opts Options) (Report, error) {
 	plan, err := result.ReadPlan(opts.Dir)
 	if err != nil {
@@ -95,7 +100,8 @@ func Write(ctx context.Context, w io.Writer, opts Options) (Report, error) {
 	return e.report, errors.Join(err, buffered.Flush())
 }
 
-// WriteFile writes what Write writes to a file: as a whole or not at all. It makes the file's directory.
+// WriteFile writes what Write writes to a file: as a whole or not at all. It makes the file's
+// directory.
 func WriteFile(ctx context.Context, path string, opts Options) (report Report, err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return Report{}, err
@@ -167,7 +173,8 @@ func (e *exporter) all(ctx context.Context) error {
 	return e.confirmations()
 }
 
-// confirmations writes the confirmation attempts. They belong to no group, so they have no advantage.
+// confirmations writes the confirmation attempts. They belong to no group, so they have no
+// advantage.
 func (e *exporter) confirmations() error {
 	trials, unreadable := result.ReadConfirmations(e.Dir, e.plan)
 	e.report.Unreadable = append(e.report.Unreadable, unreadable...)
@@ -225,8 +232,8 @@ func (e *exporter) some(keys []result.Key, planned map[result.Key]int) error {
 	return nil
 }
 
-// advantagesOf returns the advantages of a group. It returns nil if one of its planned attempts has no reward, because the mean of
-// the others is not the group's.
+// advantagesOf returns the advantages of a group. It returns nil if one of its planned attempts has
+// no reward, because the mean of the others is not the group's.
 func advantagesOf(group []result.Trial, planned int) []result.Advantage {
 	if len(group) != planned {
 		return nil

@@ -11,7 +11,8 @@ import (
 	"github.com/org/rollout-action/internal/lib/untrusted"
 )
 
-// jsonRows writes the format "jsonl". Each object has all columns in their order, with null for missing values.
+// jsonRows writes the format "jsonl". Each object has all columns in their order, with null for
+// missing values.
 type jsonRows struct{ w io.Writer }
 
 func (j jsonRows) row(r row) error {
@@ -39,7 +40,8 @@ func (j jsonRows) row(r row) error {
 
 func (j jsonRows) end() (int, error) { return 0, nil }
 
-// table writes the format "csv". Its first column is a number, so that no line begins with foreign text.
+// table writes the format "csv". Its first column is a number, so that no line begins with foreign
+// text.
 type table struct {
 	w    *csv.Writer
 	line []string
@@ -66,8 +68,9 @@ func (t *table) end() (int, error) {
 	return 0, t.w.Error()
 }
 
-// Cell returns a value as the text of a cell in CSV, and "" for nil. Values are those of columns. Text that a spreadsheet would take for a formula gets an apostrophe in front. All text is
-// one line without escape sequences. Source: OWASP, "CSV Injection".
+// Cell returns a value as the text of a cell in CSV, and "" for nil. Values are those of columns.
+// Text that a spreadsheet would take for a formula gets an apostrophe in front. All text is one
+// line without escape sequences. Source: OWASP, "CSV Injection".
 func Cell(value any) string {
 	switch v := value.(type) {
 	case nil:
@@ -90,5 +93,6 @@ func Cell(value any) string {
 	panic(fmt.Sprintf("no cell is a %T", value))
 }
 
-// formula has the characters that formulas begin with, also in full width, which spreadsheets accept, too.
+// formula has the characters that formulas begin with, also in full width, which spreadsheets
+// accept, too.
 const formula = "=+-@＝＋－＠"

@@ -8,8 +8,10 @@ import (
 	"unicode/utf8"
 )
 
-// Address returns the name in addresses of a job: the names of the directories and of the archive on the way to it, and its own, with tildes between
-// them. What addresses and file systems treat in a special way is written as %XX, the tilde and the percent sign too, so that no two jobs share a name.
+// Address returns the name in addresses of a job: the names of the directories and of the archive
+// on the way to it, and its own, with tildes between them. What addresses and file systems treat in
+// a special way is written as %XX, the tilde and the percent sign too, so that no two jobs share a
+// name.
 func Address(names ...string) string {
 	var b strings.Builder
 	for i, name := range names {
@@ -48,7 +50,8 @@ func Names(address string) []string {
 // shardsMark is in the addresses of shards that are shown as one job; Address never returns it.
 const shardsMark = "~~"
 
-// ShardsAddress returns the name in addresses of the shards of a job that are shown as one. key tells it from others of the same name.
+// ShardsAddress returns the name in addresses of the shards of a job that are shown as one. key
+// tells it from others of the same name.
 func ShardsAddress(job, key string) string { return Address(job) + shardsMark + key }
 
 // IsShards reports whether ShardsAddress returned an address.

@@ -286,7 +286,8 @@ const (
 	maxPoints  = 200      // turns
 )
 
-// tokens draws the mean tokens of each turn of the agents, over trials whose conversation was recorded.
+// tokens draws the mean tokens of each turn of the agents, over trials whose conversation was
+// recorded.
 func tokens(in report.Input) Chart {
 	var turns []tokensOf
 	records, read, room := 0, 0, int64(maxCharted)

@@ -69,7 +69,8 @@ type Folded struct {
 	Fold string // what the fold is called; "" if the text is short
 }
 
-// addConversation adds the conversation of a trial within size bytes, and returns what was read of it; nil: nothing.
+// addConversation adds the conversation of a trial within size bytes, and returns what was read of
+// it; nil: nothing.
 func (v *Trial) addConversation(in report.Input, t result.Trial, size int) *trajectory.Trajectory {
 	file := path.Join(t.Dir(), result.ATIFFile)
 	record, err := readTrajectory(in, file, size >= minConversation)
@@ -100,8 +101,8 @@ func readTrajectory(in report.Input, file string, wanted bool) (*trajectory.Traj
 	return nil, f.Close()
 }
 
-// conversation returns a view of at most about size bytes: the first turns, and as many of the last as there is room for. left is how many turns
-// were shortened or left out.
+// conversation returns a view of at most about size bytes: the first turns, and as many of the last
+// as there is room for. left is how many turns were shortened or left out.
 func conversation(record trajectory.Trajectory, id string, size, depth int) (c Conversation, left int) {
 	if n := len(record.Subagents); n > 0 && depth < maxBranches {
 		part := size / 2 / n
@@ -230,7 +231,8 @@ func turnOf(s trajectory.Step, id string, n, most int) (t Turn, short int) {
 	return t, short
 }
 
-// arguments returns the arguments of a call as people read them: the only one that is a text as it is, others as JSON.
+// arguments returns the arguments of a call as people read them: the only one that is a text as it
+// is, others as JSON.
 func arguments(raw json.RawMessage) string {
 	var object map[string]any
 	if bounded.Unmarshal(raw, &object) == nil && len(object) == 1 {

@@ -22,7 +22,8 @@ var evidence = []struct{ name, says string }{
 	{result.JudgeTranscriptFile, "what the agent said and did"},
 }
 
-// minShown is the smallest number of bytes of a judge's prompt or of evidence that are worth reading.
+// minShown is the smallest number of bytes of a judge's prompt or of evidence that are worth
+// reading.
 const minShown = 400
 
 // addEvidence adds what judges were asked, shown and did, within size bytes.

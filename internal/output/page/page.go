@@ -12,7 +12,8 @@ import (
 	"github.com/org/rollout-action/internal/output/prompt"
 )
 
-// DefaultLimit bounds the bytes of a page: browsers open it at once, and it is small among a job's files.
+// DefaultLimit bounds the bytes of a page: browsers open it at once, and it is small among a job's
+// files.
 const DefaultLimit = 2 << 20
 
 //go:embed templates
@@ -39,7 +40,8 @@ type head struct {
 	LiveJS  template.JS
 }
 
-// newHead returns the head of a page. A live page compares version with that of its server now and then, and is loaded again if it differs.
+// newHead returns the head of a page. A live page compares version with that of its server now and
+// then, and is loaded again if it differs.
 func newHead(title, version string) head {
 	h := head{Head: title, Policy: Policy(version != ""), Version: version, CSS: template.CSS(css), JS: template.JS(js)} //nolint:gosec // both are this program's own
 	if version != "" {
@@ -54,8 +56,8 @@ type frame struct {
 	Page
 }
 
-// Policy returns the Content-Security-Policy of a page: it loads nothing, and only this program's own style and scripts count. A live one may ask
-// its own server.
+// Policy returns the Content-Security-Policy of a page: it loads nothing, and only this program's
+// own style and scripts count. A live one may ask its own server.
 func Policy(live bool) string {
 	hash := func(s string) string {
 		sum := sha256.Sum256([]byte(s))
@@ -68,9 +70,9 @@ func Policy(live bool) string {
 	return "default-src 'none'; img-src data:; " + connect + "style-src " + hash(css) + "; script-src " + scripts + "; base-uri 'none'; form-action 'none'"
 }
 
-// Write writes a job as one page of at most limit bytes; 0 means DefaultLimit. To stay within it, the ends of logs and
-// conversations become shorter, then trials are left out, those that passed first, and then rows. The page says what is missing, and where it is. Write
-// fails only if w does.
+// Write writes a job as one page of at most limit bytes; 0 means DefaultLimit. To stay within it,
+// the ends of logs and conversations become shorter, then trials are left out, those that passed
+// first, and then rows. The page says what is missing, and where it is. Write fails only if w does.
 func Write(w io.Writer, in report.Input, limit int) error {
 	if limit == 0 {
 		limit = DefaultLimit
@@ -133,7 +135,8 @@ type detail struct {
 	// pages: trials have pages instead of sections
 	pages *Site
 	past  bool // earlier runs
-	// running is the job if it runs, so that trials without a result may have begun; nil: they were skipped
+	// running is the job if it runs, so that trials without a result may have begun; nil: they were
+	// skipped
 	running *report.Input
 	charts  *[]Chart
 	// prompts writes those of the trials; nil: none

@@ -60,8 +60,9 @@ func TestRowsCompareMeansPerTrial(t *testing.T) {
 	}
 }
 
-// The numbers of an agent are of the same attempts as those of the baseline beside them: one that the agent lost is a 0 in all, and where
-// tasks differ, both sides of the tasks that both have are shown.
+// The numbers of an agent are of the same attempts as those of the baseline beside them: one that
+// the agent lost is a 0 in all, and where tasks differ, both sides of the tasks that both have are
+// shown.
 func TestAgentsCompareTheSameAttempts(t *testing.T) {
 	at := func(task string, reward float64) reporttest.Spec {
 		return reporttest.Spec{Agent: "a", Dataset: "d", Task: task, Reward: &reward}
@@ -92,7 +93,8 @@ func TestPhasesAreThousandthsOfTheTrial(t *testing.T) {
 	}
 }
 
-// Each moment of the job counts in one phase of each trial that runs then, whatever the times in the files are.
+// Each moment of the job counts in one phase of each trial that runs then, whatever the times in
+// the files are.
 func TestWorkersOverTime(t *testing.T) {
 	start := time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
 	at := func(sec int) *time.Time { return new(start.Add(time.Duration(sec) * time.Second)) }
@@ -165,7 +167,8 @@ func TestTopTasks(t *testing.T) {
 	}
 }
 
-// A judge's prompt, its own conversation and what it was shown stand at its verdict, and what does not fit is named.
+// A judge's prompt, its own conversation and what it was shown stand at its verdict, and what does
+// not fit is named.
 func TestJudgesHavePromptAndEvidence(t *testing.T) {
 	in := reporttest.Make("job", []reporttest.Spec{{Agent: "a", Dataset: "d", Task: "one", Reward: new(0.0), Seconds: 1, Logs: map[string]string{
 		"judges/style/prompt.md": "Is it good?", "judges/style/trajectory.json": `{"steps": [{"source": "agent", "message": "I read it."}]}`,

@@ -19,8 +19,8 @@ import (
 	"github.com/org/rollout-action/internal/output/prompt"
 )
 
-// Site makes the pages of many jobs, which link to each other: an index, a page for each job, a page for each trial. All links are relative,
-// so a site may be below any address:
+// Site makes the pages of many jobs, which link to each other: an index, a page for each job, a
+// page for each trial. All links are relative, so a site may be below any address:
 //
 //	index.html
 //	job/NAME/index.html
@@ -28,10 +28,11 @@ import (
 //	log/NAME/AGENT/DATASET/TASK__N/FILE   a part of a file as a page (only Live)
 //	raw/NAME/AGENT/DATASET/TASK__N/FILE   the file (only Live)
 type Site struct {
-	// Live: a server makes the pages when they are asked for, so they can show every byte of every file. Otherwise they are files, and links
-	// name index.html.
+	// Live: a server makes the pages when they are asked for, so they can show every byte of every
+	// file. Otherwise they are files, and links name index.html.
 	Live bool
-	// Detail bounds the bytes of the logs and the conversation on the page of a trial; 0: what a browser shows at once.
+	// Detail bounds the bytes of the logs and the conversation on the page of a trial; 0: what a
+	// browser shows at once.
 	Detail int
 	// NoTrials: trials have no pages.
 	NoTrials bool
@@ -39,7 +40,8 @@ type Site struct {
 	NoJobs string
 	// prompts are those of a job (SharePrompts); nil: each page reads its files
 	prompts *prompt.Prompts
-	// Parts are the shards that the page of a job puts together; zero: it is the page of one directory.
+	// Parts are the shards that the page of a job puts together; zero: it is the page of one
+	// directory.
 	Parts Parts
 	// Now is when the site is made, for pages that are files.
 	Now time.Time
@@ -114,7 +116,8 @@ type indexRow struct {
 	Rate, Reward, Cost, Time           Cell
 }
 
-// WriteIndex writes the index of jobs. version is what changes when they do; only a live site has one.
+// WriteIndex writes the index of jobs. version is what changes when they do; only a live site has
+// one.
 func (s *Site) WriteIndex(w io.Writer, title string, jobs []Listed, version string) error {
 	title = name(title)
 	p := indexPage{head: newHead(title, version), Title: title, Made: s.made(), NoJobs: oneLine(cmp.Or(s.NoJobs, "There are no jobs."))}
@@ -176,7 +179,8 @@ func (s *Site) indexRow(job Listed) indexRow {
 	return r
 }
 
-// WriteJob writes the page of a job whose trials have pages. job is its name in addresses, and version as in WriteIndex.
+// WriteJob writes the page of a job whose trials have pages. job is its name in addresses, and
+// version as in WriteIndex.
 func (s *Site) WriteJob(w io.Writer, in report.Input, job, version string) error {
 	cases := report.Cases(in)
 	d := detail{rows: maxSiteRows, pages: s}
@@ -200,7 +204,8 @@ func (s *Site) WriteJob(w io.Writer, in report.Input, job, version string) error
 	return templates.ExecuteTemplate(w, "page.html", frame{newHead(p.Title+" · "+cmp.Or(p.Job, shownName(job)), version), p})
 }
 
-// running removes from the page of a running job what is true only of one that has ended: its verdict, and that something is missing.
+// running removes from the page of a running job what is true only of one that has ended: its
+// verdict, and that something is missing.
 func (p *Page) running(in report.Input) {
 	done := in.Job.TotalTrials - in.Job.SkippedTrials
 	p.Title, p.Mark = fmt.Sprintf("⏳ Running: %s of %s have a result", report.Count(done), report.Plural(in.Job.TotalTrials, "trial")), "running"
@@ -267,7 +272,8 @@ const (
 	Lost      NoResult = "This trial has no result: it never ran, or was lost."
 )
 
-// SharePrompts reads the files that the prompts of a job share once for the pages of all of its trials, which come next.
+// SharePrompts reads the files that the prompts of a job share once for the pages of all of its
+// trials, which come next.
 func (s *Site) SharePrompts(in report.Input) { s.prompts = prompt.New(in) }
 
 // WriteTrial writes the page of a trial. Of a trial without a result, only the key has to be known.
@@ -350,7 +356,8 @@ type logView struct {
 	Up                       []Link
 }
 
-// WriteLog writes a part of a file of a trial as a page. dir is the trial's directory, and file is below the job's.
+// WriteLog writes a part of a file of a trial as a page. dir is the trial's directory, and file is
+// below the job's.
 func (s *Site) WriteLog(w io.Writer, part LogPart, job, dir, file, version string) error {
 	depth := 1 + strings.Count(file, "/") + 1
 	root := strings.Repeat("../", depth)

@@ -152,7 +152,8 @@ func TestPartsOfAFileLinkToTheOthers(t *testing.T) {
 	}
 }
 
-// A conversation of a thousand turns is on the page of its trial as a whole, also if the trial passed.
+// A conversation of a thousand turns is on the page of its trial as a whole, also if the trial
+// passed.
 func TestLongConversationIsOnThePageOfItsTrial(t *testing.T) {
 	in := reporttest.Mixed()
 	var passed result.Trial

@@ -80,7 +80,8 @@ func trendsOf(points []history.Point) (out []Trend) {
 	return out
 }
 
-// trend returns how an agent did over runs; false if there are fewer than two. level has those that its level is about.
+// trend returns how an agent did over runs; false if there are fewer than two. level has those that
+// its level is about.
 func trend(points, level []history.Point, agent string) (t Trend, ok bool) {
 	runs := history.Runs(points, agent)
 	if len(runs) < 2 {
@@ -181,7 +182,8 @@ func (t *Trend) addTasks(runs []history.Run) {
 	}
 }
 
-// trendChart draws the pass rate of each run with its interval, and a mark where runs before are not comparable.
+// trendChart draws the pass rate of each run with its interval, and a mark where runs before are
+// not comparable.
 func trendChart(runs []history.Run) Chart {
 	c := Chart{
 		Title: "Pass rate over runs", Width: chartWidth, Height: chartHeight,

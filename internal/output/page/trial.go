@@ -91,7 +91,8 @@ const (
 	minLog    = 200 // bytes of one
 )
 
-// addTrials adds the sections of trials, and returns links to them, or to their pages. Those that did not pass come first.
+// addTrials adds the sections of trials, and returns links to them, or to their pages. Those that
+// did not pass come first.
 func (p *Page) addTrials(in report.Input, cases []report.Case, d detail) map[result.Key]string {
 	if d.pages != nil {
 		return d.pages.trials(cases)
@@ -167,8 +168,8 @@ func boolOrder(a, b bool) int {
 	return 1
 }
 
-// trial returns the section of a trial with at most size bytes of logs and conversation. Those of a trial that passed are shorter, unless it
-// is shown alone.
+// trial returns the section of a trial with at most size bytes of logs and conversation. Those of a
+// trial that passed are shorter, unless it is shown alone.
 func trial(in report.Input, t result.Trial, id string, size int, alone bool) Trial {
 	v := Trial{
 		ID: id, Agent: name(t.Agent), Dataset: name(t.Dataset), Task: name(t.Task), Attempt: t.Attempt, State: stateOf(t),

@@ -26,8 +26,8 @@ const (
 	maxDiff  = 256 << 10
 )
 
-// files quotes how the agent's files differ from those of the baseline. Without those, it quotes what the agent has changed, if judges were shown
-// that.
+// files quotes how the agent's files differ from those of the baseline. Without those, it quotes
+// what the agent has changed, if judges were shown that.
 func (p *Prompts) files(t result.Trial, size int) string {
 	if base, ok := p.in.BaseOf(t); ok {
 		before, after := artifacts(p.in.BaseFiles, base.Key), artifacts(p.in.Files, t.Key)

@@ -19,7 +19,8 @@ const (
 	maxInstruction = 16 << 10
 )
 
-// instructions finds what agents were told. The tasks' own files may have changed since, and are not redacted.
+// instructions finds what agents were told. The tasks' own files may have changed since, and are
+// not redacted.
 type instructions struct {
 	in   report.Input
 	read bool
@@ -58,7 +59,8 @@ func (i *instructions) of(t result.Trial) string {
 	return i.text[[2]string{t.Dataset, t.Task}]
 }
 
-// scan reads the beginnings of the lines of outputs.jsonl, where the instructions are, until it has those of all tasks of the plan and of key.
+// scan reads the beginnings of the lines of outputs.jsonl, where the instructions are, until it has
+// those of all tasks of the plan and of key.
 func (i *instructions) scan(key result.Key) {
 	file, _, err := report.Open(i.in, result.OutputsFile)
 	if err != nil {
@@ -81,7 +83,8 @@ func (i *instructions) scan(key result.Key) {
 	}
 }
 
-// instructionIn returns the task and its instruction from the beginning of a line, which may be cut after them.
+// instructionIn returns the task and its instruction from the beginning of a line, which may be cut
+// after them.
 func instructionIn(line []byte) (dataset, task, text string) {
 	dec := json.NewDecoder(bytes.NewReader(line))
 	if token, err := dec.Token(); err != nil || token != json.Delim('{') {

@@ -58,8 +58,9 @@ type part struct {
 	text   func(size int) string
 }
 
-// Of returns the prompt of a trial, in at most limit bytes; 0 means Limit, and less than MinLimit means MinLimit. It is Markdown whose text from
-// outside is in fences, each longer than any in its text, or in code spans. It is safe to print.
+// Of returns the prompt of a trial, in at most limit bytes; 0 means Limit, and less than MinLimit
+// means MinLimit. It is Markdown whose text from outside is in fences, each longer than any in its
+// text, or in code spans. It is safe to print.
 func (p *Prompts) Of(t result.Trial, limit int) string {
 	limit = max(cmp.Or(limit, Limit), MinLimit)
 	var b strings.Builder

@@ -87,7 +87,8 @@ func TestPromptHasWhatExplainsATrial(t *testing.T) {
 	}
 }
 
-// Without a conversation the end of the agent's output stands for it, and the first message for an instruction that was not kept.
+// Without a conversation the end of the agent's output stands for it, and the first message for an
+// instruction that was not kept.
 func TestPromptSaysWhatStandsForWhatIsMissing(t *testing.T) {
 	in := failed(map[string]string{"command/stdout.txt": "I give up\n"})
 	got := New(in).Of(in.Trials[0], 0)

@@ -9,7 +9,8 @@ import (
 	"github.com/org/rollout-action/internal/model"
 )
 
-// maxContents bounds the messages of one span, in bytes of JSON. Of a longer conversation, the last messages are kept.
+// maxContents bounds the messages of one span, in bytes of JSON. Of a longer conversation, the last
+// messages are kept.
 const maxContents = 256 << 10
 
 // conversation has the messages of a trial by their numbers, as the attributes have them.
@@ -87,7 +88,8 @@ func (c *conversation) attributes(line model.RecordedTurn) []attribute.KeyValue 
 	return out
 }
 
-// until returns the messages up to one of them as a JSON list, the last ones within maxContents; "" if there are none.
+// until returns the messages up to one of them as a JSON list, the last ones within maxContents; ""
+// if there are none.
 func (c *conversation) until(id int) string {
 	var chosen []json.RawMessage
 	size := 0

@@ -10,8 +10,8 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// ids makes identifiers from what a span is about, so that a result that is sent again has the same ones: collectors then have it
-// once. They are those of the context, see withIDs.
+// ids makes identifiers from what a span is about, so that a result that is sent again has the same
+// ones: collectors then have it once. They are those of the context, see withIDs.
 type ids struct{}
 
 type idsKey struct{}
@@ -33,7 +33,8 @@ func (ids) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID {
 	return id.span
 }
 
-// traceOf returns the identifier of a trial's trace. A trial that is run again has another one, because it began at another time.
+// traceOf returns the identifier of a trial's trace. A trial that is run again has another one,
+// because it began at another time.
 func traceOf(plan result.Plan, t result.Trial) trace.TraceID {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %d %q %q %q %d %d", plan.JobName, plan.StartedAt.UnixNano(), t.Agent, t.Dataset, t.Task, t.Attempt, t.Timestamps.StartedAt.UnixNano()))
 	return trace.TraceID(sum[:16])

@@ -21,7 +21,8 @@ import (
 // Options are what Send needs to know of a job.
 type Options struct {
 	Dir string // of the job
-	// Since is when this run of the job began. Trials that began earlier were sent by an earlier run.
+	// Since is when this run of the job began. Trials that began earlier were sent by an earlier
+	// run.
 	Since time.Time
 	// APIs has the API of each agent's model, and JudgeAPIs that of each judge's.
 	APIs, JudgeAPIs map[string]string
@@ -31,9 +32,10 @@ type Options struct {
 	Redact func(string) string
 }
 
-// Wanted reports whether the environment asks for spans, and whether for contents. problem is a sentence about settings that do not
-// work; then nothing is wanted.
-// Source: OpenTelemetry specification, "Environment Variable Specification" and "Protocol Exporter".
+// Wanted reports whether the environment asks for spans, and whether for contents. problem is a
+// sentence about settings that do not work; then nothing is wanted.
+// Source: OpenTelemetry specification, "Environment Variable Specification" and "Protocol
+// Exporter".
 func Wanted(getenv func(string) (string, bool)) (wanted, contents bool, problem string) {
 	value := func(name string) string {
 		v, _ := getenv(name)
@@ -59,8 +61,9 @@ func Wanted(getenv func(string) (string, bool)) (wanted, contents bool, problem 
 	return true, contents, ""
 }
 
-// Send sends the spans of the trials that ran since Options.Since, and returns how many there were. It ends with ctx. The exporter is
-// configured by the variables OTEL_* of the process. Errors are for people; they concern nothing but the spans.
+// Send sends the spans of the trials that ran since Options.Since, and returns how many there were.
+// It ends with ctx. The exporter is configured by the variables OTEL_* of the process. Errors are
+// for people; they concern nothing but the spans.
 func Send(ctx context.Context, o Options) (sent int, err error) {
 	defer func() {
 		if err != nil && o.Redact != nil {
@@ -101,7 +104,8 @@ func stop(e *otlptrace.Exporter) {
 	_ = e.Shutdown(ctx)
 }
 
-// each calls do for the trials of the job that began, or were judged, since Options.Since, until it returns false. Results are read one at a time.
+// each calls do for the trials of the job that began, or were judged, since Options.Since, until it
+// returns false. Results are read one at a time.
 func (w *writer) each(ctx context.Context, do func(result.Trial) bool) error {
 	for _, key := range w.plan.Own() {
 		if ctx.Err() != nil {

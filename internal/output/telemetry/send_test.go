@@ -258,7 +258,8 @@ func TestSpansOfATrial(t *testing.T) {
 	}
 }
 
-// judged returns a trial with two judges: one that called its model, and one that failed. The second began later.
+// judged returns a trial with two judges: one that called its model, and one that failed. The
+// second began later.
 func judged(t *testing.T) (result.Trial, string) {
 	tr := trial("hello", 0)
 	tr.Agents = []result.AgentRun{

@@ -25,7 +25,8 @@ type writer struct {
 	tracer trace.Tracer
 }
 
-// span starts and ends a span below that of ctx, and calls inside with its context in between. name identifies the span in its trace.
+// span starts and ends a span below that of ctx, and calls inside with its context in between. name
+// identifies the span in its trace.
 func (w *writer) span(ctx context.Context, id trace.TraceID, name, shown string, from, to time.Time, kind trace.SpanKind, attributes []attribute.KeyValue, failed *failure, inside func(context.Context)) {
 	if to.Before(from) {
 		to = from
@@ -128,7 +129,8 @@ func (w *writer) judge(ctx context.Context, id trace.TraceID, t result.Trial, ru
 	})
 }
 
-// phases makes the spans of a trial's phases. The last one that began has the trial's error, if there is one.
+// phases makes the spans of a trial's phases. The last one that began has the trial's error, if
+// there is one.
 func (w *writer) phases(ctx context.Context, id trace.TraceID, t result.Trial, failed *failure) {
 	type phase struct {
 		name       string
@@ -188,7 +190,8 @@ func used(u *result.Usage, provider []attribute.KeyValue) []attribute.KeyValue {
 	return append(out, tokens(u.InputTokens, u.OutputTokens, u.CachedTokens, u.CacheWriteTokens)...)
 }
 
-// providerOf returns the name that the conventions have for the provider of a model with an API; nil if it is not known.
+// providerOf returns the name that the conventions have for the provider of a model with an API;
+// nil if it is not known.
 func providerOf(api string) []attribute.KeyValue {
 	switch api {
 	case "":
@@ -203,8 +206,8 @@ func providerOf(api string) []attribute.KeyValue {
 	return []attribute.KeyValue{semconv.GenAIProviderNameKey.String(api)}
 }
 
-// tokens returns the attributes of those counts that are known. The conventions' release for the two of caches is newer than the
-// constants of semconv.
+// tokens returns the attributes of those counts that are known. The conventions' release for the
+// two of caches is newer than the constants of semconv.
 func tokens(input, output, cached, cacheWrite *int64) []attribute.KeyValue {
 	var out []attribute.KeyValue
 	for _, n := range []struct {
@@ -223,7 +226,8 @@ func tokens(input, output, cached, cacheWrite *int64) []attribute.KeyValue {
 	return out
 }
 
-// calls makes a span for each call that is recorded in a file. before makes their names differ from those of other files.
+// calls makes a span for each call that is recorded in a file. before makes their names differ from
+// those of other files.
 func (w *writer) calls(ctx context.Context, id trace.TraceID, before, file string, provider []attribute.KeyValue) {
 	f, err := nofollow.Open(file)
 	if err != nil {

@@ -1,11 +1,11 @@
-// Package ui shows a running job to users and programs (a live terminal view, plain lines, JSON lines) and prints the final
-// summary. It knows events and results, not how trials run.
+// Package ui shows a running job to users and programs (a live terminal view, plain lines, JSON
+// lines) and prints the final summary. It knows events and results, not how trials run.
 //
 // # JSON lines
 //
-// With JSON, every event is a line: an object that begins with the keys of a structured logger. The names and types of the
-// fields are stable: fields may be added, none is renamed or removed. log_level selects which messages are written; the ends of
-// trials and of the job always are.
+// With JSON, every event is a line: an object that begins with the keys of a structured logger. The
+// names and types of the fields are stable: fields may be added, none is renamed or removed.
+// log_level selects which messages are written; the ends of trials and of the job always are.
 //
 //	every event      time (UTC), level (debug: starts; info: progress, and what ended well;
 //	                 warn: retrying, notice, cancelling and trials with an error), msg (for users:

@@ -58,7 +58,8 @@ func newJSON(opts Options) (event.Sink, func()) {
 		e.Time = timeOf(e, opts.Now)
 		encoded, err := json.Marshal(newLine(e))
 		if err != nil {
-			// Only a number without a JSON form can cause this, and rewards are checked to be finite.
+			// Only a number without a JSON form can cause this, and rewards are checked to be
+			// finite.
 			encoded, _ = json.Marshal(line{Time: e.Time.UTC(), Level: "warn", Msg: "event lost: " + err.Error(), Event: e.Kind, Key: e.Key})
 		}
 		out.print(escapeLine(string(encoded)), e.Kind == event.Progress)
@@ -115,8 +116,9 @@ func levelOf(e event.Event) string {
 	return strings.ToLower(level.String())
 }
 
-// escapeLine writes invisible characters, and the beginning of a workflow command, as JSON escapes: the values do not change, and
-// the line is safe on a terminal and in a GitHub log (see untrusted.Line). Outside of strings, JSON has none of these characters.
+// escapeLine writes invisible characters, and the beginning of a workflow command, as JSON escapes:
+// the values do not change, and the line is safe on a terminal and in a GitHub log (see
+// untrusted.Line). Outside of strings, JSON has none of these characters.
 func escapeLine(encoded string) string {
 	var b strings.Builder
 	for _, r := range encoded {

@@ -12,11 +12,12 @@ import (
 	"github.com/org/rollout-action/internal/lib/untrusted"
 )
 
-// refresh is the interval of the view: a change shows at once, and thousands of events a second cost ten frames.
+// refresh is the interval of the view: a change shows at once, and thousands of events a second
+// cost ten frames.
 const refresh = 100 * time.Millisecond
 
-// live keeps a view of the running trials at the bottom of the terminal, and prints problems above it, where they stay. Events
-// only change the state and queue lines; a separate goroutine draws.
+// live keeps a view of the running trials at the bottom of the terminal, and prints problems above
+// it, where they stay. Events only change the state and queue lines; a separate goroutine draws.
 type live struct {
 	opts   Options
 	styles styles
@@ -85,8 +86,9 @@ func (l *live) next(cols, rows int) (above, frame []string) {
 	return above, v.lines()
 }
 
-// lines returns the lines that an event leaves on the terminal: where the results are, problems, and the outcome of a trial
-// unless it passed. Trials that were cancelled are only counted, because the summary lists them.
+// lines returns the lines that an event leaves on the terminal: where the results are, problems,
+// and the outcome of a trial unless it passed. Trials that were cancelled are only counted, because
+// the summary lists them.
 func (l *live) lines(e event.Event) []string {
 	if !l.opts.shows(e.Kind) {
 		return nil

@@ -56,7 +56,8 @@ func (v *terminal) String() string {
 	return strings.TrimRight(b.String(), "\n") + "\n"
 }
 
-// reflow returns the terminal with another width: lines that are too long are wrapped, as most terminals do.
+// reflow returns the terminal with another width: lines that are too long are wrapped, as most
+// terminals do.
 func (v *terminal) reflow(cols int) *terminal {
 	other := newTerminal(cols)
 	for i := range v.vt.Cursor.Y {

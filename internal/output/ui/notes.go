@@ -24,8 +24,9 @@ func (s *summary) notes() []string {
 	return append(lines, s.warnings()...)
 }
 
-// bases returns a note for each base that replaced the requested images: which trials ran on it, in place of what, and why. It leaves
-// out those that the job file asks for, which whoever runs the job knows; the reports for others have them.
+// bases returns a note for each base that replaced the requested images: which trials ran on it, in
+// place of what, and why. It leaves out those that the job file asks for, which whoever runs the
+// job knows; the reports for others have them.
 func (s *summary) bases() []string {
 	trials := map[string]int{}
 	instead := map[string]map[string]int{} // number of trials by base and description
@@ -94,7 +95,8 @@ func (s *summary) omitted() []string {
 	return append(lines, more(len(trials)-maxExamples)...)
 }
 
-// warnings counts the warnings of the trials and quotes the first. It leaves out trials that ended with their provider.
+// warnings counts the warnings of the trials and quotes the first. It leaves out trials that ended
+// with their provider.
 func (s *summary) warnings() []string {
 	trials := s.where(func(t result.Trial) bool { return len(t.Warnings) > 0 && !t.EndedUnreachable() })
 	if len(trials) == 0 {
@@ -140,7 +142,8 @@ func (s *summary) outcomes() []string {
 	}
 }
 
-// cleanKept returns the command that removes the kept environments. It names the provider unless that is the default.
+// cleanKept returns the command that removes the kept environments. It names the provider unless
+// that is the default.
 func cleanKept(trials []result.Trial) string {
 	if provider := trials[0].Environment.Provider; plainID.MatchString(provider) {
 		return environment.CleanCommand(provider, "--kept")

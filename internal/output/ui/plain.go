@@ -12,8 +12,9 @@ import (
 	"github.com/org/rollout-action/internal/lib/untrusted"
 )
 
-// plain writes a line when something ends or fails, and after a long silence. Lines have no time stamps, because CI systems add
-// their own. Each begins with words of ours, never with text from outside, so none can be a workflow command.
+// plain writes a line when something ends or fails, and after a long silence. Lines have no time
+// stamps, because CI systems add their own. Each begins with words of ours, never with text from
+// outside, so none can be a workflow command.
 type plain struct {
 	out    *printer
 	styles styles
@@ -26,9 +27,10 @@ type plain struct {
 	said  string        // its last line
 }
 
-// firstHint is how long a trial may wait for its image, or for a place, before a line says so, although log_level hides its
-// progress. There is another line once it waits for something else, each after twice the time, until the heartbeat is more frequent:
-// that says what the oldest trial waits for.
+// firstHint is how long a trial may wait for its image, or for a place, before a line says so,
+// although log_level hides its progress. There is another line once it waits for something else,
+// each after twice the time, until the heartbeat is more frequent: that says what the oldest trial
+// waits for.
 const firstHint = 2 * time.Second
 
 func newPlain(opts Options) (event.Sink, func()) {

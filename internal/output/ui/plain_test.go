@@ -135,7 +135,8 @@ func TestPlainSaysWhatTakesLong(t *testing.T) {
 	}
 }
 
-// A cluster may have no place for hours: a line that says so is not repeated until something changes, but for the heartbeat.
+// A cluster may have no place for hours: a line that says so is not repeated until something
+// changes, but for the heartbeat.
 func TestPlainDoesNotRepeatWhatATrialWaitsFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out syncBuffer

@@ -10,8 +10,8 @@ import (
 // maxQueued is how many lines may wait for a slow reader before optional ones are dropped.
 const maxQueued = 10_000
 
-// printer writes lines in order from its own goroutine, so its callers never wait for the reader. It never drops lines that
-// matter: a job has a limited number of them.
+// printer writes lines in order from its own goroutine, so its callers never wait for the reader.
+// It never drops lines that matter: a job has a limited number of them.
 type printer struct {
 	out    io.Writer
 	idle   time.Duration // after this time without output, silent is called for a line
@@ -35,7 +35,8 @@ func newPrinter(out io.Writer, idle time.Duration, silent func() string) *printe
 	return p
 }
 
-// print queues a line, without its line break. With spare, the line may be dropped if the reader is slow.
+// print queues a line, without its line break. With spare, the line may be dropped if the reader is
+// slow.
 func (p *printer) print(line string, spare bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -91,8 +92,8 @@ func (p *printer) run() {
 	}
 }
 
-// flush writes the queued lines and reports whether they were the last. It ignores write errors: there is nowhere to report
-// them, and the job must continue.
+// flush writes the queued lines and reports whether they were the last. It ignores write errors:
+// there is nowhere to report them, and the job must continue.
 func (p *printer) flush() (last bool) {
 	p.mu.Lock()
 	lines := p.queue

@@ -13,8 +13,8 @@ import (
 	"github.com/org/rollout-action/internal/run/prove"
 )
 
-// ProveReport prints a line for each task, with its findings below, and finally how many tasks have each verdict. color and width are
-// as for Summary.
+// ProveReport prints a line for each task, with its findings below, and finally how many tasks have
+// each verdict. color and width are as for Summary.
 func ProveReport(w io.Writer, in prove.Report, color bool, width int) {
 	if width <= 0 {
 		width = 80
@@ -84,7 +84,8 @@ func (s *summary) finding(p prove.TaskReport, f prove.Finding) []string {
 	return lines
 }
 
-// evidence returns the directory of the run that shows a finding, and the end of the log that explains it, as in the summary of a job.
+// evidence returns the directory of the run that shows a finding, and the end of the log that
+// explains it, as in the summary of a job.
 func (s *summary) evidence(p prove.TaskReport, f prove.Finding) []string {
 	lines := []string{"    " + untrusted.ShellPath(path.Join(s.Dir, f.Trial))}
 	for _, t := range slices.Concat(p.Runs.Oracle, p.Runs.Nop, p.Runs.Offline) {

@@ -8,12 +8,13 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// screen keeps a few lines at the bottom of a terminal, below lines that stay, and redraws them in place. It clears as little as
-// possible: a frame costs the lines that changed, in one write, and terminals with synchronized output (others ignore it) show it
-// at once. The cursor is hidden and stays below the frame.
+// screen keeps a few lines at the bottom of a terminal, below lines that stay, and redraws them in
+// place. It clears as little as possible: a frame costs the lines that changed, in one write, and
+// terminals with synchronized output (others ignore it) show it at once. The cursor is hidden and
+// stays below the frame.
 //
-// It does not use bubbletea's renderer, because that package (v1) queries the terminal for its colours before main runs, and
-// waits up to five seconds for a response, in every command.
+// It does not use bubbletea's renderer, because that package (v1) queries the terminal for its
+// colours before main runs, and waits up to five seconds for a response, in every command.
 type screen struct {
 	out   io.Writer
 	frame []string // as drawn; each line is at most cols-1 cells wide
@@ -21,8 +22,8 @@ type screen struct {
 	begun bool
 }
 
-// draw prints above, which stays, and the new frame below it. It writes nothing if nothing has changed. Lines of above may be wider
-// than the terminal, which wraps them.
+// draw prints above, which stays, and the new frame below it. It writes nothing if nothing has
+// changed. Lines of above may be wider than the terminal, which wraps them.
 func (s *screen) draw(above, frame []string, cols int) {
 	for i, line := range frame {
 		frame[i] = ansi.Truncate(line, cols-1, "")
@@ -50,8 +51,8 @@ func (s *screen) draw(above, frame []string, cols int) {
 		if ansi.StringWidth(line) < cols {
 			line += ansi.EraseLineRight
 		} else {
-			// Text of the old frame would show behind the end of the wrapped line. Erasing there does not help: behind the last
-			// column it erases the last character.
+			// Text of the old frame would show behind the end of the wrapped line. Erasing there
+			// does not help: behind the last column it erases the last character.
 			b.WriteString(ansi.EraseScreenBelow)
 		}
 		b.WriteString(line + "\r\n")
@@ -71,8 +72,8 @@ func (s *screen) draw(above, frame []string, cols int) {
 	_, _ = io.WriteString(s.out, b.String())
 }
 
-// height returns how many rows the frame takes now. Terminals wrap lines when a window gets narrower, so it may be more than the
-// number of lines.
+// height returns how many rows the frame takes now. Terminals wrap lines when a window gets
+// narrower, so it may be more than the number of lines.
 func (s *screen) height(cols int) int {
 	rows := 0
 	for _, line := range s.frame {

@@ -23,8 +23,8 @@ type state struct {
 	images       map[string]string // errors of images, with the first trial that had each
 }
 
-// firstWith returns the trial that had the same failure of the image before, or "" if this is the first: all trials of a task
-// share its image.
+// firstWith returns the trial that had the same failure of the image before, or "" if this is the
+// first: all trials of a task share its image.
 func (s *state) firstWith(e event.Event) string {
 	switch e.Trial.Error.Type {
 	case result.EnvironmentBuildFailed, result.EnvironmentBuildTimeout, result.EnvironmentImagePullFailed:
@@ -111,15 +111,15 @@ func (s *state) end(t *result.Trial) {
 	}
 }
 
-// making returns the index of the first trial that waits for something, such as its image, or -1. It stays the same, so that its line
-// can be read.
+// making returns the index of the first trial that waits for something, such as its image, or -1.
+// It stays the same, so that its line can be read.
 func (s *state) making() int {
 	return slices.IndexFunc(s.running, func(r *running) bool { return r.progress != "" })
 }
 
-// left estimates how long the job still takes at this concurrency: the average duration of ended trials that did not fail, for those
-// that have not started and for the rest of those that run. ok is false until enough of them have ended, and if none is left or the
-// job is being cancelled.
+// left estimates how long the job still takes at this concurrency: the average duration of ended
+// trials that did not fail, for those that have not started and for the rest of those that run. ok
+// is false until enough of them have ended, and if none is left or the job is being cancelled.
 func (s *state) left(concurrency int, now time.Time) (left time.Duration, ok bool) {
 	remaining := s.total - s.ended
 	if s.cancelling || remaining <= 0 || s.busy <= 0 || s.timed < max(2, min(concurrency, (s.total-s.kept)/4)) {

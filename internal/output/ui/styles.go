@@ -7,8 +7,8 @@ import (
 	"github.com/muesli/termenv"
 )
 
-// styles holds the styles of all output. They use the terminal's own 16 colours, which suit any theme, and never query the
-// terminal. Colour is never the only sign of something.
+// styles holds the styles of all output. They use the terminal's own 16 colours, which suit any
+// theme, and never query the terminal. Colour is never the only sign of something.
 type styles struct {
 	good, bad, warn, dim, bold lipgloss.Style
 }

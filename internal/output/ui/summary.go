@@ -48,8 +48,8 @@ const (
 	logLines     = 8  // of such a log
 )
 
-// summary collects the sections of a summary. Its input may come from other people's artifacts, so all text is sanitized, and no
-// line begins with it (see untrusted.Line).
+// summary collects the sections of a summary. Its input may come from other people's artifacts, so
+// all text is sanitized, and no line begins with it (see untrusted.Line).
 type summary struct {
 	SummaryInput
 	styles    styles
@@ -58,9 +58,11 @@ type summary struct {
 	explained int // logs shown
 }
 
-// Summary prints the outcome of a job from the files on disk: the job as a whole with a line per agent, a table per agent and dataset,
-// notes, and at the end the failures by error type and the trials that did not pass, with the ends of the logs that explain them. Without color it writes plain text. Lines are at most width cells wide (0:
-// 80), except those that users copy (paths, commands) and notes.
+// Summary prints the outcome of a job from the files on disk: the job as a whole with a line per
+// agent, a table per agent and dataset, notes, and at the end the failures by error type and the
+// trials that did not pass, with the ends of the logs that explain them. Without color it writes
+// plain text. Lines are at most width cells wide (0: 80), except those that users copy (paths,
+// commands) and notes.
 func Summary(w io.Writer, in SummaryInput, color bool, width int) {
 	if width <= 0 {
 		width = 80
@@ -139,7 +141,8 @@ func (s *summary) headline() []string {
 	return s.wrap(title)
 }
 
-// planned explains the rates over all planned trials if they differ from those in the table, for each agent.
+// planned explains the rates over all planned trials if they differ from those in the table, for
+// each agent.
 func (s *summary) planned() []string {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(s.Job.Agents)) {
@@ -180,16 +183,18 @@ func (s *summary) tasks() []string {
 	return append(lines, more(len(s.Tasks)-maxAgents)...)
 }
 
-// unexpected returns the trials whose failures need an explanation: not those that ended with their provider, which have one
-// sentence for all, and not those in which nop got less than 1, as it should.
+// unexpected returns the trials whose failures need an explanation: not those that ended with their
+// provider, which have one sentence for all, and not those in which nop got less than 1, as it
+// should.
 func (s *summary) unexpected() []result.Trial {
 	return slices.DeleteFunc(slices.Clone(s.Trials), func(t result.Trial) bool {
 		return t.EndedUnreachable() || t.Agent == agent.Nop && t.Error == nil
 	})
 }
 
-// failures adds a section per error type: most frequent first, cancelled trials last. For trials that ended with their provider
-// it adds one sentence: they did not cause it, and their messages are all the same.
+// failures adds a section per error type: most frequent first, cancelled trials last. For trials
+// that ended with their provider it adds one sentence: they did not cause it, and their messages
+// are all the same.
 func (s *summary) failures(reasons []report.Reason) {
 	if text := result.UnreachableText(s.Trials); text != "" {
 		s.add(s.wrap(s.styles.bad.Render("✗") + " " + text + "."))
@@ -231,7 +236,8 @@ func (s *summary) failures(reasons []report.Reason) {
 	}
 }
 
-// why explains failures of one kind: for each reason the message, the trials, at most room of them, and the end of the log.
+// why explains failures of one kind: for each reason the message, the trials, at most room of them,
+// and the end of the log.
 func (s *summary) why(reasons []report.Reason, room int, entry func(result.Trial) []string) []string {
 	var lines []string
 	last := ""
@@ -298,8 +304,8 @@ func (s *summary) wrapIndented(text string) []string {
 	return lines
 }
 
-// notPassed lists completed trials with a reward below 1. It leaves out those of nop, which does nothing, and counts the tasks
-// that give nop 1 instead.
+// notPassed lists completed trials with a reward below 1. It leaves out those of nop, which does
+// nothing, and counts the tasks that give nop 1 instead.
 func (s *summary) notPassed(reasons []report.Reason) []string {
 	reasons = slices.DeleteFunc(slices.Clone(reasons), func(r report.Reason) bool { return r.Kind != report.BelowOne })
 	var lines []string
@@ -346,8 +352,8 @@ func (s *summary) wrap(text string) []string {
 	return wrapped(text, s.width)
 }
 
-// noteLines returns the lines of a note. A command at its end has a line of its own, however long it is: what is broken cannot be
-// pasted into a shell.
+// noteLines returns the lines of a note. A command at its end has a line of its own, however long
+// it is: what is broken cannot be pasted into a shell.
 func (s *summary) noteLines(text string) []string {
 	sentence, command, ok := strings.Cut(untrusted.Line(text), ": rollout ")
 	if !ok {

@@ -218,7 +218,8 @@ note: 1 trial did NOT run on the image asked for, but on
 	}
 }
 
-// There is a total for each agent and no rate over different agents; nop's rewards of 0 are no failures.
+// There is a total for each agent and no rate over different agents; nop's rewards of 0 are no
+// failures.
 func TestSummaryTotalsAgents(t *testing.T) {
 	var trials []result.Trial
 	for _, dataset := range []string{"easy", "hard"} {
@@ -252,7 +253,8 @@ func TestAverageTimeIsWithoutImages(t *testing.T) {
 	}
 }
 
-// What judges said explains a reward that is below 1 because of them, and their part of the cost is shown.
+// What judges said explains a reward that is below 1 because of them, and their part of the cost is
+// shown.
 func TestSummaryOfJudges(t *testing.T) {
 	trial := from("mine", "evals", reward(key("letter", 1), 0.625, 1))
 	trial.TestsReward, trial.Costs.Judges, trial.Scores = new(1.0), result.Dollars(0.25), map[string]*float64{"quality": new(0.25)}

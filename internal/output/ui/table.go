@@ -32,7 +32,8 @@ type column struct {
 	value       func(row) string
 }
 
-// columns returns the columns of the table. If short, it leaves out columns that often are 0 everywhere and are so here.
+// columns returns the columns of the table. If short, it leaves out columns that often are 0
+// everywhere and are so here.
 func (s *summary) columns(short bool) []column {
 	count := func(n func(row) int) func(row) string {
 		return func(r row) string { return strconv.Itoa(n(r)) }
@@ -86,7 +87,8 @@ func dollars(cost result.USD) string {
 	return report.AtLeast(cost) + "$" + strconv.FormatFloat(usd, 'f', 2, 64)
 }
 
-// table returns a line per agent and dataset and a total or, if that does not fit, a paragraph for each.
+// table returns a line per agent and dataset and a total or, if that does not fit, a paragraph for
+// each.
 func (s *summary) table() []string {
 	lines := s.rows()
 	heads, rows := s.cells(lines, false)
@@ -100,8 +102,9 @@ func (s *summary) table() []string {
 	return s.paragraphs(heads, rows)
 }
 
-// rows returns a row for each agent and dataset, one for each agent with several datasets, and a total. The total has rates only
-// if there is one agent: a rate over different agents describes none of them.
+// rows returns a row for each agent and dataset, one for each agent with several datasets, and a
+// total. The total has rates only if there is one agent: a rate over different agents describes
+// none of them.
 func (s *summary) rows() []row {
 	datasets := map[string]int{}
 	for _, g := range s.Groups {
@@ -143,8 +146,8 @@ func (s *summary) cells(lines []row, short bool) (heads []string, rows [][]strin
 	return heads, rows
 }
 
-// meanTime returns the average duration of the row's trials, without the time to prepare images: only the first trial of a task
-// waits for that.
+// meanTime returns the average duration of the row's trials, without the time to prepare images:
+// only the first trial of a task waits for that.
 func (s *summary) meanTime(r row) string {
 	sum, n := 0.0, 0
 	for _, t := range s.Trials {
@@ -162,7 +165,8 @@ func (s *summary) meanTime(r row) string {
 	return took(sum / float64(n))
 }
 
-// fit shortens names so that the table is at most width cells wide. It returns nil if they would become unreadable.
+// fit shortens names so that the table is at most width cells wide. It returns nil if they would
+// become unreadable.
 func fit(heads []string, rows [][]string, width int) [][]string {
 	widths := make([]int, len(heads))
 	for _, row := range append([][]string{heads}, rows...) {

@@ -9,7 +9,8 @@ import (
 	"github.com/org/rollout-action/internal/lib/untrusted"
 )
 
-// Of a message's first line, the beginning and the end are shown: the whole of it is in result.json.
+// Of a message's first line, the beginning and the end are shown: the whole of it is in
+// result.json.
 const (
 	maxMessageRead  = 4096 // bytes of it that are made safe
 	maxMessageShown = 400  // bytes
@@ -30,7 +31,8 @@ func cutEnd(s string, width int) string {
 	return ansi.Truncate(s, max(width, 0), "…")
 }
 
-// cutMiddle cuts s to width cells. It keeps more of the end, where names that share agent and dataset differ.
+// cutMiddle cuts s to width cells. It keeps more of the end, where names that share agent and
+// dataset differ.
 func cutMiddle(s string, width int) string {
 	all := ansi.StringWidth(s)
 	if all <= width {
@@ -48,8 +50,8 @@ func cutMiddle(s string, width int) string {
 	return ansi.Truncate(s, width-1-tail, "") + "…" + end
 }
 
-// wrapped breaks text into lines of at most width cells, at spaces, not at hyphens, which may belong to names, flags and numbers. It
-// makes continuation lines safe like lineStart.
+// wrapped breaks text into lines of at most width cells, at spaces, not at hyphens, which may
+// belong to names, flags and numbers. It makes continuation lines safe like lineStart.
 func wrapped(text string, width int) []string {
 	const hyphen = "\ue000" // private use, so no place to break
 	text = ansi.Wrap(strings.ReplaceAll(text, "-", hyphen), width, "")

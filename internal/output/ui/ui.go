@@ -28,14 +28,16 @@ type Options struct {
 	Out   io.Writer
 	Mode  Mode
 	Color bool // false: no colour or style codes
-	// Width returns the terminal's current size. It is called often, by several goroutines. If it is nil or returns 0: 80x24.
+	// Width returns the terminal's current size. It is called often, by several goroutines. If it
+	// is nil or returns 0: 80x24.
 	Width       func() (cols, rows int)
 	Now         func() time.Time // nil: time.Now
 	Heartbeat   time.Duration    // plain: the longest silence while trials run; 0: one minute
 	Metrics     []string         // metrics of the live view; see result.MetricTypes
 	Concurrency int              // how many trials run at a time, for the estimate of the remaining time
-	// Level is the lowest level of messages that are written (log_level). The ends of trials and of the job, and its
-	// cancellation, are always written. The live view itself does not depend on it.
+	// Level is the lowest level of messages that are written (log_level). The ends of trials and of
+	// the job, and its cancellation, are always written. The live view itself does not depend on
+	// it.
 	Level slog.Level
 }
 
@@ -53,13 +55,13 @@ func (o Options) shows(kind event.Kind) bool {
 	return !message || level >= o.Level
 }
 
-// giveUp is how long closing a view waits for a stuck reader: a stopped terminal or a full pipe must not prevent a cancelled
-// job from ending.
+// giveUp is how long closing a view waits for a stuck reader: a stopped terminal or a full pipe
+// must not prevent a cancelled job from ending.
 const giveUp = 2 * time.Second
 
-// New starts a view. The sink never waits for Out, however slow its reader is. The function closes the view: it writes what is
-// queued and restores the terminal. Call it once, also after a cancel or a panic. Later events are dropped. Nothing else may
-// write to the terminal until then.
+// New starts a view. The sink never waits for Out, however slow its reader is. The function closes
+// the view: it writes what is queued and restores the terminal. Call it once, also after a cancel
+// or a panic. Later events are dropped. Nothing else may write to the terminal until then.
 func New(opts Options) (event.Sink, func()) {
 	if opts.Now == nil {
 		opts.Now = time.Now
@@ -93,9 +95,10 @@ func knownSize(size func() (cols, rows int)) func() (cols, rows int) {
 	}
 }
 
-// DetectMode chooses how to show a job on out (nil: no terminal), from --log-format (auto or empty, live, plain, json) and the
-// environment. With auto, a terminal gets the live view unless it is dumb or belongs to a CI system (CI is set), whose logs would
-// keep every redraw. Colours need a terminal, and NO_COLOR unset or empty (https://no-color.org). The error is for the user.
+// DetectMode chooses how to show a job on out (nil: no terminal), from --log-format (auto or empty,
+// live, plain, json) and the environment. With auto, a terminal gets the live view unless it is
+// dumb or belongs to a CI system (CI is set), whose logs would keep every redraw. Colours need a
+// terminal, and NO_COLOR unset or empty (https://no-color.org). The error is for the user.
 func DetectMode(out *os.File, logFormat string, getenv func(string) string) (Mode, bool, error) {
 	terminal := out != nil && term.IsTerminal(int(out.Fd())) && getenv("TERM") != "dumb"
 	color := terminal && getenv("NO_COLOR") == ""

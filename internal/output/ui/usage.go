@@ -32,7 +32,8 @@ func (s *summary) usage() []string {
 	return append(lines, s.wrap(report.UsageNote(all))...)
 }
 
-// usageChanges returns a line for each agent with a model: how its usage changed against the baseline, and what cannot be compared.
+// usageChanges returns a line for each agent with a model: how its usage changed against the
+// baseline, and what cannot be compared.
 func (s *summary) usageChanges(d result.Diff) []string {
 	var lines []string
 	all := report.Usages(d.Head, &d)

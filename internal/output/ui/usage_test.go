@@ -8,7 +8,8 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// jobWithModels returns a job of two agents with models at two tasks. The cost of the calls of priceless is not known.
+// jobWithModels returns a job of two agents with models at two tasks. The cost of the calls of
+// priceless is not known.
 func jobWithModels(turns int64, cost float64, unpriced int64) (result.Job, []result.Group, []result.Trial) {
 	plan := result.Plan{JobName: "pr-14"}
 	var trials []result.Trial

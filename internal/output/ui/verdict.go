@@ -26,8 +26,8 @@ type VerdictInput struct {
 // maxChanged is how many changed tasks are listed; the others are counted.
 const maxChanged = 20
 
-// Verdict prints the gate's verdict, the changes since the baseline, and what is missing, for a terminal. It follows Summary;
-// color and width are the same.
+// Verdict prints the gate's verdict, the changes since the baseline, and what is missing, for a
+// terminal. It follows Summary; color and width are the same.
 func Verdict(w io.Writer, in VerdictInput, color bool, width int) {
 	if width <= 0 {
 		width = 80
@@ -61,7 +61,8 @@ func Verdict(w io.Writer, in VerdictInput, color bool, width int) {
 	_, _ = io.WriteString(w, b.String())
 }
 
-// noCommand prevents that a line is taken for a workflow command: wrapping may put any foreign word first.
+// noCommand prevents that a line is taken for a workflow command: wrapping may put any foreign word
+// first.
 func noCommand(line string) string {
 	if strings.HasPrefix(strings.TrimSpace(ansi.Strip(line)), "::") {
 		return "│ " + line

@@ -12,8 +12,8 @@ import (
 	"github.com/org/rollout-action/internal/lib/plural"
 )
 
-// view draws the state for a terminal of a given size, without changing it. Most lines are short and grow at their end, so a
-// terminal that gets narrower has little to wrap:
+// view draws the state for a terminal of a given size, without changing it. Most lines are short
+// and grow at their end, so a terminal that gets narrower has little to wrap:
 //
 //	━━━━━━━━━━━━━━━━━━━━━──────────────  12/20  3m12s  ~2m left
 //	pass rate 83.3% · 10 passed · 2 not passed · 0 failed · mean 0.87
@@ -44,7 +44,8 @@ func (v view) age(since time.Time) string {
 
 func (v view) width() int { return v.cols - 1 }
 
-// height returns the maximum number of lines of the frame: two thirds of the terminal, so that the output above stays visible.
+// height returns the maximum number of lines of the frame: two thirds of the terminal, so that the
+// output above stays visible.
 func (v view) height() int { return min(max(6, v.rows*2/3), max(v.rows-1, 2)) }
 
 func (v view) lines() []string {
@@ -62,8 +63,8 @@ func (v view) lines() []string {
 	return lines[:min(len(lines), max(v.rows-1, 0))]
 }
 
-// bar returns the progress bar; its parts have the colours of the outcomes. The text after it has a fixed width, so the bar does
-// not move when numbers change.
+// bar returns the progress bar; its parts have the colours of the outcomes. The text after it has a
+// fixed width, so the bar does not move when numbers change.
 func (v view) bar() string {
 	s := v.state
 	total := fmt.Sprint(s.total)
@@ -101,8 +102,8 @@ func (v view) bar() string {
 	return " " + b.String() + "  " + text
 }
 
-// counts returns the pass rate, the number of trials by outcome, and the metrics so far, on at most two lines. Rates and metrics
-// are over completed trials.
+// counts returns the pass rate, the number of trials by outcome, and the metrics so far, on at most
+// two lines. Rates and metrics are over completed trials.
 func (v view) counts() []string {
 	s := v.state
 	if s.cancelling {
@@ -156,8 +157,9 @@ func (v view) pack(parts []string, lines int) []string {
 	return packed
 }
 
-// list returns the running trials, oldest first, in at most space lines: the slowest are at the top, and lines only move when a
-// trial ends. If there is space, the trial whose image is being prepared has a line about that.
+// list returns the running trials, oldest first, in at most space lines: the slowest are at the
+// top, and lines only move when a trial ends. If there is space, the trial whose image is being
+// prepared has a line about that.
 func (v view) list(space int) []string {
 	running := v.state.running
 	making := v.state.making()

@@ -41,7 +41,8 @@ func TestSummaryExplainsFailures(t *testing.T) {
 	golden(t, "summary-explained", b.String())
 }
 
-// However trials fail, the summary has room on a screen or two, and nothing in it acts on the terminal.
+// However trials fail, the summary has room on a screen or two, and nothing in it acts on the
+// terminal.
 func TestSummaryOfHostileLogs(t *testing.T) {
 	letters := func(i int) string {
 		return strings.Map(func(r rune) rune { return r - '0' + 'k' }, fmt.Sprintf("%05d", i))

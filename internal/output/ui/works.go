@@ -12,8 +12,9 @@ import (
 	"github.com/org/rollout-action/internal/lib/untrusted"
 )
 
-// Works shows works that take longer than firstHint: on a terminal in a line that is redrawn, elsewhere in a line now and then. The line
-// is shown only outside of the views of jobs, which have their own.
+// Works shows works that take longer than firstHint: on a terminal in a line that is redrawn,
+// elsewhere in a line now and then. The line is shown only outside of the views of jobs, which have
+// their own.
 type Works struct {
 	out   io.Writer
 	width func() (cols, rows int)

@@ -22,7 +22,8 @@ const (
 	minExportedDetail = 4 << 10
 )
 
-// marker is a file that tells that a directory is an exported site, which another export may replace.
+// marker is a file that tells that a directory is an exported site, which another export may
+// replace.
 const marker = ".rollout-site"
 
 // ErrNotEmpty means that a directory has something that no export wrote.
@@ -38,8 +39,8 @@ type Exported struct {
 // unreadable is the error of a job that cannot be read.
 type unreadable struct{ error }
 
-// Export writes a library as a site of files into a directory, which is made if it does not exist. An earlier export in it is replaced; anything
-// else is ErrNotEmpty. step is called after each job.
+// Export writes a library as a site of files into a directory, which is made if it does not exist.
+// An earlier export in it is replaced; anything else is ErrNotEmpty. step is called after each job.
 func Export(ctx context.Context, library Library, title, dir string, now time.Time, step func()) (done Exported, err error) {
 	jobs, err := library.Jobs(ctx)
 	if err != nil {
@@ -110,7 +111,8 @@ func emptied(dir string) (*os.Root, error) {
 	return root, nil
 }
 
-// onlyPages returns ErrNotEmpty if an export would remove something that is no page of an earlier one: anybody can commit a marker.
+// onlyPages returns ErrNotEmpty if an export would remove something that is no page of an earlier
+// one: anybody can commit a marker.
 func onlyPages(root *os.Root) error {
 	for _, name := range []string{"index.html", page.JobPages} {
 		if info, err := root.Lstat(name); err == nil && info.IsDir() != (name == page.JobPages) {

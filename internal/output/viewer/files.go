@@ -58,8 +58,8 @@ func (s *Server) log(w http.ResponseWriter, r *http.Request, name string, job *J
 	})
 }
 
-// partOf reads a part of a file that begins at about from, in whole lines if they are not too long. It begins at from itself if exact is true,
-// because another part ended there.
+// partOf reads a part of a file that begins at about from, in whole lines if they are not too long.
+// It begins at from itself if exact is true, because another part ended there.
 func partOf(ctx context.Context, f io.Reader, size, from int64, exact bool) (page.LogPart, error) {
 	if from >= size {
 		from, exact = max(size-page.LogPage, 0), false
@@ -106,10 +106,12 @@ func skip(ctx context.Context, f io.Reader, n int64) error {
 	return ctx.Err()
 }
 
-// texts are the endings of names whose files browsers may take for text. Nothing is ever sent as something that they would run.
+// texts are the endings of names whose files browsers may take for text. Nothing is ever sent as
+// something that they would run.
 var textEndings = []string{".txt", ".log", ".json", ".jsonl", ".md", ".csv"}
 
-// raw answers with a file to keep. It is hostile: a browser stores it, and neither shows nor runs it.
+// raw answers with a file to keep. It is hostile: a browser stores it, and neither shows nor runs
+// it.
 func (s *Server) raw(w http.ResponseWriter, r *http.Request, job *Job, file string) error {
 	f, size, err := report.Open(job.input(), file)
 	if err != nil {

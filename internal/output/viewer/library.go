@@ -25,7 +25,8 @@ type Library interface {
 	Jobs(ctx context.Context) ([]page.Listed, error)
 	// NoJobs says what to do if there are no jobs.
 	NoJobs() string
-	// Open opens the job of a name that Jobs returns; the error is fs.ErrNotExist if there is none. The caller closes it.
+	// Open opens the job of a name that Jobs returns; the error is fs.ErrNotExist if there is none.
+	// The caller closes it.
 	Open(ctx context.Context, name string) (*Job, error)
 }
 
@@ -36,17 +37,20 @@ type Job struct {
 	Running bool
 	// Input returns all results with their verdict.
 	Input func(ctx context.Context) (report.Input, error)
-	// Base returns the directory of the baseline that was run beside the job, and how it is shown to people; nil, also as a function: there is none.
+	// Base returns the directory of the baseline that was run beside the job, and how it is shown
+	// to people; nil, also as a function: there is none.
 	Base  func() (files fs.FS, dir string)
 	Close func() error
-	// Parts are the shards that are shown as this one job; zero: it is one directory. Then DirOf returns the directory of the shard that has a
-	// trial, as it is shown to people, and Version a text that changes when a shard does.
+	// Parts are the shards that are shown as this one job; zero: it is one directory. Then DirOf
+	// returns the directory of the shard that has a trial, as it is shown to people, and Version a
+	// text that changes when a shard does.
 	Parts   page.Parts
 	DirOf   func(trial string) string
 	Version func() string
 }
 
-// version returns a text that changes when another trial has a result, or the job ends or is judged.
+// version returns a text that changes when another trial has a result, or the job ends or is
+// judged.
 func (j *Job) version() string {
 	if j.Version != nil {
 		return j.Version()
@@ -85,7 +89,8 @@ func (j *Job) input() report.Input { return report.Input{Files: j.Files, Dir: j.
 // maxAttempts is how many attempts at one task are read for the page of one of them.
 const maxAttempts = 50
 
-// inputOf returns what the page of a trial needs: its files, and the other attempts at its task, those of the baseline among them.
+// inputOf returns what the page of a trial needs: its files, and the other attempts at its task,
+// those of the baseline among them.
 func (j *Job) inputOf(t result.Trial) report.Input {
 	in := j.input()
 	if j.DirOf != nil {
@@ -145,7 +150,8 @@ func summaryOf(trials []result.Trial) result.Job {
 	return result.Summarize(plan, trials)
 }
 
-// trial reads the result of the trial in a directory of the job. Without a result, it returns a trial that has only a key, and why.
+// trial reads the result of the trial in a directory of the job. Without a result, it returns a
+// trial that has only a key, and why.
 func (j *Job) trial(dir string) (t result.Trial, missing page.NoResult, err error) {
 	data, err := j.read(dir+"/"+result.ResultFile, result.MaxTrialFile)
 	switch {

@@ -50,10 +50,11 @@ type Server struct {
 	}
 }
 
-// New returns a server of a library at an address of this machine. title is the headline of its index.
+// New returns a server of a library at an address of this machine. title is the headline of its
+// index.
 //
-// The token is a part of each address. A cookie would be sent to every other port of this machine, too, and would have to be set by a
-// request without one.
+// The token is a part of each address. A cookie would be sent to every other port of this machine,
+// too, and would have to be set by a request without one.
 func New(library Library, title string, address net.Addr) *Server {
 	s := &Server{library: library, title: title, token: rand.Text(), site: page.Site{Live: true}, making: make(chan struct{}, maxPages), holding: make(chan struct{}, maxFinished)}
 	host, port, err := net.SplitHostPort(address.String())
@@ -190,7 +191,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) error {
 	return errNoPage
 }
 
-// write answers with a page, which make makes. version is that of what it shows, and policy is for live pages.
+// write answers with a page, which make makes. version is that of what it shows, and policy is for
+// live pages.
 func (s *Server) write(w http.ResponseWriter, r *http.Request, version string, live bool, make func(w io.Writer) error) error {
 	header := w.Header()
 	header.Set("Content-Type", "text/html; charset=utf-8")
@@ -302,7 +304,8 @@ func (s *Server) trial(w http.ResponseWriter, r *http.Request, name string, job 
 	})
 }
 
-// paced gives each write of an answer some time: a reader that stops does not hold the server, and a large file takes as long as it takes.
+// paced gives each write of an answer some time: a reader that stops does not hold the server, and
+// a large file takes as long as it takes.
 type paced struct {
 	http.ResponseWriter
 	control *http.ResponseController

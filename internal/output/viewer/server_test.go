@@ -198,7 +198,8 @@ func TestNothingOutsideOfTrialsIsServed(t *testing.T) {
 	}
 }
 
-// What an agent left is text in pages, and otherwise only kept: it never runs at the server's address.
+// What an agent left is text in pages, and otherwise only kept: it never runs at the server's
+// address.
 func TestHostileArtifactsAreNeverShown(t *testing.T) {
 	s, _ := shelved(t, map[string]string{
 		"artifacts/x.html": "<script>pwned()</script>", "artifacts/x.svg": `<svg xmlns="http://www.w3.org/2000/svg" onload="pwned()"/>`, "artifacts/x.js": "pwned()",
@@ -223,7 +224,8 @@ func TestHostileArtifactsAreNeverShown(t *testing.T) {
 	}
 }
 
-// A page of a job that runs changes its entity tag with each trial, and may ask its server for it. That of a job that has ended may not.
+// A page of a job that runs changes its entity tag with each trial, and may ask its server for it.
+// That of a job that has ended may not.
 func TestPagesOfRunningJobsAreLive(t *testing.T) {
 	s, shelf := shelved(t, map[string]string{"command/stdout.txt": "one\n"})
 	const running, waiting = "job/n/t/a/d/t__2/", "job/n/t/a/d/t__3/"
@@ -333,7 +335,8 @@ func TestTrialPagesHaveAnotherAttemptBeside(t *testing.T) {
 	}
 }
 
-// A file of any size is shown in parts that begin and end with whole lines, and together are the file.
+// A file of any size is shown in parts that begin and end with whole lines, and together are the
+// file.
 func TestPartsOfAFileAreTheFile(t *testing.T) {
 	var b strings.Builder
 	for i := range 40_000 {

@@ -34,13 +34,15 @@ type Set struct {
 	Directories []string // the directories of all tasks that were read, selected or not; nil: those of Tasks
 }
 
-// Load reads the tasks in directory dir, sorted by name. Every subdirectory with a task.toml or an instruction.md is a task,
-// valid or not (see task.Task.Problems). An empty name stands for the name of the directory.
+// Load reads the tasks in directory dir, sorted by name. Every subdirectory with a task.toml or an
+// instruction.md is a task, valid or not (see task.Task.Problems). An empty name stands for the
+// name of the directory.
 //
-// The diagnostics are warnings about subdirectories that are left out because they are no tasks; hidden ones are not
-// mentioned. The error is a diag.List if the directory is no dataset: it cannot be read, has no tasks, is a task itself, has a
-// subdirectory that cannot be read or that is a part of a task, or has two tasks whose results would share a directory. Any other error is that of ctx or a fault of this machine
-// (environment.MachineError), which says nothing about the dataset.
+// The diagnostics are warnings about subdirectories that are left out because they are no tasks;
+// hidden ones are not mentioned. The error is a diag.List if the directory is no dataset: it cannot
+// be read, has no tasks, is a task itself, has a subdirectory that cannot be read or that is a part
+// of a task, or has two tasks whose results would share a directory. Any other error is that of ctx
+// or a fault of this machine (environment.MachineError), which says nothing about the dataset.
 func Load(ctx context.Context, name, dir string, opts task.Options) (*Set, diag.List, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -84,9 +86,9 @@ func Load(ctx context.Context, name, dir string, opts task.Options) (*Set, diag.
 	return s, notes, nil
 }
 
-// FromPaths returns the anonymous dataset of the tasks at dirs, in that order. A path without a task gives a task with Missing
-// set. It does not look for equal names, as names may also clash with other datasets. The
-// error is that of ctx, or a fault of this machine.
+// FromPaths returns the anonymous dataset of the tasks at dirs, in that order. A path without a
+// task gives a task with Missing set. It does not look for equal names, as names may also clash
+// with other datasets. The error is that of ctx, or a fault of this machine.
 func FromPaths(ctx context.Context, name string, dirs []string, opts task.Options) (*Set, error) {
 	tasks, err := loadAll(ctx, dirs, opts)
 	return &Set{Name: name, Format: cmp.Or(opts.Format, task.FormatRollout), Tasks: tasks}, err
@@ -104,8 +106,9 @@ func (s *Set) Names() []string {
 	return names
 }
 
-// Filter returns a copy of the set with the tasks whose names match one of include (all tasks if it is empty) and none of
-// exclude. Patterns are those of path.Match; a malformed one matches only itself.
+// Filter returns a copy of the set with the tasks whose names match one of include (all tasks if it
+// is empty) and none of exclude. Patterns are those of path.Match; a malformed one matches only
+// itself.
 func (s *Set) Filter(include, exclude []string) *Set {
 	out := *s
 	out.Tasks = nil
@@ -124,8 +127,9 @@ func matches(patterns []string, name string) bool {
 	})
 }
 
-// taskDirs returns the directories among entries that look like tasks, and notes about the others: warnings about those that are left
-// out, and errors about those that may be tasks, but cannot be read or lack files. The error is a fault of this machine.
+// taskDirs returns the directories among entries that look like tasks, and notes about the others:
+// warnings about those that are left out, and errors about those that may be tasks, but cannot be
+// read or lack files. The error is a fault of this machine.
 func taskDirs(dir string, entries []fs.DirEntry) (dirs []string, notes diag.List, err error) {
 	for _, e := range entries {
 		sub := filepath.Join(dir, e.Name())
@@ -188,7 +192,8 @@ func emptyHint(dir string, entries []fs.DirEntry) string {
 
 func isTask(dir string) (bool, error) { return task.IsTask(os.DirFS(dir), ".") }
 
-// loadAll loads tasks in parallel and keeps the order. The error is that of ctx, or a fault of this machine.
+// loadAll loads tasks in parallel and keeps the order. The error is that of ctx, or a fault of this
+// machine.
 func loadAll(ctx context.Context, dirs []string, opts task.Options) ([]*task.Task, error) {
 	tasks := make([]*task.Task, len(dirs))
 	loader := task.Loader{Options: opts}
@@ -218,7 +223,8 @@ func unread(t *task.Task) error {
 	return nil
 }
 
-// slugClashes returns a problem for each task whose results would be written to another task's directory.
+// slugClashes returns a problem for each task whose results would be written to another task's
+// directory.
 func slugClashes(dir string, tasks []*task.Task) diag.List {
 	first := map[string]string{}
 	var out diag.List

@@ -88,7 +88,8 @@ set/sub: warning: is not a task and is left out (a task is a directory with task
 	}
 }
 
-// A directory that may be a task must not disappear: the job would pass with the tasks that are left.
+// A directory that may be a task must not disappear: the job would pass with the tasks that are
+// left.
 func TestLoadRefusesDirectoriesThatMayBeTasks(t *testing.T) {
 	loop := func(dir, name string) error {
 		return errors.Join(os.MkdirAll(dir, 0o755), os.Symlink(name, filepath.Join(dir, name)))

@@ -184,7 +184,8 @@ func (f *fetched) snapshots(ctx context.Context, all []*snapshot) error {
 	return group.Wait()
 }
 
-// The files in a part of the cache: the outcome for the path, and the task's directory, if there is one.
+// The files in a part of the cache: the outcome for the path, and the task's directory, if there is
+// one.
 const (
 	notesFile     = "notes.json"
 	taskDirectory = "task"
@@ -318,8 +319,8 @@ func (s *Source) resolveAll(ctx context.Context, all []revision) (map[revision]s
 	return commits, group.Wait()
 }
 
-// resolve asks the repository which commit a revision names now. If that fails, it returns the last known commit. An
-// abbreviated id never changes its meaning, so it is looked up once.
+// resolve asks the repository which commit a revision names now. If that fails, it returns the last
+// known commit. An abbreviated id never changes its meaning, so it is looked up once.
 func (s *Source) resolve(ctx context.Context, rev revision) (string, error) {
 	name := cmp.Or(rev.name, "HEAD")
 	if git.IsID(name) {

@@ -80,7 +80,8 @@ func (s *scene) load(src *Source, refs ...Ref) []*Set {
 // uploads returns how many requests for contents the server got.
 func (s *scene) uploads() int { return s.server.Count("POST /tasks.git/git-upload-pack") }
 
-// 500 tasks in two datasets, under three names of one revision, are one commit and fetched once. A second load uses the cache.
+// 500 tasks in two datasets, under three names of one revision, are one commit and fetched once. A
+// second load uses the cache.
 func TestManyTasksAreOneFetch(t *testing.T) {
 	s := newScene(t)
 	const count = 500
@@ -101,7 +102,8 @@ func TestManyTasksAreOneFetch(t *testing.T) {
 	if len(sets) != 2 || len(sets[0].Tasks) != count || len(sets[1].Tasks) != count {
 		t.Fatalf("%d sets", len(sets))
 	}
-	// Two for each name of a revision, two for the commit, and two for its files; each call begins with a GET.
+	// Two for each name of a revision, two for the commit, and two for its files; each call begins
+	// with a GET.
 	first := s.uploads()
 	if first > 2+4 {
 		t.Errorf("%d requests for contents", first)
@@ -287,7 +289,8 @@ func TestMetadata(t *testing.T) {
 	}
 }
 
-// git-lfs pointers are replaced where .gitattributes says so. Without git-lfs the task is invalid, until git-lfs is installed.
+// git-lfs pointers are replaced where .gitattributes says so. Without git-lfs the task is invalid,
+// until git-lfs is installed.
 func TestLargeFiles(t *testing.T) {
 	s := newScene(t)
 	content := "large content\n"

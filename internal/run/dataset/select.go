@@ -19,11 +19,11 @@ import (
 // Selection selects tasks of a dataset. The zero value selects all.
 type Selection struct {
 	Include, Exclude []string // globs on names; no Include: all
-	// Metadata are the values that [metadata] of task.toml must have, as text. For a list, here or there, one common element
-	// is enough.
+	// Metadata are the values that [metadata] of task.toml must have, as text. For a list, here or
+	// there, one common element is enough.
 	Metadata map[string]any
-	// N is the size of a sample of the selected tasks; 0: all. The sample depends only on their names and Seed, and a larger
-	// sample contains the smaller ones.
+	// N is the size of a sample of the selected tasks; 0: all. The sample depends only on their
+	// names and Seed, and a larger sample contains the smaller ones.
 	N, Seed int
 }
 
@@ -68,8 +68,8 @@ func sample[T any](things []T, name func(T) string, n, seed int) []T {
 	return slices.DeleteFunc(slices.Clone(things), func(t T) bool { return !in[name(t)] })
 }
 
-// choose returns the set with the selected tasks. It returns a problem if the dataset's own keys select nothing; whether the
-// job's globs leave anything is checked for the job as a whole.
+// choose returns the set with the selected tasks. It returns a problem if the dataset's own keys
+// select nothing; whether the job's globs leave anything is checked for the job as a whole.
 func (s *Source) choose(set *Set, ref Ref) (*Set, *diag.Diagnostic) {
 	sel := ref.Select
 	out := *set

@@ -23,15 +23,16 @@ type Ref struct {
 	Dir      string // the directory, absolute; "" for a dataset of a registry
 	Registry string // path or URL
 	Version  string // "": see registry.Preferred
-	// Options are for loading the tasks. If Options.Format is empty, it is Rollout's for a directory. For a dataset of a
-	// registry it is the registry's, or Harbor's if the registry has none.
+	// Options are for loading the tasks. If Options.Format is empty, it is Rollout's for a
+	// directory. For a dataset of a registry it is the registry's, or Harbor's if the registry has
+	// none.
 	Options task.Options
 	Select  Selection
 	Place   diag.Diagnostic // its position in the job: file, line and column
 }
 
-// Source loads a job's datasets. It fetches tasks of registries into a cache, where they stay until Close. It is safe for
-// concurrent use.
+// Source loads a job's datasets. It fetches tasks of registries into a cache, where they stay until
+// Close. It is safe for concurrent use.
 type Source struct {
 	Cache    *cache.Cache // nil if there is none; CacheErr is the reason
 	CacheErr error
@@ -40,8 +41,9 @@ type Source struct {
 	Notify   func(text string) // receives messages for users, such as that a fetch takes long; may be nil
 	// Include and Exclude are globs for the names of all tasks.
 	Include, Exclude []string
-	// Admit is called with each directory of this machine that a registry names. It returns the directory to read instead. If it
-	// is set, registries cannot name repositories on this machine. nil: directories are read where they are.
+	// Admit is called with each directory of this machine that a registry names. It returns the
+	// directory to read instead. If it is set, registries cannot name repositories on this machine.
+	// nil: directories are read where they are.
 	Admit func(path string) (string, error)
 
 	mu          sync.Mutex
@@ -66,10 +68,11 @@ func (s *Source) notify(format string, args ...any) {
 	}
 }
 
-// Load loads datasets, in this order. It fetches only tasks that may be selected, and each repository and commit once. The
-// diagnostics are warnings. The error is a diag.List with all problems in the job, the directories and the registries; it is
-// another error if something could not be fetched, as a job without a repository's tasks should not start. A task that is
-// missing from its commit, or cannot be exported, is no error: its trials fail.
+// Load loads datasets, in this order. It fetches only tasks that may be selected, and each
+// repository and commit once. The diagnostics are warnings. The error is a diag.List with all
+// problems in the job, the directories and the registries; it is another error if something could
+// not be fetched, as a job without a repository's tasks should not start. A task that is missing
+// from its commit, or cannot be exported, is no error: its trials fail.
 func (s *Source) Load(ctx context.Context, refs []Ref) ([]*Set, diag.List, error) {
 	var problems diag.List
 	var broken error

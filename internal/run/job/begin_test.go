@@ -8,7 +8,8 @@ import (
 	"github.com/org/rollout-action/internal/test/jobtest"
 )
 
-// A run that is killed before it has a plan may leave a draft, and the next one begins in its directory.
+// A run that is killed before it has a plan may leave a draft, and the next one begins in its
+// directory.
 func TestBeginRemovesDrafts(t *testing.T) {
 	s := jobtest.New(t)
 	s.Write(s.In("main", ".tmp-config.json123"), "{")

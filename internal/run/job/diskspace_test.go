@@ -94,7 +94,8 @@ func TestFullDiskStartsNoMoreTrials(t *testing.T) {
 	}
 }
 
-// TestErrorsAreMarkedWhileTheProviderIsUnreachable: only the infrastructure's errors, and only while the provider is not there.
+// TestErrorsAreMarkedWhileTheProviderIsUnreachable: only the infrastructure's errors, and only
+// while the provider is not there.
 func TestErrorsAreMarkedWhileTheProviderIsUnreachable(t *testing.T) {
 	gone := &environment.Error{Kind: environment.KindUnavailable, Err: errors.New("the engine does not answer any more")}
 	for _, c := range []struct {

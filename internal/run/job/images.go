@@ -16,8 +16,9 @@ import (
 // between the two may take this long.
 const MinImageAge = time.Hour
 
-// Prunable returns the images that may be removed: they were last used before the given time, are not in use, and no image that
-// stays needs them. Each comes before the images that it needs. images is not changed.
+// Prunable returns the images that may be removed: they were last used before the given time, are
+// not in use, and no image that stays needs them. Each comes before the images that it needs.
+// images is not changed.
 func Prunable(images []environment.Image, before time.Time) []environment.Image {
 	byID := map[string]environment.Image{}
 	for _, img := range images {
@@ -44,7 +45,8 @@ func Prunable(images []environment.Image, before time.Time) []environment.Image 
 	return dependentsFirst(slices.DeleteFunc(slices.Clone(images), func(img environment.Image) bool { return stays[img.ID] }))
 }
 
-// dependentsFirst sorts images so that each comes before the images that it needs, and otherwise the oldest first.
+// dependentsFirst sorts images so that each comes before the images that it needs, and otherwise
+// the oldest first.
 func dependentsFirst(images []environment.Image) []environment.Image {
 	slices.SortFunc(images, func(a, b environment.Image) int {
 		return cmp.Or(a.Used.Compare(b.Used), cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID))
@@ -74,7 +76,8 @@ func dependentsFirst(images []environment.Image) []environment.Image {
 	return sorted
 }
 
-// RemoveImages removes images in their order and returns those that it removed. It stops when ctx ends.
+// RemoveImages removes images in their order and returns those that it removed. It stops when ctx
+// ends.
 func RemoveImages(ctx context.Context, store environment.ImageStore, images []environment.Image) ([]environment.Image, error) {
 	var gone []environment.Image
 	var errs []error

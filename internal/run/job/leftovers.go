@@ -12,8 +12,9 @@ import (
 	"github.com/org/rollout-action/internal/core/event"
 )
 
-// Leftovers returns the environments whose owner is certainly dead: its process ended on this machine, or it belonged to an earlier
-// attempt of this workflow run. Environments of running jobs, of other hosts and those kept on purpose are not among them.
+// Leftovers returns the environments whose owner is certainly dead: its process ended on this
+// machine, or it belonged to an earlier attempt of this workflow run. Environments of running jobs,
+// of other hosts and those kept on purpose are not among them.
 func Leftovers(listed []environment.Listed) []environment.Listed {
 	self := environment.Self().Workflow
 	var left []environment.Listed
@@ -40,8 +41,9 @@ func LeftoversOf(listed []environment.Listed, id string) []environment.Listed {
 	return left
 }
 
-// OwnLeftovers returns the environments that this process made for a job and did not keep. After the job there should be none, but
-// an engine that went down while it made one may have finished it later.
+// OwnLeftovers returns the environments that this process made for a job and did not keep. After
+// the job there should be none, but an engine that went down while it made one may have finished it
+// later.
 func OwnLeftovers(listed []environment.Listed, job string) []environment.Listed {
 	return slices.DeleteFunc(OwnedBy(listed, environment.Self()), func(l environment.Listed) bool { return l.Labels.Job != job })
 }
@@ -70,7 +72,8 @@ func OwnedBy(listed []environment.Listed, owner environment.Owner) []environment
 // once has requested all removals before it ends.
 const removals = 64
 
-// RemoveEnvironments destroys environments, many at a time, and returns those that it destroyed. It tries all of them; the error joins all failures.
+// RemoveEnvironments destroys environments, many at a time, and returns those that it destroyed. It
+// tries all of them; the error joins all failures.
 func RemoveEnvironments(ctx context.Context, provider environment.Provider, listed []environment.Listed) ([]environment.Listed, error) {
 	errs := make([]error, len(listed))
 	work := event.Begin(ctx, "Removing environments", len(listed))

@@ -18,11 +18,12 @@ import (
 	"github.com/org/rollout-action/internal/lib/untrusted"
 )
 
-// Lock is the right to write into a job's directory. Two processes on one machine never have it at the same time. On a network file
-// system that depends on the server; if the file system has no locks at all, Unguarded is set.
+// Lock is the right to write into a job's directory. Two processes on one machine never have it at
+// the same time. On a network file system that depends on the server; if the file system has no
+// locks at all, Unguarded is set.
 //
-// Its file is removed at the end. A file that a killed process left means nothing: only the system's lock on it counts, and that ends
-// with the process.
+// Its file is removed at the end. A file that a killed process left means nothing: only the
+// system's lock on it counts, and that ends with the process.
 type Lock struct {
 	path     string
 	flock    *flock.Flock
@@ -55,7 +56,8 @@ func (h holder) dead() bool {
 	return environment.Owner{Host: h.Scope, PID: h.PID, Start: h.Start}.Alive() == environment.Dead
 }
 
-// A child that a killed process was just starting (between fork and exec) keeps its lock for a moment longer.
+// A child that a killed process was just starting (between fork and exec) keeps its lock for a
+// moment longer.
 const (
 	lockLingers = 10 * time.Second
 	lockPoll    = 5 * time.Millisecond
@@ -126,14 +128,15 @@ func (l *Lock) sign(now time.Time) {
 	}
 }
 
-// Release gives the lock back. It does nothing for a nil lock and for one that was given back. Callers must not write into the
-// directory afterwards.
+// Release gives the lock back. It does nothing for a nil lock and for one that was given back.
+// Callers must not write into the directory afterwards.
 func (l *Lock) Release() error {
 	if !l.held() {
 		return nil
 	}
 	l.released = true
-	// The file is removed first: a process that locks the removed file sees that another one is there now.
+	// The file is removed first: a process that locks the removed file sees that another one is
+	// there now.
 	err := os.Remove(l.path)
 	if errors.Is(err, os.ErrNotExist) { // with the directory
 		err = nil

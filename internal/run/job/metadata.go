@@ -19,8 +19,8 @@ func (t *Tree) WriteMetadata(job result.Job) error {
 	return result.WriteJSON(filepath.Join(t.Dir, result.MetadataFile), result.MetadataOf(t.Plan, job))
 }
 
-// writeMetadata writes metadata.json if the last time is long enough ago. It ignores errors: the file is written again at the end, and
-// that error is reported.
+// writeMetadata writes metadata.json if the last time is long enough ago. It ignores errors: the
+// file is written again at the end, and that error is reported.
 func (r *run) writeMetadata() {
 	began := r.Now()
 	if began.Before(r.nextMetadata) {

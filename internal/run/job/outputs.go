@@ -125,8 +125,9 @@ func (o *outputs) from(prompt func(dataset, task string) []result.Message) {
 	}
 }
 
-// Instructions returns a function that returns the prompt of each of the specs' tasks, without secrets. It reads the instruction again
-// for each trial: a job may have more of them than fit into memory.
+// Instructions returns a function that returns the prompt of each of the specs' tasks, without
+// secrets. It reads the instruction again for each trial: a job may have more of them than fit into
+// memory.
 func Instructions(specs []trial.Spec, redactor *redact.Redactor) func(dataset, name string) []result.Message {
 	type id struct{ dataset, task string }
 	tasks := map[id]*task.Task{}
@@ -152,8 +153,8 @@ func Instruction(t *task.Task, redactor *redact.Redactor) []result.Message {
 	return result.PromptOf(string(redactor.Bytes(text[:min(len(text), 2*result.MaxPrompt)])))
 }
 
-// WriteOutputs writes the lines of an outputs.jsonl, in the order in which the trials ended. prompt returns tasks' instructions. dir
-// has the trials' directories.
+// WriteOutputs writes the lines of an outputs.jsonl, in the order in which the trials ended. prompt
+// returns tasks' instructions. dir has the trials' directories.
 func WriteOutputs(w io.Writer, dir string, plan result.Plan, trials []result.Trial, prompt func(dataset, task string) []result.Message) error {
 	order := make([]*result.Trial, len(trials))
 	for i := range trials {
@@ -187,8 +188,8 @@ const maxLine = 8 * MaxOutputConversation
 // Of returns a task's prompt, and nil if it is not known.
 func (p Prompts) Of(dataset, task string) []result.Message { return p[result.ExampleID(dataset, task)] }
 
-// Read adds the prompts in an outputs.jsonl. The file is hostile: lines that Rollout did not write are left out, and at most
-// maxPrompts bytes are kept.
+// Read adds the prompts in an outputs.jsonl. The file is hostile: lines that Rollout did not write
+// are left out, and at most maxPrompts bytes are kept.
 func (p Prompts) Read(path string) error {
 	f, err := nofollow.Open(path)
 	if err != nil {

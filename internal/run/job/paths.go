@@ -20,7 +20,8 @@ func RealPath(path string) (string, error) {
 	return real, err
 }
 
-// PathsFrom returns the result.Plan.PathsFrom of a job in the directory dir, which need not exist, whose relative paths begin at from.
+// PathsFrom returns the result.Plan.PathsFrom of a job in the directory dir, which need not exist,
+// whose relative paths begin at from.
 func PathsFrom(dir, from string) (string, error) {
 	real, err := RealPath(dir)
 	if err != nil {

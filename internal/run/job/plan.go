@@ -11,8 +11,9 @@ import (
 	"github.com/org/rollout-action/internal/run/trial"
 )
 
-// Plan returns every trial of a job: agents × tasks × attempts, in the order of the job file (agents, then
-// datasets), tasks by name, attempts from 1. env holds each agent's expanded variables.
+// Plan returns every trial of a job: agents × tasks × attempts, in the order of the job file
+// (agents, then datasets), tasks by name, attempts from 1. env holds each agent's expanded
+// variables.
 // Source: specification, "Trial enumeration".
 func Plan(cfg config.Job, sets []*dataset.Set, env map[string]map[string]string) []trial.Spec {
 	tasks := 0

@@ -45,8 +45,8 @@ type RecordOptions struct {
 	Rollout     string // Plan.RolloutVersion
 }
 
-// Record returns the plan of a job as it is written to disk. It reads every file of every task for the tasks' digests. It fails if
-// this machine cannot read one.
+// Record returns the plan of a job as it is written to disk. It reads every file of every task for
+// the tasks' digests. It fails if this machine cannot read one.
 func Record(cfg config.Job, specs []trial.Spec, opts RecordOptions) (result.Plan, error) {
 	plan := result.Plan{
 		JobName: cfg.Name, StartedAt: result.Stamp(opts.StartedAt), Commit: opts.Commit, Parents: opts.Parents, Shard: opts.Shard,
@@ -76,7 +76,8 @@ func Record(cfg config.Job, specs []trial.Spec, opts RecordOptions) (result.Plan
 // along have many thousands.
 const maxSums = 1000
 
-// plannedAgents returns the agents of the specs and their judges that have files, each once, sorted by name.
+// plannedAgents returns the agents of the specs and their judges that have files, each once, sorted
+// by name.
 func plannedAgents(specs []trial.Spec) []result.PlannedAgent {
 	files := map[string]*agentfiles.Set{}
 	for _, s := range specs {
@@ -128,7 +129,8 @@ func plannedTasks(specs []trial.Spec, dir string) []result.PlannedTask {
 	return planned
 }
 
-// repoPath returns the path of a task in its repository, or below dir if it is in none; "" if it is elsewhere.
+// repoPath returns the path of a task in its repository, or below dir if it is in none; "" if it is
+// elsewhere.
 func repoPath(t *task.Task, dir string) string {
 	if t.Origin != nil {
 		return "" // it is in another repository
@@ -180,7 +182,8 @@ func planDigest(cfg config.Job, plan result.Plan) (string, error) {
 	if err := json.NewEncoder(sum).Encode(cfg); err != nil {
 		return "", err
 	}
-	// Quoted, so that no name can look like two. Encoding this as JSON would take most of the time that planning takes.
+	// Quoted, so that no name can look like two. Encoding this as JSON would take most of the time
+	// that planning takes.
 	var line []byte
 	write := func(word string, number int, texts ...string) {
 		line = strconv.AppendInt(append(append(line[:0], word...), ' '), int64(number), 10)
@@ -201,8 +204,8 @@ func planDigest(cfg config.Job, plan result.Plan) (string, error) {
 	return digestOf(sum), nil
 }
 
-// splitDigest returns the result.Plan.Split of a division into shards. It is no part of the plan's digest, so that merged shards have
-// the same digest as the job run on one machine.
+// splitDigest returns the result.Plan.Split of a division into shards. It is no part of the plan's
+// digest, so that merged shards have the same digest as the job run on one machine.
 func splitDigest(total int, shardOf []int) string {
 	sum := sha256.New()
 	fmt.Fprintln(sum, total, shardOf)

@@ -38,12 +38,15 @@ type Options struct {
 	Grace time.Duration
 	// Hard ends the grace early when it ends. nil: it never ends.
 	Hard context.Context
-	// Redactor hides secrets in the tasks' instructions, which are in outputs.jsonl. nil: nothing is hidden.
+	// Redactor hides secrets in the tasks' instructions, which are in outputs.jsonl. nil: nothing
+	// is hidden.
 	Redactor *redact.Redactor
-	// Prompt returns the tasks' instructions for outputs.jsonl. nil: Instructions of the specs and the Redactor.
+	// Prompt returns the tasks' instructions for outputs.jsonl. nil: Instructions of the specs and
+	// the Redactor.
 	Prompt func(dataset, task string) []result.Message
-	// CheckDisk is called before each trial and returns an error if the machine has no room for it. After an error no more trials
-	// start, those that run go on to their end, and Run returns the error. nil: there is always room.
+	// CheckDisk is called before each trial and returns an error if the machine has no room for it.
+	// After an error no more trials start, those that run go on to their end, and Run returns the
+	// error. nil: there is always room.
 	CheckDisk func() error
 	// FailFast is called with the result of each trial that Run ran, one at a time, before its
 	// worker takes another. Once it has returned true, it is not called again, no more trials or
@@ -57,8 +60,8 @@ type Options struct {
 	// Earlier holds the results of earlier runs in the directory. The result of a trial that is run
 	// again counts until the trial begins, the others count to the end.
 	Earlier []result.Trial
-	// Reconfirm has the confirmation attempts among Earlier that are made again if Confirm returns them. They have no line in
-	// outputs.jsonl yet.
+	// Reconfirm has the confirmation attempts among Earlier that are made again if Confirm returns
+	// them. They have no line in outputs.jsonl yet.
 	Reconfirm map[result.Key]bool
 	// Confirm returns the confirmation attempts (result.Trial.Confirmation) to make. Run calls it
 	// with all results when all trials have ended, and again when those attempts have ended, until
@@ -73,8 +76,9 @@ type Options struct {
 // DefaultGrace leaves half a second of the 5 s that a cancelled job may take for its last writes.
 const DefaultGrace = 4500 * time.Millisecond
 
-// Run runs the trials. It writes the result of each when the trial ends, and the job's result at the end. When ctx ends, no further
-// trial starts, running ones are stopped, and the result says so.
+// Run runs the trials. It writes the result of each when the trial ends, and the job's result at
+// the end. When ctx ends, no further trial starts, running ones are stopped, and the result says
+// so.
 //
 // It returns an error only for faults that no trial caused. If a result cannot be written (the disk
 // is full, the directory is gone), it starts no more trials, ends the running ones, writes again at
@@ -166,10 +170,12 @@ func (r *run) err(wanted int) error {
 	return errors.Join(append(errs, r.diskErr)...)
 }
 
-// run is one run of a job. Only the goroutine in collect touches trials, unwritten, lost and nextMetadata.
+// run is one run of a job. Only the goroutine in collect touches trials, unwritten, lost and
+// nextMetadata.
 //
-// Every trial has one outcome, because one goroutine removes it from running: its worker when the trial is over, or collect when the
-// trial is abandoned. Workers write their results themselves, at the same time: one after the other they would all wait for the disk.
+// Every trial has one outcome, because one goroutine removes it from running: its worker when the
+// trial is over, or collect when the trial is abandoned. Workers write their results themselves, at
+// the same time: one after the other they would all wait for the disk.
 type run struct {
 	Options
 	trials    []result.Trial

@@ -322,7 +322,8 @@ func TestUnwritableResultEndsTheJobAndIsWrittenAtTheEnd(t *testing.T) {
 	})
 }
 
-// TestJobStoppedByTheDiskIsNotCancelled: trials that were stopped are the infrastructure's, and the job says why.
+// TestJobStoppedByTheDiskIsNotCancelled: trials that were stopped are the infrastructure's, and the
+// job says why.
 func TestJobStoppedByTheDiskIsNotCancelled(t *testing.T) {
 	list := specs(3)
 	tree := newTree(t, list)

@@ -9,15 +9,17 @@ import (
 	"github.com/org/rollout-action/internal/run/trial"
 )
 
-// Shards divides trials among n shards. It returns the shard of each spec, from 1. The result depends only on the arguments, so every
-// machine divides in the same way.
+// Shards divides trials among n shards. It returns the shard of each spec, from 1. The result
+// depends only on the arguments, so every machine divides in the same way.
 //
-// The trials of one task stay together, because every machine that needs the task's image builds or pulls it once. A task is divided
-// only if there are fewer tasks than shards, or if it is larger than a shard's share of all trials.
+// The trials of one task stay together, because every machine that needs the task's image builds or
+// pulls it once. A task is divided only if there are fewer tasks than shards, or if it is larger
+// than a shard's share of all trials.
 //
-// With timings, the shards take about equally long: the longest task is assigned first, each time to the shard with the least to do so
-// far. A task without a timing counts as long as the median of the others. Without any timing, the shards have about equally many
-// trials. No shard is empty unless there are fewer trials than shards.
+// With timings, the shards take about equally long: the longest task is assigned first, each time
+// to the shard with the least to do so far. A task without a timing counts as long as the median of
+// the others. Without any timing, the shards have about equally many trials. No shard is empty
+// unless there are fewer trials than shards.
 //
 // A task whose trials judges compare is never divided.
 func Shards(specs []trial.Spec, n int, timings Timings) []int {
@@ -77,8 +79,8 @@ func (u unit) heaviestFirst(o unit) int {
 	return cmp.Or(cmp.Compare(o.weight, u.weight), u.byName(o))
 }
 
-// dealEvenly cuts the list of trials, task after task, into n parts whose lengths differ by at most one. So it divides at most n-1
-// tasks.
+// dealEvenly cuts the list of trials, task after task, into n parts whose lengths differ by at most
+// one. So it divides at most n-1 tasks.
 func dealEvenly(tasks []unit, n int, shards []int) {
 	at := 0
 	for _, t := range tasks {
@@ -89,7 +91,8 @@ func dealEvenly(tasks []unit, n int, shards []int) {
 	}
 }
 
-// divide cuts the tasks that are larger than a shard's share, and then the largest ones until there is a unit for every shard.
+// divide cuts the tasks that are larger than a shard's share, and then the largest ones until there
+// is a unit for every shard.
 func divide(tasks []unit, weights []int64, n int) []unit {
 	var total int64
 	for _, t := range tasks {
@@ -129,7 +132,8 @@ func renumber(units []unit) {
 	}
 }
 
-// cut returns the unit in as many parts. They have about the same weight and at least one trial each.
+// cut returns the unit in as many parts. They have about the same weight and at least one trial
+// each.
 func (u unit) cut(parts int, weights []int64) []unit {
 	if parts <= 1 {
 		return []unit{u}
@@ -150,9 +154,9 @@ func (u unit) cut(parts int, weights []int64) []unit {
 	return cuts
 }
 
-// assign gives each unit to the shard with the least to do so far, the heaviest unit first: no shard has more than
-// 4/3 of what the best division of the units could give it. Source: R. L. Graham, Bounds on multiprocessing
-// timing anomalies, 1969.
+// assign gives each unit to the shard with the least to do so far, the heaviest unit first: no
+// shard has more than 4/3 of what the best division of the units could give it. Source: R. L.
+// Graham, Bounds on multiprocessing timing anomalies, 1969.
 func assign(units []unit, n int, shards []int) {
 	units = slices.SortedFunc(slices.Values(units), unit.heaviestFirst)
 	type load struct {
@@ -181,7 +185,8 @@ type Timings map[result.Key]time.Duration
 // longestTiming limits the timings in a file, so that sums do not overflow.
 const longestTiming = 30 * 24 * time.Hour
 
-// TimingsOf returns the mean durations of the trials of a job. Trials that were cancelled do not count.
+// TimingsOf returns the mean durations of the trials of a job. Trials that were cancelled do not
+// count.
 func TimingsOf(job result.Job) Timings {
 	type sum struct {
 		total time.Duration

@@ -20,8 +20,9 @@ import (
 // digest is a SHA-256 digest of a file.
 type digest = [sha256.Size]byte
 
-// writeSums writes the digests of a shard's result files, plan and configuration: a shard is copied between machines, and a merge relies
-// on its results. text is the result.json of job, which is about to be written.
+// writeSums writes the digests of a shard's result files, plan and configuration: a shard is copied
+// between machines, and a merge relies on its results. text is the result.json of job, which is
+// about to be written.
 func (t *Tree) writeSums(job result.Job, text []byte) error {
 	outcomes := slices.Concat(job.Results, job.Confirmations)
 	results, err := t.resultDigests(outcomes)
@@ -47,7 +48,8 @@ func (t *Tree) writeSums(job result.Job, text []byte) error {
 	return result.WriteFile(filepath.Join(t.Dir, result.SumsFile), out.Bytes())
 }
 
-// resultDigests returns the digests of trials' result files, in their order; the zero digest for a file that is missing.
+// resultDigests returns the digests of trials' result files, in their order; the zero digest for a
+// file that is missing.
 func (t *Tree) resultDigests(outcomes []result.Outcome) ([]digest, error) {
 	digests := make([]digest, len(outcomes))
 	var group errgroup.Group

@@ -14,9 +14,10 @@ import (
 	"github.com/org/rollout-action/internal/run/trial"
 )
 
-// Supersede moves a trial's directory from an earlier run to superseded/, so that its files do not mix with those of the next run.
-// Callers do this when the trial begins again: until then the old result counts. After an error the directory is where it was. In a tree
-// that Create or Begin made it does nothing.
+// Supersede moves a trial's directory from an earlier run to superseded/, so that its files do not
+// mix with those of the next run. Callers do this when the trial begins again: until then the old
+// result counts. After an error the directory is where it was. In a tree that Create or Begin made
+// it does nothing.
 func (t *Tree) Supersede(key result.Key) error {
 	if !t.resumed {
 		return nil // this run created the directory, so nothing is there
@@ -69,7 +70,8 @@ func (t *Tree) Unjudge(key result.Key) error {
 	return nil
 }
 
-// freeName returns the first of below, below.2, below.3 … that does not exist. The lock keeps other processes from creating it.
+// freeName returns the first of below, below.2, below.3 … that does not exist. The lock keeps other
+// processes from creating it.
 func (t *Tree) freeName(below string) string {
 	path := filepath.Join(t.Dir, below)
 	for n := 2; ; n++ {

@@ -31,8 +31,8 @@ type Tree struct {
 // ErrExists means that the job's directory exists already. It is never overwritten.
 var ErrExists = errors.New("already exists")
 
-// Create creates a job's directory with its plan and configuration, and takes its lock. If the directory exists, the error is ErrExists.
-// After any other error it does not exist.
+// Create creates a job's directory with its plan and configuration, and takes its lock. If the
+// directory exists, the error is ErrExists. After any other error it does not exist.
 func Create(dir string, cfg config.Job, plan result.Plan) (*Tree, error) {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return nil, err
@@ -54,8 +54,9 @@ func Create(dir string, cfg config.Job, plan result.Plan) (*Tree, error) {
 	return tree, nil
 }
 
-// Begin writes the plan and the configuration into a directory whose lock is held, and in which no job has begun (see NotBegun). The
-// tree owns the lock from then on. The plan is written last: without it a directory is no job's, whatever else is there.
+// Begin writes the plan and the configuration into a directory whose lock is held, and in which no
+// job has begun (see NotBegun). The tree owns the lock from then on. The plan is written last:
+// without it a directory is no job's, whatever else is there.
 func Begin(dir string, lock *Lock, cfg config.Job, plan result.Plan) (*Tree, error) {
 	t := &Tree{Dir: dir, Plan: plan, Lock: lock}
 	// A run that was killed here before it had a plan left them.
@@ -89,8 +90,8 @@ func (t *Tree) openEvents() (err error) {
 	return err
 }
 
-// Sink writes an event as a line of events.jsonl. An event that cannot be written is dropped: results
-// never depend on events.
+// Sink writes an event as a line of events.jsonl. An event that cannot be written is dropped:
+// results never depend on events.
 func (t *Tree) Sink(e event.Event) {
 	line, err := json.Marshal(e)
 	if err == nil {
@@ -121,7 +122,8 @@ func (t *Tree) TrialDir(key result.Key) string {
 	return filepath.Join(t.Dir, filepath.FromSlash(key.Dir()))
 }
 
-// WriteTrial writes a trial's error.txt, if it has an error, then its result.json, and then its line of outputs.jsonl.
+// WriteTrial writes a trial's error.txt, if it has an error, then its result.json, and then its
+// line of outputs.jsonl.
 func (t *Tree) WriteTrial(outcome trial.Outcome) error {
 	dir := t.TrialDir(outcome.Trial.Key)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -142,7 +144,8 @@ func (t *Tree) WriteTrial(outcome trial.Outcome) error {
 	return t.outputs.add(outcome.Trial)
 }
 
-// rewriteTrial writes the result of a trial again. Its line of outputs.jsonl stays as it is; see rewriteOutputs.
+// rewriteTrial writes the result of a trial again. Its line of outputs.jsonl stays as it is; see
+// rewriteOutputs.
 func (t *Tree) rewriteTrial(r result.Trial) error {
 	return result.WriteJSON(filepath.Join(t.TrialDir(r.Key), result.ResultFile), r)
 }
@@ -180,7 +183,8 @@ func (t *Tree) WriteJob(job result.Job) error {
 	return result.WriteFile(filepath.Join(t.Dir, result.ResultFile), text)
 }
 
-// syncDir writes a directory's entries to the disk, so that they are there after a crash of the machine.
+// syncDir writes a directory's entries to the disk, so that they are there after a crash of the
+// machine.
 func syncDir(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -192,8 +196,8 @@ func syncDir(dir string) error {
 // UsePrompts sets the function that returns the tasks' instructions for outputs.jsonl.
 func (t *Tree) UsePrompts(prompt func(dataset, task string) []result.Message) { t.outputs.from(prompt) }
 
-// Reopen returns the tree of a job that was run before, whose lock is held. It removes the drafts that a killed process left, and opens
-// nothing: call Continue before the tree is used by Run.
+// Reopen returns the tree of a job that was run before, whose lock is held. It removes the drafts
+// that a killed process left, and opens nothing: call Continue before the tree is used by Run.
 func Reopen(dir string, lock *Lock, plan result.Plan) (*Tree, error) {
 	t := &Tree{Dir: dir, Plan: plan, Lock: lock, resumed: true}
 	if err := RemoveDrafts(dir); err != nil {
@@ -253,7 +257,8 @@ func RemoveDrafts(dir string) error {
 	return nil
 }
 
-// endTornEvent ends the line of events.jsonl that was being written when the process was killed. Readers skip that line.
+// endTornEvent ends the line of events.jsonl that was being written when the process was killed.
+// Readers skip that line.
 func (t *Tree) endTornEvent() error {
 	info, err := t.events.Stat()
 	if err != nil || info.Size() == 0 {

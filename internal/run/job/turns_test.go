@@ -20,7 +20,8 @@ func taskRank(_ int, key result.Key) int {
 	return n
 }
 
-// Two jobs with one worker run the trials of each task one after the other, and take turns to be the first.
+// Two jobs with one worker run the trials of each task one after the other, and take turns to be
+// the first.
 func TestTurnsInterleaveTwoJobs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns := NewTurns(1, []int{0, 1}, taskRank)

@@ -32,7 +32,8 @@ func (r *run) work(ctx context.Context, specs []trial.Spec) {
 	defer stop(nil)
 	workers := max(1, min(r.Workers, len(specs)))
 	queue := make(chan trial.Spec)
-	// After a cancel each worker sends at most one more outcome, so none blocks when collect no longer reads.
+	// After a cancel each worker sends at most one more outcome, so none blocks when collect no
+	// longer reads.
 	outcomes := make(chan written, workers)
 	var group sync.WaitGroup
 	var taking sync.Mutex // so that trials wait for their turns in the order of the queue
@@ -186,7 +187,8 @@ func (r *run) begin(spec trial.Spec, now time.Time) (bool, error) {
 	if r.running == nil {
 		return false, nil
 	}
-	// With the mutex held, so that nothing is moved after the running trials were abandoned and while the job is counted.
+	// With the mutex held, so that nothing is moved after the running trials were abandoned and
+	// while the job is counted.
 	if err := makeWay(key); err != nil {
 		r.writing++
 		return false, err
@@ -196,7 +198,8 @@ func (r *run) begin(spec trial.Spec, now time.Time) (bool, error) {
 	return true, nil
 }
 
-// end notes that a trial's outcome is about to be written. It reports false if the trial was abandoned.
+// end notes that a trial's outcome is about to be written. It reports false if the trial was
+// abandoned.
 func (r *run) end(key result.Key) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

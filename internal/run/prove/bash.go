@@ -10,8 +10,8 @@ import (
 	"github.com/org/rollout-action/internal/core/task"
 )
 
-// bashSyntax finds a script of tests/ or solution/ that bash cannot parse. It only warns: bash runs the commands before the mistake, and
-// the parser here may not know all that bash accepts.
+// bashSyntax finds a script of tests/ or solution/ that bash cannot parse. It only warns: bash runs
+// the commands before the mistake, and the parser here may not know all that bash accepts.
 func bashSyntax(t *task.Task, f file) []Finding {
 	if !strings.HasPrefix(f.name, "tests/") && !strings.HasPrefix(f.name, "solution/") || !isShell(f) || !runsInBash(t, f) ||
 		!f.whole() || f.size > maxScript || bytes.Contains(f.head, []byte("\r\n")) { // rule crlf

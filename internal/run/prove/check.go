@@ -34,7 +34,8 @@ func (p TaskReport) Place(f Finding, dir string) string {
 	return f.Place(dir)
 }
 
-// Check returns the verdict on a task after its runs, and the findings, sorted. It reads a bounded part of each of the task's files.
+// Check returns the verdict on a task after its runs, and the findings, sorted. It reads a bounded
+// part of each of the task's files.
 func Check(t *task.Task, runs Runs) (Verdict, []Finding) {
 	if t.Missing || t.Err() != nil {
 		return Broken, Lint(t)
@@ -60,7 +61,8 @@ func CheckRuns(t *task.Task, runs Runs) (Verdict, []Finding) {
 	return verdictOf(t, runs), findings
 }
 
-// Lint returns the findings of a task that was not run, sorted: those in its files, and those of loading it.
+// Lint returns the findings of a task that was not run, sorted: those in its files, and those of
+// loading it.
 func Lint(t *task.Task) []Finding {
 	if t.Missing {
 		return []Finding{{Rule: TaskFormat, Severity: Error, Message: "there is no such task: a run would start the others, and its trials would end with task_not_found", Hint: "correct the path, or remove it"}}
@@ -68,7 +70,8 @@ func Lint(t *task.Task) []Finding {
 	return addProblems(t, lint(t))
 }
 
-// addProblems returns findings with the problems of loading the task, marks those that the task ignores, and sorts them.
+// addProblems returns findings with the problems of loading the task, marks those that the task
+// ignores, and sorts them.
 func addProblems(t *task.Task, findings []Finding) []Finding {
 	for _, p := range t.Problems {
 		findings = append(findings, fromProblem(t, p))

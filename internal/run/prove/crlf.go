@@ -10,12 +10,14 @@ import (
 	"github.com/org/rollout-action/internal/core/task"
 )
 
-// crlf finds Windows line ends in shell scripts, where the shell takes the carriage return for a part of the command. It accepts
-// them in comments, quotes and here-documents, where they may be wanted. They are errors in tests/ and solution/, which run as they
-// are. Files of environment/ may be converted while the image is built, or be the problem that the agent has to solve.
+// crlf finds Windows line ends in shell scripts, where the shell takes the carriage return for a
+// part of the command. It accepts them in comments, quotes and here-documents, where they may be
+// wanted. They are errors in tests/ and solution/, which run as they are. Files of environment/ may
+// be converted while the image is built, or be the problem that the agent has to solve.
 //
-// It does not check programs in other languages, because python, node and the like read such line ends. Only the kernel does not, in
-// the line that names the interpreter, which matters for test.sh and solve.sh of tasks that execute them directly.
+// It does not check programs in other languages, because python, node and the like read such line
+// ends. Only the kernel does not, in the line that names the interpreter, which matters for test.sh
+// and solve.sh of tasks that execute them directly.
 func crlf(t *task.Task, f file) []Finding {
 	at := bytes.Index(f.head, []byte("\r\n"))
 	if at < 0 {
@@ -65,8 +67,8 @@ func isShellShebang(first []byte) bool {
 	return false
 }
 
-// firstStrayReturn returns the offset of the first carriage return that is a part of a command, or -1. known is false for a script
-// that cannot be parsed with or without them.
+// firstStrayReturn returns the offset of the first carriage return that is a part of a command, or
+// -1. known is false for a script that cannot be parsed with or without them.
 func firstStrayReturn(script []byte) (at int, known bool) {
 	// The shell takes a carriage return for a letter, the parser for white space.
 	letters := bytes.ReplaceAll(script, []byte("\r"), []byte("R"))

@@ -21,7 +21,8 @@ func largeFile(f file) []Finding {
 		Hint:    "make it while the image is built, or fetch it there by its checksum"}}
 }
 
-// fileName finds names that artifact upload refuses or Windows cannot check out. result.Slug has the rule.
+// fileName finds names that artifact upload refuses or Windows cannot check out. result.Slug has
+// the rule.
 func fileName(f file) []Finding {
 	for _, part := range strings.Split(f.name, "/") {
 		// Not long names or leading dots, which Slug changes, too.

@@ -20,14 +20,15 @@ const (
 type Finding struct {
 	Rule     string   `json:"rule"` // one of Rules
 	Severity Severity `json:"severity"`
-	// File is below the task's directory, with forward slashes; "" is the task itself. Line and Column (in bytes) count from 1;
-	// 0 is the whole file, or the whole line.
+	// File is below the task's directory, with forward slashes; "" is the task itself. Line and
+	// Column (in bytes) count from 1; 0 is the whole file, or the whole line.
 	File    string `json:"file"`
 	Line    int    `json:"line"`
 	Column  int    `json:"column,omitempty"`
 	Message string `json:"message"` // a sentence without a full stop
 	Hint    string `json:"hint"`    // what to do about it; may be ""
-	// Trial is the directory of the run that shows it, below the job's; "" if no run does, or if runs are missing.
+	// Trial is the directory of the run that shows it, below the job's; "" if no run does, or if
+	// runs are missing.
 	Trial string `json:"trial,omitempty"`
 	// Ignored is the reason for which task.toml ignores the finding; "" if it counts.
 	Ignored string `json:"ignored,omitempty"`

@@ -21,7 +21,8 @@ var good = map[string]string{
 	"tests/test.sh":          "#!/bin/bash\ngrep -q hello /app/hello && reward=1 || reward=0\necho $reward > /logs/verifier/reward.txt\n",
 }
 
-// load returns the good task with other files. A file without content is removed; a name that begins with + is executable.
+// load returns the good task with other files. A file without content is removed; a name that
+// begins with + is executable.
 func load(t *testing.T, changes map[string]string) *task.Task {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "greet")

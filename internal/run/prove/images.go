@@ -25,7 +25,8 @@ var movingTags = []string{
 	"testing", "unstable", "sid",
 }
 
-// fixedTag matches a date or a commit in a tag, as in stable-20260112-slim and main-4f0c8d1: such an image does not change.
+// fixedTag matches a date or a commit in a tag, as in stable-20260112-slim and main-4f0c8d1: such
+// an image does not change.
 var fixedTag = regexp.MustCompile(`(?i)(?:^|[-_.])(?:g|sha-?)?(?:\d{6,}|\d{4}-\d\d(?:-\d\d)?|[0-9a-f]*\d[0-9a-f]{6,}|[0-9a-f]{7,}\d[0-9a-f]*)(?:[-_.]|$)`)
 
 // unpinned returns the reason why the name of an image may stand for another image later, or "".
@@ -112,8 +113,9 @@ func dockerfileRules(t *task.Task, f file) []Finding {
 	return out
 }
 
-// missingSources finds files that the Dockerfile copies and that environment/, the build context, does not have. It skips patterns
-// and variables, and stages that the image does not use, which may not be built.
+// missingSources finds files that the Dockerfile copies and that environment/, the build context,
+// does not have. It skips patterns and variables, and stages that the image does not use, which may
+// not be built.
 func missingSources(t *task.Task, f file, stages []stage) []Finding {
 	if t.Config.Environment.DockerImage != "" {
 		return nil // it is not built
@@ -179,7 +181,8 @@ var rootWorkdir = []string{
 	"gcc", "node", "python", "rockylinux", "ruby", "rust", "ubuntu",
 }
 
-// hasWorkdir reports whether a stage or its base sets a WORKDIR. It reports true for unknown images.
+// hasWorkdir reports whether a stage or its base sets a WORKDIR. It reports true for unknown
+// images.
 func hasWorkdir(stages []stage, at int) bool {
 	s := stages[at]
 	for _, command := range s.Commands {
@@ -207,7 +210,8 @@ func stagesOf(text []byte) ([]stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A linter that finds nothing: without a linter, a comment like "# check=x" in the middle of a file makes the parser panic.
+	// A linter that finds nothing: without a linter, a comment like "# check=x" in the middle of a
+	// file makes the parser panic.
 	from, global, err := instructions.Parse(parsed.AST, linter.New(&linter.Config{SkipAll: true}))
 	if err != nil {
 		return nil, err

@@ -13,7 +13,8 @@ import (
 	"github.com/moby/buildkit/frontend/dockerfile/parser"
 )
 
-// privatePath matches a file below the directories that exist in an environment only while the solution or the tests run.
+// privatePath matches a file below the directories that exist in an environment only while the
+// solution or the tests run.
 var privatePath = regexp.MustCompile("(?:^|[\\s\"'`(=])(/(?:solution|oracle|tests)/([\\w./-]*\\w))")
 
 // forbiddingWords matches words in lines that say what an agent must not do or does not have.

@@ -17,7 +17,8 @@ const (
 	maxRead  = 128 << 20 // of all files together
 )
 
-// file is a file of a task. Links are not followed: they point to another file of the task, or out of it.
+// file is a file of a task. Links are not followed: they point to another file of the task, or out
+// of it.
 type file struct {
 	name       string // below the task, with forward slashes
 	size       int64

@@ -10,7 +10,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// networkUse finds commands that fetch something. A verifier with such a command depends on the server that it fetches from.
+// networkUse finds commands that fetch something. A verifier with such a command depends on the
+// server that it fetches from.
 func networkUse(f file, script *syntax.File) []Finding {
 	var out []Finding
 	syntax.Walk(script, func(node syntax.Node) bool {
@@ -98,8 +99,8 @@ func fetchCommand(words []string) string {
 	return program + " " + args[at]
 }
 
-// installsLocalFiles reports whether pip installs only files and directories. If they need other packages, those may be installed
-// already.
+// installsLocalFiles reports whether pip installs only files and directories. If they need other
+// packages, those may be installed already.
 func installsLocalFiles(args []string) bool {
 	found := false
 	for _, a := range args {
@@ -114,7 +115,8 @@ func installsLocalFiles(args []string) bool {
 	return found
 }
 
-// isRemote reports whether a word is the address of another machine. It reports false for addresses with variables.
+// isRemote reports whether a word is the address of another machine. It reports false for addresses
+// with variables.
 func isRemote(word string) bool {
 	if strings.HasPrefix(word, "git@") {
 		return true

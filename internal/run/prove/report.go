@@ -32,7 +32,8 @@ const (
 	Stopped    Outcome = "cancelled"
 )
 
-// Outcome returns the overall result. A task at fault outweighs failures of the infrastructure, and a cancel everything.
+// Outcome returns the overall result. A task at fault outweighs failures of the infrastructure, and
+// a cancel everything.
 func (r Report) Outcome() Outcome {
 	out := Passed
 	for _, p := range r.Tasks {

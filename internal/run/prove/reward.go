@@ -17,8 +17,8 @@ var testPrograms = []string{
 	"uvx", "uv", "curl", "mvn", "gradle", "rspec", "ruby", "perl", "php",
 }
 
-// rewardLost finds a test script that set -e ends at the first test that fails, before it has written any reward: the
-// agent's failure becomes an error of the trial.
+// rewardLost finds a test script that set -e ends at the first test that fails, before it has
+// written any reward: the agent's failure becomes an error of the trial.
 func rewardLost(f file, script *syntax.File) []Finding {
 	r := collectRewardNames(script)
 	if !slices.ContainsFunc(script.Stmts, r.writes) {
@@ -38,7 +38,8 @@ func rewardLost(f file, script *syntax.File) []Finding {
 		Hint:    "if COMMAND; then echo 1; else echo 0; fi > /logs/verifier/reward.txt"}}
 }
 
-// failsAt returns the first statement at which set -e may end a script before it has written a reward, or nil.
+// failsAt returns the first statement at which set -e may end a script before it has written a
+// reward, or nil.
 func (r rewardNames) failsAt(stmts []*syntax.Stmt, strict *bool) *syntax.Stmt {
 	for _, stmt := range stmts {
 		call, _ := stmt.Cmd.(*syntax.CallExpr)
@@ -74,8 +75,9 @@ func (r rewardNames) failsAt(stmts []*syntax.Stmt, strict *bool) *syntax.Stmt {
 	return nil
 }
 
-// noReward finds tests that cannot write a reward, because no file of tests/ or environment/ mentions one. It skips tasks with a
-// ready-made image, which may have a program that writes it, and tests with files that were not read to the end.
+// noReward finds tests that cannot write a reward, because no file of tests/ or environment/
+// mentions one. It skips tasks with a ready-made image, which may have a program that writes it,
+// and tests with files that were not read to the end.
 func noReward(t *task.Task, files []file) []Finding {
 	if t.Config.Environment.DockerImage != "" {
 		return nil
@@ -176,8 +178,8 @@ func isReward(s string) bool { return strings.Contains(strings.ToLower(s), "rewa
 // preparing lists programs that mention a reward's file without writing a reward to it.
 var preparing = []string{"mkdir", "rm", "chmod", "chown", "touch", "cd", "test", "[", "export", "unset"}
 
-// writes reports whether a statement may have written a reward when the script continues after it. A definition does not, and
-// neither does a block that ends the script.
+// writes reports whether a statement may have written a reward when the script continues after it.
+// A definition does not, and neither does a block that ends the script.
 func (r rewardNames) writes(stmt *syntax.Stmt) bool {
 	if !r.mentions(stmt) {
 		return false

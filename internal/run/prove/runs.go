@@ -85,8 +85,9 @@ func fromNop(runs Runs) []Finding {
 		Hint:    "test something that only the solution achieves"}}
 }
 
-// exitCodes finds verifiers whose exit code and reward contradict each other. If the dataset's format requires exit code 0, another code
-// is an error of the trial, and a reward of 0 is lost. What made every run of the solution fail is in that finding, and is not repeated.
+// exitCodes finds verifiers whose exit code and reward contradict each other. If the dataset's
+// format requires exit code 0, another code is an error of the trial, and a reward of 0 is lost.
+// What made every run of the solution fail is in that finding, and is not repeated.
 func exitCodes(runs Runs) []Finding {
 	known := ""
 	if counted := countOutcomes(runs.Oracle); counted[fails] > 0 && counted[passes] == 0 {
@@ -167,8 +168,8 @@ func notRun(message string) Finding {
 	return Finding{Rule: "not-run", Severity: Error, Message: message, Hint: "run it again: nothing is known about the task"}
 }
 
-// withoutNetwork finds solutions that need the network, or whose verification does. If the solution itself does not fail, it is not
-// known which of the two it is.
+// withoutNetwork finds solutions that need the network, or whose verification does. If the solution
+// itself does not fail, it is not known which of the two it is.
 func withoutNetwork(runs Runs) []Finding {
 	oracle, without := countOutcomes(runs.Oracle), countOutcomes(runs.Offline)
 	if oracle[passes] == 0 || oracle[fails] > 0 || without[fails] == 0 {
@@ -185,7 +186,8 @@ func withoutNetwork(runs Runs) []Finding {
 		Hint:    "install what is needed while the image is built"}}
 }
 
-// worksOffline reports whether a run has shown that neither the solution nor its verification needs the network.
+// worksOffline reports whether a run has shown that neither the solution nor its verification needs
+// the network.
 func worksOffline(runs Runs) bool {
 	without := countOutcomes(runs.Offline)
 	return without[passes] > 0 && without[fails] == 0

@@ -16,8 +16,8 @@ func isShell(f file) bool { return f.text && slices.Contains(shellNames, path.Ex
 
 var shebangMark = []byte("#!")
 
-// shebang finds a test.sh or solve.sh that does not name its interpreter. Other scripts may be sourced, or passed to their
-// interpreter.
+// shebang finds a test.sh or solve.sh that does not name its interpreter. Other scripts may be
+// sourced, or passed to their interpreter.
 func shebang(f file) []Finding {
 	head := bytes.TrimPrefix(f.head, byteOrderMark) // rule bom
 	if entry := f.name == testsScript || f.name == solutionScript; !entry || bytes.HasPrefix(head, shebangMark) || len(bytes.TrimSpace(head)) == 0 {
@@ -30,8 +30,9 @@ func shebang(f file) []Finding {
 
 var byteOrderMark = []byte("\ufeff")
 
-// bom finds a byte order mark at the beginning of a shell script, which editors on Windows write. Shells and the kernel take it for a part
-// of the first line. Bash prints an error about a first line that is a comment or #!, and goes on; a command there does not run.
+// bom finds a byte order mark at the beginning of a shell script, which editors on Windows write.
+// Shells and the kernel take it for a part of the first line. Bash prints an error about a first
+// line that is a comment or #!, and goes on; a command there does not run.
 func bom(t *task.Task, f file) []Finding {
 	entry := f.name == testsScript || f.name == solutionScript
 	head, marked := bytes.CutPrefix(f.head, byteOrderMark)

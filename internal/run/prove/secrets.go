@@ -42,7 +42,8 @@ var assigned = regexp.MustCompile(`(?i)\b[a-z0-9_-]*(?:api_?key|access_?key|secr
 // placeholders matches words of values that are no secrets.
 var placeholders = regexp.MustCompile(`(?i)example|change|placeholder|dummy|fake|sample|your|xxx|1234567|abcdef|redacted|secret|password|token|test`)
 
-// maxAssigned limits how much of a file is searched for variables, in bytes. Code and settings are shorter.
+// maxAssigned limits how much of a file is searched for variables, in bytes. Code and settings are
+// shorter.
 const maxAssigned = 256 << 10
 
 // maxSecrets limits the findings in one file.
@@ -84,7 +85,8 @@ var codeExtensions = []string{
 	".c", ".cc", ".cpp", ".cs", ".go", ".h", ".hpp", ".java", ".js", ".jsx", ".kt", ".lua", ".mjs", ".php", ".py", ".rb", ".rs", ".scala", ".swift", ".ts", ".tsx",
 }
 
-// isCode reports whether a value is an expression: in a program one without quotes, elsewhere a function call.
+// isCode reports whether a value is an expression: in a program one without quotes, elsewhere a
+// function call.
 func isCode(f file, from, to int) bool {
 	quoted := from > 0 && (f.head[from-1] == '"' || f.head[from-1] == '\'' || f.head[from-1] == '`')
 	called := to < len(f.head) && f.head[to] == '('

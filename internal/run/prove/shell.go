@@ -7,10 +7,12 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// maxScript limits the size of scripts that are parsed, in bytes, because nesting costs the parser stack.
+// maxScript limits the size of scripts that are parsed, in bytes, because nesting costs the parser
+// stack.
 const maxScript = 64 << 10
 
-// parseShell returns a script as bash parses it, or nil if it is too long or invalid. An invalid script fails when it runs.
+// parseShell returns a script as bash parses it, or nil if it is too long or invalid. An invalid
+// script fails when it runs.
 func parseShell(f file) *syntax.File {
 	if !f.whole() || f.size > maxScript {
 		return nil
@@ -63,7 +65,8 @@ var wrappers = map[string]bool{
 	"command": true, "env": true, "exec": true, "nice": true, "nohup": true, "sudo": true, "time": true, "timeout": true, "stdbuf": true, "setsid": true,
 }
 
-// command returns the program and arguments that a simple command runs, without wrappers: "timeout 20 env A=b curl x" is "curl x".
+// command returns the program and arguments that a simple command runs, without wrappers: "timeout
+// 20 env A=b curl x" is "curl x".
 func command(call *syntax.CallExpr) []string {
 	var words []string
 	for _, w := range call.Args {

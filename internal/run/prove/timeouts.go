@@ -7,7 +7,8 @@ import (
 	"github.com/org/rollout-action/internal/core/task"
 )
 
-// A run that takes more than tightShare of its timeout may exceed it on a busier machine. Runs of at most minSeconds do not count.
+// A run that takes more than tightShare of its timeout may exceed it on a busier machine. Runs of
+// at most minSeconds do not count.
 const (
 	tightShare = 0.8
 	minSeconds = 5

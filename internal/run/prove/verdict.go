@@ -69,8 +69,8 @@ const (
 	nothing         // the infrastructure failed
 )
 
-// infrastructure lists errors that show nothing about the task. A failed build is not among them: the Dockerfile nearly always
-// causes it.
+// infrastructure lists errors that show nothing about the task. A failed build is not among them:
+// the Dockerfile nearly always causes it.
 var infrastructure = []result.ErrorType{
 	result.EnvironmentImagePullFailed, result.EnvironmentStartFailed, result.EnvironmentResourceAllocationFailed,
 	result.EnvironmentLost, result.EnvironmentTeardownFailed, result.InternalError, result.Cancelled,

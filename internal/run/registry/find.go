@@ -9,8 +9,9 @@ import (
 	"github.com/org/rollout-action/internal/lib/untrusted"
 )
 
-// Find returns the dataset with this name and version; an empty version stands for Preferred. The error is a *NotFoundError, or
-// a diag.List if the registry lists the dataset twice or with invalid names.
+// Find returns the dataset with this name and version; an empty version stands for Preferred. The
+// error is a *NotFoundError, or a diag.List if the registry lists the dataset twice or with invalid
+// names.
 func (r *Registry) Find(name, version string) (*Dataset, error) {
 	versions := r.Versions(name)
 	if len(versions) == 0 {
@@ -48,7 +49,8 @@ type Listed struct {
 	Default     bool   `json:"default"` // the version used if none is given
 }
 
-// List returns all datasets, sorted by name; the versions of each are in the order of the registry. It is never nil.
+// List returns all datasets, sorted by name; the versions of each are in the order of the registry.
+// It is never nil.
 func (r *Registry) List() []Listed {
 	versions := map[string][]string{}
 	for i := range r.Datasets {

@@ -15,7 +15,8 @@ import (
 	"github.com/org/rollout-action/internal/lib/untrusted"
 )
 
-// get loads a registry from a URL, or from the cache if it is unchanged or the server cannot be reached.
+// get loads a registry from a URL, or from the cache if it is unchanged or the server cannot be
+// reached.
 func (o Options) get(ctx context.Context, source string) (*Registry, error) {
 	u, err := url.Parse(source)
 	shown := fetch.Shown(source, "the registry's URL")

@@ -171,7 +171,8 @@ func TestRedirectsSendNoReferer(t *testing.T) {
 	}
 }
 
-// A server that sends almost nothing is given up early, after one request, in favour of the cached copy. A slow one is not.
+// A server that sends almost nothing is given up early, after one request, in favour of the cached
+// copy. A slow one is not.
 func TestStalledServerIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const text = `[{"name": "bench", "version": "1", "tasks": [{"name": "a", "path": "a"}]}]`

@@ -36,7 +36,8 @@ func IsURL(source string) bool {
 	return strings.HasPrefix(source, "http://") || strings.HasPrefix(source, "https://")
 }
 
-// Load reads the registry at a URL (see IsURL) or a path. The error is a diag.List if the registry is invalid or missing.
+// Load reads the registry at a URL (see IsURL) or a path. The error is a diag.List if the registry
+// is invalid or missing.
 func Load(ctx context.Context, source string, opts Options) (*Registry, error) {
 	if IsURL(source) {
 		return opts.get(ctx, source)

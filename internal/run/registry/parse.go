@@ -22,8 +22,8 @@ const (
 	maxTasks    = 500_000
 )
 
-// Parse parses a registry.json. source names it in messages. Unknown keys are ignored. The error is a diag.List with one
-// problem and its position.
+// Parse parses a registry.json. source names it in messages. Unknown keys are ignored. The error is
+// a diag.List with one problem and its position.
 func Parse(source string, text []byte) (*Registry, error) {
 	r := &Registry{Source: untrusted.Line(source), text: bytes.TrimPrefix(text, []byte("\ufeff"))}
 	err := bounded.UnmarshalStrict(r.text, &r.Datasets)
@@ -94,8 +94,8 @@ func (t *Task) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	return nil
 }
 
-// position returns the line and column, from 1, of the value at offset, after any white space and comma. Columns count
-// characters.
+// position returns the line and column, from 1, of the value at offset, after any white space and
+// comma. Columns count characters.
 func position(text []byte, offset int64) (line, column int) {
 	at := min(max(int(offset), 0), len(text))
 	for at < len(text) && strings.IndexByte(" \t\r\n,:", text[at]) >= 0 {

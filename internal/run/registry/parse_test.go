@@ -119,7 +119,8 @@ func TestSplitLabel(t *testing.T) {
 	}
 }
 
-// The goal for BenchmarkParse is less than 300 ms for the public registry. BenchmarkBare is encoding/json alone.
+// The goal for BenchmarkParse is less than 300 ms for the public registry. BenchmarkBare is
+// encoding/json alone.
 func BenchmarkParse(b *testing.B) {
 	text := public(b)
 	for b.Loop() {

@@ -12,8 +12,8 @@ import (
 	"github.com/org/rollout-action/internal/lib/untrusted"
 )
 
-// Registry is a registry.json. None of its content is trusted. Source: specification, "Dataset"; Harbor's
-// src/harbor/models/registry.py.
+// Registry is a registry.json. None of its content is trusted. Source: specification, "Dataset";
+// Harbor's src/harbor/models/registry.py.
 type Registry struct {
 	Source string // the path or URL, without credentials
 	Dir    string // base of the paths of tasks without git_url; "" for a registry behind a URL
@@ -24,7 +24,8 @@ type Registry struct {
 	text []byte // to find positions
 }
 
-// Remote reports whether the registry is behind a URL. Such a registry may not name anything on this machine.
+// Remote reports whether the registry is behind a URL. Such a registry may not name anything on
+// this machine.
 func (r *Registry) Remote() bool { return r.Dir == "" }
 
 // Dataset is one version of a dataset.
@@ -64,7 +65,8 @@ func (d *Dataset) Label() string {
 // formats lists the valid formats of a dataset; "" means that none is given.
 var formats = []string{"", "rollout", "harbor"}
 
-// maxName is the maximum length of the names of datasets, versions and tasks, in characters. The longest public one has 120.
+// maxName is the maximum length of the names of datasets, versions and tasks, in characters. The
+// longest public one has 120.
 const maxName = 200
 
 // Check returns the problems with the names of a dataset and its tasks.

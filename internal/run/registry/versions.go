@@ -11,8 +11,8 @@ import (
 // head is the version that Preferred prefers to all others.
 const head = "head"
 
-// Preferred returns the version to use if none is given: head, else the highest by PEP 440, else the last alphabetically. It
-// returns "" if there are no versions.
+// Preferred returns the version to use if none is given: head, else the highest by PEP 440, else
+// the last alphabetically. It returns "" if there are no versions.
 func Preferred(versions []string) string {
 	if slices.Contains(versions, head) {
 		return head
@@ -30,8 +30,8 @@ func Preferred(versions []string) string {
 	return best
 }
 
-// compareVersions orders versions by PEP 440, after those that are not valid by it, which it orders by their text. Versions
-// that PEP 440 treats as equal are ordered by their text, too.
+// compareVersions orders versions by PEP 440, after those that are not valid by it, which it orders
+// by their text. Versions that PEP 440 treats as equal are ordered by their text, too.
 func compareVersions(a, b string) int {
 	x, okX := parseVersion(a)
 	y, okY := parseVersion(b)
@@ -58,8 +58,8 @@ func compareBool(a, b bool) int {
 type version struct {
 	epoch   int
 	release []int // without trailing zeros
-	// stage orders versions of the same release: kind and number of the pre-release, the post-release and the development
-	// release, to be compared in this order.
+	// stage orders versions of the same release: kind and number of the pre-release, the
+	// post-release and the development release, to be compared in this order.
 	stage [4]int
 	local []string
 }
@@ -71,7 +71,8 @@ var pep440 = regexp.MustCompile(`^v?(?:([0-9]+)!)?([0-9]+(?:\.[0-9]+)*)` +
 	`(?:[-_.]?(dev)[-_.]?([0-9]*))?` +
 	`(?:\+([a-z0-9]+(?:[-_.][a-z0-9]+)*))?$`)
 
-// Kinds of pre-releases in their order. A development release of a final version comes before its pre-releases.
+// Kinds of pre-releases in their order. A development release of a final version comes before its
+// pre-releases.
 const (
 	onlyDev = -1
 	final   = 3

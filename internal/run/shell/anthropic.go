@@ -10,7 +10,8 @@ import (
 	"github.com/tidwall/sjson"
 )
 
-// anthropic is a conversation in the Messages API. Source: https://platform.claude.com/docs/en/api/messages.
+// anthropic is a conversation in the Messages API. Source:
+// https://platform.claude.com/docs/en/api/messages.
 type anthropic struct {
 	model    string
 	bare     bool

@@ -68,7 +68,8 @@ func failed(status int, again bool, message string) *failure {
 	return &failure{status: status, again: again, message: excerpt.Line(strings.Join(strings.Fields(plain(strings.ToValidUTF8(message, "\uFFFD"))), " "), 1000)}
 }
 
-// once sends the conversation and reads the answer. Answers are streamed, because proxies cut long ones that are not.
+// once sends the conversation and reads the answer. Answers are streamed, because proxies cut long
+// ones that are not.
 func (l *loop) once(ctx context.Context) (answer, *failure) {
 	path, content := l.talk.request()
 	body, err := encode(content)

@@ -185,7 +185,8 @@ func (r *chatReader) call(at int64, piece gjson.Result) {
 	})
 }
 
-// detail reads an element of reasoning_details, or a piece of one: texts of the same index and type follow each other.
+// detail reads an element of reasoning_details, or a piece of one: texts of the same index and type
+// follow each other.
 func (r *chatReader) detail(piece gjson.Result) {
 	key := piece.Get("index").Raw + " " + piece.Get("type").Str
 	var d *detail
@@ -212,7 +213,8 @@ func (r *chatReader) detail(piece gjson.Result) {
 	})
 }
 
-// gjsonKey returns a key as a path of sjson. Keys with special characters are of no API and are changed.
+// gjsonKey returns a key as a path of sjson. Keys with special characters are of no API and are
+// changed.
 func gjsonKey(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {

@@ -70,7 +70,8 @@ func endOf(why string) end {
 	return endStop
 }
 
-// newConversation returns an empty conversation. A bare one offers no tools and has no prompt of the system.
+// newConversation returns an empty conversation. A bare one offers no tools and has no prompt of
+// the system.
 func newConversation(api model.API, name string, bare bool) conversation {
 	switch api {
 	case model.Anthropic:

@@ -8,7 +8,8 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// google is a conversation in Gemini's generateContent API. Source: https://ai.google.dev/gemini-api/docs/function-calling.
+// google is a conversation in Gemini's generateContent API. Source:
+// https://ai.google.dev/gemini-api/docs/function-calling.
 type google struct {
 	model    string
 	bare     bool

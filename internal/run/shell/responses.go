@@ -128,7 +128,8 @@ func (r *responsesReader) answer() answer {
 			}
 			a.text += text
 		case "reasoning":
-			// Without its content it is only a name, which the provider does not know because it stores nothing.
+			// Without its content it is only a name, which the provider does not know because it
+			// stores nothing.
 			if item.Get("encrypted_content").String() == "" && len(item.Get("content").Array()) == 0 {
 				continue
 			}

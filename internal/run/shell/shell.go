@@ -24,8 +24,9 @@ type Options struct {
 	Transport http.RoundTripper // connects to the model
 	// Instruction is the instruction of the task.
 	Instruction string
-	// Exec runs a command with bash, and returns its exit code. If the command took longer than timeout, all that it started is dead and the
-	// error is environment.ErrTimeout. Other errors end the agent.
+	// Exec runs a command with bash, and returns its exit code. If the command took longer than
+	// timeout, all that it started is dead and the error is environment.ErrTimeout. Other errors
+	// end the agent.
 	Exec func(ctx context.Context, command string, timeout time.Duration, output io.Writer) (int, error)
 	// Log receives the model's texts, the commands and their output as they arrive, for users to
 	// read. nil: discarded.

@@ -91,7 +91,8 @@ type ran struct {
 	timeout time.Duration
 }
 
-// try runs the agent with answers. Commands print themselves and exit with 3; "slow" takes too long.
+// try runs the agent with answers. Commands print themselves and exit with 3; "slow" takes too
+// long.
 func try(t *testing.T, api model.API, answers ...said) (p *provider, commands []ran, log string, err error) {
 	t.Helper()
 	p = &provider{t: t, answers: answers}
@@ -372,7 +373,8 @@ func TestBadCallsAreAnswered(t *testing.T) {
 	}
 }
 
-// Names that no tool can have are changed before they are sent back: APIs refuse the whole conversation otherwise.
+// Names that no tool can have are changed before they are sent back: APIs refuse the whole
+// conversation otherwise.
 func TestInventedNamesAreMadeSafe(t *testing.T) {
 	for api, body := range map[model.API]string{
 		model.Anthropic:       `{"content":[{"type":"tool_use","id":"t","name":"functions.bash","input":{}}],"stop_reason":"tool_use"}`,

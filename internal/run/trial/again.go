@@ -21,7 +21,8 @@ type Again struct {
 	// Outcome reports whether to use the files as the agent left them, and not those of the
 	// environment after the tests. Before has both.
 	Outcome bool
-	// Artifacts is the directory of the earlier trial, whose artifacts are put into a new environment. nil: see Outcome.
+	// Artifacts is the directory of the earlier trial, whose artifacts are put into a new
+	// environment. nil: see Outcome.
 	Artifacts fs.FS
 }
 

@@ -172,7 +172,8 @@ func (r *record) keepArtifact(ctx context.Context, env environment.Environment, 
 	return kept, errors.Join(copying, errLinks, errEntries)
 }
 
-// withoutSecrets returns those of the links or entries of an artifact that have no secret in their names, and whether there are others.
+// withoutSecrets returns those of the links or entries of an artifact that have no secret in their
+// names, and whether there are others.
 func withoutSecrets[T any](secrets *redact.Redactor, list []T, name func(T) string) (shown []T, hidden bool) {
 	shown = slices.DeleteFunc(slices.Clone(list), func(t T) bool { return secrets.String(name(t)) != name(t) })
 	return shown, len(shown) < len(list)

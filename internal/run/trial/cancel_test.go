@@ -89,8 +89,9 @@ func TestCancel(t *testing.T) {
 		} {
 			t.Run(tc.name, func(t *testing.T) {
 				t.Parallel()
-				// On a machine that is busy with other tests, the graces of a cancelled trial may end before the running command
-				// has been killed. Then the logs may be lost; but not every time.
+				// On a machine that is busy with other tests, the graces of a cancelled trial may
+				// end before the running command has been killed. Then the logs may be lost; but
+				// not every time.
 				const tries, graceOfCommand = 5, 1500 * time.Millisecond
 				for n := 1; ; n++ {
 					o, took := cancelled(t, p, tc.story)

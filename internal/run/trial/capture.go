@@ -9,11 +9,13 @@ import (
 	"github.com/org/rollout-action/internal/lib/redact"
 )
 
-// maxTailBytes limits the end of a stream that is kept if the stream is too long. It stays in memory until the stream ends.
+// maxTailBytes limits the end of a stream that is kept if the stream is too long. It stays in
+// memory until the stream ends.
 const maxTailBytes = 512 << 10
 
-// capture writes one stream of a command to a file. It redacts the stream, and keeps only the beginning and the end if it is longer
-// than the limit. Writes always succeed, so that neither a full disk nor the limit stops the command.
+// capture writes one stream of a command to a file. It redacts the stream, and keeps only the
+// beginning and the end if it is longer than the limit. Writes always succeed, so that neither a
+// full disk nor the limit stops the command.
 type capture struct {
 	path    string // below the trial's directory, for messages
 	limit   int64

@@ -100,7 +100,8 @@ func taskError(spec Spec) *failure {
 	return nil
 }
 
-// tooLong reports whether the program of an agent's preset cannot take an instruction of so many bytes, because it is one argument.
+// tooLong reports whether the program of an agent's preset cannot take an instruction of so many
+// bytes, because it is one argument.
 func tooLong(a agent.Agent, size int) bool {
 	preset, _ := presets.Get(a.Preset)
 	return size > presets.MaxArgument && preset.Argument && a.Execute == preset.Execute(a.Args) // not a script of the job
@@ -187,8 +188,8 @@ func classify(phase event.Phase, err error, limits Timeouts, secrets *redact.Red
 	return f
 }
 
-// unusable returns the failure of an agent that left an environment in which the tests cannot be started, for example without bash. Its own
-// command could be started there.
+// unusable returns the failure of an agent that left an environment in which the tests cannot be
+// started, for example without bash. Its own command could be started there.
 func unusable(err error, secrets *redact.Redactor) *failure {
 	var e *environment.Error
 	if errors.As(err, &e) {
@@ -214,8 +215,8 @@ var remedies = map[environment.Kind]string{
 	"":                          "run the job again; if it happens again, please report this, with the trial's " + result.ErrorFile,
 }
 
-// brief returns an error in one line, not too long for a list of failures. It redacts the error before it cuts it, because a part
-// of a secret is not recognised.
+// brief returns an error in one line, not too long for a list of failures. It redacts the error
+// before it cuts it, because a part of a secret is not recognised.
 func brief(err error, secrets *redact.Redactor) string {
 	const most = 600
 	text := strings.Join(strings.Fields(hide(secrets, err.Error())), " ")

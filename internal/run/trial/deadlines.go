@@ -59,8 +59,9 @@ func (d deadlines) cleanup(ctx context.Context, normal, grace time.Duration) (co
 	return environment.WithRetryNotify(c, d.retry), func() { stop(); cancel() }
 }
 
-// destroyOnCancel ends the environment if it does not react when ctx is cancelled, even if a step still waits for it: it destroys
-// it, or stops it if preserve is set. stop ends the watch and reports whether the environment was ended.
+// destroyOnCancel ends the environment if it does not react when ctx is cancelled, even if a step
+// still waits for it: it destroys it, or stops it if preserve is set. stop ends the watch and
+// reports whether the environment was ended.
 func (d deadlines) destroyOnCancel(ctx context.Context, env environment.Environment, preserve bool) (stop func() (ended bool)) {
 	over, cancel := context.WithCancel(d.hard)
 	ended := make(chan bool, 1)

@@ -20,7 +20,8 @@ func once(name string) string {
 	return fmt.Sprintf("echo x >> /%[1]s; [ $(wc -l < /%[1]s) = 1 ] || exit 9\n", name)
 }
 
-// The engine's failures are never an agent's or a verifier's, change no reward, and make no command run twice.
+// The engine's failures are never an agent's or a verifier's, change no reward, and make no command
+// run twice.
 func TestTrialsOnAFlakyEngine(t *testing.T) {
 	testenv.Long(t, "trials on an engine that fails now and then")
 	stories := map[string]struct {

@@ -36,7 +36,8 @@ func fewProcesses(p place) place {
 	return p
 }
 
-// fillProcesses starts processes until there can be no more, or far more than the limit. It then does what its argument says.
+// fillProcesses starts processes until there can be no more, or far more than the limit. It then
+// does what its argument says.
 const fillProcesses = `perl -e '
 	for (my $n = 0; ; $n++) {
 		my $child = $n < 300 ? fork : undef;
@@ -47,7 +48,8 @@ until [ -e /tmp/full ]; do read -rt 0.1 <&1; done
 true
 `
 
-// An agent that leaves no room for the processes of the tests has failed, as one that removes bash: it is not the tests that did.
+// An agent that leaves no room for the processes of the tests has failed, as one that removes bash:
+// it is not the tests that did.
 func TestAgentThatFillsItsProcessesHasFailed(t *testing.T) {
 	inPlaces(t, realPlaces, func(t *testing.T, p place) {
 		p = fewProcesses(p)

@@ -24,10 +24,12 @@ import (
 	"github.com/org/rollout-action/internal/model/scripted"
 )
 
-// realKey is the key of the model in these tests. No environment, file or header of an answer may have it.
+// realKey is the key of the model in these tests. No environment, file or header of an answer may
+// have it.
 const realKey = "sk-the-real-key-8471"
 
-// asking is a bash function that asks the model once, without any program but bash: it prints the answer's status and body.
+// asking is a bash function that asks the model once, without any program but bash: it prints the
+// answer's status and body.
 const asking = `ask() { # TEXT
 	local at=${OPENAI_BASE_URL#http://} body='{"model":"any","messages":[{"role":"user","content":"'"$1"'"}]}'
 	exec 7<>"/dev/tcp/${at%%[:/]*}/$(port "$at")" || return
@@ -129,7 +131,8 @@ ask "what is it?" | tee /logs/agent/answer.txt`, agent.Budget{}, oneAnswer)
 	})
 }
 
-// Agents are told when another server than that of the API's author answers, because it may know less of the API.
+// Agents are told when another server than that of the API's author answers, because it may know
+// less of the API.
 func TestPoint08AgentsKnowOfOtherServers(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
 		for base, other := range map[string]bool{"": false, "https://api.anthropic.com/v1": false, "https://llm.example.com/anthropic": true} {
@@ -216,7 +219,8 @@ func TestEachBudgetEndsTheAgent(t *testing.T) {
 	})
 }
 
-// Tools that the provider runs reach the web although the network is none. A warning names those that were removed.
+// Tools that the provider runs reach the web although the network is none. A warning names those
+// that were removed.
 func TestPoint19RemovedToolsAreNamed(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
 		for network, removed := range map[string]bool{"none": true, "public": false} {
@@ -273,7 +277,8 @@ func TestWhatCallsCost(t *testing.T) {
 	})
 }
 
-// A provider that answers as another model is named, and one that states no usage is not said to lack a price.
+// A provider that answers as another model is named, and one that states no usage is not said to
+// lack a price.
 func TestWarningsNameTheirCause(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
 		for name, one := range map[string]struct{ body, warned, not string }{
@@ -432,7 +437,8 @@ func TestWhyTheModelFailed(t *testing.T) {
 	})
 }
 
-// The relay, or the port, is not the only way: a provider without a loopback device says so before the agent runs.
+// The relay, or the port, is not the only way: a provider without a loopback device says so before
+// the agent runs.
 func TestAProviderThatCannotLeadToAModel(t *testing.T) {
 	s, _ := modelStory(t, `true`, agent.Budget{}, oneAnswer)
 	s.toml = ""

@@ -39,8 +39,9 @@ type member struct {
 	left bool
 }
 
-// GroupsOf returns the groups that are owed among the trials of a job: those whose trials have all ended. dir returns the directory of a trial.
-// Confirmation attempts, and trials that ended before they could be judged, are in no group.
+// GroupsOf returns the groups that are owed among the trials of a job: those whose trials have all
+// ended. dir returns the directory of a trial. Confirmation attempts, and trials that ended before
+// they could be judged, are in no group.
 func GroupsOf(specs []Spec, trials []result.Trial, digests Digests, dir func(result.Key) string) []Group {
 	ended := make(map[result.Key]result.Trial, len(trials))
 	for _, t := range trials {
@@ -151,7 +152,8 @@ type groupRecord struct {
 	Label  map[string]string   `json:"labels"` // in the first order, by the trial
 }
 
-// Kept returns the trials with their scores if an earlier execution left the ranking of the group on disk.
+// Kept returns the trials with their scores if an earlier execution left the ranking of the group
+// on disk.
 func (g *Group) Kept() ([]result.Trial, bool) {
 	files := g.members[0]
 	kept, err := readGroup(filepath.Join(files.dir, result.JudgesDir, g.Judge.Name))

@@ -26,7 +26,8 @@ var gitOff = map[string]string{
 	"diff.ignoreSubmodules": "all", "status.submoduleSummary": "false", "submodule.recurse": "false",
 }
 
-// plainDiff shows the difference of two files as git gives them to diff.NAME.command. An empty value of that setting ends git diff.
+// plainDiff shows the difference of two files as git gives them to diff.NAME.command. An empty
+// value of that setting ends git diff.
 const plainDiff = `f() { diff -u -- "$2" "$5" || :; }; f`
 
 // gitNamed lists the settings of the repository in the working directory that name programs and

@@ -54,7 +54,8 @@ type material interface {
 	read(j Judge, text []byte) (judge.Verdict, error)
 }
 
-// judgeAttempt returns an execution of a judge whose files are in the directory below, in that of all judges.
+// judgeAttempt returns an execution of a judge whose files are in the directory below, in that of
+// all judges.
 func (x *execution) judgeAttempt(j Judge, in material, below string) (*judging, error) {
 	dir := filepath.Join(x.dir, result.JudgesDir, below)
 	p := x.plan

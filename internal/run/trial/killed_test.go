@@ -61,7 +61,8 @@ func TestKilledTrialsHaveTheCostOfTheirRecord(t *testing.T) {
 	}
 }
 
-// The cost of a ranking is in results when it has ended. Until then, it is in the records of the judge's calls.
+// The cost of a ranking is in results when it has ended. Until then, it is in the records of the
+// judge's calls.
 func TestRankingsThatDidNotEndHaveTheCostOfTheirRecord(t *testing.T) {
 	const (
 		one  = `{"turn":1,"usage":{"input_tokens":5,"output_tokens":5},"cost":1}` + "\n"

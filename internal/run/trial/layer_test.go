@@ -146,7 +146,8 @@ func TestManyTrialsInstallOnce(t *testing.T) {
 	})
 }
 
-// TestLayerHasSameFilesAsInstall: an environment on a layer has the same files as one in which the agent was installed.
+// TestLayerHasSameFilesAsInstall: an environment on a layer has the same files as one in which the
+// agent was installed.
 func TestLayerHasSameFilesAsInstall(t *testing.T) {
 	inPlaces(t, realPlaces, func(t *testing.T, p place) {
 		s := story{agent: cached("mkdir -m 0700 /opt/private; ln -s /opt/installed /usr/local/bin/installed; rm -rf /srv; echo log >/logs/agent/of-install; echo >/logs/more\n")}
@@ -191,7 +192,8 @@ func without(a, b []string) []string {
 	return slices.DeleteFunc(slices.Clone(a), func(line string) bool { return slices.Contains(b, line) })
 }
 
-// TestLayersHaveNoSecrets: whatever a script does with a secret, no image keeps it; and the trials go on without one.
+// TestLayersHaveNoSecrets: whatever a script does with a secret, no image keeps it; and the trials
+// go on without one.
 func TestLayersHaveNoSecrets(t *testing.T) {
 	const secret = "hunter2-c0rrect-h0rse"
 	for _, tc := range []struct {
@@ -512,7 +514,8 @@ func TestLayerDependsOnWhatScriptSees(t *testing.T) {
 	}
 }
 
-// TestLayerHasNoVariables: neither the task's nor the agent's are the image's, though the script sees them.
+// TestLayerHasNoVariables: neither the task's nor the agent's are the image's, though the script
+// sees them.
 func TestLayerHasNoVariables(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		s := story{
@@ -546,7 +549,8 @@ func TestLayerHasNoVariables(t *testing.T) {
 	})
 }
 
-// TestCancelWhileLayerIsMade leaves neither an environment nor a layer, and the next trial makes it.
+// TestCancelWhileLayerIsMade leaves neither an environment nor a layer, and the next trial makes
+// it.
 func TestCancelWhileLayerIsMade(t *testing.T) {
 	for _, at := range []string{"exec", "snapshot"} {
 		t.Run(at, func(t *testing.T) {

@@ -68,7 +68,8 @@ func (x *execution) findLayer(ctx context.Context, ref string) (string, error) {
 	return ref, nil
 }
 
-// warnNoLayer warns that the agent's install script runs in this trial, although cache_install is on.
+// warnNoLayer warns that the agent's install script runs in this trial, although cache_install is
+// on.
 func (r *record) warnNoLayer(why error) {
 	r.warn("the agent is installed in every trial: %v", why)
 }
@@ -90,8 +91,8 @@ func (p *plan) layerDescription(secrets *redact.Redactor) string {
 	return hide(secrets, fmt.Sprintf("agent %s, installed by %s of job %s", p.spec.Agent.Name, p.spec.Key, p.job.Name))
 }
 
-// keepLayer makes a layer of the environment, in which the agent has just been installed, and continues in a new environment on
-// that layer, so that this trial runs like all others.
+// keepLayer makes a layer of the environment, in which the agent has just been installed, and
+// continues in a new environment on that layer, so that this trial runs like all others.
 func (x *execution) keepLayer(ctx context.Context) error {
 	l := x.making
 	ref, err := x.snapshot(ctx, l.Key())

@@ -143,7 +143,8 @@ const (
 	maxNamed   = 10
 )
 
-// refusals counts the requests that the filtering proxy refused. Its methods may be called by many goroutines.
+// refusals counts the requests that the filtering proxy refused. Its methods may be called by many
+// goroutines.
 type refusals struct {
 	mu    sync.Mutex
 	actor string

@@ -78,8 +78,9 @@ func modelGoroutines() int {
 	return n
 }
 
-// A trial whose agent has no model is the same whether its job has models or not: no listener, no goroutine, no file, no variable and no call more.
-// It is not parallel, because it looks at all goroutines.
+// A trial whose agent has no model is the same whether its job has models or not: no listener, no
+// goroutine, no file, no variable and no call more. It is not parallel, because it looks at all
+// goroutines.
 func TestATrialWithoutAModelHasNothingOfTheGateway(t *testing.T) {
 	s, upstream := modelStory(t, "echo working", agent.Budget{}, oneAnswer)
 	with := traced(t, s)

@@ -22,7 +22,8 @@ import (
 // Judging makes a trial begin with its judges. Their evidence is in the trial's directory.
 type Judging struct {
 	Before result.Trial // the trial as it was when its judges began
-	// Job and From are the name and the directory of the job that ran the trial, if it is another one.
+	// Job and From are the name and the directory of the job that ran the trial, if it is another
+	// one.
 	Job, From string
 	done      map[string]judged // by name, the outcomes of judges that do not run again
 	// ranked holds the names of the judges of groups whose rankings stay.
@@ -347,7 +348,8 @@ func lastRanking(dir string) (made groupRecord, ok bool) {
 	return made, ok
 }
 
-// judgeDirs returns the names of the directories of judges in that of a trial, without those that were set aside.
+// judgeDirs returns the names of the directories of judges in that of a trial, without those that
+// were set aside.
 func judgeDirs(dir string) []string {
 	if nofollow.CheckDirs(dir, result.JudgesDir) != nil {
 		return nil

@@ -236,7 +236,8 @@ func (p *plan) layerInputs(provider, imageID string) layer.Inputs {
 	}
 }
 
-// unreadable returns the error of task files that cannot be read: this machine's failure, or else the task's.
+// unreadable returns the error of task files that cannot be read: this machine's failure, or else
+// the task's.
 func unreadable(what string, err error) error {
 	if environment.MachineFault(err) != nil {
 		return fmt.Errorf("read the task's %s: %w", what, err)

@@ -45,8 +45,9 @@ func (r readiness) await(ctx context.Context) (warning string, err error) {
 // quickInterval is the interval of an image's HEALTHCHECK until Docker would first run it.
 const quickInterval = time.Second
 
-// awaitImageHealth waits until the image's HEALTHCHECK succeeds. It is run at once, and then often until the first interval
-// is over, which is when Docker begins. It fails when Docker would call a container unhealthy.
+// awaitImageHealth waits until the image's HEALTHCHECK succeeds. It is run at once, and then often
+// until the first interval is over, which is when Docker begins. It fails when Docker would call a
+// container unhealthy.
 func (r readiness) awaitImageHealth(ctx context.Context, h environment.Healthcheck) error {
 	clock := newClock(ctx, r.plan.timeouts.Build)
 	defer clock.end()
@@ -177,8 +178,9 @@ func (r readiness) awaitHealth(ctx context.Context, h healthcheck) error {
 // minCheckInterval is the shortest wait between two checks, whose interval may be 0.
 const minCheckInterval = 100 * time.Millisecond
 
-// repeatCheck repeats a check until it succeeds, cannot be run, or has failed h.retries times in a row, and returns how often it
-// ran. Failures of checks that begin in the start period do not count.
+// repeatCheck repeats a check until it succeeds, cannot be run, or has failed h.retries times in a
+// row, and returns how often it ran. Failures of checks that begin in the start period do not
+// count.
 // Source: Docker's HEALTHCHECK; Harbor 0.22, src/harbor/environments/base.py.
 func repeatCheck(ctx context.Context, h healthcheck, check func() (bool, error)) (checks int, healthy bool, err error) {
 	begun := time.Now()

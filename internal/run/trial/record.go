@@ -49,8 +49,8 @@ func (r *record) lostEnvironment() bool {
 	return r.spent || r.trial.Error != nil && r.trial.Error.Type == result.EnvironmentLost
 }
 
-// fail records a failure. The first one is the trial's error, later ones become warnings, unless the environment was lost
-// before the verifier could judge an agent that had failed.
+// fail records a failure. The first one is the trial's error, later ones become warnings, unless
+// the environment was lost before the verifier could judge an agent that had failed.
 func (r *record) fail(f *failure) {
 	f.Message = strings.Join(strings.Fields(hide(r.secrets, f.Message)), " ") // one line
 	if before := r.trial.Error; before != nil && r.agentFailed() && (f.Type == result.EnvironmentLost || f.Type.Fault() == result.FaultJudge) {
@@ -72,8 +72,8 @@ func (r *record) warn(format string, args ...any) {
 	r.trial.Warnings = append(r.trial.Warnings, hide(r.secrets, fmt.Sprintf(format, args...)))
 }
 
-// recoverPanic turns a panic into an error of this trial alone. The trial continues after the step that panicked, so that its
-// logs are kept and its environment is ended.
+// recoverPanic turns a panic into an error of this trial alone. The trial continues after the step
+// that panicked, so that its logs are kept and its environment is ended.
 func (r *record) recoverPanic() {
 	if p := recover(); p != nil {
 		f := failf(result.InternalError, "rollout itself failed (%v): please report this, with the trial's %s", p, result.ErrorFile)

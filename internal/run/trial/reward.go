@@ -24,7 +24,8 @@ const (
 // number is a decimal with optional exponent: not "inf", "nan", "0x1p-2" or "1_000".
 var number = regexp.MustCompile(`^[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?$`)
 
-// digitSeparators matches the underscores that Python allows in numbers: single ones, between digits.
+// digitSeparators matches the underscores that Python allows in numbers: single ones, between
+// digits.
 var digitSeparators = regexp.MustCompile(`(\d)_(\d)`)
 
 // rewardFile is a file of the environment that is read while the logs are copied. It is kept in
@@ -69,9 +70,11 @@ func (r *rewards) complete(rules task.Rules) bool {
 	return r.text.found
 }
 
-// read returns the verdict of a test script that ended with code. It fails with verifier_reward_missing or
-// verifier_reward_invalid, whose message may quote the file, without what secrets hides.
-// Source: specification, "reward.txt"; of reward.json, Harbor 0.22, src/harbor/verifier/verifier.py.
+// read returns the verdict of a test script that ended with code. It fails with
+// verifier_reward_missing or verifier_reward_invalid, whose message may quote the file, without
+// what secrets hides.
+// Source: specification, "reward.txt"; of reward.json, Harbor 0.22,
+// src/harbor/verifier/verifier.py.
 func (r *rewards) read(rules task.Rules, code int, secrets *redact.Redactor) (verdict, *failure) {
 	switch {
 	case r.json.found && (rules.JSONFirst || !r.text.found):
@@ -114,7 +117,8 @@ func (r *rewardFile) number(lenient bool, secrets *redact.Redactor) (float64, er
 	return parseReward(text, lenient, secrets)
 }
 
-// parseReward reads one finite number, with white space around it; a lenient one as Python would write it.
+// parseReward reads one finite number, with white space around it; a lenient one as Python would
+// write it.
 func parseReward(text string, lenient bool, secrets *redact.Redactor) (float64, error) {
 	text = strings.TrimSpace(text)
 	if text == "" {
@@ -134,8 +138,8 @@ func parseReward(text string, lenient bool, secrets *redact.Redactor) (float64, 
 	return reward, nil
 }
 
-// quoted quotes the beginning and the end of hostile text. It must have been redacted: secrets that are cut are
-// not recognised.
+// quoted quotes the beginning and the end of hostile text. It must have been redacted: secrets that
+// are cut are not recognised.
 func quoted(text string) string {
 	const head, tail = 30, 10
 	if len(text) <= head+tail {

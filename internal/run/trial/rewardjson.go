@@ -31,8 +31,9 @@ func (r *rewardFile) rewards(lenient bool, secrets *redact.Redactor) (verdict, e
 	return parseRewards(text, lenient, secrets)
 }
 
-// parseRewards reads an object of names and finite numbers. The reward that counts is the one named reward, or
-// else the only one, or else the mean of all. lenient takes true, false and numbers in quotes, too, as pydantic does.
+// parseRewards reads an object of names and finite numbers. The reward that counts is the one named
+// reward, or else the only one, or else the mean of all. lenient takes true, false and numbers in
+// quotes, too, as pydantic does.
 func parseRewards(text string, lenient bool, secrets *redact.Redactor) (verdict, error) {
 	var values map[string]jsontext.Value
 	if err := bounded.UnmarshalStrict([]byte(text), &values); err != nil || values == nil {

@@ -89,8 +89,8 @@ type Outcome struct {
 // error: all errors, and panics, are in the outcome. When ctx ends, the environment is stopped and
 // the outcome is cancelled.
 //
-// If the environment is lost before the agent has begun, the trial starts over in a new one, as often as the job's retry policy
-// allows, because the agent cannot have caused it.
+// If the environment is lost before the agent has begun, the trial starts over in a new one, as
+// often as the job's retry policy allows, because the agent cannot have caused it.
 func (r *Runner) Run(ctx context.Context, spec Spec, dir string) Outcome {
 	return r.run(ctx, spec, dir, nil)
 }
@@ -126,7 +126,8 @@ func FormatOf(t *task.Task) string {
 
 func sleep(ctx context.Context, d time.Duration) { awake.Sleep(ctx, d) }
 
-// execution returns an execution of a trial. It keeps the warnings, retries, costs and omissions of the executions before.
+// execution returns an execution of a trial. It keeps the warnings, retries, costs and omissions of
+// the executions before.
 func (r *Runner) execution(spec Spec, dir string, started time.Time, before result.Trial) *execution {
 	x := &execution{
 		Runner: r,

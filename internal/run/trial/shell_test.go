@@ -201,7 +201,8 @@ func TestWhyShellFailed(t *testing.T) {
 	})
 }
 
-// leaving is a command that leaves a process behind, which no other finds: it adds to the file as long as it runs.
+// leaving is a command that leaves a process behind, which no other finds: it adds to the file as
+// long as it runs.
 const leaving = `( ( exec setsid env -i /bin/bash -c 'while :; do echo >>/tmp/alive; sleep 0.05; done' ) >/dev/null 2>&1 & ); until [ -s /tmp/alive ]; do sleep 0.05; done; echo left`
 
 // living is a test.sh whose reward is 1 if that process runs.
@@ -238,7 +239,8 @@ func TestShellEndsWithItsTime(t *testing.T) {
 	})
 }
 
-// An agent that ends the process by which Rollout ends the others, and then takes too long, is not verified.
+// An agent that ends the process by which Rollout ends the others, and then takes too long, is not
+// verified.
 func TestShellThatCannotBeEndedIsNotVerified(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
 		s, _ := shellStory(t, model.OpenAIChat, agent.Budget{}, scripted.Script{Answers: []scripted.Answer{
@@ -289,7 +291,8 @@ func TestShellEndsWhenTheJobIsCancelled(t *testing.T) {
 // Output may be anything, and any amount.
 func TestHostileOutputOfShell(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
-		// Docker 20.10 reads for two seconds after a command has ended, and a busy machine reads slowly.
+		// Docker 20.10 reads for two seconds after a command has ended, and a busy machine reads
+		// slowly.
 		s, a := shellStory(t, model.OpenAIResponses, agent.Budget{}, scripted.Script{Answers: []scripted.Answer{
 			{Run: `printf 'a\000b\377\033]0;t\007'; head -c 500000 /dev/zero | tr '\000' x; printf 'the end'`}, {Run: "if"}, {Run: "kill -9 $$"}, {Text: "done"},
 		}})

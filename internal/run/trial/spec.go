@@ -58,7 +58,8 @@ type Timeouts struct {
 	Install time.Duration
 	Execute time.Duration
 	Verify  time.Duration
-	// Healthcheck limits each check of the task's healthcheck, if it has one. In StartPeriod checks may fail.
+	// Healthcheck limits each check of the task's healthcheck, if it has one. In StartPeriod checks
+	// may fail.
 	Healthcheck, StartPeriod time.Duration
 	// VerifyKey is the key that Verify comes from, for messages.
 	VerifyKey string

@@ -16,7 +16,8 @@ import (
 	"github.com/org/rollout-action/internal/run/trial/images"
 )
 
-// Scripts inside an environment, and the variable with the instruction. Source: specification, "special paths".
+// Scripts inside an environment, and the variable with the instruction. Source: specification,
+// "special paths".
 const (
 	installScript = "install.sh"
 	executeScript = "execute.sh"
@@ -305,7 +306,8 @@ type scriptRun struct {
 	timeout time.Duration
 }
 
-// outputIn names the files with a script's output, for messages. dir is below the directory of the run.
+// outputIn names the files with a script's output, for messages. dir is below the directory of the
+// run.
 func (p *plan) outputIn(dir string) string {
 	if p.judge != nil {
 		dir = result.JudgesDir + "/" + p.judge.below + "/" + dir

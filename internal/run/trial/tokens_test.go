@@ -27,7 +27,8 @@ func recordingTokens(t *testing.T, api model.API, script scripted.Script) story 
 
 var threeTurns = scripted.Script{Answers: []scripted.Answer{{Text: "I look.", Run: "echo plum"}, {Text: "Once more.", Run: "echo pear"}, {Text: "It is plum."}}}
 
-// The ids of tokens are in the record and in the trajectory, and each prompt begins with the turn before it.
+// The ids of tokens are in the record and in the trajectory, and each prompt begins with the turn
+// before it.
 func TestTokensAreRecorded(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
 		o := p.run(t, recordingTokens(t, model.OpenAIChat, threeTurns))

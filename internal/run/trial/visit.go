@@ -11,10 +11,11 @@ import (
 
 // Visit hands the environment of a trial over to a caller between two phases.
 type Visit struct {
-	// After is the last phase that runs before: EnvironmentSetup, AgentSetup, AgentExecution or Verifier. If an earlier one fails,
-	// the environment is handed over as it is then.
+	// After is the last phase that runs before: EnvironmentSetup, AgentSetup, AgentExecution or
+	// Verifier. If an earlier one fails, the environment is handed over as it is then.
 	After event.Phase
-	// Enter is called at most once, with the environment of the trial. When it returns, the environment is destroyed.
+	// Enter is called at most once, with the environment of the trial. When it returns, the
+	// environment is destroyed.
 	Enter func(ctx context.Context, in Visited) error
 }
 
@@ -28,8 +29,9 @@ type Visited struct {
 	Trial result.Trial
 }
 
-// Visit runs the phases of a trial up to the visit's, and no others, and hands the environment over. dir and the outcome are as in Run.
-// entered is false if Enter was not called; then the outcome has the reason. The error is that of Enter.
+// Visit runs the phases of a trial up to the visit's, and no others, and hands the environment
+// over. dir and the outcome are as in Run. entered is false if Enter was not called; then the
+// outcome has the reason. The error is that of Enter.
 func (r *Runner) Visit(ctx context.Context, spec Spec, dir string, visit Visit) (out Outcome, entered bool, err error) {
 	v := &visiting{Visit: visit}
 	if visit.After == event.EnvironmentSetup {

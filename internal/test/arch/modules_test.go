@@ -18,7 +18,8 @@ const (
 	tableEnd         = "<!-- end of the table -->\n"
 )
 
-// dependency is a third-party module, or some of its packages, with the packages of this module that may import it.
+// dependency is a third-party module, or some of its packages, with the packages of this module
+// that may import it.
 type dependency struct {
 	// paths are import paths, each including all paths below it. The longest path that matches an
 	// import counts.
@@ -407,7 +408,8 @@ func isThirdParty(imported string) bool {
 	return strings.Contains(first, ".") && below(imported) == "" && imported != module
 }
 
-// moduleViolations returns a sentence for each third-party import of pkg that the table does not allow.
+// moduleViolations returns a sentence for each third-party import of pkg that the table does not
+// allow.
 func moduleViolations(pkg string, imports, testImports []string) []string {
 	const remedy = "in internal/test/arch/modules_test.go, then run go test ./internal/test/arch -update"
 	var out []string

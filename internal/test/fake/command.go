@@ -30,7 +30,8 @@ type command struct {
 
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// execute runs the command and returns its exit code. A file in $PATH has precedence over a command of the same name.
+// execute runs the command and returns its exit code. A file in $PATH has precedence over a command
+// of the same name.
 func (c *command) execute() int {
 	file := c.path(c.name)
 	if !strings.Contains(c.name, "/") {

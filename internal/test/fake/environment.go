@@ -64,7 +64,8 @@ func (e *Environment) ID() string { return e.id }
 // Cost implements environment.Environment.
 func (e *Environment) Cost() float64 { return 0 }
 
-// Unenforced implements environment.LimitReporter. There are no processes whose number could be limited.
+// Unenforced implements environment.LimitReporter. There are no processes whose number could be
+// limited.
 func (e *Environment) Unenforced() []string { return []string{"cpus", "memory", "storage"} }
 
 func (e *Environment) now() state {

@@ -85,8 +85,8 @@ func (p place) put(n *node) error {
 	return nil
 }
 
-// walk resolves an absolute path. It follows a link at the end if follow is set. A ".." after a link is the directory above the
-// link's target.
+// walk resolves an absolute path. It follows a link at the end if follow is set. A ".." after a
+// link is the directory above the link's target.
 func walk(root *node, path string, follow bool) (place, error) {
 	if path == "" {
 		return place{}, syscall.ENOENT
@@ -125,7 +125,8 @@ func elements(path string) []string {
 	return slices.DeleteFunc(strings.Split(path, "/"), func(e string) bool { return e == "" || e == "." })
 }
 
-// locked calls do under the environment's lock, unless the execution has been killed. Errors become *fs.PathError.
+// locked calls do under the environment's lock, unless the execution has been killed. Errors become
+// *fs.PathError.
 func (x *execution) locked(path string, do func() error) error {
 	x.e.mu.Lock()
 	defer x.e.mu.Unlock()

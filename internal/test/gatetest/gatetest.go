@@ -1,5 +1,5 @@
-// Package gatetest simulates jobs for tests of a gate: two runs of one suite of tasks, with or without a change between
-// them.
+// Package gatetest simulates jobs for tests of a gate: two runs of one suite of tasks, with or
+// without a change between them.
 package gatetest
 
 import (
@@ -11,7 +11,8 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// Suite describes tasks that differ in difficulty, each with a probability of passing. Draw simulates runs of them.
+// Suite describes tasks that differ in difficulty, each with a probability of passing. Draw
+// simulates runs of them.
 type Suite struct {
 	Tasks, Attempts int
 	HeadAttempts    int     // attempts in the job if the baseline has Attempts; 0: as many
@@ -26,7 +27,8 @@ type Suite struct {
 	Broken int // how many tasks never pass in the job, of those whose probability is at least the mean
 	Parts  int // rewards are multiples of 1/Parts; 0 and 1: passed or not
 	Agents int // 0 is one: "a0", "a1", …
-	// Crashed is the share of failed attempts that end with an error of the agent instead of a reward of 0.
+	// Crashed is the share of failed attempts that end with an error of the agent instead of a
+	// reward of 0.
 	Crashed float64
 }
 
@@ -204,7 +206,8 @@ func (s Suite) rewards(rng *rand.Rand, chance float64, n int, first *float64) []
 	return out
 }
 
-// beta draws from a beta distribution. Source: two gamma variates, Marsaglia and Tsang, ACM TOMS 26 (2000) 363.
+// beta draws from a beta distribution. Source: two gamma variates, Marsaglia and Tsang, ACM TOMS 26
+// (2000) 363.
 func beta(rng *rand.Rand, a, b float64) float64 {
 	x, y := gamma(rng, a), gamma(rng, b)
 	return x / (x + y)

@@ -25,8 +25,8 @@ const (
 // Access is the owner and the permissions of a token.
 type Access struct {
 	Login string // the author of its comments
-	// Integration means that it belongs to a workflow or an app: GET /user is not available, and errors are those that GitHub
-	// returns for such tokens.
+	// Integration means that it belongs to a workflow or an app: GET /user is not available, and
+	// errors are those that GitHub returns for such tokens.
 	Integration bool
 	Contents    Level
 	Actions     Level
@@ -34,7 +34,8 @@ type Access struct {
 	Issues      Level
 }
 
-// Workflow returns the GITHUB_TOKEN of a job with the permissions contents: read, actions: read and pull-requests: write.
+// Workflow returns the GITHUB_TOKEN of a job with the permissions contents: read, actions: read and
+// pull-requests: write.
 func Workflow() Access {
 	return Access{Login: "github-actions[bot]", Integration: true, Contents: Read, Actions: Read, Pulls: Write, Issues: Read}
 }

@@ -72,8 +72,8 @@ func (r *repo) isPull(number int) bool {
 	return slices.ContainsFunc(r.pulls, func(p Pull) bool { return p.Number == number })
 }
 
-// level returns the token's permission for the conversation: that of a pull request is open to tokens that may write to pull
-// requests or to issues.
+// level returns the token's permission for the conversation: that of a pull request is open to
+// tokens that may write to pull requests or to issues.
 func (q *request) level(number int) Level {
 	if q.repo.isPull(number) {
 		return max(q.access.Pulls, q.access.Issues)
@@ -168,7 +168,8 @@ func (q *request) getComment(args []string) reply {
 	return ok(q.showComment(c))
 }
 
-// mayChange reports whether the token may edit or delete the comment: users may change their own, writers all.
+// mayChange reports whether the token may edit or delete the comment: users may change their own,
+// writers all.
 func (q *request) mayChange(c *Comment) bool {
 	return q.level(c.Number) >= Write || !q.access.Integration && q.known && c.Author == q.access.Login
 }

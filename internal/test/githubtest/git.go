@@ -19,8 +19,8 @@ type TreeEntry struct{ Mode, Type, ID, Name string }
 // a tree".
 const maxTree = 100_000
 
-// Mirror copies a git repository's commits, trees, branches and tags. Branches below hidden/ are treated like those of forks: the
-// server knows their commits, but not the branches.
+// Mirror copies a git repository's commits, trees, branches and tags. Branches below hidden/ are
+// treated like those of forks: the server knows their commits, but not the branches.
 func (s *Server) Mirror(t testing.TB, name, dir string) {
 	t.Helper()
 	git := func(args ...string) string {

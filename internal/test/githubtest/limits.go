@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// hourly is a workflow's quota. Source: docs.github.com, "Primary rate limit for GITHUB_TOKEN in GitHub Actions".
+// hourly is a workflow's quota. Source: docs.github.com, "Primary rate limit for GITHUB_TOKEN in
+// GitHub Actions".
 const hourly = 1000
 
 // rate is the primary limit.
@@ -29,8 +30,8 @@ func (s *Server) SetRate(remaining int, reset time.Time) {
 	s.rate = &rate{remaining, reset}
 }
 
-// LimitSecondary refuses the next count requests as too many in a short time, with status 403 or 429. retryAfter, in whole
-// seconds, goes into the response; 0 leaves it out.
+// LimitSecondary refuses the next count requests as too many in a short time, with status 403 or
+// 429. retryAfter, in whole seconds, goes into the response; 0 leaves it out.
 func (s *Server) LimitSecondary(count, status int, retryAfter time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -231,8 +231,8 @@ func (q *request) getArtifact(args []string) reply {
 	return notFound()
 }
 
-// downloadArtifact redirects to the storage; the URL is valid for a minute. Even in public repositories it needs a token that
-// may read Actions.
+// downloadArtifact redirects to the storage; the URL is valid for a minute. Even in public
+// repositories it needs a token that may read Actions.
 func (q *request) downloadArtifact(args []string) reply {
 	for _, a := range q.repo.artifacts {
 		if strconv.FormatInt(a.id, 10) != args[0] {
@@ -258,8 +258,8 @@ func (s *Server) FailStorage(count int) {
 	s.refuseBlobs = count
 }
 
-// Storage serves the contents of artifacts. Like Azure's, it requires the signature and refuses requests with a token for another
-// service.
+// Storage serves the contents of artifacts. Like Azure's, it requires the signature and refuses
+// requests with a token for another service.
 func (s *Server) Storage() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()

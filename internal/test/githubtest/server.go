@@ -51,8 +51,9 @@ type Request struct {
 	Storage             bool // to StorageURL, not the API
 }
 
-// NewHandler returns a server that does not listen. It is an http.Handler for the API, and Storage returns the one for
-// StorageURL. It is also an http.RoundTripper that reaches both without a network, for bubbles of testing/synctest.
+// NewHandler returns a server that does not listen. It is an http.Handler for the API, and Storage
+// returns the one for StorageURL. It is also an http.RoundTripper that reaches both without a
+// network, for bubbles of testing/synctest.
 func NewHandler() *Server {
 	return &Server{
 		URL: "http://api.invalid", StorageURL: "http://storage.invalid",
@@ -74,8 +75,9 @@ func New(t testing.TB) *Server {
 	return s
 }
 
-// Serve returns a server that listens on addr ("172.17.0.1:0"; the storage on another port of the same host) until it is
-// closed. It is for tests whose clients are other processes, such as in containers.
+// Serve returns a server that listens on addr ("172.17.0.1:0"; the storage on another port of the
+// same host) until it is closed. It is for tests whose clients are other processes, such as in
+// containers.
 func Serve(addr string) (*Server, error) {
 	s := NewHandler()
 	host, _, err := net.SplitHostPort(addr)
@@ -118,8 +120,8 @@ func (s *Server) Close() {
 	}
 }
 
-// Before makes f see each request of the API first; f returns true if it has answered. f may call the server's methods. nil
-// removes it.
+// Before makes f see each request of the API first; f returns true if it has answered. f may call
+// the server's methods. nil removes it.
 func (s *Server) Before(f func(w http.ResponseWriter, r *http.Request) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -18,8 +18,8 @@ type Repo struct {
 	n   int
 }
 
-// NewRepo creates an empty repository in dir. Its default branch is main. As on common hosts, clients may use filters and
-// fetch any commit.
+// NewRepo creates an empty repository in dir. Its default branch is main. As on common hosts,
+// clients may use filters and fetch any commit.
 func NewRepo(tb testing.TB, dir string, initArgs ...string) *Repo {
 	tb.Helper()
 	r := &Repo{Dir: dir, tb: tb}

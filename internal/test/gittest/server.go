@@ -64,8 +64,8 @@ func Serve(tb testing.TB, root string) *Server {
 // Close stops the server.
 func (s *Server) Close() { s.http.Close() }
 
-// OldProtocol makes the server speak version 0 of git's protocol, in which the repository's configuration limits what may be
-// fetched (uploadpack.allow*).
+// OldProtocol makes the server speak version 0 of git's protocol, in which the repository's
+// configuration limits what may be fetched (uploadpack.allow*).
 func (s *Server) OldProtocol() { s.mu.Lock(); s.old = true; s.mu.Unlock() }
 
 // Before makes f see each request first; f reports whether it answered. nil removes it.

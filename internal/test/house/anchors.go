@@ -2,8 +2,8 @@ package main
 
 import "fmt"
 
-// anchors are the figures of other programs, counted by this command: containerd at 301026e58, restic at a80be1478 and k6 at 87883075c,
-// all of August 2026.
+// anchors are the figures of other programs, counted by this command: containerd at 301026e58,
+// restic at a80be1478 and k6 at 87883075c, all of August 2026.
 var anchors = []column{
 	anchor("containerd", "147815", "82584", "183", "24 %", "20", "166", "748", "199", "230", "1", "2", "0", "0", "0", "0", "0"),
 	anchor("restic", "50894", "37631", "422", "39 %", "25", "57", "222", "109", "52", "4", "0", "0", "0", "0", "0", "0"),

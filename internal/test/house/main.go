@@ -1,5 +1,6 @@
-// Command house prints how this tree is built, in figures: sizes of packages, receivers and functions, and turns of phrase in comments.
-// With directories as arguments, it prints the figures of those trees instead, so that other programs can be put next to it.
+// Command house prints how this tree is built, in figures: sizes of packages, receivers and
+// functions, and turns of phrase in comments. With directories as arguments, it prints the figures
+// of those trees instead, so that other programs can be put next to it.
 package main
 
 import (
@@ -50,7 +51,8 @@ func run(out io.Writer, dirs []string) error {
 	return nil
 }
 
-// column has the figures of one tree, named like those of figures.values; what nobody measured is missing.
+// column has the figures of one tree, named like those of figures.values; what nobody measured is
+// missing.
 type column struct {
 	name   string
 	values map[string]string
@@ -135,7 +137,8 @@ func percent(part, whole int) int {
 	return (100*part + whole/2) / whole
 }
 
-// skipped reports whether a directory has no source of the program: other people's, or files of tests.
+// skipped reports whether a directory has no source of the program: other people's, or files of
+// tests.
 func skipped(name string) bool {
 	return name == "vendor" || name == "testdata" || name == "node_modules" || strings.HasPrefix(name, ".") && name != "."
 }

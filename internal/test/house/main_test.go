@@ -7,13 +7,14 @@ import (
 	"testing"
 )
 
-// ceilings are what the figures of this tree may be at most. A number may only fall, down to its goal.
+// ceilings are what the figures of this tree may be at most. A number may only fall, down to its
+// goal.
 var ceilings = struct {
 	large, internal, receiver, readme int
 	turns                             map[string]int
 }{
 	large: 52, internal: 14, receiver: 90, readme: 150,
-	turns: map[string]int{"what is": 160, "nobody": 64, "beside": 62, "what it": 64, "for people": 30, "of its own": 43, "has it": 27},
+	turns: map[string]int{"what is": 57, "nobody": 15, "beside": 19, "what it": 19, "for people": 6, "of its own": 14, "has it": 9},
 }
 
 func TestFiguresDoNotGrow(t *testing.T) {

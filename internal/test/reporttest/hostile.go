@@ -80,7 +80,8 @@ func hostilePast(in report.Input, s string) (past []history.Point) {
 	return history.Sorted(past)
 }
 
-// Past returns a job with two weeks of history on main: a task breaks, the model changes, and a task is added.
+// Past returns a job with two weeks of history on main: a task breaks, the model changes, and a
+// task is added.
 func Past() report.Input {
 	specs := func(day int) (out []Spec) {
 		for i, task := range suite {

@@ -280,7 +280,8 @@ func Shard() report.Input {
 	return in
 }
 
-// Large returns a job of n trials of one agent: every tenth got worse, every third of the others never passed. Logs are long.
+// Large returns a job of n trials of one agent: every tenth got worse, every third of the others
+// never passed. Logs are long.
 func Large(n int) report.Input {
 	base, head := make([]Spec, n), make([]Spec, n)
 	long := strings.Repeat("a line of a log that goes on and on, as logs do\n", 40)

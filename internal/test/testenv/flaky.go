@@ -87,7 +87,8 @@ func NewFlaky(t *testing.T, seed uint64) *Flaky {
 	return f
 }
 
-// Fail sets the share of requests that fail, from 0 to 1. If only is not "", only requests whose method and path match it fail.
+// Fail sets the share of requests that fail, from 0 to 1. If only is not "", only requests whose
+// method and path match it fail.
 func (f *Flaky) Fail(rate float64, only string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -52,8 +52,9 @@ func NeedGit(t testing.TB) {
 	}
 }
 
-// Check fails the test if err, from opening the provider, is not nil. If err says that the provider cannot be used here
-// (environment.KindUnavailable), it skips the test instead, unless the provider is required.
+// Check fails the test if err, from opening the provider, is not nil. If err says that the provider
+// cannot be used here (environment.KindUnavailable), it skips the test instead, unless the provider
+// is required.
 func Check(t testing.TB, provider string, err error) {
 	t.Helper()
 	if environment.KindOf(err) == environment.KindUnavailable {

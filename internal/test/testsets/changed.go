@@ -16,11 +16,11 @@ const (
 	same   = "same"   // its inputs are those of the base
 )
 
-// changed prints for each part of CI whether it has to run: a line with its state, its name, the digest of its inputs and, if it
-// is recorded, the record, separated by tabs.
+// changed prints for each part of CI whether it has to run: a line with its state, its name, the
+// digest of its inputs and, if it is recorded, the record, separated by tabs.
 //
-// Records are files that are named after the digests of parts that have passed. base is the directory of the checkout that the change
-// begins at.
+// Records are files that are named after the digests of parts that have passed. base is the
+// directory of the checkout that the change begins at.
 func changed(args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("changed", flag.ContinueOnError)
 	records := flags.String("records", "", "the directory of records of what has passed on this machine")

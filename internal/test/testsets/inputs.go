@@ -146,7 +146,8 @@ func (t *tree) inputs(p part) (files, modules []string, err error) {
 	return keys(chosen), keys(versions), nil
 }
 
-// addPackages adds the files that packages are built from, whatever the system and tags, and the versions of modules.
+// addPackages adds the files that packages are built from, whatever the system and tags, and the
+// versions of modules.
 func (t *tree) addPackages(paths []string, files, versions map[string]bool) error {
 	for _, name := range paths {
 		name, _, _ = strings.Cut(name, " ") // "x [x.test]" is x built for its test

@@ -67,7 +67,8 @@ func imported(t *testing.T, dir string, tests bool) []string {
 	return dirs
 }
 
-// TestPartsHaveAllThatTheyAreBuiltFrom compares the inputs with the imports in the source, of all systems and tags.
+// TestPartsHaveAllThatTheyAreBuiltFrom compares the inputs with the imports in the source, of all
+// systems and tags.
 func TestPartsHaveAllThatTheyAreBuiltFrom(t *testing.T) {
 	tree, all := thisTree(t)
 	byDir := map[string][]string{} // imports of each directory, without tests

@@ -1,12 +1,13 @@
-// Testsets prints the packages whose tests depend on something that differs between machines, so that CI repeats
-// these tests, and no others, where it differs. It derives them from the source:
+// Testsets prints the packages whose tests depend on something that differs between machines, so
+// that CI repeats these tests, and no others, where it differs. It derives them from the source:
 //
 //	go run ./internal/test/testsets docker   # the tests are built from the provider docker
 //	go run ./internal/test/testsets ids      # they use sandboxes themselves, so subordinate ids matter
 //	go run ./internal/test/testsets user     # something that they are built from asks who runs it; and the two others
 //	go run ./internal/test/testsets long     # some of them take long; a pattern for -run follows, which matches these tests only
 //
-// It also says which parts of CI a change reaches, and whether tests read files that this takes no notice of:
+// It also says which parts of CI a change reaches, and whether tests read files that this takes no
+// notice of:
 //
 //	go run ./internal/test/testsets changed  # all parts, each with the digest of all that its tests depend on
 //	go run ./internal/test/testsets reads DIR

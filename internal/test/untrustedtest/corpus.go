@@ -8,8 +8,8 @@ type Attack struct {
 	Text string
 }
 
-// Corpus holds texts that agents, datasets and pull requests might put into names, messages and logs. If a text creates an
-// element, that element contains "pwned" or links to evil.example.
+// Corpus holds texts that agents, datasets and pull requests might put into names, messages and
+// logs. If a text creates an element, that element contains "pwned" or links to evil.example.
 var Corpus = []Attack{
 	{"a workflow command", "::error file=a.go,line=1::pwned"},
 	{"a workflow command on a later line", "fine\n::add-mask::pwned\n::stop-commands::pwned"},

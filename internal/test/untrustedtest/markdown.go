@@ -25,8 +25,8 @@ func ParseMarkdown(source []byte) ast.Node {
 	return goldmark.New(goldmark.WithExtensions(extension.GFM, extension.Footnote)).Parser().Parse(text.NewReader(source))
 }
 
-// Markdown returns the problems with a report's Markdown, one sentence each: elements that cannot be the report's own, and
-// malformed ones. links are the prefixes of the report's own links.
+// Markdown returns the problems with a report's Markdown, one sentence each: elements that cannot
+// be the report's own, and malformed ones. links are the prefixes of the report's own links.
 func Markdown(source []byte, links ...string) []string {
 	c := checker{source: source, links: links}
 	c.characters()
@@ -69,8 +69,8 @@ func (c *checker) characters() {
 	}
 }
 
-// tables reports rows with more or fewer cells than the row before. The tree does not show them, because a parser drops extra
-// cells.
+// tables reports rows with more or fewer cells than the row before. The tree does not show them,
+// because a parser drops extra cells.
 func (c *checker) tables() {
 	cells, fence := 0, ""
 	for i, line := range strings.Split(string(c.source), "\n") {

@@ -1,5 +1,5 @@
-// Package buildcontext reads the directory of a Dockerfile as builders see it: without what its ignore file names. It does not
-// know who builds.
+// Package buildcontext reads the directory of a Dockerfile as builders see it: without what its
+// ignore file names. It does not know who builds.
 package buildcontext
 
 import (
@@ -31,7 +31,8 @@ type Context struct {
 	Files  fsutil.FS // the files that are not ignored
 }
 
-// Open reads the ignore file of a directory and returns the context. It does not look at other files.
+// Open reads the ignore file of a directory and returns the context. It does not look at other
+// files.
 func Open(source fs.FS) (Context, error) {
 	c := Context{Source: source}
 	var patterns []string
@@ -62,7 +63,8 @@ type sourceFS struct{ source fs.FS }
 // Open implements fsutil.FS.
 func (s sourceFS) Open(name string) (io.ReadCloser, error) { return s.source.Open(name) }
 
-// Walk implements fsutil.FS. It reports links as links and does not follow them. A target that does not exist has no entries.
+// Walk implements fsutil.FS. It reports links as links and does not follow them. A target that does
+// not exist has no entries.
 func (s sourceFS) Walk(ctx context.Context, target string, visit fs.WalkDirFunc) error {
 	return fs.WalkDir(s.source, Clean(target), func(name string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) && entry == nil {

@@ -24,7 +24,8 @@ type Definition struct {
 	Dockerfile []byte
 }
 
-// Read reads a directory's Dockerfile and ignore file. It fails with fs.ErrNotExist if there is no Dockerfile.
+// Read reads a directory's Dockerfile and ignore file. It fails with fs.ErrNotExist if there is no
+// Dockerfile.
 func Read(source fs.FS) (Definition, error) {
 	dockerfile, err := fs.ReadFile(source, Dockerfile)
 	if err != nil {
@@ -34,8 +35,8 @@ func Read(source fs.FS) (Definition, error) {
 	return Definition{Context: opened, Dockerfile: dockerfile}, err
 }
 
-// Digest returns what identifies the image that is built: a checksum of the Dockerfile, every file that is not ignored (path,
-// mode and content), the arguments and the platform.
+// Digest returns what identifies the image that is built: a checksum of the Dockerfile, every file
+// that is not ignored (path, mode and content), the arguments and the platform.
 func (c Definition) Digest(ctx context.Context, args map[string]string, platform string) (string, error) {
 	sum := sha256.New()
 	field(sum, platform)

@@ -8,8 +8,8 @@ import (
 	"github.com/moby/buildkit/frontend/dockerfile/shell"
 )
 
-// BaseImages returns the images that a Dockerfile builds upon, as it names them. What cannot be parsed
-// has none: saying so is the builder's business.
+// BaseImages returns the images that a Dockerfile builds upon, as it names them. What cannot be
+// parsed has none: saying so is the builder's business.
 func BaseImages(dockerfile []byte, args map[string]string) []string {
 	parsed, err := parser.Parse(bytes.NewReader(dockerfile))
 	if err != nil {

@@ -27,11 +27,13 @@ type Lines struct {
 	last     []string
 	dropped  int // bytes of lines between them
 
-	// failed are the last lines of the step that failed, if that is known; tail is of them alone then.
+	// failed are the last lines of the step that failed, if that is known; tail is of them alone
+	// then.
 	failed *Lines
 	// step is BuildKit's name of it, "[stage 2/3] RUN true".
 	step string
-	// Steps: lines that begin a step of the classic builder begin failed anew, and number is the step's.
+	// Steps: lines that begin a step of the classic builder begin failed anew, and number is the
+	// step's.
 	Steps  bool
 	number int
 }

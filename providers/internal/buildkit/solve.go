@@ -28,8 +28,8 @@ type Build struct {
 	Export client.ExportEntry
 }
 
-// Solve builds an image with BuildKit's frontend for Dockerfiles and the user's logins to registries. It returns what the exporter
-// says of the image.
+// Solve builds an image with BuildKit's frontend for Dockerfiles and the user's logins to
+// registries. It returns what the exporter says of the image.
 func Solve(ctx context.Context, builder *client.Client, b Build, out *Lines) (map[string]string, error) {
 	attrs := map[string]string{"filename": buildcontext.Dockerfile}
 	for key, value := range b.Args {
@@ -80,8 +80,8 @@ type buildStep struct {
 	name, err string // if it failed
 }
 
-// failedStep returns the step of which a build has the error, nil if that is not known. Engines before 23 say it in words only, which
-// are the step's own.
+// failedStep returns the step of which a build has the error, nil if that is not known. Engines
+// before 23 say it in words only, which are the step's own.
 func failedStep(steps map[digest.Digest]*buildStep, err error) *buildStep {
 	if err == nil {
 		return nil
@@ -97,7 +97,8 @@ func failedStep(steps map[digest.Digest]*buildStep, err error) *buildStep {
 	return nil
 }
 
-// showStatus turns BuildKit's events into lines: each step when it begins, and its output. It returns the steps.
+// showStatus turns BuildKit's events into lines: each step when it begins, and its output. It
+// returns the steps.
 func showStatus(status <-chan *client.SolveStatus, out *Lines) map[digest.Digest]*buildStep {
 	begun := map[digest.Digest]bool{}
 	partial := map[digest.Digest]*buildStep{}

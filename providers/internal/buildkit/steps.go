@@ -32,8 +32,8 @@ func FailedLine(dockerfile []byte, out *Lines, err error) int {
 	return lineOfStep(parsed.AST.Children, out.step)
 }
 
-// stepName is BuildKit's name of a step: the stage's name or number if there are several, the step's number in the
-// stage, and its instruction.
+// stepName is BuildKit's name of a step: the stage's name or number if there are several, the
+// step's number in the stage, and its instruction.
 var stepName = regexp.MustCompile(`^\[(?:(\S+) )?([0-9]+)/[0-9]+\] ([A-Z]+) `)
 
 // lineOfStep returns the line of a step by BuildKit's name of it, 0 if it cannot be told.

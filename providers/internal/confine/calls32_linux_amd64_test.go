@@ -51,8 +51,8 @@ func TestPrograms32(t *testing.T) {
 	})
 }
 
-// program32 returns a program for Linux on i386 that makes one call, with -1 for its arguments, and exits with the
-// call's errno.
+// program32 returns a program for Linux on i386 that makes one call, with -1 for its arguments, and
+// exits with the call's errno.
 func program32(number uint32) []byte {
 	const base = 0x08048000
 	code := []byte{0xb8, byte(number), byte(number >> 8), byte(number >> 16), byte(number >> 24)} // mov eax, number

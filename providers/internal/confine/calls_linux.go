@@ -27,11 +27,12 @@ type call struct {
 }
 
 // refused always fail. It is what Docker's default profile refuses to a container without added
-// capabilities, where it matters. Most need capabilities that are dropped as well; but a process can get
-// all capabilities in a user namespace, should there be a way to make one. Tracing stays possible.
+// capabilities, where it matters. Most need capabilities that are dropped as well; but a process
+// can get all capabilities in a user namespace, should there be a way to make one. Tracing stays
+// possible.
 var refused = []call{
-	// New namespaces bring new rights. The flags of clone3 are in memory, where no filter sees them;
-	// C libraries use clone when there is no clone3.
+	// New namespaces bring new rights. The flags of clone3 are in memory, where no filter sees
+	// them; C libraries use clone when there is no clone3.
 	{"clone3", unix.ENOSYS, numbers{435, 435, 435, 435}},
 	{"unshare", unix.EPERM, numbers{272, 310, 97, 337}},
 	{"setns", unix.EPERM, numbers{308, 346, 268, 375}},
@@ -91,18 +92,21 @@ var refused = []call{
 	{"clock_adjtime64", unix.EPERM, numbers{none, 405, none, 405}},
 }
 
-// withNamespaces fail only if they are to make namespaces: processes and threads are made by them, too.
+// withNamespaces fail only if they are to make namespaces: processes and threads are made by them,
+// too.
 var withNamespaces = []call{
 	{"clone", unix.EPERM, numbers{56, 120, 220, 120}},
 }
 
-// withLimits fail only if they are to change the limits of a process by its id. Who has the same user may, whatever
-// else it has less: process 1 could be left without files, or with a second to live.
+// withLimits fail only if they are to change the limits of a process by its id. Who has the same
+// user may, whatever else it has less: process 1 could be left without files, or with a second to
+// live.
 var withLimits = []call{
 	{"prlimit64", unix.EPERM, numbers{302, 340, 261, 369}},
 }
 
-// families are the kinds of sockets that cannot be made. Source: <linux/socket.h>. Docker refuses the same.
+// families are the kinds of sockets that cannot be made. Source: <linux/socket.h>. Docker refuses
+// the same.
 var families = []uint32{
 	unix.AF_VSOCK, // reaches the machine's hypervisor and its neighbours from any network namespace
 	unix.AF_ALG,   // a large part of the kernel in which flaws were found: CVE-2026-31431 changed files through it
@@ -113,18 +117,19 @@ var withFamilies = []call{
 	{"socket", unix.EAFNOSUPPORT, numbers{41, 359, 198, 281}},
 }
 
-// withSockets fail only if they are to make a socket: its family is in memory, where no filter sees it. C libraries have
-// used socket since Linux 4.3.
+// withSockets fail only if they are to make a socket: its family is in memory, where no filter sees
+// it. C libraries have used socket since Linux 4.3.
 var withSockets = []call{
 	{"socketcall", unix.ENOSYS, numbers{none, 102, none, none}},
 }
 
-// faked succeed and do nothing, where only one id is mapped. Package managers and archivers set owners
-// that there are none of, and programs that change their user empty their groups first.
+// faked succeed and do nothing, where only one id is mapped. Package managers and archivers set
+// owners that there are none of, and programs that change their user empty their groups first.
 //
-// Nothing else is faked. After a setuid that only seemed to work, a command would run with rights that it
-// was to lose. A mknod that made no file would only move the failure to the chmod after it.
-// The idea is from Charliecloud, which goes further: https://hpc.github.io/charliecloud/ch-image.html.
+// Nothing else is faked. After a setuid that only seemed to work, a command would run with rights
+// that it was to lose. A mknod that made no file would only move the failure to the chmod after it.
+// The idea is from Charliecloud, which goes further:
+// https://hpc.github.io/charliecloud/ch-image.html.
 var faked = []call{
 	{"chown", 0, numbers{92, 182, none, 182}},
 	{"fchown", 0, numbers{93, 95, 55, 95}},

@@ -29,8 +29,8 @@ func native() map[string]uintptr {
 	return out
 }
 
-// tryCalls makes each refused call with arguments that make no sense, and prints how they ended. The
-// kernel finds fault with the arguments if the filter does not with the call.
+// tryCalls makes each refused call with arguments that make no sense, and prints how they ended.
+// The kernel finds fault with the arguments if the filter does not with the call.
 func tryCalls([]string) error {
 	const bad = ^uintptr(0)
 	got := map[string]string{}

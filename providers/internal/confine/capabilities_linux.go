@@ -40,8 +40,8 @@ func dropCapabilities() error {
 	return inheritNone()
 }
 
-// inheritNone empties the inheritable set, which the bounding set does not limit. The ambient set is
-// emptied with it: the kernel keeps it within the inheritable one.
+// inheritNone empties the inheritable set, which the bounding set does not limit. The ambient set
+// is emptied with it: the kernel keeps it within the inheritable one.
 func inheritNone() error {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3} // pid 0: this thread
 	var data [2]unix.CapUserData

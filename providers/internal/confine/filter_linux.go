@@ -39,14 +39,15 @@ const (
 	// sysSocket is what socketcall makes a socket by. Source: <linux/net.h>.
 	sysSocket = 1
 
-	// newNamespaces are the flags of clone that make namespaces. A time namespace cannot be asked for
-	// by clone: its bit is part of a signal's number there.
+	// newNamespaces are the flags of clone that make namespaces. A time namespace cannot be asked
+	// for by clone: its bit is part of a signal's number there.
 	newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC |
 		unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
 )
 
-// program returns the filter for a kernel. It lists refused calls, so new calls of later kernels work as they do
-// outside. Other calls are not slower: since Linux 5.11 the kernel computes which calls are always permitted.
+// program returns the filter for a kernel. It lists refused calls, so new calls of later kernels
+// work as they do outside. Other calls are not slower: since Linux 5.11 the kernel computes which
+// calls are always permitted.
 func program(m machine, fakeOwners bool) []bpf.Instruction {
 	out := []bpf.Instruction{bpf.LoadAbsolute{Off: abiAt, Size: 4}}
 	for _, a := range m {

@@ -17,7 +17,8 @@ import (
 	"github.com/org/rollout-action/internal/test/testenv"
 )
 
-// judge runs the filter as the kernel would, and says the action. others are the arguments after the first.
+// judge runs the filter as the kernel would, and says the action. others are the arguments after
+// the first.
 func judge(t *testing.T, m machine, fakeOwners bool, arch, number, firstArg uint32, others ...uint64) uint32 {
 	t.Helper()
 	vm, err := bpf.NewVM(program(m, fakeOwners))

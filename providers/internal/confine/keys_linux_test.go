@@ -32,7 +32,8 @@ func TestCallersKeysAreUnreachable(t *testing.T) {
 	})
 }
 
-// addKeyAnd puts a key into a new session keyring that only its possessor can see, and goes on as confine.
+// addKeyAnd puts a key into a new session keyring that only its possessor can see, and goes on as
+// confine.
 func addKeyAnd(args []string) error {
 	if err := leaveKeyring(); err != nil {
 		return err

@@ -12,10 +12,11 @@ import (
 const landlockScopes = 6
 
 // scopeSockets keeps the thread from abstract Unix sockets that were made by processes which do not
-// descend from it. Network namespaces would separate them too, but a sandbox may share the machine's.
+// descend from it. Network namespaces would separate them too, but a sandbox may share the
+// machine's.
 //
-// It handles no access to files, so that nothing is asked about them: a ruleset that handles any access
-// would also refuse to rename and link across directories.
+// It handles no access to files, so that nothing is asked about them: a ruleset that handles any
+// access would also refuse to rename and link across directories.
 func scopeSockets() error {
 	version, err := landlockVersion()
 	if err != nil {

@@ -159,7 +159,8 @@ type result struct {
 	code           int
 }
 
-// run carries out the plan in the place, by way of the role named, "confine" or one that ends in it.
+// run carries out the plan in the place, by way of the role named, "confine" or one that ends in
+// it.
 func (p place) run(t *testing.T, role string, what plan) result {
 	t.Helper()
 	encoded, err := json.Marshal(what)

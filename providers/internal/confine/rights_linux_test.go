@@ -23,7 +23,8 @@ func onItsOwnThread(done chan<- error, stay <-chan struct{}) {
 	<-stay
 }
 
-// rightsOfOthers returns the rights of every thread without a filter, and whether this one may make calls.
+// rightsOfOthers returns the rights of every thread without a filter, and whether this one may make
+// calls.
 func rightsOfOthers(t *testing.T) string {
 	t.Helper()
 	runtime.LockOSThread()

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// filterCalls applies the filter to the calling thread. Without no_new_privs, which would break setuid programs, this
-// needs CAP_SYS_ADMIN in the thread's user namespace.
+// filterCalls applies the filter to the calling thread. Without no_new_privs, which would break
+// setuid programs, this needs CAP_SYS_ADMIN in the thread's user namespace.
 func filterCalls(fakeOwners bool) error {
 	native, ok := supported[runtime.GOARCH]
 	if !ok {
@@ -26,7 +26,8 @@ func filterCalls(fakeOwners bool) error {
 		filter[i] = unix.SockFilter{Code: r.Op, Jt: r.Jt, Jf: r.Jf, K: r.K}
 	}
 	prog := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
-	// Before Linux 5.16 a filter makes its threads slow with mitigations that they do not need here.
+	// Before Linux 5.16 a filter makes its threads slow with mitigations that they do not need
+	// here.
 	const flags = unix.SECCOMP_FILTER_FLAG_SPEC_ALLOW
 	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags,
 		uintptr(unsafe.Pointer(&prog))) // #nosec G103 -- the call takes a pointer

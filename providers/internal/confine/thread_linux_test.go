@@ -41,7 +41,8 @@ func TestCapabilitiesAreDockersDefault(t *testing.T) {
 	})
 }
 
-// TestOtherThreadsKeepTheirRights calls Thread in this process, on a thread that ends with its goroutine.
+// TestOtherThreadsKeepTheirRights calls Thread in this process, on a thread that ends with its
+// goroutine.
 func TestOtherThreadsKeepTheirRights(t *testing.T) {
 	if os.Geteuid() != 0 {
 		r := (place{"", true}).run(t, "confine", plan{Free: true, Commands: [][]string{

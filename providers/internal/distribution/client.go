@@ -22,7 +22,8 @@ const (
 	// responseTimeout is how long a registry that is connected may think about an answer.
 	responseTimeout = time.Minute
 	defaultAttempts = 3
-	// firstPause is how long the first pause between attempts is; each other is three times the one before.
+	// firstPause is how long the first pause between attempts is; each other is three times the one
+	// before.
 	firstPause = 300 * time.Millisecond
 	// maxPause bounds how long a registry can make its clients wait.
 	maxPause = 30 * time.Second
@@ -32,12 +33,14 @@ const (
 type Options struct {
 	// DialTimeout limits how long connecting to a registry may take, TLS included; 0 is 10 s.
 	DialTimeout time.Duration
-	// Attempts is how often a registry is asked that answers that something is wrong with it; 0 is 3.
+	// Attempts is how often a registry is asked that answers that something is wrong with it; 0 is
+	// 3.
 	Attempts int
-	// PlainHTTP reports whether a host may be spoken to without TLS, if it has none. If it is nil, that is what
-	// go-containerregistry allows: private addresses and names that end in .local.
+	// PlainHTTP reports whether a host may be spoken to without TLS, if it has none. If it is nil,
+	// that is what go-containerregistry allows: private addresses and names that end in .local.
 	PlainHTTP func(host string) bool
-	// Pause waits before the attempt after the nth, at least for a time that the registry asks for; nil: longer and longer.
+	// Pause waits before the attempt after the nth, at least for a time that the registry asks for;
+	// nil: longer and longer.
 	Pause func(ctx context.Context, nth int, atLeast time.Duration) error
 }
 
@@ -71,7 +74,8 @@ func (c *Client) Remote(ctx context.Context) []remote.Option {
 		remote.WithTransport(c.transport),
 		remote.WithAuthFromKeychain(authn.DefaultKeychain),
 		remote.WithUserAgent("rollout"),
-		// The library sleeps between its attempts whatever becomes of ctx, so attempts are made here.
+		// The library sleeps between its attempts whatever becomes of ctx, so attempts are made
+		// here.
 		remote.WithRetryBackoff(remote.Backoff{Steps: 1}),
 	}
 }
@@ -79,7 +83,8 @@ func (c *Client) Remote(ctx context.Context) []remote.Option {
 // Transport returns the connections of the client.
 func (c *Client) Transport() http.RoundTripper { return c.transport }
 
-// Attempt calls ask until it succeeds, or fails with an error that is not transient. Errors are *Error, of the registry.
+// Attempt calls ask until it succeeds, or fails with an error that is not transient. Errors are
+// *Error, of the registry.
 func Attempt[T any](ctx context.Context, c *Client, at name.Registry, ask func() (T, error)) (T, error) {
 	var none T
 	for nth := 1; ; nth++ {

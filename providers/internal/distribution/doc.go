@@ -1,3 +1,3 @@
-// Package distribution speaks to container registries: with the user's logins, with retries, and with errors that say what a
-// registry means. It does not know what images are for.
+// Package distribution speaks to container registries: with the user's logins, with retries, and
+// with errors that say what a registry means. It does not know what images are for.
 package distribution

@@ -21,9 +21,11 @@ import (
 var (
 	// ErrNotFound: the registry does not have it.
 	ErrNotFound = errors.New("no such image")
-	// ErrDenied: the registry wants other credentials. Registries answer so for names that do not exist, too.
+	// ErrDenied: the registry wants other credentials. Registries answer so for names that do not
+	// exist, too.
 	ErrDenied = errors.New("access to the image is denied")
-	// ErrUnreachable: the registry did not answer, or not sensibly, or limits the rate; it may be better later.
+	// ErrUnreachable: the registry did not answer, or not sensibly, or limits the rate; it may be
+	// better later.
 	ErrUnreachable = errors.New("the image cannot be reached")
 )
 
@@ -86,8 +88,8 @@ func IsPlain(err error) bool {
 	return errors.As(err, &plain)
 }
 
-// isTransient reports whether another attempt may succeed a second later. Failing to connect is not transient: without
-// a network, attempts would only take time.
+// isTransient reports whether another attempt may succeed a second later. Failing to connect is not
+// transient: without a network, attempts would only take time.
 func isTransient(err error) bool {
 	var response *transport.Error
 	if errors.As(err, &response) {
@@ -100,7 +102,8 @@ func isTransient(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// kindOf returns the kind of a registry's error. Source: the OCI distribution specification, "Error codes".
+// kindOf returns the kind of a registry's error. Source: the OCI distribution specification, "Error
+// codes".
 func kindOf(response *transport.Error) error {
 	switch {
 	case isFailure(response), isLimit(response), has(response, transport.UnavailableErrorCode):

@@ -23,8 +23,8 @@ var ErrGone = errors.New("the environment is not running any more")
 type Box struct {
 	// Stderr has what process 1 printed to its standard error, if its starter writes it here.
 	Stderr Tail
-	// Stall is how long a writer of output may make no progress after the exit of its command, before the rest of the output is
-	// discarded. 0: 5 s.
+	// Stall is how long a writer of output may make no progress after the exit of its command,
+	// before the rest of the output is discarded. 0: 5 s.
 	Stall time.Duration
 
 	conn     *initwire.Conn
@@ -58,9 +58,9 @@ func (b *Box) Connect(conn *initwire.Conn, kill, wait func()) {
 // Ended returns a channel that is closed when process 1, and everything with it, has ended.
 func (b *Box) Ended() <-chan struct{} { return b.ended }
 
-// SetupError says that process 1 could not create the environment. Refused: the kernel does not permit something that is
-// needed. Lacking: the image does not have a program that is needed. WorkDir: the image's working directory cannot be
-// created. Account: the image's user is not in it.
+// SetupError says that process 1 could not create the environment. Refused: the kernel does not
+// permit something that is needed. Lacking: the image does not have a program that is needed.
+// WorkDir: the image's working directory cannot be created. Account: the image's user is not in it.
 type SetupError struct {
 	Refused, Lacking, WorkDir, Account bool
 	Problem                            string
@@ -97,8 +97,8 @@ func (b *Box) SetUp(ctx context.Context, setup initwire.Setup, files ...*os.File
 	return answer, nil
 }
 
-// pollAnswer returns the answer that came before the environment ended, if there is one: a select may choose the end
-// although both are there.
+// pollAnswer returns the answer that came before the environment ended, if there is one: a select
+// may choose the end although both are there.
 func pollAnswer(answers <-chan initwire.Answer) (answer initwire.Answer, ok bool) {
 	select {
 	case answer = <-answers:

@@ -8,7 +8,8 @@ import (
 	"github.com/org/rollout-action/providers/internal/initwire"
 )
 
-// TestAnswerSentBeforeTheEndIsReceived: process 1 may say why it ends and be gone before anybody has read it.
+// TestAnswerSentBeforeTheEndIsReceived: process 1 may say why it ends and be gone before anybody
+// has read it.
 func TestAnswerSentBeforeTheEndIsReceived(t *testing.T) {
 	for range 50 {
 		conn, theirs, err := initwire.Pair()

@@ -56,8 +56,8 @@ type Started struct {
 	Exited time.Time
 }
 
-// Start requests the start of a command. stdout and stderr must be of comparable types and may be the same
-// writer. The caller must call Wait.
+// Start requests the start of a command. stdout and stderr must be of comparable types and may be
+// the same writer. The caller must call Wait.
 func (b *Box) Start(command initwire.Command, stdin io.Reader, stdout, stderr io.Writer) (*Started, error) {
 	in, err := newInput(stdin)
 	if err != nil {
@@ -98,7 +98,8 @@ func (s *Started) closeStreams() {
 	s.errs.discardRest()
 }
 
-// Wait waits for the end of a command and of its output. If ctx ends, it ends the command and all that it started.
+// Wait waits for the end of a command and of its output. If ctx ends, it ends the command and all
+// that it started.
 func (s *Started) Wait(ctx context.Context) (initwire.Answer, error) {
 	defer s.closeStreams()
 	answer, err := s.waitExit(ctx)

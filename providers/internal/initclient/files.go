@@ -13,8 +13,8 @@ import (
 	"github.com/org/rollout-action/providers/internal/initwire"
 )
 
-// Put unpacks the tar stream that write writes. source is the error of write, unless write failed only because
-// unpacking had failed.
+// Put unpacks the tar stream that write writes. source is the error of write, unless write failed
+// only because unpacking had failed.
 func (b *Box) Put(ctx context.Context, replace bool, write func(io.Writer) error) (source, err error) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -40,7 +40,8 @@ func (b *Box) Put(ctx context.Context, replace bool, write func(io.Writer) error
 	return source, err
 }
 
-// Get sends a request that writes a stream, and calls read with that stream. reading is the error of read.
+// Get sends a request that writes a stream, and calls read with that stream. reading is the error
+// of read.
 func (b *Box) Get(ctx context.Context, request initwire.Request, read func(io.Reader) error) (reading, err error) {
 	r, w, err := os.Pipe()
 	if err != nil {

@@ -15,7 +15,8 @@ import (
 const (
 	// drainTime is how long output is read after the exit, if a background process holds it open.
 	drainTime = 500 * time.Millisecond
-	// stallTime is how long a writer may make no progress, before the rest of the output is discarded.
+	// stallTime is how long a writer may make no progress, before the rest of the output is
+	// discarded.
 	stallTime = 5 * time.Second
 	drainPoll = 2 * time.Millisecond
 	// pipeSize is larger than the default, so that streams need fewer switches.
@@ -44,7 +45,8 @@ func newInput(from io.Reader) (*input, error) {
 	return in, nil
 }
 
-// copyTo copies the input. The command does not see why it ended early. It is no failure if it stops reading.
+// copyTo copies the input. The command does not see why it ended early. It is no failure if it
+// stops reading.
 func (i *input) copyTo(to io.Writer, from io.Reader) {
 	// Of its errors, those of from are stored, and the only one of the pipe says that its reader is
 	// closed.
@@ -77,8 +79,8 @@ type output struct {
 	ended        chan struct{} // closed when nothing more can come
 }
 
-// newOutput reads until nothing in the sandbox can write any more. After discardRest it discards what it reads, so that
-// background processes of the command neither block nor die.
+// newOutput reads until nothing in the sandbox can write any more. After discardRest it discards
+// what it reads, so that background processes of the command neither block nor die.
 func newOutput(w io.Writer) (*output, error) {
 	r, theirs, err := os.Pipe()
 	if err != nil {
@@ -117,8 +119,9 @@ func enlargePipe(f *os.File) {
 	_ = raw.Control(func(fd uintptr) { _, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, pipeSize) }) // with the default size it is only slower
 }
 
-// drain waits until the output has ended, or for drainTime after the exit if a background process holds it open. It
-// waits for what was written before the exit as long as the writer makes progress.
+// drain waits until the output has ended, or for drainTime after the exit if a background process
+// holds it open. It waits for what was written before the exit as long as the writer makes
+// progress.
 func (o *output) drain(exited time.Time, stall time.Duration) {
 	target := o.pending() + o.fromPipe.Load() // in this order: it may be too much, never too little
 	select {

@@ -65,7 +65,8 @@ func (b *Box) StartOnTerminal(ctx context.Context, command initwire.Command, t e
 	return s, nil
 }
 
-// setSize sets the size of a terminal. One that is unknown or refused is left out: commands work without it.
+// setSize sets the size of a terminal. One that is unknown or refused is left out: commands work
+// without it.
 func setSize(terminal *os.File, size environment.TerminalSize) {
 	raw, err := terminal.SyscallConn()
 	if err != nil || size == (environment.TerminalSize{}) {

@@ -18,7 +18,7 @@ const (
 	awaitMax = 50 * time.Millisecond
 )
 
-// await serves a WaitFor request: see wire.Answer.
+// await serves a WaitFor request: see initwire.Answer.
 func (c *children) await(request initwire.Request) (begun, running bool) {
 	since := time.Now()
 	for wait := awaitMin; ; wait = min(2*wait, awaitMax) {
@@ -35,7 +35,8 @@ func (c *children) await(request initwire.Request) (begun, running bool) {
 	}
 }
 
-// anyRuns reports whether any process runs the program with these arguments, in whatever directory the program is.
+// anyRuns reports whether any process runs the program with these arguments, in whatever directory
+// the program is.
 func anyRuns(args []string) bool {
 	lists, _ := filepath.Glob("/proc/[0-9]*/cmdline") // the pattern is sound
 	for _, list := range lists {

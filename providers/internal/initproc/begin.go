@@ -19,10 +19,10 @@ const (
 	RoleMapped = "rollout-sandbox-mapped" // waits for its ids first, see WaitForIDs
 )
 
-// Process 1 starts here and not in main. Go initialises a program's packages one by one, and main is the last. Most
-// packages of rollout (clients of engines and registries, their protocols) come after this one, whose imports are few.
-// Starting here halves a sandbox's memory and saves some milliseconds; "go run ./bench --only sandbox"
-// measures both.
+// Process 1 starts here and not in main. Go initialises a program's packages one by one, and main
+// is the last. Most packages of rollout (clients of engines and registries, their protocols) come
+// after this one, whose imports are few. Starting here halves a sandbox's memory and saves some
+// milliseconds; "go run ./bench --only sandbox" measures both.
 func init() {
 	switch os.Args[0] {
 	case Role:
@@ -32,8 +32,9 @@ func init() {
 	}
 }
 
-// WaitForIDs serves a process that was started before its ids were set. It waits for the end of the file that its
-// argument names, and executes the program again in its role: the rights of root come with execve. It does not return.
+// WaitForIDs serves a process that was started before its ids were set. It waits for the end of the
+// file that its argument names, and executes the program again in its role: the rights of root come
+// with execve. It does not return.
 func WaitForIDs(role string) {
 	gate, err := strconv.Atoi(os.Args[1])
 	if err == nil {

@@ -33,11 +33,12 @@ var (
 // errNotEnded reports that processes of a command could not be ended.
 var errNotEnded = errors.New("processes of the command are still running")
 
-// children has the commands of a sandbox. One thread, with fewer rights than the others, starts them all. Process 1
-// must wait for orphans, too, so nothing here uses os/exec, which waits by itself.
+// children has the commands of a sandbox. One thread, with fewer rights than the others, starts
+// them all. Process 1 must wait for orphans, too, so nothing here uses os/exec, which waits by
+// itself.
 type children struct {
 	oneID       bool
-	made        bool       // see wire.Setup
+	made        bool       // see initwire.Setup
 	cgroupTasks []*os.File // "tasks" files of the control groups of commands
 	notes       []string
 	starts      chan func()
@@ -56,7 +57,7 @@ type command struct {
 	exit  chan<- unix.WaitStatus // has a buffer for it
 }
 
-// newChildren starts the thread that starts commands. wire.Setup explains cgroupTasks.
+// newChildren starts the thread that starts commands. initwire.Setup explains cgroupTasks.
 func newChildren(setup initwire.Setup, cgroupTasks []*os.File) (*children, error) {
 	c := &children{oneID: setup.OneID, made: setup.Made, cgroupTasks: cgroupTasks, starts: make(chan func()), running: map[int]*command{}, execs: map[int64]*command{}}
 	if err := resistSignals(); err != nil {
@@ -137,7 +138,8 @@ func exitCode(status unix.WaitStatus) int {
 // start starts a command. The channel receives its exit status.
 func (c *children) start(id int64, cmd *initwire.Command, files []*os.File) (<-chan unix.WaitStatus, error) {
 	if len(files) == 2 {
-		// Not opened by the provider: real root could change the mode of the machine's device by its open file.
+		// Not opened by the provider: real root could change the mode of the machine's device by
+		// its open file.
 		empty, err := os.Open(os.DevNull)
 		if err != nil {
 			return nil, err

@@ -2,5 +2,6 @@
 
 package initproc
 
-// doNothing returns the action that ignores a signal, also in commands: this architecture has no handler.
+// doNothing returns the action that ignores a signal, also in commands: this architecture has no
+// handler.
 func doNothing() sigaction { return sigaction{handler: ignored} }

@@ -19,9 +19,11 @@ import (
 // Socket is the file descriptor of process 1's connection.
 const Socket = 3
 
-// serveAndExit serves a sandbox until the connection ends, and exits. All processes of the sandbox end with it.
+// serveAndExit serves a sandbox until the connection ends, and exits. All processes of the sandbox
+// end with it.
 func serveAndExit() {
-	// End with the thread that started this process. The kernel resets this when execve brings rights (modes with ids).
+	// End with the thread that started this process. The kernel resets this when execve brings
+	// rights (modes with ids).
 	_ = unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0)
 	err := unblockSignals(Role)
 	var conn *initwire.Conn
@@ -43,13 +45,14 @@ func serveAndExit() {
 	os.Exit(0)
 }
 
-// Serve serves requests that come from this same process, which is process 1 of a container that something else has made: the first
-// message is a wire.Setup with Made. No other part of this process may start processes or wait for them. It returns when the
-// connection ends. If an answer cannot be sent, this process exits.
+// Serve serves requests that come from this same process, which is process 1 of a container that
+// something else has made: the first message is a initwire.Setup with Made. No other part of this
+// process may start processes or wait for them. It returns when the connection ends. If an answer
+// cannot be sent, this process exits.
 func Serve(conn *initwire.Conn) error { return (&server{conn: conn}).serve() }
 
-// closeOnExec keeps commands from inheriting files that this process inherited besides its socket. The provider's
-// process may have been started with them, and does not know them.
+// closeOnExec keeps commands from inheriting files that this process inherited besides its socket.
+// The provider's process may have been started with them, and does not know them.
 func closeOnExec() error {
 	err := unix.CloseRange(Socket+1, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
 	if err == nil {
@@ -236,8 +239,8 @@ func (s *server) pause(request initwire.Request) {
 	s.answer(answer)
 }
 
-// shellCode returns the exit code with which a shell reports a program that does not exist or cannot be run. It returns
-// 0 for other errors.
+// shellCode returns the exit code with which a shell reports a program that does not exist or
+// cannot be run. It returns 0 for other errors.
 func shellCode(err error) int {
 	switch {
 	case errors.Is(err, errNoProgram):

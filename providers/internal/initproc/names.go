@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// maxHeld bounds the names that are in memory while a tree is read, in bytes: this process counts against the memory limit of its
-	// container, and directories may have millions of names.
+	// maxHeld bounds the names that are in memory while a tree is read, in bytes: this process
+	// counts against the memory limit of its container, and directories may have millions of names.
 	maxHeld = 16 << 20
 	// nameCost is the memory that a name takes in addition to its bytes.
 	nameCost = 32
@@ -19,10 +19,12 @@ const (
 	nameBatch = 256
 )
 
-// heldNames counts the bytes of the names that are in memory: those of a directory, and of the directories above it.
+// heldNames counts the bytes of the names that are in memory: those of a directory, and of the
+// directories above it.
 type heldNames int
 
-// read returns the next names of a directory, sorted, until drop is called with them. There are more if all would take too much memory.
+// read returns the next names of a directory, sorted, until drop is called with them. There are
+// more if all would take too much memory.
 func (h *heldNames) read(dir *os.File) (names []string, more bool, err error) {
 	for {
 		some, err := dir.Readdirnames(nameBatch)

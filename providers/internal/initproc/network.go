@@ -47,11 +47,12 @@ func (s *server) network(request initwire.Request) {
 	}
 }
 
-// tunDevice is the file through which TUN devices are made. Source: the kernel's Documentation/networking/tuntap.rst.
+// tunDevice is the file through which TUN devices are made. Source: the kernel's
+// Documentation/networking/tuntap.rst.
 const tunDevice = "/dev/net/tun"
 
-// findTUN keeps tunDevice open for later, when the machine's files are out of reach. s.tun is -1 if the machine does
-// not have it.
+// findTUN keeps tunDevice open for later, when the machine's files are out of reach. s.tun is -1 if
+// the machine does not have it.
 func (s *server) findTUN() {
 	s.tun = -1
 	if fd, err := unix.Open(tunDevice, unix.O_PATH|unix.O_CLOEXEC, 0); err == nil {
@@ -112,8 +113,8 @@ func (s *server) makeTUN(name string) (*os.File, error) {
 // farDevice is the name of the pair's other device, in a network that has nothing else.
 const farDevice = "far"
 
-// makeVeth makes one end of a pair of devices. The other end is in a network that exists only for a packet socket, and
-// ends with it. No process is in that network, and none can enter it.
+// makeVeth makes one end of a pair of devices. The other end is in a network that exists only for a
+// packet socket, and ends with it. No process is in that network, and none can enter it.
 func makeVeth(name string) (*os.File, error) {
 	type made struct {
 		end *os.File
@@ -207,8 +208,8 @@ func configure(d initwire.Device) error {
 	return nil
 }
 
-// addAddress sets a device's address, and the default route of the address's family. It does nothing for IPv6 if the
-// kernel does not have it.
+// addAddress sets a device's address, and the default route of the address's family. It does
+// nothing for IPv6 if the kernel does not have it.
 func addAddress(kernel *rtnl.Conn, index int, a initwire.Address) error {
 	err := kernel.AddAddress(index, a.Own)
 	if err == nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/org/rollout-action/providers/internal/initwire"
 )
 
-// packTo writes the file or directory at a path as a tar stream to the one file. It ends when the reader closes the
-// stream.
+// packTo writes the file or directory at a path as a tar stream to the one file. It ends when the
+// reader closes the stream.
 func packTo(files []*os.File, request initwire.Request) error {
 	defer closeFiles(files)
 	if len(files) != 1 {
@@ -73,8 +73,8 @@ func packTo(files []*os.File, request initwire.Request) error {
 	return p.tw.Close()
 }
 
-// PackAll writes everything in a directory as a tar stream, for inspection: overlayfs's whiteouts and attributes as they
-// are, a file with several names several times, and sockets as pipes.
+// PackAll writes everything in a directory as a tar stream, for inspection: overlayfs's whiteouts
+// and attributes as they are, a file with several names several times, and sockets as pipes.
 func PackAll(dir string, w io.Writer) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -95,11 +95,12 @@ func PackAll(dir string, w io.Writer) error {
 	return p.tw.Close()
 }
 
-// maxPlainDepth is a little more than readers of plain streams accept, so that they notice that there is more. See
-// environment.Extract.
+// maxPlainDepth is a little more than readers of plain streams accept, so that they notice that
+// there is more. See environment.Extract.
 const maxPlainDepth = 80
 
-// maxAttribute is the most that a file system stores in one extended attribute, or in all names. Source: linux/limits.h.
+// maxAttribute is the most that a file system stores in one extended attribute, or in all names.
+// Source: linux/limits.h.
 const maxAttribute = 64 << 10
 
 // inode identifies a file.
@@ -239,8 +240,8 @@ func (p *packer) header(below, name string, info fs.FileInfo) (*tar.Header, erro
 	return header, nil
 }
 
-// nameless is a file without names of its owner and group. Readers drop them, and the environment's /etc/passwd, in which
-// FileInfoHeader would look for them, may be a pipe without an end.
+// nameless is a file without names of its owner and group. Readers drop them, and the environment's
+// /etc/passwd, in which FileInfoHeader would look for them, may be a pipe without an end.
 type nameless struct{ fs.FileInfo }
 
 var _ tar.FileInfoNames = nameless{}
@@ -260,8 +261,8 @@ func fileHeader(info fs.FileInfo, target string) (*tar.Header, error) {
 	return tar.FileInfoHeader(nameless{info}, target)
 }
 
-// file writes a file's entry. The header has the size that the file had: if the file grows, it is cut; if it shrinks,
-// zeros follow.
+// file writes a file's entry. The header has the size that the file had: if the file grows, it is
+// cut; if it shrinks, zeros follow.
 func (p *packer) file(below string, header *tar.Header) error {
 	f, err := p.root.OpenFile(below, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
 	if vanished(err) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENXIO) {
@@ -294,8 +295,8 @@ func (zeros) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// addAttributes adds a file's extended attributes to its header. Errors about a file that changes meanwhile are ignored,
-// unless the packer is strict.
+// addAttributes adds a file's extended attributes to its header. Errors about a file that changes
+// meanwhile are ignored, unless the packer is strict.
 func (p *packer) addAttributes(below string, header *tar.Header) error {
 	full := path.Join(p.root.Name(), below)
 	list := make([]byte, maxAttribute)
@@ -334,7 +335,8 @@ func (p *packer) attributeError(err error) error {
 	return fmt.Errorf("read the attributes of a file: %w", err)
 }
 
-// belongsToSandbox reports whether an extended attribute is the sandbox's own, and not overlayfs's or the machine's.
+// belongsToSandbox reports whether an extended attribute is the sandbox's own, and not overlayfs's
+// or the machine's.
 func belongsToSandbox(name string) bool {
 	return !strings.HasPrefix(name, "trusted.") && !strings.HasPrefix(name, "user.overlay.") && !strings.HasPrefix(name, "security.selinux")
 }

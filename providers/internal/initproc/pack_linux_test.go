@@ -17,7 +17,8 @@ import (
 	"github.com/org/rollout-action/internal/test/testenv"
 )
 
-// packedAll returns what PackAll writes of a directory: a line for each entry, and the attributes of all.
+// packedAll returns what PackAll writes of a directory: a line for each entry, and the attributes
+// of all.
 func packedAll(t *testing.T, dir string) (lines []string, attributes map[string]string) {
 	t.Helper()
 	var stream bytes.Buffer

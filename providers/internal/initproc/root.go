@@ -60,7 +60,8 @@ func makeRoot(setup initwire.Setup) error {
 			return err
 		}
 	}
-	// The old root ends up on top of the new one, and goes. Source: pivot_root(2), "pivot_root(".", ".")".
+	// The old root ends up on top of the new one, and goes. Source: pivot_root(2), "pivot_root(".",
+	// ".")".
 	if err := unix.PivotRoot(".", "."); err != nil {
 		return refused("change the root", err)
 	}
@@ -101,8 +102,8 @@ func mountOverlay(setup initwire.Setup, m initwire.Mount) error {
 	if setup.User {
 		options += ",userxattr"
 	} else {
-		// Some kernels have these on: a layer would refer to what layers below have, and be none without them. With userxattr they
-		// are always off.
+		// Some kernels have these on: a layer would refer to what layers below have, and be none
+		// without them. With userxattr they are always off.
 		options += ",redirect_dir=off,metacopy=off"
 	}
 	if page := os.Getpagesize(); len(options)+len(",volatile") >= page {
@@ -117,8 +118,8 @@ func mountOverlay(setup initwire.Setup, m initwire.Mount) error {
 	return refused("mount an overlay at "+m.At, err)
 }
 
-// escape escapes the characters with which overlayfs separates options and paths. Source: the kernel's
-// Documentation/filesystems/overlayfs.rst.
+// escape escapes the characters with which overlayfs separates options and paths. Source: the
+// kernel's Documentation/filesystems/overlayfs.rst.
 func escape(path string) string {
 	return strings.NewReplacer(`\`, `\\`, ":", `\:`, ",", `\,`).Replace(path)
 }
@@ -128,7 +129,8 @@ func escape(path string) string {
 // The files of /proc that are hidden or read-only. Source: the list of paths that Docker masks.
 var (
 	hiddenFiles = []string{"proc/kcore", "proc/latency_stats", "proc/timer_list", "proc/sched_debug"}
-	// keyFiles show the keys of the user who runs the sandbox, also to the root of a user namespace.
+	// keyFiles show the keys of the user who runs the sandbox, also to the root of a user
+	// namespace.
 	keyFiles   = []string{"proc/keys", "proc/key-users"}
 	hiddenDirs = []string{"proc/acpi", "proc/scsi"}
 	readOnly   = []string{"proc/bus", "proc/fs", "proc/irq", "proc/sys", "proc/sysrq-trigger"}
@@ -174,8 +176,8 @@ func mountProc(setup initwire.Setup) error {
 	return nil
 }
 
-// mountSys mounts /sys read-only. In a user namespace with the machine's network a new sysfs cannot be mounted, so the
-// machine's is shown, with the mounts in it.
+// mountSys mounts /sys read-only. In a user namespace with the machine's network a new sysfs cannot
+// be mounted, so the machine's is shown, with the mounts in it.
 func mountSys(setup initwire.Setup) error {
 	const flags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC | unix.MS_RDONLY
 	if unix.Mount("sysfs", "sys", "sysfs", flags, "") == nil {
@@ -195,8 +197,8 @@ var deviceLinks = map[string]string{
 }
 
 func mountDev(setup initwire.Setup) error {
-	// MS_NODEV, because real root could make device nodes of the machine's disks. The devices that are shown are
-	// mounts of their own.
+	// MS_NODEV, because real root could make device nodes of the machine's disks. The devices that
+	// are shown are mounts of their own.
 	if err := unix.Mount("dev", "dev", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_STRICTATIME, "mode=755,size=64k"); err != nil {
 		return refused("mount /dev", err)
 	}
@@ -228,8 +230,9 @@ func mountDev(setup initwire.Setup) error {
 	return refused("mount /dev/shm", unix.Mount("shm", "dev/shm", "tmpfs", flags, "mode=1777,size=64m"))
 }
 
-// showDevice shows a device of the machine. It is mounted read-only, because real root could otherwise change the
-// machine's device's mode and owner. Devices in read-only mounts can be written to.
+// showDevice shows a device of the machine. It is mounted read-only, because real root could
+// otherwise change the machine's device's mode and owner. Devices in read-only mounts can be
+// written to.
 func showDevice(device, at string) error {
 	if err := unix.Mount(device, at, "", unix.MS_BIND, ""); err != nil {
 		return err

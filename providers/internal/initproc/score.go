@@ -9,7 +9,8 @@ import (
 )
 
 const (
-	// scoreFile says how soon the kernel ends this process for lack of memory. Root in the environment may write it.
+	// scoreFile says how soon the kernel ends this process for lack of memory. Root in the
+	// environment may write it.
 	scoreFile  = "/proc/self/oom_score_adj"
 	scoreEvery = 200 * time.Millisecond
 )

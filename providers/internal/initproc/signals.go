@@ -30,15 +30,16 @@ const (
 )
 
 var (
-	// notIgnored lists the signals for which Go's runtime and this package need handlers, and those that cannot be
-	// ignored.
+	// notIgnored lists the signals for which Go's runtime and this package need handlers, and those
+	// that cannot be ignored.
 	notIgnored = []unix.Signal{unix.SIGCHLD, unix.SIGURG, unix.SIGKILL, unix.SIGSTOP}
-	// stopping are those that stop or continue a process. The kernel never stops the first process of a pid namespace.
+	// stopping are those that stop or continue a process. The kernel never stops the first process
+	// of a pid namespace.
 	stopping = []unix.Signal{unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU, unix.SIGCONT}
 )
 
-// resistSignals keeps commands from ending this process by signals. Commands still start with the default of every
-// signal, even if Rollout was started with some of them ignored, as nohup does.
+// resistSignals keeps commands from ending this process by signals. Commands still start with the
+// default of every signal, even if Rollout was started with some of them ignored, as nohup does.
 //
 // Go's runtime has a handler for nearly every signal, and takes some signals for its own faults.
 // With the default action the kernel would end this process, too, if its first thread blocks the
@@ -80,10 +81,10 @@ func setAction(s unix.Signal, action, old *sigaction) error {
 	return nil
 }
 
-// unblockSignals executes this program again in its role if Rollout was started with blocked signals: Go gives the
-// processes that it starts the mask that it was started with, and cannot change it. Go unblocks some signals for itself
-// (SIGCHLD, SIGPROF, and those of faults), so unblockSignals does not notice if only those were blocked. The first
-// thread must call it.
+// unblockSignals executes this program again in its role if Rollout was started with blocked
+// signals: Go gives the processes that it starts the mask that it was started with, and cannot
+// change it. Go unblocks some signals for itself (SIGCHLD, SIGPROF, and those of faults), so
+// unblockSignals does not notice if only those were blocked. The first thread must call it.
 func unblockSignals(role string) error {
 	var blocked unix.Sigset_t
 	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &unix.Sigset_t{}, &blocked); err != nil {

@@ -53,7 +53,8 @@ func resolveLinks(asked string) string {
 	}
 }
 
-// remove removes the file or directory at a path, if there is one. It follows links in the path's parents.
+// remove removes the file or directory at a path, if there is one. It follows links in the path's
+// parents.
 func remove(asked string) error {
 	dir, name := path.Split(path.Clean(asked))
 	if name == "" {
@@ -73,8 +74,8 @@ func remove(asked string) error {
 	return root.RemoveAll(name)
 }
 
-// lookupOwner returns the ids of a user and a group. Without a group it returns the user's own group or, for a number,
-// the same number.
+// lookupOwner returns the ids of a user and a group. Without a group it returns the user's own
+// group or, for a number, the same number.
 func lookupOwner(user, group string) (uid, gid int, err error) {
 	id, isNumber := parseID(user)
 	found, known, err := lookup(user, id, isNumber)

@@ -29,8 +29,8 @@ func (s *server) terminal(request initwire.Request) {
 // multiplexer is where terminals of the sandbox are made. Commands cannot unmount or replace it.
 const multiplexer = "/dev/pts/ptmx"
 
-// makeTerminal returns the two ends of a new terminal of the sandbox: that of the program that shows it, which does not block, and that
-// of the commands on it, which belongs to user.
+// makeTerminal returns the two ends of a new terminal of the sandbox: that of the program that
+// shows it, which does not block, and that of the commands on it, which belongs to user.
 func (s *server) makeTerminal(user string) ([]*os.File, error) {
 	who, err := identify(user)
 	if err != nil {

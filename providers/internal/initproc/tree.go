@@ -170,8 +170,9 @@ func mountPoints() (map[string]bool, error) {
 	return points, nil
 }
 
-// PackFiles writes the files of the root file system whose paths it reads, each ended by a zero byte, as a tar stream. Of a directory it
-// writes only the directory; the second name of a file that has several is a link. Sockets are left out, and what vanishes meanwhile.
+// PackFiles writes the files of the root file system whose paths it reads, each ended by a zero
+// byte, as a tar stream. Of a directory it writes only the directory; the second name of a file
+// that has several is a link. Sockets are left out, and what vanishes meanwhile.
 func PackFiles(paths io.Reader, w io.Writer) error {
 	root, err := os.OpenRoot("/")
 	if err != nil {

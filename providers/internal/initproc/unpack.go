@@ -27,8 +27,9 @@ func (s *server) unpack(files []*os.File, replace bool) error {
 	return u.unpack(tar.NewReader(files[0]))
 }
 
-// unpacker unpacks one tar stream at "/". The agent may have changed the file system, so links may lead files
-// elsewhere, but only within the sandbox: links in a path's parents are followed, links in its last element are not.
+// unpacker unpacks one tar stream at "/". The agent may have changed the file system, so links may
+// lead files elsewhere, but only within the sandbox: links in a path's parents are followed, links
+// in its last element are not.
 type unpacker struct {
 	replace bool
 	oneID   bool
@@ -38,7 +39,8 @@ type unpacker struct {
 	times  []dirTime
 }
 
-// dirTime is a directory's time. It is set at the end, because each new file in a directory changes it.
+// dirTime is a directory's time. It is set at the end, because each new file in a directory changes
+// it.
 type dirTime struct {
 	path string
 	time time.Time
@@ -125,8 +127,8 @@ func (u *unpacker) closeParent() {
 
 var errKernelFiles = errors.New("a link leads to a file system of the kernel, and nothing is copied from or to it")
 
-// refuseKernelFiles returns an error if root is in a file system of the kernel's. Links can lead there, and files would
-// be written with the rights of process 1.
+// refuseKernelFiles returns an error if root is in a file system of the kernel's. Links can lead
+// there, and files would be written with the rights of process 1.
 func refuseKernelFiles(root *os.Root) error {
 	dir, err := root.Open(".")
 	if err != nil {
@@ -212,7 +214,8 @@ func (u *unpacker) writeFile(name string, header *tar.Header, content io.Reader)
 	return f.Close()
 }
 
-// setOwner sets an entry's owner and attributes. It does not change the owner in a sandbox with one id.
+// setOwner sets an entry's owner and attributes. It does not change the owner in a sandbox with one
+// id.
 func (u *unpacker) setOwner(name string, header *tar.Header) error {
 	if !u.oneID {
 		if err := u.parent.Lchown(name, header.Uid, header.Gid); err != nil {
@@ -237,7 +240,8 @@ func (u *unpacker) link(full, target string) error {
 	return os.Link(path.Clean("/"+target), full)
 }
 
-// makeNode makes a pipe, or a device if the kernel permits it. Other devices are left out: /dev is the sandbox's own.
+// makeNode makes a pipe, or a device if the kernel permits it. Other devices are left out: /dev is
+// the sandbox's own.
 func (u *unpacker) makeNode(name string, header *tar.Header) error {
 	kind := map[byte]uint32{tar.TypeFifo: unix.S_IFIFO, tar.TypeChar: unix.S_IFCHR, tar.TypeBlock: unix.S_IFBLK}[header.Typeflag]
 	dir, err := u.parent.Open(".")

@@ -35,8 +35,8 @@ type account struct {
 	home     string
 }
 
-// identify parses user[:group], each a name or a number; empty is root. A number need not be in /etc/passwd; its group
-// is then 0. Source: Docker's reference for USER.
+// identify parses user[:group], each a name or a number; empty is root. A number need not be in
+// /etc/passwd; its group is then 0. Source: Docker's reference for USER.
 func identify(user string) (identity, error) {
 	name, group, hasGroup := strings.Cut(cmp.Or(user, "0"), ":")
 	id, isNumber := parseID(name)
@@ -110,8 +110,9 @@ func groupID(groups [][]string, name string) (uint32, error) {
 // maxAccountsFile is how much is read of a file like /etc/passwd.
 const maxAccountsFile = 4 << 20
 
-// readLines returns the fields of each line of a file like /etc/passwd, or none if it does not exist. Commands may have
-// replaced the file: readLines does not wait for a pipe, and it reads a limited size.
+// readLines returns the fields of each line of a file like /etc/passwd, or none if it does not
+// exist. Commands may have replaced the file: readLines does not wait for a pipe, and it reads a
+// limited size.
 func readLines(path string) ([][]string, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -157,8 +158,8 @@ func withHome(env []string, home string) []string {
 // defaultPath is where programs are looked for without PATH.
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// lookPath returns the path of a program. It looks in the PATH of env, as a shell in dir would, and then in the usual
-// directories.
+// lookPath returns the path of a program. It looks in the PATH of env, as a shell in dir would, and
+// then in the usual directories.
 func lookPath(name string, env []string, dir string) (string, error) {
 	if strings.Contains(name, "/") {
 		if !filepath.IsAbs(name) {

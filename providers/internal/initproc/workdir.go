@@ -13,8 +13,8 @@ import (
 
 var errWorkDir = errors.New("make the image's working directory")
 
-// makeWorkDir creates a directory and its parents, as an engine does for the WORKDIR of an image that lacks it. It
-// follows links, also those to directories that it has to create first.
+// makeWorkDir creates a directory and its parents, as an engine does for the WORKDIR of an image
+// that lacks it. It follows links, also those to directories that it has to create first.
 func makeWorkDir(dir string) error {
 	const maxLinks = 40 // as the kernel
 	at, links := "/", 0

@@ -36,7 +36,8 @@ type envelope struct {
 	Spilled bool `json:"s,omitempty"`
 }
 
-// Pair returns this process's end of a new connection, and the file that another process is to inherit.
+// Pair returns this process's end of a new connection, and the file that another process is to
+// inherit.
 func Pair() (*Conn, *os.File, error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -45,7 +46,8 @@ func Pair() (*Conn, *os.File, error) {
 	return &Conn{file: os.NewFile(uintptr(fds[0]), "sandbox")}, os.NewFile(uintptr(fds[1]), "sandbox init"), nil
 }
 
-// FromFD returns the connection on a file descriptor that this process inherited. Children do not inherit it.
+// FromFD returns the connection on a file descriptor that this process inherited. Children do not
+// inherit it.
 func FromFD(fd int) (*Conn, error) {
 	unix.CloseOnExec(fd)
 	if err := unix.SetNonblock(fd, true); err != nil {
@@ -116,8 +118,8 @@ func memoryFile(body []byte) (*os.File, error) {
 	return f, nil
 }
 
-// Receive waits for a message, decodes it into message, and returns the files that came with it, which
-// the caller closes. At the end of the connection it returns io.EOF.
+// Receive waits for a message, decodes it into message, and returns the files that came with it,
+// which the caller closes. At the end of the connection it returns io.EOF.
 func (c *Conn) Receive(message any) ([]*os.File, error) {
 	packet := make([]byte, maxInline+1024)
 	control := make([]byte, unix.CmsgSpace(4*maxFiles))

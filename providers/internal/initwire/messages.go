@@ -6,24 +6,27 @@ import (
 	"time"
 )
 
-// Setup is the first message to a sandbox's process 1. It describes the root file system. The files that come with it
-// are "tasks" files of control groups: the thread that starts commands writes "0" to each, and so enters the groups.
+// Setup is the first message to a sandbox's process 1. It describes the root file system. The files
+// that come with it are "tasks" files of control groups: the thread that starts commands writes "0"
+// to each, and so enters the groups.
 type Setup struct {
-	// Store is the directory that relative paths in Mounts begin at; short paths, for the kernel takes one
-	// page of options for a mount.
+	// Store is the directory that relative paths in Mounts begin at; short paths, for the kernel
+	// takes one page of options for a mount.
 	Store string `json:"store"`
 	// Root is an empty directory of the machine to mount on, in the sandbox's own mount namespace.
 	Root   string  `json:"root"`
 	Mounts []Mount `json:"mounts"` // parents first; the first one is at "/"
-	// Memory, if set, keeps what the sandbox writes in memory instead of in the mounts' Upper, within
-	// so many bytes (0: half the machine's). Scratch is then an empty directory of the machine to mount on.
+	// Memory, if set, keeps what the sandbox writes in memory instead of in the mounts' Upper,
+	// within so many bytes (0: half the machine's). Scratch is then an empty directory of the
+	// machine to mount on.
 	Memory   *int64 `json:"memory,omitempty"`
 	Scratch  string `json:"scratch,omitempty"`
 	Hostname string `json:"hostname"`
 	// Needs, if set, is a program that must be there; Env has the PATH to look in.
 	Needs string   `json:"needs,omitempty"`
 	Env   []string `json:"env,omitempty"`
-	// WorkDir, if set, is a directory that process 1 creates, with its parents, if it does not exist.
+	// WorkDir, if set, is a directory that process 1 creates, with its parents, if it does not
+	// exist.
 	WorkDir string `json:"work_dir,omitempty"`
 	// Dirs are further ones, those of the image's VOLUMEs.
 	Dirs []string `json:"dirs,omitempty"`
@@ -34,8 +37,9 @@ type Setup struct {
 	OneID bool `json:"one_id,omitempty"`
 	// Loopback: the network is the sandbox's own, with nothing but a loopback device.
 	Loopback bool `json:"loopback,omitempty"`
-	// Made: something else, such as a container runtime, has made the root file system and the network, and has restricted
-	// process 1. Nothing is mounted, and commands have the rights that process 1 has.
+	// Made: something else, such as a container runtime, has made the root file system and the
+	// network, and has restricted process 1. Nothing is mounted, and commands have the rights that
+	// process 1 has.
 	Made bool `json:"made,omitempty"`
 }
 
@@ -54,7 +58,8 @@ type Op string
 const (
 	Exec Op = "exec" // Command; files: stdin, if there is one, stdout, stderr
 	Kill Op = "kill" // Target is the ID of an Exec: end all that it started
-	// Await waits until some process runs Command's Args, for at most Within and while the Exec with the ID Target runs.
+	// Await waits until some process runs Command's Args, for at most Within and while the Exec
+	// with the ID Target runs.
 	WaitFor Op = "await"
 	Unpack  Op = "unpack" // files: a tar stream, to be unpacked at "/"
 	Pack    Op = "pack"   // Path; files: where the tar stream goes
@@ -62,15 +67,16 @@ const (
 	Remove  Op = "remove" // Path
 	// Identify turns User and Group into numbers.
 	Identify Op = "identify"
-	// Terminal makes a terminal that belongs to User. The answer has its two ends as its files: the program's side that shows it, and
-	// the command's, which the three files of an Exec can be.
+	// Terminal makes a terminal that belongs to User. The answer has its two ends as its files: the
+	// program's side that shows it, and the command's, which the three files of an Exec can be.
 	Terminal Op = "terminal"
-	// Pause stops all processes but process 1, until Resume. One that takes longer than Within is an error, after which none is stopped.
+	// Pause stops all processes but process 1, until Resume. One that takes longer than Within is
+	// an error, after which none is stopped.
 	Pause Op = "pause"
 	// Resume lets the processes go on that Pause has stopped.
 	Resume Op = "resume"
-	// Attach makes the network device of Device, and routes everything through it. The answer has its other end as its
-	// file, and Frames.
+	// Attach makes the network device of Device, and routes everything through it. The answer has
+	// its other end as its file, and Frames.
 	Attach Op = "attach"
 	// Detach removes the device with the name of Device.
 	Detach Op = "detach"
@@ -149,11 +155,12 @@ type Answer struct {
 	ID int64 `json:"id"`
 	// Killed: a signal ended the Exec.
 	Killed bool `json:"killed,omitempty"`
-	// Begun: some process runs what a WaitFor waited for. Running: the time was over, and the Exec is still running.
+	// Begun: some process runs what a WaitFor waited for. Running: the time was over, and the Exec
+	// is still running.
 	Begun   bool `json:"begun,omitempty"`
 	Running bool `json:"running,omitempty"`
-	// Code is the exit code of an Exec; 128+n if signal n ended it; 127 or 126 if it was not started and a shell would
-	// report that.
+	// Code is the exit code of an Exec; 128+n if signal n ended it; 127 or 126 if it was not
+	// started and a shell would report that.
 	Code int `json:"code,omitempty"`
 	// Problem says why the request failed; Kind is which of the Problem kinds it is.
 	Problem string   `json:"problem,omitempty"`

@@ -27,8 +27,9 @@ func accept(l net.Listener) (net.Conn, error) {
 	}
 }
 
-// fromInside reports whether a process of the container made a connection, and not a connector. That is started from outside, where its
-// parent is, and lives as long as its connection. Where the system does not say it, a connection is not from inside.
+// fromInside reports whether a process of the container made a connection, and not a connector.
+// That is started from outside, where its parent is, and lives as long as its connection. Where the
+// system does not say it, a connection is not from inside.
 func fromInside(conn net.Conn) bool {
 	socket, ok := conn.(*net.UnixConn)
 	if !ok {

@@ -23,7 +23,8 @@ type admission struct {
 	session *yamux.Session
 }
 
-// admit attaches a connection to the link if its first bytes are the client's. It calls said when it has read them.
+// admit attaches a connection to the link if its first bytes are the client's. It calls said when
+// it has read them.
 func (a *admission) admit(conn net.Conn, said func()) {
 	_ = conn.SetDeadline(time.Now().Add(helloTime))
 	first, err := readHello(conn)
@@ -45,7 +46,8 @@ func (a *admission) admit(conn net.Conn, said func()) {
 	}
 }
 
-// knows reports whether a hello is the client's. The first one is, for it comes before any process of the image has started.
+// knows reports whether a hello is the client's. The first one is, for it comes before any process
+// of the image has started.
 func (a *admission) knows(h hello) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

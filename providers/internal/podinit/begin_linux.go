@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A container starts this program by these names. It begins here and not in main, so that most of the program is never made ready: that would
-// count against the container's limits.
+// A container starts this program by these names. It begins here and not in main, so that most of
+// the program is never made ready: that would count against the container's limits.
 func init() {
 	if len(os.Args) == 0 {
 		return
@@ -43,7 +43,8 @@ func init() {
 	os.Exit(0)
 }
 
-// install writes the program to dir, under the names by which containers start it: the program of pods that releases embed, or this one.
+// install writes the program to dir, under the names by which containers start it: the program of
+// pods that releases embed, or this one.
 func install(programs fs.FS, dir string) error {
 	var content io.Reader
 	small, err := embedded(programs, runtime.GOARCH)
@@ -78,11 +79,13 @@ func install(programs fs.FS, dir string) error {
 	return os.Link(program, connector)
 }
 
-// socketName is the abstract socket of the guest, in the network of the container. Whoever can connect to it needs the client's secret.
+// socketName is the abstract socket of the guest, in the network of the container. Whoever can
+// connect to it needs the client's secret.
 const socketName = "@rollout-guest"
 
-// carry passes bytes between this process's input and output and the guest's socket, until one of them ends. No process of the container may look into
-// it: a debugger would see no more than encrypted bytes, but could end the connection.
+// carry passes bytes between this process's input and output and the guest's socket, until one of
+// them ends. No process of the container may look into it: a debugger would see no more than
+// encrypted bytes, but could end the connection.
 func carry() error {
 	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) // as said above, nothing depends on it
 	conn, err := (&net.Dialer{}).DialContext(context.Background(), "unix", socketName)

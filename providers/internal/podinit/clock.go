@@ -6,22 +6,27 @@ import (
 )
 
 const (
-	// beatEvery is the time between two signs of life of a client that has nothing else to send. After silentTime without one, the guest
-	// takes the connection for lost: not every network says that it has lost one.
+	// beatEvery is the time between two signs of life of a client that has nothing else to send.
+	// After silentTime without one, the guest takes the connection for lost: not every network says
+	// that it has lost one.
 	beatEvery  = 5 * time.Second
 	silentTime = 3 * beatEvery
-	// flowTime is how long before the loss of the connection an answer must have arrived to count as one whose rest is missing.
+	// flowTime is how long before the loss of the connection an answer must have arrived to count
+	// as one whose rest is missing.
 	flowTime = 10 * time.Second
-	// clockStep is the longest time that a clock measures at once. A step that takes stoppedTime longer means that the guest did not run.
+	// clockStep is the longest time that a clock measures at once. A step that takes stoppedTime
+	// longer means that the guest did not run.
 	clockStep   = 250 * time.Millisecond
 	stoppedTime = 5 * time.Second
 )
 
-// clock measures the time of a command for its limit. Time in which the command waits for a client that cannot be reached does not count,
-// because only the network between the two can be blamed for it. All other time does.
+// clock measures the time of a command for its limit. Time in which the command waits for a client
+// that cannot be reached does not count, because only the network between the two can be blamed for
+// it. All other time does.
 type clock struct {
 	used time.Duration
-	// unsure is a part of used: the time in which the command has waited for a client from which nothing was heard.
+	// unsure is a part of used: the time in which the command has waited for a client from which
+	// nothing was heard.
 	unsure time.Duration
 }
 
@@ -79,8 +84,8 @@ func (x *exchange) tell() {
 	x.told = time.Now()
 }
 
-// waits reports whether the process waits for the client, of which nothing came after lost: it has sent something since the last answer, or
-// that was arriving.
+// waits reports whether the process waits for the client, of which nothing came after lost: it has
+// sent something since the last answer, or that was arriving.
 func (x *exchange) waits(lost time.Time) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -99,7 +104,8 @@ func (n noted) Write(p []byte) (int, error) {
 	return n.write(p)
 }
 
-// awaitAlone returns when a client was not heard for so many ticks. Time in which this process does not run has none.
+// awaitAlone returns when a client was not heard for so many ticks. Time in which this process does
+// not run has none.
 func awaitAlone(ticks <-chan time.Time, most int, heard func() time.Time, stays func() bool) {
 	last, alone := heard(), 0
 	for range ticks {

@@ -83,8 +83,8 @@ func (s *server) exec(stream *yamux.Stream, r request) {
 	to.last(last)
 }
 
-// measure measures a command that begins now, and ends it with ErrTimeout at its limit, if it has one. ran stops that, and returns the
-// time of a command that has exited.
+// measure measures a command that begins now, and ends it with ErrTimeout at its limit, if it has
+// one. ran stops that, and returns the time of a command that has exited.
 func (s *server) measure(ctx context.Context, limit time.Duration, to *frames, end func(error)) (ran func(exited time.Time) time.Duration) {
 	began := time.Now()
 	if limit <= 0 {

@@ -8,8 +8,8 @@ import (
 	"io/fs"
 )
 
-// embedded returns the small program that released binaries have for containers of an architecture. It has the guest and all
-// else that runs in them. fs.ErrNotExist: this binary has none.
+// embedded returns the small program that released binaries have for containers of an architecture.
+// It has the guest and all else that runs in them. fs.ErrNotExist: this binary has none.
 func embedded(of fs.FS, goarch string) ([]byte, error) {
 	file, err := of.Open("programs/linux-" + goarch + ".gz")
 	if err != nil {

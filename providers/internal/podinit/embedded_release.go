@@ -4,7 +4,8 @@ package podinit
 
 import "embed"
 
-// programs has the program of pods for each architecture that .ci/build-podprogram has built it for.
+// programs has the program of pods for each architecture that .ci/build-podprogram has built it
+// for.
 //
 //go:embed programs/*.gz
 var programs embed.FS

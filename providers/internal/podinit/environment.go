@@ -24,8 +24,9 @@ import (
 	"github.com/org/rollout-action/providers/internal/initwire"
 )
 
-// Environment is an environment in a container: an environment.Environment but for ID, Stop, Destroy and Cost, with
-// the optional interfaces LoopbackListener, TerminalRunner, MemoryReporter, ProcessReporter and ReadinessReporter.
+// Environment is an environment in a container: an environment.Environment but for ID, Stop,
+// Destroy and Cost, with the optional interfaces LoopbackListener, TerminalRunner, MemoryReporter,
+// ProcessReporter and ReadinessReporter.
 type Environment struct {
 	opts     Options
 	link     *link
@@ -137,7 +138,8 @@ func (e *Environment) Close() {
 
 var errClosed = errors.New("the connection to the container was closed")
 
-// open begins a stream with a request. The stream is closed when ctx ends; the caller calls done when it needs it no more.
+// open begins a stream with a request. The stream is closed when ctx ends; the caller calls done
+// when it needs it no more.
 func (e *Environment) open(ctx context.Context, r request) (stream *yamux.Stream, done func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
@@ -282,7 +284,8 @@ func (e *Environment) runEntrypoint(ctx context.Context) error {
 	return e.failed(ctx, environment.KindStart, "run the image's ENTRYPOINT", err)
 }
 
-// environ returns the variables of a command: the image's, the environment's, and those of more, of which later ones win. The result is sorted.
+// environ returns the variables of a command: the image's, the environment's, and those of more, of
+// which later ones win. The result is sorted.
 func (e *Environment) environ(more ...map[string]string) []string {
 	all := map[string]string{"PATH": defaultPath}
 	if e.hostname != "" {
@@ -324,7 +327,8 @@ func (e *Environment) OOMKills(ctx context.Context) int {
 	return answer.Count
 }
 
-// Processes implements environment.ProcessReporter: the limit is known when hardly any process can begin.
+// Processes implements environment.ProcessReporter: the limit is known when hardly any process can
+// begin.
 func (e *Environment) Processes(ctx context.Context) (n, limit int64) {
 	ctx, cancel := context.WithTimeout(ctx, countTime)
 	defer cancel()

@@ -78,12 +78,12 @@ func (e *Environment) exec(ctx context.Context, script string, opts environment.
 	return -1, e.failed(ctx, environment.KindLost, "run a command in the container", err)
 }
 
-// overdueTime is how much longer than its limit a command may take, before the client ends it: the guest does not answer, although there is a
-// connection to it.
+// overdueTime is how much longer than its limit a command may take, before the client ends it: the
+// guest does not answer, although there is a connection to it.
 const overdueTime = 2 * time.Minute
 
-// overdue returns a context that ends when a command has not ended long after its limit, which the guest enforces. Time without a connection
-// does not count, nor is there a limit if timeout is 0.
+// overdue returns a context that ends when a command has not ended long after its limit, which the
+// guest enforces. Time without a connection does not count, nor is there a limit if timeout is 0.
 func (e *Environment) overdue(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
 	if timeout <= 0 {
 		return ctx, func() {}
@@ -178,7 +178,8 @@ func (c *running) read(ctx context.Context, stream io.Reader, sinks *environment
 	c.answer, c.err = answer, err
 }
 
-// kill ends the command and all that it started, and returns why it was ended; nil if it has ended by itself and only its limit was the reason.
+// kill ends the command and all that it started, and returns why it was ended; nil if it has ended
+// by itself and only its limit was the reason.
 func (c *running) kill(ctx context.Context) error {
 	limited, cancel := awake.WithTimeout(context.WithoutCancel(ctx), killTime)
 	defer cancel()

@@ -54,8 +54,8 @@ func (e *Environment) CopyTo(ctx context.Context, files ...environment.Copy) err
 
 var errStopped = errors.New("the reader wants no more")
 
-// readPacked calls read with the tar stream whose frames come on a stream. It returns the error of read, or the error because of which the
-// stream ended early.
+// readPacked calls read with the tar stream whose frames come on a stream. It returns the error of
+// read, or the error because of which the stream ended early.
 func (e *Environment) readPacked(ctx context.Context, stream *yamux.Stream, read func(io.Reader) error) (reading, ended error) {
 	reader, writer := io.Pipe()
 	packed := make(chan error, 1)

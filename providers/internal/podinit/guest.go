@@ -9,20 +9,23 @@ import (
 
 // The names under which this program is started in a container, with the path of its file.
 const (
-	// Dir is a directory that belongs to the guest: an empty volume, which the container's processes may only read.
+	// Dir is a directory that belongs to the guest: an empty volume, which the container's
+	// processes may only read.
 	Dir = "/.rollout"
 	// Program is the command of the container, without arguments.
 	Program = Dir + "/rollout-guest"
-	// Installer is the file name of this program in an image that has nothing else. Started by it, with Dir as its argument
-	// and write access to it, the program copies itself, or the program of pods that it embeds, to Program and ends.
+	// Installer is the file name of this program in an image that has nothing else. Started by it,
+	// with Dir as its argument and write access to it, the program copies itself, or the program of
+	// pods that it embeds, to Program and ends.
 	Installer = "rollout-guest-install"
-	// Connector is a program in the container that a Dialer starts, as root and without a terminal. Its input and output
-	// are the connection.
+	// Connector is a program in the container that a Dialer starts, as root and without a terminal.
+	// Its input and output are the connection.
 	Connector = Dir + "/rollout-guest-connect"
 )
 
-// Dialer starts Connector in the container and returns its output and input. The guest closes the connection that it
-// replaces. A transient error is tried again; any other one ends the environment.
+// Dialer starts Connector in the container and returns its output and input. The guest closes the
+// connection that it replaces. A transient error is tried again; any other one ends the
+// environment.
 type Dialer func(ctx context.Context) (io.ReadWriteCloser, error)
 
 // Image holds the settings of a container's image for its processes.
@@ -39,11 +42,12 @@ type Options struct {
 	Image Image
 	Env   map[string]string  // variables of every process, in addition to the image's
 	Files []environment.Copy // copied before the first process starts
-	// Network is checked by the caller: the guest serves the proxy of an allowlist, and does not keep processes from using
-	// a network device that the container has.
+	// Network is checked by the caller: the guest serves the proxy of an allowlist, and does not
+	// keep processes from using a network device that the container has.
 	Network environment.Network
-	// Explain returns why the container does not answer any more, such as that the kernel ended it for lack of memory, or
-	// nil if it runs, as far as is known. The error is the caller's whole error (an *environment.Error), or one that
-	// wraps environment.ErrOutOfMemory or says in plain words what happened. It may be called many times.
+	// Explain returns why the container does not answer any more, such as that the kernel ended it
+	// for lack of memory, or nil if it runs, as far as is known. The error is the caller's whole
+	// error (an *environment.Error), or one that wraps environment.ErrOutOfMemory or says in plain
+	// words what happened. It may be called many times.
 	Explain func(ctx context.Context) error
 }

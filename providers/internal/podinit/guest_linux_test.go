@@ -218,7 +218,8 @@ func TestWhatIsUnderWayOutlivesConnections(t *testing.T) {
 	}
 }
 
-// A process of the image that is root cannot look into the guest, end it, take its socket, or speak in place of the client.
+// A process of the image that is root cannot look into the guest, end it, take its socket, or speak
+// in place of the client.
 func TestGuestResistsTheContainersRoot(t *testing.T) {
 	t.Parallel()
 	c := startContainer(t)
@@ -270,7 +271,8 @@ def end_connectors():
     return n
 `
 
-// Connections that say nothing do not keep the client out, whether processes of the container make them or others in its network.
+// Connections that say nothing do not keep the client out, whether processes of the container make
+// them or others in its network.
 func TestSilentConnectionsDoNotKeepTheClientOut(t *testing.T) {
 	t.Parallel()
 	hold := endConnectors + `
@@ -363,7 +365,8 @@ for i in range(200000): os.close(os.open(f"/many/{i:06}" + "x" * 240, os.O_CREAT
 	run(t, e, "true", environment.ExecOptions{})
 }
 
-// The guest has nothing left to serve when it cannot set the container up. It stays until the client has read why.
+// The guest has nothing left to serve when it cannot set the container up. It stays until the
+// client has read why.
 func TestTheReasonArrivesBeforeTheContainerEnds(t *testing.T) {
 	t.Parallel()
 	for range 5 {

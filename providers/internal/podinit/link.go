@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// linkBuffer is how many bytes may be on their way in each direction: what was sent and is not acknowledged, and what was
-	// received and not read.
+	// linkBuffer is how many bytes may be on their way in each direction: what was sent and is not
+	// acknowledged, and what was received and not read.
 	linkBuffer = 1 << 20
 	// maxFrame is the longest piece that is sent at once.
 	maxFrame = 64 << 10
@@ -57,7 +57,8 @@ func newLink() *link {
 	return l
 }
 
-// detach closes the carrier, if there is one, and returns how many bytes were received, from where the other side goes on.
+// detach closes the carrier, if there is one, and returns how many bytes were received, from where
+// the other side goes on.
 func (l *link) detach() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -71,8 +72,8 @@ func (l *link) detach() uint64 {
 
 var errForgotten = errors.New("the other side asks for bytes that it has acknowledged already")
 
-// attach goes on with a new carrier, after detach. has is how many bytes the other side has received. broken, if not nil, is called once
-// when the carrier breaks, unless it was detached.
+// attach goes on with a new carrier, after detach. has is how many bytes the other side has
+// received. broken, if not nil, is called once when the carrier breaks, unless it was detached.
 func (l *link) attach(carrier io.ReadWriteCloser, has uint64, broken func(error)) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -118,7 +118,8 @@ func readMessage(r io.Reader, v any) error {
 	return json.Unmarshal(body, v)
 }
 
-// The frames of a stream with output, input or files: a byte, four bytes of length, and so many bytes.
+// The frames of a stream with output, input or files: a byte, four bytes of length, and so many
+// bytes.
 const (
 	frameReply  = 0 // the last one
 	frameStdout = 1 // and files
@@ -136,7 +137,8 @@ func writeFrame(w io.Writer, kind byte, data []byte) error {
 	return err
 }
 
-// readFrames calls take with each frame but the last, which it returns. data is valid until take returns.
+// readFrames calls take with each frame but the last, which it returns. data is valid until take
+// returns.
 func readFrames(r io.Reader, take func(kind byte, data []byte) error) (reply, error) {
 	var last reply
 	var buffer []byte
@@ -190,7 +192,8 @@ func writeReply(w io.Writer, r reply) error {
 	return writeFrame(w, frameReply, body)
 }
 
-// copyFrames writes what frames hold to w, until the last one. If that has a problem, it returns it as an error.
+// copyFrames writes what frames hold to w, until the last one. If that has a problem, it returns it
+// as an error.
 func copyFrames(w io.Writer, r io.Reader) error {
 	last, err := readFrames(r, func(_ byte, data []byte) error {
 		_, err := w.Write(data)

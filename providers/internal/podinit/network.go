@@ -18,8 +18,8 @@ import (
 // reachTime bounds Reaches if its context does not.
 const reachTime = 30 * time.Second
 
-// Reaches reports whether a process of the environment can connect to a TCP address, host:port without names, within the
-// time that ctx allows. It is no error if it cannot.
+// Reaches reports whether a process of the environment can connect to a TCP address, host:port
+// without names, within the time that ctx allows. It is no error if it cannot.
 func (e *Environment) Reaches(ctx context.Context, address string) (bool, error) {
 	within := reachTime
 	if deadline, ok := ctx.Deadline(); ok {
@@ -35,16 +35,16 @@ func (e *Environment) Reaches(ctx context.Context, address string) (bool, error)
 	return answer.Yes, e.failed(limited, environment.KindStart, "see what the container can reach", err)
 }
 
-// Connections says which connections processes of the environment have beyond its loopback device: those of TCP, those of UDP sockets with
-// a remote address, and raw and packet sockets, whatever they are used for. The kernel does not list whom other UDP sockets exchange
-// something with.
+// Connections says which connections processes of the environment have beyond its loopback device:
+// those of TCP, those of UDP sockets with a remote address, and raw and packet sockets, whatever
+// they are used for. The kernel does not list whom other UDP sockets exchange something with.
 func (e *Environment) Connections(ctx context.Context) ([]string, error) {
 	answer, err := e.ask(ctx, request{Op: opConnections})
 	return answer.List, e.failed(ctx, environment.KindStart, "list the container's connections", err)
 }
 
-// SetProxy serves the proxy of an allowlist to commands, or stops that for other networks. Connections that the
-// proxy carried end.
+// SetProxy serves the proxy of an allowlist to commands, or stops that for other networks.
+// Connections that the proxy carried end.
 func (e *Environment) SetProxy(ctx context.Context, n environment.Network) error {
 	policy, err := egress.Parse(n.Hosts)
 	if err != nil {
@@ -93,7 +93,8 @@ func (e *Environment) startProxy(ctx context.Context) error {
 	return nil
 }
 
-// variables returns the environment variables that tell commands to use the proxy, or nil if it is not in use.
+// variables returns the environment variables that tell commands to use the proxy, or nil if it is
+// not in use.
 func (e *Environment) variables() map[string]string {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -150,11 +150,13 @@ func isUnreached(err error) bool {
 	return errors.As(err, &failure) && failure.Timeout()
 }
 
-// The states of a connection in which nothing can be sent or received yet, or any more, that of listeners, and that of UDP sockets without
-// a remote address. Source: the kernel's include/net/tcp_states.h.
+// The states of a connection in which nothing can be sent or received yet, or any more, that of
+// listeners, and that of UDP sockets without a remote address. Source: the kernel's
+// include/net/tcp_states.h.
 var idleStates = []string{"02", "06", "07", "0A"}
 
-// socketLists are the files of /proc/net that list sockets by which processes may exchange something with others.
+// socketLists are the files of /proc/net that list sockets by which processes may exchange
+// something with others.
 var socketLists = []string{"tcp", "tcp6", "udp", "udp6", "raw", "raw6", "packet"}
 
 // openSocket returns the open socket that a line of a list describes, if it may lead beyond the
@@ -204,8 +206,8 @@ func connections() (reply, error) {
 	return reply{List: slices.Compact(out)}, nil
 }
 
-// parseEndpoint parses an address as in /proc/net/tcp: words of four bytes in the machine's order, which is that of all machines for which
-// Rollout is built (little-endian), and a port.
+// parseEndpoint parses an address as in /proc/net/tcp: words of four bytes in the machine's order,
+// which is that of all machines for which Rollout is built (little-endian), and a port.
 func parseEndpoint(text string) (netip.AddrPort, error) {
 	address, port, _ := strings.Cut(text, ":")
 	raw, err := hex.DecodeString(address)
@@ -223,7 +225,8 @@ func parseEndpoint(text string) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(addr.Unmap(), uint16(number)), nil
 }
 
-// oomKills returns how many processes of the container were killed because it exceeded its memory limit.
+// oomKills returns how many processes of the container were killed because it exceeded its memory
+// limit.
 func oomKills() int {
 	for _, name := range []string{"/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control"} {
 		list, err := os.ReadFile(name)

@@ -6,8 +6,9 @@ import (
 	"github.com/hashicorp/yamux"
 )
 
-// Pretended is a guest without a container, for tests and measurements of all that is between guests and their clients: every command succeeds at
-// once and prints nothing, and files that are copied to it are gone.
+// Pretended is a guest without a container, for tests and measurements of all that is between
+// guests and their clients: every command succeeds at once and prints nothing, and files that are
+// copied to it are gone.
 type Pretended struct{ admission }
 
 // Pretend returns a new one.

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// spareThreads are begun with the guest: Go's runtime ends a program that needs a thread and cannot have it, and an agent may leave room
-	// for none.
+	// spareThreads are begun with the guest: Go's runtime ends a program that needs a thread and
+	// cannot have it, and an agent may leave room for none.
 	spareThreads = 8
 	// manyProcesses is what fills a limit. With fewer, it is the machine that has no room.
 	manyProcesses = 32
@@ -37,8 +37,9 @@ func spareThreadsNow() {
 	all.Wait()
 }
 
-// countProcesses returns how many processes and threads there are, and how many there may be if hardly any can begin: the limit of a pod is in
-// a control group that its containers do not see. Otherwise 0, 0.
+// countProcesses returns how many processes and threads there are, and how many there may be if
+// hardly any can begin: the limit of a pod is in a control group that its containers do not see.
+// Otherwise 0, 0.
 func countProcesses() (n, limit int) {
 	own, others := countTasks()
 	if others < manyProcesses || machineFull() {
@@ -97,8 +98,8 @@ func firstLine(name string) string {
 	return line
 }
 
-// forks returns how many of some processes can begin at the same time, and whether a limit kept the others from it. They end at once, and
-// whoever reaps orphans reaps them.
+// forks returns how many of some processes can begin at the same time, and whether a limit kept the
+// others from it. They end at once, and whoever reaps orphans reaps them.
 func forks(wanted int) (n int, full bool) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -126,7 +127,8 @@ func forks(wanted int) (n int, full bool) {
 	return len(pids), full
 }
 
-// forkIdle begins a process that waits to be killed. It does nothing else: the runtime does not work in a copy with one thread.
+// forkIdle begins a process that waits to be killed. It does nothing else: the runtime does not
+// work in a copy with one thread.
 //
 //go:norace
 //go:nosplit

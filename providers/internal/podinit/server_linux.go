@@ -21,8 +21,8 @@ import (
 	"github.com/org/rollout-action/providers/internal/initwire"
 )
 
-// outputStall is how long the client may take none of the output after the exit of its command: while a connection is being
-// resumed, nothing may be lost.
+// outputStall is how long the client may take none of the output after the exit of its command:
+// while a connection is being resumed, nothing may be lost.
 const outputStall = resumeTime + time.Minute
 
 // aloneTime is how long a guest waits for its client, which is taken for dead then: the container
@@ -102,7 +102,8 @@ func (s *server) endAlone() {
 // messages is where Kubernetes reads why a container ended. Source: terminationMessagePath.
 const messages = "/dev/termination-log"
 
-// serveInside starts the part that starts commands and reaps processes. It is in this process, and asked in the same way as that of a sandbox.
+// serveInside starts the part that starts commands and reaps processes. It is in this process, and
+// asked in the same way as that of a sandbox.
 func (s *server) serveInside() error {
 	conn, theirs, err := initwire.Pair()
 	if err != nil {
@@ -127,8 +128,8 @@ func (s *server) serveInside() error {
 	return nil
 }
 
-// farewell is how long the container stays when nothing can run in it any more, so that the client can read why. The client ends the
-// container as soon as it has.
+// farewell is how long the container stays when nothing can run in it any more, so that the client
+// can read why. The client ends the container as soon as it has.
 const farewell = 10 * time.Second
 
 // exit ends the container after farewell.

@@ -47,8 +47,9 @@ const (
 	guestSide  = "guest"
 )
 
-// configuration returns how one side speaks TLS with the other. Each accepts only the other's key, so that a process that sees or changes the bytes
-// on their way, such as a debugger on the connector, can do no more than end the connection.
+// configuration returns how one side speaks TLS with the other. Each accepts only the other's key,
+// so that a process that sees or changes the bytes on their way, such as a debugger on the
+// connector, can do no more than end the connection.
 func (k key) configuration(own, other string) (*tls.Config, error) {
 	seed := k.derive(own)
 	private := ed25519.NewKeyFromSeed(seed[:])
@@ -75,7 +76,8 @@ func (k key) configuration(own, other string) (*tls.Config, error) {
 	}, nil
 }
 
-// multiplexing returns how both sides divide the connection into streams. The link notices by itself when the other side has gone.
+// multiplexing returns how both sides divide the connection into streams. The link notices by
+// itself when the other side has gone.
 func multiplexing() *yamux.Config {
 	c := yamux.DefaultConfig()
 	c.EnableKeepAlive = false
@@ -89,7 +91,8 @@ func multiplexing() *yamux.Config {
 }
 
 const (
-	// halfClosedTime is how long a process in the container may wait for an answer after it has closed its end of a connection.
+	// halfClosedTime is how long a process in the container may wait for an answer after it has
+	// closed its end of a connection.
 	halfClosedTime = 10 * time.Minute
 	// resumeTime is how long a client tries to get another carrier for a connection.
 	resumeTime = 5 * time.Minute
@@ -109,7 +112,8 @@ type dialer struct {
 	explain func(ctx context.Context) error
 }
 
-// connect gives the link a carrier. It fails for good only with the errors of dial that are not transient, and those of explain.
+// connect gives the link a carrier. It fails for good only with the errors of dial that are not
+// transient, and those of explain.
 func (d *dialer) connect(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, resumeTime, errors.New("it does not answer, or a process in it ends the connections"))
 	defer cancel()

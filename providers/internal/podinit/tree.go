@@ -11,7 +11,8 @@ import (
 	"github.com/org/rollout-action/providers/internal/initwire"
 )
 
-// Files returns the files of the container's root file system, as inside.ListFiles has them. After an error there are no more.
+// Files returns the files of the container's root file system, as initproc.ListFiles has them.
+// After an error there are no more.
 func (e *Environment) Files(ctx context.Context) iter.Seq2[initwire.File, error] {
 	return func(yield func(initwire.File, error) bool) {
 		const doing = "list the files of the container"
@@ -47,8 +48,8 @@ func (e *Environment) Files(ctx context.Context) iter.Seq2[initwire.File, error]
 	}
 }
 
-// PackFiles calls read with the tar stream that inside.PackFiles writes of paths, which are as in wire.File. An error of read is
-// returned as it is.
+// PackFiles calls read with the tar stream that initproc.PackFiles writes of paths, which are as in
+// initwire.File. An error of read is returned as it is.
 func (e *Environment) PackFiles(ctx context.Context, paths iter.Seq[string], read func(io.Reader) error) error {
 	const doing = "read files of the container"
 	stream, done, err := e.open(ctx, request{Op: opPackFiles})

@@ -10,7 +10,8 @@ import (
 	"github.com/org/rollout-action/providers/internal/initwire"
 )
 
-// filesPerFrame is how many files one frame of a list has at most. Their paths may be as long as paths can be.
+// filesPerFrame is how many files one frame of a list has at most. Their paths may be as long as
+// paths can be.
 const filesPerFrame = 500
 
 // list writes the list of the files as frames.

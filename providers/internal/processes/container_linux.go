@@ -9,10 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Container is the pid namespace of a container, seen from a namespace that contains it: by all ids that it takes and
-// returns a process is known there. Reading the namespaces of others takes CAP_SYS_PTRACE, signalling them CAP_KILL.
+// Container is the pid namespace of a container, seen from a namespace that contains it: by all ids
+// that it takes and returns a process is known there. Reading the namespaces of others takes
+// CAP_SYS_PTRACE, signalling them CAP_KILL.
 //
-// Processes cannot leave their pid namespace, nor enter one. Those of namespaces within the container's are its own, too.
+// Processes cannot leave their pid namespace, nor enter one. Those of namespaces within the
+// container's are its own, too.
 type Container struct {
 	list      *proc
 	first     int
@@ -61,7 +63,8 @@ func (c *Container) enter() error {
 // Close releases the resources of the Container.
 func (c *Container) Close() { c.list.close() }
 
-// Find returns the process of the container that has an id now. The error is unix.ESRCH if there is none.
+// Find returns the process of the container that has an id now. The error is unix.ESRCH if there is
+// none.
 func (c *Container) Find(pid int) (Process, error) {
 	list, err := c.scan()
 	if err != nil {
@@ -91,9 +94,10 @@ func (c *Container) Strike(root Process, others ...Process) error {
 	return nil
 }
 
-// Kill kills the command root and every process that it started, wherever those went, and returns nil when all are dead.
-// Spared is what the function Kill spares; that a process has its parent outside of the container does not spare it, for a
-// command can make such children (CLONE_PARENT). Its errors are those of the function.
+// Kill kills the command root and every process that it started, wherever those went, and returns
+// nil when all are dead. Spared is what the function Kill spares; that a process has its parent
+// outside of the container does not spare it, for a command can make such children (CLONE_PARENT).
+// Its errors are those of the function.
 func (c *Container) Kill(ctx context.Context, root Process, others ...Process) error {
 	k := killer{list: c, root: root, others: others}
 	if err := k.stopAll(ctx); err != nil {
@@ -149,8 +153,9 @@ func (c *Container) scan() ([]stat, error) {
 	return mine, nil
 }
 
-// isMember reports whether a process is in the container's namespace, or in one within it: then it descends from a process
-// in the container's, for the first process of a namespace is a child of the one around it.
+// isMember reports whether a process is in the container's namespace, or in one within it: then it
+// descends from a process in the container's, for the first process of a namespace is a child of
+// the one around it.
 func (c *Container) isMember(s stat, byID map[int]stat, depth int) (bool, error) {
 	if member, known := c.members[s.Process]; known {
 		return member, nil

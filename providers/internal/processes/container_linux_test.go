@@ -13,7 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// outside is before the names of scenes in which commands are ended from outside of their namespace.
+// outside is before the names of scenes in which commands are ended from outside of their
+// namespace.
 const outside = "from outside: "
 
 // fromOutside returns scenes in which the first process only waits.
@@ -59,7 +60,8 @@ func (s *scene) killFromOutside(root Process, others ...Process) {
 	}
 }
 
-// obey waits for a scene's order, and carries it out in the namespace whose first process has the id first.
+// obey waits for a scene's order, and carries it out in the namespace whose first process has the
+// id first.
 func obey(first int, dir string, strike bool) {
 	say := func(err error) {
 		answer := "ok"
@@ -100,7 +102,8 @@ func obey(first int, dir string, strike bool) {
 	say(errors.Join(err, c.Kill(ctx, all[0], all[1:]...)))
 }
 
-// known returns the id here of the process that has the id inside in the namespace of first; 0 if there is none.
+// known returns the id here of the process that has the id inside in the namespace of first; 0 if
+// there is none.
 func known(first int, inside string) int {
 	entries, _ := os.ReadDir("/proc")
 	want, _ := os.Readlink("/proc/" + strconv.Itoa(first) + "/ns/pid")

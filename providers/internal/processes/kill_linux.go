@@ -28,12 +28,13 @@ const (
 // ended. Only the first process of a pid namespace may call this, with that namespace's /proc
 // mounted, and it has to keep waiting for its children meanwhile.
 //
-// Spared is what began before root, and what that started since and either did not abandon or has in its
-// session. others are spared in the same way, though they began after root: commands that the caller
-// started. An orphan of theirs that left their session cannot be told from root's, and is killed.
+// Spared is what began before root, and what that started since and either did not abandon or has
+// in its session. others are spared in the same way, though they began after root: commands that
+// the caller started. An orphan of theirs that left their session cannot be told from root's, and
+// is killed.
 //
-// When Kill returns nil, all are dead. Otherwise some may live on: ctx ended first, and the error wraps
-// its cause and names them, or /proc cannot be read. Errors are never transient.
+// When Kill returns nil, all are dead. Otherwise some may live on: ctx ended first, and the error
+// wraps its cause and names them, or /proc cannot be read. Errors are never transient.
 func Kill(ctx context.Context, root Process, others ...Process) error {
 	if pid := os.Getpid(); pid != 1 {
 		return fmt.Errorf("process %d is not the first of its pid namespace: it cannot tell a command's processes", pid)
@@ -66,8 +67,8 @@ type killer struct {
 	others []Process
 }
 
-// stopAll stops processes until no new ones appear: a stopped process starts no others. It gives up in
-// time to kill.
+// stopAll stops processes until no new ones appear: a stopped process starts no others. It gives up
+// in time to kill.
 func (k *killer) stopAll(ctx context.Context) error {
 	giveUp := time.Now().Add(stopTime)
 	if deadline, ok := ctx.Deadline(); ok {

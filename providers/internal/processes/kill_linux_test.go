@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// victims start something that lives until it is killed, and then write to $d/began. Source of the list:
-// internal/core/environment/environmenttest, kill.go.
+// victims start something that lives until it is killed, and then write to $d/began. Source of the
+// list: internal/core/environment/environmenttest, kill.go.
 var victims = []struct{ name, script string }{
 	{"the command itself", "echo x >$d/began; exec sleep 301"},
 	{"a background child", "sleep 301 & echo x >$d/began; wait"},
@@ -76,7 +76,8 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// killBesideServer has an older process start others from before the command is killed until after it.
+// killBesideServer has an older process start others from before the command is killed until after
+// it.
 func killBesideServer(s *scene) {
 	const serve = `exec 3<>$d/order; while read -r line <&3; do eval "$line"; done`
 	s.must(unix.Mkfifo(s.dir+"/order", 0o666))
@@ -178,8 +179,8 @@ func killCancelled(s *scene) {
 	}
 }
 
-// killUnnoticed has processes that are told when the command dies. Between it and them are so many others that
-// one had the time to answer, were they killed without having been stopped.
+// killUnnoticed has processes that are told when the command dies. Between it and them are so many
+// others that one had the time to answer, were they killed without having been stopped.
 func killUnnoticed(s *scene) {
 	root := s.start(`for i in {1..300}; do sleep 301 & done
 		for i in {1..20}; do

@@ -60,7 +60,8 @@ func inNamespaceWith(t *testing.T, name string, beside func(first int, dir strin
 	dir := t.TempDir()
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", dir)
 	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", "GORACE=atexit_sleep_ms=0", roleVariable + "=" + name}
-	// Should the test run out of time, the namespace must not outlive it. That signal comes when the thread ends.
+	// Should the test run out of time, the namespace must not outlive it. That signal comes when
+	// the thread ends.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS, Setsid: true, Pdeathsig: unix.SIGKILL}

@@ -21,9 +21,10 @@ type Paused struct {
 	stopped map[Process]bool
 }
 
-// Pause stops all other processes of this pid namespace, and returns when no thread of them runs any more. Resume must be called then.
-// Those that were stopped already stay so after Resume. Only the first process of the namespace may call this, with that namespace's
-// /proc mounted. After an error nothing is stopped by it; ErrRunning is in its chain if ctx ended first.
+// Pause stops all other processes of this pid namespace, and returns when no thread of them runs
+// any more. Resume must be called then. Those that were stopped already stay so after Resume. Only
+// the first process of the namespace may call this, with that namespace's /proc mounted. After an
+// error nothing is stopped by it; ErrRunning is in its chain if ctx ended first.
 func Pause(ctx context.Context) (*Paused, error) {
 	list, err := openProc()
 	if err != nil {

@@ -28,7 +28,8 @@ func openProc() (*proc, error) {
 	return &proc{dir: dir}, nil
 }
 
-// oneProcess is the size in bytes of a directory entry whose name is the id of a process: there is no room for two.
+// oneProcess is the size in bytes of a directory entry whose name is the id of a process: there is
+// no room for two.
 // Source: getdents(2), struct linux_dirent64.
 const oneProcess = 32
 
@@ -36,9 +37,9 @@ func (p *proc) close() { _ = unix.Close(p.dir) }
 
 // scan lists the processes there are. The list is good until the next scan.
 //
-// It reads about each process before it asks for the next one. If it asked for many at once, one of them could start another and end
-// before it is read about, and the new one would be in no list: its id is higher than those that were asked for, but others' ids are
-// higher still.
+// It reads about each process before it asks for the next one. If it asked for many at once, one of
+// them could start another and end before it is read about, and the new one would be in no list:
+// its id is higher than those that were asked for, but others' ids are higher still.
 func (p *proc) scan() ([]stat, error) {
 	if _, err := unix.Seek(p.dir, 0, io.SeekStart); err != nil {
 		return nil, fmt.Errorf("read /proc: %w", err)
@@ -106,7 +107,8 @@ func (p *proc) namespace(pid string) (string, error) {
 	return string(name[:n]), nil
 }
 
-// isFirst reports whether the process is the first of its namespace. Source: proc_pid_status(5), NSpid.
+// isFirst reports whether the process is the first of its namespace. Source: proc_pid_status(5),
+// NSpid.
 func (p *proc) isFirst(pid string) (bool, error) {
 	fd, err := retry(func() (int, error) { return unix.Openat(p.dir, pid+"/status", unix.O_RDONLY|unix.O_CLOEXEC, 0) })
 	if err != nil {

@@ -25,8 +25,8 @@ func Started(pid int) (int64, error) {
 	return s.Start, err
 }
 
-// Parent returns the parent of a process of this pid namespace, or 0 if that is outside of the namespace. Its errors are as those of
-// Started.
+// Parent returns the parent of a process of this pid namespace, or 0 if that is outside of the
+// namespace. Its errors are as those of Started.
 func Parent(pid int) (int, error) {
 	s, err := statOf(pid)
 	return s.parent, err
@@ -54,7 +54,8 @@ type stat struct {
 	threads int
 }
 
-// dead reports whether nothing of the process runs. Its first thread may have ended while others have not.
+// dead reports whether nothing of the process runs. Its first thread may have ended while others
+// have not.
 func (s stat) dead() bool {
 	return (s.state == 'Z' || s.state == 'X' || s.state == 'x') && s.threads < 2
 }

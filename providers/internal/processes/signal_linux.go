@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// signal sends a signal to the process, and not to another that has got its id since. That it has ended is
-// no error.
+// signal sends a signal to the process, and not to another that has got its id since. That it has
+// ended is no error.
 func (p *proc) signal(to Process, sig unix.Signal) error {
 	fd, err := unix.PidfdOpen(to.PID, 0)
 	if gone(err) {
@@ -17,8 +17,8 @@ func (p *proc) signal(to Process, sig unix.Signal) error {
 	}
 	send := func() error { return unix.PidfdSendSignal(fd, sig, nil, 0) }
 	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {
-		// Linux before 5.3, or a container whose filter does not know the call. The id could be used again
-		// between the look and the signal, if all others were in between.
+		// Linux before 5.3, or a container whose filter does not know the call. The id could be
+		// used again between the look and the signal, if all others were in between.
 		send, err = func() error { return unix.Kill(to.PID, sig) }, nil
 	} else if err == nil {
 		defer unix.Close(fd)

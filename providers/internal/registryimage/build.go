@@ -23,9 +23,10 @@ import (
 // tagDigits is how much of a definition's digest is in its image's tag.
 const tagDigits = 16
 
-// Build implements environment.Provider's BuildImage: it returns REGISTRY/NAME@sha256:DIGEST. The image also has the tag
-// REGISTRY/NAME:KEY; the key is a digest of the Dockerfile, its context, the arguments, the platform and the kind of builder. An
-// image that the registry has under the key is not built again, unless NoCache. Callers who want the same build share it.
+// Build implements environment.Provider's BuildImage: it returns REGISTRY/NAME@sha256:DIGEST. The
+// image also has the tag REGISTRY/NAME:KEY; the key is a digest of the Dockerfile, its context, the
+// arguments, the platform and the kind of builder. An image that the registry has under the key is
+// not built again, unless NoCache. Callers who want the same build share it.
 //
 // It fails with KindBuild if the definition is wrong.
 func (i *Images) Build(ctx context.Context, opts environment.BuildOptions) (ref string, err error) {
@@ -56,8 +57,9 @@ func (i *Images) Build(ctx context.Context, opts environment.BuildOptions) (ref 
 	return "", unusable
 }
 
-// CheckBuild returns the error of Build if no builder can be used and the registry does not have the image either, or if a base image
-// is not for the platform (ErrPlatform is in the chain). Nothing is built. What cannot be asked now is no error.
+// CheckBuild returns the error of Build if no builder can be used and the registry does not have
+// the image either, or if a base image is not for the platform (ErrPlatform is in the chain).
+// Nothing is built. What cannot be asked now is no error.
 func (i *Images) CheckBuild(ctx context.Context, opts environment.BuildOptions) error {
 	definition, err := buildcontext.Read(opts.Context)
 	if err != nil || i.config.Registry == "" {
@@ -175,8 +177,9 @@ func (i *Images) buildMissing(ctx context.Context, b Builder, repository string,
 	return digest, nil
 }
 
-// present returns the digest of a tag that is to be built if it is missing, or "". Some registries do not say of a repository that
-// does not exist that it does not, but refuse access: whether images can be pushed is asked next.
+// present returns the digest of a tag that is to be built if it is missing, or "". Some registries
+// do not say of a repository that does not exist that it does not, but refuse access: whether
+// images can be pushed is asked next.
 func (i *Images) present(ctx context.Context, ref string) (string, error) {
 	digest, err := i.head(ctx, ref)
 	if errors.Is(err, fs.ErrPermission) {
@@ -256,8 +259,8 @@ func (i *Images) get(ctx context.Context, ref name.Reference) (string, error) {
 	return "", refused(ctx, "look for image "+ref.String(), ref.Context(), err)
 }
 
-// CheckPush returns why images cannot be pushed to the registry with the credentials that there are, or nil. It begins an upload
-// and cancels it. That it is possible is remembered.
+// CheckPush returns why images cannot be pushed to the registry with the credentials that there
+// are, or nil. It begins an upload and cancels it. That it is possible is remembered.
 func (i *Images) CheckPush(ctx context.Context) error {
 	if i.config.Registry == "" {
 		return errNoRegistry()
@@ -293,8 +296,8 @@ func (i *Images) checkPush(ctx context.Context, repository string) error {
 	return nil
 }
 
-// contextTransport ends requests with a context, for functions of the library that take none. What cancels an upload may outlive
-// it.
+// contextTransport ends requests with a context, for functions of the library that take none. What
+// cancels an upload may outlive it.
 type contextTransport struct {
 	ctx  context.Context
 	next http.RoundTripper

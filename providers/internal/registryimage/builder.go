@@ -25,11 +25,13 @@ type Builder interface {
 	// Name returns one of BuilderNames.
 	Name() string
 
-	// Kind distinguishes builders that build different images from the same Dockerfile: it is part of images' keys. It changes
-	// when the builder begins to build other images than before. Builders that do as Docker does have none.
+	// Kind distinguishes builders that build different images from the same Dockerfile: it is part
+	// of images' keys. It changes when the builder begins to build other images than before.
+	// Builders that do as Docker does have none.
 	Kind() string
 
-	// Check returns a few words about the builder for a platform, or why it cannot be used. It returns within seconds.
+	// Check returns a few words about the builder for a platform, or why it cannot be used. It
+	// returns within seconds.
 	Check(ctx context.Context, platform string) (about string, err error)
 
 	// Build builds an image, pushes it to the target and returns the digest of its manifest.
@@ -50,21 +52,23 @@ type Request struct {
 	Target string
 	// Platform is as in Config.
 	Platform string
-	// PlainHTTP: Target's registry may be spoken to without TLS, though it is not on the loopback interface.
+	// PlainHTTP: Target's registry may be spoken to without TLS, though it is not on the loopback
+	// interface.
 	PlainHTTP bool
-	// Push pushes an image to Target, for builders that cannot do so themselves, and returns the digest of its manifest. Name and
-	// Key are not used.
+	// Push pushes an image to Target, for builders that cannot do so themselves, and returns the
+	// digest of its manifest. Name and Key are not used.
 	Push func(context.Context, PushOptions) (digest string, err error)
-	// Explain returns the reason why the target cannot be pushed to or, if it can be, why one of the bases cannot be had; nil if all
-	// is well.
+	// Explain returns the reason why the target cannot be pushed to or, if it can be, why one of
+	// the bases cannot be had; nil if all is well.
 	Explain func(ctx context.Context, bases []string) error
 }
 
 // ErrNoBuilder is in the chain of the error if no builder can be used.
 var ErrNoBuilder = errors.New("no builder of images can be used")
 
-// Builder returns the name of the builder that Build uses, and a few words about it, such as "engine 28.1 at
-// unix:///var/run/docker.sock". The error says for each builder why it cannot be used. The answer is remembered, an error is not.
+// Builder returns the name of the builder that Build uses, and a few words about it, such as
+// "engine 28.1 at unix:///var/run/docker.sock". The error says for each builder why it cannot be
+// used. The answer is remembered, an error is not.
 func (i *Images) Builder(ctx context.Context) (name, about string, err error) {
 	b, about, err := i.pick(ctx)
 	if err != nil {

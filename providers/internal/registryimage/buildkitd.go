@@ -144,8 +144,8 @@ func (b *buildkitd) failed(ctx context.Context, doing string, req Request, out *
 	return Failed(ctx, doing, req, out, err)
 }
 
-// Failed returns the error of a build with one of Docker's builders that was not the builder's own fault: of the Dockerfile, a base
-// image, or the registry.
+// Failed returns the error of a build with one of Docker's builders that was not the builder's own
+// fault: of the Dockerfile, a base image, or the registry.
 func Failed(ctx context.Context, doing string, req Request, out *buildkit.Lines, err error) error {
 	e := &environment.Error{Kind: environment.KindBuild}
 	if out.OfStep() {
@@ -165,7 +165,8 @@ func Failed(ctx context.Context, doing string, req Request, out *buildkit.Lines,
 		return e
 	}
 	e.Err = fmt.Errorf("%s: %w", doing, err)
-	// Builders report the reasons of registries in words only; so those are asked once more, in a way that has a status.
+	// Builders report the reasons of registries in words only; so those are asked once more, in a
+	// way that has a status.
 	if reason := req.Explain(ctx, buildkit.BaseImages(req.Definition.Dockerfile, req.Args)); reason != nil {
 		known := new(environment.Error)
 		if errors.As(reason, &known) {

@@ -20,15 +20,16 @@ import (
 
 // Config configures Images.
 type Config struct {
-	// Registry is where images go: "ghcr.io/org/evals" puts them into repositories below that. If it is empty, only Config works.
-	// See CheckRegistry.
+	// Registry is where images go: "ghcr.io/org/evals" puts them into repositories below that. If
+	// it is empty, only Config works. See CheckRegistry.
 	Registry string
-	// PlainHTTP allows HTTP without TLS for Registry. It is always allowed for localhost and 127.0.0.0/8.
+	// PlainHTTP allows HTTP without TLS for Registry. It is always allowed for localhost and
+	// 127.0.0.0/8.
 	PlainHTTP bool
 	// Platform is what the machines run, "linux/amd64" or "linux/arm64/v8".
 	Platform string
-	// Builder is the name of a builder: docker, buildkit or sandbox. If it is empty, the first in this order that can be used is
-	// used.
+	// Builder is the name of a builder: docker, buildkit or sandbox. If it is empty, the first in
+	// this order that can be used is used.
 	Builder string
 	// BuildKit is how to reach a buildkitd. Without an address, that builder cannot be used.
 	BuildKit BuildKit
@@ -41,9 +42,11 @@ type Config struct {
 
 // BuildKit is how to reach a buildkitd.
 type BuildKit struct {
-	// Address is tcp://HOST:PORT, unix://PATH, docker-container://NAME or kube-pod://NAME?context=CONTEXT&namespace=NAMESPACE.
+	// Address is tcp://HOST:PORT, unix://PATH, docker-container://NAME or
+	// kube-pod://NAME?context=CONTEXT&namespace=NAMESPACE.
 	Address string
-	// CACert, Cert and Key are files for TLS with tcp://. ServerName is what the certificate is for, by default the host.
+	// CACert, Cert and Key are files for TLS with tcp://. ServerName is what the certificate is
+	// for, by default the host.
 	CACert, Cert, Key, ServerName string
 }
 
@@ -65,9 +68,9 @@ func CheckRegistry(prefix string) error {
 	return nil
 }
 
-// Images makes images in a registry, and reads them. Its methods are safe for concurrent use. Their errors are
-// *environment.Error: KindPull for what the registry refuses (Transient if it may change its mind: limits of rate, failures),
-// KindUnavailable if no builder can be used.
+// Images makes images in a registry, and reads them. Its methods are safe for concurrent use. Their
+// errors are *environment.Error: KindPull for what the registry refuses (Transient if it may change
+// its mind: limits of rate, failures), KindUnavailable if no builder can be used.
 type Images struct {
 	config   Config
 	platform v1.Platform
@@ -164,13 +167,15 @@ type Settings struct {
 
 // PushOptions describe an image to push: a base, and layers on it.
 type PushOptions struct {
-	// Base is an image in any registry. If it is empty, the image begins without files, and has only the platform.
+	// Base is an image in any registry. If it is empty, the image begins without files, and has
+	// only the platform.
 	Base string
 	// Layers are put on the base, the bottom first.
 	Layers []Layer
 	// Change, if not nil, changes the settings, which are the base's.
 	Change func(*Settings)
-	// Name and Key name the image, REGISTRY/NAME:KEY. Name is for users; it is made safe. Key has 16 hexadecimal digits or more.
+	// Name and Key name the image, REGISTRY/NAME:KEY. Name is for users; it is made safe. Key has
+	// 16 hexadecimal digits or more.
 	Name, Key string
 	// Progress receives lines for users; may be nil.
 	Progress func(string)

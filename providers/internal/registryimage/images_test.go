@@ -122,7 +122,8 @@ func TestConfig(t *testing.T) {
 	wantError(t, err, environment.KindPull, false, ErrPlatform, "linux/arm/v6: there is ")
 }
 
-// The errors of a registry have their kinds wherever it is asked, and those that pass are asked for again.
+// The errors of a registry have their kinds wherever it is asked, and those that pass are asked for
+// again.
 func TestRegistryErrors(t *testing.T) {
 	for _, tc := range []struct {
 		name      string
@@ -449,7 +450,8 @@ func TestChangeConfigKeepsWhatItDoesNotKnow(t *testing.T) {
 
 var zeros = strings.Repeat("0", 64)
 
-// A layer that is read again gives the same bytes, so that machines that make the same image need not upload it.
+// A layer that is read again gives the same bytes, so that machines that make the same image need
+// not upload it.
 func TestSpooledLayersAreTheSame(t *testing.T) {
 	layers := [2]*spooled{}
 	for n := range layers {

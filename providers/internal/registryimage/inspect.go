@@ -27,12 +27,14 @@ const (
 	maxLayers = 1000
 )
 
-// Config returns the description of an image from its registry, without its layers. ref may name any registry; "debian" is
-// docker.io/library/debian:latest. From an index it takes the image for the platform; ErrPlatform is in the chain if there is
-// none. What was found is remembered for ref. Callers must not change it.
+// Config returns the description of an image from its registry, without its layers. ref may name
+// any registry; "debian" is docker.io/library/debian:latest. From an index it takes the image for
+// the platform; ErrPlatform is in the chain if there is none. What was found is remembered for ref.
+// Callers must not change it.
 //
-// Fails with KindPull: fs.ErrNotExist is in the chain if there is no such image, fs.ErrPermission if the registry does not show
-// it with these credentials (registries say so for names that do not exist, too).
+// Fails with KindPull: fs.ErrNotExist is in the chain if there is no such image, fs.ErrPermission
+// if the registry does not show it with these credentials (registries say so for names that do not
+// exist, too).
 func (i *Images) Config(ctx context.Context, ref string) (Image, error) {
 	i.mu.Lock()
 	known, ok := i.known[ref]
@@ -200,7 +202,8 @@ func readConfig(raw []byte) (Settings, v1.Platform, error) {
 	if err != nil {
 		return Settings{}, v1.Platform{}, err
 	}
-	// What the package's own type leaves out: SHELL in some versions, and the interval of a start period.
+	// What the package's own type leaves out: SHELL in some versions, and the interval of a start
+	// period.
 	var more struct {
 		Config struct {
 			Shell       []string

@@ -20,8 +20,9 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// FileLayer returns a layer with one file, which belongs to root. name is absolute; the directories above it are 0755. open is
-// called once for each Open of the layer; the content must have the size.
+// FileLayer returns a layer with one file, which belongs to root. name is absolute; the directories
+// above it are 0755. open is called once for each Open of the layer; the content must have the
+// size.
 func FileLayer(name string, mode fs.FileMode, size int64, open func() (io.ReadCloser, error)) Layer {
 	return Layer{Open: func(context.Context) (io.ReadCloser, error) {
 		from, err := open()
@@ -75,8 +76,8 @@ type spooled struct {
 	media          types.MediaType
 }
 
-// spool reads a layer once and keeps it compressed in a file that no name leads to: uploads may have to be repeated, and need the
-// digest first.
+// spool reads a layer once and keeps it compressed in a file that no name leads to: uploads may
+// have to be repeated, and need the digest first.
 func spool(ctx context.Context, l Layer, media types.MediaType) (*spooled, error) {
 	from, err := l.Open(ctx)
 	if err != nil {
@@ -94,7 +95,8 @@ func spool(ctx context.Context, l Layer, media types.MediaType) (*spooled, error
 	return s, nil
 }
 
-// spoolFile creates a file for something large. It is not below /tmp if that can be helped, which may be in memory.
+// spoolFile creates a file for something large. It is not below /tmp if that can be helped, which
+// may be in memory.
 func spoolFile() (*os.File, error) {
 	dir, err := os.UserCacheDir()
 	if err == nil {
@@ -117,7 +119,8 @@ func spoolFile() (*os.File, error) {
 func (s *spooled) fill(ctx context.Context, from io.Reader) error {
 	digest, diffID := sha256.New(), sha256.New()
 	counter := &counter{w: io.MultiWriter(s.file, digest)}
-	// The compressor has one goroutine and no time in its header: the same layer gives the same bytes.
+	// The compressor has one goroutine and no time in its header: the same layer gives the same
+	// bytes.
 	w := gzip.NewWriter(counter)
 	if _, err := io.Copy(w, io.TeeReader(contextReader{ctx, from}, diffID)); err != nil {
 		return err

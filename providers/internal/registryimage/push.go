@@ -23,7 +23,8 @@ import (
 // keys matches valid values of PushOptions.Key, which becomes a tag.
 var keys = regexp.MustCompile(`^[0-9a-f]{16,128}$`)
 
-// Find returns the reference of the image that Push has put under a name and key, as Push returns it, or "" if there is none.
+// Find returns the reference of the image that Push has put under a name and key, as Push returns
+// it, or "" if there is none.
 func (i *Images) Find(ctx context.Context, name, key string) (ref string, err error) {
 	target, err := i.target(name, key)
 	if err != nil {
@@ -36,8 +37,9 @@ func (i *Images) Find(ctx context.Context, name, key string) (ref string, err er
 	return i.repository(name) + "@" + digest, nil
 }
 
-// Push pushes an image and returns REGISTRY/NAME@sha256:DIGEST. It does not look whether it is there: see Find. Layers of the
-// base are not downloaded if the registry can take them from another of its repositories; layers that it has are not uploaded.
+// Push pushes an image and returns REGISTRY/NAME@sha256:DIGEST. It does not look whether it is
+// there: see Find. Layers of the base are not downloaded if the registry can take them from another
+// of its repositories; layers that it has are not uploaded.
 func (i *Images) Push(ctx context.Context, opts PushOptions) (ref string, err error) {
 	target, err := i.target(opts.Name, opts.Key)
 	if err != nil {
@@ -106,8 +108,8 @@ func (i *Images) emptyConfig() []byte {
 	return text
 }
 
-// image is a base with changes. It implements v1.Image, and keeps what of the base's configuration go-containerregistry does not
-// know.
+// image is a base with changes. It implements v1.Image, and keeps what of the base's configuration
+// go-containerregistry does not know.
 type image struct {
 	layers      []v1.Layer
 	manifest    *v1.Manifest
@@ -116,7 +118,8 @@ type image struct {
 	digest      v1.Hash
 }
 
-// assemble returns the image of opts. release must be called in the end, whether there is an error or not.
+// assemble returns the image of opts. release must be called in the end, whether there is an error
+// or not.
 func assemble(ctx context.Context, base found, opts PushOptions) (img *image, release func(), err error) {
 	var files []*spooled
 	release = func() {
@@ -228,8 +231,8 @@ func set(object map[string]json.RawMessage, key string, value any) error {
 	return err
 }
 
-// write puts the settings into the object "config" of a configuration. Source: the OCI image specification, config.md, and Docker's
-// additions to it.
+// write puts the settings into the object "config" of a configuration. Source: the OCI image
+// specification, config.md, and Docker's additions to it.
 func (s Settings) write(config map[string]json.RawMessage) error {
 	volumes := map[string]struct{}{}
 	for _, v := range s.Volumes {

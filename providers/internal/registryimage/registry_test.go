@@ -21,8 +21,8 @@ import (
 	"github.com/org/rollout-action/internal/core/environment"
 )
 
-// fakeRegistry is go-containerregistry's registry in this process, which also knows what each repository has: a blob has to be
-// uploaded to a repository or mounted from another one.
+// fakeRegistry is go-containerregistry's registry in this process, which also knows what each
+// repository has: a blob has to be uploaded to a repository or mounted from another one.
 type fakeRegistry struct {
 	host  string
 	inner http.Handler
@@ -113,8 +113,8 @@ func (r *fakeRegistry) count(method, part string) int {
 	return n
 }
 
-// answers makes the registry answer requests whose method and path fit, as long as there are answers; 0 hangs up in the middle of
-// the request.
+// answers makes the registry answer requests whose method and path fit, as long as there are
+// answers; 0 hangs up in the middle of the request.
 func (r *fakeRegistry) answers(method, part string, statuses ...int) (asked *atomic.Int64) {
 	asked = &atomic.Int64{}
 	hook := func(w http.ResponseWriter, req *http.Request) bool {

@@ -49,7 +49,8 @@ func header[T unix.IfInfomsg | unix.IfAddrmsg | unix.RtMsg](h T) []byte {
 	return append([]byte(nil), unsafe.Slice((*byte)(unsafe.Pointer(&h)), unsafe.Sizeof(h))...) // #nosec G103 -- a struct of numbers
 }
 
-// Conn is a connection to the kernel about the network of the thread that made it. It must not be used concurrently.
+// Conn is a connection to the kernel about the network of the thread that made it. It must not be
+// used concurrently.
 type Conn struct {
 	fd   int
 	last uint32
@@ -67,7 +68,8 @@ func Open() (*Conn, error) {
 // Close closes the connection.
 func (c *Conn) Close() error { return unix.Close(c.fd) }
 
-// request sends a message and returns the body of its answer. The body is nil if the answer only acknowledges.
+// request sends a message and returns the body of its answer. The body is nil if the answer only
+// acknowledges.
 func (c *Conn) request(kind, flags uint16, parts ...[]byte) ([]byte, error) {
 	c.last++
 	body := joined(parts)
@@ -133,8 +135,8 @@ const ack = unix.NLM_F_ACK
 // vethPeer is the attribute that describes the other end. Source: <linux/veth.h>.
 const vethPeer = 1
 
-// AddVeth makes a pair of devices: name in this network, and peer, with this hardware address, in the network that is
-// open as peerNetwork.
+// AddVeth makes a pair of devices: name in this network, and peer, with this hardware address, in
+// the network that is open as peerNetwork.
 func (c *Conn) AddVeth(name, peer string, peerNetwork int, peerAddress [6]byte) error {
 	_, err := c.request(unix.RTM_NEWLINK, ack|unix.NLM_F_CREATE|unix.NLM_F_EXCL, header(unix.IfInfomsg{}), text(unix.IFLA_IFNAME, name),
 		nested(unix.IFLA_LINKINFO, text(unix.IFLA_INFO_KIND, "veth"),
@@ -146,8 +148,8 @@ func (c *Conn) AddVeth(name, peer string, peerNetwork int, peerAddress [6]byte) 
 // noAddresses is IN6_ADDR_GEN_MODE_NONE. Source: <linux/if_link.h>.
 const noAddresses = 1
 
-// DisableAutoconf keeps the kernel from assigning IPv6 addresses to a device, which is not up yet, and from asking its
-// neighbours for routers. It does nothing on kernels without IPv6.
+// DisableAutoconf keeps the kernel from assigning IPv6 addresses to a device, which is not up yet,
+// and from asking its neighbours for routers. It does nothing on kernels without IPv6.
 func (c *Conn) DisableAutoconf(index int) error {
 	_, err := c.request(unix.RTM_NEWLINK, ack, header(unix.IfInfomsg{Index: int32(index)}),
 		nested(unix.IFLA_AF_SPEC, nested(unix.AF_INET6, attribute(unix.IFLA_INET6_ADDR_GEN_MODE, []byte{noAddresses}))))
@@ -202,8 +204,9 @@ func (c *Conn) AddDefault(index int, gateway netip.Addr) error {
 	return wrap("make the default route by "+gateway.String(), err)
 }
 
-// LeavesMachine reports whether packets to an address leave this machine, by its routing table: addr is not one of the
-// machine's own, and no broadcast. Without a route it returns the error of sending.
+// LeavesMachine reports whether packets to an address leave this machine, by its routing table:
+// addr is not one of the machine's own, and no broadcast. Without a route it returns the error of
+// sending.
 func (c *Conn) LeavesMachine(addr netip.Addr) (bool, error) {
 	addr = addr.Unmap()
 	answer, err := c.request(unix.RTM_GETROUTE, 0, header(unix.RtMsg{Family: family(addr), Dst_len: uint8(addr.BitLen())}),

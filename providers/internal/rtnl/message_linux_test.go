@@ -38,7 +38,8 @@ func TestLeavesMachine(t *testing.T) {
 	}
 }
 
-// stillThere reports whether this machine has the address: an engine's containers come and go with theirs.
+// stillThere reports whether this machine has the address: an engine's containers come and go with
+// theirs.
 func stillThere(t *testing.T, addr netip.Addr) bool {
 	t.Helper()
 	if addr.Unmap().IsLoopback() {

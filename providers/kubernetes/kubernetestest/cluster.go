@@ -38,8 +38,9 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// The users of a cluster, each with a kubeconfig. Ours and Bare are ordinary users with all permissions: the API server bounds what they do at
-// once, which it does not for its administrators.
+// The users of a cluster, each with a kubeconfig. Ours and Bare are ordinary users with all
+// permissions: the API server bounds what they do at once, which it does not for its
+// administrators.
 const (
 	Admin = "admin"
 	Ours  = "rollout"
@@ -61,7 +62,8 @@ type Cluster struct {
 	nodes         *fakeNodes
 }
 
-// Start starts a cluster with so many nodes, of 110 pods each. programs is a directory that ".ci/kubernetes build" has filled.
+// Start starts a cluster with so many nodes, of 110 pods each. programs is a directory that
+// ".ci/kubernetes build" has filled.
 func Start(ctx context.Context, programs, dir string, nodes int) (*Cluster, error) {
 	c := &Cluster{dir: dir, programs: programs, ended: make(chan error, 4)}
 	if err := c.up(ctx, nodes); err != nil {
@@ -108,7 +110,8 @@ func (c *Cluster) Close() error {
 	return err
 }
 
-// serveImage starts a registry that has an image without files: on fake nodes, pods have those of the machine.
+// serveImage starts a registry that has an image without files: on fake nodes, pods have those of
+// the machine.
 func (c *Cluster) serveImage(ctx context.Context) error {
 	c.registry = httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	at := c.registry.Listener.Addr().String() + "/empty:1"
@@ -258,7 +261,8 @@ func (c *Cluster) start(program string, args ...string) error {
 	return nil
 }
 
-// await waits until the API server is ready. It makes its certificate first, without which there is no client.
+// await waits until the API server is ready. It makes its certificate first, without which there is
+// no client.
 func (c *Cluster) await(ctx context.Context) (*api.Clientset, error) {
 	for {
 		client, err := c.Client()
@@ -278,7 +282,8 @@ func (c *Cluster) await(ctx context.Context) (*api.Clientset, error) {
 	}
 }
 
-// Refused is the name of calls that the API server has refused for its load: 429, Too Many Requests.
+// Refused is the name of calls that the API server has refused for its load: 429, Too Many
+// Requests.
 const Refused = "refused"
 
 // Calls returns how often a user has made each call for pods, such as "create pods".

@@ -32,8 +32,8 @@ import (
 // nodePods is how many pods a node has at most. Source: the kubelet's default.
 const nodePods = 110
 
-// fakeNodes are nodes of a cluster whose kubelet is this process. A pod is no more than a pretended guest. Two commands can be run in it: the
-// guest's connector, and Echo.
+// fakeNodes are nodes of a cluster whose kubelet is this process. A pod is no more than a pretended
+// guest. Two commands can be run in it: the guest's connector, and Echo.
 type fakeNodes struct {
 	client *api.Clientset
 	server *httptest.Server // of all nodes
@@ -142,7 +142,8 @@ func (n *fakeNodes) remove(name string) {
 	}
 }
 
-// exec runs a command in a pod, over SPDY: API servers up to 1.35 speak it with kubelets, whatever their clients speak.
+// exec runs a command in a pod, over SPDY: API servers up to 1.35 speak it with kubelets, whatever
+// their clients speak.
 func (n *fakeNodes) exec(w http.ResponseWriter, r *http.Request) {
 	pod := n.pod(r.PathValue("namespace") + "/" + r.PathValue("pod"))
 	if pod == nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/org/rollout-action/internal/core/report"
 )
 
-// environments returns notes about trials that ran on something other than the image that was asked for, because their numbers
-// are not comparable with others.
+// environments returns notes about trials that ran on something other than the image that was asked
+// for, because their numbers are not comparable with others.
 func (p *Page) environments() []string {
 	type other struct {
 		actual, reason string

@@ -14,8 +14,8 @@ type failures struct {
 	cases []report.Case
 }
 
-// Failures explains what did not pass, by type of error: the message, and the end of the log that explains it. heading is the
-// Markdown prefix of the heading for each type.
+// Failures explains what did not pass, by type of error: the message, and the end of the log that
+// explains it. heading is the Markdown prefix of the heading for each type.
 func (p *Page) Failures(heading string) string {
 	if p.detail.Excerpts == 0 {
 		return ""
@@ -39,7 +39,8 @@ func (p *Page) Failures(heading string) string {
 	return Join(parts...)
 }
 
-// byKind groups problems by type of error. The group with the most important case comes first. What ended with its provider is left out.
+// byKind groups problems by type of error. The group with the most important case comes first. What
+// ended with its provider is left out.
 func (p *Page) byKind() []failures {
 	var groups []failures
 	at := map[string]int{}

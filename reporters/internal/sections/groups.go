@@ -12,7 +12,8 @@ import (
 // maxGroups bounds how many agents and datasets are listed.
 const maxGroups = 100
 
-// Groups returns the results of each agent on each dataset, and how they differ from the baseline on the comparable tasks.
+// Groups returns the results of each agent on each dataset, and how they differ from the baseline
+// on the comparable tasks.
 func (p *Page) Groups() string {
 	type key struct{ agent, dataset string }
 	diffs, times := map[key]result.GroupDiff{}, map[key]float64{}

@@ -39,14 +39,17 @@ func (p *Page) Reason() string {
 	return b.String()
 }
 
-// statistics are the parts of a message of the gate about an interval and about chance, with the punctuation before them.
+// statistics are the parts of a message of the gate about an interval and about chance, with the
+// punctuation before them.
 var statistics = regexp.MustCompile(`[,;] [0-9.]+% interval [^ ,;)]+ to [^ ,;)]+|; chance alone does that in [^;]*? of runs( \([^)]*\))?`)
 
-// withoutStatistics returns a reason of the gate without intervals and p-values, which the table of checks has.
+// withoutStatistics returns a reason of the gate without intervals and p-values, which the table of
+// checks has.
 func withoutStatistics(reason string) string { return statistics.ReplaceAllString(reason, "") }
 
-// Numbers returns the results of each agent, those of the baseline on the same tasks, and the time and cost of all trials. There
-// is no rate over several agents, because it would say nothing about any of them.
+// Numbers returns the results of each agent, those of the baseline on the same tasks, and the time
+// and cost of all trials. There is no rate over several agents, because it would say nothing about
+// any of them.
 func (p *Page) Numbers() string {
 	if p.in.Diff == nil || p.in.Diff.Overall.Tasks == 0 {
 		return p.rates() + p.spent() + "\n"
@@ -74,7 +77,8 @@ func (p *Page) Numbers() string {
 	return text + ".\n"
 }
 
-// levels returns rows with the pass rate and the mean reward of each agent, now and in the baseline.
+// levels returns rows with the pass rate and the mean reward of each agent, now and in the
+// baseline.
 func (p *Page) levels() [][]string {
 	var rows [][]string
 	for i, a := range p.in.Diff.Agents {
@@ -94,7 +98,8 @@ func (p *Page) levels() [][]string {
 	return rows
 }
 
-// rates returns the pass rate and the mean reward of each agent; with several agents each has a line.
+// rates returns the pass rate and the mean reward of each agent; with several agents each has a
+// line.
 func (p *Page) rates() string {
 	agents := slices.Sorted(maps.Keys(p.in.Job.Agents))
 	var b strings.Builder
@@ -143,7 +148,8 @@ func (p *Page) spent() string {
 	return strings.Join([]string{trials, cost, report.Duration(j.TotalDurationSec)}, " · ")
 }
 
-// unfinished returns how many trials have no reward, and what the rate is if they count as 0; "" if all have one.
+// unfinished returns how many trials have no reward, and what the rate is if they count as 0; "" if
+// all have one.
 func unfinished(s result.Summary) string {
 	var parts []string
 	if s.FailedTrials > 0 {

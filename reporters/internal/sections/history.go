@@ -14,8 +14,8 @@ const (
 	pastAgents = 5
 )
 
-// Past says how the agents of the job did in the last runs of the history, in one line for each; with blocks, a block for each run shows its pass
-// rate. It is "" without a history.
+// Past says how the agents of the job did in the last runs of the history, in one line for each;
+// with blocks, a block for each run shows its pass rate. It is "" without a history.
 func (p *Page) Past(blocks bool) string {
 	branch := untrusted.Markdown(untrusted.Cut(untrusted.Line(cmp.Or(history.BranchOf(p.in.History), "the history")), 100))
 	var names []string

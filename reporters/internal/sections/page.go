@@ -16,7 +16,8 @@ type Detail struct {
 	Rows     int  // of each table; 0: counts only
 	Excerpts int  // failures with the end of a log
 	Lines    int  // of each log
-	// Short leaves the statistics behind the reason to the table of checks, has one pass rate for each agent, and opens OpenRows of a table.
+	// Short leaves the statistics behind the reason to the table of checks, has one pass rate for
+	// each agent, and opens OpenRows of a table.
 	Short bool
 	// Brief keeps only the title, the reason and what is missing.
 	Brief bool
@@ -54,9 +55,10 @@ func (p *Page) explain(t result.Trial) explanation {
 	return e
 }
 
-// Fit returns the page with the most detail whose text is at most limit bytes long. details go from much to little. Between
-// one that does not fit and the next, which does, Fit looks for the largest number of rows that still fits. If none fits, it
-// returns the title line, and if that is too long, nothing.
+// Fit returns the page with the most detail whose text is at most limit bytes long. details go from
+// much to little. Between one that does not fit and the next, which does, Fit looks for the largest
+// number of rows that still fits. If none fits, it returns the title line, and if that is too long,
+// nothing.
 func Fit(in report.Input, limit int, details []Detail, render func(*Page) string) string {
 	p := &Page{in: in, cases: report.Cases(in), explanations: map[result.Key]explanation{}}
 	for _, c := range p.cases {
@@ -80,7 +82,8 @@ func Fit(in report.Input, limit int, details []Detail, render func(*Page) string
 	return ""
 }
 
-// fill returns the page with as many rows as fit, fewer than tooMany and not fewer than text has, which fits.
+// fill returns the page with as many rows as fit, fewer than tooMany and not fewer than text has,
+// which fits.
 func (p *Page) fill(text string, tooMany, limit int, render func(*Page) string) string {
 	for fits := p.detail.Rows; tooMany-fits > 1; {
 		p.detail.Rows = fits + (tooMany-fits)/2
@@ -144,7 +147,8 @@ func Details(summary, body string) string {
 	return "<details>\n<summary>" + summary + "</summary>\n\n" + strings.Trim(body, "\n") + "\n\n</details>\n"
 }
 
-// table returns a Markdown table. Columns whose heading begins with ">" are aligned to the right. Cells must not have line breaks.
+// table returns a Markdown table. Columns whose heading begins with ">" are aligned to the right.
+// Cells must not have line breaks.
 func table(head []string, rows [][]string) string {
 	if len(rows) == 0 {
 		return ""

@@ -21,7 +21,8 @@ var stateSign = map[report.State]string{
 	report.Skipped: "⚪ not run", report.Unverified: "⚪ not judged",
 }
 
-// Changes returns how tasks changed since the baseline, the most important first. Those that did not change are left out.
+// Changes returns how tasks changed since the baseline, the most important first. Those that did
+// not change are left out.
 func (p *Page) Changes() string {
 	if p.in.Diff == nil {
 		return ""
@@ -65,7 +66,8 @@ const (
 	maxReason       = 300 // bytes
 )
 
-// verdicts returns what judges said about tasks that changed sides, the most important first; nothing without judges. Reasons are hostile.
+// verdicts returns what judges said about tasks that changed sides, the most important first;
+// nothing without judges. Reasons are hostile.
 func (p *Page) verdicts(caseOf func(result.TaskDiff) report.Case) string {
 	var lines []string
 	tasks, left := 0, 0
@@ -145,7 +147,8 @@ func worthARow(c result.Change) bool {
 	return known && c != result.Same
 }
 
-// head returns the heading of a table of tasks, with columns for agent and dataset if there are several.
+// head returns the heading of a table of tasks, with columns for agent and dataset if there are
+// several.
 func (p *Page) head(first, second string, others ...string) []string {
 	head := []string{first, second}
 	if p.many.agents {
@@ -195,7 +198,8 @@ func (p *Page) changeRow(d result.TaskDiff, c report.Case) []string {
 	return p.cells(sign, p.task(d.Task, c.Path), d.Agent, d.Dataset, levels, delta, cost, seconds)
 }
 
-// again says how many confirmation attempts passed, of the baseline, too, if it made some: "again 4/4 → 0/3". Sentences wrap in a cell.
+// again says how many confirmation attempts passed, of the baseline, too, if it made some: "again
+// 4/4 → 0/3". Sentences wrap in a cell.
 func again(base, head *result.Attempts) string {
 	side := func(a *result.Attempts) string {
 		if a == nil || len(a.Scores) == 0 {
@@ -213,8 +217,9 @@ func again(base, head *result.Attempts) string {
 	}
 }
 
-// levels returns the results of both sides: those that passed of the attempts with a score, "3/3 → 0/3", if there are several of either side and all
-// of them passed or have reward 0, and else the mean rewards.
+// levels returns the results of both sides: those that passed of the attempts with a score, "3/3 →
+// 0/3", if there are several of either side and all of them passed or have reward 0, and else the
+// mean rewards.
 func levels(base, head *result.Attempts) string {
 	several := false
 	for _, a := range []*result.Attempts{base, head} {
@@ -249,7 +254,8 @@ func (p *Page) task(task, path string) string {
 	return untrusted.Link(name(task), untrusted.Below(p.in.Links.Files, path))
 }
 
-// Failed returns the tasks that did not pass: without a baseline all of them, with one those that are not listed elsewhere.
+// Failed returns the tasks that did not pass: without a baseline all of them, with one those that
+// are not listed elsewhere.
 func (p *Page) Failed() string {
 	var rows [][]string
 	for _, c := range report.Problems(p.cases) {

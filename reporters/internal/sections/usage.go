@@ -6,7 +6,8 @@ import (
 	"github.com/org/rollout-action/internal/core/report"
 )
 
-// Usage returns what each agent used of its model, with the changes against the baseline; nothing for a job without models.
+// Usage returns what each agent used of its model, with the changes against the baseline; nothing
+// for a job without models.
 func (p *Page) Usage() string {
 	all := report.Usages(p.in.Job, p.in.Diff)
 	if len(all) == 0 {

@@ -14,7 +14,8 @@ import (
 	"github.com/org/rollout-action/internal/test/testenv"
 )
 
-// hostileInstructions are instructions that a shell, an option parser or the kernel could take for something else.
+// hostileInstructions are instructions that a shell, an option parser or the kernel could take for
+// something else.
 func hostileInstructions() map[string]string {
 	return map[string]string{
 		"a dash":               "-v is the flag to add\n",
@@ -41,7 +42,8 @@ type delivered struct {
 	file  string // its path
 }
 
-// has reports whether the program got the whole instruction, in a way that no beginning of it can be taken for an option.
+// has reports whether the program got the whole instruction, in a way that no beginning of it can
+// be taken for an option.
 func (d delivered) has(t *testing.T, want string) bool {
 	t.Helper()
 	// A shell removes line ends at the end of what it puts into an argument.
@@ -78,7 +80,8 @@ func taskOf(t *testing.T, file string) string {
 	return task
 }
 
-// startedWith runs the execute script of a preset with an instruction, and programs in the place of its own.
+// startedWith runs the execute script of a preset with an instruction, and programs in the place of
+// its own.
 func startedWith(t *testing.T, p Preset, instruction, program string) (delivered, error) {
 	t.Helper()
 	home := t.TempDir()
@@ -152,8 +155,8 @@ func TestLinuxTakesTheLongestArgument(t *testing.T) {
 	}
 }
 
-// impatient reads its input as gemini-cli and qwen-code do: it starts itself again, and gives up on its input after half a second. It
-// blocks for longer than that, as on a busy machine.
+// impatient reads its input as gemini-cli and qwen-code do: it starts itself again, and gives up on
+// its input after half a second. It blocks for longer than that, as on a busy machine.
 const impatient = `cat >"$HOME/impatient.cjs" <<'EOF'
 const fs = require("fs"), { spawnSync } = require("child_process")
 const home = process.env.HOME

@@ -1,5 +1,5 @@
-// Package presets has the agents that people use, ready to run: how each is installed, started and led to a model. A preset is a file
-// NAME.yaml of this directory, and becomes two bash scripts.
+// Package presets has the agents that people use, ready to run: how each is installed, started and
+// led to a model. A preset is a file NAME.yaml of this directory, and becomes two bash scripts.
 package presets
 
 import (
@@ -26,8 +26,8 @@ const Dir = "/opt/rollout-agent"
 // SkillsDir is where an agent's own skills are in environments.
 const SkillsDir = Dir + "/skills"
 
-// MaxArgument is how many bytes an instruction may have that is one argument. Linux takes 128 KiB with the option before it (MAX_ARG_STRLEN in
-// include/uapi/linux/binfmts.h).
+// MaxArgument is how many bytes an instruction may have that is one argument. Linux takes 128 KiB
+// with the option before it (MAX_ARG_STRLEN in include/uapi/linux/binfmts.h).
 const MaxArgument = 130_000
 
 // Variables of environments that the scripts of presets read.
@@ -44,13 +44,16 @@ type Preset struct {
 	About    string `yaml:"about" json:"about"`       // one sentence
 	Homepage string `yaml:"homepage" json:"homepage"` // URL
 	Version  string `yaml:"version" json:"version"`   // the default
-	// APIs are the protocols that it can speak to a gateway, the best first; none: NoGateway says why.
+	// APIs are the protocols that it can speak to a gateway, the best first; none: NoGateway says
+	// why.
 	APIs      []string `yaml:"apis" json:"apis"`
 	NoGateway string   `yaml:"no_gateway" json:"no_gateway,omitempty"`
-	// Keys are variables that have a key of its own, one of which it needs without a model of the job.
+	// Keys are variables that have a key of its own, one of which it needs without a model of the
+	// job.
 	Keys []string `yaml:"keys" json:"keys,omitempty"`
-	// NPM and PyPI are the package that it is installed from, with Node of at least that major version, or a Python between the two
-	// minor versions of Python 3, both included. InstallScript is bash for others; it has the functions of the composed script.
+	// NPM and PyPI are the package that it is installed from, with Node of at least that major
+	// version, or a Python between the two minor versions of Python 3, both included. InstallScript
+	// is bash for others; it has the functions of the composed script.
 	NPM           string `yaml:"npm" json:"npm,omitempty"`
 	Node          int    `yaml:"node" json:"node,omitempty"`
 	PyPI          string `yaml:"pypi" json:"pypi,omitempty"`
@@ -59,16 +62,19 @@ type Preset struct {
 	InstallScript string `yaml:"install" json:"-"`
 	// Command is what is started; its output for VersionOption must have the version.
 	Command string `yaml:"command" json:"command,omitempty"`
-	// Argument: its command takes the instruction as one argument alone, so that it must not have more than MaxArgument bytes.
+	// Argument: its command takes the instruction as one argument alone, so that it must not have
+	// more than MaxArgument bytes.
 	Argument      bool   `yaml:"argument" json:"-"`
 	VersionOption string `yaml:"version_option" json:"-"` // default: --version; "none": the package's own version alone counts
 	Env           Env    `yaml:"env" json:"-"`
-	// Sessions is the directory in which it keeps its sessions. Skills is the one in which it looks for skills. Both may begin with ~.
+	// Sessions is the directory in which it keeps its sessions. Skills is the one in which it looks
+	// for skills. Both may begin with ~.
 	Sessions string `yaml:"sessions" json:"sessions,omitempty"`
 	Skills   string `yaml:"skills" json:"skills,omitempty"`
 	// MCP: it takes MCP servers, from MCPVar.
 	MCP bool `yaml:"mcp" json:"mcp"`
-	// ExecuteScript is bash. It has the array args, the variables of the gateway and the instruction in $ROLLOUT_TASK_INSTRUCTION.
+	// ExecuteScript is bash. It has the array args, the variables of the gateway and the
+	// instruction in $ROLLOUT_TASK_INSTRUCTION.
 	ExecuteScript string `yaml:"execute" json:"-"`
 	// Remarks are for users, one sentence each.
 	Remarks []string `yaml:"remarks" json:"remarks,omitempty"`
@@ -147,7 +153,8 @@ func Get(name string) (Preset, bool) {
 // Speaks reports whether the preset can speak a model's protocol.
 func (p Preset) Speaks(api string) bool { return slices.Contains(p.APIs, api) }
 
-// Install returns the script that installs a version, "" for the default; "" if there is nothing to install.
+// Install returns the script that installs a version, "" for the default; "" if there is nothing to
+// install.
 func (p Preset) Install(version string) string {
 	if version == "" {
 		version = p.Version

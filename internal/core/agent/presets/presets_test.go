@@ -107,9 +107,11 @@ func TestEveryScriptIsUsed(t *testing.T) {
 	}
 }
 
-// Numbers of points are those of the list of what a gateway has to know about its clients; the others are tested in package model.
+// Numbers of points are those of the list of what a gateway has to know about its clients; the
+// others are tested in package model.
 
-// TestPoint12GeminiHasAKindOfAccess: gemini-cli asks a person, and ends with exit code 41, unless its settings name the kind of access.
+// TestPoint12GeminiHasAKindOfAccess: gemini-cli asks a person, and ends with exit code 41, unless
+// its settings name the kind of access.
 func TestPoint12GeminiHasAKindOfAccess(t *testing.T) {
 	var settings struct {
 		Security struct{ Auth struct{ SelectedType string } }
@@ -120,7 +122,8 @@ func TestPoint12GeminiHasAKindOfAccess(t *testing.T) {
 	}
 }
 
-// TestPoint17NoHiddenCalls: these agents ask their model for more than the task needs, unless they are told not to.
+// TestPoint17NoHiddenCalls: these agents ask their model for more than the task needs, unless they
+// are told not to.
 func TestPoint17NoHiddenCalls(t *testing.T) {
 	var settings struct {
 		Memory struct{ EnableManagedAutoMemory *bool }
@@ -135,8 +138,8 @@ func TestPoint17NoHiddenCalls(t *testing.T) {
 	}
 }
 
-// started runs the execute script of a preset with a program in the agent's place. It returns the agent's arguments and variables, one a line, and the
-// home directory, where its settings are.
+// started runs the execute script of a preset with a program in the agent's place. It returns the
+// agent's arguments and variables, one a line, and the home directory, where its settings are.
 func started(t *testing.T, preset string, env ...string) (seen, home string) {
 	t.Helper()
 	p, ok := Get(preset)
@@ -163,8 +166,8 @@ func started(t *testing.T, preset string, env ...string) (seen, home string) {
 // behindGateway are variables of an agent whose model is behind the gateway.
 var behindGateway = []string{"ROLLOUT_MODEL_URL=http://127.0.0.1:40123/v1", "ROLLOUT_MODEL_KEY=rollout-token", "ROLLOUT_MODEL_NAME=small"}
 
-// TestPoint05CodexHasAProviderOfItsOwn: codex asks for a WebSocket where the built-in provider has another URL, and never where a provider is
-// configured.
+// TestPoint05CodexHasAProviderOfItsOwn: codex asks for a WebSocket where the built-in provider has
+// another URL, and never where a provider is configured.
 func TestPoint05CodexHasAProviderOfItsOwn(t *testing.T) {
 	seen, _ := started(t, "codex", append(slices.Clone(behindGateway), "ROLLOUT_MODEL_API=openai-responses")...)
 	for _, want := range []string{"\nmodel_provider=gateway\n", `model_providers.gateway={name="gateway",base_url="http://127.0.0.1:40123/v1",env_key="ROLLOUT_MODEL_KEY",wire_api="responses"`} {
@@ -177,7 +180,8 @@ func TestPoint05CodexHasAProviderOfItsOwn(t *testing.T) {
 	}
 }
 
-// TestPoint08OtherServersKnowNoBetas: claude-code asks for betas of Anthropic's, which other servers refuse.
+// TestPoint08OtherServersKnowNoBetas: claude-code asks for betas of Anthropic's, which other
+// servers refuse.
 func TestPoint08OtherServersKnowNoBetas(t *testing.T) {
 	for off, env := range map[string][]string{"": nil, "1": {ThirdPartyVar + "=1"}, "0": {ThirdPartyVar + "=1", "CLAUDE_CODE_DISABLE_EXPERIMENTAL_BETAS=0"}} {
 		seen, _ := started(t, "claude-code", slices.Concat(behindGateway, env)...)
@@ -187,7 +191,8 @@ func TestPoint08OtherServersKnowNoBetas(t *testing.T) {
 	}
 }
 
-// TestPoint19ToolsForTheWebAreOff: under a restricted network agents are not to offer tools that need another one, which would only fail.
+// TestPoint19ToolsForTheWebAreOff: under a restricted network agents are not to offer tools that
+// need another one, which would only fail.
 func TestPoint19ToolsForTheWebAreOff(t *testing.T) {
 	if _, err := exec.LookPath("node"); err != nil {
 		testenv.Lacks(t, "node", "Node.js")
@@ -218,7 +223,8 @@ func TestPoint19ToolsForTheWebAreOff(t *testing.T) {
 	}
 }
 
-// TestPoint20NoBillingHeader: claude-code begins its first system block with what its maker bills by, unless it is told not to.
+// TestPoint20NoBillingHeader: claude-code begins its first system block with what its maker bills
+// by, unless it is told not to.
 func TestPoint20NoBillingHeader(t *testing.T) {
 	if seen, _ := started(t, "claude-code", behindGateway...); !strings.Contains(seen, "\nCLAUDE_CODE_ATTRIBUTION_HEADER=0\n") {
 		t.Errorf("claude-code has the variables\n%s", seen)
@@ -275,7 +281,8 @@ func writeProgram(path, text string) error {
 	return os.WriteFile(path, []byte("#!/bin/bash\n"+text), 0o755)
 }
 
-// bash runs a script with programs of its own before those of the machine, and with dir as the home directory.
+// bash runs a script with programs of its own before those of the machine, and with dir as the home
+// directory.
 func bash(t *testing.T, dir, text string, programs map[string]string) (string, error) {
 	t.Helper()
 	bin := filepath.Join(dir, "bin")
@@ -293,7 +300,8 @@ func bash(t *testing.T, dir, text string, programs map[string]string) (string, e
 	return string(out), err
 }
 
-// A program that an image has under the agent's name is used if it reports the wanted version, whatever it is; another version is not.
+// A program that an image has under the agent's name is used if it reports the wanted version,
+// whatever it is; another version is not.
 func TestProgramsThatAnImageHas(t *testing.T) {
 	for prints, counts := range map[string]bool{
 		"2.1.330":                   true,

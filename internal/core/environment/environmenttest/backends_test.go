@@ -24,7 +24,8 @@ func TestMain(m *testing.M) {
 	os.Exit(testenv.RunWithStore(m, &stores))
 }
 
-// fakeOptions are those of the fake provider, which is quick and always there, but has only what tests of its users need.
+// fakeOptions are those of the fake provider, which is quick and always there, but has only what
+// tests of its users need.
 func fakeOptions() Options {
 	world := fake.NewWorld()
 	return Options{
@@ -36,7 +37,8 @@ func fakeOptions() Options {
 	}
 }
 
-// fakeSkips returns the checks that the fake provider cannot pass. The mutants of these checks are sandboxes.
+// fakeSkips returns the checks that the fake provider cannot pass. The mutants of these checks are
+// sandboxes.
 func fakeSkips() map[string]string {
 	skip := map[string]string{}
 	for _, lack := range fakeLacks {
@@ -51,7 +53,8 @@ func fakeSkips() map[string]string {
 	return skip
 }
 
-// fakeLacks has the checks, named as in broken.checks, that need what the fake provider does not have.
+// fakeLacks has the checks, named as in broken.checks, that need what the fake provider does not
+// have.
 var fakeLacks = []struct {
 	what   string
 	checks []string
@@ -91,7 +94,8 @@ func TestFakeConforms(t *testing.T) {
 	Run(t, opts)
 }
 
-// sandboxOptions are those of sandboxes with this machine's root. It skips or fails the test where there are none.
+// sandboxOptions are those of sandboxes with this machine's root. It skips or fails the test where
+// there are none.
 func sandboxOptions(t *testing.T) Options {
 	t.Helper()
 	users, err := sandboxUsers()

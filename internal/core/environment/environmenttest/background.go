@@ -64,9 +64,10 @@ func (w *afterReturn) Write(p []byte) (int, error) {
 	return w.buffer.Write(p)
 }
 
-// checkLateOutput writes more than a pipe holds (64 KiB) after the command has ended: the process must neither die nor wait for
-// a reader. It does not write much more, because an engine may stop reading some time after the command's exit, and then only
-// buffers what comes; with more output, the check would depend on who is faster.
+// checkLateOutput writes more than a pipe holds (64 KiB) after the command has ended: the process
+// must neither die nor wait for a reader. It does not write much more, because an engine may stop
+// reading some time after the command's exit, and then only buffers what comes; with more output,
+// the check would depend on who is faster.
 func checkLateOutput(s *scene) {
 	env := s.create(func(o *environment.CreateOptions) { o.Files = []environment.Copy{s.tools()} })
 	var stdout afterReturn

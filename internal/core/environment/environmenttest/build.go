@@ -74,7 +74,8 @@ func (s *scene) buildWith(ctx context.Context, opts environment.BuildOptions) (r
 	return ref, err
 }
 
-// from returns the beginning of a Dockerfile for this check only, so concurrent checks neither build nor remove its images.
+// from returns the beginning of a Dockerfile for this check only, so concurrent checks neither
+// build nor remove its images.
 func (s *scene) from() string { return "FROM " + s.opts.Image + "\n# " + s.labels.Job + "\n" }
 
 func (s *scene) forgetLater(ref string) {
@@ -83,10 +84,11 @@ func (s *scene) forgetLater(ref string) {
 	}
 }
 
-// stamped returns a context that was never built before. /stamp in the image differs for each build, and the progress of the build
-// shows "made-" with the same number.
+// stamped returns a context that was never built before. /stamp in the image differs for each
+// build, and the progress of the build shows "made-" with the same number.
 func (s *scene) stamped() map[string]string {
-	// The command differs, too: a provider may share the layers of equal commands, which other checks build again.
+	// The command differs, too: a provider may share the layers of equal commands, which other
+	// checks build again.
 	return map[string]string{"Dockerfile": s.from() + `RUN : ` + rand.Text() + `; date +%s%N > /stamp; echo "made-$(cat /stamp)"
 `}
 }
@@ -131,7 +133,8 @@ func checkMissingUser(s *scene) {
 	s.wantKind("CreateEnvironment", err, environment.KindStart)
 }
 
-// checkMissingWorkDir builds an image whose configuration names a directory that its file system does not have.
+// checkMissingWorkDir builds an image whose configuration names a directory that its file system
+// does not have.
 func checkMissingWorkDir(s *scene) {
 	ref := s.build(map[string]string{"Dockerfile": s.from() + "RUN mkdir /real && ln -s real /link\nWORKDIR /link/work/dir\nRUN rm -r /real\nUSER nobody\n"})
 	s.equal("in the image", s.inImage(ref, "pwd -P; stat -c '%a %u %g' /real /real/work /real/work/dir"), "/real/work/dir\n755 0 0\n755 0 0\n755 0 0\n")
@@ -184,7 +187,8 @@ func checkBuildChanged(s *scene) {
 	}
 }
 
-// checkBuildAlike builds contexts with equal names, sizes and times, by which builders recognise files.
+// checkBuildAlike builds contexts with equal names, sizes and times, by which builders recognise
+// files.
 func checkBuildAlike(s *scene) {
 	stamp := rand.Text()
 	refs := map[string]string{}

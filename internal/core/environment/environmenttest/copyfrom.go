@@ -35,7 +35,8 @@ type fetched struct {
 	err error
 }
 
-// fetch copies src out and checks that only plain files and directories arrived, all within the destination.
+// fetch copies src out and checks that only plain files and directories arrived, all within the
+// destination.
 func (b *box) fetch(src string, opts environment.ExtractOptions) fetched {
 	s := b.s
 	s.Helper()
@@ -58,7 +59,8 @@ func (b *box) fetch(src string, opts environment.ExtractOptions) fetched {
 	return f
 }
 
-// check walks the destination: it must contain no links and no devices, and the counts must be right.
+// check walks the destination: it must contain no links and no devices, and the counts must be
+// right.
 func (f fetched) check(s *scene) {
 	s.Helper()
 	var bytes int64

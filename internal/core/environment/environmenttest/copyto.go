@@ -66,7 +66,8 @@ d/wide/in 640 0:0
 	s.equal("run.sh", env.run("/in/put/run.sh"), "ran\n")
 }
 
-// checkCopyEntries copies files out, where they get plain names and modes, and into another environment.
+// checkCopyEntries copies files out, where they get plain names and modes, and into another
+// environment.
 func checkCopyEntries(s *scene) {
 	const make = `mkdir -p /made/.git /made/shared /made/sticky '/made/a:b'; cd /made; echo main >.git/HEAD; echo x >'a:b/c?d'; echo one >Same; echo two >same
 		echo p >private; chmod 640 private; chown 1234:5678 private; chmod 2770 shared; chmod 1733 sticky; echo s >setuid; chmod 6755 setuid; mkdir -m 700 closed; chown 7 closed
@@ -216,7 +217,8 @@ func checkCleanLink(s *scene) {
 	s.equal("/tests", env.run("stat -c '%F %a' /tests /linked; cat /tests/passwd"), "directory 700\ndirectory 755\noverwritten")
 }
 
-// checkCopyLinks copies links. Those that are in the way of files are refused: nothing is written through them.
+// checkCopyLinks copies links. Those that are in the way of files are refused: nothing is written
+// through them.
 func checkCopyLinks(s *scene) {
 	env := s.create()
 	before := env.run("cat /etc/passwd")
@@ -242,7 +244,8 @@ func checkCopyLinks(s *scene) {
 	s.equal("/etc/passwd", env.run("! test -L /etc/passwd && cat /etc/passwd"), before)
 }
 
-// checkCopyBelowLink uses links that would leave the environment if they were resolved outside of it.
+// checkCopyBelowLink uses links that would leave the environment if they were resolved outside of
+// it.
 func checkCopyBelowLink(s *scene) {
 	env := s.create()
 	outside := filepath.Join(s.TempDir(), "outside")

@@ -74,7 +74,8 @@ func checkEntrypointUser(s *scene) {
 }
 
 func checkEntrypointForms(s *scene) {
-	// The ENTRYPOINT gets no arguments and keeps running. The environment is created anyway, because of its HEALTHCHECK.
+	// The ENTRYPOINT gets no arguments and keeps running. The environment is created anyway,
+	// because of its HEALTHCHECK.
 	shell := s.build(map[string]string{"Dockerfile": s.from() + "HEALTHCHECK CMD true\nENTRYPOINT echo $# $0 >/prepared; sleep 3600\n"})
 	s.equal("in shell form", s.create(on(shell)).run("until [ -s /prepared ]; do sleep 0.02; done; cut -c 1-6 /prepared"), "2 bash\n")
 	base := s.withEntrypoint("shift; echo prepared >/prepared; exec \"$@\"\n")
@@ -183,7 +184,8 @@ func checkEntrypointCancelled(s *scene) {
 	}
 }
 
-// checkEntrypointStop starts a service that writes to a file, and reads the file afterwards as far as possible.
+// checkEntrypointStop starts a service that writes to a file, and reads the file afterwards as far
+// as possible.
 func checkEntrypointStop(s *scene) {
 	const service = "shift; bash /k/tick.sh service & exec \"$@\"\n"
 	env := s.enters(service)

@@ -23,8 +23,8 @@ type broken struct {
 // patience is how long checks wait for mutants that hang.
 const patience = 3 * time.Second
 
-// TestEveryCheckCanFail breaks one promise at a time and expects its checks to fail. In the end, every check must have failed for
-// a mutant.
+// TestEveryCheckCanFail breaks one promise at a time and expects its checks to fail. In the end,
+// every check must have failed for a mutant.
 func TestEveryCheckCanFail(t *testing.T) {
 	never := map[string]bool{}
 	for _, c := range checks() {
@@ -75,8 +75,8 @@ func matches(name, check string) bool {
 	return name == check || open && strings.HasPrefix(check, start)
 }
 
-// recordSomewhere runs a check on the fake provider or, if that lacks what is needed, on sandboxes. It skips or fails the test if
-// there are no sandboxes here, or if they lack it, too.
+// recordSomewhere runs a check on the fake provider or, if that lacks what is needed, on sandboxes.
+// It skips or fails the test if there are no sandboxes here, or if they lack it, too.
 func recordSomewhere(t *testing.T, c check, programs bool, change func(Options) Options) *recorder {
 	t.Helper()
 	if !programs {
@@ -112,7 +112,8 @@ func mutantOptions(opts Options, h hooks) Options {
 	return opts
 }
 
-// Without a defect all checks pass: mutants do not fail because of the recorder, the wrapper or the short timeouts.
+// Without a defect all checks pass: mutants do not fail because of the recorder, the wrapper or the
+// short timeouts.
 func TestTheUnbrokenPasses(t *testing.T) {
 	for _, name := range []string{
 		"output is handed on while the command runs",
@@ -149,7 +150,8 @@ func TestAStandInPasses(t *testing.T) {
 	}
 }
 
-// A provider without optional interfaces passes, except that it reports the limits that it does not apply.
+// A provider without optional interfaces passes, except that it reports the limits that it does not
+// apply.
 func TestCoreOnlyProviderPasses(t *testing.T) {
 	core := func(o Options) Options {
 		o.small = true
@@ -159,7 +161,8 @@ func TestCoreOnlyProviderPasses(t *testing.T) {
 	var skipped atomic.Int32
 	var run []check
 	for _, c := range checks() {
-		// Of what the fake provider lacks, sandboxes need only show what depends on optional interfaces.
+		// Of what the fake provider lacks, sandboxes need only show what depends on optional
+		// interfaces.
 		if fakeSkips()[c.name] == "" || slices.ContainsFunc(slices.Concat(entrypointChecks(), limitChecks()), func(o check) bool { return o.name == c.name }) {
 			run = append(run, c)
 		}

@@ -73,7 +73,8 @@ func checkRan(s *scene) {
 		if ran == unset {
 			continue // the provider does not measure it
 		}
-		// A machine that stands still for seconds is not the command's fault, so that time need not count.
+		// A machine that stands still for seconds is not the command's fault, so that time need not
+		// count.
 		if ran > elapsed || ran < time.Second/2 && elapsed < 5*time.Second {
 			s.Errorf("%s: it reports %s of the %s that have passed here, want 1s or a little more", c.name, ran, elapsed)
 		}
@@ -104,8 +105,8 @@ var scripts = []struct{ name, script, want string }{
 	{"blank lines around it", "\n\n  echo in the middle  \n\n", "in the middle\n"},
 }
 
-// checkStreaming runs a command that waits for an answer to its first line, so it can only end if that line is passed on while it
-// runs.
+// checkStreaming runs a command that waits for an answer to its first line, so it can only end if
+// that line is passed on while it runs.
 func checkStreaming(s *scene) {
 	env := s.create()
 	stdin, answer := io.Pipe()

@@ -13,8 +13,8 @@ import (
 	"github.com/org/rollout-action/internal/core/environment"
 )
 
-// hostileChecks copy out what a malicious agent may leave. In all cases, fetch checks that only plain files arrive, and only within
-// the destination.
+// hostileChecks copy out what a malicious agent may leave. In all cases, fetch checks that only
+// plain files arrive, and only within the destination.
 func hostileChecks() []check {
 	return []check{
 		{"links on their way out are left behind and listed", checkHostileLinks},
@@ -231,7 +231,8 @@ func checkHostileTar(s *scene) {
 	}
 }
 
-// evilArchive returns an archive whose entries aim at host, above the destination, and at the targets of links.
+// evilArchive returns an archive whose entries aim at host, above the destination, and at the
+// targets of links.
 func evilArchive(s *scene, host string) string {
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)

@@ -14,8 +14,9 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// Hosts are other machines, for providers whose connections can be redirected: Dial connects to servers of this process. Their
-// addresses are reserved for documentation, so nothing uses them, and their names end in .hosts.test.
+// Hosts are other machines, for providers whose connections can be redirected: Dial connects to
+// servers of this process. Their addresses are reserved for documentation, so nothing uses them,
+// and their names end in .hosts.test.
 type Hosts struct {
 	mu   sync.Mutex
 	real map[string]string // host:port of a server, by network and address: "tcp 198.51.100.1:80"
@@ -56,8 +57,8 @@ func (h *Hosts) OutsideByName(t testing.TB) string {
 	return net.JoinHostPort(Name(at.Addr()), strconv.Itoa(int(at.Port())))
 }
 
-// Machine starts servers on all IPv4 addresses of this machine and lets Dial reach them. Connections that must not reach them
-// have to be blocked before Dial.
+// Machine starts servers on all IPv4 addresses of this machine and lets Dial reach them.
+// Connections that must not reach them have to be blocked before Dial.
 func (h *Hosts) Machine(t testing.TB) []string {
 	t.Helper()
 	own, err := net.InterfaceAddrs()
@@ -104,7 +105,8 @@ func Name(addr netip.Addr) string { return strings.ReplaceAll(addr.String(), "."
 
 const hostsDomain = ".hosts.test"
 
-// NameServers starts a name server for these names on a new host, and returns a function with its address.
+// NameServers starts a name server for these names on a new host, and returns a function with its
+// address.
 func (h *Hosts) NameServers(t testing.TB) func() []netip.AddrPort {
 	t.Helper()
 	at := netip.AddrPortFrom(h.New(), 53)
@@ -132,7 +134,8 @@ func Failing(t testing.TB) string {
 	})
 }
 
-// answering serves datagrams on a new address and returns it. It sends no reply if answer returns nil.
+// answering serves datagrams on a new address and returns it. It sends no reply if answer returns
+// nil.
 func answering(t testing.TB, answer func(question []byte) []byte) string {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")

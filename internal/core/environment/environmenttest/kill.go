@@ -134,8 +134,8 @@ func timeoutEnds(s *scene, b *box, script string) {
 	s.Fatal("the command never began")
 }
 
-// checkKilled ends a command and checks whether any of its processes still writes, for as long as an older process takes to write
-// twenty more lines.
+// checkKilled ends a command and checks whether any of its processes still writes, for as long as
+// an older process takes to write twenty more lines.
 func checkKilled(s *scene, victim string, end ending) {
 	env := s.withTools()
 	end(s, env, ". /k/lib.sh; (until [ -s /k/victim ]; do sleep 0.01; done; echo ready) & "+victim)
@@ -166,7 +166,8 @@ func checkOtherEnvironment(s *scene) {
 	s.equal("the server in the other", other.run(". /k/lib.sh; grown older 20"), "")
 }
 
-// checkWaiting does with an environment all that a trial does while one command waits for its input.
+// checkWaiting does with an environment all that a trial does while one command waits for its
+// input.
 func checkWaiting(s *scene) {
 	env := s.withTools()
 	ctx, cancel := context.WithCancel(s.ctx)
@@ -207,7 +208,8 @@ func checkWaiting(s *scene) {
 		if [ $before != $(size victim) ]; then echo "the victim still writes"; fi`), "")
 }
 
-// checkLaterCommands ends a command during which others ran. What they left behind is in nobody's session.
+// checkLaterCommands ends a command during which others ran. What they left behind is in nobody's
+// session.
 func checkLaterCommands(s *scene) {
 	env := s.withTools()
 	ctx, cancel := context.WithCancel(s.ctx)

@@ -11,8 +11,8 @@ import (
 	"github.com/org/rollout-action/internal/core/environment"
 )
 
-// attack is how a command tries to survive its end. By default it runs as root. It has started a victim, which appends to /k/victim
-// as long as it lives, and it does not exit by itself.
+// attack is how a command tries to survive its end. By default it runs as root. It has started a
+// victim, which appends to /k/victim as long as it lives, and it does not exit by itself.
 type attack struct {
 	name   string
 	script string
@@ -23,7 +23,8 @@ type attack struct {
 	mayFail bool
 }
 
-// attacks aim at the processes that end the command: those must need nothing that a command can change.
+// attacks aim at the processes that end the command: those must need nothing that a command can
+// change.
 var attacks = []attack{
 	{name: "that has replaced bash and the tools", script: `
 		cp "$(command -v bash)" /k/shell
@@ -66,11 +67,13 @@ func hostileKillChecks() []check {
 	return list
 }
 
-// busyScript appends to a file as long as it lives, without starting a program, as none may be startable.
+// busyScript appends to a file as long as it lives, without starting a program, as none may be
+// startable.
 const busyScript = `echo $$ > /k/$1.pid; while :; do echo x >> /k/$1; i=0; while [ $i -lt 200 ]; do i=$((i+1)); done; done`
 
-// checkAttack lets a command defend itself and ends it. Afterwards, either none of its processes lives, or the environment is lost.
-// It checks from outside, because nothing inside may work any more.
+// checkAttack lets a command defend itself and ends it. Afterwards, either none of its processes
+// lives, or the environment is lost. It checks from outside, because nothing inside may work any
+// more.
 func checkAttack(s *scene, a attack, byTimeout bool) {
 	env, err := s.attacked(a, byTimeout)
 	switch {
@@ -93,8 +96,8 @@ func checkAttack(s *scene, a attack, byTimeout bool) {
 	}
 }
 
-// attacked creates an environment, starts a command in it and ends it when its defence is ready. If it was not ready in time, it
-// uses a longer timeout and another environment.
+// attacked creates an environment, starts a command in it and ends it when its defence is ready. If
+// it was not ready in time, it uses a longer timeout and another environment.
 func (s *scene) attacked(a attack, byTimeout bool) (*box, error) {
 	s.Helper()
 	script := `bash /k/busy.sh victim >/dev/null 2>&1 &
@@ -133,7 +136,8 @@ func (s *scene) attacked(a attack, byTimeout bool) (*box, error) {
 	return nil, nil
 }
 
-// underAttack creates an environment in which an earlier command left a process that writes to /k/older.
+// underAttack creates an environment in which an earlier command left a process that writes to
+// /k/older.
 func (s *scene) underAttack(a attack) *box {
 	s.Helper()
 	env := s.create(func(o *environment.CreateOptions) {

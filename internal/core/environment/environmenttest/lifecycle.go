@@ -192,8 +192,8 @@ func checkUseAfterDestroy(s *scene) {
 	s.isLost(env)
 }
 
-// during runs a command that never ends, and calls end while it runs. end may fail the check, so it is called by the check's
-// own goroutine.
+// during runs a command that never ends, and calls end while it runs. end may fail the check, so it
+// is called by the check's own goroutine.
 func (s *scene) during(b *box, end func() error) outcome {
 	s.Helper()
 	stdout := newSignal("ready\n")

@@ -104,7 +104,8 @@ func checkPids(s *scene) {
 	}
 }
 
-// checkCrowded fills the limit of processes in the background. xargs does not give up when it cannot start another one.
+// checkCrowded fills the limit of processes in the background. xargs does not give up when it
+// cannot start another one.
 func checkCrowded(s *scene) {
 	env := s.limited("pids", environment.Limits{Pids: 64})
 	if environment.Crowded(s.ctx, env.Environment) {

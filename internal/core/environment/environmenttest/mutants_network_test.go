@@ -21,7 +21,8 @@ func changeNetwork(change func(n *environment.Network)) hooks {
 	}
 }
 
-// everywhere returns hooks that run scripts that contain word in the first environment that was created.
+// everywhere returns hooks that run scripts that contain word in the first environment that was
+// created.
 func everywhere(word string) hooks {
 	return hooks{exec: func(e *brokenEnv, ctx context.Context, script string, o environment.ExecOptions) (int, error) {
 		if strings.Contains(script, word) {

@@ -11,7 +11,8 @@ import (
 	"github.com/org/rollout-action/internal/core/environment"
 )
 
-// mutant is a provider with one broken promise. Each hook that is set replaces a method; inner is the original.
+// mutant is a provider with one broken promise. Each hook that is set replaces a method; inner is
+// the original.
 type mutant struct {
 	environment.Provider
 	hooks
@@ -109,7 +110,8 @@ func (m *mutant) CreateEnvironment(ctx context.Context, o environment.CreateOpti
 	return m.make(ctx, o)
 }
 
-// make calls the original CreateEnvironment and returns an environment whose own methods are broken.
+// make calls the original CreateEnvironment and returns an environment whose own methods are
+// broken.
 func (m *mutant) make(ctx context.Context, o environment.CreateOptions) (environment.Environment, error) {
 	env, err := m.Provider.CreateEnvironment(ctx, o)
 	if err != nil {

@@ -23,7 +23,8 @@ type Listener struct {
 // Answer is the address that a Listener returns for every name.
 var Answer = [4]byte{192, 0, 2, 77}
 
-// Listen starts a Listener, on port 53 for a name server; it skips the test if the port is taken or not allowed.
+// Listen starts a Listener, on port 53 for a name server; it skips the test if the port is taken or
+// not allowed.
 func Listen(t testing.TB, at string, port int) *Listener {
 	t.Helper()
 	conn, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.ParseIP(at), Port: port})
@@ -56,7 +57,8 @@ func (l *Listener) Await(t testing.TB, want string) {
 	t.Errorf("%q was not heard", want)
 }
 
-// Heard returns all datagrams so far, including everything sent to this machine before the call, and clears the record.
+// Heard returns all datagrams so far, including everything sent to this machine before the call,
+// and clears the record.
 func (l *Listener) Heard(t testing.TB) []string {
 	t.Helper()
 	const end = "the end"

@@ -10,7 +10,8 @@ import (
 	"github.com/org/rollout-action/internal/core/environment"
 )
 
-// BashClient is Options.NetworkClient for environments with a real bash. fetch behaves like programs that support proxies.
+// BashClient is Options.NetworkClient for environments with a real bash. fetch behaves like
+// programs that support proxies.
 const BashClient = `
 request() { # VIA TARGET HOST
 	local code line
@@ -175,7 +176,8 @@ func checkTaken(s *scene) {
 	env.wantGets("taken away", address, false, false)
 }
 
-// A part of the stream may have been read when the network is removed, but nothing may arrive afterwards.
+// A part of the stream may have been read when the network is removed, but nothing may arrive
+// afterwards.
 func checkCut(s *scene) {
 	address := s.opts.Serve(s)
 	for _, c := range []struct {

@@ -24,7 +24,8 @@ const (
 	changeReporter    = "ChangeReporter"
 )
 
-// optional reports for each optional interface with checks whether a provider and its environments implement it.
+// optional reports for each optional interface with checks whether a provider and its environments
+// implement it.
 var optional = map[string]func(p environment.Provider, env environment.Environment) bool{
 	imageIdentifier: func(p environment.Provider, _ environment.Environment) bool {
 		return has[environment.ImageIdentifier](p)

@@ -139,7 +139,8 @@ func checkOutcomeProcesses(s *scene) {
 	// It counts on, as the same process.
 	env.run(`kill -0 $(cat /made/id); at=; until test "$at"; do at=$(cat /made/second); done; while n=$(cat /made/second); test "${n:-$at}" = "$at"; do sleep 0.01; done`)
 	env.run("grep -q '^State:.T' /proc/$(cat /made/stopped)/status")
-	// The id may be that of another process there, also of this script: it does not have the word that it searches for.
+	// The id may be that of another process there, also of this script: it does not have the word
+	// that it searches for.
 	b.run("! test -e /proc/$(cat /made/id)/fd || ! grep -q 'fir[s]t' /proc/$(cat /made/id)/cmdline")
 }
 
@@ -149,7 +150,8 @@ func checkOutcomeConsistent(s *scene) {
 	if s.opts.brief() {
 		n = "200"
 	}
-	// One process renumbers many files, so that a copy of files that change has numbers of several rounds.
+	// One process renumbers many files, so that a copy of files that change has numbers of several
+	// rounds.
 	env.run(`mkdir -p /made; cd /made
 (i=0; while :; do i=$((i+1)); for f in {1..` + n + `}; do echo $i >$f; done; done) >/dev/null 2>&1 &
 until test "$(cat 1 2>/dev/null)" -gt 1 2>/dev/null; do sleep 0.01; done`)

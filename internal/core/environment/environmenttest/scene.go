@@ -105,7 +105,8 @@ type outcome struct {
 	err            error
 }
 
-// exec runs a script and collects its output, unless opts has writers. It fails the check if Exec does not return.
+// exec runs a script and collects its output, unless opts has writers. It fails the check if Exec
+// does not return.
 func (b *box) exec(ctx context.Context, script string, opts environment.ExecOptions) outcome {
 	b.s.Helper()
 	var stdout, stderr buffer

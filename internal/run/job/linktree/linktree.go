@@ -18,7 +18,8 @@ const (
 	maxDepth = 64 // directories within directories
 )
 
-// Linker puts trees in other places. The zero value links all files. It is not safe for concurrent use.
+// Linker puts trees in other places. The zero value links all files. It is not safe for concurrent
+// use.
 type Linker struct {
 	// Without is the name of a file at the top of each tree that is left out; "" for none.
 	Without string
@@ -29,7 +30,8 @@ type Linker struct {
 	copies bool // the two file systems differ, so nothing can be linked
 }
 
-// OrdinaryName reports whether a run may have written a file of this name: artifacts can hold it, and it is not hidden.
+// OrdinaryName reports whether a run may have written a file of this name: artifacts can hold it,
+// and it is not hidden.
 func OrdinaryName(name string) bool { return result.Slug(name) == name }
 
 // Move moves source, the directory name in from, to the same name in to. A tree with entries that
@@ -46,7 +48,8 @@ func (l *Linker) Move(source, from, to *os.File, name string) error {
 	return l.Link(source, to, name)
 }
 
-// movable reports whether everything in a directory may be kept, so that it can be moved as a whole.
+// movable reports whether everything in a directory may be kept, so that it can be moved as a
+// whole.
 func movable(dir *os.File, depth int) bool {
 	entries, err := dir.ReadDir(-1)
 	if err != nil || depth == maxDepth {
@@ -71,7 +74,8 @@ func movable(dir *os.File, depth int) bool {
 	return true
 }
 
-// Link makes the directory name in to, with the files of source: linked where the file systems allow it, copied elsewhere.
+// Link makes the directory name in to, with the files of source: linked where the file systems
+// allow it, copied elsewhere.
 func (l *Linker) Link(source, to *os.File, name string) error { return l.dir(source, to, name, 0) }
 
 // Restart forgets that files had to be copied. Callers use it before a tree on another file system.
@@ -131,7 +135,8 @@ func (l *Linker) file(source, to *os.File, name, at string) error {
 		case errors.Is(err, unix.EXDEV):
 			l.copies = true
 		case errors.Is(err, unix.EPERM), errors.Is(err, unix.EMLINK), errors.Is(err, unix.EACCES), errors.Is(err, unix.ENOTSUP):
-			// Linux does not let users link files of others that they may not write (fs.protected_hardlinks).
+			// Linux does not let users link files of others that they may not write
+			// (fs.protected_hardlinks).
 		default:
 			return &os.LinkError{Op: "link", Old: filepath.Join(source.Name(), name), New: filepath.Join(to.Name(), at), Err: err}
 		}

@@ -16,10 +16,12 @@ import (
 	"github.com/org/rollout-action/internal/lib/untrusted"
 )
 
-// maxEvent bounds a line of events.jsonl, in bytes. Longer ones are left out: results never depend on events.
+// maxEvent bounds a line of events.jsonl, in bytes. Longer ones are left out: results never depend
+// on events.
 const maxEvent = 1 << 20
 
-// writeEvents writes the events of all shards in the order of their times. The events of one shard keep their order.
+// writeEvents writes the events of all shards in the order of their times. The events of one shard
+// keep their order.
 func (m *merge) writeEvents(ctx context.Context, path string) (err error) {
 	out, err := os.Create(path)
 	if err != nil {
@@ -84,13 +86,15 @@ func (s *eventStream) next() bool {
 			continue
 		}
 		s.line = line
-		// If times in one file go back (several goroutines emit events), or an event has none, it directly follows the one before it.
+		// If times in one file go back (several goroutines emit events), or an event has none, it
+		// directly follows the one before it.
 		s.at = eventTime(line)
 		return true
 	}
 }
 
-// eventTime returns the time that an event's line begins with, in nanoseconds, and 0 if it begins with none.
+// eventTime returns the time that an event's line begins with, in nanoseconds, and 0 if it begins
+// with none.
 func eventTime(line []byte) int64 {
 	rest, ok := bytes.CutPrefix(line, []byte(`{"time":"`))
 	end := bytes.IndexByte(rest, '"')

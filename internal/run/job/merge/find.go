@@ -213,8 +213,8 @@ func (f *finder) tree(dir, label string) error {
 	return nil
 }
 
-// same reports whether the plan and the result of a shard are about the same run. Only one shard's plan is compared with its digest:
-// plans are large.
+// same reports whether the plan and the result of a shard are about the same run. Only one shard's
+// plan is compared with its digest: plans are large.
 func (p *shardDir) same(job result.Job) bool {
 	sameShard := (p.plan.Shard == nil) == (job.Shard == nil) && (job.Shard == nil || *job.Shard == *p.plan.Shard)
 	return sameShard && job.PlanDigest == p.plan.Digest && job.JobName == p.plan.JobName &&

@@ -46,7 +46,8 @@ type batch struct {
 	names []string
 }
 
-// linkTrials links all trials' directories into the draft, or moves them, and reads their results. Without a draft ("") it only reads.
+// linkTrials links all trials' directories into the draft, or moves them, and reads their results.
+// Without a draft ("") it only reads.
 func (m *merge) linkTrials(ctx context.Context, draft string) (*outcomes, error) {
 	batches := m.batched
 	sums, err := m.readTrialSums(m.groups)
@@ -130,8 +131,8 @@ func groupsOf(keys []result.Key) (map[string]*group, error) {
 	return groups, nil
 }
 
-// batches returns the directories of all trials in the shards. Groups take turns, because the file system creates only one directory
-// at a time in another one.
+// batches returns the directories of all trials in the shards. Groups take turns, because the file
+// system creates only one directory at a time in another one.
 func (m *merge) batches(ctx context.Context, groups map[string]*group) ([]batch, error) {
 	var rounds [][]batch
 	for _, p := range m.parts {
@@ -203,7 +204,8 @@ func (m *merge) ownDirs(ctx context.Context, p *shardDir, groups map[string]*gro
 	return out, err
 }
 
-// refuseForeign refuses a directory with a result that is not the shard's. A directory without a result is left out of the merge.
+// refuseForeign refuses a directory with a result that is not the shard's. A directory without a
+// result is left out of the merge.
 func (m *merge) refuseForeign(p *shardDir, dataset *os.File, below, name string, g *group) error {
 	where := path.Join(below, name)
 	if !nofollow.Exists(dataset, name+"/"+result.ResultFile) {

@@ -62,7 +62,8 @@ func TestMemoryDoesNotGrowWithTheNumberOfShards(t *testing.T) {
 		needs[shards] = need{peak, allocated}
 		t.Logf("%d trials of %d shards: %d bytes a trial held, %d allocated", trials, shards, peak/uint64(trials), allocated/uint64(trials))
 	}
-	// The plan is several hundred kilobytes of text: if each shard's were read whole, 50 would take more than that.
+	// The plan is several hundred kilobytes of text: if each shard's were read whole, 50 would take
+	// more than that.
 	if few, many := needs[2], needs[50]; many.peak > few.peak+10<<20 || many.allocated > few.allocated+20<<20 {
 		t.Errorf("50 shards need %d bytes and allocate %d, two need %d and %d", many.peak, many.allocated, few.peak, few.allocated)
 	}

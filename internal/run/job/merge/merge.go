@@ -13,13 +13,15 @@ import (
 
 // Options configure a merge.
 type Options struct {
-	// Paths has shards' directories, directories with shards up to three levels down, or archives of such directories.
+	// Paths has shards' directories, directories with shards up to three levels down, or archives
+	// of such directories.
 	Paths []string
 	// Output is the merged job's directory. "": the job's name, below Parent.
 	Output string
 	Parent string
-	// Move moves trials' directories out of the shards instead of linking their files. That is faster and uses the shards up. A merge
-	// that fails moves them back. If a shard is missing or did not finish, nothing is moved: the next merge needs the other shards.
+	// Move moves trials' directories out of the shards instead of linking their files. That is
+	// faster and uses the shards up. A merge that fails moves them back. If a shard is missing or
+	// did not finish, nothing is moved: the next merge needs the other shards.
 	Move bool
 	// Baseline merges the shards of the baseline that was run with the job (result.Plan.Beside)
 	// instead of the job's, if both are there.
@@ -53,8 +55,9 @@ type Result struct {
 	Notes      []string
 }
 
-// Run puts the shards of a job together: it writes the directory that one run of the whole job would have left. The shards stay as they
-// are (but see Options.Move). Files are linked if the file system allows it, and copied if not.
+// Run puts the shards of a job together: it writes the directory that one run of the whole job
+// would have left. The shards stay as they are (but see Options.Move). Files are linked if the file
+// system allows it, and copied if not.
 //
 // It refuses (with a job.Refusal) directories that are not shards of one plan and one split. If
 // shards or results are missing, it merges the others: the missing trials are skipped trials in the
@@ -117,8 +120,9 @@ func Run(ctx context.Context, opts Options) (_ Result, err error) {
 	return m.out, nil
 }
 
-// SaveMemory makes the garbage collector run more often until restore is called. Without it, a process with the results of a large job
-// needs twice their memory; with it, about a quarter more processor time.
+// SaveMemory makes the garbage collector run more often until restore is called. Without it, a
+// process with the results of a large job needs twice their memory; with it, about a quarter more
+// processor time.
 func SaveMemory() (restore func()) {
 	const percent = 50
 	before := debug.SetGCPercent(percent)
@@ -171,8 +175,8 @@ func (m *merge) note(format string, args ...any) {
 	m.out.Notes = append(m.out.Notes, untrusted.Line(fmt.Sprintf(format, args...)))
 }
 
-// draftDir returns a directory for drafts on the output's file system, from which they can be renamed. It creates it when it is first
-// called.
+// draftDir returns a directory for drafts on the output's file system, from which they can be
+// renamed. It creates it when it is first called.
 func (m *merge) draftDir() (string, error) {
 	if m.scratch == nil {
 		made, err := makeScratch(m.parent)

@@ -91,7 +91,8 @@ func TestFinishedTrialsOfAKilledShardCount(t *testing.T) {
 	s.Shards(2)
 	own := func(i int) string { return s.In("shards", "2", filepath.FromSlash(s.Specs[i].Key.Dir())) }
 	s.Check(os.Remove(s.In("shards", "2", result.ResultFile)))
-	// A trial that runs has a directory with logs; another one's result is torn, and so is the last event.
+	// A trial that runs has a directory with logs; another one's result is torn, and so is the last
+	// event.
 	s.Check(os.Remove(filepath.Join(own(2), result.ResultFile)))
 	s.Write(filepath.Join(own(3), result.ResultFile), `{"task_name": "task-1", "rew`)
 	events := s.Read(s.In("shards", "2", result.EventsFile))

@@ -14,7 +14,8 @@ import (
 	"github.com/org/rollout-action/internal/run/job"
 )
 
-// checkOutput refuses an output that exists, unless it is empty or an earlier merge of the same plan.
+// checkOutput refuses an output that exists, unless it is empty or an earlier merge of the same
+// plan.
 func (m *merge) checkOutput() error {
 	entries, err := os.ReadDir(m.output)
 	switch {
@@ -30,7 +31,8 @@ func (m *merge) checkOutput() error {
 	return job.Refuse("%s exists already, and no merge of this plan made it: choose another --output, or remove the directory", m.out.Dir)
 }
 
-// earlier returns the merge.json that an earlier merge of the same plan wrote into the output, and an error if there is none.
+// earlier returns the merge.json that an earlier merge of the same plan wrote into the output, and
+// an error if there is none.
 func (m *merge) earlier() (made record, err error) {
 	text, err := nofollow.ReadFile(filepath.Join(m.output, result.MergeFile), maxMergeFile)
 	if err == nil {
@@ -69,7 +71,8 @@ func within(dir, path string) bool {
 	return err == nil && below != ".." && !strings.HasPrefix(below, ".."+string(filepath.Separator))
 }
 
-// pathsFrom returns the result.Plan.PathsFrom of the merged job, and "" if the job file's directory is not on this machine.
+// pathsFrom returns the result.Plan.PathsFrom of the merged job, and "" if the job file's directory
+// is not on this machine.
 func (m *merge) pathsFrom() string {
 	if m.base.from != m.base.dir || m.plan.PathsFrom == "" { // the directory of an archive is not the job's
 		return ""

@@ -21,8 +21,9 @@ type Shards struct {
 	First string
 }
 
-// Open selects the shards of one job among directories as Run does, and writes nothing. Each path is a shard's own directory; opts has no
-// Output and does not Move. It refuses what Run refuses before it writes.
+// Open selects the shards of one job among directories as Run does, and writes nothing. Each path
+// is a shard's own directory; opts has no Output and does not Move. It refuses what Run refuses
+// before it writes.
 func Open(opts Options) (*Shards, error) {
 	m := &merge{opts: opts}
 	f := finder{merge: m, seen: map[string]bool{}}

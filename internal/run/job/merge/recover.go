@@ -100,7 +100,8 @@ func (m *merge) begin() (journal, error) {
 	return j, result.WriteJSON(filepath.Join(m.scratch.dir, journalName), j)
 }
 
-// undo moves the trials in a draft back to their shards. If that fails, it keeps the draft, and the error names it.
+// undo moves the trials in a draft back to their shards. If that fails, it keeps the draft, and the
+// error names it.
 func (m *merge) undo(j journal, draft string) error {
 	err := m.moveBack(j, draft)
 	if err == nil {
@@ -163,7 +164,8 @@ func (m *merge) moveBack(j journal, draft string) error {
 	})
 }
 
-// linkAgain moves the trials back and links them instead, after results turned out to be missing: the next merge needs the shards.
+// linkAgain moves the trials back and links them instead, after results turned out to be missing:
+// the next merge needs the shards.
 func (m *merge) linkAgain(ctx context.Context, j journal, draft string) (*outcomes, error) {
 	if err := m.moveBack(j, draft); err != nil {
 		return nil, err
@@ -184,8 +186,8 @@ func (o *outcomes) whole(planned int) bool {
 	return !slices.Contains(o.there[:planned], false) && !unreadable
 }
 
-// alreadyMoved reports whether an earlier merge moved the trials of these shards into the output. Trials that are still in the shards
-// are in the output, too.
+// alreadyMoved reports whether an earlier merge moved the trials of these shards into the output.
+// Trials that are still in the shards are in the output, too.
 func (m *merge) alreadyMoved() bool {
 	if !m.onlyCopy {
 		return false

@@ -113,7 +113,8 @@ func (m *merge) withoutMerges(found []*shardDir) ([]*shardDir, error) {
 	return shards, nil
 }
 
-// oneOfEach returns one directory for each shard: the newest complete one, or the newest if none is complete.
+// oneOfEach returns one directory for each shard: the newest complete one, or the newest if none is
+// complete.
 func (m *merge) oneOfEach(found []*shardDir) []*shardDir {
 	byIndex := map[int][]*shardDir{}
 	for _, p := range found {
@@ -163,7 +164,8 @@ func (m *merge) noteCommits() {
 	}
 }
 
-// noteVersions adds a note if shards were run with versions of Rollout that may judge by different rules.
+// noteVersions adds a note if shards were run with versions of Rollout that may judge by different
+// rules.
 func (m *merge) noteVersions() {
 	for _, p := range m.parts {
 		if !result.JudgeAlike(p.plan.RolloutVersion, m.base.plan.RolloutVersion) {

@@ -46,7 +46,8 @@ func TestNewestCompleteDirectoryOfAShardIsMerged(t *testing.T) {
 	}
 }
 
-// A pattern that finds artifacts may find those of another job. They must not be judged in the place of the job's own.
+// A pattern that finds artifacts may find those of another job. They must not be judged in the
+// place of the job's own.
 func TestShardsOfAnotherJobAreNotMerged(t *testing.T) {
 	s := newScene(t)
 	s.Shards(2)

@@ -23,8 +23,9 @@ type digest = [sha256.Size]byte
 // maxSums limits a SHA256SUMS, in bytes: a million trials with long names fit.
 const maxSums = 512 << 20
 
-// readSums reads a shard's SHA256SUMS and calls each with every file's digest and path; the path is valid during the call. The error is
-// fs.ErrNotExist if there is none: older versions did not write it.
+// readSums reads a shard's SHA256SUMS and calls each with every file's digest and path; the path is
+// valid during the call. The error is fs.ErrNotExist if there is none: older versions did not write
+// it.
 func readSums(dir string, each func(sum digest, name []byte) error) error {
 	f, err := nofollow.Open(filepath.Join(dir, result.SumsFile))
 	if err != nil {
@@ -66,7 +67,8 @@ func damaged(file string) error {
 	return fmt.Errorf("%s: does not have the checksum in the shard's %s: it was damaged on its way or edited: download the shard again", file, result.SumsFile)
 }
 
-// topSums returns the digests of the files at the top of a shard's directory, by name, and nil if the shard has no digests.
+// topSums returns the digests of the files at the top of a shard's directory, by name, and nil if
+// the shard has no digests.
 func (p *shardDir) topSums() (map[string]digest, error) {
 	top := map[string]digest{}
 	err := readSums(p.dir, func(sum digest, name []byte) error {
@@ -81,8 +83,8 @@ func (p *shardDir) topSums() (map[string]digest, error) {
 	return top, err
 }
 
-// checkTop returns an error if a file at the top of the shard's directory does not have its digest. A shard without digests is not
-// checked.
+// checkTop returns an error if a file at the top of the shard's directory does not have its digest.
+// A shard without digests is not checked.
 func (p *shardDir) checkTop(name string, text []byte) error {
 	top, err := p.topSums()
 	switch {

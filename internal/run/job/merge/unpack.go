@@ -44,9 +44,10 @@ func archiveKind(name string) string {
 	return ""
 }
 
-// unpack unpacks an archive into dir. The archive is hostile: unpack writes nothing outside of dir, creates no link, does not rely on the
-// sizes in the archive, and leaves out names that no run would have written. An *fs.PathError means that this machine failed; any other
-// error is the archive's fault.
+// unpack unpacks an archive into dir. The archive is hostile: unpack writes nothing outside of dir,
+// creates no link, does not rely on the sizes in the archive, and leaves out names that no run
+// would have written. An *fs.PathError means that this machine failed; any other error is the
+// archive's fault.
 func (m *merge) unpack(ctx context.Context, file, dir string) (err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -163,7 +164,8 @@ func (u *unpacker) count() error {
 	return nil
 }
 
-// clean returns the path of an entry below the directory, and false if no run would have written it.
+// clean returns the path of an entry below the directory, and false if no run would have written
+// it.
 func (u *unpacker) clean(name string) (string, bool) {
 	if strings.HasPrefix(name, "/") {
 		return "", false

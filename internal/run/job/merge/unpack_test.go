@@ -26,7 +26,8 @@ func TestShardsAreFoundWhereverArtifactsPutThem(t *testing.T) {
 		s.Check(os.MkdirAll(filepath.Dir(s.In(to...)), 0o755))
 		s.Check(os.Rename(shard(i), s.In(to...)))
 	}
-	// A directory, one three levels down, a tar, a compressed one, a zip, and a zip with a tar in it.
+	// A directory, one three levels down, a tar, a compressed one, a zip, and a zip with a tar in
+	// it.
 	move("1", "down", "rollout-shard-1-of-6")
 	move("2", "down", "rollout-shard-2-of-6", "jobs", "nightly.shard-2-of-6")
 	s.Write(s.In("down", "rollout-shard-3-of-6", "job.tar"), string(s.tarred(shard("3"), "./nightly.shard-3-of-6/")))

@@ -78,7 +78,8 @@ func (m *merge) write(ctx context.Context) (err error) {
 	return m.replace(draft)
 }
 
-// tree returns the outcomes as result.ReadTree would. It reuses their memory, so they must not be used afterwards.
+// tree returns the outcomes as result.ReadTree would. It reuses their memory, so they must not be
+// used afterwards.
 func (o *outcomes) tree(plan result.Plan) result.Tree {
 	tree := result.Tree{Plan: plan}
 	n := 0
@@ -100,7 +101,8 @@ func (o *outcomes) tree(plan result.Plan) result.Tree {
 	return tree
 }
 
-// writeOutputs writes outputs.jsonl from the results. It reads only the instructions from the shards' files.
+// writeOutputs writes outputs.jsonl from the results. It reads only the instructions from the
+// shards' files.
 func (m *merge) writeOutputs(draft string) error {
 	prompts := job.Prompts{}
 	for _, p := range m.parts {
@@ -142,7 +144,8 @@ func (m *merge) newRecord(out *outcomes) record {
 	return r
 }
 
-// writeLarge writes a file of the draft without holding all of its text in memory. It does not sync: a merge can be run again.
+// writeLarge writes a file of the draft without holding all of its text in memory. It does not
+// sync: a merge can be run again.
 func writeLarge(path string, v any) error {
 	f, err := os.Create(path)
 	if err != nil {

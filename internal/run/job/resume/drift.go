@@ -20,8 +20,8 @@ import (
 // Change is a difference between the job's original and its current state that keeps it from being
 // resumed.
 type Change struct {
-	// Key is the key of the job file, with names of agents and datasets instead of indexes: agents.cpe.execute. It is "" if tasks
-	// changed.
+	// Key is the key of the job file, with names of agents and datasets instead of indexes:
+	// agents.cpe.execute. It is "" if tasks changed.
 	Key string
 	// Message describes the change. It may have text from the job's directory and the job file, but
 	// no value of an agent's variable.
@@ -323,7 +323,8 @@ func shortDigest(digest string) string {
 	return digest[:min(len(digest), len("sha256:")+12)]
 }
 
-// trials adds trials that are missing in the new plan although nothing else changed: the plan was edited, or another version wrote it.
+// trials adds trials that are missing in the new plan although nothing else changed: the plan was
+// edited, or another version wrote it.
 func (c *comparison) trials(before, now []result.Key) {
 	planned := map[result.Key]bool{}
 	for _, key := range now {

@@ -15,8 +15,8 @@ import (
 	"github.com/org/rollout-action/internal/run/job/merge"
 )
 
-// Finish writes the files that a run writes at its end, for a job without pending trials. Files that are there and correct stay as they
-// are.
+// Finish writes the files that a run writes at its end, for a job without pending trials. Files
+// that are there and correct stay as they are.
 func (j Job) Finish(cfg config.Job, now result.Plan, earlier []result.Trial, prompt func(dataset, task string) []result.Message) error {
 	plan := j.plan(now)
 	if err := j.replace(cfg, plan); err != nil {
@@ -52,8 +52,8 @@ func (j Job) says(name string, text []byte) bool {
 	return err == nil && bytes.Equal(was, text)
 }
 
-// hasSums reports whether a shard has digests. Older versions did not write them, and they are removed when the plan or the
-// configuration changes. Other jobs need none.
+// hasSums reports whether a shard has digests. Older versions did not write them, and they are
+// removed when the plan or the configuration changes. Other jobs need none.
 func (j Job) hasSums() bool {
 	_, err := os.Lstat(filepath.Join(j.Dir, result.SumsFile))
 	return j.Plan.Shard == nil || err == nil

@@ -73,7 +73,8 @@ func (j Job) checkPlan() error {
 	return job.CheckNames(j.Plan.Trials)
 }
 
-// PathsFrom returns the directory that the relative paths in config.json are relative to, and "" if it is not known.
+// PathsFrom returns the directory that the relative paths in config.json are relative to, and "" if
+// it is not known.
 func (j Job) PathsFrom() (string, error) {
 	if j.Plan.PathsFrom == "" {
 		return "", nil

@@ -24,7 +24,8 @@ type Pending struct {
 	stale         []result.Key // confirmation attempts of a plan with fewer attempts
 }
 
-// pendingOf decides for each of a job's trials whether it is run. It refuses a directory with files that no run writes.
+// pendingOf decides for each of a job's trials whether it is run. It refuses a directory with files
+// that no run writes.
 func pendingOf(dir string, keys []result.Key, digests map[taskName]string, policy RerunPolicy) (Pending, error) {
 	out := Pending{Keys: map[result.Key]bool{}, Named: map[result.Key]bool{}}
 	for _, key := range keys {

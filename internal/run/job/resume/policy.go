@@ -18,7 +18,8 @@ type RerunPolicy struct {
 	// Types holds further error types with which trials are run again, even if the result has a
 	// reward.
 	Types []result.ErrorType
-	// OnlyFailed leaves out trials without a whole result and cancelled ones, so that only failed trials are run again.
+	// OnlyFailed leaves out trials without a whole result and cancelled ones, so that only failed
+	// trials are run again.
 	OnlyFailed bool
 	// Trials holds globs of trials that are run again whatever their result is. See matches.
 	Trials []string
@@ -27,7 +28,8 @@ type RerunPolicy struct {
 	Owed func(key result.Key) bool
 }
 
-// CheckTrials returns an error if a glob of RerunPolicy.Trials can name no trial. A malformed one can: see matches.
+// CheckTrials returns an error if a glob of RerunPolicy.Trials can name no trial. A malformed one
+// can: see matches.
 func CheckTrials(globs []string) error {
 	for _, glob := range globs {
 		if !strings.Contains(glob, "/") {
@@ -37,8 +39,9 @@ func CheckTrials(globs []string) error {
 	return nil
 }
 
-// matches reports whether a glob names a trial: as AGENT/TASK or AGENT/DATASET/TASK, with or without __ATTEMPT, or as its directory. A *
-// matches no slash. A name matches itself, also one that is a pattern, or a malformed one: tasks may be called fix[1] or fix[1.
+// matches reports whether a glob names a trial: as AGENT/TASK or AGENT/DATASET/TASK, with or
+// without __ATTEMPT, or as its directory. A * matches no slash. A name matches itself, also one
+// that is a pattern, or a malformed one: tasks may be called fix[1] or fix[1.
 func matches(glob string, key result.Key) bool {
 	attempt := fmt.Sprintf("__%d", key.Attempt)
 	short, long := key.Agent+"/"+key.Task, key.Agent+"/"+key.Dataset+"/"+key.Task
@@ -88,7 +91,8 @@ const maxListed = 20
 // allErrors stands for every error type.
 const allErrors = "all"
 
-// ParseErrorTypes returns the error types with these names; "all" stands for every type. The error names all unknown ones.
+// ParseErrorTypes returns the error types with these names; "all" stands for every type. The error
+// names all unknown ones.
 func ParseErrorTypes(names []string) ([]result.ErrorType, error) {
 	var types []result.ErrorType
 	var unknown []string
@@ -120,8 +124,8 @@ func unknownType(name string) string {
 	return fmt.Sprintf("there is no error type %q (%s)", name, hint)
 }
 
-// reruns reports whether a trial with this result is run again. By default a trial with a reward is not, and failures of agents,
-// verifiers and tasks are outcomes.
+// reruns reports whether a trial with this result is run again. By default a trial with a reward is
+// not, and failures of agents, verifiers and tasks are outcomes.
 func (p RerunPolicy) reruns(t result.Trial) bool {
 	if p.names(t.Key) {
 		return true

@@ -30,11 +30,12 @@ func (j Job) plan(now result.Plan) result.Plan {
 
 // Reopen makes the directory ready for the pending trials. The tree owns the lock from then on.
 //
-// If the process is killed at any step, the directory can be resumed. So the configuration is replaced before the plan: a job may have
-// more attempts than planned, but not fewer.
+// If the process is killed at any step, the directory can be resumed. So the configuration is
+// replaced before the plan: a job may have more attempts than planned, but not fewer.
 //
-// prompt returns the tasks' instructions for outputs.jsonl, which gets a line for each result that stays. A trial that is to be run
-// again but does not begin, because the job is cancelled, gets its line at the end of the run.
+// prompt returns the tasks' instructions for outputs.jsonl, which gets a line for each result that
+// stays. A trial that is to be run again but does not begin, because the job is cancelled, gets its
+// line at the end of the run.
 func (j Job) Reopen(lock *job.Lock, cfg config.Job, now result.Plan, pending Pending, prompt func(dataset, task string) []result.Message, at time.Time) (*job.Tree, error) {
 	plan := j.plan(now)
 	plan.Resumed = append(plan.Resumed[:len(plan.Resumed):len(plan.Resumed)], resumption(plan, pending.Earlier, at))

@@ -16,7 +16,8 @@ import (
 // variables that are no secrets (redact.except) had other values. in has the current values, and
 // tasks returns the tasks of results.
 func (j Job) VariableDrift(pending Pending, cfg config.Job, in trial.Inputs, tasks func(result.Key) *task.Task) []Change {
-	// Keys that do not matter may have changed since, so a result may also have the digests of the stored configuration.
+	// Keys that do not matter may have changed since, so a result may also have the digests of the
+	// stored configuration.
 	now, was := trial.DigestsOf(cfg, in), trial.DigestsOf(j.Config, in)
 	// Keys that may change are in the digest of the configuration, too, so digests can only be
 	// compared if those keys are the same.

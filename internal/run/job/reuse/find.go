@@ -14,7 +14,8 @@ import (
 	"github.com/org/rollout-action/internal/run/trial"
 )
 
-// Source is the directory of a job whose results may be taken over. Its files are hostile, but its rewards are trusted.
+// Source is the directory of a job whose results may be taken over. Its files are hostile, but its
+// rewards are trusted.
 type Source struct {
 	Label string // the directory as it was given
 	Dir   string
@@ -30,8 +31,8 @@ func Open(label, dir string) (Source, error) {
 // Experiment holds the properties that must be equal for a result to be taken over.
 type Experiment struct {
 	Digests trial.Digests
-	// ImageID returns the ID of an image that a task names, and "" if it is not known. Find calls it only if nothing else differs. It
-	// may be nil.
+	// ImageID returns the ID of an image that a task names, and "" if it is not known. Find calls
+	// it only if nothing else differs. It may be nil.
 	ImageID func(ref string) string
 	// Unaddressed names contents of all environments that are in no digest. If there are any,
 	// nothing is taken over, because trials cannot be compared.
@@ -44,9 +45,10 @@ type Found struct {
 	source Source
 }
 
-// Find searches the sources for a result of each spec that can be taken over: a result of the same key, with a reward and without an
-// error, of a task with the same files, and with the same agent, configuration and image. It takes the first one. It follows no link,
-// changes nothing, and stops when ctx ends.
+// Find searches the sources for a result of each spec that can be taken over: a result of the same
+// key, with a reward and without an error, of a task with the same files, and with the same agent,
+// configuration and image. It takes the first one. It follows no link, changes nothing, and stops
+// when ctx ends.
 func Find(ctx context.Context, sources []Source, specs []trial.Spec, same Experiment) (Findings, error) {
 	if len(same.Unaddressed) > 0 {
 		return Findings{Missed: map[Reason]int{Unaddressed: len(specs)}}, nil

@@ -41,7 +41,8 @@ type Findings struct {
 	Missed map[Reason]int
 }
 
-// Reasons returns why trials cannot be taken over, the most frequent reason first, and "" if all can be.
+// Reasons returns why trials cannot be taken over, the most frequent reason first, and "" if all
+// can be.
 func (f Findings) Reasons() string {
 	var whys []Reason
 	for w := range f.Missed {

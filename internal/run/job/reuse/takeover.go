@@ -18,9 +18,10 @@ import (
 	"github.com/org/rollout-action/internal/run/trial"
 )
 
-// TakeOver puts found trials into the tree, with all of their files: linked if possible, copied if not. It writes a trial's result last,
-// so that an incomplete directory has none. It stops when ctx ends, and returns the trials that are in the tree, also with an error.
-// prompt returns the tasks' instructions for outputs.jsonl.
+// TakeOver puts found trials into the tree, with all of their files: linked if possible, copied if
+// not. It writes a trial's result last, so that an incomplete directory has none. It stops when ctx
+// ends, and returns the trials that are in the tree, also with an error. prompt returns the tasks'
+// instructions for outputs.jsonl.
 func TakeOver(ctx context.Context, tree *job.Tree, found []Found, prompt func(dataset, task string) []result.Message) ([]result.Trial, error) {
 	tree.UsePrompts(prompt)
 	var mu sync.Mutex

@@ -75,7 +75,8 @@ type source struct {
 	matched bool
 }
 
-// add collects the files of one entry. at is the absolute path of its source, or of the directory in which its glob begins.
+// add collects the files of one entry. at is the absolute path of its source, or of the directory
+// in which its glob begins.
 func (c *collector) add(entry agent.File, at string) error {
 	shown, pattern := agent.SplitGlob(entry.Source)
 	s := &source{collector: c, shown: shown, dir: at, pattern: pattern}
@@ -244,7 +245,8 @@ func (s *source) put(target string, f file) error {
 	return nil
 }
 
-// tooMuch returns the problem of an agent with too many files, and names the directory with the most of them.
+// tooMuch returns the problem of an agent with too many files, and names the directory with the
+// most of them.
 func (s *source) tooMuch(what string, weight func(file) int64) error {
 	sums := map[string]int64{}
 	for _, f := range s.files {

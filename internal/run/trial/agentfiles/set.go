@@ -19,8 +19,8 @@ import (
 
 // Set holds the files of one agent. The zero value has none.
 type Set struct {
-	// Digest is "sha256:…" over the paths in the environment, the contents, and which files are executable. Equal files have equal
-	// digests, wherever they are.
+	// Digest is "sha256:…" over the paths in the environment, the contents, and which files are
+	// executable. Equal files have equal digests, wherever they are.
 	Digest string
 	Files  int   // number of files
 	Bytes  int64 // of all files
@@ -116,8 +116,8 @@ func (s *Set) openCached(ctx context.Context, store *cache.Cache) error {
 	return nil
 }
 
-// Sums returns a short digest of each file, by its absolute path in the environment: of its contents and whether it is executable. It
-// returns nil if there are more than limit.
+// Sums returns a short digest of each file, by its absolute path in the environment: of its
+// contents and whether it is executable. It returns nil if there are more than limit.
 func (s *Set) Sums(limit int) map[string]string {
 	if s == nil || s.Files == 0 || s.Files > limit {
 		return nil

@@ -15,7 +15,8 @@ import (
 	"github.com/org/rollout-action/internal/lib/cache"
 )
 
-// tree makes files in a new directory: names that end in / are directories, a text "-> x" is a link to x, and "#!…" is executable.
+// tree makes files in a new directory: names that end in / are directories, a text "-> x" is a link
+// to x, and "#!…" is executable.
 func tree(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -24,8 +24,8 @@ type Store struct {
 	images map[*task.Task]*image
 }
 
-// NewStore returns the store of one job. With forceBuild, images are built without the provider's cache, and a Dockerfile is
-// used even if the task names an image.
+// NewStore returns the store of one job. With forceBuild, images are built without the provider's
+// cache, and a Dockerfile is used even if the task names an image.
 func NewStore(p environment.Provider, forceBuild bool) *Store {
 	return &Store{provider: p, forceBuild: forceBuild, images: map[*task.Task]*image{}}
 }
@@ -123,7 +123,8 @@ func (s *Store) make(ctx context.Context, t *task.Task, timeout time.Duration, p
 	return ref, err
 }
 
-// Forget forgets the task's image whose reference is ref, so that the next trial of the task makes it again.
+// Forget forgets the task's image whose reference is ref, so that the next trial of the task makes
+// it again.
 func (s *Store) Forget(t *task.Task, ref string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -42,8 +42,8 @@ func NewScan(secrets *redact.Redactor) *Scan { return &Scan{secrets: secrets} }
 
 var errTooLarge = fmt.Errorf("the install script left more than can be searched for secrets (%d files, or %d GiB)", maxFiles, maxBytes>>30)
 
-// Inspect returns an error if a file holds a secret, or if the layer is too large to be searched. It is an
-// environment.SnapshotOptions.Inspect.
+// Inspect returns an error if a file holds a secret, or if the layer is too large to be searched.
+// It is an environment.SnapshotOptions.Inspect.
 func (s *Scan) Inspect(file *tar.Header, content io.Reader) error {
 	s.files++
 	s.bytes += max(0, file.Size)
@@ -102,7 +102,8 @@ func (s *Scan) inGzip(packed io.Reader) (bool, error) {
 	return found, err
 }
 
-// gzipReader reads the content of a gzip file. It ends where the file is damaged, and fails after left bytes.
+// gzipReader reads the content of a gzip file. It ends where the file is damaged, and fails after
+// left bytes.
 type gzipReader struct {
 	from       io.Reader
 	size, left int64

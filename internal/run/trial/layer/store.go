@@ -15,8 +15,9 @@ const maxTimeouts = 3
 // Store holds the layers of a job. The first trial that needs a layer makes it, and the others
 // wait. Its methods may be called by many goroutines.
 //
-// A failure counts for the trials that waited for it. The next trial that comes runs the script again, because the cause may
-// have been the network. Only a script that timed out often is not run again: that costs the most and helps the least.
+// A failure counts for the trials that waited for it. The next trial that comes runs the script
+// again, because the cause may have been the network. Only a script that timed out often is not run
+// again: that costs the most and helps the least.
 type Store struct {
 	provider environment.Provider
 
@@ -137,7 +138,8 @@ func (l *Layer) Fail(f Failure, timeout time.Duration) {
 // GiveUp settles the layer: there is none, because of why, and each trial installs the agent.
 func (l *Layer) GiveUp(why string) { l.settle(func() { l.Unavailable = why }) }
 
-// Abandon settles the layer: its maker was cancelled or lost its environment, and another trial may make it.
+// Abandon settles the layer: its maker was cancelled or lost its environment, and another trial may
+// make it.
 func (l *Layer) Abandon() { l.settle(func() { l.abandoned = true }) }
 
 // settle applies an outcome, unless there is one, and wakes the waiting trials.

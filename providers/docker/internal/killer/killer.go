@@ -1,5 +1,6 @@
-// Package killer ends commands in containers from a container of ours that sees the engine's processes. It uses nothing
-// of the containers that it looks into. It does not know the engine, which says what to end, nor why.
+// Package killer ends commands in containers from a container of ours that sees the engine's
+// processes. It uses nothing of the containers that it looks into. It does not know the engine,
+// which says what to end, nor why.
 package killer
 
 import (

@@ -1,6 +1,6 @@
-// Package relay carries connections out of a container that has no network: it listens on the container's loopback
-// device, and passes what connects on over its input and output. It knows nothing of who may connect to what: that is
-// decided at the other end.
+// Package relay carries connections out of a container that has no network: it listens on the
+// container's loopback device, and passes what connects on over its input and output. It knows
+// nothing of who may connect to what: that is decided at the other end.
 package relay
 
 import (
@@ -23,11 +23,12 @@ import (
 // does not let callers choose another.
 const Role = "rollout-relay"
 
-// writeTime is how long one end waits for the other to read. A container may have little of the processor.
+// writeTime is how long one end waits for the other to read. A container may have little of the
+// processor.
 const writeTime = 5 * time.Minute
 
-// It begins here and not in main, so that most of the program is never made ready: it is counted against the container's
-// limits.
+// It begins here and not in main, so that most of the program is never made ready: it is counted
+// against the container's limits.
 func init() {
 	if filepath.Base(os.Args[0]) == Role {
 		fmt.Fprintln(os.Stderr, serve())
@@ -99,8 +100,9 @@ func (stdio) Read(b []byte) (int, error)  { return os.Stdin.Read(b) }
 func (stdio) Write(b []byte) (int, error) { return os.Stdout.Write(b) }
 func (stdio) Close() error                { return errors.Join(os.Stdin.Close(), os.Stdout.Close()) }
 
-// Accept waits for a relay to say the port at which it listens, and is the listener that gets what connects there. conn is
-// its output and input, and closed with the listener. What comes from a relay is hostile: a container's root can be one.
+// Accept waits for a relay to say the port at which it listens, and is the listener that gets what
+// connects there. conn is its output and input, and closed with the listener. What comes from a
+// relay is hostile: a container's root can be one.
 func Accept(conn io.ReadWriteCloser) (net.Listener, uint16, error) {
 	var line strings.Builder
 	for one := make([]byte, 1); line.Len() < len("65535\n"); line.Write(one) {
@@ -122,8 +124,8 @@ func Accept(conn io.ReadWriteCloser) (net.Listener, uint16, error) {
 	return session, uint16(port), nil
 }
 
-// Answers reports whether the relay at the other end of a listener that Accept returned still works. It waits for the answer of a busy one, or
-// for the end of its connection, until ctx ends.
+// Answers reports whether the relay at the other end of a listener that Accept returned still
+// works. It waits for the answer of a busy one, or for the end of its connection, until ctx ends.
 func Answers(ctx context.Context, l net.Listener) bool {
 	session, ok := l.(*yamux.Session)
 	if !ok {

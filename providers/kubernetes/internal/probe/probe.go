@@ -1,5 +1,5 @@
-// Package probe is a program in pods that shows what a network lets through: it listens, or it waits until an address can or cannot
-// be reached. It does not know who asks.
+// Package probe is a program in pods that shows what a network lets through: it listens, or it
+// waits until an address can or cannot be reached. It does not know who asks.
 package probe
 
 import (
@@ -33,7 +33,8 @@ const (
 )
 
 const (
-	// patience is how long a network may take to be as it is to be. Policies reach nodes after the pods that they are about.
+	// patience is how long a network may take to be as it is to be. Policies reach nodes after the
+	// pods that they are about.
 	patience = time.Minute
 	// dialTimeout is how long an answer may take. Policies as a rule drop packets.
 	dialTimeout = time.Second
@@ -44,7 +45,8 @@ const (
 	pause = 100 * time.Millisecond
 )
 
-// messages is where the kubelet reads why a container ended. Source: Kubernetes, terminationMessagePath.
+// messages is where the kubelet reads why a container ended. Source: Kubernetes,
+// terminationMessagePath.
 const messages = "/dev/termination-log"
 
 func init() {

@@ -21,7 +21,8 @@ func listen(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// nameServer returns the address of a server that answers questions with an answer; none: it is silent.
+// nameServer returns the address of a server that answers questions with an answer; none: it is
+// silent.
 func nameServer(t *testing.T, answer func(question []byte) []byte) string {
 	t.Helper()
 	c, err := net.ListenPacket("udp", "127.0.0.1:0")

@@ -53,10 +53,12 @@ func ReadSeen(message string) Seen {
 	return s
 }
 
-// metadata are addresses of services that give credentials to machines: of most clouds, Amazon's for IPv6 and for pods, Azure's, Alibaba's.
+// metadata are addresses of services that give credentials to machines: of most clouds, Amazon's
+// for IPv6 and for pods, Azure's, Alibaba's.
 var metadata = []string{"169.254.169.254:80", "[fd00:ec2::254]:80", "169.254.170.23:80", "168.63.129.16:80", "100.100.100.200:80"}
 
-// nodePorts are those of servers that nodes as a rule have: the kubelet's three, the API server's, and that of SSH.
+// nodePorts are those of servers that nodes as a rule have: the kubelet's three, the API server's,
+// and that of SSH.
 var nodePorts = []string{"10250", "10255", "10256", "6443", "22"}
 
 // usual returns the targets that pods of most clusters have.
@@ -107,7 +109,8 @@ func nameServers(resolvConf string) []string {
 	return servers
 }
 
-// gateway returns where packets without another route go, which with many networks is the node; "" if there is none. Source: Linux, fib_trie.c.
+// gateway returns where packets without another route go, which with many networks is the node; ""
+// if there is none. Source: Linux, fib_trie.c.
 func gateway(routes string) string {
 	for line := range strings.Lines(routes) {
 		words := strings.Fields(line)
@@ -125,7 +128,8 @@ func gateway(routes string) string {
 	return ""
 }
 
-// look tries each target until it is as wanted, or patience is over, or the limit of attempts, if any.
+// look tries each target until it is as wanted, or patience is over, or the limit of attempts, if
+// any.
 func look(all []Target, patience time.Duration, attempts int, wanted bool) Seen {
 	reached := make([]bool, len(all))
 	var trying sync.WaitGroup
@@ -144,7 +148,8 @@ func look(all []Target, patience time.Duration, attempts int, wanted bool) Seen 
 	return s
 }
 
-// reach returns nil if a connection was made or a question was answered. A refusal is no answer: networks refuse what they forbid.
+// reach returns nil if a connection was made or a question was answered. A refusal is no answer:
+// networks refuse what they forbid.
 func (t Target) reach() error {
 	c, err := dial(t.Protocol, t.Address)
 	if err != nil {

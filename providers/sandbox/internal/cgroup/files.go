@@ -57,8 +57,8 @@ func (kernelFiles) list(dir string) ([]string, error) {
 	return names, err
 }
 
-// gone reports whether a group, or a file of it, does not exist. ENODEV is the error of a file whose group was removed
-// while it was open.
+// gone reports whether a group, or a file of it, does not exist. ENODEV is the error of a file
+// whose group was removed while it was open.
 func gone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV)
 }

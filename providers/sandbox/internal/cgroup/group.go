@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// attempts bounds how often the top group is created again when other processes remove it: an attempt fails only if
-// another process removes its last group in the same microseconds.
+// attempts bounds how often the top group is created again when other processes remove it: an
+// attempt fails only if another process removes its last group in the same microseconds.
 const attempts = 50
 
 // removeTimeout is how long Remove waits for killed processes.
@@ -31,10 +31,11 @@ type Group struct {
 	memory string  // where out-of-memory kills are counted; "": not limited
 }
 
-// New makes a group with limits. id consists of letters, digits, _ and -, and must be unique; the alive function of a
-// concurrent Sweep must report it as alive already. unenforced has the names of the requested limits that cannot be
-// set, sorted: those of missing controllers, and those whose value the kernel refuses. After an error nothing is left.
-// New and Remove together take half a millisecond for all limits.
+// New makes a group with limits. id consists of letters, digits, _ and -, and must be unique; the
+// alive function of a concurrent Sweep must report it as alive already. unenforced has the names of
+// the requested limits that cannot be set, sorted: those of missing controllers, and those whose
+// value the kernel refuses. After an error nothing is left. New and Remove together take half a
+// millisecond for all limits.
 func (t *Tree) New(id string, l Limits) (g *Group, unenforced []string, err error) {
 	if !validName(id) {
 		return nil, nil, fmt.Errorf("%q cannot name a cgroup: use letters, digits, _ and -", id)
@@ -123,8 +124,8 @@ func (t *Tree) prepare(p place) error {
 	return nil
 }
 
-// set writes value. If a required file is missing, another process may have created the top group of version 2 but not
-// prepared it yet.
+// set writes value. If a required file is missing, another process may have created the top group
+// of version 2 but not prepared it yet.
 func (t *Tree) set(p place, file, value string, optional bool) error {
 	err := t.files.write(file, value)
 	if gone(err) && p.unified && !optional && t.prepare(p) == nil {
@@ -133,8 +134,9 @@ func (t *Tree) set(p place, file, value string, optional bool) error {
 	return err
 }
 
-// Add moves a process into the group. Processes that it starts later are in the group; earlier ones are not. In version
-// 1 the kernel can take some 15 ms, if no process was moved to any group for a while.
+// Add moves a process into the group. Processes that it starts later are in the group; earlier ones
+// are not. In version 1 the kernel can take some 15 ms, if no process was moved to any group for a
+// while.
 func (g *Group) Add(pid int) error {
 	for _, dir := range g.dirs {
 		if err := g.tree.files.write(filepath.Join(dir, "cgroup.procs"), strconv.Itoa(pid)); err != nil {
@@ -202,8 +204,8 @@ func (g *Group) Processes() (n, limit int64, err error) {
 	return n, limit, nil
 }
 
-// OOMKills returns how many processes the kernel killed because the group was out of memory. It returns 0 if memory is
-// not limited or the kernel does not count (before 4.13).
+// OOMKills returns how many processes the kernel killed because the group was out of memory. It
+// returns 0 if memory is not limited or the kernel does not count (before 4.13).
 func (g *Group) OOMKills() (int, error) {
 	if g.memory == "" {
 		return 0, nil
@@ -240,8 +242,8 @@ func (g *Group) Remove(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// removeGroup retries while processes are in dir, with pauses that grow from 1 ms to 50 ms. It tries once even if ctx
-// has ended.
+// removeGroup retries while processes are in dir, with pauses that grow from 1 ms to 50 ms. It
+// tries once even if ctx has ended.
 func (t *Tree) removeGroup(ctx context.Context, dir string) error {
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		err := t.files.rmdir(dir)

@@ -14,7 +14,8 @@ type mount struct {
 	controllers []string // of version 1
 }
 
-// parseMounts returns the hierarchies in the text of a mountinfo file, in its order. It skips lines of another form.
+// parseMounts returns the hierarchies in the text of a mountinfo file, in its order. It skips lines
+// of another form.
 // Source: man 5 proc_pid_mountinfo.
 func parseMounts(text string) []mount {
 	var out []mount
@@ -42,8 +43,8 @@ func unescape(s string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
 }
 
-// parseOwn returns the process's group for each controller of version 1, and its group of version 2 under "", from the
-// text of /proc/self/cgroup. Source: man 7 cgroups.
+// parseOwn returns the process's group for each controller of version 1, and its group of version 2
+// under "", from the text of /proc/self/cgroup. Source: man 7 cgroups.
 func parseOwn(text string) map[string]string {
 	own := make(map[string]string)
 	for line := range strings.Lines(text) {

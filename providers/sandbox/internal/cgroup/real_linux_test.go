@@ -158,7 +158,8 @@ func TestPidsAreLimited(t *testing.T) {
 func TestProcessorTimeIsLimited(t *testing.T) {
 	g, c := start(t, realTree(t), Limits{MilliCPUs: 50}, self(t, "burn"))
 	c.goOn(t)
-	// The kernel counts the periods in which it stopped the group. The deadline is for a test that fails.
+	// The kernel counts the periods in which it stopped the group. The deadline is for a test that
+	// fails.
 	for deadline := time.Now().Add(time.Minute); throttled(t, g) == 0; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("never throttled: %s", contents(filepath.Join(g.dirs[0], "cpu.stat")))

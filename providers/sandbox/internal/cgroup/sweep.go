@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// Sweep removes the groups in the top group for whose id alive returns false. It kills nothing: a group that still has
-// processes is an error and stays. alive is called once or more for an id, and not concurrently. Sweep does not find
-// groups that a run made in another delegated group.
+// Sweep removes the groups in the top group for whose id alive returns false. It kills nothing: a
+// group that still has processes is an error and stays. alive is called once or more for an id, and
+// not concurrently. Sweep does not find groups that a run made in another delegated group.
 func (t *Tree) Sweep(alive func(id string) bool) error {
 	var errs []error
 	for _, base := range t.bases() {

@@ -34,10 +34,11 @@ type process struct {
 	own  map[string]string // see parseOwn
 }
 
-// Open finds out which limits this process may set, for groups in a top group of the given name. It leaves nothing
-// behind, except with version 2: controllers stay enabled in the groups above, and if the process is alone in a group
-// that was delegated to it, Open moves it to a child called top + "-self", because no group may both contain processes
-// and limit its children. Open returns an error only if /proc cannot be read. Limits that cannot be set show in New.
+// Open finds out which limits this process may set, for groups in a top group of the given name. It
+// leaves nothing behind, except with version 2: controllers stay enabled in the groups above, and
+// if the process is alone in a group that was delegated to it, Open moves it to a child called top
+// + "-self", because no group may both contain processes and limit its children. Open returns an
+// error only if /proc cannot be read. Limits that cannot be set show in New.
 func Open(top string) (*Tree, error) {
 	if !validName(top) {
 		return nil, fmt.Errorf("%q cannot name a cgroup: use letters, digits, _ and -", top)
@@ -92,8 +93,8 @@ func reason(err error, base string, root, unified bool) string {
 	return "no cgroup can be used: " + err.Error()
 }
 
-// tryBase creates the top group in base, calls check, and removes the group if it is empty. Another process may remove
-// the group, too, so tryBase tries again while something does not exist.
+// tryBase creates the top group in base, calls check, and removes the group if it is empty. Another
+// process may remove the group, too, so tryBase tries again while something does not exist.
 func (t *Tree) tryBase(base string, check func(top string) error) error {
 	top := filepath.Join(base, t.top)
 	var err error
@@ -113,7 +114,8 @@ func (t *Tree) tryBase(base string, check func(top string) error) error {
 	return err
 }
 
-// checkTop returns an error if no groups may be made in an existing top group, which may belong to another user.
+// checkTop returns an error if no groups may be made in an existing top group, which may belong to
+// another user.
 func (t *Tree) checkTop(top string) error {
 	probe := filepath.Join(top, "probe-"+rand.Text())
 	if err := t.files.mkdir(probe); err != nil {

@@ -10,8 +10,9 @@ import (
 	"syscall"
 )
 
-// openUnified looks in the hierarchy of version 2 for one place for all limits whose controllers are not in version 1:
-// a process can be in one group of that hierarchy only. The hierarchy may be mounted more than once.
+// openUnified looks in the hierarchy of version 2 for one place for all limits whose controllers
+// are not in version 1: a process can be in one group of that hierarchy only. The hierarchy may be
+// mounted more than once.
 func (t *Tree) openUnified(mounts []mount, self process) {
 	wanted := unifiedLimits(mounts)
 	for _, m := range mounts {
@@ -50,8 +51,9 @@ func (t *Tree) openUnifiedAt(base string, wanted []limit, self process) bool {
 	return len(granted) > 0
 }
 
-// unifiedLimits returns the limits whose controllers no hierarchy of version 1 has. The kernel has each controller in
-// one hierarchy, so the other limits are not available in version 2, and the reason found in version 1 remains.
+// unifiedLimits returns the limits whose controllers no hierarchy of version 1 has. The kernel has
+// each controller in one hierarchy, so the other limits are not available in version 2, and the
+// reason found in version 1 remains.
 func unifiedLimits(mounts []mount) []limit {
 	return slices.DeleteFunc(slices.Clone(limits), func(l limit) bool {
 		return slices.ContainsFunc(mounts, func(m mount) bool { return slices.Contains(m.controllers, l.controller) })
@@ -60,8 +62,8 @@ func unifiedLimits(mounts []mount) []limit {
 
 func (t *Tree) leaf() string { return t.top + "-self" }
 
-// delegate enables controllers for the children of base and of top. It returns the controllers that top's children can
-// have.
+// delegate enables controllers for the children of base and of top. It returns the controllers that
+// top's children can have.
 func (t *Tree) delegate(base, top string, wanted []limit, self process) ([]string, error) {
 	var names []string
 	available := readWords(t.files, filepath.Join(base, "cgroup.controllers"))
@@ -80,8 +82,8 @@ func (t *Tree) delegate(base, top string, wanted []limit, self process) ([]strin
 	return names, t.enable(top, names)
 }
 
-// enableBelow enables controllers for the children of base. It first moves this process out of base if the kernel
-// demands that.
+// enableBelow enables controllers for the children of base. It first moves this process out of base
+// if the kernel demands that.
 func (t *Tree) enableBelow(base string, names []string, self process) error {
 	if len(t.disabled(base, names)) == 0 {
 		return nil
@@ -97,9 +99,10 @@ func (t *Tree) enableBelow(base string, names []string, self process) error {
 	return nil
 }
 
-// moveOut moves this process to a child of base, because only the root group may both contain processes and enable
-// controllers for its children. It does not rely on the kernel's refusal: without memory among the controllers the
-// kernel accepts, but the children cannot be used. Other processes must not be moved.
+// moveOut moves this process to a child of base, because only the root group may both contain
+// processes and enable controllers for its children. It does not rely on the kernel's refusal:
+// without memory among the controllers the kernel accepts, but the children cannot be used. Other
+// processes must not be moved.
 func (t *Tree) moveOut(base string, self process) (comeBack func(), err error) {
 	stay := func() {}
 	if _, err := t.files.read(filepath.Join(base, "cgroup.type")); errors.Is(err, fs.ErrNotExist) {

@@ -112,8 +112,8 @@ func (op *copyFiles) prepare(ctx context.Context, b *builder, k key) (apply, err
 	}, nil
 }
 
-// sumSources adds the sources to a key: the content of files of the context, but only the names of files of an image,
-// because its ID covers the rest.
+// sumSources adds the sources to a key: the content of files of the context, but only the names of
+// files of an image, because its ID covers the rest.
 func (op *copyFiles) sumSources(ctx context.Context, b *builder, k key) error {
 	k.flag(op.context)
 	k.number(int64(len(op.sources)))

@@ -148,8 +148,8 @@ func (op *copyFiles) copyInto(ctx context.Context, box Box, items []item) error 
 	})
 }
 
-// targets returns the path of each item in the box. isDir reports whether the destination becomes a directory if it
-// does not exist.
+// targets returns the path of each item in the box. isDir reports whether the destination becomes a
+// directory if it does not exist.
 func (op *copyFiles) targets(dest Info, items []item) (targets []string, isDir bool, err error) {
 	files := slices.ContainsFunc(items, func(it item) bool { return !it.dir && !it.archive })
 	into := op.toDir || dest.Dir

@@ -33,22 +33,25 @@ type Image struct {
 	Base any
 }
 
-// Machine makes and stores root file systems. Build calls its methods one at a time, except where stated. Errors are
-// returned wrapped; those of an ended context must have its error in their chain.
+// Machine makes and stores root file systems. Build calls its methods one at a time, except where
+// stated. Errors are returned wrapped; those of an ended context must have its error in their
+// chain.
 type Machine interface {
-	// From returns the image that FROM (or COPY --from, or a bind mount) names: "debian:12", "scratch" for an empty one.
-	// It is called once for each reference and build, and only for images that the target needs.
+	// From returns the image that FROM (or COPY --from, or a bind mount) names: "debian:12",
+	// "scratch" for an empty one. It is called once for each reference and build, and only for
+	// images that the target needs.
 	From(ctx context.Context, ref string) (Image, error)
 
-	// Layer returns the layer with a key: from the store, or made by do in a box on under, whose changes become the layer.
-	// The key is 64 hexadecimal digits and covers under as well. If many processes ask for one key, one makes the layer
-	// and the others wait. fresh makes it even if it is stored; the new layer replaces the old one without disturbing its
-	// users. made reports whether do ran in this call. If do fails, nothing is stored and err has do's error in its chain.
-	// id goes into Layers of the next step's image. do may call Visit.
+	// Layer returns the layer with a key: from the store, or made by do in a box on under, whose
+	// changes become the layer. The key is 64 hexadecimal digits and covers under as well. If many
+	// processes ask for one key, one makes the layer and the others wait. fresh makes it even if it
+	// is stored; the new layer replaces the old one without disturbing its users. made reports
+	// whether do ran in this call. If do fails, nothing is stored and err has do's error in its
+	// chain. id goes into Layers of the next step's image. do may call Visit.
 	Layer(ctx context.Context, key string, under Image, fresh bool, do func(context.Context, Box) error) (id string, made bool, err error)
 
-	// Visit calls do with a box on an image, and discards the box with its changes. It is called while a layer is made:
-	// both boxes are then used concurrently.
+	// Visit calls do with a box on an image, and discards the box with its changes. It is called
+	// while a layer is made: both boxes are then used concurrently.
 	Visit(ctx context.Context, image Image, do func(context.Context, Box) error) error
 }
 
@@ -114,7 +117,8 @@ type Info struct {
 
 // Command is a command of RUN.
 type Command struct {
-	// Args is the program, looked for in Env's PATH unless it has a slash, and its arguments. At least one.
+	// Args is the program, looked for in Env's PATH unless it has a slash, and its arguments. At
+	// least one.
 	Args []string
 	// Env is the complete environment except HOME, which the box sets from the user's passwd entry
 	// if it is missing. Sorted by key, each key once.

@@ -234,7 +234,8 @@ func (p *planner) arg(c *config, cmd *instructions.ArgCommand) error {
 			value, ok = p.global.Get(arg.Key)
 		}
 		if ok {
-			// The later of ENV and ARG wins. The reference says that ENV always does, but BuildKit does this.
+			// The later of ENV and ARG wins. The reference says that ENV always does, but BuildKit
+			// does this.
 			c.run = c.run.with(arg.Key, value)
 		}
 	}
@@ -265,7 +266,8 @@ func (c *config) changeDir(dir string) operation {
 	return makeDir{path: c.workDir, user: c.user}
 }
 
-// absolute returns the absolute path of COPY's destination or of a mount's target, without a trailing slash.
+// absolute returns the absolute path of COPY's destination or of a mount's target, without a
+// trailing slash.
 func (c *config) absolute(name string) string {
 	if !path.IsAbs(name) {
 		name = path.Join(c.workDir, name)

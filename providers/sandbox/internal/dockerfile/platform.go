@@ -7,8 +7,8 @@ import (
 	"github.com/containerd/platforms"
 )
 
-// readPlatform parses a platform and normalises it: "linux/arm64/v8" becomes "linux/arm64". Empty is linux on this
-// machine's architecture.
+// readPlatform parses a platform and normalises it: "linux/arm64/v8" becomes "linux/arm64". Empty
+// is linux on this machine's architecture.
 func readPlatform(text string) (platforms.Platform, error) {
 	if text == "" {
 		text = "linux/" + runtime.GOARCH

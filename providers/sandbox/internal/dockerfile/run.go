@@ -75,8 +75,8 @@ func (c *config) inShell(text string) []string {
 	return append(slices.Clone(c.shell), text)
 }
 
-// commandLine returns the arguments of a RUN with its heredocs. As in BuildKit, a heredoc alone is the script;
-// otherwise the shell reads all of them.
+// commandLine returns the arguments of a RUN with its heredocs. As in BuildKit, a heredoc alone is
+// the script; otherwise the shell reads all of them.
 func commandLine(cmd *instructions.RunCommand) (args []string, script string, err error) {
 	args = cmd.CmdLine
 	if len(cmd.Files) == 0 {

@@ -25,7 +25,8 @@ type stage struct {
 // stages holds a Dockerfile's stages in order.
 type stages []*stage
 
-// resolve returns the stages, each with its base. global has the values of the ARGs before the first FROM.
+// resolve returns the stages, each with its base. global has the values of the ARGs before the
+// first FROM.
 func resolve(src source, global environ, platform platforms.Platform) (stages, error) {
 	var (
 		all      stages

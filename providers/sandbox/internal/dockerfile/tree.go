@@ -87,7 +87,8 @@ func hasWildcard(pattern string) bool {
 	return false
 }
 
-// each calls visit for each entry of the file or directory at a path. Names are relative to it; "." is itself.
+// each calls visit for each entry of the file or directory at a path. Names are relative to it; "."
+// is itself.
 func each(ctx context.Context, t tree, name string, visit func(*tar.Header, io.Reader) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

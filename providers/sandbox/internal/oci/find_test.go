@@ -94,7 +94,8 @@ func otherArch() string {
 	return "s390x"
 }
 
-// testIndex returns an index of images for several platforms, with this machine's if img is not nil.
+// testIndex returns an index of images for several platforms, with this machine's if img is not
+// nil.
 func testIndex(t *testing.T, img v1.Image) v1.ImageIndex {
 	t.Helper()
 	platforms := []struct {

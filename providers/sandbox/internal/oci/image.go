@@ -26,7 +26,8 @@ type Image struct {
 	// Ref is the requested name. Source is the place it was found in, for display: "docker archive
 	// PATH", "OCI layout PATH", "OCI archive PATH", "the Docker engine's store" or "registry HOST".
 	Ref, Source string
-	// Origin is the image's name in its registry, by digest, if it was found there. The digest may be an index's.
+	// Origin is the image's name in its registry, by digest, if it was found there. The digest may
+	// be an index's.
 	Origin string
 	Layers []Layer // the bottom first
 	Config Config
@@ -117,7 +118,8 @@ func newLayer(diffID string, stored openFunc) Layer {
 	}}
 }
 
-// checkPlatform returns ErrPlatform for an image of another platform. It accepts an image that does not name one.
+// checkPlatform returns ErrPlatform for an image of another platform. It accepts an image that does
+// not name one.
 func (c Config) checkPlatform() error {
 	if (c.OS != "" && c.OS != "linux") || (c.Architecture != "" && c.Architecture != runtime.GOARCH) {
 		return fmt.Errorf("%w, linux/%s: it is for %s/%s", ErrPlatform, runtime.GOARCH, c.OS, c.Architecture)

@@ -12,8 +12,8 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// Annotations that name images in an OCI layout. Sources: the OCI image specification, annotations.md;
-// containerd, images/annotations.go.
+// Annotations that name images in an OCI layout. Sources: the OCI image specification,
+// annotations.md; containerd, images/annotations.go.
 const (
 	annotationRef  = "org.opencontainers.image.ref.name" // a tag alone, or a whole name
 	annotationName = "io.containerd.image.name"          // always a whole name
@@ -80,7 +80,8 @@ func (s *store) candidates() (kind string, found []candidate, err error) {
 	}
 }
 
-// dockerImages returns the images of an archive of docker save. Source: Docker Engine API, "Image tarball format".
+// dockerImages returns the images of an archive of docker save. Source: Docker Engine API, "Image
+// tarball format".
 func (s *store) dockerImages(manifest []byte) ([]candidate, error) {
 	var images []struct {
 		Config   string
@@ -110,7 +111,8 @@ func (s *store) dockerImages(manifest []byte) ([]candidate, error) {
 	return out, nil
 }
 
-// ociImages returns the images in the index of an OCI layout. Source: the OCI image specification, image-layout.md.
+// ociImages returns the images in the index of an OCI layout. Source: the OCI image specification,
+// image-layout.md.
 func (s *store) ociImages(index []byte) ([]candidate, error) {
 	var top manifest
 	if err := json.Unmarshal(index, &top); err != nil {
@@ -133,7 +135,8 @@ func (s *store) ociImages(index []byte) ([]candidate, error) {
 	return out, nil
 }
 
-// namesOf returns the names that annotations give an image. It leaves out a tag alone if there is a whole name.
+// namesOf returns the names that annotations give an image. It leaves out a tag alone if there is a
+// whole name.
 func namesOf(d v1.Descriptor) []string {
 	whole, ref := d.Annotations[annotationName], d.Annotations[annotationRef]
 	switch {

@@ -20,8 +20,8 @@ type manifest struct {
 // maxDepth bounds the nesting of indexes.
 const maxDepth = 5
 
-// resolveManifest returns the manifest that d describes; for an index, the one for this machine. fetch returns a
-// document's JSON.
+// resolveManifest returns the manifest that d describes; for an index, the one for this machine.
+// fetch returns a document's JSON.
 func resolveManifest(d v1.Descriptor, fetch func(v1.Descriptor) ([]byte, error)) (manifest, error) {
 	for range maxDepth {
 		raw, err := fetch(d)

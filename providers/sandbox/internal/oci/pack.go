@@ -187,7 +187,8 @@ func (p *packer) file(at int, base string, header *tar.Header, st unix.Stat_t) e
 	return err
 }
 
-// attributes adds the extended attributes of a file or directory to its header, and reports whether it is marked as opaque.
+// attributes adds the extended attributes of a file or directory to its header, and reports whether
+// it is marked as opaque.
 func (p *packer) attributes(fd int, header *tar.Header) (opaque bool, err error) {
 	list, err := readAttribute(func(into []byte) (int, error) { return unix.Flistxattr(fd, into) })
 	if errors.Is(err, unix.ENOTSUP) {

@@ -37,8 +37,8 @@ func requestFor(ref name.Reference, text string) request {
 // directPrefixes are the prefixes of references to files, as skopeo and podman write them.
 var directPrefixes = []string{"oci:", "oci-archive:", "docker-archive:"}
 
-// direct splits a reference to a file, PREFIX:PATH or PREFIX:PATH:NAME. Paths and names may contain colons: the longest
-// path that exists is used.
+// direct splits a reference to a file, PREFIX:PATH or PREFIX:PATH:NAME. Paths and names may contain
+// colons: the longest path that exists is used.
 func direct(ref string) (file string, want request, ok bool) {
 	for _, prefix := range directPrefixes {
 		rest, found := strings.CutPrefix(ref, prefix)

@@ -22,7 +22,8 @@ type store struct {
 	open  func(name string) (io.ReadCloser, error) // fs.ErrNotExist: no file of that name
 }
 
-// maxDescription bounds the JSON of an index, a manifest or a configuration. Registries accept manifests up to 4 MiB.
+// maxDescription bounds the JSON of an index, a manifest or a configuration. Registries accept
+// manifests up to 4 MiB.
 const maxDescription = 16 << 20
 
 // openStore opens a directory or an archive.
@@ -66,7 +67,8 @@ func openInArchive(file, name string) (io.ReadCloser, error) {
 	return nil, fmt.Errorf("%s: too many links", name)
 }
 
-// findInArchive returns the data of the file name in an archive, or the name of the file to which it links.
+// findInArchive returns the data of the file name in an archive, or the name of the file to which
+// it links.
 func findInArchive(archive *tar.Reader, name string) (data io.Reader, link string, err error) {
 	for {
 		hdr, err := archive.Next()
@@ -136,7 +138,8 @@ func (s *store) blob(digest v1.Hash) ([]byte, error) {
 	return data, nil
 }
 
-// blobName returns the path of a blob in an OCI layout. Source: the OCI image specification, image-layout.md.
+// blobName returns the path of a blob in an OCI layout. Source: the OCI image specification,
+// image-layout.md.
 func blobName(digest v1.Hash) string {
 	return path.Join("blobs", digest.Algorithm, digest.Hex)
 }

@@ -40,8 +40,8 @@ func uncompressed(from io.ReadCloser) (io.ReadCloser, error) {
 	return &stream{Reader: content, close: []func() error{func() error { release(); return nil }, from.Close}}, nil
 }
 
-// verified returns the uncompressed archive in from. Its last Read fails if the digest is not diffID; every Read fails
-// after ctx has ended.
+// verified returns the uncompressed archive in from. Its last Read fails if the digest is not
+// diffID; every Read fails after ctx has ended.
 func verified(ctx context.Context, from io.ReadCloser, diffID string) (io.ReadCloser, error) {
 	data, err := uncompressed(from)
 	if err != nil {

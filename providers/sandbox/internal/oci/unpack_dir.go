@@ -65,8 +65,8 @@ func (u *unpacker) remember(fd int, meta dirMeta) error {
 	return nil
 }
 
-// openDir opens the directory name, and creates it if it is missing. The descriptor is valid until the next call of
-// openDir, which closes it.
+// openDir opens the directory name, and creates it if it is missing. The descriptor is valid until
+// the next call of openDir, which closes it.
 func (u *unpacker) openDir(name string) (int, error) {
 	if u.recent >= 0 && u.recentName == name {
 		return u.recent, nil
@@ -120,9 +120,9 @@ func (u *unpacker) makeMissingDir(name string) (int, error) {
 	return fd, err
 }
 
-// makeDir opens the directory base in at, and creates it if it does not exist. It replaces a whiteout by an opaque
-// directory, which hides what the whiteout hid. It replaces anything else only if replace is set; otherwise the error
-// is EEXIST.
+// makeDir opens the directory base in at, and creates it if it does not exist. It replaces a
+// whiteout by an opaque directory, which hides what the whiteout hid. It replaces anything else
+// only if replace is set; otherwise the error is EEXIST.
 func (u *unpacker) makeDir(at int, base string, replace bool) (fd int, err error) {
 	opaque := false
 	err = unix.Mkdirat(at, base, 0o700)
@@ -187,8 +187,8 @@ func (u *unpacker) remove(at int, base string) error {
 	return unix.Unlinkat(at, base, unix.AT_REMOVEDIR)
 }
 
-// finish sets the times and modes of directories, the deepest first: the mode may forbid entering a directory, and
-// changes in a directory change its time.
+// finish sets the times and modes of directories, the deepest first: the mode may forbid entering a
+// directory, and changes in a directory change its time.
 func (u *unpacker) finish() error {
 	fd, err := unix.Dup(u.root)
 	if err != nil {

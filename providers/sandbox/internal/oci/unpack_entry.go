@@ -61,8 +61,8 @@ func (u *unpacker) unpackFile(at int, base string, hdr *tar.Header, r io.Reader)
 	if err := copySparse(u.ctx, f, r, hdr.Size, u.buf); err != nil {
 		return err
 	}
-	// Changing the owner takes away set-user-id bits and capabilities, so it comes first. The mode comes
-	// last: the attributes of a read-only file are read-only to its owner.
+	// Changing the owner takes away set-user-id bits and capabilities, so it comes first. The mode
+	// comes last: the attributes of a read-only file are read-only to its owner.
 	if err := u.chown(hdr, func(uid, gid int) error { return unix.Fchown(fd, uid, gid) }); err != nil {
 		return err
 	}

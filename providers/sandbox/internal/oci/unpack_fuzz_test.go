@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// script makes an archive of lines "KIND NAME" or "KIND NAME\x00TARGET": a shorter way to hostile archives
-// than bytes with checksums in them.
+// script makes an archive of lines "KIND NAME" or "KIND NAME\x00TARGET": a shorter way to hostile
+// archives than bytes with checksums in them.
 func script(lines string) []byte {
 	kinds := map[byte]byte{
 		'f': tar.TypeReg, 'd': tar.TypeDir, 'l': tar.TypeSymlink, 'h': tar.TypeLink,

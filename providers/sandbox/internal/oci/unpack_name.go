@@ -26,7 +26,8 @@ const (
 	aufsData
 )
 
-// relativeName returns name relative to the layer's root: "." or a clean path. Archives name files "x", "./x" or "/x".
+// relativeName returns name relative to the layer's root: "." or a clean path. Archives name files
+// "x", "./x" or "/x".
 func relativeName(name string) (string, error) {
 	clean := path.Clean(strings.TrimLeft(name, "/"))
 	if clean == ".." || strings.HasPrefix(clean, "../") {

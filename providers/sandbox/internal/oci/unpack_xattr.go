@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// paxXattr is the prefix of records that hold extended attributes. Source: star's manual; GNU tar, bsdtar
-// and Docker write them.
+// paxXattr is the prefix of records that hold extended attributes. Source: star's manual; GNU tar,
+// bsdtar and Docker write them.
 const paxXattr = "SCHILY.xattr."
 
 // xattrs sets the attributes of a file or directory, as far as this file system and user permit.

@@ -92,7 +92,8 @@ func (p packet) addresses() (from, to netip.Addr) {
 	return netip.AddrFrom16([16]byte(p.data[8:24])), netip.AddrFrom16([16]byte(p.data[24:40]))
 }
 
-// read waits for a frame. The packet of a frame that is not IP has no data. The packet is valid until the next call.
+// read waits for a frame. The packet of a frame that is not IP has no data. The packet is valid
+// until the next call.
 func (l *link) read(buf []byte) (packet, error) {
 	for {
 		n, err := l.file.Read(buf)

@@ -36,8 +36,9 @@ const (
 	tcpBuffer = 256 << 10
 )
 
-// DialFunc connects to an address, as net.Dialer.DialContext does. The networks are tcp and udp; ping4 and ping6 are
-// connections on which each write is an echo request (ICMP, with any checksum), and each read an answer.
+// DialFunc connects to an address, as net.Dialer.DialContext does. The networks are tcp and udp;
+// ping4 and ping6 are connections on which each write is an echo request (ICMP, with any checksum),
+// and each read an answer.
 type DialFunc func(ctx context.Context, network, address string) (net.Conn, error)
 
 // Options describes a network.

@@ -151,9 +151,10 @@ func (n *Net) forwardReplies(key ping, conn net.Conn) {
 	}
 }
 
-// dialPing implements DialFunc for pings. Source: icmp(7), the section on ping sockets: the kernel sets identifier and
-// checksum of requests and delivers only their answers. Only groups in net.ipv4.ping_group_range may have such sockets,
-// root included: the error is then EACCES, and the sandbox is told that pings are prohibited.
+// dialPing implements DialFunc for pings. Source: icmp(7), the section on ping sockets: the kernel
+// sets identifier and checksum of requests and delivers only their answers. Only groups in
+// net.ipv4.ping_group_range may have such sockets, root included: the error is then EACCES, and the
+// sandbox is told that pings are prohibited.
 func dialPing(addr string) (net.Conn, error) {
 	to, err := netip.ParseAddr(addr)
 	if err != nil {

@@ -60,7 +60,8 @@ func (n *Net) endConn() {
 	n.work.Done()
 }
 
-// connect connects to the outside, then accepts the sandbox's connection, and relays between the two.
+// connect connects to the outside, then accepts the sandbox's connection, and relays between the
+// two.
 func (n *Net) connect(r *tcp.ForwarderRequest) {
 	defer n.endConn()
 	id := r.ID()
