@@ -32,7 +32,7 @@ func Announce(ctx context.Context, t Thread, want Comment, limit int, settle fun
 				return done, err
 			}
 		}
-		action, err := notice(ctx, t, want, limit, func(newest posted) Action {
+		action, err := notice(ctx, t, want, limit, false, func(newest posted) Action {
 			switch ours := want.marker().stamp; {
 			case newest.announced && newest.stamp == ours && round > 0:
 				return Unchanged
@@ -55,7 +55,7 @@ func Announce(ctx context.Context, t Thread, want Comment, limit int, settle fun
 // Withdraw puts the body of want in place of what this run, or an earlier attempt of it, has
 // announced. It changes no other comment.
 func Withdraw(ctx context.Context, t Thread, want Comment, limit int) (Action, error) {
-	return notice(ctx, t, want, limit, func(newest posted) Action {
+	return notice(ctx, t, want, limit, true, func(newest posted) Action {
 		if newest.announced && newest.stamp.before(want.marker().stamp) {
 			return Updated
 		}
@@ -64,7 +64,7 @@ func Withdraw(ctx context.Context, t Thread, want Comment, limit int) (Action, e
 }
 
 // notice writes a notice if check, which gets the newest comment for the job, returns Updated.
-func notice(ctx context.Context, t Thread, want Comment, limit int, check func(posted) Action) (Action, error) {
+func notice(ctx context.Context, t Thread, want Comment, limit int, keep bool, check func(posted) Action) (Action, error) {
 	entries, err := t.List(ctx)
 	if err != nil {
 		return Absent, err
@@ -77,7 +77,11 @@ func notice(ctx context.Context, t Thread, want Comment, limit int, check func(p
 	if action := check(newest); action != Updated {
 		return action, nil
 	}
-	text := want.marker().String() + "\n" + noticeStart + strings.TrimSpace(strings.ToValidUTF8(want.Body, "�")) + "\n\n" + noticeEnd + newest.last() + "\n"
+	m := want.marker()
+	if keep {
+		m.stamp = newest.stamp
+	}
+	text := m.String() + "\n" + noticeStart + strings.TrimSpace(strings.ToValidUTF8(want.Body, "�")) + "\n\n" + noticeEnd + newest.last() + "\n"
 	if len(text) > limit {
 		return Absent, nil
 	}
@@ -104,7 +108,8 @@ func (p posted) last() string {
 // supersedes reports whether the comment is of a newer run than s. A run's own announcement is not,
 // whatever the clocks of its machines say. An announcement of a later run is, even if the trials of
 // the first one began after it, because their machines were busy: as it was never run again, its
-// number tells that it is older.
+// number tells that it is older. For the same reason, the announcement of an earlier run never
+// supersedes a later one.
 func (p posted) supersedes(s stamp) bool {
 	if p.announced {
 		if p.stamp.before(s) {
@@ -112,6 +117,9 @@ func (p posted) supersedes(s stamp) bool {
 		}
 		if s.runID != 0 && s.runID < p.stamp.runID && s.attempt <= 1 {
 			return true
+		}
+		if p.stamp.runID != 0 && p.stamp.runID < s.runID && p.stamp.attempt <= 1 {
+			return false
 		}
 	}
 	return p.stamp.compare(s) > 0

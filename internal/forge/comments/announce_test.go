@@ -104,6 +104,14 @@ func TestAnnouncements(t *testing.T) {
 			{1, "announce", 0, 0, Updated, "evaluating 1 | verdict of 0"}, {1, "cancel", 0, 0, Updated, "cancelled 1 | verdict of 0"},
 			{2, "announce", 0, 0, Updated, "evaluating 2 | verdict of 0"}, {2, "verdict", 0, 0, Updated, "verdict of 2"},
 		},
+		"a run that began before an earlier one was cancelled": {
+			{1, "announce", 10, 0, Updated, "evaluating 1 | verdict of 0"}, {1, "cancel", 25, 0, Updated, "cancelled 1 | verdict of 0"},
+			{2, "verdict", 20, 0, Updated, "verdict of 2"},
+		},
+		"a run that announces after an earlier one was cancelled": {
+			{1, "announce", 30, 0, Updated, "evaluating 1 | verdict of 0"}, {1, "cancel", 35, 0, Updated, "cancelled 1 | verdict of 0"},
+			{2, "announce", 20, 0, Updated, "evaluating 2 | verdict of 0"}, {2, "verdict", 20, 0, Updated, "verdict of 2"},
+		},
 		"a run that a newer one cancelled": {
 			{1, "announce", 0, 0, Updated, "evaluating 1 | verdict of 0"}, {2, "announce", 0, 0, Updated, "evaluating 2 | verdict of 0"},
 			{1, "cancel", 0, 0, Outdated, "evaluating 2 | verdict of 0"},

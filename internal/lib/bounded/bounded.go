@@ -17,6 +17,9 @@ const (
 	// perByte bounds the memory of decoded values, in bytes for each byte of JSON up to there. The
 	// files of a job need 1 to 3.
 	perByte = 8
+	// perByteOfSmall and small are the same for texts whose values take less than small bytes:
+	// values of any type, such as [1,2], need up to 16 for each byte.
+	perByteOfSmall, small = 32, 1 << 20
 	// free is what may be used beyond that, in bytes.
 	free = 16 << 10
 	// mapBytes is about what a map takes that has nothing in it, in bytes.
@@ -98,7 +101,7 @@ func (m *meter) count(d *jsontext.Decoder, into any) error {
 	if t.Kind() == reflect.Map {
 		m.used += mapBytes
 	}
-	if m.used > free && m.used > free+perByte*(d.InputOffset()-m.from) {
+	if read := d.InputOffset() - m.from; m.used > free && m.used > free+max(perByte*read, min(perByteOfSmall*read, small)) {
 		m.exceeded = true
 		return &jsontext.SyntacticError{Err: ErrAmplified} // by the rules of encoding/json, decoding goes on after another one
 	}

@@ -113,3 +113,15 @@ func TestDecoderBoundsEachValue(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// Lists of small values in fields of any type, such as coordinates, take much memory for their
+// text without meaning harm.
+func TestListsOfSmallValuesAreDecoded(t *testing.T) {
+	for _, element := range []string{`1`, `[1,2]`, `[0.5]`, `["a"]`, `{"x":1}`, `{"x":1,"y":2}`, `{"name":"ab"}`} {
+		text := `{"extra":[` + strings.TrimSuffix(strings.Repeat(element+",", 5000), ",") + `]}`
+		var into struct{ Extra any }
+		if err := Unmarshal([]byte(text), &into); err != nil {
+			t.Errorf("%s: %v", element, err)
+		}
+	}
+}

@@ -120,10 +120,10 @@ func (j *Job) attempts(key result.Key) (trials []result.Trial) {
 		return nil
 	}
 	var numbers []int
-	slug, _, _ := strings.Cut(path.Base(key.Dir()), "__"+strconv.Itoa(key.Attempt))
+	slug := strings.TrimSuffix(path.Base(key.Dir()), "__"+strconv.Itoa(key.Attempt))
 	for _, e := range entries {
 		number, ok := strings.CutPrefix(e.Name(), slug+"__")
-		if n, err := strconv.Atoi(number); ok && err == nil && e.IsDir() {
+		if n, err := strconv.Atoi(number); ok && err == nil && e.IsDir() && strconv.Itoa(n) == number {
 			numbers = append(numbers, n)
 		}
 	}

@@ -76,17 +76,24 @@ func countTasks() (own, others int) {
 	return own, others
 }
 
-// machineFull reports whether the whole machine has hardly any room for processes.
+// machineFull reports whether the whole machine has hardly any room for processes, or whether that
+// cannot be told.
 func machineFull() bool {
-	load, most := firstLine("/proc/loadavg"), firstLine("/proc/sys/kernel/threads-max")
-	var running, all, limit int64
-	fields := strings.Fields(load)
+	var running, all int64
+	fields := strings.Fields(firstLine("/proc/loadavg"))
 	if len(fields) < 4 {
-		return false
+		return true
 	}
-	_, err := fmt.Sscanf(fields[3], "%d/%d", &running, &all)
-	limit, bad := strconv.ParseInt(most, 10, 64)
-	return err == nil && bad == nil && all >= limit-max(wantedProcesses, limit/32)
+	if _, err := fmt.Sscanf(fields[3], "%d/%d", &running, &all); err != nil {
+		return true
+	}
+	for _, name := range []string{"threads-max", "pid_max"} {
+		limit, err := strconv.ParseInt(firstLine("/proc/sys/kernel/"+name), 10, 64)
+		if err != nil || all >= limit-max(wantedProcesses, limit/32) {
+			return true
+		}
+	}
+	return false
 }
 
 func firstLine(name string) string {
