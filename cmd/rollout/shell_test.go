@@ -87,12 +87,36 @@ func (r *terminal) write(t *testing.T, keys string) {
 	must(t, err)
 }
 
-// exit waits for the end and returns the exit code.
+// exit waits for the end and returns the exit code. It fails the test with rollout's goroutines if
+// that takes over three minutes.
 func (r *terminal) exit(t *testing.T) int {
 	t.Helper()
+	late := time.AfterFunc(3*time.Minute, func() { _ = r.cmd.Process.Signal(syscall.SIGQUIT) })
 	_ = r.cmd.Wait() // the exit code says it
 	<-r.gone
+	if !late.Stop() {
+		t.Fatal("rollout did not end")
+	}
 	return r.cmd.ProcessState.ExitCode()
+}
+
+// typeUntilExit types a command again and again until rollout ends, and returns its exit code. A
+// terminal drops what is typed just before it handles a Ctrl-C.
+func (r *terminal) typeUntilExit(t *testing.T, command string) int {
+	t.Helper()
+	go func() {
+		for {
+			if _, err := r.keys.WriteString(command); err != nil {
+				return
+			}
+			select {
+			case <-r.gone:
+				return
+			case <-time.After(time.Second):
+			}
+		}
+	}()
+	return r.exit(t)
 }
 
 var shellPlace = regexp.MustCompile(`Here is a shell in (\w+)`)
@@ -146,8 +170,7 @@ func TestShellOnATerminal(t *testing.T) {
 			}
 		}
 		r.await(t, "interrupted")
-		r.write(t, "exit 7\r")
-		if code := r.exit(t); code != 7 {
+		if code := r.typeUntilExit(t, "exit 7\r"); code != 7 {
 			t.Errorf("exit code %d, want the shell's", code)
 		}
 		wantShellGone(t, provider, r.text())
