@@ -295,20 +295,11 @@ func tokens(in report.Input) Chart {
 		if read == maxRecords {
 			break
 		}
-		file := path.Join(t.Dir(), result.ATIFFile)
-		f, size, err := report.Open(in, file)
+		record, err := trajectoryWithin(in, path.Join(t.Dir(), result.ATIFFile), &room)
 		if err != nil {
 			continue
 		}
-		_ = f.Close()
-		if size > room {
-			continue
-		}
-		read, room = read+1, room-size
-		record, err := report.Trajectory(in, file)
-		if err != nil {
-			continue
-		}
+		read++
 		n := 0
 		for _, s := range record.Steps {
 			if s.Metrics == nil || s.Metrics.Prompt == nil || s.Metrics.Completion == nil || n == maxPoints {

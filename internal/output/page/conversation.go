@@ -89,6 +89,25 @@ func (v *Trial) addConversation(in report.Input, t result.Trial, size int) *traj
 	return record
 }
 
+// errNoRoom means that a file has more bytes than may still be read.
+var errNoRoom = errors.New("there is no room for it")
+
+// trajectoryWithin reads a trajectory of at most room bytes, and takes them off room.
+func trajectoryWithin(in report.Input, file string, room *int64) (*trajectory.Trajectory, error) {
+	f, size, err := report.Open(in, file)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Close(); err != nil {
+		return nil, err
+	}
+	if size > *room {
+		return nil, errNoRoom
+	}
+	*room -= size
+	return report.Trajectory(in, file)
+}
+
 // readTrajectory returns nil if it is not wanted and exists.
 func readTrajectory(in report.Input, file string, wanted bool) (*trajectory.Trajectory, error) {
 	if wanted {

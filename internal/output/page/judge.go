@@ -1,6 +1,8 @@
 package page
 
 import (
+	"errors"
+	"io/fs"
 	"path"
 	"strconv"
 
@@ -26,12 +28,16 @@ var evidence = []struct{ name, says string }{
 // reading.
 const minShown = 400
 
+// maxJudged bounds the bytes of the trajectories of a trial's judges together.
+const maxJudged = 32 << 20
+
 // addEvidence adds what judges were asked, shown and did, within size bytes.
 func (v *Trial) addEvidence(in report.Input, t result.Trial, size int) {
 	if len(v.Judges) == 0 {
 		return
 	}
 	share := size / 2 / len(v.Judges)
+	room := int64(maxJudged)
 	i := 0
 	for _, run := range t.Agents {
 		if run.Role != result.RoleJudge || i == len(v.Judges) {
@@ -47,12 +53,15 @@ func (v *Trial) addEvidence(in report.Input, t result.Trial, size int) {
 		}
 		if run.Trajectory != "" && share/2 >= minConversation {
 			file := path.Join(path.Dir(run.Trajectory), result.ATIFFile) // in the directory of the record of its calls
-			if record, err := report.Trajectory(in, path.Join(key.Dir(), file)); err == nil {
+			record, err := trajectoryWithin(in, path.Join(key.Dir(), file), &room)
+			if err == nil {
 				c, left := conversation(*record, v.ID+"-j"+strconv.Itoa(i+1), share/2, 0)
 				v.Judges[i].Conversation = &c
 				if left > 0 {
 					v.LeftOut = append(v.LeftOut, report.Plural(left, "turn")+" or parts of turns of the judge "+name(run.Name)+", "+cut(file, 400))
 				}
+			} else if !errors.Is(err, fs.ErrNotExist) {
+				v.LeftOut = append(v.LeftOut, "the conversation of the judge "+name(run.Name)+", "+cut(file, 400))
 			}
 		}
 		i++

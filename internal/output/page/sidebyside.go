@@ -1,6 +1,8 @@
 package page
 
 import (
+	"errors"
+	"io/fs"
 	"path"
 	"strconv"
 	"strings"
@@ -52,6 +54,9 @@ func (v *Trial) addBeside(in report.Input, t result.Trial, this *trajectory.Traj
 	}
 	that, err := report.Trajectory(from, path.Join(other.Dir(), result.ATIFFile))
 	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			v.LeftOut = append(v.LeftOut, "the turns side by side with "+label+", whose "+result.ATIFFile+" cannot be read")
+		}
 		return
 	}
 	b := beside(*that, *this, size)

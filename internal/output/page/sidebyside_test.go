@@ -1,7 +1,9 @@
 package page
 
 import (
+	"errors"
 	"testing"
+	"testing/fstest"
 
 	"github.com/org/rollout-action/internal/core/report"
 	"github.com/org/rollout-action/internal/test/reporttest"
@@ -54,5 +56,27 @@ func TestBeside(t *testing.T) {
 	in.BaseFiles = base.Files
 	if b := get(in, 10_000); b.Other != "the baseline's attempt 1, reward 1" || b.Alike != 0 || len(b.Rows) != 3 || !b.Rows[1].First {
 		t.Errorf("beside the baseline: %+v", b)
+	}
+	in.BaseFiles = fstest.MapFS{base.Trials[0].Dir() + "/trajectory.json": {Data: []byte("{")}}
+	v := Trial{}
+	this, err := report.Trajectory(in, in.Trials[0].Dir()+"/trajectory.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v.addBeside(in, in.Trials[0], this, 10_000); v.Beside != nil || len(v.LeftOut) != 1 {
+		t.Errorf("with a conversation that cannot be read, beside: %+v, left out: %q", v.Beside, v.LeftOut)
+	}
+}
+
+// Trajectories that are read for one page have a bound together.
+func TestTrajectoriesWithinABound(t *testing.T) {
+	files := fstest.MapFS{"one.json": {Data: []byte(said("x")["trajectory.json"])}}
+	room := int64(len(files["one.json"].Data)) + 1
+	in := report.Input{Files: files}
+	if _, err := trajectoryWithin(in, "one.json", &room); err != nil || room != 1 {
+		t.Errorf("%v, room for %d bytes is left", err, room)
+	}
+	if _, err := trajectoryWithin(in, "one.json", &room); !errors.Is(err, errNoRoom) || room != 1 {
+		t.Errorf("without room: %v, %d", err, room)
 	}
 }

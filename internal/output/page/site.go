@@ -43,6 +43,8 @@ type Site struct {
 	// Parts are the shards that the page of a job puts together; zero: it is the page of one
 	// directory.
 	Parts Parts
+	// LeftOut names what the input of the page of a trial does not have.
+	LeftOut []string
 	// Now is when the site is made, for pages that are files.
 	Now time.Time
 }
@@ -280,7 +282,7 @@ func (s *Site) SharePrompts(in report.Input) { s.prompts = prompt.New(in) }
 func (s *Site) WriteTrial(w io.Writer, in report.Input, t result.Trial, job, version string, missing NoResult) error {
 	detail := cmp.Or(s.Detail, siteDetail)
 	v := trial(in, t, "trial", detail, true)
-	v.Open = true
+	v.Open, v.LeftOut = true, append(v.LeftOut, s.LeftOut...)
 	prompts := s.prompts
 	if prompts == nil {
 		prompts = prompt.New(in)

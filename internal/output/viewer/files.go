@@ -45,7 +45,7 @@ func (s *Server) log(w http.ResponseWriter, r *http.Request, name string, job *J
 	dir := strings.Join(strings.SplitN(file, "/", 4)[:3], "/")
 	version, live := job.stamp(file), ""
 	if job.Running {
-		if _, missing, err := job.trial(dir); err == nil && missing == page.Runs {
+		if missing, err := job.missing(dir); err == nil && missing == page.Runs {
 			live = version
 		}
 	}

@@ -1,6 +1,7 @@
 package viewer
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -8,8 +9,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"path"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -86,99 +85,55 @@ func Hashed(text string) string {
 // input returns what the pages of single trials need.
 func (j *Job) input() report.Input { return report.Input{Files: j.Files, Dir: j.Dir} }
 
-// maxAttempts is how many attempts at one task are read for the page of one of them.
-const maxAttempts = 50
-
-// inputOf returns what the page of a trial needs: its files, and the other attempts at its task,
-// those of the baseline among them.
-func (j *Job) inputOf(t result.Trial) report.Input {
-	in := j.input()
-	if j.DirOf != nil {
-		in.Dir = j.DirOf(t.Dir())
+// missing says whether the trial in a directory of the job has a result, without reading it.
+func (j *Job) missing(dir string) (page.NoResult, error) {
+	_, err := fs.Lstat(j.Files, dir+"/"+result.ResultFile)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return page.HasResult, err
 	}
-	in.Trials = j.attempts(t.Key)
-	if j.Base == nil {
-		return in
+	if _, err := keyOf(dir); err != nil {
+		return "", err
 	}
-	files, dir := j.Base()
-	if files == nil {
-		return in
+	if j.Running {
+		return page.Runs, nil
 	}
-	base := Job{Files: files}
-	diff := result.Compare(summaryOf(base.attempts(t.Key)), summaryOf(in.Trials))
-	in.Diff, in.BaseFiles, in.BaseDir = &diff, files, dir
-	return in
-}
-
-// attempts reads the results of an agent's attempts at a task. What cannot be read is left out.
-func (j *Job) attempts(key result.Key) (trials []result.Trial) {
-	if !report.IsDir(j.input(), path.Dir(key.Dir())) {
-		return nil
+	info, err := fs.Lstat(j.Files, dir)
+	if err == nil && !info.IsDir() {
+		err = fs.ErrNotExist
 	}
-	entries, err := fs.ReadDir(j.Files, path.Dir(key.Dir()))
-	if err != nil {
-		return nil
-	}
-	var numbers []int
-	slug := strings.TrimSuffix(path.Base(key.Dir()), "__"+strconv.Itoa(key.Attempt))
-	for _, e := range entries {
-		number, ok := strings.CutPrefix(e.Name(), slug+"__")
-		if n, err := strconv.Atoi(number); ok && err == nil && e.IsDir() && strconv.Itoa(n) == number {
-			numbers = append(numbers, n)
-		}
-	}
-	slices.Sort(numbers)
-	for _, n := range numbers[:min(len(numbers), maxAttempts)] {
-		key.Attempt = n
-		data, err := j.read(key.Dir()+"/"+result.ResultFile, result.MaxTrialFile)
-		var t result.Trial
-		if err == nil && result.ParseTrial(data, key, &t) == nil {
-			trials = append(trials, t)
-		}
-	}
-	return trials
-}
-
-// summaryOf sums up a few trials.
-func summaryOf(trials []result.Trial) result.Job {
-	var plan result.Plan
-	for _, t := range trials {
-		if !t.Confirmation {
-			plan.Trials = append(plan.Trials, t.Key)
-		}
-	}
-	return result.Summarize(plan, trials)
+	return page.Lost, err
 }
 
 // trial reads the result of the trial in a directory of the job. Without a result, it returns a
 // trial that has only a key, and why.
 func (j *Job) trial(dir string) (t result.Trial, missing page.NoResult, err error) {
-	data, err := j.read(dir+"/"+result.ResultFile, result.MaxTrialFile)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		if t.Key, err = keyOf(dir); err != nil {
-			return t, "", err
-		}
-		if j.Running {
-			return t, page.Runs, nil
-		}
-		info, err := fs.Lstat(j.Files, dir)
-		if err == nil && !info.IsDir() {
-			err = fs.ErrNotExist
-		}
-		return t, page.Lost, err
-	case err != nil:
-		return t, "", err
+	if t, _, err = j.parse(dir, result.MaxTrialFile); !errors.Is(err, fs.ErrNotExist) {
+		return t, page.HasResult, err
+	}
+	if missing, err = j.missing(dir); err != nil || missing == page.HasResult {
+		return t, missing, cmp.Or(err, fs.ErrNotExist)
+	}
+	t.Key, err = keyOf(dir)
+	return t, missing, err
+}
+
+// parse reads the result of the trial in a directory, of at most limit bytes. size is how many
+// bytes it read.
+func (j *Job) parse(dir string, limit int64) (t result.Trial, size int64, err error) {
+	data, err := j.read(dir+"/"+result.ResultFile, limit)
+	size = int64(len(data))
+	if err != nil {
+		return t, size, err
 	}
 	var key result.Key
 	if err := bounded.Unmarshal(data, &key); err != nil {
-		return t, "", fmt.Errorf("%s: %w", dir, err)
+		return t, size, fmt.Errorf("%s: %w", dir, err)
 	}
 	if key.Dir() != dir {
-		return t, "", fs.ErrNotExist // it is not where results are
+		return t, size, fs.ErrNotExist // it is not where results are
 	}
 	err = result.ParseTrial(data, key, &t)
-	return t, page.HasResult, err
+	return t, size, err
 }
 
 // keyOf returns the key of a trial as far as its directory tells: names that are not plain differ.

@@ -290,17 +290,27 @@ func (s *Server) input(ctx context.Context, name, version string, job *Job) (rep
 	return in, nil
 }
 
+// trial answers with the page of a trial. Its result and those of other attempts are read only when
+// there is room for another page.
 func (s *Server) trial(w http.ResponseWriter, r *http.Request, name string, job *Job, dir string) error {
-	t, missing, err := job.trial(dir)
+	missing, err := job.missing(dir)
 	if err != nil {
 		return err
 	}
-	version, live := job.stamp(trialFiles(dir)...), ""
+	compared := job.compare(dir)
+	version, live := compared.version(), ""
 	if missing == page.Runs {
 		live = version
 	}
 	return s.write(w, r, version, live != "", func(w io.Writer) error {
-		return s.site.WriteTrial(w, job.inputOf(t), t, name, live, missing)
+		t, missing, err := job.trial(dir)
+		if err != nil {
+			return err
+		}
+		site := s.site
+		var in report.Input
+		in, site.LeftOut = compared.input(t, missing)
+		return site.WriteTrial(w, in, t, name, live, missing)
 	})
 }
 

@@ -27,6 +27,7 @@ type shelf struct {
 	running bool
 	read    int // how often its results were read
 	base    fs.FS
+	wrap    func(fs.FS) fs.FS // nil: its files are used as they are
 }
 
 func (s *shelf) Jobs(context.Context) ([]page.Listed, error) {
@@ -43,7 +44,11 @@ func (s *shelf) Open(_ context.Context, name string) (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Job{Files: root.FS(), Dir: "jobs/n", Running: s.running, Close: root.Close, Base: func() (fs.FS, string) { return s.base, "jobs/base" }, Input: func(context.Context) (report.Input, error) {
+	files := root.FS()
+	if s.wrap != nil {
+		files = s.wrap(files)
+	}
+	return &Job{Files: files, Dir: "jobs/n", Running: s.running, Close: root.Close, Base: func() (fs.FS, string) { return s.base, "jobs/base" }, Input: func(context.Context) (report.Input, error) {
 		s.read++
 		return report.Input{Job: result.Job{JobName: "n"}}, nil
 	}}, nil
