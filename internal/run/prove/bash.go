@@ -23,7 +23,7 @@ func bashSyntax(t *task.Task, f file) []Finding {
 	if !ok {
 		return nil
 	}
-	return []Finding{{Rule: "bash-syntax", Severity: Warning, File: f.name, Line: int(wrong.Pos.Line()), Column: int(wrong.Pos.Col()),
+	return []Finding{{Rule: ruleBashSyntax, Severity: Warning, File: f.name, Line: int(wrong.Pos.Line()), Column: int(wrong.Pos.Col()),
 		Message: "bash probably cannot read the script: " + wrong.Text, Hint: "bash -n tells what it does not understand"}}
 }
 

@@ -42,7 +42,7 @@ func Check(t *task.Task, runs Runs) (Verdict, []Finding) {
 	}
 	files := lint(t)
 	if worksOffline(runs) { // a run is better evidence than the script
-		files = slices.DeleteFunc(files, func(f Finding) bool { return f.Rule == "verifier-network" })
+		files = slices.DeleteFunc(files, func(f Finding) bool { return f.Rule == ruleVerifierNetwork })
 	}
 	findings := addProblems(t, append(files, fromRuns(t, runs)...))
 	verdict := verdictOf(t, runs)

@@ -25,7 +25,7 @@ func crlf(t *task.Task, f file) []Finding {
 	}
 	entry := f.name == testsScript || f.name == solutionScript
 	first, _, _ := bytes.Cut(f.head, []byte("\n"))
-	finding := Finding{Rule: "crlf", Severity: Error, File: f.name, Line: lineAt(f.head, at),
+	finding := Finding{Rule: ruleCRLF, Severity: Error, File: f.name, Line: lineAt(f.head, at),
 		Message: "the script has Windows line ends (CRLF), which its shell takes for a part of each command",
 		Hint:    "sed -i 's/\\r$//' on it, and a .gitattributes with: *.sh text eol=lf"}
 	switch {

@@ -16,7 +16,7 @@ func largeFile(f file) []Finding {
 	if f.size <= largeSize {
 		return nil
 	}
-	return []Finding{{Rule: "large-file", Severity: Warning, File: f.name,
+	return []Finding{{Rule: ruleLargeFile, Severity: Warning, File: f.name,
 		Message: fmt.Sprintf("the file has %d MiB", f.size>>20),
 		Hint:    "make it while the image is built, or fetch it there by its checksum"}}
 }
@@ -27,7 +27,7 @@ func fileName(f file) []Finding {
 	for _, part := range strings.Split(f.name, "/") {
 		// Not long names or leading dots, which Slug changes, too.
 		if part = strings.TrimLeft(part, "."); part != "" && len(part) < 150 && result.Slug(part) != part {
-			return []Finding{{Rule: "file-name", Severity: Warning, File: f.name,
+			return []Finding{{Rule: ruleFileName, Severity: Warning, File: f.name,
 				Message: "the name has a character that Windows and GitHub's artifacts do not allow", Hint: "rename it, or make it while the image is built"}}
 		}
 	}
@@ -46,7 +46,7 @@ func longTimeouts(t *task.Task) []Finding {
 		{"verifier.timeout_sec", t.Config.Verifier.TimeoutSec}, {"environment.build_timeout_sec", t.Config.Environment.BuildTimeoutSec},
 	} {
 		if limit.sec > day {
-			out = append(out, Finding{Rule: "long-timeout", Severity: Warning, File: configFile,
+			out = append(out, Finding{Rule: ruleLongTimeout, Severity: Warning, File: configFile,
 				Message: fmt.Sprintf("%s is %g seconds, which is more than a day", limit.key, limit.sec), Hint: "GitHub ends a job after six hours; seconds are meant, not milliseconds"})
 		}
 	}

@@ -25,7 +25,7 @@ func applyIgnores(t *task.Task, findings []Finding) []Finding {
 		return nil
 	}
 	wrong := func(message, hint string) Finding {
-		return Finding{Rule: "lint-ignore", Severity: Warning, File: configFile, Message: message, Hint: hint}
+		return Finding{Rule: ruleLintIgnore, Severity: Warning, File: configFile, Message: message, Hint: hint}
 	}
 	reasons, ok := list.(map[string]any)
 	if !ok {

@@ -50,7 +50,7 @@ func unpinnedImage(image, file string, line int) []Finding {
 	if message == "" {
 		return nil
 	}
-	return []Finding{{Rule: "unpinned-image", Severity: Warning, File: file, Line: line, Message: message,
+	return []Finding{{Rule: ruleUnpinnedImage, Severity: Warning, File: file, Line: line, Message: message,
 		Hint: "name a version, such as debian:bookworm; a digest (@sha256:…) never changes"}}
 }
 
@@ -86,7 +86,7 @@ func dockerfileRules(t *task.Task, f file) []Finding {
 		if at, ok := errors.AsType[*parser.LocationError](err); ok && len(at.Locations) > 0 && len(at.Locations[0]) > 0 {
 			line = at.Locations[0][0].Start.Line
 		}
-		finding := Finding{Rule: "dockerfile", Severity: Error, File: f.name, Line: line, Message: err.Error(), Hint: "BuildKit will say the same"}
+		finding := Finding{Rule: ruleDockerfile, Severity: Error, File: f.name, Line: line, Message: err.Error(), Hint: "BuildKit will say the same"}
 		if t.Config.Environment.DockerImage != "" || foreignSyntax(f.head) { // it is not built, or by a frontend with other instructions
 			finding.Severity = Warning
 		}
@@ -106,7 +106,7 @@ func dockerfileRules(t *task.Task, f file) []Finding {
 	out = append(out, missingSources(t, f, stages)...)
 	if len(stages) > 0 && t.Config.Environment.WorkDir == "" && !hasWorkdir(stages, len(stages)-1) {
 		last := stages[len(stages)-1]
-		out = append(out, Finding{Rule: "workdir", Severity: Warning, File: f.name, Line: firstLine(last.Location),
+		out = append(out, Finding{Rule: ruleWorkdir, Severity: Warning, File: f.name, Line: firstLine(last.Location),
 			Message: "there is no WORKDIR, so the agent begins in /, among files that do not belong to the task",
 			Hint:    "add WORKDIR, such as WORKDIR /app"})
 	}
@@ -149,7 +149,7 @@ func missingSources(t *task.Task, f file, stages []stage) []Finding {
 				if rest, ok := strings.CutPrefix(path.Clean(source), "environment/"); ok {
 					hint = "the paths of COPY and ADD begin in environment/: name it " + rest
 				}
-				out = append(out, Finding{Rule: "copy-source", Severity: Error, File: f.name, Line: firstLine(where),
+				out = append(out, Finding{Rule: ruleCopySource, Severity: Error, File: f.name, Line: firstLine(where),
 					Message: fmt.Sprintf("the build needs %s, which does not exist", name), Hint: hint})
 			}
 		}

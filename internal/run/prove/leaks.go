@@ -52,7 +52,7 @@ func instructionLeak(f file, all []file) []Finding {
 		case !sendsTo(line, at[2]-start, at[3]-start):
 		case namedBy(all, "environment/", "/"+dir), dir != "tests" && namedBy(all, "tests/", "/"+dir):
 		default:
-			return []Finding{{Rule: "instruction-leak", Severity: Warning, File: f.name, Line: lineAt(f.head, at[2]),
+			return []Finding{{Rule: ruleInstructionLeak, Severity: Warning, File: f.name, Line: lineAt(f.head, at[2]),
 				Message: fmt.Sprintf("the instruction names %s, which is not there while the agent works", full),
 				Hint:    "say what is wanted, not how it is tested"}}
 		}
@@ -153,10 +153,10 @@ func copies(files []file) []Finding {
 		if line == 0 {
 			continue
 		}
-		finding := Finding{Rule: "solution-in-image", Severity: Warning, File: dockerfile, Line: line,
+		finding := Finding{Rule: ruleSolutionInImage, Severity: Warning, File: dockerfile, Line: line,
 			Message: fmt.Sprintf("the image keeps %s, which is the same as %s: agents may find the solution", f.name, original), Hint: "do not copy it, or remove it in the step that uses it"}
 		if isVerifier(original) {
-			finding.Rule = "tests-in-image"
+			finding.Rule = ruleTestsInImage
 			finding.Message = fmt.Sprintf("the image keeps %s, which is the same as %s: agents may find the tests", f.name, original)
 			finding.Hint = "do not copy it: tests/ is put in place when the agent is done"
 		}

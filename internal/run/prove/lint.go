@@ -82,7 +82,7 @@ func read(fsys fs.FS) (files []file, problems []Finding) {
 		return nil
 	})
 	if cut || err != nil {
-		problems = append(problems, Finding{Rule: "unread", Severity: Warning,
+		problems = append(problems, Finding{Rule: ruleUnread, Severity: Warning,
 			Message: fmt.Sprintf("only the first %d files were checked", len(files)),
 			Hint:    "pack large collections of files into an archive"})
 	}

@@ -20,7 +20,7 @@ func networkUse(f file, script *syntax.File) []Finding {
 			return len(out) == 0
 		}
 		if what := fetchCommand(command(call)); what != "" {
-			out = append(out, Finding{Rule: "verifier-network", Severity: Warning, File: f.name, Line: int(call.Pos().Line()),
+			out = append(out, Finding{Rule: ruleVerifierNetwork, Severity: Warning, File: f.name, Line: int(call.Pos().Line()),
 				Message: fmt.Sprintf("the verifier needs the network: it runs %s", what),
 				Hint:    "install what it needs while the image is built"})
 		}

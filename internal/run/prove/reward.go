@@ -33,7 +33,7 @@ func rewardLost(f file, script *syntax.File) []Finding {
 	if call, ok := ends.Cmd.(*syntax.CallExpr); ok {
 		words = command(call)
 	}
-	return []Finding{{Rule: "reward-missing", Severity: Warning, File: f.name, Line: int(ends.Pos().Line()),
+	return []Finding{{Rule: ruleRewardMissing, Severity: Warning, File: f.name, Line: int(ends.Pos().Line()),
 		Message: fmt.Sprintf("because of set -e the script ends here when %s fails, before it has written a reward", testName(words)),
 		Hint:    "if COMMAND; then echo 1; else echo 0; fi > /logs/verifier/reward.txt"}}
 }
@@ -96,7 +96,7 @@ func noReward(t *task.Task, files []file) []Finding {
 	if !found {
 		return nil
 	}
-	return []Finding{{Rule: "reward-missing", Severity: Warning, File: testsScript,
+	return []Finding{{Rule: ruleRewardMissing, Severity: Warning, File: testsScript,
 		Message: "no file of tests/ names a reward, so probably nothing writes one",
 		Hint:    "let the script write a number to reward.txt in the verifier's logs: 1 for success, 0 for failure"}}
 }

@@ -27,7 +27,7 @@ func fromRuns(t *task.Task, runs Runs) []Finding {
 	out = append(out, tightTimeouts(t, runs)...)
 	out = append(out, withoutNetwork(runs)...)
 	if !t.HasSolution() {
-		out = append(out, Finding{Rule: "no-solution", Severity: Error, File: configFile,
+		out = append(out, Finding{Rule: ruleNoSolution, Severity: Error, File: configFile,
 			Message: "there is no solution/solve.sh, so nothing shows that the task can be solved",
 			Hint:    "add one that scores 1"})
 	}
@@ -40,12 +40,12 @@ func fromOracle(runs Runs) []Finding {
 	case counted[fails] == 0:
 		return nil
 	case counted[passes] > 0:
-		return []Finding{{Rule: "flaky", Severity: Error, File: testsScript, Trial: firstWith(runs.Oracle, fails).Dir(),
+		return []Finding{{Rule: ruleFlaky, Severity: Error, File: testsScript, Trial: firstWith(runs.Oracle, fails).Dir(),
 			Message: fmt.Sprintf("the oracle's %d runs came to %s: the same solution scores 1 only sometimes", len(runs.Oracle), scores(runs.Oracle)),
 			Hint:    "compare the logs of those runs; the usual causes are time, order, chance, services that are not up yet, and ports of a network that runs share (--n-concurrent 1 tells)"}}
 	}
 	bad := firstWith(runs.Oracle, fails)
-	f := Finding{Rule: "oracle-fails", Severity: Error, File: testsScript, Trial: bad.Dir(),
+	f := Finding{Rule: ruleOracleFails, Severity: Error, File: testsScript, Trial: bad.Dir(),
 		Message: fmt.Sprintf("the solution never scores 1: its runs came to %s", scores(runs.Oracle)),
 		Hint:    "correct the solution or the tests; the output of both is in the run's directory"}
 	if bad.Error != nil {
@@ -80,7 +80,7 @@ func fromNop(runs Runs) []Finding {
 	if n == 0 {
 		return nil
 	}
-	return []Finding{{Rule: "nop-passes", Severity: Error, File: testsScript, Trial: firstWith(runs.Nop, passes).Dir(),
+	return []Finding{{Rule: ruleNopPasses, Severity: Error, File: testsScript, Trial: firstWith(runs.Nop, passes).Dir(),
 		Message: fmt.Sprintf("doing nothing scores 1 (%s)", timesText(n)),
 		Hint:    "test something that only the solution achieves"}}
 }
@@ -123,15 +123,15 @@ func exitCode(t result.Trial, when string) (Finding, bool) {
 	case code == nil:
 		return f, false
 	case *code != 0 && t.Passed():
-		f.Rule, f.Severity = "exit-code", Warning
+		f.Rule, f.Severity = ruleExitCode, Warning
 		f.Message = fmt.Sprintf("%s tests/test.sh writes the reward 1 and ends with exit code %d", when, *code)
 		f.Hint = "let it end with exit 0: most harnesses take another code for a failure of the test itself"
 	case *code != 0 && t.Error != nil && t.Error.Type == result.VerifierFailed:
-		f.Rule, f.Severity = "exit-code", Error
+		f.Rule, f.Severity = ruleExitCode, Error
 		f.Message = fmt.Sprintf("%s: %s", when, t.Error.Message)
 		f.Hint = "write the reward and always end with exit 0; otherwise an agent's failure is an error of the trial and not a reward of 0"
 	case t.Error != nil && t.Error.Type == result.VerifierRewardMissing:
-		f.Rule, f.Severity = "reward-missing", Error
+		f.Rule, f.Severity = ruleRewardMissing, Error
 		f.Message = when + " tests/test.sh leaves no reward"
 		f.Hint = "write 0 to /logs/verifier/reward.txt before it gives up"
 	default:
@@ -165,7 +165,7 @@ func missingRuns(t *task.Task, runs Runs) []Finding {
 }
 
 func notRun(message string) Finding {
-	return Finding{Rule: "not-run", Severity: Error, Message: message, Hint: "run it again: nothing is known about the task"}
+	return Finding{Rule: ruleNotRun, Severity: Error, Message: message, Hint: "run it again: nothing is known about the task"}
 }
 
 // withoutNetwork finds solutions that need the network, or whose verification does. If the solution
@@ -181,7 +181,7 @@ func withoutNetwork(runs Runs) []Finding {
 			who, file = "its solution needs the network", solutionScript
 		}
 	}
-	return []Finding{{Rule: "network", Severity: Warning, File: file, Trial: firstWith(runs.Offline, fails).Dir(),
+	return []Finding{{Rule: ruleNetwork, Severity: Warning, File: file, Trial: firstWith(runs.Offline, fails).Dir(),
 		Message: fmt.Sprintf("without a network the run of the solution came to %s: %s", scores(runs.Offline), who),
 		Hint:    "install what is needed while the image is built"}}
 }

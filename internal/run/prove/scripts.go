@@ -23,7 +23,7 @@ func shebang(f file) []Finding {
 	if entry := f.name == testsScript || f.name == solutionScript; !entry || bytes.HasPrefix(head, shebangMark) || len(bytes.TrimSpace(head)) == 0 {
 		return nil
 	}
-	return []Finding{{Rule: "shebang", Severity: Warning, File: f.name, Line: 1,
+	return []Finding{{Rule: ruleShebang, Severity: Warning, File: f.name, Line: 1,
 		Message: "the script does not begin with #!, so what runs it depends on who starts it",
 		Hint:    "begin with #!/bin/bash, or the interpreter that it is written for"}}
 }
@@ -39,7 +39,7 @@ func bom(t *task.Task, f file) []Finding {
 	if !marked || !entry && !isShell(f) {
 		return nil
 	}
-	finding := Finding{Rule: "bom", Severity: Warning, File: f.name, Line: 1,
+	finding := Finding{Rule: ruleBOM, Severity: Warning, File: f.name, Line: 1,
 		Message: "the script begins with a byte order mark (BOM), which its shell takes for a part of the first line",
 		Hint:    `save the file as UTF-8 without a mark: sed -i '1s/^\xef\xbb\xbf//' on it`}
 	first, _, _ := bytes.Cut(head, []byte("\n"))

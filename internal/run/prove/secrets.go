@@ -56,7 +56,7 @@ func secrets(f file) []Finding {
 	add := func(at int, severity Severity, what, hint string) {
 		if line := lineAt(f.head, at); !seen[line] && len(out) < maxSecrets {
 			seen[line] = true
-			out = append(out, Finding{Rule: "secret", Severity: severity, File: f.name, Line: line, Message: what, Hint: hint})
+			out = append(out, Finding{Rule: ruleSecret, Severity: severity, File: f.name, Line: line, Message: what, Hint: hint})
 		}
 	}
 	for _, kind := range secretKinds {

@@ -20,6 +20,6 @@ func stub(f file) []Finding {
 	if at < 0 {
 		return nil
 	}
-	return []Finding{{Rule: "stub", Severity: Warning, File: f.name, Line: lineAt(f.head, at),
+	return []Finding{{Rule: ruleStub, Severity: Warning, File: f.name, Line: lineAt(f.head, at),
 		Message: "the file is as rollout new task wrote it", Hint: "fill it in, and remove this line"}}
 }

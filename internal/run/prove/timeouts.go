@@ -33,7 +33,7 @@ func tightTimeouts(t *task.Task, runs Runs) []Finding {
 			}
 		}
 		if longest > tightShare*limit.sec && longest > minSeconds {
-			out = append(out, Finding{Rule: "tight-timeout", Severity: Warning, File: configFile,
+			out = append(out, Finding{Rule: ruleTightTimeout, Severity: Warning, File: configFile,
 				Message: fmt.Sprintf("%s took %.0f of the %g seconds of %s", limit.what, longest, limit.sec, limit.key),
 				Hint:    "allow several times as much: other machines are slower, and agents try more than one thing"})
 		}
