@@ -258,8 +258,32 @@ func (v *invocation) root() *cobra.Command {
 	root.Version = versionLine()
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(
-		newRunCommand(v), newResumeCommand(v), newValidateCommand(v), newPlanCommand(v), newMergeCommand(v), newReportCommand(v), newDiffCommand(v), newLsCommand(v), newShowCommand(v), newShellCommand(v), newVerifyCommand(v), newRejudgeCommand(v), newJudgesCommand(v), newExportCommand(v), newInitCommand(v), newNewCommand(v),
-		newCompareCommand(v), newHistoryCommand(v), newViewCommand(v), newDatasetsCommand(v), newAgentsCommand(v), newCacheCommand(v), newCleanCommand(v), newSchemaCommand(v), newVersionCommand(v), newActionCommand(v),
+		newRunCommand(v),
+		newResumeCommand(v),
+		newValidateCommand(v),
+		newPlanCommand(v),
+		newMergeCommand(v),
+		newReportCommand(v),
+		newDiffCommand(v),
+		newLsCommand(v),
+		newShowCommand(v),
+		newShellCommand(v),
+		newVerifyCommand(v),
+		newRejudgeCommand(v),
+		newJudgesCommand(v),
+		newExportCommand(v),
+		newInitCommand(v),
+		newNewCommand(v),
+		newCompareCommand(v),
+		newHistoryCommand(v),
+		newViewCommand(v),
+		newDatasetsCommand(v),
+		newAgentsCommand(v),
+		newCacheCommand(v),
+		newCleanCommand(v),
+		newSchemaCommand(v),
+		newVersionCommand(v),
+		newActionCommand(v),
 	)
 	v.completeValues(root)
 	groupCommands(root)
