@@ -12,7 +12,7 @@ import (
 // Source: specification, "Agent".
 type Agent struct {
 	Name        string `yaml:"name" json:"name" required:"true" doc:"Name of the agent in results. oracle (runs the task's solution) and nop (does nothing) are built in."`
-	Description string `yaml:"description" json:"description,omitempty" raw:"true" doc:"What reports call the agent."`
+	Description string `yaml:"description" json:"description,omitempty" raw:"true" experiment:"no" doc:"What reports call the agent."`
 	// Preset is the name of an agent that is ready to run, of package presets; "": the agent has
 	// scripts of its own. Install, Execute, Files and Env then have what the preset adds.
 	Preset     string     `yaml:"preset" json:"preset,omitempty" doc:"An agent that is ready to run, such as claude-code: rollout agents ls has their names. It gives install and execute; those that the agent has win."`
@@ -20,7 +20,7 @@ type Agent struct {
 	Args       []string   `yaml:"args" json:"args,omitempty" most:"1000" raw:"true" doc:"Further arguments of the preset's command."`
 	MCPServers MCPServers `yaml:"mcp_servers" json:"mcp_servers,omitempty" doc:"MCP servers for the preset's agent, by name. ${VAR} works as in env."`
 	Skills     string     `yaml:"skills" json:"skills,omitempty" doc:"A directory of skills for the preset's agent, relative to the job file. Each is a directory with a SKILL.md."`
-	Files      []File     `yaml:"files" json:"files,omitempty" most:"1000" doc:"Files, directories and globs of the repository that are in the environment before install runs. A text is short for {source: text}."`
+	Files      []File     `yaml:"files" json:"files,omitempty" most:"1000" experiment:"no" doc:"Files, directories and globs of the repository that are in the environment before install runs. A text is short for {source: text}."`
 	Install    string     `yaml:"install" json:"install,omitempty" raw:"true" doc:"Bash script that installs the agent."`
 	Execute    string     `yaml:"execute" json:"execute,omitempty" raw:"true" doc:"Bash script that runs the agent on the instruction in the file $ROLLOUT_TASK_INSTRUCTION."`
 	// CacheInstall: Install runs once for an image, and all trials with that image start from what
@@ -30,7 +30,7 @@ type Agent struct {
 	Model  string `yaml:"model" json:"model,omitempty" doc:"The model of the agent, by its name in models. The agent gets a URL and a token for this trial only, in ROLLOUT_MODEL_URL, ROLLOUT_MODEL_KEY, ROLLOUT_MODEL_NAME and the variables that clients of the model's API read."`
 	Budget Budget `yaml:"budget" json:"budget,omitzero" doc:"What the agent may use of its model in one trial. When it is used up, further requests are refused, and the trial is verified as it is."`
 	// Trainable changes nothing of the trials. It is never true for an agent that only judges.
-	Trainable bool              `yaml:"trainable" json:"trainable,omitempty" doc:"What the agent says may be used for training: its results say so, and rollout export --trainable writes only those. What judges say never may."`
+	Trainable bool              `yaml:"trainable" json:"trainable,omitempty" experiment:"no" doc:"What the agent says may be used for training: its results say so, and rollout export --trainable writes only those. What judges say never may."`
 	Env       map[string]string `yaml:"env" json:"env,omitempty" doc:"Variables of both scripts. ${VAR} and ${VAR:-default} are taken from the environment of Rollout, $$ is a $."`
 }
 

@@ -8,34 +8,34 @@ import (
 
 // Job is a job.yaml with all defaults filled in. Its JSON form is config.json, which can be loaded again as a job file; it keeps
 // the placeholders in agents[].env. Source: specification, "Job". Sizes are in bytes, CPUs in thousandths. Load and Schema
-// read the tags; see rules.
+// read the tags; see rules. The tag experiment says for which digests a key counts; see Experiment.
 type Job struct {
-	Name              string           `yaml:"name" json:"name" doc:"Name of the job and of its directory below jobs_dir. {date} stands for the day (UTC), {commit} for the commit of the job file's repository, {run} for the run of the workflow, or else for the next number. Default: the time, as YYYY-MM-DD__HH-mm-ss."`
-	JobsDir           string           `yaml:"jobs_dir" json:"jobs_dir" default:"jobs" doc:"Directory that receives the job's directory; relative to the current directory."`
-	NAttempts         int              `yaml:"n_attempts" json:"n_attempts" default:"1" min:"1" max:"100000" doc:"Attempts per agent and task."`
-	NConcurrentTrials int              `yaml:"n_concurrent_trials" json:"n_concurrent_trials" default:"4" min:"1" max:"10000" doc:"How many trials run at the same time."`
+	Name              string           `yaml:"name" json:"name" experiment:"no" doc:"Name of the job and of its directory below jobs_dir. {date} stands for the day (UTC), {commit} for the commit of the job file's repository, {run} for the run of the workflow, or else for the next number. Default: the time, as YYYY-MM-DD__HH-mm-ss."`
+	JobsDir           string           `yaml:"jobs_dir" json:"jobs_dir" default:"jobs" experiment:"no" doc:"Directory that receives the job's directory; relative to the current directory."`
+	NAttempts         int              `yaml:"n_attempts" json:"n_attempts" default:"1" min:"1" max:"100000" experiment:"resume" doc:"Attempts per agent and task."`
+	NConcurrentTrials int              `yaml:"n_concurrent_trials" json:"n_concurrent_trials" default:"4" min:"1" max:"10000" experiment:"no" doc:"How many trials run at the same time."`
 	TimeoutMultiplier float64          `yaml:"timeout_multiplier" json:"timeout_multiplier" default:"1.0" above:"0" max:"10000" doc:"Factor for every timeout, of tasks and of this file, for example on slow machines."`
-	Retry             Retry            `yaml:"retry" json:"retry" doc:"How transient failures of the infrastructure are retried. Failures of agents and verifiers are not retried."`
-	LogLevel          string           `yaml:"log_level" json:"log_level" default:"warn" enum:"debug,info,warn,error" doc:"Least important level of Rollout's own messages that is printed. info adds the progress of images, debug every phase; error hides warnings."`
+	Retry             Retry            `yaml:"retry" json:"retry" experiment:"no" doc:"How transient failures of the infrastructure are retried. Failures of agents and verifiers are not retried."`
+	LogLevel          string           `yaml:"log_level" json:"log_level" default:"warn" enum:"debug,info,warn,error" experiment:"no" doc:"Least important level of Rollout's own messages that is printed. info adds the progress of images, debug every phase; error hides warnings."`
 	InstructionPath   string           `yaml:"instruction_path" json:"instruction_path" default:"/tmp/instruction.md" doc:"Absolute path of the task's instruction in the environment; also in $ROLLOUT_TASK_INSTRUCTION."`
-	MaxStreamSize     Bytes            `yaml:"max_stream_size" json:"max_stream_size" unit:"bytes" default:"64Mi" min:"1" doc:"How much of each output stream of a script is kept. Of a longer one, the beginning and the end are kept."`
+	MaxStreamSize     Bytes            `yaml:"max_stream_size" json:"max_stream_size" unit:"bytes" default:"64Mi" min:"1" experiment:"reuse" doc:"How much of each output stream of a script is kept. Of a longer one, the beginning and the end are kept."`
 	Artifacts         []string         `yaml:"artifacts" json:"artifacts,omitempty" most:"100" doc:"Absolute paths of files and directories that are copied out of every environment when the agent is done, into the trial's directory artifacts, besides those that the task names. rollout verify --from artifacts puts them into new environments."`
 	Environment       Environment      `yaml:"environment" json:"environment" doc:"Where trials run."`
 	Verifier          Verifier         `yaml:"verifier" json:"verifier" doc:"How trials are verified."`
-	Metrics           []Metric         `yaml:"metrics" json:"metrics" default:"[{type: mean}]" doc:"Aggregates over the rewards of completed trials, shown while the job runs and in its result."`
-	Gate              gate.Policy      `yaml:"gate" json:"gate" doc:"Conditions for the job to pass."`
-	Budget            Budget           `yaml:"budget" json:"budget,omitzero" doc:"What the job may spend. When the budget is used up, no more trials start, and the job is incomplete."`
-	Redact            Redact           `yaml:"redact" json:"redact" doc:"What is hidden in everything that Rollout writes and prints."`
-	Models            map[string]Model `yaml:"models" json:"models,omitempty" doc:"The models that agents can use, by name. Rollout stands between agent and model: the key stays on the host."`
-	Agents            []agent.Agent    `yaml:"agents" json:"agents" required:"true" doc:"The agents to evaluate."`
+	Metrics           []Metric         `yaml:"metrics" json:"metrics" default:"[{type: mean}]" experiment:"no" doc:"Aggregates over the rewards of completed trials, shown while the job runs and in its result."`
+	Gate              gate.Policy      `yaml:"gate" json:"gate" experiment:"no" doc:"Conditions for the job to pass."`
+	Budget            Budget           `yaml:"budget" json:"budget,omitzero" experiment:"no" doc:"What the job may spend. When the budget is used up, no more trials start, and the job is incomplete."`
+	Redact            Redact           `yaml:"redact" json:"redact" experiment:"reuse" doc:"What is hidden in everything that Rollout writes and prints."`
+	Models            map[string]Model `yaml:"models" json:"models,omitempty" experiment:"resume" doc:"The models that agents can use, by name. Rollout stands between agent and model: the key stays on the host."`
+	Agents            []agent.Agent    `yaml:"agents" json:"agents" required:"true" experiment:"resume" doc:"The agents to evaluate."`
 	Judges            []judge.Spec     `yaml:"judges" json:"judges,omitempty" most:"20" doc:"Agents that grade what the evaluated ones have done, in every trial, besides those that a task has."`
-	JudgeAgents       []agent.Agent    `yaml:"judge_agents" json:"judge_agents,omitempty" most:"20" doc:"Agents that only judge: judges name them, and they are not evaluated. Their keys are those of agents, without model and budget."`
+	JudgeAgents       []agent.Agent    `yaml:"judge_agents" json:"judge_agents,omitempty" most:"20" experiment:"resume" doc:"Agents that only judge: judges name them, and they are not evaluated. Their keys are those of agents, without model and budget."`
 	Reward            string           `yaml:"reward" json:"reward,omitempty" doc:"Expression whose value is the reward of a trial, from 0 to 1, over tests (the reward of the tests), rewards (their named rewards) and scores (those of the judges): 0.7 * tests + 0.3 * scores.quality. Default: that of the task, else tests alone; judges then only measure."`
-	Datasets          []Dataset        `yaml:"datasets" json:"datasets,omitempty" doc:"Directories of tasks, and datasets of registries. datasets, tasks or both must be given."`
-	Tasks             []string         `yaml:"tasks" json:"tasks,omitempty" doc:"Directories of single tasks, relative to the job file; they form the dataset \"tasks\"."`
-	TasksFormat       Format           `yaml:"tasks_format" json:"tasks_format,omitempty" enum:"rollout,harbor" doc:"Format of the tasks in the tasks list; see datasets[].format. Default: rollout."`
-	IncludeTasks      []string         `yaml:"include_tasks" json:"include_tasks,omitempty" doc:"Run only tasks whose name matches one of these globs (*, ?, [a-z])."`
-	ExcludeTasks      []string         `yaml:"exclude_tasks" json:"exclude_tasks,omitempty" doc:"Do not run tasks whose name matches one of these globs."`
+	Datasets          []Dataset        `yaml:"datasets" json:"datasets,omitempty" experiment:"resume" doc:"Directories of tasks, and datasets of registries. datasets, tasks or both must be given."`
+	Tasks             []string         `yaml:"tasks" json:"tasks,omitempty" experiment:"no" doc:"Directories of single tasks, relative to the job file; they form the dataset \"tasks\"."`
+	TasksFormat       Format           `yaml:"tasks_format" json:"tasks_format,omitempty" enum:"rollout,harbor" experiment:"no" doc:"Format of the tasks in the tasks list; see datasets[].format. Default: rollout."`
+	IncludeTasks      []string         `yaml:"include_tasks" json:"include_tasks,omitempty" experiment:"resume" doc:"Run only tasks whose name matches one of these globs (*, ?, [a-z])."`
+	ExcludeTasks      []string         `yaml:"exclude_tasks" json:"exclude_tasks,omitempty" experiment:"resume" doc:"Do not run tasks whose name matches one of these globs."`
 }
 
 // Retry is the key retry: how transient infrastructure failures are retried. MaxAttempts includes the first attempt.
@@ -52,8 +52,8 @@ type Retry struct {
 type Environment struct {
 	Type            string         `yaml:"type" json:"type" default:"docker" doc:"The provider of environments."`
 	ForceBuild      bool           `yaml:"force_build" json:"force_build" default:"false" doc:"Build images again even if they exist, and even if the task names a ready-made one."`
-	PreserveEnv     Preserve       `yaml:"preserve_env" json:"preserve_env" default:"never" enum:"never,always,on_failure" doc:"Which environments are kept, stopped, after their trial. on_failure: with an error, or a reward below 1."`
-	Keep            Keep           `yaml:"keep" json:"keep,omitempty" default:"none" enum:"none,outcome" doc:"outcome: the files of every environment are kept as the agent left them, before the tests run. rollout verify runs later tests on them; rollout clean --kept removes them."`
+	PreserveEnv     Preserve       `yaml:"preserve_env" json:"preserve_env" default:"never" enum:"never,always,on_failure" experiment:"reuse" doc:"Which environments are kept, stopped, after their trial. on_failure: with an error, or a reward below 1."`
+	Keep            Keep           `yaml:"keep" json:"keep,omitempty" default:"none" enum:"none,outcome" experiment:"no" doc:"outcome: the files of every environment are kept as the agent left them, before the tests run. rollout verify runs later tests on them; rollout clean --kept removes them."`
 	PassEnv         []string       `yaml:"pass_env" json:"pass_env,omitempty" doc:"Variables of the host that tasks may use in the env tables of their task.toml."`
 	ProviderConfig  map[string]any `yaml:"provider_config" json:"provider_config,omitempty" doc:"Settings of the provider in type."`
 	OverrideCPUs    *MilliCPUs     `yaml:"override_cpus" json:"override_cpus,omitempty" unit:"cpus" above:"0" doc:"CPUs of every environment, instead of the task's: 2, 0.5 or 500m."`
@@ -65,7 +65,7 @@ type Environment struct {
 	NetworkDuringInstall *bool    `yaml:"network_during_install" json:"network_during_install,omitempty" doc:"Whether the network is public while agents are installed; otherwise it is the agent's network. Default: the task decides."`
 	NetworkDuringVerify  *bool    `yaml:"network_during_verify" json:"network_during_verify,omitempty" doc:"Whether the network is public while trials are verified; otherwise it is the agent's network. Default: the task decides."`
 	// MinFreeDisk applies to the disk of the results and, if the provider reports them, to its disks for images and changes.
-	MinFreeDisk Bytes `yaml:"min_free_disk" json:"min_free_disk" unit:"bytes" default:"512Mi" min:"0" doc:"No trial starts while a disk has less free space than this; the job then ends with an error. 0: no minimum."`
+	MinFreeDisk Bytes `yaml:"min_free_disk" json:"min_free_disk" unit:"bytes" default:"512Mi" min:"0" experiment:"no" doc:"No trial starts while a disk has less free space than this; the job then ends with an error. 0: no minimum."`
 }
 
 // Preserve says which environments are kept (stopped) after their trial.
@@ -133,11 +133,11 @@ const (
 // the name of the directory. Format is empty if the job has none: package dataset then chooses it. The selection is the same
 // on every machine; see package dataset.
 type Dataset struct {
-	Path         string         `yaml:"path" json:"path,omitempty" doc:"Directory of tasks, relative to the job file."`
-	Registry     *Registry      `yaml:"registry" json:"registry,omitempty" doc:"The registry that lists name and version, instead of path."`
+	Path         string         `yaml:"path" json:"path,omitempty" experiment:"no" doc:"Directory of tasks, relative to the job file."`
+	Registry     *Registry      `yaml:"registry" json:"registry,omitempty" experiment:"no" doc:"The registry that lists name and version, instead of path."`
 	Name         string         `yaml:"name" json:"name,omitempty" doc:"Name of the dataset in results, and in its registry. Default: the directory's name."`
 	Version      string         `yaml:"version" json:"version,omitempty" doc:"Version of the dataset in its registry. Default: head, else the highest."`
-	Format       Format         `yaml:"format" json:"format,omitempty" enum:"rollout,harbor" doc:"Format of the tasks. Default: rollout for a path; for a registry its own format, else harbor. With harbor, the verifier's exit code does not count, the verifier also runs after an agent's failure, and more; see docs/tasks.md."`
+	Format       Format         `yaml:"format" json:"format,omitempty" enum:"rollout,harbor" experiment:"no" doc:"Format of the tasks. Default: rollout for a path; for a registry its own format, else harbor. With harbor, the verifier's exit code does not count, the verifier also runs after an agent's failure, and more; see docs/tasks.md."`
 	Tasks        []string       `yaml:"tasks" json:"tasks,omitempty" doc:"Only the dataset's tasks whose name matches one of these globs (*, ?, [a-z])."`
 	ExcludeTasks []string       `yaml:"exclude_tasks" json:"exclude_tasks,omitempty" doc:"None of the dataset's tasks whose name matches one of these globs."`
 	Metadata     map[string]any `yaml:"metadata" json:"metadata,omitempty" doc:"Only tasks with these values in [metadata] of their task.toml. Of two lists, one common element is enough."`

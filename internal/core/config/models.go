@@ -34,12 +34,12 @@ type Model struct {
 	APIKey        string         `yaml:"api_key" json:"api_key,omitempty" raw:"true" doc:"The key, such as ${ANTHROPIC_API_KEY}. It stays on the host."`
 	Headers       Headers        `yaml:"headers" json:"headers,omitempty" doc:"Headers of each request to the provider, for example of a company's own proxy. ${VAR} works as in an agent's env."`
 	Sampling      map[string]any `yaml:"sampling" json:"sampling,omitempty" doc:"Parameters such as temperature that replace the agent's in each request."`
-	Price         *Price         `yaml:"price" json:"price,omitempty" doc:"Prices in US dollars per million tokens. Default: those of the table that Rollout has for well-known providers."`
-	MaxConcurrent int            `yaml:"max_concurrent" json:"max_concurrent,omitempty" min:"1" max:"100000" doc:"Requests to the model at one time, of all trials. Default: no bound."`
+	Price         *Price         `yaml:"price" json:"price,omitempty" experiment:"resume" doc:"Prices in US dollars per million tokens. Default: those of the table that Rollout has for well-known providers."`
+	MaxConcurrent int            `yaml:"max_concurrent" json:"max_concurrent,omitempty" min:"1" max:"100000" experiment:"resume" doc:"Requests to the model at one time, of all trials. Default: no bound."`
 	Record        string         `yaml:"record" json:"record,omitempty" enum:"messages,usage,none" doc:"What trials keep of their calls of the model. messages: the trajectory, with the conversations. usage: tokens, times and names of models, without any contents. none: tokens and costs alone, in costs.jsonl. The usage in the results does not depend on it. Default: messages."`
 	RecordTokens  bool           `yaml:"record_tokens" json:"record_tokens,omitempty" doc:"Ask the model's server for the ids of tokens and their log probabilities, and keep them for training. Only with the api openai-chat, of servers that can, such as vLLM and SGLang."`
-	Script        string         `yaml:"script" json:"script,omitempty" doc:"The file by which a model with the api scripted answers, relative to the job file."`
-	RecordTo      string         `yaml:"record_to" json:"record_to,omitempty" doc:"Directory in which each exchange with the model is kept, for replay; relative to the job file."`
+	Script        string         `yaml:"script" json:"script,omitempty" experiment:"resume" doc:"The file by which a model with the api scripted answers, relative to the job file."`
+	RecordTo      string         `yaml:"record_to" json:"record_to,omitempty" experiment:"no" doc:"Directory in which each exchange with the model is kept, for replay; relative to the job file."`
 	Replay        string         `yaml:"replay" json:"replay,omitempty" doc:"Directory with exchanges of record_to, from which the model answers; relative to the job file. It then needs no key and no network."`
 }
 

@@ -18,7 +18,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/org/rollout-action/internal/core/config"
-	"github.com/org/rollout-action/internal/core/gate"
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/core/task"
 	"github.com/org/rollout-action/internal/run/trial"
@@ -145,39 +144,9 @@ func repoPath(t *task.Task, dir string) string {
 	return filepath.ToSlash(below)
 }
 
-// CanonicalConfig returns the configuration without the keys that change no trial: those that may
-// differ between the shards of a job or between a run and its resumption, and those that are only
-// used after the trials.
-func CanonicalConfig(cfg config.Job) config.Job {
-	cfg.Name, cfg.JobsDir, cfg.NConcurrentTrials, cfg.LogLevel = "", "", 0, ""
-	cfg.Budget = config.Budget{}
-	cfg.Gate, cfg.Metrics, cfg.Retry, cfg.Redact, cfg.MaxStreamSize = gate.Policy{}, nil, config.Retry{}, config.Redact{}, 0
-	cfg.Environment.PreserveEnv, cfg.Environment.Keep, cfg.Environment.MinFreeDisk = "", "", 0
-	cfg.Agents = slices.Clone(cfg.Agents)
-	for i := range cfg.Agents {
-		cfg.Agents[i].Description, cfg.Agents[i].Files, cfg.Agents[i].Trainable = "", nil, false // the plan has the files
-	}
-	cfg.JudgeAgents = slices.Clone(cfg.JudgeAgents)
-	for i := range cfg.JudgeAgents {
-		cfg.JudgeAgents[i].Description, cfg.JudgeAgents[i].Files = "", nil
-	}
-	cfg.Models = maps.Clone(cfg.Models)
-	for name, m := range cfg.Models {
-		m.RecordTo = ""
-		cfg.Models[name] = m
-	}
-	cfg.Tasks, cfg.TasksFormat = nil, "" // the plan has their names and contents
-	cfg.Datasets = slices.Clone(cfg.Datasets)
-	for i := range cfg.Datasets {
-		cfg.Datasets[i].Path, cfg.Datasets[i].Registry = "", nil
-		cfg.Datasets[i].Format = "" // the tasks' digests depend on it
-	}
-	return cfg
-}
-
 // planDigest returns the result.Plan.Digest of a plan.
 func planDigest(cfg config.Job, plan result.Plan) (string, error) {
-	cfg = CanonicalConfig(cfg)
+	cfg = config.Experiment(cfg, config.ForResume)
 	sum := sha256.New()
 	if err := json.NewEncoder(sum).Encode(cfg); err != nil {
 		return "", err

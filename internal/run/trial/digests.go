@@ -7,7 +7,6 @@ import (
 
 	"github.com/org/rollout-action/internal/core/agent"
 	"github.com/org/rollout-action/internal/core/config"
-	"github.com/org/rollout-action/internal/core/gate"
 	"github.com/org/rollout-action/internal/core/judge"
 	"github.com/org/rollout-action/internal/core/task"
 	"github.com/org/rollout-action/internal/model/scripted"
@@ -42,7 +41,7 @@ func DigestsOf(job config.Job, in Inputs) Digests {
 		Job    config.Job
 		Passed map[string]string
 		Judges []judgeDigest `json:",omitempty"`
-	}{experiment(job), in.Passed, judgeDigests(job, in, job.Judges)})}
+	}{config.Experiment(job, config.ForReuse), in.Passed, judgeDigests(job, in, job.Judges)})}
 	for _, a := range job.Agents {
 		d.Agents[a.Name] = agentDigest(a, in.Visible[a.Name], in.Files[a.Name], modelOf(job, in, a.Model))
 	}
@@ -62,10 +61,10 @@ func (d Digests) ConfigOf(t *task.Task) string {
 }
 
 // JudgeOf returns the digest of a judge: of everything that its scores depend on besides the trial.
-// Its budget and timeout do not count.
+// Its budget and timeout do not count: see config.ForScores.
 func (d Digests) JudgeOf(s judge.Spec) string {
 	agentAndModel := judgeDigests(d.job, d.in, []judge.Spec{s})[0]
-	s.Budget, s.TimeoutSec, s.OnError = agent.Budget{}, 0, ""
+	s = config.Experiment(s, config.ForScores)
 	if s.Agent != judge.Call { // the default of others was a file once, which makes another judge
 		s.Source = s.VerdictSource()
 	}
@@ -108,32 +107,16 @@ func modelOf(job config.Job, in Inputs, name string) *usedModel {
 	if !ok {
 		return nil
 	}
-	m.MaxConcurrent, m.Price, m.Script, m.RecordTo = 0, nil, "", ""
-	return &usedModel{m, in.Scripts[name], in.Recordings[name]}
+	return &usedModel{config.Experiment(m, config.ForReuse), in.Scripts[name], in.Recordings[name]}
 }
 
 func agentDigest(a agent.Agent, visible map[string]string, files string, m *usedModel) string {
-	a.Description, a.Files, a.Trainable = "", nil, false
 	return digestOf(struct {
 		Agent   agent.Agent
 		Visible map[string]string
 		Files   string     `json:",omitempty"`
 		Model   *usedModel `json:",omitempty"`
-	}{a, visible, files, m})
-}
-
-// experiment returns the configuration without the keys that are in a trial's key and in other
-// digests, and without those for the number, the schedule and the judging of trials. Everything
-// else counts: a new key, or one that was forgotten here, makes trials differ rather than equal.
-func experiment(job config.Job) config.Job {
-	job.Name, job.JobsDir, job.LogLevel = "", "", ""
-	job.NAttempts, job.NConcurrentTrials = 0, 0
-	job.Environment.MinFreeDisk, job.Environment.Keep = 0, ""
-	job.Budget = config.Budget{}
-	job.Retry, job.Metrics, job.Gate = config.Retry{}, nil, gate.Policy{}
-	job.Models, job.JudgeAgents = nil, nil // judgeDigests have those of judges
-	job.Agents, job.Datasets, job.Tasks, job.TasksFormat, job.IncludeTasks, job.ExcludeTasks = nil, nil, nil, "", nil, nil
-	return job
+	}{config.Experiment(a, config.ForReuse), visible, files, m})
 }
 
 // digestOf returns a digest of a value's JSON, in which the keys of maps are sorted.

@@ -14,7 +14,6 @@ import (
 	"github.com/org/rollout-action/internal/core/config"
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/lib/untrusted"
-	"github.com/org/rollout-action/internal/run/job"
 )
 
 // Change is a difference between the job's original and its current state that keeps it from being
@@ -61,7 +60,7 @@ func asTree(cfg config.Job) (map[string]any, error) {
 	if len(cfg.Tasks) == 0 {
 		tasksFormat = ""
 	}
-	cfg = job.CanonicalConfig(cfg)
+	cfg = config.Experiment(cfg, config.ForResume)
 	cfg.NAttempts = 0
 	cfg.TasksFormat = tasksFormat // if it changed, tasks differ, too, because of it
 	for i := range cfg.Datasets {
