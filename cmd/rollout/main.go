@@ -12,6 +12,9 @@ import (
 	"github.com/org/rollout-action/providers/sandbox"
 )
 
+// A process that rollout starts in another role, such as process 1 of a sandbox, does not get to
+// main: the package of its role takes it over in init, before most packages are initialised. The
+// roles are initproc, podinit, killer, relay and probe; internal/test/arch lists their packages.
 func main() {
 	sandbox.Init() // does not return in a process that is to be a sandbox
 	os.Exit(rollout(cli.System()))

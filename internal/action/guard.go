@@ -24,7 +24,7 @@ import (
 // guard decides what the Action may execute: see github.Guard. It serves one command and is not
 // safe for concurrent use.
 type guard struct {
-	ctx    context.Context
+	ctx    context.Context //nolint:containedctx // functions that admit files take none
 	facts  github.Actions
 	level  github.Guard
 	client *github.Client

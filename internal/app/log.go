@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/lib/ctxio"
 	"github.com/org/rollout-action/internal/run/job"
 )
 
@@ -108,7 +109,7 @@ func (f *follower) reopen() error {
 
 // copy writes the new content of the file.
 func (f *follower) copy(ctx context.Context) error {
-	n, err := io.Copy(f.to, reader{ctx, f.open})
+	n, err := io.Copy(f.to, ctxio.NewReader(ctx, f.open))
 	f.seen += n
 	return err
 }
@@ -121,17 +122,4 @@ func (f *follower) same(now *os.File) bool {
 	a, errA := f.open.Stat()
 	b, errB := now.Stat()
 	return errA == nil && errB == nil && os.SameFile(a, b) && b.Size() >= f.seen
-}
-
-// reader is a reader that fails once its context ends.
-type reader struct {
-	ctx context.Context
-	io.Reader
-}
-
-func (r reader) Read(p []byte) (int, error) {
-	if err := r.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return r.Reader.Read(p)
 }

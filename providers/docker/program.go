@@ -5,9 +5,9 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"testing/fstest" // MapFS: the standard library's in-memory fs.FS
 
 	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/lib/memfs"
 )
 
 // programDir is where this program is put in containers, to be a relay or a killer.
@@ -33,7 +33,7 @@ func (p *Provider) program(role string) (environment.Copy, error) {
 				programName, architectures[p.info.Architecture]),
 		}
 	}
-	return environment.Copy{Src: fstest.MapFS{role: {Data: content, Mode: 0o755}}, Dst: programDir, Clean: true}, nil
+	return environment.Copy{Src: memfs.Dir{role: {Data: content, Mode: 0o755}}, Dst: programDir, Clean: true}, nil
 }
 
 // programName is the program's file name in releases; those for other systems have "-linux-ARCH"

@@ -21,13 +21,12 @@ import (
 
 // baseMaker writes a base into dir: see hostBase.
 type baseMaker struct {
-	ctx  context.Context
 	root string
 	dir  string
 	mode mode
 }
 
-func (b *baseMaker) make(parts []hostPart) error {
+func (b *baseMaker) make(ctx context.Context, parts []hostPart) error {
 	root := filepath.Join(b.dir, rootPart)
 	if err := makeDir(root, 0o755); err != nil {
 		return err
@@ -37,13 +36,13 @@ func (b *baseMaker) make(parts []hostPart) error {
 			return err
 		}
 	}
-	for _, step := range []func(root string) error{b.copyLinks, b.copyEtc, b.copyState, b.linkOpt} {
-		if err := step(root); err != nil {
+	for _, step := range []func(ctx context.Context, root string) error{b.copyLinks, b.copyEtc, b.copyState, b.linkOpt} {
+		if err := step(ctx, root); err != nil {
 			return err
 		}
 	}
 	for _, p := range parts {
-		if err := errors.Join(makeDir(filepath.Join(root, p.At), 0o755), b.copySiblings(p.At, root)); err != nil {
+		if err := errors.Join(makeDir(filepath.Join(root, p.At), 0o755), b.copySiblings(ctx, p.At, root)); err != nil {
 			return err
 		}
 		if p.At == "/nix" || p.At == "/gnu" {
@@ -53,7 +52,7 @@ func (b *baseMaker) make(parts []hostPart) error {
 		if err := makeDir(own, 0o755); err != nil {
 			return err
 		}
-		if err := b.cover(p.Host, own); err != nil {
+		if err := b.cover(ctx, p.Host, own); err != nil {
 			return err
 		}
 	}
@@ -62,7 +61,7 @@ func (b *baseMaker) make(parts []hostPart) error {
 
 // copySiblings copies the links and files next to a part, and next to the directories above it.
 // Sandboxes do not show those directories as a whole, only some of their subdirectories.
-func (b *baseMaker) copySiblings(at, root string) error {
+func (b *baseMaker) copySiblings(ctx context.Context, at, root string) error {
 	for dir := filepath.Dir(at); dir != "/"; dir = filepath.Dir(dir) {
 		entries, _ := os.ReadDir(filepath.Join(b.root, dir))
 		for _, entry := range entries {
@@ -70,7 +69,7 @@ func (b *baseMaker) copySiblings(at, root string) error {
 			if entry.IsDir() || exists(filepath.Join(root, path)) {
 				continue
 			}
-			if err := b.copyTree(path, root); err != nil {
+			if err := b.copyTree(ctx, path, root); err != nil {
 				return err
 			}
 		}
@@ -87,7 +86,7 @@ func makeDir(path string, mode fs.FileMode) error {
 }
 
 // copyLinks copies the links of the root, such as /bin -> usr/bin.
-func (b *baseMaker) copyLinks(root string) error {
+func (b *baseMaker) copyLinks(_ context.Context, root string) error {
 	for _, name := range shownDirs {
 		target, err := os.Readlink(filepath.Join(b.root, name))
 		if err != nil {
@@ -100,8 +99,8 @@ func (b *baseMaker) copyLinks(root string) error {
 	return nil
 }
 
-func (b *baseMaker) copyEtc(root string) error {
-	if err := b.copyTree("etc", root); err != nil {
+func (b *baseMaker) copyEtc(ctx context.Context, root string) error {
+	if err := b.copyTree(ctx, "etc", root); err != nil {
 		return err
 	}
 	for _, name := range requiredFiles {
@@ -167,9 +166,9 @@ func (b *baseMaker) writeShadow(root string) error {
 	return nil
 }
 
-func (b *baseMaker) copyState(root string) error {
+func (b *baseMaker) copyState(ctx context.Context, root string) error {
 	for _, path := range copiedState {
-		if err := b.copyTree(path, root); err != nil {
+		if err := b.copyTree(ctx, path, root); err != nil {
 			return err
 		}
 	}
@@ -181,7 +180,7 @@ func (b *baseMaker) copyState(root string) error {
 	return nil
 }
 
-func (b *baseMaker) linkOpt(root string) error {
+func (b *baseMaker) linkOpt(_ context.Context, root string) error {
 	for _, name := range publicOptEntries(b.root) {
 		if err := os.Symlink(filepath.Join(hostOpt, name), filepath.Join(root, optDir, name)); err != nil {
 			return err
@@ -192,11 +191,11 @@ func (b *baseMaker) linkOpt(root string) error {
 
 // copyTree copies a file or directory of the machine to the same path below root. It leaves out
 // files that not every user may read, and creates such directories empty.
-func (b *baseMaker) copyTree(path, root string) error {
+func (b *baseMaker) copyTree(ctx context.Context, path, root string) error {
 	return filepath.WalkDir(filepath.Join(b.root, path), func(from string, entry fs.DirEntry, err error) error {
 		below, relErr := filepath.Rel(b.root, from)
-		if relErr != nil || b.ctx.Err() != nil {
-			return errors.Join(relErr, b.ctx.Err())
+		if relErr != nil || ctx.Err() != nil {
+			return errors.Join(relErr, ctx.Err())
 		}
 		if err != nil {
 			return ignoreUnreadable(err) // it does not exist, or may not be read
@@ -285,13 +284,13 @@ func (b *baseMaker) copyOwner(path string, info fs.FileInfo) error {
 
 // cover fills the directory that is mounted over a part of the machine. It has whiteouts for files
 // that not every user may read and, in a user namespace, copies of the directories.
-func (b *baseMaker) cover(host, own string) error {
+func (b *baseMaker) cover(ctx context.Context, host, own string) error {
 	type hostDir struct{ host, own string }
 	level, made := []hostDir{{host, own}}, 0
 	for len(level) > 0 {
 		var next []hostDir
 		for _, f := range level {
-			if err := b.ctx.Err(); err != nil {
+			if err := ctx.Err(); err != nil {
 				return err
 			}
 			entries, err := os.ReadDir(f.host)

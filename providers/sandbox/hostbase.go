@@ -222,8 +222,8 @@ func (s *store) makeBase(ctx context.Context, root string, base *hostBase) (now 
 		return nil, err
 	}
 	defer d.discard()
-	b := baseMaker{ctx: ctx, root: root, dir: d.dir, mode: s.mode}
-	if err := b.make(base.Parts); err != nil {
+	b := baseMaker{root: root, dir: d.dir, mode: s.mode}
+	if err := b.make(ctx, base.Parts); err != nil {
 		return nil, fmt.Errorf("copy this machine's configuration: %w", err)
 	}
 	now, err = s.findBase(root)

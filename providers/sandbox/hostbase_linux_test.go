@@ -116,8 +116,8 @@ func TestHostKeyDependsOnTheMachine(t *testing.T) {
 func makeBase(t *testing.T, ctx context.Context, root string) (string, error) {
 	t.Helper()
 	dir := t.TempDir()
-	b := baseMaker{ctx: ctx, root: root, dir: dir, mode: modeOne}
-	return dir, b.make(hostParts(root, nil, "/store"))
+	b := baseMaker{root: root, dir: dir, mode: modeOne}
+	return dir, b.make(ctx, hostParts(root, nil, "/store"))
 }
 
 func TestBaseContents(t *testing.T) {
@@ -158,8 +158,8 @@ func TestBaseContents(t *testing.T) {
 func TestBaseHasFilesBesideMounts(t *testing.T) {
 	root := machineRoot(t, "usr/bin/tool", "usr/local/bin/tool", "usr/local/share/man/", "usr/local/man -> share/man", "usr/note", "usr/secret 600", "etc/passwd", "etc/group")
 	dir := t.TempDir()
-	b := baseMaker{ctx: t.Context(), root: root, dir: dir, mode: modeOne}
-	must(t, b.make(hostParts(root, []string{"/usr/local/share/man"}, "/store")))
+	b := baseMaker{root: root, dir: dir, mode: modeOne}
+	must(t, b.make(t.Context(), hostParts(root, []string{"/usr/local/share/man"}, "/store")))
 	target, err := os.Readlink(filepath.Join(dir, "root/usr/local/man"))
 	if err != nil || target != "share/man" || !exists(filepath.Join(dir, "root/usr/note")) || exists(filepath.Join(dir, "root/usr/secret")) {
 		t.Errorf("usr/local/man leads to %q (%v), usr/note: %v, usr/secret: %v", target, err,

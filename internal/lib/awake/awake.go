@@ -122,7 +122,7 @@ func WithTimeoutCause(parent context.Context, d time.Duration, cause error) (con
 // limited is a context whose time is measured by Sleep. It has a channel of its own: contexts
 // derived from it would otherwise take their error from the context below.
 type limited struct {
-	context.Context
+	context.Context //nolint:containedctx // this is a context
 	done chan struct{}
 
 	mu  sync.Mutex

@@ -14,7 +14,7 @@ import (
 // clock limits the time of work that runs here and, command by command, in an environment. While a
 // command runs, the environment measures the time: a broken connection to it costs no time.
 type clock struct {
-	ctx  context.Context // ends with ErrTimeout when the time is over
+	ctx  context.Context //nolint:containedctx // ends with ErrTimeout when the time is over
 	stop context.CancelCauseFunc
 
 	mu    sync.Mutex

@@ -11,7 +11,7 @@ import (
 // startLimit limits the start of an environment. Time in which the provider waits for others does
 // not count.
 type startLimit struct {
-	ctx  context.Context
+	ctx  context.Context //nolint:containedctx // ends when the time is over
 	end  context.CancelCauseFunc
 	left time.Duration
 

@@ -9,9 +9,9 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"testing/fstest" // MapFS: the standard library's in-memory fs.FS
 
 	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/lib/memfs"
 )
 
 // programName is the program's file name in releases; those for other systems have "-linux-ARCH"
@@ -35,7 +35,7 @@ func programFS(programs fs.FS, goarch string) (fs.FS, error) {
 			Hint: fmt.Sprintf("put the program of that system's release beside this one, as %s-linux-%s", programName, goarch),
 		}
 	}
-	return fstest.MapFS{Installer: {Data: content, Mode: 0o755}}, nil
+	return memfs.Dir{Installer: {Data: content, Mode: 0o755}}, nil
 }
 
 func readProgram(goarch string) ([]byte, error) {

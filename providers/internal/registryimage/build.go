@@ -299,7 +299,7 @@ func (i *Images) checkPush(ctx context.Context, repository string) error {
 // contextTransport ends requests with a context, for functions of the library that take none. What
 // cancels an upload may outlive it.
 type contextTransport struct {
-	ctx  context.Context
+	ctx  context.Context //nolint:containedctx // the library makes requests without one
 	next http.RoundTripper
 }
 

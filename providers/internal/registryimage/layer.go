@@ -18,6 +18,8 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"github.com/klauspost/compress/gzip"
+
+	"github.com/org/rollout-action/internal/lib/ctxio"
 )
 
 // FileLayer returns a layer with one file, which belongs to root. name is absolute; the directories
@@ -122,7 +124,7 @@ func (s *spooled) fill(ctx context.Context, from io.Reader) error {
 	// The compressor has one goroutine and no time in its header: the same layer gives the same
 	// bytes.
 	w := gzip.NewWriter(counter)
-	if _, err := io.Copy(w, io.TeeReader(contextReader{ctx, from}, diffID)); err != nil {
+	if _, err := io.Copy(w, io.TeeReader(ctxio.NewReader(ctx, from), diffID)); err != nil {
 		return err
 	}
 	if err := w.Close(); err != nil {
@@ -173,17 +175,4 @@ func (c *counter) Write(p []byte) (int, error) {
 	n, err := c.w.Write(p)
 	c.n += int64(n)
 	return n, err
-}
-
-// contextReader fails when a context has ended.
-type contextReader struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-func (c contextReader) Read(p []byte) (int, error) {
-	if err := c.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return c.r.Read(p)
 }

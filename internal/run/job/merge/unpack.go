@@ -54,9 +54,9 @@ func (m *merge) unpack(ctx context.Context, file, dir string) (err error) {
 		return err
 	}
 	defer root.Close()
-	u := unpacker{ctx: ctx, root: root, limits: &m.limits, made: map[string]bool{".": true}, skipped: &m.skipped}
+	u := unpacker{root: root, limits: &m.limits, made: map[string]bool{".": true}, skipped: &m.skipped}
 	if archiveKind(file) == ".zip" {
-		return u.zip(file)
+		return u.zip(ctx, file)
 	}
 	f, err := os.Open(file)
 	if err != nil {
@@ -72,7 +72,7 @@ func (m *merge) unpack(ctx context.Context, file, dir string) (err error) {
 		defer packed.Close()
 		stream = packed
 	}
-	if err := u.tar(tar.NewReader(stream)); err != nil {
+	if err := u.tar(ctx, tar.NewReader(stream)); err != nil {
 		return err
 	}
 	return u.drain(stream)
@@ -90,14 +90,13 @@ func (u *unpacker) drain(stream io.Reader) error {
 }
 
 type unpacker struct {
-	ctx     context.Context
 	root    *os.Root
 	limits  *unpackLimits
 	made    map[string]bool // directories
 	skipped *omissions
 }
 
-func (u *unpacker) tar(archive *tar.Reader) error {
+func (u *unpacker) tar(ctx context.Context, archive *tar.Reader) error {
 	for {
 		header, err := archive.Next()
 		if errors.Is(err, io.EOF) {
@@ -109,12 +108,12 @@ func (u *unpacker) tar(archive *tar.Reader) error {
 		switch header.Typeflag {
 		case tar.TypeXGlobalHeader:
 		case tar.TypeReg:
-			err = u.file(header.Name, archive)
+			err = u.file(ctx, header.Name, archive)
 		case tar.TypeDir:
-			err = u.dir(header.Name)
+			err = u.dir(ctx, header.Name)
 		default:
 			u.skipped.add(header.Name)
-			err = u.count()
+			err = u.count(ctx)
 		}
 		if err != nil {
 			return err
@@ -122,41 +121,41 @@ func (u *unpacker) tar(archive *tar.Reader) error {
 	}
 }
 
-func (u *unpacker) zip(file string) error {
+func (u *unpacker) zip(ctx context.Context, file string) error {
 	archive, err := zip.OpenReader(file)
 	if err != nil && !errors.Is(err, zip.ErrInsecurePath) {
 		return archiveError(err)
 	}
 	defer archive.Close()
 	for _, entry := range archive.File {
-		if err := u.zipped(entry); err != nil {
+		if err := u.zipped(ctx, entry); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (u *unpacker) zipped(entry *zip.File) error {
+func (u *unpacker) zipped(ctx context.Context, entry *zip.File) error {
 	name := strings.ReplaceAll(entry.Name, `\`, "/") // some writers on Windows
 	switch mode := entry.Mode(); {
 	case mode.IsDir() || strings.HasSuffix(name, "/"):
-		return u.dir(name)
+		return u.dir(ctx, name)
 	case !mode.IsRegular():
 		u.skipped.add(name)
-		return u.count()
+		return u.count(ctx)
 	}
 	content, err := entry.Open()
 	if err != nil {
 		return archiveError(err)
 	}
 	defer content.Close()
-	return u.file(name, content)
+	return u.file(ctx, name, content)
 }
 
 // count counts an entry, even if it is left out. It fails at the limit and when ctx ends.
-func (u *unpacker) count() error {
-	if u.ctx.Err() != nil {
-		return u.ctx.Err()
+func (u *unpacker) count(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
 	if u.limits.files++; u.limits.files > maxUnpackedFiles {
 		return errArchiveTooLarge
@@ -184,8 +183,8 @@ func (u *unpacker) clean(name string) (string, bool) {
 	return on, len(elements) > 0 && len(elements) <= maxUnpackedDepth && len(on) <= linktree.MaxPath
 }
 
-func (u *unpacker) dir(name string) error {
-	if err := u.count(); err != nil {
+func (u *unpacker) dir(ctx context.Context, name string) error {
+	if err := u.count(ctx); err != nil {
 		return err
 	}
 	on, ok := u.clean(name)
@@ -209,8 +208,8 @@ func (u *unpacker) makeDir(on string) error {
 	return nil
 }
 
-func (u *unpacker) file(name string, content io.Reader) error {
-	if err := u.count(); err != nil {
+func (u *unpacker) file(ctx context.Context, name string, content io.Reader) error {
+	if err := u.count(ctx); err != nil {
 		return err
 	}
 	on, ok := u.clean(name)

@@ -52,7 +52,6 @@ type file struct {
 
 // collector finds the files of one agent.
 type collector struct {
-	ctx   context.Context
 	files map[string]file // by path in the environment, without the leading slash
 	from  map[string]string
 	bytes int64
@@ -77,7 +76,7 @@ type source struct {
 
 // add collects the files of one entry. at is the absolute path of its source, or of the directory
 // in which its glob begins.
-func (c *collector) add(entry agent.File, at string) error {
+func (c *collector) add(ctx context.Context, entry agent.File, at string) error {
 	shown, pattern := agent.SplitGlob(entry.Source)
 	s := &source{collector: c, shown: shown, dir: at, pattern: pattern}
 	if pattern != "" && !doublestar.ValidatePattern(pattern) {
@@ -92,7 +91,7 @@ func (c *collector) add(entry agent.File, at string) error {
 	case err != nil:
 		return s.unreadable(".", err)
 	case info.IsDir():
-		return s.directory(entry)
+		return s.directory(ctx, entry)
 	case pattern != "":
 		return problem("", "%s is not a directory", shown)
 	}
@@ -105,7 +104,7 @@ func (c *collector) add(entry agent.File, at string) error {
 }
 
 // directory collects the files of a directory that match the pattern.
-func (s *source) directory(entry agent.File) error {
+func (s *source) directory(ctx context.Context, entry agent.File) error {
 	s.tree = task.Tree(s.dir)
 	if entry.Gitignore {
 		var err error
@@ -113,7 +112,7 @@ func (s *source) directory(entry agent.File) error {
 			return err
 		}
 	}
-	if err := s.walk(".", nil); err != nil {
+	if err := s.walk(ctx, ".", nil); err != nil {
 		return err
 	}
 	if s.matched {
@@ -136,8 +135,8 @@ func (s *source) directory(entry agent.File) error {
 
 // walk collects the content of the directory name. behind holds the directories that lead to it,
 // without links.
-func (s *source) walk(name string, behind []string) error {
-	if err := s.ctx.Err(); err != nil {
+func (s *source) walk(ctx context.Context, name string, behind []string) error {
+	if err := ctx.Err(); err != nil {
 		return err
 	}
 	real, err := filepath.EvalSymlinks(filepath.Join(s.dir, filepath.FromSlash(name)))
@@ -163,7 +162,7 @@ func (s *source) walk(name string, behind []string) error {
 		return s.put(path.Join(s.target, name), file{dir: s.dir, name: name, empty: true})
 	}
 	for _, e := range entries {
-		if err := s.entry(path.Join(name, e.Name()), e, behind); err != nil {
+		if err := s.entry(ctx, path.Join(name, e.Name()), e, behind); err != nil {
 			return err
 		}
 	}
@@ -171,7 +170,7 @@ func (s *source) walk(name string, behind []string) error {
 }
 
 // entry collects one entry of a directory, including its content.
-func (s *source) entry(name string, e fs.DirEntry, behind []string) error {
+func (s *source) entry(ctx context.Context, name string, e fs.DirEntry, behind []string) error {
 	if e.Name() == ".git" {
 		return nil
 	}
@@ -187,7 +186,7 @@ func (s *source) entry(name string, e fs.DirEntry, behind []string) error {
 	case err != nil:
 		return s.unreadable(name, err)
 	case info.IsDir():
-		return s.walk(name, behind)
+		return s.walk(ctx, name, behind)
 	case s.pattern != "" && !doublestar.MatchUnvalidated(s.pattern, name):
 		return nil
 	case !info.Mode().IsRegular():

@@ -43,9 +43,9 @@ type Entry struct {
 // Load finds the files of an agent and reads them once. If an entry cannot be used, failed is its
 // index; the error is a Problem, or that of a file that cannot be read.
 func Load(ctx context.Context, entries []Entry) (set *Set, failed int, err error) {
-	c := &collector{ctx: ctx, files: map[string]file{}, from: map[string]string{}}
+	c := &collector{files: map[string]file{}, from: map[string]string{}}
 	for i, e := range entries {
-		if err := c.add(e.File, e.Path); err != nil {
+		if err := c.add(ctx, e.File, e.Path); err != nil {
 			return nil, i, err
 		}
 		if len(c.pointers) > 0 {

@@ -39,12 +39,12 @@ func Pack(ctx context.Context, dir string, w io.Writer, opts PackOptions) error 
 	if err != nil {
 		return fmt.Errorf("pack layer %s: %w", dir, err)
 	}
-	p := &packer{ctx: ctx, opts: opts, tw: tar.NewWriter(w), links: map[inode]string{}}
+	p := &packer{opts: opts, tw: tar.NewWriter(w), links: map[inode]string{}}
 	if opts.Opaque {
 		err = p.mark(opaqueName)
 	}
 	if err == nil {
-		err = p.dir(root, "")
+		err = p.dir(ctx, root, "")
 	} else {
 		_ = unix.Close(root)
 	}
@@ -61,14 +61,13 @@ func Pack(ctx context.Context, dir string, w io.Writer, opts PackOptions) error 
 type inode struct{ dev, ino uint64 }
 
 type packer struct {
-	ctx   context.Context
 	opts  PackOptions
 	tw    *tar.Writer
 	links map[inode]string // first names of files with several names
 }
 
 // dir writes the content of the directory fd, and closes fd. name ends in a slash, or is empty.
-func (p *packer) dir(fd int, name string) error {
+func (p *packer) dir(ctx context.Context, fd int, name string) error {
 	open := os.NewFile(uintptr(fd), name)
 	defer open.Close()
 	entries, err := open.Readdirnames(-1)
@@ -77,10 +76,10 @@ func (p *packer) dir(fd int, name string) error {
 	}
 	slices.Sort(entries)
 	for _, base := range entries {
-		if err := p.ctx.Err(); err != nil {
-			return context.Cause(p.ctx)
+		if err := ctx.Err(); err != nil {
+			return context.Cause(ctx)
 		}
-		if err := p.entry(fd, base, name+base); err != nil {
+		if err := p.entry(ctx, fd, base, name+base); err != nil {
 			return fmt.Errorf("%q: %w", name+base, err)
 		}
 	}
@@ -93,7 +92,7 @@ func (p *packer) mark(name string) error {
 }
 
 // entry writes the file or directory base in the directory at.
-func (p *packer) entry(at int, base, name string) error {
+func (p *packer) entry(ctx context.Context, at int, base, name string) error {
 	if strings.HasPrefix(base, whiteoutPrefix) {
 		return errors.New("layers cannot have a file whose name begins with " + whiteoutPrefix + ": it would remove another")
 	}
@@ -110,7 +109,7 @@ func (p *packer) entry(at int, base, name string) error {
 	}
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFDIR:
-		return p.subdir(at, base, header)
+		return p.subdir(ctx, at, base, header)
 	case unix.S_IFREG:
 		return p.file(at, base, header, st)
 	case unix.S_IFLNK:
@@ -140,7 +139,7 @@ func readLink(at int, base string) (string, error) {
 }
 
 // subdir writes a directory with its content.
-func (p *packer) subdir(at int, base string, header *tar.Header) error {
+func (p *packer) subdir(ctx context.Context, at int, base string, header *tar.Header) error {
 	fd, err := unix.Openat(at, base, openDirFlags|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return err
@@ -157,7 +156,7 @@ func (p *packer) subdir(at int, base string, header *tar.Header) error {
 		_ = unix.Close(fd)
 		return err
 	}
-	return p.dir(fd, header.Name)
+	return p.dir(ctx, fd, header.Name)
 }
 
 // file writes a regular file, or a hard link if the file was written under another name.

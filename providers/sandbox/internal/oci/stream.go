@@ -9,6 +9,7 @@ import (
 	"hash"
 	"io"
 
+	"github.com/org/rollout-action/internal/lib/ctxio"
 	"github.com/org/rollout-action/providers/sandbox/internal/decompress"
 )
 
@@ -47,20 +48,17 @@ func verified(ctx context.Context, from io.ReadCloser, diffID string) (io.ReadCl
 	if err != nil {
 		return nil, fmt.Errorf("layer %s: %w", diffID, err)
 	}
-	return &verifier{ctx: ctx, from: data, diffID: diffID, hash: sha256.New()}, nil
+	return &verifier{from: ctxio.NewReader(ctx, data), closer: data, diffID: diffID, hash: sha256.New()}, nil
 }
 
 type verifier struct {
-	ctx    context.Context
-	from   io.ReadCloser
+	from   io.Reader
+	closer io.Closer // of from
 	diffID string
 	hash   hash.Hash
 }
 
 func (v *verifier) Read(p []byte) (int, error) {
-	if err := v.ctx.Err(); err != nil {
-		return 0, err
-	}
 	n, err := v.from.Read(p)
 	v.hash.Write(p[:n])
 	switch {
@@ -75,4 +73,4 @@ func (v *verifier) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func (v *verifier) Close() error { return v.from.Close() }
+func (v *verifier) Close() error { return v.closer.Close() }

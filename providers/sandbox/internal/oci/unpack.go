@@ -12,6 +12,8 @@ import (
 	"path"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/org/rollout-action/internal/lib/ctxio"
 )
 
 // The namespaces of overlayfs's extended attributes: "user" with the mount option userxattr, which
@@ -76,12 +78,12 @@ func Unpack(ctx context.Context, r io.Reader, dir string, opts UnpackOptions) (R
 	}
 	opts.MaxBytes = cmp.Or(opts.MaxBytes, defaultMaxBytes)
 	opts.MaxFiles = cmp.Or(opts.MaxFiles, defaultMaxFiles)
-	u, err := newUnpacker(ctx, dir, opts)
+	u, err := newUnpacker(dir, opts)
 	if err != nil {
 		return Report{}, fmt.Errorf("unpack layer: %w", err)
 	}
 	defer u.close()
-	if err := u.unpack(r); err != nil {
+	if err := u.unpack(ctx, r); err != nil {
 		return u.report, fmt.Errorf("unpack layer: %w", err)
 	}
 	return u.report, nil
@@ -90,7 +92,6 @@ func Unpack(ctx context.Context, r io.Reader, dir string, opts UnpackOptions) (R
 // unpacker unpacks one layer. Directories have the mode 0700 until the end, because an ordinary
 // user could not fill read-only ones.
 type unpacker struct {
-	ctx    context.Context
 	opts   UnpackOptions
 	dir    string
 	root   int // dir
@@ -106,12 +107,10 @@ type unpacker struct {
 	dirs map[uint64]dirMeta
 }
 
-func (u *unpacker) unpack(r io.Reader) error {
+func (u *unpacker) unpack(ctx context.Context, r io.Reader) error {
+	r = ctxio.NewReader(ctx, r)
 	archive := tar.NewReader(r)
 	for {
-		if err := u.ctx.Err(); err != nil {
-			return context.Cause(u.ctx)
-		}
 		hdr, err := archive.Next()
 		if errors.Is(err, io.EOF) {
 			break
@@ -127,15 +126,12 @@ func (u *unpacker) unpack(r io.Reader) error {
 	if err := u.drain(r); err != nil {
 		return fmt.Errorf("read the archive: %w", err)
 	}
-	return u.finish()
+	return u.finish(ctx)
 }
 
 // drain reads the padding after the end of the archive.
 func (u *unpacker) drain(r io.Reader) error {
 	for left := u.opts.MaxBytes; ; {
-		if u.ctx.Err() != nil {
-			return context.Cause(u.ctx)
-		}
 		n, err := r.Read(u.buf)
 		if errors.Is(err, io.EOF) {
 			return nil

@@ -25,7 +25,7 @@ const defaultDirMode = 0o755
 
 const openDirFlags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC
 
-func newUnpacker(ctx context.Context, dir string, opts UnpackOptions) (*unpacker, error) {
+func newUnpacker(dir string, opts UnpackOptions) (*unpacker, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err
@@ -38,7 +38,7 @@ func newUnpacker(ctx context.Context, dir string, opts UnpackOptions) (*unpacker
 		return nil, &fs.PathError{Op: "open", Path: dir, Err: err}
 	}
 	u := &unpacker{
-		ctx: ctx, opts: opts, dir: dir, root: root, buf: make([]byte, pieceSize),
+		opts: opts, dir: dir, root: root, buf: make([]byte, pieceSize),
 		recent: -1, dirs: map[uint64]dirMeta{},
 	}
 	if err := u.remember(root, dirMeta{mode: defaultDirMode}); err != nil {
@@ -85,17 +85,19 @@ func (u *unpacker) openDir(name string) (int, error) {
 	return fd, nil
 }
 
+// maxTries bounds how often lookUp repeats an interrupted call.
+const maxTries = 1000
+
 // lookUp opens an existing directory. It follows links as if dir were the root.
 func (u *unpacker) lookUp(name string) (int, error) {
 	how := unix.OpenHow{Flags: openDirFlags, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
-	for {
+	for tries := 0; ; {
 		fd, err := unix.Openat2(u.root, name, &how)
 		// EAGAIN: a concurrent rename while ".." in a link was looked up. Source: openat2(2).
 		if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) {
-			if u.ctx.Err() != nil {
-				return -1, context.Cause(u.ctx)
+			if tries++; tries < maxTries {
+				continue
 			}
-			continue
 		}
 		return fd, err
 	}
@@ -189,19 +191,19 @@ func (u *unpacker) remove(at int, base string) error {
 
 // finish sets the times and modes of directories, the deepest first: the mode may forbid entering a
 // directory, and changes in a directory change its time.
-func (u *unpacker) finish() error {
+func (u *unpacker) finish(ctx context.Context) error {
 	fd, err := unix.Dup(u.root)
 	if err != nil {
 		return err
 	}
-	return u.finishDir(fd, u.dir)
+	return u.finishDir(ctx, fd, u.dir)
 }
 
-func (u *unpacker) finishDir(fd int, name string) error {
+func (u *unpacker) finishDir(ctx context.Context, fd int, name string) error {
 	dir := os.NewFile(uintptr(fd), name)
 	defer dir.Close()
-	if u.ctx.Err() != nil {
-		return context.Cause(u.ctx)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	entries, err := dir.ReadDir(-1)
 	if err != nil {
@@ -215,7 +217,7 @@ func (u *unpacker) finishDir(fd int, name string) error {
 		if err != nil {
 			return &fs.PathError{Op: "open", Path: filepath.Join(name, e.Name()), Err: err}
 		}
-		if err := u.finishDir(child, filepath.Join(name, e.Name())); err != nil {
+		if err := u.finishDir(ctx, child, filepath.Join(name, e.Name())); err != nil {
 			return err
 		}
 	}

@@ -58,7 +58,7 @@ func (u *unpacker) unpackFile(at int, base string, hdr *tar.Header, r io.Reader)
 	}
 	f := os.NewFile(uintptr(fd), base)
 	defer f.Close()
-	if err := copySparse(u.ctx, f, r, hdr.Size, u.buf); err != nil {
+	if err := copySparse(f, r, hdr.Size, u.buf); err != nil {
 		return err
 	}
 	// Changing the owner takes away set-user-id bits and capabilities, so it comes first. The mode

@@ -4,7 +4,6 @@ package oci
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"io"
 	"os"
@@ -17,12 +16,9 @@ var zeros [pieceSize]byte
 
 // copySparse copies size bytes of r to the empty file f. Pieces of zeros become holes; tar returns
 // an archive's own holes as zeros. buf has the size of a piece.
-func copySparse(ctx context.Context, f *os.File, r io.Reader, size int64, buf []byte) error {
+func copySparse(f *os.File, r io.Reader, size int64, buf []byte) error {
 	var at, end int64 // end: of the written data
 	for at < size {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
 		piece := buf[:min(int64(len(buf)), size-at)]
 		if _, err := io.ReadFull(r, piece); err != nil {
 			if errors.Is(err, io.EOF) {

@@ -56,7 +56,7 @@ type Options struct {
 type Net struct {
 	opts   Options
 	link   *link
-	ctx    context.Context
+	ctx    context.Context //nolint:containedctx // ends with Close
 	cancel context.CancelFunc
 	work   sync.WaitGroup // all goroutines except the stack's own
 
