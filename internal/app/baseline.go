@@ -98,7 +98,7 @@ func lacks(job result.Job) string {
 		text += ", only shard " + job.Shard.String()
 	}
 	if n := job.SkippedTrials; n > 0 {
-		text += fmt.Sprintf(", incomplete: %d of %s have no result", n, plural.Count(job.TotalTrials, "trial"))
+		text += fmt.Sprintf(", incomplete: %d of %s %s no result", n, plural.Count(job.TotalTrials, "trial"), plural.Have(n))
 	}
 	return text
 }

@@ -161,7 +161,7 @@ func reused(job result.Job, trials []result.Trial) string {
 		}
 	}
 	directories := slices.Sorted(maps.Keys(from))
-	text := fmt.Sprintf("%d of %s were not run but taken over from %s", job.ReusedTrials, plural.Count(job.TotalTrials, "trial"), clean(strings.Join(directories[:min(3, len(directories))], ", ")))
+	text := fmt.Sprintf("%d of %s %s not run but taken over from %s", job.ReusedTrials, plural.Count(job.TotalTrials, "trial"), plural.Were(job.ReusedTrials), clean(strings.Join(directories[:min(3, len(directories))], ", ")))
 	if more := len(directories) - 3; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}

@@ -82,7 +82,7 @@ Exit codes:
 // exported warns of what was not written.
 func (e Env) exported(report export.Report) error {
 	if report.Missing > 0 {
-		e.warnf("%d of %s have no result, and are left out", report.Missing, plural.Count(report.Planned, "trial"))
+		e.warnf("%d of %s %s no result, and %s left out", report.Missing, plural.Count(report.Planned, "trial"), plural.Have(report.Missing), plural.Are(report.Missing))
 	}
 	if report.MissingPrompts > 0 {
 		e.warnf("the prompt of %s is null: no %s tells it, and the task's directory is not here or has changed", plural.Count(report.MissingPrompts, "task"), result.OutputsFile)

@@ -115,7 +115,7 @@ func (v *invocation) exportSite(ctx context.Context, req app.SiteRequest) error 
 		v.warnf("%s cannot be read, and have no page: the index says why", plural.Count(done.Unreadable, "job"))
 	}
 	if done.LeftOut > 0 {
-		v.warnf("%s of older jobs have no pages, so that the site stays small", plural.Count(done.LeftOut, "trial"))
+		v.warnf("%s of older jobs %s no page, so that the site stays small", plural.Count(done.LeftOut, "trial"), plural.Have(done.LeftOut))
 	}
 	_, err = fmt.Fprintf(v.Stdout, "Wrote %s and %s to %s\n", plural.Count(done.Jobs, "job"), plural.Count(done.Trials, "trial"), untrusted.ShellPath(req.To))
 	return err

@@ -280,7 +280,7 @@ func TestFailedTrials(t *testing.T) {
 		want    Outcome
 		message string
 	}{
-		{"the agent took too long", []result.ErrorType{result.AgentExecutionTimeout, result.AgentExecutionFailed}, nil, Pass, "0 of 12 trials have no verdict; 2 more were lost by the agent, which failed or took too long"},
+		{"the agent took too long", []result.ErrorType{result.AgentExecutionTimeout, result.AgentExecutionFailed}, nil, Pass, "none of 12 trials ended without a verdict; 2 were lost by the agent, which failed or took too long"},
 		{"the agent could not be installed", []result.ErrorType{result.AgentInstallFailed}, nil, Fail, "1 of 11 trials has no verdict, none may"},
 		{"the verifier", []result.ErrorType{result.VerifierRewardMissing}, nil, Fail, "1 of 11 trials has no verdict, none may"},
 		{"the task", []result.ErrorType{result.TaskInvalid}, nil, Fail, "1 of 11 trials has no verdict, none may"},
@@ -490,7 +490,7 @@ func TestQuarantine(t *testing.T) {
 	if c := find(t, v, "max_pass_rate_drop"); c.Test.Tasks != 8 {
 		t.Errorf("%d tasks compared, want 8", c.Test.Tasks)
 	}
-	if c := find(t, v, "max_failed_trials"); c.Message != "0 of 8 trials have no verdict" {
+	if c := find(t, v, "max_failed_trials"); c.Message != "none of 8 trials ended without a verdict" {
 		t.Error(c.Message)
 	}
 
@@ -566,5 +566,14 @@ func TestACrashIsABreak(t *testing.T) {
 	c := find(t, verdict(Policy{Thresholds: Thresholds{MaxBrokenTasks: new(0), MaxFailedTrials: new(-1)}}, base, head), "max_broken_tasks")
 	if c.Outcome != Fail || c.Value != 5 || !strings.Contains(c.Message, "5 of them for errors alone") {
 		t.Errorf("%+v", c)
+	}
+}
+
+// A job without any trial that ended without a verdict says so in words, also a job of one trial.
+func TestNoTrialWithoutAVerdict(t *testing.T) {
+	for planned, want := range map[int]string{1: "no trial ended without a verdict", 3: "none of 3 trials ended without a verdict"} {
+		if got := noneWithout(planned); got != want {
+			t.Errorf("of %d: %q, want %q", planned, got, want)
+		}
 	}
 }

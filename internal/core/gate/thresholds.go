@@ -111,6 +111,15 @@ func (k *checker) noRewards(s scope, name string, limit float64) bool {
 	return true
 }
 
+// noneWithout says that no trial has ended without a verdict. Some of the planned ones may not have
+// run.
+func noneWithout(planned int) string {
+	if planned <= 1 {
+		return "no trial ended without a verdict"
+	}
+	return fmt.Sprintf("none of %d trials ended without a verdict", planned)
+}
+
 func (k *checker) maxFailedTrials(s scope) {
 	const name = "max_failed_trials"
 	if s.MaxFailedTrials == nil {
@@ -136,9 +145,10 @@ func (k *checker) maxFailedTrials(s scope) {
 		}
 	}
 	c := Check{Name: name, Value: float64(failed), Limit: float64(limit), Outcome: failIf(limit >= 0 && failed > limit)}
-	c.Message = fmt.Sprintf("%d of %s have no verdict", failed, plural.Count(s.planned, "trial"))
-	if failed == 1 {
-		c.Message = fmt.Sprintf("1 of %s has no verdict", plural.Count(s.planned, "trial"))
+	c.Message = fmt.Sprintf("%d of %s %s no verdict", failed, plural.Count(s.planned, "trial"), plural.Have(failed))
+	more := " more"
+	if failed == 0 {
+		c.Message, more = noneWithout(s.planned), ""
 	}
 	switch cancelled {
 	case 0:
@@ -158,9 +168,9 @@ func (k *checker) maxFailedTrials(s scope) {
 	switch lost {
 	case 0:
 	case 1:
-		c.Message += "; 1 more was lost by the agent, which failed or took too long"
+		c.Message += fmt.Sprintf("; 1%s was lost by the agent, which failed or took too long", more)
 	default:
-		c.Message += fmt.Sprintf("; %d more were lost by the agent, which failed or took too long", lost)
+		c.Message += fmt.Sprintf("; %d%s were lost by the agent, which failed or took too long", lost, more)
 	}
 	switch {
 	case c.Outcome != Fail:

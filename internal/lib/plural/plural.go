@@ -20,3 +20,19 @@ func Are(n int) string {
 	}
 	return "are"
 }
+
+// Have returns the verb for n things: "has" or "have".
+func Have(n int) string {
+	if n == 1 {
+		return "has"
+	}
+	return "have"
+}
+
+// Were returns the verb for n things: "was" or "were".
+func Were(n int) string {
+	if n == 1 {
+		return "was"
+	}
+	return "were"
+}

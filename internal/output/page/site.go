@@ -15,6 +15,7 @@ import (
 	"github.com/org/rollout-action/internal/core/history"
 	"github.com/org/rollout-action/internal/core/report"
 	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/lib/plural"
 	"github.com/org/rollout-action/internal/lib/untrusted"
 	"github.com/org/rollout-action/internal/output/prompt"
 )
@@ -104,7 +105,7 @@ type indexPage struct {
 	Rows    []indexRow
 	States  []string
 	Trends  []Trend
-	LeftOut int
+	LeftOut string
 	Made    string
 	NoJobs  string
 }
@@ -132,7 +133,9 @@ func (s *Site) WriteIndex(w io.Writer, title string, jobs []Listed, version stri
 		}
 		p.Rows = append(p.Rows, r)
 	}
-	p.LeftOut = len(jobs) - len(p.Rows)
+	if more := len(jobs) - len(p.Rows); more > 0 {
+		p.LeftOut = report.Plural(more, "older job")
+	}
 	var points []history.Point
 	for _, job := range jobs {
 		if job.Point != nil {
@@ -210,7 +213,7 @@ func (s *Site) WriteJob(w io.Writer, in report.Input, job, version string) error
 // verdict, and that something is missing.
 func (p *Page) running(in report.Input) {
 	done := in.Job.TotalTrials - in.Job.SkippedTrials
-	p.Title, p.Mark = fmt.Sprintf("⏳ Running: %s of %s have a result", report.Count(done), report.Plural(in.Job.TotalTrials, "trial")), "running"
+	p.Title, p.Mark = fmt.Sprintf("⏳ Running: %s of %s %s a result", report.Count(done), report.Plural(in.Job.TotalTrials, "trial"), plural.Have(done)), "running"
 	p.Missing, p.Gate, p.PartNote, p.Checks = nil, "", "", nil
 	for i := range p.Facts {
 		if p.Facts[i].Name == notRun {
@@ -299,7 +302,10 @@ func (s *Site) WriteTrial(w io.Writer, in report.Input, t result.Trial, job, ver
 		for i := range v.Logs {
 			v.Logs[i].Href = s.below(root, LogPages, job, t.Dir()+"/"+v.Logs[i].file)
 		}
-		v.Files = s.files(in, t.Dir(), job)
+		more := false
+		if v.Files, more = s.files(in, t.Dir(), job); more {
+			v.LeftOut = append(v.LeftOut, "all files but the first "+report.Count(maxSiteFiles))
+		}
 	}
 	title := v.Task + " · " + v.Agent + " · attempt " + strconv.Itoa(v.Attempt)
 	p := trialPage{
@@ -309,11 +315,10 @@ func (s *Site) WriteTrial(w io.Writer, in report.Input, t result.Trial, job, ver
 	return templates.ExecuteTemplate(w, "trialpage.html", p)
 }
 
-// files lists the files of a trial.
-func (s *Site) files(in report.Input, dir, job string) []File {
-	var out []File
+// files lists the files of a trial, and reports whether there are more.
+func (s *Site) files(in report.Input, dir, job string) (out []File, more bool) {
 	if in.Files == nil {
-		return nil
+		return nil, false
 	}
 	root := s.up(6)
 	_ = fs.WalkDir(in.Files, dir, func(file string, e fs.DirEntry, err error) error { // what cannot be read is not listed
@@ -325,6 +330,7 @@ func (s *Site) files(in report.Input, dir, job string) []File {
 		case !e.Type().IsRegular():
 			return nil
 		case len(out) == maxSiteFiles:
+			more = true
 			return fs.SkipAll
 		}
 		f := File{Name: cut(strings.TrimPrefix(file, dir+"/"), 400), Raw: s.below(root, RawFiles, job, file)}
@@ -335,7 +341,7 @@ func (s *Site) files(in report.Input, dir, job string) []File {
 		out = append(out, f)
 		return nil
 	})
-	return out
+	return out, more
 }
 
 // LogPart is a part of a file.

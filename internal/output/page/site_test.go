@@ -188,3 +188,22 @@ func TestLongConversationIsOnThePageOfItsTrial(t *testing.T) {
 		t.Errorf("the page has %d bytes", len(page))
 	}
 }
+
+// Of very many files of a trial, the first are listed, and its page says that there are more.
+func TestPageOfATrialSaysThatFilesAreNotListed(t *testing.T) {
+	in := reporttest.Mixed()
+	for files, want := range map[int]int{maxSiteFiles: 0, maxSiteFiles + 1: 1} {
+		tree := fstest.MapFS{}
+		for i := range files {
+			tree[in.Trials[0].Dir()+"/artifacts/"+strconv.Itoa(i)] = &fstest.MapFile{}
+		}
+		in.Files = tree
+		var b bytes.Buffer
+		if err := (&Site{Live: true}).WriteTrial(&b, in, in.Trials[0], "n", "", HasResult); err != nil {
+			t.Fatal(err)
+		}
+		if listed, says := strings.Count(b.String(), ">download</a>"), strings.Count(b.String(), "all files but the first 2,000"); listed != maxSiteFiles || says != want {
+			t.Errorf("of %d files %d are listed, and the page says %d times that there are more", files, listed, says)
+		}
+	}
+}

@@ -143,7 +143,7 @@ func TestJobAppearsLive(t *testing.T) {
 	tab.Picture("view-index-running")
 	tab.Click(`table a[href*="two"]`)
 	tab.Wait(`[...document.querySelectorAll("#rows tbody tr")].some((r) => r.textContent.includes("short") && r.textContent.includes("passed"))`)
-	if got := tab.Text(`document.querySelector("h1").textContent`); got != "⏳ Running: 1 of 2 trials have a result" {
+	if got := tab.Text(`document.querySelector("h1").textContent`); got != "⏳ Running: 1 of 2 trials has a result" {
 		t.Errorf("the page of a running job is headed %q", got)
 	}
 	tab.Picture("view-job-running")

@@ -67,7 +67,7 @@ func (m *merge) missing(index int, p *shardDir, out *outcomes) string {
 	default:
 		return ""
 	}
-	shard += fmt.Sprintf(": of its %s, %d have no result", plural.Count(planned, "trial"), len(without))
+	shard += fmt.Sprintf(": of its %s, %d %s no result", plural.Count(planned, "trial"), len(without), plural.Have(len(without)))
 	if cut > 0 {
 		shard += fmt.Sprintf(" and %d %s cut short", cut, map[bool]string{true: "was", false: "were"}[cut == 1])
 	}
