@@ -117,8 +117,8 @@ func (j job) wantVerdict(t *testing.T, output string) {
 	}
 	said := strings.Join(strings.Fields(output), " ")
 	for _, text := range []string{
-		"solver/evals/broken 1.0 → 0.0 (confirmed broken: failed 3 more attempts)",
-		"solver/evals/crash 1.0 → no reward (confirmed broken: failed 3 more attempts)",
+		"solver/evals/broken 1.0 → 0.0 (confirmed broken: passed 0 of 3 more attempts)",
+		"solver/evals/crash 1.0 → no reward (confirmed broken: passed 0 of 3 more attempts)",
 		"solver/evals/flaky 1.0 → 0.0 (not broken: passed 1 of 2 more attempts)",
 		"2 tasks broke", "1 more task passed when tried again (flaky)", "3 tasks looked broken and had 8 further attempts (gate.confirm), which enter no rate",
 	} {

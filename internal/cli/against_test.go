@@ -56,7 +56,7 @@ func TestConfirmationsOfBothAreResumed(t *testing.T) {
 				s.stop = nil
 				s.rollout(1, append([]string{"report", "jobs/pr"}, args[:len(args)-2]...)...)
 				s.rollout(1, again...)
-				s.says("confirmed broken: failed 4 more attempts, and the baseline passed 4 of 4")
+				s.says("confirmed broken: passed 0 of 4 more attempts, and the baseline 4 of 4")
 				for _, pattern := range []string{"pr", "pr-against-*"} {
 					dirs, err := filepath.Glob(filepath.Join(s.dir, "jobs", pattern))
 					if err != nil || len(dirs) != 1 {

@@ -203,10 +203,10 @@ func TestTasksThatLookBrokenAreTriedAgain(t *testing.T) {
 	s := newSuspects(t)
 	s.rollout(1, "run", "job.yaml", "--baseline", "jobs/base", "--junit", "junit.xml", "--markdown", "report.md", "--log-format", "plain")
 	s.wantConfirmed("pr")
-	s.says("2 tasks look broken: up to 4 attempts more", "confirmed broken: failed 4 more attempts", "not broken: passed 1 of 2 more attempts",
+	s.says("2 tasks look broken: up to 4 attempts more", "confirmed broken: passed 0 of 4 more attempts", "not broken: passed 1 of 2 more attempts",
 		"2 tasks looked broken and had 6 further attempts (gate.confirm), which enter no rate")
 	for _, report := range []string{"junit.xml", "report.md"} {
-		for _, text := range []string{"confirmed broken: failed 4 more attempts", "not broken: passed 1 of 2 more attempts"} {
+		for _, text := range []string{"confirmed broken: passed 0 of 4 more attempts", "not broken: passed 1 of 2 more attempts"} {
 			if !strings.Contains(s.read(report), text) {
 				t.Errorf("%s does not say %q", report, text)
 			}
@@ -222,7 +222,7 @@ func TestTasksThatLookBrokenAreTriedAgain(t *testing.T) {
 		t.Error("the export does not mark 6 attempts")
 	}
 	s.rollout(1, "report", "jobs/pr", "--baseline", "jobs/base")
-	s.says("confirmed broken: failed 4 more attempts")
+	s.says("confirmed broken: passed 0 of 4 more attempts")
 	s.rollout(1, "resume", "jobs/pr", "--baseline", "jobs/base")
 	s.says("Nothing to run: 3 of 3 trials")
 	s.wantConfirmed("pr")
@@ -262,7 +262,7 @@ func TestShardsTryAgainWhatLooksBroken(t *testing.T) {
 	s.rollout(0, "run", "job.yaml", "--name", "parts", "--baseline", "jobs/base", "--shard", "1/2")
 	s.rollout(0, "run", "job.yaml", "--name", "parts", "--baseline", "jobs/base", "--shard", "2/2")
 	s.rollout(1, "merge", "jobs/parts.shard-1-of-2", "jobs/parts.shard-2-of-2", "--baseline", "jobs/base")
-	s.says("confirmed broken: failed 4 more attempts", "not broken: passed 1 of 2 more attempts")
+	s.says("confirmed broken: passed 0 of 4 more attempts", "not broken: passed 1 of 2 more attempts")
 	s.wantConfirmed("parts")
 	for _, left := range []string{"incomplete", "left out", "note:"} {
 		if strings.Contains(s.out.String(), left) {
@@ -302,7 +302,7 @@ func TestShardsTryAgainWhatLooksBroken(t *testing.T) {
 	s.rollout(2, "resume", "jobs/late", "--baseline", "jobs/base")
 	s.write("jobs/late/plan.json", plan)
 	s.rollout(1, again...)
-	s.says("confirmed broken: failed 4 more attempts")
+	s.says("confirmed broken: passed 0 of 4 more attempts")
 }
 
 func TestConfirmationsThatAreCancelledAreResumed(t *testing.T) {

@@ -44,8 +44,8 @@ gate: {max_broken_tasks: 0, confirm: {attempts: 4}}
 	check := func(t *testing.T, name string) {
 		t.Helper()
 		s.says("6 tasks broke (passed in every attempt of the baseline, and in none now) and 1 was fixed, at most 0 may; 1 more task failed in the baseline, too, when tried again; chance alone does that in 3.5% of runs",
-			"7 tasks looked broken and 2 fixed and had", "confirmed broken: failed 4 more attempts, and the baseline passed 4 of 4",
-			"not broken by this change: the baseline failed 2 of 2 more attempts now", "confirmed fixed: passed 4 of 4 more attempts, and the baseline none of 4",
+			"7 tasks looked broken and 2 fixed and had", "confirmed broken: passed 0 of 4 more attempts, and the baseline 4 of 4",
+			"not broken by this change: the baseline passed 0 of 2 more attempts now", "confirmed fixed: passed 4 of 4 more attempts, and the baseline none of 4",
 			"not fixed by this change: the baseline passed 1 of 1 more attempt now")
 		var plan result.Plan
 		if err := json.Unmarshal([]byte(s.read("jobs/"+name+"/plan.json")), &plan); err != nil {

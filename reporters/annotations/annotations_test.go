@@ -156,7 +156,7 @@ func TestConfirmationsWithoutABaseline(t *testing.T) {
 		}
 	}
 	want := map[string]string{
-		"broken-links": "warning: confirmed broken: failed 3 more attempts", "clean-exit": "error: confirmed broken: failed 4 more attempts",
+		"broken-links": "warning: confirmed broken: passed 0 of 3 more attempts", "clean-exit": "error: confirmed broken: passed 0 of 4 more attempts",
 		"library-fines": "warning: not broken: passed 1 of 3 more attempts", "photo-album": "warning: not broken: passed 1 of 1 more attempt",
 		"split-the-bill": "warning: not confirmed: no further attempt showed anything",
 	}

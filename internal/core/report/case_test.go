@@ -100,7 +100,7 @@ func TestHeadlines(t *testing.T) {
 		"passing":     {report.MarkPassed, "no task got better or worse"},
 		"mixed":       {report.MarkFailed, "2 broken, 1 errored, 1 fixed, 1 better, 3 tasks not compared"},
 		"no-baseline": {report.MarkUncompared, "1 of 3 tasks passed"},
-		"incomplete":  {report.MarkIncomplete, "1 of 4 tasks passed"},
+		"incomplete":  {report.MarkIncomplete, "1 of 4 tasks passed, 3 did not run"},
 		"quarantine":  {report.MarkInconclusive, "1 broken, 1 worse"},
 		"shard":       {report.MarkPart, "1 of 1 task passed"},
 	} {
@@ -125,7 +125,7 @@ func TestNopThatFailsIsNoProblem(t *testing.T) {
 		agents []string
 		want   string
 	}{
-		{[]string{"nop", "oracle"}, "2 of 2 tasks passed"}, {[]string{"nop"}, "0 of 2 tasks passed"}, {[]string{"oracle"}, "2 of 2 tasks passed"},
+		{[]string{"nop", "oracle"}, "2 of 2 tasks passed"}, {[]string{"nop"}, "0 of 2 tasks passed, 1 did not run"}, {[]string{"oracle"}, "2 of 2 tasks passed"},
 	} {
 		kept := slices.DeleteFunc(slices.Clone(cases), func(k report.Case) bool { return !slices.Contains(c.agents, k.Agent) })
 		if got := in.Headline(kept); got != c.want {

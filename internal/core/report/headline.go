@@ -84,18 +84,22 @@ func (in Input) BaselineLead() string {
 // agents that are evaluated: oracle and nop count only where there is no other, and nop only where
 // it is alone. Tasks that broke for the oracle are named apart. The tasks of several agents are not
 // added up: "2 agents passed 3 to 5 of 12 tasks each". A job whose rewards judges made is summed up
-// by its mean reward, because few of those are 1.
+// by its mean reward, because few of those are 1. If no task has a result, it says that instead.
 func (in Input) Headline(cases []Case) string {
+	agents := PassedTasks(evaluated(cases))
+	if text := nothingHeadline(agents); text != "" {
+		return text
+	}
 	if in.Diff == nil {
 		if text := judgedHeadline(evaluated(cases)); text != "" {
 			return text
 		}
-		agents := PassedTasks(evaluated(cases))
 		switch len(agents) {
 		case 0:
 			return "0 of 0 tasks passed"
 		case 1:
-			return Count(agents[0].Passed) + " of " + Plural(agents[0].Total, "task") + " passed"
+			agents[0].Flaky = 0 // which a heading does not tell
+			return agents[0].String()
 		}
 		passed, total := agents[0], agents[0] // the least and the most
 		for _, a := range agents {
@@ -135,6 +139,26 @@ func (in Input) Headline(cases []Case) string {
 		parts = append(parts, Plural(uncompared, "task")+" not compared")
 	}
 	return strings.Join(parts, ", ")
+}
+
+// nothingHeadline says that no agent has a result of any task; "" if one has, or without tasks.
+func nothingHeadline(agents []AgentTasks) string {
+	most, began := 0, false
+	for _, a := range agents {
+		if a.NotRun+a.NoResult < a.Total {
+			return ""
+		}
+		most, began = max(most, a.Total), began || a.NoResult > 0
+	}
+	switch {
+	case len(agents) == 0:
+		return ""
+	case len(agents) == 1:
+		return agents[0].String()
+	case began:
+		return "no task has a result, of " + Plural(len(agents), "agent") + " and " + Plural(most, "task")
+	}
+	return "nothing ran, of " + Plural(len(agents), "agent") + " and " + Plural(most, "task")
 }
 
 // judgedHeadline returns the mean reward of each agent's tasks, "mean reward 0.63 over 12 tasks";
@@ -196,22 +220,47 @@ type AgentTasks struct {
 	Agent         string
 	Passed, Total int
 	Flaky         int // of Total: passed in some of the attempts
-	NotRun        int // of Total: no attempt has a result
+	// NotRun and NoResult count those of Total whose attempts say nothing about the agent: they
+	// were skipped or cancelled, or their error is that of the infrastructure or of the task. In
+	// those of NotRun the agent did not begin.
+	NotRun, NoResult int
 }
 
 // String returns the numbers without the agent: "10 of 12 tasks passed, 1 flaky, 1 did not run".
 func (a AgentTasks) String() string {
-	if a.NotRun == a.Total && a.Total > 0 {
-		return Count(a.NotRun) + " of " + Plural(a.Total, "task") + " did not run"
+	of := " of " + Plural(a.Total, "task")
+	switch {
+	case a.Total > 0 && a.NotRun == a.Total:
+		return Count(a.NotRun) + of + " did not run"
+	case a.Total > 0 && a.NotRun+a.NoResult == a.Total:
+		text := Count(a.Total) + of + map[bool]string{true: " has", false: " have"}[a.Total == 1] + " no result"
+		if a.NotRun > 0 {
+			text += ": " + Count(a.NotRun) + " did not run"
+		}
+		return text
 	}
-	text := Count(a.Passed) + " of " + Plural(a.Total, "task") + " passed"
-	if a.Flaky > 0 {
-		text += ", " + Count(a.Flaky) + " flaky"
-	}
-	if a.NotRun > 0 {
-		text += ", " + Count(a.NotRun) + " did not run"
+	text := Count(a.Passed) + of + " passed"
+	for _, part := range []struct {
+		n    int
+		what string
+	}{{a.Flaky, " flaky"}, {a.NotRun, " did not run"}, {a.NoResult, " without a result"}} {
+		if part.n > 0 {
+			text += ", " + Count(part.n) + part.what
+		}
 	}
 	return text
+}
+
+// shown reports whether an attempt has a reward or an error that counts as a reward of 0, and
+// whether the agent began in one.
+func (c Case) shown() (scored, began bool) {
+	for _, a := range c.Attempts {
+		if t := a.Trial; t != nil {
+			scored = scored || t.Completed() || t.Failed() && t.Error.Type.Fault().Loses()
+			began = began || t.Durations.AgentExecutionSec != nil
+		}
+	}
+	return scored, began
 }
 
 // PassedTasks counts the tasks of each agent. Agents that are evaluated come first, by name, then
@@ -227,12 +276,15 @@ func PassedTasks(cases []Case) []AgentTasks {
 			agents = append(agents, AgentTasks{Agent: c.Agent})
 		}
 		agents[i].Total++
-		switch c.State {
-		case Passed:
+		switch scored, began := c.shown(); {
+		case c.State == Passed:
 			agents[i].Passed++
-		case Flaky:
+		case c.State == Flaky:
 			agents[i].Flaky++
-		case Skipped:
+		case c.State == Failed || c.State == Unverified || scored:
+		case began:
+			agents[i].NoResult++
+		default:
 			agents[i].NotRun++
 		}
 	}

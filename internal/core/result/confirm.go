@@ -304,7 +304,7 @@ func ConfirmedText(head, base *Attempts, fixed bool) string {
 	case fixed && base != nil && base.Passed > 0:
 		return fmt.Sprintf("not fixed by this change: the baseline passed %d of %s now", base.Passed, plural.Count(of, "more attempt"))
 	case fixed && failsNow(head):
-		return fmt.Sprintf("not fixed: failed %d of %s", tried-head.Passed, plural.Count(tried, "more attempt"))
+		return fmt.Sprintf("not fixed: passed %d of %s", head.Passed, plural.Count(tried, "more attempt"))
 	case fixed && tried > 0 && of > 0:
 		return fmt.Sprintf("confirmed fixed: passed %d of %s, and the baseline none of %d", head.Passed, plural.Count(tried, "more attempt"), of)
 	case fixed && tried > 0: // what the baseline did is not known here
@@ -313,11 +313,11 @@ func ConfirmedText(head, base *Attempts, fixed bool) string {
 	case head != nil && head.Passed > 0: // the last one, after which there are no more
 		return fmt.Sprintf("not broken: passed %d of %s", head.Passed, plural.Count(tried, "more attempt"))
 	case failsNow(base):
-		return fmt.Sprintf("not broken by this change: the baseline failed %d of %s now", of-base.Passed, plural.Count(of, "more attempt"))
+		return fmt.Sprintf("not broken by this change: the baseline passed %d of %s now", base.Passed, plural.Count(of, "more attempt"))
 	case tried > 0 && of > 0:
-		return fmt.Sprintf("confirmed broken: failed %s, and the baseline passed %d of %d", plural.Count(tried, "more attempt"), base.Passed, of)
+		return fmt.Sprintf("confirmed broken: passed 0 of %s, and the baseline %d of %d", plural.Count(tried, "more attempt"), base.Passed, of)
 	case tried > 0:
-		return "confirmed broken: failed " + plural.Count(tried, "more attempt")
+		return "confirmed broken: passed 0 of " + plural.Count(tried, "more attempt")
 	}
 	return "not confirmed: no further attempt showed anything"
 }

@@ -175,7 +175,7 @@ func (s *summary) tasks() []string {
 			return []string{a.String()}
 		}
 		text := cutMiddle(untrusted.Line(a.Agent), s.width/2) + ": " + a.String()
-		if a.Agent == agent.Nop && a.Passed == 0 && a.NotRun == 0 {
+		if a.Agent == agent.Nop && a.Passed == 0 && a.NotRun+a.NoResult == 0 {
 			text += ", as it should be"
 		}
 		lines = append(lines, s.item("·", text)...)

@@ -56,7 +56,7 @@ func TestAStepRunsACommitBeside(t *testing.T) {
 				t.Fatalf("exit code %d and the verdict %q, want a task that broke\n%s", step.code, step.outputs["verdict"], step.log)
 			}
 			for _, where := range []string{step.log, step.summary} {
-				if !strings.Contains(where, "confirmed broken: failed 1 more attempt, and the baseline passed 1 of 1") {
+				if !strings.Contains(where, "confirmed broken: passed 0 of 1 more attempt, and the baseline 1 of 1") {
 					t.Errorf("it is not said that both were tried again:\n%s", where)
 				}
 			}

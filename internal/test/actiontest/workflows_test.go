@@ -107,15 +107,15 @@ func TestTheGateOnAPullRequest(t *testing.T) {
 				t.Errorf("%s is not in:\n%s", want, text)
 			}
 		}
-		if n := strings.Count(text, "1 → 0; confirmed broken: failed 2 more attempts") + strings.Count(text, "1 → 0; again 0/2"); n != 5 {
+		if n := strings.Count(text, "1 → 0; confirmed broken: passed 0 of 2 more attempts") + strings.Count(text, "1 → 0; again 0/2"); n != 5 {
 			t.Errorf("%d tasks are confirmed to be broken, want 5:\n%s", n, text)
 		}
 	}
 	report := worse.artifact("rollout-job")
-	if text := read(t, report, "rollout/junit.xml"); !strings.Contains(text, `name="damson"`) || strings.Count(text, `(confirmed broken: failed 2 more attempts)" type="reward"`) != 5 || !strings.Contains(text, `tests="5" failures="5"`) {
+	if text := read(t, report, "rollout/junit.xml"); !strings.Contains(text, `name="damson"`) || strings.Count(text, `(confirmed broken: passed 0 of 2 more attempts)" type="reward"`) != 5 || !strings.Contains(text, `tests="5" failures="5"`) {
 		t.Errorf("the JUnit report does not say what broke:\n%s", text)
 	}
-	if n := strings.Count(worse.log, "confirmed broken: failed 2 more attempts"); n < 5 {
+	if n := strings.Count(worse.log, "confirmed broken: passed 0 of 2 more attempts"); n < 5 {
 		t.Errorf("the log says of %d tasks that they are confirmed to be broken", n)
 	}
 	confirmed, _, err := result.ReadJob(filepath.Join(report, "rollout/result.json"))

@@ -65,6 +65,7 @@ func (p *Page) Numbers() string {
 		[]string{"Cost of a trial", report.Cost(now.Cost), report.Cost(then.Cost), cost},
 		[]string{"Time of a trial", report.MeanDuration(now.DurationSec), report.MeanDuration(then.DurationSec), shareOfTime(now.DurationSec, then.DurationSec)},
 	)
+	rows = slices.DeleteFunc(rows, func(r []string) bool { return r[1] == "–" && r[2] == "–" }) // unknown on both sides
 	text := p.long(telling([]string{"", ">now", ">baseline", ">change"}, rows))
 	text += "\nMeans per trial over the " + report.Plural(o.Tasks, "task") + " that both have, unchanged"
 	if p.detail.Short {
