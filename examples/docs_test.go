@@ -78,8 +78,8 @@ func TestDocumentedBlocks(t *testing.T) {
 
 // TestReadmeLength keeps details out of the README: they belong in docs.
 func TestReadmeLength(t *testing.T) {
-	if n := bytes.Count(pages(t)["README.md"], []byte("\n")); n > 150 {
-		t.Errorf("README.md has %d lines, want at most 150: move details to docs", n)
+	if n := bytes.Count(pages(t)["README.md"], []byte("\n")); n > 130 {
+		t.Errorf("README.md has %d lines, want at most 130: move details to docs", n)
 	}
 }
 
