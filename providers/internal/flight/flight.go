@@ -1,4 +1,6 @@
 // Package flight lets callers who want the same thing at the same time share one attempt at it.
+// BuildKit's flightcontrol does the same, but it reports progress only as BuildKit's own records in a
+// context, and a caller who comes while a failed or abandoned attempt ends waits for it and polls.
 package flight
 
 import (
