@@ -1,6 +1,6 @@
 // Package flight lets callers who want the same thing at the same time share one attempt at it.
-// BuildKit's flightcontrol does the same, but it reports progress only as BuildKit's own records in a
-// context, and a caller who comes while a failed or abandoned attempt ends waits for it and polls.
+// BuildKit's flightcontrol gives a caller who comes while an abandoned attempt ends an error after
+// about 15 seconds, and reports progress as states, of which a reader may miss lines.
 package flight
 
 import (
