@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	gl "gitlab.com/gitlab-org/api/client-go"
-
 	"github.com/org/rollout-action/internal/forge/comments"
 	"github.com/org/rollout-action/internal/lib/untrusted"
 )
@@ -25,7 +23,7 @@ const TokenVariable = "GITLAB_TOKEN"
 const MaxNote = 65536
 
 const (
-	perPage  = 100
+	perPage  = "100"
 	maxPages = 1000
 	settle   = time.Second
 )
@@ -91,9 +89,26 @@ func (r Run) below(kind string) string {
 
 // Thread holds the notes on a merge request. It implements comments.Thread.
 type Thread struct {
-	client *gl.Client
+	client *client
 	run    Run
-	self   int // the number of the token's user
+	self   int64 // the number of the token's user
+}
+
+// note is what GitLab's API sends of a note. Source: docs.gitlab.com, "Notes API".
+type note struct {
+	ID     int64  `json:"id"`
+	Body   string `json:"body"`
+	System bool   `json:"system"`
+	Author user   `json:"author"`
+}
+
+type user struct {
+	ID int64 `json:"id"`
+}
+
+// draft is what Rollout sends of a note.
+type draft struct {
+	Body string `json:"body"`
 }
 
 // Open asks GitLab whose token it is, and returns the notes on the run's merge request.
@@ -101,34 +116,35 @@ func Open(ctx context.Context, run Run) (*Thread, error) {
 	if page(run.APIURL) == "" {
 		return nil, errors.New("the variable CI_API_V4_URL is not the URL of GitLab's API")
 	}
-	client, err := gl.NewClient(run.Token, gl.WithBaseURL(run.APIURL), gl.WithUserAgent("rollout"))
+	client, err := newClient(run.APIURL, run.Token)
 	if err != nil {
 		return nil, fmt.Errorf("GitLab's API: %w", err)
 	}
 	t := &Thread{client: client, run: run}
-	user, _, err := client.Users.CurrentUser(gl.WithContext(ctx))
-	if err != nil {
+	var me user
+	if _, err := client.do(ctx, http.MethodGet, "user", nil, &me); err != nil {
 		return nil, t.explain(err)
 	}
-	t.self = user.ID
+	t.self = me.ID
 	return t, nil
 }
 
 // List implements comments.Thread.
 func (t *Thread) List(ctx context.Context) ([]comments.Entry, error) {
 	var mine []comments.Entry
-	opts := &gl.ListMergeRequestNotesOptions{ListOptions: gl.ListOptions{PerPage: perPage}}
+	page := "1"
 	for range maxPages {
-		notes, resp, err := t.client.Notes.ListMergeRequestNotes(t.run.Project, t.run.MergeRequest, opts, gl.WithContext(ctx))
+		var notes []note
+		header, err := t.client.do(ctx, http.MethodGet, t.notes()+"?"+url.Values{"per_page": {perPage}, "page": {page}}.Encode(), nil, &notes)
 		if err != nil {
 			return nil, t.explain(err)
 		}
 		for _, n := range notes {
 			if n.Author.ID == t.self && !n.System {
-				mine = append(mine, t.entry(n))
+				mine = append(mine, n.entry())
 			}
 		}
-		if opts.Page = resp.NextPage; opts.Page == 0 {
+		if page = header.Get("X-Next-Page"); page == "" {
 			break
 		}
 	}
@@ -137,45 +153,46 @@ func (t *Thread) List(ctx context.Context) ([]comments.Entry, error) {
 
 // Create implements comments.Thread.
 func (t *Thread) Create(ctx context.Context, text string) (comments.Entry, error) {
-	text = withoutCommands(text)
-	note, _, err := t.client.Notes.CreateMergeRequestNote(t.run.Project, t.run.MergeRequest, &gl.CreateMergeRequestNoteOptions{Body: &text},
-		gl.WithContext(ctx))
-	if err != nil {
+	var n note
+	if _, err := t.client.do(ctx, http.MethodPost, t.notes(), draft{withoutCommands(text)}, &n); err != nil {
 		return comments.Entry{}, t.afterWrite(err, false)
 	}
-	return t.entry(note), nil
+	return n.entry(), nil
 }
 
 // Edit implements comments.Thread.
 func (t *Thread) Edit(ctx context.Context, id int64, text string) error {
-	text = withoutCommands(text)
-	_, _, err := t.client.Notes.UpdateMergeRequestNote(t.run.Project, t.run.MergeRequest, int(id), &gl.UpdateMergeRequestNoteOptions{Body: &text},
-		gl.WithContext(ctx))
+	_, err := t.client.do(ctx, http.MethodPut, t.note(id), draft{withoutCommands(text)}, nil)
 	return t.afterWrite(err, true)
 }
 
 // Remove implements comments.Thread.
 func (t *Thread) Remove(ctx context.Context, id int64) error {
-	_, err := t.client.Notes.DeleteMergeRequestNote(t.run.Project, t.run.MergeRequest, int(id), gl.WithContext(ctx))
-	if errors.Is(err, gl.ErrNotFound) {
+	_, err := t.client.do(ctx, http.MethodDelete, t.note(id), nil, nil)
+	if notFound(err) {
 		return nil
 	}
 	return t.explain(err)
 }
 
-func (t *Thread) entry(n *gl.Note) comments.Entry {
-	return comments.Entry{ID: int64(n.ID), Text: n.Body}
+// notes returns the path of the merge request's notes below the API.
+func (t *Thread) notes() string {
+	return fmt.Sprintf("projects/%s/merge_requests/%d/notes", url.PathEscape(t.run.Project), t.run.MergeRequest)
 }
+
+func (t *Thread) note(id int64) string { return t.notes() + "/" + strconv.FormatInt(id, 10) }
+
+func (n note) entry() comments.Entry { return comments.Entry{ID: n.ID, Text: n.Body} }
 
 // afterWrite returns the error of a write. missing: a note that does not exist was deleted
 // meanwhile.
 func (t *Thread) afterWrite(err error, missing bool) error {
-	var answer *gl.ErrorResponse
+	var answer *statusError
 	var network *url.Error
 	switch {
 	case err == nil:
 		return nil
-	case errors.As(err, &answer) && answer.Response.StatusCode >= http.StatusInternalServerError, missing && errors.Is(err, gl.ErrNotFound):
+	case errors.As(err, &answer) && answer.status >= http.StatusInternalServerError, missing && notFound(err):
 		return &comments.UncertainError{Err: t.explain(err)}
 	case errors.As(err, &network) && network.Timeout():
 		return &comments.UncertainError{Err: t.explain(err)}
@@ -186,22 +203,21 @@ func (t *Thread) afterWrite(err error, missing bool) error {
 // explain makes an error of the client safe to print, without the token, which a proxy may have put
 // into its answer.
 func (t *Thread) explain(err error) error {
-	var answer *gl.ErrorResponse
+	var answer *statusError
 	var network *url.Error
 	text := ""
 	switch {
-	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return err
-	case errors.Is(err, gl.ErrNotFound):
-		text = "GitLab answered 404 Not Found: the token does not see the project or the merge request"
-	case errors.As(err, &answer):
-		status := answer.Response.StatusCode
-		text = fmt.Sprintf("GitLab answered %d %s: %s", status, http.StatusText(status), answer.Message)
-		if status == http.StatusUnauthorized || status == http.StatusForbidden {
-			text += " (" + TokenVariable + " has to be a project access token with the scope api)"
-		}
 	case errors.As(err, &network):
 		text = network.Err.Error()
+	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
+	case notFound(err):
+		text = "GitLab answered 404 Not Found: the token does not see the project or the merge request"
+	case errors.As(err, &answer):
+		text = "GitLab answered " + answer.Error()
+		if status := answer.status; status == http.StatusUnauthorized || status == http.StatusForbidden {
+			text += " (" + TokenVariable + " has to be a project access token with the scope api)"
+		}
 	default:
 		text = err.Error()
 	}
@@ -224,11 +240,4 @@ func withoutCommands(text string) string {
 }
 
 // Settle waits until what other runs write at the same time has arrived.
-func Settle(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(settle):
-		return nil
-	}
-}
+func Settle(ctx context.Context) error { return sleep(ctx, settle) }

@@ -252,12 +252,6 @@ var dependencies = []dependency{
 		packages: []string{"internal/test/fake", "internal/run/prove", "internal/core/config", "internal/core/agent/presets"},
 	},
 	{
-		paths:    []string{"gitlab.com/gitlab-org/api/client-go"},
-		use:      "notes on merge requests of GitLab",
-		why:      "It is GitLab's own client, with its pages, retries and limits.",
-		packages: []string{"internal/forge/gitlab"},
-	},
-	{
 		paths:    []string{"github.com/minio/minio-go/v7", "github.com/minio/minio-go/v7/pkg/credentials"},
 		use:      "signed URLs of objects in S3",
 		why:      "It serves every service with S3's API, and finds credentials as Amazon's tools do.",
