@@ -106,8 +106,21 @@ func joinCgroups(cgroupTasks []*os.File) error {
 	return nil
 }
 
+// reaping is held while processes are waited for.
+var reaping sync.Mutex
+
+// WithoutReaping calls do while this package waits for no process, so that no id of a process that
+// do starts becomes that of another one.
+func WithoutReaping(do func()) {
+	reaping.Lock()
+	defer reaping.Unlock()
+	do()
+}
+
 // reap waits for all processes that have ended.
 func (c *children) reap() {
+	reaping.Lock()
+	defer reaping.Unlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for {

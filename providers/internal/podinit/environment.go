@@ -327,8 +327,8 @@ func (e *Environment) OOMKills(ctx context.Context) int {
 	return answer.Count
 }
 
-// Processes implements environment.ProcessReporter: the limit is known when hardly any process can
-// begin.
+// Processes implements environment.ProcessReporter: a limit of the pod is known when hardly any
+// process can begin.
 func (e *Environment) Processes(ctx context.Context) (n, limit int64) {
 	ctx, cancel := context.WithTimeout(ctx, countTime)
 	defer cancel()

@@ -10,6 +10,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/org/rollout-action/providers/internal/initproc"
 )
 
 const (
@@ -37,20 +39,79 @@ func spareThreadsNow() {
 	all.Wait()
 }
 
-// countProcesses returns how many processes and threads there are, and how many there may be if
-// hardly any can begin: the limit of a pod is in a control group that its containers do not see.
-// Otherwise 0, 0.
+// countProcesses returns how many processes and threads there are, and how many there may be; 0, 0
+// if that is not known. The limit of a container is in its control group. That of its pod is in one
+// that containers do not see, and is known only when hardly any process can begin.
 func countProcesses() (n, limit int) {
+	if n, limit = ownLimit(firstLine); n >= limit-wantedProcesses && limit > 0 {
+		return n, limit
+	}
 	own, others := countTasks()
-	if others < manyProcesses || machineFull() {
-		return 0, 0
+	if others < manyProcesses || !fills(own+others, readMachine(firstLine)) {
+		return n, limit
 	}
-	room, full := forks(wantedProcesses)
-	if !full {
-		return 0, 0
+	if room, full := forks(wantedProcesses); full {
+		return own + others, own + others + room
 	}
-	n = own + others
-	return n, n + room
+	return n, limit
+}
+
+// ownLimit returns the number of processes and threads in the control group of the container, and
+// their limit; 0, 0 if it has none or does not show it.
+func ownLimit(read func(file string) string) (n, limit int) {
+	for _, dir := range []string{"/sys/fs/cgroup/", "/sys/fs/cgroup/pids/"} { // of version 2, and of 1
+		limit, err := strconv.Atoi(read(dir + "pids.max"))
+		if err != nil {
+			continue // there is no such file, or it has "max"
+		}
+		if n, err := strconv.Atoi(read(dir + "pids.current")); err == nil && limit > 0 {
+			return n, limit
+		}
+	}
+	return 0, 0
+}
+
+// machine is the machine of a container.
+type machine struct {
+	tasks int // processes and threads; 0: unknown
+	limit int // 0: unknown
+}
+
+func readMachine(read func(file string) string) (m machine) {
+	fields := strings.Fields(read("/proc/loadavg"))
+	if len(fields) < 4 {
+		return machine{}
+	}
+	var running int
+	if _, err := fmt.Sscanf(fields[3], "%d/%d", &running, &m.tasks); err != nil {
+		return machine{}
+	}
+	for _, name := range []string{"threads-max", "pid_max"} {
+		limit, err := strconv.Atoi(read("/proc/sys/kernel/" + name))
+		if err != nil {
+			return machine{}
+		}
+		if m.limit == 0 || limit < m.limit {
+			m.limit = limit
+		}
+	}
+	return m
+}
+
+// fills reports whether it can only be the n tasks of a container that fill a limit that keeps
+// others from beginning. Two other limits are shared with neighbours, of which a container sees
+// only what the machine tells: that of the machine itself, and that of all pods, which is the
+// machine's less what is kept for the system (the kubelet's kubeReserved and systemReserved).
+// Unless it is far from both, the container must have most of the machine's tasks, and the machine
+// must have room.
+func fills(n int, m machine) bool {
+	switch {
+	case m.limit <= 0 || m.tasks < n: // it cannot be told
+		return false
+	case m.tasks >= m.limit-max(wantedProcesses, m.limit/32):
+		return false
+	}
+	return m.tasks < m.limit/2 || n >= m.tasks/2
 }
 
 // countTasks counts the threads of this process and those of all others in its pid namespace.
@@ -76,26 +137,6 @@ func countTasks() (own, others int) {
 	return own, others
 }
 
-// machineFull reports whether the whole machine has hardly any room for processes, or whether that
-// cannot be told.
-func machineFull() bool {
-	var running, all int64
-	fields := strings.Fields(firstLine("/proc/loadavg"))
-	if len(fields) < 4 {
-		return true
-	}
-	if _, err := fmt.Sscanf(fields[3], "%d/%d", &running, &all); err != nil {
-		return true
-	}
-	for _, name := range []string{"threads-max", "pid_max"} {
-		limit, err := strconv.ParseInt(firstLine("/proc/sys/kernel/"+name), 10, 64)
-		if err != nil || all >= limit-max(wantedProcesses, limit/32) {
-			return true
-		}
-	}
-	return false
-}
-
 func firstLine(name string) string {
 	text, err := os.ReadFile(name) // #nosec G304 -- of /proc
 	if err != nil {
@@ -106,8 +147,15 @@ func firstLine(name string) string {
 }
 
 // forks returns how many of some processes can begin at the same time, and whether a limit kept the
-// others from it. They end at once, and whoever reaps orphans reaps them.
+// others from it. They end at once, and are reaped as orphans are.
 func forks(wanted int) (n int, full bool) {
+	initproc.WithoutReaping(func() { n, full = forkAll(wanted) })
+	return n, full
+}
+
+// forkAll starts processes and kills them by their ids. As nothing reaps meanwhile, an id is that of
+// the same process even if something else has killed it.
+func forkAll(wanted int) (n int, full bool) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	// A handler of a signal needs the runtime, which the new processes do not have.
