@@ -3,7 +3,6 @@ package app
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/org/rollout-action/internal/core/report"
@@ -14,12 +13,15 @@ import (
 	"github.com/org/rollout-action/internal/lib/untrusted"
 )
 
-// How long a run waits for the API: before its trials, and after a cancel, when its process may be
-// killed at any moment.
+// How long a run waits for the API, and after a cancel, when its process may be killed at any
+// moment.
 const (
 	announcePatience = 20 * time.Second
-	withdrawPatience = 3 * time.Second
+	cancelPatience   = 3 * time.Second
 )
+
+// cancelledRun is how a run ended, for comments.Over.
+const cancelledRun = "was cancelled"
 
 // announcement is the text in the job's comment that says the run is in progress, until there is a
 // verdict. nil: the run does not comment.
@@ -45,7 +47,7 @@ func (h *Host) announce(ctx context.Context, opts ReportOptions, job jobName, be
 	}
 	ctx, cancel := context.WithTimeout(ctx, announcePatience)
 	defer cancel()
-	a.as.Body = fmt.Sprintf("⏳ **Evaluating %s …**%s Until that ends, this is the last verdict:", a.commit(), a.run())
+	a.as.Body = comments.Going(a.commit(), a.run(), began)
 	action, err := comments.Announce(ctx, a.thread, a.as, a.limit, a.settle)
 	a.made = action == comments.Updated
 	a.warn(ctx, err)
@@ -85,7 +87,7 @@ func (h *Host) announcement(ctx context.Context, opts ReportOptions, job jobName
 		return nil
 	}
 	a.limit, a.links = github.MaxComment, w.links()
-	a.as = comments.Comment{Job: w.commentName(job), ValidAt: began, RunID: w.RunID, Attempt: w.RunAttempt}
+	a.as = comments.Comment{Job: w.commentName(job), ValidAt: began, RunID: w.SourceRun(), Attempt: w.SourceAttempt()}
 	return a
 }
 
@@ -95,26 +97,19 @@ func (a *announcement) end(ctx context.Context, err error) {
 	switch {
 	case a == nil || !a.made:
 	case ctx.Err() != nil:
-		a.withdraw(ctx, "was cancelled")
+		a.withdraw(ctx, cancelledRun)
 	case err != nil:
-		a.withdraw(ctx, "ended without a verdict")
+		a.withdraw(ctx, comments.NoVerdict)
 	}
 }
 
-// unannounce removes the announcement that the plan of this run made, because there is no verdict:
-// merging failed with err, or was cancelled. finished is what was merged, or nil.
-func (h *Host) unannounce(ctx context.Context, opts ReportOptions, job jobName, finished *Finished, err error) {
-	if finished != nil {
-		job = nameOf(finished.Input.Plan)
-	}
+// unannounce removes the announcement of this run, which another process may have made, because
+// there is no verdict. how says why.
+func (h *Host) unannounce(ctx context.Context, opts ReportOptions, job jobName, how string) comments.Action {
 	if job == (jobName{}) {
-		return
+		return comments.Absent
 	}
-	a := h.announcement(context.WithoutCancel(ctx), opts, job, h.Now())
-	if a != nil {
-		a.made = true
-		a.end(ctx, err)
-	}
+	return h.announcement(context.WithoutCancel(ctx), opts, job, h.Now()).withdraw(ctx, how)
 }
 
 // WithdrawRequest is the request of Withdraw.
@@ -122,32 +117,42 @@ type WithdrawRequest struct {
 	Name string // the job's, as in its comment
 }
 
-// Withdraw removes from the comment of a job the announcement of this workflow run, which was
-// cancelled. Failures are warnings.
+// Withdraw removes from the comment of a job the announcement of this workflow run, which leaves no
+// verdict. Failures are warnings.
 func Withdraw(ctx context.Context, h *Host, req WithdrawRequest) error {
 	if req.Name == "" {
 		return usage("the name of the job is missing, by which its comment is found")
 	}
-	h.announcement(ctx, ReportOptions{Comment: string(comments.Changes)}, jobName{Name: req.Name}, h.Now()).withdraw(ctx, "was cancelled")
+	opts := ReportOptions{Comment: string(comments.Changes)}
+	if h.unannounce(ctx, opts, jobName{Name: req.Name}, comments.NoVerdict) != comments.Updated {
+		linef(h.Output, "No line was removed: no comment of a job with the name %s says that this run goes on", clean(req.Name))
+	}
 	return nil
 }
 
 // withdraw replaces the announcement of this run, if it is still there, even after ctx has ended.
-func (a *announcement) withdraw(ctx context.Context, how string) {
+func (a *announcement) withdraw(ctx context.Context, how string) comments.Action {
 	if a == nil {
-		return
+		return comments.Absent
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), withdrawPatience)
+	patience := announcePatience
+	if ctx.Err() != nil {
+		patience = cancelPatience
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
-	a.as.Body = fmt.Sprintf("⏹️ The evaluation of %s %s.%s This is the verdict before it:", a.commit(), how, a.run())
-	_, err := comments.Withdraw(ctx, a.thread, a.as, a.limit)
-	a.warn(ctx, err)
+	a.as.Body = comments.Over(a.commit(), a.run(), how)
+	action, err := comments.Withdraw(ctx, a.thread, a.as, a.limit, a.settle)
+	if action != comments.Updated || ctx.Err() == nil { // there was no time to look again
+		a.warn(ctx, err)
+	}
+	return action
 }
 
 // warn reports an error as a warning, unless the command was cancelled.
 func (a *announcement) warn(ctx context.Context, err error) {
 	if err != nil && ctx.Err() != context.Canceled {
-		warnf(a.out, "the comment does not say how far this run is: %v", err)
+		warnf(a.out, "the line about this run in the comment could not be written: %v", err)
 	}
 }
 
@@ -159,12 +164,12 @@ func (a *announcement) commit() string {
 	return untrusted.Link(untrusted.Code(untrusted.Cut(ShortCommit(a.links.Sha), 40)), a.links.Commit)
 }
 
-// run links to the run, in parentheses after a space.
+// run links to the run; "" if its page is not known.
 func (a *announcement) run() string {
 	if untrusted.URL(a.links.Run) == "" {
 		return ""
 	}
-	return " (" + untrusted.Link("run", a.links.Run) + ")"
+	return untrusted.Link("run", a.links.Run)
 }
 
 // announced announces the run of an opened job. The returned function is called with the error with

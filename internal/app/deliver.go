@@ -11,6 +11,7 @@ import (
 
 	"github.com/org/rollout-action/internal/core/report"
 	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/forge/comments"
 	"github.com/org/rollout-action/reporters/html"
 	"github.com/org/rollout-action/reporters/json"
 	"github.com/org/rollout-action/reporters/junit"
@@ -21,13 +22,13 @@ import (
 // it says nothing about the agents; a file that cannot be written is an error. w may be nil.
 func deliver(ctx context.Context, h *Host, w *workflow, in report.Input, opts ReportOptions) (notes []string, err error) {
 	if w == nil && opts.comments() && opts.GitHub != "off" {
-		if note := commentOnGitLab(ctx, h.Getenv, in, opts.Comment); note != "" {
+		if note := h.comment(ctx, nil, in, opts); note != "" {
 			notes = append(notes, note)
 			in.Notes = append(in.Notes, note)
 		}
 	}
 	if w != nil {
-		notes = w.write(ctx, in, opts)
+		notes = w.write(ctx, h, in, opts)
 		in.Notes = append(in.Notes, notes...)
 	}
 	for _, file := range []struct {
@@ -46,6 +47,21 @@ func deliver(ctx context.Context, h *Host, w *workflow, in report.Input, opts Re
 		}
 	}
 	return notes, err
+}
+
+// comment updates the comment on the pull request or the merge request, if one is wanted. On failure
+// it returns a sentence for the user, and the comment no longer says that this run goes on. w is nil
+// outside of GitHub.
+func (h *Host) comment(ctx context.Context, w *workflow, in report.Input, opts ReportOptions) (note string) {
+	if w == nil {
+		note = commentOnGitLab(ctx, h.Getenv, in, opts.Comment)
+	} else {
+		note = w.comment(ctx, in, opts.Comment)
+	}
+	if note != "" && in.Plan.Shard == nil && ctx.Err() == nil { // a cancelled run says that itself
+		h.unannounce(ctx, opts, nameOf(in.Plan), comments.NoVerdict)
+	}
+	return note
 }
 
 // writeReport writes one report to a file, creating its directory.

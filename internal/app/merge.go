@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/org/rollout-action/internal/forge/comments"
 	"github.com/org/rollout-action/internal/lib/plural"
 	"github.com/org/rollout-action/internal/run/job"
 	"github.com/org/rollout-action/internal/run/job/merge"
@@ -24,8 +25,15 @@ func Merge(ctx context.Context, h *Host, req MergeRequest) (*Finished, error) {
 		return nil, err
 	}
 	finished, err := runMerge(ctx, h, req)
-	if err != nil || ctx.Err() != nil {
-		h.unannounce(ctx, req.Report, jobName{Name: req.Name}, finished, err)
+	job := jobName{Name: req.Name}
+	if finished != nil {
+		job = nameOf(finished.Input.Plan)
+	}
+	switch {
+	case ctx.Err() != nil:
+		h.unannounce(ctx, req.Report, job, cancelledRun)
+	case err != nil:
+		h.unannounce(ctx, req.Report, job, comments.NoVerdict)
 	}
 	return finished, err
 }

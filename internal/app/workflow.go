@@ -60,12 +60,12 @@ func (w *workflow) links() report.Links {
 
 // write writes the comment, the summary, annotations and outputs of the workflow. Failures become
 // notes, which say nothing about the agents; that of the comment also appears in the summary.
-func (w *workflow) write(ctx context.Context, in report.Input, opts ReportOptions) (notes []string) {
+func (w *workflow) write(ctx context.Context, h *Host, in report.Input, opts ReportOptions) (notes []string) {
 	if opts.HTML != "" {
 		in.Links.Page, in.Links.InArtifacts = pageFile(opts.HTML)
 	}
 	if in.Plan.Shard == nil {
-		if note := w.comment(ctx, in, opts.Comment); note != "" {
+		if note := h.comment(ctx, w, in, opts); note != "" {
 			notes = append(notes, note)
 			in.Notes = append(in.Notes, note)
 		}
@@ -163,7 +163,7 @@ func (w *workflow) upsert(ctx context.Context, mode comments.Mode, in report.Inp
 	}
 	c := github.Comment{
 		Repo: w.Repository, Number: number, Marker: name,
-		ValidAt: earliest(in.Job.StartedAt, in.Now), RunID: w.RunID, Attempt: w.RunAttempt,
+		ValidAt: earliest(in.Job.StartedAt, in.Now), RunID: w.SourceRun(), Attempt: w.SourceAttempt(),
 	}
 	var body strings.Builder
 	if err := (comment.Reporter{Limit: github.MaxComment - github.CommentOverhead(c) - comments.NoticeRoom}).Write(&body, in); err != nil {

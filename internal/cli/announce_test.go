@@ -1,7 +1,10 @@
 package cli
 
 import (
+	"bytes"
 	"context"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -42,7 +45,7 @@ func (p *aPull) comment() string {
 }
 
 const evaluating = "⏳ **Evaluating [`2222222`](https://github.com/acme/widgets/commit/2222222222222222222222222222222222222222) …** " +
-	"([run](https://github.com/acme/widgets/actions/runs/43)) Until that ends, this is the last verdict:"
+	"([run](https://github.com/acme/widgets/actions/runs/43), since 2"
 
 // whileItRuns calls do once, when the comment says that a run goes on.
 func (p *aPull) whileItRuns(do func()) {
@@ -90,7 +93,7 @@ func TestNoCommentSaysThatARunGoesOn(t *testing.T) {
 			p := newRun(t)
 			before := p.comment()
 			p.rollout(exitOK, append([]string{"run", "job.yaml"}, change(p)...)...)
-			if text := p.comment(); text != before || strings.Contains(p.stderr.String(), "how far this run is") {
+			if text := p.comment(); text != before || strings.Contains(p.stderr.String(), "the line about this run") {
 				t.Errorf("the comment is %s\n%s", text, p.stderr.String())
 			}
 		})
@@ -114,7 +117,7 @@ func TestAnnouncingWithoutTheRightTo(t *testing.T) {
 	before := p.comment()
 	p.env["GITHUB_TOKEN"] = githubtest.ReadToken
 	p.rollout(exitOK, "run", "job.yaml", "--comment", "changes")
-	p.want("the log", p.stderr.String(), "the comment does not say how far this run is")
+	p.want("the log", p.stderr.String(), "the line about this run in the comment could not be written")
 	if text := p.comment(); text != before {
 		t.Errorf("the comment is %s", text)
 	}
@@ -194,6 +197,35 @@ func TestShardsThatCannotBeMergedTakeTheirLineBack(t *testing.T) {
 	p.want("the comment", p.comment(), "ended without a verdict", "Rollout failed", "falls")
 }
 
+// A verdict that cannot be posted leaves no line that says the run goes on.
+func TestARunWhoseVerdictIsNotPostedTakesItsLineBack(t *testing.T) {
+	for name, args := range map[string][]string{"run": {"run", "job.yaml"}, "merge": {"merge", "shards"}} {
+		t.Run(name, func(t *testing.T) {
+			p := newRun(t)
+			p.rollout(exitOK, "run", "job.yaml", "--shard", "1/1", "--jobs-dir", "shards")
+			p.divide(exitOK, "--comment", "changes")
+			p.github.Before(func(w http.ResponseWriter, r *http.Request) bool {
+				if r.Method != http.MethodPatch {
+					return false
+				}
+				text, err := io.ReadAll(r.Body)
+				if err != nil {
+					t.Error(err)
+				}
+				r.Body = io.NopCloser(bytes.NewReader(text))
+				if !bytes.Contains(text, []byte("Rollout passed")) {
+					return false
+				}
+				w.WriteHeader(http.StatusUnprocessableEntity)
+				return true
+			})
+			p.rollout(exitOK, append(args, "--comment", "changes")...)
+			p.want("the log", p.stdout.String()+p.stderr.String(), "the pull request has no comment about this")
+			p.want("the comment", p.comment(), "ended without a verdict", "Rollout failed")
+		})
+	}
+}
+
 // The job of a workflow that runs when it was cancelled has no results.
 func TestActionTakesTheLineOfACancelledRunBack(t *testing.T) {
 	p := newRun(t)
@@ -204,16 +236,16 @@ func TestActionTakesTheLineOfACancelledRunBack(t *testing.T) {
 	p.env["INPUT_NAME"] = "another"
 	p.rollout(exitOK, "action")
 	p.want("the comment", p.comment(), evaluating)
+	p.want("the log", p.stderr.String(), "No line was removed: no comment of a job with the name another says that this run goes on")
 	p.env["INPUT_NAME"] = "agent"
 	p.rollout(exitOK, "action")
-	withdrawn := p.comment()
-	p.want("the comment", withdrawn, "was cancelled. ([run]", "Rollout failed", "falls")
-	p.env["GITHUB_RUN_ID"] = "44"
+	p.want("the comment", p.comment(), "ended without a verdict. ([run]", "Rollout failed", "falls")
+	p.env["GITHUB_RUN_ID"] = "45"
 	p.divide(exitOK, "--comment", "changes")
 	p.env["GITHUB_RUN_ID"], p.env["INPUT_GITHUB-TOKEN"] = "43", githubtest.WriteToken
 	p.rollout(exitOK, "action")
-	p.want("the comment", p.comment(), "Evaluating", "actions/runs/44")
-	p.env["GITHUB_RUN_ID"], p.env["INPUT_GITHUB-TOKEN"] = "44", githubtest.ReadToken
+	p.want("the comment", p.comment(), "Evaluating", "actions/runs/45")
+	p.env["GITHUB_RUN_ID"], p.env["INPUT_GITHUB-TOKEN"] = "45", githubtest.ReadToken
 	p.rollout(exitOK, "action")
-	p.want("the log", p.stderr.String(), "the comment does not say how far this run is")
+	p.want("the log", p.stderr.String(), "the line about this run in the comment could not be written")
 }

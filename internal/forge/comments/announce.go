@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 )
 
 // NoticeRoom is how many bytes of a comment the body leaves free for a notice above it.
@@ -13,18 +14,58 @@ const NoticeRoom = 1024
 // A notice is the line above the last verdict: the run that goes on, or how it ended. These lines
 // enclose it.
 const (
-	noticeStart = "<!-- rollout-notice -->\n"
-	noticeEnd   = "<!-- rollout-last -->\n"
+	goingStart = "<!-- rollout-notice -->\n"
+	overStart  = "<!-- rollout-ended -->\n"
+	noticeEnd  = "<!-- rollout-last -->\n"
 )
+
+// longest is how old an announcement may be whose run cannot be asked about. A job on GitHub's or
+// on one's own machines runs for five days at most. Source: docs.github.com, "Actions limits".
+const longest = 5 * 24 * time.Hour
 
 // Absent is the Action of Announce and Withdraw when there is nothing to change.
 const Absent Action = "absent"
 
-// Announce puts the body of want, which is one line, above the last verdict of the job, in place of
-// an earlier notice. From then on, runs that are older than want do not write. It creates no
-// comment, and changes none that would become larger than limit. As Upsert it checks again when
+// Announce puts the body of want, which is a line of Going, above the last verdict of the job, in
+// place of an earlier notice. From then on, runs that are older than want do not write. It creates
+// no comment, and changes none that would become larger than limit. As Upsert it checks again when
 // settle has waited. Errors are those of the Thread.
 func Announce(ctx context.Context, t Thread, want Comment, limit int, settle func(context.Context) error) (Action, error) {
+	ours := want.marker().stamp
+	return revise(ctx, t, want, limit, settle, func(newest posted, again bool) (string, Action) {
+		switch {
+		case newest.going && newest.stamp == ours && again:
+			return "", Unchanged
+		case newest.supersedes(ours):
+			return "", Outdated
+		}
+		return newest.under(want.marker(), goingStart, want.Body), Updated
+	})
+}
+
+// Withdraw puts the body of want, which is a line of Over, in place of what this run, or an earlier
+// attempt of it, has announced. It changes no other comment but an announcement whose run is over.
+// It checks again as Announce does, because another run may have restored the announcement, which
+// it had read before.
+func Withdraw(ctx context.Context, t Thread, want Comment, limit int, settle func(context.Context) error) (Action, error) {
+	ours := want.marker().stamp
+	return revise(ctx, t, want, limit, settle, func(newest posted, again bool) (string, Action) {
+		switch {
+		case newest.going && newest.stamp.before(ours):
+			return newest.under(marker{want.Job, newest.stamp}, overStart, want.Body), Updated
+		case again:
+			return "", Unchanged
+		}
+		return "", Outdated
+	})
+}
+
+// revise edits the newest comment for the job of want as check says, which returns the new text, or
+// "" and why there is none. It looks again after each edit. If the comment is a newer run's
+// announcement, and that run is over, it says so instead.
+func revise(
+	ctx context.Context, t Thread, want Comment, limit int, settle func(context.Context) error, check func(newest posted, again bool) (string, Action),
+) (Action, error) {
 	done := Absent
 	for round := range Rounds {
 		if round > 0 {
@@ -32,97 +73,83 @@ func Announce(ctx context.Context, t Thread, want Comment, limit int, settle fun
 				return done, err
 			}
 		}
-		action, err := notice(ctx, t, want, limit, false, func(newest posted) Action {
-			switch ours := want.marker().stamp; {
-			case newest.announced && newest.stamp == ours && round > 0:
-				return Unchanged
-			case newest.supersedes(ours):
-				return Outdated
-			}
-			return Updated
-		})
-		if err != nil || action != Updated {
-			if done == Absent || action == Outdated {
-				done = action
-			}
+		entries, err := t.List(ctx)
+		if err != nil {
 			return done, err
 		}
-		done = Updated
+		mine := of(entries, want.Job)
+		if len(mine) == 0 {
+			return done, nil
+		}
+		newest := slices.MaxFunc(mine, func(a, b posted) int { return a.stamp.compare(b.stamp) })
+		text, action := check(newest, round > 0)
+		if done == Absent || action == Outdated {
+			done = action
+		}
+		if action == Outdated && newest.over(ctx, t, want) {
+			text = newest.under(marker{want.Job, newest.stamp}, overStart, lapsed(newest.notice()))
+		}
+		if text == "" {
+			return done, nil
+		}
+		if len(text) > max(limit, len(newest.text)) {
+			return Absent, nil
+		}
+		var uncertain *UncertainError
+		if err := t.Edit(ctx, newest.id, text); errors.As(err, &uncertain) {
+			return Absent, nil // deleted meanwhile
+		} else if err != nil {
+			return Absent, err
+		}
 	}
 	return done, nil
 }
 
-// Withdraw puts the body of want in place of what this run, or an earlier attempt of it, has
-// announced. It changes no other comment.
-func Withdraw(ctx context.Context, t Thread, want Comment, limit int) (Action, error) {
-	return notice(ctx, t, want, limit, true, func(newest posted) Action {
-		if newest.announced && newest.stamp.before(want.marker().stamp) {
-			return Updated
-		}
-		return Outdated
-	})
+// over reports whether the comment announces a run that has ended. If that is not known, the time
+// tells: the announcement is too old, seen from the run of want.
+func (p posted) over(ctx context.Context, t Thread, want Comment) bool {
+	if !p.going {
+		return false
+	}
+	if ended, err := t.Ended(ctx, p.stamp.runID); err == nil {
+		return ended
+	}
+	return want.ValidAt.Sub(p.stamp.validAt) > longest
 }
 
-// notice writes a notice if check, which gets the newest comment for the job, returns Updated.
-func notice(ctx context.Context, t Thread, want Comment, limit int, keep bool, check func(posted) Action) (Action, error) {
-	entries, err := t.List(ctx)
-	if err != nil {
-		return Absent, err
+// under returns the text of a comment with a notice above the last verdict of p.
+func (p posted) under(m marker, start, line string) string {
+	return m.String() + "\n" + start + strings.TrimSpace(strings.ToValidUTF8(line, "�")) + "\n\n" + noticeEnd + p.last() + "\n"
+}
+
+// split splits the body into its notice and the last verdict.
+func (p posted) split() (notice, last string) {
+	for _, start := range []string{goingStart, overStart} {
+		if rest, ok := strings.CutPrefix(p.body, start); ok {
+			if line, below, ok := strings.Cut(rest, "\n"+noticeEnd); ok {
+				return line, below
+			}
+			return "", rest
+		}
 	}
-	mine := of(entries, want.Job)
-	if len(mine) == 0 {
-		return Absent, nil
-	}
-	newest := slices.MaxFunc(mine, func(a, b posted) int { return a.stamp.compare(b.stamp) })
-	if action := check(newest); action != Updated {
-		return action, nil
-	}
-	m := want.marker()
-	if keep {
-		m.stamp = newest.stamp
-	}
-	text := m.String() + "\n" + noticeStart + strings.TrimSpace(strings.ToValidUTF8(want.Body, "�")) + "\n\n" + noticeEnd + newest.last() + "\n"
-	if len(text) > limit {
-		return Absent, nil
-	}
-	err = t.Edit(ctx, newest.id, text)
-	var uncertain *UncertainError
-	if errors.As(err, &uncertain) {
-		return Absent, nil // deleted meanwhile
-	}
-	return Updated, err
+	return "", p.body
+}
+
+func (p posted) notice() string {
+	notice, _ := p.split()
+	return strings.TrimSpace(notice)
 }
 
 // last returns the body without its notice.
 func (p posted) last() string {
-	rest, ok := strings.CutPrefix(p.body, noticeStart)
-	if !ok {
-		return strings.TrimRight(p.body, "\n")
-	}
-	if _, below, ok := strings.Cut(rest, "\n"+noticeEnd); ok {
-		rest = below
-	}
-	return strings.TrimRight(rest, "\n")
+	_, last := p.split()
+	return strings.TrimRight(last, "\n")
 }
 
 // supersedes reports whether the comment is of a newer run than s. A run's own announcement is not,
-// whatever the clocks of its machines say. An announcement of a later run is, even if the trials of
-// the first one began after it, because their machines were busy: as it was never run again, its
-// number tells that it is older. For the same reason, the announcement of an earlier run never
-// supersedes a later one.
+// whatever the clocks of its machines say.
 func (p posted) supersedes(s stamp) bool {
-	if p.announced {
-		if p.stamp.before(s) {
-			return false
-		}
-		if s.runID != 0 && s.runID < p.stamp.runID && s.attempt <= 1 {
-			return true
-		}
-		if p.stamp.runID != 0 && p.stamp.runID < s.runID && p.stamp.attempt <= 1 {
-			return false
-		}
-	}
-	return p.stamp.compare(s) > 0
+	return !(p.announced && p.stamp.before(s)) && p.stamp.compare(s) > 0
 }
 
 // before reports whether s is of the same run as o, in the same attempt or an earlier one.

@@ -15,6 +15,15 @@ type page struct {
 	edits   int
 	err     error  // of each edit
 	meet    func() // is called after each edit; nil: nothing is
+	ended   map[int64]bool
+	unknown bool // whether a run has ended
+}
+
+func (p *page) Ended(_ context.Context, run int64) (bool, error) {
+	if p.unknown {
+		return false, errors.New("not known")
+	}
+	return p.ended[run], nil
 }
 
 func (p *page) List(context.Context) ([]Entry, error) { return slices.Clone(p.entries), nil }
@@ -99,6 +108,7 @@ func TestAnnouncements(t *testing.T) {
 		"the trials of a superseded run had to wait for machines": {
 			{1, "announce", 0, 0, Updated, "evaluating 1 | verdict of 0"}, {2, "announce", 0, 0, Updated, "evaluating 2 | verdict of 0"},
 			{1, "verdict", 30, 0, Outdated, "evaluating 2 | verdict of 0"}, {2, "verdict", 0, 0, Updated, "verdict of 2"},
+			{1, "verdict", 30, 0, Outdated, "verdict of 2"},
 		},
 		"a cancelled run": {
 			{1, "announce", 0, 0, Updated, "evaluating 1 | verdict of 0"}, {1, "cancel", 0, 0, Updated, "cancelled 1 | verdict of 0"},
@@ -123,9 +133,10 @@ func TestAnnouncements(t *testing.T) {
 		"only a part of a run is run again": {
 			{1, "announce", 0, 0, Updated, "evaluating 1 | verdict of 0"}, {1, "verdict", 0, 1, Updated, "verdict of 1"},
 		},
-		"a run that is run again after a newer one": {
-			{2, "announce", 0, 0, Updated, "evaluating 2 | verdict of 0"}, {1, "announce", 30, 1, Updated, "evaluating 1 | verdict of 0"},
-			{1, "verdict", 31, 1, Updated, "verdict of 1"}, {2, "verdict", 0, 0, Outdated, "verdict of 1"},
+		"a run that is run again after a newer one": { // its commit is still the older one
+			{2, "announce", 0, 0, Updated, "evaluating 2 | verdict of 0"}, {1, "announce", 30, 1, Outdated, "evaluating 2 | verdict of 0"},
+			{1, "verdict", 31, 1, Outdated, "evaluating 2 | verdict of 0"}, {2, "verdict", 0, 0, Updated, "verdict of 2"},
+			{1, "announce", 40, 2, Outdated, "verdict of 2"}, {1, "verdict", 41, 2, Outdated, "verdict of 2"},
 		},
 		"a cancelled attempt ends the announcement of the one before": {
 			{1, "announce", 0, 0, Updated, "evaluating 1 | verdict of 0"}, {1, "cancel", 0, 1, Updated, "cancelled 1 | verdict of 0"},
@@ -150,7 +161,7 @@ func TestAnnouncements(t *testing.T) {
 					action, err = Announce(t.Context(), p, c, limit, settled)
 				case "cancel":
 					c.Body = "cancelled " + who
-					action, err = Withdraw(t.Context(), p, c, limit)
+					action, err = Withdraw(t.Context(), p, c, limit, settled)
 				default:
 					c.Body = "verdict of " + who
 					var r Result
@@ -206,10 +217,10 @@ func TestAnnounceStaysWithinTheLimit(t *testing.T) {
 func TestAnnounceAboveAnEditedComment(t *testing.T) {
 	head := comment(0, "").marker().String() + "\n"
 	for text, want := range map[string]string{
-		head: "evaluating", head + noticeStart: "evaluating", head + noticeEnd + "text": "evaluating | text",
-		head + noticeStart + "evaluating\n" + noticeEnd + "a\n" + noticeEnd + "b": "evaluating | a | b",
-		head + noticeStart + "one\ntwo":                                           "evaluating | one | two",
-		strings.TrimSpace(head):                                                   "evaluating",
+		head: "evaluating", head + goingStart: "evaluating", head + noticeEnd + "text": "evaluating | text",
+		head + goingStart + "evaluating\n" + noticeEnd + "a\n" + noticeEnd + "b": "evaluating | a | b",
+		head + goingStart + "one\ntwo":                                           "evaluating | one | two",
+		strings.TrimSpace(head):                                                  "evaluating",
 	} {
 		p := &page{entries: []Entry{{ID: 1, Text: text}}}
 		action, err := Announce(t.Context(), p, comment(1, "evaluating"), limit, settled)
@@ -230,6 +241,79 @@ func TestAnnounceReportsErrors(t *testing.T) {
 		action, err := Announce(t.Context(), p, comment(1, "evaluating"), limit, settled)
 		if fail == gone && (action != Absent || err != nil) || fail == refused && !errors.Is(err, refused) {
 			t.Errorf("%v: %s %v", fail, action, err)
+		}
+	}
+}
+
+// A run that had read the announcement before it was withdrawn may restore it.
+func TestWithdrawChecksAgain(t *testing.T) {
+	p := &page{entries: []Entry{{ID: 1, Text: comment(0, "verdict of 0").Text()}}}
+	if _, err := Announce(t.Context(), p, comment(1, "evaluating 1"), limit, settled); err != nil {
+		t.Fatal(err)
+	}
+	announced := p.entries[0].Text
+	p.meet = func() {
+		p.meet = nil
+		p.entries[0].Text = announced
+	}
+	action, err := Withdraw(t.Context(), p, comment(1, "cancelled 1"), limit, settled)
+	if text := p.text(t); action != Updated || err != nil || text != "cancelled 1 | verdict of 0" {
+		t.Errorf("%s %v: %q", action, err, text)
+	}
+	// A verdict that was written meanwhile stays.
+	p.entries[0].Text = announced
+	p.meet = func() {
+		p.meet = nil
+		p.entries[0].Text = comment(2, "verdict of 2").Text()
+	}
+	action, err = Withdraw(t.Context(), p, comment(1, "cancelled 1"), limit, settled)
+	if text := p.text(t); action != Updated || err != nil || text != "verdict of 2" {
+		t.Errorf("%s %v: %q", action, err, text)
+	}
+}
+
+// Each command that finds the announcement of a newer run says so if that run is over.
+func TestAnnouncementsOfRunsThatEndedLapse(t *testing.T) {
+	const over = "⏹️ The evaluation of `abc` ended without a verdict. ([run](u)) This is the verdict before it: | verdict of 0"
+	since := comment(2, "").ValidAt
+	going := Going("`abc`", "[run](u)", since)
+	for name, tc := range map[string]struct {
+		page page
+		line string
+		late time.Duration
+		want string
+	}{
+		"it goes on":                   {page{}, going, longest * 2, going + " | verdict of 0"},
+		"it has ended":                 {page{ended: map[int64]bool{comment(2, "").RunID: true}}, going, 0, over},
+		"not known, and young":         {page{unknown: true}, going, longest, going + " | verdict of 0"},
+		"not known, and old":           {page{unknown: true}, going, longest + time.Second, over},
+		"without a link":               {page{unknown: true}, Going("`abc`", "", since), longest * 2, strings.Replace(over, " ([run](u))", "", 1)},
+		"a line that somebody changed": {page{unknown: true}, "text", longest * 2, strings.NewReplacer("`abc`", "another commit", " ([run](u))", "").Replace(over)},
+	} {
+		for act, do := range map[string]func(p *page, c Comment) (Action, error){
+			"announce": func(p *page, c Comment) (Action, error) { return Announce(t.Context(), p, c, limit, settled) },
+			"withdraw": func(p *page, c Comment) (Action, error) { return Withdraw(t.Context(), p, c, limit, settled) },
+			"verdict": func(p *page, c Comment) (Action, error) {
+				r, err := Upsert(t.Context(), p, c, settled)
+				return r.Action, err
+			},
+		} {
+			t.Run(name+"/"+act, func(t *testing.T) {
+				p := tc.page
+				p.entries = []Entry{{ID: 1, Text: comment(0, "verdict of 0").Text()}}
+				if _, err := Announce(t.Context(), &p, comment(2, tc.line), limit, settled); err != nil {
+					t.Fatal(err)
+				}
+				older := comment(1, "of 1")
+				older.ValidAt = since.Add(tc.late)
+				action, err := do(&p, older)
+				if text := p.text(t); action != Outdated || err != nil || text != tc.want {
+					t.Errorf("%s %v: %q, want %q", action, err, text, tc.want)
+				}
+				if _, err := Upsert(t.Context(), &p, comment(2, "verdict of 2"), settled); err != nil || p.text(t) != "verdict of 2" {
+					t.Errorf("the verdict after it: %v: %q", err, p.text(t))
+				}
+			})
 		}
 	}
 }

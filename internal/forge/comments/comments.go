@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -17,11 +18,11 @@ const Rounds = 6
 // Comment is what a run has to say about a job.
 type Comment struct {
 	Job string // its name: each job has one comment
-	// ValidAt is when the run began, which orders runs: an older one never replaces a newer one. If
-	// it is equal, RunID decides, then Attempt.
-	ValidAt time.Time
+	// RunID orders runs, then Attempt: an older one never replaces a newer one. Within an attempt, or
+	// if a run has no number (0), ValidAt does, which is when the run began.
 	RunID   int64
 	Attempt int
+	ValidAt time.Time
 	Body    string // safe Markdown
 }
 
@@ -47,6 +48,9 @@ type Thread interface {
 	Edit(ctx context.Context, id int64, text string) error
 	// Remove removes a comment. It is no error if it no longer exists.
 	Remove(ctx context.Context, id int64) error
+	// Ended reports whether a run has ended: no job of it can write any more. The error means that
+	// this is not known.
+	Ended(ctx context.Context, run int64) (bool, error)
 }
 
 // Entry is a comment in a Thread.
@@ -109,8 +113,8 @@ type posted struct {
 	stamp stamp
 	text  string // with the marker
 	body  string // without the marker
-	// announced: the body begins with a notice of the run with the stamp.
-	announced bool
+	// announced: the body begins with a notice of the run with the stamp. going: which goes on.
+	announced, going bool
 }
 
 // upsert is one call of Upsert.
@@ -137,7 +141,7 @@ func (u *upsert) run(ctx context.Context) error {
 		move := decide(mine, u.want, round > 0)
 		u.note(move, round)
 		if move.nothing() {
-			return nil
+			return u.lapse(ctx, move)
 		}
 		u.pending = nil
 		if err := u.do(ctx, move); err != nil {
@@ -147,6 +151,15 @@ func (u *upsert) run(ctx context.Context) error {
 	return u.pending // nil: other runs keep writing, and their comments are as good
 }
 
+// lapse ends the announcement of the newer run that kept this one from writing, if that run is over.
+func (u *upsert) lapse(ctx context.Context, m move) error {
+	if !m.outdated || !m.newest.going {
+		return nil
+	}
+	_, err := revise(ctx, u.thread, u.want, math.MaxInt, u.settle, func(posted, bool) (string, Action) { return "", Outdated })
+	return err
+}
+
 // move is the next change to the comments.
 type move struct {
 	create   bool
@@ -154,6 +167,7 @@ type move struct {
 	edit     string // the new text of keep; "" for no change
 	remove   []posted
 	outdated bool // a newer run has commented
+	newest   posted
 }
 
 func (m move) nothing() bool { return !m.create && m.edit == "" && len(m.remove) == 0 }
@@ -173,6 +187,7 @@ func decide(mine []posted, want Comment, written bool) move {
 			m.outdated, target = true, p
 		}
 	}
+	m.newest = target
 	older := m.keep.stamp.compare(target.stamp) < 0 || !m.outdated && m.keep.announced
 	differs := !same(m.keep.body, target.body)
 	switch {
@@ -273,7 +288,10 @@ func (u *upsert) list(ctx context.Context) ([]posted, error) {
 func of(entries []Entry, job string) (mine []posted) {
 	for _, e := range entries {
 		if m, body, ok := parseMarker(e.Text); ok && m.job == job {
-			mine = append(mine, posted{e.ID, e.URL, m.stamp, e.Text, body, strings.HasPrefix(body, noticeStart)})
+			going := strings.HasPrefix(body, goingStart)
+			mine = append(mine, posted{
+				id: e.ID, url: e.URL, stamp: m.stamp, text: e.Text, body: body, announced: going || strings.HasPrefix(body, overStart), going: going,
+			})
 		}
 	}
 	return mine

@@ -17,7 +17,13 @@ type stamp struct {
 	attempt int
 }
 
+// compare compares the numbers of two runs, which are those of their commits: an older run stays
+// older even if its trials had to wait for machines, or if it is run again. Times decide within an
+// attempt, and if one of the runs has no number.
 func (s stamp) compare(o stamp) int {
+	if s.runID != 0 && o.runID != 0 {
+		return cmp.Or(cmp.Compare(s.runID, o.runID), cmp.Compare(s.attempt, o.attempt), s.validAt.Compare(o.validAt))
+	}
 	return cmp.Or(s.validAt.Compare(o.validAt), cmp.Compare(s.runID, o.runID), cmp.Compare(s.attempt, o.attempt))
 }
 

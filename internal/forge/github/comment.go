@@ -32,11 +32,10 @@ type Comment struct {
 	Repo   string // owner/name
 	Number int    // of the pull request
 	Marker string // the job's name: each job has one comment
-	// ValidAt is when the run began, which orders runs: an older one never replaces a newer one. If
-	// it is equal, RunID decides, then Attempt.
-	ValidAt time.Time
+	// RunID, Attempt and ValidAt order runs: see comments.Comment.
 	RunID   int64
 	Attempt int
+	ValidAt time.Time
 	Body    string // safe Markdown
 }
 
@@ -171,6 +170,15 @@ func (t *thread) List(ctx context.Context) ([]comments.Entry, error) {
 		}
 	}
 	return mine, nil
+}
+
+// Ended implements comments.Thread. It needs the permission actions: read, in private repositories.
+func (t *thread) Ended(ctx context.Context, run int64) (bool, error) {
+	found, _, err := t.client.api.Actions.GetWorkflowRunByID(ctx, t.owner, t.repo, run)
+	if err := t.client.explain(err); err != nil {
+		return false, err
+	}
+	return found.GetStatus() == "completed", nil
 }
 
 // readOnly adds ErrReadOnly if the token may not write. Other errors with status 403 stay as they

@@ -64,10 +64,11 @@ func TestOlderRunNeverReplacesNewerOne(t *testing.T) {
 		change func(*Comment)
 		want   comments.Action
 	}{
-		{"an earlier time is older", func(w *Comment) { w.ValidAt = w.ValidAt.Add(-time.Nanosecond); w.RunID++ }, comments.Outdated},
-		{"a later time is newer", func(w *Comment) { w.ValidAt = w.ValidAt.Add(time.Nanosecond); w.RunID-- }, comments.Updated},
-		{"at the same time the lower run is older", func(w *Comment) { w.RunID--; w.Attempt++ }, comments.Outdated},
-		{"at the same time the higher run is newer", func(w *Comment) { w.RunID++ }, comments.Updated},
+		{"the lower run is older, even if its trials began later", func(w *Comment) { w.ValidAt = w.ValidAt.Add(time.Hour); w.RunID-- }, comments.Outdated},
+		{"the lower run is older, even if it is run again", func(w *Comment) { w.ValidAt = w.ValidAt.Add(time.Hour); w.RunID--; w.Attempt++ }, comments.Outdated},
+		{"the higher run is newer, even if its trials began earlier", func(w *Comment) { w.ValidAt = w.ValidAt.Add(-time.Hour); w.RunID++ }, comments.Updated},
+		{"without a number, an earlier time is older", func(w *Comment) { w.ValidAt = w.ValidAt.Add(-time.Nanosecond); w.RunID = 0 }, comments.Outdated},
+		{"without a number, a later time is newer", func(w *Comment) { w.ValidAt = w.ValidAt.Add(time.Nanosecond); w.RunID = 0 }, comments.Updated},
 		{"in the same run the lower attempt is older", func(w *Comment) { w.Attempt-- }, comments.Outdated},
 		{"in the same run the higher attempt is newer", func(w *Comment) { w.Attempt++ }, comments.Updated},
 		{"the same attempt may update its comment", func(*Comment) {}, comments.Updated},
@@ -398,5 +399,38 @@ func TestLoginIsRequestedOnce(t *testing.T) {
 	}
 	if got, want := strings.Join(s.Seen(), " "), "POST /graphql"; strings.Count(got, want) != 1 {
 		t.Errorf("the requests are %s", got)
+	}
+}
+
+func TestEndedRuns(t *testing.T) {
+	s, c, clock := fixture(t)
+	thread, _, err := c.Thread(repo, 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for status, want := range map[string]bool{"completed": true, "in_progress": false, "queued": false, "waiting": false} {
+		run := s.AddRun(repo, githubtest.Run{WorkflowFile: "ci.yml", Status: status})
+		if ended, err := thread.Ended(t.Context(), run); ended != want || err != nil {
+			t.Errorf("%s: %v, %v", status, ended, err)
+		}
+	}
+	if ended, err := thread.Ended(t.Context(), 1); ended || !isStatus(err, http.StatusNotFound) {
+		t.Errorf("an unknown run: %v, %v", ended, err)
+	}
+	// Upsert asks, too.
+	id := s.AddRun(repo, githubtest.Run{WorkflowFile: "ci.yml"})
+	newer := comment(2, comments.Going("`abc`", "", start))
+	upsertOK(t, c, comment(0, "verdict"), comments.Created)
+	newer.RunID = id + 1000
+	s.AddRun(repo, githubtest.Run{ID: newer.RunID, WorkflowFile: "ci.yml"})
+	settle := func(context.Context) error { return nil }
+	if action, err := comments.Announce(t.Context(), thread, newer.common(), MaxComment, settle); action != comments.Updated || err != nil {
+		t.Fatal(action, err)
+	}
+	if _, err := client(t, s, clock, githubtest.WriteToken).Upsert(t.Context(), comment(1, "late")); err != nil {
+		t.Fatal(err)
+	}
+	if got := only(t, s).Body; !strings.Contains(got, "The evaluation of `abc` ended without a verdict.") || !strings.Contains(got, "verdict\n") || strings.Contains(got, "late") {
+		t.Errorf("the comment is %s", got)
 	}
 }

@@ -184,6 +184,14 @@ func (a Actions) SourceRun() int64 {
 	return a.RunID
 }
 
+// SourceAttempt returns the attempt of SourceRun.
+func (a Actions) SourceAttempt() int {
+	if a.Origin != nil {
+		return a.Origin.RunAttempt
+	}
+	return a.RunAttempt
+}
+
 // BaselineBranch returns the branch to compare with: a pull request's base, otherwise the default
 // branch. With NeedsPull it returns "", because only the pull request has it.
 func (a Actions) BaselineBranch() string {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -173,6 +174,21 @@ func (t *Thread) Remove(ctx context.Context, id int64) error {
 		return nil
 	}
 	return t.explain(err)
+}
+
+// Ended implements comments.Thread. Pipelines of forks are in another project: they are not known.
+func (t *Thread) Ended(ctx context.Context, run int64) (bool, error) {
+	if t.run.PipelineID == 0 { // then run is the number of a job
+		return false, errors.New("the pipeline has no number")
+	}
+	var found struct {
+		Status string `json:"status"`
+	}
+	path := fmt.Sprintf("projects/%s/pipelines/%d", url.PathEscape(t.run.Project), run)
+	if _, err := t.client.do(ctx, http.MethodGet, path, nil, &found); err != nil {
+		return false, t.explain(err)
+	}
+	return slices.Contains([]string{"success", "failed", "canceled", "skipped"}, found.Status), nil
 }
 
 // notes returns the path of the merge request's notes below the API.

@@ -37,6 +37,7 @@ type server struct {
 	url   string
 	notes []note
 	next  int
+	runs  map[string]string         // the status of each pipeline
 	fail  func(r *http.Request) int // a status instead of an answer; 0: none
 }
 
@@ -46,6 +47,14 @@ func newServer(t *testing.T) *server {
 	mux := http.NewServeMux()
 	const all, one = "/api/v4/projects/42/merge_requests/7/notes", "/api/v4/projects/42/merge_requests/7/notes/{id}"
 	mux.HandleFunc("GET /api/v4/user", func(w http.ResponseWriter, _ *http.Request) { s.answer(w, author{1}) })
+	mux.HandleFunc("GET /api/v4/projects/42/pipelines/{id}", func(w http.ResponseWriter, r *http.Request) {
+		status, ok := s.runs[r.PathValue("id")]
+		if !ok {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		s.answer(w, map[string]any{"id": 1, "status": status})
+	})
 	mux.HandleFunc("GET "+all, func(w http.ResponseWriter, r *http.Request) {
 		page, _ := strconv.Atoi(r.URL.Query().Get("page"))
 		from := min(max(page-1, 0)*2, len(s.notes)) // two a page
@@ -120,7 +129,7 @@ func (s *server) run() gitlab.Run {
 	run, ok := gitlab.FromEnv(func(name string) (string, bool) {
 		value, ok := map[string]string{
 			"GITLAB_CI": "true", "CI_API_V4_URL": s.url + "/api/v4", "CI_PROJECT_ID": "41", "CI_MERGE_REQUEST_PROJECT_ID": "42",
-			"CI_MERGE_REQUEST_IID": "7", "CI_JOB_ID": "10000000001", "GITLAB_TOKEN": secret,
+			"CI_MERGE_REQUEST_IID": "7", "CI_JOB_ID": "10000000001", "CI_PIPELINE_ID": "5", "GITLAB_TOKEN": secret,
 		}[name]
 		return value, ok
 	})
@@ -263,5 +272,56 @@ func TestFromEnv(t *testing.T) {
 	}
 	if _, err := gitlab.Open(t.Context(), run); err == nil || err.Error() != "the variable CI_API_V4_URL is not the URL of GitLab's API" {
 		t.Errorf("without the API's URL: %v", err)
+	}
+}
+
+// TestEndedPipelines: the announcement of a pipeline that was cancelled lapses, and one that was
+// withdrawn stays so.
+func TestEndedPipelines(t *testing.T) {
+	s := newServer(t)
+	thread, err := gitlab.Open(t.Context(), s.run())
+	if err != nil {
+		t.Fatal(err)
+	}
+	settle := func(context.Context) error { return nil }
+	for status, want := range map[string]bool{
+		"created": false, "running": false, "canceling": false, "manual": false, "success": true, "failed": true, "canceled": true, "skipped": true,
+	} {
+		s.runs = map[string]string{"2": status}
+		if ended, err := thread.Ended(t.Context(), 2); ended != want || err != nil {
+			t.Errorf("%s: %v, %v", status, ended, err)
+		}
+	}
+	if ended, err := thread.Ended(t.Context(), 3); ended || err == nil {
+		t.Errorf("a pipeline of another project: %v, %v", ended, err)
+	}
+	if _, err := s.upsert(0, "verdict"); err != nil {
+		t.Fatal(err)
+	}
+	s.runs = map[string]string{"2": "canceled"}
+	line := comments.Going("`abc`", "", comment(2, "").ValidAt)
+	if action, err := comments.Announce(t.Context(), thread, comment(2, line), gitlab.MaxNote, settle); action != comments.Updated || err != nil {
+		t.Fatal(action, err)
+	}
+	announced := s.notes[0].Body
+	if got, err := s.upsert(1, "late"); got.Action != comments.Outdated || err != nil || !strings.Contains(s.notes[0].Body, "The evaluation of `abc` ended without") {
+		t.Errorf("%+v, %v: %s", got, err, s.notes[0].Body)
+	}
+	s.notes[0].Body = announced
+	edits := 0
+	s.fail = func(r *http.Request) int {
+		if r.Method == http.MethodGet && edits == 1 { // another job restores what it has read
+			edits++
+			s.notes[0].Body = announced
+		}
+		if r.Method == http.MethodPut {
+			edits++
+		}
+		return 0
+	}
+	over := comment(2, comments.Over("`abc`", "", "was cancelled"))
+	action, err := comments.Withdraw(t.Context(), thread, over, gitlab.MaxNote, settle)
+	if action != comments.Updated || err != nil || edits != 3 || !strings.Contains(s.notes[0].Body, "was cancelled") {
+		t.Errorf("%s, %v, %d: %s", action, err, edits, s.notes[0].Body)
 	}
 }

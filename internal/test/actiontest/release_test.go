@@ -1,10 +1,13 @@
 package actiontest
 
 import (
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // GitHub does not start a workflow whose jobs request more permissions than the caller grants, and
@@ -46,5 +49,47 @@ func TestAReleaseIsProvenBeforeTagsMove(t *testing.T) {
 	}
 	if strings.Contains(publish, "continue-on-error") {
 		t.Error("a step that fails does not end the job")
+	}
+}
+
+// A job that is skipped, fails or is lost leaves no verdict: some other job then has to remove the
+// line that the plan has written into the comment, under the same name.
+func TestWorkflowsThatAnnounceARunWithdraw(t *testing.T) {
+	type step struct {
+		With map[string]string
+	}
+	announcing := 0
+	for _, file := range append(examples(t), filepath.Join(top, ".github/workflows/rollout.yml")) {
+		var workflow struct {
+			Jobs map[string]struct {
+				If    string
+				Needs any
+				Steps []step
+			}
+		}
+		must(t, yaml.Unmarshal([]byte(read(t, file)), &workflow))
+		names := map[string]string{} // by command
+		for id, job := range workflow.Jobs {
+			for _, s := range job.Steps {
+				command := s.With["command"]
+				if command == "" {
+					continue
+				}
+				names[command] = s.With["name"]
+				if command == "withdraw" && (!strings.Contains(job.If, "always()") || strings.Contains(job.If, "cancelled()") ||
+					!strings.Contains(job.If, "needs.report.result != 'success'") || !strings.Contains(fmt.Sprint(job.Needs), "report")) {
+					t.Errorf("%s: the job %s runs if %s, after %v", file, id, job.If, job.Needs)
+				}
+			}
+		}
+		if plan, ok := names["plan"]; ok {
+			announcing++
+			if plan == "" || names["withdraw"] != plan || names["merge"] != plan {
+				t.Errorf("%s: the names are %v", file, names)
+			}
+		}
+	}
+	if announcing < 2 {
+		t.Errorf("%d workflows announce their runs", announcing)
 	}
 }
