@@ -32,6 +32,10 @@ import (
 // it otherwise.
 const patience = 2 * time.Minute
 
+// networkChanged is the error of requests that Chromium ends because a network device of the machine
+// has come or gone, such as those of other tests' containers. Tests repeat what it ended.
+const networkChanged = "net::ERR_NETWORK_CHANGED"
+
 // Browser is a running Chromium.
 type Browser struct {
 	ctx context.Context
@@ -103,8 +107,8 @@ func (b *Browser) Open(t *testing.T, address string, look Look) *Tab {
 		emulation.SetDeviceMetricsOverride(int64(look.Width), int64(look.Height), look.Scale, look.Width < 600),
 		emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}),
 		emulation.SetScriptExecutionDisabled(look.NoScript),
-		chromedp.Navigate(address),
 	)
+	tab.Visit(address)
 	return tab
 }
 
@@ -118,6 +122,9 @@ func (tab *Tab) hear(event any) {
 			tab.requests = append(tab.requests, e.Request.URL)
 		}
 	case *log.EventEntryAdded: // such as violations of a Content-Security-Policy
+		if strings.Contains(e.Entry.Text, networkChanged) {
+			return
+		}
 		tab.faults = append(tab.faults, fmt.Sprintf("%s: %s %s", e.Entry.Source, e.Entry.Text, e.Entry.URL))
 	case *runtime.EventExceptionThrown:
 		tab.faults = append(tab.faults, "exception: "+e.ExceptionDetails.Error())
@@ -215,6 +222,9 @@ func (tab *Tab) Wait(expression string) {
 		if last = chromedp.Run(ctx, chromedp.Evaluate("Boolean("+expression+")", &is)); is {
 			return
 		}
+		if at := ""; chromedp.Run(ctx, chromedp.Location(&at)) == nil && strings.HasPrefix(at, "chrome-error:") {
+			_ = chromedp.Run(ctx, chromedp.Reload()) // see networkChanged; another error stays
+		}
 		time.Sleep(20 * time.Millisecond)
 	}
 	tab.t.Fatalf("it is never true that %s (%v)", expression, last)
@@ -252,7 +262,13 @@ func (tab *Tab) Choose(selector, value string) {
 // Visit opens another address in the tab.
 func (tab *Tab) Visit(address string) {
 	tab.t.Helper()
-	tab.run("visit "+address, chromedp.Navigate(address))
+	tab.run("visit "+address, chromedp.ActionFunc(func(ctx context.Context) error {
+		for {
+			if err := chromedp.Navigate(address).Do(ctx); err == nil || !strings.Contains(err.Error(), networkChanged) {
+				return err
+			}
+		}
+	}))
 }
 
 // Address returns the address of the page, as its user sees it.
