@@ -30,7 +30,7 @@ type Spec struct {
 	When   string `yaml:"when" json:"when,omitempty" raw:"true" doc:"Expression over tests and rewards: the judge runs only if it is true, such as tests > 0. Without it, it always runs. A judge that does not run has no score."`
 	// Processes: what becomes of processes that the agent has left, before a judge works in its
 	// environment.
-	Processes  Processes    `yaml:"processes" json:"processes,omitempty" default:"end" enum:"end,keep" doc:"What becomes of processes that the agent has left in its environment before this judge begins: end, or keep, if the judge needs a server that the agent has started. See docs/judges.md for what keep risks."`
+	Processes  Processes    `yaml:"processes" json:"processes,omitempty" default:"end" enum:"end,keep" doc:"What becomes of processes that the agent has left in its environment before this judge begins: end, or keep, if the judge needs a server that the agent has started. See docs/trust-judge.md for what keep risks."`
 	Budget     agent.Budget `yaml:"budget" json:"budget,omitzero" experiment:"resume,reuse" doc:"What the judge may use of its model in one trial. A judge that needs more has failed."`
 	TimeoutSec float64      `yaml:"timeout_sec" json:"timeout_sec,omitempty" default:"600" min:"1" max:"100000000" experiment:"resume,reuse" doc:"Seconds the judge may take, without its installation."`
 	OnError    OnError      `yaml:"on_error" json:"on_error,omitempty" default:"fail" enum:"fail,ignore" experiment:"resume,reuse" doc:"fail: a judge without a verdict fails the trial. ignore: its score is null, which is never 0."`

@@ -6,7 +6,7 @@ import (
 )
 
 // ErrorType is the type of a trial's error.
-// Source: specification, "Error Types"; EnvironmentLost and Cancelled are this project's own (see docs/internals/decisions.md).
+// Source: specification, "Error Types"; EnvironmentLost and Cancelled are this project's own (see docs/internals/trials.md).
 type ErrorType string
 
 // The error types, in the order of the phases that produce them. The comments are the table in docs/results.md.

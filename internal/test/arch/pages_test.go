@@ -1,6 +1,7 @@
 package arch
 
 import (
+	"cmp"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -214,6 +215,35 @@ func checkLink(t *testing.T, page, target string) string {
 		}
 	}
 	return "there is no such heading"
+}
+
+// maxWords is how long a page may be, without code blocks and generated tables: a quarter of an
+// hour of reading.
+const maxWords = 2500
+
+var (
+	shorter   = map[string]int{"CONTRIBUTING.md": 800}
+	generated = regexp.MustCompile(`(?s)<!-- begin generated: .*?<!-- end generated: [^>]*-->|<!-- The table is generated.*?<!-- end of the table -->`)
+)
+
+// TestPagesAreShort checks that no page that is written by hand is longer than somebody reads.
+func TestPagesAreShort(t *testing.T) {
+	pages := []string{"README.md", "CONTRIBUTING.md", "SCOPE.md", "CHANGELOG.md", ".ci/README.md"}
+	err := filepath.WalkDir("../../../docs", func(file string, _ fs.DirEntry, err error) error {
+		if err == nil && filepath.Ext(file) == ".md" {
+			pages = append(pages, strings.TrimPrefix(filepath.ToSlash(file), "../../../"))
+		}
+		return err
+	})
+	if err != nil || len(pages) < 40 {
+		t.Fatalf("found the pages %q (%v)", pages, err)
+	}
+	for _, page := range pages {
+		words := len(strings.Fields(generated.ReplaceAllString(prose(t, "../../../"+page), "")))
+		if limit := cmp.Or(shorter[page], maxWords); words > limit {
+			t.Errorf("%s has %d words, want at most %d: divide it", page, words, limit)
+		}
+	}
 }
 
 // slug returns GitHub's anchor for a heading.
