@@ -87,7 +87,7 @@ func TestAnchor(t *testing.T) {
 func documents(t *testing.T) map[string]document {
 	t.Helper()
 	found := map[string]document{}
-	for _, root := range []string{"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs", "examples", ".github"} {
+	for _, root := range []string{"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SCOPE.md", ".ci", "docs", "examples", ".github"} {
 		err := filepath.WalkDir(filepath.Join("..", root), func(file string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || filepath.Ext(file) != ".md" || d.Name() == "instruction.md" {
 				return err

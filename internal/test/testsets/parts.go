@@ -30,7 +30,7 @@ var always = []string{".ci/run", ".ci/lib.sh"}
 var ofAction = []string{".ci/pin-release", ".ci/pin-workflow", ".dockerignore", ".github/actionlint.yaml", ".github/workflows", "Dockerfile", "action.yml", "examples", "setup", "templates"}
 
 // ofDocs lists the pages and the files that they describe.
-var ofDocs = []string{".github", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "README.md", "docs", "internal/app/scaffold", "templates"}
+var ofDocs = []string{".ci/README.md", ".github", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "README.md", "SCOPE.md", "docs", "internal/app/scaffold", "templates"}
 
 // reads lists the files outside of its directory that the tests of a package read. .ci/nightly
 // monitors the tests, and fails if one reads another file of the repository.
