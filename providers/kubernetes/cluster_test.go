@@ -129,6 +129,6 @@ func (p *Provider) server(t testing.TB) string {
 	}
 	t.Cleanup(func() { _ = p.remove(context.Background(), pod.Namespace, pod.Name) })
 	now, _ := p.watch.look(pod.Name)
-	address := strings.TrimSuffix(targetAddress(now.pod), ":8411") + ":8080"
+	address := strings.TrimSuffix(targetAddresses(now.pod)[0], ":8411") + ":8080"
 	return address
 }

@@ -49,6 +49,7 @@ type fakeAPI struct {
 
 	mu        sync.Mutex
 	version   int
+	minor     string // of the version of Kubernetes
 	pods      map[string]*corev1.Pod
 	policies  []networkingv1.NetworkPolicy
 	quotas    []corev1.ResourceQuota
@@ -74,7 +75,9 @@ func newFakeAPI(t testing.TB) *fakeAPI {
 	f := &fakeAPI{pods: map[string]*corev1.Pod{}, news: make(chan struct{}), dropped: make(chan struct{}), calls: map[string]int{}, denied: map[string]bool{}, namespace: true}
 	mux := http.NewServeMux()
 	of := "/api/v1/namespaces/" + fakeNamespace
-	mux.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) { answer(w, 200, map[string]string{"major": "1"}) })
+	mux.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, 200, map[string]string{"major": "1", "minor": f.minor})
+	})
 	mux.HandleFunc("POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews", f.review)
 	mux.HandleFunc("GET "+of, func(w http.ResponseWriter, _ *http.Request) {
 		namespaces := schema.GroupResource{Resource: "namespaces"}

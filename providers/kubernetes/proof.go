@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,9 +34,9 @@ type enforcement struct {
 	address once[string] // of the pod that listens
 
 	mu      sync.Mutex
-	pods    []string   // those that were created
-	refused error      // the cluster does not enforce policies
-	seen    probe.Seen // what a pod without restrictions reaches
+	pods    []string // those that were created
+	refused error    // the cluster does not enforce policies
+	found   findings // of the last proof that was complete
 }
 
 // ProveNetworks implements environment.CreationChecker.
@@ -50,23 +51,11 @@ func (p *Provider) ProveNetworks(ctx context.Context, progress func(string)) err
 	})
 	if err == nil && progress != nil {
 		p.proof.mu.Lock()
-		defer p.proof.mu.Unlock()
-		progress(p.shown(p.proof.seen))
+		found := p.proof.found
+		p.proof.mu.Unlock()
+		progress(found.says(p.config.reachable))
 	}
 	return err
-}
-
-// shown describes the result of the proof. Only targets that a pod without restrictions reaches
-// were tested.
-func (p *Provider) shown(open probe.Seen) string {
-	text := "the network is restricted: pods do not reach " + listTargets("another pod", open.Reached)
-	if len(open.Silent) > 0 {
-		text += "; not tested, as a pod without restrictions does not reach it either: " + listTargets("", open.Silent)
-	}
-	if len(p.config.reachable) > 0 {
-		text += "; not tested, as provider_config.reachable accepts it: " + strings.Join(p.config.reachable, ", ")
-	}
-	return text
 }
 
 // enforced returns the address that no restricted pod must reach. It fails if the cluster does not
@@ -98,11 +87,11 @@ func (p *Provider) prove(ctx context.Context, tell func(string)) (string, error)
 	if err := p.startProbe(ctx, target, tell); err != nil {
 		return "", err
 	}
-	address := ""
+	var addresses []string
 	if now, _ := p.watch.look(target.Name); now.pod != nil {
-		address = targetAddress(now.pod)
+		addresses = targetAddresses(now.pod)
 	}
-	if address == "" {
+	if len(addresses) == 0 {
 		return "", &environment.Error{Kind: environment.KindStart, Transient: true, Err: fmt.Errorf("pod %s has no address", target.Name)}
 	}
 	// That the restricted pod reaches nothing shows something only while the target answers, and if
@@ -110,12 +99,26 @@ func (p *Provider) prove(ctx context.Context, tell func(string)) (string, error)
 	if err := p.answers(ctx, target.Name); err != nil {
 		return "", err
 	}
+	found, err := p.probes(ctx, helper, strings.Join(addresses, ","), tell)
+	if err != nil {
+		return "", err
+	}
+	p.proof.mu.Lock()
+	p.proof.found = found
+	p.proof.mu.Unlock()
+	return addresses[0], p.answers(ctx, target.Name)
+}
+
+// probes has a pod without restrictions and one that must reach nothing try all targets at the same
+// time.
+func (p *Provider) probes(ctx context.Context, helper, addresses string, tell func(string)) (findings, error) {
 	var both sync.WaitGroup
-	errs, messages := make([]error, 2), make([]string, 2)
+	errs, seen := make([]error, 2), make([]probe.Seen, 2)
 	telling := sync.Mutex{}
+	allHosts := p.client.tellsHosts(ctx)
 	for i, what := range []string{probe.Open, probe.Denied} {
 		both.Go(func() {
-			messages[i], errs[i] = p.probe(ctx, helper, what, address, func(reason string) {
+			seen[i], errs[i] = p.probe(ctx, p.proofPod(helper, what, addresses, allHosts), what, func(reason string) {
 				telling.Lock()
 				defer telling.Unlock()
 				if tell != nil {
@@ -127,13 +130,10 @@ func (p *Provider) prove(ctx context.Context, tell func(string)) (string, error)
 	both.Wait()
 	for _, err := range errs {
 		if err != nil {
-			return "", err
+			return findings{}, err
 		}
 	}
-	p.proof.mu.Lock()
-	p.proof.seen = probe.ReadSeen(messages[0])
-	p.proof.mu.Unlock()
-	return address, p.answers(ctx, target.Name)
+	return compareSeen(seen[0], seen[1])
 }
 
 // answers waits until the node reports that a listening pod answers.
@@ -173,19 +173,18 @@ func isReady(now tracked) bool {
 }
 
 // probe has a pod show that it reaches an address, or that a restricted one does not, and returns
-// its message.
-func (p *Provider) probe(ctx context.Context, helper, what, address string, tell func(string)) (message string, err error) {
-	pod := p.probePod(roleProbe, helper, what, address)
+// what it found.
+func (p *Provider) probe(ctx context.Context, pod *corev1.Pod, what string, tell func(string)) (seen probe.Seen, err error) {
 	defer p.dropPod(ctx, pod.Name)
 	if err = p.startProbe(ctx, pod, tell); err == nil {
-		message, err = p.ended(ctx, pod.Name, what)
+		seen, err = p.ended(ctx, pod.Name, what)
 	}
 	if errors.Is(err, errNotEnforced) {
 		p.proof.mu.Lock()
 		p.proof.refused = err
 		p.proof.mu.Unlock()
 	}
-	return message, err
+	return seen, err
 }
 
 // startProbe creates a pod of the proof and waits until it runs.
@@ -207,42 +206,61 @@ func (p *Provider) startProbe(ctx context.Context, pod *corev1.Pod, tell func(st
 	return err
 }
 
-// ended waits until a pod has done its work, what, and returns its message.
-func (p *Provider) ended(ctx context.Context, name, what string) (message string, err error) {
+// ended waits until a pod has done its work, what, and returns what it found.
+func (p *Provider) ended(ctx context.Context, name, what string) (probe.Seen, error) {
 	for {
 		now, known := p.watch.look(name)
 		if !known || now.gone || now.pod == nil {
-			return "", lost(true, "pod %s was deleted", name)
+			return probe.Seen{}, lost(true, "pod %s was deleted", name)
 		}
 		if now.unsure {
 			if err := p.ask(ctx, name); err != nil {
-				return "", err
+				return probe.Seen{}, err
 			}
 			continue
 		}
 		for _, c := range now.pod.Status.ContainerStatuses {
-			switch t := c.State.Terminated; {
-			case t == nil:
-			case t.ExitCode == 0:
-				return t.Message, nil
-			case t.ExitCode == probe.Unmet && what == probe.Denied:
-				return "", notEnforced(t.Message)
-			case t.ExitCode == probe.Leak && what == probe.Denied:
-				return "", leaks(probe.ReadSeen(t.Message).Reached)
-			default:
-				return "", &environment.Error{Kind: environment.KindStart, Transient: true,
-					Err: fmt.Errorf("the network cannot be tested: without restrictions, a pod cannot reach another one%s", colon(t.Message))}
+			if t := c.State.Terminated; t != nil {
+				return judge(t, what)
 			}
 		}
 		if err := endOf(now.pod); err != nil {
-			return "", err
+			return probe.Seen{}, err
 		}
 		select {
 		case <-now.changed:
 		case <-ctx.Done():
-			return "", ctx.Err()
+			return probe.Seen{}, ctx.Err()
 		}
 	}
+}
+
+// judge returns what a pod of the proof found, after it has ended.
+func judge(t *corev1.ContainerStateTerminated, what string) (probe.Seen, error) {
+	seen, told := probe.ReadSeen(t.Message)
+	switch {
+	case t.ExitCode == 0 && told:
+		return seen, nil
+	case t.ExitCode == 0:
+		return seen, untested("the probe did not answer: its message is lost" + colon(t.Message))
+	case t.ExitCode == probe.Unmet && what == probe.Denied:
+		return seen, notEnforced(t.Message)
+	case t.ExitCode == probe.Leak && what == probe.Denied:
+		return seen, leaks(seen.Reached)
+	case t.ExitCode == probe.Unmet:
+		return seen, untested("without restrictions, a pod cannot reach another one" + orSilence(t.Message))
+	}
+	return seen, untested(fmt.Sprintf("the probe ended with exit code %d", t.ExitCode) + orSilence(t.Message))
+}
+
+// orSilence returns a message after a colon, or words for a message that is lost.
+func orSilence(message string) string {
+	return cmp.Or(colon(message), " and did not say why")
+}
+
+// untested is the error for a proof that shows nothing.
+func untested(why string) error {
+	return &environment.Error{Kind: environment.KindStart, Transient: true, Err: errors.New("the network cannot be tested: " + why)}
 }
 
 // dropPod removes a pod of the proof.
@@ -285,7 +303,7 @@ func (p *Provider) standing(address string) error {
 	p.proof.mu.Unlock()
 	for _, name := range pods {
 		now, known := p.watch.look(name)
-		if known && isReady(now) && targetAddress(now.pod) == address {
+		if known && isReady(now) && slices.Contains(targetAddresses(now.pod), address) {
 			return nil
 		}
 	}
@@ -296,12 +314,16 @@ func (p *Provider) standing(address string) error {
 	}
 }
 
-// targetAddress returns where a pod listens; "" if it has no address.
-func targetAddress(pod *corev1.Pod) string {
-	if pod.Status.PodIP == "" {
-		return ""
+// targetAddresses returns where a pod listens, the address that all restricted pods try first; none
+// if it has no address.
+func targetAddresses(pod *corev1.Pod) (all []string) {
+	for _, ip := range append([]corev1.PodIP{{IP: pod.Status.PodIP}}, pod.Status.PodIPs...) {
+		address := net.JoinHostPort(ip.IP, strconv.Itoa(targetPort))
+		if ip.IP != "" && !slices.Contains(all, address) {
+			all = append(all, address)
+		}
 	}
-	return net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(targetPort))
+	return all
 }
 
 var errNotEnforced = errors.New("the cluster does not enforce NetworkPolicies")
@@ -321,7 +343,11 @@ var acceptable = []string{probe.Node, probe.API}
 // kinds are the kinds of targets in words.
 var kinds = map[string]string{
 	probe.NameServer: "the name server", probe.API: "the API service", probe.Metadata: "the metadata service", probe.Node: "its node",
+	probe.Pod: "another address of another pod",
 }
+
+// kindOrder is the order in which kinds of targets are listed.
+var kindOrder = []string{probe.Pod, probe.NameServer, probe.API, probe.Metadata, probe.Node}
 
 // listTargets names targets by their kinds, after something else unless that is "".
 func listTargets(first string, all []probe.Target) string {
@@ -329,7 +355,7 @@ func listTargets(first string, all []probe.Target) string {
 	if first != "" {
 		words = append(words, first)
 	}
-	for _, kind := range []string{probe.NameServer, probe.API, probe.Metadata, probe.Node} {
+	for _, kind := range kindOrder {
 		var addresses []string
 		for _, t := range all {
 			switch {
@@ -350,6 +376,12 @@ func listTargets(first string, all []probe.Target) string {
 // leaks is the error for a cluster that keeps a restricted pod from other pods, but not from all
 // targets.
 func leaks(reached []probe.Target) error {
+	if len(reached) == 0 {
+		return &environment.Error{
+			Kind: environment.KindStart, Hint: "see provider_config.reachable, or set environment.network: public",
+			Err: fmt.Errorf("%w for everything: a pod that must reach nothing reaches something, and the probe did not answer what: its message is lost", errNotEnforced),
+		}
+	}
 	accept := []string{}
 	for _, kind := range acceptable {
 		if slices.ContainsFunc(reached, func(t probe.Target) bool { return t.Kind == kind }) {
@@ -364,6 +396,21 @@ func leaks(reached []probe.Target) error {
 		Kind: environment.KindStart, Err: fmt.Errorf("%w for everything: a pod that must reach nothing reaches %s", errNotEnforced, listTargets("", reached)),
 		Hint: hint + ", or set environment.network: public",
 	}
+}
+
+// proofPod returns a pod of the proof that looks around. allHosts: the cluster tells all addresses
+// of its node.
+func (p *Provider) proofPod(helper, what, addresses string, allHosts bool) *corev1.Pod {
+	pod := p.probePod(roleProbe, helper, what, addresses)
+	from := func(variable, field string) corev1.EnvVar {
+		return corev1.EnvVar{Name: variable, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: field}}}
+	}
+	env := []corev1.EnvVar{from(probe.NodeVariable, "status.hostIP"), {Name: probe.AcceptedVariable, Value: strings.Join(p.config.reachable, ",")}}
+	if allHosts {
+		env = append(env, from(probe.NodesVariable, "status.hostIPs"))
+	}
+	pod.Spec.Containers[0].Env = env
+	return pod
 }
 
 // probePod returns a pod of the proof.
@@ -381,11 +428,6 @@ func (p *Provider) probePod(as, helper, what, address string) *corev1.Pod {
 	if what == probe.Listen {
 		main.ReadinessProbe = &corev1.Probe{
 			ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(targetPort)}}, PeriodSeconds: 1,
-		}
-	} else {
-		main.Env = []corev1.EnvVar{
-			{Name: probe.NodeVariable, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "status.hostIP"}}},
-			{Name: probe.AcceptedVariable, Value: strings.Join(p.config.reachable, ",")},
 		}
 	}
 	spec.Containers = []corev1.Container{main}

@@ -612,20 +612,32 @@ func restricted(t *testing.T, enforces bool) *fakeAPI {
 	return f
 }
 
+// told returns the message of a pod of the proof.
+func told(s probe.Seen) string {
+	text, err := json.Marshal(s)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
+
 // network returns a kubelet of a cluster that enforces policies, or does not, for all but the
 // targets that leak.
 func (f *fakeAPI) network(enforces bool, leak ...probe.Target) func(name string) {
-	told := func(s probe.Seen) string {
-		text, err := json.Marshal(s)
-		if err != nil {
-			panic(err)
-		}
-		return string(text)
-	}
 	open := probe.Seen{
 		Reached: append([]probe.Target{{Kind: probe.API, Protocol: "tcp", Address: "10.96.0.1:443"}}, leak...),
 		Silent:  []probe.Target{{Kind: probe.Metadata, Protocol: "tcp", Address: "169.254.169.254:80"}},
 	}
+	return f.seenBy(enforces, open, probe.Seen{Reached: leak, Silent: slices.Concat(open.Reached[:1], open.Silent)})
+}
+
+// seenBy is network for what both pods of the proof see.
+func (f *fakeAPI) seenBy(enforces bool, open, denied probe.Seen) func(name string) {
+	return f.telling(enforces, len(denied.Reached) > 0, told(open), told(denied))
+}
+
+// telling is seenBy for messages.
+func (f *fakeAPI) telling(enforces, leaks bool, open, shut string) func(name string) {
 	return func(name string) {
 		f.change(name, func(pod *corev1.Pod) {
 			role := pod.Labels[labelRole]
@@ -637,10 +649,12 @@ func (f *fakeAPI) network(enforces bool, leak ...probe.Target) func(name string)
 			switch {
 			case denied && !enforces:
 				pod.Status.Phase, pod.Status.ContainerStatuses[0].State = corev1.PodFailed, done(probe.Unmet, "10.0.0.1:8411 was reached for 1m0s")
-			case denied && len(leak) > 0:
-				pod.Status.Phase, pod.Status.ContainerStatuses[0].State = corev1.PodFailed, done(probe.Leak, told(probe.Seen{Reached: leak}))
+			case denied && leaks:
+				pod.Status.Phase, pod.Status.ContainerStatuses[0].State = corev1.PodFailed, done(probe.Leak, shut)
+			case denied:
+				pod.Status.Phase, pod.Status.ContainerStatuses[0].State = corev1.PodSucceeded, done(0, shut)
 			case role == roleProbe:
-				pod.Status.Phase, pod.Status.ContainerStatuses[0].State = corev1.PodSucceeded, done(0, told(open))
+				pod.Status.Phase, pod.Status.ContainerStatuses[0].State = corev1.PodSucceeded, done(0, open)
 			case pod.Labels[labelNetwork] == networkRestricted && !enforces:
 				pod.Status.Phase, pod.Status.ContainerStatuses = corev1.PodFailed, nil
 				pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: probeContainer, State: done(probe.Unmet, "10.0.0.1:8411 was reached for 1m0s")}}
@@ -763,7 +777,14 @@ func TestRestrictedNetworkIsProven(t *testing.T) {
 		f := restricted(t, true)
 		p := f.provider(t, map[string]any{"reachable": []any{"node"}})
 		var told string
-		if err := p.ProveNetworks(t.Context(), func(line string) { told = line }); err != nil {
+		err := p.ProveNetworks(t.Context(), func(line string) {
+			if told = line; !p.proof.mu.TryLock() {
+				t.Errorf("%q is told while the proof is locked", line)
+				return
+			}
+			p.proof.mu.Unlock()
+		})
+		if err != nil {
 			t.Fatal(err)
 		}
 		want := "the network is restricted: pods do not reach another pod, the API service (10.96.0.1:443); " +
@@ -772,9 +793,13 @@ func TestRestrictedNetworkIsProven(t *testing.T) {
 		if told != want {
 			t.Errorf("told %q", told)
 		}
-		env := p.probePod(roleProbe, "helper", probe.Denied, "10.0.0.1:8411").Spec.Containers[0].Env
+		env := p.proofPod("helper", probe.Denied, "10.0.0.1:8411", false).Spec.Containers[0].Env
 		if len(env) != 2 || env[0].Name != probe.NodeVariable || env[0].ValueFrom.FieldRef.FieldPath != "status.hostIP" || env[1].Name != probe.AcceptedVariable || env[1].Value != "node" {
 			t.Errorf("variables %v", env)
+		}
+		env = p.proofPod("helper", probe.Denied, "10.0.0.1:8411", true).Spec.Containers[0].Env
+		if len(env) != 3 || env[2].Name != probe.NodesVariable || env[2].ValueFrom.FieldRef.FieldPath != "status.hostIPs" {
+			t.Errorf("variables in a cluster that tells all addresses of nodes: %v", env)
 		}
 	})
 	t.Run("a cluster that enforces policies no more", func(t *testing.T) {

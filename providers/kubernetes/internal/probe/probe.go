@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 )
@@ -17,12 +18,13 @@ import (
 // Program is the name under which this program is started.
 const Program = "rollout-probe"
 
-// The first argument. The second one is the address.
+// The first argument. The second one is the address: Open and Denied accept further addresses after
+// commas, which are targets.
 const (
 	Listen = "listen" // accept connections and close them
-	Open   = "open"   // end when a connection was made, and say which of the usual targets are reached, too
+	Open   = "open"   // end when a connection was made, and say which of the targets are reached, too
 	Closed = "closed" // end when no connection can be made
-	Denied = "denied" // end when no connection can be made, nor to any of the usual targets
+	Denied = "denied" // end when no connection can be made, nor to any of the targets, and say which were tried
 )
 
 // The exit codes besides 0.
@@ -40,9 +42,21 @@ const (
 	dialTimeout = time.Second
 	// refusals is how many attempts in a row must fail.
 	refusals = 2
-	// looks is how often a target may stay silent in a network without restrictions.
-	looks = 2
-	pause = 100 * time.Millisecond
+	pause    = 100 * time.Millisecond
+
+	// targetTimeout is how long a target may take for an answer, and silences how many attempts in a
+	// row must fail.
+	targetTimeout = 2 * time.Second
+	silences      = 3
+	// prompt is the longest time of an answer to a pod without restrictions after which the silence
+	// of a restricted pod shows something.
+	prompt = targetTimeout / 2
+	// looks is how many attempts such a pod makes until it gets a prompt answer, and search how long
+	// it waits for any answer of name servers, which each cluster as a rule has.
+	looks  = 3
+	search = 20 * time.Second
+	// again is the time between two questions to a name server in one attempt: packets get lost.
+	again = 500 * time.Millisecond
 )
 
 // messages is where the kubelet reads why a container ended. Source: Kubernetes,
@@ -62,6 +76,7 @@ func init() {
 }
 
 func run(what, address string, patience time.Duration) (code int, message string) {
+	address, others, _ := strings.Cut(address, ",")
 	switch what {
 	case Listen:
 		l, err := net.Listen("tcp", address) //nolint:noctx // it listens until it is killed
@@ -73,11 +88,11 @@ func run(what, address string, patience time.Duration) (code int, message string
 		if code, message := await(address, patience, true); code != 0 {
 			return code, message
 		}
-		return 0, tell(look(usual(), patience, looks, true))
+		return 0, tell(look(usual(others), search))
 	case Closed:
 		return await(address, patience, false)
 	case Denied:
-		return denied(address, usual(), patience)
+		return denied(address, usual(others), patience)
 	}
 	return Failed, "unknown argument " + what
 }
@@ -98,14 +113,17 @@ func serve(l net.Listener) error {
 func denied(address string, all []Target, patience time.Duration) (code int, message string) {
 	var seen Seen
 	var looking sync.WaitGroup
-	looking.Go(func() { seen = look(all, patience, 0, false) })
+	looking.Go(func() { seen = shut(all, patience) })
 	code, message = await(address, patience, false)
 	looking.Wait()
-	if code == 0 && len(seen.Reached) > 0 {
+	switch {
+	case code != 0:
+		return code, message
+	case len(seen.Reached) > 0:
 		seen.Silent = nil
 		return Leak, tell(seen)
 	}
-	return code, message
+	return 0, tell(seen)
 }
 
 // tell returns a message.
@@ -119,7 +137,7 @@ func tell(s Seen) string {
 
 // await waits until a connection can be made, or cannot.
 func await(address string, patience time.Duration, wanted bool) (code int, message string) {
-	reached, last := settle(Target{Protocol: "tcp", Address: address}.reach, patience, 0, wanted)
+	reached, last := settle(func() error { return connect(address) }, patience, refusals, wanted)
 	switch {
 	case reached == wanted:
 		return 0, ""
@@ -129,26 +147,34 @@ func await(address string, patience time.Duration, wanted bool) (code int, messa
 	return Unmet, fmt.Sprintf("%s was reached for %s", address, patience)
 }
 
-// settle tries until something is reached, or is not several times in a row, as wanted; or until
-// patience is over, or the limit of attempts, if any. It returns the last result.
-func settle(reach func() error, patience time.Duration, attempts int, wanted bool) (reached bool, last error) {
-	row, end := 0, time.Now().Add(patience)
-	for n := 1; ; n++ {
+// settle tries until something is reached, or is not row times in a row, as wanted; or until
+// patience is over. It returns the last result.
+func settle(reach func() error, patience time.Duration, row int, wanted bool) (reached bool, last error) {
+	failed, end := 0, time.Now().Add(patience)
+	for {
 		last = reach()
 		if reached = last == nil; reached != wanted {
-			row = 0
-		} else if row++; wanted || row == refusals {
-			return reached, nil
+			failed = 0
+		} else if failed++; wanted || failed == row {
+			return reached, last
 		}
-		if n == attempts || !time.Now().Before(end) {
+		if !time.Now().Before(end) {
 			return !wanted, last
 		}
 		time.Sleep(pause)
 	}
 }
 
-func dial(network, address string) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
+func connect(address string) error {
+	c, err := dial("tcp", address, dialTimeout)
+	if err != nil {
+		return err
+	}
+	return c.Close()
+}
+
+func dial(network, address string, timeout time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	return (&net.Dialer{}).DialContext(ctx, network, address)
 }
