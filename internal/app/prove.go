@@ -155,13 +155,14 @@ func (p *planned) finishProof(ctx context.Context, dir string, req ProveRequest,
 			return nil, err
 		}
 	}
-	reports, unchecked := p.taskReports(ctx, tree, req)
+	cancelled := result.Summarize(tree.Plan, tree.Trials).Cancelled
+	reports, unchecked := p.taskReports(ctx, tree, req, cancelled)
 	if unchecked > 0 {
 		notes = append(notes, fmt.Sprintf("cancelled, so the files of %s were not checked", plural.Count(unchecked, "task")))
 	}
 	report := prove.Report{
 		Tasks: reports, Dir: dir, Notes: notes, StartedAt: tree.Plan.StartedAt,
-		Cancelled: unchecked > 0 || result.Summarize(tree.Plan, tree.Trials).Cancelled,
+		Cancelled: unchecked > 0 || cancelled,
 	}
 	if dir != "" {
 		report.Files = os.DirFS(p.host.Path(dir))
@@ -174,7 +175,7 @@ func (p *planned) finishProof(ctx context.Context, dir string, req ProveRequest,
 
 // taskReports checks every task, in the job's order. For tasks reached after ctx has ended, it
 // checks the runs but not the files; unchecked counts these.
-func (p *planned) taskReports(ctx context.Context, tree result.Tree, req ProveRequest) (out []prove.TaskReport, unchecked int) {
+func (p *planned) taskReports(ctx context.Context, tree result.Tree, req ProveRequest, cancelled bool) (out []prove.TaskReport, unchecked int) {
 	type name struct{ dataset, task string }
 	byTask := map[name][]result.Trial{}
 	slices.SortFunc(tree.Trials, func(a, b result.Trial) int { return a.Key.Compare(b.Key) })
@@ -185,7 +186,9 @@ func (p *planned) taskReports(ctx context.Context, tree result.Tree, req ProveRe
 	for _, set := range p.sets {
 		out = slices.Grow(out, len(set.Tasks))
 		for _, t := range set.Tasks {
-			out = append(out, prove.TaskReport{Dataset: set.Name, Task: t.Name, Dir: p.host.shownTask(t, ""), Path: t.RepoPath, Fetched: t.Origin != nil, Runs: req.runsOf(byTask[name{set.Name, t.Name}])})
+			runs := req.runsOf(byTask[name{set.Name, t.Name}])
+			runs.Interrupted = cancelled
+			out = append(out, prove.TaskReport{Dataset: set.Name, Task: t.Name, Dir: p.host.shownTask(t, ""), Path: t.RepoPath, Fetched: t.Origin != nil, Runs: runs})
 		}
 	}
 	checked := make([]bool, len(out))

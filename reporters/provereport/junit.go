@@ -64,7 +64,7 @@ func suite(in prove.Report, tasks []prove.TaskReport, names map[string]int) juni
 		outcome := &junit.Result{Message: message(p), Type: string(p.Verdict), Data: text(p, prove.Finding.Counts)}
 		switch {
 		case p.Passed():
-		case p.Verdict == prove.Unknown:
+		case p.Verdict.NothingKnown():
 			c.Error = outcome
 		default:
 			c.Failure = outcome

@@ -70,7 +70,7 @@ func row(p prove.TaskReport) string {
 	switch {
 	case p.Passed():
 		mark = "✅"
-	case p.Verdict == prove.Unknown:
+	case p.Verdict.NothingKnown():
 		mark = "⚠️"
 	}
 	counts := 0

@@ -28,10 +28,16 @@ func ProveReport(w io.Writer, in prove.Report, color bool, width int) {
 	}
 	name, verdict := 0, 0
 	for _, p := range in.Tasks {
+		if p.Verdict == prove.NotRun && len(p.Findings) == 0 {
+			continue // the last line counts them
+		}
 		name = max(name, min(len([]rune(untrusted.Line(p.Task))), 40))
 		verdict = max(verdict, len(p.Verdict.Words()))
 	}
 	for _, p := range in.Tasks {
+		if p.Verdict == prove.NotRun && len(p.Findings) == 0 {
+			continue
+		}
 		write(s.proven(p, name, verdict))
 		shown := ""
 		for _, f := range p.Findings {
@@ -58,7 +64,7 @@ func (s *summary) proven(p prove.TaskReport, name, verdict int) string {
 	switch {
 	case p.Passed():
 		mark, render = "✓", s.styles.good.Render
-	case p.Verdict == prove.Unknown:
+	case p.Verdict.NothingKnown():
 		mark, render = "?", s.styles.warn.Render
 	}
 	line := render(fmt.Sprintf("%s %-*s", mark, verdict, p.Verdict.Words())) + "  " + fmt.Sprintf("%-*s", name, untrusted.Line(p.Task))

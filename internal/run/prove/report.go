@@ -38,9 +38,9 @@ func (r Report) Outcome() Outcome {
 	out := Passed
 	for _, p := range r.Tasks {
 		switch {
-		case p.Verdict == Unknown && out == Passed:
+		case p.Verdict.NothingKnown() && out == Passed:
 			out = Incomplete
-		case !p.Passed() && p.Verdict != Unknown:
+		case !p.Passed() && !p.Verdict.NothingKnown():
 			out = Failed
 		}
 	}
@@ -68,7 +68,11 @@ func (r Report) Headline() string {
 	parts := []string{fmt.Sprintf("%d of %d proven", counts[Proven], len(r.Tasks))}
 	for _, v := range Verdicts {
 		if n := counts[v]; n > 0 && v != Proven {
-			parts = append(parts, fmt.Sprintf("%d %s", n, v.Words()))
+			part := fmt.Sprintf("%d %s", n, v.Words())
+			if v == NotRun {
+				part += " because of the interruption"
+			}
+			parts = append(parts, part)
 		}
 	}
 	text := strings.Join(parts, ", ")
@@ -102,6 +106,9 @@ func (r Report) Headline() string {
 	}
 	return text
 }
+
+// NothingKnown reports whether the runs say nothing about the task.
+func (v Verdict) NothingKnown() bool { return v == Unknown || v == NotRun }
 
 // Words returns the verdict in words, such as "no solution".
 func (v Verdict) Words() string { return strings.ReplaceAll(string(v), "_", " ") }

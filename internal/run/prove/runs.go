@@ -142,6 +142,9 @@ func exitCode(t result.Trial, when string) (Finding, bool) {
 
 // missingRuns finds runs that failed for other reasons than the task, and runs that are missing.
 func missingRuns(t *task.Task, runs Runs) []Finding {
+	if runs.cut() {
+		return nil // the report counts these tasks
+	}
 	var out []Finding
 	for _, group := range []struct {
 		who    string

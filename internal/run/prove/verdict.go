@@ -21,11 +21,12 @@ const (
 	NoSolution Verdict = "no_solution" // there is no solution to prove the task with
 	Flawed     Verdict = "flawed"      // proven, but with an error in its findings
 	Unknown    Verdict = "error"       // the infrastructure failed, or a run is missing: nothing is known about the task
+	NotRun     Verdict = "not_run"     // the command was interrupted before all runs of the task had ended
 	Proven     Verdict = "proven"      // the solution scored 1 in every run, and doing nothing in none
 )
 
 // Verdicts lists all verdicts, the worst first.
-var Verdicts = []Verdict{Broken, Flaky, Trivial, NoSolution, Flawed, Unknown, Proven}
+var Verdicts = []Verdict{Broken, Flaky, Trivial, NoSolution, Flawed, Unknown, NotRun, Proven}
 
 // Runs holds a task's results, and how many of each were planned.
 type Runs struct {
@@ -33,7 +34,19 @@ type Runs struct {
 	OracleWanted, NopWanted int
 	// Offline has runs of the solution without any network (--offline).
 	Offline []result.Trial
+	// Interrupted: the command was interrupted, which explains runs that are missing or cancelled.
+	Interrupted bool
 }
+
+// cut reports whether runs are missing or were cancelled because of an interruption, and nothing
+// else is wrong with those that say nothing about the task.
+func (r Runs) cut() bool {
+	return r.Interrupted && !slices.ContainsFunc(slices.Concat(r.Oracle, r.Nop), func(t result.Trial) bool {
+		return outcomeOf(t) == nothing && !wasCancelled(t)
+	})
+}
+
+func wasCancelled(t result.Trial) bool { return t.Error != nil && t.Error.Type == result.Cancelled }
 
 // String returns how many runs of each agent scored 1, as in "oracle 3/3, nop 0/1".
 func (r Runs) String() string {
@@ -111,10 +124,12 @@ func verdictOf(t *task.Task, runs Runs) Verdict {
 		return Trivial
 	case !t.HasSolution():
 		return NoSolution
-	case oracle[passes] < runs.OracleWanted, nop[fails] < runs.NopWanted:
-		return Unknown
+	case oracle[passes] >= runs.OracleWanted && nop[fails] >= runs.NopWanted:
+		return Proven
+	case runs.cut():
+		return NotRun
 	}
-	return Proven
+	return Unknown
 }
 
 // scores returns the outcomes of runs in words, in order: "1, 0, verifier_failed".

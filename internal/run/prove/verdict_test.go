@@ -61,6 +61,34 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
+func TestAnInterruptionIsNoErrorOfTasks(t *testing.T) {
+	one, none, stopped, lost := new(1.0), new(0.0), result.Trial{Error: &result.Error{Type: result.Cancelled}}, result.Trial{Error: &result.Error{Type: result.EnvironmentLost}}
+	report := prove.Report{Cancelled: true}
+	for _, c := range []struct {
+		oracle, nop []result.Trial
+		want        prove.Verdict
+		findings    int
+	}{
+		{[]result.Trial{{Reward: one}}, []result.Trial{{Reward: none}}, prove.Proven, 0},
+		{nil, nil, prove.NotRun, 0},
+		{[]result.Trial{stopped}, nil, prove.NotRun, 0},
+		{[]result.Trial{{Reward: one}}, []result.Trial{stopped}, prove.NotRun, 0},
+		{[]result.Trial{{Reward: none}}, nil, prove.Broken, 1},
+		{[]result.Trial{lost}, nil, prove.Unknown, 2},
+	} {
+		runs := prove.Runs{Oracle: c.oracle, Nop: c.nop, OracleWanted: 1, NopWanted: 1, Interrupted: true}
+		verdict, findings := prove.CheckRuns(load(t, nil), runs)
+		if verdict != c.want || len(findings) != c.findings {
+			t.Errorf("%v, %v: got %s with %v, want %s", c.oracle, c.nop, verdict, findings, c.want)
+		}
+		report.Tasks = append(report.Tasks, prove.TaskReport{Verdict: verdict, Findings: findings})
+	}
+	const want = "1 of 6 proven, 1 broken, 1 error, 3 not run because of the interruption"
+	if got := report.Headline(); !strings.HasPrefix(got, want) || report.Outcome() != prove.Stopped {
+		t.Errorf("got %q, %s, want %q", got, report.Outcome(), want)
+	}
+}
+
 func TestMissingTaskIsBroken(t *testing.T) {
 	task := load(t, nil)
 	task.Missing = true
