@@ -200,7 +200,7 @@ func (f *finishing) takeVerdict() bool {
 		}
 		return false
 	}
-	in.Verdict = v.Gate
+	in.Verdict, in.Stored = v.Gate, v.Comparison
 	for _, sentence := range v.Incomplete { // known only to the command that judged
 		if !slices.Contains(in.Incomplete, sentence) {
 			in.Incomplete = append(in.Incomplete, sentence)

@@ -59,8 +59,8 @@ type TableRow struct {
 	MeanReward   *float64       `json:"mean_reward"`
 	Cost         result.USD     `json:"cost"` // of the trials that reported one
 	CostUnknown  int            `json:"trials_without_cost"`
-	DurationSec  *float64       `json:"duration_sec"` // of all trials together
-	MeanDuration *float64       `json:"mean_duration_sec"`
+	DurationSec  *float64       `json:"duration_sec"`      // of all trials together
+	MeanDuration *float64       `json:"mean_duration_sec"` // without the wait for images
 	// Usage has means per trial of the model; omitted for agents without a gateway.
 	Usage *result.UsageMeans `json:"usage,omitempty"`
 }
@@ -177,7 +177,7 @@ func (t TableTask) changed() bool {
 func (r *TableRow) count(tasks []TableTask, index int) {
 	var scored []*result.Attempts
 	var rewards []float64
-	duration, ended, costs := 0.0, 0, 0
+	duration, alone, ended, costs := 0.0, 0.0, 0, 0
 	for _, t := range tasks {
 		a := t.Cells[index]
 		if a == nil {
@@ -188,7 +188,7 @@ func (r *TableRow) count(tasks []TableTask, index int) {
 		r.Cost = r.Cost.Plus(a.Cost)
 		ended += a.Ended
 		costs += a.Costed
-		duration += a.DurationSec
+		duration, alone = duration+a.DurationSec, alone+a.TrialSec
 		if len(a.Scores) > 0 {
 			r.Tasks++
 			scored = append(scored, a)
@@ -197,11 +197,11 @@ func (r *TableRow) count(tasks []TableTask, index int) {
 	}
 	r.Usage = result.UsageOf(scored)
 	r.Scored, r.CostUnknown = len(rewards), ended-costs
-	if rate, interval, ok := gate.PassRate(scored, tableConfidence); ok {
+	if rate, interval, ok := gate.ScoreRate(scored, tableConfidence); ok {
 		r.PassRate, r.Interval, r.MeanReward = &rate, &interval, new(result.Mean(rewards))
 	}
 	if ended > 0 {
-		r.DurationSec, r.MeanDuration = new(duration), new(duration/float64(ended))
+		r.DurationSec, r.MeanDuration = new(duration), new(alone/float64(ended))
 	}
 }
 

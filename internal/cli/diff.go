@@ -97,14 +97,14 @@ func (e Env) printComparison(c app.Comparison, asJSON bool) error {
 	}
 	var b strings.Builder
 	b.WriteString(sides)
-	writeDiff(&b, c.Diff)
+	writeDiff(&b, c.Diff, e.shownRows())
 	_, err := io.WriteString(e.Stdout, b.String())
 	return err
 }
 
 // writeDiff prints a diff as text: what changed, the most telling first, then the numbers, then
-// the counts.
-func writeDiff(w io.Writer, d result.Diff) {
+// the counts. It prints at most this many rows of changed tasks.
+func writeDiff(w io.Writer, d result.Diff, rows int) {
 	changed := slices.DeleteFunc(slices.Clone(d.Tasks), func(t result.TaskDiff) bool { return t.Change == result.Same && !t.Flaky })
 	slices.SortStableFunc(changed, func(a, b result.TaskDiff) int {
 		return cmp.Compare(slices.Index(result.Changes, a.Change), slices.Index(result.Changes, b.Change))
@@ -113,7 +113,7 @@ func writeDiff(w io.Writer, d result.Diff) {
 		fmt.Fprintln(w)
 		t := newTable(w)
 		t.row("CHANGE", "AGENT", "DATASET", "TASK", "BASE", "HEAD")
-		for _, c := range changed {
+		for _, c := range changed[:min(len(changed), rows)] {
 			what := string(c.Change)
 			if c.Flaky {
 				what += ", flaky"
@@ -124,6 +124,7 @@ func writeDiff(w io.Writer, d result.Diff) {
 			t.row(what, clean(c.Agent), clean(c.Dataset), clean(c.Task), attemptsText(c.Base), attemptsText(c.Head))
 		}
 		_ = t.flush() // to a buffer
+		writeRest(w, len(changed)-rows)
 	}
 	if d.Overall.Tasks > 0 {
 		writeGroups(w, d)

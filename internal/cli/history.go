@@ -178,6 +178,10 @@ func runRows(points []history.Point, name string) (rows [][]string) {
 		if a.Interval != nil {
 			interval = report.Percent(a.Interval.Low) + " to " + report.Percent(a.Interval.High)
 		}
+		passed := fmt.Sprintf("%d/%d", a.Passed, a.Attempts)
+		if a.Lost > 0 {
+			passed += fmt.Sprintf(", %d lost", a.Lost)
+		}
 		cost, seconds, tokens := unknown, unknown, unknown
 		if a.Cost.N > 0 {
 			cost = report.Cost(result.Dollars(a.Cost.Mean))
@@ -199,7 +203,7 @@ func runRows(points []history.Point, name string) (rows [][]string) {
 			verdict = cell(string(p.Verdict))
 		}
 		rows = append(rows, []string{
-			p.StartedAt.UTC().Format("2006-01-02 15:04"), commit, fmt.Sprintf("%d/%d", a.Passed, a.Attempts), rate, interval, reward, cost, seconds, tokens, verdict, changed, cell(p.JobName),
+			p.StartedAt.UTC().Format("2006-01-02 15:04"), commit, passed, rate, interval, reward, cost, seconds, tokens, verdict, changed, cell(p.JobName),
 		})
 	}
 	return rows

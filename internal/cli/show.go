@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -187,8 +188,26 @@ func (l *lineWriter) end() error {
 	return err
 }
 
-// maxShownTrials bounds the list of a job's trials. --json has all.
-const maxShownTrials = 200
+// maxShownRows bounds lists that grow with the number of tasks, on a terminal.
+const maxShownRows = 20
+
+// seeAll says how to see the rest of a list.
+const seeAll = "a pipe (| less) or --json has all"
+
+// shownRows returns how many rows of a list are printed: all to a file or to another program.
+func (e Env) shownRows() int {
+	if e.stdoutIsTerminal() {
+		return maxShownRows
+	}
+	return math.MaxInt
+}
+
+// writeRest says how many rows of a list are left out, if there are any.
+func writeRest(w io.Writer, n int) {
+	if n > 0 {
+		fmt.Fprintf(w, "… and %d more; %s\n", n, seeAll)
+	}
+}
 
 // printShownJob prints a job: its summary and its trials.
 func (e Env) printShownJob(s app.ShownJob, asJSON bool) error {
@@ -215,12 +234,14 @@ func (e Env) printShownJob(s app.ShownJob, asJSON bool) error {
 	}, color, width)
 	if v := s.Verdict; v != nil {
 		fmt.Fprintf(&b, "\n%s\n", judgedLine(v))
-		ui.Verdict(&b, ui.VerdictInput{Verdict: v.Gate, Incomplete: v.Incomplete, Missing: len(v.Incomplete) > 0}, color, width)
+		ui.Verdict(&b, ui.VerdictInput{
+			Verdict: v.Gate, Stored: v.Comparison, Incomplete: v.Incomplete, Missing: len(v.Incomplete) > 0, Whole: !e.stdoutIsTerminal(), All: seeAll,
+		}, color, width)
 	}
 	if s.Note != "" {
 		fmt.Fprintf(&b, "\nNote: %s\n", s.Note)
 	}
-	writeTrials(&b, s)
+	writeTrials(&b, s, e.shownRows())
 	_, err := b.WriteTo(e.Stdout)
 	return err
 }
@@ -248,8 +269,8 @@ func judgedLine(v *app.StoredVerdict) string {
 	return line
 }
 
-// writeTrials prints a table of a job's trials.
-func writeTrials(w io.Writer, s app.ShownJob) {
+// writeTrials prints a table of a job's trials, at most this many rows.
+func writeTrials(w io.Writer, s app.ShownJob, rows int) {
 	byKey := map[result.Key]result.Trial{}
 	for _, t := range s.Input.Trials {
 		byKey[t.Key] = t
@@ -257,7 +278,7 @@ func writeTrials(w io.Writer, s app.ShownJob) {
 	fmt.Fprintln(w)
 	table := newTable(w)
 	table.row("REWARD", "TIME", "COST", "ERROR", "TRIAL")
-	for _, k := range s.Keys[:min(len(s.Keys), maxShownTrials)] {
+	for _, k := range s.Keys[:min(len(s.Keys), rows)] {
 		reward, seconds, cost, problem := "–", "–", "–", "no result"
 		if t, ok := byKey[k]; ok {
 			seconds, cost, problem = report.Duration(t.Durations.TotalSec), report.Cost(t.Cost), "–"
@@ -271,9 +292,7 @@ func writeTrials(w io.Writer, s app.ShownJob) {
 		table.row(reward, seconds, cost, problem, clean(k.String()))
 	}
 	_ = table.flush() // to a buffer
-	if n := len(s.Keys) - maxShownTrials; n > 0 {
-		fmt.Fprintf(w, "%s more; --json has all\n", plural.Count(n, "trial"))
-	}
+	writeRest(w, len(s.Keys)-rows)
 }
 
 // printShownTrial prints a trial's story.

@@ -53,7 +53,7 @@ func TestDiffOfJobsWithModels(t *testing.T) {
 		return result.Summarize(plan, trials)
 	}
 	var b strings.Builder
-	writeDiff(&b, result.Compare(job("small", 5, 0.455), job("large", 8, 0.4)))
+	writeDiff(&b, result.Compare(job("small", 5, 0.455), job("large", 8, 0.4)), 20)
 	for _, want := range []string{
 		"TURNS", "COST/TRIAL", "5 → 8 (+3)", "8.0k → 12.8k (+60%)", "$0.46 → $0.40 (−12%)", "10.0s → 16.0s (+60%)",
 		"$0.46 → $0.40 (not comparable)",
@@ -65,7 +65,7 @@ func TestDiffOfJobsWithModels(t *testing.T) {
 	}
 	b.Reset()
 	plain := result.Job{Results: []result.Outcome{{Key: result.Key{Agent: "a", Dataset: "d", Task: "t", Attempt: 1}, Reward: new(1.0)}}}
-	writeDiff(&b, result.Compare(plain, plain))
+	writeDiff(&b, result.Compare(plain, plain), 20)
 	if strings.Contains(b.String(), "TURNS") || strings.Contains(b.String(), "models") {
 		t.Errorf("a job without models:\n%s", b.String())
 	}

@@ -111,7 +111,7 @@ func estimateShare(groups [][]comparison, side func(comparison) float64) *Estima
 		}
 	}
 	if len(outcomes) >= fewTasks {
-		_, interval, _ := gate.PassRate(outcomes, Confidence)
+		_, interval, _ := gate.ScoreRate(outcomes, Confidence)
 		e.Low, e.High = &interval.Low, &interval.High
 	}
 	return e

@@ -6,13 +6,24 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// PassRate returns the share of one agent's scores that are passes, and its confidence interval:
-// the one of min_pass_rate. ok is false if there is no score. Each of tasks has the attempts at
-// another task.
+// PassRate returns the share of one agent's attempts with a reward that passed, and its confidence
+// interval: the one of min_pass_rate, and the pass_rate of result.json. Every place that shows the
+// pass rate of one job has this one. ok is false if there is no reward. Each of tasks has the
+// attempts at another task.
 func PassRate(tasks []*result.Attempts, confidence float64) (rate float64, interval Interval, ok bool) {
+	return rateOf(tasks, confidence, func(a *result.Attempts) int { return len(a.Rewards) })
+}
+
+// ScoreRate is PassRate over the scores: an attempt that the agent, the verifier or a judge lost
+// counts as not passed, as wherever agents or jobs are compared.
+func ScoreRate(tasks []*result.Attempts, confidence float64) (rate float64, interval Interval, ok bool) {
+	return rateOf(tasks, confidence, func(a *result.Attempts) int { return len(a.Scores) })
+}
+
+func rateOf(tasks []*result.Attempts, confidence float64, of func(*result.Attempts) int) (rate float64, interval Interval, ok bool) {
 	var tallies []tally
 	for _, t := range tasks {
-		if n := len(t.Scores); n > 0 {
+		if n := of(t); n > 0 {
 			tallies = append(tallies, tally{passed: t.Passed, attempts: n})
 		}
 	}

@@ -30,12 +30,13 @@ type Point struct {
 	Agents     []Agent      `json:"agents"`            // sorted by name
 }
 
-// Agent has the numbers of an agent. Means are per trial; each has the number of trials that it is
-// of.
+// Agent has the numbers of an agent. The pass rate and the mean reward are over the attempts with a
+// reward, as those of the job. Means are per trial; each has the number of trials that it is of.
 type Agent struct {
 	Name         string         `json:"name"`
 	Passed       int            `json:"passed"`
-	Attempts     int            `json:"attempts"` // with a score: those that count when jobs are compared
+	Attempts     int            `json:"attempts"`       // with a reward
+	Lost         int            `json:"lost,omitempty"` // further ones that the agent, the verifier or a judge ended without a reward
 	PassRate     float64        `json:"pass_rate"`
 	Interval     *gate.Interval `json:"interval"` // of PassRate; null if there is none
 	MeanReward   float64        `json:"mean_reward"`
@@ -61,7 +62,8 @@ type Task struct {
 	Name     string `json:"task"`
 	Digest   string `json:"digest,omitempty"`
 	Passed   int    `json:"passed"`
-	Attempts int    `json:"attempts"`
+	Attempts int    `json:"attempts"`       // with a score: those that count when jobs are compared
+	Lost     int    `json:"lost,omitempty"` // those of Attempts without a reward
 }
 
 // PointOf returns the point of a job. verdict and branch are "" if they are not known.
@@ -90,6 +92,9 @@ func (p Point) check() error {
 		if err := checkCounts(a.Passed, a.Attempts); err != nil {
 			return fmt.Errorf("agent %q: %w", a.Name, err)
 		}
+		if a.Lost < 0 {
+			return fmt.Errorf("agent %q: %d attempts were lost", a.Name, a.Lost)
+		}
 		if a.PassRate < 0 || a.PassRate > most {
 			return fmt.Errorf("agent %q: the pass rate is %v", a.Name, a.PassRate)
 		}
@@ -102,8 +107,8 @@ func (p Point) check() error {
 			}
 		}
 		for _, t := range a.Tasks {
-			if err := checkCounts(t.Passed, t.Attempts); err != nil {
-				return fmt.Errorf("agent %q, task %q: %w", a.Name, t.Name, err)
+			if err := checkCounts(t.Passed, t.Attempts-t.Lost); err != nil || t.Lost < 0 {
+				return fmt.Errorf("agent %q, task %q: %d of %d attempts passed, and %d were lost", a.Name, t.Name, t.Passed, t.Attempts, t.Lost)
 			}
 		}
 	}
@@ -120,34 +125,31 @@ func checkCounts(passed, attempts int) error {
 
 // count fills in what the attempts at tasks say.
 func (a *Agent) count(tasks []result.TaskAttempts) {
-	var scored []*result.Attempts
+	var all []*result.Attempts
+	var rewards []float64
 	for i := range tasks {
 		t := &tasks[i]
-		a.Tasks = append(a.Tasks, Task{Dataset: t.Key.Dataset, Name: t.Key.Task, Digest: t.Digest, Passed: t.Passed, Attempts: len(t.Scores)})
-		if len(t.Scores) > 0 {
-			a.Passed, a.Attempts = a.Passed+t.Passed, a.Attempts+len(t.Scores)
-			scored = append(scored, &t.Attempts)
-		}
+		a.Tasks = append(a.Tasks, Task{Dataset: t.Key.Dataset, Name: t.Key.Task, Digest: t.Digest, Passed: t.Passed, Attempts: len(t.Scores), Lost: t.Lost})
+		a.Passed, a.Attempts, a.Lost = a.Passed+t.Passed, a.Attempts+len(t.Rewards), a.Lost+t.Lost
+		rewards = append(rewards, t.Rewards...)
+		all = append(all, &t.Attempts)
 	}
-	if rate, interval, ok := gate.PassRate(scored, Confidence); ok {
+	if rate, interval, ok := gate.PassRate(all, Confidence); ok {
 		a.PassRate, a.Interval = rate, &interval
 	}
-	a.MeanReward = result.LevelOf(scored).MeanReward
+	a.MeanReward = result.Mean(rewards)
 }
 
 // measure fills in the means of the agent's trials.
 func (a *Agent) measure(outcomes []result.Outcome) {
-	var costs, durations, input, output []float64
+	var means result.Means
 	judges, models := map[string]bool{}, map[string]bool{}
 	for _, o := range outcomes {
 		if o.Agent != a.Name {
 			continue
 		}
-		durations = append(durations, o.DurationSec)
-		if amount, ok := o.Cost.Reported(); ok {
-			costs = append(costs, amount)
-			a.CostAtLeast = a.CostAtLeast || o.CostAtLeast
-		}
+		means.Add(o)
+		a.CostAtLeast = a.CostAtLeast || o.CostAtLeast
 		if u := o.Usage; u != nil {
 			answered := u.Answered // a provider changes the name without a word
 			if len(answered) == 0 && u.Model != "" {
@@ -156,12 +158,6 @@ func (a *Agent) measure(outcomes []result.Outcome) {
 			for _, name := range answered {
 				models[name] = true
 			}
-			if u.InputTokens != nil {
-				input = append(input, float64(*u.InputTokens))
-			}
-			if u.OutputTokens != nil {
-				output = append(output, float64(*u.OutputTokens))
-			}
 		}
 		for name, score := range o.Scores {
 			if score.Judge != "" {
@@ -169,7 +165,7 @@ func (a *Agent) measure(outcomes []result.Outcome) {
 			}
 		}
 	}
-	a.Cost, a.DurationSec, a.InputTokens, a.OutputTokens = mean(costs), mean(durations), mean(input), mean(output)
+	a.Cost, a.DurationSec, a.InputTokens, a.OutputTokens = mean(means.Costs), mean(means.Seconds), mean(means.InputTokens), mean(means.OutputTokens)
 	a.Judges, a.Models = slices.Sorted(maps.Keys(judges)), slices.Sorted(maps.Keys(models))
 }
 

@@ -75,7 +75,8 @@ func Level(points []Point, name string, n int) (rate float64, interval gate.Inte
 	}
 	for _, a := range agents {
 		for _, t := range a.Tasks {
-			if t.Attempts <= 0 || t.Attempts > maxAttempts || t.Passed < 0 || t.Passed > t.Attempts {
+			completed := t.Attempts - t.Lost
+			if completed <= 0 || t.Lost < 0 || t.Attempts > maxAttempts || t.Passed < 0 || t.Passed > completed {
 				continue // of another program
 			}
 			sum := tasks[key{t.Dataset, t.Name}]
@@ -85,7 +86,7 @@ func Level(points []Point, name string, n int) (rate float64, interval gate.Inte
 				order = append(order, sum)
 			}
 			sum.Passed += t.Passed
-			sum.Scores = append(sum.Scores, make([]float64, t.Attempts)...)
+			sum.Rewards = append(sum.Rewards, make([]float64, completed)...)
 		}
 	}
 	rate, interval, ok = gate.PassRate(order, Confidence)

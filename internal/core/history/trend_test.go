@@ -46,7 +46,7 @@ func TestPointOf(t *testing.T) {
 	}
 	p := PointOf(result.Job{JobName: "j", StartedAt: at(1), Results: []result.Outcome{outcome(1, 1, 2), outcome(2, 0, 4)}}, "main", "pass")
 	a := p.Agents[0]
-	if a.Passed != 1 || a.Attempts != 2 || a.PassRate != 0.5 || a.Interval == nil || a.Cost != (Mean{3, 2}) || a.DurationSec != (Mean{10, 2}) || a.InputTokens.N != 0 || a.Tasks[0] != (Task{"d", "x", "sha256:1", 1, 2}) {
+	if a.Passed != 1 || a.Attempts != 2 || a.PassRate != 0.5 || a.Interval == nil || a.Cost != (Mean{3, 2}) || a.DurationSec != (Mean{10, 2}) || a.InputTokens.N != 0 || a.Tasks[0] != (Task{"d", "x", "sha256:1", 1, 2, 0}) {
 		t.Errorf("got %+v", a)
 	}
 	if got := strings.Join(a.Models, " "); got != "m-1 m-2" {

@@ -29,6 +29,9 @@ type Input struct {
 	// is nothing to compare with.
 	Diff     *result.Diff
 	Baseline string
+	// Stored is the comparison in the verdict that the job keeps, for pages; nil with a Diff, or if
+	// the verdict has none.
+	Stored *result.Comparison
 	// BaseFiles is the baseline's directory, as Files is the job's, and BaseDir is how it is shown
 	// to people. They are nil and "" if only the baseline's numbers are at hand.
 	BaseFiles fs.FS

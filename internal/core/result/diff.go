@@ -85,6 +85,7 @@ type Attempts struct {
 	Cost        USD         `json:"cost"`                    // together
 	CostAtLeast bool        `json:"cost_at_least,omitempty"` // Cost is a lower bound
 	DurationSec float64     `json:"duration_sec"`            // together
+	TrialSec    float64     `json:"-"`                       // Outcome.TrialSec together
 	Digest      string      `json:"task_digest,omitempty"`   // of the task; "" if not known
 	Ended       int         `json:"-"`                       // those that have a result
 	Costed      int         `json:"-"`                       // those of Ended whose cost is known
@@ -96,8 +97,8 @@ type Attempts struct {
 // MeanCost returns the mean cost of the scored attempts that have reported one; null if none has.
 func (a Attempts) MeanCost() USD { return MeansOf(a.Scored).Cost() }
 
-// MeanDuration returns the mean duration of the scored attempts in seconds; nil if there are none
-// that ran as a whole.
+// MeanDuration returns the mean time of the scored attempts in seconds (Outcome.TrialSec); nil if
+// there are none that ran as a whole.
 func (a Attempts) MeanDuration() *float64 { return MeansOf(a.Scored).Duration() }
 
 // Mean returns the mean of Scores, or 0 if there are none.
@@ -166,8 +167,8 @@ type Level struct {
 	// has reported one.
 	Cost        USD  `json:"mean_cost"`
 	CostAtLeast bool `json:"mean_cost_at_least,omitempty"` // Cost is a lower bound; of a difference: of one, so it may be more or less
-	// DurationSec is that of a trial; null if trials did not run as a whole on one of the sides, as
-	// those of verify.
+	// DurationSec is that of a trial without the wait for its image; null if trials did not run as
+	// a whole on one of the sides, as those of verify.
 	DurationSec *float64 `json:"mean_duration_sec"`
 }
 
@@ -315,6 +316,7 @@ func add(a *Attempts, o *Outcome) {
 	a.Cost = a.Cost.Plus(o.Cost)
 	a.CostAtLeast = a.Cost.AtLeast()
 	a.DurationSec += o.DurationSec
+	a.TrialSec += o.TrialSec()
 	a.Digest = cmp.Or(a.Digest, o.TaskDigest)
 	if o.Completed() {
 		a.Rewards = append(a.Rewards, *o.Reward)

@@ -280,8 +280,11 @@ type Outcome struct {
 	Error       ErrorType `json:"error,omitempty"`
 	Cost        USD       `json:"cost"`
 	DurationSec float64   `json:"duration_sec"` // of the whole trial
-	TaskDigest  string    `json:"task_digest,omitempty"`
-	Reused      bool      `json:"reused,omitempty"` // Cost and DurationSec are those of the original run
+	// ImageSec is the part of DurationSec in which the trial waited for its image to be built or
+	// pulled; see TrialSec.
+	ImageSec   float64 `json:"image_sec,omitempty"`
+	TaskDigest string  `json:"task_digest,omitempty"`
+	Reused     bool    `json:"reused,omitempty"` // Cost and DurationSec are those of the original run
 	// Again: only the tests of the trial ran, on what another job's trial left. DurationSec is that
 	// of this run alone, Cost that of both.
 	Again bool `json:"again,omitempty"`
@@ -301,11 +304,18 @@ type Outcome struct {
 func OutcomeOf(t Trial) Outcome {
 	o := Outcome{Key: t.Key, Reward: t.Reward, Cost: t.Cost, DurationSec: t.Durations.TotalSec, TaskDigest: t.TaskDigest, Reused: t.Reused != nil, Again: t.Reverified != nil && !t.Reverified.OnlyJudges, Usage: outcomeUsage(t), Scores: outcomeScores(t), JudgeCost: t.Costs.Judges}
 	o.CostAtLeast, o.JudgeCostAtLeast = o.Cost.AtLeast(), o.JudgeCost.AtLeast()
+	if t.Durations.ImageSec != nil {
+		o.ImageSec = *t.Durations.ImageSec
+	}
 	if t.Error != nil {
 		o.Error = t.Error.Type
 	}
 	return o
 }
+
+// TrialSec returns the time of the trial as all means have it: without the wait for the image,
+// because only the first trial of a task on a machine waits for that.
+func (o Outcome) TrialSec() float64 { return max(0, o.DurationSec-max(0, o.ImageSec)) }
 
 // Completed reports whether the trial has a reward.
 func (o Outcome) Completed() bool { return o.Reward != nil }

@@ -7,7 +7,10 @@ type Means struct {
 	Rewards []float64
 	Costs   []float64 // of the trials that have reported one
 	Turns   []float64 // of the trials with a usage
-	Seconds []float64 // of the trials that ran as a whole; see Outcome.Again
+	Seconds []float64 // Outcome.TrialSec of the trials that ran as a whole; see Outcome.Again
+	// InputTokens and OutputTokens are of the trials whose usage has them.
+	InputTokens, OutputTokens []float64
+
 	atLeast bool
 }
 
@@ -31,9 +34,15 @@ func (m *Means) Add(o Outcome) {
 	}
 	if o.Usage != nil {
 		m.Turns = append(m.Turns, float64(o.Usage.Turns))
+		if n := o.Usage.InputTokens; n != nil {
+			m.InputTokens = append(m.InputTokens, float64(*n))
+		}
+		if n := o.Usage.OutputTokens; n != nil {
+			m.OutputTokens = append(m.OutputTokens, float64(*n))
+		}
 	}
 	if !o.Again {
-		m.Seconds = append(m.Seconds, o.DurationSec)
+		m.Seconds = append(m.Seconds, o.TrialSec())
 	}
 }
 
@@ -46,12 +55,15 @@ func (m *Means) Cost() USD {
 	return Dollars(Mean(m.Costs)).boundIf(m.atLeast)
 }
 
-// Duration returns the mean duration in seconds; nil if there is none.
-func (m *Means) Duration() *float64 {
-	if len(m.Seconds) == 0 {
+// Duration returns the mean of Seconds; nil if there is none.
+func (m *Means) Duration() *float64 { return meanIfAny(m.Seconds) }
+
+// meanIfAny returns the mean of values; nil if there are none.
+func meanIfAny(values []float64) *float64 {
+	if len(values) == 0 {
 		return nil
 	}
-	return new(Mean(m.Seconds))
+	return new(Mean(values))
 }
 
 // meanCosts returns the means over tasks of their mean costs, over the tasks that have one on both
@@ -86,8 +98,5 @@ func meanDurations(base, head []*Attempts) (b, h *float64) {
 			before, after = append(before, *x), append(after, *y)
 		}
 	}
-	if len(before) == 0 {
-		return nil, nil
-	}
-	return new(Mean(before)), new(Mean(after))
+	return meanIfAny(before), meanIfAny(after)
 }

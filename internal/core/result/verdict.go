@@ -19,11 +19,11 @@ import (
 )
 
 // VerdictFormat is the version of the verdict.json that this program writes, and the newest that it
-// reads.
-const VerdictFormat = 1
+// reads. Format 1 has no rows in Comparison.
+const VerdictFormat = 2
 
 // MaxVerdictFile is how large a job's verdict.json may be, in bytes.
-const MaxVerdictFile = 2 << 20
+const MaxVerdictFile = 4 << 20
 
 // Verdict is the verdict on a job: verdict.json in the job's directory, which the command writes
 // that judged the job. G is the gate's decision.
@@ -45,44 +45,6 @@ type Verdict[G any] struct {
 	Baseline   string      `json:"baseline"`
 	Comparison *Comparison `json:"comparison"` // null without a baseline
 	Gate       G           `json:"gate"`
-}
-
-// Comparison sums up a Diff. Rates and rewards are those of the comparable tasks of the agents that
-// are evaluated.
-type Comparison struct {
-	Base            ComparedJob    `json:"base"`
-	Changes         map[Change]int `json:"changes"` // how many tasks have each
-	Flaky           int            `json:"flaky"`
-	ComparableTasks int            `json:"comparable_tasks"`
-	PassRate        BaseAndHead    `json:"pass_rate"`
-	MeanReward      BaseAndHead    `json:"mean_reward"`
-}
-
-// ComparedJob identifies a baseline.
-type ComparedJob struct {
-	JobName    string    `json:"job_name"`
-	Commit     *string   `json:"commit"`
-	PlanDigest string    `json:"plan_digest"`
-	StartedAt  time.Time `json:"started_at"`
-}
-
-// BaseAndHead is a number of both sides of a comparison.
-type BaseAndHead struct {
-	Base float64 `json:"base"`
-	Head float64 `json:"head"`
-}
-
-// ComparisonOf sums up a diff; nil for nil.
-func ComparisonOf(d *Diff) *Comparison {
-	if d == nil {
-		return nil
-	}
-	return &Comparison{
-		Base:    ComparedJob{JobName: d.Base.JobName, Commit: d.Base.Commit, PlanDigest: d.Base.PlanDigest, StartedAt: d.Base.StartedAt},
-		Changes: d.Counts, Flaky: d.Flaky, ComparableTasks: d.Overall.Tasks,
-		PassRate:   BaseAndHead{d.Overall.Base.PassRate, d.Overall.Head.PassRate},
-		MeanReward: BaseAndHead{d.Overall.Base.MeanReward, d.Overall.Head.MeanReward},
-	}
 }
 
 // ErrStaleVerdict is the error of a verdict.json whose job has another result.json now.

@@ -2,6 +2,7 @@ package result
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -52,8 +53,8 @@ func TestAVerdictCountsForTheResultItJudged(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct{ old, new, want string }{
-		"newer":        {`"verdict_format": 1`, `"verdict_format": 2`, "a newer version of Rollout wrote it"},
-		"no format":    {`"verdict_format": 1`, `"verdict_format": 0`, "it has no verdict_format"},
+		"newer":        {`"verdict_format": 2`, `"verdict_format": 3`, "a newer version of Rollout wrote it"},
+		"no format":    {`"verdict_format": 2`, `"verdict_format": 0`, "it has no verdict_format"},
 		"unknown name": {`"passed"`, `"past"`, "past"},
 		"twice":        {`"passed"`, `"baseline"`, "baseline"},
 		"torn":         {"\n}\n", "", ErrTorn.Error()},
@@ -85,4 +86,80 @@ func TestAVerdictCountsForTheResultItJudged(t *testing.T) {
 	if _, err := ReadVerdict[decision](dir); err == nil {
 		t.Error("a link was followed")
 	}
+}
+
+func TestAVerdictOfFormat1IsRead(t *testing.T) {
+	dir := t.TempDir()
+	digest := digestOf(t, "{}\n")
+	if err := os.WriteFile(filepath.Join(dir, ResultFile), []byte("{}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	text := `{"verdict_format":1,"rollout_version":"","judged_at":"2026-01-02T00:00:00Z","result_digest":"` + digest + `","passed":true,"incomplete":[],"baseline":"b",
+		"comparison":{"base":{"job_name":"b","commit":null,"plan_digest":"","started_at":"2026-01-01T00:00:00Z"},"changes":{"same":1},"flaky":0,"comparable_tasks":1,
+		"pass_rate":{"base":1,"head":1},"mean_reward":{"base":1,"head":1}},"gate":{"outcome":"pass"}}`
+	if err := os.WriteFile(filepath.Join(dir, VerdictFile), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	v, err := ReadVerdict[decision](dir)
+	if err != nil || v.Comparison == nil || v.Comparison.Changes[Same] != 1 || v.Comparison.Tasks != nil {
+		t.Errorf("got %+v, %v", v, err)
+	}
+}
+
+func TestAVerdictHasRowsOfBaseAndHead(t *testing.T) {
+	dir := t.TempDir()
+	outcome := func(task string, attempt int, reward *float64, kind ErrorType) Outcome {
+		return Outcome{Key: Key{Agent: "a", Dataset: "d", Task: task, Attempt: attempt}, Reward: reward, Error: kind, DurationSec: 10, ImageSec: 4}
+	}
+	one, zero := new(1.0), new(0.0)
+	withUsage := outcome("x", 1, one, "")
+	withUsage.Cost, withUsage.Usage = Dollars(2).LowerBound(), &OutcomeUsage{Turns: 3, InputTokens: new(int64(7))}
+	base := Job{Results: []Outcome{withUsage, outcome("y", 1, zero, ""), outcome("z", 1, one, "")}}
+	head := Job{Results: []Outcome{outcome("x", 1, zero, ""), outcome("x", 2, nil, AgentExecutionTimeout), outcome("y", 1, one, ""), outcome("w", 1, nil, EnvironmentLost)}}
+	for i := range 2 * maxComparedTasks {
+		head.Results = append(head.Results, outcome(fmt.Sprintf("new-%0100d", i), 1, one, ""))
+	}
+	diff := Compare(base, head)
+	if err := errors.Join(os.WriteFile(filepath.Join(dir, ResultFile), []byte("{}\n"), 0o600), WriteVerdict(dir, Verdict[decision]{ResultDigest: digestOf(t, "{}\n"), Comparison: ComparisonOf(&diff)})); err != nil {
+		t.Fatal(err)
+	}
+	v, err := ReadVerdict[decision](dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := v.Comparison
+	if n := len(c.Tasks); n != maxComparedTasks || n+c.LeftOut != len(diff.Tasks) {
+		t.Fatalf("%d rows, and %d are left out of %d", n, c.LeftOut, len(diff.Tasks))
+	}
+	x := c.Tasks[0]
+	if x.Task != "x" || x.Change != Broken || x.Base == nil || x.Head == nil {
+		t.Fatalf("the first is %+v", x)
+	}
+	b, h := *x.Base, *x.Head
+	if b.Attempts != 1 || b.Passed != 1 || *b.MeanReward != 1 || b.Cost() != Dollars(2).LowerBound() || *b.MeanDuration != 6 || *b.MeanTurns != 3 || *b.InputTokens != 7 || b.OutputTokens != nil {
+		t.Errorf("base: %+v", b)
+	}
+	if _, known := h.Cost().Reported(); h.Attempts != 2 || h.Passed != 0 || *h.MeanReward != 0 || known || h.MeanTurns != nil || h.InputTokens != nil {
+		t.Errorf("head: %+v", h)
+	}
+	if a := c.Agents; len(a) != 1 || a[0].ComparableTasks != 2 || a[0].Base.PassRate != 0.5 || a[0].Head.PassRate != 0.5 {
+		t.Errorf("agents: %+v", a)
+	}
+	info, err := os.Stat(filepath.Join(dir, VerdictFile))
+	if err != nil || info.Size() > MaxVerdictFile/2 {
+		t.Errorf("%d bytes, %v", info.Size(), err)
+	}
+}
+
+func digestOf(t *testing.T, text string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, ResultFile), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	digest, err := DigestOfResult(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return digest
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/org/rollout-action/internal/core/gate"
 	"github.com/org/rollout-action/internal/core/report"
 	"github.com/org/rollout-action/internal/core/result"
 )
@@ -101,7 +100,7 @@ func rates(in report.Input) Chart {
 	slices.Sort(names)
 	c := Chart{Width: chartWidth}
 	for _, agent := range names[:min(len(names), maxBars)] {
-		rate, interval, ok := gate.PassRate(attempts[agent], confidence(in))
+		rate, interval, ok := rateOf(in, attempts[agent])
 		if !ok {
 			continue
 		}

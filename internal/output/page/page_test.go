@@ -79,6 +79,36 @@ func TestAgentsCompareTheSameAttempts(t *testing.T) {
 	}
 }
 
+// If the baseline is not at hand, its numbers are those of the stored verdict.
+func TestRowsOfAStoredVerdict(t *testing.T) {
+	at := func(task string, reward float64) reporttest.Spec {
+		return reporttest.Spec{Agent: "a", Dataset: "d", Task: task, Reward: &reward, Seconds: 10, Cost: 0.25, Usage: &result.Usage{Turns: 3}}
+	}
+	in, base := reporttest.Make("now", []reporttest.Spec{at("one", 0), at("new", 1)}), reporttest.Make("then", []reporttest.Spec{at("one", 1)})
+	base.Job.Results[0].Cost, base.Job.Results[0].DurationSec, base.Job.Results[0].Usage = result.USD{}, 20, nil
+	diff := result.Compare(base.Job, in.Job)
+	in.Stored = result.ComparisonOf(&diff)
+	p := fullPage(t, in)
+	if !p.Compared || p.Stored != "from the verdict; the baseline's trials are not here" {
+		t.Errorf("the page says %q", p.Stored)
+	}
+	i := slices.IndexFunc(p.Rows, func(r Row) bool { return r.Task == "one" })
+	r := p.Rows[i]
+	if r.Change != "broken" || r.Result != "1/1 → 0/1" || r.Reward.Base != "1" || r.Cost.Base != "" || r.Turns.Base != "" || r.Time.Base != "20.0s" || r.Time.Text != "10.0s" {
+		t.Errorf("the row is %+v", r)
+	}
+	if r := p.Rows[1-i]; r.Change != "new" || r.Result != "1/1" || r.Reward.Base != "" {
+		t.Errorf("the row of the new task is %+v", r)
+	}
+	if a := p.Agents[0]; a.BaseRate != "100% → 0% (1 task of both)" {
+		t.Errorf("the agent is %+v", a)
+	}
+	in.Stored.Tasks, in.Stored.Agents = nil, nil // format 1
+	if p := fullPage(t, in); p.Compared || p.Stored != "" {
+		t.Errorf("without rows it says %q", p.Stored)
+	}
+}
+
 func TestPhasesAreThousandthsOfTheTrial(t *testing.T) {
 	start := time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
 	at := func(sec int) *time.Time { return new(start.Add(time.Duration(sec) * time.Second)) }

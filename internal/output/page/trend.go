@@ -105,6 +105,9 @@ func trendRun(run history.Run) TrendRun {
 		Passed: strconv.Itoa(a.Passed) + "/" + strconv.Itoa(a.Attempts), Rate: unknown, Interval: unknown, Reward: unknown, Cost: unknown, Time: unknown, Tokens: unknown,
 		Changed: run.Changed.String(),
 	}
+	if a.Lost > 0 {
+		r.Passed += ", " + report.Count(a.Lost) + " lost"
+	}
 	if run.Commit != nil {
 		r.Commit = cut(*run.Commit, 12)
 	}

@@ -26,7 +26,8 @@ type Page struct {
 	Title, Mark string
 	Job         string
 	Compared    bool
-	Turns       bool // a trial has turns
+	Stored      string // where the numbers of the baseline are from; "" if the baseline is at hand
+	Turns       bool   // a trial has turns
 	Missing     []string
 	MissingLead string
 	Gate, Basis string
@@ -89,7 +90,7 @@ type Cell struct {
 // build returns the view of a job.
 func build(in report.Input, cases []report.Case, d detail) Page {
 	p := Page{
-		Title: in.Title(cases), Mark: string(in.Mark()), Job: name(in.Job.JobName), Compared: in.Diff != nil,
+		Title: in.Title(cases), Mark: string(in.Mark()), Job: name(in.Job.JobName), Compared: in.Diff != nil || in.Stored != nil && len(in.Stored.Tasks) > 0,
 		MissingLead: report.MissingLead, Gate: oneLine(in.Verdict.Reason),
 		Missing: sentences(in.Incomplete), Notes: sentences(slices.Concat(in.Verdict.Notes, in.Notes)),
 	}
@@ -98,6 +99,12 @@ func build(in report.Input, cases []report.Case, d detail) Page {
 	}
 	if in.Baseline != "" {
 		p.Basis = in.BaselineLead() + oneLine(strings.TrimSuffix(in.Baseline, ".")) + "."
+	}
+	if in.Diff == nil && p.Compared {
+		p.Stored = "from the verdict; the baseline's trials are not here"
+		if n := in.Stored.LeftOut; n > 0 {
+			p.Stored += ", nor the rows of " + report.Plural(n, "task")
+		}
 	}
 	p.Facts = facts(in)
 	p.Checks = checks(in.Verdict)
@@ -119,7 +126,7 @@ func build(in report.Input, cases []report.Case, d detail) Page {
 		p.LeftOut = append(p.LeftOut, "earlier runs: rollout history shows them")
 	}
 	hrefs := p.addTrials(in, cases, d)
-	p.addRows(cases, hrefs, d)
+	p.addRows(cases, comparedTasks(in), hrefs, d)
 	for _, l := range []Link{{"Workflow run", in.Links.Run}, {"All results", in.Links.Artifact}, {"Commit", in.Links.Commit}} {
 		if untrusted.URL(l.URL) != "" && !strings.ContainsFunc(l.URL, untrusted.Invisible) {
 			p.Links = append(p.Links, l)
@@ -185,10 +192,9 @@ func checks(v gate.Verdict) []Check {
 func agents(in report.Input) []Agent {
 	attempts := map[string][]*result.Attempts{}
 	for _, t := range result.AttemptsOf(in.Job) {
-		if len(t.Scores) > 0 {
-			attempts[t.Key.Agent] = append(attempts[t.Key.Agent], &t.Attempts)
-		}
+		attempts[t.Key.Agent] = append(attempts[t.Key.Agent], &t.Attempts)
 	}
+	compared := comparedAgents(in)
 	var out []Agent
 	for _, key := range slices.Sorted(maps.Keys(in.Job.Agents)) {
 		s := in.Job.Agents[key]
@@ -196,9 +202,13 @@ func agents(in report.Input) []Agent {
 		if s.CompletedTrials > 0 {
 			a.Rate, a.Reward = report.Percent(s.PassRate), report.Number(s.MeanReward)
 		}
-		if rate, interval, ok := gate.PassRate(attempts[key], confidence(in)); ok {
+		g, both := compared[key]
+		both = both && g.ComparableTasks > 0
+		if rate, interval, ok := rateOf(in, attempts[key]); ok {
 			a.Rate, a.Interval = report.Percent(rate), report.Percent(interval.Low)+" to "+report.Percent(interval.High)
-			a.Reward = report.Number(result.LevelOf(attempts[key]).MeanReward) // of the same attempts
+		}
+		if both {
+			a.Reward = report.Number(result.LevelOf(scored(attempts[key])).MeanReward) // as that of the baseline
 		}
 		var m means
 		for _, t := range in.Trials {
@@ -207,19 +217,58 @@ func agents(in report.Input) []Agent {
 			}
 		}
 		a.Cost, a.Time = m.costText(), m.timeText()
-		if in.Diff != nil {
-			for _, g := range in.Diff.Agents {
-				if g.Agent == key && g.Tasks > 0 {
-					a.BaseRate, a.BaseReward = report.Percent(g.Base.PassRate), report.Number(g.Base.MeanReward)
-					if g.Tasks != len(attempts[key]) { // the other columns are of other tasks, too
-						both := " (" + report.Plural(g.Tasks, "task") + " of both)"
-						a.BaseRate += " → " + report.Percent(g.Head.PassRate) + both
-						a.BaseReward += " → " + report.Number(g.Head.MeanReward) + both
-					}
-				}
+		if both {
+			a.BaseRate, a.BaseReward = report.Percent(g.Base.PassRate), report.Number(g.Base.MeanReward)
+			if g.ComparableTasks != len(scored(attempts[key])) { // the other columns are of other tasks, too
+				of := " (" + report.Plural(g.ComparableTasks, "task") + " of both)"
+				a.BaseRate += " → " + report.Percent(g.Head.PassRate) + of
+				a.BaseReward += " → " + report.Number(g.Head.MeanReward) + of
 			}
 		}
 		out = append(out, a)
+	}
+	return out
+}
+
+// scored returns the tasks with a score.
+func scored(tasks []*result.Attempts) []*result.Attempts {
+	return slices.DeleteFunc(slices.Clone(tasks), func(a *result.Attempts) bool { return len(a.Scores) == 0 })
+}
+
+// rateOf returns the pass rate of an agent with its interval: that of the job or, next to a
+// baseline, that over all scores, in which a lost attempt counts as not passed.
+func rateOf(in report.Input, tasks []*result.Attempts) (rate float64, interval gate.Interval, ok bool) {
+	if in.Diff != nil || in.Stored != nil {
+		return gate.ScoreRate(tasks, confidence(in))
+	}
+	return gate.PassRate(tasks, confidence(in))
+}
+
+// comparedAgents returns the agents of the comparison with the baseline, or of the one that the
+// stored verdict has.
+func comparedAgents(in report.Input) map[string]result.ComparedAgent {
+	c := in.Stored
+	if in.Diff != nil {
+		c = result.ComparisonOf(in.Diff)
+	}
+	out := map[string]result.ComparedAgent{}
+	if c != nil {
+		for _, a := range c.Agents {
+			out[a.Agent] = a
+		}
+	}
+	return out
+}
+
+// comparedTasks returns the tasks of the comparison that the stored verdict has, without attempts;
+// nil if the baseline itself is at hand.
+func comparedTasks(in report.Input) map[result.Key]*result.ComparedTask {
+	if in.Diff != nil || in.Stored == nil {
+		return nil
+	}
+	out := map[result.Key]*result.ComparedTask{}
+	for i, t := range in.Stored.Tasks {
+		out[result.Key{Agent: t.Agent, Dataset: t.Dataset, Task: t.Task}] = &in.Stored.Tasks[i]
 	}
 	return out
 }
@@ -252,14 +301,26 @@ func cell(values []float64, text, base string) Cell {
 	if len(values) > 0 {
 		c.Sort = strconv.FormatFloat(result.Mean(values), 'g', 6, 64)
 	}
-	if base != "–" && base != text {
-		c.Base = base
-	}
+	c.before(base)
 	return c
 }
 
+// before sets the number of the baseline, unless it is unknown or the same.
+func (c *Cell) before(base string) {
+	if base != "–" && base != c.Text {
+		c.Base = base
+	}
+}
+
+func textOr(v *float64, format func(float64) string) string {
+	if v == nil {
+		return "–"
+	}
+	return format(*v)
+}
+
 // addRows adds the table of tasks, the most important first.
-func (p *Page) addRows(cases []report.Case, hrefs map[result.Key]string, d detail) {
+func (p *Page) addRows(cases []report.Case, stored map[result.Key]*result.ComparedTask, hrefs map[result.Key]string, d detail) {
 	sorted := report.Problems(cases)
 	seen := map[[3]string]bool{}
 	for _, c := range sorted {
@@ -271,7 +332,7 @@ func (p *Page) addRows(cases []report.Case, hrefs map[result.Key]string, d detai
 		}
 	}
 	for _, c := range sorted[:min(len(sorted), d.rows)] {
-		r := row(c, hrefs, d.running)
+		r := row(c, stored[result.Key{Agent: c.Agent, Dataset: c.Dataset, Task: c.Task}], hrefs, d.running)
 		p.Turns = p.Turns || r.Turns.Text != "–"
 		p.Rows = append(p.Rows, r)
 		if r.Change != "" && !slices.Contains(p.Changes, r.Change) {
@@ -286,8 +347,9 @@ func (p *Page) addRows(cases []report.Case, hrefs map[result.Key]string, d detai
 	}
 }
 
-// row returns the row of a case. running is as in detail.
-func row(c report.Case, hrefs map[result.Key]string, running *report.Input) Row {
+// row returns the row of a case. stored compares it as the stored verdict does; nil if that does
+// not count. running is as in detail.
+func row(c report.Case, stored *result.ComparedTask, hrefs map[result.Key]string, running *report.Input) Row {
 	r := Row{Task: name(c.Task), Dataset: name(c.Dataset), Agent: name(c.Agent), State: string(c.State), Change: string(c.Change()), Expected: c.Expected()}
 	if c.Quarantine != nil {
 		r.Quarantine = oneLine(c.Quarantine.Reason)
@@ -314,15 +376,31 @@ func row(c report.Case, hrefs map[result.Key]string, running *report.Input) Row 
 		}
 	}
 	r.Result = fmt.Sprintf("%d/%d", passed, len(c.Attempts))
+	turns := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+	if stored != nil {
+		r.Change = name(string(stored.Change))
+		r.Reward, r.Cost = cell(head.Rewards, meanText(head.Rewards, report.Number), ""), cell(head.Costs, head.costText(), "")
+		r.Turns, r.Time = cell(head.Turns, meanText(head.Turns, turns), ""), cell(head.Seconds, head.timeText(), "")
+		if b := stored.Base; b != nil && stored.Change != result.Changed {
+			r.Result = fmt.Sprintf("%d/%d → %s", b.Passed, b.Attempts, r.Result)
+			r.Reward.before(textOr(b.MeanReward, report.Number))
+			r.Cost.before(report.Cost(b.Cost()))
+			r.Turns.before(textOr(b.MeanTurns, turns))
+			r.Time.before(report.MeanDuration(b.MeanDuration))
+		}
+		return r
+	}
 	if c.Diff != nil && c.Diff.Base != nil && c.Diff.Change != result.Changed { // those of another task do not compare
 		b := c.Diff.Base
 		for _, o := range b.Scored {
 			base.Add(*o)
 		}
 		base.Rewards = b.Scores
+		if c.Diff.Comparable() { // both alike: a lost attempt has reward 0
+			head.Rewards = c.Diff.Head.Scores
+		}
 		r.Result = fmt.Sprintf("%d/%d → %s", b.Passed, b.Total, r.Result)
 	}
-	turns := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 	r.Reward = cell(head.Rewards, meanText(head.Rewards, report.Number), meanText(base.Rewards, report.Number))
 	r.Cost = cell(head.Costs, head.costText(), base.costText())
 	r.Turns = cell(head.Turns, meanText(head.Turns, turns), meanText(base.Turns, turns))

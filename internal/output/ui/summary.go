@@ -55,7 +55,9 @@ type summary struct {
 	styles    styles
 	width     int
 	sections  [][]string
-	explained int // logs shown
+	explained int    // logs shown
+	maxRows   int    // of a list of a verdict, at most
+	all       string // how to see the others
 }
 
 // Summary prints the outcome of a job from the files on disk: the job as a whole with a line per

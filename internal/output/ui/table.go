@@ -146,23 +146,18 @@ func (s *summary) cells(lines []row, short bool) (heads []string, rows [][]strin
 	return heads, rows
 }
 
-// meanTime returns the average duration of the row's trials, without the time to prepare images:
-// only the first trial of a task waits for that.
+// meanTime returns the average time of the row's trials, without the wait for images.
 func (s *summary) meanTime(r row) string {
-	sum, n := 0.0, 0
+	var m result.Means
 	for _, t := range s.Trials {
 		if r.of(t) {
-			sum += t.Durations.TotalSec
-			if t.Durations.ImageSec != nil {
-				sum -= *t.Durations.ImageSec
-			}
-			n++
+			m.Add(result.OutcomeOf(t))
 		}
 	}
-	if n == 0 {
-		return "–"
+	if mean := m.Duration(); mean != nil {
+		return took(*mean)
 	}
-	return took(sum / float64(n))
+	return "–"
 }
 
 // fit shortens names so that the table is at most width cells wide. It returns nil if they would

@@ -1,8 +1,11 @@
 package ui
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"math"
+	"slices"
 	"strings"
 
 	"github.com/charmbracelet/x/ansi"
@@ -14,17 +17,23 @@ import (
 
 // VerdictInput is the input of the gate's part of a summary. Texts may come from outside.
 type VerdictInput struct {
-	Verdict    gate.Verdict
-	Diff       *result.Diff // nil: no baseline
-	Baseline   string       // the baseline, or why there is none; "" if none was requested
+	Verdict gate.Verdict
+	Diff    *result.Diff // nil: no baseline
+	// Stored is the comparison of a verdict that was stored, if Diff is nil.
+	Stored     *result.Comparison
+	Baseline   string // the baseline, or why there is none; "" if none was requested
 	Incomplete []string
 	Notes      []string
 	// Missing: results are missing, so the job does not pass whatever the gate's verdict is.
 	Missing bool
+	// Whole: lists are not bounded. All says how to see the whole lists; "" says nothing.
+	Whole bool
+	All   string
 }
 
-// maxChanged is how many changed tasks are listed; the others are counted.
-const maxChanged = 20
+// maxVerdictRows is how many changed tasks, checks, tasks in quarantine and notes are listed; the
+// others are counted.
+const maxVerdictRows = 20
 
 // Verdict prints the gate's verdict, the changes since the baseline, and what is missing, for a
 // terminal. It follows Summary; color and width are the same.
@@ -32,7 +41,10 @@ func Verdict(w io.Writer, in VerdictInput, color bool, width int) {
 	if width <= 0 {
 		width = 80
 	}
-	s := &summary{styles: newStyles(color), width: max(width, 20)}
+	s := &summary{styles: newStyles(color), width: max(width, 20), maxRows: maxVerdictRows, all: in.All}
+	if in.Whole {
+		s.maxRows = math.MaxInt
+	}
 	for _, sentence := range in.Incomplete {
 		s.add(s.wrap(s.styles.bad.Render("✗ incomplete") + ": " + untrusted.Line(sentence)))
 	}
@@ -46,11 +58,14 @@ func Verdict(w io.Writer, in VerdictInput, color bool, width int) {
 	if in.Diff != nil {
 		s.add(s.changes(*in.Diff))
 		s.add(s.usageChanges(*in.Diff))
+	} else if in.Stored != nil && len(in.Stored.Tasks) > 0 {
+		s.add(s.storedChanges(*in.Stored))
 	}
 	s.add(s.gate(in.Verdict, in.Missing))
-	for _, note := range in.Notes {
+	for _, note := range in.Notes[:min(len(in.Notes), s.maxRows)] {
 		s.add(s.noteLines(note))
 	}
+	s.add(s.more(len(in.Notes) - s.maxRows))
 	var b strings.Builder
 	for _, lines := range s.sections {
 		b.WriteByte('\n')
@@ -72,45 +87,99 @@ func noCommand(line string) string {
 
 // changes lists the tasks that differ from the baseline, most important first.
 func (s *summary) changes(d result.Diff) []string {
-	var counts, lines []string
-	left := 0
+	var changed []changedTask
 	for _, kind := range result.Changes {
-		if n := d.Counts[kind]; n > 0 {
-			counts = append(counts, fmt.Sprintf("%d %s", n, kind))
-		}
 		for _, t := range d.Tasks {
-			switch {
-			case t.Change != kind || kind == result.Same:
-			case len(lines) == maxChanged:
-				left++
-			default:
-				lines = append(lines, s.changed(t))
+			if t.Change != kind || kind == result.Same {
+				continue
 			}
+			c := changedTask{change: kind, name: t.Agent + "/" + t.Dataset + "/" + t.Task, confirmed: t.ConfirmedText()}
+			if t.Base != nil && t.Head != nil {
+				c.levels = level(*t.Base) + " → " + level(*t.Head)
+			}
+			changed = append(changed, c)
+		}
+	}
+	return s.changeLines("Tasks against the baseline: ", d.Counts, changed)
+}
+
+// storedChanges lists the tasks that differ from a baseline that is not at hand.
+func (s *summary) storedChanges(c result.Comparison) []string {
+	var changed []changedTask
+	for _, t := range c.Tasks {
+		if t.Change == result.Same {
+			continue
+		}
+		one := changedTask{change: t.Change, name: t.Agent + "/" + t.Dataset + "/" + t.Task, confirmed: t.Confirmed}
+		if t.Base != nil && t.Head != nil {
+			one.levels = storedLevel(*t.Base) + " → " + storedLevel(*t.Head)
+		}
+		changed = append(changed, one)
+	}
+	lines := s.changeLines("Tasks against the baseline, from the verdict: ", c.Changes, changed)
+	if c.LeftOut > 0 {
+		lines = append(lines, fmt.Sprintf("  the verdict has no rows of %d more tasks", c.LeftOut))
+	}
+	return lines
+}
+
+// storedLevel is level of a stored side.
+func storedLevel(side result.ComparedSide) string {
+	if side.MeanReward == nil {
+		return "no reward"
+	}
+	return fmt.Sprintf("%s (%d of %d passed)", number(*side.MeanReward), side.Passed, side.Attempts)
+}
+
+// changedTask is a line of the changes. Texts are untrusted.
+type changedTask struct {
+	change                  result.Change
+	name, levels, confirmed string
+}
+
+// changeLines returns the numbers of changes, and a line for each task.
+func (s *summary) changeLines(lead string, all map[result.Change]int, changed []changedTask) []string {
+	var counts []string
+	for _, kind := range result.Changes {
+		if n := all[kind]; n > 0 {
+			counts = append(counts, fmt.Sprintf("%d %s", n, kind))
 		}
 	}
 	if len(counts) == 0 {
 		return nil
 	}
-	if left > 0 {
-		lines = append(lines, fmt.Sprintf("  … and %d more", left))
+	lines := s.wrap(lead + strings.Join(counts, ", "))
+	for _, t := range changed[:min(len(changed), s.maxRows)] {
+		lines = append(lines, s.changed(t))
 	}
-	return append(s.wrap("Tasks against the baseline: "+strings.Join(counts, ", ")), lines...)
+	return append(lines, s.more(len(changed)-s.maxRows)...)
 }
 
-func (s *summary) changed(t result.TaskDiff) string {
+// more says how many rows are left out.
+func (s *summary) more(n int) []string {
+	switch {
+	case n <= 0:
+		return nil
+	case s.all == "":
+		return []string{fmt.Sprintf("  … and %d more", n)}
+	}
+	return []string{fmt.Sprintf("  … and %d more; %s", n, s.all)}
+}
+
+func (s *summary) changed(t changedTask) string {
 	style := s.styles.dim
-	switch t.Change {
+	switch t.change {
 	case result.Broken, result.Errored, result.Worse:
 		style = s.styles.bad
 	case result.Fixed, result.Better:
 		style = s.styles.good
 	}
-	line := fmt.Sprintf("  %s  %s", style.Render(fmt.Sprintf("%-8s", t.Change)), untrusted.Line(t.Agent+"/"+t.Dataset+"/"+t.Task))
-	if t.Base != nil && t.Head != nil {
-		line += fmt.Sprintf("  %s → %s", level(*t.Base), level(*t.Head))
+	line := fmt.Sprintf("  %s  %s", style.Render(fmt.Sprintf("%-8s", untrusted.Line(string(t.change)))), untrusted.Line(t.name))
+	if t.levels != "" {
+		line += "  " + t.levels
 	}
-	if text := t.ConfirmedText(); text != "" {
-		line += "  (" + text + ")"
+	if t.confirmed != "" {
+		line += "  (" + untrusted.Line(t.confirmed) + ")"
 	}
 	return line
 }
@@ -144,7 +213,13 @@ func (s *summary) gate(v gate.Verdict, missing bool) []string {
 		text = "Gate: " + s.styles.bad.Render("the job does not pass") + ", because results are missing. About those that are there: " + untrusted.Line(v.Reason)
 	}
 	lines := s.wrap(text)
-	for _, c := range v.Checks {
+	checks := v.Checks
+	if len(checks) > s.maxRows { // those that decide are shown
+		order := map[gate.Outcome]int{gate.Fail: 0, gate.Inconclusive: 1, gate.Pass: 2}
+		checks = slices.Clone(checks)
+		slices.SortStableFunc(checks, func(a, b gate.Check) int { return cmp.Compare(order[a.Outcome], order[b.Outcome]) })
+	}
+	for _, c := range checks[:min(len(checks), s.maxRows)] {
 		scope := ""
 		if c.Agent+c.Dataset != "" {
 			scope = " (" + untrusted.Line(strings.Trim(c.Agent+"/"+c.Dataset, "/")) + ")"
@@ -158,13 +233,15 @@ func (s *summary) gate(v gate.Verdict, missing bool) []string {
 			lines = append(lines, s.item(" ", untrusted.Line(c.Hint))...)
 		}
 	}
-	for _, q := range v.Quarantined {
+	lines = append(lines, s.more(len(checks)-s.maxRows)...)
+	for _, q := range v.Quarantined[:min(len(v.Quarantined), s.maxRows)] {
 		lines = append(lines, s.item("-", fmt.Sprintf("not gated until %s: %s (%s)", untrusted.Line(q.Until), untrusted.Line(q.Dataset+"/"+q.Task), untrusted.Line(q.Reason)))...)
 	}
-	for _, note := range v.Notes {
+	lines = append(lines, s.more(len(v.Quarantined)-s.maxRows)...)
+	for _, note := range v.Notes[:min(len(v.Notes), s.maxRows)] {
 		lines = append(lines, s.item("·", untrusted.Line(note))...)
 	}
-	return lines
+	return append(lines, s.more(len(v.Notes)-s.maxRows)...)
 }
 
 // item wraps text next to a mark.

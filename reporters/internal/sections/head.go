@@ -110,15 +110,15 @@ func (p *Page) rates() string {
 			break
 		}
 		a := p.in.Job.Agents[agent]
-		over := ""
-		if p.detail.Short && a.PassRateAll != a.PassRate { // one rate, that of the heading
-			over, a.PassRate, a.MeanReward = "over all ", a.PassRateAll, a.MeanRewardAll
+		of := ""
+		if a.CompletedTrials > 0 && a.CompletedTrials < a.TotalTrials {
+			of = " (of the " + report.Plural(a.CompletedTrials, "trial") + " with a reward)"
 		}
 		rate, mean := report.Percent(a.PassRate)+"** "+bar(a.PassRate), report.Number(a.MeanReward)+"**"
 		if a.CompletedTrials == 0 {
 			rate, mean = "–**", "–**"
 		}
-		switch text := "ass rate " + over + "**" + rate + " · mean reward " + over + "**" + mean; len(agents) {
+		switch text := "ass rate **" + rate + " · mean reward **" + mean + of; len(agents) {
 		case 1:
 			return "P" + text + " · "
 		default:

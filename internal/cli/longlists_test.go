@@ -1,0 +1,35 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/org/rollout-action/internal/app"
+	"github.com/org/rollout-action/internal/core/result"
+)
+
+func TestLongListsAreBoundedOnATerminal(t *testing.T) {
+	var shown app.ShownJob
+	var diff result.Diff
+	for i := range 50 {
+		name := fmt.Sprintf("task-%02d", i)
+		shown.Keys = append(shown.Keys, result.Key{Agent: "a", Dataset: "d", Task: name, Attempt: 1})
+		diff.Tasks = append(diff.Tasks, result.TaskDiff{Agent: "a", Dataset: "d", Task: name, Change: result.Broken})
+	}
+	for what, write := range map[string]func(b *bytes.Buffer, rows int){
+		"show": func(b *bytes.Buffer, rows int) { writeTrials(b, shown, rows) },
+		"diff": func(b *bytes.Buffer, rows int) { writeDiff(b, diff, rows) },
+	} {
+		var bounded, whole bytes.Buffer
+		write(&bounded, maxShownRows)
+		if text := bounded.String(); strings.Count(text, "task-") != maxShownRows || !strings.Contains(text, "… and 30 more; a pipe (| less) or --json has all\n") {
+			t.Errorf("%s prints:\n%s", what, text)
+		}
+		write(&whole, (Env{Stdout: &whole}).shownRows())
+		if text := whole.String(); strings.Count(text, "task-") != 50 || strings.Contains(text, "more") {
+			t.Errorf("%s prints to a pipe:\n%s", what, text)
+		}
+	}
+}
