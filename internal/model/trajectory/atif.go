@@ -11,15 +11,15 @@ const Version = "ATIF-v1.8"
 
 // Trajectory is what an agent did, step by step.
 type Trajectory struct {
-	SchemaVersion string         `json:"schema_version"`
-	SessionID     string         `json:"session_id,omitempty"`
-	ID            string         `json:"trajectory_id,omitempty"`
-	Agent         Agent          `json:"agent"`
-	Steps         []Step         `json:"steps"`
-	Notes         string         `json:"notes,omitempty"`
-	Final         *FinalMetrics  `json:"final_metrics,omitempty"`
-	Extra         map[string]any `json:"extra,omitempty"`
-	Subagents     []Trajectory   `json:"subagent_trajectories,omitempty"`
+	SchemaVersion string        `json:"schema_version"`
+	SessionID     string        `json:"session_id,omitempty"`
+	ID            string        `json:"trajectory_id,omitempty"`
+	Agent         Agent         `json:"agent"`
+	Steps         []Step        `json:"steps"`
+	Notes         string        `json:"notes,omitempty"`
+	Final         *FinalMetrics `json:"final_metrics,omitempty"`
+	Extra         Extras        `json:"extra,omitempty"`
+	Subagents     []Trajectory  `json:"subagent_trajectories,omitempty"`
 }
 
 // Agent describes the agent.
@@ -27,7 +27,7 @@ type Agent struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
 	Model   string `json:"model_name,omitempty"`
-	Tools   []any  `json:"tool_definitions,omitempty"`
+	Tools   Tools  `json:"tool_definitions,omitempty"`
 }
 
 // Sources of steps.
@@ -39,17 +39,17 @@ const (
 
 // Step is one step. Only steps of the agent have Model, Reasoning, Calls and Metrics.
 type Step struct {
-	ID          int            `json:"step_id"`
-	Time        *time.Time     `json:"timestamp,omitempty"`
-	Source      string         `json:"source"`
-	Message     string         `json:"message"`
-	Model       string         `json:"model_name,omitempty"`
-	Reasoning   string         `json:"reasoning_content,omitempty"`
-	Calls       []ToolCall     `json:"tool_calls,omitempty"`
-	Observation *Observation   `json:"observation,omitempty"`
-	Metrics     *Metrics       `json:"metrics,omitempty"`
-	LLMCalls    *int           `json:"llm_call_count,omitempty"`
-	Extra       map[string]any `json:"extra,omitempty"`
+	ID          int          `json:"step_id"`
+	Time        *time.Time   `json:"timestamp,omitempty"`
+	Source      string       `json:"source"`
+	Message     string       `json:"message"`
+	Model       string       `json:"model_name,omitempty"`
+	Reasoning   string       `json:"reasoning_content,omitempty"`
+	Calls       []ToolCall   `json:"tool_calls,omitempty"`
+	Observation *Observation `json:"observation,omitempty"`
+	Metrics     *Metrics     `json:"metrics,omitempty"`
+	LLMCalls    *int         `json:"llm_call_count,omitempty"`
+	Extra       Extras       `json:"extra,omitempty"`
 }
 
 // ToolCall is a call of a tool.
@@ -66,10 +66,10 @@ type Observation struct {
 
 // Result is the result of a call.
 type Result struct {
-	Call      string         `json:"source_call_id,omitempty"`
-	Content   string         `json:"content"`
-	Subagents []SubagentRef  `json:"subagent_trajectory_ref,omitempty"`
-	Extra     map[string]any `json:"extra,omitempty"`
+	Call      string        `json:"source_call_id,omitempty"`
+	Content   string        `json:"content"`
+	Subagents []SubagentRef `json:"subagent_trajectory_ref,omitempty"`
+	Extra     Extras        `json:"extra,omitempty"`
 }
 
 // SubagentRef names the trajectory of a sub-agent.
@@ -85,18 +85,18 @@ type Metrics struct {
 	Cached     *int64   `json:"cached_tokens,omitempty"`
 	Cost       *float64 `json:"cost_usd,omitempty"`
 	// The tokens of the call, if they were recorded.
-	PromptIDs     []int32        `json:"prompt_token_ids,omitempty"`
-	CompletionIDs []int32        `json:"completion_token_ids,omitempty"`
-	Logprobs      []float64      `json:"logprobs,omitempty"`
-	Extra         map[string]any `json:"extra,omitempty"`
+	PromptIDs     []int32   `json:"prompt_token_ids,omitempty"`
+	CompletionIDs []int32   `json:"completion_token_ids,omitempty"`
+	Logprobs      []float64 `json:"logprobs,omitempty"`
+	Extra         Extras    `json:"extra,omitempty"`
 }
 
 // FinalMetrics are sums. The cost includes that of sub-agents.
 type FinalMetrics struct {
-	Prompt     *int64         `json:"total_prompt_tokens,omitempty"`
-	Completion *int64         `json:"total_completion_tokens,omitempty"`
-	Cached     *int64         `json:"total_cached_tokens,omitempty"`
-	Cost       *float64       `json:"total_cost_usd,omitempty"`
-	Steps      int            `json:"total_steps"`
-	Extra      map[string]any `json:"extra,omitempty"`
+	Prompt     *int64   `json:"total_prompt_tokens,omitempty"`
+	Completion *int64   `json:"total_completion_tokens,omitempty"`
+	Cached     *int64   `json:"total_cached_tokens,omitempty"`
+	Cost       *float64 `json:"total_cost_usd,omitempty"`
+	Steps      int      `json:"total_steps"`
+	Extra      Extras   `json:"extra,omitempty"`
 }
