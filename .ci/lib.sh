@@ -128,7 +128,9 @@ cache=$(cd "$cache" && pwd)
 # ROLLOUT_CI_BASE, is an ancestor, what does not differ from there counts as tested, too.
 declare -A state digest because
 plan() {
-  local from='' options=(-records "$cache/passed" -machine "$(uname -srm) $(docker --version 2> /dev/null)") name of text note
+  local from='' options name of text note
+  machine
+  options=(-records "$cache/passed" "${facts[@]}")
   if [ -n "$everything" ]; then
     options+=(-all)
   elif from=$(git -c safe.directory='*' merge-base HEAD "${ROLLOUT_CI_BASE:-origin/main}" 2> /dev/null) &&
@@ -147,6 +149,17 @@ plan() {
   done < "$work/plan"
   says "$work/plan" passed 'have passed on this machine, and are left out'
   says "$work/plan" same "do not differ from ${from:0:12}: tests of packages run without the race detector, the rest is left out"
+}
+
+# machine leaves in $facts what the digests have of this machine. What is missing may be installed later.
+facts=()
+machine() {
+  facts=(
+    -machine "$(uname -srm) $(docker --version 2> /dev/null || true)"
+    -tool "chromium=$(google-chrome --version 2> /dev/null || chromium --version 2> /dev/null || true)"
+    -tool "node=$(node --version 2> /dev/null || true)"
+    -tool "python=$(python3 --version 2> /dev/null || true)"
+  )
 }
 
 # says PLAN STATE WORDS: prints which parts have that state.
@@ -169,10 +182,20 @@ which_differ() {
   done
 }
 
-# leave_out PART WHY: the part of .ci/run does not run, which the table at the end says.
+# leave_out PART WHY [NAME...]: the part of .ci/run does not run, which the table at the end says. The names are of parts of
+# internal/test/testsets that have to run all the same, which the last line says.
+owed=()
 leave_out() {
   parts=${parts/ $1 / }
   left_out+=("$1: $2")
+  owed+=("${@:3}")
+}
+
+# passed prints the last line of a run that passed.
+passed() {
+  local but=''
+  [ ${#owed[@]} -eq 0 ] || but=", but did not run what was due: ${owed[*]}"
+  printf '\nCI PASSED in %d s%s\n' "$SECONDS" "$but"
 }
 
 # choose PART NAME...: leaves out the part of .ci/run if none of these parts of internal/test/testsets has to run. Of those that need not,
@@ -203,13 +226,19 @@ record() { echo "$1" >> "$work/record"; }
 # keep_records writes what has passed into the cache, unless files have changed while it ran.
 keep_records() {
   local name of text
+  local -A now
   [ -s "$work/record" ] || return 0
-  go run ./internal/test/testsets changed -machine "$(uname -srm) $(docker --version 2> /dev/null)" > "$work/after"
+  go run ./internal/test/testsets changed "${facts[@]}" > "$work/unchanged"
+  machine # with the versions of what the run has installed
+  go run ./internal/test/testsets changed "${facts[@]}" > "$work/after"
+  while IFS=$'\t' read -r of name text; do
+    now[$name]=$text
+  done < "$work/after"
   while IFS=$'\t' read -r of name text; do
     if [ "${digest[$name]}" = "$text" ] && grep -qxF "$name" "$work/record"; then
-      echo "$(date --utc +%F), $(git -c safe.directory='*' rev-parse --short HEAD)" > "$cache/passed/$text"
+      echo "$(date --utc +%F), $(git -c safe.directory='*' rev-parse --short HEAD)" > "$cache/passed/${now[$name]}"
     fi
-  done < "$work/after"
+  done < "$work/unchanged"
 }
 
 # Programs of pinned versions are built once for a user of this machine, in a directory that outlives the run. Those of other

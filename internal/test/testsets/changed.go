@@ -26,11 +26,20 @@ func changed(args []string, out io.Writer) error {
 	records := flags.String("records", "", "the directory of records of what has passed on this machine")
 	base := flags.String("base", "", "the directory of a checkout to compare with")
 	machine := flags.String("machine", "", "what on this machine matters to tests, such as versions")
+	tools := map[string]string{}
+	flags.Func("tool", "NAME=VERSION of a program that some tests run", func(text string) error {
+		name, version, ok := strings.Cut(text, "=")
+		if !ok {
+			return fmt.Errorf("%q is not NAME=VERSION", text)
+		}
+		tools[name] = version
+		return nil
+	})
 	all := flags.Bool("all", false, "everything has to run, whatever is known")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	digests, names, err := digestsHere(*machine)
+	digests, names, err := digestsHere(*machine, tools)
 	if err != nil {
 		return err
 	}
@@ -43,7 +52,7 @@ func changed(args []string, out io.Writer) error {
 		if err := os.Chdir(*base); err != nil {
 			return err
 		}
-		before, _, err = digestsHere(*machine)
+		before, _, err = digestsHere(*machine, tools)
 		if err := os.Chdir(here); err != nil {
 			return err
 		}
@@ -70,8 +79,8 @@ func changed(args []string, out io.Writer) error {
 }
 
 // digestsHere returns the digests of all parts of the checkout in the working directory, and their
-// sorted names.
-func digestsHere(machine string) (digests map[string]string, names []string, err error) {
+// sorted names. tools has the versions of programs.
+func digestsHere(machine string, tools map[string]string) (digests map[string]string, names []string, err error) {
 	t, err := readTree()
 	if err != nil {
 		return nil, nil, err
@@ -82,7 +91,11 @@ func digestsHere(machine string) (digests map[string]string, names []string, err
 	}
 	digests = map[string]string{}
 	for _, p := range all {
-		if digests[p.name], err = t.digest(p, machine); err != nil {
+		versions := machine
+		for _, tool := range p.tools {
+			versions += fmt.Sprintf(" %s %s", tool, tools[tool])
+		}
+		if digests[p.name], err = t.digest(p, versions); err != nil {
 			return nil, nil, err
 		}
 		names = append(names, p.name)

@@ -132,6 +132,9 @@ func (t *tree) inputs(p part) (files, modules []string, err error) {
 			return nil, nil, err
 		}
 	}
+	if err := t.addPackages(p.code, chosen, versions); err != nil {
+		return nil, nil, err
+	}
 	for _, name := range slices.Concat(always, p.reads) {
 		found := false
 		for file := range t.digests {

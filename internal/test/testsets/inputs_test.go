@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -162,7 +163,11 @@ func TestAChangeReachesWhatDependsOnIt(t *testing.T) {
 		yes, not []string
 	}{
 		{"internal/lib/egress/proxy.go", []string{"kubernetes", "tests ./internal/lib/egress", "program", "proof"}, []string{"tests ./internal/core/gate", "tests ./internal/lib/plural"}},
-		{"internal/lib/ghvars/ghvars.go", []string{"kubernetes", "buildkit", "program"}, []string{"tests ./internal/lib/plural"}},
+		{"internal/lib/ghvars/ghvars.go", []string{"kubernetes", "buildkit", "program", "action"}, []string{"tests ./internal/lib/plural"}},
+		{"internal/app/announce.go", []string{"action", "program"}, []string{"kubernetes", "source-image"}},
+		{"internal/app/workflow.go", []string{"action"}, nil},
+		{"internal/app/matrix.go", []string{"action"}, nil},
+		{"internal/forge/comments/announce.go", []string{"action"}, nil},
 		{"internal/core/task/load.go", []string{"proof", "datasets", "program", "tests ./internal/app"}, []string{"kubernetes", "buildkit", "action", "source-image"}},
 		{"internal/core/gate/check_test.go", []string{"tests ./internal/core/gate"}, []string{"program", "tests ./internal/app", "kubernetes", "pages"}},
 		{"internal/run/trial/testdata/harbor/clean-log/task.toml", []string{"tests ./internal/run/trial", "tests ./internal/cli"}, []string{"program", "tests ./internal/app"}},
@@ -274,5 +279,65 @@ func TestPartsThatNeedNotRun(t *testing.T) {
 	}
 	if of := states("-base", t.TempDir())["pages"]; of[0] != due {
 		t.Errorf("with an empty base, the part pages is %q", of)
+	}
+}
+
+// A newer browser or interpreter may break what has passed.
+func TestVersionsOfToolsBelongToDigests(t *testing.T) {
+	if _, err := here(); err != nil { // before the directory changes
+		t.Fatal(err)
+	}
+	t.Chdir("../../..")
+	digests := func(tools map[string]string) map[string]string {
+		t.Helper()
+		found, _, err := digestsHere("this", tools)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	before := digests(map[string]string{"chromium": "1", "node": "1", "python": "1"})
+	for tool, want := range map[string][]string{
+		"chromium": {"pages"},
+		"node":     {"action", "pages", "tests ./internal/core/agent/presets"},
+		"python":   {"datasets", "tests ./internal/core/agent/presets", "tests ./providers/internal/confine"},
+	} {
+		tools := map[string]string{"chromium": "1", "node": "1", "python": "1"}
+		tools[tool] = "2"
+		after := digests(tools)
+		for _, name := range want {
+			if after[name] == before[name] || before[name] == "" {
+				t.Errorf("another version of %s makes no difference to the part %s", tool, name)
+			}
+		}
+		if name := "tests ./internal/core/gate"; after[name] != before[name] {
+			t.Errorf("another version of %s makes a difference to the part %s", tool, name)
+		}
+	}
+}
+
+// TestToolsOfTestsAreListed looks for the programs in the text of tests.
+func TestToolsOfTestsAreListed(t *testing.T) {
+	runs := map[string]*regexp.Regexp{
+		"chromium": regexp.MustCompile(`"chromium"`),
+		"node":     regexp.MustCompile(`(Command|LookPath)\("node"`),
+		"python":   regexp.MustCompile(`(Command|CommandContext|LookPath)\((t\.Context\(\), )?"python3"`),
+	}
+	tree, _ := thisTree(t)
+	for dir, files := range tree.byDir {
+		for _, file := range files {
+			if !strings.HasSuffix(file, "_test.go") && !strings.HasPrefix(file, "internal/test/browsertest/") || strings.HasPrefix(file, "internal/test/testsets/") {
+				continue
+			}
+			text, err := os.ReadFile(filepath.Join("../../..", file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for tool, run := range runs {
+				if run.Match(text) && !slices.Contains(uses["./"+dir], tool) {
+					t.Errorf("%s runs %s, which is not among what ./%s uses", file, tool, dir)
+				}
+			}
+		}
 	}
 }

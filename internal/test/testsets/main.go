@@ -53,7 +53,7 @@ func run(args []string, out io.Writer) error {
 		return checkReads(args[1], out)
 	}
 	if len(args) != 1 {
-		return errors.New("usage: testsets docker|ids|user|long, testsets reads DIR, or testsets changed [-records DIR] [-base DIR] [-machine TEXT] [-all]")
+		return errors.New("usage: testsets docker|ids|user|long, testsets reads DIR, or testsets changed [-records DIR] [-base DIR] [-machine TEXT] [-tool NAME=VERSION]... [-all]")
 	}
 	packages, err := list()
 	if err != nil {

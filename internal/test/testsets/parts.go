@@ -10,7 +10,9 @@ type part struct {
 	name  string
 	tests []string // packages whose tests run, with their dependencies
 	built []string // packages of programs that run, with their dependencies
+	code  []string // packages of such programs, without their dependencies
 	reads []string // files and directories read at run time, except those in the directories of tests
+	tools []string // programs of the machine that its tests run, whose versions matter
 	names bool     // whether the names of all files matter, whatever they contain
 }
 
@@ -45,6 +47,16 @@ var reads = map[string][]string{
 	"./providers/sandbox":        {"go.mod", "go.sum"}, // a test compiles them
 }
 
+// uses lists the programs of the machine that the tests of a package run, of those whose versions
+// CI knows.
+var uses = map[string][]string{
+	"./examples":                    {"python"},
+	"./internal/core/agent/presets": {"node", "python"},
+	"./internal/test/actiontest":    {"node"},
+	"./internal/test/browsertest":   {"chromium", "node"},
+	"./providers/internal/confine":  {"python"},
+}
+
 // runReleased lists the packages whose tests run the released binary.
 var runReleased = []string{"./cmd/rollout", "./examples", "./internal/test/actiontest"}
 
@@ -76,7 +88,8 @@ func parts(packages map[string]*listed) ([]part, error) {
 	// is tested with the program.
 	action := testsOf("action", "./internal/test/actiontest")
 	action.built = nil
-	action.reads = append(action.reads, "internal/action", "internal/cli", "internal/forge/comments", "internal/forge/github")
+	action.code = servesAction(packages)
+	action.reads = append(action.reads, "internal/cli")
 	image := testsOf("source-image", "./internal/test/actiontest")
 	image.built, image.reads = nil, []string{".dockerignore", "Dockerfile", "go.mod", "go.sum"}
 
@@ -97,6 +110,23 @@ func parts(packages map[string]*listed) ([]part, error) {
 	return all, nil
 }
 
+// servesAction returns the packages that are for the Action: those that know workflows, and those
+// that import them.
+func servesAction(packages map[string]*listed) []string {
+	knows := func(path string) bool {
+		return path == module+"/internal/action" || path == module+"/internal/lib/ghvars" || strings.HasPrefix(path, module+"/internal/forge/")
+	}
+	var found []string
+	for path, p := range packages {
+		if p.ours() && p.ForTest == "" && !strings.HasSuffix(path, ".test") && !strings.HasPrefix(path, module+"/internal/test/") &&
+			(knows(path) || slices.ContainsFunc(p.Imports, knows)) {
+			found = append(found, path)
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
 // released lists the files with which the released binary is built.
 var released = []string{".ci/build-podprogram"}
 
@@ -106,6 +136,7 @@ func testsOf(name string, packages ...string) part {
 	for _, of := range packages {
 		p.tests = append(p.tests, module+strings.TrimPrefix(of, "."))
 		p.reads = append(p.reads, reads[of]...)
+		p.tools = append(p.tools, uses[of]...)
 		if slices.Contains(runReleased, of) {
 			p.built = []string{rollout, podProgram}
 			p.reads = append(p.reads, released...)
