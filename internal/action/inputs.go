@@ -16,6 +16,8 @@ import (
 	"github.com/org/rollout-action/internal/lib/diag"
 	"github.com/org/rollout-action/internal/lib/envfile"
 	"github.com/org/rollout-action/internal/lib/ghvars"
+	"github.com/org/rollout-action/internal/lib/untrusted"
+	"github.com/org/rollout-action/reporters"
 )
 
 // Input is one input of the Action. action.yml lists the same inputs.
@@ -83,6 +85,7 @@ type form struct {
 	target                 time.Duration
 	runs, nopRuns          int
 	report                 app.ReportOptions
+	formats                reporters.Table // of reports that the command has
 }
 
 // to returns a setter of a string field.
@@ -99,6 +102,45 @@ func eachTo(field func(*form) *[]string) func(*form, string) error {
 		*field(f) = nonEmptyLines(value)
 		return nil
 	}
+}
+
+// reportIn returns a setter of the file of a format of reports.
+func reportIn(format string) func(*form, string) error {
+	return func(f *form, path string) error {
+		f.report.Files = append(f.report.Files, app.ReportFile{Format: format, Path: path})
+		return nil
+	}
+}
+
+// setReports adds the lines of the input report.
+func setReports(f *form, value string) error {
+	for _, line := range nonEmptyLines(value) {
+		name, path, err := f.formats.ParseFile(line)
+		if err == nil && path == "" {
+			err = fmt.Errorf("want NAME=FILE, as in %s=FILE", name)
+		}
+		if err != nil {
+			return usage("the input report: %s", untrusted.Line(err.Error()))
+		}
+		f.report.Files = append(f.report.Files, app.ReportFile{Format: name, Path: path})
+	}
+	return nil
+}
+
+// reportInputs returns the inputs that name files for reports.
+func reportInputs() []Input {
+	inputs := []Input{{Name: "report", Commands: withFiles, lines: true, set: setReports}}
+	for _, f := range reporters.All {
+		if f.Flag == "" {
+			continue
+		}
+		in := Input{Name: f.Flag, Commands: withFiles, set: reportIn(f.Name)}
+		if f.Proof == nil {
+			in.Commands = withReport
+		}
+		inputs = append(inputs, in)
+	}
+	return inputs
 }
 
 // key returns a setter of a job file key.
@@ -187,12 +229,9 @@ func Inputs() []Input {
 		{Name: "baseline-artifact", Commands: withReport, Default: app.DefaultBaselineArtifact, set: to(func(f *form) *string { return &f.report.Stored.Artifact })},
 		{Name: "baseline-workflow", Commands: withReport, set: to(func(f *form) *string { return &f.report.Stored.Workflow })},
 		{Name: "history", Commands: withReport, set: to(func(f *form) *string { return &f.report.History })},
-		{Name: "junit", Commands: withFiles, set: to(func(f *form) *string { return &f.report.JUnit })},
-		{Name: "markdown", Commands: withFiles, set: to(func(f *form) *string { return &f.report.Markdown })},
-		{Name: "html", Commands: withReport, set: to(func(f *form) *string { return &f.report.HTML })},
-		{Name: "report-json", Commands: withFiles, set: to(func(f *form) *string { return &f.report.JSON })},
-		{Name: "comment", Commands: commenting, Default: defaultComment, set: to(func(f *form) *string { return &f.report.Comment })},
 	}
+	inputs = append(inputs, reportInputs()...)
+	inputs = append(inputs, Input{Name: "comment", Commands: commenting, Default: defaultComment, set: to(func(f *form) *string { return &f.report.Comment })})
 	for _, k := range config.GateKeys() {
 		inputs = append(inputs, Input{Name: k.Flag(), Commands: withReport, set: func(f *form, value string) error {
 			f.report.Gate = append(f.report.Gate, config.Override{Path: "gate." + k.Key, Value: value, Origin: "--" + k.Flag()})
@@ -241,6 +280,7 @@ type inputs struct {
 	command string
 	values  map[string]string // the non-empty ones
 	env     map[string]string // variables for the job file
+	formats reporters.Table   // of reports
 }
 
 func (s inputs) value(name string) string { return s.values[name] }
@@ -258,7 +298,10 @@ func readInputs(h *app.Host) (inputs, error) {
 		value, _ := h.Getenv(name)
 		return value
 	}))
-	s := inputs{values: map[string]string{}}
+	s := inputs{values: map[string]string{}, formats: reporters.All}
+	if h.Reporters != nil {
+		s.formats = h.Reporters
+	}
 	for _, in := range Inputs() {
 		if value := reader.GetInput(in.Name); value != "" {
 			s.values[in.Name] = value
@@ -334,7 +377,10 @@ func checkNames(h *app.Host) error {
 
 // request returns the request that the inputs describe; see Step.Request.
 func (s inputs) request() (any, error) {
-	f := form{target: app.DefaultTarget, runs: app.DefaultRuns, nopRuns: app.DefaultNopRuns}
+	f := form{target: app.DefaultTarget, runs: app.DefaultRuns, nopRuns: app.DefaultNopRuns, formats: s.formats}
+	if s.command == commandValidate {
+		f.formats = s.formats.Proofs()
+	}
 	for _, in := range Inputs() {
 		value := s.value(in.Name)
 		switch {
@@ -381,7 +427,7 @@ func (s inputs) request() (any, error) {
 	case commandValidate:
 		return app.ProveRequest{
 			Job: f.job, Runs: f.runs, NopRuns: f.nopRuns, Since: f.since, Shard: f.shard,
-			Reports: app.ProveReports{JUnit: f.report.JUnit, Markdown: f.report.Markdown, JSON: f.report.JSON},
+			Reports: app.ProveReports{Files: f.report.Files},
 		}, nil
 	}
 	if f.against != "" && f.report.Baseline == app.GitHubPrefix {
@@ -431,9 +477,17 @@ type target struct{ name, path string }
 // targets returns the targets of the inputs.
 func (s inputs) targets() []target {
 	var targets []target
-	for _, name := range []string{"output", "junit", "markdown", "html", "report-json"} {
-		if path := s.value(name); path != "" {
-			targets = append(targets, target{name, filepath.Clean(path)})
+	if path := s.value("output"); path != "" {
+		targets = append(targets, target{"output", filepath.Clean(path)})
+	}
+	for _, in := range reportInputs() {
+		var f form
+		f.formats = s.formats
+		if value := s.value(in.Name); value == "" || in.set(&f, value) != nil { // request refuses it
+			continue
+		}
+		for _, file := range f.report.Files {
+			targets = append(targets, target{in.Name, filepath.Clean(file.Path)})
 		}
 	}
 	if s.command == commandMerge && s.value("output") == "" {

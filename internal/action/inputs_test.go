@@ -76,7 +76,7 @@ func TestInputsBecomeRequests(t *testing.T) {
 		"a shard is not commented on, but knows the baseline, for gate.confirm": {
 			map[string]string{"job": "j", "shard": "1/4", "comment": "changes", "baseline": "github:", "baseline-artifact": "a", "junit": "j.xml"},
 			app.RunRequest{Job: app.JobRequest{File: "j"}, Shard: &result.Shard{Index: 1, Total: 4}, Report: app.ReportOptions{
-				Baseline: "github:", Stored: app.StoredAt{Artifact: "a"}, JUnit: "j.xml",
+				Baseline: "github:", Stored: app.StoredAt{Artifact: "a"}, Files: []app.ReportFile{{Format: "junit", Path: "j.xml"}},
 			}}},
 		"a baseline that runs beside the job is the baseline": {
 			map[string]string{"job": "j", "against": "main", "baseline": "github:", "comment": "always"},
@@ -97,7 +97,7 @@ func TestInputsBecomeRequests(t *testing.T) {
 			map[string]string{"command": "validate", "job": "evals", "changed": "main", "runs": "5", "junit": "j.xml", "shard": "1/2", "task-format": "harbor", "baseline": "github:", "comment": "changes"},
 			app.ProveRequest{
 				Job: app.JobRequest{File: "evals", TaskFormat: "harbor"}, Runs: 5, NopRuns: app.DefaultNopRuns, Since: "main",
-				Shard: &result.Shard{Index: 1, Total: 2}, Reports: app.ProveReports{JUnit: "j.xml"},
+				Shard: &result.Shard{Index: 1, Total: 2}, Reports: app.ProveReports{Files: []app.ReportFile{{Format: "junit", Path: "j.xml"}}},
 			}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -117,6 +117,9 @@ func TestWrongInputs(t *testing.T) {
 		inputs map[string]string
 		want   string
 	}{
+		{map[string]string{"job": "j", "report": "junit=a.xml\ntap=b"}, `the input report: there is no report "tap": want annotations, comment, html, json, junit, markdown`},
+		{map[string]string{"job": "j", "report": "junit"}, "the input report: want NAME=FILE, as in junit=FILE"},
+		{map[string]string{"command": "validate", "job": "evals", "report": "html=a"}, `the input report: there is no report "html": want annotations, json, junit, markdown`},
 		{map[string]string{"command": "validate"}, "the input job is missing: validate needs a directory of tasks"},
 		{map[string]string{"command": "validate", "job": "evals", "agent": "mine"}, "command: validate has no use for the input agent"},
 		{nil, "the input job is missing: run needs a job file"},
@@ -160,5 +163,21 @@ func TestInputsHaveNames(t *testing.T) {
 		if !seen[k.Flag()] {
 			t.Errorf("gate.%s is no input", k.Key)
 		}
+	}
+}
+
+// The files of reports are among those that may not lead through a link, and that the runner's user
+// owns afterwards.
+func TestReportsAreTargets(t *testing.T) {
+	s, err := readInputs(step(map[string]string{"job": "j", "report": "junit=out/a.xml\nhtml = b", "markdown": "c.md"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s.targets(); len(got) != 1 || got[0] != (target{"markdown", "c.md"}) {
+		t.Errorf("with a line that is refused: %+v", got)
+	}
+	s.values["report"] = "junit=out/a.xml\nhtml=./b"
+	if got, want := s.targets(), []target{{"report", "out/a.xml"}, {"report", "b"}, {"markdown", "c.md"}}; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 }

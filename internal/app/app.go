@@ -20,6 +20,7 @@ import (
 	"github.com/org/rollout-action/internal/lib/diag"
 	"github.com/org/rollout-action/internal/lib/untrusted"
 	"github.com/org/rollout-action/providers"
+	"github.com/org/rollout-action/reporters"
 )
 
 // Host is the environment of a use case. Getenv, Now, Providers, Output, Commands, GitHub and Hard
@@ -33,6 +34,8 @@ type Host struct {
 	// reports.
 	FreeDisk  func(dir string) (int64, error)
 	Providers providers.Table
+	// Reporters are the formats of reports; nil: reporters.All.
+	Reporters reporters.Table
 	// Version is the version of this program if it is a released one, such as v1.2.3.
 	Version string
 	// Build is the version that plans record: Version, or that of the module this program was
@@ -58,6 +61,14 @@ type Host struct {
 	Hard context.Context
 	// Patience multiplies the times that a cancelled job and its trials may take to end. 0 is 1.
 	Patience int
+}
+
+// formats returns the formats of reports.
+func (h *Host) formats() reporters.Table {
+	if h.Reporters == nil {
+		return reporters.All
+	}
+	return h.Reporters
 }
 
 // Output receives the progress messages of a use case. Text from outside is already safe to print,

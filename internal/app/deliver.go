@@ -8,15 +8,40 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/org/rollout-action/internal/core/report"
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/forge/comments"
-	"github.com/org/rollout-action/reporters/html"
-	"github.com/org/rollout-action/reporters/json"
-	"github.com/org/rollout-action/reporters/junit"
-	"github.com/org/rollout-action/reporters/markdown"
+	"github.com/org/rollout-action/reporters"
 )
+
+// ReportFile is a report that is written to a file.
+type ReportFile struct{ Format, Path string }
+
+// fileOf returns the path of the first file of a format; "" if there is none.
+func fileOf(files []ReportFile, is func(format string) bool) string {
+	i := slices.IndexFunc(files, func(f ReportFile) bool { return is(f.Format) })
+	if i < 0 {
+		return ""
+	}
+	return files[i].Path
+}
+
+// casesIn returns the file whose path is the output junit-path of a step.
+func casesIn(files []ReportFile) string {
+	return fileOf(files, func(format string) bool { return format == reporters.Cases })
+}
+
+// writeReports writes files below the directory of paths, each with its format.
+func writeReports(paths Paths, files []ReportFile, write func(w io.Writer, format string) error) (err error) {
+	for _, file := range files {
+		if failed := writeReport(paths.Path(file.Path), func(w io.Writer) error { return write(w, file.Format) }); failed != nil {
+			err = errors.Join(err, fmt.Errorf("write the report %s: %w", file.Path, failed))
+		}
+	}
+	return err
+}
 
 // deliver writes the requested reports. A failure to write to GitHub is a note for the user, since
 // it says nothing about the agents; a file that cannot be written is an error. w may be nil.
@@ -31,22 +56,11 @@ func deliver(ctx context.Context, h *Host, w *workflow, in report.Input, opts Re
 		notes = w.write(ctx, h, in, opts)
 		in.Notes = append(in.Notes, notes...)
 	}
-	for _, file := range []struct {
-		path     string
-		reporter report.Reporter
-	}{
-		{opts.JUnit, junit.Reporter{CaseFiles: opts.CaseFiles || w != nil}},
-		{opts.Markdown, markdown.Reporter{}},
-		{opts.HTML, html.Reporter{}},
-		{opts.JSON, json.Reporter{}},
-	} {
-		if file.path != "" {
-			if failed := writeReport(h.Path(file.path), func(out io.Writer) error { return file.reporter.Write(out, in) }); failed != nil {
-				err = errors.Join(err, fmt.Errorf("write the report %s: %w", file.path, failed))
-			}
-		}
-	}
-	return notes, err
+	written := opts.Options
+	written.CaseFiles = written.CaseFiles || w != nil // annotations need them
+	return notes, writeReports(h.Paths, opts.Files, func(out io.Writer, format string) error {
+		return h.formats().WriteJob(out, format, in, written)
+	})
 }
 
 // comment updates the comment on the pull request or the merge request, if one is wanted. On failure
@@ -54,7 +68,7 @@ func deliver(ctx context.Context, h *Host, w *workflow, in report.Input, opts Re
 // outside of GitHub.
 func (h *Host) comment(ctx context.Context, w *workflow, in report.Input, opts ReportOptions) (note string) {
 	if w == nil {
-		note = commentOnGitLab(ctx, h.Getenv, in, opts.Comment)
+		note = commentOnGitLab(ctx, h, in, opts.Comment)
 	} else {
 		note = w.comment(ctx, in, opts.Comment)
 	}

@@ -8,15 +8,14 @@ import (
 
 	"github.com/org/rollout-action/internal/core/report"
 	"github.com/org/rollout-action/internal/forge/comments"
-	"github.com/org/rollout-action/internal/forge/github"
 	"github.com/org/rollout-action/internal/forge/gitlab"
-	"github.com/org/rollout-action/reporters/comment"
+	"github.com/org/rollout-action/reporters"
 )
 
 // commentOnGitLab updates the note on the merge request, if this is a job of GitLab CI and a note
 // is wanted. On failure it returns a sentence for the user.
-func commentOnGitLab(ctx context.Context, getenv github.Getenv, in report.Input, when string) (note string) {
-	run, ok := gitlab.FromEnv(getenv)
+func commentOnGitLab(ctx context.Context, h *Host, in report.Input, when string) (note string) {
+	run, ok := gitlab.FromEnv(h.Getenv)
 	if !ok {
 		return "there is no comment, because this is neither a run of a GitHub workflow nor a job of GitLab CI"
 	}
@@ -26,13 +25,13 @@ func commentOnGitLab(ctx context.Context, getenv github.Getenv, in report.Input,
 	}
 	ctx, cancel := context.WithTimeout(ctx, apiPatience)
 	defer cancel()
-	if err := upsertNote(ctx, run, mode, in); err != nil {
+	if err := upsertNote(ctx, h.formats(), run, mode, in); err != nil {
 		return "the merge request has no comment about this: " + inTime(ctx, err).Error()
 	}
 	return ""
 }
 
-func upsertNote(ctx context.Context, run gitlab.Run, mode comments.Mode, in report.Input) error {
+func upsertNote(ctx context.Context, formats reporters.Table, run gitlab.Run, mode comments.Mode, in report.Input) error {
 	if run.Token == "" {
 		return errors.New("there is no token (the variable " + gitlab.TokenVariable + ": a project access token with the scope api)")
 	}
@@ -47,7 +46,8 @@ func upsertNote(ctx context.Context, run gitlab.Run, mode comments.Mode, in repo
 	}
 	c := comments.Comment{Job: job, ValidAt: earliest(in.Job.StartedAt, in.Now), RunID: pipeline(run), Attempt: 1}
 	var body strings.Builder
-	if err := (comment.Reporter{Limit: gitlab.MaxNote - c.Overhead() - comments.NoticeRoom}).Write(&body, in); err != nil {
+	limit := gitlab.MaxNote - c.Overhead() - comments.NoticeRoom
+	if err := formats.WriteJob(&body, reporters.Comment, in, reporters.Options{Limit: limit}); err != nil {
 		return err
 	}
 	c.Body = body.String()

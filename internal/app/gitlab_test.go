@@ -64,7 +64,7 @@ func TestCommentOnGitLab(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			value := vars[tc.without]
 			delete(vars, tc.without)
-			note := commentOnGitLab(t.Context(), getenv, tc.in, tc.when)
+			note := commentOnGitLab(t.Context(), &Host{Variables: Variables{Getenv: getenv}}, tc.in, tc.when)
 			if tc.without != "" {
 				vars[tc.without] = value
 			}

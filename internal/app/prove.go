@@ -33,9 +33,9 @@ type ProveRequest struct {
 
 // ProveReports are the destinations of Prove's report.
 type ProveReports struct {
-	JUnit, Markdown, JSON string // files to write; "": none
-	GitHub                string // as in ReportOptions
-	NoAnnotations         bool   // the caller prints the annotations
+	Files         []ReportFile
+	GitHub        string // as in ReportOptions
+	NoAnnotations bool   // the caller prints the annotations
 }
 
 // Prove runs oracle and nop on every task of a dataset or a job, and reports which tasks are
@@ -169,7 +169,7 @@ func (p *planned) finishProof(ctx context.Context, dir string, req ProveRequest,
 	}
 	w, notes := openWorkflow(p.host, req.Reports.GitHub)
 	report.Notes = append(report.Notes, notes...)
-	err := deliverProof(p.host.Paths, w, &report, req.Reports)
+	err := deliverProof(p.host, w, &report, req.Reports)
 	return &report, err
 }
 

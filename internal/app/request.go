@@ -11,6 +11,7 @@ import (
 	"github.com/org/rollout-action/internal/core/config"
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/run/job/resume"
+	"github.com/org/rollout-action/reporters"
 )
 
 // JobRequest names a job and the changes to it.
@@ -202,12 +203,11 @@ type ReportOptions struct {
 	Stored   StoredAt
 	// History is a file of earlier jobs, or GitHubPrefix with or without a branch; "": none.
 	History string
-	// JUnit, Markdown, HTML and JSON are files to write; "": none.
-	JUnit, Markdown, HTML, JSON string
-	CaseFiles                   bool   // name files in JUnit's test cases, as always in a workflow
-	GitHub                      string // whether to write to the workflow: "auto", which is "", "on" or "off"
-	Comment                     string // "off", which is "", "always", "changes" or "failures"
-	Gate                        []config.Override
+	Files   []ReportFile      // to write
+	Options reporters.Options // of the reports; in a workflow, cases have their files anyway
+	GitHub  string            // whether to write to the workflow: "auto", which is "", "on" or "off"
+	Comment string            // "off", which is "", "always", "changes" or "failures"
+	Gate    []config.Override
 
 	remote *remoteJob // what was at Baseline when the use case began; nil: it is not a URL, or was not read
 }
@@ -237,11 +237,22 @@ func (o ReportOptions) flags(compared bool) string {
 	if compared && o.Baseline == "" || isRemote(o.Baseline) && strings.ContainsAny(o.Baseline, "@?#") { // it may contain secrets
 		out = " --baseline BASELINE"
 	}
-	out += flag("history", o.History) + flag("baseline-artifact", o.Stored.Artifact) + flag("baseline-workflow", o.Stored.Workflow) + flag("junit", o.JUnit)
-	if o.CaseFiles {
-		out += " --junit-case-files"
+	out += flag("history", o.History) + flag("baseline-artifact", o.Stored.Artifact) + flag("baseline-workflow", o.Stored.Workflow)
+	for _, file := range o.Files {
+		if f, _ := reporters.All.Find(file.Format); f.Flag != "" {
+			out += flag(f.Flag, file.Path)
+		} else {
+			out += flag("report", file.Format+"="+file.Path)
+		}
 	}
-	return out + flag("markdown", o.Markdown) + flag("html", o.HTML) + flag("report-json", o.JSON) + flag("github", o.GitHub) + flag("comment", o.Comment)
+	for _, f := range reporters.All {
+		for _, option := range f.Options {
+			if *option.In(&o.Options) {
+				out += " --" + option.Flag
+			}
+		}
+	}
+	return out + flag("github", o.GitHub) + flag("comment", o.Comment)
 }
 
 // check refuses invalid values before any work is done.

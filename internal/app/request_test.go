@@ -1,6 +1,10 @@
 package app
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/org/rollout-action/reporters"
+)
 
 // The command that resumes a job repeats the flags that choose what runs again, and those of its
 // report.
@@ -15,8 +19,8 @@ func TestFlagsOfTheCommandThatResumes(t *testing.T) {
 		"only failed":    {rerun: RerunRequest{OnlyFailed: true}, want: " --only-failed"},
 		"types and more": {rerun: RerunRequest{RetryErrors: []string{"agent_execution_timeout", "all"}, OnlyFailed: true}, want: " --retry-errors agent_execution_timeout,all --only-failed"},
 		"a report": {
-			report: ReportOptions{Baseline: "github:main", Stored: StoredAt{Workflow: "nightly.yml"}, JUnit: "a b.xml", CaseFiles: true, GitHub: "on"},
-			want:   " --baseline 'github:main' --baseline-workflow nightly.yml --junit 'a b.xml' --junit-case-files --github on",
+			report: ReportOptions{Baseline: "github:main", Stored: StoredAt{Workflow: "nightly.yml"}, Files: []ReportFile{{"junit", "a b.xml"}, {"comment", "c.md"}}, Options: reporters.Options{CaseFiles: true}, GitHub: "on"},
+			want:   " --baseline 'github:main' --baseline-workflow nightly.yml --junit 'a b.xml' --report comment=c.md --junit-case-files --github on",
 		},
 		"a URL":                          {report: ReportOptions{Baseline: "s3://b/k"}, want: " --baseline 's3://b/k'"},
 		"a URL that may have secrets":    {report: ReportOptions{Baseline: "https://e.org/x?sig=1"}, want: " --baseline BASELINE"},

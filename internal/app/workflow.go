@@ -17,9 +17,7 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/forge/comments"
 	"github.com/org/rollout-action/internal/forge/github"
-	"github.com/org/rollout-action/reporters/annotations"
-	"github.com/org/rollout-action/reporters/comment"
-	"github.com/org/rollout-action/reporters/markdown"
+	"github.com/org/rollout-action/reporters"
 )
 
 // apiPatience bounds the time for all requests to GitHub's API: a late report is better than a job
@@ -31,6 +29,7 @@ type workflow struct {
 	github.Environment
 	getenv   github.Getenv // names the files for summaries and outputs
 	commands io.Writer     // receives annotations
+	formats  reporters.Table
 }
 
 // openWorkflow returns the workflow run to write to; nil if there is none or mode ("auto", "on" or
@@ -46,7 +45,7 @@ func openWorkflow(h *Host, mode string) (w *workflow, notes []string) {
 	if !env.Inside && mode != "on" {
 		return nil, notes
 	}
-	return &workflow{env, h.Getenv, h.Commands}, notes
+	return &workflow{env, h.Getenv, h.Commands, h.formats()}, notes
 }
 
 // links returns the links of a report to the run.
@@ -61,8 +60,8 @@ func (w *workflow) links() report.Links {
 // write writes the comment, the summary, annotations and outputs of the workflow. Failures become
 // notes, which say nothing about the agents; that of the comment also appears in the summary.
 func (w *workflow) write(ctx context.Context, h *Host, in report.Input, opts ReportOptions) (notes []string) {
-	if opts.HTML != "" {
-		in.Links.Page, in.Links.InArtifacts = pageFile(opts.HTML)
+	if page := fileOf(opts.Files, w.isPage); page != "" {
+		in.Links.Page, in.Links.InArtifacts = pageFile(page)
 	}
 	if in.Plan.Shard == nil {
 		if note := h.comment(ctx, w, in, opts); note != "" {
@@ -72,9 +71,9 @@ func (w *workflow) write(ctx context.Context, h *Host, in report.Input, opts Rep
 		if err := w.summarize(in); err != nil {
 			notes = append(notes, "the job summary is missing: "+err.Error())
 		}
-		_ = annotations.Reporter{}.Write(w.commands, in) // the reader may be gone
+		_ = w.formats.WriteJob(w.commands, reporters.Annotations, in, reporters.Options{}) // the reader may be gone
 	}
-	if err := w.setOutputs(in, opts.JUnit); err != nil {
+	if err := w.setOutputs(in, casesIn(opts.Files)); err != nil {
 		notes = append(notes, "the step's outputs are incomplete: "+err.Error())
 	}
 	return notes
@@ -97,11 +96,21 @@ func pageFile(path string) (file string, kept bool) {
 // summarize adds the report to the step's summary, in as much detail as fits.
 func (w *workflow) summarize(in report.Input) error {
 	var text strings.Builder
-	r := markdown.Reporter{Limit: min(markdown.DefaultLimit, github.SummarySpace(w.getenv))}
-	if err := r.Write(&text, in); err != nil {
+	if err := w.formats.WriteJob(&text, reporters.Summary, in, w.summaryOptions()); err != nil {
 		return err
 	}
 	return github.AppendSummary(w.getenv, []byte(text.String()))
+}
+
+// summaryOptions returns the options of a report that must fit into the step's summary.
+func (w *workflow) summaryOptions() reporters.Options {
+	return reporters.Options{Limit: max(1, github.SummarySpace(w.getenv))}
+}
+
+// isPage reports whether a format is a page for people.
+func (w *workflow) isPage(format string) bool {
+	f, _ := w.formats.Find(format)
+	return f.Page
 }
 
 // comment updates the pull request's comment, if one is wanted. On failure it returns a sentence
@@ -166,7 +175,8 @@ func (w *workflow) upsert(ctx context.Context, mode comments.Mode, in report.Inp
 		ValidAt: earliest(in.Job.StartedAt, in.Now), RunID: w.SourceRun(), Attempt: w.SourceAttempt(),
 	}
 	var body strings.Builder
-	if err := (comment.Reporter{Limit: github.MaxComment - github.CommentOverhead(c) - comments.NoticeRoom}).Write(&body, in); err != nil {
+	limit := github.MaxComment - github.CommentOverhead(c) - comments.NoticeRoom
+	if err := w.formats.WriteJob(&body, reporters.Comment, in, reporters.Options{Limit: limit}); err != nil {
 		return err
 	}
 	c.Body = body.String()

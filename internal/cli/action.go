@@ -64,13 +64,13 @@ func (v *invocation) action(ctx context.Context) (err error) {
 	inside := v.within(step.Host)
 	switch req := step.Request.(type) {
 	case app.RunRequest:
-		err = inside.run(ctx, req, "auto")
+		err = inside.run(ctx, req, "auto", nil)
 	case app.JobRequest:
 		err = inside.plan(ctx, req, false)
 	case app.DivideRequest:
 		err = inside.divide(ctx, req, false)
 	case app.MergeRequest:
-		err = inside.merge(ctx, req)
+		err = inside.merge(ctx, req, nil)
 	case app.ReportRequest:
 		err = inside.report(ctx, req, nil)
 	case app.ProveRequest:

@@ -27,6 +27,7 @@ import (
 	"github.com/org/rollout-action/internal/lib/plural"
 	"github.com/org/rollout-action/internal/lib/untrusted"
 	"github.com/org/rollout-action/providers"
+	"github.com/org/rollout-action/reporters"
 )
 
 // The exit codes. Source: design, "Exit codes".
@@ -63,11 +64,13 @@ type Env struct {
 	Patience int
 	// Providers are those that jobs can choose; nil: providers.All.
 	Providers providers.Table
+	// Reporters are the formats of reports; nil: reporters.All.
+	Reporters reporters.Table
 }
 
 // System returns the real outside world.
 func System() Env {
-	e := Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.LookupEnv, Environ: os.Environ, Now: time.Now, Providers: providers.All, Progress: true}
+	e := Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.LookupEnv, Environ: os.Environ, Now: time.Now, Providers: providers.All, Reporters: reporters.All, Progress: true}
 	if term.IsTerminal(int(os.Stderr.Fd())) {
 		e.Terminal = os.Stderr
 	}
@@ -80,6 +83,9 @@ func System() Env {
 func Main(soft, hard context.Context, env Env, args []string) int {
 	if env.Providers == nil {
 		env.Providers = providers.All
+	}
+	if env.Reporters == nil {
+		env.Reporters = reporters.All
 	}
 	var asked connections
 	env.Providers = asked.watch(env.Providers)

@@ -32,10 +32,36 @@ var flagValues = map[string]completion{
 	"baseline":     jobDirs,
 	"timings":      jobDirs,
 	"rerun":        rerunNames,
+	"report":       reportNames,
 }
 
-// formatValues has the values of --format, by command.
-var formatValues = map[string][]string{"export": export.Formats, "validate": append([]string{formatText}, proofFormats()...), "report": append([]string{formatText}, formats()...), "check": {formatText, "json"}}
+// formatValues returns the values of --format of a command.
+func (v *invocation) formatValues(command string) []string {
+	switch command {
+	case "export":
+		return export.Formats
+	case "validate":
+		return append([]string{formatText}, v.Reporters.Proofs().Names()...)
+	case "report":
+		return append([]string{formatText}, v.Reporters.Names()...)
+	case "check":
+		return []string{formatText, "json"}
+	}
+	return nil
+}
+
+// reportNames completes the names of reports up to their files.
+func reportNames(v *invocation, cmd *cobra.Command, _ []string) []string {
+	formats := v.Reporters
+	if cmd.Name() == "validate" {
+		formats = formats.Proofs()
+	}
+	var names []string
+	for _, name := range formats.Names() {
+		names = append(names, name, name+"=")
+	}
+	return names
+}
 
 // takesJobs are the commands whose arguments are jobs, with the number of them; 0: any.
 var takesJobs = map[string]int{"show": 1, "report": 1, "resume": 1, "export": 1, "diff": 2, "compare": 0, "merge": 0, "verify": 1, "rejudge": 1}
@@ -88,8 +114,8 @@ func (v *invocation) completeValues(cmd *cobra.Command) {
 	}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		values, ok := flagValues[f.Name]
-		if f.Name == "format" && formatValues[cmd.Name()] != nil {
-			values, ok = fixed(formatValues[cmd.Name()]...), true
+		if formats := v.formatValues(cmd.Name()); f.Name == "format" && formats != nil {
+			values, ok = fixed(formats...), true
 		}
 		if !ok {
 			return

@@ -116,11 +116,11 @@ const helpAll = "help-all"
 var commonFlags = map[string]bool{
 	"agent": true, "task": true, "n-attempts": true, "n-concurrent": true, "env-file": true, "set": true, "path": true, "execute": true,
 	"name": true, "env-type": true, "dry-run": true, "shard": true, "budget-cost-usd": true, "resume": true, "against": true, "baseline": true,
-	"comment": true, "junit": true, "markdown": true, "html": true, "max-broken-tasks": true, "confirm": true, "retry-errors": true, "rerun": true, "help": true, helpAll: true,
+	"comment": true, "junit": true, "markdown": true, "html": true, "report": true, "max-broken-tasks": true, "confirm": true, "retry-errors": true, "rerun": true, "help": true, helpAll: true,
 }
 
 // manyFlags is how many flags a command has at most without --help-all.
-const manyFlags = 30
+const manyFlags = 31
 
 // askedForAll returns a command line with --help in the place of --help-all, and whether it was
 // there.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/org/rollout-action/internal/app"
 	"github.com/org/rollout-action/internal/core/event"
+	"github.com/org/rollout-action/internal/core/report"
 	"github.com/org/rollout-action/internal/forge/github"
 	"github.com/org/rollout-action/internal/lib/diag"
 	"github.com/org/rollout-action/internal/output/ui"
@@ -57,6 +58,15 @@ func (v *invocation) hostShowing(format string) (*app.Host, error) {
 	return v.hostWith(output{v, view}), nil
 }
 
+// hostPrinting is hostShowing for a command that ends with conclude and the same print.
+func (v *invocation) hostPrinting(format string, print func(report.Input) error) (*app.Host, error) {
+	host, err := v.hostShowing(format)
+	if err == nil && print != nil {
+		host.Finished = nil // the summary would be printed too
+	}
+	return host, err
+}
+
 // size returns the size of the terminal; nil: there is none.
 func (e Env) size() func() (cols, rows int) {
 	if e.Terminal == nil {
@@ -98,7 +108,7 @@ func (v *invocation) hostWith(out output) *app.Host {
 	return &app.Host{
 		Paths: app.Paths{Dir: v.Dir}, Variables: app.Variables{Getenv: v.Getenv, Environ: v.Environ},
 		Stdin: v.Stdin, Now: v.Now, FreeDisk: v.FreeDisk,
-		Providers: v.Providers, Output: out, Commands: v.Stderr, GitHub: v.github, Hard: v.hard, Patience: v.Patience,
+		Providers: v.Providers, Reporters: v.Reporters, Output: out, Commands: v.Stderr, GitHub: v.github, Hard: v.hard, Patience: v.Patience,
 		Finished: v.show, Version: version, Build: buildVersion(),
 	}
 }

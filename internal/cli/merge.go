@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/org/rollout-action/internal/app"
+	"github.com/org/rollout-action/internal/core/report"
 )
 
 // mergeOptions are the flags of merge.
@@ -40,23 +41,29 @@ repeated: it replaces only what an earlier merge of the same plan wrote.
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return v.merge(cmd.Context(), opts.request(args))
+			req, printed, err := opts.request(args)
+			if err != nil {
+				return err
+			}
+			return v.merge(cmd.Context(), req, opts.report.files.printing(v.Stdout, printed))
 		},
 	}
 	cmd.Flags().StringVar(&opts.output, "output", "", "the merged job's directory (default: the job's name below jobs)")
 	cmd.Flags().StringVar(&opts.name, "name", "", "the job's name: shards of other jobs are left out, and it is an error if there are only those")
 	cmd.Flags().BoolVar(&opts.move, "move", false, "move the trials out of the shards' directories instead of linking them: faster for very large jobs, but the shards are used up; only if all shards are present and complete")
-	opts.report.add(cmd)
+	opts.report.add(cmd, v.Reporters)
 	return cmd
 }
 
-// request returns what a command line asks for.
-func (o *mergeOptions) request(paths []string) app.MergeRequest {
-	return app.MergeRequest{Paths: paths, Output: o.output, Name: o.name, Move: o.move, Report: o.report.options()}
+// request returns what a command line asks for, and the name of the report to print; "" is none.
+func (o *mergeOptions) request(paths []string) (req app.MergeRequest, printed string, err error) {
+	req = app.MergeRequest{Paths: paths, Output: o.output, Name: o.name, Move: o.move}
+	req.Report, printed, err = o.report.options()
+	return req, printed, err
 }
 
-// merge merges a job's shards and prints the result.
-func (v *invocation) merge(ctx context.Context, req app.MergeRequest) error {
+// merge merges a job's shards and prints the result; print is as in conclude.
+func (v *invocation) merge(ctx context.Context, req app.MergeRequest, print func(report.Input) error) error {
 	finished, err := app.Merge(ctx, v.host(), req)
-	return v.conclude(finished, err, nil)
+	return v.conclude(finished, err, print)
 }

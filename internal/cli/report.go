@@ -2,16 +2,11 @@ package cli
 
 import (
 	"context"
-	"maps"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/org/rollout-action/internal/app"
 	"github.com/org/rollout-action/internal/core/report"
-	"github.com/org/rollout-action/reporters"
-	"github.com/org/rollout-action/reporters/junit"
 )
 
 // reportOptions are the flags of report.
@@ -42,48 +37,48 @@ The gate is the one in the job's config.json; flags win over it.
 			if err != nil {
 				return err
 			}
-			req, err := opts.request(dir)
+			req, format, err := opts.request(dir)
 			if err != nil {
 				return err
 			}
-			return v.report(cmd.Context(), req, opts.printer(v))
+			return v.report(cmd.Context(), req, opts.printer(v, format))
 		},
 	}
-	cmd.Flags().StringVar(&opts.format, "format", formatText, "what to print: text, or a report: "+strings.Join(formats(), ", "))
+	cmd.Flags().StringVar(&opts.format, "format", formatText, "what to print: text, or a report: "+v.Reporters.List())
 	cmd.Flags().BoolVar(&opts.asJSON, "json", false, "print the job's result.json, made anew from the trials', instead of a summary; nothing is left in a workflow unless --github on says so")
-	wants(cmd.Flags(), "format", "want text, "+strings.Join(formats(), ", "))
-	opts.report.add(cmd)
+	wants(cmd.Flags(), "format", "want "+formatList(v.Reporters))
+	opts.report.add(cmd, v.Reporters)
 	return cmd
 }
 
-// formats returns the names of the reports that can be printed.
-func formats() []string { return slices.Sorted(maps.Keys(reporters.All)) }
-
-// request returns what a command line asks for.
-func (o *reportOptions) request(dir string) (app.ReportRequest, error) {
+// request returns what a command line asks for, and the format to print.
+func (o *reportOptions) request(dir string) (req app.ReportRequest, format string, err error) {
+	formats := o.report.files.formats
 	if o.asJSON && o.format != formatText {
-		return app.ReportRequest{}, usage("--json and --format %s are two things to print: give one of them", clean(o.format))
+		return req, "", usage("--json and --format %s are two things to print: give one of them", clean(o.format))
 	}
-	if _, ok := reporters.All[o.format]; !ok && o.format != formatText {
-		return app.ReportRequest{}, usage("--format %s: want text, %s", o.format, strings.Join(formats(), ", "))
+	if _, ok := formats.Find(o.format); !ok && o.format != formatText {
+		return req, "", usage("--format %s: want %s", clean(o.format), formatList(formats))
+	}
+	opts, printed, err := o.report.options()
+	if err != nil {
+		return req, "", err
+	}
+	if o.asJSON && printed != "" {
+		return req, "", usage("--json and --report %s are two things to print: name a file, as in --report %s=FILE", printed, printed)
 	}
 	// With --json, a program asks for numbers, maybe after a step that wrote to the workflow.
-	return app.ReportRequest{Dir: dir, Options: o.report.options(), Quiet: o.asJSON}, nil
+	req = app.ReportRequest{Dir: dir, Options: opts, Quiet: o.asJSON}
+	format, err = toPrint(o.format, printed)
+	return req, format, err
 }
 
 // printer returns how to print the job; nil: as a summary.
-func (o *reportOptions) printer(v *invocation) func(report.Input) error {
-	r, ok := reporters.All[o.format]
-	switch {
-	case o.asJSON:
+func (o *reportOptions) printer(v *invocation, format string) func(report.Input) error {
+	if o.asJSON {
 		return func(in report.Input) error { return v.printJSON(in.Job) }
-	case !ok:
-		return nil
 	}
-	if _, is := r.(junit.Reporter); is {
-		r = junit.Reporter{CaseFiles: o.report.caseFiles}
-	}
-	return func(in report.Input) error { return r.Write(v.Stdout, in) }
+	return o.report.files.printing(v.Stdout, format)
 }
 
 // report reports on a job and prints its result; print is as in conclude.

@@ -5,31 +5,27 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/org/rollout-action/internal/app"
+	"github.com/org/rollout-action/reporters"
 )
 
 // reportFlags are the flags of every command that ends with a report: run, resume, merge and
 // report.
 type reportFlags struct {
-	baseline, history             string
-	stored                        storedFlags
-	junit, markdown, html, asJSON string
-	caseFiles                     bool
-	github, comment               string
-	gate                          gateFlags
-	changed                       func(string) bool
+	baseline, history string
+	stored            storedFlags
+	files             reportFiles
+	github, comment   string
+	gate              gateFlags
+	changed           func(string) bool
 }
 
-func (f *reportFlags) add(cmd *cobra.Command) {
+func (f *reportFlags) add(cmd *cobra.Command, formats reporters.Table) {
 	grouped(cmd, flagsReports, func(flags *pflag.FlagSet) {
 		f.changed = flags.Changed
 		flags.StringVar(&f.baseline, "baseline", app.BaselineNone, "compare with a job's directory or result.json, with the URL of one (https, s3), with github: or github:BRANCH (the last results on that branch), or with none")
 		f.stored.add(cmd)
 		flags.StringVar(&f.history, "history", "", "show the job among earlier ones in the page, the job summary and the comment: a file that rollout history add writes, or github:[BRANCH]")
-		flags.StringVar(&f.junit, "junit", "", "write a JUnit XML report to this file")
-		flags.BoolVar(&f.caseFiles, "junit-case-files", false, "name a file of the task in each JUnit test case, as annotations need and the strictest schema forbids; always so in a GitHub workflow")
-		flags.StringVar(&f.markdown, "markdown", "", "write a Markdown report to this file")
-		flags.StringVar(&f.html, "html", "", "write the job as a page to look at to this file, which needs no other file and no server")
-		flags.StringVar(&f.asJSON, "report-json", "", "write the machine-readable report to this file: verdict, comparison, numbers")
+		f.files.add(flags, formats, true)
 		flags.StringVar(&f.github, "github", "auto", "write the job summary, annotations and outputs of a GitHub workflow: auto (in a workflow), on or off")
 		flags.StringVar(&f.comment, "comment", "off", "comment on the pull request (needs GITHUB_TOKEN), or on the merge request in GitLab CI (needs GITLAB_TOKEN): off, always, changes or failures")
 		f.gate.add(cmd)
@@ -39,19 +35,21 @@ func (f *reportFlags) add(cmd *cobra.Command) {
 	})
 }
 
-// options returns what the flags ask for.
-func (f *reportFlags) options() app.ReportOptions {
+// options returns what the flags ask for, and the name of the report to print; "" is none.
+func (f *reportFlags) options() (opts app.ReportOptions, printed string, err error) {
 	given := func(flag, value string) string {
 		if !f.changed(flag) {
 			return ""
 		}
 		return value
 	}
-	return app.ReportOptions{
+	opts = app.ReportOptions{
 		Baseline: given("baseline", f.baseline), Stored: f.stored.at(f.changed), History: f.history,
-		JUnit: f.junit, Markdown: f.markdown, HTML: f.html, JSON: f.asJSON, CaseFiles: f.caseFiles,
-		GitHub: given("github", f.github), Comment: given("comment", f.comment), Gate: f.gate.overrides(),
+		Options: f.files.options,
+		GitHub:  given("github", f.github), Comment: given("comment", f.comment), Gate: f.gate.overrides(),
 	}
+	opts.Files, printed, err = f.files.parse()
+	return opts, printed, err
 }
 
 // storedFlags say where on GitHub the results of a branch are.

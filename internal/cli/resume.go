@@ -43,16 +43,17 @@ left, resume reports on the job as "rollout report" does.
 			if err != nil {
 				return err
 			}
-			req, err := opts.request(dir)
+			req, printed, err := opts.request(dir)
 			if err != nil {
 				return err
 			}
-			host, err := v.hostShowing(opts.view.format)
+			print := opts.report.files.printing(v.Stdout, printed)
+			host, err := v.hostPrinting(opts.view.format, print)
 			if err != nil {
 				return err
 			}
 			finished, err := app.Resume(cmd.Context(), host, req)
-			return v.conclude(finished, err, nil)
+			return v.conclude(finished, err, print)
 		},
 	}
 	opts.rerun.add(cmd, "")
@@ -61,16 +62,19 @@ left, resume reports on the job as "rollout report" does.
 	addFailFast(cmd, &opts.failFast)
 	opts.budget.add(cmd)
 	opts.view.add(cmd)
-	opts.report.add(cmd)
+	opts.report.add(cmd, v.Reporters)
 	return cmd
 }
 
-// request returns what a command line asks for.
-func (o *resumeOptions) request(dir string) (req app.ResumeRequest, err error) {
-	req = app.ResumeRequest{Dir: dir, JobFile: o.jobFile, Rerun: o.rerun.request(), FailFast: o.failFast, LogFormat: o.view.given(), Report: o.report.options()}
+// request returns what a command line asks for, and the name of the report to print; "" is none.
+func (o *resumeOptions) request(dir string) (req app.ResumeRequest, printed string, err error) {
+	req = app.ResumeRequest{Dir: dir, JobFile: o.jobFile, Rerun: o.rerun.request(), FailFast: o.failFast, LogFormat: o.view.given()}
+	if req.Report, printed, err = o.report.options(); err != nil {
+		return req, "", err
+	}
 	if req.Job, err = o.job.request(""); err != nil {
-		return req, err
+		return req, "", err
 	}
 	o.budget.addTo(&req.Job)
-	return req, nil
+	return req, printed, nil
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/org/rollout-action/internal/app"
+	"github.com/org/rollout-action/internal/core/report"
 )
 
 // runOptions are the flags of run.
@@ -70,7 +71,7 @@ registry into the cache.
     --execute 'my-agent "$ROLLOUT_TASK_INSTRUCTION"' --agent-env API_KEY --save-job job.yaml
   rollout run --registry registry.json terminal-bench@2.0 -a oracle -l 10`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			req, err := opts.request(args, v.Getenv)
+			req, printed, err := opts.request(args, v.Getenv)
 			if err != nil {
 				return err
 			}
@@ -78,7 +79,7 @@ registry into the cache.
 				return usage("--dry-run plans one job: leave out --against, which runs up to twice as many trials")
 			}
 			if opts.asJSON && !opts.dryRun {
-				return usage("--json is about what would run: it needs --dry-run (--report-json writes a report of a job that runs)")
+				return usage("--json is about what would run: it needs --dry-run (--report json=FILE writes a report of a job that runs)")
 			}
 			if opts.dryRun && req.ConfirmAgainst != "" {
 				return usage("--dry-run plans the trials of one job: leave out --confirm-against, whose attempts depend on their results")
@@ -87,7 +88,7 @@ registry into the cache.
 				return v.dryRun(cmd.Context(), req, opts.asJSON)
 			}
 			req.Arguments = v.arguments
-			return v.run(cmd.Context(), req, opts.view.format)
+			return v.run(cmd.Context(), req, opts.view.format, opts.report.files.printing(v.Stdout, printed))
 		},
 	}
 	opts.job.add(cmd)
@@ -111,30 +112,33 @@ registry into the cache.
 		flags.StringVar(&opts.confirmAgainst, "confirm-against", "", "with --baseline: try tasks that look broken or fixed (gate.confirm) again with the agents of this commit, branch or tag, too")
 	})
 	opts.view.add(cmd)
-	opts.report.add(cmd)
+	opts.report.add(cmd, v.Reporters)
 	return cmd
 }
 
-// request returns what a command line asks for.
-func (o *runOptions) request(args []string, getenv func(string) (string, bool)) (req app.RunRequest, err error) {
-	req = app.RunRequest{SaveJob: o.saveJob, Timings: o.timings, Resume: o.resume, Rerun: o.rerun.request(), Reuse: o.reuse, FailFast: o.failFast, Against: o.against, ConfirmAgainst: o.confirmAgainst, LogFormat: o.view.given(), Report: o.report.options()}
+// request returns what a command line asks for, and the name of the report to print; "" is none.
+func (o *runOptions) request(args []string, getenv func(string) (string, bool)) (req app.RunRequest, printed string, err error) {
+	req = app.RunRequest{SaveJob: o.saveJob, Timings: o.timings, Resume: o.resume, Rerun: o.rerun.request(), Reuse: o.reuse, FailFast: o.failFast, Against: o.against, ConfirmAgainst: o.confirmAgainst, LogFormat: o.view.given()}
+	if req.Report, printed, err = o.report.options(); err != nil {
+		return req, "", err
+	}
 	if req.Job, err = o.job.request(""); err != nil {
-		return req, err
+		return req, "", err
 	}
 	o.budget.addTo(&req.Job)
 	if err := o.tasks.set(&req.Job, args); err != nil {
-		return req, err
+		return req, "", err
 	}
 	req.Shard, err = app.ParseShard(o.shard, getenv)
-	return req, err
+	return req, printed, err
 }
 
-// run runs a job and prints its result.
-func (v *invocation) run(ctx context.Context, req app.RunRequest, format string) error {
-	host, err := v.hostShowing(format)
+// run runs a job and prints its result; print is as in conclude.
+func (v *invocation) run(ctx context.Context, req app.RunRequest, format string, print func(report.Input) error) error {
+	host, err := v.hostPrinting(format, print)
 	if err != nil {
 		return err
 	}
 	finished, err := app.Run(ctx, host, req)
-	return v.conclude(finished, err, nil)
+	return v.conclude(finished, err, print)
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -19,7 +18,7 @@ import (
 	"github.com/org/rollout-action/internal/lib/plural"
 	"github.com/org/rollout-action/internal/output/ui"
 	"github.com/org/rollout-action/internal/run/prove"
-	"github.com/org/rollout-action/reporters/provereport"
+	"github.com/org/rollout-action/reporters"
 )
 
 // validateOptions are the flags of validate. Those from runs on mean something only with run.
@@ -30,17 +29,17 @@ type validateOptions struct {
 	run        bool
 	models     bool
 
-	runs, nopRuns           int
-	offline                 bool
-	since, shard            string
-	junit, markdown, asJSON string
-	github                  string
-	view                    viewFlags
-	changed                 func(string) bool
+	runs, nopRuns int
+	offline       bool
+	since, shard  string
+	files         reportFiles
+	github        string
+	view          viewFlags
+	changed       func(string) bool
 }
 
 // onlyWithRun are the flags that mean nothing where nothing is run.
-var onlyWithRun = []string{"runs", "nop-runs", "offline", "changed", "shard", "junit", "markdown", "report-json", "github", "log-format"}
+var onlyWithRun = []string{"runs", "nop-runs", "offline", "changed", "shard", "report", "junit", "markdown", "report-json", "github", "log-format"}
 
 func newValidateCommand(v *invocation) *cobra.Command {
 	var opts validateOptions
@@ -74,11 +73,11 @@ What is looked for; task.toml switches a rule off with: [metadata.lint.ignore] R
 				}
 				return v.validate(cmd.Context(), req, opts.models, opts.format == formatJSON)
 			}
-			req, err := opts.proof(args[0], v.Getenv)
+			req, format, err := opts.proof(args[0], v.Getenv)
 			if err != nil {
 				return err
 			}
-			return v.prove(cmd.Context(), req, opts.format, opts.view.format)
+			return v.prove(cmd.Context(), req, format, opts.view.format)
 		},
 	}
 	opts.changed = cmd.Flags().Changed
@@ -87,11 +86,11 @@ What is looked for; task.toml switches a rule off with: [metadata.lint.ignore] R
 	grouped(cmd, flagsSelection, func(flags *pflag.FlagSet) {
 		flags.StringVar(&opts.taskFormat, "task-format", "", "whose rules the tasks of a directory follow: rollout (the default) or harbor")
 	})
-	opts.addProof(cmd)
+	opts.addProof(cmd, v.Reporters.Proofs())
 	return cmd
 }
 
-func (o *validateOptions) addProof(cmd *cobra.Command) {
+func (o *validateOptions) addProof(cmd *cobra.Command, formats reporters.Table) {
 	grouped(cmd, flagsProof, func(flags *pflag.FlagSet) {
 		flags.BoolVar(&o.run, "run", false, "prove the tasks: run their solutions, and nothing at all, and see what that scores")
 		flags.IntVar(&o.runs, "runs", app.DefaultRuns, "how often the solution of each task is run")
@@ -99,19 +98,15 @@ func (o *validateOptions) addProof(cmd *cobra.Command) {
 		flags.BoolVar(&o.offline, "offline", false, "run each solution once more without any network, and say which tasks need one")
 		flags.StringVar(&o.since, "changed", "", "only tasks with files that changed since this commit, branch or tag, committed or not")
 		flags.StringVar(&o.shard, "shard", "", "only this part of the tasks, as in 2/4, or auto for the part that the CI system numbers")
-		flags.StringVar(&o.junit, "junit", "", "write a JUnit XML report to this file")
-		flags.StringVar(&o.markdown, "markdown", "", "write a Markdown report to this file")
-		flags.StringVar(&o.asJSON, "report-json", "", "write the machine-readable report to this file")
+		o.files.add(flags, formats, false)
 		flags.StringVar(&o.github, "github", "auto", "write the job summary, annotations and outputs of a GitHub workflow: auto (in a workflow), on or off")
 		wants(flags, "github", "want auto, on or off")
 		wants(flags, "changed", "name a commit, branch or tag, or leave it out")
 	})
 	cmd.Flags().BoolVar(&o.models, "models", false, "ask each model of the job for one token (not with --run)")
-	cmd.Flags().StringVar(&o.format, "format", formatText, "what is printed: text, "+strings.Join(proofFormats(), ", ")+"; without --run text or json")
-	wants(cmd.Flags(), "format", "want text, "+strings.Join(proofFormats(), ", ")+"; without --run text or json")
+	cmd.Flags().StringVar(&o.format, "format", formatText, "what is printed: "+formatList(formats)+"; without --run text or json")
+	wants(cmd.Flags(), "format", "want "+formatList(formats)+"; without --run text or json")
 }
-
-func proofFormats() []string { return slices.Sorted(maps.Keys(provereport.Formats)) }
 
 // request returns what a command line without --run asks for.
 func (o *validateOptions) request(target string) (app.JobRequest, error) {
@@ -128,32 +123,39 @@ func (o *validateOptions) request(target string) (app.JobRequest, error) {
 	return req, err
 }
 
-// proof returns what a command line with --run asks for.
-func (o *validateOptions) proof(target string, getenv func(string) (string, bool)) (req app.ProveRequest, err error) {
+// proof returns what a command line with --run asks for, and the format to print.
+func (o *validateOptions) proof(target string, getenv func(string) (string, bool)) (req app.ProveRequest, format string, err error) {
 	if o.models {
-		return req, usage("--models has no meaning with --run, which runs no agents")
+		return req, "", usage("--models has no meaning with --run, which runs no agents")
 	}
 	for _, flag := range []string{"agent", "n-attempts"} {
 		if o.changed(flag) {
-			return req, usage("--%s has no meaning with --run, which runs oracle and nop: see --runs and --nop-runs", flag)
+			return req, "", usage("--%s has no meaning with --run, which runs oracle and nop: see --runs and --nop-runs", flag)
 		}
 	}
-	if _, ok := provereport.Formats[o.format]; !ok && o.format != formatText {
-		return req, usage("--format %s: want text, %s", o.format, strings.Join(proofFormats(), ", "))
+	if _, ok := o.files.formats.Find(o.format); !ok && o.format != formatText {
+		return req, "", usage("--format %s: want %s", clean(o.format), formatList(o.files.formats))
+	}
+	files, printed, err := o.files.parse()
+	if err != nil {
+		return req, "", err
+	}
+	if format, err = toPrint(o.format, printed); err != nil {
+		return req, "", err
 	}
 	req = app.ProveRequest{
 		Runs: o.runs, NopRuns: o.nopRuns, Offline: o.offline, Since: o.since,
 		Reports: app.ProveReports{
-			JUnit: o.junit, Markdown: o.markdown, JSON: o.asJSON, GitHub: o.github,
-			NoAnnotations: o.format == "annotations", // which would be the second of each
+			Files: files, GitHub: o.github,
+			NoAnnotations: format == reporters.Annotations, // which would be the second of each
 		},
 	}
 	if req.Job, err = o.job.request(target); err != nil {
-		return req, err
+		return req, "", err
 	}
 	req.Job.TaskFormat = o.taskFormat
 	req.Shard, err = app.ParseShard(o.shard, getenv)
-	return req, err
+	return req, format, err
 }
 
 // ruleTable lists the rules for help.
@@ -400,7 +402,7 @@ func (v *invocation) prove(ctx context.Context, req app.ProveRequest, format, lo
 	if format == formatText {
 		color, width := v.stdoutStyle()
 		ui.ProveReport(v.Stdout, *report, color, width)
-	} else if printed := provereport.Formats[format](v.Stdout, *report); !v.closedStdout(printed) { // the exit code is still the proof's
+	} else if printed := v.Reporters.WriteProof(v.Stdout, format, *report, reporters.Options{}); !v.closedStdout(printed) { // the exit code is still the proof's
 		err = errors.Join(err, printed)
 	}
 	if err != nil {

@@ -59,16 +59,17 @@ reason, and are missing in the new job; with --carry-over their old results are 
 			if err != nil {
 				return err
 			}
-			req, err := opts.request(dir, trials)
+			req, printed, err := opts.request(dir, trials)
 			if err != nil {
 				return err
 			}
-			host, err := v.hostShowing(opts.view.format)
+			print := opts.report.files.printing(v.Stdout, printed)
+			host, err := v.hostPrinting(opts.view.format, print)
 			if err != nil {
 				return err
 			}
 			finished, err := app.Verify(cmd.Context(), host, req)
-			return v.conclude(finished, err, nil)
+			return v.conclude(finished, err, print)
 		},
 	}
 	flags := cmd.Flags()
@@ -81,18 +82,21 @@ reason, and are missing in the new job; with --carry-over their old results are 
 	flags.BoolVar(&opts.carryOver, "carry-over", false, "take over the results of trials that cannot be verified again")
 	opts.job.changed = func(name string) bool { return name != "name" && flags.Changed(name) }
 	opts.view.add(cmd)
-	opts.report.add(cmd)
+	opts.report.add(cmd, v.Reporters)
 	return cmd
 }
 
-// request returns what a command line asks for.
-func (o *verifyOptions) request(dir string, trials []string) (req app.VerifyRequest, err error) {
+// request returns what a command line asks for, and the name of the report to print; "" is none.
+func (o *verifyOptions) request(dir string, trials []string) (req app.VerifyRequest, printed string, err error) {
 	req = app.VerifyRequest{
-		Dir: dir, Trials: trials, JobFile: o.jobFile, Name: o.job.name, CarryOver: o.carryOver, Artifacts: o.from == "artifacts", Report: o.report.options(),
+		Dir: dir, Trials: trials, JobFile: o.jobFile, Name: o.job.name, CarryOver: o.carryOver, Artifacts: o.from == "artifacts",
 	}
 	if o.from != "artifacts" && o.from != "environments" {
-		return req, usage("--from %s: want environments or artifacts", o.from)
+		return req, "", usage("--from %s: want environments or artifacts", o.from)
+	}
+	if req.Report, printed, err = o.report.options(); err != nil {
+		return req, "", err
 	}
 	req.Job, err = o.job.request("")
-	return req, err
+	return req, printed, err
 }

@@ -217,7 +217,7 @@ func (b *builder) suite(cases []report.Case) suite {
 	for _, c := range cases {
 		total += c.Seconds()
 		tc := b.testcase(c)
-		tc.Classname, tc.Name = classname, b.unique(classname, cut(cmp.Or(untrusted.XMLLine(c.Task), "task")))
+		tc.Classname, tc.Name = classname, unique(b.names, classname, cut(cmp.Or(untrusted.XMLLine(c.Task), "task")))
 		s.add(tc)
 		if !b.detail.cases || !b.detail.passing && c.State == report.Passed {
 			s.Testcases = s.Testcases[:len(s.Testcases)-1]
@@ -232,18 +232,19 @@ func (b *builder) suite(cases []report.Case) suite {
 }
 
 // unique returns the name, with a number if the class has it already: different names may become
-// equal when they are made safe, and "a.b" on "c" has the class of "a" on "b.c".
-func (b *builder) unique(classname, name string) string {
+// equal when they are made safe, and "a.b" on "c" has the class of "a" on "b.c". names counts how
+// often a class and name were used.
+func unique(names map[string]int, classname, name string) string {
 	key := func(name string) string { return classname + "\x00" + name }
-	n := b.names[key(name)]
-	b.names[key(name)]++
+	n := names[key(name)]
+	names[key(name)]++
 	if n == 0 {
 		return name
 	}
 	for {
 		n++
-		if numbered := name + " (" + strconv.Itoa(n) + ")"; b.names[key(numbered)] == 0 {
-			b.names[key(numbered)], b.names[key(name)] = 1, n
+		if numbered := name + " (" + strconv.Itoa(n) + ")"; names[key(numbered)] == 0 {
+			names[key(numbered)], names[key(name)] = 1, n
 			return numbered
 		}
 	}

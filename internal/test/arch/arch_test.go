@@ -132,6 +132,7 @@ func TestViolations(t *testing.T) {
 		{"the terminal hears events", "internal/output/ui", "internal/core/event", ""},
 		{"the terminal does not know the engine", "internal/output/ui", "internal/run/job", "may import only"},
 		{"the command line knows all", "internal/cli", "providers", ""},
+		{"the command line takes reporters from their table", "internal/cli", "reporters/junit", "take it from the table"},
 		{"only main knows the command line", "internal/run/job", "internal/cli", "above it"},
 		{"main knows the command line", "cmd/rollout", "internal/cli", ""},
 		{"products do not know what tests use", "internal/app", "internal/test/fake", "above it"},

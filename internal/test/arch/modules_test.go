@@ -275,7 +275,7 @@ var dependencies = []dependency{
 		paths:    []string{"github.com/jstemmer/go-junit-report/v2"},
 		use:      "JUnit XML (`junit`)",
 		why:      "Its types have the common elements. Rollout's own add flaky and repeated attempts.",
-		packages: []string{"reporters/junit", "reporters/provereport"},
+		packages: []string{"reporters/junit"},
 	},
 	{
 		paths:    []string{"gonum.org/v1/gonum/mathext"},

@@ -18,6 +18,9 @@ type layer struct {
 	// apart keeps the directories directly in it from importing each other, except for those named
 	// internal.
 	apart bool
+	// table: other layers import the directory itself, which has a table of the packages in it, and
+	// none of these. Measurements and tests may.
+	table bool
 }
 
 // layers is the map, lowest first. A package belongs to the layer whose directory contains it, and
@@ -31,7 +34,7 @@ var layers = []layer{
 	{dir: "providers", only: []string{"internal/lib", "internal/core/environment"}, apart: true},
 	{dir: "internal/run", only: []string{"internal/lib", "internal/model", "internal/core"}},
 	{dir: "internal/output", only: []string{"internal/lib", "internal/model", "internal/core", "internal/run/job", "internal/run/prove"}},
-	{dir: "reporters", only: []string{"internal/lib", "internal/core", "internal/output/page", "internal/run/prove"}, apart: true},
+	{dir: "reporters", only: []string{"internal/lib", "internal/core", "internal/output/page", "internal/run/prove"}, apart: true, table: true},
 	{dir: "internal/app"},
 	{dir: "internal/action"},
 	{dir: "internal/cli"},
@@ -105,6 +108,8 @@ func importProblem(name string, at int, other string) string {
 		return fmt.Sprintf("%s imports %s, but may import only %q: pass in what it needs", name, other, allowed)
 	case to < at && layers[at].only != nil && !within(layers[at].only, other):
 		return fmt.Sprintf("%s imports %s, but packages of %s may import only %q: pass in what it needs", name, other, layers[at].dir, layers[at].only)
+	case to < at && layers[to].table && other != layers[to].dir && !within([]string{"bench", "internal/test"}, name):
+		return fmt.Sprintf("%s imports %s: take it from the table in %s", name, other, layers[to].dir)
 	case to == at && layers[at].apart && siblings(layers[at].dir, name, other):
 		return fmt.Sprintf("%s imports %s, which is another of %s: move what both need into %[3]s/internal", name, other, layers[at].dir)
 	}

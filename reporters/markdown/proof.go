@@ -1,6 +1,7 @@
-package provereport
+package markdown
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -9,24 +10,23 @@ import (
 	"github.com/org/rollout-action/internal/run/prove"
 )
 
-// DefaultLimit bounds the Markdown, in bytes. It is below the limit of a step's summary.
-const DefaultLimit = 900_000
+// DefaultProofLimit bounds the report of proven tasks, in bytes. It is below the limit of a step's
+// summary.
+const DefaultProofLimit = 900_000
 
-// Markdown writes a table of all tasks with their findings. What does not fit within DefaultLimit
-// is counted.
-func Markdown(w io.Writer, in prove.Report) error { return MarkdownLimit(DefaultLimit)(w, in) }
+// maxLine bounds a line of text from outside, in bytes.
+const maxLine = 1000
 
-// MarkdownLimit returns Markdown with another limit.
-func MarkdownLimit(limit int) Format {
-	return func(w io.Writer, in prove.Report) error {
-		_, err := io.WriteString(w, markdown(in, limit))
-		return err
-	}
+// Proof writes the report of rollout validate --run: a table of all tasks with their findings. What
+// does not fit within limit bytes is counted; 0 is DefaultProofLimit.
+func Proof(w io.Writer, in prove.Report, limit int) error {
+	_, err := io.WriteString(w, proofPage(in, cmp.Or(limit, DefaultProofLimit)))
+	return err
 }
 
 var outcomeMarks = map[prove.Outcome]string{prove.Passed: "✅", prove.Failed: "❌", prove.Incomplete: "⚠️", prove.Stopped: "⚠️"}
 
-func markdown(in prove.Report, limit int) string {
+func proofPage(in prove.Report, limit int) string {
 	var b strings.Builder
 	left := 0
 	// Space is reserved for the sentence that counts what is left out.
@@ -45,12 +45,12 @@ func markdown(in prove.Report, limit int) string {
 		b.WriteString("| task | verdict | oracle | nop | findings |\n|---|---|---|---|---|\n")
 	}
 	for _, p := range in.Tasks {
-		add(row(p))
+		add(proofRow(p))
 	}
 	for _, p := range in.Tasks {
 		var list strings.Builder
 		for _, f := range p.Findings {
-			list.WriteString(item(p, f))
+			list.WriteString(findingItem(p, f))
 		}
 		if list.Len() > 0 {
 			add("\nTask " + short(p.Task) + ":\n\n" + list.String())
@@ -65,7 +65,7 @@ func markdown(in prove.Report, limit int) string {
 	return b.String()
 }
 
-func row(p prove.TaskReport) string {
+func proofRow(p prove.TaskReport) string {
 	mark := "❌"
 	switch {
 	case p.Passed():
@@ -83,8 +83,8 @@ func row(p prove.TaskReport) string {
 		p.Runs.OracleString(), p.Runs.NopString(), counts)
 }
 
-func item(p prove.TaskReport, f prove.Finding) string {
-	text := "- " + string(f.Severity) + " `" + f.Rule + "` " + untrusted.Code(untrusted.Cut(place(p, f), maxLine)) + ": " + short(f.Message)
+func findingItem(p prove.TaskReport, f prove.Finding) string {
+	text := "- " + string(f.Severity) + " `" + f.Rule + "` " + untrusted.Code(untrusted.Cut(p.PlaceInRepository(f), maxLine)) + ": " + short(f.Message)
 	switch {
 	case f.Ignored != "":
 		text += " (ignored: " + short(f.Ignored) + ")"

@@ -1,4 +1,4 @@
-package provereport_test
+package reporters_test
 
 import (
 	"bytes"
@@ -20,7 +20,9 @@ import (
 	"github.com/org/rollout-action/internal/lib/untrusted"
 	"github.com/org/rollout-action/internal/run/prove"
 	"github.com/org/rollout-action/internal/test/untrustedtest"
-	"github.com/org/rollout-action/reporters/provereport"
+	"github.com/org/rollout-action/reporters"
+	reporterjson "github.com/org/rollout-action/reporters/json"
+	"github.com/org/rollout-action/reporters/markdown"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -35,7 +37,8 @@ func must(t *testing.T, err error) {
 func write(t *testing.T, format string, in prove.Report) string {
 	t.Helper()
 	var b bytes.Buffer
-	must(t, provereport.Formats[format](&b, in))
+	f, _ := reporters.All.Find(format)
+	must(t, f.Proof(&b, in, reporters.Options{}))
 	return b.String()
 }
 
@@ -89,11 +92,11 @@ func every() prove.Report {
 	}
 }
 
-func TestGolden(t *testing.T) {
+func TestProofs(t *testing.T) {
 	for format, name := range map[string]string{"json": "every.json", "junit": "every.xml", "annotations": "every.txt", "markdown": "every.md"} {
 		t.Run(format, func(t *testing.T) {
 			got := write(t, format, every())
-			path := filepath.Join("testdata", name)
+			path := filepath.Join("testdata", "proof", name)
 			if *update {
 				must(t, os.WriteFile(path, []byte(got), 0o644))
 			}
@@ -109,12 +112,12 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-func TestNothing(t *testing.T) {
-	for format := range provereport.Formats {
+func TestProofsOfNothing(t *testing.T) {
+	for _, format := range reporters.All.Proofs().Names() {
 		text := write(t, format, prove.Report{})
 		switch format {
 		case "json":
-			var doc provereport.Document
+			var doc reporterjson.ProofDocument
 			must(t, json.Unmarshal([]byte(text), &doc))
 			if doc.Outcome != prove.Passed || doc.Tasks == nil || doc.Notes == nil {
 				t.Errorf("json: %s", text)
@@ -180,15 +183,15 @@ func hostile(text string) prove.Report {
 	return prove.Report{Tasks: []prove.TaskReport{p, p}, Dir: text, Notes: []string{text}}
 }
 
-func TestAttacksStayText(t *testing.T) {
+func TestAttacksInProofsStayText(t *testing.T) {
 	for _, a := range untrustedtest.Corpus {
 		in := hostile(a.Text)
 		texts := map[string]string{}
-		for format := range provereport.Formats {
+		for _, format := range reporters.All.Proofs().Names() {
 			texts[format] = write(t, format, in)
 		}
 		var page bytes.Buffer
-		must(t, provereport.MarkdownLimit(50_000)(&page, in))
+		must(t, markdown.Proof(&page, in, 50_000))
 		texts["markdown"] = page.String()
 		checkXML(t, texts["junit"], 2)
 		for _, problem := range untrustedtest.Markdown(page.Bytes()) {
@@ -211,7 +214,7 @@ func TestAttacksStayText(t *testing.T) {
 				}
 			}
 		}
-		var doc provereport.Document
+		var doc reporterjson.ProofDocument
 		must(t, json.Unmarshal([]byte(texts["json"]), &doc))
 		if got := doc.Tasks[0].Findings[0].Message; utf8.ValidString(a.Text) && got != a.Text {
 			t.Errorf("%s: JSON has %q", a.Name, got)
@@ -220,7 +223,7 @@ func TestAttacksStayText(t *testing.T) {
 }
 
 // What does not fit into the runner's limits is counted.
-func TestFits(t *testing.T) {
+func TestProofsFit(t *testing.T) {
 	var in prove.Report
 	for i := range 3000 {
 		in.Tasks = append(in.Tasks, of("evals", fmt.Sprintf("task-%d", i), prove.Flawed, []float64{1}, []float64{0},
@@ -230,9 +233,9 @@ func TestFits(t *testing.T) {
 	if n := strings.Count(text, "\n"); n != 10 || !strings.HasSuffix(text, "::and 2991 more of this kind: see the job summary\n") {
 		t.Errorf("%d annotations, the last: %s", n, text[max(0, len(text)-100):])
 	}
-	for _, limit := range []int{0, 500, 20_000, provereport.DefaultLimit} {
+	for _, limit := range []int{1, 500, 20_000, markdown.DefaultProofLimit} {
 		var b bytes.Buffer
-		must(t, provereport.MarkdownLimit(limit)(&b, in))
+		must(t, markdown.Proof(&b, in, limit))
 		if b.Len() > max(limit, 500) || !strings.Contains(b.String(), "0 of 3000 proven") || !strings.Contains(b.String(), "did not fit") {
 			t.Errorf("limit %d: %d bytes", limit, b.Len())
 		}

@@ -1,4 +1,4 @@
-package provereport
+package json
 
 import (
 	"fmt"
@@ -9,13 +9,13 @@ import (
 	"github.com/org/rollout-action/internal/run/prove"
 )
 
-// SchemaVersion is incremented when a field changes its meaning or is removed. New fields do not
-// change it.
-const SchemaVersion = 1
+// ProofSchemaVersion is incremented when a field of ProofDocument changes its meaning or is removed.
+// New fields do not change it.
+const ProofSchemaVersion = 1
 
-// Document is the JSON object. Rewards have no unit, durations are seconds. Lists are never null.
+// ProofDocument is the JSON object about proven tasks. Rewards have no unit, durations are seconds. Lists are never null.
 // Texts from outside are not changed; the file is safe to print.
-type Document struct {
+type ProofDocument struct {
 	SchemaVersion int           `json:"schema_version"`
 	Outcome       prove.Outcome `json:"outcome"`  // passed, failed, incomplete or cancelled
 	Passed        bool          `json:"passed"`   // whether the command ends with 0
@@ -23,12 +23,12 @@ type Document struct {
 	// JobDir is the directory with the runs; "" if nothing was run.
 	JobDir   string                `json:"job_dir"`
 	Verdicts map[prove.Verdict]int `json:"verdicts"` // how many tasks came to each; every verdict has an entry
-	Tasks    []Task                `json:"tasks"`    // in the order of the datasets, by name
+	Tasks    []ProofTask           `json:"tasks"`    // in the order of the datasets, by name
 	Notes    []string              `json:"notes"`
 }
 
-// Task has the verdict on a task.
-type Task struct {
+// ProofTask has the verdict on a task.
+type ProofTask struct {
 	Dataset string        `json:"dataset_name"`
 	Task    string        `json:"task_name"`
 	Path    string        `json:"path"` // of its directory in its repository; "" outside git
@@ -37,14 +37,14 @@ type Task struct {
 	// OracleWanted and NopWanted are the numbers of runs that there should be.
 	OracleWanted int             `json:"oracle_wanted"`
 	NopWanted    int             `json:"nop_wanted"`
-	Oracle       []Run           `json:"oracle"` // runs of the solution, by number
-	Nop          []Run           `json:"nop"`
+	Oracle       []ProofRun      `json:"oracle"` // runs of the solution, by number
+	Nop          []ProofRun      `json:"nop"`
 	DurationSec  float64         `json:"duration_sec"` // of all runs together
 	Findings     []prove.Finding `json:"findings"`     // errors first, then by place
 }
 
-// Run is a run of an agent at a task.
-type Run struct {
+// ProofRun is a run of an agent at a task.
+type ProofRun struct {
 	Attempt          int           `json:"attempt"`
 	Reward           *float64      `json:"reward"`
 	Error            *result.Error `json:"error"`
@@ -53,14 +53,14 @@ type Run struct {
 	Dir              string        `json:"dir"` // below the job's directory
 }
 
-// JSON writes a Document.
-func JSON(w io.Writer, in prove.Report) error {
-	doc := Document{
-		SchemaVersion: SchemaVersion, Outcome: in.Outcome(), Passed: in.Outcome() == prove.Passed, Headline: in.Headline(), JobDir: in.Dir,
-		Verdicts: in.Counts(), Tasks: []Task{}, Notes: append([]string{}, in.Notes...),
+// Proof writes the report of rollout validate --run, a ProofDocument.
+func Proof(w io.Writer, in prove.Report) error {
+	doc := ProofDocument{
+		SchemaVersion: ProofSchemaVersion, Outcome: in.Outcome(), Passed: in.Outcome() == prove.Passed, Headline: in.Headline(), JobDir: in.Dir,
+		Verdicts: in.Counts(), Tasks: []ProofTask{}, Notes: append([]string{}, in.Notes...),
 	}
 	for _, p := range in.Tasks {
-		doc.Tasks = append(doc.Tasks, Task{
+		doc.Tasks = append(doc.Tasks, ProofTask{
 			Dataset: p.Dataset, Task: p.Task, Path: p.Path, Verdict: p.Verdict, Passed: p.Passed(),
 			OracleWanted: p.Runs.OracleWanted, NopWanted: p.Runs.NopWanted, Oracle: runsOf(p.Runs.Oracle), Nop: runsOf(p.Runs.Nop),
 			DurationSec: p.Seconds(), Findings: append([]prove.Finding{}, p.Findings...),
@@ -74,10 +74,10 @@ func JSON(w io.Writer, in prove.Report) error {
 	return err
 }
 
-func runsOf(trials []result.Trial) []Run {
-	out := []Run{}
+func runsOf(trials []result.Trial) []ProofRun {
+	out := []ProofRun{}
 	for _, t := range trials {
-		out = append(out, Run{
+		out = append(out, ProofRun{
 			Attempt: t.Attempt, Reward: t.Reward, Error: t.Error, VerifierExitCode: t.VerifierExitCode,
 			DurationSec: t.Durations.TotalSec, Dir: t.Dir(),
 		})
