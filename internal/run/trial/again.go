@@ -2,6 +2,7 @@ package trial
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -32,9 +33,9 @@ func CanVerifyAgain(s Spec, job config.Job, t result.Trial) bool {
 	if t.Error != nil && !agentsError(t.Error) && t.Error.Type.Fault() != result.FaultVerifier && t.Error.Type != result.EnvironmentTeardownFailed {
 		return false
 	}
-	x := execution{plan: newPlan(s, job)}
+	x := execution{agentRun: agentRun{plan: newPlan(s, job)}}
 	x.trial.Error = errorOfAgent(t)
-	return x.wantsVerify()
+	return !job.Verifier.Disable && x.mayVerify()
 }
 
 func agentsError(e *result.Error) bool { return e != nil && e.Type.Fault() == result.FaultAgent }
@@ -189,7 +190,35 @@ func (x *execution) restore(ctx context.Context) error {
 	create := func(ctx context.Context, opts environment.CreateOptions) (environment.Environment, error) {
 		return environment.Restore(ctx, x.opts.Provider, x.trial.Reverified.Environment, opts)
 	}
-	err := x.begin(ctx, environment.CreateOptions{Image: image, Network: x.networks.Verify}, create)
+	return x.beginAgain(ctx, environment.CreateOptions{Image: image, Network: x.networks.Verify}, create)
+}
+
+// refill starts a new environment from the task's image, with the artifacts of the earlier trial.
+func (x *execution) refill(ctx context.Context) error {
+	ref, err := x.image(ctx)
+	if err != nil {
+		return err
+	}
+	files, err := x.files()
+	if err != nil {
+		return err
+	}
+	kept, err := x.spec.Again.artifacts()
+	if err != nil {
+		return err
+	}
+	opts := environment.CreateOptions{Image: ref, Files: append(kept, files...), Network: x.networks.Verify}
+	err = x.beginAgain(ctx, opts, x.opts.Provider.CreateEnvironment)
+	if errors.Is(err, environment.ErrNoImage) {
+		x.images.Forget(x.spec.Task, ref)
+	}
+	return err
+}
+
+// beginAgain begins an environment with what the agent of the earlier trial left. The agent's error
+// is that of this trial, too.
+func (x *execution) beginAgain(ctx context.Context, opts environment.CreateOptions, create createFunc) error {
+	err := x.begin(ctx, opts, create)
 	if err == nil {
 		x.trial.Error = errorOfAgent(x.spec.Again.Before)
 	}

@@ -34,7 +34,7 @@ func (b *bases) first(base result.Base) bool {
 
 // recordBase records the base of the environment if that is not its image, and announces it to the
 // job's watchers: a reward from another base must not be taken for one from the image.
-func (x *execution) recordBase(env *environment.Base) {
+func (x *agentRun) recordBase(env *environment.Base) {
 	if env == nil {
 		return
 	}

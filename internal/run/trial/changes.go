@@ -36,8 +36,7 @@ const (
 
 // keepChanges records the files that the agent has changed, for judges. Source: docs/judges.md.
 func (x *execution) keepChanges(ctx context.Context) {
-	defer x.recoverPanic()
-	if !x.spec.judged() || x.live == nil || !x.agentBegan || x.spec.Again != nil || ctx.Err() != nil {
+	if x.live == nil || !x.agentBegan || ctx.Err() != nil {
 		return
 	}
 	c, cancel := context.WithTimeout(ctx, changesTimeout)

@@ -25,7 +25,6 @@ import (
 
 // collect copies /logs out of the environment in any case, and reads the reward if the tests ended.
 func (x *execution) collect(ctx context.Context) {
-	defer x.recoverPanic()
 	if x.live == nil || x.startOver != nil {
 		return
 	}

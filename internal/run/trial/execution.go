@@ -2,204 +2,151 @@ package trial
 
 import (
 	"context"
-	"errors"
-	"time"
+	"slices"
+	"testing/fstest" // MapFS: the standard library's in-memory fs.FS
 
-	"github.com/org/rollout-action/internal/core/agent"
 	"github.com/org/rollout-action/internal/core/config"
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/internal/core/event"
 	"github.com/org/rollout-action/internal/core/result"
-	"github.com/org/rollout-action/internal/run/trial/layer"
 )
 
 // execution is one execution of a trial, from image to teardown. A trial whose environment is lost
 // before the agent begins is executed again.
 type execution struct {
-	*Runner
-	plan
-	record
-	deadlines
-	refusals refusals
-
-	live   *liveEnvironment // nil until it is made
-	making *layer.Layer     // the layer that this trial makes and others may wait for; nil: none
-	layer  *layer.Layer     // the environment's layer, with the agent installed; nil if it is based on the task's image
-
-	visit *visiting // nil: there is none
-
-	gateway *gateway // the agent's gateway; nil: none
-	marker  *marker  // ends the processes that the agent starts; nil: no judge needs it
+	agentRun
 	// untouchable is the reason why judges that need the other processes to be ended cannot work in
 	// the environment any more; nil: they can.
 	untouchable error
-
-	agentBegan bool
-	changes    string // the files that the agent has changed, for judges; "": not recorded, or there are no judges
-	// late is the delay after which the end of the step's script was known. The step's time is
-	// measured by the environment's clock.
-	late time.Duration
-	// remains is set if processes of an agent that is out of time may still run.
-	remains bool
-	// startOver is the reason why the trial has to be executed again: its environment, its image,
-	// the machine or the gateway to its model failed before the agent had begun. Otherwise it is
-	// nil.
-	startOver error
+	changes     string // the files that the agent has changed, for judges; "": not recorded, or there are no judges
 }
 
-// step is one phase on the way to a verdict.
-type step struct {
-	phase  event.Phase
-	wanted func(*execution) bool
-	do     func(*execution, context.Context) error
-	span   func(*result.Trial) span
-}
-
-// span points to the fields for the times of a step.
-type span struct {
-	began, ended **time.Time
-	seconds      **float64
-}
-
-// steps lists the steps in order. A step after a failure runs only if it wants to.
-// Source: specification, "Container environment" and "Error handling behavior".
-var steps = []step{
-	{event.EnvironmentSetup, (*execution).wantsSetup, (*execution).setup, func(t *result.Trial) span {
-		return span{&t.Timestamps.EnvironmentSetupStartedAt, &t.Timestamps.EnvironmentSetupEndedAt, &t.Durations.EnvironmentSetupSec}
-	}},
-	{event.AgentSetup, (*execution).wantsInstall, (*execution).install, func(t *result.Trial) span {
-		return span{&t.Timestamps.AgentSetupStartedAt, &t.Timestamps.AgentSetupEndedAt, &t.Durations.AgentSetupSec}
-	}},
-	{event.AgentExecution, (*execution).wantsExecute, (*execution).execute, func(t *result.Trial) span {
-		return span{&t.Timestamps.AgentExecutionStartedAt, &t.Timestamps.AgentExecutionEndedAt, &t.Durations.AgentExecutionSec}
-	}},
-	{event.Verifier, (*execution).wantsVerify, (*execution).verify, func(t *result.Trial) span {
-		return span{&t.Timestamps.VerifierStartedAt, &t.Timestamps.VerifierEndedAt, &t.Durations.VerifierSec}
-	}},
-}
-
-// judgingStep comes after the verifier, in trials with judges.
-var judgingStep = step{event.Judging, (*execution).wantsJudges, (*execution).judgeAll, func(t *result.Trial) span {
-	return span{&t.Timestamps.JudgesStartedAt, &t.Timestamps.JudgesEndedAt, &t.Durations.JudgesSec}
-}}
-
-// run executes the trial's steps. It always collects the logs and tears down, whatever failed
-// before, even after a panic.
-func (x *execution) run(ctx context.Context) {
-	defer x.finish()
-	defer x.abandonLayer()
+// run runs the trial's steps, unless the task is invalid.
+func (x *execution) run(ctx context.Context, steps []step) {
 	if err := taskError(x.spec); err != nil {
 		x.fail(err)
+		x.finish()
 		return
 	}
 	var stop func()
 	x.deadlines, stop = newDeadlines(ctx, x.opts, x.recordRetry)
 	defer stop()
-	ctx = environment.WithRetryNotify(ctx, x.recordRetry)
-	if x.spec.Judging != nil {
-		x.step(ctx, judgingStep)
-		return
-	}
-	for _, s := range steps {
-		if s.phase == event.Verifier && x.visit == nil {
-			x.keepArtifacts(ctx)
-			x.keepOutcome(ctx)
-			x.keepChanges(ctx)
-		}
-		if s.wanted(x) {
-			x.step(ctx, s)
-		}
-		if x.visit.isLast(s.phase) {
-			break
-		}
-	}
-	if x.visit != nil {
-		if x.visit.isLast(event.Verifier) {
-			x.collect(ctx)
-		}
-		x.receive(ctx)
-	}
-	collected := x.wantsVerdicts()
-	if collected { // before judges can change anything there
-		x.collect(ctx)
-		if x.wantsJudges() {
-			x.step(ctx, judgingStep)
-		}
-	}
-	ended := x.live != nil && x.live.stop()
-	if x.visit == nil && !collected {
-		x.collect(ctx)
-	}
-	x.teardown(ctx, ended)
-	x.gateway.close()
-	x.dropOutcome(ctx)
-	x.suggestHarbor(x.trial.Error)
-	x.refusals.warn(x.warn)
+	x.walk(ctx, steps)
 }
 
-// step runs one step, and records its times and its failure.
-func (x *execution) step(ctx context.Context, s step) {
-	defer x.recoverPanic()
-	if ctx.Err() != nil {
-		x.fail(cancelled(ctx, s.phase))
-		return
+// steps returns the way through the trial: that of a new trial, of one that is verified again, of one
+// that a visitor enters, or of one whose judges alone run. visit is nil if there is no visitor. It
+// always ends with collecting the logs and the teardown.
+// Source: specification, "Container environment" and "Error handling behavior".
+func (x *execution) steps(visit *visiting) []step {
+	if x.spec.Judging != nil { // without an environment
+		return []step{x.phase(event.Judging, x.judgeAll)}
 	}
-	x.emit(event.Event{Kind: event.PhaseStarted, Phase: s.phase})
-	at, begin := s.span(&x.trial), x.now()
-	began := result.Stamp(begin)
-	*at.began = &began
-	defer func() { // also when the step panics
-		end := x.now()
-		ended, seconds := result.Stamp(end), result.Seconds(end.Sub(begin)-x.late)
-		x.late = 0
-		*at.ended, *at.seconds = &ended, &seconds
-	}()
-	err := s.do(x, ctx)
-	switch {
-	case err == nil:
-	case ctx.Err() != nil:
-		x.fail(cancelled(ctx, s.phase))
+	var steps []step
+	switch again := x.spec.Again; {
+	case again == nil:
+		steps = x.agentSteps(x.setup)
+	case again.Artifacts != nil:
+		steps = []step{x.phase(event.EnvironmentSetup, x.refill)}
 	default:
-		f := classify(s.phase, err, x.timeouts, x.secrets)
-		if limit := x.memoryLimit(x.trial.Environment.Unenforced); limit != "" && errors.Is(err, environment.ErrOutOfMemory) {
-			f.Message += " (" + limit + ")"
+		steps = []step{x.phase(event.EnvironmentSetup, x.restore)}
+	}
+	var verify []step
+	if !x.job.Verifier.Disable {
+		verify = []step{x.phase(event.Verifier, x.verify).when(x.mayVerify)}
+	}
+	collect, endWatch := step{"collect", x.collect}, step{"end watch", x.endWatch}
+	if visit != nil {
+		steps = until(visit.After, append(steps, verify...))
+		if visit.After == event.Verifier {
+			steps = append(steps, collect)
 		}
-		if environment.KindOf(err) == environment.KindLost && environment.ExceededLimits(err) {
-			x.spent = true
-			if s.phase == event.Verifier && x.agentBegan && errors.Is(err, environment.ErrOutOfStorage) && x.now().Sub(begin) < storageLag {
-				f.Type = result.AgentExecutionFailed // which filled it
-			}
-		}
-		if s.phase == event.Verifier && (x.agentBegan || x.spec.Again != nil) && environment.KindOf(err) == environment.KindExec && !errors.Is(err, environment.ErrNotBegun) {
-			f = unusable(err, x.secrets)
-		}
-		if s.phase == event.Verifier && x.agentBegan && crowdedOut(f, err) && environment.Crowded(ctx, x.live.env) {
-			f = failf(result.AgentExecutionFailed, "the agent left processes that fill the environment's limit, so that the tests could not start theirs: %s", f.Message)
-		}
-		x.fail(f)
-		x.startOver = nil
-		if !x.agentBegan && (f.Type == result.EnvironmentLost || errors.Is(err, environment.ErrNoImage) || f.machineFault != nil || f.again) {
-			x.startOver = err
+		steps = append(steps, step{"visit", func(ctx context.Context) { x.receive(ctx, visit) }}, endWatch)
+	} else {
+		steps = slices.Concat(steps, x.keepSteps(), verify)
+		switch {
+		case !x.spec.judged():
+			steps = append(steps, endWatch, collect)
+		case x.spec.Again != nil:
+			steps = append(steps, step{"no judges", x.warnUnjudged}, endWatch, collect)
+		default: // the logs are collected before judges can change anything there
+			steps = append(steps, collect, x.phase(event.Judging, x.judgeAll).when(x.mayJudge), endWatch)
 		}
 	}
+	return append(steps,
+		step{"teardown", x.teardown},
+		step{"close gateway", func(context.Context) { x.gateway.close() }},
+		step{"drop outcome", x.dropOutcome},
+		step{"suggest Harbor", func(context.Context) { x.suggestHarbor(x.trial.Error) }},
+		step{"refusals", func(context.Context) { x.refusals.warn(x.warn) }},
+	)
 }
 
-func (x *execution) wantsSetup() bool { return x.noError() }
-
-func (x *execution) wantsInstall() bool {
-	return x.noError() && x.spec.Agent.Install != "" && x.layer == nil && x.spec.Again == nil
+// until returns the steps up to a phase.
+func until(last event.Phase, steps []step) []step {
+	order := []event.Phase{event.EnvironmentSetup, event.AgentSetup, event.AgentExecution, event.Verifier}
+	allowed := order[:slices.Index(order, last)+1]
+	return slices.DeleteFunc(steps, func(s step) bool { return !slices.Contains(allowed, event.Phase(s.name)) })
 }
 
-func (x *execution) wantsExecute() bool {
-	return x.noError() && x.spec.Agent.Name != agent.Nop && x.spec.Again == nil
+// keepSteps returns the steps that keep files of the environment before the verifier can change them.
+func (x *execution) keepSteps() []step {
+	steps := []step{{"keep artifacts", x.keepArtifacts}}
+	if x.spec.Again != nil { // the agent's part is that of the earlier trial
+		return steps
+	}
+	if x.job.Environment.Keep == config.KeepOutcome {
+		steps = append(steps, step{"keep outcome", x.keepOutcome})
+	}
+	if x.spec.judged() {
+		steps = append(steps, step{"keep changes", x.keepChanges})
+	}
+	return steps
 }
 
-func (x *execution) wantsVerify() bool {
-	if x.job.Verifier.Disable || x.remains || x.spent {
+// mayVerify reports whether the tests run, unless they are disabled.
+func (x *execution) mayVerify() bool {
+	if x.remains || x.spent {
 		return false
 	}
-	if x.noError() {
-		return true
+	return x.noError() || x.agentFailed() && (x.rules.VerifyAfterFailure || x.job.Verifier.OnAgentFailure == config.RunVerifier)
+}
+
+// verify puts the tests in place and runs them. It first removes the agent's files at /tests and in
+// the verifier's log directory, such as a planted reward file.
+func (x *execution) verify(ctx context.Context) error {
+	tests, err := x.spec.Task.Tests()
+	if err != nil {
+		return unreadable("tests/", err)
 	}
-	return x.agentFailed() && (x.rules.VerifyAfterFailure || x.job.Verifier.OnAgentFailure == config.RunVerifier)
+	if err := x.switchNetwork(ctx, "the verifier", x.networks.Verify); err != nil {
+		return err
+	}
+	if err := x.live.copyTo(ctx,
+		environment.Copy{Src: worldReadable{tests, testScript}, Dst: environment.TestsDir, Clean: true},
+		environment.Copy{Src: fstest.MapFS{}, Dst: environment.LogsDir, Mode: 0o755}, // a directory, even if the agent replaced it
+		environment.Copy{Src: fstest.MapFS{}, Dst: environment.VerifierLogs, Clean: true, Mode: 0o777},
+	); err != nil {
+		if environment.KindOf(err) == environment.KindCopy && environment.MachineFault(err) == nil {
+			err = failf(result.VerifierFailed, "the tests could not be put into the environment: %v: see tests/, and what the agent has made of %s and %s", err, environment.TestsDir, environment.LogsDir)
+		}
+		return err
+	}
+	code, err := x.exec(ctx, scriptRun{
+		script: scriptCommand(environment.TestsDir, tests, testScript, x.rules.RunAsPrograms), logs: result.VerifierDir,
+		env: x.spec.Task.VerifierEnv(), timeout: x.timeouts.Verify, user: string(x.spec.Task.Config.Verifier.User),
+	})
+	if err != nil {
+		return err
+	}
+	x.trial.VerifierExitCode = &code
+	if code != 0 && x.rules.ExitCodeCounts {
+		return failf(result.VerifierFailed, "tests/test.sh ended with exit code %d%s: see %s", code, x.outOfMemory(ctx), x.outputIn(result.VerifierDir))
+	}
+	if code == exitKilled {
+		if note := x.outOfMemory(ctx); note != "" {
+			x.warn("tests/test.sh ended with exit code %d%s", code, note)
+		}
+	}
+	return nil
 }

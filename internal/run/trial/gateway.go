@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -36,7 +37,7 @@ type gateway struct {
 }
 
 // openGateway gives the agent access to its model. It returns nil if the agent has none.
-func (x *execution) openGateway(ctx context.Context) (*gateway, error) {
+func (x *agentRun) openGateway(ctx context.Context) (*gateway, error) {
 	name := x.spec.Agent.Model
 	if name == "" {
 		return nil, nil
@@ -65,7 +66,7 @@ func (x *execution) openGateway(ctx context.Context) (*gateway, error) {
 	}
 	b := x.budget()
 	session := model.NewSession(model.Options{
-		Model: m, Name: x.sessionName(), Reply: x.judge != nil, Restricted: !x.networks.Agent.Public(), Conversations: recordsMessages(m.Record), Keep: x.spending(keep), Purse: x.purse(),
+		Model: m, Name: x.sessionName(), Reply: x.role.judges, Restricted: !x.networks.Agent.Public(), Conversations: recordsMessages(m.Record), Keep: x.spending(keep), Purse: x.purse(),
 		Budget: model.Budget{
 			MaxTurns: int64(b.MaxTurns), MaxInputTokens: int64(b.MaxInputTokens), MaxOutputTokens: int64(b.MaxOutputTokens),
 			MaxTotalTokens: int64(b.MaxTotalTokens), MaxCostUSD: b.MaxCostUSD,
@@ -84,16 +85,13 @@ func (x *execution) openGateway(ctx context.Context) (*gateway, error) {
 
 // sessionName returns the name under which exchanges with the model are recorded.
 func (p *plan) sessionName() string {
-	if p.judge != nil {
-		return p.spec.Key.Dir() + "/" + result.JudgesDir + "/" + p.judge.below
-	}
-	return p.spec.Key.Dir()
+	return path.Join(p.spec.Key.Dir(), p.role.below)
 }
 
 func recordsMessages(r model.Record) bool { return r == "" || r == model.RecordMessages }
 
 // recorder opens the record of the trial's calls.
-func (x *execution) recorder(kind model.Record) (*redacted, func(model.Turn) error, error) {
+func (x *agentRun) recorder(kind model.Record) (*redacted, func(model.Turn) error, error) {
 	name := result.TrajectoryFile
 	if kind == model.RecordNone {
 		name = result.CallCostsFile
@@ -111,7 +109,7 @@ func (x *execution) recorder(kind model.Record) (*redacted, func(model.Turn) err
 
 // noGateway returns the failure of an agent that could not get access to its model. The trial did
 // not cause it, so it starts over.
-func (x *execution) noGateway(ctx context.Context, err error) error {
+func (x *agentRun) noGateway(ctx context.Context, err error) error {
 	if ctx.Err() != nil || environment.KindOf(err) == environment.KindLost || environment.MachineFault(err) != nil {
 		return err
 	}
@@ -121,7 +119,7 @@ func (x *execution) noGateway(ctx context.Context, err error) error {
 }
 
 // purse returns the job's budget; nil if there is none.
-func (x *execution) purse() model.Purse {
+func (x *agentRun) purse() model.Purse {
 	if x.opts.Budget == nil {
 		return nil
 	}
@@ -129,7 +127,7 @@ func (x *execution) purse() model.Purse {
 }
 
 // spending returns a function that reports a turn's cost to the job's budget and then calls keep.
-func (x *execution) spending(keep func(model.Turn) error) func(model.Turn) error {
+func (x *agentRun) spending(keep func(model.Turn) error) func(model.Turn) error {
 	return func(t model.Turn) error {
 		if x.opts.Budget != nil && t.Cost != nil {
 			x.opts.Budget.Spend(x.spec.Key, *t.Cost)
@@ -140,7 +138,7 @@ func (x *execution) spending(keep func(model.Turn) error) func(model.Turn) error
 
 // protocol returns the protocol that the agent uses. A scripted model supports all, so a preset
 // gets its own: the one with token ids, if they are recorded.
-func (x *execution) protocol(m *model.Model) model.API {
+func (x *agentRun) protocol(m *model.Model) model.API {
 	known, ok := presets.Get(x.spec.Agent.Preset)
 	switch {
 	case !ok || m.API != model.Scripted || len(known.APIs) == 0:
@@ -202,7 +200,7 @@ func (g *gateway) close() {
 // closeGateway ends the agent's access to its model and records its usage. failed is the error of
 // the agent's script, or nil. It returns the agent's error: it may be the model's failure instead,
 // or nil if a budget ended the agent.
-func (x *execution) closeGateway(g *gateway, failed error) error {
+func (x *agentRun) closeGateway(g *gateway, failed error) error {
 	if g == nil {
 		return failed
 	}
@@ -269,7 +267,7 @@ func (x *execution) closeGateway(g *gateway, failed error) error {
 }
 
 // hideNames returns the names that a model stated, without secrets, each once.
-func (x *execution) hideNames(names []string) []string {
+func (x *agentRun) hideNames(names []string) []string {
 	var out []string
 	for _, name := range names {
 		if name = hide(x.secrets, name); !slices.Contains(out, name) {
@@ -280,7 +278,7 @@ func (x *execution) hideNames(names []string) []string {
 }
 
 // writeTrajectory writes the recorded calls, which are redacted, as a trajectory.
-func (x *execution) writeTrajectory() error {
+func (x *agentRun) writeTrajectory() error {
 	f, err := os.Open(filepath.Join(x.dir, result.TrajectoryFile))
 	if err != nil {
 		return err
@@ -300,7 +298,7 @@ func (x *execution) writeTrajectory() error {
 }
 
 // modelFailure returns the failure of an agent whose last model call failed.
-func (x *execution) modelFailure(ended *failure, f *model.Failure) error {
+func (x *agentRun) modelFailure(ended *failure, f *model.Failure) error {
 	kind := result.ModelFailed
 	switch f.Kind {
 	case model.FailedUnreachable:
@@ -312,7 +310,7 @@ func (x *execution) modelFailure(ended *failure, f *model.Failure) error {
 }
 
 // lastFailure describes the failure of the last model call.
-func (x *execution) lastFailure(f *model.Failure) string {
+func (x *agentRun) lastFailure(f *model.Failure) string {
 	what := "the model %s failed last"
 	switch f.Kind {
 	case model.FailedUnreachable:
@@ -333,7 +331,7 @@ func (x *execution) lastFailure(f *model.Failure) string {
 }
 
 // warnOfModel adds warnings about the agent's model calls.
-func (x *execution) warnOfModel(r model.Report) {
+func (x *agentRun) warnOfModel(r model.Report) {
 	if r.Calls == 0 && r.Refused == 0 && len(r.Denied) == 0 && x.agentBegan {
 		hint := "does it use ROLLOUT_MODEL_URL and ROLLOUT_MODEL_KEY?"
 		if r.Strange > 0 {
@@ -377,7 +375,7 @@ func (x *execution) warnOfModel(r model.Report) {
 }
 
 // warnOfUsage adds warnings about numbers that are not exact.
-func (x *execution) warnOfUsage(r model.Report) {
+func (x *agentRun) warnOfUsage(r model.Report) {
 	name := x.spec.Agent.Model
 	if n := r.Unpriced - r.PartlyPriced; n > 0 {
 		x.warn("the cost of %d of %d calls of the model %s is not known: set its price in models", n, r.Calls, name)
@@ -394,7 +392,7 @@ func (x *execution) warnOfUsage(r model.Report) {
 }
 
 // warnOfTokens adds warnings about data that record_tokens did not get.
-func (x *execution) warnOfTokens(r model.Report) {
+func (x *agentRun) warnOfTokens(r model.Report) {
 	name := x.spec.Agent.Model
 	if r.Untold > 0 {
 		x.warn("%d of %d answers of the model %s came without the ids of their tokens (record_tokens): its server must know return_token_ids, and the agent must speak openai-chat", r.Untold, r.Turns, name)

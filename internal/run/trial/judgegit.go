@@ -41,16 +41,16 @@ exit 0`
 const maxGitNamed = 32 << 10
 
 // judgeGit returns the variables that keep git from running programs of a repository; nil if the
-// agent is not a judge with an environment. Source: git-config(1), "GIT_CONFIG_COUNT".
-func judgeGit(ctx context.Context, x *execution) (map[string]string, error) {
-	if x.judge == nil || x.judge.dir == "" {
+// agent is not a judge. Source: git-config(1), "GIT_CONFIG_COUNT".
+func judgeGit(ctx context.Context, x *agentRun) (map[string]string, error) {
+	if !x.role.judges {
 		return nil, nil
 	}
 	env := x.commandEnv()
 	maps.Copy(env, gitVariables(gitOff))
 	out := &excerpt.Ends{Size: maxGitNamed + 1}
 	_, err := x.live.env.Exec(ctx, gitNamed, environment.ExecOptions{
-		Env: env, WorkDir: x.spec.Task.Config.Environment.WorkDir, User: x.agentUser(), Stdout: out, Timeout: copyTimeout,
+		Env: env, WorkDir: x.spec.Task.Config.Environment.WorkDir, User: x.role.user, Stdout: out, Timeout: copyTimeout,
 	})
 	if err != nil {
 		return nil, err

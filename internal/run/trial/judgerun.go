@@ -26,21 +26,13 @@ import (
 	"github.com/org/rollout-action/internal/run/shell"
 )
 
-// judgePlan is the part of a plan that concerns a judge.
-type judgePlan struct {
-	name   string
-	below  string // the directory of its files, in that of all judges
-	prompt string
-	dir    string // the judge's directory in its environment; "" for a call
-	files  []environment.Copy
-}
-
-// judging is one attempt of a judge: an execution whose agent is the judge. It has a separate
-// record; only the environment may be that of the trial.
-type judging struct {
-	*execution
-	judge Judge
-	in    material
+// judgeRun is one attempt of a judge: a run of its agent. It has a separate record; only the
+// environment may be that of the trial.
+type judgeRun struct {
+	agentRun
+	judge   Judge
+	in      material
+	verdict judge.Verdict // counts only without an error
 }
 
 // material is the evidence that a judge works on.
@@ -54,20 +46,21 @@ type material interface {
 	read(j Judge, text []byte) (judge.Verdict, error)
 }
 
-// judgeAttempt returns an execution of a judge whose files are in the directory below, in that of
-// all judges.
-func (x *execution) judgeAttempt(j Judge, in material, below string) (*judging, error) {
+// judgeAttempt returns an attempt of a judge whose files are in the directory below, in that of all
+// judges.
+func (x *execution) judgeAttempt(j Judge, in material, below string) (*judgeRun, error) {
 	dir := filepath.Join(x.dir, result.JudgesDir, below)
 	p := x.plan
-	p.judge = &judgePlan{name: j.Name, below: below}
 	p.spec.Agent, p.spec.Env, p.spec.Files, p.spec.Again = j.Agent, j.Env, j.Files, nil
+	p.spec.Judges, p.spec.GroupJudges = nil, nil
 	p.timeouts.Execute = time.Duration(min(j.TimeoutSec*p.job.TimeoutMultiplier*float64(time.Second), 1<<62))
 	p.networks.Agent = p.networks.Verify
+	at := "" // its directory in the environment
 	if j.Place() != "" {
-		p.judge.dir = environment.JudgesDir + "/" + strings.ToLower(rand.Text())
-		p.job.InstructionPath = p.judge.dir + "/" + result.JudgePromptFile
+		at = environment.JudgesDir + "/" + strings.ToLower(rand.Text())
+		p.job.InstructionPath = at + "/" + result.JudgePromptFile
 	}
-	prompt, err := in.ask(j, p.judge.dir)
+	prompt, err := in.ask(j, at)
 	if err != nil {
 		return nil, failf(result.JudgeFailed, "it has no prompt: %v", err)
 	}
@@ -75,7 +68,6 @@ func (x *execution) judgeAttempt(j Judge, in material, below string) (*judging, 
 		return nil, failf(result.JudgeFailed, "its prompt has %d bytes, and the program of the preset %s takes it as one argument of at most %d bytes: let it read artifacts, or choose another agent",
 			len(prompt), j.Agent.Preset, presets.MaxArgument)
 	}
-	p.judge.prompt = prompt
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, environment.MarkMachineError(err)
 	}
@@ -83,8 +75,9 @@ func (x *execution) judgeAttempt(j Judge, in material, below string) (*judging, 
 		return nil, environment.MarkMachineError(err)
 	}
 	var unowned []string
-	if p.judge.dir != "" {
-		artifacts, inputs, err := in.files(j, p.judge.dir)
+	var files []environment.Copy
+	if at != "" {
+		artifacts, inputs, err := in.files(j, at)
 		if err != nil {
 			return nil, err
 		}
@@ -94,14 +87,24 @@ func (x *execution) judgeAttempt(j Judge, in material, below string) (*judging, 
 			}
 		}
 		if j.Place() == judge.InFresh { // where no other user is
-			p.judge.files = slices.Concat(artifacts, []environment.Copy{{Src: fstest.MapFS{}, Dst: p.judge.dir, Mode: 0o777}})
+			files = slices.Concat(artifacts, []environment.Copy{{Src: fstest.MapFS{}, Dst: at, Mode: 0o777}})
 		}
-		p.judge.files = slices.Concat(p.judge.files, judgeFiles(p.judge.dir, prompt), inputs)
+		files = slices.Concat(files, judgeFiles(at, prompt), inputs)
 	}
-	run := &execution{
+	p.role = role{
+		judges: true, script: "its execute script", below: result.JudgesDir + "/" + below, dir: at,
+		user:        string(p.spec.Task.Config.Verifier.User), // like the tests
+		env:         map[string]string{judgeDirVar: at},
+		instruction: func() (string, error) { return prompt, nil },
+		files:       func() ([]environment.Copy, error) { return files, nil },
+	}
+	if p.isShell() { // others may be installed in their HOME
+		p.role.env["HOME"] = at + "/home"
+	}
+	run := &judgeRun{judge: j, in: in, agentRun: agentRun{
 		Runner: x.Runner, plan: p, deadlines: x.deadlines,
 		record: record{began: x.now(), dir: dir, maxStream: x.maxStream, secrets: x.secrets, sink: func(event.Event) {}, now: x.now},
-	}
+	}}
 	run.trial = result.Trial{Key: p.spec.Key, Environment: &result.Environment{Provider: x.opts.Provider.Name()}}
 	for _, name := range unowned {
 		run.warn("the artifact %s was kept by an earlier version of Rollout, without owners and modes: its files belong to root here", name)
@@ -111,7 +114,7 @@ func (x *execution) judgeAttempt(j Judge, in material, below string) (*judging, 
 		run.live = x.live
 		run.trial.Environment.Unenforced = x.trial.Environment.Unenforced
 	}
-	return &judging{execution: run, judge: j, in: in}, nil
+	return run, nil
 }
 
 // judgeFiles returns the files of a judge's directory.
@@ -124,68 +127,62 @@ func judgeFiles(dir, prompt string) []environment.Copy {
 
 // run runs the judge and returns its verdict. Errors are in the record: the verdict counts only if
 // there is none.
-func (j *judging) run(ctx context.Context) judge.Verdict {
-	defer j.finish()
-	defer j.abandonLayer()
-	ctx = environment.WithRetryNotify(ctx, j.recordRetry)
-	fresh := j.judge.Place() == judge.InFresh
-	for _, s := range steps {
-		if s.phase == event.Verifier {
-			break
-		}
-		wanted := s.wanted(j.execution)
-		if s.phase == event.EnvironmentSetup {
-			s.do = (*execution).enterJudge
-			if fresh {
-				s.do = (*execution).setup
-			}
-		}
-		if wanted {
-			j.step(ctx, s)
-		}
-	}
-	v := j.read(ctx)
-	if fresh {
-		ended := j.live != nil && j.live.stop()
-		j.teardown(ctx, ended)
-	}
-	j.gateway.close()
-	j.refusals.warn(j.warn)
-	return v
+func (j *judgeRun) run(ctx context.Context) judge.Verdict {
+	j.walk(ctx, j.steps())
+	return j.verdict
 }
 
-// enterJudge copies a judge's files into the trial's environment. A call needs none.
-func (x *execution) enterJudge(ctx context.Context) error {
-	if x.judge.dir == "" {
-		return nil
+// steps returns the way through the attempt. Only a fresh environment is the judge's own.
+func (j *judgeRun) steps() []step {
+	read := step{"read verdict", j.read}
+	var steps []step
+	switch j.judge.Place() {
+	case judge.InFresh:
+		steps = append(j.agentSteps(j.setup), read, step{"end watch", j.endWatch}, step{"teardown", j.teardown})
+	case judge.InTrial:
+		steps = append(j.agentSteps(j.enter), read)
+	default: // a call
+		steps = append(j.agentSteps(func(context.Context) error { return nil }), read)
 	}
-	network := x.networks.Verify
-	if x.spec.Agent.Install != "" {
-		network = x.networks.Install
-	}
-	if err := x.switchNetwork(ctx, "the judge "+x.judge.name, network); err != nil {
-		return err
-	}
-	if err := x.makeJudgeDir(ctx); err != nil {
-		return err
-	}
-	return x.live.copyTo(ctx, slices.Concat(x.agentFiles(), x.judge.files, x.scripts())...)
+	return append(steps,
+		step{"close gateway", func(context.Context) { j.gateway.close() }},
+		step{"refusals", func(context.Context) { j.refusals.warn(j.warn) }},
+	)
 }
 
-// makeJudgeDir makes the directory of a judge in the trial's environment. Only the judge's user can
+// enter copies a judge's files into the trial's environment.
+func (j *judgeRun) enter(ctx context.Context) error {
+	network := j.networks.Verify
+	if j.spec.Agent.Install != "" {
+		network = j.networks.Install
+	}
+	if err := j.switchNetwork(ctx, "the judge "+j.judge.Name, network); err != nil {
+		return err
+	}
+	if err := j.makeDir(ctx); err != nil {
+		return err
+	}
+	files, err := j.role.files()
+	if err != nil {
+		return err
+	}
+	return j.live.copyTo(ctx, slices.Concat(j.agentFiles(), files, j.scripts())...)
+}
+
+// makeDir makes the directory of a judge in the trial's environment. Only the judge's user can
 // enter it: others may learn its name from the arguments of the judge's commands. It removes
 // everything at the parent's path before, also the directories of earlier judges with their
 // verdicts.
-func (x *execution) makeJudgeDir(ctx context.Context) error {
+func (j *judgeRun) makeDir(ctx context.Context) error {
 	// Every user can create a directory here, but neither list nor replace those of others.
-	if err := x.live.copyTo(ctx, environment.Copy{Src: fstest.MapFS{}, Dst: environment.JudgesDir, Clean: true, Mode: fs.ModeSticky | 0o733}); err != nil {
+	if err := j.live.copyTo(ctx, environment.Copy{Src: fstest.MapFS{}, Dst: environment.JudgesDir, Clean: true, Mode: fs.ModeSticky | 0o733}); err != nil {
 		return err
 	}
-	env := x.commandEnv()
-	env[judgeDirVar] = x.judge.dir
+	env := j.commandEnv()
+	env[judgeDirVar] = j.role.dir
 	trouble := &excerpt.Ends{Size: 1 << 10}
-	code, err := x.live.env.Exec(ctx, `mkdir "$`+judgeDirVar+`" && chmod 700 "$`+judgeDirVar+`"`, environment.ExecOptions{
-		Env: env, User: x.agentUser(), Stderr: trouble, Timeout: copyTimeout,
+	code, err := j.live.env.Exec(ctx, `mkdir "$`+judgeDirVar+`" && chmod 700 "$`+judgeDirVar+`"`, environment.ExecOptions{
+		Env: env, User: j.role.user, Stderr: trouble, Timeout: copyTimeout,
 	})
 	if err == nil && code != 0 {
 		return failf(result.JudgeFailed, "its directory cannot be made: exit code %d: %s", code, trouble)
@@ -194,13 +191,17 @@ func (x *execution) makeJudgeDir(ctx context.Context) error {
 }
 
 // isCall reports whether the agent is a judge that is one call of its model.
-func (p *plan) isCall() bool { return p.judge != nil && p.judge.dir == "" }
+func (p *plan) isCall() bool { return p.role.dir == "" }
 
 // executeCall asks the model of a judge.
-func (x *execution) executeCall(ctx context.Context) error {
+func (x *agentRun) executeCall(ctx context.Context) error {
 	g, err := x.openGateway(ctx)
 	if err != nil {
 		return err
+	}
+	prompt, err := x.role.instruction()
+	if err != nil {
+		return x.closeGateway(g, err)
 	}
 	log, err := x.capture(result.CommandDir + "/" + result.StdoutFile)
 	if err != nil {
@@ -211,7 +212,7 @@ func (x *execution) executeCall(ctx context.Context) error {
 	defer cancel()
 	m := x.opts.Models[x.spec.Agent.Model]
 	x.agentBegan = true
-	_, err = shell.Ask(limited, shell.Options{API: x.protocol(m), Model: m.Upstream, Transport: g.session.Transport(), Instruction: x.judge.prompt, Log: log})
+	_, err = shell.Ask(limited, shell.Options{API: x.protocol(m), Model: m.Upstream, Transport: g.session.Transport(), Instruction: prompt, Log: log})
 	switch {
 	case err != nil && ctx.Err() != nil:
 		err = ctx.Err()
@@ -224,16 +225,16 @@ func (x *execution) executeCall(ctx context.Context) error {
 }
 
 // read reads the verdict of a judge that has ended without an error.
-func (j *judging) read(ctx context.Context) (v judge.Verdict) {
-	defer j.recoverPanic()
+func (j *judgeRun) read(ctx context.Context) {
 	if !j.noError() {
-		return v
+		return
 	}
 	if stop := j.trial.StopCondition; stop != "" {
 		j.fail(failf(result.JudgeFailed, "it was stopped before its end (%s), so nothing that it left counts as its verdict: raise its budget", stop))
-		return v
+		return
 	}
-	v, err := j.verdict(ctx)
+	v, err := j.given(ctx)
+	j.verdict = v
 	var invalid *judge.InvalidError
 	switch {
 	case err == nil:
@@ -252,19 +253,18 @@ func (j *judging) read(ctx context.Context) (v judge.Verdict) {
 	default:
 		j.fail(classify(event.Judging, err, j.timeouts, j.secrets))
 	}
-	return v
 }
 
 // expected names the place where the verdict should have been.
-func (j *judging) expected() string {
+func (j *judgeRun) expected() string {
 	if j.judge.VerdictSource() == judge.FromReply {
 		return "its last answer has no text"
 	}
 	return "it wrote no " + result.VerdictFile + " in its directory (source: file)"
 }
 
-// verdict returns the judge's verdict, redacted.
-func (j *judging) verdict(ctx context.Context) (judge.Verdict, error) {
+// given returns the verdict that the judge gave, redacted.
+func (j *judgeRun) given(ctx context.Context) (judge.Verdict, error) {
 	if j.judge.VerdictSource() == judge.FromReply {
 		return j.said()
 	}
@@ -282,7 +282,7 @@ var errTwoVerdicts = &judge.InvalidError{Problem: "there are two that differ: a 
 // and no program in the environment can send messages for it. Programs that another agent runs can:
 // they find its key in the variables or in the memory of the agent. So all messages with the key
 // count, and together they must contain one verdict only.
-func (j *judging) said() (v judge.Verdict, err error) {
+func (j *judgeRun) said() (v judge.Verdict, err error) {
 	if j.gateway == nil {
 		return v, judge.ErrMissing
 	}
@@ -315,12 +315,12 @@ func (j *judging) said() (v judge.Verdict, err error) {
 }
 
 // verdictFile returns the file in the judge's directory, redacted.
-func (j *judging) verdictFile(ctx context.Context) ([]byte, error) {
+func (j *judgeRun) verdictFile(ctx context.Context) ([]byte, error) {
 	c, cancel := j.cleanup(ctx, collectTimeout, collectGrace)
 	defer cancel()
 	var file rewardFile
 	before := len(j.trial.Omitted)
-	err := j.copyOut(c, j.live.env, path.Join(j.plan.judge.dir, result.VerdictFile), ".", true, []string{result.VerdictFile}, func(name string, size int64) io.Writer {
+	err := j.copyOut(c, j.live.env, path.Join(j.role.dir, result.VerdictFile), ".", true, []string{result.VerdictFile}, func(name string, size int64) io.Writer {
 		if name != result.VerdictFile {
 			return nil
 		}
@@ -345,7 +345,7 @@ func (j *judging) verdictFile(ctx context.Context) ([]byte, error) {
 }
 
 // failureOf returns the error of a judge as an error of its trial.
-func (j *judging) failureOf() *failure {
+func (j *judgeRun) failureOf() *failure {
 	e := j.trial.Error
 	if e == nil {
 		return nil

@@ -25,26 +25,19 @@ const maxReason = 4 << 10
 // defaultJudgeAttempts limits a judge's attempts if retry.judge_attempts is not set.
 const defaultJudgeAttempts = 2
 
-// wantsJudges reports whether the judges run: the agent ended, and the tests have given a reward or
-// are disabled.
-func (x *execution) wantsJudges() bool {
-	if !x.spec.judged() || x.live == nil || x.startOver != nil {
+// mayJudge reports whether the judges run: the agent ended, and the tests have given a reward or are
+// disabled.
+func (x *execution) mayJudge() bool {
+	if x.live == nil || x.startOver != nil {
 		return false
 	}
 	return x.trial.Reward != nil && (x.noError() || x.agentFailed()) || x.job.Verifier.Disable && x.noError()
 }
 
-// wantsVerdicts reports whether judges may judge this trial. A trial that is verified again does
-// not have the agent's messages.
-func (x *execution) wantsVerdicts() bool {
-	if !x.spec.judged() || x.visit != nil {
-		return false
-	}
-	if x.spec.Again != nil {
-		x.warn("judges judge only what an agent has just done: the reward is that of the tests alone")
-		return false
-	}
-	return true
+// warnUnjudged warns that judges do not judge a trial that is verified again, which does not have the
+// agent's messages.
+func (x *execution) warnUnjudged(context.Context) {
+	x.warn("judges judge only what an agent has just done: the reward is that of the tests alone")
 }
 
 // endsProcesses reports whether the agent's processes are ended before the judge works.
@@ -54,8 +47,8 @@ func endsProcesses(j Judge) bool {
 
 // beginProcesses starts the marker for ending the processes of the agent and its install script, if
 // judges need that. It may be called again.
-func (x *execution) beginProcesses(ctx context.Context) error {
-	if x.marker != nil || x.visit != nil || x.judge != nil || x.making != nil || !slices.ContainsFunc(x.spec.Judges, endsProcesses) {
+func (x *agentRun) beginProcesses(ctx context.Context) error {
+	if x.marker != nil || x.making != nil || !slices.ContainsFunc(x.spec.Judges, endsProcesses) {
 		return nil
 	}
 	m, err := startMarker(ctx, x.live.env, environment.ExecOptions{Env: x.commandEnv()})
@@ -67,7 +60,7 @@ func (x *execution) beginProcesses(ctx context.Context) error {
 var errUntouchable = errors.New("processes of the agent or of an earlier judge may still run, because something ended the process by which Rollout ends them: use placement: fresh")
 
 // endProcesses ends the remaining processes of the agent and the tests.
-func (x *execution) endProcesses(ctx context.Context) error {
+func (x *agentRun) endProcesses(ctx context.Context) error {
 	if x.marker == nil {
 		return nil
 	}
@@ -257,7 +250,7 @@ func (x *execution) judgeOnce(ctx context.Context, j Judge, in material, below s
 
 // runAlone runs an attempt of a judge, and ends the processes that it started, or woke, in the
 // environment of the trial, so that no later judge meets them.
-func (x *execution) runAlone(ctx context.Context, j Judge, attempt *judging) (judge.Verdict, error) {
+func (x *execution) runAlone(ctx context.Context, j Judge, attempt *judgeRun) (judge.Verdict, error) {
 	if !endsProcesses(j) {
 		return attempt.run(ctx), nil
 	}

@@ -25,7 +25,7 @@ const snapshotTimeout = 10 * time.Minute
 // findLayer returns the image to begin with: the agent's layer on the task's image ref, or else
 // ref, on which the trial installs the agent. It waits for another trial that is making the layer.
 // If this trial has to make it, x.making is set.
-func (x *execution) findLayer(ctx context.Context, ref string) (string, error) {
+func (x *agentRun) findLayer(ctx context.Context, ref string) (string, error) {
 	id := x.trial.Environment.ImageID
 	if id == "" {
 		var err error
@@ -93,7 +93,7 @@ func (p *plan) layerDescription(secrets *redact.Redactor) string {
 
 // keepLayer makes a layer of the environment, in which the agent has just been installed, and
 // continues in a new environment on that layer, so that this trial runs like all others.
-func (x *execution) keepLayer(ctx context.Context) error {
+func (x *agentRun) keepLayer(ctx context.Context) error {
 	l := x.making
 	ref, err := x.snapshot(ctx, l.Key())
 	if ctx.Err() != nil {
@@ -131,7 +131,7 @@ func (x *execution) keepLayer(ctx context.Context) error {
 
 // snapshot makes an image of the environment, without the files that trials put there, and returns
 // its reference.
-func (x *execution) snapshot(ctx context.Context, key string) (string, error) {
+func (x *agentRun) snapshot(ctx context.Context, key string) (string, error) {
 	if err := x.copyInstallLogs(ctx, x.live.env, x.rules.LogDirs); err != nil {
 		return "", err
 	}
@@ -171,7 +171,7 @@ func (r *record) copyInstallLogs(ctx context.Context, env environment.Environmen
 }
 
 // leaveEnvironment destroys the environment in which the agent was installed.
-func (x *execution) leaveEnvironment(ctx context.Context) error {
+func (x *agentRun) leaveEnvironment(ctx context.Context) error {
 	live := x.live
 	ended := live.stop()
 	x.live = nil
@@ -189,7 +189,7 @@ func (x *execution) leaveEnvironment(ctx context.Context) error {
 }
 
 // failLayer passes a failure of the install script on to the trials that wait for the layer.
-func (x *execution) failLayer(ctx context.Context, err error) {
+func (x *agentRun) failLayer(ctx context.Context, err error) {
 	if x.making == nil || ctx.Err() != nil {
 		return // abandonLayer lets another trial make it
 	}
@@ -200,7 +200,7 @@ func (x *execution) failLayer(ctx context.Context, err error) {
 }
 
 // abandonLayer lets another trial make the layer, if this trial did not make it.
-func (x *execution) abandonLayer() {
+func (x *agentRun) abandonLayer() {
 	if l := x.making; l != nil {
 		l.Abandon()
 	}

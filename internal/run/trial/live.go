@@ -14,6 +14,8 @@ type liveEnvironment struct {
 	stop     func() (ended bool) // see deadlines.destroyOnCancel
 	network  environment.Network // the current one
 	oomKills int                 // environment.OOMKills at the last call
+	// ended is set if the environment was ended because the job was cancelled; see endWatch.
+	ended bool
 }
 
 // copyTo copies files into the environment.
@@ -33,7 +35,7 @@ func (l *liveEnvironment) newOOMKills(ctx context.Context) int {
 
 // switchNetwork switches the environment to the network of a phase, if it differs. who names the
 // process of the phase.
-func (x *execution) switchNetwork(ctx context.Context, who string, n environment.Network) error {
+func (x *agentRun) switchNetwork(ctx context.Context, who string, n environment.Network) error {
 	x.refusals.setActor(who)
 	if n.Is(x.live.network) {
 		return nil
@@ -52,7 +54,7 @@ const exitKilled = 137
 
 // outOfMemory returns an addition to the message about a failed script if processes were killed for
 // memory since the last call: ", and …", or "".
-func (x *execution) outOfMemory(ctx context.Context) string {
+func (x *agentRun) outOfMemory(ctx context.Context) string {
 	kills := x.live.newOOMKills(ctx)
 	if kills == 0 {
 		return ""

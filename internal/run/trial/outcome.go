@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/org/rollout-action/internal/core/config"
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/lib/awake"
@@ -21,11 +20,10 @@ const (
 
 var errSlowKeep = fmt.Errorf("it took longer than %s", keepTimeout)
 
-// keepOutcome keeps the files of the environment as the agent left them, if the job asks for it. If
-// they cannot be kept, the trial goes on with a warning.
+// keepOutcome keeps the files of the environment as the agent left them. If they cannot be kept, the
+// trial goes on with a warning.
 func (x *execution) keepOutcome(ctx context.Context) {
-	defer x.recoverPanic()
-	if x.job.Environment.Keep != config.KeepOutcome || x.spec.Again != nil || x.live == nil || !x.noError() && !x.agentFailed() || ctx.Err() != nil {
+	if x.live == nil || !x.noError() && !x.agentFailed() || ctx.Err() != nil {
 		return
 	}
 	x.progress("keeping what the agent left")
@@ -79,7 +77,6 @@ func (x *execution) lowDisk() error {
 
 // dropOutcome removes the outcome of a cancelled trial, whose agent will run again.
 func (x *execution) dropOutcome(ctx context.Context) {
-	defer x.recoverPanic()
 	kept := x.trial.Environment.Outcome
 	if kept == nil || x.trial.Error == nil || x.trial.Error.Type != result.Cancelled {
 		return

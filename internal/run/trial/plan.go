@@ -8,6 +8,7 @@ import (
 	"path"
 	"slices"
 	"testing/fstest" // MapFS: the standard library's in-memory fs.FS
+	"time"
 
 	"github.com/org/rollout-action/internal/core/agent"
 	"github.com/org/rollout-action/internal/core/agent/presets"
@@ -19,6 +20,23 @@ import (
 	"github.com/org/rollout-action/internal/run/trial/layer"
 )
 
+// role holds the settings in which the trial's own agent and its judges differ.
+type role struct {
+	// judges is set for a judge: its replies are kept, and git runs no programs of a repository that
+	// it reads.
+	judges bool
+	script string            // names its execute script in messages
+	below  string            // the directory of its files, below the trial's; "" is the trial's
+	dir    string            // of its execute script in the environment; "": it is one call of its model
+	user   string            // that it runs as; "" is the image's
+	env    map[string]string // its additional variables
+	// instruction returns what it is told.
+	instruction func() (string, error)
+	// files returns the files that it needs besides log directories and scripts, of which plan.files
+	// knows.
+	files func() ([]environment.Copy, error)
+}
+
 // plan holds the settings of the task and the job for a trial. It never changes.
 type plan struct {
 	spec     Spec
@@ -26,13 +44,26 @@ type plan struct {
 	rules    task.Rules // of the task's format
 	timeouts Timeouts
 	networks task.Networks
-	judge    *judgePlan // nil: the trial's own agent runs
+	role     role
+	stay     time.Duration // the time that a visitor may stay in the environment; 0: there is none
 }
 
 func newPlan(spec Spec, job config.Job) plan {
-	return plan{
+	p := plan{
 		spec: spec, job: job, rules: spec.Task.Rules(), timeouts: TimeoutsOf(job, spec.Task.Config), networks: spec.Networks(job),
 	}
+	p.role = role{
+		script: "the agent's execute script", dir: environment.ScriptsDir, user: string(spec.Task.Config.Agent.User),
+		instruction: func() (string, error) {
+			text, err := spec.Task.Instruction()
+			if err != nil {
+				return "", unreadable("instruction.md", err)
+			}
+			return string(text), nil
+		},
+		files: p.taskFiles,
+	}
+	return p
 }
 
 // limits returns the task's resources with the job's overrides.
@@ -83,16 +114,18 @@ func (p *plan) memoryLimit(unenforced []string) string {
 // files returns the files of an environment before any command runs in it: the instruction, the
 // agent's scripts (for the oracle: the solution) and the log directories.
 func (p *plan) files() ([]environment.Copy, error) {
-	if p.judge != nil {
-		return slices.Concat(p.logDirs(), p.judge.files, p.scripts()), nil
-	}
+	files, err := p.role.files()
+	return slices.Concat(p.logDirs(), files, p.scripts()), err
+}
+
+// taskFiles returns the instruction and, for the oracle, the solution.
+func (p plan) taskFiles() ([]environment.Copy, error) {
 	instruction, err := p.spec.Task.Instruction()
 	if err != nil {
 		return nil, unreadable("instruction.md", err)
 	}
 	dir, name := path.Split(p.job.InstructionPath)
-	files := p.logDirs()
-	files = append(files, environment.Copy{Src: fstest.MapFS{name: {Data: instruction, Mode: 0o644}}, Dst: path.Clean(dir)})
+	files := []environment.Copy{{Src: fstest.MapFS{name: {Data: instruction, Mode: 0o644}}, Dst: path.Clean(dir)}}
 	if p.spec.Agent.Name == agent.Oracle {
 		solution, err := p.spec.Task.Solution()
 		if err != nil {
@@ -101,51 +134,21 @@ func (p *plan) files() ([]environment.Copy, error) {
 		for _, dir := range p.rules.SolutionDirs {
 			files = append(files, environment.Copy{Src: worldReadable{solution, solveScript}, Dst: dir, Clean: true})
 		}
-		return files, nil
 	}
-	return append(files, p.scripts()...), nil
+	return files, nil
 }
 
-// scripts returns the agent's scripts.
+// scripts returns the agent's scripts. The install script is never in the directory of a judge, which
+// only the judge's user can enter, because it runs as the user of the image. The oracle has none.
 func (p *plan) scripts() (files []environment.Copy) {
 	for _, script := range []struct{ dir, name, text string }{
-		{environment.ScriptsDir, installScript, p.spec.Agent.Install}, {p.scriptsDir(), executeScript, p.spec.Agent.Execute},
+		{environment.ScriptsDir, installScript, p.spec.Agent.Install}, {p.role.dir, executeScript, p.spec.Agent.Execute},
 	} {
-		if script.text != "" {
+		if script.text != "" && p.spec.Agent.Name != agent.Oracle {
 			files = append(files, environment.Copy{Src: fstest.MapFS{script.name: {Data: []byte(script.text), Mode: 0o755}}, Dst: script.dir})
 		}
 	}
 	return files
-}
-
-// scriptsDir returns the directory of the agent's execute script. The install script is never in
-// the directory of a judge, which only the judge's user can enter, because it runs as the user of
-// the image.
-func (p *plan) scriptsDir() string {
-	if p.judge != nil {
-		return p.judge.dir
-	}
-	return environment.ScriptsDir
-}
-
-// agentUser returns the user that the agent runs as; "" is the image's.
-func (p *plan) agentUser() string {
-	if p.judge != nil { // like the tests
-		return string(p.spec.Task.Config.Verifier.User)
-	}
-	return string(p.spec.Task.Config.Agent.User)
-}
-
-// instruction returns the agent's instruction.
-func (p *plan) instruction() (string, error) {
-	if p.judge != nil {
-		return p.judge.prompt, nil
-	}
-	text, err := p.spec.Task.Instruction()
-	if err != nil {
-		return "", unreadable("instruction.md", err)
-	}
-	return string(text), nil
 }
 
 // agentFiles returns the agent's own files. A layer has them already, with the changes of the
@@ -181,12 +184,7 @@ func (p *plan) agentEnv() map[string]string {
 	}
 	maps.Copy(env, p.spec.Env)
 	env[instructionVar] = p.job.InstructionPath
-	if p.judge != nil {
-		env[judgeDirVar] = p.judge.dir
-		if p.isShell() { // others may be installed in their HOME
-			env["HOME"] = p.judge.dir + "/home"
-		}
-	}
+	maps.Copy(env, p.role.env)
 	if p.spec.Agent.Preset != "" {
 		p.taskTools(env)
 		env[presets.NetworkVar] = string(cmp.Or(p.networks.Agent.Mode, environment.NetworkPublic))

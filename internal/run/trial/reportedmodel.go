@@ -17,7 +17,7 @@ import (
 // readOwnWord reads the usage that an agent without a gateway reports itself, in a trajectory in
 // its logs. priced reports whether the cost is known otherwise.
 func (x *execution) readOwnWord(priced bool) {
-	if x.spec.Agent.Reserved() || x.spec.Agent.Model != "" || x.spec.Again != nil {
+	if x.spec.Agent.Reserved() || x.spec.Agent.Model != "" {
 		return
 	}
 	name := path.Join(strings.TrimPrefix(environment.AgentLogs, "/"), result.ATIFFile)

@@ -103,8 +103,10 @@ func (r *Runner) run(ctx context.Context, spec Spec, dir string, visit *visiting
 	var before result.Trial // sums of earlier executions
 	for n := 1; ; n++ {
 		x := r.execution(spec, dir, started, before)
-		x.visit = visit
-		x.run(ctx)
+		if visit != nil {
+			x.stay = visitLifetime
+		}
+		x.run(ctx, x.steps(visit))
 		if x.startOver == nil || n >= policy.MaxAttempts || ctx.Err() != nil {
 			return Outcome{Trial: x.trial, Detail: x.detail, MachineFault: x.machineFault}
 		}
@@ -129,13 +131,13 @@ func sleep(ctx context.Context, d time.Duration) { awake.Sleep(ctx, d) }
 // execution returns an execution of a trial. It keeps the warnings, retries, costs and omissions of
 // the executions before.
 func (r *Runner) execution(spec Spec, dir string, started time.Time, before result.Trial) *execution {
-	x := &execution{
+	x := &execution{agentRun: agentRun{
 		Runner: r,
 		plan:   newPlan(spec, r.opts.Job),
 		record: record{
 			began: started, dir: dir, maxStream: int64(r.opts.Job.MaxStreamSize), secrets: r.opts.Redactor, sink: r.opts.Emit, now: r.opts.Now,
 		},
-	}
+	}}
 	x.trial = result.Trial{
 		Key:             spec.Key,
 		TaskGitCommitID: spec.Task.GitCommitID,

@@ -31,7 +31,7 @@ func (p *plan) budget() agent.Budget {
 }
 
 // executeShell runs Rollout's own loop in place of an execute script.
-func (x *execution) executeShell(ctx context.Context, g *gateway) error {
+func (x *agentRun) executeShell(ctx context.Context, g *gateway) error {
 	if g == nil {
 		return failf(result.InternalError, "the preset %s has no model", presets.Shell) // validate refuses it
 	}
@@ -45,8 +45,8 @@ func (x *execution) executeShell(ctx context.Context, g *gateway) error {
 
 // runShell runs the loop until it ends or the agent's time is over. In the latter case it ends the
 // processes that the loop started.
-func (x *execution) runShell(ctx context.Context, g *gateway) error {
-	instruction, err := x.instruction()
+func (x *agentRun) runShell(ctx context.Context, g *gateway) error {
+	instruction, err := x.role.instruction()
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (x *execution) runShell(ctx context.Context, g *gateway) error {
 		return err
 	}
 	defer x.release(trouble)
-	opts := environment.ExecOptions{WorkDir: x.spec.Task.Config.Environment.WorkDir, User: x.agentUser(), Env: x.commandEnv()}
+	opts := environment.ExecOptions{WorkDir: x.spec.Task.Config.Environment.WorkDir, User: x.role.user, Env: x.commandEnv()}
 	maps.Copy(opts.Env, x.agentEnv())
 	git, err := judgeGit(ctx, x)
 	if err != nil {
@@ -106,7 +106,7 @@ func (x *execution) runShell(ctx context.Context, g *gateway) error {
 }
 
 // shellFailure returns the error of a loop as a failure of the trial.
-func (x *execution) shellFailure(ctx context.Context, err error) error {
+func (x *agentRun) shellFailure(ctx context.Context, err error) error {
 	see := x.outputIn(result.CommandDir)
 	var unanswered *shell.ModelError
 	switch {

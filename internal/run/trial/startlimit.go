@@ -59,21 +59,19 @@ const (
 	maxLifetime   = 10 * 365 * 24 * time.Hour
 )
 
-// lifetime returns the maximum time that the environment of this execution is needed: twice the sum
+// lifetime returns the maximum time that the environment is needed: twice the sum
 // of all timeouts, because time in which this machine is suspended counts for the environment.
-func (x *execution) lifetime() time.Duration {
-	if x.visit != nil {
-		return visitLifetime
+func (p *plan) lifetime() time.Duration {
+	if p.stay > 0 {
+		return p.stay
 	}
 	seconds := 0.0
-	for _, d := range []time.Duration{x.timeouts.Install, x.timeouts.Execute, x.timeouts.Verify, x.timeouts.StartPeriod, x.timeouts.Healthcheck} {
+	for _, d := range []time.Duration{p.timeouts.Install, p.timeouts.Execute, p.timeouts.Verify, p.timeouts.StartPeriod, p.timeouts.Healthcheck} {
 		seconds += d.Seconds()
 	}
-	if x.judge == nil {
-		attempts := float64(JudgeAttempts(x.job))
-		for _, j := range x.spec.Judges {
-			seconds += attempts * (j.TimeoutSec*x.job.TimeoutMultiplier + x.timeouts.Install.Seconds() + startTimeout.Seconds())
-		}
+	attempts := float64(JudgeAttempts(p.job))
+	for _, j := range p.spec.Judges {
+		seconds += attempts * (j.TimeoutSec*p.job.TimeoutMultiplier + p.timeouts.Install.Seconds() + startTimeout.Seconds())
 	}
 	return time.Duration(min(2*seconds, maxLifetime.Seconds())*float64(time.Second)) + lifetimeMargin
 }

@@ -34,10 +34,10 @@ func TestWaitingIsNoPartOfStarting(t *testing.T) {
 }
 
 func TestLifetimeIsLongerThanAllTimeoutsTogether(t *testing.T) {
-	x := &execution{plan: plan{
+	x := &plan{
 		job:      config.Job{TimeoutMultiplier: 2, Retry: config.Retry{MaxAttempts: 3}},
 		timeouts: Timeouts{Install: time.Hour, Execute: 2 * time.Hour, Verify: time.Hour, StartPeriod: time.Minute, Healthcheck: time.Minute},
-	}}
+	}
 	sum := 4*time.Hour + 2*time.Minute
 	if got := x.lifetime(); got < sum || got > 10*sum {
 		t.Errorf("%s of timeouts give %s", sum, got)
@@ -46,7 +46,7 @@ func TestLifetimeIsLongerThanAllTimeoutsTogether(t *testing.T) {
 	if got := x.lifetime(); got < 24*time.Hour {
 		t.Errorf("a timeout without an end gives %s", got)
 	}
-	x.visit = &visiting{}
+	x.stay = visitLifetime
 	if got := x.lifetime(); got != visitLifetime {
 		t.Errorf("for a visit it is %s", got)
 	}

@@ -11,15 +11,14 @@ import (
 
 // teardown destroys the environment, or stops and keeps it for inspection, unless it was ended
 // before.
-func (x *execution) teardown(ctx context.Context, ended bool) {
-	defer x.recoverPanic()
+func (x *agentRun) teardown(ctx context.Context) {
 	if x.live == nil {
 		return
 	}
 	x.emit(event.Event{Kind: event.PhaseStarted, Phase: event.Teardown})
 	c, cancel := x.cleanup(ctx, teardownTimeout, teardownGrace)
 	defer cancel()
-	err := x.endEnvironment(c, ended)
+	err := x.endEnvironment(c)
 	x.noteEnvironmentCost(x.live.env)
 	if err != nil {
 		f := failf(result.EnvironmentTeardownFailed, "the environment could not be removed: %s (remove it with %s)", brief(err, x.secrets), environment.CleanCommand(x.opts.Provider.Name()))
@@ -28,10 +27,18 @@ func (x *execution) teardown(ctx context.Context, ended bool) {
 	}
 }
 
+// endWatch ends the watch that ends the environment when the job is cancelled. From then on, only
+// teardown ends it.
+func (x *agentRun) endWatch(context.Context) {
+	if x.live != nil {
+		x.live.ended = x.live.stop()
+	}
+}
+
 // endEnvironment stops or destroys the environment, as preserve_env says.
-func (x *execution) endEnvironment(ctx context.Context, ended bool) error {
+func (x *agentRun) endEnvironment(ctx context.Context) error {
 	keep := x.preserve(x.job.Environment.PreserveEnv, x.startOver != nil)
-	if ended {
+	if x.live.ended {
 		x.trial.Environment.Preserved = keep
 		return nil
 	}

@@ -37,6 +37,7 @@ func (r *Runner) Visit(ctx context.Context, spec Spec, dir string, visit Visit) 
 	if visit.After == event.EnvironmentSetup {
 		spec.Agent.CacheInstall = new(false) // a layer has the agent already
 	}
+	spec.Judges, spec.GroupJudges = nil, nil
 	out = r.run(ctx, spec, dir, v)
 	return out, v.entered, v.err
 }
@@ -48,20 +49,16 @@ type visiting struct {
 	err     error
 }
 
-// isLast reports whether a phase is the last one of this execution, because of a visit.
-func (v *visiting) isLast(phase event.Phase) bool { return v != nil && v.After == phase }
-
 // receive hands the environment over.
-func (x *execution) receive(ctx context.Context) {
-	defer x.recoverPanic()
-	if x.visit == nil || x.live == nil || x.startOver != nil || x.lostEnvironment() || ctx.Err() != nil {
+func (x *execution) receive(ctx context.Context, visit *visiting) {
+	if x.live == nil || x.startOver != nil || x.lostEnvironment() || ctx.Err() != nil {
 		return
 	}
 	in := Visited{Environment: x.live.env, Options: environment.ExecOptions{Env: x.commandEnv(), WorkDir: x.spec.Task.Config.Environment.WorkDir}}
 	more := x.agentEnv()
 	switch {
-	case x.visit.After == event.EnvironmentSetup && x.spec.Again == nil: // the install script comes next, which runs as the image's user
-	case x.visit.After == event.Verifier:
+	case visit.After == event.EnvironmentSetup && x.spec.Again == nil: // the install script comes next, which runs as the image's user
+	case visit.After == event.Verifier:
 		more, in.Options.User = x.spec.Task.VerifierEnv(), string(x.spec.Task.Config.Verifier.User)
 	default:
 		in.Options.User = string(x.spec.Task.Config.Agent.User)
@@ -75,8 +72,8 @@ func (x *execution) receive(ctx context.Context) {
 	}
 	x.refusals.setActor("the visitor")
 	in.Trial = x.trial
-	x.visit.entered = true
-	if x.visit.err = x.visit.Enter(ctx, in); x.visit.err != nil && ctx.Err() != nil {
-		x.visit.err = errors.Join(ctx.Err(), x.visit.err)
+	visit.entered = true
+	if visit.err = visit.Enter(ctx, in); visit.err != nil && ctx.Err() != nil {
+		visit.err = errors.Join(ctx.Err(), visit.err)
 	}
 }

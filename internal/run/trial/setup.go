@@ -1,0 +1,167 @@
+package trial
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/org/rollout-action/internal/core/config"
+	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/run/trial/images"
+)
+
+// Timeouts of calls to a provider that no configured timeout covers, so that none can block a job.
+const (
+	startTimeout = 5 * time.Minute
+	copyTimeout  = 5 * time.Minute
+)
+
+// image makes the task's image available, notes it in the result and returns its reference.
+func (x *agentRun) image(ctx context.Context) (string, error) {
+	pulled := x.images.Pulls(x.spec.Task)
+	began := x.now()
+	ref, err := x.images.Get(ctx, x.spec.Task, x.timeouts.Build, x.progress)
+	x.progress("")
+	x.trial.Durations.ImageSec = new(result.Seconds(x.now().Sub(began)))
+	if err != nil {
+		return "", imageError(err, pulled)
+	}
+	x.trial.Environment.Image, x.trial.Environment.ImageID = ref, x.images.ID(x.spec.Task, ref)
+	x.trial.Environment.Network = networkRecord(x.networks)
+	for _, warning := range x.networkWarnings() {
+		x.warn("%s", warning)
+	}
+	if pulled && x.job.Environment.ForceBuild {
+		x.warn("force_build has no effect: the task has no environment/Dockerfile, so its docker_image is used")
+	}
+	return ref, nil
+}
+
+// setup makes the image and the environment.
+func (x *agentRun) setup(ctx context.Context) error {
+	ref, err := x.image(ctx)
+	if err == nil && x.cachesInstall() {
+		ref, err = x.findLayer(ctx, ref)
+	}
+	if err != nil {
+		return err
+	}
+	return x.start(ctx, ref)
+}
+
+// start makes the environment from an image, the task's or a layer on it, and waits until it is
+// ready. All files are copied before any command runs: one transfer instead of four.
+func (x *agentRun) start(ctx context.Context, ref string) error {
+	files, err := x.installFiles(), error(nil)
+	if x.making == nil {
+		files, err = x.files()
+		if x.layer == nil {
+			files = append(x.agentFiles(), files...)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	opts := environment.CreateOptions{Image: ref, Files: files, Network: x.initialNetwork(x.layer != nil)}
+	err = x.begin(ctx, opts, x.opts.Provider.CreateEnvironment)
+	if errors.Is(err, environment.ErrNoImage) {
+		if x.layer != nil {
+			x.layer.Drop()
+		} else {
+			x.images.Forget(x.spec.Task, ref)
+		}
+	}
+	return err
+}
+
+// createFunc creates an environment, as CreateEnvironment of a provider does.
+type createFunc func(context.Context, environment.CreateOptions) (environment.Environment, error)
+
+// begin creates the environment with create, and waits until it is ready. opts holds the options
+// that depend on how the trial begins.
+func (x *agentRun) begin(ctx context.Context, opts environment.CreateOptions, create createFunc) error {
+	limit, starting, stop := newStartLimit(ctx, startTimeout)
+	defer stop()
+	opts.Waiting = func(reason string) {
+		limit.wait(reason != "")
+		x.progress(reason)
+	}
+	opts.Lifetime = x.lifetime()
+	network := opts.Network
+	opts.Limits, opts.Env = x.limits(), x.environmentEnv()
+	opts.Labels = environment.Labels{Job: x.job.Name, Trial: x.spec.Key.String(), Run: x.opts.Run, Owner: x.owner}
+	opts.Network = x.refusals.record(network) // of all phases
+	env, err := create(starting, opts)
+	if err != nil {
+		if errors.Is(context.Cause(starting), errSlowStart) {
+			return failf(result.EnvironmentStartFailed, "%v: %v", errSlowStart, err)
+		}
+		return err
+	}
+	x.live = &liveEnvironment{
+		env: env, network: network,
+		stop: x.destroyOnCancel(ctx, env, x.job.Environment.PreserveEnv == config.PreserveAlways),
+	}
+	x.trial.Environment.ID = env.ID()
+	x.trial.Environment.Unenforced = x.unenforced(environment.Unenforced(env))
+	x.recordBase(environment.BaseOf(env))
+	if err := x.checkNetworkSwitches(env, network, x.opts.Provider.Name()); err != nil {
+		return err
+	}
+	r := readiness{plan: &x.plan, env: env, commandEnv: x.commandEnv(), secrets: x.secrets}
+	warning, err := r.await(ctx)
+	if warning != "" {
+		x.warn("%s", warning)
+	}
+	return err
+}
+
+var errSlowStart = fmt.Errorf("the environment did not start within %s", startTimeout)
+
+// imageError returns the error of an image with a kind that distinguishes build and pull. The
+// provider's own kind does not, if it cannot be reached or takes too long.
+func imageError(err error, pulled bool) error {
+	if errors.Is(err, images.ErrNotDefined) {
+		return failf(result.TaskInvalid, "%v", err)
+	}
+	timedOut := errors.Is(err, environment.ErrTimeout)
+	if !timedOut && (!pulled || environment.KindOf(err) != environment.KindUnavailable) {
+		return err // not a failure of the build, which would be the task's
+	}
+	e := environment.Error{Err: err}
+	if known := new(environment.Error); errors.As(err, &known) {
+		e = *known
+	}
+	e.Hint = cmp.Or(e.Hint, remedies[e.Kind])
+	e.Kind = environment.KindBuild
+	if pulled {
+		e.Kind = environment.KindPull
+	}
+	if timedOut {
+		e.Err = fmt.Errorf("%w: %w", environment.ErrTimeout, e.Err)
+	}
+	return &e
+}
+
+// environmentEnv returns the variables of a new environment: those of the task, or none if it
+// becomes a layer, because they would be in the image.
+func (x *agentRun) environmentEnv() map[string]string {
+	if x.making != nil {
+		return nil
+	}
+	return x.spec.Task.EnvironmentEnv()
+}
+
+// commandEnv returns the variables that the environment lacks, and that each command in it gets
+// instead.
+func (x *agentRun) commandEnv() map[string]string {
+	env := map[string]string{}
+	if x.making != nil {
+		maps.Copy(env, x.spec.Task.EnvironmentEnv())
+	}
+	return env
+}
