@@ -20,6 +20,7 @@ import (
 	"github.com/org/rollout-action/internal/run/job/linktree"
 	"github.com/org/rollout-action/internal/run/job/reuse"
 	"github.com/org/rollout-action/internal/run/trial"
+	"github.com/org/rollout-action/internal/run/trial/artifacts"
 )
 
 // VerifyRequest is the request of Verify.
@@ -200,7 +201,7 @@ func chooseKept(t result.Trial, provider string, kept map[string]bool, preferOut
 // noArtifacts returns why the artifacts of a trial are not all that its task and the job collect,
 // or "".
 func noArtifacts(s trial.Spec, ofJob []string, t result.Trial) string {
-	wanted := trial.WantedArtifacts(s.Task.Config.Artifacts, ofJob)
+	wanted := artifacts.Wanted(s.Task.Config.Artifacts, ofJob)
 	switch {
 	case t.Reused != nil:
 		return "the result was taken over from another job, " + t.Reused.From + ": verify that one"

@@ -3,14 +3,12 @@ package trial
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
-	"path"
-	"slices"
 
 	"github.com/org/rollout-action/internal/core/config"
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/run/trial/artifacts"
 )
 
 // Again makes a trial begin with the outcome, the environment or the artifacts of an earlier one,
@@ -77,15 +75,15 @@ func (x *execution) continueFrom(again *Again, first bool) {
 func (a *Again) artifacts() ([]environment.Copy, error) {
 	var copies []environment.Copy
 	for _, kept := range a.Before.Artifacts {
-		links, err := linksOf(a.Artifacts, kept)
+		links, err := artifacts.Links(a.Artifacts, kept)
 		if err != nil {
 			return nil, err
 		}
-		entries, err := entriesOf(a.Artifacts, kept)
+		entries, err := artifacts.Entries(a.Artifacts, kept)
 		if err != nil {
 			return nil, err
 		}
-		one, err := artifactCopy(a.Artifacts, kept, links, entries)
+		one, err := artifacts.Copy(a.Artifacts, kept, links, entries)
 		if err != nil {
 			return nil, err
 		}
@@ -93,90 +91,6 @@ func (a *Again) artifacts() ([]environment.Copy, error) {
 	}
 	return copies, nil
 }
-
-// artifactCopy returns an artifact below a trial's directory as a copy for an environment. Without
-// entries its files belong to root there.
-func artifactCopy(trialDir fs.FS, kept result.Artifact, links []environment.Link, entries []environment.Entry) (environment.Copy, error) {
-	none := environment.Copy{}
-	info, err := fs.Stat(trialDir, kept.Path)
-	if err != nil {
-		return none, fmt.Errorf("read the artifact %s: %w", kept.Source, environment.MarkMachineError(err))
-	}
-	if !info.IsDir() {
-		name := path.Base(kept.Source)
-		for i, e := range entries {
-			if e.Path != "." || len(entries) > 1 {
-				return none, fmt.Errorf("%s cannot be used: the artifact is a file", kept.Entries)
-			}
-			entries = slices.Clone(entries)
-			entries[i].Path = name
-		}
-		one := singleFile{trialDir, kept.Path, name, len(kept.Executable) > 0}
-		return environment.Copy{Src: one, Dst: path.Dir(path.Clean(kept.Source)), Entries: entries}, nil
-	}
-	below, err := fs.Sub(trialDir, kept.Path)
-	if err != nil {
-		return none, fmt.Errorf("read the artifact %s: %w", kept.Source, err)
-	}
-	tree := artifactTree{below, map[string]bool{}}
-	for _, name := range kept.Executable {
-		tree.executable[name] = true
-	}
-	return environment.Copy{Src: tree, Dst: path.Clean(kept.Source), Clean: true, Links: links, Entries: entries}, nil
-}
-
-// artifactTree is an artifact that is a directory. Files that were executable are so again.
-type artifactTree struct {
-	fs.FS
-	executable map[string]bool
-}
-
-// Open implements fs.FS.
-func (a artifactTree) Open(name string) (fs.File, error) {
-	f, err := a.FS.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	return readableFile{f, a.executable[name]}, nil
-}
-
-// ReadDir implements fs.ReadDirFS.
-func (a artifactTree) ReadDir(name string) ([]fs.DirEntry, error) { return fs.ReadDir(a.FS, name) }
-
-// singleFile is a directory with one file, which has another path in the file system below.
-type singleFile struct {
-	fs.FS
-	path, name string
-	executable bool
-}
-
-// Open implements fs.FS.
-func (s singleFile) Open(name string) (fs.File, error) {
-	if name != s.name {
-		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
-	}
-	f, err := s.FS.Open(s.path)
-	if err != nil {
-		return nil, err
-	}
-	return readableFile{f, s.executable}, nil
-}
-
-// ReadDir implements fs.ReadDirFS.
-func (s singleFile) ReadDir(string) ([]fs.DirEntry, error) {
-	info, err := fs.Stat(s.FS, s.path)
-	if err != nil {
-		return nil, err
-	}
-	return []fs.DirEntry{fs.FileInfoToDirEntry(renamedInfo{info, s.name})}, nil
-}
-
-type renamedInfo struct {
-	fs.FileInfo
-	name string
-}
-
-func (r renamedInfo) Name() string { return r.name }
 
 // restore starts an environment with the files of the one that the earlier trial kept.
 func (x *execution) restore(ctx context.Context) error {

@@ -11,6 +11,7 @@ import (
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/internal/core/event"
 	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/run/trial/failure"
 	"github.com/org/rollout-action/internal/run/trial/layer"
 )
 
@@ -88,7 +89,7 @@ func (x *agentRun) runInstallScript(ctx context.Context) error {
 	// Not as agent.user, who could not add packages.
 	code, err := x.exec(ctx, scriptRun{script: "exec bash " + environment.ScriptsDir + "/" + installScript, logs: result.SetupDir, env: x.agentEnv(), timeout: x.timeouts.Install})
 	if err == nil && code != 0 {
-		return failf(result.AgentInstallFailed, "the agent's install script ended with exit code %d%s: see %s", code, x.outOfMemory(ctx), x.outputIn(result.SetupDir))
+		return failure.Newf(result.AgentInstallFailed, "the agent's install script ended with exit code %d%s: see %s", code, x.outOfMemory(ctx), x.outputIn(result.SetupDir))
 	}
 	return err
 }
@@ -105,7 +106,7 @@ func (x *agentRun) execute(ctx context.Context) error {
 	if x.spec.Agent.Name == agent.Oracle {
 		solution, err := x.spec.Task.Solution()
 		if err != nil {
-			return unreadable("solution/", err)
+			return failure.Unreadable("solution/", err)
 		}
 		script, what = scriptCommand(x.rules.SolutionDirs[0], solution, solveScript, x.rules.RunAsPrograms), "the task's solution/solve.sh"
 	}
@@ -129,7 +130,7 @@ func (x *agentRun) execute(ctx context.Context) error {
 	code, err := x.exec(ctx, scriptRun{script: script, logs: result.CommandDir, env: own, timeout: x.timeouts.Execute, user: x.role.user})
 	x.agentBegan = !errors.Is(err, environment.ErrNotBegun)
 	if err == nil && code != 0 {
-		err = failf(result.AgentExecutionFailed, "%s ended with exit code %d%s: see %s", what, code, x.outOfMemory(ctx), x.outputIn(result.CommandDir))
+		err = failure.Newf(result.AgentExecutionFailed, "%s ended with exit code %d%s: see %s", what, code, x.outOfMemory(ctx), x.outputIn(result.CommandDir))
 	}
 	return x.closeGateway(gateway, err)
 }

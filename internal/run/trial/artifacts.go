@@ -16,40 +16,37 @@ import (
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/core/task"
-	"github.com/org/rollout-action/internal/lib/bounded"
 	"github.com/org/rollout-action/internal/lib/redact"
+	"github.com/org/rollout-action/internal/run/trial/artifacts"
+	"github.com/org/rollout-action/internal/run/trial/failure"
 )
 
 // Limits of all artifacts of a trial together.
 const (
 	maxArtifactBytes = 1 << 30
-	maxArtifactFiles = 50_000
 	// maxExecutable limits the executable files of one artifact that a result lists.
 	maxExecutable = 1000
-	// maxListFile limits the file with the links or the entries of an artifact, in bytes. Source:
-	// those of an environment.Extracted, escaped.
-	maxListFile = 256 << 20
 )
 
 // keepArtifacts copies the files that the task and the job keep out of the environment, after the
 // agent has ended, for whatever reason, and before the verifier can change them.
 func (x *execution) keepArtifacts(ctx context.Context) {
-	wanted := WantedArtifacts(x.spec.Task.Config.Artifacts, append(slices.Clone(x.job.Artifacts), x.judgedArtifacts()...))
+	wanted := artifacts.Wanted(x.spec.Task.Config.Artifacts, append(slices.Clone(x.job.Artifacts), x.judgedArtifacts()...))
 	if len(wanted) == 0 || x.live == nil || !x.noError() && !x.agentFailed() || ctx.Err() != nil {
 		return
 	}
 	c, cancel := x.cleanup(ctx, collectTimeout, collectGrace)
 	defer cancel()
-	left := environment.ExtractOptions{MaxBytes: maxArtifactBytes, MaxFiles: maxArtifactFiles}
+	left := environment.ExtractOptions{MaxBytes: maxArtifactBytes, MaxFiles: artifacts.MaxFiles}
 	for _, w := range wanted {
 		kept, err := x.keepArtifact(c, x.live.env, w, left)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			x.warn("the artifact %s is not there", w.Source)
 		case errors.As(err, new(notKept)):
-			x.warn("the artifact %s could not be copied: it is %s", w.Source, brief(err, x.secrets))
+			x.warn("the artifact %s could not be copied: it is %s", w.Source, failure.Brief(err, x.secrets))
 		case err != nil:
-			x.warn("the artifact %s could not be copied whole: %s", w.Source, brief(err, x.secrets))
+			x.warn("the artifact %s could not be copied whole: %s", w.Source, failure.Brief(err, x.secrets))
 		}
 		if kept.Path != "" {
 			x.trial.Artifacts = append(x.trial.Artifacts, kept)
@@ -74,28 +71,6 @@ func (x *execution) judgedArtifacts() (paths []string) {
 	}
 	return paths
 }
-
-// WantedArtifacts returns a task's artifacts, and those of the job's paths that are not among them.
-// A path whose place in the trial's directory the task gives to another one gets a separate place.
-func WantedArtifacts(ofTask []task.Artifact, paths []string) []task.Artifact {
-	out := slices.Clone(ofTask)
-	for _, p := range paths {
-		if slices.ContainsFunc(ofTask, func(a task.Artifact) bool { return len(a.Exclude) == 0 && within(p, a.Source) }) {
-			continue
-		}
-		destination := strings.TrimPrefix(p, "/")
-		for slices.ContainsFunc(out, func(a task.Artifact) bool {
-			return within(a.Destination, destination) || within(destination, a.Destination)
-		}) {
-			destination = "job/" + destination
-		}
-		out = append(out, task.Artifact{Source: p, Destination: destination})
-	}
-	return out
-}
-
-// within reports whether name is dir or below it.
-func within(name, dir string) bool { return name == dir || strings.HasPrefix(name, dir+"/") }
 
 // notKept is an artifact that is neither a file nor a directory: "a symbolic link to /etc".
 type notKept string
@@ -225,70 +200,6 @@ func (r *record) keepList(dir, suffix string, text []byte) (string, error) {
 		return "", fmt.Errorf("keep %s: %w", at, err)
 	}
 	return at, nil
-}
-
-// readList reads a file that keepList has written. A user may have changed it on disk.
-func readList(trialDir fs.FS, kept result.Artifact, dir, at string) ([]byte, error) {
-	if path.Dir(at) != dir {
-		return nil, fmt.Errorf("the file %s of the artifact %s is not in %s", at, kept.Source, dir)
-	}
-	for _, name := range []string{dir, at} {
-		switch info, err := fs.Lstat(trialDir, name); {
-		case err != nil:
-			return nil, fmt.Errorf("read %s of the artifact %s: %w", at, kept.Source, environment.MarkMachineError(err))
-		case name == at && (!info.Mode().IsRegular() || info.Size() > maxListFile), name != at && !info.IsDir():
-			return nil, fmt.Errorf("the artifact %s cannot be read: %s is a link, no file or too large", kept.Source, name)
-		}
-	}
-	text, err := fs.ReadFile(trialDir, at)
-	if err != nil {
-		return nil, fmt.Errorf("read %s of the artifact %s: %w", at, kept.Source, environment.MarkMachineError(err))
-	}
-	return text, nil
-}
-
-// entriesOf reads the entries of an artifact below a trial's directory; nil if an earlier version
-// of Rollout kept the artifact.
-func entriesOf(trialDir fs.FS, kept result.Artifact) (entries []environment.Entry, err error) {
-	if kept.Entries == "" {
-		return nil, nil
-	}
-	text, err := readList(trialDir, kept, result.EntriesDir, kept.Entries)
-	if err != nil {
-		return nil, err
-	}
-	for line := range bytes.Lines(text) {
-		var e environment.Entry
-		if err := bounded.Unmarshal(line, &e); err != nil {
-			return nil, fmt.Errorf("%s cannot be read: %w", kept.Entries, err)
-		}
-		if entries = append(entries, e); len(entries) > 2*maxArtifactFiles {
-			return nil, fmt.Errorf("%s cannot be used: it has too many entries", kept.Entries)
-		}
-	}
-	if err := environment.CheckEntries(entries); err != nil {
-		return nil, fmt.Errorf("%s cannot be used: %w", kept.Entries, err)
-	}
-	return entries, nil
-}
-
-// linksOf reads the links of an artifact below a trial's directory.
-func linksOf(trialDir fs.FS, kept result.Artifact) ([]environment.Link, error) {
-	if kept.Links == "" {
-		return nil, nil
-	}
-	text, err := readList(trialDir, kept, result.LinksDir, kept.Links)
-	if err != nil {
-		return nil, err
-	}
-	var links []environment.Link
-	if err := bounded.Unmarshal(text, &links); err != nil {
-		return nil, fmt.Errorf("%s cannot be read: %w", kept.Links, err)
-	}
-	if err := environment.CheckLinks(links); err != nil {
-		return nil, fmt.Errorf("%s cannot be used: %w", kept.Links, err)
-	}
-	return links, nil
 }
 
 // stagedPath returns the path to move into place: the directory, or the file in it; "" if that

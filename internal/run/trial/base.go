@@ -8,6 +8,7 @@ import (
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/internal/core/event"
 	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/run/trial/failure"
 )
 
 // bases holds the substitutes for images that were announced to the job's watchers: each is
@@ -38,7 +39,7 @@ func (x *agentRun) recordBase(env *environment.Base) {
 	if env == nil {
 		return
 	}
-	line := func(text string) string { return strings.Join(strings.Fields(hide(x.secrets, text)), " ") }
+	line := func(text string) string { return strings.Join(strings.Fields(failure.Hide(x.secrets, text)), " ") }
 	base := result.Base{Requested: line(env.Requested), Actual: line(env.Actual), Reason: line(env.Reason), Asked: env.Asked}
 	x.trial.Environment.Base = &base
 	if !env.Asked && x.bases.first(base) { // a base that the job asks for needs no warning; the summary has a note

@@ -23,6 +23,8 @@ import (
 	"github.com/org/rollout-action/internal/lib/excerpt"
 	"github.com/org/rollout-action/internal/lib/nofollow"
 	"github.com/org/rollout-action/internal/lib/plural"
+	"github.com/org/rollout-action/internal/run/trial/artifacts"
+	"github.com/org/rollout-action/internal/run/trial/failure"
 )
 
 // Limits of the changed files that judges see.
@@ -50,7 +52,7 @@ func (x *execution) keepChanges(ctx context.Context) {
 	got, err := environment.ChangesOf(c, x.live.env, environment.ChangeOptions{
 		First: cmp.Or(x.spec.Task.Config.Environment.WorkDir, "/app"), Files: maxChangedFiles, Text: maxChangedText,
 		Skip: func(name string) bool {
-			return brought[name] || name == "/" || name == path.Clean(x.job.InstructionPath) || slices.ContainsFunc(environment.SpecialDirs(), func(dir string) bool { return within(name, dir) })
+			return brought[name] || name == "/" || name == path.Clean(x.job.InstructionPath) || slices.ContainsFunc(environment.SpecialDirs(), func(dir string) bool { return artifacts.Within(name, dir) })
 		},
 	})
 	switch {
@@ -60,7 +62,7 @@ func (x *execution) keepChanges(ctx context.Context) {
 		x.changes = x.describeChanges(got)
 		return
 	case !errors.Is(err, errors.ErrUnsupported):
-		x.warn("judges do not see which files the agent has changed: %s", brief(err, x.secrets))
+		x.warn("judges do not see which files the agent has changed: %s", failure.Brief(err, x.secrets))
 	}
 	x.changes = "It is not known which files the agent has changed.\n"
 }
@@ -77,7 +79,7 @@ func (x *execution) describeChanges(c environment.Changes) string {
 				state.Text = x.secrets.Bytes(state.Text) // while a secret of several lines is in one piece
 			}
 		}
-		text.WriteString(hide(x.secrets, describeChange(f)))
+		text.WriteString(failure.Hide(x.secrets, describeChange(f)))
 	}
 	var b strings.Builder
 	if c.More > 0 {

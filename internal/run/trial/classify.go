@@ -18,23 +18,8 @@ import (
 	"github.com/org/rollout-action/internal/lib/excerpt"
 	"github.com/org/rollout-action/internal/lib/redact"
 	"github.com/org/rollout-action/internal/lib/untrusted"
+	"github.com/org/rollout-action/internal/run/trial/failure"
 )
-
-// failure is a trial's error before it is in the result. It is also a Go error, so that a step
-// which knows the type of its error can return it.
-type failure struct {
-	Type         result.ErrorType
-	Message      string
-	detail       string // for error.txt
-	machineFault error  // this machine's failure that caused it; nil if something else did
-	again        bool   // neither the agent nor the task caused it, so the trial starts over if the agent has not begun
-}
-
-func (f *failure) Error() string { return f.Message }
-
-func failf(kind result.ErrorType, format string, args ...any) *failure {
-	return &failure{Type: kind, Message: fmt.Sprintf(format, args...)}
-}
 
 // AbortError is the cause of a context that ends because Rollout itself failed, and not because of
 // a cancel.
@@ -52,14 +37,14 @@ var ErrOutOfTime = errors.New("the job's budget of time is used up (budget.max_d
 var ErrOutOfMoney = errors.New("the job's budget of money is used up (budget.max_cost_usd)")
 
 // cancelled returns the failure of a trial whose context has ended.
-func cancelled(ctx context.Context, phase event.Phase) *failure {
+func cancelled(ctx context.Context, phase event.Phase) *failure.Error {
 	if stop := (*AbortError)(nil); errors.As(context.Cause(ctx), &stop) {
-		return failf(result.InternalError, "rollout stopped all trials, this one during %s: %v", phaseName[phase], stop.Err)
+		return failure.Newf(result.InternalError, "rollout stopped all trials, this one during %s: %v", phaseName[phase], stop.Err)
 	}
 	if errors.Is(context.Cause(ctx), ErrOutOfTime) {
-		return failf(result.Cancelled, "%v, during %s", ErrOutOfTime, phaseName[phase])
+		return failure.Newf(result.Cancelled, "%v, during %s", ErrOutOfTime, phaseName[phase])
 	}
-	return failf(result.Cancelled, "the job was cancelled during %s", phaseName[phase])
+	return failure.Newf(result.Cancelled, "the job was cancelled during %s", phaseName[phase])
 }
 
 var phaseName = map[event.Phase]string{
@@ -73,7 +58,7 @@ var phaseName = map[event.Phase]string{
 }
 
 // taskError returns the reason why no environment is made for a trial, or nil.
-func taskError(spec Spec) *failure {
+func taskError(spec Spec) *failure.Error {
 	t := spec.Task
 	switch {
 	case t.Missing:
@@ -81,21 +66,21 @@ func taskError(spec Spec) *failure {
 		if t.Nearest != "" {
 			hint = fmt.Sprintf("did you mean %s? ", t.Nearest)
 		}
-		return failf(result.TaskNotFound, "there is no task at %s: %scorrect the path, or remove it from the job", t.Place(), hint)
+		return failure.Newf(result.TaskNotFound, "there is no task at %s: %scorrect the path, or remove it from the job", t.Place(), hint)
 	case t.Err() != nil:
-		f := failf(result.TaskInvalid, "the task is invalid: %v", t.Problems.Errors()[0])
+		f := failure.Newf(result.TaskInvalid, "the task is invalid: %v", t.Problems.Errors()[0])
 		if more := len(t.Problems.Errors()) - 1; more > 0 {
 			f.Message += fmt.Sprintf(" and %d more (see %s, or run rollout validate)", more, result.ErrorFile)
 		}
-		f.detail = t.Err().Error()
+		f.Detail = t.Err().Error()
 		return f
 	case spec.Agent.Name == agent.Oracle && !t.HasSolution():
-		return failf(result.TaskInvalid, "the oracle agent needs %s: add it, or leave this task out for oracle", t.File("solution/solve.sh"))
+		return failure.Newf(result.TaskInvalid, "the oracle agent needs %s: add it, or leave this task out for oracle", t.File("solution/solve.sh"))
 	case spec.Agent.Name == agent.Oracle && len(t.SolutionProblems()) > 0:
-		return failf(result.TaskInvalid, "the oracle cannot run the task: %v", t.SolutionProblems()[0])
+		return failure.Newf(result.TaskInvalid, "the oracle cannot run the task: %v", t.SolutionProblems()[0])
 	}
 	if why := Unfit(spec.Agent, t); why != "" {
-		return failf(result.TaskInvalid, "%s", why)
+		return failure.Newf(result.TaskInvalid, "%s", why)
 	}
 	return nil
 }
@@ -140,8 +125,8 @@ func Unfit(a agent.Agent, t *task.Task) string {
 // classify returns the failure for an error of a step: its type and a message that says how to fix
 // it. The error's own type decides, never its text. The message is redacted. Source: specification,
 // "Error Types".
-func classify(phase event.Phase, err error, limits Timeouts, secrets *redact.Redactor) *failure {
-	var known *failure
+func classify(phase event.Phase, err error, limits Timeouts, secrets *redact.Redactor) *failure.Error {
+	var known *failure.Error
 	if errors.As(err, &known) {
 		return known
 	}
@@ -153,15 +138,15 @@ func classify(phase event.Phase, err error, limits Timeouts, secrets *redact.Red
 	}
 	f := timedOut(phase, err, limits)
 	if fault := environment.MachineFault(err); fault != nil {
-		f = failf(result.InternalError, "this machine failed during %s: %s", phaseName[phase], brief(err, secrets))
+		f = failure.Newf(result.InternalError, "this machine failed during %s: %s", phaseName[phase], failure.Brief(err, secrets))
 		if !strings.Contains(f.Message, fault.Error()) { // it names a remedy
 			f.Message += ": " + fault.Error()
 		}
-		f.machineFault = fault
+		f.MachineFault = fault
 	}
 	if f == nil {
-		f = &failure{Type: typeOf(phase, err)}
-		f.Message = brief(e.Err, secrets)
+		f = &failure.Error{Type: typeOf(phase, err)}
+		f.Message = failure.Brief(e.Err, secrets)
 		if f.Type == result.EnvironmentBuildFailed {
 			f.Message += lastLines(e.Output, secrets)
 		}
@@ -179,8 +164,8 @@ func classify(phase event.Phase, err error, limits Timeouts, secrets *redact.Red
 			f.Message = "rollout could not continue during " + phaseName[phase] + ": " + f.Message
 		}
 	}
-	if f.detail = e.Error(); strings.Contains(f.Message, strings.Join(strings.Fields(hide(secrets, e.Err.Error())), " ")) {
-		f.detail = e.Output // the message has the rest, which comes before it in error.txt
+	if f.Detail = e.Error(); strings.Contains(f.Message, strings.Join(strings.Fields(failure.Hide(secrets, e.Err.Error())), " ")) {
+		f.Detail = e.Output // the message has the rest, which comes before it in error.txt
 	}
 	if e.Output != "" {
 		f.Message += "; the end of its output is in " + result.ErrorFile
@@ -190,17 +175,17 @@ func classify(phase event.Phase, err error, limits Timeouts, secrets *redact.Red
 
 // unusable returns the failure of an agent that left an environment in which the tests cannot be
 // started, for example without bash. Its own command could be started there.
-func unusable(err error, secrets *redact.Redactor) *failure {
+func unusable(err error, secrets *redact.Redactor) *failure.Error {
 	var e *environment.Error
 	if errors.As(err, &e) {
 		err = e.Err // without a hint at the image
 	}
-	return failf(result.AgentExecutionFailed, "the agent left an environment in which the tests cannot be started: %s", brief(err, secrets))
+	return failure.Newf(result.AgentExecutionFailed, "the agent left an environment in which the tests cannot be started: %s", failure.Brief(err, secrets))
 }
 
 // crowdedOut reports whether the tests may have failed because their processes could not be
 // started.
-func crowdedOut(f *failure, err error) bool {
+func crowdedOut(f *failure.Error, err error) bool {
 	return f.Type == result.VerifierFailed || f.Type == result.VerifierTimeout || errors.Is(err, environment.ErrNotBegun)
 }
 
@@ -215,21 +200,13 @@ var remedies = map[environment.Kind]string{
 	"":                          "run the job again; if it happens again, please report this, with the trial's " + result.ErrorFile,
 }
 
-// brief returns an error in one line, not too long for a list of failures. It redacts the error
-// before it cuts it, because a part of a secret is not recognised.
-func brief(err error, secrets *redact.Redactor) string {
-	const most = 600
-	text := strings.Join(strings.Fields(hide(secrets, err.Error())), " ")
-	return excerpt.Middle(text, most)
-}
-
 // lastLines returns the last lines of a failed build's output, which nearly always tell the reason:
 // ", after it printed: …", or "". The very last line comes first, because messages are cut at the
 // end. It redacts the lines before it cuts them.
 func lastLines(output string, secrets *redact.Redactor) string {
 	const before, most, mostBefore = 2, 300, 100
 	var printed []string
-	for line := range strings.Lines(hide(secrets, output)) {
+	for line := range strings.Lines(failure.Hide(secrets, output)) {
 		if words := strings.Join(strings.Fields(line), " "); words != "" {
 			printed = append(printed, words)
 		}
@@ -309,13 +286,13 @@ var exceeded = map[event.Phase]result.ErrorType{
 const storageLag = time.Minute
 
 // timedOut returns the failure of a step that took too long, or nil.
-func timedOut(phase event.Phase, err error, limits Timeouts) *failure {
+func timedOut(phase event.Phase, err error, limits Timeouts) *failure.Error {
 	if !errors.Is(err, environment.ErrTimeout) {
 		return nil
 	}
-	late := func(kind result.ErrorType, what string, limit time.Duration, key string) *failure {
+	late := func(kind result.ErrorType, what string, limit time.Duration, key string) *failure.Error {
 		seconds := strconv.FormatFloat(limit.Seconds(), 'f', -1, 64)
-		return failf(kind, "%s exceeded its timeout of %s seconds: raise %s, or timeout_multiplier in the job", what, seconds, key)
+		return failure.Newf(kind, "%s exceeded its timeout of %s seconds: raise %s, or timeout_multiplier in the job", what, seconds, key)
 	}
 	const build = "environment.build_timeout_sec in task.toml"
 	switch {

@@ -20,8 +20,8 @@ func TestDetailDoesNotRepeatTheMessage(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			err := &environment.Error{Kind: environment.KindBuild, Err: errors.New(tc.err), Hint: "hint", Output: tc.output}
-			if f := classify(event.EnvironmentSetup, err, Timeouts{}, redact.New(nil)); f.detail != tc.want {
-				t.Errorf("message %q\ndetail %q, want %q", f.Message, f.detail, tc.want)
+			if f := classify(event.EnvironmentSetup, err, Timeouts{}, redact.New(nil)); f.Detail != tc.want {
+				t.Errorf("message %q\ndetail %q, want %q", f.Message, f.Detail, tc.want)
 			}
 		})
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/core/task"
 	"github.com/org/rollout-action/internal/lib/redact"
+	"github.com/org/rollout-action/internal/run/trial/failure"
 )
 
 // collect copies /logs out of the environment in any case, and reads the reward if the tests ended.
@@ -104,11 +105,11 @@ func (p *plan) suggestHarbor(e *result.Error) {
 
 // explainReward returns the failure of a missing reward with its cause, if that is known: the file
 // is not a plain one, or the script has Windows line ends or a byte order mark.
-func (p *plan) explainReward(f *failure, omitted []result.Omission) *failure {
+func (p *plan) explainReward(f *failure.Error, omitted []result.Omission) *failure.Error {
 	for _, o := range omitted {
 		for _, file := range []string{rewardPath, rewardJSONPath} {
 			if o.Path == result.LogsDir+"/"+file && f.Type == result.VerifierRewardMissing {
-				return failf(result.VerifierRewardInvalid, "%s/%s could not be read (%s): write one finite number into a plain file there", environment.LogsDir, file, o.Reason)
+				return failure.Newf(result.VerifierRewardInvalid, "%s/%s could not be read (%s): write one finite number into a plain file there", environment.LogsDir, file, o.Reason)
 			}
 		}
 	}
@@ -156,7 +157,7 @@ func (l *logCopy) copyAll(ctx context.Context, testsEnded bool) (unknown error) 
 	for _, part := range []string{"", path.Dir(rewardPath)} {
 		err := l.copy(ctx, part)
 		if err != nil && part == "" {
-			why := brief(err, l.secrets)
+			why := failure.Brief(err, l.secrets)
 			if errors.Is(err, context.Canceled) && ctx.Err() != nil { // the provider's message adds nothing
 				why = "the job was cancelled"
 			}

@@ -18,6 +18,8 @@ import (
 	"github.com/org/rollout-action/internal/lib/excerpt"
 	"github.com/org/rollout-action/internal/lib/nofollow"
 	"github.com/org/rollout-action/internal/model/trajectory"
+	"github.com/org/rollout-action/internal/run/trial/artifacts"
+	"github.com/org/rollout-action/internal/run/trial/failure"
 )
 
 // Limits of the evidence that judges see, in bytes.
@@ -63,7 +65,7 @@ func (x *execution) writeEvidence() (*evidence, error) {
 	}
 	instruction, err := x.spec.Task.Instruction()
 	if err != nil {
-		return nil, unreadable("instruction.md", err)
+		return nil, failure.Unreadable("instruction.md", err)
 	}
 	transcript, reply := x.transcript()
 	stdout, stderr := x.output(result.VerifierDir, result.StdoutFile), x.output(result.VerifierDir, result.StderrFile)
@@ -144,7 +146,7 @@ func (e *evidence) addTrajectory() error {
 func (x *execution) transcript() (text *excerpt.Middles, reply string) {
 	text, reply, err := x.readTrajectory()
 	if err == nil {
-		return text, hide(x.secrets, reply)
+		return text, failure.Hide(x.secrets, reply)
 	}
 	text = &excerpt.Middles{Most: maxTranscript}
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -171,7 +173,7 @@ func (x *execution) readTrajectory() (text *excerpt.Middles, reply string, err e
 	shorten := func(s string) string {
 		// A secret must be hidden before it is cut in two, and an escape sequence must not reach
 		// beyond the text.
-		return excerpt.Middle(hide(x.secrets, excerpt.Middle(s, maxHidden)), maxPart)
+		return excerpt.Middle(failure.Hide(x.secrets, excerpt.Middle(s, maxHidden)), maxPart)
 	}
 	reply, err = trajectory.Transcript(f, shorten, func(section string) { text.WriteString(section) })
 	return text, reply, err
@@ -187,15 +189,15 @@ func (x *execution) output(dir, name string) string {
 	defer f.Close()
 	ends := &excerpt.Ends{Size: maxTranscript}
 	_, _ = io.Copy(ends, f) // the part that can be read is enough
-	return hide(x.secrets, ends.String())
+	return failure.Hide(x.secrets, ends.String())
 }
 
 // files implements material.
-func (e *evidence) files(j Judge, dir string) (artifacts, inputs []environment.Copy, err error) {
+func (e *evidence) files(j Judge, dir string) (brought, inputs []environment.Copy, err error) {
 	if j.Place() == judge.InFresh {
-		artifacts, err = e.artifacts(j.Artifacts)
+		brought, err = e.artifacts(j.Artifacts)
 	}
-	return artifacts, []environment.Copy{{Src: worldReadable{os.DirFS(e.dir), ""}, Dst: path.Join(dir, inputsDir), Clean: true}}, err
+	return brought, []environment.Copy{{Src: artifacts.WorldReadable{FS: os.DirFS(e.dir)}, Dst: path.Join(dir, inputsDir), Clean: true}}, err
 }
 
 // ask implements material.
@@ -250,17 +252,17 @@ func (e *evidence) artifactText(name string) (string, error) {
 // kept, and the artifact that contains it.
 func (e *evidence) find(name string) (below string, kept result.Artifact, err error) {
 	name = path.Clean(name)
-	missing := failf(result.JudgeFailed, "the artifact %s was not kept: the agent's environment does not have it", name)
+	missing := failure.Newf(result.JudgeFailed, "the artifact %s was not kept: the agent's environment does not have it", name)
 	for _, k := range e.kept {
 		source := path.Clean(k.Source)
-		if !within(name, source) {
+		if !artifacts.Within(name, source) {
 			continue
 		}
 		rest := strings.TrimPrefix(strings.TrimPrefix(name, source), "/")
 		below := path.Join(k.Path, rest)
-		entries, err := entriesOf(os.DirFS(e.trialDir), k)
+		entries, err := artifacts.Entries(os.DirFS(e.trialDir), k)
 		if err != nil {
-			return "", kept, failf(result.JudgeFailed, "%v", err)
+			return "", kept, failure.Newf(result.JudgeFailed, "%v", err)
 		}
 		if rest == "" || entries == nil {
 			return below, k, nil
@@ -268,22 +270,22 @@ func (e *evidence) find(name string) (below string, kept result.Artifact, err er
 		if _, on := environment.EntriesBelow(entries, rest); on != "" {
 			return path.Join(k.Path, on), k, nil
 		}
-		links, err := linksOf(os.DirFS(e.trialDir), k)
+		links, err := artifacts.Links(os.DirFS(e.trialDir), k)
 		if err != nil {
-			return "", kept, failf(result.JudgeFailed, "%v", err)
+			return "", kept, failure.Newf(result.JudgeFailed, "%v", err)
 		}
-		if k.Incomplete || slices.ContainsFunc(links, func(l environment.Link) bool { return within(rest, l.Path) }) {
+		if k.Incomplete || slices.ContainsFunc(links, func(l environment.Link) bool { return artifacts.Within(rest, l.Path) }) {
 			return below, k, nil // which explains why it is missing
 		}
 		return "", kept, missing
 	}
 	for _, warning := range e.warnings { // of keepArtifacts: it is too large, is a link or below one, or something failed
 		if strings.HasPrefix(warning, "artifacts after ") {
-			return "", kept, failf(result.JudgeFailed, "the artifact %s was not kept: %s", name, warning)
+			return "", kept, failure.Newf(result.JudgeFailed, "the artifact %s was not kept: %s", name, warning)
 		}
 		for dir := name; dir != "/" && dir != "."; dir = path.Dir(dir) {
 			if strings.HasPrefix(warning, "the artifact "+dir+" could not be copied") {
-				return "", kept, failf(result.JudgeFailed, "the artifact %s was not kept: %s", name, warning)
+				return "", kept, failure.Newf(result.JudgeFailed, "the artifact %s was not kept: %s", name, warning)
 			}
 		}
 	}
@@ -292,19 +294,19 @@ func (e *evidence) find(name string) (below string, kept result.Artifact, err er
 
 // lacking describes the missing parts of an incomplete artifact.
 func (e *evidence) lacking(kept result.Artifact) string {
-	links, _ := linksOf(os.DirFS(e.trialDir), kept) // links are not missing
+	links, _ := artifacts.Links(os.DirFS(e.trialDir), kept) // links are not missing
 	var all []string
 	for _, o := range e.omitted {
 		carried := func(l environment.Link) bool { return path.Join(kept.Path, l.Path) == o.Path }
-		if within(o.Path, kept.Path) && !strings.HasSuffix(o.Reason, "named pipe") && !slices.ContainsFunc(links, carried) {
+		if artifacts.Within(o.Path, kept.Path) && !strings.HasSuffix(o.Reason, "named pipe") && !slices.ContainsFunc(links, carried) {
 			all = append(all, fmt.Sprintf("%s: %s", path.Join(kept.Source, strings.TrimPrefix(o.Path, kept.Path)), o.Reason))
 		}
 	}
-	entries, _ := entriesOf(os.DirFS(e.trialDir), kept)
+	entries, _ := artifacts.Entries(os.DirFS(e.trialDir), kept)
 	for _, r := range e.renamed {
 		carried := func(e environment.Entry) bool { return path.Join(kept.Path, e.OnDisk()) == r.To }
 		switch {
-		case !within(r.To, kept.Path) || slices.ContainsFunc(entries, carried):
+		case !artifacts.Within(r.To, kept.Path) || slices.ContainsFunc(entries, carried):
 		case entries != nil:
 			all = append(all, r.From+": its name has a secret, or is not UTF-8")
 		default:
@@ -330,21 +332,21 @@ func (e *evidence) artifacts(paths []string) ([]environment.Copy, error) {
 			return nil, err
 		}
 		if kept.Incomplete {
-			return nil, failf(result.JudgeFailed, "the artifact %s was not kept whole: %s", name, e.lacking(kept))
+			return nil, failure.Newf(result.JudgeFailed, "the artifact %s was not kept whole: %s", name, e.lacking(kept))
 		}
-		links, err := linksOf(os.DirFS(e.trialDir), kept)
+		links, err := artifacts.Links(os.DirFS(e.trialDir), kept)
 		if err != nil {
-			return nil, failf(result.JudgeFailed, "%v", err)
+			return nil, failure.Newf(result.JudgeFailed, "%v", err)
 		}
-		entries, err := entriesOf(os.DirFS(e.trialDir), kept)
+		entries, err := artifacts.Entries(os.DirFS(e.trialDir), kept)
 		if err != nil {
-			return nil, failf(result.JudgeFailed, "%v", err)
+			return nil, failure.Newf(result.JudgeFailed, "%v", err)
 		}
 		one := kept
 		one.Source, one.Path = path.Clean(name), below
 		if rest := strings.TrimPrefix(strings.TrimPrefix(one.Source, path.Clean(kept.Source)), "/"); rest != "" {
-			if links, err = linksBelow(links, rest); err != nil {
-				return nil, failf(result.JudgeFailed, "the artifact %s %v", name, err)
+			if links, err = artifacts.LinksBelow(links, rest); err != nil {
+				return nil, failure.Newf(result.JudgeFailed, "the artifact %s %v", name, err)
 			}
 			entries, _ = environment.EntriesBelow(entries, rest)
 			one.Executable = nil
@@ -354,33 +356,11 @@ func (e *evidence) artifacts(paths []string) ([]environment.Copy, error) {
 				}
 			}
 		}
-		part, err := artifactCopy(os.DirFS(e.trialDir), one, links, entries)
+		part, err := artifacts.Copy(os.DirFS(e.trialDir), one, links, entries)
 		if err != nil {
 			return nil, err
 		}
 		copies = append(copies, part)
 	}
 	return copies, nil
-}
-
-// linksBelow returns the links of an artifact that are in one of its directories, with their paths
-// there.
-func linksBelow(links []environment.Link, dir string) (below []environment.Link, err error) {
-	for _, l := range links {
-		if within(dir, l.Path) {
-			return nil, fmt.Errorf("is below a link or is one: %s leads to %s", l.Path, l.Target)
-		}
-		inner, ok := strings.CutPrefix(l.Path, dir+"/")
-		if !ok {
-			continue
-		}
-		l.Path = inner
-		if l.Kind == environment.HardLink {
-			if l.Target, ok = strings.CutPrefix(l.Target, dir+"/"); !ok {
-				return nil, fmt.Errorf("has a hard link to a file outside of it: %s", inner)
-			}
-		}
-		below = append(below, l)
-	}
-	return below, nil
 }

@@ -9,6 +9,8 @@ import (
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/internal/core/event"
 	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/run/trial/artifacts"
+	"github.com/org/rollout-action/internal/run/trial/failure"
 )
 
 // execution is one execution of a trial, from image to teardown. A trial whose environment is lost
@@ -117,18 +119,18 @@ func (x *execution) mayVerify() bool {
 func (x *execution) verify(ctx context.Context) error {
 	tests, err := x.spec.Task.Tests()
 	if err != nil {
-		return unreadable("tests/", err)
+		return failure.Unreadable("tests/", err)
 	}
 	if err := x.switchNetwork(ctx, "the verifier", x.networks.Verify); err != nil {
 		return err
 	}
 	if err := x.live.copyTo(ctx,
-		environment.Copy{Src: worldReadable{tests, testScript}, Dst: environment.TestsDir, Clean: true},
+		environment.Copy{Src: artifacts.WorldReadable{FS: tests, Program: testScript}, Dst: environment.TestsDir, Clean: true},
 		environment.Copy{Src: fstest.MapFS{}, Dst: environment.LogsDir, Mode: 0o755}, // a directory, even if the agent replaced it
 		environment.Copy{Src: fstest.MapFS{}, Dst: environment.VerifierLogs, Clean: true, Mode: 0o777},
 	); err != nil {
 		if environment.KindOf(err) == environment.KindCopy && environment.MachineFault(err) == nil {
-			err = failf(result.VerifierFailed, "the tests could not be put into the environment: %v: see tests/, and what the agent has made of %s and %s", err, environment.TestsDir, environment.LogsDir)
+			err = failure.Newf(result.VerifierFailed, "the tests could not be put into the environment: %v: see tests/, and what the agent has made of %s and %s", err, environment.TestsDir, environment.LogsDir)
 		}
 		return err
 	}
@@ -141,7 +143,7 @@ func (x *execution) verify(ctx context.Context) error {
 	}
 	x.trial.VerifierExitCode = &code
 	if code != 0 && x.rules.ExitCodeCounts {
-		return failf(result.VerifierFailed, "tests/test.sh ended with exit code %d%s: see %s", code, x.outOfMemory(ctx), x.outputIn(result.VerifierDir))
+		return failure.Newf(result.VerifierFailed, "tests/test.sh ended with exit code %d%s: see %s", code, x.outOfMemory(ctx), x.outputIn(result.VerifierDir))
 	}
 	if code == exitKilled {
 		if note := x.outOfMemory(ctx); note != "" {

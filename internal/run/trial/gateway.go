@@ -22,6 +22,7 @@ import (
 	"github.com/org/rollout-action/internal/lib/redact"
 	"github.com/org/rollout-action/internal/model"
 	"github.com/org/rollout-action/internal/model/trajectory"
+	"github.com/org/rollout-action/internal/run/trial/failure"
 )
 
 // maxTrajectory limits the record of a trial's model calls, in bytes.
@@ -44,7 +45,7 @@ func (x *agentRun) openGateway(ctx context.Context) (*gateway, error) {
 	}
 	m := x.opts.Models[name]
 	if m == nil {
-		return nil, failf(result.GatewayFailed, "the model %q is not there", name)
+		return nil, failure.Newf(result.GatewayFailed, "the model %q is not there", name)
 	}
 	var listener net.Listener // nil: the agent is in this process
 	var err error
@@ -52,7 +53,7 @@ func (x *agentRun) openGateway(ctx context.Context) (*gateway, error) {
 		listener, err = environment.ListenLoopback(ctx, x.live.env)
 	}
 	if errors.Is(err, errors.ErrUnsupported) {
-		return nil, failf(result.GatewayFailed, "the provider %s cannot lead to a model: use docker or sandbox, or remove model from the agent", x.opts.Provider.Name())
+		return nil, failure.Newf(result.GatewayFailed, "the provider %s cannot lead to a model: use docker or sandbox, or remove model from the agent", x.opts.Provider.Name())
 	}
 	if err != nil {
 		return nil, x.noGateway(ctx, err)
@@ -113,8 +114,8 @@ func (x *agentRun) noGateway(ctx context.Context, err error) error {
 	if ctx.Err() != nil || environment.KindOf(err) == environment.KindLost || environment.MachineFault(err) != nil {
 		return err
 	}
-	f := failf(result.GatewayFailed, "the agent could not get access to the model %s: %s", x.spec.Agent.Model, brief(err, x.secrets))
-	f.detail, f.again = err.Error(), true
+	f := failure.Newf(result.GatewayFailed, "the agent could not get access to the model %s: %s", x.spec.Agent.Model, failure.Brief(err, x.secrets))
+	f.Detail, f.Again = err.Error(), true
 	return f
 }
 
@@ -230,19 +231,19 @@ func (x *agentRun) closeGateway(g *gateway, failed error) error {
 		}
 	}
 	x.trial.IsTruncated = r.Truncated
-	var ended *failure
+	var ended *failure.Error
 	agentFailed := errors.As(failed, &ended) && ended.Type == result.AgentExecutionFailed
 	switch {
 	case r.Stop == model.StopEmpty && r.Failure != nil && r.Failure.Kind != model.FailedEmpty:
-		return failf(result.ModelFailed, "ten answers in a row broke off or were empty, so the agent got no more; %s", x.lastFailure(r.Failure))
+		return failure.Newf(result.ModelFailed, "ten answers in a row broke off or were empty, so the agent got no more; %s", x.lastFailure(r.Failure))
 	case r.Stop == model.StopEmpty:
-		return failf(result.ModelEmptyResponse, "ten answers of the model %s in a row were empty, so the agent got no more", x.spec.Agent.Model)
+		return failure.Newf(result.ModelEmptyResponse, "ten answers of the model %s in a row were empty, so the agent got no more", x.spec.Agent.Model)
 	case r.Stop == model.StopMissed:
-		return failf(result.ReplayMissed, "the model %s has no recorded answer to a request of the agent: %s", x.spec.Agent.Model, r.Missed)
+		return failure.Newf(result.ReplayMissed, "the model %s has no recorded answer to a request of the agent: %s", x.spec.Agent.Model, r.Missed)
 	case r.Stop == model.StopJobCost:
 		x.trial.StopCondition, x.trial.IsTruncated = string(r.Stop), true
 		if failed == nil || agentFailed || errors.Is(failed, environment.ErrTimeout) {
-			return failf(result.Cancelled, "%v, so the agent got no more of its model", ErrOutOfMoney) // its work then allows no verdict on it
+			return failure.Newf(result.Cancelled, "%v, so the agent got no more of its model", ErrOutOfMoney) // its work then allows no verdict on it
 		}
 	case r.Stop == model.StopTurns && agentFailed && r.Failure != nil && r.Failure.ByProvider():
 		return x.modelFailure(ended, r.Failure) // its failures have used up the turns
@@ -252,7 +253,7 @@ func (x *agentRun) closeGateway(g *gateway, failed error) error {
 			return nil // it could not continue
 		}
 	case r.Failure != nil && r.Failure.Kind == model.FailedLimit && errors.Is(failed, environment.ErrTimeout):
-		return failf(result.ModelFailed, "%s; the agent's timeout of %v seconds ended first", x.lastFailure(r.Failure), x.timeouts.Execute.Seconds())
+		return failure.Newf(result.ModelFailed, "%s; the agent's timeout of %v seconds ended first", x.lastFailure(r.Failure), x.timeouts.Execute.Seconds())
 	case r.Failure == nil || failed != nil && !agentFailed:
 	case r.Failure.Kind == model.FailedRefused: // the agent has sent a forbidden request, which is its own failure
 	case r.Failure.Kind == model.FailedOverflow:
@@ -270,7 +271,7 @@ func (x *agentRun) closeGateway(g *gateway, failed error) error {
 func (x *agentRun) hideNames(names []string) []string {
 	var out []string
 	for _, name := range names {
-		if name = hide(x.secrets, name); !slices.Contains(out, name) {
+		if name = failure.Hide(x.secrets, name); !slices.Contains(out, name) {
 			out = append(out, name)
 		}
 	}
@@ -298,7 +299,7 @@ func (x *agentRun) writeTrajectory() error {
 }
 
 // modelFailure returns the failure of an agent whose last model call failed.
-func (x *agentRun) modelFailure(ended *failure, f *model.Failure) error {
+func (x *agentRun) modelFailure(ended *failure.Error, f *model.Failure) error {
 	kind := result.ModelFailed
 	switch f.Kind {
 	case model.FailedUnreachable:
@@ -306,7 +307,7 @@ func (x *agentRun) modelFailure(ended *failure, f *model.Failure) error {
 	case model.FailedGateway:
 		kind = result.GatewayFailed
 	}
-	return failf(kind, "%s; %s", x.lastFailure(f), ended.Message)
+	return failure.Newf(kind, "%s; %s", x.lastFailure(f), ended.Message)
 }
 
 // lastFailure describes the failure of the last model call.
@@ -370,7 +371,7 @@ func (x *agentRun) warnOfModel(r model.Report) {
 		x.warn("fields that name other models or accounts were removed from requests: %q", x.hideNames(r.Removed))
 	}
 	for _, reason := range r.Denied {
-		x.warn("a request of the agent was not passed on to the model %s: %s", x.spec.Agent.Model, hide(x.secrets, reason))
+		x.warn("a request of the agent was not passed on to the model %s: %s", x.spec.Agent.Model, failure.Hide(x.secrets, reason))
 	}
 }
 

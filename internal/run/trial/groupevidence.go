@@ -10,6 +10,7 @@ import (
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/internal/core/judge"
 	"github.com/org/rollout-action/internal/lib/excerpt"
+	"github.com/org/rollout-action/internal/run/trial/artifacts"
 )
 
 // groupEvidence is the evidence for a judge of a group, in one order of the candidates.
@@ -80,11 +81,11 @@ const artifactsInput = "artifacts"
 
 // files implements material.
 func (g *groupEvidence) files(j Judge, dir string) (_, inputs []environment.Copy, err error) {
-	instruction := filesOf{worldReadable{os.DirFS(g.candidates[0].dir), ""}, []string{instructInput}}
+	instruction := filesOf{artifacts.WorldReadable{FS: os.DirFS(g.candidates[0].dir)}, []string{instructInput}}
 	inputs = append(inputs, environment.Copy{Src: instruction, Dst: path.Join(dir, inputsDir), Clean: true})
 	for i, e := range g.candidates {
 		at := path.Join(dir, inputsDir, judge.Label(i))
-		inputs = append(inputs, environment.Copy{Src: filesOf{worldReadable{os.DirFS(e.dir), ""}, unnamed}, Dst: at})
+		inputs = append(inputs, environment.Copy{Src: filesOf{artifacts.WorldReadable{FS: os.DirFS(e.dir)}, unnamed}, Dst: at})
 		for _, name := range j.Artifacts {
 			if _, _, err := e.find(name); err != nil {
 				continue // the prompt says so

@@ -20,6 +20,7 @@ import (
 	"github.com/org/rollout-action/internal/core/event"
 	"github.com/org/rollout-action/internal/core/judge"
 	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/run/trial/failure"
 )
 
 // Group holds the trials of a task that a judge with scope: group ranks. It is owed: they have not
@@ -209,7 +210,7 @@ func (x *execution) rank(ctx context.Context, g *Group) (made groupRecord) {
 	}
 	run := &made.Run
 	fail := func(kind result.ErrorType, format string, args ...any) {
-		run.Error = &result.Error{Type: kind, Message: hide(x.secrets, fmt.Sprintf(format, args...))}
+		run.Error = &result.Error{Type: kind, Message: failure.Hide(x.secrets, fmt.Sprintf(format, args...))}
 	}
 	shown := g.candidates()
 	switch {

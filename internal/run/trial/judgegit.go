@@ -10,6 +10,7 @@ import (
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/lib/excerpt"
+	"github.com/org/rollout-action/internal/run/trial/failure"
 )
 
 // The configuration of a git repository names programs, and a repository that a judge reads may be
@@ -57,7 +58,7 @@ func judgeGit(ctx context.Context, x *agentRun) (map[string]string, error) {
 	}
 	text := out.String()
 	if len(text) > maxGitNamed {
-		return nil, failf(result.JudgeFailed, "the git repository in its working directory names more programs than can be turned off")
+		return nil, failure.Newf(result.JudgeFailed, "the git repository in its working directory names more programs than can be turned off")
 	}
 	settings := maps.Clone(gitOff)
 	for name := range strings.SplitSeq(text, "\x00") {

@@ -24,6 +24,7 @@ import (
 	"github.com/org/rollout-action/internal/lib/awake"
 	"github.com/org/rollout-action/internal/lib/excerpt"
 	"github.com/org/rollout-action/internal/run/shell"
+	"github.com/org/rollout-action/internal/run/trial/failure"
 )
 
 // judgeRun is one attempt of a judge: a run of its agent. It has a separate record; only the
@@ -62,10 +63,10 @@ func (x *execution) judgeAttempt(j Judge, in material, below string) (*judgeRun,
 	}
 	prompt, err := in.ask(j, at)
 	if err != nil {
-		return nil, failf(result.JudgeFailed, "it has no prompt: %v", err)
+		return nil, failure.Newf(result.JudgeFailed, "it has no prompt: %v", err)
 	}
 	if tooLong(j.Agent, len(prompt)) {
-		return nil, failf(result.JudgeFailed, "its prompt has %d bytes, and the program of the preset %s takes it as one argument of at most %d bytes: let it read artifacts, or choose another agent",
+		return nil, failure.Newf(result.JudgeFailed, "its prompt has %d bytes, and the program of the preset %s takes it as one argument of at most %d bytes: let it read artifacts, or choose another agent",
 			len(prompt), j.Agent.Preset, presets.MaxArgument)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -185,7 +186,7 @@ func (j *judgeRun) makeDir(ctx context.Context) error {
 		Env: env, User: j.role.user, Stderr: trouble, Timeout: copyTimeout,
 	})
 	if err == nil && code != 0 {
-		return failf(result.JudgeFailed, "its directory cannot be made: exit code %d: %s", code, trouble)
+		return failure.Newf(result.JudgeFailed, "its directory cannot be made: exit code %d: %s", code, trouble)
 	}
 	return err
 }
@@ -230,7 +231,7 @@ func (j *judgeRun) read(ctx context.Context) {
 		return
 	}
 	if stop := j.trial.StopCondition; stop != "" {
-		j.fail(failf(result.JudgeFailed, "it was stopped before its end (%s), so nothing that it left counts as its verdict: raise its budget", stop))
+		j.fail(failure.Newf(result.JudgeFailed, "it was stopped before its end (%s), so nothing that it left counts as its verdict: raise its budget", stop))
 		return
 	}
 	v, err := j.given(ctx)
@@ -247,9 +248,9 @@ func (j *judgeRun) read(ctx context.Context) {
 	case ctx.Err() != nil:
 		j.fail(cancelled(ctx, event.Judging))
 	case errors.Is(err, judge.ErrMissing):
-		j.fail(failf(result.JudgeVerdictMissing, "it ended without a verdict (%s)", j.expected()))
+		j.fail(failure.Newf(result.JudgeVerdictMissing, "it ended without a verdict (%s)", j.expected()))
 	case errors.As(err, &invalid):
-		j.fail(failf(result.JudgeVerdictInvalid, "its verdict cannot be used: %v", err))
+		j.fail(failure.Newf(result.JudgeVerdictInvalid, "its verdict cannot be used: %v", err))
 	default:
 		j.fail(classify(event.Judging, err, j.timeouts, j.secrets))
 	}
@@ -345,12 +346,12 @@ func (j *judgeRun) verdictFile(ctx context.Context) ([]byte, error) {
 }
 
 // failureOf returns the error of a judge as an error of its trial.
-func (j *judgeRun) failureOf() *failure {
+func (j *judgeRun) failureOf() *failure.Error {
 	e := j.trial.Error
 	if e == nil {
 		return nil
 	}
-	f := &failure{Type: result.JudgeFailed, detail: j.detail, machineFault: j.machineFault}
+	f := &failure.Error{Type: result.JudgeFailed, Detail: j.detail, MachineFault: j.machineFault}
 	message := e.Message
 	switch e.Type {
 	case result.Cancelled, result.InternalError:

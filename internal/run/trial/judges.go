@@ -13,6 +13,7 @@ import (
 	"github.com/org/rollout-action/internal/core/judge"
 	"github.com/org/rollout-action/internal/core/task"
 	"github.com/org/rollout-action/internal/lib/fields"
+	"github.com/org/rollout-action/internal/run/trial/artifacts"
 )
 
 // JudgeSet holds the judges of a job, and returns those of its trials. It is safe for concurrent
@@ -111,7 +112,7 @@ func (s *JudgeSet) inTask(t *task.Task, judges []*judge.Judge) []JudgeProblem {
 			out = append(out, placed(found, p, ofTask)...)
 		}
 		for _, name := range j.ReadsArtifacts() {
-			if !slices.ContainsFunc(kept, func(dir string) bool { return within(path.Clean(name), dir) }) {
+			if !slices.ContainsFunc(kept, func(dir string) bool { return artifacts.Within(path.Clean(name), dir) }) {
 				out = append(out, JudgeProblem{OfTask: ofTask, Problem: judge.Problem{
 					Key:     p.Child("prompt"),
 					Message: fmt.Sprintf("it reads the artifact %q, which is not kept", fields.Shorten(name)),

@@ -17,6 +17,7 @@ import (
 	"github.com/org/rollout-action/internal/core/judge"
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/lib/excerpt"
+	"github.com/org/rollout-action/internal/run/trial/failure"
 )
 
 // maxReason limits the reason of a verdict in a result, in bytes.
@@ -79,7 +80,7 @@ func (x *agentRun) endProcesses(ctx context.Context) error {
 // judged is the outcome of a judge.
 type judged struct {
 	run     result.AgentRun
-	failed  *failure // the reason why it has no verdict; nil if it has one, or did not have to run
+	failed  *failure.Error // the reason why it has no verdict; nil if it has one, or did not have to run
 	retries []result.Retry
 	omitted []result.Omission
 	env     result.USD // the cost of its environments
@@ -154,20 +155,20 @@ func (x *execution) judgeOne(ctx context.Context, j Judge, in *evidence, facts j
 	out.run = result.AgentRun{Name: j.Name, Role: result.RoleJudge, Agent: j.Spec.Agent, Model: j.Agent.Model, Placement: string(j.Place()), Digest: x.opts.Digests.JudgeOf(j.Spec)}
 	defer func() {
 		if f := out.failed; f != nil {
-			f.Message = strings.Join(strings.Fields(hide(x.secrets, f.Message)), " ")
+			f.Message = strings.Join(strings.Fields(failure.Hide(x.secrets, f.Message)), " ")
 			out.run.Error = &result.Error{Type: f.Type, Message: f.Message}
 		}
 	}()
 	applies, err := j.Applies(facts)
 	switch {
 	case err != nil:
-		out.failed = failf(result.JudgeFailed, "the judge %s failed: its condition when %v", j.Name, err)
+		out.failed = failure.Newf(result.JudgeFailed, "the judge %s failed: its condition when %v", j.Name, err)
 		return out
 	case !applies:
 		out.run.Skipped = true
 		return out
 	case blocked != nil:
-		out.failed = failf(result.JudgeFailed, "the judge %s cannot run: %v", j.Name, blocked)
+		out.failed = failure.Newf(result.JudgeFailed, "the judge %s cannot run: %v", j.Name, blocked)
 		return out
 	}
 	x.judgeIn(ctx, j, in, j.Name, &out)
@@ -180,7 +181,7 @@ func (x *execution) judgeIn(ctx context.Context, j Judge, in material, below str
 	dir := filepath.Join(x.dir, result.JudgesDir, below)
 	earlier, err := x.spec.Judging.continueJudge(dir, out)
 	if err != nil {
-		out.failed = failf(result.InternalError, "the files of the judge %s could not be kept: %v", j.Name, err)
+		out.failed = failure.Newf(result.InternalError, "the files of the judge %s could not be kept: %v", j.Name, err)
 		return
 	}
 	attempts := JudgeAttempts(x.job)
@@ -195,10 +196,10 @@ func (x *execution) judgeIn(ctx context.Context, j Judge, in material, below str
 			return
 		}
 		out.retries = append(out.retries, result.Retry{
-			Operation: "judge " + j.Name, Attempt: n, Message: brief(out.failed, x.secrets), At: result.Stamp(x.now()),
+			Operation: "judge " + j.Name, Attempt: n, Message: failure.Brief(out.failed, x.secrets), At: result.Stamp(x.now()),
 		})
 		if err := setAside(dir); err != nil {
-			out.failed = failf(result.InternalError, "the files of the judge %s could not be kept: %v", j.Name, err)
+			out.failed = failure.Newf(result.InternalError, "the files of the judge %s could not be kept: %v", j.Name, err)
 			return
 		}
 	}
@@ -210,7 +211,7 @@ func (x *execution) judgeOnce(ctx context.Context, j Judge, in material, below s
 		if p := recover(); p != nil {
 			r := record{secrets: x.secrets}
 			func() { defer r.recoverPanic(); panic(p) }()
-			out.failed, again = &failure{Type: r.trial.Error.Type, Message: r.trial.Error.Message, detail: r.detail}, false
+			out.failed, again = &failure.Error{Type: r.trial.Error.Type, Message: r.trial.Error.Message, Detail: r.detail}, false
 		}
 	}()
 	attempt, err := x.judgeAttempt(j, in, below)
@@ -244,7 +245,7 @@ func (x *execution) judgeOnce(ctx context.Context, j Judge, in material, below s
 		return !lost && t.StopCondition == "" && (j.Place() != judge.InTrial || x.untouchable == nil) // concurrent judges do not set it
 	}
 	run.Verdict, run.Score, run.Criteria = v.JSON, &v.Score, v.Criteria
-	run.Reason = excerpt.Middle(hide(x.secrets, v.Reason), maxReason)
+	run.Reason = excerpt.Middle(failure.Hide(x.secrets, v.Reason), maxReason)
 	return false
 }
 
@@ -302,7 +303,7 @@ func (x *execution) score(all []judged, tests *float64, rewards map[string]float
 	x.noteJudges(all)
 	scores := map[string]*float64{}
 	named := map[string]float64{}
-	var first *failure
+	var first *failure.Error
 	for i, j := range all {
 		name := x.spec.Judges[i].Name
 		scores[name] = j.run.Score
@@ -336,7 +337,7 @@ func (x *execution) score(all []judged, tests *float64, rewards map[string]float
 	}
 	reward, err := x.spec.Reward.Value(tests, rewards, scores)
 	if err != nil {
-		return failf(result.JudgeVerdictInvalid, "the reward %v", err)
+		return failure.Newf(result.JudgeVerdictInvalid, "the reward %v", err)
 	}
 	x.trial.Reward = &reward
 	return nil

@@ -16,6 +16,7 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/lib/awake"
 	"github.com/org/rollout-action/internal/lib/redact"
+	"github.com/org/rollout-action/internal/run/trial/failure"
 	"github.com/org/rollout-action/internal/run/trial/layer"
 )
 
@@ -57,12 +58,12 @@ func (x *agentRun) findLayer(ctx context.Context, ref string) (string, error) {
 	case mine:
 		x.making = l
 	case l.Failure != nil:
-		return "", failf(l.Failure.Type, "the trial waited for %s to install the agent, which failed: %s", l.Maker, l.Failure.Message)
+		return "", failure.Newf(l.Failure.Type, "the trial waited for %s to install the agent, which failed: %s", l.Maker, l.Failure.Message)
 	case l.Unavailable != "":
 		x.warnNoLayer(errors.New(l.Unavailable))
 	default:
 		x.layer = l
-		x.trial.Environment.AgentLayer = &result.AgentLayer{Image: l.Ref, Cached: true, From: hide(x.secrets, l.From)}
+		x.trial.Environment.AgentLayer = &result.AgentLayer{Image: l.Ref, Cached: true, From: failure.Hide(x.secrets, l.From)}
 		return l.Ref, x.noteCachedInstall(l)
 	}
 	return ref, nil
@@ -88,7 +89,7 @@ func (r *record) noteCachedInstall(l *layer.Layer) error {
 
 // layerDescription describes the layer that this trial makes, for messages.
 func (p *plan) layerDescription(secrets *redact.Redactor) string {
-	return hide(secrets, fmt.Sprintf("agent %s, installed by %s of job %s", p.spec.Agent.Name, p.spec.Key, p.job.Name))
+	return failure.Hide(secrets, fmt.Sprintf("agent %s, installed by %s of job %s", p.spec.Agent.Name, p.spec.Key, p.job.Name))
 }
 
 // keepLayer makes a layer of the environment, in which the agent has just been installed, and
@@ -107,7 +108,7 @@ func (x *agentRun) keepLayer(ctx context.Context) error {
 	}
 	image := ref
 	if err != nil {
-		why := brief(err, x.secrets)
+		why := failure.Brief(err, x.secrets)
 		x.warn("no agent layer was made, so the agent is installed in every trial: %s", why)
 		l.GiveUp(why)
 		image = x.trial.Environment.Image
@@ -119,7 +120,7 @@ func (x *agentRun) keepLayer(ctx context.Context) error {
 	x.making = nil
 	if err := x.start(ctx, image); err != nil {
 		if environment.KindOf(err) == environment.KindCopy { // although this is the agent's setup, the agent did not cause it
-			return failf(result.EnvironmentStartFailed, "no environment could be made with the installed agent: %s", brief(err, x.secrets))
+			return failure.Newf(result.EnvironmentStartFailed, "no environment could be made with the installed agent: %s", failure.Brief(err, x.secrets))
 		}
 		return err
 	}
@@ -183,7 +184,7 @@ func (x *agentRun) leaveEnvironment(ctx context.Context) error {
 	err := live.env.Destroy(c)
 	x.noteEnvironmentCost(live.env)
 	if err != nil {
-		x.warn("the environment in which the agent was installed could not be removed: %s (remove it with %s)", brief(err, x.secrets), environment.CleanCommand(x.opts.Provider.Name()))
+		x.warn("the environment in which the agent was installed could not be removed: %s (remove it with %s)", failure.Brief(err, x.secrets), environment.CleanCommand(x.opts.Provider.Name()))
 	}
 	return ctx.Err()
 }
@@ -195,7 +196,7 @@ func (x *agentRun) failLayer(ctx context.Context, err error) {
 	}
 	f := classify(event.AgentSetup, err, x.timeouts, x.secrets)
 	if f.Type == result.AgentInstallFailed || f.Type == result.AgentInstallTimeout {
-		x.making.Fail(layer.Failure{Type: f.Type, Message: hide(x.secrets, f.Message)}, x.timeouts.Install)
+		x.making.Fail(layer.Failure{Type: f.Type, Message: failure.Hide(x.secrets, f.Message)}, x.timeouts.Install)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/core/task"
+	"github.com/org/rollout-action/internal/run/trial/failure"
 )
 
 // NetworksOf returns the networks of a trial's phases. The job's settings replace the task's, key
@@ -76,7 +77,7 @@ func (p *plan) checkNetworkSwitches(env environment.Environment, network environ
 		network environment.Network
 	}{{"the agent", p.networks.Agent}, {"the verifier", p.networks.Verify}} {
 		if !phase.network.Is(network) {
-			return failf(result.EnvironmentStartFailed, "the environment begins with the network %s and %s has %s, but the provider %s cannot change the network of an environment: "+
+			return failure.Newf(result.EnvironmentStartFailed, "the environment begins with the network %s and %s has %s, but the provider %s cannot change the network of an environment: "+
 				"give all phases one network (environment.network in the job, without network_during_*)", network, phase.who, phase.network, provider)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/lib/awake"
+	"github.com/org/rollout-action/internal/run/trial/failure"
 )
 
 const (
@@ -34,7 +35,7 @@ func (x *execution) keepOutcome(ctx context.Context) {
 		x.trial.Environment.Outcome = &result.KeptOutcome{ID: kept.ID, Bytes: kept.Size}
 	case ctx.Err() != nil, environment.KindOf(err) == environment.KindLost: // the next step reports it
 	default:
-		x.warn("what the agent left is not kept (environment.keep): %s", brief(err, x.secrets))
+		x.warn("what the agent left is not kept (environment.keep): %s", failure.Brief(err, x.secrets))
 	}
 }
 
@@ -84,7 +85,7 @@ func (x *execution) dropOutcome(ctx context.Context) {
 	c, cancel := x.cleanup(ctx, teardownTimeout, teardownGrace)
 	defer cancel()
 	if err := x.opts.Provider.Remove(c, kept.ID); err != nil {
-		x.warn("what the agent left could not be removed: %s (remove it with %s)", brief(err, x.secrets), environment.CleanCommand(x.opts.Provider.Name(), "--kept"))
+		x.warn("what the agent left could not be removed: %s (remove it with %s)", failure.Brief(err, x.secrets), environment.CleanCommand(x.opts.Provider.Name(), "--kept"))
 		return
 	}
 	x.trial.Environment.Outcome = nil

@@ -17,6 +17,7 @@ import (
 	"github.com/org/rollout-action/internal/lib/bounded"
 	"github.com/org/rollout-action/internal/lib/nofollow"
 	"github.com/org/rollout-action/internal/model"
+	"github.com/org/rollout-action/internal/run/trial/failure"
 )
 
 // Judging makes a trial begin with its judges. Their evidence is in the trial's directory.
@@ -237,7 +238,7 @@ func readRecord[T any](path string) (v T, err error) {
 func (x *execution) writeJudged(dir string, out *judged) {
 	run := out.run
 	if f := out.failed; f != nil {
-		run.Error = &result.Error{Type: f.Type, Message: hide(x.secrets, f.Message)}
+		run.Error = &result.Error{Type: f.Type, Message: failure.Hide(x.secrets, f.Message)}
 	}
 	_ = result.WriteJSON(filepath.Join(dir, result.JudgedFile), judgedRecord{run, out.env, out.retries, out.omitted})
 }

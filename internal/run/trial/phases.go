@@ -8,6 +8,7 @@ import (
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/internal/core/event"
 	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/run/trial/failure"
 )
 
 // step is a step on the way through a trial or an attempt of a judge. Which steps there are, and in
@@ -109,11 +110,11 @@ func (x *agentRun) failPhase(ctx context.Context, phase event.Phase, err error, 
 		f = unusable(err, x.secrets)
 	}
 	if phase == event.Verifier && x.agentBegan && crowdedOut(f, err) && environment.Crowded(ctx, x.live.env) {
-		f = failf(result.AgentExecutionFailed, "the agent left processes that fill the environment's limit, so that the tests could not start theirs: %s", f.Message)
+		f = failure.Newf(result.AgentExecutionFailed, "the agent left processes that fill the environment's limit, so that the tests could not start theirs: %s", f.Message)
 	}
 	x.fail(f)
 	x.startOver = nil
-	if !x.agentBegan && (f.Type == result.EnvironmentLost || errors.Is(err, environment.ErrNoImage) || f.machineFault != nil || f.again) {
+	if !x.agentBegan && (f.Type == result.EnvironmentLost || errors.Is(err, environment.ErrNoImage) || f.MachineFault != nil || f.Again) {
 		x.startOver = err
 	}
 }

@@ -3,7 +3,6 @@ package trial
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"path"
 	"slices"
@@ -14,9 +13,10 @@ import (
 	"github.com/org/rollout-action/internal/core/agent/presets"
 	"github.com/org/rollout-action/internal/core/config"
 	"github.com/org/rollout-action/internal/core/environment"
-	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/core/task"
 	"github.com/org/rollout-action/internal/lib/quantity"
+	"github.com/org/rollout-action/internal/run/trial/artifacts"
+	"github.com/org/rollout-action/internal/run/trial/failure"
 	"github.com/org/rollout-action/internal/run/trial/layer"
 )
 
@@ -57,7 +57,7 @@ func newPlan(spec Spec, job config.Job) plan {
 		instruction: func() (string, error) {
 			text, err := spec.Task.Instruction()
 			if err != nil {
-				return "", unreadable("instruction.md", err)
+				return "", failure.Unreadable("instruction.md", err)
 			}
 			return string(text), nil
 		},
@@ -122,17 +122,17 @@ func (p *plan) files() ([]environment.Copy, error) {
 func (p plan) taskFiles() ([]environment.Copy, error) {
 	instruction, err := p.spec.Task.Instruction()
 	if err != nil {
-		return nil, unreadable("instruction.md", err)
+		return nil, failure.Unreadable("instruction.md", err)
 	}
 	dir, name := path.Split(p.job.InstructionPath)
 	files := []environment.Copy{{Src: fstest.MapFS{name: {Data: instruction, Mode: 0o644}}, Dst: path.Clean(dir)}}
 	if p.spec.Agent.Name == agent.Oracle {
 		solution, err := p.spec.Task.Solution()
 		if err != nil {
-			return nil, unreadable("solution/", err)
+			return nil, failure.Unreadable("solution/", err)
 		}
 		for _, dir := range p.rules.SolutionDirs {
-			files = append(files, environment.Copy{Src: worldReadable{solution, solveScript}, Dst: dir, Clean: true})
+			files = append(files, environment.Copy{Src: artifacts.WorldReadable{FS: solution, Program: solveScript}, Dst: dir, Clean: true})
 		}
 	}
 	return files, nil
@@ -232,13 +232,4 @@ func (p *plan) layerInputs(provider, imageID string) layer.Inputs {
 		Network:     restriction(p.networks.Install),
 		Healthcheck: env.Healthcheck,
 	}
-}
-
-// unreadable returns the error of task files that cannot be read: this machine's failure, or else
-// the task's.
-func unreadable(what string, err error) error {
-	if environment.MachineFault(err) != nil {
-		return fmt.Errorf("read the task's %s: %w", what, err)
-	}
-	return failf(result.TaskInvalid, "%s cannot be read: %v", what, err)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/lib/excerpt"
 	"github.com/org/rollout-action/internal/lib/redact"
+	"github.com/org/rollout-action/internal/run/trial/failure"
 )
 
 // readiness checks whether a new environment fulfils the task's conditions. If it does not, the
@@ -61,7 +62,7 @@ func (r readiness) awaitImageHealth(ctx context.Context, h environment.Healthche
 	}
 	err := r.awaitHealth(clock.ctx, c)
 	if clock.ctx.Err() != nil && ctx.Err() == nil {
-		return failf(result.EnvironmentStartFailed, "%s did not succeed within %v seconds: raise environment.build_timeout_sec in task.toml, or correct the check (HEALTHCHECK NONE in a Dockerfile takes it away)",
+		return failure.Newf(result.EnvironmentStartFailed, "%s did not succeed within %v seconds: raise environment.build_timeout_sec in task.toml, or correct the check (HEALTHCHECK NONE in a Dockerfile takes it away)",
 			called, r.plan.timeouts.Build.Seconds())
 	}
 	return err
@@ -91,12 +92,12 @@ func (r readiness) checkUsers(ctx context.Context) error {
 		}
 		if who.user != "" {
 			if userErr := r.tryExec(ctx, who.user, "/"); userErr != nil {
-				return failf(result.TaskInvalid, "nothing can be run as %s in task.toml, %s: %s (name a user who is in the image)",
-					who.key, who.user, brief(userErr, r.secrets))
+				return failure.Newf(result.TaskInvalid, "nothing can be run as %s in task.toml, %s: %s (name a user who is in the image)",
+					who.key, who.user, failure.Brief(userErr, r.secrets))
 			}
 		}
-		return failf(result.TaskInvalid, "nothing can be run in environment.workdir in task.toml, %s: %s (name a directory that is in the image, and that %s may enter)",
-			dir, brief(err, r.secrets), userName(who.user))
+		return failure.Newf(result.TaskInvalid, "nothing can be run in environment.workdir in task.toml, %s: %s (name a directory that is in the image, and that %s may enter)",
+			dir, failure.Brief(err, r.secrets), userName(who.user))
 	}
 	return nil
 }
@@ -112,7 +113,7 @@ func userName(user string) string {
 func (r readiness) tryExec(ctx context.Context, user, dir string) error {
 	_, err := r.env.Exec(ctx, ":", environment.ExecOptions{User: user, WorkDir: dir, Timeout: startTimeout})
 	if errors.Is(err, environment.ErrTimeout) {
-		return failf(result.EnvironmentStartFailed, "%v", errSlowStart)
+		return failure.Newf(result.EnvironmentStartFailed, "%v", errSlowStart)
 	}
 	return err
 }
@@ -169,9 +170,9 @@ func (r readiness) awaitHealth(ctx context.Context, h healthcheck) error {
 	if healthy || err != nil {
 		return err
 	}
-	f := failf(result.EnvironmentStartFailed, "the environment is not healthy: check %d of %s ended with %s, and no retry is left; its output is in %s",
+	f := failure.Newf(result.EnvironmentStartFailed, "the environment is not healthy: check %d of %s ended with %s, and no retry is left; its output is in %s",
 		n, h.name, last, result.ErrorFile)
-	f.detail = f.Message + "\n" + h.command + "\n" + output.String()
+	f.Detail = f.Message + "\n" + h.command + "\n" + output.String()
 	return f
 }
 

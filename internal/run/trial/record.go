@@ -11,6 +11,7 @@ import (
 	"github.com/org/rollout-action/internal/core/event"
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/lib/redact"
+	"github.com/org/rollout-action/internal/run/trial/failure"
 )
 
 // record collects the data of a trial while it is executed: its result, its files in dir, and its
@@ -33,17 +34,7 @@ type record struct {
 func (r *record) noError() bool { return r.trial.Error == nil }
 
 // agentFailed reports whether the agent ran and failed.
-func (r *record) agentFailed() bool {
-	e := r.trial.Error
-	if e == nil {
-		return false
-	}
-	switch e.Type {
-	case result.AgentExecutionFailed, result.AgentExecutionTimeout, result.ModelFailed, result.ModelEmptyResponse:
-		return true
-	}
-	return false
-}
+func (r *record) agentFailed() bool { return failure.OfAgent(r.trial.Error) }
 
 func (r *record) lostEnvironment() bool {
 	return r.spent || r.trial.Error != nil && r.trial.Error.Type == result.EnvironmentLost
@@ -51,8 +42,8 @@ func (r *record) lostEnvironment() bool {
 
 // fail records a failure. The first one is the trial's error, later ones become warnings, unless
 // the environment was lost before the verifier could judge an agent that had failed.
-func (r *record) fail(f *failure) {
-	f.Message = strings.Join(strings.Fields(hide(r.secrets, f.Message)), " ") // one line
+func (r *record) fail(f *failure.Error) {
+	f.Message = strings.Join(strings.Fields(failure.Hide(r.secrets, f.Message)), " ") // one line
 	if before := r.trial.Error; before != nil && r.agentFailed() && (f.Type == result.EnvironmentLost || f.Type.Fault() == result.FaultJudge) {
 		// The verifier or a judge could not judge the agent's failure, so nothing is known about
 		// the agent.
@@ -64,20 +55,20 @@ func (r *record) fail(f *failure) {
 		return
 	}
 	r.trial.Error = &result.Error{Type: f.Type, Message: f.Message}
-	r.machineFault = f.machineFault
-	r.detail = hide(r.secrets, f.detail)
+	r.machineFault = f.MachineFault
+	r.detail = failure.Hide(r.secrets, f.Detail)
 }
 
 func (r *record) warn(format string, args ...any) {
-	r.trial.Warnings = append(r.trial.Warnings, hide(r.secrets, fmt.Sprintf(format, args...)))
+	r.trial.Warnings = append(r.trial.Warnings, failure.Hide(r.secrets, fmt.Sprintf(format, args...)))
 }
 
 // recoverPanic turns a panic into an error of this trial alone. The trial continues after the step
 // that panicked, so that its logs are kept and its environment is ended.
 func (r *record) recoverPanic() {
 	if p := recover(); p != nil {
-		f := failf(result.InternalError, "rollout itself failed (%v): please report this, with the trial's %s", p, result.ErrorFile)
-		f.detail = string(debug.Stack())
+		f := failure.Newf(result.InternalError, "rollout itself failed (%v): please report this, with the trial's %s", p, result.ErrorFile)
+		f.Detail = string(debug.Stack())
 		r.fail(f)
 	}
 }
@@ -93,7 +84,7 @@ func (r *record) finish() {
 // emit sends an event of this trial.
 func (r *record) emit(e event.Event) {
 	e.Time, e.Key = r.now().UTC(), &r.trial.Key
-	e.Message = hide(r.secrets, e.Message)
+	e.Message = failure.Hide(r.secrets, e.Message)
 	r.sink(e)
 }
 
@@ -107,7 +98,7 @@ func (r *record) progress(line string) {
 
 // recordRetry records an infrastructure failure that is followed by a retry.
 func (r *record) recordRetry(f environment.Failure) {
-	message := brief(f.Err, r.secrets)
+	message := failure.Brief(f.Err, r.secrets)
 	r.trial.Retries = append(r.trial.Retries, result.Retry{
 		Operation: f.Operation, Attempt: f.Attempt, Message: message, At: result.Stamp(r.now()),
 	})
@@ -131,7 +122,7 @@ func (r *record) release(c *capture) {
 }
 
 func (r *record) omit(path, reason string) {
-	r.trial.Omitted = append(r.trial.Omitted, result.Omission{Path: hide(r.secrets, path), Reason: hide(r.secrets, reason)})
+	r.trial.Omitted = append(r.trial.Omitted, result.Omission{Path: failure.Hide(r.secrets, path), Reason: failure.Hide(r.secrets, reason)})
 }
 
 func (r *record) rename(from, to string) {

@@ -12,6 +12,7 @@ import (
 	"github.com/org/rollout-action/internal/lib/excerpt"
 	"github.com/org/rollout-action/internal/lib/nofollow"
 	"github.com/org/rollout-action/internal/model/trajectory"
+	"github.com/org/rollout-action/internal/run/trial/failure"
 )
 
 // readOwnWord reads the usage that an agent without a gateway reports itself, in a trajectory in
@@ -29,12 +30,12 @@ func (x *execution) readOwnWord(priced bool) {
 		x.warn("%s is not read: it is larger than %d MiB", name, trajectory.MaxOwn>>20)
 		return
 	case err != nil:
-		x.warn("%s is not read, so it is not known what the agent used of its model: %s", name, brief(err, x.secrets))
+		x.warn("%s is not read, so it is not known what the agent used of its model: %s", name, failure.Brief(err, x.secrets))
 		return
 	}
 	x.trial.Usage = &result.Usage{
 		ReportedBy: result.ReportedByAgent, Turns: own.Turns, Calls: own.Turns, InputTokens: own.Input, CachedTokens: own.Cached, OutputTokens: own.Completion,
-		Requested: excerpt.Line(hide(x.secrets, own.Model), maxOwnName),
+		Requested: excerpt.Line(failure.Hide(x.secrets, own.Model), maxOwnName),
 	}
 	switch {
 	case priced:

@@ -13,6 +13,7 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/core/task"
 	"github.com/org/rollout-action/internal/lib/redact"
+	"github.com/org/rollout-action/internal/run/trial/failure"
 )
 
 // Paths of rewards, below /logs and below the trial's logs directory.
@@ -75,22 +76,22 @@ func (r *rewards) complete(rules task.Rules) bool {
 // what secrets hides.
 // Source: specification, "reward.txt"; of reward.json, Harbor 0.22,
 // src/harbor/verifier/verifier.py.
-func (r *rewards) read(rules task.Rules, code int, secrets *redact.Redactor) (verdict, *failure) {
+func (r *rewards) read(rules task.Rules, code int, secrets *redact.Redactor) (verdict, *failure.Error) {
 	switch {
 	case r.json.found && (rules.JSONFirst || !r.text.found):
 		v, err := r.json.rewards(rules.LenientRewards, secrets)
 		if err != nil {
-			return verdict{}, failf(result.VerifierRewardInvalid, "%s/%s %v: write an object with finite numbers there, such as {\"reward\": 1}", environment.LogsDir, rewardJSONPath, err)
+			return verdict{}, failure.Newf(result.VerifierRewardInvalid, "%s/%s %v: write an object with finite numbers there, such as {\"reward\": 1}", environment.LogsDir, rewardJSONPath, err)
 		}
 		return v, nil
 	case r.text.found:
 		reward, err := r.text.number(rules.LenientRewards, secrets)
 		if err != nil {
-			return verdict{}, failf(result.VerifierRewardInvalid, "%s/%s %v: write one finite number there", environment.LogsDir, rewardPath, err)
+			return verdict{}, failure.Newf(result.VerifierRewardInvalid, "%s/%s %v: write one finite number there", environment.LogsDir, rewardPath, err)
 		}
 		return r.withParts(verdict{reward: reward}, rules, secrets), nil
 	}
-	return verdict{}, failf(result.VerifierRewardMissing,
+	return verdict{}, failure.Newf(result.VerifierRewardMissing,
 		"the test script ended with %d but left no file %s/%s (nor %s): end tests/test.sh by writing a number there (1 for success, 0 for failure)",
 		code, environment.LogsDir, rewardPath, path.Base(rewardJSONPath))
 }

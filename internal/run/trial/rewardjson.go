@@ -11,6 +11,7 @@ import (
 
 	"github.com/org/rollout-action/internal/lib/bounded"
 	"github.com/org/rollout-action/internal/lib/redact"
+	"github.com/org/rollout-action/internal/run/trial/failure"
 )
 
 // Bounds of reward.json, which an agent may have written.
@@ -45,7 +46,7 @@ func parseRewards(text string, lenient bool, secrets *redact.Redactor) (verdict,
 	v := verdict{all: make(map[string]float64, len(values))}
 	mean, n := 0.0, 0
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		shown := hide(secrets, name)
+		shown := failure.Hide(secrets, name)
 		if shown == "" || len(name) > maxRewardName {
 			return verdict{}, fmt.Errorf("has a reward whose name is empty or longer than %d bytes", maxRewardName)
 		}

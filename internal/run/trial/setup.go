@@ -11,6 +11,7 @@ import (
 	"github.com/org/rollout-action/internal/core/config"
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/run/trial/failure"
 	"github.com/org/rollout-action/internal/run/trial/images"
 )
 
@@ -98,7 +99,7 @@ func (x *agentRun) begin(ctx context.Context, opts environment.CreateOptions, cr
 	env, err := create(starting, opts)
 	if err != nil {
 		if errors.Is(context.Cause(starting), errSlowStart) {
-			return failf(result.EnvironmentStartFailed, "%v: %v", errSlowStart, err)
+			return failure.Newf(result.EnvironmentStartFailed, "%v: %v", errSlowStart, err)
 		}
 		return err
 	}
@@ -126,7 +127,7 @@ var errSlowStart = fmt.Errorf("the environment did not start within %s", startTi
 // provider's own kind does not, if it cannot be reached or takes too long.
 func imageError(err error, pulled bool) error {
 	if errors.Is(err, images.ErrNotDefined) {
-		return failf(result.TaskInvalid, "%v", err)
+		return failure.Newf(result.TaskInvalid, "%v", err)
 	}
 	timedOut := errors.Is(err, environment.ErrTimeout)
 	if !timedOut && (!pulled || environment.KindOf(err) != environment.KindUnavailable) {

@@ -15,6 +15,7 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/model"
 	"github.com/org/rollout-action/internal/run/shell"
+	"github.com/org/rollout-action/internal/run/trial/failure"
 )
 
 // isShell reports whether the agent is Rollout's own loop.
@@ -33,7 +34,7 @@ func (p *plan) budget() agent.Budget {
 // executeShell runs Rollout's own loop in place of an execute script.
 func (x *agentRun) executeShell(ctx context.Context, g *gateway) error {
 	if g == nil {
-		return failf(result.InternalError, "the preset %s has no model", presets.Shell) // validate refuses it
+		return failure.Newf(result.InternalError, "the preset %s has no model", presets.Shell) // validate refuses it
 	}
 	err := x.closeGateway(g, x.runShell(ctx, g))
 	if errors.Is(err, shell.ErrOverflow) {
@@ -111,9 +112,9 @@ func (x *agentRun) shellFailure(ctx context.Context, err error) error {
 	var unanswered *shell.ModelError
 	switch {
 	case errors.As(err, &unanswered):
-		return failf(result.AgentExecutionFailed, "the agent ended after %d turns, because %v: see %s", unanswered.Turns, err, see)
+		return failure.Newf(result.AgentExecutionFailed, "the agent ended after %d turns, because %v: see %s", unanswered.Turns, err, see)
 	case errors.Is(err, shell.ErrEmpty):
-		return failf(result.ModelEmptyResponse, "the agent ended, because %v: see %s", err, see)
+		return failure.Newf(result.ModelEmptyResponse, "the agent ended, because %v: see %s", err, see)
 	case environment.KindOf(err) == environment.KindExec:
 		return fmt.Errorf("run a command of the agent%s: %w", x.outOfMemory(ctx), err)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/internal/core/event"
 	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/run/trial/failure"
 )
 
 // teardown destroys the environment, or stops and keeps it for inspection, unless it was ended
@@ -21,8 +22,8 @@ func (x *agentRun) teardown(ctx context.Context) {
 	err := x.endEnvironment(c)
 	x.noteEnvironmentCost(x.live.env)
 	if err != nil {
-		f := failf(result.EnvironmentTeardownFailed, "the environment could not be removed: %s (remove it with %s)", brief(err, x.secrets), environment.CleanCommand(x.opts.Provider.Name()))
-		f.detail = err.Error()
+		f := failure.Newf(result.EnvironmentTeardownFailed, "the environment could not be removed: %s (remove it with %s)", failure.Brief(err, x.secrets), environment.CleanCommand(x.opts.Provider.Name()))
+		f.Detail = err.Error()
 		x.fail(f)
 	}
 }

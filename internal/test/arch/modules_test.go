@@ -243,7 +243,7 @@ var dependencies = []dependency{
 		paths:    []string{"github.com/charmbracelet/x/ansi"},
 		use:      "widths of text, and removing escape sequences",
 		why:      "lipgloss uses it.",
-		packages: []string{"internal/output/ui", "internal/run/trial", "internal/lib/untrusted"},
+		packages: []string{"internal/output/ui", "internal/run/trial/failure", "internal/lib/untrusted"},
 	},
 	{
 		paths:    []string{"mvdan.cc/sh/v3"},

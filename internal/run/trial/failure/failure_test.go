@@ -1,4 +1,4 @@
-package trial
+package failure
 
 import (
 	"testing"
@@ -15,7 +15,7 @@ func TestHideFindsSecretsSplitByInvisibleCharacters(t *testing.T) {
 		"S3cr3tVAL\u200bUE123\u202e45abc",
 		"S3cr3tVAL\x00UE12345\x08abc",
 	} {
-		if got := hide(r, "it is: "+text+"\nand more"); got != "it is: ***\nand more" {
+		if got := Hide(r, "it is: "+text+"\nand more"); got != "it is: ***\nand more" {
 			t.Errorf("%q became %q", text, got)
 		}
 	}
