@@ -17,6 +17,7 @@ import (
 	"github.com/org/rollout-action/internal/lib/fields"
 	"github.com/org/rollout-action/internal/run/dataset"
 	"github.com/org/rollout-action/internal/run/trial"
+	"github.com/org/rollout-action/internal/run/trial/judging"
 )
 
 // withoutJudges returns the request for trials that are not judged: those that prove tasks, and
@@ -52,7 +53,7 @@ func (l *loaded) checkJudges(req JobRequest) error {
 	if err := l.changeJudges(req); err != nil {
 		return err
 	}
-	l.judges = trial.NewJudgeSet(l.Job, l.host.Now())
+	l.judges = judging.NewSet(l.Job, l.host.Now())
 	var found diag.List
 	missing := map[string]bool{} // scores that the job's reward uses and no judge of a task gives
 	for _, t := range l.tasks() {
@@ -116,14 +117,14 @@ func (l *loaded) scoresOfNoJudge() (found diag.List) {
 		for _, name := range slices.Sorted(maps.Keys(limits)) {
 			if slices.Contains(ranked, name) && limits[name].Min != nil && l.allAgents(agents) {
 				at := at.Child("scores").Child(name).Child("min")
-				found = append(found, l.judgeProblem(nil, trial.JudgeProblem{Problem: judge.Problem{
+				found = append(found, l.judgeProblem(nil, judging.Problem{Problem: judge.Problem{
 					Key: at, Message: fmt.Sprintf("the mean score %q of all agents is always 0.5, because the judge ranks their trials among each other", fields.Shorten(name)),
 					Hint: "limit one of several agents: gate.groups: [{agent: NAME, scores: {" + name + ": {min: 0.5}}}]",
 				}}))
 			}
 			if slices.Contains(ranked, name) && limits[name].MaxDrop != nil {
 				at := at.Child("scores").Child(name).Child("max_drop")
-				found = append(found, l.judgeProblem(nil, trial.JudgeProblem{Problem: judge.Problem{
+				found = append(found, l.judgeProblem(nil, judging.Problem{Problem: judge.Problem{
 					Key: at, Message: fmt.Sprintf("the score %q compares trials of one job with each other, so it cannot drop against another job", fields.Shorten(name)),
 					Hint: "use min, or a judge without scope: group",
 				}}))
@@ -136,7 +137,7 @@ func (l *loaded) scoresOfNoJudge() (found diag.List) {
 				hint = "the job has no judges: add judges, or remove the limit"
 			}
 			at := at.Child("scores").Child(name)
-			found = append(found, l.judgeProblem(nil, trial.JudgeProblem{Problem: judge.Problem{Key: at, Message: fmt.Sprintf("no judge gives the score %q", fields.Shorten(name)), Hint: hint}}))
+			found = append(found, l.judgeProblem(nil, judging.Problem{Problem: judge.Problem{Key: at, Message: fmt.Sprintf("no judge gives the score %q", fields.Shorten(name)), Hint: hint}}))
 		}
 	}
 	check(fields.Path{"gate"}, l.Job.Gate.Scores, "")
@@ -186,7 +187,7 @@ func (l *loaded) judged(specs []trial.Spec) {
 		return
 	}
 	type shared struct {
-		judges, groups []trial.Judge
+		judges, groups []judging.Judge
 		reward         *judge.Reward
 	}
 	type of struct { // trials with the same judges
@@ -210,7 +211,7 @@ func (l *loaded) judged(specs []trial.Spec) {
 				if j.Ranks() {
 					to = &one.groups
 				}
-				*to = append(*to, trial.Judge{Judge: j, Agent: a, Env: l.Env[a.Name], Files: l.files[a.Name]})
+				*to = append(*to, judging.Judge{Judge: j, Agent: a, Env: l.Env[a.Name], Files: l.files[a.Name]})
 			}
 			known[key] = one
 		}
@@ -272,7 +273,7 @@ func (l *loaded) judgedTasks() []JudgedTasks {
 
 func (l *loaded) judgedTask(t *task.Task) (one JudgedTasks) {
 	judges, _, _ := l.judges.Of(t)
-	attempts := trial.JudgeAttempts(l.Job)
+	attempts := judging.Attempts(l.Job)
 	one.MaxCostUSD, one.GroupCostUSD = new(float64), new(float64)
 	for _, j := range judges {
 		told := TaskJudge{
@@ -302,7 +303,7 @@ func optional(v *float64) any {
 }
 
 // judgeProblem returns a problem with the judges of a task, with its position.
-func (l *loaded) judgeProblem(t *task.Task, p trial.JudgeProblem) diag.Diagnostic {
+func (l *loaded) judgeProblem(t *task.Task, p judging.Problem) diag.Diagnostic {
 	var d diag.Diagnostic
 	name := p.Key.String()
 	if p.OfTask {

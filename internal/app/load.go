@@ -16,8 +16,8 @@ import (
 	"github.com/org/rollout-action/internal/lib/ghvars"
 	"github.com/org/rollout-action/internal/lib/plural"
 	"github.com/org/rollout-action/internal/run/dataset"
-	"github.com/org/rollout-action/internal/run/trial"
 	"github.com/org/rollout-action/internal/run/trial/agentfiles"
+	"github.com/org/rollout-action/internal/run/trial/judging"
 )
 
 // loaded is the first stage of a job: its file and its tasks are read and checked. Nothing is
@@ -33,7 +33,7 @@ type loaded struct {
 	taskDirs []string // of all tasks, also of those that are filtered out
 	source   *dataset.Source
 	files    map[string]*agentfiles.Set // of the agents that have some
-	judges   *trial.JudgeSet            // nil: nothing is judged
+	judges   *judging.Set               // nil: nothing is judged
 	release  func()                     // releases the sources of the job; nil: nothing to release
 	recorded map[string]string          // see recordings; nil: not read yet
 	settings map[string]any             // provider_config, whose files of this machine may be executed

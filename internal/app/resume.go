@@ -21,6 +21,7 @@ import (
 	"github.com/org/rollout-action/internal/run/job/resume"
 	"github.com/org/rollout-action/internal/run/job/reuse"
 	"github.com/org/rollout-action/internal/run/trial"
+	"github.com/org/rollout-action/internal/run/trial/judging"
 )
 
 // Resume runs the pending trials of a job, and reports on it. The Finished is as in Run.
@@ -123,7 +124,7 @@ type continuation struct {
 	pending resume.Pending
 	prompt  func(dataset, task string) []result.Message
 	confirm *confirmer
-	owed    func(result.Key) *trial.Judging // the judgings that a trial's judges continue with; nil: the trial starts over
+	owed    func(result.Key) *judging.Pending // the judgings that a trial's judges continue with; nil: the trial starts over
 }
 
 // resume runs the pending trials of the job, which is p today and was stored before.
@@ -195,7 +196,7 @@ func (p *planned) continuation(ctx context.Context, stored resume.Job, policy re
 // owedJudgings returns a function that returns the judging that a trial's judges continue with, or
 // nil if the trial starts over. The function caches its results, because the directory changes when
 // trials begin.
-func (p *planned) owedJudgings() func(result.Key) *trial.Judging {
+func (p *planned) owedJudgings() func(result.Key) *judging.Pending {
 	specs := map[result.Key]trial.Spec{}
 	for _, s := range p.own() {
 		if len(s.Judges) > 0 {
@@ -203,8 +204,8 @@ func (p *planned) owedJudgings() func(result.Key) *trial.Judging {
 		}
 	}
 	digests := sync.OnceValue(func() trial.Digests { return trial.DigestsOf(p.Job, p.inputs()) })
-	known := map[result.Key]*trial.Judging{}
-	return func(key result.Key) *trial.Judging {
+	known := map[result.Key]*judging.Pending{}
+	return func(key result.Key) *judging.Pending {
 		spec, ok := specs[key]
 		if !ok {
 			return nil

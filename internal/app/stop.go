@@ -11,7 +11,7 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/lib/plural"
 	"github.com/org/rollout-action/internal/run/job"
-	"github.com/org/rollout-action/internal/run/trial"
+	"github.com/org/rollout-action/internal/run/trial/judging"
 )
 
 // failsFast reports whether no trial may start after this one (--fail-fast). The gate is ignored,
@@ -58,7 +58,7 @@ func (p *planned) budget(earlier []result.Trial, confirmations []result.Key) (jo
 	}
 	b.Unranked = map[result.Key]result.USD{}
 	for _, t := range earlier {
-		unranked := trial.UnrankedCost(p.trialDir(t.Key), rankers)
+		unranked := judging.UnrankedCost(p.trialDir(t.Key), rankers)
 		before = before.Plus(t.Spent().Total()).Plus(unranked)
 		b.Unranked[t.Key] = unranked
 	}
@@ -78,7 +78,7 @@ func (p *planned) budget(earlier []result.Trial, confirmations []result.Key) (jo
 
 // recordedCost returns the cost of a trial without a result.
 func (p *planned) recordedCost(key result.Key) result.USD {
-	return trial.RecordedCost(p.trialDir(key))
+	return judging.RecordedCost(p.trialDir(key))
 }
 
 // trialDir returns the directory of a trial.

@@ -15,6 +15,7 @@ import (
 	"github.com/org/rollout-action/internal/core/task"
 	"github.com/org/rollout-action/internal/run/trial"
 	"github.com/org/rollout-action/internal/run/trial/agentfiles"
+	"github.com/org/rollout-action/internal/run/trial/judging"
 )
 
 // recorded returns the plan of a small job at a directory, after a change to it.
@@ -95,7 +96,7 @@ func TestPlansOfTheSameWorkHaveTheSameDigest(t *testing.T) {
 			cfg.JudgeAgents = []agent.Agent{{Name: "reviewer"}}
 		},
 		"files of an agent that judges": func(_ *config.Job, specs []trial.Spec, _ *RecordOptions) {
-			specs[0].Judges = []trial.Judge{{Agent: agent.Agent{Name: "reviewer"}, Files: &agentfiles.Set{Digest: "sha256:1"}}}
+			specs[0].Judges = []judging.Judge{{Agent: agent.Agent{Name: "reviewer"}, Files: &agentfiles.Set{Digest: "sha256:1"}}}
 		},
 		"a reward":            func(cfg *config.Job, _ []trial.Spec, _ *RecordOptions) { cfg.Reward = "tests" },
 		"another attempt":     func(_ *config.Job, specs []trial.Spec, _ *RecordOptions) { specs[3].Key.Attempt = 3 },

@@ -11,7 +11,7 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/lib/bounded"
 	"github.com/org/rollout-action/internal/lib/nofollow"
-	"github.com/org/rollout-action/internal/run/trial"
+	"github.com/org/rollout-action/internal/run/trial/judging"
 )
 
 // Supersede moves a trial's directory from an earlier run to superseded/, so that its files do not
@@ -102,9 +102,9 @@ func SupersededCost(dir string, judges []string) (result.USD, error) {
 		}
 		var t result.Trial
 		if text, err := nofollow.ReadFile(filepath.Join(path, result.ResultFile), result.MaxTrialFile); err == nil && bounded.Unmarshal(text, &t) == nil {
-			sum = sum.Plus(t.Spent().Total()).Plus(trial.UnrankedCost(path, judges))
+			sum = sum.Plus(t.Spent().Total()).Plus(judging.UnrankedCost(path, judges))
 		} else {
-			sum = sum.Plus(trial.RecordedCost(path))
+			sum = sum.Plus(judging.RecordedCost(path))
 		}
 		return fs.SkipDir
 	})

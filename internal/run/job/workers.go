@@ -17,6 +17,7 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/lib/awake"
 	"github.com/org/rollout-action/internal/run/trial"
+	"github.com/org/rollout-action/internal/run/trial/judging"
 )
 
 // written is an outcome after the attempt to write it.
@@ -260,7 +261,7 @@ func (r *run) unfinished(key result.Key, began time.Time, kind result.ErrorType,
 	t := result.Trial{Key: key, Error: &result.Error{Type: kind, Message: message}}
 	t.Timestamps.StartedAt, t.Timestamps.EndedAt = result.Stamp(began), result.Stamp(end)
 	t.Durations.TotalSec = result.Seconds(end.Sub(began))
-	if t.Costs, t.Usage = trial.RecordedCosts(r.Tree.TrialDir(key)); t.Usage != nil {
+	if t.Costs, t.Usage = judging.RecordedCosts(r.Tree.TrialDir(key)); t.Usage != nil {
 		t.Costs.Model = t.Costs.Model.LowerBound()
 	}
 	result.SumCosts(&t)

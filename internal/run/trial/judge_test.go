@@ -21,6 +21,7 @@ import (
 	"github.com/org/rollout-action/internal/model"
 	"github.com/org/rollout-action/internal/model/scripted"
 	"github.com/org/rollout-action/internal/run/trial"
+	"github.com/org/rollout-action/internal/run/trial/judging"
 	"github.com/org/rollout-action/internal/test/testenv"
 )
 
@@ -31,7 +32,7 @@ var tenPoints = map[string]any{
 }
 
 // judgeOf returns a judge of a story, with defaults as loading sets them.
-func judgeOf(t testing.TB, s judge.Spec) trial.Judge {
+func judgeOf(t testing.TB, s judge.Spec) judging.Judge {
 	t.Helper()
 	if s.Model == "" {
 		s.Model = "grader"
@@ -52,12 +53,12 @@ func judgeOf(t testing.TB, s judge.Spec) trial.Judge {
 	if len(problems) > 0 {
 		t.Fatalf("%+v", problems)
 	}
-	return trial.Judge{Judge: j, Agent: agent.Agent{Name: s.Name, Preset: presets.Shell, Model: s.Model, Budget: s.Budget}}
+	return judging.Judge{Judge: j, Agent: agent.Agent{Name: s.Name, Preset: presets.Shell, Model: s.Model, Budget: s.Budget}}
 }
 
 // judgedStory returns a task that passes, with an agent that writes a file, and judges whose models
 // answer by scripts, by their names.
-func judgedStory(t *testing.T, scripts map[string]scripted.Script, judges ...trial.Judge) story {
+func judgedStory(t *testing.T, scripts map[string]scripted.Script, judges ...judging.Judge) story {
 	t.Helper()
 	s := story{agent: agent.Agent{Execute: "echo plum >/tmp/answer.txt; echo I wrote it."}, models: map[string]*model.Model{}, judges: judges}
 	for name, script := range scripts {
@@ -720,7 +721,7 @@ func TestTestsCannotSpeakForJudges(t *testing.T) {
 	})
 }
 
-func compileReward(t testing.TB, text string, judges ...trial.Judge) *judge.Reward {
+func compileReward(t testing.TB, text string, judges ...judging.Judge) *judge.Reward {
 	t.Helper()
 	var all []*judge.Judge
 	for _, j := range judges {

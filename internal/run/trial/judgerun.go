@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -25,31 +26,21 @@ import (
 	"github.com/org/rollout-action/internal/lib/excerpt"
 	"github.com/org/rollout-action/internal/run/shell"
 	"github.com/org/rollout-action/internal/run/trial/failure"
+	"github.com/org/rollout-action/internal/run/trial/judging"
 )
 
 // judgeRun is one attempt of a judge: a run of its agent. It has a separate record; only the
 // environment may be that of the trial.
 type judgeRun struct {
 	agentRun
-	judge   Judge
-	in      material
+	judge   judging.Judge
+	in      judging.Material
 	verdict judge.Verdict // counts only without an error
-}
-
-// material is the evidence that a judge works on.
-type material interface {
-	// ask returns the prompt. dir is the judge's directory in its environment; "" for a call.
-	ask(j Judge, dir string) (string, error)
-	// files returns the files for a judge with a directory, in addition to its prompt: artifacts at
-	// their paths, and inputs in the directory.
-	files(j Judge, dir string) (artifacts, inputs []environment.Copy, err error)
-	// read parses the judge's verdict.
-	read(j Judge, text []byte) (judge.Verdict, error)
 }
 
 // judgeAttempt returns an attempt of a judge whose files are in the directory below, in that of all
 // judges.
-func (x *execution) judgeAttempt(j Judge, in material, below string) (*judgeRun, error) {
+func (x *execution) judgeAttempt(j judging.Judge, in judging.Material, below string) (*judgeRun, error) {
 	dir := filepath.Join(x.dir, result.JudgesDir, below)
 	p := x.plan
 	p.spec.Agent, p.spec.Env, p.spec.Files, p.spec.Again = j.Agent, j.Env, j.Files, nil
@@ -61,7 +52,7 @@ func (x *execution) judgeAttempt(j Judge, in material, below string) (*judgeRun,
 		at = environment.JudgesDir + "/" + strings.ToLower(rand.Text())
 		p.job.InstructionPath = at + "/" + result.JudgePromptFile
 	}
-	prompt, err := in.ask(j, at)
+	prompt, err := in.Ask(j, at)
 	if err != nil {
 		return nil, failure.Newf(result.JudgeFailed, "it has no prompt: %v", err)
 	}
@@ -78,7 +69,7 @@ func (x *execution) judgeAttempt(j Judge, in material, below string) (*judgeRun,
 	var unowned []string
 	var files []environment.Copy
 	if at != "" {
-		artifacts, inputs, err := in.files(j, at)
+		artifacts, inputs, err := in.Files(j, at)
 		if err != nil {
 			return nil, err
 		}
@@ -273,7 +264,7 @@ func (j *judgeRun) given(ctx context.Context) (judge.Verdict, error) {
 	if err != nil {
 		return judge.Verdict{}, err
 	}
-	return j.in.read(j.judge, text)
+	return j.in.Read(j.judge, text)
 }
 
 // errTwoVerdicts is the error of a judge with two different verdicts.
@@ -292,11 +283,11 @@ func (j *judgeRun) said() (v judge.Verdict, err error) {
 		return v, &judge.InvalidError{Problem: errTooLong.Error()}
 	}
 	if j.gateway.listener == nil {
-		return j.in.read(j.judge, j.secrets.Bytes([]byte(report.Reply)))
+		return j.in.Read(j.judge, j.secrets.Bytes([]byte(report.Reply)))
 	}
 	found := false
 	for _, reply := range report.Replies {
-		one, failed := j.in.read(j.judge, j.secrets.Bytes([]byte(reply)))
+		one, failed := j.in.Read(j.judge, j.secrets.Bytes([]byte(reply)))
 		switch {
 		case failed != nil:
 			err = failed
@@ -367,4 +358,20 @@ func (j *judgeRun) failureOf() *failure.Error {
 	}
 	f.Message = fmt.Sprintf("the judge %s failed: %s", j.judge.Name, message)
 	return f
+}
+
+// judgeGit returns the variables that keep git from running programs of a repository; nil if the
+// agent is not a judge.
+func judgeGit(ctx context.Context, x *agentRun) (map[string]string, error) {
+	if !x.role.judges {
+		return nil, nil
+	}
+	return judging.GitVariables(func(command string, env map[string]string, stdout io.Writer) error {
+		all := x.commandEnv()
+		maps.Copy(all, env)
+		_, err := x.live.env.Exec(ctx, command, environment.ExecOptions{
+			Env: all, WorkDir: x.spec.Task.Config.Environment.WorkDir, User: x.role.user, Stdout: stdout, Timeout: copyTimeout,
+		})
+		return err
+	})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/org/rollout-action/internal/core/config"
 	"github.com/org/rollout-action/internal/core/judge"
 	"github.com/org/rollout-action/internal/core/task"
+	"github.com/org/rollout-action/internal/run/trial/judging"
 )
 
 var someTime = time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)
@@ -110,7 +111,7 @@ func TestJudgesOfJobAndTask(t *testing.T) {
 		"a job's judge that is broken":            {judgedJob("scores.a", judge.Spec{Name: "a", Score: "verdict.x"}), "", "", false, []string{`job judges[0].score: there is no verdict.x`, `job reward: there is no scores.a: scores is empty`}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			judges, reward, problems := JudgesOf(tc.job, loadTask(t, tc.task), someTime)
+			judges, reward, problems := judging.Of(tc.job, loadTask(t, tc.task), someTime)
 			var names, got []string
 			for _, j := range judges {
 				names = append(names, j.Name)
@@ -139,7 +140,7 @@ func TestJudgesOfJobAndTask(t *testing.T) {
 func TestJudgesWithoutTests(t *testing.T) {
 	job := judgedJob("")
 	job.Verifier.Disable = true
-	_, reward, problems := JudgesOf(job, loadTask(t, "reward = \"tests\"\n[[judges]]\nname = \"c\"\nmodel = \"grader\"\nprompt = \"x\"\nwhen = \"tests > 0\"\n"), someTime)
+	_, reward, problems := judging.Of(job, loadTask(t, "reward = \"tests\"\n[[judges]]\nname = \"c\"\nmodel = \"grader\"\nprompt = \"x\"\nwhen = \"tests > 0\"\n"), someTime)
 	if reward != nil || len(problems) != 2 || problems[0].Key.String() != "judges[0].when" || problems[1].Key.String() != "reward" {
 		t.Errorf("%v %+v", reward, problems)
 	}
@@ -147,7 +148,7 @@ func TestJudgesWithoutTests(t *testing.T) {
 
 // A set of judges does not mix up the tasks.
 func TestAJudgeSetServesManyTasks(t *testing.T) {
-	set := NewJudgeSet(judgedJob("scores.a", judge.Spec{Name: "a"}), someTime)
+	set := judging.NewSet(judgedJob("scores.a", judge.Spec{Name: "a"}), someTime)
 	plain, other := loadTask(t, ""), loadTask(t, "[[judges]]\nname = \"c\"\nmodel = \"grader\"\nprompt = \"x\"\n")
 	for range 2 {
 		judges, first, problems := set.Of(plain)

@@ -24,6 +24,7 @@ import (
 	"github.com/org/rollout-action/internal/model"
 	"github.com/org/rollout-action/internal/run/trial"
 	"github.com/org/rollout-action/internal/run/trial/agentfiles"
+	"github.com/org/rollout-action/internal/run/trial/judging"
 )
 
 // patience limits the time of a test that hangs. No test passes or fails by being faster or slower
@@ -87,7 +88,7 @@ type story struct {
 	patient int                     // trial.Options.Patience
 	leaves  bool                    // an environment, which the test removes
 	models  map[string]*model.Model // the job's
-	judges  []trial.Judge
+	judges  []judging.Judge
 	reward  *judge.Reward
 }
 

@@ -1,7 +1,6 @@
 package trial
 
 import (
-	"slices"
 	"time"
 
 	"github.com/org/rollout-action/internal/core/agent"
@@ -10,6 +9,7 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/core/task"
 	"github.com/org/rollout-action/internal/run/trial/agentfiles"
+	"github.com/org/rollout-action/internal/run/trial/judging"
 )
 
 // Spec is one planned trial.
@@ -23,33 +23,24 @@ type Spec struct {
 	Offline bool
 	// Judges judge the outcome when the tests have ended. Reward, if not nil, computes the trial's
 	// reward from their scores.
-	Judges []Judge
+	Judges []judging.Judge
 	Reward *judge.Reward
 	// GroupJudges rank the trials of the task when all have ended; see GroupsOf. The trial only
 	// keeps their evidence.
-	GroupJudges []Judge
+	GroupJudges []judging.Judge
 	// Again, if not nil, is an earlier trial of the same key, which is verified again.
 	Again *Again
 	// Judging, if not nil, is an earlier execution of the trial. Only its judges run, on the files
 	// in the trial's directory.
-	Judging *Judging
+	Judging *judging.Pending
 }
 
 // judged reports whether the trial has judges.
 func (s Spec) judged() bool { return len(s.Judges)+len(s.GroupJudges) > 0 }
 
-// hasJudge reports whether the trial has a judge with a name.
-func (s Spec) hasJudge(name string) bool {
-	is := func(j Judge) bool { return j.Name == name }
-	return slices.ContainsFunc(s.Judges, is) || slices.ContainsFunc(s.GroupJudges, is)
-}
-
-// Judge is a judge of a trial with its agent.
-type Judge struct {
-	*judge.Judge
-	Agent agent.Agent       // of the judge, with its model and budget
-	Env   map[string]string // as Spec.Env
-	Files *agentfiles.Set   // as Spec.Files
+// subject returns the trial as its judges know it.
+func (s Spec) subject() judging.Subject {
+	return judging.Subject{Key: s.Key, Task: s.Task, Agent: s.Agent, Judges: s.Judges, Reward: s.Reward, Groups: s.GroupJudges}
 }
 
 // Timeouts holds the timeouts of a trial, with multiplier, overrides and ceilings applied.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/org/rollout-action/internal/lib/awake"
+	"github.com/org/rollout-action/internal/run/trial/judging"
 )
 
 // startLimit limits the start of an environment. Time in which the provider waits for others does
@@ -69,7 +70,7 @@ func (p *plan) lifetime() time.Duration {
 	for _, d := range []time.Duration{p.timeouts.Install, p.timeouts.Execute, p.timeouts.Verify, p.timeouts.StartPeriod, p.timeouts.Healthcheck} {
 		seconds += d.Seconds()
 	}
-	attempts := float64(JudgeAttempts(p.job))
+	attempts := float64(judging.Attempts(p.job))
 	for _, j := range p.spec.Judges {
 		seconds += attempts * (j.TimeoutSec*p.job.TimeoutMultiplier + p.timeouts.Install.Seconds() + startTimeout.Seconds())
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/org/rollout-action/internal/core/judge"
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/core/task"
+	"github.com/org/rollout-action/internal/run/trial/judging"
 )
 
 // names returns the names of steps.
@@ -29,7 +30,7 @@ const end = "teardown, close gateway, drop outcome, suggest Harbor, refusals"
 
 func TestEachWayThroughATrialHasItsStepsInOrder(t *testing.T) {
 	installed := agent.Agent{Name: "own", Install: "true", Execute: "true"}
-	judges := []Judge{{Judge: &judge.Judge{}}}
+	judges := []judging.Judge{{Judge: &judge.Judge{}}}
 	after := func(p event.Phase) *visiting { return &visiting{Visit: Visit{After: p}} }
 	for _, c := range []struct {
 		name  string
@@ -63,7 +64,7 @@ func TestEachWayThroughATrialHasItsStepsInOrder(t *testing.T) {
 		},
 		{name: "artifacts verified again", spec: Spec{Agent: installed, Again: &Again{Artifacts: fstest.MapFS{}}}, want: "environment_setup, keep artifacts, verifier, end watch, collect, " + end},
 		{name: "verified again, with judges", spec: Spec{Agent: installed, Again: &Again{}, Judges: judges}, want: "environment_setup, keep artifacts, verifier, no judges, end watch, collect, " + end},
-		{name: "only judged", spec: Spec{Agent: installed, Judging: &Judging{}, Judges: judges}, want: "judging"},
+		{name: "only judged", spec: Spec{Agent: installed, Judging: &judging.Pending{}, Judges: judges}, want: "judging"},
 		{name: "a visit of the environment", spec: Spec{Agent: installed}, visit: after(event.EnvironmentSetup), want: "environment_setup, visit, end watch, " + end},
 		{name: "a visit after the installation", spec: Spec{Agent: installed}, visit: after(event.AgentSetup), want: "environment_setup, agent_setup, visit, end watch, " + end},
 		{name: "a visit after the agent", spec: Spec{Agent: installed}, visit: after(event.AgentExecution), want: "environment_setup, agent_setup, agent_execution, visit, end watch, " + end},
@@ -92,7 +93,7 @@ func TestAttemptsOfJudgesHaveTheirStepsInOrder(t *testing.T) {
 		{judge.Spec{Agent: "own", Placement: judge.InTrial}, "environment_setup, agent_execution, read verdict, close gateway, refusals"},
 		{judge.Spec{Agent: "own", Placement: judge.InFresh}, "environment_setup, agent_execution, read verdict, end watch, teardown, close gateway, refusals"},
 	} {
-		j := &judgeRun{judge: Judge{Judge: &judge.Judge{Spec: c.spec}}}
+		j := &judgeRun{judge: judging.Judge{Judge: &judge.Judge{Spec: c.spec}}}
 		if got := names(j.steps()); got != c.want {
 			t.Errorf("in place %q: %s, want %s", j.judge.Place(), got, c.want)
 		}

@@ -1,4 +1,4 @@
-package trial
+package judging
 
 import (
 	"os"
@@ -15,14 +15,14 @@ func TestArtifactsFromDisk(t *testing.T) {
 	kept := result.Artifact{Source: "/app", Path: "artifacts/app", Entries: "artifact-entries/1.jsonl"}
 	const good = `{"path":".","dir":true,"mode":"0700","uid":5}` + "\n" + `{"path":".git","file":"_git","dir":true,"mode":"0755"}` + "\n" + `{"path":".git/HEAD","file":"_git/HEAD","mode":"0600"}` + "\n"
 	for name, test := range map[string]struct {
-		change  func(e *evidence, list string)
+		change  func(e *Evidence, list string)
 		entries int
 		why     string
 	}{
-		"as it was kept":      {func(*evidence, string) {}, 3, ""},
-		"an earlier version":  {func(e *evidence, _ string) { e.kept[0].Entries = "" }, 0, ""},
-		"another directory":   {func(e *evidence, _ string) { e.kept[0].Entries = "artifacts/1.jsonl" }, 0, "is not in artifact-entries"},
-		"a link":              {func(_ *evidence, list string) { _ = os.Rename(list, list+"2"); _ = os.Symlink(list+"2", list) }, 0, "is a link, no file or too large"},
+		"as it was kept":      {func(*Evidence, string) {}, 3, ""},
+		"an earlier version":  {func(e *Evidence, _ string) { e.kept[0].Entries = "" }, 0, ""},
+		"another directory":   {func(e *Evidence, _ string) { e.kept[0].Entries = "artifacts/1.jsonl" }, 0, "is not in artifact-entries"},
+		"a link":              {func(_ *Evidence, list string) { _ = os.Rename(list, list+"2"); _ = os.Symlink(list+"2", list) }, 0, "is a link, no file or too large"},
 		"no JSON":             {rewrite("{"), 0, "cannot be read"},
 		"a path that is out":  {rewrite(strings.Replace(good, `"path":".git/HEAD"`, `"path":"../HEAD"`, 1)), 0, "its path is not one below the directory"},
 		"a file that is out":  {rewrite(strings.Replace(good, `"file":"_git/HEAD"`, `"file":"../HEAD"`, 1)), 0, "its path is not one below the directory"},
@@ -30,7 +30,7 @@ func TestArtifactsFromDisk(t *testing.T) {
 		"an owner out of all": {rewrite(strings.Replace(good, `"uid":5`, `"uid":-5`, 1)), 0, "its owner is none"},
 		"two with one name":   {rewrite(good + good), 0, "there is another one"},
 	} {
-		e := &evidence{trialDir: t.TempDir(), kept: []result.Artifact{kept}}
+		e := &Evidence{trialDir: t.TempDir(), kept: []result.Artifact{kept}}
 		list := filepath.Join(e.trialDir, "artifact-entries", "1.jsonl")
 		for file, text := range map[string]string{list: good, filepath.Join(e.trialDir, "artifacts/app/_git/HEAD"): "main"} {
 			if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
@@ -51,6 +51,6 @@ func TestArtifactsFromDisk(t *testing.T) {
 	}
 }
 
-func rewrite(text string) func(*evidence, string) {
-	return func(_ *evidence, list string) { _ = os.WriteFile(list, []byte(text), 0o644) }
+func rewrite(text string) func(*Evidence, string) {
+	return func(_ *Evidence, list string) { _ = os.WriteFile(list, []byte(text), 0o644) }
 }

@@ -1,4 +1,4 @@
-package trial
+package judging
 
 import (
 	"strings"
@@ -10,7 +10,7 @@ import (
 // A judge that lacks an artifact names the cause, not harmless omissions.
 func TestTheCauseOfAMissingArtifact(t *testing.T) {
 	kept := result.Artifact{Source: "/app", Path: "artifacts/app", Incomplete: true}
-	e := &evidence{
+	e := &Evidence{
 		trialDir: t.TempDir(), kept: []result.Artifact{kept},
 		omitted:  []result.Omission{{Path: "artifacts/app/pipe", Reason: "a named pipe"}, {Path: "artifacts/app/tty", Reason: "a device"}},
 		warnings: []string{"the artifact /big could not be copied whole: it has more than 1 GiB"},

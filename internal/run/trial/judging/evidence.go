@@ -1,4 +1,4 @@
-package trial
+package judging
 
 import (
 	"cmp"
@@ -17,6 +17,7 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/lib/excerpt"
 	"github.com/org/rollout-action/internal/lib/nofollow"
+	"github.com/org/rollout-action/internal/lib/redact"
 	"github.com/org/rollout-action/internal/model/trajectory"
 	"github.com/org/rollout-action/internal/run/trial/artifacts"
 	"github.com/org/rollout-action/internal/run/trial/failure"
@@ -44,9 +45,9 @@ const (
 	changesInput    = result.JudgeChangesFile
 )
 
-// evidence holds the files and texts that all judges of a trial see. It does not change after
-// writeEvidence.
-type evidence struct {
+// Evidence holds the files and texts that all judges of a trial see. It does not change after
+// WriteEvidence.
+type Evidence struct {
 	trialDir string // on this machine
 	dir      string // on this machine, with the files of list
 	list     []judge.File
@@ -54,34 +55,40 @@ type evidence struct {
 	omitted  []result.Omission
 	renamed  []result.Rename
 	warnings []string
+	secrets  *redact.Redactor
 	shared   judge.Input
 }
 
-// writeEvidence writes the evidence of the trial, redacted, as it is sent to another model.
-func (x *execution) writeEvidence() (*evidence, error) {
-	e := &evidence{trialDir: x.dir, dir: filepath.Join(x.dir, filepath.FromSlash(result.JudgeInputsDir)), kept: x.trial.Artifacts, omitted: x.trial.Omitted, renamed: x.trial.Renamed, warnings: x.trial.Warnings}
+// WriteEvidence writes the evidence of a trial, redacted, as it is sent to another model. dir is the
+// directory of the trial, t its result, and changes the files that the agent has changed; "" if they
+// are in the directory already.
+func (s Subject) WriteEvidence(dir string, t *result.Trial, changes string, secrets *redact.Redactor) (*Evidence, error) {
+	e := &Evidence{
+		trialDir: dir, dir: filepath.Join(dir, filepath.FromSlash(result.JudgeInputsDir)), secrets: secrets,
+		kept: t.Artifacts, omitted: t.Omitted, renamed: t.Renamed, warnings: t.Warnings,
+	}
 	if err := os.MkdirAll(e.dir, 0o755); err != nil {
 		return nil, environment.MarkMachineError(err)
 	}
-	instruction, err := x.spec.Task.Instruction()
+	instruction, err := s.Task.Instruction()
 	if err != nil {
 		return nil, failure.Unreadable("instruction.md", err)
 	}
-	transcript, reply := x.transcript()
-	stdout, stderr := x.output(result.VerifierDir, result.StdoutFile), x.output(result.VerifierDir, result.StderrFile)
+	transcript, reply := e.transcript()
+	stdout, stderr := e.output(result.VerifierDir, result.StdoutFile), e.output(result.VerifierDir, result.StderrFile)
 	in := &e.shared
-	in.Task.Name, in.Task.Dataset, in.Task.Instruction = x.spec.Key.Task, x.spec.Key.Dataset, x.secrets.String(string(instruction))
-	in.Task.Metadata = x.spec.Task.Config.Metadata
-	in.Trial.Agent, in.Trial.Model, in.Trial.Attempt = x.spec.Agent.Name, x.spec.Agent.Model, x.spec.Key.Attempt
+	in.Task.Name, in.Task.Dataset, in.Task.Instruction = s.Key.Task, s.Key.Dataset, secrets.String(string(instruction))
+	in.Task.Metadata = s.Task.Config.Metadata
+	in.Trial.Agent, in.Trial.Model, in.Trial.Attempt = s.Agent.Name, s.Agent.Model, s.Key.Attempt
 	in.Trial.Reply, in.Trial.Transcript = excerpt.Middle(reply, maxOutput), transcript.Middle(maxInPrompt)
-	in.Trial.Stop = x.trial.StopCondition
-	if u := x.trial.Usage; u != nil {
+	in.Trial.Stop = t.StopCondition
+	if u := t.Usage; u != nil {
 		in.Trial.Turns = int(u.Turns)
 	}
-	if failed := x.trial.Error; failed != nil {
+	if failed := t.Error; failed != nil {
 		in.Trial.Error = fmt.Sprintf("%s: %s", failed.Type, failed.Message)
 	}
-	in.Tests.Reward, in.Tests.Rewards = x.trial.TestsReward, x.trial.Rewards
+	in.Tests.Reward, in.Tests.Rewards = t.TestsReward, t.Rewards
 	in.Tests.Output = excerpt.Middle(strings.TrimSpace(stdout+"\n"+stderr), maxOutput)
 
 	about, err := result.Marshal(map[string]any{
@@ -91,12 +98,12 @@ func (x *execution) writeEvidence() (*evidence, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", taskInput, err)
 	}
-	rewards, err := result.Marshal(map[string]any{"reward": in.Tests.Reward, "rewards": in.Tests.Rewards, "exit_code": x.trial.VerifierExitCode})
+	rewards, err := result.Marshal(map[string]any{"reward": in.Tests.Reward, "rewards": in.Tests.Rewards, "exit_code": t.VerifierExitCode})
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", testsInput, err)
 	}
 	for _, file := range []struct{ name, what, text string }{
-		{taskInput, "the task and the trial", string(x.secrets.Bytes(about))},
+		{taskInput, "the task and the trial", string(secrets.Bytes(about))},
 		{instructInput, "what the agent was told", in.Task.Instruction},
 		{transcriptInput, "what the agent said and did, shortened", transcript.Middle(maxTranscript)},
 		{testsInput, "the rewards that the tests gave", string(rewards)},
@@ -109,7 +116,7 @@ func (x *execution) writeEvidence() (*evidence, error) {
 			}
 		}
 	}
-	if err := e.addChanges(x.changes); err != nil {
+	if err := e.addChanges(changes); err != nil {
 		return nil, err
 	}
 	err = e.addTrajectory()
@@ -117,7 +124,7 @@ func (x *execution) writeEvidence() (*evidence, error) {
 }
 
 // write writes a file of the evidence.
-func (e *evidence) write(name, what string, text []byte) error {
+func (e *Evidence) write(name, what string, text []byte) error {
 	if err := result.WriteFile(filepath.Join(e.dir, name), text); err != nil {
 		return environment.MarkMachineError(err)
 	}
@@ -126,7 +133,7 @@ func (e *evidence) write(name, what string, text []byte) error {
 }
 
 // addTrajectory adds the trajectory, if there is one. It is a link to the trial's own file.
-func (e *evidence) addTrajectory() error {
+func (e *Evidence) addTrajectory() error {
 	at := filepath.Join(e.dir, result.ATIFFile)
 	if err := os.Remove(at); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return environment.MarkMachineError(err)
@@ -143,16 +150,16 @@ func (e *evidence) addTrajectory() error {
 
 // transcript returns the agent's messages and actions as text, and its last message. Without a
 // gateway, both are its output.
-func (x *execution) transcript() (text *excerpt.Middles, reply string) {
-	text, reply, err := x.readTrajectory()
+func (e *Evidence) transcript() (text *excerpt.Middles, reply string) {
+	text, reply, err := e.readTrajectory()
 	if err == nil {
-		return text, failure.Hide(x.secrets, reply)
+		return text, failure.Hide(e.secrets, reply)
 	}
 	text = &excerpt.Middles{Most: maxTranscript}
 	if !errors.Is(err, fs.ErrNotExist) {
 		text.WriteString(fmt.Sprintf("(There is no transcript: %v. This is the output of the agent.)\n\n", err))
 	}
-	stdout := x.output(result.CommandDir, result.StdoutFile)
+	stdout := e.output(result.CommandDir, result.StdoutFile)
 	if stdout != "" {
 		text.WriteString("output of the agent:\n" + trajectory.Quote(strings.TrimRight(stdout, "\n")))
 	}
@@ -160,8 +167,8 @@ func (x *execution) transcript() (text *excerpt.Middles, reply string) {
 }
 
 // readTrajectory reads the trajectory step by step.
-func (x *execution) readTrajectory() (text *excerpt.Middles, reply string, err error) {
-	f, err := os.Open(filepath.Join(x.dir, result.ATIFFile))
+func (e *Evidence) readTrajectory() (text *excerpt.Middles, reply string, err error) {
+	f, err := os.Open(filepath.Join(e.trialDir, result.ATIFFile))
 	if err != nil {
 		return nil, "", err
 	}
@@ -173,7 +180,7 @@ func (x *execution) readTrajectory() (text *excerpt.Middles, reply string, err e
 	shorten := func(s string) string {
 		// A secret must be hidden before it is cut in two, and an escape sequence must not reach
 		// beyond the text.
-		return excerpt.Middle(failure.Hide(x.secrets, excerpt.Middle(s, maxHidden)), maxPart)
+		return excerpt.Middle(failure.Hide(e.secrets, excerpt.Middle(s, maxHidden)), maxPart)
 	}
 	reply, err = trajectory.Transcript(f, shorten, func(section string) { text.WriteString(section) })
 	return text, reply, err
@@ -181,38 +188,38 @@ func (x *execution) readTrajectory() (text *excerpt.Middles, reply string, err e
 
 // output returns the output of a script, shortened and without escape sequences; "" if there is
 // none.
-func (x *execution) output(dir, name string) string {
-	f, err := os.Open(filepath.Join(x.dir, filepath.FromSlash(dir), name))
+func (e *Evidence) output(dir, name string) string {
+	f, err := os.Open(filepath.Join(e.trialDir, filepath.FromSlash(dir), name))
 	if err != nil {
 		return ""
 	}
 	defer f.Close()
 	ends := &excerpt.Ends{Size: maxTranscript}
 	_, _ = io.Copy(ends, f) // the part that can be read is enough
-	return failure.Hide(x.secrets, ends.String())
+	return failure.Hide(e.secrets, ends.String())
 }
 
-// files implements material.
-func (e *evidence) files(j Judge, dir string) (brought, inputs []environment.Copy, err error) {
+// Files implements Material.
+func (e *Evidence) Files(j Judge, dir string) (brought, inputs []environment.Copy, err error) {
 	if j.Place() == judge.InFresh {
 		brought, err = e.artifacts(j.Artifacts)
 	}
 	return brought, []environment.Copy{{Src: artifacts.WorldReadable{FS: os.DirFS(e.dir)}, Dst: path.Join(dir, inputsDir), Clean: true}}, err
 }
 
-// ask implements material.
-func (e *evidence) ask(j Judge, dir string) (string, error) {
+// Ask implements Material.
+func (e *Evidence) Ask(j Judge, dir string) (string, error) {
 	if dir == "" {
 		return j.Ask(e.input(), nil)
 	}
 	return j.Ask(e.input(), e.paths(dir))
 }
 
-// read implements material.
-func (e *evidence) read(j Judge, text []byte) (judge.Verdict, error) { return j.Read(text) }
+// Read implements Material.
+func (e *Evidence) Read(j Judge, text []byte) (judge.Verdict, error) { return j.Read(text) }
 
 // paths returns the paths that a judge is told.
-func (e *evidence) paths(dir string) *judge.Paths {
+func (e *Evidence) paths(dir string) *judge.Paths {
 	p := &judge.Paths{Dir: dir}
 	for _, f := range e.list {
 		p.Files = append(p.Files, judge.File{Path: path.Join(dir, inputsDir, f.Path), What: f.What})
@@ -221,14 +228,14 @@ func (e *evidence) paths(dir string) *judge.Paths {
 }
 
 // input returns the input of prompts.
-func (e *evidence) input() judge.Input {
+func (e *Evidence) input() judge.Input {
 	in := e.shared
 	in.Artifacts = e.artifactText
 	return in
 }
 
 // artifactText returns the beginning and the end of a kept file.
-func (e *evidence) artifactText(name string) (string, error) {
+func (e *Evidence) artifactText(name string) (string, error) {
 	below, _, err := e.find(name)
 	if err != nil {
 		return "", err
@@ -250,7 +257,7 @@ func (e *evidence) artifactText(name string) (string, error) {
 
 // find returns the path below the trial's directory at which a path of the agent's environment was
 // kept, and the artifact that contains it.
-func (e *evidence) find(name string) (below string, kept result.Artifact, err error) {
+func (e *Evidence) find(name string) (below string, kept result.Artifact, err error) {
 	name = path.Clean(name)
 	missing := failure.Newf(result.JudgeFailed, "the artifact %s was not kept: the agent's environment does not have it", name)
 	for _, k := range e.kept {
@@ -293,7 +300,7 @@ func (e *evidence) find(name string) (below string, kept result.Artifact, err er
 }
 
 // lacking describes the missing parts of an incomplete artifact.
-func (e *evidence) lacking(kept result.Artifact) string {
+func (e *Evidence) lacking(kept result.Artifact) string {
 	links, _ := artifacts.Links(os.DirFS(e.trialDir), kept) // links are not missing
 	var all []string
 	for _, o := range e.omitted {
@@ -324,7 +331,7 @@ func (e *evidence) lacking(kept result.Artifact) string {
 
 // artifacts returns the artifacts of a judge as copies for a fresh environment. It is an error if
 // one is missing.
-func (e *evidence) artifacts(paths []string) ([]environment.Copy, error) {
+func (e *Evidence) artifacts(paths []string) ([]environment.Copy, error) {
 	var copies []environment.Copy
 	for _, name := range paths {
 		below, kept, err := e.find(name)

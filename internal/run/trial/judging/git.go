@@ -1,13 +1,12 @@
-package trial
+package judging
 
 import (
-	"context"
+	"io"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/lib/excerpt"
 	"github.com/org/rollout-action/internal/run/trial/failure"
@@ -41,19 +40,12 @@ exit 0`
 // maxGitNamed limits the settings that gitNamed lists, in bytes.
 const maxGitNamed = 32 << 10
 
-// judgeGit returns the variables that keep git from running programs of a repository; nil if the
-// agent is not a judge. Source: git-config(1), "GIT_CONFIG_COUNT".
-func judgeGit(ctx context.Context, x *agentRun) (map[string]string, error) {
-	if !x.role.judges {
-		return nil, nil
-	}
-	env := x.commandEnv()
-	maps.Copy(env, gitVariables(gitOff))
+// GitVariables returns the variables that keep git in a judge's environment from running programs of a
+// repository. run runs a command in the judge's working directory, with these variables and output.
+// Source: git-config(1), "GIT_CONFIG_COUNT".
+func GitVariables(run func(command string, env map[string]string, stdout io.Writer) error) (map[string]string, error) {
 	out := &excerpt.Ends{Size: maxGitNamed + 1}
-	_, err := x.live.env.Exec(ctx, gitNamed, environment.ExecOptions{
-		Env: env, WorkDir: x.spec.Task.Config.Environment.WorkDir, User: x.role.user, Stdout: out, Timeout: copyTimeout,
-	})
-	if err != nil {
+	if err := run(gitNamed, gitVariables(gitOff), out); err != nil {
 		return nil, err
 	}
 	text := out.String()

@@ -1,4 +1,4 @@
-package trial
+package judging
 
 import (
 	"cmp"
@@ -16,28 +16,28 @@ import (
 	"github.com/org/rollout-action/internal/run/trial/artifacts"
 )
 
-// JudgeSet holds the judges of a job, and returns those of its trials. It is safe for concurrent
+// Set holds the judges of a job, and returns those of its trials. It is safe for concurrent
 // use.
-type JudgeSet struct {
+type Set struct {
 	job      config.Job
 	now      time.Time
 	own      []*judge.Judge
-	problems []JudgeProblem
+	problems []Problem
 	// plain returns the reward of tasks with neither judges nor a reward.
-	plain func() (*judge.Reward, []JudgeProblem)
+	plain func() (*judge.Reward, []Problem)
 }
 
-// JudgeProblem is a problem with the judges of a trial, or with its reward. Its key is one of
+// Problem is a problem with the judges of a trial, or with its reward. Its key is one of
 // task.toml if OfTask is true, else one of the job file.
-type JudgeProblem struct {
+type Problem struct {
 	judge.Problem
 	OfTask  bool
 	Warning bool
 }
 
-// NewJudgeSet returns the judges of a job. Prices of models are those at the time now.
-func NewJudgeSet(job config.Job, now time.Time) *JudgeSet {
-	s := &JudgeSet{job: job, now: now}
+// NewSet returns the judges of a job. Prices of models are those at the time now.
+func NewSet(job config.Job, now time.Time) *Set {
+	s := &Set{job: job, now: now}
 	for i, spec := range job.Judges {
 		j, found := judge.Compile(spec)
 		found = append(found, job.CheckJudge(spec, j, now)...)
@@ -46,19 +46,19 @@ func NewJudgeSet(job config.Job, now time.Time) *JudgeSet {
 			s.own = append(s.own, j)
 		}
 	}
-	s.plain = sync.OnceValues(func() (*judge.Reward, []JudgeProblem) { return s.reward(s.own, "") })
+	s.plain = sync.OnceValues(func() (*judge.Reward, []Problem) { return s.reward(s.own, "") })
 	return s
 }
 
-// JudgesOf returns the judges of a trial of a task: those of the job, then those of the task.
+// Of returns the judges of a trial of a task: those of the job, then those of the task.
 // reward is nil if the reward is that of the tests. If there are problems other than warnings, the
 // trial cannot be judged.
-func JudgesOf(job config.Job, t *task.Task, now time.Time) (judges []*judge.Judge, reward *judge.Reward, problems []JudgeProblem) {
-	return NewJudgeSet(job, now).Of(t)
+func Of(job config.Job, t *task.Task, now time.Time) (judges []*judge.Judge, reward *judge.Reward, problems []Problem) {
+	return NewSet(job, now).Of(t)
 }
 
-// Of returns the judges of a task; see JudgesOf.
-func (s *JudgeSet) Of(t *task.Task) (judges []*judge.Judge, reward *judge.Reward, problems []JudgeProblem) {
+// Of returns the judges of a task; see Of.
+func (s *Set) Of(t *task.Task) (judges []*judge.Judge, reward *judge.Reward, problems []Problem) {
 	problems = slices.Clone(s.problems)
 	judges = slices.Clone(s.own)
 	for i, spec := range t.Config.Judges {
@@ -85,8 +85,8 @@ func (s *JudgeSet) Of(t *task.Task) (judges []*judge.Judge, reward *judge.Reward
 }
 
 // inTask returns problems with judges that depend on the task.
-func (s *JudgeSet) inTask(t *task.Task, judges []*judge.Judge) []JudgeProblem {
-	var out []JudgeProblem
+func (s *Set) inTask(t *task.Task, judges []*judge.Judge) []Problem {
+	var out []Problem
 	kept := slices.Clone(s.job.Artifacts)
 	for _, a := range t.Config.Artifacts {
 		kept = append(kept, a.Source)
@@ -113,7 +113,7 @@ func (s *JudgeSet) inTask(t *task.Task, judges []*judge.Judge) []JudgeProblem {
 		}
 		for _, name := range j.ReadsArtifacts() {
 			if !slices.ContainsFunc(kept, func(dir string) bool { return artifacts.Within(path.Clean(name), dir) }) {
-				out = append(out, JudgeProblem{OfTask: ofTask, Problem: judge.Problem{
+				out = append(out, Problem{OfTask: ofTask, Problem: judge.Problem{
 					Key:     p.Child("prompt"),
 					Message: fmt.Sprintf("it reads the artifact %q, which is not kept", fields.Shorten(name)),
 					Hint:    "add it to artifacts of the job, or of each task that has this judge",
@@ -121,14 +121,14 @@ func (s *JudgeSet) inTask(t *task.Task, judges []*judge.Judge) []JudgeProblem {
 			}
 		}
 		if j.VerdictSource() == judge.FromFile {
-			out = append(out, JudgeProblem{OfTask: ofTask, Warning: true, Problem: judge.Problem{
+			out = append(out, Problem{OfTask: ofTask, Warning: true, Problem: judge.Problem{
 				Key:     p.Child("source"),
 				Message: fmt.Sprintf("judge %q gives its verdict as a file: whatever runs in its environment can write it, also a program of the agent that the judge runs", fields.Shorten(j.Name)),
 				Hint:    "use source: reply, which is the default",
 			}})
 		}
 		if j.Processes == judge.KeepProcesses && j.Place() == judge.InTrial && maybeRoot(t.Config.Agent.User) {
-			out = append(out, JudgeProblem{OfTask: ofTask, Warning: true, Problem: judge.Problem{
+			out = append(out, Problem{OfTask: ofTask, Warning: true, Problem: judge.Problem{
 				Key:     p.Child("processes"),
 				Message: fmt.Sprintf("judge %q keeps the agent's processes, and the agent may run as root: then they can read and change all that the judge has", fields.Shorten(j.Name)),
 				Hint:    "set agent.user in task.toml, or use placement: fresh",
@@ -138,8 +138,8 @@ func (s *JudgeSet) inTask(t *task.Task, judges []*judge.Judge) []JudgeProblem {
 	return out
 }
 
-// JudgeAttempts returns the maximum number of attempts of a judge to give a verdict.
-func JudgeAttempts(job config.Job) int { return cmp.Or(job.Retry.JudgeAttempts, defaultJudgeAttempts) }
+// Attempts returns the maximum number of attempts of a judge to give a verdict.
+func Attempts(job config.Job) int { return cmp.Or(job.Retry.JudgeAttempts, defaultJudgeAttempts) }
 
 // maybeRoot reports whether a user may be root. The image's user mostly is.
 func maybeRoot(user task.User) bool {
@@ -148,7 +148,7 @@ func maybeRoot(user task.User) bool {
 }
 
 // reward returns the reward of a trial with judges. own is the expression of the task.
-func (s *JudgeSet) reward(judges []*judge.Judge, own string) (*judge.Reward, []JudgeProblem) {
+func (s *Set) reward(judges []*judge.Judge, own string) (*judge.Reward, []Problem) {
 	text, ofTask := s.job.Reward, false
 	if text == "" {
 		text, ofTask = own, true
@@ -158,11 +158,11 @@ func (s *JudgeSet) reward(judges []*judge.Judge, own string) (*judge.Reward, []J
 }
 
 // placed returns problems with keys below p.
-func placed(found []judge.Problem, p fields.Path, ofTask bool) []JudgeProblem {
-	out := make([]JudgeProblem, 0, len(found))
+func placed(found []judge.Problem, p fields.Path, ofTask bool) []Problem {
+	out := make([]Problem, 0, len(found))
 	for _, problem := range found {
 		problem.Key = slices.Concat(p, problem.Key)
-		out = append(out, JudgeProblem{Problem: problem, OfTask: ofTask})
+		out = append(out, Problem{Problem: problem, OfTask: ofTask})
 	}
 	return out
 }

@@ -1,4 +1,4 @@
-package trial
+package judging
 
 import (
 	"fmt"
@@ -15,7 +15,7 @@ import (
 
 // groupEvidence is the evidence for a judge of a group, in one order of the candidates.
 type groupEvidence struct {
-	candidates []*evidence
+	candidates []*Evidence
 	ranks      []int // of the verdict, after read
 }
 
@@ -32,7 +32,7 @@ func (g *groupEvidence) input() judge.GroupInput {
 }
 
 // shortened returns the input of prompts for one of n trials.
-func (e *evidence) shortened(n int) judge.Input {
+func (e *Evidence) shortened(n int) judge.Input {
 	in := e.input()
 	for _, text := range []struct {
 		text *string
@@ -52,8 +52,8 @@ func (e *evidence) shortened(n int) judge.Input {
 	return in
 }
 
-// ask implements material.
-func (g *groupEvidence) ask(j Judge, dir string) (string, error) {
+// Ask implements Material.
+func (g *groupEvidence) Ask(j Judge, dir string) (string, error) {
 	if dir == "" {
 		return j.AskGroup(g.input(), nil)
 	}
@@ -79,8 +79,8 @@ func (g *groupEvidence) ask(j Judge, dir string) (string, error) {
 // artifactsInput is the directory of a candidate's artifacts, in that of its inputs.
 const artifactsInput = "artifacts"
 
-// files implements material.
-func (g *groupEvidence) files(j Judge, dir string) (_, inputs []environment.Copy, err error) {
+// Files implements Material.
+func (g *groupEvidence) Files(j Judge, dir string) (_, inputs []environment.Copy, err error) {
 	instruction := filesOf{artifacts.WorldReadable{FS: os.DirFS(g.candidates[0].dir)}, []string{instructInput}}
 	inputs = append(inputs, environment.Copy{Src: instruction, Dst: path.Join(dir, inputsDir), Clean: true})
 	for i, e := range g.candidates {
@@ -103,8 +103,8 @@ func (g *groupEvidence) files(j Judge, dir string) (_, inputs []environment.Copy
 	return nil, inputs, nil
 }
 
-// read implements material.
-func (g *groupEvidence) read(j Judge, text []byte) (judge.Verdict, error) {
+// Read implements Material.
+func (g *groupEvidence) Read(j Judge, text []byte) (judge.Verdict, error) {
 	r, err := j.ReadRanking(text, len(g.candidates))
 	if err == nil {
 		g.ranks = r.Ranks
