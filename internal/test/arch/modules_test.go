@@ -348,7 +348,7 @@ var dependencies = []dependency{
 		paths:    []string{"github.com/rogpeppe/go-internal/diff"},
 		use:      "differences of the files that an agent has changed",
 		why:      "It is the diff of Go's own tools, whose time is bounded for any input, and the module is there for tests.",
-		packages: []string{"internal/output/prompt", "internal/run/trial"},
+		packages: []string{"internal/output/prompt", "internal/run/trial/judging"},
 	},
 	{
 		paths:     []string{"github.com/rogpeppe/go-internal"},

@@ -30,8 +30,8 @@ func Note(t *result.Trial, all []Outcome, warn Warn) {
 	}
 }
 
-// Score notes the judges, the scores of the judges to the result, and computes its reward. It returns the error
-// of the first judge that failed and may not.
+// Score adds the records and the scores of the judges to the result, and computes its reward. It
+// returns the error of the first judge that failed and may not.
 func (s Subject) Score(t *result.Trial, all []Outcome, tests *float64, rewards map[string]float64, warn Warn) error {
 	Note(t, all, warn)
 	scores := map[string]*float64{}
