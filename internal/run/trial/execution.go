@@ -36,9 +36,9 @@ func (x *execution) run(ctx context.Context, steps []step) {
 	x.walk(ctx, steps)
 }
 
-// steps returns the way through the trial: that of a new trial, of one that is verified again, of one
-// that a visitor enters, or of one whose judges alone run. visit is nil if there is no visitor. It
-// always ends with collecting the logs and the teardown.
+// steps returns the way through the trial: that of a new trial, of one that is verified again, of
+// one that a visitor enters, or of one whose judges alone run. visit is nil if there is no visitor.
+// All that have an environment end with its teardown.
 // Source: specification, "Container environment" and "Error handling behavior".
 func (x *execution) steps(visit *visiting) []step {
 	if x.spec.Judging != nil { // without an environment
@@ -91,7 +91,8 @@ func until(last event.Phase, steps []step) []step {
 	return slices.DeleteFunc(steps, func(s step) bool { return !slices.Contains(allowed, event.Phase(s.name)) })
 }
 
-// keepSteps returns the steps that keep files of the environment before the verifier can change them.
+// keepSteps returns the steps that keep files of the environment before the verifier can change
+// them.
 func (x *execution) keepSteps() []step {
 	steps := []step{{"keep artifacts", x.keepArtifacts}}
 	if x.spec.Again != nil { // the agent's part is that of the earlier trial

@@ -20,8 +20,8 @@ import (
 	"github.com/org/rollout-action/internal/run/trial/judging"
 )
 
-// mayJudge reports whether the judges run: the agent ended, and the tests have given a reward or are
-// disabled.
+// mayJudge reports whether the judges run: the agent ended, and the tests have given a reward or
+// are disabled.
 func (x *execution) mayJudge() bool {
 	if x.live == nil || x.startOver != nil {
 		return false
@@ -29,8 +29,8 @@ func (x *execution) mayJudge() bool {
 	return x.trial.Reward != nil && (x.noError() || x.agentFailed()) || x.job.Verifier.Disable && x.noError()
 }
 
-// warnUnjudged warns that judges do not judge a trial that is verified again, which does not have the
-// agent's messages.
+// warnUnjudged warns that judges do not judge a trial that is verified again, which does not have
+// the agent's messages.
 func (x *execution) warnUnjudged(context.Context) {
 	x.warn("judges judge only what an agent has just done: the reward is that of the tests alone")
 }
@@ -126,8 +126,8 @@ func (x *execution) bench() *judging.Bench {
 	}
 }
 
-// attempt runs an attempt of a judge. It does not change the trial's record, because judges run side
-// by side.
+// attempt runs an attempt of a judge. It does not change the trial's record, because judges run
+// side by side.
 func (x *execution) attempt(ctx context.Context, j judging.Judge, in judging.Material, below string) (out judging.Attempt) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -22,8 +22,8 @@ import (
 
 // role holds the settings in which the trial's own agent and its judges differ.
 type role struct {
-	// judges is set for a judge: its replies are kept, and git runs no programs of a repository that
-	// it reads.
+	// judges is set for a judge: its replies are kept, and git runs no programs of a repository
+	// that it reads.
 	judges bool
 	script string            // names its execute script in messages
 	below  string            // the directory of its files, below the trial's; "" is the trial's
@@ -32,8 +32,8 @@ type role struct {
 	env    map[string]string // its additional variables
 	// instruction returns what it is told.
 	instruction func() (string, error)
-	// files returns the files that it needs besides log directories and scripts, of which plan.files
-	// knows.
+	// files returns the files that it needs besides log directories and scripts, of which
+	// plan.files knows.
 	files func() ([]environment.Copy, error)
 }
 
@@ -61,7 +61,7 @@ func newPlan(spec Spec, job config.Job) plan {
 			}
 			return string(text), nil
 		},
-		files: p.taskFiles,
+		files: func() ([]environment.Copy, error) { return taskFiles(spec, job) },
 	}
 	return p
 }
@@ -119,27 +119,28 @@ func (p *plan) files() ([]environment.Copy, error) {
 }
 
 // taskFiles returns the instruction and, for the oracle, the solution.
-func (p plan) taskFiles() ([]environment.Copy, error) {
-	instruction, err := p.spec.Task.Instruction()
+func taskFiles(spec Spec, job config.Job) ([]environment.Copy, error) {
+	instruction, err := spec.Task.Instruction()
 	if err != nil {
 		return nil, failure.Unreadable("instruction.md", err)
 	}
-	dir, name := path.Split(p.job.InstructionPath)
+	dir, name := path.Split(job.InstructionPath)
 	files := []environment.Copy{{Src: fstest.MapFS{name: {Data: instruction, Mode: 0o644}}, Dst: path.Clean(dir)}}
-	if p.spec.Agent.Name == agent.Oracle {
-		solution, err := p.spec.Task.Solution()
+	if spec.Agent.Name == agent.Oracle {
+		solution, err := spec.Task.Solution()
 		if err != nil {
 			return nil, failure.Unreadable("solution/", err)
 		}
-		for _, dir := range p.rules.SolutionDirs {
+		for _, dir := range spec.Task.Rules().SolutionDirs {
 			files = append(files, environment.Copy{Src: artifacts.WorldReadable{FS: solution, Program: solveScript}, Dst: dir, Clean: true})
 		}
 	}
 	return files, nil
 }
 
-// scripts returns the agent's scripts. The install script is never in the directory of a judge, which
-// only the judge's user can enter, because it runs as the user of the image. The oracle has none.
+// scripts returns the agent's scripts. The install script is never in the directory of a judge,
+// which only the judge's user can enter, because it runs as the user of the image. The oracle has
+// none.
 func (p *plan) scripts() (files []environment.Copy) {
 	for _, script := range []struct{ dir, name, text string }{
 		{environment.ScriptsDir, installScript, p.spec.Agent.Install}, {p.role.dir, executeScript, p.spec.Agent.Execute},

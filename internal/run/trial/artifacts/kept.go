@@ -15,8 +15,8 @@ import (
 // MaxFiles limits the files of all artifacts of a trial together.
 const MaxFiles = 50_000
 
-// MaxList limits the file with the links or the entries of an artifact, in bytes. Source: those of an
-// environment.Extracted, escaped.
+// MaxList limits the file with the links or the entries of an artifact, in bytes. Source: those of
+// an environment.Extracted, escaped.
 const MaxList = 256 << 20
 
 // readList reads a file that keepList has written. A user may have changed it on disk.

@@ -1,5 +1,5 @@
-// Package artifacts knows which files a trial keeps of its environment, reads the lists of them in the
-// trial's directory, and puts them into another environment as they were. It runs nothing.
+// Package artifacts knows which files a trial keeps of its environment, reads the lists of them in
+// the trial's directory, and puts them into another environment as they were. It runs nothing.
 package artifacts
 
 import (
@@ -28,5 +28,5 @@ func Wanted(ofTask []task.Artifact, paths []string) []task.Artifact {
 	return out
 }
 
-// within reports whether name is dir or below it.
+// Within reports whether name is dir or below it.
 func Within(name, dir string) bool { return name == dir || strings.HasPrefix(name, dir+"/") }

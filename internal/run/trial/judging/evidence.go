@@ -59,9 +59,9 @@ type Evidence struct {
 	shared   judge.Input
 }
 
-// WriteEvidence writes the evidence of a trial, redacted, as it is sent to another model. dir is the
-// directory of the trial, t its result, and changes the files that the agent has changed; "" if they
-// are in the directory already.
+// WriteEvidence writes the evidence of a trial, redacted, as it is sent to another model. dir is
+// the directory of the trial, t its result, and changes the files that the agent has changed; "" if
+// they are in the directory already.
 func (s Subject) WriteEvidence(dir string, t *result.Trial, changes string, secrets *redact.Redactor) (*Evidence, error) {
 	e := &Evidence{
 		trialDir: dir, dir: filepath.Join(dir, filepath.FromSlash(result.JudgeInputsDir)), secrets: secrets,

@@ -40,8 +40,9 @@ exit 0`
 // maxGitNamed limits the settings that gitNamed lists, in bytes.
 const maxGitNamed = 32 << 10
 
-// GitVariables returns the variables that keep git in a judge's environment from running programs of a
-// repository. run runs a command in the judge's working directory, with these variables and output.
+// GitVariables returns the variables that keep git in a judge's environment from running programs
+// of a repository. run runs a command in the judge's working directory, with these variables and
+// output.
 // Source: git-config(1), "GIT_CONFIG_COUNT".
 func GitVariables(run func(command string, env map[string]string, stdout io.Writer) error) (map[string]string, error) {
 	out := &excerpt.Ends{Size: maxGitNamed + 1}

@@ -18,7 +18,8 @@ type Judge struct {
 	Files *agentfiles.Set   // its own; nil: none
 }
 
-// EndsProcesses reports whether the processes of the trial's agent are ended before the judge works.
+// EndsProcesses reports whether the processes of the trial's agent are ended before the judge
+// works.
 func (j Judge) EndsProcesses() bool {
 	return j.Place() == judge.InTrial && j.Processes != judge.KeepProcesses
 }
