@@ -22,6 +22,7 @@ import (
 	"github.com/org/rollout-action/internal/core/task"
 	"github.com/org/rollout-action/internal/lib/redact"
 	"github.com/org/rollout-action/internal/run/trial/failure"
+	"github.com/org/rollout-action/internal/run/trial/reward"
 )
 
 // collect copies /logs out of the environment in any case, and reads the reward if the tests ended.
@@ -45,21 +46,21 @@ func (x *execution) collect(ctx context.Context) {
 	if exitCode == nil {
 		return
 	}
-	got, failed := logs.rewards.read(x.rules, *exitCode, x.secrets)
+	got, failed := logs.rewards.Read(x.rules, *exitCode, x.secrets)
 	switch {
 	case *exitCode != 0 && x.rules.ExitCodeCounts:
 		if failed == nil {
-			x.explainIgnoredReward(x.trial.Error, *exitCode, got.reward)
+			x.explainIgnoredReward(x.trial.Error, *exitCode, got.Reward)
 		}
 	case failed == nil:
-		x.trial.Reward, x.trial.Rewards = &got.reward, got.all
-		if got.note != "" {
-			x.warn("%s", got.note)
+		x.trial.Reward, x.trial.Rewards = &got.Reward, got.All
+		if got.Note != "" {
+			x.warn("%s", got.Note)
 		}
-		if got.reward < 0 || got.reward > 1 {
-			x.warn("the reward %g is not between 0 and 1: a trial passes with exactly 1, and a mean takes each reward as it is", got.reward)
+		if got.Reward < 0 || got.Reward > 1 {
+			x.warn("the reward %g is not between 0 and 1: a trial passes with exactly 1, and a mean takes each reward as it is", got.Reward)
 		}
-	case logs.rewards.text.found || logs.rewards.json.found || unknown == nil:
+	case logs.rewards.Text.Found || logs.rewards.JSON.Found || unknown == nil:
 		x.fail(x.explainReward(failed, x.trial.Omitted))
 	case ctx.Err() != nil:
 		x.fail(cancelled(ctx, event.Collect))
@@ -107,7 +108,7 @@ func (p *plan) suggestHarbor(e *result.Error) {
 // is not a plain one, or the script has Windows line ends or a byte order mark.
 func (p *plan) explainReward(f *failure.Error, omitted []result.Omission) *failure.Error {
 	for _, o := range omitted {
-		for _, file := range []string{rewardPath, rewardJSONPath} {
+		for _, file := range []string{reward.Path, reward.JSONPath} {
 			if o.Path == result.LogsDir+"/"+file && f.Type == result.VerifierRewardMissing {
 				return failure.Newf(result.VerifierRewardInvalid, "%s/%s could not be read (%s): write one finite number into a plain file there", environment.LogsDir, file, o.Reason)
 			}
@@ -145,8 +146,8 @@ type logCopy struct {
 	*record
 	env     environment.Environment
 	rules   task.Rules
-	rewards rewards
-	cost    rewardFile
+	rewards reward.Files
+	cost    reward.File
 }
 
 // copyAll copies /logs. If the tests ended, the error is the reason why it is unknown whether there
@@ -154,7 +155,7 @@ type logCopy struct {
 func (l *logCopy) copyAll(ctx context.Context, testsEnded bool) (unknown error) {
 	// If /logs is too large, or the copy breaks off, it copies less: the verifier's files must not
 	// be lost.
-	for _, part := range []string{"", path.Dir(rewardPath)} {
+	for _, part := range []string{"", path.Dir(reward.Path)} {
 		err := l.copy(ctx, part)
 		if err != nil && part == "" {
 			why := failure.Brief(err, l.secrets)
@@ -163,11 +164,11 @@ func (l *logCopy) copyAll(ctx context.Context, testsEnded bool) (unknown error) 
 			}
 			l.warn("%s could not be copied whole: %s", environment.LogsDir, why)
 		}
-		if err == nil || l.rewards.complete(l.rules) || !testsEnded {
+		if err == nil || l.rewards.Complete(l.rules) || !testsEnded {
 			return nil
 		}
 	}
-	for _, file := range []string{rewardPath, rewardJSONPath} {
+	for _, file := range []string{reward.Path, reward.JSONPath} {
 		if err := l.copy(ctx, file); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			unknown = err
 		}
@@ -177,11 +178,11 @@ func (l *logCopy) copyAll(ctx context.Context, testsEnded bool) (unknown error) 
 
 // copy copies a directory below /logs, or a reward file.
 func (l *logCopy) copy(ctx context.Context, part string) error {
-	dir, file := part, part == rewardPath || part == rewardJSONPath
+	dir, file := part, part == reward.Path || part == reward.JSONPath
 	if file {
 		dir = path.Dir(part)
 	}
-	taps := map[string]*rewardFile{rewardPath: &l.rewards.text, rewardJSONPath: &l.rewards.json, costPath: &l.cost}
+	taps := map[string]*reward.File{reward.Path: &l.rewards.Text, reward.JSONPath: &l.rewards.JSON, reward.CostPath: &l.cost}
 	var own []string // below dir: files whose readers look for their names
 	for _, name := range slices.Concat(slices.Collect(maps.Keys(taps)), l.rules.LogDirs) {
 		name = strings.TrimPrefix(name, environment.LogsDir+"/")
@@ -194,7 +195,7 @@ func (l *logCopy) copy(ctx context.Context, part string) error {
 		if tapped == nil {
 			return nil
 		}
-		tapped.size = size
+		tapped.Size = size
 		return tapped
 	})
 }

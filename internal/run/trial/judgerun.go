@@ -27,6 +27,7 @@ import (
 	"github.com/org/rollout-action/internal/run/shell"
 	"github.com/org/rollout-action/internal/run/trial/failure"
 	"github.com/org/rollout-action/internal/run/trial/judging"
+	"github.com/org/rollout-action/internal/run/trial/reward"
 )
 
 // judgeRun is one attempt of a judge: a run of its agent. It has a separate record; only the
@@ -280,7 +281,7 @@ func (j *judgeRun) said() (v judge.Verdict, err error) {
 	}
 	report := j.gateway.session.Report()
 	if len(report.Reply) > environment.MaxTap {
-		return v, &judge.InvalidError{Problem: errTooLong.Error()}
+		return v, &judge.InvalidError{Problem: reward.ErrTooLong.Error()}
 	}
 	if j.gateway.listener == nil {
 		return j.in.Read(j.judge, j.secrets.Bytes([]byte(report.Reply)))
@@ -310,13 +311,13 @@ func (j *judgeRun) said() (v judge.Verdict, err error) {
 func (j *judgeRun) verdictFile(ctx context.Context) ([]byte, error) {
 	c, cancel := j.cleanup(ctx, collectTimeout, collectGrace)
 	defer cancel()
-	var file rewardFile
+	var file reward.File
 	before := len(j.trial.Omitted)
 	err := j.copyOut(c, j.live.env, path.Join(j.role.dir, result.VerdictFile), ".", true, []string{result.VerdictFile}, func(name string, size int64) io.Writer {
 		if name != result.VerdictFile {
 			return nil
 		}
-		file.size = size
+		file.Size = size
 		return &file
 	})
 	switch {
@@ -324,12 +325,12 @@ func (j *judgeRun) verdictFile(ctx context.Context) ([]byte, error) {
 		return nil, judge.ErrMissing
 	case err != nil:
 		return nil, err
-	case !file.found && len(j.trial.Omitted) > before:
+	case !file.Found && len(j.trial.Omitted) > before:
 		return nil, &judge.InvalidError{Problem: "it is no plain file but " + j.trial.Omitted[before].Reason}
-	case !file.found:
+	case !file.Found:
 		return nil, &judge.InvalidError{Problem: "it is no plain file"}
 	}
-	text, err := file.whole()
+	text, err := file.Whole()
 	if err != nil {
 		return nil, &judge.InvalidError{Problem: err.Error()}
 	}

@@ -59,7 +59,7 @@ var unbounded = map[string]exception{
 	"internal/model/trajectory/record.go":     {1, "a single text"},
 	"internal/model/trajectory/transcript.go": {1, "one step at a time, as text"},
 	"internal/run/trial/plan.go":              {1, "a variable of the job file"},
-	"internal/run/trial/rewardjson.go":        {1, "a single text"},
+	"internal/run/trial/reward/json.go":       {1, "a single text"},
 }
 
 func TestDecodersAreBounded(t *testing.T) {

@@ -287,7 +287,7 @@ var dependencies = []dependency{
 		paths:    []string{"github.com/go-json-experiment/json"},
 		use:      "reading files from outside with bounded memory, a registry, rewards and verdicts, and showing the arguments of tools",
 		why:      "encoding/json takes twice as long, a job may have 100,000 results, and it cannot bound the memory of values. By the authors of encoding/json/v2.",
-		packages: []string{"internal/lib/bounded", "internal/core/result", "internal/run/trial", "internal/run/registry", "internal/core/judge", "internal/model/trajectory"},
+		packages: []string{"internal/lib/bounded", "internal/core/result", "internal/run/trial/reward", "internal/run/registry", "internal/core/judge", "internal/model/trajectory"},
 	},
 	{
 		paths:    []string{"github.com/moby/sys/atomicwriter"},

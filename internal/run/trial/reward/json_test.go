@@ -1,4 +1,4 @@
-package trial
+package reward
 
 import (
 	"fmt"
@@ -66,26 +66,26 @@ func TestRewardFiles(t *testing.T) {
 		{"nothing at all", lenient, "", "", "ended with 3 but left no file /logs/verifier/reward.txt (nor reward.json)", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			var files rewards
+			var files Files
 			if tc.text != "" {
-				files.text = caught(tc.text)
+				files.Text = caught(tc.text)
 			}
 			if tc.json != "" {
-				files.json = caught(tc.json)
+				files.JSON = caught(tc.json)
 			}
-			v, failed := files.read(tc.rules, 3, redact.New([]string{secret}))
-			got := fmt.Sprint(v.reward, " ", v.all)
+			v, failed := files.Read(tc.rules, 3, redact.New([]string{secret}))
+			got := fmt.Sprint(v.Reward, " ", v.All)
 			if failed != nil {
 				got = failed.Message
-				if failed.Type != result.VerifierRewardInvalid && files != (rewards{}) {
+				if failed.Type != result.VerifierRewardInvalid && files != (Files{}) {
 					t.Errorf("the type is %s", failed.Type)
 				}
 			}
 			if failed == nil && got != tc.want || !strings.Contains(got, tc.want) {
 				t.Errorf("got %s, want %s", got, tc.want)
 			}
-			if strings.Contains(got, secret) || !strings.Contains(v.note, tc.note) || (v.note == "") != (tc.note == "") {
-				t.Errorf("note %q, want %q; got %s", v.note, tc.note, got)
+			if strings.Contains(got, secret) || !strings.Contains(v.Note, tc.note) || (v.Note == "") != (tc.note == "") {
+				t.Errorf("note %q, want %q; got %s", v.Note, tc.note, got)
 			}
 		})
 	}

@@ -1,4 +1,4 @@
-package trial
+package reward
 
 import (
 	"errors"
@@ -24,10 +24,10 @@ const (
 const mainReward = "reward"
 
 // rewards reads the file as an object of rewards.
-func (r *rewardFile) rewards(lenient bool, secrets *redact.Redactor) (verdict, error) {
-	text, err := r.whole()
+func (r *File) rewards(lenient bool, secrets *redact.Redactor) (Verdict, error) {
+	text, err := r.Whole()
 	if err != nil {
-		return verdict{}, err
+		return Verdict{}, err
 	}
 	return parseRewards(text, lenient, secrets)
 }
@@ -35,32 +35,32 @@ func (r *rewardFile) rewards(lenient bool, secrets *redact.Redactor) (verdict, e
 // parseRewards reads an object of names and finite numbers. The reward that counts is the one named
 // reward, or else the only one, or else the mean of all. lenient takes true, false and numbers in
 // quotes, too, as pydantic does.
-func parseRewards(text string, lenient bool, secrets *redact.Redactor) (verdict, error) {
+func parseRewards(text string, lenient bool, secrets *redact.Redactor) (Verdict, error) {
 	var values map[string]jsontext.Value
 	if err := bounded.UnmarshalStrict([]byte(text), &values); err != nil || values == nil {
-		return verdict{}, fmt.Errorf("holds %s, which is no JSON object of numbers with names of their own", quoted(secrets.String(text)))
+		return Verdict{}, fmt.Errorf("holds %s, which is no JSON object of numbers with names of their own", quoted(secrets.String(text)))
 	}
 	if len(values) == 0 || len(values) > maxRewards {
-		return verdict{}, fmt.Errorf("holds %d rewards, and not between 1 and %d", len(values), maxRewards)
+		return Verdict{}, fmt.Errorf("holds %d rewards, and not between 1 and %d", len(values), maxRewards)
 	}
-	v := verdict{all: make(map[string]float64, len(values))}
+	v := Verdict{All: make(map[string]float64, len(values))}
 	mean, n := 0.0, 0
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		shown := failure.Hide(secrets, name)
 		if shown == "" || len(name) > maxRewardName {
-			return verdict{}, fmt.Errorf("has a reward whose name is empty or longer than %d bytes", maxRewardName)
+			return Verdict{}, fmt.Errorf("has a reward whose name is empty or longer than %d bytes", maxRewardName)
 		}
 		reward, err := rewardValue(values[name], lenient, secrets)
 		if err != nil {
-			return verdict{}, fmt.Errorf("has for %s %w", quoted(shown), err)
+			return Verdict{}, fmt.Errorf("has for %s %w", quoted(shown), err)
 		}
-		v.all[shown] = reward
+		v.All[shown] = reward
 		n++
 		mean += reward/float64(n) - mean/float64(n) // a sum, or the difference of the two, could overflow
 	}
-	v.reward = mean
-	if main, ok := v.all[mainReward]; ok {
-		v.reward = main
+	v.Reward = mean
+	if main, ok := v.All[mainReward]; ok {
+		v.Reward = main
 	}
 	return v, nil
 }

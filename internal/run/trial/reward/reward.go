@@ -1,4 +1,6 @@
-package trial
+// Package reward reads the files in which tests and agents leave numbers: rewards, and the cost of
+// a model. It knows no environments, only what was read of a file.
+package reward
 
 import (
 	"errors"
@@ -18,8 +20,8 @@ import (
 
 // Paths of rewards, below /logs and below the trial's logs directory.
 const (
-	rewardPath     = "verifier/reward.txt"
-	rewardJSONPath = "verifier/reward.json"
+	Path     = "verifier/reward.txt"
+	JSONPath = "verifier/reward.json"
 )
 
 // number is a decimal with optional exponent: not "inf", "nan", "0x1p-2" or "1_000".
@@ -29,89 +31,89 @@ var number = regexp.MustCompile(`^[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?$`)
 // digits.
 var digitSeparators = regexp.MustCompile(`(\d)_(\d)`)
 
-// rewardFile is a file of the environment that is read while the logs are copied. It is kept in
+// File is a file of the environment that is read while the logs are copied. It is kept in
 // memory, so that neither a full disk nor a redacted value can change a verdict.
-type rewardFile struct {
-	found bool
-	size  int64  // of the file
+type File struct {
+	Found bool
+	Size  int64  // of the file
 	text  string // its first environment.MaxTap bytes
 }
 
-// errTooLong reports a file whose end was not read. Its beginning alone is no reward.
-var errTooLong = fmt.Errorf("is larger than %d KiB", environment.MaxTap>>10)
+// ErrTooLong reports a file whose end was not read. Its beginning alone is no reward.
+var ErrTooLong = fmt.Errorf("is larger than %d KiB", environment.MaxTap>>10)
 
-// whole returns the file's text, or errTooLong.
-func (r *rewardFile) whole() (string, error) {
-	if r.size > int64(len(r.text)) {
-		return "", errTooLong
+// Whole returns the file's text, or ErrTooLong.
+func (r *File) Whole() (string, error) {
+	if r.Size > int64(len(r.text)) {
+		return "", ErrTooLong
 	}
 	return r.text, nil
 }
 
-func (r *rewardFile) Write(p []byte) (int, error) {
-	r.found, r.text = true, string(p)
+func (r *File) Write(p []byte) (int, error) {
+	r.Found, r.text = true, string(p)
 	return len(p), nil
 }
 
-// rewards holds the files that a verdict is read from.
-type rewards struct{ text, json rewardFile }
+// Files holds the files that a verdict is read from.
+type Files struct{ Text, JSON File }
 
-// verdict is the content of the reward files.
-type verdict struct {
-	reward float64
-	all    map[string]float64 // of reward.json; nil without one
-	note   string             // the problem with the file that does not count; "" if there is none
+// Verdict is the content of the reward files.
+type Verdict struct {
+	Reward float64
+	All    map[string]float64 // of reward.json; nil without one
+	Note   string             // the problem with the file that does not count; "" if there is none
 }
 
-// complete reports whether no other file could change the verdict.
-func (r *rewards) complete(rules task.Rules) bool {
+// Complete reports whether no other file could change the verdict.
+func (r *Files) Complete(rules task.Rules) bool {
 	if rules.JSONFirst {
-		return r.json.found
+		return r.JSON.Found
 	}
-	return r.text.found
+	return r.Text.Found
 }
 
-// read returns the verdict of a test script that ended with code. It fails with
+// Read returns the verdict of a test script that ended with code. It fails with
 // verifier_reward_missing or verifier_reward_invalid, whose message may quote the file, without
 // what secrets hides.
 // Source: specification, "reward.txt"; of reward.json, Harbor 0.22,
 // src/harbor/verifier/verifier.py.
-func (r *rewards) read(rules task.Rules, code int, secrets *redact.Redactor) (verdict, *failure.Error) {
+func (r *Files) Read(rules task.Rules, code int, secrets *redact.Redactor) (Verdict, *failure.Error) {
 	switch {
-	case r.json.found && (rules.JSONFirst || !r.text.found):
-		v, err := r.json.rewards(rules.LenientRewards, secrets)
+	case r.JSON.Found && (rules.JSONFirst || !r.Text.Found):
+		v, err := r.JSON.rewards(rules.LenientRewards, secrets)
 		if err != nil {
-			return verdict{}, failure.Newf(result.VerifierRewardInvalid, "%s/%s %v: write an object with finite numbers there, such as {\"reward\": 1}", environment.LogsDir, rewardJSONPath, err)
+			return Verdict{}, failure.Newf(result.VerifierRewardInvalid, "%s/%s %v: write an object with finite numbers there, such as {\"reward\": 1}", environment.LogsDir, JSONPath, err)
 		}
 		return v, nil
-	case r.text.found:
-		reward, err := r.text.number(rules.LenientRewards, secrets)
+	case r.Text.Found:
+		reward, err := r.Text.number(rules.LenientRewards, secrets)
 		if err != nil {
-			return verdict{}, failure.Newf(result.VerifierRewardInvalid, "%s/%s %v: write one finite number there", environment.LogsDir, rewardPath, err)
+			return Verdict{}, failure.Newf(result.VerifierRewardInvalid, "%s/%s %v: write one finite number there", environment.LogsDir, Path, err)
 		}
-		return r.withParts(verdict{reward: reward}, rules, secrets), nil
+		return r.withParts(Verdict{Reward: reward}, rules, secrets), nil
 	}
-	return verdict{}, failure.Newf(result.VerifierRewardMissing,
+	return Verdict{}, failure.Newf(result.VerifierRewardMissing,
 		"the test script ended with %d but left no file %s/%s (nor %s): end tests/test.sh by writing a number there (1 for success, 0 for failure)",
-		code, environment.LogsDir, rewardPath, path.Base(rewardJSONPath))
+		code, environment.LogsDir, Path, path.Base(JSONPath))
 }
 
 // withParts returns a verdict of reward.txt with the rewards of reward.json added.
-func (r *rewards) withParts(v verdict, rules task.Rules, secrets *redact.Redactor) verdict {
-	if !r.json.found {
+func (r *Files) withParts(v Verdict, rules task.Rules, secrets *redact.Redactor) Verdict {
+	if !r.JSON.Found {
 		return v
 	}
-	parts, err := r.json.rewards(rules.LenientRewards, secrets)
+	parts, err := r.JSON.rewards(rules.LenientRewards, secrets)
 	if err != nil {
-		v.note = fmt.Sprintf("%s/%s %v, so its rewards are not kept: the reward is that of reward.txt", environment.LogsDir, rewardJSONPath, err)
+		v.Note = fmt.Sprintf("%s/%s %v, so its rewards are not kept: the reward is that of reward.txt", environment.LogsDir, JSONPath, err)
 	}
-	v.all = parts.all
+	v.All = parts.All
 	return v
 }
 
 // number reads the file as one finite number.
-func (r *rewardFile) number(lenient bool, secrets *redact.Redactor) (float64, error) {
-	text, err := r.whole()
+func (r *File) number(lenient bool, secrets *redact.Redactor) (float64, error) {
+	text, err := r.Whole()
 	if err != nil {
 		return 0, err
 	}

@@ -1,4 +1,4 @@
-package trial
+package reward
 
 import (
 	"strings"
@@ -16,8 +16,8 @@ var (
 )
 
 // caught returns a file of the environment as copying the logs leaves it.
-func caught(text string) rewardFile {
-	file := rewardFile{size: int64(len(text))}
+func caught(text string) File {
+	file := File{Size: int64(len(text))}
 	_, _ = file.Write([]byte(text[:min(len(text), environment.MaxTap)]))
 	return file
 }
@@ -67,15 +67,15 @@ func TestRewards(t *testing.T) {
 		{"a secret in the place where the text is cut", strings.Repeat("x", 30) + secret, 0, `"` + strings.Repeat("x", 30) + `***"`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			files := rewards{text: caught(tc.text)}
-			got, failed := files.read(strict, 0, redact.New([]string{secret}))
+			files := Files{Text: caught(tc.text)}
+			got, failed := files.Read(strict, 0, redact.New([]string{secret}))
 			switch {
 			case tc.wrong == "" && failed != nil:
 				t.Errorf("refused: %s", failed.Message)
-			case tc.wrong == "" && got.reward != tc.want:
-				t.Errorf("%g, want %g", got.reward, tc.want)
+			case tc.wrong == "" && got.Reward != tc.want:
+				t.Errorf("%g, want %g", got.Reward, tc.want)
 			case tc.wrong != "" && failed == nil:
-				t.Errorf("%g was accepted", got.reward)
+				t.Errorf("%g was accepted", got.Reward)
 			case tc.wrong != "" && (failed.Type != result.VerifierRewardInvalid || !strings.Contains(failed.Message, tc.wrong)):
 				t.Errorf("%s: %s, want %s", failed.Type, failed.Message, tc.wrong)
 			}
