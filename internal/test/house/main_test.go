@@ -13,7 +13,7 @@ var ceilings = struct {
 	large, internal, receiver, readme int
 	turns                             map[string]int
 }{
-	large: 52, internal: 14, receiver: 90, readme: 130,
+	large: 51, internal: 14, receiver: 74, readme: 130,
 	turns: map[string]int{"what is": 57, "nobody": 15, "beside": 19, "what it": 19, "for people": 6, "of its own": 14, "has it": 9},
 }
 
