@@ -94,9 +94,9 @@ type ListedJob struct {
 	// Resume is the command that continues the job; "" unless Resumable.
 	Resume string `json:"-"`
 
-	// partial: the job proves tasks or is a shard.
-	partial bool
-	beside  *result.Beside // Plan.Beside
+	// partial: the job proves tasks or is a shard; proves: it proves tasks.
+	partial, proves bool
+	beside          *result.Beside // Plan.Beside
 	// digest and split are from the plan; "" without one. evaluated is the number of trials that
 	// PassRate counts.
 	digest, split string
@@ -105,6 +105,8 @@ type ListedJob struct {
 	// of a history.
 	point     *history.Point
 	withPoint bool
+	// part has what a point needs of a shard that is done, if points were requested.
+	part *result.Job
 }
 
 // NoJobsYet returns the message for a missing directory of jobs that the user did not name.
@@ -259,8 +261,12 @@ func (l *ListedJob) read(paths Paths) error {
 	if !l.keeps(paths) || l.State != JobDone {
 		err = l.conclude(paths, dir, summary)
 	}
-	if err == nil && l.withPoint && ended && summary.Shard == nil && l.Shard == nil && !l.partial {
+	switch {
+	case err != nil || !l.withPoint || !ended:
+	case summary.Shard == nil && l.Shard == nil && !l.partial:
 		l.point = new(history.PointOf(summary, "", l.Verdict))
+	case l.Shard != nil && l.State == JobDone && !l.proves:
+		l.part = &result.Job{JobName: summary.JobName, PlanDigest: summary.PlanDigest, Commit: summary.Commit, StartedAt: summary.StartedAt, Results: summary.Results}
 	}
 	return err
 }
@@ -286,7 +292,7 @@ func (l *ListedJob) conclude(paths Paths, dir string, summary result.Job) error 
 	if err != nil {
 		return err
 	}
-	l.partial = plan.ProvesTasks || unjudged(plan)
+	l.partial, l.proves = plan.ProvesTasks || unjudged(plan), plan.ProvesTasks
 	data, err := result.ReadConfig(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

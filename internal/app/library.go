@@ -209,6 +209,9 @@ func listedOf(l foundJob) page.Listed {
 	if l.Commit != nil {
 		listed.Commit = *l.Commit
 	}
+	if l.beside != nil && l.beside.Baseline {
+		listed.Point = nil // as in rollout history
+	}
 	return listed
 }
 

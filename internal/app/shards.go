@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/org/rollout-action/internal/core/event"
+	"github.com/org/rollout-action/internal/core/history"
 	"github.com/org/rollout-action/internal/core/report"
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/output/page"
@@ -139,7 +140,32 @@ func (s shardSet) listed() page.Listed {
 		out.PassRate, out.MeanReward = new(rate/float64(evaluated)), new(reward/float64(evaluated))
 	}
 	out.DurationSec = max(ended.Sub(out.Started).Seconds(), 0)
+	if b := s.all[0].beside; out.State == string(JobDone) && !(b != nil && b.Baseline) {
+		out.Point = s.point()
+	}
 	return out
+}
+
+// point returns the point of the whole job in its history, without a verdict: that is only known
+// when its page is made. It is nil if a shard says nothing about how agents do.
+func (s shardSet) point() *history.Point {
+	var whole result.Job
+	for i, shard := range s.shards {
+		if shard.part == nil {
+			return nil
+		}
+		if i == 0 {
+			whole = *shard.part
+			whole.Results = slices.Clone(whole.Results)
+			continue
+		}
+		whole.Results = append(whole.Results, shard.part.Results...)
+		if shard.part.StartedAt.Before(whole.StartedAt) {
+			whole.StartedAt = shard.part.StartedAt
+		}
+	}
+	slices.SortFunc(whole.Results, func(a, b result.Outcome) int { return a.Key.Compare(b.Key) })
+	return new(history.PointOf(whole, "", ""))
 }
 
 // withShardSets inserts each set before the first of its shards.

@@ -9,10 +9,13 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/org/rollout-action/internal/core/gate"
+	"github.com/org/rollout-action/internal/core/history"
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/output/page"
 	"github.com/org/rollout-action/internal/output/viewer"
@@ -105,6 +108,50 @@ func TestShardsAreShownAsOneJob(t *testing.T) {
 				t.Errorf("exported: %+v, %v\n%.3000s", done, err, rows)
 			}
 		})
+	}
+}
+
+// All shards of a job together are a point in the history, as their merge would be.
+func TestShardsAreAPointOverTime(t *testing.T) {
+	s := jobtest.New(t)
+	s.Check(os.MkdirAll(s.In("jobs"), 0o755))
+	s.Shards(2, -1)
+	set := func() (set page.Listed) {
+		l := libraryOf(t, s.In("jobs"))
+		l.patience = 0
+		jobs, err := l.Jobs(t.Context())
+		s.Check(err)
+		for _, job := range jobs {
+			if page.IsShards(job.Name) {
+				set = job
+			} else if job.Point != nil {
+				t.Errorf("%s alone is a point", job.Name)
+			}
+		}
+		return set
+	}
+	var all []result.Trial
+	var plan result.Plan
+	for _, n := range []string{"1", "2"} {
+		tree, err := result.ReadTree(s.In("shards", n))
+		s.Check(err)
+		all, plan = append(all, tree.Trials...), tree.Plan
+		s.Check(os.Rename(s.In("shards", n), s.In("jobs", n)))
+	}
+	plan.Shard, plan.Trials = nil, nil
+	for _, trial := range all {
+		plan.Trials = append(plan.Trials, trial.Key)
+	}
+	merged := result.Summarize(plan, all)
+	slices.SortFunc(merged.Results, func(a, b result.Outcome) int { return a.Key.Compare(b.Key) })
+	want := history.PointOf(merged, "", "")
+	if got := set(); got.State != string(JobDone) || got.Point == nil || !reflect.DeepEqual(got.Point.Agents, want.Agents) || got.Point.JobName != "nightly" {
+		t.Errorf("of %s shards the point is %+v, want %+v", got.State, got.Point, want)
+	}
+	s.Check(os.RemoveAll(filepath.Join(s.In("jobs", "2"), all[len(all)-1].Dir())))
+	s.Check(os.Remove(s.In("jobs", "2", result.ResultFile)))
+	if got := set(); got.Point != nil {
+		t.Errorf("without a trial the point is %+v", got.Point)
 	}
 }
 

@@ -55,6 +55,8 @@ func TestUnreadableLinesAreNamedAndKept(t *testing.T) {
 		"no rate":                   {good + line(`"pass_rate":1.5`), "h.jsonl:2: agent \"a\": the pass rate is 1.5"},
 		"no interval":               {good + line(`"interval":{"low":0.9,"high":0.1}`), "h.jsonl:2: agent \"a\": the interval"},
 		"a negative mean":           {good + line(`"cost":{"mean":-1,"n":2}`), "h.jsonl:2: agent \"a\": a mean of 2 trials is -1"},
+		"no interval of a mean":     {good + line(`"cost":{"mean":1,"n":2,"interval":{"low":2,"high":1}}`), "h.jsonl:2: agent \"a\": the interval of a mean is from 2 to 1"},
+		"no interval of the reward": {good + line(`"mean_reward_interval":{"low":2,"high":1}`), "h.jsonl:2: agent \"a\": the interval of the mean reward"},
 		"a task":                    {good + line(`"tasks":[{"task":"t","passed":2,"attempts":1}]`), `h.jsonl:2: agent "a", task "t": 2 of 1 attempts passed`},
 		"many":                      {strings.Repeat("\n", MaxLines+1), "more than 100000 lines"},
 	} {

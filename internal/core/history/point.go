@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -33,27 +34,34 @@ type Point struct {
 // Agent has the numbers of an agent. The pass rate and the mean reward are over the attempts with a
 // reward, as those of the job. Means are per trial; each has the number of trials that it is of.
 type Agent struct {
-	Name         string         `json:"name"`
-	Passed       int            `json:"passed"`
-	Attempts     int            `json:"attempts"`       // with a reward
-	Lost         int            `json:"lost,omitempty"` // further ones that the agent, the verifier or a judge ended without a reward
-	PassRate     float64        `json:"pass_rate"`
-	Interval     *gate.Interval `json:"interval"` // of PassRate; null if there is none
-	MeanReward   float64        `json:"mean_reward"`
-	Cost         Mean           `json:"cost"`
-	CostAtLeast  bool           `json:"cost_at_least,omitempty"` // the mean is a lower bound
-	DurationSec  Mean           `json:"duration_sec"`
-	InputTokens  Mean           `json:"input_tokens"`
-	OutputTokens Mean           `json:"output_tokens"`
-	Models       []string       `json:"models,omitempty"` // that answered, sorted
-	Judges       []string       `json:"judges,omitempty"` // NAME=DIGEST, sorted
-	Tasks        []Task         `json:"tasks"`            // sorted by dataset and name
+	Name       string         `json:"name"`
+	Passed     int            `json:"passed"`
+	Attempts   int            `json:"attempts"`       // with a reward
+	Lost       int            `json:"lost,omitempty"` // further ones that the agent, the verifier or a judge ended without a reward
+	PassRate   float64        `json:"pass_rate"`
+	Interval   *gate.Interval `json:"interval"` // of PassRate; null if there is none
+	MeanReward float64        `json:"mean_reward"`
+	// RewardInterval is that of MeanReward; null if there is none, or an earlier version wrote the
+	// line.
+	RewardInterval *gate.Interval `json:"mean_reward_interval,omitempty"`
+	Cost           Mean           `json:"cost"`
+	CostAtLeast    bool           `json:"cost_at_least,omitempty"` // the mean is a lower bound
+	DurationSec    Mean           `json:"duration_sec"`
+	InputTokens    Mean           `json:"input_tokens"`
+	OutputTokens   Mean           `json:"output_tokens"`
+	Tokens         Mean           `json:"tokens,omitzero"`  // both together; an earlier version wrote none
+	Models         []string       `json:"models,omitempty"` // that answered, sorted
+	Judges         []string       `json:"judges,omitempty"` // NAME=DIGEST, sorted
+	Tasks          []Task         `json:"tasks"`            // sorted by dataset and name
 }
 
 // Mean is the mean of N trials.
 type Mean struct {
 	Mean float64 `json:"mean"`
 	N    int     `json:"n"`
+	// Interval is that of Mean; null if there is none, because the trials are of one task or do not
+	// differ, because the mean is a lower bound, or because an earlier version wrote the line.
+	Interval *gate.Interval `json:"interval,omitempty"`
 }
 
 // Task has the attempts at a task.
@@ -101,9 +109,15 @@ func (p Point) check() error {
 		if i := a.Interval; i != nil && (i.Low < 0 || i.Low > i.High || i.High > most) {
 			return fmt.Errorf("agent %q: the interval of the pass rate is from %v to %v", a.Name, i.Low, i.High)
 		}
-		for _, m := range []Mean{a.Cost, a.DurationSec, a.InputTokens, a.OutputTokens} {
+		if i := a.RewardInterval; i != nil && i.Low > i.High {
+			return fmt.Errorf("agent %q: the interval of the mean reward is from %v to %v", a.Name, i.Low, i.High)
+		}
+		for _, m := range []Mean{a.Cost, a.DurationSec, a.InputTokens, a.OutputTokens, a.Tokens} {
 			if m.N < 0 || m.Mean < 0 {
 				return fmt.Errorf("agent %q: a mean of %d trials is %v", a.Name, m.N, m.Mean)
+			}
+			if i := m.Interval; i != nil && (i.Low < 0 || i.Low > i.High) {
+				return fmt.Errorf("agent %q: the interval of a mean is from %v to %v", a.Name, i.Low, i.High)
 			}
 		}
 		for _, t := range a.Tasks {
@@ -138,18 +152,49 @@ func (a *Agent) count(tasks []result.TaskAttempts) {
 		a.PassRate, a.Interval = rate, &interval
 	}
 	a.MeanReward = result.Mean(rewards)
+	a.RewardInterval = a.rewardInterval(tasks)
+}
+
+// rewardInterval returns the interval of the mean reward. If all rewards are passes or failures, it
+// is that of the pass rate, which is right for rare ones, too.
+func (a *Agent) rewardInterval(tasks []result.TaskAttempts) *gate.Interval {
+	rewards := make([][]float64, len(tasks))
+	binary, low, high := true, math.Inf(1), math.Inf(-1)
+	for i, t := range tasks {
+		rewards[i] = t.Rewards
+		for _, reward := range t.Rewards {
+			binary = binary && (reward == 0 || reward == 1)
+			low, high = min(low, reward), max(high, reward)
+		}
+	}
+	if binary && math.Abs(a.PassRate-a.MeanReward) < 1e-9 {
+		return a.Interval
+	}
+	interval, ok := gate.MeanInterval(rewards, Confidence)
+	if !ok {
+		return nil
+	}
+	if low >= 0 && high <= 1 { // as rewards are meant to be
+		interval.Low, interval.High = max(interval.Low, 0), min(interval.High, 1)
+	}
+	return &interval
 }
 
 // measure fills in the means of the agent's trials.
 func (a *Agent) measure(outcomes []result.Outcome) {
-	var means result.Means
+	var costs, durations, input, output, tokens values
 	judges, models := map[string]bool{}, map[string]bool{}
 	for _, o := range outcomes {
 		if o.Agent != a.Name {
 			continue
 		}
-		means.Add(o)
 		a.CostAtLeast = a.CostAtLeast || o.CostAtLeast
+		if !o.Again { // its duration is not that of a whole trial
+			durations.add(o, o.TrialSec())
+		}
+		if amount, ok := o.Cost.Reported(); ok {
+			costs.add(o, amount)
+		}
 		if u := o.Usage; u != nil {
 			answered := u.Answered // a provider changes the name without a word
 			if len(answered) == 0 && u.Model != "" {
@@ -158,6 +203,15 @@ func (a *Agent) measure(outcomes []result.Outcome) {
 			for _, name := range answered {
 				models[name] = true
 			}
+			if u.InputTokens != nil {
+				input.add(o, float64(*u.InputTokens))
+			}
+			if u.OutputTokens != nil {
+				output.add(o, float64(*u.OutputTokens))
+			}
+			if u.InputTokens != nil && u.OutputTokens != nil {
+				tokens.add(o, float64(*u.InputTokens)+float64(*u.OutputTokens))
+			}
 		}
 		for name, score := range o.Scores {
 			if score.Judge != "" {
@@ -165,11 +219,41 @@ func (a *Agent) measure(outcomes []result.Outcome) {
 			}
 		}
 	}
-	a.Cost, a.DurationSec, a.InputTokens, a.OutputTokens = mean(means.Costs), mean(means.Seconds), mean(means.InputTokens), mean(means.OutputTokens)
+	a.Cost, a.DurationSec, a.InputTokens, a.OutputTokens, a.Tokens = costs.mean(), durations.mean(), input.mean(), output.mean(), tokens.mean()
+	if a.CostAtLeast {
+		a.Cost.Interval = nil
+	}
 	a.Judges, a.Models = slices.Sorted(maps.Keys(judges)), slices.Sorted(maps.Keys(models))
 }
 
-func mean(values []float64) Mean { return Mean{Mean: result.Mean(values), N: len(values)} }
+// values are the numbers of trials.
+type values struct {
+	all   []float64
+	tasks map[[2]string][]float64
+}
+
+func (v *values) add(o result.Outcome, value float64) {
+	if v.tasks == nil {
+		v.tasks = map[[2]string][]float64{}
+	}
+	v.all = append(v.all, value)
+	task := [2]string{o.Dataset, o.Task}
+	v.tasks[task] = append(v.tasks[task], value)
+}
+
+// mean returns the mean of numbers that are not negative, as costs, with its interval.
+func (v *values) mean() Mean {
+	m := Mean{Mean: result.Mean(v.all), N: len(v.all)}
+	var tasks [][]float64 // in a fixed order, for sums that do not vary
+	for _, task := range slices.SortedFunc(maps.Keys(v.tasks), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
+		tasks = append(tasks, v.tasks[task])
+	}
+	if interval, ok := gate.MeanInterval(tasks, Confidence); ok {
+		interval.Low = max(interval.Low, 0)
+		m.Interval = &interval
+	}
+	return m
+}
 
 // same reports whether two points are of one job.
 func (p Point) same(q Point) bool {

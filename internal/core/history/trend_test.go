@@ -1,6 +1,7 @@
 package history
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -46,7 +47,7 @@ func TestPointOf(t *testing.T) {
 	}
 	p := PointOf(result.Job{JobName: "j", StartedAt: at(1), Results: []result.Outcome{outcome(1, 1, 2), outcome(2, 0, 4)}}, "main", "pass")
 	a := p.Agents[0]
-	if a.Passed != 1 || a.Attempts != 2 || a.PassRate != 0.5 || a.Interval == nil || a.Cost != (Mean{3, 2}) || a.DurationSec != (Mean{10, 2}) || a.InputTokens.N != 0 || a.Tasks[0] != (Task{"d", "x", "sha256:1", 1, 2, 0}) {
+	if a.Passed != 1 || a.Attempts != 2 || a.PassRate != 0.5 || a.Interval == nil || a.Cost != (Mean{Mean: 3, N: 2}) || a.DurationSec != (Mean{Mean: 10, N: 2}) || a.InputTokens.N != 0 || a.Tasks[0] != (Task{"d", "x", "sha256:1", 1, 2, 0}) {
 		t.Errorf("got %+v", a)
 	}
 	if got := strings.Join(a.Models, " "); got != "m-1 m-2" {
@@ -61,5 +62,46 @@ func TestTheLevelBeginsAtTheLastChange(t *testing.T) {
 	}
 	if got := Line(points, "main", "a", 20); !strings.HasPrefix(got, "main's last 2: 100 % (") {
 		t.Errorf("got %s", got)
+	}
+}
+
+// A mean has an interval if the trials are of several tasks that differ. A lower bound has none, nor
+// have the lines of earlier versions.
+func TestMeansHaveIntervals(t *testing.T) {
+	var outcomes []result.Outcome
+	for i, task := range []string{"x", "y", "z"} {
+		for attempt := 1; attempt <= 2; attempt++ {
+			outcomes = append(outcomes, result.Outcome{
+				Key: result.Key{Agent: "a", Dataset: "d", Task: task, Attempt: attempt}, Reward: new(0.2 + 0.3*float64(i)), Cost: result.Dollars(1 + float64(i)), DurationSec: 10,
+				Usage: &result.OutcomeUsage{InputTokens: new(int64(100 * (i + 1))), OutputTokens: new(int64(10))},
+			})
+		}
+	}
+	a := PointOf(result.Job{Results: outcomes}, "", "").Agents[0]
+	if i := a.Cost.Interval; i == nil || i.Low != 0 || math.Abs(i.High-4.4841) > 1e-3 {
+		t.Errorf("the interval of the cost is %+v, want 0 to 4.48", i)
+	}
+	if i := a.RewardInterval; i == nil || i.Low != 0 || i.High != 1 {
+		t.Errorf("the interval of the reward is %+v, want 0 to 1", i)
+	}
+	if a.DurationSec.Interval != nil {
+		t.Errorf("trials that took as long each have the interval %+v", a.DurationSec.Interval)
+	}
+	if a.Tokens.Mean != 210 || a.Tokens.N != 6 || a.Tokens.Interval == nil {
+		t.Errorf("the tokens are %+v", a.Tokens)
+	}
+	outcomes[0].CostAtLeast = true
+	if a := PointOf(result.Job{Results: outcomes}, "", "").Agents[0]; !a.CostAtLeast || a.Cost.Interval != nil {
+		t.Errorf("the lower bound %+v has an interval", a.Cost)
+	}
+	for i := range outcomes {
+		outcomes[i].Reward = new(float64(i % 2))
+	}
+	if a := PointOf(result.Job{Results: outcomes}, "", "").Agents[0]; a.RewardInterval == nil || *a.RewardInterval != *a.Interval {
+		t.Errorf("of passes and failures the interval is %+v, that of the pass rate %+v", a.RewardInterval, a.Interval)
+	}
+	old, err := parse([]byte(`{"history_format":1,"agents":[{"name":"a","cost":{"mean":1,"n":2}}]}`))
+	if err != nil || old.Agents[0].Cost.Interval != nil || old.Agents[0].Tokens.N != 0 {
+		t.Errorf("an earlier line is %+v, %v", old, err)
 	}
 }

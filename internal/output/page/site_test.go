@@ -90,8 +90,8 @@ func TestIndexShowsJobsOverTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := b.String()
-	if !strings.Contains(text, "Pass rate over runs") || strings.Count(text, "<circle") != len(in.History) || strings.Contains(text, "this job") {
-		t.Errorf("there are %d points of %d", strings.Count(text, "<circle"), len(in.History))
+	if !strings.Contains(text, "Pass rate over runs") || strings.Count(text, "<circle") != 4*len(in.History) || strings.Contains(text, "this job") {
+		t.Errorf("there are %d points of %d in each of 4 charts", strings.Count(text, "<circle"), len(in.History))
 	}
 }
 

@@ -7,13 +7,12 @@ import (
 
 	"github.com/org/rollout-action/internal/core/history"
 	"github.com/org/rollout-action/internal/core/report"
-	"github.com/org/rollout-action/internal/core/result"
 )
 
 // Trend is how an agent did over runs, this job last.
 type Trend struct {
 	Agent, Level string
-	Chart        Chart
+	Charts       []Chart
 	Runs         []TrendRun
 	Tasks        []TrendTask
 	Heads        []TrendHead // of the columns of Tasks
@@ -23,10 +22,14 @@ type Trend struct {
 // TrendRun is a row of the table of runs, the newest first.
 type TrendRun struct {
 	Started, Commit, Verdict, VerdictClass string
-	Passed, Rate, Interval, Reward         string
-	Cost, Time, Tokens, Changed            string
+	Passed, Rate, Interval                 string
+	Reward, Cost, Time, Tokens             TrendMean
+	Changed                                string
 	Now                                    bool
 }
+
+// TrendMean is a mean with its interval, which is "" if there is none.
+type TrendMean struct{ Text, Interval string }
 
 // TrendTask is a row of the table of tasks: a cell for each run, the oldest first.
 type TrendTask struct {
@@ -88,7 +91,7 @@ func trend(points, level []history.Point, agent string) (t Trend, ok bool) {
 		return t, false
 	}
 	branch := name(cmp.Or(history.BranchOf(level), "the history"))
-	t = Trend{Agent: name(agent), Level: history.Line(level, branch, agent, maxTrendRuns), Chart: trendChart(runs[max(0, len(runs)-maxTrendDots):])}
+	t = Trend{Agent: name(agent), Level: history.Line(level, branch, agent, maxTrendRuns), Charts: trendCharts(runs[max(0, len(runs)-maxTrendDots):])}
 	shown := runs[max(0, len(runs)-maxTrendRuns):]
 	for _, run := range slices.Backward(shown) {
 		t.Runs = append(t.Runs, trendRun(run))
@@ -102,8 +105,8 @@ func trendRun(run history.Run) TrendRun {
 	a := run.Agent
 	r := TrendRun{
 		Started: run.StartedAt.UTC().Format("2006-01-02 15:04"), Commit: unknown, Verdict: cmp.Or(name(string(run.Verdict)), unknown), VerdictClass: verdictClass(run),
-		Passed: strconv.Itoa(a.Passed) + "/" + strconv.Itoa(a.Attempts), Rate: unknown, Interval: unknown, Reward: unknown, Cost: unknown, Time: unknown, Tokens: unknown,
-		Changed: run.Changed.String(),
+		Passed: strconv.Itoa(a.Passed) + "/" + strconv.Itoa(a.Attempts), Rate: unknown, Interval: unknown, Changed: run.Changed.String(),
+		Reward: rewardOf(a).shown(report.Number), Cost: costOf(a).shown(report.Dollars), Time: timeOf(a).shown(report.Duration), Tokens: tokensOfRun(a).shown(report.Tokens),
 	}
 	if a.Lost > 0 {
 		r.Passed += ", " + report.Count(a.Lost) + " lost"
@@ -111,23 +114,14 @@ func trendRun(run history.Run) TrendRun {
 	if run.Commit != nil {
 		r.Commit = cut(*run.Commit, 12)
 	}
-	if a.Attempts > 0 && finite(a.MeanReward) {
-		r.Rate, r.Reward = report.Percent(part(a.PassRate)), report.Number(a.MeanReward)
+	if a.Attempts > 0 {
+		r.Rate = report.Percent(part(a.PassRate))
 	}
 	if i := a.Interval; i != nil {
 		r.Interval = report.Percent(part(i.Low)) + " to " + report.Percent(part(i.High))
 	}
-	if a.Cost.N > 0 {
-		r.Cost = report.Cost(result.Dollars(a.Cost.Mean))
-		if a.CostAtLeast {
-			r.Cost = "≥ " + r.Cost
-		}
-	}
-	if a.DurationSec.N > 0 {
-		r.Time = report.Duration(a.DurationSec.Mean)
-	}
 	if a.InputTokens.N > 0 || a.OutputTokens.N > 0 {
-		r.Tokens = report.Tokens(a.InputTokens.Mean) + " in, " + report.Tokens(a.OutputTokens.Mean) + " out"
+		r.Tokens.Text = report.Tokens(a.InputTokens.Mean) + " in, " + report.Tokens(a.OutputTokens.Mean) + " out"
 	}
 	return r
 }
@@ -183,49 +177,4 @@ func (t *Trend) addTasks(runs []history.Run) {
 	if more := len(tasks) - len(t.Tasks); more > 0 {
 		t.LeftOut = report.Plural(more, "more task") + ", whose attempts failed in fewer runs"
 	}
-}
-
-// trendChart draws the pass rate of each run with its interval, and a mark where runs before are
-// not comparable.
-func trendChart(runs []history.Run) Chart {
-	c := Chart{
-		Title: "Pass rate over runs", Width: chartWidth, Height: chartHeight,
-		Keys: []Key{{"pass", "gate: pass"}, {"inconclusive", "inconclusive"}, {"fail", "fail"}, {"unknown", "no verdict"}},
-	}
-	c.axes("0", "100%", runs[0].StartedAt.UTC().Format("2006-01-02"), runs[len(runs)-1].StartedAt.UTC().Format("2006-01-02"))
-	at := func(rate float64) int { return top + tall - int(tall*part(rate)) }
-	marks, counted, low, high := 0, 0, 1.0, 0.0
-	for i, run := range runs {
-		x := left + 8 + (wide-16)*i/max(len(runs)-1, 1)
-		if changed := run.Changed.String(); i > 0 && changed != "" {
-			before := left + 8 + (wide-16)*(i-1)/max(len(runs)-1, 1)
-			middle := (before + x) / 2
-			c.Lines = append(c.Lines, Line{middle, top, middle, top + tall, "mark"})
-			anchor := "start"
-			if middle > left+wide/2 {
-				anchor = "end"
-			}
-			c.Texts = append(c.Texts, Text{middle, top + tall - 6 - 15*(marks%3), anchor, changed})
-			marks++
-		}
-		if run.Agent.Attempts <= 0 {
-			continue
-		}
-		rate := part(run.Agent.PassRate)
-		counted, low, high = counted+1, min(low, rate), max(high, rate)
-		tip := run.StartedAt.UTC().Format("2006-01-02 15:04") + ": " + report.Percent(rate)
-		if b := run.Agent.Interval; b != nil {
-			tip += " (" + report.Percent(part(b.Low)) + " to " + report.Percent(part(b.High)) + ")"
-			c.Lines = append(c.Lines, Line{x, at(b.High), x, at(b.Low), "thin"})
-		}
-		if run.Verdict != "" {
-			tip += ", gate: " + name(string(run.Verdict))
-		}
-		c.Dots = append(c.Dots, Dot{x, at(rate), verdictClass(run), tip})
-	}
-	c.Says = report.Plural(counted, "run") + ", " + report.Percent(low) + " to " + report.Percent(max(low, high))
-	if marks > 0 {
-		c.Says += "; " + report.Plural(marks, "change") + " of model, tasks or judges, before and after which runs are not comparable"
-	}
-	return c
 }

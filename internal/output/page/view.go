@@ -39,6 +39,9 @@ type Page struct {
 	Rows        []Row
 	Changes     []string // those of Rows, for the filter
 	States      []string
+	Columns     []string // the agents of Rows, if there are several
+	Datasets    []string // those of Rows, if there are several
+	Grid        []GridRow
 	Charts      []Chart
 	Trends      []Trend
 	Trials      []Trial
@@ -74,6 +77,7 @@ type Row struct {
 	Quarantine                string
 	Expected                  bool // the agent is nop and did not pass, as it should
 	Trials                    []Anchor
+	N                         int // of its row in the grid, if there is one
 }
 
 // Anchor leads to the section or the page of a trial. Href is "" if the trial has none.
@@ -342,6 +346,7 @@ func (p *Page) addRows(cases []report.Case, stored map[result.Key]*result.Compar
 			p.States = append(p.States, r.State)
 		}
 	}
+	p.addGrid()
 	if more := len(sorted) - len(p.Rows); more > 0 {
 		p.LeftOut = append(p.LeftOut, report.Plural(more, "row")+" of the table of tasks, the least important ones")
 	}

@@ -192,6 +192,56 @@ func TestViewIsAccessible(t *testing.T) {
 	below(t, tab, address)
 }
 
+// The index of jobs can be searched, filtered and sorted, and the address keeps it.
+func TestIndexIsFilteredAndTheAddressKeepsIt(t *testing.T) {
+	browser := browsertest.Start(t)
+	dir := twoTasks(t)
+	for _, name := range []string{"beta", "alpha"} { // the newest is above
+		if code := <-start(t, dir, "run", "job.yaml", "--task", "short", "--name", name).ended; code != 0 {
+			t.Fatalf("the job ended with %d", code)
+		}
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "jobs", "torn"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "jobs", "torn", "plan.json"), []byte("{"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, address := view(t, dir)
+	tab := browser.Open(t, address, browsertest.Look{})
+	sees := func(tab *browsertest.Tab, want string) {
+		t.Helper()
+		if got := tab.Text(rows); got != want {
+			t.Errorf("%s shows %q, want %q", tab.Address(), got, want)
+		}
+	}
+	tab.Wait(rows + `.split(" ").length === 3`)
+	tab.Type(`#filter input[name="q"]`, "alph")
+	sees(tab, "alpha")
+	if got := tab.Address(); got != address+"#?q=alph" {
+		t.Errorf("the address is %s after a search", got)
+	}
+	sees(browser.Open(t, tab.Address(), browsertest.Look{}), "alpha")
+	tab.Eval(`document.querySelector("#filter input").value = ""`, nil)
+
+	tab.Choose(`#filter select[name="state"]`, "unreadable")
+	sees(tab, "torn")
+	tab.Choose(`#filter select[name="state"]`, "done")
+	tab.Click("#rows thead th:nth-child(1) button")
+	sees(tab, "alpha beta")
+	tab.Click("#rows thead th:nth-child(1) button")
+	sees(tab, "beta alpha")
+	if got := tab.Address(); got != address+"#?state=done&sort=-1" {
+		t.Errorf("the address is %s", got)
+	}
+	other := browser.Open(t, tab.Address(), browsertest.Look{})
+	sees(other, "beta alpha")
+	if got := other.Text(`document.querySelector("#filter output").textContent`); got != "2 of 3" {
+		t.Errorf("the filter says that it shows %s", got)
+	}
+	below(t, tab, address)
+}
+
 // Files of a trial are shown or downloaded, and never executed at the server's address.
 func TestFilesOfTrialsAreNotExecuted(t *testing.T) {
 	browser := browsertest.Start(t)

@@ -1,6 +1,6 @@
 "use strict";
 (() => {
-  const table = document.getElementById("rows"), form = document.getElementById("filter");
+  const table = document.getElementById("rows"), form = document.getElementById("filter"), grid = document.getElementById("grid");
   // Folds cannot be opened on paper.
   let folded = [];
   addEventListener("beforeprint", () => {
@@ -11,7 +11,7 @@
   if (!table || !form) return;
   const rows = [...table.tBodies[0].rows], heads = [...table.tHead.rows[0].cells];
   const texts = new Map(rows.map((r) => [r, r.textContent.toLowerCase()]));
-  const fields = ["q", "state", "change"].map((n) => form.elements.namedItem(n)).filter(Boolean);
+  const fields = ["q", "state", "agent", "dataset", "change"].map((n) => form.elements.namedItem(n)).filter(Boolean);
   let sort = "";
 
   // The state is in the address: #?q=…&sort=-3
@@ -33,8 +33,15 @@
     let shown = 0;
     for (const r of rows) {
       r.hidden = !(words.every((w) => texts.get(r).includes(w)) &&
-        (!value("state") || r.dataset.state === value("state")) && (!value("change") || r.dataset.change === value("change")));
+        fields.every((f) => f.name === "q" || !f.value || r.dataset[f.name] === f.value));
       if (!r.hidden) shown++;
+    }
+    if (grid) { // tasks of rows that are shown, and the agent that is chosen
+      const tasks = new Set(rows.filter((r) => !r.hidden).map((r) => r.dataset.row)), names = [...grid.tHead.rows[0].cells];
+      for (const r of grid.rows) {
+        r.hidden = r.dataset.row !== undefined && !tasks.has(r.dataset.row);
+        names.forEach((name, i) => { r.cells[i].hidden = i > 0 && value("agent") !== "" && name.textContent !== value("agent"); });
+      }
     }
     form.querySelector("output").textContent = shown + " of " + rows.length;
     const by = Math.abs(Number(sort)) - 1, sign = sort.startsWith("-") ? -1 : 1;
