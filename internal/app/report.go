@@ -249,6 +249,9 @@ func (f *finishing) judge(ctx context.Context) error {
 	}
 	base := found.job
 	in.Baseline = found.sentence
+	if v, _ := readVerdict(f.Paths, in.Dir); base == nil && f.opts.Baseline == "" && v != nil {
+		in.Stored = v.Comparison
+	}
 	if base != nil && f.beside != nil && f.beside.Plan.Beside.OnlyConfirms {
 		with, made := *base, result.Summarize(f.beside.Plan, f.beside.All())
 		with.Beside, with.Confirmations = made.Beside, made.Confirmations
