@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"maps"
 	"net/http"
 	"strings"
@@ -27,20 +28,72 @@ const (
 // APIs lists the protocols.
 var APIs = []API{Anthropic, OpenAIChat, OpenAIResponses, Google}
 
+// entry is all that differs between the APIs for a gateway. The Scripted API has none.
+type entry struct {
+	protocol protocol
+	baseURL  string // of the API's author, without the version
+	version  string // the path at which requests begin
+	provider string // its author, as OpenTelemetry's conventions name it
+	// clients returns the variables that the API's own clients read.
+	clients func(at, token, model string) map[string]string
+	// probe is the path and the body of the smallest request for an answer.
+	probePath, probeBody string
+	// list returns the list of models that has one model alone.
+	list func(name string) map[string]any
+	// inPath: requests name the model in their path, and not in their body.
+	inPath bool
+}
+
+// entries is the table of the APIs.
+var entries = map[API]entry{
+	Anthropic: {
+		protocol: anthropic{}, baseURL: "https://api.anthropic.com", version: "/v1", provider: "anthropic",
+		clients: func(at, token, model string) map[string]string {
+			return map[string]string{"ANTHROPIC_BASE_URL": at, "ANTHROPIC_API_KEY": token, "ANTHROPIC_MODEL": model}
+		},
+		probePath: "/v1/messages", probeBody: `{"model":"","max_tokens":1,"messages":[{"role":"user","content":"Hi"}]}`,
+		list: func(name string) map[string]any {
+			return map[string]any{"data": []any{map[string]any{"type": "model", "id": name, "display_name": name, "created_at": "2024-01-01T00:00:00Z"}}, "has_more": false, "first_id": name, "last_id": name}
+		},
+	},
+	OpenAIChat: {
+		protocol: chat{}, baseURL: openAIBaseURL, version: "/v1", provider: "openai", clients: openAIClients, list: openAIList,
+		probePath: "/v1/chat/completions", probeBody: `{"model":"","max_tokens":1,"messages":[{"role":"user","content":"Hi"}]}`,
+	},
+	OpenAIResponses: { // which refuses fewer than 16 tokens
+		protocol: responses{}, baseURL: openAIBaseURL, version: "/v1", provider: "openai", clients: openAIClients, list: openAIList,
+		probePath: "/v1/responses", probeBody: `{"model":"","max_output_tokens":16,"store":false,"input":"Hi"}`,
+	},
+	Google: {
+		protocol: google{}, baseURL: "https://generativelanguage.googleapis.com", version: "/v1beta", provider: "gcp.gemini", inPath: true,
+		clients: func(at, token, model string) map[string]string {
+			return map[string]string{"GOOGLE_GEMINI_BASE_URL": at, "GEMINI_API_KEY": token, "GEMINI_MODEL": model}
+		},
+		probePath: "/v1beta/models/any:generateContent", probeBody: `{"contents":[{"role":"user","parts":[{"text":"Hi"}]}],"generationConfig":{"maxOutputTokens":1}}`,
+		list: func(name string) map[string]any {
+			return map[string]any{"models": []any{map[string]any{"name": "models/" + name, "displayName": name, "supportedGenerationMethods": []any{"generateContent", "countTokens"}}}}
+		},
+	},
+}
+
+const openAIBaseURL = "https://api.openai.com"
+
+func openAIClients(at, token, model string) map[string]string {
+	return map[string]string{"OPENAI_BASE_URL": at + "/v1", "OPENAI_API_BASE": at + "/v1", "OPENAI_API_KEY": token, "OPENAI_MODEL": model}
+}
+
+func openAIList(name string) map[string]any {
+	return map[string]any{"object": "list", "data": []any{map[string]any{"id": name, "object": "model", "created": 1, "owned_by": "rollout"}}}
+}
+
 // DefaultBaseURL returns the URL of the protocol's author, without the version:
 // "https://api.anthropic.com". A model's base_url has this form; one that ends in the version is
 // accepted, too.
-func (a API) DefaultBaseURL() string {
-	switch a {
-	case Anthropic:
-		return "https://api.anthropic.com"
-	case OpenAIChat, OpenAIResponses:
-		return "https://api.openai.com"
-	case Google:
-		return "https://generativelanguage.googleapis.com"
-	}
-	return ""
-}
+func (a API) DefaultBaseURL() string { return entries[a].baseURL }
+
+// Provider returns the name that OpenTelemetry's conventions for generative AI have for the API's
+// author; of another API, its own name.
+func (a API) Provider() string { return cmp.Or(entries[a].provider, string(a)) }
 
 // Environment returns the variables that make clients of the protocol use a gateway: those of every
 // protocol, which begin with ROLLOUT_, and those that the protocol's own clients read. at is the
@@ -60,21 +113,16 @@ func (a API) Environment(at, token, model string) map[string]string {
 
 // clients returns the variables that the protocol's own clients read.
 func (a API) clients(at, token, model string) map[string]string {
-	switch a {
-	case Anthropic:
-		return map[string]string{"ANTHROPIC_BASE_URL": at, "ANTHROPIC_API_KEY": token, "ANTHROPIC_MODEL": model}
-	case OpenAIChat, OpenAIResponses:
-		return map[string]string{"OPENAI_BASE_URL": at + "/v1", "OPENAI_API_BASE": at + "/v1", "OPENAI_API_KEY": token, "OPENAI_MODEL": model}
-	case Google:
-		return map[string]string{"GOOGLE_GEMINI_BASE_URL": at, "GEMINI_API_KEY": token, "GEMINI_MODEL": model}
+	if e, ok := entries[a]; ok {
+		return e.clients(at, token, model)
 	}
 	return nil
 }
 
 // version returns the path at which the protocol's requests begin.
 func (a API) version() string {
-	if a == Google {
-		return "/v1beta"
+	if e, ok := entries[a]; ok {
+		return e.version
 	}
 	return "/v1"
 }
@@ -127,19 +175,8 @@ type eventReader interface {
 	answer() (a Answer, whole bool)
 }
 
-func protocolOf(a API) protocol {
-	switch a {
-	case Anthropic:
-		return anthropic{}
-	case OpenAIChat:
-		return chat{}
-	case OpenAIResponses:
-		return responses{}
-	case Google:
-		return google{}
-	}
-	return nil
-}
+// protocolOf returns the protocol of an API; nil for Scripted.
+func protocolOf(a API) protocol { return entries[a].protocol }
 
 // Action is what a request asks a provider for.
 type Action string
@@ -176,7 +213,7 @@ func AsksForStream(api API, path string, body []byte) bool {
 
 // AskedModel returns the name of the model that a request asks for.
 func AskedModel(api API, path string, body []byte) string {
-	if api != Google {
+	if !entries[api].inPath {
 		return gjson.GetBytes(body, "model").String()
 	}
 	name, _, _ := strings.Cut(path[strings.LastIndexByte(path, '/')+1:], ":")

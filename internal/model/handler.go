@@ -207,16 +207,11 @@ func (s *Session) readBody(w *patient, r *http.Request) (text []byte, release fu
 func (s *Session) list(w http.ResponseWriter) {
 	name := s.opts.Model.Upstream
 	w.Header().Set("Content-Type", "application/json")
-	var list map[string]any
-	switch s.opts.Model.API {
-	case Google:
-		list = map[string]any{"models": []any{map[string]any{"name": "models/" + name, "displayName": name, "supportedGenerationMethods": []any{"generateContent", "countTokens"}}}}
-	case Anthropic:
-		list = map[string]any{"data": []any{map[string]any{"type": "model", "id": name, "display_name": name, "created_at": "2024-01-01T00:00:00Z"}}, "has_more": false, "first_id": name, "last_id": name}
-	default:
-		list = map[string]any{"object": "list", "data": []any{map[string]any{"id": name, "object": "model", "created": 1, "owned_by": "rollout"}}}
+	list := openAIList // also for scripted models
+	if e, ok := entries[s.opts.Model.API]; ok {
+		list = e.list
 	}
-	_, _ = w.Write(encoded(list)) // the client has gone
+	_, _ = w.Write(encoded(list(name))) // the client has gone
 }
 
 // dropped are the headers that are not passed on: credentials, and those that concern one

@@ -34,15 +34,6 @@ type ProbeError struct {
 
 func (e *ProbeError) Error() string { return e.Message }
 
-// probe is the smallest request for an answer in each protocol. Responses refuses fewer than 16
-// tokens.
-var probes = map[API]struct{ path, body string }{
-	Anthropic:       {"/v1/messages", `{"model":"","max_tokens":1,"messages":[{"role":"user","content":"Hi"}]}`},
-	OpenAIChat:      {"/v1/chat/completions", `{"model":"","max_tokens":1,"messages":[{"role":"user","content":"Hi"}]}`},
-	OpenAIResponses: {"/v1/responses", `{"model":"","max_output_tokens":16,"store":false,"input":"Hi"}`},
-	Google:          {"/v1beta/models/any:generateContent", `{"contents":[{"role":"user","parts":[{"text":"Hi"}]}],"generationConfig":{"maxOutputTokens":1}}`},
-}
-
 // Probe asks the model for one token. The error is a *ProbeError whose message has no secret, or
 // ctx's.
 func (m *Model) Probe(ctx context.Context) (Probed, error) {
@@ -54,16 +45,16 @@ func (m *Model) Probe(ctx context.Context) (Probed, error) {
 		return Probed{}, &ProbeError{Key: key, Message: "the value has a line break or another control character, which no header can have"}
 	}
 	p := protocolOf(api)
-	body := []byte(probes[api].body)
+	body := []byte(entries[api].probeBody)
 	for {
 		began := time.Now()
-		status, text, err := m.probe(ctx, p, probes[api].path, body)
+		status, text, err := m.probe(ctx, p, entries[api].probePath, body)
 		if err != nil {
 			return Probed{}, err
 		}
 		message := failureText(status, text)
 		if status == http.StatusBadRequest && api == OpenAIChat && gjson.GetBytes(body, "max_tokens").Exists() && strings.Contains(message, "max_completion_tokens") {
-			body = []byte(strings.Replace(probes[api].body, "max_tokens", "max_completion_tokens", 1)) // models that reason know only this name
+			body = []byte(strings.Replace(entries[api].probeBody, "max_tokens", "max_completion_tokens", 1)) // models that reason know only this name
 			continue
 		}
 		answer := p.answer(text)

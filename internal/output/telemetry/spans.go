@@ -193,17 +193,10 @@ func used(u *result.Usage, provider []attribute.KeyValue) []attribute.KeyValue {
 // providerOf returns the name that the conventions have for the provider of a model with an API;
 // nil if it is not known.
 func providerOf(api string) []attribute.KeyValue {
-	switch api {
-	case "":
+	if api == "" {
 		return nil
-	case "anthropic":
-		return []attribute.KeyValue{semconv.GenAIProviderNameAnthropic}
-	case "openai-chat", "openai-responses":
-		return []attribute.KeyValue{semconv.GenAIProviderNameOpenAI}
-	case "google":
-		return []attribute.KeyValue{semconv.GenAIProviderNameGCPGemini}
 	}
-	return []attribute.KeyValue{semconv.GenAIProviderNameKey.String(api)}
+	return []attribute.KeyValue{semconv.GenAIProviderNameKey.String(model.API(api).Provider())}
 }
 
 // tokens returns the attributes of those counts that are known. The conventions' release for the

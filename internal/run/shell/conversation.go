@@ -73,16 +73,18 @@ func endOf(why string) end {
 // newConversation returns an empty conversation. A bare one offers no tools and has no prompt of
 // the system.
 func newConversation(api model.API, name string, bare bool) conversation {
-	switch api {
-	case model.Anthropic:
-		return &anthropic{model: name, bare: bare}
-	case model.OpenAIResponses:
-		return &responses{model: name, bare: bare}
-	case model.Google:
-		return &google{model: name, bare: bare}
-	case model.OpenAIChat, model.Scripted:
+	if begin := conversations[api]; begin != nil {
+		return begin(name, bare)
 	}
 	return newChat(name, bare)
+}
+
+// conversations is the table of the APIs. All others, as scripted, are asked as OpenAIChat.
+var conversations = map[model.API]func(name string, bare bool) conversation{
+	model.Anthropic:       func(name string, bare bool) conversation { return &anthropic{model: name, bare: bare} },
+	model.OpenAIChat:      func(name string, bare bool) conversation { return newChat(name, bare) },
+	model.OpenAIResponses: func(name string, bare bool) conversation { return &responses{model: name, bare: bare} },
+	model.Google:          func(name string, bare bool) conversation { return &google{model: name, bare: bare} },
 }
 
 // object is a JSON object whose keys are sorted.
