@@ -123,7 +123,7 @@ func WithTimeoutCause(parent context.Context, d time.Duration, cause error) (con
 // derived from it would otherwise take their error from the context below.
 type limited struct {
 	context.Context //nolint:containedctx // this is a context
-	done chan struct{}
+	done            chan struct{}
 
 	mu  sync.Mutex
 	err error

@@ -72,7 +72,7 @@ func putAttempt(t *testing.T, dir string, key result.Key, reward float64, text s
 	}
 }
 
-// counting returns the server of a job without trials, and counts what it reads of results.
+// counting returns the server of a job without trials, and counts its reads of results.
 func counting(t *testing.T) (*Server, *shelf, map[string]int) {
 	t.Helper()
 	s, shelf := shelved(t, nil)

@@ -5,7 +5,7 @@ import "slices"
 // Rule is a kind of finding.
 type Rule struct {
 	ID  string
-	Doc string // what it finds, for a table: no full stop
+	Doc string // the finding, for a table: no full stop
 	// Always tells that a task cannot ignore the rule, because the verdict depends on it.
 	Always bool
 }

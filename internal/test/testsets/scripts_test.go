@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// scripted runs a script with bash in a directory, and returns what it prints.
+// scripted runs a script with bash in a directory, and returns its output.
 func scripted(t *testing.T, dir, script string, env ...string) (string, error) {
 	t.Helper()
 	cmd := exec.Command("bash", "-c", "set -euo pipefail\n"+script)
