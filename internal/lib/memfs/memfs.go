@@ -23,7 +23,7 @@ type File struct {
 // Open implements fs.FS. Errors are *fs.PathError.
 func (d Dir) Open(name string) (fs.File, error) {
 	if name == "." {
-		return &openDir{info: info{name: name, file: File{Mode: fs.ModeDir | 0o755}}, rest: d.entries()}, nil
+		return &openDir{info: info{name: name, file: File{Mode: fs.ModeDir | 0o555}}, rest: d.entries()}, nil
 	}
 	f, ok := d[name]
 	if !ok {

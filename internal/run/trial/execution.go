@@ -3,12 +3,12 @@ package trial
 import (
 	"context"
 	"slices"
-	"testing/fstest" // MapFS: the standard library's in-memory fs.FS
 
 	"github.com/org/rollout-action/internal/core/config"
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/internal/core/event"
 	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/lib/memfs"
 	"github.com/org/rollout-action/internal/run/trial/artifacts"
 	"github.com/org/rollout-action/internal/run/trial/failure"
 )
@@ -127,8 +127,8 @@ func (x *execution) verify(ctx context.Context) error {
 	}
 	if err := x.live.copyTo(ctx,
 		environment.Copy{Src: artifacts.WorldReadable{FS: tests, Program: testScript}, Dst: environment.TestsDir, Clean: true},
-		environment.Copy{Src: fstest.MapFS{}, Dst: environment.LogsDir, Mode: 0o755}, // a directory, even if the agent replaced it
-		environment.Copy{Src: fstest.MapFS{}, Dst: environment.VerifierLogs, Clean: true, Mode: 0o777},
+		environment.Copy{Src: memfs.Dir{}, Dst: environment.LogsDir, Mode: 0o755}, // a directory, even if the agent replaced it
+		environment.Copy{Src: memfs.Dir{}, Dst: environment.VerifierLogs, Clean: true, Mode: 0o777},
 	); err != nil {
 		if environment.KindOf(err) == environment.KindCopy && environment.MachineFault(err) == nil {
 			err = failure.Newf(result.VerifierFailed, "the tests could not be put into the environment: %v: see tests/, and what the agent has made of %s and %s", err, environment.TestsDir, environment.LogsDir)

@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"testing/fstest" // MapFS: the standard library's in-memory fs.FS
 	"time"
 
 	"github.com/org/rollout-action/internal/core/agent/presets"
@@ -24,6 +23,7 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/lib/awake"
 	"github.com/org/rollout-action/internal/lib/excerpt"
+	"github.com/org/rollout-action/internal/lib/memfs"
 	"github.com/org/rollout-action/internal/run/shell"
 	"github.com/org/rollout-action/internal/run/trial/failure"
 	"github.com/org/rollout-action/internal/run/trial/judging"
@@ -80,7 +80,7 @@ func (x *execution) judgeAttempt(j judging.Judge, in judging.Material, below str
 			}
 		}
 		if j.Place() == judge.InFresh { // where no other user is
-			files = slices.Concat(artifacts, []environment.Copy{{Src: fstest.MapFS{}, Dst: at, Mode: 0o777}})
+			files = slices.Concat(artifacts, []environment.Copy{{Src: memfs.Dir{}, Dst: at, Mode: 0o777}})
 		}
 		files = slices.Concat(files, judgeFiles(at, prompt), inputs)
 	}
@@ -113,8 +113,8 @@ func (x *execution) judgeAttempt(j judging.Judge, in judging.Material, below str
 // judgeFiles returns the files of a judge's directory.
 func judgeFiles(dir, prompt string) []environment.Copy {
 	return []environment.Copy{
-		{Src: fstest.MapFS{result.JudgePromptFile: {Data: []byte(prompt), Mode: 0o644}}, Dst: dir},
-		{Src: fstest.MapFS{}, Dst: path.Join(dir, "home"), Mode: 0o777},
+		{Src: memfs.Dir{result.JudgePromptFile: {Data: []byte(prompt), Mode: 0o644}}, Dst: dir},
+		{Src: memfs.Dir{}, Dst: path.Join(dir, "home"), Mode: 0o777},
 	}
 }
 
@@ -168,7 +168,7 @@ func (j *judgeRun) enter(ctx context.Context) error {
 // verdicts.
 func (j *judgeRun) makeDir(ctx context.Context) error {
 	// Every user can create a directory here, but neither list nor replace those of others.
-	if err := j.live.copyTo(ctx, environment.Copy{Src: fstest.MapFS{}, Dst: environment.JudgesDir, Clean: true, Mode: fs.ModeSticky | 0o733}); err != nil {
+	if err := j.live.copyTo(ctx, environment.Copy{Src: memfs.Dir{}, Dst: environment.JudgesDir, Clean: true, Mode: fs.ModeSticky | 0o733}); err != nil {
 		return err
 	}
 	env := j.commandEnv()

@@ -8,13 +8,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"testing/fstest" // MapFS: the standard library's in-memory fs.FS
 	"time"
 
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/internal/core/event"
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/lib/awake"
+	"github.com/org/rollout-action/internal/lib/memfs"
 	"github.com/org/rollout-action/internal/lib/redact"
 	"github.com/org/rollout-action/internal/run/trial/failure"
 	"github.com/org/rollout-action/internal/run/trial/layer"
@@ -137,8 +137,8 @@ func (x *agentRun) snapshot(ctx context.Context, key string) (string, error) {
 		return "", err
 	}
 	if err := x.live.copyTo(ctx,
-		environment.Copy{Src: fstest.MapFS{}, Dst: environment.LogsDir, Clean: true, Mode: 0o755},
-		environment.Copy{Src: fstest.MapFS{}, Dst: environment.ScriptsDir, Clean: true},
+		environment.Copy{Src: memfs.Dir{}, Dst: environment.LogsDir, Clean: true, Mode: 0o755},
+		environment.Copy{Src: memfs.Dir{}, Dst: environment.ScriptsDir, Clean: true},
 	); err != nil {
 		return "", err
 	}

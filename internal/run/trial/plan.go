@@ -6,7 +6,6 @@ import (
 	"maps"
 	"path"
 	"slices"
-	"testing/fstest" // MapFS: the standard library's in-memory fs.FS
 	"time"
 
 	"github.com/org/rollout-action/internal/core/agent"
@@ -14,6 +13,7 @@ import (
 	"github.com/org/rollout-action/internal/core/config"
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/internal/core/task"
+	"github.com/org/rollout-action/internal/lib/memfs"
 	"github.com/org/rollout-action/internal/lib/quantity"
 	"github.com/org/rollout-action/internal/run/trial/artifacts"
 	"github.com/org/rollout-action/internal/run/trial/failure"
@@ -125,7 +125,7 @@ func taskFiles(spec Spec, job config.Job) ([]environment.Copy, error) {
 		return nil, failure.Unreadable("instruction.md", err)
 	}
 	dir, name := path.Split(job.InstructionPath)
-	files := []environment.Copy{{Src: fstest.MapFS{name: {Data: instruction, Mode: 0o644}}, Dst: path.Clean(dir)}}
+	files := []environment.Copy{{Src: memfs.Dir{name: {Data: instruction, Mode: 0o644}}, Dst: path.Clean(dir)}}
 	if spec.Agent.Name == agent.Oracle {
 		solution, err := spec.Task.Solution()
 		if err != nil {
@@ -146,7 +146,7 @@ func (p *plan) scripts() (files []environment.Copy) {
 		{environment.ScriptsDir, installScript, p.spec.Agent.Install}, {p.role.dir, executeScript, p.spec.Agent.Execute},
 	} {
 		if script.text != "" && p.spec.Agent.Name != agent.Oracle {
-			files = append(files, environment.Copy{Src: fstest.MapFS{script.name: {Data: []byte(script.text), Mode: 0o755}}, Dst: script.dir})
+			files = append(files, environment.Copy{Src: memfs.Dir{script.name: {Data: []byte(script.text), Mode: 0o755}}, Dst: script.dir})
 		}
 	}
 	return files
@@ -164,7 +164,7 @@ func (p *plan) agentFiles() []environment.Copy {
 // installFiles returns the files of an environment that becomes a layer: those that the install
 // script may need, and none of the task, because tasks share layers.
 func (p *plan) installFiles() []environment.Copy {
-	script := fstest.MapFS{installScript: {Data: []byte(p.spec.Agent.Install), Mode: 0o755}}
+	script := memfs.Dir{installScript: {Data: []byte(p.spec.Agent.Install), Mode: 0o755}}
 	return append(append(p.logDirs(), p.agentFiles()...), environment.Copy{Src: script, Dst: environment.ScriptsDir})
 }
 
@@ -172,7 +172,7 @@ func (p *plan) installFiles() []environment.Copy {
 func (p *plan) logDirs() []environment.Copy {
 	var dirs []environment.Copy
 	for _, dir := range p.rules.LogDirs {
-		dirs = append(dirs, environment.Copy{Src: fstest.MapFS{}, Dst: dir, Mode: 0o777})
+		dirs = append(dirs, environment.Copy{Src: memfs.Dir{}, Dst: dir, Mode: 0o777})
 	}
 	return dirs
 }

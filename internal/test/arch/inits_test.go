@@ -5,6 +5,7 @@ import (
 	"go/token"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -45,4 +46,18 @@ func TestInits(t *testing.T) {
 			t.Errorf("%s has %d func init, want 1", name, found[name])
 		}
 	}
+}
+
+// TestProductDoesNotImportTesting: what only tests use does not belong into the program.
+func TestProductDoesNotImportTesting(t *testing.T) {
+	eachFile(t, func(name string, fset *token.FileSet, f *ast.File) {
+		if helpsTests(name) || strings.HasPrefix(name, "internal/test/") {
+			return
+		}
+		for _, i := range f.Imports {
+			if imported, _ := strconv.Unquote(i.Path.Value); imported == "testing" || strings.HasPrefix(imported, "testing/") {
+				t.Errorf("%s: %s is for tests only; package memfs has files in memory", fset.Position(i.Pos()), imported)
+			}
+		}
+	})
 }
