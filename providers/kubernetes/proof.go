@@ -173,7 +173,7 @@ func isReady(now tracked) bool {
 }
 
 // probe has a pod show that it reaches an address, or that a restricted one does not, and returns
-// what it found.
+// its findings.
 func (p *Provider) probe(ctx context.Context, pod *corev1.Pod, what string, tell func(string)) (seen probe.Seen, err error) {
 	defer p.dropPod(ctx, pod.Name)
 	if err = p.startProbe(ctx, pod, tell); err == nil {
@@ -206,7 +206,7 @@ func (p *Provider) startProbe(ctx context.Context, pod *corev1.Pod, tell func(st
 	return err
 }
 
-// ended waits until a pod has done its work, what, and returns what it found.
+// ended waits until a pod has done its work, what, and returns its findings.
 func (p *Provider) ended(ctx context.Context, name, what string) (probe.Seen, error) {
 	for {
 		now, known := p.watch.look(name)

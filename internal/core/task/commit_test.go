@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/org/rollout-action/internal/test/testenv"
+	"github.com/org/rollout-action/internal/test/testprogram"
 )
 
 const (
@@ -161,13 +162,12 @@ func TestCommitAsksGitOnlyAboutRefTables(t *testing.T) {
 	})
 	t.Run("with git", func(t *testing.T) {
 		script := fmt.Sprintf("#!/bin/sh\n[ -z \"$GIT_DIR\" ] && [ \"$*\" = \"--git-dir=%s/.git rev-parse --verify --quiet HEAD\" ] && echo %s\n", dir, commitA)
-		writeFile(t, filepath.Join(bin, "git"), script)
-		must(t, os.Chmod(filepath.Join(bin, "git"), 0o755))
+		testprogram.Write(t, filepath.Join(bin, "git"), script)
 		t.Setenv("PATH", bin)
 		wantCommit(t, dir, commitA)
 	})
 	t.Run("git fails", func(t *testing.T) {
-		writeFile(t, filepath.Join(bin, "git"), "#!/bin/sh\nexit 128\n")
+		testprogram.Write(t, filepath.Join(bin, "git"), "#!/bin/sh\nexit 128\n")
 		t.Setenv("PATH", bin)
 		wantCommit(t, dir, "")
 	})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/org/rollout-action/internal/lib/git"
+	"github.com/org/rollout-action/internal/test/testprogram"
 )
 
 // Whatever a commit contains, nothing is written outside of the directory, nothing runs, and the
@@ -109,13 +110,7 @@ func TestUserConfigurationHasNoEffect(t *testing.T) {
 		"[url \"https://elsewhere.invalid/\"]\n\tinsteadOf = %[3]s/\n[credential]\n\thelper = !touch %[2]s\n[protocol]\n\tallow = never\n", home, marker, s.server.URL)
 	hook := "#!/bin/sh\ntouch " + marker + "\n"
 	for name, text := range map[string]string{".gitconfig": config, "reference-transaction": hook, "post-checkout": hook, "ask": hook, "hooks/reference-transaction": hook} {
-		path := filepath.Join(home, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testprogram.Write(t, filepath.Join(home, name), text)
 	}
 	s.client = git.New(git.Options{RetryDelay: time.Millisecond, Environ: []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + home, "GIT_DIR=/nowhere", "GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=protocol.allow", "GIT_CONFIG_VALUE_0=never",

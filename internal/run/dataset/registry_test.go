@@ -21,6 +21,7 @@ import (
 	"github.com/org/rollout-action/internal/lib/git"
 	"github.com/org/rollout-action/internal/run/registry"
 	"github.com/org/rollout-action/internal/test/gittest"
+	"github.com/org/rollout-action/internal/test/testprogram"
 )
 
 // scene is a registry on disk whose tasks are on a git server.
@@ -316,9 +317,7 @@ func TestLargeFiles(t *testing.T) {
 	} {
 		bin := t.TempDir()
 		script := "#!/bin/sh\ncase $1 in version) exit 0;; smudge) " + tc.script + ";; esac\n"
-		if err := os.WriteFile(filepath.Join(bin, "git-lfs"), []byte(script), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testprogram.Write(t, filepath.Join(bin, "git-lfs"), script)
 		src := s.source()
 		src.Git = git.New(git.Options{RetryDelay: time.Millisecond, Environ: append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"))})
 		tk := s.load(src, s.ref("d"))[0].Tasks[0]

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/org/rollout-action/internal/test/testenv"
+	"github.com/org/rollout-action/internal/test/testprogram"
 )
 
 // gh replaces GitHub's command: it supports the two calls in pages.yml, and has two runs, of which
@@ -80,7 +81,7 @@ func TestResultsBecomePages(t *testing.T) {
 	must(t, os.Chmod(filepath.Join(r.action, "setup/install"), 0o755))
 
 	bin := t.TempDir()
-	must(t, os.WriteFile(filepath.Join(bin, "gh"), []byte(gh), 0o755))
+	testprogram.Write(t, filepath.Join(bin, "gh"), gh)
 	t.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 	flags := []string{"--env", "TEST_ARTIFACT=" + night.artifact("rollout-nightly-job")}
 	for action, text := range pagesActions {

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/org/rollout-action/internal/test/testenv"
+	"github.com/org/rollout-action/internal/test/testprogram"
 )
 
 // release is a server with releases of a program that prints its version.
@@ -71,7 +72,7 @@ func machine(t *testing.T, system, arch string) string {
 	t.Helper()
 	dir := t.TempDir()
 	script := fmt.Sprintf("#!/bin/sh\ncase $1 in -s) echo %s ;; -m) echo %s ;; esac\n", system, arch)
-	must(t, os.WriteFile(filepath.Join(dir, "uname"), []byte(script), 0o755))
+	testprogram.Write(t, filepath.Join(dir, "uname"), script)
 	return dir + string(os.PathListSeparator) + os.Getenv("PATH")
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/org/rollout-action/internal/test/browsertest"
 	"github.com/org/rollout-action/internal/test/testenv"
+	"github.com/org/rollout-action/internal/test/testprogram"
 	"github.com/org/rollout-action/internal/test/untrustedtest"
 )
 
@@ -74,9 +75,7 @@ func TestPicturesOfTheReadme(t *testing.T) {
 		t.Fatal(err)
 	}
 	worse := strings.NewReplacer("trap 'rm $lock; exit 0' TERM INT\n", "trap 'exit 0' TERM INT\n", "[ $days -gt 0 ] || days=0\n", "[ $days -gt 0 ] || days=0\n  [ $days -lt 50 ] || days=50\n").Replace(string(text))
-	if err := os.WriteFile(agent, []byte(worse), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testprogram.Write(t, agent, worse)
 	commit()
 	compared := []string{"--baseline", "jobs/main", "--max-broken-tasks", "0", "--noise", "ignore"}
 	page := filepath.Join(outputs, "page.html")

@@ -1,14 +1,14 @@
 package confine
 
 import (
-	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strconv"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/org/rollout-action/internal/test/testprogram"
 )
 
 // TestPrograms32 runs programs of 32 bits, which name calls by other numbers.
@@ -17,9 +17,7 @@ func TestPrograms32(t *testing.T) {
 		dir := p.writableDir(t)
 		errnoOf := func(number uint32, o *Options) unix.Errno {
 			program := filepath.Join(dir, fmt.Sprint(number))
-			if err := os.WriteFile(program, program32(number), 0o755); err != nil && !errors.Is(err, os.ErrExist) {
-				t.Fatal(err)
-			}
+			testprogram.Write(t, program, string(program32(number)))
 			var r result
 			if o == nil {
 				r = p.free(t, "bash", "-c", `"$0"; echo $?`, program)

@@ -183,7 +183,7 @@ func (c *children) fork(id int64, program string, cmd *initwire.Command, attr *s
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	maps.DeleteFunc(c.execs, func(_ int64, e *command) bool { return e.ended })
-	pid, err := syscall.ForkExec(program, cmd.Args, attr)
+	pid, err := forkExec(program, cmd.Args, attr)
 	if errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("%w: %s, or the interpreter that it names", errNoProgram, program)
 	}
@@ -201,6 +201,25 @@ func (c *children) fork(id int64, program string, cmd *initwire.Command, attr *s
 	started := &command{Process: processes.Process{PID: pid, Start: start}, exit: exit}
 	c.running[pid], c.execs[id] = started, started
 	return nil
+}
+
+// Bounds of the wait for a program that is open for writing.
+const (
+	busyTries = 20
+	busyPause = 10 * time.Millisecond
+)
+
+// forkExec starts a program. Linux executes none that is open for writing: a file that this process
+// has just unpacked is still open in a process that was forked meanwhile, until that executes its
+// own program.
+func forkExec(program string, args []string, attr *syscall.ProcAttr) (pid int, err error) {
+	for range busyTries {
+		if pid, err = syscall.ForkExec(program, args, attr); !errors.Is(err, unix.ETXTBSY) {
+			break
+		}
+		time.Sleep(busyPause)
+	}
+	return pid, err
 }
 
 // limitProcesses limits the processes of the user of process pid.

@@ -3,13 +3,17 @@ package initproc
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/org/rollout-action/internal/test/testprogram"
 )
 
 // A process that has ended keeps its id until WithoutReaping returns.
@@ -49,4 +53,29 @@ func isZombie(t *testing.T, pid int) bool {
 		t.Fatal(err)
 	}
 	return strings.Contains(string(text), ") Z ")
+}
+
+// A program that is still open for writing, as in a process that was forked meanwhile, is executed
+// when that is over.
+func TestProgramsThatWereJustWrittenAreExecuted(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "program")
+	testprogram.Write(t, program, "#!/bin/sh\n")
+	open, err := os.OpenFile(program, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := syscall.ForkExec(program, []string{"program"}, &syscall.ProcAttr{}); !errors.Is(err, unix.ETXTBSY) {
+		t.Skipf("this system executes files that are open for writing: %v", err)
+	}
+	go func() {
+		time.Sleep(3 * busyPause)
+		_ = open.Close()
+	}()
+	pid, err := forkExec(program, []string{"program"}, &syscall.ProcAttr{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := unix.Wait4(pid, nil, 0, nil); err != nil {
+		t.Error(err)
+	}
 }

@@ -24,6 +24,7 @@ import (
 
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/internal/test/testenv"
+	"github.com/org/rollout-action/internal/test/testprogram"
 )
 
 // container is a container whose process 1 is this test's program as a guest.
@@ -47,9 +48,7 @@ func startContainer(t *testing.T, args ...string) *container {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, Installer), program, 0o755); err != nil { // #nosec G306 -- a program
-		t.Fatal(err)
-	}
+	testprogram.Write(t, filepath.Join(dir, Installer), string(program))
 	target := filepath.Join(dir, "installed")
 	if err := os.Mkdir(target, 0o755); err != nil {
 		t.Fatal(err)

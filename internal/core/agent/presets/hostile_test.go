@@ -3,7 +3,6 @@ package presets
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/org/rollout-action/internal/test/testenv"
+	"github.com/org/rollout-action/internal/test/testprogram"
 )
 
 // hostileInstructions are instructions that a shell, an option parser or the kernel could take for
@@ -89,8 +89,8 @@ func startedWith(t *testing.T, p Preset, instruction, program string) (delivered
 	python := filepath.Join(home, "agent/venv/bin/python")
 	programs := map[string]string{p.Command: program}
 	if p.Name == "openhands" { // whose program is the preset's own
-		if err := errors.Join(os.MkdirAll(filepath.Dir(python), 0o755), os.MkdirAll(filepath.Join(home, "agent/bin"), 0o755),
-			writeProgram(python, program)); err != nil {
+		testprogram.Write(t, python, "#!/bin/bash\n"+program)
+		if err := os.MkdirAll(filepath.Join(home, "agent/bin"), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -10,12 +10,12 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"mvdan.cc/sh/v3/syntax"
 
 	"github.com/org/rollout-action/internal/test/testenv"
+	"github.com/org/rollout-action/internal/test/testprogram"
 )
 
 // apis are those of package model, which is beside this one.
@@ -272,27 +272,13 @@ func inDir(dir, part string) string {
 	return strings.NewReplacer(Dir, dir+"/agent", "/logs", dir+"/logs").Replace(script(part))
 }
 
-// writeProgram writes a script of bash that can be executed at once. No process is forked
-// meanwhile: it would have the file open until it executes its own program, and Linux executes no
-// file that is open for writing ("Text file busy").
-func writeProgram(path, text string) error {
-	syscall.ForkLock.RLock()
-	defer syscall.ForkLock.RUnlock()
-	return os.WriteFile(path, []byte("#!/bin/bash\n"+text), 0o755)
-}
-
 // bash runs a script with programs of its own before those of the machine, and with dir as the home
 // directory.
 func bash(t *testing.T, dir, text string, programs map[string]string) (string, error) {
 	t.Helper()
 	bin := filepath.Join(dir, "bin")
-	if err := os.MkdirAll(bin, 0o755); err != nil {
-		t.Fatal(err)
-	}
 	for name, program := range programs {
-		if err := writeProgram(filepath.Join(bin, name), program); err != nil {
-			t.Fatal(err)
-		}
+		testprogram.Write(t, filepath.Join(bin, name), "#!/bin/bash\n"+program)
 	}
 	cmd := exec.Command("bash", "-c", text)
 	cmd.Env = []string{"HOME=" + dir, "PATH=" + bin + ":" + os.Getenv("PATH")}
