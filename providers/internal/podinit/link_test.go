@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -145,5 +146,21 @@ func TestHelloOfAnotherVersion(t *testing.T) {
 	}
 	if _, err := readHello(bytes.NewReader(sent.bytes()[:20])); err == nil {
 		t.Error("half a hello is enough")
+	}
+}
+
+// A guest of another version is noticed when it is greeted first. Afterwards, such bytes are words
+// of an engine that could not start the connector.
+func TestWordsOfAnEngineAreNoOtherVersion(t *testing.T) {
+	for _, first := range []bool{true, false} {
+		d := &dialer{first: first, link: newLink()}
+		words := struct {
+			io.Reader
+			io.Writer
+		}{strings.NewReader("OCI runtime exec failed: exec failed: unable to start container process"), io.Discard}
+		_, err := d.greet(words)
+		if final := new(finalError); err == nil || errors.As(err, &final) != first {
+			t.Errorf("first: %t: %v", first, err)
+		}
 	}
 }

@@ -187,7 +187,7 @@ func (d *dialer) greet(carrier io.ReadWriter) (uint64, error) {
 	}
 	answer, err := readHello(carrier)
 	switch {
-	case errors.Is(err, errOtherVersion):
+	case errors.Is(err, errOtherVersion) && d.first: // later, engines say so why they did not connect
 		return 0, &finalError{err}
 	case err != nil:
 		return 0, err
