@@ -58,7 +58,7 @@ type Host struct {
 	Finished func(*Finished)
 	// Hard ends when even the clean-up must stop. The context passed to a use case is the soft one:
 	// when it ends, the use case stops in an orderly way.
-	Hard context.Context
+	Hard context.Context //nolint:containedctx // outlives that of calls
 	// Patience multiplies the times that a cancelled job and its trials may take to end. 0 is 1.
 	Patience int
 }

@@ -21,7 +21,7 @@ type invocation struct {
 	arguments []string // of the command line, with the name of the command
 	helpAll   bool     // it has --help-all
 	Env
-	hard   context.Context
+	hard   context.Context           //nolint:containedctx // outlives that of calls
 	github func() github.Environment // reads the environment and the event once
 	// step is the world of the Action's step, whose inputs change it; nil outside.
 	step    *app.Host

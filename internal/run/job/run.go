@@ -37,7 +37,7 @@ type Options struct {
 	// the rest as cancelled and does not wait for them. 0: DefaultGrace.
 	Grace time.Duration
 	// Hard ends the grace early when it ends. nil: it never ends.
-	Hard context.Context
+	Hard context.Context //nolint:containedctx // outlives that of calls
 	// Redactor hides secrets in the tasks' instructions, which are in outputs.jsonl. nil: nothing
 	// is hidden.
 	Redactor *redact.Redactor

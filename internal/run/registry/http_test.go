@@ -216,7 +216,7 @@ func (a answers) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 type untilDone struct {
-	ctx context.Context //nolint:containedctx // of the request that this body belongs to
+	ctx context.Context // of the request that this body belongs to
 	io.ReadCloser
 }
 

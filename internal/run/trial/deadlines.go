@@ -22,7 +22,7 @@ const (
 
 // deadlines limit work that must be done even after a cancel.
 type deadlines struct {
-	hard     context.Context // ends all work at once
+	hard     context.Context //nolint:containedctx // ends all work at once
 	patience int             // Options.Patience
 	retry    func(environment.Failure)
 	// afterCancel returns a channel for each grace that is closed when the grace is over. It may

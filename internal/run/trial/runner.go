@@ -33,7 +33,7 @@ type Options struct {
 	// (environment.min_free_disk). nil: no check.
 	Disk func() error
 	// Hard, when it ends, cuts even cleanups short (a second Ctrl-C). nil: never.
-	Hard context.Context
+	Hard context.Context //nolint:containedctx // outlives that of calls
 	// Patience multiplies the times that a trial may take to end after a cancel. 0 is 1.
 	Patience int
 }
