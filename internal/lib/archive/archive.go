@@ -1,5 +1,4 @@
-// Package archive reads zip archives from outside as file systems, without unpacking them. It does
-// not know what is in them.
+// Package archive reads zip archives from outside as file systems, without unpacking them.
 package archive
 
 import (
@@ -12,12 +11,12 @@ import (
 	"strings"
 )
 
-// Bounds of an archive.
+// Limits of an archive.
 const (
 	maxDirectory = 64 << 20 // bytes of the list of its files, which is held in memory
 	maxDepth     = 64
-	// MaxRatio is how many times longer a file may become than it is in the archive: that of
-	// deflate is at most 1032.
+	// MaxRatio is the maximum ratio of a file's size to its size in the archive. Deflate reaches at
+	// most 1032.
 	MaxRatio = 1100
 )
 
@@ -30,8 +29,8 @@ type Archive struct {
 // Close closes the archive.
 func (a *Archive) Close() error { return a.file.Close() }
 
-// Open opens an archive. It refuses one with a name that leads outside of it, or that is there
-// twice, and one whose list of files is too long.
+// Open opens an archive. It refuses one with a name that leads outside of it or is duplicate, and
+// one whose list of files is too long.
 func Open(path string) (a *Archive, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -61,7 +60,7 @@ func Open(path string) (a *Archive, err error) {
 	return &Archive{FS: z, file: f}, nil
 }
 
-// check refuses names that no archive of a job has.
+// check returns an error for names that an archive of a job never contains.
 func check(files []*zip.File) error {
 	seen := make(map[string]bool, len(files))
 	for _, f := range files {
@@ -83,7 +82,7 @@ func check(files []*zip.File) error {
 	return nil
 }
 
-// boundedReader reads at most left bytes; below 0: any number.
+// boundedReader reads at most left bytes, or any number if left is negative.
 type boundedReader struct {
 	from io.ReaderAt
 	left int64

@@ -1,6 +1,6 @@
 // Package awake measures the time in which this process could run. While the process is stopped
 // (SIGSTOP, a frozen control group, a suspended machine), it cannot see what happens elsewhere, so
-// that time must not make anything time out. The package does not know what is waited for.
+// that time must not make anything time out.
 package awake
 
 import (
@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// step is the longest time that is measured at once.
+	// step is the length of one measurement.
 	step = time.Second
 	// A step that takes stopped longer than it should means that the process did not run, and
 	// counts as one step. Shorter delays count in full, so that a machine under load does not
@@ -90,8 +90,8 @@ func WithTimeout(parent context.Context, d time.Duration) (context.Context, cont
 	return WithTimeoutCause(parent, d, nil)
 }
 
-// WithTimeoutCause does what WithTimeout does, with a cause, as context.WithTimeoutCause has. The
-// context has no deadline of its own, because the moment is not known.
+// WithTimeoutCause is WithTimeout with a cause, like context.WithTimeoutCause. The context reports
+// no deadline, because the moment is not known in advance.
 func WithTimeoutCause(parent context.Context, d time.Duration, cause error) (context.Context, context.CancelFunc) {
 	inner, end := context.WithCancelCause(parent)
 	if cause == nil {
@@ -119,8 +119,8 @@ func WithTimeoutCause(parent context.Context, d time.Duration, cause error) (con
 	return c, func() { finish(context.Canceled, nil) }
 }
 
-// limited is a context whose time is measured by Sleep. It has a channel of its own: contexts
-// derived from it would otherwise take their error from the context below.
+// limited is a context whose time is measured by Sleep. It has a separate Done channel: contexts
+// derived from it would otherwise take their error from the embedded context.
 type limited struct {
 	context.Context //nolint:containedctx // this is a context
 	done            chan struct{}

@@ -1,5 +1,5 @@
-// Package bounded decodes JSON from outside: a few bytes, such as a list of {}, cannot take a
-// hundred times as much memory. It does not know whose files it reads.
+// Package bounded decodes untrusted JSON with bounded memory: a list of {}, for example, could
+// otherwise take a hundred times the memory of its text.
 package bounded
 
 import (
@@ -20,9 +20,9 @@ const (
 	// perByteOfSmall and small are the same for texts whose values take less than small bytes:
 	// values of any type, such as [1,2], need up to 16 for each byte.
 	perByteOfSmall, small = 32, 1 << 20
-	// free is what may be used beyond that, in bytes.
+	// free is an additional allowance, in bytes.
 	free = 16 << 10
-	// mapBytes is about what a map takes that has nothing in it, in bytes.
+	// mapBytes is the approximate size of an empty map, in bytes.
 	mapBytes = 48
 )
 
@@ -30,8 +30,8 @@ const (
 var ErrAmplified = errors.New("its values would take far more memory than its text, as a long list of {} does: " +
 	"get the original file, or remove this one")
 
-// Unmarshal does what json.Unmarshal of encoding/json does, with bounded memory. The error is an
-// ErrAmplified if that does not suffice.
+// Unmarshal is json.Unmarshal of encoding/json with bounded memory. The error is an ErrAmplified if
+// the values need more.
 func Unmarshal(data []byte, into any) error {
 	return unmarshal(data, into, jsonv1.DefaultOptionsV1())
 }
@@ -67,14 +67,14 @@ func (d *Decoder) Decode(into any) error {
 	return d.m.end(json.UnmarshalDecode(d.d, into, d.m.option))
 }
 
-// meter adds up what the values of one text take.
+// meter adds up the memory of the values of one text.
 type meter struct {
 	used, from int64 // from is where the text begins
 	exceeded   bool
 	option     json.Options
 }
 
-// meters has some for use again, because each learns all types.
+// meters is a pool of meters to reuse, because each learns all types.
 var meters = sync.Pool{New: func() any { return newMeter() }}
 
 func newMeter() *meter {
@@ -83,10 +83,10 @@ func newMeter() *meter {
 	return m
 }
 
-// begin forgets what an earlier text took.
+// begin resets the meter for the next text.
 func (m *meter) begin(from int64) { m.used, m.from, m.exceeded = 0, from, false }
 
-// end returns the error of decoding a text.
+// end returns err, or ErrAmplified if the text exceeded its memory.
 func (m *meter) end(err error) error {
 	if m.exceeded {
 		return ErrAmplified // by the rules of encoding/json, it is not in err
@@ -94,7 +94,7 @@ func (m *meter) end(err error) error {
 	return err
 }
 
-// count is called before each value is decoded into what into points to. It decodes nothing.
+// count runs before each value is decoded into the target of into. It decodes nothing.
 func (m *meter) count(d *jsontext.Decoder, into any) error {
 	t := reflect.TypeOf(into).Elem()
 	m.used += int64(t.Size())

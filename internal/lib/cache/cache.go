@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Cache is a directory on disk. Nothing in it is created before it is needed.
+// Cache is a directory on disk. It is created on first use.
 //
 //	folders/KIND/ID/   the parts of a Dir, each complete from its first moment, and about.json
 //	files/KIND/ID      a file
@@ -25,7 +25,7 @@ type Cache struct {
 	now     func() time.Time
 }
 
-// DirsName is the name of the directory, below the cache's, that has every Dir.
+// DirsName is the name of the subdirectory of the cache that holds all Dirs.
 const DirsName = "folders"
 
 // DefaultMaxSize bounds a cache, in bytes. The largest public datasets have hundreds of megabytes.
@@ -48,7 +48,7 @@ func (c *Cache) Dir() string { return c.dir }
 type Key struct {
 	Kind  string // a plain word, such as "git"
 	Text  string // distinguishes it from others of its kind; it is not stored, so it may be secret
-	About string // describes it to people
+	About string // description for listings
 }
 
 func (k Key) id() string {

@@ -26,7 +26,7 @@ type Dir struct {
 
 const aboutFile = "about.json"
 
-// about describes a Dir to those who list the cache.
+// about is the description of a Dir for listings of the cache.
 type about struct {
 	About string `json:"about"`
 	Size  int64  `json:"size_bytes"`
@@ -55,7 +55,7 @@ func (c *Cache) Open(ctx context.Context, key Key) (*Dir, error) {
 	return d, nil
 }
 
-// Close allows the Dir to be removed.
+// Close releases the lock, so that the Dir may be removed.
 func (d *Dir) Close() error {
 	if d.lock == nil {
 		return nil

@@ -1,4 +1,3 @@
-// Package cache stores what can be fetched again: directories that are filled part by part and
+// Package cache stores data that can be fetched again: directories that are filled part by part and
 // never changed, and small files. Many processes may use a cache at once, and its size is bounded.
-// It does not know what it stores.
 package cache

@@ -23,7 +23,7 @@ type fileHead struct {
 	At    time.Time `json:"at"`
 }
 
-// maxFile bounds what is read, in bytes.
+// maxFile is the maximum number of bytes that are read of a file.
 const maxFile = 256 << 20
 
 // ReadFile returns the file of a key. If there is none, or it is damaged, the error is

@@ -31,8 +31,8 @@ func lock(ctx context.Context, path string, shared bool) (*flock.Flock, error) {
 	}
 }
 
-// tryLock takes the exclusive lock at path. It returns nil if another process has it or there is no
-// such file.
+// tryLock takes the exclusive lock at path. It returns nil if another process holds the lock or the
+// file does not exist.
 func tryLock(path string) *flock.Flock {
 	held := flock.New(path, flock.SetFlag(os.O_RDONLY)) // does not create the file
 	if free, err := held.TryLock(); err != nil || !free {
@@ -61,7 +61,7 @@ func drop(held *flock.Flock) {
 	_ = held.Unlock()
 }
 
-// draft is a directory for something unfinished. As long as its lock is held, its maker is alive.
+// draft is a directory for unfinished content. As long as its lock is held, its maker is alive.
 type draft struct {
 	dir  string
 	lock *flock.Flock

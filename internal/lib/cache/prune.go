@@ -48,7 +48,7 @@ func (c *Cache) List() ([]Entry, error) {
 	return all, nil
 }
 
-// describe completes e. It reports whether the entry still exists.
+// describe fills in the size, description and use of e. It reports whether the entry still exists.
 func (c *Cache) describe(e *Entry) (ok bool) {
 	info, err := os.Lstat(e.Path)
 	if err != nil {
@@ -96,7 +96,7 @@ type Policy struct {
 	DryRun    bool          // remove nothing, only report
 }
 
-// Pruned is what Prune did, or with DryRun would do.
+// Pruned is the result of Prune. With DryRun, it is what Prune would remove.
 type Pruned struct {
 	Removed []Entry
 	InUse   []Entry // selected, but kept because a process uses them
@@ -170,7 +170,7 @@ func (c *Cache) remove(e Entry) (removed bool, err error) {
 		return false, err
 	}
 	defer d.discard()
-	// One rename, so that no process finds a part of it.
+	// One rename, so that no process finds an incomplete entry.
 	if err := os.Rename(e.Path, filepath.Join(d.dir, "removed")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, err
 	}
@@ -178,8 +178,8 @@ func (c *Cache) remove(e Entry) (removed bool, err error) {
 	return true, nil
 }
 
-// shrink removes entries until the cache is within its bound. What cannot be removed now is tried
-// again the next time.
+// shrink removes entries until the cache is within its bound. It ignores entries that cannot be
+// removed: the next call tries them again.
 func (c *Cache) shrink() {
 	if c.maxSize >= 0 {
 		_, _ = c.Prune(context.Background(), Policy{MaxSize: &c.maxSize})

@@ -36,8 +36,8 @@ func Temp(prefix string) (dir string, remove func() error, err error) {
 	}
 }
 
-// sweepTemp removes the directories of Temp whose makers have ended. What cannot be removed is
-// another user's.
+// sweepTemp removes the directories of Temp whose makers have ended. It ignores errors: such
+// directories belong to other users.
 func sweepTemp(prefix string) {
 	found, _ := filepath.Glob(filepath.Join(os.TempDir(), prefix+"*"))
 	for _, dir := range found {

@@ -1,5 +1,4 @@
-// Package diag describes a problem in a user's file: where it is, what it is and how to fix it. It
-// does not know which files there are.
+// Package diag holds diagnostics for users' files: position, message and hint.
 package diag
 
 import (
@@ -9,7 +8,7 @@ import (
 	"strings"
 )
 
-// Severity says whether a problem stops a run.
+// Severity is the severity of a problem: an error stops a run, a warning does not.
 type Severity int
 
 // The severities.

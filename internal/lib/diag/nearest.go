@@ -30,7 +30,7 @@ func Nearest(word string, candidates []string) string {
 	return best
 }
 
-// DidYouMean returns the hint: did you mean "x"? It returns "" if Nearest finds nothing.
+// DidYouMean returns the hint 'did you mean "x"?', or "" if Nearest finds nothing.
 func DidYouMean(word string, candidates []string) string {
 	if near := Nearest(word, candidates); near != "" {
 		return fmt.Sprintf("did you mean %q?", near)

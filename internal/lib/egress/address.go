@@ -25,10 +25,11 @@ var special = prefixes(
 	"3fff::/20",     // documentation
 )
 
-// global6 has the IPv6 addresses of all hosts of the Internet. Everything else is special.
+// global6 contains the IPv6 addresses of all hosts of the Internet. All other addresses are
+// special.
 var global6 = netip.MustParsePrefix("2000::/3")
 
-// private6 has the private IPv6 networks.
+// private6 contains the private IPv6 networks.
 var private6 = netip.MustParsePrefix("fc00::/7")
 
 // translated6 are prefixes that embed an IPv4 address (NAT64, 6to4), with the byte at which it

@@ -33,7 +33,7 @@ func (r *Refusal) Error() string {
 
 const notListed = "allowed_hosts does not list it"
 
-// target is the host and port that a client asks for.
+// target is the host and port that a client requests.
 type target struct {
 	host string     // in canonical form
 	addr netip.Addr // valid if host is an address

@@ -1,4 +1,4 @@
 // Package egress is an HTTP proxy through which an environment without a network reaches the hosts
-// on a list. It knows hosts, addresses and connections. It does not know environments, or how
-// connections get to it.
+// on a list. It deals with hosts, addresses and connections only: the caller brings the
+// environment's connections to it.
 package egress

@@ -26,8 +26,8 @@ const (
 	recordHeader  = 5
 	maxRecord     = 1 << 14 // of plain text
 	messageHeader = 4
-	// maxHello is what Go's own server accepts. With post-quantum keys and tickets, real ones have
-	// a few thousand bytes.
+	// maxHello is the limit of Go's own server. With post-quantum keys and tickets, a real
+	// ClientHello has a few thousand bytes.
 	maxHello = 64 << 10
 	// maxHelloRecords bounds the number of records of a ClientHello. Real ones take a few.
 	maxHelloRecords = 64
@@ -127,7 +127,7 @@ func parseHello(message []byte) (name string, err error) {
 	return name, err
 }
 
-// readOnly is the connection of a server whose answers are dropped.
+// readOnly is the connection of a TLS server that discards its writes.
 type readOnly struct{ io.Reader }
 
 func (readOnly) Write(b []byte) (int, error)      { return len(b), nil }

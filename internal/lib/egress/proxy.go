@@ -36,8 +36,8 @@ var errClosed = errors.New("the proxy was closed meanwhile")
 // are reached only if the list has the address itself; a name alone never leads there.
 //
 // After a CONNECT to a name, TLS must ask for a listed name or for none, and may not hide it. On
-// ports of TLS, such as 443, nothing but TLS is forwarded. The rest of a connection is not
-// inspected: a listed host can pass on anything to anybody.
+// ports of TLS, such as 443, only TLS is forwarded. The rest of a connection is not inspected: a
+// listed host can forward any data anywhere.
 //
 // Many goroutines may call its methods at once.
 type Proxy struct {
@@ -206,7 +206,7 @@ func (p *Proxy) check(r *http.Request) error {
 // anyPublic stands for the addresses of a name when only the name is checked.
 var anyPublic = []netip.Addr{netip.AddrFrom4([4]byte{1, 1, 1, 1})}
 
-// writeError tells a client why its request failed.
+// writeError answers a request with the reason of its failure.
 func writeError(w http.ResponseWriter, err error) {
 	code := http.StatusBadGateway
 	switch no := new(Refusal); {

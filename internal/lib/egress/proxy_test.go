@@ -289,7 +289,7 @@ func TestHostHeaderIsIgnored(t *testing.T) {
 	}
 }
 
-// echo is a server that sends back what it gets, until the end.
+// echo starts a server that sends its input back until the end, and returns its address.
 func echo(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

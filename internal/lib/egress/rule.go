@@ -138,7 +138,7 @@ func addressRule(addr netip.Addr, port uint16) (Rule, error) {
 // canonical returns a name in the form that rules have.
 func canonical(name string) string { return strings.ToLower(strings.TrimSuffix(name, ".")) }
 
-// checkName returns what is wrong with a name, as text to follow the name, or "".
+// checkName returns the problem of an invalid name, as text to follow the name, or "".
 func checkName(name string) string {
 	labels := strings.Split(name, ".")
 	if name == "" || len(name) > maxName {
@@ -191,7 +191,7 @@ func (r Rule) hasName(name string) bool {
 	return !r.below && name == r.name || r.below && strings.HasSuffix(name, "."+r.name)
 }
 
-// Policy is the list of what a proxy allows. The zero value allows nothing.
+// Policy is the list of hosts that a proxy allows. The zero value allows none.
 type Policy struct {
 	rules []Rule
 }
@@ -209,8 +209,7 @@ func Parse(hosts []string) (Policy, error) {
 	return p, nil
 }
 
-// Allows reports whether the list has a host (a name or an address), as far as that is known
-// without looking it up.
+// Allows reports whether the list contains a host (a name or an address), without looking it up.
 func (p Policy) Allows(host string, port uint16) bool {
 	t, err := parseTarget(net.JoinHostPort(host, strconv.Itoa(int(port))), 0)
 	if err != nil {
@@ -227,9 +226,9 @@ func (p Policy) listsName(name string, port uint16) bool {
 	return slices.ContainsFunc(p.rules, func(r Rule) bool { return r.hasPort(port) && r.hasName(name) })
 }
 
-// listsAddr reports whether the list has the address itself or a range that contains it. A range
-// that contains addresses of the public Internet opens no others: 0.0.0.0/0 does not open this
-// machine or a cloud's metadata server, 169.254.0.0/16 does.
+// listsAddr reports whether the list contains the address itself or a range with it. A range that
+// contains addresses of the public Internet opens no others: 0.0.0.0/0 does not open this machine
+// or a cloud's metadata server, 169.254.0.0/16 does.
 func (p Policy) listsAddr(addr netip.Addr, port uint16) bool {
 	return slices.ContainsFunc(p.rules, func(r Rule) bool {
 		return r.hasPort(port) && (r.addr == addr || r.block.Contains(addr) && (isPublic(addr) || isSpecial(r.block)))

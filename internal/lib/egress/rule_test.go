@@ -167,7 +167,8 @@ func FuzzParseRule(f *testing.F) {
 	})
 }
 
-// TestRangesAllowAddresses, and opens what is not of the Internet only if it holds nothing else.
+// A range allows its addresses. It allows addresses that are not public only if it contains no
+// public ones.
 func TestRangesAllowAddresses(t *testing.T) {
 	for _, c := range []struct {
 		rule, addr string

@@ -1,5 +1,4 @@
-// Package envfile reads files of variables, as docker compose and dotenv have them. It does not
-// know what the variables are for.
+// Package envfile reads files of variables in the format of docker compose and dotenv.
 package envfile
 
 import (
@@ -15,14 +14,14 @@ import (
 // maxSize is the maximum size of a file in bytes.
 const maxSize = 1 << 20
 
-// VariableName matches what a shell accepts as the name of a variable.
+// VariableName matches the names of variables that a shell accepts.
 var VariableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // Parse reads lines of the form NAME=value. It ignores empty lines, comments (# at the beginning of
 // a line or after a blank), the word export before a name, blanks around a name and around a value,
 // and names without a value. A value in single quotes is taken literally. In double quotes, \n, \r,
 // \t, \\, \" and \$ are escapes. Both may have several lines. $ has no meaning: nothing is
-// expanded. If a name is there twice, the last one wins.
+// expanded. Of duplicate names, the last one wins.
 //
 // file is the name for messages. The error is a diag.List with the first problem, or the error of
 // r. Values may be secrets, so no message shows one.

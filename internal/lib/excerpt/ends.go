@@ -8,9 +8,9 @@ import (
 	"sync"
 )
 
-// Ends keeps the beginning and the end of what is written to it, for messages: Size bytes in total,
-// with the number of bytes left out between them. Writing never fails and needs at most twice that
-// memory. It is safe for concurrent use.
+// Ends is a writer that keeps the beginning and the end of its input, for messages: Size bytes in
+// total, with the number of bytes left out between them. Writing never fails and needs at most
+// twice that memory. It is safe for concurrent use.
 type Ends struct {
 	Size int // 0: 8 KiB
 
@@ -58,7 +58,7 @@ func (e *Ends) Parts() (head, tail []byte, dropped int) {
 	return slices.Clone(e.head), slices.Clone(e.tail), e.dropped
 }
 
-// gap stands where so many bytes are left out.
+// gap returns the text that replaces dropped bytes.
 func gap(dropped int64) string { return fmt.Sprintf("[%d bytes are left out here]", dropped) }
 
 // Middle shortens a text to its beginning and its end, with the number of bytes left out between
@@ -75,8 +75,8 @@ func ends(head string, dropped int, tail string) string {
 	return strings.ToValidUTF8(head, "") + fmt.Sprintf(" […%d bytes…] ", dropped) + strings.ToValidUTF8(tail, "")
 }
 
-// Line shortens a text to its beginning and its end as Middle does, to at most size bytes with what
-// it says between them. If that is too little room, only the beginning is kept.
+// Line shortens a text to its beginning and its end as Middle does, to at most size bytes including
+// the note between them. If that is too little room, only the beginning is kept.
 func Line(text string, size int) string {
 	if len(text) <= size {
 		return text

@@ -1,11 +1,11 @@
 package excerpt
 
-// Middles keeps as much of the beginning and the end of what is written to it as Middle keeps of a
-// text of at most Most bytes.
+// Middles keeps the beginning and the end of the text that is written to it: as much as Middle
+// keeps with a size of Most bytes.
 type Middles struct {
 	Most int
 
-	head, tail []byte // the tail has at most twice what is needed
+	head, tail []byte // the tail has at most twice the needed size
 	written    int
 }
 
@@ -25,7 +25,8 @@ func (m *Middles) WriteString(s string) {
 	}
 }
 
-// Middle returns what the function Middle returns for all that was written. size is at most Most.
+// Middle returns the result of the function Middle for the whole text written. size is at most
+// Most.
 func (m *Middles) Middle(size int) string {
 	if m.written <= len(m.head) {
 		return Middle(string(m.head), size)

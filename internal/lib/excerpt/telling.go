@@ -6,30 +6,31 @@ import (
 	"slices"
 )
 
-// A text of at most so much is shown whole: to shorten it would save little.
+// A text within these limits is shown whole: shortening it would save little.
 const (
 	smallLines = 30
 	smallBytes = 1 << 10
 )
 
 var (
-	// failing matches lines that tell of a failure.
+	// failing matches lines that report a failure.
 	failing = regexp.MustCompile(`(?i)\b(fail|failed|failure|failures|failing|error|errors|fatal|panic|traceback|not ok)\b|\bassert|[a-z](Error|Exception)\b|[✗✘❌]`)
-	// none matches what counts no failures.
+	// none matches counts of zero failures.
 	none = regexp.MustCompile(`(?i)\b(0|no) (failed|failures?|errors?)\b`)
-	// passing matches lines that tell of a success, also of one whose name has such a word.
+	// passing matches lines that report a success, also that of a test whose name has a word of
+	// failing.
 	passing = regexp.MustCompile(`(?i)^\s*(ok|pass|passed|✓|✔|✅)(\W|$)`)
 )
 
-// tells reports whether a line tells of a failure.
+// tells reports whether a line reports a failure.
 func tells(line string) bool {
 	return failing.MatchString(none.ReplaceAllString(line, "")) && !passing.MatchString(line)
 }
 
 // Telling shortens a text that explains a failure, as Fit does, with two differences. A small text
-// (30 lines, 1 KiB) stays whole, whatever count is, unless that is 0. If lines that tell of a
-// failure would be left out, they are kept before others: the first of them with what follows it,
-// the last ones, and the last line of the text. A little room stays for the beginning.
+// (30 lines, 1 KiB) stays whole for every count but 0. If lines that report a failure would be left
+// out, they are kept before others: the first of them with the lines after it, the last ones, and
+// the last line of the text. A little room stays for the beginning.
 func (t Text) Telling(count, size, width int) Text {
 	if all := slices.Concat(t.Head, t.Tail); count > 0 && t.LeftOut() == 0 && len(all) <= smallLines && bytesOf(all) <= smallBytes {
 		count = max(count, smallLines)
@@ -43,7 +44,7 @@ func (t Text) Telling(count, size, width int) Text {
 	return t.choose(count, size, width)
 }
 
-// told counts the lines that tell of a failure.
+// told returns the number of lines that report a failure.
 func told(t Text) int {
 	n := 0
 	for _, item := range t.items() {
@@ -54,13 +55,13 @@ func told(t Text) int {
 	return n
 }
 
-// item is a line of a text, or a number of bytes that are left out.
+// item is a line of a text or a gap of left-out bytes.
 type item struct {
 	line string
 	gap  int64 // 0: a line
 }
 
-// items returns the lines of a text and what is left out between them.
+// items returns the lines of a text and the gaps between them.
 func (t Text) items() []item {
 	var items []item
 	add := func(dropped int64, lines []string) {
@@ -81,7 +82,7 @@ func (t Text) items() []item {
 
 // ofItems returns a text of the items that are kept.
 func ofItems(items []item, kept []bool, width int) Text {
-	var parts []Part // the first has the lines before anything that is left out
+	var parts []Part // the first has the lines before the first gap
 	parts = append(parts, Part{})
 	open := false // the last part ends with a gap
 	dropped := int64(0)
@@ -107,8 +108,8 @@ func ofItems(items []item, kept []bool, width int) Text {
 	return Text{Head: parts[0].Lines, Middle: parts[1 : len(parts)-1 : len(parts)-1], Tail: end.Lines, Dropped: end.Dropped}
 }
 
-// choose keeps the lines that tell most: count lines and size bytes, with those that name what is
-// left out.
+// choose keeps the most telling lines: at most count lines and size bytes, including the lines that
+// stand for gaps.
 func (t Text) choose(count, size, width int) Text {
 	items := t.items()
 	kept := make([]bool, len(items))

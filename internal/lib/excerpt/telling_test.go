@@ -48,7 +48,7 @@ func TestTellingKeepsLinesThatTellOfAFailure(t *testing.T) {
 	}
 }
 
-// What is shown and what is left out are together the text, however often it is shortened, and
+// The kept bytes and the left-out bytes add up to the text, after any number of cuts, and the
 // limits hold.
 func TestTellingCountsWhatItLeavesOut(t *testing.T) {
 	var lines []string

@@ -3,7 +3,7 @@ package excerpt
 import "slices"
 
 // Text is the beginning and the end of a text, line by line, and sometimes parts between them. If
-// no bytes are left out, Head is empty and Tail is all of it.
+// no bytes are left out, Head is empty and Tail is the whole text.
 type Text struct {
 	Head, Tail []string
 	Middle     []Part // between Head and Tail (see Telling)
@@ -19,7 +19,7 @@ type Part struct {
 // Empty reports whether there is no line to show.
 func (t Text) Empty() bool { return len(t.Head)+len(t.Middle)+len(t.Tail) == 0 }
 
-// LeftOut returns how many bytes are left out.
+// LeftOut returns the number of bytes that are left out.
 func (t Text) LeftOut() int64 {
 	n := t.Dropped
 	for _, part := range t.Middle {
@@ -28,7 +28,7 @@ func (t Text) LeftOut() int64 {
 	return n
 }
 
-// Lines returns what there is to show. Where bytes are left out, a line says how many.
+// Lines returns the lines to show. Each gap is a line with its number of bytes.
 func (t Text) Lines() []string {
 	if t.Empty() {
 		return nil
@@ -43,7 +43,7 @@ func (t Text) Lines() []string {
 	return lines
 }
 
-// Each returns the text with other lines: change is called with the lines of each part.
+// Each returns the text with the lines of each part replaced by the result of change.
 func (t Text) Each(change func([]string) []string) Text {
 	t.Head, t.Tail, t.Middle = change(t.Head), change(t.Tail), slices.Clone(t.Middle)
 	for i := range t.Middle {
@@ -52,7 +52,7 @@ func (t Text) Each(change func([]string) []string) Text {
 	return t
 }
 
-// gapSize is room for the line that names what is left out, with its line break.
+// gapSize is the maximum size of the line that stands for a gap, with its line break.
 const gapSize = len("[9223372036854775807 bytes are left out here]\n")
 
 // Fit shortens the text to count lines, and to size bytes together with their line breaks. A
@@ -95,7 +95,7 @@ func (t Text) ends(count, size, width int) Text {
 	return out
 }
 
-// fitting returns the first of the lines that there is room for.
+// fitting returns the leading lines that fit into count lines and size bytes.
 func fitting(lines []string, count, size, width int) []string {
 	var kept []string
 	for _, line := range lines[:min(len(lines), max(count, 0))] {

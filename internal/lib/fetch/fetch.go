@@ -1,5 +1,5 @@
 // Package fetch reads a file from a URL into memory: with retries, within a size and a time, and
-// without showing what is secret about the URL.
+// without revealing secrets in the URL.
 package fetch
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/org/rollout-action/internal/lib/untrusted"
 )
 
-// Options say how Get reads. Max is required.
+// Options configure Get. Max is required.
 type Options struct {
 	Max       int64             // the largest file, in bytes
 	Header    http.Header       // sent to the URL's own host, not to others that it redirects to
@@ -39,14 +39,14 @@ type Validators struct {
 	LastModified string `json:"last_modified,omitempty"`
 }
 
-// File is what a server has sent.
+// File is a file as the server sent it.
 type File struct {
 	Data []byte
 	Validators
 }
 
-// Shown returns the URL as people may see it: without user, password, query and fragment, which may
-// hold secrets. It returns what otherwise if source is no URL.
+// Shown returns the URL for display: without user, password, query and fragment, which may hold
+// secrets. If source is not a URL, it returns otherwise.
 func Shown(source, otherwise string) string {
 	u, err := url.Parse(source)
 	if err != nil {
@@ -75,7 +75,7 @@ var (
 	errTooLong   = errors.New("it took too long")
 )
 
-// transientError is a failure that a retry may solve.
+// transientError is a failure that may not recur on a retry.
 type transientError struct {
 	error
 	after time.Duration // when to retry, from the server's Retry-After; 0: it did not say
@@ -90,7 +90,8 @@ func Temporary(err error) bool {
 }
 
 // Get reads the file at a URL of http or https. Its errors do not name the URL, which may hold
-// secrets. They are those above, one that Temporary reports, a StatusError, or the end of ctx.
+// secrets. They are ErrNotModified, ErrTooLarge, one that Temporary reports, a StatusError, or the
+// end of ctx.
 func Get(ctx context.Context, source string, o Options) (File, error) {
 	client := &http.Client{Transport: o.Transport, CheckRedirect: o.checkRedirect}
 	if client.Transport == nil {
@@ -182,8 +183,8 @@ func (m *measured) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// watch calls leave if the server sends less than minRate, on average over window, until stop is
-// called.
+// watch calls leave if the server sends less than minRate, averaged over window. It ends when stop
+// is called.
 func (m *measured) watch(window time.Duration, leave context.CancelCauseFunc) (stop func()) {
 	done := make(chan struct{})
 	go func() {

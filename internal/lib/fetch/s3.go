@@ -20,8 +20,8 @@ const S3 = "s3"
 // signedFor is how long a signed URL is valid: longer than all tries of Get take.
 const signedFor = time.Hour
 
-// metadataPatience bounds the question to Amazon's metadata service, which other machines do not
-// have.
+// metadataPatience is the timeout of requests to Amazon's metadata service, which exists only on
+// Amazon's machines.
 const metadataPatience = 2 * time.Second
 
 // Sign returns a URL from which Get reads the object at s3://BUCKET/KEY. As Amazon's tools do, it
@@ -68,7 +68,7 @@ func Sign(ctx context.Context, getenv func(string) (string, bool), source string
 	return signed.String(), nil
 }
 
-// explain returns what the service answered, without the request.
+// explain returns the error that the service answered, without the request.
 func explain(err error) error {
 	if answer := minio.ToErrorResponse(err); answer.Code != "" && answer.Message != "" {
 		return &StatusError{answer.StatusCode, answer.Code + ": " + answer.Message}

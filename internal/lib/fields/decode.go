@@ -10,7 +10,7 @@ import (
 	"github.com/org/rollout-action/internal/lib/quantity"
 )
 
-// Words are what messages call values of a kind of file, and how such a file writes them.
+// Words are the terms for the values of a kind of file in messages, and hints on its notation.
 type Words struct {
 	Name                func(Path) string // of a value
 	Text, List, Mapping string            // "text", "a list", "a mapping"
@@ -24,8 +24,8 @@ type Words struct {
 	MappingHint func(n *Node, p Path, all []Rules) string
 }
 
-// Decodable is a type that needs more than tags: it decodes its own values. DecodeNode reports
-// whether n is valid; if it is not, it has reported a problem. n has a value.
+// Decodable is implemented by types that decode their values themselves. DecodeNode reports whether
+// n, which has a value, is valid; if not, it has reported a problem.
 type Decodable interface {
 	DecodeNode(d *Decoder, n *Node, p Path, r Rules) bool
 }
@@ -78,8 +78,8 @@ func (d *Decoder) Wrong(n *Node, p Path, hint, format string, args ...any) bool 
 	return false
 }
 
-// MustBe reports that n, the value at p, is not what is wanted, unless the rules describe the value
-// better. It returns false.
+// MustBe reports that n, the value at p, is not the wanted kind of value, unless the rules describe
+// the value better. It returns false.
 func (d *Decoder) MustBe(n *Node, p Path, r Rules, wanted, hint string) bool {
 	got, words := n.String(), d.Dialect.Words
 	switch n.Kind {
@@ -105,7 +105,7 @@ func (d *Decoder) decode(n *Node, p Path, v reflect.Value, r Rules) {
 	}
 }
 
-// Value sets what to points to from n, the value at p, and reports whether n is valid.
+// Value decodes n, the value at p, into the target of to, and reports whether n is valid.
 func (d *Decoder) Value(n *Node, p Path, to any, r Rules) bool {
 	return d.value(n, p, reflect.ValueOf(to).Elem(), r)
 }
@@ -204,8 +204,8 @@ func (d *Decoder) structure(n *Node, p Path, v reflect.Value, r Rules) bool {
 	return true
 }
 
-// given returns the value of a key, or nil if it has none. In files that are not closed, the empty
-// text is none.
+// given returns the value of a key, or nil if it has none. In files that are not closed, an empty
+// text counts as no value.
 func (d *Decoder) given(n *Node, r *Rules) *Node {
 	value := n.Given(r.Key)
 	if value != nil && value.Kind == Text && value.Text == "" && !d.Dialect.Closed && r.Type.Kind() == reflect.String {

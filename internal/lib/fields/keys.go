@@ -1,6 +1,6 @@
-// Package fields describes the keys of files by the tags of struct fields. By them it decodes files
-// of any format into structs, with problems that name the place and the way out, and makes JSON
-// Schemas for editors. It does not know which files there are.
+// Package fields describes the keys of files by the tags of struct fields. From the tags it decodes
+// files of any format into structs, with problems that name the place and the remedy, and makes
+// JSON Schemas for editors.
 package fields
 
 import (
@@ -121,7 +121,7 @@ func bound(f reflect.StructField, tag string) *Bound {
 	return &Bound{n, text}
 }
 
-// Names returns the names of all keys, with those in megabytes.
+// Names returns the names of all keys, including those in megabytes.
 func Names(all []Rules) []string {
 	var out []string
 	for _, r := range all {

@@ -39,7 +39,7 @@ const (
 	Mapping
 )
 
-// manyFields is how many fields a mapping has before they are looked up in a map.
+// manyFields is the number of fields from which they are looked up in a map.
 const manyFields = 16
 
 // Field returns the field called name, or nil.
@@ -63,7 +63,7 @@ func (n *Node) Field(name string) *Field {
 	return n.Fields[i]
 }
 
-// Add appends a field, whose name is new.
+// Add appends a field. No field may have its name yet.
 func (n *Node) Add(f *Field) {
 	if n.byName != nil && len(n.byName) == len(n.Fields) {
 		n.byName[f.Name] = f

@@ -50,7 +50,7 @@ func IsIndex(s string) bool {
 	return err == nil
 }
 
-// Place is where a value was written: a position in a file, or a flag, which has no lines.
+// Place is the origin of a value: a position in a file, or a flag, which has no lines.
 type Place struct {
 	File         string
 	Line, Column int // from 1; 0: the whole file or flag
@@ -102,7 +102,7 @@ type Problems struct {
 	count map[diag.Severity]int
 }
 
-// MaxProblems is how many problems of each severity are kept.
+// MaxProblems is the number of problems of each severity that are kept.
 const MaxProblems = 100
 
 // Add adds an error.

@@ -146,8 +146,8 @@ func unquote(n *Node) string {
 	return ""
 }
 
-// notations are what strconv does not read: in YAML and TOML, digits may be grouped as in 1_000;
-// YAML writes a dot before nan and inf, and TOML a sign before nan.
+// notations converts numbers to the syntax of strconv: in YAML and TOML, digits may be grouped as
+// in 1_000; YAML writes a dot before nan and inf, and TOML a sign before nan.
 var notations = strings.NewReplacer("_", "", ".nan", "nan", ".inf", "inf", "+nan", "nan", "-nan", "nan")
 
 // Number returns the value of an Int or Float node, which may be NaN or infinite. n may be nil.

@@ -10,7 +10,7 @@ import (
 // Schema is a JSON Schema; encoding/json sorts its keys, so equal schemas are equal bytes.
 type Schema map[string]any
 
-// Dialect says how the keys of a kind of file become a JSON Schema.
+// Dialect describes a kind of file for schemas, encoding and decoding.
 type Dialect struct {
 	// Closed files have no other keys than those described, optional keys may be null, and text
 	// that is not raw is not blank. In other files, empty text is as if the key were missing.

@@ -1,5 +1,5 @@
 // Package ghvars reads the variables that GitHub Actions sets for a step. No other package spells
-// their names in code; what the values mean is decided by those who use them.
+// their names in code. The users of the package interpret the values.
 package ghvars
 
 import (
@@ -18,8 +18,8 @@ var names = strings.Fields(`
 	RETENTION_DAYS RUN_ATTEMPT RUN_ID RUN_NUMBER SERVER_URL SHA STATE STEP_SUMMARY TOKEN TRIGGERING_ACTOR WORKFLOW WORKFLOW_REF
 	WORKFLOW_SHA WORKSPACE`)
 
-// Reserved reports whether a variable is GitHub's: the facts about a run, the files that a step
-// leaves something in, and the token.
+// Reserved reports whether a variable is one that GitHub sets: the facts about a run, the files for
+// a step's outputs, and the token.
 func Reserved(name string) bool {
 	name, ok := strings.CutPrefix(name, "GITHUB_")
 	return ok && slices.Contains(names, name)
@@ -42,7 +42,7 @@ type Vars struct {
 	Output, State, Summary File
 }
 
-// File is a file in which a step leaves something for the runner.
+// File is a file through which a step passes data to the runner, such as its outputs.
 type File struct {
 	Variable string // that names the file
 	Path     string // "" outside a step

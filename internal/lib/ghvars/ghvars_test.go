@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Each field has a variable of its own.
+// Each field is read from a different variable.
 func TestReadFillsEveryField(t *testing.T) {
 	asked := map[string]bool{}
 	v := Read(func(name string) (string, bool) {

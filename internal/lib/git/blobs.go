@@ -119,7 +119,7 @@ func makeDir(dir string) error {
 	return nil
 }
 
-// place is where to write a content.
+// place is the destination of a content.
 type place struct {
 	directory *directory
 	dir       string // of the directory

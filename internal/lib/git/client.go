@@ -165,7 +165,7 @@ func (g *Client) config() [][2]string {
 func lookPath(name, path string) (string, error) {
 	for _, dir := range strings.Split(path, string(os.PathListSeparator)) {
 		if !strings.HasPrefix(dir, "/") {
-			continue // relative: somebody else may control the current directory
+			continue // relative: another user may control the current directory
 		}
 		if found, err := exec.LookPath(dir + "/" + name); err == nil {
 			return found, nil

@@ -48,7 +48,7 @@ func (s *scene) export(id string, paths ...string) (string, []git.Directory, err
 	return into, directories, err
 }
 
-// tree lists what is below dir: modes, names, contents.
+// tree lists the files below dir with their modes, names and contents.
 func tree(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder

@@ -16,7 +16,7 @@ const (
 	tags  = "+refs/tags/*:refs/tags/*"
 )
 
-// tries is how often a fetch is tried.
+// tries is the number of attempts at a fetch.
 const tries = 3
 
 // retry repeats do after any failure: git does not report which failures are transient.
@@ -78,7 +78,7 @@ func (g *Client) fetch(ctx context.Context, r Remote, repo string, args ...strin
 	return err
 }
 
-// source is a commit that has been fetched into a repository of its own.
+// source is a fetched commit in a separate repository.
 type source struct {
 	*Client
 	remote  Remote
@@ -167,7 +167,7 @@ func (g *Client) retryUnreachable(ctx context.Context, r Remote, scratch string,
 	}
 }
 
-// hasCommit returns an error if what was fetched is missing or is no commit.
+// hasCommit returns an error if the fetched object is missing or is not a commit.
 func (s source) hasCommit(ctx context.Context) error {
 	out, err := s.git(ctx, nil, "cat-file", "-t", s.id)
 	if err != nil {

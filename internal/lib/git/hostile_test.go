@@ -31,7 +31,7 @@ func TestHostileCommits(t *testing.T) {
 		name string
 		tree []string
 		want string // the problem; "" means none
-		got  string // what is written
+		got  string // the files written
 	}{
 		{name: "dots", tree: []string{dir("..", file("x"))}, want: `the name ".."`},
 		{name: "a dot", tree: []string{dir(".", file("x"))}, want: `the name "."`},

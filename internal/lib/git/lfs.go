@@ -215,7 +215,7 @@ func (p pointer) replace(give func(io.Writer) error) error {
 	})
 }
 
-// counted passes on at most left bytes; more is an error.
+// counted is a writer that passes on at most left bytes; more is an error.
 type counted struct {
 	left   int64
 	to     func([]byte) error

@@ -12,7 +12,8 @@ import (
 	"github.com/org/rollout-action/internal/lib/diag"
 )
 
-// maxArgs is how many bytes of paths one git command gets; systems allow megabytes.
+// maxArgs is the maximum size in bytes of the paths that one git command gets; systems allow
+// megabytes.
 const maxArgs = 100 << 10
 
 // list reads the entries of the directories from the commit.

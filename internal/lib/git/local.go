@@ -11,7 +11,7 @@ import (
 )
 
 // Local is a commit in the repository of a working tree. It is read from the repository's objects
-// alone, by an empty repository of its own: configuration, hooks, filters, attributes and grafts
+// alone, through a separate empty repository: configuration, hooks, filters, attributes and grafts
 // have no effect, and nothing is fetched or checked out. Only pointers of git-lfs are replaced with
 // the files that git-lfs keeps in the repository.
 type Local struct {
@@ -71,8 +71,8 @@ func (g *Client) Local(ctx context.Context, top, objects, rev, scratch string) (
 	return l, nil
 }
 
-// checkLocal returns an error if rev is no revision of a local repository: what CheckRevision
-// takes, with any number of ~ and ^ behind it.
+// checkLocal returns an error if rev is not a valid revision of a local repository: one that
+// CheckRevision accepts, followed by any number of ~ and ^.
 func checkLocal(rev string) error {
 	name := strings.TrimRight(rev, "~^0123456789")
 	if !strings.ContainsAny(rev[len(name):], "~^") {
@@ -102,7 +102,7 @@ func (l *Local) Export(ctx context.Context, keep func(name string) bool, into st
 	return len(e.directories[0].entries), out.Warnings, nil
 }
 
-// filter leaves the entries whose names keep returns true for.
+// filter removes the entries for whose names keep returns false.
 func (e *export) filter() {
 	if e.keep == nil {
 		return

@@ -36,7 +36,7 @@ const (
 	maxName = 255
 )
 
-// badName returns why a file name is not allowed, or "".
+// badName returns the reason why a file name is not allowed, or "".
 func badName(name string) string {
 	switch {
 	case name == "" || name == "." || name == "..":

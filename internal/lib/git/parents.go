@@ -17,8 +17,8 @@ import (
 // a shallow clone it also returns parents that are not in the clone. objects is the repository's
 // objects directory.
 //
-// It reads nothing of the repository but its objects, from an empty repository of its own:
-// configuration, hooks and grafts have no effect. It checks the object against the commit's id.
+// It reads only the repository's objects, through a separate empty repository: configuration, hooks
+// and grafts have no effect. It checks the object against the commit's id.
 func (g *Client) Parents(ctx context.Context, objects, commit string) ([]string, error) {
 	own, err := os.MkdirTemp("", "rollout-git-")
 	if err != nil {

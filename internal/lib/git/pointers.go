@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// maxAttributes is how much of a .gitattributes is read, in bytes.
+// maxAttributes is the maximum number of bytes that are read of a .gitattributes file.
 const maxAttributes = 1 << 20
 
 // KeepsFilesInLFS reports whether a .gitattributes of a directory, or of one around it in its
@@ -90,5 +90,5 @@ func PointersText(names []string) string {
 	return text
 }
 
-// HowToFetchPointers is the way out of files that are only pointers of git-lfs.
+// HowToFetchPointers is the remedy for files that are only pointers of git-lfs.
 const HowToFetchPointers = "run git lfs pull; in a workflow, give actions/checkout or the reusable workflow the input lfs: true"

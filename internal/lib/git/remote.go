@@ -21,7 +21,7 @@ type Remote struct {
 	secret    string // what must not be shown; "" if there is nothing
 }
 
-// Trust says which repositories a registry may name.
+// Trust defines which repositories a registry may name.
 type Trust bool
 
 // Levels of trust.

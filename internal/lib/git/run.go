@@ -52,7 +52,7 @@ type call struct {
 }
 
 const (
-	maxOutput = 64 << 20 // bytes that are kept of what git writes
+	maxOutput = 64 << 20 // bytes of git's output that are kept
 	maxStderr = 16 << 10
 	maxLines  = 5 // of what git says, in a message
 )
@@ -78,8 +78,8 @@ func (g *Client) run(ctx context.Context, c call) ([]byte, error) {
 	cmd := exec.CommandContext(inner, program, c.args...)
 	cmd.Dir, cmd.Stdin = c.dir, c.stdin
 	cmd.Env = g.environment(c)
-	// git fetch starts several processes. In a group of their own, they can be killed together, and
-	// get no signals meant for us.
+	// git fetch starts several processes. In a separate process group, they can be killed together,
+	// and get no signals meant for us.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 5 * time.Second
@@ -154,8 +154,8 @@ func (g *Client) watch(ctx context.Context, dir string, end context.CancelCauseF
 	}
 }
 
-// message is the beginning and the end of what git said, on one line and safe to show. What failed
-// first and what git concludes are both worth reading.
+// message returns the beginning and the end of git's messages, on one line and safe to print. Both
+// matter: the first failure and git's conclusion.
 func (r Remote) message(text string) string {
 	if r.secret != "" {
 		text = strings.ReplaceAll(text, r.secret, "***")
@@ -171,11 +171,11 @@ func (r Remote) message(text string) string {
 	return strings.Join(said.Lines(), "; ")
 }
 
-// safe is text from outside, fit to be shown.
+// safe returns untrusted text on one line, shortened and safe to print.
 func safe(text string) string { return excerpt.Line(untrusted.Line(text), 500) }
 
-// limited keeps what is written to it, up to a limit. The buffer is not embedded: io.Copy would use
-// its ReadFrom, which has no limit.
+// limited is a writer that keeps its input up to a limit. The buffer is not embedded: io.Copy would
+// use its ReadFrom, which has no limit.
 type limited struct {
 	text bytes.Buffer
 	left int64

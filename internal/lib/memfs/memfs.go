@@ -1,5 +1,5 @@
-// Package memfs is a directory of files in memory, for a few small files that are copied to an
-// environment.
+// Package memfs implements a directory of files in memory, for a few small files that are copied to
+// an environment.
 package memfs
 
 import (

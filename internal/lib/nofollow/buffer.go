@@ -12,8 +12,8 @@ import (
 // Buffer reads many small files into one buffer. It is not safe for concurrent use.
 type Buffer struct{ data []byte }
 
-// ReadAt reads the regular file name in dir, of at most limit bytes. What it returns is valid until
-// the next call. label names the file in errors.
+// ReadAt reads the regular file name in dir, of at most limit bytes. The result is valid until the
+// next call. label names the file in errors.
 func (b *Buffer) ReadAt(dir *os.File, name, label string, limit int64) ([]byte, error) {
 	// Without an os.File: a job has up to a hundred thousand results, and making one takes as long
 	// as reading.

@@ -49,13 +49,13 @@ func regular(f *os.File) (*os.File, error) {
 	return f, nil
 }
 
-// CreateAt creates the file name, a path below dir, for writing. It fails if something is there.
+// CreateAt creates the file name, a path below dir, for writing. It fails if the name exists.
 func CreateAt(dir *os.File, name string, perm fs.FileMode) (*os.File, error) {
 	return openAt(dir, name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW, uint32(perm.Perm()))
 }
 
-// OpenAppend opens a regular file for reading and for writing at its end. If nothing is there, it
-// creates the file. Links in the directories of path are followed.
+// OpenAppend opens a regular file for reading and for writing at its end. It creates the file if
+// the name does not exist. Links in the directories of path are followed.
 func OpenAppend(path string, perm fs.FileMode) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, perm)
 	if errors.Is(err, syscall.ELOOP) {
@@ -126,7 +126,7 @@ func EachDir(dir *os.File, do func(name string, sub *os.File) error) error {
 	return nil
 }
 
-// Exists reports whether something is at name, a path below dir; a link counts.
+// Exists reports whether name, a path below dir, exists; a link counts.
 func Exists(dir *os.File, name string) bool {
 	var stat unix.Stat_t
 	return unix.Fstatat(int(dir.Fd()), name, &stat, unix.AT_SYMLINK_NOFOLLOW) == nil
@@ -140,8 +140,7 @@ func Rename(from *os.File, name string, to *os.File) error {
 	return nil
 }
 
-// CheckDir returns an error if what is at path is no directory, for example a link to one. If
-// nothing is there, it returns nil.
+// CheckDir returns an error if path exists and is not a directory, for example a link to one.
 func CheckDir(path string) error {
 	info, err := os.Lstat(path)
 	switch {

@@ -1,5 +1,5 @@
-// Package plural writes counts as people read them: "1 trial", "2 trials". It knows no irregular
-// nouns.
+// Package plural formats counts with their nouns: "1 trial", "2 trials". It does not support
+// irregular nouns.
 package plural
 
 import "strconv"

@@ -1,5 +1,4 @@
-// Package quantity reads amounts as people write them: CPUs, memory, storage. It does not know
-// which file they are in.
+// Package quantity parses amounts of CPUs, memory, storage and time.
 package quantity
 
 import (
@@ -13,12 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// maxMilliCPUs is far more than any machine has, and keeps sums from overflowing.
+// maxMilliCPUs exceeds every machine by far, and keeps sums from overflowing.
 const maxMilliCPUs = 1 << 40
 
 // Bytes parses an amount of bytes such as "2G", "512Mi", "1e9" or "1073741824" by Kubernetes' rules
-// ("2G" is 2×10⁹). It refuses fractions of a byte: by these rules "512m" is half a byte, which
-// nobody means.
+// ("2G" is 2×10⁹). It refuses fractions of a byte: by these rules "512m" is half a byte, surely a
+// mistake.
 func Bytes(s string) (int64, error) {
 	q, err := parse(s)
 	if errors.Is(err, errNegative) {
@@ -70,8 +69,8 @@ func MiB(s string) (int64, error) {
 	return int64(f) << 20, nil
 }
 
-// Duration parses a duration such as "90m" or "1h30m" and returns nanoseconds. It wants a unit:
-// nobody knows what 90 is.
+// Duration parses a duration such as "90m" or "1h30m" and returns nanoseconds. The unit is
+// required, since a plain 90 is ambiguous.
 func Duration(s string) (int64, error) {
 	d, err := time.ParseDuration(s)
 	if err != nil {
@@ -98,7 +97,8 @@ func MilliCPUs(s string) (int64, error) {
 
 var errNegative = errors.New("negative")
 
-// maxLength bounds what is parsed, because the parser's time grows faster than its input.
+// maxLength is the maximum length of an amount, because the parser's time grows faster than its
+// input.
 const maxLength = 40
 
 // hugeExponent matches exponents that no amount needs, and that cost the parser seconds.

@@ -2,7 +2,7 @@ package quantity
 
 import "fmt"
 
-// Size formats a number of bytes for people, rounded down: "1.5 GiB".
+// Size formats a number of bytes for display, rounded down: "1.5 GiB".
 func Size(bytes int64) string {
 	for _, unit := range []struct {
 		name  string

@@ -1,3 +1,2 @@
-// Package redact replaces secrets in text, however they are encoded. It does not know where secrets
-// come from or where the text goes.
+// Package redact replaces secrets in text, also when they are encoded or escaped.
 package redact

@@ -162,7 +162,7 @@ func isAlphanumeric(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 }
 
-// maxReference is a length that no character reference of HTML reaches. The longest has 33 bytes.
+// maxReference exceeds the length of all character references of HTML. The longest has 33 bytes.
 const maxReference = 40
 
 // readHTML decodes the character references of HTML and XML: &amp; &quot; &#39; &#x27; and all
@@ -233,7 +233,7 @@ func startsWith(text []byte, prefix string) (size int, more bool) {
 	return 0, false
 }
 
-// escaping is a way to escape a secret.
+// escaping is a method of escaping text.
 type escaping struct {
 	read    reading
 	escapes string // the bytes that begin an escape: the reading returns all others as they are; "": every byte may
@@ -261,7 +261,7 @@ func (e escaping) find(text []byte) int {
 	return first
 }
 
-// maxEscape is a length that no escape reaches, also in two rounds.
+// maxEscape exceeds the length of all escapes, also of those in two rounds.
 const maxEscape = 64
 
 // within returns the reading of text that was escaped twice: inner undoes the first escaping, outer
@@ -293,7 +293,7 @@ func within(outer, inner escaping) escaping {
 	return escaping{read, outer.escapes + inner.escapes, nil}
 }
 
-// readDecoded reads what outer makes of text with inner.
+// readDecoded applies inner to the output of outer.
 func readDecoded(outer, inner reading, text []byte, final bool) ([]byte, int) {
 	var decoded []byte // the output of outer
 	var ends []int     // for each byte of decoded, the end of its escape in text
@@ -328,9 +328,9 @@ func bytesIn(all string) (in [256]bool) {
 // hexSeparators are separators between the bytes of a hexadecimal dump, longer ones first.
 var hexSeparators = []string{",\n    0x", ",\n  0x", ",\n\t0x", ",\n0x", "\r\n ", "\n ", `\n `, ", 0x", ",0x", ", ", "\r\n", `\r\n`, `\n`, `\x`, "\n", "  ", " ", ":", "-"}
 
-// lineOfDump is what is between two bytes at the end and the beginning of lines of a dump (xxd,
-// hexdump -C, od): the text of the bytes, a line break, and the offset of the next line. dumpLength
-// is a length that it does not reach.
+// lineOfDump matches the text between the last byte of a line of a dump (xxd, hexdump -C, od) and
+// the first byte of the next line: the text of the bytes, a line break, and the offset of the next
+// line. A match is always shorter than dumpLength.
 var lineOfDump = regexp.MustCompile(`^(?: {2,3}\|?.{0,64}?)?(?:\r?\n|\\n)[0-9A-Fa-f]{6,16}:?[ \t]+`)
 
 const dumpLength = 100
@@ -362,8 +362,8 @@ func readHex(text []byte, final bool) ([]byte, int) {
 	return text[:1], 1
 }
 
-// mayBeDump reports whether text, which is shorter than dumpLength, may be the beginning of what
-// lineOfDump matches.
+// mayBeDump reports whether text, which is shorter than dumpLength, may be the beginning of a match
+// of lineOfDump.
 func mayBeDump(text []byte) bool {
 	if text[0] == ' ' {
 		end := bytes.IndexByte(text, '\n')

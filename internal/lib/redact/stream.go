@@ -34,10 +34,10 @@ var rounds = []escaping{
 	{readShell, "'", func(_, c byte) bool { return c == '\\' || c == '"' }},
 }
 
-// outermost is how many of rounds are also undone before others.
+// outermost is the number of rounds that are also undone before others.
 const outermost = 3
 
-// maxRounds limits how often the same escaping is undone in a row.
+// maxRounds is the maximum number of times that the same escaping is undone in a row.
 const maxRounds = 3
 
 // way is a reading of a text, and the escaping without which it reads nothing that another way does
@@ -49,11 +49,11 @@ type way struct {
 	pairs bool
 }
 
-// breaks are the bytes that begin what readBase64 leaves out.
+// breaks are the first bytes of the line breaks that readBase64 ignores.
 const breaks = "\r\n\\"
 
-// ways are how a secret is looked for: as it is, after each round, after each round in another one,
-// and after some more often.
+// ways lists the readings in which secrets are searched for: the plain text, each round, each round
+// within another one, and some rounds repeated more often.
 var ways = func() []way {
 	all := []way{{escaping: escaping{read: readPlain}, pairs: true}}
 	for _, one := range rounds {
@@ -74,7 +74,7 @@ var ways = func() []way {
 	return all
 }()
 
-// scanners returns how a text is searched for the secrets.
+// scanners returns the scanners that search a text for the secrets.
 func (r *Redactor) scanners() []scanner {
 	all := []scanner{
 		newScanner(r.base64, way{escaping: escaping{read: readBase64}, pairs: true}), newScanner(r.hex, way{escaping: escaping{read: readHex}}), newScanner(r.wide, ways[0]),
@@ -136,12 +136,12 @@ func (s *stream) add(start, end int) {
 	s.spans = append(s.spans, span{start: start, end: end})
 }
 
-// columnOfText is the end of a line of a dump (xxd, hexdump -C): bytes behind a secret, and the
-// text of the line's bytes, which is what it captures.
+// columnOfText matches the end of a line of a dump (xxd, hexdump -C): the bytes after a secret, and
+// the text of the line's bytes, which it captures.
 var columnOfText = regexp.MustCompile(`^(?: ?[0-9A-Fa-f]{2,16})* {2,64}\|?([^\n]{1,32}?)\|?(?:\r?\n|\\n|\z)`)
 
-// hideColumn records the text that the last line of a dump has of a secret. It reports whether the
-// end of that line is known.
+// hideColumn records the span of a secret in the text column of the last line of a dump. It reports
+// whether the end of that line is known.
 func (s *stream) hideColumn(final bool) (known bool) {
 	line := s.buf[s.column-s.base:]
 	line = line[:min(len(line), dumpLength)]
@@ -207,12 +207,12 @@ func (s *stream) take(out []byte, decided int) []byte {
 type scanner struct {
 	trie   *trie
 	read   reading
-	needs  escaping   // what the text has to have near a secret; none: always read
+	needs  escaping   // required in the text near a secret; none: always read
 	starts *[256]bool // bytes that a pattern can begin with
 	pairs  bool       // as in way
-	dump   bool       // what it finds may be in a dump
+	dump   bool       // matches may be in a dump
 
-	at       int   // position of what is read next
+	at       int   // position of the next byte to read
 	escapeAt int   // no escape occurs between at and here
 	node     int32 // the current node of the trie
 	breaks   int   // line breaks since the last symbol

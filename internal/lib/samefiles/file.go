@@ -79,7 +79,7 @@ func copyChecked(out io.Writer, in io.Reader, size int64, id string) (bool, erro
 	return idOf(id, []byte(pointer)) == id, nil
 }
 
-// maxHint limits how much of a file is read again to find out how it differs.
+// maxHint is the maximum number of bytes of a file that are read again to find out how it differs.
 const maxHint = 4 << 20
 
 // hint returns how a file differs, if that is known, or "".

@@ -65,7 +65,7 @@ type Checker struct {
 }
 
 // New returns a Checker that compares files below top with the tree rootID, and copies them to the
-// same paths below into, an empty directory that nobody else can write to.
+// same paths below into, an empty directory that other users cannot write to.
 func New(trees Trees, rootID, top, into string) (*Checker, error) {
 	from, err := os.OpenRoot(top)
 	if err != nil {
@@ -79,14 +79,14 @@ func New(trees Trees, rootID, top, into string) (*Checker, error) {
 	return &Checker{trees: trees, rootID: rootID, top: top, from: from, into: into, to: to, listed: map[string][]Entry{}, done: map[string]bool{}}, nil
 }
 
-// Close releases what the Checker holds. The copy stays.
+// Close closes the Checker's directories. The copy stays.
 func (c *Checker) Close() error { return errors.Join(c.from.Close(), c.to.Close()) }
 
 // Admit checks a file, or a directory and everything below it, and copies it. It returns the copy's
 // path. A path that is neither in the commit nor on disk is no error and is not copied. The error
-// is a *Refusal if a path is in only one of them, or differs. What is checked is what is copied. So
-// are the .gitattributes of the directories on the way: whether a file is what git-lfs keeps, or
-// only its pointer, is not known without them.
+// is a *Refusal if a path is in only one of them, or differs. Exactly the checked content is
+// copied. The .gitattributes of the directories on the way are copied, too: without them, it is not
+// known whether a file is git-lfs content or only its pointer.
 func (c *Checker) Admit(ctx context.Context, name string) (string, error) {
 	below, err := filepath.Rel(c.top, name)
 	if err != nil || !filepath.IsLocal(below) {
@@ -105,8 +105,8 @@ func (c *Checker) Admit(ctx context.Context, name string) (string, error) {
 // maxLinks limits how many links one path may follow.
 const maxLinks = 40
 
-// admit walks from the top to a path and copies what is there. All directories on the way must be
-// directories on disk, too.
+// admit walks from the top to a path and copies the file or directory there. All directories on the
+// way must be directories on disk, too.
 func (c *Checker) admit(ctx context.Context, name string) error {
 	if c.depth++; c.depth > maxLinks {
 		return &Refusal{Path: name, Why: "leads through too many links"}
@@ -151,8 +151,8 @@ func (c *Checker) admit(ctx context.Context, name string) error {
 	return c.take(ctx, at)
 }
 
-// attributes copies the .gitattributes of a directory, if the commit has one. Another one, which
-// only the checkout has, says nothing about the copy.
+// attributes copies the .gitattributes of a directory, if the commit has one. One that exists only
+// in the checkout does not apply to the copy.
 func (c *Checker) attributes(ctx context.Context, dir Entry) error {
 	e, known, err := c.child(ctx, dir, ".gitattributes")
 	if err != nil || !known || e.Mode != ModeFile && e.Mode != ModeProgram { // git follows no link here
@@ -266,7 +266,7 @@ func (c *Checker) take(ctx context.Context, e Entry) error {
 	return &Refusal{Path: e.Path, Why: "is of an unknown kind: " + e.Mode}
 }
 
-// takeAll copies what is in a directory, on disk and in the commit.
+// takeAll copies the contents of a directory, and refuses files that the commit does not have.
 func (c *Checker) takeAll(ctx context.Context, dir Entry) error {
 	entries, err := c.list(ctx, dir.ID)
 	if err != nil {

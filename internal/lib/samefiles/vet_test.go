@@ -184,7 +184,7 @@ func TestOnlyAdmittedFilesAreCopied(t *testing.T) {
 	}
 }
 
-// What is checked is what is used: a file that changes afterwards does not change in the copy.
+// A file that changes after the check does not change in the copy.
 func TestCopyIsWhatWasChecked(t *testing.T) {
 	r := newRepo(t)
 	r.write("x/a", "right")

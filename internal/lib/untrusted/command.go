@@ -2,9 +2,9 @@ package untrusted
 
 import "strings"
 
-// maxMessage is how much of an annotation's message GitHub's runner keeps, in characters; there are
-// never fewer bytes.
-// Source: actions/runner, ExecutionContext.cs, _maxIssueMessageLength.
+// maxMessage is the length in characters to which GitHub's runner cuts an annotation's message. As
+// a limit of bytes it is at least as strict. Source: actions/runner, ExecutionContext.cs,
+// _maxIssueMessageLength.
 const maxMessage = 4096
 
 var (

@@ -6,8 +6,8 @@ import (
 	"unicode/utf16"
 )
 
-// JSON makes JSON text safe to print without changing its meaning: invisible characters, and what
-// GitHub's runner would take for a command, become \u escapes. Line breaks stay. Outside of
+// JSON makes JSON text safe to print without changing its meaning: invisible characters, and text
+// that GitHub's runner would take for a command, become \u escapes. Line breaks stay. Outside of
 // strings, JSON has neither.
 func JSON(text string) string {
 	if plain(text) {

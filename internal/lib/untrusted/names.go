@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// maxNames is how many names Names returns.
+// maxNames is the maximum number of names that Names returns.
 const maxNames = 10
 
 // Names returns the first ten names of a list on one line that is safe to print, and how many
