@@ -1,3 +1,3 @@
-// Package agreement measures how well a judge agrees with people's labels, and reads these labels.
-// It knows no directories of jobs.
+// Package agreement reads people's labels, and measures how well a judge agrees with them. It knows
+// no directories of jobs.
 package agreement

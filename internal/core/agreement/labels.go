@@ -22,23 +22,23 @@ import (
 // MaxLabels bounds the size of a file of labels, in bytes.
 const MaxLabels = 16 << 20
 
-// maxProblems bounds the problems that are reported of a file.
+// maxProblems bounds the problems reported about one file.
 const maxProblems = 20
 
-// Subject is what a label may be about: a judge, or as judge.criterion one of its criteria.
+// Subject is a judge, or one of its criteria as judge.criterion, that a label can be about.
 type Subject struct {
 	Name    string
 	Choices []Choice // of a criterion, from the worst to the best; empty: any number
 	Open    bool     // there may be other choices: a label may be any number
 }
 
-// Choice is a word and what it counts, from 0 to 1.
+// Choice is a word of a scale and its value, from 0 to 1.
 type Choice struct {
 	Word  string  `json:"word"`
 	Value float64 `json:"value"`
 }
 
-// Label is what a person says about a trial.
+// Label is a person's rating of a trial.
 type Label struct {
 	Trial   result.Key
 	Subject string
@@ -47,7 +47,7 @@ type Label struct {
 	Line    int
 }
 
-// The columns that are not subjects. Those below ignored are for people alone.
+// The columns that are not subjects. Of these, directory and note are not read.
 const (
 	taskColumn    = "task"
 	datasetColumn = "dataset"
@@ -77,8 +77,8 @@ type reader struct {
 }
 
 // ReadLabels reads a file of labels: a header, and a line for each trial, with a column for each
-// judge or criterion, or with the columns judge and label. It finds commas, semicolons and tabs by
-// itself. Empty labels are left out. There are labels only without problems.
+// judge or criterion, or with the columns judge and label. It detects commas, semicolons and tabs.
+// Empty labels are left out. If there are problems, it returns no labels.
 func ReadLabels(file string, text []byte, keys []result.Key, subjects []Subject) ([]Label, diag.List) {
 	r := &reader{file: file, subjects: subjects, keys: map[string][]result.Key{}, columns: map[string]int{}, about: map[int]Subject{}, seen: map[string]int{}}
 	for _, k := range keys {
@@ -111,10 +111,10 @@ func ReadLabels(file string, text []byte, keys []result.Key, subjects []Subject)
 	return r.labels, nil
 }
 
-// separatorLine matches a first line that tells spreadsheets what separates columns.
+// separatorLine matches a first line that tells spreadsheets the separator of columns.
 var separatorLine = regexp.MustCompile(`^"?[sS][eE][pP]=([,;\t|])"?\r?\n`)
 
-// separator returns what separates the columns of the first line.
+// separator returns the separator of the columns in the first line.
 func separator(text []byte) rune {
 	line, _, _ := bytes.Cut(text, []byte("\n"))
 	best, most := ',', 0
@@ -141,7 +141,7 @@ func (r *reader) at(field int, hint, format string, args ...any) {
 	r.add(line, column, hint, format, args...)
 }
 
-// shown returns text of the file for messages.
+// shown quotes and shortens text of the file for messages.
 func shown(text string) string { return strconv.Quote(excerpt.Line(text, 60)) }
 
 func (r *reader) read() {
@@ -180,7 +180,7 @@ func (r *reader) read() {
 	}
 }
 
-// header reads the names of the columns, and reports whether lines can be read by them.
+// header reads the names of the columns, and reports whether they are enough to read the lines.
 func (r *reader) header(fields []string) bool {
 	first := map[string]int{}
 	for i, name := range fields {
@@ -225,7 +225,7 @@ func (r *reader) names() string {
 	return excerpt.Line(strings.Join(names, ", "), 300)
 }
 
-// hint says which names there are.
+// hint lists the known names for an error about an unknown one.
 func (r *reader) hint(name string, others []string) string {
 	names := slices.Clone(others)
 	for _, s := range r.subjects {
@@ -234,8 +234,8 @@ func (r *reader) hint(name string, others []string) string {
 	return cmp.Or(diag.DidYouMean(name, names), "there are: "+r.names())
 }
 
-// subject returns the subject with a name. That of a criterion may stand alone if only one judge
-// has it.
+// subject returns the subject with a name. The name of a criterion may stand without its judge if
+// only one judge has that criterion.
 func (r *reader) subject(name string) (Subject, bool) {
 	var found []Subject
 	for _, s := range r.subjects {
@@ -392,8 +392,8 @@ func (s Subject) words() string {
 	return excerpt.Line(strings.Join(words, ", "), 200)
 }
 
-// parse returns what a label counts. Words of the scale come first, then numbers, then words for
-// the best and the worst.
+// parse returns the value of a label. It tries the words of the scale first, then numbers, then
+// words for the best and the worst.
 func (s Subject) parse(text string, comma bool) (float64, bool) {
 	for _, c := range s.Choices {
 		if strings.EqualFold(c.Word, text) {
@@ -426,7 +426,7 @@ func (s Subject) parse(text string, comma bool) (float64, bool) {
 	return value, value >= 0 && value <= 1
 }
 
-// formula are the characters by which spreadsheets know formulas at the beginning of a cell.
+// formula lists the characters that start a formula in a spreadsheet cell.
 const formula = "=+-@\t\r"
 
 // cellText keeps a spreadsheet from taking text as a formula.
@@ -438,7 +438,7 @@ func cellText(text string) string {
 }
 
 // WriteTemplate writes a file of labels to be filled in, with a line for each trial. dir returns
-// where a trial's files are. Columns whose values are all the same are left out.
+// the path of a trial's files. Columns whose values are all the same are left out.
 func WriteTemplate(w io.Writer, keys []result.Key, subjects []Subject, dir func(result.Key) string) error {
 	out := csv.NewWriter(w)
 	type column struct {

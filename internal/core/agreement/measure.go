@@ -9,23 +9,23 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// Confidence is that of all intervals.
+// Confidence is the confidence level of all intervals.
 const Confidence = 0.95
 
-// resamples is how often the tasks are drawn for an interval.
+// resamples is the number of bootstrap samples of an interval.
 const resamples = 1000
 
-// equal is how much numbers may differ that count as the same.
+// equal is the tolerance within which numbers count as equal.
 const equal = 1e-6
 
-// Pair is what a judge and a person say about the same thing, from 0 to 1. Pairs of one task are
-// not independent of each other.
+// Pair holds the ratings of the same thing by a judge and a person, from 0 to 1. Pairs of one task
+// are not independent of each other.
 type Pair struct {
 	Task string
 	A, B float64 // A is the judge's
 }
 
-// Kind says how two values are compared.
+// Kind names a way to compare two values.
 type Kind string
 
 // The kinds.
@@ -35,7 +35,7 @@ const (
 	Score   Kind = "score"   // numbers: they agree if they are near each other
 )
 
-// Scale says how values are compared.
+// Scale describes the comparison of values.
 type Scale struct {
 	Kind Kind `json:"kind"`
 	// Values are the choices, ascending; empty for a Score.
@@ -44,14 +44,14 @@ type Scale struct {
 	Tolerance float64   `json:"tolerance,omitempty"` // of Score
 }
 
-// Estimate is a number and its interval. The interval is null if there is too little to tell.
+// Estimate is a number and its interval. The interval is null if there is too little data.
 type Estimate struct {
 	Value float64  `json:"value"`
 	Low   *float64 `json:"low"`
 	High  *float64 `json:"high"`
 }
 
-// Agreement says how well two sides agree. What is undefined is null.
+// Agreement measures how well two sides agree. Undefined numbers are null.
 type Agreement struct {
 	Pairs     int       `json:"pairs"`
 	Tasks     int       `json:"tasks"`
@@ -107,7 +107,7 @@ func Measure(pairs []Pair, scale Scale) Agreement {
 	return a
 }
 
-// fit returns a pair with the judge's score as pass or not, where that is what counts.
+// fit returns a pair whose judge's score is reduced to pass or fail if the scale is Pass.
 func (s Scale) fit(p Pair) Pair {
 	if s.Kind == Pass {
 		value := 0.0
@@ -141,8 +141,8 @@ func (s Scale) agree(p Pair) bool {
 // Agree reports whether the sides of a pair agree.
 func (s Scale) Agree(p Pair) bool { return s.agree(p) }
 
-// chance returns the share of all pairs of an A and a B, not only of those that belong together,
-// that agree.
+// chance returns the agreement expected by chance: the share of agreeing pairs among all
+// combinations of an A and a B.
 func (s Scale) chance(pairs []Pair) float64 {
 	n := float64(len(pairs))
 	if s.Kind != Score {
@@ -167,7 +167,7 @@ func (s Scale) chance(pairs []Pair) float64 {
 	return count / n / n
 }
 
-// margins returns the share of each choice, of the judge and of the person.
+// margins returns the share of each choice, for the judge and for the person.
 func (s Scale) margins(pairs []Pair) (rows, columns []float64) {
 	rows, columns = make([]float64, len(s.Values)), make([]float64, len(s.Values))
 	for _, p := range pairs {
@@ -213,7 +213,7 @@ func meanDifference(pairs []Pair) (float64, bool) {
 	return sum / float64(len(pairs)), len(pairs) > 0
 }
 
-// byTask returns the pairs of each task, the tasks in the order of their names.
+// byTask groups pairs by task, sorted by name.
 func byTask(pairs []Pair) [][]Pair {
 	groups := map[string][]Pair{}
 	for _, p := range pairs {
@@ -222,11 +222,11 @@ func byTask(pairs []Pair) [][]Pair {
 	return sortedGroups(groups)
 }
 
-// fewTasks is how many tasks an interval needs.
+// fewTasks is the minimum number of tasks for an interval.
 const fewTasks = 5
 
-// estimate returns a statistic and its bootstrap interval, for which whole tasks are drawn; null if
-// it is undefined. The draws are the same each time.
+// estimate returns a statistic and its bootstrap interval, resampling whole tasks; null if it is
+// undefined. The result is deterministic.
 // Source: B. Efron and R. Tibshirani, An Introduction to the Bootstrap (1993), ch. 13.
 func estimate[T any](groups [][]T, of func([]T) (float64, bool)) *Estimate {
 	value, ok := of(slices.Concat(groups...))
@@ -266,8 +266,8 @@ func quantile(sorted []float64, p float64) float64 {
 	return sorted[min(int(p*float64(len(sorted))), len(sorted)-1)]
 }
 
-// Needed returns how many independent labels give an agreement like this an interval of about ten
-// points to each side.
+// Needed returns the number of independent labels for which an agreement like this has an interval
+// of about ten points to each side.
 func Needed(agreement float64) int {
 	p := min(max(agreement, 0.2), 0.9)
 	return int(math.Ceil(1.96*1.96*p*(1-p)/0.01/5)) * 5

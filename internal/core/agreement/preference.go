@@ -5,7 +5,7 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// Ranking is how a judge ranked texts about one task that it saw in one order.
+// Ranking is a judge's ranking of texts about one task, shown in one order.
 type Ranking struct {
 	Task   string
 	Judged []Ranked // in the order in which they were shown
@@ -19,7 +19,7 @@ type Ranked struct {
 	Label  *float64 // of people, the higher the better; nil: there is none
 }
 
-// Preference says what a judge prefers when it compares texts in pairs. A pair that it finds
+// Preference measures a judge's biases when it compares texts in pairs. A pair that it finds
 // equally good counts half in First and Longer. Each pair counts once for each order in which it
 // was shown.
 type Preference struct {
@@ -40,7 +40,7 @@ type Preference struct {
 	LabelledPairs int       `json:"labelled_pairs"`
 }
 
-// comparison is what a ranking says about two texts.
+// comparison is the result of a ranking for two of its texts.
 type comparison struct {
 	task          string
 	first, second string
@@ -50,7 +50,7 @@ type comparison struct {
 	longer, label float64 // 1: the text that was shown first is longer, or has the higher label; -1: the other one; 0: neither is
 }
 
-// PreferenceOf measures what a judge prefers.
+// PreferenceOf computes the preferences of a judge from its rankings.
 func PreferenceOf(rankings []Ranking) Preference {
 	groups := map[string][]comparison{}
 	p := Preference{Rankings: len(rankings)}
@@ -96,9 +96,8 @@ func PreferenceOf(rankings []Ranking) Preference {
 	return p
 }
 
-// estimateShare returns a share with its interval. Where the judge does the same in all tasks,
-// draws of tasks differ in nothing; then the interval is that of so many tasks with one outcome
-// each.
+// estimateShare returns a share with its interval. If the outcome is the same in all tasks, all
+// bootstrap samples are equal; the interval is then that of as many tasks with one outcome each.
 func estimateShare(groups [][]comparison, side func(comparison) float64) *Estimate {
 	e := estimate(groups, func(all []comparison) (float64, bool) { return share(all, side) })
 	if e == nil || e.Low != nil || e.Value != 0 && e.Value != 1 {
@@ -117,8 +116,8 @@ func estimateShare(groups [][]comparison, side func(comparison) float64) *Estima
 	return e
 }
 
-// share returns how often the text won that side points to: 1 to the one that was shown first, -1
-// to the other one. Pairs with 0 do not count.
+// share returns how often the text selected by side won: 1 selects the text shown first, -1 the
+// other one. Pairs with 0 do not count.
 func share(all []comparison, side func(comparison) float64) (float64, bool) {
 	won, n := 0.0, 0
 	for _, c := range all {
@@ -134,8 +133,7 @@ func share(all []comparison, side func(comparison) float64) (float64, bool) {
 	return won / float64(max(n, 1)), n > 0
 }
 
-// sameness returns 1 for each two comparisons of the same texts that say the same, and 0 for
-// others.
+// sameness returns, for each two comparisons of the same texts, 1 if they agree and 0 if not.
 func sameness(group []comparison) (out []float64) {
 	type pair struct{ a, b string }
 	seen := map[pair][]float64{}

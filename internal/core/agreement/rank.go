@@ -15,7 +15,7 @@ func rankOf(pairs []Pair) (float64, bool) {
 }
 
 // spearman returns Spearman's rank correlation: the correlation of the ranks. It is undefined for
-// fewer than three values, and if all values of a side are the same.
+// fewer than three values, and if all values of a side are equal.
 func spearman(a, b []float64) (float64, bool) {
 	if len(a) < 3 {
 		return 0, false
@@ -70,8 +70,7 @@ func correlation(a, b []float64) (float64, bool) {
 	return max(-1, min(1, ab/math.Sqrt(aa*bb))), true
 }
 
-// Sized is a score of a trial, how long the judged text is, and the label of the trial if there is
-// one.
+// Sized is a trial's score, the length of the judged text, and the trial's label if there is one.
 type Sized struct {
 	Task   string
 	Score  float64
@@ -79,7 +78,7 @@ type Sized struct {
 	Label  *float64
 }
 
-// Length says how a judge's scores go with the length of what it judges, from -1 to 1.
+// Length measures how a judge's scores correlate with the length of the judged text, from -1 to 1.
 type Length struct {
 	Trials int       `json:"trials"`
 	Rank   *Estimate `json:"rank_correlation"` // null if all lengths or all scores are the same, or there are too few
@@ -89,7 +88,7 @@ type Length struct {
 	Given    *Estimate `json:"rank_correlation_given_label"`
 }
 
-// LengthOf measures how scores go with lengths.
+// LengthOf computes the correlation of scores and lengths.
 func LengthOf(all []Sized) Length {
 	groups, labelled := map[string][]Sized{}, map[string][]Sized{}
 	l := Length{Trials: len(all)}
@@ -108,8 +107,7 @@ func LengthOf(all []Sized) Length {
 	return l
 }
 
-// partial returns the rank correlation of score and length without what both have in common with
-// the label.
+// partial returns the partial rank correlation of score and length, controlling for the label.
 // Source: M. Kendall, Biometrika 32 (1942) 277.
 func partial(all []Sized) (float64, bool) {
 	score, length, label := columns(all)

@@ -11,7 +11,7 @@ import (
 	"github.com/org/rollout-action/internal/lib/fields"
 )
 
-// checkCriteria checks what tags cannot express.
+// checkCriteria checks the criteria for what tags cannot express.
 func (j *Judge) checkCriteria(found *problems) {
 	seen := map[string]int{}
 	for i, c := range j.Criteria {
@@ -102,7 +102,7 @@ func indented(v any) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// question returns what a judge with criteria is asked.
+// question returns the prompt of a judge with criteria.
 func question(criteria []Criterion) string {
 	var b strings.Builder
 	b.WriteString("Judge what the agent has done by these criteria, each for itself:\n")
@@ -112,7 +112,7 @@ func question(criteria []Criterion) string {
 	return b.String()
 }
 
-// entry is one of a verdict's verdicts.
+// entry is the entry for one criterion in a verdict.
 type entry struct{ name, reason, choice string }
 
 // weigh checks a verdict about criteria and sets its score, reason and criteria.
@@ -160,7 +160,7 @@ func (j *Judge) criterionNames() []string {
 	return out
 }
 
-// entries returns the verdicts of a verdict about criteria.
+// entries returns the entries of a verdict about criteria.
 func entries(value map[string]any) ([]entry, error) {
 	for name := range value {
 		if name != "verdicts" {
@@ -191,10 +191,10 @@ func entries(value map[string]any) ([]entry, error) {
 	return out, nil
 }
 
-// Entry is what a verdict says about a criterion.
+// Entry is the entry for one criterion in a verdict.
 type Entry struct{ Criterion, Reason, Choice string }
 
-// Entries returns what a verdict about criteria says about each; nil if it is another verdict.
+// Entries returns the entries of a verdict about criteria; nil if it is another verdict.
 func Entries(verdict []byte) (out []Entry) {
 	var value map[string]any
 	if bounded.Unmarshal(verdict, &value) != nil {

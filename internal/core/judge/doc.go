@@ -1,3 +1,3 @@
-// Package judge has what a judge is: its specification, what it is asked, and how its answer
-// becomes a score. It runs nothing: package trial runs judges as it runs agents.
+// Package judge defines judges: their specification, their prompts, and how a reply becomes a
+// score. It runs nothing: package trial runs judges as it runs agents.
 package judge

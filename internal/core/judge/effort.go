@@ -12,19 +12,19 @@ import (
 	"github.com/org/rollout-action/internal/lib/excerpt"
 )
 
-// The bounds of what the library does with a schema: it cannot be interrupted. Alternatives that
-// refer to alternatives double the work with each step, and those that refer to the schema itself
-// double it with each level of the verdict.
+// The bounds of the schema library's work, which cannot be interrupted. Alternatives that refer to
+// alternatives double the work with each step, and those that refer to the schema itself double it
+// with each level of the verdict.
 const (
 	maxEffort   = 300_000   // of checking a verdict: a second at most
-	maxInPlace  = 10_000    // of checking a single value, without what is in it
+	maxInPlace  = 10_000    // of checking a single value, without its parts
 	maxSampling = 1_000_000 // of checking all samples of a schema
 )
 
 var errDynamic = errors.New("$dynamicRef and $recursiveRef are not supported: write $ref")
 
-// checkEffort refuses schemas that refer to themselves without an end, and those with which even a
-// number is compared too often.
+// checkEffort refuses schemas that refer to themselves without an end, and schemas that compare
+// even a number too often.
 func checkEffort(root *jsonschema.Schema) error {
 	w := &weights{inPlace: map[*jsonschema.Schema]int{}}
 	open, seen := []*jsonschema.Schema{root}, map[*jsonschema.Schema]bool{root: true}
@@ -47,8 +47,8 @@ func checkEffort(root *jsonschema.Schema) error {
 	return nil
 }
 
-// weights has how many schemas a value is compared with, by the schema that it must fit. Those that
-// are being computed have 0.
+// weights holds how many schemas a value is compared with, by the schema that it must fit. Schemas
+// that are being computed have 0.
 type weights struct{ inPlace map[*jsonschema.Schema]int }
 
 func (w *weights) of(s *jsonschema.Schema) (int, error) {
@@ -109,7 +109,7 @@ func single(v any) *jsonschema.Schema {
 	return s
 }
 
-// listed returns the schemas of items as drafts before 2020-12 have them.
+// listed returns the schemas of items given as a list, as in drafts before 2020-12.
 func listed(s *jsonschema.Schema) []*jsonschema.Schema {
 	list, _ := s.Items.([]*jsonschema.Schema)
 	return list
@@ -122,7 +122,7 @@ func effort(s *jsonschema.Schema, value any, limit int) int {
 	return e.of(s, e.part(value))
 }
 
-// part is a part of a value. Each has a number of its own.
+// part is a part of a value. Each has a different number.
 type part struct {
 	value  any
 	nth    int
@@ -200,7 +200,7 @@ func (e *efforts) of(s *jsonschema.Schema, p *part) int {
 	return n
 }
 
-// alone returns the effort of what a schema says of a value itself.
+// alone returns the effort of checking a value itself, without its parts.
 func (e *efforts) alone(s *jsonschema.Schema, p *part) int {
 	n := 1 + len(p.fields)*(1+len(s.PatternProperties)) + len(s.Required)/16
 	if s.Enum != nil {

@@ -28,8 +28,8 @@ const (
 	maxMemory     = 1 << 20 // of the lists and texts that an expression makes, in the library's units
 )
 
-// functions are those of the library that expressions may call: they have no side effects and do
-// not depend on the time.
+// functions lists the library's functions that expressions may call: they have no side effects and
+// do not depend on the time.
 var functions = []string{
 	"abs", "all", "any", "ceil", "count", "filter", "float", "floor", "int", "len", "lower", "map", "max", "mean", "median", "min",
 	"none", "one", "round", "sum", "trim",
@@ -41,13 +41,13 @@ type expression struct {
 	paths   []fields.Path // of the values that it reads: verdict.score; of lists only the list
 }
 
-// nameError is the error of a name that is not there.
+// nameError is the error for an unknown name in an expression.
 type nameError struct {
 	path  fields.Path
 	known []string
 }
 
-// Error says which names there are.
+// Error lists the known names.
 func (e *nameError) Error() string {
 	known := strings.Join(e.known, ", ")
 	switch owner := e.path[:len(e.path)-1]; {
@@ -60,7 +60,7 @@ func (e *nameError) Error() string {
 	}
 }
 
-// hint returns how to correct an expression with an error; "" if it is not known.
+// hint returns advice on correcting an expression with an error; "" if there is none.
 func hint(err error) string {
 	if unknown := (*nameError)(nil); errors.As(err, &unknown) {
 		return diag.DidYouMean(unknown.path[len(unknown.path)-1], unknown.known)
@@ -71,7 +71,7 @@ func hint(err error) string {
 	return ""
 }
 
-// compileExpression checks an expression over variables.
+// compileExpression checks and compiles an expression over variables.
 func compileExpression(text string, variables *kind) (*expression, error) {
 	if len(text) > maxExpression {
 		return nil, fmt.Errorf("it is longer than %d bytes", maxExpression)
@@ -97,10 +97,10 @@ func compileExpression(text string, variables *kind) (*expression, error) {
 	return &expression{program: program, paths: w.paths}, nil
 }
 
-// averages are functions of which the library says that they are 0 for an empty list.
+// averages are functions that the library defines as 0 for an empty list.
 var averages = []string{"mean", "median"}
 
-// averaging replaces them by functions that have no value then, as max and min have none.
+// averaging replaces them with functions that return no value for an empty list, as max and min do.
 var averaging = func() (options []expr.Option) {
 	for _, name := range averages {
 		of := builtin.Builtins[builtin.Index[name]].Func
@@ -114,7 +114,7 @@ var averaging = func() (options []expr.Option) {
 	return options
 }()
 
-// hasValue reports whether values, or the lists among them, have one that is no list.
+// hasValue reports whether any of values, or of the lists among them, is not a list.
 func hasValue(values []any) bool {
 	return slices.ContainsFunc(values, func(v any) bool {
 		list := reflect.ValueOf(v)
@@ -169,7 +169,7 @@ func asNumber(v any) float64 {
 	return 0
 }
 
-// walk refuses names that are not there, and what makes expressions expensive.
+// walk checks the nodes of an expression: it refuses unknown names and expensive constructs.
 type walk struct {
 	variables *kind
 	paths     []fields.Path
@@ -239,18 +239,18 @@ func (w *walk) visit(node ast.Node) (*kind, error) {
 	return nil, nil
 }
 
-// wordError is the error of a comparison with a text that a value cannot be.
+// wordError is the error of comparing a value with a text that it can never equal.
 type wordError struct {
 	word  string
 	known []string
 }
 
-// Error says which values there are.
+// Error lists the possible values.
 func (e *wordError) Error() string {
 	return fmt.Sprintf("it compares with %q, and the schema has only: %s", fields.Shorten(e.word), quoted(e.known))
 }
 
-// words refuses to compare a value with a text that it cannot be.
+// words refuses to compare a value with a text that it can never equal.
 func (w *walk) words(n *ast.BinaryNode) error {
 	if n.Operator != "==" && n.Operator != "!=" && n.Operator != "in" {
 		return nil
@@ -293,15 +293,15 @@ func (w *walk) all(nodes ...ast.Node) error {
 	return nil
 }
 
-// functionError is the error of a function that is not there.
+// functionError is the error for an unknown function.
 type functionError struct{ name string }
 
-// Error says which functions there are.
+// Error lists the known functions.
 func (e *functionError) Error() string {
 	return fmt.Sprintf("%s is no function; there are: %s", fields.Shorten(e.name), strings.Join(functions, ", "))
 }
 
-// builtin checks the call of a function.
+// builtin checks a function call and returns its type.
 func (w *walk) builtin(n *ast.BuiltinNode) (*kind, error) {
 	if !slices.Contains(functions, n.Name) {
 		return nil, &functionError{n.Name}
@@ -386,13 +386,13 @@ func (w *walk) member(node ast.Node) (*kind, fields.Path, error) {
 	return k, nil, err
 }
 
-// uses reports whether the expression reads a variable, or something in it.
+// uses reports whether the expression reads a variable or a part of it.
 func (e *expression) uses(name string) bool {
 	return slices.ContainsFunc(e.paths, func(p fields.Path) bool { return p[0] == name })
 }
 
-// below returns the names that the expression reads in a variable, and whether it reads others that
-// are not known.
+// below returns the names that the expression reads in a variable. whole reports that it also reads
+// names that are not known.
 func (e *expression) below(name string) (names []string, whole bool) {
 	for _, p := range e.paths {
 		switch {
@@ -406,8 +406,8 @@ func (e *expression) below(name string) (names []string, whole bool) {
 	return names, whole
 }
 
-// run returns the value of the expression. The errors of it and of those below end a sentence about
-// the value.
+// run returns the value of the expression. Its errors, and those of the methods below, complete a
+// sentence about the value.
 func (e *expression) run(env map[string]any) (any, error) {
 	machine := vm.VM{MemoryBudget: maxMemory}
 	out, err := machine.Run(e.program, env)
@@ -417,16 +417,16 @@ func (e *expression) run(env map[string]any) (any, error) {
 	return out, nil
 }
 
-// Errors of values.
+// The errors of values.
 var (
 	errNull     = errors.New("has no value (null)")
 	errInfinite = errors.New("is not a finite number")
 )
 
-// rangeError is the error of a value that is not from 0 to 1.
+// rangeError is the error of a value outside of 0 to 1.
 type rangeError struct{ value float64 }
 
-// Error says what the value is.
+// Error states the value.
 func (e *rangeError) Error() string { return fmt.Sprintf("is %v, which is not from 0 to 1", e.value) }
 
 // number returns the value of the expression as a number; true is 1 and false is 0.

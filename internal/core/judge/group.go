@@ -14,14 +14,14 @@ import (
 // MaxCandidates is how many trials a judge can rank.
 const MaxCandidates = 50
 
-// GroupInput is what prompts say of the trials of a task. The caller bounds all texts. Names of
-// agents and models are not used.
+// GroupInput holds the data that prompts can use about the trials of a task. The caller bounds all
+// texts. Names of agents and models are not used.
 type GroupInput struct {
 	Task       Task
 	Candidates []Input // in the order in which they are shown; Label says what each is called
 }
 
-// Label returns what the judge calls the candidate with an index: A, B … Z, AA, AB …
+// Label returns the name of candidate i in prompts and verdicts: A, B … Z, AA, AB …
 func Label(i int) string {
 	if i < 26 {
 		return string(rune('A' + i))
@@ -29,14 +29,13 @@ func Label(i int) string {
 	return Label(i/26-1) + Label(i%26)
 }
 
-// groupScene is a GroupInput as templates see it.
+// groupScene is the form of a GroupInput that templates read.
 type groupScene struct {
 	Task       Task
 	Candidates []candidateScene
 }
 
-// candidateScene is what templates see of a trial that is ranked. Nothing says which agent it is
-// of.
+// candidateScene holds the data of a ranked trial for templates. It does not identify the agent.
 type candidateScene struct {
 	Label string
 	Trial struct {
@@ -68,7 +67,7 @@ func (c candidateScene) Artifact(path string) (string, error) {
 	return scene{artifacts: c.artifacts}.Artifact(path)
 }
 
-// checkGroup checks what a judge of a group cannot have.
+// checkGroup refuses settings that a judge of a group cannot have.
 func (j *Judge) checkGroup(found *problems) {
 	for _, one := range []struct {
 		key string
@@ -86,9 +85,9 @@ func (j *Judge) checkGroup(found *problems) {
 	}
 }
 
-// Order returns the order in which n candidates are shown the nth time, from 0, as their indexes.
-// The second order is the reverse of the first, and so on: each place before another one is taken
-// as often as the other way. seed makes different tasks begin with different candidates.
+// Order returns the order, as indexes, in which n candidates are shown the nth time, from 0. Every
+// second order is the reverse of the one before it, so each pair is shown equally often either way
+// round. seed makes different tasks begin with different candidates.
 func Order(candidates, nth int, seed uint64) []int {
 	order := rand.New(rand.NewPCG(seed, uint64(nth/2))).Perm(candidates)
 	if nth%2 == 1 {
@@ -97,12 +96,12 @@ func Order(candidates, nth int, seed uint64) []int {
 	return order
 }
 
-// groupQuestion is what a judge of a group without a prompt is asked.
+// groupQuestion is the prompt of a judge of a group that has no prompt in its specification.
 const groupQuestion = "Several agents have worked on the same task, each for itself. Rank what they have done: the best is the one that does what the task asks " +
 	"most correctly and completely; among equals, the one that is clearer and does nothing else."
 
-// AskGroup returns the whole prompt of a judge of a group. Paths has the evidence of all
-// candidates; nil for a call.
+// AskGroup returns the whole prompt of a judge of a group. at lists the evidence of all candidates;
+// it is nil for a call.
 func (j *Judge) AskGroup(in GroupInput, at *Paths) (string, error) {
 	asked := groupQuestion
 	if j.prompt != nil {
@@ -129,7 +128,7 @@ func (j *Judge) AskGroup(in GroupInput, at *Paths) (string, error) {
 	return b.String(), nil
 }
 
-// groupEvidence returns the evidence for a call that has no prompt of its own.
+// groupEvidence returns the evidence for a call without a prompt in its specification.
 func groupEvidence(in GroupInput) string {
 	most := maxPrompt / 2 / max(1, len(in.Candidates))
 	var b strings.Builder
@@ -254,8 +253,8 @@ func labelled(label string, n int) int {
 	return -1
 }
 
-// Beaten returns for each of several candidates twice the number of those that it is better than,
-// and 1 more for each that is equally good. ranks is as in Ranking.
+// Beaten returns two points per candidate for each one that it is better than, and one point for
+// each that is equally good. ranks is as in Ranking.
 func Beaten(ranks []int) []int {
 	out := make([]int, len(ranks))
 	for i, own := range ranks {
@@ -272,7 +271,7 @@ func Beaten(ranks []int) []int {
 	return out
 }
 
-// ErrFewCandidates and ErrManyCandidates say why a group is not ranked.
+// ErrFewCandidates and ErrManyCandidates are the reasons not to rank a group.
 var (
 	ErrFewCandidates  = errors.New("there are fewer than two trials to rank")
 	ErrManyCandidates = fmt.Errorf("there are more than %d trials to rank: make fewer attempts, or select some with when", MaxCandidates)

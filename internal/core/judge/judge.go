@@ -24,8 +24,8 @@ type Judge struct {
 	when     *expression // nil: always
 }
 
-// Problem is what is wrong with a specification. Key is relative to it; Line is the line of a text
-// with several, from 1, or 0.
+// Problem is an error in a specification. Key is relative to the specification; Line is the line in
+// a text of several lines, from 1, or 0.
 type Problem struct {
 	Key     fields.Path
 	Line    int
@@ -42,8 +42,8 @@ func (p *problems) add(key fields.Path, hint, format string, args ...any) {
 	*p = append(*p, Problem{Key: key, Message: fmt.Sprintf(format, args...), Hint: hint})
 }
 
-// Compile checks a specification and prepares what is done with it. PromptFile and VerdictFile must
-// have been read. If there are problems, the judge cannot be used; it is nil.
+// Compile checks and compiles a specification. PromptFile and VerdictFile must have been read. If
+// there are problems, the judge is nil.
 func Compile(s Spec) (*Judge, []Problem) {
 	var found problems
 	j := &Judge{Spec: s}
@@ -69,11 +69,11 @@ func Compile(s Spec) (*Judge, []Problem) {
 	return j, nil
 }
 
-// Nullable reports whether a trial with the judge may have no score of it: because it does not run,
-// or its errors are ignored.
+// Nullable reports whether a trial with the judge may have no score from it, because the judge does
+// not run or its errors are ignored.
 func (j *Judge) Nullable() bool { return j.When != "" || j.OnError == Ignore }
 
-// NeedsTests reports whether the judge runs only if the tests say so.
+// NeedsTests reports whether the condition of the judge reads the results of the tests.
 func (j *Judge) NeedsTests() bool {
 	return j.when != nil && (j.when.uses("tests") || j.when.uses("rewards"))
 }

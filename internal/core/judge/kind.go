@@ -18,7 +18,7 @@ var (
 	textKind   = &kind{base: types.String}
 )
 
-// native returns the type as the library has it.
+// native returns the type in the library's representation.
 func (k *kind) native() types.Type {
 	switch {
 	case k.items != nil:

@@ -8,7 +8,7 @@ import (
 	"text/template/parse"
 )
 
-// maxSteps bounds how often the loops and the templates of a prompt run, altogether.
+// maxSteps bounds the rounds of loops and runs of templates in one prompt, altogether.
 const maxSteps = 50_000
 
 var errPromptSteps = fmt.Errorf("the loops and templates of the prompt run more than %d times: loop over less", maxSteps)
@@ -37,7 +37,7 @@ func countSteps(t *template.Template) {
 	}
 }
 
-// stepIn adds steps to the loops below a list.
+// stepIn adds a step to each loop in a list.
 func stepIn(list *parse.ListNode, tree *parse.Tree) {
 	if list == nil {
 		return
@@ -65,8 +65,8 @@ func step(pos parse.Pos, tree *parse.Tree) parse.Node {
 	return &parse.ActionNode{NodeType: parse.NodeAction, Pos: pos, Pipe: &parse.PipeNode{NodeType: parse.NodePipe, Pos: pos, Cmds: []*parse.CommandNode{command}}}
 }
 
-// withLimits returns a copy of a template that fails after maxSteps, or when a text grows beyond
-// maxPrompt, also one that is not printed.
+// withLimits returns a copy of a template that fails after maxSteps, or when any text grows beyond
+// maxPrompt, even one that is not printed.
 func withLimits(t *template.Template) (*template.Template, error) {
 	t, err := t.Clone()
 	if err != nil {

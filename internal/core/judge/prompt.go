@@ -16,7 +16,7 @@ import (
 	"github.com/org/rollout-action/internal/lib/fields"
 )
 
-// Input is what prompts say of a trial. The caller bounds all texts.
+// Input holds the data that prompts can use about a trial. The caller bounds all texts.
 type Input struct {
 	Task      Task
 	Trial     Trial
@@ -30,7 +30,7 @@ type Task struct {
 	Metadata                   map[string]any // [metadata] of task.toml
 }
 
-// Trial is what the agent has done.
+// Trial describes the agent's work.
 type Trial struct {
 	Agent, Model   string
 	Reply          string // the last thing that the agent has said
@@ -48,19 +48,19 @@ type Tests struct {
 	Output  string
 }
 
-// Paths say where the evidence is in the judge's environment.
+// Paths tells where the evidence is in the judge's environment.
 type Paths struct {
 	Dir   string // the judge's own directory
 	Files []File
 }
 
-// File is a file with evidence. What says what is in it: "the task".
+// File is a file with evidence. What describes its content: "the task".
 type File struct{ Path, What string }
 
-// maxPrompt is how long a prompt may be, in bytes.
+// maxPrompt is the maximum length of a prompt, in bytes.
 const maxPrompt = 1 << 20
 
-// scene is an Input as templates see it.
+// scene is the form of an Input that templates read.
 type scene struct {
 	Task  Task
 	Trial Trial
@@ -90,10 +90,11 @@ func (s scene) Artifact(path string) (string, error) {
 	return text, nil
 }
 
-// artifactError is why an artifact is not there for a prompt. That is no mistake in the template.
+// artifactError wraps the reason why an artifact is not available to a prompt. It is not a mistake
+// in the template.
 type artifactError struct{ error }
 
-// compilePrompt parses the prompt, and renders it for trials that are possible.
+// compilePrompt parses the prompt, and renders it for sample trials.
 func (j *Judge) compilePrompt(found *problems) {
 	key := fields.Path{"prompt"}
 	if j.Prompt == "" {
@@ -127,8 +128,7 @@ func (j *Judge) compilePrompt(found *problems) {
 	}
 }
 
-// ReadsArtifacts returns the paths of artifacts that the prompt names as they are. There may be
-// others.
+// ReadsArtifacts returns the artifact paths that are literals in the prompt. It may read others.
 func (j *Judge) ReadsArtifacts() []string {
 	if j.prompt == nil {
 		return nil
@@ -147,11 +147,11 @@ func (j *Judge) ReadsArtifacts() []string {
 	return paths
 }
 
-// UsesMetadata reports whether the prompt uses the metadata of the task, of which each task has its
-// own.
+// UsesMetadata reports whether the prompt uses the metadata of the task, which differ from task to
+// task.
 func (j *Judge) UsesMetadata() bool { return j.metadata }
 
-// CheckMetadata returns what is wrong with the prompt for a task with these metadata.
+// CheckMetadata returns the problems of the prompt for a task with these metadata.
 func (j *Judge) CheckMetadata(metadata map[string]any) []Problem {
 	if j.prompt == nil {
 		return nil
@@ -164,8 +164,8 @@ func (j *Judge) CheckMetadata(metadata map[string]any) []Problem {
 	return nil
 }
 
-// sampleScenes returns what templates see of a trial that has everything, and of one that has as
-// little as possible; or of a group of both.
+// sampleScenes returns template data for a trial that has everything and for one that has as little
+// as possible; or for a group of both.
 func (j *Judge) sampleScenes(metadata map[string]any, fields [][]string) []any {
 	inputs := sampleInputs(metadata, fields)
 	if j.Ranks() {
@@ -231,7 +231,7 @@ func namesOf(n parse.Node) []string {
 	return nil
 }
 
-// visitTemplates calls each with the commands and the fields of templates.
+// visitTemplates calls each with every command and field of the templates.
 func visitTemplates(t *template.Template, each func(parse.Node)) {
 	var visit func(n parse.Node)
 	branch := func(b parse.BranchNode) {
@@ -280,11 +280,10 @@ func visitTemplates(t *template.Template, each func(parse.Node)) {
 	}
 }
 
-// templatePlace matches what errors of templates begin with: the package, the template and the
-// line.
+// templatePlace matches the prefix of template errors: the package, the template and the line.
 var templatePlace = regexp.MustCompile(`^template: prompt:(\d+)(?::\d+)?: (?:executing "[^"]*" at )?`)
 
-// templateProblem returns an error of a template as a problem.
+// templateProblem converts an error of a template into a Problem.
 func (j *Judge) templateProblem(key fields.Path, err error) Problem {
 	p := Problem{Key: key, Message: err.Error()}
 	limit := (*limitError)(nil)
@@ -304,16 +303,16 @@ func (j *Judge) templateProblem(key fields.Path, err error) Problem {
 	return p
 }
 
-// goType matches what errors of templates say of types in this package.
+// goType matches the names of this package's types in template errors.
 var goType = regexp.MustCompile(` (?:in|of struct) type judge\.\w+`)
 
-// templateFields and groupFields say what templates can use.
+// templateFields and groupFields list the fields that templates can use.
 var (
 	templateFields = fieldNames[scene](".") + `; there are .Artifact "PATH" and fenced TEXT; .Tests.Reward may be nil`
 	groupFields    = fieldNames[groupScene](".") + "; {{range .Candidates}} has .Label, " + fieldNames[candidateScene](".") + ` and .Artifact "PATH"; there is fenced TEXT; .Tests.Reward may be nil`
 )
 
-// fieldNames says which fields the structs in a struct have.
+// fieldNames lists the fields of the structs in a struct.
 func fieldNames[T any](before string) string {
 	var parts []string
 	for _, part := range reflect.VisibleFields(reflect.TypeFor[T]()) {
@@ -328,7 +327,7 @@ func fieldNames[T any](before string) string {
 	return strings.Join(parts, "; ")
 }
 
-// Ask returns the whole prompt: what the judge is asked, where the evidence is, and the form of the
+// Ask returns the whole prompt: the question, the places of the evidence, and the form of the
 // verdict. at is nil for a call, whose evidence is in its prompt.
 func (j *Judge) Ask(in Input, at *Paths) (string, error) {
 	asked, err := j.render(newScene(in))
@@ -381,7 +380,7 @@ func (j *Judge) render(in any) (string, error) {
 	return out.String(), nil
 }
 
-// limited is a buffer of maxPrompt bytes.
+// limited is a buffer that holds at most maxPrompt bytes.
 type limited struct{ bytes.Buffer }
 
 // Write writes p, or fails if it does not fit.
@@ -392,7 +391,7 @@ func (b *limited) Write(p []byte) (int, error) {
 	return b.Buffer.Write(p)
 }
 
-// evidence returns the evidence for a call that has no prompt of its own.
+// evidence returns the evidence for a call without a prompt in its specification.
 func evidence(in Input) string {
 	const most = maxPrompt / 6
 	var b strings.Builder
@@ -407,13 +406,13 @@ func evidence(in Input) string {
 	return b.String()
 }
 
-// maxFence bounds how many backticks a text in a block has side by side. More are made fewer, or
-// the fences would fill the prompt.
+// maxFence bounds runs of backticks in a fenced text. Longer runs are shortened, or the fences
+// would fill the prompt.
 const maxFence = 60
 
 var longFence = regexp.MustCompile("`{60,}")
 
-// fenced returns text in a block of Markdown that it cannot end.
+// fenced returns text in a Markdown code block whose fence does not occur in the text.
 func fenced(language, text string) string {
 	text = longFence.ReplaceAllString(text, strings.Repeat("`", maxFence))
 	fence := "```"
@@ -426,7 +425,7 @@ func fenced(language, text string) string {
 // fencedText returns a text as fenced does without a language. Prompts call it as fenced.
 func fencedText(text string) string { return fenced("", text) }
 
-// contract writes what every judge is told.
+// contract writes the instructions that every judge gets.
 func (j *Judge) contract(b *strings.Builder, form string, at *Paths) {
 	if at != nil {
 		b.WriteString("The evidence is in these files:\n\n")

@@ -58,8 +58,8 @@ func CompileReward(text string, judges []*Judge, hasTests bool) (*Reward, []Prob
 var errNoReward = errors.New("the tests have left no reward")
 
 // Value returns the reward, from 0 to 1. tests is nil if the tests have left none; a score is nil
-// if its judge has none. A nil Reward returns that of the tests as it is. Other errors end a
-// sentence about the reward: "is 1.2, which is not from 0 to 1".
+// if its judge gave none. A nil Reward returns the reward of the tests unchanged. Other errors
+// complete a sentence about the reward: "is 1.2, which is not from 0 to 1".
 func (r *Reward) Value(tests *float64, rewards map[string]float64, scores map[string]*float64) (float64, error) {
 	if r == nil {
 		if tests == nil {
@@ -76,7 +76,7 @@ func (r *Reward) Value(tests *float64, rewards map[string]float64, scores map[st
 	return r.expression.unit(env)
 }
 
-// try evaluates the reward for scores that are possible, and reports the first that gives none.
+// try evaluates the reward for possible scores, and reports the first that give no reward.
 func (r *Reward) try(found *problems) {
 	names, whole := r.expression.below("scores")
 	if whole {
@@ -114,7 +114,7 @@ func (r *Reward) try(found *problems) {
 	}
 }
 
-// reason returns the keys by which a judge may have no score.
+// reason returns the keys of the specification that let a judge give no score.
 func (r *Reward) reason(name string) string {
 	j := r.judges[slices.IndexFunc(r.judges, func(j *Judge) bool { return j.Name == name })]
 	switch {
@@ -126,7 +126,7 @@ func (r *Reward) reason(name string) string {
 	return "on_error: ignore"
 }
 
-// described returns the values of a sample, of those that the expression reads.
+// described returns the values of a sample that the expression reads.
 func (r *Reward) described(f Facts, used []*Judge, scores map[string]*float64) string {
 	var parts []string
 	if r.expression.uses("tests") {
@@ -149,8 +149,8 @@ func (r *Reward) described(f Facts, used []*Judge, scores map[string]*float64) s
 	return strings.Join(parts, ", ")
 }
 
-// maxCombined is how many judges all combinations of whose scores are tried. Of more, it is one
-// against all others.
+// maxCombined is the number of judges up to which all combinations of scores are tried. Beyond it,
+// one judge at a time varies while the others are alike.
 const maxCombined = 5
 
 // combinations yields the scores that judges may have in a trial.

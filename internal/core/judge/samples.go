@@ -31,8 +31,8 @@ type sampler struct {
 	effort int // of all comparisons that are left
 }
 
-// sample returns values that fit a schema. why says why there can be none; it is "" if there are
-// some, or if that is not known.
+// sample returns values that fit a schema. why is the reason that there can be none; it is "" if
+// there are some, or if that is not known.
 func sample(s *jsonschema.Schema) (values []any, why string) {
 	return (&sampler{tries: maxTries, effort: maxSampling}).values([]*jsonschema.Schema{s}, nil, 0)
 }
@@ -60,8 +60,8 @@ func (s *sampler) values(all []*jsonschema.Schema, decided map[*jsonschema.Schem
 	return fitting, ""
 }
 
-// alternatives returns values that fit all of the schemas, with each of the alternatives of one of
-// them.
+// alternatives returns values that fit all of the schemas and one of the alternatives of schema
+// one.
 func (s *sampler) alternatives(all []*jsonschema.Schema, one *jsonschema.Schema, alternatives []*jsonschema.Schema, decided map[*jsonschema.Schema]bool, depth int) ([]any, string) {
 	decided = maps.Clone(decided)
 	if decided == nil {
@@ -105,8 +105,8 @@ func conjunction(all []*jsonschema.Schema) []*jsonschema.Schema {
 	return out
 }
 
-// fitting returns the different values that fit all of the schemas, not too many of them. It
-// returns what it has when the effort is spent.
+// fitting returns the distinct values that fit all of the schemas, up to a limit. When the effort
+// is spent, it returns those found so far.
 func (s *sampler) fitting(values []any, all []*jsonschema.Schema) []any {
 	var out []any
 	seen := map[string]bool{}
@@ -123,8 +123,8 @@ func (s *sampler) fitting(values []any, all []*jsonschema.Schema) []any {
 	return out
 }
 
-// fits reports whether a value fits all of the schemas. It does not if that would take too long to
-// find out.
+// fits reports whether a value fits all of the schemas. It returns false if checking would take too
+// long.
 func (s *sampler) fits(v any, all []*jsonschema.Schema) bool {
 	return !slices.ContainsFunc(all, func(one *jsonschema.Schema) bool {
 		s.effort -= effort(one, v, maxEffort)
@@ -135,7 +135,8 @@ func (s *sampler) fits(v any, all []*jsonschema.Schema) bool {
 // allTypes are the types of JSON.
 var allTypes = []string{"object", "array", "number", "string", "boolean", "null"}
 
-// candidates returns values that may fit all of the schemas. closed: there are no others.
+// candidates returns values that may fit all of the schemas. closed reports that there are no
+// others.
 func (s *sampler) candidates(all []*jsonschema.Schema, depth int) (values []any, closed bool, why string) {
 	types := allTypes
 	for _, one := range all {
@@ -191,7 +192,7 @@ func (s *sampler) candidates(all []*jsonschema.Schema, depth int) (values []any,
 	return values, exact, why
 }
 
-// numbers returns numbers, from the smallest to the largest.
+// numbers returns numbers, in ascending order.
 func numbers(all []*jsonschema.Schema) ([]any, string) {
 	low, high := math.Inf(-1), math.Inf(1)
 	whole := slices.ContainsFunc(all, func(s *jsonschema.Schema) bool {
@@ -265,7 +266,7 @@ func float(r *big.Rat) (float64, bool) {
 	return v, true
 }
 
-// texts returns texts. Of patterns and formats they know little.
+// texts returns texts. It largely ignores patterns and formats.
 func texts(all []*jsonschema.Schema) ([]any, string) {
 	least, most := 0, math.MaxInt
 	for _, s := range all {
@@ -370,7 +371,7 @@ func maxLen(options [][]any) int {
 	return n
 }
 
-// objects returns objects, with and without what they may lack.
+// objects returns objects, with and without their optional properties.
 func (s *sampler) objects(all []*jsonschema.Schema, depth int) ([]any, string) {
 	required, names := map[string]bool{}, map[string]bool{}
 	for _, one := range all {
@@ -416,7 +417,7 @@ type property struct {
 	missing bool // it may be missing
 }
 
-// choices returns how many ways there are to set the property.
+// choices returns the number of ways to set the property.
 func (p property) choices() int {
 	if p.missing {
 		return len(p.options) + 1

@@ -15,7 +15,7 @@ import (
 	"github.com/org/rollout-action/internal/lib/fields"
 )
 
-// defaultSchema is the form of verdicts if the judge says nothing of it.
+// defaultSchema is the schema of verdicts for a judge that gives none.
 const defaultSchema = `{
   "type": "object",
   "required": ["reason", "score"],
@@ -25,10 +25,10 @@ const defaultSchema = `{
   }
 }`
 
-// maxSchema is how long a schema may be, in bytes. Judges read it.
+// maxSchema is the maximum length of a schema, in bytes. Judges read it.
 const maxSchema = 64 << 10
 
-// compileForm sets the schema of the verdict.
+// compileForm compiles the schema of the verdict and the score.
 func (j *Judge) compileForm(found *problems) {
 	switch {
 	case len(j.Criteria) > 0:
@@ -48,21 +48,22 @@ func (j *Judge) compileForm(found *problems) {
 	*found = append(*found, r.found...)
 }
 
-// rated is what a score follows from.
+// rated is a verdict schema and the score expression over it.
 type rated struct {
 	form, score string
 	criteria    bool // the score follows from criteria
 }
 
-// rating is a rated that is compiled, or what is wrong with it. It is safe for concurrent use.
+// rating is a compiled rated, or the problems that kept it from compiling. It is safe for
+// concurrent use.
 type rating struct {
 	schema *jsonschema.Schema
 	score  *expression // nil with criteria
 	found  problems
 }
 
-// ratings remembers what was compiled: thousands of tasks may have the same judges, and trying a
-// score takes milliseconds.
+// ratings caches compiled ratings: thousands of tasks may have the same judges, and trying a score
+// takes milliseconds.
 var ratings = memory{known: map[rated]rating{}}
 
 type memory struct {
@@ -70,7 +71,7 @@ type memory struct {
 	known map[rated]rating
 }
 
-// maxRemembered is how many ratings are remembered.
+// maxRemembered is the maximum number of cached ratings.
 const maxRemembered = 1000
 
 func (m *memory) of(key rated) rating {
@@ -115,10 +116,10 @@ type noLoader struct{}
 
 func (noLoader) Load(string) (any, error) { return nil, errElsewhere }
 
-// schemaName is where the library believes a schema to be.
+// schemaName is the URL under which the library knows the schema.
 const schemaName = "verdict:schema"
 
-// compileSchema compiles a JSON Schema that is complete in itself.
+// compileSchema compiles a JSON Schema that refers to no other document.
 func compileSchema(text []byte) (*jsonschema.Schema, error) {
 	var document any
 	if err := bounded.Unmarshal(text, &document); err != nil {
@@ -151,11 +152,11 @@ func describesObject(s *jsonschema.Schema) bool {
 // kindOf returns the type of the values that fit a schema.
 func kindOf(s *jsonschema.Schema) *kind { return (&kinds{left: maxKinds}).of(s, 0) }
 
-// maxKinds bounds the types of a schema, whose parts may occur in each other many times. What is
-// beyond is of any type.
+// maxKinds bounds the types of a schema, whose parts may be nested in each other many times. Parts
+// beyond it are of any type.
 const maxKinds = 5000
 
-// kinds makes types.
+// kinds converts schemas to types, at most left of them.
 type kinds struct{ left int }
 
 func (k *kinds) of(s *jsonschema.Schema, depth int) *kind {
@@ -204,7 +205,7 @@ func (k *kinds) of(s *jsonschema.Schema, depth int) *kind {
 	return anyKind
 }
 
-// constants returns the only values that fit the schema by its enum or const.
+// constants returns the values of the schema's enum or const.
 func constants(s *jsonschema.Schema) []any {
 	if s.Const != nil {
 		return []any{*s.Const}
@@ -215,7 +216,7 @@ func constants(s *jsonschema.Schema) []any {
 	return nil
 }
 
-// textOf returns the type of a text, with the values that it may have.
+// textOf returns the type of a text, with its possible values.
 func textOf(s *jsonschema.Schema) *kind {
 	out := &kind{base: textKind.base}
 	for _, value := range constants(s) {
@@ -227,7 +228,7 @@ func textOf(s *jsonschema.Schema) *kind {
 }
 
 // object returns the type of an object. Properties that the schema does not name are unknown,
-// unless it says something of them.
+// unless it describes them in another way.
 func (k *kinds) object(s *jsonschema.Schema, depth int) *kind {
 	out := &kind{fields: map[string]*kind{}}
 	for name, property := range s.Properties {
@@ -247,7 +248,7 @@ func (k *kinds) object(s *jsonschema.Schema, depth int) *kind {
 	return out
 }
 
-// kindOfValues returns the type that all values have.
+// kindOfValues returns the common type of all values.
 func kindOfValues(values []any) *kind {
 	var out *kind
 	for _, value := range values {
@@ -273,7 +274,7 @@ func kindOfValues(values []any) *kind {
 	return out
 }
 
-// compileScore sets the expression of the score, and tries it on verdicts that fit the schema.
+// compileScore compiles the expression of the score, and tries it on verdicts that fit the schema.
 func (r *rating) compileScore(text string) {
 	key := fields.Path{"score"}
 	score, err := compileExpression(cmp.Or(text, "verdict.score"), &kind{fields: map[string]*kind{"verdict": kindOf(r.schema)}})
@@ -301,8 +302,8 @@ func (r *rating) compileScore(text string) {
 	r.score = score
 }
 
-// worst returns the shortest of the verdicts for which there is no score, the way out, and why
-// there is none; err is nil if all have one.
+// worst returns the shortest of the verdicts that have no score, advice, and the reason; err is nil
+// if all have a score.
 func (e *expression) worst(verdicts []any) (shown, way string, err error) {
 	names, _ := e.below("verdict")
 	missing := false
@@ -325,7 +326,7 @@ func (e *expression) worst(verdicts []any) (shown, way string, err error) {
 	return shown, way, err
 }
 
-// maxShown is how much of a verdict a message shows, in bytes.
+// maxShown is the maximum length of a verdict in a message, in bytes.
 const maxShown = 300
 
 // inline returns a value as JSON in one line.

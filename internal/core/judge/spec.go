@@ -44,16 +44,16 @@ type Criterion struct {
 	Weight  float64  `yaml:"weight" json:"weight,omitempty" default:"1" above:"0" max:"1000" doc:"How much the criterion counts in the score."`
 }
 
-// DefaultChoices returns the choices of a criterion without any.
+// DefaultChoices returns the choices of a criterion that names none.
 func DefaultChoices() []string { return []string{"no", "yes"} }
 
-// Call is the agent of a judge that is one call of the model.
+// Call is the agent name of a judge that is a single call of the model.
 const Call = "call"
 
-// PolicyModel is the model of a judge that has the model of the trial's own agent.
+// PolicyModel is the model name that stands for the model of the trial's own agent.
 const PolicyModel = "policy"
 
-// Source says where a verdict is.
+// Source names the place of a verdict.
 type Source string
 
 // The values of source.
@@ -62,7 +62,7 @@ const (
 	FromReply Source = "reply"
 )
 
-// Placement says where a judge works.
+// Placement names the environment in which a judge works.
 type Placement string
 
 // The values of placement.
@@ -71,7 +71,7 @@ const (
 	InFresh Placement = "fresh" // in a new environment with artifacts
 )
 
-// Scope says what a judge judges at once.
+// Scope names the unit that a judge judges: a trial or a group.
 type Scope string
 
 // The values of scope.
@@ -80,10 +80,10 @@ const (
 	OfGroup Scope = "group" // all trials of a task in the job
 )
 
-// defaultOrders is how often a group is ranked if orders does not say it: once from either end.
+// defaultOrders is the default of orders: the group is ranked once from either end.
 const defaultOrders = 2
 
-// Processes says what becomes of processes that the agent has left.
+// Processes tells whether the agent's leftover processes are ended or kept.
 type Processes string
 
 // The values of processes.
@@ -92,7 +92,7 @@ const (
 	KeepProcesses Processes = "keep"
 )
 
-// OnError says what a judge without a verdict means for its trial.
+// OnError is the effect of a judge without a verdict on its trial.
 type OnError string
 
 // The values of on_error.
@@ -101,11 +101,11 @@ const (
 	Ignore OnError = "ignore"
 )
 
-// VerdictSource returns where the verdict is. It is a file only if the judge says so: whatever runs
-// in its environment can write one.
+// VerdictSource returns the place of the verdict. It is a file only if the specification says so:
+// any process in the judge's environment can write one.
 func (s Spec) VerdictSource() Source { return cmp.Or(s.Source, FromReply) }
 
-// Place returns where the judge works; "" for a call, which works nowhere.
+// Place returns the environment in which the judge works; "" for a call, which has none.
 func (s Spec) Place() Placement {
 	switch {
 	case s.Agent == Call:

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Series has what a judge gave one trial in several runs.
+// Series holds the scores that a judge gave one trial in several runs.
 type Series struct {
 	Trial   string     `json:"trial"`
 	Scores  []*float64 `json:"scores"` // in the order of the runs; null if there is none
@@ -13,7 +13,7 @@ type Series struct {
 }
 
 // spread returns the difference between the largest and the smallest score. ok is false if there
-// are not two.
+// are fewer than two.
 func (s Series) spread() (width float64, ok bool) {
 	var known []float64
 	for _, score := range s.Scores {
@@ -27,7 +27,7 @@ func (s Series) spread() (width float64, ok bool) {
 	return slices.Max(known) - slices.Min(known), true
 }
 
-// Stability is how far a judge gives the same trials the same scores again.
+// Stability measures how often a judge gives the same trials the same scores again.
 type Stability struct {
 	Trials int `json:"trials"` // with at least two scores
 	Same   int `json:"same"`   // of them, those whose scores are all equal

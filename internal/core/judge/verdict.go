@@ -17,7 +17,7 @@ import (
 	"github.com/org/rollout-action/internal/lib/excerpt"
 )
 
-// Verdict is the verdict of a judge.
+// Verdict is a judge's verdict on a trial.
 type Verdict struct {
 	JSON     json.RawMessage    // as the judge has given it, without white space
 	Score    float64            // from 0 to 1
@@ -25,13 +25,13 @@ type Verdict struct {
 	Criteria map[string]float64 // from 0 to 1, by name; nil without criteria
 }
 
-// ErrMissing is the error of a verdict that is empty.
+// ErrMissing is the error of an empty verdict.
 var ErrMissing = errors.New("there is no verdict")
 
-// InvalidError says what is wrong with a verdict. Its text may quote the verdict.
+// InvalidError is the error of an invalid verdict. Its text may quote the verdict.
 type InvalidError struct{ Problem string }
 
-// Error returns what is wrong.
+// Error returns the problem as a sentence about the verdict.
 func (e *InvalidError) Error() string { return "the verdict is not valid: " + e.Problem }
 
 func invalid(format string, args ...any) error {
@@ -93,9 +93,9 @@ func (j *Judge) parse(text []byte) (value map[string]any, compact []byte, err er
 	return value, out.Bytes(), nil
 }
 
-// unfenced returns what is in a reply's only fenced block, if the reply is nothing else. Fences are
-// those of Markdown, of three backticks or tildes and more. What some models put before an answer
-// is left out: a mark of the order of bytes, and reasoning in a block of its own.
+// unfenced returns the content of a reply's only fenced block, if the reply is nothing else. Fences
+// are those of Markdown, of three or more backticks or tildes. A byte order mark and a reasoning
+// block before the answer, which some models write, are dropped.
 func unfenced(text []byte) []byte {
 	text = bytes.TrimSpace(bytes.TrimPrefix(text, []byte("\ufeff")))
 	if rest, ok := bytes.CutPrefix(text, []byte("<think>")); ok {
@@ -202,7 +202,7 @@ func (r *reader) value() (any, error) {
 	return nil, nil
 }
 
-// explain returns an error of the decoder as an error of the verdict.
+// explain converts an error of the decoder to an error of the verdict.
 func (r *reader) explain(err error) error {
 	if is := (*InvalidError)(nil); errors.As(err, &is) {
 		return err
@@ -219,7 +219,7 @@ func (r *reader) explain(err error) error {
 	return invalid("it is not JSON: %v", err)
 }
 
-// fits checks the verdict against the schema.
+// fits checks the verdict against the schema and returns an error if it does not fit.
 func (j *Judge) fits(value map[string]any) error {
 	if effort(j.schema, value, maxEffort) > maxEffort {
 		return invalid("it cannot be checked in a reasonable time: its schema has alternatives in alternatives, or many values are compared with many parts of it")

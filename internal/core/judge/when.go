@@ -4,14 +4,14 @@ import (
 	"github.com/org/rollout-action/internal/lib/fields"
 )
 
-// Facts are what is known of a trial before its judges run. Tests is nil if the tests have left no
-// reward.
+// Facts holds the results of a trial that are known before its judges run. Tests is nil if the
+// tests have left no reward.
 type Facts struct {
 	Tests   *float64
 	Rewards map[string]float64
 }
 
-// env returns the variables of an expression.
+// env returns the facts as variables of an expression.
 func (f Facts) env() map[string]any {
 	rewards := make(map[string]any, len(f.Rewards))
 	for name, value := range f.Rewards {
@@ -20,7 +20,7 @@ func (f Facts) env() map[string]any {
 	return map[string]any{"tests": optional(f.Tests), "rewards": rewards}
 }
 
-// optional returns what a pointer points to, or nil.
+// optional returns the value of a pointer, or nil.
 func optional(v *float64) any {
 	if v == nil {
 		return nil
@@ -34,7 +34,7 @@ var anyRewards = &kind{fields: map[string]*kind{}, extra: numberKind}
 // facts are the variables of when.
 var facts = &kind{fields: map[string]*kind{"tests": numberKind, "rewards": anyRewards}}
 
-// sampleTests are rewards of tests for which expressions are tried.
+// sampleTests are the rewards of tests that expressions are tried with.
 var sampleTests = []float64{0, 0.5, 1}
 
 func (j *Judge) compileWhen(found *problems) {
@@ -56,7 +56,7 @@ func (j *Judge) compileWhen(found *problems) {
 	j.when = when
 }
 
-// sampleFacts returns facts that have all that an expression reads.
+// sampleFacts returns facts with all values that an expression reads.
 func (e *expression) sampleFacts() []Facts {
 	names, _ := e.below("rewards")
 	var out []Facts
@@ -72,8 +72,8 @@ func (e *expression) sampleFacts() []Facts {
 	return out
 }
 
-// Applies reports whether the judge runs. The error ends a sentence about the condition: "cannot be
-// computed: …".
+// Applies reports whether the judge runs. The error completes a sentence about the condition:
+// "cannot be computed: …".
 func (j *Judge) Applies(f Facts) (bool, error) {
 	if j.when == nil {
 		return true, nil
