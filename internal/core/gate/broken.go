@@ -17,15 +17,17 @@ import (
 // exchangeable, so broken and fixed tasks are like the falls and rises of a drop, and the same test
 // applies.
 //
-// Confirmation attempts decide which tasks count against the limit. What they do to the test
+// Confirmation attempts decide which tasks count against the limit. Their effect on the test
 // depends on who made them:
-//   - The job alone tries tasks again that look broken, not those that look fixed. The test is about what was there before: all tasks
-//     that looked broken, against all that looked fixed. A verdict that needs confirmed tasks as well is red no more often.
-//   - If the baseline beside the job makes attempts, too, tasks that look fixed are tried again by the same rule, with job and baseline
-//     exchanged. Then confirmed tasks are exchangeable again, and the test is about them: chance confirms few of either kind, so it takes
-//     few broken ones to be more.
+//   - The job alone tries tasks again that look broken, not those that look fixed. The test is
+//     about the results before that: all tasks that looked broken, against all that looked fixed. A
+//     verdict that needs confirmed tasks as well is red no more often.
+//   - If the baseline runs with the job and makes attempts, too, tasks that look fixed are tried
+//     again by the same rule, with job and baseline exchanged. Then confirmed tasks are
+//     exchangeable again, and the test is about them: chance confirms few of either kind, so it
+//     takes few broken ones to be more.
 //
-// The attempts of one task may end alike. Then four that failed beside four that passed are one
+// The attempts of one task may end alike. Then four that failed and four that passed are one
 // observation, not eight, and a single confirmed task is no evidence. docs/internals/statistics.md
 // has the figures.
 type brokenTasks struct {
@@ -47,7 +49,7 @@ type brokenTasks struct {
 	method         string
 }
 
-// maxBrokenTasks checks the limit on broken tasks, or adds the comparison that will.
+// maxBrokenTasks checks the limit on broken tasks, or adds a comparison to decide it.
 func (k *checker) maxBrokenTasks(s scope) {
 	const name = "max_broken_tasks"
 	if s.MaxBrokenTasks == nil || k.nothingToCheck(s, name, float64(*s.MaxBrokenTasks)) {
@@ -92,8 +94,8 @@ func (k *checker) maxBrokenTasks(s scope) {
 	}
 }
 
-// mirroredAgents returns the agents whose tasks job and baseline tried again, also those that look
-// fixed.
+// mirroredAgents returns the agents for which both job and baseline tried tasks again, including
+// those that look fixed.
 func mirroredAgents(d result.Diff) map[string]bool {
 	agents := map[string]bool{}
 	for _, t := range d.Tasks {
@@ -104,12 +106,11 @@ func mirroredAgents(d result.Diff) map[string]bool {
 	return agents
 }
 
-// sides says something of an agent in the baseline and in the job.
+// sides holds a flag for the baseline and one for the job.
 type sides struct{ base, head bool }
 
 // deadAgents returns the sides on which an agent has no reward at all. All its tasks count there,
-// although none is tried again: nothing that is known of the tasks of other agents says how many of
-// them are flaky.
+// although none is tried again: other agents' tasks give no estimate of how many of them are flaky.
 func deadAgents(d result.Diff) map[string]sides {
 	dead := map[string]sides{}
 	for _, t := range d.Tasks {
@@ -122,8 +123,8 @@ func deadAgents(d result.Diff) map[string]sides {
 	return dead
 }
 
-// add counts a task, and returns what the test makes of it. mirrored: job and baseline tried both
-// kinds of tasks again. dead: where the agent has no reward.
+// add counts a task, and returns its contribution to the test. mirrored: job and baseline tried
+// both kinds of tasks again. dead: the sides on which the agent has no reward.
 func (b *brokenTasks) add(t result.TaskDiff, mirrored bool, dead sides) (flip [2]*result.Attempts) {
 	b.beside = b.beside || mirrored
 	tried := hasVerdict(t.Confirmation) && (!mirrored || hasVerdict(t.BaseConfirmation))
@@ -170,8 +171,7 @@ func (b *brokenTasks) count() int { return len(b.names) + b.estimated() }
 
 func (b *brokenTasks) estimated() int { return len(b.untried) * len(b.names) / max(1, b.tried) }
 
-// testsLooks reports whether the test is about what was there before the job alone tried tasks
-// again.
+// testsLooks reports whether the test is about the results before the job alone tried tasks again.
 func (b *brokenTasks) testsLooks() bool { return b.tried > 0 && !b.beside }
 
 // The baseline and the job of a task that broke, was fixed, or neither.
@@ -252,8 +252,8 @@ func wereCounted(n int) string {
 	return fmt.Sprintf("%d were", n)
 }
 
-// hint returns what would make the outcome clearer. alpha is 0 if nothing was tested. tests is how
-// many checks share the chance of a false alarm.
+// hint returns advice that would make the outcome clearer. alpha is 0 if nothing was tested. tests
+// is the number of checks that share the chance of a false alarm.
 func (b *brokenTasks) hint(alpha float64, tests int) string {
 	var parts []string
 	if alpha > 0 {
@@ -288,7 +288,7 @@ func (b *brokenTasks) hint(alpha float64, tests int) string {
 	return strings.Join(parts, "; ")
 }
 
-// newTest returns a Test without an interval and without what the suite can detect.
+// newTest returns a Test without an interval and without detectable drops.
 func newTest(s sample, method string, p, adjusted float64, tests int, alpha float64) Test {
 	return Test{
 		Method: method, Tasks: len(s.tasks), P: p, Adjusted: adjusted, Tests: tests,

@@ -82,7 +82,7 @@ func (k *checker) skip(s scope, name string, limit float64, why string) {
 	k.add(s, Check{Name: name, Limit: limit, Skipped: true, Message: "not checked: " + why})
 }
 
-// lack adds a check that has nothing to compare with, for the reason why: no baseline, or no task
+// lack adds a check that has nothing to compare with. why is the reason: no baseline, or no task
 // that both have. The policy's OnNoBaseline decides whether it passes.
 func (k *checker) lack(s scope, name string, limit float64, why string) {
 	k.uncompared = true

@@ -17,8 +17,8 @@ import (
 //   - tasks whose files changed, tasks in quarantine at now, and tasks to which no max_broken_tasks of the policy applies
 //   - tasks of an agent without a single reward: it does not work at all, which fails the job by itself
 //
-// both: a baseline beside the job makes attempts, too. Then tasks that look fixed are among them,
-// unless nothing is tested (noise: ignore).
+// both: a baseline that runs with the job makes attempts, too. Then tasks that look fixed are among
+// them, unless nothing is tested (noise: ignore).
 //
 // At most Confirm.MaxTasks tasks are returned (0 means 20, or 100 of both kinds). They are chosen
 // by a hash of their names: the choice does not depend on what a task looks like, so that it
@@ -61,7 +61,7 @@ func (p Policy) Confirmable(base, head result.Job, now time.Time, both bool) res
 	return planned
 }
 
-// lot returns a number that depends on the names of a task alone.
+// lot returns a hash of a task's names.
 func lot(k result.Key) string {
 	sum := sha256.Sum256([]byte(k.Agent + "\x00" + k.Dataset + "\x00" + k.Task))
 	return string(sum[:])

@@ -61,7 +61,7 @@ func knownCosts(a *result.Attempts) []float64 {
 	return costs
 }
 
-// maxCostIncrease checks the limit on the increase of costs, or adds the comparison that will.
+// maxCostIncrease checks the limit on the increase of costs, or adds a comparison to decide it.
 func (k *checker) maxCostIncrease(s scope) {
 	const name = "max_cost_increase"
 	if s.MaxCostIncrease == nil || k.nothingToCheck(s, name, *s.MaxCostIncrease) {
@@ -122,7 +122,7 @@ func (k *checker) maxCostIncrease(s scope) {
 	c.Message = d.message("") + d.limitText(c.Outcome)
 }
 
-// unknownText says whose costs are unknown.
+// unknownText tells whose costs are unknown.
 func (c costCounts) unknownText() string {
 	var parts []string
 	for i, of := range []string{" of the baseline", " of this job"} {
@@ -233,8 +233,8 @@ func (d costIncrease) interval(alpha float64, significant bool) (low, high float
 }
 
 // detectable returns the smallest increase of every trial's cost that the test finds in 80 % of
-// runs; false if it finds none below a hundredfold. It is a normal approximation; R. J. Connor,
-// Biometrics 43 (1987) 207, has the formula.
+// runs; false if it finds none below a hundredfold. It is a normal approximation; the formula is
+// from R. J. Connor, Biometrics 43 (1987) 207.
 func (d costIncrease) detectable(alpha float64) (float64, bool) {
 	n, v := float64(len(d.tasks)), variance(d.drops())
 	if d.tooFew(len(d.sample.tasks), alpha) || v == 0 {
@@ -249,7 +249,7 @@ func (d costIncrease) detectable(alpha float64) (float64, bool) {
 	return 0, false
 }
 
-// message returns what happened: "mean cost of a trial rose from $0.40 to $0.61 (+52.5%; …) on 30
+// message describes the change: "mean cost of a trial rose from $0.40 to $0.61 (+52.5%; …) on 30
 // tasks".
 func (d costIncrease) message(more string) string {
 	tasks := plural.Count(len(d.tasks), "task") + d.counts.String()
@@ -280,7 +280,7 @@ func (d costIncrease) limitText(o Outcome) string {
 	return ""
 }
 
-// hint returns the smallest increase that the suite shows.
+// hint names the smallest increase that the suite detects.
 func (d costIncrease) hint(t Test, alpha float64) string {
 	switch {
 	case d.tooFew(t.Tasks, alpha):

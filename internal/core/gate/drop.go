@@ -10,7 +10,7 @@ import (
 	"github.com/org/rollout-action/internal/lib/plural"
 )
 
-// metric is a quantity that may drop, and how messages show it.
+// metric is a quantity that may drop, and its format in messages.
 type metric struct {
 	name   string
 	values func(*result.Attempts) []float64
@@ -99,7 +99,7 @@ func (c counts) String() string {
 	return " (with " + strings.Join(parts, ", and ") + ")"
 }
 
-// drop checks a threshold on a drop, or adds the comparison that will.
+// drop checks a threshold on a drop, or adds a comparison to decide it.
 func (k *checker) drop(s scope, name string, limit *float64, what metric) {
 	if limit == nil || k.nothingToCheck(s, name, *limit) {
 		return
@@ -116,8 +116,8 @@ func (k *checker) drop(s scope, name string, limit *float64, what metric) {
 	k.dropOn(s, name, *limit, what, tasks, missingRewards(tasks))
 }
 
-// dropOn checks a threshold on a drop, or adds the comparison that will, on tasks that have values
-// on both sides.
+// dropOn checks a threshold on a drop on tasks that have values on both sides, or adds a comparison
+// to decide it.
 func (k *checker) dropOn(s scope, name string, limit float64, what metric, tasks []result.TaskDiff, left fmt.Stringer) {
 	d := drop{scope: s, what: what, limit: limit, sample: sampleOf(tasks, what.values), counts: left}
 	var base, head []float64
@@ -245,8 +245,8 @@ func (d drop) beyondLimit(smallest float64) float64 {
 	return max(smallest, d.limit/d.scale+reach)
 }
 
-// message returns what happened: "pass rate fell from 62.0% to 54.0% (-8.0 points, 90% interval …)
-// on 100 tasks".
+// message describes the drop: "pass rate fell from 62.0% to 54.0% (-8.0 points, 90% interval …) on
+// 100 tasks".
 func (d drop) message(interval string) string {
 	tasks := plural.Count(len(d.sample.tasks), "task") + d.counts.String()
 	if before, after := d.what.level(d.base), d.what.level(d.head); d.size() != 0 {
@@ -290,7 +290,7 @@ func byChance(t Test) string {
 	return text
 }
 
-// equalToLimit follows what a suite shows in four of five runs.
+// equalToLimit is a suffix for drops that a suite detects in four of five runs.
 const equalToLimit = "; one equal to the limit is red in half of them at best"
 
 // detectableText returns the smallest drops that the suite detects; "" if there are none.
@@ -312,7 +312,7 @@ func (d drop) detectableText(t Test) string {
 	return text
 }
 
-// hint returns what would make an inconclusive drop clear.
+// hint returns advice that would make an inconclusive drop clear.
 func (d drop) hint(t Test, asked, alpha float64) string {
 	if d.tooFew(t.Tasks, alpha) {
 		return d.tooFewTasks(t, alpha)
@@ -340,8 +340,8 @@ func (d drop) tooFewTasks(t Test, alpha float64) string {
 		plural.Count(t.Tasks, "task"), d.leastTasks(alpha))
 }
 
-// noteTooSmall adds a note if a suite is too small to show anything, also if there was no drop:
-// otherwise nobody would know.
+// noteTooSmall adds a note if a suite is too small to show anything. It does so even without a
+// drop: a green check would hide it.
 func (k *checker) noteTooSmall(d drop, t Test, alpha float64) {
 	if t.Detectable != nil || t.DetectableBroken != nil || d.span() == 0 {
 		return
@@ -357,7 +357,7 @@ func (k *checker) noteTooSmall(d drop, t Test, alpha float64) {
 	}
 }
 
-// noteComparison adds notes about what thresholds on drops and broken tasks did not compare.
+// noteComparison adds notes about tasks that thresholds on drops and broken tasks did not compare.
 func (k *checker) noteComparison() {
 	asked := false
 	for _, c := range k.checks {

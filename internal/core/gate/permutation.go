@@ -25,7 +25,7 @@ const (
 	maxPoints    = 4096       // values of a task's drop; with more it is approximated by a normal distribution
 )
 
-// tail has the probabilities that a sum is above the observed one and that it is equal to it.
+// tail holds the probabilities that a sum is above the observed one and that it is equal to it.
 type tail struct{ above, equal float64 }
 
 func (t tail) atLeast() float64 { return min(1, t.above+t.equal) }
@@ -47,7 +47,7 @@ func (t tail) mid() float64     { return min(1, t.above+t.equal/2) }
 // 2^n equally likely sums each time. With n = 4, the largest one has the mid-p 1/32 and happens in
 // 1/16 of runs; with n = 5, the two largest have at most 0.047 and happen in 2/32. So if values are
 // not only passes, and every task whose values vary differs, all of the probability counts. For
-// more than eight such tasks, that changes p by less than a fifth of what is significant
+// more than eight such tasks, that changes p by less than a fifth of the significance level
 // (TestMidPOfTasksThatAllDiffer).
 //
 // A task with more attempts on one side than on the other is not symmetric. Sign changes of such
@@ -424,7 +424,7 @@ func gridConvolution(s sample, relabel bool) tail {
 	}
 }
 
-// rounded returns what points returns, in multiples of step.
+// rounded returns the result of points, in multiples of step.
 func (t task) rounded(step float64, relabel bool) (drop int64, points []point) {
 	if !relabel || t.balanced() {
 		drop = int64(math.Round(t.drop() / step))
@@ -454,7 +454,8 @@ func (t task) rounded(step float64, relabel bool) (drop int64, points []point) {
 	return drop, points
 }
 
-// part is what an attempt adds to its unit's drop if it is on the baseline's or on the head's side.
+// part is the contribution of an attempt to its unit's drop on the baseline's and on the head's
+// side.
 type part struct{ base, head int64 }
 
 // relabelings returns the distribution of the drop over all ways to choose n of the parts for the

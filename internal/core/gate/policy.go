@@ -2,8 +2,8 @@ package gate
 
 import "reflect"
 
-// Policy is the gate of a job: what must hold for the job to pass. The tags describe the keys of a
-// job file; see package config.
+// Policy is the gate of a job: the conditions under which the job passes. The tags describe the
+// keys of a job file; see package config.
 type Policy struct {
 	Thresholds
 	Confidence     float64      `yaml:"confidence" json:"confidence" default:"0.95" min:"0.5" max:"0.9999" doc:"How sure a drop must be before it counts: 0.95 fails a suite that did not change at most once in twenty times."`

@@ -7,7 +7,7 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// unit has the values of the attempts of one agent at one task on both sides: rewards, or 1 for
+// unit holds the values of the attempts of one agent at one task on both sides: rewards, or 1 for
 // passed and 0 for not.
 type unit struct{ base, head []float64 }
 
@@ -29,7 +29,7 @@ func (u unit) constant() bool {
 	return !slices.ContainsFunc(u.base, differs) && !slices.ContainsFunc(u.head, differs)
 }
 
-// task has the units of all agents for one task. Tasks are independent of each other; attempts at
+// task holds the units of all agents for one task. Tasks are independent of each other; attempts at
 // one task are not, and agents may not be.
 type task []unit
 
@@ -51,8 +51,8 @@ func (t task) balanced() bool {
 	return !slices.ContainsFunc(t, func(u unit) bool { return !u.balanced() })
 }
 
-// sample has the values that a drop is tested on. Every unit counts once, however many attempts it
-// has.
+// sample holds the values that a drop is tested on. Every unit counts once, however many attempts
+// it has.
 type sample struct {
 	tasks []task
 	units int
@@ -128,7 +128,7 @@ func (s sample) rescaled(scale float64) sample {
 	return s
 }
 
-// withRange returns the sample with low, high and binary.
+// withRange returns the sample with low, high and binary set from its values.
 func (s sample) withRange() sample {
 	s.low, s.high, s.binary = math.Inf(1), math.Inf(-1), true
 	s.each(func(v float64) {

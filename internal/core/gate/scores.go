@@ -48,8 +48,8 @@ func (k *checker) minScore(s scope, score string) {
 	k.add(s, c)
 }
 
-// scoresOf returns the scores with a name, how many trials are without although they should have
-// one, and how many the judge did not have to judge, as text.
+// scoresOf returns the scores with a name, the number of trials that should have one and do not,
+// and a text that counts those the judge did not have to judge.
 func (s scope) scoresOf(name string) (values []float64, missing int, skipped string) {
 	owner, _, _ := strings.Cut(name, ".") // a judge without a verdict has no criteria
 	type task struct{ dataset, task string }
@@ -87,7 +87,7 @@ func (s scope) scoresOf(name string) (values []float64, missing int, skipped str
 	return values, missing, skipped
 }
 
-// scoreCounts says what of the compared tasks has no score.
+// scoreCounts counts the compared trials and tasks without a score.
 type scoreCounts struct {
 	without [2]int // trials, in the baseline and in the job
 	tasks   int    // left out, because no trial of theirs has the score on one side
@@ -117,7 +117,7 @@ func (c scoreCounts) String() string {
 	return " (with " + strings.Join(parts, ", and ") + ")"
 }
 
-// scoreDrop checks the limit on the drop of a score, or adds the comparison that will.
+// scoreDrop checks the limit on the drop of a score, or adds a comparison to decide it.
 func (k *checker) scoreDrop(s scope, score string) {
 	limit, name := s.Scores[score].MaxDrop, scorePrefix+score+scoreDropSuffix
 	if limit == nil || k.nothingToCheck(s, name, *limit) {
@@ -169,7 +169,7 @@ func scoreMetric(score string) metric {
 	}
 }
 
-// maxJudgeCost checks the limit on what the models of judges cost.
+// maxJudgeCost checks the limit on the cost of the judges' models.
 func (k *checker) maxJudgeCost(s scope) {
 	const name = "max_judge_cost_usd"
 	if s.MaxJudgeCostUSD == nil || s.matched == 0 && k.nothingToCheck(s, name, *s.MaxJudgeCostUSD) {

@@ -63,7 +63,7 @@ func (k *checker) minPassRateAll(s scope) {
 	})
 }
 
-// tallies counts the passes of each task, over all agents.
+// tallies counts attempts and passes of each task, over all agents.
 func tallies(results []result.Outcome) (tasks []tally, passed, trials int) {
 	type name struct{ dataset, task string }
 	at := map[name]int{}
@@ -111,8 +111,8 @@ func (k *checker) noRewards(s scope, name string, limit float64) bool {
 	return true
 }
 
-// noneWithout says that no trial has ended without a verdict. Some of the planned ones may not have
-// run.
+// noneWithout returns the sentence that no trial has ended without a verdict. Some of the planned
+// ones may not have run.
 func noneWithout(planned int) string {
 	if planned <= 1 {
 		return "no trial ended without a verdict"
@@ -127,7 +127,7 @@ func (k *checker) maxFailedTrials(s scope) {
 	}
 	limit := *s.MaxFailedTrials
 	asked := !s.whole || k.policy.MaxFailedTrials != nil
-	// A job without trials fails even if nobody set this threshold.
+	// A job without trials fails even without this threshold.
 	if (asked || s.matched == 0) && k.nothingToCheck(s, name, float64(limit)) {
 		return
 	}
@@ -231,7 +231,7 @@ func (k *checker) maxCost(s scope) {
 	k.add(s, c)
 }
 
-// costBound returns what stands before an amount: "≥ " if it is a lower bound.
+// costBound returns the prefix of an amount: "≥ " if it is a lower bound.
 func costBound(cost result.USD) string {
 	if cost.AtLeast() {
 		return "≥ "

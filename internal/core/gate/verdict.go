@@ -88,9 +88,9 @@ func (v Verdict) Passed(p Policy) bool {
 }
 
 // Check checks a job against the policy. diff compares the job with its baseline. If it is nil,
-// there is no baseline: thresholds on drops and broken tasks are not checked, and say so;
-// OnNoBaseline decides whether they pass. head must be the whole job, because a shard may lack the
-// trials of a group. now decides which quarantines still apply.
+// there is no baseline: thresholds on drops and broken tasks are not checked, which their messages
+// state; OnNoBaseline decides whether they pass. head must be the whole job, because a shard may
+// lack the trials of a group. now decides which quarantines still apply.
 func (p Policy) Check(head result.Job, diff *result.Diff, now time.Time) Verdict {
 	return check(p, head, diff, now)
 }

@@ -7,9 +7,9 @@ import (
 )
 
 // PassRate returns the share of one agent's attempts with a reward that passed, and its confidence
-// interval: the one of min_pass_rate, and the pass_rate of result.json. Every place that shows the
-// pass rate of one job has this one. ok is false if there is no reward. Each of tasks has the
-// attempts at another task.
+// interval. min_pass_rate, the pass_rate of result.json, and every other place that shows the pass
+// rate of one job use it. ok is false if there is no reward. Each of tasks has the attempts at
+// another task.
 func PassRate(tasks []*result.Attempts, confidence float64) (rate float64, interval Interval, ok bool) {
 	return rateOf(tasks, confidence, func(a *result.Attempts) int { return len(a.Rewards) })
 }
@@ -48,11 +48,11 @@ func wilson(p, n, confidence float64) (low, high float64) {
 // tally counts a task's attempts and those of them that passed.
 type tally struct{ passed, attempts int }
 
-// effectiveAttempts returns the pass rate p, and to how many independent attempts the tasks'
-// attempts amount. Attempts at one task resemble each other, so n is between the number of tasks
-// and the number of attempts. It is estimated from the variance between the tasks' rates (the
-// design effect, from the linearised variance of a ratio). If all attempts agree, nothing can be
-// estimated, and n is the number of tasks. Sources: L. Kish, Survey Sampling (1965), §8.2; for
+// effectiveAttempts returns the pass rate p, and the number n of independent attempts that the
+// tasks' attempts amount to. Attempts at one task resemble each other, so n is between the number
+// of tasks and the number of attempts. It is estimated from the variance between the tasks' rates
+// (the design effect, from the linearised variance of a ratio). If all attempts agree, nothing can
+// be estimated, and n is the number of tasks. Sources: L. Kish, Survey Sampling (1965), §8.2; for
 // using it with Wilson's interval, C. Franco et al., J. Surv. Stat. Methodol. 7 (2019) 334.
 func effectiveAttempts(tasks []tally) (p, n float64) {
 	passed, attempts, squares := 0.0, 0.0, 0.0

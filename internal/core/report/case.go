@@ -12,7 +12,7 @@ import (
 	"github.com/org/rollout-action/internal/lib/untrusted"
 )
 
-// State sums up one agent's attempts at one task.
+// State classifies the results of one agent's attempts at one task.
 type State string
 
 // The states. Cancelled attempts count only if no other one has a result, and skipped ones only if
@@ -29,7 +29,7 @@ const (
 // States lists all states, the most important first.
 var States = []State{Errored, Failed, Flaky, Skipped, Unverified, Passed}
 
-// Case has the attempts of one agent at one task.
+// Case holds the attempts of one agent at one task.
 type Case struct {
 	Agent, Dataset, Task string
 	// Path is the task's directory in its repository, with forward slashes and never outside of it;
@@ -39,8 +39,8 @@ type Case struct {
 	State    State
 	// Diff compares the task with the baseline; nil without one.
 	Diff *result.TaskDiff
-	// Confirmation is what the attempts came to that were made because the task looked broken or
-	// fixed (gate.confirm), with a baseline or without; nil if there were none. They are not among
+	// Confirmation sums up the confirmation attempts, made because the task looked broken or fixed
+	// (gate.confirm), with a baseline or without; nil if there were none. They are not among
 	// Attempts, and State, Reward, Cost and Seconds are without them.
 	Confirmation *result.Attempts
 	// Quarantine tells why the task is not gated; nil if it is.
@@ -61,13 +61,12 @@ func (c Case) Change() result.Change {
 	return c.Diff.Change
 }
 
-// NotBroken reports whether the task looked broken, and is not; see result.NotBroken.
+// NotBroken reports whether the task looked broken and was shown not to be; see result.NotBroken.
 func (c Case) NotBroken() bool {
 	return !c.passedOnce() && result.NotBroken(c.Confirmation, c.baseConfirmation())
 }
 
-// ConfirmedText says what the attempts showed that confirm whether the task is broken, or fixed; ""
-// without any.
+// ConfirmedText describes the results of the confirmation attempts; "" without any.
 func (c Case) ConfirmedText() string {
 	return result.ConfirmedText(c.Confirmation, c.baseConfirmation(), c.passedOnce())
 }
@@ -257,8 +256,8 @@ func state(attempts []Attempt) State {
 	return Skipped
 }
 
-// cleanPath returns a path of a plan, or "" if it leads out of the repository or has characters
-// that no name should have: the plan may come from an artifact.
+// cleanPath returns a path of a plan, or "" if it leads out of the repository or has forbidden
+// characters: the plan may come from an artifact.
 func cleanPath(p string) string {
 	if p == "" || p != untrusted.Line(p) || p != path.Clean(p) || path.IsAbs(p) || p == "." || p == ".." || strings.HasPrefix(p, "../") {
 		return ""

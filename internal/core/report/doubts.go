@@ -5,7 +5,7 @@ import (
 )
 
 // Doubts returns the judges that explain why a trial did not pass: those that gave it less than 1
-// and said why. There are none if the reward is that of the tests, which judges do not change.
+// and a reason. There are none if the reward is that of the tests, which judges do not change.
 // Names and reasons may be hostile.
 func Doubts(t result.Trial) []result.AgentRun {
 	if t.Reward == nil || t.Passed() || t.TestsReward != nil && *t.TestsReward == *t.Reward {

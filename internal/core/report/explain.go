@@ -20,7 +20,7 @@ const (
 	verifierStderr = result.VerifierDir + "/" + result.StderrFile
 )
 
-// Bounds of what Explain returns.
+// Bounds of the lines that Explain returns.
 const (
 	explainLines = 50
 	explainBytes = 16 << 10
@@ -77,7 +77,7 @@ func Open(in Input, file string) (f fs.File, size int64, err error) {
 	return f, info.Size(), nil
 }
 
-// Caption is what stands above the lines of a log that explains a trial.
+// Caption returns the line above a log that explains a trial.
 func Caption(log excerpt.Text, file string) string {
 	switch {
 	case len(log.Middle) > 0:
@@ -108,7 +108,7 @@ func explaining(t result.Trial) []string {
 	return []string{result.ErrorFile}
 }
 
-// Logs returns the files of a trial that people may want to open, relative to the job's directory.
+// Logs returns the files of a trial that a user may want to open, relative to the job's directory.
 // Missing and empty ones are left out.
 func Logs(in Input, t result.Trial) []string {
 	var found []string

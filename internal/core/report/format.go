@@ -9,7 +9,7 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// Number formats a reward or a metric for people, with at most three decimals.
+// Number formats a reward or a metric with at most three decimals.
 func Number(f float64) string {
 	if math.Abs(f) >= 1e6 || f != 0 && math.Abs(f) < 0.0005 || math.IsNaN(f) {
 		return strconv.FormatFloat(f, 'g', 3, 64)
@@ -39,7 +39,7 @@ func Cost(cost result.USD) string {
 	return AtLeast(cost) + Dollars(usd)
 }
 
-// AtLeast returns what stands before an amount: "≥ " if it is a lower bound.
+// AtLeast returns the prefix of an amount: "≥ " if it is a lower bound.
 func AtLeast(cost result.USD) string {
 	if cost.AtLeast() {
 		return "≥ "
@@ -96,8 +96,7 @@ func MeanDuration(sec *float64) string {
 	return Duration(*sec)
 }
 
-// DurationChange formats a difference of mean durations with its sign; "–" if there is not one of
-// both.
+// DurationChange formats a difference of mean durations with its sign; "–" unless both are known.
 func DurationChange(now, then *float64) string {
 	if now == nil || then == nil {
 		return "–"

@@ -10,7 +10,7 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// Mark is the one word for how a job ended.
+// Mark is a one-word summary of how a job ended.
 type Mark string
 
 // The marks. A job passes with MarkPassed, MarkInconclusive and MarkUncompared.
@@ -23,12 +23,12 @@ const (
 	MarkPart         Mark = "part"       // a shard: only the merge is judged
 )
 
-// Emoji returns the mark as a picture.
+// Emoji returns the emoji of the mark.
 func (m Mark) Emoji() string {
 	return map[Mark]string{MarkPassed: "✅", MarkFailed: "❌", MarkInconclusive: "🟡", MarkUncompared: "⚪", MarkIncomplete: "⛔", MarkPart: "🧩"}[m]
 }
 
-// Mark returns how the job ended.
+// Mark returns the mark of the job.
 func (in Input) Mark() Mark {
 	switch {
 	case len(in.Incomplete) > 0:
@@ -45,7 +45,8 @@ func (in Input) Mark() Mark {
 	return MarkPassed
 }
 
-// Title returns how the job ended: the heading of every report, without any text from outside.
+// Title returns the heading of every report, which tells how the job ended. It contains no text
+// from outside.
 func (in Input) Title(cases []Case) string {
 	mark, words := in.Mark(), ""
 	switch mark {
@@ -65,7 +66,7 @@ func (in Input) Title(cases []Case) string {
 	return mark.Emoji() + " " + words + ": " + in.Headline(cases)
 }
 
-// Sentences of several reports.
+// Sentences that several reports share.
 const (
 	MissingLead = "Something is missing, so this job does not pass:" // before Input.Incomplete
 	PartNote    = "A shard is not judged: the merge of all of them is."
@@ -79,12 +80,13 @@ func (in Input) BaselineLead() string {
 	return "No baseline: "
 }
 
-// Headline returns how the job ended in a few words, none of them from outside: "2 broken, 1 fixed,
-// 3 tasks not compared", or without a baseline "10 of 12 tasks passed". It counts the tasks of the
-// agents that are evaluated: oracle and nop count only where there is no other, and nop only where
-// it is alone. Tasks that broke for the oracle are named apart. The tasks of several agents are not
-// added up: "2 agents passed 3 to 5 of 12 tasks each". A job whose rewards judges made is summed up
-// by its mean reward, because few of those are 1. If no task has a result, it says that instead.
+// Headline summarizes how the job ended in a few words, none of them from outside: "2 broken, 1
+// fixed, 3 tasks not compared", or without a baseline "10 of 12 tasks passed". It counts the tasks
+// of the evaluated agents: oracle and nop count only where there is no other, and nop only where it
+// is alone. Tasks that broke for the oracle are named apart. The tasks of several agents are not
+// added up: "2 agents passed 3 to 5 of 12 tasks each". A job whose rewards come from judges is
+// summed up by its mean reward, because few of those are 1. If no task has a result, Headline says
+// so.
 func (in Input) Headline(cases []Case) string {
 	agents := PassedTasks(evaluated(cases))
 	if text := nothingHeadline(agents); text != "" {
@@ -141,7 +143,8 @@ func (in Input) Headline(cases []Case) string {
 	return strings.Join(parts, ", ")
 }
 
-// nothingHeadline says that no agent has a result of any task; "" if one has, or without tasks.
+// nothingHeadline returns the headline if no agent has a result of any task; "" if one has, or
+// without tasks.
 func nothingHeadline(agents []AgentTasks) string {
 	most, began := 0, false
 	for _, a := range agents {
@@ -162,7 +165,7 @@ func nothingHeadline(agents []AgentTasks) string {
 }
 
 // judgedHeadline returns the mean reward of each agent's tasks, "mean reward 0.63 over 12 tasks";
-// "" if no reward is one that judges made.
+// "" if no reward comes from judges.
 func judgedHeadline(cases []Case) string {
 	rewards := map[string][]float64{}
 	judged := false
@@ -194,8 +197,8 @@ func judgedHeadline(cases []Case) string {
 	return Plural(len(means), "agent") + " with mean rewards of " + low + " to " + high + " over " + tasks + " each"
 }
 
-// judgesMadeReward reports whether the reward of a trial is not that of its tests, but one that its
-// judges entered.
+// judgesMadeReward reports whether judges entered the reward of a trial, so that it is not simply
+// that of the tests.
 func judgesMadeReward(t result.Trial) bool {
 	if t.Reward == nil || t.TestsReward != nil && *t.TestsReward == *t.Reward {
 		return false
@@ -203,7 +206,7 @@ func judgesMadeReward(t result.Trial) bool {
 	return slices.ContainsFunc(t.Agents, func(run result.AgentRun) bool { return run.Role == result.RoleJudge })
 }
 
-// evaluated returns the cases of the agents that agent.Evaluated names.
+// evaluated returns the cases of the agents that agent.Evaluated selects.
 func evaluated(cases []Case) []Case {
 	var names []string
 	for _, c := range cases {
@@ -215,7 +218,7 @@ func evaluated(cases []Case) []Case {
 	return slices.DeleteFunc(slices.Clone(cases), func(c Case) bool { return !slices.Contains(names, c.Agent) })
 }
 
-// AgentTasks is how many tasks an agent passed in all of its attempts.
+// AgentTasks counts the tasks that an agent passed in all of its attempts.
 type AgentTasks struct {
 	Agent         string
 	Passed, Total int
@@ -252,7 +255,7 @@ func (a AgentTasks) String() string {
 }
 
 // shown reports whether an attempt has a reward or an error that counts as a reward of 0, and
-// whether the agent began in one.
+// whether the agent began in any attempt.
 func (c Case) shown() (scored, began bool) {
 	for _, a := range c.Attempts {
 		if t := a.Trial; t != nil {

@@ -33,8 +33,8 @@ func FailureKind(t result.Trial) string {
 	return string(t.Error.Type)
 }
 
-// Reason is why trials did not pass: they failed with the same kind, and their messages and the
-// logs that explain them are alike.
+// Reason groups trials that did not pass for the same reason: they have the same kind of failure,
+// and their messages and the logs that explain them are alike.
 type Reason struct {
 	Kind   string         // see FailureKind
 	Trials []result.Trial // at least one, by key
@@ -51,10 +51,10 @@ type Reason struct {
 // maxRead bounds how many trials' logs Reasons reads.
 const maxRead = 1000
 
-// Reasons groups trials that have an error or a reward below 1 by why they did. Each log is
-// shortened to so many lines. Kinds come in the order of their first trial, and within a kind the
-// reason with most trials comes first. Cancelled trials are one reason, without a log. trials are
-// in order of their keys; they are not changed.
+// Reasons groups trials that have an error or a reward below 1 by reason. Each log is shortened to
+// so many lines. Kinds come in the order of their first trial, and within a kind the reason with
+// most trials comes first. Cancelled trials are one reason, without a log. trials are in order of
+// their keys; they are not changed.
 func Reasons(in Input, trials []result.Trial, lines int) []Reason {
 	byKind := map[string][]result.Trial{}
 	var kinds []string
@@ -122,7 +122,7 @@ func compareBool(a, b bool) int {
 	return 1
 }
 
-// explainAfterMessage is Explain for a reader who has read the error's message.
+// explainAfterMessage is Explain for a report that already shows the error's message.
 func explainAfterMessage(in Input, t result.Trial, lines int) (file string, log excerpt.Text) {
 	file, log = Explain(in, t)
 	if log.Empty() {
@@ -141,11 +141,12 @@ func explainAfterMessage(in Input, t result.Trial, lines int) (file string, log 
 	return strings.TrimPrefix(file, t.Dir()+"/"), log.Telling(lines, explainBytes, explainWidth)
 }
 
-// digits matches what differs between runs of the same failure: numbers, times, addresses, digests.
+// digits matches text that differs between runs of the same failure: numbers, times, addresses,
+// digests.
 var digits = regexp.MustCompile(`0x[0-9a-fA-F]+|[0-9a-fA-F]*[0-9][0-9a-fA-F]*`)
 
-// sketch returns text without what differs between trials that failed alike: numbers, and the
-// task's name.
+// sketch removes from a text the parts that differ between trials that failed alike: numbers, and
+// the task's name.
 func sketch(text string, k result.Key) string {
 	if len(k.Task) >= 4 { // a shorter name may be part of any word
 		text = strings.ReplaceAll(text, k.Task, "\x01")

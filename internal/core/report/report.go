@@ -21,7 +21,7 @@ type Input struct {
 	// Files is the job's directory, for logs: <Key.Dir()>/logs/verifier/stdout.txt and so on. It
 	// may be nil.
 	Files fs.FS
-	// Dir is the job's directory as it is shown to people.
+	// Dir is the job's directory as reports show it.
 	Dir string
 
 	// Diff compares with the baseline; nil without one. Baseline is a sentence about what was
@@ -32,8 +32,8 @@ type Input struct {
 	// Stored is the comparison in the verdict that the job keeps, for pages; nil with a Diff, or if
 	// the verdict has none.
 	Stored *result.Comparison
-	// BaseFiles is the baseline's directory, as Files is the job's, and BaseDir is how it is shown
-	// to people. They are nil and "" if only the baseline's numbers are at hand.
+	// BaseFiles is the baseline's directory, as Files is the job's, and BaseDir is how reports show
+	// it. They are nil and "" if only the baseline's numbers are at hand.
 	BaseFiles fs.FS
 	BaseDir   string
 
@@ -46,7 +46,7 @@ type Input struct {
 	// Incomplete has a sentence for everything that is missing from the job: a shard, results that
 	// cannot be read, a cancel.
 	Incomplete []string
-	// Notes are further sentences for people: why no comment is posted, how many shards were
+	// Notes are further sentences for the reader: why no comment is posted, how many shards were
 	// merged.
 	Notes []string
 	Links Links
@@ -62,7 +62,7 @@ type Links struct {
 	Page        string
 	InArtifacts bool
 	Commit      string // what was evaluated
-	// Sha is the commit that was evaluated, for people: in a pull request the head, not the merge
+	// Sha is the evaluated commit as reports show it: in a pull request the head, not the merge
 	// commit. "" if unknown.
 	Sha string
 	// Files is the URL of the repository's files at that commit; with a task's Path appended it
@@ -82,8 +82,8 @@ func (in Input) Passed() bool {
 	return len(in.Incomplete) == 0 && in.Verdict.Passed(in.Policy)
 }
 
-// BaseOf returns the attempt of the baseline that a trial is best compared with: one that passed,
-// or else the first. ok is false if the baseline has none, or if only its numbers are at hand.
+// BaseOf returns the attempt of the baseline to compare a trial with: one that passed, or else the
+// first. ok is false if the baseline has none, or if only its numbers are at hand.
 func (in Input) BaseOf(t result.Trial) (base result.Outcome, ok bool) {
 	if in.Diff == nil || in.BaseFiles == nil {
 		return base, false

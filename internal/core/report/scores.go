@@ -10,20 +10,20 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// ScoreHead are the columns of scores, as ScoreRow.Cells has them.
+// ScoreHead lists the column titles of ScoreRow.Cells.
 var ScoreHead = []string{"mean", "trials", "without"}
 
 // ScoreNote explains the columns.
 const ScoreNote = "Scores of judges are from 0 to 1. Without: the judge did not run, or gave no verdict."
 
-// ScoreRow is what a judge, or one of its criteria, says of an agent. Agent and Name may be
-// hostile.
+// ScoreRow sums up the scores that a judge, or one of its criteria, gave an agent. Agent and Name
+// may be hostile.
 type ScoreRow struct {
 	Agent, Name string
 	Cells       []string // as ScoreHead
 }
 
-// ScoreChangeHead are the columns of scores beside a baseline, as ScoreChange.Cells has them.
+// ScoreChangeHead lists the column titles of ScoreChange.Cells.
 var ScoreChangeHead = []string{"baseline", "now", "change", "tasks"}
 
 // ScoreChange compares a score with the baseline, on the tasks that have it on both sides. Agent
@@ -33,7 +33,7 @@ type ScoreChange struct {
 	Cells       []string // as ScoreChangeHead
 }
 
-// ScoreChanges returns how the scores of agents differ from the baseline, and sentences about those
+// ScoreChanges returns how the scores of agents differ from the baseline, and notes about scores
 // that cannot be compared; none without judges.
 func ScoreChanges(d *result.Diff) (rows []ScoreChange, notes []string) {
 	if d == nil {

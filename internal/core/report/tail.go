@@ -11,9 +11,9 @@ import (
 	"github.com/org/rollout-action/internal/lib/excerpt"
 )
 
-// Bounds of what is read of a file from an environment, which may have any size and kind.
+// Bounds of reading a file from an environment, which may have any size and kind.
 const (
-	headBytes  = 16 << 10 // a quarter of both, as excerpt.Ends has it
+	headBytes  = 16 << 10 // a quarter of both, as in excerpt.Ends
 	tailBytes  = 48 << 10
 	scanBytes  = 64 << 20 // of a file that cannot be read from its end
 	smallBytes = 8 << 20  // of a file that is read as a whole
@@ -55,7 +55,7 @@ func open(files fs.FS, name string) (fs.File, fs.FileInfo, error) {
 	return file, info, nil
 }
 
-// IsDir reports whether there is a directory in the job's directory, and no link on the way to it.
+// IsDir reports whether dir is a directory in the job's directory, with no link on the way to it.
 func IsDir(in Input, dir string) bool {
 	if in.Files == nil || !fs.ValidPath(dir) {
 		return false
@@ -87,8 +87,8 @@ func readSmall(files fs.FS, name string) ([]byte, error) {
 }
 
 // readEnds reads the beginning and the end of a file: at most headBytes and tailBytes, in whole
-// lines if there are any. dropped is how many bytes are between them. If there are none, tail is
-// all of the file.
+// lines if there are any. dropped is the number of bytes between them. If it is 0, tail is all of
+// the file.
 func readEnds(files fs.FS, name string) (head, tail []byte, dropped int64, err error) {
 	file, info, err := open(files, name)
 	if err != nil {

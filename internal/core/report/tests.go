@@ -26,7 +26,7 @@ type Test struct {
 	Message     string // why it failed, or ""
 }
 
-// TestStatus is how a verifier's test case ended.
+// TestStatus is the outcome of a verifier's test case.
 type TestStatus string
 
 // The statuses. Pending tests and those with an unknown status count as skipped.
@@ -36,14 +36,14 @@ const (
 	TestPassed  TestStatus = "passed"
 )
 
-// Tests are the test cases that a verifier reported: failed ones first, otherwise in its order.
+// Tests holds the test cases that a verifier reported: failed ones first, otherwise in its order.
 type Tests struct {
 	File                    string // below the job's directory
 	Passed, Failed, Skipped int
 	List                    []Test // at most maxTests; the counts are of all
 }
 
-// Bounds of what is read of a verifier's reports.
+// Bounds of reading a verifier's reports.
 const (
 	maxTests      = 1000
 	maxSeen       = 200_000 // test cases that are counted
@@ -240,11 +240,11 @@ func parseJUnit(data []byte) (Tests, error) {
 	}
 }
 
-// unread are the beginnings and ends of what has no attributes, without its <.
+// unread lists the delimiters of constructs without attributes, without the leading <.
 var unread = [][2]string{{"![CDATA[", "]]>"}, {"!--", "-->"}, {"?", "?>"}}
 
-// hasLongTag reports whether an element has more than maxAttributes attributes, as far as the text
-// is XML.
+// hasLongTag reports whether an element has more than maxAttributes attributes. Its answer is
+// reliable only for valid XML.
 func hasLongTag(text []byte) bool {
 	for {
 		_, rest, found := bytes.Cut(text, []byte("<"))
@@ -312,7 +312,7 @@ func (r *junitReader) start(e xml.StartElement) error {
 }
 
 // add adds a piece of a failure's text. Pieces around CDATA and comments are not joined: secrets
-// were hidden in the file, where one in pieces is none.
+// were redacted in the file, and a secret split into pieces was not found there.
 func (r *junitReader) add(piece []byte) {
 	if r.text == nil || r.text.Len() >= maxTestText {
 		return

@@ -10,7 +10,7 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// UsageHead are the columns of an agent's usage, as UsageRow.Cells has them.
+// UsageHead lists the column titles of UsageRow.Cells.
 var UsageHead = []string{"turns", "input", "output", "cost", "model time"}
 
 // UsageNote explains the columns of rows.
@@ -29,7 +29,7 @@ func UsageNote(rows []UsageRow) string {
 	return says
 }
 
-// UsageRow is what an agent used of its model. Agent, Models and Notes may be hostile.
+// UsageRow sums up an agent's usage of its model. Agent, Models and Notes may be hostile.
 type UsageRow struct {
 	Agent  string
 	Models []string
@@ -44,7 +44,7 @@ type UsageRow struct {
 	SelfReported int
 }
 
-// Changed returns the changes in a line: "cost −12%, turns +3"; "" without any.
+// Changed returns the changes as one line: "cost −12%, turns +3"; "" without any.
 func (u UsageRow) Changed() string {
 	var parts []string
 	for _, i := range []int{3, 0, 1, 2, 4} { // the cost first
@@ -55,8 +55,8 @@ func (u UsageRow) Changed() string {
 	return strings.Join(parts, ", ")
 }
 
-// Usages returns what the agents of a job used of their models, sorted by agent; none for agents
-// without a gateway. diff may be nil.
+// Usages returns the model usage of a job's agents, sorted by agent. Agents without a gateway are
+// left out. diff may be nil.
 func Usages(job result.Job, diff *result.Diff) []UsageRow {
 	var rows []UsageRow
 	for _, name := range slices.Sorted(maps.Keys(job.Agents)) {
@@ -102,8 +102,8 @@ func usageCells(sum *result.UsageSum) []string {
 	return []string{turns(float64(sum.Turns) / n), tokens("input_tokens", sum.InputTokens), tokens("output_tokens", sum.OutputTokens), cost, modelTime}
 }
 
-// UsageChanges returns the changes of means, as UsageHead: turns as a difference, the others in
-// percent. A number that cannot be compared is "".
+// UsageChanges returns the changes of means in the order of UsageHead: turns as a difference, the
+// others in percent. A number that cannot be compared is "".
 func UsageChanges(d result.UsageDiff) []string {
 	relative := func(then, now *float64) string {
 		if then == nil || now == nil {
@@ -127,8 +127,8 @@ func UsageChanges(d result.UsageDiff) []string {
 	}
 }
 
-// UsageLevels returns the means of one side of a comparison, as UsageHead; "–" for those that
-// cannot be compared.
+// UsageLevels returns the means of one side of a comparison in the order of UsageHead; "–" for
+// those that cannot be compared.
 func UsageLevels(m result.UsageMeans) []string {
 	show := func(n *float64, format func(float64) string) string {
 		if n == nil {
@@ -139,7 +139,7 @@ func UsageLevels(m result.UsageMeans) []string {
 	return []string{show(m.Turns, turns), show(m.InputTokens, Tokens), show(m.OutputTokens, Tokens), Cost(m.Cost), show(m.ModelSec, Duration)}
 }
 
-// UsageNotes returns sentences, without a full stop, about what two sides cannot compare.
+// UsageNotes returns sentences, without a full stop, about numbers that cannot be compared.
 func UsageNotes(d result.UsageDiff) []string {
 	var notes []string
 	if d.OtherModels() {

@@ -63,7 +63,7 @@ const (
 	maxComparedText   = 192 << 10
 )
 
-// ComparedJob identifies a baseline.
+// ComparedJob identifies the baseline of a comparison.
 type ComparedJob struct {
 	JobName    string    `json:"job_name"`
 	Commit     *string   `json:"commit"`
@@ -71,7 +71,7 @@ type ComparedJob struct {
 	StartedAt  time.Time `json:"started_at"`
 }
 
-// BaseAndHead is a number of both sides of a comparison.
+// BaseAndHead holds one number for both sides of a comparison.
 type BaseAndHead struct {
 	Base float64 `json:"base"`
 	Head float64 `json:"head"`

@@ -8,13 +8,13 @@ import (
 )
 
 // PlannedConfirmation describes the confirmation attempts (Trial.Confirmation) that a job plans. A
-// task that looks broken gets no further one after one has passed; NextBeside has the rule for a
-// job and the baseline that runs beside it.
+// task that looks broken gets no further attempt after one has passed; for a job that runs with its
+// baseline, NextBeside documents the rule.
 type PlannedConfirmation struct {
 	Attempts int   `json:"attempts"` // at most, of each task
 	Tasks    []Key `json:"tasks"`    // without Attempt, sorted
 	// Both: tasks that look fixed are tried again by the same rule as those that look broken. Only
-	// a job with a baseline beside it does that.
+	// a job that runs with its baseline does that.
 	Both bool `json:"both,omitempty"`
 	// Fixed are those of Tasks that look fixed, sorted. The others look broken.
 	Fixed []Key `json:"fixed,omitempty"`
@@ -94,7 +94,7 @@ func (p Plan) NextConfirmations(confirmations []Trial, again map[Key]bool) []Key
 	return p.next(confirmations, again, settled)
 }
 
-// next returns the first attempt that was not made at each task that is not settled.
+// next returns the first attempt that was not made at each unsettled task.
 func (p Plan) next(confirmations []Trial, again, settled map[Key]bool) []Key {
 	made, chosen := map[Key]bool{}, map[Key]bool{}
 	for _, t := range confirmations {
@@ -113,15 +113,15 @@ func (p Plan) next(confirmations []Trial, again, settled map[Key]bool) []Key {
 	return next
 }
 
-// Confirming is a job, or its baseline, of which confirmation attempts are made.
+// Confirming is a job, or its baseline, with the confirmation attempts made so far.
 type Confirming struct {
 	Plan  Plan
 	Made  []Trial      // trials, of which the confirmation attempts count
 	Again map[Key]bool // those that count as not made
 }
 
-// ConfirmedLike returns the plan of the baseline of a job with the confirmation attempts that go
-// with those of the job: as many at each task that both have.
+// ConfirmedLike returns the baseline's plan with the confirmation attempts that match the head's:
+// as many at each task that both have.
 func (p Plan) ConfirmedLike(head Plan) Plan {
 	if head.Confirm == nil {
 		return p
@@ -136,19 +136,19 @@ func (c PlannedConfirmation) Without(leave func(Key) bool) PlannedConfirmation {
 	return c
 }
 
-// Beside returns c without the tasks that look fixed and that the baseline beside the job does not
-// have: only its attempts could confirm them.
+// Beside returns c without the tasks that look fixed and that the baseline running with the job
+// does not have: only the baseline's attempts could confirm them.
 func (c PlannedConfirmation) Beside(base Plan) PlannedConfirmation {
 	last := base.lastAttempts(c.Fixed)
 	return c.Without(func(k Key) bool { n, ok := last[k]; return ok && n == 0 })
 }
 
-// NextBeside returns the confirmation attempts that can be made now of a job and of the baseline
-// that runs beside it, so that both have equally many. A task that looks broken gets no further
-// ones after the job has passed one, or when the baseline can no longer pass more than half of its
-// own: it is not the job then that broke it (see NotBroken). For a task that looks fixed, the same
-// holds with job and baseline exchanged (see NotFixed), so that chance confirms as many of the one
-// kind as of the other. If the baseline does not have a task, the attempts of the job alone decide.
+// NextBeside returns the confirmation attempts that can be made now by a job and by the baseline
+// that runs with it, so that both make equally many. A task that looks broken gets no further ones
+// after the job has passed one, or when the baseline can no longer pass more than half of its own:
+// then the job did not break it (see NotBroken). For a task that looks fixed, the same holds with
+// job and baseline exchanged (see NotFixed), so that chance confirms as many of the one kind as of
+// the other. If the baseline does not have a task, the attempts of the job alone decide.
 func NextBeside(head, base Confirming) (ofHead, ofBase []Key) {
 	if head.Plan.Confirm == nil {
 		return nil, nil
@@ -182,7 +182,7 @@ func NextBeside(head, base Confirming) (ofHead, ofBase []Key) {
 	return slices.DeleteFunc(ofHead, behind(first, second)), slices.DeleteFunc(ofBase, behind(second, first))
 }
 
-// checkConfirm returns an error for what no run plans.
+// checkConfirm returns an error for confirmation attempts that no run plans.
 func (p Plan) checkConfirm() error {
 	c := p.Confirm
 	if c == nil {
@@ -205,7 +205,7 @@ func (p Plan) checkConfirm() error {
 	return nil
 }
 
-// counted returns what the confirmation attempts came to that count as made.
+// counted returns the results of the confirmation attempts that count as made, by task.
 func counted(c Confirming) []TaskAttempts {
 	var made []Outcome
 	for _, t := range c.Made {
@@ -216,8 +216,8 @@ func counted(c Confirming) []TaskAttempts {
 	return attempts(made, nil)
 }
 
-// WithConfirmation returns the plan with further confirmation attempts. If it has a task already, c
-// says whether that one looks fixed. p and c are not changed.
+// WithConfirmation returns the plan with further confirmation attempts. For a task that it has
+// already, c decides whether the task looks fixed. p and c are not changed.
 func (p Plan) WithConfirmation(c PlannedConfirmation) Plan {
 	c.Tasks, c.Fixed = sorted(c.Tasks), sorted(c.Fixed)
 	if p.Confirm != nil {
@@ -238,7 +238,7 @@ func sorted(keys []Key) []Key {
 	return slices.Compact(slices.SortedFunc(slices.Values(keys), Key.Compare))
 }
 
-// ConfirmedTasks returns what the confirmation attempts at each task came to that has some. The
+// ConfirmedTasks returns the results of the confirmation attempts at each task that has some. The
 // keys have no Attempt.
 func ConfirmedTasks(job Job) map[Key]*Attempts {
 	tasks := map[Key]*Attempts{}
@@ -248,7 +248,7 @@ func ConfirmedTasks(job Job) map[Key]*Attempts {
 	return tasks
 }
 
-// ConfirmedText says what the confirmation attempts showed. It returns "" if there were none.
+// ConfirmedText describes the results of the confirmation attempts; "" if there were none.
 func (d TaskDiff) ConfirmedText() string {
 	if d.Head == nil {
 		return ""
@@ -268,26 +268,26 @@ func (d TaskDiff) LooksFixed() bool {
 	return !slices.Contains(d.Base.Scores[:n], 1) && !slices.ContainsFunc(d.Head.Scores[:n], func(v float64) bool { return v != 1 })
 }
 
-// NotBroken reports whether a task that looked broken was shown to be none that this job broke: the
-// job has passed a confirmation attempt, or the baseline beside it has passed no more than half of
-// its own.
+// NotBroken reports whether confirmation attempts showed that this job did not break a task that
+// looked broken: the job has passed one, or the baseline that ran with it has passed no more than
+// half of its own.
 func NotBroken(head, base *Attempts) bool { return head != nil && head.Passed > 0 || failsNow(base) }
 
-// failsNow reports whether attempts of a baseline show that it does not pass a task any more
-// either. The baseline need not pass all of them: then a task that it passes nearly always would be
-// found half as often if the job does break it.
+// failsNow reports whether attempts of a baseline show that it no longer passes a task either. It
+// may pass some of them: were all required, a task that it passes nearly always would be found half
+// as often if the job does break it.
 func failsNow(base *Attempts) bool {
 	return base != nil && len(base.Scores) > 0 && 2*base.Passed <= len(base.Scores)
 }
 
-// NotFixed reports whether a task that looked fixed was shown to be none that this job fixed. It is
-// NotBroken with job and baseline exchanged. Without attempts of the baseline it is false.
+// NotFixed reports whether confirmation attempts showed that this job did not fix a task that
+// looked fixed. It is NotBroken with job and baseline exchanged. Without attempts of the baseline
+// it is false.
 func NotFixed(head, base *Attempts) bool { return base != nil && NotBroken(base, head) }
 
-// ConfirmedText says what attempts of a job, and of the baseline that ran beside it, showed that
-// confirm whether a task is broken, or fixed if one of its planned attempts passed; "" without any.
-// Attempts that the infrastructure ended showed nothing, and are not among them. base is nil if
-// only the job made some.
+// ConfirmedText describes the confirmation attempts of a job, and of the baseline that ran with it,
+// at a task that looks broken, or with fixed set, at one that looks fixed; "" if there are none.
+// Attempts that the infrastructure ended do not count. base is nil if only the job made some.
 func ConfirmedText(head, base *Attempts, fixed bool) string {
 	if head == nil && base == nil {
 		return ""
@@ -307,7 +307,7 @@ func ConfirmedText(head, base *Attempts, fixed bool) string {
 		return fmt.Sprintf("not fixed: passed %d of %s", head.Passed, plural.Count(tried, "more attempt"))
 	case fixed && tried > 0 && of > 0:
 		return fmt.Sprintf("confirmed fixed: passed %d of %s, and the baseline none of %d", head.Passed, plural.Count(tried, "more attempt"), of)
-	case fixed && tried > 0: // what the baseline did is not known here
+	case fixed && tried > 0: // the baseline's attempts are not known here
 		return fmt.Sprintf("looked fixed: passed %d of %s", head.Passed, plural.Count(tried, "more attempt"))
 	case fixed:
 	case head != nil && head.Passed > 0: // the last one, after which there are no more

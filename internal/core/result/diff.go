@@ -9,7 +9,7 @@ import (
 	"github.com/org/rollout-action/internal/core/agent"
 )
 
-// Change is how the results of one agent at one task differ between two jobs.
+// Change classifies how the results of one agent at one task differ between two jobs.
 type Change string
 
 // The changes, the most important first. An attempt that the agent, the verifier or a judge ended
@@ -59,7 +59,7 @@ type TaskDiff struct {
 	// Confirmation has the confirmation attempts of this job at the task; nil if there are none.
 	// They decide only between "broken" or "errored" and "worse", and between "fixed" and "better".
 	Confirmation *Attempts `json:"confirmation,omitempty"`
-	// BaseConfirmation has those of the baseline, if it ran beside this job; see NotBroken and
+	// BaseConfirmation has those of the baseline, if the two jobs ran together; see NotBroken and
 	// NotFixed.
 	BaseConfirmation *Attempts `json:"base_confirmation,omitempty"`
 }
@@ -114,7 +114,7 @@ func (a Attempts) LeftOut() int { return a.Failed - a.Lost }
 // crashed reports whether attempts ended with errors other than a cancel, and none with a reward.
 func (a Attempts) crashed() bool { return len(a.Rewards) == 0 && a.Failed > a.Cancelled }
 
-// flaky reports TaskDiff.Flaky.
+// flaky computes TaskDiff.Flaky.
 func (a Attempts) flaky() bool {
 	return a.Passed > 0 && (a.Passed < len(a.Rewards) || a.Failed > a.Cancelled)
 }
@@ -217,8 +217,7 @@ func Compare(base, head Job) Diff {
 	return d
 }
 
-// Evaluated returns those of Tasks that are of the agents that agent.Evaluated names. It is about
-// the agents of the job.
+// Evaluated returns the Tasks of the agents that agent.Evaluated selects from the job's agents.
 func (d Diff) Evaluated() []TaskDiff {
 	names := map[string]bool{}
 	for _, t := range d.Tasks {
@@ -232,7 +231,7 @@ func (d Diff) Evaluated() []TaskDiff {
 	})
 }
 
-// CountsEvaluated is Counts of Evaluated, without the changes that there are none of.
+// CountsEvaluated counts the changes of Evaluated. Changes that do not occur have no entry.
 func (d Diff) CountsEvaluated() map[Change]int {
 	counts := map[Change]int{}
 	for _, t := range d.Evaluated() {
@@ -241,14 +240,14 @@ func (d Diff) CountsEvaluated() map[Change]int {
 	return counts
 }
 
-// TaskAttempts has one agent's attempts at one task.
+// TaskAttempts holds one agent's attempts at one task.
 type TaskAttempts struct {
 	Key Key // its Attempt is 0
 	Attempts
 }
 
-// AttemptsOf returns the attempts of a job, sorted by agent, dataset and task. It counts what
-// Compare counts. The job is not changed.
+// AttemptsOf returns the attempts of a job, sorted by agent, dataset and task. It counts the same
+// attempts as Compare. The job is not changed.
 func AttemptsOf(job Job) []TaskAttempts { return attempts(job.Results, job.Skipped) }
 
 // pair removes the first task from two sorted lists, or from one of them if the other does not

@@ -69,8 +69,8 @@ const (
 	ATIFFile = "trajectory.json"
 
 	// JudgesDir has a directory for each judge, named like it, and JudgeInputsDir. A judge's
-	// directory has a CommandDir and the other files of an agent, what it was asked and its verdict
-	// as it gave it.
+	// directory has a CommandDir and the other files of an agent, the prompt, and the verdict as
+	// the judge gave it.
 	JudgesDir      = "judges"
 	JudgeInputsDir = JudgesDir + "/inputs" // what judges get to see of a trial
 	// JudgeTranscriptFile is in JudgeInputsDir: what the agent said and did.
@@ -109,7 +109,7 @@ func Marshal(v any) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// Encode writes what Marshal returns.
+// Encode writes v to w in the format of Marshal.
 func Encode(w io.Writer, v any) error {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
@@ -122,7 +122,7 @@ func WriteFile(path string, data []byte) error {
 	return atomicwriter.WriteFile(path, data, 0o644)
 }
 
-// WriteFrom replaces path atomically by what write writes. If that fails, path stays as it is.
+// WriteFrom replaces path atomically with the output of write. If write fails, path stays as it is.
 func WriteFrom(path string, write func(io.Writer) error) (err error) {
 	draft, err := os.CreateTemp(filepath.Dir(path), draftPrefix)
 	if err != nil {
@@ -261,9 +261,9 @@ func ReadEachTrial(dir string, keys []Key) (trials []Trial, errs []error) {
 	return trials, errs
 }
 
-// plainTrial returns an error if a directory on the way from a job's to a trial's, or that itself,
-// is a link or no directory: a log there is not read either. above keeps the errors of those that
-// many trials share.
+// plainTrial returns an error if a directory on the way from a job's to a trial's, or the trial's
+// own, is a link or not a directory: a log there is not read either. above caches the errors of
+// directories that many trials share.
 func plainTrial(dir string, key Key, above *sync.Map) error {
 	below := key.Dir()
 	for i := range len(below) {
@@ -347,7 +347,7 @@ func ParseTrial(data []byte, key Key, into *Trial) error {
 	return nil
 }
 
-// share replaces texts that many results have in common by one copy.
+// share replaces texts that many results have in common with one copy.
 func share(t *Trial) {
 	texts := []*string{&t.TaskDigest, &t.AgentDigest, &t.ConfigDigest, &t.TaskFormat}
 	if t.TaskGitCommitID != nil {
@@ -401,7 +401,7 @@ func readJob(path string) (job Job, err error) {
 	return ParseJob(path, data)
 }
 
-// ParseJob parses a job's result.json, whose name path is for errors. It refuses a trial's.
+// ParseJob parses a job's result.json. path names the file in errors. It refuses a trial's.
 func ParseJob(path string, data []byte) (job Job, err error) {
 	if err := parseJSON(path, data, &job); err != nil {
 		return job, err

@@ -13,7 +13,7 @@ import (
 	"github.com/org/rollout-action/internal/lib/nofollow"
 )
 
-// MaxConfigFile is how large a config.json may be, in bytes. Job files are smaller.
+// MaxConfigFile is the maximum size of a config.json, in bytes. Job files are smaller.
 const MaxConfigFile = 8 << 20
 
 // ReadConfig reads the config.json in a job's directory. The error is fs.ErrNotExist if there is
@@ -22,10 +22,10 @@ func ReadConfig(dir string) ([]byte, error) {
 	return nofollow.ReadFile(filepath.Join(dir, ConfigFile), MaxConfigFile)
 }
 
-// maxHead bounds what is read of the beginning of a large file, in bytes.
+// maxHead bounds the part that is read of the beginning of a large file, in bytes.
 const maxHead = 16 << 20
 
-// maxHeadFields bounds the keys in it. A plan has about 20, a result 40.
+// maxHeadFields bounds the keys in that part. A plan has about 20, a result 40.
 const maxHeadFields = 1000
 
 // ReadPlanHead reads the beginning of the plan.json in a job's directory: everything before tasks,
@@ -82,7 +82,7 @@ func readHead[T any](path string, until ...string) (head T, err error) {
 	return head, err
 }
 
-// endsWhole reports a file that does not end with a brace.
+// endsWhole returns an error if a file does not end with a brace.
 func endsWhole(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil {

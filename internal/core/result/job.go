@@ -12,7 +12,7 @@ import (
 	"github.com/org/rollout-action/internal/core/agent"
 )
 
-// Plan is what a job is going to run: <job>/plan.json. It is written before the first trial and
+// Plan describes the trials of a job: <job>/plan.json. It is written before the first trial and
 // stays with the results, so that missing ones can be named.
 type Plan struct {
 	JobName string `json:"job_name"`
@@ -40,11 +40,11 @@ type Plan struct {
 	// Confirm is set when tasks look broken and are going to be tried again (gate.confirm). A shard
 	// has only its own tasks in it.
 	Confirm *PlannedConfirmation `json:"confirm,omitempty"`
-	// Beside is set if the job was run beside another one, its baseline or the job that it is the
-	// baseline of.
+	// Beside is set if the job was run together with another one: its baseline, or the job that it
+	// is the baseline of.
 	Beside *Beside `json:"beside,omitempty"`
-	// Stopped says why the last run started no more trials although some were left; empty if that
-	// was no decision of Rollout's. A merged job has an entry for each shard that stopped.
+	// Stopped tells why the last run started no more trials although some were left; empty if
+	// Rollout did not decide that. A merged job has an entry for each shard that stopped.
 	Stopped []Stop         `json:"stopped,omitempty"`
 	Agents  []PlannedAgent `json:"agents,omitempty"` // those with files, sorted by name
 	Tasks   []PlannedTask  `json:"tasks"`            // sorted by dataset and name
@@ -68,8 +68,7 @@ type Plan struct {
 	OnlyJudges bool `json:"only_judges,omitempty"`
 }
 
-// ID identifies the directory that the plan was written for, and no other one; a resumed job keeps
-// it.
+// ID identifies the directory that the plan was written for; a resumed job keeps it.
 func (p Plan) ID() string {
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%q %q %q", p.JobName, p.StartedAt.UTC().Format(time.RFC3339Nano), p.Digest)
@@ -79,24 +78,23 @@ func (p Plan) ID() string {
 	return hex.EncodeToString(sum.Sum(nil)[:10])
 }
 
-// Beside describes the job that another one was run beside.
+// Beside describes the other one of two jobs that were run together.
 type Beside struct {
 	// Baseline: this job is the baseline of the other one.
 	Baseline bool   `json:"baseline"`
-	JobName  string `json:"job_name"` // of the other job, whose directory is beside this one's
+	JobName  string `json:"job_name"` // of the other job; its directory has the same parent
 	Commit   string `json:"commit"`   // of the baseline
 	// OnlyConfirms: the baseline makes confirmation attempts alone, and the job is compared with
 	// another one.
 	OnlyConfirms bool `json:"only_confirms,omitempty"`
 }
 
-// baselineOf reports whether a job that says this of itself is the baseline that head was run
-// beside.
+// baselineOf reports whether the job with this Beside is the baseline that ran together with head.
 func (b *Beside) baselineOf(head Job) bool {
 	return b != nil && b.Baseline && head.Beside != nil && !head.Beside.Baseline && b.Commit == head.Beside.Commit && b.JobName == head.JobName
 }
 
-// Resumption is one time that a job was resumed.
+// Resumption describes one resume of a job.
 type Resumption struct {
 	At time.Time `json:"at"`
 	// IdleSec is the time, in seconds, in which nothing is known to have run: since the end of the
@@ -115,8 +113,7 @@ func (p Plan) Idle() time.Duration {
 	return time.Duration(min(sum, maxIdle) * float64(time.Second))
 }
 
-// Shard is one part of a job that is run in parts, on one machine each. Index counts from 1 to
-// Total.
+// Shard is one part of a job that is split over several machines. Index counts from 1 to Total.
 type Shard struct {
 	Index int `json:"index"`
 	Total int `json:"total"`
@@ -156,7 +153,7 @@ type PlannedTask struct {
 	GitPath     string `json:"git_path,omitempty"`
 }
 
-// Own returns the keys of the trials that belong into this directory: those of its shard, or all. A
+// Own returns the keys of the trials that belong in this directory: those of its shard, or all. A
 // baseline that makes confirmation attempts alone has none.
 func (p Plan) Own() []Key {
 	if p.OnlyConfirms() {
@@ -358,7 +355,7 @@ type Job struct {
 	Skipped      []Key             `json:"skipped"` // planned trials without a result
 }
 
-// EvaluatedTrials returns how many trials the numbers of Evaluated are of.
+// EvaluatedTrials returns the number of trials that Evaluated averages over.
 func (j *Job) EvaluatedTrials() (completed int) {
 	if len(j.Agents) == 0 {
 		return j.CompletedTrials
@@ -369,7 +366,7 @@ func (j *Job) EvaluatedTrials() (completed int) {
 	return completed
 }
 
-// Evaluated returns the pass rate and the mean reward of the agents that agent.Evaluated names,
+// Evaluated returns the pass rate and the mean reward of the agents that agent.Evaluated selects,
 // over their completed trials; nil if they have completed none. Those of Summary are over the
 // trials of all agents.
 func (j *Job) Evaluated() (passRate, meanReward *float64) {
@@ -477,7 +474,7 @@ func Summarize(plan Plan, trials []Trial) Job {
 	return job
 }
 
-// note adds the cost of a trial, its end, and whether it was cancelled.
+// note adds the cost and the end of a trial, and notes whether it was cancelled.
 func (j *Job) note(t Trial) {
 	j.Costs = j.Costs.Plus(t.Spent())
 	j.Cancelled = j.Cancelled || t.Error != nil && t.Error.Type == Cancelled

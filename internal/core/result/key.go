@@ -31,7 +31,7 @@ func (k Key) Compare(o Key) int {
 	)
 }
 
-// String returns agent/dataset/task__attempt for people, with the names as they are.
+// String returns agent/dataset/task__attempt with the names unchanged, for messages.
 func (k Key) String() string {
 	return fmt.Sprintf("%s/%s/%s__%d", k.Agent, k.Dataset, k.Task, k.Attempt)
 }

@@ -1,8 +1,7 @@
 package result
 
-// Means collects the numbers of trials, for their means per trial. Numbers of different jobs are
-// compared by their means, because the jobs may have different numbers of attempts. The zero value
-// has no trials.
+// Means collects the numbers of trials, for their means per trial. Jobs are compared by means,
+// because they may have different numbers of attempts. The zero value has no trials.
 type Means struct {
 	Rewards []float64
 	Costs   []float64 // of the trials that have reported one

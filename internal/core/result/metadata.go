@@ -8,7 +8,7 @@ import (
 
 // Metadata sums up a job: <job>/metadata.json, written when the job begins, from time to time while
 // it runs, and when it ends. Its first fields have the names that other tools use in the metadata
-// beside an outputs.jsonl. Rollout never reads it; it is always computed from the trials.
+// of an outputs.jsonl. Rollout never reads it; it is always computed from the trials.
 type Metadata struct {
 	JobName    string   `json:"job_name"`
 	PlanDigest string   `json:"plan_digest"`
@@ -45,7 +45,7 @@ type Progress struct {
 	Cost     USD                `json:"cost"`
 }
 
-// MetadataOf returns the metadata of a job. job is what Summarize returns for the trials so far.
+// MetadataOf returns the metadata of a job. job is the result of Summarize for the trials so far.
 func MetadataOf(plan Plan, job Job) Metadata {
 	m := Metadata{
 		JobName: plan.JobName, PlanDigest: plan.Digest, Commit: plan.Commit, Shard: plan.Shard,

@@ -101,7 +101,7 @@ func ExampleID(dataset, task string) int64 {
 	return int64(binary.BigEndian.Uint64(sum[:]) >> 11)
 }
 
-// PromptOf returns an instruction as messages.
+// PromptOf returns an instruction as a list with one message of a user.
 func PromptOf(instruction string) []Message {
 	const mark = "\n[cut]"
 	text := strings.ToValidUTF8(instruction, "\uFFFD")

@@ -32,8 +32,8 @@ type PassK struct {
 // computed for powers of two and the largest k, because a job may have 100,000 attempts.
 const EveryK = 100
 
-// ShownPassK returns the entries that are shown to people: those for k of 1, 5, 10 and 100, and for
-// the largest k that a task has enough attempts for.
+// ShownPassK returns the entries that reports show: those for k of 1, 5, 10 and 100, and for the
+// largest k that a task has enough attempts for.
 func ShownPassK(all []PassK) []PassK {
 	all = slices.DeleteFunc(slices.Clone(all), func(p PassK) bool { return p.Tasks == 0 })
 	if len(all) == 0 {
@@ -72,7 +72,7 @@ type attemptCounts struct {
 }
 
 // countAttempts counts the attempts at each task, sorted by agent, dataset and task. It returns nil
-// if no task has a second attempt, because then the pass rate says everything.
+// if no task has a second attempt, because pass@1 is the pass rate.
 func countAttempts(keys []Key, byKey map[Key]*Trial) []attemptCounts {
 	if !slices.ContainsFunc(keys, func(k Key) bool { return k.Attempt > 1 }) {
 		return nil
@@ -172,8 +172,8 @@ func ksUpTo(most int) []int {
 	return append(ks, most)
 }
 
-// Advantage tells how much better or worse an attempt was than its group: the same agent's attempts
-// at the same task. Source: Z. Shao et al., DeepSeekMath, 2024 (GRPO).
+// Advantage measures how much better or worse an attempt was than its group: the same agent's
+// attempts at the same task. Source: Z. Shao et al., DeepSeekMath, 2024 (GRPO).
 type Advantage struct {
 	Plain float64 // the reward minus the group's mean
 	// Normalized is Plain divided by the group's standard deviation (of the population: the sum of

@@ -9,12 +9,12 @@ import (
 // eval-shard-1-of-4. They are found as eval-shard-*.
 const ShardInfix = "-shard-"
 
-// anyPattern matches what is a pattern anywhere in a name: a wildcard, a class, and what minimatch
-// calls an extglob.
+// anyPattern matches pattern syntax that has an effect anywhere in a name: wildcards, classes, and
+// minimatch's extglobs.
 var anyPattern = regexp.MustCompile(`[?*+@!]\([^)]*\)?|\[[^\]]*\]?|[*?]`)
 
-// PatternIn returns the part of a name that a consumer of names takes for a pattern, which then
-// finds other names, too; "" if there is none. Consumers are the actions that upload and download
+// PatternIn returns the part of a name that consumers of names treat as a pattern, which would
+// match other names, too; "" if there is none. Consumers are the actions that upload and download
 // artifacts, and globs of agents, datasets and tasks.
 // Source: isaacs/minimatch, README; actions/download-artifact; Go, path.Match.
 func PatternIn(name string) string {

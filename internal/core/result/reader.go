@@ -15,8 +15,8 @@ import (
 type TrialReader struct{ buffer nofollow.Buffer }
 
 // Read reads the result.json in dir, a trial's directory, into a zero Trial, and reports whether
-// there is one. Errors name the file by label, the directory as people know it. check may refuse
-// the file's text; nil accepts all. A link is not followed.
+// there is one. Errors name the file by label, the path of the directory as shown to users. check
+// may refuse the file's text; nil accepts all. A link is not followed.
 func (r *TrialReader) Read(dir *os.File, label string, key Key, into *Trial, check func(text []byte, file string) error) (bool, error) {
 	file := filepath.Join(label, ResultFile)
 	text, err := r.buffer.ReadAt(dir, ResultFile, file, MaxTrialFile)

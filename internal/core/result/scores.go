@@ -20,7 +20,7 @@ type ScoreSum struct {
 // scoreTally adds up scores. The zero scoreTally is ready to use.
 type scoreTally struct{ byName map[string]*ScoreSum }
 
-// maxScores bounds the names of scores: result files may be anybody's.
+// maxScores bounds the names of scores, because result files are not trusted.
 const maxScores = 1000
 
 func (t *scoreTally) add(trial Trial) {
@@ -83,7 +83,7 @@ type OutcomeScore struct {
 	Group bool `json:"group,omitempty"`
 }
 
-// maxJudge is how much of a judge's digest an outcome has.
+// maxJudge is the length of the prefix of a judge's digest in an outcome.
 const maxJudge = len("sha256:") + 16
 
 // outcomeScores returns the scores of a trial for its outcome; nil if it has none.
@@ -123,8 +123,8 @@ type ScoreDiff struct {
 	Changed int `json:"changed"`
 }
 
-// ScoresOf returns the scores with a name of the attempts that have it. judge is the digest of the
-// judge that gave them; it is "changed" if several did.
+// ScoresOf returns the scores with a name, of those attempts that have it. judge is the digest of
+// the judge that gave them, or "changed" if several judges did.
 func (a Attempts) ScoresOf(name string) (scores []float64, judge string) {
 	first := true
 	for _, o := range a.Scored {
@@ -144,7 +144,7 @@ func (a Attempts) ScoresOf(name string) (scores []float64, judge string) {
 }
 
 // SameJudge returns the scores with a name on both sides. same is false if both sides have scores
-// of judges that are not the same, or not known to be.
+// and their judges differ or are not known.
 func (d TaskDiff) SameJudge(name string) (base, head []float64, same bool) {
 	base, before := d.Base.ScoresOf(name)
 	head, now := d.Head.ScoresOf(name)

@@ -6,12 +6,11 @@ import (
 	"time"
 )
 
-// Stop says why a run started no more trials although some were left.
+// Stop describes why a run started no more trials although some were left.
 type Stop struct {
 	Reason StopReason `json:"reason"`
 	At     time.Time  `json:"at"`
-	// Why says it for people, as a clause with numbers and names of trials. It is hostile, as names
-	// are.
+	// Why is the reason as a clause with numbers and names of trials. It is hostile, as names are.
 	Why       string `json:"why"`
 	Skipped   int    `json:"skipped"`             // trials that were not started
 	Cancelled int    `json:"cancelled,omitempty"` // trials that ran and were ended
@@ -29,7 +28,7 @@ const (
 	StopBudgetDuration StopReason = "budget_duration" // the job has run as long as it may
 )
 
-// checkStops returns an error for what no run writes.
+// checkStops returns an error for stops that no run writes.
 func (p Plan) checkStops() error {
 	if len(p.Stopped) > MaxShards {
 		return fmt.Errorf("it stopped %d times", len(p.Stopped))

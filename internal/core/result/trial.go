@@ -80,7 +80,7 @@ var ErrorTypes = []ErrorType{
 	EnvironmentTeardownFailed, InternalError, EnvironmentLost, Cancelled,
 }
 
-// Fault tells whose failure an error is.
+// Fault classifies who caused an error.
 type Fault string
 
 // The faults. An agent that could not try (FaultInstall) differs from one that tried and failed (FaultAgent).
@@ -94,7 +94,7 @@ const (
 	FaultUnknown        Fault = "unknown"        // this version does not know the type of error
 )
 
-// Fault returns whose failure the error is.
+// Fault returns who caused the error.
 func (t ErrorType) Fault() Fault {
 	for _, f := range []struct {
 		prefix string
@@ -122,7 +122,7 @@ func (f Fault) Loses() bool {
 	return f == FaultAgent || f == FaultInstall || f == FaultVerifier || f == FaultJudge
 }
 
-// Error is a failure of a trial. Message is for people and names the remedy.
+// Error is a failure of a trial. Message is written for users and names the remedy.
 type Error struct {
 	Type    ErrorType `json:"type"`
 	Message string    `json:"message"`
@@ -145,7 +145,7 @@ func (c Costs) Plus(d Costs) Costs {
 	return Costs{Environment: c.Environment.Plus(d.Environment), Model: c.Model.Plus(d.Model), Judges: c.Judges.Plus(d.Judges)}
 }
 
-// Without takes a part of the costs away, part by part.
+// Without subtracts part by part.
 func (c Costs) Without(d Costs) Costs {
 	return Costs{Environment: c.Environment.without(d.Environment), Model: c.Model.without(d.Model), Judges: c.Judges.without(d.Judges)}
 }
@@ -231,8 +231,8 @@ type AgentLayer struct {
 	From string `json:"from,omitempty"`
 }
 
-// Base says what an environment ran on instead of the image that was asked for. Each field is one line
-// for people, and none is empty.
+// Base describes what an environment ran on instead of the requested image. Each field is one line
+// for users, and none is empty.
 type Base struct {
 	Requested string `json:"requested"` // the image, as the task names it
 	Actual    string `json:"actual"`    // what stood in for it, in words that fit after "runs on"
@@ -332,15 +332,16 @@ type Trial struct {
 	Scores map[string]*float64 `json:"scores,omitempty"`
 }
 
-// Reused tells which job ran a trial whose result was reused. The trial's cost, times and durations are those of that run.
+// Reused names the job that ran a trial whose result was reused. The trial's cost, times and
+// durations are those of that run.
 type Reused struct {
 	Job       string    `json:"job_name"`   // that ran it
 	From      string    `json:"from"`       // the directory with the result, as it was given
 	StartedAt time.Time `json:"started_at"` // of the trial
 }
 
-// Reverified tells which job ran the agent of a trial whose tests or judges were run again. The trial's agent digest, its durations of the agent
-// and a part of its cost are those of that run.
+// Reverified names the job that ran the agent of a trial whose tests or judges were run again. The
+// trial's agent digest, its durations of the agent and a part of its cost are those of that run.
 type Reverified struct {
 	Job         string    `json:"job_name"`              // that ran it
 	From        string    `json:"from"`                  // its directory, as it was given

@@ -10,9 +10,9 @@ import (
 // EndedUnreachable reports whether the trial ended with its provider (Error.Unreachable).
 func (t Trial) EndedUnreachable() bool { return t.Error != nil && t.Error.Unreachable }
 
-// UnreachableText says for people how many trials ended because their provider did not answer any
-// more, in one sentence without its full stop, and with which errors; "" if none did. Of unknown
-// types of errors it gives the number alone: a result may be made up.
+// UnreachableText returns one sentence, without its full stop, about how many trials ended because
+// their provider stopped answering, and with which errors; "" if none did. It does not name unknown
+// error types, because a result may be forged.
 func UnreachableText(trials []Trial) string {
 	counts := map[ErrorType]int{}
 	total := 0

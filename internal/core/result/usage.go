@@ -5,12 +5,13 @@ import (
 	"slices"
 )
 
-// ReportedByAgent is Usage.ReportedBy if nobody measured the usage: the agent has said it, in a
-// trajectory that it left.
+// ReportedByAgent is the Usage.ReportedBy of a usage that was not measured, but read from a
+// trajectory that the agent left.
 const ReportedByAgent = "agent"
 
-// Usage is what a trial's agent used of its model. Counts of tokens are null if they are not known,
-// and a lower bound if they are not known for some calls. The cost is in Trial.Costs.
+// Usage counts the calls and tokens that a trial's agent used of its model. Counts of tokens are
+// null if they are not known, and a lower bound if they are not known for some calls. The cost is
+// in Trial.Costs.
 type Usage struct {
 	// ReportedBy is "" for what the gateway has counted, else ReportedByAgent. Then Calls is Turns,
 	// and there are no times.

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// UsageSum sums up the usage of trials whose agents had a gateway. A sum is null if no trial knows
-// the number. It is a lower bound if some trials do not; Partial then has its name.
+// UsageSum sums up the usage of trials whose agents had a gateway. A sum is null if the number is
+// known for no trial. It is a lower bound if it is unknown for some; Partial then has its name.
 type UsageSum struct {
 	Trials int `json:"trials"` // that have a usage
 	// SelfReported counts those of Trials whose agents have said the usage themselves
@@ -73,8 +73,8 @@ func (u *Usage) tokens() [5]*int64 {
 // tokenNames are the names of the sums of tokens in files.
 var tokenNames = [5]string{"input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens"}
 
-// add adds what a trial of this job used. Nothing was used for results that were reused or only
-// verified again.
+// add adds the usage of a trial of this job. Results that were reused or only verified again used
+// nothing.
 func (t *usageTally) add(trial Trial) {
 	u := trial.Usage
 	if u == nil || trial.Reused != nil || trial.Reverified != nil {
@@ -103,7 +103,7 @@ func (t *usageTally) add(trial Trial) {
 	}
 }
 
-// maxModels bounds how many names of models are listed.
+// maxModels bounds the number of model names that are listed.
 const maxModels = 100
 
 // sum returns what was added, or nil if nothing was.
@@ -161,7 +161,7 @@ func outcomeUsage(t Trial) *OutcomeUsage {
 	return o
 }
 
-// KnownCost returns the cost of the trial; null if nobody reported one or if the cost of a call of
+// KnownCost returns the cost of the trial; null if none was reported or if the cost of a call of
 // its model is not known.
 func (o Outcome) KnownCost() USD {
 	if o.Usage == nil {
@@ -173,15 +173,15 @@ func (o Outcome) KnownCost() USD {
 	return Dollars(o.Cost.Amount())
 }
 
-// UsageDiff compares what agents used of their models, on comparable tasks. Each number is a mean
-// over tasks of the mean over a task's scored trials, in US dollars, seconds or counts per trial.
-// It is over those tasks for which both sides know it, and null on both sides if there are none.
+// UsageDiff compares the model usage of agents on comparable tasks. Each number is a mean over
+// tasks of the mean over a task's scored trials, in US dollars, seconds or counts per trial. It is
+// over those tasks for which both sides know it, and null on both sides if there are none.
 type UsageDiff struct {
 	Base UsageMeans `json:"base"`
 	Head UsageMeans `json:"head"`
 }
 
-// UsageMeans are the numbers of one side.
+// UsageMeans holds the mean usage of one side.
 type UsageMeans struct {
 	Turns        *float64 `json:"turns"`
 	InputTokens  *float64 `json:"input_tokens"`

@@ -6,8 +6,8 @@ import (
 	"math"
 )
 
-// USD is an amount of US dollars that may be unknown. The zero USD means that none was reported,
-// and is null in files. It differs from a reported 0.
+// USD is an amount of US dollars that may be unknown. The zero USD means that no amount was
+// reported, and is null in files. It differs from a reported 0.
 type USD struct {
 	amount   float64
 	reported bool
@@ -20,9 +20,8 @@ func Dollars(amount float64) USD { return USD{amount: amount, reported: true} }
 // Reported returns the amount. ok is false and the amount 0 if none was reported.
 func (u USD) Reported() (amount float64, ok bool) { return u.amount, u.reported }
 
-// LowerBound returns the amount as one of which a part is not known. Sums with it are lower bounds,
-// too, also if it is null. JSON has the number alone, so whatever has a USD in a file says beside
-// it that it is a lower bound.
+// LowerBound returns the amount marked as a lower bound. Sums with it are lower bounds, too, even
+// if it is null. JSON has the number alone, so files have a separate field for the mark.
 func (u USD) LowerBound() USD { return u.boundIf(true) }
 
 func (u USD) boundIf(partial bool) USD {
@@ -30,7 +29,7 @@ func (u USD) boundIf(partial bool) USD {
 	return u
 }
 
-// AtLeast reports whether an amount was reported that is a lower bound.
+// AtLeast reports whether the amount is reported and a lower bound.
 func (u USD) AtLeast() bool { return u.reported && u.bound }
 
 // Amount returns the amount, or 0 if none was reported.
@@ -50,7 +49,7 @@ func (u USD) Minus(v USD) USD {
 	return USD{amount: u.amount - v.amount, reported: true, bound: u.bound || v.bound}
 }
 
-// without returns the rest of an amount without a part of it; null if there is none.
+// without returns the amount minus a part of it; null if nothing is left.
 func (u USD) without(part USD) USD {
 	if !u.reported || !part.reported {
 		return u
@@ -105,7 +104,7 @@ func unlessZero(u USD) USD {
 	return u
 }
 
-// Exact reports whether the provider stated all that the usage counts, and all of it has a price. A
+// Exact reports whether the provider stated every count of the usage, and all of it has a price. A
 // nil usage is exact.
 func (u *Usage) Exact() bool { return u == nil || u.Unpriced <= 0 && u.Estimated <= 0 }
 
@@ -128,7 +127,7 @@ func restoreBounds(t *Trial) {
 	t.CostAtLeast = t.Cost.AtLeast()
 }
 
-// restoreBoundsOfJob does so in a job's result.
+// restoreBoundsOfJob marks the lower bounds in a job's result that was read.
 func restoreBoundsOfJob(j *Job) {
 	for name, s := range j.Agents {
 		s.restoreBounds()
@@ -176,7 +175,7 @@ func (c Costs) AtLeast() []string {
 	return names
 }
 
-// forgetUnsaid makes null of the costs that nobody reported, in the result of an older version.
+// forgetUnsaid sets to null the costs that were never reported, in the result of an older version.
 func forgetUnsaid(t *Trial) {
 	if t.Costs.isOldUnknown() {
 		t.Costs = Costs{}
@@ -184,7 +183,7 @@ func forgetUnsaid(t *Trial) {
 	}
 }
 
-// forgetUnsaidOfJob does so in a job's result.
+// forgetUnsaidOfJob does the same in a job's result.
 func forgetUnsaidOfJob(j *Job) {
 	if !j.Costs.isOldUnknown() {
 		return

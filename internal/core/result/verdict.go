@@ -22,11 +22,11 @@ import (
 // reads. Format 1 has no rows in Comparison.
 const VerdictFormat = 2
 
-// MaxVerdictFile is how large a job's verdict.json may be, in bytes.
+// MaxVerdictFile is the maximum size of a job's verdict.json, in bytes.
 const MaxVerdictFile = 4 << 20
 
-// Verdict is the verdict on a job: verdict.json in the job's directory, which the command writes
-// that judged the job. G is the gate's decision.
+// Verdict is the verdict on a job, with the gate's decision G. The command that judges the job
+// writes it to verdict.json in the job's directory.
 type Verdict[G any] struct {
 	Format int `json:"verdict_format"`
 	// RolloutVersion is the version of Rollout that judged, such as v1.2.3; "" for a development
@@ -47,12 +47,11 @@ type Verdict[G any] struct {
 	Gate       G           `json:"gate"`
 }
 
-// ErrStaleVerdict is the error of a verdict.json whose job has another result.json now.
+// ErrStaleVerdict is the error of a verdict.json that judges an earlier result.json of its job.
 var ErrStaleVerdict = errors.New("it judges an earlier " + ResultFile)
 
-// DigestOfResult returns the digest of the result.json in a job's directory, as
-// Verdict.ResultDigest has it. The error is fs.ErrNotExist if there is none. A link is not
-// followed.
+// DigestOfResult returns the digest of the result.json in a job's directory, in the form of
+// Verdict.ResultDigest. The error is fs.ErrNotExist if there is none. A link is not followed.
 func DigestOfResult(dir string) (string, error) {
 	f, err := nofollow.Open(filepath.Join(dir, ResultFile))
 	if err != nil {
@@ -66,8 +65,8 @@ func DigestOfResult(dir string) (string, error) {
 	return "sha256:" + hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// WriteVerdict replaces the verdict.json in a job's directory atomically, and removes what a killed
-// process left of one. It sets the format.
+// WriteVerdict replaces the verdict.json in a job's directory atomically, and removes temporary
+// files that a killed process left. It sets the format.
 func WriteVerdict[G any](dir string, v Verdict[G]) error {
 	v.Format = VerdictFormat
 	entries, err := os.ReadDir(dir)
@@ -85,8 +84,8 @@ func WriteVerdict[G any](dir string, v Verdict[G]) error {
 }
 
 // ReadVerdict reads the verdict.json in a job's directory. The error is fs.ErrNotExist if there is
-// none, and ErrStaleVerdict if it judges other results than the directory has. Names that this
-// version does not know are errors, too. A link is not followed.
+// none, and ErrStaleVerdict if it judges other results than the directory has. Unknown names are
+// errors, too. A link is not followed.
 func ReadVerdict[G any](dir string) (v Verdict[G], err error) {
 	text, err := nofollow.ReadFile(filepath.Join(dir, VerdictFile), MaxVerdictFile)
 	if err != nil {

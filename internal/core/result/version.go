@@ -6,8 +6,8 @@ import "regexp"
 var released = regexp.MustCompile(`^(v\d+\.\d+)\.\d+$`)
 
 // JudgeAlike reports whether two versions of Rollout judge trials by the same rules, as far as
-// their names tell: equal ones do, and releases that differ in the last number, which never changes
-// what counts. A version that is not known ("") is like any other.
+// their names tell: equal versions do, and releases that differ only in the last number, which
+// never changes how trials are judged. An unknown version ("") is like any other.
 func JudgeAlike(a, b string) bool {
 	if a == "" || b == "" || a == b {
 		return true
