@@ -111,7 +111,7 @@ func steady(t *testing.T, path string) string {
 		switch v := v.(type) {
 		case map[string]any:
 			for key, value := range v {
-				if strings.HasSuffix(key, "_at") || strings.HasSuffix(key, "duration_sec") {
+				if strings.HasSuffix(key, "_at") || strings.HasSuffix(key, "_sec") {
 					delete(v, key)
 				}
 				strip(value)

@@ -216,10 +216,12 @@ func (l *Library) openArchived(file string, inner []string) (*openedJob, error) 
 		return nil, errors.Join(err, opened.Close())
 	}
 	shown := path.Join(filepath.ToSlash(l.h.Shown(file)), job.prefix)
+	dir := filepath.Join(found.dir, job.name)
+	stored := &storedBase{library: l, dir: dir}
 	base := func() (fs.FS, string) {
-		i := found.index(filepath.Base(l.besideOf(filepath.Join(found.dir, job.name))))
+		i := found.index(filepath.Base(l.besideOf(dir)))
 		if i < 0 {
-			return nil, ""
+			return stored.files(l.ctx)
 		}
 		files, err := fs.Sub(opened, found.jobs[i].prefix)
 		if err != nil {
@@ -227,7 +229,6 @@ func (l *Library) openArchived(file string, inner []string) (*openedJob, error) 
 		}
 		return files, path.Join(path.Dir(shown), path.Base(found.jobs[i].prefix))
 	}
-	dir := filepath.Join(found.dir, job.name)
 	hide := func(s string) string { // the directory it was unpacked to
 		return strings.ReplaceAll(strings.ReplaceAll(s, dir, shown), found.dir, path.Dir(shown))
 	}
@@ -240,14 +241,17 @@ func (l *Library) openArchived(file string, inner []string) (*openedJob, error) 
 			return report.Input{}, err
 		}
 		in, err := l.input(ctx, dir)
+		if err == nil {
+			err = stored.compare(ctx, &in)
+		}
 		in.Dir = shown
 		hideIn(&in, hide)
-		if in.BaseFiles != nil { // of it, only results were unpacked
+		if in.BaseFiles != nil && stored.found == nil { // of it, only results were unpacked
 			in.BaseFiles, _ = base()
 		}
 		return in, err
 	}
-	return &openedJob{viewer.Job{Files: below, Dir: shown, Close: opened.Close, Base: base, Input: input}, dir, prepare, hide}, nil
+	return &openedJob{viewer.Job{Files: below, Dir: shown, Close: func() error { return errors.Join(opened.Close(), stored.close()) }, Base: base, Input: input}, dir, prepare, hide}, nil
 }
 
 // hideIn removes from a report the directory into which its results were unpacked.

@@ -283,17 +283,28 @@ func (l *Library) openDir(dir string) (*openedJob, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &openedJob{dir: dir, prepare: func(context.Context) error { return nil }, hide: func(s string) string { return s }, Job: viewer.Job{
-		Files: root.FS(), Dir: dir, Running: job.Running(l.h.Path(dir)), Close: root.Close,
-		Input: func(ctx context.Context) (report.Input, error) { return l.input(ctx, dir) },
-		Base: func() (fs.FS, string) {
-			base := l.besideOf(dir)
-			if base == "" {
-				return nil, ""
+	stored := &storedBase{library: l, dir: dir}
+	opened := &openedJob{dir: dir, prepare: func(context.Context) error { return nil }, hide: func(s string) string { return s }, Job: viewer.Job{
+		Files: root.FS(), Dir: dir, Running: job.Running(l.h.Path(dir)), Close: func() error { return errors.Join(root.Close(), stored.close()) },
+		Input: func(ctx context.Context) (report.Input, error) {
+			in, err := l.input(ctx, dir)
+			if err == nil {
+				err = stored.compare(ctx, &in)
 			}
-			return os.DirFS(l.h.Path(base)), base
+			return in, err
 		},
-	}}, nil
+		Base: func() (fs.FS, string) {
+			if with := l.besideOf(dir); with != "" {
+				return os.DirFS(l.h.Path(with)), with
+			}
+			return stored.files(l.ctx)
+		},
+	}}
+	opened.Version = func() string { // another one when the baseline appears
+		_, base := opened.Base()
+		return viewer.Hashed(opened.Stamp() + base)
+	}
+	return opened, nil
 }
 
 // besideOf returns the directory of the baseline that the job in dir ran with and is compared with,

@@ -281,7 +281,7 @@ func writeTrials(w io.Writer, s app.ShownJob, rows int) {
 	for _, k := range s.Keys[:min(len(s.Keys), rows)] {
 		reward, seconds, cost, problem := "–", "–", "–", "no result"
 		if t, ok := byKey[k]; ok {
-			seconds, cost, problem = report.Duration(t.Durations.TotalSec), report.Cost(t.Cost), "–"
+			seconds, cost, problem = report.Duration(result.OutcomeOf(t).TrialSec()), report.Cost(t.Cost), "–"
 			if t.Reward != nil {
 				reward = report.Number(*t.Reward)
 			}

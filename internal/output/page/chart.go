@@ -70,7 +70,7 @@ const (
 func charts(in report.Input, cases []report.Case) []Chart {
 	var seconds, dollars []float64
 	for _, t := range in.Trials {
-		seconds = append(seconds, t.Durations.TotalSec)
+		seconds = append(seconds, result.OutcomeOf(t).TrialSec())
 		if usd, ok := t.Cost.Reported(); ok {
 			dollars = append(dollars, usd)
 		}

@@ -232,7 +232,7 @@ func summary(t result.Trial) string {
 	if _, ok := t.Cost.Reported(); ok {
 		parts = append(parts, report.Cost(t.Cost))
 	}
-	return strings.Join(append(parts, report.Duration(t.Durations.TotalSec)), " · ")
+	return strings.Join(append(parts, report.Duration(result.OutcomeOf(t).TrialSec())), " · ")
 }
 
 // phases returns the timeline of a trial; nil if its phases have no times.

@@ -36,15 +36,15 @@ type Job struct {
 	Running bool
 	// Input returns all results with their verdict.
 	Input func(ctx context.Context) (report.Input, error)
-	// Base returns the directory of the baseline that was run beside the job, and how it is shown
-	// to people; nil, also as a function: there is none.
+	// Base returns the directory of the baseline, which ran with the job or is another job of the
+	// library, and the name to show for it; nil, also as a function: there is none.
 	Base  func() (files fs.FS, dir string)
 	Close func() error
 	// Parts are the shards that are shown as this one job; zero: it is one directory. Then DirOf
-	// returns the directory of the shard that has a trial, as it is shown to people, and Version a
-	// text that changes when a shard does.
-	Parts   page.Parts
-	DirOf   func(trial string) string
+	// returns the directory of the shard that has a trial, as it is shown to people.
+	Parts page.Parts
+	DirOf func(trial string) string
+	// Version returns a text that changes when the pages of the job do; nil: Stamp does.
 	Version func() string
 }
 
