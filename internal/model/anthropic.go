@@ -37,8 +37,8 @@ func (anthropic) prepare(path string, body []byte, m *Model) (string, []byte, er
 	return "/v1" + versionless(path, "v1"), body, err
 }
 
-// rules: server tools have types of their own, as have the tools of Anthropic's that the client
-// runs. A search among the tools of the request reaches nothing.
+// rules returns the rules for tools: server tools have special types, and so do Anthropic's tools
+// that the client runs. A search among the tools of the request does not reach the network.
 func (anthropic) rules() inspect.Rules {
 	return inspect.Rules{
 		Client: func(t inspect.Tool) bool {
@@ -53,7 +53,7 @@ func (anthropic) rules() inspect.Rules {
 	}
 }
 
-// typedText returns parts of messages that are texts.
+// typedText returns a function that makes a part of a message of a text. kind is the part's type.
 func typedText(kind string) func(string) []byte {
 	return func(text string) []byte {
 		return append(append([]byte(`{"type":"`+kind+`","text":`), encoded(text)...), '}')
@@ -77,8 +77,8 @@ func (anthropic) conversation(_ string, body []byte) Conversation {
 	return c
 }
 
-// splitResults puts the results of tools, which a user's message of this API has, into messages of
-// their own.
+// splitResults moves the results of tools out of a user's message, in which this API puts them,
+// into separate messages.
 func splitResults(m Message) []Message {
 	var out []Message
 	rest := Message{Role: m.Role}
@@ -126,11 +126,11 @@ func anthropicParts(content gjson.Result) []Part {
 	return parts
 }
 
-// anthropicUsage collects what usage objects state. Each has the state of the whole message, but
-// may leave out what it stated before.
+// anthropicUsage collects usage objects. Each has the state of the whole message, but may leave out
+// counts that an earlier one stated.
 type anthropicUsage struct {
-	own   Usage  // Input is without what was read from or written to a cache
-	apart *Usage // of iterations that the counts of the message leave out
+	own   Usage  // Input is without tokens that were read from or written to a cache
+	apart *Usage // of iterations that are not in the counts of the message
 }
 
 func (s *anthropicUsage) read(v gjson.Result) {
@@ -176,7 +176,7 @@ func iterations(list gjson.Result) *Usage {
 	return out
 }
 
-// usage returns the sum. Input has what was read from or written to a cache.
+// usage returns the sum. Input includes the tokens that were read from or written to a cache.
 func (s *anthropicUsage) usage() Usage {
 	u := s.own
 	if u.Input != nil {
@@ -262,11 +262,11 @@ func (anthropic) failure(code int, kind, message string) []byte {
 	return encoded(map[string]any{"type": "error", "error": map[string]any{"type": name, "message": message, "code": kind}})
 }
 
-// refusalCode: claude-code answers 400 with six more requests.
+// refusalCode returns 402: after a 400, claude-code sends six more requests.
 func (anthropic) refusalCode() int { return http.StatusPaymentRequired }
 
-// versionless returns a path without the version that begins it, whether or not it was there: base
-// URLs differ in that.
+// versionless returns a path without the version at its beginning, if it has one: base URLs differ
+// in that.
 func versionless(path, version string) string {
 	for strings.HasPrefix(path, "/"+version+"/") {
 		path = path[len(version)+1:]
@@ -274,7 +274,7 @@ func versionless(path, version string) string {
 	return path
 }
 
-// rawJSON returns the JSON of a value, or nil if it is not there. It shares no memory with the
+// rawJSON returns the JSON of a value, or nil if it does not exist. It shares no memory with the
 // request.
 func rawJSON(v gjson.Result) json.RawMessage {
 	if !v.Exists() {

@@ -12,7 +12,7 @@ import (
 	"github.com/org/rollout-action/internal/model/sse"
 )
 
-// API is the protocol that a model's provider speaks.
+// API names the protocol of a model's provider.
 type API string
 
 // The protocols.
@@ -28,7 +28,7 @@ const (
 // APIs lists the protocols.
 var APIs = []API{Anthropic, OpenAIChat, OpenAIResponses, Google}
 
-// entry is all that differs between the APIs for a gateway. The Scripted API has none.
+// entry holds the properties of an API. The Scripted API has none.
 type entry struct {
 	protocol protocol
 	baseURL  string // of the API's author, without the version
@@ -38,7 +38,7 @@ type entry struct {
 	clients func(at, token, model string) map[string]string
 	// probe is the path and the body of the smallest request for an answer.
 	probePath, probeBody string
-	// list returns the list of models that has one model alone.
+	// list returns a list of models with one model.
 	list func(name string) map[string]any
 	// inPath: requests name the model in their path, and not in their body.
 	inPath bool
@@ -91,8 +91,8 @@ func openAIList(name string) map[string]any {
 // accepted, too.
 func (a API) DefaultBaseURL() string { return entries[a].baseURL }
 
-// Provider returns the name that OpenTelemetry's conventions for generative AI have for the API's
-// author; of another API, its own name.
+// Provider returns the name of the API's author in OpenTelemetry's conventions for generative AI;
+// for other APIs, the API's name.
 func (a API) Provider() string { return cmp.Or(entries[a].provider, string(a)) }
 
 // Environment returns the variables that make clients of the protocol use a gateway: those of every
@@ -127,16 +127,17 @@ func (a API) version() string {
 	return "/v1"
 }
 
-// protocol is how one API's requests and answers are read. Its methods are safe for concurrent use.
+// protocol reads and writes the requests and answers of one API. Its methods are safe for
+// concurrent use.
 type protocol interface {
-	// route returns what a request's method and path below the base URL ask for.
+	// route classifies a request by its method and its path below the base URL.
 	route(method, path string) route
 	// streams reports whether a request asks for a stream.
 	streams(path string, body []byte) bool
 	// prepare returns the path and the body for the upstream: the model's name, the imposed
 	// sampling, and what the gateway needs to count tokens are set; nothing else changes.
 	prepare(path string, body []byte, m *Model) (string, []byte, error)
-	// rules are what is particular to the protocol in judging requests.
+	// rules returns the protocol's rules for package inspect.
 	rules() inspect.Rules
 	// conversation reads a request.
 	conversation(path string, body []byte) Conversation
@@ -146,23 +147,22 @@ type protocol interface {
 	reader(asked []byte) eventReader
 	// authorise puts the model's key into a request to the upstream.
 	authorise(r *http.Request, key string)
-	// keepAlive is what may be sent between two events so that clients go on waiting. last is the
+	// keepAlive returns bytes to send between two events so that clients go on waiting. last is the
 	// latest event that was sent.
 	keepAlive(last []byte) []byte
-	// failure returns an error as the upstream would send it, and whether it is a refusal that must
-	// not be tried again.
+	// failure returns the body of an error as the upstream would send it.
 	failure(code int, kind, message string) []byte
-	// refusalCode is the status of a refusal that makes clients give up at once.
+	// refusalCode returns the status of a refusal that makes clients give up at once.
 	refusalCode() int
 }
 
-// route is what a request asks for.
+// route classifies a request by its path.
 type route int
 
 const (
 	routeNone  route = iota
 	routeTurn        // an answer of the model
-	routeCount       // a count of tokens, which is passed on and no turn
+	routeCount       // a count of tokens, which is passed on and is not a turn
 	routeList        // the list of models, which the gateway answers
 )
 
@@ -171,14 +171,14 @@ type eventReader interface {
 	// read reads an event. hide: the client did not ask for it. last: it ends the answer, and is
 	// sent only when the turn is kept.
 	read(e sse.Event) (hide, last bool)
-	// answer returns what came so far. whole reports whether the end came.
+	// answer returns the answer so far. whole reports whether it is complete.
 	answer() (a Answer, whole bool)
 }
 
 // protocolOf returns the protocol of an API; nil for Scripted.
 func protocolOf(a API) protocol { return entries[a].protocol }
 
-// Action is what a request asks a provider for.
+// Action classifies a request to a provider.
 type Action string
 
 // The actions.
@@ -187,8 +187,8 @@ const (
 	ActionCount Action = "count"
 )
 
-// APIOf returns the protocol and the action of a request to a path below a base URL; no action if
-// the path is of no protocol.
+// APIOf returns the protocol and the action of a request to a path below a base URL. The action is
+// "" if no protocol has the path.
 func APIOf(path string) (API, Action) {
 	for _, api := range APIs {
 		switch protocolOf(api).route(http.MethodPost, path) {
@@ -201,7 +201,7 @@ func APIOf(path string) (API, Action) {
 	return "", ""
 }
 
-// ReadConversation reads what a request asks to continue.
+// ReadConversation reads the conversation of a request.
 func ReadConversation(api API, path string, body []byte) Conversation {
 	return protocolOf(api).conversation(path, body)
 }

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// maxBlocks bounds the parts of an answer, and maxAnswer their text, in bytes. More is passed on,
-// but not kept.
+// maxBlocks bounds the parts of an answer, and maxAnswer their text, in bytes. Parts beyond these
+// limits are passed on, but not kept.
 const (
 	maxBlocks = 4096
 	maxAnswer = 16 << 20
@@ -40,7 +40,7 @@ func (b *blocks) at(index int, kind PartType) *block {
 	return b.parts[index]
 }
 
-// put sets what is known of a block at its beginning.
+// put sets the first state of a block, from the event that begins it.
 func (b *blocks) put(index int, p Part) {
 	if one := b.at(index, p.Type); one != nil {
 		one.text.WriteString(p.Text)

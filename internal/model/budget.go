@@ -12,22 +12,21 @@ import (
 	"github.com/org/rollout-action/internal/model/meter"
 )
 
-// Purse is the money of a job, which its trials share. A turn is admitted only if what was spent,
-// and the most that all other turns that run can cost, is less than there is. Turns are admitted in
-// the order in which they joined, of whatever trial they are. Its methods are safe for concurrent
-// use.
+// Purse is the money of a job, which its trials share. A turn is admitted only if the money spent,
+// plus the maximum cost of all other running turns, is below the budget. Turns of all trials are
+// admitted in the order in which they joined. Its methods are safe for concurrent use.
 type Purse interface {
 	// Join returns a place for a turn, which leaves it when it is admitted or gives up.
 	Join() *meter.Place
-	// Reserve sets aside what a turn costs at most, in US dollars; +Inf if that is not known. used:
-	// the money is spent. wait is not nil if other turns have joined before, or if those that run
-	// may spend the rest: ask again when it is closed.
+	// Reserve reserves the maximum cost of a turn, in US dollars; +Inf if it is not known. used
+	// reports whether the budget is used up. wait is not nil if other turns have joined before, or
+	// if running turns may spend the rest: call Reserve again when it is closed.
 	Reserve(at *meter.Place, usd float64) (used bool, wait <-chan struct{})
-	// Release ends a reservation, after what the turn has cost was counted.
+	// Release ends a reservation, after the turn's cost was counted.
 	Release(usd float64)
 }
 
-// candidate is a turn that is to be admitted.
+// candidate is a turn that waits for admission.
 type candidate struct {
 	size *meter.Size
 	own  *meter.Place // among the turns of the trial
@@ -47,9 +46,9 @@ func (c *candidate) leaveJob() {
 	}
 }
 
-// begin admits a turn, or returns why it is refused: a Stop, errSealed, errBudgetWait, or ctx's
-// cause. It waits while turns that run may use up a budget. The turns of a trial are admitted in
-// the order in which they came.
+// begin admits a turn, or returns the reason for refusing it: a Stop, errSealed, errBudgetWait, or
+// ctx's cause. It waits while running turns may use up a budget. The turns of a trial are admitted
+// in the order in which they came.
 func (s *Session) begin(ctx context.Context, size *meter.Size) (n int, waited time.Duration, stop Stop, err error) {
 	timer := time.NewTimer(s.opts.MaxWait)
 	defer timer.Stop()
@@ -85,8 +84,8 @@ func (s *Session) unqueue() {
 }
 
 // waitedInVain ends the wait of a turn that is not sent: it has waited for a budget until it gave
-// up (tired), or its client did. If all that it waited for were turns of other trials, a client
-// that has run out of time meanwhile has not failed.
+// up (tired), or its client did. If it waited only for turns of other trials, a client that has run
+// out of time meanwhile has not failed.
 func (s *Session) waitedInVain(waited time.Duration, tired bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,8 +97,8 @@ func (s *Session) waitedInVain(waited time.Duration, tired bool) {
 	s.report.Failure = &Failure{Kind: FailedLimit, Message: fmt.Sprintf("%v (the request has waited for %s)", errBudgetWait, waited.Round(100*time.Millisecond))}
 }
 
-// admit does one try of begin. If the turn has to wait, it returns a channel that is closed when it
-// should be tried again.
+// admit makes one attempt for begin. If the turn has to wait, it returns a channel that is closed
+// when the next attempt is due.
 func (s *Session) admit(turn *candidate) (n int, stop Stop, wait <-chan struct{}, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -166,7 +165,7 @@ func (s *Session) unreserve(size *meter.Size) {
 	}
 }
 
-// settle counts what a turn has used, in place of its reservations.
+// settle replaces the reservations of a turn with its usage and cost.
 func (s *Session) settle(size *meter.Size, t Turn, reached bool) {
 	s.opts.Model.scale.Learn(size, t.Answer.Usage, t.Cost)
 	s.ledger.Settle(size, t.Answer.Usage, t.Cost, reached)
@@ -175,7 +174,7 @@ func (s *Session) settle(size *meter.Size, t Turn, reached bool) {
 	}
 }
 
-// atMost returns what a turn costs at most, in US dollars.
+// atMost returns the maximum cost of a turn in US dollars.
 func atMost(size *meter.Size) float64 {
 	if size.Unknown {
 		return math.Inf(1)
@@ -183,14 +182,14 @@ func atMost(size *meter.Size) float64 {
 	return size.USD
 }
 
-// limitPaths are where requests state how long an answer may be, in tokens, and choicesPaths how
-// many answers they want.
+// limitPaths are the paths of the maximum length of an answer in a request, in tokens, and
+// choicesPaths those of the number of answers.
 var (
 	limitPaths   = []string{"max_tokens", "max_completion_tokens", "max_output_tokens", "generationConfig.maxOutputTokens", "generation_config.max_output_tokens"}
 	choicesPaths = []string{"n", "generationConfig.candidateCount", "generation_config.candidate_count"}
 )
 
-// size returns the most that a turn can use.
+// size returns the maximum usage of a turn.
 func (m *Model) size(request []byte) *meter.Size {
 	limit, choices := int64(0), int64(1)
 	for _, path := range limitPaths {
@@ -213,8 +212,8 @@ func (m *Model) size(request []byte) *meter.Size {
 	return m.scale.Size(request, limit*choices, m.most)
 }
 
-// most returns the most that tokens cost: none of them from a cache, and all written to one, if
-// that is dearer.
+// most returns the maximum cost of tokens: none of them from a cache, and all written to one if
+// that costs more.
 func (m *Model) most(input, output int64) *float64 {
 	if m.Cost == nil {
 		return nil
@@ -233,8 +232,8 @@ func (m *Model) most(input, output int64) *float64 {
 	return most
 }
 
-// cost returns what a turn cost in US dollars: by the job's prices, or as the provider reported it;
-// nil if that is unknown. atLeast: it is a lower bound.
+// cost returns the cost of a turn in US dollars, by the job's prices or as the provider reported
+// it; nil if it is unknown. atLeast: it is a lower bound.
 func (s *Session) cost(t Turn) (usd *float64, atLeast bool) {
 	m, u := s.opts.Model, t.Answer.Usage
 	if m.Cost == nil {
@@ -247,7 +246,7 @@ func (s *Session) cost(t Turn) (usd *float64, atLeast bool) {
 	name := firstNonEmpty(t.Answer.Model, m.Upstream)
 	usd = m.Cost(name, at, u)
 	switch {
-	case usd == nil || u.CostUSD != nil: // the provider knows what it bills
+	case usd == nil || u.CostUSD != nil: // the provider's own figure is exact
 	case m.Unpriced != nil:
 		atLeast = m.Unpriced(name, at, u)
 	default:
@@ -256,9 +255,9 @@ func (s *Session) cost(t Turn) (usd *float64, atLeast bool) {
 	return usd, usd != nil && u.CostUSD == nil && (atLeast || u.Estimated || u.Apart)
 }
 
-// estimated returns the usage of a turn in which what the provider did not state, or not to the
-// end, is estimated from the bytes of the request and of the answer. Nothing is estimated for
-// requests that the provider refused, or did not get: they cost nothing.
+// estimated returns the usage of a turn. Counts that the provider did not state, or not to the end,
+// are estimated from the bytes of the request and of the answer; not for requests that the provider
+// refused or did not get, which cost nothing.
 func (x *exchange) estimated(request []byte) Usage {
 	u := x.turn.Answer.Usage
 	final := u.Input != nil && u.Output != nil && (x.turn.Whole || x.turn.Answer.Finish != "")
@@ -273,10 +272,10 @@ func (x *exchange) estimated(request []byte) Usage {
 	return u
 }
 
-// empty reports whether nothing is there of an answer that would cost something.
+// empty reports whether an answer has no known usage and no output.
 func (a Answer) empty() bool { return !a.Usage.Known() && a.size() == 0 }
 
-// size returns the bytes of an answer that are output of the model.
+// size returns the number of bytes of the model's output in an answer.
 func (a Answer) size() int64 {
 	n := int64(0)
 	for _, m := range append([]Message{a.Message}, a.Choices...) {

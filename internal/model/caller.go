@@ -11,7 +11,7 @@ import (
 	"github.com/org/rollout-action/internal/model/sse"
 )
 
-// Caller tells a Transport who sends a request and what the request asks for.
+// Caller identifies to a Transport the session and the action of a request.
 type Caller struct {
 	Name   string // Options.Name
 	API    API
@@ -21,13 +21,14 @@ type Caller struct {
 
 type callerKey struct{}
 
-// CallerOf returns the caller of a request by its context; nil if it is of no session.
+// CallerOf returns the caller of a request from its context; nil if the request belongs to no
+// session.
 func CallerOf(ctx context.Context) *Caller {
 	c, _ := ctx.Value(callerKey{}).(*Caller)
 	return c
 }
 
-// Count returns how often it was called with this text in the session, this call included.
+// Count returns the number of calls with this text in the session, including this one.
 func (c *Caller) Count(text string) int { return c.counts.next(text) }
 
 type counts struct {
@@ -56,25 +57,24 @@ func (s *Session) calling(ctx context.Context, p protocol, action Action) contex
 	return context.WithValue(ctx, callerKey{}, c)
 }
 
-// MissError is returned by a Transport that answers from records and has none that fits.
+// MissError is returned by a Transport that answers from records, if no record fits.
 type MissError struct {
 	Difference string // from the nearest record
 }
 
 func (e *MissError) Error() string { return "nothing that was recorded fits: " + e.Difference }
 
-// GatewayError is returned by a Transport that failed itself, and not the provider.
+// GatewayError is returned by a Transport for its own failures, not the provider's.
 type GatewayError struct{ Err error }
 
 func (e *GatewayError) Error() string { return e.Err.Error() }
 
 func (e *GatewayError) Unwrap() error { return e.Err }
 
-// ValidJSON reports whether a text is JSON that can be read: not nested so deep that reading it
-// needs more memory than there is.
+// ValidJSON reports whether a text is JSON, and not nested too deep to read it safely.
 func ValidJSON(text []byte) bool { return inspect.Valid(text) }
 
-// IsWhole reports whether the body of an answer has come to its end.
+// IsWhole reports whether the body of an answer is complete.
 func IsWhole(api API, contentType string, body []byte) bool {
 	p := protocolOf(api)
 	if !sse.IsStream(contentType) {

@@ -12,7 +12,7 @@ import (
 	"github.com/org/rollout-action/internal/model/sse"
 )
 
-// chat is OpenAI's Chat Completions API, which many providers and servers of models have.
+// chat is OpenAI's Chat Completions API, which many providers and model servers implement.
 type chat struct{}
 
 func (chat) route(method, path string) route {
@@ -104,7 +104,7 @@ func chatParts(content gjson.Result) []Part {
 	return parts
 }
 
-// chatUsage reads a usage object. Its prompt_tokens include what was read from a cache.
+// chatUsage reads a usage object. Its prompt_tokens include tokens that were read from a cache.
 func chatUsage(v gjson.Result, u Usage) Usage {
 	if !v.IsObject() {
 		return u
@@ -127,8 +127,8 @@ func ownCost(v gjson.Result) *float64 {
 	return dollars(v.Get("cost"))
 }
 
-// reasoningOutside adds the reasoning to the output if the total says that it is not in it, as of
-// xAI, and notes contradictions.
+// reasoningOutside adds the reasoning to the output if the total shows that the output does not
+// include it, as with xAI. It notes contradictions.
 func reasoningOutside(u Usage, total *int64) Usage {
 	if total != nil && meter.Value(u.Reasoning) > 0 && u.Input != nil && u.Output != nil && *total == *u.Input+*u.Output+*u.Reasoning {
 		u.Output = new(*u.Output + *u.Reasoning)
@@ -137,8 +137,8 @@ func reasoningOutside(u Usage, total *int64) Usage {
 	return u
 }
 
-// contradiction says how counts contradict each other; "" if they do not. total is nil or 0 if it
-// is not stated.
+// contradiction returns a description of how counts contradict each other, or "". total is nil or 0
+// if it is not stated.
 func contradiction(u Usage, total *int64) string {
 	input, output := meter.Value(u.Input), meter.Value(u.Output)
 	switch {
@@ -200,7 +200,7 @@ type chatReader struct {
 	wantsUsage bool
 }
 
-// of returns the blocks of the choice with an index; those of nothing if there are too many.
+// of returns the blocks of the choice with an index; blocks to discard if there are too many.
 func (r *chatReader) of(index int) *blocks {
 	if r.choices == nil {
 		r.choices = map[int]*blocks{}
@@ -214,7 +214,7 @@ func (r *chatReader) of(index int) *blocks {
 	return r.choices[index]
 }
 
-// isDone reports whether an event's data is what ends streams of Chat Completions.
+// isDone reports whether an event's data is the end mark of Chat Completions streams.
 func isDone(data []byte) bool { return bytes.Equal(bytes.TrimSpace(data), []byte("[DONE]")) }
 
 func (r *chatReader) read(e sse.Event) (hide, last bool) {
@@ -276,7 +276,8 @@ func (r *chatReader) answer() (Answer, bool) {
 
 func (chat) authorise(r *http.Request, key string) { r.Header.Set("Authorization", "Bearer "+key) }
 
-// keepAlive is a comment without the blank line: openai-python parses what comes with one as JSON.
+// keepAlive returns a comment without a blank line: after one, openai-python would parse the event
+// as JSON.
 func (chat) keepAlive([]byte) []byte { return []byte(": keepalive\n") }
 
 func (chat) failure(code int, kind, message string) []byte { return openAIFailure(code, kind, message) }

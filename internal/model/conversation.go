@@ -34,17 +34,16 @@ type Part struct {
 	ID string `json:"id,omitempty"`
 	// Name is the name of the tool that is called.
 	Name string `json:"name,omitempty"`
-	// Arguments are those of the call: what the model wrote, which may be no JSON, as a JSON string
-	// then.
+	// Arguments are those of the call, as the model wrote them; as a JSON string if they are not
+	// JSON.
 	Arguments json.RawMessage `json:"arguments,omitempty"`
 	// Failed: the tool's result is an error.
 	Failed bool `json:"failed,omitempty"`
-	// Media is the type of content that is not kept: "image/png", or the name that the protocol has
-	// for it.
+	// Media is the type of content that is not kept: "image/png", or the protocol's name for it.
 	Media string `json:"media,omitempty"`
 }
 
-// PartType says what a Part is.
+// PartType is the type of a Part.
 type PartType string
 
 // The types of parts.
@@ -63,22 +62,23 @@ type Tool struct {
 	Parameters  json.RawMessage `json:"parameters,omitempty"` // a JSON Schema
 }
 
-// Conversation is what a request asks the model to continue.
+// Conversation is the conversation in a request, which the model is to continue.
 type Conversation struct {
 	Messages []Message
 	Tools    []Tool
 }
 
-// Answer is what the model answered, as far as it came.
+// Answer is the model's answer, as far as it was received.
 type Answer struct {
 	Message Message
 	// Model is the name that the upstream states; "" if it states none.
 	Model string
-	// Tokens are nil if they were not asked for, or not stated as they should be.
+	// Tokens are nil if they were not requested, or not stated correctly.
 	Tokens *Tokens
 	// ID is the upstream's identifier of the answer.
 	ID string
-	// Finish is why the model stopped, in the words of the protocol; "" if the answer was cut off.
+	// Finish is the reason why the model stopped, as the protocol states it; "" if the answer was
+	// cut off.
 	Finish string
 	Usage  Usage
 	// Failed is the error that the upstream put into the stream; "" if there is none.
@@ -90,7 +90,7 @@ type Answer struct {
 	came int64 // bytes of output that came, if Message has not all of them yet
 }
 
-// Truncated reports whether the model stopped because its output became too long.
+// Truncated reports whether the model stopped at the maximum length of its output.
 func (a Answer) Truncated() bool {
 	switch a.Finish {
 	case "max_tokens", "length", "MAX_TOKENS", "max_output_tokens":

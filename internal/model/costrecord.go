@@ -22,7 +22,7 @@ type RecordedCost struct {
 	Failure *RecordedFailed `json:"failure,omitempty"`
 }
 
-// RecordedFailed says that a call has failed.
+// RecordedFailed is the failure of a recorded call.
 type RecordedFailed struct {
 	Kind FailureKind `json:"kind"`
 }

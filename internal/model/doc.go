@@ -3,9 +3,8 @@
 // the real key, which stays on the host, passes requests and answers on byte for byte, counts
 // tokens, records each turn, and refuses requests once a budget is used up.
 //
-// It knows HTTP and the protocols of models. It does not know environments, trials or files:
-// whoever makes a Session gives it a listener that leads to the agent and a function that keeps
-// turns.
+// It deals with HTTP and the protocols of models only. The maker of a Session gives it a listener
+// that the agent can reach and a function that stores turns.
 //
 // Sources of how clients behave: tests of the newest CLI agents against a scripted server, named in
 // the tests of each point.

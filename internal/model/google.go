@@ -32,7 +32,8 @@ func (google) streams(path string, _ []byte) bool {
 	return strings.HasSuffix(path, ":streamGenerateContent")
 }
 
-// googleSampling are the names of generationConfig for those that other protocols have.
+// googleSampling maps the names of sampling parameters in other protocols to those of
+// generationConfig.
 var googleSampling = map[string]string{
 	"top_p": "topP", "top_k": "topK", "max_tokens": "maxOutputTokens", "stop": "stopSequences", "presence_penalty": "presencePenalty", "frequency_penalty": "frequencyPenalty",
 }
@@ -49,8 +50,8 @@ func (google) prepare(path string, body []byte, m *Model) (string, []byte, error
 	return "/v1beta/models/" + m.Upstream + ":" + action, body, err
 }
 
-// rules: each key of a tool is a tool, and only functions and the use of a computer are the
-// client's.
+// rules returns the rules for tools: each key of a tool is a tool, and the client runs only
+// functions and computer use.
 func (google) rules() inspect.Rules {
 	return inspect.Rules{
 		Declared: []string{"functiondeclarations", "computeruse"},
@@ -118,9 +119,8 @@ func googleParts(list gjson.Result) []Part {
 	return parts
 }
 
-// readAnswer adds what an answer, or a piece of one, states. Its promptTokenCount includes what was
-// read from a cache; thoughts are not in candidatesTokenCount; each piece of a stream counts the
-// whole.
+// readAnswer adds an answer, or a piece of one. Its promptTokenCount includes tokens that were read
+// from a cache; thoughts are not in candidatesTokenCount; each piece of a stream counts the whole.
 func (r *googleReader) readAnswer(root gjson.Result) {
 	r.a.Model, r.a.ID = firstNonEmpty(root.Get("modelVersion").String(), r.a.Model), firstNonEmpty(root.Get("responseId").String(), r.a.ID)
 	if failed := root.Get("error"); failed.Exists() {
@@ -210,7 +210,7 @@ func (r *googleReader) answer() (Answer, bool) {
 
 func (google) authorise(r *http.Request, key string) { r.Header.Set("X-Goog-Api-Key", key) }
 
-// keepAlive is a blank line: gemini-cli breaks on comments.
+// keepAlive returns a blank line: gemini-cli breaks on comments.
 func (google) keepAlive([]byte) []byte { return []byte("\r\n") }
 
 func (google) failure(code int, kind, message string) []byte {

@@ -28,8 +28,8 @@ const (
 
 var discardLog = log.New(io.Discard, "", 0)
 
-// patient writes an answer for as long as the client takes of it: one that takes nothing must not
-// keep a place in the queue for ever.
+// patient extends the write deadline as long as the client reads the answer: a client that reads
+// nothing must not keep a place in the queue for ever.
 type patient struct {
 	http.ResponseWriter
 	connection *http.ResponseController
@@ -60,7 +60,7 @@ func (p *patient) FlushError() error {
 	return p.connection.Flush()
 }
 
-// wait gives the client time for what is written next.
+// wait extends the deadline for the next write.
 func (p *patient) wait() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -70,7 +70,7 @@ func (p *patient) wait() {
 	}
 }
 
-// cut ends writing, also a call of Write that waits for the client.
+// cut ends writing, including a Write that waits for the client.
 func (p *patient) cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -84,7 +84,7 @@ func (s *Session) serveHTTP(to http.ResponseWriter, r *http.Request) {
 	p := s.opts.Model.protocolOf(r)
 	path := r.URL.EscapedPath()
 	switch {
-	case r.Method == http.MethodHead && (path == "/" || path == "/api/hello"): // clients look whether somebody is there
+	case r.Method == http.MethodHead && (path == "/" || path == "/api/hello"): // clients check whether the server is there
 		w.WriteHeader(http.StatusOK)
 		return
 	case strings.EqualFold(r.Header.Get("Upgrade"), "websocket"):
@@ -131,7 +131,7 @@ func tokenOf(r *http.Request) string {
 	return firstNonEmpty(r.Header.Get("X-Api-Key"), r.Header.Get("X-Goog-Api-Key"), r.URL.Query().Get("key"))
 }
 
-// refuse answers with an error in the form of the protocol.
+// refuse answers with an error in the protocol's format.
 func (s *Session) refuse(w http.ResponseWriter, r *http.Request, code int, kind, message string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
@@ -174,8 +174,8 @@ func (h *holding) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// readBody reads the body of a request for the model. If it cannot, it answers and returns false.
-// release, which is to be called in any case, says that the body is no longer needed.
+// readBody reads the body of a request for the model. If it fails, it answers the request and
+// returns false. The caller calls release, in any case, when it no longer needs the body.
 func (s *Session) readBody(w *patient, r *http.Request) (text []byte, release func(), ok bool) {
 	h := &holding{s: s}
 	release = func() { s.held.Add(-h.n) }
@@ -203,7 +203,7 @@ func (s *Session) readBody(w *patient, r *http.Request) (text []byte, release fu
 	return nil, release, false
 }
 
-// list answers with the one model that there is.
+// list answers with a list of the one model.
 func (s *Session) list(w http.ResponseWriter) {
 	name := s.opts.Model.Upstream
 	w.Header().Set("Content-Type", "application/json")
@@ -230,15 +230,15 @@ var accounts = map[string]bool{
 	"Credentials": true, "Apikey": true, "Password": true, "Cookie": true, "Security": true,
 }
 
-// routers are beginnings of headers that tell proxies before models where a request goes and whose
-// it is, and endings of those with keys.
+// routers are the prefixes of headers that tell proxies of models where a request goes and whose it
+// is, and the suffixes of headers with keys.
 var (
 	routers = []string{"X-Portkey-", "Helicone-", "Cf-Aig-", "X-Litellm-", "X-Bf-", "X-Bt-", "X-Tfy-", "X-Amz-", "X-Ms-", "Azureml-", "X-Goog-", "X-Forwarded-", "X-Original-", "X-Rewrite-", "X-Http-Method"}
 	keys    = []string{"-Api-Key", "-Subscription-Key", "-Functions-Key", "-Access-Key", "-Virtual-Key", "-Method-Override"}
 )
 
-// isJobs reports whether a header of the agent is not passed on, because only the job says whose a
-// request is and where it goes.
+// isJobs reports whether a header of the agent is dropped, because only the job decides on the
+// account and the destination of a request.
 func isJobs(name string) bool {
 	if name == "X-Goog-Api-Client" { // which client asks
 		return false
@@ -296,8 +296,8 @@ func (m *Model) request(ctx context.Context, from *http.Request, path string, te
 	return r, nil
 }
 
-// admitted returns the path and the body of a request as the provider gets them, with what was
-// removed from it, or why it is not passed on.
+// admitted returns the path and the body of a request as the provider gets them, and the removed
+// parts. The error is the reason for refusing the request.
 func (s *Session) admitted(p protocol, path string, text []byte, m *Model) (at string, body []byte, found inspect.Found, err error) {
 	body, found, err = inspect.Request(text, p.rules(), s.opts.Restricted)
 	if err == nil {
@@ -309,8 +309,8 @@ func (s *Session) admitted(p protocol, path string, text []byte, m *Model) (at s
 	return at, body, found, err
 }
 
-// count passes on a request to count tokens. It is no turn, and its failure says nothing about the
-// model.
+// count passes on a request to count tokens. It is not a turn, and its failure is not counted as
+// the model's.
 func (s *Session) count(w *patient, r *http.Request, path string) {
 	text, release, ok := s.readBody(w, r)
 	defer release()

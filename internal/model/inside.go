@@ -88,12 +88,12 @@ type EventReader struct{ from *sse.Reader }
 // NewEventReader returns a reader of the events in r.
 func NewEventReader(r io.Reader) *EventReader { return &EventReader{sse.NewReader(r)} }
 
-// errLongEvent is the error of an EventReader for an event that is not held in memory.
+// errLongEvent is the error of an EventReader for an event that is too long for memory.
 var errLongEvent = errors.New("an event of the stream is longer than 64 MiB")
 
-// Next returns the data of the next event that has some. At the end of the stream it returns
-// io.EOF, within an event io.ErrUnexpectedEOF. The last event needs no blank line. An event may
-// have 64 MiB.
+// Next returns the data of the next event with data. At the end of the stream it returns io.EOF,
+// within an event io.ErrUnexpectedEOF. The last event needs no blank line. Events may be up to 64
+// MiB long.
 func (r *EventReader) Next() ([]byte, error) {
 	for {
 		e, err := nextEvent(r.from)

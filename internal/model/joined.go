@@ -12,9 +12,9 @@ import (
 )
 
 // HideJoined returns the body of an answer without secrets that are spread over several events or
-// parts. hide removes secrets from a text; what it finds in a single text is not the concern of
-// this function. Events stay as they are but for the texts with a secret: what replaces it is where
-// it begins.
+// parts. hide removes secrets from a text; secrets within a single text are left to the caller.
+// Only texts with a part of a secret change: the replacement is in the text where the secret
+// begins.
 func HideJoined(contentType string, body []byte, hide func([]byte) []byte) []byte {
 	j := &joiner{texts: map[string]*joined{}}
 	events := []sse.Event{{Raw: body, Data: body}}
@@ -61,7 +61,7 @@ func HideJoined(contentType string, body []byte, hide func([]byte) []byte) []byt
 	return out.Bytes()
 }
 
-// joiner collects texts that clients join.
+// joiner collects the texts that clients join.
 type joiner struct{ texts map[string]*joined }
 
 // joined is a text with the places of its pieces.
@@ -82,18 +82,18 @@ type edit struct {
 	by      []byte
 }
 
-// maxDepth bounds the depth of JSON that is searched. No protocol has more than ten levels but in
+// maxDepth bounds the depth of JSON that is searched. Protocols have at most ten levels, except in
 // arguments, which come whole.
 const maxDepth = 100
 
-// unjoined are fields with the same value in each event, which nobody joins.
+// unjoined are fields with the same value in each event, which clients do not join.
 var unjoined = map[string]bool{
 	"type": true, "object": true, "id": true, "model": true, "role": true, "finish_reason": true, "stop_reason": true, "finishReason": true, "item_id": true,
 	"response_id": true, "call_id": true, "created_at": true, "system_fingerprint": true, "responseId": true, "modelVersion": true, "obfuscation": true,
 }
 
-// walk adds the strings of a value. of identifies the block that it is in: strings with the same
-// name in the same block are joined.
+// walk adds the strings of a value. of identifies the value's block: strings with the same name in
+// the same block are joined.
 func (j *joiner) walk(event int, v gjson.Result, name, of string, depth int) {
 	switch {
 	case depth > maxDepth || unjoined[name]:

@@ -15,7 +15,7 @@ import (
 	"github.com/org/rollout-action/internal/model/meter"
 )
 
-// number returns a count, or nil if it is not there or no count.
+// number returns a count, or nil if it is missing or not a count.
 func number(v gjson.Result) *int64 {
 	if v.Type != gjson.Number || v.Num < 0 || v.Num > 1<<52 {
 		return nil
@@ -31,7 +31,7 @@ func dollars(v gjson.Result) *float64 {
 	return new(v.Num)
 }
 
-// addAll returns the sum of those that are known, or nil.
+// addAll returns the sum of the known counts, or nil if none is known.
 func addAll(parts ...*int64) *int64 {
 	var out *int64
 	for _, p := range parts {
@@ -57,7 +57,7 @@ func raw(text string) json.RawMessage {
 	return quoted
 }
 
-// set returns the body with a value at path, with all other bytes as they were.
+// set returns the body with a value at path. All other bytes stay as they are.
 func set(body []byte, path string, value any) ([]byte, error) {
 	return sjson.SetBytes(body, path, value)
 }
@@ -97,8 +97,8 @@ func setRaw(body []byte, path string, value []byte) ([]byte, error) {
 	return sjson.SetRawBytes(body, path, value)
 }
 
-// upload is the body of a request to the provider, which may be sent more than once until it is
-// dropped: connections and answers refer to their requests for long after they were sent.
+// upload is the body of a request to the provider, which may be sent repeatedly until it is
+// dropped: connections and answers refer to their requests long after these were sent.
 type upload struct{ text atomic.Pointer[[]byte] }
 
 func newUpload(text []byte) *upload {
@@ -107,7 +107,7 @@ func newUpload(text []byte) *upload {
 	return u
 }
 
-// body returns a reader that refers to the text until it was read or closed.
+// body returns a reader that refers to the text until it is read to its end or closed.
 func (u *upload) body() (io.ReadCloser, error) {
 	text := u.text.Load()
 	if text == nil {

@@ -27,15 +27,15 @@ type Config struct {
 	Sampling map[string]any // imposed on every request
 	// MaxConcurrent bounds the requests at one time; 0: no bound.
 	MaxConcurrent int
-	// Cost returns what an answer costs, in US dollars; nil if it is not known. at is the time of
+	// Cost returns the cost of an answer in US dollars; nil if it is not known. at is the time of
 	// the request.
 	Cost func(answered string, at time.Time, u Usage) *float64
-	// Unpriced reports whether a part of what an answer used has no price, so that Cost is a lower
-	// bound; nil: the searches of the web have none.
+	// Unpriced reports whether a part of an answer's usage has no price, so that Cost is a lower
+	// bound; nil: web searches have none.
 	Unpriced func(answered string, at time.Time, u Usage) bool
 	// Hide returns a text without secrets, such as those in Headers; nil: only Key is hidden.
 	Hide func(string) string
-	// Record is what trials keep of their calls; "" is RecordMessages.
+	// Record selects the recorded contents of calls; "" is RecordMessages.
 	Record Record
 	// Tokens: ids and log probabilities of tokens are asked for and recorded. Only the API of Chat
 	// Completions has them.
@@ -44,18 +44,18 @@ type Config struct {
 	Transport http.RoundTripper
 }
 
-// Record says what is kept of calls.
+// Record selects the recorded contents of calls.
 type Record string
 
 // The kinds of records.
 const (
 	RecordMessages Record = "messages" // conversations, tools and usage
-	RecordUsage    Record = "usage"    // no contents: neither messages nor tools nor what a provider wrote into an error
+	RecordUsage    Record = "usage"    // no contents: neither messages nor tools nor a provider's texts of errors
 	RecordNone     Record = "none"
 )
 
-// Model is a model that sessions share: its connections, and the queue for its rate limits. It is
-// safe for concurrent use.
+// Model is a model that sessions share. It holds the connections, and the queue for the rate
+// limits. It is safe for concurrent use.
 type Model struct {
 	Config
 	protocol protocol // nil: that of each request
@@ -73,7 +73,7 @@ var version = regexp.MustCompile(`/v[0-9]+(alpha|beta)?[0-9]*/?$`)
 // ends them.
 const connectTime = 15 * time.Second
 
-// New returns a model. It fails if the configuration has an unknown API or a URL that is none.
+// New returns a model. It fails if the configuration has an unknown API or an invalid URL.
 func New(c Config) (*Model, error) {
 	p := protocolOf(c.API)
 	if p == nil && c.API != Scripted {
@@ -118,7 +118,7 @@ func (m *Model) protocolOf(r *http.Request) protocol {
 	return chat{}
 }
 
-// ConfigError is a Config that cannot work.
+// ConfigError is the error of an invalid Config.
 type ConfigError struct {
 	Key    string // "base_url"
 	Reason string // to follow the key
@@ -157,8 +157,8 @@ func (m *Model) header(to, from http.Header) {
 	}
 }
 
-// ThirdParty reports whether the model's server is not that of its API's author, and so may know
-// less of the API.
+// ThirdParty reports whether the model's server is not that of its API's author, and so may lack
+// parts of the API.
 func (m *Model) ThirdParty() bool {
 	return m.API != Scripted && "https://"+m.base.Host != m.API.DefaultBaseURL()
 }
@@ -177,7 +177,7 @@ func (m *Model) url(path string, query url.Values) *url.URL {
 	return &u
 }
 
-// versionEnd returns where the version that begins a path ends.
+// versionEnd returns the end of the version at the beginning of a path.
 func versionEnd(path string) int {
 	for i := 1; i < len(path); i++ {
 		if path[i] == '/' {

@@ -15,14 +15,14 @@ import (
 	"github.com/org/rollout-action/internal/model/inspect"
 )
 
-// Probed is what a provider answered to a request for one token.
+// Probed is a provider's answer to a request for one token.
 type Probed struct {
 	Latency  time.Duration
-	Answered string // the model's name for itself; "" if it stated none
+	Answered string // the model's name in the answer; "" if there is none
 	Usage    Usage
 }
 
-// ProbeError is why a model does not answer.
+// ProbeError is the reason why a model does not answer.
 type ProbeError struct {
 	// Key is the key of the model's configuration that is probably wrong: api_key, model, base_url,
 	// record_tokens, or "" if it is the provider's failure.
@@ -88,7 +88,7 @@ func (m *Model) notInHeader() string {
 	return ""
 }
 
-// InHeader reports whether a header of HTTP can have a value: one without control characters but
+// InHeader reports whether a value is valid in an HTTP header: it has no control characters except
 // tabs. Secrets that come from files often end with a line break.
 func InHeader(value string) bool {
 	return !strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
@@ -148,7 +148,7 @@ func withoutURL(err error) error {
 	return err
 }
 
-// failureText returns what an answer says of its failure, in one line.
+// failureText returns the error message of an answer, in one line.
 func failureText(status int, text []byte) string {
 	message := firstNonEmpty(gjson.GetBytes(text, "error.message").String(), gjson.GetBytes(text, "message").String(), gjson.GetBytes(text, "error").String())
 	if message == "" && inspect.Valid(text) {
@@ -161,7 +161,7 @@ func failureText(status int, text []byte) string {
 	return firstNonEmpty(message, http.StatusText(status), "no message")
 }
 
-// refusal returns what an answer that is none means.
+// refusal returns the ProbeError for an answer with an error.
 func (m *Model) refusal(status int, text []byte, message string) *ProbeError {
 	with := fmt.Sprintf(" (HTTP status %d): %s", status, message)
 	word := regexp.MustCompile(`(?i)(^|[^a-z0-9])` + regexp.QuoteMeta(m.Upstream) + `([^a-z0-9]|$)`) // names such as o1 are parts of words

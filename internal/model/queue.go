@@ -15,8 +15,8 @@ const (
 	maxDelay   = time.Minute
 )
 
-// queue admits the requests to one model. After the provider has said that there are too many, one
-// request at a time tries again, so that not all come at once.
+// queue admits the requests to one model. After the provider has refused a request because of a
+// rate limit, one request at a time tries again.
 type queue struct {
 	slots chan struct{} // nil: no bound
 
@@ -38,8 +38,8 @@ func newQueue(bound int) *queue {
 // place is a request's place in a queue.
 type place struct {
 	q *queue
-	// tries: the request tries whether a limit has ended. Others that run then were sent before the
-	// limit, so their answers do not tell.
+	// tries: the request tests whether a limit has ended. The answers of others that run then do
+	// not show that: they were sent before the limit.
 	tries bool
 }
 
@@ -89,20 +89,20 @@ func (q *queue) isLimited() bool {
 	return q.delay > 0
 }
 
-// leave gives the request's place free.
+// leave frees the request's place.
 func (p *place) leave() {
 	if p.q.slots != nil {
 		<-p.q.slots
 	}
 }
 
-// answered says that the provider has accepted the request.
+// answered records that the provider has accepted the request.
 func (p *place) answered() { p.tried(func() { p.q.delay = 0 }) }
 
-// failed says that the request has ended without an answer that tells whether a limit has ended.
+// failed records that the request has ended without showing whether a limit has ended.
 func (p *place) failed() { p.tried(func() {}) }
 
-// tried lets others follow a request that has tried whether the limit has ended.
+// tried ends the test of a limit, applies change, and lets other requests go on.
 func (p *place) tried(change func()) {
 	if !p.tries {
 		return
@@ -114,8 +114,8 @@ func (p *place) tried(change func()) {
 	p.q.change()
 }
 
-// limited says that the provider refused the request because there were too many. after is the
-// delay that it asked for, or 0. Requests that ran together and are refused together are one limit.
+// limited records that the provider refused the request because of a rate limit. after is the delay
+// that it asked for, or 0. Refusals of requests that ran together count as one limit.
 func (p *place) limited(after time.Duration) {
 	q := p.q
 	q.mu.Lock()

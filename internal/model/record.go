@@ -15,8 +15,7 @@ import (
 type Recorder struct {
 	w    io.Writer
 	left int64 // bytes that may still be written
-	// known has the number of each message that was written, by a digest of it and of all before
-	// it.
+	// known maps the digest of a written message and all before it to its number.
 	known  map[[sha256.Size]byte]int
 	tools  map[[sha256.Size]byte]int
 	n      int
@@ -42,7 +41,7 @@ type RecordedTurn struct {
 	Agent    string            `json:"agent,omitempty"`
 	Asked    string            `json:"requested_model"`
 	Answered string            `json:"answered_model,omitempty"`
-	Messages []RecordedMessage `json:"messages,omitempty"` // that are new, the answer included
+	Messages []RecordedMessage `json:"messages,omitempty"` // new ones, including the answer
 	// Last is the message that the answer follows, Answer the answer; 0 if there is none or
 	// messages are not recorded.
 	Last      int             `json:"last,omitempty"`
@@ -132,12 +131,13 @@ func (r *Recorder) Record(t Turn) error {
 	return err
 }
 
-// Canonical returns a message without what clients write differently when they send it again.
+// Canonical returns a message without the differences that clients introduce when they send it
+// again.
 func Canonical(m Message) Message { return canonical(m) }
 
-// canonical returns a message without what clients leave out or write differently when they send an
-// answer again: reasoning, the spaces around texts, how they are divided into parts, and the form
-// of arguments.
+// canonical returns a message without the parts that clients omit or write differently when they
+// send an answer again: reasoning, the spaces around texts, how they are divided into parts, and
+// the form of arguments.
 func canonical(m Message) Message {
 	out := Message{Role: m.Role}
 	var text string

@@ -20,7 +20,8 @@ import (
 	"github.com/org/rollout-action/internal/model/sse"
 )
 
-// maxError bounds what is read of an error's body, and maxPlain an answer that is no stream.
+// maxError is the maximum number of bytes read of an error's body, and maxPlain that of an answer
+// that is not a stream.
 const (
 	maxError = 1 << 20
 	maxPlain = 64 << 20
@@ -29,7 +30,7 @@ const (
 // statusOverloaded is Anthropic's status for an overloaded model.
 const statusOverloaded = 529
 
-// turn answers a request for an answer of the model.
+// turn handles a request for an answer of the model.
 func (s *Session) turn(w *patient, r *http.Request, path string) {
 	began := time.Now()
 	asked, release, ok := s.readBody(w, r)
@@ -73,8 +74,8 @@ type exchange struct {
 	turn  Turn
 	size  *meter.Size
 	sent  bool // to the provider
-	// reached: the provider got the request, so it may cost something. refused: it said that it
-	// does not answer it.
+	// reached: the provider got the request, so it may cost something. refused: the provider
+	// refused it.
 	reached, refused bool
 	kept             bool
 	reader           eventReader
@@ -88,12 +89,12 @@ type exchange struct {
 	abort bool
 	// streams: the agent has asked for a stream.
 	streams bool
-	// broke: the provider accepted the request, but its answer is none or broke off.
+	// broke: the provider accepted the request, but its answer is missing or broke off.
 	broke bool
 }
 
-// end keeps the turn if that was not done, and aborts the connection if the answer was cut off:
-// clients take an end for the answer's.
+// end stores the turn if that was not done, and aborts the connection if the answer was cut off:
+// clients would take a normal end for the end of the answer.
 func (x *exchange) end() {
 	if !x.kept {
 		_ = x.keep() // it is in the report
@@ -103,7 +104,7 @@ func (x *exchange) end() {
 	}
 }
 
-// keep keeps the turn.
+// keep stores the turn.
 func (x *exchange) keep() error {
 	x.kept = true
 	if x.turn.Ended.IsZero() {
@@ -156,8 +157,7 @@ func (x *exchange) run() {
 	}
 }
 
-// follow notes what the answer depends on of what the agent asked, which is then not needed any
-// more.
+// follow sets the readers and flags for the answer from the agent's body, and then drops the body.
 func (x *exchange) follow() {
 	x.reader, x.streams = x.p.reader(x.asked), x.p.streams(x.path, x.asked)
 	if x.p == protocol(chat{}) && x.m.Tokens {
@@ -195,8 +195,8 @@ func (x *exchange) askAsKnown(at string, text []byte) (*http.Response, error) {
 	return x.ask(at, bare)
 }
 
-// ask sends the request, and waits and sends it again while the provider refuses because there are
-// too many.
+// ask sends the request, and repeats it with delays while the provider refuses it because of a rate
+// limit.
 func (x *exchange) ask(path string, text []byte) (*http.Response, error) {
 	x.sends = newUpload(text)
 	ctx := x.r.Context()
@@ -265,8 +265,8 @@ func (x *exchange) ask(path string, text []byte) (*http.Response, error) {
 	}
 }
 
-// watched returns the request, which notes when it has reached the provider: a connection that
-// cannot be made costs nothing.
+// watched returns the request with a trace that records when it has reached the provider: a failed
+// connection costs nothing.
 func (x *exchange) watched(r *http.Request) *http.Request {
 	x.refused = false
 	return r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
@@ -276,14 +276,14 @@ func (x *exchange) watched(r *http.Request) *http.Request {
 
 var errWaited = errors.New("there was no free place for the request")
 
-// limitError is why a request got no answer: the provider's limit of the rate had not ended when
-// the request did. refused is the provider's last refusal of it, or nil if it waited because others
-// were refused.
+// limitError is the error of a request that ended before the provider's rate limit did. refused is
+// the provider's last refusal of it, or nil if it waited because others were refused.
 type limitError struct{ refused *http.Response }
 
 func (*limitError) Error() string { return "the provider's limit of the rate has not ended" }
 
-// exhausted reports whether a refusal says that there is no money left, which no waiting ends.
+// exhausted reports whether a refusal means that the account has no money left, so that waiting is
+// useless.
 func exhausted(body []byte) bool {
 	for _, path := range []string{"error.code", "error.type"} {
 		switch gjson.GetBytes(body, path).String() {
@@ -294,7 +294,7 @@ func exhausted(body []byte) bool {
 	return false
 }
 
-// leaving gives the request's place in the queue free when the answer was read.
+// leaving is the body of an answer. Closing it frees the request's place in the queue.
 type leaving struct {
 	io.ReadCloser
 	leave func()
@@ -306,7 +306,7 @@ func (l *leaving) Close() error {
 	return l.ReadCloser.Close()
 }
 
-// unreachable answers for a provider that did not.
+// unreachable answers a request that got no answer from the provider.
 func (x *exchange) unreachable(err error) {
 	ctx := x.r.Context()
 	missed, own, limit := (*MissError)(nil), (*GatewayError)(nil), (*limitError)(nil)
@@ -339,8 +339,8 @@ func (x *exchange) unreachable(err error) {
 	}
 }
 
-// limited answers a request that still waited for the end of a limit when it ended: the session was
-// sealed, the agent gave up, or it has waited for as long as one may.
+// limited answers a request that ended while it waited for a rate limit: the session was sealed,
+// the agent gave up, or it has waited for the maximum time.
 func (x *exchange) limited(err *limitError) {
 	status, said := 0, "other requests were refused"
 	if err.refused != nil {
@@ -358,12 +358,12 @@ func (x *exchange) limited(err *limitError) {
 	}
 }
 
-// messageOf returns what the provider says in the body of an error.
+// messageOf returns the provider's message in the body of an error.
 func (x *exchange) messageOf(body []byte, status int) string {
 	return firstNonEmpty(gjson.GetBytes(body, "error.message").String(), gjson.GetBytes(body, "message").String(), strings.TrimSpace(string(body)), http.StatusText(status))
 }
 
-// relayError passes on an error of the provider as it is: clients look for its words.
+// relayError passes on an error of the provider unchanged: clients search its text.
 func (x *exchange) relayError(answer *http.Response) {
 	text, _ := io.ReadAll(io.LimitReader(answer.Body, maxError)) // what came of it is passed on
 	x.turn.FirstByte = time.Now()
@@ -385,7 +385,7 @@ func (x *exchange) relayError(answer *http.Response) {
 	_, _ = x.w.Write(text) // the client has gone
 }
 
-// relayPlain passes on an answer that is no stream, when it is kept.
+// relayPlain passes on an answer that is not a stream, after the turn is stored.
 func (x *exchange) relayPlain(answer *http.Response) {
 	text, err := io.ReadAll(io.LimitReader(answer.Body, maxPlain+1))
 	said := text
@@ -452,8 +452,8 @@ type piece struct {
 	err     error
 }
 
-// isStream reports whether an answer is a stream: also one with another type or none, which clients
-// that have asked for a stream take all the same.
+// isStream reports whether an answer is a stream. It accepts other types or none, as clients that
+// have asked for a stream do.
 func (x *exchange) isStream(answer *http.Response) bool {
 	kind := answer.Header.Get("Content-Type")
 	if answer.Header.Get("Content-Encoding") != "" { // one that is not known: it is passed on as it is
@@ -472,7 +472,7 @@ func (x *exchange) isStream(answer *http.Response) bool {
 }
 
 // relayStream passes on the events of a stream as they come, byte for byte. The last one waits
-// until the turn is kept.
+// until the turn is stored.
 func (x *exchange) relayStream(answer *http.Response) {
 	x.m.header(x.w.Header(), answer.Header)
 	x.w.WriteHeader(answer.StatusCode)
@@ -547,7 +547,7 @@ func (x *exchange) relayStream(answer *http.Response) {
 	}
 }
 
-// endStream keeps the turn and sends its last event. A stream that was cut off is aborted.
+// endStream stores the turn and sends its last event. A stream that was cut off is aborted.
 func (x *exchange) endStream(out *http.ResponseController, reader eventReader, tokens *tokenReader, held *bytes.Buffer, err error) {
 	var whole bool
 	x.turn.Answer, whole = reader.answer()
@@ -596,7 +596,7 @@ func readEvents(from io.Reader, to chan<- piece, done <-chan struct{}, hide func
 	}
 }
 
-// agentOf returns the agent or sub-agent that a request belongs to, as its client names it.
+// agentOf returns the client's name of the agent or sub-agent that sent a request.
 func agentOf(r *http.Request) string {
 	for _, name := range []string{"X-Claude-Code-Agent-Id", "Thread-Id", "X-Session-Id", "X-Claude-Code-Session-Id", "Session-Id"} {
 		if id := r.Header.Get(name); id != "" && len(id) <= 200 {
@@ -606,7 +606,7 @@ func agentOf(r *http.Request) string {
 	return ""
 }
 
-// retried reports whether a client says that it repeats a request.
+// retried reports whether a request's headers mark it as a repetition.
 func retried(r *http.Request) bool {
 	n := r.Header.Get("X-Stainless-Retry-Count")
 	return n != "" && n != "0"

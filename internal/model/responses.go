@@ -32,7 +32,7 @@ func (responses) streams(_ string, body []byte) bool { return gjson.GetBytes(bod
 // would see its cost.
 var errBackground = errors.New("background: true is not possible at this gateway, which has no stored answers: ask without it")
 
-// stored reports whether a request is about an answer that the provider has stored.
+// stored reports whether a request concerns an answer that the provider has stored.
 func (responses) stored(method, path string) bool {
 	below, ok := strings.CutPrefix(versionless(path, "v1"), "/responses/")
 	switch method {
@@ -55,8 +55,8 @@ func (responses) prepare(path string, body []byte, m *Model) (string, []byte, er
 	return "/v1" + versionless(path, "v1"), body, err
 }
 
-// rules: all tools are the provider's but functions and those that the client runs. A namespace has
-// tools of its own, which are judged one by one.
+// rules returns the rules for tools: the provider runs all but functions and the client's tools.
+// The tools in a namespace are checked one by one.
 func (responses) rules() inspect.Rules {
 	return inspect.Rules{
 		Client: func(t inspect.Tool) bool {
@@ -87,7 +87,7 @@ func (responses) conversation(_ string, body []byte) Conversation {
 	}
 	input.ForEach(func(_, item gjson.Result) bool {
 		m := responsesItem(item)
-		// The parts of one answer come as items of their own.
+		// The parts of one answer come as separate items.
 		if n := len(c.Messages); n > 0 && m.Role == "assistant" && c.Messages[n-1].Role == "assistant" {
 			c.Messages[n-1].Parts = append(c.Messages[n-1].Parts, m.Parts...)
 			return true
@@ -160,7 +160,8 @@ func responsesParts(content gjson.Result) []Part {
 	return parts
 }
 
-// responsesAnswer reads a response object. Its input_tokens include what was read from a cache.
+// responsesAnswer reads a response object. Its input_tokens include tokens that were read from a
+// cache.
 func responsesAnswer(r gjson.Result) Answer {
 	a := Answer{Message: Message{Role: "assistant"}, Model: r.Get("model").String(), ID: r.Get("id").String()}
 	r.Get("output").ForEach(func(_, item gjson.Result) bool {
@@ -182,7 +183,7 @@ func responsesAnswer(r gjson.Result) Answer {
 	return a
 }
 
-// countTools adds the tools to a usage that the provider ran, each of which is billed apart.
+// countTools adds the tools that the provider ran to a usage. Each is billed separately.
 func countTools(output gjson.Result, u *Usage) {
 	searches := int64(0)
 	output.ForEach(func(_, item gjson.Result) bool {

@@ -20,7 +20,7 @@ import (
 // Options configure a Session.
 type Options struct {
 	Model *Model
-	// Name is what Transports know the session by (Caller.Name): the directory of its trial.
+	// Name identifies the session to Transports (Caller.Name): the directory of its trial.
 	Name   string
 	Budget Budget
 	// Purse, if not nil, is the budget of the job.
@@ -33,10 +33,10 @@ type Options struct {
 	// Reply: the report has the text of the last answer, and those of the last answers without a
 	// call of a tool.
 	Reply bool
-	// Keep, if not nil, keeps a turn. A turn's last event is sent only after Keep has returned. It
+	// Keep, if not nil, stores a turn. A turn's last event is sent only after Keep has returned. It
 	// is called for one turn at a time.
 	Keep func(Turn) error
-	// KeepAlive is how long nothing comes before a sign of life is sent; 0: 15 seconds.
+	// KeepAlive is the time without an event after which a sign of life is sent; 0: 15 seconds.
 	KeepAlive time.Duration
 	// MaxWait bounds how long a request waits for rate limits before the provider's refusal is
 	// passed on, and for turns that may use up a budget; 0: 4 minutes. Clients give up after five.
@@ -62,34 +62,34 @@ type Session struct {
 	sealed    bool
 	n         int // of requests for turns
 	running   int64
-	queued    int64 // turns that wait for a budget, or for others that do
+	queued    int64 // turns that wait for a budget, or for others that wait
 	fruitless int   // calls in a row that the provider accepted, but without a whole answer that has output
-	answered  int   // calls of which something came
+	answered  int   // calls with at least a part of an answer
 	report    Report
 	known     map[string]bool // models that answered
-	active    []interval      // times in which the model worked
+	active    []interval      // times in which calls ran
 }
 
 type interval struct{ from, to time.Time }
 
-// Report is what a session has seen.
+// Report summarizes a session.
 type Report struct {
 	Turns  int64 // answers that came to their end
 	Calls  int64 // requests that were sent to the provider
-	Failed int64 // those of them without an answer that came to its end
+	Failed int64 // those of them without a complete answer
 	// Refused is the number of requests that were refused because of Stop.
 	Refused int64
 	Usage   Usage
 	// Cost is in US dollars; nil if the cost of no call is known. Unpriced is the number of calls
-	// whose cost has no price, or not in full, and Estimated that of calls whose usage is
+	// without a price, or without a complete one, and Estimated that of calls whose usage is
 	// estimated. Usage and Cost are lower bounds if there are any.
 	Cost     *float64
 	Unpriced int64
-	// PartlyPriced is the number of those of them of whose cost a part is known.
+	// PartlyPriced is the number of Unpriced calls whose cost is partly known.
 	PartlyPriced int64
 	Estimated    int64
-	// Contradictory is the number of calls whose usage contradicts itself, and Contradiction how it
-	// does first.
+	// Contradictory is the number of calls whose usage contradicts itself, and Contradiction
+	// describes the first of them.
 	Contradictory int64
 	Contradiction string
 	// ModelTime is the time in which at least one request was with the provider, without Waiting.
@@ -111,8 +111,8 @@ type Report struct {
 	Missed   string   // of StopMissed: how the request differs from the nearest record
 	// Truncated: the last answer was cut off by a limit of its length.
 	Truncated bool
-	// Untold are answers that came to their end without ids of tokens, although these are recorded,
-	// and Unlikely those with ids but without a log probability for each.
+	// Untold are complete answers without ids of tokens, although these are recorded, and Unlikely
+	// those with ids but without a log probability for each.
 	Untold, Unlikely int64
 	Stripped         []string // tools and files that were removed from requests, each once
 	Removed          []string // fields that named other models or accounts, which were removed, each once
@@ -152,7 +152,7 @@ const (
 	idleTime       = 5 * time.Minute // between two requests
 )
 
-// Token returns what clients must send as their key.
+// Token returns the key that clients must send.
 func (s *Session) Token() string { return s.token }
 
 // Serve answers requests that come through l, until l is closed. Several may be served at once, and
@@ -163,8 +163,8 @@ func (s *Session) Serve(l net.Listener) {
 }
 
 // Seal ends access to the model: requests that run are aborted, and later ones are refused, so that
-// nothing that was left behind spends money. It returns when all turns are kept. Serve goes on, to
-// refuse.
+// nothing that was left behind spends money. It returns when all turns are stored. Serve continues,
+// to refuse requests.
 func (s *Session) Seal() Report {
 	s.mu.Lock()
 	s.sealed = true
@@ -191,7 +191,7 @@ func (s *Session) Close() Report {
 	return r
 }
 
-// Report returns what the session has seen so far.
+// Report returns the report of the session so far.
 func (s *Session) Report() Report {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -205,7 +205,7 @@ func (s *Session) Report() Report {
 	return r
 }
 
-// together returns how long at least one of the intervals was.
+// together returns the total length of the union of the intervals.
 func together(list []interval) time.Duration {
 	sorted := slices.SortedFunc(slices.Values(list), func(a, b interval) int { return a.from.Compare(b.from) })
 	var total time.Duration
@@ -228,12 +228,12 @@ func (s *Session) admits(token string) bool {
 	return subtle.ConstantTimeCompare([]byte(token), []byte(s.token)) == 1
 }
 
-// maxFruitless is how many calls in a row may come to nothing although the provider accepted them:
-// an agent that goes on then would never end. What the provider refuses does not count: agents give
-// up after that, or wait for longer each time.
+// maxFruitless is the maximum number of consecutive calls without a result that the provider
+// accepted: an agent that continues then would never end. Refused calls do not count: agents give
+// up after them, or wait for longer each time.
 const maxFruitless = 10
 
-// finish keeps a turn and counts it. It returns the error of Keep.
+// finish stores a turn and counts it. It returns the error of Keep.
 func (s *Session) finish(x *exchange) error {
 	t, sent, broke := x.turn, x.sent, x.broke
 	if t.Failure == nil || t.Answer.Usage.Known() {
@@ -248,7 +248,7 @@ func (s *Session) finish(x *exchange) error {
 	r.Waiting += t.Waiting
 	r.Failure = t.Failure
 	if t.Failure != nil && t.Failure.Kind == FailedMissed && r.Stop == "" {
-		r.Stop = StopMissed // what the agent does then is not what it would do
+		r.Stop = StopMissed // the agent's behavior after a miss is not representative
 		r.Missed = t.Failure.Message
 	}
 	if err != nil {
@@ -334,7 +334,7 @@ const (
 	maxReply   = 64 << 10 // bytes
 )
 
-// countReply notes what an answer says. The caller holds the lock.
+// countReply records the text of an answer. The caller holds the lock.
 func (s *Session) countReply(m Message) {
 	r := &s.report
 	r.Reply = m.Text()
@@ -348,14 +348,14 @@ func (s *Session) countReply(m Message) {
 	r.Replies = append(r.Replies, r.Reply)
 }
 
-// removed notes what was removed from a request that is no turn.
+// removed records the parts that were removed from a request that is not a turn.
 func (s *Session) removed(web, models []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.report.Stripped, s.report.Removed = addOnce(s.report.Stripped, web...), addOnce(s.report.Removed, models...)
 }
 
-// addOnce returns a list of at most 50 names with others that it does not have.
+// addOnce appends the names that the list does not have, up to 50 in total.
 func addOnce(list []string, names ...string) []string {
 	for _, name := range names {
 		if !slices.Contains(list, name) && len(list) < 50 {
@@ -365,7 +365,7 @@ func addOnce(list []string, names ...string) []string {
 	return list
 }
 
-// countFruitless counts the turns in a row that came to nothing. The caller holds the lock.
+// countFruitless counts consecutive turns without a result. The caller holds the lock.
 func (s *Session) countFruitless(t Turn, broke bool) {
 	usage := t.Answer.Usage
 	empty := usage.Output != nil && *usage.Output == 0 || usage.Output == nil && len(t.Answer.Message.Parts) == 0
@@ -377,7 +377,7 @@ func (s *Session) countFruitless(t Turn, broke bool) {
 	}
 }
 
-// maxIntervals bounds the times of calls that are kept.
+// maxIntervals is the maximum number of call times that are kept.
 const maxIntervals = 100_000
 
 // strange counts a request with another key.
@@ -387,7 +387,7 @@ func (s *Session) strange() {
 	s.report.Strange++
 }
 
-// foreign notes a request for a path of another protocol.
+// foreign records a request for a path of another protocol.
 func (s *Session) foreign(path string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

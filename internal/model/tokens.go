@@ -14,16 +14,16 @@ import (
 	"github.com/org/rollout-action/internal/model/sse"
 )
 
-// Tokens are the ids of a turn's tokens, as the server of the model states them. Programs train on
-// them, because texts do not tell how they were divided into tokens. Source: vLLM 0.33 and SGLang
-// 0.5.23, with return_token_ids and logprobs in a request of Chat Completions.
+// Tokens are the ids of a turn's tokens, as the server of the model states them. Training programs
+// need them, because texts do not show how they were divided into tokens. Source: vLLM 0.33 and
+// SGLang 0.5.23, with return_token_ids and logprobs in a request of Chat Completions.
 type Tokens struct {
 	Prompt     []int32   `json:"prompt_ids"`
 	Completion []int32   `json:"completion_ids"`
 	Logprobs   []float64 `json:"completion_logprobs,omitempty"` // as many as Completion; nil if the server does not state one for each
 }
 
-// maxTokenIDs bounds the ids of a turn's prompt, and of its answer.
+// maxTokenIDs is the maximum number of ids of a turn's prompt, and of its answer.
 const maxTokenIDs = 1 << 20
 
 // idsKey is the parameter with which a request asks for ids of tokens.
@@ -60,8 +60,8 @@ type tokenReader struct {
 	hideExt      bool
 }
 
-// newTokenReader returns a reader for the answer to what the client itself has asked. ext: the
-// headers of SGLang ask for ids.
+// newTokenReader returns a reader for the answer to the client's own body. ext: the headers of
+// SGLang ask for ids.
 func newTokenReader(asked []byte, ext bool) *tokenReader {
 	get := func(name string) gjson.Result { return gjson.GetBytes(asked, name) }
 	return &tokenReader{
@@ -134,8 +134,8 @@ func (t *tokenReader) add(to *[]int32, list gjson.Result) {
 	})
 }
 
-// tokens returns what was read; nil if there are no ids, or not what a server of models writes. Log
-// probabilities that are not one for each id are left out.
+// tokens returns the tokens that were read; nil if there are no ids, or they are malformed. Log
+// probabilities are left out unless there is one for each id.
 func (t *tokenReader) tokens() *Tokens {
 	if t == nil || t.broken || len(t.Prompt) == 0 || len(t.Completion) == 0 {
 		return nil
@@ -147,8 +147,8 @@ func (t *tokenReader) tokens() *Tokens {
 	return &out
 }
 
-// hide returns an answer, or the data of an event, without what the client did not ask for. All
-// other bytes stay as they are. drop: nothing is left of the event.
+// hide returns an answer, or the data of an event, without fields that the client did not ask for.
+// All other bytes stay as they are. drop: nothing is left of the event.
 func (t *tokenReader) hide(data []byte) (out []byte, drop bool) {
 	out = data
 	remove := func(path string) {
@@ -169,7 +169,7 @@ func (t *tokenReader) hide(data []byte) (out []byte, drop bool) {
 			remove(at + "response_token_ids")
 		}
 		if v := gjson.GetBytes(out, at+"logprobs"); t.hideLogprobs && v.Exists() && v.Type != gjson.Null {
-			if changed, err := setRaw(out, at+"logprobs", []byte("null")); err == nil { // as servers write it when nobody asks
+			if changed, err := setRaw(out, at+"logprobs", []byte("null")); err == nil { // as servers write it by default
 				out = changed
 			}
 		}
@@ -186,7 +186,7 @@ func (t *tokenReader) hide(data []byte) (out []byte, drop bool) {
 	return out, drop
 }
 
-// hideEvent returns an event without what the client did not ask for.
+// hideEvent returns an event without fields that the client did not ask for.
 func (t *tokenReader) hideEvent(e sse.Event) (out sse.Event, drop bool) {
 	if !inspect.Valid(e.Data) {
 		return e, false
@@ -224,10 +224,10 @@ func WithoutTokenIDs(contentType string, body []byte) []byte {
 }
 
 // RecordedTokens are the tokens of a turn in a record. The prompt of a turn mostly begins like the
-// turn before it, so that the ids that are the same are left out.
+// turn before it, so identical ids are left out.
 type RecordedTokens struct {
-	// Shared is how many ids at the beginning of the prompt are those of the prompt and the
-	// completion of the turn After.
+	// Shared is the number of ids at the beginning of the prompt that equal those of the prompt and
+	// the completion of the turn After.
 	Shared int `json:"shared,omitempty"`
 	After  int `json:"after,omitempty"`
 	Tokens
@@ -239,7 +239,7 @@ type latestTokens struct {
 	Tokens
 }
 
-// shorten returns the tokens of a turn as they are recorded after a turn with others.
+// shorten returns the tokens of a turn without those that it shares with the latest turn.
 func (l latestTokens) shorten(t Tokens) *RecordedTokens {
 	out := &RecordedTokens{Tokens: t}
 	both := slices.Concat(l.Prompt, l.Completion)
@@ -255,8 +255,8 @@ func (l latestTokens) shorten(t Tokens) *RecordedTokens {
 // TokensReader finds the tokens of turns that were recorded one after the other.
 type TokensReader struct{ latest latestTokens }
 
-// Read returns the tokens of a turn with those that were left out; nil if it has none, or if the
-// turn that has them is not the one before.
+// Read returns the tokens of a turn, including the shared ones that were left out; nil if it has
+// none, or if the turn before is not the one it shares them with.
 func (r *TokensReader) Read(t RecordedTurn) *Tokens {
 	if t.Tokens == nil {
 		return nil

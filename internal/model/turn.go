@@ -7,15 +7,15 @@ import (
 	"github.com/org/rollout-action/internal/model/meter"
 )
 
-// Turn is one request of the agent for an answer, with what became of it. All texts are hostile.
+// Turn is one request of the agent for an answer, with its outcome. All texts are hostile.
 type Turn struct {
 	N int // counts from 1, in the order in which requests came
-	// Agent identifies the agent or sub-agent, as far as the client says; "" if it does not.
+	// Agent identifies the agent or sub-agent, as the client states it; "" if it does not.
 	Agent string
-	// Conversation is what was asked; empty if it is not to be recorded.
+	// Conversation is the conversation of the request; empty if it is not to be recorded.
 	Conversation Conversation
 	Answer       Answer
-	Whole        bool // the answer came to its end
+	Whole        bool // the answer is complete
 	Asked        string
 	Began        time.Time
 	FirstByte    time.Time // zero if none came
@@ -25,13 +25,13 @@ type Turn struct {
 	Removed      []string      // fields that named other models or accounts, which were removed
 	Cost         *float64      // in US dollars; nil if it is not known
 	AtLeast      bool          // Cost is a lower bound
-	Failure      *Failure      // nil if all went well
+	Failure      *Failure      // nil if the call succeeded
 	Retry        bool          // the client says that it asked for the same before
 	Recorded     time.Time     // when a recorded answer was given; zero if the provider answered
 }
 
-// withoutContents returns the turn without anything that the agent, the model or the provider wrote
-// but names of models.
+// withoutContents returns the turn without texts of the agent, the model or the provider, except
+// names of models.
 func (t Turn) withoutContents() Turn {
 	t.Answer.Tokens = nil
 	t.Conversation, t.Answer.Message, t.Answer.Failed, t.Stripped, t.Removed, t.Agent = Conversation{}, Message{}, "", nil, nil, ""
@@ -42,7 +42,7 @@ func (t Turn) withoutContents() Turn {
 	return t
 }
 
-// Failure is why a call of the model failed.
+// Failure is the reason why a call of the model failed.
 type Failure struct {
 	Kind    FailureKind `json:"kind"`
 	Status  int         `json:"status,omitempty"` // of HTTP; 0 if there was no answer
@@ -58,7 +58,7 @@ func (f *Failure) ByProvider() bool {
 	return false
 }
 
-// FailureKind says what failed.
+// FailureKind classifies a failure.
 type FailureKind string
 
 // The kinds of failures.
@@ -74,14 +74,14 @@ const (
 	FailedMissed      FailureKind = "missed"      // nothing that was recorded fits
 )
 
-// overflow are what providers say when a conversation is too long. Each was read in a provider's
+// overflow lists providers' messages for a conversation that is too long. Each is from a provider's
 // answers or documentation.
 var overflow = []string{
 	"maximum context length", "context_length_exceeded", "context length exceeded", "prompt is too long", "prompt_too_long", "context window",
 	"input is too long", "exceeds the maximum number of tokens", "input token count", "too many tokens", "maximum allowed number of input tokens", "longer than the model's context",
 }
 
-// overflows reports whether a provider's error says that the conversation is too long.
+// overflows reports whether a provider's error means that the conversation is too long.
 func overflows(status int, body string) bool {
 	if status != 400 && status != 413 && status != 422 {
 		return false
@@ -95,10 +95,10 @@ func overflows(status int, body string) bool {
 	return false
 }
 
-// Budget is what a trial's agent may use of its model.
+// Budget limits an agent's use of its model in a trial.
 type Budget = meter.Budget
 
-// Stop is why a session refuses further turns: the key of the budget that is used up.
+// Stop is the reason why a session refuses further turns: the key of the budget that is used up.
 type Stop = meter.Stop
 
 // The stops. StopContext and StopEmpty end no session by themselves; see Report.

@@ -48,7 +48,7 @@ func (c *Cache) List() ([]Entry, error) {
 	return all, nil
 }
 
-// describe fills in the size, description and use of e. It reports whether the entry still exists.
+// describe sets the description, size and use of e. It reports whether the entry still exists.
 func (c *Cache) describe(e *Entry) (ok bool) {
 	info, err := os.Lstat(e.Path)
 	if err != nil {

@@ -90,8 +90,8 @@ func Temporary(err error) bool {
 }
 
 // Get reads the file at a URL of http or https. Its errors do not name the URL, which may hold
-// secrets. They are ErrNotModified, ErrTooLarge, one that Temporary reports, a StatusError, or the
-// end of ctx.
+// secrets. They are ErrNotModified, ErrTooLarge, a forbidden redirect, one that Temporary reports,
+// a StatusError, or the end of ctx.
 func Get(ctx context.Context, source string, o Options) (File, error) {
 	client := &http.Client{Transport: o.Transport, CheckRedirect: o.checkRedirect}
 	if client.Transport == nil {

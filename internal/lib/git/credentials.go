@@ -40,7 +40,7 @@ func (g *Client) login(r Remote) login {
 	return ask()
 }
 
-// named reports whether the remote's host is one of Options.CredentialHosts.
+// named reports whether the remote uses https and its host is one of Options.CredentialHosts.
 func (g *Client) named(r Remote) bool {
 	return r.transport == "https" && slices.Contains(g.CredentialHosts, r.host)
 }

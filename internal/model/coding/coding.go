@@ -15,7 +15,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// decoders make readers of what was encoded.
+// decoders maps the names of encodings to constructors of decoding readers.
 var decoders = map[string]func(io.Reader) (io.Reader, func(), error){
 	"gzip": gunzip, "x-gzip": gunzip, "deflate": inflate, "zstd": unzstd,
 	"br": func(r io.Reader) (io.Reader, func(), error) { return brotli.NewReader(r), func() {}, nil },
@@ -60,9 +60,8 @@ func names(header string) []string {
 // maxEncodings bounds the encodings of one content. Servers apply one.
 const maxEncodings = 4
 
-// NewReader returns a reader of contents with the encodings that a Content-Encoding lists, decoded.
-// It fails for those that it does not know; it reads nothing before the first Read. The caller
-// closes it; r stays open.
+// NewReader returns a reader that undoes the encodings in a Content-Encoding header. It fails for
+// unknown ones, and reads nothing before the first Read. The caller closes it; r stays open.
 func NewReader(r io.Reader, header string) (io.ReadCloser, error) {
 	list := names(header)
 	for _, name := range list {
@@ -74,11 +73,11 @@ func NewReader(r io.Reader, header string) (io.ReadCloser, error) {
 	return &reader{from: r, left: list}, nil
 }
 
-// reader decodes what it reads. Decoders read the beginning when they are made, so they are made
-// late.
+// reader decodes its source. Its decoders are created on the first Read, because they read the
+// beginning at once.
 type reader struct {
 	from io.Reader
-	left []string // encodings whose decoders are not made yet
+	left []string // encodings without a decoder yet
 	ends []func()
 }
 
@@ -102,8 +101,7 @@ func (d *reader) Close() error {
 	return nil
 }
 
-// Transport decodes the answers of another one. Answers with an encoding that is not known stay as
-// they are.
+// Transport decodes the answers of Next. It does not change answers with an unknown encoding.
 type Transport struct{ Next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
@@ -125,7 +123,7 @@ func (t Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// CloseIdleConnections closes those of the other one; http.Client calls it.
+// CloseIdleConnections closes the idle connections of Next; http.Client calls it.
 func (t Transport) CloseIdleConnections() { (&http.Client{Transport: t.Next}).CloseIdleConnections() }
 
 // body is the body of an answer, decoded.
@@ -135,5 +133,5 @@ type body struct {
 }
 
 // Close implements io.Closer. It may be called during a Read, which it ends, so decoders are left
-// to the collector of garbage.
+// to the garbage collector.
 func (b *body) Close() error { return b.from.Close() }

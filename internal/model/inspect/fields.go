@@ -29,22 +29,22 @@ var (
 	// runs programs.
 	webFields = set("web_search_options", "plugins", "search_parameters", "enable_search", "search_options", "search_settings", "web_search", "enable_web_search",
 		"force_search_enhancement", "connectors", "mcp_servers", "container")
-	// talk are fields with what the agent and the model have said, and with tools: there a field
-	// named model is none of the request.
+	// talk are the fields with the conversation and with tools: a field named model in them is not
+	// the request's.
 	talk = set("messages", "input", "contents", "system", "instructions", "system_instruction", "tools", "tool_config")
-	// opaque are values that an agent or a model makes as it likes: arguments of tools, and their
-	// schemas. No provider reads anything else from them. At the top of a request they mean
+	// opaque are fields whose values an agent or a model chooses freely: arguments of tools, and
+	// their schemas. No provider reads anything else from them. At the top of a request they mean
 	// something else.
 	opaque = set("parameters", "input_schema", "output_schema", "input_examples", "arguments", "args", "schema", "json_schema", "parameters_json_schema",
 		"response_json_schema", "response_schema", "input", "action", "operation", "response", "logit_bias")
-	// labels are opaque everywhere.
+	// labels are fields that are opaque everywhere.
 	labels = set("metadata", "client_metadata", "litellm_metadata", "annotations", "citations", "tool_choice", "format", "guided_json", "structured_outputs")
-	// media are fields with a picture, a file or the like: as a text, or as an object whose url is
-	// fetched.
+	// media are fields with a picture, a file or similar content: as a text, or as an object whose
+	// url is fetched.
 	media = set("source", "image", "images", "video", "videos", "audio", "input_audio", "file", "files", "document", "media", "inline_data", "file_data")
 	// prose are texts in media that are not fetched.
 	prose = set("type", "text", "title", "context", "content", "filename", "name", "id", "format", "detail", "mime_type", "media_type", "display_name", "voice")
-	// contents are lists in which a text may stand for a picture.
+	// contents are lists in which a text may be a picture.
 	contents = set("content", "parts", "output")
 )
 
@@ -55,8 +55,8 @@ func fetched(key string) bool {
 
 var schemed = regexp.MustCompile(`^[\x00-\x20]*[A-Za-z][A-Za-z0-9+.-]+:`)
 
-// isInline reports whether a text has its data in itself.
+// isInline reports whether a text is a data: URL.
 func isInline(text string) bool { return len(text) >= 5 && strings.EqualFold(text[:5], "data:") }
 
-// isURL reports whether a text that is a picture or a file, or names one, is a URL that is fetched.
+// isURL reports whether a text that is or names a picture or a file is a URL to fetch.
 func isURL(text string) bool { return schemed.MatchString(text) && !isInline(text) }

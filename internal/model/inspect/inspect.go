@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Rules are what is particular to a protocol.
+// Rules are the rules of one protocol.
 type Rules struct {
-	// Client reports whether the client runs a tool itself, or nobody does.
+	// Client reports whether the provider does not run a tool: the client does, or it is never run.
 	Client func(Tool) bool
 	// Declared, if not nil, are the keys of tools that the client runs, as plain keys: each key of
 	// an object in the list of tools is a tool.
@@ -24,7 +24,7 @@ type Tool struct {
 	Environment string // the type of a shell's environment; "" if there is none
 }
 
-// Found is what was removed from a request.
+// Found lists the parts that were removed from a request.
 type Found struct {
 	// Web are tools that the provider runs, and pictures and files by URL, which only a restricted
 	// network forbids.
@@ -33,14 +33,14 @@ type Found struct {
 	Models []string
 }
 
-// Refusal is a request that is not passed on.
+// Refusal is the error of a request that is not passed on.
 type Refusal struct{ Reason string }
 
 func (r *Refusal) Error() string { return r.Reason }
 
-// Request returns the body of a request, which is a valid JSON object, without what a gateway does
-// not pass on. All other bytes stay as they are. restricted: the network is. The error is a
-// *Refusal.
+// Request returns the body of a request, a valid JSON object, without the parts that a gateway does
+// not pass on. All other bytes stay as they are. restricted reports whether the network is
+// restricted. The error is a *Refusal.
 func Request(body []byte, rules Rules, restricted bool) ([]byte, Found, error) {
 	s := &scan{text: body, rules: rules, restricted: restricted}
 	defer func() { s.text = nil }()
@@ -54,7 +54,7 @@ func Request(body []byte, rules Rules, restricted bool) ([]byte, Found, error) {
 	return applied(body, s.edits), s.found, nil
 }
 
-// once returns the names, each once.
+// once returns the names without duplicates.
 func once(names []string) []string {
 	var out []string
 	for _, name := range names {
@@ -65,7 +65,7 @@ func once(names []string) []string {
 	return out
 }
 
-// maxFound bounds the names of what was removed from a request.
+// maxFound is the maximum number of names of removed parts.
 const maxFound = 50
 
 // Unique returns a *Refusal if an object of a body, which is valid, has the same key twice where a
@@ -76,7 +76,7 @@ func Unique(body []byte) error {
 	return s.err
 }
 
-// scan reads a body once.
+// scan is one pass over a body.
 type scan struct {
 	text       []byte
 	rules      Rules
@@ -88,19 +88,19 @@ type scan struct {
 	err        error
 }
 
-// place is where a value is.
+// place is the position of a value in the body.
 type place struct {
 	key   string // plain; of an element, that of its list
 	depth int
-	// element: of a list.
+	// element reports whether the value is an element of a list.
 	element bool
 	media   bool // within a picture or a file
 	tool    bool // an element of a list of tools, or a definition of one
 }
 
-// left is what the value that was read leaves to the one around it.
+// left is the result of reading a value, for the value around it.
 type left struct {
-	mark  string // what must not be passed on; "" if all may
+	mark  string // the kind of content that must not be passed on; "" if there is none
 	empty bool   // a list of tools of which none is left
 }
 
@@ -110,37 +110,37 @@ func (s *scan) refuse(format string, args ...any) {
 	}
 }
 
-// maxLevels bounds the depth of what is judged, maxMembers the keys of an object there and the
-// elements of a list of tools, and maxEdits what is removed from a request or replaced in it: a
-// request of 256 MiB may consist of such things.
+// maxLevels bounds the depth of the checked part of a request, maxMembers the keys of an object
+// there and the elements of a list of tools, and maxEdits the parts that are removed or replaced:
+// without limits, a request of 256 MiB could consist of them.
 const (
 	maxLevels  = 64
 	maxMembers = 10_000
 	maxEdits   = 100_000
 )
 
-// foundWeb notes what was removed because the network is restricted.
+// foundWeb records the names of parts that were removed because the network is restricted.
 func (s *scan) foundWeb(names ...string) {
 	if len(s.found.Web) < maxMembers {
 		s.found.Web = append(s.found.Web, names...)
 	}
 }
 
-// foundModel notes a field that was removed because it names another model.
+// foundModel records a field that was removed because it names another model.
 func (s *scan) foundModel(name string) {
 	if len(s.found.Models) < maxMembers {
 		s.found.Models = append(s.found.Models, name)
 	}
 }
 
-// edit notes edits of the request.
+// edit records edits of the request.
 func (s *scan) edit(edits ...edit) {
 	if s.edits = append(s.edits, edits...); len(s.edits) > maxEdits {
 		s.refuse("the request has more than %d parts that the gateway would have to remove", maxEdits)
 	}
 }
 
-// value reads the value at i, and returns where it ends.
+// value reads the value at i, and returns its end.
 func (s *scan) value(i int, at place) (int, left) {
 	if at.depth > maxLevels {
 		s.refuse("the request is nested more than %d levels deep", maxLevels)
@@ -161,7 +161,7 @@ func (s *scan) value(i int, at place) (int, left) {
 	return end, left{mark: s.markOf(s.text[i:end], at)}
 }
 
-// markOf returns what a text is that is fetched; "" if it is not.
+// markOf returns "URL" for a text that the provider would fetch, otherwise "".
 func (s *scan) markOf(raw []byte, at place) string {
 	strict := fetched(at.key) || at.media && (at.key == "url" || at.key == "uri")
 	if !strict && (!at.media && (!media[at.key] || at.key == "source") || prose[at.key]) {
@@ -235,7 +235,7 @@ func (s *scan) below(m member, at place) place {
 	return p
 }
 
-// field judges a field of the request itself.
+// field checks a top-level field of the request.
 func (s *scan) field(m *member, namesModel bool) {
 	switch {
 	case m.key == "prompt" && s.text[m.from] == '{':
@@ -255,8 +255,8 @@ func (s *scan) field(m *member, namesModel bool) {
 	}
 }
 
-// judge judges an object whose members were read. model: one of them, or something in it, names a
-// model.
+// judge checks an object whose members were read. model reports whether one of them, or a value in
+// it, names a model.
 func (s *scan) judge(list []member, at place, model bool) left {
 	spans := make([]span, len(list))
 	var out left
@@ -281,7 +281,7 @@ func (s *scan) judge(list []member, at place, model bool) left {
 	return out
 }
 
-// tool judges a tool.
+// tool checks a tool.
 func (s *scan) tool(list []member, spans []span, model bool, at place) left {
 	if s.rules.Declared != nil {
 		return s.declared(list, spans)
@@ -291,7 +291,7 @@ func (s *scan) tool(list []member, spans []span, model bool, at place) left {
 	for _, m := range list {
 		text := unquoted(s.text[m.from:m.end])
 		if text == "" && s.text[m.from] != '"' && s.text[m.from] != 'n' {
-			text = "?" // no text, so nothing that is known
+			text = "?" // not a text, so of no known type
 		}
 		switch m.key {
 		case "type":
@@ -324,7 +324,7 @@ func (s *scan) tool(list []member, spans []span, model bool, at place) left {
 	return left{mark: name}
 }
 
-// declared removes the tools of Google from an object that may have several.
+// declared removes tools that Google runs from an object that may declare several.
 func (s *scan) declared(list []member, spans []span) left {
 	if !s.restricted {
 		return left{}
@@ -395,8 +395,8 @@ func (s *scan) list(i int, at place) (int, left) {
 	return i + 1, out
 }
 
-// KeyOf returns the key of a JSON object that readers with the least care for how a key is written
-// take for name; name if there is none.
+// KeyOf returns the key of a JSON object that the most lenient readers take for name; name if there
+// is none.
 func KeyOf(object []byte, name string) string {
 	if i := space(object, 0); i < len(object) && object[i] == '{' {
 		for _, m := range (&scan{text: object}).members(i) {
@@ -430,7 +430,7 @@ func typesOf(raw []byte) []string {
 	return out
 }
 
-// members returns the members of the object at i, without judging them.
+// members returns the members of the object at i, unchecked.
 func (s *scan) members(i int) []member {
 	var list []member
 	for i = space(s.text, i+1); s.text[i] != '}'; {

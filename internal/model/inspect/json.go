@@ -10,8 +10,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// maxDepth bounds the depth of JSON. Readers that call themselves for each level would need more
-// memory than there is.
+// maxDepth bounds the depth of JSON. Recursive readers would otherwise run out of memory.
 const maxDepth = 1000
 
 // Valid reports whether text is JSON of a reasonable depth.
@@ -34,7 +33,8 @@ func Valid(text []byte) bool {
 	return gjson.ValidBytes(text)
 }
 
-// stringEnd returns where the string at i ends, behind its quotation mark, or 0 if it does not.
+// stringEnd returns the index after the closing quotation mark of the string at i, or 0 if it has
+// none.
 func stringEnd(text []byte, i int) int {
 	for i++; i < len(text); i++ {
 		n := bytes.IndexByte(text[i:], '"')
@@ -53,7 +53,7 @@ func stringEnd(text []byte, i int) int {
 	return 0
 }
 
-// valueEnd returns where the value at i ends. The text is valid.
+// valueEnd returns the end of the value at i. The text is valid.
 func valueEnd(text []byte, i int) int {
 	switch text[i] {
 	case '"':
@@ -79,7 +79,7 @@ func valueEnd(text []byte, i int) int {
 	return i
 }
 
-// space returns where the space at i ends.
+// space returns the end of the white space at i.
 func space(text []byte, i int) int {
 	for i < len(text) && (text[i] == ' ' || text[i] == '\t' || text[i] == '\r' || text[i] == '\n') {
 		i++
@@ -100,15 +100,15 @@ func unquoted(raw []byte) string {
 	return text
 }
 
-// plain returns a key as readers compare it that care least about how it is written: without case,
-// as Go's own, and without underscores, as Google's, for which systemInstruction and
-// system_instruction are one.
+// plain returns a key in the form that the most lenient readers compare: without case, as in Go,
+// and without underscores, as at Google, where systemInstruction and system_instruction are the
+// same.
 func plain(key string) string {
 	return strings.Map(func(r rune) rune {
 		switch r {
 		case '_':
 			return -1
-		case 'ſ', 'K': // which fold to letters of ASCII
+		case 'ſ', 'K': // they fold to ASCII letters
 			return map[rune]rune{'ſ': 's', 'K': 'k'}[r]
 		}
 		return r
@@ -121,7 +121,7 @@ type edit struct {
 	by      []byte
 }
 
-// applied returns a text with edits. Those within others have no effect.
+// applied returns a text with edits applied. Edits within others have no effect.
 func applied(text []byte, edits []edit) []byte {
 	if len(edits) == 0 {
 		return text

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Budget is what a trial's agent may use of its model. 0 and nil mean no limit. Tokens and costs
+// Budget limits an agent's use of its model in a trial. 0 and nil mean no limit. Tokens and costs
 // are known when a turn has ended, so the last turn may exceed them.
 type Budget struct {
 	MaxTurns                                        int64
@@ -13,7 +13,7 @@ type Budget struct {
 	MaxCostUSD                                      *float64
 }
 
-// Stop is why a session refuses further turns: the key of the budget that is used up.
+// Stop is the reason why a session refuses further turns: the key of the budget that is used up.
 type Stop string
 
 // The stops of a Budget.
@@ -25,7 +25,7 @@ const (
 	StopCost   Stop = "max_cost_usd"
 )
 
-// amount is what turns have used, or may use.
+// amount is the actual or possible usage of turns.
 type amount struct {
 	turns, input, output int64
 	usd                  float64
@@ -35,7 +35,7 @@ func (a amount) plus(b amount) amount {
 	return amount{add(a.turns, b.turns), add(a.input, b.input), add(a.output, b.output), a.usd + b.usd}
 }
 
-// add adds two counts that are not negative, at most to the largest one.
+// add returns the sum of two non-negative counts, capped at the largest int64.
 func add(a, b int64) int64 {
 	if b = max(b, 0); a > math.MaxInt64-b {
 		return math.MaxInt64
@@ -66,8 +66,8 @@ func (b Budget) sized() bool {
 	return b.MaxInputTokens > 0 || b.MaxOutputTokens > 0 || b.MaxTotalTokens > 0 || b.MaxCostUSD != nil
 }
 
-// Ledger keeps a budget. A turn is admitted only if what was used, and the most that the other
-// turns that run can use, is below the budget: so the last turn alone may exceed it, however many
+// Ledger enforces a budget. A turn is admitted only if the usage so far, plus the maximum usage of
+// the other running turns, is below the budget: so only the last turn can exceed it, however many
 // run at the same time. Its methods are safe for concurrent use.
 type Ledger struct {
 	budget Budget
@@ -78,14 +78,14 @@ type Ledger struct {
 	changed  chan struct{}  // is closed when a turn has ended
 }
 
-// NewLedger returns a ledger of which nothing is used.
+// NewLedger returns a ledger without usage.
 func NewLedger(b Budget) *Ledger {
 	return &Ledger{budget: b, reserved: map[*Size]bool{}, changed: make(chan struct{})}
 }
 
-// Admit reserves what a turn can use; Settle or Cancel ends that. If the budget is used up, it
-// returns why. If it would be used up should the turns that run use all that they can, it returns a
-// channel that is closed when one of them has ended: ask again then.
+// Admit reserves the maximum usage of a turn, until Settle or Cancel. If the budget is used up, it
+// returns the Stop. If the running turns may use it up, it returns a channel that is closed when
+// one of them has ended: call Admit again then.
 func (l *Ledger) Admit(s *Size) (Stop, <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -106,8 +106,8 @@ func (l *Ledger) Admit(s *Size) (Stop, <-chan struct{}) {
 	return "", nil
 }
 
-// Settle counts what a turn has used in place of what was reserved for it. reached: the provider
-// got its request, so it is a turn.
+// Settle replaces the reservation of a turn with its usage. reached reports whether the provider
+// got its request, so that it counts as a turn.
 func (l *Ledger) Settle(s *Size, u Usage, usd *float64, reached bool) {
 	turns := int64(0)
 	if reached {

@@ -1,3 +1,3 @@
-// Package meter counts what calls of models use, and keeps the budgets of it. It knows no
-// protocols, prices or connections.
+// Package meter counts the usage of model calls and enforces budgets. It is independent of
+// protocols, prices and connections.
 package meter

@@ -12,7 +12,7 @@ type Line struct {
 	places []*Place
 }
 
-// Place is that of one turn in a Line.
+// Place is the place of one turn in a Line.
 type Place struct {
 	line  *Line
 	first chan struct{}
@@ -29,10 +29,10 @@ func (l *Line) Join() *Place {
 	return p
 }
 
-// First returns a channel that is closed when all who joined before have left.
+// First returns a channel that is closed when all earlier places have left.
 func (p *Place) First() <-chan struct{} { return p.first }
 
-// IsFirst reports whether all who joined before have left.
+// IsFirst reports whether all earlier places have left.
 func (p *Place) IsFirst() bool {
 	select {
 	case <-p.first:

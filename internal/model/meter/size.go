@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Size is the most that a turn can use.
+// Size is the maximum usage of a turn.
 type Size struct {
 	Input, Output int64 // tokens
 	USD           float64
@@ -13,16 +13,16 @@ type Size struct {
 	// more than the bytes of a request.
 	Unknown bool
 
-	bytes amount // what the request alone tells
+	bytes amount // estimate from the request alone
 }
 
-// DefaultOutput is the most that an answer is taken to have, in tokens, if the request states no
-// limit. No model's own limit was higher when this was written (128k).
+// DefaultOutput is the assumed maximum length of an answer, in tokens, if the request states no
+// limit. No model had a higher limit when this was written (128k).
 const DefaultOutput = 128 << 10
 
-// Scale has what turns of a model used beyond their sizes: the provider adds to prompts, knows the
-// earlier parts of a conversation, reads what URLs name, or counts reasoning apart. The zero Scale
-// is ready to use. Its methods are safe for concurrent use.
+// Scale records by how much turns of a model exceeded their sizes: the provider adds to prompts,
+// knows the earlier parts of a conversation, reads what URLs name, or counts reasoning apart. The
+// zero Scale is ready to use. Its methods are safe for concurrent use.
 type Scale struct {
 	mu            sync.Mutex
 	known         bool
@@ -31,8 +31,8 @@ type Scale struct {
 }
 
 // Size returns the size of a turn by its request: a token has at least a byte. limit is that of the
-// output, which the request states; 0: none. price returns the most that tokens cost; nil if that
-// is not known.
+// output, which the request states; 0: none. price returns the maximum cost of tokens; nil if it is
+// not known.
 func (s *Scale) Size(request []byte, limit int64, price func(input, output int64) *float64) *Size {
 	if limit <= 0 {
 		limit = DefaultOutput
@@ -48,17 +48,17 @@ func (s *Scale) Size(request []byte, limit int64, price func(input, output int64
 	return size
 }
 
-// Adjust changes a size by what was learned since it was made. It must not be reserved.
+// Adjust updates a size with the turns that have ended since it was made. It must not be reserved.
 func (s *Scale) Adjust(size *Size) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	size.Input, size.Output, size.USD, size.Unknown = add(size.bytes.input, s.input), add(size.bytes.output, s.output), size.bytes.usd+s.usd, !s.known
 }
 
-// mediaTokens is more than an image has.
+// mediaTokens is an upper bound of the tokens of an image.
 const mediaTokens = 8000
 
-// Learn compares what a turn has used with its size.
+// Learn compares the usage of a turn with its size.
 func (s *Scale) Learn(size *Size, u Usage, usd *float64) {
 	if !u.Known() && usd == nil {
 		return
@@ -71,11 +71,11 @@ func (s *Scale) Learn(size *Size, u Usage, usd *float64) {
 	s.usd = max(s.usd, Value(usd)-size.bytes.usd)
 }
 
-// bytesPerToken is how long a token is in the mean.
+// bytesPerToken is the mean length of a token.
 const bytesPerToken = 4
 
-// InputTokens estimates the tokens of a request by its bytes. Media that are in it count little, so
-// that the estimate is rather too low.
+// InputTokens estimates the tokens of a request by its bytes. Media in it count little, so the
+// estimate is rather too low.
 func InputTokens(request []byte) int64 {
 	text, media := measure(request)
 	for _, n := range media {
@@ -87,11 +87,11 @@ func InputTokens(request []byte) int64 {
 // OutputTokens estimates the tokens of an answer by its bytes.
 func OutputTokens(n int64) int64 { return (n + bytesPerToken - 1) / bytesPerToken }
 
-// minMedia is how long a string is that may be media, in bytes.
+// minMedia is the minimum length of a string that may be media, in bytes.
 const minMedia = 2048
 
-// measure returns the bytes of a request in JSON without media, and those of each string that is
-// media in base64.
+// measure returns the number of bytes of a request in JSON without media, and that of each string
+// with media in base64.
 func measure(request []byte) (text int64, media []int64) {
 	text = int64(len(request))
 	for {
@@ -108,7 +108,7 @@ func measure(request []byte) (text int64, media []int64) {
 	}
 }
 
-// endOfString returns where a string of JSON ends that begins with text.
+// endOfString returns the end of the JSON string at the beginning of text.
 func endOfString(text []byte) int {
 	for i := 0; i < len(text); i++ {
 		switch text[i] {

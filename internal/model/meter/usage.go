@@ -4,7 +4,7 @@ import "cmp"
 
 // Usage counts tokens. nil is unknown, which is not 0.
 type Usage struct {
-	Input      *int64 `json:"input_tokens"`       // all input, with what was read from or written to a cache
+	Input      *int64 `json:"input_tokens"`       // all input, including tokens read from or written to a cache
 	Cached     *int64 `json:"cached_tokens"`      // the part of Input that was read from a cache
 	CacheWrite *int64 `json:"cache_write_tokens"` // the part of Input that was written to a cache
 	Output     *int64 `json:"output_tokens"`      // all output, with reasoning
@@ -13,20 +13,19 @@ type Usage struct {
 	CacheWriteHour *int64 `json:"cache_write_1h_tokens,omitempty"`
 	// Searches counts the searches of the web that the provider made, each of which has a price.
 	Searches *int64 `json:"web_searches,omitempty"`
-	// Apart: the provider bills something that no count here has, such as a tool that it ran or the
-	// tokens of another model.
+	// Apart: the provider bills something that is in no count here, such as a tool that it ran or
+	// the tokens of another model.
 	Apart bool `json:"billed_apart,omitempty"`
 	// Estimated: the provider has not stated Input, Output or both, or not the last state of them.
 	// They are estimated from bytes.
 	Estimated bool `json:"estimated,omitempty"`
-	// Contradiction says how the numbers that the provider stated contradict each other; "" if they
-	// do not.
+	// Contradiction describes how the provider's numbers contradict each other; "" if they do not.
 	Contradiction string `json:"contradiction,omitempty"`
 	// CostUSD is the price that the provider itself states.
 	CostUSD *float64 `json:"cost_usd,omitempty"`
 }
 
-// Known reports whether anything is known.
+// Known reports whether Input or Output is known.
 func (u Usage) Known() bool { return u.Input != nil || u.Output != nil }
 
 // Total returns input and output, or 0 if they are unknown.

@@ -72,7 +72,7 @@ func (c clause) fits(name string) bool {
 	return false
 }
 
-// stages are the prices of a model. The last one whose condition holds counts.
+// stages are the prices of a model. The last one whose condition holds applies.
 type stages []stage
 
 type stage struct {
@@ -115,7 +115,7 @@ func (s stage) holds(at time.Time) bool {
 	return s.When.Begin <= now || now < s.When.End // over midnight
 }
 
-// rates are prices in US dollars per million tokens; nil: there is none.
+// rates are prices in US dollars per million tokens; nil means no price.
 type rates struct {
 	Input          *rate    `json:"input_mtok"`
 	Output         *rate    `json:"output_mtok"`
@@ -216,7 +216,7 @@ func at(s stages, when time.Time) *rates {
 	return r
 }
 
-// Cost returns what an answer costs, in US dollars; nil if that is not known. The provider's own
+// Cost returns the cost of an answer in US dollars; nil if it is not known. The provider's own
 // figure wins.
 func Cost(baseURL, name string, when time.Time, u model.Usage) *float64 {
 	if u.CostUSD != nil {
@@ -259,8 +259,8 @@ func Cost(baseURL, name string, when time.Time, u model.Usage) *float64 {
 	return &total
 }
 
-// Searches reports whether Cost has the searches of the web of a model: they have a price, or that
-// of the request has them.
+// Searches reports whether Cost includes a model's web searches: they have a price, or the price of
+// a request includes them.
 func Searches(baseURL, name string, when time.Time) bool {
 	r := at(find(baseURL, name), when)
 	return r != nil && (r.Searches != nil || r.Requests != nil)

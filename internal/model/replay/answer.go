@@ -27,7 +27,7 @@ import (
 type Replay struct {
 	dir  string
 	hide func([]byte) []byte
-	// by has the exchanges of each content, in the order of trials and of n.
+	// by maps contents to their exchanges, in the order of trials and of n.
 	by map[string][]*exchange
 	n  int
 }
@@ -53,8 +53,8 @@ func eachFile(dir string, f func(at, below string) error) error {
 	})
 }
 
-// Digest returns the digest of the recordings in a directory: of their names and contents. It holds
-// no file in memory.
+// Digest returns the digest of the names and contents of the recordings in a directory. It does not
+// hold files in memory.
 func Digest(dir string) (string, error) {
 	all := sha256.New()
 	err := eachFile(dir, func(at, below string) error {
@@ -76,8 +76,7 @@ func Digest(dir string) (string, error) {
 	return "sha256:" + hex.EncodeToString(all.Sum(nil)), nil
 }
 
-// Open reads what was recorded in a directory. hide removes secrets, as it did when the exchanges
-// were recorded.
+// Open reads the recordings in a directory. hide removes secrets, as it did when they were made.
 func Open(dir string, hide func([]byte) []byte) (*Replay, error) {
 	r := &Replay{dir: dir, hide: hide, by: map[string][]*exchange{}}
 	err := eachFile(dir, func(at, below string) error {
@@ -87,8 +86,8 @@ func Open(dir string, hide func([]byte) []byte) (*Replay, error) {
 		}
 		x.trial = path.Dir(filepath.ToSlash(below))
 		_, number, _ := strings.Cut(strings.TrimSuffix(filepath.Base(at), ".json"), "-")
-		x.n, _ = strconv.Atoi(number) // 0 for files that somebody has renamed
-		// As this version sees it: it may know more of what changes by nature than the one that
+		x.n, _ = strconv.Atoi(number) // 0 for files that were renamed
+		// Apply the rules of this version: it may recognize more volatile texts than the one that
 		// wrote the file.
 		x.Asked = x.Asked.steady()
 		digest := x.Asked.digest()
@@ -111,7 +110,7 @@ func Open(dir string, hide func([]byte) []byte) (*Replay, error) {
 // Len returns the number of exchanges.
 func (r *Replay) Len() int { return r.n }
 
-// maxFile bounds a file with an exchange: its texts are escaped.
+// maxFile bounds a file with an exchange. Its texts are escaped, and so longer.
 const maxFile = 4 * maxAnswer
 
 func read(at string) (*exchange, error) {
@@ -167,9 +166,9 @@ func (r *Replay) RoundTrip(q *http.Request) (*http.Response, error) {
 	return response(q, x.Status, x.Type, x.Body, x.At), nil
 }
 
-// ofTrial returns the exchanges that one recorded trial had: the trial with this name, else an
-// attempt at the same task, else any, so that attempts that are more than were recorded get the
-// answers of all in turn. list is sorted by trials and not empty.
+// ofTrial returns the exchanges of one recorded trial: the trial with this name, else an attempt at
+// the same task, else any, so that additional attempts get the answers of all in turn. list is
+// sorted by trials and not empty.
 func ofTrial(list []*exchange, name string) []*exchange {
 	attempt := 1
 	task, number := cutLast(name, "__")

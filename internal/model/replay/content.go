@@ -15,8 +15,8 @@ import (
 	"github.com/org/rollout-action/internal/model"
 )
 
-// content is what decides about an answer: a request without what changes by nature from run to
-// run.
+// content is the part of a request that determines its answer, without volatile texts, which differ
+// from run to run.
 type content struct {
 	Model    string            `json:"model"`
 	Sampling map[string]string `json:"sampling,omitempty"`
@@ -24,8 +24,8 @@ type content struct {
 	Messages []model.Message   `json:"messages"`
 }
 
-// samplingPaths are parameters that change what a model answers, in all protocols. Limits of the
-// length are not among them: clients compute them from the length of the conversation.
+// samplingPaths are the paths of parameters that affect a model's answer, in all protocols. Limits
+// of the length are not among them: clients compute them from the length of the conversation.
 var samplingPaths = []string{
 	"temperature", "top_p", "top_k", "tool_choice", "response_format", "reasoning_effort", "reasoning.effort", "thinking.type", "output_config.effort", "text.format",
 	"generationConfig.temperature", "generationConfig.topP", "generationConfig.topK", "generationConfig.responseMimeType", "generationConfig.responseSchema", "toolConfig",
@@ -44,7 +44,7 @@ func contentOf(api model.API, path string, asked []byte, hide func([]byte) []byt
 	}
 	c = c.steady()
 	for _, m := range c.Messages {
-		for i, p := range m.Parts { // which are joined now: a secret may have been in several
+		for i, p := range m.Parts { // joined now: a secret may have been spread over several
 			safe := string(hide([]byte(p.Text)))
 			hidden = hidden || safe != p.Text
 			m.Parts[i].Text = safe
@@ -53,8 +53,7 @@ func contentOf(api model.API, path string, asked []byte, hide func([]byte) []byt
 	return c, hidden
 }
 
-// steady returns the content without what changes by nature. It changes nothing that is steady
-// already.
+// steady returns the content without volatile texts. It is idempotent.
 func (c content) steady() content {
 	out := content{Model: c.Model, Sampling: c.Sampling, Messages: []model.Message{}}
 	for _, t := range c.Tools {
@@ -65,8 +64,8 @@ func (c content) steady() content {
 	slices.SortStableFunc(out.Tools, func(a, b model.Tool) int { return strings.Compare(a.Name, b.Name) })
 	ids := map[string]string{}
 	for _, m := range c.Messages {
-		// Texts, reasoning and how they are divided into parts are what clients write differently
-		// when they send an answer again.
+		// Clients change texts, reasoning and their division into parts when they send an answer
+		// again.
 		m = model.Canonical(m)
 		for i, p := range m.Parts {
 			if p.ID != "" {
@@ -87,7 +86,7 @@ func (c content) steady() content {
 	return out
 }
 
-// digest identifies a content that is steady.
+// digest returns a digest of a content that is steady.
 func (c content) digest() string {
 	text, err := json.Marshal(c)
 	if err != nil { // arguments that are no JSON: content.steady has quoted them
@@ -97,7 +96,8 @@ func (c content) digest() string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// canonicalJSON returns JSON with sorted keys and no spaces; what is no JSON, as a string.
+// canonicalJSON returns JSON with sorted keys and no spaces. Text that is not JSON becomes a JSON
+// string.
 func canonicalJSON(text []byte) json.RawMessage {
 	if len(bytes.TrimSpace(text)) == 0 {
 		return nil
@@ -123,8 +123,8 @@ const (
 	clock = `\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?: ?[AP]M)?`
 )
 
-// natural are texts that differ from run to run although the agent and the task are the same, and
-// what stands for them. The order matters.
+// natural lists patterns of volatile texts, which differ from run to run with the same agent and
+// task, and their replacements. The order matters.
 var natural = []struct {
 	what *regexp.Regexp
 	by   string
@@ -150,7 +150,7 @@ var natural = []struct {
 	{regexp.MustCompile(`\b[0-9a-f]*(?:[a-f][0-9]|[0-9][a-f])[0-9a-f]*\b`), ""}, // see steady
 }
 
-// steady replaces what changes by nature.
+// steady replaces volatile texts.
 func steady(text string) string {
 	for i, n := range natural {
 		if i < len(natural)-1 {

@@ -1,3 +1,3 @@
-// Package replay records the exchanges with a model, and answers from such records. It knows no
-// jobs and no trials but their names.
+// Package replay records the exchanges with a model, and answers from such records. Of jobs and
+// trials it uses only the names.
 package replay

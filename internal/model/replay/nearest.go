@@ -9,7 +9,7 @@ import (
 	"github.com/org/rollout-action/internal/model"
 )
 
-// nearest says how a request differs from the recorded one that is most like it.
+// nearest describes how a request differs from the most similar recorded one.
 func (r *Replay) nearest(asked content, api model.API) string {
 	var best *exchange
 	most := -1
@@ -35,7 +35,7 @@ func (r *Replay) nearest(asked content, api model.API) string {
 	return fmt.Sprintf("nearest is %s/%s-%d.json: %s", best.trial, best.Asked.digest(), best.n, what)
 }
 
-// alike counts what two requests have in common from the beginning.
+// alike returns the size of the common beginning of two requests.
 func alike(a, b content) int {
 	n := 0
 	for i := range min(len(a.Messages), len(b.Messages)) {
@@ -150,7 +150,7 @@ func diff(was, is string) string {
 	for len(a) > 0 && len(b) > 0 && a[len(a)-1] == b[len(b)-1] {
 		a, b = a[:len(a)-1], b[:len(b)-1]
 	}
-	// Of long lines, what is around the place where they differ.
+	// Of long lines, show the text around the first difference.
 	at := 0
 	if len(a) > 0 && len(b) > 0 {
 		x, y := []rune(a[0]), []rune(b[0])
@@ -161,7 +161,8 @@ func diff(was, is string) string {
 	return strings.TrimSuffix(lines("- ", cut(a, at))+"\n"+lines("+ ", cut(b, at)), "\n")
 }
 
-// cut returns the first lines, of the first of them what is around the character at.
+// cut returns the first lines, cut to maxWidth: the first line around the character at, the others
+// from their beginnings.
 func cut(list []string, at int) []string {
 	out := slices.Clone(list[:min(len(list), maxLines)])
 	for i, line := range out {

@@ -53,8 +53,8 @@ type Recorder struct {
 	failed error
 }
 
-// NewRecorder returns a Recorder that writes below dir, which it makes. It removes what a Recorder
-// that was killed has left there. hide removes secrets.
+// NewRecorder returns a Recorder that writes below dir, which it creates. It removes drafts that a
+// killed Recorder has left there. hide removes secrets.
 func NewRecorder(dir string, upstream http.RoundTripper, hide func([]byte) []byte) (*Recorder, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
@@ -63,14 +63,14 @@ func NewRecorder(dir string, upstream http.RoundTripper, hide func([]byte) []byt
 	return &Recorder{dir: dir, upstream: upstream, hide: hide}, nil
 }
 
-// draft matches the files from which atomicwriter makes those of exchanges. Writing one takes
-// milliseconds, so nobody writes one that is draftAge old.
+// draft matches the temporary files of atomicwriter. Writing one takes milliseconds, so one that is
+// draftAge old is abandoned.
 var draft = regexp.MustCompile(`^\.tmp-[0-9a-f]+-[0-9]+\.json[0-9]+$`)
 
 const draftAge = time.Hour
 
-// removeDrafts removes drafts that were last written before a time. What cannot be read or removed
-// stays: replays do not read drafts.
+// removeDrafts removes drafts that were last written before a time. It ignores errors: replays do
+// not read drafts.
 func removeDrafts(dir string, before time.Time) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -88,17 +88,17 @@ func removeDrafts(dir string, before time.Time) {
 	})
 }
 
-// CloseIdleConnections closes those of the upstream.
+// CloseIdleConnections closes the idle connections of the upstream.
 func (r *Recorder) CloseIdleConnections() {
 	(&http.Client{Transport: r.upstream}).CloseIdleConnections()
 }
 
 // RoundTrip implements http.RoundTripper. After an exchange could not be written, it returns a
-// model.GatewayError: a record with gaps is none.
+// model.GatewayError: a record with gaps is useless.
 func (r *Recorder) RoundTrip(q *http.Request) (*http.Response, error) {
 	api, action := model.APIOf(q.URL.Path)
 	caller := model.CallerOf(q.Context())
-	if api, action = apiOf(q, api, action); action != model.ActionTurn || caller == nil { // nobody could replay what is of no session
+	if api, action = apiOf(q, api, action); action != model.ActionTurn || caller == nil { // only turns of sessions can be replayed
 		return r.upstream.RoundTrip(q)
 	}
 	r.mu.Lock()
@@ -123,8 +123,8 @@ func (r *Recorder) RoundTrip(q *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// apiOf returns the protocol of a request: that of the caller, because providers have the paths of
-// protocols below others.
+// apiOf returns the protocol of a request: that of the caller if there is one, because providers
+// serve protocols below other paths.
 func apiOf(q *http.Request, api model.API, action model.Action) (model.API, model.Action) {
 	if c := model.CallerOf(q.Context()); c != nil {
 		return c.API, c.Action
@@ -152,7 +152,7 @@ func readBody(q *http.Request) ([]byte, error) {
 	return body, err
 }
 
-// recording is an answer that is kept while it is read.
+// recording is the body of an answer that is recorded while it is read.
 type recording struct {
 	io.ReadCloser
 	r      *Recorder
@@ -176,8 +176,8 @@ func (b *recording) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close implements io.Closer. What was read is kept if it is a whole answer: readers of streams do
-// not read beyond the last event.
+// Close implements io.Closer. It records the bytes read so far if they are a whole answer: readers
+// of streams do not read beyond the last event.
 func (b *recording) Close() error {
 	err := b.ReadCloser.Close()
 	b.once.Do(func() {
@@ -205,7 +205,7 @@ func (b *recording) safe(answer []byte) []byte {
 	return model.HideJoined(b.x.Type, b.r.hide(answer), b.r.hide)
 }
 
-// write keeps an exchange. A file is there as a whole or not at all.
+// write writes an exchange to a file, atomically.
 func (r *Recorder) write(c *model.Caller, x exchange) error {
 	if !utf8.ValidString(x.Body) {
 		return nil // no protocol has such answers

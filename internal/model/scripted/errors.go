@@ -8,8 +8,8 @@ import (
 	"github.com/org/rollout-action/internal/model"
 )
 
-// tooLong is how the provider of each protocol says that a conversation is longer than the model
-// can read.
+// tooLong is the message of each protocol's provider for a conversation that exceeds the model's
+// context.
 var tooLong = map[model.API]string{
 	model.Anthropic:       "prompt is too long: 210000 tokens > 200000 maximum",
 	model.OpenAIChat:      "This model's maximum context length is 128000 tokens. However, your messages resulted in 130000 tokens. Please reduce the length of the messages.",
@@ -17,7 +17,7 @@ var tooLong = map[model.API]string{
 	model.Google:          "The input token count (1100000) exceeds the maximum number of tokens allowed (1048576).",
 }
 
-// message returns what the provider says.
+// message returns the provider's error message.
 func (e Error) message(api model.API) string {
 	if e.Message == "" && e.Code != "" {
 		return tooLong[api]
@@ -42,7 +42,8 @@ var (
 	}
 )
 
-// byStatus returns a name by a status, or that of errors of the client or of the server.
+// byStatus returns the name for a status. client and server are the names for other statuses, below
+// and from 500.
 func byStatus(names map[int]string, status int, client, server string) string {
 	switch name := names[status]; {
 	case name != "":
@@ -53,7 +54,7 @@ func byStatus(names map[int]string, status int, client, server string) string {
 	return client
 }
 
-// openAI returns the error as both protocols of OpenAI have it.
+// openAI returns the error in the format of both OpenAI protocols.
 func (e Error) openAI(api model.API) object {
 	kind := byStatus(map[int]string{http.StatusTooManyRequests: "rate_limit_error"}, e.Status, "invalid_request_error", "server_error")
 	code := byStatus(map[int]string{http.StatusTooManyRequests: "rate_limit_exceeded"}, e.Status, "scripted", "server_error")
@@ -79,8 +80,8 @@ func (e Error) anthropic() object {
 	return object{"type": "error", "error": object{"type": byStatus(anthropicErrors, e.Status, "invalid_request_error", "api_error"), "message": e.message(model.Anthropic)}}
 }
 
-// failedEvents returns the events of a stream that begins with the text of the answer, and ends
-// with an error.
+// failedEvents returns the events of a stream that begins with the answer's text and ends with an
+// error.
 func (s said) failedEvents(api model.API, e Error) [][]byte {
 	s.calls = nil
 	events := s.events(api, false)

@@ -11,10 +11,10 @@ import (
 	"github.com/org/rollout-action/internal/model"
 )
 
-// Script says what the model answers. The answer depends on the conversation alone, so that trials
-// that run side by side, and agents that repeat a request, get the same answers: the first rule
-// that fits it gives its answers, otherwise Answers; of these, the one whose number is that of the
-// model's earlier answers in the conversation.
+// Script defines the model's answers. An answer depends on the conversation alone, so that
+// concurrent trials, and agents that repeat a request, get the same answers. The first rule that
+// fits the conversation provides the list of answers, otherwise it is Answers. The number of the
+// model's earlier answers in the conversation is the index into the list.
 type Script struct {
 	Rules   []Rule   `yaml:"rules" json:"rules,omitempty" doc:"Answers for some conversations: the first rule that fits is used."`
 	Answers []Answer `yaml:"answers" json:"answers,omitempty" doc:"What the model answers, in order: the answer to a conversation with two answers in it is the third."`
@@ -22,7 +22,7 @@ type Script struct {
 	Repeat bool `yaml:"repeat" json:"repeat,omitempty" default:"false" doc:"Give the last answer again when there are no more. Default: an error."`
 }
 
-// Rule has the answers for conversations of one kind.
+// Rule holds the answers for one kind of conversation.
 type Rule struct {
 	System  string   `yaml:"system" json:"system,omitempty" doc:"Regular expression that the system prompt must match."`
 	Last    string   `yaml:"last" json:"last,omitempty" doc:"Regular expression that the last message must match."`
@@ -67,7 +67,7 @@ type Usage struct {
 	Reasoning  int `yaml:"reasoning" json:"reasoning,omitempty" min:"0" doc:"Those of them that are reasoning."`
 }
 
-// Error is an answer of the provider that is none.
+// Error is an error that the provider answers.
 type Error struct {
 	Status     int    `yaml:"status" json:"status" required:"true" min:"400" max:"599" doc:"The status of HTTP."`
 	Code       string `yaml:"code" json:"code,omitempty" enum:"context_length" doc:"context_length: the conversation is longer than the model can read, said as the provider of each protocol says it."`
@@ -79,11 +79,11 @@ type Error struct {
 	Times int `yaml:"times" json:"times,omitempty" min:"0" max:"1000000" doc:"How many requests of a trial get the error; then the answer comes. Default: all."`
 }
 
-// Problem is something wrong with a script.
+// Problem is a problem of a script.
 type Problem struct {
 	At   []string // the path of keys and indexes in the file
 	What string
-	Hint string // the way out
+	Hint string // the remedy
 }
 
 func (p *Problem) Error() string { return p.What }
@@ -125,7 +125,7 @@ func (s *Script) Problems() []*Problem {
 	return append(list, answerProblems(s.Answers, []string{"answers"}, "answers")...)
 }
 
-// answerProblems returns the problems of the answers at a path, whose text is where.
+// answerProblems returns the problems of the answers at a path. where is the path as text.
 func answerProblems(answers []Answer, at []string, where string) []*Problem {
 	var list []*Problem
 	add := func(i int, keys []string, what, hint string) {
@@ -194,7 +194,7 @@ func (r *Rule) fits(c model.Conversation) bool {
 		(r.tool == nil || slices.ContainsFunc(c.Tools, func(t model.Tool) bool { return r.tool.MatchString(t.Name) }))
 }
 
-// said is an answer as it is sent.
+// said is an answer in the form in which it is sent.
 type said struct {
 	id, model, text, reasoning, finish string
 	calls                              []call
@@ -209,7 +209,7 @@ type call struct {
 	arguments json.RawMessage
 }
 
-// say returns the answer as it is sent. n makes ids differ.
+// say returns the answer in the form in which it is sent. n makes ids unique.
 func (a *Answer) say(c model.Conversation, asked string, size int, n int) (said, error) {
 	out := said{
 		id: fmt.Sprintf("scripted_%d", n), model: asked, text: a.Text, reasoning: a.Reasoning, finish: a.Finish, usage: a.Usage,
@@ -247,7 +247,7 @@ func (a *Answer) say(c model.Conversation, asked string, size int, n int) (said,
 	return out, nil
 }
 
-// shells are the names of tools that run commands, of the agents that were read.
+// shells are the names of tools that run commands in known agents.
 var shells = []string{"bash", "Bash", "shell", "exec_command", "run_shell_command", "shell_command", "local_shell", "execute_command", "execute_bash", "run_command", "terminal", "Shell", "developer__shell", "exec", "run_terminal_command", "run_commands"}
 
 // runCall returns a call of the offered tool that runs commands.

@@ -98,7 +98,7 @@ func (m *Model) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// count counts a text, and returns how often it was counted.
+// count increments the count of a text and returns it.
 func (m *Model) count(text string) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -106,8 +106,8 @@ func (m *Model) count(text string) int {
 	return m.counts[text]
 }
 
-// errorsOf returns how often the trial of a request was at a place of the script that has an error,
-// now included.
+// errorsOf returns how often the trial of a request has reached a place of the script with an
+// error, including this time.
 func (m *Model) errorsOf(r *http.Request, place string) int {
 	if c := model.CallerOf(r.Context()); c != nil {
 		return c.Count(place)
@@ -129,7 +129,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// failed returns an answer that is an error of the provider.
+// failed returns an answer with an error of the provider.
 func (m *Model) failed(r *http.Request, api model.API, e Error) *http.Response {
 	h := http.Header{}
 	if e.RetryAfter > 0 {

@@ -1,3 +1,3 @@
-// Package sse reads server-sent events, the form of streamed answers. It knows neither protocols of
-// models nor HTTP beyond the type of contents.
+// Package sse reads server-sent events, the form of streamed answers. It is independent of the
+// protocols of models.
 package sse

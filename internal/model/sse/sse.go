@@ -13,7 +13,7 @@ import (
 // picture or a whole file in a tool's arguments may have some megabytes.
 const maxEvent = 64 << 20
 
-// IsStream reports whether a Content-Type is that of events. Its name has no case.
+// IsStream reports whether a Content-Type is that of events. It ignores case.
 func IsStream(contentType string) bool {
 	kind, _, err := mime.ParseMediaType(contentType)
 	if err != nil { // of its parameters: clients look at the name alone
@@ -27,8 +27,8 @@ type Event struct {
 	Raw  []byte // as it came, with the blank line that ends it if there is one
 	Name string // the field event
 	Data []byte // the fields data, joined by newlines
-	// Long: the event is longer than is held in memory, so it comes in pieces without Data. The
-	// last one is not Partial.
+	// Long: the event is too long for memory, so it comes in pieces without Data. The last one is
+	// not Partial.
 	Long, Partial bool
 	// Comment: there are only comments and blank lines.
 	Comment bool
@@ -54,13 +54,13 @@ type Reader struct {
 func NewReader(r io.Reader) *Reader { return &Reader{r: bufio.NewReaderSize(r, 16<<10), max: maxEvent} }
 
 // Next returns the next event, which shares no memory with others. At the end of the stream it
-// returns io.EOF, with what came of an event that no blank line ends: clients differ in whether
-// they take it. If reading fails, it returns the error, with what came.
+// returns io.EOF, with the last event if it lacks the blank line at its end: clients differ in
+// whether they accept it. If reading fails, it returns the error with the partial event.
 func (s *Reader) Next() (Event, error) {
 	hasData := false
 	for {
 		line, ended, err := s.line()
-		if err == nil && !ended { // more than is held in memory
+		if err == nil && !ended { // too long for memory
 			s.long = true
 			return s.piece(true), nil
 		}
@@ -77,7 +77,7 @@ func (s *Reader) Next() (Event, error) {
 	}
 }
 
-// piece returns what was read of the event.
+// piece returns the part of the event that was read.
 func (s *Reader) piece(partial bool) Event {
 	e := Event{Raw: s.raw, Name: s.name, Data: s.data, Long: s.long, Partial: partial, Comment: !s.some && !s.long}
 	s.raw, s.data, s.inside = nil, nil, partial

@@ -9,7 +9,7 @@ import (
 // harbor/models/trajectories.
 const Version = "ATIF-v1.8"
 
-// Trajectory is what an agent did, step by step.
+// Trajectory is the record of an agent's run, step by step.
 type Trajectory struct {
 	SchemaVersion string        `json:"schema_version"`
 	SessionID     string        `json:"session_id,omitempty"`
@@ -37,7 +37,8 @@ const (
 	fromAgent  = "agent"
 )
 
-// Step is one step. Only steps of the agent have Model, Reasoning, Calls and Metrics.
+// Step is one step of a trajectory. Only steps of the agent have Model, Reasoning, Calls and
+// Metrics.
 type Step struct {
 	ID          int          `json:"step_id"`
 	Time        *time.Time   `json:"timestamp,omitempty"`
@@ -77,8 +78,8 @@ type SubagentRef struct {
 	ID string `json:"trajectory_id"`
 }
 
-// Metrics are those of one call of the model. Prompt includes what was read from a cache or written
-// to one.
+// Metrics are the metrics of one call of the model. Prompt includes tokens that were read from or
+// written to a cache.
 type Metrics struct {
 	Prompt     *int64   `json:"prompt_tokens,omitempty"`
 	Completion *int64   `json:"completion_tokens,omitempty"`

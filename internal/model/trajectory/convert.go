@@ -12,7 +12,7 @@ import (
 	"github.com/org/rollout-action/internal/model"
 )
 
-// About is what the recorded calls do not say themselves.
+// About holds the data of a trajectory that is not in the recorded calls.
 type About struct {
 	ID           string // of the trajectory and its session
 	Agent        string
@@ -129,7 +129,7 @@ func (x *index) write(out *writer, t *talk, list []*planned, id string, about Ab
 	return nil
 }
 
-// notes returns what is not as it should be in the record.
+// notes returns the defects of the record, such as unreadable lines.
 func (x *index) notes() string {
 	var notes []string
 	if x.empty > 0 {
@@ -144,7 +144,7 @@ func (x *index) notes() string {
 	return strings.Join(notes, "; ")
 }
 
-// lowerBound is the key of a mark: the cost in the same object is a lower bound.
+// lowerBound is the key that marks the cost in the same object as a lower bound.
 const lowerBound = "cost_at_least"
 
 // sums adds up the metrics of all calls, those of sub-agents included.
@@ -263,7 +263,7 @@ func (w *writer) value(v any) {
 	}
 }
 
-// maxKept is how much memory is kept for the next value, in bytes.
+// maxKept is the maximum size of the buffer that is kept for the next value, in bytes.
 const maxKept = 1 << 20
 
 func (w *writer) finish() error {

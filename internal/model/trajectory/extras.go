@@ -7,18 +7,18 @@ import (
 	"github.com/org/rollout-action/internal/lib/bounded"
 )
 
-// Extras has what the format does not name. Values that were read are strings, numbers, booleans or
-// null; lists, objects and long strings stay as they are written, as json.RawMessage. An agent may
+// Extras holds fields that the format does not define. Decoded values are strings, numbers,
+// booleans or null; lists, objects and long strings stay encoded, as json.RawMessage. An agent may
 // write megabytes of them, which take no more memory than their text.
 type Extras map[string]any
 
 // Tools are definitions of tools. Those that were read are json.RawMessage.
 type Tools []any
 
-// maxScalar is how long a value of Extras is that is decoded, in bytes.
+// maxScalar is the maximum length of a value of Extras that is decoded, in bytes.
 const maxScalar = 4 << 10
 
-// UnmarshalJSON keeps values that could take much memory as they are written.
+// UnmarshalJSON keeps values that could take much memory encoded.
 func (e *Extras) UnmarshalJSON(text []byte) error {
 	var raw map[string]json.RawMessage
 	if err := bounded.Unmarshal(text, &raw); err != nil {
@@ -42,7 +42,7 @@ func (e *Extras) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// UnmarshalJSON keeps each definition as it is written.
+// UnmarshalJSON keeps each definition encoded.
 func (t *Tools) UnmarshalJSON(text []byte) error {
 	var raw []json.RawMessage
 	if err := bounded.Unmarshal(text, &raw); err != nil {

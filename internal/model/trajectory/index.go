@@ -20,12 +20,12 @@ const MaxRecord = 2 << 30
 // Limits on memory, in bytes.
 const (
 	maxValue = 64 << 20  // of a message in a record, or of the tools of a call
-	maxIndex = 256 << 20 // of what is known of all messages and calls without their texts, about
+	maxIndex = 256 << 20 // of all messages and calls without their texts, approximately
 	maxCache = 4 << 20   // of messages that were read lately
 	maxBatch = 16 << 20  // of messages that are compared with all others
 )
 
-// ErrTooLong is returned if a record, or what was asked for, is longer than allowed.
+// ErrTooLong is returned if a record, or the requested result, is longer than allowed.
 var ErrTooLong = errors.New("the conversation is too long")
 
 // tooLong is an ErrTooLong whose text names the part that is too long.
@@ -45,7 +45,7 @@ type index struct {
 	order    []ordered     // turns with their conversations, as they were recorded
 	head     *talk         // the agent's own conversation; nil if there is none
 	visits   int           // of messages, to find those of turns
-	size     int           // of all of this, about
+	size     int           // approximate, of the whole index
 	broken   int
 	empty    int // turns without messages
 
@@ -60,7 +60,7 @@ type index struct {
 	cacheSize          int
 }
 
-// span is where a value is in a record.
+// span is the position of a value in a record.
 type span struct {
 	at   int64
 	size int
@@ -73,12 +73,12 @@ type message struct {
 	parts      int
 	tool       bool   // it has results of tools
 	role       string // system, assistant, or something else
-	arguments  bool   // parts of it have some
+	arguments  bool   // some parts have arguments
 	calls      []part // of tools
 	results    []string
 	first      int                // the first message up to it that is not the system's; 0 if there is none
 	system     *[sha256.Size]byte // a digest of the messages of the system up to it; nil if there are none
-	content    [sha256.Size]byte  // a digest of what clients repeat of it
+	content    [sha256.Size]byte  // a digest of the parts that clients repeat
 }
 
 // part is a call in a message.
@@ -109,7 +109,7 @@ func newMessage(m model.RecordedMessage, at span) *message {
 	return out
 }
 
-// own reports whether the model or tools said it.
+// own reports whether the message is from the model or a tool.
 func (m *message) own() bool { return m.tool || m.role == "assistant" }
 
 // contentOf returns a digest of a message that is the same when a client sends the message again.
@@ -125,7 +125,7 @@ func contentOf(m model.Message) (digest [sha256.Size]byte) {
 	return digest
 }
 
-// needs returns about how many bytes of memory a message needs.
+// needs returns the approximate memory of a message in bytes.
 func (m *message) needs() int {
 	n := 280
 	for _, p := range m.calls {
@@ -143,25 +143,25 @@ type ordered struct {
 	talk *talk
 }
 
-// talk is one conversation: turns whose messages begin alike.
+// talk is one conversation: turns with a common beginning.
 type talk struct {
 	begin   int // the first message that is not the system's
 	agent   string
 	toolSet int
 	turns   []*model.RecordedTurn
 	next    *talk // its continuation after a compaction
-	follows bool  // it is one
+	follows bool  // it is a continuation
 }
 
-// maxVisits bounds how many messages are visited, in all turns together: a file that Rollout did
-// not write could ask for far more than its size suggests.
+// maxVisits is the maximum number of visits to messages, over all turns: a file that Rollout did
+// not write could require far more than its size suggests.
 const maxVisits = 500_000_000
 
 // maxIDs bounds the ids of tokens of a record: each turn repeats those of its whole conversation.
 const maxIDs = 4 << 20
 
-// read reads a record. limit, if not 0, bounds its lines without the ids of tokens, and what the
-// ids need in memory, in bytes.
+// read reads a record. limit, if not 0, bounds its lines without the ids of tokens, and the memory
+// of the ids, in bytes.
 func read(r *io.SectionReader, limit int64) (*index, error) {
 	if r.Size() > MaxRecord {
 		return nil, tooLong(fmt.Sprintf("the record has more than %d MiB", MaxRecord>>20))
@@ -283,7 +283,7 @@ func (x *index) path(t *model.RecordedTurn) []*message {
 	return path
 }
 
-// load reads a message; nil has no parts.
+// load reads a message. For nil, it returns a message without parts.
 func (x *index) load(m *message) (model.Message, error) {
 	if m == nil {
 		return model.Message{}, nil
@@ -308,7 +308,7 @@ func (x *index) load(m *message) (model.Message, error) {
 	return out.Message, nil
 }
 
-// value reads a value again.
+// value decodes the value at a position of the record.
 func (x *index) value(at span, into any) error {
 	text := make([]byte, at.size)
 	if _, err := x.r.ReadAt(text, at.at); err != nil {
@@ -336,8 +336,8 @@ func (x *index) definitions(set int) ([]any, error) {
 }
 
 // link finds conversations that continue others, and the agent's own: of those that no other
-// delegated, of those that offer tools, the one with the most turns; of these, the first. It is
-// where a chain of continuations begins.
+// delegated, of those that offer tools, the one with the most turns; of these, the first. The
+// result is the beginning of a chain of continuations.
 func (x *index) link() error {
 	x.chain()
 	delegated, err := x.delegated()
@@ -358,7 +358,7 @@ func (x *index) link() error {
 			x.head = t
 		}
 	}
-	for i := len(x.talks) - 1; i >= 0; i-- { // a continuation comes after what it continues
+	for i := len(x.talks) - 1; i >= 0; i-- { // a continuation comes after the conversation it continues
 		if x.head != nil && x.talks[i].next == x.head {
 			x.head = x.talks[i]
 		}
@@ -408,8 +408,8 @@ func (x *index) chain() {
 	}
 }
 
-// maxDelegations bounds the conversations and the calls that delegated looks at, each: their number
-// is the agent's choice.
+// maxDelegations is the maximum number of conversations, and of calls, that delegated examines: an
+// agent could make any number.
 const maxDelegations = 1000
 
 // delegated returns the conversations whose first message is an argument of a call in another one:

@@ -13,10 +13,10 @@ import (
 	"github.com/org/rollout-action/internal/model"
 )
 
-// lines reads a record line by line. Of a line it holds one value at a time.
+// lines reads a record line by line. It holds one value of a line at a time.
 type lines struct {
 	r     *bufio.Reader
-	at    int64 // the offset of what is read next
+	at    int64 // the offset of the next byte to read
 	end   int64 // that of the end of the line before it
 	ended bool  // the line
 	left  int   // bytes that may be read before the next value
@@ -58,7 +58,7 @@ type line struct {
 	turn     model.RecordedTurn // without messages and tools
 	messages []*message
 	tools    span // nil: there are none
-	kept     int  // bytes of what the turn has
+	kept     int  // bytes of the decoded turn
 	size     int64
 	tokens   int64 // bytes of size that are the ids of tokens
 }
@@ -74,7 +74,7 @@ func (l *lines) next() (*line, error) {
 	if errors.Is(err, ErrTooLong) {
 		return nil, err
 	}
-	for scratch := make([]byte, 4<<10); !l.ended; { // what follows an error
+	for scratch := make([]byte, 4<<10); !l.ended; { // the rest of the line after an error
 		l.left = maxValue
 		switch _, err := l.Read(scratch); {
 		case errors.Is(err, io.EOF):
@@ -155,7 +155,7 @@ func (l *lines) decode(from int64) (*line, error) {
 	return out, bounded.Unmarshal(append(rest, '}'), &out.turn)
 }
 
-// end returns an error if there is more.
+// end returns an error if the decoder has more data.
 func end(d *json.Decoder) error {
 	switch _, err := d.Token(); {
 	case errors.Is(err, io.EOF):

@@ -14,23 +14,22 @@ import (
 type Own struct {
 	Model                     string // hostile
 	Turns                     int64  // steps of the agent
-	Input, Cached, Completion *int64 // tokens; the input includes what was read from a cache
+	Input, Cached, Completion *int64 // tokens; the input includes tokens read from a cache
 	CostUSD                   *float64
 }
 
 // MaxOwn bounds a trajectory that an agent leaves, in bytes.
 const MaxOwn = 64 << 20
 
-// Bounds of what an agent may say, so that sums stay numbers.
+// Limits of reported numbers, so that sums do not overflow.
 const (
 	maxOwnTokens = 1e15
 	maxOwnCost   = 1e6
 )
 
 // ReadOwn reads a trajectory that an agent has left, in any version of the format since ATIF-v1.0.
-// It holds one step at a time. The trajectory is hostile: errors say what is wrong with it.
-// ErrTooLong is one of them.
-// Source: https://harborframework.com/docs/agents/trajectory-format.
+// It holds one step at a time. The trajectory is hostile: errors describe its defects. ErrTooLong
+// is one of them. Source: https://harborframework.com/docs/agents/trajectory-format.
 func ReadOwn(r io.Reader) (Own, error) {
 	limited := &io.LimitedReader{R: r, N: MaxOwn + 1}
 	o := ownReader{d: json.NewDecoder(limited), seen: map[string]bool{}}
@@ -44,7 +43,7 @@ func ReadOwn(r io.Reader) (Own, error) {
 	return o.total()
 }
 
-// ownReader reads the members of a trajectory that count.
+// ownReader reads the members of a trajectory that report usage.
 type ownReader struct {
 	d     *json.Decoder
 	seen  map[string]bool
@@ -63,7 +62,7 @@ type ownReader struct {
 	}
 }
 
-// ownStep is what counts of a step.
+// ownStep holds the members of a step that report usage.
 type ownStep struct {
 	Source  string `json:"source"`
 	Model   string `json:"model_name"`
@@ -160,7 +159,7 @@ func (o *ownReader) steps() error {
 	return err
 }
 
-// total returns what the trajectory says altogether: the final metrics count, else the sum over the
+// total returns the usage of the whole trajectory: the final metrics, or else the sum over the
 // steps.
 func (o *ownReader) total() (Own, error) {
 	switch {
@@ -255,7 +254,7 @@ func number(text []byte) (float64, error) {
 	return n, nil
 }
 
-// skipped takes any value and keeps nothing of it.
+// skipped accepts any value and discards it.
 type skipped struct{}
 
 // UnmarshalJSON implements json.Unmarshaler.

@@ -11,7 +11,7 @@ import (
 	"github.com/org/rollout-action/internal/model"
 )
 
-// Record is what a model.Recorder wrote. Texts are read where they are needed, and are hostile.
+// Record is a file that a model.Recorder wrote. Its texts are read on demand, and are hostile.
 type Record struct{ x *index }
 
 // Read reads the lines of a model.Recorder, which must stay readable while the Record is used.
@@ -47,7 +47,7 @@ type ChatCall struct {
 	Function ChatFunction `json:"function"`
 }
 
-// ChatFunction is what a ChatCall calls.
+// ChatFunction is the function of a ChatCall.
 type ChatFunction struct {
 	Name      string `json:"name"`
 	Arguments string `json:"arguments"`
@@ -69,7 +69,7 @@ func chat(to []ChatMessage, m model.Message) []ChatMessage {
 		if p.Type == model.PartCall {
 			arguments := string(p.Arguments)
 			var text string
-			if json.Unmarshal(p.Arguments, &text) == nil { // what the model wrote is no JSON
+			if json.Unmarshal(p.Arguments, &text) == nil { // the model wrote no valid JSON
 				arguments = text
 			}
 			out.Calls = append(out.Calls, ChatCall{ID: callID(p), Type: "function", Function: ChatFunction{Name: p.Name, Arguments: arguments}})
@@ -78,7 +78,7 @@ func chat(to []ChatMessage, m model.Message) []ChatMessage {
 	return append(to, out)
 }
 
-// callID returns what identifies a call: the name of the tool in protocols without identifiers.
+// callID returns the identifier of a call: the name of the tool in protocols without identifiers.
 func callID(p model.Part) string {
 	if p.ID == "" {
 		return p.Name
@@ -86,9 +86,9 @@ func callID(p model.Part) string {
 	return p.ID
 }
 
-// distinct gives each call of a conversation an identifier of its own, and results that of their
-// call: some protocols have none, and some providers begin anew with each answer. Results of calls
-// with one identifier come in the order of the calls.
+// distinct gives each call of a conversation a unique identifier, and results that of their call:
+// some protocols have none, and some providers restart the numbering with each answer. Results of
+// calls with one identifier come in the order of the calls.
 func distinct(messages []ChatMessage) []ChatMessage {
 	ids := newIdentifiers()
 	for i := range messages {
@@ -132,8 +132,8 @@ func (x *index) chats(path []*message) ([]ChatMessage, error) {
 	return out, nil
 }
 
-// Turn is an answer with what the model was asked. Its fields are those of the TrajectoryStep that
-// programs for training know.
+// Turn is an answer with its prompt. Its fields are those of the TrajectoryStep that training
+// programs read.
 type Turn struct {
 	Prompt      []ChatMessage  `json:"prompt"`
 	Completion  []ChatMessage  `json:"completion"`
@@ -146,11 +146,11 @@ type Turn struct {
 	Extras      map[string]any `json:"extras"`
 }
 
-// Tokens are those of a Turn. Its fields are those of the TrajectoryStepTokens that programs for
-// training know.
+// Tokens are the tokens of a Turn. Its fields are those of the TrajectoryStepTokens that training
+// programs read.
 type Tokens struct {
 	PromptIDs          []int32   `json:"prompt_ids"`
-	PromptMask         []int8    `json:"prompt_mask"` // 0 for each: nothing of a prompt is trained on
+	PromptMask         []int8    `json:"prompt_mask"` // 0 for each: prompts are not trained on
 	CompletionIDs      []int32   `json:"completion_ids"`
 	CompletionMask     []int8    `json:"completion_mask"`     // 1 for each
 	CompletionLogprobs []float64 `json:"completion_logprobs"` // null: the server did not state one for each
@@ -184,8 +184,8 @@ type Conversation struct {
 }
 
 // Conversation returns the record with at most limit bytes, or ErrTooLong. If it is too long with
-// the tokens, it is without them. id identifies the agent's own trajectory; those of others have a
-// number after it, as in Convert. Conversations are in memory: read the record with a limit.
+// the tokens, they are left out. id identifies the agent's own trajectory; others have a number
+// appended, as in Convert. Conversations are held in memory: read the record with a limit.
 func (r *Record) Conversation(id string, limit int) (Conversation, error) {
 	out, err := r.conversation(id, limit, true)
 	if errors.Is(err, ErrTooLong) && len(r.x.tokens) > 0 {
@@ -316,13 +316,13 @@ func (r *Record) tools(t *talk) ([]any, error) {
 type Branch struct {
 	ID    string
 	Model string
-	Tools []any // those that the last call offered
+	Tools []any // offered in the last call
 
 	x    *index
 	path []*message
 }
 
-// Messages calls each with every message. Only one is in memory.
+// Messages calls each with every message. It holds one message in memory at a time.
 func (b *Branch) Messages(each func(ChatMessage) error) error {
 	ids := newIdentifiers()
 	for _, one := range b.path {
@@ -341,8 +341,8 @@ func (b *Branch) Messages(each func(ChatMessage) error) error {
 }
 
 // Branches calls each with every branch, in the order of their last answers. Sub-agents,
-// conversations before and after a compaction, and answers that the agent did not use are branches
-// of their own. An answer that was cut off ends none.
+// conversations before and after a compaction, and answers that the agent did not use are separate
+// branches. An answer that was cut off ends no branch.
 func (r *Record) Branches(id string, each func(*Branch) error) error {
 	followed := map[int]bool{}
 	for _, one := range r.x.order {
@@ -372,7 +372,7 @@ func (r *Record) Branches(id string, each func(*Branch) error) error {
 	return nil
 }
 
-// list is a bounded list in JSON.
+// list builds a JSON list of bounded size.
 type list struct {
 	b     bytes.Buffer
 	limit int

@@ -25,7 +25,7 @@ type planned struct {
 	after  []*message
 }
 
-// kind is what a step is.
+// kind classifies a step of the trajectory.
 type kind int
 
 const (
@@ -51,7 +51,7 @@ type steps struct {
 	list   []*planned
 	stepOf map[string]int             // the index of the step that made a call of a tool
 	done   map[int]bool               // messages that have their step
-	seen   map[[sha256.Size]byte]bool // their contents, if they are the model's or tools'
+	seen   map[[sha256.Size]byte]bool // contents of messages from the model or tools
 	last   int                        // the number of the latest answer
 	before *model.RecordedTurn        // the turn with the latest answer
 }
@@ -72,7 +72,7 @@ func (s *steps) add(step *planned) *planned {
 	return step
 }
 
-// turn adds the messages that are new in a turn, and its answer.
+// turn adds the new messages of a turn, and its answer.
 func (s *steps) turn(t *model.RecordedTurn, compacted bool) {
 	path := s.x.path(t)
 	var became *planned // nil: nothing was replaced
@@ -105,7 +105,7 @@ func (s *steps) turn(t *model.RecordedTurn, compacted bool) {
 			continue
 		}
 		step := s.add(&planned{message: m, turn: t})
-		if m.role == "assistant" { // it is not what the model answered: the agent wrote it, or changed an answer
+		if m.role == "assistant" { // not an answer of the model: the agent wrote it, or changed an answer
 			s.calls(step)
 		}
 	}
@@ -121,8 +121,8 @@ func (s *steps) turn(t *model.RecordedTurn, compacted bool) {
 	s.calls(s.add(&planned{kind: answered, message: answer, turn: t}))
 }
 
-// keeps reports whether messages have all that the model and tools have said before, as far as the
-// latest answer followed it.
+// keeps reports whether path contains the latest answer and all messages of the model and tools
+// before it.
 func (s *steps) keeps(path []*message) bool {
 	if s.before == nil {
 		return false
@@ -156,8 +156,8 @@ func (s *steps) calls(step *planned) {
 	}
 }
 
-// result adds the result of a call to the step that made the call. One of no known call becomes a
-// step of the system.
+// result adds the result of a call to the step that made the call. A result without a known call
+// becomes a step of the system.
 func (s *steps) result(m *message, part int, id string) {
 	r := plannedResult{message: m, part: part}
 	i, ok := s.stepOf[id]
@@ -275,9 +275,9 @@ func (x *index) step(n int, p *planned) (Step, error) {
 	return out, nil
 }
 
-// summed reports whether the last answer was the summary of what was then replaced: one of the
-// messages that came in its place quotes it. Agents that keep the user's messages compact their
-// context so.
+// summed reports whether the last answer was the summary of the replaced messages: one of the
+// messages in their place quotes it. Agents that keep the user's messages compact their context
+// this way.
 func (x *index) summed(p *planned) (bool, error) {
 	if p.before == nil {
 		return false, nil
@@ -298,10 +298,10 @@ func (x *index) summed(p *planned) (bool, error) {
 	return false, nil
 }
 
-// Latency is the key in Metrics.Extra of how many seconds the model took to answer.
+// Latency is the key in Metrics.Extra of the model's response time in seconds.
 const Latency = "latency_sec"
 
-// answer completes the step of an answer.
+// answer fills in the step of an answer.
 func (x *index) answer(step *Step, m model.Message, t *model.RecordedTurn) {
 	step.Time, step.Source, step.Message, step.Model, step.Reasoning = &t.Ended, fromAgent, textOf(m), t.Answered, reasoningOf(m)
 	u := t.Usage

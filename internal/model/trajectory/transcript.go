@@ -13,11 +13,11 @@ import (
 	"github.com/org/rollout-action/internal/lib/bounded"
 )
 
-// Transcript reads a trajectory that Convert wrote, and calls each with its steps as Markdown for a
-// reader: a section for each, with the calls of tools and what they returned. Whatever was said is
-// quoted: nothing in it can look like another step, or like the result of a tool. shorten is
-// applied to each message, to the names and the arguments of each call and to each result. It
-// returns the last thing that the agent said; "" if it said nothing. Only one step is in memory.
+// Transcript reads a trajectory that Convert wrote, and calls each with its steps as Markdown: a
+// section for each, with the calls of tools and their results. All texts are quoted: none can look
+// like another step, or like the result of a tool. shorten is applied to each message, to the names
+// and the arguments of each call and to each result. It returns the agent's last text; "" if there
+// is none. It holds one step in memory at a time.
 func Transcript(r io.Reader, shorten func(string) string, each func(section string)) (reply string, err error) {
 	t := &transcript{d: json.NewDecoder(r), shorten: shorten, each: each}
 	err = t.trajectory("", false)
@@ -33,7 +33,7 @@ type transcript struct {
 
 var errNoTrajectory = errors.New("it is no trajectory")
 
-// trajectory reads a trajectory whose steps have numbers that begin with of.
+// trajectory reads a trajectory. of is the prefix of its steps' numbers.
 func (t *transcript) trajectory(of string, subagent bool) error {
 	if err := t.delimiter('{'); err != nil {
 		return err
@@ -72,7 +72,7 @@ func (t *transcript) trajectory(of string, subagent bool) error {
 	return err
 }
 
-// decode decodes the next value. Its text is in memory.
+// decode decodes the next value. It holds its text in memory.
 func (t *transcript) decode(into any) error {
 	var raw json.RawMessage
 	if err := t.d.Decode(&raw); err != nil {
@@ -146,7 +146,7 @@ func (t *transcript) name(text string) string {
 
 func (t *transcript) quote(text string) string { return Quote(t.shorten(text)) + "\n" }
 
-// breaks are the characters that begin a line for some reader.
+// breaks replaces all characters that some readers take for a line break.
 var breaks = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\v", "\n", "\f", "\n", "\u0085", "\n", "\u2028", "\n", "\u2029", "\n")
 
 // Quote returns text with "> " before each line, and a line break at its end.
