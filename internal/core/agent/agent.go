@@ -1,5 +1,5 @@
-// Package agent defines agents, which are evaluated: a pair of bash scripts with variables, or one
-// of the reserved agents. It does not know how scripts are run.
+// Package agent defines agents, the subjects of an evaluation: a pair of bash scripts with
+// variables, or one of the reserved agents. It does not know how scripts are run.
 package agent
 
 import (
@@ -34,7 +34,7 @@ type Agent struct {
 	Env       map[string]string `yaml:"env" json:"env,omitempty" doc:"Variables of both scripts. ${VAR} and ${VAR:-default} are taken from the environment of Rollout, $$ is a $."`
 }
 
-// Budget is what an agent may use of its model in one trial. 0 and nil mean no limit. Tokens and
+// Budget limits an agent's usage of its model in one trial. 0 and nil mean no limit. Tokens and
 // costs are known when a turn has ended, so the last turn may exceed them.
 type Budget struct {
 	MaxTurns        int      `yaml:"max_turns" json:"max_turns,omitempty" min:"1" max:"1000000" doc:"Requests that reach the provider of the model, whatever came of them."`
@@ -44,8 +44,8 @@ type Budget struct {
 	MaxCostUSD      *float64 `yaml:"max_cost_usd" json:"max_cost_usd,omitempty" above:"0" doc:"US dollars for the model, by its price. The last turn may exceed it."`
 }
 
-// File is one entry of files: a file, a directory or a glob, and where it is in the environment.
-// See package agentfiles.
+// File is one entry of files: a file, a directory or a glob, and its target in the environment. See
+// package agentfiles.
 type File struct {
 	Source    string `yaml:"source" json:"source" required:"true" short:"true" doc:"File, directory or glob (*, ?, [a-z], {a,b}, **), relative to the job file. Links must stay in the directory."`
 	Target    string `yaml:"target" json:"target,omitempty" pattern:"^/" is:"an absolute path" hint:"write it like /agent" doc:"Absolute path in the environment: of the directory or file; of a file's directory if it ends in /. For a glob, of the directory that the glob begins in. Default: / and the source's name."`
@@ -62,8 +62,8 @@ const (
 // Reserved reports whether the agent is built in. Such an agent has no scripts.
 func (a Agent) Reserved() bool { return a.Name == Oracle || a.Name == Nop }
 
-// CachesInstall reports whether install runs once for an image: if the agent says so, or is a
-// preset and does not say otherwise.
+// CachesInstall reports whether install runs once for an image. If the agent does not set it, it is
+// true for presets.
 func (a Agent) CachesInstall() bool {
 	if a.CacheInstall != nil {
 		return *a.CacheInstall && a.Install != ""
@@ -71,9 +71,9 @@ func (a Agent) CachesInstall() bool {
 	return a.Preset != "" && a.Install != ""
 }
 
-// Evaluated returns those of the names of a job's agents that its results are about: those of
-// agents that are not built in; without any, oracle; without oracle, nop. Oracle and nop beside
-// other agents only check the tasks. names is not changed.
+// Evaluated selects from the names of a job's agents those that its results are about: agents that
+// are not built in; without any, oracle; without oracle, nop. With other agents, oracle and nop
+// only check the tasks. names is not changed.
 func Evaluated(names []string) []string {
 	for _, others := range [][]string{{Oracle, Nop}, {Nop}} {
 		kept := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(others, name) })

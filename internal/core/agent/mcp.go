@@ -18,7 +18,7 @@ type MCPServer struct {
 	Headers   map[string]string `yaml:"headers" json:"headers,omitempty" doc:"Headers of requests to the URL."`
 }
 
-// Check returns what is wrong with the server, or nil.
+// Check returns an error if the server's keys are invalid.
 func (s MCPServer) Check() error {
 	switch {
 	case s.Command == "" && s.URL == "":

@@ -107,8 +107,8 @@ func (c *checker) cacheInstall(a agent.Agent, p fields.Path) {
 	}
 }
 
-// agentFiles resolves the files of the selected agents. Whether they exist is seen when they are
-// read, or in missingFiles.
+// agentFiles resolves the files of the selected agents. Missing files are reported when they are
+// read, or by missingFiles.
 func (c *checker) agentFiles() {
 	c.out.AgentFiles, c.out.AgentFilesAt = map[string][]string{}, map[string][]Place{}
 	for _, a := range c.out.Job.AllAgents() {
@@ -126,8 +126,8 @@ func (c *checker) agentFiles() {
 	}
 }
 
-// missingFiles reports the files of agents that do not exist. A job file with other problems is not
-// read further, and users want to know of all problems at once.
+// missingFiles reports the files of agents that do not exist. After other problems nothing reads
+// them, and users want to know of all problems at once.
 func (c *checker) missingFiles() {
 	for _, a := range c.out.Job.AllAgents() {
 		files := c.agentPath(a.Name).Child("files")
@@ -141,7 +141,7 @@ func (c *checker) missingFiles() {
 	}
 }
 
-// fileTarget checks where files are put.
+// fileTarget checks the target path of a file.
 func (c *checker) fileTarget(f agent.File, at fields.Path) {
 	target := f.PutAt()
 	switch clean := path.Clean(target); {
@@ -286,7 +286,7 @@ func (c *checker) expansionProblems(agent string, e expansion, p fields.Path) {
 	c.unsetVariables(e, at, fmt.Sprintf("agent %q", fields.Shorten(agent)))
 }
 
-// expand replaces the placeholders in a value. If no variable is used, one that is not set is
+// expand replaces the placeholders in a value. With Options.Unused, variables that are not set are
 // empty.
 func (c *checker) expand(text string) expansion {
 	e := expand(text, c.opts.Getenv)

@@ -23,7 +23,7 @@ type Duration time.Duration
 // MarshalJSON writes the duration as time.Duration prints it.
 func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(d).String()) }
 
-// UnmarshalJSON reads what MarshalJSON writes.
+// UnmarshalJSON reads the format of MarshalJSON.
 func (d *Duration) UnmarshalJSON(data []byte) error {
 	var text string
 	if err := json.Unmarshal(data, &text); err != nil {
@@ -39,7 +39,7 @@ func (m MilliCPUs) MarshalJSON() ([]byte, error) {
 	return strconv.AppendFloat(nil, float64(m)/1000, 'f', -1, 64), nil
 }
 
-// UnmarshalJSON reads what MarshalJSON writes.
+// UnmarshalJSON reads the format of MarshalJSON.
 func (m *MilliCPUs) UnmarshalJSON(data []byte) error {
 	var n json.Number
 	if err := json.Unmarshal(data, &n); err != nil {

@@ -19,9 +19,9 @@ var alwaysSucceed = []string{"tee", "tail", "head", "cat"}
 // stack.
 const maxScript = 64 << 10
 
-// bash warns of scripts that bash cannot parse, and of those that hide the failure of a command,
-// because it is piped into a program that succeeds. Bash runs what stands before a mistake, and the
-// parser here may not know all that bash accepts, so a mistake is no error.
+// bash warns of scripts that bash cannot parse, and of those that hide the failure of a command by
+// piping it into a program that succeeds. A syntax error is only a warning: bash runs the commands
+// before it, and this parser may not know all that bash accepts.
 func (c *checker) bash(a agent.Agent, p fields.Path) {
 	for _, s := range []struct{ key, text string }{{"install", a.Install}, {"execute", a.Execute}} {
 		if len(s.text) > maxScript {
@@ -41,7 +41,7 @@ func (c *checker) bash(a agent.Agent, p fields.Path) {
 }
 
 // hidingPipe returns the program at the end of a pipe that hides failures; "" if there is none, or
-// if the script deals with it.
+// if the script uses pipefail or PIPESTATUS.
 func hidingPipe(script string) (into string) {
 	if !strings.Contains(script, "|") || strings.Contains(script, "pipefail") || strings.Contains(script, "PIPESTATUS") {
 		return ""

@@ -77,8 +77,8 @@ func (c *checker) jobName() {
 	}
 }
 
-// nameHint returns a name that can be used instead. The last part of a path is more likely meant
-// than a path with its slashes replaced.
+// nameHint suggests a valid name for an invalid one. The last part of a path is a better suggestion
+// than the path with its slashes replaced.
 func nameHint(name, slug string) string {
 	last := path.Base(name)
 	leads := path.IsAbs(name) || strings.HasPrefix(name, "./") || strings.Contains(name, "../") // to a directory
@@ -101,8 +101,7 @@ func (c *checker) instructionPath() {
 	}
 }
 
-// artifacts refuses paths that name nothing, and those of which one holds another: it is copied
-// with the other.
+// artifacts refuses invalid paths, and paths inside another one, which are copied with it.
 func (c *checker) artifacts() {
 	all := c.out.Job.Artifacts
 	for i, p := range all {
@@ -120,7 +119,7 @@ func (c *checker) artifacts() {
 	}
 }
 
-// validArtifact reports whether p is the absolute path of something in an environment.
+// validArtifact reports whether p is an absolute path below the root of an environment.
 func validArtifact(p string) bool {
 	return path.IsAbs(p) && path.Clean(p) == p && p != "/" && !strings.ContainsRune(p, 0)
 }
@@ -129,8 +128,8 @@ func oneInOther(p, other string) bool {
 	return p == other || strings.HasPrefix(p, other+"/") || strings.HasPrefix(other, p+"/")
 }
 
-// special returns the directory with another use that a path of an environment is in, or that is in
-// it; "" if there is none.
+// special returns the special directory that a path of an environment is in, or that is in it; ""
+// if there is none.
 func special(p string) string {
 	for _, taken := range append(environment.SpecialDirs(), "/proc", "/sys", "/dev") {
 		if oneInOther(p, taken) {

@@ -8,10 +8,10 @@ import (
 	"github.com/org/rollout-action/internal/lib/fields"
 )
 
-// Implied is a job without a job file: of a command line. Its paths are relative to the current
-// directory.
+// Implied is a job that a command line describes, without a job file. Its paths are relative to the
+// current directory.
 type Implied struct {
-	Name     string        `json:"-"` // what messages call it
+	Name     string        `json:"-"` // its name in messages
 	Agents   []agent.Agent `json:"agents"`
 	Datasets []Dataset     `json:"datasets,omitempty"`
 	Tasks    []string      `json:"tasks,omitempty"`

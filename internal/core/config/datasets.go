@@ -14,7 +14,7 @@ import (
 	"github.com/org/rollout-action/internal/lib/git"
 )
 
-// TasksDataset is the name of the dataset that a job file's tasks list forms.
+// TasksDataset is the name of the dataset made of a job file's tasks list.
 const TasksDataset = "tasks"
 
 // datasets resolves datasets to directories and registries, and names each.
@@ -86,7 +86,8 @@ func (c *checker) tasks() {
 	}
 }
 
-// admit returns the path to read a file or directory from. The first refusal ends the load.
+// admit returns the path to read a file or directory from. The first error of Options.Admit ends
+// the load.
 func (c *checker) admit(path string) string {
 	admitted, err := c.opts.admit(path)
 	if err != nil {

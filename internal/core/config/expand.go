@@ -8,7 +8,7 @@ import (
 	"github.com/org/rollout-action/internal/lib/fields"
 )
 
-// variableName matches what a shell accepts as the name of a variable.
+// variableName matches the names of shell variables.
 var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // expansion is a text with its placeholders replaced.
@@ -30,8 +30,8 @@ func References(value string) []string {
 	return names
 }
 
-// expand replaces ${VAR} and ${VAR:-default} (used if VAR is unset or empty) in s with what getenv
-// returns, and $$ with $. Any other $ stays. Placeholders do not nest.
+// expand replaces ${VAR} and ${VAR:-default} (used if VAR is unset or empty) in s with values from
+// getenv, and $$ with $. Any other $ stays. Placeholders do not nest.
 func expand(s string, getenv func(string) (string, bool)) expansion {
 	var out strings.Builder
 	e := expansion{host: map[string]string{}}

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// Use is a question for which a key of a job file can count. Each use has a digest over the keys
-// that count for it.
+// Use is a purpose for which configurations are compared. Each use has a digest over the keys that
+// matter to it.
 type Use string
 
-// The uses of keys. The tag experiment of a struct field has those for which its key counts, with
-// commas, or "no" for none. Without the tag, a key counts for all: if somebody forgets the tag of a
-// new key, trials differ rather than look equal.
+// The uses of keys. The tag experiment of a struct field lists the uses for which its key counts,
+// separated by commas, or "no" for none. Without the tag, a key counts for all: if the tag of a new
+// key is forgotten, trials differ rather than look equal.
 const (
 	// ForResume: is this the job that was planned, and may its shards be merged? The plan has the
 	// names and contents of tasks and the files of agents already.
@@ -31,8 +31,8 @@ func Experiment[T any](v T, use Use) T {
 	return v
 }
 
-// counted removes the keys that do not count from a struct, and from those in it. It replaces
-// lists, maps and pointers, and so changes only what v holds itself.
+// counted clears the keys of a struct that do not count, including those of nested structs. It
+// replaces lists, maps and pointers instead of changing what they share.
 func counted(v reflect.Value, use Use) {
 	switch v.Kind() {
 	case reflect.Struct:

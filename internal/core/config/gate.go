@@ -44,7 +44,7 @@ func (c *checker) gate() {
 	}
 }
 
-// gateConfirm warns of a gate.confirm that can never do anything.
+// gateConfirm warns of a gate.confirm that can never have an effect.
 func (c *checker) gateConfirm() {
 	at := fields.Path{"gate", "confirm"}
 	if policy := c.out.Job.Gate; policy.Confirm.Attempts > 0 && !policy.LimitsBrokenTasks() && !c.BadBelow(fields.Path{"gate"}) {

@@ -1,7 +1,6 @@
 package config
 
-// harborNames are keys of Harbor's job files that Rollout does not have, with what to write
-// instead.
+// harborNames maps keys of Harbor's job files that Rollout does not have to their replacements.
 // Source: Harbor 0.22, src/harbor/models/job/config.py.
 var harborNames = map[string]string{
 	"job_name":                   "Harbor's; write name",

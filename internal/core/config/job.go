@@ -68,7 +68,7 @@ type Environment struct {
 	MinFreeDisk Bytes `yaml:"min_free_disk" json:"min_free_disk" unit:"bytes" default:"512Mi" min:"0" experiment:"no" doc:"No trial starts while a disk has less free space than this; the job then ends with an error. 0: no minimum."`
 }
 
-// Preserve says which environments are kept (stopped) after their trial.
+// Preserve selects the environments that are kept (stopped) after their trial.
 type Preserve string
 
 // The values of preserve_env.
@@ -78,7 +78,7 @@ const (
 	PreserveOnFailure Preserve = "on_failure" // an error, or a reward below 1
 )
 
-// Keep says what of an environment is kept before the tests run.
+// Keep selects the parts of an environment that are kept before the tests run.
 type Keep string
 
 // The values of keep.
@@ -95,7 +95,7 @@ type Verifier struct {
 	OnAgentFailure     OnAgentFailure `yaml:"on_agent_failure" json:"on_agent_failure" default:"skip" enum:"skip,run" doc:"Whether to verify trials whose agent failed or timed out. With run, such a trial counts as completed if it has a reward."`
 }
 
-// OnAgentFailure says whether to verify a trial whose agent failed or timed out.
+// OnAgentFailure selects whether a trial is verified whose agent failed or timed out.
 type OnAgentFailure string
 
 // The values of verifier.on_agent_failure.
@@ -109,12 +109,12 @@ type Metric struct {
 	Type string `yaml:"type" json:"type" required:"true" enum:"sum,min,max,mean" doc:"The aggregate."`
 }
 
-// Redact is the key redact: what is hidden in everything that Rollout writes and prints.
+// Redact is the key redact: the secrets to hide in all output of Rollout.
 type Redact struct {
 	Except []string `yaml:"except" json:"except,omitempty" doc:"Variables of the host whose values are not secret."`
 }
 
-// Budget is the key budget: what the job may spend. nil means no limit.
+// Budget is the key budget: the spending limits of the job. nil means no limit.
 type Budget struct {
 	MaxCostUSD  *float64  `yaml:"max_cost_usd" json:"max_cost_usd,omitempty" above:"0" doc:"No trial starts once the trials of this job have cost so much together, in US dollars. Agents that run then get no more turns of the models in models; trials without such a model go on to their end. Each shard has its share, by the number of its trials."`
 	MaxDuration *Duration `yaml:"max_duration" json:"max_duration,omitempty" unit:"duration" above:"0" is:"a duration such as 90m or 1h30m" doc:"How long the job may run, such as 90m. Trials that run then are cancelled. The time between a stop and a resumption does not count. Each shard has all of it."`

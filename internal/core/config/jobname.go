@@ -19,14 +19,14 @@ const (
 
 var namePlaceholders = []string{nameDate, nameCommit, nameRun}
 
-// nameCommitLength is how many characters of a commit {commit} stands for.
+// nameCommitLength is the length of the commit that replaces {commit}.
 const nameCommitLength = 12
 
-// inBraces matches what can be a placeholder of name.
+// inBraces matches possible placeholders in a name.
 var inBraces = regexp.MustCompile(`\{[^{}]*\}`)
 
-// NameMatches reports whether a job with the name asked, which may have placeholders, can have come
-// to be called name.
+// NameMatches reports whether a job whose name in the job file is asked, which may have
+// placeholders, can be named name.
 func NameMatches(asked, name string) bool {
 	var pattern strings.Builder
 	pattern.WriteString("^")

@@ -12,7 +12,7 @@ import (
 
 // parseJSON parses one JSON document by JSON's own rules for strings, numbers and white space:
 // YAML's differ in surrogate pairs, tabs and more. It returns nil if the document is empty or
-// invalid; p has the problems.
+// invalid, and adds the problems to p.
 func parseJSON(file string, data []byte, p *fields.Problems) *fields.Node {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil
@@ -35,7 +35,7 @@ func parseJSON(file string, data []byte, p *fields.Problems) *fields.Node {
 	return root
 }
 
-// jsonConverter turns valid JSON into nodes.
+// jsonConverter converts valid JSON to nodes.
 type jsonConverter struct {
 	*fields.Problems
 	data    []byte

@@ -26,12 +26,12 @@ type JudgeFile struct {
 	Path       string // absolute
 }
 
-// AllAgents returns the agents that the job evaluates, and those that only judge.
+// AllAgents returns the agents that the job evaluates, followed by those that only judge.
 func (j Job) AllAgents() []agent.Agent { return slices.Concat(j.Agents, j.JudgeAgents) }
 
-// JudgeAgent returns the agent of a judge in trials of the agent policy: one of the job, or a
-// preset. Its model and its budget are the judge's. A call is Rollout's own loop, without its
-// tools. ok is false if there is no such agent.
+// JudgeAgent returns the agent that runs a judge in trials of the agent policy: one of the job, or
+// a preset. It has the judge's model and budget. A call is Rollout's own loop without its tools. ok
+// is false if there is no such agent.
 func (j Job) JudgeAgent(s judge.Spec, policy agent.Agent) (_ agent.Agent, ok bool) {
 	if s.Agent == judge.Call {
 		shell, _ := presets.Get(presets.Shell)
@@ -61,9 +61,8 @@ func (j Job) JudgeModel(s judge.Spec, policy agent.Agent) string {
 	return s.Model
 }
 
-// CheckJudge returns what is wrong with a judge in this job: with its agent and its model, and
-// whether anything could run it. The judge may be one of a task. compiled is nil if it cannot be
-// used.
+// CheckJudge returns the problems of a judge in this job: with its agent, its model, and whether
+// anything could run it. The judge may be one of a task. compiled is nil if it cannot be used.
 func (j Job) CheckJudge(s judge.Spec, compiled *judge.Judge, now time.Time) []judge.Problem {
 	c := judgeCheck{job: j, spec: s, now: now}
 	if strings.EqualFold(s.Name, "inputs") {
@@ -95,7 +94,7 @@ func (j Job) CheckJudge(s judge.Spec, compiled *judge.Judge, now time.Time) []ju
 	return c.found
 }
 
-// judgeCheck collects what is wrong with a judge in a job.
+// judgeCheck collects the problems of a judge in a job.
 type judgeCheck struct {
 	job   Job
 	spec  judge.Spec
@@ -107,8 +106,8 @@ func (c *judgeCheck) add(key, hint, format string, args ...any) {
 	c.found = append(c.found, judge.Problem{Key: fields.Path{key}, Message: fmt.Sprintf(format, args...), Hint: hint})
 }
 
-// agent checks who judges. It returns the preset, which is empty for calls and agents with scripts
-// of their own.
+// agent checks the agent of the judge. It returns the preset, which is empty for calls and for
+// agents with their own scripts.
 func (c *judgeCheck) agent() (presets.Preset, bool) {
 	name := c.spec.Agent
 	if name == judge.Call || name == "" {
@@ -138,7 +137,7 @@ func (c *judgeCheck) agent() (presets.Preset, bool) {
 	return preset, true
 }
 
-// model checks which model judges.
+// model checks the model of the judge.
 func (c *judgeCheck) model(preset presets.Preset) {
 	s, job := c.spec, c.job
 	if s.Model == judge.PolicyModel && s.Ranks() {
@@ -260,8 +259,8 @@ func (c *checker) judgePlace(p fields.Path, problem judge.Problem) (Place, strin
 	return place, fmt.Sprintf("line %d: %s", problem.Line, problem.Message)
 }
 
-// judgeFiles reads the files that a judge names into its prompt and its verdict, and reports
-// whether they are known.
+// judgeFiles reads the files that a judge names into its prompt and its verdict. It returns false
+// if one of them could not be read.
 func (c *checker) judgeFiles(s *judge.Spec, p fields.Path) bool {
 	known := true
 	for _, one := range []struct {

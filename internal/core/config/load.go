@@ -225,12 +225,12 @@ func read(path string, opts Options) (source, error) {
 	return src, err
 }
 
-// FileNear reports whether there is a file, or a directory, whose name is so near to a path that
-// does not exist that it may be meant.
+// FileNear reports whether there is a file or directory that may be meant by a path that does not
+// exist, because its name is similar.
 func FileNear(path string) bool { return meant(path, path) != "" || git.SubmoduleHint(path) != "" }
 
 // meant returns the file or directory that is probably meant by a path that does not exist, or "":
-// that with another ending, or with a similar name. full is the path to look at.
+// one with another ending or a similar name. full is the path to look at.
 func meant(path, full string) string {
 	for _, ext := range []string{".yaml", ".yml", ".json"} {
 		other := strings.TrimSuffix(path, filepath.Ext(path)) + ext
@@ -255,7 +255,8 @@ func missingFile(path, full string) error {
 	return diag.List{{File: path, Message: "there is no such file", Hint: hint}}
 }
 
-// nearby returns the name of a file or directory beside path with a similar name, or "".
+// nearby returns the name of a file or directory in the same directory as path with a similar name,
+// or "".
 func nearby(path string) string {
 	entries, err := os.ReadDir(filepath.Dir(path))
 	if err != nil {
@@ -287,7 +288,7 @@ func readAll(r io.Reader, name string) ([]byte, error) {
 	return data, nil
 }
 
-// resolve returns path as an absolute path, relative to dir.
+// resolve returns path as an absolute path; a relative one begins at dir.
 func resolve(dir, path string) string {
 	if filepath.IsAbs(path) {
 		return filepath.Clean(path)
@@ -327,8 +328,7 @@ func (s source) load(root *fields.Node, p *fields.Problems, opts Options) (*Load
 	return &c.out, nil
 }
 
-// parse returns the file's tree, or nil if there is nothing to check; then it has added the
-// problem.
+// parse returns the file's tree, or nil if there is nothing to check; it has then added a problem.
 func (s source) parse(p *fields.Problems) *fields.Node {
 	data := bytes.TrimPrefix(s.data, []byte("\ufeff")) // Windows editors mark UTF-8 this way
 	if !utf8.Valid(data) {

@@ -22,7 +22,7 @@ import (
 	"github.com/org/rollout-action/internal/model/scripted"
 )
 
-// APIScripted is the api of a model that answers by a script, in all protocols.
+// APIScripted is the api of a model whose answers come from a script, in all protocols.
 const APIScripted = "scripted"
 
 // Model is a model that agents can use. Values of APIKey and Headers keep their ${VAR}
@@ -46,8 +46,8 @@ type Model struct {
 // Headers are headers of HTTP by name.
 type Headers map[string]string
 
-// Price has a model's prices in US dollars per million tokens. A price that is nil is that of the
-// input.
+// Price holds a model's prices in US dollars per million tokens. A price that is nil defaults to
+// that of the input.
 type Price struct {
 	Input      float64  `yaml:"input" json:"input" required:"true" min:"0" max:"1000000" doc:"Of the input."`
 	Output     float64  `yaml:"output" json:"output" required:"true" min:"0" max:"1000000" doc:"Of the output, with reasoning."`
@@ -58,8 +58,8 @@ type Price struct {
 	WebSearch      *float64 `yaml:"web_search" json:"web_search,omitempty" min:"0" max:"1000000" doc:"Of a thousand searches of the web that the provider makes. Default: they have no price, so the cost of an answer with one is a lower bound."`
 }
 
-// cost returns what tokens cost, in US dollars; nil if it is not known how many they are. The
-// provider's own figure wins.
+// cost returns the cost of tokens, in US dollars; nil if their number is not known. The provider's
+// own figure wins.
 func (p *Price) cost(u model.Usage) *float64 {
 	switch {
 	case u.CostUSD != nil:
@@ -85,9 +85,9 @@ func (p *Price) cost(u model.Usage) *float64 {
 	return new(total / 1e6)
 }
 
-// Cost returns what an answer of the model costs, in US dollars; nil if it is not known. The price
-// in the job file counts, else that of the table of package prices for the name that the provider
-// states, else for the one that was asked for.
+// Cost returns the cost of an answer of the model, in US dollars; nil if it is not known. The price
+// in the job file wins, then that of package prices for the name that the provider states, then
+// that for the requested name.
 func (m Model) Cost(answered string, at time.Time, u model.Usage) *float64 {
 	if m.Price != nil {
 		return m.Price.cost(u)
@@ -98,8 +98,8 @@ func (m Model) Cost(answered string, at time.Time, u model.Usage) *float64 {
 	return prices.Cost(m.baseURL(), m.Model, at, u)
 }
 
-// Unpriced reports whether Cost leaves out a part of what an answer used, as far as u tells:
-// searches of the web that have no price.
+// Unpriced reports whether Cost leaves out a part of an answer's usage, as far as u tells: web
+// searches without a price.
 func (m Model) Unpriced(answered string, at time.Time, u model.Usage) bool {
 	switch {
 	case u.CostUSD != nil || u.Searches == nil || *u.Searches == 0:
@@ -117,13 +117,13 @@ func (m Model) priced(now time.Time) bool {
 
 func (m Model) baseURL() string { return cmp.Or(m.BaseURL, model.API(m.API).DefaultBaseURL()) }
 
-// ModelSecrets has the values of a model that must stay in memory: never write them.
+// ModelSecrets holds the values of a model that must stay in memory: never write them.
 type ModelSecrets struct {
 	Key     string
 	Headers map[string]string
 }
 
-// models checks the models, expands their secrets, and checks what agents say of them.
+// models checks the models, expands their secrets, and checks the agents' references to them.
 func (c *checker) models(secrets, except map[string]bool) {
 	job := &c.out.Job
 	c.out.Models, c.out.Scripts, c.out.ScriptFiles, c.out.RecordDirs = map[string]ModelSecrets{}, map[string]scripted.Script{}, map[string]string{}, map[string]string{}
@@ -184,14 +184,14 @@ func (c *checker) useMore(names []string, secrets, except map[string]bool) error
 }
 
 // useModel expands the secrets of a model, reads its script, and checks that the job's budget can
-// count what it costs.
+// count its cost.
 func (c *checker) useModel(name string, secrets, except map[string]bool) {
 	m, p := c.out.Job.Models[name], fields.Path{"models"}.Child(name)
 	if c.out.Job.Budget.MaxCostUSD != nil && !m.priced(c.opts.Now()) {
 		c.Problem(p, "add price:, or remove budget.max_cost_usd", "the price of the model %q is not known, so the job's budget in dollars cannot be kept", fields.Shorten(name))
 	}
 	own := ModelSecrets{Headers: map[string]string{}}
-	if m.Replay != "" { // nobody is asked, so nothing is needed for it
+	if m.Replay != "" { // no provider is called, so nothing is needed for it
 		c.out.Models[name] = own
 		if c.out.RecordDirs[name] = c.admit(resolve(c.source.dir, m.Replay)); !c.opts.OnlyJobFile && !isDir(c.out.RecordDirs[name]) {
 			c.Problem(p.Child("replay"), "record one first, with record_to", "%s: there is no directory %s", p.Child("replay"), fields.Shorten(m.Replay))
@@ -255,7 +255,7 @@ func (c *checker) modelScript(m Model, full string, p fields.Path) scripted.Scri
 	return script
 }
 
-// withoutPath returns why a file cannot be read, without its absolute path.
+// withoutPath returns an error's reason without the absolute path of the file.
 func withoutPath(err error) error {
 	if failed := (*fs.PathError)(nil); errors.As(err, &failed) {
 		return failed.Err
@@ -296,7 +296,7 @@ func (c *checker) modelKeys(m Model, p fields.Path) {
 	}
 }
 
-// recordTokens checks that the ids of tokens can be had and kept.
+// recordTokens checks that the provider can return the ids of tokens and that they are recorded.
 func (c *checker) recordTokens(m Model, p fields.Path) {
 	at := p.Child("record_tokens")
 	switch {
@@ -326,7 +326,7 @@ func (c *checker) modelSecret(text, name string, p fields.Path, secrets, except 
 	return e.value
 }
 
-// agentModel checks what an agent says of its model.
+// agentModel checks an agent's keys about its model.
 func (c *checker) agentModel(a agent.Agent, p fields.Path) {
 	job := c.out.Job
 	m, known := job.Models[a.Model]

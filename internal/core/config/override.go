@@ -13,9 +13,9 @@ import (
 // Override sets one key and wins over the file. Path is dotted, with indexes for entries of lists
 // ("environment.override_cpus", "agents.0.env.MODEL"); an index may be one past the end. Value is
 // YAML ("2", "[a, b]", "true", plain text); for a key that takes text, a value that YAML would read
-// as something else is used as typed. An empty Value restores the default. Origin is what the user
-// typed ("--set environment.override_cpus=2"); messages show it in place of file:line:col. Literal
-// is the value itself, a string, an int or a []string, in place of Value; nil: Value counts.
+// as something else is used as typed. An empty Value restores the default. Origin is the user's
+// input ("--set environment.override_cpus=2"); messages show it in place of file:line:col. Literal,
+// if not nil, is the value in place of Value: a string, an int or a []string.
 type Override struct {
 	Path, Value, Origin string
 	Literal             any
@@ -104,7 +104,7 @@ func parseOverride(o Override, p *fields.Problems) (*fields.Node, bool) {
 	return n, true
 }
 
-// literal returns a value of a program as a node.
+// literal returns a Go value as a node.
 func literal(value any) *fields.Node {
 	switch value := value.(type) {
 	case int:

@@ -3,7 +3,8 @@ package config
 import "github.com/org/rollout-action/internal/lib/fields"
 
 // passed checks environment.pass_env and adds the values of these variables to the secrets, except
-// those in except. An unset variable is no problem here, but may be one of the tasks that use it.
+// those in except. An unset variable is not reported here, but may be a problem of the tasks that
+// use it.
 func (c *checker) passed(secrets, except map[string]bool) {
 	at := fields.Path{"environment", "pass_env"}
 	c.out.VisiblePassed = map[string]string{}

@@ -14,8 +14,8 @@ import (
 	"github.com/org/rollout-action/internal/lib/fields"
 )
 
-// preset adds to an agent what its preset has: the scripts, the files and the variables. What the
-// agent has itself stays, as in the config.json of a job, where all is written down.
+// preset adds the scripts, files and variables of an agent's preset. The agent's own values win, as
+// in the config.json of a job, where all is written down.
 func (c *checker) preset(a *agent.Agent, p fields.Path) {
 	if c.Bad(p.Child("preset")) {
 		return
@@ -51,7 +51,7 @@ func (c *checker) preset(a *agent.Agent, p fields.Path) {
 	c.presetKey(*a, known, p)
 }
 
-// shellPreset checks an agent that is Rollout's own loop.
+// shellPreset checks an agent with the preset of Rollout's own loop.
 func (c *checker) shellPreset(a agent.Agent, known presets.Preset, p fields.Path) {
 	for _, one := range []struct {
 		key string
@@ -76,7 +76,7 @@ func (c *checker) presetSkills(a *agent.Agent, known presets.Preset, p fields.Pa
 		return
 	}
 	file := agent.File{Source: a.Skills, Target: presets.SkillsDir, Gitignore: true}
-	if !slices.Contains(a.Files, file) { // config.json has it
+	if !slices.Contains(a.Files, file) { // it is there already when config.json is loaded
 		a.Files = append(a.Files, file)
 	}
 }

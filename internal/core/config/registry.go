@@ -41,7 +41,7 @@ func (c *checker) registry(ds *Dataset, at fields.Path) string {
 	return ""
 }
 
-// shownRegistry returns a registry as a user names it on the command line.
+// shownRegistry returns a registry in the form that the command line takes.
 func (c *checker) shownRegistry(reg *Registry) string {
 	if reg.URL != "" || filepath.IsAbs(reg.Path) {
 		return reg.URL + reg.Path

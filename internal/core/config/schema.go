@@ -31,7 +31,7 @@ func Schema() ([]byte, error) {
 	return append(out, '\n'), nil
 }
 
-// jobFile is how the keys of a job file become a schema and are decoded.
+// jobFile is the dialect for the schema and the decoding of job files.
 var jobFile = fields.Dialect{
 	Closed:  true,
 	Default: defaultNode,

@@ -60,7 +60,7 @@ func YAML(job Job, from, to string) ([]byte, error) {
 	return out.Bytes(), enc.Close()
 }
 
-// toYAML returns a node as the YAML library has it.
+// toYAML converts a node to the YAML library's type.
 func toYAML(n *fields.Node) *yaml.Node {
 	switch n.Kind {
 	case fields.List:
@@ -83,8 +83,8 @@ func toYAML(n *fields.Node) *yaml.Node {
 	return &yaml.Node{Kind: yaml.ScalarNode, Value: n.Text}
 }
 
-// textYAML returns text, quoted where it would be read as something else, and in a block if it has
-// lines.
+// textYAML returns text as a YAML node, quoted where it would be read as another type, and as a
+// block if it has several lines.
 func textYAML(text string) *yaml.Node {
 	n := new(yaml.Node)
 	n.SetString(text)

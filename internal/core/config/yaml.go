@@ -46,7 +46,7 @@ func parseYAML(file string, data []byte, p *fields.Problems) *fields.Node {
 
 var yamlError = regexp.MustCompile(`(?s)^yaml: (?:line (\d+): )?(.*)$`)
 
-// addSyntaxError turns the parser's error into a problem. The parser counts lines from 0 in errors
+// addSyntaxError converts the parser's error to a problem. The parser counts lines from 0 in errors
 // of its grammar ("did not find expected …"), and from 1 in errors of its scanner.
 func addSyntaxError(file string, data []byte, err error, p *fields.Problems) {
 	at, message, hint := fields.Place{File: file, Line: 1}, err.Error(), ""
@@ -84,7 +84,7 @@ func unprintable(r rune) bool {
 	return false
 }
 
-// yamlConverter turns the parser's nodes into ours.
+// yamlConverter converts the parser's nodes to ours.
 type yamlConverter struct {
 	*fields.Problems
 	file    string
@@ -97,7 +97,7 @@ func (c *yamlConverter) at(n *yaml.Node) fields.Place {
 	return fields.Place{File: c.file, Line: n.Line, Column: n.Column}
 }
 
-// stop reports a problem after which nothing more is converted, once.
+// stop reports a problem that ends the conversion. Only the first call reports one.
 func (c *yamlConverter) stop(n *yaml.Node, hint, message string) *fields.Node {
 	if !c.stopped {
 		c.Add(c.at(n), hint, "%s", message)

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// ChangeReporter is an Environment that can tell in which files it differs from its image. Without
-// it, judges are not shown what an agent has changed.
+// ChangeReporter is an Environment that can report the files that differ from its image. Without
+// it, judges are not shown the agent's changes.
 type ChangeReporter interface {
 	// Changes returns the files that were added, changed and deleted since the environment began
 	// with its image, also by CopyTo. What is mounted does not count. Processes may run meanwhile.
@@ -25,10 +25,10 @@ type ChangeOptions struct {
 	// First is a directory whose files come first; "" if there is none.
 	First string
 	Files int   // most files that are described
-	Text  int64 // bytes; of larger files there is no Text
+	Text  int64 // bytes; larger files have no Text
 }
 
-// Changes are files in which an environment differs from its image.
+// Changes lists the files of an environment that differ from its image.
 type Changes struct {
 	Files []Change // those below ChangeOptions.First first, then by path
 	// More counts changes that are not in Files.
@@ -43,8 +43,8 @@ type Change struct {
 	Path string // absolute
 	// Before is the file in the image, and After the file now. nil: it is not there.
 	Before, After *FileState
-	// Emptied: it is a directory in whose place there is another one: what it had in the image is
-	// gone, without being listed.
+	// Emptied: the path is a directory that replaced another one, whose content in the image is
+	// gone without being listed.
 	Emptied bool
 }
 
@@ -56,7 +56,7 @@ type FileState struct {
 	Text []byte      // content of a plain file; nil if it is larger than ChangeOptions.Text or could not be read
 }
 
-// Same reports whether two states are the same as far as Changes tells.
+// Same reports whether two states are equal as far as Changes compares them.
 func (s *FileState) Same(o *FileState) bool {
 	if s == nil || o == nil {
 		return s == o
@@ -75,8 +75,8 @@ func ChangesOf(ctx context.Context, env Environment, opts ChangeOptions) (Change
 	return c.Changes(ctx, opts)
 }
 
-// Choose returns which of the paths Changes describes, in their order, and how many there are
-// besides. paths may have duplicates.
+// Choose returns the paths that Changes describes, in their order, and the number of the others.
+// paths may have duplicates.
 func (o ChangeOptions) Choose(paths []string) (chosen []string, more int) {
 	if o.Skip != nil {
 		paths = slices.DeleteFunc(slices.Clone(paths), o.Skip)
@@ -96,9 +96,9 @@ func (o ChangeOptions) rank(path string) int {
 	return 1
 }
 
-// Leaves returns the paths that no other one is below. The others are directories.
+// Leaves returns the paths that have no other path below them.
 func Leaves(paths []string) []string {
-	sorted := slices.SortedFunc(slices.Values(paths), func(a, b string) int { // a directory directly before what is below it
+	sorted := slices.SortedFunc(slices.Values(paths), func(a, b string) int { // a directory directly before the paths below it
 		return strings.Compare(strings.ReplaceAll(a, "/", "\x00"), strings.ReplaceAll(b, "/", "\x00"))
 	})
 	var out []string

@@ -12,17 +12,16 @@ import (
 type ConfigKey struct {
 	Name    string
 	Default string // as in a job file; empty: the key has none
-	Doc     string // what it does, in sentences; text between backticks is code
-	// Files says which files the key's value names. A key that leaves it out is a bug, which a test
-	// of package providers finds.
+	Doc     string // its description, in sentences; text between backticks is code
+	// Files describes the files that the key's value names. A key that leaves it out is a bug,
+	// which a test of package providers finds.
 	Files Files
-	// Keys are those of the value, if it may be a mapping with keys of the provider; nil: it has
-	// none.
+	// Keys are those of the value, if it may be a mapping with keys of the provider; otherwise nil.
 	Keys []ConfigKey
 }
 
-// Files says which files the value of a key names, so that files of strangers can be told from
-// those of a repository.
+// Files describes the files that the value of a key names, so that a stranger's files can be told
+// from those of a repository.
 type Files struct {
 	Kind FileKind
 	// Inside returns the absolute paths of the files of this machine that the file at path names in
@@ -33,7 +32,7 @@ type Files struct {
 // FileKind is a kind of files that values name.
 type FileKind int
 
-// The kinds. The zero value says nothing, and is valid nowhere.
+// The kinds. The zero value is not valid.
 const (
 	_ FileKind = iota
 	// NoFiles: the value names no files, whatever it looks like.
@@ -47,9 +46,9 @@ const (
 	FilesElsewhere
 )
 
-// AdmitFiles returns a configuration in which the files of this machine are those that admit
-// returns, for each one that cfg names. Their paths are given to admit as they are in cfg. refuse
-// is called with the dotted path of each value that names files elsewhere. The first error ends it.
+// AdmitFiles returns a copy of a configuration in which each file of this machine that cfg names is
+// replaced with the path that admit returns for it. admit gets paths as they are in cfg. refuse is
+// called with the dotted path of each value that names files elsewhere. The first error ends it.
 // cfg is not changed. Keys that are not in known and values of a wrong type are left as they are.
 func AdmitFiles(known []ConfigKey, cfg map[string]any, admit func(path string) (string, error), refuse func(key string) error) (map[string]any, error) {
 	a := admission{admit: admit, refuse: refuse}
@@ -109,7 +108,7 @@ func (a admission) value(k ConfigKey, value any, at string) (any, error) {
 	return value, nil
 }
 
-// file admits a file, and those that it names.
+// file admits a file, and the files that it names in turn.
 func (a admission) file(k ConfigKey, name string) (string, error) {
 	admitted, err := a.admit(name)
 	if err != nil || k.Files.Inside == nil {
@@ -137,12 +136,11 @@ type ConfigProblem struct {
 	Path    string // relative to provider_config, dotted: "mounts.0.source"; "" is all of it
 	Message string
 	Hint    string // may be empty
-	// Known are the keys that there are, if Path ends in one that is unknown: it may be a
-	// misspelling.
+	// Known are the valid keys, if Path ends in an unknown one: it may be a misspelling.
 	Known []string
 }
 
-// UnknownKey returns the problem of a key at a path that is none of those that what has: "the
+// UnknownKey returns the problem of an unknown key at a path. what introduces the known keys: "the
 // docker provider knows", "a mount has".
 func UnknownKey(path, what string, known ...string) ConfigProblem {
 	list := strings.Join(known, ", ")
@@ -152,8 +150,8 @@ func UnknownKey(path, what string, known ...string) ConfigProblem {
 	return ConfigProblem{Path: path, Message: "unknown key", Hint: what + " " + list, Known: known}
 }
 
-// WholeNumber converts the types that YAML and JSON decoders use for whole numbers in
-// provider_config.
+// WholeNumber converts a whole number in provider_config from any of the types that YAML and JSON
+// decoders use.
 func WholeNumber(value any) (int64, bool) {
 	switch n := value.(type) {
 	case int:

@@ -16,15 +16,14 @@ import (
 // maxEntryText bounds the paths of all entries of an Extracted, in bytes.
 const maxEntryText = 32 << 20
 
-// Entry is what a file or directory is in an environment, but for its content: what a file that
-// Extract writes does not have.
+// Entry holds the attributes of a file or directory in an environment that Extract does not give to
+// the file that it writes.
 type Entry struct {
 	Path string `json:"path"`           // in the environment, relative to what was copied; "." is that itself
 	File string `json:"file,omitempty"` // on disk, relative to the destination, if that differs
 	Dir  bool   `json:"dir,omitempty"`
 	// Mode has the permission bits, and the setgid and sticky bits of directories. Those of files
-	// are dropped, and setuid bits, so that nobody gets another user's rights by a file that
-	// somebody else has made.
+	// are dropped, and setuid bits, so that a copied file gives no user another user's rights.
 	Mode     Permissions `json:"mode"`
 	UID      int         `json:"uid,omitempty"`
 	GID      int         `json:"gid,omitempty"`
@@ -87,7 +86,7 @@ func (e Entry) header(name string) *tar.Header {
 // none. Source: chown(2).
 func ownable(id int) bool { return id >= 0 && int64(id) < math.MaxUint32 }
 
-// problem returns why an entry cannot be used, or "".
+// problem returns the reason why an entry is invalid, or "".
 func (e Entry) problem() string {
 	top := e.Path == "." && e.File == ""
 	switch {
@@ -101,8 +100,8 @@ func (e Entry) problem() string {
 	return ""
 }
 
-// CheckEntries returns an error unless all entries are below their directory, each at a path of its
-// own.
+// CheckEntries returns an error unless all entries are valid and have different paths below their
+// directory.
 func CheckEntries(entries []Entry) error {
 	paths, files := map[string]bool{}, map[string]bool{}
 	for _, e := range entries {
@@ -118,7 +117,7 @@ func CheckEntries(entries []Entry) error {
 	return nil
 }
 
-// noteEntry records the entry of what was written to disk.
+// noteEntry records the entry of a file or directory that was written to disk.
 func (x *extraction) noteEntry(header *tar.Header, original, on string) {
 	e := entryOf(header, original, on)
 	if at, ok := x.noted[original]; ok { // a directory, which streams may have twice
@@ -133,10 +132,10 @@ func (x *extraction) noteEntry(header *tar.Header, original, on string) {
 	x.out.Entries = append(x.out.Entries, e)
 }
 
-// errChanged is why files are not copied that are not those which their entries describe.
+// errChanged is the error for files that do not match their entries.
 var errChanged = errors.New("it was changed since it was copied out of its environment")
 
-// entrySet has the entries of a copy by their paths on disk.
+// entrySet holds the entries of a copy by their paths on disk.
 type entrySet struct {
 	list []Entry
 	left map[string]int // indexes of those that are not in the stream yet
@@ -172,8 +171,8 @@ func (s *entrySet) take(name string, dir bool) (*Entry, error) {
 	return &s.list[i], nil
 }
 
-// rest writes the directories that are not on disk: what carries files to another machine may drop
-// those that are empty.
+// rest writes the directories that are not on disk: tools that carry files to another machine may
+// drop empty ones.
 func (p *packer) rest() error {
 	if p.entriesOf == nil {
 		return nil
@@ -210,8 +209,8 @@ func (p *packer) headerOf(name string, info fs.FileInfo) (*tar.Header, time.Time
 	return h, info.ModTime(), nil
 }
 
-// EntriesBelow returns those of the entries that are at a path or below it, relative to that path
-// and to its place on disk, and that place. There is none if nothing was copied from that path.
+// EntriesBelow returns the entries at a path or below it, relative to that path and to its place on
+// disk, and that place. There is none if nothing was copied from that path.
 func EntriesBelow(entries []Entry, name string) (below []Entry, on string) {
 	for _, e := range entries {
 		if e.Path == name {

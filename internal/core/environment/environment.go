@@ -7,11 +7,10 @@ import (
 	"time"
 )
 
-// Provider creates environments. Its methods are what every provider must have; the optional
-// interfaces of this package (see As) are for what only some can do. All methods are safe for
-// concurrent use. Every method obeys ctx: it returns soon after ctx ends and leaves nothing
-// unfinished behind. Failures are *Error: Kind says what failed, and Transient whether a retry may
-// help.
+// Provider creates environments. Its methods are mandatory; the optional interfaces of this package
+// (see As) are for features that only some providers have. All methods are safe for concurrent use.
+// Every method obeys ctx: it returns soon after ctx ends and leaves nothing unfinished behind.
+// Failures are *Error: Kind classifies the failure, and Transient tells whether a retry may help.
 type Provider interface {
 	// Name returns the value of environment.type that selects this provider.
 	Name() string
@@ -146,13 +145,14 @@ type CreateOptions struct {
 	Network Network
 	// Files are copied before the first process starts, as by CopyTo.
 	Files []Copy
-	// Lifetime is how long the environment is needed at most once it has started. It may end by
-	// itself afterwards, which is how what a killed process left ends. 0: it never does.
+	// Lifetime is the longest time for which the environment is needed once it has started. It may
+	// end by itself afterwards, which removes environments that a killed process left. 0: it never
+	// does.
 	Lifetime time.Duration
-	// Waiting, if not nil, is called while the creation waits for what others decide, such as a
-	// place in a cluster, with words for users to follow the name of the trial: "waits for a node:
-	// …". "" says that this wait is over. The wait is no part of starting: the provider bounds it.
-	// One goroutine calls it at a time.
+	// Waiting, if not nil, is called while the creation waits for others, such as for a place in a
+	// cluster, with words for users to follow the name of the trial: "waits for a node: …". "" ends
+	// a wait. The wait is no part of starting: the provider bounds it. One goroutine calls it at a
+	// time.
 	Waiting func(reason string)
 }
 
@@ -184,12 +184,12 @@ type ExecOptions struct {
 	Stdin   io.Reader         // nil: empty
 	Stdout  io.Writer         // nil: discarded
 	Stderr  io.Writer
-	// Timeout limits how long the command runs, by the clock of what runs it: a connection between
-	// this process and the environment that breaks makes no command late that has ended in time.
-	// Time in which the command waits for such a connection does not count. 0: none.
+	// Timeout limits how long the command runs, by the clock of the machine that runs it: a broken
+	// connection between this process and the environment makes no command late that has ended in
+	// time. Time in which the command waits for such a connection does not count. 0: none.
 	Timeout time.Duration
-	// Ran, if not nil, is set to how much of Timeout the command has used, if the provider measures
-	// it in the environment, and otherwise left as it is.
+	// Ran, if not nil, is set to the part of Timeout that the command has used, if the provider
+	// measures it in the environment, and otherwise left as it is.
 	Ran *time.Duration
 }
 
@@ -198,7 +198,7 @@ type Listed struct {
 	ID     string
 	Labels Labels
 	Kept   bool // by Stop or KeepOutcome
-	// Size is how many bytes KeepOutcome has kept at most, without what is shared with the image if
+	// Size is the most bytes that KeepOutcome may have kept, without those shared with the image if
 	// the provider can tell. 0: unknown.
 	Size int64
 }

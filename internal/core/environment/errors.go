@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Kind says which operation failed.
+// Kind classifies a failure by the operation that failed.
 type Kind string
 
 // The kinds of failure.
@@ -42,8 +42,8 @@ var ErrOutOfMemory = errors.New("it needed more memory than its limit")
 // their limit.
 var ErrOutOfStorage = errors.New("it wrote more than its limit of storage")
 
-// ExceededLimits reports whether an environment ended because what ran in it has exceeded a limit,
-// as opposed to what others did to it.
+// ExceededLimits reports whether an environment ended because its processes exceeded a limit, as
+// opposed to external causes.
 func ExceededLimits(err error) bool {
 	return errors.Is(err, ErrOutOfMemory) || errors.Is(err, ErrOutOfStorage)
 }

@@ -13,7 +13,7 @@ import (
 // ErrTooLarge means that Extract stopped at a limit; what came before is on disk.
 var ErrTooLarge = errors.New("larger than the limit")
 
-// MaxTap is how much of a file ExtractOptions.Tap gets, in bytes.
+// MaxTap is the number of bytes of a file that ExtractOptions.Tap gets at most.
 const MaxTap = 64 << 10
 
 // ExtractOptions limit what Extract writes. 0 means the default.
@@ -34,7 +34,7 @@ type ExtractOptions struct {
 	Skip func(path string) bool
 	// SafeName, if not nil, converts each path element to a name that can be stored on disk.
 	SafeName func(string) string
-	// File: src must be a file. What is in a directory at src is neither read nor written: the
+	// File: src must be a file. The content of a directory at src is neither read nor written: the
 	// directory is omitted.
 	File bool
 	// Reserved are paths relative to src that keep their names and those of their parents: other
@@ -42,7 +42,7 @@ type ExtractOptions struct {
 	Reserved []string
 }
 
-// Extracted tells what was written and what was not. Renamed and Omitted are cut at 100 entries.
+// Extracted describes the result of Extract. Renamed and Omitted are cut at 100 entries.
 type Extracted struct {
 	Files   int
 	Bytes   int64

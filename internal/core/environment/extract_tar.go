@@ -114,7 +114,7 @@ func (x *extraction) entry(header *tar.Header, content io.Reader, strip []string
 	return nil
 }
 
-// link notes a link, to be made where the files are copied to.
+// link records a link, to be made where the files are copied to.
 func (x *extraction) link(original string, header *tar.Header, strip []string) {
 	l := Link{Path: original, Kind: SymbolicLink, Target: header.Linkname, UID: header.Uid, GID: header.Gid}
 	if header.Typeflag == tar.TypeLink {
@@ -135,8 +135,8 @@ func (x *extraction) link(original string, header *tar.Header, strip []string) {
 	x.links = append(x.links, l)
 }
 
-// finish tells which links can be made: nothing else is in their place, and none is below another
-// one.
+// finish selects the links that can be made: nothing else is in their place, and none is below
+// another one.
 func (x *extraction) finish() {
 	_ = hardFirst(x.links, func(l Link) error {
 		if _, err := x.tree.link(l); err == nil {
@@ -214,7 +214,7 @@ func (x *extraction) directory(elements []string) (string, error) {
 	x.dirs[original] = on
 	if on != "" {
 		x.tree.add(original, plainDir)
-		x.noteEntry(impliedDir, original, on) // until the stream has it
+		x.noteEntry(impliedDir, original, on) // until its own entry in the stream
 	}
 	return on, nil
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // Labels are attached to every environment, so that anyone can find and identify leftovers.
-// Providers store Map and read it back with ParseLabels.
+// Providers store the result of Map and read it back with ParseLabels.
 type Labels struct {
 	Job   string
 	Trial string // the trial's key, for users
@@ -30,7 +30,7 @@ type Owner struct {
 }
 
 // Workflow is a job of a workflow run. With it, a later attempt of the same run on the same engine
-// recognises what this one left, although its process ran in a container that is gone.
+// recognises leftovers of this one, although its process ran in a container that is gone.
 type Workflow struct {
 	Run     string // the run's page, the same for all its attempts
 	Attempt int    // from 1
@@ -171,11 +171,12 @@ func process(pid int) (state, start string) {
 	return fields[0], fields[19]
 }
 
-// defaultProvider is the provider that commands mean which name none. Source: specification,
+// defaultProvider is the provider of commands that name none. Source: specification,
 // "environment.type".
 const defaultProvider = "docker"
 
-// CleanCommand returns the rollout command that removes what a provider keeps, with further flags.
+// CleanCommand returns the rollout command that removes the environments and images of a provider,
+// with further flags.
 func CleanCommand(provider string, flags ...string) string {
 	words := append([]string{"rollout", "clean"}, flags...)
 	if provider != defaultProvider {

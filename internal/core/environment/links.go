@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// LinkKind is what a link is.
+// LinkKind is the kind of a link.
 type LinkKind string
 
 // The kinds of links.
@@ -36,7 +36,7 @@ type Link struct {
 	GID int `json:"gid,omitempty"`
 }
 
-// problem returns why a link cannot be described, or "".
+// problem returns the reason why a link is invalid, or "".
 func (l Link) problem() string {
 	switch {
 	case !plainPath(l.Path):
@@ -69,7 +69,7 @@ func CheckLinks(links []Link) error {
 	return nil
 }
 
-// tree is what is made in a directory, by paths.
+// tree holds the entries that are made in a directory, by path.
 type tree map[string]*tar.Header
 
 var (
@@ -86,8 +86,8 @@ func (t tree) add(name string, h *tar.Header) {
 	}
 }
 
-// link adds a link, unless something is in its place or it is below what is no directory. It
-// returns the link's entry.
+// link adds a link and returns its entry. It fails if something is in its place or if the parent is
+// not a directory.
 func (t tree) link(l Link) (*tar.Header, error) {
 	if t[l.Path] != nil {
 		return nil, errors.New("something else is in its place")

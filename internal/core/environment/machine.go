@@ -7,7 +7,7 @@ import (
 )
 
 // MachineError is a failure of the machine that Rollout runs on, in its own files: no task, agent
-// or verifier caused it, and it may be over soon.
+// or verifier caused it, and it may be transient.
 type MachineError struct{ Err error }
 
 func (e *MachineError) Error() string {
@@ -19,7 +19,7 @@ func (e *MachineError) Error() string {
 
 func (e *MachineError) Unwrap() error { return e.Err }
 
-// machineHints say how to solve each failure.
+// machineHints maps each failure to a hint for users.
 var machineHints = map[syscall.Errno]string{
 	syscall.EMFILE: "this machine lets the process open no more files: raise the limit, ulimit -n, or lower n_concurrent_trials",
 	syscall.ENFILE: "this machine has no more files to open: raise fs.file-max, or lower n_concurrent_trials",

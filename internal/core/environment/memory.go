@@ -16,8 +16,8 @@ import (
 var memoryScript string
 
 // FileInMemory returns the path of a file in one of env's file systems in memory, or "". It is for
-// providers, which keep only what is on a disk. It asks a bash in the environment, which commands
-// could have replaced. Directories of mounts that do not count are left out.
+// providers that can keep only files on a disk. It runs bash in the environment, which commands
+// could have replaced. Directories in mounts are left out.
 func FileInMemory(ctx context.Context, env Environment, mounts ...string) (string, error) {
 	const patience = time.Minute
 	script := "set --"
@@ -37,7 +37,7 @@ func FileInMemory(ctx context.Context, env Environment, mounts ...string) (strin
 	return "", errors.New("look for files in memory: the environment's bash does not work any more")
 }
 
-// pathBuffer keeps as much as a path may have.
+// pathBuffer keeps the first bytes written to it, up to the length of a path.
 type pathBuffer struct{ text []byte }
 
 // Write implements io.Writer.

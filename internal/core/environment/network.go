@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// NetworkMode is how much of the network the processes of an environment can use.
+// NetworkMode selects how much of the network the processes of an environment can use.
 type NetworkMode string
 
 // The modes. Empty is NetworkPublic.
@@ -22,7 +22,7 @@ const (
 	NetworkAllowlist NetworkMode = "allowlist"
 )
 
-// Network is what an environment can reach. The zero value is NetworkPublic.
+// Network describes the addresses that an environment can reach. The zero value is NetworkPublic.
 type Network struct {
 	Mode NetworkMode
 	// Hosts are the hosts that NetworkAllowlist allows, in the syntax of package egress.
@@ -41,7 +41,7 @@ type Refusal struct {
 	Reason string // for users, to follow "because"
 }
 
-// Is reports whether both networks allow the same.
+// Is reports whether both networks allow the same hosts.
 func (n Network) Is(other Network) bool {
 	return n.mode() == other.mode() && (n.mode() != NetworkAllowlist || slices.Equal(n.Hosts, other.Hosts))
 }
@@ -64,7 +64,7 @@ func (n Network) String() string {
 	return fmt.Sprintf("%s %v", n.Mode, n.Hosts)
 }
 
-// ProxyVariables returns the variables that make commands use a proxy at the address.
+// ProxyVariables returns the environment variables that make commands use a proxy at the address.
 func ProxyVariables(at netip.AddrPort) map[string]string {
 	proxy := "http://" + at.String()
 	const direct = "localhost,127.0.0.1,::1"

@@ -43,7 +43,8 @@ type Backend interface {
 	Reachable(ctx context.Context) error
 }
 
-// Reachable returns why p's backend does not answer, or nil; it returns nil if p is no Backend.
+// Reachable returns the error of p's backend if it does not answer, or nil; it returns nil if p is
+// no Backend.
 func Reachable(ctx context.Context, p Provider) error {
 	if b, ok := As[Backend](p); ok {
 		return b.Reachable(ctx)
@@ -64,8 +65,8 @@ type CreationChecker interface {
 	ProveNetworks(ctx context.Context, progress func(string)) error
 }
 
-// CheckCreation returns why p can never create such environments, or nil; it returns nil if p is no
-// CreationChecker.
+// CheckCreation returns the error if p can never create such environments, or nil; it returns nil
+// if p is no CreationChecker.
 func CheckCreation(ctx context.Context, p Provider, l Limits, n Network) error {
 	if c, ok := As[CreationChecker](p); ok {
 		return c.CheckCreation(ctx, l, n)
@@ -73,7 +74,7 @@ func CheckCreation(ctx context.Context, p Provider, l Limits, n Network) error {
 	return nil
 }
 
-// ProveNetworks returns why p cannot restrict networks, or nil; it returns nil if p is no
+// ProveNetworks returns the error if p cannot restrict networks, or nil; it returns nil if p is no
 // CreationChecker.
 func ProveNetworks(ctx context.Context, p Provider, progress func(string)) error {
 	if c, ok := As[CreationChecker](p); ok {
@@ -82,14 +83,15 @@ func ProveNetworks(ctx context.Context, p Provider, progress func(string)) error
 	return nil
 }
 
-// ImageChecker is a Provider that can tell before a trial begins that there will never be an image
-// for it. Without it, BuildImage and PullImage tell. What cannot be known yet, such as whether a
-// registry will answer, is no error. Equal hints have one reason, which may concern many images.
+// ImageChecker is a Provider that can tell before a trial begins that its image can never be built
+// or pulled. Without it, BuildImage and PullImage tell. Facts that cannot be known yet, such as
+// whether a registry will answer, are no errors. Errors with equal hints have the same reason,
+// which may concern many images.
 type ImageChecker interface {
 	// CheckPull returns the error with which environments of an image fail.
 	CheckPull(ctx context.Context, ref string) error
-	// CheckBuild returns the error with which BuildImage fails, other than those that the build
-	// itself finds.
+	// CheckBuild returns the error with which BuildImage fails, other than errors of the build
+	// itself.
 	CheckBuild(ctx context.Context, opts BuildOptions) error
 }
 
@@ -129,7 +131,7 @@ type Snapshotter interface {
 
 	// LockSnapshot waits for the lock of key, which excludes others in this process and, as far as
 	// the provider can, in other processes of this user. The holder calls FindSnapshot, and makes
-	// what is missing. A process that ends releases its lock.
+	// the snapshot if it is missing. A process that ends releases its lock.
 	LockSnapshot(ctx context.Context, key string) (unlock func(), err error)
 }
 
@@ -166,8 +168,8 @@ type Snapshottable interface {
 	// image with the same key; environments of the old one live on. Mounts are not kept. After
 	// Snapshot, only Destroy may be called, even if Snapshot failed. If it fails, nothing is kept.
 	//
-	// Fails with KindSnapshot if this environment cannot be kept: because it has variables of its
-	// own (CreateOptions.Env), which images must not have; because some of its files are stored
+	// Fails with KindSnapshot if this environment cannot be kept: because it has variables
+	// (CreateOptions.Env), which images must not have; because some of its files are stored
 	// elsewhere, such as volumes and memory; or because opts.Inspect returned an error, which is in
 	// the chain.
 	Snapshot(ctx context.Context, opts SnapshotOptions) (ref string, err error)
@@ -213,7 +215,7 @@ type ImageStore interface {
 type Image struct {
 	ID   string // for RemoveImage
 	Name string // for users: a reference or a description; contains a snapshot's Description
-	// Size is how many bytes it takes at most, without what it shares with other images if the
+	// Size is the most bytes that it may take, without those shared with other images if the
 	// provider can tell; -1 if it is unknown.
 	Size int64
 	// Used is when it was made or last used, as far as the provider knows: some only know the
@@ -242,16 +244,16 @@ func Disk(p Provider) string {
 // NetworkSetter is an Environment whose network can change. Without it, all phases of a trial must
 // have the same network.
 type NetworkSetter interface {
-	// SetNetwork changes what the environment can reach. When it returns, no process of the
-	// environment, old or new, can use what n does not allow, and no connection is open that n does
-	// not allow; connections that n allows may end, too. Processes live on, with their connections
-	// over loopback devices in the environment. A command that is under way must not use the
-	// network meanwhile. After a failure that is not transient the environment must not be used
-	// further.
+	// SetNetwork changes the addresses that the environment can reach. When it returns, no process
+	// of the environment, old or new, can use addresses that n does not allow, and no such
+	// connection is open; connections that n allows may end, too. Processes live on, with their
+	// connections over loopback devices in the environment. A command that is under way must not
+	// use the network meanwhile. After a failure that is not transient the environment must not be
+	// used further.
 	SetNetwork(ctx context.Context, n Network) error
 }
 
-// SetNetwork changes what env can reach, with the retries of its provider's Retry.
+// SetNetwork changes the network of env, with the retries of its provider's Retry.
 // errors.ErrUnsupported is in the chain if env is no NetworkSetter.
 func SetNetwork(ctx context.Context, env Environment, n Network) error {
 	setter, ok := As[NetworkSetter](env)
@@ -289,8 +291,8 @@ func ListenLoopback(ctx context.Context, env Environment) (l net.Listener, err e
 }
 
 // Restorer is a Provider that can continue with the files of environments that Stop or KeepOutcome
-// has kept. Without it, rollout shell cannot enter them, and rollout verify cannot verify what is
-// in them.
+// has kept. Without it, rollout shell cannot enter them, and rollout verify cannot verify their
+// content.
 type Restorer interface {
 	// Restore creates and starts an environment as CreateEnvironment does, but with the files of
 	// the environment id, which Stop or KeepOutcome has kept. opts.Image is the image of that one,
@@ -323,11 +325,11 @@ func Restore(ctx context.Context, p Provider, id string, opts CreateOptions) (en
 // is a Restorer. Without it, environment.keep has no effect but a warning, and rollout verify finds
 // environments only as the tests left them.
 type OutcomeKeeper interface {
-	// KeepOutcome keeps the files of the environment as they are at one moment. What is kept is an
-	// environment of its own, and stays when this one is destroyed: List has it, Kept, with the
-	// labels of this one and its Size, also if this process is killed; Restore continues with its
-	// files; Remove removes it. Processes do not run while files are copied, and go on then; those
-	// that were stopped before stay so. It may only be called between commands.
+	// KeepOutcome keeps the files of the environment as they are at one moment, in a new
+	// environment that outlives this one: List returns it, Kept, with the labels of this one and
+	// its Size, also if this process is killed; Restore continues with its files; Remove removes
+	// it. Processes do not run while files are copied, and go on then; those that were stopped
+	// before stay so. It may only be called between commands.
 	//
 	// The values of the environment's variables (CreateOptions.Env) are not kept. Neither are
 	// mounts of provider_config, and files that the provider itself manages, such as /etc/hosts.
@@ -337,7 +339,7 @@ type OutcomeKeeper interface {
 	KeepOutcome(ctx context.Context) (Outcome, error)
 }
 
-// Outcome identifies what KeepOutcome kept.
+// Outcome identifies the files that KeepOutcome kept.
 type Outcome struct {
 	ID   string // for Restore and Remove
 	Size int64  // as in Listed
@@ -362,10 +364,10 @@ func KeepOutcome(ctx context.Context, env Environment) (kept Outcome, err error)
 type TerminalRunner interface {
 	// ExecTerminal runs a script as Exec does, on a new terminal of the environment. The terminal
 	// is the script's standard input, output and error, and the controlling terminal of its
-	// session, so that the bytes of Ctrl-C and Ctrl-Z are signals for what runs in the foreground.
-	// opts.Stdin is what is typed; its end is no end of the input, which on a terminal is typed,
-	// too. Everything that is shown goes to opts.Stdout. opts.Stderr is not used. The terminal has
-	// t's size soon after the script begins at the latest.
+	// session, so that the bytes of Ctrl-C and Ctrl-Z are signals for the foreground processes.
+	// opts.Stdin is the typed input; its end does not end the script's input, because Ctrl-D is
+	// typed, too. All output goes to opts.Stdout. opts.Stderr is not used. The terminal has t's
+	// size soon after the script begins at the latest.
 	ExecTerminal(ctx context.Context, script string, opts ExecOptions, t Terminal) (int, error)
 }
 
@@ -479,9 +481,9 @@ func BaseOf(env Environment) *Base {
 	return nil
 }
 
-// Base is what an environment's root file system is based on in place of an image that was not
-// available. All string fields are set, each to one line for users. Readers of a result need to
-// know: on another base there may be other programs.
+// Base describes the root file system of an environment that replaces an unavailable image. All
+// string fields are set, each to one line for users. Readers of a result need to know: on another
+// base there may be other programs.
 type Base struct {
 	// Requested is the image that the task names: "python:3.12-slim".
 	Requested string `json:"requested"`

@@ -14,7 +14,7 @@ import (
 
 // Pack writes files to w as one tar stream to be unpacked at the root of an environment: names are
 // the destinations without their leading slash; everything belongs to user and group 0 and keeps
-// its permission bits, if no entry of the copy says something else.
+// its permission bits, unless an entry of the copy says otherwise.
 //
 // Directories are in the stream only if necessary: the destination itself if Mode or Clean requires
 // it or no entry below it creates it; those below it if they are empty or their mode is not 0755.
@@ -101,7 +101,7 @@ func (p *packer) pack(c Copy) error {
 // packer packs one Copy after the other.
 type packer struct {
 	tw     *tar.Writer
-	packed tree // what is in the stream; nil if there are no links
+	packed tree // entries of the stream; nil if there are no links
 
 	src fs.FS
 	dst string

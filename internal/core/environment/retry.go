@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// RetryPolicy says how often and when transient failures are retried. The wait before try n+1 is
-// Initial × Multiplierⁿ⁻¹, at most Max, minus a random part of up to one half: workers that failed
-// together should not retry together.
+// RetryPolicy configures how often and when transient failures are retried. The wait before try n+1
+// is Initial × Multiplierⁿ⁻¹, at most Max, minus a random part of up to one half: workers that
+// failed together should not retry together.
 type RetryPolicy struct {
 	MaxAttempts int // includes the first try; below 1 means 1
 	Initial     time.Duration
@@ -95,7 +95,7 @@ func (r retryEnvironment) Unwrap() Environment { return r.Environment }
 func (r retryEnvironment) retryPolicy() RetryPolicy { return r.policy }
 
 // policyOf returns the policy of the Retry that wraps v, a Provider or an Environment; without one,
-// it returns the policy to try once.
+// a policy of a single try.
 func policyOf(v any) RetryPolicy {
 	if r, ok := As[interface{ retryPolicy() RetryPolicy }](v); ok {
 		return r.retryPolicy()
@@ -145,7 +145,7 @@ func (p RetryPolicy) do(ctx context.Context, name string, operation func() error
 	return p.repeat(ctx, name, IsTransient, operation)
 }
 
-// repeat calls operation as do does, but again decides which errors are retried.
+// repeat calls operation as do does, but retries the errors for which again returns true.
 func (p RetryPolicy) repeat(ctx context.Context, name string, again func(error) bool, operation func() error) error {
 	notify, _ := ctx.Value(notifyKey{}).(func(Failure))
 	for attempt := 1; ; attempt++ {

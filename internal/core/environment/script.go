@@ -15,7 +15,7 @@ const (
 )
 
 // EvalArguments is a bash script that joins its arguments and runs them as a script, which sees no
-// arguments and no traces of this one. It uses only bash's builtins. See SplitScript.
+// arguments and no variables of this one. It uses only bash's builtins. See SplitScript.
 const EvalArguments = `IFS=; eval "IFS=\$' \t\n';shift $#;$*"`
 
 // SplitScript splits a script into arguments for EvalArguments, each short enough for the kernel,

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// idle does nothing until it is killed: it reads from a pipe that nobody writes to, and bash reaps
-// the orphans of commands. It runs no other program: a command could replace that, and the
-// replacement would count as a process from before the command, and survive with it.
+// idle does nothing until it is killed: it reads from a pipe without a writer, and bash reaps the
+// orphans of commands. It runs no other program: a command could replace that, and the replacement
+// would count as a process from before the command, and survive with it.
 const idle = "exec 9<> <(:); while read -r -u 9; do :; done"
 
 // Idle returns the command that an image's ENTRYPOINT gets as its arguments, in place of the
@@ -45,9 +45,9 @@ const (
 	healthRetries       = 3
 )
 
-// NewHealthcheck returns the check in an image's configuration, or nil if there is none. given has
-// the configured durations and Retries, where 0 means the default. test is "NONE", "CMD" and a
-// program with its arguments, or "CMD-SHELL" and text for the image's shell; an empty shell is
+// NewHealthcheck returns the check in an image's configuration, or nil if there is none. given
+// holds the configured durations and Retries, where 0 means the default. test is "NONE", "CMD" and
+// a program with its arguments, or "CMD-SHELL" and text for the image's shell; an empty shell is
 // /bin/sh -c.
 func NewHealthcheck(test, shell []string, given Healthcheck) *Healthcheck {
 	if len(test) < 2 {

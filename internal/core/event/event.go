@@ -1,5 +1,5 @@
-// Package event has the events of a running job, for people who watch: one stream, many readers.
-// Results never depend on events. The package does not know who reads them.
+// Package event defines the events of a running job, which user interfaces show while it runs: one
+// stream, many readers. Results never depend on events. The package does not know who reads them.
 package event
 
 import (
@@ -55,7 +55,7 @@ type Event struct {
 }
 
 // Sink receives events, one at a time, in order. Sinks cannot fail, must not block for long and
-// must not change what they are given.
+// must not change their arguments.
 type Sink func(Event)
 
 // Tee returns a sink that passes every event to each sink in turn.

@@ -54,7 +54,7 @@ func Read(r io.Reader, label string) ([]Point, error) {
 	return Sorted(points), nil
 }
 
-// Sorted returns points, the oldest first and each job once.
+// Sorted sorts points, the oldest first, and removes duplicates of a job.
 func Sorted(points []Point) []Point {
 	points = slices.Clone(points)
 	slices.SortStableFunc(points, oldestFirst)
@@ -85,9 +85,9 @@ func parse(line []byte) (Point, error) {
 	return p, nil
 }
 
-// Add appends a point to a file, which may be no link, and which it creates if it does not exist.
-// It returns false if the file has the job already. A lock makes calls of several processes safe;
-// Add waits for it until ctx ends. If a line of the file cannot be read, Add changes nothing.
+// Add appends a point to a file, which must not be a link, and which it creates if it does not
+// exist. It returns false if the file has the job already. A lock makes calls of several processes
+// safe; Add waits for it until ctx ends. If a line of the file cannot be read, Add changes nothing.
 func Add(ctx context.Context, path string, p Point) (added bool, err error) {
 	if err := p.check(); err != nil {
 		return false, fmt.Errorf("job %q: %w", p.JobName, err)
@@ -124,7 +124,7 @@ func Add(ctx context.Context, path string, p Point) (added bool, err error) {
 	return err == nil, err
 }
 
-// lock waits until no other process has locked a file, and locks it until it is closed.
+// lock waits until no other process has locked a file, and locks it until the file is closed.
 func lock(ctx context.Context, f *os.File) error {
 	for {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
@@ -139,7 +139,7 @@ func lock(ctx context.Context, f *os.File) error {
 	}
 }
 
-// lacksNewline reports whether the last line of a file has no end.
+// lacksNewline reports whether the last line of a file does not end with a newline.
 func lacksNewline(f *os.File) (bool, error) {
 	info, err := f.Stat()
 	if err != nil || info.Size() == 0 {

@@ -15,7 +15,7 @@ import (
 // Format is the version of the lines that this program writes, and the newest that it reads.
 const Format = 1
 
-// Confidence is that of the intervals of pass rates.
+// Confidence is the confidence level of the intervals of pass rates.
 const Confidence = 0.95
 
 // Point is a job in the history: a line of the file.
@@ -31,8 +31,8 @@ type Point struct {
 	Agents     []Agent      `json:"agents"`            // sorted by name
 }
 
-// Agent has the numbers of an agent. The pass rate and the mean reward are over the attempts with a
-// reward, as those of the job. Means are per trial; each has the number of trials that it is of.
+// Agent holds the numbers of an agent. The pass rate and the mean reward are over the attempts with
+// a reward, as those of the job. Means are per trial; each has its number of trials.
 type Agent struct {
 	Name       string         `json:"name"`
 	Passed     int            `json:"passed"`
@@ -64,7 +64,7 @@ type Mean struct {
 	Interval *gate.Interval `json:"interval,omitempty"`
 }
 
-// Task has the attempts at a task.
+// Task counts the attempts at a task.
 type Task struct {
 	Dataset  string `json:"dataset"`
 	Name     string `json:"task"`
@@ -129,7 +129,7 @@ func (p Point) check() error {
 	return nil
 }
 
-// checkCounts returns an error if this many attempts cannot have passed.
+// checkCounts returns an error if passed is not possible with this many attempts.
 func checkCounts(passed, attempts int) error {
 	if passed < 0 || attempts < 0 || passed > attempts {
 		return fmt.Errorf("%d of %d attempts passed", passed, attempts)
@@ -137,7 +137,7 @@ func checkCounts(passed, attempts int) error {
 	return nil
 }
 
-// count fills in what the attempts at tasks say.
+// count fills in the numbers that follow from the attempts at tasks.
 func (a *Agent) count(tasks []result.TaskAttempts) {
 	var all []*result.Attempts
 	var rewards []float64
@@ -226,7 +226,7 @@ func (a *Agent) measure(outcomes []result.Outcome) {
 	a.Judges, a.Models = slices.Sorted(maps.Keys(judges)), slices.Sorted(maps.Keys(models))
 }
 
-// values are the numbers of trials.
+// values holds a number of each trial.
 type values struct {
 	all   []float64
 	tasks map[[2]string][]float64
@@ -255,12 +255,12 @@ func (v *values) mean() Mean {
 	return m
 }
 
-// same reports whether two points are of one job.
+// same reports whether two points belong to one job.
 func (p Point) same(q Point) bool {
 	return p.JobName == q.JobName && p.PlanDigest == q.PlanDigest && p.StartedAt.Equal(q.StartedAt)
 }
 
-// oldestFirst orders points.
+// oldestFirst compares points by age.
 func oldestFirst(p, q Point) int {
 	return cmp.Or(p.StartedAt.Compare(q.StartedAt), cmp.Compare(p.JobName, q.JobName), cmp.Compare(p.PlanDigest, q.PlanDigest))
 }

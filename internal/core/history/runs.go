@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Run is a job that has an agent.
+// Run is the part of a job in the history that belongs to one agent.
 type Run struct {
 	Point
 	Agent   Agent
@@ -30,8 +30,8 @@ func Runs(points []Point, name string) []Run {
 	return runs
 }
 
-// TaskRuns are the attempts at a task in each of some runs; those of a run that did not have the
-// task are none.
+// TaskRuns holds the attempts at a task in each of some runs; runs that did not have the task have
+// zero attempts.
 type TaskRuns struct {
 	Dataset, Name string
 	Runs          []Task
@@ -88,7 +88,7 @@ func Names(points []Point) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// BranchOf returns the branch of the newest point that says which it is of; "" if none does.
+// BranchOf returns the branch of the newest point that names one; "" if none does.
 func BranchOf(points []Point) string {
 	for _, p := range slices.Backward(points) {
 		if p.Branch != "" {

@@ -10,14 +10,14 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// Changed tells why the numbers of an agent in two jobs are not comparable.
+// Changed records why the numbers of an agent in two jobs are not comparable.
 type Changed struct {
 	Model  bool // other models answered
 	Tasks  bool // there are other tasks, or tasks with other files
 	Judges bool // judges have other definitions
 }
 
-// String returns what has changed, as in "model, tasks"; "" if nothing has.
+// String lists the changes, as in "model, tasks"; "" if there are none.
 func (c Changed) String() string {
 	var parts []string
 	for _, part := range []struct {

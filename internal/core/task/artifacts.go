@@ -96,7 +96,7 @@ func (r *reader) collides(a Artifact, at fields.Path, others []Artifact) bool {
 
 func within(name, dir string) bool { return name == dir || strings.HasPrefix(name, dir+"/") }
 
-// badPath reports whether p cannot be a path on any system.
+// badPath reports whether p is invalid as a path on every system.
 func badPath(p string) bool {
 	return p == "/" || len(p) > maxPathBytes || strings.ContainsRune(p, 0) || !utf8.ValidString(p)
 }

@@ -90,7 +90,7 @@ func (p *problems) unreadable(fsys fs.FS, name string, err error, hint string) {
 	}
 }
 
-// checkCopied finds what cannot be copied from a directory. It follows links as follow does.
+// checkCopied reports files of a directory that cannot be copied. It follows links as follow does.
 func (p *problems) checkCopied(fsys fs.FS, dir string) {
 	info, err := fs.Stat(fsys, dir)
 	if err != nil {

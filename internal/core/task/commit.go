@@ -74,8 +74,8 @@ func (c *commits) around(dir string) repository {
 	return find()
 }
 
-// gitDirIn returns the git directory of the working tree with root dir. !ok means that dir is no
-// such root.
+// gitDirIn returns the git directory of the working tree with root dir. ok is false if dir is not
+// the root of one.
 // Source: gitrepository-layout(5).
 func gitDirIn(dir string) (gitDir string, ok bool) {
 	git := filepath.Join(dir, ".git")

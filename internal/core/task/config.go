@@ -66,8 +66,8 @@ func loadConfig(fsys fs.FS, p *problems, opts Options) (Config, variables) {
 	return c, vars
 }
 
-// reader makes a Config of a task.toml. It checks what tags cannot express: what depends on the
-// task's format, on other keys and on the host.
+// reader makes a Config of a task.toml. It makes the checks that tags cannot express: those that
+// depend on the task's format, on other keys and on the host.
 type reader struct {
 	*fields.Decoder
 	opts Options
@@ -177,7 +177,7 @@ func (u *User) DecodeNode(d *fields.Decoder, n *fields.Node, p fields.Path, r fi
 	return true
 }
 
-// DecodeNode reads a quantity. A number is none: megabytes are meant.
+// DecodeNode reads a quantity. It refuses numbers, which usually mean megabytes.
 func (s *Size) DecodeNode(d *fields.Decoder, n *fields.Node, p fields.Path, r fields.Rules) bool {
 	if n.Kind != fields.Text {
 		return d.MustBe(n, p, r, "", "")
@@ -202,8 +202,8 @@ func (r *reader) workDir() string {
 // harborSize matches a size in Harbor's notation, whose units are powers of 1024.
 var harborSize = regexp.MustCompile(`^\s*(\d+(?:\.\d+)?)\s*([GMKgmk])\s*$`)
 
-// spellings replaces Harbor's spellings in the tree by Rollout's: everywhere schema_version and
-// no-network, and in tasks written for Harbor the units of sizes. These may have a size in both
+// spellings replaces Harbor's spellings in the tree with Rollout's: schema_version and no-network
+// in all tasks, and the units of sizes in tasks written for Harbor. These may give a size in both
 // forms if they are equal; then one is removed.
 func (r *reader) spellings() {
 	env := r.Root.Given("environment")

@@ -1,3 +1,3 @@
-// Package task loads a task directory: its files, its task.toml and the problems with them. It does
-// not know datasets or agents.
+// Package task loads a task directory: its files and its task.toml, with the problems in them. It
+// does not know datasets or agents.
 package task

@@ -84,7 +84,7 @@ func (e *Env) DecodeNode(d *fields.Decoder, n *fields.Node, p fields.Path, r fie
 }
 
 // expand returns the variables at p with the placeholders in their values replaced. Errors go to
-// wanting, and the names of variables that are not set to unset if the task does not run.
+// wanting. If the task does not run, the names of variables that are not set go to unset instead.
 func (r *reader) expand(p fields.Path, written Env, wanting *fields.Problems, unset *[]string) map[string]string {
 	if len(written) == 0 {
 		return nil
@@ -127,7 +127,7 @@ func (e *expansion) expand(text string) string {
 	})
 }
 
-// host returns the value of a placeholder, given what is between its braces.
+// host returns the value of a placeholder. inside is the text between its braces.
 func (e *expansion) host(inside string) string {
 	name, fallback, hasFallback := strings.Cut(inside, ":-")
 	if !variableName.MatchString(name) {

@@ -11,7 +11,7 @@ import (
 	"github.com/org/rollout-action/internal/lib/fields"
 )
 
-// harborKeys are keys of task.toml that only Harbor uses, the clearest sign first.
+// harborKeys lists keys of task.toml that only Harbor uses, the clearest sign first.
 // Source: Harbor 0.22, src/harbor/models/task/config.py.
 var harborKeys = []fields.Path{
 	{"schema_version"}, {"steps"}, {"multi_step_reward_strategy"}, {"task", "name"},
@@ -36,13 +36,13 @@ var harborCanary = regexp.MustCompile(`(?i)\b(?:harbor|terminal-bench)-canary\b`
 // atSolution matches a path below /solution, Harbor's name for Rollout's /oracle.
 var atSolution = regexp.MustCompile(`(?:^|[\s"'=:;&|(<>@])` + environment.SolutionDir + `(?:/|\b)`)
 
-// maxSignRead is how many bytes of a file HarborSign reads.
+// maxSignRead is the number of bytes of a file that HarborSign reads.
 const maxSignRead = 256 << 10
 
 // HarborSign returns why the task seems to be written for Harbor, such as "task.toml has
-// schema_version", or "". It looks for what only Harbor's tasks have: keys of task.toml, the canary
-// of published benchmarks in task.toml, instruction.md and test.sh, and a solution that expects to
-// be in /solution. It reads files.
+// schema_version", or "". It looks for features that only Harbor's tasks have: keys of task.toml,
+// the canary of published benchmarks in task.toml, instruction.md and test.sh, and a solution that
+// expects to be in /solution. It reads files.
 func (t *Task) HarborSign() string {
 	if t.Missing {
 		return ""

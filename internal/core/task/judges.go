@@ -15,10 +15,10 @@ import (
 	"github.com/org/rollout-action/internal/lib/fields"
 )
 
-// maxJudgeFile is how long a prompt_file or a verdict_file may be, in bytes.
+// maxJudgeFile is the maximum size of a prompt_file or a verdict_file, in bytes.
 const maxJudgeFile = 1 << 20
 
-// JudgeAt returns the place of a key in task.toml that is about judges: judges[0].prompt, reward.
+// JudgeAt returns the place of a key about judges in task.toml: judges[0].prompt, reward.
 func (t *Task) JudgeAt(p fields.Path) diag.Diagnostic {
 	at := fields.Place{File: t.File(configFile)}
 	if t.variables.root != nil {
@@ -29,7 +29,7 @@ func (t *Task) JudgeAt(p fields.Path) diag.Diagnostic {
 }
 
 // judges reads the files that judges name, and checks the judges as far as that is possible without
-// a job. path returns what problems call a file of the task.
+// a job. path returns the name of a task's file for problems.
 func (r *reader) judges(fsys fs.FS, judges []judge.Spec, path func(file string) string) {
 	names := map[string]int{}
 	for i := range judges {
@@ -119,7 +119,7 @@ func readBounded(fsys fs.FS, name string) ([]byte, error) {
 	return fs.ReadFile(fsys, name)
 }
 
-// whole makes whole numbers in a value of JSON int, as package fields has them.
+// whole converts whole numbers in a JSON value to the type that package fields uses.
 func whole(value any) any {
 	switch v := value.(type) {
 	case map[string]any:

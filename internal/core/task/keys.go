@@ -8,7 +8,7 @@ import (
 	"github.com/org/rollout-action/internal/lib/fields"
 )
 
-// leaveOut is the hint for tasks that cannot run.
+// leaveOut is the hint for tasks that cannot be run.
 const leaveOut = "leave the task out: exclude_tasks in the job"
 
 // unsupported are keys of Harbor's task.toml that change the meaning of a trial and that Rollout
@@ -25,13 +25,13 @@ var unsupported = map[string]string{
 	"environment.tpu":           "environments have no TPU",
 }
 
-// noEffect are keys of Harbor's task.toml that Rollout ignores, because the trial means the same
-// without them: a task that sets one gets a warning. The text is what happens instead.
+// noEffect maps keys of Harbor's task.toml that Rollout ignores, because the trial means the same
+// without them, to Rollout's behaviour: a task that sets one gets a warning.
 var noEffect = map[string]string{
 	"multi_step_reward_strategy": "there are no steps, so there is one reward",
 }
 
-// maxUnknown is how many unknown keys of a table are reported.
+// maxUnknown is the number of unknown keys that are reported for a table.
 const maxUnknown = 10
 
 // unknownKeys reports keys that are not supported, and warns of keys that have no effect or are
@@ -63,8 +63,8 @@ func (r *reader) unknownKeys(n *fields.Node, p fields.Path, unknown []*fields.Fi
 	}
 }
 
-// asksForNothing reports whether the value of a field of n asks for what happens anyway: a neutral
-// value, or none (0, false, "", [] and tables of such).
+// asksForNothing reports whether the value of a field of n has no effect: a neutral value, or an
+// empty one (0, false, "", [] and tables of such).
 func asksForNothing(n *fields.Node, f *fields.Field, name string) bool {
 	switch value := f.Value; name {
 	case "verifier.environment":

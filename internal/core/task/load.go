@@ -17,8 +17,8 @@ import (
 )
 
 // Load loads the task in directory dir, which may be relative, with the zero Options. It never
-// fails: Missing and Problems tell what is wrong. Their file names begin with dir as given. To load
-// many tasks, use one Loader.
+// fails: errors are in Missing and Problems. Their file names begin with dir as given. To load many
+// tasks, use one Loader.
 func Load(dir string) *Task { return new(Loader).Load(dir) }
 
 // Loader loads tasks. It caches the commits of the repositories that contain them, so they are as
@@ -128,8 +128,8 @@ func IsTask(fsys fs.FS, name string) (bool, error) {
 }
 
 // Look reports whether the directory name of fsys looks like a task, as IsTask does. If it does
-// not, parts are the files in it that only tasks have. The error says why it could not be looked
-// into.
+// not, parts are the files in it that only tasks have. The error is a failure to read the
+// directory.
 func Look(fsys fs.FS, name string) (is bool, parts []string, err error) {
 	for _, file := range []string{configFile, instructionFile, testsScript, solutionScript, dockerfile} {
 		_, err := fs.Stat(fsys, join(name, file))
@@ -186,7 +186,7 @@ func (p *problems) path(file string) string {
 }
 
 // readFile returns the content of a file of at most limit bytes. If !ok, it has recorded a problem.
-// hint says what the file is for.
+// hint explains the purpose of the file.
 func (p *problems) readFile(fsys fs.FS, name string, limit int64, hint string) (content []byte, ok bool) {
 	f, err := fsys.Open(name)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/org/rollout-action/internal/lib/fields"
 )
 
-// file has the keys of task.toml: to decode it, and for its schema. Those of its tables that are
-// not in Config are for reader, which checks what tags cannot express.
+// file has the keys of task.toml, for decoding and for the schema. Tables that are not in Config
+// are for reader, which makes the checks that tags cannot express.
 type file struct {
 	Version       string   `toml:"version" default:"1.0" doc:"Version of the task configuration format."`
 	SchemaVersion string   `toml:"schema_version" doc:"Accepted in place of version, for tasks written for Harbor."`
@@ -63,7 +63,7 @@ func (*anyTable) DecodeNode(d *fields.Decoder, n *fields.Node, p fields.Path, r 
 	return n.Kind == fields.Mapping || d.MustBe(n, p, r, "a table", "write ["+p.String()+"]")
 }
 
-// dialect is how the keys of task.toml become a schema and are decoded.
+// dialect is the dialect for the schema and the decoding of task.toml.
 var dialect = fields.Dialect{
 	Types: map[reflect.Type]fields.Schema{
 		reflect.TypeFor[looseText]():    {},
@@ -107,7 +107,7 @@ var dialect = fields.Dialect{
 	},
 }
 
-// example returns how a key with a single value is written.
+// example returns a line of TOML that sets a key.
 func example(r fields.Rules) string {
 	t := r.Type
 	if t != nil && t.Kind() == reflect.Pointer {

@@ -90,7 +90,7 @@ func (t *Task) Below(file string) string {
 	return filepath.ToSlash(name)
 }
 
-// Place returns where the task is, or should be, for messages.
+// Place returns the path of the task for messages, whether it exists or not.
 func (t *Task) Place() string {
 	if t.Origin != nil {
 		return t.Origin.String()
@@ -109,7 +109,7 @@ type Config struct {
 	Environment Environment
 	Solution    Solution
 	Artifacts   []Artifact
-	Judges      []judge.Spec `json:",omitempty"` // without files: Prompt and Verdict have what is in them
+	Judges      []judge.Spec `json:",omitempty"` // the files have been read into Prompt and Verdict
 	Reward      string       `json:",omitempty"`
 }
 
@@ -183,7 +183,7 @@ type User string
 // expanded.
 type Env map[string]string
 
-// ExplicitLimits tells which limits task.toml sets; the others are defaults.
+// ExplicitLimits records which limits task.toml sets; the others are defaults.
 type ExplicitLimits struct{ CPUs, Memory, Storage bool }
 
 // The paths in a task. Source: specification, "Task".
@@ -231,7 +231,7 @@ func (t *Task) HasDockerfile() bool { return t.hasFile(dockerfile) }
 // HasSolution reports whether there is a solution/solve.sh, which the oracle agent needs.
 func (t *Task) HasSolution() bool { return t.hasFile(solutionScript) }
 
-// hasFile returns what Load found, so a later fault of this machine does not look like a missing
+// hasFile returns the result of Load, so a later fault of this machine does not look like a missing
 // file.
 func (t *Task) hasFile(name string) bool {
 	if has, ok := t.has[name]; ok {

@@ -104,7 +104,7 @@ func pathError(op, name string, err error) error {
 	return &fs.PathError{Op: op, Path: name, Err: environment.MarkMachineError(err)}
 }
 
-// watched is a tree that records the first fault of this machine, even if the caller treats the
+// watched is a tree that records the first fault of this machine, even if its caller treats the
 // error as a missing file.
 type watched struct {
 	Tree

@@ -1,5 +1,5 @@
-// Package presets has the agents that people use, ready to run: how each is installed, started and
-// led to a model. A preset is a file NAME.yaml of this directory, and becomes two bash scripts.
+// Package presets holds ready-to-run agents: how each is installed, started and connected to a
+// model. A preset is a file NAME.yaml of this directory, and becomes two bash scripts.
 package presets
 
 import (
@@ -17,17 +17,17 @@ import (
 // Shell is the preset whose loop is part of Rollout. It has no scripts.
 const Shell = "shell"
 
-// Latest is the version that stands for the newest one.
+// Latest stands for the newest version.
 const Latest = "latest"
 
 // Dir is the directory in environments in which presets are installed.
 const Dir = "/opt/rollout-agent"
 
-// SkillsDir is where an agent's own skills are in environments.
+// SkillsDir is the directory in environments with an agent's own skills.
 const SkillsDir = Dir + "/skills"
 
-// MaxArgument is how many bytes an instruction may have that is one argument. Linux takes 128 KiB
-// with the option before it (MAX_ARG_STRLEN in include/uapi/linux/binfmts.h).
+// MaxArgument is the maximum length in bytes of an instruction that is passed as one argument.
+// Linux takes 128 KiB with the option before it (MAX_ARG_STRLEN in include/uapi/linux/binfmts.h).
 const MaxArgument = 130_000
 
 // Variables of environments that the scripts of presets read.
@@ -48,8 +48,8 @@ type Preset struct {
 	// why.
 	APIs      []string `yaml:"apis" json:"apis"`
 	NoGateway string   `yaml:"no_gateway" json:"no_gateway,omitempty"`
-	// Keys are variables that have a key of its own, one of which it needs without a model of the
-	// job.
+	// Keys are variables that hold its own API key. Without a model of the job, it needs one of
+	// them.
 	Keys []string `yaml:"keys" json:"keys,omitempty"`
 	// NPM and PyPI are the package that it is installed from, with Node of at least that major
 	// version, or a Python between the two minor versions of Python 3, both included. InstallScript
@@ -60,7 +60,7 @@ type Preset struct {
 	Python        [2]int `yaml:"python,flow" json:"-"`
 	With          string `yaml:"with" json:"-"` // further packages, as the installer takes them
 	InstallScript string `yaml:"install" json:"-"`
-	// Command is what is started; its output for VersionOption must have the version.
+	// Command is the program; its output for VersionOption must have the version.
 	Command string `yaml:"command" json:"command,omitempty"`
 	// Argument: its command takes the instruction as one argument alone, so that it must not have
 	// more than MaxArgument bytes.
@@ -82,7 +82,7 @@ type Preset struct {
 	Tried string `yaml:"tried" json:"tried,omitempty"`
 }
 
-// Env has variables in the order of the file.
+// Env is a list of variables in the order of the file.
 type Env []Variable
 
 // Variable is one variable.
@@ -207,7 +207,7 @@ func (p Preset) Execute(args []string) string {
 	return b.String()
 }
 
-// script returns a part that the scripts of presets share, with an empty line before it.
+// script returns a part that the scripts of presets share, after an empty line.
 func script(name string) string {
 	text, err := files.ReadFile(path.Join("scripts", name+".sh"))
 	if err != nil {
@@ -216,7 +216,7 @@ func script(name string) string {
 	return "\n" + string(text)
 }
 
-// homePath quotes a path whose beginning ~ stands for the home directory.
+// homePath quotes a path and expands a leading ~ to the home directory.
 func homePath(p string) string {
 	if rest, ok := strings.CutPrefix(p, "~/"); ok {
 		return `"$HOME/` + rest + `"`

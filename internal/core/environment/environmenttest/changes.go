@@ -8,7 +8,7 @@ import (
 	"github.com/org/rollout-action/internal/core/environment"
 )
 
-// changeChecks check what an environment says of the files that differ from its image.
+// changeChecks check the files that an environment reports as different from its image.
 func changeChecks() []check {
 	return []check{
 		{"files that were added, changed and deleted are told, as they were and as they are", needing(changeReporter, checkChanges)},
@@ -18,7 +18,7 @@ func changeChecks() []check {
 	}
 }
 
-// changes returns what an environment has changed, without what it may change by itself.
+// changes returns the changes of an environment, without those that it may make by itself.
 func (b *box) changes(opts environment.ChangeOptions) environment.Changes {
 	b.s.Helper()
 	var got environment.Changes

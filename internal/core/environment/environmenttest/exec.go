@@ -266,7 +266,7 @@ func checkMuchOutput(s *scene) {
 	}
 }
 
-// counter counts what is written, and measures the heap every 16 MiB if sample is set.
+// counter counts the bytes written, and measures the heap every 16 MiB if sample is set.
 type counter struct {
 	sample bool
 	bytes  int64

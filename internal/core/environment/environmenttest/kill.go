@@ -166,8 +166,7 @@ func checkOtherEnvironment(s *scene) {
 	s.equal("the server in the other", other.run(". /k/lib.sh; grown older 20"), "")
 }
 
-// checkWaiting does with an environment all that a trial does while one command waits for its
-// input.
+// checkWaiting calls all methods that a trial uses while one command waits for its input.
 func checkWaiting(s *scene) {
 	env := s.withTools()
 	ctx, cancel := context.WithCancel(s.ctx)
@@ -208,8 +207,8 @@ func checkWaiting(s *scene) {
 		if [ $before != $(size victim) ]; then echo "the victim still writes"; fi`), "")
 }
 
-// checkLaterCommands ends a command during which others ran. What they left behind is in nobody's
-// session.
+// checkLaterCommands ends a command during which others ran. The processes that those left behind
+// belong to no session that still runs.
 func checkLaterCommands(s *scene) {
 	env := s.withTools()
 	ctx, cancel := context.WithCancel(s.ctx)

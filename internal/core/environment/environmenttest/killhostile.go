@@ -11,7 +11,7 @@ import (
 	"github.com/org/rollout-action/internal/core/environment"
 )
 
-// attack is how a command tries to survive its end. By default it runs as root. It has started a
+// attack is a command's way to survive its end. By default it runs as root. It has started a
 // victim, which appends to /k/victim as long as it lives, and it does not exit by itself.
 type attack struct {
 	name   string
@@ -23,8 +23,8 @@ type attack struct {
 	mayFail bool
 }
 
-// attacks aim at the processes that end the command: those must need nothing that a command can
-// change.
+// attacks aim at the processes that end the command: those must not depend on anything that a
+// command can change.
 var attacks = []attack{
 	{name: "that has replaced bash and the tools", script: `
 		cp "$(command -v bash)" /k/shell

@@ -33,7 +33,7 @@ serve() { # PORT
 stream() { if [ -n "$http_proxy" ]; then request "${http_proxy#http://}" "http://$1/stream" "$1"; else request "$1" /stream "$1"; fi; }
 `
 
-// networkChecks check what can be reached from where.
+// networkChecks check which addresses can be reached in each mode.
 func networkChecks() []check {
 	return []check{
 		{"a public environment reaches the network", needsServer(checkPublic)},

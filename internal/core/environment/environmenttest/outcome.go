@@ -8,7 +8,7 @@ import (
 	"github.com/org/rollout-action/internal/core/environment"
 )
 
-// outcomeChecks check what KeepOutcome keeps of an environment that goes on.
+// outcomeChecks check the files that KeepOutcome keeps of an environment that goes on.
 func outcomeChecks() []check {
 	return []check{
 		{"an outcome has the files of its moment, and is continued with them", needing(outcomeKeeper, checkOutcomeFiles)},

@@ -25,8 +25,8 @@ func outsideServer() *http.Server {
 	return &http.Server{Handler: http.HandlerFunc(outside), ReadHeaderTimeout: time.Minute}
 }
 
-// ServeOutside is the server of Outside, for a process of its own on another machine. It returns
-// when it fails.
+// ServeOutside serves as Outside does, for a separate process on another machine. It returns when
+// it fails.
 func ServeOutside(listener net.Listener) error { return outsideServer().Serve(listener) }
 
 func outside(w http.ResponseWriter, r *http.Request) {

@@ -15,7 +15,7 @@ import (
 	"github.com/org/rollout-action/internal/core/environment"
 )
 
-// scene has the test, the provider and the labels of a check.
+// scene holds the test, the provider and the labels of a check.
 type scene struct {
 	testing.TB
 	opts     Options

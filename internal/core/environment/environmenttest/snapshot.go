@@ -53,7 +53,7 @@ func (s *scene) snapshot(b *box, opts environment.SnapshotOptions) string {
 	return ref
 }
 
-// on makes create use an image.
+// on returns a change that makes create use an image.
 func on(ref string) func(*environment.CreateOptions) {
 	return func(o *environment.CreateOptions) { o.Image = ref }
 }

@@ -39,11 +39,11 @@ type Options struct {
 	// processes reach them, and environments must not. nil skips the check that needs it.
 	Local func(t testing.TB) []string
 
-	// NetworkClient is a bash script that defines three functions of a server's host:port, and
-	// serve, which starts a server like Serve's in the background, on loopback at a port. fetch
-	// prints the server's response through the proxy if there is one, direct its response without
-	// the proxy, and stream prints lines from it until the connection ends. Each fails if it
-	// reaches nothing. See BashClient.
+	// NetworkClient is a bash script that defines four functions. Three take a server's host:port:
+	// fetch prints the server's response through the proxy if there is one, direct its response
+	// without the proxy, and stream prints lines from it until the connection ends. Each fails if
+	// it reaches nothing. serve starts a server like Serve's in the background, on loopback at a
+	// port. See BashClient.
 	NetworkClient string
 
 	// Parallel runs checks in parallel, as many at a time as go test's -parallel says.

@@ -43,7 +43,7 @@ func (b *box) runOnTerminal(script string, size environment.TerminalSize, opts e
 	go func() {
 		code, err := environment.ExecTerminal(b.s.ctx, b.Environment, script, opts, environment.Terminal{Size: size, Resized: t.sizes})
 		t.done <- outcome{code: code, err: err}
-		r.Close() // what is typed from now on is lost
+		r.Close() // later input is lost
 	}()
 	return t
 }
@@ -58,7 +58,7 @@ func (t *onTerminal) await(text string) {
 	}
 }
 
-// write types keys.
+// write sends keys to the terminal.
 func (t *onTerminal) write(keys string) {
 	t.s.Helper()
 	t.s.within("typing", func() { _, _ = io.WriteString(t.typing, keys) }) // it fails once the command has ended, which the check sees then
