@@ -15,7 +15,7 @@ func (s *Session) Running() bool {
 	return s.running > 0
 }
 
-// Turns returns how many turns run.
+// Turns returns the number of running turns.
 func (s *Session) Turns() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

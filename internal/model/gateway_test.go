@@ -107,7 +107,7 @@ func newRigWith(t *testing.T, api model.API, upstream http.RoundTripper, change 
 	return r
 }
 
-// paths are where requests for turns go.
+// paths are the paths of requests for turns.
 var paths = map[model.API]string{
 	model.Anthropic: "/v1/messages?beta=true", model.OpenAIChat: "/v1/chat/completions", model.OpenAIResponses: "/v1/responses",
 	model.Google: "/v1beta/models/asked:streamGenerateContent?alt=sse",
@@ -126,7 +126,7 @@ func askBody(api model.API, text string) string {
 	return fmt.Sprintf(`{"model":"asked","stream":true,"messages":[{"role":"user","content":%q}]}`, text)
 }
 
-// got is an answer of the gateway.
+// got is an answer received from the gateway.
 type got struct {
 	status int
 	header http.Header

@@ -72,7 +72,7 @@ func hostile(t *testing.T, upstream http.RoundTripper, bound int, test func(t *t
 	})
 }
 
-// lasts returns how long a connection lasts on which only text is written.
+// lasts returns the duration of a connection on which only text is written.
 func lasts(t *testing.T, c net.Conn, text string) time.Duration {
 	t.Helper()
 	began := time.Now()
@@ -134,8 +134,8 @@ func TestPatientClientsAreAnswered(t *testing.T) {
 	})
 }
 
-// A client that takes nothing of its answer keeps the only place in the queue, which others wait
-// for.
+// A client that reads nothing of its answer occupies the only place in the queue, for which others
+// wait.
 func TestAClientThatTakesNothingIsEnded(t *testing.T) {
 	long := saying(strings.Repeat("many words ", 20_000))
 	hostile(t, scripted.New(long), 1, func(t *testing.T, s *model.Session, p *pipes) {
@@ -230,7 +230,7 @@ func TestBodiesAreBoundedTogether(t *testing.T) {
 	}
 }
 
-// A name is the reason of an error only if the error has it as a word.
+// An error blames the model's name only if it contains the name as a word.
 func TestProbeNamesTheModel(t *testing.T) {
 	for message, key := range map[string]string{
 		"The model o1 does not exist": "model", "no such model: models/O1": "model", "too1ate": "", "something else is missing": "",
@@ -246,7 +246,7 @@ func TestProbeNamesTheModel(t *testing.T) {
 	}
 }
 
-// A key that no header can have is not the fault of the URL.
+// An error because of a key that is invalid in a header does not blame the URL.
 func TestProbeBlamesKeysWithLineBreaks(t *testing.T) {
 	for _, c := range []model.Config{{Key: secretKey + "\n"}, {Key: "a\x00b"}, {Headers: map[string]string{"X-Team": "evals\n"}}} {
 		c.API, c.Upstream = model.OpenAIChat, "m"
@@ -265,7 +265,7 @@ func TestProbeBlamesKeysWithLineBreaks(t *testing.T) {
 	}
 }
 
-// A provider that accepts a request for one token and says nothing is no reason to wait for ever.
+// A probe does not wait for ever for a provider that accepts a request and does not answer.
 func TestProbeEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, err := model.New(model.Config{API: model.Anthropic, Upstream: "m", Key: secretKey, Transport: transport(func(q *http.Request) (*http.Response, error) {

@@ -26,8 +26,8 @@ func post(t *testing.T, client *http.Client, api model.API) (status int, body st
 	return answer.StatusCode, string(text), err
 }
 
-// Agents in this process are sessions' clients as those in environments are: with a token, with
-// budgets, and until the session ends.
+// Agents in this process use sessions like those in environments: with a token, with budgets, and
+// until the session ends.
 func TestTransportLeadsIntoTheSession(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api model.API) {
 		r := newRig(t, api, saying("good day"), func(_ *model.Config, o *model.Options) { o.Budget.MaxTurns = 1 })

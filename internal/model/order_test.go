@@ -15,7 +15,7 @@ import (
 // Turns that wait for a budget begin in the order in which they came, large or small. One that
 // gives up makes room for the next.
 func TestTurnsBeginInTheOrderInWhichTheyCame(t *testing.T) {
-	for range 20 { // who wakes first is left to chance
+	for range 20 { // the order of waking is random
 		synctest.Test(t, func(t *testing.T) {
 			s := NewSession(Options{Model: &Model{scale: &meter.Scale{}}, Budget: Budget{MaxTotalTokens: 1000}, MaxWait: time.Hour})
 			turn := func(n int64) *meter.Size {

@@ -25,7 +25,7 @@ import (
 )
 
 // The tests in this file have the numbers of the points at which clients and gateways were seen to
-// fail each other. Each names the behaviour of the client that it is for.
+// fail each other. Each comment names the behaviour of the client that requires it.
 
 func eachAPI(t *testing.T, test func(t *testing.T, api model.API)) {
 	t.Helper()
@@ -64,7 +64,7 @@ func streamOf(t *testing.T, api model.API) (first, last string) {
 	return strings.Join(events[:len(events)-1], ""), events[len(events)-1]
 }
 
-// A clean end of a stream that was cut off makes opencode ask again and again.
+// A clean end of a stream that was cut off makes opencode repeat the request endlessly.
 func TestPoint01CutStreamsAreAborted(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api model.API) {
 		first, _ := streamOf(t, api)
@@ -84,7 +84,7 @@ func TestPoint01CutStreamsAreAborted(t *testing.T) {
 	})
 }
 
-// Partial turns cost money, too: what they used is counted and kept.
+// Partial turns cost money, too: their usage is counted and recorded.
 func TestPoint02PartialTurnsAreRecorded(t *testing.T) {
 	body := "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"m\",\"model\":\"x\",\"usage\":{\"input_tokens\":70,\"output_tokens\":1}}}\n\n" +
 		"event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n" +
@@ -311,8 +311,8 @@ func TestPoint09CountsAreNoTurns(t *testing.T) {
 	}
 }
 
-// Base URLs come with and without the version, and some clients look first whether anybody is
-// there.
+// Base URLs come with and without the version, and some clients first check whether the server
+// exists.
 func TestPoint10BaseURLsAndProbes(t *testing.T) {
 	r := newRig(t, model.Anthropic, saying("ok"), nil)
 	for _, path := range []string{"/v1/messages", "/messages", "/v1/v1/messages"} {
@@ -357,7 +357,7 @@ func TestPoint10BaseURLsAndProbes(t *testing.T) {
 	}
 }
 
-// Each client wants the URL of its own shape in its own variables.
+// Each client needs the URL in its format, in its variables.
 func TestPoint10VariablesOfClients(t *testing.T) {
 	const at = "http://127.0.0.1:40123"
 	own := map[model.API]map[string]string{
@@ -463,8 +463,8 @@ func TestPoint13RefusalsThatLastArePassedOn(t *testing.T) {
 	}
 }
 
-// A request that ends while it waits has met the limit, whoever ends it, and whether it was refused
-// itself.
+// A request that ends while it waits for a limit has failed because of it, whatever ended the
+// request, and whether or not it was refused itself.
 func TestPoint13RequestsThatStillWaitHaveMetTheLimit(t *testing.T) {
 	for name, end := range map[string]func(r *rig, giveUp func()){
 		"the session ends":   func(r *rig, _ func()) { r.session.Seal() },
@@ -511,8 +511,8 @@ func TestPoint13RequestsThatStillWaitHaveMetTheLimit(t *testing.T) {
 	}
 }
 
-// A request that waits for as long as it may is refused with what it waited for: a limit that
-// others have met, or max_concurrent.
+// A request that has waited for the maximum time is refused with the cause of the wait: a rate
+// limit that others have met, or max_concurrent.
 func TestPoint13WaitingHasAnEnd(t *testing.T) {
 	body := strings.NewReader
 	for name, one := range map[string]struct {
@@ -621,8 +621,8 @@ func TestPoint13OneQueueForAllTrials(t *testing.T) {
 	})
 }
 
-// What was sent before a limit does not tell whether it has ended, so nothing follows it while
-// another request tries.
+// Answers to requests from before a limit do not show whether it has ended, so no other request is
+// sent after them while one request tests the limit.
 func TestPoint13OnlyOneTriesBesideOlderRequests(t *testing.T) {
 	for name, older := range map[string]func(q *http.Request) (*http.Response, error){
 		"fails":       func(*http.Request) (*http.Response, error) { return nil, errors.New("connection reset") },
@@ -726,7 +726,7 @@ func TestPoint14AnswersWithoutAStream(t *testing.T) {
 	})
 }
 
-// Anthropic's input does not include what is cached, that of the others does.
+// Anthropic's input does not include cached tokens, that of the others does.
 func TestPoint15Usage(t *testing.T) {
 	for api, one := range map[model.API]struct{ body, want string }{
 		model.Anthropic: {
@@ -786,7 +786,7 @@ func TestPoint15CountsOfStreamsAreOfTheWhole(t *testing.T) {
 	}
 }
 
-// What is written to a cache for an hour costs more than what is written for five minutes.
+// Tokens cached for an hour cost more than tokens cached for five minutes.
 func TestPoint15CacheWritesHaveTwoPrices(t *testing.T) {
 	cost := func(fiveMinutes, hour int) float64 {
 		body := fmt.Sprintf(`{"model":"claude-sonnet-4-5","content":[{"type":"text","text":"x"}],"usage":{"input_tokens":0,"cache_creation_input_tokens":%d,`+
@@ -892,7 +892,7 @@ func TestPoint19ProviderToolsAreRemoved(t *testing.T) {
 	}
 }
 
-// claude-code's first system block says which version asks: it is the agent's own, and not changed.
+// claude-code's first system block names its version. It is not changed.
 func TestPoint20BillingHeadersStay(t *testing.T) {
 	r := newRig(t, model.Anthropic, saying("ok"), nil)
 	block := `{"type":"text","text":"x-anthropic-billing-header: cc_version=2.1.330; cc_entrypoint=sdk-cli;"}`
@@ -902,8 +902,7 @@ func TestPoint20BillingHeadersStay(t *testing.T) {
 	}
 }
 
-// Clients look for the words of errors, so they come as the provider wrote them. A key in them is
-// hidden.
+// Clients search the texts of errors, so these are passed on unchanged. A key in them is hidden.
 func TestErrorsArePassedOn(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api model.API) {
 		body := `{ "error" : {"message":"no such thing, key ` + secretKey + `","type":"odd"}, "x":1 }`
@@ -919,7 +918,7 @@ func TestErrorsArePassedOn(t *testing.T) {
 	})
 }
 
-// A provider that repeats the key in an answer, a header or a count does not tell it to the agent.
+// The key is hidden from the agent if a provider repeats it in an answer, a header or a count.
 func TestProvidersThatRepeatTheKey(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api model.API) {
 		first, last := streamOf(t, api)
@@ -955,7 +954,7 @@ func TestAnUnreachableProvider(t *testing.T) {
 	}
 }
 
-// An agent that goes on although it gets nothing would never end.
+// An agent that continues despite empty answers would never end.
 func TestEmptyAnswersEndTheSession(t *testing.T) {
 	script := scripted.Script{Answers: []scripted.Answer{{}}, Repeat: true}
 	r := newRig(t, model.OpenAIChat, script, nil)
@@ -972,8 +971,8 @@ func TestEmptyAnswersEndTheSession(t *testing.T) {
 	}
 }
 
-// So would one that repeats a request whose answers break off. What the provider refuses outright
-// does not count, nor what is longer than it can read, and a whole answer begins the count anew.
+// The same holds for an agent that repeats a request whose answers break off. Refused requests and
+// conversations that are too long do not count, and a complete answer resets the count.
 func TestAnswersThatBreakOffEndTheSession(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api model.API) {
 		inStream := func(e scripted.Error) scripted.Answer {
@@ -1020,7 +1019,7 @@ func TestAnswersThatBreakOffEndTheSession(t *testing.T) {
 	})
 }
 
-// An agent that does not wait for answers has its reasons.
+// Answers that break off because the agent has left are not counted.
 func TestAnswersThatAgentsDoNotWaitForAreNotCounted(t *testing.T) {
 	r := newRig(t, model.OpenAIChat, scripted.Script{Answers: []scripted.Answer{{Text: "I begin and go on.", Pace: 60}}}, nil)
 	for range 11 {
@@ -1045,7 +1044,7 @@ func TestAnswersThatAgentsDoNotWaitForAreNotCounted(t *testing.T) {
 	}
 }
 
-// A turn that cannot be kept must not look like a whole one.
+// A turn that cannot be stored must not look complete.
 func TestATurnThatIsNotKeptIsAborted(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api model.API) {
 		r := newRig(t, api, saying("ok"), func(_ *model.Config, o *model.Options) {
@@ -1060,7 +1059,7 @@ func TestATurnThatIsNotKeptIsAborted(t *testing.T) {
 	})
 }
 
-// What runs when the trial ends is aborted, and counted.
+// Requests that run when the trial ends are aborted and counted.
 func TestSealAbortsWhatRuns(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api model.API) {
 		script := saying(strings.Repeat("word ", 100))

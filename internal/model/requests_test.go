@@ -8,8 +8,8 @@ import (
 	"github.com/org/rollout-action/internal/model"
 )
 
-// Servers differ in which of two equal keys they take, so the gateway would set another model, or
-// judge other tools, than the server reads.
+// Servers differ in which of two equal keys they take, so the gateway could set another model, or
+// check other tools, than the server reads.
 func TestOneKeyTwiceIsRefused(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api model.API) {
 		twice := map[string]string{
@@ -67,8 +67,8 @@ func TestFieldsThatNameOtherModelsAreRemoved(t *testing.T) {
 	}
 }
 
-// A provider that fetches a picture reaches the web with what the agent has put into the URL, also
-// when it only counts tokens.
+// A provider that fetches a picture sends the agent's data in the URL to the web, also when it only
+// counts tokens.
 func TestFilesByURLAreRemoved(t *testing.T) {
 	for api, one := range map[model.API]struct{ body, name, count string }{
 		model.Anthropic:       {`{"model":"m","messages":[{"role":"user","content":[{"type":"image","source":{"type":"url","url":"https://x"}},{"type":"document","source":{"type":"url","url":"https://x"}}]}]}`, "image by URL, document by URL", "/v1/messages/count_tokens"},
@@ -118,7 +118,7 @@ func TestToolsOfTheClientPass(t *testing.T) {
 	}
 }
 
-// Whose a request is, and where proxies send it, only the job says.
+// Only the job decides on the account of a request, and where proxies send it.
 func TestHeadersOfAccountsAreTheJobs(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api model.API) {
 		r := newRig(t, api, saying("ok"), func(c *model.Config, _ *model.Options) {
@@ -154,7 +154,7 @@ func TestHeadersOfAccountsAreTheJobs(t *testing.T) {
 	})
 }
 
-// A body, or an answer, that is nested without end must not end all trials.
+// A deeply nested body or answer must not crash the process, and with it all trials.
 func TestDeepJSONIsRefused(t *testing.T) {
 	deep := `{"messages":` + strings.Repeat("[", 20<<20)
 	r := newRig(t, model.OpenAIChat, saying("ok"), nil)

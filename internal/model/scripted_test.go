@@ -9,8 +9,8 @@ import (
 	"github.com/org/rollout-action/internal/model/scripted"
 )
 
-// TestScriptedStreamsThatFail checks, in all protocols, how a scripted stream ends, and what the
-// gateway makes of it.
+// TestScriptedStreamsThatFail checks, in all protocols, how a scripted stream ends, and how the
+// gateway reports it.
 func TestScriptedStreamsThatFail(t *testing.T) {
 	cases := []struct {
 		name   string
@@ -43,7 +43,7 @@ func TestScriptedStreamsThatFail(t *testing.T) {
 	}
 }
 
-// TestScriptedErrorsAreCountedPerTrial lets two trials meet an error that comes once.
+// TestScriptedErrorsAreCountedPerTrial runs two trials with an error that occurs once.
 func TestScriptedErrorsAreCountedPerTrial(t *testing.T) {
 	script := scripted.Script{Answers: []scripted.Answer{{Text: "plum", Error: &scripted.Error{Status: 500, InStream: true, Times: 1}}}}
 	if err := script.Check(); err != nil {
@@ -61,8 +61,8 @@ func TestScriptedErrorsAreCountedPerTrial(t *testing.T) {
 	}
 }
 
-// TestScriptedErrorsOfRequestsWithoutStream checks that what concerns streams changes nothing for
-// other requests, but that an error stays one.
+// TestScriptedErrorsOfRequestsWithoutStream checks that the options for streams have no effect on
+// other requests, except that an error remains an error.
 func TestScriptedErrorsOfRequestsWithoutStream(t *testing.T) {
 	bare := `{"model":"asked","max_tokens":100,"messages":[{"role":"user","content":"hello"}]}`
 	for _, c := range []struct {

@@ -23,7 +23,7 @@ import (
 type provider struct {
 	kind, encoding string
 	stream         string
-	piece          func() int // how many bytes are sent at once; nil: all
+	piece          func() int // the number of bytes to send at once; nil: all
 }
 
 func (p provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -46,7 +46,7 @@ func (p provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// through returns what a client gets of a provider through the gateway, and the rig.
+// through returns the bytes that a client gets from a provider through the gateway, and the rig.
 func through(t *testing.T, api model.API, p provider) (got, *rig) {
 	t.Helper()
 	server := httptest.NewServer(p)
@@ -55,7 +55,7 @@ func through(t *testing.T, api model.API, p provider) (got, *rig) {
 		c.BaseURL, c.Transport, o.KeepAlive = server.URL, nil, time.Hour // no sign of life is added on a busy machine
 	})
 	body := askBody(api, "go")
-	if api == model.OpenAIChat { // nothing is added to what is asked, so nothing is hidden
+	if api == model.OpenAIChat { // the gateway adds nothing to the request, so nothing is hidden
 		body = strings.Replace(body, "{", `{"stream_options":{"include_usage":true},`, 1)
 	}
 	return r.do(http.MethodPost, paths[api], body), r
@@ -73,7 +73,7 @@ func wholeStream(t *testing.T, api model.API) string {
 	return strings.ReplaceAll(r.do(http.MethodPost, paths[api], body).body, "\r\n", "\n")
 }
 
-// isWhole checks that the stream came byte for byte and was recorded.
+// isWhole checks that the stream arrived unchanged and was recorded.
 func isWhole(t *testing.T, what, stream string, answer got, r *rig) {
 	t.Helper()
 	if answer.err != nil || answer.status != http.StatusOK || answer.body != stream {
@@ -139,7 +139,7 @@ func TestLongEventsArePassedOn(t *testing.T) {
 	})
 }
 
-// The last event of a response repeats all of it.
+// The last event of a response repeats the whole response.
 func TestALongResponseEnds(t *testing.T) {
 	stream := wholeStream(t, model.OpenAIResponses)
 	at := strings.Index(stream, "event: response.completed\ndata: {") + len("event: response.completed\ndata: {")
@@ -199,8 +199,8 @@ func TestUnknownEncodingsArePassedOn(t *testing.T) {
 	}
 }
 
-// What came before an answer broke off reaches the agent, as it would without a gateway, however
-// fast it came.
+// The part of an answer before it broke off reaches the agent, as it would without a gateway, at
+// any speed.
 func TestWhatCameBeforeTheCutIsDelivered(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api model.API) {
 		for range 20 {

@@ -14,14 +14,14 @@ import (
 
 func recordsTokens(c *model.Config, _ *model.Options) { c.Tokens = true }
 
-// askedFor is what a request asks for.
+// askedFor holds the options of a request that concern tokens.
 type askedFor struct {
 	Stream   bool `json:"stream"`
 	IDs      bool `json:"return_token_ids"`
 	Logprobs bool `json:"logprobs"`
 }
 
-// server answers as a function says. It is a server of models.
+// server is a model server that answers by a function.
 func server(t *testing.T, answer func(askedFor, http.Header) (status int, body string)) transport {
 	t.Helper()
 	return func(q *http.Request) (*http.Response, error) {
@@ -42,7 +42,7 @@ func server(t *testing.T, answer func(askedFor, http.Header) (status int, body s
 	}
 }
 
-// vllm answers as vLLM does: what was asked for is in places of its own.
+// vllm answers as vLLM does, with ids and log probabilities in vLLM's fields.
 func vllm(a askedFor, _ http.Header) (int, string) {
 	ids := func(name, list string) string {
 		if !a.IDs {
@@ -92,7 +92,7 @@ func sglang(a askedFor, h http.Header) (int, string) {
 	return http.StatusOK, text
 }
 
-// The ids are recorded, and the client gets, byte for byte, what it would have got without.
+// The ids are recorded, and the client gets the same bytes as without recording.
 func TestTokensAreRecordedAndHidden(t *testing.T) {
 	for name, answer := range map[string]func(askedFor, http.Header) (int, string){"vLLM": vllm, "SGLang": sglang} {
 		for _, asked := range []askedFor{{}, {Stream: true}, {Logprobs: true}, {Stream: true, Logprobs: true}, {IDs: true}, {IDs: true, Logprobs: true}} {
@@ -148,7 +148,7 @@ func TestTokensAreRecordedAndHidden(t *testing.T) {
 	}
 }
 
-// An error reaches the client as it is, and is not asked about again.
+// An error reaches the client unchanged, and the request is not repeated.
 func TestRefusalsOfTokensArePassedOn(t *testing.T) {
 	const refusal = `{"error":{"message":"Unrecognized request argument supplied: return_token_ids","type":"invalid_request_error"}}`
 	for _, stream := range []bool{false, true} {
@@ -172,8 +172,7 @@ func TestOwnRequestsForTokensAreNotChanged(t *testing.T) {
 	}
 }
 
-// What is not as it should be is not recorded, and counted; the client gets its answer all the
-// same.
+// Malformed ids are not recorded but counted. The client gets its answer all the same.
 func TestTokensOfHostileServers(t *testing.T) {
 	for name, one := range map[string]struct {
 		from, to         string

@@ -55,7 +55,7 @@ func TestTokensOfAnAnswer(t *testing.T) {
 	}
 }
 
-// A client gets what it asked for, and otherwise the bytes of the server.
+// A client gets the fields that it asked for, and otherwise the bytes of the server.
 func TestTokensAreHiddenFromClients(t *testing.T) {
 	const sent = `{ "id":"x",  "prompt_token_ids":[1,2], "choices":[ {"index":0,"delta":{"content":"é \u00e9"},"token_ids":[3],"logprobs":{"content":[]}} ],"usage":null}`
 	for asked, want := range map[string]string{
@@ -93,7 +93,7 @@ func TestTokensAreHiddenFromClients(t *testing.T) {
 	}
 }
 
-// What a record leaves out is found again, and nothing else.
+// The ids that a record leaves out are restored exactly.
 func TestTokensAreShortened(t *testing.T) {
 	before := latestTokens{1, Tokens{Prompt: []int32{1, 2, 3}, Completion: []int32{4, 5}}}
 	for _, one := range []struct {

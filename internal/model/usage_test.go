@@ -90,8 +90,7 @@ func TestAnswersWithoutUsageCountForBudgets(t *testing.T) {
 	})
 }
 
-// What a provider refuses costs nothing, but is a turn; a provider that cannot be reached is not
-// asked.
+// A refused request costs nothing, but is a turn. A request that did not reach the provider is not.
 func TestRefusedCallsAreTurnsWithoutUsage(t *testing.T) {
 	r := newRigWith(t, model.OpenAIChat, fixed(500, "application/json", `{"error":{"message":"down"}}`), func(c *model.Config, o *model.Options) { c.Cost, o.Budget.MaxTurns = perToken, 2 })
 	for range 4 {
@@ -110,7 +109,7 @@ func TestRefusedCallsAreTurnsWithoutUsage(t *testing.T) {
 	}
 }
 
-// What a provider answers in the background, no request of the gateway sees.
+// The gateway does not see the cost of answers that are made in the background.
 func TestNoAnswersInTheBackground(t *testing.T) {
 	asked := 0
 	r := newRigWith(t, model.OpenAIResponses, transport(func(q *http.Request) (*http.Response, error) {
@@ -151,7 +150,7 @@ func TestGeminiArraysHaveUsage(t *testing.T) {
 	}
 }
 
-// TestUsageOfProviders has what providers state, and what it means.
+// TestUsageOfProviders checks the usage that is read from the objects of several providers.
 func TestUsageOfProviders(t *testing.T) {
 	sse := func(events ...string) string {
 		var b strings.Builder
@@ -276,7 +275,7 @@ func TestSeveralChoicesAreRecordedByIndex(t *testing.T) {
 	}
 }
 
-// A budget is passed by one turn at most, however many run at the same time.
+// At most one turn exceeds a budget, however many run at the same time.
 func TestParallelTurnsPassABudgetByOneTurn(t *testing.T) {
 	for stop, budget := range map[model.Stop]model.Budget{
 		model.StopTokens: {MaxTotalTokens: 10_000}, model.StopInput: {MaxInputTokens: 10_000}, model.StopCost: {MaxCostUSD: new(10_000.0)}, model.StopTurns: {MaxTurns: 10},
@@ -332,7 +331,7 @@ func TestSealEndsTurnsThatWaitForABudget(t *testing.T) {
 	}
 }
 
-// fullPurse is the money of a job that turns of other trials may use up.
+// fullPurse is a Purse whose money turns of other trials may use up.
 type fullPurse struct {
 	asked chan struct{}
 	never chan struct{}

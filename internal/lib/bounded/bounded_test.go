@@ -21,7 +21,7 @@ type member struct {
 	Sums  map[string]float64 `json:"sums"`
 }
 
-// allocated returns how many bytes f allocates.
+// allocated returns the number of bytes that f allocates.
 func allocated(f func()) int {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -114,8 +114,8 @@ func TestDecoderBoundsEachValue(t *testing.T) {
 	}
 }
 
-// Lists of small values in fields of any type, such as coordinates, take much memory for their
-// text without meaning harm.
+// Lists of small values in fields of any type, such as coordinates, take much memory for their text
+// without being hostile.
 func TestListsOfSmallValuesAreDecoded(t *testing.T) {
 	for _, element := range []string{`1`, `[1,2]`, `[0.5]`, `["a"]`, `{"x":1}`, `{"x":1,"y":2}`, `{"name":"ab"}`} {
 		text := `{"extra":[` + strings.TrimSuffix(strings.Repeat(element+",", 5000), ",") + `]}`

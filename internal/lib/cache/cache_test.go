@@ -270,7 +270,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// child is a test in another process.
+// child runs a test in another process.
 type child struct {
 	testing.TB
 	failed bool

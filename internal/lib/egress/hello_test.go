@@ -11,12 +11,12 @@ import (
 	"testing/iotest"
 )
 
-// record is a record of TLS.
+// record returns a TLS record.
 func record(kind byte, body []byte) []byte {
 	return append(binary.BigEndian.AppendUint16([]byte{kind, 3, 1}, uint16(len(body))), body...)
 }
 
-// inRecords is a message in records of so many bytes each.
+// inRecords returns a message split into records of the given size.
 func inRecords(message []byte, size int) []byte {
 	var out []byte
 	for len(message) > 0 {
@@ -27,12 +27,12 @@ func inRecords(message []byte, size int) []byte {
 	return out
 }
 
-// extension is one of a ClientHello.
+// extension returns an extension of a ClientHello.
 func extension(id uint16, body []byte) []byte {
 	return append(binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(nil, id), uint16(len(body))), body...)
 }
 
-// sni asks for names.
+// sni returns the extension that asks for names.
 func sni(names ...string) []byte {
 	var list []byte
 	for _, name := range names {
@@ -43,7 +43,7 @@ func sni(names ...string) []byte {
 	return extension(0, append(binary.BigEndian.AppendUint16(nil, uint16(len(list))), list...))
 }
 
-// clientHello is the message, with these extensions and a few that every client has.
+// clientHello returns a ClientHello with these extensions and a few that every client sends.
 func clientHello(extensions ...[]byte) []byte {
 	all := append([][]byte{
 		extension(0x0a0a, nil), // GREASE
@@ -64,7 +64,7 @@ func message(kind byte, body []byte) []byte {
 	return append([]byte{kind, byte(len(body) >> 16), byte(len(body) >> 8), byte(len(body))}, body...)
 }
 
-// TestConnectionsMustBeginWithClientHello: no way round the check of the name that TLS asks for.
+// TestConnectionsMustBeginWithClientHello checks that the check of the TLS name cannot be bypassed.
 func TestConnectionsMustBeginWithClientHello(t *testing.T) {
 	const refused, passed = "refused", "passed"
 	listed, other := clientHello(sni("listed.example")), clientHello(sni("other.example"))
@@ -152,7 +152,8 @@ func TestConnectionsMustBeginWithClientHello(t *testing.T) {
 	}
 }
 
-// TestConnectionsToAddressesAreNotInspected: an address means no other host.
+// TestConnectionsToAddressesAreNotInspected checks that the TLS name is ignored after a CONNECT to
+// an address.
 func TestConnectionsToAddressesAreNotInspected(t *testing.T) {
 	p := New()
 	defer p.Close()

@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// served is a proxy that listens, with its refusals.
+// served is a listening proxy with its refusals.
 type served struct {
 	*Proxy
 	at string
@@ -151,8 +151,7 @@ func TestNamesDoNotLeadToThisMachine(t *testing.T) {
 	}
 }
 
-// A name that has another address each time it is looked up is connected to at the one that was
-// checked.
+// If a name has a different address in each lookup, the connection goes to the checked address.
 func TestNamesAreLookedUpOnce(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(hello))
 	defer server.Close()
@@ -180,7 +179,7 @@ func TestUnknownNamesAreNotRefusals(t *testing.T) {
 	d.wantRefused(t)
 }
 
-// certified is a server with TLS and the client's trust in it.
+// certified is a TLS server with the configuration of a client that trusts it.
 func certified(t *testing.T) (*httptest.Server, *x509.CertPool) {
 	server := httptest.NewTLSServer(http.HandlerFunc(hello))
 	t.Cleanup(server.Close)
@@ -359,7 +358,7 @@ func TestSetClosesConnections(t *testing.T) {
 	}
 }
 
-// A connection that is being made while the policy changes does not come about.
+// A connection that is being made while the policy changes fails.
 func TestSetDuringALookup(t *testing.T) {
 	host := echo(t)
 	_, port, _ := net.SplitHostPort(host)

@@ -48,8 +48,7 @@ func TestTellingKeepsLinesThatTellOfAFailure(t *testing.T) {
 	}
 }
 
-// The kept bytes and the left-out bytes add up to the text, after any number of cuts, and the
-// limits hold.
+// Kept and left-out bytes add up to the text after any number of cuts, and the limits hold.
 func TestTellingCountsWhatItLeavesOut(t *testing.T) {
 	var lines []string
 	for i := range 200 {

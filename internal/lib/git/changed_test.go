@@ -51,7 +51,7 @@ func TestChanged(t *testing.T) {
 	put("tasks/ü new/task.toml", "not committed")
 	put("tasks/c/run.log", "ignored")
 
-	// git must not run what the repository's configuration names.
+	// git must not run commands that the repository's configuration names.
 	ran := filepath.Join(t.TempDir(), "ran")
 	in(top, "config", "core.fsmonitor", "echo monitor >> "+ran+" #")
 	in(top, "config", "filter.evil.clean", "echo clean >> "+ran+"; cat")

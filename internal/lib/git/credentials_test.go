@@ -159,7 +159,7 @@ func TestCredentialsDoNotFollowRedirects(t *testing.T) {
 	}
 }
 
-// first calls next where try does not answer.
+// first calls next for requests that try does not answer.
 func first(try func(http.ResponseWriter, *http.Request) bool, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if !try(w, req) {

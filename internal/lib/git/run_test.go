@@ -18,7 +18,7 @@ func TestTooMuchOutputIsReported(t *testing.T) {
 	}
 }
 
-// What failed first stands at the beginning of what git says, what git concludes at the end.
+// The first failure is at the beginning of git's output, its conclusion at the end.
 func TestMessageKeepsBothEndsOfGitOutput(t *testing.T) {
 	var said strings.Builder
 	said.WriteString("the cause\nhint: no hints\n")

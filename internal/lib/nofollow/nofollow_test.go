@@ -31,7 +31,7 @@ func hostile(t *testing.T) string {
 	return top
 }
 
-// closed returns the error of an attempt to open something, after closing what was opened.
+// closed closes the file if it was opened, and returns the error of opening it.
 func closed(f *os.File, err error) error {
 	if err == nil {
 		_ = f.Close()

@@ -95,7 +95,7 @@ func TestString(t *testing.T) {
 	}
 }
 
-// Tools write secrets in many forms, one in the other.
+// Tools write secrets in many encodings, also nested.
 func TestFormsThatToolsWrite(t *testing.T) {
 	const secret = `pä"ss'w0rd/+&é=%41🎉x`
 	r := New([]string{secret})
@@ -277,8 +277,8 @@ func wrap(s string, width int, lineBreak string) string {
 	return strings.Join(append(lines, s), lineBreak)
 }
 
-// Whatever surrounds a secret before encoding, at most one character of it remains at each end,
-// which also encodes a neighbour.
+// In base64 of a longer text, at most one character of a secret remains at each end, which also
+// encodes a neighbour.
 func TestBase64InsideALongerText(t *testing.T) {
 	r := New([]string{apiKey})
 	for _, enc := range []*base64.Encoding{base64.StdEncoding, base64.RawStdEncoding, base64.URLEncoding, base64.RawURLEncoding} {

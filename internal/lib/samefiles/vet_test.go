@@ -93,7 +93,7 @@ func (r *aRepo) Tree(_ context.Context, id string, deep bool) ([]samefiles.Entry
 	return entries, true, nil
 }
 
-// checker checks against what HEAD is now.
+// checker returns a Checker for the current HEAD.
 func (r *aRepo) checker() (c *samefiles.Checker, into string) {
 	r.t.Helper()
 	into = r.t.TempDir()
@@ -109,7 +109,7 @@ func (r *aRepo) checker() (c *samefiles.Checker, into string) {
 	return c, into
 }
 
-// admitted are the files of the copy, after a path was admitted.
+// admitted returns the files of the copy after a path was admitted.
 func (r *aRepo) admitted(name string) []string {
 	r.t.Helper()
 	c, into := r.checker()

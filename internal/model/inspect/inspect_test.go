@@ -36,7 +36,7 @@ func TestOneKeyTwiceIsRefused(t *testing.T) {
 	}
 }
 
-// What agents and models make as they like may have any keys.
+// Values that agents and models choose freely may have any keys.
 func TestRequestsStayAsTheyAre(t *testing.T) {
 	for _, body := range []string{
 		`{}`, ` { "model" : "m" , "messages" : [ { "role" : "user" , "content" : "https://example.com" } ] } `,
@@ -162,7 +162,7 @@ func TestDeepJSONIsNotValid(t *testing.T) {
 	}
 }
 
-// FuzzRequest checks that JSON stays JSON, and that nothing is found the second time.
+// FuzzRequest checks that JSON stays valid, and that a second pass finds nothing.
 func FuzzRequest(f *testing.F) {
 	for _, seed := range []string{`{"tools":[{"type":"web_search"},{"type":"function"}],"input":[{"content":[{"image_url":"https://x"}]}],"models":[]}`, `{"a":[{},[1,2,{"tools":[1]}]]}`} {
 		f.Add([]byte(seed))
@@ -188,7 +188,7 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// What a request makes the gateway remember has a bound, whatever its length.
+// The memory that a request takes for edits is bounded, whatever its length.
 func TestRequestsThatWouldFillTheMemoryAreRefused(t *testing.T) {
 	tool, url := `0,`, `{"role":"user","content":[{"type":"image_url","image_url":{"url":"http://a"}}]},`
 	for name, body := range map[string]string{

@@ -10,8 +10,8 @@ import (
 	"github.com/org/rollout-action/internal/model/replay"
 )
 
-// A recorder that is killed while it writes leaves a draft. The next one removes it, but none that
-// somebody may be writing, and nothing else.
+// A recorder that is killed while it writes leaves a draft. The next one removes it, but no draft
+// that a process may still be writing, and no other file.
 func TestDraftsOfKilledRecordersAreRemoved(t *testing.T) {
 	dir := t.TempDir()
 	old := time.Now().Add(-2 * time.Hour)
@@ -50,7 +50,7 @@ func TestDraftsOfKilledRecordersAreRemoved(t *testing.T) {
 	}
 }
 
-// Drafts are no recordings, whoever left them.
+// Drafts of any origin are not replayed.
 func TestDraftsAreNotReplayed(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{".tmp-0a1f-1.json123", ".tmp-0a1f-1.json"} {

@@ -22,7 +22,7 @@ const secret = "sk-that-nobody-may-see"
 
 func hide(text []byte) []byte { return bytes.ReplaceAll(text, []byte(secret), []byte("***")) }
 
-// client is a trial's way to a model.
+// client is a trial's connection to a model.
 type client struct {
 	t       *testing.T
 	session *model.Session
@@ -84,8 +84,8 @@ var paths = map[model.API]string{
 	model.Google: "/v1beta/models/any:streamGenerateContent?alt=sse",
 }
 
-// second is a request with a call of a tool in it, in each protocol. id is the call's, result what
-// came of it.
+// second is a request with a call of a tool in it, in each protocol. id is the call's identifier,
+// result its result.
 func second(api model.API, id, result string) string {
 	switch api {
 	case model.Anthropic:
@@ -262,7 +262,7 @@ func TestSecretsInPieces(t *testing.T) {
 				to := transport(func(*http.Request) (*http.Response, error) {
 					return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: io.NopCloser(strings.NewReader(body))}, nil
 				})
-				// The agent's own text has it in two parts, which are joined for comparing.
+				// The agent's own text has the secret in two parts, which are joined for comparing.
 				asked := second(api, "call_Abcd1234efgh", "file")
 				for from, by := range map[string]string{
 					`"content":"go"`: `"content":[{"type":"text","text":"` + secret[:7] + `"},{"type":"text","text":"` + secret[7:] + `"}]`,
@@ -368,7 +368,7 @@ func chatBody(messages ...string) string {
 }
 
 // The same request several times gets the answers in their order, and then the last one again. Each
-// attempt has its own.
+// attempt has separate answers.
 func TestRepeatedRequests(t *testing.T) {
 	dir := t.TempDir()
 	for attempt, answers := range [][]string{{"1a", "1b"}, {"2a", "2b", "2c"}} {
@@ -409,7 +409,7 @@ type transport func(*http.Request) (*http.Response, error)
 
 func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// What is not an answer, or not all of it, is not kept; an error that would come again is.
+// Incomplete answers and temporary errors are not recorded; errors that would recur are.
 func TestWhatIsKept(t *testing.T) {
 	for name, one := range map[string]struct {
 		answer scripted.Answer
@@ -448,7 +448,7 @@ func TestWhatIsKept(t *testing.T) {
 	}
 }
 
-// A record with gaps is none, so nothing more is asked after one that could not be written.
+// A record with gaps is useless, so no request is sent after one that could not be written.
 func TestARecordThatCannotBeWritten(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "a"), nil, 0o644); err != nil {
@@ -499,7 +499,7 @@ func TestWhatChangesByNature(t *testing.T) {
 	}
 }
 
-// Each miss says what differs.
+// Each miss describes the difference.
 func TestMisses(t *testing.T) {
 	dir := t.TempDir()
 	c := open(t, model.OpenAIChat, "a/d/t__1", recorder(t, dir, upstream(t, scripted.Answer{Text: "yes"})))

@@ -10,7 +10,7 @@ import (
 	"testing/iotest"
 )
 
-// pieces reads a text in pieces of any size, as it comes over a network.
+// pieces is a reader of a text in pieces of any size, as a network delivers it.
 type pieces struct {
 	text string
 	r    *rand.Rand
@@ -25,7 +25,7 @@ func (p *pieces) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// read returns the events of a stream in one line each, and all that was read.
+// read returns the events of a stream in one line each, and all bytes read.
 func read(t *testing.T, r *Reader) (events []string, raw string, err error) {
 	t.Helper()
 	for {
@@ -59,7 +59,7 @@ func TestStreamsAreReadHoweverTheyAreDivided(t *testing.T) {
 	}
 }
 
-// An event is there when its blank line is, not only with the next one.
+// An event is complete with its blank line. Next does not wait for the next event.
 func TestEventsAreReadAsTheyCome(t *testing.T) {
 	for _, end := range []string{"\n", "\r\n", "\r"} {
 		from, to := io.Pipe()
@@ -82,7 +82,7 @@ func TestTheLastEventMayHaveNoBlankLine(t *testing.T) {
 	}
 }
 
-// Whatever an event's length is, all of it is read, and what follows it.
+// Events of any length are read completely, and so are the ones after them.
 func TestLongEventsComeInPieces(t *testing.T) {
 	for _, end := range []string{"\n", "\r\n", "\r"} {
 		for _, size := range []int{50, 99, 100, 101, 150, 1000} {

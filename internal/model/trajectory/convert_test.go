@@ -24,9 +24,9 @@ type recording struct {
 	b bytes.Buffer
 	r *model.Recorder
 	n int
-	// tokens are those of the next turn.
+	// tokens are the tokens of the next turn.
 	tokens *model.Tokens
-	// failure is that of the next turn.
+	// failure is the failure of the next turn.
 	failure *model.Failure
 	// atLeast and unpriced: the cost of the next turn is a lower bound, or not known.
 	atLeast, unpriced bool
@@ -76,7 +76,7 @@ func (r *recording) turn(agent string, tools []model.Tool, answer model.Message,
 	}
 }
 
-// section returns a text as a record is read.
+// section returns a text as a reader of a record.
 func section(text string) *io.SectionReader {
 	return io.NewSectionReader(strings.NewReader(text), 0, int64(len(text)))
 }
@@ -211,7 +211,7 @@ func TestConvert(t *testing.T) {
 	}
 }
 
-// check checks what the format demands of every trajectory.
+// check checks the requirements of the format for every trajectory.
 func check(t *testing.T, out *Trajectory) {
 	t.Helper()
 	if len(out.Steps) == 0 || out.Agent.Name == "" || out.Agent.Version == "" {
@@ -280,8 +280,8 @@ func FuzzConvert(f *testing.F) {
 	})
 }
 
-// Point 18 of the list of what a gateway has to know about its clients: agents that do not name
-// their sub-agents are told apart by what they say.
+// Point 18 of the list of what a gateway has to know about its clients: sub-agents that a client
+// does not name are identified by the contents of their messages.
 func TestPoint18SubAgentsAreFoundByTheirContents(t *testing.T) {
 	r := newRecording(t)
 	system, user, first := text("system", "You are."), text("user", "Do it."), call("c1", "task", `{"prompt":"Look for the bug."}`)

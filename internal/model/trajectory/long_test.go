@@ -91,7 +91,7 @@ func (w *watched) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// held returns how many bytes more than at the beginning were in use.
+// held returns by how many bytes the used heap has grown since the beginning.
 func (w *watched) held() int64 { return int64(w.most) - int64(w.began) }
 
 func TestALongRecordIsNotInMemory(t *testing.T) {
@@ -153,7 +153,7 @@ func TestALongRecordIsNotInMemory(t *testing.T) {
 	}
 }
 
-// slowly gives one byte at a time.
+// slowly is a reader of one byte at a time.
 type slowly struct{ r io.ReaderAt }
 
 func (s slowly) ReadAt(p []byte, at int64) (int, error) {
@@ -165,7 +165,7 @@ func (s slowly) ReadAt(p []byte, at int64) (int, error) {
 	return len(p), nil
 }
 
-// Nothing may depend on what happens to be in memory.
+// The result must not depend on the texts in the cache.
 func TestAllTextsAreReadAgain(t *testing.T) {
 	var record bytes.Buffer
 	longRecord(t, &record, 300, 100)
@@ -189,7 +189,7 @@ func TestAllTextsAreReadAgain(t *testing.T) {
 	}
 }
 
-// changing is a record of which something else is read after the first time.
+// changing is a record whose content changes after the first read.
 type changing struct {
 	first, then io.ReaderAt
 	size        int64
@@ -222,7 +222,7 @@ func TestARecordThatChangesIsAnError(t *testing.T) {
 	}
 }
 
-// endless is a file that goes on with its last character without an end.
+// endless is a file that repeats its last character without end.
 type endless string
 
 func (e endless) ReadAt(p []byte, at int64) (int, error) {

@@ -73,7 +73,7 @@ func show[T any](n *T) string {
 	return fmt.Sprint(*n)
 }
 
-// What is too long is not read to its end.
+// A trajectory that is too long is not read to its end.
 func TestReadOwnIsBounded(t *testing.T) {
 	endless := io.MultiReader(strings.NewReader(`{"schema_version": "ATIF-v1.8", "steps": [`), &repeated{text: `{"source": "agent", "message": "again"},`})
 	if _, err := trajectory.ReadOwn(endless); !errors.Is(err, trajectory.ErrTooLong) {

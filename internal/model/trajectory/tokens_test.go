@@ -98,7 +98,7 @@ func TestTokensAreLeftOutFirst(t *testing.T) {
 		t.Errorf("without tokens it is too long as well: %v", err)
 	}
 
-	// The bound of a record is that of its texts, and ids have one of their own.
+	// The bound of a record applies to its texts. The ids have a separate one.
 	bare := 0
 	for line := range strings.Lines(text) {
 		bare += len(model.WithoutTokens([]byte(line)))
@@ -119,8 +119,7 @@ func TestTokensAreLeftOutFirst(t *testing.T) {
 	}
 }
 
-// A turn that is lost takes along the tokens of those that refer to it, rather than giving them
-// others.
+// If a turn is lost, the tokens of the turns that refer to it are left out rather than wrong.
 func TestTokensAfterAGapAreLeftOut(t *testing.T) {
 	lines := strings.SplitAfter(growing(t, 4, 0), "\n")
 	lines[1] = "broken\n"
