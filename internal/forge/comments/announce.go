@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// NoticeRoom is how many bytes of a comment the body leaves free for a notice above it.
+// NoticeRoom is the number of bytes of a comment that the body leaves free for a notice above it.
 const NoticeRoom = 1024
 
 // A notice is the line above the last verdict: the run that goes on, or how it ended. These lines
@@ -19,7 +19,7 @@ const (
 	noticeEnd  = "<!-- rollout-last -->\n"
 )
 
-// longest is how old an announcement may be whose run cannot be asked about. A job on GitHub's or
+// longest is the maximum age of an announcement whose run's state is unknown. A job on GitHub's or
 // on one's own machines runs for five days at most. Source: docs.github.com, "Actions limits".
 const longest = 5 * 24 * time.Hour
 
@@ -105,8 +105,8 @@ func revise(
 	return done, nil
 }
 
-// over reports whether the comment announces a run that has ended. If that is not known, the time
-// tells: the announcement is too old, seen from the run of want.
+// over reports whether the comment announces a run that has ended. If that is not known, it reports
+// whether the announcement is too old, compared with the run of want.
 func (p posted) over(ctx context.Context, t Thread, want Comment) bool {
 	if !p.going {
 		return false
@@ -146,8 +146,8 @@ func (p posted) last() string {
 	return strings.TrimRight(last, "\n")
 }
 
-// supersedes reports whether the comment is of a newer run than s. A run's own announcement is not,
-// whatever the clocks of its machines say.
+// supersedes reports whether the comment is of a newer run than s. A run's own announcement does
+// not, regardless of its machines' clocks.
 func (p posted) supersedes(s stamp) bool {
 	return !(p.announced && p.stamp.before(s)) && p.stamp.compare(s) > 0
 }

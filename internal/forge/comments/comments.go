@@ -15,7 +15,7 @@ import (
 // Rounds limits how often Upsert checks again after writing.
 const Rounds = 6
 
-// Comment is what a run has to say about a job.
+// Comment is a run's comment on a job.
 type Comment struct {
 	Job string // its name: each job has one comment
 	// RunID orders runs, then Attempt: an older one never replaces a newer one. Within an attempt, or
@@ -59,15 +59,15 @@ type Entry struct {
 	URL, Text string
 }
 
-// UncertainError means that only another look at the Thread tells what a write has done.
+// UncertainError means that the effect of a write is unknown until the Thread is listed again.
 type UncertainError struct{ Err error }
 
 func (e *UncertainError) Error() string { return e.Err.Error() }
 
-// Unwrap returns what happened.
+// Unwrap returns the underlying error.
 func (e *UncertainError) Unwrap() error { return e.Err }
 
-// Action says what Upsert did.
+// Action is the effect of Upsert.
 type Action string
 
 // The actions of Upsert.

@@ -14,10 +14,10 @@ const (
 	goingRest   = ") Until that ends, this is the last verdict:"
 )
 
-// NoVerdict is how a run ended that left none, for Over.
+// NoVerdict is the text for Over of a run that left no verdict.
 const NoVerdict = "ended without a verdict"
 
-// Going returns the line that says a run goes on. commit and run (a link, or "") are Markdown.
+// Going returns the line about a run in progress. commit and run (a link, or "") are Markdown.
 func Going(commit, run string, since time.Time) string {
 	if run != "" {
 		run += ", "
@@ -25,7 +25,7 @@ func Going(commit, run string, since time.Time) string {
 	return goingCommit + commit + goingRun + run + goingSince + since.UTC().Format("2006-01-02 15:04 UTC") + goingRest
 }
 
-// Over returns the line that says how a run ended. commit and run are as in Going.
+// Over returns the line about a run that has ended. commit and run are as in Going.
 func Over(commit, run, how string) string {
 	if run != "" {
 		run = " (" + run + ")"
@@ -33,8 +33,8 @@ func Over(commit, run, how string) string {
 	return fmt.Sprintf("⏹️ The evaluation of %s %s.%s This is the verdict before it:", commit, how, run)
 }
 
-// lapsed returns the line of Over for that of a run that has ended meanwhile. People may have
-// changed the line.
+// lapsed converts a line of Going to the line of Over, for a run that has ended meanwhile. Users
+// may have edited the line.
 func lapsed(going string) string {
 	commit, rest, ok := strings.Cut(strings.TrimPrefix(going, goingCommit), goingRun)
 	if !ok || !strings.HasPrefix(going, goingCommit) {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Mode says when to comment.
+// Mode selects when to comment.
 type Mode string
 
 // The modes.

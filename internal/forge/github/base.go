@@ -32,7 +32,7 @@ func (s *search) findBase(ctx context.Context) error {
 	err := s.baseOf(ctx)
 	for _, other := range []string{q.Event, q.Head} {
 		if missing(err) && other != "" && other != q.Commit {
-			// The commit is from another repository, or GitHub no longer has it.
+			// The commit is from another repository, or no longer exists on GitHub.
 			q.Commit, q.Parents, s.assumed = other, nil, other
 			err = s.baseOf(ctx)
 		}
@@ -180,7 +180,7 @@ func (s *search) ofParents(ctx context.Context, parents []string) error {
 	return nil
 }
 
-// maxParents is how many parents of a commit are queried.
+// maxParents is the maximum number of parents of a commit that are queried.
 const maxParents = 8
 
 // common returns the merge base of two commits.

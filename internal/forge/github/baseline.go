@@ -15,8 +15,8 @@ import (
 	"github.com/org/rollout-action/internal/lib/untrusted"
 )
 
-// ErrNoBaseline means that there is nothing to compare with; the error's text is a sentence for
-// users with the reason. Other errors of FindBaseline mean that it could not find out.
+// ErrNoBaseline means that there is no result to compare with; the error's text is a sentence for
+// users with the reason. Other errors of FindBaseline mean that the search failed.
 var ErrNoBaseline = errors.New("there is no baseline")
 
 // NoBaseline is an ErrNoBaseline with its reason.
@@ -77,7 +77,7 @@ type Found struct {
 	NewerCommit string
 }
 
-// Side says how the base relates to the evaluated commit.
+// Side is the relation of the base to the evaluated commit.
 type Side string
 
 // The sides.
@@ -157,7 +157,7 @@ func (c *Client) FindBaseline(ctx context.Context, q Query, dir string) (Found, 
 	return Found{}, fmt.Errorf("find the baseline: %w", err)
 }
 
-// check returns an ErrNoBaseline if the query does not say what to search.
+// check returns an ErrNoBaseline if the query is incomplete.
 func (q Query) check() error {
 	switch {
 	case q.WorkflowFile == "":

@@ -11,7 +11,7 @@ import (
 )
 
 // HidesBase reports whether the run may be about a pull request whose base the event does not name:
-// a comment, or somebody who starts the workflow for a branch. See Client.BasePull.
+// a comment, or a manual start of the workflow for a branch. See Client.BasePull.
 func (a Actions) HidesBase() bool {
 	event := a.Event
 	if a.Origin != nil {
@@ -40,7 +40,7 @@ func (c *Client) BasePull(ctx context.Context, a Actions, commit string, parents
 		if commit == "" {
 			commit = a.SHA
 		}
-		if commit == a.SHA && a.Ref == "refs/heads/"+a.DefaultBranch { // which may be the head of a pull request to another branch
+		if commit == a.SHA && a.Ref == "refs/heads/"+a.DefaultBranch { // may be the head of a pull request to another branch
 			return Pull{}, fmt.Errorf("%w: it is of %s", ErrNoPull, a.DefaultBranch)
 		}
 	}

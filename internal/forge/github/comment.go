@@ -98,8 +98,8 @@ func (c *Client) HasComment(ctx context.Context, repo string, number int, job st
 	return found, nil
 }
 
-// Thread returns the comments on a pull request, and the function that waits for what other runs
-// write at the same time.
+// Thread returns the comments on a pull request, and the function that waits for concurrent writes
+// of other runs.
 func (c *Client) Thread(repo string, number int) (comments.Thread, func(context.Context) error, error) {
 	t, err := c.thread(repo, number)
 	return t, func(ctx context.Context) error { return c.sleep(ctx, c.settle) }, err
@@ -128,7 +128,7 @@ func (t *thread) Create(ctx context.Context, text string) (comments.Entry, error
 		}
 		return comments.Entry{}, readOnly(err)
 	}
-	// GitHub returns the author: the only answer to "who am I" that every token gets.
+	// GitHub returns the author: the only way for every token to learn its login.
 	t.client.remember(made.GetUser().GetLogin())
 	return comments.Entry{ID: made.GetID(), URL: made.GetHTMLURL(), Text: text}, nil
 }

@@ -21,8 +21,8 @@ type Getenv = func(string) (string, bool)
 // maxEvent limits the event's file. GitHub's limit for payloads is 25 MB.
 const maxEvent = 32 << 20
 
-// Actions are the facts of a workflow run. Names of branches, and everything else that people can
-// choose, are untrusted text.
+// Actions are the facts of a workflow run. Names of branches and other texts that users choose are
+// untrusted.
 type Actions struct {
 	ServerURL  string // "https://github.com"
 	APIURL     string // "https://api.github.com"
@@ -39,8 +39,8 @@ type Actions struct {
 	// Landed means that SHA was added to a branch in this event, or is about to be: by a push, in a
 	// merge group, or by merging a pull request.
 	Landed bool
-	// HeadSHA is the commit that users mean: for a pull request the latest of its branch, otherwise
-	// SHA.
+	// HeadSHA is the commit to show to users: for a pull request the latest of its branch,
+	// otherwise SHA.
 	HeadSHA string
 	Ref     string // "refs/heads/main", "refs/pull/7/merge"
 	// BaseRef is the target branch of a pull request; "" if there is none.
@@ -126,8 +126,8 @@ func factsOf(vars ghvars.Vars) (Actions, error) {
 	return a, nil
 }
 
-// Environment is what the environment and the event tell about the run of GitHub Actions that a
-// process belongs to.
+// Environment holds the facts about the run of GitHub Actions that a process belongs to, from the
+// environment and the event.
 type Environment struct {
 	Actions
 	Inside bool   // the process belongs to a run; otherwise, there are no facts
@@ -193,7 +193,7 @@ func (a Actions) SourceAttempt() int {
 }
 
 // BaselineBranch returns the branch to compare with: a pull request's base, otherwise the default
-// branch. With NeedsPull it returns "", because only the pull request has it.
+// branch. With NeedsPull it returns "", because only the pull request names it.
 func (a Actions) BaselineBranch() string {
 	if a.NeedsPull() {
 		return ""
@@ -310,7 +310,7 @@ func workflowFile(ref, repo string) string {
 	return path.Base(ref[:at])
 }
 
-// event has the used fields of an event's payload. Source: docs.github.com, "Webhook events and
+// event holds the used fields of an event's payload. Source: docs.github.com, "Webhook events and
 // payloads".
 type event struct {
 	Before string `json:"before"` // of a push
@@ -392,7 +392,7 @@ func readEvent(file string) (event, error) {
 	return e, nil
 }
 
-// teach adds the facts that only the event has.
+// teach sets the facts that only the event contains.
 func (e event) teach(a *Actions) {
 	if e.Repository != nil {
 		a.DefaultBranch = e.Repository.DefaultBranch

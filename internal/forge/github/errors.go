@@ -51,11 +51,11 @@ func (e *APIError) Error() string {
 // forbidden reports whether the status is 403.
 func (e *APIError) forbidden() bool { return e.Status == http.StatusForbidden }
 
-// maxMessage limits how much of GitHub's messages is kept, in bytes.
+// maxMessage is the maximum length of GitHub's messages, in bytes; longer ones are cut.
 const maxMessage = 500
 
-// explain converts an error of go-github or the transport into one of ours: typed, in plain words,
-// and without the token, which a proxy may have put into its response.
+// explain converts an error of go-github or the transport into one of this package: typed, in plain
+// words, and without the token, which a proxy may have put into its response.
 func (c *Client) explain(err error) error {
 	var answer *gh.ErrorResponse
 	var limit *RateLimitError
@@ -106,7 +106,7 @@ type networkError struct{ message string }
 
 func (e *networkError) Error() string { return "GitHub cannot be reached: " + e.message }
 
-// uncertain reports whether an error leaves open if the request was carried out.
+// uncertain reports whether it is unknown after an error if the request was carried out.
 func uncertain(err error) bool {
 	var answer *APIError
 	var network *networkError

@@ -2,7 +2,7 @@ package github
 
 import "strings"
 
-// Guard says which files a run may execute.
+// Guard defines which files a run may execute.
 type Guard int
 
 // The guards, strictest first.

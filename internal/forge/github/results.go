@@ -12,16 +12,17 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// MaxResults bounds how many results FindResults returns.
+// MaxResults is the maximum number of results that FindResults returns.
 const MaxResults = 100
 
-// resultsAtOnce bounds how many artifacts are downloaded at the same time.
+// resultsAtOnce is the maximum number of artifacts that are downloaded at the same time.
 const resultsAtOnce = 4
 
 // FindResults finds the results of the newest runs on q.Branch, at most limit, and writes each to a
-// directory below dir. It returns them with the newest run first. A verdict.json that an artifact
-// has is written next to Path. Path, Branch, Commit, RunID and RunURL are set. Runs without a
-// usable artifact are left out; if all of them are, the error is an ErrNoBaseline with the reason.
+// directory below dir. It returns them with the newest run first. If an artifact contains a
+// verdict.json, it is written next to Path. Path, Branch, Commit, RunID and RunURL are set. Runs
+// without a usable artifact are left out; if all of them are, the error is an ErrNoBaseline with
+// the reason.
 //
 // It needs what FindBaseline needs, but no commit.
 func (c *Client) FindResults(ctx context.Context, q Query, limit int, dir string) ([]Found, error) {
@@ -75,13 +76,13 @@ func (s *search) newest(ctx context.Context, limit int) ([]Found, error) {
 	return nil, noBaseline("no run of %s on %s has an artifact %q", s.query.WorkflowFile, s.query.Branch, s.query.Artifact)
 }
 
-// fetchAll downloads the results of some runs at the same time, and returns those that there are,
-// in the order of the runs.
+// fetchAll downloads the results of some runs at the same time, and returns them in the order of
+// the runs.
 func (s *search) fetchAll(ctx context.Context, runs []run) ([]Found, error) {
 	paths, searches := make([]string, len(runs)), make([]search, len(runs))
 	group, ctx := errgroup.WithContext(ctx)
 	for i, r := range runs {
-		of := &searches[i] // each notes what it misses
+		of := &searches[i] // each records its failures
 		*of = search{client: s.client, owner: s.owner, repo: s.repo, query: s.query, dir: filepath.Join(s.dir, strconv.FormatInt(r.id, 10))}
 		group.Go(func() (err error) {
 			paths[i], err = of.fetch(ctx, r)

@@ -16,11 +16,11 @@ import (
 )
 
 const (
-	// maxTries is how often a repeatable request is sent.
+	// maxTries is the maximum number of times that a repeatable request is sent.
 	maxTries = 4
 	// firstBackoff doubles with each retry.
 	firstBackoff = time.Second
-	// secondaryWait is how long to wait if GitHub does not say how long; it doubles each time.
+	// secondaryWait is the wait after a secondary limit without a time; it doubles each time.
 	// Source: docs.github.com, "Best practices for using the REST API", "Handle rate limit errors
 	// appropriately".
 	secondaryWait = time.Minute
@@ -204,8 +204,8 @@ func retryAfter(h http.Header, now time.Time) (time.Duration, bool) {
 	return secondaryWait, true
 }
 
-// isSecondary reports whether the text of a refusal is about a secondary limit. Nothing else tells
-// it from a missing permission.
+// isSecondary reports whether the text of a refusal is about a secondary limit. Nothing else
+// distinguishes it from a missing permission.
 func isSecondary(body []byte) bool {
 	var answer struct {
 		Message string `json:"message"`

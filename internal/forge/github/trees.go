@@ -52,14 +52,14 @@ func needsContents(err error) error {
 	return err
 }
 
-// Ownership says which repository a commit belongs to.
+// Ownership classifies a commit by the repository it belongs to.
 type Ownership int
 
 // The values of Ownership.
 const (
 	Unknown Ownership = iota // GitHub does not find it by this repository's name
-	Foreign                  // GitHub finds it, but no branch of the repository has it: it may be a fork's
-	Own                      // a branch or tag of the repository has it
+	Foreign                  // GitHub finds it, but no branch of the repository contains it: it may be a fork's
+	Own                      // a branch or tag of the repository contains it
 )
 
 // Ownership returns whether a commit is the repository's own: the head of a branch, a tag, or in

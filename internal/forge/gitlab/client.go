@@ -33,7 +33,7 @@ const (
 	maxAnswer = 128 << 20
 )
 
-// statusError is an answer of the API that is no success.
+// statusError is an error response of the API.
 type statusError struct {
 	status  int
 	message string // of the body; untrusted
@@ -49,15 +49,15 @@ func notFound(err error) bool {
 	return errors.As(err, &answer) && answer.status == http.StatusNotFound
 }
 
-// answer is what the API answered.
+// answer is a response of the API.
 type answer struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
-// client sends requests to GitLab's REST API with a token. It repeats what GitLab refuses because of
-// a rate limit or fails to answer.
+// client sends requests to GitLab's REST API with a token. It repeats requests that GitLab refuses
+// because of a rate limit or fails to answer.
 type client struct {
 	http  *http.Client
 	base  *url.URL // ends with "/api/v4/"
@@ -85,7 +85,7 @@ func newClient(apiURL, token string) (*client, error) {
 	return c, nil
 }
 
-// redirect follows few redirects, and lets no other host have the token.
+// redirect follows few redirects, and removes the token for other hosts.
 func (c *client) redirect(req *http.Request, via []*http.Request) error {
 	if len(via) >= 5 {
 		return fmt.Errorf("stopped after %d redirects", len(via))
@@ -184,8 +184,9 @@ func (c *client) again(got answer, try int) (time.Duration, bool) {
 	return 0, false
 }
 
-// message returns what the body of an error says. It is JSON of no fixed form: texts, or lists of
-// them by field. Source: docs.gitlab.com, "REST API troubleshooting", "Validation errors".
+// message returns the message in the body of an error. The body is JSON without a fixed form:
+// texts, or lists of them by field. Source: docs.gitlab.com, "REST API troubleshooting",
+// "Validation errors".
 func message(body []byte) string {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return ""

@@ -33,7 +33,7 @@ const (
 // variables reference".
 type Run struct {
 	APIURL       string // "https://gitlab.com/api/v4"
-	Project      string // the number of the project that has the merge request
+	Project      string // the number of the merge request's project
 	MergeRequest int    // its number in the project; 0: there is none
 	Job          string // the job's name
 	JobID        int64  // higher in later jobs
@@ -95,7 +95,7 @@ type Thread struct {
 	self   int64 // the number of the token's user
 }
 
-// note is what GitLab's API sends of a note. Source: docs.gitlab.com, "Notes API".
+// note holds the used fields of a note in GitLab's API. Source: docs.gitlab.com, "Notes API".
 type note struct {
 	ID     int64  `json:"id"`
 	Body   string `json:"body"`
@@ -107,12 +107,12 @@ type user struct {
 	ID int64 `json:"id"`
 }
 
-// draft is what Rollout sends of a note.
+// draft is the body of a request that writes a note.
 type draft struct {
 	Body string `json:"body"`
 }
 
-// Open asks GitLab whose token it is, and returns the notes on the run's merge request.
+// Open returns the notes on the run's merge request. It asks GitLab for the token's user.
 func Open(ctx context.Context, run Run) (*Thread, error) {
 	if page(run.APIURL) == "" {
 		return nil, errors.New("the variable CI_API_V4_URL is not the URL of GitLab's API")
@@ -244,7 +244,7 @@ func (t *Thread) explain(err error) error {
 }
 
 // withoutCommands returns the text with a zero-width space before each line that GitLab would carry
-// out as a quick action, such as /merge. The text has what agents and tasks print.
+// out as a quick action, such as /merge. The text contains output of agents and tasks.
 func withoutCommands(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
@@ -255,5 +255,5 @@ func withoutCommands(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// Settle waits until what other runs write at the same time has arrived.
+// Settle waits for concurrent writes of other runs to arrive.
 func Settle(ctx context.Context) error { return sleep(ctx, settle) }

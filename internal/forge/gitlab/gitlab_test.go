@@ -185,8 +185,8 @@ func TestUpsert(t *testing.T) {
 	want(comments.Updated, err, got, "one")
 }
 
-// TestNotesCarryOutNothing: GitLab carries out lines of notes that begin with a slash, and agents
-// choose what is in reports.
+// TestNotesCarryOutNothing: GitLab carries out lines of notes that begin with a slash, and reports
+// contain text of agents.
 func TestNotesCarryOutNothing(t *testing.T) {
 	s := newServer(t)
 	for n, text := range []string{"/merge", "a\n  /approve\n```\n/close\n```", "a / b\n\t/label ~x\r\n\u00a0/close"} {
@@ -310,7 +310,7 @@ func TestEndedPipelines(t *testing.T) {
 	s.notes[0].Body = announced
 	edits := 0
 	s.fail = func(r *http.Request) int {
-		if r.Method == http.MethodGet && edits == 1 { // another job restores what it has read
+		if r.Method == http.MethodGet && edits == 1 { // another job restores the text that it has read
 			edits++
 			s.notes[0].Body = announced
 		}
