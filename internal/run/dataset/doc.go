@@ -1,3 +1,2 @@
-// Package dataset loads tasks: from a directory, a list of paths or a registry. It does not know
-// agents, jobs or how a task runs.
+// Package dataset loads tasks: from a directory, a list of paths or a registry.
 package dataset

@@ -114,7 +114,7 @@ func (s *Source) fetchAll(ctx context.Context, picks []*pick) (*fetched, error) 
 const maxProblems = 20
 
 // request returns the request for a task's repository, or nil for a task without git_url, or the
-// problem with the task's location. trust says whether a repository may be on this machine.
+// problem with the task's location. trust defines whether a repository may be on this machine.
 func (p *pick) request(t *registry.Task, trust git.Trust) (*request, *diag.Diagnostic) {
 	problem := func(format string, args ...any) (*request, *diag.Diagnostic) {
 		d := p.registry.TaskProblem(t, "task %q of %s: %s", t.Name, p.dataset.Label(), fmt.Sprintf(format, args...))

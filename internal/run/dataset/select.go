@@ -145,7 +145,7 @@ func texts(v any) []string {
 	}
 }
 
-// there describes the values that the tasks have for the keys.
+// there describes the tasks' values of the keys.
 func there(tasks []*task.Task, wanted map[string]any) string {
 	var out []string
 	for _, key := range slices.Sorted(maps.Keys(wanted)) {

@@ -1,4 +1,3 @@
 // Package job plans the trials of a job, runs them and writes their results into the job's
-// directory. It also divides jobs into shards, and removes unused environments and images. It does
-// not know providers, flags or terminals.
+// directory. It also divides jobs into shards, and removes unused environments and images.
 package job

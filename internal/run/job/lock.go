@@ -22,7 +22,7 @@ import (
 // the same time. On a network file system that depends on the server; if the file system has no
 // locks at all, Unguarded is set.
 //
-// Its file is removed at the end. A file that a killed process left means nothing: only the
+// Its file is removed at the end. A file that a killed process left has no effect: only the
 // system's lock on it counts, and that ends with the process.
 type Lock struct {
 	path     string

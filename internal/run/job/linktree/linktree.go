@@ -78,7 +78,8 @@ func movable(dir *os.File, depth int) bool {
 // allow it, copied elsewhere.
 func (l *Linker) Link(source, to *os.File, name string) error { return l.dir(source, to, name, 0) }
 
-// Restart forgets that files had to be copied. Callers use it before a tree on another file system.
+// Restart makes the Linker try to link files again after it had to copy them. Callers use it before
+// a tree on another file system.
 func (l *Linker) Restart() { l.copies = false }
 
 // dir makes the directory at, a path below to.

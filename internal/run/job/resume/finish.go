@@ -46,7 +46,7 @@ func (j Job) Finish(cfg config.Job, now result.Plan, earlier []result.Trial, pro
 	return nil
 }
 
-// says reports whether a file of the job has exactly this text.
+// says reports whether a file of the job consists of exactly this text.
 func (j Job) says(name string, text []byte) bool {
 	was, err := nofollow.ReadFile(filepath.Join(j.Dir, name), result.MaxJobFile)
 	return err == nil && bytes.Equal(was, text)
