@@ -13,8 +13,8 @@ import (
 type Agent struct {
 	Name        string `yaml:"name" json:"name" required:"true" doc:"Name of the agent in results. oracle (runs the task's solution) and nop (does nothing) are built in."`
 	Description string `yaml:"description" json:"description,omitempty" raw:"true" experiment:"no" doc:"What reports call the agent."`
-	// Preset is the name of an agent that is ready to run, of package presets; "": the agent has
-	// scripts of its own. Install, Execute, Files and Env then have what the preset adds.
+	// Preset names a ready-to-run agent of package presets; "": the agent has its own scripts.
+	// Install, Execute, Files and Env are extended by the preset.
 	Preset     string     `yaml:"preset" json:"preset,omitempty" doc:"An agent that is ready to run, such as claude-code: rollout agents ls has their names. It gives install and execute; those that the agent has win."`
 	Version    string     `yaml:"version" json:"version,omitempty" pattern:"^[0-9A-Za-z][0-9A-Za-z.+_-]*$" is:"a version" hint:"write it like 1.2.3, or latest" doc:"The version of the preset's agent, or latest. Default: the one that the preset was tried with."`
 	Args       []string   `yaml:"args" json:"args,omitempty" most:"1000" raw:"true" doc:"Further arguments of the preset's command."`

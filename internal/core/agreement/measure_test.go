@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// table returns pairs of which a confusion matrix has as many as it says. Each is a task of its
-// own.
+// table returns pairs whose confusion matrix is counts. Each pair has a different task.
 func table(values []float64, counts [][]int) (pairs []Pair) {
 	for i, row := range counts {
 		for j, n := range row {

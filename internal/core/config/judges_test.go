@@ -93,7 +93,7 @@ func TestFilesOfJudgesAreAdmitted(t *testing.T) {
 	}
 }
 
-// An agent that judges is there, whether it is evaluated or not, and a job that is loaded again is
+// An agent that judges is kept, whether it is evaluated or not, and a job that is loaded again is
 // the same.
 func TestAgentsThatJudgeStay(t *testing.T) {
 	dir := directory(t, map[string]string{"job.yaml": `models: {m: {api: openai-chat, api_key: k}}
@@ -157,7 +157,7 @@ func TestWhoJudges(t *testing.T) {
 	}
 }
 
-// TestProblemsOfScripts checks that what is wrong with a script has its place in the script's file.
+// TestProblemsOfScripts checks that problems of a script have positions in the script's file.
 func TestProblemsOfScripts(t *testing.T) {
 	dir := directory(t, map[string]string{
 		"job.yaml": "models: {m: {api: scripted, script: answers.yaml}}\nagents: [{name: a, execute: x, model: m}]\ndatasets: [{path: dataset}]\n",

@@ -9,8 +9,8 @@ import (
 	"github.com/org/rollout-action/internal/core/config"
 )
 
-// An agent that reaches its model by a service of its own can have neither a model of the job nor a
-// budget, and the error says why.
+// An agent that reaches its model through its vendor's service can have neither a model of the job
+// nor a budget, and the error explains it.
 func TestPresetsThatCannotGoBehindTheGateway(t *testing.T) {
 	tried := 0
 	for _, name := range presets.Names() {

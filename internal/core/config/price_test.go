@@ -9,8 +9,8 @@ import (
 	"github.com/org/rollout-action/internal/model"
 )
 
-// Caches that are kept for an hour and searches of the web have prices, which are apart from those
-// of other input.
+// Caches that are kept for an hour and web searches have their own prices, apart from those of
+// other input.
 func TestPricesOfCachesAndSearches(t *testing.T) {
 	n := func(v int64) *int64 { return &v }
 	usage := model.Usage{Input: n(1000), Output: n(100), Cached: n(200), CacheWrite: n(300), CacheWriteHour: n(100), Searches: n(3)}

@@ -43,7 +43,7 @@ func TestLoadImplied(t *testing.T) {
 	}
 }
 
-// A literal is what it is, even if YAML would read its text as something else.
+// A literal keeps its type, even if YAML would read its text as another one.
 func TestLiteralOverrides(t *testing.T) {
 	dir := directory(t, nil)
 	opts := options(dir)

@@ -19,7 +19,7 @@ func hard(name, target string) tar.Header {
 	return tar.Header{Name: name, Typeflag: tar.TypeLink, Linkname: target}
 }
 
-// described has the path, the kind and the target of each link.
+// described returns the path, the kind and the target of each link.
 func described(links []Link) string {
 	all := []string{}
 	for _, l := range links {
@@ -115,7 +115,7 @@ func TestPackLinks(t *testing.T) {
 	}
 }
 
-// Links may be read from a disk where somebody has changed them.
+// Links may be read from a disk on which somebody has changed them.
 func TestPackRefusesLinks(t *testing.T) {
 	src := fstest.MapFS{"f": {Mode: 0o644}, "d/g": {Mode: 0o644}}
 	symbolic := func(name string) []Link { return []Link{{Path: name, Kind: SymbolicLink, Target: "/etc"}} }

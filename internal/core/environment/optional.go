@@ -487,7 +487,7 @@ func BaseOf(env Environment) *Base {
 type Base struct {
 	// Requested is the image that the task names: "python:3.12-slim".
 	Requested string `json:"requested"`
-	// Actual is what replaces it, to follow "runs on": "this machine's root, copy-on-write: Debian
+	// Actual is the replacement, to follow "runs on": "this machine's root, copy-on-write: Debian
 	// GNU/Linux 12".
 	Actual string `json:"actual"`
 	// Reason is why: "docker.io cannot be reached".

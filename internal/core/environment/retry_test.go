@@ -78,7 +78,7 @@ var theBase = &Base{Requested: "python:3.12", Actual: "another", Reason: "no net
 
 var testPolicy = RetryPolicy{MaxAttempts: 3, Initial: time.Second, Max: 30 * time.Second, Multiplier: 2}
 
-// operations calls everything that Retry wraps, and what it does not retry.
+// operations calls every operation, including those that Retry does not retry.
 var operations = map[string]func(context.Context, Provider, Environment) error{
 	"build": func(ctx context.Context, p Provider, _ Environment) error {
 		ref, err := p.BuildImage(ctx, BuildOptions{})

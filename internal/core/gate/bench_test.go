@@ -7,7 +7,7 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// BenchmarkCheck is the cost of a verdict on 100,000 trials.
+// BenchmarkCheck measures a verdict on 100,000 trials.
 func BenchmarkCheck(b *testing.B) {
 	w := suite{Tasks: 50_000, Attempts: 2, A: 1, B: 1}.Draw(rand.New(rand.NewPCG(1, 1)))
 	diff := result.Compare(w.Base, w.Head)

@@ -109,7 +109,7 @@ func TestOnInconclusive(t *testing.T) {
 	}
 }
 
-// TestManyDrops: each of several drops has to be clearer, but not those that are the same numbers.
+// TestManyDrops: with several drops each has to be clearer, unless they are on the same numbers.
 func TestManyDrops(t *testing.T) {
 	base, head := fall(20, 4) // p 1/32
 	same := Policy{Thresholds: Thresholds{MaxPassRateDrop: new(0.0), MaxMeanRewardDrop: new(0.0)}}
@@ -516,8 +516,8 @@ func TestQuarantine(t *testing.T) {
 	}
 }
 
-// TestSmallSuitesAreNoted: also if nothing fell, because nobody would know otherwise that the suite
-// cannot show it.
+// TestSmallSuitesAreNoted: the note appears even if nothing fell, because a green check would hide
+// that the suite is too small.
 func TestSmallSuitesAreNoted(t *testing.T) {
 	p := Policy{Thresholds: Thresholds{MaxPassRateDrop: new(0.05)}}
 	base, head := fall(3, 0)

@@ -110,7 +110,7 @@ func TestUnchangedCostsPass(t *testing.T) {
 	}
 }
 
-// TestRealCostIncreasesAreFound: what the documentation says of trials that cost half as much
+// TestRealCostIncreasesAreFound compares with the documentation trials that cost half as much
 // again, under a limit of 20 %.
 func TestRealCostIncreasesAreFound(t *testing.T) {
 	testenv.Long(t, "suites are simulated many times")
@@ -134,7 +134,7 @@ func TestRealCostIncreasesAreFound(t *testing.T) {
 	}
 }
 
-// TestUnknownCostsAreSaid: unknown costs never count as 0.
+// TestUnknownCostsAreSaid: unknown costs are reported and never count as 0.
 func TestUnknownCostsAreSaid(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	suite := costs{Tasks: 20, Attempts: 1, Spread: 1, Noise: 0.1}
@@ -192,7 +192,7 @@ func TestUnknownCostsAreSaid(t *testing.T) {
 	})
 }
 
-// TestCostVerdicts has the sentences for single jobs.
+// TestCostVerdicts checks the sentences about single jobs.
 func TestCostVerdicts(t *testing.T) {
 	job := func(model string, of ...float64) result.Job {
 		var j result.Job

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestTheDetectableIncreaseIsRedUnderALimit: an increase of the size that unchanged runs are told
-// is red in about 80 % of runs.
+// TestTheDetectableIncreaseIsRedUnderALimit: an increase of the reported detectable size is red in
+// about 80 % of runs.
 func TestTheDetectableIncreaseIsRedUnderALimit(t *testing.T) {
 	runs := simulations(400)
 	for i, c := range []costs{{Tasks: 100, Attempts: 3, Spread: 0.3, Noise: 0.5}, {Tasks: 50, Attempts: 1, Spread: 0.3, Noise: 0.5}} {

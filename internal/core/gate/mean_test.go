@@ -27,8 +27,8 @@ func TestMeanInterval(t *testing.T) {
 	}
 }
 
-// The interval contains the true mean about as often as it says, also if attempts at one task
-// resemble each other.
+// The interval contains the true mean about as often as its confidence states, also if attempts at
+// one task resemble each other.
 func TestMeanIntervalCovers(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	const runs = 2000

@@ -125,8 +125,9 @@ func TestMethodsAgree(t *testing.T) {
 	}
 }
 
-// TestSmallChancesAreFound: confidence may be 0.9999, and several drops share what is left. Rewards
-// of many decimals once had a floor of 0.001, which hid every drop from a confidence of 0.999 on.
+// TestSmallChancesAreFound: confidence may be 0.9999, and several drops share the remaining chance.
+// Rewards of many decimals once had a floor of 0.001, which hid every drop from a confidence of
+// 0.999 on.
 func TestSmallChancesAreFound(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	var same, apart [][2][]float64

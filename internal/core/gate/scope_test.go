@@ -33,7 +33,7 @@ func TestNopIsNotGated(t *testing.T) {
 	}
 }
 
-// If nothing could be compared, nobody knows whether a task broke.
+// If nothing could be compared, it is unknown whether a task broke.
 func TestBrokenTasksAreNotCheckedWithoutAComparison(t *testing.T) {
 	base, _ := fall(3, 0)
 	var head result.Job
@@ -48,8 +48,8 @@ func TestBrokenTasksAreNotCheckedWithoutAComparison(t *testing.T) {
 	}
 }
 
-// TestOracleAndNopEnterNoLimitOfTheWholeJob: beside another agent they enter no rate, mean, drop or
-// number of broken tasks, unless a group names them; alone they do.
+// TestOracleAndNopEnterNoLimitOfTheWholeJob: in a job with other agents they enter no rate, mean,
+// drop or number of broken tasks, unless a group names them; alone they do.
 func TestOracleAndNopEnterNoLimitOfTheWholeJob(t *testing.T) {
 	var base, head result.Job
 	for i := range 100 {

@@ -121,7 +121,7 @@ func TestJudgeCosts(t *testing.T) {
 }
 
 // Trials that ended before their judge, and a judge's criteria without its verdict, are missing;
-// what when left out is not.
+// trials that the condition (when) left out are not.
 func TestMissingScores(t *testing.T) {
 	var j result.Job
 	judgedTrials(&j, "a", "x", 0.9, -1)
@@ -138,7 +138,7 @@ func TestMissingScores(t *testing.T) {
 			t.Errorf("%s: %q, want %q", c.Outcome, c.Message, want)
 		}
 	}
-	// A judge of some tasks is missing in none of the others.
+	// A judge that judges only some tasks is not missing in the others.
 	judgedTrials(&j, "e", "x", 0.8)
 	j.Results[len(j.Results)-1].Scores = map[string]result.OutcomeScore{"other": {Score: new(1.0)}}
 	p := Policy{Thresholds: Thresholds{Scores: map[string]ScoreLimits{"q": {Min: new(0.7), MaxMissing: new(1)}}}}

@@ -82,7 +82,7 @@ func TestUnchangedSuitesPass(t *testing.T) {
 	}
 }
 
-// caught returns in what share of runs the pass rate's drop fails the job.
+// caught returns the share of runs in which the pass rate's drop fails the job.
 func caught(s suite, runs int, seed uint64, confidence float64, each func(Test)) float64 {
 	p := Policy{Thresholds: Thresholds{MaxPassRateDrop: new(0.0)}, Confidence: confidence}
 	rng := rand.New(rand.NewPCG(seed, 7))
@@ -249,8 +249,8 @@ func TestUnequalAttempts(t *testing.T) {
 
 func share100(n, of int) float64 { return 100 * float64(n) / float64(of) }
 
-// TestTheDetectableBreakageIsDetected: as many broken tasks as unchanged runs are told this suite
-// shows are found in about 80 % of runs.
+// TestTheDetectableBreakageIsDetected: the number of broken tasks that the hint calls detectable is
+// found in about 80 % of runs.
 func TestTheDetectableBreakageIsDetected(t *testing.T) {
 	runs := simulations(200)
 	for i, c := range []suite{
@@ -284,7 +284,7 @@ func TestTheDetectableBreakageIsDetected(t *testing.T) {
 	}
 }
 
-// redShare returns in what percentage of runs a policy fails a suite.
+// redShare returns the percentage of runs in which a policy fails a suite.
 func redShare(t *testing.T, p Policy, s suite, runs int) float64 {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(uint64(s.Tasks), uint64(s.Attempts)))
@@ -310,7 +310,7 @@ func wantShare(t *testing.T, got, documented float64, runs int) {
 	}
 }
 
-// TestGradedRewardsAreBetterGatedByTheirMean: what the documentation says of 30 tasks with graded
+// TestGradedRewardsAreBetterGatedByTheirMean compares with the documentation 30 tasks with graded
 // rewards (five parts, of which an average task has half or two thirds done) that all fall by 0.1.
 func TestGradedRewardsAreBetterGatedByTheirMean(t *testing.T) {
 	runs := simulations(300)
@@ -331,7 +331,7 @@ func TestGradedRewardsAreBetterGatedByTheirMean(t *testing.T) {
 	}
 }
 
-// TestDriftIsRed: what the documentation says of a job that changes nothing, on a day on which
+// TestDriftIsRed compares with the documentation a job that changes nothing, on a day on which
 // every task's odds are lower by the same factor.
 func TestDriftIsRed(t *testing.T) {
 	runs := testenv.Times(50, 100) // with fewer, no drift at all would be within the margins
@@ -354,8 +354,8 @@ func TestDriftIsRed(t *testing.T) {
 // confirmations are the ways to confirm broken tasks, in the order of the documentation's columns.
 var confirmations = []string{"without confirm", "alone", "against"}
 
-// redByConfirmation returns in what percentage of runs max_broken_tasks: 0 fails a suite without
-// confirmation attempts, with those of the job alone, and with those of the job and of the
+// redByConfirmation returns the percentage of runs in which max_broken_tasks: 0 fails a suite
+// without confirmation attempts, with those of the job alone, and with those of the job and of the
 // baseline.
 func redByConfirmation(t *testing.T, s suite, ties gatetest.Ties, noise Noise, runs int, seed uint64) []float64 {
 	t.Helper()
@@ -377,8 +377,8 @@ func redByConfirmation(t *testing.T, s suite, ties gatetest.Ties, noise Noise, r
 	return red
 }
 
-// TestConfirmationFindsBrokenTasks: what the documentation says of how often broken tasks are
-// found, with many flaky ones beside them.
+// TestConfirmationFindsBrokenTasks compares with the documentation how often broken tasks are found
+// among many flaky ones.
 func TestConfirmationFindsBrokenTasks(t *testing.T) {
 	runs := testenv.Times(30, 400)
 	for i, c := range []struct {
@@ -470,9 +470,9 @@ func TestASingleConfirmedTaskIsNoEvidence(t *testing.T) {
 	}
 }
 
-// TestConfirmingBothSides: what the documentation says of attempts of the baseline, too. They keep
+// TestConfirmingBothSides compares with the documentation attempts of the baseline, too. They keep
 // a day on which the odds of every task are lower from being taken for a change.
-// TestConfirmationFindsBrokenTasks has what they find.
+// TestConfirmationFindsBrokenTasks covers the broken tasks that they find.
 func TestConfirmingBothSides(t *testing.T) {
 	runs := simulations(400)
 	for i, c := range []struct {
@@ -497,9 +497,8 @@ func TestConfirmingBothSides(t *testing.T) {
 	}
 }
 
-// TestTheDetectableDropIsRedUnderALimit: a drop of the size that unchanged runs are told is red in
-// about 80 % of runs also if the limit is not 0, and one equal to the limit in half of them at
-// most.
+// TestTheDetectableDropIsRedUnderALimit: a drop of the reported detectable size is red in about 80
+// % of runs even if the limit is not 0, and one equal to the limit in half of them at most.
 func TestTheDetectableDropIsRedUnderALimit(t *testing.T) {
 	runs := simulations(400)
 	p := Policy{Thresholds: Thresholds{MaxPassRateDrop: new(0.05)}}

@@ -29,7 +29,7 @@ type Check struct {
 	Outcome Outcome `json:"outcome"`
 	Value   float64 `json:"value"` // the measured number, in the threshold's unit; a drop is positive
 	Limit   float64 `json:"limit"`
-	// Message is a sentence with the numbers. Hint says what would help; "" if nothing would.
+	// Message is a sentence with the numbers. Hint is advice; "" if there is none.
 	Message string `json:"message"`
 	Hint    string `json:"hint,omitempty"`
 	Test    *Test  `json:"test,omitempty"` // null if nothing was tested
@@ -68,8 +68,8 @@ type Test struct {
 	Adjusted           float64 `json:"p_adjusted"`
 	Tests              int     `json:"looks"`
 	IntervalConfidence float64 `json:"interval_confidence"`
-	// NeededAttempts is how many attempts per task would detect a drop of twice the threshold, or
-	// the observed one if that is 0. 0: the present ones do, or no number does.
+	// NeededAttempts is the number of attempts per task that would detect a drop of twice the
+	// threshold, or the observed one if that is 0. 0: the present ones do, or no number does.
 	NeededAttempts int `json:"needed_attempts,omitempty"`
 }
 

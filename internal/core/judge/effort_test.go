@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// doubling returns a schema in which a keyword refers to the next one twice, as often as steps
-// says.
+// doubling returns a schema in which each of so many steps refers to the next one twice by a
+// keyword.
 func doubling(keyword string, steps int, last map[string]any) map[string]any {
 	defs := map[string]any{fmt.Sprintf("d%d", steps): last}
 	for n := range steps {

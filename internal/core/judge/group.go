@@ -11,14 +11,14 @@ import (
 	"github.com/org/rollout-action/internal/lib/fields"
 )
 
-// MaxCandidates is how many trials a judge can rank.
+// MaxCandidates is the maximum number of trials that a judge can rank.
 const MaxCandidates = 50
 
 // GroupInput holds the data that prompts can use about the trials of a task. The caller bounds all
 // texts. Names of agents and models are not used.
 type GroupInput struct {
 	Task       Task
-	Candidates []Input // in the order in which they are shown; Label says what each is called
+	Candidates []Input // in the order in which they are shown; Label names them
 }
 
 // Label returns the name of candidate i in prompts and verdicts: A, B … Z, AA, AB …

@@ -150,7 +150,7 @@ func TestCriteriaOfAJudge(t *testing.T) {
 	}
 }
 
-// A judge says nothing that its spec did not: the spec is not changed.
+// Compile does not change the spec that it is given.
 func TestCompileLeavesTheSpecAlone(t *testing.T) {
 	s := Spec{Name: "q", Criteria: []Criterion{{Name: "a", Text: "b"}}}
 	j := compiled(t, s)

@@ -76,7 +76,7 @@ func TestRewardsWithoutTests(t *testing.T) {
 	}
 }
 
-// Which judge is missing is said, because a task may have one of that name.
+// Problems name the missing judge, because a task may have one of that name.
 func TestUnknownScoresAreNamed(t *testing.T) {
 	for reward, want := range map[string]string{"scores.other * tests": "other", "other * tests": "", "tests + 1": ""} {
 		_, found := CompileReward(reward, panel(t), true)

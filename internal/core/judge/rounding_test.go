@@ -2,7 +2,7 @@ package judge
 
 import "testing"
 
-// Sums of decimal weights are what their readers take them for: a trial passes with exactly 1.
+// Sums of decimal weights are rounded, so that a trial passes with exactly 1.
 func TestRewardsAreRounded(t *testing.T) {
 	r, problems := CompileReward("0.5 * tests + 0.2 + 0.2 + 0.1 * tests", nil, true)
 	if len(problems) > 0 {

@@ -88,7 +88,7 @@ func TestMissingVerdicts(t *testing.T) {
 	}
 }
 
-// What is wrong with a verdict is said, in few words, whatever the verdict is.
+// Errors about any verdict are short and name the problem.
 func TestHostileVerdicts(t *testing.T) {
 	long := strings.Repeat("x", 2000)
 	for name, tc := range map[string]struct{ text, want string }{

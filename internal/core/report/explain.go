@@ -58,7 +58,7 @@ func read(in Input, file string) excerpt.Text {
 }
 
 // RawEnds returns the beginning and the end of a file in the job's directory as they are: hostile
-// bytes. dropped is how many are left out between them; without any, tail is all of the file. It is
+// bytes. dropped is the number of bytes between them; if it is 0, tail is all of the file. It is
 // empty if the file is missing or not a regular one.
 func RawEnds(in Input, file string) (head, tail []byte, dropped int64) {
 	head, tail, dropped, err := readEnds(in.Files, file)

@@ -9,8 +9,8 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// TestHostileFilesOfATrialTakeLittleMemory has files that agents and verifiers write, with very
-// many elements with nothing in them.
+// TestHostileFilesOfATrialTakeLittleMemory reads files of agents and verifiers with very many empty
+// elements.
 func TestHostileFilesOfATrialTakeLittleMemory(t *testing.T) {
 	many := func(element string) string { return strings.Repeat(element, 1_000_000) }
 	trial := result.Trial{Key: result.Key{Agent: "a", Dataset: "d", Task: "t", Attempt: 1}}

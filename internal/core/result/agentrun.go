@@ -36,7 +36,7 @@ type AgentRun struct {
 	IsTruncated   bool     `json:"is_truncated,omitempty"`
 	Error         *Error   `json:"error,omitempty"`
 	Warnings      []string `json:"warnings,omitempty"`
-	// Verdict is what a judge gave, redacted: an object that fits its schema; null without one.
+	// Verdict is the judge's verdict, redacted: an object that fits its schema; null without one.
 	Verdict json.RawMessage `json:"verdict,omitempty"`
 	Score   *float64        `json:"score,omitempty"`
 	// Criteria are the values of a judge's criteria by name, from 0 to 1.
@@ -44,7 +44,7 @@ type AgentRun struct {
 	Reason   string             `json:"reason,omitempty"` // hostile text, in the verdict's own words; shortened
 	// Trajectory is the path of the record below the trial's directory; "" if there is none.
 	Trajectory string `json:"trajectory,omitempty"`
-	// Group says how a judge with scope: group ranked the trial; null for others.
+	// Group describes the ranking of the trial by a judge with scope: group; null for others.
 	Group *GroupRun `json:"group,omitempty"`
 }
 
@@ -73,7 +73,7 @@ type GroupOrder struct {
 	Ranks []int `json:"ranks"`
 }
 
-// Role is what an agent does in a trial.
+// Role is the part of an agent in a trial.
 type Role string
 
 // The roles.

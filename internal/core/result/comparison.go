@@ -34,7 +34,7 @@ type ComparedTask struct {
 	Change  Change        `json:"change"`
 	Base    *ComparedSide `json:"base"`
 	Head    *ComparedSide `json:"head"`
-	// Confirmed says what further attempts showed; "" without any.
+	// Confirmed describes the results of further attempts; "" without any.
 	Confirmed string `json:"confirmed,omitempty"`
 }
 

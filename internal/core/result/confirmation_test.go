@@ -105,8 +105,8 @@ func TestFault(t *testing.T) {
 }
 
 // TestAttemptsOfBothDecide: the job may have broken a task that it passes in none of its further
-// attempts, while the baseline passes more than half of its own. As soon as that cannot be any
-// more, there are no further ones, and both sides have equally many.
+// attempts, while the baseline passes more than half of them. As soon as that is impossible, there
+// are no further ones, and both sides have equally many.
 func TestAttemptsOfBothDecide(t *testing.T) {
 	plan := Plan{JobName: "j", Trials: []Key{key("a", "t", 1), key("a", "t", 2), key("new", "t", 1)}}.WithConfirmation(PlannedConfirmation{Attempts: 4, Tasks: []Key{key("a", "t", 0), key("new", "t", 0)}})
 	ofBase := Plan{JobName: "j-against-1", Trials: plan.Trials[:2], Beside: &Beside{Baseline: true, JobName: "j"}}
@@ -159,7 +159,7 @@ func TestAttemptsOfBothDecide(t *testing.T) {
 			if got := Compare(before, after).Tasks[0].Change == Broken; got != c.broken {
 				t.Errorf("broken is %t", got)
 			}
-			// The attempts of a baseline that did not run beside this job confirm something else.
+			// The attempts of a baseline that did not run with this job confirm something else.
 			before.Beside = &Beside{Baseline: true, JobName: "other"}
 			if d := Compare(before, after).Tasks[0]; d.BaseConfirmation != nil {
 				t.Errorf("attempts of another job's baseline count: %+v", d.BaseConfirmation)
@@ -168,7 +168,7 @@ func TestAttemptsOfBothDecide(t *testing.T) {
 	}
 }
 
-// TestABaselineThatOnlyConfirms has no trials of its own, so that none is missing.
+// TestABaselineThatOnlyConfirms plans only confirmation attempts, so no trial is missing.
 func TestABaselineThatOnlyConfirms(t *testing.T) {
 	plan := Plan{JobName: "b", Beside: &Beside{Baseline: true, OnlyConfirms: true}, Trials: []Key{key("a", "t", 1)}}.WithConfirmation(PlannedConfirmation{Attempts: 2, Tasks: []Key{key("a", "t", 0)}})
 	job := Summarize(plan, []Trial{confirming(rewarded(key("a", "t", 2), 1))})
@@ -180,8 +180,8 @@ func TestABaselineThatOnlyConfirms(t *testing.T) {
 	}
 }
 
-// TestTheMirrorRule: what confirms that a task is fixed is what confirms that it is broken, with
-// job and baseline exchanged. So chance confirms either as often.
+// TestTheMirrorRule: the rule that confirms a fixed task is the one that confirms a broken task,
+// with job and baseline exchanged. So chance confirms either as often.
 func TestTheMirrorRule(t *testing.T) {
 	task := key("a", "t", 0)
 	compare := func(headReward float64, head, base []Trial) (change Change, first, other []Key) {

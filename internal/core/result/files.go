@@ -84,7 +84,7 @@ const (
 	// VerdictFile is a judge's verdict as it gave it, in its directory; in a job's directory it is
 	// the verdict on the job (Verdict).
 	VerdictFile = "verdict.json"
-	// JudgedFile says what became of a judge, in its directory.
+	// JudgedFile records the outcome of a judge, in its directory.
 	JudgedFile = "judged.json"
 	// GroupFile is a judge's ranking of the trials of a task, in its directory.
 	GroupFile = "group.json"

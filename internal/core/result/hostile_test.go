@@ -12,8 +12,8 @@ import (
 	"github.com/org/rollout-action/internal/lib/bounded"
 )
 
-// TestHostileFilesTakeLittleMemory has each file of a job with lists and objects of very many
-// elements with nothing in them.
+// TestHostileFilesTakeLittleMemory reads each file of a job with lists and objects of very many
+// empty elements.
 func TestHostileFilesTakeLittleMemory(t *testing.T) {
 	many := func(n int, element string) string { return strings.TrimSuffix(strings.Repeat(element+",", n), ",") }
 	key := Key{Agent: "a", Dataset: "d", Task: "t", Attempt: 1}
@@ -76,7 +76,7 @@ func TestHeadsHaveFewKeys(t *testing.T) {
 	}
 }
 
-// TestLargeResultsAreRead has a result with little in each trial.
+// TestLargeResultsAreRead reads a result with many small trials.
 func TestLargeResultsAreRead(t *testing.T) {
 	job := Job{JobName: "j", Agents: map[string]Summary{"a": {}}, Results: make([]Outcome, 56_320)}
 	for i := range job.Results {

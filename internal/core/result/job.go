@@ -285,7 +285,7 @@ type Outcome struct {
 	// Again: only the tests of the trial ran, on what another job's trial left. DurationSec is that
 	// of this run alone, Cost that of both.
 	Again bool `json:"again,omitempty"`
-	// Usage is what the agent used of its model; nil without a gateway.
+	// Usage is the agent's usage of its model; nil without a gateway.
 	Usage *OutcomeUsage `json:"usage,omitempty"`
 	// Scores are those of judges and their criteria, by name; nil without judges.
 	Scores map[string]OutcomeScore `json:"scores,omitempty"`

@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// A cost that is not known in full says so wherever it goes: in sums, in files, and after they were
-// read.
+// A cost that is not known in full stays a lower bound in sums, in files, and after reading them.
 func TestCostsThatAreNotKnownInFullAreLowerBounds(t *testing.T) {
 	one := 1.0
 	exact := Trial{Key: Key{Agent: "a", Dataset: "d", Task: "t", Attempt: 1}, Reward: &one, Usage: &Usage{Turns: 2, Calls: 2, InputTokens: new(int64(5))}, Costs: Costs{Model: Dollars(1)}}

@@ -25,14 +25,14 @@ type Output struct {
 	// null if unknown.
 	Prompt []Message `json:"prompt"`
 	// Completion is the agent's conversation after its first prompt, in the shape of the Chat
-	// Completions API; null if none was recorded, or ConversationOmitted says why.
+	// Completions API; null if none was recorded or if it was omitted (ConversationOmitted).
 	Completion json.RawMessage `json:"completion"`
 	// Trajectory has a trajectory.Turn for each answer of a model, with the names of the
 	// TrajectoryStep that such programs know.
 	Trajectory json.RawMessage `json:"trajectory,omitempty"`
 	ToolDefs   json.RawMessage `json:"tool_defs,omitempty"` // the tools that the agent offered, as OpenAI's functions
 	Usage      *Usage          `json:"usage,omitempty"`
-	// ConversationOmitted says why a conversation that was recorded is not here.
+	// ConversationOmitted is the reason why a recorded conversation is not here.
 	ConversationOmitted string `json:"conversation_omitted,omitempty"`
 	// TokensOmitted is the number of turns in Trajectory whose tokens were recorded and are not
 	// here, because the line would be too long.

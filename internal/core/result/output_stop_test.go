@@ -2,8 +2,8 @@ package result
 
 import "testing"
 
-// A budget that ended the agent's access to its model is why a trial ended that was verified all
-// the same.
+// A budget that ended the agent's access to its model is the stop condition of a trial that was
+// verified nevertheless.
 func TestOutputOfAStoppedAgent(t *testing.T) {
 	reward := 1.0
 	stopped := Trial{Reward: &reward, StopCondition: "max_turns", IsTruncated: true}

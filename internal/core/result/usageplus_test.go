@@ -30,7 +30,7 @@ func TestUsagePlus(t *testing.T) {
 	}
 }
 
-// A result names the models that answered only where they are not the one that was asked for.
+// A result names the models that answered only if they are not the requested one.
 func TestOutcomeNamesTheModelsThatAnswered(t *testing.T) {
 	for answered, want := range map[string][]string{"": nil, "m": nil, "m-2": {"m-2"}, "m m-2": {"m", "m-2"}} {
 		o := OutcomeOf(Trial{Usage: &Usage{Requested: "m", Answered: strings.Fields(answered)}})

@@ -71,7 +71,7 @@ func TestACostThatNobodyReportedIsNull(t *testing.T) {
 	}
 }
 
-// A file from before there was null has 0 where nobody reported a cost.
+// A file of a version without null costs has 0 where none was reported.
 func TestOldFilesStayReadable(t *testing.T) {
 	const costs = `"costs":{"environment":0,"model":%,"judges":0}`
 	for _, c := range []struct{ name, trial, want string }{

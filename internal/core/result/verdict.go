@@ -40,8 +40,8 @@ type Verdict[G any] struct {
 	// or if results were missing.
 	Passed     bool     `json:"passed"`
 	Incomplete []string `json:"incomplete"` // a sentence for each kind of result that was missing; not nil
-	// Baseline describes the job that this one was compared with, or says why there was none; "":
-	// none was asked for.
+	// Baseline describes the job that this one was compared with, or the reason why there was none;
+	// "": none was asked for.
 	Baseline   string      `json:"baseline"`
 	Comparison *Comparison `json:"comparison"` // null without a baseline
 	Gate       G           `json:"gate"`

@@ -91,7 +91,7 @@ func TestJudgesOfATask(t *testing.T) {
 	}
 }
 
-// What a judge is asked is part of the task: files that judges name are in its digest.
+// The prompt of a judge is part of the task: files that judges name are in its digest.
 func TestJudgesAreInTheDigest(t *testing.T) {
 	before := Load(newTask(t, judgeFiles)).Digest()
 	for _, name := range []string{"task.toml", "judges/careful.md", "judges/verdict.json"} {

@@ -10,8 +10,8 @@ import (
 
 const pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\nsize 12345\n"
 
-// A task with pointers in place of its files would be another task. Where git-lfs keeps nothing, a
-// file that looks so is what it is.
+// A task with pointers in place of its files is refused. Where git-lfs tracks nothing, a file that
+// looks like a pointer is an ordinary file.
 func TestPointersOfLFSAreRefused(t *testing.T) {
 	for _, tc := range []struct {
 		name  string

@@ -34,7 +34,7 @@ func hostileInstructions() map[string]string {
 const stub = `printf '%s\0' "$@" >>"$HOME/seen-args"; cat >>"$HOME/seen-input"
 `
 
-// delivered is how a preset's program got the instruction.
+// delivered records how a preset's program got the instruction.
 type delivered struct {
 	args  []string
 	input string
@@ -42,11 +42,11 @@ type delivered struct {
 	file  string // its path
 }
 
-// has reports whether the program got the whole instruction, in a way that no beginning of it can
-// be taken for an option.
+// has reports whether the program got the whole instruction, and no prefix of it can be taken for
+// an option.
 func (d delivered) has(t *testing.T, want string) bool {
 	t.Helper()
-	// A shell removes line ends at the end of what it puts into an argument.
+	// A shell removes line ends at the end of a command substitution.
 	same := func(got string) bool { return strings.TrimRight(got, "\n") == strings.TrimRight(want, "\n") }
 	end := slices.Index(d.args, "--")
 	for i, arg := range d.args {
@@ -80,8 +80,7 @@ func taskOf(t *testing.T, file string) string {
 	return task
 }
 
-// startedWith runs the execute script of a preset with an instruction, and programs in the place of
-// its own.
+// startedWith runs the execute script of a preset with an instruction, and with fake programs.
 func startedWith(t *testing.T, p Preset, instruction, program string) (delivered, error) {
 	t.Helper()
 	home := t.TempDir()

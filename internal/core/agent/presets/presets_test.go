@@ -18,7 +18,7 @@ import (
 	"github.com/org/rollout-action/internal/test/testprogram"
 )
 
-// apis are those of package model, which is beside this one.
+// apis are those of package model, which this package does not import.
 var apis = []string{"anthropic", "openai-chat", "openai-responses", "google"}
 
 func TestEveryPresetIsWhole(t *testing.T) {
@@ -85,7 +85,7 @@ func TestVersionIsQuoted(t *testing.T) {
 	}
 }
 
-// Files that no preset is made of would be forgotten.
+// Files that no preset uses would be forgotten.
 func TestEveryScriptIsUsed(t *testing.T) {
 	paths, err := filepath.Glob("scripts/*.sh")
 	if err != nil || len(paths) == 0 {
@@ -191,8 +191,8 @@ func TestPoint08OtherServersKnowNoBetas(t *testing.T) {
 	}
 }
 
-// TestPoint19ToolsForTheWebAreOff: under a restricted network agents are not to offer tools that
-// need another one, which would only fail.
+// TestPoint19ToolsForTheWebAreOff: under a restricted network agents must not offer tools for the
+// web, which would only fail.
 func TestPoint19ToolsForTheWebAreOff(t *testing.T) {
 	if _, err := exec.LookPath("node"); err != nil {
 		testenv.Lacks(t, "node", "Node.js")
@@ -272,8 +272,8 @@ func inDir(dir, part string) string {
 	return strings.NewReplacer(Dir, dir+"/agent", "/logs", dir+"/logs").Replace(script(part))
 }
 
-// bash runs a script with programs of its own before those of the machine, and with dir as the home
-// directory.
+// bash runs a script with dir as the home directory. programs take precedence over those of the
+// machine.
 func bash(t *testing.T, dir, text string, programs map[string]string) (string, error) {
 	t.Helper()
 	bin := filepath.Join(dir, "bin")
@@ -286,8 +286,7 @@ func bash(t *testing.T, dir, text string, programs map[string]string) (string, e
 	return string(out), err
 }
 
-// A program that an image has under the agent's name is used if it reports the wanted version,
-// whatever it is; another version is not.
+// A program that an image has under the agent's name is used only if it reports the wanted version.
 func TestProgramsThatAnImageHas(t *testing.T) {
 	for prints, counts := range map[string]bool{
 		"2.1.330":                   true,
@@ -316,7 +315,7 @@ func TestProgramsThatAnImageHas(t *testing.T) {
 	}
 }
 
-// What an image has in the place of the agent's directories must not keep it from working.
+// Files that an image has in the place of the agent's directories must not keep it from working.
 func TestDirectoriesThatAnImageHas(t *testing.T) {
 	const run = "\nkeep_sessions ~/.claude/projects\ncopy_skills ~/.claude/skills\nmkdir -p ~/.claude/projects && echo a session >~/.claude/projects/one\n"
 	for name, one := range map[string]struct {
@@ -361,7 +360,7 @@ func TestDirectoriesThatAnImageHas(t *testing.T) {
 	}
 }
 
-// An agent must not begin with other settings than those of its preset.
+// An agent must begin with the settings of its preset, whatever the image has.
 func TestSettingsThatAnImageHas(t *testing.T) {
 	if _, err := exec.LookPath("node"); err != nil {
 		testenv.Lacks(t, "node", "Node.js")

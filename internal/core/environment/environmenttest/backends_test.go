@@ -15,7 +15,7 @@ import (
 	"github.com/org/rollout-action/providers/sandbox"
 )
 
-// stores is a directory with what sandboxes keep.
+// stores is the directory in which sandboxes keep their files.
 var stores string
 
 func TestMain(m *testing.M) {
@@ -24,8 +24,8 @@ func TestMain(m *testing.M) {
 	os.Exit(testenv.RunWithStore(m, &stores))
 }
 
-// fakeOptions are those of the fake provider, which is quick and always there, but has only what
-// tests of its users need.
+// fakeOptions are those of the fake provider, which is quick and always available, but has only the
+// features that tests of its users need.
 func fakeOptions() Options {
 	world := fake.NewWorld()
 	return Options{
@@ -53,8 +53,8 @@ func fakeSkips() map[string]string {
 	return skip
 }
 
-// fakeLacks has the checks, named as in broken.checks, that need what the fake provider does not
-// have.
+// fakeLacks lists the checks, named as in broken.checks, that need features of which the fake
+// provider has none.
 var fakeLacks = []struct {
 	what   string
 	checks []string

@@ -69,14 +69,14 @@ func matching(t *testing.T, names []string) []check {
 	return found
 }
 
-// matches reports whether name is that of a check, or a prefix of it followed by "*".
+// matches reports whether name is check, or a prefix of it followed by "*".
 func matches(name, check string) bool {
 	start, open := strings.CutSuffix(name, "*")
 	return name == check || open && strings.HasPrefix(check, start)
 }
 
-// recordSomewhere runs a check on the fake provider or, if that lacks what is needed, on sandboxes.
-// It skips or fails the test if there are no sandboxes here, or if they lack it, too.
+// recordSomewhere runs a check on the fake provider or, if that lacks a feature, on sandboxes. It
+// skips or fails the test if there are no sandboxes here, or if they lack it, too.
 func recordSomewhere(t *testing.T, c check, programs bool, change func(Options) Options) *recorder {
 	t.Helper()
 	if !programs {

@@ -58,7 +58,7 @@ func greet(l net.Listener) {
 				}
 				request.Write(buffer[:n])
 			}
-			_, _ = io.WriteString(conn, "HTTP/1.0 200 OK\r\n\r\nhello\n") // the client says what came
+			_, _ = io.WriteString(conn, "HTTP/1.0 200 OK\r\n\r\nhello\n") // the client checks the response
 		}()
 	}
 }

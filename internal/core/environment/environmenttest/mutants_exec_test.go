@@ -98,7 +98,7 @@ func holdBack(lose bool) func(*brokenEnv, context.Context, string, environment.E
 	}
 }
 
-// cutWriter passes on what fits.
+// cutWriter passes on a limited number of bytes.
 type cutWriter struct {
 	w    io.Writer
 	left int
@@ -191,7 +191,7 @@ var killMutants = []broken{
 		changeExec(func(_ *string, o *environment.ExecOptions) { o.Stdout = nil })},
 }
 
-// filledStorage is the attack for which storage must be limited, or said to be.
+// filledStorage is the attack that needs a storage limit, or one reported as not enforced.
 const filledStorage = "that has filled the storage"
 
 // killed returns the names of the checks of commands that are killed, but for filledStorage.

@@ -116,7 +116,7 @@ var lifecycleMutants = []broken{
 // standIn is a valid base other than the image.
 var standIn = &environment.Base{Requested: "debian:bookworm", Actual: "another", Reason: "no network"}
 
-// says returns a provider that claims to enforce all limits, and whose commands print out.
+// says returns a provider that claims to enforce all limits, and whose commands all print out.
 func says(out string) hooks {
 	return hooks{
 		unenforced: func() []string { return nil },

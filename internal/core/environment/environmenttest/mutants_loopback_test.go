@@ -9,7 +9,7 @@ import (
 	"github.com/org/rollout-action/internal/core/environment"
 )
 
-// brokenLoopback is a brokenEnv that listens in its own way.
+// brokenLoopback is a brokenEnv that implements ListenLoopback.
 type brokenLoopback struct{ *brokenEnv }
 
 func (b *brokenLoopback) ListenLoopback(ctx context.Context) (net.Listener, error) {

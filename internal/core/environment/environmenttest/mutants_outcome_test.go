@@ -28,7 +28,7 @@ func before(script string) hooks {
 	})
 }
 
-// after returns hooks that run a script in what continues with kept files.
+// after returns hooks that run a script in environments restored from kept files.
 func after(script string, change ...func(o *environment.CreateOptions)) hooks {
 	return hooks{restore: func(m *mutant, ctx context.Context, id string, o environment.CreateOptions) (environment.Environment, error) {
 		for _, c := range change {

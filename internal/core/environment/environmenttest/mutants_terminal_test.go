@@ -7,14 +7,14 @@ import (
 	"github.com/org/rollout-action/internal/core/environment"
 )
 
-// brokenTerminal is a brokenEnv with a terminal of its own.
+// brokenTerminal is a brokenEnv that implements ExecTerminal.
 type brokenTerminal struct{ *brokenEnv }
 
 func (b *brokenTerminal) ExecTerminal(ctx context.Context, script string, o environment.ExecOptions, t environment.Terminal) (int, error) {
 	return b.m.terminal(b.brokenEnv, ctx, script, o, t)
 }
 
-// changeTerminal returns hooks that change what a terminal is asked for.
+// changeTerminal returns hooks that change the options of a terminal.
 func changeTerminal(change func(o *environment.ExecOptions, t *environment.Terminal)) hooks {
 	return hooks{patience: 20 * time.Second, terminal: func(e *brokenEnv, ctx context.Context, script string, o environment.ExecOptions, t environment.Terminal) (int, error) {
 		change(&o, &t)

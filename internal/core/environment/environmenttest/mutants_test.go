@@ -110,8 +110,7 @@ func (m *mutant) CreateEnvironment(ctx context.Context, o environment.CreateOpti
 	return m.make(ctx, o)
 }
 
-// make calls the original CreateEnvironment and returns an environment whose own methods are
-// broken.
+// make calls the original CreateEnvironment and returns an environment with broken methods.
 func (m *mutant) make(ctx context.Context, o environment.CreateOptions) (environment.Environment, error) {
 	env, err := m.Provider.CreateEnvironment(ctx, o)
 	if err != nil {
@@ -166,7 +165,7 @@ type brokenEnv struct {
 	notes int // number of calls, for hooks that count
 }
 
-// count returns how often it has been called before.
+// count returns the number of earlier calls.
 func (e *brokenEnv) count() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()

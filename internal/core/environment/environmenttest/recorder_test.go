@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// recorder is a test that may fail: it records what is reported to it. Everything else comes from
-// the real test.
+// recorder is a test that may fail: it records failures and skips. Other methods are those of the
+// real test.
 type recorder struct {
 	testing.TB
 	mu       sync.Mutex
@@ -30,8 +30,8 @@ func (r *recorder) Cleanup(do func()) {
 	r.cleanups = append(r.cleanups, do)
 }
 
-// TempDir returns a directory that is removed with the test. What a broken provider left running
-// may still write there.
+// TempDir returns a directory that is removed with the test. Processes that a broken provider left
+// running may still write there.
 func (r *recorder) TempDir() string {
 	dir, err := os.MkdirTemp("", "recorder")
 	if err != nil {
