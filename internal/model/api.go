@@ -135,7 +135,7 @@ type protocol interface {
 	// streams reports whether a request asks for a stream.
 	streams(path string, body []byte) bool
 	// prepare returns the path and the body for the upstream: the model's name, the imposed
-	// sampling, and what the gateway needs to count tokens are set; nothing else changes.
+	// sampling, and the options with which the gateway counts tokens are set; nothing else changes.
 	prepare(path string, body []byte, m *Model) (string, []byte, error)
 	// rules returns the protocol's rules for package inspect.
 	rules() inspect.Rules

@@ -12,8 +12,8 @@ import (
 	"github.com/org/rollout-action/internal/model/sse"
 )
 
-// Transport returns a transport whose requests the session answers inside this process, whatever
-// their host, with the session's token. Its connections end when the session is closed.
+// Transport returns a transport whose requests, to any host, the session answers inside this
+// process. It sets the session's token. Its connections end when the session is closed.
 func (s *Session) Transport() http.RoundTripper {
 	l := &insideListener{conns: make(chan net.Conn), closed: make(chan struct{})}
 	go s.Serve(l)

@@ -20,7 +20,7 @@ import (
 type Config struct {
 	Name     string // in the job file
 	API      API
-	Upstream string // the name that the provider knows, whatever the agent asks for
+	Upstream string // the provider's name of the model, which replaces the one in the agent's requests
 	BaseURL  string // "": the API's own
 	Key      string // "": none is sent
 	Headers  map[string]string

@@ -185,7 +185,7 @@ func (m *Model) refusal(status int, text []byte, message string) *ProbeError {
 	return &ProbeError{Message: "the provider answered with an error" + with}
 }
 
-// mentions reports whether an answer has one of the texts, whatever their case.
+// mentions reports whether an answer contains one of the words, ignoring case.
 func mentions(text []byte, words ...string) bool {
 	lower := strings.ToLower(string(text))
 	for _, word := range words {

@@ -68,7 +68,7 @@ type exchange struct {
 	w     *patient
 	r     *http.Request
 	asked []byte // nil from when the request is sent
-	text  []byte // what the provider was asked, until the turn is kept
+	text  []byte // the body sent to the provider, until the turn is stored
 	sends *upload
 	path  string
 	turn  Turn
@@ -410,7 +410,7 @@ func (x *exchange) relayPlain(answer *http.Response) {
 		x.turn.Answer, x.turn.Whole = x.p.answer(text), true
 		if tokens := x.tokens; tokens != nil {
 			tokens.read(text)
-			tokens.broken = tokens.broken || !bytes.Equal(said, text) // ids would tell the key
+			tokens.broken = tokens.broken || !bytes.Equal(said, text) // ids would reveal the key
 			x.turn.Answer.Tokens = tokens.tokens()
 			text, _ = tokens.hide(text)
 		}
@@ -575,7 +575,7 @@ func (x *exchange) endStream(out *http.ResponseController, reader eventReader, t
 		return
 	}
 	_, _ = x.w.Write(held.Bytes()) // the client has gone
-	_ = out.Flush()                // also of a stream that broke off: the end of the connection would take what came before with it
+	_ = out.Flush()                // also after a stream that broke off: closing the connection would discard unsent data
 }
 
 // readEvents sends the events of a stream, and its end.

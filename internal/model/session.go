@@ -187,7 +187,7 @@ const sealTime = 5 * time.Second
 // Close seals the session and ends Serve.
 func (s *Session) Close() Report {
 	r := s.Seal()
-	_ = s.server.Close() // the listeners are closed by whoever made them, too
+	_ = s.server.Close() // the makers of the listeners close them, too
 	return r
 }
 

@@ -20,7 +20,7 @@ import (
 type Tokens struct {
 	Prompt     []int32   `json:"prompt_ids"`
 	Completion []int32   `json:"completion_ids"`
-	Logprobs   []float64 `json:"completion_logprobs,omitempty"` // as many as Completion; nil if the server does not state one for each
+	Logprobs   []float64 `json:"completion_logprobs,omitempty"` // as many as Completion; nil unless the server states one for each
 }
 
 // maxTokenIDs is the maximum number of ids of a turn's prompt, and of its answer.
@@ -53,7 +53,7 @@ func refusesStreams(status int, body []byte) bool {
 // them.
 type tokenReader struct {
 	Tokens
-	broken       bool // not what a server of models writes
+	broken       bool // not in the format of model servers
 	noLogprobs   bool
 	hideIDs      bool
 	hideLogprobs bool

@@ -71,7 +71,7 @@ const limit = 65536
 
 func settled(context.Context) error { return nil }
 
-// step is something that a run does with its comment.
+// step is an operation of a run on its comment.
 type step struct {
 	run    int
 	act    string // announce, verdict, cancel
@@ -213,7 +213,7 @@ func TestAnnounceStaysWithinTheLimit(t *testing.T) {
 	}
 }
 
-// People with write access can edit our comments: what they leave is no more than the last verdict.
+// Users with write access can edit our comments: the edited text counts as the last verdict.
 func TestAnnounceAboveAnEditedComment(t *testing.T) {
 	head := comment(0, "").marker().String() + "\n"
 	for text, want := range map[string]string{

@@ -1,5 +1,5 @@
-// Package comments keeps one comment for a job on a pull request or a merge request, whatever
-// system it is in: runs that overlap, in any order, leave the comment of the newest one.
+// Package comments keeps one comment for a job on a pull request or a merge request, independent of
+// the forge: overlapping runs, in any order, leave the comment of the newest one.
 package comments
 
 import (
@@ -93,10 +93,10 @@ func Has(ctx context.Context, t Thread, job string) (bool, error) {
 }
 
 // Upsert ensures that the thread has exactly one comment of ours for the job, that of the newest
-// run: it creates, updates or keeps it. It never touches comments of other authors, whatever they
-// contain. Two runs at the same time may leave duplicates; Upsert keeps the oldest. As the APIs
-// have no compare-and-swap, it checks again after writing, when settle has waited for the
-// concurrent requests of other runs to arrive, until there is nothing to fix.
+// run: it creates, updates or keeps it. It never touches comments of other authors. Two runs at the
+// same time may leave duplicates; Upsert keeps the oldest. As the APIs have no compare-and-swap, it
+// checks again after writing, when settle has waited for the concurrent requests of other runs to
+// arrive, until there is nothing to fix.
 //
 // It does not change a comment, nor its marker, if the body is unchanged. Errors are those of the
 // Thread.

@@ -147,7 +147,7 @@ func (h *aHistory) find(q Query) (Found, string, error) {
 	return f, "", err
 }
 
-// want checks that the query finds the baseline of the named commit, described as said.
+// want checks that the query finds the baseline of the named commit, with said as its description.
 func (h *aHistory) want(q Query, name, said string) Found {
 	h.t.Helper()
 	f, got, err := h.find(q)
@@ -268,7 +268,7 @@ func TestPushIsComparedWithTheBranchBefore(t *testing.T) {
 	h.commits["lost"] = sha(99) // a commit that GitHub no longer has
 	h.want(push("lost", "E"), "D", "(what the branch was before; run ")
 
-	// Another branch is compared with main, whatever it was before.
+	// Another branch is compared with main, not with its state before the push.
 	commit, parents := h.shallow("G")
 	a := Actions{Repository: repo, Event: "push", Ref: "refs/heads/change", SHA: commit, HeadSHA: commit, Before: h.commits["F"], Landed: true}
 	h.want(a.Query("main", commit, parents), "B", "(the merge base; run ")
@@ -317,7 +317,7 @@ func TestClaimedCommitOfAForkIsChecked(t *testing.T) {
 	}
 	h.want(a.Query("main", sha(77), nil), "B", "assuming "+h.commits["G"][:7])
 
-	// After a push of our own, the base is what main was before.
+	// After our own push, the base is main before it.
 	a = Actions{
 		Repository: repo, Event: "workflow_run", SHA: h.commits["E"], HeadSHA: h.commits["E"], HeadBranch: "main", HeadRepository: repo,
 		Origin: &Origin{RunID: 5, Event: "push", WorkflowFile: workflowCI},

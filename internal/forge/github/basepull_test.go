@@ -7,8 +7,8 @@ import (
 	"github.com/org/rollout-action/internal/test/githubtest"
 )
 
-// A comment and a dispatch do not say where the pull request goes: GitHub is asked, and main is not
-// assumed.
+// The events of a comment and a dispatch do not name the pull request's base: GitHub is asked, and
+// main is not assumed.
 func TestBaseOfAPullRequestThatTheEventDoesNotDescribe(t *testing.T) {
 	comment := Actions{Repository: repo, Event: "issue_comment", Ref: "refs/heads/main", SHA: sha(6), HeadSHA: sha(6), DefaultBranch: "main", Number: 8}
 	dispatch := func(branch string, n int) Actions {

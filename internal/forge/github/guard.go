@@ -37,8 +37,8 @@ func (a Actions) Guard() Guard {
 			return OwnCheckout
 		}
 	case "workflow_run":
-		// A run started by a comment or with inputs has the repository's own head, whatever files
-		// it left.
+		// A run started by a comment or with inputs has the repository's own head, but may have
+		// left any files.
 		if o := a.Origin; o != nil && a.HeadRepository != "" && !a.Fork && o.Event != "workflow_run" &&
 			(Actions{Event: o.Event, Inputs: true}).Guard() == OwnCheckout {
 			return OwnCheckout

@@ -25,7 +25,7 @@ const (
 	// maxSummary is the maximum size of a step's summary in bytes: GitHub drops a larger one.
 	// Source: actions/runner, FileCommandManager.cs, AttachmentSizeLimit.
 	maxSummary = 1 << 20
-	// aimSummary leaves space for what the runner adds when it masks secrets.
+	// aimSummary leaves space for the runner, which lengthens the text when it masks secrets.
 	aimSummary = 1_000_000
 )
 

@@ -13,8 +13,8 @@ import (
 	"github.com/org/rollout-action/internal/test/githubtest"
 )
 
-// The newest runs come first, what has no usable artifact is left out, and runs of others do not
-// count.
+// The newest runs come first, runs without a usable artifact are left out, and runs of others do
+// not count.
 func TestResultsOfABranch(t *testing.T) {
 	s, c := history(t)
 	for n := 1; n <= 6; n++ {

@@ -235,7 +235,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestDeletedNoteIsCreatedAgain: somebody deletes the note between the listing and the edit.
+// TestDeletedNoteIsCreatedAgain: the note is deleted between the listing and the edit.
 func TestDeletedNoteIsCreatedAgain(t *testing.T) {
 	s := newServer(t)
 	s.add(1, comment(1, "old").Text())

@@ -17,8 +17,8 @@ import (
 //	folders/KIND/ID/   the parts of a Dir, each complete from its first moment, and about.json
 //	files/KIND/ID      a file
 //	locks/KIND-ID      shared by the users of a Dir; its modification time is the last use
-//	locks/KIND-ID.fill held by whoever fills the Dir
-//	drafts/            what is being made, each with its maker's lock
+//	locks/KIND-ID.fill held by the process that fills the Dir
+//	drafts/            unfinished entries, each with its maker's lock
 type Cache struct {
 	dir     string
 	maxSize int64

@@ -34,8 +34,8 @@ type Rule struct {
 // means the ports 80 and 443. The error is one sentence with the remedy.
 //
 // A range means addresses only: a name that resolves into it has to be listed itself. Harbor does
-// the same; it compares the name that a connection asks for. See Policy.listsAddr for what a range
-// does not open.
+// the same; it compares the name that a connection asks for. See Policy.listsAddr for the addresses
+// that a range does not open.
 func ParseRule(text string) (Rule, error) {
 	switch {
 	case text == "":

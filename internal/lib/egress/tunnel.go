@@ -52,8 +52,8 @@ func (p *Proxy) join(here net.Conn, fromHere *bufio.Reader, there net.Conn, t ta
 }
 
 // send copies what a client sends to the target. TLS must ask for a listed name: one server often
-// has many names, and a listed one would lead to others that are not listed. Whatever begins like
-// TLS, and everything on ports of TLS, must begin with a complete ClientHello.
+// has many names, and a listed one would lead to others that are not listed. Data that begins like
+// TLS, and all data on ports of TLS, must begin with a complete ClientHello.
 func (p *Proxy) send(there io.Writer, from *bufio.Reader, t target) error {
 	check, err := mustHello(t.port, from)
 	if err != nil && !errors.Is(err, io.EOF) {

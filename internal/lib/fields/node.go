@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// Node is one value of a file, whatever the file's format: from YAML, JSON, TOML or a flag. Aliases
-// and merge keys are resolved.
+// Node is one value of a file in any format: from YAML, JSON, TOML or a flag. Aliases and merge
+// keys are resolved.
 type Node struct {
 	Kind   Kind
 	Text   string   // of a scalar, as written but without quotes

@@ -15,7 +15,7 @@ type Dialect struct {
 	// Closed files have no other keys than those described, optional keys may be null, and text
 	// that is not raw is not blank. In other files, empty text is as if the key were missing.
 	Closed bool
-	// Types has the schemas of types that are no plain structs, lists, maps, booleans, numbers or
+	// Types maps types to their schemas, except plain structs, lists, maps, booleans, numbers and
 	// texts.
 	Types map[reflect.Type]Schema
 	// Structs complete the schemas of structs.

@@ -16,8 +16,8 @@ import (
 // Options configure a Client. The zero value is for production.
 type Options struct {
 	Environ []string // the environment, as NAME=value; nil: this process's
-	// CredentialHosts are the hosts that get the user's credentials over https: what the user's git
-	// would use without a prompt, or $GITHUB_TOKEN for GitHub.
+	// CredentialHosts are the hosts that get the user's credentials over https: the login that the
+	// user's git would use without a prompt, or $GITHUB_TOKEN for GitHub.
 	CredentialHosts []string
 	Timeout         time.Duration // of one command, and of resolving or exporting one commit; 0: 30 minutes
 	Stall           time.Duration // how long an HTTP transfer may stay below minBytesPerSecond; 0: two minutes

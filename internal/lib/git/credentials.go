@@ -46,8 +46,8 @@ func (g *Client) named(r Remote) bool {
 }
 
 // loginFor returns the configuration and environment that give git the login for a remote. The
-// login comes from a credential helper for that one host, not from a header: git would send a
-// header on to whatever host a redirect leads to.
+// login comes from a credential helper for that one host, not from a header: git would also send a
+// header to the host of a redirect.
 func (g *Client) loginFor(r Remote) (config [][2]string, env []string) {
 	l := g.login(r)
 	switch {

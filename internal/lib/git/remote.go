@@ -18,7 +18,7 @@ type Remote struct {
 	host      string // with the port; of https and http
 	shown     string
 	id        string
-	secret    string // what must not be shown; "" if there is nothing
+	secret    string // the credentials, never shown; "" if there are none
 }
 
 // Trust defines which repositories a registry may name.

@@ -39,7 +39,7 @@ type transport func(*http.Request) (*http.Response, error)
 
 func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// What a server has flushed is read before the next part comes: streams are encoded, too.
+// Flushed data is read before the next part arrives: streams are encoded, too.
 func TestWhatWasFlushedIsDecoded(t *testing.T) {
 	for name, encode := range encoders {
 		t.Run(name, func(t *testing.T) {

@@ -133,7 +133,7 @@ func shown(m model.Message) string {
 	return strings.Join(parts, "\n")
 }
 
-// Bounds of what a difference shows.
+// Limits of a shown difference.
 const (
 	maxLines = 3
 	maxWidth = 160

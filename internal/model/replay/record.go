@@ -32,7 +32,7 @@ type exchange struct {
 
 	trial string
 	n     int // of those of the trial with the same content, from 1
-	// hidden: the request had a secret, which the ids of its tokens would tell.
+	// hidden: the request contained a secret, which the ids of its tokens would reveal.
 	hidden bool
 }
 

@@ -315,7 +315,7 @@ func shownAnswer(turn model.Turn) string {
 }
 
 // Ids of tokens are recorded and replayed, but not those of an exchange with a secret, which they
-// would tell.
+// would reveal.
 func TestTokensOfSecretsAreNotRecorded(t *testing.T) {
 	for name, one := range map[string]struct {
 		asked, answer string
