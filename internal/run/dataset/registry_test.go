@@ -42,7 +42,7 @@ func newScene(t *testing.T) *scene {
 	}
 }
 
-// source returns a new Source, as another process would have.
+// source returns a new Source, like that of another process.
 func (s *scene) source() *Source {
 	src := &Source{Cache: cache.New(s.cacheDir, 0), Git: git.New(git.Options{RetryDelay: time.Millisecond}), Registry: registry.Options{Delay: time.Millisecond}}
 	s.Cleanup(func() { _ = src.Close() })
@@ -78,7 +78,7 @@ func (s *scene) load(src *Source, refs ...Ref) []*Set {
 	return sets
 }
 
-// uploads returns how many requests for contents the server got.
+// uploads returns the number of requests for contents that the server got.
 func (s *scene) uploads() int { return s.server.Count("POST /tasks.git/git-upload-pack") }
 
 // 500 tasks in two datasets, under three names of one revision, are one commit and fetched once. A

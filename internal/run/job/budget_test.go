@@ -131,7 +131,7 @@ func TestTimeBudgetCancelsWhatRuns(t *testing.T) {
 	})
 }
 
-// Trials that were abandoned, or that panicked, have paid for their calls.
+// The costs of trials that were abandoned, or that panicked, are counted.
 func TestTrialsWithoutAnOutcomeOfTheirRunnerHaveTheirCosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		list := specs(2)
@@ -254,8 +254,8 @@ func TestTurnsReserveWhatTheyCanCost(t *testing.T) {
 	}
 }
 
-// Turns of all trials are admitted in the order in which they joined, independent of who asks first
-// when a turn has ended, and of their costs.
+// Turns of all trials are admitted in the order in which they joined, independent of the order of
+// requests after a turn has ended, and of their costs.
 func TestTurnsOfAllTrialsWaitInOneLine(t *testing.T) {
 	b := Budget{CostUSD: 10, Spent: &Spending{}}
 	running, large, small := b.Join(), b.Join(), b.Join()

@@ -18,8 +18,8 @@ import (
 
 // The digests of a job decide which results a run reuses, resumes and compares, so they stay the
 // same from version to version. testdata/digests has the configurations of the examples as jobs
-// stored them, one in which every key has a value, and digests.json with what they gave first. A
-// new key must be left out of the JSON when it is not set.
+// stored them, one in which every key has a value, and digests.json with their first digests. A new
+// key must be left out of the JSON when it is not set.
 func TestDigestsOfStoredJobsStayTheSame(t *testing.T) {
 	var want map[string]map[string]string
 	decodeFile(t, "testdata/digests.json", &want)
@@ -38,7 +38,7 @@ func TestDigestsOfStoredJobsStayTheSame(t *testing.T) {
 	}
 }
 
-// digestsOf returns all digests of a job by what they are of.
+// digestsOf returns all digests of a job by name.
 func digestsOf(t *testing.T, cfg config.Job) map[string]string {
 	t.Helper()
 	plan, err := planDigest(cfg, result.Plan{})

@@ -28,8 +28,8 @@ func Leftovers(listed []environment.Listed) []environment.Listed {
 }
 
 // LeftoversOf returns the environments of the job whose plan has this id that other processes made
-// and did not keep. The holder of the directory's lock knows that these processes are dead, on
-// whatever machine they ran.
+// and did not keep. The holder of the directory's lock knows that these processes are dead, on this
+// machine or another.
 func LeftoversOf(listed []environment.Listed, id string) []environment.Listed {
 	self := environment.Self()
 	var left []environment.Listed

@@ -147,8 +147,8 @@ func (l *Lock) Release() error {
 func (l *Lock) held() bool { return l != nil && l.Unguarded == nil && !l.released }
 
 // Running reports whether a process runs the job in a directory. It writes nothing. It briefly
-// tries the lock itself if the lock's file does not tell which process has the lock, or if that
-// process is in another container.
+// tries the lock itself if the lock's file does not name the process that holds the lock, or if
+// that process is in another container.
 func Running(dir string) bool {
 	path := filepath.Join(dir, result.LockFile)
 	f, err := nofollow.Open(path)

@@ -14,7 +14,7 @@ const (
 	metadataShare = 50
 )
 
-// WriteMetadata writes metadata.json, which tells other programs the progress of the job.
+// WriteMetadata writes metadata.json, the progress of the job for other programs.
 func (t *Tree) WriteMetadata(job result.Job) error {
 	return result.WriteJSON(filepath.Join(t.Dir, result.MetadataFile), result.MetadataOf(t.Plan, job))
 }

@@ -60,8 +60,8 @@ type Options struct {
 	// Earlier holds the results of earlier runs in the directory. The result of a trial that is run
 	// again counts until the trial begins, the others count to the end.
 	Earlier []result.Trial
-	// Reconfirm has the confirmation attempts among Earlier that are made again if Confirm returns
-	// them. They have no line in outputs.jsonl yet.
+	// Reconfirm holds the confirmation attempts among Earlier that are made again if Confirm
+	// returns them. They have no line in outputs.jsonl yet.
 	Reconfirm map[result.Key]bool
 	// Confirm returns the confirmation attempts (result.Trial.Confirmation) to make. Run calls it
 	// with all results when all trials have ended, and again when those attempts have ended, until

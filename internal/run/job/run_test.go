@@ -322,8 +322,8 @@ func TestUnwritableResultEndsTheJobAndIsWrittenAtTheEnd(t *testing.T) {
 	})
 }
 
-// TestJobStoppedByTheDiskIsNotCancelled: trials that were stopped are the infrastructure's, and the
-// job says why.
+// TestJobStoppedByTheDiskIsNotCancelled: stopped trials count as failures of the infrastructure,
+// and the job has the reason.
 func TestJobStoppedByTheDiskIsNotCancelled(t *testing.T) {
 	list := specs(3)
 	tree := newTree(t, list)

@@ -155,8 +155,8 @@ func (u unit) cut(parts int, weights []int64) []unit {
 }
 
 // assign gives each unit to the shard with the least to do so far, the heaviest unit first: no
-// shard has more than 4/3 of what the best division of the units could give it. Source: R. L.
-// Graham, Bounds on multiprocessing timing anomalies, 1969.
+// shard has more than 4/3 of the work of the largest shard in the best division of the units.
+// Source: R. L. Graham, Bounds on multiprocessing timing anomalies, 1969.
 func assign(units []unit, n int, shards []int) {
 	units = slices.SortedFunc(slices.Values(units), unit.heaviestFirst)
 	type load struct {

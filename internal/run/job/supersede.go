@@ -84,7 +84,7 @@ func (t *Tree) freeName(below string) string {
 
 // SupersededCost returns the cost of the trials in superseded/: they were run again, and count in
 // no result of the job. The cost of trials and rankings that were killed before they had a result
-// comes from the records of their calls. judges has the names of the judges that rank.
+// comes from the records of their calls. judges holds the names of the judges that rank.
 func SupersededCost(dir string, judges []string) (result.USD, error) {
 	var sum result.USD
 	root := filepath.Join(dir, result.SupersededDir)

@@ -56,7 +56,7 @@ func Create(dir string, cfg config.Job, plan result.Plan) (*Tree, error) {
 
 // Begin writes the plan and the configuration into a directory whose lock is held, and in which no
 // job has begun (see NotBegun). The tree owns the lock from then on. The plan is written last:
-// without it a directory is no job's, whatever else is there.
+// without it a directory is not that of a job.
 func Begin(dir string, lock *Lock, cfg config.Job, plan result.Plan) (*Tree, error) {
 	t := &Tree{Dir: dir, Plan: plan, Lock: lock}
 	// A run that was killed here before it had a plan left them.

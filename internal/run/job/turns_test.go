@@ -52,7 +52,7 @@ func TestTurnsInterleaveTwoJobs(t *testing.T) {
 	})
 }
 
-// However many workers each job has, no more trials run than there are turns. A trial that is
+// The turns limit the running trials, for any number of workers of each job. A trial that is
 // cancelled while it waits uses up none.
 func TestTurnsBoundWhatRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

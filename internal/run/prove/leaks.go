@@ -33,10 +33,10 @@ var readingWords = regexp.MustCompile(`(?i)\b(?:run|rerun|execute|invoke|use|see
 // sentenceEnds matches the ends of sentences in a line.
 var sentenceEnds = regexp.MustCompile(`[.!?]\s+`)
 
-// instructionLeak finds an instruction that sends the agent to a file of the task's own tests/ or solution/, which is not there
-// while the agent works. It accepts paths that the agent has to write, that the image or a test has, sentences about
-// the grader, and lines that forbid something. A sentence that tells the agent to run or to read the file counts,
-// whatever else its line says.
+// instructionLeak finds an instruction that sends the agent to a file of the task's own tests/ or
+// solution/, which is not there while the agent works. It accepts paths that the agent has to
+// write, that the image or a test has, sentences about the grader, and lines that forbid something.
+// A sentence that tells the agent to run or to read the file always counts.
 func instructionLeak(f file, all []file) []Finding {
 	for _, at := range privatePath.FindAllSubmatchIndex(f.head, -1) {
 		full, name := string(f.head[at[2]:at[3]]), string(f.head[at[4]:at[5]])

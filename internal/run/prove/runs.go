@@ -87,7 +87,7 @@ func fromNop(runs Runs) []Finding {
 
 // exitCodes finds verifiers whose exit code and reward contradict each other. If the dataset's
 // format requires exit code 0, another code is an error of the trial, and a reward of 0 is lost.
-// What made every run of the solution fail is in that finding, and is not repeated.
+// The cause of the failure of all runs of the solution is in that finding, and is not repeated.
 func exitCodes(runs Runs) []Finding {
 	known := ""
 	if counted := countOutcomes(runs.Oracle); counted[fails] > 0 && counted[passes] == 0 {

@@ -48,7 +48,7 @@ func (r Runs) cut() bool {
 
 func wasCancelled(t result.Trial) bool { return t.Error != nil && t.Error.Type == result.Cancelled }
 
-// String returns how many runs of each agent scored 1, as in "oracle 3/3, nop 0/1".
+// String returns the number of runs of each agent that scored 1, as in "oracle 3/3, nop 0/1".
 func (r Runs) String() string {
 	var parts []string
 	if len(r.Oracle) > 0 {
@@ -60,10 +60,11 @@ func (r Runs) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// OracleString returns how many runs of the oracle scored 1, as in "3/3", or "–" without any.
+// OracleString returns the number of runs of the oracle that scored 1, as in "3/3", or "–" without
+// any.
 func (r Runs) OracleString() string { return share(r.Oracle) }
 
-// NopString returns how many runs of nop scored 1, like OracleString.
+// NopString is OracleString for the runs of nop.
 func (r Runs) NopString() string { return share(r.Nop) }
 
 func share(trials []result.Trial) string {
@@ -151,7 +152,7 @@ func scores(trials []result.Trial) string {
 	return strings.Join(out, ", ")
 }
 
-// timesText returns a number of times in words.
+// timesText returns "once" or "N times".
 func timesText(n int) string {
 	if n == 1 {
 		return "once"

@@ -1,3 +1,3 @@
-// Package registry reads lists of datasets: registry.json, on disk or behind a URL. It knows which
-// tasks a dataset has and where they are, not how they are fetched.
+// Package registry reads lists of datasets: registry.json, on disk or behind a URL. It returns the
+// tasks of a dataset and their locations, and does not fetch them.
 package registry

@@ -1,4 +1,4 @@
-// Package shell implements the agent of the preset shell: a loop with one tool, bash. It speaks
-// each protocol of models. It does not know how commands reach an environment, or how a trial
-// handles the end of the agent.
+// Package shell implements the agent of the preset shell: a loop with one tool, bash. It supports
+// all protocols of models. Its caller provides the function that runs commands in an environment,
+// and handles the end of the agent.
 package shell

@@ -129,8 +129,8 @@ func (x *execution) refill(ctx context.Context) error {
 	return err
 }
 
-// beginAgain begins an environment with what the agent of the earlier trial left. The agent's error
-// is that of this trial, too.
+// beginAgain begins an environment with the files that the agent of the earlier trial left. The
+// agent's error is that of this trial, too.
 func (x *execution) beginAgain(ctx context.Context, opts environment.CreateOptions, create createFunc) error {
 	err := x.begin(ctx, opts, create)
 	if err == nil {

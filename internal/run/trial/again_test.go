@@ -68,8 +68,7 @@ func TestVerifyAgain(t *testing.T) {
 	})
 }
 
-// From artifacts, files have their old paths, with all that is needed to execute them, and there
-// are no others.
+// Files from artifacts have their old paths and modes, and there are no other files.
 func TestVerifyAgainFromArtifacts(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		s := story{

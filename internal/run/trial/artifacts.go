@@ -29,7 +29,7 @@ const (
 )
 
 // keepArtifacts copies the files that the task and the job keep out of the environment, after the
-// agent has ended, for whatever reason, and before the verifier can change them.
+// agent has ended for any reason, and before the verifier can change them.
 func (x *execution) keepArtifacts(ctx context.Context) {
 	wanted := artifacts.Wanted(x.spec.Task.Config.Artifacts, append(slices.Clone(x.job.Artifacts), x.judgedArtifacts()...))
 	if len(wanted) == 0 || x.live == nil || !x.noError() && !x.agentFailed() || ctx.Err() != nil {

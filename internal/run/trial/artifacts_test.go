@@ -120,8 +120,8 @@ func TestUncopyableArtifactsAreWarnings(t *testing.T) {
 	})
 }
 
-// TestArtifactsOfTheJob: the job's artifacts are copied, too, unless the task's have them, and no
-// two have one place.
+// TestArtifactsOfTheJob: the job's artifacts are copied, too, unless they are among the task's, and
+// each has a separate place.
 func TestArtifactsOfTheJob(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		o := p.run(t, story{

@@ -7,7 +7,7 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// still gives 1 if no process writes to /tmp/grow any more, although one did.
+// still scores 1 if no process writes to /tmp/grow any more, although one did.
 const still = `
 before=$(wc -c </tmp/grow) || exit 9
 sleep 0.7

@@ -27,7 +27,7 @@ type capture struct {
 	err     error  // the first failure to write
 }
 
-// maxTail returns how long the tail may be.
+// maxTail returns the maximum length of the tail.
 func (c *capture) maxTail() int { return int(min(maxTailBytes, c.limit/2)) }
 
 // openCapture returns a capture that appends to dir/path. It makes missing directories.

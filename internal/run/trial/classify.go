@@ -200,9 +200,9 @@ var remedies = map[environment.Kind]string{
 	"":                          "run the job again; if it happens again, please report this, with the trial's " + result.ErrorFile,
 }
 
-// lastLines returns the last lines of a failed build's output, which nearly always tell the reason:
-// ", after it printed: …", or "". The very last line comes first, because messages are cut at the
-// end. It redacts the lines before it cuts them.
+// lastLines returns the last lines of a failed build's output, which nearly always contain the
+// reason: ", after it printed: …", or "". The very last line comes first, because messages are cut
+// at the end. It redacts the lines before it cuts them.
 func lastLines(output string, secrets *redact.Redactor) string {
 	const before, most, mostBefore = 2, 300, 100
 	var printed []string

@@ -19,7 +19,7 @@ func entering(script string, more ...string) map[string]string {
 // The same task gets the same reward in every place that runs ENTRYPOINTs.
 func TestEntrypoints(t *testing.T) {
 	inPlaces(t, realPlaces, func(t *testing.T, p place) {
-		// It prepares the world, and has a service that agent and verifier speak with.
+		// It prepares files, and starts a service that agent and verifier use.
 		const prepares = `sleep 0.3; mkdir -p /world; cp "$GIVEN" /world/instruction; echo $((6*7)) >/world/answer
 (while :; do if [ -e /world/question ]; then mv /world/question /world/reply.new; mv /world/reply.new /world/reply; fi; sleep 0.02; done) &
 exec "$@"

@@ -36,10 +36,10 @@ func (x *execution) run(ctx context.Context, steps []step) {
 	x.walk(ctx, steps)
 }
 
-// steps returns the way through the trial: that of a new trial, of one that is verified again, of
-// one that a visitor enters, or of one whose judges alone run. visit is nil if there is no visitor.
-// All that have an environment end with its teardown.
-// Source: specification, "Container environment" and "Error handling behavior".
+// steps returns the steps of the trial: of a new trial, of one that is verified again, of one with
+// a visit, or of one whose judges alone run. visit is nil without a visit. Trials with an
+// environment end with its teardown. Source: specification, "Container environment" and "Error
+// handling behavior".
 func (x *execution) steps(visit *visiting) []step {
 	if x.spec.Judging != nil { // without an environment
 		return []step{x.phase(event.Judging, x.judgeAll)}
@@ -127,7 +127,7 @@ func (x *execution) verify(ctx context.Context) error {
 	}
 	if err := x.live.copyTo(ctx,
 		environment.Copy{Src: artifacts.WorldReadable{FS: tests, Program: testScript}, Dst: environment.TestsDir, Clean: true},
-		environment.Copy{Src: memfs.Dir{}, Dst: environment.LogsDir, Mode: 0o755}, // a directory, even if the agent replaced it
+		environment.Copy{Src: memfs.Dir{}, Dst: environment.LogsDir, Mode: 0o755}, // a directory, also if the agent replaced it
 		environment.Copy{Src: memfs.Dir{}, Dst: environment.VerifierLogs, Clean: true, Mode: 0o777},
 	); err != nil {
 		if environment.KindOf(err) == environment.KindCopy && environment.MachineFault(err) == nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/org/rollout-action/internal/test/testenv"
 )
 
-// fakePlace is in memory, and complains when the contract is broken.
+// fakePlace is a place in memory that reports violations of the contract.
 var fakePlace = place{
 	name:  fake.Name,
 	image: testenv.Image,

@@ -37,7 +37,7 @@ type gateway struct {
 	env      map[string]string
 }
 
-// openGateway gives the agent access to its model. It returns nil if the agent has none.
+// openGateway opens the agent's gateway to its model. It returns nil if the agent has no model.
 func (x *agentRun) openGateway(ctx context.Context) (*gateway, error) {
 	name := x.spec.Agent.Model
 	if name == "" {

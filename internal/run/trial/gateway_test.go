@@ -80,7 +80,7 @@ func modelStory(t *testing.T, execute string, budget agent.Budget, answers ...sc
 
 var oneAnswer = scripted.Answer{Text: "Forty-two.", Usage: scripted.Usage{Input: 1000, Cached: 10, Output: 100, Reasoning: 7}}
 
-// inRealPlaces runs a test where environments have a loopback device of their own.
+// inRealPlaces runs a test in places whose environments have a separate loopback device.
 func inRealPlaces(t *testing.T, test func(t *testing.T, p place)) {
 	t.Helper()
 	inPlaces(t, realPlaces, test)
@@ -131,8 +131,8 @@ ask "what is it?" | tee /logs/agent/answer.txt`, agent.Budget{}, oneAnswer)
 	})
 }
 
-// Agents are told when another server than that of the API's author answers, because it may know
-// less of the API.
+// Agents are told when another server than that of the API's author answers, because it may lack
+// parts of the API.
 func TestPoint08AgentsKnowOfOtherServers(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
 		for base, other := range map[string]bool{"": false, "https://api.anthropic.com/v1": false, "https://llm.example.com/anthropic": true} {

@@ -245,7 +245,7 @@ func TestAJudgeInAFreshEnvironment(t *testing.T) {
 }
 
 // ownedScript makes files of other users, and with names that no file of this machine gets;
-// ownedSeen is what a judge reads of them.
+// ownedSeen holds the judge's view of them.
 const (
 	ownedScript = `; mkdir -p /srv/app/.git/refs '/srv/app/a:b' /srv/app/shared; cd /srv/app; echo main >.git/HEAD; echo x >'a:b/c?d'; echo y >Same; echo z >same
 echo secret >private; chmod 640 private; chown 1234:5678 private; chmod 2770 shared; chmod 4755 Same; ln -s private link; chown -h 7:8 link; ln private again; chmod 700 .; chown 5:6 .
@@ -459,7 +459,7 @@ func TestAFreshJudgeWithALinkAsArtifact(t *testing.T) {
 	}
 }
 
-// Every failure to get a verdict is an error with its type, and never a 0.
+// Every failure to get a verdict is an error with a type, never the score 0.
 func TestJudgesWithoutAVerdict(t *testing.T) {
 	refusing := scripted.Script{Repeat: true, Answers: []scripted.Answer{{Error: &scripted.Error{Status: 400, Message: "no"}}}}
 	late := scripted.Script{Repeat: true, Answers: []scripted.Answer{{Text: "late", Delay: 1000}}}
@@ -580,7 +580,7 @@ func TestAJudgeWithACondition(t *testing.T) {
 	})
 }
 
-// Judges see the trial as it was before any of them began, whatever the others do.
+// Judges see the trial as it was before any of them began, without changes of the others.
 func TestJudgesDoNotSeeEachOther(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
 		first := judgeOf(t, judge.Spec{Name: "first", Model: "one"})
@@ -800,7 +800,7 @@ func TestAJudgeWhoseScriptFails(t *testing.T) {
 	})
 }
 
-// The end of the job ends a judge, at whatever step.
+// The end of the job ends a judge at any step.
 func TestJudgesEndWhenTheJobIsCancelled(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
 		for name, spec := range map[string]judge.Spec{"call": {Agent: judge.Call}, "trial": {}, "fresh": {Placement: judge.InFresh}} {

@@ -110,7 +110,7 @@ func (x *execution) judgeAttempt(j judging.Judge, in judging.Material, below str
 	return run, nil
 }
 
-// judgeFiles returns the files of a judge's directory.
+// judgeFiles returns the content of a judge's directory: its prompt and an empty home directory.
 func judgeFiles(dir, prompt string) []environment.Copy {
 	return []environment.Copy{
 		{Src: memfs.Dir{result.JudgePromptFile: {Data: []byte(prompt), Mode: 0o644}}, Dst: dir},

@@ -192,8 +192,8 @@ func without(a, b []string) []string {
 	return slices.DeleteFunc(slices.Clone(a), func(line string) bool { return slices.Contains(b, line) })
 }
 
-// TestLayersHaveNoSecrets: whatever a script does with a secret, no image keeps it; and the trials
-// go on without one.
+// TestLayersHaveNoSecrets: a secret that a script leaves in files is in no image, and the trials
+// continue without a layer.
 func TestLayersHaveNoSecrets(t *testing.T) {
 	const secret = "hunter2-c0rrect-h0rse"
 	for _, tc := range []struct {

@@ -25,7 +25,7 @@ func (l *liveEnvironment) copyTo(ctx context.Context, files ...environment.Copy)
 	return l.env.CopyTo(ctx, files...)
 }
 
-// newOOMKills returns how many processes were killed for memory since the last call.
+// newOOMKills returns the number of processes that were killed for memory since the last call.
 func (l *liveEnvironment) newOOMKills(ctx context.Context) int {
 	kills := environment.OOMKills(ctx, l.env)
 	since := kills - l.oomKills

@@ -8,7 +8,7 @@ import (
 	"github.com/org/rollout-action/providers/sandbox"
 )
 
-// stores is where sandboxes are kept.
+// stores is the directory of sandboxes.
 var stores string
 
 func TestMain(m *testing.M) {

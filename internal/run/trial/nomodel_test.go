@@ -65,7 +65,8 @@ func pairs(m map[string]string) []string {
 	return out
 }
 
-// modelGoroutines returns how many goroutines run the package model, or were started by it.
+// modelGoroutines returns the number of goroutines that run the package model or were started by
+// it.
 func modelGoroutines() int {
 	text := make([]byte, 16<<20)
 	text = text[:runtime.Stack(text, true)]
@@ -78,8 +79,8 @@ func modelGoroutines() int {
 	return n
 }
 
-// A trial whose agent has no model is the same whether its job has models or not: no listener, no
-// goroutine, no file, no variable and no call more. It is not parallel, because it looks at all
+// A trial whose agent has no model is the same whether its job has models or not: no additional
+// listener, goroutine, file, variable or call. It is not parallel, because it looks at all
 // goroutines.
 func TestATrialWithoutAModelHasNothingOfTheGateway(t *testing.T) {
 	s, upstream := modelStory(t, "echo working", agent.Budget{}, oneAnswer)
@@ -102,7 +103,7 @@ func TestATrialWithoutAModelHasNothingOfTheGateway(t *testing.T) {
 	if len(upstream.keys) > 0 {
 		t.Errorf("the model was asked %d times", len(upstream.keys))
 	}
-	// The same eyes see a gateway.
+	// The same checks detect a gateway.
 	if with.listeners != 1 || with.goroutines == 0 || slices.Equal(with.files, plain.files) || slices.Equal(with.calls, plain.calls) || !strings.Contains(strings.Join(with.calls, "\n"), "ROLLOUT_MODEL_URL=") {
 		t.Errorf("with a model there are %d listeners, %d goroutines, the files %q and the calls\n%s", with.listeners, with.goroutines, with.files, strings.Join(with.calls, "\n"))
 	}

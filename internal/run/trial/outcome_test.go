@@ -30,8 +30,8 @@ func checkOutcome(t *testing.T, o trial.Outcome, left []environment.Listed, kept
 	}
 }
 
-// An outcome is verified again as the agent left it, whatever the first tests did. Processes that
-// the agent left go on in the first trial.
+// An outcome is verified again as the agent left it, without changes of the first tests. Processes
+// that the agent left go on in the first trial.
 func TestVerifyOutcomeAgain(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		server, serves := "", "true"

@@ -11,14 +11,14 @@ import (
 	"github.com/org/rollout-action/internal/run/trial/failure"
 )
 
-// step is a step on the way through a trial or an attempt of a judge. Which steps there are, and in
-// which order, is decided before the first one begins.
+// step is a step on the way through a trial or an attempt of a judge. The list of steps is fixed
+// before the first one begins.
 type step struct {
 	name string
 	do   func(context.Context)
 }
 
-// when returns the step as one that is left out if, by then, it is not wanted.
+// when returns the step with a condition that is evaluated when its turn comes.
 func (s step) when(wanted func() bool) step {
 	return step{s.name, func(ctx context.Context) {
 		if wanted() {
@@ -27,7 +27,7 @@ func (s step) when(wanted func() bool) step {
 	}}
 }
 
-// walk runs the steps. Whatever fails in one, also with a panic, the next ones run.
+// walk runs the steps. It continues after errors and panics.
 func (x *agentRun) walk(ctx context.Context, steps []step) {
 	defer x.finish()
 	defer x.abandonLayer()
@@ -94,7 +94,7 @@ func (x *agentRun) runPhase(ctx context.Context, phase event.Phase, do func(cont
 	}
 }
 
-// failPhase records the failure of a phase that took so long.
+// failPhase records the failure of a phase. took is the duration of the phase.
 func (x *agentRun) failPhase(ctx context.Context, phase event.Phase, err error, took time.Duration) {
 	f := classify(phase, err, x.timeouts, x.secrets)
 	if limit := x.memoryLimit(x.trial.Environment.Unenforced); limit != "" && errors.Is(err, environment.ErrOutOfMemory) {

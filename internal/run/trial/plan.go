@@ -30,10 +30,10 @@ type role struct {
 	dir    string            // of its execute script in the environment; "": it is one call of its model
 	user   string            // that it runs as; "" is the image's
 	env    map[string]string // its additional variables
-	// instruction returns what it is told.
+	// instruction returns the text of its instruction.
 	instruction func() (string, error)
-	// files returns the files that it needs besides log directories and scripts, of which
-	// plan.files knows.
+	// files returns the files that it needs in addition to the log directories and scripts in
+	// plan.files.
 	files func() ([]environment.Copy, error)
 }
 

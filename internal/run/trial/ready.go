@@ -206,5 +206,5 @@ func repeatCheck(ctx context.Context, h healthcheck, check func() (bool, error))
 	}
 }
 
-// maxCheckOutput limits how much of a check's output is kept, in bytes.
+// maxCheckOutput is the maximum number of bytes of a check's output that are kept.
 const maxCheckOutput = 8 << 10

@@ -15,8 +15,8 @@ import (
 	"github.com/org/rollout-action/internal/run/trial/failure"
 )
 
-// readOwnWord reads the usage that an agent without a gateway reports itself, in a trajectory in
-// its logs. priced reports whether the cost is known otherwise.
+// readOwnWord reads the usage that an agent without a gateway reports in a trajectory in its logs.
+// priced reports whether the cost is known from another source.
 func (x *execution) readOwnWord(priced bool) {
 	if x.spec.Agent.Reserved() || x.spec.Agent.Model != "" {
 		return

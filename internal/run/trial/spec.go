@@ -19,7 +19,7 @@ type Spec struct {
 	Agent agent.Agent
 	Env   map[string]string // the agent's variables, expanded; never written to disk
 	Files *agentfiles.Set   // the agent's; nil: none
-	// Offline takes the network from all phases, whatever the task and the job say.
+	// Offline removes the network from all phases, regardless of the task and the job.
 	Offline bool
 	// Judges judge the outcome when the tests have ended. Reward, if not nil, computes the trial's
 	// reward from their scores.

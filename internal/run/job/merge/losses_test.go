@@ -86,7 +86,7 @@ func TestOutputMustNotOverlapTheShards(t *testing.T) {
 		t.Errorf("into the current directory, which cannot be replaced: got %v", err)
 	}
 
-	// Below what an earlier merge made, whose directory is replaced as a whole.
+	// Below the directory of an earlier merge, which is replaced as a whole.
 	s.Check(os.CopyFS(s.In("out", "shards"), os.DirFS(s.In("shards"))))
 	s.refusedInto("out", false, "would be lost", "out/shards")
 	s.refusedInto("out", false, "would be lost", "shards", "out/shards/1")

@@ -13,8 +13,8 @@ import (
 // concurrent use.
 type Shards struct {
 	m *merge
-	// Dirs has the directory of each shard that was found, in the order of the shards' numbers, as
-	// it was given.
+	// Dirs holds the directory of each shard that was found, as it was given, in the order of the
+	// shards' numbers.
 	Dirs []string
 	// First is the directory of the shard that began first, from which the job's configuration is
 	// taken.

@@ -20,7 +20,7 @@ import (
 )
 
 // scratch is a merge's directory for unfinished files, next to the output. Its name begins with a
-// dot, so merges do not search it and artifacts leave it out. Its lock tells whether the merge
+// dot, so merges do not search it and artifacts leave it out. Its lock shows whether the merge
 // still runs.
 type scratch struct {
 	dir  string

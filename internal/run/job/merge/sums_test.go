@@ -16,7 +16,7 @@ import (
 	"github.com/org/rollout-action/internal/test/testenv"
 )
 
-// judged returns the files that decide about a job: each trial's result, the plan and the
+// judged returns the files that determine a job's outcome: each trial's result, the plan and the
 // configuration.
 func (s *scene) judged(dir string) map[string]string {
 	s.Helper()

@@ -33,7 +33,8 @@ type unpackLimits struct {
 // errArchiveTooLarge ends the unpacking of an archive.
 var errArchiveTooLarge = fmt.Errorf("it has more than %d files or %d bytes", maxUnpackedFiles, int64(maxUnpackedBytes))
 
-// archiveKind returns the suffix that tells how an archive is packed, and "" for other names.
+// archiveKind returns the suffix of an archive's name that identifies its format, and "" for other
+// names.
 func archiveKind(name string) string {
 	name = strings.ToLower(filepath.Base(name))
 	for _, suffix := range []string{".tar", ".tar.gz", ".tgz", ".zip"} {

@@ -1,3 +1,3 @@
 // Package agentfiles reads the files that agents bring into their environments: the key files of an
-// agent. It finds, limits and identifies them, and does not know jobs or providers.
+// agent. It finds, limits and identifies them.
 package agentfiles

@@ -18,8 +18,8 @@ import (
 const ignoreFile = ".gitignore"
 
 // ignored decides which files of a directory git ignores, by the .gitignore files of its repository
-// and no others, so that the answer is the same on every machine. It does not know which files git
-// tracks although a pattern matches them.
+// and no others, so that the answer is the same on every machine. Files that git tracks although a
+// pattern matches them count as ignored.
 type ignored struct {
 	prefix string // the path of the directory in its repository; ".": the root, or no repository
 	rules  []ignoreRule

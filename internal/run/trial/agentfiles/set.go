@@ -20,7 +20,7 @@ import (
 // Set holds the files of one agent. The zero value has none.
 type Set struct {
 	// Digest is "sha256:…" over the paths in the environment, the contents, and which files are
-	// executable. Equal files have equal digests, wherever they are.
+	// executable. Equal files have equal digests, independent of their location.
 	Digest string
 	Files  int   // number of files
 	Bytes  int64 // of all files

@@ -41,7 +41,7 @@ func Copy(trialDir fs.FS, kept result.Artifact, links []environment.Link, entrie
 	return environment.Copy{Src: tree, Dst: path.Clean(kept.Source), Clean: true, Links: links, Entries: entries}, nil
 }
 
-// artifactTree is an artifact that is a directory. Files that were executable are so again.
+// artifactTree is an artifact that is a directory. It restores the executable bits of its files.
 type artifactTree struct {
 	fs.FS
 	executable map[string]bool
@@ -94,9 +94,9 @@ type renamedInfo struct {
 
 func (r renamedInfo) Name() string { return r.name }
 
-// WorldReadable is a directory of the task for environments. All users can read its files, whatever
-// the umask was at their checkout, and can execute those that their owner can. Program names a file
-// that all can execute, too; it may be "".
+// WorldReadable is a directory of the task for environments. All users can read its files,
+// independent of the umask at their checkout, and can execute those that their owner can. Program
+// names a file that all can execute, too; it may be "".
 type WorldReadable struct {
 	fs.FS
 	Program string

@@ -1,5 +1,5 @@
-// Package artifacts knows which files a trial keeps of its environment, reads the lists of them in
-// the trial's directory, and puts them into another environment as they were. It runs nothing.
+// Package artifacts determines which files a trial keeps of its environment, reads their lists in
+// the trial's directory, and restores them in another environment.
 package artifacts
 
 import (

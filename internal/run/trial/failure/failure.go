@@ -1,5 +1,5 @@
-// Package failure has the errors of trials before they are in results, and makes texts from
-// environments fit for messages. It knows no steps.
+// Package failure defines the errors of trials before they are in results, and sanitizes texts from
+// environments for messages.
 package failure
 
 import (
@@ -15,8 +15,8 @@ import (
 	"github.com/org/rollout-action/internal/lib/redact"
 )
 
-// Error is a trial's error before it is in the result. It is also a Go error, so that a step which
-// knows the type of its error can return it.
+// Error is a trial's error before it is in the result. It implements error, so that a step can
+// return an error with its type.
 type Error struct {
 	Type         result.ErrorType
 	Message      string

@@ -1,4 +1,4 @@
-// Package judging judges trials that have ended: which judges a trial has, what they see of it, how
-// often they try, what they leave on disk, and which scores and reward follow from their verdicts.
-// It does not know how an agent runs: an Attempt of a judge is run by its caller.
+// Package judging judges trials that have ended: it selects the judges of a trial, prepares their
+// evidence, limits their attempts, stores their records on disk, and computes scores and reward
+// from their verdicts. The caller runs each Attempt of a judge.
 package judging

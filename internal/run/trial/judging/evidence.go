@@ -218,7 +218,7 @@ func (e *Evidence) Ask(j Judge, dir string) (string, error) {
 // Read implements Material.
 func (e *Evidence) Read(j Judge, text []byte) (judge.Verdict, error) { return j.Read(text) }
 
-// paths returns the paths that a judge is told.
+// paths returns the paths that are named in a judge's prompt.
 func (e *Evidence) paths(dir string) *judge.Paths {
 	p := &judge.Paths{Dir: dir}
 	for _, f := range e.list {

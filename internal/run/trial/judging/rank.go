@@ -14,7 +14,7 @@ import (
 	"github.com/org/rollout-action/internal/run/trial/failure"
 )
 
-// Rank runs the judge once for each order. made has an error if one of them failed.
+// Rank runs the judge once for each order. made contains an error if one of them failed.
 func (b *Bench) Rank(ctx context.Context, g *Group) (made Ranking) {
 	j := g.Judge
 	made = Ranking{ID: g.id, Scores: map[string]*float64{}, Label: map[string]string{}}

@@ -1,5 +1,5 @@
-// Package reward reads the files in which tests and agents leave numbers: rewards, and the cost of
-// a model. It knows no environments, only what was read of a file.
+// Package reward parses the files in which tests and agents report numbers: rewards, and the cost
+// of a model. The caller reads the files from the environment.
 package reward
 
 import (
