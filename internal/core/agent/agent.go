@@ -90,8 +90,9 @@ func (f File) IsGlob() bool {
 	return glob != ""
 }
 
-// PutAt returns the absolute path in the environment: the target, or / and the name of the source,
-// for a glob that of the directory in which it begins. It returns "" if there is no such name.
+// PutAt returns the absolute target path in the environment: Target, or / and the name of the
+// source; for a glob, / and the name of the directory in which it begins. It returns "" if there is
+// no such name.
 func (f File) PutAt() string {
 	if f.Target != "" {
 		return f.Target

@@ -29,8 +29,7 @@ type Preference struct {
 	// First is the share of pairs in which the text won that was shown first. 0.5 is no preference,
 	// if each pair was shown in both orders or the orders are random.
 	First *Estimate `json:"first"`
-	// Same is the share of pairs about which the judge says the same in two orders; null with one
-	// order.
+	// Same is the share of pairs that the judge decides alike in two orders; null with one order.
 	Same *Estimate `json:"same"`
 	// Longer is the share of pairs in which the longer text won; null if all are as long.
 	Longer *Estimate `json:"longer"`

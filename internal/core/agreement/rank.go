@@ -82,8 +82,8 @@ type Sized struct {
 type Length struct {
 	Trials int       `json:"trials"`
 	Rank   *Estimate `json:"rank_correlation"` // null if all lengths or all scores are the same, or there are too few
-	// Given is the same among trials with equal labels: what the quality does not explain. Null
-	// without labels.
+	// Given is the same among trials with equal labels: the part that quality does not explain.
+	// Null without labels.
 	Labelled int       `json:"labelled_trials"`
 	Given    *Estimate `json:"rank_correlation_given_label"`
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/org/rollout-action/internal/lib/fields"
 )
 
-// alwaysSucceed are the programs at the end of pipes whose exit code tells nothing about the
-// command before them.
+// alwaysSucceed lists programs whose exit code, at the end of a pipe, does not reflect the command
+// before them.
 var alwaysSucceed = []string{"tee", "tail", "head", "cat"}
 
 // maxScript limits the size of scripts that are parsed, in bytes, because nesting costs the parser

@@ -42,8 +42,8 @@ type Options struct {
 	// left.
 	AnyAgents bool
 	Selection Selection // flags about all datasets; they win over the file
-	// Name is the name of the job that exists already; it wins over the file, and is taken as it
-	// is. "": the file or a flag says it.
+	// Name is the name of an existing job; it wins over the file, and its placeholders are not
+	// replaced. "": the file or a flag names the job.
 	Name string
 	// Commit returns the commit of the job file's repository, for {commit} in name; "" or nil:
 	// there is none.
@@ -121,8 +121,8 @@ type Loaded struct {
 	ModelAt     func(name, key string) (Place, string)
 	Scripts     map[string]scripted.Script
 	ScriptFiles map[string]string
-	// UseModels adds models of the job file, which tasks use, to Models and what belongs to them,
-	// and to Secrets. Names of others are left out. The error is as in Load.
+	// UseModels adds models of the job file that tasks use to Models, the related fields and
+	// Secrets. Unknown names are ignored. The error is as in Load.
 	UseModels func(names []string) error
 	// RecordDirs has the absolute paths of models' record_to and replay.
 	RecordDirs map[string]string

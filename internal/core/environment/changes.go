@@ -13,12 +13,12 @@ import (
 // it, judges are not shown the agent's changes.
 type ChangeReporter interface {
 	// Changes returns the files that were added, changed and deleted since the environment began
-	// with its image, also by CopyTo. What is mounted does not count. Processes may run meanwhile.
-	// Directories count only if they are empty, or if what they hold is gone.
+	// with its image, also by CopyTo. Mounts do not count. Processes may run meanwhile. Directories
+	// count only if they are empty, or if their content is gone.
 	Changes(ctx context.Context, opts ChangeOptions) (Changes, error)
 }
 
-// ChangeOptions bound what Changes returns.
+// ChangeOptions bound the result of Changes.
 type ChangeOptions struct {
 	// Skip reports whether a path is left out. nil: none is.
 	Skip func(path string) bool

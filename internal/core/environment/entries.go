@@ -19,7 +19,7 @@ const maxEntryText = 32 << 20
 // Entry holds the attributes of a file or directory in an environment that Extract does not give to
 // the file that it writes.
 type Entry struct {
-	Path string `json:"path"`           // in the environment, relative to what was copied; "." is that itself
+	Path string `json:"path"`           // in the environment, relative to the copied path; "." is that path
 	File string `json:"file,omitempty"` // on disk, relative to the destination, if that differs
 	Dir  bool   `json:"dir,omitempty"`
 	// Mode has the permission bits, and the setgid and sticky bits of directories. Those of files

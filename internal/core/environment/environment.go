@@ -140,8 +140,8 @@ type CreateOptions struct {
 	Limits Limits
 	Env    map[string]string // variables of every process
 	Labels Labels
-	// Network is what the environment can reach, from its first process on. A provider refuses a
-	// Network that it cannot enforce (KindStart).
+	// Network restricts the addresses that the environment can reach, from its first process on. A
+	// provider refuses a Network that it cannot enforce (KindStart).
 	Network Network
 	// Files are copied before the first process starts, as by CopyTo.
 	Files []Copy

@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// ErrTooLarge means that Extract stopped at a limit; what came before is on disk.
+// ErrTooLarge means that Extract stopped at a limit; earlier entries are on disk.
 var ErrTooLarge = errors.New("larger than the limit")
 
 // MaxTap is the number of bytes of a file that ExtractOptions.Tap gets at most.
 const MaxTap = 64 << 10
 
-// ExtractOptions limit what Extract writes. 0 means the default.
+// ExtractOptions limit the output of Extract. 0 means the default.
 type ExtractOptions struct {
 	MaxBytes int64 // total content of files; default 1 GiB
 	MaxFiles int   // number of files and directories; default 50,000
@@ -56,12 +56,12 @@ type Extracted struct {
 	// Incomplete: something was omitted that is not in Links. Named pipes do not count, nor
 	// sockets, which streams have as pipes or not at all.
 	Incomplete bool
-	// Executable lists the files on disk, below dst, that somebody could execute in the
+	// Executable lists the files on disk, below dst, that any user could execute in the
 	// environment.
 	Executable []string
-	// Entries has what was written, in the order of the stream: owners, modes, times and names as
-	// they are in the environment. A directory that the stream does not have by itself is 0755 and
-	// root's. If something written is not in it, Incomplete is true.
+	// Entries describes the files and directories on disk, in the order of the stream: owners,
+	// modes, times and names as they are in the environment. A directory that the stream does not
+	// have by itself is 0755 and root's. If something written is not in it, Incomplete is true.
 	Entries []Entry
 }
 

@@ -453,8 +453,8 @@ func FuzzExtract(f *testing.F) {
 	})
 }
 
-// goesInAgain packs what was extracted as it goes into an environment, and extracts that: the
-// entries and links are the same.
+// goesInAgain packs the extracted files as for an environment, and extracts them again: the entries
+// and links are the same.
 func goesInAgain(t *testing.T, dst string, got Extracted, limits ExtractOptions) {
 	t.Helper()
 	var stream bytes.Buffer

@@ -113,7 +113,7 @@ func (w Workflow) RunsAfter(earlier Workflow) bool {
 	return w.Run != "" && w.Run == earlier.Run && w.Attempt > earlier.Attempt && earlier.Attempt > 0
 }
 
-// Liveness of an owner.
+// Liveness is the state of an owner.
 type Liveness int
 
 // Unknown is the result for owners on other hosts or in other containers.
@@ -123,7 +123,7 @@ const (
 	Dead
 )
 
-// Alive returns whether the owner still runs, as far as this process can know.
+// Alive reports whether the owner still runs, as far as this process can know.
 func (o Owner) Alive() Liveness {
 	if o.Host == "" || o.PID <= 0 || o.Host != thisHost() {
 		return Unknown

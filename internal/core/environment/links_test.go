@@ -71,7 +71,7 @@ func TestExtractListsLinks(t *testing.T) {
 	}
 }
 
-// Lists of what was left out are cut, and links are not among them.
+// Lists of omitted entries are cut, and links are not among them.
 func TestExtractListsAllLinks(t *testing.T) {
 	var entries []tar.Header
 	for i := range 3 * maxListed {

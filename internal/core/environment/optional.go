@@ -452,7 +452,7 @@ func Unenforced(env Environment) []string {
 // ReadinessReporter is an Environment that knows its image's HEALTHCHECK, or whether its ENTRYPOINT
 // may still be starting. Without it, an environment is ready when CreateEnvironment returns.
 type ReadinessReporter interface {
-	// Readiness returns what the image says about readiness. It does not change.
+	// Readiness returns the image's definition of readiness. It does not change.
 	Readiness() Readiness
 }
 
@@ -467,8 +467,8 @@ func ReadinessOf(env Environment) Readiness {
 // BaseReporter is an Environment that may be based on something other than the requested image.
 // Without it, it is based on that image.
 type BaseReporter interface {
-	// Base returns what the root file system is based on if that is not the requested image, and
-	// why; otherwise nil. It does not change, is the same for all environments of one image, and
+	// Base returns the base of the root file system, with the reason, if it is not the requested
+	// image; otherwise nil. It does not change, is the same for all environments of one image, and
 	// must not be modified.
 	Base() *Base
 }

@@ -17,7 +17,7 @@ func Idle() []string { return []string{"bash", "-c", idle} }
 // HandoverTime is how long CreateEnvironment waits for an ENTRYPOINT to run its arguments.
 const HandoverTime = 15 * time.Second
 
-// Readiness tells when an environment is ready, as far as its image defines it.
+// Readiness describes when an environment is ready, as far as its image defines it.
 type Readiness struct {
 	// Healthcheck is the image's HEALTHCHECK, or nil. The provider does not run it; the caller may.
 	Healthcheck *Healthcheck

@@ -16,7 +16,7 @@ const (
 	JobStarted   Kind = "job_started"   // Total, Message (the job's directory), Kept
 	TrialStarted Kind = "trial_started" // Key
 	PhaseStarted Kind = "phase_started" // Key, Phase
-	Progress     Kind = "progress"      // Key, Message: a line about what the trial waits for, such as its image; "" ends what was said before
+	Progress     Kind = "progress"      // Key, Message: a line about a wait of the trial, such as for its image; "" ends it
 	Retrying     Kind = "retrying"      // Key, Message, Delay
 	TrialEnded   Kind = "trial_ended"   // Key, Trial, Message (the trial's directory)
 	Notice       Kind = "notice"        // Message: something to report once

@@ -360,8 +360,8 @@ func TestCrashesAreDrops(t *testing.T) {
 	}
 }
 
-// TestNothingToCheck: a threshold that was not checked says so, and a job without trials never
-// passes.
+// TestNothingToCheck: the message of a threshold that was not checked gives the reason, and a job
+// without trials never passes.
 func TestNothingToCheck(t *testing.T) {
 	base, head := fall(5, 0)
 	all := Thresholds{

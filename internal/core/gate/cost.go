@@ -220,7 +220,7 @@ func (d costIncrease) interval(alpha float64, significant bool) (low, high float
 	drops := d.drops()
 	n := float64(len(drops))
 	if n < 2 {
-		return -1, math.MaxFloat64 // one task says nothing of its variance
+		return -1, math.MaxFloat64 // one task gives no estimate of the variance
 	}
 	centre, reach := result.Mean(drops), studentQuantile(1-alpha, n-1)*math.Sqrt(variance(drops)/n)
 	low, high = centre-reach, centre+reach

@@ -8,7 +8,7 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// A limit on costs that are not known in full says so.
+// The check of a limit on costs states that a cost is only a lower bound.
 func TestMaxCostSaysThatTheCostIsALowerBound(t *testing.T) {
 	limit := 2.0
 	for name, one := range map[string]struct {

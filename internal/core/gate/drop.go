@@ -45,7 +45,7 @@ type drop struct {
 	sample
 	base, head float64 // the metric before and now
 	tasks      []float64
-	counts     fmt.Stringer // what of the compared tasks does not count, to append to a sentence
+	counts     fmt.Stringer // the parts of the compared tasks that do not count, to append to a sentence
 	p          float64
 	method     string
 }

@@ -117,7 +117,7 @@ func TestOracleAndNopEnterNoLimitOfTheWholeJob(t *testing.T) {
 	alone.Results = slices.DeleteFunc(slices.Clone(head.Results), func(o result.Outcome) bool { return o.Agent == "my-agent" })
 	check(Policy{Thresholds: limits}, alone, good, "", Pass)
 
-	// What enters no limit is not tried again.
+	// Tasks that enter no limit are not tried again.
 	broken := head
 	broken.Results = slices.Clone(head.Results)
 	for i, o := range broken.Results {

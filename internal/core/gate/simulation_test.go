@@ -128,9 +128,9 @@ func TestRealDropsAreCaught(t *testing.T) {
 	}
 }
 
-// TestTheDetectableDropIsDetected: a drop of the size that unchanged runs are told is caught in
-// about 80% of runs, and as many attempts as runs of one attempt are told are needed for half of it
-// are about enough.
+// TestTheDetectableDropIsDetected: a drop of the size that unchanged runs report as detectable is
+// caught in about 80% of runs, and the number of attempts that runs of one attempt report as needed
+// for half of it is about enough.
 func TestTheDetectableDropIsDetected(t *testing.T) {
 	runs := simulations(200)
 	for i, c := range []suite{

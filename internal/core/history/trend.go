@@ -93,7 +93,7 @@ func Level(points []Point, name string, n int) (rate float64, interval gate.Inte
 	return rate, interval, len(agents), ok
 }
 
-// maxAttempts bounds what a hostile line can make Level allocate for a task.
+// maxAttempts bounds the attempts at a task that Level allocates for a hostile line.
 const maxAttempts = 10_000
 
 // Line returns the level as a short text, as in "main's last 20: 82 % ± 4", or "… 97 % (90 to 99)"

@@ -16,7 +16,7 @@ var errPromptSteps = fmt.Errorf("the loops and templates of the prompt run more 
 // limitError is one of errPromptSize and errPromptSteps.
 type limitError struct {
 	limit error
-	place string // what templatePlace matches
+	place string // the part of an error that templatePlace matches
 }
 
 func (e *limitError) Error() string { return e.limit.Error() }

@@ -33,7 +33,7 @@ type Task struct {
 // Trial describes the agent's work.
 type Trial struct {
 	Agent, Model   string
-	Reply          string // the last thing that the agent has said
+	Reply          string // the last message of the agent
 	Transcript     string // its conversation with the model
 	Stop           string // why the agent stopped, if something stopped it
 	Error          string // the trial's error so far

@@ -232,7 +232,8 @@ func TestTheFormOfCriteria(t *testing.T) {
 	}
 }
 
-// Whatever a judge says, reading it ends with a verdict whose score is from 0 to 1, or with an error of the two kinds.
+// Reading any reply of a judge ends with a verdict whose score is from 0 to 1, or with an error of
+// the two kinds.
 func FuzzRead(f *testing.F) {
 	judges := []*Judge{
 		tenPoints(f, FromFile), tenPoints(f, FromReply),

@@ -43,7 +43,7 @@ type Case struct {
 	// (gate.confirm), with a baseline or without; nil if there were none. They are not among
 	// Attempts, and State, Reward, Cost and Seconds are without them.
 	Confirmation *result.Attempts
-	// Quarantine tells why the task is not gated; nil if it is.
+	// Quarantine is the quarantine that covers the task, with its reason; nil if the task is gated.
 	Quarantine *gate.Quarantined
 }
 

@@ -223,7 +223,7 @@ type AgentTasks struct {
 	Agent         string
 	Passed, Total int
 	Flaky         int // of Total: passed in some of the attempts
-	// NotRun and NoResult count those of Total whose attempts say nothing about the agent: they
+	// NotRun and NoResult count those of Total whose attempts are no evidence about the agent: they
 	// were skipped or cancelled, or their error is that of the infrastructure or of the task. In
 	// those of NotRun the agent did not begin.
 	NotRun, NoResult int

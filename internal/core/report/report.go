@@ -24,9 +24,9 @@ type Input struct {
 	// Dir is the job's directory as reports show it.
 	Dir string
 
-	// Diff compares with the baseline; nil without one. Baseline is a sentence about what was
-	// compared with ("main at 1a2b3c4, 2 commits before this branch began (run 123)"), or why there
-	// is nothing to compare with.
+	// Diff compares with the baseline; nil without one. Baseline is a sentence that describes the
+	// baseline ("main at 1a2b3c4, 2 commits before this branch began (run 123)"), or the reason why
+	// there is none.
 	Diff     *result.Diff
 	Baseline string
 	// Stored is the comparison in the verdict that the job keeps, for pages; nil with a Diff, or if

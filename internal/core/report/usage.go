@@ -40,7 +40,7 @@ type UsageRow struct {
 	Changes []string
 	Notes   []string // sentences without a full stop about what cannot be compared
 	Partial bool     // a cell is a lower bound
-	// SelfReported counts those of Trials whose agents have said the usage themselves.
+	// SelfReported counts those of Trials whose usage was reported by the agents themselves.
 	SelfReported int
 }
 

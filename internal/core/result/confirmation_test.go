@@ -239,7 +239,7 @@ func TestTheMirrorRule(t *testing.T) {
 	if next := plan.NextConfirmations(nil, nil); len(next) > 0 {
 		t.Errorf("next is %v", next)
 	}
-	// What a later look says counts: a task that ran again may look otherwise.
+	// A later decision replaces an earlier one: a task that ran again may no longer look fixed.
 	if now := plan.WithConfirmation(PlannedConfirmation{Attempts: 2, Tasks: []Key{task}, Both: true}); now.LooksFixed(task) || now.Confirm.Attempts != 4 || len(now.Confirm.Tasks) != 1 {
 		t.Errorf("%+v", now.Confirm)
 	}

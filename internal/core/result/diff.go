@@ -74,8 +74,8 @@ func (d TaskDiff) Comparable() bool {
 type Attempts struct {
 	Total   int       `json:"total"`   // planned ones
 	Rewards []float64 `json:"rewards"` // of completed attempts, by attempt
-	// Scores are what counts when jobs are compared, by attempt: the rewards, and 0 for each lost
-	// attempt.
+	// Scores are the values that comparisons of jobs use, by attempt: the rewards, and 0 for each
+	// lost attempt.
 	Scores      []float64   `json:"scores"`
 	Passed      int         `json:"passed"`                  // with reward 1
 	Failed      int         `json:"failed"`                  // ended with an error and without a reward
@@ -140,7 +140,7 @@ type GroupDiff struct {
 	// Usage compares what the agents used of their models; nil if no comparable task has that on
 	// either side.
 	Usage *UsageDiff
-	// Scores compares what judges gave; nil without judges.
+	// Scores compares the judges' scores; nil without judges.
 	Scores []ScoreDiff
 }
 

@@ -72,11 +72,11 @@ const (
 	// directory has a CommandDir and the other files of an agent, the prompt, and the verdict as
 	// the judge gave it.
 	JudgesDir      = "judges"
-	JudgeInputsDir = JudgesDir + "/inputs" // what judges get to see of a trial
-	// JudgeTranscriptFile is in JudgeInputsDir: what the agent said and did.
+	JudgeInputsDir = JudgesDir + "/inputs" // the evidence for judges
+	// JudgeTranscriptFile is in JudgeInputsDir: the transcript of the agent.
 	JudgeTranscriptFile = "transcript.md"
-	// JudgeInstructionFile and JudgeChangesFile are there, too: what the agent was told, and which
-	// files it has changed.
+	// JudgeInstructionFile and JudgeChangesFile are there, too: the agent's instruction, and the
+	// list of files that it has changed.
 	JudgeInstructionFile = "instruction.md"
 	JudgeChangesFile     = "changes.txt"
 

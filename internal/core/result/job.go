@@ -30,7 +30,7 @@ type Plan struct {
 	// Commit is the git commit of the job file; nil outside git.
 	Commit *string `json:"commit"`
 	// Parents are the parents of Commit, in order; empty if unknown. A pull request is checked out
-	// as a merge, whose parents tell what was merged.
+	// as a merge, whose parents are the merged commits.
 	Parents []string `json:"commit_parents,omitempty"`
 	// Shard is the part of the plan that this directory has; nil means all of it.
 	Shard *Shard `json:"shard,omitempty"`
@@ -269,8 +269,8 @@ type Summary struct {
 	Scores []ScoreSum `json:"scores,omitempty"`
 }
 
-// Outcome is an entry of a job's results: what a comparison with another job needs to know about a
-// trial.
+// Outcome is an entry of a job's results: the facts of a trial that a comparison with another job
+// needs.
 type Outcome struct {
 	Key
 	Reward      *float64  `json:"reward"`
@@ -609,8 +609,8 @@ func (t *Tally) Add(trial Trial) {
 	}
 }
 
-// Summary returns the summary of what was counted so far, with the named metrics (see MetricTypes)
-// in that order.
+// Summary returns the summary of the trials counted so far, with the named metrics (see
+// MetricTypes) in that order.
 func (t *Tally) Summary(metrics []string) Summary {
 	s := Summary{
 		TotalTrials:     t.total,

@@ -51,7 +51,7 @@ func TestMeanCosts(t *testing.T) {
 	}
 }
 
-// The time of tests that ran again says nothing about the time of the trials before.
+// The duration of tests that ran again is no measure of the earlier trials' duration.
 func TestDurationsOfVerifyDoNotCompare(t *testing.T) {
 	var base Job
 	try(&base, Key{Agent: "a", Dataset: "d", Task: "t", Attempt: 1}, 1)

@@ -59,7 +59,7 @@ func (t *scoreTally) count(name string, score *float64) {
 	*s.Mean = finite(*s.Mean + (*score-*s.Mean)/float64(s.Trials))
 }
 
-// sums returns what was added, sorted by name; nil if nothing was.
+// sums returns the sums of the added scores, sorted by name; nil if there are none.
 func (t *scoreTally) sums() []ScoreSum {
 	var out []ScoreSum
 	for _, s := range slices.SortedFunc(maps.Values(t.byName), func(a, b *ScoreSum) int { return cmp.Compare(a.Name, b.Name) }) {

@@ -13,8 +13,8 @@ const ReportedByAgent = "agent"
 // null if they are not known, and a lower bound if they are not known for some calls. The cost is
 // in Trial.Costs.
 type Usage struct {
-	// ReportedBy is "" for what the gateway has counted, else ReportedByAgent. Then Calls is Turns,
-	// and there are no times.
+	// ReportedBy is "" if the gateway counted the usage, else ReportedByAgent. In the latter case
+	// Calls is Turns, and there are no times.
 	ReportedBy string `json:"reported_by,omitempty"`
 
 	Turns   int64 `json:"turns"`         // answers that came to their end

@@ -9,7 +9,7 @@ import (
 // known for no trial. It is a lower bound if it is unknown for some; Partial then has its name.
 type UsageSum struct {
 	Trials int `json:"trials"` // that have a usage
-	// SelfReported counts those of Trials whose agents have said the usage themselves
+	// SelfReported counts those of Trials whose usage was reported by the agents themselves
 	// (Usage.ReportedBy).
 	SelfReported int   `json:"self_reported,omitempty"`
 	Turns        int64 `json:"turns"`
@@ -106,7 +106,7 @@ func (t *usageTally) add(trial Trial) {
 // maxModels bounds the number of model names that are listed.
 const maxModels = 100
 
-// sum returns what was added, or nil if nothing was.
+// sum returns the sum of the added usages, or nil if there are none.
 func (t *usageTally) sum() *UsageSum {
 	if t.total.Trials == 0 {
 		return nil
@@ -191,7 +191,7 @@ type UsageMeans struct {
 	Trials       int      `json:"trials"`                  // scored ones at comparable tasks
 	UnknownCosts int      `json:"unknown_costs"`           // those of Trials whose cost is not known
 	WithoutUsage int      `json:"without_usage"`           // those of Trials whose agents had no gateway
-	SelfReported int      `json:"self_reported,omitempty"` // those of Trials whose agents have said the usage themselves
+	SelfReported int      `json:"self_reported,omitempty"` // those of Trials whose usage was reported by the agents themselves
 	Models       []string `json:"models"`                  // that were requested, sorted
 }
 

@@ -145,8 +145,8 @@ func packedRef(path, ref string) string {
 	return ""
 }
 
-// askGit runs git, for repositories whose refs are in the reftable format. GIT_DIR spares git the
-// search for the repository, and so the check of its owner.
+// askGit runs git, for repositories whose refs are in the reftable format. With GIT_DIR set, git
+// skips the search for the repository, and with it the check of its owner.
 func askGit(gitDir string) *string {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()

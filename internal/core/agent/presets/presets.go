@@ -14,7 +14,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// Shell is the preset whose loop is part of Rollout. It has no scripts.
+// Shell names the preset that is Rollout's built-in loop. It has no scripts.
 const Shell = "shell"
 
 // Latest stands for the newest version.
@@ -44,8 +44,8 @@ type Preset struct {
 	About    string `yaml:"about" json:"about"`       // one sentence
 	Homepage string `yaml:"homepage" json:"homepage"` // URL
 	Version  string `yaml:"version" json:"version"`   // the default
-	// APIs are the protocols that it can speak to a gateway, the best first; none: NoGateway says
-	// why.
+	// APIs are the protocols that it can speak to a gateway, the best first; if there are none,
+	// NoGateway is the reason.
 	APIs      []string `yaml:"apis" json:"apis"`
 	NoGateway string   `yaml:"no_gateway" json:"no_gateway,omitempty"`
 	// Keys are variables that hold its own API key. Without a model of the job, it needs one of

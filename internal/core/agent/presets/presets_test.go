@@ -107,7 +107,7 @@ func TestEveryScriptIsUsed(t *testing.T) {
 	}
 }
 
-// Numbers of points are those of the list of what a gateway has to know about its clients; the
+// Numbers of points refer to the list of facts that a gateway has to know about its clients; the
 // others are tested in package model.
 
 // TestPoint12GeminiHasAKindOfAccess: gemini-cli asks a person, and ends with exit code 41, unless
@@ -223,8 +223,8 @@ func TestPoint19ToolsForTheWebAreOff(t *testing.T) {
 	}
 }
 
-// TestPoint20NoBillingHeader: claude-code begins its first system block with what its maker bills
-// by, unless it is told not to.
+// TestPoint20NoBillingHeader: claude-code begins its first system block with billing data of its
+// vendor, unless it is told not to.
 func TestPoint20NoBillingHeader(t *testing.T) {
 	if seen, _ := started(t, "claude-code", behindGateway...); !strings.Contains(seen, "\nCLAUDE_CODE_ATTRIBUTION_HEADER=0\n") {
 		t.Errorf("claude-code has the variables\n%s", seen)

@@ -173,7 +173,7 @@ func checkFetchMissing(s *scene) {
 	}
 }
 
-// The host must be able to read, and later delete, what was copied out.
+// The host must be able to read, and later delete, the copied files.
 func checkFetchModes(s *scene) {
 	env := s.create()
 	env.run(`mkdir -p /logs/d/e; echo a > /logs/none; echo b > /logs/d/e/deep; echo c > /logs/setuid

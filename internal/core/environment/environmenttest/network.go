@@ -117,7 +117,7 @@ func checkNone(s *scene) {
 	s.networked(none).wantGets("none", address, false, false)
 }
 
-// refusals records what a proxy has refused.
+// refusals records the requests that a proxy refused.
 type refusals struct {
 	mu  sync.Mutex
 	all []environment.Refusal

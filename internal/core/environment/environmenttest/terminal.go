@@ -92,7 +92,8 @@ func checkTerminalKeys(s *scene) {
 	t := s.create().runOnTerminal(`trap 'echo interrupted' INT; read -r line; echo "read $line"; sleep 100000; echo "after $?"; exit 3`, environment.TerminalSize{}, environment.ExecOptions{})
 	t.write("some words\r")
 	t.await("read some words")
-	// The signal is for what runs in the foreground then, so it is typed until something does.
+	// The signal may be typed before sleep is in the foreground, so it is typed until sleep has
+	// ended.
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
