@@ -53,7 +53,7 @@ func (anthropic) rules() inspect.Rules {
 	}
 }
 
-// typedText returns a function that makes a part of a message of a text. kind is the part's type.
+// typedText returns a function that encodes a text as a part of a message. kind is the part's type.
 func typedText(kind string) func(string) []byte {
 	return func(text string) []byte {
 		return append(append([]byte(`{"type":"`+kind+`","text":`), encoded(text)...), '}')

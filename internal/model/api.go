@@ -147,7 +147,7 @@ type protocol interface {
 	reader(asked []byte) eventReader
 	// authorise puts the model's key into a request to the upstream.
 	authorise(r *http.Request, key string)
-	// keepAlive returns bytes to send between two events so that clients go on waiting. last is the
+	// keepAlive returns bytes to send between two events so that clients keep waiting. last is the
 	// latest event that was sent.
 	keepAlive(last []byte) []byte
 	// failure returns the body of an error as the upstream would send it.

@@ -179,7 +179,7 @@ func (chat) answer(body []byte) Answer {
 	return a
 }
 
-// maxChoices bounds how many answers to one request are kept.
+// maxChoices is the maximum number of answers to one request that are kept.
 const maxChoices = 128
 
 func (chat) reader(asked []byte) eventReader {
@@ -276,8 +276,8 @@ func (r *chatReader) answer() (Answer, bool) {
 
 func (chat) authorise(r *http.Request, key string) { r.Header.Set("Authorization", "Bearer "+key) }
 
-// keepAlive returns a comment without a blank line: after one, openai-python would parse the event
-// as JSON.
+// keepAlive returns a comment without the blank line at its end, with which openai-python would
+// parse it as JSON.
 func (chat) keepAlive([]byte) []byte { return []byte(": keepalive\n") }
 
 func (chat) failure(code int, kind, message string) []byte { return openAIFailure(code, kind, message) }

@@ -211,7 +211,7 @@ func (s *Session) list(w http.ResponseWriter) {
 	if e, ok := entries[s.opts.Model.API]; ok {
 		list = e.list
 	}
-	_, _ = w.Write(encoded(list(name))) // the client has gone
+	_, _ = w.Write(encoded(list(name))) // fails if the client is gone
 }
 
 // dropped are the headers that are not passed on: credentials, and those that concern one
@@ -347,10 +347,10 @@ func (s *Session) count(w *patient, r *http.Request, path string) {
 		return
 	}
 	defer answer.Body.Close()
-	counted, _ := io.ReadAll(io.LimitReader(answer.Body, maxError)) // what came of it is passed on
+	counted, _ := io.ReadAll(io.LimitReader(answer.Body, maxError)) // a partial body is passed on
 	m.header(w.Header(), answer.Header)
 	w.WriteHeader(answer.StatusCode)
-	_, _ = w.Write([]byte(m.hide(string(counted)))) // the client has gone
+	_, _ = w.Write([]byte(m.hide(string(counted)))) // fails if the client is gone
 }
 
 // copyHeader passes on the headers of an answer.

@@ -40,8 +40,8 @@ func addAll(parts ...*int64) *int64 {
 	return out
 }
 
-// raw returns JSON that the model wrote as arguments: as it is if it is an object, otherwise as a
-// JSON string.
+// raw returns arguments that the model wrote as JSON: unchanged if they are an object, otherwise as
+// a JSON string.
 func raw(text string) json.RawMessage {
 	trimmed := strings.TrimSpace(text)
 	if trimmed == "" {
@@ -116,14 +116,14 @@ func (u *upload) body() (io.ReadCloser, error) {
 	return &sending{from: bytes.NewReader(*text)}, nil
 }
 
-// drop ends the reference to the text. Readers that have begun go on.
+// drop ends the reference to the text. Existing readers are not affected.
 func (u *upload) drop() { u.text.Store(nil) }
 
 var errDropped = errors.New("the request was answered")
 
 // sending is a reader of an upload.
 type sending struct {
-	mu   sync.Mutex // connections close what they still read
+	mu   sync.Mutex // a connection may call Close during a Read
 	from *bytes.Reader
 }
 

@@ -28,7 +28,7 @@ func NewRecorder(w io.Writer, limit int64) *Recorder {
 	return &Recorder{w: w, left: limit, known: map[[sha256.Size]byte]int{}, tools: map[[sha256.Size]byte]int{}}
 }
 
-// RecordedMessage is a message with its number and that of the one before it; 0 is none.
+// RecordedMessage is a message with its number and that of the message before it, or 0.
 type RecordedMessage struct {
 	ID     int `json:"id"`
 	Parent int `json:"parent"`

@@ -184,7 +184,7 @@ func (x *exchange) askAsKnown(at string, text []byte) (*http.Response, error) {
 	if err != nil || answer.StatusCode != http.StatusBadRequest {
 		return answer, err
 	}
-	body, _ := io.ReadAll(io.LimitReader(answer.Body, maxError)) // what came of it is passed on
+	body, _ := io.ReadAll(io.LimitReader(answer.Body, maxError)) // a partial body is passed on
 	answer.Body.Close()
 	answer.Body = newBody(body)
 	if !refusesStreams(answer.StatusCode, body) {
@@ -252,7 +252,7 @@ func (x *exchange) ask(path string, text []byte) (*http.Response, error) {
 			return answer, nil
 		}
 		after := retryAfter(answer.Header)
-		body, _ := io.ReadAll(io.LimitReader(answer.Body, maxError)) // what came of it is passed on
+		body, _ := io.ReadAll(io.LimitReader(answer.Body, maxError)) // a partial body is passed on
 		answer.Body.Close()
 		answer.Body = newBody(body)
 		place.limited(after)
@@ -365,7 +365,7 @@ func (x *exchange) messageOf(body []byte, status int) string {
 
 // relayError passes on an error of the provider unchanged: clients search its text.
 func (x *exchange) relayError(answer *http.Response) {
-	text, _ := io.ReadAll(io.LimitReader(answer.Body, maxError)) // what came of it is passed on
+	text, _ := io.ReadAll(io.LimitReader(answer.Body, maxError)) // a partial body is passed on
 	x.turn.FirstByte = time.Now()
 	text = []byte(x.m.hide(string(text)))
 	kind := FailedProvider
@@ -382,7 +382,7 @@ func (x *exchange) relayError(answer *http.Response) {
 	_ = x.keep() // the error is passed on all the same
 	x.m.header(x.w.Header(), answer.Header)
 	x.w.WriteHeader(answer.StatusCode)
-	_, _ = x.w.Write(text) // the client has gone
+	_, _ = x.w.Write(text) // fails if the client is gone
 }
 
 // relayPlain passes on an answer that is not a stream, after the turn is stored.
@@ -425,7 +425,7 @@ func (x *exchange) relayPlain(answer *http.Response) {
 	}
 	x.m.header(x.w.Header(), answer.Header)
 	x.w.WriteHeader(answer.StatusCode)
-	_, _ = x.w.Write(text) // the client has gone
+	_, _ = x.w.Write(text) // fails if the client is gone
 }
 
 // cut records that an answer ended too early.
@@ -456,7 +456,7 @@ type piece struct {
 // have asked for a stream do.
 func (x *exchange) isStream(answer *http.Response) bool {
 	kind := answer.Header.Get("Content-Type")
-	if answer.Header.Get("Content-Encoding") != "" { // one that is not known: it is passed on as it is
+	if answer.Header.Get("Content-Encoding") != "" { // an unknown encoding: the answer is passed on unchanged
 		return false
 	}
 	if sse.IsStream(kind) || !x.streams || strings.Contains(strings.ToLower(kind), "json") {
@@ -478,7 +478,7 @@ func (x *exchange) relayStream(answer *http.Response) {
 	x.w.WriteHeader(answer.StatusCode)
 	out := http.NewResponseController(x.w)
 	defer context.AfterFunc(x.r.Context(), x.w.cut)() // a client that takes nothing must not hold up the end of the session
-	_ = out.Flush()                                   // its error comes again with the next write
+	_ = out.Flush()                                   // the next write fails, too
 	pieces := make(chan piece, 4)                     // events may be long
 	done := make(chan struct{})
 	defer close(done)
@@ -495,7 +495,7 @@ func (x *exchange) relayStream(answer *http.Response) {
 		case p = <-pieces:
 		case <-idle.C:
 			if held.Len() == 0 && !inside {
-				_, _ = x.w.Write(x.p.keepAlive(last)) // the client has gone: the context says so
+				_, _ = x.w.Write(x.p.keepAlive(last)) // if the client is gone, the context ends
 				_ = out.Flush()
 			}
 			idle.Reset(x.s.opts.KeepAlive)
@@ -510,7 +510,7 @@ func (x *exchange) relayStream(answer *http.Response) {
 		}
 		inside = p.event.Partial
 		if p.event.Comment && held.Len() == 0 {
-			continue // signs of life are sent in the form that clients of this protocol bear
+			continue // the gateway sends signs of life in a form that clients of the protocol accept
 		}
 		hide, ends := reader.read(p.event)
 		if tokens != nil && len(p.event.Data) > 0 {
@@ -541,7 +541,7 @@ func (x *exchange) relayStream(answer *http.Response) {
 			return
 		}
 		if len(pieces) == 0 {
-			_ = out.Flush() // its error comes again with the next write
+			_ = out.Flush() // the next write fails, too
 		}
 		idle.Reset(x.s.opts.KeepAlive)
 	}
@@ -574,7 +574,7 @@ func (x *exchange) endStream(out *http.ResponseController, reader eventReader, t
 		x.abort = true
 		return
 	}
-	_, _ = x.w.Write(held.Bytes()) // the client has gone
+	_, _ = x.w.Write(held.Bytes()) // fails if the client is gone
 	_ = out.Flush()                // also after a stream that broke off: closing the connection would discard unsent data
 }
 

@@ -38,7 +38,7 @@ type Options struct {
 	Keep func(Turn) error
 	// KeepAlive is the time without an event after which a sign of life is sent; 0: 15 seconds.
 	KeepAlive time.Duration
-	// MaxWait bounds how long a request waits for rate limits before the provider's refusal is
+	// MaxWait is the maximum wait of a request for rate limits, before the provider's refusal is
 	// passed on, and for turns that may use up a budget; 0: 4 minutes. Clients give up after five.
 	MaxWait time.Duration
 }
@@ -163,8 +163,8 @@ func (s *Session) Serve(l net.Listener) {
 }
 
 // Seal ends access to the model: requests that run are aborted, and later ones are refused, so that
-// nothing that was left behind spends money. It returns when all turns are stored. Serve continues,
-// to refuse requests.
+// no remaining process spends money. It returns when all turns are stored. Serve continues, to
+// refuse requests.
 func (s *Session) Seal() Report {
 	s.mu.Lock()
 	s.sealed = true

@@ -233,7 +233,7 @@ type RecordedTokens struct {
 	Tokens
 }
 
-// latestTokens are the tokens of the latest turn of a record that has some.
+// latestTokens are the tokens of the latest turn of a record with tokens.
 type latestTokens struct {
 	turn int // 0: there is none
 	Tokens

@@ -26,7 +26,7 @@ type Turn struct {
 	Cost         *float64      // in US dollars; nil if it is not known
 	AtLeast      bool          // Cost is a lower bound
 	Failure      *Failure      // nil if the call succeeded
-	Retry        bool          // the client says that it asked for the same before
+	Retry        bool          // the client marks the request as a repetition
 	Recorded     time.Time     // when a recorded answer was given; zero if the provider answered
 }
 

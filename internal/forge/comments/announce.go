@@ -11,8 +11,8 @@ import (
 // NoticeRoom is the number of bytes of a comment that the body leaves free for a notice above it.
 const NoticeRoom = 1024
 
-// A notice is the line above the last verdict: the run that goes on, or how it ended. These lines
-// enclose it.
+// A notice is the line above the last verdict about a run in progress, or about its end. These
+// lines enclose it.
 const (
 	goingStart = "<!-- rollout-notice -->\n"
 	overStart  = "<!-- rollout-ended -->\n"
@@ -43,10 +43,10 @@ func Announce(ctx context.Context, t Thread, want Comment, limit int, settle fun
 	})
 }
 
-// Withdraw puts the body of want, which is a line of Over, in place of what this run, or an earlier
-// attempt of it, has announced. It changes no other comment but an announcement whose run is over.
-// It checks again as Announce does, because another run may have restored the announcement, which
-// it had read before.
+// Withdraw puts the body of want, which is a line of Over, in place of the announcement of this
+// run, or of an earlier attempt of it. It changes no other comment but an announcement whose run is
+// over. It checks again as Announce does, because another run may have restored the announcement,
+// which it had read before.
 func Withdraw(ctx context.Context, t Thread, want Comment, limit int, settle func(context.Context) error) (Action, error) {
 	ours := want.marker().stamp
 	return revise(ctx, t, want, limit, settle, func(newest posted, again bool) (string, Action) {
@@ -60,9 +60,9 @@ func Withdraw(ctx context.Context, t Thread, want Comment, limit int, settle fun
 	})
 }
 
-// revise edits the newest comment for the job of want as check says, which returns the new text, or
-// "" and why there is none. It looks again after each edit. If the comment is a newer run's
-// announcement, and that run is over, it says so instead.
+// revise replaces the text of the newest comment for the job of want with the result of check: the
+// new text, or "" and the reason. It checks again after each edit. If the comment is a newer run's
+// announcement, and that run is over, it ends the announcement instead.
 func revise(
 	ctx context.Context, t Thread, want Comment, limit int, settle func(context.Context) error, check func(newest posted, again bool) (string, Action),
 ) (Action, error) {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Rounds limits how often Upsert checks again after writing.
+// Rounds is the maximum number of checks of Upsert after writing.
 const Rounds = 6
 
 // Comment is a run's comment on a job.
@@ -26,7 +26,7 @@ type Comment struct {
 	Body    string // safe Markdown
 }
 
-// Overhead returns how many bytes of a comment the marker takes; the body may use the rest.
+// Overhead returns the size of the marker in bytes; the body may use the rest of a comment.
 func (w Comment) Overhead() int { return len(w.marker().String()) + len("\n\n") }
 
 // Text returns the comment with its marker.
@@ -113,7 +113,8 @@ type posted struct {
 	stamp stamp
 	text  string // with the marker
 	body  string // without the marker
-	// announced: the body begins with a notice of the run with the stamp. going: which goes on.
+	// announced: the body begins with a notice of the run with the stamp. going: the run is in
+	// progress.
 	announced, going bool
 }
 

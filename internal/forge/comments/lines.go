@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// The parts of the line about a run that goes on.
+// The parts of the line about a run in progress.
 const (
 	goingCommit = "⏳ **Evaluating "
 	goingRun    = " …** ("

@@ -63,8 +63,8 @@ type Found struct {
 	Commit string // the commit of the run
 	RunID  int64
 	RunURL string
-	// Base is the commit of the branch to compare with, and Side says how it relates to the
-	// evaluated commit.
+	// Base is the commit of the branch to compare with, and Side is its relation to the evaluated
+	// commit.
 	Base string
 	Side Side
 	// Behind is the number of commits between Commit and Base.
@@ -120,7 +120,7 @@ const (
 	maxAncestorPages = 5
 	// maxRunPages limits the listing of runs, for each event.
 	maxRunPages = 3
-	// maxCandidates limits how many runs are checked for an artifact.
+	// maxCandidates is the maximum number of runs that are checked for an artifact.
 	maxCandidates = 30
 )
 

@@ -47,9 +47,9 @@ type Options struct {
 	Transport http.RoundTripper
 	Now       func() time.Time
 	Sleep     func(context.Context, time.Duration) error
-	// MaxWait is how long the client waits for GitHub in total; 0 means five minutes.
+	// MaxWait is the maximum total time that the client waits for GitHub; 0 means five minutes.
 	MaxWait time.Duration
-	// Settle is how long after writing a comment to check for other runs that wrote one; 0 means
+	// Settle is the delay between writing a comment and checking for those of other runs; 0 means
 	// one second.
 	Settle time.Duration
 }

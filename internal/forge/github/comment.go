@@ -61,7 +61,7 @@ func (w Comment) check() error {
 	return nil
 }
 
-// CommentOverhead returns how many bytes of MaxComment the marker takes; the body may use the rest.
+// CommentOverhead returns the size of the marker in bytes; the body may use the rest of MaxComment.
 func CommentOverhead(w Comment) int { return w.common().Overhead() }
 
 // Upsert ensures that the pull request has exactly one comment of ours for the job: see

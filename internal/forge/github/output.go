@@ -94,8 +94,8 @@ func AppendSummary(getenv Getenv, markdown []byte) error {
 	return nil
 }
 
-// SummarySpace returns how many bytes fit into the summary, a little less than GitHub accepts.
-// Outside a step, or if the file cannot be read, it returns the size for an empty summary.
+// SummarySpace returns the number of bytes that fit into the summary, a little less than GitHub
+// accepts. Outside a step, or if the file cannot be read, it returns the size for an empty summary.
 func SummarySpace(getenv Getenv) int {
 	info, err := os.Stat(ghvars.Read(getenv).Summary.Path)
 	if err != nil {

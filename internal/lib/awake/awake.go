@@ -16,8 +16,8 @@ const (
 	// counts as one step. Shorter delays count in full, so that a machine under load does not
 	// stretch time without bounds.
 	stopped = 5 * time.Second
-	// settle is the least time that is left, once, when the process runs again, to notice what
-	// happened meanwhile.
+	// settle is the minimum remaining time, granted once, after the process runs again, to notice
+	// events in the meantime.
 	settle = 2 * time.Second
 )
 

@@ -92,7 +92,7 @@ func (c *Cache) useLock(e Entry) string {
 type Policy struct {
 	All       bool          // everything
 	OlderThan time.Duration // entries that were not used for longer than this; 0: none
-	MaxSize   *int64        // the least recently used, until the rest has at most so many bytes; nil: none
+	MaxSize   *int64        // the least recently used, until at most this many bytes remain; nil: none
 	DryRun    bool          // remove nothing, only report
 }
 

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// local are networks that never lead to one other host on another network: this machine's own,
-// link-local ones, multicast.
+// local are the networks whose addresses never lead to a single host on another network: this
+// machine's own, link-local ones, multicast.
 var local = prefixes("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3")
 
 // metadata are the metadata servers of clouds that are not link-local. They give the machine's

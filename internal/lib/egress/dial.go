@@ -15,7 +15,7 @@ const (
 	lookupTime = 10 * time.Second
 	// dialTime bounds connecting to one address.
 	dialTime = 10 * time.Second
-	// maxAddrs bounds how many addresses of a name are tried.
+	// maxAddrs is the maximum number of addresses of a name that are tried.
 	maxAddrs = 8
 )
 

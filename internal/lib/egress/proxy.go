@@ -22,7 +22,8 @@ const (
 	maxHeader  = 64 << 10
 	headerTime = 30 * time.Second
 	idleTime   = 2 * time.Minute
-	// quietTime is how long a connection may be idle. Models think for minutes before they answer.
+	// quietTime is the maximum idle time of a connection. Models think for minutes before they
+	// answer.
 	quietTime = 15 * time.Minute
 )
 
@@ -30,10 +31,10 @@ const (
 // made.
 var errClosed = errors.New("the proxy was closed meanwhile")
 
-// Proxy is an HTTP proxy that forwards what its policy allows: requests with absolute URLs (http
-// only) and CONNECT. It looks names up itself and connects to the addresses that it checked.
-// Addresses that are not on the public Internet (this machine's, private ones, metadata servers)
-// are reached only if the list has the address itself; a name alone never leads there.
+// Proxy is an HTTP proxy that forwards the traffic that its policy allows: requests with absolute
+// URLs (http only) and CONNECT. It looks names up itself and connects to the addresses that it
+// checked. Addresses that are not on the public Internet (this machine's, private ones, metadata
+// servers) are reached only if the list has the address itself; a name alone never leads there.
 //
 // After a CONNECT to a name, TLS must ask for a listed name or for none, and may not hide it. On
 // ports of TLS, such as 443, only TLS is forwarded. The rest of a connection is not inspected: a

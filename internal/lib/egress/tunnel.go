@@ -51,7 +51,7 @@ func (p *Proxy) join(here net.Conn, fromHere *bufio.Reader, there net.Conn, t ta
 	both.Wait()
 }
 
-// send copies what a client sends to the target. TLS must ask for a listed name: one server often
+// send copies data from a client to the target. TLS must ask for a listed name: one server often
 // has many names, and a listed one would lead to others that are not listed. Data that begins like
 // TLS, and all data on ports of TLS, must begin with a complete ClientHello.
 func (p *Proxy) send(there io.Writer, from *bufio.Reader, t target) error {

@@ -82,7 +82,7 @@ func (p *parser) line(vars map[string]string) error {
 	if !hasValue {
 		return nil // docker takes such a variable from the host, which wins here anyway
 	}
-	// The value in the text, where it may go on after the end of the line.
+	// The value in the text, which may continue after the end of the line.
 	value := strings.TrimLeft(start[strings.Index(start, "=")+1:], blanks)
 	if value != "" && (value[0] == '\'' || value[0] == '"') {
 		unquoted, after, err := p.quoted(name, value)
@@ -131,7 +131,7 @@ func (p *parser) quoted(name, text string) (value, rest string, err error) {
 	return "", "", p.problem(text, "close the quotes, or put single quotes around a value with a double one", "the quotes around the value of %s are never closed", name)
 }
 
-// The characters after a backslash in double quotes, and what they stand for.
+// The characters after a backslash in double quotes, and their meanings.
 const (
 	escapes = `nrt\"$`
 	escaped = "\n\r\t\\\"$"

@@ -50,7 +50,7 @@ func (e *Ends) String() string {
 	return strings.ToValidUTF8(string(head), "") + "\n" + gap(int64(dropped)) + "\n" + strings.ToValidUTF8(string(tail), "")
 }
 
-// Parts returns the beginning, the end, and how many bytes are left out between them. If none are,
+// Parts returns the beginning, the end, and the number of bytes left out between them. If it is 0,
 // the end follows the beginning.
 func (e *Ends) Parts() (head, tail []byte, dropped int) {
 	e.mu.Lock()

@@ -25,11 +25,11 @@ type Options struct {
 	Max       int64             // the largest file, in bytes
 	Header    http.Header       // sent to the URL's own host, not to others that it redirects to
 	Known     Validators        // of a copy that the caller has
-	Tries     int               // how often a request is sent that may succeed later; 0: 4
+	Tries     int               // maximum number of attempts after transient failures; 0: 4
 	Transport http.RoundTripper // nil: one with timeouts
 	Delay     time.Duration     // before the first retry, then doubling; 0: a second
 	Timeout   time.Duration     // of one request including its response; 0: ten minutes
-	// Stall is how long a response may stay below 1 KiB a second on average; 0: half a minute.
+	// Stall is the maximum time of a response below 1 KiB a second on average; 0: half a minute.
 	Stall time.Duration
 }
 
@@ -78,7 +78,7 @@ var (
 // transientError is a failure that may not recur on a retry.
 type transientError struct {
 	error
-	after time.Duration // when to retry, from the server's Retry-After; 0: it did not say
+	after time.Duration // the server's Retry-After; 0: it had none
 }
 
 func (e *transientError) Unwrap() error { return e.error }

@@ -17,7 +17,7 @@ import (
 // S3 is the scheme of objects in Amazon S3, or in a service with its API.
 const S3 = "s3"
 
-// signedFor is how long a signed URL is valid: longer than all tries of Get take.
+// signedFor is the validity of a signed URL: longer than all tries of Get take.
 const signedFor = time.Hour
 
 // metadataPatience is the timeout of requests to Amazon's metadata service, which exists only on

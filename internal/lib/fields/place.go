@@ -130,7 +130,7 @@ func (p *Problems) add(s diag.Severity, at Place, hint, format string, args []an
 // searching for hints.
 func (p *Problems) Full(s diag.Severity) bool { return p.count[s] >= MaxProblems }
 
-// All returns the problems, sorted, with a note on how many were left out.
+// All returns the problems, sorted, with a note on the number of omitted ones.
 func (p *Problems) All(file string) diag.List {
 	p.List.Sort()
 	for _, s := range []diag.Severity{diag.Error, diag.Warning} {

@@ -34,7 +34,7 @@ func (d *Decoder) text(n *Node, p Path, v reflect.Value, r Rules) bool {
 	s, words := n.Text, d.Dialect.Words
 	switch {
 	case n.Kind == Text:
-	case n.At.IsFlag(): // use what was typed
+	case n.At.IsFlag(): // use the text as typed
 		s = n.Typed
 	case n.Kind == List || n.Kind == Mapping:
 		return d.MustBe(n, p, r, words.Text, "")

@@ -20,7 +20,7 @@ type Options struct {
 	// user's git would use without a prompt, or $GITHUB_TOKEN for GitHub.
 	CredentialHosts []string
 	Timeout         time.Duration // of one command, and of resolving or exporting one commit; 0: 30 minutes
-	Stall           time.Duration // how long an HTTP transfer may stay below minBytesPerSecond; 0: two minutes
+	Stall           time.Duration // maximum time of an HTTP transfer below minBytesPerSecond; 0: two minutes
 	RetryDelay      time.Duration // before the first retry of an unreachable repository, then doubling; 0: a second
 	MaxBytes        int64         // of one fetch, and of one exported directory; 0: 16 GiB
 	MaxFiles        int           // in one exported directory; 0: 100,000
@@ -115,7 +115,8 @@ var kept = []string{
 	"GIT_PROXY_SSL_CAINFO", "GIT_EXEC_PATH",
 }
 
-// inherited returns the user's environment without what could redirect git or make it prompt.
+// inherited returns the user's environment without variables that could redirect git or make it
+// prompt.
 func (g *Client) inherited() []string {
 	return slices.DeleteFunc(slices.Clone(g.Environ), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
@@ -150,8 +151,8 @@ func (g *Client) config() [][2]string {
 		{"maintenance.auto", "false"},
 		{"submodule.recurse", "false"},
 		{"fetch.recurseSubmodules", "false"},
-		// With negotiation, a server would omit what a partial fetch left out, as we claim to have
-		// the commit.
+		// With negotiation, a server would omit the contents that a partial fetch left out, as we
+		// claim to have the commit.
 		{"fetch.negotiationAlgorithm", "noop"},
 		{"transfer.bundleURI", "false"},
 		{"http.lowSpeedLimit", strconv.Itoa(minBytesPerSecond)},

@@ -13,8 +13,8 @@ type Directory struct {
 	// Missing: the commit has no such path. Nearest is a similar directory of the commit, or "".
 	Missing bool   `json:"missing,omitempty"`
 	Nearest string `json:"nearest,omitempty"`
-	// Problems are the reasons why nothing was written, Warnings tell what was left out. Both are
-	// safe to print.
+	// Problems are the reasons why nothing was written, Warnings name left-out files. Both are safe
+	// to print.
 	Problems []string `json:"problems,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
 	// Transient: the problems may not occur on another machine, or later.
@@ -67,7 +67,7 @@ type export struct {
 // directory is one path of an export.
 type directory struct {
 	Directory
-	path    string // in the commit; "" is all of it
+	path    string // in the commit; "" is the root
 	entries []entry
 	bytes   int64
 }

@@ -47,9 +47,9 @@ func parsePointer(text []byte) (oid string, size int64, ok bool) {
 	return string(id[1]), size, err == nil
 }
 
-// replacePointers replaces pointers with their contents, where .gitattributes says that git-lfs
-// keeps them. If git-lfs is not installed, the directory gets a problem: a task with pointers in
-// place of its files would be another task.
+// replacePointers replaces pointers with their contents, where .gitattributes assigns them to
+// git-lfs. If git-lfs is not installed, the directory gets a problem: a task with pointers in place
+// of its files would be another task.
 func (e *export) replacePointers(ctx context.Context, pointers []pointer) error {
 	pointers, err := e.filtered(ctx, pointers)
 	if err != nil || len(pointers) == 0 {
@@ -127,7 +127,8 @@ func (e *export) takeStored(ctx context.Context, pointers []pointer) error {
 // path returns the pointer's path in the commit.
 func (p pointer) path() string { return path.Join(p.directory.path, p.entry.name) }
 
-// missingLFS adds a problem to each directory that has pointers. says has a place for their names.
+// missingLFS adds a problem to each directory that has pointers. says is a format with a verb for
+// their names.
 func missingLFS(pointers []pointer, says string) {
 	names := map[*directory][]string{}
 	var order []*directory
@@ -185,8 +186,8 @@ func (e *export) smudge(ctx context.Context, p pointer) error {
 	})
 }
 
-// replace overwrites the pointer with the content that give writes, and returns an error if that is
-// not the content that the pointer names.
+// replace overwrites the pointer with the content that give writes, and returns an error unless it
+// is the pointer's content.
 func (p pointer) replace(give func(io.Writer) error) error {
 	return inside(p.dir, func(root *os.Root) error {
 		f, err := root.OpenFile(p.entry.name, os.O_WRONLY|os.O_TRUNC, 0)

@@ -86,7 +86,7 @@ func checkLocal(rev string) error {
 
 // Export writes the files of the commit for whose names keep returns true below into, as
 // Client.Export does. Names are relative to the root of the repository, with forward slashes. It
-// returns how many there are, and warnings about what was left out.
+// returns how many there are, and warnings about left-out files.
 func (l *Local) Export(ctx context.Context, keep func(name string) bool, into string) (files int, warnings []string, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, l.source.Timeout, errTimeout)
 	defer cancel()

@@ -14,14 +14,14 @@ import (
 const maxAttributes = 1 << 20
 
 // KeepsFilesInLFS reports whether a .gitattributes of a directory, or of one around it in its
-// checkout, says that git-lfs keeps files. It runs nothing.
+// checkout, assigns files to git-lfs. It runs no program.
 func KeepsFilesInLFS(dir string) bool {
 	keeps, _ := attributesSay(dir)
 	return keeps
 }
 
-// MayKeepFilesInLFS reports whether no .gitattributes says that git-lfs keeps files, and none can
-// say that it does not, because the directory is in no checkout.
+// MayKeepFilesInLFS reports whether no .gitattributes assigns files to git-lfs, but the directory
+// is in no checkout, so that this is not certain.
 func MayKeepFilesInLFS(dir string) bool {
 	keeps, inCheckout := attributesSay(dir)
 	return !keeps && !inCheckout

@@ -54,7 +54,7 @@ type call struct {
 const (
 	maxOutput = 64 << 20 // bytes of git's output that are kept
 	maxStderr = 16 << 10
-	maxLines  = 5 // of what git says, in a message
+	maxLines  = 5 // of git's output, in a message
 )
 
 var (

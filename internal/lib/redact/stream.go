@@ -15,7 +15,7 @@ type stream struct {
 	buf      []byte // text that take has not returned yet
 	base     int    // position of buf[0]
 	spans    []span // secrets; after scan: ascending, with text between them
-	column   int    // where a secret in hexadecimal ends whose line may go on with the text of its bytes; 0: nowhere
+	column   int    // the end of a secret in hexadecimal whose line may continue with the text of its bytes; 0: none
 }
 
 // span is a part of the text to replace with one mask.

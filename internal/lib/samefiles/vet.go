@@ -40,7 +40,7 @@ type Trees interface {
 type Refusal struct {
 	Path string // below the checkout, with forward slashes; as it was given if it is elsewhere
 	Why  string // follows the path
-	Hint string // what to do about it; may be ""
+	Hint string // the remedy; may be ""
 }
 
 func (r *Refusal) Error() string {
@@ -102,7 +102,7 @@ func (c *Checker) Admit(ctx context.Context, name string) (string, error) {
 	return filepath.Join(c.into, below), nil
 }
 
-// maxLinks limits how many links one path may follow.
+// maxLinks is the maximum number of links that one path may follow.
 const maxLinks = 40
 
 // admit walks from the top to a path and copies the file or directory there. All directories on the

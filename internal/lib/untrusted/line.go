@@ -54,6 +54,6 @@ func Invisible(r rune) bool {
 		r > unicode.MaxASCII && unicode.In(r, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
 }
 
-// Width returns how many cells of a terminal a line takes: CJK and emoji take two, combining marks
+// Width returns the number of terminal cells of a line: CJK and emoji take two, combining marks
 // none.
 func Width(line string) int { return ansi.StringWidth(line) }

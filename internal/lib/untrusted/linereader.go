@@ -20,8 +20,8 @@ func NewLineReader(r io.Reader, maxBytes int) *LineReader {
 }
 
 // Next returns the next line with its line break, valid until the next call. Of a line that is too
-// long it returns the first part, which is longer than the maximum. At the end it returns what
-// comes after the last line break, and io.EOF.
+// long it returns the first part, which is longer than the maximum. At the end it returns the text
+// after the last line break, and io.EOF.
 func (r *LineReader) Next() ([]byte, error) {
 	line, err := r.in.ReadSlice('\n')
 	if !errors.Is(err, bufio.ErrBufferFull) {

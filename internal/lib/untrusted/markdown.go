@@ -10,15 +10,15 @@ import (
 // a gap remains.
 const gap = "&#8203;"
 
-// commitDigits is how many hexadecimal digits in a row never become a link to a commit: GitHub
-// requires seven.
+// commitDigits is the maximum number of consecutive hexadecimal digits that GitHub does not link to
+// a commit: it requires seven.
 const commitDigits = 6
 
 // Markdown returns untrusted text as one line of Markdown that renders as that text and nothing
 // else, in paragraphs, lists and table cells: no emphasis, link, image, HTML, math, reference or
 // mention. Text that looks like a commit becomes code, as GitHub would link it. Unlike Code, it
-// suits the words of a sentence. Sources: CommonMark 0.31, GFM 0.29 (tables, autolinks), and what
-// GitHub links in rendered text.
+// suits the words of a sentence. Sources: CommonMark 0.31, GFM 0.29 (tables, autolinks), and
+// observed links of GitHub in rendered text.
 func Markdown(s string) string {
 	s = Line(s)
 	var b strings.Builder

@@ -48,7 +48,7 @@ var (
 	contents = set("content", "parts", "output")
 )
 
-// fetched reports whether the provider fetches what a field names, if it is a URL.
+// fetched reports whether the provider fetches the URL in a field with this key.
 func fetched(key string) bool {
 	return len(key) > 3 && (strings.HasSuffix(key, "url") || strings.HasSuffix(key, "uri"))
 }

@@ -202,7 +202,7 @@ func (s *scan) object(i int, at place) (int, left) {
 		if m.key == "model" || m.key == "models" {
 			s.models++
 		}
-		m.from = space(s.text, space(s.text, end)+1) // behind the colon
+		m.from = space(s.text, space(s.text, end)+1) // after the colon
 		before := s.models
 		m.end, m.left = s.value(m.from, s.below(m, at))
 		if s.err != nil {

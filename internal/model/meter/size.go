@@ -21,8 +21,8 @@ type Size struct {
 const DefaultOutput = 128 << 10
 
 // Scale records by how much turns of a model exceeded their sizes: the provider adds to prompts,
-// knows the earlier parts of a conversation, reads what URLs name, or counts reasoning apart. The
-// zero Scale is ready to use. Its methods are safe for concurrent use.
+// stores earlier parts of a conversation, fetches URLs, or counts reasoning separately. The zero
+// Scale is ready to use. Its methods are safe for concurrent use.
 type Scale struct {
 	mu            sync.Mutex
 	known         bool
@@ -30,8 +30,8 @@ type Scale struct {
 	usd           float64
 }
 
-// Size returns the size of a turn by its request: a token has at least a byte. limit is that of the
-// output, which the request states; 0: none. price returns the maximum cost of tokens; nil if it is
+// Size returns the size of a turn by its request: a token has at least a byte. limit is the
+// request's limit of the output; 0: none. price returns the maximum cost of tokens; nil if it is
 // not known.
 func (s *Scale) Size(request []byte, limit int64, price func(input, output int64) *float64) *Size {
 	if limit <= 0 {

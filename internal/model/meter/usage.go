@@ -31,8 +31,8 @@ func (u Usage) Known() bool { return u.Input != nil || u.Output != nil }
 // Total returns input and output, or 0 if they are unknown.
 func (u Usage) Total() int64 { return Value(u.Input) + Value(u.Output) }
 
-// Plus returns the sum. A count that is unknown on one side only is that of the other, so the sum
-// is a lower bound.
+// Plus returns the sum. If a count is unknown on one side, the sum is the other one, and so a lower
+// bound.
 func (u Usage) Plus(v Usage) Usage {
 	return Usage{
 		Input: Sum(u.Input, v.Input), Cached: Sum(u.Cached, v.Cached), CacheWrite: Sum(u.CacheWrite, v.CacheWrite),

@@ -127,8 +127,8 @@ type rates struct {
 	Searches       *float64 `json:"web_searches_kcount"` // per thousand searches of the web
 }
 
-// rate is a price that may depend on how long the input is: of the highest tier that it exceeds,
-// for all tokens.
+// rate is a price that may depend on the length of the input: that of the highest exceeded tier
+// applies to all tokens.
 type rate struct {
 	Base  float64 `json:"base"`
 	Tiers []struct {

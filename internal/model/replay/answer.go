@@ -147,8 +147,8 @@ func (r *Replay) RoundTrip(q *http.Request) (*http.Response, error) {
 	}
 	asked, _ := contentOf(api, q.URL.Path, body, r.hide)
 	digest := asked.digest()
-	// The protocol is that of the answer, and whether the request asks for a stream decides about
-	// its form.
+	// An answer fits only in the protocol of the request, and as a stream only if the request asks
+	// for one.
 	streams := model.AsksForStream(api, q.URL.Path, body)
 	list := slices.DeleteFunc(slices.Clone(r.by[digest]), func(x *exchange) bool {
 		return x.API != api || x.Status/100 == 2 && sse.IsStream(x.Type) != streams

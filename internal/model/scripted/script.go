@@ -75,7 +75,7 @@ type Error struct {
 	RetryAfter int    `yaml:"retry_after_sec" json:"retry_after_sec,omitempty" min:"0" max:"86400" doc:"Seconds in the header Retry-After."`
 	// InStream: requests that ask for no stream get the status.
 	InStream bool `yaml:"in_stream" json:"in_stream,omitempty" doc:"The error is an event in the stream, after the text of the answer. The status of HTTP is then 200."`
-	// Times: how often, before the answer comes.
+	// Times is the number of errors before the answer.
 	Times int `yaml:"times" json:"times,omitempty" min:"0" max:"1000000" doc:"How many requests of a trial get the error; then the answer comes. Default: all."`
 }
 

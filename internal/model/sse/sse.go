@@ -118,7 +118,7 @@ func (s *Reader) line() (line []byte, ended bool, err error) {
 	from := len(s.raw)
 	if !s.begun {
 		s.begun = true
-		if begin, _ := s.r.Peek(len(bom)); bytes.Equal(begin, bom) { // an error comes again
+		if begin, _ := s.r.Peek(len(bom)); bytes.Equal(begin, bom) { // the next read returns an error again
 			s.raw, from = append(s.raw, bom...), len(bom)
 			_, _ = s.r.Discard(len(bom)) // as above
 		}

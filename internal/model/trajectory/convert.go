@@ -28,8 +28,8 @@ var ErrEmpty = errors.New("there is no recorded conversation")
 // write; with ErrEmpty, nothing is written.
 //
 // The conversation with the most turns is the agent's own. One that follows it with the same tools
-// and the same agent is its continuation after a compaction. All others are those of sub-agents, or
-// of auxiliary calls, such as for a title.
+// and the same agent is its continuation after a compaction. All others belong to sub-agents or
+// auxiliary calls, such as for a title.
 func Convert(w io.Writer, r *io.SectionReader, about About) error {
 	x, err := read(r, 0)
 	if err != nil {

@@ -31,9 +31,9 @@ type kind int
 const (
 	sent        kind = iota // a message that the agent sent
 	answered                // an answer of the model
-	compaction              // of the context, after which a conversation begins anew
+	compaction              // of the context, after which a new conversation begins
 	replacement             // of a part of the context: a compaction or a pruning
-	injection               // into the first messages, after which a conversation seems to begin anew
+	injection               // into the first messages, after which a new conversation seems to begin
 	orphan                  // results of a call that is not recorded
 )
 
