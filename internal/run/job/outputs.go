@@ -154,7 +154,7 @@ func Instruction(t *task.Task, redactor *redact.Redactor) []result.Message {
 }
 
 // WriteOutputs writes the lines of an outputs.jsonl, in the order in which the trials ended. prompt
-// returns tasks' instructions. dir has the trials' directories.
+// returns tasks' instructions. dir contains the trials' directories.
 func WriteOutputs(w io.Writer, dir string, plan result.Plan, trials []result.Trial, prompt func(dataset, task string) []result.Message) error {
 	order := make([]*result.Trial, len(trials))
 	for i := range trials {

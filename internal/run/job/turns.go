@@ -8,8 +8,7 @@ import (
 )
 
 // Turns shares a number of workers among jobs that run at the same time. A trial waits for its
-// turn, and the lowest rank comes first: so the trials of a task run side by side, whichever job
-// they belong to.
+// turn, and the lowest rank comes first: so the trials of a task in all jobs run side by side.
 type Turns struct {
 	rank func(side int, key result.Key) int
 

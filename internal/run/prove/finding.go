@@ -26,7 +26,7 @@ type Finding struct {
 	Line    int    `json:"line"`
 	Column  int    `json:"column,omitempty"`
 	Message string `json:"message"` // a sentence without a full stop
-	Hint    string `json:"hint"`    // what to do about it; may be ""
+	Hint    string `json:"hint"`    // the remedy; may be ""
 	// Trial is the directory of the run that shows it, below the job's; "" if no run does, or if
 	// runs are missing.
 	Trial string `json:"trial,omitempty"`

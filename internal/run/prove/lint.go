@@ -27,7 +27,7 @@ type file struct {
 	text       bool   // head holds no zero byte
 }
 
-// whole reports whether head is all of it.
+// whole reports whether head is the whole file.
 func (f file) whole() bool { return int64(len(f.head)) == f.size }
 
 // lint returns the findings in a task's files.
@@ -108,5 +108,5 @@ func readFile(fsys fs.FS, name string, most int) (file, bool) {
 	}, true
 }
 
-// lineAt returns the number of the line that has the byte at offset.
+// lineAt returns the number of the line that contains the byte at offset.
 func lineAt(text []byte, offset int) int { return 1 + bytes.Count(text[:offset], []byte("\n")) }

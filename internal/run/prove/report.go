@@ -113,7 +113,7 @@ func (v Verdict) NothingKnown() bool { return v == Unknown || v == NotRun }
 // Words returns the verdict in words, such as "no solution".
 func (v Verdict) Words() string { return strings.ReplaceAll(string(v), "_", " ") }
 
-// Seconds returns how long all runs of the task took together.
+// Seconds returns the total time of all runs of the task.
 func (p TaskReport) Seconds() float64 {
 	sum := 0.0
 	for _, group := range [][]result.Trial{p.Runs.Oracle, p.Runs.Nop} {

@@ -32,7 +32,7 @@ var byteOrderMark = []byte("\ufeff")
 
 // bom finds a byte order mark at the beginning of a shell script, which editors on Windows write.
 // Shells and the kernel take it for a part of the first line. Bash prints an error about a first
-// line that is a comment or #!, and goes on; a command there does not run.
+// line that is a comment or #!, and continues; a command there does not run.
 func bom(t *task.Task, f file) []Finding {
 	entry := f.name == testsScript || f.name == solutionScript
 	head, marked := bytes.CutPrefix(f.head, byteOrderMark)

@@ -42,8 +42,8 @@ var assigned = regexp.MustCompile(`(?i)\b[a-z0-9_-]*(?:api_?key|access_?key|secr
 // placeholders matches words of values that are no secrets.
 var placeholders = regexp.MustCompile(`(?i)example|change|placeholder|dummy|fake|sample|your|xxx|1234567|abcdef|redacted|secret|password|token|test`)
 
-// maxAssigned limits how much of a file is searched for variables, in bytes. Code and settings are
-// shorter.
+// maxAssigned is the size of the part of a file that is searched for variables, in bytes. Code and
+// settings are shorter.
 const maxAssigned = 256 << 10
 
 // maxSecrets limits the findings in one file.

@@ -28,7 +28,7 @@ const (
 // Verdicts lists all verdicts, the worst first.
 var Verdicts = []Verdict{Broken, Flaky, Trivial, NoSolution, Flawed, Unknown, NotRun, Proven}
 
-// Runs holds a task's results, and how many of each were planned.
+// Runs holds a task's results, and the planned number of each.
 type Runs struct {
 	Oracle, Nop             []result.Trial
 	OracleWanted, NopWanted int

@@ -85,7 +85,7 @@ func taskError(spec Spec) *failure.Error {
 	return nil
 }
 
-// tooLong reports whether the program of an agent's preset cannot take an instruction of so many
+// tooLong reports whether the program of an agent's preset cannot take an instruction of size
 // bytes, because it is one argument.
 func tooLong(a agent.Agent, size int) bool {
 	preset, _ := presets.Get(a.Preset)
@@ -189,7 +189,7 @@ func crowdedOut(f *failure.Error, err error) bool {
 	return f.Type == result.VerifierFailed || f.Type == result.VerifierTimeout || errors.Is(err, environment.ErrNotBegun)
 }
 
-// remedies name a remedy for failures for which the provider knows nothing better.
+// remedies holds the default remedies for failures, used if the provider has no better one.
 var remedies = map[environment.Kind]string{
 	environment.KindUnavailable: "see that the provider works, and run the job again",
 	environment.KindBuild:       "correct what is in environment/",

@@ -19,7 +19,7 @@ func (r *record) addModelCost(file reward.File) {
 	r.trial.Costs.Model = r.trial.Costs.Model.Plus(result.Dollars(cost))
 }
 
-// noteEnvironmentCost adds the cost of an environment, if its provider knows it.
+// noteEnvironmentCost adds the cost of an environment, if its provider reports one.
 func (r *record) noteEnvironmentCost(env environment.Environment) {
 	if cost := env.Cost(); cost > 0 {
 		r.trial.Costs.Environment = r.trial.Costs.Environment.Plus(result.Dollars(cost))

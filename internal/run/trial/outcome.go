@@ -22,7 +22,7 @@ const (
 var errSlowKeep = fmt.Errorf("it took longer than %s", keepTimeout)
 
 // keepOutcome keeps the files of the environment as the agent left them. If they cannot be kept,
-// the trial goes on with a warning.
+// the trial continues with a warning.
 func (x *execution) keepOutcome(ctx context.Context) {
 	if x.live == nil || !x.noError() && !x.agentFailed() || ctx.Err() != nil {
 		return

@@ -259,7 +259,7 @@ func (s story) task(t testing.TB, p place) *task.Task {
 	return (&task.Loader{Options: s.options}).Load(dir)
 }
 
-// checkInvariants checks properties of every trial, whatever its outcome.
+// checkInvariants checks properties of every trial, for all outcomes.
 func checkInvariants(t testing.TB, job config.Job, o outcome) {
 	t.Helper()
 	tr := o.Trial

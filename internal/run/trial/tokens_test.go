@@ -95,7 +95,7 @@ func TestTokensWithSecretsAreNotRecorded(t *testing.T) {
 	})
 }
 
-// An API without ids of tokens is no failure, but it is said.
+// An API without ids of tokens is not a failure, but causes a warning.
 func TestTokensThatDoNotCome(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
 		o := p.run(t, recordingTokens(t, model.Anthropic, threeTurns))

@@ -10,7 +10,7 @@ import (
 	"github.com/org/rollout-action/internal/core/task"
 )
 
-// Linux would not start the program, and the agent would be blamed.
+// Otherwise Linux would not start the program, and the failure would be the agent's.
 func TestInstructionsThatAreTooLongForAnArgument(t *testing.T) {
 	of := func(preset string) agent.Agent {
 		p, ok := presets.Get(preset)

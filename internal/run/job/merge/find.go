@@ -39,7 +39,7 @@ func (p *shardDir) name() string { return result.Shard{Index: p.index, Total: p.
 type state int
 
 const (
-	unfinished state = iota // no result.json can be read: the run was killed or still goes on
+	unfinished state = iota // no result.json can be read: the run was killed or is still running
 	cancelled
 	complete
 )

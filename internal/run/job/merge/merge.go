@@ -159,7 +159,7 @@ type merge struct {
 
 	groups   map[string]*group
 	batched  []batch // the trials' directories in the shards
-	onlyCopy bool    // the output that is replaced has the only copy of its trials
+	onlyCopy bool    // the replaced output holds the only copy of its trials
 
 	out Result
 }

@@ -217,7 +217,7 @@ func (f file) writeTo(root *os.Root, name string) error {
 	return errors.Join(err, out.Close())
 }
 
-// openDirs gives directories the mode that they have in environments, whatever the umask.
+// openDirs sets the mode that directories have in environments, independent of the umask.
 func openDirs(dir string) error {
 	return filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
 		if err == nil && e.IsDir() {

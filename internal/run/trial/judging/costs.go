@@ -65,7 +65,7 @@ func RecordedCosts(dir string) (costs result.Costs, u *result.Usage) {
 // according to the records in the directory of a trial. No result contains it before the judges
 // have ranked again. names holds the names of the ranking judges.
 func UnrankedCost(dir string, names []string) result.USD {
-	var all, known result.Costs // known: the part that results contain, or will as soon as the job goes on
+	var all, known result.Costs // known: the part that results contain, or will contain as soon as the job continues
 	for _, name := range judgeDirs(dir) {
 		if owner, _, _ := strings.Cut(name, "."); !slices.Contains(names, owner) { // NAME.order-2
 			continue
