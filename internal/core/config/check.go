@@ -14,8 +14,8 @@ import (
 	"github.com/org/rollout-action/internal/lib/fields"
 )
 
-// checker checks what tags cannot express: names, paths, variables, and keys that depend on each
-// other.
+// checker makes the checks that tags cannot express: names, paths, variables, and keys that depend
+// on each other.
 type checker struct {
 	*decoder
 	source  source
@@ -128,7 +128,7 @@ func oneInOther(p, other string) bool {
 	return p == other || strings.HasPrefix(p, other+"/") || strings.HasPrefix(other, p+"/")
 }
 
-// special returns the special directory that a path of an environment is in, or that is in it; ""
+// special returns the reserved directory that a path of an environment is in, or that is in it; ""
 // if there is none.
 func special(p string) string {
 	for _, taken := range append(environment.SpecialDirs(), "/proc", "/sys", "/dev") {

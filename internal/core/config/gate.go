@@ -17,7 +17,7 @@ func (c *checker) gate() {
 	first := map[[2]string]int{}
 	for i, g := range policy.Groups {
 		at := groups.Index(i)
-		bad := c.BadBelow(at) // a threshold that could not be read is none in g
+		bad := c.BadBelow(at) // an unreadable threshold is missing in g
 		c.glob(at.Child("agent"), g.Agent)
 		c.glob(at.Child("dataset"), g.Dataset)
 		about := [2]string{g.Agent, g.Dataset}

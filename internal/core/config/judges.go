@@ -260,7 +260,7 @@ func (c *checker) judgePlace(p fields.Path, problem judge.Problem) (Place, strin
 }
 
 // judgeFiles reads the files that a judge names into its prompt and its verdict. It returns false
-// if one of them could not be read.
+// if Options.OnlyJobFile keeps it from reading one.
 func (c *checker) judgeFiles(s *judge.Spec, p fields.Path) bool {
 	known := true
 	for _, one := range []struct {

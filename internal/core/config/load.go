@@ -97,7 +97,7 @@ type Loaded struct {
 	// Numbered returns the name of the nth run of a job whose name has {run}, outside a workflow.
 	// Job.Name is that of the first. nil: the name has no number.
 	Numbered func(n int) string
-	// Env has each agent's variables with ${VAR} expanded. They must stay in memory: never write
+	// Env holds each agent's variables with ${VAR} expanded. They must stay in memory: never write
 	// them.
 	Env map[string]map[string]string
 	// Secrets are the non-empty values of the host's variables that ${VAR} or environment.pass_env
@@ -113,7 +113,7 @@ type Loaded struct {
 	// the names of the others.
 	VisiblePassed map[string]string
 	HiddenPassed  []string
-	// Models have the secrets of the models that agents and judges use, by name; Scripts those of
+	// Models holds the secrets of the models that agents and judges use, by name; Scripts those of
 	// scripted ones, and ScriptFiles their absolute paths.
 	Models map[string]ModelSecrets
 	// ModelAt returns the position of a model's key, "" for the model itself, and its path:
@@ -124,7 +124,7 @@ type Loaded struct {
 	// UseModels adds models of the job file that tasks use to Models, the related fields and
 	// Secrets. Unknown names are ignored. The error is as in Load.
 	UseModels func(names []string) error
-	// RecordDirs has the absolute paths of models' record_to and replay.
+	// RecordDirs holds the absolute paths of models' record_to and replay.
 	RecordDirs map[string]string
 	// AgentFiles has, by agent, the absolute path of each of its files (of a glob: of the directory
 	// that it begins in), and AgentFilesAt their positions.

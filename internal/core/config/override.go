@@ -25,7 +25,7 @@ type Override struct {
 func apply(root *fields.Node, o Override, p *fields.Problems) {
 	at := fields.Place{File: o.Origin}
 	value, ok := parseOverride(o, p)
-	if !ok || root.Kind != fields.Mapping { // decode says what the root must be
+	if !ok || root.Kind != fields.Mapping { // decode reports a root of another kind
 		return
 	}
 	names := fields.Path(strings.Split(o.Path, "."))

@@ -39,7 +39,7 @@ func TestPricesOfCachesAndSearches(t *testing.T) {
 	}
 }
 
-// The keys of the job file are those prices.
+// The keys of the job file set those prices.
 func TestPriceKeys(t *testing.T) {
 	for key, get := range map[string]func(config.Price) *float64{
 		"cache_write_1h": func(p config.Price) *float64 { return p.CacheWriteHour },

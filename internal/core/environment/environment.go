@@ -168,9 +168,9 @@ type Copy struct {
 	// Links are made below Dst after the files of all copies of one call. They are checked
 	// (CheckLinks), and none may be in the place of a file.
 	Links []Link
-	// Entries, if there are some, are those that Extract gave for the files of Src: they arrive
-	// with these owners, modes, times and names, and a file without an entry, or an entry without
-	// its file, is an error.
+	// Entries, if any, are those that Extract returned for the files of Src: they arrive with these
+	// owners, modes, times and names, and a file without an entry, or an entry without its file, is
+	// an error.
 	Entries []Entry
 }
 

@@ -57,8 +57,8 @@ func (t Thresholds) None() bool {
 	return reflect.ValueOf(t).IsZero()
 }
 
-// Group has thresholds for the trials of agents and datasets whose names match the globs. An empty
-// glob matches all.
+// Group holds thresholds for the trials of agents and datasets whose names match the globs. An
+// empty glob matches all.
 type Group struct {
 	Agent   string `yaml:"agent" json:"agent,omitempty" doc:"Glob of the agents meant (*, ?, [a-z]). Default: all together."`
 	Dataset string `yaml:"dataset" json:"dataset,omitempty" doc:"Glob of the datasets meant. Default: all together."`

@@ -195,7 +195,7 @@ func otherTasksOf(noise []float64, size float64) otherTasks {
 	return o
 }
 
-// otherTasks has the distribution of the sum of the drops of tasks that did not break.
+// otherTasks holds the distribution of the sum of the drops of tasks that did not break.
 type otherTasks struct {
 	size, squares float64 // squares: the sum of the drops' squares
 	tasks         int

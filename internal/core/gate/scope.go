@@ -24,8 +24,8 @@ type scope struct {
 	// evaluated are the agents that rates, means, drops and broken tasks are about; see
 	// agent.Evaluated.
 	evaluated map[string]bool
-	// all has the results, gated those of them that are not in quarantine, tasks the gated tasks of
-	// the diff (nil without one) of the agents that are evaluated.
+	// all holds the results, gated those of them that are not in quarantine, tasks the gated tasks
+	// of the diff (nil without one) of the agents that are evaluated.
 	all, gated []result.Outcome
 	tasks      []result.TaskDiff
 	seconds    float64

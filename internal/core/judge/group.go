@@ -189,8 +189,8 @@ func rankingForm(n int) string {
 // Ranking is the verdict of a judge about a group.
 type Ranking struct {
 	Verdict
-	// Ranks has the rank of each candidate, in the order in which they were shown: 1 is the best,
-	// and those that are equally good have the same.
+	// Ranks holds the rank of each candidate, in the order in which they were shown: 1 is the best,
+	// and equally good ones share a rank.
 	Ranks []int
 }
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// panel has a judge that always has a score, and those that may have none.
+// panel returns a judge that always has a score, and judges that may have none.
 func panel(t *testing.T) []*Judge {
 	return []*Judge{
 		compiled(t, Spec{Name: "quality"}), compiled(t, Spec{Name: "style", When: "tests > 0"}),

@@ -34,8 +34,8 @@ type Stability struct {
 	// Spread is the mean, over the trials whose scores differ, of the largest score minus the
 	// smallest; 0 if none differ.
 	Spread float64 `json:"spread"`
-	// Means has the mean score of each run, over the trials that have a score in every run; null if
-	// there is none.
+	// Means holds the mean score of each run, over the trials that have a score in every run; null
+	// if there is none.
 	Means []*float64 `json:"means"`
 	Null  []int      `json:"null"` // trials without a score, of each run
 	// Higher and Lower are the trials whose last score is above or below their first.

@@ -43,8 +43,8 @@ type Input struct {
 
 	Policy  gate.Policy
 	Verdict gate.Verdict
-	// Incomplete has a sentence for everything that is missing from the job: a shard, results that
-	// cannot be read, a cancel.
+	// Incomplete holds a sentence for everything that is missing from the job: a shard, unreadable
+	// results, a cancel.
 	Incomplete []string
 	// Notes are further sentences for the reader: why no comment is posted, how many shards were
 	// merged.

@@ -35,7 +35,7 @@ type UsageRow struct {
 	Models []string
 	Trials int
 	Cells  []string // means per trial, as UsageHead
-	// Changes has the changes against the baseline, as UsageHead; nil without a comparison. An
+	// Changes holds the changes against the baseline, as UsageHead; nil without a comparison. An
 	// entry is "" if a number cannot be compared.
 	Changes []string
 	Notes   []string // sentences without a full stop about what cannot be compared

@@ -145,10 +145,10 @@ func (c PlannedConfirmation) Beside(base Plan) PlannedConfirmation {
 
 // NextBeside returns the confirmation attempts that can be made now by a job and by the baseline
 // that runs with it, so that both make equally many. A task that looks broken gets no further ones
-// after the job has passed one, or when the baseline can no longer pass more than half of them:
-// then the job did not break it (see NotBroken). For a task that looks fixed, the same holds with
-// job and baseline exchanged (see NotFixed), so that chance confirms as many of the one kind as of
-// the other. If the baseline does not have a task, the attempts of the job alone decide.
+// after the job has passed one, or when the baseline can no longer pass more than half of its
+// attempts: then the job did not break it (see NotBroken). For a task that looks fixed, the same
+// holds with job and baseline exchanged (see NotFixed), so that chance confirms as many of the one
+// kind as of the other. If the baseline does not have a task, the attempts of the job alone decide.
 func NextBeside(head, base Confirming) (ofHead, ofBase []Key) {
 	if head.Plan.Confirm == nil {
 		return nil, nil
@@ -270,7 +270,7 @@ func (d TaskDiff) LooksFixed() bool {
 
 // NotBroken reports whether confirmation attempts showed that this job did not break a task that
 // looked broken: the job has passed one, or the baseline that ran with it has passed at most half
-// of them.
+// of its attempts.
 func NotBroken(head, base *Attempts) bool { return head != nil && head.Passed > 0 || failsNow(base) }
 
 // failsNow reports whether attempts of a baseline show that it no longer passes a task either. It

@@ -56,10 +56,10 @@ type TaskDiff struct {
 	Flaky bool      `json:"flaky"`
 	Base  *Attempts `json:"base"`
 	Head  *Attempts `json:"head"`
-	// Confirmation has the confirmation attempts of this job at the task; nil if there are none.
+	// Confirmation holds the confirmation attempts of this job at the task; nil if there are none.
 	// They decide only between "broken" or "errored" and "worse", and between "fixed" and "better".
 	Confirmation *Attempts `json:"confirmation,omitempty"`
-	// BaseConfirmation has those of the baseline, if the two jobs ran together; see NotBroken and
+	// BaseConfirmation holds those of the baseline, if the two jobs ran together; see NotBroken and
 	// NotFixed.
 	BaseConfirmation *Attempts `json:"base_confirmation,omitempty"`
 }
@@ -107,8 +107,8 @@ func (a Attempts) Mean() float64 { return Mean(a.Scores) }
 // PassRate returns the share of Scores that are passes, or 0 if there are none.
 func (a Attempts) PassRate() float64 { return ratio(float64(a.Passed), len(a.Scores)) }
 
-// LeftOut returns how many attempts have no score because of an error that says nothing about the
-// agent: the infrastructure's, the task's, or a cancel.
+// LeftOut returns the number of attempts without a score because of an error that is no evidence
+// about the agent: the infrastructure's, the task's, or a cancel.
 func (a Attempts) LeftOut() int { return a.Failed - a.Lost }
 
 // crashed reports whether attempts ended with errors other than a cancel, and none with a reward.
@@ -137,7 +137,7 @@ type GroupDiff struct {
 	Agent, Dataset string // "" for all
 	Tasks          int    // comparable ones; a task that two agents tried counts twice
 	Base, Head     Level
-	// Usage compares what the agents used of their models; nil if no comparable task has that on
+	// Usage compares the agents' usage of their models; nil if no comparable task has that on
 	// either side.
 	Usage *UsageDiff
 	// Scores compares the judges' scores; nil without judges.
@@ -180,7 +180,7 @@ type Level struct {
 func Compare(base, head Job) Diff {
 	before, after := attempts(base.Results, base.Skipped), attempts(head.Results, head.Skipped)
 	confirmations, ofBase := ConfirmedTasks(head), map[Key]*Attempts{}
-	if base.Beside.baselineOf(head) { // the others confirm what the baseline was compared with
+	if base.Beside.baselineOf(head) { // other baselines' attempts confirm another comparison
 		ofBase = ConfirmedTasks(base)
 	}
 	d := Diff{Base: base, Head: head, Counts: map[Change]int{}, Tasks: make([]TaskDiff, 0, max(len(before), len(after)))}

@@ -45,7 +45,7 @@ const (
 	LockFile = ".rollout.lock"
 )
 
-// What else is in a trial's directory. The first three directories have a StdoutFile and a
+// The other entries of a trial's directory. The first three directories have a StdoutFile and a
 // StderrFile.
 const (
 	SetupDir    = "setup"               // of the agent's install script
@@ -161,10 +161,10 @@ func WriteJSON(path string, v any) error {
 type Tree struct {
 	Plan   Plan
 	Trials []Trial // those of Plan.Own that have a result, in the plan's order
-	// Confirmations are the confirmation attempts that have a result, sorted. See Summarize for
-	// what they count for.
+	// Confirmations are the confirmation attempts that have a result, sorted. Summarize documents
+	// where they count.
 	Confirmations []Trial
-	// Unreadable has an error for each planned trial whose result file cannot be used.
+	// Unreadable holds an error for each planned trial whose result file cannot be used.
 	Unreadable []error
 }
 

@@ -43,15 +43,15 @@ type Plan struct {
 	// Beside is set if the job was run together with another one: its baseline, or the job that it
 	// is the baseline of.
 	Beside *Beside `json:"beside,omitempty"`
-	// Stopped tells why the last run started no more trials although some were left; empty if
-	// Rollout did not decide that. A merged job has an entry for each shard that stopped.
+	// Stopped holds the reasons why the last run started no more trials although some were left;
+	// empty if Rollout did not decide that. A merged job has an entry for each shard that stopped.
 	Stopped []Stop         `json:"stopped,omitempty"`
 	Agents  []PlannedAgent `json:"agents,omitempty"` // those with files, sorted by name
 	Tasks   []PlannedTask  `json:"tasks"`            // sorted by dataset and name
 	Trials  []Key          `json:"trials"`           // of the whole job, in the order in which they are started
-	// ShardOf has the shard of each of Trials, from 1. Empty without Shard.
+	// ShardOf holds the shard of each of Trials, from 1. Empty without Shard.
 	ShardOf []int `json:"shard_of,omitempty"`
-	// Resumed has an entry for each time that the job was resumed, in order.
+	// Resumed holds an entry for each resume of the job, in order.
 	Resumed []Resumption `json:"resumed,omitempty"`
 	// PathsFrom is the directory to which the paths in config.json are relative, as a path from the
 	// job's directory with forward slashes; "" if unknown (after a merge).
@@ -129,8 +129,8 @@ type PlannedAgent struct {
 	Files string `json:"files_digest"`
 	Count int    `json:"files"`
 	Bytes int64  `json:"bytes"`
-	// Sums has the beginning of each file's digest by its path in the environment, so that a
-	// message can name those that changed. Empty if there are too many files.
+	// Sums holds the beginning of each file's digest by its path in the environment, so that a
+	// message can name the changed files. Empty if there are too many files.
 	Sums map[string]string `json:"sums,omitempty"`
 }
 
@@ -146,7 +146,7 @@ type PlannedTask struct {
 	// Path is the task's directory relative to the root of its repository (outside git: to the
 	// current directory), with forward slashes; "" if the task is not below that.
 	Path string `json:"path"`
-	// GitURL, GitCommitID (complete) and GitPath tell where a registry's task comes from; "" for
+	// GitURL, GitCommitID (complete) and GitPath are the origin of a registry's task; "" for
 	// others.
 	GitURL      string `json:"git_url,omitempty"`
 	GitCommitID string `json:"git_commit_id,omitempty"`
@@ -262,7 +262,7 @@ type Summary struct {
 	Metrics       []Metric `json:"metrics,omitempty"`
 	// PassK is set if a task has more than one attempt; by k.
 	PassK []PassK `json:"pass_k,omitempty"`
-	// Usage sums up what the agents used of their models; nil if no trial had a gateway. It has the
+	// Usage sums up the agents' usage of their models; nil if no trial had a gateway. It has the
 	// trials of TotalCost, confirmation attempts included.
 	Usage *UsageSum `json:"usage,omitempty"`
 	// Scores sums up the scores of judges; nil without judges.
@@ -282,8 +282,8 @@ type Outcome struct {
 	ImageSec   float64 `json:"image_sec,omitempty"`
 	TaskDigest string  `json:"task_digest,omitempty"`
 	Reused     bool    `json:"reused,omitempty"` // Cost and DurationSec are those of the original run
-	// Again: only the tests of the trial ran, on what another job's trial left. DurationSec is that
-	// of this run alone, Cost that of both.
+	// Again: only the tests of the trial ran, on the files that another job's trial left.
+	// DurationSec is that of this run alone, Cost that of both.
 	Again bool `json:"again,omitempty"`
 	// Usage is the agent's usage of its model; nil without a gateway.
 	Usage *OutcomeUsage `json:"usage,omitempty"`
@@ -349,7 +349,7 @@ type Job struct {
 	Confirmations []Outcome `json:"confirmations,omitempty"`
 
 	Costs Costs `json:"costs"`
-	// CostsAtLeast has the names of the parts of Costs that are lower bounds.
+	// CostsAtLeast lists the parts of Costs that are lower bounds.
 	CostsAtLeast []string          `json:"costs_at_least,omitempty"`
 	Errors       map[ErrorType]int `json:"errors"`  // number of trials by error type
 	Skipped      []Key             `json:"skipped"` // planned trials without a result

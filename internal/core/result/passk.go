@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// PassK has the chances of k attempts at a task, as means over the tasks of each agent; each task
+// PassK holds the chances of k attempts at a task, as means over the tasks of each agent; each task
 // counts once. They are computed exactly, without sampling, from all n attempts at a task, of which
 // c passed (a reward of exactly 1).
 //

@@ -355,7 +355,8 @@ type Reverified struct {
 	AgentCosts  Costs     `json:"agent_costs"`           // the part of the trial's costs that this job did not spend
 }
 
-// Spent returns what this job paid for the result, in US dollars: nothing if it was reused, and not for an agent that an earlier job ran.
+// Spent returns the costs that this job paid for the result, in US dollars: none if it was reused,
+// and not those of an agent that an earlier job ran.
 func (t Trial) Spent() Costs {
 	switch {
 	case t.Reused != nil:

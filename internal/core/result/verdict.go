@@ -73,7 +73,7 @@ func WriteVerdict[G any](dir string, v Verdict[G]) error {
 	if err != nil {
 		return err
 	}
-	for _, e := range entries { // what a killed process was writing
+	for _, e := range entries { // temporary files of a killed process
 		if IsDraft(e) && strings.HasPrefix(e.Name(), draftPrefix+VerdictFile) {
 			if err := os.Remove(filepath.Join(dir, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err

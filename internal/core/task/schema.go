@@ -11,8 +11,8 @@ import (
 	"github.com/org/rollout-action/internal/lib/fields"
 )
 
-// file has the keys of task.toml, for decoding and for the schema. Tables that are not in Config
-// are for reader, which makes the checks that tags cannot express.
+// file declares the keys of task.toml, for decoding and for the schema. Tables that are not in
+// Config are for reader, which makes the checks that tags cannot express.
 type file struct {
 	Version       string   `toml:"version" default:"1.0" doc:"Version of the task configuration format."`
 	SchemaVersion string   `toml:"schema_version" doc:"Accepted in place of version, for tasks written for Harbor."`

@@ -33,7 +33,7 @@ const MaxArgument = 130_000
 // Variables of environments that the scripts of presets read.
 const (
 	NetworkVar    = "ROLLOUT_NETWORK"           // none, allowlist or public, while execute runs
-	MCPVar        = "ROLLOUT_MCP_SERVERS"       // MCP servers by name, as {"mcpServers": …} has them
+	MCPVar        = "ROLLOUT_MCP_SERVERS"       // MCP servers by name, in the form {"mcpServers": …}
 	TaskSkillsVar = "ROLLOUT_TASK_SKILLS"       // the directory with the task's skills
 	ThirdPartyVar = "ROLLOUT_MODEL_THIRD_PARTY" // set if the model's server is not that of its API's author
 )

@@ -58,7 +58,7 @@ func checkChanges(s *scene) {
 	made.run(`mkdir -p /srv/in && cd /srv/in && echo one >kept && echo two >text && echo gone >gone && echo mode >mode && ln -s kept link && printf %3000s x >large &&
 		mkdir tree && echo deep >tree/deep`)
 	b := made
-	if !s.lacks(snapshotter) { // what was there before is in the image
+	if !s.lacks(snapshotter) { // earlier files are in the image
 		b = s.create(on(s.snapshot(made, environment.SnapshotOptions{Key: s.key("changes")})))
 		b.run("cd /srv/in && echo 2 >>text && rm gone && chmod 0700 mode && rm link && ln -s text link && echo >>large && rm -r tree && touch kept")
 	}

@@ -73,7 +73,7 @@ var execMutants = []broken{
 	{"runs another script", []string{"script with *"}, changeExec(func(script *string, _ *environment.ExecOptions) { *script = "echo another" })},
 }
 
-// reportRan has commands report a time.
+// reportRan returns hooks that make commands report a time.
 func reportRan(ran time.Duration) hooks {
 	return hooks{exec: func(e *brokenEnv, ctx context.Context, script string, o environment.ExecOptions) (int, error) {
 		code, err := e.Environment.Exec(ctx, script, o)

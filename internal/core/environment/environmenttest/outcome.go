@@ -213,7 +213,7 @@ func checkOutcomeCancelled(s *scene) {
 		s.Errorf("listed: %+v, want the environment alone", list)
 	}
 	s.equal("the environment", env.run("cat /made"), "before\n")
-	// Whenever it is cancelled, either the outcome is there or nothing is.
+	// Whenever it is cancelled, either the whole outcome is kept or nothing.
 	for _, delay := range []time.Duration{time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond} {
 		ctx, cancel := context.WithTimeout(s.ctx, delay)
 		kept, err := environment.KeepOutcome(ctx, env.Environment)
