@@ -1,3 +1,3 @@
-// Package agreement reads people's labels, and measures how well a judge agrees with them. It knows
-// no directories of jobs.
+// Package agreement reads people's labels, and measures how well a judge agrees with them. It does
+// not know the layout of job directories.
 package agreement

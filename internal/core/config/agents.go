@@ -309,7 +309,7 @@ func (c *checker) unsetVariables(e expansion, at fields.Place, who string) {
 	}
 }
 
-// howToSet returns how a variable gets a value.
+// howToSet returns the hint for a variable that is not set.
 func howToSet(name string) string {
 	return fmt.Sprintf("export it, put it into a file for --env-file, or give a default: ${%s:-…}", name)
 }

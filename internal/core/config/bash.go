@@ -50,7 +50,7 @@ func hidingPipe(script string) (into string) {
 	if err != nil {
 		return "" // bash reports it
 	}
-	for _, stmt := range file.Stmts { // those of conditions and substitutions may well be meant so
+	for _, stmt := range file.Stmts { // in conditions and substitutions, a hidden failure may be intended
 		pipe, ok := stmt.Cmd.(*syntax.BinaryCmd)
 		if !ok || pipe.Op != syntax.Pipe && pipe.Op != syntax.PipeAll {
 			continue

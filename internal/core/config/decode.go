@@ -41,8 +41,8 @@ func defaultNode(r fields.Rules) *fields.Node {
 	return n
 }
 
-// asEntry returns the hint for a scalar in place of a mapping that has a required key: to write the
-// key. A path may also be meant as something else.
+// asEntry returns the hint for a scalar in place of a mapping: to write it as the value of the
+// required key or of path. A path with :// becomes a url.
 func asEntry(n *fields.Node, at fields.Path, all []fields.Rules) string {
 	switch {
 	case all == nil:

@@ -225,12 +225,12 @@ func read(path string, opts Options) (source, error) {
 	return src, err
 }
 
-// FileNear reports whether there is a file or directory that may be meant by a path that does not
-// exist, because its name is similar.
+// FileNear reports whether there is a probable correction of a path that does not exist: a file or
+// directory with a similar name.
 func FileNear(path string) bool { return meant(path, path) != "" || git.SubmoduleHint(path) != "" }
 
-// meant returns the file or directory that is probably meant by a path that does not exist, or "":
-// one with another ending or a similar name. full is the path to look at.
+// meant returns a probable correction of a path that does not exist, or "": a file with another
+// ending, or a file or directory with a similar name. full is the path to look at.
 func meant(path, full string) string {
 	for _, ext := range []string{".yaml", ".yml", ".json"} {
 		other := strings.TrimSuffix(path, filepath.Ext(path)) + ext

@@ -398,9 +398,9 @@ func ExecTerminal(ctx context.Context, env Environment, script string, opts Exec
 // MemoryReporter is an Environment that notices when processes are killed for lack of memory.
 // Without it, such a process is reported as killed by SIGKILL.
 type MemoryReporter interface {
-	// OOMKills returns how many processes of the environment were killed because it exceeded its
-	// memory limit, as far as that is known: 0 is no proof. It is only for messages, and can be
-	// forged from inside.
+	// OOMKills returns the number of processes of the environment that are known to have been
+	// killed because it exceeded its memory limit: 0 is no proof. It is only for messages, and can
+	// be forged from inside.
 	OOMKills(ctx context.Context) int
 }
 
@@ -415,9 +415,8 @@ func OOMKills(ctx context.Context, env Environment) int {
 // ProcessReporter is an Environment that counts its processes. Without it, tests that fail because
 // an agent left no room for their processes count as failed by themselves.
 type ProcessReporter interface {
-	// Processes returns how many processes and threads there are in the environment, and how many
-	// there may be. Processes that the provider needs may count. 0, 0: it is not known, or not
-	// limited.
+	// Processes returns the number of processes and threads in the environment, and its limit.
+	// Processes that the provider needs may count. 0, 0: it is not known, or not limited.
 	Processes(ctx context.Context) (n, limit int64)
 }
 

@@ -1,7 +1,7 @@
 package environment
 
 // The special directories of an environment, which trials fill, empty and copy. No other package
-// spells them.
+// repeats these paths.
 // Source: specification, "special paths"; SolutionDir is Harbor's.
 const (
 	TestsDir     = "/tests" // the task's tests, there only while the verifier runs

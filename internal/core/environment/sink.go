@@ -10,7 +10,7 @@ import (
 const (
 	// sinkBuffer is the number of bytes of one stream that are buffered for a slow writer.
 	sinkBuffer = 1 << 20
-	// sinkTimeout is how long a writer may block while the buffer is full.
+	// sinkTimeout is the longest time for which a writer may block while the buffer is full.
 	sinkTimeout = 5 * time.Second
 )
 

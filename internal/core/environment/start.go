@@ -14,7 +14,7 @@ const idle = "exec 9<> <(:); while read -r -u 9; do :; done"
 // image's CMD. It does nothing and does not end.
 func Idle() []string { return []string{"bash", "-c", idle} }
 
-// HandoverTime is how long CreateEnvironment waits for an ENTRYPOINT to run its arguments.
+// HandoverTime is the time that CreateEnvironment waits for an ENTRYPOINT to run its arguments.
 const HandoverTime = 15 * time.Second
 
 // Readiness describes when an environment is ready, as far as its image defines it.

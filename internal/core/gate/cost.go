@@ -267,7 +267,7 @@ func (d costIncrease) message(more string) string {
 	return fmt.Sprintf("mean cost of a trial %s from %s to %s (%s%s) on %s", verb, amount(d.base), amount(d.head), by, more, tasks)
 }
 
-// limitText returns how the increase compares with the threshold, to append to a sentence.
+// limitText compares the increase with the threshold, as a text to append to a sentence.
 func (d costIncrease) limitText(o Outcome) string {
 	switch {
 	case o == Fail && d.limit == 0:

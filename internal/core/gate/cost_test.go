@@ -61,7 +61,7 @@ func costPolicy(limit, confidence float64) Policy {
 	return Policy{Thresholds: Thresholds{MaxCostIncrease: &limit}, Confidence: confidence}
 }
 
-// redCosts returns how many of so many runs fail.
+// redCosts returns the number of simulated runs that fail.
 func redCosts(c costs, p Policy, runs int, seed uint64) (red, above int) {
 	rng := rand.New(rand.NewPCG(seed, 14))
 	for range runs {
@@ -78,7 +78,7 @@ func redCosts(c costs, p Policy, runs int, seed uint64) (red, above int) {
 }
 
 // TestUnchangedCostsPass: if nothing changed, at most a share 1 - confidence of runs fails, with
-// any limit, also if the costs have heavy tails, resemble each other within a run, or are of
+// any limit, even if the costs have heavy tails, resemble each other within a run, or are of
 // different numbers of attempts.
 func TestUnchangedCostsPass(t *testing.T) {
 	testenv.Long(t, "suites are simulated many times")

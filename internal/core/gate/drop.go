@@ -259,7 +259,7 @@ func (d drop) message(interval string) string {
 	return fmt.Sprintf("%s stayed at %s (0%s%s) on %s", d.what.name, d.what.level(d.head), d.what.unit, interval, tasks)
 }
 
-// limitText returns how the drop compares with the threshold, to append to a sentence.
+// limitText compares the drop with the threshold, as a text to append to a sentence.
 func (d drop) limitText(o Outcome) string {
 	switch {
 	case o == Fail && d.limit == 0:

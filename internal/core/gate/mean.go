@@ -9,8 +9,8 @@ import (
 // MeanInterval returns the confidence interval of the mean of all values: Student's, over tasks.
 // Each of tasks has the values of the trials of another task, which resemble each other, so that
 // the variance is that between tasks (the linearised variance of a ratio, as for PassRate). ok is
-// false if nothing can be said of the variance: there are values of fewer than two tasks, or the
-// tasks do not differ.
+// false if the variance cannot be estimated: there are values of fewer than two tasks, or the tasks
+// do not differ.
 func MeanInterval(tasks [][]float64, confidence float64) (interval Interval, ok bool) {
 	var all []float64
 	k := 0.0

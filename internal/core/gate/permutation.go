@@ -179,7 +179,7 @@ func largestDrop(points []point) int64 {
 	return most
 }
 
-// cost returns how many additions distribution makes, or a number above maxCells.
+// cost returns the number of additions that distribution makes, or a number above maxCells.
 func (c *convolution) cost() int64 {
 	reach, cost := int64(0), int64(0)
 	for _, points := range c.tasks {

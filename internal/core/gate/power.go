@@ -154,8 +154,8 @@ func detectableBroken(s sample, alpha float64) (tasks int, drop float64, ok bool
 	return high, float64(high) * size / float64(len(drops)), true
 }
 
-// goodLevel returns how far a task that does well can fall: the mean of the tasks' means in the
-// baseline, of those that are at least average. tasks is the number of these.
+// goodLevel returns the largest possible fall of a task that does well: the mean, over the tasks
+// that are at least average in the baseline, of their means. tasks is the number of these.
 func (s sample) goodLevel() (height float64, tasks int) {
 	lowest := min(0, s.low)
 	var levels []float64

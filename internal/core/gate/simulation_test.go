@@ -14,12 +14,12 @@ import (
 // suite is gatetest.Suite.
 type suite = gatetest.Suite
 
-// simulations returns how many runs of a suite a test simulates: all of them at night, a quarter
-// for a change. The quarter was chosen so that it finds each of these faults, which were put into
-// the code one by one: ties not counted in p, p-values of one verdict not corrected, unequal
-// attempts tested by sign changes alone or by relabeling alone, an interval of half the width, a
-// power of 50 % instead of 80 %, half the detectable drop, and half or twice the size of a broken
-// task.
+// simulations returns the number of runs of a suite that a test simulates: all of them at night, a
+// quarter for a change. The quarter was chosen so that it finds each of these faults, which were
+// put into the code one by one: ties not counted in p, p-values of one verdict not corrected,
+// unequal attempts tested by sign changes alone or by relabeling alone, an interval of half the
+// width, a power of 50 % instead of 80 %, half the detectable drop, and half or twice the size of a
+// broken task.
 func simulations(full int) int { return testenv.Times(full/4, full) }
 
 // TestUnchangedSuitesPass: if nothing changed, at most a share 1 - confidence of runs fails, with
@@ -299,8 +299,8 @@ func redShare(t *testing.T, p Policy, s suite, runs int) float64 {
 	return share100(red, runs)
 }
 
-// wantShare compares with a percentage in the documentation, within four standard errors of a
-// simulation of so many runs and rounding.
+// wantShare compares a simulated percentage with the documented one, within four standard errors of
+// a simulation of so many runs and rounding.
 func wantShare(t *testing.T, got, documented float64, runs int) {
 	t.Helper()
 	likely := max(1.5, min(98.5, documented)) // 0 and 100 are rounded

@@ -174,7 +174,7 @@ func (a *Agent) rewardInterval(tasks []result.TaskAttempts) *gate.Interval {
 	if !ok {
 		return nil
 	}
-	if low >= 0 && high <= 1 { // as rewards are meant to be
+	if low >= 0 && high <= 1 { // the usual range of rewards
 		interval.Low, interval.High = max(interval.Low, 0), min(interval.High, 1)
 	}
 	return &interval

@@ -74,7 +74,7 @@ func (w *weights) of(s *jsonschema.Schema) (int, error) {
 	return n, nil
 }
 
-// place returns where a schema is in its document.
+// place returns the location of a schema in its document.
 func place(s *jsonschema.Schema) string {
 	return excerpt.Line(strings.TrimPrefix(s.Location, schemaName), maxShown)
 }
@@ -115,8 +115,8 @@ func listed(s *jsonschema.Schema) []*jsonschema.Schema {
 	return list
 }
 
-// effort returns how many comparisons checking a value takes at most. It stops counting above the
-// limit.
+// effort returns the maximum number of comparisons for checking a value. It stops counting above
+// the limit.
 func effort(s *jsonschema.Schema, value any, limit int) int {
 	e := &efforts{limit: limit, known: map[pair]int{}}
 	return e.of(s, e.part(value))

@@ -422,7 +422,7 @@ func fenced(language, text string) string {
 	return fence + language + "\n" + strings.TrimRight(text, "\n") + "\n" + fence
 }
 
-// fencedText returns a text as fenced does without a language. Prompts call it as fenced.
+// fencedText is fenced without a language. Templates call it as fenced.
 func fencedText(text string) string { return fenced("", text) }
 
 // contract writes the instructions that every judge gets.

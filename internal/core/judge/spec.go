@@ -121,5 +121,5 @@ func (s Spec) Place() Placement {
 // Ranks reports whether the judge ranks the trials of a task.
 func (s Spec) Ranks() bool { return s.Scope == OfGroup }
 
-// Rankings returns how often a judge of a group ranks it.
+// Rankings returns the number of times that a judge ranks a group.
 func (s Spec) Rankings() int { return cmp.Or(s.Orders, defaultOrders) }

@@ -43,7 +43,7 @@ func (r *reader) unknownKeys(n *fields.Node, p fields.Path, unknown []*fields.Fi
 		why, refused := unsupported[at.String()]
 		instead, ineffective := noEffect[at.String()]
 		switch {
-		case p[:min(len(p), 1)].String() == "judges": // a judge that is another one than was meant makes other scores
+		case p[:min(len(p), 1)].String() == "judges": // a misspelt key of a judge would change its scores
 			r.Add(f.At, diag.DidYouMean(f.Name, known), "unknown key %q", at)
 		case (refused || ineffective) && asksForNothing(n, f, at.String()):
 		case refused:

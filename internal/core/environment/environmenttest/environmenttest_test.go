@@ -20,7 +20,7 @@ type broken struct {
 	hooks  hooks
 }
 
-// patience is how long checks wait for mutants that hang.
+// patience is the time limit of checks for mutants that hang.
 const patience = 3 * time.Second
 
 // TestEveryCheckCanFail breaks one promise at a time and expects its checks to fail. In the end,

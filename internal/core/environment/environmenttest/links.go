@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// hardLinks returns how many names a file has.
+// hardLinks returns the number of names of a file.
 func hardLinks(info fs.FileInfo) uint64 {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

@@ -43,7 +43,8 @@ type hooks struct {
 	// core hides the optional interfaces.
 	core bool
 
-	// patience, if not 0, is how long checks wait, where the unbroken needs more than usual.
+	// patience, if not 0, is the time limit of checks, where the unbroken provider needs more than
+	// usual.
 	patience time.Duration
 
 	// programs: the hooks run programs that the fake provider does not have.
