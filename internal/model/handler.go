@@ -122,7 +122,7 @@ func (s *Session) serveHTTP(to http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// tokenOf returns the key that a request brings, in whichever place its client puts it.
+// tokenOf returns the key of a request, from any of the places that clients use.
 func tokenOf(r *http.Request) string {
 	bearer := r.Header.Get("Authorization")
 	if scheme, key, ok := strings.Cut(bearer, " "); ok && strings.EqualFold(scheme, "bearer") {
@@ -353,7 +353,7 @@ func (s *Session) count(w *patient, r *http.Request, path string) {
 	_, _ = w.Write([]byte(m.hide(string(counted)))) // fails if the client is gone
 }
 
-// copyHeader passes on the headers of an answer.
+// copyHeader copies the headers of an answer.
 func copyHeader(to, from http.Header) {
 	for name, values := range from {
 		switch name {

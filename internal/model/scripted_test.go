@@ -17,7 +17,7 @@ func TestScriptedStreamsThatFail(t *testing.T) {
 		answer scripted.Answer
 		status int
 		kind   model.FailureKind
-		says   string // what the client gets
+		says   string // the text that the client gets
 		whole  bool   // the connection is not aborted
 	}{
 		{"without an event", scripted.Answer{Text: "unsaid", Empty: true}, http.StatusOK, model.FailedCut, "", false},

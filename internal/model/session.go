@@ -248,7 +248,7 @@ func (s *Session) finish(x *exchange) error {
 	r.Waiting += t.Waiting
 	r.Failure = t.Failure
 	if t.Failure != nil && t.Failure.Kind == FailedMissed && r.Stop == "" {
-		r.Stop = StopMissed // the agent's behavior after a miss is not representative
+		r.Stop = StopMissed // the behaviour of the agent after a miss is not representative
 		r.Missed = t.Failure.Message
 	}
 	if err != nil {

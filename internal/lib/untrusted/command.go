@@ -3,8 +3,8 @@ package untrusted
 import "strings"
 
 // maxMessage is the length in characters to which GitHub's runner cuts an annotation's message. As
-// a limit of bytes it is at least as strict. Source: actions/runner, ExecutionContext.cs,
-// _maxIssueMessageLength.
+// a limit of bytes it is at least as strict.
+// Source: actions/runner, ExecutionContext.cs, _maxIssueMessageLength.
 const maxMessage = 4096
 
 var (

@@ -87,7 +87,7 @@ func Open(dir string, hide func([]byte) []byte) (*Replay, error) {
 		x.trial = path.Dir(filepath.ToSlash(below))
 		_, number, _ := strings.Cut(strings.TrimSuffix(filepath.Base(at), ".json"), "-")
 		x.n, _ = strconv.Atoi(number) // 0 for files that were renamed
-		// Apply the rules of this version: it may recognize more volatile texts than the one that
+		// Apply the rules of this version: it may recognise more volatile texts than the one that
 		// wrote the file.
 		x.Asked = x.Asked.steady()
 		digest := x.Asked.digest()

@@ -29,7 +29,8 @@ const (
 
 // ReadOwn reads a trajectory that an agent has left, in any version of the format since ATIF-v1.0.
 // It holds one step at a time. The trajectory is hostile: errors describe its defects. ErrTooLong
-// is one of them. Source: https://harborframework.com/docs/agents/trajectory-format.
+// is one of them.
+// Source: https://harborframework.com/docs/agents/trajectory-format.
 func ReadOwn(r io.Reader) (Own, error) {
 	limited := &io.LimitedReader{R: r, N: MaxOwn + 1}
 	o := ownReader{d: json.NewDecoder(limited), seen: map[string]bool{}}

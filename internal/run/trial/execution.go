@@ -38,8 +38,8 @@ func (x *execution) run(ctx context.Context, steps []step) {
 
 // steps returns the steps of the trial: of a new trial, of one that is verified again, of one with
 // a visit, or of one whose judges alone run. visit is nil without a visit. Trials with an
-// environment end with its teardown. Source: specification, "Container environment" and "Error
-// handling behavior".
+// environment end with its teardown.
+// Source: specification, "Container environment" and "Error handling behavior".
 func (x *execution) steps(visit *visiting) []step {
 	if x.spec.Judging != nil { // without an environment
 		return []step{x.phase(event.Judging, x.judgeAll)}

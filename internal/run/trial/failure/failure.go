@@ -1,4 +1,4 @@
-// Package failure defines the errors of trials before they are in results, and sanitizes texts from
+// Package failure defines the errors of trials before they are in results, and prepares texts from
 // environments for messages.
 package failure
 
