@@ -228,14 +228,14 @@ keep_records() {
   local name of text
   local -A now
   [ -s "$work/record" ] || return 0
-  go run ./internal/test/testsets changed "${facts[@]}" > "$work/unchanged"
+  go run ./internal/test/testsets changed "${facts[@]}" > "$work/unchanged" || return 0
   machine # with the versions of what the run has installed
-  go run ./internal/test/testsets changed "${facts[@]}" > "$work/after"
+  go run ./internal/test/testsets changed "${facts[@]}" > "$work/after" || return 0
   while IFS=$'\t' read -r of name text; do
     now[$name]=$text
   done < "$work/after"
   while IFS=$'\t' read -r of name text; do
-    if [ "${digest[$name]}" = "$text" ] && grep -qxF "$name" "$work/record"; then
+    if [ "${digest[$name]:-}" = "$text" ] && [ -n "${now[$name]:-}" ] && grep -qxF "$name" "$work/record"; then
       echo "$(date --utc +%F), $(git -c safe.directory='*' rev-parse --short HEAD)" > "$cache/passed/${now[$name]}"
     fi
   done < "$work/unchanged"

@@ -21,8 +21,11 @@ func (v *invocation) conclude(finished *app.Finished, err error, print func(repo
 	}
 	if print == nil {
 		v.show(finished)
-	} else if printed := print(finished.Input); !v.closedStdout(printed) { // the exit code is still the job's
-		err = errors.Join(err, printed)
+	} else {
+		if printed := print(finished.Input); !v.closedStdout(printed) { // the exit code is still the job's
+			err = errors.Join(err, printed)
+		}
+		v.printResume(finished)
 	}
 	if err != nil {
 		return err
@@ -43,6 +46,11 @@ func (v *invocation) show(finished *app.Finished) {
 	}
 	v.printed = finished
 	v.printSummary(finished)
+	v.printResume(finished)
+}
+
+// printResume says how to resume a job that was just cancelled.
+func (v *invocation) printResume(finished *app.Finished) {
 	if finished.ResumeWith != "" {
 		fmt.Fprintf(v.Stderr, "Resume it with: %s\n", finished.ResumeWith)
 	}

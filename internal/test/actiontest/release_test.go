@@ -77,7 +77,7 @@ func TestWorkflowsThatAnnounceARunWithdraw(t *testing.T) {
 				}
 				names[command] = s.With["name"]
 				if command == "withdraw" && (!strings.Contains(job.If, "always()") || strings.Contains(job.If, "cancelled()") ||
-					!strings.Contains(job.If, "needs.report.result != 'success'") || !strings.Contains(fmt.Sprint(job.Needs), "report")) {
+					!strings.Contains(job.If, "needs.report.outputs.verdict == ''") || !strings.Contains(fmt.Sprint(job.Needs), "report")) {
 					t.Errorf("%s: the job %s runs if %s, after %v", file, id, job.If, job.Needs)
 				}
 			}

@@ -171,8 +171,11 @@ func (c *children) start(id int64, cmd *initwire.Command, files []*os.File) (<-c
 	attr.Files = []uintptr{files[0].Fd(), files[1].Fd(), files[2].Fd()}
 	exit := make(chan unix.WaitStatus, 1)
 	failed := make(chan error)
-	c.starts <- func() { failed <- c.fork(id, program, cmd, attr, exit) }
-	if err := <-failed; err != nil {
+	err = retryBusy(func() error {
+		c.starts <- func() { failed <- c.fork(id, program, cmd, attr, exit) }
+		return <-failed
+	})
+	if err != nil {
 		return nil, err
 	}
 	return exit, nil
@@ -183,7 +186,7 @@ func (c *children) fork(id int64, program string, cmd *initwire.Command, attr *s
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	maps.DeleteFunc(c.execs, func(_ int64, e *command) bool { return e.ended })
-	pid, err := forkExec(program, cmd.Args, attr)
+	pid, err := syscall.ForkExec(program, cmd.Args, attr)
 	if errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("%w: %s, or the interpreter that it names", errNoProgram, program)
 	}
@@ -209,17 +212,17 @@ const (
 	busyPause = 10 * time.Millisecond
 )
 
-// forkExec starts a program. Linux executes none that is open for writing: a file that this process
+// retryBusy starts a program. Linux executes none that is open for writing: a file that this process
 // has just unpacked is still open in a process that was forked meanwhile, until that executes its
 // own program.
-func forkExec(program string, args []string, attr *syscall.ProcAttr) (pid int, err error) {
+func retryBusy(start func() error) (err error) {
 	for range busyTries {
-		if pid, err = syscall.ForkExec(program, args, attr); !errors.Is(err, unix.ETXTBSY) {
+		if err = start(); !errors.Is(err, unix.ETXTBSY) {
 			break
 		}
 		time.Sleep(busyPause)
 	}
-	return pid, err
+	return err
 }
 
 // limitProcesses limits the processes of the user of process pid.

@@ -26,6 +26,7 @@ func TestNothingIsReapedInWithoutReaping(t *testing.T) {
 			t.Fatal(err)
 		}
 		for !isZombie(t, pid) {
+			time.Sleep(time.Millisecond)
 		}
 		began := make(chan struct{})
 		go func() {
@@ -71,7 +72,11 @@ func TestProgramsThatWereJustWrittenAreExecuted(t *testing.T) {
 		time.Sleep(3 * busyPause)
 		_ = open.Close()
 	}()
-	pid, err := forkExec(program, []string{"program"}, &syscall.ProcAttr{})
+	var pid int
+	err = retryBusy(func() (err error) {
+		pid, err = syscall.ForkExec(program, []string{"program"}, &syscall.ProcAttr{})
+		return err
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -158,7 +158,7 @@ func settle(reach func() error, patience time.Duration, row int, wanted bool) (r
 		} else if failed++; wanted || failed == row {
 			return reached, last
 		}
-		if !time.Now().Before(end) {
+		if !time.Now().Before(end) && failed == 0 { // else the row decides, or ends with the next try
 			return !wanted, last
 		}
 		time.Sleep(pause)

@@ -202,7 +202,7 @@ func TestSlowNameServers(t *testing.T) {
 	if err := lossy.reach(); err != nil {
 		t.Errorf("a name server that loses the first question: %v", err)
 	}
-	slow := server(func(q []byte) []byte { time.Sleep(prompt + prompt/4); return answer(q) })
+	slow := server(func(q []byte) []byte { time.Sleep(prompt + prompt/10); return answer(q) })
 	mute := server(func([]byte) []byte { return nil })
 	gone := Target{Kind: NameServer, Protocol: "udp", Address: nobody(t, "udp")}
 	for name, tc := range map[string]struct {

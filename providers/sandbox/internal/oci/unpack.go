@@ -110,6 +110,7 @@ type unpacker struct {
 func (u *unpacker) unpack(ctx context.Context, r io.Reader) error {
 	r = ctxio.NewReader(ctx, r)
 	archive := tar.NewReader(r)
+	content := ctxio.NewReader(ctx, archive) // holes of sparse files are not read from r
 	for {
 		hdr, err := archive.Next()
 		if errors.Is(err, io.EOF) {
@@ -119,7 +120,7 @@ func (u *unpacker) unpack(ctx context.Context, r io.Reader) error {
 		if err != nil && !errors.Is(err, tar.ErrInsecurePath) {
 			return fmt.Errorf("read the archive: %w", err)
 		}
-		if err := u.entry(hdr, archive); err != nil {
+		if err := u.entry(hdr, content); err != nil {
 			return fmt.Errorf("entry %q: %w", hdr.Name, err)
 		}
 	}
