@@ -145,7 +145,7 @@ func (s *anthropicUsage) read(v gjson.Result) {
 		}
 	}
 	v.Get("server_tool_use").ForEach(func(name, n gjson.Result) bool {
-		// Fetching costs nothing but its tokens.
+		// Fetching costs only its tokens.
 		u.Apart = u.Apart || n.Int() > 0 && name.Str != "web_search_requests" && name.Str != "web_fetch_requests"
 		return true
 	})

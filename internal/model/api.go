@@ -21,7 +21,8 @@ const (
 	OpenAIChat      API = "openai-chat"      // Chat Completions
 	OpenAIResponses API = "openai-responses" // Responses
 	Google          API = "google"           // Gemini's generateContent
-	// Scripted is all of them: a model whose Transport answers each request in its own protocol.
+	// Scripted stands for all of them: a model whose Transport answers each request in the
+	// request's protocol.
 	Scripted API = "scripted"
 )
 
@@ -141,9 +142,9 @@ type protocol interface {
 	rules() inspect.Rules
 	// conversation reads a request.
 	conversation(path string, body []byte) Conversation
-	// answer reads an answer that is no stream.
+	// answer reads an answer that is not a stream.
 	answer(body []byte) Answer
-	// reader returns a reader of a stream's events. asked is the agent's own body.
+	// reader returns a reader of a stream's events. asked is the unmodified body of the agent.
 	reader(asked []byte) eventReader
 	// authorise puts the model's key into a request to the upstream.
 	authorise(r *http.Request, key string)
@@ -169,7 +170,7 @@ const (
 // eventReader follows the events of one streamed answer.
 type eventReader interface {
 	// read reads an event. hide: the client did not ask for it. last: it ends the answer, and is
-	// sent only when the turn is kept.
+	// sent only after the turn is stored.
 	read(e sse.Event) (hide, last bool)
 	// answer returns the answer so far. whole reports whether it is complete.
 	answer() (a Answer, whole bool)
@@ -220,7 +221,7 @@ func AskedModel(api API, path string, body []byte) string {
 	return name
 }
 
-// ErrorBody returns an error in the form of a protocol.
+// ErrorBody returns the body of an error in the format of a protocol.
 func ErrorBody(api API, status int, kind, message string) []byte {
 	return protocolOf(api).failure(status, kind, message)
 }

@@ -129,9 +129,9 @@ func (s *Session) admit(turn *candidate) (n int, stop Stop, wait <-chan struct{}
 	return s.n, "", nil, nil
 }
 
-// reserve reserves a turn's size in the budgets of the trial and of the job. It does not wait for
-// its own trial with a place in the line for the job's budget, where turns of other trials are
-// behind it.
+// reserve reserves a turn's size in the budgets of the trial and of the job. A turn that waits for
+// its own trial holds no place in the line for the job's budget, where it would block turns of
+// other trials.
 func (s *Session) reserve(turn *candidate) (Stop, <-chan struct{}) {
 	if !turn.own.IsFirst() {
 		return "", turn.own.First()

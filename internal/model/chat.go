@@ -118,8 +118,8 @@ func chatUsage(v gjson.Result, u Usage) Usage {
 	}, number(v.Get("total_tokens")))
 }
 
-// ownCost returns the cost that an OpenAI-like provider states itself, in US dollars; nil if it
-// states none. xAI's ticks are 1e-10 US dollars.
+// ownCost returns the cost that an OpenAI-like provider states, in US dollars; nil if it states
+// none. xAI's ticks are 1e-10 US dollars.
 func ownCost(v gjson.Result) *float64 {
 	if ticks := v.Get("cost_in_usd_ticks"); ticks.Type == gjson.Number && ticks.Num >= 0 && ticks.Num <= 1e16 {
 		return new(ticks.Num / 1e10)

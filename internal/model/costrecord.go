@@ -5,9 +5,9 @@ import (
 	"io"
 )
 
-// CostRecorder writes turns as lines of JSON with their numbers alone: nothing that an agent, the
-// model or the provider wrote. It is not safe for concurrent use; Options.Keep is called for one
-// turn at a time.
+// CostRecorder writes the numbers of turns as lines of JSON, without texts of the agent, the model
+// or the provider. It is not safe for concurrent use; Options.Keep is called for one turn at a
+// time.
 type CostRecorder struct{ w io.Writer }
 
 // NewCostRecorder returns a CostRecorder that writes to w.

@@ -192,11 +192,11 @@ type googleReader struct {
 	a     Answer
 	parts []Part
 	size  int
-	// searches counts those of the web that the provider made.
+	// searches is the number of web searches that the provider made.
 	searches int64
 }
 
-// read reports the last event by its finishReason: the stream has no other end.
+// read recognises the last event by its finishReason: the stream has no other end mark.
 func (r *googleReader) read(e sse.Event) (hide, last bool) {
 	root := gjson.ParseBytes(e.Data)
 	r.readAnswer(root)

@@ -154,7 +154,7 @@ var (
 	errBodies   = errors.New("the bodies of the requests that run at the same time are too long")
 )
 
-// holding reads a body, and counts it as long as the session holds it.
+// holding is a reader of a body that counts its bytes as held by the session until it is released.
 type holding struct {
 	io.Reader
 	s *Session
@@ -222,8 +222,8 @@ var dropped = map[string]bool{
 	"Proxy-Connection": true, "Te": true, "Trailer": true, "Transfer-Encoding": true, "Upgrade": true, "Expect": true, "Forwarded": true,
 }
 
-// accounts are words of headers that name an account, which is the job's, or bring a credential of
-// one: Openai-Organization, X-Goog-User-Project.
+// accounts are words in headers that name an account or carry its credential, which only the job
+// sets: Openai-Organization, X-Goog-User-Project.
 var accounts = map[string]bool{
 	"Account": true, "Organization": true, "Organisation": true, "Org": true, "Project": true, "Workspace": true, "Tenant": true, "Subscription": true,
 	"Team": true, "Billing": true, "Profile": true, "Auth": true, "Authorization": true, "Authentication": true, "Token": true, "Secret": true, "Credential": true,
@@ -325,7 +325,7 @@ func (s *Session) count(w *patient, r *http.Request, path string) {
 		return
 	}
 	m := s.opts.Model
-	// The model's name alone: there is no sampling in a count.
+	// Set only the model's name: counts have no sampling.
 	bare := *m
 	bare.Config.Sampling = nil
 	at, text, found, err := s.admitted(m.protocolOf(r), path, text, &bare)

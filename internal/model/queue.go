@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Delays after an answer that the rate is too high, if it does not name one.
+// Delays after a refusal because of a rate limit, if it names none.
 const (
 	firstDelay = time.Second
 	maxDelay   = time.Minute

@@ -10,8 +10,8 @@ import (
 )
 
 // Recorder writes turns as lines of JSON. Each message of a conversation is written once: a turn
-// names the message that it follows. It is not safe for concurrent use; Options.Keep is called for
-// one turn at a time.
+// refers to the message that it follows. It is not safe for concurrent use; Options.Keep is called
+// for one turn at a time.
 type Recorder struct {
 	w    io.Writer
 	left int64 // bytes that may still be written

@@ -80,12 +80,12 @@ type exchange struct {
 	kept             bool
 	reader           eventReader
 	tokens           *tokenReader // of the answer; nil if they are not recorded
-	// asksTwice: the server may want to be asked for the ids of tokens in another way.
+	// asksTwice: the server may require another form of the request for the ids of tokens.
 	asksTwice bool
-	// ext: the ids of tokens are asked for as SGLang wants it for streams.
+	// ext: the ids of tokens are requested with SGLang's headers for streams.
 	ext   bool
 	wrote atomic.Bool // the request was written to a connection with the provider
-	// abort: the connection is to end in the middle of the answer, as the provider's did.
+	// abort: the connection must end in the middle of the answer, as the provider's did.
 	abort bool
 	// streams: the agent has asked for a stream.
 	streams bool
@@ -167,8 +167,8 @@ func (x *exchange) follow() {
 	x.asked = nil
 }
 
-// askAsKnown sends the request, and once more if the server wants to be asked for the ids of tokens
-// in another way.
+// askAsKnown sends the request, and sends it again if the server requires another form of the
+// request for the ids of tokens.
 func (x *exchange) askAsKnown(at string, text []byte) (*http.Response, error) {
 	if !x.asksTwice {
 		return x.ask(at, text)

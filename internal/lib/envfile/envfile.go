@@ -44,7 +44,7 @@ func Parse(file string, r io.Reader) (map[string]string, error) {
 	return vars, nil
 }
 
-// parser takes lines from the front of rest, which is the end of text.
+// parser consumes lines from the front of rest, the unread end of text.
 type parser struct{ file, text, rest string }
 
 // problem returns an error about the line in which rest begins.
@@ -53,7 +53,7 @@ func (p *parser) problem(rest, hint, format string, args ...any) error {
 	return diag.List{{File: p.file, Line: line, Message: fmt.Sprintf(format, args...), Hint: hint}}
 }
 
-// blanks separate words in a line.
+// blanks are the characters that separate words in a line.
 const blanks = " \t\r\f\v"
 
 // line reads one line, or more if a value in quotes has several.

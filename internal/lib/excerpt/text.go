@@ -56,8 +56,8 @@ func (t Text) Each(change func([]string) []string) Text {
 const gapSize = len("[9223372036854775807 bytes are left out here]\n")
 
 // Fit shortens the text to count lines, and to size bytes together with their line breaks. A
-// quarter of both is for the beginning. A line that is longer than width loses its middle. The text
-// itself is not changed.
+// quarter of both is for the beginning. Lines longer than width are shortened in the middle. t does
+// not change.
 func (t Text) Fit(count, size, width int) Text {
 	if len(t.Middle) > 0 {
 		return t.choose(count, size, width)

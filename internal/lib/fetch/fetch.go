@@ -83,7 +83,7 @@ type transientError struct {
 
 func (e *transientError) Unwrap() error { return e.error }
 
-// Temporary reports whether a later request may succeed where one failed with err.
+// Temporary reports whether a request that failed with err may succeed later.
 func Temporary(err error) bool {
 	var p *transientError
 	return errors.As(err, &p)
@@ -168,7 +168,7 @@ func (o Options) once(ctx context.Context, client *http.Client, source string) (
 	return File{text, Validators{ETag: resp.Header.Get("ETag"), LastModified: resp.Header.Get("Last-Modified")}}, nil
 }
 
-// minRate is the least speed of a server, in bytes a second. Even the slowest lines are faster.
+// minRate is the minimum speed of a server, in bytes a second. Even the slowest lines are faster.
 const minRate = 1 << 10
 
 // measured counts the bytes of a response.

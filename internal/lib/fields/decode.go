@@ -36,7 +36,7 @@ type Decoder struct {
 	*Problems
 	Dialect Dialect
 	Root    *Node
-	// Unknown reports the keys of the mapping at p that are none of known.
+	// Unknown reports the keys of the mapping at p that are not in known.
 	Unknown    func(n *Node, p Path, unknown []*Field, known []string)
 	bad, badIn map[string]bool // badIn has the parents, too
 }
@@ -46,7 +46,7 @@ func NewDecoder(dialect Dialect, root *Node, p *Problems) *Decoder {
 	return &Decoder{Problems: p, Dialect: dialect, Root: root, bad: map[string]bool{}, badIn: map[string]bool{}}
 }
 
-// Decode sets the struct that to points to from the whole tree.
+// Decode decodes the whole tree into the struct that to points to.
 func (d *Decoder) Decode(to any) { d.decode(d.Root, nil, reflect.ValueOf(to).Elem(), Rules{}) }
 
 // Spoil marks the value at p as invalid.

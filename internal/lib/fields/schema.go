@@ -12,8 +12,8 @@ type Schema map[string]any
 
 // Dialect describes a kind of file for schemas, encoding and decoding.
 type Dialect struct {
-	// Closed files have no other keys than those described, optional keys may be null, and text
-	// that is not raw is not blank. In other files, empty text is as if the key were missing.
+	// Closed files have only the described keys, optional keys may be null, and text that is not
+	// raw is not blank. In other files, empty text means that the key is missing.
 	Closed bool
 	// Types maps types to their schemas, except plain structs, lists, maps, booleans, numbers and
 	// texts.

@@ -14,7 +14,7 @@ import (
 // ignored files are left out. since is a commit, branch or tag; a branch that only origin has
 // works, too.
 //
-// It runs no command that the repository's configuration names, whoever owns the repository. If
+// It runs no command from the repository's configuration, regardless of the repository's owner. If
 // since does not exist, the error is an ErrNoCommit.
 func (g *Client) Changed(ctx context.Context, top, since string) ([]string, error) {
 	if err := CheckRevision(since); err != nil || since == "" {

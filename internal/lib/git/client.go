@@ -26,8 +26,8 @@ type Options struct {
 	MaxFiles        int           // in one exported directory; 0: 100,000
 }
 
-// minBytesPerSecond is the least average speed of an HTTP transfer over Options.Stall: more than a
-// server that drips single bytes, and no more than the progress messages of a busy one.
+// minBytesPerSecond is the minimum average speed of an HTTP transfer over Options.Stall: above that
+// of a server that drips single bytes, and at most that of a busy server's progress messages.
 const minBytesPerSecond = 20
 
 // Client runs git. It is safe for concurrent use.

@@ -25,7 +25,8 @@ const (
 const answer = `!f() { test "$1" != get || printf 'username=%s\npassword=%s\n' "$` + userVariable + `" "$` + passwordVariable + `"; }; f`
 
 // login returns the user's login for a remote, or the zero value. It returns one only for https and
-// for hosts that the user listed: an address in a registry must not decide who gets credentials.
+// for hosts that the user listed: an address in a registry must not determine which host gets
+// credentials.
 func (g *Client) login(r Remote) login {
 	if !g.named(r) || r.secret != "" {
 		return login{}

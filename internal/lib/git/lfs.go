@@ -81,7 +81,7 @@ func (e *export) replacePointers(ctx context.Context, pointers []pointer) error 
 	return nil
 }
 
-// fits counts the pointer's content to its directory, and reports whether to write it.
+// fits adds the size of the pointer's content to its directory, and reports whether to write it.
 func (e *export) fits(p pointer) bool {
 	if p.directory.bytes += p.size; p.directory.bytes > e.MaxBytes {
 		p.directory.problem("is larger than the %d MiB that are allowed, with %s from git-lfs", e.MaxBytes>>20, safe(p.entry.name))
@@ -90,8 +90,8 @@ func (e *export) fits(p pointer) bool {
 }
 
 // takeStored replaces pointers with contents that git-lfs keeps in the repository on this machine.
-// It runs no git-lfs, which would read the repository's configuration. A content that is not there,
-// or is another one than the pointer names, is a problem of the directory.
+// It runs no git-lfs, which would read the repository's configuration. A content that is missing,
+// or does not match its pointer, is a problem of the directory.
 func (e *export) takeStored(ctx context.Context, pointers []pointer) error {
 	var missing []pointer
 	for _, p := range pointers {

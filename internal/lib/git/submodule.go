@@ -30,7 +30,7 @@ func UninitializedSubmodule(path string) string {
 	}
 }
 
-// emptyModule returns the submodule without files that has a path in the working tree at top.
+// emptyModule returns the submodule without files that contains path in the working tree at top.
 func emptyModule(top, path string) string {
 	file := filepath.Join(top, ".gitmodules")
 	if info, err := os.Lstat(file); err != nil || !info.Mode().IsRegular() {

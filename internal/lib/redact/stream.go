@@ -24,7 +24,7 @@ type span struct {
 	masked     bool // take has returned the mask and the text before start
 }
 
-// rounds are the ways in which tools escape text, any of which may be applied to the result of
+// rounds lists the escapings that tools apply to text. Each may be applied to the result of
 // another.
 var rounds = []escaping{
 	{readPercent, "%", func(_, c byte) bool { return isHexDigit(c) }},
@@ -40,8 +40,8 @@ const outermost = 3
 // maxRounds is the maximum number of times that the same escaping is undone in a row.
 const maxRounds = 3
 
-// way is a reading of a text, and the escaping without which it reads nothing that another way does
-// not.
+// way is a reading of a text, with the escaping that the text must contain for the reading to find
+// more than another way.
 type way struct {
 	escaping
 	needs escaping

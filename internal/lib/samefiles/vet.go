@@ -302,7 +302,7 @@ func (c *Checker) takeAll(ctx context.Context, dir Entry) error {
 	return nil
 }
 
-// under copies a directory of a directory that was listed with listDeep.
+// under copies a subdirectory whose parent was listed with listDeep.
 func (c *Checker) under(ctx context.Context, dir Entry) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -342,7 +342,7 @@ func (c *Checker) empty(name string, depth int) bool {
 	return true
 }
 
-// directory makes a directory in the copy that is a directory in the checkout.
+// directory creates a directory in the copy. It must be a directory in the checkout, too.
 func (c *Checker) directory(name string) error {
 	info, err := c.from.Lstat(name)
 	switch {

@@ -23,7 +23,7 @@ var (
 	otherModels = set("models", "fallbacks", "fallback_models", "context_window_fallbacks", "content_policy_fallbacks", "default_fallbacks", "route", "preset",
 		"model_list", "user_config", "lora_path", "extra_body", "extra_headers", "extra_query", "api_base", "base_url", "api_key", "custom_llm_provider",
 		"moderation", "billing_policy", "fallback_credit_token", "model_selection_config")
-	// otherConfigs are those of Google's generationConfig.
+	// otherConfigs are such fields of Google's generationConfig.
 	otherConfigs = set("routing_config", "model_config")
 	// webFields are fields of a request with which the provider searches the web, calls servers, or
 	// runs programs.

@@ -13,7 +13,7 @@ type Rules struct {
 	// Declared, if not nil, are the keys of tools that the client runs, as plain keys: each key of
 	// an object in the list of tools is a tool.
 	Declared []string
-	// Text returns a part of a message that is a text.
+	// Text encodes a text as a part of a message.
 	Text func(string) []byte
 }
 

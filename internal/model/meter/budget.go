@@ -61,7 +61,7 @@ func (b Budget) reached(a amount) Stop {
 	return ""
 }
 
-// sized reports whether the budget has a limit that depends on the size of turns.
+// sized reports whether a limit of the budget depends on the size of turns.
 func (b Budget) sized() bool {
 	return b.MaxInputTokens > 0 || b.MaxOutputTokens > 0 || b.MaxTotalTokens > 0 || b.MaxCostUSD != nil
 }

@@ -2,7 +2,7 @@ package meter
 
 import "cmp"
 
-// Usage counts tokens. nil is unknown, which is not 0.
+// Usage counts tokens. nil means unknown, not 0.
 type Usage struct {
 	Input      *int64 `json:"input_tokens"`       // all input, including tokens read from or written to a cache
 	Cached     *int64 `json:"cached_tokens"`      // the part of Input that was read from a cache
@@ -21,7 +21,7 @@ type Usage struct {
 	Estimated bool `json:"estimated,omitempty"`
 	// Contradiction describes how the provider's numbers contradict each other; "" if they do not.
 	Contradiction string `json:"contradiction,omitempty"`
-	// CostUSD is the price that the provider itself states.
+	// CostUSD is the price that the provider states.
 	CostUSD *float64 `json:"cost_usd,omitempty"`
 }
 

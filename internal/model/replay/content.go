@@ -31,7 +31,8 @@ var samplingPaths = []string{
 	"generationConfig.temperature", "generationConfig.topP", "generationConfig.topK", "generationConfig.responseMimeType", "generationConfig.responseSchema", "toolConfig",
 }
 
-// contentOf returns the content of a request without secrets, and whether it had some.
+// contentOf returns the content of a request without secrets. hidden reports whether it contained
+// any.
 func contentOf(api model.API, path string, asked []byte, hide func([]byte) []byte) (_ content, hidden bool) {
 	body := hide(asked)
 	hidden = !bytes.Equal(body, asked)

@@ -189,8 +189,8 @@ func definitions(tools []model.Tool) []any {
 	return out
 }
 
-// writer writes JSON value by value, as a json.Encoder without EscapeHTML writes the whole. Objects
-// and lists that are begun are not empty.
+// writer writes JSON value by value, in the format of a json.Encoder without EscapeHTML. Objects
+// and lists that it begins must not stay empty.
 type writer struct {
 	b      *bufio.Writer
 	indent bool

@@ -34,8 +34,7 @@ type tooLong string
 func (t tooLong) Error() string        { return string(t) }
 func (t tooLong) Is(target error) bool { return target == ErrTooLong }
 
-// index holds a record in memory: the messages without their texts, which are read again where they
-// are needed.
+// index is a record in memory, without the texts of messages, which are read again on demand.
 type index struct {
 	r        io.ReaderAt
 	messages map[int]*message
@@ -458,8 +457,8 @@ func (f firstText) contains(texts []string) bool {
 	return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(f.text, text) })
 }
 
-// firsts calls each with the first messages of conversations, as many at a time as fit into some
-// memory. Those that are too short for a task are left out.
+// firsts calls each with batches of the first messages of conversations, limited by maxBatch. Those
+// that are too short for a task are left out.
 func (x *index) firsts(talks []*talk, each func([]firstText) error) error {
 	var batch []firstText
 	size := 0

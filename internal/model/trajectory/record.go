@@ -16,8 +16,8 @@ type Record struct{ x *index }
 
 // Read reads the lines of a model.Recorder, which must stay readable while the Record is used.
 // Lines that cannot be decoded are left out. limit bounds its size in bytes, without the ids of
-// tokens, of which it keeps as many as fit into limit; 0 is no bound but MaxRecord. It fails with
-// ErrTooLong, or with ErrEmpty if no call has a conversation.
+// tokens, of which it keeps as many as fit into limit; 0 means MaxRecord. It fails with ErrTooLong,
+// or with ErrEmpty if no call has a conversation.
 func Read(r *io.SectionReader, limit int64) (*Record, error) {
 	x, err := read(r, limit)
 	if err == nil {
@@ -30,8 +30,8 @@ func Read(r *io.SectionReader, limit int64) (*Record, error) {
 }
 
 // ChatMessage is a message in the shape of the Chat Completions API. Source:
-// https://platform.openai.com/docs/api-reference/chat; reasoning_content as servers of open models
-// have it.
+// https://platform.openai.com/docs/api-reference/chat; reasoning_content is a field of servers of
+// open models.
 type ChatMessage struct {
 	Role      string     `json:"role"`
 	Content   string     `json:"content"`
