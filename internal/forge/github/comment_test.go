@@ -417,7 +417,7 @@ func TestEndedRuns(t *testing.T) {
 	if ended, err := thread.Ended(t.Context(), 1); ended || !isStatus(err, http.StatusNotFound) {
 		t.Errorf("an unknown run: %v, %v", ended, err)
 	}
-	// Upsert asks, too.
+	// Upsert also asks whether the run has ended.
 	id := s.AddRun(repo, githubtest.Run{WorkflowFile: "ci.yml"})
 	newer := comment(2, comments.Going("`abc`", "", start))
 	upsertOK(t, c, comment(0, "verdict"), comments.Created)

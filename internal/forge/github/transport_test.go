@@ -15,7 +15,7 @@ import (
 	"github.com/org/rollout-action/internal/test/githubtest"
 )
 
-// ask makes one request that reads.
+// ask makes one read-only request.
 func ask(t *testing.T, c *Client) error {
 	t.Helper()
 	_, err := c.HasComment(t.Context(), repo, 7, "nightly")

@@ -19,7 +19,8 @@ import (
 
 const token = "glpat-secret"
 
-// testClient returns a client of a server that does not really wait, and its waits.
+// testClient returns a client that records its waits instead of sleeping, and the list of its
+// waits.
 func testClient(t *testing.T, apiURL string, now time.Time) (*client, *[]time.Duration) {
 	t.Helper()
 	c, err := newClient(apiURL, token)
@@ -35,7 +36,7 @@ func testClient(t *testing.T, apiURL string, now time.Time) (*client, *[]time.Du
 	return c, &waits
 }
 
-// answers returns a server that gives one answer after the other, then the last one again.
+// answers starts a server that sends the answers in order and then repeats the last one.
 func answers(t *testing.T, list ...func(w http.ResponseWriter)) (string, *int) {
 	t.Helper()
 	n := 0

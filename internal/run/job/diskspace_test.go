@@ -95,7 +95,7 @@ func TestFullDiskStartsNoMoreTrials(t *testing.T) {
 }
 
 // TestErrorsAreMarkedWhileTheProviderIsUnreachable: only the infrastructure's errors, and only
-// while the provider is not there.
+// while the provider is unreachable.
 func TestErrorsAreMarkedWhileTheProviderIsUnreachable(t *testing.T) {
 	gone := &environment.Error{Kind: environment.KindUnavailable, Err: errors.New("the engine does not answer any more")}
 	for _, c := range []struct {

@@ -18,7 +18,7 @@ import (
 	"github.com/org/rollout-action/internal/lib/untrusted"
 )
 
-// Lock is the right to write into a job's directory. Two processes on one machine never have it at
+// Lock is the right to write into a job's directory. Two processes on one machine never hold it at
 // the same time. On a network file system that depends on the server; if the file system has no
 // locks at all, Unguarded is set.
 //
@@ -32,7 +32,7 @@ type Lock struct {
 	Unguarded error
 }
 
-// LockedError means that another process has the lock.
+// LockedError means that another process holds the lock.
 type LockedError struct {
 	Dir    string
 	Holder string // the process that has the lock, as its file describes it, safe to print

@@ -24,8 +24,8 @@ type turn struct {
 	granted    chan struct{} // closed when the trial may start
 }
 
-// NewTurns returns the turns of so many workers for the jobs with these numbers. Callers call Leave
-// for each job when it has ended. rank orders the trials; of two with the same rank, the jobs take
+// NewTurns returns the turns of a number of workers for the jobs in sides. Callers call Leave for
+// each job when it has ended. rank orders the trials; of two with the same rank, the jobs take
 // turns to be the first.
 func NewTurns(workers int, sides []int, rank func(side int, key result.Key) int) *Turns {
 	t := &Turns{rank: rank, free: workers, absent: map[int]bool{}}

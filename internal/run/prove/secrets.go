@@ -49,7 +49,7 @@ const maxAssigned = 256 << 10
 // maxSecrets limits the findings in one file.
 const maxSecrets = 5
 
-// secrets finds keys and tokens. It never quotes one whole.
+// secrets finds keys and tokens. It never quotes a whole one.
 func secrets(f file) []Finding {
 	var out []Finding
 	seen := map[int]bool{} // lines
@@ -93,7 +93,7 @@ func isCode(f file, from, to int) bool {
 	return !quoted && (called || slices.Contains(codeExtensions, path.Ext(f.name)))
 }
 
-// maskSecret returns enough of a secret to find it, and no more.
+// maskSecret returns the part of a secret that is needed to find it.
 func maskSecret(secret string) string {
 	if line, _, ok := strings.Cut(secret, "\n"); ok {
 		return strings.TrimSpace(line) + " …"

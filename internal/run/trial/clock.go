@@ -11,16 +11,17 @@ import (
 	"github.com/org/rollout-action/internal/lib/awake"
 )
 
-// clock limits the time of work that runs here and, command by command, in an environment. While a
-// command runs, the environment measures the time: a broken connection to it costs no time.
+// clock limits the time of work that runs in this process and, command by command, in an
+// environment. While a command runs, the environment measures the time: a broken connection to it
+// costs no time.
 type clock struct {
 	ctx  context.Context //nolint:containedctx // ends with ErrTimeout when the time is over
 	stop context.CancelCauseFunc
 
 	mu    sync.Mutex
 	left  time.Duration
-	count func() time.Duration // the time that has passed here since run
-	pause context.CancelFunc   // stops the time here; nil while a command runs
+	count func() time.Duration // the local time since run
+	pause context.CancelFunc   // stops counting local time; nil while a command runs
 }
 
 // newClock returns a running clock with a limit. The caller must call end.
@@ -37,7 +38,7 @@ func (c *clock) end() {
 	c.stop(nil)
 }
 
-// run lets the time here count.
+// run starts counting local time.
 func (c *clock) run() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -54,7 +55,7 @@ func (c *clock) run() {
 	}()
 }
 
-// halt stops the time that run started, and returns the time that is left.
+// halt stops counting local time, and returns the remaining time.
 func (c *clock) halt() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// A phase that ends its environment by exceeding a limit has failed: the infrastructure has not,
-// and nothing is run again.
+// A phase that ends its environment by exceeding a limit fails. That is not an infrastructure
+// failure, and nothing is run again.
 func TestExceededLimitsAreTheFailureOfWhatRan(t *testing.T) {
 	memory, storage := environment.ErrOutOfMemory, environment.ErrOutOfStorage
 	for _, tc := range []struct {

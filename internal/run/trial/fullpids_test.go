@@ -48,8 +48,8 @@ until [ -e /tmp/full ]; do read -rt 0.1 <&1; done
 true
 `
 
-// An agent that leaves no room for the processes of the tests has failed, as one that removes bash:
-// it is not the tests that did.
+// An agent that leaves no room for the processes of the tests has failed, like one that removes
+// bash. The tests have not failed.
 func TestAgentThatFillsItsProcessesHasFailed(t *testing.T) {
 	inPlaces(t, realPlaces, func(t *testing.T, p place) {
 		p = fewProcesses(p)

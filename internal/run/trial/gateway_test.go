@@ -25,7 +25,7 @@ import (
 )
 
 // realKey is the key of the model in these tests. No environment, file or header of an answer may
-// have it.
+// contain it.
 const realKey = "sk-the-real-key-8471"
 
 // asking is a bash function that asks the model once, without any program but bash: it prints the
@@ -151,7 +151,7 @@ func TestPoint08AgentsKnowOfOtherServers(t *testing.T) {
 	})
 }
 
-// nowhere checks that no file below dir has a text.
+// nowhere checks that no file below dir contains a text.
 func nowhere(t *testing.T, dir, text string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {

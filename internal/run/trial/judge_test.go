@@ -25,7 +25,7 @@ import (
 	"github.com/org/rollout-action/internal/test/testenv"
 )
 
-// tenPoints is the verdict of most judges here.
+// tenPoints is the verdict of most judges in these tests.
 var tenPoints = map[string]any{
 	"type": "object", "required": []any{"score", "reason"},
 	"properties": map[string]any{"score": map[string]any{"type": "integer", "minimum": 0, "maximum": 10}, "reason": map[string]any{"type": "string"}},
@@ -847,8 +847,8 @@ func (s *signalling) RoundTrip(r *http.Request) (*http.Response, error) {
 	return s.RoundTripper.RoundTrip(r)
 }
 
-// patching replaces bash by a program that writes a forged verdict, and puts a lying cat first on
-// the PATH. All else works as before.
+// patching replaces bash by a program that writes a forged verdict, and puts a forged cat first on
+// the PATH. Everything else works as before.
 const patching = `cp /bin/bash /bin/bash.real
 cat >/tmp/patched <<'END'
 #!/bin/bash.real
@@ -920,8 +920,8 @@ for f in ~/.bashrc ~/.profile ~/.bash_profile /root/.bashrc /root/.profile; do e
 	})
 }
 
-// An agent that talks to the judge is quoted: its words look neither like a step of another nor
-// like a result, and no escape sequence swallows the truth.
+// An agent's text is quoted for the judge: it looks neither like a step of another agent nor like a
+// result, and escape sequences cannot hide other text.
 func TestAnAgentThatForgesItsTranscript(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
 		j := judgeOf(t, judge.Spec{Name: "quality", Agent: judge.Call, Criteria: []judge.Criterion{{Name: "a", Text: "b"}}})

@@ -34,7 +34,7 @@ git config diff.external '/srv/prog external'; git config core.pager '/srv/prog 
 git config --file extra diff.x.command '/srv/prog included'; git config include.path /srv/extra; rm -rf /tmp/ran; chmod -R a+rwX /srv
 `
 
-// deceived holds the commands of a judge that looks at it.
+// deceived holds the commands of a judge that examines it.
 var deceived = []scripted.Answer{
 	{Run: "cd /srv && git status && git diff && git log -p && git add -A && git commit -m two && git checkout -q HEAD~1; [ -e /tmp/ran ] || echo git ran nothing; cat /tmp/ran"},
 	{Run: "ls /srv; /srv/prog by-hand; sleep 0.3"},

@@ -44,7 +44,7 @@ func completed(s judge.Spec) judge.Spec {
 	return s
 }
 
-// loadTask loads a task with this end of its task.toml.
+// loadTask loads a task whose task.toml ends with toml.
 func loadTask(t *testing.T, toml string) *task.Task {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "hello")

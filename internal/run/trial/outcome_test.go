@@ -17,8 +17,7 @@ import (
 
 func keepOutcome(job *config.Job) { job.Environment.Keep = config.KeepOutcome }
 
-// checkOutcome checks that the outcome is there, and nothing else, and that the result says so, or
-// neither.
+// checkOutcome checks that only the outcome exists and is recorded in the result, or neither.
 func checkOutcome(t *testing.T, o trial.Outcome, left []environment.Listed, kept bool) {
 	t.Helper()
 	is := o.Trial.Environment.Outcome

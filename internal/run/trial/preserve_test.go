@@ -49,7 +49,7 @@ func TestPreserve(t *testing.T) {
 	})
 }
 
-// checkKept checks that the environment is there, stopped, and that the result says so, or neither.
+// checkKept checks that a stopped environment exists and is recorded in the result, or neither.
 func checkKept(t testing.TB, o outcome, kept bool) {
 	t.Helper()
 	if o.Trial.Environment.Preserved != kept {

@@ -13,7 +13,7 @@ import (
 	"github.com/org/rollout-action/providers/sandbox"
 )
 
-// sandboxPlace is sandboxes in which this machine's root stands in for every image.
+// sandboxPlace has sandboxes that use this machine's root in place of every image.
 var sandboxPlace = place{
 	name:   sandbox.Name,
 	image:  testenv.Image,
@@ -25,7 +25,7 @@ var sandboxPlace = place{
 	lose:   func(p environment.Provider, id string) error { return p.Remove(context.Background(), id) },
 }
 
-// strictPlace is sandboxes in which nothing stands in for an image.
+// strictPlace has sandboxes without a substitute for images.
 var strictPlace = func() place {
 	p := sandboxPlace
 	p.open, p.stands = opened("image"), false

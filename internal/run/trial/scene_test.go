@@ -37,12 +37,12 @@ type place struct {
 	image  string // is there already
 	kernel bool   // real processes: /proc, named pipes, other programs than the usual ones
 	limits bool   // all of them are enforced, and the kernel tells them
-	// stands: environments stand on something else than their image, and say so.
+	// stands: environments have another base than their image, and report it.
 	stands bool
 	users  func(t testing.TB) bool                 // other users than root; nil: they are a matter of the image
 	open   func(t testing.TB) environment.Provider // skips when it is not available
 	slots  chan struct{}                           // one for every trial that may run at a time
-	// lose removes an environment, as an accident would.
+	// lose removes an environment that a trial uses, like an accident.
 	lose func(p environment.Provider, id string) error
 }
 

@@ -21,7 +21,7 @@ type startLimit struct {
 	pause context.CancelFunc // nil: the time is paused
 }
 
-// newStartLimit starts the time. ctx ends with the cause errSlowStart when it is over.
+// newStartLimit starts a limit of d. ctx ends with the cause errSlowStart when the time is over.
 func newStartLimit(parent context.Context, d time.Duration) (l *startLimit, ctx context.Context, stop func()) {
 	ctx, end := context.WithCancelCause(parent)
 	l = &startLimit{ctx: ctx, end: end, left: d}

@@ -104,7 +104,7 @@ func TestTokensThatDoNotCome(t *testing.T) {
 	})
 }
 
-// A server that refuses the added fields is told apart from one that refuses the conversation.
+// A server that refuses the added fields is distinguished from one that refuses the conversation.
 func TestTokensThatAreRefused(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
 		for name, one := range map[string]struct {

@@ -15,7 +15,7 @@ var (
 	lenient = (&task.Task{Format: task.FormatHarbor}).Rules()
 )
 
-// caught returns a file of the environment as copying the logs leaves it.
+// caught returns a file of the environment in the form in which copying the logs creates it.
 func caught(text string) File {
 	file := File{Size: int64(len(text))}
 	_, _ = file.Write([]byte(text[:min(len(text), environment.MaxTap)]))
