@@ -244,7 +244,7 @@ func TestPoint06CompressedRequests(t *testing.T) {
 	}
 }
 
-// Writing the body anew would break signed blocks.
+// Encoding the body again would break signed blocks.
 func TestPoint07BodiesStayAsTheyAre(t *testing.T) {
 	body := `{ "model" : "asked",` + "\n\t" + `"max_tokens":  1e2, "stream":true,"thinking": {"b":1.50,"a":"\u00e9\/"}, "messages":[{"role":"user","content":[{"type":"thinking","signature":"AbC+/=","thinking":"x  y"}]}] }`
 	r := newRig(t, model.Anthropic, saying("ok"), nil)
@@ -276,7 +276,7 @@ func TestPoint08HeadersArePassedOn(t *testing.T) {
 	}
 }
 
-// A count is no turn, and claude-code goes on after a 404 there.
+// A count is not a turn, and claude-code continues after a 404 for it.
 func TestPoint09CountsAreNoTurns(t *testing.T) {
 	r := newRig(t, model.Anthropic, saying("ok"), func(c *model.Config, o *model.Options) {
 		o.Budget.MaxTurns, c.Sampling = 1, map[string]any{"temperature": 0}

@@ -44,7 +44,7 @@ type Run struct {
 	Commit       string
 }
 
-// FromEnv returns the job that this process belongs to; false if it is none of GitLab CI.
+// FromEnv returns the job that this process belongs to; false if it is not in GitLab CI.
 func FromEnv(getenv func(string) (string, bool)) (Run, bool) {
 	get := func(name string) string {
 		value, _ := getenv(name)
@@ -66,7 +66,7 @@ func FromEnv(getenv func(string) (string, bool)) (Run, bool) {
 	return r, true
 }
 
-// page returns a URL of http or https as it is, and "" for any other text.
+// page returns a URL of http or https unchanged, and "" for any other text.
 func page(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {

@@ -176,9 +176,9 @@ var table = sync.OnceValue(func() []provider {
 	return list
 })
 
-// find returns the prices of a model at a base URL: those of the URL's provider, or, for a provider
-// that has others' models, of theirs.
-// An unknown URL, such as a company's own proxy, has no prices.
+// find returns the prices of a model at a base URL: those of the URL's provider or, failing that,
+// of the providers whose models it also offers. An unknown URL, such as a company's own proxy, has
+// no prices.
 func find(baseURL, name string) stages {
 	name = strings.ToLower(name)
 	list := table()

@@ -128,8 +128,8 @@ func (l *Lock) sign(now time.Time) {
 	}
 }
 
-// Release gives the lock back. It does nothing for a nil lock and for one that was given back.
-// Callers must not write into the directory afterwards.
+// Release releases the lock. It does nothing for a nil or released lock. Callers must not write
+// into the directory afterwards.
 func (l *Lock) Release() error {
 	if !l.held() {
 		return nil

@@ -99,7 +99,7 @@ func (t *Tree) Sink(e event.Event) {
 	}
 }
 
-// Close closes events.jsonl and outputs.jsonl, and gives the lock back.
+// Close closes events.jsonl and outputs.jsonl, and releases the lock.
 func (t *Tree) Close() error {
 	return errors.Join(t.events.Close(), t.outputs.file.Close(), t.Lock.Release())
 }

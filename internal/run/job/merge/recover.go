@@ -54,7 +54,7 @@ func makeScratch(parent string) (*scratch, error) {
 	}
 }
 
-// remove removes the directory, unless it has to be kept, and gives the lock back.
+// remove removes the directory, unless it has to be kept, and releases the lock.
 func (s *scratch) remove() error {
 	if s == nil {
 		return nil

@@ -189,7 +189,7 @@ func TestUnpackingStopsAtItsLimits(t *testing.T) {
 	}
 }
 
-// bomb returns a tar with a file of so many zeros.
+// bomb returns a tar with a file of size zeros.
 func (s *scene) bomb(size int) []byte {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)

@@ -8,7 +8,7 @@ import (
 )
 
 // CostPath is the file below /logs in which agents may report their model's cost: a number of US
-// dollars. No other source has it.
+// dollars. There is no other source.
 const CostPath = "agent/cost_usd.txt"
 
 // maxCost limits the cost that an agent may report, in US dollars. No trial costs as much.
