@@ -4,7 +4,7 @@
 //	go run ./bench --only docker --rounds 40
 //	go run ./bench --check
 //
-// measurements lists what is measured. A target that is relative has a floor, the same work without
+// measurements lists all measurements. A target that is relative has a floor, the same work without
 // Rollout. Both take turns, pair by pair, after warm-ups, and ratios are computed per pair: the
 // load of the machine changes from minute to minute and affects both. Absolute times do not carry
 // over to other machines.

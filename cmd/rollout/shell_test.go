@@ -101,7 +101,7 @@ func (r *terminal) exit(t *testing.T) int {
 }
 
 // typeUntilExit types a command again and again until rollout ends, and returns its exit code. A
-// terminal drops what is typed just before it handles a Ctrl-C.
+// terminal drops input typed just before it handles a Ctrl-C.
 func (r *terminal) typeUntilExit(t *testing.T, command string) int {
 	t.Helper()
 	go func() {

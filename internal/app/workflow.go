@@ -107,7 +107,7 @@ func (w *workflow) summaryOptions() reporters.Options {
 	return reporters.Options{Limit: max(1, github.SummarySpace(w.getenv))}
 }
 
-// isPage reports whether a format is a page for people.
+// isPage reports whether a format is a page for readers.
 func (w *workflow) isPage(format string) bool {
 	f, _ := w.formats.Find(format)
 	return f.Page

@@ -130,7 +130,7 @@ func (e Env) printTable(t app.Table, opts compareOptions) error {
 	return err
 }
 
-// tableLines says which jobs are in a table, and what is counted.
+// tableLines says which jobs are in a table, and which trials count.
 func tableLines(t app.Table) []string {
 	var out []string
 	for _, j := range t.Jobs {

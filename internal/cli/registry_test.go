@@ -280,7 +280,7 @@ func TestFormatOfARegistrysDataset(t *testing.T) {
 }
 
 // TestValidateNamesARegistrysTask by its name, repository and path: where it is kept on this
-// machine tells nobody anything.
+// machine means nothing elsewhere.
 func TestValidateNamesARegistrysTask(t *testing.T) {
 	s := newRegistryScene(t)
 	files := gittest.Tasks("tasks/one")

@@ -139,7 +139,7 @@ func (o showOptions) check(trial bool) error {
 }
 
 // logWriter returns a writer to stdout for a log, and a function that ends it. On a terminal, and
-// where GitHub's runner reads what is printed, hostile text is made harmless, unless raw is set.
+// where GitHub's runner reads the output, hostile text is made harmless, unless raw is set.
 func (e Env) logWriter(raw bool) (io.Writer, func() error) {
 	if raw || !e.stdoutIsTerminal() && !ghvars.Read(e.Getenv).Actions {
 		return e.Stdout, func() error { return nil }

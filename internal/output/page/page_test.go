@@ -60,7 +60,7 @@ func TestRowsCompareMeansPerTrial(t *testing.T) {
 	}
 }
 
-// The numbers of an agent are of the same attempts as those of the baseline beside them: one that
+// The numbers of an agent are of the same attempts as those of the baseline next to them: one that
 // the agent lost is a 0 in all, and where tasks differ, both sides of the tasks that both have are
 // shown.
 func TestAgentsCompareTheSameAttempts(t *testing.T) {
@@ -197,7 +197,7 @@ func TestTopTasks(t *testing.T) {
 	}
 }
 
-// A judge's prompt, its own conversation and what it was shown stand at its verdict, and what does
+// A judge's prompt, its own conversation and its evidence stand at its verdict, and what does
 // not fit is named.
 func TestJudgesHavePromptAndEvidence(t *testing.T) {
 	in := reporttest.Make("job", []reporttest.Spec{{Agent: "a", Dataset: "d", Task: "one", Reward: new(0.0), Seconds: 1, Logs: map[string]string{

@@ -209,7 +209,7 @@ func (s *Site) WriteJob(w io.Writer, in report.Input, job, version string) error
 	return templates.ExecuteTemplate(w, "page.html", frame{newHead(p.Title+" · "+cmp.Or(p.Job, shownName(job)), version), p})
 }
 
-// running removes from the page of a running job what is true only of one that has ended: its
+// running removes from the page of a running job the parts that need an end: its
 // verdict, and that something is missing.
 func (p *Page) running(in report.Input) {
 	done := in.Job.TotalTrials - in.Job.SkippedTrials

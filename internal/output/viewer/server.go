@@ -191,7 +191,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) error {
 	return errNoPage
 }
 
-// write answers with a page, which make makes. version is that of what it shows, and policy is for
+// write answers with a page, which make makes. version is that of its content, and policy is for
 // live pages.
 func (s *Server) write(w http.ResponseWriter, r *http.Request, version string, live bool, make func(w io.Writer) error) error {
 	header := w.Header()

@@ -22,7 +22,7 @@ var inits = map[string]string{
 	"providers/kubernetes/internal/probe": "shows what a cluster's network lets through",
 }
 
-// TestInits checks that no other package has an init: what it did would happen in every process,
+// TestInits checks that no other package has an init: its work would happen in every process,
 // before main.
 func TestInits(t *testing.T) {
 	found := map[string]int{}

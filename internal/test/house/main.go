@@ -51,7 +51,7 @@ func run(out io.Writer, dirs []string) error {
 	return nil
 }
 
-// column has the figures of one tree, named like those of figures.values; what nobody measured is
+// column has the figures of one tree, named like those of figures.values; what was not measured is
 // missing.
 type column struct {
 	name   string

@@ -43,7 +43,7 @@ type figures struct {
 	found            map[string]int
 }
 
-// measure counts what is in the Go files below dir. Generated files do not count.
+// measure counts the contents of the Go files below dir. Generated files do not count.
 func measure(dir string) (*figures, error) {
 	f := &figures{found: map[string]int{}}
 	lines, methods := map[string]int{}, map[string]int{}

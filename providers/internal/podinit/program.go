@@ -47,7 +47,7 @@ func readProgram(goarch string) ([]byte, error) {
 		}
 		file = filepath.Join(filepath.Dir(own), programName+"-linux-"+goarch)
 	}
-	f, err := os.Open(file) // #nosec G304 -- beside this program
+	f, err := os.Open(file) // #nosec G304 -- next to this program
 	if err != nil {
 		return nil, err
 	}

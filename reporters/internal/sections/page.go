@@ -19,7 +19,7 @@ type Detail struct {
 	// Short leaves the statistics behind the reason to the table of checks, has one pass rate for
 	// each agent, and opens OpenRows of a table.
 	Short bool
-	// Brief keeps only the title, the reason and what is missing.
+	// Brief keeps only the title, the reason and the missing results.
 	Brief bool
 	// Omitted tells people what this level leaves out; "" if nothing.
 	Omitted string
