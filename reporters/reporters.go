@@ -29,7 +29,7 @@ type Format struct {
 	Flag, About string
 	// Options are the flags about how the format is written.
 	Options []Option
-	// Page: the file is a page for readers, and other reports link to it.
+	// Page: the file is meant for reading, and other reports link to it.
 	Page bool
 	// Job writes the report of a job.
 	Job func(w io.Writer, in report.Input, o Options) error

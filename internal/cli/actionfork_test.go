@@ -542,7 +542,7 @@ func TestTreesThatGitHubCutsAreListedOneByOne(t *testing.T) {
 	c.refused("evals/one/tests/test.sh differs")
 }
 
-// A registry on disk names directories next to it: they are compared, too. It cannot name
+// A registry on disk names directories next to it, which are compared, too. It cannot name
 // repositories of this machine.
 func TestRegistriesOnDiskAreChecked(t *testing.T) {
 	of := newHistory(t)

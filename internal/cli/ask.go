@@ -20,8 +20,8 @@ type asker struct {
 // maxAnswer bounds the length of an answer, in bytes.
 const maxAnswer = 64 << 10
 
-// newAsker reads answers from in until it ends. Nobody can stop a read from a terminal, so it goes
-// on until the process ends.
+// newAsker reads answers from in until it ends. A read from a terminal cannot be interrupted, so it
+// goes on until the process ends.
 func newAsker(in io.Reader, out io.Writer) *asker {
 	a := &asker{out: out, lines: make(chan string)}
 	go func() {

@@ -59,8 +59,8 @@ type Env struct {
 	Progress bool
 	// FreeDisk is how many bytes may still be written below a directory. nil: what the system says.
 	FreeDisk func(dir string) (int64, error)
-	// Patience multiplies the times that a cancelled job may take to end; 0 is 1. Tests of what it
-	// does, and not of how soon, have much.
+	// Patience multiplies the times that a cancelled job may take to end; 0 means 1. Tests of
+	// outcomes rather than of timing set it high.
 	Patience int
 	// Providers are those that jobs can choose; nil: providers.All.
 	Providers providers.Table

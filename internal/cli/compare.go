@@ -84,7 +84,7 @@ With --by task the tasks are the rows: the mean reward, and how many of the atte
 	return cmd
 }
 
-// printTable prints a table. What it was made of goes to stderr where stdout is for programs.
+// printTable prints a table in the chosen format. Its notes go to stderr if stdout is JSON or CSV.
 func (e Env) printTable(t app.Table, opts compareOptions) error {
 	byTask := opts.by == "task"
 	switch opts.format {
@@ -130,7 +130,7 @@ func (e Env) printTable(t app.Table, opts compareOptions) error {
 	return err
 }
 
-// tableLines says which jobs are in a table, and which trials count.
+// tableLines returns lines that name the jobs of a table and the trials that it counts.
 func tableLines(t app.Table) []string {
 	var out []string
 	for _, j := range t.Jobs {

@@ -186,7 +186,7 @@ func of(shard *result.Shard, text string) string {
 	return text
 }
 
-// dryRunOutput is the JSON form of a dry run. What is not known is null.
+// dryRunOutput is the JSON form of a dry run. Unknown values are null.
 type dryRunOutput struct {
 	SchemaVersion int            `json:"schema_version"`
 	JobName       string         `json:"job_name"`

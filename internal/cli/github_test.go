@@ -398,7 +398,7 @@ func TestCancelledBeforeTheBaselineIsFound(t *testing.T) {
 	p.want("stdout", p.stdout.String(), "incomplete: the command was cancelled before it had found the baseline", "no comment about this: the command was cancelled")
 	p.want("the outputs", p.read("output"), "incomplete")
 	p.rollout(exitCancelled, "diff", "github:main", "pr")
-	p.rollout(exitGate, "report", "pr", "--baseline", "base") // asks no server, and so is sure
+	p.rollout(exitGate, "report", "pr", "--baseline", "base") // sends no request
 }
 
 // TestOneCommentWithoutAName: a job without a name is named after the time, and still has one

@@ -81,7 +81,7 @@ func (e Env) size() func() (cols, rows int) {
 	}
 }
 
-// works shows on stderr what takes long.
+// works returns a display of the progress of long operations on stderr.
 func (e Env) works() *ui.Works {
 	mode, _, _ := ui.DetectMode(e.Terminal, "", e.getenv) // auto always exists
 	if !e.Progress {
@@ -90,7 +90,8 @@ func (e Env) works() *ui.Works {
 	return ui.NewWorks(e.Stderr, mode, e.size())
 }
 
-// showWorks shows what takes long in the format of --log-format, if a command has it.
+// showWorks shows the progress of long operations in the format of --log-format, if the command has
+// that flag.
 func (v *invocation) showWorks(cmd *cobra.Command) {
 	if f := cmd.Flags().Lookup("log-format"); f != nil && v.Progress {
 		if mode, _, err := ui.DetectMode(v.Terminal, f.Value.String(), v.getenv); err == nil { // another one reports it

@@ -79,7 +79,7 @@ gate: {max_broken_tasks: 0, confirm: {attempts: 4}}
 	s.rollout(1, append([]string{"merge", "--baseline", "jobs/then"}, dirs...)...)
 	check(t, "parts")
 
-	// With --against, the tasks next to each other are those of the commit: six broke, and one is
+	// With --against, the tasks are compared with those of the commit: six broke, and one is
 	// fixed.
 	s.rollout(1, "run", "job.yaml", "--name", "beside", "--against", "main")
 	s.says("6 tasks broke (passed in every attempt of the baseline, and in none now) and 1 was fixed", "confirmed fixed: passed 4 of 4 more attempts, and the baseline none of 4")

@@ -375,7 +375,7 @@ func commandTable(t *testing.T) string {
 	return markdownTable([]string{"command", "what it does"}, rows)
 }
 
-// gateFlag reports whether a flag stands for a key of gate, which has its own table.
+// gateFlag reports whether a flag stands for a key of gate. These keys have a separate table.
 func gateFlag(name string) bool {
 	return slices.ContainsFunc(config.GateKeys(), func(k config.GateKey) bool { return k.Flag() == name })
 }

@@ -279,8 +279,8 @@ func TestFormatOfARegistrysDataset(t *testing.T) {
 	}
 }
 
-// TestValidateNamesARegistrysTask by its name, repository and path: where it is kept on this
-// machine means nothing elsewhere.
+// TestValidateNamesARegistrysTask by its name, repository and path: its directory on this
+// machine does not help the user.
 func TestValidateNamesARegistrysTask(t *testing.T) {
 	s := newRegistryScene(t)
 	files := gittest.Tasks("tasks/one")

@@ -29,8 +29,8 @@ const (
 	lockPoll = 200 * time.Millisecond
 )
 
-// BuildImage implements environment.Provider: with BuildKit if the engine has it, else with the
-// classic builder. The reference is rollout/<name>:<digest of all that is built>.
+// BuildImage implements environment.Provider. It uses BuildKit if the engine supports it, otherwise
+// the classic builder. The reference is rollout/<name>:<digest of all that is built>.
 func (p *Provider) BuildImage(ctx context.Context, opts environment.BuildOptions) (string, error) {
 	content, err := buildcontext.Read(opts.Context)
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/org/rollout-action/providers/internal/registryimage"
 )
 
-// ImageBuilder returns the builder that builds with the Docker engine, and has the engine push what
-// it has built. It connects when it is checked.
+// ImageBuilder returns a builder that builds and pushes images with the Docker engine. It connects
+// when it is checked.
 func ImageBuilder() registryimage.Builder { return &imageBuilder{} }
 
 type imageBuilder struct {

@@ -47,7 +47,7 @@ func compareSeen(open, denied probe.Seen) (f findings, err error) {
 	return f, nil
 }
 
-// says describes the findings. accepted lists the targets that are not tried.
+// says describes the findings. accepted lists the kinds of targets that are not tried.
 func (f findings) says(accepted []string) string {
 	text := "the network is restricted: pods do not reach " + listTargets("another pod", f.proven)
 	if len(f.silent) > 0 {

@@ -116,7 +116,7 @@ func TestResultsOfSeveralAttempts(t *testing.T) {
 	}
 }
 
-// What is the same in every row takes no column.
+// A change that is the same in every row takes no column.
 func TestColumnsWithoutChangeAreLeftOut(t *testing.T) {
 	in := pair([]float64{1, 1, 1, 1}, []float64{0})
 	if text := string(reporttest.Write(t, comment.Reporter{}, in)); strings.Contains(text, "Cost change") || !strings.Contains(text, "| Cost of a trial | $0.50 | $0.50 | ±0 |") {

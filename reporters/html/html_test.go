@@ -64,8 +64,8 @@ func elements(text string) map[string]bool {
 	return found
 }
 
-// The page of 500 trials that all failed, with long logs and conversations, fits, and says what is
-// missing and where.
+// The page of 500 trials that all failed, with long logs and conversations, fits, and names the
+// missing parts and their places.
 func TestFits(t *testing.T) {
 	var specs []reporttest.Spec
 	log := strings.Repeat("a line of a log <b>&</b> that goes on\n", 300)

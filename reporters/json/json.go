@@ -37,11 +37,11 @@ type Report struct {
 	// Verdict is the verdict of the gate: outcome (pass, fail, inconclusive; "" for a shard),
 	// reason, checks, notes, quarantined.
 	Verdict    gate.Verdict `json:"verdict"`
-	Incomplete []string     `json:"incomplete"` // sentences about missing results
+	Incomplete []string     `json:"incomplete"` // sentences about the missing parts of the job
 	Notes      []string     `json:"notes"`
 
 	Commit      *string       `json:"commit"` // of the job file; null outside git
-	Sha         string        `json:"sha"`    // that was evaluated, as shown; "" if unknown
+	Sha         string        `json:"sha"`    // that was evaluated, for display; "" if unknown
 	PlanDigest  string        `json:"plan_digest"`
 	Shard       *result.Shard `json:"shard"` // null for a whole job
 	Cancelled   bool          `json:"cancelled"`
@@ -82,11 +82,11 @@ type Task struct {
 	Change      result.Change `json:"change,omitempty"` // since the baseline, see Diff; omitted without one
 	Quarantined bool          `json:"quarantined"`
 	Reward      *float64      `json:"reward"`                  // mean of the attempts that have one; null without any
-	Cost        result.USD    `json:"cost"`                    // null where none was reported
+	Cost        result.USD    `json:"cost"`                    // null if none was reported
 	CostAtLeast bool          `json:"cost_at_least,omitempty"` // Cost is a lower bound
 	DurationSec float64       `json:"duration_sec"`
 	Attempts    []Attempt     `json:"attempts"` // planned ones, by number
-	// Confirmation is what the attempts came to that were made because the task looked broken or
+	// Confirmation has the results of the attempts that were made because the task looked broken or
 	// fixed (gate.confirm). No other number of the task has them; it is left out without any.
 	Confirmation *Side `json:"confirmation,omitempty"`
 }
@@ -97,7 +97,7 @@ type Attempt struct {
 	Run         bool          `json:"run"` // false if there is no result
 	Reward      *float64      `json:"reward"`
 	Error       *result.Error `json:"error"`
-	Cost        result.USD    `json:"cost"`                    // null where none was reported
+	Cost        result.USD    `json:"cost"`                    // null if none was reported
 	CostAtLeast bool          `json:"cost_at_least,omitempty"` // Cost is a lower bound
 	DurationSec float64       `json:"duration_sec"`
 	Dir         string        `json:"dir"` // below the job's directory
@@ -171,11 +171,11 @@ type TaskDiff struct {
 	Flaky   bool          `json:"flaky"`
 	Base    *Side         `json:"base"`
 	Head    *Side         `json:"head"`
-	// Confirmation is what the attempts came to that confirm that the task is broken, or not
-	// (gate.confirm); it is left out without any.
+	// Confirmation has the results of the attempts that confirm or refute the change
+	// (gate.confirm); it is omitted without any.
 	Confirmation *Side `json:"confirmation,omitempty"`
-	// BaseConfirmation has the attempts of the baseline that go with these, if it ran with the
-	// job.
+	// BaseConfirmation has the corresponding attempts of the baseline, if it ran together with
+	// the job.
 	BaseConfirmation *Side `json:"base_confirmation,omitempty"`
 }
 

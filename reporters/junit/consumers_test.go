@@ -111,7 +111,7 @@ func TestReadByConsumers(t *testing.T) {
 	}
 }
 
-// counts: Jenkins, EnricoMi and Azure show the numbers in the suites next to those that they count.
+// counts: Jenkins, EnricoMi and Azure show the numbers in the suites and those that they count.
 func counts(t *testing.T, f file) {
 	t.Helper()
 	for _, s := range f.Suites {
@@ -162,7 +162,7 @@ func mikepenz(t *testing.T, f file) {
 	t.Helper()
 	for _, s := range f.Suites {
 		for _, c := range s.Cases {
-			if s.Name == "rollout" { // missing results are in no file
+			if s.Name == "rollout" { // missing parts of the job have no file
 				continue
 			}
 			if !strings.HasPrefix(c.File, "tasks/") || !strings.HasPrefix(c.File, s.File+"/") || strings.HasSuffix(c.File, "/"+c.Name) {

@@ -13,7 +13,7 @@
 //   - Test cases of the task's own verifier (/logs/verifier/ctrf.json, or a JUnit file there) are listed inside the
 //     failure, and in <system-out> of cases that pass. They are not cases themselves, because every reader counts cases, and
 //     one failing task would look like many.
-//   - What is missing from a job is an <error> in a separate suite, so that no reader takes the rest for the whole job.
+//   - Missing parts of a job are an <error> in a separate suite, so that no reader takes the rest for the whole job.
 //   - Each case has at most one <system-out>, with a line [[ATTACHMENT|path]] for each log. Jenkins shows them for every
 //     case, GitLab only for those with a <failure>.
 //   - Commit, rewards and costs are properties of suites: Jenkins' schema does not allow them in cases.

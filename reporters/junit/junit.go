@@ -231,7 +231,7 @@ func (b *builder) suite(cases []report.Case) suite {
 	return s
 }
 
-// unique returns the name, with a number if it is taken in the class: different names may become
+// unique returns the name, with a number if the class already uses it: different names may become
 // equal when they are made safe, and "a.b" on "c" has the class of "a" on "b.c". names counts how
 // often a class and name were used.
 func unique(names map[string]int, classname, name string) string {

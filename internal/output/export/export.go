@@ -125,7 +125,7 @@ func WriteFile(ctx context.Context, path string, opts Options) (report Report, e
 // rows writes one format.
 type rows interface {
 	row(row) error
-	// end writes the rest, and returns how many tasks have no prompt.
+	// end writes the remaining rows and returns how many tasks have no prompt.
 	end() (missingPrompts int, err error)
 }
 

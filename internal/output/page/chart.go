@@ -204,7 +204,7 @@ func workers(trials []result.Trial) Chart {
 		return Chart{}
 	}
 	const bins = 74
-	var seconds [len(phaseNames) + 1][bins]float64 // of a phase in a bin; the last one is the time in no phase
+	var seconds [len(phaseNames) + 1][bins]float64 // of a phase in a bin; the last one: in none
 	var sums [len(phaseNames) + 1]float64
 	spread := func(phase int, a, b time.Time, sign float64) {
 		first, last := bins*a.Sub(from).Seconds()/total, bins*b.Sub(from).Seconds()/total

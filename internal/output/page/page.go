@@ -72,7 +72,7 @@ func Policy(live bool) string {
 
 // Write writes a job as one page of at most limit bytes; 0 means DefaultLimit. To stay within it,
 // the ends of logs and conversations become shorter, then trials are left out, those that passed
-// first, and then rows. The page names missing parts and their paths. Write fails only if w does.
+// first, and then rows. The page lists omitted parts and their files. Write fails only if w does.
 func Write(w io.Writer, in report.Input, limit int) error {
 	if limit == 0 {
 		limit = DefaultLimit

@@ -197,8 +197,8 @@ func TestTopTasks(t *testing.T) {
 	}
 }
 
-// A judge's prompt, its own conversation and its evidence stand at its verdict, and what does
-// not fit is named.
+// A judge's verdict comes with its prompt, its conversation and its evidence; parts that do not fit
+// are named.
 func TestJudgesHavePromptAndEvidence(t *testing.T) {
 	in := reporttest.Make("job", []reporttest.Spec{{Agent: "a", Dataset: "d", Task: "one", Reward: new(0.0), Seconds: 1, Logs: map[string]string{
 		"judges/style/prompt.md": "Is it good?", "judges/style/trajectory.json": `{"steps": [{"source": "agent", "message": "I read it."}]}`,

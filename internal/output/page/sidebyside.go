@@ -14,7 +14,7 @@ import (
 	"github.com/org/rollout-action/internal/model/trajectory"
 )
 
-// Beside has the turns of two attempts at one task, the other one on the left.
+// Beside holds the turns of two attempts at one task, the other attempt on the left.
 type Beside struct {
 	Other, This string // what the columns are called
 	Note        string // why it is not the baseline
@@ -23,7 +23,7 @@ type Beside struct {
 	More        int // turns that are left out
 }
 
-// BesideRow has the turns with one number. That of an attempt that had ended before is empty.
+// BesideRow holds the two turns with number N. The turn of an attempt that ended earlier is empty.
 type BesideRow struct {
 	N           int
 	Other, This BesideTurn

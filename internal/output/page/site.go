@@ -209,8 +209,8 @@ func (s *Site) WriteJob(w io.Writer, in report.Input, job, version string) error
 	return templates.ExecuteTemplate(w, "page.html", frame{newHead(p.Title+" · "+cmp.Or(p.Job, shownName(job)), version), p})
 }
 
-// running removes from the page of a running job the parts that need an end: its
-// verdict, and that something is missing.
+// running removes from the page of a running job the parts that apply only to an ended one: the
+// verdict and the notes on missing parts.
 func (p *Page) running(in report.Input) {
 	done := in.Job.TotalTrials - in.Job.SkippedTrials
 	p.Title, p.Mark = fmt.Sprintf("⏳ Running: %s of %s %s a result", report.Count(done), report.Plural(in.Job.TotalTrials, "trial"), plural.Have(done)), "running"

@@ -53,7 +53,7 @@ func TestTrends(t *testing.T) {
 	}
 }
 
-// What is not known of a run has no point, and a point without an interval is counted.
+// Unknown values of a run have no point, and points without an interval are counted.
 func TestChartsOverRunsOmitTheUnknown(t *testing.T) {
 	interval := &gate.Interval{Low: 0.5, High: 3}
 	var runs []history.Run

@@ -23,7 +23,7 @@ type Trial struct {
 	Agent, Dataset, Task string
 	Attempt, Of          int
 	State                string
-	Summary              string // "reward 0.75 · $0.10 · 7s"; unknown values are left out
+	Summary              string // "reward 0.75 · $0.10 · 7s"; unknown values are omitted
 	Dir                  string // the trial's directory
 	Confirmation         bool
 	ErrorType, Error     string
@@ -41,7 +41,7 @@ type Trial struct {
 	Beside               *Beside
 	Prompt               string // for a coding agent
 	LeftOut              []string
-	Open                 bool   // it has its own page
+	Open                 bool   // it has a separate page
 	Files                []File // on that page
 }
 

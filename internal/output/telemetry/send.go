@@ -63,7 +63,7 @@ func Wanted(getenv func(string) (string, bool)) (wanted, contents bool, problem 
 
 // Send sends the spans of the trials that ran since Options.Since, and returns how many there were.
 // It ends with ctx. The exporter is configured by the variables OTEL_* of the process. Errors are
-// for readers; they concern nothing but the spans.
+// messages for users and concern only the spans.
 func Send(ctx context.Context, o Options) (sent int, err error) {
 	defer func() {
 		if err != nil && o.Redact != nil {

@@ -166,7 +166,7 @@ func TestLiveShowsWhyATrialIsTriedAgain(t *testing.T) {
 `)
 }
 
-// What is over is not shown as if it went on.
+// Progress that has ended is no longer shown.
 func TestLiveEndsProgress(t *testing.T) {
 	watch(t, 80, 24, Options{}, func(v *terminal, sink event.Sink, settle func()) {
 		busy(sink)

@@ -47,7 +47,7 @@ type running struct {
 	name     string
 	phase    event.Phase
 	since    time.Time
-	progress string // the reason of a wait, such as its image
+	progress string // of the current wait, such as for its image
 }
 
 // apply applies an event. It ignores events about trials that have ended.

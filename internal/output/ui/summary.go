@@ -35,7 +35,7 @@ type SummaryInput struct {
 	Partial bool
 }
 
-// Limits of long lists; omissions are counted.
+// Limits of long lists; omitted entries are counted.
 const (
 	maxExamples  = 5  // trials per error type, kept environments, cut logs
 	maxNotPassed = 10 // trials with a reward below 1
@@ -354,8 +354,8 @@ func (s *summary) wrap(text string) []string {
 	return wrapped(text, s.width)
 }
 
-// noteLines returns the lines of a note. A command at its end gets its own line, however long
-// it is: a broken line cannot be pasted into a shell.
+// noteLines returns the lines of a note. A command at its end gets a separate, unwrapped line, so
+// that it can be pasted into a shell.
 func (s *summary) noteLines(text string) []string {
 	sentence, command, ok := strings.Cut(untrusted.Line(text), ": rollout ")
 	if !ok {

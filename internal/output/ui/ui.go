@@ -60,7 +60,7 @@ func (o Options) shows(kind event.Kind) bool {
 const giveUp = 2 * time.Second
 
 // New starts a view. The sink never waits for Out, however slow its reader is. The function closes
-// the view: it writes the queue and restores the terminal. Call it once, also after a cancel
+// the view: it writes the queued lines and restores the terminal. Call it once, also after a cancel
 // or a panic. Later events are dropped. Nothing else may write to the terminal until then.
 func New(opts Options) (event.Sink, func()) {
 	if opts.Now == nil {

@@ -35,7 +35,7 @@ type VerdictInput struct {
 // others are counted.
 const maxVerdictRows = 20
 
-// Verdict prints the gate's verdict, the changes since the baseline, and missing results, for a
+// Verdict prints the gate's verdict, the changes since the baseline, and the missing parts, for a
 // terminal. It follows Summary; color and width are the same.
 func Verdict(w io.Writer, in VerdictInput, color bool, width int) {
 	if width <= 0 {

@@ -144,7 +144,8 @@ func (w *Works) erase() {
 // what never begins with "::", which GitHub's runner would take for a command.
 func (r *shownRun) what() string { return lineStart(untrusted.Line(r.What)) }
 
-// line returns how far a work has come, and an estimate of the rest if its total is known.
+// line returns the progress of a work, with an estimate of the remaining time if its total is
+// known.
 func (r *shownRun) line(now time.Time) string {
 	since := now.Sub(r.began)
 	if r.Total <= 0 {

@@ -1,4 +1,3 @@
-// Package viewer shows jobs in a browser: a server for this machine alone, which only reads, and
-// the same pages as files. A Library tells what jobs there are and what they contain; how pages look,
-// internal/output/page knows.
+// Package viewer shows jobs in a browser, through a read-only server for this machine alone or as
+// files. A Library provides the jobs and their content; internal/output/page renders the pages.
 package viewer

@@ -191,8 +191,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) error {
 	return errNoPage
 }
 
-// write answers with a page, which make makes. version is that of its content, and policy is for
-// live pages.
+// write answers with a page that make writes. version is the page's ETag; live selects the content
+// security policy of live pages.
 func (s *Server) write(w http.ResponseWriter, r *http.Request, version string, live bool, make func(w io.Writer) error) error {
 	header := w.Header()
 	header.Set("Content-Type", "text/html; charset=utf-8")

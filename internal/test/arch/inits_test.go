@@ -22,8 +22,8 @@ var inits = map[string]string{
 	"providers/kubernetes/internal/probe": "shows what a cluster's network lets through",
 }
 
-// TestInits checks that no other package has an init: its work would happen in every process,
-// before main.
+// TestInits checks that no other package has an init: it would run in every process, before
+// main.
 func TestInits(t *testing.T) {
 	found := map[string]int{}
 	eachFile(t, func(name string, _ *token.FileSet, f *ast.File) {

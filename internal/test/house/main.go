@@ -51,8 +51,8 @@ func run(out io.Writer, dirs []string) error {
 	return nil
 }
 
-// column has the figures of one tree, named like those of figures.values; what was not measured is
-// missing.
+// column holds the figures of one tree, named like those of figures.values. Figures that were not
+// measured are missing.
 type column struct {
 	name   string
 	values map[string]string

@@ -84,7 +84,7 @@ func newHandler(blobs string) http.Handler {
 	})
 }
 
-// refuse answers with an error as the distribution specification defines.
+// refuse answers with an error in the format of the distribution specification.
 func refuse(w http.ResponseWriter, status int, code, message string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)

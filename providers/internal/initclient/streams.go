@@ -80,7 +80,7 @@ type output struct {
 }
 
 // newOutput reads until nothing in the sandbox can write any more. After discardRest it discards
-// what it reads, so that background processes of the command neither block nor die.
+// the rest, so that background processes of the command neither block nor die.
 func newOutput(w io.Writer) (*output, error) {
 	r, theirs, err := os.Pipe()
 	if err != nil {

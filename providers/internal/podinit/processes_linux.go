@@ -101,7 +101,7 @@ func readMachine(read func(file string) string) (m machine) {
 // fills reports whether it can only be the n tasks of a container that fill a limit that keeps
 // others from beginning. Two other limits are shared with neighbours, of which a container sees
 // only what the machine tells: that of the machine itself, and that of all pods, which is the
-// machine's less the part for the system (the kubelet's kubeReserved and systemReserved).
+// machine's less the share reserved for the system (the kubelet's kubeReserved and systemReserved).
 // Unless it is far from both, the container must have most of the machine's tasks, and the machine
 // must have room.
 func fills(n int, m machine) bool {

@@ -18,7 +18,7 @@ func (p *Page) Title() string {
 	return "## " + p.in.Title(p.cases) + "\n"
 }
 
-// Reason returns why the job ended so, the missing results, and the baseline.
+// Reason returns the missing parts of the job, the gate's reason, and the baseline.
 func (p *Page) Reason() string {
 	var b strings.Builder
 	if len(p.in.Incomplete) > 0 {

@@ -19,9 +19,9 @@ type Detail struct {
 	// Short leaves the statistics behind the reason to the table of checks, has one pass rate for
 	// each agent, and opens OpenRows of a table.
 	Short bool
-	// Brief keeps only the title, the reason and the missing results.
+	// Brief keeps only the title, the reason and the list of missing parts.
 	Brief bool
-	// Omitted tells people what this level leaves out; "" if nothing.
+	// Omitted tells the reader what this level omits; "" if nothing.
 	Omitted string
 }
 
