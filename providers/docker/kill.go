@@ -28,10 +28,11 @@ var (
 	errExited = errors.New("the command has ended by itself")
 )
 
-// killSince kills the command p and everything that it started, with nothing of the container's:
-// the engine says which process it is, and holds all still while a killer, which is this program in
-// a separate container, looks and strikes. It returns errExited if the command ended by itself
-// before. If it cannot be done, it kills the container and returns KindLost.
+// killSince kills the command p and everything that it started, without any program of the
+// container: the engine reports its process and pauses the container while a killer, which is this
+// program in a separate container, finds and kills the processes. It returns errExited if the
+// command ended by itself before. If it cannot be done, it kills the container and returns
+// KindLost.
 func (e *containerEnv) killSince(ctx context.Context, p *process) error {
 	ctx, cancel := awake.WithTimeout(context.WithoutCancel(ctx), killGrace)
 	defer cancel()

@@ -32,8 +32,7 @@ func newKillers() *killers { return &killers{turn: make(chan struct{}, 1)} }
 // errKillerGone says that the connection to a killer has ended.
 var errKillerGone = errors.New("the container that ends commands has ended itself")
 
-// ask sends a request to the killer, and to another one if it ends: what killers do may be done
-// twice.
+// ask sends a request to the killer, and to another one if it ends: requests may be repeated.
 func (e *containerEnv) ask(ctx context.Context, r killer.Request) (answer killer.Answer, err error) {
 	err = persistWhile(ctx, func(err error) bool { return errors.Is(err, errKillerGone) }, func() error {
 		k, err := e.p.killers.get(ctx, e.p, e.image)

@@ -90,9 +90,9 @@ func pathOrder(a, b *initwire.File) int {
 	return strings.Compare(strings.ReplaceAll(string(a.Path), "/", "\x00"), strings.ReplaceAll(string(b.Path), "/", "\x00"))
 }
 
-// differs reports whether a file is not the image's any more. A change of a file is Recent; the
-// rest is what a directory that was renamed brings with it. The time of a directory's and a link's
-// content depends on the node that has unpacked the image.
+// differs reports whether a file differs from that of the image. A changed file is Recent; the
+// other differences come with a renamed directory. The times of directories and links depend on the
+// node that unpacked the image.
 func differs(before, after *initwire.File) bool {
 	if before == nil || after == nil || after.Recent {
 		return true
@@ -135,7 +135,7 @@ func kindOfFile(f *initwire.File) fs.FileMode {
 	return fs.ModeIrregular
 }
 
-// isDir reports whether there is a directory.
+// isDir reports whether f is a directory; a nil f is not.
 func isDir(f *initwire.File) bool { return f != nil && kindOfFile(f) == fs.ModeDir }
 
 const (

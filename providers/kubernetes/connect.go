@@ -17,7 +17,7 @@ import (
 	"github.com/org/rollout-action/internal/core/environment"
 )
 
-// silence keeps client-go from logging to stderr, which is not its.
+// silence keeps client-go from logging to stderr.
 var silence = sync.OnceFunc(func() {
 	klog.SetLogger(logr.Discard())
 	klog.LogToStderr(false)
@@ -25,7 +25,7 @@ var silence = sync.OnceFunc(func() {
 	utilruntime.ErrorHandlers = nil //nolint:reassign // it is there to be set
 })
 
-// connection is where the cluster is, and which namespace is meant.
+// connection holds the client configuration and the namespace of a cluster.
 type connection struct {
 	config    *rest.Config
 	namespace string

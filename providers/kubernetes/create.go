@@ -147,8 +147,8 @@ func (p *Provider) create(ctx context.Context, pod *corev1.Pod, w *waitLine) err
 	}
 }
 
-// createOnce creates a pod. A request that is under way when ctx ends has a moment to be answered:
-// what a server makes after it was told to delete it would be left.
+// createOnce creates a pod. A request in flight when ctx ends gets a moment to complete, because a
+// pod that the server creates after its deletion was requested would be left behind.
 func (p *Provider) createOnce(ctx context.Context, pod *corev1.Pod) (made *corev1.Pod, err error) {
 	longer, done := withGrace(ctx)
 	defer done()

@@ -23,7 +23,7 @@ const (
 	annotationKept = labelPrefix + "kept"
 )
 
-// What a pod is for.
+// The roles of pods.
 const (
 	roleTrial  = "trial"
 	roleTarget = "network-target" // see enforcement

@@ -108,12 +108,12 @@ func (c config) commonSpec() corev1.PodSpec {
 	return spec
 }
 
-// architecture returns that of the nodes.
+// architecture returns the architecture of the nodes.
 func (c config) architecture() string {
 	return cmp.Or(c.nodeSelector[corev1.LabelArchStable], runtime.GOARCH)
 }
 
-// patched returns a pod with provider_config.pod.
+// patched returns a pod with the patch provider_config.pod applied.
 func (c config) patched(pod *corev1.Pod) (*corev1.Pod, error) {
 	if c.pod == nil {
 		return pod, nil

@@ -76,9 +76,9 @@ func (p *Provider) openPolicy() *networkingv1.NetworkPolicy {
 	}
 }
 
-// protect creates the policy for public networks if it is missing, once in a run. Who may not see
-// or create policies goes without it, as the documentation says; a policy of this name that was
-// changed stays as it is.
+// protect creates the policy for public networks if it is missing, once in a run. A user
+// who may not see or create policies does without it, as documented. An existing policy of this
+// name is not changed.
 func (p *Provider) protect(ctx context.Context) error {
 	_, err := p.protected.get(ctx, nil, func(ctx context.Context, _ func(string)) (bool, error) {
 		all, err := p.client.policies(ctx)

@@ -23,13 +23,13 @@ import (
 	"github.com/org/rollout-action/providers/kubernetes/internal/probe"
 )
 
-// enforcement is the proof that the cluster enforces network policies: a pod that listens. A pod
-// without restrictions has reached it, and a restricted one has not; nor must each restricted pod
-// of a trial, before anything runs in it, while the node of the pod that listens says that it
-// answers. Both pods of the proof also try what else a network leads to (probe.Target). A pod that
-// gets its restrictions later has reached it before. One that begins with them has not: to begin
-// without them would cost it seconds, and a pod without restrictions on each node would need room
-// that trials may have taken.
+// enforcement is the proof that the cluster enforces network policies. It has a listening pod,
+// which a pod without restrictions has reached and a restricted one has not. Each restricted pod of
+// a trial must fail to reach it, too, before anything runs in the pod, while the node of the
+// listening pod reports that it answers. Both pods of the proof also try the other targets
+// (probe.Target). A pod that is restricted later has reached the listening pod before. One that
+// begins restricted has not: beginning without restrictions would cost it seconds, and an
+// unrestricted pod on each node would need room that trials may have taken.
 type enforcement struct {
 	address once[string] // of the pod that listens
 
@@ -109,8 +109,8 @@ func (p *Provider) prove(ctx context.Context, tell func(string)) (string, error)
 	return addresses[0], p.answers(ctx, target.Name)
 }
 
-// probes has a pod without restrictions and one that must reach nothing try all targets at the same
-// time.
+// probes runs a pod without restrictions and a restricted one at the same time. Both try all
+// targets.
 func (p *Provider) probes(ctx context.Context, helper, addresses string, tell func(string)) (findings, error) {
 	var both sync.WaitGroup
 	errs, seen := make([]error, 2), make([]probe.Seen, 2)
@@ -206,7 +206,7 @@ func (p *Provider) startProbe(ctx context.Context, pod *corev1.Pod, tell func(st
 	return err
 }
 
-// ended waits until a pod has done its work, what, and returns its findings.
+// ended waits until a pod has finished the probe what, and returns its findings.
 func (p *Provider) ended(ctx context.Context, name, what string) (probe.Seen, error) {
 	for {
 		now, known := p.watch.look(name)
@@ -253,7 +253,7 @@ func judge(t *corev1.ContainerStateTerminated, what string) (probe.Seen, error) 
 	return seen, untested(fmt.Sprintf("the probe ended with exit code %d", t.ExitCode) + orSilence(t.Message))
 }
 
-// orSilence returns a message after a colon, or words for a message that is lost.
+// orSilence returns a message after a colon, or a substitute if the message is lost.
 func orSilence(message string) string {
 	return cmp.Or(colon(message), " and did not say why")
 }
@@ -295,8 +295,8 @@ func (p *Provider) closeEnforcement() error {
 	return nil
 }
 
-// standing returns an error if the pod at an address does not answer any more, so that it shows
-// nothing that others do not reach it.
+// standing returns an error if the pod at an address no longer answers, because failing to reach it
+// then proves nothing.
 func (p *Provider) standing(address string) error {
 	p.proof.mu.Lock()
 	pods := slices.Clone(p.proof.pods)
@@ -398,8 +398,8 @@ func leaks(reached []probe.Target) error {
 	}
 }
 
-// proofPod returns a pod of the proof that looks around. allHosts: the cluster tells all addresses
-// of its node.
+// proofPod returns a pod of the proof that tries targets. allHosts: the cluster tells pods all
+// addresses of their node.
 func (p *Provider) proofPod(helper, what, addresses string, allHosts bool) *corev1.Pod {
 	pod := p.probePod(roleProbe, helper, what, addresses)
 	from := func(variable, field string) corev1.EnvVar {

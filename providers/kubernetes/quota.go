@@ -13,13 +13,12 @@ import (
 	"github.com/org/rollout-action/internal/lib/awake"
 )
 
-// quotaWait is the time after which the first pod that waits for a full quota tries again
-// without a sign that there is a place: this user may not watch quotas, or it is something else
-// that is full.
+// quotaWait is the time after which the first pod that waits for a full quota tries again without a
+// sign of room: this user may lack permission to watch quotas, or something else is full.
 const quotaWait = 5 * time.Second
 
-// quotaLine is a line of pods that wait for a place in the namespace's quotas. Only the first one
-// asks for it, and only when a quota has room again: hundreds of waiting trials would otherwise
+// quotaLine is a queue of pods that wait for room in the namespace's quotas. Only the first one
+// tries, and only when a quota has room again: hundreds of waiting trials would otherwise
 // keep the API server busy with refusals.
 type quotaLine struct {
 	client *client
@@ -39,7 +38,7 @@ type quotaPlace struct {
 
 func newQuotaLine(c *client) *quotaLine { return &quotaLine{client: c, sign: make(chan struct{})} }
 
-// join adds a pod to the end that was refused, before which it saw a sign.
+// join appends a refused pod. seen is the sign channel that it took before the refusal.
 func (q *quotaLine) join(seen chan struct{}) *quotaPlace {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -29,7 +29,7 @@ var outcomeMarks = map[prove.Outcome]string{prove.Passed: "✅", prove.Failed: "
 func proofPage(in prove.Report, limit int) string {
 	var b strings.Builder
 	left := 0
-	// Space is reserved for the sentence that counts the omitted tasks.
+	// Space is reserved for the sentence that counts the omitted parts.
 	add := func(text string) {
 		if b.Len()+len(text) > limit-200 {
 			left++

@@ -45,7 +45,7 @@ type Options struct {
 	atATime int // trials in memory, unless one group has more; 0 means chunk
 }
 
-// Report has the numbers of what was written, and of what was not.
+// Report counts the trials that were written and those that were not.
 type Report struct {
 	Planned    int     // trials that could have been written, confirmation attempts that were made included
 	Trials     int     // that were written

@@ -27,7 +27,7 @@ const (
 	turnBytes       = 350  // of a turn's HTML without its texts
 )
 
-// Conversation is what an agent and its model said.
+// Conversation holds the messages of an agent and its model.
 type Conversation struct {
 	Name     string // of a sub-agent; "" for the agent
 	Turns    []Turn
@@ -92,7 +92,7 @@ func (v *Trial) addConversation(in report.Input, t result.Trial, size int) *traj
 // errNoRoom means that a file has more bytes than may still be read.
 var errNoRoom = errors.New("there is no room for it")
 
-// trajectoryWithin reads a trajectory of at most room bytes, and takes them off room.
+// trajectoryWithin reads a trajectory of at most room bytes, and subtracts its size from room.
 func trajectoryWithin(in report.Input, file string, room *int64) (*trajectory.Trajectory, error) {
 	f, size, err := report.Open(in, file)
 	if err != nil {
@@ -108,7 +108,8 @@ func trajectoryWithin(in report.Input, file string, room *int64) (*trajectory.Tr
 	return report.Trajectory(in, file)
 }
 
-// readTrajectory returns nil if it is not wanted and exists.
+// readTrajectory returns the trajectory in a file. If it is not wanted, it only checks that the
+// file exists, and returns nil.
 func readTrajectory(in report.Input, file string, wanted bool) (*trajectory.Trajectory, error) {
 	if wanted {
 		return report.Trajectory(in, file)

@@ -30,7 +30,7 @@ var liveJS string
 
 var templates = template.Must(template.New("page").ParseFS(files, "templates/*.html"))
 
-// head is what every page begins and ends with.
+// head holds the values of the beginning and the end of every page.
 type head struct {
 	Head    string // the title in the browser's tab
 	Policy  string // the Content-Security-Policy
@@ -127,7 +127,7 @@ func fit(in report.Input, limit int) ([]byte, error) {
 	return text, nil
 }
 
-// detail is how much a page shows.
+// detail is the level of detail of a page.
 type detail struct {
 	bytes  int // of the logs and the conversation of one trial
 	trials int // with a section

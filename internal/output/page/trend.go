@@ -9,7 +9,7 @@ import (
 	"github.com/org/rollout-action/internal/core/report"
 )
 
-// Trend is how an agent did over runs, this job last.
+// Trend holds the results of an agent over runs, this job last.
 type Trend struct {
 	Agent, Level string
 	Charts       []Chart

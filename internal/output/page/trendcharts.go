@@ -6,7 +6,7 @@ import (
 	"github.com/org/rollout-action/internal/core/report"
 )
 
-// level is a number of an agent in a run.
+// level is the value of a number of an agent in a run.
 type level struct {
 	value    float64
 	known    bool
@@ -58,8 +58,8 @@ func (l level) shown(format func(float64) string) TrendMean {
 	return m
 }
 
-// measured is a number that is drawn over runs. Its axis ends at most, or at the highest value if
-// that is higher.
+// measured describes a number that is drawn over runs. Its axis ends at most, or at the highest
+// value if that is higher.
 type measured struct {
 	title  string
 	of     func(history.Agent) level

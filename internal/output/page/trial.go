@@ -66,7 +66,7 @@ type Checks struct {
 // CheckCase is a test case.
 type CheckCase struct{ Sign, Status, Name, Message string }
 
-// Judge is what a judge said.
+// Judge is the verdict of a judge.
 type Judge struct {
 	Name, Score, Reason, Error string
 	Verdict                    string // JSON

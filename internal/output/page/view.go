@@ -277,7 +277,7 @@ func comparedTasks(in report.Input) map[result.Key]*result.ComparedTask {
 	return out
 }
 
-// confidence returns that of the gate.
+// confidence returns the gate's confidence level, 0.95 by default.
 func confidence(in report.Input) float64 {
 	if c := in.Policy.Confidence; c > 0 && c < 1 {
 		return c
@@ -285,7 +285,7 @@ func confidence(in report.Input) float64 {
 	return 0.95
 }
 
-// means are those of trials, as texts.
+// means formats the means of trials.
 type means struct{ result.Means }
 
 func (m *means) costText() string { return report.Cost(m.Cost()) }
@@ -299,7 +299,7 @@ func meanText(values []float64, format func(float64) string) string {
 	return format(result.Mean(values))
 }
 
-// cell compares means. text is of values, base of those of the baseline, which may be nil.
+// cell returns the cell of a mean. text is the mean of values, base that of the baseline.
 func cell(values []float64, text, base string) Cell {
 	c := Cell{Text: text, Sort: "-1"}
 	if len(values) > 0 {

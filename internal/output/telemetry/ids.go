@@ -10,8 +10,8 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// ids makes identifiers from what a span is about, so that a result that is sent again has the same
-// ones: collectors then have it once. They are those of the context, see withIDs.
+// ids takes the identifiers of spans from the context, see withIDs. They are derived from the
+// trial, so a result that is sent again has the same ones and collectors store it once.
 type ids struct{}
 
 type idsKey struct{}

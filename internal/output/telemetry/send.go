@@ -18,7 +18,7 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// Options are what Send needs to know of a job.
+// Options describe the job to Send.
 type Options struct {
 	Dir string // of the job
 	// Since is when this run of the job began. Trials that began earlier were sent by an earlier

@@ -25,7 +25,7 @@ type writer struct {
 	tracer trace.Tracer
 }
 
-// span starts and ends a span below that of ctx, and calls inside with its context in between. name
+// span records a child span of that in ctx. inside, if not nil, is called with its context. name
 // identifies the span in its trace.
 func (w *writer) span(ctx context.Context, id trace.TraceID, name, shown string, from, to time.Time, kind trace.SpanKind, attributes []attribute.KeyValue, failed *failure, inside func(context.Context)) {
 	if to.Before(from) {
@@ -46,10 +46,10 @@ func (w *writer) span(ctx context.Context, id trace.TraceID, name, shown string,
 	span.End(trace.WithTimestamp(to))
 }
 
-// failure is what a span failed of.
+// failure is the error type and message of a failed span.
 type failure struct{ kind, message string }
 
-// trial makes the spans of a trial, in a trace of their own.
+// trial makes the spans of a trial, in a separate trace.
 func (w *writer) trial(ctx context.Context, t result.Trial) {
 	id := traceOf(w.plan, t)
 	about := []attribute.KeyValue{

@@ -12,9 +12,8 @@ import (
 	"github.com/org/rollout-action/internal/lib/untrusted"
 )
 
-// Works shows works that take longer than firstHint: on a terminal in a line that is redrawn,
-// elsewhere in a line now and then. The line is shown only outside of the views of jobs, which have
-// their own.
+// Works shows operations that take longer than firstHint: on a terminal in a line that is redrawn,
+// elsewhere in occasional lines. It shows nothing while the view of a job is open.
 type Works struct {
 	out   io.Writer
 	width func() (cols, rows int)
@@ -26,7 +25,7 @@ type Works struct {
 	drawn  bool        // the line is on the terminal
 }
 
-// shownRun is a work that runs.
+// shownRun is a running operation.
 type shownRun struct {
 	*event.Work
 	began time.Time
@@ -141,7 +140,8 @@ func (w *Works) erase() {
 	}
 }
 
-// what never begins with "::", which GitHub's runner would take for a command.
+// what returns the name of the operation. It never begins with "::", which GitHub's runner would
+// take for a command.
 func (r *shownRun) what() string { return lineStart(untrusted.Line(r.What)) }
 
 // line returns the progress of a work, with an estimate of the remaining time if its total is

@@ -92,7 +92,7 @@ func (a attempts) read() (trials []result.Trial, left int) {
 	return trials, left + a.more
 }
 
-// comparison has the attempts that the page of a trial may show besides it.
+// comparison holds the attempts with which the page of a trial may compare it.
 type comparison struct {
 	job     *Job
 	dir     string // of the trial

@@ -18,7 +18,7 @@ import (
 	"github.com/org/rollout-action/internal/output/page"
 )
 
-// Library has jobs. Several goroutines may call it.
+// Library lists and opens jobs. It is safe for concurrent use.
 type Library interface {
 	// Jobs returns all jobs, the newest first.
 	Jobs(ctx context.Context) ([]page.Listed, error)
@@ -29,7 +29,7 @@ type Library interface {
 	Open(ctx context.Context, name string) (*Job, error)
 }
 
-// Job is an open job. Until it is closed, it may be used, by one goroutine.
+// Job is an open job. It may be used until it is closed, by one goroutine at a time.
 type Job struct {
 	Files   fs.FS  // its directory
 	Dir     string // as it is shown to people

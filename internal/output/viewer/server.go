@@ -314,8 +314,8 @@ func (s *Server) trial(w http.ResponseWriter, r *http.Request, name string, job 
 	})
 }
 
-// paced gives each write of an answer some time: a reader that stops does not hold the server, and
-// a large file takes as long as it takes.
+// paced sets a deadline for each write of an answer, so that a stalled reader does not hold the
+// server, and a large file is not cut off.
 type paced struct {
 	http.ResponseWriter
 	control *http.ResponseController
