@@ -17,9 +17,9 @@ import (
 	"github.com/org/rollout-action/providers/internal/buildkit"
 )
 
-// hasBuildKit finds out, once, whether the engine has BuildKit. What an engine announces is only
-// what the docker command prefers by default. An engine that fails has not answered: the error is
-// transient, and nothing is remembered.
+// hasBuildKit asks the engine, once, whether it has BuildKit. The builder that an engine announces
+// is only the default of the docker command. If the engine fails to answer, the error is transient
+// and no result is kept.
 func (p *Provider) hasBuildKit(ctx context.Context) (bool, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -89,7 +89,7 @@ func (p *Provider) buildKit(ctx context.Context, req buildRequest, out *buildkit
 }
 
 // reachable returns the Dockerfile without its "# syntax=" line if the image that the line names
-// cannot be had: the build would fail for nothing but that.
+// cannot be pulled, because the build would fail for that reason alone.
 func (p *Provider) reachable(ctx context.Context, dockerfile []byte, out *buildkit.Lines) []byte {
 	stripped, ref := buildkit.WithoutSyntax(dockerfile)
 	if ref == "" {

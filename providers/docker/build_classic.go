@@ -12,7 +12,7 @@ import (
 	"github.com/org/rollout-action/providers/internal/buildkit"
 )
 
-// buildClassic builds with the builder that every engine has.
+// buildClassic builds with the classic builder, which every engine has.
 func (p *Provider) buildClassic(ctx context.Context, req buildRequest, out *buildkit.Lines) error {
 	reader, writer := io.Pipe()
 	sent := make(chan error, 1)

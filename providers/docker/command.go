@@ -3,8 +3,8 @@ package docker
 import "github.com/org/rollout-action/internal/core/environment"
 
 // prologue runs before a script, in the same shell. Its first argument is a mark, which it prints
-// to stderr as a line; the other arguments, put together, are the script. It leaves nothing behind
-// that the script could see. Only builtins of bash are used.
+// to stderr as a line; the other arguments, put together, are the script. It leaves no traces
+// visible to the script. Only builtins of bash are used.
 const prologue = `printf '%s\n' "$1" >&2; shift
 ` + environment.EvalArguments
 

@@ -43,7 +43,7 @@ func (e *containerEnv) killSince(ctx context.Context, p *process) error {
 	return e.abandon(ctx, fmt.Errorf("the command's processes could not be killed, so the container was: %w", failure))
 }
 
-// abandon kills a container in which something runs out of our control, and returns KindLost.
+// abandon kills a container with processes that could not be killed, and returns KindLost.
 func (e *containerEnv) abandon(ctx context.Context, why error) error {
 	lost := &environment.Error{Kind: environment.KindLost, Err: why}
 	if known := new(environment.Error); errors.As(why, &known) {
@@ -83,9 +83,8 @@ func (e *containerEnv) tryKill(ctx context.Context, p *process) error {
 	return err
 }
 
-// hold stops all processes of the container until release is called, which is safe in any case. The
-// error says why they go on: not all engines can stop them, and a busy kernel may not do it in
-// time.
+// hold pauses all processes of the container until release is called, which is safe even after an
+// error. It fails if the engine cannot pause containers, or a busy kernel does not do so in time.
 func (e *containerEnv) hold(ctx context.Context) (release func(context.Context) error, err error) {
 	err = persist(ctx, func() error { return e.p.api.ContainerPause(ctx, e.id) })
 	if err != nil && e.isFree(ctx) {

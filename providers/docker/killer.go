@@ -99,7 +99,7 @@ func (s *killers) close() {
 	}
 }
 
-// killerContainer is a container of ours in which this program is a killer. See package killer.
+// killerContainer is a container in which this program runs as a killer. See package killer.
 type killerContainer struct {
 	p     *Provider
 	id    string

@@ -22,7 +22,7 @@ type granted struct {
 	unenforced []string
 }
 
-// grant translates limits. What no container of this engine can ever have is KindResources.
+// grant translates limits. A limit that this engine can never satisfy is KindResources.
 func (p *Provider) grant(limits environment.Limits) (granted, error) {
 	if err := p.possible(limits); err != nil {
 		return granted{}, err
@@ -77,7 +77,7 @@ func impossible(override, format string, args ...any) error {
 	}
 }
 
-// limitsStorage reports whether the engine may be able to limit what a container writes. overlay2
+// limitsStorage reports whether the engine may be able to limit a container's storage. overlay2
 // can on xfs alone, and there only with project quotas, which shows when a container is created.
 func (p *Provider) limitsStorage() bool {
 	if p.noStorage.Load() {

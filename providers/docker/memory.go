@@ -23,9 +23,8 @@ done 2>/dev/null`
 // countTime bounds the counting, which only serves a message.
 const countTime = 10 * time.Second
 
-// OOMKills implements environment.MemoryReporter. Engines tell whether a container's first process
-// was killed, and not all of them whether another one was, so that the container's own control
-// group is asked.
+// OOMKills implements environment.MemoryReporter. Every engine reports whether a container's first
+// process was killed, but not all report the others, so the container's own control group is read.
 func (e *containerEnv) OOMKills(ctx context.Context) int {
 	ctx, cancel := context.WithTimeout(ctx, countTime)
 	defer cancel()

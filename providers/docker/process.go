@@ -123,13 +123,12 @@ func (e *containerEnv) define(ctx context.Context, opts container.ExecOptions) (
 	return "", e.unusable(ctx, doing, err)
 }
 
-// errUnattended says that a command runs, or did, whose output is lost.
+// errUnattended reports a command that was started and whose output is lost.
 var errUnattended = errors.New("the command began, but the engine's answer was lost, and its output with it")
 
-// launch starts a command that was defined. It may be tried again: the engine starts one at most
-// once, and refuses a second time, in the output of the command: see startedBefore. Once the engine
-// was asked to, there is no way back, so that the end of ctx only counts before. asked is how often
-// the engine was asked.
+// launch starts a defined command. It may be repeated: the engine starts a command at most once and
+// reports a second attempt in the command's output, see startedBefore. A request cannot be undone,
+// so the end of ctx counts only before the first one. asked is the number of requests.
 func (e *containerEnv) launch(ctx context.Context, id string, tty bool) (conn types.HijackedResponse, asked int, err error) {
 	const doing = "start a command in the container"
 	if err := ctx.Err(); err != nil {
@@ -196,7 +195,7 @@ func (p *process) wait(ctx context.Context) (int, error) {
 	}
 }
 
-// exit waits for the exit of a process whose output has ended, which usually is that very moment.
+// exit waits for the exit of a process whose output has ended, usually at the same moment.
 func (p *process) exit(ctx context.Context) (int, error) {
 	for interval := time.Millisecond; ; interval = min(2*interval, pollMax) {
 		state, err := p.e.p.api.ContainerExecInspect(ctx, p.id)
@@ -231,8 +230,8 @@ func (p *process) lost(ctx context.Context, err error) (int, error) {
 	return -1, &environment.Error{Kind: environment.KindLost, Transient: true, Err: fmt.Errorf("%s: %w", doing, err)}
 }
 
-// drain reads output until limit, and hangs up. The engine goes on emptying the pipes of running
-// processes.
+// drain reads output until limit, and closes the connection. The engine goes on emptying the pipes
+// of running processes.
 func (p *process) drain(limit time.Duration) {
 	select {
 	case <-p.ended:

@@ -23,7 +23,7 @@ const (
 	labelDescription = "rollout.description"
 )
 
-// Snapshot implements environment.Snapshottable: the container is killed, looked through and
+// Snapshot implements environment.Snapshottable: the container is killed, inspected and
 // committed.
 func (e *containerEnv) Snapshot(ctx context.Context, opts environment.SnapshotOptions) (string, error) {
 	e.ended.Store(true)
@@ -127,8 +127,8 @@ func (e *containerEnv) inspect(ctx context.Context, see func(*tar.Header, io.Rea
 	}
 }
 
-// asJSON returns a text as it comes back from the engine's JSON: each byte that is no UTF-8 has
-// become U+FFFD.
+// asJSON returns a text as the engine's JSON represents it: each byte that is not UTF-8 is replaced
+// by U+FFFD.
 func asJSON(text string) string { return string([]rune(text)) }
 
 // FindSnapshot implements environment.Snapshotter.

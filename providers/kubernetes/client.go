@@ -69,7 +69,7 @@ func newClient(config *rest.Config, namespace string) (*client, error) {
 	return c, nil
 }
 
-// listener notes whether the server answers.
+// listener records whether the server answers.
 type listener struct {
 	next   http.RoundTripper
 	silent *atomic.Bool

@@ -1,4 +1,4 @@
 // Package kubernetes is the provider whose environments are pods of a cluster. It creates, watches
-// and deletes them; what happens in a pod's container is package podinit's, and images are package
-// registryimage's.
+// and deletes them. Package podinit works inside a pod's container, and package registryimage
+// handles images.
 package kubernetes

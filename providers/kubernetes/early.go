@@ -11,9 +11,9 @@ import (
 	"github.com/org/rollout-action/internal/lib/awake"
 )
 
-// A kubelet looks for changes about once a second. When it sees that the last init container has
-// ended, it says so, starts the main container at once, and says a second later that this one runs.
-// Half of a short trial would be this wait, so the guest is dialed before.
+// A kubelet checks for changes about once a second. When the last init container has ended, it
+// reports that, starts the main container at once, and reports a second later that it runs. This
+// wait would be half of a short trial, so the guest is dialed before the report.
 
 // earlyPauses are the times before the attempts. A node as a rule starts the container within the
 // first; it may take minutes to pull the image.
@@ -25,7 +25,7 @@ type early struct {
 	conn io.ReadWriteCloser
 }
 
-// take returns the connection, once, or nil.
+// take returns the connection to its first caller; nil to others, or if there is none.
 func (e *early) take() io.ReadWriteCloser {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -16,7 +16,8 @@ import (
 	"github.com/org/rollout-action/providers/internal/registryimage"
 )
 
-// podEnv is a pod. Commands, copies and connections are the guest's in its container.
+// podEnv is a pod as an environment. The guest in its container serves commands, copies and
+// connections.
 type podEnv struct {
 	inContainer
 	p               *Provider

@@ -16,8 +16,8 @@ import (
 // helperName is the last part of the helper image's name in the registry.
 const helperName = "rollout-helper"
 
-// pushHelper returns the reference of an image that has only this program. It is in the registry,
-// or pushed now.
+// pushHelper returns the reference of an image that contains only this program. It pushes the image
+// unless the registry has it.
 func (p *Provider) pushHelper(ctx context.Context) (string, error) {
 	doing := "push Rollout's own program to " + p.config.registry
 	program, err := p.program()

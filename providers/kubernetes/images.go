@@ -81,7 +81,7 @@ func (p *Provider) settings(ctx context.Context, ref string) (registryimage.Imag
 	return image, err
 }
 
-// wrapped adds the operation to an error; kind is for errors that have none.
+// wrapped adds the operation to an error, and kind to an error without one.
 func wrapped(kind environment.Kind, doing string, err error) error {
 	var known *environment.Error
 	switch {

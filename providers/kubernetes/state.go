@@ -26,7 +26,7 @@ type starting struct {
 	err     error // it will never run
 }
 
-// startOf returns the progress of a pod. All knowledge about why pods do not start is here.
+// startOf returns the progress of a pod, with the reason if it does not start.
 func startOf(pod *corev1.Pod) starting {
 	if err := endOf(pod); err != nil {
 		return starting{err: notStarted(err)}
@@ -51,7 +51,7 @@ func startOf(pod *corev1.Pod) starting {
 	return s
 }
 
-// scheduling describes a pod that has no node.
+// scheduling returns the progress of a pod without a node.
 func scheduling(pod *corev1.Pod) starting {
 	if gates := pod.Spec.SchedulingGates; len(gates) > 0 {
 		names := make([]string, len(gates))
@@ -68,7 +68,7 @@ func scheduling(pod *corev1.Pod) starting {
 	return starting{queued: true, brief: true, waits: "waits for the scheduler"}
 }
 
-// waiting notes why a container waits.
+// waiting records in s the reason that a container waits.
 func waiting(s *starting, c corev1.ContainerStatus) {
 	w := c.State.Waiting
 	words := oneLine(w.Message)

@@ -85,8 +85,8 @@ func (t *tracker) close() {
 	<-t.ended
 }
 
-// follow begins to note the state of a pod, which need not exist yet. It waits a moment for the
-// watch to begin, so that no pod is missing in the first list.
+// follow begins to track the state of a pod, which need not exist yet. It waits a few seconds for
+// the watch to begin, so that no pod is missing in the first list.
 func (t *tracker) follow(ctx context.Context, name string) {
 	const moment = 5 * time.Second
 	t.begin()
@@ -126,7 +126,7 @@ func (t *tracker) look(name string) (tracked, bool) {
 // learn stores a pod from an answer of the API.
 func (t *tracker) learn(pod *corev1.Pod) { t.set(pod, false) }
 
-// learnGone notes that a pod is not there.
+// learnGone records that a pod does not exist.
 func (t *tracker) learnGone(name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
