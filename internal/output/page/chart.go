@@ -338,7 +338,7 @@ func tokens(in report.Input) Chart {
 	return c
 }
 
-// tokensOf are sums over n trials.
+// tokensOf holds sums over n trials.
 type tokensOf struct{ input, output, n float64 }
 
 func (t *tokensOf) add(input, output float64) {

@@ -16,7 +16,7 @@ type Evidence struct {
 	Text       Folded
 }
 
-// evidence are the files that judges are shown besides what the section of a trial has already.
+// evidence lists the files that judges are shown and the section of a trial does not contain.
 var evidence = []struct{ name, says string }{
 	{result.JudgeInstructionFile, "what the agent was told"},
 	{result.JudgeChangesFile, "the files that the agent has changed"},

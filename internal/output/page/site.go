@@ -119,8 +119,8 @@ type indexRow struct {
 	Rate, Reward, Cost, Time           Cell
 }
 
-// WriteIndex writes the index of jobs. version is what changes when they do; only a live site has
-// one.
+// WriteIndex writes the index of jobs. version is a text that changes with them; only a live site
+// has one.
 func (s *Site) WriteIndex(w io.Writer, title string, jobs []Listed, version string) error {
 	title = name(title)
 	p := indexPage{head: newHead(title, version), Title: title, Made: s.made(), NoJobs: oneLine(cmp.Or(s.NoJobs, "There are no jobs."))}

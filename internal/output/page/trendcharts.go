@@ -118,7 +118,7 @@ func (m measured) ends(runs []history.Run) (low, high float64) {
 	return low, high
 }
 
-// runAt returns the place of a run on the axis.
+// runAt returns the x coordinate of a run.
 func runAt(i, runs int) int { return left + 8 + (wide-16)*i/max(runs-1, 1) }
 
 func (m measured) chart(runs []history.Run) Chart {
@@ -155,7 +155,7 @@ func (m measured) chart(runs []history.Run) Chart {
 	return c
 }
 
-// says describes the values of runs, without of which have no interval.
+// says describes the values of runs; without is the number of those that have no interval.
 func (m measured) says(values []float64, runs, without int) string {
 	low, high := values[0], values[0]
 	for _, v := range values {

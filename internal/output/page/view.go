@@ -21,7 +21,7 @@ const (
 	maxList     = 50 // sentences of one kind
 )
 
-// Page is a job as people see it. All texts are safe to show.
+// Page is the view of a job. All texts are safe to show.
 type Page struct {
 	Title, Mark string
 	Job         string

@@ -19,8 +19,8 @@ const (
 	maxInstruction = 16 << 10
 )
 
-// instructions finds what agents were told. The tasks' own files may have changed since, and are
-// not redacted.
+// instructions finds the instructions that agents received. The tasks' own files may have changed
+// since, and are not redacted.
 type instructions struct {
 	in   report.Input
 	read bool

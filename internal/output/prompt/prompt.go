@@ -16,7 +16,7 @@ import (
 	"github.com/org/rollout-action/internal/model/trajectory"
 )
 
-// Limit bounds the bytes of a prompt: agents and models take it without a thought about its size.
+// Limit is the default bound on the bytes of a prompt, small enough for any agent or model.
 const Limit = 24 << 10
 
 // MinLimit is the smallest limit that leaves room for something of each part.
@@ -126,7 +126,8 @@ func (p *Prompts) where(t result.Trial) string {
 	return text
 }
 
-// quote returns the beginning and the end of a text from outside in a fence, in at most size bytes; "" if there is nothing, or no room.
+// quote returns the beginning and the end of a text from outside in a fence, in at most size bytes;
+// "" if there is nothing, or no room.
 func quote(text excerpt.Text, size int) string {
 	var longest int
 	calm := func(lines []string) (out []string) {

@@ -15,7 +15,7 @@ import (
 	"github.com/org/rollout-action/internal/lib/untrusted"
 )
 
-// notes returns what users should know although it changed no result.
+// notes returns the notes on facts that changed no result.
 func (s *summary) notes() []string {
 	var lines []string
 	lines = append(lines, s.bases()...)
@@ -25,8 +25,8 @@ func (s *summary) notes() []string {
 }
 
 // bases returns a note for each base that replaced the requested images: which trials ran on it, in
-// place of what, and why. It leaves out those that the job file asks for, which whoever runs the
-// job knows; the reports for others have them.
+// place of what, and why. It omits those that the job file asks for, which are known to the user
+// who runs the job; the reports for others have them.
 func (s *summary) bases() []string {
 	trials := map[string]int{}
 	instead := map[string]map[string]int{} // number of trials by base and description

@@ -27,10 +27,10 @@ type plain struct {
 	said  string        // its last line
 }
 
-// firstHint is how long a trial may wait for its image, or for a place, before a line says so,
-// although log_level hides its progress. There is another line once it waits for something else,
-// each after twice the time, until the heartbeat is more frequent: that says what the oldest trial
-// waits for.
+// firstHint is how long a trial may wait for its image, or for a place, before a line reports it,
+// although log_level hides its progress. Another line follows when the reason changes, each after
+// twice the time, until the heartbeat, which reports the wait of the oldest trial, is more
+// frequent.
 const firstHint = 2 * time.Second
 
 func newPlain(opts Options) (event.Sink, func()) {

@@ -58,7 +58,7 @@ func (w *Works) Hide() (show func()) {
 	})
 }
 
-// Write writes what others print, above the line.
+// Write writes other output above the line.
 func (w *Works) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -66,7 +66,7 @@ func (w *Works) Write(p []byte) (int, error) {
 	return w.out.Write(p)
 }
 
-// Begin shows a work until the returned function is called. It is for event.Watch.
+// Begin shows an operation until the returned function is called. It is for event.Watch.
 func (w *Works) Begin(work *event.Work) (end func()) {
 	run := &shownRun{Work: work, began: time.Now()}
 	w.mu.Lock()

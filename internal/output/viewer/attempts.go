@@ -126,7 +126,7 @@ func (c comparison) version() string {
 	return Hashed(strings.Join([]string{c.job.stamp(own...), c.others.version(), c.baseDir, c.ofBase.version()}, "\n"))
 }
 
-// input returns what the page of the trial needs: its files and itself, and the attempt that it is
+// input returns the input of the trial's page: its files, the trial, and the attempt that it is
 // compared with, if there is one. leftOut says which attempts were not considered for that. Only
 // one attempt is shown, so those of the job are read only if the baseline has none.
 func (c comparison) input(t result.Trial, missing page.NoResult) (in report.Input, leftOut []string) {

@@ -22,11 +22,10 @@ const (
 	minExportedDetail = 4 << 10
 )
 
-// marker is a file that tells that a directory is an exported site, which another export may
-// replace.
+// marker is the file that marks a directory as an exported site, which another export may replace.
 const marker = ".rollout-site"
 
-// ErrNotEmpty means that a directory has something that no export wrote.
+// ErrNotEmpty means that a directory has files that no export wrote.
 var ErrNotEmpty = errors.New("the directory is not empty, and no earlier export wrote it")
 
 // Exported counts what an export wrote.

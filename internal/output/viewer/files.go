@@ -106,12 +106,12 @@ func skip(ctx context.Context, f io.Reader, n int64) error {
 	return ctx.Err()
 }
 
-// texts are the endings of names whose files browsers may take for text. Nothing is ever sent as
-// something that they would run.
+// textEndings are the name endings of files that are sent as text. No file is sent with a type that
+// browsers would execute.
 var textEndings = []string{".txt", ".log", ".json", ".jsonl", ".md", ".csv"}
 
-// raw answers with a file to keep. It is hostile: a browser stores it, and neither shows nor runs
-// it.
+// raw answers with a file as a download. The file is untrusted: browsers store it, and neither show
+// nor run it.
 func (s *Server) raw(w http.ResponseWriter, r *http.Request, job *Job, file string) error {
 	f, size, err := report.Open(job.input(), file)
 	if err != nil {

@@ -82,7 +82,7 @@ func Hashed(text string) string {
 	return `"` + hex.EncodeToString(sum[:12]) + `"`
 }
 
-// input returns what the pages of single trials need.
+// input returns the input of the pages of single trials.
 func (j *Job) input() report.Input { return report.Input{Files: j.Files, Dir: j.Dir} }
 
 // missing says whether the trial in a directory of the job has a result, without reading it.

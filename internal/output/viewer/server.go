@@ -247,7 +247,7 @@ func (s *Server) index(w http.ResponseWriter, r *http.Request) error {
 	return s.write(w, r, version, true, func(w io.Writer) error { return site.WriteIndex(w, s.title, jobs, version) })
 }
 
-// texts returns what the jobs of an index show.
+// texts returns the displayed texts of the jobs of an index.
 func texts(jobs []page.Listed) []string {
 	out := make([]string, len(jobs))
 	for i, j := range jobs {
