@@ -17,7 +17,7 @@ import (
 const helperName = "rollout-helper"
 
 // pushHelper returns the reference of an image that contains only this program. It pushes the image
-// unless the registry has it.
+// unless the registry already holds it.
 func (p *Provider) pushHelper(ctx context.Context) (string, error) {
 	doing := "push Rollout's own program to " + p.config.registry
 	program, err := p.program()
