@@ -125,7 +125,7 @@ func Withdraw(ctx context.Context, h *Host, req WithdrawRequest) error {
 	}
 	opts := ReportOptions{Comment: string(comments.Changes)}
 	if h.unannounce(ctx, opts, jobName{Name: req.Name}, comments.NoVerdict) != comments.Updated {
-		linef(h.Output, "No line was removed: no comment of a job with the name %s says that this run goes on", clean(req.Name))
+		linef(h.Output, "No line was removed: no comment of a job named %s announces this run", clean(req.Name))
 	}
 	return nil
 }

@@ -64,7 +64,7 @@ func deliver(ctx context.Context, h *Host, w *workflow, in report.Input, opts Re
 }
 
 // comment updates the comment on the pull request or the merge request, if one is wanted. On failure
-// it returns a sentence for the user, and the comment no longer says that this run goes on. w is nil
+// it returns a sentence for the user, and the comment no longer announces this run. w is nil
 // outside of GitHub.
 func (h *Host) comment(ctx context.Context, w *workflow, in report.Input, opts ReportOptions) (note string) {
 	if w == nil {

@@ -38,7 +38,7 @@ func Merge(ctx context.Context, h *Host, req MergeRequest) (*Finished, error) {
 	return finished, err
 }
 
-// runMerge is Merge after the request was checked.
+// runMerge merges the parts that a checked request names.
 func runMerge(ctx context.Context, h *Host, req MergeRequest) (*Finished, error) {
 	defer merge.SaveMemory()()
 	merged, err := merge.Run(ctx, merge.Options{Paths: req.Paths, Output: req.Output, Parent: "jobs", Name: req.Name, Base: h.Dir, Move: req.Move})

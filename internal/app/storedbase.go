@@ -11,8 +11,8 @@ import (
 	"github.com/org/rollout-action/internal/output/page"
 )
 
-// storedBase is the job that the verdict of a job was given against, if a library has it. It is
-// looked for once, when it is asked for.
+// storedBase finds the baseline of a job's stored verdict in a library. It searches once, at the
+// first call of get.
 type storedBase struct {
 	library *Library
 	dir     string // of the job that was compared with it

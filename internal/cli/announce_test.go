@@ -197,7 +197,7 @@ func TestShardsThatCannotBeMergedTakeTheirLineBack(t *testing.T) {
 	p.want("the comment", p.comment(), "ended without a verdict", "Rollout failed", "falls")
 }
 
-// A verdict that cannot be posted leaves no line that says the run goes on.
+// A verdict that cannot be posted leaves no announcement of its run.
 func TestARunWhoseVerdictIsNotPostedTakesItsLineBack(t *testing.T) {
 	for name, args := range map[string][]string{"run": {"run", "job.yaml"}, "merge": {"merge", "shards"}} {
 		t.Run(name, func(t *testing.T) {
@@ -236,7 +236,7 @@ func TestActionTakesTheLineOfACancelledRunBack(t *testing.T) {
 	p.env["INPUT_NAME"] = "another"
 	p.rollout(exitOK, "action")
 	p.want("the comment", p.comment(), evaluating)
-	p.want("the log", p.stderr.String(), "No line was removed: no comment of a job with the name another says that this run goes on")
+	p.want("the log", p.stderr.String(), "No line was removed: no comment of a job named another announces this run")
 	p.env["INPUT_NAME"] = "agent"
 	p.rollout(exitOK, "action")
 	p.want("the comment", p.comment(), "ended without a verdict. ([run]", "Rollout failed", "falls")

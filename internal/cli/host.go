@@ -58,7 +58,8 @@ func (v *invocation) hostShowing(format string) (*app.Host, error) {
 	return v.hostWith(output{v, view}), nil
 }
 
-// hostPrinting is hostShowing for a command that ends with conclude and the same print.
+// hostPrinting returns the host of hostShowing, for a command that ends with conclude and the same
+// print.
 func (v *invocation) hostPrinting(format string, print func(report.Input) error) (*app.Host, error) {
 	host, err := v.hostShowing(format)
 	if err == nil && print != nil {

@@ -3,7 +3,6 @@ package testprogram
 import (
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"sync"
 	"testing"
@@ -11,9 +10,6 @@ import (
 
 // Programs can be executed at once while other goroutines fork.
 func TestProgramsCanBeExecutedAtOnce(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("no scripts")
-	}
 	dir := t.TempDir()
 	var all sync.WaitGroup
 	for i := range 8 {
