@@ -20,7 +20,7 @@ finish() {
   for name in "${!running[@]}"; do
     wait "${running[$name]}" 2> /dev/null || true
   done
-  if [ "$status" -ne 0 ]; then # what went on beside may have failed, too, or have been stopped just now
+  if [ "$status" -ne 0 ]; then # parts in the background may have failed, too, or have been stopped just now
     for name in "${!running[@]}"; do
       [ -e "$work/passed/$name" ] || printf '\n=== %s: not passed, the end of its output\n%s\n' "$name" "$(tail -n 100 "$work/log/$name")"
     done

@@ -63,7 +63,7 @@ func (b *bench) startChild(cmd *exec.Cmd, work, dir string) (report childReport,
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		return report, fmt.Errorf("%s in a process of its own: %w\n%s", work, err, &stderr)
+		return report, fmt.Errorf("%s in a separate process: %w\n%s", work, err, &stderr)
 	}
 	if err = json.Unmarshal(out, &report); err == nil && report.Missing != "" {
 		err = fmt.Errorf("%w: %s", errUnmeasurable, report.Missing)

@@ -17,7 +17,8 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/core/task"
 	"github.com/org/rollout-action/internal/lib/redact"
-	"github.com/org/rollout-action/internal/model"
+	"github.com/org/rollout-action/internal/model/api/chat"
+	"github.com/org/rollout-action/internal/model/gateway"
 	"github.com/org/rollout-action/internal/run/dataset"
 	"github.com/org/rollout-action/internal/run/job"
 	"github.com/org/rollout-action/internal/run/trial"
@@ -77,7 +78,7 @@ type stage struct {
 	image    string
 	dir      string // where jobs are written
 	runs     int
-	models   map[string]*model.Model // the job's; no agent has one
+	models   map[string]*gateway.Model // the job's; no agent has one
 }
 
 // newStage writes a job of some hello tasks below dir and loads it.
@@ -96,9 +97,9 @@ func newStage(ctx context.Context, dir, image string, tasks int, provider enviro
 
 // withModels adds a model to the job.
 func (s *stage) withModels() error {
-	m, err := model.New(model.Config{Name: "m", API: model.OpenAIChat, Upstream: "big", Key: "sk-key-of-the-bench", BaseURL: "http://model.invalid"})
-	s.models = map[string]*model.Model{"m": m}
-	s.loaded.Job.Models = map[string]config.Model{"m": {API: string(model.OpenAIChat), Model: "big", BaseURL: "http://model.invalid"}}
+	m, err := gateway.New(gateway.Config{Name: "m", API: chat.Name, Upstream: "big", Key: "sk-key-of-the-bench", BaseURL: "http://model.invalid"})
+	s.models = map[string]*gateway.Model{"m": m}
+	s.loaded.Job.Models = map[string]config.Model{"m": {API: string(chat.Name), Model: "big", BaseURL: "http://model.invalid"}}
 	return err
 }
 

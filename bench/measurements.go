@@ -47,8 +47,8 @@ var measurements = []measurement{
 
 	{"sandbox.trial", "ms", oneTrial + ", as root", "", atMost("ours", 60), pairs{2, 1, 1}},
 	{"sandbox.user", "ms", oneTrial + ", as an ordinary user", "", atMost("ours", 120), pairs{2, 1, 1}},
-	{"sandbox.network", "ms", oneTrial + ", in a network of its own", "the same on this machine's network", atMost("difference", 5), pairs{2, 1, 1}},
-	{"sandbox.download", "MB/s", "a download in a sandbox with a network of its own", "the same by a process of this machine, over its loopback device", atLeast("ours", 100), pairs{1, 4, 3}},
+	{"sandbox.network", "ms", oneTrial + ", in its own network", "the same on this machine's network", atMost("difference", 5), pairs{2, 1, 1}},
+	{"sandbox.download", "MB/s", "a download in a sandbox with its own network", "the same by a process of this machine, over its loopback device", atLeast("ours", 100), pairs{1, 4, 3}},
 	{"sandbox.docker", "ms", oneTrial, "the same job on a Docker engine", atMost("ratio", 1.0/8), pairs{2, 1, 1}},
 	{"sandbox.parallel", "trials/s", "a job of 48 hello trials by 8 workers", "", atLeast("ours", 25), pairs{1, 4, 3}},
 	{"sandbox.exec", "ms", "a script that does nothing, in a live sandbox", "bash -c true as a process", atMost("ours", 3), pairs{5, 1, 60}},
@@ -70,7 +70,7 @@ var measurements = []measurement{
 	{"model.recording", "MB", "the same when the turn is about to be recorded", "", atMost("ours", 50), pairs{}},
 	{"model.memory", "MB", "that process's largest resident set, less that of the direct streams, for each stream", "", atMost("ours", 1), pairs{}},
 
-	{"engine.trial", "ms", "a trial of 10,000 by 8 workers, on a provider for tests, in a process of its own", "", atMost("ours", 2), pairs{0, 10, 1}},
+	{"engine.trial", "ms", "a trial of 10,000 by 8 workers, on a provider for tests, in a separate process", "", atMost("ours", 2), pairs{0, 10, 1}},
 	{"engine.memory", "MB", "that process's largest resident set", "", atMost("ours", 150), pairs{}},
 	{"engine.models", "ms", "a trial of 500 whose agent has no model, in a job that has models", "the same in a job without models", atMost("ratio", 1.1), pairs{1, 2, 5}},
 	{"engine.allocations", "per trial", "the allocations of that trial", "those in a job without models", atMost("ratio", 1.01), pairs{}},
@@ -80,11 +80,11 @@ var measurements = []measurement{
 
 	// The time to create a directory depends on the file system: on ext4 the floor alone may take
 	// four seconds.
-	{"merge.time", "ms", "100,000 trials from 64 shards merged, in a process of its own", "the same results read, directories made and files linked", atMost("ratio", 1.6), pairs{0, 10, 1}},
+	{"merge.time", "ms", "100,000 trials from 64 shards merged, in a separate process", "the same results read, directories made and files linked", atMost("ratio", 1.6), pairs{0, 10, 1}},
 	{"merge.memory", "MB", "that process's largest resident set", "", atMost("ours", 500), pairs{}},
 	{"merge.move", "ms", "the same merge with --move", "", atMost("ours", 4000), pairs{0, 1000, 1}},
 
-	{"view.index", "ms", "the first index of 100 jobs of 1,000 trials, the newest with their numbers, from the start of a server in a process of its own", "the files that it needs, read", atMost("ours", 1000), pairs{1, 5, 3}},
+	{"view.index", "ms", "the first index of 100 jobs of 1,000 trials, the newest with their numbers, from the start of a server in a separate process", "the files that it needs, read", atMost("ours", 1000), pairs{1, 5, 3}},
 	{"view.job", "ms", "the page of one of these jobs, after the index", "the files that it needs, read", atMost("ours", 1000), pairs{1, 5, 3}},
 	{"view.conversation", "ms", "the page of a trial with a conversation of 1,000 turns, after the index", "the conversation read", atMost("ours", 1000), pairs{1, 5, 3}},
 	{"view.memory", "MB", "that process's largest resident set", "", atMost("ours", 150), pairs{}},

@@ -20,6 +20,8 @@ import (
 
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/internal/model"
+	"github.com/org/rollout-action/internal/model/api/chat"
+	"github.com/org/rollout-action/internal/model/gateway"
 	"github.com/org/rollout-action/internal/model/scripted"
 	"github.com/org/rollout-action/providers/sandbox"
 )
@@ -95,8 +97,8 @@ func serveModel(ctx context.Context, words int, pace float64) (*provider, error)
 func (p *provider) close() { p.server.Close() }
 
 // gateway returns a session in front of the provider that records as a trial's does.
-func (p *provider) gateway(dir string) (*model.Session, func(), error) {
-	m, err := model.New(model.Config{Name: "m", API: model.OpenAIChat, Upstream: "big", Key: "sk-key-of-the-bench", BaseURL: "http://" + p.at})
+func (p *provider) gateway(dir string) (*gateway.Session, func(), error) {
+	m, err := gateway.New(gateway.Config{Name: "m", API: chat.Name, Upstream: "big", Key: "sk-key-of-the-bench", BaseURL: "http://" + p.at})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -104,7 +106,7 @@ func (p *provider) gateway(dir string) (*model.Session, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	s := model.NewSession(model.Options{Model: m, Conversations: true, Keep: model.NewRecorder(file, 1<<40).Record})
+	s := gateway.NewSession(gateway.Options{Model: m, Conversations: true, Keep: model.NewRecorder(file, 1<<40).Record})
 	return s, func() { s.Close(); m.Close(); file.Close() }, nil
 }
 
@@ -208,7 +210,7 @@ func heldByTurn(ctx context.Context, dir string) (held heldTurn, err error) {
 		fmt.Fprint(w, "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
 	}))
 	defer provider.Close()
-	m, err := model.New(model.Config{Name: "m", API: model.OpenAIChat, Upstream: "big", Key: "sk-key-of-the-bench", BaseURL: provider.URL})
+	m, err := gateway.New(gateway.Config{Name: "m", API: chat.Name, Upstream: "big", Key: "sk-key-of-the-bench", BaseURL: provider.URL})
 	if err != nil {
 		return held, err
 	}
@@ -219,7 +221,7 @@ func heldByTurn(ctx context.Context, dir string) (held heldTurn, err error) {
 	}
 	defer file.Close()
 	record := model.NewRecorder(file, 1<<40).Record
-	s := model.NewSession(model.Options{Model: m, Conversations: true, Keep: func(t model.Turn) error {
+	s := gateway.NewSession(gateway.Options{Model: m, Conversations: true, Keep: func(t model.Turn) error {
 		measure(&held.recording)
 		return record(t)
 	}})
@@ -283,7 +285,7 @@ func heldByRecord(ctx context.Context, dir string) (float64, error) {
 	if err := script.Check(); err != nil {
 		return 0, err
 	}
-	m, err := model.New(model.Config{Name: "m", API: model.OpenAIChat, Upstream: "big", Transport: scripted.New(script)})
+	m, err := gateway.New(gateway.Config{Name: "m", API: chat.Name, Upstream: "big", Transport: scripted.New(script)})
 	if err != nil {
 		return 0, err
 	}
@@ -294,7 +296,7 @@ func heldByRecord(ctx context.Context, dir string) (float64, error) {
 	}
 	defer file.Close()
 	before := heap()
-	s := model.NewSession(model.Options{Model: m, Conversations: true, Keep: model.NewRecorder(file, 1<<40).Record})
+	s := gateway.NewSession(gateway.Options{Model: m, Conversations: true, Keep: model.NewRecorder(file, 1<<40).Record})
 	defer s.Close()
 	client := &http.Client{Transport: s.Transport()}
 	message := func(n int) string {

@@ -14,7 +14,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/org/rollout-action/internal/app"
+	"github.com/org/rollout-action/internal/app/host"
+	"github.com/org/rollout-action/internal/app/library"
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/model/trajectory"
 	"github.com/org/rollout-action/internal/output/viewer"
@@ -47,8 +48,8 @@ func (b *bench) view(ctx context.Context) error {
 	if err := writeJob(large, 0, pageTrials, 20_000); err != nil {
 		return err
 	}
-	host := app.Host{Now: time.Now, Variables: app.Variables{Getenv: func(string) (string, bool) { return "", false }}}
-	library, err := app.OpenLibrary(&host, large, false)
+	host := host.Host{Now: time.Now, Variables: host.Variables{Getenv: func(string) (string, bool) { return "", false }}}
+	library, err := library.OpenLibrary(&host, large, false)
 	if err != nil {
 		return err
 	}
@@ -134,9 +135,9 @@ func writeConversation(dir string) error {
 // that.
 func firstPage(below string) func(context.Context, *bench) ([]float64, error) {
 	return func(ctx context.Context, b *bench) ([]float64, error) {
-		host := app.Host{Now: time.Now, Variables: app.Variables{Getenv: func(string) (string, bool) { return "", false }}}
+		host := host.Host{Now: time.Now, Variables: host.Variables{Getenv: func(string) (string, bool) { return "", false }}}
 		began := time.Now()
-		library, err := app.OpenLibrary(&host, filepath.Join(filepath.Dir(b.dir), "jobs"), false)
+		library, err := library.OpenLibrary(&host, filepath.Join(filepath.Dir(b.dir), "jobs"), false)
 		if err != nil {
 			return nil, err
 		}

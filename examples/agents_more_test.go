@@ -141,9 +141,9 @@ func replaceIn(t *testing.T, path, old, with string) {
 	}
 }
 
-// TestAgentsBearSilence lets a provider pause between the events of its answers for longer than the
-// gateway waits before it sends keep-alives. Each agent must handle those of its protocol.
-func TestAgentsBearSilence(t *testing.T) {
+// TestAgentsWaitForASilentModel lets a provider pause between the events of its answers for longer
+// than the gateway waits before it sends keep-alives. Each agent must handle those of its protocol.
+func TestAgentsWaitForASilentModel(t *testing.T) {
 	r := agentsRunner(t)
 	text, err := os.ReadFile(filepath.Join(r.dir, "answers.yaml"))
 	if err != nil {
@@ -197,9 +197,9 @@ func TestAgentsTryAWebSocket(t *testing.T) {
 	}
 }
 
-// TestAgentsBesideANewNPM installs an agent in an image with a newer npm, which does not run the
-// scripts of packages by default.
-func TestAgentsBesideANewNPM(t *testing.T) {
+// TestAgentsInstallWithANewNPM installs an agent in an image with a newer npm, which does not run
+// the scripts of packages by default.
+func TestAgentsInstallWithANewNPM(t *testing.T) {
 	r := agentsRunner(t)
 	r.agents(t, "budget: {max_turns: 20}")
 	preset, _ := presets.Get("claude-code")

@@ -121,30 +121,7 @@ func TestGitLabComponent(t *testing.T) {
 func TestGitLabNote(t *testing.T) {
 	dir := t.TempDir()
 	env := ownCache(t, dir)
-	text, err := os.ReadFile(filepath.Join("..", "templates", "rollout.yml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	head, body, _ := strings.Cut(string(text), "\n---\n")
-	var spec struct {
-		Spec struct {
-			Inputs map[string]struct{ Default any }
-		}
-	}
-	if err := yaml.Unmarshal([]byte(head), &spec); err != nil {
-		t.Fatal(err)
-	}
-	body = inputs.ReplaceAllStringFunc(body, func(place string) string {
-		name := inputs.FindStringSubmatch(place)[1]
-		if name == "job" {
-			return "job.yaml"
-		}
-		return fmt.Sprint(spec.Spec.Inputs[name].Default)
-	})
-	var jobs map[string]struct{ Script []string }
-	if err := yaml.Unmarshal([]byte(body), &jobs); err != nil {
-		t.Fatal(err)
-	}
+	jobs := gitLabScripts(t, nil)
 	server, notes := fakeNotes(t)
 	tasks, err := filepath.Abs(filepath.Join("quickstart", "tasks"))
 	if err != nil {
@@ -163,7 +140,7 @@ func TestGitLabNote(t *testing.T) {
 			t.Fatal(err)
 		}
 		run := func(name string, variables ...string) error {
-			cmd := exec.Command("bash", "-c", "set -eo pipefail\n"+strings.Join(jobs[name].Script, "\n"))
+			cmd := exec.Command("bash", "-c", "set -eo pipefail\n"+strings.Join(jobs[name], "\n"))
 			cmd.Dir, cmd.Env = checkout, append(slices.Clone(env), append(variables, fmt.Sprint("CI_PIPELINE_ID=", 9000+pipeline))...)
 			out, err := cmd.CombinedOutput()
 			t.Logf("%s of pipeline %d: %v\n%s", name, pipeline, err, out)
@@ -183,6 +160,81 @@ func TestGitLabNote(t *testing.T) {
 		}
 		if got := notes(); len(got) != 1 || strings.Contains(got[0], "Rollout passed") != green || strings.Contains(got[0], "Evaluating") {
 			t.Errorf("after pipeline %d the notes are %q", pipeline, got)
+		}
+	}
+}
+
+// gitLabScripts returns the scripts of the component's jobs, with the defaults of its inputs where
+// given has no value.
+func gitLabScripts(t *testing.T, given map[string]string) map[string][]string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "templates", "rollout.yml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, body, _ := strings.Cut(string(text), "\n---\n")
+	var spec struct {
+		Spec struct {
+			Inputs map[string]struct{ Default any }
+		}
+	}
+	if err := yaml.Unmarshal([]byte(head), &spec); err != nil {
+		t.Fatal(err)
+	}
+	body = inputs.ReplaceAllStringFunc(body, func(place string) string {
+		name := inputs.FindStringSubmatch(place)[1]
+		if value, ok := given[name]; ok {
+			return value
+		}
+		if name == "job" {
+			return "job.yaml"
+		}
+		return fmt.Sprint(spec.Spec.Inputs[name].Default)
+	})
+	var jobs map[string]struct{ Script []string }
+	if err := yaml.Unmarshal([]byte(body), &jobs); err != nil {
+		t.Fatal(err)
+	}
+	scripts := map[string][]string{}
+	for name, job := range jobs {
+		scripts[name] = job.Script
+	}
+	return scripts
+}
+
+// TestGitLabReuse: merge requests reuse the baseline, and the default branch, whose results become
+// one, does not.
+func TestGitLabReuse(t *testing.T) {
+	dir := t.TempDir()
+	program := "#!/bin/sh\nprintf '%s|' \"$@\"\n" // prints its arguments
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "bin"), 0o755), os.WriteFile(filepath.Join(dir, "bin", "rollout"), []byte(program), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, branch string
+		stored       bool
+		given        map[string]string
+		want         string
+	}{
+		{"a merge request", "", true, nil, "--baseline|baseline/result.json|--reuse|baseline|"},
+		{"a merge request before the first baseline", "", false, nil, "--baseline|none|"},
+		{"the default branch", "main", true, nil, "--baseline|none|"},
+		{"the default branch with an address", "main", false, map[string]string{"baseline": "https://x/result.json"}, "--baseline|none|"},
+		{"a merge request with an address", "", false, map[string]string{"baseline": "https://x/result.json"}, "--baseline|https://x/result.json|--reuse|baseline|"},
+		{"a merge request that runs everything", "", true, map[string]string{"reuse": ""}, "--baseline|baseline/result.json|"},
+	} {
+		checkout := t.TempDir()
+		if c.stored {
+			if err := errors.Join(os.Mkdir(filepath.Join(checkout, "baseline"), 0o755), os.WriteFile(filepath.Join(checkout, "baseline", "result.json"), nil, 0o644)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cmd := exec.Command("sh", "-c", "set -e\n"+strings.Join(gitLabScripts(t, c.given)["rollout"], "\n"))
+		cmd.Dir = checkout
+		cmd.Env = append(os.Environ(), "PATH="+filepath.Join(dir, "bin")+":"+os.Getenv("PATH"), "CI_NODE_INDEX=1", "CI_PIPELINE_ID=9", "CI_DEFAULT_BRANCH=main", "CI_COMMIT_BRANCH="+c.branch)
+		out, err := cmd.CombinedOutput()
+		if want := "run|job.yaml|--name|rollout|--jobs-dir|jobs/9|--shard|auto|--round|1000|" + c.want; err != nil || string(out) != want {
+			t.Errorf("%s: %v\n%s\nwant\n%s", c.name, err, out, want)
 		}
 	}
 }

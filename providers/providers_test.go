@@ -54,7 +54,7 @@ func TestEveryKeySaysWhichFilesItNames(t *testing.T) {
 	}
 }
 
-func TestWhichSettingsAreFiles(t *testing.T) {
+func TestSettingsThatNameFiles(t *testing.T) {
 	kubeconfig := filepath.Join(t.TempDir(), "kube.yaml")
 	err := os.WriteFile(kubeconfig, []byte(`apiVersion: v1
 kind: Config

@@ -76,7 +76,7 @@ func every() prove.Report {
 				prove.Finding{Rule: "oracle-fails", Severity: prove.Error, File: "tests/test.sh", Message: "the solution never scores 1: its runs came to 0, 0, 0", Hint: "mend the solution or the tests"}),
 			of("evals", "flaky", prove.Flaky, []float64{1, 0, 1}, []float64{0},
 				prove.Finding{Rule: "flaky", Severity: prove.Error, File: "tests/test.sh", Message: "the oracle's 3 runs came to 1, 0, 1", Hint: "compare the logs"},
-				prove.Finding{Rule: "verifier-network", Severity: prove.Warning, File: "tests/test.sh", Line: 3, Message: "the verifier needs the network: it runs pip install", Hint: "install what it needs while the image is built"}),
+				prove.Finding{Rule: "verifier-network", Severity: prove.Warning, File: "tests/test.sh", Line: 3, Message: "the verifier needs the network: it runs pip install", Hint: "install its dependencies while the image is built"}),
 			of("evals", "flawed", prove.Flawed, []float64{1, 1, 1}, []float64{0},
 				prove.Finding{Rule: "secret", Severity: prove.Error, File: "environment/.env", Line: 1, Column: 7, Message: "this looks like a GitHub token (ghp_…, 40 characters)", Hint: "revoke it"}),
 			of("evals", "no-solution", prove.NoSolution, nil, []float64{0},

@@ -17,9 +17,9 @@ import (
 	"github.com/org/rollout-action/internal/test/testenv"
 )
 
-// besideJob creates a job in a repository. Its agent solves each task in the commit "good", and
+// pairJob creates a job in a repository. Its agent solves each task in the commit "good", and
 // none in the working tree. It first waits for the seconds in $WAIT.
-func besideJob(t *testing.T, provider string) job {
+func pairJob(t *testing.T, provider string) job {
 	t.Helper()
 	j := job{dir: t.TempDir(), name: fmt.Sprintf("beside-%d-%d", os.Getpid(), time.Now().UnixNano()), provider: provider}
 	write := func(name, text string) {
@@ -108,7 +108,7 @@ func (j job) wantNothingRan(t *testing.T) {
 
 func TestAgainst(t *testing.T) {
 	sideBySide(t, providersHere, func(t *testing.T, provider string) {
-		j := besideJob(t, provider)
+		j := pairJob(t, provider)
 		r := j.start(t, "evals/job.yaml", "--against", "good")
 		if code := r.exit(t); code != 1 || !strings.Contains(r.output.String(), "2 broken") {
 			t.Errorf("exit code %d, want 1, with two broken tasks", code)
@@ -137,7 +137,7 @@ func TestAgainst(t *testing.T) {
 // alone.
 func TestAgainstIsResumed(t *testing.T) {
 	sideBySide(t, providersHere, func(t *testing.T, provider string) {
-		j := besideJob(t, provider)
+		j := pairJob(t, provider)
 		r := startWith(t, j.dir, "env", "WAIT=3600", program(provider), "evals/job.yaml", "--against", "good")
 		running := func() bool { // both jobs have a running trial
 			for _, of := range []string{j.name, j.name + "-against-*"} {

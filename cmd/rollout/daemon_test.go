@@ -233,7 +233,7 @@ func TestDeadEngineIsReportedOnce(t *testing.T) {
 	}
 	wantSentence(r.output.String())
 	_, last, _ := strings.Cut(r.output.String(), "rollout: the Docker engine at "+e.host+" does not answer any more")
-	if want := "resume it with: rollout resume jobs/" + j.name; !strings.Contains(last, want) {
+	if want := "resume the job with: rollout resume jobs/" + j.name; !strings.Contains(last, want) {
 		t.Errorf("its last words are not why, and %q", want)
 	}
 	tree, err := result.ReadTree(filepath.Join(j.dir, "jobs", j.name))

@@ -16,7 +16,7 @@ func TestInitAsksOnATerminal(t *testing.T) {
 	t.Setenv("CI", "")
 	dir := t.TempDir()
 	r := onTerminal(t, dir, "init", "new")
-	r.await(t, "Provider [docker]: ")
+	r.await(t, "]: ")
 	if list := r.text(); !strings.Contains(list, "  docker      ") || !strings.Contains(list, "  kubernetes  ") {
 		t.Errorf("the providers are not aligned:\n%s", list)
 	}
@@ -52,7 +52,7 @@ func TestInitTakesADatasetOfARegistry(t *testing.T) {
 	defer web.Close()
 	dir := t.TempDir()
 	r := onTerminal(t, dir, "init")
-	r.await(t, "Provider [docker]: ")
+	r.await(t, "]: ")
 	r.write(t, "\r")
 	r.await(t, "Directory with your tasks, or NAME@VERSION")
 	r.write(t, web.URL+"/registry.json set@2.0\r")
@@ -75,7 +75,7 @@ func TestInitLeavesNothingWhenInterrupted(t *testing.T) {
 	for key, want := range map[string]int{"\x03": 130, "\x04": 2} { // Ctrl-C, and Ctrl-D, which ends the input
 		dir := t.TempDir()
 		r := onTerminal(t, dir, "init", "new")
-		r.await(t, "Provider [docker]: ")
+		r.await(t, "]: ")
 		r.write(t, "\r")
 		r.await(t, "Directory with your tasks")
 		r.write(t, key)

@@ -61,6 +61,11 @@ func newEndless(t *testing.T) endless {
 		must(t, os.WriteFile(path, []byte(text), 0o644))
 	}
 	must(t, syscall.Mkfifo(filepath.Join(e.dir, "never"), 0o644))
+	h := history(filepath.Join(e.dir, "repository"))
+	must(t, os.Mkdir(string(h), 0o755))
+	h.git(t, "init", "--quiet", "-b", "main")
+	h.commit(t, "begin", map[string]string{"x.sh": "true\n"})
+	h.commit(t, "wait", map[string]string{"x.sh": "sleep 600\n", "x_test.sh": "sleep 600\n"})
 	r := start(t, e.dir, "job.yaml")
 	r.exit(t)
 	must(t, os.CopyFS(filepath.Join(e.dir, "again"), os.DirFS(filepath.Join(e.dir, "jobs"))))
@@ -126,8 +131,8 @@ func TestEveryVerbCanBeInterrupted(t *testing.T) {
 		"shell job.yaml --env-file never", "report jobs/j --baseline never", "report jobs/j --baseline REGISTRY", "merge jobs/j --output merged", "diff jobs/j never", "diff jobs/j REGISTRY", "compare never jobs/j", "compare jobs/j",
 		"ls jobs", "show jobs/j", "view jobs", "view jobs/j", "view jobs --export site", "judges check jobs/j --labels never", "judges check jobs/j", "export jobs/j", "export jobs/j --format csv", "history --jobs-dir jobs", "history add jobs/j --to lines.jsonl",
 		"init first", "new task written", "datasets ls --registry REGISTRY", "datasets show far --registry REGISTRY", "datasets download far --registry far.json --output here",
-		"agents ls", "agents show codex", "cache ls", "cache prune --all --dry-run", "clean --env-type sandbox", "schema job", "version", "help",
-		"completion bash", "completion zsh", "completion fish", "completion powershell",
+		"doctor", "doctor never", "doctor job.yaml", "agents ls", "agents show codex", "cache ls", "cache prune --all --dry-run", "clean --env-type sandbox", "schema job", "version", "help",
+		"mine repository --dry-run", "mine repository --env-type sandbox --set environment.provider_config.base=host", "completion bash", "completion zsh", "completion fish", "completion powershell",
 	}
 	for _, verb := range verbsOf(t) {
 		if !slices.ContainsFunc(lines, func(line string) bool { return line == verb || strings.HasPrefix(line, verb+" ") }) {

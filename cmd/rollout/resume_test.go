@@ -196,22 +196,27 @@ func killAgainAndAgain(t *testing.T, provider string, kills, attempts int) {
 // signalled is the exit code of a process that a signal ended.
 const signalled = -1
 
-// killOnce starts or resumes the job and kills it (sometimes interrupts it) when it has made some
-// progress, or some time after its start: the former is independent of the machine's speed, the
-// latter hits the phase before any progress.
+// killOnce starts or resumes the job and kills it when it has some more results.
 func (j job) killOnce(t *testing.T, random *rand.Rand, results int) (r *run, code int) {
 	t.Helper()
 	args := []string{"run", "job.yaml", "--resume"}
 	if _, err := os.Stat(filepath.Join(j.directory(), result.PlanFile)); err == nil && random.IntN(2) == 0 {
 		args = []string{"resume", filepath.Join("jobs", j.name)}
 	}
-	enough := results + 1 + random.IntN(3)
+	r = j.start(t, args...)
+	return r, j.killWhen(t, random, r, results+1+random.IntN(3))
+}
+
+// killWhen kills (sometimes interrupts) a run when the job has enough results, or some time after
+// its start: the former is independent of the machine's speed, the latter hits the phase before any
+// progress. It returns the exit code.
+func (j job) killWhen(t *testing.T, random *rand.Rand, r *run, enough int) int {
+	t.Helper()
 	early := random.IntN(3) == 0
 	delay := time.Duration(random.IntN(5000)) * time.Microsecond
 	if early {
 		delay = time.Duration(random.IntN(60_000)) * time.Microsecond
 	}
-	r = j.start(t, args...)
 	ended := make(chan struct{})
 	go func() {
 		_ = r.cmd.Wait()
@@ -220,13 +225,13 @@ func (j job) killOnce(t *testing.T, random *rand.Rand, results int) (r *run, cod
 	for !early && len(j.results(t)) < enough {
 		select {
 		case <-ended:
-			return r, r.cmd.ProcessState.ExitCode()
+			return r.cmd.ProcessState.ExitCode()
 		case <-time.After(time.Millisecond): // polls
 		}
 	}
 	select {
 	case <-ended:
-		return r, r.cmd.ProcessState.ExitCode()
+		return r.cmd.ProcessState.ExitCode()
 	case <-time.After(delay): // any moment is as good as another
 	}
 	signal := syscall.SIGKILL
@@ -235,7 +240,7 @@ func (j job) killOnce(t *testing.T, random *rand.Rand, results int) (r *run, cod
 	}
 	_ = r.cmd.Process.Signal(signal)
 	<-ended
-	return r, r.cmd.ProcessState.ExitCode()
+	return r.cmd.ProcessState.ExitCode()
 }
 
 // wantKept checks that earlier results still exist unchanged, and returns all results.

@@ -8,13 +8,13 @@ import (
 
 	"github.com/sethvargo/go-githubactions"
 
-	"github.com/org/rollout-action/internal/app"
+	"github.com/org/rollout-action/internal/app/host"
 	"github.com/org/rollout-action/internal/lib/diag"
 	"github.com/org/rollout-action/internal/lib/untrusted"
 )
 
 // commandsTo returns a writer of workflow commands. The library panics if it cannot write.
-func commandsTo(h *app.Host) *githubactions.Action {
+func commandsTo(h *host.Host) *githubactions.Action {
 	return githubactions.New(githubactions.WithWriter(ignoreErrors{h.Commands}), githubactions.WithGetenv(func(name string) string {
 		value, _ := h.Getenv(name)
 		return value
@@ -36,7 +36,7 @@ const shortestMask = 6
 // mask makes the runner hide values in the log and in summaries. The runner hides each line
 // separately, however short, so short lines of a secret (the braces of a key in JSON) are not
 // passed to it.
-func mask(h *app.Host, secrets []string) {
+func mask(h *host.Host, secrets []string) {
 	for _, secret := range secrets {
 		for line := range strings.Lines(secret) {
 			if line = strings.TrimSpace(line); utf8.RuneCountInString(line) >= shortestMask {
@@ -51,7 +51,7 @@ func mask(h *app.Host, secrets []string) {
 const maxAnnotated = 10
 
 // Annotate reports an error on the workflow's page; a problem in a file is shown in that file.
-func Annotate(h *app.Host, err error) {
+func Annotate(h *host.Host, err error) {
 	problems, ok := err.(diag.List) //nolint:errorlint // callers have found the list already
 	if !ok {
 		annotate(h, diag.Diagnostic{Message: err.Error()})
@@ -64,7 +64,7 @@ func Annotate(h *app.Host, err error) {
 	}
 }
 
-func annotate(h *app.Host, p diag.Diagnostic) {
+func annotate(h *host.Host, p diag.Diagnostic) {
 	fields := map[string]string{"title": "Rollout"}
 	for key, at := range map[string]int{"line": p.Line, "col": p.Column} {
 		if at > 0 {

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/org/rollout-action/internal/app"
+	"github.com/org/rollout-action/internal/app/host"
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/internal/core/task"
 	"github.com/org/rollout-action/internal/forge/github"
@@ -46,13 +46,13 @@ type guard struct {
 }
 
 // newGuard returns the guard of a step; nil: anything may be executed.
-func newGuard(ctx context.Context, h *app.Host, in inputs, env github.Environment) (_ *guard, err error) {
+func newGuard(ctx context.Context, h *host.Host, in inputs, env github.Environment) (_ *guard, err error) {
 	facts := env.Actions
 	g := &guard{ctx: ctx, facts: facts, level: facts.Guard(), judged: map[string]error{}, workspace: facts.Workspace}
 	needsEvent := g.level != github.OwnCheckout || strings.HasPrefix(facts.Event, "pull_request")
 	switch {
 	case env.Err != nil && needsEvent:
-		return nil, g.refusal("it cannot be told whose changes this is about: %v", env.Err)
+		return nil, g.refusal("Rollout cannot tell whose changes the event is about: %v", env.Err)
 	case g.level == github.NoGuard:
 		return nil, nil
 	}
@@ -74,7 +74,7 @@ func newGuard(ctx context.Context, h *app.Host, in inputs, env github.Environmen
 		if in.value("changed") != "" {
 			return nil, g.refusal("the input changed asks the checkout's own history, which may be a stranger's")
 		}
-		if g.temp, g.remove, err = app.TempDir("rollout-checked-"); err != nil {
+		if g.temp, g.remove, err = host.TempDir("rollout-checked-"); err != nil {
 			return nil, fmt.Errorf("make a directory for checked files: %w", err)
 		}
 		g.cacheDir = filepath.Join(g.temp, "cache") // which only this step writes to
@@ -107,10 +107,10 @@ func (g *guard) refusal(format string, args ...any) error {
 	}
 	return usage("refused to run anything: %s. "+
 		"Run changes of forks on pull_request, which has no secrets, and report on workflow_run (examples/workflows/fork-run.yml and fork-report.yml). "+
-		"If somebody you trust has read what is here, say so with the input allow-fork-checkout: true", rule)
+		"If a person you trust has read the files of this checkout, set the input allow-fork-checkout: true", rule)
 }
 
-// Admit implements app.Guard.
+// Admit implements host.Guard.
 func (g *guard) Admit(path string) (string, error) {
 	if g.level == github.OwnCheckout {
 		return path, g.own(path)
@@ -124,9 +124,9 @@ func (g *guard) Admit(path string) (string, error) {
 	var refused *samefiles.Refusal
 	switch {
 	case errors.As(err, &refused):
-		return "", g.refusal("%v (it was compared with commit %s)", refused, app.ShortCommit(g.commit))
+		return "", g.refusal("%v (it was compared with commit %s)", refused, host.ShortCommit(g.commit))
 	case err != nil:
-		return "", fmt.Errorf("compare %s with commit %s: %w", untrusted.Line(path), app.ShortCommit(g.commit), err)
+		return "", fmt.Errorf("compare %s with commit %s: %w", untrusted.Line(path), host.ShortCommit(g.commit), err)
 	}
 	return admitted, nil
 }
@@ -140,7 +140,7 @@ func (g *guard) begin(path string) error {
 	}
 	commit, err := g.choose(task.CheckoutAround(top))
 	if err != nil {
-		return g.refusal("it cannot be told which commit that is: %v", err)
+		return g.refusal("Rollout cannot tell which commit that is: %v", err)
 	}
 	root, err := g.client.RootTree(g.ctx, g.facts.Repository, commit)
 	if err != nil {
@@ -278,7 +278,7 @@ func (g *guard) around(path string) error {
 	return g.judged[checkout.Top]
 }
 
-// AdmitCommit implements app.Guard.
+// AdmitCommit implements host.Guard.
 func (g *guard) AdmitCommit(commit, objects string) error {
 	return g.judge(commit, objects, "whose files were to run")
 }
@@ -309,9 +309,9 @@ func (g *guard) judge(commit, objects, what string) error {
 		whose, err := g.client.Ownership(g.ctx, g.facts.Repository, commit, g.facts.DefaultBranch, g.facts.BaseRef, strings.TrimPrefix(g.facts.Ref, "refs/heads/"))
 		switch {
 		case err != nil:
-			return g.refusal("it cannot be told whose commit %s is, %s: %v", app.ShortCommit(commit), what, err)
+			return g.refusal("Rollout cannot tell whose commit %s is, %s: %v", host.ShortCommit(commit), what, err)
 		case whose == github.Foreign:
-			return g.refusal("commit %s, %s, is on no branch of the repository, as those of forks", app.ShortCommit(commit), what)
+			return g.refusal("commit %s, %s, is on no branch of the repository, as those of forks", host.ShortCommit(commit), what)
 		case whose == github.Own:
 			continue
 		}
@@ -326,10 +326,10 @@ func (g *guard) judge(commit, objects, what string) error {
 // maxLocal bounds how many locally made commits are examined.
 const maxLocal = 20
 
-// Commit implements app.Guard.
+// Commit implements host.Guard.
 func (g *guard) Commit() string { return g.commit }
 
-// Settings implements app.Guard.
+// Settings implements host.Guard.
 func (g *guard) Settings(known []environment.ConfigKey, cfg map[string]any) (map[string]any, error) {
 	admit := func(name string) (string, error) {
 		if rest, ok := strings.CutPrefix(name, "~/"); ok {
@@ -353,7 +353,7 @@ func (g *guard) Settings(known []environment.ConfigKey, cfg map[string]any) (map
 	return environment.AdmitFiles(known, cfg, admit, refuse)
 }
 
-// known implements app.Paths.Known: it replaces the copy's directory in a text by that of the
+// known implements host.Paths.Known: it replaces the copy's directory in a text by that of the
 // checkout.
 func (g *guard) known(text string) string {
 	if g == nil || g.copied == "" {

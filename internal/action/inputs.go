@@ -11,6 +11,10 @@ import (
 	"github.com/sethvargo/go-githubactions"
 
 	"github.com/org/rollout-action/internal/app"
+	"github.com/org/rollout-action/internal/app/host"
+	"github.com/org/rollout-action/internal/app/proof"
+	"github.com/org/rollout-action/internal/app/reporting"
+	"github.com/org/rollout-action/internal/app/stages"
 	"github.com/org/rollout-action/internal/core/config"
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/lib/diag"
@@ -67,24 +71,28 @@ var (
 	afterwards   = []string{commandMerge, commandReport}
 	commenting   = []string{commandRun, commandPlan, commandMerge, commandReport}
 	withReport   = []string{commandRun, commandMerge, commandReport}
+	comparing    = []string{commandRun, commandPlan, commandMerge, commandReport}
 	withFiles    = []string{commandRun, commandMerge, commandReport, commandValidate}
 )
 
 // form collects the values of the inputs, for every command.
 type form struct {
-	job                    app.JobRequest
+	job                    stages.JobRequest
 	paths                  []string
 	shard                  *result.Shard
+	round                  int
+	look                   bool
 	timings, output, since string
 	name                   string // of the job
 	reuse                  []string
 	against                string
 	confirmAgainst         string
 	divide                 bool // plan divides the job
+	estimate               bool
 	shards                 string
 	target                 time.Duration
 	runs, nopRuns          int
-	report                 app.ReportOptions
+	report                 reporting.ReportOptions
 	formats                reporters.Table // of reports that the command has
 }
 
@@ -107,7 +115,7 @@ func eachTo(field func(*form) *[]string) func(*form, string) error {
 // reportIn returns a setter of the file of a format of reports.
 func reportIn(format string) func(*form, string) error {
 	return func(f *form, path string) error {
-		f.report.Files = append(f.report.Files, app.ReportFile{Format: format, Path: path})
+		f.report.Files = append(f.report.Files, reporting.ReportFile{Format: format, Path: path})
 		return nil
 	}
 }
@@ -122,7 +130,7 @@ func setReports(f *form, value string) error {
 		if err != nil {
 			return usage("the input report: %s", untrusted.Line(err.Error()))
 		}
-		f.report.Files = append(f.report.Files, app.ReportFile{Format: name, Path: path})
+		f.report.Files = append(f.report.Files, reporting.ReportFile{Format: name, Path: path})
 	}
 	return nil
 }
@@ -198,14 +206,16 @@ func Inputs() []Input {
 		{Name: "job", Commands: beforehand, lines: true, instead: "it has paths instead: directories with results", set: to(func(f *form) *string { return &f.job.File })},
 		{Name: "paths", Commands: afterwards, lines: true, instead: "it has job instead: a job file", set: eachTo(func(f *form) *[]string { return &f.paths })},
 		{Name: "shard", Commands: executing, instead: "each job of the matrix runs one shard, and merge puts them together", set: setShard},
+		{Name: "round", Commands: onlyRun, instead: "run makes the attempts", set: numberTo("round", func(f *form, n int) { f.round = n })},
+		{Name: "look", Commands: onlyMerge, instead: "merge finds the shards, and with look it says which round is next", set: truthTo("look", func(f *form) *bool { return &f.look })},
 		{Name: "shards", Commands: onlyPlan, instead: "plan divides a job, and run has shard: 1/4", set: dividing(to(func(f *form) *string { return &f.shards }))},
 		{Name: "target", Commands: onlyPlan, instead: "plan divides a job, and run has shard: 1/4", set: dividing(setTarget)},
 		{Name: "timings", Commands: ofAgents, set: dividing(to(func(f *form) *string { return &f.timings }))},
 		{Name: "reuse", Commands: onlyRun, lines: true, instead: "only run takes trials over", set: eachTo(func(f *form) *[]string { return &f.reuse })},
 		{Name: "against", Commands: onlyRun, instead: "run runs it, and merge finds the shards of both", set: to(func(f *form) *string { return &f.against })},
 		{Name: "confirm-against", Commands: onlyRun, instead: "run tries tasks again, and merge finds the shards of both", set: to(func(f *form) *string { return &f.confirmAgainst })},
-		{Name: "budget-cost-usd", Commands: onlyRun, instead: "only run runs trials that cost something", set: overriding(app.BudgetCost)},
-		{Name: "budget-duration", Commands: onlyRun, instead: "only run runs trials", set: overriding(app.BudgetDuration)},
+		{Name: "budget-cost-usd", Commands: onlyRun, instead: "only run runs trials that cost something", set: overriding(stages.BudgetCost)},
+		{Name: "budget-duration", Commands: onlyRun, instead: "only run runs trials", set: overriding(stages.BudgetDuration)},
 		{Name: "agent", Commands: ofAgents, lines: true, set: eachTo(func(f *form) *[]string { return &f.job.Agents })},
 		{Name: "task", Commands: beforehand, lines: true, set: key("task", "include_tasks", asLines)},
 		{Name: "exclude-task", Commands: beforehand, lines: true, set: key("exclude-task", "exclude_tasks", asLines)},
@@ -223,17 +233,22 @@ func Inputs() []Input {
 		{Name: "runs", Commands: onlyValidate, instead: "run has n-attempts", set: numberTo("runs", func(f *form, n int) { f.runs = n })},
 		{Name: "nop-runs", Commands: onlyValidate, set: numberTo("nop-runs", func(f *form, n int) { f.nopRuns = n })},
 		{Name: "task-format", Commands: onlyValidate, set: to(func(f *form) *string { return &f.job.TaskFormat })},
-		{Name: "changed", Commands: onlyValidate, set: to(func(f *form) *string { return &f.since })},
+		{Name: "changed", Commands: beforehand, set: to(func(f *form) *string { return &f.since })},
 		{Name: "output", Commands: onlyMerge, instead: "run has jobs-dir and name", set: to(func(f *form) *string { return &f.output })},
-		{Name: "baseline", Commands: withReport, Default: app.GitHubPrefix, set: to(func(f *form) *string { return &f.report.Baseline })},
-		{Name: "baseline-artifact", Commands: withReport, Default: app.DefaultBaselineArtifact, set: to(func(f *form) *string { return &f.report.Stored.Artifact })},
-		{Name: "baseline-workflow", Commands: withReport, set: to(func(f *form) *string { return &f.report.Stored.Workflow })},
+		{Name: "estimate", Commands: onlyPlan, instead: "plan estimates before the trials run", set: truthTo("estimate", func(f *form) *bool { return &f.estimate })},
+		{Name: "baseline", Commands: comparing, Default: reporting.GitHubPrefix, set: to(func(f *form) *string { return &f.report.Baseline })},
+		{Name: "baseline-artifact", Commands: comparing, Default: reporting.DefaultBaselineArtifact, set: to(func(f *form) *string { return &f.report.Stored.Artifact })},
+		{Name: "baseline-workflow", Commands: comparing, set: to(func(f *form) *string { return &f.report.Stored.Workflow })},
 		{Name: "history", Commands: withReport, set: to(func(f *form) *string { return &f.report.History })},
 	}
 	inputs = append(inputs, reportInputs()...)
 	inputs = append(inputs, Input{Name: "comment", Commands: commenting, Default: defaultComment, set: to(func(f *form) *string { return &f.report.Comment })})
 	for _, k := range config.GateKeys() {
-		inputs = append(inputs, Input{Name: k.Flag(), Commands: withReport, set: func(f *form, value string) error {
+		of := withReport
+		if k.Alone != "" {
+			of = onlyRun
+		}
+		inputs = append(inputs, Input{Name: k.Flag(), Commands: of, set: func(f *form, value string) error {
 			f.report.Gate = append(f.report.Gate, config.Override{Path: "gate." + k.Key, Value: value, Origin: "--" + k.Flag()})
 			return nil
 		}})
@@ -252,8 +267,21 @@ func dividing(set func(*form, string) error) func(*form, string) error {
 	}
 }
 
+// LookRequest asks for a look at the shards of a job in rounds, instead of a merge.
+type LookRequest reporting.MergeRequest
+
+// truthTo returns a setter of a field that is true or false.
+func truthTo(input string, field func(*form) *bool) func(*form, string) error {
+	return func(f *form, value string) (err error) {
+		if *field(f), err = strconv.ParseBool(value); err != nil {
+			return usage("the input %s is %q: want true or false", input, untrusted.Line(value))
+		}
+		return nil
+	}
+}
+
 func setShard(f *form, value string) (err error) {
-	f.shard, err = app.ParseShard(value, func(string) (string, bool) { return "", false }) // the matrix gives the shard explicitly
+	f.shard, err = host.ParseShard(value, func(string) (string, bool) { return "", false }) // the matrix gives the shard explicitly
 	return err
 }
 
@@ -266,7 +294,7 @@ func setTarget(f *form, value string) (err error) {
 
 func setKeys(f *form, value string) error {
 	for _, line := range nonEmptyLines(value) {
-		set, err := app.ParseSet(line)
+		set, err := stages.ParseSet(line)
 		if err != nil {
 			return err
 		}
@@ -290,7 +318,7 @@ func (s inputs) executes() bool { return slices.Contains(executing, s.command) }
 
 // readInputs reads and checks the inputs that the workflow set. The runner checks neither names nor
 // that required inputs are present.
-func readInputs(h *app.Host) (inputs, error) {
+func readInputs(h *host.Host) (inputs, error) {
 	if err := checkNames(h); err != nil {
 		return inputs{}, err
 	}
@@ -348,7 +376,7 @@ func variables(text string) (map[string]string, error) {
 }
 
 // checkNames refuses misspelt inputs, of which the runner only warns.
-func checkNames(h *app.Host) error {
+func checkNames(h *host.Host) error {
 	if h.Environ == nil {
 		return nil
 	}
@@ -377,7 +405,7 @@ func checkNames(h *app.Host) error {
 
 // request returns the request that the inputs describe; see Step.Request.
 func (s inputs) request() (any, error) {
-	f := form{target: app.DefaultTarget, runs: app.DefaultRuns, nopRuns: app.DefaultNopRuns, formats: s.formats}
+	f := form{target: stages.DefaultTarget, runs: stages.DefaultRuns, nopRuns: stages.DefaultNopRuns, formats: s.formats}
 	if s.command == commandValidate {
 		f.formats = s.formats.Proofs()
 	}
@@ -406,34 +434,43 @@ func (s inputs) request() (any, error) {
 	if f.shard != nil {
 		f.report.Comment = "" // the whole job is commented on, when its shards are merged
 	}
+	if s.command != commandValidate { // which selects tasks, and not trials
+		f.job.Changed = f.since
+	}
 	switch s.command {
 	case commandPlan:
 		if f.divide {
-			return app.DivideRequest{Job: f.job, Shards: f.shards, Target: f.target, Timings: f.timings, Comment: f.report.Comment}, nil
+			return app.DivideRequest{Job: f.job, Shards: f.shards, Target: f.target, Timings: f.timings, Comment: f.report.Comment, Estimate: f.estimate, Baseline: f.report.Baseline, Stored: f.report.Stored}, nil
+		}
+		if f.estimate {
+			return nil, usage("command: plan has no use for the input estimate without shards")
 		}
 		if s.value("comment") != "" && s.value("comment") != defaultComment {
 			return nil, usage("command: plan has no use for the input comment without shards: the comment says that a job goes on that is divided here")
 		}
 		return f.job, nil
 	case commandMerge:
-		return app.MergeRequest{Paths: f.paths, Output: f.output, Name: f.name, Report: f.report}, nil
+		if f.look {
+			return LookRequest{Paths: f.paths, Name: f.name, Report: f.report}, nil
+		}
+		return reporting.MergeRequest{Paths: f.paths, Output: f.output, Name: f.name, Report: f.report}, nil
 	case commandWithdraw:
-		return app.WithdrawRequest{Name: f.name}, nil
+		return reporting.WithdrawRequest{Name: f.name}, nil
 	case commandReport:
 		if len(f.paths) > 1 {
 			return nil, usage("command: report takes one directory in the input paths, got %d: %s", len(f.paths), strings.Join(f.paths, " "))
 		}
-		return app.ReportRequest{Dir: f.paths[0], Options: f.report}, nil
+		return reporting.ReportRequest{Dir: f.paths[0], Options: f.report}, nil
 	case commandValidate:
-		return app.ProveRequest{
+		return proof.ProveRequest{
 			Job: f.job, Runs: f.runs, NopRuns: f.nopRuns, Since: f.since, Shard: f.shard,
-			Reports: app.ProveReports{Files: f.report.Files},
+			Reports: proof.ProveReports{Files: f.report.Files},
 		}, nil
 	}
-	if f.against != "" && f.report.Baseline == app.GitHubPrefix {
+	if f.against != "" && f.report.Baseline == reporting.GitHubPrefix {
 		f.report.Baseline = "" // the default
 	}
-	return app.RunRequest{Against: f.against, ConfirmAgainst: f.confirmAgainst, Job: f.job, Shard: f.shard, Timings: f.timings, Reuse: f.reuse, Report: f.report}, nil
+	return stages.RunRequest{Against: f.against, ConfirmAgainst: f.confirmAgainst, Job: f.job, Shard: f.shard, Round: f.round, Timings: f.timings, Reuse: f.reuse, Report: f.report}, nil
 }
 
 func (s inputs) missing() error {

@@ -9,17 +9,21 @@ import (
 	"time"
 
 	"github.com/org/rollout-action/internal/app"
+	"github.com/org/rollout-action/internal/app/host"
+	"github.com/org/rollout-action/internal/app/proof"
+	"github.com/org/rollout-action/internal/app/reporting"
+	"github.com/org/rollout-action/internal/app/stages"
 	"github.com/org/rollout-action/internal/core/config"
 	"github.com/org/rollout-action/internal/core/result"
 )
 
 // step returns the Host of a step with inputs.
-func step(inputs map[string]string) *app.Host {
+func step(inputs map[string]string) *host.Host {
 	env := map[string]string{}
 	for name, value := range inputs {
 		env["INPUT_"+strings.ToUpper(name)] = value
 	}
-	return &app.Host{Variables: app.Variables{
+	return &host.Host{Variables: host.Variables{
 		Getenv: func(name string) (string, bool) { value, ok := env[name]; return value, ok },
 		Environ: func() (all []string) {
 			for _, name := range slices.Sorted(maps.Keys(env)) {
@@ -39,13 +43,13 @@ func TestInputsBecomeRequests(t *testing.T) {
 		inputs map[string]string
 		want   any
 	}{
-		"run is the default": {map[string]string{"job": "job.yaml"}, app.RunRequest{Job: app.JobRequest{File: "job.yaml"}}},
+		"run is the default": {map[string]string{"job": "job.yaml"}, stages.RunRequest{Job: stages.JobRequest{File: "job.yaml"}}},
 		"a command that has no use for defaults of action.yml ignores them": {
 			map[string]string{"command": "plan", "job": "j", "comment": "changes", "baseline": "github:", "allow-fork-checkout": "false"},
-			app.JobRequest{File: "j"}},
+			stages.JobRequest{File: "j"}},
 		"lists have a line for each entry": {
 			map[string]string{"job": "j", "agent": "a\nb", "task": "\n a*\n\n  b c \n", "set": "x=1\ny=2=3", "reuse": "jobs/a\njobs/b", "metadata": "k=v"},
-			app.RunRequest{Reuse: []string{"jobs/a", "jobs/b"}, Job: app.JobRequest{
+			stages.RunRequest{Reuse: []string{"jobs/a", "jobs/b"}, Job: stages.JobRequest{
 				File: "j", Agents: []string{"a", "b"}, Overrides: []config.Override{override("task", "include_tasks", []string{"a*", "b c"})},
 				Sets: []config.Override{
 					{Path: "x", Value: "1", Origin: "--set x=1"}, {Path: "y", Value: "2=3", Origin: "--set y=2=3"},
@@ -54,7 +58,7 @@ func TestInputsBecomeRequests(t *testing.T) {
 			}}},
 		"keys of the job, in the order of the documentation": {
 			map[string]string{"job": "j", "n-attempts": "3", "n-concurrent": "2", "name": "--name", "jobs-dir": "d", "env-type": "sandbox", "n-tasks": "5", "sample-seed": "7"},
-			app.RunRequest{Job: app.JobRequest{
+			stages.RunRequest{Job: stages.JobRequest{
 				File: "j", Selection: config.Selection{NTasks: new(5), Seed: new(7)}, Overrides: []config.Override{
 					override("n-attempts", "n_attempts", 3), override("n-concurrent", "n_concurrent_trials", 2), override("name", "name", "--name"),
 					override("jobs-dir", "jobs_dir", "d"), override("env-type", "environment.type", "sandbox"),
@@ -62,42 +66,42 @@ func TestInputsBecomeRequests(t *testing.T) {
 			}}},
 		"whole numbers may begin with zeros, and are decimal": {
 			map[string]string{"job": "j", "n-attempts": "010", "n-tasks": "08"},
-			app.RunRequest{Job: app.JobRequest{File: "j", Overrides: []config.Override{override("n-attempts", "n_attempts", 10)}, Selection: config.Selection{NTasks: new(8)}}}},
+			stages.RunRequest{Job: stages.JobRequest{File: "j", Overrides: []config.Override{override("n-attempts", "n_attempts", 10)}, Selection: config.Selection{NTasks: new(8)}}}},
 		"variables of the job file may begin like GitHub's": {
-			map[string]string{"job": "j", "env": "GITHUB_PERSONAL_ACCESS_TOKEN=x"}, app.RunRequest{Job: app.JobRequest{File: "j"}}},
+			map[string]string{"job": "j", "env": "GITHUB_PERSONAL_ACCESS_TOKEN=x"}, stages.RunRequest{Job: stages.JobRequest{File: "j"}}},
 		"thresholds of the gate": {
 			map[string]string{"command": "report", "paths": "jobs/a", "max-failed-trials": "-1", "on-inconclusive": "fail"},
-			app.ReportRequest{Dir: "jobs/a", Options: app.ReportOptions{Gate: []config.Override{
+			reporting.ReportRequest{Dir: "jobs/a", Options: reporting.ReportOptions{Gate: []config.Override{
 				{Path: "gate.max_failed_trials", Value: "-1", Origin: "--max-failed-trials"}, {Path: "gate.on_inconclusive", Value: "fail", Origin: "--on-inconclusive"},
 			}}}},
 		"merge takes directories": {
 			map[string]string{"command": "merge", "paths": "a\nb", "output": "o", "comment": "always"},
-			app.MergeRequest{Paths: []string{"a", "b"}, Output: "o", Report: app.ReportOptions{Comment: "always"}}},
+			reporting.MergeRequest{Paths: []string{"a", "b"}, Output: "o", Report: reporting.ReportOptions{Comment: "always"}}},
 		"a shard is not commented on, but knows the baseline, for gate.confirm": {
 			map[string]string{"job": "j", "shard": "1/4", "comment": "changes", "baseline": "github:", "baseline-artifact": "a", "junit": "j.xml"},
-			app.RunRequest{Job: app.JobRequest{File: "j"}, Shard: &result.Shard{Index: 1, Total: 4}, Report: app.ReportOptions{
-				Baseline: "github:", Stored: app.StoredAt{Artifact: "a"}, Files: []app.ReportFile{{Format: "junit", Path: "j.xml"}},
+			stages.RunRequest{Job: stages.JobRequest{File: "j"}, Shard: &result.Shard{Index: 1, Total: 4}, Report: reporting.ReportOptions{
+				Baseline: "github:", Stored: reporting.StoredAt{Artifact: "a"}, Files: []reporting.ReportFile{{Format: "junit", Path: "j.xml"}},
 			}}},
-		"a baseline that runs beside the job is the baseline": {
+		"a baseline that runs with the job is the baseline": {
 			map[string]string{"job": "j", "against": "main", "baseline": "github:", "comment": "always"},
-			app.RunRequest{Job: app.JobRequest{File: "j"}, Against: "main", Report: app.ReportOptions{Comment: "always"}}},
+			stages.RunRequest{Job: stages.JobRequest{File: "j"}, Against: "main", Report: reporting.ReportOptions{Comment: "always"}}},
 		"a budget has values as in a job file": {
 			map[string]string{"job": "j", "budget-cost-usd": "20", "budget-duration": "90m"},
-			app.RunRequest{Job: app.JobRequest{File: "j", Overrides: []config.Override{
+			stages.RunRequest{Job: stages.JobRequest{File: "j", Overrides: []config.Override{
 				{Path: "budget.max_cost_usd", Value: "20", Origin: "--budget-cost-usd"}, {Path: "budget.max_duration", Value: "90m", Origin: "--budget-duration"},
 			}}}},
 		"a plan is divided": {
 			map[string]string{"command": "plan", "job": "j", "shards": "auto", "target": "20m", "timings": "t", "comment": "changes"},
-			app.DivideRequest{Job: app.JobRequest{File: "j"}, Shards: "auto", Target: 20 * time.Minute, Timings: "t", Comment: "changes"}},
+			app.DivideRequest{Job: stages.JobRequest{File: "j"}, Shards: "auto", Target: 20 * time.Minute, Timings: "t", Comment: "changes"}},
 		"a plan that is not divided comments on nothing": {
-			map[string]string{"command": "plan", "job": "j", "comment": "changes"}, app.JobRequest{File: "j"}},
+			map[string]string{"command": "plan", "job": "j", "comment": "changes"}, stages.JobRequest{File: "j"}},
 		"a cancelled run withdraws what it has announced": {
-			map[string]string{"command": "withdraw", "name": "n", "comment": "changes", "baseline": "github:"}, app.WithdrawRequest{Name: "n"}},
+			map[string]string{"command": "withdraw", "name": "n", "comment": "changes", "baseline": "github:"}, reporting.WithdrawRequest{Name: "n"}},
 		"tasks are proven": {
 			map[string]string{"command": "validate", "job": "evals", "changed": "main", "runs": "5", "junit": "j.xml", "shard": "1/2", "task-format": "harbor", "baseline": "github:", "comment": "changes"},
-			app.ProveRequest{
-				Job: app.JobRequest{File: "evals", TaskFormat: "harbor"}, Runs: 5, NopRuns: app.DefaultNopRuns, Since: "main",
-				Shard: &result.Shard{Index: 1, Total: 2}, Reports: app.ProveReports{Files: []app.ReportFile{{Format: "junit", Path: "j.xml"}}},
+			proof.ProveRequest{
+				Job: stages.JobRequest{File: "evals", TaskFormat: "harbor"}, Runs: 5, NopRuns: stages.DefaultNopRuns, Since: "main",
+				Shard: &result.Shard{Index: 1, Total: 2}, Reports: proof.ProveReports{Files: []reporting.ReportFile{{Format: "junit", Path: "j.xml"}}},
 			}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"github.com/org/rollout-action/internal/app"
+	"github.com/org/rollout-action/internal/app/host"
 	"github.com/org/rollout-action/internal/lib/ghvars"
 )
 
@@ -16,7 +16,7 @@ import (
 // container action everything is written by root, and the next checkout on the same machine could
 // not remove it (actions/runner#434). paths are files and directories, relative to the current
 // directory; missing ones, and those outside of the workspace, are skipped.
-func handOver(h *app.Host, paths []string) {
+func handOver(h *host.Host, paths []string) {
 	workspace := ghvars.Read(h.Getenv).Workspace
 	info, err := os.Stat(workspace)
 	if workspace == "" || err != nil || os.Geteuid() != 0 {

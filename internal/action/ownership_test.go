@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/org/rollout-action/internal/app"
+	"github.com/org/rollout-action/internal/app/host"
 	"github.com/org/rollout-action/internal/test/testenv"
 )
 
@@ -30,7 +30,7 @@ func TestFilesAreHandedOver(t *testing.T) {
 	must(t, os.Chown(dir, uid, gid))
 	var out warnings
 	workspace := func(name string) (string, bool) { return dir, name == "GITHUB_WORKSPACE" }
-	h := &app.Host{Paths: app.Paths{Dir: dir}, Output: &out, Variables: app.Variables{Getenv: workspace}}
+	h := &host.Host{Paths: host.Paths{Dir: dir}, Output: &out, Variables: host.Variables{Getenv: workspace}}
 	handOver(h, []string{"jobs", "reports/deep/junit.xml", "away/theirs", "../x", outside, "missing", "."})
 	if out.n != 1 { // the link that leads out of the workspace
 		t.Errorf("%d warnings", out.n)
@@ -53,7 +53,7 @@ func TestFilesAreHandedOver(t *testing.T) {
 
 // warnings is an Output that counts warnings and ignores everything else.
 type warnings struct {
-	app.Output
+	host.Output
 	n int
 }
 

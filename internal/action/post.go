@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/org/rollout-action/internal/app"
+	"github.com/org/rollout-action/internal/app/host"
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/internal/lib/plural"
 	"github.com/org/rollout-action/internal/run/job"
@@ -18,7 +18,7 @@ const postLimit = time.Minute
 
 // Post removes the environments that the step left when it was killed. Usually the step's own
 // clean-up has been done by then. Failures are only warnings, and do not fail the job.
-func Post(ctx context.Context, h *app.Host) {
+func Post(ctx context.Context, h *host.Host) {
 	ctx, cancel := context.WithTimeout(ctx, postLimit)
 	defer cancel()
 	if err := removeLeft(ctx, h); err != nil {
@@ -32,7 +32,7 @@ func Post(ctx context.Context, h *app.Host) {
 
 // removeLeft removes the step's environments. It connects to the provider with the Action's default
 // settings.
-func removeLeft(ctx context.Context, h *app.Host) error {
+func removeLeft(ctx context.Context, h *host.Host) error {
 	var name string
 	var owner environment.Owner
 	if !state(h, stateProvider, &name) || !state(h, stateOwner, &owner) {
@@ -42,7 +42,7 @@ func removeLeft(ctx context.Context, h *app.Host) error {
 	if !ok {
 		return fmt.Errorf("there is no provider %q", name)
 	}
-	provider, err := app.Connect(ctx, h.Hard, entry, nil, providers.Host{Clean: true})
+	provider, err := host.Connect(ctx, h.Hard, entry, nil, providers.Host{Clean: true})
 	if err != nil {
 		return err
 	}

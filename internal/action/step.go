@@ -9,7 +9,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/org/rollout-action/internal/app"
+	"github.com/org/rollout-action/internal/app/host"
 	"github.com/org/rollout-action/internal/core/config"
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/internal/forge/github"
@@ -18,26 +18,26 @@ import (
 
 // Step is a workflow step that runs the Action. Close it after its request was carried out.
 type Step struct {
-	// Request is the request that the inputs describe: an app.RunRequest, app.JobRequest (of
-	// PlanJob), app.DivideRequest, app.MergeRequest, app.ReportRequest, app.ProveRequest or
-	// app.WithdrawRequest.
+	// Request is the request that the inputs describe: a stages.RunRequest, stages.JobRequest (of
+	// PlanJob), app.DivideRequest, reporting.MergeRequest, reporting.ReportRequest,
+	// proof.ProveRequest or reporting.WithdrawRequest.
 	Request any
 	// Host is the host for the request: with the variables and the token of the inputs, and the
 	// fork rule.
-	Host *app.Host
+	Host *host.Host
 
-	outer   *app.Host
+	outer   *host.Host
 	inputs  inputs
 	guard   *guard   // nil: everything may be executed
 	written []string // output paths in the workspace
 }
 
 func usage(format string, args ...any) error {
-	return &app.UsageError{Err: fmt.Errorf(format, args...)}
+	return &host.UsageError{Err: fmt.Errorf(format, args...)}
 }
 
 // Open reads the inputs of a step and checks whether the step is allowed to carry them out.
-func Open(ctx context.Context, h *app.Host) (_ *Step, err error) {
+func Open(ctx context.Context, h *host.Host) (_ *Step, err error) {
 	in, err := readInputs(h)
 	if err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func Open(ctx context.Context, h *app.Host) (_ *Step, err error) {
 }
 
 // host returns the host for the request.
-func (s *Step) host(facts func() github.Environment) *app.Host {
+func (s *Step) host(facts func() github.Environment) *host.Host {
 	host := *s.outer
 	host.Getenv = s.getenv
 	host.OnLoad = s.loaded
@@ -97,7 +97,7 @@ func (s *Step) getenv(name string) (string, bool) {
 }
 
 // loaded hides the job's secrets, and saves the data with which the post step cleans up. It is the
-// step's app.Host.OnLoad.
+// step's host.Host.OnLoad.
 func (s *Step) loaded(file *config.Loaded) error {
 	mask(s.outer, file.Secrets)
 	if s.inputs.executes() {
@@ -132,7 +132,7 @@ const (
 )
 
 // saveState saves a value for the post step, which does less without it.
-func saveState(h *app.Host, name string, value any) {
+func saveState(h *host.Host, name string, value any) {
 	text, err := json.Marshal(value)
 	if err == nil {
 		err = github.SaveState(h.Getenv, name, string(text))
@@ -143,7 +143,7 @@ func saveState(h *app.Host, name string, value any) {
 }
 
 // state reads what saveState saved, and reports whether there is such a value.
-func state(h *app.Host, name string, value any) bool {
+func state(h *host.Host, name string, value any) bool {
 	text, _ := h.Getenv("STATE_" + name)
 	return text != "" && json.Unmarshal([]byte(text), value) == nil
 }

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/org/rollout-action/internal/app"
+	"github.com/org/rollout-action/internal/app/host"
 	"github.com/org/rollout-action/internal/core/config"
 	"github.com/org/rollout-action/internal/lib/ghvars"
 	"github.com/org/rollout-action/internal/lib/untrusted"
@@ -38,7 +38,7 @@ func (s *Step) checkTargets(file *config.Loaded) error {
 
 // checkTarget refuses to write to a path, named by what, that leads through a link in the
 // workspace: the link may come from an untrusted commit, and the step writes as root.
-func checkTarget(h *app.Host, what, path string) error {
+func checkTarget(h *host.Host, what, path string) error {
 	workspace := ghvars.Read(h.Getenv).Workspace
 	path, err := filepath.Abs(path)
 	if workspace == "" || err != nil {

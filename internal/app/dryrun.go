@@ -10,12 +10,19 @@ import (
 	"slices"
 	"time"
 
+	"github.com/org/rollout-action/internal/app/host"
+	"github.com/org/rollout-action/internal/app/library"
+	"github.com/org/rollout-action/internal/app/rerun"
+	"github.com/org/rollout-action/internal/app/sidebyside"
+	"github.com/org/rollout-action/internal/app/stages"
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/lib/diag"
 	"github.com/org/rollout-action/internal/run/job"
 	"github.com/org/rollout-action/internal/run/job/resume"
 	"github.com/org/rollout-action/internal/run/job/reuse"
+	"github.com/org/rollout-action/internal/run/job/spending"
 	"github.com/org/rollout-action/internal/run/trial"
+	"github.com/org/rollout-action/internal/run/trial/experiment"
 )
 
 // maxEarlierJobs is how many of the newest jobs below jobs_dir an estimate reads.
@@ -48,6 +55,7 @@ type DryRun struct {
 	Warnings    diag.List
 
 	before ranBefore
+	began  *result.Plan // of the job that would be continued; nil: a new one would begin
 }
 
 // ranBefore is the part of the budget that earlier runs of a resumed job have used.
@@ -66,7 +74,7 @@ type BudgetEstimate struct {
 	// CostKnown and TimeKnown: enough is known about the trials to predict when the limit on the
 	// cost, or on the time, stops them.
 	CostKnown, TimeKnown bool
-	Forecast             job.Forecast // by the limits with known expectations
+	Forecast             spending.Forecast // by the limits with known expectations
 }
 
 // Limited reports whether there is a budget.
@@ -95,28 +103,28 @@ type Estimate struct {
 
 // RunDry returns what Run would do. It contacts no provider and writes only the datasets of
 // registries, into the cache. It refuses what Run would refuse.
-func RunDry(ctx context.Context, h *Host, req RunRequest) (*DryRun, error) {
+func RunDry(ctx context.Context, h *host.Host, req stages.RunRequest) (*DryRun, error) {
 	if req.SaveJob != "" {
-		return nil, usage("--save-job writes a file, and --dry-run writes nothing: use one of them")
+		return nil, host.Usagef("--save-job writes a file, and --dry-run writes nothing: use one of them")
 	}
 	p, policy, err := loadRun(ctx, h, &req)
 	if err != nil {
 		return nil, err
 	}
-	defer p.close()
-	p.report = req.Report
-	if err := p.split(req.Shard, req.Timings); err != nil {
-		return nil, err
-	}
-	sources, err := reuseSources(h.Paths, req.Reuse, p.dir())
-	if err != nil {
+	defer p.Close()
+	p.Orders = stages.Orders{Report: req.Report}
+	if err := p.Split(req.Shard, req.Timings); err != nil {
 		return nil, err
 	}
 	d := &DryRun{
-		Name: p.Job.Name, Dir: p.dir(), Provider: p.Job.Environment.Type, Concurrent: p.Job.NConcurrentTrials, Shard: p.shard, Total: len(p.specs),
+		Name: p.Job.Name, Dir: p.Dir(), Provider: p.Job.Environment.Type, Concurrent: p.Job.NConcurrentTrials, Shard: p.Shard, Total: len(p.Specs),
 		Warnings: p.Warnings,
 	}
 	todo, earlier, err := d.pending(ctx, p, req.Resume, policy)
+	if err != nil {
+		return nil, err
+	}
+	sources, err := drySources(ctx, p, req, d.began)
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +132,7 @@ func RunDry(ctx context.Context, h *Host, req RunRequest) (*DryRun, error) {
 		return nil, err
 	}
 	d.images(p, todo)
-	results, err := p.earlierResults(ctx, req, earlier)
+	results, err := earlierResults(ctx, p, req, earlier)
 	if err != nil {
 		return nil, err
 	}
@@ -134,9 +142,25 @@ func RunDry(ctx context.Context, h *Host, req RunRequest) (*DryRun, error) {
 	return d, nil
 }
 
+// drySources returns the sources from which the run would take trials. began is as for
+// FindBaseline.
+func drySources(ctx context.Context, p *stages.Planned, req stages.RunRequest, began *result.Plan) ([]reuse.Source, error) {
+	dirs, fromBaseline := stages.SplitReuse(req.Reuse)
+	sources, err := stages.ReuseSources(p.Host.Paths, dirs, p.Dir())
+	if err != nil || !fromBaseline {
+		return sources, err
+	}
+	if sidebyside.Besides(req) {
+		p.RunsAllAsUsual("the baseline runs with the job")
+		return sources, nil
+	}
+	base, err := p.FindBaseline(ctx, began)
+	return append(base, sources...), err
+}
+
 // forecast predicts the effect of the job's budget on the trials.
-func (d *DryRun) forecast(p *planned, expected []job.Expected) error {
-	limits, err := p.budget(d.before.results, nil)
+func (d *DryRun) forecast(p *stages.Planned, expected []spending.Expected) error {
+	limits, err := p.Budget(d.before.results, nil)
 	if err != nil {
 		return err
 	}
@@ -165,11 +189,11 @@ func (d *DryRun) forecast(p *planned, expected []job.Expected) error {
 
 // pending returns the trials that would run if nothing were reused, and the existing results of the
 // job.
-func (d *DryRun) pending(ctx context.Context, p *planned, resumes bool, policy resume.RerunPolicy) (todo []trial.Spec, earlier []result.Trial, err error) {
-	dir := p.host.Path(p.dir())
-	todo = slices.Clone(p.own())
+func (d *DryRun) pending(ctx context.Context, p *stages.Planned, resumes bool, policy resume.RerunPolicy) (todo []trial.Spec, earlier []result.Trial, err error) {
+	dir := p.Host.Path(p.Dir())
+	todo = slices.Clone(p.Own())
 	if resumes {
-		if err := p.checkResumable(); err != nil {
+		if err := rerun.CheckResumable(p); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -180,48 +204,48 @@ func (d *DryRun) pending(ctx context.Context, p *planned, resumes bool, policy r
 		if p.Unnamed || p.Numbered != nil {
 			return todo, nil, nil // the run would choose another name
 		}
-		return nil, nil, p.errExists(fmt.Errorf("%s %w", clean(p.dir()), job.ErrExists))
+		return nil, nil, p.ErrExists(fmt.Errorf("%s %w", host.Clean(p.Dir()), job.ErrExists))
 	}
 	if job.Running(dir) {
-		return nil, nil, usage("%s is running just now", clean(p.dir()))
+		return nil, nil, host.Usagef("%s is running just now", host.Clean(p.Dir()))
 	}
-	stored, err := openStored(p.host.Paths, p.dir())
+	stored, err := rerun.OpenStored(p.Host.Paths, p.Dir())
 	if errors.Is(err, resume.ErrNotBegun) {
 		if empty, emptyErr := job.NotBegun(dir); emptyErr == nil && empty {
 			return todo, nil, nil
 		}
-		err = usage("%w: choose another --name, or remove the directory", err)
+		err = host.Usagef("%w: choose another --name, or remove the directory", err)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	d.Resumed = true
-	p.into = p.dir()
-	c, err := p.continuation(ctx, stored, policy)
+	d.Resumed, d.began = true, &stored.Plan
+	p.Into = p.Dir()
+	c, err := rerun.Continue(ctx, p, stored, policy)
 	if err == nil {
-		err = c.checkVariables()
+		err = c.CheckVariables()
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	pending := c.pending
-	d.Shard = p.shard
+	pending := c.Pending
+	d.Shard = p.Shard
 	d.Kept = pending.Kept
 	ran := result.Summarize(stored.Plan, pending.Earlier).TotalDurationSec
 	d.before = ranBefore{pending.Earlier, time.Duration(ran * float64(time.Second))}
-	return slices.DeleteFunc(slices.Clone(p.own()), func(s trial.Spec) bool { return !pending.Keys[s.Key] }), pending.Earlier, nil
+	return slices.DeleteFunc(slices.Clone(p.Own()), func(s trial.Spec) bool { return !pending.Keys[s.Key] }), pending.Earlier, nil
 }
 
 // reuse returns the trials that remain after reusing those of other jobs.
-func (d *DryRun) reuse(ctx context.Context, p *planned, sources []reuse.Source, todo []trial.Spec) ([]trial.Spec, error) {
+func (d *DryRun) reuse(ctx context.Context, p *stages.Planned, sources []reuse.Source, todo []trial.Spec) ([]trial.Spec, error) {
 	if len(sources) == 0 {
 		return todo, nil
 	}
 	var unaddressed []string
-	if entry, ok := p.host.Providers.Find(p.Job.Environment.Type); ok {
+	if entry, ok := p.Host.Providers.Find(p.Job.Environment.Type); ok {
 		unaddressed = entry.Unaddressed(p.Job.Environment.ProviderConfig)
 	}
-	found, err := reuse.Find(ctx, sources, todo, reuse.Experiment{Digests: trial.DigestsOf(p.Job, p.inputs()), Unaddressed: unaddressed})
+	found, err := reuse.Find(ctx, sources, todo, reuse.Experiment{Digests: experiment.DigestsOf(p.Job, p.Inputs()), Unaddressed: unaddressed})
 	if err != nil {
 		return nil, err
 	}
@@ -234,7 +258,7 @@ func (d *DryRun) reuse(ctx context.Context, p *planned, sources []reuse.Source, 
 }
 
 // images counts the images that the trials need, and the agent layers.
-func (d *DryRun) images(p *planned, todo []trial.Spec) {
+func (d *DryRun) images(p *stages.Planned, todo []trial.Spec) {
 	type layer struct{ agent, image string }
 	builds, pulls, broken, layers := map[string]bool{}, map[string]bool{}, map[string]bool{}, map[layer]bool{}
 	for _, s := range todo {
@@ -267,7 +291,7 @@ type earlierJobs struct {
 
 // earlierResults reads the results that tell how long trials take: those of the job itself, of
 // --timings and --reuse, and of the newest jobs in jobs_dir.
-func (p *planned) earlierResults(ctx context.Context, req RunRequest, own []result.Trial) (earlierJobs, error) {
+func earlierResults(ctx context.Context, p *stages.Planned, req stages.RunRequest, own []result.Trial) (earlierJobs, error) {
 	var out earlierJobs
 	for _, t := range own {
 		out.results = append(out.results, result.OutcomeOf(t))
@@ -275,20 +299,20 @@ func (p *planned) earlierResults(ctx context.Context, req RunRequest, own []resu
 	if len(own) > 0 {
 		out.jobs++
 	}
-	read := []string{p.dir()}
+	read := []string{p.Dir()}
 	add := func(path, label string) {
 		dir := path
 		if filepath.Base(path) == result.ResultFile {
 			dir = filepath.Dir(path)
 		}
-		if slices.ContainsFunc(read, func(other string) bool { return p.host.same(dir, other) }) {
+		if slices.ContainsFunc(read, func(other string) bool { return p.Host.SameJob(dir, other) }) {
 			return
 		}
 		read = append(read, dir)
-		earlier, _, err := result.ReadJob(p.host.Path(path))
+		earlier, _, err := result.ReadJob(p.Host.Path(path))
 		if err != nil {
 			if label != "" {
-				warnf(p.host.Output, "%s %s: not used for the estimate: %v", label, path, err)
+				host.Warnf(p.Host.Output, "%s %s: not used for the estimate: %v", label, path, err)
 			}
 			return
 		}
@@ -301,7 +325,7 @@ func (p *planned) earlierResults(ctx context.Context, req RunRequest, own []resu
 	for _, path := range req.Reuse {
 		add(path, "--reuse")
 	}
-	newest, err := p.newestJobs(ctx)
+	newest, err := newestJobs(ctx, p)
 	for _, dir := range newest {
 		if ctx.Err() != nil {
 			break
@@ -312,13 +336,13 @@ func (p *planned) earlierResults(ctx context.Context, req RunRequest, own []resu
 }
 
 // newestJobs returns the results of the newest ended jobs in jobs_dir.
-func (p *planned) newestJobs(ctx context.Context) ([]string, error) {
-	dir := p.host.Path(p.Job.JobsDir)
+func newestJobs(ctx context.Context, p *stages.Planned) ([]string, error) {
+	dir := p.Host.Path(p.Job.JobsDir)
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, nil //nolint:nilerr // the run makes the directory, or says what is wrong with it
 	}
-	var found []ListedJob
+	var found []library.ListedJob
 	for _, e := range entries {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -326,14 +350,14 @@ func (p *planned) newestJobs(ctx context.Context) ([]string, error) {
 		if !e.IsDir() {
 			continue
 		}
-		if listed, ok := identify(dir, e); ok && listed.State == "" {
+		if listed, ok := library.Identify(dir, e); ok && listed.State == "" {
 			listed.Dir = filepath.Join(p.Job.JobsDir, e.Name())
-			if _, err := os.Lstat(p.host.Path(filepath.Join(listed.Dir, result.ResultFile))); err == nil {
+			if _, err := os.Lstat(p.Host.Path(filepath.Join(listed.Dir, result.ResultFile))); err == nil {
 				found = append(found, listed)
 			}
 		}
 	}
-	slices.SortFunc(found, newestFirst)
+	slices.SortFunc(found, library.NewestFirst)
 	var dirs []string
 	for _, l := range found[:min(len(found), maxEarlierJobs)] {
 		dirs = append(dirs, l.Dir)
@@ -342,7 +366,7 @@ func (p *planned) newestJobs(ctx context.Context) ([]string, error) {
 }
 
 // estimate computes the expected time and cost of the trials, in total and each.
-func (d *DryRun) estimate(todo []trial.Spec, earlier earlierJobs) []job.Expected {
+func (d *DryRun) estimate(todo []trial.Spec, earlier earlierJobs) []spending.Expected {
 	e := &d.Estimate
 	e.Trials, e.Jobs = len(todo), earlier.jobs
 	timings := job.TimingsOf(result.Job{Results: earlier.results})
@@ -350,7 +374,7 @@ func (d *DryRun) estimate(todo []trial.Spec, earlier earlierJobs) []job.Expected
 	costs := costsOf(earlier.results)
 	wanted := map[result.Key]bool{}
 	sum := 0.0
-	expected := make([]job.Expected, len(todo))
+	expected := make([]spending.Expected, len(todo))
 	for i, s := range todo {
 		expected[i].Duration = each[i]
 		key := s.Key

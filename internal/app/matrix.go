@@ -8,6 +8,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/org/rollout-action/internal/app/host"
+	"github.com/org/rollout-action/internal/app/reporting"
+	"github.com/org/rollout-action/internal/app/stages"
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/forge/github"
 	"github.com/org/rollout-action/internal/lib/plural"
@@ -27,19 +30,26 @@ const (
 
 // DivideRequest is the request of Divide.
 type DivideRequest struct {
-	Job     JobRequest
+	Job     stages.JobRequest
 	Shards  string        // a number, or "auto": as many as Target needs
 	Target  time.Duration // the time limit of a shard
 	Timings string        // as in RunRequest
 	// Comment is as in ReportOptions: with it, the comment of an earlier run says that this run is
 	// in progress. "": it does not.
 	Comment string
+	// Estimate puts the trials that would run, and their cost by the results of Baseline (as in
+	// ReportOptions), into Division.Ahead and into the comment, which is created if there is none.
+	Estimate bool
+	Baseline string
+	Stored   reporting.StoredAt
 }
 
 // Division is a job divided into shards.
 type Division struct {
 	Shards     []DividedShard
-	Concurrent int // trials at a time in each
+	Concurrent int    // trials at a time in each
+	InRounds   bool   // each shard makes one round, and a look decides about the next (gate.stop)
+	Ahead      *Ahead // nil without DivideRequest.Estimate
 }
 
 // DividedShard is one part of a job.
@@ -67,9 +77,9 @@ type MatrixEntry struct {
 
 // Matrix returns the division as a workflow's matrix.
 func (d Division) Matrix() Matrix {
-	var m Matrix
+	m := Matrix{Include: []MatrixEntry{}} // GitHub refuses null
 	for _, s := range d.Shards {
-		entry := MatrixEntry{Shard: s.Shard.String(), Index: s.Index, Total: s.Total, Name: ShardName(s.Shard), Trials: s.Trials}
+		entry := MatrixEntry{Shard: s.Shard.String(), Index: s.Index, Total: s.Total, Name: reporting.ShardName(s.Shard), Trials: s.Trials}
 		if s.Wall != nil {
 			entry.EstimatedSec = new(result.Seconds(*s.Wall))
 		}
@@ -78,98 +88,123 @@ func (d Division) Matrix() Matrix {
 	return m
 }
 
-// setOutputs sets the outputs of a workflow step, if this is one.
-func (d Division) setOutputs(getenv github.Getenv) error {
+// setOutputs sets the outputs of a workflow step, if this is one. round is the one that the shards
+// make; 0: they make all attempts.
+func (d Division) setOutputs(getenv github.Getenv, round int) error {
 	matrix, err := json.Marshal(d.Matrix())
 	if err != nil {
 		return err
 	}
+	of := ""
+	if round > 0 {
+		of = strconv.Itoa(round)
+	}
 	return errors.Join(
 		github.SetOutput(getenv, "matrix", string(matrix)),
 		github.SetOutput(getenv, "shards", strconv.Itoa(len(d.Shards))),
+		github.SetOutput(getenv, "round", of),
 	)
 }
 
 // Divide divides a job among machines, and sets the outputs of a workflow step, if this is one. It
 // contacts no provider.
-func Divide(ctx context.Context, h *Host, req DivideRequest) (Division, error) {
-	if req.Shards == "" {
-		return Division{}, usage("--target, --timings and --comment are for a job that is divided: they need --shards")
+func Divide(ctx context.Context, h *host.Host, req DivideRequest) (Division, error) {
+	if req.Shards == "" && req.Estimate { // which says something about a whole job, too
+		req.Shards = "1"
 	}
-	if err := (ReportOptions{Comment: req.Comment}).check(); err != nil {
+	if req.Shards == "" {
+		return Division{}, host.Usagef("--target, --timings and --comment are for a job that is divided: they need --shards")
+	}
+	if err := (reporting.ReportOptions{Comment: req.Comment}).Check(); err != nil {
 		return Division{}, err
 	}
 	if req.Target <= 0 {
-		return Division{}, usage("--target %s: want a time, as in 20m", req.Target)
+		return Division{}, host.Usagef("--target %s: want a time, as in 20m", req.Target)
 	}
-	timings, err := readTimings(h.Paths, h.Output, req.Timings)
+	timings, err := stages.ReadTimings(h.Paths, h.Output, req.Timings)
 	if err != nil {
 		return Division{}, err
 	}
-	req.Job.unused, req.Job.unrun = true, true
-	p, err := loadPlan(ctx, h, req.Job)
+	req.Job.Unused, req.Job.Unrun = true, true
+	p, err := stages.LoadPlan(ctx, h, req.Job)
 	if err != nil {
 		return Division{}, err
 	}
-	defer p.close()
+	defer p.Close()
 	h.Output.Warnings(p.Warnings)
-	if err := p.checkShardable(); err != nil {
+	if err := p.CheckShardable(); err != nil {
 		return Division{}, err
 	}
-	n, err := p.countShards(req, timings)
+	n, err := countShards(p, req, timings)
 	if err != nil {
 		return Division{}, err
 	}
-	d := p.divide(n, timings)
-	if err := d.setOutputs(h.Getenv); err != nil {
+	d := divide(p, n, timings)
+	d.InRounds = p.InRounds(n)
+	round := 0
+	if d.InRounds {
+		round = 1
+	}
+	if err := d.setOutputs(h.Getenv, round); err != nil {
 		return d, err
 	}
-	a := h.announce(ctx, ReportOptions{Comment: req.Comment}, jobName{p.NameAsWritten, p.Job.Name}, h.Now())
-	a.end(ctx, nil) // cancelled just now
+	run := reporting.Ahead{Commit: p.Checkout().Commit}
+	if req.Estimate && n > 0 {
+		if d.Ahead, err = lookAhead(ctx, p, req, n, timings); err != nil {
+			return d, err
+		}
+		run.Estimate = d.Ahead.markdown()
+	}
+	a := reporting.Announce(ctx, h, reporting.ReportOptions{Comment: req.Comment}, reporting.JobName{NamedAs: p.NameAsWritten, Name: p.Job.Name}, h.Now(), run)
+	a.End(ctx, nil) // cancelled just now
 	return d, nil
 }
 
-// countShards returns the number of shards for --shards, at most as many as can be non-empty.
-func (p *planned) countShards(req DivideRequest, timings job.Timings) (int, error) {
+// countShards returns the number of shards for --shards, at most as many as can be non-empty. It is 0
+// if nothing that changed can affect a trial.
+func countShards(p *stages.Planned, req DivideRequest, timings job.Timings) (int, error) {
+	if p.NothingAffected() {
+		return 0, nil
+	}
 	if req.Shards == "auto" {
-		return p.enoughShards(req.Target, timings), nil
+		return enoughShards(p, req.Target, timings), nil
 	}
 	n, err := strconv.Atoi(req.Shards)
 	if err != nil || n < 1 {
-		return 0, usage("--shards %s: want a number from 1 to %d, or auto", req.Shards, maxMatrix)
+		return 0, host.Usagef("--shards %s: want a number from 1 to %d, or auto", req.Shards, maxMatrix)
 	}
 	if n > maxMatrix {
-		return 0, usage("--shards %d: a GitHub matrix has at most %d jobs", n, maxMatrix)
+		return 0, host.Usagef("--shards %d: a GitHub matrix has at most %d jobs", n, maxMatrix)
 	}
-	if most := job.MostShards(p.specs); n > most {
+	if most := job.MostShards(p.Specs); n > most {
 		why := "no more trials"
-		if most < len(p.specs) {
+		if most < len(p.Specs) {
 			why = "no more tasks, and judges with scope: group need all trials of a task in one shard"
 		}
-		linef(p.host.Output, "%s instead of %d, as the job has %s", plural.Count(most, "shard"), n, why)
+		host.Linef(p.Host.Output, "%s instead of %d, as the job has %s", plural.Count(most, "shard"), n, why)
 		n = most
 	}
 	return n, nil
 }
 
 // enoughShards returns the number of shards for --shards auto.
-func (p *planned) enoughShards(target time.Duration, timings job.Timings) int {
+func enoughShards(p *stages.Planned, target time.Duration, timings job.Timings) int {
 	concurrent := p.Job.NConcurrentTrials
-	each, known := timings.Expect(p.specs)
+	each, known := timings.Expect(p.Specs)
 	if !known {
 		tasks := map[[2]string]bool{}
-		for _, s := range p.specs {
+		for _, s := range p.Specs {
 			tasks[[2]string{s.Key.Dataset, s.Key.Task}] = true
 		}
-		all := float64(len(p.specs)) * guessedTrial.Seconds() / float64(concurrent)
+		all := float64(len(p.Specs)) * guessedTrial.Seconds() / float64(concurrent)
 		n := max(1, min(int(math.Ceil(all/target.Seconds())), guessedMost, len(tasks)))
-		linef(p.host.Output, "How long these trials take is not known (--timings tells), so each is taken to need %s: %s for %s, with "+
-			"no task divided and at most %d shards", Brief(guessedTrial), plural.Count(n, "shard"), plural.Count(len(p.specs), "trial"), guessedMost)
+		host.Linef(p.Host.Output, "How long these trials take is not known (--timings tells), so each is taken to need %s: %s for %s, with "+
+			"no task divided and at most %d shards", Brief(guessedTrial), plural.Count(n, "shard"), plural.Count(len(p.Specs), "trial"), guessedMost)
 		return n
 	}
-	n := job.ShardsNeeded(p.specs, timings, concurrent, target, maxMatrix)
+	n := job.ShardsNeeded(p.Specs, timings, concurrent, target, maxMatrix)
 	var wall time.Duration
-	for _, l := range job.Loads(job.Shards(p.specs, n, timings), n, each) {
+	for _, l := range job.Loads(job.Shards(p.Specs, n, timings), n, each) {
 		wall = max(wall, l.Wall(concurrent))
 	}
 	if wall > target {
@@ -177,17 +212,17 @@ func (p *planned) enoughShards(target time.Duration, timings job.Timings) int {
 		if n == maxMatrix {
 			why = "a workflow can start no more"
 		}
-		linef(p.host.Output, "%s take %s, longer than the target of %s: %s", plural.Count(n, "shard"), Brief(wall), Brief(target), why)
+		host.Linef(p.Host.Output, "%s take %s, longer than the target of %s: %s", plural.Count(n, "shard"), Brief(wall), Brief(target), why)
 	}
 	return n
 }
 
 // divide divides the trials into n shards.
-func (p *planned) divide(n int, timings job.Timings) Division {
+func divide(p *stages.Planned, n int, timings job.Timings) Division {
 	concurrent := p.Job.NConcurrentTrials
-	each, known := timings.Expect(p.specs)
+	each, known := timings.Expect(p.Specs)
 	d := Division{Concurrent: concurrent}
-	for i, l := range job.Loads(job.Shards(p.specs, n, timings), n, each) {
+	for i, l := range job.Loads(job.Shards(p.Specs, n, timings), n, each) {
 		shard := DividedShard{Shard: result.Shard{Index: i + 1, Total: n}, Trials: l.Trials}
 		if known {
 			shard.Wall = new(l.Wall(concurrent))

@@ -10,10 +10,14 @@ import (
 	"testing"
 
 	"github.com/org/rollout-action/internal/app"
+	"github.com/org/rollout-action/internal/app/host"
+	"github.com/org/rollout-action/internal/app/proof"
+	"github.com/org/rollout-action/internal/app/stages"
 	"github.com/org/rollout-action/internal/core/config"
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/lib/diag"
+	"github.com/org/rollout-action/internal/test/apptest"
 	"github.com/org/rollout-action/providers"
 )
 
@@ -52,7 +56,7 @@ func (bare) CheckBuild(context.Context, environment.BuildOptions) error {
 }
 
 // choose replaces the host's provider by a remote one that make returns.
-func choose(h *app.Host, make func(environment.Provider) (environment.Provider, error)) {
+func choose(h *host.Host, make func(environment.Provider) (environment.Provider, error)) {
 	entry := &h.Providers[0]
 	connect := entry.New
 	entry.Remote = true
@@ -66,8 +70,8 @@ func choose(h *app.Host, make func(environment.Provider) (environment.Provider, 
 }
 
 // request returns a request for the job, with another value of a key if path is not empty.
-func request(path, value string) app.JobRequest {
-	r := app.JobRequest{File: "job.yaml"}
+func request(path, value string) stages.JobRequest {
+	r := stages.JobRequest{File: "job.yaml"}
 	if path != "" {
 		r.Sets = []config.Override{{Path: path, Value: value, Origin: "--set"}}
 	}
@@ -75,9 +79,9 @@ func request(path, value string) app.JobRequest {
 }
 
 // problems returns the problems that validate finds, except those about the form of scripts.
-func problems(t *testing.T, h *app.Host, req app.JobRequest) diag.List {
+func problems(t *testing.T, h *host.Host, req stages.JobRequest) diag.List {
 	t.Helper()
-	checked, err := app.Validate(t.Context(), h, req, false)
+	checked, err := proof.Validate(t.Context(), h, req, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +90,7 @@ func problems(t *testing.T, h *app.Host, req app.JobRequest) diag.List {
 
 func TestValidateAsksRemoteProviders(t *testing.T) {
 	t.Run("that cannot be used", func(t *testing.T) {
-		h, _ := host(t)
+		h, _ := apptest.New(t)
 		choose(h, func(environment.Provider) (environment.Provider, error) {
 			return nil, &environment.Error{Kind: environment.KindUnavailable, Err: errors.New("there is no cluster"), Hint: "set KUBECONFIG"}
 		})
@@ -96,7 +100,7 @@ func TestValidateAsksRemoteProviders(t *testing.T) {
 		}
 	})
 	t.Run("that refuses", func(t *testing.T) {
-		h, _ := host(t)
+		h, _ := apptest.New(t)
 		choose(h, func(environment.Provider) (environment.Provider, error) {
 			return nil, &environment.Error{Kind: environment.KindUnavailable, Refused: true, Err: errors.New("there is no namespace"), Hint: "create it"}
 		})
@@ -106,7 +110,7 @@ func TestValidateAsksRemoteProviders(t *testing.T) {
 		}
 	})
 	t.Run("that can never grant the limits of a task", func(t *testing.T) {
-		h, _ := host(t)
+		h, _ := apptest.New(t)
 		choose(h, func(p environment.Provider) (environment.Provider, error) { return picky{p, nil, new(int)}, nil })
 		got := problems(t, h, request("environment.override_cpus", "2"))
 		if len(got) != 1 || len(got.Warnings()) != 1 || got[0].Message != "the quota grants 1 cpu" || !strings.HasSuffix(got[0].File, "task.toml") {
@@ -117,7 +121,7 @@ func TestValidateAsksRemoteProviders(t *testing.T) {
 		}
 	})
 	t.Run("but no others", func(t *testing.T) {
-		h, _ := host(t)
+		h, _ := apptest.New(t)
 		h.Providers[0].New = func(context.Context, map[string]any, providers.Host) (environment.Provider, error) {
 			t.Error("the provider was contacted")
 			return nil, errors.New("no")
@@ -129,36 +133,36 @@ func TestValidateAsksRemoteProviders(t *testing.T) {
 }
 
 func TestRunWarnsOfTasksThatCanNeverRun(t *testing.T) {
-	h, out := host(t)
+	h, out := apptest.New(t)
 	choose(h, func(p environment.Provider) (environment.Provider, error) { return picky{p, nil, new(int)}, nil })
-	if _, err := app.Run(t.Context(), h, app.RunRequest{Job: request("environment.override_cpus", "2")}); err != nil {
+	if _, err := app.Run(t.Context(), h, stages.RunRequest{Job: request("environment.override_cpus", "2")}); err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.Join(out.lines, ", "); got != "0 warnings, 1 warnings" {
+	if got := strings.Join(out.Lines, ", "); got != "0 warnings, 1 warnings" {
 		t.Errorf("reported: %s", got)
 	}
 }
 
 func TestRunIsRefusedIfNetworksAreNotRestricted(t *testing.T) {
-	h, _ := host(t)
+	h, _ := apptest.New(t)
 	proofs := 0
 	choose(h, func(p environment.Provider) (environment.Provider, error) {
 		return picky{p, &environment.Error{Kind: environment.KindStart, Err: errors.New("policies are not enforced")}, &proofs}, nil
 	})
-	_, err := app.Run(t.Context(), h, app.RunRequest{Job: request("environment.network", "none")})
+	_, err := app.Run(t.Context(), h, stages.RunRequest{Job: request("environment.network", "none")})
 	if err == nil || !strings.Contains(err.Error(), "policies are not enforced") || proofs != 1 {
 		t.Errorf("error %v after %d proofs", err, proofs)
 	}
 	if _, err := result.ReadTree(h.Path("jobs/nightly")); err == nil {
 		t.Error("the job has a directory")
 	}
-	if _, err := app.Run(t.Context(), h, app.RunRequest{Job: request("", "")}); err != nil || proofs != 1 {
+	if _, err := app.Run(t.Context(), h, stages.RunRequest{Job: request("", "")}); err != nil || proofs != 1 {
 		t.Errorf("with a public network: %v after %d proofs", err, proofs)
 	}
 }
 
 // addTask adds a task to the host's dataset, with an image or, if that is empty, a Dockerfile.
-func addTask(t *testing.T, h *app.Host, name, image string) {
+func addTask(t *testing.T, h *host.Host, name, image string) {
 	t.Helper()
 	files := map[string]string{
 		"task.toml":      "version = \"1.0\"\n",
@@ -177,9 +181,9 @@ func addTask(t *testing.T, h *app.Host, name, image string) {
 	}
 }
 
-func TestImagesThatWillNeverBeAreSaidOnce(t *testing.T) {
-	remote := func(t *testing.T) (*app.Host, *recorder) {
-		h, out := host(t)
+func TestMissingImagesAreReportedOnce(t *testing.T) {
+	remote := func(t *testing.T) (*host.Host, *apptest.Recorder) {
+		h, out := apptest.New(t)
 		choose(h, func(p environment.Provider) (environment.Provider, error) { return bare{p}, nil })
 		return h, out
 	}
@@ -199,10 +203,10 @@ func TestImagesThatWillNeverBeAreSaidOnce(t *testing.T) {
 		if d := got[1].String(); !strings.Contains(d, "foreign/task.toml: ") || !strings.HasSuffix(d, "image foreign:1 is not for the nodes (use others)") {
 			t.Errorf("a single task: %s", d)
 		}
-		if _, err := app.Run(t.Context(), h, app.RunRequest{Job: request("", "")}); err != nil {
+		if _, err := app.Run(t.Context(), h, stages.RunRequest{Job: request("", "")}); err != nil {
 			t.Fatalf("the other tasks: %v", err)
 		}
-		if got := strings.Join(out.lines, ", "); got != "0 warnings, 2 warnings" {
+		if got := strings.Join(out.Lines, ", "); got != "0 warnings, 2 warnings" {
 			t.Errorf("reported: %s", got)
 		}
 	})
@@ -213,7 +217,7 @@ func TestImagesThatWillNeverBeAreSaidOnce(t *testing.T) {
 		if got := problems(t, h, request("", "")); len(got) != 1 || len(got.Errors()) != 1 {
 			t.Errorf("validate: %v", got)
 		}
-		_, err := app.Run(t.Context(), h, app.RunRequest{Job: request("", "")})
+		_, err := app.Run(t.Context(), h, stages.RunRequest{Job: request("", "")})
 		var refused diag.List
 		if !errors.As(err, &refused) || len(refused) != 1 || len(refused.Errors()) != 1 || !strings.Contains(err.Error(), "2 tasks have no image (one, two): image foreign:1 is not for the nodes (use others)") {
 			t.Errorf("error %v", err)
@@ -223,7 +227,7 @@ func TestImagesThatWillNeverBeAreSaidOnce(t *testing.T) {
 		}
 	})
 	t.Run("before networks are proven, which takes long", func(t *testing.T) {
-		h, out := host(t)
+		h, out := apptest.New(t)
 		addTask(t, h, "built", "")
 		proofs := 0
 		choose(h, func(p environment.Provider) (environment.Provider, error) {
@@ -233,15 +237,15 @@ func TestImagesThatWillNeverBeAreSaidOnce(t *testing.T) {
 				environment.ImageChecker
 			}{p, picky{p, errors.New("policies are not enforced"), &proofs}, bare{p}}, nil
 		})
-		_, err := app.Run(t.Context(), h, app.RunRequest{Job: request("environment.network", "none")})
-		if err == nil || proofs != 1 || strings.Join(out.lines, ", ") != "0 warnings, 1 warnings" {
-			t.Errorf("error %v after %d proofs, reported: %q", err, proofs, out.lines)
+		_, err := app.Run(t.Context(), h, stages.RunRequest{Job: request("environment.network", "none")})
+		if err == nil || proofs != 1 || strings.Join(out.Lines, ", ") != "0 warnings, 1 warnings" {
+			t.Errorf("error %v after %d proofs, reported: %q", err, proofs, out.Lines)
 		}
 	})
 	t.Run("of none", func(t *testing.T) {
 		h, out := remote(t)
-		if _, err := app.Run(t.Context(), h, app.RunRequest{Job: request("", "")}); err != nil || strings.Join(out.lines, ", ") != "0 warnings" {
-			t.Errorf("error %v, reported: %q", err, out.lines)
+		if _, err := app.Run(t.Context(), h, stages.RunRequest{Job: request("", "")}); err != nil || strings.Join(out.Lines, ", ") != "0 warnings" {
+			t.Errorf("error %v, reported: %q", err, out.Lines)
 		}
 	})
 }

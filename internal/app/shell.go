@@ -11,6 +11,10 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/org/rollout-action/internal/app/host"
+	"github.com/org/rollout-action/internal/app/inspect"
+	"github.com/org/rollout-action/internal/app/rerun"
+	"github.com/org/rollout-action/internal/app/stages"
 	"github.com/org/rollout-action/internal/core/agent"
 	"github.com/org/rollout-action/internal/core/config"
 	"github.com/org/rollout-action/internal/core/environment"
@@ -20,14 +24,15 @@ import (
 	"github.com/org/rollout-action/internal/lib/redact"
 	"github.com/org/rollout-action/internal/lib/untrusted"
 	"github.com/org/rollout-action/internal/run/trial"
+	"github.com/org/rollout-action/internal/run/trial/experiment"
 )
 
 // ShellRequest is the request of Shell.
 type ShellRequest struct {
-	Job     JobRequest // one task and one agent of it; without an agent, tasks without a job file get nop
-	At      string     // the point in the trial at which the shell begins, one of ShellPoints; "": the default
-	User    string     // the user; "": as for the trial's next command
-	Command []string   // a program to run in place of the shell, with its arguments
+	Job     stages.JobRequest // one task and one agent of it; without an agent, tasks without a job file get nop
+	At      string            // the point in the trial at which the shell begins, one of ShellPoints; "": the default
+	User    string            // the user; "": as for the trial's next command
+	Command []string          // a program to run in place of the shell, with its arguments
 	Console Console
 	// Dir and Trial, if set, select a trial of a job by a part of its name: the shell is in a copy
 	// of the environment that it kept. At is empty then, and Job has no File.
@@ -72,7 +77,7 @@ func ShellPoints() []string {
 
 // Shell runs a trial up to a point, and then a shell in its environment, which is removed at the
 // end. It returns the exit code of the shell.
-func Shell(ctx context.Context, h *Host, req ShellRequest) (code int, err error) {
+func Shell(ctx context.Context, h *host.Host, req ShellRequest) (code int, err error) {
 	if req.Dir != "" {
 		return shellInKept(ctx, h, req)
 	}
@@ -81,93 +86,93 @@ func Shell(ctx context.Context, h *Host, req ShellRequest) (code int, err error)
 	}
 	at := slices.IndexFunc(shellPoints, func(p shellPoint) bool { return p.name == req.At })
 	if at < 0 {
-		return -1, usage("--at %s: want %s", clean(req.At), strings.Join(ShellPoints(), ", "))
+		return -1, host.Usagef("--at %s: want %s", host.Clean(req.At), strings.Join(ShellPoints(), ", "))
 	}
 	if req.Job.File == "-" {
-		return -1, usage("the job file cannot come from standard input, which is the shell's: give a file or a directory")
+		return -1, host.Usagef("the job file cannot come from standard input, which is the shell's: give a file or a directory")
 	}
 	p, spec, err := planShell(ctx, h, req.Job)
 	if err != nil {
 		return -1, err
 	}
-	defer p.close()
+	defer p.Close()
 	h.Output.Warnings(p.Warnings)
-	s := &shell{planned: p, req: req, point: shellPoints[at], secrets: redact.New(p.Secrets), code: -1}
+	s := &shell{Planned: p, req: req, point: shellPoints[at], secrets: redact.New(p.Secrets), code: -1}
 	return s.run(ctx, spec)
 }
 
 // shellInKept runs a shell in a copy of an environment that a trial has kept.
-func shellInKept(ctx context.Context, h *Host, req ShellRequest) (code int, err error) {
-	stored, err := loadStored(h.Paths, req.Dir, "entered")
+func shellInKept(ctx context.Context, h *host.Host, req ShellRequest) (code int, err error) {
+	stored, err := rerun.LoadStored(h.Paths, req.Dir, "entered")
 	if err != nil {
 		return -1, err
 	}
-	key, err := findTrial(h.Paths, req.Dir, req.Trial)
+	key, err := inspect.FindTrial(h.Paths, req.Dir, req.Trial)
 	if err != nil {
 		return -1, err
 	}
-	req.Job.unused = true
-	p, err := planStored(ctx, h, stored, ResumeRequest{Dir: req.Dir, JobFile: req.JobFile, Job: req.Job})
+	req.Job.Unused = true
+	p, err := rerun.PlanStored(ctx, h, stored, stages.ResumeRequest{Dir: req.Dir, JobFile: req.JobFile, Job: req.Job})
 	if err != nil {
 		return -1, err
 	}
-	defer p.close()
-	p.specs = slices.DeleteFunc(p.specs, func(s trial.Spec) bool { return s.Key != key })
+	defer p.Close()
+	p.Specs = slices.DeleteFunc(p.Specs, func(s trial.Spec) bool { return s.Key != key })
 	trials, unreadable := result.ReadTrials(h.Path(req.Dir), []result.Key{key})
 	switch {
 	case len(unreadable) > 0:
 		return -1, unreadable[0]
 	case len(trials) == 0:
-		return -1, usage("%s has no result, so it kept no environment", clean(key.String()))
-	case len(p.specs) == 0:
-		return -1, usage("the job has no trial %s any more", clean(key.String()))
+		return -1, host.Usagef("%s has no result, so it kept no environment", host.Clean(key.String()))
+	case len(p.Specs) == 0:
+		return -1, host.Usagef("the job has no trial %s any more", host.Clean(key.String()))
 	}
 	p.Job.Name, p.Job.Environment.PreserveEnv, p.Job.Environment.Keep = shellName(h), config.PreserveNever, config.KeepNone
-	spec := p.specs[0]
+	spec := p.Specs[0]
 	spec.Again = &trial.Again{Job: stored.Plan.JobName, From: req.Dir, Before: trials[0]} // the kept environment is chosen when the provider is asked
-	s := &shell{planned: p, req: req, point: shellPoint{after: event.EnvironmentSetup, what: "with what the trial left"}, secrets: redact.New(p.Secrets), code: -1}
+	s := &shell{Planned: p, req: req, point: shellPoint{after: event.EnvironmentSetup, what: "with the files that the trial left"}, secrets: redact.New(p.Secrets), code: -1}
 	return s.run(ctx, spec)
 }
 
-func shellName(h *Host) string { return "shell-" + h.Now().Format("2006-01-02__15-04-05") }
+func shellName(h *host.Host) string { return "shell-" + h.Now().Format("2006-01-02__15-04-05") }
 
 // planShell plans the one trial that a request selects.
-func planShell(ctx context.Context, h *Host, req JobRequest) (*planned, trial.Spec, error) {
+func planShell(ctx context.Context, h *host.Host, req stages.JobRequest) (*stages.Planned, trial.Spec, error) {
 	none := trial.Spec{}
-	req.unused = true
+	req.Unused = true
 	req.Overrides = append(slices.Clip(req.Overrides),
 		config.Override{Path: "name", Literal: shellName(h), Origin: "rollout shell"},
 		config.Override{Path: "n_attempts", Literal: 1, Origin: "rollout shell"},
 	)
-	l, err := loadTarget(ctx, h, req.withoutJudges(), agent.Agent{Name: agent.Nop})
+	l, err := stages.LoadTarget(ctx, h, req.WithoutJudges(), agent.Agent{Name: agent.Nop})
 	if err != nil {
 		return nil, none, err
 	}
 	l.Job.Environment.PreserveEnv, l.Job.Environment.Keep, l.Job.Verifier.Disable = config.PreserveNever, config.KeepNone, false
-	p, err := l.plan()
+	p, err := l.Plan()
 	if err == nil {
-		err = p.checkSingle()
+		err = checkSingle(p)
 	}
 	if err != nil {
-		l.close()
+		l.Close()
 		return nil, none, err
 	}
-	return p, p.specs[0], nil
+	return p, p.Specs[0], nil
 }
 
 // checkSingle returns an error if a plan has more than one trial.
-func (p *planned) checkSingle() error {
-	if len(p.specs) == 1 {
+func checkSingle(p *stages.Planned) error {
+	if len(p.Specs) == 1 {
 		return nil
 	}
-	if names := namesOf(p.specs, func(k result.Key) string { return k.Agent }); len(names) > 1 {
-		return usage("%s has several agents: choose one with --agent: %s", clean(p.File), joined(names))
+	if names := namesOf(p.Specs, func(k result.Key) string { return k.Agent }); len(names) > 1 {
+		return host.Usagef("%s has several agents: choose one with --agent: %s", host.Clean(p.File), host.Joined(names))
 	}
-	names := namesOf(p.specs, func(k result.Key) string { return k.Task })
+	names := namesOf(p.Specs, func(k result.Key) string { return k.Task })
 	if len(names) > 20 {
 		names = append(names[:20:20], "…")
 	}
-	return usage("%s has several tasks: choose one with --task (and --dataset): %s", clean(p.File), joined(names))
+	return host.Usagef("%s has several tasks: choose one with --task (and --dataset): %s", host.Clean(p.File), host.Joined(names))
 }
 
 // namesOf returns the distinct names in the keys of specs, in order.
@@ -183,7 +188,7 @@ func namesOf(specs []trial.Spec, name func(result.Key) string) []string {
 
 // shell is a shell in the environment of a trial.
 type shell struct {
-	*planned
+	*stages.Planned
 	req     ShellRequest
 	point   shellPoint
 	secrets *redact.Redactor
@@ -193,26 +198,26 @@ type shell struct {
 
 // run runs the trial and the shell.
 func (s *shell) run(ctx context.Context, spec trial.Spec) (int, error) {
-	h := s.host
-	provider, err := s.connect(ctx, "")
+	h := s.Host
+	provider, err := s.Connect(ctx, "")
 	if err != nil {
 		return -1, err
 	}
 	defer provider.Close()
 	if again := spec.Again; again != nil {
-		kept, err := keptEnvironments(ctx, provider)
+		kept, err := rerun.KeptEnvironments(ctx, provider)
 		if err != nil {
 			return -1, err
 		}
-		outcome, reason := chooseKept(again.Before, provider.Name(), kept, false)
+		outcome, reason := rerun.ChooseKept(again.Before, provider.Name(), kept, false)
 		if reason != "" {
-			if reason == nothingKept {
-				reason += " (environment.preserve_env and environment.keep say what is)"
+			if reason == rerun.NothingKept {
+				reason += " (environment.preserve_env or environment.keep keeps it)"
 			}
-			return -1, usage("%s cannot be entered: %s", clean(spec.Key.String()), clean(reason))
+			return -1, host.Usagef("%s cannot be entered: %s", host.Clean(spec.Key.String()), host.Clean(reason))
 		}
 		if again.Outcome = outcome; outcome {
-			s.point.what = "with what the agent left before the tests"
+			s.point.what = "with the files that the agent left before the tests"
 		}
 	}
 	if s.dir, err = os.MkdirTemp("", "rollout-shell-*"); err != nil {
@@ -223,29 +228,29 @@ func (s *shell) run(ctx context.Context, spec trial.Spec) (int, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return -1, fmt.Errorf("make a directory for the trial's files: %w", err)
 	}
-	models, err := s.models(true)
+	models, err := s.OpenModels(true)
 	if err != nil {
 		return -1, err
 	}
 	runner := trial.NewRunner(trial.Options{
-		Models: models, Provider: provider, Job: s.Job, Digests: trial.DigestsOf(s.Job, s.inputs()), Redactor: s.secrets, Emit: s.show, Now: h.Now, Hard: h.Hard,
+		Models: models, Provider: provider, Job: s.Job, Digests: experiment.DigestsOf(s.Job, s.Inputs()), Redactor: s.secrets, Emit: s.show, Now: h.Now, Hard: h.Hard,
 	})
 	out, entered, err := runner.Visit(ctx, spec, dir, trial.Visit{After: s.point.after, Enter: s.enter})
 	if ctx.Err() != nil {
 		if t := out.Trial.Error; t != nil && t.Type == result.EnvironmentTeardownFailed {
-			warnf(h.Output, "%s", clean(t.Message))
+			host.Warnf(h.Output, "%s", host.Clean(t.Message))
 		}
-		return -1, cancelled("cancelled: the environment is removed")
+		return -1, host.Cancelled("cancelled: the environment is removed")
 	}
 	if !entered {
 		s.explain(out)
 		return -1, errors.New("there is no environment for a shell")
 	}
 	for _, w := range out.Trial.Warnings {
-		warnf(h.Output, "%s", clean(w))
+		host.Warnf(h.Output, "%s", host.Clean(w))
 	}
 	if t := out.Trial.Error; t != nil && t.Type == result.EnvironmentTeardownFailed {
-		warnf(h.Output, "%s", clean(t.Message))
+		host.Warnf(h.Output, "%s", host.Clean(t.Message))
 	}
 	return s.code, err
 }
@@ -262,14 +267,14 @@ func (s *shell) show(e event.Event) {
 			event.Teardown:         "Removing the environment",
 		}[e.Phase]
 		if line != "" {
-			s.host.Output.Line(clean(line))
+			s.Host.Output.Line(host.Clean(line))
 		}
 	case event.Progress, event.Notice:
 		if e.Message != "" {
-			s.host.Output.Line(clean(e.Message))
+			s.Host.Output.Line(host.Clean(e.Message))
 		}
 	case event.Retrying:
-		warnf(s.host.Output, "%s (it is tried again)", clean(e.Message))
+		host.Warnf(s.Host.Output, "%s (it is tried again)", host.Clean(e.Message))
 	}
 }
 
@@ -279,7 +284,7 @@ func (s *shell) explain(out trial.Outcome) {
 	if t.Error == nil {
 		return
 	}
-	warnf(s.host.Output, "%s: %s", t.Error.Type, clean(t.Error.Message))
+	host.Warnf(s.Host.Output, "%s: %s", t.Error.Type, host.Clean(t.Error.Message))
 	var lines []string
 	if strings.TrimSpace(out.Detail) != t.Error.Message {
 		lines = untrusted.Lines(out.Detail)
@@ -288,7 +293,7 @@ func (s *shell) explain(out trial.Outcome) {
 		lines = log.Lines()
 	}
 	for _, line := range lines {
-		s.host.Output.Line("  " + line)
+		s.Host.Output.Line("  " + line)
 	}
 }
 
@@ -299,14 +304,14 @@ func (s *shell) enter(ctx context.Context, in trial.Visited) error {
 		s.explain(trial.Outcome{Trial: in.Trial})
 		when = "after that failure"
 	} else if in.Trial.Reward != nil {
-		linef(s.host.Output, "The reward is %g", *in.Trial.Reward)
+		host.Linef(s.Host.Output, "The reward is %g", *in.Trial.Reward)
 	}
-	linef(s.host.Output, "Here is a shell in %s %s; the environment is removed when it ends", in.Environment.ID(), when)
+	host.Linef(s.Host.Output, "Here is a shell in %s %s; the environment is removed when it ends", in.Environment.ID(), when)
 	opts := in.Options
 	if s.req.User != "" {
 		opts.User = s.req.User
 	}
-	code, err := runShell(ctx, s.host, in.Environment, s.req.Command, opts, s.req.Console)
+	code, err := runShell(ctx, s.Host, in.Environment, s.req.Command, opts, s.req.Console)
 	s.code = code
 	return err
 }
@@ -356,7 +361,7 @@ type writerFunc func(p []byte) (int, error)
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 // runShell runs a shell, or a command in its place, on a terminal if there is one.
-func runShell(ctx context.Context, h *Host, env environment.Environment, command []string, opts environment.ExecOptions, c Console) (int, error) {
+func runShell(ctx context.Context, h *host.Host, env environment.Environment, command []string, opts environment.ExecOptions, c Console) (int, error) {
 	script := "exec bash"
 	if len(command) > 0 {
 		quoted := make([]string, len(command))
@@ -370,7 +375,7 @@ func runShell(ctx context.Context, h *Host, env environment.Environment, command
 		return execUntilGone(ctx, env, script, opts)
 	}
 	if _, ok := environment.As[environment.TerminalRunner](env); !ok {
-		linef(h.Output, "note: this provider has no terminals: there is no prompt, lines are not edited, and Ctrl-C ends the shell")
+		host.Linef(h.Output, "note: this provider has no terminals: there is no prompt, lines are not edited, and Ctrl-C ends the shell")
 		return execUntilGone(ctx, env, script, opts)
 	}
 	terminal, restore, err := c.Terminal()
@@ -378,7 +383,7 @@ func runShell(ctx context.Context, h *Host, env environment.Environment, command
 		return -1, fmt.Errorf("prepare the terminal: %w", err)
 	}
 	defer restore()
-	if term := h.value("TERM"); term != "" {
+	if term := h.Variable("TERM"); term != "" {
 		opts.Env["TERM"] = term
 	}
 	return environment.ExecTerminal(ctx, env, script, opts, terminal)

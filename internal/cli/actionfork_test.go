@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/org/rollout-action/internal/cli/command"
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/test/githubtest"
 	"github.com/org/rollout-action/internal/test/gittest"
@@ -150,8 +151,8 @@ func (c *aCheckout) refused(why ...string) {
 	code := c.main(c.t, "action")
 	said := strings.ReplaceAll(c.stderr.String(), "%25", "%")
 	for _, part := range append(why, "refused to run anything", "allow-fork-checkout: true") {
-		if code != exitUsage || !strings.Contains(said, part) {
-			c.t.Errorf("exit code %d, want %d and a refusal with %q", code, exitUsage, part)
+		if code != command.ExitUsage || !strings.Contains(said, part) {
+			c.t.Errorf("exit code %d, want %d and a refusal with %q", code, command.ExitUsage, part)
 		}
 	}
 	c.nothingRan()
@@ -164,7 +165,7 @@ func (c *aCheckout) nothingRan() {
 	}
 }
 
-func TestWhatAStrangerWroteIsNotRun(t *testing.T) {
+func TestFilesOfAStrangerAreNotRun(t *testing.T) {
 	of := newHistory(t)
 	for _, tc := range []struct {
 		name  string
@@ -262,7 +263,7 @@ func TestWhatAStrangerWroteIsNotRun(t *testing.T) {
 			stepMust(c.t, err)
 			c.write(c.t, map[string]string{"job.yaml": string(text) + "# and more\n"})
 		}, "job.yaml differs"},
-		{"a job file beside it", func(c *aCheckout) {
+		{"a job file next to it", func(c *aCheckout) {
 			c.env["INPUT_JOB"] = "other.yaml"
 			text, err := os.ReadFile(filepath.Join(c.dir, "job.yaml"))
 			stepMust(c.t, err)
@@ -272,7 +273,7 @@ func TestWhatAStrangerWroteIsNotRun(t *testing.T) {
 			stepMust(c.t, os.Rename(filepath.Join(c.dir, "job.yaml"), filepath.Join(c.dir, "x.yaml")))
 			stepMust(c.t, os.Symlink("x.yaml", filepath.Join(c.dir, "job.yaml")))
 		}, "job.yaml is a file in that commit, and a link here"},
-		{"a registry beside it", func(c *aCheckout) {
+		{"a registry next to it", func(c *aCheckout) {
 			c.write(c.t, map[string]string{"registry.json": `[{"name": "d", "version": "1", "tasks": [{"name": "one", "path": "evals/one"}]}]`})
 			c.env["INPUT_SET"] = "datasets=[{name: d, registry: {path: registry.json}}]"
 		}, "registry.json is not in that commit"},
@@ -366,7 +367,7 @@ func strangersJob(c *aCheckout, dir, below string) {
 }
 
 // Every event that strangers can cause or be the subject of has the same rule.
-func TestWhoseChangesAnEventIsAbout(t *testing.T) {
+func TestOwnerOfTheChangesOfAnEvent(t *testing.T) {
 	of := newHistory(t)
 	const foreign = "evals/one/tests/test.sh differs"
 	const notOurs = "is on no branch of the repository"
@@ -390,7 +391,7 @@ func TestWhoseChangesAnEventIsAbout(t *testing.T) {
 		{"workflow_run", run("issue_comment", "acme/widgets"), dirty, foreign},
 		{"workflow_run", run("workflow_dispatch", "acme/widgets"), dirty, foreign},
 		{"workflow_run", `{}`, dirty, foreign},
-		{"workflow_run", `{`, main, "it cannot be told whose changes this is about"},
+		{"workflow_run", `{`, main, "Rollout cannot tell whose changes the event is about"},
 		{"pull_request_target", gonePull, pr, foreign},
 		{"pull_request_target", ownPull, feature, ""},
 		{"pull_request_target", ownPull, pr, notOurs},
@@ -466,7 +467,7 @@ func TestWhoseChangesAnEventIsAbout(t *testing.T) {
 			c.git("checkout", "--quiet", "hidden/merge")
 		}, notOurs},
 		{"pull_request", ownPull, pr, notOurs},
-		{"pull_request", `{`, feature, "it cannot be told whose changes this is about"},
+		{"pull_request", `{`, feature, "Rollout cannot tell whose changes the event is about"},
 		{"pull_request", forkPull, pr, ""}, // there are no secrets
 		{"pull_request", forkPull, dirty, ""},
 		{"pull_request_review", forkPull, pr, ""},
@@ -505,13 +506,13 @@ func TestCheckedFilesAreCalledWhatTheyAre(t *testing.T) {
 	c.github.Mirror(t, "acme/widgets", c.dir)
 	c.env["GITHUB_SHA"] = c.commits["wrong"]
 	c.about("issue_comment", onDefault)
-	if code := c.main(t, "action"); code != exitUsage || !strings.Contains(c.stderr.String(), "file=job.yaml,line=3") || strings.Contains(c.stderr.String(), "rollout-checked") {
+	if code := c.main(t, "action"); code != command.ExitUsage || !strings.Contains(c.stderr.String(), "file=job.yaml,line=3") || strings.Contains(c.stderr.String(), "rollout-checked") {
 		t.Errorf("exit code %d, and the file is not named as it is", code)
 	}
 }
 
 // The token of a run may see nothing, and the API may not answer.
-func TestWithoutGitHubsWordNothingRuns(t *testing.T) {
+func TestNothingRunsUntilGitHubConfirmsTheCommit(t *testing.T) {
 	of := newHistory(t)
 	c := newCheckout(t, of)
 	c.about("pull_request_target", forkPull)
@@ -564,7 +565,7 @@ func TestRegistriesOnDiskAreChecked(t *testing.T) {
 	c.refused("evals/one/tests/test.sh differs")
 	c = start()
 	c.env["INPUT_SET"] = "datasets.0.name=local"
-	if code := c.main(t, "action"); code != exitUsage || !strings.Contains(c.stderr.String(), "is a directory of this machine") {
+	if code := c.main(t, "action"); code != command.ExitUsage || !strings.Contains(c.stderr.String(), "is a directory of this machine") {
 		t.Errorf("exit code %d, and a repository of this machine is taken", code)
 	}
 	c.nothingRan()

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/org/rollout-action/internal/cli/command"
 )
 
 // A stranger may commit a link where results go, and the step writes as root.
@@ -32,8 +34,8 @@ func TestTheActionWritesThroughNoLinkOfTheCheckout(t *testing.T) {
 			elsewhere := t.TempDir()
 			stepMust(t, os.Symlink(elsewhere, filepath.Join(s.dir, tc.link)))
 			code := s.main(t, "action")
-			if code != exitUsage || !strings.Contains(s.stderr.String(), tc.link+" is a link in the checkout") {
-				t.Errorf("exit code %d, want %d and a refusal that names %s", code, exitUsage, tc.link)
+			if code != command.ExitUsage || !strings.Contains(s.stderr.String(), tc.link+" is a link in the checkout") {
+				t.Errorf("exit code %d, want %d and a refusal that names %s", code, command.ExitUsage, tc.link)
 			}
 			if made, err := os.ReadDir(elsewhere); err != nil || len(made) > 0 {
 				t.Errorf("where the link leads, %v was written (%v)", made, err)

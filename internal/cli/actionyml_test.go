@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/org/rollout-action/internal/action"
+	"github.com/org/rollout-action/internal/cli/command"
 	"github.com/org/rollout-action/internal/core/config"
 )
 
@@ -22,7 +23,7 @@ var noVerbs = []string{"withdraw"}
 // Every input that becomes a flag does so for commands that have the flag.
 func TestInputsAreFlags(t *testing.T) {
 	commands := map[string]func(string) bool{}
-	for _, c := range newInvocation(context.Background(), System()).root().Commands() {
+	for _, c := range newRoot(command.New(context.Background(), System(), "", "")).Commands() {
 		commands[c.Name()] = func(flag string) bool { return c.Flags().Lookup(flag) != nil }
 	}
 	for _, in := range action.Inputs() {
@@ -47,7 +48,7 @@ func TestInputsAreFlags(t *testing.T) {
 // alone.
 var ofNoInput = []string{
 	"run path", "run registry", "run task-format", "run files", "run install", "run execute", "run agent-env", "run cache-install", "run save-job", "dry-run",
-	"validate run", "validate offline", "validate agent", "validate n-attempts", "validate models", "help", helpAll, "json", "github", "log-format", "move", "format", "junit-case-files", "resume", "retry-errors", "only-failed", "env-file", "fail-fast", "rerun",
+	"validate run", "validate offline", "validate agent", "validate n-attempts", "validate models", "help", helpAll, "json", "github", "log-format", "move", "format", "junit-case-files", "resume", "retry-errors", "only-failed", "env-file", "fail-fast", "rerun", "power",
 }
 
 func TestFlagsAreInputs(t *testing.T) {
@@ -57,7 +58,7 @@ func TestFlagsAreInputs(t *testing.T) {
 			inputs[command+" "+in.Name] = true
 		}
 	}
-	for _, c := range newInvocation(context.Background(), System()).root().Commands() {
+	for _, c := range newRoot(command.New(context.Background(), System(), "", "")).Commands() {
 		if !slices.Contains(action.Commands(), c.Name()) {
 			continue
 		}
@@ -106,7 +107,7 @@ func TestActionFile(t *testing.T) {
 	for name := range file.Inputs {
 		t.Errorf("action.yml has the input %s, which nobody reads", name)
 	}
-	want := []string{"broken", "fixed", "junit-path", "mean-reward", "matrix", "pass-rate", "result-path", "shards", "total-cost", "total-cost-exact", "verdict"}
+	want := []string{"broken", "fixed", "junit-path", "mean-reward", "matrix", "pass-rate", "result-path", "round", "shards", "total-cost", "total-cost-exact", "verdict"}
 	for _, name := range want {
 		if file.Outputs[name].Description == "" {
 			t.Errorf("action.yml lacks the output %s", name)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/org/rollout-action/internal/cli/command"
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/test/testenv"
 )
@@ -76,7 +77,7 @@ func TestConfirmationsOfBothAreResumed(t *testing.T) {
 // task and its commit, so that all attempts of one side are copies, which is the worst case. The
 // gate may be red in a share 1 - confidence of the runs. Nothing here depends on the machine: the
 // draws are those of the seeds.
-func TestUnchangedAgentsPassBesideEachOther(t *testing.T) {
+func TestUnchangedAgentsPassAgainstEachOther(t *testing.T) {
 	const tasks = 20
 	dir := t.TempDir()
 	write := func(name, text string) {
@@ -121,7 +122,7 @@ echo $(( (x / 65536) %% 2 )) > /logs/verifier/reward.txt
 		env := System()
 		env.Providers, env.Dir, env.Stdout, env.Stderr, env.Now = offered, dir, &text, &text, time.Now
 		code = Main(t.Context(), t.Context(), env, append([]string{"run", "job.yaml", "--name", name, "--set", fmt.Sprintf("agents.0.env.SEED=%d", seed)}, args...))
-		if code > exitGate {
+		if code > command.ExitGate {
 			t.Fatalf("exit code %d\n%s", code, &text)
 		}
 		return code, text.String()

@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"io"
 	"net/http"
 	"os"
@@ -11,6 +12,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/org/rollout-action/internal/cli/command"
+	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/test/githubtest"
 )
 
@@ -18,7 +21,7 @@ import (
 func newRun(t *testing.T) *aPull {
 	t.Helper()
 	p := newPull(t)
-	p.rollout(exitGate, "report", "pr", "--baseline", "base", "--comment", "changes")
+	p.rollout(command.ExitGate, "report", "pr", "--baseline", "base", "--comment", "changes")
 	for name, text := range map[string]string{
 		"job.yaml":                  "name: agent\nenvironment: {type: fake}\nagents: [{name: a, execute: \"true\"}]\ndatasets: [{path: evals}]\n",
 		"evals/easy/task.toml":      "version = \"1.0\"\n[environment]\ndocker_image = \"x\"\n",
@@ -65,7 +68,7 @@ func (p *aPull) whileItRuns(do func()) {
 func TestCommentSaysThatARunGoesOn(t *testing.T) {
 	p := newRun(t)
 	p.whileItRuns(func() { p.want("the comment", p.comment(), evaluating, "Rollout failed", "falls") })
-	p.rollout(exitOK, "run", "job.yaml", "--comment", "changes")
+	p.rollout(command.ExitOK, "run", "job.yaml", "--comment", "changes")
 	if text := p.comment(); strings.Contains(text, "Evaluating") || strings.Contains(text, "falls") || !strings.Contains(text, "Rollout passed") {
 		t.Errorf("the comment is %s", text)
 	}
@@ -92,7 +95,7 @@ func TestNoCommentSaysThatARunGoesOn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newRun(t)
 			before := p.comment()
-			p.rollout(exitOK, append([]string{"run", "job.yaml"}, change(p)...)...)
+			p.rollout(command.ExitOK, append([]string{"run", "job.yaml"}, change(p)...)...)
 			if text := p.comment(); text != before || strings.Contains(p.stderr.String(), "the line about this run") {
 				t.Errorf("the comment is %s\n%s", text, p.stderr.String())
 			}
@@ -106,7 +109,7 @@ func TestNoCommentSaysThatARunGoesOn(t *testing.T) {
 				t.Errorf("the comment is %s", comments[1].Body)
 			}
 		}
-		p.rollout(exitOK, "run", "job.yaml", "--comment", "changes")
+		p.rollout(command.ExitOK, "run", "job.yaml", "--comment", "changes")
 		p.want("the comment", p.comment(), "Rollout failed")
 	})
 }
@@ -116,7 +119,7 @@ func TestAnnouncingWithoutTheRightTo(t *testing.T) {
 	p := newRun(t)
 	before := p.comment()
 	p.env["GITHUB_TOKEN"] = githubtest.ReadToken
-	p.rollout(exitOK, "run", "job.yaml", "--comment", "changes")
+	p.rollout(command.ExitOK, "run", "job.yaml", "--comment", "changes")
 	p.want("the log", p.stderr.String(), "the line about this run in the comment could not be written")
 	if text := p.comment(); text != before {
 		t.Errorf("the comment is %s", text)
@@ -129,11 +132,11 @@ func TestACancelledRunTakesItsLineBack(t *testing.T) {
 	defer cancel()
 	p.soft = soft
 	p.whileItRuns(cancel)
-	p.rollout(exitCancelled, "run", "job.yaml", "--comment", "changes")
+	p.rollout(command.ExitCancelled, "run", "job.yaml", "--comment", "changes")
 	p.want("the comment", p.comment(), "⏹️ The evaluation of [`2222222`]", "was cancelled. ([run](https://github.com/acme/widgets/actions/runs/43))", "Rollout failed")
 	p.soft, p.asked = nil, nil
 	p.env["GITHUB_RUN_ATTEMPT"] = "2"
-	p.rollout(exitOK, "run", "job.yaml", "--comment", "changes", "--resume")
+	p.rollout(command.ExitOK, "run", "job.yaml", "--comment", "changes", "--resume")
 	if text := p.comment(); strings.Contains(text, "cancelled") || !strings.Contains(text, "Rollout passed") {
 		t.Errorf("the comment after the run was resumed is %s", text)
 	}
@@ -149,9 +152,9 @@ func TestASupersededRunDoesNotComment(t *testing.T) {
 			newer.env[k] = v
 		}
 		newer.env["GITHUB_RUN_ID"] = "44"
-		newer.rollout(exitOK, "run", "job.yaml", "--comment", "changes")
+		newer.rollout(command.ExitOK, "run", "job.yaml", "--comment", "changes")
 	})
-	p.rollout(exitOK, "run", "job.yaml", "--comment", "changes")
+	p.rollout(command.ExitOK, "run", "job.yaml", "--comment", "changes")
 	p.want("the comment", p.comment(), "Rollout passed", "actions/runs/44")
 }
 
@@ -160,7 +163,7 @@ func TestAFailedRunTakesItsLineBack(t *testing.T) {
 	p.whileItRuns(func() { // the job's record of its plan is damaged: there is no verdict
 		p.write("jobs/agent/plan.json", []byte("{"))
 	})
-	p.rollout(exitFailed, "run", "job.yaml", "--comment", "changes")
+	p.rollout(command.ExitFailed, "run", "job.yaml", "--comment", "changes")
 	p.want("the comment", p.comment(), "ended without a verdict", "Rollout failed")
 }
 
@@ -172,28 +175,72 @@ func (p *aPull) divide(code int, args ...string) {
 
 func TestCommentSaysThatShardsGoOn(t *testing.T) {
 	p := newRun(t)
-	p.divide(exitOK, "--comment", "changes")
+	p.divide(command.ExitOK, "--comment", "changes")
 	p.want("the comment", p.comment(), evaluating, "Rollout failed", "falls")
-	p.rollout(exitOK, "run", "job.yaml", "--shard", "1/1", "--jobs-dir", "shards", "--comment", "changes")
+	p.rollout(command.ExitOK, "run", "job.yaml", "--shard", "1/1", "--jobs-dir", "shards", "--comment", "changes")
 	p.want("the comment", p.comment(), evaluating)
-	p.rollout(exitOK, "merge", "shards", "--comment", "changes")
+	p.rollout(command.ExitOK, "merge", "shards", "--comment", "changes")
 	if text := p.comment(); strings.Contains(text, "Evaluating") || !strings.Contains(text, "Rollout passed") {
 		t.Errorf("the comment is %s", text)
 	}
 	before := p.comment()
-	p.divide(exitOK)
-	p.divide(exitOK, "--comment", "off")
-	p.divide(exitUsage, "--comment", "sometimes")
-	p.rollout(exitUsage, "plan", "job.yaml", "--comment", "changes")
+	p.divide(command.ExitOK)
+	p.divide(command.ExitOK, "--comment", "off")
+	p.divide(command.ExitUsage, "--comment", "sometimes")
+	p.rollout(command.ExitUsage, "plan", "job.yaml", "--comment", "changes")
 	if text := p.comment(); text != before {
 		t.Errorf("the comment is %s", text)
 	}
 }
 
+// A run that somebody asked for says first, in a comment of its job, what it would run and cost.
+func TestTheEstimateIsPostedAndReplaced(t *testing.T) {
+	p := newRun(t)
+	p.write("job.yaml", []byte(strings.Replace(p.read("job.yaml"), "agent", "asked", 1)))
+	p.write("event.json", []byte(`{"issue": {"number": 7, "pull_request": {}}, "repository": {"full_name": "acme/widgets", "default_branch": "main"}}`))
+	p.env["GITHUB_EVENT_NAME"], p.env["GITHUB_SHA"], p.env["GITHUB_REF"], p.env["GITHUB_BASE_REF"] = "issue_comment", mainCommit, "refs/heads/main", ""
+	if err := os.Mkdir(filepath.Join(p.dir, ".git"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p.write(".git/HEAD", []byte(headCommit+"\n")) // which was checked out
+	key := result.Key{Agent: "a", Dataset: "evals", Task: "easy", Attempt: 1}
+	earlier, err := json.Marshal(result.Summarize(result.Plan{JobName: "asked", Trials: []result.Key{key}, Metrics: []string{"mean"}},
+		[]result.Trial{{Key: key, Reward: new(1.0), Cost: result.Dollars(0.25), Durations: result.Durations{TotalSec: 61}}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.write("earlier.json", earlier)
+	asked := func() string {
+		t.Helper()
+		comments := p.github.Comments("acme/widgets", 7)
+		if len(comments) != 2 {
+			t.Fatalf("the comments are %+v", comments)
+		}
+		return comments[1].Body
+	}
+	p.divide(command.ExitOK, "--comment", "changes", "--estimate", "--baseline", "earlier.json")
+	p.want("the log", p.stdout.String(), "1 trial of 1 task in 1 shard: easy", "Cost: about $0.25, by what 1 trial cost before", "Time: about 1m1s")
+	p.want("the comment", asked(), "Evaluating [`2222222`](https://github.com/acme/widgets/commit/2222222222222222222222222222222222222222)",
+		"This would run", "1 trial of 1 task in 1 shard: `easy`", "0.25, by what 1 trial cost before", "Time: about 1m1s", "earlier.json", "There is none yet")
+	p.env["INPUT_COMMAND"], p.env["INPUT_NAME"], p.env["INPUT_COMMENT"], p.env["INPUT_BASELINE"] = "withdraw", "asked", "changes", "github:"
+	p.rollout(command.ExitOK, "action")
+	p.want("the comment", asked(), "ended without a verdict", "There is none yet")
+	p.env["GITHUB_RUN_ID"] = "44"
+	p.divide(command.ExitOK, "--comment", "changes", "--estimate")
+	p.want("the comment", asked(), "Cost: not known", "none was given")
+	p.rollout(command.ExitOK, "run", "job.yaml", "--shard", "1/1", "--jobs-dir", "shards")
+	p.rollout(command.ExitOK, "merge", "shards", "--comment", "failures")
+	if text := asked(); strings.Contains(text, "This would run") || !strings.Contains(text, "Rollout passed") {
+		t.Errorf("the comment is %s", text)
+	}
+	p.rollout(command.ExitUsage, "plan", "job.yaml", "--target", "1m")
+	p.divide(command.ExitUsage, "--baseline", "earlier.json")
+}
+
 func TestShardsThatCannotBeMergedTakeTheirLineBack(t *testing.T) {
 	p := newRun(t)
-	p.divide(exitOK, "--comment", "changes")
-	p.rollout(exitUsage, "merge", "nowhere", "--name", "agent", "--comment", "changes")
+	p.divide(command.ExitOK, "--comment", "changes")
+	p.rollout(command.ExitUsage, "merge", "nowhere", "--name", "agent", "--comment", "changes")
 	p.want("the comment", p.comment(), "ended without a verdict", "Rollout failed", "falls")
 }
 
@@ -202,8 +249,8 @@ func TestARunWhoseVerdictIsNotPostedTakesItsLineBack(t *testing.T) {
 	for name, args := range map[string][]string{"run": {"run", "job.yaml"}, "merge": {"merge", "shards"}} {
 		t.Run(name, func(t *testing.T) {
 			p := newRun(t)
-			p.rollout(exitOK, "run", "job.yaml", "--shard", "1/1", "--jobs-dir", "shards")
-			p.divide(exitOK, "--comment", "changes")
+			p.rollout(command.ExitOK, "run", "job.yaml", "--shard", "1/1", "--jobs-dir", "shards")
+			p.divide(command.ExitOK, "--comment", "changes")
 			p.github.Before(func(w http.ResponseWriter, r *http.Request) bool {
 				if r.Method != http.MethodPatch {
 					return false
@@ -219,7 +266,7 @@ func TestARunWhoseVerdictIsNotPostedTakesItsLineBack(t *testing.T) {
 				w.WriteHeader(http.StatusUnprocessableEntity)
 				return true
 			})
-			p.rollout(exitOK, append(args, "--comment", "changes")...)
+			p.rollout(command.ExitOK, append(args, "--comment", "changes")...)
 			p.want("the log", p.stdout.String()+p.stderr.String(), "the pull request has no comment about this")
 			p.want("the comment", p.comment(), "ended without a verdict", "Rollout failed")
 		})
@@ -229,23 +276,23 @@ func TestARunWhoseVerdictIsNotPostedTakesItsLineBack(t *testing.T) {
 // The job of a workflow that runs when it was cancelled has no results.
 func TestActionTakesTheLineOfACancelledRunBack(t *testing.T) {
 	p := newRun(t)
-	p.divide(exitOK, "--comment", "changes")
+	p.divide(command.ExitOK, "--comment", "changes")
 	p.env["INPUT_COMMAND"], p.env["INPUT_COMMENT"], p.env["INPUT_BASELINE"] = "withdraw", "changes", "github:"
-	p.rollout(exitUsage, "action")
+	p.rollout(command.ExitUsage, "action")
 	p.want("the log", p.stderr.String(), "the name of the job is missing")
 	p.env["INPUT_NAME"] = "another"
-	p.rollout(exitOK, "action")
+	p.rollout(command.ExitOK, "action")
 	p.want("the comment", p.comment(), evaluating)
 	p.want("the log", p.stderr.String(), "No line was removed: no comment of a job named another announces this run")
 	p.env["INPUT_NAME"] = "agent"
-	p.rollout(exitOK, "action")
+	p.rollout(command.ExitOK, "action")
 	p.want("the comment", p.comment(), "ended without a verdict. ([run]", "Rollout failed", "falls")
 	p.env["GITHUB_RUN_ID"] = "45"
-	p.divide(exitOK, "--comment", "changes")
+	p.divide(command.ExitOK, "--comment", "changes")
 	p.env["GITHUB_RUN_ID"], p.env["INPUT_GITHUB-TOKEN"] = "43", githubtest.WriteToken
-	p.rollout(exitOK, "action")
+	p.rollout(command.ExitOK, "action")
 	p.want("the comment", p.comment(), "Evaluating", "actions/runs/45")
 	p.env["GITHUB_RUN_ID"], p.env["INPUT_GITHUB-TOKEN"] = "45", githubtest.ReadToken
-	p.rollout(exitOK, "action")
+	p.rollout(command.ExitOK, "action")
 	p.want("the log", p.stderr.String(), "the line about this run in the comment could not be written")
 }

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/org/rollout-action/internal/cli/command"
 	"github.com/org/rollout-action/internal/model/scripted"
 )
 
@@ -139,8 +140,11 @@ func TestValidateAsksModels(t *testing.T) {
 				t.Errorf("exit code %d, want %d; %q is missing:\n%s%s", o.code, one.code, says, o.stdout, o.stderr)
 			}
 			var found struct {
-				Valid  bool    `json:"valid"`
-				Models []asked `json:"models"`
+				Valid  bool `json:"valid"`
+				Models []struct {
+					LatencySec *float64 `json:"latency_sec"`
+					Error      string   `json:"error"`
+				} `json:"models"`
 			}
 			if o := askModels(t, dir, "--format", "json"); json.Unmarshal([]byte(o.stdout), &found) != nil || found.Valid != (one.code == 0) || len(found.Models) != 1 {
 				t.Fatalf("JSON: %s", o.stdout)
@@ -169,7 +173,7 @@ func TestKeysWithALineBreakAreNamed(t *testing.T) {
 				Getenv: func(name string) (string, bool) { return modelKey + "\n", name == "KEY" },
 			}
 			code := Main(t.Context(), context.Background(), env, verb)
-			if all := stdout.String() + stderr.String(); code != exitUsage || !strings.Contains(all, says) || strings.Contains(all, "base_url") || strings.Contains(all, modelKey) {
+			if all := stdout.String() + stderr.String(); code != command.ExitUsage || !strings.Contains(all, says) || strings.Contains(all, "base_url") || strings.Contains(all, modelKey) {
 				t.Errorf("%q: exit code %d:\n%s", verb, code, all)
 			}
 		}
@@ -198,7 +202,7 @@ func TestValidateAsksModelsWithoutANetwork(t *testing.T) {
 	if o := askModels(t, dir); o.code != 0 || !strings.Contains(o.stdout, "model m: m answered in 0.0 s; price not known") {
 		t.Errorf("exit code %d:\n%s%s", o.code, o.stdout, o.stderr)
 	}
-	askModels(t, dir, "--run").check(t, exitUsage, "--models has no meaning with --run")
+	askModels(t, dir, "--run").check(t, command.ExitUsage, "--models has no meaning with --run")
 	write(t, dir, "job.yaml", "environment: {type: fake}\nagents: [{name: nop}]\ndatasets: [{path: evals}]\n")
 	if o := askModels(t, dir); o.code != 0 || !strings.Contains(o.stdout, "no agent has a model that could be asked") {
 		t.Errorf("exit code %d:\n%s%s", o.code, o.stdout, o.stderr)

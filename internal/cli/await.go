@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/org/rollout-action/internal/app"
+	"github.com/org/rollout-action/internal/app/host"
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/internal/lib/awake"
 	"github.com/org/rollout-action/providers"
@@ -84,5 +84,5 @@ func (c *connections) await(soft, hard context.Context, ended <-chan error) erro
 		case <-awake.After(waiting, abortGrace):
 		}
 	}
-	return fmt.Errorf("%w: the command did not end by itself", app.ErrCancelled)
+	return fmt.Errorf("%w: the command did not end by itself", host.ErrCancelled)
 }

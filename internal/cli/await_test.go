@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/org/rollout-action/internal/app"
+	"github.com/org/rollout-action/internal/app/host"
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/internal/test/fake"
 	"github.com/org/rollout-action/providers"
@@ -52,7 +52,7 @@ func TestCommandThatIgnoresItsContextIsLeft(t *testing.T) {
 				switch {
 				case test.left == 0 && (err != nil || took < length):
 					t.Errorf("it was left after %v: %v", took, err)
-				case test.left > 0 && (!errors.Is(err, app.ErrCancelled) || took != test.left):
+				case test.left > 0 && (!errors.Is(err, host.ErrCancelled) || took != test.left):
 					t.Errorf("it was left after %v: %v", took, err)
 				}
 			})

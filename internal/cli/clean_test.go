@@ -9,6 +9,7 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/org/rollout-action/internal/cli/command"
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/internal/test/clitest"
 	"github.com/org/rollout-action/internal/test/fake"
@@ -100,18 +101,18 @@ func TestCleanImages(t *testing.T) {
 		}
 	}
 	const all = "alone base layer"
-	expect("without --images", c.run(30*day), exitOK, all, "removed 0 environments\n")
-	expect("--older-than alone", c.run(30*day, "--older-than", "1d"), exitUsage, all, "give --images, too")
-	expect("no length of time", c.run(30*day, "--images", "--older-than", "-3h"), exitUsage, all, "such as 36h, 7d or 2w")
-	expect("young ones", c.run(7*day-time.Hour, "--images"), exitOK, all, "removed 0 images\n")
-	expect("just used", c.run(59*time.Minute, "--images", "--older-than", "0s"), exitOK, all, "1 image more stayed: used within the last hour")
-	expect("a dry run", c.run(8*day, "--images", "--dry-run"), exitOK, all, "fake.local/alone:", "would remove 1 image, up to 2.")
-	expect("old ones", c.run(8*day, "--images"), exitOK, "base layer", "removed 1 image, up to 2.")
+	expect("without --images", c.run(30*day), command.ExitOK, all, "removed 0 environments\n")
+	expect("--older-than alone", c.run(30*day, "--older-than", "1d"), command.ExitUsage, all, "give --images, too")
+	expect("no length of time", c.run(30*day, "--images", "--older-than", "-3h"), command.ExitUsage, all, "such as 36h, 7d or 2w")
+	expect("young ones", c.run(7*day-time.Hour, "--images"), command.ExitOK, all, "removed 0 images\n")
+	expect("just used", c.run(59*time.Minute, "--images", "--older-than", "0s"), command.ExitOK, all, "kept 1 image more, used within the last hour")
+	expect("a dry run", c.run(8*day, "--images", "--dry-run"), command.ExitOK, all, "fake.local/alone:", "would remove 1 image, up to 2.")
+	expect("old ones", c.run(8*day, "--images"), command.ExitOK, "base layer", "removed 1 image, up to 2.")
 	if err := inUse.Destroy(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	got := c.run(15*day, "--images", "--older-than", "2w")
-	expect("those that were in use", got, exitOK, "", "removed 2 images")
+	expect("those that were in use", got, command.ExitOK, "", "removed 2 images")
 	if layer, under := strings.Index(got.stdout, "fake.local/layer:"), strings.Index(got.stdout, "fake.local/base:"); layer > under || strings.Contains(got.stdout, "\x1b") {
 		t.Errorf("printed as %q", got.stdout)
 	}
@@ -144,7 +145,7 @@ func TestCleanSweepsAllProvidersThatAreHere(t *testing.T) {
 		return nil, &environment.Error{Kind: environment.KindUnavailable, Unconfigured: true, Err: errors.New("no file names a cluster")}
 	})
 	got := clean([]providers.Entry{absent, first, unused, second})
-	if got.code != exitOK || !strings.Contains(got.stdout, "of-first") || !strings.Contains(got.stdout, "of-second") || !strings.Contains(got.stdout, "removed 2 environments") {
+	if got.code != command.ExitOK || !strings.Contains(got.stdout, "of-first") || !strings.Contains(got.stdout, "of-second") || !strings.Contains(got.stdout, "removed 2 environments") {
 		t.Errorf("%+v", got)
 	}
 	if !strings.Contains(got.stderr, "not cleaned up: absent: no engine answers\n") {
@@ -153,10 +154,10 @@ func TestCleanSweepsAllProvidersThatAreHere(t *testing.T) {
 	if strings.Contains(got.stderr, "unused") {
 		t.Errorf("it names a provider that nobody configured: %q", got.stderr)
 	}
-	if got := clean([]providers.Entry{unused}); got.code != exitFailed || !strings.Contains(got.stderr, "no provider is here: none is configured") {
+	if got := clean([]providers.Entry{unused}); got.code != command.ExitFailed || !strings.Contains(got.stderr, "no provider is here: none is configured") {
 		t.Errorf("without a configured provider: %+v", got)
 	}
-	if got := clean([]providers.Entry{absent}); got.code != exitFailed {
+	if got := clean([]providers.Entry{absent}); got.code != command.ExitFailed {
 		t.Errorf("without any provider: %+v", got)
 	}
 	shared, atShared := here("shared")
@@ -172,20 +173,5 @@ func TestCleanSweepsAllProvidersThatAreHere(t *testing.T) {
 	}
 	if got := clean([]providers.Entry{shared}, "--others", "--env-type", "shared"); !strings.Contains(got.stdout, "of-others") {
 		t.Errorf("--env-type names the provider: %+v", got)
-	}
-}
-
-func TestParseAge(t *testing.T) {
-	for text, want := range map[string]time.Duration{
-		"0s": 0, "36h": 36 * time.Hour, "1h30m": 90 * time.Minute, "0d": 0, "7d": 168 * time.Hour, "2w": 336 * time.Hour,
-	} {
-		if got, err := parseAge(text); got != want || err != nil {
-			t.Errorf("%s: %v, %v", text, got, err)
-		}
-	}
-	for _, text := range []string{"", "7", "d", "-1d", "1.5d", "7 d", "-1h", "99999999w", "1y"} {
-		if got, err := parseAge(text); err == nil {
-			t.Errorf("%q is taken for %v", text, got)
-		}
 	}
 }

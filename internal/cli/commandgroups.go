@@ -1,30 +1,75 @@
 package cli
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/spf13/cobra"
 
-// commandGroups are the headings below which help lists the commands, in their order.
+	"github.com/org/rollout-action/internal/cli/command"
+	"github.com/org/rollout-action/internal/cli/look"
+	"github.com/org/rollout-action/internal/cli/prove"
+	"github.com/org/rollout-action/internal/cli/run"
+	"github.com/org/rollout-action/internal/cli/setup"
+)
+
+// constructor returns a command.
+type constructor = func(*command.Invocation) *cobra.Command
+
+// commandGroups are the headings below which help lists the commands, in their order, and the
+// commands, one a line. The commands of a heading are a package.
 var commandGroups = []struct {
 	title    string
-	commands []string
+	commands []constructor
 }{
-	{"Run", []string{"run", "plan", "resume", "merge", "shell"}},
-	{"Look", []string{"ls", "show", "view", "report", "diff", "compare", "history", "export"}},
-	{"Prove", []string{"validate", "verify", "rejudge", "judges"}},
-	{"Set up", []string{"init", "new", "datasets", "agents", "cache", "clean", "schema", "completion", "help", "version"}},
+	{"Run", []constructor{
+		run.NewRunCommand,
+		run.NewPlanCommand,
+		run.NewResumeCommand,
+		run.NewMergeCommand,
+		run.NewShellCommand,
+	}},
+	{"Look", []constructor{
+		look.NewLsCommand,
+		look.NewShowCommand,
+		look.NewViewCommand,
+		look.NewReportCommand,
+		look.NewDiffCommand,
+		look.NewCompareCommand,
+		look.NewHistoryCommand,
+		look.NewExportCommand,
+	}},
+	{"Prove", []constructor{
+		prove.NewMineCommand,
+		prove.NewValidateCommand,
+		prove.NewVerifyCommand,
+		prove.NewRejudgeCommand,
+		prove.NewJudgesCommand,
+	}},
+	{groupSetUp, []constructor{
+		setup.NewInitCommand,
+		setup.NewNewCommand,
+		setup.NewDoctorCommand,
+		setup.NewDatasetsCommand,
+		setup.NewAgentsCommand,
+		setup.NewCacheCommand,
+		setup.NewCleanCommand,
+		setup.NewSchemaCommand,
+		setup.NewVersionCommand,
+	}},
 }
 
-// groupCommands makes help list the commands below headings.
-func groupCommands(root *cobra.Command) {
+// groupSetUp is the heading that also has the commands of the library: completion and help.
+const groupSetUp = "Set up"
+
+// addCommands adds all commands to the root command.
+func addCommands(root *cobra.Command, v *command.Invocation) {
 	for _, group := range commandGroups {
 		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title + ":"})
-		for _, name := range group.commands {
-			for _, cmd := range root.Commands() {
-				if cmd.Name() == name {
-					cmd.GroupID = group.title
-				}
-			}
+		for _, newCommand := range group.commands {
+			cmd := newCommand(v)
+			cmd.GroupID = group.title
+			root.AddCommand(cmd)
 		}
 	}
-	root.SetHelpCommandGroupID("Set up")
-	root.SetCompletionCommandGroupID("Set up")
+	root.SetHelpCommandGroupID(groupSetUp)
+	root.SetCompletionCommandGroupID(groupSetUp)
+	root.AddCommand(newActionCommand(v)) // which is hidden
 }

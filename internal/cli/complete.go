@@ -9,17 +9,22 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/org/rollout-action/internal/app"
+	"github.com/org/rollout-action/internal/app/host"
+	"github.com/org/rollout-action/internal/app/inspect"
+	"github.com/org/rollout-action/internal/app/stages"
+	"github.com/org/rollout-action/internal/cli/command"
+	"github.com/org/rollout-action/internal/cli/flags"
 	"github.com/org/rollout-action/internal/core/config"
 	"github.com/org/rollout-action/internal/output/export"
 )
 
 // completion returns the values that a shell may complete. cmd has parsed flags, args are the
 // arguments so far.
-type completion func(v *invocation, cmd *cobra.Command, args []string) []string
+type completion func(v *command.Invocation, cmd *cobra.Command, args []string) []string
 
 // flagValues has the completions of flags, by name. They are those of every command with the flag.
 var flagValues = map[string]completion{
-	"env-type":     func(v *invocation, _ *cobra.Command, _ []string) []string { return v.host().Providers.Names() },
+	"env-type":     func(v *command.Invocation, _ *cobra.Command, _ []string) []string { return v.Host().Providers.Names() },
 	"agent":        ofJob(func(n app.JobNames) []string { return n.Agents }),
 	"task":         ofJob(func(n app.JobNames) []string { return n.Tasks }),
 	"exclude-task": ofJob(func(n app.JobNames) []string { return n.Tasks }),
@@ -36,22 +41,22 @@ var flagValues = map[string]completion{
 }
 
 // formatValues returns the values of --format of a command.
-func (v *invocation) formatValues(command string) []string {
+func formatValues(v *command.Invocation, command string) []string {
 	switch command {
 	case "export":
 		return export.Formats
 	case "validate":
-		return append([]string{formatText}, v.Reporters.Proofs().Names()...)
+		return append([]string{flags.FormatText}, v.Reporters.Proofs().Names()...)
 	case "report":
-		return append([]string{formatText}, v.Reporters.Names()...)
+		return append([]string{flags.FormatText}, v.Reporters.Names()...)
 	case "check":
-		return []string{formatText, "json"}
+		return []string{flags.FormatText, "json"}
 	}
 	return nil
 }
 
 // reportNames completes the names of reports up to their files.
-func reportNames(v *invocation, cmd *cobra.Command, _ []string) []string {
+func reportNames(v *command.Invocation, cmd *cobra.Command, _ []string) []string {
 	formats := v.Reporters
 	if cmd.Name() == "validate" {
 		formats = formats.Proofs()
@@ -67,35 +72,35 @@ func reportNames(v *invocation, cmd *cobra.Command, _ []string) []string {
 var takesJobs = map[string]int{"show": 1, "report": 1, "resume": 1, "export": 1, "diff": 2, "compare": 0, "merge": 0, "verify": 1, "rejudge": 1}
 
 func fixed(values ...string) completion {
-	return func(*invocation, *cobra.Command, []string) []string { return values }
+	return func(*command.Invocation, *cobra.Command, []string) []string { return values }
 }
 
 // ofJob completes names of the job file that the arguments name, or of job.yaml.
 func ofJob(names func(app.JobNames) []string) completion {
-	return func(v *invocation, _ *cobra.Command, args []string) []string {
+	return func(v *command.Invocation, _ *cobra.Command, args []string) []string {
 		file := "job.yaml"
 		if len(args) > 0 {
 			file = args[0]
 		}
-		return names(app.NamesOf(v.host(), file))
+		return names(app.NamesOf(v.Host(), file))
 	}
 }
 
 // jobDirs completes the directories of jobs where jobs are by default.
-func jobDirs(v *invocation, _ *cobra.Command, _ []string) []string {
-	return app.JobDirs(v.host().Paths, app.JobsDir)
+func jobDirs(v *command.Invocation, _ *cobra.Command, _ []string) []string {
+	return inspect.JobDirs(v.Host().Paths, host.JobsDir)
 }
 
 // rerunNames completes what --rerun may name in the job that the arguments name: by its directory,
 // or for run by its job file.
-func rerunNames(v *invocation, cmd *cobra.Command, args []string) []string {
+func rerunNames(v *command.Invocation, cmd *cobra.Command, args []string) []string {
 	if cmd.Name() != "run" {
 		if len(args) == 0 {
 			return nil
 		}
-		return app.RerunNames(v.host().Paths, args[0])
+		return inspect.RerunNames(v.Host().Paths, args[0])
 	}
-	req := app.JobRequest{File: "job.yaml"}
+	req := stages.JobRequest{File: "job.yaml"}
 	if len(args) > 0 {
 		req.File = args[0]
 	}
@@ -104,17 +109,17 @@ func rerunNames(v *invocation, cmd *cobra.Command, args []string) []string {
 			req.Overrides = append(req.Overrides, config.Override{Path: key, Literal: value, Origin: "--" + flag})
 		}
 	}
-	return app.RerunNames(v.host().Paths, app.JobDir(v.host(), req))
+	return inspect.RerunNames(v.Host().Paths, app.JobDir(v.Host(), req))
 }
 
 // completeValues registers the completions with all commands below cmd.
-func (v *invocation) completeValues(cmd *cobra.Command) {
+func completeValues(v *command.Invocation, cmd *cobra.Command) {
 	for _, c := range cmd.Commands() {
-		v.completeValues(c)
+		completeValues(v, c)
 	}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		values, ok := flagValues[f.Name]
-		if formats := v.formatValues(cmd.Name()); f.Name == "format" && formats != nil {
+		if formats := formatValues(v, cmd.Name()); f.Name == "format" && formats != nil {
 			values, ok = fixed(formats...), true
 		}
 		if !ok {
@@ -122,7 +127,7 @@ func (v *invocation) completeValues(cmd *cobra.Command) {
 		}
 		// A command may have registered its own, which stays.
 		_ = cmd.RegisterFlagCompletionFunc(f.Name, func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
-			return v.completed(values(v, cmd, args), prefix)
+			return completed(values(v, cmd, args), prefix)
 		})
 	})
 	most, ok := takesJobs[cmd.Name()]
@@ -134,7 +139,7 @@ func (v *invocation) completeValues(cmd *cobra.Command) {
 		switch {
 		case most == 0 || len(args) < most:
 			given := func(dir string) bool { return slices.Contains(args, dir) }
-			return v.completed(slices.DeleteFunc(jobDirs(v, cmd, args), given), prefix)
+			return completed(slices.DeleteFunc(jobDirs(v, cmd, args), given), prefix)
 		case own != nil:
 			return own(cmd, args, prefix)
 		}
@@ -147,7 +152,7 @@ const maxCompleted = 1000
 
 // completed returns the values that begin with the prefix, at most maxCompleted. If none does, the
 // shell completes files.
-func (v *invocation) completed(values []string, prefix string) ([]string, cobra.ShellCompDirective) {
+func completed(values []string, prefix string) ([]string, cobra.ShellCompDirective) {
 	values = slices.DeleteFunc(slices.Clone(values), func(value string) bool {
 		return !strings.HasPrefix(value, strings.TrimPrefix(prefix, "."+string(os.PathSeparator)))
 	})

@@ -24,6 +24,7 @@ type suspects struct {
 	dir     string
 	outcome map[string][]string
 	out     lockedBuffer // of the last command, both streams
+	vars    map[string]string
 
 	mu   sync.Mutex
 	stop func() bool // cancels the command when it is true
@@ -137,7 +138,7 @@ func (s *suspects) rollout(want int, args ...string) string {
 	for task := range s.outcome {
 		s.write("evals/"+task+"/tests/outcome", "0\n")
 	}
-	ready := args[0] == "run"
+	ready := args[0] == "run" && !slices.Contains(args, "--resume")
 	env := Env{
 		Providers: offered,
 		Stdin:     strings.NewReader(""), Stdout: &s.out, Stderr: &s.out, Dir: s.dir,
@@ -147,7 +148,7 @@ func (s *suspects) rollout(want int, args ...string) string {
 			}
 			return time.Now()
 		},
-		Getenv: func(string) (string, bool) { return "", false },
+		Getenv: func(name string) (string, bool) { value, ok := s.vars[name]; return value, ok },
 	}
 	if got := Main(ctx, context.Background(), env, args); got != want {
 		s.Fatalf("rollout %q ends with %d, want %d:\n%s", args, got, want, s.out.String())
@@ -256,7 +257,7 @@ func TestAFlakyTaskIsNotBroken(t *testing.T) {
 	s.says("1 task looks broken and had no further attempts (gate.confirm)")
 }
 
-func TestShardsTryAgainWhatLooksBroken(t *testing.T) {
+func TestShardsTryTasksAgainThatLookBroken(t *testing.T) {
 	s := newSuspects(t)
 	s.rollout(1, "run", "job.yaml", "--baseline", "jobs/base")
 	s.rollout(0, "run", "job.yaml", "--name", "parts", "--baseline", "jobs/base", "--shard", "1/2")

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/org/rollout-action/internal/cli/command"
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/test/clitest"
@@ -119,15 +120,15 @@ func (s said) check(t *testing.T, code int, stderr ...string) {
 	}
 }
 
-// noJobFolder checks that a job has not begun.
-func noJobFolder(t *testing.T, dir string) {
+// noJobDirectory checks that a job has not begun.
+func noJobDirectory(t *testing.T, dir string) {
 	t.Helper()
 	if _, err := os.Lstat(filepath.Join(dir, "jobs")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("there is a directory of jobs (%v), although nothing was to be run", err)
 	}
 }
 
-func TestAProviderThatCannotBeUsedIsSaidBeforeAnythingStarts(t *testing.T) {
+func TestUnusableProviderIsReportedBeforeAnythingStarts(t *testing.T) {
 	refuse := func(context.Context, map[string]any, providers.Host) (environment.Provider, error) {
 		return nil, &environment.Error{Kind: environment.KindUnavailable, Hint: "run it with sudo", Err: errors.New("the kernel refuses namespaces")}
 	}
@@ -142,9 +143,9 @@ func TestAProviderThatCannotBeUsedIsSaidBeforeAnythingStarts(t *testing.T) {
 			withProvider(t, refuse)
 			dir := jobDir(t)
 			t.Setenv("DOCKER_HOST", "unix:///nonexistent/no-engine.sock") // a test's own directory is too long for a socket
-			rollout(t, t.Context(), nil, dir, "job.yaml", "--env-type", tc.provider).check(t, exitFailed, tc.says...)
-			noJobFolder(t, dir)
-			rollout(t, t.Context(), nil, dir, "clean", "--env-type", tc.provider).check(t, exitFailed, tc.says...)
+			rollout(t, t.Context(), nil, dir, "job.yaml", "--env-type", tc.provider).check(t, command.ExitFailed, tc.says...)
+			noJobDirectory(t, dir)
+			rollout(t, t.Context(), nil, dir, "clean", "--env-type", tc.provider).check(t, command.ExitFailed, tc.says...)
 		})
 	}
 }
@@ -167,8 +168,8 @@ func TestCancellingWhileAProviderConnects(t *testing.T) {
 			select {}
 		}, false},
 	} {
-		for _, command := range [][]string{{"job.yaml", "--env-type", "tried"}, {"clean", "--env-type", "tried"}} {
-			t.Run(tc.name+"/"+command[0], func(t *testing.T) {
+		for _, words := range [][]string{{"job.yaml", "--env-type", "tried"}, {"clean", "--env-type", "tried"}} {
+			t.Run(tc.name+"/"+words[0], func(t *testing.T) {
 				soft, cancel := context.WithCancel(t.Context())
 				hard, hurry := context.WithCancel(t.Context())
 				defer hurry()
@@ -179,8 +180,8 @@ func TestCancellingWhileAProviderConnects(t *testing.T) {
 					return tc.then(p, hurry)
 				})
 				dir := jobDir(t)
-				rollout(t, soft, hard, dir, command...).check(t, exitCancelled, "rollout: c")
-				noJobFolder(t, dir)
+				rollout(t, soft, hard, dir, words...).check(t, command.ExitCancelled, "rollout: c")
+				noJobDirectory(t, dir)
 				if p.closed.Load() != tc.closed {
 					t.Errorf("closed: %v, want %v", p.closed.Load(), tc.closed)
 				}
@@ -208,17 +209,17 @@ func TestCancellingWhileLeftoversAreRemoved(t *testing.T) {
 	})
 	dir := jobDir(t)
 	o := rollout(t, soft, nil, dir, "job.yaml")
-	o.check(t, exitCancelled, "cancelled before the job began")
+	o.check(t, command.ExitCancelled, "cancelled before the job began")
 	if strings.Contains(o.stderr, "warning") {
 		t.Errorf("a cancel is no trouble with leftovers:\n%s", o.stderr)
 	}
-	noJobFolder(t, dir)
+	noJobDirectory(t, dir)
 	if !p.closed.Load() {
 		t.Error("the provider was not closed")
 	}
 }
 
-func TestWhatAProviderSaysWhileItConnects(t *testing.T) {
+func TestNotesOfAConnectingProviderAreShown(t *testing.T) {
 	withProvider(t, func(_ context.Context, _ map[string]any, host providers.Host) (environment.Provider, error) {
 		host.Progress("looking at this machine, once:\x1b[2J it takes some seconds")
 		host.Progress("done")
@@ -236,7 +237,7 @@ func TestWhatAProviderSaysWhileItConnects(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			o := rollout(t, t.Context(), nil, jobDir(t), tc.args...)
-			o.check(t, exitOK)
+			o.check(t, command.ExitOK)
 			if !strings.HasPrefix(o.stderr, tc.want) {
 				t.Errorf("stderr: got\n%s\nwant\n%s", o.stderr, tc.want)
 			}
@@ -244,7 +245,7 @@ func TestWhatAProviderSaysWhileItConnects(t *testing.T) {
 	}
 	t.Run("as JSON", func(t *testing.T) {
 		o := rollout(t, t.Context(), nil, jobDir(t), "job.yaml", "--log-format", "json")
-		o.check(t, exitOK)
+		o.check(t, command.ExitOK)
 		var events []string
 		for line := range strings.Lines(o.stderr) {
 			var e struct{ Event, Msg string }
@@ -278,13 +279,13 @@ func (e anotherEnv) Base() *environment.Base {
 	return &environment.Base{Requested: e.image, Actual: "this machine's root (Debian GNU/Linux 12)", Reason: "docker.io cannot be reached"}
 }
 
-func TestAnotherBaseIsSaidOnceInTheSummaryAndInEveryResult(t *testing.T) {
+func TestSubstituteImageIsReportedOnceInTheSummaryAndInEveryResult(t *testing.T) {
 	withProvider(t, func(context.Context, map[string]any, providers.Host) (environment.Provider, error) {
 		return onAnother{newTried()}, nil
 	})
 	dir := jobDir(t)
 	o := rollout(t, t.Context(), nil, dir, "job.yaml", "--n-attempts", "3")
-	o.check(t, exitOK)
+	o.check(t, command.ExitOK)
 	const notice = "note: debian:bookworm is NOT used: its trials run on this machine's root (Debian GNU/Linux 12) instead (docker.io cannot be reached)\n"
 	if n := strings.Count(o.stderr, notice); n != 1 {
 		t.Errorf("%d times %q in\n%s", n, notice, o.stderr)
@@ -294,7 +295,7 @@ func TestAnotherBaseIsSaidOnceInTheSummaryAndInEveryResult(t *testing.T) {
   │ 3 trials asked for debian:bookworm (docker.io cannot be reached)
 `
 	report := rollout(t, t.Context(), nil, dir, "report", "jobs/nightly")
-	report.check(t, exitOK)
+	report.check(t, command.ExitOK)
 	for what, text := range map[string]string{"the run's summary": o.stdout, "the report": report.stdout} {
 		if strings.Count(text, summary) != 1 {
 			t.Errorf("%s lacks\n%s\nin\n%s", what, summary, text)

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+
+	"github.com/org/rollout-action/internal/cli/command"
 )
 
 var (
@@ -88,7 +90,7 @@ func TestDocumentedCommands(t *testing.T) {
 // documentedCommand parses what follows "rollout". A command in a sentence may lack its arguments.
 func documentedCommand(line string, whole bool) error {
 	list := words(strings.NewReplacer(" N", " 1", "[", "", "]", "").Replace(line))
-	root := newInvocation(context.Background(), System()).root()
+	root := newRoot(command.New(context.Background(), System(), "", ""))
 	root.InitDefaultCompletionCmd()
 	args := runByDefault(root, "", list)
 	cmd, rest, err := root.Find(args)

@@ -2,62 +2,40 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/org/rollout-action/internal/cli/flags"
 )
 
-// flagGroup is the annotation of a flag that says which of the headings help lists it below.
-const flagGroup = "rollout_group"
-
-// The headings.
+// The headings of flags that have none.
 const (
-	flagsSelection = "Flags for what is run"
-	flagsImplied   = "Flags for tasks without a job file"
-	flagsRunning   = "Flags for how it is run"
-	flagsExisting  = "Flags for a job that exists"
-	flagsReports   = "Flags for the comparison and reports"
-	flagsGate      = "Flags of the gate"
-	flagsProof     = "Flags for proving tasks (with --run)"
-	flagsOther     = "Other flags"
-	flagsOwn       = "Flags" // those of one command alone, which come first
+	flagsOther = "Other flags"
+	flagsOwn   = "Flags" // those of one command alone, which come first
 )
 
 // flagHeadings are the headings in their order, each with what the description of a flag need not
 // repeat below it.
 var flagHeadings = []struct{ heading, prefix string }{
-	{flagsSelection, ""}, {flagsImplied, "without a job file: "}, {flagsRunning, ""}, {flagsExisting, "with --resume: "}, {flagsProof, ""}, {flagsReports, ""},
-	{flagsGate, "gate: "}, {flagsOther, ""},
-}
-
-// grouped puts the flags that add defines below a heading, unless they have one already.
-func grouped(cmd *cobra.Command, heading string, add func(*pflag.FlagSet)) {
-	before := map[string]bool{}
-	cmd.Flags().VisitAll(func(f *pflag.Flag) { before[f.Name] = true })
-	add(cmd.Flags())
-	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if !before[f.Name] && f.Annotations[flagGroup] == nil {
-			_ = cmd.Flags().SetAnnotation(f.Name, flagGroup, []string{heading}) // it exists
-		}
-	})
+	{flags.ForSelection, ""}, {flags.ForTasks, "without a job file: "}, {flags.ForRunning, ""}, {flags.ForExisting, "with --resume: "}, {flags.ForProof, ""}, {flags.ForReports, ""},
+	{flags.ForGate, "gate: "}, {flagsOther, ""},
 }
 
 // groupsOf returns a command's flags by heading, in their order; nil if it has too few to need
 // headings.
 func groupsOf(cmd *cobra.Command) (groups []flagsBelow) {
-	flags, count := map[string]*pflag.FlagSet{}, 0
+	sets, count := map[string]*pflag.FlagSet{}, 0
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
-		heading := flagsOther
-		if of := f.Annotations[flagGroup]; len(of) > 0 {
-			heading = of[0]
+		heading := cmp.Or(flags.HeadingOf(f), flagsOther)
+		if sets[heading] == nil {
+			sets[heading] = pflag.NewFlagSet(heading, pflag.ContinueOnError)
 		}
-		if flags[heading] == nil {
-			flags[heading] = pflag.NewFlagSet(heading, pflag.ContinueOnError)
-		}
-		flags[heading].AddFlag(f)
+		sets[heading].AddFlag(f)
 		if !f.Hidden {
 			count++
 		}
@@ -67,7 +45,7 @@ func groupsOf(cmd *cobra.Command) (groups []flagsBelow) {
 		return nil
 	}
 	for _, h := range flagHeadings {
-		if set := flags[h.heading]; set != nil && set.HasAvailableFlags() {
+		if set := sets[h.heading]; set != nil && set.HasAvailableFlags() {
 			groups = append(groups, flagsBelow{h.heading, h.prefix, set})
 		}
 	}
@@ -120,7 +98,7 @@ var commonFlags = map[string]bool{
 }
 
 // manyFlags is how many flags a command has at most without --help-all.
-const manyFlags = 31
+const manyFlags = 33
 
 // askedForAll returns a command line with --help in the place of --help-all, and whether it was
 // there.

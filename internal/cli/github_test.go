@@ -12,7 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/org/rollout-action/internal/app"
+	"github.com/org/rollout-action/internal/app/host"
+	"github.com/org/rollout-action/internal/cli/command"
 	"github.com/org/rollout-action/internal/core/config"
 	"github.com/org/rollout-action/internal/core/gate"
 	"github.com/org/rollout-action/internal/core/result"
@@ -169,7 +170,7 @@ func (p *aPull) want(what, text string, parts ...string) {
 
 func TestReportOnAPullRequest(t *testing.T) {
 	p := newPull(t)
-	p.rollout(exitGate, "report", "pr", "--baseline", "github:", "--comment", "changes", "--junit", "out/junit.xml")
+	p.rollout(command.ExitGate, "report", "pr", "--baseline", "github:", "--comment", "changes", "--junit", "out/junit.xml")
 
 	p.want("stdout", p.stdout.String(), "Baseline: main at 1111111 (the base of the merge that was evaluated; run 44)", "broken    a/d/falls", "Gate: fail")
 	p.want("the summary", p.read("summary"), "1 broken", "falls", "the base of the merge")
@@ -189,7 +190,7 @@ func TestReportOnAPullRequest(t *testing.T) {
 		}
 		p.writeJob("pr", map[string]float64{"falls": 1, "stays": 1})
 		p.env["GITHUB_RUN_ID"] = "43"
-		p.rollout(exitOK, "report", "pr", "--baseline", "github:", "--comment", "changes")
+		p.rollout(command.ExitOK, "report", "pr", "--baseline", "github:", "--comment", "changes")
 		comments := p.github.Comments("acme/widgets", 7)
 		if len(comments) != 1 || strings.Contains(comments[0].Body, "1 broken") {
 			t.Errorf("the comments are %+v", comments)
@@ -198,16 +199,16 @@ func TestReportOnAPullRequest(t *testing.T) {
 }
 
 // A workflow may have checked out something else than what its run is about.
-func TestABaselineOfAnotherCommitIsSaidToBe(t *testing.T) {
+func TestReportNamesTheCommitOfAnOlderBaseline(t *testing.T) {
 	p := newPull(t)
 	other := strings.ReplaceAll(p.read("base/result.json"), mainCommit, headCommit)
 	run := p.github.AddRun("acme/widgets", githubtest.Run{ID: 40, WorkflowFile: "other.yml", Branch: "main", SHA: mainCommit})
 	if _, err := p.github.AddArtifact("acme/widgets", run, githubtest.Artifact{Name: "rollout-result", Files: map[string]string{"result.json": other}}); err != nil {
 		t.Fatal(err)
 	}
-	p.rollout(exitGate, "report", "pr", "--baseline", "github:", "--baseline-workflow", "other.yml", "--comment", "off")
-	p.want("stdout", p.stdout.String(), "run 40), whose results are of commit "+app.ShortCommit(headCommit))
-	p.rollout(exitGate, "report", "pr", "--baseline", "github:", "--comment", "off")
+	p.rollout(command.ExitGate, "report", "pr", "--baseline", "github:", "--baseline-workflow", "other.yml", "--comment", "off")
+	p.want("stdout", p.stdout.String(), "run 40), whose results are of commit "+host.ShortCommit(headCommit))
+	p.rollout(command.ExitGate, "report", "pr", "--baseline", "github:", "--comment", "off")
 	if strings.Contains(p.stdout.String(), "whose results") {
 		t.Error(p.stdout.String())
 	}
@@ -216,14 +217,14 @@ func TestABaselineOfAnotherCommitIsSaidToBe(t *testing.T) {
 // The comment and the summary lead to the page that the run keeps.
 func TestCommentLinksToThePage(t *testing.T) {
 	p := newPull(t)
-	p.rollout(exitGate, "report", "pr", "--baseline", "github:", "--comment", "always", "--html", "rollout-page/evals.html")
+	p.rollout(command.ExitGate, "report", "pr", "--baseline", "github:", "--comment", "always", "--html", "rollout-page/evals.html")
 	link := "[page](https://github.com/acme/widgets/actions/runs/42#artifacts) `evals.html` among the artifacts"
 	p.want("the comment", p.github.Comments("acme/widgets", 7)[0].Body, link)
 	p.want("the summary", p.read("summary"), link)
 	if !strings.Contains(p.read("rollout-page/evals.html"), "</html>") {
 		t.Error("the page is missing")
 	}
-	p.rollout(exitGate, "report", "pr", "--baseline", "github:", "--comment", "always", "--html", "pages/evals.html") // which no step may upload
+	p.rollout(command.ExitGate, "report", "pr", "--baseline", "github:", "--comment", "always", "--html", "pages/evals.html") // which no step may upload
 	text := p.github.Comments("acme/widgets", 7)[0].Body
 	p.want("the comment", text, "page `pages/evals.html` on the machine of the run")
 	if strings.Contains(text, "among the artifacts") {
@@ -298,7 +299,7 @@ func TestWithoutTheRightToComment(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			p := newPull(t)
 			tc.change(p)
-			p.rollout(exitGate, "report", "pr", "--baseline", "base", "--comment", "always")
+			p.rollout(command.ExitGate, "report", "pr", "--baseline", "base", "--comment", "always")
 			p.want("the summary", p.read("summary"), "1 broken", tc.note)
 			p.want("stdout", p.stdout.String(), tc.note)
 			p.want("the outputs", p.read("output"), "verdict")
@@ -311,13 +312,13 @@ func TestWithoutTheRightToComment(t *testing.T) {
 
 func TestWithoutABaselineNothingFails(t *testing.T) {
 	p := newPull(t)
-	p.rollout(exitOK, "report", "pr", "--baseline", "github:release", "--comment", "off")
+	p.rollout(command.ExitOK, "report", "pr", "--baseline", "github:release", "--comment", "off")
 	p.want("stdout", p.stdout.String(), "No baseline: ")
 	p.want("the summary", p.read("summary"), "No baseline: ")
 	if strings.Contains(p.read("summary"), "No baseline: no baseline") {
 		t.Error("it stutters")
 	}
-	p.rollout(exitUsage, "report", "pr", "--baseline", "nowhere.json")
+	p.rollout(command.ExitUsage, "report", "pr", "--baseline", "nowhere.json")
 	p.want("stderr", p.stderr.String(), "--baseline nowhere.json: there is no such directory or file")
 }
 
@@ -326,18 +327,18 @@ func TestWithoutABaselineNothingFails(t *testing.T) {
 func TestNothingToCompareWith(t *testing.T) {
 	p := newPull(t)
 	report := []string{"report", "pr", "--baseline", "github:release", "--comment", "changes"}
-	p.rollout(exitOK, append(report, "--max-broken-tasks", "null")...) // nothing that would compare
+	p.rollout(command.ExitOK, append(report, "--max-broken-tasks", "null")...) // nothing that would compare
 	if got := p.github.Comments("acme/widgets", 7); len(got) != 0 {
 		t.Errorf("the comments are %+v", got)
 	}
-	p.rollout(exitOK, report...)
+	p.rollout(command.ExitOK, report...)
 	comments := p.github.Comments("acme/widgets", 7)
 	if len(comments) != 1 {
 		t.Fatalf("there are %d comments", len(comments))
 	}
 	p.want("the comment", comments[0].Body, "⚪ Rollout has nothing to compare with yet: 1 of 2 tasks passed")
 	p.want("stdout", p.stdout.String(), "Gate: nothing to compare with yet. ", "max_broken_tasks: not checked")
-	p.rollout(exitGate, append(report, "--on-no-baseline", "fail")...)
+	p.rollout(command.ExitGate, append(report, "--on-no-baseline", "fail")...)
 	p.want("the comment", p.github.Comments("acme/widgets", 7)[0].Body, "❌ Rollout failed", "there is no baseline to compare with, and on\\_no\\_baseline is fail")
 	p.want("the log", p.stderr.String(), "::error title=Rollout%3A max_broken_tasks::not checked")
 	p.want("the outputs", p.read("output"), "fail")
@@ -373,7 +374,7 @@ func TestBaselineOfAPullRequestToAnotherBranch(t *testing.T) {
 			p.write("pr/plan.json", []byte(plan))
 			p.env["GITHUB_EVENT_NAME"], p.env["GITHUB_BASE_REF"], p.env["GITHUB_HEAD_REF"] = event, "", ""
 			change(p)
-			p.rollout(exitGate, "report", "pr", "--baseline", "github:", "--comment", "off")
+			p.rollout(command.ExitGate, "report", "pr", "--baseline", "github:", "--comment", "off")
 			p.want("stdout", p.stdout.String(), "Baseline: release at 4444444", "run 40)")
 		})
 	}
@@ -381,7 +382,7 @@ func TestBaselineOfAPullRequestToAnotherBranch(t *testing.T) {
 
 func TestGitHubOffLeavesNothingThere(t *testing.T) {
 	p := newPull(t)
-	p.rollout(exitGate, "report", "pr", "--baseline", "base", "--comment", "always", "--github", "off")
+	p.rollout(command.ExitGate, "report", "pr", "--baseline", "base", "--comment", "always", "--github", "off")
 	if p.read("summary")+p.read("output") != "" || len(p.github.Requests()) != 0 || strings.Contains(p.stderr.String(), "::error") {
 		t.Errorf("summary %q, output %q, %v", p.read("summary"), p.read("output"), p.github.Seen())
 	}
@@ -394,11 +395,11 @@ func TestCancelledBeforeTheBaselineIsFound(t *testing.T) {
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
 	p.soft = cancelled
-	p.rollout(exitCancelled, "report", "pr", "--baseline", "github:", "--comment", "always")
+	p.rollout(command.ExitCancelled, "report", "pr", "--baseline", "github:", "--comment", "always")
 	p.want("stdout", p.stdout.String(), "incomplete: the command was cancelled before it had found the baseline", "no comment about this: the command was cancelled")
 	p.want("the outputs", p.read("output"), "incomplete")
-	p.rollout(exitCancelled, "diff", "github:main", "pr")
-	p.rollout(exitGate, "report", "pr", "--baseline", "base") // sends no request
+	p.rollout(command.ExitCancelled, "diff", "github:main", "pr")
+	p.rollout(command.ExitGate, "report", "pr", "--baseline", "base") // sends no request
 }
 
 // TestOneCommentWithoutAName: a job without a name is named after the time, and still has one
@@ -410,7 +411,7 @@ func TestOneCommentWithoutAName(t *testing.T) {
 	for i, name := range []string{"2026-01-02__03-04-05", "2026-01-02__04-05-06", "other"} {
 		p.write("pr/plan.json", []byte(strings.ReplaceAll(plan, `"job_name": "agent"`, `"job_name": "`+name+`"`)))
 		p.env["GITHUB_RUN_ID"] = strconv.Itoa(50 + i)
-		p.rollout(exitGate, "report", "pr", "--baseline", "base", "--comment", "changes")
+		p.rollout(command.ExitGate, "report", "pr", "--baseline", "base", "--comment", "changes")
 		want := []int{1, 1, 2}[i]
 		if got := p.github.Comments("acme/widgets", 7); len(got) != want {
 			t.Errorf("after run %d there are %d comments, want %d", i+1, len(got), want)
@@ -425,7 +426,7 @@ func TestOneCommentForANameWithPlaceholders(t *testing.T) {
 	for i, run := range []string{"51", "52"} {
 		p.write("pr/plan.json", []byte(strings.ReplaceAll(plan, `"job_name": "agent"`, `"job_name": "agent-`+run+`", "named_as": "agent-{run}"`)))
 		p.env["GITHUB_RUN_ID"] = run
-		p.rollout(exitGate, "report", "pr", "--baseline", "base", "--comment", "changes")
+		p.rollout(command.ExitGate, "report", "pr", "--baseline", "base", "--comment", "changes")
 		if got := p.github.Comments("acme/widgets", 7); len(got) != 1 {
 			t.Errorf("after run %d there are %d comments", i+1, len(got))
 		}
@@ -433,7 +434,7 @@ func TestOneCommentForANameWithPlaceholders(t *testing.T) {
 }
 
 // The numbers of two versions of Rollout may not mean the same.
-func TestBaselineOfAnotherVersionIsSaidToBe(t *testing.T) {
+func TestReportNotesABaselineOfAnotherVersion(t *testing.T) {
 	p := newPull(t)
 	version := func(dir, version string) {
 		for _, file := range []string{"plan.json", "result.json"} {
@@ -443,12 +444,12 @@ func TestBaselineOfAnotherVersionIsSaidToBe(t *testing.T) {
 	}
 	const note = "the baseline was run with Rollout v1.2.3 and this job with v1.3.0: what counts as an error, a timeout or a reward may differ"
 	version("base", "v1.2.3")
-	p.rollout(exitGate, "report", "pr", "--baseline", "base/result.json", "--comment", "off")
+	p.rollout(command.ExitGate, "report", "pr", "--baseline", "base/result.json", "--comment", "off")
 	if strings.Contains(p.stdout.String(), "what counts") { // of a version that is not known, nothing is
 		t.Error(p.stdout.String())
 	}
 	version("pr", "v1.3.0")
-	p.rollout(exitGate, "report", "pr", "--baseline", "base/result.json", "--comment", "off")
+	p.rollout(command.ExitGate, "report", "pr", "--baseline", "base/result.json", "--comment", "off")
 	p.want("stdout", p.stdout.String(), note)
 	p.want("the summary", p.read("summary"), "Rollout v1.2.3")
 }
@@ -456,15 +457,47 @@ func TestBaselineOfAnotherVersionIsSaidToBe(t *testing.T) {
 // TestTheVerdictIsWhatTheExitCodeSays: who reads outputs must not see less than who sees the check.
 func TestTheVerdictIsWhatTheExitCodeSays(t *testing.T) {
 	p := newPull(t)
-	p.rollout(exitOK, "report", "pr", "--baseline", "base", "--max-pass-rate-drop", "0", "--max-broken-tasks", "null", "--noise", "test")
+	p.rollout(command.ExitOK, "report", "pr", "--baseline", "base", "--max-pass-rate-drop", "0", "--max-broken-tasks", "null", "--noise", "test")
 	p.want("the outputs", p.read("output"), "inconclusive")
 	p.write("output", nil)
-	p.rollout(exitGate, "report", "pr", "--baseline", "base", "--max-pass-rate-drop", "0", "--max-broken-tasks", "null", "--noise", "test", "--on-inconclusive", "fail")
+	p.rollout(command.ExitGate, "report", "pr", "--baseline", "base", "--max-pass-rate-drop", "0", "--max-broken-tasks", "null", "--noise", "test", "--on-inconclusive", "fail")
 	p.want("the outputs", p.read("output"), "fail")
 	p.want("stdout", p.stdout.String(), "because on_inconclusive is fail")
 	if strings.Contains(p.read("output"), "inconclusive") {
 		t.Error(p.read("output"))
 	}
+}
+
+// TestAdvice: a gate that only advises is green, and hides nothing; after its last day it decides.
+func TestAdvice(t *testing.T) {
+	p := newPull(t)
+	report := []string{"report", "pr", "--baseline", "base", "--comment", "always", "--noise", "ignore", "--max-broken-tasks", "0", "--gate-mode", "advise"}
+	p.rollout(command.ExitOK, append(report, "--gate-until", "9999-12-31")...)
+	p.want("the comment", p.github.Comments("acme/widgets", 7)[0].Body, "🟠 Rollout would fail, but only advises: ", "that does not make the check red, because the gate only advises until 9999-12-31")
+	p.want("the summary", p.read("summary"), "🟠 Rollout would fail, but only advises: ")
+	p.want("stdout", p.stdout.String(), "Gate: fail. ", "the gate only advises until 9999-12-31: no verdict makes the check red before 10000-01-01")
+	p.want("the log", p.stderr.String(), "::warning title=Rollout%3A max_broken_tasks::")
+	p.want("the outputs", p.read("output"), "fail")
+	p.want("the verdict", p.read("pr/verdict.json"), `"outcome": "fail"`, `"advised": true`)
+	if strings.Contains(p.stderr.String(), "::error") {
+		t.Error(p.stderr.String())
+	}
+	p.write("output", nil) // it is 2026-01-02
+	p.rollout(command.ExitOK, append(report, "--gate-until", "2026-01-09")...)
+	p.want("the comment", p.github.Comments("acme/widgets", 7)[0].Body, "🟠 Rollout would fail, but only advises: ", "because the gate only advises until 2026-01-09 (7 days more)")
+	p.want("stdout", p.stdout.String(), "the gate only advises for 7 days more, until 2026-01-09: from 2026-01-10 on, its verdict decides whether the check is red")
+	p.want("the outputs", p.read("output"), "fail")
+	p.rollout(command.ExitOK, append(report, "--gate-until", "2026-01-02")...)
+	p.want("stdout", p.stdout.String(), "today is the last day on which the gate only advises")
+	p.rollout(command.ExitGate, append(report, "--gate-until", "2026-01-01")...)
+	p.write("output", nil)
+	p.rollout(command.ExitGate, append(report, "--gate-until", "2020-02-28")...)
+	p.want("the outputs", p.read("output"), "fail")
+	p.want("the comment", p.github.Comments("acme/widgets", 7)[0].Body, "❌ Rollout failed: ")
+	p.want("stdout", p.stdout.String(), "the gate only advised until 2020-02-28: since then its verdict decides")
+	p.want("the log", p.stderr.String(), "::error title=Rollout%3A max_broken_tasks::")
+	p.rollout(command.ExitUsage, append(report, "--gate-until", "soon")...)
+	p.want("stderr", p.stderr.String(), `gate.until: "soon" is not a date (write the last day like 2026-12-31)`)
 }
 
 // TestAWorkflowWithoutFiles: the runner may give no files, and then there is nothing to leave, but
@@ -474,20 +507,20 @@ func TestAWorkflowWithoutFiles(t *testing.T) {
 	delete(p.env, "GITHUB_OUTPUT")
 	p.env["GITHUB_STEP_SUMMARY"] = filepath.Join(p.dir, "no", "such", "directory")
 	p.env["GITHUB_EVENT_PATH"] = filepath.Join(p.dir, "none.json")
-	p.rollout(exitGate, "report", "pr", "--baseline", "base", "--comment", "off")
+	p.rollout(command.ExitGate, "report", "pr", "--baseline", "base", "--comment", "off")
 	p.want("stdout", p.stdout.String(), "Gate: fail", "the event of this workflow cannot be read", "the job summary is missing")
 }
 
-// TestAResultFromTheFuture: an artifact of a stranger's may claim any time, and must not keep later
-// runs from commenting.
-func TestAResultFromTheFuture(t *testing.T) {
+// TestAResultFromTheFutureBlocksNoLaterComment: an artifact of a stranger's may claim any time, and
+// must not keep later runs from commenting.
+func TestAResultFromTheFutureBlocksNoLaterComment(t *testing.T) {
 	p := newPull(t)
 	honest := p.read("pr/plan.json")
 	p.write("pr/plan.json", []byte(strings.Replace(honest, "2026-01-02T03:00:00Z", "2099-01-01T00:00:00Z", 1)))
-	p.rollout(exitGate, "report", "pr", "--baseline", "base", "--comment", "always")
+	p.rollout(command.ExitGate, "report", "pr", "--baseline", "base", "--comment", "always")
 	p.write("pr/plan.json", []byte(strings.Replace(honest, "2026-01-02T03:00:00Z", "2026-01-02T03:04:05Z", 1)))
 	p.env["GITHUB_RUN_ID"] = "43"
-	p.rollout(exitOK, "report", "pr", "--comment", "always")
+	p.rollout(command.ExitOK, "report", "pr", "--comment", "always")
 	comments := p.github.Comments("acme/widgets", 7)
 	if len(comments) != 1 || !strings.Contains(comments[0].Body, "actions/runs/43") {
 		t.Errorf("the comments are %+v", comments)
@@ -499,9 +532,9 @@ func TestReportPrintsAnyForm(t *testing.T) {
 	for form, part := range map[string]string{
 		"markdown": "### Tasks against the baseline", "comment": "## ❌ Rollout failed", "junit": "<testsuites", "html": "<!doctype html>", "json": `"headline"`, "annotations": "::error file=",
 	} {
-		p.rollout(exitGate, "report", "pr", "--baseline", "base", "--github", "off", "--format", form)
+		p.rollout(command.ExitGate, "report", "pr", "--baseline", "base", "--github", "off", "--format", form)
 		p.want(form, p.stdout.String(), part)
 	}
-	p.rollout(exitUsage, "report", "pr", "--format", "pdf")
+	p.rollout(command.ExitUsage, "report", "pr", "--format", "pdf")
 	p.want("stderr", p.stderr.String(), "want text, annotations, comment, html, json, junit, markdown")
 }

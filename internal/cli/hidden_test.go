@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/org/rollout-action/internal/cli/command"
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/providers"
 )
@@ -68,7 +69,7 @@ exclude_tasks: [two]
 		t.Fatal(err)
 	}
 	// The task that is missing fails its trial, so the code is 1.
-	got := hides(t, root, dir, exitGate, "../linked/job.yaml")
+	got := hides(t, root, dir, command.ExitGate, "../linked/job.yaml")
 	want := []string{
 		"alone/three", "gone",
 		"here", "here/jobs", "here/jobs/nightly",
@@ -86,7 +87,7 @@ exclude_tasks: [two]
 func TestAJobFromStandardInputHasNoFileToHide(t *testing.T) {
 	dir := realDir(t)
 	writeTask(t, dir, "evals/one")
-	got := hides(t, dir, dir, exitOK, "run", "-", "--jobs-dir", "out")
+	got := hides(t, dir, dir, command.ExitOK, "run", "-", "--jobs-dir", "out")
 	if want := []string{".", "evals", "evals/one", "out", "out/nightly"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -94,7 +95,7 @@ func TestAJobFromStandardInputHasNoFileToHide(t *testing.T) {
 
 func TestCleaningUpHidesNothing(t *testing.T) {
 	dir := jobDir(t)
-	if got := hides(t, dir, dir, exitOK, "clean", "--env-type", "tried"); len(got) > 0 {
+	if got := hides(t, dir, dir, command.ExitOK, "clean", "--env-type", "tried"); len(got) > 0 {
 		t.Errorf("got %q, want nothing: no environment is made", got)
 	}
 }

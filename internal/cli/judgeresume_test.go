@@ -104,7 +104,7 @@ func judgedTrial(t *testing.T, dir string) (tr result.Trial) {
 	return tr
 }
 
-func TestResumeRunsOnlyJudgesThatAreOwed(t *testing.T) {
+func TestResumeRunsOnlyPendingJudges(t *testing.T) {
 	const trialDir = "jobs/one/mine/evals/good__1/"
 	for name, test := range map[string]struct {
 		depth string                                     // keys of the judge

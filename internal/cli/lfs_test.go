@@ -112,7 +112,7 @@ func TestPointersOfLFSInAnEarlierCommitAreReplacedFromTheRepository(t *testing.T
 }
 
 // Outside of a checkout, nothing says what a file is that looks like a pointer.
-func TestWhatLooksLikeAPointerIsToldOutsideOfACheckout(t *testing.T) {
+func TestLFSPointersOutsideOfACheckoutAreWarnings(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"job.yaml":             "environment: {type: fake}\nagents: [{name: a, execute: 'true', files: [{source: agent, target: /agent}]}]\ntasks: [hello]\n",

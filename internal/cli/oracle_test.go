@@ -12,7 +12,7 @@ import (
 
 // Limits for the whole job do not count a task that broke for the oracle if there are other agents.
 // Every report says so all the same, and a group limits it.
-func TestATaskThatBreaksForTheOracleIsSeen(t *testing.T) {
+func TestReportNamesATaskThatBreaksForTheOracle(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"job.yaml":                "name: one\nenvironment: {type: fake}\nagents: [{name: oracle}, {name: mine, execute: 'true'}]\ntasks: [hello]\ngate: {max_broken_tasks: 0}\n",

@@ -13,6 +13,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/spf13/cobra"
+
+	"github.com/org/rollout-action/internal/cli/command"
 )
 
 // Whatever commands Rollout prints can be pasted into a shell. The scripts hold it to that: each
@@ -82,9 +84,9 @@ func prose(dir, word string) bool {
 }
 
 // takesValue reports whether a word is a flag of the command whose value is the next word.
-func takesValue(command, flag string) bool {
-	a := newInvocation(context.Background(), System())
-	cmd, _, err := a.root().Find([]string{command})
+func takesValue(verb, flag string) bool {
+	a := command.New(context.Background(), System(), "", "")
+	cmd, _, err := newRoot(a).Find([]string{verb})
 	if err != nil || !strings.HasPrefix(flag, "--") {
 		return false
 	}
@@ -104,8 +106,8 @@ func commandIn(dir string, list []string) (args []string, ok bool) {
 	for n := len(list); n > 0; n-- {
 		args := slices.Clone(list[:n])
 		args[n-1] = strings.TrimRight(args[n-1], ".:")
-		a := newInvocation(context.Background(), System())
-		root := a.root()
+		a := command.New(context.Background(), System(), "", "")
+		root := newRoot(a)
 		if prose(dir, args[0]) && runByDefault(root, dir, args)[0] != args[0] {
 			continue
 		}
@@ -130,8 +132,8 @@ func commandIn(dir string, list []string) (args []string, ok bool) {
 
 // named is a command that a sentence names without its arguments ("rollout report says it again").
 func named(list []string) bool {
-	a := newInvocation(context.Background(), System())
-	cmd, _, err := a.root().Find([]string{strings.TrimRight(list[0], ".:")})
+	a := command.New(context.Background(), System(), "", "")
+	cmd, _, err := newRoot(a).Find([]string{strings.TrimRight(list[0], ".:")})
 	return err == nil && cmd.HasParent()
 }
 
@@ -212,7 +214,7 @@ func runCopy(env Env, in string, args []string, line string) error {
 	}
 	var out bytes.Buffer
 	env.Dir, env.Stdout, env.Stderr, env.Stdin = filepath.Join(there, in), &out, &out, strings.NewReader("")
-	if code := Main(context.Background(), context.Background(), env, args); code == exitUsage || code == exitFailed {
+	if code := Main(context.Background(), context.Background(), env, args); code == command.ExitUsage || code == command.ExitFailed {
 		return &wrongCommand{line, args, code, out.String()}
 	}
 	return nil
@@ -229,7 +231,7 @@ type wrongCommand struct {
 // is required.
 func (e *wrongCommand) lacksDocker() bool {
 	required := slices.Contains(strings.Split(os.Getenv("ROLLOUT_TEST_REQUIRE"), ","), "docker")
-	return !required && e.code == exitFailed && strings.Contains(e.out, "connect to the Docker engine")
+	return !required && e.code == command.ExitFailed && strings.Contains(e.out, "connect to the Docker engine")
 }
 
 func (e *wrongCommand) Error() string {

@@ -19,7 +19,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/org/rollout-action/internal/app"
+	"github.com/org/rollout-action/internal/app/rerun"
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/test/testenv"
 )
@@ -362,7 +362,7 @@ func TestRankAgain(t *testing.T) {
 		t.Fatal(o.stderr)
 	}
 	o := inDir(t.Context(), t, dir, "rejudge", "jobs/one", "--json")
-	var got app.Rejudged
+	var got rerun.Rejudged
 	if err := json.Unmarshal([]byte(o.stdout), &got); err != nil || o.code != 0 {
 		t.Fatalf("exit code %d, %v\n%s%s", o.code, err, o.stdout, o.stderr)
 	}
@@ -409,7 +409,7 @@ func TestReusedTrialsAreRankedTogether(t *testing.T) {
 
 // The baseline of a job is not ranked, and trials that are the same in both keep no rank of the job
 // there.
-func TestABaselineBesideAJobIsNotRanked(t *testing.T) {
+func TestABaselineThatRunsWithAJobIsNotRanked(t *testing.T) {
 	testenv.NeedGit(t)
 	r := newRanker(t)
 	dir := rankDir(t, r, "agent: call")

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/org/rollout-action/internal/cli/command"
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/providers"
@@ -31,14 +32,14 @@ func TestADeadEngine(t *testing.T) {
 	withProvider(t, func(context.Context, map[string]any, providers.Host) (environment.Provider, error) { return p, nil })
 	p.left.Store(2)
 	o := rollout(t, t.Context(), nil, dir, "job.yaml", "--n-attempts", "20", "--n-concurrent", "1", "--baseline", "github:main")
-	o.check(t, exitFailed, "rollout: the engine at nowhere does not answer (start it); what has not run stays pending; resume it with: rollout resume jobs/nightly --baseline 'github:main'")
+	o.check(t, command.ExitFailed, "rollout: the engine at nowhere does not answer (start it); the remaining trials are pending; resume the job with: rollout resume jobs/nightly --baseline 'github:main'")
 	tree, err := result.ReadTree(dir + "/jobs/nightly")
 	if err != nil || len(tree.Trials) != 2 {
 		t.Fatalf("%d results, want 2: %v", len(tree.Trials), err)
 	}
 	p.left.Store(1000)
-	rollout(t, t.Context(), nil, dir, "resume", "jobs/nightly").check(t, exitGate)
-	rollout(t, t.Context(), nil, dir, "resume", "jobs/nightly", "--baseline", "none").check(t, exitOK)
+	rollout(t, t.Context(), nil, dir, "resume", "jobs/nightly").check(t, command.ExitGate)
+	rollout(t, t.Context(), nil, dir, "resume", "jobs/nightly", "--baseline", "none").check(t, command.ExitOK)
 	if tree, err = result.ReadTree(dir + "/jobs/nightly"); err != nil || len(tree.Trials) != 20 {
 		t.Errorf("%d results after resuming, want 20: %v", len(tree.Trials), err)
 	}

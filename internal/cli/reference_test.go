@@ -24,6 +24,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/org/rollout-action/internal/action"
+	"github.com/org/rollout-action/internal/cli/command"
 	"github.com/org/rollout-action/internal/core/agent/presets"
 	"github.com/org/rollout-action/internal/core/config"
 	"github.com/org/rollout-action/internal/core/environment"
@@ -345,7 +346,7 @@ func userCommands() []*cobra.Command {
 			add(sub)
 		}
 	}
-	root := newInvocation(context.Background(), System()).root()
+	root := newRoot(command.New(context.Background(), System(), "", ""))
 	root.InitDefaultCompletionCmd()
 	add(root)
 	return out
@@ -441,7 +442,7 @@ var exitCodeLine = regexp.MustCompile(`(?m)^  (\d+) +(.+)$`)
 // presetTable returns the table of agents that are ready to run.
 func presetTable(*testing.T) string {
 	var b strings.Builder
-	b.WriteString("| preset | version | APIs of its models | keys of its own | MCP | skills | tried |\n|---|---|---|---|---|---|---|\n")
+	b.WriteString("| preset | version | APIs of its models | its own keys | MCP | skills | tried |\n|---|---|---|---|---|---|---|\n")
 	mark := map[bool]string{true: "yes"}
 	for _, name := range presets.Names() {
 		p, _ := presets.Get(name)

@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/org/rollout-action/internal/app"
+	"github.com/org/rollout-action/internal/app/rerun"
 	"github.com/org/rollout-action/internal/core/result"
 )
 
@@ -83,14 +83,14 @@ func TestRejudge(t *testing.T) {
 	dir := rejudgeDir(t, twoJudges)
 	before := files(t, filepath.Join(dir, "jobs", "one"))
 	o := inDir(t.Context(), t, dir, "rejudge", "jobs/one", "--times", "2", "--json")
-	var got app.Rejudged
+	var got rerun.Rejudged
 	if err := json.Unmarshal([]byte(o.stdout), &got); err != nil || o.code != 0 {
 		t.Fatalf("exit code %d, %v\n%s%s", o.code, err, o.stdout, o.stderr)
 	}
 	if !maps.Equal(before, files(t, filepath.Join(dir, "jobs", "one"))) {
 		t.Error("the job that was judged again has changed")
 	}
-	want := []app.JudgedRun{{Dir: "jobs/one"}, {Dir: "jobs/one-rejudged", Again: true}, {Dir: "jobs/one-rejudged-2", Again: true}}
+	want := []rerun.JudgedRun{{Dir: "jobs/one"}, {Dir: "jobs/one-rejudged", Again: true}, {Dir: "jobs/one-rejudged-2", Again: true}}
 	if !slices.Equal(got.Runs, want) {
 		t.Errorf("the runs are %+v", got.Runs)
 	}

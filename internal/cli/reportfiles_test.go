@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/org/rollout-action/internal/cli/command"
 	"github.com/org/rollout-action/internal/core/report"
 	"github.com/org/rollout-action/internal/run/prove"
 	"github.com/org/rollout-action/reporters"
@@ -19,7 +20,7 @@ import (
 
 // A format of reports is one entry of the table: with it, there are its flags, its place in help
 // and in the Action's input, and the reports of jobs and of proven tasks.
-func TestAFormatOfReportsIsOneEntry(t *testing.T) {
+func TestANewReportFormatIsOneTableEntry(t *testing.T) {
 	verbose := false
 	formats := append(slices.Clone(reporters.All), reporters.Format{
 		Name: "haiku", Flag: "haiku", About: "write the job in three lines to this file",
@@ -113,7 +114,7 @@ func TestReportsThatCannotBeWritten(t *testing.T) {
 			write(t, dir, "jobs/j/plan.json", "{}")
 			var stdout, stderr bytes.Buffer
 			env := Env{Providers: offered, Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr, Dir: dir, Now: time.Now, Getenv: os.LookupEnv}
-			if code := Main(t.Context(), context.Background(), env, strings.Fields(tc.args)); code != exitUsage || !strings.Contains(stderr.String(), tc.want) {
+			if code := Main(t.Context(), context.Background(), env, strings.Fields(tc.args)); code != command.ExitUsage || !strings.Contains(stderr.String(), tc.want) {
 				t.Errorf("exit code %d: %s", code, stderr.String())
 			}
 		})

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/org/rollout-action/internal/cli/command"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -85,9 +87,9 @@ func inProcess(ts *testscript.TestScript, neg bool, stdin string, args []string)
 
 // TestHelp holds every help text against its golden file, and to two examples.
 func TestHelp(t *testing.T) {
-	a := newInvocation(context.Background(), System())
+	a := command.New(context.Background(), System(), "", "")
 	lines := [][]string{{}}
-	for _, c := range a.root().Commands() {
+	for _, c := range newRoot(a).Commands() {
 		if c.Name() != "help" && c.Name() != "completion" {
 			lines = append(lines, []string{c.Name()})
 		}

@@ -5,27 +5,10 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
-
-	"github.com/spf13/cobra"
 )
 
 // version is set by release builds: -ldflags "-X …/internal/cli.version=v1.2.3".
 var version = ""
-
-func newVersionCommand(v *invocation) *cobra.Command {
-	return &cobra.Command{
-		Use:   "version",
-		Short: "Print the version",
-		Long:  "Print the version, the Go version and the platform.\n" + doneCodes,
-		Example: `  rollout version
-  rollout --version`,
-		Args: noArgs,
-		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintln(v.Stdout, versionLine())
-			return err
-		},
-	}
-}
 
 func versionLine() string {
 	return fmt.Sprintf("rollout %s (%s, %s/%s)", cmp.Or(buildVersion(), "development build"), runtime.Version(), runtime.GOOS, runtime.GOARCH)

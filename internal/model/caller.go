@@ -1,22 +1,18 @@
 package model
 
 import (
-	"bytes"
 	"context"
-	"errors"
-	"io"
 	"sync"
 
 	"github.com/org/rollout-action/internal/model/inspect"
-	"github.com/org/rollout-action/internal/model/sse"
 )
 
 // Caller identifies to a Transport the session and the action of a request.
 type Caller struct {
-	Name   string // Options.Name
+	Name   string // of the session: the directory of its trial
 	API    API
 	Action Action
-	counts *counts
+	counts *Counts
 }
 
 type callerKey struct{}
@@ -31,12 +27,13 @@ func CallerOf(ctx context.Context) *Caller {
 // Count returns the number of calls with this text in the session, including this one.
 func (c *Caller) Count(text string) int { return c.counts.next(text) }
 
-type counts struct {
+// Counts counts the texts of a session's calls. The zero value is ready to use.
+type Counts struct {
 	mu sync.Mutex
 	n  map[string]int
 }
 
-func (c *counts) next(text string) int {
+func (c *Counts) next(text string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.n == nil {
@@ -46,15 +43,9 @@ func (c *counts) next(text string) int {
 	return c.n[text]
 }
 
-// calling returns the context of a request to the provider.
-func (s *Session) calling(ctx context.Context, p protocol, action Action) context.Context {
-	c := &Caller{Name: s.opts.Name, Action: action, counts: &s.counts}
-	for _, api := range APIs {
-		if protocolOf(api) == p {
-			c.API = api
-		}
-	}
-	return context.WithValue(ctx, callerKey{}, c)
+// WithCaller returns a context for a request of a session. counts are those of the session.
+func WithCaller(ctx context.Context, name string, api API, action Action, counts *Counts) context.Context {
+	return context.WithValue(ctx, callerKey{}, &Caller{Name: name, API: api, Action: action, counts: counts})
 }
 
 // MissError is returned by a Transport that answers from records, if no record fits.
@@ -73,20 +64,3 @@ func (e *GatewayError) Unwrap() error { return e.Err }
 
 // ValidJSON reports whether a text is JSON, and not nested too deep to read it safely.
 func ValidJSON(text []byte) bool { return inspect.Valid(text) }
-
-// IsWhole reports whether the body of an answer is complete.
-func IsWhole(api API, contentType string, body []byte) bool {
-	p := protocolOf(api)
-	if !sse.IsStream(contentType) {
-		return inspect.Valid(body)
-	}
-	events, reader := sse.NewReader(bytes.NewReader(body)), p.reader(nil)
-	for {
-		e, err := nextEvent(events)
-		if err != nil {
-			a, whole := reader.answer()
-			return a.Failed == "" && (whole || p == protocol(chat{}) && errors.Is(err, io.EOF) && a.Finish != "")
-		}
-		reader.read(e)
-	}
-}

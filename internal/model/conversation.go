@@ -87,16 +87,22 @@ type Answer struct {
 	// indexes.
 	Choices []Message
 
-	came int64 // bytes of output that came, if Message has not all of them yet
+	// Received is the number of bytes of output that came, if Message has not all of them yet.
+	Received int64
 }
 
-// Truncated reports whether the model stopped at the maximum length of its output.
-func (a Answer) Truncated() bool {
-	switch a.Finish {
-	case "max_tokens", "length", "MAX_TOKENS", "max_output_tokens":
-		return true
+// Empty reports whether the answer has no known usage and no output.
+func (a Answer) Empty() bool { return !a.Usage.Known() && a.Size() == 0 }
+
+// Size returns the number of bytes of the model's output.
+func (a Answer) Size() int64 {
+	n := int64(0)
+	for _, m := range append([]Message{a.Message}, a.Choices...) {
+		for _, p := range m.Parts {
+			n += int64(len(p.Text) + len(p.Name) + len(p.Arguments))
+		}
 	}
-	return false
+	return max(n, a.Received)
 }
 
 // Usage counts tokens.

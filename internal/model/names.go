@@ -28,3 +28,9 @@ func bareName(name string) string {
 	name = edition.ReplaceAllString(name, "")
 	return strings.NewReplacer("_", "-", ".", "-", ":", "-", "@", "-", " ", "-").Replace(name)
 }
+
+// InHeader reports whether a value is valid in an HTTP header: it has no control characters except
+// tabs. Secrets that come from files often end with a line break.
+func InHeader(value string) bool {
+	return !strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
+}

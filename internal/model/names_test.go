@@ -1,6 +1,8 @@
 package model
 
-import "testing"
+import (
+	"testing"
+)
 
 func TestSameModel(t *testing.T) {
 	for _, pair := range [][2]string{

@@ -84,7 +84,7 @@ func (r *Recorder) Record(t Turn) error {
 	add := func(m Message) {
 		h := sha256.New()
 		h.Write(at[:])
-		h.Write(encoded(canonical(m)))
+		_ = json.NewEncoder(h).Encode(canonical(m)) // a digest takes any text
 		h.Sum(at[:0])
 		id, ok := r.known[at]
 		if !ok {
@@ -104,7 +104,9 @@ func (r *Recorder) Record(t Turn) error {
 		line.Answer = parent
 	}
 	if len(t.Conversation.Tools) > 0 {
-		set := sha256.Sum256(encoded(t.Conversation.Tools))
+		h := sha256.New()
+		_ = json.NewEncoder(h).Encode(t.Conversation.Tools) // as above
+		set := [sha256.Size]byte(h.Sum(nil))
 		if r.tools[set] == 0 {
 			r.tools[set] = len(r.tools) + 1
 			line.Tools = t.Conversation.Tools
@@ -151,7 +153,9 @@ func canonical(m Message) Message {
 		case PartCall:
 			var arguments any
 			if json.Unmarshal(p.Arguments, &arguments) == nil {
-				p.Arguments = encoded(arguments)
+				if text, err := json.Marshal(arguments); err == nil {
+					p.Arguments = text
+				}
 			}
 		case PartResult, PartMedia:
 		}
@@ -170,3 +174,13 @@ func lineOf(v RecordedTurn) ([]byte, error) {
 	err := e.Encode(v)
 	return b.Bytes(), err
 }
+
+// Record selects the recorded contents of calls.
+type Record string
+
+// The kinds of records.
+const (
+	RecordMessages Record = "messages" // conversations, tools and usage
+	RecordUsage    Record = "usage"    // no contents: neither messages nor tools nor a provider's texts of errors
+	RecordNone     Record = "none"
+)

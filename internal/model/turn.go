@@ -1,7 +1,6 @@
 package model
 
 import (
-	"strings"
 	"time"
 
 	"github.com/org/rollout-action/internal/model/meter"
@@ -30,9 +29,9 @@ type Turn struct {
 	Recorded     time.Time     // when a recorded answer was given; zero if the provider answered
 }
 
-// withoutContents returns the turn without texts of the agent, the model or the provider, except
+// WithoutContents returns the turn without texts of the agent, the model or the provider, except
 // names of models.
-func (t Turn) withoutContents() Turn {
+func (t Turn) WithoutContents() Turn {
 	t.Answer.Tokens = nil
 	t.Conversation, t.Answer.Message, t.Answer.Failed, t.Stripped, t.Removed, t.Agent = Conversation{}, Message{}, "", nil, nil, ""
 	t.Answer.Choices = nil
@@ -73,27 +72,6 @@ const (
 	FailedGateway     FailureKind = "gateway"     // the turn could not be kept
 	FailedMissed      FailureKind = "missed"      // nothing that was recorded fits
 )
-
-// overflow lists providers' messages for a conversation that is too long. Each is from a provider's
-// answers or documentation.
-var overflow = []string{
-	"maximum context length", "context_length_exceeded", "context length exceeded", "prompt is too long", "prompt_too_long", "context window",
-	"input is too long", "exceeds the maximum number of tokens", "input token count", "too many tokens", "maximum allowed number of input tokens", "longer than the model's context",
-}
-
-// overflows reports whether a provider's error means that the conversation is too long.
-func overflows(status int, body string) bool {
-	if status != 400 && status != 413 && status != 422 {
-		return false
-	}
-	body = strings.ToLower(body)
-	for _, phrase := range overflow {
-		if strings.Contains(body, phrase) {
-			return true
-		}
-	}
-	return false
-}
 
 // Budget limits an agent's use of its model in a trial.
 type Budget = meter.Budget

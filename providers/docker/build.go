@@ -169,7 +169,7 @@ func engineFault(err error) string {
 	case isCommandFailure(err):
 		return ""
 	case strings.Contains(err.Error(), syscall.ENOSPC.Error()): // engines have no other way to say so
-		return "the engine's disk is full: docker system df says what is on it, and rollout clean --images removes what rollout has left there"
+		return "the engine's disk is full: docker system df shows its use, and rollout clean --images removes the images that Rollout made"
 	case isTransient(err):
 		return "the engine failed, and its own log says why: run the job again"
 	}

@@ -24,7 +24,7 @@ import (
 func (e *containerEnv) Changes(ctx context.Context, opts environment.ChangeOptions) (environment.Changes, error) {
 	out, err := e.changes(ctx, opts)
 	if err != nil {
-		return environment.Changes{}, failedInside(environment.KindCopy, "list what has changed in container "+e.id[:12], err)
+		return environment.Changes{}, failedInside(environment.KindCopy, "list the changed files of container "+e.id[:12], err)
 	}
 	return out, nil
 }

@@ -31,7 +31,7 @@ const defaultPids = 4096
 
 // Keys are the keys of environment.provider_config.
 var Keys = []environment.ConfigKey{
-	{Name: "network", Default: "bridge", Doc: "What a public network is: the name of one of the engine's networks, or `host`. With `none`, trials have no network in any phase.", Files: environment.Files{Kind: environment.NoFiles}},
+	{Name: "network", Default: "bridge", Doc: "The network of phases with a public network: the name of one of the engine's networks, or `host`. With `none`, trials have no network in any phase.", Files: environment.Files{Kind: environment.NoFiles}},
 	{Name: "runtime", Doc: "The OCI runtime, for example `nvidia`. Default: the engine's.", Files: environment.Files{Kind: environment.NoFiles}},
 	{Name: "mounts", Doc: "Directories and files of the engine's host that trials see: a list of `{source, target, read_only}` or of `source:target[:ro]`. All paths are absolute.", Files: environment.Files{Kind: environment.FilesElsewhere}},
 	{Name: "pids_limit", Default: strconv.Itoa(defaultPids), Doc: "The most processes and threads of one environment.", Files: environment.Files{Kind: environment.NoFiles}},
@@ -104,7 +104,7 @@ func readConfig(cfg map[string]any) (config, []Problem) {
 			problems = append(problems, more...)
 		case "privileged":
 			complain(key, "privileged containers are refused",
-				"an agent in a privileged container controls the whole machine; grant what it needs with runtime, mounts or network")
+				"an agent in a privileged container controls the whole machine; use runtime, mounts or network for the access that it needs")
 		default:
 			problems = append(problems, environment.UnknownKey(key, "the docker provider knows", environment.ConfigKeyNames(Keys)...))
 		}

@@ -15,7 +15,7 @@ func TestCheck(t *testing.T) {
 		{"all keys", map[string]any{"network": "host", "runtime": "nvidia", "pids_limit": 100, "mounts": []any{
 			"/a:/b", "/a:/b:ro", map[string]any{"source": "/a", "target": "/b", "read_only": true}}}, "[]"},
 		{"privileged is refused", map[string]any{"privileged": true},
-			"[{privileged privileged containers are refused an agent in a privileged container controls the whole machine; grant what it needs with runtime, mounts or network}]"},
+			"[{privileged privileged containers are refused an agent in a privileged container controls the whole machine; use runtime, mounts or network for the access that it needs}]"},
 		{"unknown keys", map[string]any{"netwrok": "x", "cap_add": 1},
 			"[{cap_add unknown key the docker provider knows network, runtime, mounts and pids_limit} {netwrok unknown key the docker provider knows network, runtime, mounts and pids_limit}]"},
 		{"wrong types", map[string]any{"network": 1, "runtime": "", "mounts": "x", "pids_limit": 0.5},
@@ -42,7 +42,7 @@ func TestCheck(t *testing.T) {
 		})
 	}
 	if _, err := New(t.Context(), map[string]any{"privileged": true, "x": 1}); err == nil ||
-		err.Error() != "environment.provider_config.privileged: privileged containers are refused (an agent in a privileged container controls the whole machine; grant what it needs with runtime, mounts or network)\n"+
+		err.Error() != "environment.provider_config.privileged: privileged containers are refused (an agent in a privileged container controls the whole machine; use runtime, mounts or network for the access that it needs)\n"+
 			"environment.provider_config.x: unknown key (the docker provider knows network, runtime, mounts and pids_limit)" {
 		t.Error(err)
 	}

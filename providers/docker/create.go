@@ -181,7 +181,7 @@ func (e *containerEnv) begin(ctx context.Context, opts environment.CreateOptions
 	case cerrdefs.IsInvalidArgument(err):
 		refused.Hint = "the image needs bash in its PATH, and an ENTRYPOINT that can be run if it has one"
 	case e.settings.user != "" && refused.Hint == "":
-		refused.Hint = fmt.Sprintf("the image must have bash and its USER, %s, and its ENTRYPOINT must run what it is given", e.settings.user)
+		refused.Hint = fmt.Sprintf("the image must have bash and its USER, %s, and its ENTRYPOINT must run the command that it is given", e.settings.user)
 	}
 	return err
 }

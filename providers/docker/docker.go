@@ -2,6 +2,7 @@ package docker
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -63,6 +64,11 @@ func New(ctx context.Context, cfg map[string]any) (*Provider, error) {
 
 // Name implements environment.Provider.
 func (p *Provider) Name() string { return Name }
+
+// Describe implements environment.Describer.
+func (p *Provider) Describe() string {
+	return fmt.Sprintf("engine %s at %s", p.info.ServerVersion, p.api.DaemonHost())
+}
 
 // Close implements environment.Provider.
 func (p *Provider) Close() error {

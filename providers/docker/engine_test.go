@@ -130,7 +130,7 @@ func wantTransient(t *testing.T, what string, err error, kind environment.Kind) 
 	}
 }
 
-func TestEngineDies(t *testing.T) {
+func TestCallsFailWhenTheEngineDies(t *testing.T) {
 	direct := newProvider(t, nil) // its own way to the engine, for cleaning up
 	w := newWire(t)
 	p := newProvider(t, nil)
@@ -210,7 +210,7 @@ func newEnvironmentOf(t *testing.T, p, direct *Provider) environment.Environment
 }
 
 // Whatever hangs obeys its context.
-func TestEngineHangs(t *testing.T) {
+func TestCallsObeyTheirContextWhileTheEngineHangs(t *testing.T) {
 	direct := newProvider(t, nil)
 	w := newWire(t)
 	p := newProvider(t, nil)

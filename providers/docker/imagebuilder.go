@@ -65,7 +65,7 @@ func (b *imageBuilder) Check(ctx context.Context, platform string) (string, erro
 	if err != nil {
 		return "", err
 	}
-	about := fmt.Sprintf("engine %s at %s", p.info.ServerVersion, p.api.DaemonHost())
+	about := p.Describe()
 	if p.foreign(platform) == "" {
 		return about, nil
 	}

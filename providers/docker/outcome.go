@@ -177,7 +177,7 @@ func outcomeRef(id string) string {
 
 // errVariables says that an engine has written a container's variables into an image. Those before
 // version 25 do, besides the configuration that they were given.
-var errVariables = errors.New("it has variables of its own, and this engine would keep their values with the files")
+var errVariables = errors.New("it was created with variables, and this engine would keep their values with the files")
 
 // checkCommitted returns how much an image has that the one below it has not. It returns
 // errVariables if values of the container's own variables are in the image's configuration.

@@ -29,7 +29,7 @@ func (p *Provider) program(role string) (environment.Copy, error) {
 			Kind: environment.KindUnavailable,
 			Err: fmt.Errorf("no part of rollout can be run on the engine, which is %s/%s, while this rollout is for %s/%s: %w",
 				p.info.OSType, p.info.Architecture, runtime.GOOS, runtime.GOARCH, err),
-			Hint: fmt.Sprintf("put the program of that system's release beside this one, as %s-linux-%s, or run rollout on Linux with the engine's architecture",
+			Hint: fmt.Sprintf("put the program of that system's release into the directory of this one, as %s-linux-%s, or run rollout on Linux with the engine's architecture",
 				programName, architectures[p.info.Architecture]),
 		}
 	}

@@ -70,7 +70,7 @@ func (p *Provider) pull(ctx context.Context, ref string, tell func(string)) erro
 	return e
 }
 
-// pullFailure returns why an image could not be had for a platform, and whether another try may
+// pullFailure returns why an image could not be pulled for a platform, and whether another try may
 // help. Engines report the reasons in words only; so the registry is asked once more, in a way that
 // has a status. platform "": it is not known.
 func (p *Provider) pullFailure(ctx context.Context, ref, platform string) (transient bool, reason string) {
@@ -91,7 +91,7 @@ func (p *Provider) pullFailure(ctx context.Context, ref, platform string) (trans
 	case cerrdefs.IsUnauthorized(err), cerrdefs.IsPermissionDenied(err):
 		return false, "there is no such image, or it is private: check its name, or run docker login"
 	case cerrdefs.IsResourceExhausted(err):
-		reason = "its registry limits how much is asked of it: wait"
+		reason = "its registry limits the rate of requests: wait"
 		if config, err := credentials(ctx, ref); err == nil && encoded(config) == "" {
 			reason += ", or run docker login, because limits are higher for accounts"
 		}

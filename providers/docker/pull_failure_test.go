@@ -35,7 +35,7 @@ func TestPullFailures(t *testing.T) {
 		{"the image is for many platforms", 200, platforms("linux/arm64", "linux/amd64"), true, "has it now"},
 		{"the image is for 32 bits", 200, platforms("linux/386"), true, "has it now"},
 		{"the registry names no platform", 200, platforms(), true, "has it now"},
-		{"a rate limit", http.StatusTooManyRequests, `{"message":"toomanyrequests"}`, true, "limits how much is asked of it: wait, or run docker login, because limits are higher for accounts"},
+		{"a rate limit", http.StatusTooManyRequests, `{"message":"toomanyrequests"}`, true, "limits the rate of requests: wait, or run docker login, because limits are higher for accounts"},
 		{"no such image", http.StatusNotFound, `{"message":"no"}`, false, "there is no such image: check"},
 		{"a private image", http.StatusUnauthorized, `{"message":"no"}`, false, "run docker login"},
 		{"a registry that fails", http.StatusInternalServerError, `{"message":"no"}`, true, "cannot be reached"},

@@ -65,7 +65,7 @@ func snapshotRef(key string) string { return snapshotRepository + ":" + key }
 // keepable returns the id of the container's image, or the reason why the container cannot be kept.
 func (e *containerEnv) keepable(ctx context.Context) (base string, err error) {
 	if e.variables {
-		return "", errors.New("it has variables of its own, and images must not have them")
+		return "", errors.New("it was created with variables, and images must not have them")
 	}
 	state, _, err := e.p.api.ContainerInspectWithRaw(ctx, e.id, true)
 	if err != nil {

@@ -22,7 +22,7 @@ func (e *podEnv) Changes(ctx context.Context, opts environment.ChangeOptions) (o
 		return err
 	})
 	if err != nil {
-		return environment.Changes{}, wrapped(environment.KindCopy, "list what has changed in pod "+e.name, err)
+		return environment.Changes{}, wrapped(environment.KindCopy, "list the changed files of pod "+e.name, err)
 	}
 	return out, nil
 }

@@ -45,17 +45,18 @@ func (p *Provider) check(ctx context.Context) error {
 	}
 	limited, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	missing, all, err := p.missing(limited)
+	to := access{p.client, p.about}
+	missing, all, err := to.missing(limited)
 	if err != nil {
-		return p.unreachable(ctx, err)
+		return to.unreachable(ctx, err)
 	}
 	if len(missing) > 0 {
-		return p.refused(limited, missing, all)
+		return to.refused(limited, missing, all)
 	}
 	if err := p.followNodes(limited); err != nil {
 		return err
 	}
-	if err := p.rehearse(limited); err != nil {
+	if err := p.rehearse(limited, to); err != nil {
 		return err
 	}
 	if p.config.helperImage == "" && p.config.registry == "" && p.options.HelperImage == "" {
@@ -65,31 +66,37 @@ func (p *Provider) check(ctx context.Context) error {
 	return nil
 }
 
+// access finds out whether this user may do in a namespace all that Rollout does.
+type access struct {
+	client *client
+	about  string // the cluster, for messages
+}
+
 // refused returns the error of a user who lacks permissions, perhaps all of them. Those who have
 // none in a namespace may have misspelled it, and not every user may ask whether it exists.
-func (p *Provider) refused(ctx context.Context, missing []string, all bool) error {
-	namespace, what := p.client.namespace, strings.Join(missing, ", ")
+func (a access) refused(ctx context.Context, missing []string, all bool) error {
+	namespace, what := a.client.namespace, strings.Join(missing, ", ")
 	e := &environment.Error{
 		Kind: environment.KindUnavailable, Refused: true, Output: role(namespace), Hint: "ask for the role in docs/providers/kubernetes.md",
-		Err: fmt.Errorf("use %s: this user may not %s in namespace %s", p.about, what, namespace),
+		Err: fmt.Errorf("use %s: this user may not %s in namespace %s", a.about, what, namespace),
 	}
-	switch err := p.client.findNamespace(ctx); {
+	switch err := a.client.findNamespace(ctx); {
 	case apierrors.IsNotFound(err):
-		return p.noNamespace()
+		return a.noNamespace()
 	case err != nil && all:
-		e.Err = fmt.Errorf("use %s: there is no namespace %s, or this user may do nothing in it (%s)", p.about, namespace, what)
+		e.Err = fmt.Errorf("use %s: there is no namespace %s, or this user may do nothing in it (%s)", a.about, namespace, what)
 		e.Hint = "check the name, or ask for the role in docs/providers/kubernetes.md"
 	}
 	return e
 }
 
-func (p *Provider) noNamespace() error {
-	return unusable("create it, or set namespace in provider_config", "use %s: there is no namespace %s", p.about, p.client.namespace)
+func (a access) noNamespace() error {
+	return unusable("create it, or set namespace in provider_config", "use %s: there is no namespace %s", a.about, a.client.namespace)
 }
 
 // missing returns the permissions that this user lacks, as "create pods/exec", and whether those
 // are all that Rollout needs.
-func (p *Provider) missing(ctx context.Context) (missing []string, all bool, err error) {
+func (a access) missing(ctx context.Context) (missing []string, all bool, err error) {
 	type question struct {
 		permission
 		verb string
@@ -108,8 +115,8 @@ func (p *Provider) missing(ctx context.Context) (missing []string, all bool, err
 	for i, q := range asked {
 		answers.Go(func() {
 			resource, sub, _ := strings.Cut(q.resource, "/")
-			ok, err := p.client.allowed(ctx, authorizationv1.ResourceAttributes{
-				Namespace: p.client.namespace, Verb: q.verb, Group: q.group, Resource: resource, Subresource: sub,
+			ok, err := a.client.allowed(ctx, authorizationv1.ResourceAttributes{
+				Namespace: a.client.namespace, Verb: q.verb, Group: q.group, Resource: resource, Subresource: sub,
 			})
 			if errs[i] = err; !ok {
 				missing[i] = q.verb + " " + q.resource
@@ -137,17 +144,17 @@ func role(namespace string) string {
 }
 
 // unreachable returns the error of a first contact that failed.
-func (p *Provider) unreachable(ctx context.Context, err error) error {
-	err = failed(environment.KindUnavailable, "connect to "+p.about, err)
+func (a access) unreachable(ctx context.Context, err error) error {
+	err = failed(environment.KindUnavailable, "connect to "+a.about, err)
 	var e *environment.Error
 	if errors.As(err, &e) && e.Hint == "" && ctx.Err() == nil {
 		e.Kind = environment.KindUnavailable
 		switch {
 		case errors.Is(err, context.DeadlineExceeded):
-			e.Err = fmt.Errorf("connect to %s: it did not answer within %s", p.about, connectTimeout)
+			e.Err = fmt.Errorf("connect to %s: it did not answer within %s", a.about, connectTimeout)
 			e.Transient, e.Hint = true, "see kubectl cluster-info"
 		case apierrors.IsForbidden(err):
-			e.Hint = "the credentials of this context may not even ask what they may do"
+			e.Hint = "the credentials of this context may not ask for their own permissions"
 		default:
 			e.Hint = "see kubectl cluster-info, or choose another context or environment.type"
 		}
@@ -156,7 +163,7 @@ func (p *Provider) unreachable(ctx context.Context, err error) error {
 }
 
 // rehearse has the cluster check a pod like those of trials, without creating it.
-func (p *Provider) rehearse(ctx context.Context) error {
+func (p *Provider) rehearse(ctx context.Context, to access) error {
 	labels := environment.Labels{Job: "check", Owner: environment.Self()}
 	pod, err := p.buildPod(podSpec{
 		name: podName(labels), namespace: p.client.namespace, image: "rollout/check", helper: "rollout/check",
@@ -171,7 +178,7 @@ func (p *Provider) rehearse(ctx context.Context) error {
 	})
 	switch {
 	case apierrors.IsNotFound(err):
-		return p.noNamespace()
+		return to.noNamespace()
 	case apierrors.IsInvalid(err):
 		return unusable("see provider_config", "use %s: such pods are not valid there: %w", p.about, err)
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
@@ -181,7 +188,7 @@ func (p *Provider) rehearse(ctx context.Context) error {
 	case apierrors.IsForbidden(err) && !strings.Contains(err.Error(), "quota"): // quotas depend on a trial's limits
 		return unusable("see provider_config, and the policies of the namespace", "use %s: it does not admit such pods: %w", p.about, err)
 	case err != nil && (isConnection(err) || isContext(err) || apierrors.IsUnauthorized(err)):
-		return p.unreachable(ctx, err)
+		return to.unreachable(ctx, err)
 	}
 	return nil // others may be about the rehearsal alone: webhooks need not support one
 }

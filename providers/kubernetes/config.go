@@ -49,9 +49,9 @@ var Keys = []environment.ConfigKey{
 	{Name: "context", Doc: "The context of the kubeconfig. Default: its current one, or the cluster in which Rollout itself runs.", Files: environment.Files{Kind: environment.NoFiles}},
 	{Name: "namespace", Doc: "The namespace of the pods. Default: that of the context, or the one in which Rollout itself runs.", Files: environment.Files{Kind: environment.NoFiles}},
 	{Name: "kubeconfig", Doc: "The kubeconfig file. Default: as for kubectl, `$KUBECONFIG` or `~/.kube/config`.", Files: environment.Files{Kind: environment.LocalFiles, Inside: filesOfKubeconfig}},
-	{Name: "registry", Doc: "Where images go that Rollout makes, such as `ghcr.io/org/evals`: those of tasks' Dockerfiles, agents that are installed once, and the helper image. Rollout pushes with the logins of `docker login`, and the cluster must be able to pull from there.", Files: environment.Files{Kind: environment.NoFiles}},
+	{Name: "registry", Doc: "The registry for images that Rollout makes, such as `ghcr.io/org/evals`: those of tasks' Dockerfiles, agents that are installed once, and the helper image. Rollout pushes with the logins of `docker login`, and the cluster must be able to pull from there.", Files: environment.Files{Kind: environment.NoFiles}},
 	{Name: "helper_image", Doc: "The image with Rollout's own program, which runs in each pod. Default: Rollout pushes it to `registry`; without that, a released version uses its own published image.", Files: environment.Files{Kind: environment.NoFiles}},
-	{Name: "builder", Doc: "What builds Dockerfiles: `docker`, `buildkit` or `sandbox`. Default: the first of these that can be used.", Files: environment.Files{Kind: environment.NoFiles}},
+	{Name: "builder", Doc: "The builder of Dockerfiles: `docker`, `buildkit` or `sandbox`. Default: the first of these that can be used.", Files: environment.Files{Kind: environment.NoFiles}},
 	{Name: "buildkit", Doc: "How to reach a buildkitd: an address (`tcp://host:port`, `unix://path`, `kube-pod://name`), or `{address, ca_cert, cert, key, server_name}`.", Files: environment.Files{Kind: environment.NoFiles}, Keys: buildkitKeys},
 	{Name: "plain_http", Default: "false", Doc: "Whether `registry` may be used without TLS. On this machine (`localhost`, 127.0.0.0/8) it always may.", Files: environment.Files{Kind: environment.NoFiles}},
 	{Name: "labels", Doc: "Labels of each pod, such as `kueue.x-k8s.io/queue-name: evals`.", Files: environment.Files{Kind: environment.NoFiles}},
@@ -65,8 +65,8 @@ var Keys = []environment.ConfigKey{
 	// Paths of nodes (hostPath) are refused in it.
 	{Name: "pod", Doc: "Everything else about the pods: a strategic merge patch, as for `kubectl patch`. The container of the trial is `main`.", Files: environment.Files{Kind: environment.NoFiles}},
 	{Name: "schedule_timeout", Default: "10m", Doc: "How long a pod that no node has room for may wait. Pods in a queue (scheduling gates) wait without a limit.", Files: environment.Files{Kind: environment.NoFiles}},
-	{Name: "price", Doc: "What resources cost in US dollars: `{cpu_hour, gib_hour}`, of one CPU and one GiB of memory for an hour. Default: costs are not known.", Files: environment.Files{Kind: environment.NoFiles}, Keys: priceKeys},
-	{Name: "reachable", Doc: "What pods whose network is restricted may reach nevertheless, because the cluster's network does not forbid it: a list of `node` (servers on the pod's own node) and `api` (the API service). Default: nothing, and Rollout refuses a cluster where they reach it.", Files: environment.Files{Kind: environment.NoFiles}},
+	{Name: "price", Doc: "The prices of resources in US dollars: `{cpu_hour, gib_hour}`, of one CPU and one GiB of memory for an hour. Default: costs are not known.", Files: environment.Files{Kind: environment.NoFiles}, Keys: priceKeys},
+	{Name: "reachable", Doc: "Addresses that pods with a restricted network may reach, because the cluster's network does not forbid it: a list of `node` (servers on the pod's own node) and `api` (the API service). Default: nothing, and Rollout refuses a cluster where they reach it.", Files: environment.Files{Kind: environment.NoFiles}},
 }
 
 // buildkitKeys are the keys of buildkit. An address such as unix:///run/buildkit.sock names a

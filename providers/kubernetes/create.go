@@ -53,9 +53,9 @@ func (p *Provider) CreateEnvironment(ctx context.Context, opts environment.Creat
 	}
 	spec := podSpec{name: podName(opts.Labels), namespace: p.client.namespace, image: image.Ref, helper: helper, opts: opts}
 	if opts.Network.Public() {
-		err = p.protect(ctx)
+		err = p.policies.protect(ctx)
 	} else {
-		spec.target, err = p.enforced(ctx, opts.Waiting)
+		spec.target, err = p.proof.enforced(ctx, opts.Waiting)
 	}
 	if err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func (p *Provider) CreateEnvironment(ctx context.Context, opts environment.Creat
 	err = p.startEarly(ctx, pod, opts.Waiting, env)
 	defer env.early.drop()
 	if err == nil && spec.target != "" {
-		err = p.standing(spec.target)
+		err = p.proof.standing(spec.target)
 	}
 	if err != nil {
 		return nil, p.discard(ctx, pod, err)

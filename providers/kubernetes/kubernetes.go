@@ -51,12 +51,11 @@ type Provider struct {
 	images  imageSource
 	begin   func(context.Context, podinit.Dialer, podinit.Options) (inContainer, error) // podinit.Start
 	// exec starts a command in a pod: client.exec.
-	exec   func(ctx context.Context, namespace, name string, command ...string) (io.ReadWriteCloser, error)
-	helper once[string]
-	proof  enforcement
-	quota  *quotaLine
-	// protected: the policy for public networks is there, or cannot be.
-	protected once[bool]
+	exec     func(ctx context.Context, namespace, name string, command ...string) (io.ReadWriteCloser, error)
+	helper   once[string]
+	policies *policies
+	proof    *enforcement
+	quota    *quotaLine
 
 	reachTime, nodeTime, quietTime, youngTime time.Duration
 
@@ -103,6 +102,8 @@ func newProvider(ctx context.Context, conf config, at connection, opts Options) 
 		return s, nil
 	}
 	p.quota = newQuotaLine(c)
+	p.policies = &policies{client: c, restricted: p.podLabels(environment.Labels{}, roleTrial, environment.Network{Mode: environment.NetworkNone})}
+	p.proof = &enforcement{p: p}
 	p.watch = newTracker(c, labelRun+"="+p.run)
 	if err := p.check(ctx); err != nil {
 		return nil, err
@@ -167,7 +168,7 @@ func (p *Provider) Name() string { return Name }
 // Close implements environment.Provider. The pods that prove restrictions of the network are no
 // environments, and end.
 func (p *Provider) Close() error {
-	err := p.closeEnforcement()
+	err := p.proof.close()
 	p.watch.close()
 	return errors.Join(err, p.images.Close())
 }

@@ -78,7 +78,7 @@ func (e *podEnv) relabel(ctx context.Context, network string) error {
 
 // restrict takes the network away, and waits until it is gone.
 func (e *podEnv) restrict(ctx context.Context) error {
-	target, err := e.p.enforced(ctx, nil)
+	target, err := e.p.proof.enforced(ctx, nil)
 	if err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func (e *podEnv) restrict(ctx context.Context) error {
 	case reached:
 		return notEnforced(target + " was reached for " + restrictTime.String())
 	}
-	if err := e.p.standing(target); err != nil {
+	if err := e.p.proof.standing(target); err != nil {
 		return err
 	}
 	return e.awaitSilence(ctx)
@@ -105,7 +105,7 @@ func (e *podEnv) restrict(ctx context.Context) error {
 
 // release gives the pod its network back.
 func (e *podEnv) release(ctx context.Context) error {
-	if err := e.p.protect(ctx); err != nil {
+	if err := e.p.policies.protect(ctx); err != nil {
 		return err
 	}
 	if err := e.relabel(ctx, networkOpen); err != nil {
@@ -163,8 +163,8 @@ func (e *podEnv) awaitSilence(ctx context.Context) error {
 			}
 			return &environment.Error{
 				Kind: environment.KindStart,
-				Err:  fmt.Errorf("a process keeps %s, which the cluster's network does not end when a policy forbids it", open[0]),
-				Hint: "have what began it end, or give all phases the same network",
+				Err:  fmt.Errorf("%s is still open, and this cluster does not close open connections when a NetworkPolicy forbids them", open[0]),
+				Hint: "end the process that opened it, or give all phases the same network",
 			}
 		}
 	}

@@ -18,10 +18,25 @@ import (
 	"github.com/org/rollout-action/internal/core/environment"
 )
 
-// policy returns the NetworkPolicy that denies restricted pods all traffic. It stays: other runs in
+// CheckCreation implements environment.CreationChecker.
+func (p *Provider) CheckCreation(ctx context.Context, l environment.Limits, n environment.Network) error {
+	if err := errors.Join(checkNetwork(n), p.fits(l)); err != nil || n.Public() {
+		return err
+	}
+	return p.policies.check(ctx)
+}
+
+// policies finds and creates the NetworkPolicies of a namespace.
+type policies struct {
+	client     *client
+	restricted labels.Set // the labels of a restricted pod
+	protected  once[bool] // the policy for public networks is there, or cannot be
+}
+
+// deny returns the NetworkPolicy that denies restricted pods all traffic. It stays: other runs in
 // the namespace may need it at the same time, it selects only pods of Rollout's, and who may not
 // create it can have it created once.
-func (p *Provider) policy() *networkingv1.NetworkPolicy {
+func (p *policies) deny() *networkingv1.NetworkPolicy {
 	return &networkingv1.NetworkPolicy{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy"},
 		ObjectMeta: metav1.ObjectMeta{Name: policyName, Namespace: p.client.namespace},
@@ -45,10 +60,10 @@ var (
 // some distributions: 5353 in OpenShift, 8053 in Gardener.
 var nameServerPorts = []int32{53, 5353, 8053}
 
-// openPolicy returns the NetworkPolicy for pods with a public network: they reach the internet and
+// open returns the NetworkPolicy for pods with a public network: they reach the internet and
 // name servers, but neither each other nor anything else in private networks; and nothing reaches
 // them. The pod of the proof is an exception, by which a change of the network is noticed.
-func (p *Provider) openPolicy() *networkingv1.NetworkPolicy {
+func (p *policies) open() *networkingv1.NetworkPolicy {
 	udp, tcp, target := corev1.ProtocolUDP, corev1.ProtocolTCP, intstr.FromInt32(targetPort)
 	var names []networkingv1.NetworkPolicyPort
 	for _, port := range nameServerPorts {
@@ -79,11 +94,11 @@ func (p *Provider) openPolicy() *networkingv1.NetworkPolicy {
 // protect creates the policy for public networks if it is missing, once in a run. A user
 // who may not see or create policies does without it, as documented. An existing policy of this
 // name is not changed.
-func (p *Provider) protect(ctx context.Context) error {
+func (p *policies) protect(ctx context.Context) error {
 	_, err := p.protected.get(ctx, nil, func(ctx context.Context, _ func(string)) (bool, error) {
 		all, err := p.client.policies(ctx)
 		if err == nil && !slices.ContainsFunc(all, func(policy networkingv1.NetworkPolicy) bool { return policy.Name == openName }) {
-			err = p.client.createPolicy(ctx, p.openPolicy())
+			err = p.client.createPolicy(ctx, p.open())
 		}
 		if apierrors.IsForbidden(err) || apierrors.IsAlreadyExists(err) {
 			err = nil
@@ -93,16 +108,12 @@ func (p *Provider) protect(ctx context.Context) error {
 	return wrapped(environment.KindStart, "protect other pods with NetworkPolicy "+openName+" in namespace "+p.client.namespace, err)
 }
 
-// CheckCreation implements environment.CreationChecker.
-func (p *Provider) CheckCreation(ctx context.Context, l environment.Limits, n environment.Network) error {
-	if err := errors.Join(checkNetwork(n), p.fits(l)); err != nil || n.Public() {
-		return err
-	}
-	found, err := p.findPolicy(ctx)
+// check returns why restricted pods cannot have their policy, or nil.
+func (p *policies) check(ctx context.Context) error {
+	found, err := p.find(ctx)
 	if err != nil || found {
 		return err
 	}
-	doing := p.restricting()
 	may, err := p.client.allowed(ctx, authorizationv1.ResourceAttributes{
 		Namespace: p.client.namespace, Verb: "create", Group: networkingv1.GroupName, Resource: "networkpolicies",
 	})
@@ -110,47 +121,46 @@ func (p *Provider) CheckCreation(ctx context.Context, l environment.Limits, n en
 		err = apierrors.NewForbidden(networkingv1.Resource("networkpolicies"), policyName, errors.New("this user may not create it"))
 	}
 	if err != nil {
-		return p.policyRefused(doing, err)
+		return p.refused(err)
 	}
 	return nil
 }
 
 // restricting describes the operation in errors.
-func (p *Provider) restricting() string {
+func (p *policies) restricting() string {
 	return "restrict the network with NetworkPolicy " + policyName + " in namespace " + p.client.namespace
 }
 
-// ensurePolicy creates the policy if it is missing, and refuses a namespace where another one gives
+// ensure creates the policy if it is missing, and refuses a namespace where another one gives
 // restricted pods a network.
-func (p *Provider) ensurePolicy(ctx context.Context) error {
-	found, err := p.findPolicy(ctx)
+func (p *policies) ensure(ctx context.Context) error {
+	found, err := p.find(ctx)
 	if err != nil || found {
 		return err
 	}
-	if err := p.client.createPolicy(ctx, p.policy()); err != nil && !apierrors.IsAlreadyExists(err) {
-		return p.policyRefused(p.restricting(), err)
+	if err := p.client.createPolicy(ctx, p.deny()); err != nil && !apierrors.IsAlreadyExists(err) {
+		return p.refused(err)
 	}
 	return nil
 }
 
-// findPolicy reports whether the policy is there. It fails if it is not as it should be, or another
+// find reports whether the policy is there. It fails if it is not as it should be, or another
 // one gives restricted pods a network.
-func (p *Provider) findPolicy(ctx context.Context) (found bool, err error) {
-	doing := p.restricting()
+func (p *policies) find(ctx context.Context) (found bool, err error) {
 	all, err := p.client.policies(ctx)
 	if err != nil {
-		return false, p.policyRefused(doing, err)
+		return false, p.refused(err)
 	}
 	for _, policy := range all {
 		switch {
 		case policy.Name == policyName:
-			if found = true; !sameEffect(policy.Spec, p.policy().Spec) {
-				return true, &environment.Error{Kind: environment.KindStart, Err: fmt.Errorf("%s: it is there, but not as Rollout has it", doing), Hint: "delete it"}
+			if found = true; !sameEffect(policy.Spec, p.deny().Spec) {
+				return true, &environment.Error{Kind: environment.KindStart, Err: fmt.Errorf("%s: it exists, but differs from Rollout's", p.restricting()), Hint: "delete it"}
 			}
 		case len(policy.Spec.Egress)+len(policy.Spec.Ingress) > 0 && p.maySelect(policy.Spec.PodSelector):
 			return found, &environment.Error{
 				Kind: environment.KindStart,
-				Err:  fmt.Errorf("%s: NetworkPolicy %s allows traffic of these pods, too, and policies add up", doing, policy.Name),
+				Err:  fmt.Errorf("%s: NetworkPolicy %s allows traffic of these pods, too, and policies add up", p.restricting(), policy.Name),
 				Hint: "have it leave out pods with the label " + labelNetwork + "=" + networkRestricted + ", or use another namespace",
 			}
 		}
@@ -168,23 +178,23 @@ func sameEffect(a, b networkingv1.NetworkPolicySpec) bool {
 }
 
 // maySelect reports whether a selector may select a restricted pod, of whatever job and trial.
-func (p *Provider) maySelect(s metav1.LabelSelector) bool {
+func (p *policies) maySelect(s metav1.LabelSelector) bool {
 	selector, err := metav1.LabelSelectorAsSelector(&s)
 	if err != nil {
 		return true
 	}
-	pod := labels.Set(p.podLabels(environment.Labels{}, roleTrial, environment.Network{Mode: environment.NetworkNone}))
 	requirements, selectable := selector.Requirements()
 	for _, r := range requirements {
-		if varies := []string{labelJob, labelTrial, labelRun}; !slices.Contains(varies, r.Key()) && !r.Matches(pod) {
+		if varies := []string{labelJob, labelTrial, labelRun}; !slices.Contains(varies, r.Key()) && !r.Matches(p.restricted) {
 			return false
 		}
 	}
 	return selectable
 }
 
-func (p *Provider) policyRefused(doing string, err error) error {
-	err = failed(environment.KindStart, doing, err)
+// refused returns the error of a policy that this user cannot see or create.
+func (p *policies) refused(err error) error {
+	err = failed(environment.KindStart, p.restricting(), err)
 	var e *environment.Error
 	if errors.As(err, &e) && apierrors.IsForbidden(err) {
 		e.Hint, e.Output = "ask for the role in docs/providers/kubernetes.md, or for the policy itself", role(p.client.namespace)

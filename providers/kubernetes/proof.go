@@ -31,6 +31,7 @@ import (
 // begins restricted has not: beginning without restrictions would cost it seconds, and an
 // unrestricted pod on each node would need room that trials may have taken.
 type enforcement struct {
+	p       *Provider    // creates, watches and removes the pods
 	address once[string] // of the pod that listens
 
 	mu      sync.Mutex
@@ -44,7 +45,7 @@ func (p *Provider) ProveNetworks(ctx context.Context, progress func(string)) err
 	if progress != nil {
 		progress("proving that the cluster restricts networks")
 	}
-	_, err := p.enforced(ctx, func(reason string) {
+	_, err := p.proof.enforced(ctx, func(reason string) {
 		if reason != "" && progress != nil {
 			progress("the proof that networks are restricted " + reason)
 		}
@@ -60,35 +61,36 @@ func (p *Provider) ProveNetworks(ctx context.Context, progress func(string)) err
 
 // enforced returns the address that no restricted pod must reach. It fails if the cluster does not
 // have, or does not enforce, the policy. tell receives the reasons for waiting.
-func (p *Provider) enforced(ctx context.Context, tell func(string)) (string, error) {
-	address, err := p.proof.address.get(ctx, tell, p.prove)
+func (e *enforcement) enforced(ctx context.Context, tell func(string)) (string, error) {
+	address, err := e.address.get(ctx, tell, e.prove)
 	if err != nil {
 		return "", wrapped(environment.KindStart, "restrict the network", err)
 	}
 	return address, nil
 }
 
-func (p *Provider) prove(ctx context.Context, tell func(string)) (string, error) {
-	p.proof.mu.Lock()
-	refused := p.proof.refused
-	p.proof.mu.Unlock()
+// prove makes the proof and returns the address of the pod that listens.
+func (e *enforcement) prove(ctx context.Context, tell func(string)) (string, error) {
+	e.mu.Lock()
+	refused := e.refused
+	e.mu.Unlock()
 	if refused != nil {
 		return "", refused
 	}
-	if err := p.ensurePolicy(ctx); err != nil {
+	if err := e.p.policies.ensure(ctx); err != nil {
 		return "", err
 	}
-	helper, err := p.helperImage(ctx)
+	helper, err := e.p.helperImage(ctx)
 	if err != nil {
 		return "", err
 	}
-	p.dropProof(ctx)
-	target := p.probePod(roleTarget, helper, probe.Listen, fmt.Sprintf(":%d", targetPort))
-	if err := p.startProbe(ctx, target, tell); err != nil {
+	e.dropAll(ctx)
+	target := e.p.probePod(roleTarget, helper, probe.Listen, fmt.Sprintf(":%d", targetPort))
+	if err := e.start(ctx, target, tell); err != nil {
 		return "", err
 	}
 	var addresses []string
-	if now, _ := p.watch.look(target.Name); now.pod != nil {
+	if now, _ := e.p.watch.look(target.Name); now.pod != nil {
 		addresses = targetAddresses(now.pod)
 	}
 	if len(addresses) == 0 {
@@ -96,29 +98,29 @@ func (p *Provider) prove(ctx context.Context, tell func(string)) (string, error)
 	}
 	// That the restricted pod reaches nothing shows something only while the target answers, and if
 	// another one reaches it.
-	if err := p.answers(ctx, target.Name); err != nil {
+	if err := e.answers(ctx, target.Name); err != nil {
 		return "", err
 	}
-	found, err := p.probes(ctx, helper, strings.Join(addresses, ","), tell)
+	found, err := e.probes(ctx, helper, strings.Join(addresses, ","), tell)
 	if err != nil {
 		return "", err
 	}
-	p.proof.mu.Lock()
-	p.proof.found = found
-	p.proof.mu.Unlock()
-	return addresses[0], p.answers(ctx, target.Name)
+	e.mu.Lock()
+	e.found = found
+	e.mu.Unlock()
+	return addresses[0], e.answers(ctx, target.Name)
 }
 
 // probes runs a pod without restrictions and a restricted one at the same time. Both try all
 // targets.
-func (p *Provider) probes(ctx context.Context, helper, addresses string, tell func(string)) (findings, error) {
+func (e *enforcement) probes(ctx context.Context, helper, addresses string, tell func(string)) (findings, error) {
 	var both sync.WaitGroup
 	errs, seen := make([]error, 2), make([]probe.Seen, 2)
 	telling := sync.Mutex{}
-	allHosts := p.client.tellsHosts(ctx)
+	allHosts := e.p.client.tellsHosts(ctx)
 	for i, what := range []string{probe.Open, probe.Denied} {
 		both.Go(func() {
-			seen[i], errs[i] = p.probe(ctx, p.proofPod(helper, what, addresses, allHosts), what, func(reason string) {
+			seen[i], errs[i] = e.probe(ctx, e.p.proofPod(helper, what, addresses, allHosts), what, func(reason string) {
 				telling.Lock()
 				defer telling.Unlock()
 				if tell != nil {
@@ -137,16 +139,16 @@ func (p *Provider) probes(ctx context.Context, helper, addresses string, tell fu
 }
 
 // answers waits until the node reports that a listening pod answers.
-func (p *Provider) answers(ctx context.Context, name string) error {
+func (e *enforcement) answers(ctx context.Context, name string) error {
 	limit, cancel := awake.WithTimeout(ctx, restrictTime)
 	defer cancel()
 	for {
-		now, known := p.watch.look(name)
+		now, known := e.p.watch.look(name)
 		switch {
 		case !known || now.gone:
 			return lost(true, "pod %s was deleted", name)
 		case now.unsure:
-			if err := p.ask(ctx, name); err != nil {
+			if err := e.p.ask(ctx, name); err != nil {
 				return err
 			}
 			continue
@@ -174,26 +176,26 @@ func isReady(now tracked) bool {
 
 // probe has a pod show that it reaches an address, or that a restricted one does not, and returns
 // its findings.
-func (p *Provider) probe(ctx context.Context, pod *corev1.Pod, what string, tell func(string)) (seen probe.Seen, err error) {
-	defer p.dropPod(ctx, pod.Name)
-	if err = p.startProbe(ctx, pod, tell); err == nil {
-		seen, err = p.ended(ctx, pod.Name, what)
+func (e *enforcement) probe(ctx context.Context, pod *corev1.Pod, what string, tell func(string)) (seen probe.Seen, err error) {
+	defer e.drop(ctx, pod.Name)
+	if err = e.start(ctx, pod, tell); err == nil {
+		seen, err = e.ended(ctx, pod.Name, what)
 	}
 	if errors.Is(err, errNotEnforced) {
-		p.proof.mu.Lock()
-		p.proof.refused = err
-		p.proof.mu.Unlock()
+		e.mu.Lock()
+		e.refused = err
+		e.mu.Unlock()
 	}
 	return seen, err
 }
 
-// startProbe creates a pod of the proof and waits until it runs.
-func (p *Provider) startProbe(ctx context.Context, pod *corev1.Pod, tell func(string)) error {
-	p.proof.mu.Lock()
-	p.proof.pods = append(p.proof.pods, pod.Name)
-	p.proof.mu.Unlock()
-	err := p.start(ctx, pod, tell)
-	if now, known := p.watch.look(pod.Name); err != nil && known && now.pod != nil {
+// start creates a pod of the proof and waits until it runs.
+func (e *enforcement) start(ctx context.Context, pod *corev1.Pod, tell func(string)) error {
+	e.mu.Lock()
+	e.pods = append(e.pods, pod.Name)
+	e.mu.Unlock()
+	err := e.p.start(ctx, pod, tell)
+	if now, known := e.p.watch.look(pod.Name); err != nil && known && now.pod != nil {
 		for _, c := range now.pod.Status.ContainerStatuses {
 			if t := c.State.Terminated; t != nil && slices.Contains([]int32{0, probe.Unmet, probe.Leak}, t.ExitCode) {
 				return nil // it was not seen to run, but has an answer
@@ -201,20 +203,20 @@ func (p *Provider) startProbe(ctx context.Context, pod *corev1.Pod, tell func(st
 		}
 	}
 	if err != nil {
-		p.dropPod(ctx, pod.Name)
+		e.drop(ctx, pod.Name)
 	}
 	return err
 }
 
 // ended waits until a pod has finished the probe what, and returns its findings.
-func (p *Provider) ended(ctx context.Context, name, what string) (probe.Seen, error) {
+func (e *enforcement) ended(ctx context.Context, name, what string) (probe.Seen, error) {
 	for {
-		now, known := p.watch.look(name)
+		now, known := e.p.watch.look(name)
 		if !known || now.gone || now.pod == nil {
 			return probe.Seen{}, lost(true, "pod %s was deleted", name)
 		}
 		if now.unsure {
-			if err := p.ask(ctx, name); err != nil {
+			if err := e.p.ask(ctx, name); err != nil {
 				return probe.Seen{}, err
 			}
 			continue
@@ -263,51 +265,52 @@ func untested(why string) error {
 	return &environment.Error{Kind: environment.KindStart, Transient: true, Err: errors.New("the network cannot be tested: " + why)}
 }
 
-// dropPod removes a pod of the proof.
-func (p *Provider) dropPod(ctx context.Context, name string) {
+// drop removes a pod of the proof.
+func (e *enforcement) drop(ctx context.Context, name string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupGrace)
 	defer cancel()
-	if p.remove(ctx, p.client.namespace, name) != nil {
+	if e.p.remove(ctx, e.p.client.namespace, name) != nil {
 		return // Close tries again
 	}
-	p.proof.mu.Lock()
-	defer p.proof.mu.Unlock()
-	p.proof.pods = slices.DeleteFunc(p.proof.pods, func(other string) bool { return other == name })
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.pods = slices.DeleteFunc(e.pods, func(other string) bool { return other == name })
 }
 
-// dropProof removes all pods of the proof.
-func (p *Provider) dropProof(ctx context.Context) {
-	p.proof.mu.Lock()
-	pods := slices.Clone(p.proof.pods)
-	p.proof.mu.Unlock()
+// dropAll removes all pods of the proof.
+func (e *enforcement) dropAll(ctx context.Context) {
+	e.mu.Lock()
+	pods := slices.Clone(e.pods)
+	e.mu.Unlock()
 	for _, name := range pods {
-		p.dropPod(ctx, name)
+		e.drop(ctx, name)
 	}
 }
 
-func (p *Provider) closeEnforcement() error {
-	p.dropProof(context.Background())
-	p.proof.mu.Lock()
-	defer p.proof.mu.Unlock()
-	if len(p.proof.pods) > 0 {
-		return &environment.Error{Kind: environment.KindTeardown, Err: fmt.Errorf("pods were not deleted: %s", strings.Join(p.proof.pods, ", "))}
+// close removes the pods of the proof, and reports those that stay.
+func (e *enforcement) close() error {
+	e.dropAll(context.Background())
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.pods) > 0 {
+		return &environment.Error{Kind: environment.KindTeardown, Err: fmt.Errorf("pods were not deleted: %s", strings.Join(e.pods, ", "))}
 	}
 	return nil
 }
 
 // standing returns an error if the pod at an address no longer answers, because failing to reach it
 // then proves nothing.
-func (p *Provider) standing(address string) error {
-	p.proof.mu.Lock()
-	pods := slices.Clone(p.proof.pods)
-	p.proof.mu.Unlock()
+func (e *enforcement) standing(address string) error {
+	e.mu.Lock()
+	pods := slices.Clone(e.pods)
+	e.mu.Unlock()
 	for _, name := range pods {
-		now, known := p.watch.look(name)
+		now, known := e.p.watch.look(name)
 		if known && isReady(now) && slices.Contains(targetAddresses(now.pod), address) {
 			return nil
 		}
 	}
-	p.proof.address.forget(address)
+	e.address.forget(address)
 	return &environment.Error{
 		Kind: environment.KindStart, Transient: true,
 		Err: errors.New("the pod that restricted pods must not reach is gone or does not answer, so that nothing shows that the network is restricted"),

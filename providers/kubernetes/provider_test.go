@@ -32,7 +32,7 @@ func isCreate(r *http.Request) bool {
 	return r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/pods") && r.URL.Query().Get("dryRun") == ""
 }
 
-func TestNewSaysWhatIsMissing(t *testing.T) {
+func TestNewNamesMissingSettings(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	empty := filepath.Join(t.TempDir(), "none")
 	kubeconfig := func(server string) string {
@@ -185,7 +185,7 @@ func TestLifeOfAPod(t *testing.T) {
 
 // Passing failures of an API server, or of a proxy before it, must not make a trial fail, nor leave
 // a pod.
-func TestPassingFailuresPass(t *testing.T) {
+func TestTransientFailuresOfTheAPIServerAreRetried(t *testing.T) {
 	busy := apierrors.NewTooManyRequests("too many requests", 1)
 	for name, fail := range map[string]error{
 		"429 with Retry-After":         busy,
@@ -834,8 +834,8 @@ func TestRestrictedNetworkIsProven(t *testing.T) {
 		{"another policy that opens the network of other pods", policy("web", map[string]string{"app": "web"}, true), ""},
 		{"another policy that denies", policy("deny", nil, false), ""},
 		{"Rollout's policy, made by somebody before", policy(policyName, map[string]string{labelNetwork: networkRestricted}, false), ""},
-		{"Rollout's policy, but open", policy(policyName, map[string]string{labelNetwork: networkRestricted}, true), "not as Rollout has it"},
-		{"Rollout's policy, but for other pods", policy(policyName, map[string]string{"app": "web"}, false), "not as Rollout has it"},
+		{"Rollout's policy, but open", policy(policyName, map[string]string{labelNetwork: networkRestricted}, true), "differs from Rollout's"},
+		{"Rollout's policy, but for other pods", policy(policyName, map[string]string{"app": "web"}, false), "differs from Rollout's"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			f := restricted(t, true)
@@ -858,7 +858,7 @@ func TestRestrictedNetworkIsProven(t *testing.T) {
 		if environment.KindOf(err) != environment.KindStart || !strings.Contains(err.Error(), "may not create it") || !strings.Contains(err.Error(), "kind: Role") {
 			t.Errorf("error %v", err)
 		}
-		f.policies = append(f.policies, *p.policy())
+		f.policies = append(f.policies, *p.policies.deny())
 		if err := p.CheckCreation(t.Context(), opts.Limits, opts.Network); err != nil {
 			t.Errorf("the policy is there, but: %v", err)
 		}
@@ -913,7 +913,7 @@ func TestSetNetwork(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		defer cancel()
 		err := e.SetNetwork(ctx, none)
-		if environment.KindOf(err) != environment.KindStart || environment.IsTransient(err) || !strings.Contains(err.Error(), "a process keeps a connection (tcp) to 192.0.2.1:443, which") {
+		if environment.KindOf(err) != environment.KindStart || environment.IsTransient(err) || !strings.Contains(err.Error(), "a connection (tcp) to 192.0.2.1:443 is still open, and this cluster") {
 			t.Errorf("error %v", err)
 		}
 	})

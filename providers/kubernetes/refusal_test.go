@@ -75,7 +75,7 @@ func TestPodWaitsForTheServiceAccountOfANewNamespace(t *testing.T) {
 	_ = env.Destroy(t.Context())
 }
 
-func TestMissingHelperImageIsSaidBeforeAnyTrial(t *testing.T) {
+func TestMissingHelperImageIsReportedBeforeAnyTrial(t *testing.T) {
 	f := newFakeAPI(t)
 	_, err := f.connect(t, nil, Options{})
 	if environment.KindOf(err) != environment.KindUnavailable || !strings.Contains(err.Error(), "there is no image with Rollout's own program") {

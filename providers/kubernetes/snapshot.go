@@ -104,7 +104,7 @@ func (e *podEnv) Snapshot(ctx context.Context, opts environment.SnapshotOptions)
 
 func (e *podEnv) snapshot(ctx context.Context, opts environment.SnapshotOptions) (string, error) {
 	if e.variables {
-		return "", errors.New("it has variables of its own, and images must not have them")
+		return "", errors.New("it was created with variables, and images must not have them")
 	}
 	if len(e.image.Volumes) > 0 {
 		return "", fmt.Errorf("its image has a VOLUME at %s, whose files are not a part of images", e.image.Volumes[0])

@@ -105,7 +105,7 @@ func (b *baseMaker) copyEtc(ctx context.Context, root string) error {
 	}
 	for _, name := range requiredFiles {
 		if exists(filepath.Join(b.root, name)) && !exists(filepath.Join(root, name)) {
-			return fmt.Errorf("/%s could not be copied: everybody must be able to read it", name)
+			return fmt.Errorf("/%s could not be copied: all users must be able to read it", name)
 		}
 	}
 	if err := b.writeShadow(root); err != nil {

@@ -225,7 +225,7 @@ func (b *buildBox) close() {
 func (b *buildBox) setNetwork(ctx context.Context, offline bool) error {
 	switch {
 	case b.p.shares() && offline:
-		return errors.New("RUN --network=none needs a network of the sandbox's own: remove network: host from environment.provider_config")
+		return errors.New("RUN --network=none needs the sandbox's own network: remove network: host from environment.provider_config")
 	case b.p.shares():
 		return nil
 	case offline:

@@ -17,12 +17,12 @@ import (
 )
 
 // errInMemory is the error for changes that only the sandbox's own processes can read.
-var errInMemory = errors.New("what it has changed is in memory (provider_config.scratch, or a file system that cannot hold overlays)")
+var errInMemory = errors.New("its changed files are in memory (provider_config.scratch, or a file system that cannot hold overlays)")
 
 // Changes implements environment.ChangeReporter. It reads the sandbox's changes from a directory of
 // the store, and files of the image from another sandbox on it that runs no commands.
 func (e *sandboxEnv) Changes(ctx context.Context, opts environment.ChangeOptions) (environment.Changes, error) {
-	doing := "list what has changed in the sandbox"
+	doing := "list the changed files of the sandbox"
 	if !e.box.Running() {
 		return environment.Changes{}, e.lost(doing)
 	}

@@ -54,9 +54,9 @@ var choices = map[string][]string{
 
 // Keys lists the keys of environment.provider_config.
 var Keys = []environment.ConfigKey{
-	{Name: "base", Default: baseAuto, Doc: "What environments are based on. `auto`: the image, or the root file system of this machine if the image cannot be reached. `host`: always the root file system of this machine; Rollout downloads nothing. `image`: the image, or the trial fails.", Files: environment.Files{Kind: environment.NoFiles}},
+	{Name: "base", Default: baseAuto, Doc: "The root file system of environments. `auto`: the image, or the root file system of this machine if the image cannot be reached. `host`: always the root file system of this machine; Rollout downloads nothing. `image`: the image, or the trial fails.", Files: environment.Files{Kind: environment.NoFiles}},
 	{Name: "images", Doc: "Files in which Rollout looks for images by their names: OCI layouts, OCI archives, and what `docker save` writes. A list.", Files: environment.Files{Kind: environment.LocalFiles}},
-	{Name: "network", Default: networkOwn, Doc: "What a public network is. `own`: a network of the sandbox's own. `host`: the network of this machine, with everything that listens on localhost, and the servers of other trials; Rollout warns of it, and it cannot be restricted. `none`: only a loopback device, in all phases.", Files: environment.Files{Kind: environment.NoFiles}},
+	{Name: "network", Default: networkOwn, Doc: "The network of phases with a public network. `own`: the sandbox's own network. `host`: the network of this machine, with everything that listens on localhost, and the servers of other trials; Rollout warns of it, and it cannot be restricted. `none`: only a loopback device, in all phases.", Files: environment.Files{Kind: environment.NoFiles}},
 	{Name: "scratch", Default: "disk", Doc: "Where the changes of a trial are stored: `disk` or `memory`. Only with `memory` does Rollout enforce a storage limit.", Files: environment.Files{Kind: environment.NoFiles}},
 	{Name: "dir", Default: "~/.cache/rollout/sandbox", Doc: "The directory for layers and changes.", Files: environment.Files{Kind: environment.FilesElsewhere}},
 	{Name: "pids_limit", Default: strconv.Itoa(defaultPids), Doc: "The most processes and threads of one environment.", Files: environment.Files{Kind: environment.NoFiles}},

@@ -21,7 +21,7 @@ var needOthers = []string{
 	"a command runs where and as whom it is told",
 	"a terminal belongs to the command's user",
 	"the mode of the destination is as asked for",
-	"a user who is not root can read what was copied",
+	"a user who is not root can read copied files",
 	"files arrive with the owners, modes, times and names that they had",
 }
 

@@ -155,7 +155,7 @@ func TestBaseContents(t *testing.T) {
 	}
 }
 
-func TestBaseHasFilesBesideMounts(t *testing.T) {
+func TestBaseHasFilesNextToMounts(t *testing.T) {
 	root := machineRoot(t, "usr/bin/tool", "usr/local/bin/tool", "usr/local/share/man/", "usr/local/man -> share/man", "usr/note", "usr/secret 600", "etc/passwd", "etc/group")
 	dir := t.TempDir()
 	b := baseMaker{root: root, dir: dir, mode: modeOne}

@@ -138,9 +138,9 @@ func (p *Provider) unavailable(m mode, failures []error) error {
 // Options that a container needs so that sandboxes can run in it.
 const (
 	containerOptions = "--security-opt seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined"
-	containerVolume  = "a volume for what sandboxes change, -v rollout:/root/.cache/rollout"
+	containerVolume  = "a volume for the changes of sandboxes, -v rollout:/root/.cache/rollout"
 	podOptions       = "securityContext: {runAsUser: 0, capabilities: {add: [SYS_ADMIN, NET_ADMIN]}, appArmorProfile: {type: Unconfined}, seccompProfile: {type: Unconfined}}"
-	podVolume        = "an emptyDir volume at ~/.cache/rollout for what sandboxes change"
+	podVolume        = "an emptyDir volume at ~/.cache/rollout for the changes of sandboxes"
 )
 
 // otherProvider is the alternative that hints name.
@@ -174,11 +174,11 @@ func (c hostFacts) remedy(m mode, err error) string {
 	namespaces := errors.As(err, &started)
 	switch {
 	case errors.Is(err, errForeign):
-		return "choose a directory of your own in environment.provider_config.dir"
+		return "choose your own directory in environment.provider_config.dir"
 	case c.pod:
 		return "this is a pod: give its container " + podOptions + ", and " + podVolume
 	case errors.As(err, new(*networkError)):
-		return "a sandbox has a network of its own, which takes TUN devices or pairs of virtual Ethernet devices: run sudo modprobe tun (or veth), " +
+		return "a sandbox has its own network, which needs TUN devices or pairs of virtual Ethernet devices: run sudo modprobe tun (or veth), " +
 			"share this machine's network by environment.provider_config.network: host"
 	case c.container && c.mountsOnly:
 		return "this container may mount, but make no networks: add --cap-add NET_ADMIN, or share the container's network by " +

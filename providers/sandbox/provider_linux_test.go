@@ -151,7 +151,7 @@ func TestHiddenPartsAreNotMounted(t *testing.T) {
 	}
 }
 
-func TestPrivateDirectoriesBesideMountsAreHidden(t *testing.T) {
+func TestPrivateDirectoriesNextToMountsAreHidden(t *testing.T) {
 	root := t.TempDir()
 	for path, mode := range map[string]os.FileMode{"usr/src/m": 0o755, "usr/src/secret": 0o700, "usr/src/open": 0o755} {
 		if err := errors.Join(os.MkdirAll(filepath.Join(root, path), 0o755), os.Chmod(filepath.Join(root, path), mode)); err != nil {

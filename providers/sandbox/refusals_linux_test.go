@@ -39,7 +39,7 @@ func TestRemedies(t *testing.T) {
 		{"too many namespaces", modeRoot, &startError{syscall.ENOSPC}, false, nil, false, "/proc/sys/user/max_*_namespaces"},
 		{"an ordinary user, for another reason", modeOne, noNamespaces, false, nil, false, "run rollout with sudo"},
 		{"root on a file system that cannot hold changes", modeRoot, noOverlay, false, nil, false, "environment.provider_config.dir"},
-		{"a store that others can change", modeRoot, errForeign, true, nil, false, "choose a directory of your own"},
+		{"a store that others can change", modeRoot, errForeign, true, nil, false, "choose your own directory"},
 		{"root, for another reason", modeRoot, noNamespaces, false, nil, false, "refuses here"},
 		{"switches of user namespaces are nothing to root", modeRoot, noNamespaces, false, map[string]string{"user.max_user_namespaces": "0"}, true, "refuses here"},
 	} {

@@ -53,7 +53,7 @@ func (p *Provider) Restore(ctx context.Context, id string, opts environment.Crea
 		return nil, refused(fmt.Errorf("%s is not the image any more that it began with", opts.Image))
 	}
 	if !exists(filepath.Join(dir, "up")) {
-		return nil, refused(errors.New("what it had changed was in memory"))
+		return nil, refused(errors.New("its changed files were in memory"))
 	}
 	return p.begin(ctx, &sandboxEnv{p: p, id: newID(), img: img, env: opts.Env, kept: id}, opts)
 }

@@ -55,7 +55,7 @@ func snapshotRef(key string) string { return builtPrefix + "layer:" + key }
 func (e *sandboxEnv) checkSnapshot() error {
 	switch {
 	case len(e.env) > 0:
-		return errors.New("it has variables of its own, and images must not have them")
+		return errors.New("it was created with variables, and images must not have them")
 	case e.p.memory:
 		return errInMemory
 	}

@@ -115,6 +115,10 @@ func jobAnnotations(in report.Input) map[level][]annotation {
 	if text := result.UnreachableText(in.Trials); text != "" {
 		add(failure, "Rollout: the provider did not answer", text)
 	}
+	failed := failure
+	if in.Spared() {
+		failed = warning
+	}
 	for _, c := range in.Verdict.Checks {
 		title, message := "Rollout: "+c.Name, c.Message
 		if c.Hint != "" {
@@ -122,7 +126,7 @@ func jobAnnotations(in report.Input) map[level][]annotation {
 		}
 		switch {
 		case c.Outcome == gate.Fail, c.Outcome == gate.Inconclusive && in.Policy.OnInconclusive == gate.Fail:
-			add(failure, title, message)
+			add(failed, title, message)
 		case c.Outcome == gate.Inconclusive:
 			add(warning, title+" (inconclusive)", message)
 		}
@@ -153,7 +157,7 @@ func levelOf(in report.Input, c report.Case) level {
 	case c.State == report.Failed:
 		l = notice
 	}
-	if l == failure && c.Quarantine != nil {
+	if l == failure && (c.Quarantine != nil || in.Spared()) {
 		return warning
 	}
 	return l

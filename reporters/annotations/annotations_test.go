@@ -115,7 +115,7 @@ func TestTheMostTellingOfManyAreKept(t *testing.T) {
 	}
 }
 
-func TestPointsAtTheFileThatTells(t *testing.T) {
+func TestAnnotationPointsAtTheFileWithTheFailure(t *testing.T) {
 	files := map[string]string{}
 	for _, c := range check(t, "errors", reporttest.Write(t, annotations.Reporter{PerType: 100}, reporttest.Errors()), 100) {
 		kind, _, _ := strings.Cut(c.message, ":")

@@ -43,7 +43,7 @@ func body(p *sections.Page) string {
 		return sections.Join(p.Title(), p.Reason(), p.Footer())
 	}
 	return sections.Join(
-		p.Title(), p.Reason(), p.Numbers(), p.Past(false), p.Usage(), p.Scores(), p.Changes(), p.Failed(),
+		p.Title(), p.Reason(), p.Numbers(), p.Past(false), p.Usage(), p.Scores(), p.Versus(), p.Changes(), p.Failed(),
 		folded("What the gate checked", p.Checks()), folded("Results for each agent and dataset", p.Groups()), folded("Why tasks failed", p.Failures("####")),
 		p.Footer(),
 	)

@@ -58,6 +58,9 @@ type Report struct {
 	Groups       []Group                  `json:"groups"` // sorted by agent and dataset
 	Tasks        []Task                   `json:"tasks"`  // for each agent, sorted by agent, dataset and task
 
+	// Versus compares agents in pairs, as the key compare of the job file asks; omitted without it.
+	Versus []gate.Versus `json:"versus,omitempty"`
+
 	Baseline Baseline `json:"baseline"`
 	Diff     *Diff    `json:"diff"` // null without a baseline
 	Links    Links    `json:"links"`
@@ -215,7 +218,7 @@ func Of(in report.Input) Report {
 		Headline: in.Headline(cases), Verdict: verdict(in.Verdict), Incomplete: texts(in.Incomplete), Notes: texts(in.Notes),
 		Commit: in.Job.Commit, Sha: in.Links.Sha, PlanDigest: in.Job.PlanDigest, Shard: in.Job.Shard, Cancelled: in.Job.Cancelled,
 		StartedAt: in.Job.StartedAt, EndedAt: in.Job.EndedAt, DurationSec: finite(in.Job.TotalDurationSec),
-		Summary: summary(in.Job.Summary), Errors: map[result.ErrorType]int{}, States: map[report.State]int{},
+		Versus: in.Versus, Summary: summary(in.Job.Summary), Errors: map[result.ErrorType]int{}, States: map[report.State]int{},
 		Costs:        result.Costs{Environment: in.Job.Costs.Environment.Finite(), Model: in.Job.Costs.Model.Finite(), Judges: in.Job.Costs.Judges.Finite()},
 		CostsAtLeast: in.Job.Costs.AtLeast(),
 		Groups:       groups(in, cases),

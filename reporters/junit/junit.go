@@ -12,6 +12,7 @@ import (
 
 	"github.com/jstemmer/go-junit-report/v2/junit"
 
+	"github.com/org/rollout-action/internal/core/gate"
 	"github.com/org/rollout-action/internal/core/report"
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/lib/untrusted"
@@ -286,6 +287,9 @@ func (b *builder) properties(s *suite, c report.Case) {
 		}
 	}
 	add("verdict", string(b.in.Verdict.Outcome))
+	if b.in.Verdict.Advised {
+		add("gate_mode", string(gate.ModeAdvise))
+	}
 	add("baseline", b.in.Baseline)
 	add("run", b.in.Links.Run)
 }

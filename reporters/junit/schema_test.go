@@ -141,7 +141,7 @@ func TestOnlyTheFileOfCasesIsNotInJenkinsSchema(t *testing.T) {
 }
 
 // The check itself must be able to fail.
-func TestTheCheckFindsWhatIsNotValid(t *testing.T) {
+func TestTheSchemaCheckFindsInvalidFiles(t *testing.T) {
 	suite := `<testsuites><testsuite name="a" tests="1" failures="0" errors="0">%s</testsuite></testsuites>`
 	for _, s := range []string{
 		"", "<testsuite/>", `<testsuites skipped="1"></testsuites>`, "<testsuites><testsuite name='a'/></testsuites>",

@@ -46,5 +46,5 @@ func page(p *sections.Page) string {
 	if failures != "" {
 		failures = sections.Join("### Why", failures)
 	}
-	return sections.Join(p.Title(), p.Reason(), p.Numbers(), p.Past(true), p.Usage(), p.Scores(), p.Checks(), p.Changes(), p.Failed(), p.Groups(), failures, p.Everything(), p.Footer())
+	return sections.Join(p.Title(), p.Reason(), p.Numbers(), p.Past(true), p.Usage(), p.Scores(), p.Versus(), p.Checks(), p.Changes(), p.Failed(), p.Groups(), failures, p.Everything(), p.Footer())
 }

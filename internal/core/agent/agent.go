@@ -12,7 +12,7 @@ import (
 // Source: specification, "Agent".
 type Agent struct {
 	Name        string `yaml:"name" json:"name" required:"true" doc:"Name of the agent in results. oracle (runs the task's solution) and nop (does nothing) are built in."`
-	Description string `yaml:"description" json:"description,omitempty" raw:"true" experiment:"no" doc:"What reports call the agent."`
+	Description string `yaml:"description" json:"description,omitempty" raw:"true" experiment:"no" doc:"The agent's name in reports."`
 	// Preset names a ready-to-run agent of package presets; "": the agent has its own scripts.
 	// Install, Execute, Files and Env are extended by the preset.
 	Preset     string     `yaml:"preset" json:"preset,omitempty" doc:"An agent that is ready to run, such as claude-code: rollout agents ls has their names. It gives install and execute; those that the agent has win."`
@@ -25,19 +25,19 @@ type Agent struct {
 	Execute    string     `yaml:"execute" json:"execute,omitempty" raw:"true" doc:"Bash script that runs the agent on the instruction in the file $ROLLOUT_TASK_INSTRUCTION."`
 	// CacheInstall: Install runs once for an image, and all trials with that image start from what
 	// it left. nil: see CachesInstall.
-	CacheInstall *bool `yaml:"cache_install" json:"cache_install,omitempty" doc:"Run install once per image, and let all trials begin with what it has left. Only for scripts that leave files: processes are not kept. Default: true for presets, else false."`
+	CacheInstall *bool `yaml:"cache_install" json:"cache_install,omitempty" doc:"Run install once per image, and start all trials with the files that it left. Only for scripts that leave files: processes are not kept. Default: true for presets, else false."`
 	// Model is a name in the job's models; "": the agent reaches its model by itself.
 	Model  string `yaml:"model" json:"model,omitempty" doc:"The model of the agent, by its name in models. The agent gets a URL and a token for this trial only, in ROLLOUT_MODEL_URL, ROLLOUT_MODEL_KEY, ROLLOUT_MODEL_NAME and the variables that clients of the model's API read."`
-	Budget Budget `yaml:"budget" json:"budget,omitzero" doc:"What the agent may use of its model in one trial. When it is used up, further requests are refused, and the trial is verified as it is."`
+	Budget Budget `yaml:"budget" json:"budget,omitzero" doc:"The most that the agent may use of its model in one trial. When it is used up, further requests are refused, and the trial is verified as it is."`
 	// Trainable changes nothing of the trials. It is never true for an agent that only judges.
-	Trainable bool              `yaml:"trainable" json:"trainable,omitempty" experiment:"no" doc:"What the agent says may be used for training: its results say so, and rollout export --trainable writes only those. What judges say never may."`
+	Trainable bool              `yaml:"trainable" json:"trainable,omitempty" experiment:"no" doc:"Conversations of the agent may be used for training: its results say so, and rollout export --trainable writes only those. Conversations of judges never may."`
 	Env       map[string]string `yaml:"env" json:"env,omitempty" doc:"Variables of both scripts. ${VAR} and ${VAR:-default} are taken from the environment of Rollout, $$ is a $."`
 }
 
 // Budget limits an agent's usage of its model in one trial. 0 and nil mean no limit. Tokens and
 // costs are known when a turn has ended, so the last turn may exceed them.
 type Budget struct {
-	MaxTurns        int      `yaml:"max_turns" json:"max_turns,omitempty" min:"1" max:"1000000" doc:"Requests that reach the provider of the model, whatever came of them."`
+	MaxTurns        int      `yaml:"max_turns" json:"max_turns,omitempty" min:"1" max:"1000000" doc:"Requests that reach the provider of the model, answered or not."`
 	MaxInputTokens  int      `yaml:"max_input_tokens" json:"max_input_tokens,omitempty" unit:"count" min:"1" max:"1000000000000" doc:"Tokens that the model reads, of all turns together: 500000, 500k or 2M. The last turn may exceed it."`
 	MaxOutputTokens int      `yaml:"max_output_tokens" json:"max_output_tokens,omitempty" unit:"count" min:"1" max:"1000000000000" doc:"Tokens that the model writes: 500000, 500k or 2M. The last turn may exceed it."`
 	MaxTotalTokens  int      `yaml:"max_total_tokens" json:"max_total_tokens,omitempty" unit:"count" min:"1" max:"1000000000000" doc:"Tokens that the model reads and writes: 500000, 500k or 2M. The last turn may exceed it."`
@@ -49,7 +49,7 @@ type Budget struct {
 type File struct {
 	Source    string `yaml:"source" json:"source" required:"true" short:"true" doc:"File, directory or glob (*, ?, [a-z], {a,b}, **), relative to the job file. Links must stay in the directory."`
 	Target    string `yaml:"target" json:"target,omitempty" pattern:"^/" is:"an absolute path" hint:"write it like /agent" doc:"Absolute path in the environment: of the directory or file; of a file's directory if it ends in /. For a glob, of the directory that the glob begins in. Default: / and the source's name."`
-	Gitignore bool   `yaml:"gitignore" json:"gitignore" default:"true" doc:"Leave out what the .gitignore files of the repository name."`
+	Gitignore bool   `yaml:"gitignore" json:"gitignore" default:"true" doc:"Leave out files that the repository's .gitignore files name."`
 }
 
 // The reserved names. Oracle runs the task's solution. Nop does nothing, so a task on which it

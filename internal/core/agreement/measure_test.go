@@ -107,7 +107,7 @@ func TestScoresPassAtTheThreshold(t *testing.T) {
 	}
 }
 
-func TestWhatIsUndefinedIsNull(t *testing.T) {
+func TestUndefinedNumbersAreNull(t *testing.T) {
 	same := Measure(table([]float64{0, 1}, [][]int{{0, 0}, {0, 20}}), Scale{Kind: Choices, Values: []float64{0, 1}})
 	if same.Kappa != nil || same.Agree != 20 || *same.Chance != 1 || *same.Agreement.Low > 0.9 {
 		t.Errorf("all labels and verdicts are the same: %+v", same)

@@ -42,7 +42,7 @@ func (c *checker) agents() {
 }
 
 func (c *checker) agent(a *agent.Agent, p fields.Path, names *names) {
-	c.preset(a, p)
+	presetCheck{checker: c, agent: a, at: p}.apply()
 	c.agentName(*a, p, names)
 	c.scripts(*a, p)
 	c.bash(*a, p)
@@ -244,7 +244,7 @@ func (c *checker) variables() {
 		}
 		c.out.Env[a.Name], c.out.Visible[a.Name], c.out.Hidden[a.Name] = env, visible, slices.Sorted(maps.Keys(hidden))
 	}
-	c.models(secrets, except)
+	(&modelsCheck{c, secrets, except}).check()
 	c.out.Secrets = slices.Sorted(maps.Keys(secrets))
 }
 
@@ -290,6 +290,12 @@ func (c *checker) expansionProblems(agent string, e expansion, p fields.Path) {
 // empty.
 func (c *checker) expand(text string) expansion {
 	e := expand(text, c.opts.Getenv)
+	for name, value := range e.host {
+		c.uses(name, value)
+	}
+	for _, name := range e.unset {
+		c.uses(name, "")
+	}
 	if c.opts.Unused {
 		e.unset, e.missing = nil, e.unset
 		for _, name := range e.missing {
@@ -297,6 +303,14 @@ func (c *checker) expand(text string) expansion {
 		}
 	}
 	return e
+}
+
+// uses notes that the job uses a variable of the host.
+func (c *checker) uses(name, value string) {
+	if c.out.Variables == nil {
+		c.out.Variables = map[string]bool{}
+	}
+	c.out.Variables[name] = value != ""
 }
 
 // unsetVariables reports the variables of a value that are not set.

@@ -3,19 +3,24 @@ package config
 import (
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 
+	"github.com/org/rollout-action/internal/lib/fields"
 	"github.com/org/rollout-action/internal/model"
+	"github.com/org/rollout-action/internal/model/api"
 )
 
 func TestModelsHaveEveryAPI(t *testing.T) {
-	field, _ := reflect.TypeFor[Model]().FieldByName("API")
-	var want []string
-	for _, api := range append(slices.Clone(model.APIs), model.Scripted) {
-		want = append(want, string(api))
+	for _, r := range fields.Of(reflect.TypeFor[Model]()) {
+		if r.Key != "api" {
+			continue
+		}
+		for _, name := range append(api.Names(), model.Scripted) {
+			if !slices.Contains(r.Enum, string(name)) {
+				t.Errorf("models[].api is one of %q, without %s", r.Enum, name)
+			}
+		}
+		return
 	}
-	if got := strings.Split(field.Tag.Get("enum"), ","); !slices.Equal(got, want) {
-		t.Errorf("models[].api is one of %q, want %q", got, want)
-	}
+	t.Error("no key api")
 }

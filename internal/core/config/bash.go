@@ -29,7 +29,7 @@ func (c *checker) bash(a agent.Agent, p fields.Path) {
 		}
 		_, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(s.text), "")
 		if wrong, ok := errors.AsType[syntax.ParseError](err); ok {
-			c.Warn(c.Root.Locate(p.Child(s.key), false), "bash -n tells what it does not understand",
+			c.Warn(c.Root.Locate(p.Child(s.key), false), "bash -n shows the error",
 				"agent %q: bash probably cannot read %s, line %d: %s", fields.Shorten(a.Name), s.key, wrong.Pos.Line(), wrong.Text)
 			continue
 		}

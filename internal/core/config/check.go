@@ -15,7 +15,8 @@ import (
 )
 
 // checker makes the checks that tags cannot express: names, paths, variables, and keys that depend
-// on each other.
+// on each other. Parts of the file with many checks have types that make them: gateCheck,
+// presetCheck, judgesCheck, modelsCheck, datasetsCheck.
 type checker struct {
 	*decoder
 	source  source
@@ -24,8 +25,6 @@ type checker struct {
 	refused error // the first error of Options.Admit
 	// agentAt is the path of each agent in the file by name; nil: not computed yet.
 	agentAt map[string]fields.Path
-	// judgeTexts are the files that values of judges come from, by their paths.
-	judgeTexts map[string]string
 }
 
 // check completes c.out. The tree must be a mapping.
@@ -40,18 +39,24 @@ func (c *checker) check() {
 	c.metrics()
 	c.globs("include_tasks", c.out.Job.IncludeTasks)
 	c.globs("exclude_tasks", c.out.Job.ExcludeTasks)
-	c.gate()
-	c.gateConfirm()
+	affects := affectsCheck{c.decoder, c.out.Job.Affects}
+	affects.check()
+	gate := gateCheck{c.decoder, c.out.Job.Gate}
+	gate.check()
+	gate.confirm()
+	gate.rounds(c.out.Job.NAttempts)
 	if !c.opts.Recorded {
-		c.gateAgents() // before some of them are left out
+		gate.agents(c.out.Job.Agents) // before some of them are left out
+		affects.agents(c.out.Job.Agents)
+		compared(c)
 	}
 	c.agents()
-	c.judges()
+	(&judgesCheck{checker: c}).check()
 	c.agentFiles()
 	c.variables()
-	c.datasets()
+	datasetsCheck{c}.check()
 	c.tasks()
-	c.gateDatasets()
+	gate.datasets(c.datasetNames()) // which they have only now
 }
 
 func (c *checker) jobName() {
@@ -198,8 +203,15 @@ func (c *checker) metrics() {
 // globHint is the hint for an invalid pattern.
 const globHint = `a [ begins a set of characters such as [a-z]; write \[ for the character itself`
 
-func (c *checker) globs(key string, patterns []string) {
+func (d *decoder) globs(key string, patterns []string) {
 	for i, pattern := range patterns {
-		c.glob(fields.Path{key}.Index(i), pattern)
+		d.glob(fields.Path{key}.Index(i), pattern)
+	}
+}
+
+// glob checks a pattern. An empty pattern matches all.
+func (d *decoder) glob(at fields.Path, pattern string) {
+	if _, err := path.Match(pattern, ""); err != nil {
+		d.Problem(at, globHint, "%s: %q is not a valid pattern", at, fields.Shorten(pattern))
 	}
 }

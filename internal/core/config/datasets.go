@@ -17,8 +17,11 @@ import (
 // TasksDataset is the name of the dataset made of a job file's tasks list.
 const TasksDataset = "tasks"
 
-// datasets resolves datasets to directories and registries, and names each.
-func (c *checker) datasets() {
+// datasetsCheck checks the key datasets and the flags that select from it.
+type datasetsCheck struct{ *checker }
+
+// check resolves datasets to directories and registries, and names each.
+func (c datasetsCheck) check() {
 	job := &c.out.Job
 	if len(job.Datasets)+len(job.Tasks) == 0 && !c.BadBelow(fields.Path{"datasets"}) && !c.BadBelow(fields.Path{"tasks"}) {
 		c.Add(c.Root.Locate(fields.Path{"datasets"}, true), "add datasets: with a path or a registry, or tasks:", "the job has no tasks to run")
@@ -38,7 +41,7 @@ func (c *checker) datasets() {
 		case ds.Path != "":
 			dir = c.admit(resolve(c.source.dir, ds.Path))
 			if ok {
-				c.datasetDirectory(ds, dir, at)
+				c.directory(ds, dir, at)
 			}
 		case ok:
 			c.Problem(at, "add path: with a directory of tasks, or registry:", "%s has neither path nor registry", at)
@@ -54,14 +57,28 @@ func (c *checker) datasets() {
 	c.onlyDatasets()
 }
 
-// datasetDirectory checks a dataset that is a directory.
-func (c *checker) datasetDirectory(ds *Dataset, dir string, at fields.Path) {
+// directory checks a dataset that is a directory.
+func (c datasetsCheck) directory(ds *Dataset, dir string, at fields.Path) {
 	if ds.Version != "" {
 		c.Problem(at.Child("version"), "remove it, or name a registry", "%s.version has no effect for a directory", at)
 	}
-	c.datasetDir(ds.Path, dir, at.Child("path"))
+	c.directoryExists(ds.Path, dir, at.Child("path"))
 	if ds.Name == "" {
 		ds.Name = filepath.Base(dir)
+	}
+}
+
+// directoryExists checks that a dataset's directory exists.
+func (c datasetsCheck) directoryExists(path, dir string, p fields.Path) {
+	info, err := os.Stat(dir)
+	switch {
+	case err == nil && info.IsDir():
+	case err == nil:
+		c.Problem(p, "name the directory that contains the tasks", "%s is not a directory", dir)
+	case errors.Is(err, fs.ErrNotExist):
+		c.Problem(p, c.elsewhere(path), "there is no directory %s", dir)
+	default:
+		c.Problem(p, "", "%s: %v", p, err)
 	}
 }
 
@@ -84,6 +101,18 @@ func (c *checker) tasks() {
 			c.Warn(c.Root.Locate(at, false), other, "there is no directory %s", dir)
 		}
 	}
+}
+
+// datasetNames returns the names of all datasets, including that of the tasks.
+func (c *checker) datasetNames() []string {
+	var names []string
+	for _, ds := range c.out.Job.Datasets {
+		names = append(names, ds.Name)
+	}
+	if len(c.out.Job.Tasks) > 0 {
+		names = append(names, TasksDataset)
+	}
+	return names
 }
 
 // admit returns the path to read a file or directory from. The first error of Options.Admit ends
@@ -142,18 +171,4 @@ func (c *checker) fromHere(path string, there func(string) bool) string {
 		here = rel
 	}
 	return "paths begin at the job file's directory; from there it is " + filepath.ToSlash(here)
-}
-
-// datasetDir checks that a dataset's directory exists.
-func (c *checker) datasetDir(path, dir string, p fields.Path) {
-	info, err := os.Stat(dir)
-	switch {
-	case err == nil && info.IsDir():
-	case err == nil:
-		c.Problem(p, "name the directory that contains the tasks", "%s is not a directory", dir)
-	case errors.Is(err, fs.ErrNotExist):
-		c.Problem(p, c.elsewhere(path), "there is no directory %s", dir)
-	default:
-		c.Problem(p, "", "%s: %v", p, err)
-	}
 }

@@ -1,21 +1,28 @@
 package config
 
 import (
+	"cmp"
 	"path"
 	"slices"
 	"time"
 
 	"github.com/org/rollout-action/internal/core/agent"
+	"github.com/org/rollout-action/internal/core/gate"
 	"github.com/org/rollout-action/internal/lib/diag"
 	"github.com/org/rollout-action/internal/lib/fields"
 )
 
-// gate checks the globs, days and groups of the key gate.
-func (c *checker) gate() {
-	policy := c.out.Job.Gate
+// gateCheck checks the key gate.
+type gateCheck struct {
+	*decoder
+	policy gate.Policy
+}
+
+// check checks globs, days and groups, without what they match.
+func (c gateCheck) check() {
 	groups := fields.Path{"gate", "groups"}
 	first := map[[2]string]int{}
-	for i, g := range policy.Groups {
+	for i, g := range c.policy.Groups {
 		at := groups.Index(i)
 		bad := c.BadBelow(at) // an unreadable threshold is missing in g
 		c.glob(at.Child("agent"), g.Agent)
@@ -34,58 +41,89 @@ func (c *checker) gate() {
 			c.Problem(at, "merge them", "%s selects the same trials as %s", at, groups.Index(same))
 		}
 	}
-	for i, q := range policy.Quarantine {
+	for i, q := range c.policy.Quarantine {
 		at := fields.Path{"gate", "quarantine"}.Index(i)
 		c.glob(at.Child("task"), q.Task)
 		c.glob(at.Child("dataset"), q.Dataset)
 		if _, err := time.Parse(time.DateOnly, q.Until); err != nil {
-			c.Problem(at.Child("until"), "write the last day like 2026-12-31", "%s: %q is not a date", at.Child("until"), fields.Shorten(q.Until))
+			c.Problem(at.Child("until"), lastDay, "%s: %q is not a date", at.Child("until"), fields.Shorten(q.Until))
 		}
+	}
+	c.mode()
+	c.stop()
+}
+
+// stop refuses what cannot be combined with a job that ends early.
+func (c gateCheck) stop() {
+	at := fields.Path{"gate", "stop"}
+	if c.policy.Stop != gate.StopEarly || c.BadBelow(fields.Path{"gate"}) {
+		return
+	}
+	if c.policy.Confirm.Attempts > 0 {
+		c.Problem(at, "remove gate.confirm, or gate.stop", "gate.stop: early makes further attempts at the tasks that may break, and gate.confirm would make others")
+	}
+	if c.policy.Noise == gate.NoiseIgnore {
+		c.Problem(at, "remove gate.noise: ignore, or gate.stop", "gate.stop: early ends a job when the tests against chance are decided, and gate.noise: ignore makes none")
 	}
 }
 
-// gateConfirm warns of a gate.confirm that can never have an effect.
-func (c *checker) gateConfirm() {
+// lastDay is the advice about a day that is malformed.
+const lastDay = "write the last day like 2026-12-31"
+
+// mode checks the day until which a gate only advises.
+func (c gateCheck) mode() {
+	at := fields.Path{"gate", "until"}
+	if c.policy.Until == "" || c.BadBelow(fields.Path{"gate", "mode"}) {
+		return
+	}
+	if _, err := time.Parse(time.DateOnly, c.policy.Until); err != nil {
+		c.Problem(at, lastDay, "%s: %q is not a date", at, fields.Shorten(c.policy.Until))
+	}
+	if c.policy.Mode != gate.ModeAdvise {
+		c.Problem(at, "set gate.mode: advise, or remove gate.until", "%s is the last day of mode: advise, and the gate's mode is %s", at, cmp.Or(c.policy.Mode, gate.ModeEnforce))
+	}
+}
+
+// confirm warns of a gate.confirm that can never have an effect.
+func (c gateCheck) confirm() {
 	at := fields.Path{"gate", "confirm"}
-	if policy := c.out.Job.Gate; policy.Confirm.Attempts > 0 && !policy.LimitsBrokenTasks() && !c.BadBelow(fields.Path{"gate"}) {
+	if c.policy.Confirm.Attempts > 0 && !c.policy.LimitsBrokenTasks() && !c.BadBelow(fields.Path{"gate"}) {
 		c.Warn(c.Root.Locate(at, false), "set max_broken_tasks, or remove confirm", "gate.confirm has no effect without gate.max_broken_tasks, which says how many tasks may be broken")
 	}
 }
 
-// gateAgents reports groups that match no agent of the file: their thresholds would never be
-// checked.
-func (c *checker) gateAgents() {
+// rounds warns of a gate.stop that can never have an effect.
+func (c gateCheck) rounds(attempts int) {
+	if c.policy.Stop == gate.StopEarly && attempts == 1 {
+		c.Warn(c.Root.Locate(fields.Path{"gate", "stop"}, false), "set n_attempts to 2 or more, or remove gate.stop", "gate.stop: early has no effect with one attempt at each task")
+	}
+}
+
+// agents reports groups that match no agent of the file: their thresholds would never be checked.
+func (c gateCheck) agents(all []agent.Agent) {
 	names := []string{agent.Oracle, agent.Nop} // which --agent adds
-	for _, a := range c.out.Job.Agents {
+	for _, a := range all {
 		names = append(names, a.Name)
 	}
-	for i, g := range c.out.Job.Gate.Groups {
+	for i, g := range c.policy.Groups {
 		c.aboutSomething(fields.Path{"gate", "groups"}.Index(i).Child("agent"), g.Agent, "agent", names)
 	}
 }
 
-// gateDatasets checks datasets as gateAgents checks agents, including those of quarantines. Call it
-// after datasets have their names.
-func (c *checker) gateDatasets() {
-	var names []string
-	for _, d := range c.out.Job.Datasets {
-		names = append(names, d.Name)
-	}
-	if len(c.out.Job.Tasks) > 0 {
-		names = append(names, TasksDataset)
-	}
+// datasets checks datasets, including those of quarantines, as agents checks agents.
+func (c gateCheck) datasets(names []string) {
 	if len(names) == 0 {
 		return // already reported
 	}
-	for i, g := range c.out.Job.Gate.Groups {
+	for i, g := range c.policy.Groups {
 		c.aboutSomething(fields.Path{"gate", "groups"}.Index(i).Child("dataset"), g.Dataset, "dataset", names)
 	}
-	for i, q := range c.out.Job.Gate.Quarantine {
+	for i, q := range c.policy.Quarantine {
 		c.aboutSomething(fields.Path{"gate", "quarantine"}.Index(i).Child("dataset"), q.Dataset, "dataset", names)
 	}
 }
 
-func (c *checker) aboutSomething(at fields.Path, pattern, what string, names []string) {
+func (d *decoder) aboutSomething(at fields.Path, pattern, what string, names []string) {
 	matches := func(name string) bool {
 		ok, err := path.Match(pattern, name)
 		return ok || err != nil // malformed patterns are reported elsewhere
@@ -94,15 +132,8 @@ func (c *checker) aboutSomething(at fields.Path, pattern, what string, names []s
 		return
 	}
 	hint := ""
-	if !c.Full(diag.Error) {
+	if !d.Full(diag.Error) {
 		hint = diag.DidYouMean(pattern, names)
 	}
-	c.Problem(at, hint, "%s: no %s is called %q", at, what, fields.Shorten(pattern))
-}
-
-// glob checks a pattern. An empty pattern matches all.
-func (c *checker) glob(at fields.Path, pattern string) {
-	if _, err := path.Match(pattern, ""); err != nil {
-		c.Problem(at, globHint, "%s: %q is not a valid pattern", at, fields.Shorten(pattern))
-	}
+	d.Problem(at, hint, "%s: no %s is called %q", at, what, fields.Shorten(pattern))
 }

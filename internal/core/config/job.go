@@ -24,11 +24,12 @@ type Job struct {
 	Verifier          Verifier         `yaml:"verifier" json:"verifier" doc:"How trials are verified."`
 	Metrics           []Metric         `yaml:"metrics" json:"metrics" default:"[{type: mean}]" experiment:"no" doc:"Aggregates over the rewards of completed trials, shown while the job runs and in its result."`
 	Gate              gate.Policy      `yaml:"gate" json:"gate" experiment:"no" doc:"Conditions for the job to pass."`
-	Budget            Budget           `yaml:"budget" json:"budget,omitzero" experiment:"no" doc:"What the job may spend. When the budget is used up, no more trials start, and the job is incomplete."`
-	Redact            Redact           `yaml:"redact" json:"redact" experiment:"reuse" doc:"What is hidden in everything that Rollout writes and prints."`
+	Compare           [][]string       `yaml:"compare" json:"compare,omitempty" most:"50" experiment:"no" doc:"Lists of agents that reports compare in pairs, as compare --agents does: [[with-skill, without-skill]]. They decide nothing; limits do (gate)."`
+	Budget            Budget           `yaml:"budget" json:"budget,omitzero" experiment:"no" doc:"The most that the job may cost and take. When the budget is used up, no more trials start, and the job is incomplete."`
+	Redact            Redact           `yaml:"redact" json:"redact" experiment:"reuse" doc:"Values that are hidden in everything that Rollout writes and prints."`
 	Models            map[string]Model `yaml:"models" json:"models,omitempty" experiment:"resume" doc:"The models that agents can use, by name. Rollout stands between agent and model: the key stays on the host."`
 	Agents            []agent.Agent    `yaml:"agents" json:"agents" required:"true" experiment:"resume" doc:"The agents to evaluate."`
-	Judges            []judge.Spec     `yaml:"judges" json:"judges,omitempty" most:"20" doc:"Agents that grade what the evaluated ones have done, in every trial, besides those that a task has."`
+	Judges            []judge.Spec     `yaml:"judges" json:"judges,omitempty" most:"20" doc:"Agents that grade the work of the evaluated agents in every trial, in addition to a task's judges."`
 	JudgeAgents       []agent.Agent    `yaml:"judge_agents" json:"judge_agents,omitempty" most:"20" experiment:"resume" doc:"Agents that only judge: judges name them, and they are not evaluated. Their keys are those of agents, without model and budget."`
 	Reward            string           `yaml:"reward" json:"reward,omitempty" doc:"Expression whose value is the reward of a trial, from 0 to 1, over tests (the reward of the tests), rewards (their named rewards) and scores (those of the judges): 0.7 * tests + 0.3 * scores.quality. Default: that of the task, else tests alone; judges then only measure."`
 	Datasets          []Dataset        `yaml:"datasets" json:"datasets,omitempty" experiment:"resume" doc:"Directories of tasks, and datasets of registries. datasets, tasks or both must be given."`
@@ -36,6 +37,7 @@ type Job struct {
 	TasksFormat       Format           `yaml:"tasks_format" json:"tasks_format,omitempty" enum:"rollout,harbor" experiment:"no" doc:"Format of the tasks in the tasks list; see datasets[].format. Default: rollout."`
 	IncludeTasks      []string         `yaml:"include_tasks" json:"include_tasks,omitempty" experiment:"resume" doc:"Run only tasks whose name matches one of these globs (*, ?, [a-z])."`
 	ExcludeTasks      []string         `yaml:"exclude_tasks" json:"exclude_tasks,omitempty" experiment:"resume" doc:"Do not run tasks whose name matches one of these globs."`
+	Affects           []Affects        `yaml:"affects" json:"affects,omitempty" most:"1000" experiment:"no" doc:"Which trials a change to files can affect, for --changed. Of each changed file, the first entry with a matching path counts. A file without such an entry affects all trials."`
 }
 
 // Retry is the key retry: how transient infrastructure failures are retried. MaxAttempts includes the first attempt.
@@ -59,9 +61,9 @@ type Environment struct {
 	OverrideCPUs    *MilliCPUs     `yaml:"override_cpus" json:"override_cpus,omitempty" unit:"cpus" above:"0" doc:"CPUs of every environment, instead of the task's: 2, 0.5 or 500m."`
 	OverrideMemory  *Bytes         `yaml:"override_memory" json:"override_memory,omitempty" unit:"bytes" min:"1Mi" mb:"override_memory_mb" doc:"Memory of every environment, instead of the task's: 2G, 512Mi or a number of bytes."`
 	OverrideStorage *Bytes         `yaml:"override_storage" json:"override_storage,omitempty" unit:"bytes" min:"1Mi" mb:"override_storage_mb" doc:"Storage of every environment, instead of the task's: 10G, 512Mi or a number of bytes."`
-	// Network is empty if the task decides; see trial.NetworksOf.
-	Network              string   `yaml:"network" json:"network,omitempty" enum:"public,none,allowlist" doc:"What every environment may reach, instead of the task's: public (everything), none (nothing), allowlist (allowed_hosts, through a proxy)."`
-	AllowedHosts         []string `yaml:"allowed_hosts" json:"allowed_hosts,omitempty" doc:"What network: allowlist allows: names (pypi.org), all below a name (*.pypi.org), addresses, ranges of them (10.0.0.0/8); with a port, or 80 and 443."`
+	// Network is empty if the task decides; see trial/networks.
+	Network              string   `yaml:"network" json:"network,omitempty" enum:"public,none,allowlist" doc:"The network of every environment, instead of the task's: public (everything), none (nothing), allowlist (allowed_hosts, through a proxy)."`
+	AllowedHosts         []string `yaml:"allowed_hosts" json:"allowed_hosts,omitempty" doc:"The hosts that network: allowlist allows: names (pypi.org), all below a name (*.pypi.org), addresses, ranges of them (10.0.0.0/8); with a port, or 80 and 443."`
 	NetworkDuringInstall *bool    `yaml:"network_during_install" json:"network_during_install,omitempty" doc:"Whether the network is public while agents are installed; otherwise it is the agent's network. Default: the task decides."`
 	NetworkDuringVerify  *bool    `yaml:"network_during_verify" json:"network_during_verify,omitempty" doc:"Whether the network is public while trials are verified; otherwise it is the agent's network. Default: the task decides."`
 	// MinFreeDisk applies to the disk of the results and, if the provider reports them, to its disks for images and changes.

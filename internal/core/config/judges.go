@@ -141,7 +141,7 @@ func (c *judgeCheck) agent() (presets.Preset, bool) {
 func (c *judgeCheck) model(preset presets.Preset) {
 	s, job := c.spec, c.job
 	if s.Model == judge.PolicyModel && s.Ranks() {
-		c.add("model", "give the judge a model of its own", "judge %q ranks trials that may be of several agents, so it cannot have the model of one (policy)", fields.Shorten(s.Name))
+		c.add("model", "give the judge its own model", "judge %q ranks trials that may be of several agents, so it cannot have the model of one (policy)", fields.Shorten(s.Name))
 		return
 	}
 	if s.Model == judge.PolicyModel {
@@ -154,7 +154,7 @@ func (c *judgeCheck) model(preset presets.Preset) {
 			}
 		}
 		if len(without) > 0 {
-			c.add("model", "give the judge a model of its own", "judge %q has the model of the trial's agent (policy), but these agents have none: %s", fields.Shorten(s.Name), strings.Join(without, ", "))
+			c.add("model", "give the judge its own model", "judge %q has the model of the trial's agent (policy), but these agents have none: %s", fields.Shorten(s.Name), strings.Join(without, ", "))
 		}
 		return
 	}
@@ -188,8 +188,15 @@ func (c *judgeCheck) fits(preset presets.Preset, name string, m Model) {
 	}
 }
 
-// judges checks the judges of the job, and reads their files.
-func (c *checker) judges() {
+// judgesCheck checks the key judges and its files.
+type judgesCheck struct {
+	*checker
+	// texts are the files that values of judges come from, by the paths of these values.
+	texts map[string]string
+}
+
+// check checks the judges of the job, and reads their files.
+func (c *judgesCheck) check() {
 	job := &c.out.Job
 	names := map[string]int{}
 	var compiled []*judge.Judge
@@ -205,7 +212,7 @@ func (c *checker) judges() {
 		} else {
 			names[folded] = i
 		}
-		read := c.judgeFiles(s, p)
+		read := c.files(s, p)
 		if !read || c.BadBelow(p) {
 			continue
 		}
@@ -214,7 +221,7 @@ func (c *checker) judges() {
 			compiled = append(compiled, j)
 		}
 		for _, problem := range append(problems, job.CheckJudge(*s, j, c.opts.Now())...) {
-			c.judgeProblem(p, problem)
+			c.report(p, problem)
 		}
 	}
 	if job.Reward == "" || c.BadBelow(fields.Path{"judges"}) || c.opts.OnlyJobFile {
@@ -223,30 +230,30 @@ func (c *checker) judges() {
 	_, problems := judge.CompileReward(job.Reward, compiled, !job.Verifier.Disable)
 	for _, problem := range problems {
 		if problem.Score == "" { // a task may have a judge of that name; see package trial
-			c.judgeProblem(nil, problem)
+			c.report(nil, problem)
 		}
 	}
 }
 
-// judgeProblem reports a problem with the judge at p.
-func (c *checker) judgeProblem(p fields.Path, problem judge.Problem) {
+// report reports a problem with the judge at p.
+func (c *judgesCheck) report(p fields.Path, problem judge.Problem) {
 	at := slices.Concat(p, problem.Key)
 	if c.Bad(at) {
 		return
 	}
 	c.Spoil(at)
-	place, message := c.judgePlace(at, problem)
+	place, message := c.place(at, problem)
 	if len(at) > 0 {
 		message = at.String() + ": " + message
 	}
 	c.Add(place, problem.Hint, "%s", message)
 }
 
-// judgePlace returns the place of a problem with the value at p, and its message. The text may be
+// place returns the place of a problem with the value at p, and its message. The text may be
 // in another file, or in a block of YAML.
-func (c *checker) judgePlace(p fields.Path, problem judge.Problem) (Place, string) {
+func (c *judgesCheck) place(p fields.Path, problem judge.Problem) (Place, string) {
 	place := c.Root.Locate(p, false)
-	if file, ok := c.judgeTexts[p.String()]; ok {
+	if file, ok := c.texts[p.String()]; ok {
 		return Place{File: file, Line: problem.Line}, problem.Message
 	}
 	if problem.Line == 0 || place.IsFlag() {
@@ -259,9 +266,9 @@ func (c *checker) judgePlace(p fields.Path, problem judge.Problem) (Place, strin
 	return place, fmt.Sprintf("line %d: %s", problem.Line, problem.Message)
 }
 
-// judgeFiles reads the files that a judge names into its prompt and its verdict. It returns false
+// files reads the files that a judge names into its prompt and its verdict. It returns false
 // if Options.OnlyJobFile keeps it from reading one.
-func (c *checker) judgeFiles(s *judge.Spec, p fields.Path) bool {
+func (c *judgesCheck) files(s *judge.Spec, p fields.Path) bool {
 	known := true
 	for _, one := range []struct {
 		key, in string
@@ -293,10 +300,10 @@ func (c *checker) judgeFiles(s *judge.Spec, p fields.Path) bool {
 		}
 		one.take(text, at)
 		*one.file = ""
-		if c.judgeTexts == nil {
-			c.judgeTexts = map[string]string{}
+		if c.texts == nil {
+			c.texts = map[string]string{}
 		}
-		c.judgeTexts[p.Child(one.in).String()] = given
+		c.texts[p.Child(one.in).String()] = given
 	}
 	return known
 }
@@ -326,7 +333,7 @@ func readJudgeFile(path string) ([]byte, error) {
 }
 
 // verdictFile returns the JSON Schema in a file of JSON or YAML.
-func (c *checker) verdictFile(file string, text []byte, at fields.Path) map[string]any {
+func (c *judgesCheck) verdictFile(file string, text []byte, at fields.Path) map[string]any {
 	src := source{file: file, data: text, json: strings.EqualFold(filepath.Ext(file), ".json")}
 	root := src.parse(c.Problems)
 	if root == nil {

@@ -133,7 +133,7 @@ datasets: [{path: dataset}]
 	}
 }
 
-func TestWhoJudges(t *testing.T) {
+func TestAgentsThatMayJudge(t *testing.T) {
 	job := config.Job{Agents: []agent.Agent{{Name: "claude-code", Execute: "own"}}, JudgeAgents: []agent.Agent{{Name: "reviewer", Execute: "r"}}}
 	policy := agent.Agent{Name: "a", Model: "m", Budget: agent.Budget{MaxTurns: 1}}
 	for _, tc := range []struct {

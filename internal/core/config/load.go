@@ -109,6 +109,9 @@ type Loaded struct {
 	Visible map[string]map[string]string
 	// Hidden are the names of the other host variables that each agent uses, sorted.
 	Hidden map[string][]string
+	// Variables are the host's variables that agents and models use without a default, and whether
+	// they are set and not empty.
+	Variables map[string]bool
 	// VisiblePassed are the variables of environment.pass_env in redact.except; HiddenPassed are
 	// the names of the others.
 	VisiblePassed map[string]string

@@ -18,29 +18,44 @@ import (
 	"github.com/org/rollout-action/internal/lib/diag"
 	"github.com/org/rollout-action/internal/lib/fields"
 	"github.com/org/rollout-action/internal/model"
+	"github.com/org/rollout-action/internal/model/api"
+	"github.com/org/rollout-action/internal/model/gateway"
 	"github.com/org/rollout-action/internal/model/prices"
 	"github.com/org/rollout-action/internal/model/scripted"
 )
 
 // APIScripted is the api of a model whose answers come from a script, in all protocols.
-const APIScripted = "scripted"
+const APIScripted = string(model.Scripted)
 
 // Model is a model that agents can use. Values of APIKey and Headers keep their ${VAR}
 // placeholders.
 type Model struct {
-	API           string         `yaml:"api" json:"api" required:"true" enum:"anthropic,openai-chat,openai-responses,google,scripted" doc:"The protocol of the model's provider, which the agent must speak, too. scripted: the model answers by script, in all protocols."`
-	Model         string         `yaml:"model" json:"model,omitempty" doc:"The name that the provider knows. It is asked for whatever the agent asks for. Default: the name in models."`
+	API           string         `yaml:"api" json:"api" required:"true" doc:"The protocol of the model's provider, which the agent must speak, too. scripted: the model answers by script, in all protocols."`
+	Model         string         `yaml:"model" json:"model,omitempty" doc:"The provider's name of the model. Rollout sends it in place of the name that the agent asks for. Default: the name in models."`
 	BaseURL       string         `yaml:"base_url" json:"base_url,omitempty" doc:"URL of the provider. Default: that of the API's author."`
 	APIKey        string         `yaml:"api_key" json:"api_key,omitempty" raw:"true" doc:"The key, such as ${ANTHROPIC_API_KEY}. It stays on the host."`
 	Headers       Headers        `yaml:"headers" json:"headers,omitempty" doc:"Headers of each request to the provider, for example of a company's own proxy. ${VAR} works as in an agent's env."`
 	Sampling      map[string]any `yaml:"sampling" json:"sampling,omitempty" doc:"Parameters such as temperature that replace the agent's in each request."`
 	Price         *Price         `yaml:"price" json:"price,omitempty" experiment:"resume" doc:"Prices in US dollars per million tokens. Default: those of the table that Rollout has for well-known providers."`
 	MaxConcurrent int            `yaml:"max_concurrent" json:"max_concurrent,omitempty" min:"1" max:"100000" experiment:"resume" doc:"Requests to the model at one time, of all trials. Default: no bound."`
-	Record        string         `yaml:"record" json:"record,omitempty" enum:"messages,usage,none" doc:"What trials keep of their calls of the model. messages: the trajectory, with the conversations. usage: tokens, times and names of models, without any contents. none: tokens and costs alone, in costs.jsonl. The usage in the results does not depend on it. Default: messages."`
+	Record        string         `yaml:"record" json:"record,omitempty" enum:"messages,usage,none" doc:"The parts of their model calls that trials keep. messages: the trajectory, with the conversations. usage: tokens, times and names of models, without any contents. none: tokens and costs alone, in costs.jsonl. The usage in the results does not depend on it. Default: messages."`
 	RecordTokens  bool           `yaml:"record_tokens" json:"record_tokens,omitempty" doc:"Ask the model's server for the ids of tokens and their log probabilities, and keep them for training. Only with the api openai-chat, of servers that can, such as vLLM and SGLang."`
 	Script        string         `yaml:"script" json:"script,omitempty" experiment:"resume" doc:"The file by which a model with the api scripted answers, relative to the job file."`
 	RecordTo      string         `yaml:"record_to" json:"record_to,omitempty" experiment:"no" doc:"Directory in which each exchange with the model is kept, for replay; relative to the job file."`
 	Replay        string         `yaml:"replay" json:"replay,omitempty" doc:"Directory with exchanges of record_to, from which the model answers; relative to the job file. It then needs no key and no network."`
+}
+
+// ValuesOf implements fields.Enumerated: config may import package model, so the names of the APIs
+// come from their table.
+func (Model) ValuesOf(key string) []string {
+	if key != "api" {
+		return nil
+	}
+	var out []string
+	for _, name := range api.Names() {
+		out = append(out, string(name))
+	}
+	return append(out, APIScripted)
 }
 
 // Headers are headers of HTTP by name.
@@ -115,7 +130,7 @@ func (m Model) priced(now time.Time) bool {
 	return m.Price != nil || prices.Known(m.baseURL(), m.Model, now)
 }
 
-func (m Model) baseURL() string { return cmp.Or(m.BaseURL, model.API(m.API).DefaultBaseURL()) }
+func (m Model) baseURL() string { return cmp.Or(m.BaseURL, api.BaseURL(model.API(m.API))) }
 
 // ModelSecrets holds the values of a model that must stay in memory: never write them.
 type ModelSecrets struct {
@@ -123,8 +138,15 @@ type ModelSecrets struct {
 	Headers map[string]string
 }
 
-// models checks the models, expands their secrets, and checks the agents' references to them.
-func (c *checker) models(secrets, except map[string]bool) {
+// modelsCheck checks the key models. Loaded.UseModels keeps it.
+type modelsCheck struct {
+	*checker
+	secrets map[string]bool // the secret values of the whole job, to which it adds those of models
+	except  map[string]bool // the variables of the host that are no secrets
+}
+
+// check checks the models, expands their secrets, and checks the agents' references to them.
+func (c *modelsCheck) check() {
 	job := &c.out.Job
 	c.out.Models, c.out.Scripts, c.out.ScriptFiles, c.out.RecordDirs = map[string]ModelSecrets{}, map[string]scripted.Script{}, map[string]string{}, map[string]string{}
 	c.out.ModelAt = func(name, key string) (Place, string) {
@@ -154,38 +176,38 @@ func (c *checker) models(secrets, except map[string]bool) {
 			m.Model = name
 			job.Models[name] = m
 		}
-		c.modelKeys(m, p)
+		c.keys(m, p)
 		if used[name] && !c.BadBelow(p) { // a key that no agent needs may be missing
-			c.useModel(name, secrets, except)
+			c.use(name)
 		}
 	}
 	for _, a := range job.Agents {
 		c.agentModel(a, c.agentPath(a.Name))
 	}
-	c.out.UseModels = func(names []string) error { return c.useMore(names, secrets, except) }
+	c.out.UseModels = c.useMore
 }
 
 // useMore implements Loaded.UseModels.
-func (c *checker) useMore(names []string, secrets, except map[string]bool) error {
+func (c *modelsCheck) useMore(names []string) error {
 	c.Problems.List = nil
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
 		_, there := c.out.Job.Models[name]
 		if _, has := c.out.Models[name]; there && !has {
-			c.useModel(name, secrets, except)
+			c.use(name)
 		}
 	}
 	if c.refused != nil {
 		return c.refused
 	}
-	c.out.Secrets = slices.Sorted(maps.Keys(secrets))
+	c.out.Secrets = slices.Sorted(maps.Keys(c.secrets))
 	list := c.Problems.All(c.source.file)
 	c.out.Warnings = append(c.out.Warnings, list.Warnings()...)
 	return list.Err()
 }
 
-// useModel expands the secrets of a model, reads its script, and checks that the job's budget can
+// use expands the secrets of a model, reads its script, and checks that the job's budget can
 // count its cost.
-func (c *checker) useModel(name string, secrets, except map[string]bool) {
+func (c *modelsCheck) use(name string) {
 	m, p := c.out.Job.Models[name], fields.Path{"models"}.Child(name)
 	if c.out.Job.Budget.MaxCostUSD != nil && !m.priced(c.opts.Now()) {
 		c.Problem(p, "add price:, or remove budget.max_cost_usd", "the price of the model %q is not known, so the job's budget in dollars cannot be kept", fields.Shorten(name))
@@ -201,13 +223,13 @@ func (c *checker) useModel(name string, secrets, except map[string]bool) {
 	if m.RecordTo != "" {
 		c.out.RecordDirs[name] = resolve(c.source.dir, m.RecordTo)
 	}
-	own.Key = c.modelSecret(m.APIKey, name, p.Child("api_key"), secrets, except)
+	own.Key = c.secret(m.APIKey, name, p.Child("api_key"))
 	if own.Key != "" && len(References(m.APIKey)) == 0 {
-		secrets[own.Key] = true
+		c.secrets[own.Key] = true
 		c.Warn(c.Root.Locate(p.Child("api_key"), false), "write ${NAME_OF_A_VARIABLE}", "the key of the model %q is in the job file, which the results repeat", fields.Shorten(name))
 	}
 	for _, header := range slices.Sorted(maps.Keys(m.Headers)) {
-		own.Headers[header] = c.modelSecret(m.Headers[header], name, p.Child("headers").Child(header), secrets, except)
+		own.Headers[header] = c.secret(m.Headers[header], name, p.Child("headers").Child(header))
 		c.inHeader(own.Headers[header], p.Child("headers").Child(header))
 	}
 	c.inHeader(own.Key, p.Child("api_key"))
@@ -215,13 +237,13 @@ func (c *checker) useModel(name string, secrets, except map[string]bool) {
 	if m.API == APIScripted {
 		c.out.ScriptFiles[name] = c.admit(resolve(c.source.dir, m.Script))
 		if !c.opts.OnlyJobFile {
-			c.out.Scripts[name] = c.modelScript(m, c.out.ScriptFiles[name], p.Child("script"))
+			c.out.Scripts[name] = c.script(m, c.out.ScriptFiles[name], p.Child("script"))
 		}
 	}
 }
 
 // inHeader checks that a value can be sent in a header.
-func (c *checker) inHeader(value string, p fields.Path) {
+func (c *modelsCheck) inHeader(value string, p fields.Path) {
 	switch {
 	case model.InHeader(value):
 	case model.InHeader(strings.TrimRight(value, "\r\n")):
@@ -231,8 +253,8 @@ func (c *checker) inHeader(value string, p fields.Path) {
 	}
 }
 
-// modelScript reads the script of a scripted model, the file full.
-func (c *checker) modelScript(m Model, full string, p fields.Path) scripted.Script {
+// script reads the script of a scripted model, the file full.
+func (c *modelsCheck) script(m Model, full string, p fields.Path) scripted.Script {
 	var script scripted.Script
 	data, err := os.ReadFile(full)
 	if err != nil {
@@ -263,8 +285,8 @@ func withoutPath(err error) error {
 	return err
 }
 
-// modelKeys checks keys of a model that depend on each other.
-func (c *checker) modelKeys(m Model, p fields.Path) {
+// keys checks keys of a model that depend on each other.
+func (c *modelsCheck) keys(m Model, p fields.Path) {
 	if c.BadBelow(p) {
 		return
 	}
@@ -290,26 +312,26 @@ func (c *checker) modelKeys(m Model, p fields.Path) {
 		c.Problem(p.Child("script"), "set api: scripted", "only a scripted model has a script")
 	}
 	if m.BaseURL != "" {
-		if _, err := model.New(model.Config{API: model.API(m.API), BaseURL: m.BaseURL}); err != nil {
+		if _, err := gateway.New(gateway.Config{API: model.API(m.API), BaseURL: m.BaseURL}); err != nil {
 			c.Problem(p.Child("base_url"), "", "%s%v", strings.TrimSuffix(p.Child("base_url").String(), "base_url"), err)
 		}
 	}
 }
 
 // recordTokens checks that the provider can return the ids of tokens and that they are recorded.
-func (c *checker) recordTokens(m Model, p fields.Path) {
-	at := p.Child("record_tokens")
+func (c *modelsCheck) recordTokens(m Model, p fields.Path) {
+	at, tell := p.Child("record_tokens"), fmt.Sprint(api.WithTokens()[0])
 	switch {
 	case !m.RecordTokens:
-	case m.API != APIScripted && m.API != string(model.OpenAIChat):
-		c.Problem(at, "remove it, or use the server's api openai-chat", "%s: only the api %s states the ids of tokens, and this model speaks %s", at, model.OpenAIChat, m.API)
+	case m.API != APIScripted && !slices.Contains(api.WithTokens(), model.API(m.API)):
+		c.Problem(at, "remove it, or use the server's api "+tell, "%s: only the api %s states the ids of tokens, and this model speaks %s", at, tell, m.API)
 	case m.Record != "" && m.Record != string(model.RecordMessages):
 		c.Problem(at, "remove one of them", "%s: with record: %s no contents are kept, and the ids of tokens are contents", at, m.Record)
 	}
 }
 
-// modelSecret expands a value of a model.
-func (c *checker) modelSecret(text, name string, p fields.Path, secrets, except map[string]bool) string {
+// secret expands a value of a model.
+func (c *modelsCheck) secret(text, name string, p fields.Path) string {
 	e := c.expand(text)
 	at := c.Root.Locate(p, false)
 	if e.malformed != "" {
@@ -319,15 +341,15 @@ func (c *checker) modelSecret(text, name string, p fields.Path, secrets, except 
 	for host, value := range e.host {
 		if value == "" && !slices.Contains(e.missing, host) {
 			c.Warn(at, "is there no such secret? Pull requests from forks have none", "environment variable %s is set but empty; model %q needs it", host, fields.Shorten(name))
-		} else if value != "" && !except[host] {
-			secrets[value] = true
+		} else if value != "" && !c.except[host] {
+			c.secrets[value] = true
 		}
 	}
 	return e.value
 }
 
 // agentModel checks an agent's keys about its model.
-func (c *checker) agentModel(a agent.Agent, p fields.Path) {
+func (c *modelsCheck) agentModel(a agent.Agent, p fields.Path) {
 	job := c.out.Job
 	m, known := job.Models[a.Model]
 	switch {

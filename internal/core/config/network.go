@@ -44,7 +44,7 @@ func (c *checker) ownNetwork(mode environment.NetworkMode) {
 	own, _ := c.out.Job.Environment.ProviderConfig["network"].(string)
 	shared := own == "host" || strings.HasPrefix(own, "container:")
 	if own == "host" {
-		c.Warn(c.Root.Locate(fields.Path{"environment", "provider_config", "network"}, false), "leave it out to give each trial a network of its own",
+		c.Warn(c.Root.Locate(fields.Path{"environment", "provider_config", "network"}, false), "leave it out to give each trial its own network",
 			"environment.provider_config.network is host: trials share this machine's network, and reach each other's servers and everything on localhost")
 	}
 	restricted := mode == environment.NetworkNone || mode == environment.NetworkAllowlist

@@ -14,12 +14,20 @@ import (
 type GateKey struct {
 	Key string // as in the job file: min_pass_rate
 	Doc string
+	// Alone is the value of the flag without one; "": the flag needs a value. A flag with it decides
+	// which trials run, and only the command run has it.
+	Alone string
 }
 
 // Flag returns the name of the key's flag: min-pass-rate.
 func (k GateKey) Flag() string {
-	if k.Key == confirmAttempts {
+	switch k.Key {
+	case confirmAttempts:
 		return "confirm" // the number that people mean by it
+	case "mode", "until": // which say nothing without their place
+		return "gate-" + k.Key
+	case "stop":
+		return "stop-early"
 	}
 	return strings.ReplaceAll(k.Key, "_", "-")
 }
@@ -35,7 +43,11 @@ func GateKeys() []GateKey {
 		switch r.Type.Kind() {
 		case reflect.Slice, reflect.Struct, reflect.Map:
 		default:
-			out = append(out, GateKey{Key: r.Key, Doc: r.Doc})
+			k := GateKey{Key: r.Key, Doc: r.Doc}
+			if k.Key == "stop" {
+				k.Alone = string(gate.StopEarly)
+			}
+			out = append(out, k)
 		}
 	}
 	for _, r := range fields.Of(reflect.TypeFor[gate.Confirm]()) {
@@ -62,10 +74,9 @@ func Policy(file string, data []byte, overrides []Override) (gate.Policy, error)
 	var out struct {
 		Gate gate.Policy `yaml:"gate" json:"gate"`
 	}
-	c := &checker{decoder: newDecoder(root, &p)}
-	c.Decode(&out)
-	c.out.Job.Gate = out.Gate
-	c.gate()
+	d := newDecoder(root, &p)
+	d.Decode(&out)
+	gateCheck{d, out.Gate}.check()
 	return out.Gate, p.All(file).Err()
 }
 

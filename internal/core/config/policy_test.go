@@ -31,6 +31,10 @@ func TestPolicyOfAJobThatHasRun(t *testing.T) {
 		{"a negative percentage", `{"gate": {"max_cost_increase": "-5%"}}`, "gate.max_cost_increase must be at least 0, not -5%"},
 		{"an unknown key", `{"gate": {"min_passrate": 0.7}}`, "min_pass_rate"},
 		{"an invalid date", `{"gate": {"quarantine": [{"task": "a", "reason": "r", "until": "soon"}]}}`, "until"},
+		{"a last day without advice", "{\n  \"gate\": {\n    \"until\": \"2027-01-31\"\n  }\n}", "config.json:3:14: gate.until is the last day of mode: advise, and the gate's mode is enforce (set gate.mode: advise, or remove gate.until)"},
+		{"a last day of another mode", `{"gate": {"mode": "enforce", "until": "2027-01-31"}}`, "the gate's mode is enforce"},
+		{"a last day that is none", `{"gate": {"mode": "advise", "until": "soon"}}`, `gate.until: "soon" is not a date (write the last day like 2026-12-31)`},
+		{"an unknown mode", `{"gate": {"mode": "advice", "until": "2027-01-31"}}`, `gate.mode must be one of enforce, advise, not "advice" (did you mean "advise"?)`},
 		{"a place in the file", "{\n  \"name\": \"pr\",\n  \"gate\": {\n    \"min_pass_rate\": 7\n  }\n}", "config.json:4:22: "},
 		{"an incomplete file", `{`, "config.json:1:1: not valid JSON"},
 		{"a file of blanks", "\n", "config.json: is not the config.json of a job"},
@@ -50,6 +54,16 @@ func TestPolicyOfAJobThatHasRun(t *testing.T) {
 			}
 		}
 	})
+	t.Run("flags set and end the advice", func(t *testing.T) {
+		got, err := config.Policy("config.json", nil, []config.Override{flag("mode", "advise"), flag("until", "2027-01-31")})
+		if err != nil || got.Mode != gate.ModeAdvise || got.Until != "2027-01-31" {
+			t.Errorf("got %+v, %v", got, err)
+		}
+		got, err = config.Policy("config.json", []byte(`{"gate": {"mode": "advise", "until": "2027-01-31"}}`), []config.Override{flag("mode", "enforce"), flag("until", "null")})
+		if err != nil || got.Mode != gate.ModeEnforce || got.Until != "" {
+			t.Errorf("got %+v, %v", got, err)
+		}
+	})
 	t.Run("an invalid flag is reported", func(t *testing.T) {
 		_, err := config.Policy("config.json", nil, []config.Override{flag("confidence", "high")})
 		if err == nil || !strings.Contains(err.Error(), "--confidence") {
@@ -66,7 +80,7 @@ func TestGateKeysAreFlags(t *testing.T) {
 		}
 		flags = append(flags, k.Flag())
 	}
-	want := "min-pass-rate min-pass-rate-all min-mean-reward max-failed-trials max-pass-rate-drop max-mean-reward-drop max-broken-tasks max-cost-usd max-cost-increase max-judge-cost-usd max-duration-sec confidence noise on-inconclusive on-no-baseline confirm"
+	want := "min-pass-rate min-pass-rate-all min-mean-reward max-failed-trials max-pass-rate-drop max-mean-reward-drop max-broken-tasks max-cost-usd max-cost-increase max-judge-cost-usd max-duration-sec gate-mode gate-until confidence noise on-inconclusive on-no-baseline stop-early confirm"
 	if got := strings.Join(flags, " "); got != want {
 		t.Errorf("got %s", got)
 	}

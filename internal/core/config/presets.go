@@ -14,9 +14,19 @@ import (
 	"github.com/org/rollout-action/internal/lib/fields"
 )
 
-// preset adds the scripts, files and variables of an agent's preset. The agent's own values win, as
+// presetCheck checks one agent's keys about its preset. The preset is empty if the agent has none
+// that is known.
+type presetCheck struct {
+	*checker
+	agent  *agent.Agent
+	at     fields.Path
+	preset presets.Preset
+}
+
+// apply adds the scripts, files and variables of the agent's preset. The agent's own values win, as
 // in the config.json of a job, where all is written down.
-func (c *checker) preset(a *agent.Agent, p fields.Path) {
+func (c presetCheck) apply() {
+	a, p := c.agent, c.at
 	if c.Bad(p.Child("preset")) {
 		return
 	}
@@ -31,7 +41,8 @@ func (c *checker) preset(a *agent.Agent, p fields.Path) {
 		}
 		return
 	}
-	known, ok := presets.Get(a.Preset)
+	var ok bool
+	c.preset, ok = presets.Get(a.Preset)
 	switch {
 	case a.Reserved():
 		c.Problem(p.Child("preset"), "remove it, or rename the agent", "agent %q is built in and takes no preset", a.Name)
@@ -41,18 +52,19 @@ func (c *checker) preset(a *agent.Agent, p fields.Path) {
 		c.Problem(p.Child("preset"), cmp.Or(diag.DidYouMean(a.Preset, names), "rollout agents ls has their names"), "there is no preset %q", fields.Shorten(a.Preset))
 		return
 	case a.Preset == presets.Shell:
-		c.shellPreset(*a, known, p)
-		a.Version = cmp.Or(a.Version, known.Version) // so that config.json tells which loop it was
+		c.shell()
+		a.Version = cmp.Or(a.Version, c.preset.Version) // so that config.json tells which loop it was
 	}
-	a.Install = cmp.Or(a.Install, known.Install(a.Version))
-	a.Execute = cmp.Or(a.Execute, known.Execute(a.Args))
-	c.presetSkills(a, known, p)
-	c.presetServers(a, known, p)
-	c.presetKey(*a, known, p)
+	a.Install = cmp.Or(a.Install, c.preset.Install(a.Version))
+	a.Execute = cmp.Or(a.Execute, c.preset.Execute(a.Args))
+	c.skills()
+	c.servers()
+	c.key()
 }
 
-// shellPreset checks an agent with the preset of Rollout's own loop.
-func (c *checker) shellPreset(a agent.Agent, known presets.Preset, p fields.Path) {
+// shell checks an agent with the preset of Rollout's own loop.
+func (c presetCheck) shell() {
+	a, known, p := c.agent, c.preset, c.at
 	for _, one := range []struct {
 		key string
 		set bool
@@ -66,13 +78,14 @@ func (c *checker) shellPreset(a agent.Agent, known presets.Preset, p fields.Path
 	}
 }
 
-// presetSkills puts the agent's skills into its environment.
-func (c *checker) presetSkills(a *agent.Agent, known presets.Preset, p fields.Path) {
+// skills puts the agent's skills into its environment.
+func (c presetCheck) skills() {
+	a := c.agent
 	if a.Skills == "" {
 		return
 	}
-	if known.Skills == "" {
-		c.Problem(p.Child("skills"), "remove it", "the preset %s takes no skills", a.Preset)
+	if c.preset.Skills == "" {
+		c.Problem(c.at.Child("skills"), "remove it", "the preset %s takes no skills", a.Preset)
 		return
 	}
 	file := agent.File{Source: a.Skills, Target: presets.SkillsDir, Gitignore: true}
@@ -81,13 +94,13 @@ func (c *checker) presetSkills(a *agent.Agent, known presets.Preset, p fields.Pa
 	}
 }
 
-// presetServers puts the agent's MCP servers into its variables.
-func (c *checker) presetServers(a *agent.Agent, known presets.Preset, p fields.Path) {
-	p = p.Child("mcp_servers")
+// servers puts the agent's MCP servers into its variables.
+func (c presetCheck) servers() {
+	a, p := c.agent, c.at.Child("mcp_servers")
 	switch {
 	case len(a.MCPServers) == 0 || c.BadBelow(p):
 		return
-	case !known.MCP:
+	case !c.preset.MCP:
 		c.Problem(p, "remove them", "the preset %s takes no MCP servers", a.Preset)
 		return
 	}
@@ -107,8 +120,9 @@ func (c *checker) presetServers(a *agent.Agent, known presets.Preset, p fields.P
 	a.Env[presets.MCPVar] = string(text)
 }
 
-// presetKey checks that the agent can reach a model: one of the job, or its own with a key.
-func (c *checker) presetKey(a agent.Agent, known presets.Preset, p fields.Path) {
+// key checks that the agent can reach a model: one of the job, or its own with a key.
+func (c presetCheck) key() {
+	a, known, p := c.agent, c.preset, c.at
 	m, hasModel := c.out.Job.Models[a.Model]
 	switch {
 	case p[0] == "judge_agents": // whose models are those of judges

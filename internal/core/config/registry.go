@@ -12,7 +12,7 @@ import (
 )
 
 // registry checks a dataset of a registry. It returns the registry's absolute path or its URL.
-func (c *checker) registry(ds *Dataset, at fields.Path) string {
+func (c datasetsCheck) registry(ds *Dataset, at fields.Path) string {
 	reg, key := ds.Registry, at.Child("registry")
 	switch {
 	case c.BadBelow(key):
@@ -42,14 +42,14 @@ func (c *checker) registry(ds *Dataset, at fields.Path) string {
 }
 
 // shownRegistry returns a registry in the form that the command line takes.
-func (c *checker) shownRegistry(reg *Registry) string {
+func (c datasetsCheck) shownRegistry(reg *Registry) string {
 	if reg.URL != "" || filepath.IsAbs(reg.Path) {
 		return reg.URL + reg.Path
 	}
 	return filepath.Join(filepath.Dir(c.source.file), reg.Path)
 }
 
-func (c *checker) registryURL(text string, p fields.Path) {
+func (c datasetsCheck) registryURL(text string, p fields.Path) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
 		c.Problem(p, "write it like https://example.org/registry.json", "%s is not an http or https URL", p)

@@ -21,7 +21,7 @@ type Selection struct {
 }
 
 // flagsOfSelection sets the keys of all datasets. Call it before they are checked.
-func (c *checker) flagsOfSelection() {
+func (c datasetsCheck) flagsOfSelection() {
 	sel, job := c.opts.Selection, &c.out.Job
 	metadata, ok := c.flagMetadata(sel.Metadata)
 	if !ok || sel.NTasks == nil && sel.Seed == nil && len(metadata) == 0 {
@@ -53,7 +53,7 @@ func (c *checker) flagsOfSelection() {
 	}
 }
 
-func (c *checker) flagMetadata(pairs []string) (map[string]any, bool) {
+func (c datasetsCheck) flagMetadata(pairs []string) (map[string]any, bool) {
 	out, ok := map[string]any{}, true
 	for _, pair := range pairs {
 		key, value, found := strings.Cut(pair, "=")
@@ -69,50 +69,49 @@ func (c *checker) flagMetadata(pairs []string) (map[string]any, bool) {
 }
 
 // selection checks the keys that select tasks of a dataset.
-func (c *checker) selection(ds Dataset, at fields.Path) {
+func (c datasetsCheck) selection(ds Dataset, at fields.Path) {
 	for i, pattern := range ds.Tasks {
 		c.glob(at.Child("tasks").Index(i), pattern)
 	}
 	for i, pattern := range ds.ExcludeTasks {
 		c.glob(at.Child("exclude_tasks").Index(i), pattern)
 	}
-	for _, key := range slices.Sorted(maps.Keys(ds.Metadata)) {
-		p := at.Child("metadata").Child(key)
-		values, isList := ds.Metadata[key].([]any)
-		if !isList {
-			values = []any{ds.Metadata[key]}
-		}
-		if len(values) == 0 {
-			c.Problem(p, "remove the key", "%s has no values, so no task would match", p)
-		}
-		for _, v := range values {
-			switch v.(type) {
-			case string, bool, int, float64:
-			default:
-				c.Problem(p, "write a value, or a list of values", "%s must be text, a number or true or false, or a list of such", p)
-			}
-		}
-	}
+	c.metadata(ds.Metadata, at.Child("metadata"))
 	if c.Root.Given("datasets") != nil && ds.NTasks == 0 && ds.Seed != 0 {
 		c.Warn(c.Root.Locate(at.Child("seed"), false), "add n_tasks", "%s.seed has no effect without n_tasks", at)
 	}
 }
 
+// metadata checks the values that [metadata] of a task is to have, at a key.
+func (d *decoder) metadata(wanted map[string]any, at fields.Path) {
+	for _, key := range slices.Sorted(maps.Keys(wanted)) {
+		p := at.Child(key)
+		values, isList := wanted[key].([]any)
+		if !isList {
+			values = []any{wanted[key]}
+		}
+		if len(values) == 0 {
+			d.Problem(p, "remove the key", "%s has no values, so no task would match", p)
+		}
+		for _, v := range values {
+			switch v.(type) {
+			case string, bool, int, float64:
+			default:
+				d.Problem(p, "write a value, or a list of values", "%s must be text, a number or true or false, or a list of such", p)
+			}
+		}
+	}
+}
+
 // onlyDatasets removes the datasets that Selection.Datasets does not match. Call it after datasets
 // have their names.
-func (c *checker) onlyDatasets() {
+func (c datasetsCheck) onlyDatasets() {
 	wanted := c.opts.Selection.Datasets
 	if len(wanted) == 0 || c.BadBelow(fields.Path{"datasets"}) {
 		return
 	}
 	job := &c.out.Job
-	var names []string
-	for _, ds := range job.Datasets {
-		names = append(names, ds.Name)
-	}
-	if len(job.Tasks) > 0 {
-		names = append(names, TasksDataset)
-	}
+	names := c.datasetNames()
 	for _, pattern := range wanted {
 		if slices.ContainsFunc(names, func(name string) bool { return matchesName(pattern, name) }) {
 			continue

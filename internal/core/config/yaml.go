@@ -211,7 +211,7 @@ func (c *yamlConverter) merge(into *fields.Node, n *yaml.Node, depth int) {
 // addField appends f to n's fields. If n has a field of that name, it reports a problem instead.
 func addField(n *fields.Node, f *fields.Field, p *fields.Problems) {
 	if first := n.Field(f.Name); first != nil {
-		p.Add(f.At, "keep one of them", "duplicate key %q: line %d has it, too", fields.Shorten(f.Name), first.At.Line)
+		p.Add(f.At, "keep one of them", "duplicate key %q: also in line %d", fields.Shorten(f.Name), first.At.Line)
 		return
 	}
 	n.Add(f)

@@ -26,11 +26,11 @@ const (
 // The reasons to omit an entry.
 const (
 	reasonEscapes = "its path leads outside"
-	reasonForeign = "not below what was asked for"
+	reasonForeign = "not below the requested path"
 	reasonDeep    = "its path is too long or too deep"
 	reasonExists  = "already there"
 	reasonNoDir   = "a file is where its directory should be"
-	reasonLarge   = "larger than what is left of the limit"
+	reasonLarge   = "larger than the rest of the limit"
 	reasonName    = "the file system refuses its name"
 	reasonOwner   = "its owner is none"
 	reasonDir     = "a directory"

@@ -120,7 +120,7 @@ func TestExtract(t *testing.T) {
 			entries: []tar.Header{file("/etc/passwd", "x"), file("logs/../../up", "x"), file("../logs/up", "x"), file("other/f", "x"),
 				file("logs", "a file beside a directory"), file("logs/fine", "x")},
 			want:    "-rw-r--r-- fine x\n-rw-r--r-- logs a file beside a directory\n",
-			omitted: "[{/etc/passwd its path leads outside} {logs/../../up its path leads outside} {../logs/up its path leads outside} {other/f not below what was asked for}]",
+			omitted: "[{/etc/passwd its path leads outside} {logs/../../up its path leads outside} {../logs/up its path leads outside} {other/f not below the requested path}]",
 		},
 		{
 			name: "links and devices are omitted, entries below them are written", strip: "logs",
@@ -224,7 +224,7 @@ func TestExtract(t *testing.T) {
 			name: "a file that exceeds the limit", strip: "", opts: ExtractOptions{MaxBytes: 5},
 			entries: []tar.Header{file("a", "123"), file("b", "456"), file("c", "7")},
 			want:    "-rw-r--r-- a 123\n",
-			omitted: "[{b larger than what is left of the limit}]",
+			omitted: "[{b larger than the rest of the limit}]",
 			err:     ErrTooLarge,
 		},
 		{

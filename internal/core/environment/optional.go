@@ -225,6 +225,20 @@ type Image struct {
 	Needs []string // IDs of the images in the list that it is based on
 }
 
+// Describer is a Provider that can tell what it is connected to.
+type Describer interface {
+	// Describe returns the version and the address of an engine or a cluster, for users.
+	Describe() string
+}
+
+// Describe returns p's Describe, or "" if p has none.
+func Describe(p Provider) string {
+	if d, ok := As[Describer](p); ok {
+		return d.Describe()
+	}
+	return ""
+}
+
 // LocalDisk is a Provider that keeps images and changes of environments on this machine. Without
 // it, environment.min_free_disk only applies to the disk of the results.
 type LocalDisk interface {

@@ -77,7 +77,7 @@ func (p *packer) pack(c Copy) error {
 	}
 	entries, err := fs.ReadDir(c.Src, ".")
 	if err != nil {
-		return fmt.Errorf("read what is to be copied to %s: %w", c.Dst, err)
+		return fmt.Errorf("read the files to copy to %s: %w", c.Dst, err)
 	}
 	switch own, err := p.entriesOf.take(".", true); {
 	case err != nil:

@@ -46,6 +46,7 @@ type Event struct {
 	Phase   Phase       `json:"phase,omitempty"`
 	Message string      `json:"message,omitempty"`
 	Total   int         `json:"total,omitempty"`
+	AtMost  bool        `json:"at_most,omitempty"` // Total may turn out to be smaller
 	// Kept are the results of trials that are not run, because the job is resumed or reuses them.
 	// Total counts them, too.
 	Kept  []result.Trial `json:"-"`

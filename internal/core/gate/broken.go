@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/org/rollout-action/internal/core/paired"
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/lib/plural"
 )
@@ -38,13 +39,13 @@ type brokenTasks struct {
 	tried          int          // tasks that looked broken and have such an attempt
 	looked         int          // tasks that looked broken
 	fixed          int          // tasks that were fixed, as the test counts them
-	beside         bool         // the test is about confirmed tasks, because job and baseline tried both kinds again
+	paired         bool         // the test is about confirmed tasks, because job and baseline tried both kinds again
 	crashed        int          // broken tasks that have only errors
 	crashedUntried int          // those among untried
 	flaky          int          // tasks that passed when they were tried again
 	both           int          // tasks that the baseline did not pass either when they were tried again
 	confirm        int          // Policy.Confirm.Attempts
-	sample                      // tasks fell by 1 if they broke and rose by 1 if they were fixed
+	paired.Sample               // tasks fell by 1 if they broke and rose by 1 if they were fixed
 	p              float64
 	method         string
 }
@@ -60,26 +61,18 @@ func (k *checker) maxBrokenTasks(s scope) {
 		return
 	}
 	if len(s.comparable()) == 0 {
-		k.lack(s, name, float64(*s.MaxBrokenTasks), noComparison)
+		k.incomparable(s, name, float64(*s.MaxBrokenTasks))
 		return
 	}
 	b := &brokenTasks{limit: *s.MaxBrokenTasks, confirm: k.policy.Confirm.Attempts}
-	mirrored, dead := mirroredAgents(*k.diff), deadAgents(*k.diff)
-	var flips []result.TaskDiff
-	for _, t := range s.tasks {
-		flip := b.add(t, mirrored[t.Agent], dead[t.Agent])
-		if t.Comparable() {
-			t.Base, t.Head = flip[0], flip[1]
-			flips = append(flips, t)
-		}
-	}
+	flips := b.flips(*k.diff, s)
 	if b.tried == 0 { // nothing is known of any
 		b.names, b.untried, b.crashed = append(b.names, b.untried...), nil, b.crashed+b.crashedUntried
 		slices.SortFunc(b.names, result.Key.Compare)
 	}
-	b.sample = sampleOf(flips, passes)
+	b.Sample = paired.SampleOf(flips, paired.Passes)
 	if k.policy.Noise != NoiseIgnore {
-		b.p, b.method = pValue(b.sample)
+		b.p, b.method = paired.PValue(b.Sample)
 	}
 	b.check = k.add(s, Check{Name: name, Value: float64(b.count()), Limit: float64(b.limit)})
 	if k.policy.Noise != NoiseIgnore && len(flips) > 0 {
@@ -92,6 +85,21 @@ func (k *checker) maxBrokenTasks(s scope) {
 	if c.Outcome == Fail {
 		c.Hint = b.hint(0, 1)
 	}
+}
+
+// flips counts the tasks of the scope, and returns those that are comparable, with what each
+// contributes to the test in place of its attempts.
+func (b *brokenTasks) flips(diff result.Diff, s scope) []result.TaskDiff {
+	mirrored, dead := mirroredAgents(diff), deadAgents(diff)
+	var flips []result.TaskDiff
+	for _, t := range s.tasks {
+		flip := b.add(t, mirrored[t.Agent], dead[t.Agent])
+		if t.Comparable() {
+			t.Base, t.Head = flip[0], flip[1]
+			flips = append(flips, t)
+		}
+	}
+	return flips
 }
 
 // mirroredAgents returns the agents for which both job and baseline tried tasks again, including
@@ -126,7 +134,7 @@ func deadAgents(d result.Diff) map[string]sides {
 // add counts a task, and returns its contribution to the test. mirrored: job and baseline tried
 // both kinds of tasks again. dead: the sides on which the agent has no reward.
 func (b *brokenTasks) add(t result.TaskDiff, mirrored bool, dead sides) (flip [2]*result.Attempts) {
-	b.beside = b.beside || mirrored
+	b.paired = b.paired || mirrored
 	tried := hasVerdict(t.Confirmation) && (!mirrored || hasVerdict(t.BaseConfirmation))
 	switch flip = unchanged; {
 	case looksBroken(t):
@@ -172,7 +180,7 @@ func (b *brokenTasks) count() int { return len(b.names) + b.estimated() }
 func (b *brokenTasks) estimated() int { return len(b.untried) * len(b.names) / max(1, b.tried) }
 
 // testsLooks reports whether the test is about the results before the job alone tried tasks again.
-func (b *brokenTasks) testsLooks() bool { return b.tried > 0 && !b.beside }
+func (b *brokenTasks) testsLooks() bool { return b.tried > 0 && !b.paired }
 
 // The baseline and the job of a task that broke, was fixed, or neither.
 var (
@@ -184,17 +192,19 @@ var (
 
 func (b *brokenTasks) pValue() float64 { return b.p }
 
+func (b *brokenTasks) index() int { return b.check }
+
 func (b *brokenTasks) sameAs(o comparison) bool {
 	other, ok := o.(*brokenTasks)
-	return ok && other.fixed == b.fixed && other.p == b.p && len(other.tasks) == len(b.tasks) && slices.Equal(other.names, b.names)
+	return ok && other.fixed == b.fixed && other.p == b.p && len(other.Tasks) == len(b.Tasks) && slices.Equal(other.names, b.names)
 }
 
 func (b *brokenTasks) decide(k *checker, adjusted, alpha float64, tests int) {
 	c := &k.checks[b.check]
 	significant := k.significant(adjusted)
-	test := newTest(b.sample, b.method, b.p, adjusted, tests, alpha)
-	low, high := interval(b.sample, alpha, significant)
-	n := float64(len(b.tasks))
+	test := k.newTest(b.Sample, b.method, b.p, adjusted, tests, alpha)
+	low, high := paired.Interval(b.Sample, alpha, significant)
+	n := float64(len(b.Tasks))
 	test.Low, test.High = low*n, high*n
 	c.Test = &test
 	c.Message = b.message()
@@ -258,7 +268,7 @@ func (b *brokenTasks) hint(alpha float64, tests int) string {
 	var parts []string
 	if alpha > 0 {
 		least := b.fixed + 1
-		for atLeast(least+b.fixed, least, 0.5)+atLeast(least+b.fixed, least+1, 0.5) > 2*alpha {
+		for paired.AtLeast(least+b.fixed, least, 0.5)+paired.AtLeast(least+b.fixed, least+1, 0.5) > 2*alpha {
 			least++
 		}
 		text := fmt.Sprintf("it takes %d broken tasks to be more than chance", least)
@@ -272,14 +282,14 @@ func (b *brokenTasks) hint(alpha float64, tests int) string {
 			text += fmt.Sprintf(" (%d checks share the chance of a false alarm)", tests)
 		}
 		parts = append(parts, text)
-		if n := len(b.tasks); 0 < n && n < least {
+		if n := len(b.Tasks); 0 < n && n < least {
 			parts = append(parts, fmt.Sprintf("with %s this check cannot fail: add tasks, or set min_pass_rate, or on_inconclusive: fail", plural.Count(n, "task")))
 		}
 	}
 	switch {
 	case alpha > 0 && b.testsLooks():
-		parts = append(parts, "--against or --confirm-against tries both kinds again beside the baseline, which shows fewer broken tasks")
-	case alpha > 0 && b.beside && len(b.names) > 0:
+		parts = append(parts, "--against or --confirm-against tries both kinds again with the baseline, so that fewer tasks look broken by chance")
+	case alpha > 0 && b.paired && len(b.names) > 0:
 		parts = append(parts, "the attempts at one task may end alike, so a task that failed all of them still counts once")
 	}
 	if b.confirm == 0 {
@@ -289,9 +299,9 @@ func (b *brokenTasks) hint(alpha float64, tests int) string {
 }
 
 // newTest returns a Test without an interval and without detectable drops.
-func newTest(s sample, method string, p, adjusted float64, tests int, alpha float64) Test {
+func (k *checker) newTest(s paired.Sample, method string, p, adjusted float64, tests int, alpha float64) Test {
 	return Test{
-		Method: method, Tasks: len(s.tasks), P: p, Adjusted: adjusted, Tests: tests,
+		Method: method, Tasks: len(s.Tasks), P: p, Adjusted: adjusted, Tests: tests, Rounds: k.rounds,
 		IntervalConfidence: math.Round((1-2*alpha)*1e9) / 1e9, // 0.9, not 0.8999999999999999
 	}
 }

@@ -18,11 +18,43 @@ type checker struct {
 	checks []Check
 	tests  []comparison // of those checks that need a significance test; decideAll makes them
 	notes  []string
+	all    scope // the whole job
+	rounds int   // those after which the tests looked at a job that runs in rounds; 0: there were no looks
 	// uncompared: a limit compares with a baseline, and has nothing to compare with.
 	uncompared bool
 }
 
 func check(p Policy, head result.Job, diff *result.Diff, now time.Time) Verdict {
+	k, active := gather(p, head, diff, now)
+	p = k.policy
+	k.decideAll(head, now)
+	k.noteComparison()
+	if sentence := head.Rounds.Sentence(); sentence != "" {
+		k.notes = append(k.notes, sentence)
+	}
+	v := Verdict{Checks: k.checks, Notes: k.notes, Quarantined: active.tasks(head)}
+	v.Outcome, v.Reason = conclude(k.checks)
+	better, byChance := k.improvement(k.all)
+	v.Reason, v.FixedByChance = v.Reason+better, byChance
+	advises, note := p.advice(now)
+	if v.Advised = advises; note != "" {
+		v.Notes = append([]string{note}, v.Notes...)
+	}
+	v.Uncompared = k.uncompared && (diff == nil || diff.Overall.Tasks == 0)
+	if v.Outcome == Inconclusive {
+		v.WaysOut = k.waysOut(head, advises)
+	}
+	if v.Outcome == Inconclusive && !v.Satisfied(p) {
+		v.Reason += "; it fails all the same, because on_inconclusive is fail"
+	}
+	if v.Advised && !v.Satisfied(p) {
+		v.Reason += p.sparedBy(now)
+	}
+	return v
+}
+
+// gather makes the checks of all thresholds, up to the tests, and returns the active quarantines.
+func gather(p Policy, head result.Job, diff *result.Diff, now time.Time) (*checker, quarantines) {
 	if p.Confidence <= 0 || p.Confidence >= 1 {
 		p.Confidence = DefaultConfidence
 	}
@@ -32,19 +64,12 @@ func check(p Policy, head result.Job, diff *result.Diff, now time.Time) Verdict 
 	if whole.MaxFailedTrials == nil {
 		whole.MaxFailedTrials = new(int)
 	}
-	k.checkScope(Group{Thresholds: whole}.scope(head, diff, active))
+	k.all = Group{Thresholds: whole}.scope(head, diff, active)
+	k.checkScope(k.all)
 	for _, g := range p.Groups {
 		k.checkScope(g.scope(head, diff, active))
 	}
-	k.decideAll()
-	k.noteComparison()
-	v := Verdict{Checks: k.checks, Notes: k.notes, Quarantined: active.tasks(head)}
-	v.Outcome, v.Reason = conclude(k.checks)
-	v.Uncompared = k.uncompared && (diff == nil || diff.Overall.Tasks == 0)
-	if v.Outcome == Inconclusive && !v.Passed(p) {
-		v.Reason += "; it fails all the same, because on_inconclusive is fail"
-	}
-	return v
+	return k, active
 }
 
 // checkScope checks one part of the job against its thresholds, in the order of the documentation.
@@ -99,12 +124,25 @@ func (k *checker) lack(s scope, name string, limit float64, why string) {
 // noComparison explains why a limit on drops or broken tasks was not checked.
 const noComparison = "no task can be compared with the baseline: each is new, removed, changed or without a verdict on one side"
 
+// incomparable adds a check of a limit that has no task to compare.
+func (k *checker) incomparable(s scope, name string, limit float64) {
+	if s.equal > 0 {
+		k.skip(s, name, limit, "each task that can be compared is the same as in the baseline, from which trials were taken over")
+		return
+	}
+	k.lack(s, name, limit, noComparison)
+}
+
 // nothingToCheck reports whether a threshold has no trials to check, and then adds a check with the
 // outcome: it fails if the job has no trials, and is skipped if a group has none or a quarantine
 // covers them all. Package config refuses groups that match nothing in the job file, so a group's
 // trials are missing on purpose (--agent, --task).
 func (k *checker) nothingToCheck(s scope, name string, limit float64) bool {
 	switch {
+	case s.matched > 0 && s.unchanged:
+		k.skip(s, name, limit, "each trial is the baseline's own: the files of the task, the agent, the configuration and the image are the same")
+	case s.matched == 0 && s.left:
+		k.skip(s, name, limit, "nothing that changed can affect a trial")
 	case s.matched == 0 && s.whole:
 		k.add(s, Check{Name: name, Limit: limit, Outcome: Fail, Message: "the job has no trials, so there is nothing to check", Hint: "correct datasets, tasks, include_tasks and exclude_tasks"})
 	case s.matched == 0:

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/org/rollout-action/internal/core/paired"
 	"github.com/org/rollout-action/internal/core/result"
 )
 
@@ -86,7 +87,7 @@ func TestDrops(t *testing.T) {
 			if c.policy.Noise == NoiseIgnore {
 				return
 			}
-			if got.Test == nil || got.Test.Tasks != c.tasks || got.Test.Method != methodMcNemar || got.Test.Tests != 1 {
+			if got.Test == nil || got.Test.Tasks != c.tasks || got.Test.Method != paired.MethodMcNemar || got.Test.Tests != 1 {
 				t.Errorf("test %+v", got.Test)
 			}
 			if above0 := got.Test.Low > 0; above0 && got.Test.P > 0.05 || !above0 && got.Test.P <= 0.05 {
@@ -122,15 +123,23 @@ func TestManyDrops(t *testing.T) {
 		{Agent: "a", Thresholds: Thresholds{MaxPassRateDrop: new(0.0)}},
 		{Agent: "b", Thresholds: Thresholds{MaxMeanRewardDrop: new(0.0)}},
 	}}
+	if c := find(t, verdict(groups, base, head), "max_pass_rate_drop"); c.Outcome != Fail || c.Test.Adjusted != c.Test.P {
+		t.Errorf("a test of one task can show nothing, so it costs the other nothing: %+v", c.Test)
+	}
+	for i := range 4 {
+		addTask(&base, "b", "d", fmt.Sprint("other", i), 0.5)
+		addTask(&head, "b", "d", fmt.Sprint("other", i), 0.25)
+	}
 	v := verdict(groups, base, head)
 	c := find(t, v, "max_pass_rate_drop")
-	if c.Outcome != Inconclusive || c.Test.Tests != 2 || math.Abs(c.Test.Adjusted-2./32) > 1e-12 || c.Agent != "a" || c.Test.Low > 0 {
+	// Four of four passes fall in 1 of 16 flips, half of which count, or all rewards do in 1 of 32.
+	if c.Outcome != Inconclusive || c.Test.Tests != 2 || math.Abs(c.Test.Adjusted-(1./32+31./32/32)) > 1e-12 || c.Agent != "a" || c.Test.Low > 0 {
 		t.Errorf("%+v %+v", c, c.Test)
 	}
-	if !strings.Contains(c.Message, "3.1% of runs (6.3% when 2 checks are tested)") || !strings.HasPrefix(v.Reason, "agent a: pass rate fell") || !strings.HasSuffix(v.Reason, "; and 1 check besides") {
+	if !strings.Contains(c.Message, "3.1% of runs (6.2% when 2 checks are tested)") || !strings.HasPrefix(v.Reason, "agent a: pass rate fell") || !strings.HasSuffix(v.Reason, "; and 1 check besides") {
 		t.Errorf("%s\n%s", c.Message, v.Reason)
 	}
-	if share(c.Test.IntervalConfidence) != "95%" {
+	if share(c.Test.IntervalConfidence) != "93.8%" {
 		t.Errorf("interval of %v", c.Test.IntervalConfidence)
 	}
 }
@@ -193,7 +202,7 @@ func TestCostLimitWithoutReportedCosts(t *testing.T) {
 		outcome Outcome
 		message string
 	}{
-		{result.USD{}, Pass, "no trial has reported what it cost, at most $0.50 is allowed"},
+		{result.USD{}, Pass, "no trial has reported its cost, at most $0.50 is allowed"},
 		{result.Dollars(0), Pass, "the trials cost $0.00, at most $0.50 is allowed"},
 		{result.Dollars(0.51), Fail, "the trials cost $0.51, at most $0.50 is allowed"},
 	} {
@@ -555,9 +564,9 @@ func TestOddRewardsDoNotBreakTheVerdict(t *testing.T) {
 	}
 }
 
-// TestACrashIsABreak: a task that passed in every attempt and now ends with errors alone has no
-// attempt that passes.
-func TestACrashIsABreak(t *testing.T) {
+// TestATaskThatNowEndsInErrorsCountsAsBroken: a task that passed in every attempt and now ends with
+// errors alone has no attempt that passes.
+func TestATaskThatNowEndsInErrorsCountsAsBroken(t *testing.T) {
 	base, head := fall(5, 0)
 	for i := range head.Results {
 		head.Results[i].Reward, head.Results[i].Error = nil, result.AgentExecutionFailed
@@ -574,6 +583,24 @@ func TestNoTrialWithoutAVerdict(t *testing.T) {
 	for planned, want := range map[int]string{1: "no trial ended without a verdict", 3: "none of 3 trials ended without a verdict"} {
 		if got := noneWithout(planned); got != want {
 			t.Errorf("of %d: %q, want %q", planned, got, want)
+		}
+	}
+}
+
+// TestReusedTrialsSpendNothing: costs and times of reused trials are those of the job that ran
+// them.
+func TestReusedTrialsSpendNothing(t *testing.T) {
+	_, head := jobs([2][]float64{nil, {1, 1}}, [2][]float64{nil, {1, 1}})
+	for i := range head.Results {
+		o := &head.Results[i]
+		o.JudgeCost, o.Reused = result.Dollars(0.25), o.Attempt == 1
+	}
+	one := 1.0
+	p := Policy{Groups: []Group{{Agent: "a", Thresholds: Thresholds{MaxCostUSD: &one, MaxJudgeCostUSD: &one, MaxDurationSec: &one}}}}
+	v := p.Check(head, nil, time.Time{})
+	for name, want := range map[string]float64{"max_cost_usd": 1, "max_judge_cost_usd": 0.5, "max_duration_sec": 4} {
+		if got := find(t, v, name).Value; got != want {
+			t.Errorf("%s is checked for %g, not %g", name, got, want)
 		}
 	}
 }

@@ -42,7 +42,7 @@ func (p Policy) Confirmable(base, head result.Job, now time.Time, both bool) res
 	fixed := map[result.Key]bool{}
 	for _, t := range diff.Tasks {
 		rose := planned.Both && t.LooksFixed()
-		if works[t.Agent] && (rose || looksBroken(t)) && !active.covers(t.Dataset, t.Task) && limited(t.Agent, t.Dataset) {
+		if works[t.Agent] && !t.TakenOver && (rose || looksBroken(t)) && !active.covers(t.Dataset, t.Task) && limited(t.Agent, t.Dataset) {
 			key := result.Key{Agent: t.Agent, Dataset: t.Dataset, Task: t.Task}
 			fixed[key] = rose
 			planned.Tasks = append(planned.Tasks, key)

@@ -171,10 +171,10 @@ func TestConfirmationDecides(t *testing.T) {
 	}
 }
 
-// TestConfirmationKeepsTheTestOfWhatLookedBroken: with 18 tasks that look broken and 12 that look
-// fixed, of 100, p is that of 18 : 12 if the job alone tries again those that look broken, and that
-// of 8 : 0 if the baseline, too, tries both kinds again.
-func TestConfirmationKeepsTheTestOfWhatLookedBroken(t *testing.T) {
+// TestConfirmationKeepsTheTestOfTasksThatLookedBroken: with 18 tasks that look broken and 12 that
+// look fixed, of 100, p is that of 18 : 12 if the job alone tries again those that look broken, and
+// that of 8 : 0 if the baseline, too, tries both kinds again.
+func TestConfirmationKeepsTheTestOfTasksThatLookedBroken(t *testing.T) {
 	p := Policy{Thresholds: Thresholds{MaxBrokenTasks: new(0)}, Confirm: Confirm{Attempts: 4}}
 	draw := func(brokenTasks int) (base, head result.Job) {
 		for i := range 100 {
@@ -214,7 +214,7 @@ func TestConfirmationKeepsTheTestOfWhatLookedBroken(t *testing.T) {
 			if got.Outcome != c.want || !strings.HasSuffix(got.Message, c.text) {
 				t.Errorf("%d broken: %s, %s", c.broken, got.Outcome, got.Message)
 			}
-			if c.want == Inconclusive && got.Hint != "it takes 22 tasks that look broken to be more than chance when 12 look fixed; --against or --confirm-against tries both kinds again beside the baseline, which shows fewer broken tasks" {
+			if c.want == Inconclusive && got.Hint != "it takes 22 tasks that look broken to be more than chance when 12 look fixed; --against or --confirm-against tries both kinds again with the baseline, so that fewer tasks look broken by chance" {
 				t.Error(got.Hint)
 			}
 		}

@@ -6,25 +6,27 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/org/rollout-action/internal/core/paired"
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/lib/plural"
 )
 
 // costIncrease is the comparison for max_cost_increase.
 //
-// The increase is the ratio of the mean costs of a trial, in which each task counts once. The test
-// is that of drops, on the logarithms of costs: costs of agents differ by orders of magnitude
-// between tasks, and a trial now and then costs many times as much as another of the same task. On
-// plain costs, the most expensive tasks and a single outlier would decide. If nothing changed, the
-// two runs are exchangeable, so the test keeps its level on any function of the costs.
+// The increase is that of a typical trial: of the geometric mean, in which each task counts once.
+// Costs of agents differ by orders of magnitude between tasks, and a trial now and then costs many
+// times as much as another of the same task. In plain means, the most expensive tasks and a single
+// outlier would decide; messages print them, too. The test is that of drops, on the logarithms of
+// costs. If nothing changed, the two runs are exchangeable, so it keeps its level on any function
+// of the costs.
 type costIncrease struct {
-	check      int // index of its check
-	limit      float64
-	sample     // minus the logarithms of costs
-	base, head float64
-	counts     costCounts
-	p          float64
-	method     string
+	check         int // index of its check
+	limit         float64
+	paired.Sample // minus the logarithms of costs
+	base, head    float64
+	counts        costCounts
+	p             float64
+	method        string
 }
 
 // costCounts counts the trials of compared tasks, in the baseline and in the job.
@@ -73,7 +75,7 @@ func (k *checker) maxCostIncrease(s scope) {
 	}
 	all := s.comparable()
 	if len(all) == 0 {
-		k.lack(s, name, *s.MaxCostIncrease, noComparison)
+		k.incomparable(s, name, *s.MaxCostIncrease)
 		return
 	}
 	d := costIncrease{limit: *s.MaxCostIncrease}
@@ -103,22 +105,22 @@ func (k *checker) maxCostIncrease(s scope) {
 	if free <= 0 {
 		free = 1 // all costs are 0
 	}
-	d.sample = sampleOf(tasks, func(a *result.Attempts) []float64 {
+	d.Sample = paired.SampleOf(tasks, func(a *result.Attempts) []float64 {
 		costs := knownCosts(a)
 		for i, c := range costs {
 			costs[i] = -math.Log(c/free + 1)
 		}
 		return costs
 	})
-	d.check = k.add(s, Check{Name: name, Value: d.increase(), Limit: d.limit})
+	d.check = k.add(s, Check{Name: name, Value: d.typical(), Limit: d.limit})
 	k.noteOtherModels(tasks)
 	if k.policy.Noise != NoiseIgnore {
-		d.p, d.method = pValue(d.sample)
+		d.p, d.method = paired.PValue(d.Sample)
 		k.tests = append(k.tests, d)
 		return
 	}
 	c := &k.checks[d.check]
-	c.Outcome = failIf(above(d.increase(), d.limit))
+	c.Outcome = failIf(above(d.typical(), d.limit))
 	c.Message = d.message("") + d.limitText(c.Outcome)
 }
 
@@ -161,7 +163,7 @@ func (k *checker) noteOtherModels(tasks []result.TaskDiff) {
 // maxNamedModels bounds how many models a note names.
 const maxNamedModels = 5
 
-// increase returns the relative rise of the mean cost; a fall is negative. It is the largest number
+// increase returns the relative rise of the plain mean cost, for messages; a fall is negative. It is the largest number
 // if the baseline cost nothing.
 func (d costIncrease) increase() float64 {
 	switch {
@@ -175,27 +177,29 @@ func (d costIncrease) increase() float64 {
 
 func (d costIncrease) pValue() float64 { return d.p }
 
+func (d costIncrease) index() int { return d.check }
+
 // sameAs reports whether other tests the same costs, as groups do that select all trials.
 func (d costIncrease) sameAs(other comparison) bool {
 	o, ok := other.(costIncrease)
-	return ok && d.base == o.base && d.head == o.head && d.units == o.units && slices.Equal(d.drops(), o.drops())
+	return ok && d.base == o.base && d.head == o.head && d.Units == o.Units && slices.Equal(d.Drops(), o.Drops())
 }
 
 func (d costIncrease) decide(k *checker, adjusted, alpha float64, tests int) {
 	c := &k.checks[d.check]
 	significant := k.significant(adjusted)
-	test := newTest(d.sample, d.method, d.p, adjusted, tests, alpha)
+	test := k.newTest(d.Sample, d.method, d.p, adjusted, tests, alpha)
 	test.Low, test.High = d.interval(alpha, significant)
 	if smallest, ok := d.detectable(alpha); ok {
-		if d.limit > 0 { // measured above the limit in four of five runs, if plain costs vary as their logarithms do
-			smallest = max(smallest, (1+d.limit)*math.Exp(normalQuantile(power)*math.Sqrt(variance(d.drops())/float64(len(d.sample.tasks))))-1)
+		if d.limit > 0 { // measured above the limit in four of five runs
+			smallest = max(smallest, (1+d.limit)*math.Exp(paired.NormalQuantile(paired.Power)*math.Sqrt(paired.Variance(d.Drops())/float64(len(d.Sample.Tasks))))-1)
 		}
 		test.Detectable = &smallest
 	}
 	c.Test = &test
-	c.Message = d.message(fmt.Sprintf("; a typical trial %s, %s interval %s to %s", change(d.typical()), share(test.IntervalConfidence), change(test.Low), change(test.High)))
+	c.Message = d.message(fmt.Sprintf(", %s interval %s to %s", share(test.IntervalConfidence), change(test.Low), change(test.High)))
 	switch {
-	case !above(d.increase(), d.limit):
+	case !above(d.typical(), d.limit):
 		c.Outcome = Pass
 		c.Message += d.limitText(Pass)
 	case significant:
@@ -210,51 +214,58 @@ func (d costIncrease) decide(k *checker, adjusted, alpha float64, tests int) {
 	}
 }
 
-// typical returns the increase of the geometric mean, which the test is about.
-func (d costIncrease) typical() float64 { return finite(math.Expm1(result.Mean(d.drops()) * d.scale)) }
+// typical returns the increase of the geometric mean, which the limit and the test are about.
+func (d costIncrease) typical() float64 { return finite(math.Expm1(result.Mean(d.Drops()) * d.Scale)) }
 
-// interval returns a confidence interval of the increase of a typical trial: Student's, over the
-// tasks' logarithms. Each bound has the confidence 1 - alpha. It excludes 0 only if the increase is
-// significant, see the interval of drops.
+// interval returns a confidence interval of the increase of a typical trial.
 func (d costIncrease) interval(alpha float64, significant bool) (low, high float64) {
-	drops := d.drops()
+	low, high = logInterval(d.Sample, alpha, significant)
+	return finite(math.Expm1(low * d.Scale)), finite(math.Expm1(high * d.Scale))
+}
+
+// logInterval returns a confidence interval of the true drop of a sample of logarithms: Student's,
+// over tasks. Each bound has the confidence 1 - alpha. It excludes 0 only if the drop is significant,
+// see interval.
+func logInterval(s paired.Sample, alpha float64, significant bool) (low, high float64) {
+	drops := s.Drops()
 	n := float64(len(drops))
 	if n < 2 {
-		return -1, math.MaxFloat64 // one task gives no estimate of the variance
+		return -math.MaxFloat64, math.MaxFloat64 // one task gives no estimate of the variance
 	}
-	centre, reach := result.Mean(drops), studentQuantile(1-alpha, n-1)*math.Sqrt(variance(drops)/n)
+	centre, reach := result.Mean(drops), paired.StudentQuantile(1-alpha, n-1)*math.Sqrt(paired.Variance(drops)/n)
 	low, high = centre-reach, centre+reach
 	if significant {
 		low = max(low, 0)
 	} else {
 		low = min(low, 0)
 	}
-	return finite(math.Expm1(low * d.scale)), finite(math.Expm1(max(high, low) * d.scale))
+	return low, max(high, low)
 }
 
 // detectable returns the smallest increase of every trial's cost that the test finds in 80 % of
 // runs; false if it finds none below a hundredfold. It is a normal approximation; the formula is
 // from R. J. Connor, Biometrics 43 (1987) 207.
 func (d costIncrease) detectable(alpha float64) (float64, bool) {
-	n, v := float64(len(d.tasks)), variance(d.drops())
-	if d.tooFew(len(d.sample.tasks), alpha) || v == 0 {
+	n, v := float64(len(d.Tasks)), paired.Variance(d.Drops())
+	if d.TooFew(len(d.Sample.Tasks), alpha) {
 		return 0, false
 	}
 	for by := 0.01; by <= math.Log(100); by += 0.01 {
-		z := (by*math.Sqrt(n) - normalQuantile(1-alpha)*math.Sqrt(v+by*by)) / math.Sqrt(v)
-		if 0.5*math.Erfc(-z/math.Sqrt2) >= power {
+		z := (by*math.Sqrt(n) - paired.NormalQuantile(1-alpha)*math.Sqrt(v+by*by)) / math.Sqrt(v)
+		if 0.5*math.Erfc(-z/math.Sqrt2) >= paired.Power {
 			return math.Expm1(by), true
 		}
 	}
 	return 0, false
 }
 
-// message describes the change: "mean cost of a trial rose from $0.40 to $0.61 (+52.5%; …) on 30
-// tasks".
-func (d costIncrease) message(more string) string {
-	tasks := plural.Count(len(d.tasks), "task") + d.counts.String()
+// message describes the change: "mean cost of a trial rose from $0.40 to $0.61 (+52.5%; a typical
+// trial +48.1%, 90% interval …) on 30 tasks".
+func (d costIncrease) message(interval string) string {
+	typical := "; a typical trial " + change(d.typical()) + interval
+	tasks := plural.Count(len(d.Tasks), "task") + d.counts.String()
 	if d.increase() == 0 {
-		return fmt.Sprintf("mean cost of a trial stayed at %s (0%%%s) on %s", amount(d.head), more, tasks)
+		return fmt.Sprintf("mean cost of a trial stayed at %s (0%%%s) on %s", amount(d.head), typical, tasks)
 	}
 	verb := "rose"
 	if d.increase() < 0 {
@@ -264,18 +275,19 @@ func (d costIncrease) message(more string) string {
 	if d.base == 0 {
 		by = "from nothing"
 	}
-	return fmt.Sprintf("mean cost of a trial %s from %s to %s (%s%s) on %s", verb, amount(d.base), amount(d.head), by, more, tasks)
+	return fmt.Sprintf("mean cost of a trial %s from %s to %s (%s%s) on %s", verb, amount(d.base), amount(d.head), by, typical, tasks)
 }
 
-// limitText compares the increase with the threshold, as a text to append to a sentence.
+// limitText compares the typical increase with the threshold, as a text to append to a sentence.
 func (d costIncrease) limitText(o Outcome) string {
+	limit := strings.TrimPrefix(change(d.limit), "+")
 	switch {
 	case o == Fail && d.limit == 0:
 		return ""
 	case o == Fail:
-		return ", and the limit is " + strings.TrimPrefix(change(d.limit), "+")
-	case d.increase() > 0:
-		return ", within the limit of " + strings.TrimPrefix(change(d.limit), "+")
+		return ", and the limit for a typical trial is " + limit
+	case d.typical() > 0:
+		return ", within the limit of " + limit
 	}
 	return ""
 }
@@ -283,9 +295,9 @@ func (d costIncrease) limitText(o Outcome) string {
 // hint names the smallest increase that the suite detects.
 func (d costIncrease) hint(t Test, alpha float64) string {
 	switch {
-	case d.tooFew(t.Tasks, alpha):
+	case d.TooFew(t.Tasks, alpha):
 		return fmt.Sprintf("%s can show no increase, however large: chance can do the same to all of them. It takes %d or more; with fewer, noise: ignore counts every increase",
-			plural.Count(t.Tasks, "task"), d.leastTasks(alpha))
+			plural.Count(t.Tasks, "task"), d.LeastTasks(alpha))
 	case t.Detectable == nil:
 		return "this suite shows no increase in four of five runs; more tasks or more attempts (n_attempts) in both jobs help"
 	}

@@ -17,7 +17,7 @@ func TestTheDetectableIncreaseIsRedUnderALimit(t *testing.T) {
 			sum += *find(t, verdict(p, base, head), "max_cost_increase").Test.Detectable
 		}
 		c.Factor = 1 + sum/25
-		red, _ := redCosts(c, p, runs, uint64(i))
+		red, _, _ := redCosts(c, p, runs, uint64(i))
 		t.Logf("%s: red in %.0f %%", c, share100(red, runs))
 		if share := share100(red, runs); share < 62 || share > 95 {
 			t.Errorf("%s: red in %.0f %% of runs", c, share)

@@ -5,7 +5,9 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/org/rollout-action/internal/core/paired"
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/lib/plural"
 )
@@ -20,12 +22,12 @@ type metric struct {
 }
 
 var passRates = metric{
-	name: "pass rate", values: passes, level: percent, unit: " points",
+	name: "pass rate", values: paired.Passes, level: percent, unit: " points",
 	amount: func(v float64) string { return signed(positiveZero(fmt.Sprintf("%.1f", v*100))) },
 }
 
 var meanRewards = metric{
-	name: "mean reward", values: rewards, level: number,
+	name: "mean reward", values: paired.Rewards, level: number,
 	amount: func(v float64) string { return signed(number(v)) },
 }
 
@@ -42,7 +44,7 @@ type drop struct {
 	scope scope
 	what  metric
 	limit float64
-	sample
+	paired.Sample
 	base, head float64 // the metric before and now
 	tasks      []float64
 	counts     fmt.Stringer // the parts of the compared tasks that do not count, to append to a sentence
@@ -110,7 +112,7 @@ func (k *checker) drop(s scope, name string, limit *float64, what metric) {
 	}
 	tasks := s.comparable()
 	if len(tasks) == 0 {
-		k.lack(s, name, *limit, noComparison)
+		k.incomparable(s, name, *limit)
 		return
 	}
 	k.dropOn(s, name, *limit, what, tasks, missingRewards(tasks))
@@ -119,17 +121,17 @@ func (k *checker) drop(s scope, name string, limit *float64, what metric) {
 // dropOn checks a threshold on a drop on tasks that have values on both sides, or adds a comparison
 // to decide it.
 func (k *checker) dropOn(s scope, name string, limit float64, what metric, tasks []result.TaskDiff, left fmt.Stringer) {
-	d := drop{scope: s, what: what, limit: limit, sample: sampleOf(tasks, what.values), counts: left}
+	d := drop{scope: s, what: what, limit: limit, Sample: paired.SampleOf(tasks, what.values), counts: left}
 	var base, head []float64
 	for _, t := range tasks {
 		base = append(base, result.Mean(what.values(t.Base)))
 		head = append(head, result.Mean(what.values(t.Head)))
 	}
 	d.base, d.head = result.Mean(base), result.Mean(head)
-	d.tasks = d.drops()
+	d.tasks = d.Drops()
 	d.check = k.add(s, Check{Name: name, Value: d.size(), Limit: limit})
 	if k.policy.Noise != NoiseIgnore {
-		d.p, d.method = pValue(d.sample)
+		d.p, d.method = paired.PValue(d.Sample)
 		k.tests = append(k.tests, d)
 		return
 	}
@@ -142,6 +144,8 @@ func (k *checker) dropOn(s scope, name string, limit float64, what metric, tasks
 // or of broken tasks.
 type comparison interface {
 	pValue() float64
+	index() int               // of its check
+	Values() paired.Sample    // the values that are tested
 	sameAs(o comparison) bool // reports whether both test the same numbers, and so count as one test
 	// decide completes the check. adjusted is the p-value corrected for so many tests, alpha the
 	// level that it was tested at.
@@ -155,9 +159,17 @@ type comparison interface {
 // is whether the observed drop is real, and a real one counts as it was observed. A suite that did
 // not change therefore fails in at most a share 1 - confidence of runs, whatever the thresholds,
 // also with a threshold of 0. This holds for the verdict as a whole: with several drops each is
-// tested at a lower level (see holm). Thresholds on the same numbers (pass rate and mean reward if
+// tested at a lower level (see adjust). Thresholds on the same numbers (pass rate and mean reward if
 // every reward is 0 or 1) count as one test.
-func (k *checker) decideAll() {
+//
+// The tests of a job that runs in rounds have their p-values from the looks after the rounds.
+func (k *checker) decideAll(head result.Job, now time.Time) {
+	if adjusted := k.overRounds(head, now); adjusted != nil {
+		for i, t := range k.tests {
+			t.decide(k, adjusted[i], 1-k.policy.Confidence, len(k.tests))
+		}
+		return
+	}
 	var different []comparison
 	at := make([]int, len(k.tests))
 	for i, t := range k.tests {
@@ -167,11 +179,7 @@ func (k *checker) decideAll() {
 			different = append(different, t)
 		}
 	}
-	ps := make([]float64, len(different))
-	for i, t := range different {
-		ps[i] = t.pValue()
-	}
-	adjusted, levels := holm(ps, 1-k.policy.Confidence)
+	adjusted, levels := adjust(different, 1-k.policy.Confidence)
 	for i, t := range k.tests {
 		t.decide(k, adjusted[at[i]], levels[at[i]], len(different))
 	}
@@ -185,37 +193,39 @@ func (k *checker) significant(adjusted float64) bool {
 
 func (d drop) pValue() float64 { return d.p }
 
+func (d drop) index() int { return d.check }
+
 // sameAs reports whether other tests the same tasks with the same drops.
 func (d drop) sameAs(other comparison) bool {
 	o, ok := other.(drop)
-	return ok && d.scale == o.scale && d.units == o.units && slices.Equal(d.tasks, o.tasks) && d.matchedPairs() == o.matchedPairs() && d.p == o.p
+	return ok && d.Scale == o.Scale && d.Units == o.Units && slices.Equal(d.tasks, o.tasks) && d.MatchedPairs() == o.MatchedPairs() && d.p == o.p
 }
 
 func (d drop) decide(k *checker, adjusted, alpha float64, tests int) {
 	c := &k.checks[d.check]
 	significant := k.significant(adjusted)
-	test := newTest(d.sample, d.method, d.p, adjusted, tests, alpha)
-	low, high := interval(d.sample, alpha, significant)
-	test.Low, test.High = finite(low*d.scale), finite(high*d.scale)
-	if smallest, ok := detectable(d.sample, alpha); ok {
-		if least := d.beyondLimit(smallest); least <= d.span() {
-			test.Detectable = new(finite(least * d.scale))
+	test := k.newTest(d.Sample, d.method, d.p, adjusted, tests, alpha)
+	low, high := paired.Interval(d.Sample, alpha, significant)
+	test.Low, test.High = finite(low*d.Scale), finite(high*d.Scale)
+	if smallest, ok := paired.Detectable(d.Sample, alpha); ok {
+		if least := d.beyondLimit(smallest); least <= d.Span() {
+			test.Detectable = new(finite(least * d.Scale))
 		}
 	}
-	if tasks, smallest, ok := detectableBroken(d.sample, alpha); ok {
+	if tasks, smallest, ok := paired.DetectableBroken(d.Sample, alpha); ok {
 		each := smallest / float64(tasks)
 		tasks = max(tasks, int(math.Ceil(d.beyondLimit(smallest)/each-rounding)))
 		smallest = float64(tasks) * each
-		_, most := d.goodLevel()
+		_, most := d.GoodLevel()
 		if tasks <= most {
-			test.DetectableTasks, test.DetectableBroken = tasks, new(finite(smallest*d.scale))
+			test.DetectableTasks, test.DetectableBroken = tasks, new(finite(smallest*d.Scale))
 		}
 	}
 	asked := 2 * d.limit // a suite that shows this one measures it above the limit in four of five runs, too
 	if asked == 0 {
 		asked = d.size()
 	}
-	test.NeededAttempts = neededAttempts(d.sample, asked/d.scale, alpha)
+	test.NeededAttempts = paired.NeededAttempts(d.Sample, asked/d.Scale, alpha)
 	c.Test = &test
 	c.Message = d.message(fmt.Sprintf(", %s interval %s to %s", share(test.IntervalConfidence), d.what.amount(-test.High), d.what.amount(-test.Low)))
 	switch {
@@ -241,14 +251,14 @@ func (d drop) beyondLimit(smallest float64) float64 {
 	if d.limit <= 0 {
 		return smallest
 	}
-	reach := normalQuantile(power) * math.Sqrt(d.variance(smallest, nil)/float64(len(d.sample.tasks)))
-	return max(smallest, d.limit/d.scale+reach)
+	reach := paired.NormalQuantile(paired.Power) * math.Sqrt(d.VarianceAt(smallest, nil)/float64(len(d.Sample.Tasks)))
+	return max(smallest, d.limit/d.Scale+reach)
 }
 
 // message describes the drop: "pass rate fell from 62.0% to 54.0% (-8.0 points, 90% interval …) on
 // 100 tasks".
 func (d drop) message(interval string) string {
-	tasks := plural.Count(len(d.sample.tasks), "task") + d.counts.String()
+	tasks := plural.Count(len(d.Sample.Tasks), "task") + d.counts.String()
 	if before, after := d.what.level(d.base), d.what.level(d.head); d.size() != 0 {
 		verb := "rose"
 		if d.size() > 0 {
@@ -284,6 +294,9 @@ func (d drop) unsigned(v float64) string {
 // byChance returns the sentence about the p-value.
 func byChance(t Test) string {
 	text := "chance alone does that in " + formatP(t.P) + " of runs"
+	if formatP(t.Adjusted) != formatP(t.P) && t.Rounds > 0 {
+		return text + fmt.Sprintf(" (%s over the looks until round %d)", formatP(t.Adjusted), t.Rounds)
+	}
 	if formatP(t.Adjusted) != formatP(t.P) {
 		text += fmt.Sprintf(" (%s when %d checks are tested)", formatP(t.Adjusted), t.Tests)
 	}
@@ -314,7 +327,7 @@ func (d drop) detectableText(t Test) string {
 
 // hint returns advice that would make an inconclusive drop clear.
 func (d drop) hint(t Test, asked, alpha float64) string {
-	if d.tooFew(t.Tasks, alpha) {
+	if d.TooFew(t.Tasks, alpha) {
 		return d.tooFewTasks(t, alpha)
 	}
 	text := d.detectableText(t)
@@ -328,7 +341,7 @@ func (d drop) hint(t Test, asked, alpha float64) string {
 		text += fmt.Sprintf("; n_attempts: %d in both jobs would show one of %s that many tasks share", t.NeededAttempts, d.unsigned(asked))
 	case t.Detectable == nil || *t.Detectable > asked*(1+rounding):
 		text += fmt.Sprintf("; to show one of %s it needs more tasks", d.unsigned(asked))
-		if n := neededTasks(d.sample, asked/d.scale, alpha); n > 0 {
+		if n := paired.NeededTasks(d.Sample, asked/d.Scale, alpha); n > 0 {
 			text += fmt.Sprintf(", about %d like these", n)
 		}
 	}
@@ -337,17 +350,17 @@ func (d drop) hint(t Test, asked, alpha float64) string {
 
 func (d drop) tooFewTasks(t Test, alpha float64) string {
 	return fmt.Sprintf("%s can show no drop, however large: chance can do the same to all of them. It takes %d or more; with fewer, noise: ignore counts every drop",
-		plural.Count(t.Tasks, "task"), d.leastTasks(alpha))
+		plural.Count(t.Tasks, "task"), d.LeastTasks(alpha))
 }
 
 // noteTooSmall adds a note if a suite is too small to show anything. It does so even without a
 // drop: a green check would hide it.
 func (k *checker) noteTooSmall(d drop, t Test, alpha float64) {
-	if t.Detectable != nil || t.DetectableBroken != nil || d.span() == 0 {
+	if t.Detectable != nil || t.DetectableBroken != nil || d.Span() == 0 {
 		return
 	}
 	note := d.scope.prefix() + d.what.name + ": "
-	if d.tooFew(t.Tasks, alpha) {
+	if d.TooFew(t.Tasks, alpha) {
 		note += d.tooFewTasks(t, alpha)
 	} else {
 		note += "this suite is too small to show any drop reliably. More attempts (n_attempts) or more tasks help"
@@ -365,6 +378,9 @@ func (k *checker) noteComparison() {
 	}
 	if !asked || k.diff == nil { // without a baseline, each check says so
 		return
+	}
+	if n := k.all.equal; n > 0 && !k.all.unchanged {
+		k.notes = append(k.notes, fmt.Sprintf("%s the same as in the baseline, from which trials were taken over: not part of any drop", plural.Count(n, "task")+" "+plural.Are(n)))
 	}
 	for _, left := range []struct {
 		change result.Change

@@ -1,8 +1,11 @@
 package gate
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 )
 
@@ -47,3 +50,13 @@ func signed(text string) string {
 func dollars(v float64) string { return "$" + strconv.FormatFloat(v, 'f', 2, 64) }
 
 func seconds(v float64) string { return strconv.FormatFloat(math.Round(v*10)/10, 'f', -1, 64) }
+
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
+
+// finite returns the number nearest to f that JSON can hold; 0 for NaN.
+func finite(f float64) float64 {
+	if math.IsNaN(f) {
+		return 0
+	}
+	return max(-math.MaxFloat64, min(math.MaxFloat64, f))
+}

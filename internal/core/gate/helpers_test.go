@@ -2,6 +2,7 @@ package gate
 
 import (
 	"fmt"
+	"math/rand/v2"
 
 	"github.com/org/rollout-action/internal/core/result"
 )
@@ -40,4 +41,14 @@ func addErrors(j *result.Job, agent, dataset, task string, n int) {
 
 func diffTasks(pairs ...[2][]float64) []result.TaskDiff {
 	return result.Compare(jobs(pairs...)).Tasks
+}
+
+func one(base, head float64) [2][]float64 { return [2][]float64{{base}, {head}} }
+func many(n int) [][2][]float64 {
+	rng := rand.New(rand.NewPCG(7, 8))
+	var pairs [][2][]float64
+	for range n {
+		pairs = append(pairs, one(rng.Float64(), rng.Float64()))
+	}
+	return pairs
 }

@@ -3,6 +3,7 @@ package gate
 import (
 	"math"
 
+	"github.com/org/rollout-action/internal/core/paired"
 	"github.com/org/rollout-action/internal/core/result"
 )
 
@@ -31,7 +32,7 @@ func MeanInterval(tasks [][]float64, confidence float64) (interval Interval, ok 
 		}
 		squares += sum * sum
 	}
-	reach := studentQuantile((1+confidence)/2, k-1) * math.Sqrt(k/(k-1)*squares)
+	reach := paired.StudentQuantile((1+confidence)/2, k-1) * math.Sqrt(k/(k-1)*squares)
 	if !(reach > 1e-12*math.Abs(mean)) || math.IsInf(reach, 0) {
 		return Interval{}, false
 	}

@@ -17,10 +17,16 @@ func matches(glob, name string) bool {
 // scope is the part of a job that thresholds apply to: the whole job or a group.
 type scope struct {
 	Group
-	whole   bool
-	matched int // planned trials, in quarantine or not
-	planned int // planned trials that are not in quarantine
-	counted int // those of planned whose agents are evaluated
+	whole  bool
+	rounds bool // the job ran in rounds
+	left   bool // the job left out all of its trials, because nothing that changed can affect them
+	// unchanged: the job took all of its trials over from its baseline. equal counts the tasks that
+	// are equal on both sides by construction. They are not in tasks.
+	unchanged bool
+	equal     int
+	matched   int // planned trials, in quarantine or not
+	planned   int // planned trials that are not in quarantine
+	counted   int // those of planned whose agents are evaluated
 	// evaluated are the agents that rates, means, drops and broken tasks are about; see
 	// agent.Evaluated.
 	evaluated map[string]bool
@@ -34,7 +40,7 @@ type scope struct {
 
 // scope returns the part of a job that a group selects.
 func (g Group) scope(head result.Job, diff *result.Diff, q quarantines) scope {
-	s := scope{Group: g, whole: g.Agent == "" && g.Dataset == "", evaluated: g.evaluated(head)}
+	s := scope{Group: g, whole: g.Agent == "" && g.Dataset == "", left: head.NothingAffected(), unchanged: head.UnchangedSince(diff), rounds: head.Rounds != nil, evaluated: g.evaluated(head)}
 	planned := func(agent string) {
 		s.planned++
 		if s.evaluated[agent] {
@@ -47,7 +53,9 @@ func (g Group) scope(head result.Job, diff *result.Diff, q quarantines) scope {
 		}
 		s.matched++
 		s.all = append(s.all, o)
-		s.seconds += o.DurationSec
+		if !o.Reused { // its time is another job's
+			s.seconds += o.DurationSec
+		}
 		if !q.covers(o.Dataset, o.Task) {
 			s.gated = append(s.gated, o)
 			planned(o.Agent)
@@ -75,6 +83,10 @@ func (g Group) scope(head result.Job, diff *result.Diff, q quarantines) scope {
 	}
 	for _, t := range diff.Tasks {
 		if s.evaluated[t.Agent] && g.matches(t.Agent, t.Dataset) && !q.covers(t.Dataset, t.Task) {
+			if t.TakenOver {
+				s.equal++
+				continue
+			}
 			s.tasks = append(s.tasks, t)
 		}
 	}

@@ -129,7 +129,7 @@ func (k *checker) scoreDrop(s scope, score string) {
 	}
 	all := s.comparable()
 	if len(all) == 0 {
-		k.lack(s, name, *limit, noComparison)
+		k.incomparable(s, name, *limit)
 		return
 	}
 	var tasks []result.TaskDiff
@@ -172,12 +172,15 @@ func scoreMetric(score string) metric {
 // maxJudgeCost checks the limit on the cost of the judges' models.
 func (k *checker) maxJudgeCost(s scope) {
 	const name = "max_judge_cost_usd"
-	if s.MaxJudgeCostUSD == nil || s.matched == 0 && k.nothingToCheck(s, name, *s.MaxJudgeCostUSD) {
+	if s.MaxJudgeCostUSD == nil || (s.matched == 0 || s.unchanged) && k.nothingToCheck(s, name, *s.MaxJudgeCostUSD) {
 		return
 	}
 	var cost result.USD
 	judged, unknown := 0, 0
 	for _, o := range s.all {
+		if o.Reused {
+			continue
+		}
 		cost = cost.Plus(o.JudgeCost)
 		if o.Scores == nil {
 			continue
@@ -190,7 +193,7 @@ func (k *checker) maxJudgeCost(s scope) {
 	spent := cost.Amount()
 	text := fmt.Sprintf("judges cost %s%s", costBound(cost), amount(spent))
 	if unknown > 0 {
-		text += fmt.Sprintf(" and what they cost in %d of %s is not known", unknown, plural.Count(judged, "trial"))
+		text += fmt.Sprintf(" and their cost in %d of %s is not known", unknown, plural.Count(judged, "trial"))
 	}
 	c := Check{
 		Name: name, Value: spent, Limit: *s.MaxJudgeCostUSD, Outcome: failIf(above(spent, *s.MaxJudgeCostUSD)),

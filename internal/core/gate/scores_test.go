@@ -104,7 +104,7 @@ func TestJudgeCosts(t *testing.T) {
 	}{
 		"allowed":      {1, false, Pass, "judges cost $1.00, at most $1.00 is allowed"},
 		"too much":     {0.9, false, Fail, "judges cost $1.00, at most $0.90 is allowed"},
-		"partly known": {1, true, Inconclusive, "judges cost $0.50 and what they cost in 1 of 2 trials is not known, at most $1.00 is allowed"},
+		"partly known": {1, true, Inconclusive, "judges cost $0.50 and their cost in 1 of 2 trials is not known, at most $1.00 is allowed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var head result.Job

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/org/rollout-action/internal/core/paired"
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/test/gatetest"
 	"github.com/org/rollout-action/internal/test/testenv"
@@ -72,7 +73,7 @@ func TestUnchangedSuitesPass(t *testing.T) {
 			}
 			alpha := 1 - c.confidence
 			t.Logf("%d of %d failed, %d dropped, %.1f expected", failed, n, dropped, alpha*float64(n))
-			if atLeast(n, failed, alpha) < 0.001 {
+			if paired.AtLeast(n, failed, alpha) < 0.001 {
 				t.Errorf("%d of %d unchanged runs failed, at %v confidence", failed, n, c.confidence)
 			}
 			if dropped < n/8 {
@@ -110,13 +111,13 @@ func TestRealDropsAreCaught(t *testing.T) {
 			t.Parallel()
 			chance := c.A / (c.A + c.B)
 			after := chance - c.Drop
-			want := mcnemarPower(criticalValues(c.Tasks, 0.05), chance*(1-after), after*(1-chance))
+			want := paired.McNemarPower(paired.CriticalValues(c.Tasks, 0.05), chance*(1-after), after*(1-chance))
 			slack := 0.0
 			if c.Attempts > 1 {
 				slack = 0.03 // of the approximation, and of discrete values
-				var s sample
-				s.tasks = make([]task, c.Tasks)
-				want = s.normalPower(c.Drop, 0.05, (chance*(1-chance)+after*(1-after))/float64(c.Attempts))
+				var s paired.Sample
+				s.Tasks = make([]paired.Task, c.Tasks)
+				want = s.NormalPower(c.Drop, 0.05, (chance*(1-chance)+after*(1-after))/float64(c.Attempts))
 			}
 			got := caught(c, runs, uint64(i), 0.95, func(Test) {})
 			noise := 3.3 * math.Sqrt(want*(1-want)/float64(runs))
@@ -197,7 +198,7 @@ func TestIntervalsHoldTheDrop(t *testing.T) {
 				}
 			})
 			t.Logf("%d of %d intervals hold the drop", held, runs)
-			if miss := runs - held; atLeast(runs, miss, 0.1) < 0.001 {
+			if miss := runs - held; paired.AtLeast(runs, miss, 0.1) < 0.001 {
 				t.Errorf("%d of %d intervals of 90%% miss the true drop", miss, runs)
 			}
 		})
@@ -223,14 +224,14 @@ func TestUnequalAttempts(t *testing.T) {
 		var taken, signs, relabeled int
 		for range runs {
 			w := c.Draw(rng)
-			s := sampleOf(result.Compare(w.Base, w.Head).Tasks, passes)
-			a, _ := permutationTail(s, false)
-			b, _ := permutationTail(s, true)
-			p, _ := pValue(s)
+			s := paired.SampleOf(result.Compare(w.Base, w.Head).Tasks, paired.Passes)
+			a, _ := paired.PermutationTail(s, false)
+			b, _ := paired.PermutationTail(s, true)
+			p, _ := paired.PValue(s)
 			for _, one := range []struct {
 				count *int
 				p     float64
-			}{{&taken, p}, {&signs, a.mid()}, {&relabeled, b.mid()}} {
+			}{{&taken, p}, {&signs, a.Mid()}, {&relabeled, b.Mid()}} {
 				if one.p <= 0.05 {
 					*one.count++
 				}
@@ -238,7 +239,7 @@ func TestUnequalAttempts(t *testing.T) {
 		}
 		t.Logf("%s: %.1f %%; sign changes alone %.1f %%, relabeling alone %.1f %%", c, share100(taken, runs), share100(signs, runs), share100(relabeled, runs))
 		worstSigns, worstRelabeled = max(worstSigns, share100(signs, runs)), max(worstRelabeled, share100(relabeled, runs))
-		if atLeast(runs, taken, 0.05) < 0.001 {
+		if paired.AtLeast(runs, taken, 0.05) < 0.001 {
 			t.Errorf("%s: %d of %d unchanged runs differ", c, taken, runs)
 		}
 	}
@@ -249,9 +250,9 @@ func TestUnequalAttempts(t *testing.T) {
 
 func share100(n, of int) float64 { return 100 * float64(n) / float64(of) }
 
-// TestTheDetectableBreakageIsDetected: the number of broken tasks that the hint calls detectable is
+// TestDetectableBreakageIsDetected: the number of broken tasks that the hint calls detectable is
 // found in about 80 % of runs.
-func TestTheDetectableBreakageIsDetected(t *testing.T) {
+func TestDetectableBreakageIsDetected(t *testing.T) {
 	runs := simulations(200)
 	for i, c := range []suite{
 		gatetest.Equal(30, 3, 0.8, 0), gatetest.Equal(100, 1, 0.9, 0), gatetest.Equal(100, 3, 0.9, 0),
@@ -331,9 +332,9 @@ func TestGradedRewardsAreBetterGatedByTheirMean(t *testing.T) {
 	}
 }
 
-// TestDriftIsRed compares with the documentation a job that changes nothing, on a day on which
-// every task's odds are lower by the same factor.
-func TestDriftIsRed(t *testing.T) {
+// TestDriftAgainstAFixedBaselineIsFound compares with the documentation a job that changes nothing,
+// on a day on which every task's odds are lower by the same factor.
+func TestDriftAgainstAFixedBaselineIsFound(t *testing.T) {
 	runs := testenv.Times(50, 100) // with fewer, no drift at all would be within the margins
 	for _, c := range []struct {
 		suite
@@ -422,7 +423,7 @@ func TestConfirmationRarelyFailsUnchangedSuites(t *testing.T) {
 				t.Parallel()
 				for _, ties := range []gatetest.Ties{gatetest.TiedToBaseline, gatetest.TiedToDay} {
 					for j, red := range redByConfirmation(t, c, ties, NoiseTest, runs, uint64(i)) {
-						if n := int(math.Round(red * float64(runs) / 100)); atLeast(runs, n, 0.05) < 0.001 {
+						if n := int(math.Round(red * float64(runs) / 100)); paired.AtLeast(runs, n, 0.05) < 0.001 {
 							t.Errorf("%s, ties %d: %d of %d unchanged runs are red", confirmations[j], ties, n, runs)
 						}
 					}

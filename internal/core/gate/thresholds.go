@@ -127,8 +127,9 @@ func (k *checker) maxFailedTrials(s scope) {
 	}
 	limit := *s.MaxFailedTrials
 	asked := !s.whole || k.policy.MaxFailedTrials != nil
-	// A job without trials fails even without this threshold.
-	if (asked || s.matched == 0) && k.nothingToCheck(s, name, float64(limit)) {
+	// A job without trials fails even without this threshold, and of one that took all over nothing is
+	// checked.
+	if (asked || s.matched == 0 || s.unchanged) && k.nothingToCheck(s, name, float64(limit)) {
 		return
 	}
 	failed, lost, cancelled := 0, 0, 0
@@ -206,11 +207,14 @@ func (s scope) neverRewarded() []string {
 
 func (k *checker) maxCost(s scope) {
 	const name = "max_cost_usd"
-	if s.MaxCostUSD == nil || s.matched == 0 && k.nothingToCheck(s, name, *s.MaxCostUSD) {
+	if s.MaxCostUSD == nil || (s.matched == 0 || s.unchanged) && k.nothingToCheck(s, name, *s.MaxCostUSD) {
 		return
 	}
 	cost, confirming := s.confirming, ""
 	for _, o := range s.all {
+		if o.Reused { // its cost is another job's
+			o.Cost = result.Dollars(0)
+		}
 		cost = cost.Plus(o.Cost)
 	}
 	if amount := s.confirming.Amount(); amount > 0 {
@@ -219,7 +223,7 @@ func (k *checker) maxCost(s scope) {
 	amount, reported := cost.Reported()
 	text := fmt.Sprintf("the trials cost %s%s%s", costBound(cost), dollars(amount), confirming)
 	if !reported {
-		text = "no trial has reported what it cost"
+		text = "no trial has reported its cost"
 	}
 	c := Check{
 		Name: name, Value: amount, Limit: *s.MaxCostUSD, Outcome: failIf(above(amount, *s.MaxCostUSD)),
@@ -241,7 +245,7 @@ func costBound(cost result.USD) string {
 
 func (k *checker) maxDuration(s scope) {
 	const name = "max_duration_sec"
-	if s.MaxDurationSec == nil || s.matched == 0 && k.nothingToCheck(s, name, *s.MaxDurationSec) {
+	if s.MaxDurationSec == nil || (s.matched == 0 || s.unchanged) && k.nothingToCheck(s, name, *s.MaxDurationSec) {
 		return
 	}
 	what := "the job took"

@@ -19,6 +19,13 @@ type Verdict struct {
 	// with it. See Policy.OnNoBaseline.
 	Uncompared  bool          `json:"uncompared,omitempty"`
 	Quarantined []Quarantined `json:"quarantined,omitempty"`
+	// WaysOut are what would decide an inconclusive verdict; empty of any other.
+	WaysOut []WayOut `json:"ways_out,omitempty"`
+	// FixedByChance: tasks were fixed, but chance alone fixes as many.
+	FixedByChance bool `json:"fixed_by_chance,omitempty"`
+	// Advised: the policy only advised when it was checked, so the job passes with any outcome. See
+	// Policy.Mode.
+	Advised bool `json:"advised,omitempty"`
 }
 
 // Check is the result of one threshold for the whole job or for one group.
@@ -68,6 +75,9 @@ type Test struct {
 	Adjusted           float64 `json:"p_adjusted"`
 	Tests              int     `json:"looks"`
 	IntervalConfidence float64 `json:"interval_confidence"`
+	// Rounds: the tests looked after rounds of attempts, the last time after so many (gate.stop).
+	// Adjusted then covers the earlier looks, too. 0: there was one test at the end.
+	Rounds int `json:"rounds,omitempty"`
 	// NeededAttempts is the number of attempts per task that would detect a drop of twice the
 	// threshold, or the observed one if that is 0. 0: the present ones do, or no number does.
 	NeededAttempts int `json:"needed_attempts,omitempty"`
@@ -81,9 +91,12 @@ type Quarantined struct {
 	Until   string `json:"until"`
 }
 
-// Passed reports whether the job passes under the policy's OnInconclusive. Then the command's exit
-// code is 0.
-func (v Verdict) Passed(p Policy) bool {
+// Passed reports whether the job passes: its outcome satisfies the policy, or the policy only
+// advises. Then the command's exit code is 0.
+func (v Verdict) Passed(p Policy) bool { return v.Advised || v.Satisfied(p) }
+
+// Satisfied reports whether the outcome passes under the policy's OnInconclusive, in any mode.
+func (v Verdict) Satisfied(p Policy) bool {
 	return v.Outcome == Pass || v.Outcome == Inconclusive && p.OnInconclusive != Fail
 }
 

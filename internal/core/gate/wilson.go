@@ -3,6 +3,7 @@ package gate
 import (
 	"math"
 
+	"github.com/org/rollout-action/internal/core/paired"
 	"github.com/org/rollout-action/internal/core/result"
 )
 
@@ -39,7 +40,7 @@ func rateOf(tasks []*result.Attempts, confidence float64, of func(*result.Attemp
 // need not be whole.
 // Source: E. B. Wilson, J. Am. Statist. Assoc. 22 (1927) 209.
 func wilson(p, n, confidence float64) (low, high float64) {
-	z := normalQuantile((1 + confidence) / 2)
+	z := paired.NormalQuantile((1 + confidence) / 2)
 	centre := (p + z*z/(2*n)) / (1 + z*z/n)
 	reach := z / (1 + z*z/n) * math.Sqrt(p*(1-p)/n+z*z/(4*n*n))
 	return max(0, centre-reach), min(1, centre+reach)

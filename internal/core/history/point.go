@@ -52,7 +52,10 @@ type Agent struct {
 	Tokens         Mean           `json:"tokens,omitzero"`  // both together; an earlier version wrote none
 	Models         []string       `json:"models,omitempty"` // that answered, sorted
 	Judges         []string       `json:"judges,omitempty"` // NAME=DIGEST, sorted
-	Tasks          []Task         `json:"tasks"`            // sorted by dataset and name
+	// LeftOut counts the tasks that the job left out because of what changed (--changed). If there
+	// are any, the numbers are about a part of the tasks only; see Part.
+	LeftOut int    `json:"tasks_left_out,omitempty"`
+	Tasks   []Task `json:"tasks"` // sorted by dataset and name
 }
 
 // Mean is the mean of N trials.
@@ -86,6 +89,13 @@ func PointOf(job result.Job, branch string, verdict gate.Outcome) Point {
 	}
 	for _, name := range slices.Sorted(maps.Keys(tasks)) {
 		a := Agent{Name: name, Tasks: []Task{}}
+		if n := job.NotAffected; n != nil {
+			for _, t := range n.Tasks {
+				if t.Agent == name {
+					a.LeftOut++
+				}
+			}
+		}
 		a.count(tasks[name])
 		a.measure(job.Results)
 		p.Agents = append(p.Agents, a)
@@ -102,6 +112,9 @@ func (p Point) check() error {
 		}
 		if a.Lost < 0 {
 			return fmt.Errorf("agent %q: %d attempts were lost", a.Name, a.Lost)
+		}
+		if a.LeftOut < 0 {
+			return fmt.Errorf("agent %q: %d tasks were left out", a.Name, a.LeftOut)
 		}
 		if a.PassRate < 0 || a.PassRate > most {
 			return fmt.Errorf("agent %q: the pass rate is %v", a.Name, a.PassRate)

@@ -2,6 +2,7 @@ package history
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 )
@@ -10,24 +11,52 @@ import (
 type Run struct {
 	Point
 	Agent   Agent
-	Changed Changed // since the run before
+	Changed Changed // since the last run of all tasks
 }
+
+// Part reports whether the job left tasks out because of what changed, so that its numbers are about
+// a part of the tasks and comparable with those of no other run.
+func (a *Agent) Part() bool { return a.LeftOut > 0 }
 
 // Runs returns the jobs that have an agent, in the order of the points.
 func Runs(points []Point, name string) []Run {
 	var runs []Run
+	var whole *Agent // in the last run of all tasks
 	for _, p := range points {
 		i := slices.IndexFunc(p.Agents, func(a Agent) bool { return a.Name == name })
 		if i < 0 {
 			continue
 		}
 		run := Run{Point: p, Agent: p.Agents[i]}
-		if len(runs) > 0 {
-			run.Changed = ChangeOf(runs[len(runs)-1].Agent, run.Agent)
+		if whole != nil {
+			run.Changed = ChangeOf(*whole, run.Agent)
+		}
+		if run.Agent.Part() {
+			run.Changed.Part = true
+		} else {
+			whole = &p.Agents[i]
 		}
 		runs = append(runs, run)
 	}
 	return runs
+}
+
+// Whole returns the runs of all tasks.
+func Whole(runs []Run) []Run {
+	return slices.DeleteFunc(slices.Clone(runs), func(r Run) bool { return r.Agent.Part() })
+}
+
+// PartsNote says how many of the runs of an agent had a part of the tasks; "" if none had.
+func PartsNote(points []Point, name string) string {
+	runs := Runs(points, name)
+	switch n := len(runs) - len(Whole(runs)); n {
+	case 0:
+		return ""
+	case 1:
+		return "1 run had only a part of the tasks (--changed): its rates are in no level, block or chart."
+	default:
+		return fmt.Sprintf("%d runs had only a part of the tasks (--changed): their rates are in no level, block or chart.", n)
+	}
 }
 
 // TaskRuns holds the attempts at a task in each of some runs; runs that did not have the task have

@@ -40,6 +40,46 @@ func TestChangeOf(t *testing.T) {
 	}
 }
 
+// Runs of a part of the tasks are marked, and are compared with no other run: they are in no level and
+// no block, and are no reason to begin the level anew.
+func TestRunsOfAPartOfTheTasks(t *testing.T) {
+	part := PointOf(result.Job{
+		NotAffected: &result.NotAffected{Trials: 1, Tasks: []result.LeftOut{{Agent: "a", Dataset: "d", Task: "x"}, {Agent: "other", Dataset: "d", Task: "x"}}},
+		Results:     []result.Outcome{{Key: result.Key{Agent: "a", Dataset: "d", Task: "y", Attempt: 1}, Reward: new(0.0)}},
+	}, "", "")
+	if got := part.Agents[0]; got.LeftOut != 1 || !got.Part() {
+		t.Fatalf("got %+v", got)
+	}
+	whole := []Point{run(4, 4), run(2, 4), run(4, 4), run(2, 4)}
+	points := []Point{part, whole[0], part, whole[1], whole[2], part, whole[3], part}
+	if got := Blocks(points, "a", 20); got != Blocks(whole, "a", 20) {
+		t.Errorf("the blocks are %s", got)
+	}
+	want := strings.Replace(Line(whole, "main", "a", 3), "last 3:", "last 3 whole runs:", 1)
+	if got := Line(points, "main", "a", 3); got != want || !strings.Contains(got, "67 %") {
+		t.Errorf("the level is %s, want %s", got, want)
+	}
+	if got := Line([]Point{part, part}, "main", "a", 3); got != "" {
+		t.Errorf("without a whole run the level is %s", got)
+	}
+	runs := Runs(points, "a")
+	for i, r := range runs {
+		if want := (Changed{Part: points[i].Agents[0].Part()}); r.Changed != want {
+			t.Errorf("run %d: %+v, want %+v", i, r.Changed, want)
+		}
+	}
+	if got := len(Whole(runs)); got != 4 {
+		t.Errorf("%d whole runs", got)
+	}
+	if got := PartsNote(points, "a"); !strings.HasPrefix(got, "4 runs had only a part of the tasks") || PartsNote(whole, "a") != "" {
+		t.Errorf("the note is %q", got)
+	}
+	points[4].Agents[0].Models, points[5].Agents[0].Models, points[6].Agents[0].Models = []string{"old"}, []string{"new"}, []string{"new"}
+	if runs := Runs(points, "a"); runs[5].Changed != (Changed{Model: true, Part: true}) || runs[6].Changed != (Changed{Model: true}) {
+		t.Errorf("another model answered: %+v, %+v", runs[5].Changed, runs[6].Changed)
+	}
+}
+
 func TestPointOf(t *testing.T) {
 	outcome := func(attempt int, reward, cost float64) result.Outcome {
 		return result.Outcome{Key: result.Key{Agent: "a", Dataset: "d", Task: "x", Attempt: attempt}, Reward: &reward, Cost: result.Dollars(cost), DurationSec: 10, TaskDigest: "sha256:1",

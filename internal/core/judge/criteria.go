@@ -34,7 +34,7 @@ func (j *Judge) checkCriteria(found *problems) {
 		set bool
 	}{{"verdict", len(j.Verdict) > 0}, {"score", j.Score != ""}} {
 		if one.set {
-			found.add(fields.Path{one.key}, "remove it, or remove criteria", "the %s follows from criteria, so a judge with criteria has none of its own", one.key)
+			found.add(fields.Path{one.key}, "remove it, or remove criteria", "the %s follows from criteria, so a judge with criteria cannot set it", one.key)
 		}
 	}
 }

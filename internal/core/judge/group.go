@@ -74,7 +74,7 @@ func (j *Judge) checkGroup(found *problems) {
 		set bool
 	}{{"verdict", len(j.Verdict) > 0}, {"criteria", len(j.Criteria) > 0}, {"score", j.Score != ""}} {
 		if one.set {
-			found.add(fields.Path{one.key}, "remove it, and write into prompt what is better", "a judge of a group ranks trials, so its verdict is a ranking and it has no %s", one.key)
+			found.add(fields.Path{one.key}, "remove it, and describe in prompt which trial is better", "a judge of a group ranks trials, so its verdict is a ranking and it has no %s", one.key)
 		}
 	}
 	if j.Placement == InTrial {

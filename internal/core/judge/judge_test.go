@@ -64,7 +64,7 @@ var (
 	}, "score", "correct", "cited", "tone", "findings")
 )
 
-func TestWhatAJudgeIsMadeOf(t *testing.T) {
+func TestProblemsOfAJudgeAreReported(t *testing.T) {
 	criterion := []Criterion{{Name: "minimal", Text: "Is it?"}}
 	for name, tc := range map[string]struct {
 		spec Spec

@@ -79,7 +79,7 @@ func TestPromptsThatUseMetadata(t *testing.T) {
 	}
 }
 
-func TestWhatAJudgeIsAsked(t *testing.T) {
+func TestPromptOfAJudge(t *testing.T) {
 	in := Input{
 		Task: Task{Name: "hello", Dataset: "evals", Instruction: "Say hello."}, Trial: Trial{Agent: "a", Reply: "Hello.", Transcript: "## agent\n\n```\nx\n```\n"},
 		Tests:     Tests{Reward: new(0.25), Rewards: map[string]float64{"speed": 0.5}, Output: "1 passed"},

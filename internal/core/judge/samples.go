@@ -286,81 +286,102 @@ func texts(all []*jsonschema.Schema) ([]any, string) {
 	return []any{"a", strings.Repeat("a", min(most, max(least, unbounded))), strings.Repeat("a", least), "yes", "1", "2030-01-01", ""}, ""
 }
 
-// lists returns lists, from the shortest to the longest.
-func (s *sampler) lists(all []*jsonschema.Schema, depth int) ([]any, string) {
-	least, most := 0, math.MaxInt
-	var items []*jsonschema.Schema
-	first := map[int][]*jsonschema.Schema{}
+// elements holds what schemas together require of a list and its elements.
+type elements struct {
+	least, most int
+	first       map[int][]*jsonschema.Schema // of the elements at these places
+	items       []*jsonschema.Schema         // of all others
+}
+
+func elementsOf(all []*jsonschema.Schema) elements {
+	e := elements{most: math.MaxInt, first: map[int][]*jsonschema.Schema{}}
 	for _, one := range all {
 		if one.MinItems != nil {
-			least = max(least, *one.MinItems)
+			e.least = max(e.least, *one.MinItems)
 		}
 		if one.MaxItems != nil {
-			most = min(most, *one.MaxItems)
+			e.most = min(e.most, *one.MaxItems)
 		}
 		prefix := one.PrefixItems
 		if list, ok := one.Items.([]*jsonschema.Schema); ok { // drafts before 2020-12
 			prefix = list
 		}
 		for i, p := range prefix {
-			first[i] = append(first[i], p)
+			e.first[i] = append(e.first[i], p)
 		}
 		if item, ok := one.Items.(*jsonschema.Schema); ok {
-			items = append(items, item)
+			e.items = append(e.items, item)
 		}
 		if one.Items2020 != nil {
-			items = append(items, one.Items2020)
+			e.items = append(e.items, one.Items2020)
 		}
 	}
-	if least > most {
-		return nil, fmt.Sprintf("its minItems %d is above its maxItems %d", least, most)
+	return e
+}
+
+// at returns the schemas of the element at place i.
+func (e elements) at(i int) []*jsonschema.Schema {
+	if first, ok := e.first[i]; ok {
+		return first
 	}
-	if least > maxListed {
+	return e.items
+}
+
+// lists returns lists, from the shortest to the longest.
+func (s *sampler) lists(all []*jsonschema.Schema, depth int) ([]any, string) {
+	e := elementsOf(all)
+	if e.least > e.most {
+		return nil, fmt.Sprintf("its minItems %d is above its maxItems %d", e.least, e.most)
+	}
+	if e.least > maxListed {
 		return nil, ""
 	}
-	element := func(i int) ([]any, string) {
-		of := items
-		if p, ok := first[i]; ok {
-			of = p
-		}
-		return s.values(of, nil, depth+1)
-	}
 	var out []any
-	sizes := slices.Compact(slices.Sorted(slices.Values([]int{least, max(least, 1), least + 2, min(most, maxListed)})))
+	sizes := slices.Compact(slices.Sorted(slices.Values([]int{e.least, max(e.least, 1), e.least + 2, min(e.most, maxListed)})))
 	for _, size := range sizes {
-		if size > most {
+		if size > e.most {
 			continue
 		}
-		options := make([][]any, size)
-		possible := true
-		for i := range size {
-			values, why := element(i)
-			if why != "" && size == least {
-				return nil, fmt.Sprintf("[%d]: %s", i, why)
-			}
-			options[i], possible = values, possible && len(values) > 0
+		lists, why := s.listsOf(size, e, depth)
+		if why != "" && size == e.least {
+			return nil, why
 		}
-		if !possible {
-			continue
-		}
-		for turn := range min(maxOptions, maxLen(options)) {
-			same, mixed := make([]any, size), make([]any, size)
-			for i, values := range options {
-				same[i] = values[min(turn, len(values)-1)]
-				mixed[i] = values[(turn+i)%len(values)]
-			}
-			out = append(out, same, mixed)
-		}
-		if size == 0 {
-			out = append(out, []any{})
-		}
+		out = append(out, lists...)
 	}
-	if long := min(most, unbounded); long > maxListed {
-		if values, _ := element(len(first)); len(values) > 0 {
+	if long := min(e.most, unbounded); long > maxListed {
+		if values, _ := s.values(e.at(len(e.first)), nil, depth+1); len(values) > 0 {
 			out = append(out, slices.Repeat(values[:1], long), slices.Repeat(values[len(values)-1:], long)) // the last one is always tried
 		}
 	}
 	return out, ""
+}
+
+// listsOf returns lists of a size; none, perhaps with the reason, if an element has no values.
+func (s *sampler) listsOf(size int, e elements, depth int) (out []any, why string) {
+	if size == 0 {
+		return []any{[]any{}}, ""
+	}
+	options := make([][]any, size)
+	possible := true
+	for i := range size {
+		values, problem := s.values(e.at(i), nil, depth+1)
+		if problem != "" && why == "" {
+			why = fmt.Sprintf("[%d]: %s", i, problem)
+		}
+		options[i], possible = values, possible && len(values) > 0
+	}
+	if !possible {
+		return nil, why
+	}
+	for turn := range min(maxOptions, maxLen(options)) {
+		same, mixed := make([]any, size), make([]any, size)
+		for i, values := range options {
+			same[i] = values[min(turn, len(values)-1)]
+			mixed[i] = values[(turn+i)%len(values)]
+		}
+		out = append(out, same, mixed)
+	}
+	return out, why
 }
 
 func maxLen(options [][]any) int {

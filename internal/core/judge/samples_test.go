@@ -48,7 +48,7 @@ func TestSchemasThatNothingFits(t *testing.T) {
 	}
 }
 
-func TestSchemasThatAreNone(t *testing.T) {
+func TestInvalidSchemasAreRefused(t *testing.T) {
 	for name, tc := range map[string]struct {
 		schema map[string]any
 		want   string

@@ -130,7 +130,7 @@ func TestHostileVerdicts(t *testing.T) {
 	}
 }
 
-func TestWhatAVerdictKeeps(t *testing.T) {
+func TestFieldsThatAVerdictKeeps(t *testing.T) {
 	v, err := tenPoints(t, FromFile).Read([]byte("{\n  \"score\": 1e0,\n  \"reason\": \"<a> & \\u00e9\",\n  \"more\": {\"b\": 1, \"a\": 2}\n}\n"))
 	if err != nil || string(v.JSON) != `{"score":1e0,"reason":"<a> & \u00e9","more":{"b":1,"a":2}}` || v.Reason != "<a> & é" || v.Score != 0.1 || v.Criteria != nil {
 		t.Errorf("%s %+v %v", v.JSON, v, err)

@@ -98,10 +98,11 @@ func TestHeadlines(t *testing.T) {
 		headline string
 	}{
 		"passing":     {report.MarkPassed, "no task got better or worse"},
-		"mixed":       {report.MarkFailed, "2 broken, 1 errored, 1 fixed, 1 better, 3 tasks not compared"},
+		"mixed":       {report.MarkFailed, "2 broken, 1 errored, 1 fixed (as chance does), 1 better, 3 tasks not compared"},
 		"no-baseline": {report.MarkUncompared, "1 of 3 tasks passed"},
 		"incomplete":  {report.MarkIncomplete, "1 of 4 tasks passed, 3 did not run"},
 		"quarantine":  {report.MarkInconclusive, "1 broken, 1 worse"},
+		"advised":     {report.MarkAdvised, "1 broken, 1 worse"},
 		"shard":       {report.MarkPart, "1 of 1 task passed"},
 	} {
 		in := reporttest.Inputs()[name]

@@ -27,7 +27,7 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-func TestACostThatNobodySaidIsNoZero(t *testing.T) {
+func TestUnreportedCostIsNotPrintedAsZero(t *testing.T) {
 	if got := report.Cost(result.USD{}) + " " + report.Cost(result.Dollars(0.5)) + " " + report.Cost(result.Dollars(0)); got != "– $0.50 $0.00" {
 		t.Errorf("got %s", got)
 	}

@@ -13,19 +13,20 @@ import (
 // Mark is a one-word summary of how a job ended.
 type Mark string
 
-// The marks. A job passes with MarkPassed, MarkInconclusive and MarkUncompared.
+// The marks. A job passes with MarkPassed, MarkInconclusive, MarkUncompared and MarkAdvised.
 const (
 	MarkPassed       Mark = "passed"
 	MarkFailed       Mark = "failed"
 	MarkInconclusive Mark = "inconclusive"
 	MarkUncompared   Mark = "uncompared" // a limit compares with a baseline, and there is nothing to compare with
+	MarkAdvised      Mark = "advised"    // the gate only advises, and would have failed the job
 	MarkIncomplete   Mark = "incomplete" // something is missing, so nothing is certain
 	MarkPart         Mark = "part"       // a shard: only the merge is judged
 )
 
 // Emoji returns the emoji of the mark.
 func (m Mark) Emoji() string {
-	return map[Mark]string{MarkPassed: "✅", MarkFailed: "❌", MarkInconclusive: "🟡", MarkUncompared: "⚪", MarkIncomplete: "⛔", MarkPart: "🧩"}[m]
+	return map[Mark]string{MarkPassed: "✅", MarkFailed: "❌", MarkInconclusive: "🟡", MarkUncompared: "⚪", MarkAdvised: "🟠", MarkIncomplete: "⛔", MarkPart: "🧩"}[m]
 }
 
 // Mark returns the mark of the job.
@@ -37,6 +38,8 @@ func (in Input) Mark() Mark {
 		return MarkPart
 	case !in.Passed():
 		return MarkFailed
+	case in.Spared():
+		return MarkAdvised
 	case in.Verdict.Outcome == gate.Inconclusive:
 		return MarkInconclusive
 	case in.Verdict.Uncompared:
@@ -58,6 +61,8 @@ func (in Input) Title(cases []Case) string {
 		words = "Rollout passed, inconclusive"
 	case MarkUncompared:
 		words = "Rollout has nothing to compare with yet"
+	case MarkAdvised:
+		words = "Rollout would fail, but only advises"
 	case MarkIncomplete:
 		words = "Rollout is incomplete"
 	case MarkPart:
@@ -69,8 +74,27 @@ func (in Input) Title(cases []Case) string {
 // Sentences that several reports share.
 const (
 	MissingLead = "Something is missing, so this job does not pass:" // before Input.Incomplete
-	PartNote    = "A shard is not judged: the merge of all of them is."
+	PartNote    = "A shard has no verdict: merge all shards to get one."
 )
+
+// WaysOutLead returns the words before ways out of an inconclusive verdict. It names as estimates
+// what these ways have.
+func WaysOutLead(ways []gate.WayOut) string {
+	trials, costs, decides := false, false, false
+	for _, w := range ways {
+		trials, costs = trials || w.Trials > 0, costs || w.CostUSD != nil
+		decides = decides || w.Name != gate.WayFail
+	}
+	switch {
+	case costs:
+		return "What would decide it (trials and costs are estimates from this job):"
+	case trials:
+		return "What would decide it (numbers of trials are estimates from this job):"
+	case decides:
+		return "What would decide it:"
+	}
+	return "What would make it count:"
+}
 
 // BaselineLead returns the words before Input.Baseline.
 func (in Input) BaselineLead() string {
@@ -80,6 +104,19 @@ func (in Input) BaselineLead() string {
 	return "No baseline: "
 }
 
+// CountOf returns a number of tasks with a change: "8 broken". Of fixed tasks it says so if chance
+// alone fixes as many: "12 fixed (as chance does)".
+func (in Input) CountOf(change result.Change, n int) string {
+	text := Count(n) + " " + string(change)
+	if change == result.Fixed && in.Verdict.FixedByChance {
+		text += AsChanceDoes
+	}
+	return text
+}
+
+// AsChanceDoes follows a number of fixed tasks that is no more than chance explains.
+const AsChanceDoes = " (as chance does)"
+
 // Headline summarizes how the job ended in a few words, none of them from outside: "2 broken, 1
 // fixed, 3 tasks not compared", or without a baseline "10 of 12 tasks passed". It counts the tasks
 // of the evaluated agents: oracle and nop count only where there is no other, and nop only where it
@@ -88,6 +125,12 @@ func (in Input) BaselineLead() string {
 // summed up by its mean reward, because few of those are 1. If no task has a result, Headline says
 // so.
 func (in Input) Headline(cases []Case) string {
+	if in.Job.NothingAffected() {
+		return "nothing that changed can affect a trial"
+	}
+	if in.Job.UnchangedSince(in.Diff) {
+		return "nothing has changed since the baseline"
+	}
 	agents := PassedTasks(evaluated(cases))
 	if text := nothingHeadline(agents); text != "" {
 		return text
@@ -122,7 +165,7 @@ func (in Input) Headline(cases []Case) string {
 	counts := in.Diff.CountsEvaluated()
 	for _, change := range []result.Change{result.Broken, result.Errored, result.Worse, result.Fixed, result.Better} {
 		if n := counts[change]; n > 0 {
-			parts = append(parts, Count(n)+" "+string(change))
+			parts = append(parts, in.CountOf(change, n))
 		}
 	}
 	if len(parts) == 0 {

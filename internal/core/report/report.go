@@ -43,6 +43,8 @@ type Input struct {
 
 	Policy  gate.Policy
 	Verdict gate.Verdict
+	// Versus compares agents of the job in pairs, as the key compare asks. Names are untrusted.
+	Versus []gate.Versus
 	// Incomplete holds a sentence for everything that is missing from the job: a shard, unreadable
 	// results, a cancel.
 	Incomplete []string
@@ -76,10 +78,30 @@ type Reporter interface {
 	Write(w io.Writer, in Input) error
 }
 
-// Passed reports whether the job passes: the gate passes and nothing is missing. The exit code is
-// then 0.
+// Passed reports whether the job passes: the gate passes or only advises, and nothing is missing.
+// The exit code is then 0.
 func (in Input) Passed() bool {
 	return len(in.Incomplete) == 0 && in.Verdict.Passed(in.Policy)
+}
+
+// Spared reports whether the job passes only because the gate advises: its verdict would fail it.
+func (in Input) Spared() bool { return in.Passed() && !in.Verdict.Satisfied(in.Policy) }
+
+// Confidence returns the confidence level of the gate.
+func (in Input) Confidence() float64 {
+	if c := in.Policy.Confidence; c > 0 && c < 1 {
+		return c
+	}
+	return gate.DefaultConfidence
+}
+
+// WaysOut returns the sentences after WaysOutLead; none unless the verdict is inconclusive.
+func (in Input) WaysOut() []string {
+	var out []string
+	for _, w := range in.Verdict.WaysOut {
+		out = append(out, w.Text)
+	}
+	return out
 }
 
 // BaseOf returns the attempt of the baseline to compare a trial with: one that passed, or else the

@@ -24,7 +24,7 @@ func UsageNote(rows []UsageRow) string {
 		own += u.SelfReported
 	}
 	if own > 0 {
-		says += fmt.Sprintf(" %s had no gateway: what they used is what the agent says itself.", Plural(own, "trial"))
+		says += fmt.Sprintf(" %s had no gateway: their usage is the agent's own report.", Plural(own, "trial"))
 	}
 	return says
 }

@@ -136,9 +136,9 @@ func (c PlannedConfirmation) Without(leave func(Key) bool) PlannedConfirmation {
 	return c
 }
 
-// Beside returns c without the tasks that look fixed and that the baseline running with the job
-// does not have: only the baseline's attempts could confirm them.
-func (c PlannedConfirmation) Beside(base Plan) PlannedConfirmation {
+// WithBaseline returns c without the tasks that look fixed and that the baseline running with the
+// job does not have: only the baseline's attempts could confirm them.
+func (c PlannedConfirmation) WithBaseline(base Plan) PlannedConfirmation {
 	last := base.lastAttempts(c.Fixed)
 	return c.Without(func(k Key) bool { n, ok := last[k]; return ok && n == 0 })
 }

@@ -168,8 +168,8 @@ func TestAttemptsOfBothDecide(t *testing.T) {
 	}
 }
 
-// TestABaselineThatOnlyConfirms plans only confirmation attempts, so no trial is missing.
-func TestABaselineThatOnlyConfirms(t *testing.T) {
+// TestPlanOfABaselineThatOnlyConfirms plans only confirmation attempts, so no trial is missing.
+func TestPlanOfABaselineThatOnlyConfirms(t *testing.T) {
 	plan := Plan{JobName: "b", Beside: &Beside{Baseline: true, OnlyConfirms: true}, Trials: []Key{key("a", "t", 1)}}.WithConfirmation(PlannedConfirmation{Attempts: 2, Tasks: []Key{key("a", "t", 0)}})
 	job := Summarize(plan, []Trial{confirming(rewarded(key("a", "t", 2), 1))})
 	if job.Cancelled || job.TotalTrials != 0 || job.ConfirmationTrials != 1 || len(job.Confirmations) != 1 || plan.Check() != nil {

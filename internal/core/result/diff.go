@@ -39,9 +39,12 @@ type Diff struct {
 	Tasks      []TaskDiff     // sorted by agent, dataset and task
 	Counts     map[Change]int // of Tasks; every change has an entry
 	Flaky      int            // how many of Tasks are flaky
-	Overall    GroupDiff      // of the agents that are evaluated
-	Agents     []GroupDiff    // for each agent, over its datasets, sorted
-	Groups     []GroupDiff    // for each agent and dataset, sorted
+	// NotAffected counts the tasks of the baseline that are not among Tasks, because this job left
+	// them out on purpose (Job.NotAffected).
+	NotAffected int
+	Overall     GroupDiff   // of the agents that are evaluated
+	Agents      []GroupDiff // for each agent, over its datasets, sorted
+	Groups      []GroupDiff // for each agent and dataset, sorted
 }
 
 // TaskDiff compares one agent's attempts at one task. Base or Head is nil if that job does not have
@@ -62,6 +65,9 @@ type TaskDiff struct {
 	// BaseConfirmation holds those of the baseline, if the two jobs ran together; see NotBroken and
 	// NotFixed.
 	BaseConfirmation *Attempts `json:"base_confirmation,omitempty"`
+	// TakenOver: this job took trials over, and the task is equal on both sides by construction. A
+	// difference is no evidence; see takenOver.
+	TakenOver bool `json:"taken_over,omitempty"`
 }
 
 // Comparable reports whether both sides have scores of the same task, so that their difference is
@@ -178,11 +184,12 @@ type Level struct {
 // counts, as in Summarize. The jobs are not changed. The agent nop is left out, because it does
 // nothing that could get better or worse.
 func Compare(base, head Job) Diff {
-	before, after := attempts(base.Results, base.Skipped), attempts(head.Results, head.Skipped)
+	before, after := attempts(base.Results, slices.Concat(base.Skipped, base.NotAffected.leftOut())), attempts(head.Results, head.Skipped)
 	confirmations, ofBase := ConfirmedTasks(head), map[Key]*Attempts{}
 	if base.Beside.baselineOf(head) { // other baselines' attempts confirm another comparison
 		ofBase = ConfirmedTasks(base)
 	}
+	equal := takenOver(base, head)
 	d := Diff{Base: base, Head: head, Counts: map[Change]int{}, Tasks: make([]TaskDiff, 0, max(len(before), len(after)))}
 	for _, c := range Changes {
 		d.Counts[c] = 0
@@ -193,12 +200,17 @@ func Compare(base, head Job) Diff {
 		if t.Agent == agent.Nop {
 			continue
 		}
+		if t.Head == nil && head.NotAffected.Has(Key{Agent: t.Agent, Dataset: t.Dataset, Task: t.Task}) {
+			d.NotAffected++
+			continue
+		}
 		if t.Head != nil {
 			key := Key{Agent: t.Agent, Dataset: t.Dataset, Task: t.Task}
 			t.Confirmation, t.BaseConfirmation = confirmations[key], ofBase[key]
 			t.Flaky = t.Head.with(t.Confirmation).flaky()
 		}
 		t.Change = change(t.Base, t.Head)
+		t.TakenOver = t.Comparable() && equal[Key{Agent: t.Agent, Dataset: t.Dataset, Task: t.Task}]
 		if NotBroken(t.Confirmation, t.BaseConfirmation) && (t.Change == Broken || t.Change == Errored) {
 			t.Change = Worse
 		}

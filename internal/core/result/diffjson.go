@@ -12,30 +12,32 @@ type side struct {
 	PlanDigest string    `json:"plan_digest"`
 	StartedAt  time.Time `json:"started_at"`
 	Cancelled  bool      `json:"cancelled"`
+	Rounds     *Rounds   `json:"rounds,omitempty"`
 	Summary
 }
 
 func sideOf(j Job) side {
 	return side{
 		JobName: j.JobName, Commit: j.Commit, PlanDigest: j.PlanDigest, StartedAt: j.StartedAt,
-		Cancelled: j.Cancelled, Summary: j.Summary,
+		Cancelled: j.Cancelled, Rounds: j.Rounds, Summary: j.Summary,
 	}
 }
 
 // MarshalJSON encodes a diff with stable names: base and head (the jobs' names, commits and
-// summaries, without their results), changes (how many tasks have each), flaky, overall, agents,
-// groups and tasks.
+// summaries, without their results), changes (how many tasks have each), flaky, not_affected (how
+// many tasks this job left out because of what changed), overall, agents, groups and tasks.
 func (d Diff) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Base    side           `json:"base"`
 		Head    side           `json:"head"`
 		Changes map[Change]int `json:"changes"`
 		Flaky   int            `json:"flaky"`
+		Left    int            `json:"not_affected,omitempty"`
 		Overall GroupDiff      `json:"overall"`
 		Agents  []GroupDiff    `json:"agents"`
 		Groups  []GroupDiff    `json:"groups"`
 		Tasks   []TaskDiff     `json:"tasks"`
-	}{sideOf(d.Base), sideOf(d.Head), d.Counts, d.Flaky, d.Overall, filled(d.Agents), filled(d.Groups), filled(d.Tasks)})
+	}{sideOf(d.Base), sideOf(d.Head), d.Counts, d.Flaky, d.NotAffected, d.Overall, filled(d.Agents), filled(d.Groups), filled(d.Tasks)})
 }
 
 // MarshalJSON encodes a group with its delta. The name of the agent or dataset is null if the group

@@ -409,6 +409,9 @@ func ParseJob(path string, data []byte) (job Job, err error) {
 	if job.JobName == "" || job.Agents == nil {
 		return job, fmt.Errorf("%s is not the result.json of a job: it has no job_name or no agents", path)
 	}
+	if err := job.checkExperiments(); err != nil {
+		return job, fmt.Errorf("%s is not the result.json of a job: %w", path, err)
+	}
 	forgetUnsaidOfJob(&job)
 	restoreBoundsOfJob(&job)
 	return job, nil

@@ -1,6 +1,7 @@
 package result
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -45,12 +46,18 @@ type Plan struct {
 	Beside *Beside `json:"beside,omitempty"`
 	// Stopped holds the reasons why the last run started no more trials although some were left;
 	// empty if Rollout did not decide that. A merged job has an entry for each shard that stopped.
-	Stopped []Stop         `json:"stopped,omitempty"`
-	Agents  []PlannedAgent `json:"agents,omitempty"` // those with files, sorted by name
-	Tasks   []PlannedTask  `json:"tasks"`            // sorted by dataset and name
-	Trials  []Key          `json:"trials"`           // of the whole job, in the order in which they are started
+	Stopped []Stop `json:"stopped,omitempty"`
+	// Rounds is set if the attempts are made in rounds (gate.stop). A shard has only its own trials
+	// in it.
+	Rounds *Rounds        `json:"rounds,omitempty"`
+	Agents []PlannedAgent `json:"agents,omitempty"` // those with files, sorted by name
+	Tasks  []PlannedTask  `json:"tasks"`            // sorted by dataset and name
+	Trials []Key          `json:"trials"`           // of the whole job, in the order in which they are started
 	// ShardOf holds the shard of each of Trials, from 1. Empty without Shard.
 	ShardOf []int `json:"shard_of,omitempty"`
+	// NotAffected has the trials that are left out because of what changed; nil: all are planned,
+	// and nobody asked what changed.
+	NotAffected *NotAffected `json:"not_affected,omitempty"`
 	// Resumed holds an entry for each resume of the job, in order.
 	Resumed []Resumption `json:"resumed,omitempty"`
 	// PathsFrom is the directory to which the paths in config.json are relative, as a path from the
@@ -153,8 +160,9 @@ type PlannedTask struct {
 	GitPath     string `json:"git_path,omitempty"`
 }
 
-// Own returns the keys of the trials that belong in this directory: those of its shard, or all. A
-// baseline that makes confirmation attempts alone has none.
+// Own returns the keys of the trials that belong in this directory: those of its shard, or all,
+// without those that are not needed or of later rounds (Rounds). A baseline that makes confirmation
+// attempts alone has none.
 func (p Plan) Own() []Key {
 	if p.OnlyConfirms() {
 		return nil
@@ -167,12 +175,16 @@ func (p Plan) OnlyConfirms() bool {
 	return p.Beside != nil && p.Beside.Baseline && p.Beside.OnlyConfirms
 }
 
-// within returns the keys of the trials of the plan's shard, or all.
+// within returns the keys of the needed trials of the plan's shard, or all.
 func (p Plan) within() []Key {
-	if p.Shard == nil {
-		return p.Trials
+	keys := p.Trials
+	if p.Shard != nil {
+		keys = p.Part(p.Shard.Index)
 	}
-	return p.Part(p.Shard.Index)
+	if p.Rounds != nil && len(p.Rounds.NotNeeded)+p.Rounds.Upto > 0 {
+		keys = slices.DeleteFunc(slices.Clone(keys), p.Rounds.Leaves)
+	}
+	return keys
 }
 
 // Part returns the keys of one shard, counted from 1, in the plan's order.
@@ -209,7 +221,7 @@ func (p Plan) Check() error {
 	if err := p.checkConfirm(); err != nil {
 		return fmt.Errorf("is no plan of a job: %w", err)
 	}
-	if err := p.checkStops(); err != nil {
+	if err := cmp.Or(p.checkStops(), p.NotAffected.check(), p.Rounds.check()); err != nil {
 		return fmt.Errorf("is no plan of a job: %w", err)
 	}
 	if p.Shard == nil {
@@ -281,7 +293,11 @@ type Outcome struct {
 	// pulled; see TrialSec.
 	ImageSec   float64 `json:"image_sec,omitempty"`
 	TaskDigest string  `json:"task_digest,omitempty"`
-	Reused     bool    `json:"reused,omitempty"` // Cost and DurationSec are those of the original run
+	// StartedAt is when the trial began, in the job that ran it.
+	StartedAt time.Time `json:"started_at,omitzero"`
+	// Experiment is the number of what the trial ran in Job.Experiments, from 1; 0: not known.
+	Experiment int  `json:"experiment,omitempty"`
+	Reused     bool `json:"reused,omitempty"` // Cost and DurationSec are those of the original run
 	// Again: only the tests of the trial ran, on the files that another job's trial left.
 	// DurationSec is that of this run alone, Cost that of both.
 	Again bool `json:"again,omitempty"`
@@ -299,7 +315,7 @@ type Outcome struct {
 
 // OutcomeOf returns the outcome of a trial.
 func OutcomeOf(t Trial) Outcome {
-	o := Outcome{Key: t.Key, Reward: t.Reward, Cost: t.Cost, DurationSec: t.Durations.TotalSec, TaskDigest: t.TaskDigest, Reused: t.Reused != nil, Again: t.Reverified != nil && !t.Reverified.OnlyJudges, Usage: outcomeUsage(t), Scores: outcomeScores(t), JudgeCost: t.Costs.Judges}
+	o := Outcome{Key: t.Key, Reward: t.Reward, Cost: t.Cost, DurationSec: t.Durations.TotalSec, TaskDigest: t.TaskDigest, StartedAt: t.Timestamps.StartedAt, Reused: t.Reused != nil, Again: t.Reverified != nil && !t.Reverified.OnlyJudges, Usage: outcomeUsage(t), Scores: outcomeScores(t), JudgeCost: t.Costs.Judges}
 	o.CostAtLeast, o.JudgeCostAtLeast = o.Cost.AtLeast(), o.JudgeCost.AtLeast()
 	if t.Durations.ImageSec != nil {
 		o.ImageSec = *t.Durations.ImageSec
@@ -345,6 +361,11 @@ type Job struct {
 	EndedAt          time.Time          `json:"ended_at"`
 	Agents           map[string]Summary `json:"agents"`
 	Results          []Outcome          `json:"results"`
+	// Experiments are what the trials ran, each once, so that other jobs can take Results over.
+	Experiments []Experiment `json:"experiments,omitempty"`
+	// Unchanged is the commit of the baseline from which all trials were taken over, because nothing
+	// that the agents or tasks depend on has changed; "": some ran.
+	Unchanged string `json:"unchanged,omitempty"`
 	// Confirmations are the confirmation attempts (Trial.Confirmation). Results has none of them.
 	Confirmations []Outcome `json:"confirmations,omitempty"`
 
@@ -353,6 +374,10 @@ type Job struct {
 	CostsAtLeast []string          `json:"costs_at_least,omitempty"`
 	Errors       map[ErrorType]int `json:"errors"`  // number of trials by error type
 	Skipped      []Key             `json:"skipped"` // planned trials without a result
+	// NotAffected is Plan.NotAffected.
+	NotAffected *NotAffected `json:"not_affected,omitempty"`
+	// Rounds is Plan.Rounds. Its trials that were not needed are in no number of the job.
+	Rounds *Rounds `json:"rounds,omitempty"`
 }
 
 // EvaluatedTrials returns the number of trials that Evaluated averages over.
@@ -422,9 +447,13 @@ func Summarize(plan Plan, trials []Trial) Job {
 		Results:        []Outcome{},
 		Errors:         map[ErrorType]int{},
 		Skipped:        []Key{},
+		NotAffected:    plan.NotAffected,
+		Rounds:         plan.Rounds,
 	}
+	job.Unchanged = unchangedSince(plan, byKey)
 	var all Tally
 	agents := map[string]*Tally{}
+	known := map[Experiment]int{}
 	for _, key := range plan.Own() {
 		perAgent := agents[key.Agent]
 		if perAgent == nil {
@@ -441,6 +470,7 @@ func Summarize(plan Plan, trials []Trial) Job {
 		all.Add(*trial)
 		perAgent.Add(*trial)
 		job.Results = append(job.Results, OutcomeOf(*trial))
+		job.ran(*trial, known)
 		job.note(*trial)
 		if trial.Error != nil {
 			job.Errors[trial.Error.Type]++
@@ -474,11 +504,12 @@ func Summarize(plan Plan, trials []Trial) Job {
 	return job
 }
 
-// note adds the cost and the end of a trial, and notes whether it was cancelled.
+// note adds the cost and the end of a trial, and notes whether it was cancelled. A reused trial
+// ended in another job.
 func (j *Job) note(t Trial) {
 	j.Costs = j.Costs.Plus(t.Spent())
 	j.Cancelled = j.Cancelled || t.Error != nil && t.Error.Type == Cancelled
-	if t.Timestamps.EndedAt.After(j.EndedAt) {
+	if t.Reused == nil && t.Timestamps.EndedAt.After(j.EndedAt) {
 		j.EndedAt = t.Timestamps.EndedAt
 	}
 }

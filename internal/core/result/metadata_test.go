@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestMetadataHasNullForWhatIsUnknown(t *testing.T) {
+func TestMetadataHasNullForUnknownValues(t *testing.T) {
 	for _, test := range []struct {
 		summary Summary
 		want    string

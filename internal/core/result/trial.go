@@ -284,7 +284,7 @@ type Trial struct {
 	Timestamps  Timestamps `json:"timestamps"`
 
 	TaskDigest string `json:"task_digest,omitempty"` // PlannedTask.Digest
-	// AgentDigest and ConfigDigest ("sha256:…") identify the agent and the configuration; see trial.Digests.
+	// AgentDigest and ConfigDigest ("sha256:…") identify the agent and the configuration; see experiment.Digests.
 	AgentDigest  string `json:"agent_digest,omitempty"`
 	ConfigDigest string `json:"config_digest,omitempty"`
 	// Reused is set if the trial was not run by this job: its result and its files are another job's.
@@ -338,6 +338,10 @@ type Reused struct {
 	Job       string    `json:"job_name"`   // that ran it
 	From      string    `json:"from"`       // the directory with the result, as it was given
 	StartedAt time.Time `json:"started_at"` // of the trial
+	// Commit is that of the job if it is the baseline, and URL the address of its run, where the logs
+	// are.
+	Commit string `json:"commit,omitempty"`
+	URL    string `json:"url,omitempty"`
 }
 
 // Reverified names the job that ran the agent of a trial whose tests or judges were run again. The

@@ -38,7 +38,7 @@ func TestOnlyReportedAmountsCount(t *testing.T) {
 	}
 }
 
-func TestACostThatNobodyReportedIsNull(t *testing.T) {
+func TestUnreportedCostIsNull(t *testing.T) {
 	free, paid, unsaid := rewarded(key("a", "t", 1), 1), rewarded(key("a", "t", 2), 1), rewarded(key("b", "t", 1), 1)
 	free.Costs = Costs{Model: Dollars(0)}
 	paid.Costs = Costs{Model: Dollars(2)}

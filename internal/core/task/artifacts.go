@@ -17,7 +17,7 @@ import (
 type Artifact struct {
 	Source      string   `toml:"source" required:"true" pattern:"^/.*[^/].*$" is:"the absolute path of a file or directory" hint:"write it like \"/app/output\"" doc:"Absolute path in the environment."`
 	Destination string   `toml:"destination" doc:"Path below the directory artifacts. Default: as source."`
-	Exclude     patterns `toml:"exclude" most:"100" is:"an array of strings" hint:"write exclude = [\"...\"]" doc:"Patterns of what is left out of a directory, as those of tar --exclude."`
+	Exclude     patterns `toml:"exclude" most:"100" is:"an array of strings" hint:"write exclude = [\"...\"]" doc:"Patterns of files to leave out of a directory, as those of tar --exclude."`
 }
 
 // patterns are patterns of tar --exclude: one name, or several joined by /.

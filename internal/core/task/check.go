@@ -82,7 +82,7 @@ func (p *problems) unreadable(fsys fs.FS, name string, err error, hint string) {
 	case linkErr == nil && errors.Is(err, syscall.ELOOP):
 		p.add(name, fmt.Sprintf("is a link to %q, which is part of a loop", target), hint)
 	case linkErr == nil && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, errNotRegular):
-		p.add(name, fmt.Sprintf("is a link to %q, which is outside of the task", target), "copy what it points to into the task")
+		p.add(name, fmt.Sprintf("is a link to %q, which is outside of the task", target), "copy the link's target into the task")
 	case errors.Is(err, fs.ErrNotExist):
 		p.add(name, "is missing", hint)
 	default:

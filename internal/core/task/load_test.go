@@ -182,10 +182,10 @@ func TestLoadReportsProblemsWithFiles(t *testing.T) {
 			must(t, link("../..")(in(dir, "solution/all")))
 			replace(t, in(dir, "environment"), link("/tmp"))
 		}, []string{
-			`environment: is a link to "/tmp", which is outside of the task (copy what it points to into the task)`,
-			`instruction.md: is a link to "../secret", which is outside of the task (copy what it points to into the task)`,
-			`solution/all: is a link to "../..", which is outside of the task (copy what it points to into the task)`,
-			`tests/passwd: is a link to "/etc/passwd", which is outside of the task (copy what it points to into the task)`,
+			`environment: is a link to "/tmp", which is outside of the task (copy the link's target into the task)`,
+			`instruction.md: is a link to "../secret", which is outside of the task (copy the link's target into the task)`,
+			`solution/all: is a link to "../..", which is outside of the task (copy the link's target into the task)`,
+			`tests/passwd: is a link to "/etc/passwd", which is outside of the task (copy the link's target into the task)`,
 		}},
 		{"links without a target", func(t *testing.T, dir string) {
 			must(t, link("gone")(in(dir, "tests/dangling")))
@@ -201,7 +201,7 @@ func TestLoadReportsProblemsWithFiles(t *testing.T) {
 			`tests/b/a/b: is a link to one of its parent directories`,
 			`tests/dangling: is a link to "gone", which does not exist`,
 			`tests/here: is a link to one of its parent directories`,
-			`tests/out: is a link to "../../solution", which is outside of the task (copy what it points to into the task)`,
+			`tests/out: is a link to "../../solution", which is outside of the task (copy the link's target into the task)`,
 			`tests/self: is a link to "self", which is part of a loop`,
 		}},
 		{"links in environment belong to the image", func(t *testing.T, dir string) {

@@ -17,8 +17,8 @@ type file struct {
 	Version       string   `toml:"version" default:"1.0" doc:"Version of the task configuration format."`
 	SchemaVersion string   `toml:"schema_version" doc:"Accepted in place of version, for tasks written for Harbor."`
 	Source        string   `toml:"source" doc:"Where the task comes from."`
-	Metadata      anyTable `toml:"metadata" doc:"Whatever the author of the task wants to say."`
-	Info          Info     `toml:"task" doc:"What the task is called in registries, and by whom it is. Changes nothing."`
+	Metadata      anyTable `toml:"metadata" doc:"Free data of the task's author."`
+	Info          Info     `toml:"task" doc:"The task's name in registries, and its authors. Changes nothing."`
 	Verifier      struct {
 		Verifier
 		Network networkMode `toml:"network_mode" enum:"public,none,no-network,allowlist" doc:"As environment.network, while the verifier runs."`
@@ -29,16 +29,16 @@ type file struct {
 		Network networkMode `toml:"network_mode" enum:"public,none,no-network,allowlist" doc:"As environment.network, while the agent works. Its install script has the environment's."`
 		hostKeys
 	} `toml:"agent" doc:"How the agent runs."`
-	Environment environmentKeys `toml:"environment" doc:"What the trial runs in, and its limits."`
+	Environment environmentKeys `toml:"environment" doc:"The environment of the trial, and its limits."`
 	Solution    Solution        `toml:"solution" doc:"How solution/solve.sh runs, for the agent oracle."`
 	Artifacts   []artifactKeys  `toml:"artifacts" most:"100" hint:"write artifacts = [\"/app/output\"]" doc:"Files and directories that are copied out of the environment when the agent is done, into the trial's directory artifacts."`
-	Judges      []judge.Spec    `toml:"judges" most:"20" hint:"write [[judges]]" doc:"Agents that grade what the evaluated ones have done, besides those of the job. A model is a name in models of the job."`
+	Judges      []judge.Spec    `toml:"judges" most:"20" hint:"write [[judges]]" doc:"Agents that grade the work of the evaluated agents, in addition to the job's judges. A model is a name in models of the job."`
 	Reward      string          `toml:"reward" doc:"Expression whose value is the reward of a trial, from 0 to 1, over tests, rewards and scores: 0.7 * tests + 0.3 * scores.quality. The job's wins. Default: tests alone."`
 }
 
 type environmentKeys struct {
 	Environment
-	Network              string      `toml:"network" enum:"public,none,allowlist" doc:"What the environment may reach: everything (default), nothing, or allowed_hosts by way of a proxy."`
+	Network              string      `toml:"network" enum:"public,none,allowlist" doc:"The network of the environment: everything (default), nothing, or allowed_hosts by way of a proxy."`
 	NetworkMode          networkMode `toml:"network_mode" enum:"public,none,no-network,allowlist" doc:"Harbor's name for network."`
 	AllowInternet        *bool       `toml:"allow_internet" doc:"Harbor's older key: false is network = \"none\"."`
 	NetworkDuringInstall bool        `toml:"network_during_install" doc:"The network is public while the agent is installed."`
@@ -47,7 +47,7 @@ type environmentKeys struct {
 }
 
 type hostKeys struct {
-	AllowedHosts []string `toml:"allowed_hosts" is:"a list of hosts" hint:"write allowed_hosts = [\"pypi.org\"]" doc:"What an allowlist lets through: names (pypi.org), all below a name (*.pypi.org), addresses, ranges of them (10.0.0.0/8); with a port, or 80 and 443."`
+	AllowedHosts []string `toml:"allowed_hosts" is:"a list of hosts" hint:"write allowed_hosts = [\"pypi.org\"]" doc:"The hosts that an allowlist allows: names (pypi.org), all below a name (*.pypi.org), addresses, ranges of them (10.0.0.0/8); with a port, or 80 and 443."`
 }
 
 type artifactKeys struct {

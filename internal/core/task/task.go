@@ -145,7 +145,7 @@ type Environment struct {
 	Env             Env            `toml:"env" doc:"Variables of every process in the environment. ${NAME} and ${NAME:-default} stand for variables of the host, which the job has to pass: environment.pass_env."`
 	MCPServers      []MCPServer    `toml:"mcp_servers" json:",omitempty" most:"100" doc:"Servers of the Model Context Protocol for the agent. Only agents with a preset that takes them can run the task."`
 	SkillsDir       string         `toml:"skills_dir" json:",omitempty" pattern:"^(/.*)?$" is:"an absolute path" hint:"write it like \"/skills\"" doc:"Absolute path of a directory in the image with skills for the agent. Only agents with a preset that takes them can run the task."`
-	Healthcheck     *Healthcheck   `toml:"healthcheck" doc:"What must succeed before anything else is run in the environment. It means what Docker's HEALTHCHECK does."`
+	Healthcheck     *Healthcheck   `toml:"healthcheck" doc:"A command that must succeed before anything else runs in the environment, like Docker's HEALTHCHECK."`
 }
 
 // MCPServer is one entry of mcp_servers. Source: Harbor 0.25, src/harbor/models/task/config.py.

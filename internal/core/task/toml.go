@@ -19,7 +19,7 @@ const maxKeys = 5000
 func parseTOML(file string, content []byte, p *fields.Problems) (*fields.Node, map[string]any) {
 	t := &tree{lines: fields.NewLines(file, content), root: &fields.Node{Kind: fields.Mapping, At: fields.Place{File: file}}}
 	if line := t.parse(content); line > 0 {
-		p.Add(fields.Place{File: file, Line: line}, "keep data in files of its own", "has more than %d keys", maxKeys)
+		p.Add(fields.Place{File: file, Line: line}, "keep data in separate files", "has more than %d keys", maxKeys)
 		return nil, nil
 	}
 	var values map[string]any

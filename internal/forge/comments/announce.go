@@ -23,7 +23,7 @@ const (
 // on one's own machines runs for five days at most. Source: docs.github.com, "Actions limits".
 const longest = 5 * 24 * time.Hour
 
-// Absent is the Action of Announce and Withdraw when there is nothing to change.
+// Absent is the Action of Announce, Begin and Withdraw when there is nothing to change.
 const Absent Action = "absent"
 
 // Announce puts the body of want, which is a line of Going, above the last verdict of the job, in
@@ -41,6 +41,29 @@ func Announce(ctx context.Context, t Thread, want Comment, limit int, settle fun
 		}
 		return newest.under(want.marker(), goingStart, want.Body), Updated
 	})
+}
+
+// noneYet is in place of the last verdict in a comment that Begin creates.
+const noneYet = "*There is none yet.*"
+
+// Begin is Announce for a run that somebody asked for: it creates the comment if there is none. Two
+// runs at the same time may leave two, of which Upsert keeps one.
+func Begin(ctx context.Context, t Thread, want Comment, limit int, settle func(context.Context) error) (Action, error) {
+	there, err := Has(ctx, t, want.Job)
+	switch {
+	case err != nil:
+		return Absent, err
+	case there:
+		return Announce(ctx, t, want, limit, settle)
+	}
+	text := posted{body: noneYet}.under(want.marker(), goingStart, want.Body)
+	if len(text) > limit {
+		return Absent, nil
+	}
+	if _, err := t.Create(ctx, text); err != nil {
+		return Absent, err
+	}
+	return Created, nil
 }
 
 // Withdraw puts the body of want, which is a line of Over, in place of the announcement of this

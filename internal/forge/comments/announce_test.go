@@ -186,6 +186,26 @@ func TestAnnounceCreatesNothing(t *testing.T) {
 	}
 }
 
+// A run that somebody asked for creates the comment, and its verdict takes the place of all of it.
+func TestBeginCreatesTheComment(t *testing.T) {
+	p := &page{}
+	if action, err := Begin(t.Context(), p, comment(1, "evaluating 1\n\nan estimate"), limit, settled); action != Created || err != nil || p.text(t) != "evaluating 1 | an estimate | *There is none yet.*" {
+		t.Errorf("%s %v: %+v", action, err, p.entries)
+	}
+	if action, err := Begin(t.Context(), p, comment(2, "evaluating 2"), limit, settled); action != Updated || err != nil || p.text(t) != "evaluating 2 | *There is none yet.*" {
+		t.Errorf("%s %v: %+v", action, err, p.entries)
+	}
+	if action, err := Withdraw(t.Context(), p, comment(2, "over 2"), limit, settled); action != Updated || err != nil || p.text(t) != "over 2 | *There is none yet.*" {
+		t.Errorf("%s %v: %+v", action, err, p.entries)
+	}
+	if r, err := Upsert(t.Context(), p, comment(3, "verdict of 3"), settled); r.Action != Updated || err != nil || p.text(t) != "verdict of 3" {
+		t.Errorf("%s %v: %+v", r.Action, err, p.entries)
+	}
+	if action, err := Begin(t.Context(), &page{}, comment(1, strings.Repeat("x", limit)), limit, settled); action != Absent || err != nil {
+		t.Errorf("too large: %s %v", action, err)
+	}
+}
+
 // An older run that writes at the same moment does not undo an announcement.
 func TestAnnounceChecksAgain(t *testing.T) {
 	p := &page{entries: []Entry{{ID: 1, Text: comment(0, "verdict of 0").Text()}}}

@@ -20,6 +20,15 @@ func (a Actions) HidesBase() bool {
 	return a.BaseRef == "" && slices.Contains([]string{"issue_comment", "workflow_dispatch", "repository_dispatch"}, event)
 }
 
+// Evaluating returns the facts of a run that evaluates a commit; "" if it is unknown. With HidesBase,
+// users see that commit instead of the event's, which is the head of the default branch.
+func (a Actions) Evaluating(commit string) Actions {
+	if commit = hash(commit); a.HidesBase() && (commit != "" || a.Event != "workflow_dispatch") {
+		a.HeadSHA = commit
+	}
+	return a
+}
+
 // BasePull returns the pull request that a run with HidesBase is about: that of the comment, or the
 // open one whose head is the evaluated commit, or is merged in it. commit is "" if it is unknown;
 // parents are its parents in the checkout, or nil. If there is none, or if several go to different

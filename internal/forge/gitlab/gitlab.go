@@ -42,6 +42,7 @@ type Run struct {
 	URL          string // of the pipeline
 	ProjectURL   string
 	Commit       string
+	OnDefault    bool // the pipeline is of the default branch, and of no merge request
 }
 
 // FromEnv returns the job that this process belongs to; false if it is not in GitLab CI.
@@ -60,6 +61,8 @@ func FromEnv(getenv func(string) (string, bool)) (Run, bool) {
 	if r.Project == "" {
 		r.Project = get("CI_PROJECT_ID")
 	}
+	branch := get("CI_COMMIT_BRANCH") // of pipelines for branches only
+	r.OnDefault = branch != "" && branch == get("CI_DEFAULT_BRANCH")
 	r.MergeRequest, _ = strconv.Atoi(get("CI_MERGE_REQUEST_IID"))
 	r.JobID, _ = strconv.ParseInt(get("CI_JOB_ID"), 10, 64)
 	r.PipelineID, _ = strconv.ParseInt(get("CI_PIPELINE_ID"), 10, 64)

@@ -185,9 +185,9 @@ func TestUpsert(t *testing.T) {
 	want(comments.Updated, err, got, "one")
 }
 
-// TestNotesCarryOutNothing: GitLab carries out lines of notes that begin with a slash, and reports
-// contain text of agents.
-func TestNotesCarryOutNothing(t *testing.T) {
+// TestNotesContainNoQuickActions: GitLab carries out lines of notes that begin with a slash, and
+// reports contain text of agents.
+func TestNotesContainNoQuickActions(t *testing.T) {
 	s := newServer(t)
 	for n, text := range []string{"/merge", "a\n  /approve\n```\n/close\n```", "a / b\n\t/label ~x\r\n\u00a0/close"} {
 		if _, err := s.upsert(n, text); err != nil {

@@ -40,7 +40,7 @@ func TestMiddle(t *testing.T) {
 	}
 }
 
-func TestMiddlesIsMiddle(t *testing.T) {
+func TestMiddlesOfOneTextIsMiddle(t *testing.T) {
 	for _, most := range []int{4, 9, 10, 100} {
 		for _, n := range []int{0, 1, 4, 5, 9, 10, 11, 14, 15, 99, 100, 101, 140, 151, 300, 5000} {
 			text := strings.Repeat("0123é456789", n/12+1)[:n]

@@ -49,7 +49,7 @@ func TestTellingKeepsLinesThatTellOfAFailure(t *testing.T) {
 }
 
 // Kept and left-out bytes add up to the text after any number of cuts, and the limits hold.
-func TestTellingCountsWhatItLeavesOut(t *testing.T) {
+func TestTellingCountsOmittedLines(t *testing.T) {
 	var lines []string
 	for i := range 200 {
 		lines = append(lines, fmt.Sprintf([]string{"ok %03d", "FAIL %03d", "     %03d", "step %03d"}[i*i%7%4], i))

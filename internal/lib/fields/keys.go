@@ -22,7 +22,7 @@ import (
 //	default:"…"         if the key is missing or has no value; see Dialect.Default. Otherwise it is the zero value
 //	required:"true"     there is no default
 //	min, max, above     inclusive and exclusive bounds of a number or a quantity
-//	enum:"a,b"          the valid values
+//	enum:"a,b"          the valid values; see Enumerated
 //	mb:"key_mb"         another key for the same amount, in megabytes
 //	most:"1000"         how many entries a list may have
 //	short:"true"        a text in place of the mapping with this key is the value of this key alone
@@ -49,6 +49,13 @@ type Rules struct {
 	Type            reflect.Type
 	Index           []int // as reflect's FieldByIndex takes it
 	matches         *regexp.Regexp
+}
+
+// Enumerated is implemented by structs with keys whose valid values are not in their tags, because a
+// table has them.
+type Enumerated interface {
+	// ValuesOf returns the valid values of a key; nil for the other keys.
+	ValuesOf(key string) []string
 }
 
 // Bound is the bound of a number. Its tag may have a unit, for messages: 1Mi, 0.001 seconds, a day,
@@ -94,6 +101,9 @@ func Of(t reflect.Type) []Rules {
 		}
 		if enum := f.Tag.Get("enum"); enum != "" {
 			r.Enum = strings.Split(enum, ",")
+		}
+		if of, ok := reflect.Zero(t).Interface().(Enumerated); ok && r.Enum == nil {
+			r.Enum = of.ValuesOf(r.Key)
 		}
 		if r.Key == "" {
 			panic(fmt.Sprintf("%s.%s has no tag for its key", t, f.Name))

@@ -52,6 +52,7 @@ type outer struct {
 	CPUs   *int64  `toml:"cpus" unit:"cpus" above:"0"`
 	On     bool    `toml:"on"`
 	Pick   string  `toml:"pick" enum:"one,two"`
+	Digit  string  `toml:"digit" enum:"1,2"`
 	Own    own     `toml:"own"`
 	Rate   float64 `toml:"rate" max:"1"`
 	Inner  inner   `toml:"inner"`
@@ -81,7 +82,11 @@ func TestDecode(t *testing.T) {
 		{"a percentage with decimals", card("rate", text("97.1%")), []string{`f:2:1: <rate> must be a number, not the word "97.1%" (write 0.971)`}},
 		{"a percentage for a number that is no share", card("wait", text("60%")), []string{`f:2:1: <wait> must be a number, not the word "60%" (like wait)`}},
 		{"another word", card("pick", text("onw")), []string{`f:2:1: <pick> must be one of one, two, not "onw" (did you mean "one"?)`}},
-		{"a number for a word", card("pick", number("1")), []string{`f:2:1: <pick> must be a word, not the number 1 (write it in quotes: "1")`}},
+		{"a number for a word", card("pick", number("1")), []string{"f:2:1: <pick> must be one of one, two, not the number 1 (like pick)"}},
+		{"a number for a name of digits", card("digit", number("2")), []string{`f:2:1: <digit> must be one of 1, 2, not the number 2 (write it in quotes: "2")`}},
+		{"a row for a word", card("pick", &Node{Kind: List}), []string{"f:2:1: <pick> must be one of one, two, not a row (like pick)"}},
+		{"a percentage without its sign for a share", card("rate", number("5")), []string{"f:2:1: <rate> must be at most 1, not 5 (write 0.05 for 5%)"}},
+		{"more than all for a share", card("rate", number("500")), []string{"f:2:1: <rate> must be at most 1, not 500"}},
 		{"a word for true", card("on", text("Yes")), []string{`f:2:1: <on> must be true or false, not the word "Yes" (write true)`}},
 		{"a row for true", card("on", &Node{Kind: List}), []string{"f:2:1: <on> must be true or false, not a row (like on)"}},
 		{"a type that decodes itself", card("own", text("wrong")), []string{`f:2:1: <own> must be right, not the word "wrong" (like own)`}},
@@ -132,7 +137,7 @@ func TestUnknownKeysAndLaterChecks(t *testing.T) {
 		}
 	}
 	d.Decode(new(outer))
-	if want := "[colour of 10 inner.nam of 2]"; fmt.Sprint(unknown) != want {
+	if want := "[colour of 11 inner.nam of 2]"; fmt.Sprint(unknown) != want {
 		t.Errorf("unknown: %v, want %s", unknown, want)
 	}
 	d.Problem(Path{"on"}, "", "is bad for another reason, too")

@@ -32,14 +32,20 @@ func (d *Decoder) noNUL(n *Node, p Path, s string) bool {
 
 func (d *Decoder) text(n *Node, p Path, v reflect.Value, r Rules) bool {
 	s, words := n.Text, d.Dialect.Words
+	wanted := words.Text
+	if len(r.Enum) > 0 {
+		wanted = "one of " + strings.Join(r.Enum, ", ")
+	}
 	switch {
 	case n.Kind == Text:
 	case n.At.IsFlag(): // use the text as typed
 		s = n.Typed
 	case n.Kind == List || n.Kind == Mapping:
-		return d.MustBe(n, p, r, words.Text, "")
+		return d.MustBe(n, p, r, wanted, "")
+	case len(r.Enum) > 0 && !slices.Contains(r.Enum, n.Text):
+		return d.MustBe(n, p, r, wanted, "")
 	default:
-		return d.MustBe(n, p, r, words.Text, fmt.Sprintf("write it in quotes: %q", n.Text))
+		return d.MustBe(n, p, r, wanted, fmt.Sprintf("write it in quotes: %q", n.Text))
 	}
 	plain := d.Dialect.Closed && !r.Raw
 	switch {
@@ -200,7 +206,12 @@ func (d *Decoder) inBounds(n *Node, p Path, f float64, r Rules) bool {
 	default:
 		return true
 	}
-	return d.Wrong(n, p, "", "%s must be %s, not %s", d.Dialect.Words.Name(p), must, Shorten(n.Text))
+	hint := ""
+	if r.Max != nil && r.Max.Value == 1 && f > 1 && f <= 100 {
+		share := strconv.FormatFloat(f/100, 'g', 6, 64)
+		hint = "write " + share + " for " + Shorten(n.Text) + "%"
+	}
+	return d.Wrong(n, p, hint, "%s must be %s, not %s", d.Dialect.Words.Name(p), must, Shorten(n.Text))
 }
 
 // anything reads a provider's setting: map[string]any, []any, string, bool, nil, int or float64.

@@ -54,21 +54,9 @@ func (e *export) checkSizes(ctx context.Context) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	out, err := e.git(ctx, strings.NewReader(strings.Join(ids, "\n")+"\n"), "cat-file", "--batch-check")
+	sizes, err := e.sizes(ctx, ids)
 	if err != nil {
 		return err
-	}
-	sizes := make(map[string]int64, len(ids))
-	for line := range strings.Lines(string(out)) {
-		words := strings.Fields(line)
-		if len(words) != 3 || words[1] != "blob" {
-			return fmt.Errorf("%s: a file of commit %s was not sent: %s", e.remote.shown, e.id, safe(line))
-		}
-		size, err := strconv.ParseInt(words[2], 10, 64)
-		if err != nil {
-			return err
-		}
-		sizes[words[0]] = size
 	}
 	for i := range e.directories {
 		f := &e.directories[i]
@@ -88,6 +76,27 @@ func (e *export) checkSizes(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// sizes returns the sizes of contents in bytes, by their ids.
+func (s source) sizes(ctx context.Context, ids []string) (map[string]int64, error) {
+	out, err := s.git(ctx, strings.NewReader(strings.Join(ids, "\n")+"\n"), "cat-file", "--batch-check")
+	if err != nil {
+		return nil, err
+	}
+	sizes := make(map[string]int64, len(ids))
+	for line := range strings.Lines(string(out)) {
+		words := strings.Fields(line)
+		if len(words) != 3 || words[1] != "blob" {
+			return nil, fmt.Errorf("%s: a file of commit %s was not sent: %s", s.remote.shown, s.id, safe(line))
+		}
+		size, err := strconv.ParseInt(words[2], 10, 64)
+		if err != nil {
+			return nil, err
+		}
+		sizes[words[0]] = size
+	}
+	return sizes, nil
 }
 
 // makeDirs creates the directories to write, and an empty directory for each submodule.
@@ -159,18 +168,22 @@ func (e *export) files(ctx context.Context) ([]pointer, error) {
 }
 
 // contents makes git write the contents of ids, in that order, and calls take for each.
-func (e *export) contents(ctx context.Context, ids []string, take func(id string, size int64, r io.Reader) error) error {
+func (s source) contents(ctx context.Context, ids []string, take func(id string, size int64, r io.Reader) error) error {
+	return s.stream(ctx, strings.Join(ids, "\n")+"\n", []string{"cat-file", "--batch"}, func(r *bufio.Reader) error {
+		return takeAll(r, len(ids), take)
+	})
+}
+
+// stream runs git and calls take with its output, while git writes it. If take fails, git is ended.
+func (s source) stream(ctx context.Context, stdin string, args []string, take func(r *bufio.Reader) error) error {
 	reader, writer := io.Pipe()
 	taken := make(chan error, 1)
 	go func() {
-		err := takeAll(bufio.NewReaderSize(reader, 64<<10), len(ids), take)
+		err := take(bufio.NewReaderSize(reader, 64<<10))
 		reader.CloseWithError(err) // ends git if it is still writing
 		taken <- err
 	}()
-	_, err := e.run(ctx, call{
-		dir: e.repo, remote: e.remote, stdin: strings.NewReader(strings.Join(ids, "\n") + "\n"),
-		stdout: writer, args: []string{"cat-file", "--batch"},
-	})
+	_, err := s.run(ctx, call{dir: s.repo, remote: s.remote, stdin: strings.NewReader(stdin), stdout: writer, args: args})
 	writer.Close()
 	failed := <-taken
 	if failed == nil || err != nil && (errors.Is(failed, io.EOF) || errors.Is(failed, io.ErrUnexpectedEOF)) {

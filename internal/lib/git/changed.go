@@ -17,18 +17,32 @@ import (
 // It runs no command from the repository's configuration, regardless of the repository's owner. If
 // since does not exist, the error is an ErrNoCommit.
 func (g *Client) Changed(ctx context.Context, top, since string) ([]string, error) {
-	if err := CheckRevision(since); err != nil || since == "" {
-		return nil, &NoCommitError{Remote: top, Message: fmt.Sprintf("%q is neither a commit nor the name of a branch or tag", safe(since))}
-	}
-	w := &worktree{Client: g, top: top}
-	if err := w.disarm(ctx); err != nil {
-		return nil, err
-	}
-	base, err := w.base(ctx, since)
+	w, base, err := g.since(ctx, top, since)
 	if err != nil {
 		return nil, err
 	}
-	changed, err := w.git(ctx, "diff", "-z", "--name-only", "--no-renames", "--no-ext-diff", "--no-textconv", "--ignore-submodules=all", base, "--")
+	return w.uncommitted(ctx, base)
+}
+
+// since returns the working tree at top and the merge base of its HEAD and since.
+func (g *Client) since(ctx context.Context, top, since string) (w *worktree, base string, err error) {
+	if err := checkLocal(since); err != nil {
+		return nil, "", &NoCommitError{Remote: top, Message: err.Error()}
+	}
+	w = &worktree{Client: g, top: top, config: [][2]string{{"diff.autoRefreshIndex", "true"}}}
+	if err := w.disarm(ctx); err != nil {
+		return nil, "", err
+	}
+	base, err = w.base(ctx, since)
+	return w, base, err
+}
+
+// uncommitted returns the files of the working tree that differ from a commit, sorted: also
+// submodules that are checked out at another commit. Changes inside a submodule do not count, because
+// git would run commands that the submodule's configuration names.
+func (w *worktree) uncommitted(ctx context.Context, base string) ([]string, error) {
+	// Unlike diff-index, git diff compares the contents of files of which only the times differ.
+	changed, err := w.git(ctx, "diff", "-O/dev/null", "--no-color", "--no-relative", "-z", "--name-only", "--no-renames", "--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty", base, "--")
 	if err != nil {
 		return nil, err
 	}
@@ -36,9 +50,44 @@ func (g *Client) Changed(ctx context.Context, top, since string) ([]string, erro
 	if err != nil {
 		return nil, err
 	}
-	names := strings.FieldsFunc(changed+added, func(r rune) bool { return r == 0 })
+	return namesIn(changed + added), nil
+}
+
+// namesIn returns the names that git lists with a zero byte after each, sorted.
+func namesIn(listed string) []string {
+	names := strings.FieldsFunc(listed, func(r rune) bool { return r == 0 })
 	slices.Sort(names)
-	return slices.Compact(names), nil
+	return slices.Compact(names)
+}
+
+// Changes are the files that changed since a commit.
+type Changes struct {
+	Base  string   // the merge base of HEAD and the commit
+	Files []string // sorted, from the root of the repository, with forward slashes
+}
+
+// Changes returns the files that the commits from the merge base of HEAD and since to HEAD changed,
+// added or removed: also submodules that have another commit. With workTree it adds those of
+// Changed, which are not committed yet. It is otherwise like Changed.
+func (g *Client) Changes(ctx context.Context, top, since string, workTree bool) (Changes, error) {
+	w, base, err := g.since(ctx, top, since)
+	if err != nil {
+		return Changes{}, err
+	}
+	// Unlike git diff, diff-tree does not read how the repository's configuration wants diffs shown.
+	committed, err := w.git(ctx, "diff-tree", "-r", "-z", "--name-only", "--no-renames", "--no-ext-diff", "--no-textconv", "--ignore-submodules=none", base, "HEAD", "--")
+	if err != nil {
+		return Changes{}, err
+	}
+	c := Changes{Base: base, Files: namesIn(committed)}
+	if !workTree {
+		return c, nil
+	}
+	more, err := w.uncommitted(ctx, base)
+	c.Files = append(c.Files, more...)
+	slices.Sort(c.Files)
+	c.Files = slices.Compact(c.Files)
+	return c, err
 }
 
 // worktree is the working tree of a repository that is not trusted.

@@ -73,6 +73,12 @@ func TestChanged(t *testing.T) {
 			t.Errorf("since %s: %q, %v", since, got, err)
 		}
 	}
+	for workTree, want := range map[bool]string{true: want, false: "tasks/b/task.toml tasks/gone/task.toml tasks/moved/task.toml tasks/moved/x.toml"} {
+		got, err := client.Changes(t.Context(), top, "main~1", workTree)
+		if err != nil || strings.Join(got.Files, " ") != want || got.Base != in(top, "rev-parse", "start") {
+			t.Errorf("with the working tree %v: %+v, %v", workTree, got, err)
+		}
+	}
 	if _, err := os.Stat(ran); err == nil {
 		text, _ := os.ReadFile(ran)
 		t.Errorf("programs that the repository names were run: %s", text)
@@ -83,6 +89,20 @@ func TestChanged(t *testing.T) {
 	if got, err := client.Changed(t.Context(), clone, "main"); err != nil || len(got) != 4 {
 		t.Errorf("since a branch that only origin has: %q, %v", got, err)
 	}
+	in(clone, "update-index", "--add", "--cacheinfo", "160000,"+in(clone, "rev-parse", "HEAD")+",module")
+	in(clone, "commit", "--quiet", "--message", "a submodule")
+	if got, err := client.Changes(t.Context(), clone, "HEAD~1", false); err != nil || strings.Join(got.Files, " ") != "module" {
+		t.Errorf("a submodule with another commit: %+v, %v", got, err)
+	}
+	in(clone, "clone", "--quiet", "file://"+top, "module")
+	if got, err := client.Changes(t.Context(), clone, "HEAD", true); err != nil || len(got.Files) != 0 {
+		t.Errorf("a submodule that is checked out: %+v, %v", got, err)
+	}
+	in(filepath.Join(clone, "module"), "checkout", "--quiet", "--detach", "start")
+	in(filepath.Join(clone, "module"), "config", "core.fsmonitor", "echo monitor >> "+ran+" #")
+	if got, err := client.Changes(t.Context(), clone, "HEAD", true); err != nil || strings.Join(got.Files, " ") != "module" {
+		t.Errorf("a submodule that is checked out at another commit: %+v, %v", got, err)
+	}
 	shallow := filepath.Join(t.TempDir(), "shallow")
 	in(top, "clone", "--quiet", "--depth=1", "--no-single-branch", "file://"+top, shallow)
 	for _, c := range []struct{ dir, since string }{{shallow, "main"}, {top, "nowhere"}, {top, "--output=" + ran}, {top, ""}, {top, "main..change"}} {
@@ -92,5 +112,43 @@ func TestChanged(t *testing.T) {
 	}
 	if _, err := os.Stat(ran); err == nil {
 		t.Error("an option was passed on")
+	}
+}
+
+// How the repository's owner wants git to show differences changes nothing.
+func TestConfigurationDoesNotChangeWhatChanged(t *testing.T) {
+	r := newLocalRepo(t)
+	r.git("rm", "--quiet", ".gitattributes")
+	r.git("commit", "--quiet", "-m", "without filters")
+	r.put("agent/ü two", "2")
+	r.git("mv", "tasks/a/task.toml", "tasks/a/moved.toml")
+	r.git("add", ".")
+	r.git("commit", "--quiet", "-m", "three")
+	r.put("job.yaml", "not committed")
+	committed := "agent/ü two tasks/a/moved.toml tasks/a/task.toml"
+	client := git.New(git.Options{})
+	for i, config := range []string{
+		"diff.orderFile=/nonexistent", "diff.external=false", "diff.relative=true", "diff.renames=copies", "diff.noprefix=true", "diff.mnemonicPrefix=true",
+		"diff.autoRefreshIndex=false", "diff.ignoreSubmodules=all", "diff.submodule=log", "diff.colorMoved=zebra", "color.ui=always", "color.diff=always",
+		"core.quotePath=true", "core.pager=false", "pager.diff=true", "log.showSignature=true", "status.showUntrackedFiles=no", "status.relativePaths=true", "core.fsmonitor=false",
+		"diff.x.textconv=false", "diff.x.command=false",
+	} {
+		key, value, _ := strings.Cut(config, "=")
+		r.git("config", key, value)
+		other := time.Unix(1e9+int64(i), 0) // not that in the index, in which git diff notes it
+		if err := os.Chtimes(filepath.Join(r.top, "agent/run.sh"), other, other); err != nil {
+			t.Fatal(err)
+		}
+		for workTree, want := range map[bool]string{false: committed, true: "agent/ü two job.yaml tasks/a/moved.toml tasks/a/task.toml"} {
+			if got, err := client.Changes(t.Context(), r.top, "HEAD~1", workTree); err != nil || strings.Join(got.Files, " ") != want {
+				t.Errorf("%s, with the working tree %v: %q, %v", config, workTree, got.Files, err)
+			}
+		}
+		r.git("config", "--unset", key)
+	}
+	// A value that git does not know ends each git diff, but not one of commits.
+	r.git("config", "diff.algorithm", "nonsense")
+	if got, err := client.Changes(t.Context(), r.top, "HEAD~1", false); err != nil || strings.Join(got.Files, " ") != committed {
+		t.Errorf("an unknown algorithm: %q, %v", got.Files, err)
 	}
 }

@@ -67,7 +67,7 @@ var ErrNoGit = errors.New("git is needed, in version 2.32 or newer")
 func (g *Client) findGit() (string, error) {
 	path, err := lookPath("git", g.getenv("PATH"))
 	if err != nil {
-		return "", fmt.Errorf("%w, to fetch datasets: it is not installed, or not on the PATH", ErrNoGit)
+		return "", fmt.Errorf("%w: it is not installed, or not on the PATH", ErrNoGit)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -81,6 +81,16 @@ func (g *Client) findGit() (string, error) {
 		return "", fmt.Errorf("%w: this is %s", ErrNoGit, safe(version))
 	}
 	return path, nil
+}
+
+// Version returns the version that git states, such as "git version 2.39.5". The error is ErrNoGit
+// if there is none that is new enough.
+func (g *Client) Version(ctx context.Context) (string, error) {
+	out, err := g.run(ctx, call{args: []string{"version"}})
+	if err != nil {
+		return "", err
+	}
+	return safe(strings.TrimSpace(string(out))), nil
 }
 
 // recent reports whether "git version 2.39.5 (…)" is new enough.

@@ -18,6 +18,8 @@ type Local struct {
 	ID     string // the full id
 	source source
 	stored string // the directory of the files that git-lfs keeps
+	// objects is the repository's objects directory.
+	objects string
 }
 
 // Local returns the commit that rev names in the repository whose working tree is at top: a commit,
@@ -48,7 +50,7 @@ func (g *Client) Local(ctx context.Context, top, objects, rev, scratch string) (
 		}
 		return nil, none
 	}
-	l := &Local{ID: id, stored: filepath.Join(filepath.Dir(objects), "lfs", "objects"), source: source{Client: g, remote: Remote{shown: "in " + safe(top)}, repo: filepath.Join(scratch, "own"), id: id}}
+	l := &Local{ID: id, objects: objects, stored: filepath.Join(filepath.Dir(objects), "lfs", "objects"), source: source{Client: g, remote: Remote{shown: "in " + safe(top)}, repo: filepath.Join(scratch, "own"), id: id}}
 	if err := g.create(ctx, l.source.remote, l.source.repo, len(id) == 64); err != nil {
 		return nil, err
 	}
@@ -97,9 +99,20 @@ func (l *Local) Export(ctx context.Context, keep func(name string) bool, into st
 	}
 	out := e.results()[0]
 	if len(out.Problems) > 0 {
-		return 0, nil, fmt.Errorf("commit %s: %s", l.ID[:12], strings.Join(out.Problems, "; "))
+		return 0, nil, &TreeError{Commit: l.ID, Problems: out.Problems}
 	}
 	return len(e.directories[0].entries), out.Warnings, nil
+}
+
+// TreeError means that files of a commit cannot be written: they are too many, too large, or have names
+// that are not allowed.
+type TreeError struct {
+	Commit   string
+	Problems []string // safe to print
+}
+
+func (e *TreeError) Error() string {
+	return "commit " + e.Commit[:12] + ": " + strings.Join(e.Problems, "; ")
 }
 
 // filter removes the entries for whose names keep returns false.

@@ -172,7 +172,7 @@ func TestNoGit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := client.Resolve(t.Context(), remote, "main", t.TempDir()); !errors.Is(err, git.ErrNoGit) || err.Error() != "git is needed, in version 2.32 or newer, to fetch datasets: it is not installed, or not on the PATH" {
+	if _, err := client.Resolve(t.Context(), remote, "main", t.TempDir()); !errors.Is(err, git.ErrNoGit) || err.Error() != "git is needed, in version 2.32 or newer: it is not installed, or not on the PATH" {
 		t.Error(err)
 	}
 }

@@ -104,7 +104,7 @@ func TestReadingIsBounded(t *testing.T) {
 	}
 }
 
-func TestCheckDirsFindsWhatIsNoDirectory(t *testing.T) {
+func TestCheckDirsRefusesLinksAndFiles(t *testing.T) {
 	top := hostile(t)
 	for below, fine := range map[string]bool{"dir": true, "nothing/at/all": true, "dir-link/x": false, "dir/file/x": false, "pipe": false} {
 		if err := CheckDirs(top, below); (err == nil) != fine {

@@ -56,8 +56,8 @@ func TestCost(t *testing.T) {
 	}
 }
 
-// TestOffPeak checks prices that depend on the time of the day.
-func TestOffPeak(t *testing.T) {
+// TestOffPeakPrices checks prices that depend on the time of the day.
+func TestOffPeakPrices(t *testing.T) {
 	found := false
 	for _, p := range table() {
 		for _, m := range p.Models {

@@ -141,20 +141,20 @@ func (r *Replay) RoundTrip(q *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	api, action := model.APIOf(q.URL.Path)
-	if api, action = apiOf(q, api, action); action != model.ActionTurn {
+	p, action := protocolOf(q)
+	if action != model.ActionTurn {
 		return response(q, http.StatusNotFound, "application/json", `{"error":{"message":"only answers of the model are recorded"}}`, time.Time{}), nil
 	}
-	asked, _ := contentOf(api, q.URL.Path, body, r.hide)
+	asked, _ := contentOf(p, q.URL.Path, body, r.hide)
 	digest := asked.digest()
 	// An answer fits only in the protocol of the request, and as a stream only if the request asks
 	// for one.
-	streams := model.AsksForStream(api, q.URL.Path, body)
+	streams := p.Streams(q.URL.Path, body)
 	list := slices.DeleteFunc(slices.Clone(r.by[digest]), func(x *exchange) bool {
-		return x.API != api || x.Status/100 == 2 && sse.IsStream(x.Type) != streams
+		return x.API != p.Facts().Name || x.Status/100 == 2 && sse.IsStream(x.Type) != streams
 	})
 	if len(list) == 0 {
-		return nil, &model.MissError{Difference: r.nearest(asked, api)}
+		return nil, &model.MissError{Difference: r.nearest(asked, p.Facts().Name)}
 	}
 	n := 1
 	name := ""

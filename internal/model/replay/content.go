@@ -13,6 +13,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/org/rollout-action/internal/model"
+	"github.com/org/rollout-action/internal/model/api"
 )
 
 // content is the part of a request that determines its answer, without volatile texts, which differ
@@ -24,21 +25,15 @@ type content struct {
 	Messages []model.Message   `json:"messages"`
 }
 
-// samplingPaths are the paths of parameters that affect a model's answer, in all protocols. Limits
-// of the length are not among them: clients compute them from the length of the conversation.
-var samplingPaths = []string{
-	"temperature", "top_p", "top_k", "tool_choice", "response_format", "reasoning_effort", "reasoning.effort", "thinking.type", "output_config.effort", "text.format",
-	"generationConfig.temperature", "generationConfig.topP", "generationConfig.topK", "generationConfig.responseMimeType", "generationConfig.responseSchema", "toolConfig",
-}
-
 // contentOf returns the content of a request without secrets. hidden reports whether it contained
 // any.
-func contentOf(api model.API, path string, asked []byte, hide func([]byte) []byte) (_ content, hidden bool) {
+func contentOf(p api.Protocol, path string, asked []byte, hide func([]byte) []byte) (_ content, hidden bool) {
 	body := hide(asked)
 	hidden = !bytes.Equal(body, asked)
-	conversation := model.ReadConversation(api, path, body)
-	c := content{Model: model.AskedModel(api, path, body), Sampling: map[string]string{}, Tools: conversation.Tools, Messages: conversation.Messages}
-	for _, at := range samplingPaths {
+	conversation := p.Conversation(path, body)
+	c := content{Model: api.AskedModel(p, path, body), Sampling: map[string]string{}, Tools: conversation.Tools, Messages: conversation.Messages}
+	// Limits of the length are left out: clients compute them from the length of the conversation.
+	for _, at := range api.Sampling() {
 		if v := gjson.GetBytes(body, at); v.Exists() {
 			c.Sampling[at] = string(canonicalJSON([]byte(v.Raw)))
 		}

@@ -10,7 +10,7 @@ import (
 )
 
 // nearest describes how a request differs from the most similar recorded one.
-func (r *Replay) nearest(asked content, api model.API) string {
+func (r *Replay) nearest(asked content, name model.API) string {
 	var best *exchange
 	most := -1
 	for _, digest := range slices.Sorted(maps.Keys(r.by)) {
@@ -26,8 +26,8 @@ func (r *Replay) nearest(asked content, api model.API) string {
 	what := difference(best.Asked, asked)
 	if what == "" {
 		what = "the same conversation was recorded in another form: "
-		if best.API != api {
-			what += fmt.Sprintf("by the API %s, and not %s", best.API, api)
+		if best.API != name {
+			what += fmt.Sprintf("by the API %s, and not %s", best.API, name)
 		} else {
 			what += "with a stream, or without one"
 		}

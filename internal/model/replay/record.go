@@ -18,6 +18,8 @@ import (
 	"github.com/moby/sys/atomicwriter"
 
 	"github.com/org/rollout-action/internal/model"
+	"github.com/org/rollout-action/internal/model/api"
+	"github.com/org/rollout-action/internal/model/tokens"
 )
 
 // exchange is a request and its answer, as they are in a file.
@@ -96,9 +98,9 @@ func (r *Recorder) CloseIdleConnections() {
 // RoundTrip implements http.RoundTripper. After an exchange could not be written, it returns a
 // model.GatewayError: a record with gaps is useless.
 func (r *Recorder) RoundTrip(q *http.Request) (*http.Response, error) {
-	api, action := model.APIOf(q.URL.Path)
+	p, action := protocolOf(q)
 	caller := model.CallerOf(q.Context())
-	if api, action = apiOf(q, api, action); action != model.ActionTurn || caller == nil { // only turns of sessions can be replayed
+	if action != model.ActionTurn || caller == nil { // only turns of sessions can be replayed
 		return r.upstream.RoundTrip(q)
 	}
 	r.mu.Lock()
@@ -115,21 +117,21 @@ func (r *Recorder) RoundTrip(q *http.Request) (*http.Response, error) {
 	if err != nil || !lasting(answer.StatusCode) {
 		return answer, err
 	}
-	asked, hidden := contentOf(api, q.URL.Path, body, r.hide)
+	asked, hidden := contentOf(p, q.URL.Path, body, r.hide)
 	answer.Body = &recording{ReadCloser: answer.Body, r: r, caller: caller, x: exchange{
-		Version: formatVersion, At: time.Now().UTC(), API: api, Asked: asked, Status: answer.StatusCode, Type: answer.Header.Get("Content-Type"),
+		Version: formatVersion, At: time.Now().UTC(), API: p.Facts().Name, Asked: asked, Status: answer.StatusCode, Type: answer.Header.Get("Content-Type"),
 		hidden: hidden,
 	}}
 	return answer, nil
 }
 
-// apiOf returns the protocol of a request: that of the caller if there is one, because providers
+// protocolOf returns the protocol of a request: that of the caller if there is one, because providers
 // serve protocols below other paths.
-func apiOf(q *http.Request, api model.API, action model.Action) (model.API, model.Action) {
+func protocolOf(q *http.Request) (api.Protocol, model.Action) {
 	if c := model.CallerOf(q.Context()); c != nil {
-		return c.API, c.Action
+		return api.Named(c.API), c.Action
 	}
-	return api, action
+	return api.Of(q.URL.Path)
 }
 
 // lasting reports whether the same request would be answered with the same status again.
@@ -183,12 +185,12 @@ func (b *recording) Close() error {
 	b.once.Do(func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		if b.cut || b.text.Len() > maxAnswer || b.x.Status/100 == 2 && !model.IsWhole(b.x.API, b.x.Type, b.text.Bytes()) {
+		if b.cut || b.text.Len() > maxAnswer || b.x.Status/100 == 2 && !api.IsWhole(api.Named(b.x.API), b.x.Type, b.text.Bytes()) {
 			return
 		}
 		safe := b.safe(b.text.Bytes())
 		if b.x.hidden || !bytes.Equal(safe, b.text.Bytes()) {
-			safe = b.safe(model.WithoutTokenIDs(b.x.Type, b.text.Bytes()))
+			safe = b.safe(tokens.Without(b.x.Type, b.text.Bytes()))
 		}
 		b.x.Body = string(safe)
 		if failed := b.r.write(b.caller, b.x); failed != nil {
@@ -202,7 +204,7 @@ func (b *recording) Close() error {
 
 // safe returns an answer without secrets, also without those that are spread over several events.
 func (b *recording) safe(answer []byte) []byte {
-	return model.HideJoined(b.x.Type, b.r.hide(answer), b.r.hide)
+	return hideJoined(b.x.Type, b.r.hide(answer), b.r.hide)
 }
 
 // write writes an exchange to a file, atomically.

@@ -14,6 +14,12 @@ import (
 	"testing"
 
 	"github.com/org/rollout-action/internal/model"
+	"github.com/org/rollout-action/internal/model/api"
+	"github.com/org/rollout-action/internal/model/api/anthropic"
+	"github.com/org/rollout-action/internal/model/api/chat"
+	"github.com/org/rollout-action/internal/model/api/google"
+	"github.com/org/rollout-action/internal/model/api/responses"
+	"github.com/org/rollout-action/internal/model/gateway"
 	"github.com/org/rollout-action/internal/model/replay"
 	"github.com/org/rollout-action/internal/model/scripted"
 )
@@ -25,7 +31,7 @@ func hide(text []byte) []byte { return bytes.ReplaceAll(text, []byte(secret), []
 // client is a trial's connection to a model.
 type client struct {
 	t       *testing.T
-	session *model.Session
+	session *gateway.Session
 	url     string
 	turns   []model.Turn
 
@@ -35,17 +41,17 @@ type client struct {
 // open starts a session of a trial.
 func open(t *testing.T, api model.API, name string, upstream http.RoundTripper) *client {
 	t.Helper()
-	return openWith(t, model.Config{Name: "m", API: api, Upstream: "big", Key: secret, Transport: upstream}, name)
+	return openWith(t, gateway.Config{Name: "m", API: api, Upstream: "big", Key: secret, Transport: upstream}, name)
 }
 
-func openWith(t *testing.T, config model.Config, name string) *client {
+func openWith(t *testing.T, config gateway.Config, name string) *client {
 	t.Helper()
-	m, err := model.New(config)
+	m, err := gateway.New(config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := &client{t: t, transport: config.Transport}
-	c.session = model.NewSession(model.Options{Model: m, Name: name, Conversations: true, Keep: func(turn model.Turn) error {
+	c.session = gateway.NewSession(gateway.Options{Model: m, Name: name, Conversations: true, Keep: func(turn model.Turn) error {
 		c.turns = append(c.turns, turn)
 		return nil
 	}})
@@ -80,19 +86,19 @@ func (c *client) post(path, body string) (int, string) {
 }
 
 var paths = map[model.API]string{
-	model.Anthropic: "/v1/messages", model.OpenAIChat: "/v1/chat/completions", model.OpenAIResponses: "/v1/responses",
-	model.Google: "/v1beta/models/any:streamGenerateContent?alt=sse",
+	anthropic.Name: "/v1/messages", chat.Name: "/v1/chat/completions", responses.Name: "/v1/responses",
+	google.Name: "/v1beta/models/any:streamGenerateContent?alt=sse",
 }
 
 // second is a request with a call of a tool in it, in each protocol. id is the call's identifier,
 // result its result.
 func second(api model.API, id, result string) string {
 	switch api {
-	case model.Anthropic:
+	case anthropic.Name:
 		return fmt.Sprintf(`{"model":"x","stream":true,"max_tokens":9,"tools":[{"name":"bash","input_schema":{"type":"object"}}],"messages":[{"role":"user","content":"go"},{"role":"assistant","content":[{"type":"tool_use","id":%q,"name":"bash","input":{"command":"ls"}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":%q,"content":%q}]}]}`, id, id, result)
-	case model.OpenAIResponses:
+	case responses.Name:
 		return fmt.Sprintf(`{"model":"x","stream":true,"tools":[{"type":"function","name":"bash"}],"input":[{"role":"user","content":"go"},{"type":"function_call","call_id":%q,"name":"bash","arguments":"{\"command\":\"ls\"}"},{"type":"function_call_output","call_id":%q,"output":%q}]}`, id, id, result)
-	case model.Google:
+	case google.Name:
 		return fmt.Sprintf(`{"tools":[{"functionDeclarations":[{"name":"bash"}]}],"contents":[{"role":"user","parts":[{"text":"go"}]},{"role":"model","parts":[{"functionCall":{"name":"bash","args":{"command":"ls"}}}]},{"role":"user","parts":[{"functionResponse":{"name":"bash","response":{"output":%q}}}]}]}`, result)
 	}
 	return fmt.Sprintf(`{"model":"x","stream":true,"tools":[{"type":"function","function":{"name":"bash"}}],"messages":[{"role":"user","content":"go"},{"role":"assistant","tool_calls":[{"id":%q,"type":"function","function":{"name":"bash","arguments":"{\"command\": \"ls\"}"}}]},{"role":"tool","tool_call_id":%q,"content":%q}]}`, id, id, result)
@@ -126,7 +132,7 @@ func opened(t *testing.T, dir string) *replay.Replay {
 }
 
 func TestAllProtocolsReplayTheirStreams(t *testing.T) {
-	for _, api := range model.APIs {
+	for _, api := range api.Names() {
 		t.Run(string(api), func(t *testing.T) {
 			dir := t.TempDir()
 			one := open(t, api, "a/d/t__1", recorder(t, dir, upstream(t, scripted.Answer{}, scripted.Answer{
@@ -164,7 +170,7 @@ func TestAllProtocolsReplayTheirStreams(t *testing.T) {
 
 // streams are answers in which a secret comes in pieces, in each protocol. %s are the pieces.
 var streams = map[model.API]string{
-	model.Anthropic: `event: message_start
+	anthropic.Name: `event: message_start
 data: {"type":"message_start","message":{"id":"msg_1","model":"big","content":[],"usage":{"input_tokens":1,"output_tokens":1}}}
 
 event: content_block_start
@@ -205,7 +211,7 @@ event: message_stop
 data: {"type":"message_stop"}
 
 `,
-	model.OpenAIChat: `data: {"id":"c","model":"big","choices":[{"index":0,"delta":{"role":"assistant","content":"é it is %s"}}]}
+	chat.Name: `data: {"id":"c","model":"big","choices":[{"index":0,"delta":{"role":"assistant","content":"é it is %s"}}]}
 
 data: {"id":"c","model":"big","choices":[{"index":0,"delta":{"content":"%s"}}]}
 
@@ -222,7 +228,7 @@ data: {"id":"c","model":"big","choices":[{"index":0,"delta":{},"finish_reason":"
 data: [DONE]
 
 `,
-	model.OpenAIResponses: `data: {"type":"response.created","response":{"id":"r","model":"big"}}
+	responses.Name: `data: {"type":"response.created","response":{"id":"r","model":"big"}}
 
 data: {"type":"response.output_text.delta","output_index":0,"content_index":0,"item_id":"m","delta":"é it is %s"}
 
@@ -239,7 +245,7 @@ data: {"type":"response.function_call_arguments.delta","output_index":1,"item_id
 data: {"type":"response.completed","response":{"id":"r","model":"big","status":"completed","output":[{"type":"message","role":"assistant","content":[{"type":"output_text","text":"done"}]}]}}
 
 `,
-	model.Google: `data: {"modelVersion":"big","candidates":[{"content":{"role":"model","parts":[{"thought":true,"text":"hm"},{"text":"é it is %s"}]}}]}
+	google.Name: `data: {"modelVersion":"big","candidates":[{"content":{"role":"model","parts":[{"thought":true,"text":"hm"},{"text":"é it is %s"}]}}]}
 
 data: {"modelVersion":"big","candidates":[{"content":{"role":"model","parts":[{"text":"%s"}]}}]}
 
@@ -254,7 +260,7 @@ data: {"modelVersion":"big","candidates":[{"content":{"role":"model","parts":[{"
 // the files; the stream is a whole answer.
 func TestSecretsInPieces(t *testing.T) {
 	pieces := []any{secret[:4], secret[4:9], secret[9:], secret[:4], secret[4:9], secret[9:]}
-	for _, api := range model.APIs {
+	for _, api := range api.Names() {
 		for name, lines := range map[string]string{"": "\n", " with CR LF": "\r\n"} {
 			t.Run(string(api)+name, func(t *testing.T) {
 				dir := t.TempDir()
@@ -270,18 +276,18 @@ func TestSecretsInPieces(t *testing.T) {
 				} {
 					asked = strings.Replace(asked, from, by, 1)
 				}
-				one := openWith(t, model.Config{Name: "m", API: api, Upstream: "big", Key: "another", Transport: recorder(t, dir, to)}, "a/d/t__1")
+				one := openWith(t, gateway.Config{Name: "m", API: api, Upstream: "big", Key: "another", Transport: recorder(t, dir, to)}, "a/d/t__1")
 				if status, text := one.post(paths[api], asked); status != http.StatusOK || !one.turns[0].Whole {
 					t.Fatalf("%d %s", status, text)
 				}
 				one.session.Close()
-				two := openWith(t, model.Config{Name: "m", API: api, Upstream: "big", Key: "another", Transport: opened(t, dir)}, "a/d/t__1")
+				two := openWith(t, gateway.Config{Name: "m", API: api, Upstream: "big", Key: "another", Transport: opened(t, dir)}, "a/d/t__1")
 				status, text := two.post(paths[api], asked)
 				if status != http.StatusOK || !two.turns[0].Whole {
 					t.Fatalf("%d %s", status, text)
 				}
 				was, is := shownAnswer(one.turns[0]), shownAnswer(two.turns[0])
-				if want := string(hide([]byte(was))); is != want || api != model.OpenAIResponses && !strings.Contains(was, secret) {
+				if want := string(hide([]byte(was))); is != want || api != responses.Name && !strings.Contains(was, secret) {
 					t.Errorf("got %s, want %s", is, want)
 				}
 				if n := strings.Count(text, "***"); n != 2 {
@@ -335,8 +341,8 @@ func TestTokensOfSecretsAreNotRecorded(t *testing.T) {
 				func() http.RoundTripper { return recorder(t, dir, upstream(t, scripted.Answer{Text: one.answer})) },
 				func() http.RoundTripper { return opened(t, dir) },
 			} {
-				c := openWith(t, model.Config{Name: "m", API: model.OpenAIChat, Upstream: "big", Key: "another", Transport: upstream(), Tokens: true}, "a/d/t__1")
-				if status, text := c.post(paths[model.OpenAIChat], body); status != http.StatusOK || strings.Contains(text, "token_ids") || !strings.Contains(text, "done") {
+				c := openWith(t, gateway.Config{Name: "m", API: chat.Name, Upstream: "big", Key: "another", Transport: upstream(), Tokens: true}, "a/d/t__1")
+				if status, text := c.post(paths[chat.Name], body); status != http.StatusOK || strings.Contains(text, "token_ids") || !strings.Contains(text, "done") {
 					t.Errorf("%d %s", status, text)
 				}
 				c.session.Close()
@@ -373,12 +379,12 @@ func TestRepeatedRequests(t *testing.T) {
 	dir := t.TempDir()
 	for attempt, answers := range [][]string{{"1a", "1b"}, {"2a", "2b", "2c"}} {
 		n := 0
-		c := open(t, model.OpenAIChat, fmt.Sprintf("a/d/t__%d", attempt+1), recorder(t, dir, transport(func(q *http.Request) (*http.Response, error) {
+		c := open(t, chat.Name, fmt.Sprintf("a/d/t__%d", attempt+1), recorder(t, dir, transport(func(q *http.Request) (*http.Response, error) {
 			n++
 			return upstream(t, scripted.Answer{Text: answers[n-1]}).RoundTrip(q)
 		})))
 		for range answers {
-			c.post(paths[model.OpenAIChat], chatBody("go"))
+			c.post(paths[chat.Name], chatBody("go"))
 		}
 		c.session.Close()
 	}
@@ -389,10 +395,10 @@ func TestRepeatedRequests(t *testing.T) {
 	for name, want := range map[string]string{
 		"a/d/t__1": "1a 1b 1b 1b", "a/d/t__2": "2a 2b 2c 2c", "a/d/t__3": "1a 1b 1b 1b", "a/d/t__4": "2a 2b 2c 2c", "b/d/t__2": "2a 2b 2c 2c", "b/other/t__1": "1a 1b 1b 1b", "": "1a 1b 1b 1b",
 	} {
-		c := open(t, model.OpenAIChat, name, r)
+		c := open(t, chat.Name, name, r)
 		var got []string
 		for range 4 {
-			_, body := c.post(paths[model.OpenAIChat], chatBody("go"))
+			_, body := c.post(paths[chat.Name], chatBody("go"))
 			for _, one := range []string{"1a", "1b", "2a", "2b", "2c"} {
 				if strings.Contains(body, `"`+one+`"`) {
 					got = append(got, one)
@@ -424,8 +430,8 @@ func TestWhatIsKept(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			c := open(t, model.OpenAIChat, "a/d/t__1", recorder(t, dir, upstream(t, one.answer)))
-			q, err := http.NewRequest(http.MethodPost, c.url+paths[model.OpenAIChat], strings.NewReader(strings.Replace(chatBody("go"), "{", `{"stream":true,`, 1)))
+			c := open(t, chat.Name, "a/d/t__1", recorder(t, dir, upstream(t, one.answer)))
+			q, err := http.NewRequest(http.MethodPost, c.url+paths[chat.Name], strings.NewReader(strings.Replace(chatBody("go"), "{", `{"stream":true,`, 1)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -454,9 +460,9 @@ func TestARecordThatCannotBeWritten(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "a"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	c := open(t, model.OpenAIChat, "a/d/t__1", recorder(t, dir, upstream(t, scripted.Answer{Text: "yes"})))
-	c.post(paths[model.OpenAIChat], chatBody("go"))
-	status, body := c.post(paths[model.OpenAIChat], chatBody("go"))
+	c := open(t, chat.Name, "a/d/t__1", recorder(t, dir, upstream(t, scripted.Answer{Text: "yes"})))
+	c.post(paths[chat.Name], chatBody("go"))
+	status, body := c.post(paths[chat.Name], chatBody("go"))
 	if r := c.session.Seal(); status != http.StatusInternalServerError || !strings.Contains(body, "gateway_failed") || r.Failure == nil || r.Failure.Kind != model.FailedGateway {
 		t.Errorf("%d %s, %+v", status, body, r.Failure)
 	}
@@ -488,10 +494,10 @@ func TestWhatChangesByNature(t *testing.T) {
 	for i, list := range [][][2]string{same, differ} {
 		for _, pair := range list {
 			dir := t.TempDir()
-			c := open(t, model.OpenAIChat, "a/d/t__1", recorder(t, dir, upstream(t, scripted.Answer{Text: "yes"})))
-			c.post(paths[model.OpenAIChat], chatBody(pair[0]))
+			c := open(t, chat.Name, "a/d/t__1", recorder(t, dir, upstream(t, scripted.Answer{Text: "yes"})))
+			c.post(paths[chat.Name], chatBody(pair[0]))
 			c.session.Close()
-			status, _ := open(t, model.OpenAIChat, "a/d/t__1", opened(t, dir)).post(paths[model.OpenAIChat], chatBody(pair[1]))
+			status, _ := open(t, chat.Name, "a/d/t__1", opened(t, dir)).post(paths[chat.Name], chatBody(pair[1]))
 			if hit := status == http.StatusOK; hit != (i == 0) {
 				t.Errorf("%q and %q are the same: %t", pair[0], pair[1], hit)
 			}
@@ -502,9 +508,9 @@ func TestWhatChangesByNature(t *testing.T) {
 // Each miss describes the difference.
 func TestMisses(t *testing.T) {
 	dir := t.TempDir()
-	c := open(t, model.OpenAIChat, "a/d/t__1", recorder(t, dir, upstream(t, scripted.Answer{Text: "yes"})))
+	c := open(t, chat.Name, "a/d/t__1", recorder(t, dir, upstream(t, scripted.Answer{Text: "yes"})))
 	base := `{"model":"x","temperature":0.5,"tools":[{"type":"function","function":{"name":"bash","description":"runs"}}],"messages":[{"role":"system","content":"Be good."},{"role":"user","content":"go"}]}`
-	c.post(paths[model.OpenAIChat], base)
+	c.post(paths[chat.Name], base)
 	c.session.Close()
 	for name, one := range map[string]struct{ from, to, want string }{
 		"sampling":    {`"temperature":0.5`, `"temperature":1`, "the sampling was map[temperature:0.5], is map[temperature:1]"},
@@ -517,8 +523,8 @@ func TestMisses(t *testing.T) {
 		"one is gone": {`,{"role":"user","content":"go"}`, "", "message 2 (user) is not there any more"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := open(t, model.OpenAIChat, "a/d/t__1", opened(t, dir))
-			status, _ := c.post(paths[model.OpenAIChat], strings.Replace(base, one.from, one.to, 1))
+			c := open(t, chat.Name, "a/d/t__1", opened(t, dir))
+			status, _ := c.post(paths[chat.Name], strings.Replace(base, one.from, one.to, 1))
 			if missed := c.session.Seal().Missed; status != http.StatusBadRequest || !strings.Contains(missed, one.want) || len(missed) > 1500 {
 				t.Errorf("%d, %q is not in %q", status, one.want, missed)
 			}

@@ -1,14 +1,15 @@
 package scripted
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/org/rollout-action/internal/model"
+	"github.com/org/rollout-action/internal/model/rendering"
 )
 
 // Script defines the model's answers. An answer depends on the conversation alone, so that
@@ -17,7 +18,7 @@ import (
 // model's earlier answers in the conversation is the index into the list.
 type Script struct {
 	Rules   []Rule   `yaml:"rules" json:"rules,omitempty" doc:"Answers for some conversations: the first rule that fits is used."`
-	Answers []Answer `yaml:"answers" json:"answers,omitempty" doc:"What the model answers, in order: the answer to a conversation with two answers in it is the third."`
+	Answers []Answer `yaml:"answers" json:"answers,omitempty" doc:"The model's answers, in order: the answer to a conversation with two answers in it is the third."`
 	// Repeat: the last answer is given again and again.
 	Repeat bool `yaml:"repeat" json:"repeat,omitempty" default:"false" doc:"Give the last answer again when there are no more. Default: an error."`
 }
@@ -29,7 +30,7 @@ type Rule struct {
 	First   string   `yaml:"first" json:"first,omitempty" doc:"Regular expression that the first message of the user must match."`
 	NoTools bool     `yaml:"no_tools" json:"no_tools,omitempty" doc:"Only requests that offer no tools."`
 	Tool    string   `yaml:"tool" json:"tool,omitempty" doc:"Regular expression that the name of one of the offered tools must match."`
-	Answers []Answer `yaml:"answers" json:"answers" doc:"What the model answers then."`
+	Answers []Answer `yaml:"answers" json:"answers" doc:"The model's answers to requests that match."`
 	Repeat  bool     `yaml:"repeat" json:"repeat,omitempty" default:"false" doc:"Give the last answer again when there are no more."`
 
 	system, last, first, tool *regexp.Regexp
@@ -37,8 +38,8 @@ type Rule struct {
 
 // Answer is one answer.
 type Answer struct {
-	Text      string `yaml:"text" json:"text,omitempty" raw:"true" doc:"What the model says."`
-	Reasoning string `yaml:"reasoning" json:"reasoning,omitempty" raw:"true" doc:"What it thinks before."`
+	Text      string `yaml:"text" json:"text,omitempty" raw:"true" doc:"The text of the answer."`
+	Reasoning string `yaml:"reasoning" json:"reasoning,omitempty" raw:"true" doc:"The reasoning before it."`
 	// Run: a call of whichever of the offered tools runs commands.
 	Run    string  `yaml:"run" json:"run,omitempty" raw:"true" doc:"A command for bash, in a call of whichever of the offered tools runs commands."`
 	Calls  []Call  `yaml:"calls" json:"calls,omitempty" doc:"Calls of tools."`
@@ -71,7 +72,7 @@ type Usage struct {
 type Error struct {
 	Status     int    `yaml:"status" json:"status" required:"true" min:"400" max:"599" doc:"The status of HTTP."`
 	Code       string `yaml:"code" json:"code,omitempty" enum:"context_length" doc:"context_length: the conversation is longer than the model can read, said as the provider of each protocol says it."`
-	Message    string `yaml:"message" json:"message,omitempty" doc:"What the provider says."`
+	Message    string `yaml:"message" json:"message,omitempty" doc:"The message of the provider."`
 	RetryAfter int    `yaml:"retry_after_sec" json:"retry_after_sec,omitempty" min:"0" max:"86400" doc:"Seconds in the header Retry-After."`
 	// InStream: requests that ask for no stream get the status.
 	InStream bool `yaml:"in_stream" json:"in_stream,omitempty" doc:"The error is an event in the stream, after the text of the answer. The status of HTTP is then 200."`
@@ -194,55 +195,37 @@ func (r *Rule) fits(c model.Conversation) bool {
 		(r.tool == nil || slices.ContainsFunc(c.Tools, func(t model.Tool) bool { return r.tool.MatchString(t.Name) }))
 }
 
-// said is an answer in the form in which it is sent.
-type said struct {
-	id, model, text, reasoning, finish string
-	calls                              []call
-	usage                              Usage
-	pace                               time.Duration
-	cut                                bool
-	ids                                *tokenIDs // nil: not requested
-}
-
-type call struct {
-	id, name  string
-	arguments json.RawMessage
-}
-
 // say returns the answer in the form in which it is sent. n makes ids unique.
-func (a *Answer) say(c model.Conversation, asked string, size int, n int) (said, error) {
-	out := said{
-		id: fmt.Sprintf("scripted_%d", n), model: asked, text: a.Text, reasoning: a.Reasoning, finish: a.Finish, usage: a.Usage,
-		pace: time.Duration(a.Pace * float64(time.Second)), cut: a.Cut,
-	}
-	if a.Model != "" {
-		out.model = a.Model
+func (a *Answer) say(c model.Conversation, asked string, request []byte, n int) (rendering.Answer, error) {
+	out := rendering.Answer{
+		Request: request, Conversation: c, ID: fmt.Sprintf("scripted_%d", n), Model: cmp.Or(a.Model, asked), Text: a.Text, Reasoning: a.Reasoning,
+		Truncated: a.Finish != "", Usage: rendering.Usage(a.Usage),
 	}
 	calls := slices.Clone(a.Calls)
 	if a.Run != "" {
 		one, err := runCall(c.Tools, a.Run)
 		if err != nil {
-			return said{}, err
+			return rendering.Answer{}, err
 		}
 		calls = append(calls, one)
 	}
-	size2 := len(a.Text) + len(a.Reasoning)
+	size := len(a.Text) + len(a.Reasoning)
 	for i, one := range calls {
 		arguments, err := json.Marshal(one.Arguments)
 		if err != nil {
-			return said{}, err
+			return rendering.Answer{}, err
 		}
 		if one.Arguments == nil {
 			arguments = []byte("{}")
 		}
-		size2 += len(arguments)
-		out.calls = append(out.calls, call{id: fmt.Sprintf("call_%d_%d", n, i), name: one.Name, arguments: arguments})
+		size += len(arguments)
+		out.Calls = append(out.Calls, rendering.Call{ID: fmt.Sprintf("call_%d_%d", n, i), Name: one.Name, Arguments: arguments})
 	}
-	if out.usage.Input == 0 {
-		out.usage.Input = size/4 + 1
+	if out.Usage.Input == 0 {
+		out.Usage.Input = len(request)/4 + 1
 	}
-	if out.usage.Output == 0 && size2 > 0 {
-		out.usage.Output = size2/4 + 1
+	if out.Usage.Output == 0 && size > 0 {
+		out.Usage.Output = size/4 + 1
 	}
 	return out, nil
 }

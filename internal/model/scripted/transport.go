@@ -2,15 +2,19 @@ package scripted
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/org/rollout-action/internal/model"
+	"github.com/org/rollout-action/internal/model/api"
+	"github.com/org/rollout-action/internal/model/rendering"
 )
 
 // Model is an upstream that answers by a script, to be used as the Transport of a model. It is safe
@@ -36,17 +40,17 @@ func (m *Model) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 	}
-	api, action := model.APIOf(r.URL.Path)
+	p, action := api.Of(r.URL.Path)
 	if action == "" {
 		return answer(r, http.StatusNotFound, nil, encode(map[string]any{"error": map[string]any{"message": "no route " + r.URL.Path}})), nil
 	}
 	if action == model.ActionCount {
 		return answer(r, http.StatusOK, nil, encode(map[string]any{"input_tokens": len(body)/4 + 1, "totalTokens": len(body)/4 + 1})), nil
 	}
-	conversation := model.ReadConversation(api, r.URL.Path, body)
+	conversation := p.Conversation(r.URL.Path, body)
 	a, place, err := m.script.find(conversation)
 	if err != nil {
-		return m.failed(r, api, Error{Status: http.StatusBadRequest, Message: err.Error()}), nil //nolint:nilerr // a provider says what it cannot answer
+		return failed(r, p, Error{Status: http.StatusBadRequest, Message: err.Error()}), nil //nolint:nilerr // a provider says what it cannot answer
 	}
 	if a.Delay > 0 {
 		if err := sleep(r.Context(), time.Duration(a.Delay*float64(time.Second))); err != nil {
@@ -54,36 +58,33 @@ func (m *Model) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 	}
 	n := m.count("")
-	streams := model.AsksForStream(api, r.URL.Path, body)
+	streams := p.Streams(r.URL.Path, body)
 	failing := a.Error != nil && (a.Error.Times == 0 || m.errorsOf(r, place) <= a.Error.Times)
 	if failing && !(a.Error.InStream && streams) {
-		return m.failed(r, api, *a.Error), nil
+		return failed(r, p, *a.Error), nil
 	}
-	out, err := a.say(conversation, model.AskedModel(api, r.URL.Path, body), len(body), n)
+	out, err := a.say(conversation, api.AskedModel(p, r.URL.Path, body), body, n)
 	if err != nil {
-		return m.failed(r, api, Error{Status: http.StatusBadRequest, Message: err.Error()}), nil //nolint:nilerr // a provider says what it cannot answer
-	}
-	if api == model.OpenAIChat {
-		out.ids = tokenIDsOf(body, conversation, out)
+		return failed(r, p, Error{Status: http.StatusBadRequest, Message: err.Error()}), nil //nolint:nilerr // a provider says what it cannot answer
 	}
 	if !streams {
-		return answer(r, http.StatusOK, nil, out.plain(api)), nil
+		return answer(r, http.StatusOK, nil, p.Render(out)), nil
 	}
-	events := out.events(api, wantsUsage(body))
+	events := p.RenderStream(out)
 	switch {
 	case failing:
-		events = out.failedEvents(api, *a.Error)
+		events = p.RenderFailedStream(out, a.Error.rendered(p))
 	case a.Empty:
 		events = [][]byte{[]byte(": nothing\n\n")}
 	}
 	read, write := io.Pipe()
 	go func() {
 		for i, e := range events {
-			if out.cut && !failing && i == len(events)-1 {
+			if a.Cut && !failing && i == len(events)-1 {
 				write.CloseWithError(io.ErrUnexpectedEOF)
 				return
 			}
-			if i > 0 && sleep(r.Context(), out.pace) != nil {
+			if i > 0 && sleep(r.Context(), time.Duration(a.Pace*float64(time.Second))) != nil {
 				write.CloseWithError(r.Context().Err())
 				return
 			}
@@ -129,13 +130,24 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
+// rendered returns the error as the provider states it.
+func (e Error) rendered(p api.Protocol) rendering.Error {
+	overflow := ""
+	if e.Code != "" {
+		overflow = p.Facts().Overflow
+	}
+	return rendering.Error{
+		Status: e.Status, Message: cmp.Or(e.Message, overflow, strings.ToLower(http.StatusText(e.Status)), "error"), Overflow: e.Code != "",
+	}
+}
+
 // failed returns an answer with an error of the provider.
-func (m *Model) failed(r *http.Request, api model.API, e Error) *http.Response {
+func failed(r *http.Request, p api.Protocol, e Error) *http.Response {
 	h := http.Header{}
 	if e.RetryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(e.RetryAfter))
 	}
-	return answer(r, e.Status, h, e.body(api))
+	return answer(r, e.Status, h, p.RenderError(e.rendered(p)))
 }
 
 func answer(r *http.Request, status int, h http.Header, body []byte) *http.Response {
@@ -149,16 +161,6 @@ func answer(r *http.Request, status int, h http.Header, body []byte) *http.Respo
 		StatusCode: status, Status: strconv.Itoa(status) + " " + http.StatusText(status), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: h, Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)), Request: r,
 	}
-}
-
-func wantsUsage(body []byte) bool {
-	var asked struct {
-		Options struct {
-			Usage bool `json:"include_usage"`
-		} `json:"stream_options"`
-	}
-	_ = json.Unmarshal(body, &asked) // a body of another form asks for none
-	return asked.Options.Usage
 }
 
 // encode returns v, which is made of maps, slices, texts and numbers, as JSON.

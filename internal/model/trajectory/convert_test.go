@@ -282,7 +282,7 @@ func FuzzConvert(f *testing.F) {
 
 // Point 18 of the requirements that clients have for a gateway: sub-agents that a client does not
 // name are identified by the contents of their messages.
-func TestPoint18SubAgentsAreFoundByTheirContents(t *testing.T) {
+func TestSubAgentsAreFoundByTheirContents(t *testing.T) {
 	r := newRecording(t)
 	system, user, first := text("system", "You are."), text("user", "Do it."), call("c1", "task", `{"prompt":"Look for the bug."}`)
 	r.turn("", shell, first, system, user)

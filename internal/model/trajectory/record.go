@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/org/rollout-action/internal/model"
+	"github.com/org/rollout-action/internal/model/api"
 )
 
 // Record is a file that a model.Recorder wrote. Its texts are read on demand, and are hostile.
@@ -200,52 +201,23 @@ func (r *Record) conversation(id string, limit int, withTokens bool) (Conversati
 		out.TokensOmitted += len(r.x.tokens)
 	}
 	ids := r.ids(id)
-	done := map[int]bool{}
-	completion := []ChatMessage{}
-	say := func(m *message) error {
-		text, err := r.x.load(m)
-		completion = chat(completion, text)
-		return err
-	}
+	own := completion{x: r.x, done: map[int]bool{}, said: []ChatMessage{}}
 	turns := list{limit: limit}
 	for _, one := range r.x.order {
 		t, path := one.turn, r.x.path(one.turn)
-		answer := r.x.messages[t.Answer]
 		if ids[one.talk] == id {
-			first := len(done) == 0 && one.talk == r.x.head
-			for _, m := range path {
-				if !done[m.id] {
-					if done[m.id] = true; !first {
-						if err := say(m); err != nil {
-							return out, err
-						}
-					}
-				}
-			}
-			if t.Answer != 0 && !done[t.Answer] {
-				done[t.Answer] = true
-				if err := say(answer); err != nil {
-					return out, err
-				}
+			if err := own.add(t, path, one.talk == r.x.head); err != nil {
+				return out, err
 			}
 		}
 		if t.Answer == 0 {
 			continue
 		}
-		asked, err := r.x.chats(path)
+		step, err := r.turn(t, path, withTokens)
 		if err != nil {
 			return out, err
 		}
-		answered, err := r.x.load(answer)
-		if err != nil {
-			return out, err
-		}
-		all := distinct(chat(asked, answered))
-		truncated := model.Answer{Finish: t.Finish}.Truncated()
-		step := Turn{Prompt: all[:len(asked)], Completion: all[len(asked):], ID: ids[one.talk], IsTruncated: truncated, Extras: extras(t)}
-		if withTokens {
-			step.Tokens = tokensOf(r.x.tokens[t.Turn], truncated)
-		}
+		step.ID = ids[one.talk]
 		if err := turns.add(step); err != nil {
 			return out, err
 		}
@@ -255,7 +227,7 @@ func (r *Record) conversation(id string, limit int, withTokens bool) (Conversati
 	}
 	out.Trajectory = turns.end()
 	var err error
-	if out.Completion, err = encode(distinct(completion)); err != nil {
+	if out.Completion, err = encode(distinct(own.said)); err != nil {
 		return out, err
 	}
 	tools, err := r.tools(r.x.head)
@@ -271,6 +243,64 @@ func (r *Record) conversation(id string, limit int, withTokens bool) (Conversati
 		return Conversation{}, ErrTooLong
 	}
 	return out, nil
+}
+
+// completion collects the messages of an agent's own trajectory after its first prompt.
+type completion struct {
+	x    *index
+	done map[int]bool // by the messages' ids: added, or of the first prompt
+	said []ChatMessage
+}
+
+// add adds the new messages of a turn and of the path to it. ofHead reports whether the turn is in
+// index.head.
+func (c *completion) add(t *model.RecordedTurn, path []*message, ofHead bool) error {
+	first := len(c.done) == 0 && ofHead
+	for _, m := range path {
+		if c.done[m.id] {
+			continue
+		}
+		c.done[m.id] = true
+		if first {
+			continue
+		}
+		if err := c.say(m); err != nil {
+			return err
+		}
+	}
+	if t.Answer == 0 || c.done[t.Answer] {
+		return nil
+	}
+	c.done[t.Answer] = true
+	return c.say(c.x.messages[t.Answer])
+}
+
+func (c *completion) say(m *message) error {
+	text, err := c.x.load(m)
+	if err != nil {
+		return err
+	}
+	c.said = chat(c.said, text)
+	return nil
+}
+
+// turn returns a turn that has an answer, without its ID.
+func (r *Record) turn(t *model.RecordedTurn, path []*message, withTokens bool) (Turn, error) {
+	asked, err := r.x.chats(path)
+	if err != nil {
+		return Turn{}, err
+	}
+	answered, err := r.x.load(r.x.messages[t.Answer])
+	if err != nil {
+		return Turn{}, err
+	}
+	all := distinct(chat(asked, answered))
+	truncated := api.Truncated(t.Finish)
+	turn := Turn{Prompt: all[:len(asked)], Completion: all[len(asked):], IsTruncated: truncated, Extras: extras(t)}
+	if withTokens {
+		turn.Tokens = tokensOf(r.x.tokens[t.Turn], truncated)
+	}
+	return turn, nil
 }
 
 func extras(t *model.RecordedTurn) map[string]any {

@@ -147,7 +147,9 @@ type exporter struct {
 func (e *exporter) all(ctx context.Context) error {
 	planned := map[result.Key]int{} // attempts of each group, including those of other shards
 	for _, k := range e.plan.Trials {
-		planned[groupOf(k)]++
+		if !e.plan.Rounds.Leaves(k) {
+			planned[groupOf(k)]++
+		}
 	}
 	keys := slices.SortedFunc(slices.Values(e.plan.Own()), result.Key.Compare)
 	step := func() {}

@@ -6,8 +6,6 @@ import (
 	"path"
 	"slices"
 	"strconv"
-	"strings"
-	"time"
 
 	"github.com/org/rollout-action/internal/core/report"
 	"github.com/org/rollout-action/internal/core/result"
@@ -117,7 +115,7 @@ func rates(in report.Input) Chart {
 		c.Says += says
 	}
 	if len(c.Bars) > 0 {
-		c.Title, c.Height = "Pass rate with its "+report.Percent(confidence(in))+" interval", 20+26*len(c.Bars)
+		c.Title, c.Height = "Pass rate with its "+report.Percent(in.Confidence())+" interval", 20+26*len(c.Bars)
 	}
 	return c
 }
@@ -179,102 +177,6 @@ func histogram(title string, all []float64, format func(float64) string) Chart {
 		c.Bars = append(c.Bars, Bar{left + i*wide/bins, top + tall - h, wide/bins - 2, h, "rate", tip})
 	}
 	c.axes("0", report.Count(most), "0", format(highest))
-	return c
-}
-
-// workers draws how many trials were in which phase at a time.
-func workers(trials []result.Trial) Chart {
-	var from, to time.Time
-	var kept []result.Trial
-	for _, t := range trials {
-		s := t.Timestamps
-		if t.Reused != nil || s.StartedAt.IsZero() || !s.EndedAt.After(s.StartedAt) {
-			continue
-		}
-		if from.IsZero() || s.StartedAt.Before(from) {
-			from = s.StartedAt
-		}
-		if s.EndedAt.After(to) {
-			to = s.EndedAt
-		}
-		kept = append(kept, t)
-	}
-	total := to.Sub(from).Seconds()
-	if len(kept) < 2 || total <= 0 || !slices.ContainsFunc(kept, func(t result.Trial) bool { return len(spans(t.Timestamps)) > 0 }) {
-		return Chart{}
-	}
-	const bins = 74
-	var seconds [len(phaseNames) + 1][bins]float64 // of a phase in a bin; the last one: in none
-	var sums [len(phaseNames) + 1]float64
-	spread := func(phase int, a, b time.Time, sign float64) {
-		first, last := bins*a.Sub(from).Seconds()/total, bins*b.Sub(from).Seconds()/total
-		first, last = max(first, 0), min(last, bins)
-		if !(first < last) {
-			return
-		}
-		sums[phase] += sign * (last - first) / bins * total
-		for i := int(first); i < bins && float64(i) < last; i++ {
-			seconds[phase][i] += sign * (min(last, float64(i+1)) - max(first, float64(i)))
-		}
-	}
-	for _, t := range kept {
-		other := len(phaseNames)
-		spread(other, t.Timestamps.StartedAt, t.Timestamps.EndedAt, 1)
-		for _, p := range spans(t.Timestamps) {
-			from, to := p.from, p.to // a file may say anything, but not more than the trial
-			if from.Before(t.Timestamps.StartedAt) {
-				from = t.Timestamps.StartedAt
-			}
-			if to.After(t.Timestamps.EndedAt) {
-				to = t.Timestamps.EndedAt
-			}
-			spread(p.phase, from, to, 1)
-			spread(other, from, to, -1)
-		}
-	}
-	most := 0.0
-	for i := range bins {
-		sum := 0.0
-		for phase := range seconds {
-			sum += max(seconds[phase][i], 0)
-		}
-		most = max(most, sum)
-	}
-	c := Chart{Title: "Workers over time", Width: chartWidth, Height: chartHeight}
-	var last [len(seconds)]int // 1 + the index of a phase's last bar
-	for i := range bins {
-		below := 0.0
-		for phase := range seconds {
-			at := func(v float64) int { return top + tall - int(tall*v/most) }
-			v := max(seconds[phase][i], 0)
-			y, h := at(below+v), at(below)-at(below+v)
-			if n := last[phase]; n > 0 && c.Bars[n-1].X+c.Bars[n-1].W == left+i*wide/bins && c.Bars[n-1].Y == y && c.Bars[n-1].H == h {
-				c.Bars[n-1].W += wide / bins // as the bar before it
-			} else if h > 0 {
-				c.Bars = append(c.Bars, Bar{left + i*wide/bins, y, wide / bins, h, "phase" + strconv.Itoa(phase), ""})
-				last[phase] = len(c.Bars)
-			}
-			below += v
-		}
-	}
-	c.axes("0", strconv.FormatFloat(most, 'f', -1, 64), "0s", report.Duration(total))
-	if most != math.Trunc(most) {
-		c.Texts[1].Text = strconv.FormatFloat(most, 'f', 1, 64)
-	}
-	for phase, sum := range sums {
-		if sum < total/1000 {
-			continue
-		}
-		label := "other"
-		if phase < len(phaseNames) {
-			label = strings.ToLower(phaseNames[phase])
-		}
-		if c.Says != "" {
-			c.Says += ", "
-		}
-		c.Says += label + " " + report.Duration(sum)
-		c.Keys = append(c.Keys, Key{"phase" + strconv.Itoa(phase), label + " " + report.Duration(sum)})
-	}
 	return c
 }
 

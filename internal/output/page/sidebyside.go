@@ -14,24 +14,24 @@ import (
 	"github.com/org/rollout-action/internal/model/trajectory"
 )
 
-// Beside holds the turns of two attempts at one task, the other attempt on the left.
-type Beside struct {
+// SideBySide holds the turns of two attempts at one task, the other attempt on the left.
+type SideBySide struct {
 	Other, This string // what the columns are called
 	Note        string // why it is not the baseline
 	Alike       int    // turns at the beginning that are alike
-	Rows        []BesideRow
+	Rows        []PairRow
 	More        int // turns that are left out
 }
 
-// BesideRow holds the two turns with number N. The turn of an attempt that ended earlier is empty.
-type BesideRow struct {
+// PairRow holds the two turns with number N. The turn of an attempt that ended earlier is empty.
+type PairRow struct {
 	N           int
-	Other, This BesideTurn
+	Other, This PairTurn
 	First       bool // the first that differs
 }
 
-// BesideTurn is a turn of an agent, shortened.
-type BesideTurn struct {
+// PairTurn is a turn of an agent, shortened.
+type PairTurn struct {
 	Text   string
 	Failed bool // a tool call failed
 	bytes  int
@@ -39,16 +39,16 @@ type BesideTurn struct {
 
 // Limits of the side-by-side view of turns.
 const (
-	minBeside   = 1500 // bytes of all
-	besideText  = 400  // bytes of a message, a call or a result
-	besideBytes = 250  // of a row's HTML without its texts
+	minBeside = 1500 // bytes of all
+	pairText  = 400  // bytes of a message, a call or a result
+	pairBytes = 250  // of a row's HTML without its texts
 )
 
-// addBeside adds a side-by-side view of the turns of a trial and of another attempt, within size
-// bytes: the baseline's attempt, or one of this job that passed, or else any. this is the trial's
-// conversation; nil: it has none.
-func (v *Trial) addBeside(in report.Input, t result.Trial, this *trajectory.Trajectory, size int) {
-	other, from, label := besideOf(in, t)
+// addSideBySide adds a side-by-side view of the turns of a trial and of another attempt, within
+// size bytes: the baseline's attempt, or one of this job that passed, or else any. this is the
+// trial's conversation; nil: it has none.
+func (v *Trial) addSideBySide(in report.Input, t result.Trial, this *trajectory.Trajectory, size int) {
+	other, from, label := comparedWith(in, t)
 	if label == "" || size < minBeside || this == nil {
 		return
 	}
@@ -59,7 +59,7 @@ func (v *Trial) addBeside(in report.Input, t result.Trial, this *trajectory.Traj
 		}
 		return
 	}
-	b := beside(*that, *this, size)
+	b := sideBySide(*that, *this, size)
 	if len(b.Rows) == 0 {
 		return
 	}
@@ -67,7 +67,7 @@ func (v *Trial) addBeside(in report.Input, t result.Trial, this *trajectory.Traj
 	if in.Diff != nil && in.BaseFiles == nil {
 		b.Note = "Of the baseline only the numbers are at hand, so this is another attempt of this job."
 	}
-	v.Beside = &b
+	v.SideBySide = &b
 }
 
 func rewarded(reward *float64) string {
@@ -77,9 +77,9 @@ func rewarded(reward *float64) string {
 	return ", reward " + report.Number(*reward)
 }
 
-// besideOf returns the attempt that a trial is compared with, the input that has its files, and its
-// label; "" if there is none.
-func besideOf(in report.Input, t result.Trial) (other result.Outcome, from report.Input, label string) {
+// comparedWith returns the attempt that a trial is compared with, the input that has its files, and
+// its label; "" if there is none.
+func comparedWith(in report.Input, t result.Trial) (other result.Outcome, from report.Input, label string) {
 	if base, ok := in.BaseOf(t); ok {
 		return base, report.Input{Files: in.BaseFiles}, "the baseline's attempt " + strconv.Itoa(base.Attempt)
 	}
@@ -92,8 +92,9 @@ func besideOf(in report.Input, t result.Trial) (other result.Outcome, from repor
 	return other, from, label
 }
 
-// beside aligns the turns of two agents, within size bytes from one before the first that differs.
-func beside(other, this trajectory.Trajectory, size int) (b Beside) {
+// sideBySide aligns the turns of two agents, within size bytes from one before the first that
+// differs.
+func sideBySide(other, this trajectory.Trajectory, size int) (b SideBySide) {
 	left, right := turnsOf(other), turnsOf(this)
 	most := max(len(left), len(right))
 	for b.Alike < min(len(left), len(right)) && sameTurn(left[b.Alike], right[b.Alike]) {
@@ -105,14 +106,14 @@ func beside(other, this trajectory.Trajectory, size int) (b Beside) {
 	}
 	b.Alike = max(b.Alike-1, 0) // one is shown
 	for i := b.Alike; i < most; i++ {
-		row := BesideRow{N: i + 1, First: i == first}
+		row := PairRow{N: i + 1, First: i == first}
 		if i < len(left) {
-			row.Other = besideTurn(left[i])
+			row.Other = pairTurn(left[i])
 		}
 		if i < len(right) {
-			row.This = besideTurn(right[i])
+			row.This = pairTurn(right[i])
 		}
-		if size -= besideBytes + row.Other.bytes + row.This.bytes; size < 0 {
+		if size -= pairBytes + row.Other.bytes + row.This.bytes; size < 0 {
 			b.More = most - i
 			break
 		}
@@ -144,10 +145,10 @@ func sameTurn(a, b trajectory.Step) bool {
 	return true
 }
 
-func besideTurn(s trajectory.Step) (t BesideTurn) {
+func pairTurn(s trajectory.Step) (t PairTurn) {
 	var lines []string
 	add := func(before, text string) {
-		more := untrusted.Lines(excerpt.Middle(text, besideText))
+		more := untrusted.Lines(excerpt.Middle(text, pairText))
 		if len(more) > 0 {
 			more[0] = before + more[0]
 		}

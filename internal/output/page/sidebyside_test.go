@@ -26,18 +26,18 @@ func TestBeside(t *testing.T) {
 	second.Attempt, second.Logs = 2, said("q")
 	third.Attempt, third.Reward, third.Logs = 3, new(1.0), said("x", "y", "w", "v")
 	in := reporttest.Make("job", []reporttest.Spec{spec, second, third})
-	get := func(in report.Input, size int) *Beside {
+	get := func(in report.Input, size int) *SideBySide {
 		v := Trial{}
 		this, err := report.Trajectory(in, in.Trials[0].Dir()+"/trajectory.json")
 		if err != nil {
 			t.Fatal(err)
 		}
-		v.addBeside(in, in.Trials[0], this, size)
-		return v.Beside
+		v.addSideBySide(in, in.Trials[0], this, size)
+		return v.SideBySide
 	}
 	b := get(in, 10_000)
 	if b == nil || b.Other != "attempt 3, reward 1" || b.This != "this attempt, reward 0" || b.Alike != 1 || len(b.Rows) != 3 || b.More != 0 {
-		t.Fatalf("beside: %+v", b)
+		t.Fatalf("side by side: %+v", b)
 	}
 	if r := b.Rows[1]; r.N != 3 || !r.First || r.Other.Text != "w\n→ bash command: w\n← failed: no" || !r.This.Failed || b.Rows[0].First {
 		t.Errorf("the row is %+v", r)
@@ -51,11 +51,11 @@ func TestBeside(t *testing.T) {
 	base := reporttest.Make("main", []reporttest.Spec{{Agent: "a", Dataset: "d", Task: "one", Reward: new(1.0), Seconds: 1, Logs: said("x", "u")}})
 	in = reporttest.Against(in, base)
 	if b := get(in, 10_000); b.Other != "attempt 3, reward 1" {
-		t.Errorf("with a baseline of which only numbers are known, beside: %+v", b)
+		t.Errorf("with a baseline of which only numbers are known, side by side: %+v", b)
 	}
 	in.BaseFiles = base.Files
 	if b := get(in, 10_000); b.Other != "the baseline's attempt 1, reward 1" || b.Alike != 0 || len(b.Rows) != 3 || !b.Rows[1].First {
-		t.Errorf("beside the baseline: %+v", b)
+		t.Errorf("next to the baseline: %+v", b)
 	}
 	in.BaseFiles = fstest.MapFS{base.Trials[0].Dir() + "/trajectory.json": {Data: []byte("{")}}
 	v := Trial{}
@@ -63,8 +63,8 @@ func TestBeside(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v.addBeside(in, in.Trials[0], this, 10_000); v.Beside != nil || len(v.LeftOut) != 1 {
-		t.Errorf("with a conversation that cannot be read, beside: %+v, left out: %q", v.Beside, v.LeftOut)
+	if v.addSideBySide(in, in.Trials[0], this, 10_000); v.SideBySide != nil || len(v.LeftOut) != 1 {
+		t.Errorf("with a conversation that cannot be read, side by side: %+v, left out: %q", v.SideBySide, v.LeftOut)
 	}
 }
 

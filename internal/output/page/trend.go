@@ -12,6 +12,7 @@ import (
 // Trend holds the results of an agent over runs, this job last.
 type Trend struct {
 	Agent, Level string
+	Parts        string // how many runs had a part of the tasks
 	Charts       []Chart
 	Runs         []TrendRun
 	Tasks        []TrendTask
@@ -91,7 +92,10 @@ func trend(points, level []history.Point, agent string) (t Trend, ok bool) {
 		return t, false
 	}
 	branch := name(cmp.Or(history.BranchOf(level), "the history"))
-	t = Trend{Agent: name(agent), Level: history.Line(level, branch, agent, maxTrendRuns), Charts: trendCharts(runs[max(0, len(runs)-maxTrendDots):])}
+	t = Trend{Agent: name(agent), Level: history.Line(level, branch, agent, maxTrendRuns), Parts: history.PartsNote(points, agent)}
+	if whole := history.Whole(runs); len(whole) > 1 {
+		t.Charts = trendCharts(whole[max(0, len(whole)-maxTrendDots):])
+	}
 	shown := runs[max(0, len(runs)-maxTrendRuns):]
 	for _, run := range slices.Backward(shown) {
 		t.Runs = append(t.Runs, trendRun(run))

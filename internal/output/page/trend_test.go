@@ -2,6 +2,7 @@ package page
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -50,6 +51,27 @@ func TestTrends(t *testing.T) {
 	in.History = nil
 	if got := trends(in); got != nil {
 		t.Errorf("without a history there is %+v", got)
+	}
+}
+
+// Charts draw the runs of all tasks only, and the page says how many others there are.
+func TestChartsLeaveOutRunsOfAPart(t *testing.T) {
+	in := reporttest.Past()
+	in.History[2].Agents[0].LeftOut, in.History[9].Agents[0].LeftOut = 4, 5
+	got := trends(in)[0]
+	for _, c := range got.Charts {
+		if len(c.Dots) != 13 {
+			t.Errorf("%s has %d points", c.Title, len(c.Dots))
+		}
+	}
+	if len(got.Runs) != 15 || !strings.Contains(got.Runs[5].Changed, "part of the tasks") || !strings.HasPrefix(got.Parts, "2 runs had only a part of the tasks") {
+		t.Errorf("%d runs, %+v, %q", len(got.Runs), got.Runs[5], got.Parts)
+	}
+	for i := range in.History {
+		in.History[i].Agents[0].LeftOut = 1
+	}
+	if got := trends(in)[0]; len(got.Charts) != 0 || got.Level != "" || len(got.Runs) != 15 {
+		t.Errorf("with one whole run there are %d charts of %d runs, and the level %q", len(got.Charts), len(got.Runs), got.Level)
 	}
 }
 

@@ -26,6 +26,7 @@ type Trial struct {
 	Summary              string // "reward 0.75 · $0.10 · 7s"; unknown values are omitted
 	Dir                  string // the trial's directory
 	Confirmation         bool
+	Reused               *Reused // another job ran it; nil: this one did
 	ErrorType, Error     string
 	Caption              string
 	Explains             []string // the lines that explain the error
@@ -38,11 +39,26 @@ type Trial struct {
 	Artifacts            []string
 	Logs                 []Log
 	Conversation         *Conversation
-	Beside               *Beside
+	SideBySide           *SideBySide
 	Prompt               string // for a coding agent
 	LeftOut              []string
 	Open                 bool   // it has a separate page
 	Files                []File // on that page
+}
+
+// Reused names the job that ran a trial. Logs is the address of its run, "" if it is not known.
+type Reused struct{ Job, From, Commit, Logs string }
+
+// reusedOf returns the mark of a trial that was taken over.
+func reusedOf(r *result.Reused) *Reused {
+	if r == nil {
+		return nil
+	}
+	from := Reused{Job: name(r.Job), From: name(r.From), Commit: name(r.Commit)}
+	if untrusted.URL(r.URL) != "" && !strings.ContainsFunc(r.URL, untrusted.Invisible) {
+		from.Logs = r.URL
+	}
+	return &from
 }
 
 // Phase is a bar of the timeline. X and Width are in thousandths of the trial.
@@ -173,7 +189,7 @@ func boolOrder(a, b bool) int {
 func trial(in report.Input, t result.Trial, id string, size int, alone bool) Trial {
 	v := Trial{
 		ID: id, Agent: name(t.Agent), Dataset: name(t.Dataset), Task: name(t.Task), Attempt: t.Attempt, State: stateOf(t),
-		Summary: summary(t), Confirmation: t.Confirmation,
+		Summary: summary(t), Confirmation: t.Confirmation, Reused: reusedOf(t.Reused),
 		Dir: cut(path.Join(in.Dir, t.Dir()), 400), Phases: phases(t), Usage: usage(t),
 	}
 	if t.Error != nil {
@@ -218,7 +234,7 @@ func trial(in report.Input, t result.Trial, id string, size int, alone bool) Tri
 	v.addEvidence(in, t, judged)
 	v.addLogs(in, t, size/3)
 	if !t.Passed() || alone {
-		v.addBeside(in, t, v.addConversation(in, t, size/2), size/6)
+		v.addSideBySide(in, t, v.addConversation(in, t, size/2), size/6)
 	}
 	return v
 }

@@ -31,9 +31,13 @@ type Page struct {
 	Missing     []string
 	MissingLead string
 	Gate, Basis string
+	WaysOut     []string // of an inconclusive verdict
+	WaysOutLead string
+	ByChance    bool // fixed tasks are no more than chance explains
 	PartNote    string
 	Facts       []Fact
 	Agents      []Agent
+	Versus      []report.ComparedPair
 	Checks      []Check
 	Notes       []string
 	Rows        []Row
@@ -95,8 +99,8 @@ type Cell struct {
 func build(in report.Input, cases []report.Case, d detail) Page {
 	p := Page{
 		Title: in.Title(cases), Mark: string(in.Mark()), Job: name(in.Job.JobName), Compared: in.Diff != nil || in.Stored != nil && len(in.Stored.Tasks) > 0,
-		MissingLead: report.MissingLead, Gate: oneLine(in.Verdict.Reason),
-		Missing: sentences(in.Incomplete), Notes: sentences(slices.Concat(in.Verdict.Notes, in.Notes)),
+		MissingLead: report.MissingLead, WaysOutLead: report.WaysOutLead(in.Verdict.WaysOut), WaysOut: sentences(in.WaysOut()), ByChance: in.Verdict.FixedByChance, Gate: oneLine(in.Verdict.Reason),
+		Versus: in.ComparedPairs(report.MaxPairs), Missing: sentences(in.Incomplete), Notes: sentences(slices.Concat(in.Verdict.Notes, in.Notes)),
 	}
 	if in.Mark() == report.MarkPart {
 		p.PartNote = report.PartNote
@@ -243,9 +247,9 @@ func scored(tasks []*result.Attempts) []*result.Attempts {
 // baseline, that over all scores, in which a lost attempt counts as not passed.
 func rateOf(in report.Input, tasks []*result.Attempts) (rate float64, interval gate.Interval, ok bool) {
 	if in.Diff != nil || in.Stored != nil {
-		return gate.ScoreRate(tasks, confidence(in))
+		return gate.ScoreRate(tasks, in.Confidence())
 	}
-	return gate.PassRate(tasks, confidence(in))
+	return gate.PassRate(tasks, in.Confidence())
 }
 
 // comparedAgents returns the agents of the comparison with the baseline, or of the one that the
@@ -275,14 +279,6 @@ func comparedTasks(in report.Input) map[result.Key]*result.ComparedTask {
 		out[result.Key{Agent: t.Agent, Dataset: t.Dataset, Task: t.Task}] = &in.Stored.Tasks[i]
 	}
 	return out
-}
-
-// confidence returns the gate's confidence level, 0.95 by default.
-func confidence(in report.Input) float64 {
-	if c := in.Policy.Confidence; c > 0 && c < 1 {
-		return c
-	}
-	return 0.95
 }
 
 // means formats the means of trials.

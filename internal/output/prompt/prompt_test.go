@@ -89,7 +89,7 @@ func TestPromptHasWhatExplainsATrial(t *testing.T) {
 
 // Without a conversation the end of the agent's output stands for it, and the first message for an
 // instruction that was not kept.
-func TestPromptSaysWhatStandsForWhatIsMissing(t *testing.T) {
+func TestPromptNamesSubstitutesForMissingFiles(t *testing.T) {
 	in := failed(map[string]string{"command/stdout.txt": "I give up\n"})
 	got := New(in).Of(in.Trials[0], 0)
 	for _, want := range []string{"The instruction was not kept", "No conversation was recorded. From `command/stdout.txt`:\n\n```text\nI give up\n```\n"} {

@@ -16,6 +16,7 @@ import (
 	"github.com/org/rollout-action/internal/lib/bounded"
 	"github.com/org/rollout-action/internal/lib/nofollow"
 	"github.com/org/rollout-action/internal/model"
+	"github.com/org/rollout-action/internal/model/api"
 )
 
 // writer makes spans of trials.
@@ -192,11 +193,11 @@ func used(u *result.Usage, provider []attribute.KeyValue) []attribute.KeyValue {
 
 // providerOf returns the name that the conventions have for the provider of a model with an API;
 // nil if it is not known.
-func providerOf(api string) []attribute.KeyValue {
-	if api == "" {
+func providerOf(name string) []attribute.KeyValue {
+	if name == "" {
 		return nil
 	}
-	return []attribute.KeyValue{semconv.GenAIProviderNameKey.String(model.API(api).Provider())}
+	return []attribute.KeyValue{semconv.GenAIProviderNameKey.String(api.Author(model.API(name)))}
 }
 
 // tokens returns the attributes of those counts that are known. The conventions' release for the

@@ -157,7 +157,7 @@ var plainID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`)
 // enter returns the command that opens a shell in a kept environment, if there is one.
 func enter(e result.Environment) string {
 	if e.Provider == "sandbox" && plainID.MatchString(e.ID) {
-		return "sandbox " + e.ID + ": what it changed is in env/" + e.ID + "/up of the provider's directory"
+		return "sandbox " + e.ID + ": its changed files are in env/" + e.ID + "/up of the provider's directory"
 	}
 	if e.Provider != "docker" || !plainID.MatchString(e.ID) {
 		return "in " + untrusted.Line(e.Provider) + ": " + untrusted.Line(e.ID)

@@ -200,7 +200,7 @@ note: something was said
 	})
 }
 
-func TestStuckReaderDoesNotBlock(t *testing.T) {
+func TestBlockedReaderDoesNotBlockTheWriter(t *testing.T) {
 	for _, mode := range []Mode{Plain, JSON, Live} {
 		t.Run(string(mode), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -32,3 +32,16 @@ func (s *summary) scores() []string {
 	}
 	return lines
 }
+
+// versus returns how agents compare in pairs, for a job that asks for it.
+func (s *summary) versus() []string {
+	var lines []string
+	for _, pair := range s.Versus {
+		lines = append(lines, s.wrap("Agents compared: "+pair.A+" against "+pair.B)...)
+		for _, line := range pair.Lines() {
+			lines = append(lines, s.item("·", line)...)
+		}
+		lines = append(lines, s.wrap(pair.Says)...)
+	}
+	return lines
+}

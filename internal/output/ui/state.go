@@ -2,9 +2,11 @@ package ui
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
+	"github.com/org/rollout-action/internal/core/agent"
 	"github.com/org/rollout-action/internal/core/event"
 	"github.com/org/rollout-action/internal/core/result"
 )
@@ -16,9 +18,10 @@ type state struct {
 	started      time.Time
 	passed       int
 	tally        result.Tally
-	timed        int           // ended trials of this run that the estimate goes by
-	busy         time.Duration // their total duration
-	running      []*running    // in the order in which they started
+	byAgent      map[string]*result.Tally // of oracle, of nop, and below "" of all other agents
+	timed        int                      // ended trials of this run that the estimate goes by
+	busy         time.Duration            // their total duration
+	running      []*running               // in the order in which they started
 	cancelling   bool
 	images       map[string]string // errors of images, with the first trial that had each
 }
@@ -102,6 +105,7 @@ func (s *state) end(t *result.Trial) {
 		return
 	}
 	s.tally.Add(*t)
+	s.ofAgent(t.Agent).Add(*t)
 	if t.Passed() {
 		s.passed++
 	}
@@ -109,6 +113,41 @@ func (s *state) end(t *result.Trial) {
 		s.timed++
 		s.busy += time.Duration(t.Durations.TotalSec * float64(time.Second))
 	}
+}
+
+// builtin returns the name of a built-in agent, and "" of others.
+func builtin(name string) string {
+	if name != agent.Oracle && name != agent.Nop {
+		return ""
+	}
+	return name
+}
+
+// ofAgent returns the tally of an agent: others than oracle and nop share one.
+func (s *state) ofAgent(name string) *result.Tally {
+	name = builtin(name)
+	if s.byAgent == nil {
+		s.byAgent = map[string]*result.Tally{}
+	}
+	if s.byAgent[name] == nil {
+		s.byAgent[name] = &result.Tally{}
+	}
+	return s.byAgent[name]
+}
+
+// evaluated returns the tally of the agents that rates are about (agent.Evaluated), of those that
+// have begun.
+func (s *state) evaluated() *result.Tally {
+	names := slices.Collect(maps.Keys(s.byAgent))
+	for _, r := range s.running {
+		names = append(names, builtin(r.key.Agent))
+	}
+	for _, name := range agent.Evaluated(names) {
+		if t := s.byAgent[name]; t != nil {
+			return t
+		}
+	}
+	return &result.Tally{}
 }
 
 // making returns the index of the first trial that waits for something, such as its image, or -1.

@@ -90,3 +90,24 @@ func TestApplyAcceptsIncompleteEvents(t *testing.T) {
 		t.Errorf("ended = %d, want 1", s.ended)
 	}
 }
+
+// Rates are those of the agents that are evaluated, as in the summary.
+func TestRatesAreWithoutOracleAndNop(t *testing.T) {
+	add := func(s *state, agent string, value float64) {
+		k := *key("t", 1)
+		k.Agent = agent
+		s.apply(ended(reward(&k, value, 1)))
+	}
+	rate := func(s *state) float64 { return s.evaluated().Summary(nil).PassRate }
+	var s state
+	add(&s, "nop", 0)
+	add(&s, "oracle", 1)
+	if got := rate(&s); got != 1 {
+		t.Errorf("oracle and nop: %v", got)
+	}
+	add(&s, "cpe", 0)
+	add(&s, "other", 0)
+	if got := rate(&s); got != 0 {
+		t.Errorf("two agents, oracle and nop: %v", got)
+	}
+}

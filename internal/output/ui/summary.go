@@ -23,8 +23,9 @@ type SummaryInput struct {
 	Groups []result.Group
 	Trials []result.Trial
 	Tasks  []report.AgentTasks // a line for each
-	Dir    string              // the job's directory as the user would type it
-	Files  fs.FS               // the job's directory, for the logs that explain failures; nil: none
+	Versus []report.ComparedPair
+	Dir    string // the job's directory as the user would type it
+	Files  fs.FS  // the job's directory, for the logs that explain failures; nil: none
 	// Missing: planned trials have no result, although the job was not cancelled.
 	Missing bool
 	// Running: with Missing, a process runs the job, so there is nothing to resume.
@@ -58,6 +59,7 @@ type summary struct {
 	explained int    // logs shown
 	maxRows   int    // of a list of a verdict, at most
 	all       string // how to see the others
+	byChance  bool   // fixed tasks are no more than chance explains
 }
 
 // Summary prints the outcome of a job from the files on disk: the job as a whole with a line per
@@ -76,6 +78,7 @@ func Summary(w io.Writer, in SummaryInput, color bool, width int) {
 	s.add(s.table())
 	s.add(s.usage())
 	s.add(s.scores())
+	s.add(s.versus())
 	s.add(s.attempts())
 	s.add(s.planned())
 	s.add(s.notes())

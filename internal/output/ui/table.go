@@ -88,8 +88,11 @@ func dollars(cost result.USD) string {
 }
 
 // table returns a line per agent and dataset and a total or, if that does not fit, a paragraph for
-// each.
+// each. A job without trials has no table.
 func (s *summary) table() []string {
+	if s.Job.TotalTrials == 0 {
+		return nil
+	}
 	lines := s.rows()
 	heads, rows := s.cells(lines, false)
 	if fitted := fit(heads, rows, s.width); fitted != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/org/rollout-action/internal/core/gate"
+	"github.com/org/rollout-action/internal/core/report"
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/lib/untrusted"
 )
@@ -26,6 +27,9 @@ type VerdictInput struct {
 	Notes      []string
 	// Missing: results are missing, so the job does not pass whatever the gate's verdict is.
 	Missing bool
+	// Cancelled: the job or the command was cancelled. The verdict is about partial data and is
+	// not shown.
+	Cancelled bool
 	// Whole: lists are not bounded. All says how to see the whole lists; "" says nothing.
 	Whole bool
 	All   string
@@ -41,7 +45,7 @@ func Verdict(w io.Writer, in VerdictInput, color bool, width int) {
 	if width <= 0 {
 		width = 80
 	}
-	s := &summary{styles: newStyles(color), width: max(width, 20), maxRows: maxVerdictRows, all: in.All}
+	s := &summary{styles: newStyles(color), width: max(width, 20), maxRows: maxVerdictRows, all: in.All, byChance: in.Verdict.FixedByChance}
 	if in.Whole {
 		s.maxRows = math.MaxInt
 	}
@@ -61,7 +65,11 @@ func Verdict(w io.Writer, in VerdictInput, color bool, width int) {
 	} else if in.Stored != nil && len(in.Stored.Tasks) > 0 {
 		s.add(s.storedChanges(*in.Stored))
 	}
-	s.add(s.gate(in.Verdict, in.Missing))
+	if in.Cancelled && in.Verdict.Outcome != "" {
+		s.add(s.wrap("Gate: " + s.styles.warn.Render("no verdict") + ", because it was cancelled before all results were there."))
+	} else {
+		s.add(s.gate(in.Verdict, in.Missing))
+	}
 	for _, note := range in.Notes[:min(len(in.Notes), s.maxRows)] {
 		s.add(s.noteLines(note))
 	}
@@ -142,7 +150,11 @@ func (s *summary) changeLines(lead string, all map[result.Change]int, changed []
 	var counts []string
 	for _, kind := range result.Changes {
 		if n := all[kind]; n > 0 {
-			counts = append(counts, fmt.Sprintf("%d %s", n, kind))
+			text := fmt.Sprintf("%d %s", n, kind)
+			if kind == result.Fixed && s.byChance {
+				text += report.AsChanceDoes
+			}
+			counts = append(counts, text)
 		}
 	}
 	if len(counts) == 0 {
@@ -172,7 +184,9 @@ func (s *summary) changed(t changedTask) string {
 	case result.Broken, result.Errored, result.Worse:
 		style = s.styles.bad
 	case result.Fixed, result.Better:
-		style = s.styles.good
+		if t.change != result.Fixed || !s.byChance {
+			style = s.styles.good
+		}
 	}
 	line := fmt.Sprintf("  %s  %s", style.Render(fmt.Sprintf("%-8s", untrusted.Line(string(t.change)))), untrusted.Line(t.name))
 	if t.levels != "" {
@@ -234,6 +248,12 @@ func (s *summary) gate(v gate.Verdict, missing bool) []string {
 		}
 	}
 	lines = append(lines, s.more(len(checks)-s.maxRows)...)
+	if len(v.WaysOut) > 0 {
+		lines = append(lines, s.wrap("  "+report.WaysOutLead(v.WaysOut))...)
+		for _, way := range v.WaysOut[:min(len(v.WaysOut), s.maxRows)] {
+			lines = append(lines, s.item("→", untrusted.Line(way.Text))...)
+		}
+	}
 	for _, q := range v.Quarantined[:min(len(v.Quarantined), s.maxRows)] {
 		lines = append(lines, s.item("-", fmt.Sprintf("not gated until %s: %s (%s)", untrusted.Line(q.Until), untrusted.Line(q.Dataset+"/"+q.Task), untrusted.Line(q.Reason)))...)
 	}

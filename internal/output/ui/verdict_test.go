@@ -83,3 +83,24 @@ func TestIncompleteJobDoesNotPass(t *testing.T) {
 		}
 	}
 }
+
+func TestCancelledJobHasNoVerdict(t *testing.T) {
+	for _, missing := range []bool{false, true} {
+		var b strings.Builder
+		Verdict(&b, VerdictInput{
+			Verdict: gate.Verdict{
+				Outcome: gate.Fail, Reason: "a task broke",
+				Checks:  []gate.Check{{Name: "max_pass_rate_drop", Outcome: gate.Pass, Message: "rose"}},
+				WaysOut: []gate.WayOut{{Text: "more attempts"}},
+			},
+			Missing: missing, Cancelled: true,
+		}, false, 100)
+		if want := "\nGate: no verdict, because it was cancelled before all results were there.\n"; b.String() != want {
+			t.Errorf("got:\n%s", b.String())
+		}
+	}
+	var b strings.Builder
+	if Verdict(&b, VerdictInput{Cancelled: true}, false, 100); b.Len() > 0 {
+		t.Errorf("a job without a gate:\n%s", b.String())
+	}
+}

@@ -103,16 +103,16 @@ func (v view) bar() string {
 }
 
 // counts returns the pass rate, the number of trials by outcome, and the metrics so far, on at most
-// two lines. Rates and metrics are over completed trials.
+// two lines. Rates and metrics are over completed trials of the agents that are evaluated.
 func (v view) counts() []string {
 	s := v.state
 	if s.cancelling {
 		return []string{" " + v.styles.warn.Render("Cancelling: "+plural.Count(len(s.running), "trial")+" left to stop")}
 	}
-	counted := s.tally.Summary(v.opts.Metrics)
+	counted, rated := s.tally.Summary(nil), s.evaluated().Summary(v.opts.Metrics)
 	rate := "–"
-	if counted.CompletedTrials > 0 {
-		rate = percent(counted.PassRate)
+	if rated.CompletedTrials > 0 {
+		rate = percent(rated.PassRate)
 	}
 	parts := []string{
 		"pass rate " + v.styles.bold.Render(rate),
@@ -120,7 +120,7 @@ func (v view) counts() []string {
 		v.count(counted.CompletedTrials-s.passed, "not passed", v.styles.warn),
 		v.count(counted.FailedTrials, "failed", v.styles.bad),
 	}
-	for _, m := range counted.Metrics {
+	for _, m := range rated.Metrics {
 		parts = append(parts, metric(m))
 	}
 	return v.pack(parts, 2)

@@ -41,7 +41,11 @@ func problem(e *result.Error) string {
 
 func startLine(e event.Event, concurrency int) string {
 	toRun := e.Total - len(e.Kept)
-	line := "Running " + plural.Count(toRun, "trial")
+	line := "Running "
+	if e.AtMost {
+		line += "at most "
+	}
+	line += plural.Count(toRun, "trial")
 	switch {
 	case e.Kept == nil:
 	case len(e.Kept) > 0 && !slices.ContainsFunc(e.Kept, func(t result.Trial) bool { return t.Reused == nil }):

@@ -298,7 +298,7 @@ func TestAVerdictChangesThePageOfAJob(t *testing.T) {
 
 // The page of a trial also shows another attempt: that of the baseline that ran with the job, or
 // else one of the job.
-func TestTrialPagesHaveAnotherAttemptBeside(t *testing.T) {
+func TestTrialPagesShowAnotherAttemptSideBySide(t *testing.T) {
 	said := func(text string) string {
 		return `{"steps": [{"source": "agent", "message": "begin"}, {"source": "agent", "message": "` + text + `"}]}`
 	}
@@ -317,18 +317,18 @@ func TestTrialPagesHaveAnotherAttemptBeside(t *testing.T) {
 	}
 	const page = "job/n/t/" + trialDir + "/"
 	if text := ask(s, "GET", page).text; strings.Contains(text, "Side by side") {
-		t.Error("the only attempt stands beside something")
+		t.Error("the only attempt is shown next to another")
 	}
 	attempt(shelf.dir, 2, 0, "what it said second")
 	if text := ask(s, "GET", page).text; !strings.Contains(text, "Side by side with attempt 2, reward 0") || !strings.Contains(text, "what it said second") {
-		t.Error("the second attempt does not stand beside the first")
+		t.Error("the second attempt is not shown next to the first")
 	}
 	base := t.TempDir()
 	attempt(base, 1, 0, "what the baseline said")
 	attempt(base, 2, 1, "how the baseline passed")
 	shelf.base = os.DirFS(base)
 	if text := ask(s, "GET", page).text; !strings.Contains(text, "Side by side with the baseline&#39;s attempt 2, reward 1") || !strings.Contains(text, "how the baseline passed") {
-		t.Error("the baseline does not stand beside the attempt")
+		t.Error("the baseline is not shown next to the attempt")
 	}
 	outside := t.TempDir()
 	attempt(outside, 2, 1, "from outside")

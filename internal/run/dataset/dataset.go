@@ -143,7 +143,7 @@ func taskDirs(dir string, entries []fs.DirEntry) (dirs []string, notes diag.List
 		if err == nil {
 			is, parts, err = task.Look(os.DirFS(sub), ".")
 		}
-		note := diag.Diagnostic{File: sub, Severity: diag.Warning, Message: "is not a task and is left out", Hint: whatIsATask}
+		note := diag.Diagnostic{File: sub, Severity: diag.Warning, Message: "is not a task and is left out", Hint: taskHint}
 		switch fault := environment.MachineFault(environment.MarkMachineError(err)); {
 		case fault != nil:
 			return nil, nil, fmt.Errorf("read dataset %s: %w", dir, fault)
@@ -167,7 +167,7 @@ func taskDirs(dir string, entries []fs.DirEntry) (dirs []string, notes diag.List
 	return dirs, notes, nil
 }
 
-const whatIsATask = "a task is a directory with task.toml and instruction.md"
+const taskHint = "a task is a directory with task.toml and instruction.md"
 
 // emptyHint names the first directory in dir that is a dataset.
 func emptyHint(dir string, entries []fs.DirEntry) string {
@@ -187,7 +187,7 @@ func emptyHint(dir string, entries []fs.DirEntry) string {
 			return fmt.Sprintf("did you mean the directory %s in it?", e.Name())
 		}
 	}
-	return whatIsATask
+	return taskHint
 }
 
 func isTask(dir string) (bool, error) { return task.IsTask(os.DirFS(dir), ".") }

@@ -134,7 +134,7 @@ func TestLoadRefusesDirectoriesThatMayBeTasks(t *testing.T) {
 	}
 }
 
-func TestLoadRejectsWhatIsNoDataset(t *testing.T) {
+func TestLoadRejectsPathsThatAreNoDataset(t *testing.T) {
 	base := t.TempDir()
 	t.Chdir(base)
 	writeTask(t, "task")

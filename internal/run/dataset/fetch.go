@@ -75,7 +75,7 @@ func (s *Source) fetchAll(ctx context.Context, picks []*pick) (*fetched, error) 
 				problems = append(problems, *problem)
 			case problem != nil:
 			case w == nil:
-				dir := beside(p.registry, t.Path)
+				dir := taskDir(p.registry, t.Path)
 				if s.Admit != nil {
 					var err error
 					if dir, err = s.Admit(dir); err != nil {
@@ -399,7 +399,7 @@ func (f *fetched) one(loader *task.Loader, p *pick, t *registry.Task) *task.Task
 // nearestBeside returns the path of a directory whose name is similar to that of the missing
 // directory path, or "".
 func nearestBeside(reg *registry.Registry, path string) string {
-	dir, base := filepath.Split(filepath.Clean(beside(reg, path)))
+	dir, base := filepath.Split(filepath.Clean(taskDir(reg, path)))
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return ""

@@ -284,7 +284,7 @@ func TestMetadata(t *testing.T) {
 		{map[string]any{"none": "x"}, false},
 		{map[string]any{"table": "y"}, false},
 	} {
-		if got := hasMetadata(tk, tc.wanted); got != tc.want {
+		if got := HasMetadata(tk, tc.wanted); got != tc.want {
 			t.Errorf("%v: %t", tc.wanted, got)
 		}
 	}

@@ -95,7 +95,7 @@ func (s *Source) choose(set *Set, ref Ref) (*Set, *diag.Diagnostic) {
 		}
 	}
 	if before := out.Tasks; len(sel.Metadata) > 0 && len(before) > 0 {
-		out.Tasks = slices.DeleteFunc(slices.Clone(before), func(t *task.Task) bool { return !hasMetadata(t, sel.Metadata) })
+		out.Tasks = slices.DeleteFunc(slices.Clone(before), func(t *task.Task) bool { return !HasMetadata(t, sel.Metadata) })
 		if len(out.Tasks) == 0 {
 			return nothing("metadata leaves nothing of dataset %q (%s): %s", out.Name, plural.Count(len(before), "task"), there(before, sel.Metadata))
 		}
@@ -114,8 +114,8 @@ func some(names []string) string {
 	return text
 }
 
-// hasMetadata reports whether a task has one of the wanted values for each key.
-func hasMetadata(t *task.Task, wanted map[string]any) bool {
+// HasMetadata reports whether a task has one of the wanted values for each key.
+func HasMetadata(t *task.Task, wanted map[string]any) bool {
 	for key, want := range wanted {
 		values := texts(t.Config.Metadata[key])
 		if !slices.ContainsFunc(texts(want), func(v string) bool { return slices.Contains(values, v) }) {

@@ -205,9 +205,9 @@ func (s *Source) loadPicks(ctx context.Context, picks []*pick, sets []*Set) erro
 	return nil
 }
 
-// beside returns the directory of a task without a repository. Its path is relative to the
+// taskDir returns the directory of a task without a repository. Its path is relative to the
 // registry's directory.
-func beside(reg *registry.Registry, path string) string {
+func taskDir(reg *registry.Registry, path string) string {
 	path = filepath.FromSlash(path)
 	if filepath.IsAbs(path) {
 		return path

@@ -3,7 +3,6 @@ package job
 import (
 	"context"
 	"encoding/json"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,7 +14,7 @@ import (
 
 	"github.com/org/rollout-action/internal/core/event"
 	"github.com/org/rollout-action/internal/core/result"
-	"github.com/org/rollout-action/internal/model/meter"
+	"github.com/org/rollout-action/internal/run/job/spending"
 	"github.com/org/rollout-action/internal/run/trial"
 )
 
@@ -25,6 +24,13 @@ func costs(key result.Key, usd float64) trial.Outcome {
 	o.Trial.Costs.Model = result.Dollars(usd)
 	o.Trial.Cost = o.Trial.Costs.Total()
 	return o
+}
+
+// spentUSD returns a sum of some US dollars.
+func spentUSD(usd float64) *spending.Spending {
+	s := new(spending.Spending)
+	s.Add(usd)
+	return s
 }
 
 func writtenPlan(t *testing.T, tree *Tree) result.Plan {
@@ -48,7 +54,7 @@ func TestCostBudgetStartsNoMoreTrials(t *testing.T) {
 		return costs(spec.Key, 0.75)
 	})
 	opts := options(tree, runner, rec)
-	opts.Budget = Budget{CostUSD: 3, Spent: &Spending{usd: 2.5}}
+	opts.Budget = spending.Budget{CostUSD: 3, Spent: spentUSD(2.5)}
 	opts.Confirm = func(context.Context, []result.Trial) ([]trial.Spec, error) {
 		t.Error("confirmation attempts are asked for")
 		return nil, nil
@@ -70,7 +76,7 @@ func TestCostBudgetStartsNoMoreTrials(t *testing.T) {
 }
 
 func TestUsedUpBudgetStartsNothing(t *testing.T) {
-	for name, budget := range map[string]Budget{"cost": {CostUSD: 3, Spent: &Spending{usd: 3}}, "time": {Duration: time.Nanosecond}} {
+	for name, budget := range map[string]spending.Budget{"cost": {CostUSD: 3, Spent: spentUSD(3)}, "time": {Duration: time.Nanosecond}} {
 		list := specs(3)
 		tree := newTree(t, list)
 		opts := options(tree, runnerFunc(func(_ context.Context, spec trial.Spec) trial.Outcome {
@@ -90,7 +96,7 @@ func TestBudgetOfACompleteJobIsNoReasonToSayMore(t *testing.T) {
 	list := specs(2)
 	tree := newTree(t, list)
 	opts := options(tree, runnerFunc(func(_ context.Context, spec trial.Spec) trial.Outcome { return costs(spec.Key, 1) }), &recorder{})
-	opts.Workers, opts.Budget = 1, Budget{CostUSD: 2}
+	opts.Workers, opts.Budget = 1, spending.Budget{CostUSD: 2}
 	job, err := Run(t.Context(), list, opts)
 	if err != nil || job.Cancelled || job.Stopped != nil || writtenPlan(t, tree).Stopped != nil {
 		t.Errorf("cancelled %v, stopped %+v, %v", job.Cancelled, job.Stopped, err)
@@ -113,7 +119,7 @@ func TestTimeBudgetCancelsWhatRuns(t *testing.T) {
 			}
 		})
 		opts := options(tree, runner, rec)
-		opts.Budget = Budget{Duration: time.Hour}
+		opts.Budget = spending.Budget{Duration: time.Hour}
 		job, err := Run(t.Context(), list, opts)
 		if err != nil {
 			t.Fatal(err)
@@ -139,7 +145,7 @@ func TestTrialsWithoutAnOutcomeOfTheirRunnerHaveTheirCosts(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		release := make(chan struct{})
 		opts := options(tree, nil, &recorder{})
-		opts.Workers, opts.Budget = 1, Budget{CostUSD: 9, Spent: &Spending{}, Running: &RunningCost{}}
+		opts.Workers, opts.Budget = 1, spending.Budget{CostUSD: 9, Spent: &spending.Spending{}, Running: &spending.RunningCost{}}
 		opts.Runner = runnerFunc(func(_ context.Context, spec trial.Spec) trial.Outcome {
 			line := `{"turn":1,"usage":{"input_tokens":5,"output_tokens":5},"cost":0.25}` + "\n"
 			if err := os.WriteFile(filepath.Join(tree.TrialDir(spec.Key), result.CallCostsFile), []byte(line), 0o644); err != nil {
@@ -176,7 +182,7 @@ func TestCostsOfRankingsThatAreMadeAgainCountOnce(t *testing.T) {
 	list := specs(2)
 	tree := newTree(t, list)
 	opts := options(tree, runnerFunc(func(_ context.Context, spec trial.Spec) trial.Outcome { return costs(spec.Key, 0.5) }), &recorder{})
-	opts.Budget = Budget{CostUSD: 9, Spent: &Spending{usd: 2}, Unranked: map[result.Key]result.USD{list[0].Key: result.Dollars(2)}}
+	opts.Budget = spending.Budget{CostUSD: 9, Spent: spentUSD(2), Unranked: map[result.Key]result.USD{list[0].Key: result.Dollars(2)}}
 	opts.Rank = func(_ context.Context, trials []result.Trial, write func([]result.Trial)) {
 		for range 2 { // judges
 			trials = slices.Clone(trials)
@@ -205,7 +211,7 @@ func TestTimeBudgetAbandonsWhatHangs(t *testing.T) {
 			<-release
 			return passed(spec.Key)
 		}), &recorder{})
-		opts.Budget = Budget{Duration: time.Minute}
+		opts.Budget = spending.Budget{Duration: time.Minute}
 		job, err := Run(t.Context(), list, opts)
 		close(release)
 		if err != nil || job.Errors[result.Cancelled] != 1 {
@@ -216,72 +222,6 @@ func TestTimeBudgetAbandonsWhatHangs(t *testing.T) {
 			t.Errorf("the results are %+v", trials)
 		}
 	})
-}
-
-func TestTurnsReserveWhatTheyCanCost(t *testing.T) {
-	b := Budget{CostUSD: 10, Spent: &Spending{}, Running: &RunningCost{}}
-	key := result.Key{Agent: "a"}
-	reserve := func(usd float64) (used bool, wait <-chan struct{}) {
-		at := b.Join()
-		defer at.Leave()
-		return b.Reserve(at, usd)
-	}
-	if used, wait := reserve(math.Inf(1)); used || wait != nil {
-		t.Fatal("the first turn is not admitted")
-	}
-	_, wait := reserve(1)
-	if wait == nil {
-		t.Fatal("a turn is admitted beside one that may cost anything")
-	}
-	b.Spend(key, 1)
-	b.Release(math.Inf(1))
-	<-wait
-	admitted := 0
-	for range 20 {
-		if used, wait := reserve(3); !used && wait == nil {
-			admitted++
-		}
-	}
-	if admitted != 3 {
-		t.Errorf("%d turns of 3 dollars run beside each other after 1 of 10 dollars", admitted)
-	}
-	for range admitted {
-		b.Spend(key, 3)
-		b.Release(3)
-	}
-	if used, _ := reserve(3); !used {
-		t.Error("10 of 10 dollars are spent, and a turn is admitted")
-	}
-}
-
-// Turns of all trials are admitted in the order in which they joined, independent of the order of
-// requests after a turn has ended, and of their costs.
-func TestTurnsOfAllTrialsWaitInOneLine(t *testing.T) {
-	b := Budget{CostUSD: 10, Spent: &Spending{}}
-	running, large, small := b.Join(), b.Join(), b.Join()
-	if used, wait := b.Reserve(running, 10); used || wait != nil {
-		t.Fatal("the first turn is not admitted")
-	}
-	running.Leave()
-	admitted := func(at *meter.Place, usd float64) bool {
-		used, wait := b.Reserve(at, usd)
-		return !used && wait == nil
-	}
-	if admitted(large, 10) || admitted(small, 1) {
-		t.Error("a turn is admitted beside one that may cost everything")
-	}
-	b.Release(10)
-	if admitted(small, 1) {
-		t.Error("a small turn overtakes a large one that waits longer")
-	}
-	if !admitted(large, 9) {
-		t.Error("the turn that has waited longest is not admitted")
-	}
-	large.Leave()
-	<-small.First()
-	if !admitted(small, 1) {
-		t.Error("the next turn waits although there is money for both")
-	}
 }
 
 // The costs of trials that ran again are added up. Files that an agent left do not count.
@@ -329,7 +269,7 @@ func TestSupersededCost(t *testing.T) {
 func TestCostsOfTrialsThatAreJudgedAgainCountOnce(t *testing.T) {
 	list := specs(2)
 	opts := options(newTree(t, list), runnerFunc(func(_ context.Context, spec trial.Spec) trial.Outcome { return costs(spec.Key, 0.75) }), &recorder{})
-	opts.Budget = Budget{CostUSD: 9, Spent: &Spending{usd: 0.5}, Carried: map[result.Key]result.USD{list[0].Key: result.Dollars(0.5)}}
+	opts.Budget = spending.Budget{CostUSD: 9, Spent: spentUSD(0.5), Carried: map[result.Key]result.USD{list[0].Key: result.Dollars(0.5)}}
 	if _, err := Run(t.Context(), list, opts); err != nil {
 		t.Fatal(err)
 	}
@@ -344,7 +284,7 @@ func TestCostsOfRunningTrialsCountOnce(t *testing.T) {
 	tree, rec := newTree(t, list), &recorder{}
 	opts := options(tree, nil, rec)
 	opts.Workers = 1
-	opts.Budget = Budget{CostUSD: 1, Spent: &Spending{}, Running: &RunningCost{}}
+	opts.Budget = spending.Budget{CostUSD: 1, Spent: &spending.Spending{}, Running: &spending.RunningCost{}}
 	opts.Runner = runnerFunc(func(_ context.Context, spec trial.Spec) trial.Outcome {
 		for range 3 {
 			opts.Budget.Spend(spec.Key, 0.125)

@@ -13,7 +13,7 @@ import (
 	"github.com/org/rollout-action/internal/core/judge"
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/model/scripted"
-	"github.com/org/rollout-action/internal/run/trial"
+	"github.com/org/rollout-action/internal/run/trial/experiment"
 )
 
 // The digests of a job decide which results a run reuses, resumes and compares, so they stay the
@@ -45,13 +45,13 @@ func digestsOf(t *testing.T, cfg config.Job) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := trial.Inputs{Scripts: map[string]scripted.Script{}, Passed: map[string]string{"DATA": "x"}}
+	in := experiment.Inputs{Scripts: map[string]scripted.Script{}, Passed: map[string]string{"DATA": "x"}}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Models)) {
 		if cfg.Models[name].Script != "" {
 			in.Scripts[name] = scripted.Script{Repeat: true}
 		}
 	}
-	d := trial.DigestsOf(cfg, in)
+	d := experiment.DigestsOf(cfg, in)
 	all := map[string]string{"plan": plan, "config": d.Config}
 	for name, digest := range d.Agents {
 		all["agent "+name] = digest

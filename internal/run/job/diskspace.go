@@ -43,12 +43,8 @@ func (w Watermark) Check() error {
 	if w.Min <= 0 {
 		return nil
 	}
-	free := w.Free
-	if free == nil {
-		free = freeDisk
-	}
 	for _, disk := range w.Disks {
-		if n, err := free(nearest(disk.Dir)); err == nil && n < w.Min {
+		if n, err := FreeDisk(disk.Dir, w.Free); err == nil && n < w.Min {
 			return &LowDiskError{Disk: disk, Free: n, Min: w.Min}
 		}
 	}
@@ -64,6 +60,15 @@ func nearest(dir string) string {
 		}
 		dir = above
 	}
+}
+
+// FreeDisk returns the number of bytes that the user may still write below a directory, which need
+// not exist yet. free is as in Watermark.
+func FreeDisk(dir string, free func(dir string) (int64, error)) (int64, error) {
+	if free == nil {
+		free = freeDisk
+	}
+	return free(nearest(dir))
 }
 
 func freeDisk(dir string) (int64, error) {

@@ -42,6 +42,8 @@ type RecordOptions struct {
 	Beside      *result.Beside
 	NamedAs     string // as in result.Plan
 	Rollout     string // Plan.RolloutVersion
+	NotAffected *result.NotAffected
+	Rounds      *result.Rounds
 }
 
 // Record returns the plan of a job as it is written to disk. It reads every file of every task for
@@ -51,6 +53,7 @@ func Record(cfg config.Job, specs []trial.Spec, opts RecordOptions) (result.Plan
 		JobName: cfg.Name, StartedAt: result.Stamp(opts.StartedAt), Commit: opts.Commit, Parents: opts.Parents, Shard: opts.Shard,
 		Metrics: []string{}, Agents: plannedAgents(specs), Tasks: plannedTasks(specs, opts.Dir), Trials: Keys(specs), ShardOf: opts.ShardOf, PathsFrom: opts.PathsFrom,
 		Compared: opts.Compared, ProvesTasks: opts.ProvesTasks, Reverifies: opts.Reverifies, OnlyJudges: opts.OnlyJudges, Beside: opts.Beside, NamedAs: opts.NamedAs, RolloutVersion: opts.Rollout,
+		NotAffected: opts.NotAffected, Rounds: opts.Rounds,
 	}
 	for _, m := range cfg.Metrics {
 		plan.Metrics = append(plan.Metrics, m.Type)

@@ -13,6 +13,7 @@ import (
 	"github.com/org/rollout-action/internal/core/event"
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/lib/redact"
+	"github.com/org/rollout-action/internal/run/job/spending"
 	"github.com/org/rollout-action/internal/run/trial"
 )
 
@@ -56,10 +57,14 @@ type Options struct {
 	// caller calls the returned Wait. nil: trials start at once.
 	Turn func(key result.Key) Wait
 	// Budget limits the cost and the duration of the job.
-	Budget Budget
+	Budget spending.Budget
 	// Earlier holds the results of earlier runs in the directory. The result of a trial that is run
 	// again counts until the trial begins, the others count to the end.
 	Earlier []result.Trial
+	// NextRound returns the trials of the next round, of those that Run got. Run calls it with all
+	// results before the first round and after each, until it returns none or the run was cancelled
+	// or stopped. The others are not run. nil: all trials run at once.
+	NextRound func(ctx context.Context, trials []result.Trial) ([]trial.Spec, error)
 	// Reconfirm holds the confirmation attempts among Earlier that are made again if Confirm
 	// returns them. They have no line in outputs.jsonl yet.
 	Reconfirm map[result.Key]bool
@@ -90,7 +95,7 @@ func Run(ctx context.Context, specs []trial.Spec, opts Options) (result.Job, err
 		opts.Grace = DefaultGrace
 	}
 	if opts.Budget.Spent == nil {
-		opts.Budget.Spent = &Spending{}
+		opts.Budget.Spent = &spending.Spending{}
 	}
 	if opts.Hard == nil {
 		opts.Hard = context.Background()
@@ -110,14 +115,12 @@ func Run(ctx context.Context, specs []trial.Spec, opts Options) (result.Job, err
 	if kept == nil && opts.Tree.resumed {
 		kept = []result.Trial{}
 	}
-	r.emit(event.Event{Kind: event.JobStarted, Total: len(kept) + len(specs), Kept: kept, Message: opts.Tree.Dir})
+	r.emit(event.Event{Kind: event.JobStarted, Total: len(kept) + len(specs), AtMost: opts.NextRound != nil, Kept: kept, Message: opts.Tree.Dir})
 	ctx, endTime := r.withinTime(ctx)
 	defer endTime()
 	r.checkTime(ctx)
 	r.stop(r.costs)
-	if len(specs) > 0 {
-		r.work(ctx, specs)
-	}
+	r.main(ctx, specs)
 	r.confirm(ctx)
 	r.rank(ctx)
 	r.checkTime(ctx)
@@ -239,9 +242,34 @@ func keySet(specs []trial.Spec) map[result.Key]bool {
 	return keys
 }
 
+// main runs the planned trials, all at once or in rounds.
+func (r *run) main(ctx context.Context, specs []trial.Spec) {
+	if r.NextRound == nil {
+		if len(specs) > 0 {
+			r.work(ctx, specs)
+		}
+		return
+	}
+	for r.goesOn(ctx) {
+		next, err := r.NextRound(ctx, r.counted())
+		if err != nil {
+			r.lost = append(r.lost, err)
+		}
+		if err != nil || len(next) == 0 {
+			return
+		}
+		r.work(ctx, next)
+	}
+}
+
+// goesOn reports whether further trials may follow those that have ended.
+func (r *run) goesOn(ctx context.Context) bool {
+	return ctx.Err() == nil && !r.stops() && r.diskErr == nil && len(r.unwritten)+len(r.lost) == 0
+}
+
 // confirm makes the confirmation attempts that Options.Confirm returns.
 func (r *run) confirm(ctx context.Context) {
-	for r.Confirm != nil && ctx.Err() == nil && !r.stops() && r.diskErr == nil && len(r.unwritten)+len(r.lost) == 0 {
+	for r.Confirm != nil && r.goesOn(ctx) {
 		specs, err := r.Confirm(ctx, r.counted())
 		if err != nil {
 			r.lost = append(r.lost, err)
@@ -260,7 +288,7 @@ func (r *run) confirm(ctx context.Context) {
 
 // rank calls Options.Rank and writes the results that change.
 func (r *run) rank(ctx context.Context) {
-	if r.Rank == nil || ctx.Err() != nil || r.stops() || r.diskErr != nil || len(r.unwritten)+len(r.lost) > 0 {
+	if r.Rank == nil || !r.goesOn(ctx) {
 		return
 	}
 	r.Earlier = slices.Clone(r.Earlier) // the caller shares it
@@ -280,7 +308,7 @@ func (r *run) rank(ctx context.Context) {
 				continue
 			}
 			before := at[t.Key]
-			r.Budget.settle(*before, t)
+			r.Budget.Settle(*before, t)
 			if unranked, ok := r.Budget.Unranked[t.Key]; ok {
 				r.Budget.Spent.Add(-unranked.Amount())
 				delete(r.Budget.Unranked, t.Key)

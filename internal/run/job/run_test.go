@@ -24,6 +24,7 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/core/task"
 	"github.com/org/rollout-action/internal/run/trial"
+	"github.com/org/rollout-action/internal/run/trial/failure"
 )
 
 // runnerFunc is a Runner that calls a function of the test.
@@ -337,7 +338,7 @@ func TestJobStoppedByTheDiskIsNotCancelled(t *testing.T) {
 		if spec.Key == list[1].Key {
 			close(begun)
 			<-ctx.Done()
-			stop := new(trial.AbortError)
+			stop := new(failure.AbortError)
 			if !errors.As(context.Cause(ctx), &stop) {
 				t.Errorf("the cause is %v", context.Cause(ctx))
 			}

@@ -111,6 +111,12 @@ func (t *Tree) PlanConfirmation(plan result.Plan) error {
 	return result.WriteJSON(filepath.Join(t.Dir, result.PlanFile), t.Plan)
 }
 
+// PlanRounds writes into the plan how the rounds of the job ended.
+func (t *Tree) PlanRounds(rounds *result.Rounds) error {
+	t.Plan.Rounds = rounds
+	return result.WriteJSON(filepath.Join(t.Dir, result.PlanFile), t.Plan)
+}
+
 // PlanStop writes the reason why no more trials were started into the plan.
 func (t *Tree) PlanStop(stop result.Stop) error {
 	t.Plan.Stopped = []result.Stop{stop}

@@ -36,13 +36,15 @@ func NewTurns(workers int, sides []int, rank func(side int, key result.Key) int)
 }
 
 // Await holds trials back until each of these jobs has a waiting trial or has left, so that their
-// next trials run side by side, too.
+// next trials run side by side, too. No trial waits for another job, which may have none.
 func (t *Turns) Await(sides []int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	clear(t.absent)
 	for _, side := range sides {
 		t.absent[side] = true
 	}
+	t.grant()
 }
 
 // Leave records that no more trials of a job will wait.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/run/job/spending"
 	"github.com/org/rollout-action/internal/run/trial"
 )
 
@@ -100,13 +101,13 @@ func TestTurnsBoundWhatRuns(t *testing.T) {
 
 // The costs of one job stop the other one, too.
 func TestJobsShareABudget(t *testing.T) {
-	spent := &Spending{}
+	spent := &spending.Spending{}
 	list := specs(3)
 	opts := options(newTree(t, list), runnerFunc(func(_ context.Context, spec trial.Spec) trial.Outcome {
 		spent.Add(5) // by a trial of the other job
 		return costs(spec.Key, 1)
 	}), &recorder{})
-	opts.Workers, opts.Budget = 1, Budget{CostUSD: 6, Spent: spent}
+	opts.Workers, opts.Budget = 1, spending.Budget{CostUSD: 6, Spent: spent}
 	job, err := Run(t.Context(), list, opts)
 	if err != nil || job.CompletedTrials != 1 || len(job.Stopped) != 1 {
 		t.Errorf("%d completed, stopped %+v, %v", job.CompletedTrials, job.Stopped, err)
@@ -128,4 +129,17 @@ func TestTurnsOfAJobThatEnds(t *testing.T) {
 	if n := <-ended; n != 1 {
 		t.Errorf("%d trials completed", n)
 	}
+}
+
+// A job that was resumed may have no trial in the first round that the other one still has some in.
+func TestNoTrialWaitsForAJobThatHasNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		turns := NewTurns(1, []int{0, 1}, taskRank)
+		turns.Await([]int{1})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, ok := turns.Side(1)(result.Key{})(ctx); !ok {
+			t.Error("the trial still waits")
+		}
+	})
 }

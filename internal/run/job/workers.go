@@ -17,6 +17,7 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/lib/awake"
 	"github.com/org/rollout-action/internal/run/trial"
+	"github.com/org/rollout-action/internal/run/trial/failure"
 	"github.com/org/rollout-action/internal/run/trial/judging"
 )
 
@@ -115,7 +116,7 @@ func (r *run) collect(ctx context.Context, stop func(cause error), outcomes <-ch
 			r.received()
 			r.take(outcome)
 			if outcome.err != nil {
-				stop(&trial.AbortError{Err: outcome.err})
+				stop(&failure.AbortError{Err: outcome.err})
 			}
 		case <-cancelled:
 			cancelled = nil
@@ -156,11 +157,11 @@ func (r *run) take(w written) {
 // abandon takes the outcomes that are being written, and records the running trials as cancelled.
 func (r *run) abandon(ctx context.Context, why string, outcomes <-chan written) {
 	kind, what := result.Cancelled, "the job was cancelled"
-	if stop := (*trial.AbortError)(nil); errors.As(context.Cause(ctx), &stop) {
+	if stop := (*failure.AbortError)(nil); errors.As(context.Cause(ctx), &stop) {
 		kind, what = result.InternalError, "rollout stopped all trials ("+stop.Error()+")"
 	}
-	if errors.Is(context.Cause(ctx), trial.ErrOutOfTime) {
-		what = trial.ErrOutOfTime.Error()
+	if errors.Is(context.Cause(ctx), failure.ErrOutOfTime) {
+		what = failure.ErrOutOfTime.Error()
 	}
 	r.mu.Lock()
 	left, coming := r.running, r.writing

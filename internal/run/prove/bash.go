@@ -24,7 +24,7 @@ func bashSyntax(t *task.Task, f file) []Finding {
 		return nil
 	}
 	return []Finding{{Rule: ruleBashSyntax, Severity: Warning, File: f.name, Line: int(wrong.Pos.Line()), Column: int(wrong.Pos.Col()),
-		Message: "bash probably cannot read the script: " + wrong.Text, Hint: "bash -n tells what it does not understand"}}
+		Message: "bash probably cannot read the script: " + wrong.Text, Hint: "bash -n shows the error"}}
 }
 
 // runsInBash reports whether bash runs a script, and no other shell.

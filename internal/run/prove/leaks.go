@@ -54,7 +54,7 @@ func instructionLeak(f file, all []file) []Finding {
 		default:
 			return []Finding{{Rule: ruleInstructionLeak, Severity: Warning, File: f.name, Line: lineAt(f.head, at[2]),
 				Message: fmt.Sprintf("the instruction names %s, which is not there while the agent works", full),
-				Hint:    "say what is wanted, not how it is tested"}}
+				Hint:    "describe the wanted result, not how it is tested"}}
 		}
 	}
 	return nil

@@ -22,7 +22,7 @@ func networkUse(f file, script *syntax.File) []Finding {
 		if what := fetchCommand(command(call)); what != "" {
 			out = append(out, Finding{Rule: ruleVerifierNetwork, Severity: Warning, File: f.name, Line: int(call.Pos().Line()),
 				Message: fmt.Sprintf("the verifier needs the network: it runs %s", what),
-				Hint:    "install what it needs while the image is built"})
+				Hint:    "install its dependencies while the image is built"})
 		}
 		return true
 	})

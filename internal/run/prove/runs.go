@@ -186,7 +186,7 @@ func withoutNetwork(runs Runs) []Finding {
 	}
 	return []Finding{{Rule: ruleNetwork, Severity: Warning, File: file, Trial: firstWith(runs.Offline, fails).Dir(),
 		Message: fmt.Sprintf("without a network the run of the solution came to %s: %s", scores(runs.Offline), who),
-		Hint:    "install what is needed while the image is built"}}
+		Hint:    "install the dependencies while the image is built"}}
 }
 
 // worksOffline reports whether a run has shown that neither the solution nor its verification needs

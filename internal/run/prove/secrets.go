@@ -67,7 +67,7 @@ func secrets(f file) []Finding {
 			secret := string(f.head[at[2]:at[3]])
 			if entropy(secret) >= kind.entropy && !strings.HasSuffix(secret, "EXAMPLE") {
 				add(at[2], Error, fmt.Sprintf("this looks like %s (%s)", kind.name, maskSecret(secret)),
-					"revoke it, because everybody with the repository has it; if it was made for this task alone, say so in metadata.lint.ignore")
+					"revoke it, because everyone with access to the repository can read it; if it was made for this task alone, name the rule in metadata.lint.ignore")
 			}
 		}
 	}

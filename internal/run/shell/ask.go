@@ -16,6 +16,9 @@ import (
 
 	"github.com/org/rollout-action/internal/lib/excerpt"
 	"github.com/org/rollout-action/internal/model"
+	"github.com/org/rollout-action/internal/model/api"
+	"github.com/org/rollout-action/internal/model/asking"
+	"github.com/org/rollout-action/internal/model/sse"
 )
 
 // host stands for the provider in URLs; the transport knows where requests go.
@@ -23,14 +26,14 @@ const host = "http://model.invalid"
 
 // ask returns the next answer. It retries transient failures: errors of the provider's servers, and
 // answers that are cut off. The gateway waits for rate limits, so they are not retried.
-func (l *loop) ask(ctx context.Context) (answer, error) {
+func (l *loop) ask(ctx context.Context) (asking.Answer, error) {
 	for try := 0; ; {
 		a, failed := l.once(ctx)
 		if failed == nil {
 			return a, nil
 		}
 		if ctx.Err() != nil {
-			return answer{}, ctx.Err()
+			return asking.Answer{}, ctx.Err()
 		}
 		if failed.adapt {
 			l.log.printf("[%s; asking again without what the model does not have]\n", failed)
@@ -38,13 +41,13 @@ func (l *loop) ask(ctx context.Context) (answer, error) {
 		}
 		if !failed.again || try >= len(retryDelays) {
 			l.log.printf("[%s]\n", failed)
-			return answer{}, &ModelError{Status: failed.status, Message: failed.message, Turns: l.turns}
+			return asking.Answer{}, &ModelError{Status: failed.status, Message: failed.message, Turns: l.turns}
 		}
 		delay := retryDelays[try]/2 + rand.N(retryDelays[try]/2)
 		try++
 		l.log.printf("[%s; asking again in %.1f s]\n", failed, delay.Seconds())
 		if !l.Sleep(ctx, delay) {
-			return answer{}, ctx.Err()
+			return asking.Answer{}, ctx.Err()
 		}
 	}
 }
@@ -70,41 +73,41 @@ func failed(status int, again bool, message string) *failure {
 
 // once sends the conversation and reads the answer. Answers are streamed, because proxies cut long
 // ones that are not.
-func (l *loop) once(ctx context.Context) (answer, *failure) {
-	path, content := l.talk.request()
+func (l *loop) once(ctx context.Context) (asking.Answer, *failure) {
+	path, content := l.talk.Request()
 	body, err := encode(content)
 	if err != nil {
-		return answer{}, failed(0, false, err.Error())
+		return asking.Answer{}, failed(0, false, err.Error())
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, host+path, bytes.NewReader(body))
 	if err != nil {
-		return answer{}, failed(0, false, err.Error())
+		return asking.Answer{}, failed(0, false, err.Error())
 	}
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("User-Agent", "rollout-shell/"+Version)
-	for name, value := range l.talk.headers() {
+	for name, value := range api.OrCommon(l.API).Facts().Headers {
 		r.Header.Set(name, value)
 	}
 	response, err := l.client.Do(r)
 	if err != nil {
-		return answer{}, failed(0, true, err.Error())
+		return asking.Answer{}, failed(0, true, err.Error())
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return answer{}, l.refusal(response)
+		return asking.Answer{}, l.refusal(response)
 	}
-	reader := l.talk.reader()
+	reader := l.talk.Reader()
 	whole, err := read(response, reader)
-	a := reader.answer()
+	a := reader.Answer()
 	switch {
-	case a.failed != "":
-		return answer{}, failed(0, true, a.failed)
+	case a.Failed != "":
+		return asking.Answer{}, failed(0, true, a.Failed)
 	case errors.Is(err, errLong):
-		return answer{}, failed(0, false, err.Error())
+		return asking.Answer{}, failed(0, false, err.Error())
 	case err != nil:
-		return answer{}, failed(0, true, "the answer was cut off: "+err.Error())
+		return asking.Answer{}, failed(0, true, "the answer was cut off: "+err.Error())
 	case !whole:
-		return answer{}, failed(0, true, "the answer was cut off")
+		return asking.Answer{}, failed(0, true, "the answer was cut off")
 	}
 	return a, nil
 }
@@ -112,7 +115,7 @@ func (l *loop) once(ctx context.Context) (answer, *failure) {
 var errLong = fmt.Errorf("the answer has more than %d bytes", maxAnswer)
 
 // read reads an answer. whole reports whether the answer is complete.
-func read(response *http.Response, reader reader) (whole bool, err error) {
+func read(response *http.Response, reader asking.Reader) (whole bool, err error) {
 	body := &io.LimitedReader{R: response.Body, N: maxAnswer + 1}
 	if kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type")); kind != "text/event-stream" { // proxies that do not stream
 		text, err := io.ReadAll(body)
@@ -124,21 +127,21 @@ func read(response *http.Response, reader reader) (whole bool, err error) {
 		case !model.ValidJSON(text):
 			return false, errors.New("it is not JSON")
 		}
-		reader.plain(gjson.ParseBytes(text))
+		reader.Plain(gjson.ParseBytes(text))
 		return true, nil
 	}
-	events := model.NewEventReader(body)
+	events := sse.NewDataReader(body)
 	for {
 		data, err := events.Next()
 		switch {
 		case body.N <= 0:
 			return false, errLong
 		case errors.Is(err, io.EOF):
-			return reader.ended(), nil
+			return reader.Ended(), nil
 		case err != nil:
 			return false, err
 		}
-		reader.event(data)
+		reader.Event(data)
 	}
 }
 
@@ -153,7 +156,7 @@ func (l *loop) refusal(response *http.Response) *failure {
 		message = http.StatusText(response.StatusCode)
 	}
 	f := failed(response.StatusCode, mayPass(response), message)
-	f.adapt = l.talk.adapt(response.StatusCode, text)
+	f.adapt = l.talk.Adapt(response.StatusCode, text)
 	return f
 }
 

@@ -7,12 +7,14 @@ import (
 	"time"
 
 	"github.com/org/rollout-action/internal/model"
+	"github.com/org/rollout-action/internal/model/api"
+	"github.com/org/rollout-action/internal/model/api/anthropic"
 	"github.com/org/rollout-action/internal/run/shell"
 )
 
 // Ask sends neither tools nor a system prompt; transient failures are retried.
 func TestAsk(t *testing.T) {
-	for _, api := range model.APIs {
+	for _, api := range api.Names() {
 		t.Run(string(api), func(t *testing.T) {
 			p := &provider{t: t, answers: []said{{status: 503, body: "busy"}, {stream: finished[api]}}}
 			got, err := ask(t, api, p)
@@ -29,7 +31,7 @@ func TestAsk(t *testing.T) {
 
 func TestAskReportsWhyThereIsNoAnswer(t *testing.T) {
 	var unanswered *shell.ModelError
-	_, err := ask(t, model.Anthropic, &provider{t: t, answers: []said{{status: 400, body: `{"error":{"message":"no"}}`}}})
+	_, err := ask(t, anthropic.Name, &provider{t: t, answers: []said{{status: 400, body: `{"error":{"message":"no"}}`}}})
 	if !errors.As(err, &unanswered) || unanswered.Message != "no" {
 		t.Errorf("%v", err)
 	}

@@ -1,6 +1,8 @@
 package shell
 
-import "time"
+import (
+	"time"
+)
 
 // Version is the version of the prompt, the tool and the loop. Results of different versions are
 // not comparable.
@@ -44,7 +46,6 @@ const (
 	maxCalls   = 32       // of one answer that are carried out
 	maxIdle    = 5        // answers in a row that are empty or cut off
 
-	maxTokens = 16000    // of an answer, for the API that requires a number
 	maxAnswer = 64 << 20 // bytes of an answer's stream
 	maxError  = 64 << 10 // bytes that are read of an error
 )

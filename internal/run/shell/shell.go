@@ -14,6 +14,8 @@ import (
 	"github.com/org/rollout-action/internal/lib/awake"
 	"github.com/org/rollout-action/internal/lib/excerpt"
 	"github.com/org/rollout-action/internal/model"
+	"github.com/org/rollout-action/internal/model/api"
+	"github.com/org/rollout-action/internal/model/asking"
 )
 
 // Options configure a run of the agent.
@@ -81,11 +83,11 @@ func Ask(ctx context.Context, o Options) (string, error) {
 	switch {
 	case err != nil:
 		return "", err
-	case a.end == endOverflow:
+	case api.EndOf(a.Why) == asking.Overflow:
 		return "", ErrOverflow
 	}
-	l.log.printf("%s\n", a.text)
-	return a.text, nil
+	l.log.printf("%s\n", a.Text)
+	return a.Text, nil
 }
 
 // newLoop returns a loop whose conversation holds the instruction.
@@ -96,16 +98,28 @@ func newLoop(o Options, bare bool) *loop {
 	if o.Sleep == nil {
 		o.Sleep = awake.Sleep
 	}
-	l := &loop{Options: o, log: &lineWriter{to: o.Log, fresh: true}, talk: newConversation(o.API, o.Model, bare), client: &http.Client{Transport: o.Transport}}
-	l.talk.user(strings.ToValidUTF8(o.Instruction, "\uFFFD"))
+	l := &loop{Options: o, log: &lineWriter{to: o.Log, fresh: true}, talk: api.OrCommon(o.API).Ask(options(o.Model, bare)), client: &http.Client{Transport: o.Transport}}
+	l.talk.User(strings.ToValidUTF8(o.Instruction, "\uFFFD"))
 	return l
+}
+
+// options returns what all requests of a conversation have. A bare one offers no tools and has no
+// prompt of the system.
+func options(name string, bare bool) asking.Options {
+	if bare {
+		return asking.Options{Model: name}
+	}
+	return asking.Options{Model: name, System: SystemPrompt, Tool: &asking.Tool{Name: ToolName, Description: ToolDescription, Parameters: []asking.Parameter{
+		{Name: "command", Type: "string", Description: commandText, Required: true},
+		{Name: "timeout_sec", Type: "integer", Description: timeoutText},
+	}}}
 }
 
 // loop is a running agent.
 type loop struct {
 	Options
 	log    *lineWriter
-	talk   conversation
+	talk   asking.Conversation
 	client *http.Client
 	turns  int
 	idle   int // answers in a row that are empty or cut off
@@ -119,41 +133,41 @@ func (l *loop) turn(ctx context.Context) (over bool, err error) {
 	}
 	l.turns++
 	l.log.printf("# turn %d\n", l.turns)
-	said := strings.TrimSpace(a.text)
+	said := strings.TrimSpace(a.Text)
 	if said != "" {
 		l.log.printf("%s\n", said)
 	}
 	switch {
-	case a.end == endOverflow:
+	case api.EndOf(a.Why) == asking.Overflow:
 		return false, ErrOverflow
-	case len(a.calls) > 0:
+	case len(a.Calls) > 0:
 		l.idle = 0
-		l.talk.add(a)
+		l.talk.Add(a)
 		replies, err := l.carryOut(ctx, a)
 		if err != nil {
 			return false, err
 		}
-		l.talk.results(replies)
+		l.talk.Results(replies)
 		return false, nil
-	case a.end != endLength && said != "":
+	case api.EndOf(a.Why) != asking.Truncated && said != "":
 		return true, nil
 	}
 	if l.idle++; l.idle >= maxIdle {
-		if a.end == endLength {
+		if api.EndOf(a.Why) == asking.Truncated {
 			return true, nil // the answer says that it is cut off
 		}
 		return false, ErrEmpty
 	}
-	if a.end == endLength {
+	if api.EndOf(a.Why) == asking.Truncated {
 		l.log.printf("[the answer was cut off]\n")
 		if said != "" { // no API takes reasoning alone
-			l.talk.add(a)
+			l.talk.Add(a)
 		}
-		l.talk.user(cutText)
+		l.talk.User(cutText)
 		return false, nil
 	}
-	l.log.printf("[the answer was empty%s]\n", parenthesis(a.why))
-	l.talk.user(emptyText)
+	l.log.printf("[the answer was empty%s]\n", parenthesis(a.Why))
+	l.talk.User(emptyText)
 	return false, nil
 }
 
@@ -164,21 +178,14 @@ func parenthesis(text string) string {
 	return " (" + text + ")"
 }
 
-// reply is the result of a call.
-type reply struct {
-	call   call
-	text   string
-	failed bool
-}
-
 // carryOut runs the calls of an answer in order and returns their results.
-func (l *loop) carryOut(ctx context.Context, a answer) ([]reply, error) {
-	replies := make([]reply, 0, len(a.calls))
-	for i, c := range a.calls {
-		var r reply
+func (l *loop) carryOut(ctx context.Context, a asking.Answer) ([]asking.Result, error) {
+	replies := make([]asking.Result, 0, len(a.Calls))
+	for i, c := range a.Calls {
+		var r asking.Result
 		var err error
 		if i < maxCalls {
-			r, err = l.run(ctx, c, a.end == endLength)
+			r, err = l.run(ctx, c, api.EndOf(a.Why) == asking.Truncated)
 		} else {
 			r = l.refuse(c, fmt.Sprintf("Not run: one answer may have %d calls.", maxCalls))
 		}
@@ -190,17 +197,17 @@ func (l *loop) carryOut(ctx context.Context, a answer) ([]reply, error) {
 	return replies, nil
 }
 
-func (l *loop) refuse(c call, why string) reply {
-	l.log.printf("[a call of the tool %q was refused: %s]\n", excerpt.Line(c.name, 100), why)
-	return reply{c, why, true}
+func (l *loop) refuse(c asking.Call, why string) asking.Result {
+	l.log.printf("[a call of the tool %q was refused: %s]\n", excerpt.Line(c.Name, 100), why)
+	return asking.Result{Call: c, Text: why, Failed: true}
 }
 
 // run runs one call. cut reports whether the answer was cut off by its limit.
-func (l *loop) run(ctx context.Context, c call, cut bool) (reply, error) {
-	if c.name != ToolName {
-		return l.refuse(c, fmt.Sprintf("There is no tool %q. The only tool is %s.", excerpt.Line(c.name, 100), ToolName)), nil
+func (l *loop) run(ctx context.Context, c asking.Call, cut bool) (asking.Result, error) {
+	if c.Name != ToolName {
+		return l.refuse(c, fmt.Sprintf("There is no tool %q. The only tool is %s.", excerpt.Line(c.Name, 100), ToolName)), nil
 	}
-	command, timeout, problem := readArguments(c.arguments)
+	command, timeout, problem := readArguments(c.Arguments)
 	if problem != "" && cut {
 		problem = "Not run: your answer was cut off within this call because it was too long. Write less in one call, for example a file in parts."
 	}
@@ -216,14 +223,14 @@ func (l *loop) run(ctx context.Context, c call, cut bool) (reply, error) {
 	case late:
 		end = fmt.Sprintf("[the command was ended after %g seconds, with all that it had started]", timeout.Seconds())
 	case err != nil:
-		return reply{}, err
+		return asking.Result{}, err
 	}
 	l.log.printf("%s\n", end)
 	text := plain(out.String())
 	if text != "" && !strings.HasSuffix(text, "\n") {
 		text += "\n"
 	}
-	return reply{c, text + end, late}, nil
+	return asking.Result{Call: c, Text: text + end, Failed: late}, nil
 }
 
 // readArguments returns the command and its timeout, or the problem with the arguments.

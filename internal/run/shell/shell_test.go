@@ -18,6 +18,11 @@ import (
 
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/internal/model"
+	"github.com/org/rollout-action/internal/model/api"
+	"github.com/org/rollout-action/internal/model/api/anthropic"
+	"github.com/org/rollout-action/internal/model/api/chat"
+	"github.com/org/rollout-action/internal/model/api/google"
+	"github.com/org/rollout-action/internal/model/api/responses"
 	"github.com/org/rollout-action/internal/run/shell"
 )
 
@@ -149,7 +154,7 @@ func golden(t *testing.T, name string, p *provider) {
 // Two calls with reasoning, in the forms that the providers document. The ends of the streams
 // differ on purpose.
 var twoCalls = map[model.API]string{
-	model.Anthropic: events(
+	anthropic.Name: events(
 		`{"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[],"stop_reason":null,"usage":{"input_tokens":5,"output_tokens":1}}}`,
 		`{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":"","signature":""}}`,
 		`{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"Let me <look>"}}`,
@@ -174,7 +179,7 @@ var twoCalls = map[model.API]string{
 		`{"type":"message_delta","delta":{"stop_reason":"tool_use","stop_sequence":null},"usage":{"output_tokens":50}}`,
 		`{"type":"message_stop"}`,
 	),
-	model.OpenAIChat: events(
+	chat.Name: events(
 		`{"id":"c1","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"role":"assistant","content":null,"reasoning_content":"Let me "},"finish_reason":null}]}`,
 		`{"id":"c1","choices":[{"index":0,"delta":{"reasoning_content":"<look>."}}]}`,
 		`{"id":"c1","choices":[{"index":0,"delta":{"reasoning_details":[{"type":"reasoning.text","index":0,"text":"Let ","format":"a-v1","signature":null}]}}]}`,
@@ -188,7 +193,7 @@ var twoCalls = map[model.API]string{
 		`{"id":"c1","choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}`,
 		`{"id":"c1","choices":[],"usage":{"prompt_tokens":5,"completion_tokens":50}}`,
 	) + "data: [DONE]\n\n",
-	model.OpenAIResponses: events(
+	responses.Name: events(
 		`{"type":"response.created","response":{"id":"resp_1","status":"in_progress","output":[]}}`,
 		`{"type":"response.output_item.added","output_index":0,"item":{"id":"rs_1","type":"reasoning","summary":[]}}`,
 		`{"type":"response.output_item.done","output_index":0,"item":{"id":"rs_1","type":"reasoning","summary":[],"encrypted_content":"gAAAA+=="}}`,
@@ -197,7 +202,7 @@ var twoCalls = map[model.API]string{
 		`{"type":"response.output_item.done","output_index":3,"item":{"id":"fc_2","type":"function_call","status":"completed","call_id":"call_2","name":"bash","arguments":"{\"command\":\"slow\"}"}}`,
 		`{"type":"response.completed","response":{"id":"resp_1","status":"completed","output":[],"error":null,"incomplete_details":null,"usage":{"input_tokens":5,"output_tokens":50}}}`,
 	),
-	model.Google: events(
+	google.Name: events(
 		`{"candidates":[{"content":{"role":"model","parts":[{"text":"Let me <look>.","thought":true}]},"index":0}]}`,
 		`{"candidates":[{"content":{"role":"model","parts":[{"text":"I look "}]},"index":0}]}`,
 		`{"candidates":[{"content":{"role":"model","parts":[{"text":"first."}]},"index":0}]}`,
@@ -209,19 +214,19 @@ var twoCalls = map[model.API]string{
 
 // finished is an answer that ends the work.
 var finished = map[model.API]string{
-	model.Anthropic: events(
+	anthropic.Name: events(
 		`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`, `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Done."}}`,
 		`{"type":"message_delta","delta":{"stop_reason":"end_turn"}}`, `{"type":"message_stop"}`,
 	),
-	model.OpenAIChat:      events(`{"choices":[{"delta":{"content":"Done."},"finish_reason":"stop"}]}`), // some servers send no [DONE]
-	model.OpenAIResponses: events(`{"type":"response.completed","response":{"status":"completed","output":[{"type":"message","role":"assistant","content":[{"type":"output_text","text":"Done."}]}]}}`),
-	model.Google:          events(`{"candidates":[{"content":{"parts":[{"text":"Done."}]},"finishReason":"STOP"}]}`),
+	chat.Name:      events(`{"choices":[{"delta":{"content":"Done."},"finish_reason":"stop"}]}`), // some servers send no [DONE]
+	responses.Name: events(`{"type":"response.completed","response":{"status":"completed","output":[{"type":"message","role":"assistant","content":[{"type":"output_text","text":"Done."}]}]}}`),
+	google.Name:    events(`{"candidates":[{"content":{"parts":[{"text":"Done."}]},"finishReason":"STOP"}]}`),
 }
 
 // cutOff holds answers that end in the middle of a call, because they are too long, and in the
 // middle of a text.
 var cutOff = map[model.API][2]string{
-	model.Anthropic: {
+	anthropic.Name: {
 		events(
 			`{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"toolu_1","name":"bash","input":{}}}`,
 			`{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\"command\": \"cat >f"}}`,
@@ -233,15 +238,15 @@ var cutOff = map[model.API][2]string{
 			`{"type":"message_delta","delta":{"stop_reason":"max_tokens"}}`, `{"type":"message_stop"}`,
 		),
 	},
-	model.OpenAIChat: {
+	chat.Name: {
 		events(`{"choices":[{"delta":{"tool_calls":[{"index":0,"type":"function","function":{"name":"bash","arguments":"{\"command\": \"cat >f"}}]},"finish_reason":"length"}]}`),
 		events(`{"choices":[{"delta":{"content":"Half"},"finish_reason":"length"}]}`),
 	},
-	model.OpenAIResponses: {
+	responses.Name: {
 		events(`{"type":"response.incomplete","response":{"status":"incomplete","incomplete_details":{"reason":"max_output_tokens"},"output":[{"type":"function_call","status":"incomplete","call_id":"call_1","name":"bash","arguments":"{\"command\": \"cat >f"}]}}`),
 		events(`{"type":"response.incomplete","response":{"status":"incomplete","incomplete_details":{"reason":"max_output_tokens"},"output":[{"type":"message","role":"assistant","status":"incomplete","content":[{"type":"output_text","text":"Half"}]},{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"cut"}]}}`),
 	},
-	model.Google: {
+	google.Name: {
 		events(`{"candidates":[{"content":{"parts":[{"functionCall":{"name":"bash","args":{}}}]},"finishReason":"MAX_TOKENS"}]}`),
 		events(`{"candidates":[{"content":{"parts":[{"text":"Half"}]},"finishReason":"MAX_TOKENS"}]}`),
 	},
@@ -249,7 +254,7 @@ var cutOff = map[model.API][2]string{
 
 // Reasoning is sent back as it was received, with signatures, in its original place.
 func TestAnswersAreSentBackAsReceived(t *testing.T) {
-	for _, api := range model.APIs {
+	for _, api := range api.Names() {
 		t.Run(string(api), func(t *testing.T) {
 			p, commands, log, err := try(t, api, said{stream: twoCalls[api]}, said{stream: finished[api]})
 			if err != nil {
@@ -279,7 +284,7 @@ Done.
 }
 
 func TestAnswersThatAreCutOff(t *testing.T) {
-	for _, api := range model.APIs {
+	for _, api := range api.Names() {
 		t.Run(string(api), func(t *testing.T) {
 			p, commands, _, err := try(t, api, said{stream: cutOff[api][0]}, said{stream: cutOff[api][1]}, said{stream: finished[api]})
 			if err != nil || len(commands) > 0 {
@@ -292,20 +297,20 @@ func TestAnswersThatAreCutOff(t *testing.T) {
 
 // The agent ends if answers are cut off again and again, and the result says that the last one was.
 func TestAnswersThatAreAlwaysCutOff(t *testing.T) {
-	half := said{stream: cutOff[model.OpenAIChat][1]}
-	if p, _, _, err := try(t, model.OpenAIChat, half, half, half, half, half); err != nil || len(p.bodies) != 5 {
+	half := said{stream: cutOff[chat.Name][1]}
+	if p, _, _, err := try(t, chat.Name, half, half, half, half, half); err != nil || len(p.bodies) != 5 {
 		t.Errorf("%v after %d requests", err, len(p.bodies))
 	}
 }
 
 func TestEmptyAnswers(t *testing.T) {
 	empty := map[model.API]string{
-		model.Anthropic:       events(`{"type":"message_delta","delta":{"stop_reason":"end_turn"}}`, `{"type":"message_stop"}`),
-		model.OpenAIChat:      events(`{"choices":[{"delta":{"reasoning_content":"hm"},"finish_reason":"stop"}]}`),
-		model.OpenAIResponses: events(`{"type":"response.completed","response":{"status":"completed","output":[]}}`),
-		model.Google:          events(`{"candidates":[{"content":{},"finishReason":"MALFORMED_FUNCTION_CALL"}]}`),
+		anthropic.Name: events(`{"type":"message_delta","delta":{"stop_reason":"end_turn"}}`, `{"type":"message_stop"}`),
+		chat.Name:      events(`{"choices":[{"delta":{"reasoning_content":"hm"},"finish_reason":"stop"}]}`),
+		responses.Name: events(`{"type":"response.completed","response":{"status":"completed","output":[]}}`),
+		google.Name:    events(`{"candidates":[{"content":{},"finishReason":"MALFORMED_FUNCTION_CALL"}]}`),
 	}
-	for _, api := range model.APIs {
+	for _, api := range api.Names() {
 		t.Run(string(api), func(t *testing.T) {
 			e := said{stream: empty[api]}
 			p, _, _, err := try(t, api, said{stream: twoCalls[api]}, e, e, e, e, said{stream: finished[api]})
@@ -355,7 +360,7 @@ func TestBadCallsAreAnswered(t *testing.T) {
 		"many calls":            {many, 32, []string{"one answer may have 32 calls", `"tool_call_id":"c39"`}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, commands, _, err := try(t, model.OpenAIChat, said{stream: chatCalls(c.calls...)}, said{stream: finished[model.OpenAIChat]})
+			p, commands, _, err := try(t, chat.Name, said{stream: chatCalls(c.calls...)}, said{stream: finished[chat.Name]})
 			if err != nil || len(commands) != c.runs {
 				t.Fatalf("%v; ran %d commands", err, len(commands))
 			}
@@ -377,10 +382,10 @@ func TestBadCallsAreAnswered(t *testing.T) {
 // conversation otherwise.
 func TestInventedNamesAreMadeSafe(t *testing.T) {
 	for api, body := range map[model.API]string{
-		model.Anthropic:       `{"content":[{"type":"tool_use","id":"t","name":"functions.bash","input":{}}],"stop_reason":"tool_use"}`,
-		model.OpenAIChat:      `{"choices":[{"message":{"tool_calls":[{"id":"c","type":"function","function":{"name":"functions.bash","arguments":"{}"}}]},"finish_reason":"tool_calls"}]}`,
-		model.OpenAIResponses: `{"status":"completed","output":[{"type":"function_call","call_id":"c","name":"functions.bash","arguments":"{}"}]}`,
-		model.Google:          `{"candidates":[{"content":{"parts":[{"functionCall":{"name":"functions.bash","args":{}}}]},"finishReason":"STOP"}]}`,
+		anthropic.Name: `{"content":[{"type":"tool_use","id":"t","name":"functions.bash","input":{}}],"stop_reason":"tool_use"}`,
+		chat.Name:      `{"choices":[{"message":{"tool_calls":[{"id":"c","type":"function","function":{"name":"functions.bash","arguments":"{}"}}]},"finish_reason":"tool_calls"}]}`,
+		responses.Name: `{"status":"completed","output":[{"type":"function_call","call_id":"c","name":"functions.bash","arguments":"{}"}]}`,
+		google.Name:    `{"candidates":[{"content":{"parts":[{"functionCall":{"name":"functions.bash","args":{}}}]},"finishReason":"STOP"}]}`,
 	} {
 		t.Run(string(api), func(t *testing.T) {
 			p, commands, _, err := try(t, api, said{stream: body, kind: "application/json"}, said{stream: finished[api]})
@@ -391,19 +396,19 @@ func TestInventedNamesAreMadeSafe(t *testing.T) {
 	}
 }
 
-func TestWhatPassesIsTriedAgain(t *testing.T) {
-	done := said{stream: finished[model.Anthropic]}
+func TestTransientErrorsOfTheModelAreRetried(t *testing.T) {
+	done := said{stream: finished[anthropic.Name]}
 	busy := said{status: 500, body: `{"type":"error","error":{"type":"api_error","message":"Internal server error"}}`}
 	for name, first := range map[string]said{
 		"an error of the server": busy,
 		"an error in the stream": {stream: events(`{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`)},
-		"a stream that breaks":   {stream: strings.Split(twoCalls[model.Anthropic], `data: {"type":"message_stop`)[0], cut: true},
-		"a stream without end":   {stream: strings.Split(twoCalls[model.Anthropic], `data: {"type":"message_stop`)[0]},
+		"a stream that breaks":   {stream: strings.Split(twoCalls[anthropic.Name], `data: {"type":"message_stop`)[0], cut: true},
+		"a stream without end":   {stream: strings.Split(twoCalls[anthropic.Name], `data: {"type":"message_stop`)[0]},
 		"no JSON":                {stream: "<html>", kind: "text/html"},
 		"a gateway's page":       {status: 502, body: "<html>Bad gateway</html>"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, commands, log, err := try(t, model.Anthropic, first, first, done)
+			p, commands, log, err := try(t, anthropic.Name, first, first, done)
 			if err != nil || len(commands) > 0 || len(p.bodies) != 3 || !bytes.Equal(p.bodies[0], p.bodies[2]) {
 				t.Errorf("%v; ran %v; %d requests; log %s", err, commands, len(p.bodies), log)
 			}
@@ -411,30 +416,30 @@ func TestWhatPassesIsTriedAgain(t *testing.T) {
 	}
 	t.Run("not for ever", func(t *testing.T) {
 		var failed *shell.ModelError
-		_, _, _, err := try(t, model.Anthropic, busy, busy, busy, busy, busy, busy, busy)
+		_, _, _, err := try(t, anthropic.Name, busy, busy, busy, busy, busy, busy, busy)
 		if !errors.As(err, &failed) || failed.Status != 500 || failed.Message != "Internal server error" {
 			t.Errorf("%v", err)
 		}
 	})
 }
 
-func TestWhatDoesNotPassEndsTheAgent(t *testing.T) {
+func TestLastingErrorsOfTheModelEndTheAgent(t *testing.T) {
 	for _, status := range []int{400, 401, 402, 403, 404, 409, 413, 429, 501, 529} {
 		var failed *shell.ModelError
-		_, _, _, err := try(t, model.OpenAIChat, said{status: status, body: `{"error":{"message":"no\u0000 more\n"}}`})
+		_, _, _, err := try(t, chat.Name, said{status: status, body: `{"error":{"message":"no\u0000 more\n"}}`})
 		if !errors.As(err, &failed) || failed.Status != status || failed.Message != "no\uFFFD more" {
 			t.Errorf("%d: %v", status, err)
 		}
 	}
 	var failed *shell.ModelError
-	if _, _, _, err := try(t, model.OpenAIChat, said{status: 503, header: http.Header{"X-Should-Retry": {"false"}}}); !errors.As(err, &failed) || failed.Message != "Service Unavailable" {
+	if _, _, _, err := try(t, chat.Name, said{status: 503, header: http.Header{"X-Should-Retry": {"false"}}}); !errors.As(err, &failed) || failed.Message != "Service Unavailable" {
 		t.Errorf("%v", err)
 	}
 }
 
-func TestAContextThatIsFull(t *testing.T) {
+func TestShellEndsWhenTheContextIsFull(t *testing.T) {
 	full := events(`{"type":"message_delta","delta":{"stop_reason":"model_context_window_exceeded"}}`, `{"type":"message_stop"}`)
-	if _, _, _, err := try(t, model.Anthropic, said{stream: full}); !errors.Is(err, shell.ErrOverflow) {
+	if _, _, _, err := try(t, anthropic.Name, said{stream: full}); !errors.Is(err, shell.ErrOverflow) {
 		t.Errorf("%v", err)
 	}
 }
@@ -442,11 +447,11 @@ func TestAContextThatIsFull(t *testing.T) {
 // Models that do not reason refuse to return encrypted reasoning. It is then left out, once.
 func TestModelsWithoutEncryptedReasoning(t *testing.T) {
 	refused := said{status: 400, body: `{"error":{"message":"Encrypted content is not supported with this model.","type":"invalid_request_error","param":"include","code":null}}`}
-	p, _, _, err := try(t, model.OpenAIResponses, refused, said{stream: twoCalls[model.OpenAIResponses]}, said{stream: finished[model.OpenAIResponses]})
+	p, _, _, err := try(t, responses.Name, refused, said{stream: twoCalls[responses.Name]}, said{stream: finished[responses.Name]})
 	if err != nil || !bytes.Contains(p.bodies[0], []byte(`"include"`)) || bytes.Contains(p.bodies[1], []byte(`"include"`)) || bytes.Contains(p.bodies[2], []byte(`"include"`)) {
 		t.Errorf("%v: %s", err, p.bodies)
 	}
-	if _, _, _, err := try(t, model.OpenAIResponses, refused, refused); err == nil {
+	if _, _, _, err := try(t, responses.Name, refused, refused); err == nil {
 		t.Error("a second refusal is no error")
 	}
 }
@@ -454,10 +459,10 @@ func TestModelsWithoutEncryptedReasoning(t *testing.T) {
 // Some proxies answer without a stream.
 func TestAnswersWithoutAStream(t *testing.T) {
 	for api, body := range map[model.API]string{
-		model.Anthropic:       `{"content":[{"type":"tool_use","id":"t","name":"bash","input":{"command":"x"}}],"stop_reason":"tool_use"}`,
-		model.OpenAIChat:      `{"choices":[{"message":{"content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"bash","arguments":"{\"command\":\"x\"}"}},{"type":"function","function":{"name":"bash","arguments":{"command":"y"}}}]},"finish_reason":"tool_calls"}]}`,
-		model.OpenAIResponses: `{"status":"completed","output":[{"type":"function_call","call_id":"c","name":"bash","arguments":"{\"command\":\"x\"}"}]}`,
-		model.Google:          `{"candidates":[{"content":{"parts":[{"functionCall":{"name":"bash","args":{"command":"x"}}}]},"finishReason":"STOP"}]}`,
+		anthropic.Name: `{"content":[{"type":"tool_use","id":"t","name":"bash","input":{"command":"x"}}],"stop_reason":"tool_use"}`,
+		chat.Name:      `{"choices":[{"message":{"content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"bash","arguments":"{\"command\":\"x\"}"}},{"type":"function","function":{"name":"bash","arguments":{"command":"y"}}}]},"finish_reason":"tool_calls"}]}`,
+		responses.Name: `{"status":"completed","output":[{"type":"function_call","call_id":"c","name":"bash","arguments":"{\"command\":\"x\"}"}]}`,
+		google.Name:    `{"candidates":[{"content":{"parts":[{"functionCall":{"name":"bash","args":{"command":"x"}}}]},"finishReason":"STOP"}]}`,
 	} {
 		t.Run(string(api), func(t *testing.T) {
 			_, commands, _, err := try(t, api, said{stream: body, kind: "application/json"}, said{stream: finished[api]})
@@ -489,7 +494,7 @@ func (r *repeating) Read(p []byte) (int, error) {
 func TestAnEndlessAnswerIsBounded(t *testing.T) {
 	line := []byte("data: " + `{"choices":[{"delta":{"content":"` + strings.Repeat("x", 1<<20) + `"}}]}` + "\n\n")
 	var failed *shell.ModelError
-	err := shell.Run(t.Context(), shell.Options{API: model.OpenAIChat, Transport: endless{line}})
+	err := shell.Run(t.Context(), shell.Options{API: chat.Name, Transport: endless{line}})
 	if !errors.As(err, &failed) || !strings.Contains(failed.Message, "more than") {
 		t.Errorf("%v", err)
 	}
@@ -513,7 +518,7 @@ func TestTheEndOfTheContextEndsTheAgent(t *testing.T) {
 		} {
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 			begin := time.Now()
-			err := shell.Run(ctx, shell.Options{API: model.Google, Transport: transport})
+			err := shell.Run(ctx, shell.Options{API: google.Name, Transport: transport})
 			if !errors.Is(err, context.DeadlineExceeded) || time.Since(begin) != 3*time.Second {
 				t.Errorf("%s: %v after %v", name, err, time.Since(begin))
 			}
@@ -529,9 +534,9 @@ func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f
 // A failure of the environment ends the agent, with that error.
 func TestAnEnvironmentThatIsLostEndsTheAgent(t *testing.T) {
 	lost := &environment.Error{Kind: environment.KindLost, Err: errors.New("gone")}
-	p := &provider{t: t, answers: []said{{stream: twoCalls[model.Google]}}}
+	p := &provider{t: t, answers: []said{{stream: twoCalls[google.Name]}}}
 	err := shell.Run(t.Context(), shell.Options{
-		API: model.Google, Transport: p, Exec: func(context.Context, string, time.Duration, io.Writer) (int, error) { return 0, lost },
+		API: google.Name, Transport: p, Exec: func(context.Context, string, time.Duration, io.Writer) (int, error) { return 0, lost },
 	})
 	if !errors.Is(err, lost) {
 		t.Errorf("%v", err)

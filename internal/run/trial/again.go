@@ -9,6 +9,7 @@ import (
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/run/trial/artifacts"
+	"github.com/org/rollout-action/internal/run/trial/networks"
 )
 
 // Again makes a trial begin with the outcome, the environment or the artifacts of an earlier one,
@@ -32,7 +33,7 @@ func CanVerifyAgain(s Spec, job config.Job, t result.Trial) bool {
 		return false
 	}
 	x := execution{agentRun: agentRun{plan: newPlan(s, job)}}
-	x.trial.Error = errorOfAgent(t)
+	x.Trial.Error = errorOfAgent(t)
 	return !job.Verifier.Disable && x.mayVerify()
 }
 
@@ -50,7 +51,7 @@ func errorOfAgent(t result.Trial) *result.Error {
 // continueFrom copies the agent's part of the earlier trial into the result. first reports whether
 // no execution of this trial has done so.
 func (x *execution) continueFrom(again *Again, first bool) {
-	before, t := again.Before, &x.trial
+	before, t := again.Before, &x.Trial
 	t.AgentDigest = before.AgentDigest
 	t.Durations.AgentSetupSec, t.Durations.AgentExecutionSec = before.Durations.AgentSetupSec, before.Durations.AgentExecutionSec
 	t.Reverified = &result.Reverified{
@@ -99,10 +100,10 @@ func (x *execution) restore(ctx context.Context) error {
 	if before.AgentLayer != nil {
 		image = before.AgentLayer.Image
 	}
-	x.trial.Environment.Image, x.trial.Environment.ImageID, x.trial.Environment.AgentLayer = before.Image, before.ImageID, before.AgentLayer
-	x.trial.Environment.Network = networkRecord(x.networks)
+	x.Trial.Environment.Image, x.Trial.Environment.ImageID, x.Trial.Environment.AgentLayer = before.Image, before.ImageID, before.AgentLayer
+	x.Trial.Environment.Network = networks.Record(x.networks)
 	create := func(ctx context.Context, opts environment.CreateOptions) (environment.Environment, error) {
-		return environment.Restore(ctx, x.opts.Provider, x.trial.Reverified.Environment, opts)
+		return environment.Restore(ctx, x.opts.Provider, x.Trial.Reverified.Environment, opts)
 	}
 	return x.beginAgain(ctx, environment.CreateOptions{Image: image, Network: x.networks.Verify}, create)
 }
@@ -134,7 +135,7 @@ func (x *execution) refill(ctx context.Context) error {
 func (x *execution) beginAgain(ctx context.Context, opts environment.CreateOptions, create createFunc) error {
 	err := x.begin(ctx, opts, create)
 	if err == nil {
-		x.trial.Error = errorOfAgent(x.spec.Again.Before)
+		x.Trial.Error = errorOfAgent(x.spec.Again.Before)
 	}
 	return err
 }

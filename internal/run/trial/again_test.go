@@ -153,7 +153,7 @@ func visit(t *testing.T, ctx context.Context, s story, after event.Phase, enter 
 	return sc.runner.Visit(ctx, spec, t.TempDir(), trial.Visit{After: after, Enter: enter})
 }
 
-func TestVisit(t *testing.T) {
+func TestVisitStopsAtEachStep(t *testing.T) {
 	s := story{agent: agent.Agent{Name: "scripted", Install: "echo i >>/tmp/story", Execute: "echo e >>/tmp/story", CacheInstall: new(true)}, files: tests("echo v >>/tmp/story; echo 1 >/logs/verifier/reward.txt\n")}
 	for after, want := range map[event.Phase]string{
 		event.EnvironmentSetup: "", event.AgentSetup: "i\n", event.AgentExecution: "i\ne\n", event.Verifier: "i\ne\nv\n",

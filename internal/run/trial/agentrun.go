@@ -11,8 +11,13 @@ import (
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/internal/core/event"
 	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/run/trial/access"
 	"github.com/org/rollout-action/internal/run/trial/failure"
 	"github.com/org/rollout-action/internal/run/trial/layer"
+	"github.com/org/rollout-action/internal/run/trial/networks"
+	"github.com/org/rollout-action/internal/run/trial/processes"
+	"github.com/org/rollout-action/internal/run/trial/record"
+	"github.com/org/rollout-action/internal/run/trial/timing"
 )
 
 // Scripts inside an environment, and the variable with the instruction. Source: specification,
@@ -33,16 +38,16 @@ const (
 type agentRun struct {
 	*Runner
 	plan
-	record
-	deadlines
-	refusals refusals
+	record.Record
+	timing.Deadlines
+	refusals networks.Refusals
 
 	live   *liveEnvironment // nil until it is made
 	making *layer.Layer     // the layer that this run makes and others may wait for; nil: none
 	layer  *layer.Layer     // the environment's layer, with the agent installed; nil if it is based on the task's image
 
-	gateway *gateway // the agent's gateway; nil: none
-	marker  *marker  // ends the processes that the agent starts; nil: no judge needs it
+	gateway *access.Gateway   // the agent's gateway; nil: none
+	marker  *processes.Marker // ends the processes that the agent starts; nil: no judge needs it
 
 	agentBegan bool
 	// late is the delay after which the end of the phase's script was known. The phase's time is
@@ -60,10 +65,10 @@ type agentRun struct {
 func (x *agentRun) agentSteps(setup func(context.Context) error) []step {
 	steps := []step{x.phase(event.EnvironmentSetup, setup)}
 	if x.spec.Agent.Install != "" {
-		steps = append(steps, x.phase(event.AgentSetup, x.install).when(func() bool { return x.noError() && x.layer == nil }))
+		steps = append(steps, x.phase(event.AgentSetup, x.install).when(func() bool { return x.NoError() && x.layer == nil }))
 	}
 	if x.spec.Agent.Name != agent.Nop {
-		steps = append(steps, x.phase(event.AgentExecution, x.execute).when(x.noError))
+		steps = append(steps, x.phase(event.AgentExecution, x.execute).when(x.NoError))
 	}
 	return steps
 }
@@ -82,7 +87,7 @@ func (x *agentRun) install(ctx context.Context) error {
 }
 
 func (x *agentRun) runInstallScript(ctx context.Context) error {
-	x.refusals.setActor("the install script")
+	x.refusals.SetActor("the install script")
 	if err := x.beginProcesses(ctx); err != nil {
 		return err
 	}
@@ -122,9 +127,12 @@ func (x *agentRun) execute(ctx context.Context) error {
 	}
 	env, err := judgeGit(ctx, x)
 	if err != nil {
-		return x.closeGateway(gateway, err)
+		return x.endGateway(gateway, err)
 	}
-	own := gateway.variables(x.agentEnv())
+	own := x.agentEnv()
+	if gateway != nil {
+		own = gateway.Variables(own)
+	}
 	maps.Copy(own, env)
 	x.agentBegan = true
 	code, err := x.exec(ctx, scriptRun{script: script, logs: result.CommandDir, env: own, timeout: x.timeouts.Execute, user: x.role.user})
@@ -132,7 +140,7 @@ func (x *agentRun) execute(ctx context.Context) error {
 	if err == nil && code != 0 {
 		err = failure.Newf(result.AgentExecutionFailed, "%s ended with exit code %d%s: see %s", what, code, x.outOfMemory(ctx), x.outputIn(result.CommandDir))
 	}
-	return x.closeGateway(gateway, err)
+	return x.endGateway(gateway, err)
 }
 
 // scriptRun is a script to run in a trial.
@@ -153,23 +161,23 @@ func (p *plan) outputIn(dir string) string {
 
 // exec runs a script in the task's working directory, and returns its exit code.
 func (x *agentRun) exec(ctx context.Context, r scriptRun) (int, error) {
-	stdout, err := x.capture(r.logs + "/" + result.StdoutFile)
+	stdout, err := x.Capture(r.logs + "/" + result.StdoutFile)
 	if err != nil {
 		return 0, err
 	}
-	defer x.release(stdout)
-	stderr, err := x.capture(r.logs + "/" + result.StderrFile)
+	defer x.Release(stdout)
+	stderr, err := x.Capture(r.logs + "/" + result.StderrFile)
 	if err != nil {
 		return 0, err
 	}
-	defer x.release(stderr)
+	defer x.Release(stderr)
 	env := x.commandEnv()
 	maps.Copy(env, r.env)
 	var ran time.Duration
-	began := x.now()
+	began := x.Now()
 	code, err := x.live.env.Exec(ctx, r.script, environment.ExecOptions{
 		Env: env, WorkDir: x.spec.Task.Config.Environment.WorkDir, User: r.user, Stdout: stdout, Stderr: stderr, Timeout: r.timeout, Ran: &ran,
 	})
-	x.late = stretch(x.now().Sub(began), ran)
+	x.late = timing.Unmeasured(x.Now().Sub(began), ran)
 	return code, err
 }

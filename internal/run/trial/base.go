@@ -39,11 +39,11 @@ func (x *agentRun) recordBase(env *environment.Base) {
 	if env == nil {
 		return
 	}
-	line := func(text string) string { return strings.Join(strings.Fields(failure.Hide(x.secrets, text)), " ") }
+	line := func(text string) string { return strings.Join(strings.Fields(failure.Hide(x.Secrets, text)), " ") }
 	base := result.Base{Requested: line(env.Requested), Actual: line(env.Actual), Reason: line(env.Reason), Asked: env.Asked}
-	x.trial.Environment.Base = &base
+	x.Trial.Environment.Base = &base
 	if !env.Asked && x.bases.first(base) { // a base that the job asks for needs no warning; the summary has a note
 		// Without a key: it concerns the job, not the trial that happens to come first.
-		x.sink(event.Event{Time: x.now().UTC(), Kind: event.Notice, Message: fmt.Sprintf("%s is NOT used: its trials run on %s instead (%s)", base.Requested, base.Actual, base.Reason)})
+		x.Sink(event.Event{Time: x.Now().UTC(), Kind: event.Notice, Message: fmt.Sprintf("%s is NOT used: its trials run on %s instead (%s)", base.Requested, base.Actual, base.Reason)})
 	}
 }

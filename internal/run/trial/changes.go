@@ -40,10 +40,10 @@ func (x *execution) keepChanges(ctx context.Context) {
 	case ctx.Err() != nil:
 		return
 	case err == nil:
-		x.changes = judging.DescribeChanges(got, x.secrets)
+		x.changes = judging.DescribeChanges(got, x.Secrets)
 		return
 	case !errors.Is(err, errors.ErrUnsupported):
-		x.warn("judges do not see which files the agent has changed: %s", failure.Brief(err, x.secrets))
+		x.Warn("judges do not see which files the agent has changed: %s", failure.Brief(err, x.Secrets))
 	}
 	x.changes = "It is not known which files the agent has changed.\n"
 }

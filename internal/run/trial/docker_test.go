@@ -16,14 +16,15 @@ import (
 
 // dockerPlace is a Docker engine with a Debian image.
 var dockerPlace = place{
-	name:   docker.Name,
-	image:  testenv.Image,
-	kernel: true,
-	limits: true,
-	users:  func(testing.TB) bool { return true },
-	slots:  make(chan struct{}, 4),
-	open:   openDocker,
-	lose:   func(p environment.Provider, id string) error { return p.Remove(context.Background(), id) },
+	name:     docker.Name,
+	image:    testenv.Image,
+	kernel:   true,
+	limits:   true,
+	users:    func(testing.TB) bool { return true },
+	slots:    make(chan struct{}, 4),
+	patience: 10,
+	open:     openDocker,
+	lose:     func(p environment.Provider, id string) error { return p.Remove(context.Background(), id) },
 }
 
 // theEngine is one provider for all tests.

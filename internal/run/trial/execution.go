@@ -11,6 +11,7 @@ import (
 	"github.com/org/rollout-action/internal/lib/memfs"
 	"github.com/org/rollout-action/internal/run/trial/artifacts"
 	"github.com/org/rollout-action/internal/run/trial/failure"
+	"github.com/org/rollout-action/internal/run/trial/timing"
 )
 
 // execution is one execution of a trial, from image to teardown. A trial whose environment is lost
@@ -26,12 +27,12 @@ type execution struct {
 // run runs the trial's steps, unless the task is invalid.
 func (x *execution) run(ctx context.Context, steps []step) {
 	if err := taskError(x.spec); err != nil {
-		x.fail(err)
-		x.finish()
+		x.Fail(err)
+		x.Finish()
 		return
 	}
 	var stop func()
-	x.deadlines, stop = newDeadlines(ctx, x.opts, x.recordRetry)
+	x.Deadlines, stop = timing.NewDeadlines(ctx, x.opts.Hard, x.opts.Patience, x.RecordRetry)
 	defer stop()
 	x.walk(ctx, steps)
 }
@@ -77,10 +78,10 @@ func (x *execution) steps(visit *visiting) []step {
 	}
 	return append(steps,
 		step{"teardown", x.teardown},
-		step{"close gateway", func(context.Context) { x.gateway.close() }},
+		step{"close gateway", x.closeGateway},
 		step{"drop outcome", x.dropOutcome},
-		step{"suggest Harbor", func(context.Context) { x.suggestHarbor(x.trial.Error) }},
-		step{"refusals", func(context.Context) { x.refusals.warn(x.warn) }},
+		step{"suggest Harbor", func(context.Context) { x.suggestHarbor(x.Trial.Error) }},
+		step{"refusals", func(context.Context) { x.refusals.Warn(x.Warn) }},
 	)
 }
 
@@ -109,10 +110,10 @@ func (x *execution) keepSteps() []step {
 
 // mayVerify reports whether the tests run, unless they are disabled.
 func (x *execution) mayVerify() bool {
-	if x.remains || x.spent {
+	if x.remains || x.Spent {
 		return false
 	}
-	return x.noError() || x.agentFailed() && (x.rules.VerifyAfterFailure || x.job.Verifier.OnAgentFailure == config.RunVerifier)
+	return x.NoError() || x.AgentFailed() && (x.rules.VerifyAfterFailure || x.job.Verifier.OnAgentFailure == config.RunVerifier)
 }
 
 // verify puts the tests in place and runs them. It first removes the agent's files at /tests and in
@@ -142,13 +143,13 @@ func (x *execution) verify(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	x.trial.VerifierExitCode = &code
+	x.Trial.VerifierExitCode = &code
 	if code != 0 && x.rules.ExitCodeCounts {
 		return failure.Newf(result.VerifierFailed, "tests/test.sh ended with exit code %d%s: see %s", code, x.outOfMemory(ctx), x.outputIn(result.VerifierDir))
 	}
 	if code == exitKilled {
 		if note := x.outOfMemory(ctx); note != "" {
-			x.warn("tests/test.sh ended with exit code %d%s", code, note)
+			x.Warn("tests/test.sh ended with exit code %d%s", code, note)
 		}
 	}
 	return nil

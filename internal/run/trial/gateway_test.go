@@ -21,6 +21,9 @@ import (
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/model"
+	"github.com/org/rollout-action/internal/model/api/anthropic"
+	"github.com/org/rollout-action/internal/model/api/chat"
+	"github.com/org/rollout-action/internal/model/gateway"
 	"github.com/org/rollout-action/internal/model/scripted"
 )
 
@@ -63,8 +66,8 @@ func modelStory(t *testing.T, execute string, budget agent.Budget, answers ...sc
 	}
 	u := &upstream{script: scripted.New(script)}
 	price := &config.Price{Input: 1, Output: 10}
-	m, err := model.New(model.Config{
-		Name: "small", API: model.OpenAIChat, Upstream: "the-small-one", Key: realKey, Transport: u,
+	m, err := gateway.New(gateway.Config{
+		Name: "small", API: chat.Name, Upstream: "the-small-one", Key: realKey, Transport: u,
 		Cost: config.Model{Price: price}.Cost,
 	})
 	if err != nil {
@@ -72,7 +75,7 @@ func modelStory(t *testing.T, execute string, budget agent.Budget, answers ...sc
 	}
 	return story{
 		agent:   agent.Agent{Model: "small", Execute: asking + execute, Budget: budget},
-		models:  map[string]*model.Model{"small": m},
+		models:  map[string]*gateway.Model{"small": m},
 		secrets: []string{realKey},
 		toml:    "environment.network = \"none\"\n",
 	}, u
@@ -133,15 +136,15 @@ ask "what is it?" | tee /logs/agent/answer.txt`, agent.Budget{}, oneAnswer)
 
 // Agents are told when another server than that of the API's author answers, because it may lack
 // parts of the API.
-func TestPoint08AgentsKnowOfOtherServers(t *testing.T) {
+func TestAgentsKnowOfOtherServers(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
 		for base, other := range map[string]bool{"": false, "https://api.anthropic.com/v1": false, "https://llm.example.com/anthropic": true} {
 			s, u := modelStory(t, "env >/logs/agent/env.txt", agent.Budget{}, oneAnswer)
-			m, err := model.New(model.Config{Name: "small", API: model.Anthropic, Upstream: "big", BaseURL: base, Transport: u})
+			m, err := gateway.New(gateway.Config{Name: "small", API: anthropic.Name, Upstream: "big", BaseURL: base, Transport: u})
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.models = map[string]*model.Model{"small": m}
+			s.models = map[string]*gateway.Model{"small": m}
 			o := p.run(t, s)
 			o.check(t, want{reward: "1"})
 			if is := strings.Contains(readLog(t, o, "agent/env.txt"), "ROLLOUT_MODEL_THIRD_PARTY=1\n"); is != other {
@@ -221,7 +224,7 @@ func TestEachBudgetEndsTheAgent(t *testing.T) {
 
 // Tools that the provider runs reach the web although the network is none. A warning names those
 // that were removed.
-func TestPoint19RemovedToolsAreNamed(t *testing.T) {
+func TestRemovedToolsAreNamed(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
 		for network, removed := range map[string]bool{"none": true, "public": false} {
 			s, u := modelStory(t, `eval "$(declare -f ask | sed 's/{"model"/{"web_search_options":{},"model"/')"; ask go >/dev/null`, agent.Budget{}, oneAnswer)
@@ -238,7 +241,7 @@ func TestPoint19RemovedToolsAreNamed(t *testing.T) {
 
 // The cost that a provider states takes precedence over a price. An unknown cost is null, with a
 // warning.
-func TestWhatCallsCost(t *testing.T) {
+func TestCostOfModelCalls(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
 		for name, one := range map[string]struct {
 			price    *config.Price
@@ -253,8 +256,8 @@ func TestWhatCallsCost(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				s, _ := modelStory(t, `ask one; ask two`, agent.Budget{}, oneAnswer)
-				m, err := model.New(model.Config{
-					Name: "small", API: model.OpenAIChat, Upstream: "big", BaseURL: "https://llm.example.com/v1", Cost: config.Model{Price: one.price, BaseURL: "https://llm.example.com/v1", Model: "big"}.Cost,
+				m, err := gateway.New(gateway.Config{
+					Name: "small", API: chat.Name, Upstream: "big", BaseURL: "https://llm.example.com/v1", Cost: config.Model{Price: one.price, BaseURL: "https://llm.example.com/v1", Model: "big"}.Cost,
 					Transport: roundTrip(func(q *http.Request) (*http.Response, error) {
 						body := `{"model":"big","choices":[{"message":{"content":"ok"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1000,"completion_tokens":100` + one.stated + `}}`
 						return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body)), Request: q}, nil
@@ -263,7 +266,7 @@ func TestWhatCallsCost(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				s.models = map[string]*model.Model{"small": m}
+				s.models = map[string]*gateway.Model{"small": m}
 				o := p.run(t, s)
 				o.check(t, want{reward: "1"})
 				if cost, err := json.Marshal(o.Trial.Costs.Model); err != nil || string(cost) != one.cost || o.Trial.Usage.Unpriced != one.unpriced {
@@ -288,8 +291,8 @@ func TestWarningsNameTheirCause(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				s, _ := modelStory(t, `ask one`, agent.Budget{}, oneAnswer)
-				m, err := model.New(model.Config{
-					Name: "small", API: model.OpenAIChat, Upstream: "big", BaseURL: "https://llm.example.com/v1",
+				m, err := gateway.New(gateway.Config{
+					Name: "small", API: chat.Name, Upstream: "big", BaseURL: "https://llm.example.com/v1",
 					Cost: config.Model{Price: &config.Price{Input: 1, Output: 10}, BaseURL: "https://llm.example.com/v1", Model: "big"}.Cost,
 					Transport: roundTrip(func(q *http.Request) (*http.Response, error) {
 						return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(one.body)), Request: q}, nil
@@ -298,7 +301,7 @@ func TestWarningsNameTheirCause(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				s.models = map[string]*model.Model{"small": m}
+				s.models = map[string]*gateway.Model{"small": m}
 				o := p.run(t, s)
 				o.check(t, want{reward: "1"})
 				if warnings := strings.Join(o.Trial.Warnings, "\n"); !strings.Contains(warnings, one.warned) || strings.Contains(warnings, one.not) {
@@ -313,7 +316,7 @@ func TestWarningsNameTheirCause(t *testing.T) {
 func TestAKeyInPiecesIsNotRecorded(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
 		s, _ := modelStory(t, `eval "$(declare -f ask | sed 's/{"model"/{"stream":true,"model"/')"; ask go >/dev/null`, agent.Budget{}, oneAnswer)
-		m, err := model.New(model.Config{Name: "small", API: model.OpenAIChat, Upstream: "big", Key: realKey, Transport: roundTrip(func(q *http.Request) (*http.Response, error) {
+		m, err := gateway.New(gateway.Config{Name: "small", API: chat.Name, Upstream: "big", Key: realKey, Transport: roundTrip(func(q *http.Request) (*http.Response, error) {
 			var body strings.Builder
 			for _, piece := range []string{"it is ", realKey[:5], realKey[5:12], realKey[12:], ", is it?"} {
 				fmt.Fprintf(&body, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":%q}}]}\n\n", piece)
@@ -326,7 +329,7 @@ func TestAKeyInPiecesIsNotRecorded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.models = map[string]*model.Model{"small": m}
+		s.models = map[string]*gateway.Model{"small": m}
 		o := p.run(t, s)
 		o.check(t, want{reward: "1"})
 		for _, name := range []string{result.TrajectoryFile, result.ATIFFile} {
@@ -361,7 +364,7 @@ cp /tmp/late.txt /logs/verifier/; env >/logs/verifier/env.txt; echo 1 >/logs/ver
 	})
 }
 
-func TestWhyTheModelFailed(t *testing.T) {
+func TestModelFailureNamesItsCause(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
 		for name, one := range map[string]struct {
 			answer scripted.Answer
@@ -427,7 +430,7 @@ func TestWhyTheModelFailed(t *testing.T) {
 		})
 		t.Run("nobody there", func(t *testing.T) {
 			s, _ := modelStory(t, `ask go; exit 3`, agent.Budget{}, oneAnswer)
-			m, err := model.New(model.Config{Name: "small", API: model.OpenAIChat, BaseURL: "http://127.0.0.1:1"})
+			m, err := gateway.New(gateway.Config{Name: "small", API: chat.Name, BaseURL: "http://127.0.0.1:1"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -511,7 +514,7 @@ func blocked(t *testing.T, dir string) {
 	}
 }
 
-func TestRecordDecidesWhatIsKeptOfCalls(t *testing.T) {
+func TestRecordSettingSelectsTheKeptPartsOfCalls(t *testing.T) {
 	checked := want{reward: "1"}
 	const asked, said = "a private question", "a private answer"
 	for kind, kept := range map[model.Record]struct{ lines, contents int }{model.RecordMessages: {2, 1}, model.RecordUsage: {2, 0}, model.RecordNone: {0, 0}} {
@@ -548,7 +551,7 @@ func TestRecordDecidesWhatIsKeptOfCalls(t *testing.T) {
 }
 
 // An agent that uses a different key is refused, and the trial says why it had no model.
-func TestAnAgentWithAnotherKey(t *testing.T) {
+func TestRequestsWithAnotherKeyAreWarnings(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
 		s := judgedStory(t, map[string]scripted.Script{"grader": saying("never")})
 		s.agent = agent.Agent{Model: "grader", Execute: `exec 3<>"/dev/tcp/$(echo "$ROLLOUT_MODEL_URL" | sed 's#http://##; s#/v1##; s#:#/#')"

@@ -6,7 +6,10 @@ import (
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/internal/core/event"
 	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/run/trial/experiment"
 	"github.com/org/rollout-action/internal/run/trial/judging"
+	"github.com/org/rollout-action/internal/run/trial/record"
+	"github.com/org/rollout-action/internal/run/trial/timing"
 )
 
 // Group is a group of trials that a judge ranks; see judging.GroupsOf.
@@ -15,9 +18,9 @@ type Group struct {
 	spec Spec // of the trial that has the files of the judge
 }
 
-// GroupsOf returns the groups that are owed among the trials of a job. dir returns the directory of
-// a trial.
-func GroupsOf(specs []Spec, trials []result.Trial, digests Digests, dir func(result.Key) string) []Group {
+// GroupsOf returns the groups that are pending among the trials of a job. dir returns the directory
+// of a trial.
+func GroupsOf(specs []Spec, trials []result.Trial, digests experiment.Digests, dir func(result.Key) string) []Group {
 	subjects, byKey := make([]judging.Subject, len(specs)), make(map[result.Key]Spec, len(specs))
 	for i, s := range specs {
 		subjects[i], byKey[s.Key] = s.subject(), s
@@ -37,25 +40,26 @@ func (r *Runner) JudgeGroup(ctx context.Context, g Group) (out judging.Ranked) {
 	x := r.execution(g.spec, dir, r.opts.Now(), result.Trial{})
 	defer func() {
 		if p := recover(); p != nil {
-			rec := record{secrets: x.secrets}
-			func() { defer rec.recoverPanic(); panic(p) }()
-			out.Failed = rec.trial.Error
+			rec := record.Record{Secrets: x.Secrets}
+			func() { defer rec.RecoverPanic(); panic(p) }()
+			out.Failed = rec.Trial.Error
 		}
 	}()
-	x.sink, x.spec.Judging = func(event.Event) {}, &judging.Pending{} // earlier executions' costs count
+	x.Sink, x.spec.Judging = func(event.Event) {}, &judging.Pending{} // earlier executions' costs count
 	var stop func()
-	x.deadlines, stop = newDeadlines(ctx, x.opts, x.recordRetry)
+	x.Deadlines, stop = timing.NewDeadlines(ctx, x.opts.Hard, x.opts.Patience, x.RecordRetry)
 	defer stop()
-	made := x.bench().Rank(environment.WithRetryNotify(ctx, x.recordRetry), &g.Group)
+	made := x.bench().Rank(environment.WithRetryNotify(ctx, x.RecordRetry), &g.Group)
 	if ctx.Err() != nil {
 		return judging.Ranked{}
 	}
 	return g.Keep(made)
 }
 
-// OwedJudging returns the state from which the judges of a trial continue; see judging.Owed.
-func OwedJudging(s Spec, digests Digests, dir string) (owed *judging.Pending, why string) {
-	return judging.Owed(s.subject(), judging.Digests{Agent: digests.Agents[s.Agent.Name], Config: digests.ConfigOf(s.Task)}, dir)
+// PendingJudging returns the state from which the judges of a trial continue; see
+// judging.PendingOf.
+func PendingJudging(s Spec, digests experiment.Digests, dir string) (pending *judging.Pending, why string) {
+	return judging.PendingOf(s.subject(), judging.Digests{Agent: digests.Agents[s.Agent.Name], Config: digests.ConfigOf(s.Task)}, dir)
 }
 
 // Rejudging returns the state from which judges judge a trial of another job again; see

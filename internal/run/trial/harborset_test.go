@@ -12,7 +12,7 @@ import (
 
 // testdata/harbor has a task in each of the shapes that published datasets have: terminal-bench's,
 // that of SWE-gen-JS, and one with the newest keys.
-func TestADatasetMadeForHarbor(t *testing.T) {
+func TestADatasetMadeForHarborRunsByHarborsRules(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		if p.name == sandboxPlace.name {
 			needImage(t)

@@ -43,7 +43,7 @@ func TestImages(t *testing.T) {
 		{tale: tale{
 			name:  "a failed command in the Dockerfile, with the last lines of its output",
 			story: story{files: dockerfile("FROM {{image}}\nCOPY nonce /\nRUN echo the answer is $((6*7)) && false\n")},
-			want:  want{err: result.EnvironmentBuildFailed, says: []string{"Dockerfile:3: RUN echo", "exit code 1, after it printed: the answer is 42", "correct what is in environment/", "error.txt"}, detail: []string{"the answer is 42"}},
+			want:  want{err: result.EnvironmentBuildFailed, says: []string{"Dockerfile:3: RUN echo", "exit code 1, after it printed: the answer is 42", "correct the files in environment/", "error.txt"}, detail: []string{"the answer is 42"}},
 		}},
 		{tale: tale{
 			name:  "a long command that prints much, and says why at its end",

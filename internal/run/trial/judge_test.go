@@ -19,8 +19,10 @@ import (
 	"github.com/org/rollout-action/internal/core/judge"
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/model"
+	"github.com/org/rollout-action/internal/model/gateway"
 	"github.com/org/rollout-action/internal/model/scripted"
 	"github.com/org/rollout-action/internal/run/trial"
+	"github.com/org/rollout-action/internal/run/trial/experiment"
 	"github.com/org/rollout-action/internal/run/trial/judging"
 	"github.com/org/rollout-action/internal/test/testenv"
 )
@@ -60,13 +62,13 @@ func judgeOf(t testing.TB, s judge.Spec) judging.Judge {
 // answer by scripts, by their names.
 func judgedStory(t *testing.T, scripts map[string]scripted.Script, judges ...judging.Judge) story {
 	t.Helper()
-	s := story{agent: agent.Agent{Execute: "echo plum >/tmp/answer.txt; echo I wrote it."}, models: map[string]*model.Model{}, judges: judges}
+	s := story{agent: agent.Agent{Execute: "echo plum >/tmp/answer.txt; echo I wrote it."}, models: map[string]*gateway.Model{}, judges: judges}
 	for name, script := range scripts {
 		if err := script.Check(); err != nil {
 			t.Fatal(err)
 		}
 		price := &config.Price{Input: 1, Output: 10}
-		m, err := model.New(model.Config{
+		m, err := gateway.New(gateway.Config{
 			Name: name, API: model.Scripted, Upstream: "the-" + name, Transport: scripted.New(script), Cost: config.Model{Price: price}.Cost,
 		})
 		if err != nil {
@@ -352,7 +354,7 @@ func TestAFreshJudgeHasTheLinksOfItsArtifacts(t *testing.T) {
 }
 
 // A judge that is owed gets the links from this machine's disk, where they may have been changed.
-func TestAnOwedJudgeHasTheLinksOfItsArtifacts(t *testing.T) {
+func TestAPendingJudgeHasTheLinksOfItsArtifacts(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
 		j := judgeOf(t, judge.Spec{Name: "quality", Placement: judge.InFresh, Artifacts: []string{"/srv/app"}})
 		ill := scripted.Script{Repeat: true, Answers: []scripted.Answer{{Error: &scripted.Error{Status: 400, Message: "no"}}}}
@@ -377,7 +379,7 @@ func TestAnOwedJudgeHasTheLinksOfItsArtifacts(t *testing.T) {
 			if err := os.WriteFile(list, []byte(text), 0o644); err != nil {
 				t.Fatal(err)
 			}
-			if owed, why := trial.OwedJudging(spec, trial.Digests{}, first.dir); owed != nil || !strings.Contains(why, "artifact-links/1.json cannot be") {
+			if owed, why := trial.PendingJudging(spec, experiment.Digests{}, first.dir); owed != nil || !strings.Contains(why, "artifact-links/1.json cannot be") {
 				t.Errorf("%s: %q", name, why)
 			}
 		}
@@ -387,7 +389,7 @@ func TestAnOwedJudgeHasTheLinksOfItsArtifacts(t *testing.T) {
 		if err := os.Symlink("/etc/passwd", list); err != nil {
 			t.Fatal(err)
 		}
-		if owed, why := trial.OwedJudging(spec, trial.Digests{}, first.dir); owed != nil || !strings.Contains(why, "artifact-links/1.json is a link") {
+		if owed, why := trial.PendingJudging(spec, experiment.Digests{}, first.dir); owed != nil || !strings.Contains(why, "artifact-links/1.json is a link") {
 			t.Errorf("a link: %q", why)
 		}
 		if err := os.Remove(list); err != nil {
@@ -396,7 +398,7 @@ func TestAnOwedJudgeHasTheLinksOfItsArtifacts(t *testing.T) {
 		if err := os.WriteFile(list, links, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		owed, why := trial.OwedJudging(spec, trial.Digests{}, first.dir)
+		owed, why := trial.PendingJudging(spec, experiment.Digests{}, first.dir)
 		if owed == nil {
 			t.Fatal(why)
 		}
@@ -411,7 +413,7 @@ func TestAnOwedJudgeHasTheLinksOfItsArtifacts(t *testing.T) {
 }
 
 // Files below a link in the artifact could not be kept.
-func TestAFreshJudgeOfWhatIsBelowALinkFails(t *testing.T) {
+func TestAFreshJudgeFailsIfAnArtifactIsBelowALink(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		s := judgedStory(t, map[string]scripted.Script{"grader": saying("never")}, judgeOf(t, judge.Spec{Name: "quality", Placement: judge.InFresh, Artifacts: []string{"/srv/app/now/in"}}))
 		s.agent.Execute += "; mkdir -p /srv/app/then/in; echo x >/srv/app/then/in/x; ln -s then /srv/app/now"
@@ -551,7 +553,7 @@ func TestAJudgeTriesAgain(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		s := judgedStory(t, map[string]scripted.Script{"grader": saying("no"), "other": saying(`{"score": 5, "reason": "now"}`)}, judgeOf(t, judge.Spec{Name: "quality", Agent: judge.Call}))
 		first, second := s.models["grader"], s.models["other"]
-		changing, err := model.New(model.Config{Name: "grader", API: model.Scripted, Upstream: "the-grader", Transport: &inTurn{list: []http.RoundTripper{first.Transport, second.Transport}}, Cost: first.Cost})
+		changing, err := gateway.New(gateway.Config{Name: "grader", API: model.Scripted, Upstream: "the-grader", Transport: &inTurn{list: []http.RoundTripper{first.Transport, second.Transport}}, Cost: first.Cost})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -813,7 +815,7 @@ func TestJudgesEndWhenTheJobIsCancelled(t *testing.T) {
 				s := judgedStory(t, map[string]scripted.Script{"grader": {Answers: answers}}, judgeOf(t, spec))
 				asked := make(chan struct{})
 				before := s.models["grader"]
-				m, err := model.New(model.Config{Name: "grader", API: model.Scripted, Upstream: "the-grader", Transport: &signalling{RoundTripper: before.Transport, asked: asked}})
+				m, err := gateway.New(gateway.Config{Name: "grader", API: model.Scripted, Upstream: "the-grader", Transport: &signalling{RoundTripper: before.Transport, asked: asked}})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -901,7 +903,7 @@ func TestPatchedProgramsDoNotReachAFreshJudge(t *testing.T) {
 
 // The agent's changes to the environment do not reach the judge by its variables: not HOME, not
 // PATH, not LD_PRELOAD.
-func TestTheWorldOfAJudge(t *testing.T) {
+func TestAJudgeSeesItsFilesAndVariables(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
 		s := judgedStory(t, map[string]scripted.Script{"grader": {Answers: []scripted.Answer{
 			{Run: `echo "home $HOME preload ${LD_PRELOAD:-none} env ${BASH_ENV:-none} agent ${AGENTS:-none}"; [ "$HOME" = "$ROLLOUT_JUDGE_DIR/home" ] && echo its own home`},
@@ -945,7 +947,7 @@ func TestAnAgentThatForgesItsTranscript(t *testing.T) {
 }
 
 // A verdict is bounded, wherever it comes from.
-func TestAVerdictThatIsTooLong(t *testing.T) {
+func TestAVerdictThatIsTooLongFailsTheJudge(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		long := saying(`{"score": 1, "reason": "` + strings.Repeat("x", 70_000) + `"}`)
 		o := p.run(t, judgedStory(t, map[string]scripted.Script{"grader": long}, judgeOf(t, judge.Spec{Name: "quality", Agent: judge.Call})))

@@ -27,7 +27,9 @@ import (
 	"github.com/org/rollout-action/internal/run/shell"
 	"github.com/org/rollout-action/internal/run/trial/failure"
 	"github.com/org/rollout-action/internal/run/trial/judging"
+	"github.com/org/rollout-action/internal/run/trial/record"
 	"github.com/org/rollout-action/internal/run/trial/reward"
+	"github.com/org/rollout-action/internal/run/trial/timing"
 )
 
 // judgeRun is one attempt of a judge: a run of its agent. It has a separate record; only the
@@ -42,7 +44,7 @@ type judgeRun struct {
 // judgeAttempt returns an attempt of a judge whose files are in the directory below, in that of all
 // judges.
 func (x *execution) judgeAttempt(j judging.Judge, in judging.Material, below string) (*judgeRun, error) {
-	dir := filepath.Join(x.dir, result.JudgesDir, below)
+	dir := filepath.Join(x.Dir, result.JudgesDir, below)
 	p := x.plan
 	p.spec.Agent, p.spec.Env, p.spec.Files, p.spec.Again = j.Agent, j.Env, j.Files, nil
 	p.spec.Judges, p.spec.GroupJudges = nil, nil
@@ -64,7 +66,7 @@ func (x *execution) judgeAttempt(j judging.Judge, in judging.Material, below str
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, environment.MarkMachineError(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, result.JudgePromptFile), x.secrets.Bytes([]byte(prompt)), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, result.JudgePromptFile), x.Secrets.Bytes([]byte(prompt)), 0o644); err != nil {
 		return nil, environment.MarkMachineError(err)
 	}
 	var unowned []string
@@ -95,17 +97,17 @@ func (x *execution) judgeAttempt(j judging.Judge, in judging.Material, below str
 		p.role.env["HOME"] = at + "/home"
 	}
 	run := &judgeRun{judge: j, in: in, agentRun: agentRun{
-		Runner: x.Runner, plan: p, deadlines: x.deadlines,
-		record: record{began: x.now(), dir: dir, maxStream: x.maxStream, secrets: x.secrets, sink: func(event.Event) {}, now: x.now},
+		Runner: x.Runner, plan: p, Deadlines: x.Deadlines,
+		Record: record.Record{Began: x.Now(), Dir: dir, MaxStream: x.MaxStream, Secrets: x.Secrets, Sink: func(event.Event) {}, Now: x.Now},
 	}}
-	run.trial = result.Trial{Key: p.spec.Key, Environment: &result.Environment{Provider: x.opts.Provider.Name()}}
+	run.Trial = result.Trial{Key: p.spec.Key, Environment: &result.Environment{Provider: x.opts.Provider.Name()}}
 	for _, name := range unowned {
-		run.warn("the artifact %s was kept by an earlier version of Rollout, without owners and modes: its files belong to root here", name)
+		run.Warn("the artifact %s was kept by an earlier version of Rollout, without owners and modes: its files belong to root here", name)
 	}
-	run.deadlines.retry = run.recordRetry
+	run.Deadlines.Retry = run.RecordRetry
 	if j.Place() == judge.InTrial {
 		run.live = x.live
-		run.trial.Environment.Unenforced = x.trial.Environment.Unenforced
+		run.Trial.Environment.Unenforced = x.Trial.Environment.Unenforced
 	}
 	return run, nil
 }
@@ -138,8 +140,8 @@ func (j *judgeRun) steps() []step {
 		steps = append(j.agentSteps(func(context.Context) error { return nil }), read)
 	}
 	return append(steps,
-		step{"close gateway", func(context.Context) { j.gateway.close() }},
-		step{"refusals", func(context.Context) { j.refusals.warn(j.warn) }},
+		step{"close gateway", j.closeGateway},
+		step{"refusals", func(context.Context) { j.refusals.Warn(j.Warn) }},
 	)
 }
 
@@ -175,7 +177,7 @@ func (j *judgeRun) makeDir(ctx context.Context) error {
 	env[judgeDirVar] = j.role.dir
 	trouble := &excerpt.Ends{Size: 1 << 10}
 	code, err := j.live.env.Exec(ctx, `mkdir "$`+judgeDirVar+`" && chmod 700 "$`+judgeDirVar+`"`, environment.ExecOptions{
-		Env: env, User: j.role.user, Stderr: trouble, Timeout: copyTimeout,
+		Env: env, User: j.role.user, Stderr: trouble, Timeout: timing.CopyTimeout,
 	})
 	if err == nil && code != 0 {
 		return failure.Newf(result.JudgeFailed, "its directory cannot be made: exit code %d: %s", code, trouble)
@@ -194,18 +196,18 @@ func (x *agentRun) executeCall(ctx context.Context) error {
 	}
 	prompt, err := x.role.instruction()
 	if err != nil {
-		return x.closeGateway(g, err)
+		return x.endGateway(g, err)
 	}
-	log, err := x.capture(result.CommandDir + "/" + result.StdoutFile)
+	log, err := x.Capture(result.CommandDir + "/" + result.StdoutFile)
 	if err != nil {
-		return x.closeGateway(g, err)
+		return x.endGateway(g, err)
 	}
-	defer x.release(log)
+	defer x.Release(log)
 	limited, cancel := awake.WithTimeoutCause(ctx, x.timeouts.Execute, environment.ErrTimeout)
 	defer cancel()
 	m := x.opts.Models[x.spec.Agent.Model]
 	x.agentBegan = true
-	_, err = shell.Ask(limited, shell.Options{API: x.protocol(m), Model: m.Upstream, Transport: g.session.Transport(), Instruction: prompt, Log: log})
+	_, err = shell.Ask(limited, shell.Options{API: g.API(), Model: m.Upstream, Transport: g.Transport(), Instruction: prompt, Log: log})
 	switch {
 	case err != nil && ctx.Err() != nil:
 		err = ctx.Err()
@@ -214,16 +216,16 @@ func (x *agentRun) executeCall(ctx context.Context) error {
 	default:
 		err = x.shellFailure(ctx, err)
 	}
-	return x.closeGateway(g, err)
+	return x.endGateway(g, err)
 }
 
 // read reads the verdict of a judge that has ended without an error.
 func (j *judgeRun) read(ctx context.Context) {
-	if !j.noError() {
+	if !j.NoError() {
 		return
 	}
-	if stop := j.trial.StopCondition; stop != "" {
-		j.fail(failure.Newf(result.JudgeFailed, "it was stopped before its end (%s), so nothing that it left counts as its verdict: raise its budget", stop))
+	if stop := j.Trial.StopCondition; stop != "" {
+		j.Fail(failure.Newf(result.JudgeFailed, "it was stopped before its end (%s), so nothing that it left counts as its verdict: raise its budget", stop))
 		return
 	}
 	v, err := j.given(ctx)
@@ -232,19 +234,19 @@ func (j *judgeRun) read(ctx context.Context) {
 	switch {
 	case err == nil:
 		if j.judge.VerdictSource() == judge.FromReply {
-			err = os.WriteFile(filepath.Join(j.dir, result.VerdictFile), v.JSON, 0o644)
+			err = os.WriteFile(filepath.Join(j.Dir, result.VerdictFile), v.JSON, 0o644)
 		}
 		if err != nil {
-			j.warn("%s could not be written: %v", result.VerdictFile, err)
+			j.Warn("%s could not be written: %v", result.VerdictFile, err)
 		}
 	case ctx.Err() != nil:
-		j.fail(cancelled(ctx, event.Judging))
+		j.Fail(failure.Cancelled(ctx, event.Judging))
 	case errors.Is(err, judge.ErrMissing):
-		j.fail(failure.Newf(result.JudgeVerdictMissing, "it ended without a verdict (%s)", j.expected()))
+		j.Fail(failure.Newf(result.JudgeVerdictMissing, "it ended without a verdict (%s)", j.expected()))
 	case errors.As(err, &invalid):
-		j.fail(failure.Newf(result.JudgeVerdictInvalid, "its verdict cannot be used: %v", err))
+		j.Fail(failure.Newf(result.JudgeVerdictInvalid, "its verdict cannot be used: %v", err))
 	default:
-		j.fail(classify(event.Judging, err, j.timeouts, j.secrets))
+		j.Fail(failure.Classify(event.Judging, err, j.timeouts, j.Secrets))
 	}
 }
 
@@ -279,16 +281,16 @@ func (j *judgeRun) said() (v judge.Verdict, err error) {
 	if j.gateway == nil {
 		return v, judge.ErrMissing
 	}
-	report := j.gateway.session.Report()
+	report := j.gateway.Report()
 	if len(report.Reply) > environment.MaxTap {
 		return v, &judge.InvalidError{Problem: reward.ErrTooLong.Error()}
 	}
-	if j.gateway.listener == nil {
-		return j.in.Read(j.judge, j.secrets.Bytes([]byte(report.Reply)))
+	if !j.gateway.Shared() {
+		return j.in.Read(j.judge, j.Secrets.Bytes([]byte(report.Reply)))
 	}
 	found := false
 	for _, reply := range report.Replies {
-		one, failed := j.in.Read(j.judge, j.secrets.Bytes([]byte(reply)))
+		one, failed := j.in.Read(j.judge, j.Secrets.Bytes([]byte(reply)))
 		switch {
 		case failed != nil:
 			err = failed
@@ -309,11 +311,11 @@ func (j *judgeRun) said() (v judge.Verdict, err error) {
 
 // verdictFile returns the file in the judge's directory, redacted.
 func (j *judgeRun) verdictFile(ctx context.Context) ([]byte, error) {
-	c, cancel := j.cleanup(ctx, collectTimeout, collectGrace)
+	c, cancel := j.Cleanup(ctx, timing.CollectTimeout, timing.CollectGrace)
 	defer cancel()
 	var file reward.File
-	before := len(j.trial.Omitted)
-	err := j.copyOut(c, j.live.env, path.Join(j.role.dir, result.VerdictFile), ".", true, []string{result.VerdictFile}, func(name string, size int64) io.Writer {
+	before := len(j.Trial.Omitted)
+	err := j.CopyOut(c, j.live.env, path.Join(j.role.dir, result.VerdictFile), ".", true, []string{result.VerdictFile}, func(name string, size int64) io.Writer {
 		if name != result.VerdictFile {
 			return nil
 		}
@@ -325,8 +327,8 @@ func (j *judgeRun) verdictFile(ctx context.Context) ([]byte, error) {
 		return nil, judge.ErrMissing
 	case err != nil:
 		return nil, err
-	case !file.Found && len(j.trial.Omitted) > before:
-		return nil, &judge.InvalidError{Problem: "it is no plain file but " + j.trial.Omitted[before].Reason}
+	case !file.Found && len(j.Trial.Omitted) > before:
+		return nil, &judge.InvalidError{Problem: "it is no plain file but " + j.Trial.Omitted[before].Reason}
 	case !file.Found:
 		return nil, &judge.InvalidError{Problem: "it is no plain file"}
 	}
@@ -334,16 +336,16 @@ func (j *judgeRun) verdictFile(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, &judge.InvalidError{Problem: err.Error()}
 	}
-	return j.secrets.Bytes([]byte(text)), nil
+	return j.Secrets.Bytes([]byte(text)), nil
 }
 
 // failureOf returns the error of a judge as an error of its trial.
 func (j *judgeRun) failureOf() *failure.Error {
-	e := j.trial.Error
+	e := j.Trial.Error
 	if e == nil {
 		return nil
 	}
-	f := &failure.Error{Type: result.JudgeFailed, Detail: j.detail, MachineFault: j.machineFault}
+	f := &failure.Error{Type: result.JudgeFailed, Detail: j.Detail, MachineFault: j.MachineFault}
 	message := e.Message
 	switch e.Type {
 	case result.Cancelled, result.InternalError:
@@ -371,7 +373,7 @@ func judgeGit(ctx context.Context, x *agentRun) (map[string]string, error) {
 		all := x.commandEnv()
 		maps.Copy(all, env)
 		_, err := x.live.env.Exec(ctx, command, environment.ExecOptions{
-			Env: all, WorkDir: x.spec.Task.Config.Environment.WorkDir, User: x.role.user, Stdout: stdout, Timeout: copyTimeout,
+			Env: all, WorkDir: x.spec.Task.Config.Environment.WorkDir, User: x.role.user, Stdout: stdout, Timeout: timing.CopyTimeout,
 		})
 		return err
 	})

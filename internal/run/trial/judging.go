@@ -18,6 +18,8 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/run/trial/failure"
 	"github.com/org/rollout-action/internal/run/trial/judging"
+	"github.com/org/rollout-action/internal/run/trial/processes"
+	"github.com/org/rollout-action/internal/run/trial/record"
 )
 
 // mayJudge reports whether the judges run: the agent ended, and the tests have given a reward or
@@ -26,13 +28,13 @@ func (x *execution) mayJudge() bool {
 	if x.live == nil || x.startOver != nil {
 		return false
 	}
-	return x.trial.Reward != nil && (x.noError() || x.agentFailed()) || x.job.Verifier.Disable && x.noError()
+	return x.Trial.Reward != nil && (x.NoError() || x.AgentFailed()) || x.job.Verifier.Disable && x.NoError()
 }
 
 // warnUnjudged warns that judges do not judge a trial that is verified again, which does not have
 // the agent's messages.
 func (x *execution) warnUnjudged(context.Context) {
-	x.warn("judges judge only what an agent has just done: the reward is that of the tests alone")
+	x.Warn("judges judge only what an agent has just done: the reward is that of the tests alone")
 }
 
 // beginProcesses starts the marker for ending the processes of the agent and its install script, if
@@ -41,7 +43,7 @@ func (x *agentRun) beginProcesses(ctx context.Context) error {
 	if x.marker != nil || x.making != nil || !slices.ContainsFunc(x.spec.Judges, judging.Judge.EndsProcesses) {
 		return nil
 	}
-	m, err := startMarker(ctx, x.live.env, environment.ExecOptions{Env: x.commandEnv()})
+	m, err := processes.Start(ctx, x.live.env, environment.ExecOptions{Env: x.commandEnv()})
 	x.marker = m
 	return err
 }
@@ -56,7 +58,7 @@ func (x *agentRun) endProcesses(ctx context.Context) error {
 	}
 	m := x.marker
 	x.marker = nil
-	unknown, err := m.end(ctx, true)
+	unknown, err := m.End(ctx, true)
 	switch {
 	case err != nil:
 		return err
@@ -69,12 +71,12 @@ func (x *agentRun) endProcesses(ctx context.Context) error {
 // judgeAll runs the judges, and adds their scores and the reward to the result. Source:
 // docs/internals/judges.md.
 func (x *execution) judgeAll(ctx context.Context) error {
-	before, again := x.trial, x.spec.Judging
-	tests, rewards := x.trial.Reward, maps.Clone(x.trial.Rewards)
-	x.trial.TestsReward, x.trial.Reward = tests, nil
-	x.trial.Agents = []result.AgentRun{x.policyRun()}
+	before, again := x.Trial, x.spec.Judging
+	tests, rewards := x.Trial.Reward, maps.Clone(x.Trial.Rewards)
+	x.Trial.TestsReward, x.Trial.Reward = tests, nil
+	x.Trial.Agents = []result.AgentRun{x.policyRun()}
 	subject, bench := x.spec.subject(), x.bench()
-	in, err := subject.WriteEvidence(x.dir, &x.trial, x.changes, x.secrets)
+	in, err := subject.WriteEvidence(x.Dir, &x.Trial, x.changes, x.Secrets)
 	if err != nil {
 		return fmt.Errorf("write what the judges see: %w", err)
 	}
@@ -85,14 +87,14 @@ func (x *execution) judgeAll(ctx context.Context) error {
 		return err
 	}
 	all := make([]judging.Outcome, len(x.spec.Judges))
-	var beside sync.WaitGroup
-	defer beside.Wait() // even when a judge in this environment panics
+	var apart sync.WaitGroup
+	defer apart.Wait() // even when a judge in this environment panics
 	facts := judge.Facts{Tests: tests, Rewards: rewards}
 	for i, j := range x.spec.Judges {
 		if given, ok := again.Given(j.Name); ok {
 			all[i] = given
 		} else if j.Place() != judge.InTrial {
-			beside.Go(func() { all[i] = bench.JudgeApart(ctx, j, in, facts) })
+			apart.Go(func() { all[i] = bench.JudgeApart(ctx, j, in, facts) })
 		}
 	}
 	inTrial := func(ends bool) {
@@ -110,19 +112,19 @@ func (x *execution) judgeAll(ctx context.Context) error {
 	} else if ctx.Err() == nil {
 		inTrial(true)
 	}
-	beside.Wait()
+	apart.Wait()
 	if stopped := cmp.Or(ctx.Err(), lost); stopped != nil {
-		judging.Note(&x.trial, all, x.warn)
+		judging.Note(&x.Trial, all, x.Warn)
 		return stopped
 	}
-	return subject.Score(&x.trial, all, tests, rewards, x.warn)
+	return subject.Score(&x.Trial, all, tests, rewards, x.Warn)
 }
 
 // bench returns the bench of the trial's judges.
 func (x *execution) bench() *judging.Bench {
 	return &judging.Bench{
-		Dir: x.dir, Attempts: judging.Attempts(x.job), Continues: x.spec.Judging != nil, Places: x.judges,
-		Secrets: x.secrets, Now: x.now, Digest: x.opts.Digests.JudgeOf, Attempt: x.attempt,
+		Dir: x.Dir, Attempts: judging.Attempts(x.job), Continues: x.spec.Judging != nil, Places: x.judges,
+		Secrets: x.Secrets, Now: x.Now, Digest: x.opts.Digests.JudgeOf, Attempt: x.attempt,
 	}
 }
 
@@ -131,25 +133,25 @@ func (x *execution) bench() *judging.Bench {
 func (x *execution) attempt(ctx context.Context, j judging.Judge, in judging.Material, below string) (out judging.Attempt) {
 	defer func() {
 		if p := recover(); p != nil {
-			r := record{secrets: x.secrets}
-			func() { defer r.recoverPanic(); panic(p) }()
-			out = judging.Attempt{Failed: &failure.Error{Type: r.trial.Error.Type, Message: r.trial.Error.Message, Detail: r.detail}}
+			r := record.Record{Secrets: x.Secrets}
+			func() { defer r.RecoverPanic(); panic(p) }()
+			out = judging.Attempt{Failed: &failure.Error{Type: r.Trial.Error.Type, Message: r.Trial.Error.Message, Detail: r.Detail}}
 		}
 	}()
 	run, err := x.judgeAttempt(j, in, below)
 	if err != nil {
-		f := classify(event.Judging, err, x.timeouts, x.secrets)
+		f := failure.Classify(event.Judging, err, x.timeouts, x.Secrets)
 		f.Message = fmt.Sprintf("the judge %s cannot run: %s", j.Name, f.Message)
 		return judging.Attempt{Failed: f}
 	}
 	v, err := x.runAlone(ctx, j, run)
 	if err != nil {
-		return judging.Attempt{Failed: classify(event.Judging, err, x.timeouts, x.secrets)}
+		return judging.Attempt{Failed: failure.Classify(event.Judging, err, x.timeouts, x.Secrets)}
 	}
-	out = judging.Attempt{Verdict: v, Trial: &run.trial, Failed: run.failureOf()}
+	out = judging.Attempt{Verdict: v, Trial: &run.Trial, Failed: run.failureOf()}
 	if f := out.Failed; f != nil {
 		lost := f.Type == result.EnvironmentLost || f.Type == result.Cancelled
-		out.Again = !lost && run.trial.StopCondition == "" && (j.Place() != judge.InTrial || x.untouchable == nil) // concurrent judges do not set it
+		out.Again = !lost && run.Trial.StopCondition == "" && (j.Place() != judge.InTrial || x.untouchable == nil) // concurrent judges do not set it
 	}
 	return out
 }
@@ -160,12 +162,12 @@ func (x *execution) runAlone(ctx context.Context, j judging.Judge, attempt *judg
 	if !j.EndsProcesses() {
 		return attempt.run(ctx), nil
 	}
-	m, err := startMarker(ctx, x.live.env, environment.ExecOptions{Env: x.commandEnv()})
+	m, err := processes.Start(ctx, x.live.env, environment.ExecOptions{Env: x.commandEnv()})
 	if err != nil {
 		return judge.Verdict{}, err
 	}
 	v := attempt.run(ctx)
-	unknown, err := m.end(ctx, true)
+	unknown, err := m.End(ctx, true)
 	if unknown && err == nil {
 		err = errUntouchable
 	}
@@ -176,10 +178,10 @@ func (x *execution) runAlone(ctx context.Context, j judging.Judge, attempt *judg
 // policyRun returns the record of the trial's own agent.
 func (x *execution) policyRun() result.AgentRun {
 	run := result.AgentRun{
-		Name: x.spec.Agent.Name, Role: result.RolePolicy, Agent: x.spec.Agent.Name, Model: x.spec.Agent.Model, Trainable: x.trial.Trainable, Usage: x.trial.Usage, Cost: x.trial.Costs.Model,
-		Sec: x.trial.Durations.AgentExecutionSec, StopCondition: x.trial.StopCondition, IsTruncated: x.trial.IsTruncated, Error: x.trial.Error,
+		Name: x.spec.Agent.Name, Role: result.RolePolicy, Agent: x.spec.Agent.Name, Model: x.spec.Agent.Model, Trainable: x.Trial.Trainable, Usage: x.Trial.Usage, Cost: x.Trial.Costs.Model,
+		Sec: x.Trial.Durations.AgentExecutionSec, StopCondition: x.Trial.StopCondition, IsTruncated: x.Trial.IsTruncated, Error: x.Trial.Error,
 	}
-	if _, err := os.Stat(filepath.Join(x.dir, result.TrajectoryFile)); err == nil {
+	if _, err := os.Stat(filepath.Join(x.Dir, result.TrajectoryFile)); err == nil {
 		run.Trajectory = result.TrajectoryFile
 	}
 	return run
@@ -187,19 +189,19 @@ func (x *execution) policyRun() result.AgentRun {
 
 // continueJudging makes the record that of the trial whose judges run.
 func (x *execution) continueJudging(g *judging.Pending) {
-	now := x.trial
-	x.trial = g.Before
-	x.trial.ConfigDigest = now.ConfigDigest
+	now := x.Trial
+	x.Trial = g.Before
+	x.Trial.ConfigDigest = now.ConfigDigest
 	if g.From != "" {
-		x.trial.TaskDigest, x.trial.TaskGitCommitID, x.trial.Confirmation = now.TaskDigest, now.TaskGitCommitID, false
+		x.Trial.TaskDigest, x.Trial.TaskGitCommitID, x.Trial.Confirmation = now.TaskDigest, now.TaskGitCommitID, false
 		x.continueOther(g)
 	}
-	x.began = x.now().Add(-time.Duration(g.Before.Durations.TotalSec * float64(time.Second)))
+	x.Began = x.Now().Add(-time.Duration(g.Before.Durations.TotalSec * float64(time.Second)))
 }
 
 // continueOther makes the record that of a trial which another job ran.
 func (x *execution) continueOther(g *judging.Pending) {
-	t, before := &x.trial, g.Before
+	t, before := &x.Trial, g.Before
 	t.Reused = nil
 	t.Reverified = &result.Reverified{
 		Job: g.Job, From: g.From, OnlyJudges: true, StartedAt: before.Timestamps.StartedAt, TaskDigest: before.TaskDigest, Reward: before.Reward, AgentCosts: before.Costs,
@@ -215,11 +217,11 @@ func (x *execution) continueOther(g *judging.Pending) {
 // writeUnjudged writes the trial in its state before its judges begin.
 func (x *execution) writeUnjudged(before result.Trial) error {
 	if x.live == nil { // the execution that ran the agent wrote it
-		return judging.WriteUnjudged(x.dir, before)
+		return judging.WriteUnjudged(x.Dir, before)
 	}
-	before.Durations.TotalSec = result.Seconds(x.now().Sub(x.began))
+	before.Durations.TotalSec = result.Seconds(x.Now().Sub(x.Began))
 	if cost := x.live.env.Cost(); cost > 0 { // the environment's cost during judging is unknown if rollout is killed
 		before.Costs.Environment = before.Costs.Environment.Plus(result.Dollars(cost))
 	}
-	return judging.WriteUnjudged(x.dir, before)
+	return judging.WriteUnjudged(x.Dir, before)
 }

@@ -4,10 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/org/rollout-action/internal/core/environment"
@@ -18,6 +14,7 @@ import (
 	"github.com/org/rollout-action/internal/lib/redact"
 	"github.com/org/rollout-action/internal/run/trial/failure"
 	"github.com/org/rollout-action/internal/run/trial/layer"
+	"github.com/org/rollout-action/internal/run/trial/timing"
 )
 
 // snapshotTimeout limits the time for making a layer.
@@ -27,7 +24,7 @@ const snapshotTimeout = 10 * time.Minute
 // ref, on which the trial installs the agent. It waits for another trial that is making the layer.
 // If this trial has to make it, x.making is set.
 func (x *agentRun) findLayer(ctx context.Context, ref string) (string, error) {
-	id := x.trial.Environment.ImageID
+	id := x.Trial.Environment.ImageID
 	if id == "" {
 		var err error
 		id, err = environment.ImageID(ctx, x.opts.Provider, ref)
@@ -47,9 +44,9 @@ func (x *agentRun) findLayer(ctx context.Context, ref string) (string, error) {
 		return "", err
 	}
 	l, mine, err := x.layers.Claim(ctx, layer.Claim{Key: key, Trial: x.spec.Key, Timeout: x.timeouts.Install, Waiting: func(maker result.Key) {
-		x.progress(fmt.Sprintf("waiting for %s to install the agent", maker))
+		x.Progress(fmt.Sprintf("waiting for %s to install the agent", maker))
 	}})
-	x.progress("")
+	x.Progress("")
 	switch {
 	case errors.Is(err, errors.ErrUnsupported):
 		x.warnNoLayer(err)
@@ -63,7 +60,7 @@ func (x *agentRun) findLayer(ctx context.Context, ref string) (string, error) {
 		x.warnNoLayer(errors.New(l.Unavailable))
 	default:
 		x.layer = l
-		x.trial.Environment.AgentLayer = &result.AgentLayer{Image: l.Ref, Cached: true, From: failure.Hide(x.secrets, l.From)}
+		x.Trial.Environment.AgentLayer = &result.AgentLayer{Image: l.Ref, Cached: true, From: failure.Hide(x.Secrets, l.From)}
 		return l.Ref, x.noteCachedInstall(l)
 	}
 	return ref, nil
@@ -71,17 +68,17 @@ func (x *agentRun) findLayer(ctx context.Context, ref string) (string, error) {
 
 // warnNoLayer warns that the agent's install script runs in this trial, although cache_install is
 // on.
-func (r *record) warnNoLayer(why error) {
-	r.warn("the agent is installed in every trial: %v", why)
+func (x *agentRun) warnNoLayer(why error) {
+	x.Warn("the agent is installed in every trial: %v", why)
 }
 
 // noteCachedInstall writes a note in place of the install script's output.
-func (r *record) noteCachedInstall(l *layer.Layer) error {
-	note, err := r.capture(result.SetupDir + "/" + result.StdoutFile)
+func (x *agentRun) noteCachedInstall(l *layer.Layer) error {
+	note, err := x.Capture(result.SetupDir + "/" + result.StdoutFile)
 	if err != nil {
 		return err
 	}
-	defer r.release(note)
+	defer x.Release(note)
 	_, err = fmt.Fprintf(note, "[rollout: the install script did not run here, because cache_install is on: the environment began with the agent layer %s (%s). "+
 		"The script's output is in that trial's %s/ directory.]\n", l.Ref, l.From, result.SetupDir)
 	return err
@@ -108,19 +105,19 @@ func (x *agentRun) keepLayer(ctx context.Context) error {
 	}
 	image := ref
 	if err != nil {
-		why := failure.Brief(err, x.secrets)
-		x.warn("no agent layer was made, so the agent is installed in every trial: %s", why)
+		why := failure.Brief(err, x.Secrets)
+		x.Warn("no agent layer was made, so the agent is installed in every trial: %s", why)
 		l.GiveUp(why)
-		image = x.trial.Environment.Image
+		image = x.Trial.Environment.Image
 	} else {
-		l.Keep(ref, x.layerDescription(x.secrets))
+		l.Keep(ref, x.layerDescription(x.Secrets))
 		x.layer = l
-		x.trial.Environment.AgentLayer = &result.AgentLayer{Image: ref}
+		x.Trial.Environment.AgentLayer = &result.AgentLayer{Image: ref}
 	}
 	x.making = nil
 	if err := x.start(ctx, image); err != nil {
 		if environment.KindOf(err) == environment.KindCopy { // although this is the agent's setup, the agent did not cause it
-			return failure.Newf(result.EnvironmentStartFailed, "no environment could be made with the installed agent: %s", failure.Brief(err, x.secrets))
+			return failure.Newf(result.EnvironmentStartFailed, "no environment could be made with the installed agent: %s", failure.Brief(err, x.Secrets))
 		}
 		return err
 	}
@@ -133,7 +130,7 @@ func (x *agentRun) keepLayer(ctx context.Context) error {
 // snapshot makes an image of the environment, without the files that trials put there, and returns
 // its reference.
 func (x *agentRun) snapshot(ctx context.Context, key string) (string, error) {
-	if err := x.copyInstallLogs(ctx, x.live.env, x.rules.LogDirs); err != nil {
+	if err := x.CopyInstallLogs(ctx, x.live.env, x.rules.LogDirs); err != nil {
 		return "", err
 	}
 	if err := x.live.copyTo(ctx,
@@ -144,31 +141,11 @@ func (x *agentRun) snapshot(ctx context.Context, key string) (string, error) {
 	}
 	ctx, cancel := awake.WithTimeout(ctx, snapshotTimeout)
 	defer cancel()
-	opts := environment.SnapshotOptions{Key: key, Description: x.layerDescription(x.secrets)}
-	if !x.secrets.Empty() {
-		opts.Inspect = layer.NewScan(x.secrets).Inspect
+	opts := environment.SnapshotOptions{Key: key, Description: x.layerDescription(x.Secrets)}
+	if !x.Secrets.Empty() {
+		opts.Inspect = layer.NewScan(x.Secrets).Inspect
 	}
 	return environment.Snapshot(ctx, x.live.env, opts)
-}
-
-// copyInstallLogs copies the script's files in /logs, which belong to this trial alone.
-func (r *record) copyInstallLogs(ctx context.Context, env environment.Environment, logDirs []string) error {
-	dst := filepath.Join(r.dir, result.SetupDir, result.LogsDir)
-	if err := os.MkdirAll(dst, 0o755); err != nil {
-		return err
-	}
-	ctx, cancel := awake.WithTimeout(ctx, copyTimeout)
-	defer cancel()
-	err := r.copyOut(ctx, env, environment.LogsDir, result.SetupDir+"/"+result.LogsDir, false, nil, nil)
-	for _, dir := range slices.Concat(logDirs, []string{environment.LogsDir}) { // those that are empty
-		if below, relErr := filepath.Rel(environment.LogsDir, dir); relErr == nil && filepath.IsLocal(below) {
-			_ = os.Remove(filepath.Join(dst, below))
-		}
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
 }
 
 // leaveEnvironment destroys the environment in which the agent was installed.
@@ -179,12 +156,12 @@ func (x *agentRun) leaveEnvironment(ctx context.Context) error {
 	if ended {
 		return ctx.Err()
 	}
-	c, cancel := x.cleanup(ctx, teardownTimeout, teardownGrace)
+	c, cancel := x.Cleanup(ctx, timing.TeardownTimeout, timing.TeardownGrace)
 	defer cancel()
 	err := live.env.Destroy(c)
-	x.noteEnvironmentCost(live.env)
+	x.NoteEnvironmentCost(live.env)
 	if err != nil {
-		x.warn("the environment in which the agent was installed could not be removed: %s (remove it with %s)", failure.Brief(err, x.secrets), environment.CleanCommand(x.opts.Provider.Name()))
+		x.Warn("the environment in which the agent was installed could not be removed: %s (remove it with %s)", failure.Brief(err, x.Secrets), environment.CleanCommand(x.opts.Provider.Name()))
 	}
 	return ctx.Err()
 }
@@ -194,9 +171,9 @@ func (x *agentRun) failLayer(ctx context.Context, err error) {
 	if x.making == nil || ctx.Err() != nil {
 		return // abandonLayer lets another trial make it
 	}
-	f := classify(event.AgentSetup, err, x.timeouts, x.secrets)
+	f := failure.Classify(event.AgentSetup, err, x.timeouts, x.Secrets)
 	if f.Type == result.AgentInstallFailed || f.Type == result.AgentInstallTimeout {
-		x.making.Fail(layer.Failure{Type: f.Type, Message: failure.Hide(x.secrets, f.Message)}, x.timeouts.Install)
+		x.making.Fail(layer.Failure{Type: f.Type, Message: failure.Hide(x.Secrets, f.Message)}, x.timeouts.Install)
 	}
 }
 

@@ -6,12 +6,13 @@ import (
 
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/internal/lib/awake"
+	"github.com/org/rollout-action/internal/run/trial/timing"
 )
 
 // liveEnvironment is an environment in which a trial runs.
 type liveEnvironment struct {
 	env      environment.Environment
-	stop     func() (ended bool) // see deadlines.destroyOnCancel
+	stop     func() (ended bool) // see timing.Deadlines.DestroyOnCancel
 	network  environment.Network // the current one
 	oomKills int                 // environment.OOMKills at the last call
 	// ended is set if the environment was ended because the job was cancelled; see endWatch.
@@ -20,7 +21,7 @@ type liveEnvironment struct {
 
 // copyTo copies files into the environment.
 func (l *liveEnvironment) copyTo(ctx context.Context, files ...environment.Copy) error {
-	ctx, cancel := awake.WithTimeout(ctx, copyTimeout)
+	ctx, cancel := awake.WithTimeout(ctx, timing.CopyTimeout)
 	defer cancel()
 	return l.env.CopyTo(ctx, files...)
 }
@@ -36,13 +37,13 @@ func (l *liveEnvironment) newOOMKills(ctx context.Context) int {
 // switchNetwork switches the environment to the network of a phase, if it differs. who names the
 // process of the phase.
 func (x *agentRun) switchNetwork(ctx context.Context, who string, n environment.Network) error {
-	x.refusals.setActor(who)
+	x.refusals.SetActor(who)
 	if n.Is(x.live.network) {
 		return nil
 	}
-	ctx, cancel := awake.WithTimeout(ctx, startTimeout)
+	ctx, cancel := awake.WithTimeout(ctx, timing.StartTimeout)
 	defer cancel()
-	if err := environment.SetNetwork(ctx, x.live.env, x.refusals.record(n)); err != nil {
+	if err := environment.SetNetwork(ctx, x.live.env, x.refusals.Counted(n)); err != nil {
 		return fmt.Errorf("set the network to %s before %s begins: %w", n, who, err)
 	}
 	x.live.network = n
@@ -63,7 +64,7 @@ func (x *agentRun) outOfMemory(ctx context.Context) string {
 	if kills > 1 {
 		who = fmt.Sprintf("%d processes were", kills)
 	}
-	if limit := x.memoryLimit(x.trial.Environment.Unenforced); limit != "" {
+	if limit := x.memoryLimit(x.Trial.Environment.Unenforced); limit != "" {
 		return fmt.Sprintf(", and %s killed because the environment needed more memory than its limit of %s", who, limit)
 	}
 	return fmt.Sprintf(", and %s killed because this machine was out of memory", who)

@@ -72,7 +72,7 @@ func modelGoroutines() int {
 	text = text[:runtime.Stack(text, true)]
 	n := 0
 	for one := range strings.SplitSeq(string(text), "\n\n") {
-		if strings.Contains(one, "rollout-action/internal/model.") {
+		if strings.Contains(one, "rollout-action/internal/model/gateway.") {
 			n++
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/lib/awake"
 	"github.com/org/rollout-action/internal/run/trial/failure"
+	"github.com/org/rollout-action/internal/run/trial/timing"
 )
 
 const (
@@ -24,18 +25,18 @@ var errSlowKeep = fmt.Errorf("it took longer than %s", keepTimeout)
 // keepOutcome keeps the files of the environment as the agent left them. If they cannot be kept,
 // the trial continues with a warning.
 func (x *execution) keepOutcome(ctx context.Context) {
-	if x.live == nil || !x.noError() && !x.agentFailed() || ctx.Err() != nil {
+	if x.live == nil || !x.NoError() && !x.AgentFailed() || ctx.Err() != nil {
 		return
 	}
-	x.progress("keeping what the agent left")
-	defer x.progress("")
+	x.Progress("keeping the agent's files")
+	defer x.Progress("")
 	kept, err := x.keepFiles(ctx)
 	switch {
 	case err == nil:
-		x.trial.Environment.Outcome = &result.KeptOutcome{ID: kept.ID, Bytes: kept.Size}
+		x.Trial.Environment.Outcome = &result.KeptOutcome{ID: kept.ID, Bytes: kept.Size}
 	case ctx.Err() != nil, environment.KindOf(err) == environment.KindLost: // the next step reports it
 	default:
-		x.warn("what the agent left is not kept (environment.keep): %s", failure.Brief(err, x.secrets))
+		x.Warn("the agent's files are not kept (environment.keep): %s", failure.Brief(err, x.Secrets))
 	}
 }
 
@@ -78,15 +79,15 @@ func (x *execution) lowDisk() error {
 
 // dropOutcome removes the outcome of a cancelled trial, whose agent will run again.
 func (x *execution) dropOutcome(ctx context.Context) {
-	kept := x.trial.Environment.Outcome
-	if kept == nil || x.trial.Error == nil || x.trial.Error.Type != result.Cancelled {
+	kept := x.Trial.Environment.Outcome
+	if kept == nil || x.Trial.Error == nil || x.Trial.Error.Type != result.Cancelled {
 		return
 	}
-	c, cancel := x.cleanup(ctx, teardownTimeout, teardownGrace)
+	c, cancel := x.Cleanup(ctx, timing.TeardownTimeout, timing.TeardownGrace)
 	defer cancel()
 	if err := x.opts.Provider.Remove(c, kept.ID); err != nil {
-		x.warn("what the agent left could not be removed: %s (remove it with %s)", failure.Brief(err, x.secrets), environment.CleanCommand(x.opts.Provider.Name(), "--kept"))
+		x.Warn("the agent's files could not be removed: %s (remove it with %s)", failure.Brief(err, x.Secrets), environment.CleanCommand(x.opts.Provider.Name(), "--kept"))
 		return
 	}
-	x.trial.Environment.Outcome = nil
+	x.Trial.Environment.Outcome = nil
 }

@@ -29,12 +29,12 @@ func (s step) when(wanted func() bool) step {
 
 // walk runs the steps. It continues after errors and panics.
 func (x *agentRun) walk(ctx context.Context, steps []step) {
-	defer x.finish()
+	defer x.Finish()
 	defer x.abandonLayer()
-	ctx = environment.WithRetryNotify(ctx, x.recordRetry)
+	ctx = environment.WithRetryNotify(ctx, x.RecordRetry)
 	for _, s := range steps {
 		func() {
-			defer x.recoverPanic()
+			defer x.RecoverPanic()
 			s.do(ctx)
 		}()
 	}
@@ -72,15 +72,15 @@ var spans = map[event.Phase]func(*result.Trial) span{
 // runPhase runs a phase, and records its times and its failure.
 func (x *agentRun) runPhase(ctx context.Context, phase event.Phase, do func(context.Context) error) {
 	if ctx.Err() != nil {
-		x.fail(cancelled(ctx, phase))
+		x.Fail(failure.Cancelled(ctx, phase))
 		return
 	}
-	x.emit(event.Event{Kind: event.PhaseStarted, Phase: phase})
-	at, begin := spans[phase](&x.trial), x.now()
+	x.Emit(event.Event{Kind: event.PhaseStarted, Phase: phase})
+	at, begin := spans[phase](&x.Trial), x.Now()
 	began := result.Stamp(begin)
 	*at.began = &began
 	defer func() { // also when the step panics
-		end := x.now()
+		end := x.Now()
 		ended, seconds := result.Stamp(end), result.Seconds(end.Sub(begin)-x.late)
 		x.late = 0
 		*at.ended, *at.seconds = &ended, &seconds
@@ -88,31 +88,31 @@ func (x *agentRun) runPhase(ctx context.Context, phase event.Phase, do func(cont
 	switch err := do(ctx); {
 	case err == nil:
 	case ctx.Err() != nil:
-		x.fail(cancelled(ctx, phase))
+		x.Fail(failure.Cancelled(ctx, phase))
 	default:
-		x.failPhase(ctx, phase, err, x.now().Sub(begin))
+		x.failPhase(ctx, phase, err, x.Now().Sub(begin))
 	}
 }
 
 // failPhase records the failure of a phase. took is the duration of the phase.
 func (x *agentRun) failPhase(ctx context.Context, phase event.Phase, err error, took time.Duration) {
-	f := classify(phase, err, x.timeouts, x.secrets)
-	if limit := x.memoryLimit(x.trial.Environment.Unenforced); limit != "" && errors.Is(err, environment.ErrOutOfMemory) {
+	f := failure.Classify(phase, err, x.timeouts, x.Secrets)
+	if limit := x.memoryLimit(x.Trial.Environment.Unenforced); limit != "" && errors.Is(err, environment.ErrOutOfMemory) {
 		f.Message += " (" + limit + ")"
 	}
 	if environment.KindOf(err) == environment.KindLost && environment.ExceededLimits(err) {
-		x.spent = true
-		if phase == event.Verifier && x.agentBegan && errors.Is(err, environment.ErrOutOfStorage) && took < storageLag {
+		x.Spent = true
+		if phase == event.Verifier && x.agentBegan && errors.Is(err, environment.ErrOutOfStorage) && took < failure.StorageLag {
 			f.Type = result.AgentExecutionFailed // which filled it
 		}
 	}
 	if phase == event.Verifier && (x.agentBegan || x.spec.Again != nil) && environment.KindOf(err) == environment.KindExec && !errors.Is(err, environment.ErrNotBegun) {
-		f = unusable(err, x.secrets)
+		f = failure.Unusable(err, x.Secrets)
 	}
-	if phase == event.Verifier && x.agentBegan && crowdedOut(f, err) && environment.Crowded(ctx, x.live.env) {
+	if phase == event.Verifier && x.agentBegan && failure.CrowdedOut(f, err) && environment.Crowded(ctx, x.live.env) {
 		f = failure.Newf(result.AgentExecutionFailed, "the agent left processes that fill the environment's limit, so that the tests could not start theirs: %s", f.Message)
 	}
-	x.fail(f)
+	x.Fail(f)
 	x.startOver = nil
 	if !x.agentBegan && (f.Type == result.EnvironmentLost || errors.Is(err, environment.ErrNoImage) || f.MachineFault != nil || f.Again) {
 		x.startOver = err

@@ -17,7 +17,10 @@ import (
 	"github.com/org/rollout-action/internal/lib/quantity"
 	"github.com/org/rollout-action/internal/run/trial/artifacts"
 	"github.com/org/rollout-action/internal/run/trial/failure"
+	"github.com/org/rollout-action/internal/run/trial/judging"
 	"github.com/org/rollout-action/internal/run/trial/layer"
+	"github.com/org/rollout-action/internal/run/trial/networks"
+	"github.com/org/rollout-action/internal/run/trial/timing"
 )
 
 // role holds the settings in which the trial's own agent and its judges differ.
@@ -42,7 +45,7 @@ type plan struct {
 	spec     Spec
 	job      config.Job
 	rules    task.Rules // of the task's format
-	timeouts Timeouts
+	timeouts timing.Timeouts
 	networks task.Networks
 	role     role
 	stay     time.Duration // the time that a visitor may stay in the environment; 0: there is none
@@ -50,7 +53,7 @@ type plan struct {
 
 func newPlan(spec Spec, job config.Job) plan {
 	p := plan{
-		spec: spec, job: job, rules: spec.Task.Rules(), timeouts: TimeoutsOf(job, spec.Task.Config), networks: spec.Networks(job),
+		spec: spec, job: job, rules: spec.Task.Rules(), timeouts: timing.TimeoutsOf(job, spec.Task.Config), networks: spec.Networks(job),
 	}
 	p.role = role{
 		script: "the agent's execute script", dir: environment.ScriptsDir, user: string(spec.Task.Config.Agent.User),
@@ -64,6 +67,23 @@ func newPlan(spec Spec, job config.Job) plan {
 		files: func() ([]environment.Copy, error) { return taskFiles(spec, job) },
 	}
 	return p
+}
+
+// Networks returns the networks of a trial's phases.
+func (s Spec) Networks(job config.Job) task.Networks {
+	if s.Offline {
+		none := environment.Network{Mode: environment.NetworkNone}
+		return task.Networks{Install: none, Agent: none, Verify: none}
+	}
+	return networks.Of(job, s.Task.Config)
+}
+
+// initialNetwork returns the network of a new environment: that of its first phase.
+func (p *plan) initialNetwork(agentInstalled bool) environment.Network {
+	if p.spec.Agent.Install != "" && !agentInstalled {
+		return p.networks.Install
+	}
+	return p.networks.Agent
 }
 
 // limits returns the task's resources with the job's overrides.
@@ -230,7 +250,33 @@ func (p *plan) layerInputs(provider, imageID string) layer.Inputs {
 		WorkDir: env.WorkDir, LogDirs: p.rules.LogDirs, Config: p.job.Environment.ProviderConfig,
 		Env:         layer.Variables(p.spec.Agent.Env, p.spec.Env, public),
 		TaskEnv:     layer.Variables(env.Env, p.spec.Task.EnvironmentEnv(), public),
-		Network:     restriction(p.networks.Install),
+		Network:     networks.Restriction(p.networks.Install),
 		Healthcheck: env.Healthcheck,
 	}
+}
+
+const (
+	// lifetimeMargin covers everything without its own timeout: copies, retries, waits for the
+	// place of a judge.
+	lifetimeMargin = 6 * time.Hour
+	// visitLifetime limits the time that a user may stay in an environment.
+	visitLifetime = 7 * 24 * time.Hour
+	maxLifetime   = 10 * 365 * 24 * time.Hour
+)
+
+// lifetime returns the maximum time that the environment is needed: twice the sum
+// of all timeouts, because time in which this machine is suspended counts for the environment.
+func (p *plan) lifetime() time.Duration {
+	if p.stay > 0 {
+		return p.stay
+	}
+	seconds := 0.0
+	for _, d := range []time.Duration{p.timeouts.Install, p.timeouts.Execute, p.timeouts.Verify, p.timeouts.StartPeriod, p.timeouts.Healthcheck} {
+		seconds += d.Seconds()
+	}
+	attempts := float64(judging.Attempts(p.job))
+	for _, j := range p.spec.Judges {
+		seconds += attempts * (j.TimeoutSec*p.job.TimeoutMultiplier + p.timeouts.Install.Seconds() + timing.StartTimeout.Seconds())
+	}
+	return time.Duration(min(2*seconds, maxLifetime.Seconds())*float64(time.Second)) + lifetimeMargin
 }

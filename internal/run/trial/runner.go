@@ -11,20 +11,22 @@ import (
 	"github.com/org/rollout-action/internal/core/task"
 	"github.com/org/rollout-action/internal/lib/awake"
 	"github.com/org/rollout-action/internal/lib/redact"
-	"github.com/org/rollout-action/internal/model"
+	"github.com/org/rollout-action/internal/model/gateway"
+	"github.com/org/rollout-action/internal/run/trial/experiment"
 	"github.com/org/rollout-action/internal/run/trial/images"
 	"github.com/org/rollout-action/internal/run/trial/layer"
+	"github.com/org/rollout-action/internal/run/trial/record"
 )
 
 // Options configure all trials of a job.
 type Options struct {
 	Provider environment.Provider
 	Job      config.Job
-	Digests  Digests // of Job
+	Digests  experiment.Digests // of Job
 	// Run identifies the job's directory; see environment.Labels.
 	Run string
 	// Models holds the models of Job that agents use, by name.
-	Models   map[string]*model.Model
+	Models   map[string]*gateway.Model
 	Budget   Budget           // nil: the job has none
 	Redactor *redact.Redactor // nil: nothing is hidden
 	Emit     event.Sink       // safe for many goroutines; nil: discarded
@@ -42,7 +44,7 @@ type Options struct {
 type Budget interface {
 	// Spend adds the model cost of a trial since the last call, in US dollars.
 	Spend(trial result.Key, usd float64)
-	model.Purse
+	gateway.Purse
 }
 
 // Runner runs trials. Run may be called by many goroutines.
@@ -108,12 +110,12 @@ func (r *Runner) run(ctx context.Context, spec Spec, dir string, visit *visiting
 		}
 		x.run(ctx, x.steps(visit))
 		if x.startOver == nil || n >= policy.MaxAttempts || ctx.Err() != nil {
-			return Outcome{Trial: x.trial, Detail: x.detail, MachineFault: x.machineFault}
+			return Outcome{Trial: x.Trial, Detail: x.Detail, MachineFault: x.MachineFault}
 		}
 		delay = min(delay, time.Duration(policy.MaxDelayMs)*time.Millisecond)
-		x.recordRetry(environment.Failure{Operation: "trial", Attempt: n, Err: x.startOver, Delay: delay})
-		before = x.trial
-		sleep(ctx, delay)
+		x.RecordRetry(environment.Failure{Operation: "trial", Attempt: n, Err: x.startOver, Delay: delay})
+		before = x.Trial
+		awake.Sleep(ctx, delay)
 		delay = time.Duration(float64(delay) * policy.Multiplier)
 	}
 }
@@ -126,19 +128,17 @@ func FormatOf(t *task.Task) string {
 	return string(t.Format)
 }
 
-func sleep(ctx context.Context, d time.Duration) { awake.Sleep(ctx, d) }
-
 // execution returns an execution of a trial. It keeps the warnings, retries, costs and omissions of
 // the executions before.
 func (r *Runner) execution(spec Spec, dir string, started time.Time, before result.Trial) *execution {
 	x := &execution{agentRun: agentRun{
 		Runner: r,
 		plan:   newPlan(spec, r.opts.Job),
-		record: record{
-			began: started, dir: dir, maxStream: int64(r.opts.Job.MaxStreamSize), secrets: r.opts.Redactor, sink: r.opts.Emit, now: r.opts.Now,
+		Record: record.Record{
+			Began: started, Dir: dir, MaxStream: int64(r.opts.Job.MaxStreamSize), Secrets: r.opts.Redactor, Sink: r.opts.Emit, Now: r.opts.Now,
 		},
 	}}
-	x.trial = result.Trial{
+	x.Trial = result.Trial{
 		Key:             spec.Key,
 		TaskGitCommitID: spec.Task.GitCommitID,
 		TaskDigest:      spec.Task.Digest(),
@@ -152,7 +152,7 @@ func (r *Runner) execution(spec Spec, dir string, started time.Time, before resu
 		Omitted:         before.Omitted,
 		Warnings:        before.Warnings,
 	}
-	x.trial.Timestamps.StartedAt = result.Stamp(started)
+	x.Trial.Timestamps.StartedAt = result.Stamp(started)
 	if spec.Judging != nil {
 		x.continueJudging(spec.Judging)
 	}

@@ -15,14 +15,15 @@ import (
 
 // sandboxPlace has sandboxes that use this machine's root in place of every image.
 var sandboxPlace = place{
-	name:   sandbox.Name,
-	image:  testenv.Image,
-	kernel: true,
-	stands: true,
-	users:  sandboxUsers,
-	slots:  make(chan struct{}, 4),
-	open:   standIns,
-	lose:   func(p environment.Provider, id string) error { return p.Remove(context.Background(), id) },
+	name:     sandbox.Name,
+	image:    testenv.Image,
+	kernel:   true,
+	stands:   true,
+	users:    sandboxUsers,
+	slots:    make(chan struct{}, 4),
+	patience: 10,
+	open:     standIns,
+	lose:     func(p environment.Provider, id string) error { return p.Remove(context.Background(), id) },
 }
 
 // strictPlace has sandboxes without a substitute for images.

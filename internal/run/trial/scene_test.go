@@ -21,7 +21,7 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/core/task"
 	"github.com/org/rollout-action/internal/lib/redact"
-	"github.com/org/rollout-action/internal/model"
+	"github.com/org/rollout-action/internal/model/gateway"
 	"github.com/org/rollout-action/internal/run/trial"
 	"github.com/org/rollout-action/internal/run/trial/agentfiles"
 	"github.com/org/rollout-action/internal/run/trial/judging"
@@ -42,6 +42,9 @@ type place struct {
 	users  func(t testing.TB) bool                 // other users than root; nil: they are a matter of the image
 	open   func(t testing.TB) environment.Provider // skips when it is not available
 	slots  chan struct{}                           // one for every trial that may run at a time
+	// patience is trial.Options.Patience unless a story has its own: an engine that other tests keep
+	// busy may need longer to remove a container than a cancelled job gives it.
+	patience int
 	// lose removes an environment that a trial uses, like an accident.
 	lose func(p environment.Provider, id string) error
 }
@@ -85,9 +88,9 @@ type story struct {
 	emit    event.Sink
 	ctx     context.Context
 	hard    context.Context
-	patient int                     // trial.Options.Patience
-	leaves  bool                    // an environment, which the test removes
-	models  map[string]*model.Model // the job's
+	patient int                       // trial.Options.Patience
+	leaves  bool                      // an environment, which the test removes
+	models  map[string]*gateway.Model // the job's
 	judges  []judging.Judge
 	reward  *judge.Reward
 }
@@ -143,7 +146,7 @@ func (p place) newScene(t testing.TB, s story) *scene {
 		Models:   s.models,
 		Redactor: redact.New(s.secrets),
 		Hard:     s.hard,
-		Patience: s.patient,
+		Patience: cmp.Or(s.patient, p.patience),
 		Disk:     s.disk,
 		Emit: func(e event.Event) {
 			sc.mu.Lock()

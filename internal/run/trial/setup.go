@@ -6,38 +6,34 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"time"
 
 	"github.com/org/rollout-action/internal/core/config"
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/run/trial/failure"
 	"github.com/org/rollout-action/internal/run/trial/images"
-)
-
-// Timeouts of calls to a provider that no configured timeout covers, so that none can block a job.
-const (
-	startTimeout = 5 * time.Minute
-	copyTimeout  = 5 * time.Minute
+	"github.com/org/rollout-action/internal/run/trial/networks"
+	"github.com/org/rollout-action/internal/run/trial/readiness"
+	"github.com/org/rollout-action/internal/run/trial/timing"
 )
 
 // image makes the task's image available, notes it in the result and returns its reference.
 func (x *agentRun) image(ctx context.Context) (string, error) {
 	pulled := x.images.Pulls(x.spec.Task)
-	began := x.now()
-	ref, err := x.images.Get(ctx, x.spec.Task, x.timeouts.Build, x.progress)
-	x.progress("")
-	x.trial.Durations.ImageSec = new(result.Seconds(x.now().Sub(began)))
+	began := x.Now()
+	ref, err := x.images.Get(ctx, x.spec.Task, x.timeouts.Build, x.Progress)
+	x.Progress("")
+	x.Trial.Durations.ImageSec = new(result.Seconds(x.Now().Sub(began)))
 	if err != nil {
 		return "", imageError(err, pulled)
 	}
-	x.trial.Environment.Image, x.trial.Environment.ImageID = ref, x.images.ID(x.spec.Task, ref)
-	x.trial.Environment.Network = networkRecord(x.networks)
-	for _, warning := range x.networkWarnings() {
-		x.warn("%s", warning)
+	x.Trial.Environment.Image, x.Trial.Environment.ImageID = ref, x.images.ID(x.spec.Task, ref)
+	x.Trial.Environment.Network = networks.Record(x.networks)
+	for _, warning := range networks.Warnings(x.job, x.spec.Task.Config, x.networks) {
+		x.Warn("%s", warning)
 	}
 	if pulled && x.job.Environment.ForceBuild {
-		x.warn("force_build has no effect: the task has no environment/Dockerfile, so its docker_image is used")
+		x.Warn("force_build has no effect: the task has no environment/Dockerfile, so its docker_image is used")
 	}
 	return ref, nil
 }
@@ -85,43 +81,41 @@ type createFunc func(context.Context, environment.CreateOptions) (environment.En
 // begin creates the environment with create, and waits until it is ready. opts holds the options
 // that depend on how the trial begins.
 func (x *agentRun) begin(ctx context.Context, opts environment.CreateOptions, create createFunc) error {
-	limit, starting, stop := newStartLimit(ctx, startTimeout)
+	limit, starting, stop := timing.NewStartLimit(ctx, timing.StartTimeout)
 	defer stop()
 	opts.Waiting = func(reason string) {
-		limit.wait(reason != "")
-		x.progress(reason)
+		limit.Wait(reason != "")
+		x.Progress(reason)
 	}
 	opts.Lifetime = x.lifetime()
 	network := opts.Network
 	opts.Limits, opts.Env = x.limits(), x.environmentEnv()
 	opts.Labels = environment.Labels{Job: x.job.Name, Trial: x.spec.Key.String(), Run: x.opts.Run, Owner: x.owner}
-	opts.Network = x.refusals.record(network) // of all phases
+	opts.Network = x.refusals.Counted(network) // of all phases
 	env, err := create(starting, opts)
 	if err != nil {
-		if errors.Is(context.Cause(starting), errSlowStart) {
-			return failure.Newf(result.EnvironmentStartFailed, "%v: %v", errSlowStart, err)
+		if errors.Is(context.Cause(starting), timing.ErrSlowStart) {
+			return failure.Newf(result.EnvironmentStartFailed, "%v: %v", timing.ErrSlowStart, err)
 		}
 		return err
 	}
 	x.live = &liveEnvironment{
 		env: env, network: network,
-		stop: x.destroyOnCancel(ctx, env, x.job.Environment.PreserveEnv == config.PreserveAlways),
+		stop: x.DestroyOnCancel(ctx, env, x.job.Environment.PreserveEnv == config.PreserveAlways),
 	}
-	x.trial.Environment.ID = env.ID()
-	x.trial.Environment.Unenforced = x.unenforced(environment.Unenforced(env))
+	x.Trial.Environment.ID = env.ID()
+	x.Trial.Environment.Unenforced = x.unenforced(environment.Unenforced(env))
 	x.recordBase(environment.BaseOf(env))
-	if err := x.checkNetworkSwitches(env, network, x.opts.Provider.Name()); err != nil {
+	if err := networks.CheckSwitches(env, network, x.networks, x.opts.Provider.Name()); err != nil {
 		return err
 	}
-	r := readiness{plan: &x.plan, env: env, commandEnv: x.commandEnv(), secrets: x.secrets}
-	warning, err := r.await(ctx)
+	r := readiness.Check{Task: x.spec.Task.Config, Timeouts: x.timeouts, Env: env, Variables: x.commandEnv(), Secrets: x.Secrets}
+	warning, err := r.Await(ctx)
 	if warning != "" {
-		x.warn("%s", warning)
+		x.Warn("%s", warning)
 	}
 	return err
 }
-
-var errSlowStart = fmt.Errorf("the environment did not start within %s", startTimeout)
 
 // imageError returns the error of an image with a kind that distinguishes build and pull. The
 // provider's own kind does not, if it cannot be reached or takes too long.
@@ -137,7 +131,7 @@ func imageError(err error, pulled bool) error {
 	if known := new(environment.Error); errors.As(err, &known) {
 		e = *known
 	}
-	e.Hint = cmp.Or(e.Hint, remedies[e.Kind])
+	e.Hint = cmp.Or(e.Hint, failure.Remedies[e.Kind])
 	e.Kind = environment.KindBuild
 	if pulled {
 		e.Kind = environment.KindPull

@@ -16,6 +16,11 @@ import (
 	"github.com/org/rollout-action/internal/core/config"
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/model"
+	"github.com/org/rollout-action/internal/model/api"
+	"github.com/org/rollout-action/internal/model/api/anthropic"
+	"github.com/org/rollout-action/internal/model/api/chat"
+	"github.com/org/rollout-action/internal/model/api/responses"
+	"github.com/org/rollout-action/internal/model/gateway"
 	"github.com/org/rollout-action/internal/model/scripted"
 	"github.com/org/rollout-action/internal/run/shell"
 )
@@ -57,13 +62,13 @@ func shellStory(t *testing.T, api model.API, budget agent.Budget, script scripte
 	}
 	a := &asked{script: scripted.New(script)}
 	price := &config.Price{Input: 1, Output: 10}
-	m, err := model.New(model.Config{Name: "small", API: api, Upstream: "the-small-one", Key: realKey, Transport: a, Cost: config.Model{Price: price}.Cost})
+	m, err := gateway.New(gateway.Config{Name: "small", API: api, Upstream: "the-small-one", Key: realKey, Transport: a, Cost: config.Model{Price: price}.Cost})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return story{
 		agent:   agent.Agent{Preset: presets.Shell, Model: "small", Budget: budget},
-		models:  map[string]*model.Model{"small": m},
+		models:  map[string]*gateway.Model{"small": m},
 		secrets: []string{realKey},
 		toml:    "environment.network = \"none\"\n",
 	}, a
@@ -84,7 +89,7 @@ var solving = scripted.Script{
 
 func TestShellSolvesATaskInEachProtocol(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
-		for _, api := range append([]model.API{model.Scripted}, model.APIs...) {
+		for _, api := range append([]model.API{model.Scripted}, api.Names()...) {
 			t.Run(string(api), func(t *testing.T) {
 				s, a := shellStory(t, api, agent.Budget{}, solving)
 				s.files = map[string]string{
@@ -133,7 +138,7 @@ func TestShellSolvesATaskInEachProtocol(t *testing.T) {
 // Commands have the environment of an execute script, without the gateway's variables.
 func TestShellRunsCommandsAsExecuteRuns(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
-		s, a := shellStory(t, model.Anthropic, agent.Budget{}, scripted.Script{Answers: []scripted.Answer{
+		s, a := shellStory(t, anthropic.Name, agent.Budget{}, scripted.Script{Answers: []scripted.Answer{
 			{Run: `pwd; id -un; echo "own=$OWN of=$OF_TASK"; cat "$ROLLOUT_TASK_INSTRUCTION"; env; cat /proc/[0-9]*/environ 2>/dev/null`}, {Text: "done"},
 		}})
 		s.env = map[string]string{"OWN": "agent"}
@@ -159,7 +164,7 @@ func TestShellRunsCommandsAsExecuteRuns(t *testing.T) {
 
 func TestShellEndsWithItsBudget(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
-		for _, api := range model.APIs {
+		for _, api := range api.Names() {
 			t.Run(string(api), func(t *testing.T) {
 				s, a := shellStory(t, api, agent.Budget{MaxTurns: 2}, scripted.Script{Repeat: true, Answers: []scripted.Answer{{Run: "echo again"}}})
 				o := p.run(t, s)
@@ -172,7 +177,7 @@ func TestShellEndsWithItsBudget(t *testing.T) {
 	})
 }
 
-func TestWhyShellFailed(t *testing.T) {
+func TestShellFailureNamesItsCause(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
 		for name, one := range map[string]struct {
 			answer scripted.Answer
@@ -190,7 +195,7 @@ func TestWhyShellFailed(t *testing.T) {
 			},
 		} {
 			t.Run(name, func(t *testing.T) {
-				s, _ := shellStory(t, model.OpenAIChat, agent.Budget{}, scripted.Script{Repeat: true, Answers: []scripted.Answer{{Run: "echo begin"}, one.answer}})
+				s, _ := shellStory(t, chat.Name, agent.Budget{}, scripted.Script{Repeat: true, Answers: []scripted.Answer{{Run: "echo begin"}, one.answer}})
 				o := p.run(t, s)
 				o.check(t, one.want)
 				if o.Trial.StopCondition != one.stop || o.Trial.IsTruncated != (one.stop != "") {
@@ -213,7 +218,7 @@ echo $r >/logs/verifier/reward.txt
 
 func TestShellLeavesWhatItStarted(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
-		s, _ := shellStory(t, model.OpenAIChat, agent.Budget{}, scripted.Script{Answers: []scripted.Answer{{Run: leaving}, {Text: "It serves."}}})
+		s, _ := shellStory(t, chat.Name, agent.Budget{}, scripted.Script{Answers: []scripted.Answer{{Run: leaving}, {Text: "It serves."}}})
 		s.files = map[string]string{"tests/test.sh": living}
 		p.run(t, s).check(t, want{reward: "1"})
 	})
@@ -227,7 +232,7 @@ func TestShellEndsWithItsTime(t *testing.T) {
 			"in a command": {Run: "sleep 1000"}, "in the model": {Text: "late", Delay: 1000},
 		} {
 			t.Run(name, func(t *testing.T) {
-				s, _ := shellStory(t, model.OpenAIChat, agent.Budget{}, scripted.Script{Answers: []scripted.Answer{{Run: leaving}, second}})
+				s, _ := shellStory(t, chat.Name, agent.Budget{}, scripted.Script{Answers: []scripted.Answer{{Run: leaving}, second}})
 				s.files = map[string]string{"tests/test.sh": living}
 				s.toml += "agent.timeout_sec = 15\n"
 				s.job = func(j *config.Job) { j.Verifier.OnAgentFailure = config.RunVerifier }
@@ -243,7 +248,7 @@ func TestShellEndsWithItsTime(t *testing.T) {
 // verified.
 func TestShellThatCannotBeEndedIsNotVerified(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
-		s, _ := shellStory(t, model.OpenAIChat, agent.Budget{}, scripted.Script{Answers: []scripted.Answer{
+		s, _ := shellStory(t, chat.Name, agent.Budget{}, scripted.Script{Answers: []scripted.Answer{
 			{Run: `for p in /proc/[0-9]*; do p=${p#/proc/}; case $p in 1|$$|$PPID) ;; *) kill -9 $p;; esac; done; echo killed`}, {Text: "late", Delay: 1000},
 		}})
 		s.toml += "agent.timeout_sec = 15\n"
@@ -254,9 +259,9 @@ func TestShellThatCannotBeEndedIsNotVerified(t *testing.T) {
 	})
 }
 
-func TestACommandOfShellThatTakesTooLong(t *testing.T) {
+func TestShellEndsCommandsThatTakeTooLong(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
-		s, a := shellStory(t, model.Anthropic, agent.Budget{}, scripted.Script{Answers: []scripted.Answer{
+		s, a := shellStory(t, anthropic.Name, agent.Budget{}, scripted.Script{Answers: []scripted.Answer{
 			{Run: leaving},
 			{Calls: []scripted.Call{{Name: "bash", Arguments: map[string]any{"command": "echo begun; sleep 1000", "timeout_sec": 1}}}},
 			{Run: "echo next"}, {Text: "done"},
@@ -272,7 +277,7 @@ func TestShellEndsWhenTheJobIsCancelled(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
 		for name, answer := range map[string]scripted.Answer{"in a command": {Run: "echo; sleep 1000"}, "in the model": {Text: "late", Delay: 1000}} {
 			t.Run(name, func(t *testing.T) {
-				s, a := shellStory(t, model.OpenAIChat, agent.Budget{}, scripted.Script{Answers: []scripted.Answer{answer}})
+				s, a := shellStory(t, chat.Name, agent.Budget{}, scripted.Script{Answers: []scripted.Answer{answer}})
 				ctx, cancel := context.WithCancel(context.Background())
 				defer cancel()
 				s.ctx = ctx
@@ -293,7 +298,7 @@ func TestHostileOutputOfShell(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
 		// Docker 20.10 reads for two seconds after a command has ended, and a busy machine reads
 		// slowly.
-		s, a := shellStory(t, model.OpenAIResponses, agent.Budget{}, scripted.Script{Answers: []scripted.Answer{
+		s, a := shellStory(t, responses.Name, agent.Budget{}, scripted.Script{Answers: []scripted.Answer{
 			{Run: `printf 'a\000b\377\033]0;t\007'; head -c 500000 /dev/zero | tr '\000' x; printf 'the end'`}, {Run: "if"}, {Run: "kill -9 $$"}, {Text: "done"},
 		}})
 		o := p.run(t, s)
@@ -314,7 +319,7 @@ func TestTheVersionOfThePresetIsThatOfTheLoop(t *testing.T) {
 
 // No loopback device is needed.
 func TestShellOnAProviderWithoutAWayToModels(t *testing.T) {
-	s, _ := shellStory(t, model.Anthropic, agent.Budget{}, scripted.Script{Answers: []scripted.Answer{{Run: "echo plum >/tmp/answer.txt"}, {Text: "done"}}})
+	s, _ := shellStory(t, anthropic.Name, agent.Budget{}, scripted.Script{Answers: []scripted.Answer{{Run: "echo plum >/tmp/answer.txt"}, {Text: "done"}}})
 	s.toml = ""
 	s.files = map[string]string{"tests/test.sh": "cat /tmp/answer.txt && echo 1 >/logs/verifier/reward.txt\n"}
 	fakePlace.run(t, s).check(t, want{reward: "1"})

@@ -15,6 +15,7 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/core/task"
 	"github.com/org/rollout-action/internal/run/trial/judging"
+	"github.com/org/rollout-action/internal/run/trial/record"
 )
 
 // names returns the names of steps.
@@ -105,15 +106,15 @@ func TestStepsAfterAPanicRun(t *testing.T) {
 	var ran []string
 	x.walk(t.Context(), []step{
 		{"panics", func(context.Context) { panic("a bug") }},
-		step{"not wanted", func(context.Context) { ran = append(ran, "not wanted") }}.when(x.noError),
+		step{"not wanted", func(context.Context) { ran = append(ran, "not wanted") }}.when(x.NoError),
 		{"last", func(context.Context) { ran = append(ran, "last") }},
 	})
-	if x.trial.Error == nil || x.trial.Error.Type != result.InternalError || !slices.Equal(ran, []string{"last"}) || x.trial.Timestamps.EndedAt.IsZero() {
-		t.Errorf("after a panic, %v ran; %+v", ran, x.trial)
+	if x.Trial.Error == nil || x.Trial.Error.Type != result.InternalError || !slices.Equal(ran, []string{"last"}) || x.Trial.Timestamps.EndedAt.IsZero() {
+		t.Errorf("after a panic, %v ran; %+v", ran, x.Trial)
 	}
 }
 
 // testRun returns a run of an agent that has only a record.
 func testRun(t *testing.T) *agentRun {
-	return &agentRun{record: record{dir: t.TempDir(), sink: func(event.Event) {}, now: time.Now}}
+	return &agentRun{Record: record.Record{Dir: t.TempDir(), Sink: func(event.Event) {}, Now: time.Now}}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/org/rollout-action/internal/core/event"
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/run/trial/failure"
+	"github.com/org/rollout-action/internal/run/trial/timing"
 )
 
 // teardown destroys the environment, or stops and keeps it for inspection, unless it was ended
@@ -16,15 +17,15 @@ func (x *agentRun) teardown(ctx context.Context) {
 	if x.live == nil {
 		return
 	}
-	x.emit(event.Event{Kind: event.PhaseStarted, Phase: event.Teardown})
-	c, cancel := x.cleanup(ctx, teardownTimeout, teardownGrace)
+	x.Emit(event.Event{Kind: event.PhaseStarted, Phase: event.Teardown})
+	c, cancel := x.Cleanup(ctx, timing.TeardownTimeout, timing.TeardownGrace)
 	defer cancel()
 	err := x.endEnvironment(c)
-	x.noteEnvironmentCost(x.live.env)
+	x.NoteEnvironmentCost(x.live.env)
 	if err != nil {
-		f := failure.Newf(result.EnvironmentTeardownFailed, "the environment could not be removed: %s (remove it with %s)", failure.Brief(err, x.secrets), environment.CleanCommand(x.opts.Provider.Name()))
+		f := failure.Newf(result.EnvironmentTeardownFailed, "the environment could not be removed: %s (remove it with %s)", failure.Brief(err, x.Secrets), environment.CleanCommand(x.opts.Provider.Name()))
 		f.Detail = err.Error()
-		x.fail(f)
+		x.Fail(f)
 	}
 }
 
@@ -40,13 +41,13 @@ func (x *agentRun) endWatch(context.Context) {
 func (x *agentRun) endEnvironment(ctx context.Context) error {
 	keep := x.preserve(x.job.Environment.PreserveEnv, x.startOver != nil)
 	if x.live.ended {
-		x.trial.Environment.Preserved = keep
+		x.Trial.Environment.Preserved = keep
 		return nil
 	}
 	if keep {
 		err := x.live.env.Stop(ctx)
-		x.trial.Environment.Preserved = err == nil
-		if err == nil || !x.lostEnvironment() {
+		x.Trial.Environment.Preserved = err == nil
+		if err == nil || !x.LostEnvironment() {
 			return err
 		}
 	}
@@ -55,15 +56,15 @@ func (x *agentRun) endEnvironment(ctx context.Context) error {
 
 // preserve reports whether preserve_env keeps the environment. A cancelled trial did not fail, and
 // a lost environment is kept only with PreserveAlways.
-func (r *record) preserve(policy config.Preserve, startOver bool) bool {
+func (x *agentRun) preserve(policy config.Preserve, startOver bool) bool {
 	switch policy {
 	case config.PreserveAlways:
 		return !startOver
 	case config.PreserveOnFailure:
-		if e := r.trial.Error; e != nil {
-			return e.Type != result.Cancelled && !r.lostEnvironment()
+		if e := x.Trial.Error; e != nil {
+			return e.Type != result.Cancelled && !x.LostEnvironment()
 		}
-		return r.trial.Reward != nil && *r.trial.Reward < 1
+		return x.Trial.Reward != nil && *x.Trial.Reward < 1
 	}
 	return false
 }

@@ -9,6 +9,9 @@ import (
 	"github.com/org/rollout-action/internal/core/config"
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/model"
+	"github.com/org/rollout-action/internal/model/api/anthropic"
+	"github.com/org/rollout-action/internal/model/api/chat"
+	"github.com/org/rollout-action/internal/model/gateway"
 	"github.com/org/rollout-action/internal/model/scripted"
 	"github.com/org/rollout-action/internal/model/trajectory"
 )
@@ -17,7 +20,7 @@ import (
 func recordingTokens(t *testing.T, api model.API, script scripted.Script) story {
 	t.Helper()
 	s, a := shellStory(t, api, agent.Budget{}, script)
-	m, err := model.New(model.Config{Name: "small", API: api, Upstream: "the-small-one", Key: realKey, Transport: a, Tokens: true, Cost: (&config.Model{Price: &config.Price{}}).Cost})
+	m, err := gateway.New(gateway.Config{Name: "small", API: api, Upstream: "the-small-one", Key: realKey, Transport: a, Tokens: true, Cost: (&config.Model{Price: &config.Price{}}).Cost})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +34,7 @@ var threeTurns = scripted.Script{Answers: []scripted.Answer{{Text: "I look.", Ru
 // before it.
 func TestTokensAreRecorded(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
-		o := p.run(t, recordingTokens(t, model.OpenAIChat, threeTurns))
+		o := p.run(t, recordingTokens(t, chat.Name, threeTurns))
 		o.check(t, want{reward: "1"})
 		if len(o.Trial.Warnings) > 0 {
 			t.Errorf("warnings %q", o.Trial.Warnings)
@@ -83,7 +86,7 @@ func TestTokensWithSecretsAreNotRecorded(t *testing.T) {
 		script := threeTurns
 		script.Answers = append([]scripted.Answer{}, threeTurns.Answers...)
 		script.Answers[1] = scripted.Answer{Text: "The key is " + realKey, Run: "echo pear"}
-		o := p.run(t, recordingTokens(t, model.OpenAIChat, script))
+		o := p.run(t, recordingTokens(t, chat.Name, script))
 		o.check(t, want{reward: "1"})
 		lines := strings.Split(strings.TrimSpace(o.file(t, "trajectory.jsonl")), "\n")
 		for i, line := range lines {
@@ -98,7 +101,7 @@ func TestTokensWithSecretsAreNotRecorded(t *testing.T) {
 // An API without ids of tokens is not a failure, but causes a warning.
 func TestTokensThatDoNotCome(t *testing.T) {
 	inRealPlaces(t, func(t *testing.T, p place) {
-		o := p.run(t, recordingTokens(t, model.Anthropic, threeTurns))
+		o := p.run(t, recordingTokens(t, anthropic.Name, threeTurns))
 		o.check(t, want{reward: "1"})
 		contains(t, "warnings", strings.Join(o.Trial.Warnings, "\n"), "3 of 3 answers of the model small came without the ids of their tokens")
 	})
@@ -118,7 +121,7 @@ func TestTokensThatAreRefused(t *testing.T) {
 			"the key":                {scripted.Error{Status: 401, Message: "who are you?"}, want{err: result.ModelFailed}, false},
 		} {
 			t.Run(name, func(t *testing.T) {
-				o := p.run(t, recordingTokens(t, model.OpenAIChat, scripted.Script{Answers: []scripted.Answer{{Error: &one.failed}}, Repeat: true}))
+				o := p.run(t, recordingTokens(t, chat.Name, scripted.Script{Answers: []scripted.Answer{{Error: &one.failed}}, Repeat: true}))
 				o.check(t, one.want)
 				warnings := strings.Join(o.Trial.Warnings, "\n")
 				if strings.Contains(warnings, "record_tokens had added return_token_ids and logprobs") != one.warns {

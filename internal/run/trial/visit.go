@@ -7,6 +7,7 @@ import (
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/internal/core/event"
 	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/run/trial/failure"
 )
 
 // Visit hands the environment of a trial over to a caller between two phases.
@@ -51,7 +52,7 @@ type visiting struct {
 
 // receive hands the environment over.
 func (x *execution) receive(ctx context.Context, visit *visiting) {
-	if x.live == nil || x.startOver != nil || x.lostEnvironment() || ctx.Err() != nil {
+	if x.live == nil || x.startOver != nil || x.LostEnvironment() || ctx.Err() != nil {
 		return
 	}
 	in := Visited{Environment: x.live.env, Options: environment.ExecOptions{Env: x.commandEnv(), WorkDir: x.spec.Task.Config.Environment.WorkDir}}
@@ -63,15 +64,15 @@ func (x *execution) receive(ctx context.Context, visit *visiting) {
 	default:
 		in.Options.User = string(x.spec.Task.Config.Agent.User)
 		if err := x.switchNetwork(ctx, "the agent", x.networks.Agent); err != nil {
-			x.fail(classify(event.AgentExecution, err, x.timeouts, x.secrets))
+			x.Fail(failure.Classify(event.AgentExecution, err, x.timeouts, x.Secrets))
 			return
 		}
 	}
 	for name, value := range more {
 		in.Options.Env[name] = value
 	}
-	x.refusals.setActor("the visitor")
-	in.Trial = x.trial
+	x.refusals.SetActor("the visitor")
+	in.Trial = x.Trial
 	visit.entered = true
 	if visit.err = visit.Enter(ctx, in); visit.err != nil && ctx.Err() != nil {
 		visit.err = errors.Join(ctx.Err(), visit.err)

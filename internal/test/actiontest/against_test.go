@@ -12,10 +12,10 @@ import (
 	"github.com/org/rollout-action/internal/test/testenv"
 )
 
-// TestAStepRunsACommitBeside: the container's user does not own the checkout, from which the step
-// reads a commit; each commit has its own agent's files. The job and the baseline belong to the
-// runner afterwards.
-func TestAStepRunsACommitBeside(t *testing.T) {
+// TestAStepRunsTheCommitOfAgainst: the container's user does not own the checkout, from which the
+// step reads a commit; each commit has its own agent's files. The job and the baseline belong to
+// the runner afterwards.
+func TestAStepRunsTheCommitOfAgainst(t *testing.T) {
 	image := needImage(t)
 	for _, flag := range []string{"against", "confirm-against"} {
 		t.Run(flag, func(t *testing.T) {

@@ -149,7 +149,7 @@ func TestSetup(t *testing.T) {
 }
 
 // A release's tag differs from this checkout in two lines.
-func TestWhatAReleaseShows(t *testing.T) {
+func TestFilesOfARelease(t *testing.T) {
 	const image = "ghcr.io/org/rollout-action@sha256:0000"
 	dir := released(t, "v1.2.3", image)
 	for file, want := range map[string]string{"action.yml": "  image: 'docker://" + image + "'", "setup/action.yml": "    default: v1.2.3"} {

@@ -163,7 +163,7 @@ func TestAMissingShardIsNamed(t *testing.T) {
 
 // A fork's change runs without secrets; a workflow that executes none of its code reports the
 // result.
-func TestAForkIsReportedOn(t *testing.T) {
+func TestWorkflowRunReportsOnAFork(t *testing.T) {
 	testenv.Long(t, "a pull request from a fork in act")
 	r := newRepository(t)
 	base := r.commit("an agent")
@@ -208,7 +208,7 @@ func TestAForkIsReportedOn(t *testing.T) {
 }
 
 // Each of the other examples runs as it is.
-func TestTheOtherExamples(t *testing.T) {
+func TestOtherExampleWorkflowsAreValid(t *testing.T) {
 	testenv.Long(t, "all example workflows in act")
 	r := newRepository(t, "apple", "banana", "cherry", "damson", "elder")
 	r.api.SetBranch(slug, "main", r.commit("an agent"))
@@ -218,7 +218,7 @@ func TestTheOtherExamples(t *testing.T) {
 		artifacts       []string
 	}{
 		{"pr-single.yml", "push", map[string]string{"evaluate": "success"}, []string{"rollout-result"}},
-		{"nightly-baseline.yml", "workflow_dispatch", map[string]string{"evaluate": "success"}, []string{"rollout-nightly", "rollout-nightly-job"}},
+		{"nightly-baseline.yml", "schedule", map[string]string{"evaluate": "success"}, []string{"rollout-nightly", "rollout-nightly-job"}},
 		{"model-matrix.yml", "push", map[string]string{"evaluate small": "success", "evaluate large": "success"}, []string{"rollout-result-small", "rollout-result-large"}},
 	} {
 		t.Run(c.workflow, func(t *testing.T) {

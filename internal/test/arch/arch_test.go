@@ -47,7 +47,7 @@ func TestTheProgramHasNoTestCode(t *testing.T) {
 			continue
 		}
 		seen[name] = true
-		if name == "internal/test/fake" || name == "internal/test/testenv" || strings.HasSuffix(name, "test") {
+		if name == "internal/test/fake" || name == "internal/test/testenv" || strings.HasSuffix(name, "test") || strings.Contains(name, "test/") {
 			t.Errorf("cmd/rollout is built from %s, which is for tests alone", name)
 		}
 		for _, imported := range imports[name] {
@@ -135,6 +135,10 @@ func TestViolations(t *testing.T) {
 		{"the command line takes reporters from their table", "internal/cli", "reporters/junit", "take it from the table"},
 		{"only main knows the command line", "internal/run/job", "internal/cli", "above it"},
 		{"main knows the command line", "cmd/rollout", "internal/cli", ""},
+		{"a room may import one below it", "internal/app/sidebyside", "internal/app/rerun", ""},
+		{"a room may not import one above it", "internal/app/stages", "internal/app/rerun", "a room above it"},
+		{"nor the use cases", "internal/app/host", "internal/app", "a room above it"},
+		{"a new room has a place", "internal/app/attic", "internal/app/host", "is no room of"},
 		{"products do not know what tests use", "internal/app", "internal/test/fake", "above it"},
 		{"other modules are not looked at", "internal/core/result", "github.com/spf13/cobra", ""},
 		{"a package with a similar name is in no layer", "internal/library", "", "is not on the map"},

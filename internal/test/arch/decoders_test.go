@@ -45,8 +45,6 @@ var unbounded = map[string]exception{
 	"internal/model/record.go":                {1, "a single text"},
 	"internal/model/replay/content.go":        {1, "a request of an agent, whose length the gateway bounds"},
 	"internal/model/scripted/script.go":       {1, "the parameters of tools, which the gateway has decoded"},
-	"internal/model/scripted/tokens.go":       {1, "a single flag of a request"},
-	"internal/model/scripted/transport.go":    {1, "a single flag of a request"},
 	"internal/output/prompt/instruction.go":   {1, "one member at a time, as text"},
 	"internal/run/registry/http.go":           {1, "a note in the cache, which this program wrote"},
 	"internal/run/registry/parse.go":          {2, "methods of values that are decoded by internal/lib/bounded"},

@@ -74,6 +74,21 @@ func TestMap(t *testing.T) {
 	}
 }
 
+// TestRooms checks that the page's table of use cases lists the rooms of internal/app, highest first.
+func TestRooms(t *testing.T) {
+	var listed []string
+	for line := range strings.Lines(prose(t, "../../../"+architecturePage)) {
+		if room, found := strings.CutPrefix(line, "| `app"); found {
+			room, _, _ = strings.Cut(room, "`")
+			listed = append(listed, strings.TrimPrefix(room, "/"))
+		}
+	}
+	slices.Reverse(listed)
+	if rooms := layers[find("internal/app")].rooms; !slices.Equal(listed, rooms) {
+		t.Errorf("%s lists the rooms %q, and internal/test/arch/rules_test.go %q", architecturePage, listed, rooms)
+	}
+}
+
 // declared are the names that Go files declare: "result.Trial", "task.Task.Digest", "TestMap".
 type declared map[string]bool
 
@@ -165,9 +180,9 @@ var (
 	schemePart = regexp.MustCompile(`^[a-z]+:`)
 )
 
-// TestPagesNameWhatIsThere checks that files, Go names, tests and links in the pages for developers
-// exist.
-func TestPagesNameWhatIsThere(t *testing.T) {
+// TestPathsAndNamesInPagesExist checks that files, Go names, tests and links in the pages for
+// developers exist.
+func TestPathsAndNamesInPagesExist(t *testing.T) {
 	names, packages := declarations(t)
 	for _, page := range pages(t) {
 		text := prose(t, page)

@@ -44,8 +44,11 @@ var spellings = []spelling{
 		"internal/run/prove": {2, "hints for the authors of tasks, who write these paths in their scripts"},
 	}},
 	{"files of the jobs tree", treeHome, treePath, map[string]exception{
-		"internal/cli":     {14, "help texts, as users read them"},
-		"providers/docker": {1, "the config.json of the Docker command line"},
+		"internal/cli/command": {1, "help texts, as users read them"},
+		"internal/cli/flags":   {4, "help texts, as users read them"},
+		"internal/cli/look":    {5, "help texts, as users read them"},
+		"internal/cli/run":     {4, "help texts, as users read them"},
+		"providers/docker":     {1, "the config.json of the Docker command line"},
 	}},
 }
 
@@ -77,7 +80,7 @@ func stringsLike(like *regexp.Regexp, fset *token.FileSet, f *ast.File) []string
 func helpsTests(name string) bool {
 	base := path.Base(name)
 	return slices.Contains([]string{"bench", "internal/test/actiontest", "internal/test/testenv", "internal/test/testregistry", "internal/test/testsets", "internal/test/arch", "examples"}, name) ||
-		strings.HasSuffix(base, "test")
+		strings.HasSuffix(base, "test") || strings.HasPrefix(name, "internal/core/environment/environmenttest/")
 }
 
 // eachFile parses the Go files of all systems, except tests, and calls do with each and the name of

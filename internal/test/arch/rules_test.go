@@ -21,6 +21,9 @@ type layer struct {
 	// table: other layers import the directory itself, which has a table of the packages in it, and
 	// none of these. Measurements and tests may.
 	table bool
+	// rooms orders the packages of the layer, lowest first: each may import those before it. ""
+	// is the package in dir itself.
+	rooms []string
 }
 
 // layers is the map, lowest first. A package belongs to the layer whose directory contains it, and
@@ -35,9 +38,9 @@ var layers = []layer{
 	{dir: "internal/run", only: []string{"internal/lib", "internal/model", "internal/core"}},
 	{dir: "internal/output", only: []string{"internal/lib", "internal/model", "internal/core", "internal/run/job", "internal/run/prove"}},
 	{dir: "reporters", only: []string{"internal/lib", "internal/core", "internal/output/page", "internal/run/prove"}, apart: true, table: true},
-	{dir: "internal/app"},
+	{dir: "internal/app", rooms: []string{"host", "reporting", "calibrate", "library", "inspect", "stages", "rerun", "sidebyside", "proof", "mine", "doctor", "", "scaffold"}},
 	{dir: "internal/action"},
-	{dir: "internal/cli"},
+	{dir: "internal/cli", rooms: []string{"tables", "command", "flags", "look", "prove", "run", "setup", ""}},
 	{dir: "cmd"},
 	{dir: "internal/test"},
 	{dir: "bench"},
@@ -53,8 +56,10 @@ var limits = map[string][]string{
 	"internal/run/trial":     {"internal/lib", "internal/model", "internal/core", "internal/run/shell", "internal/run/trial"},
 	"internal/run/dataset":   {"internal/lib", "internal/core", "internal/run/registry"},
 	"internal/core/judge":    {"internal/lib", "internal/core/agent"},
-	"internal/core/gate":     {"internal/lib", "internal/core/result", "internal/core/agent"},
+	"internal/core/gate":     {"internal/lib", "internal/core/result", "internal/core/agent", "internal/core/paired", "internal/core/signflip"},
+	"internal/core/paired":   {"internal/core/result"},
 	"internal/core/result":   {"internal/lib", "internal/core/agent"},
+	"internal/core/signflip": {},
 
 	"internal/core/environment/environmenttest": {"internal/core/environment"},
 	"providers/kubernetes/internal/podprogram":  {"providers/internal/podinit", "providers/kubernetes/internal/probe"}, // each pod copies it
@@ -112,6 +117,22 @@ func importProblem(name string, at int, other string) string {
 		return fmt.Sprintf("%s imports %s: take it from the table in %s", name, other, layers[to].dir)
 	case to == at && layers[at].apart && siblings(layers[at].dir, name, other):
 		return fmt.Sprintf("%s imports %s, which is another of %s: move what both need into %[3]s/internal", name, other, layers[at].dir)
+	case to == at && layers[at].rooms != nil:
+		return roomProblem(layers[at], name, other)
+	}
+	return ""
+}
+
+// roomProblem returns the problem with an import between two packages of a layer with rooms, or "".
+func roomProblem(l layer, name, other string) string {
+	room := func(name string) int {
+		return slices.Index(l.rooms, strings.TrimPrefix(strings.TrimPrefix(name, l.dir), "/"))
+	}
+	switch at, to := room(name), room(other); {
+	case at < 0:
+		return fmt.Sprintf("%s is no room of %s: add it to the layer's rooms in internal/test/arch/rules_test.go", name, l.dir)
+	case to > at:
+		return fmt.Sprintf("%s imports %s, which is a room above it", name, other)
 	}
 	return ""
 }

@@ -99,7 +99,7 @@ func TestTroubleshootingQuotesMessages(t *testing.T) {
 	}
 }
 
-func TestEnoughIsQuoted(t *testing.T) {
+func TestTroubleshootingQuotesEnoughMessages(t *testing.T) {
 	for quote, want := range map[string]bool{
 		"another rollout": false, "is for …": false, "the image needs bash": true, "verifier_reward_missing": true, "verifier": false,
 		"… %d --": false, "has … left, …": false, "look like pointers of git-lfs": true,

@@ -25,8 +25,8 @@ func create(t *testing.T, p *fake.Provider, trial string) environment.Environmen
 	return env
 }
 
-// TestComplaints checks that violations of the contract are reported.
-func TestComplaints(t *testing.T) {
+// TestMisuseOfTheFakeIsReported checks that violations of the contract are reported.
+func TestMisuseOfTheFakeIsReported(t *testing.T) {
 	var mu sync.Mutex
 	var complaints []string
 	p := fake.New(fake.Options{World: fake.NewWorld(), Complain: func(c string) {
@@ -92,8 +92,9 @@ func (f writerFunc) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestWorlds: providers of one world see each other's environments and images, others do not.
-func TestWorlds(t *testing.T) {
+// TestScriptedWorldsOfTheFake: providers of one world see each other's environments and images,
+// others do not.
+func TestScriptedWorldsOfTheFake(t *testing.T) {
 	world := fake.NewWorld()
 	a, b, stranger := fake.New(fake.Options{World: world}), fake.New(fake.Options{World: world}), fake.New(fake.Options{World: fake.NewWorld()})
 	env := create(t, a, "a")

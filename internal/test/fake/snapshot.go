@@ -26,7 +26,7 @@ func (e *Environment) Snapshot(ctx context.Context, opts environment.SnapshotOpt
 	defer end()
 	e.end(spent)
 	if !maps.Equal(e.env, e.image.env) {
-		err = errors.New("the environment has variables of its own")
+		err = errors.New("the environment was created with variables")
 	} else if opts.Inspect != nil {
 		err = inspect(ctx, "/", e.root, e.image.root, opts.Inspect)
 	}

@@ -1,6 +1,7 @@
 package githubtest
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -63,6 +64,25 @@ func (s *Server) DisableGraphQL() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.noGraphQL = true
+}
+
+// SetPermission sets what a user may do in a repository: admin, write, read or none.
+func (s *Server) SetPermission(name, login, permission string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.mustRepo(name)
+	if r.users == nil {
+		r.users = map[string]string{}
+	}
+	r.users[login] = permission
+}
+
+// permission answers what a user may do. In a public repository, everyone may read.
+func (q *request) permission(args []string) reply {
+	if !q.known {
+		return q.denied()
+	}
+	return ok(map[string]any{"permission": cmp.Or(q.repo.users[args[0]], "read"), "user": author(args[0])})
 }
 
 // denied returns the response to a token that lacks a permission.

@@ -20,6 +20,7 @@ type repo struct {
 	trees     map[string][]TreeEntry
 	pulls     []Pull
 	issues    map[int]bool
+	users     map[string]string // what they may do
 	locked    map[int]bool
 	comments  []*Comment
 	workflows map[string]bool // file names

@@ -315,6 +315,7 @@ var routes = []route{
 	{http.MethodGet, "issues/comments/*", (*request).getComment},
 	{http.MethodPatch, "issues/comments/*", (*request).editComment},
 	{http.MethodDelete, "issues/comments/*", (*request).deleteComment},
+	{http.MethodGet, "collaborators/*/permission", (*request).permission},
 	{http.MethodGet, "pulls", (*request).listPulls},
 	{http.MethodGet, "pulls/*", (*request).getPull},
 	{http.MethodGet, "compare/*", (*request).compare},

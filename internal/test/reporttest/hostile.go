@@ -53,9 +53,11 @@ func Hostile(a untrustedtest.Attack) report.Input {
 	in.Verdict = gate.Verdict{
 		Outcome: gate.Fail, Reason: s, Notes: []string{s},
 		Checks:      []gate.Check{{Name: s, Agent: s, Dataset: s, Outcome: gate.Fail, Message: s, Hint: s}, {Name: s, Outcome: gate.Outcome(s), Message: s}},
+		WaysOut:     []gate.WayOut{{Name: s, Text: s}},
 		Quarantined: []gate.Quarantined{{Dataset: s, Task: s + "x", Reason: s, Until: s}},
 	}
 	in.Incomplete, in.Notes = []string{s}, []string{s}
+	in.Versus = []gate.Versus{{A: s, B: s, Contrasts: []gate.Contrast{{Measure: gate.MeasureCost, Outcome: gate.Unknown}}}}
 	in.History = hostilePast(in, s)
 	in.Links.Sha = s
 	in.Links.Artifact = "https://github.com/acme/widgets/" + s

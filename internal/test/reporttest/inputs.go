@@ -22,6 +22,7 @@ func Inputs() map[string]report.Input {
 		"quarantine":  Inconclusive(),
 		"shard":       Shard(),
 		"confirmed":   Confirmed(),
+		"advised":     Advised(),
 		"unreachable": Unreachable(),
 		"models":      Models(),
 		"past":        Past(),
@@ -83,7 +84,7 @@ func Mixed() report.Input {
 	in := Make("pr", both(head))
 	in = Against(in, Make("main", both(base)))
 	in.Verdict = gate.Verdict{
-		Outcome: gate.Fail, Reason: "2 tasks are broken where none may be, and 2 trials failed.",
+		Outcome: gate.Fail, Reason: "2 tasks are broken where none may be, and 2 trials failed.", FixedByChance: true,
 		Checks: []gate.Check{
 			{Name: "max_failed_trials", Outcome: gate.Fail, Value: 2, Message: "2 of 18 trials failed; 0 may.", Hint: "See the errors below, or allow some with max_failed_trials."},
 			{Name: "max_broken_tasks", Outcome: gate.Fail, Value: 2, Message: "2 tasks are broken; 0 may be."},
@@ -97,6 +98,7 @@ func Mixed() report.Input {
 		Notes: []string{"1 task changed since the baseline and is not compared: clean-exit."},
 	}
 	in.Notes = []string{"4 shards were merged."}
+	in.Versus = gate.ContrastAgents(in.Job, []string{"apprentice", "oracle"}, gate.DefaultConfidence)
 	return in
 }
 
@@ -200,6 +202,11 @@ func Inconclusive() report.Input {
 			Name: "max_mean_reward_drop", Outcome: gate.Inconclusive, Value: 0.05, Message: "The mean reward fell by 0.05; p = 0.5 over 2 tasks.",
 			Hint: "No drop could be shown by 2 tasks: more tasks, or max_broken_tasks: 0, would help.",
 		}},
+		WaysOut: []gate.WayOut{
+			{Name: "n_attempts", Trials: 6, CostUSD: new(0.126), Text: "n_attempts: 3, here and in the baseline, shows a drop of 0.1 that many tasks share: in each of the two, 6 more trials, about $0.13"},
+			{Name: "against", Trials: 3, Text: "--against COMMIT runs the baseline now, with the job, so that neither chance in the old results nor the day decides: 3 more trials, cost unknown"},
+			{Name: "on_inconclusive", Text: "on_inconclusive: fail makes every such check red, also those that chance alone explains"},
+		},
 		Quarantined: []gate.Quarantined{{Dataset: "cookbook", Task: "tea-time", Reason: "flaky since the new kettle, issue 12", Until: "2026-12-31"}},
 	}
 	return in
@@ -243,6 +250,20 @@ func Confirmed() report.Input {
 		Checks: []gate.Check{{Name: "max_broken_tasks", Outcome: gate.Fail, Value: 3, Message: "3 tasks broke, at most 0 may; 1 of them not confirmed; 2 more tasks passed when tried again (flaky)"}},
 	}
 	in.Notes = []string{"5 tasks looked broken and had 16 further attempts (gate.confirm), which enter no rate and cost $1.60 of the total"}
+	return in
+}
+
+// Advised returns a job that its gate would fail, and that passes because the gate only advises for
+// three more days.
+func Advised() report.Input {
+	in := Inconclusive()
+	in.Policy = gate.Policy{Mode: gate.ModeAdvise, Until: "2026-03-17"}
+	in.Verdict = gate.Verdict{
+		Outcome: gate.Fail, Advised: true,
+		Reason: "1 task broke (passed in every attempt of the baseline, and in none now), at most 0 may; that does not make the check red, because the gate only advises until 2026-03-17 (3 days more)",
+		Checks: []gate.Check{{Name: "max_broken_tasks", Outcome: gate.Fail, Value: 1, Message: "1 task broke (passed in every attempt of the baseline, and in none now), at most 0 may"}},
+		Notes:  []string{"the gate only advises for 3 days more, until 2026-03-17: from 2026-03-18 on, its verdict decides whether the check is red"},
+	}
 	return in
 }
 

@@ -139,7 +139,7 @@ func TestSomeRepositoriesFail(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoImageIsReported(t *testing.T) {
+func TestBrokenImagesAreReported(t *testing.T) {
 	for _, arg := range []string{"no-file", "debian:bookworm=" + filepath.Join(t.TempDir(), "missing.tar"), "UPPER:1=/dev/null"} {
 		if err := run(t.Context(), "127.0.0.1:0", t.TempDir(), []string{arg}); err == nil {
 			t.Errorf("%q was taken", arg)

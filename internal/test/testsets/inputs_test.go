@@ -164,8 +164,8 @@ func TestAChangeReachesWhatDependsOnIt(t *testing.T) {
 	}{
 		{"internal/lib/egress/proxy.go", []string{"kubernetes", "tests ./internal/lib/egress", "program", "proof"}, []string{"tests ./internal/core/gate", "tests ./internal/lib/plural"}},
 		{"internal/lib/ghvars/ghvars.go", []string{"kubernetes", "buildkit", "program", "action"}, []string{"tests ./internal/lib/plural"}},
-		{"internal/app/announce.go", []string{"action", "program"}, []string{"kubernetes", "source-image"}},
-		{"internal/app/workflow.go", []string{"action"}, nil},
+		{"internal/app/reporting/announce.go", []string{"action", "program"}, []string{"kubernetes", "source-image"}},
+		{"internal/app/reporting/workflow.go", []string{"action"}, nil},
 		{"internal/app/matrix.go", []string{"action"}, nil},
 		{"internal/forge/comments/announce.go", []string{"action"}, nil},
 		{"internal/core/task/load.go", []string{"proof", "datasets", "program", "tests ./internal/app"}, []string{"kubernetes", "buildkit", "action", "source-image"}},

@@ -19,7 +19,7 @@ func scripted(t *testing.T, dir, script string, env ...string) (string, error) {
 }
 
 // A part that was due, and was left out for want of something, is in the last line.
-func TestTheLastLineNamesWhatWasDue(t *testing.T) {
+func TestTheLastLineNamesTheUnfinishedPart(t *testing.T) {
 	seconds := regexp.MustCompile(`in \d+ s`)
 	for _, tc := range []struct{ left, last string }{
 		{"", "CI PASSED in N s"},

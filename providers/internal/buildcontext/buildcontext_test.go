@@ -83,7 +83,7 @@ func TestWalkBelowATarget(t *testing.T) {
 	}
 }
 
-func TestAnIgnoreFileThatIsNoneIsRefused(t *testing.T) {
+func TestInvalidIgnorePatternIsRefused(t *testing.T) {
 	for name, text := range map[string]string{"a pattern that is none": "[\n"} {
 		if _, err := Open(fstest.MapFS{IgnoreFile: {Data: []byte(text)}}); err == nil || !strings.Contains(err.Error(), IgnoreFile) {
 			t.Errorf("%s: %v", name, err)

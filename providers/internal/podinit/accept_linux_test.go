@@ -26,7 +26,7 @@ func (l *lacking) Accept() (net.Conn, error) {
 	return nil, &net.OpError{Op: "accept", Err: os.NewSyscallError("accept4", err)}
 }
 
-func TestAcceptWaitsForWhatIsLacking(t *testing.T) {
+func TestAcceptRetriesWithoutFilesOrMemory(t *testing.T) {
 	l := &lacking{errs: []error{unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM}}
 	if conn, err := accept(l); err != nil || conn == nil {
 		t.Errorf("got %v", err)

@@ -182,7 +182,7 @@ func TestEnvironmentInAContainer(t *testing.T) {
 }
 
 // All that is under way when a connection breaks goes on with the next one.
-func TestWhatIsUnderWayOutlivesConnections(t *testing.T) {
+func TestRequestsInProgressOutliveConnections(t *testing.T) {
 	t.Parallel()
 	c := startContainer(t)
 	c.lasts = func() int64 { return 1<<20 + mathrand.Int64N(20<<20) } // #nosec G404 -- a test

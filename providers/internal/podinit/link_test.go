@@ -151,7 +151,7 @@ func TestHelloOfAnotherVersion(t *testing.T) {
 
 // A guest of another version is noticed when it is greeted first. Afterwards, such bytes are words
 // of an engine that could not start the connector.
-func TestWordsOfAnEngineAreNoOtherVersion(t *testing.T) {
+func TestErrorTextOfAnEngineIsNotTakenForAnotherVersion(t *testing.T) {
 	for _, first := range []bool{true, false} {
 		d := &dialer{first: first, link: newLink()}
 		words := struct {

@@ -5,7 +5,7 @@ import (
 )
 
 // The agent is blamed for a full limit only if nothing else can be the reason.
-func TestWhoFillsALimitOfProcesses(t *testing.T) {
+func TestAgentIsBlamedForAFullProcessLimit(t *testing.T) {
 	const threads, pids, load = "/proc/sys/kernel/threads-max", "/proc/sys/kernel/pid_max", "/proc/loadavg"
 	for name, tc := range map[string]struct {
 		n     int // tasks of the container

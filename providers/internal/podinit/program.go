@@ -32,7 +32,7 @@ func programFS(programs fs.FS, goarch string) (fs.FS, error) {
 		return nil, &environment.Error{
 			Kind: environment.KindUnavailable,
 			Err:  fmt.Errorf("no part of rollout can be run in containers of linux/%s, while this rollout is for %s/%s: %w", goarch, runtime.GOOS, runtime.GOARCH, err),
-			Hint: fmt.Sprintf("put the program of that system's release beside this one, as %s-linux-%s", programName, goarch),
+			Hint: fmt.Sprintf("put the program of that system's release into the directory of this one, as %s-linux-%s", programName, goarch),
 		}
 	}
 	return memfs.Dir{Installer: {Data: content, Mode: 0o755}}, nil

@@ -48,7 +48,7 @@ type server struct {
 // serve is the main function of a guest. It returns only an error that keeps it from working.
 func serve() error {
 	if os.Getpid() != 1 {
-		return errors.New("the guest must be process 1 of a container: " + Program + " is to be the container's command, in a pid namespace of its own")
+		return errors.New("the guest must be process 1 of a container: " + Program + " is to be the container's command, in its own pid namespace")
 	}
 	// No process of the container may look into this one, nor control it, even those that are root.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {

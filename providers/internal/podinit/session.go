@@ -145,7 +145,7 @@ func (e *finalError) Error() string { return e.err.Error() }
 func (e *finalError) Unwrap() error { return e.err }
 
 func (d *dialer) try(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, dialTime, errors.New("nobody answers"))
+	ctx, cancel := context.WithTimeoutCause(ctx, dialTime, errors.New("there was no answer"))
 	defer cancel()
 	carrier, err := d.dial(ctx)
 	if err != nil {
@@ -192,7 +192,7 @@ func (d *dialer) greet(carrier io.ReadWriter) (uint64, error) {
 	case err != nil:
 		return 0, err
 	case !bytes.Equal(answer.secret[:], make([]byte, 32)):
-		return 0, &finalError{errors.New("the guest speaks with somebody else")}
+		return 0, &finalError{errors.New("the guest is connected to another client")}
 	}
 	return answer.received, nil
 }

@@ -85,7 +85,7 @@ func TestClassifyTheCommand(t *testing.T) {
 	}
 }
 
-func TestWhatEndsDuringAScanIsLeftOut(t *testing.T) {
+func TestProcessesThatEndDuringAScanAreLeftOut(t *testing.T) {
 	list, err := openProc()
 	if err != nil {
 		t.Fatal(err)

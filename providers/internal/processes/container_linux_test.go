@@ -133,7 +133,7 @@ func TestContainer(t *testing.T) {
 	}
 }
 
-func TestOpenContainerRefusesWhatIsNone(t *testing.T) {
+func TestOpenContainerRefusesProcessesOutsideContainers(t *testing.T) {
 	for _, pid := range []int{os.Getpid(), os.Getppid(), 1} {
 		if c, err := OpenContainer(pid); err == nil {
 			c.Close()

@@ -45,11 +45,11 @@ var scripts = map[string]string{
 // scenes are carried out by the first process of a pid namespace. Each is a test.
 func scenes() map[string]func(*scene) {
 	all := map[string]func(*scene){
-		"an older server lives on, with what it starts and abandons meanwhile": killBesideServer,
-		"a server that began in the same hundredth of a second lives on":       killBesideTwin,
-		"a command that began later lives on if it is named":                   killBesideOther,
+		"an older server lives on, with what it starts and abandons meanwhile": killWithOlderServer,
+		"a server that began in the same hundredth of a second lives on":       killWithTwin,
+		"a command that began later lives on if it is named":                   killWithLaterCommand,
 		"a command that began later is an orphan if it is not named":           killUnnamed,
-		"what process 1 starts in its session lives on":                        killBesideHelper,
+		"what process 1 starts in its session lives on":                        killWithHelper,
 		"a process that has got the id of another is not signalled":            signalStranger,
 		"a context that has ended ends the wait, not the attempt":              killCancelled,
 		"a command that has ended and left nothing is no problem":              killNothing,
@@ -76,9 +76,9 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// killBesideServer has an older process start others from before the command is killed until after
-// it.
-func killBesideServer(s *scene) {
+// killWithOlderServer has an older process start others from before the command is killed until
+// after it.
+func killWithOlderServer(s *scene) {
 	const serve = `exec 3<>$d/order; while read -r line <&3; do eval "$line"; done`
 	s.must(unix.Mkfifo(s.dir+"/order", 0o666))
 	s.start(serve)
@@ -96,7 +96,7 @@ func killBesideServer(s *scene) {
 		slices.Repeat([]string{"sleep 302"}, each), slices.Repeat([]string{"sleep 303"}, each))...)
 }
 
-func killBesideTwin(s *scene) {
+func killWithTwin(s *scene) {
 	for range 1000 {
 		twin := s.start("exec sleep 302")
 		root := s.start("exec sleep 301")
@@ -113,7 +113,7 @@ func killBesideTwin(s *scene) {
 	s.fail("no two commands began in the same hundredth of a second")
 }
 
-func killBesideOther(s *scene) {
+func killWithLaterCommand(s *scene) {
 	root := s.startAlone()
 	other := s.start("sleep 302 & setsid sleep 303 & exec sleep 304")
 	s.untilAlive("sleep 301", "sleep 302", "sleep 303", "sleep 304")
@@ -129,7 +129,7 @@ func killUnnamed(s *scene) {
 	s.wantAlive()
 }
 
-func killBesideHelper(s *scene) {
+func killWithHelper(s *scene) {
 	root := s.startAlone()
 	s.startIn("exec sleep 302", false)
 	s.untilAlive("sleep 301", "sleep 302")
@@ -216,7 +216,7 @@ func TestOnlyTheFirstProcessMayKill(t *testing.T) {
 	}
 }
 
-func TestStartedOfNobody(t *testing.T) {
+func TestStartedOfAMissingProcessIsAnError(t *testing.T) {
 	if _, err := Started(1 << 22); !errors.Is(err, unix.ENOENT) {
 		t.Errorf("error %v, want %v", err, unix.ENOENT)
 	}

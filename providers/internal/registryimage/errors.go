@@ -37,7 +37,7 @@ func refused(ctx context.Context, doing string, at name.Repository, err error) e
 		e.Hint = loginHint(ctx, at)
 	case known.Limited:
 		e.Transient = true
-		e.Hint = host + " limits how much is asked of it: wait"
+		e.Hint = host + " limits the rate of requests: wait"
 		if user(ctx, at) == "" {
 			e.Hint += ", or run docker login " + host + ", because limits are higher for accounts"
 		}
@@ -53,7 +53,7 @@ func refusedPush(ctx context.Context, doing string, at name.Repository, err erro
 	refusal := refused(ctx, doing, at, err)
 	known := new(environment.Error)
 	if errors.As(refusal, &known) && errors.Is(refusal, fs.ErrNotExist) {
-		known.Hint = "some registries create no repositories by themselves, such as Amazon's: create " + at.RepositoryStr() + " there, or let the registry create what is pushed"
+		known.Hint = "some registries create no repositories by themselves, such as Amazon's: create " + at.RepositoryStr() + " there, or let the registry create repositories on a push"
 	}
 	return refusal
 }

@@ -83,7 +83,7 @@ func (p *Page) explained(c report.Case) string {
 	if t.Reward != nil {
 		title += ", reward " + report.Number(*t.Reward)
 	}
-	if sign := changeSign[c.Change()]; worthARow(c.Change()) {
+	if sign := p.signOf(c.Change()); worthARow(c.Change()) {
 		title += ", " + sign
 	}
 	var parts []string

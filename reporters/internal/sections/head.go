@@ -24,11 +24,17 @@ func (p *Page) Reason() string {
 	if len(p.in.Incomplete) > 0 {
 		b.WriteString("**" + report.MissingLead + "**\n\n" + list(p.in.Incomplete) + "\n")
 	}
+	if left := report.LeftOut(p.in.Job); left != "" {
+		b.WriteString(words(left) + "\n\n")
+	}
 	if reason := p.in.Verdict.Reason; reason != "" {
 		if p.detail.Short {
 			reason = withoutStatistics(reason)
 		}
 		b.WriteString("Gate: " + words(reason) + "\n\n")
+	}
+	if ways := p.in.WaysOut(); len(ways) > 0 {
+		b.WriteString(report.WaysOutLead(p.in.Verdict.WaysOut) + "\n\n" + list(ways) + "\n")
 	}
 	if p.in.Mark() == report.MarkPart {
 		b.WriteString(report.PartNote + "\n\n")
@@ -239,7 +245,7 @@ func (p *Page) Checks() string {
 		rows = append(rows, []string{sign(c), what, says})
 	}
 	kept := rows[:min(len(rows), maxList)]
-	text := table([]string{"", "Check", "What was seen"}, kept)
+	text := table([]string{"", "Check", "Result"}, kept)
 	if len(kept) < len(rows) {
 		text += "\n… and " + report.Count(len(rows)-len(kept)) + " more.\n"
 	}
@@ -250,10 +256,16 @@ func (p *Page) Checks() string {
 		}
 		text += "\n🔒 " + name(q.Dataset+"/"+q.Task) + " is not gated until " + words(q.Until) + ": " + words(q.Reason) + "\n"
 	}
-	if notes := list(slices.Concat(v.Notes, p.in.Notes, p.environments())); notes != "" {
+	if notes := list(slices.Concat(v.Notes, p.notes(), p.environments())); notes != "" {
 		text += "\n" + notes
 	}
 	return text
+}
+
+// notes returns the notes without what Reason has.
+func (p *Page) notes() []string {
+	left := report.LeftOut(p.in.Job)
+	return slices.DeleteFunc(slices.Clone(p.in.Notes), func(note string) bool { return note == left })
 }
 
 func sign(c gate.Check) string {

@@ -2,9 +2,11 @@ package sections
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 
 	"github.com/org/rollout-action/internal/core/history"
+	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/lib/untrusted"
 )
 
@@ -32,6 +34,9 @@ func (p *Page) Past(blocks bool) string {
 		line := history.Line(p.in.History, branch, agent, pastRuns)
 		if line == "" {
 			continue
+		}
+		if left := p.in.Job.NotAffected; left != nil && slices.ContainsFunc(left.Tasks, func(t result.LeftOut) bool { return t.Agent == agent }) {
+			line += ", of all tasks, not of the part that ran now"
 		}
 		if len(names) > 1 {
 			line = name(agent) + ": " + line

@@ -31,7 +31,7 @@ func (p *Page) scoreChanges() string {
 	}
 	text := ""
 	if len(rows) > 0 {
-		text = Join("Beside the baseline, on the tasks that have the score on both sides:\n", table([]string{"Agent", "Score", ">Baseline", ">Now", ">Change", ">Tasks"}, rows))
+		text = Join("Against the baseline, on the tasks that have the score on both sides:\n", table([]string{"Agent", "Score", ">Baseline", ">Now", ">Change", ">Tasks"}, rows))
 	}
 	for _, n := range notes {
 		text = Join(text, untrusted.Markdown(n)+".\n")

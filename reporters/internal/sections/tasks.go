@@ -15,6 +15,14 @@ var changeSign = map[result.Change]string{
 	result.Changed: "📝 task changed", result.New: "🆕 new", result.Removed: "🚮 removed", result.Same: "same",
 }
 
+// signOf returns the sign of a change. Fixed tasks have no tick if chance alone fixes as many.
+func (p *Page) signOf(change result.Change) string {
+	if change == result.Fixed && p.in.Verdict.FixedByChance {
+		return "🔹 fixed"
+	}
+	return changeSign[change]
+}
+
 // stateSign returns a state as an emoji and a word.
 var stateSign = map[report.State]string{
 	report.Passed: "✅ passed", report.Flaky: "🎲 flaky", report.Failed: "❌ not passed", report.Errored: "💥 errored",
@@ -127,7 +135,7 @@ func (p *Page) changeCounts() string {
 	var parts []string
 	for _, change := range result.Changes {
 		if n := p.in.Diff.Counts[change]; n > 0 {
-			parts = append(parts, report.Count(n)+" "+string(change))
+			parts = append(parts, p.in.CountOf(change, n))
 		}
 	}
 	if p.in.Diff.Flaky > 0 {
@@ -173,7 +181,7 @@ func (p *Page) cells(sign, task, agent, dataset string, others ...string) []stri
 }
 
 func (p *Page) changeRow(d result.TaskDiff, c report.Case) []string {
-	sign := changeSign[d.Change]
+	sign := p.signOf(d.Change)
 	if d.Flaky {
 		sign += " 🎲"
 	}

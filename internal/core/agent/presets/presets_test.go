@@ -14,12 +14,11 @@ import (
 
 	"mvdan.cc/sh/v3/syntax"
 
+	"github.com/org/rollout-action/internal/model"
+	"github.com/org/rollout-action/internal/model/api"
 	"github.com/org/rollout-action/internal/test/testenv"
 	"github.com/org/rollout-action/internal/test/testprogram"
 )
-
-// apis are those of package model, which this package does not import.
-var apis = []string{"anthropic", "openai-chat", "openai-responses", "google"}
 
 func TestEveryPresetIsWhole(t *testing.T) {
 	if n := len(Names()); n < 22 {
@@ -31,9 +30,9 @@ func TestEveryPresetIsWhole(t *testing.T) {
 			if !ok || p.About == "" || p.Version == "" {
 				t.Fatalf("%+v has no about or version", p)
 			}
-			for _, api := range p.APIs {
-				if !slices.Contains(apis, api) {
-					t.Errorf("there is no API %q", api)
+			for _, one := range p.APIs {
+				if api.Named(model.API(one)) == nil {
+					t.Errorf("there is no API %q", one)
 				}
 			}
 			if (len(p.APIs) == 0) != (p.NoGateway != "") {
@@ -110,9 +109,9 @@ func TestEveryScriptIsUsed(t *testing.T) {
 // Numbers of points refer to the list of facts that a gateway has to know about its clients; the
 // others are tested in package model.
 
-// TestPoint12GeminiHasAKindOfAccess: gemini-cli asks a person, and ends with exit code 41, unless
-// its settings name the kind of access.
-func TestPoint12GeminiHasAKindOfAccess(t *testing.T) {
+// TestGeminiPresetNamesItsKindOfAccess: gemini-cli asks a person, and ends with exit code 41,
+// unless its settings name the kind of access.
+func TestGeminiPresetNamesItsKindOfAccess(t *testing.T) {
 	var settings struct {
 		Security struct{ Auth struct{ SelectedType string } }
 	}
@@ -122,9 +121,9 @@ func TestPoint12GeminiHasAKindOfAccess(t *testing.T) {
 	}
 }
 
-// TestPoint17NoHiddenCalls: these agents ask their model for more than the task needs, unless they
-// are told not to.
-func TestPoint17NoHiddenCalls(t *testing.T) {
+// TestPresetsSwitchOffCallsThatTheTaskDoesNotNeed: these agents ask their model for more than the
+// task needs, unless they are told not to.
+func TestPresetsSwitchOffCallsThatTheTaskDoesNotNeed(t *testing.T) {
 	var settings struct {
 		Memory struct{ EnableManagedAutoMemory *bool }
 	}
@@ -166,9 +165,9 @@ func started(t *testing.T, preset string, env ...string) (seen, home string) {
 // behindGateway are variables of an agent whose model is behind the gateway.
 var behindGateway = []string{"ROLLOUT_MODEL_URL=http://127.0.0.1:40123/v1", "ROLLOUT_MODEL_KEY=rollout-token", "ROLLOUT_MODEL_NAME=small"}
 
-// TestPoint05CodexHasAProviderOfItsOwn: codex asks for a WebSocket where the built-in provider has
-// another URL, and never where a provider is configured.
-func TestPoint05CodexHasAProviderOfItsOwn(t *testing.T) {
+// TestCodexPresetDefinesAProviderWithoutWebSockets: codex asks for a WebSocket where the built-in
+// provider has another URL, and never where a provider is configured.
+func TestCodexPresetDefinesAProviderWithoutWebSockets(t *testing.T) {
 	seen, _ := started(t, "codex", append(slices.Clone(behindGateway), "ROLLOUT_MODEL_API=openai-responses")...)
 	for _, want := range []string{"\nmodel_provider=gateway\n", `model_providers.gateway={name="gateway",base_url="http://127.0.0.1:40123/v1",env_key="ROLLOUT_MODEL_KEY",wire_api="responses"`} {
 		if !strings.Contains(seen, want) {
@@ -180,9 +179,9 @@ func TestPoint05CodexHasAProviderOfItsOwn(t *testing.T) {
 	}
 }
 
-// TestPoint08OtherServersKnowNoBetas: claude-code asks for betas of Anthropic's, which other
+// TestClaudeCodeAsksOtherServersForNoBetas: claude-code asks for betas of Anthropic's, which other
 // servers refuse.
-func TestPoint08OtherServersKnowNoBetas(t *testing.T) {
+func TestClaudeCodeAsksOtherServersForNoBetas(t *testing.T) {
 	for off, env := range map[string][]string{"": nil, "1": {ThirdPartyVar + "=1"}, "0": {ThirdPartyVar + "=1", "CLAUDE_CODE_DISABLE_EXPERIMENTAL_BETAS=0"}} {
 		seen, _ := started(t, "claude-code", slices.Concat(behindGateway, env)...)
 		if is := strings.Contains(seen, "\nCLAUDE_CODE_DISABLE_EXPERIMENTAL_BETAS="+off+"\n"); is != (off != "") || off == "" && strings.Contains(seen, "BETAS") {
@@ -191,9 +190,9 @@ func TestPoint08OtherServersKnowNoBetas(t *testing.T) {
 	}
 }
 
-// TestPoint19ToolsForTheWebAreOff: under a restricted network agents must not offer tools for the
-// web, which would only fail.
-func TestPoint19ToolsForTheWebAreOff(t *testing.T) {
+// TestWebToolsAreOffUnderARestrictedNetwork: under a restricted network agents must not offer tools
+// for the web, which would only fail.
+func TestWebToolsAreOffUnderARestrictedNetwork(t *testing.T) {
 	if _, err := exec.LookPath("node"); err != nil {
 		testenv.Lacks(t, "node", "Node.js")
 	}
@@ -223,9 +222,9 @@ func TestPoint19ToolsForTheWebAreOff(t *testing.T) {
 	}
 }
 
-// TestPoint20NoBillingHeader: claude-code begins its first system block with billing data of its
-// vendor, unless it is told not to.
-func TestPoint20NoBillingHeader(t *testing.T) {
+// TestClaudeCodeSendsNoBillingHeader: claude-code begins its first system block with billing data
+// of its vendor, unless it is told not to.
+func TestClaudeCodeSendsNoBillingHeader(t *testing.T) {
 	if seen, _ := started(t, "claude-code", behindGateway...); !strings.Contains(seen, "\nCLAUDE_CODE_ATTRIBUTION_HEADER=0\n") {
 		t.Errorf("claude-code has the variables\n%s", seen)
 	}
@@ -251,7 +250,7 @@ func mergedInto(t *testing.T, preset, file string, into any) {
 }
 
 // An ordinary user installs below HOME, because the directory of the job's skills belongs to root.
-func TestSkillsBesideAnInstallationBelowHome(t *testing.T) {
+func TestAgentIsInstalledBelowHomeForAnOrdinaryUser(t *testing.T) {
 	if _, err := os.Stat(Dir); err == nil {
 		t.Skip(Dir + " exists on this machine")
 	}

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/core/environment/environmenttest/commands"
+	"github.com/org/rollout-action/internal/core/environment/environmenttest/suite"
 	"github.com/org/rollout-action/internal/test/fake"
 	"github.com/org/rollout-action/internal/test/testenv"
 	"github.com/org/rollout-action/providers/sandbox"
@@ -32,7 +34,7 @@ func fakeOptions() Options {
 		New:    func(testing.TB) environment.Provider { return fake.New(fake.Options{World: world}) },
 		Image:  testenv.Image,
 		Vanish: func(_ testing.TB, id string) { world.Lose(id) },
-		Lacks:  []string{networkSetter, terminalRunner, loopbackListener, memoryReporter, processReporter, readinessReporter, baseReporter},
+		Lacks:  []string{suite.NetworkSetter, suite.TerminalRunner, suite.LoopbackListener, suite.MemoryReporter, suite.ProcessReporter, suite.ReadinessReporter, suite.BaseReporter},
 		Skip:   fakeSkips(),
 	}
 }
@@ -44,8 +46,8 @@ func fakeSkips() map[string]string {
 	for _, lack := range fakeLacks {
 		for _, name := range lack.checks {
 			for _, c := range checks() {
-				if matches(name, c.name) {
-					skip[c.name] = lack.what
+				if matches(name, c.Name) {
+					skip[c.Name] = lack.what
 				}
 			}
 		}
@@ -74,10 +76,10 @@ var fakeLacks = []struct {
 		"a creation that is cancelled while an ENTRYPOINT *",
 	}},
 	{"it has few commands", []string{
-		"the two output streams *", "a writer that blocks *", "what a command writes last *", memoryCheck, "a writer that fails *",
+		"the two output streams *", "a writer that blocks *", "what a command writes last *", commands.MemoryCheck, "a writer that fails *",
 		"files arrive with *", "a file of 64 MiB *", "2,000 files *", "empty directories arrive", "a clean copy *", "a copy of nothing is fine", "files are there *",
 		"a file that grows *", "pipes, devices and sockets *", "more files than the limit *", "more than 50,000 files *", "a sparse file *", "many files together *",
-		"lists of what was left behind *", "a snapshot has the files *", "a kept environment is continued *", "all that a snapshot keeps *", "an outcome has the files of its moment, *", "an outcome is complete *", "an outcome has no values *", "an image has what *",
+		"lists of omitted entries *", "a snapshot has the files *", "a kept environment is continued *", "all that a snapshot keeps *", "an outcome has the files of its moment, *", "an outcome is complete *", "an outcome has no values *", "an image has what *",
 	}},
 	{"its Dockerfiles know few instructions, and no .dockerignore", []string{"what .dockerignore names *", "build arguments *", "the directories of an image's VOLUME *", "a USER who is not in the image *"}},
 	{"all its files are in memory", []string{"an outcome is refused that would *"}},
@@ -127,7 +129,7 @@ func sandboxOptions(t *testing.T) Options {
 
 // needUsers are the checks that need users other than root.
 var needUsers = []string{
-	"a command runs where and as whom it is told", "a terminal belongs to the command's user", "the mode of the destination is as asked for", "a user who is not root can read what was copied", "files arrive with the owners, modes, times and names that they had",
+	"a command runs where and as whom it is told", "a terminal belongs to the command's user", "the mode of the destination is as asked for", "a user who is not root can read copied files", "files arrive with the owners, modes, times and names that they had",
 	"a working directory that the image lacks is made", "an ENTRYPOINT runs as the image's user", "a timeout kills a command of a user who is not root",
 }
 

@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/core/environment/environmenttest/commands"
+	"github.com/org/rollout-action/internal/core/environment/environmenttest/lifecycle"
+	"github.com/org/rollout-action/internal/core/environment/environmenttest/suite"
 	"github.com/org/rollout-action/internal/test/testenv"
 )
 
@@ -28,15 +31,15 @@ const patience = 3 * time.Second
 func TestEveryCheckCanFail(t *testing.T) {
 	never := map[string]bool{}
 	for _, c := range checks() {
-		never[c.name] = true
+		never[c.Name] = true
 	}
 	for _, b := range slices.Concat(execMutants, killMutants, copyToMutants, copyFromMutants, lifecycleMutants, limitMutants, networkMutants, buildMutants, snapshotMutants, entrypointMutants, terminalMutants, loopbackMutants, restoreMutants, outcomeMutants, changeMutants, optionalMutants) {
 		for _, c := range matching(t, b.checks) {
-			delete(never, c.name)
-			t.Run(b.what+"/"+c.name, func(t *testing.T) {
+			delete(never, c.Name)
+			t.Run(b.what+"/"+c.Name, func(t *testing.T) {
 				t.Parallel()
 				r := recordSomewhere(t, c, b.hooks.programs, func(o Options) Options {
-					o.hurry = cmp.Or(b.hooks.patience, patience)
+					o.Hurry = cmp.Or(b.hooks.patience, patience)
 					return mutantOptions(o, b.hooks)
 				})
 				failed, why := r.failed()
@@ -53,12 +56,12 @@ func TestEveryCheckCanFail(t *testing.T) {
 }
 
 // matching returns the checks with these names.
-func matching(t *testing.T, names []string) []check {
-	var found []check
+func matching(t *testing.T, names []string) []suite.Check {
+	var found []suite.Check
 	for _, name := range names {
 		before := len(found)
 		for _, c := range checks() {
-			if matches(name, c.name) {
+			if matches(name, c.Name) {
 				found = append(found, c)
 			}
 		}
@@ -77,7 +80,7 @@ func matches(name, check string) bool {
 
 // recordSomewhere runs a check on the fake provider or, if that lacks a feature, on sandboxes. It
 // skips or fails the test if there are no sandboxes here, or if they lack it, too.
-func recordSomewhere(t *testing.T, c check, programs bool, change func(Options) Options) *recorder {
+func recordSomewhere(t *testing.T, c suite.Check, programs bool, change func(Options) Options) *recorder {
 	t.Helper()
 	if !programs {
 		if r := record(t, change(fakeOptions()), c); r.skipped == "" {
@@ -85,7 +88,7 @@ func recordSomewhere(t *testing.T, c check, programs bool, change func(Options) 
 		}
 	}
 	opts := sandboxOptions(t)
-	if reason, skip := opts.Skip[c.name]; skip {
+	if reason, skip := opts.Skip[c.Name]; skip {
 		t.Skip(reason)
 	}
 	t.Log("on sandboxes")
@@ -99,7 +102,7 @@ func recordSomewhere(t *testing.T, c check, programs bool, change func(Options) 
 // mutantOptions are options whose provider is broken.
 func mutantOptions(opts Options, h hooks) Options {
 	if !h.core {
-		opts.Lacks = slices.DeleteFunc(opts.Lacks, func(name string) bool { return name == baseReporter }) // which brokenEnv is
+		opts.Lacks = slices.DeleteFunc(opts.Lacks, func(name string) bool { return name == suite.BaseReporter }) // which brokenEnv is
 	}
 	inner := opts.New
 	opts.New = func(t testing.TB) environment.Provider {
@@ -114,7 +117,7 @@ func mutantOptions(opts Options, h hooks) Options {
 
 // Without a defect all checks pass: mutants do not fail because of the recorder, the wrapper or the
 // short timeouts.
-func TestTheUnbrokenPasses(t *testing.T) {
+func TestAnUnmutatedProviderPasses(t *testing.T) {
 	for _, name := range []string{
 		"output is handed on while the command runs",
 		"a timeout kills the command itself",
@@ -125,10 +128,10 @@ func TestTheUnbrokenPasses(t *testing.T) {
 		"the same content gives the same image and is built once",
 	} {
 		for _, c := range matching(t, []string{name}) {
-			t.Run(c.name, func(t *testing.T) {
+			t.Run(c.Name, func(t *testing.T) {
 				r := recordSomewhere(t, c, false, func(o Options) Options {
-					if o.small = true; o.Serve == nil { // it is the fake provider, which is quicker than sandboxes
-						o.hurry = patience
+					if o.Small = true; o.Serve == nil { // it is the fake provider, which is quicker than sandboxes
+						o.Hurry = patience
 					}
 					return mutantOptions(o, hooks{})
 				})
@@ -141,7 +144,7 @@ func TestTheUnbrokenPasses(t *testing.T) {
 }
 
 // A base other than the image is no defect if the provider reports it.
-func TestAStandInPasses(t *testing.T) {
+func TestAProviderWithASubstituteImagePasses(t *testing.T) {
 	for _, c := range matching(t, []string{"a base other than the image is reported in full, *"}) {
 		opts := mutantOptions(fakeOptions(), hooks{base: func(*brokenEnv) *environment.Base { base := *standIn; return &base }})
 		if failed, why := record(t, opts, c).failed(); failed {
@@ -154,22 +157,22 @@ func TestAStandInPasses(t *testing.T) {
 // apply.
 func TestCoreOnlyProviderPasses(t *testing.T) {
 	core := func(o Options) Options {
-		o.small = true
-		o.Lacks = slices.DeleteFunc(slices.Sorted(maps.Keys(optional)), func(name string) bool { return name == limitReporter })
+		o.Small = true
+		o.Lacks = slices.DeleteFunc(slices.Sorted(maps.Keys(suite.Optional)), func(name string) bool { return name == suite.LimitReporter })
 		return mutantOptions(o, hooks{core: true})
 	}
 	var skipped atomic.Int32
-	var run []check
+	var run []suite.Check
 	for _, c := range checks() {
 		// Of what the fake provider lacks, sandboxes need only show what depends on optional
 		// interfaces.
-		if fakeSkips()[c.name] == "" || slices.ContainsFunc(slices.Concat(entrypointChecks(), limitChecks()), func(o check) bool { return o.name == c.name }) {
+		if fakeSkips()[c.Name] == "" || slices.ContainsFunc(slices.Concat(commands.EntrypointChecks(), lifecycle.LimitChecks()), func(o suite.Check) bool { return o.Name == c.Name }) {
 			run = append(run, c)
 		}
 	}
 	t.Run("checks", func(t *testing.T) {
 		for _, c := range run {
-			t.Run(c.name, func(t *testing.T) {
+			t.Run(c.Name, func(t *testing.T) {
 				t.Parallel()
 				r := recordSomewhere(t, c, false, core)
 				if failed, why := r.failed(); failed {

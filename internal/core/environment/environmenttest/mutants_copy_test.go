@@ -12,6 +12,7 @@ import (
 	"testing/fstest"
 
 	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/core/environment/environmenttest/suite"
 )
 
 var copyToMutants = []broken{
@@ -23,7 +24,7 @@ var copyToMutants = []broken{
 		}
 	})},
 	{"knows only names on disk", []string{"files arrive with the owners, modes, times and names that they had"}, changeFiles(nil, func(c *environment.Copy) { c.Entries = nil })},
-	{"loses odd names", []string{"names arrive whatever they contain"},
+	{"loses odd names", []string{"file names with any characters arrive"},
 		changeFiles(func(name string, _ *fstest.MapFile) string { return strings.ReplaceAll(name, "\n", "") })},
 	{"cuts big files", []string{"a file of 64 MiB arrives whole"},
 		changeFiles(func(name string, f *fstest.MapFile) string { f.Data = f.Data[:min(len(f.Data), 32<<20)]; return name })},
@@ -36,8 +37,8 @@ var copyToMutants = []broken{
 			}
 			return name
 		})},
-	{"always cleans", []string{"a copy adds to what is there"}, changeFiles(nil, func(c *environment.Copy) { c.Clean = true })},
-	{"never cleans", []string{"a clean copy removes what was there"}, changeFiles(nil, func(c *environment.Copy) { c.Clean = false })},
+	{"always cleans", []string{"a copy keeps files that exist"}, changeFiles(nil, func(c *environment.Copy) { c.Clean = true })},
+	{"never cleans", []string{"a clean copy removes files that existed"}, changeFiles(nil, func(c *environment.Copy) { c.Clean = false })},
 	{"makes no links", []string{"links are made where a copy has them, and lead nowhere else"}, changeFiles(nil, func(c *environment.Copy) { c.Links = nil })},
 	{"ignores the mode of the destination", []string{"the mode of the destination is as asked for"},
 		changeFiles(nil, func(c *environment.Copy) { c.Mode = 0 })},
@@ -60,7 +61,7 @@ var copyToMutants = []broken{
 		programs: true,
 		copyTo: func(e *brokenEnv, ctx context.Context, files []environment.Copy) error {
 			for _, c := range files {
-				var target buffer
+				var target suite.Buffer
 				if _, err := e.Environment.Exec(ctx, "readlink "+filepath.Dir(c.Dst), environment.ExecOptions{Stdout: &target}); err != nil {
 					return err
 				}
@@ -105,7 +106,7 @@ var copyToMutants = []broken{
 			}
 			return env, err
 		}}},
-	{"keeps copies for root alone", []string{"a user who is not root can read what was copied"},
+	{"keeps copies for root alone", []string{"a user who is not root can read copied files"},
 		changeFiles(func(name string, f *fstest.MapFile) string { f.Mode &^= 0o077; return name })},
 }
 
@@ -120,12 +121,12 @@ var copyFromMutants = []broken{
 			*err = fs.ErrNotExist
 		}
 	})},
-	{"does not say why it failed", []string{"what is not there is fs.ErrNotExist"}, afterFetch(func(_ string, _ *environment.Extracted, err *error) {
+	{"does not say why it failed", []string{"a missing path is fs.ErrNotExist"}, afterFetch(func(_ string, _ *environment.Extracted, err *error) {
 		if *err != nil {
 			*err = errors.New("failed")
 		}
 	})},
-	{"keeps setuid bits", []string{"files that nobody may read come out all the same"}, afterFetch(func(dst string, _ *environment.Extracted, _ *error) {
+	{"keeps setuid bits", []string{"files without read permission are copied out"}, afterFetch(func(dst string, _ *environment.Extracted, _ *error) {
 		_ = os.Chmod(filepath.Join(dst, "setuid"), 0o755|fs.ModeSetuid)
 	})},
 	{"forgets the filter", []string{"a filter sees every byte and may change it"}, changeFetch(func(o *environment.ExtractOptions) { o.Filter = nil })},
@@ -145,7 +146,7 @@ var copyFromMutants = []broken{
 		_ = os.Symlink("/etc/passwd", filepath.Join(dst, "passwd"))
 	})},
 	{"does not say what it left behind", []string{"links on their way out are left behind and listed",
-		"pipes, devices and sockets are left behind and listed", "lists of what was left behind are cut at 100"},
+		"pipes, devices and sockets are left behind and listed", "lists of omitted entries are cut at 100"},
 		afterFetch(func(_ string, out *environment.Extracted, _ *error) { out.Omitted = nil })},
 	{"makes hard links", []string{"hard links on their way out are no links any more"}, afterFetch(func(dst string, _ *environment.Extracted, _ *error) {
 		_ = os.Link(filepath.Join(dst, "fine"), filepath.Join(dst, "linked"))
@@ -181,7 +182,7 @@ var copyFromMutants = []broken{
 	{"lets paths lead upwards", []string{"a malicious tar program does no harm"}, afterFetch(func(dst string, _ *environment.Extracted, _ *error) {
 		_ = os.WriteFile(filepath.Join(dst, "..", "up"), nil, 0o644)
 	})},
-	{"overwrites what is beside the destination", []string{"a malicious tar program does no harm"}, afterFetch(func(dst string, _ *environment.Extracted, _ *error) {
+	{"overwrites a file next to the destination", []string{"a malicious tar program does no harm"}, afterFetch(func(dst string, _ *environment.Extracted, _ *error) {
 		_ = os.WriteFile(filepath.Join(dst, "..", "canary"), []byte("escaped"), 0o644)
 	})},
 }

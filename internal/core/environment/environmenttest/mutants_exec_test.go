@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/core/environment/environmenttest/commands"
+	"github.com/org/rollout-action/internal/core/environment/environmenttest/suite"
 )
 
 var execMutants = []broken{
@@ -39,7 +41,7 @@ var execMutants = []broken{
 		changeExec(func(_ *string, o *environment.ExecOptions) { o.Stdin = nil })},
 	{"never ends the input", []string{"no input is empty input"},
 		changeExec(func(_ *string, o *environment.ExecOptions) { o.Stdin, _ = io.Pipe() })},
-	{"reads the input before it starts", []string{"input that nobody reads does not hold up the command"},
+	{"reads the input before it starts", []string{"input that is not read does not block the command"},
 		changeExec(func(_ *string, o *environment.ExecOptions) {
 			if o.Stdin != nil {
 				data, _ := io.ReadAll(o.Stdin)
@@ -87,7 +89,7 @@ func reportRan(ran time.Duration) hooks {
 // holdBack passes output on at the end, or never if the command failed.
 func holdBack(lose bool) func(*brokenEnv, context.Context, string, environment.ExecOptions) (int, error) {
 	return func(e *brokenEnv, ctx context.Context, script string, o environment.ExecOptions) (int, error) {
-		var held buffer
+		var held suite.Buffer
 		out := o.Stdout
 		o.Stdout = &held
 		code, err := e.Environment.Exec(ctx, script, o)
@@ -196,9 +198,9 @@ const filledStorage = "that has filled the storage"
 
 // killed returns the names of the checks of commands that are killed, but for filledStorage.
 func killed() (names []string) {
-	for _, c := range slices.Concat(killChecks(), hostileKillChecks()) {
-		if (strings.HasPrefix(c.name, "a timeout kills ") || strings.HasPrefix(c.name, "a cancel kills ")) && !strings.HasSuffix(c.name, filledStorage) {
-			names = append(names, c.name)
+	for _, c := range slices.Concat(commands.KillChecks(), commands.HostileKillChecks()) {
+		if (strings.HasPrefix(c.Name, "a timeout kills ") || strings.HasPrefix(c.Name, "a cancel kills ")) && !strings.HasSuffix(c.Name, filledStorage) {
+			names = append(names, c.Name)
 		}
 	}
 	return names

@@ -26,7 +26,7 @@ var lifecycleMutants = []broken{
 		changeCreate(func(o *environment.CreateOptions) { o.Labels.Trial = "" })},
 	{"removes nothing", []string{"another provider can remove an environment"}, hooks{
 		remove: func(*mutant, context.Context, string) error { return nil }}},
-	{"wants to find what it removes", []string{"removing what is not there is no error",
+	{"wants to find what it removes", []string{"removing a missing environment is no error",
 		"an environment that the backend lost is lost, and destroying it is no error"}, hooks{
 		remove: func(m *mutant, ctx context.Context, id string) error {
 			list, err := m.List(ctx)
@@ -174,7 +174,7 @@ var buildMutants = []broken{
 	{"does not look at modes", []string{"changed content gives another image"}, changeBuild(func(o *environment.BuildOptions) {
 		o.Context = remap(o.Context, func(name string, f *fstest.MapFile) string { f.Mode = f.Mode.Type() | 0o644; return name })
 	})},
-	{"knows files by their size", []string{"contexts that differ in nothing but what is in their files are not confused"},
+	{"knows files by their size", []string{"contexts that differ only in the contents of files are not confused"},
 		changeBuild(func(o *environment.BuildOptions) {
 			o.Context = remap(o.Context, func(name string, f *fstest.MapFile) string {
 				if name != "Dockerfile" {

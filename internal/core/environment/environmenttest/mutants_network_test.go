@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/core/environment/environmenttest/suite"
 )
 
 // changeNetwork returns hooks that change every requested network.
@@ -44,26 +45,26 @@ var networkMutants = []broken{
 			}
 			return e.Environment.Exec(ctx, script, o)
 		}}},
-	{"looks no names up", []string{"names lead to hosts"}, changeNetwork(func(n *environment.Network) { *n = none })},
+	{"looks no names up", []string{"names lead to hosts"}, changeNetwork(func(n *environment.Network) { *n = suite.None })},
 	{"ends processes with their network", []string{"processes outlive the network that they had"},
 		hooks{setNetwork: func(e *brokenEnv, ctx context.Context, n environment.Network) error {
 			_ = e.Environment.Stop(ctx)
 			return environment.SetNetwork(ctx, e.Environment, n)
 		}}},
-	{"has no network", []string{"a public environment reaches the network", "a network that is given later is there, and so is what ran before"},
-		changeNetwork(func(n *environment.Network) { *n = none })},
+	{"has no network", []string{"a public environment reaches the network", "a network that is added later works, and processes keep running"},
+		changeNetwork(func(n *environment.Network) { *n = suite.None })},
 	{"has the public network always", []string{
-		"an environment without a network reaches nothing", "an allowlist allows what is listed and reports what is not",
+		"an environment without a network reaches nothing", "an allowlist allows listed hosts and reports others",
 		"an allowlist without hosts allows nothing", "an allowlist that cannot be read makes no environment",
 		"a list takes the place of another", "the proxies of two environments are separate",
 	}, changeNetwork(func(n *environment.Network) { *n = environment.Network{} })},
-	{"tells nobody of what it refuses", []string{"an allowlist allows what is listed and reports what is not"},
+	{"tells nobody of what it refuses", []string{"an allowlist allows listed hosts and reports others"},
 		changeNetwork(func(n *environment.Network) { n.Refused = nil })},
 	{"keeps the network that it began with", []string{
 		"a network that is taken away is gone for what ran before", "a connection does not outlive the network that it was made in",
-		"a network that is given later is there, and so is what ran before", "a list takes the place of another",
+		"a network that is added later works, and processes keep running", "a list takes the place of another",
 	}, hooks{setNetwork: func(*brokenEnv, context.Context, environment.Network) error { return nil }}},
-	{"ends everything when it changes the network", []string{"a network that is given later is there, and so is what ran before"},
+	{"ends everything when it changes the network", []string{"a network that is added later works, and processes keep running"},
 		hooks{setNetwork: func(e *brokenEnv, ctx context.Context, n environment.Network) error {
 			_ = e.Environment.Stop(ctx)
 			return environment.SetNetwork(ctx, e.Environment, n)

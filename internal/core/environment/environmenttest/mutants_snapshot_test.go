@@ -94,7 +94,7 @@ var snapshotMutants = []broken{
 			o.Inspect = nil
 			return environment.Snapshot(ctx, e.Environment, o)
 		})},
-	{"keeps variables", []string{"an environment with variables of its own becomes no image"},
+	{"keeps variables", []string{"an environment with its own variables becomes no image"},
 		changeCreate(func(o *environment.CreateOptions) { o.Env = nil })},
 	{"takes all images for one", []string{"an image's id is that of its content"}, hooks{snapshotHooks: snapshotHooks{
 		imageID: func(*mutant, context.Context, string) (string, error) { return "an image", nil },

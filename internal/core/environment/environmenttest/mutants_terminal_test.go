@@ -23,7 +23,7 @@ func changeTerminal(change func(o *environment.ExecOptions, t *environment.Termi
 }
 
 var terminalMutants = []broken{
-	{"has pipes for a terminal", []string{"a command on a terminal has *", "what is typed on a terminal *", "a terminal belongs *"},
+	{"has pipes for a terminal", []string{"a command on a terminal uses *", "typed input *", "a terminal belongs *"},
 		hooks{patience: 5 * time.Second, terminal: func(e *brokenEnv, ctx context.Context, script string, o environment.ExecOptions, _ environment.Terminal) (int, error) {
 			o.Stderr = o.Stdout
 			return e.Environment.Exec(ctx, script, o)

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/org/rollout-action/internal/core/environment/environmenttest/suite"
 )
 
 // recorder is a test that may fail: it records failures and skips. Other methods are those of the
@@ -73,7 +75,7 @@ func (r *recorder) skip(reason string) {
 }
 
 // record runs a check and returns its results.
-func record(t *testing.T, opts Options, c check) *recorder {
+func record(t *testing.T, opts Options, c suite.Check) *recorder {
 	r := &recorder{TB: t}
 	do := func(f func()) {
 		done := make(chan struct{})

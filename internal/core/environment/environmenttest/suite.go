@@ -1,115 +1,42 @@
 package environmenttest
 
 import (
-	"cmp"
 	"slices"
 	"testing"
-	"time"
 
-	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/core/environment/environmenttest/commands"
+	"github.com/org/rollout-action/internal/core/environment/environmenttest/files"
+	"github.com/org/rollout-action/internal/core/environment/environmenttest/images"
+	"github.com/org/rollout-action/internal/core/environment/environmenttest/lifecycle"
+	"github.com/org/rollout-action/internal/core/environment/environmenttest/network"
+	"github.com/org/rollout-action/internal/core/environment/environmenttest/suite"
 )
 
 // Options adapts the suite to a provider.
-type Options struct {
-	// New returns a new Provider. All of them use the same backend: each sees the environments and
-	// images of the others. The suite closes them.
-	New func(t testing.TB) environment.Provider
-
-	// Image is a reference for CreateEnvironment, and for FROM in a Dockerfile. Its user is root,
-	// and it has bash, coreutils, findutils, util-linux's setsid, a user "nobody", and no user
-	// "no-such-user".
-	Image string
-
-	// Vanish destroys an environment behind the provider's back, as if the backend had lost it. nil
-	// skips the checks that need it.
-	Vanish func(t testing.TB, id string)
-
-	// Forget removes an image that the suite has built. nil keeps images.
-	Forget func(t testing.TB, ref string)
-
-	// Serve starts a server outside of all environments, like Outside, and returns the host:port at
-	// which public environments reach it, and which an allowlist may contain. nil skips the checks
-	// of the network.
-	Serve func(t testing.TB) string
-
-	// ServeName is Serve with a name in place of the host. nil skips the check of names.
-	ServeName func(t testing.TB) string
-
-	// Local starts servers like Serve's on this machine, and returns the host:port at which its
-	// processes reach them, and environments must not. nil skips the check that needs it.
-	Local func(t testing.TB) []string
-
-	// NetworkClient is a bash script that defines four functions. Three take a server's host:port:
-	// fetch prints the server's response through the proxy if there is one, direct its response
-	// without the proxy, and stream prints lines from it until the connection ends. Each fails if
-	// it reaches nothing. serve starts a server like Serve's in the background, on loopback at a
-	// port. See BashClient.
-	NetworkClient string
-
-	// Parallel runs checks in parallel, as many at a time as go test's -parallel says.
-	Parallel bool
-
-	// Lacks names the optional interfaces of package environment that the provider and its
-	// environments do not implement. Their checks are skipped; all others must be implemented.
-	Lacks []string
-
-	// Skip names checks that cannot pass on this backend, each with the reason.
-	Skip map[string]string
-
-	// Less asks for smaller amounts of output, of environments at once and of files. It is for a
-	// run that another one, with the full amounts, completes: with another configuration of the
-	// provider, or by night.
-	Less bool
-
-	hurry time.Duration // for the suite's own test: patience, if not 0, and smaller amounts
-	small bool          // for the suite's own test: smaller amounts
-}
-
-// patience returns the timeout against hanging. No check passes by being fast, and a machine that
-// is busy with much else may take minutes where it takes seconds otherwise. Commands that are not
-// to end by themselves sleep longer.
-func (o Options) patience() time.Duration {
-	return cmp.Or(o.hurry, 10*time.Minute)
-}
-
-// brief reports whether smaller amounts are enough.
-func (o Options) brief() bool { return o.hurry > 0 || o.small || o.Less || testing.Short() }
-
-// check checks one promise of the contract, which its name states.
-type check struct {
-	name string
-	run  func(s *scene)
-}
+type Options = suite.Options
 
 // checks returns all checks. Each runs on its own and leaves no environment behind, which is
 // checked after each.
-func checks() []check {
-	return slices.Concat(
-		execChecks(), killChecks(), hostileKillChecks(), backgroundChecks(),
-		copyToChecks(), copyFromChecks(), hostileChecks(),
-		lifecycleChecks(), limitChecks(), networkChecks(), buildChecks(), snapshotChecks(), entrypointChecks(), terminalChecks(), loopbackChecks(), restoreChecks(), outcomeChecks(), changeChecks(), optionalChecks(),
-	)
+func checks() []suite.Check {
+	return slices.Concat(commands.Checks(), files.Checks(), lifecycle.Checks(), network.Checks(), images.Checks(), optionalChecks())
 }
-
-// memoryCheck measures the memory of the whole process, so it runs alone.
-const memoryCheck = "256 MiB of output needs no memory"
 
 // Run runs every check as a subtest.
 func Run(t *testing.T, opts Options) {
 	all := checks()
 	for name := range opts.Skip {
-		if !slices.ContainsFunc(all, func(c check) bool { return c.name == name }) {
+		if !slices.ContainsFunc(all, func(c suite.Check) bool { return c.Name == name }) {
 			t.Errorf("Options.Skip names no check: %q", name)
 		}
 	}
 	for _, name := range opts.Lacks {
-		if optional[name] == nil {
+		if suite.Optional[name] == nil {
 			t.Errorf("Options.Lacks names no optional interface: %q", name)
 		}
 	}
 	for _, c := range all {
-		t.Run(c.name, func(t *testing.T) {
-			if opts.Parallel && c.name != memoryCheck {
+		t.Run(c.Name, func(t *testing.T) {
+			if opts.Parallel && c.Name != commands.MemoryCheck {
 				t.Parallel()
 			}
 			runCheck(t, opts, c)
@@ -119,9 +46,25 @@ func Run(t *testing.T, opts Options) {
 
 // runCheck runs one check on t, which need not be a *testing.T: the suite's own test records
 // failures.
-func runCheck(t testing.TB, opts Options, c check) {
-	if reason, skip := opts.Skip[c.name]; skip {
+func runCheck(t testing.TB, opts Options, c suite.Check) {
+	if reason, skip := opts.Skip[c.Name]; skip {
 		t.Skip(reason)
 	}
-	c.run(newScene(t, opts))
+	c.Run(suite.NewScene(t, opts))
+}
+
+// optionalChecks checks the set of optional interfaces.
+func optionalChecks() []suite.Check {
+	return []suite.Check{
+		{Name: "a provider has every optional interface but those that Options.Lacks names", Run: checkOptional},
+	}
+}
+
+func checkOptional(s *suite.Scene) {
+	env := s.Create()
+	for name, implemented := range suite.Optional {
+		if got, want := implemented(s.Provider, env.Environment), !s.Lacks(name); got != want {
+			s.Errorf("%s is implemented: %t, want %t", name, got, want)
+		}
+	}
 }

@@ -30,6 +30,10 @@ type Options struct {
 	// jobs are left out, and at least one of this job must be there. "": all directories are
 	// merged.
 	Name string
+	// Rounds returns how the rounds of a job ended whose shards made those that they were told to make
+	// (result.Rounds.Upto), and a note if there is something to say. nil: such a job keeps the rounds
+	// of its shards.
+	Rounds func(context.Context, Made) (*result.Rounds, string, error)
 	// Base is the directory that relative paths are relative to. "": the current directory.
 	Base string
 }
@@ -75,17 +79,7 @@ func Run(ctx context.Context, opts Options) (_ Result, err error) {
 	}
 	m := &merge{opts: opts, parent: opts.path(opts.Parent)}
 	defer func() { err = errors.Join(err, m.scratch.remove()) }()
-	trees, err := m.find(ctx)
-	if err != nil {
-		return Result{}, err
-	}
-	if trees, err = m.named(trees); err != nil {
-		return Result{}, err
-	}
-	if trees, err = m.side(trees); err != nil {
-		return Result{}, err
-	}
-	if err := m.selectShards(trees); err != nil {
+	if err := m.open(ctx); err != nil {
 		return Result{}, err
 	}
 	if m.out.Dir = opts.Output; m.out.Dir == "" {
@@ -118,6 +112,21 @@ func Run(ctx context.Context, opts Options) (_ Result, err error) {
 		return Result{}, err
 	}
 	return m.out, nil
+}
+
+// open selects the shards of one job.
+func (m *merge) open(ctx context.Context) error {
+	trees, err := m.find(ctx)
+	if err != nil {
+		return err
+	}
+	if trees, err = m.named(trees); err != nil {
+		return err
+	}
+	if trees, err = m.side(trees); err != nil {
+		return err
+	}
+	return m.selectShards(trees)
 }
 
 // SaveMemory makes the garbage collector run more often until restore is called. Without it, a

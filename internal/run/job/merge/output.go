@@ -97,6 +97,11 @@ func (m *merge) decideMove() {
 	if !m.opts.Move {
 		return
 	}
+	if m.looks() {
+		m.opts.Move = false
+		m.note("--move was ignored, and the shards are left as they are: they make their attempts in rounds (gate.stop), and the next round needs these")
+		return
+	}
 	whole := 0
 	for _, p := range m.parts {
 		if p.state == complete {
@@ -119,7 +124,7 @@ func (m *merge) checkReplaced(out *outcomes) error {
 			continue
 		}
 		if _, err := os.Lstat(filepath.Join(m.output, filepath.FromSlash(key.Dir()), result.ResultFile)); err == nil {
-			return job.Refuse("%s has the result of %s, which was moved out of its shard and is not in what is merged now: choose another --output, or remove the directory",
+			return job.Refuse("%s has the result of %s, which was moved out of its shard and is in none of the shards given now: choose another --output, or remove the directory",
 				m.out.Dir, key)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // Read returns the same as a merge of the shards writes, and writes nothing.
-func TestReadSaysWhatAMergeSays(t *testing.T) {
+func TestReadReportsTheSameAsAMerge(t *testing.T) {
 	s := newScene(t)
 	s.Shards(4, 3)
 	s.RunShard(s.In("shards", "again"), 2, 4, func(result.Key) bool { return true }) // the other one is complete
@@ -46,7 +46,7 @@ func TestReadSaysWhatAMergeSays(t *testing.T) {
 	}
 }
 
-func TestReadRefusesWhatAMergeRefuses(t *testing.T) {
+func TestReadRefusesTheSameShardsAsAMerge(t *testing.T) {
 	s := newScene(t)
 	s.Shards(2)
 	s.RunShard(s.In("other"), 1, 3, nil)

@@ -181,9 +181,14 @@ func (m *merge) linkAgain(ctx context.Context, j journal, draft string) (*outcom
 }
 
 // whole reports whether every planned trial has a result and all results can be read.
-func (o *outcomes) whole(planned int) bool {
+func (o *outcomes) whole(plan result.Plan) bool {
 	unreadable := slices.ContainsFunc(o.errs, func(err error) bool { return err != nil })
-	return !slices.Contains(o.there[:planned], false) && !unreadable
+	for i, key := range plan.Trials {
+		if !o.there[i] && !plan.Rounds.Leaves(key) {
+			return false
+		}
+	}
+	return !unreadable
 }
 
 // alreadyMoved reports whether an earlier merge moved the trials of these shards into the output.

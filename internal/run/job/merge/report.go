@@ -62,6 +62,8 @@ func (m *merge) missing(index int, p *shardDir, out *outcomes) string {
 		shard += " was cancelled"
 	case p.state == unfinished:
 		shard += fmt.Sprintf(" did not finish (%s has no whole %s; if its run did end, download it again)", p.label, result.ResultFile)
+	case len(without) > 0 && p.behind(m.plan):
+		shard += fmt.Sprintf(" has made only %d of %s (gate.stop)", p.upto(), plural.Count(p.plan.Rounds.Attempts, "round"))
 	case len(without) > 0:
 		shard += fmt.Sprintf(" finished, but results of it are gone or cannot be read (download %s again)", p.label)
 	default:
@@ -75,6 +77,23 @@ func (m *merge) missing(index int, p *shardDir, out *outcomes) string {
 		shard += ": " + untrusted.Names(without)
 	}
 	return shard
+}
+
+// behind reports whether the shard was not told to make the last round of the job.
+func (p *shardDir) behind(plan result.Plan) bool {
+	if plan.Rounds == nil { // all attempts are needed
+		return p.upto() > 0 && p.upto() < p.plan.Rounds.Attempts
+	}
+	return p.upto() > 0 && p.upto() < plan.Rounds.Upto
+}
+
+// upto returns the number of rounds that the shard was told to make; 0: it has none, or makes them
+// by itself.
+func (p *shardDir) upto() int {
+	if p.plan.Rounds == nil {
+		return 0
+	}
+	return p.plan.Rounds.Upto
 }
 
 // counts returns the number of a shard's planned trials, and the number of their results.
@@ -95,7 +114,9 @@ func (m *merge) own(index int) []int {
 			return nil
 		}
 		for i, of := range m.shardOf[:len(m.plan.Trials)] {
-			m.owned[of] = append(m.owned[of], i)
+			if !m.plan.Rounds.Leaves(m.plan.Trials[i]) {
+				m.owned[of] = append(m.owned[of], i)
+			}
 		}
 	}
 	return m.owned[index]

@@ -63,7 +63,7 @@ func (m *merge) named(found []*shardDir) ([]*shardDir, error) {
 		}
 	}
 	if len(own) == 0 {
-		return nil, job.Refuse("what was found is of the job %s, and not of the job %s that is to be merged", untrusted.Names(others), untrusted.Names([]string{m.opts.Name}))
+		return nil, job.Refuse("the shards that were found are of the job %s, not of the job %s that is to be merged", untrusted.Names(others), untrusted.Names([]string{m.opts.Name}))
 	}
 	return own, nil
 }
@@ -72,13 +72,13 @@ func (m *merge) named(found []*shardDir) ([]*shardDir, error) {
 // are both.
 func (m *merge) side(found []*shardDir) ([]*shardDir, error) {
 	var head, baseline []*shardDir
-	beside := false
+	paired := false
 	for _, p := range found {
 		if b := p.plan.Beside; b != nil && b.Baseline {
 			baseline = append(baseline, p)
 		} else {
 			head = append(head, p)
-			beside = beside || b != nil
+			paired = paired || b != nil
 		}
 	}
 	switch {
@@ -87,7 +87,7 @@ func (m *merge) side(found []*shardDir) ([]*shardDir, error) {
 	case m.opts.Baseline:
 		m.others = head
 		return baseline, nil
-	case beside:
+	case paired:
 		m.others = baseline
 		return head, nil
 	}
@@ -124,7 +124,7 @@ func (m *merge) oneOfEach(found []*shardDir) []*shardDir {
 	for _, same := range byIndex {
 		slices.SortFunc(same, func(a, b *shardDir) int {
 			return cmp.Or(compareBool(b.state == complete, a.state == complete),
-				b.plan.StartedAt.Compare(a.plan.StartedAt), cmp.Compare(a.label, b.label))
+				b.plan.StartedAt.Compare(a.plan.StartedAt), cmp.Compare(b.upto(), a.upto()), cmp.Compare(a.label, b.label))
 		})
 		chosen = append(chosen, same[0])
 	}
@@ -197,8 +197,14 @@ func (m *merge) readPlan() error {
 	if m.total > 1 {
 		plan.Resumed = nil // when one shard was idle, others were not
 		plan.Stopped = m.stops()
+		plan.Rounds = m.rounds(plan.Trials)
 	}
 	m.plan = plan
+	if plan.Rounds != nil {
+		if err := plan.Check(); err != nil {
+			return job.Refuse("a %s %v", result.PlanFile, err)
+		}
+	}
 	return m.addConfirmations()
 }
 

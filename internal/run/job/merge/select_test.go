@@ -64,7 +64,7 @@ func TestShardsOfAnotherJobAreNotMerged(t *testing.T) {
 	}
 	_, err = named("nightly [small]")
 	var refusal job.Refusal
-	if !errors.As(err, &refusal) || !strings.Contains(err.Error(), "is of the job nightly, nightly-shard-x, and not of the job nightly [small]") {
+	if !errors.As(err, &refusal) || !strings.Contains(err.Error(), "are of the job nightly, nightly-shard-x, not of the job nightly [small]") {
 		t.Errorf("got %v, want a refusal", err)
 	}
 	merged, err = named("nightly-{run}")
@@ -147,7 +147,7 @@ func TestDifferentSplitsAreRefused(t *testing.T) {
 	s.refused([]string{"shards", "other"}, "in different ways", "the same --timings")
 }
 
-func TestEarlierMergeBesideItsShardsIsIgnored(t *testing.T) {
+func TestEarlierMergeNextToItsShardsIsIgnored(t *testing.T) {
 	s := newScene(t)
 	s.Shards(2)
 	s.mustMerge()

@@ -39,7 +39,7 @@ func (m *merge) write(ctx context.Context) (err error) {
 	var out *outcomes
 	work, workCtx := errgroup.WithContext(ctx)
 	work.Go(func() (err error) {
-		if out, err = m.linkTrials(workCtx, draft); err == nil && m.opts.Move && !out.whole(len(m.plan.Trials)) {
+		if out, err = m.linkTrials(workCtx, draft); err == nil && m.opts.Move && !out.whole(m.plan) {
 			out, err = m.linkAgain(workCtx, began, draft)
 		}
 		return err
@@ -55,6 +55,13 @@ func (m *merge) write(ctx context.Context) (err error) {
 	}
 	if err := m.checkReplaced(out); err != nil {
 		return err
+	}
+	if ended, err := m.look(ctx, out); err != nil {
+		return err
+	} else if ended {
+		if err := writeLarge(filepath.Join(draft, result.PlanFile), m.plan); err != nil {
+			return err
+		}
 	}
 	m.report(out)
 	m.out.Tree, m.out.Shards, m.out.Merged = out.tree(m.plan), m.total, len(m.parts)

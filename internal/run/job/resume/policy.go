@@ -23,9 +23,9 @@ type RerunPolicy struct {
 	OnlyFailed bool
 	// Trials holds globs of trials that are run again whatever their result is. See matches.
 	Trials []string
-	// Owed reports whether only judges of a trial have to run, because its agent and its tests have
-	// ended. Such a trial is pending. nil: there are none.
-	Owed func(key result.Key) bool
+	// JudgesOnly reports whether only judges of a trial have to run, because its agent and its tests
+	// have ended. Such a trial is pending. nil: there are none.
+	JudgesOnly func(key result.Key) bool
 }
 
 // CheckTrials returns an error if a glob of RerunPolicy.Trials can name no trial. A malformed one
@@ -137,7 +137,7 @@ func (p RerunPolicy) reruns(t result.Trial) bool {
 	if slices.Contains(p.Types, kind) {
 		return true
 	}
-	if kind.Fault() == result.FaultJudge && p.Owed != nil && p.Owed(t.Key) {
+	if kind.Fault() == result.FaultJudge && p.JudgesOnly != nil && p.JudgesOnly(t.Key) {
 		return true
 	}
 	return t.Failed() && kind.Infrastructure() && !(p.OnlyFailed && kind == result.Cancelled)

@@ -10,7 +10,7 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-func TestWhichTrialsAreRunAgain(t *testing.T) {
+func TestResumeSelectsTrialsToRunAgain(t *testing.T) {
 	for kind, want := range map[result.ErrorType]bool{
 		result.TaskInvalid: false, result.TaskNotFound: false,
 		result.AgentInstallFailed: false, result.AgentExecutionTimeout: false,

@@ -21,9 +21,13 @@ func (j Job) plan(now result.Plan) result.Plan {
 	plan.Metrics, plan.PathsFrom = now.Metrics, now.PathsFrom
 	plan.Compared = plan.Compared || now.Compared
 	plan.Stopped = nil
+	if plan.Rounds.Follows(now.Rounds) {
+		plan.Rounds = now.Rounds
+	}
 	if len(now.Trials) != len(plan.Trials) {
 		plan.Trials, plan.Agents, plan.Tasks, plan.Digest = now.Trials, now.Agents, now.Tasks, now.Digest
 		plan.Confirm = nil // planned attempts have their numbers now
+		plan.Rounds = now.Rounds
 	}
 	return plan
 }

@@ -9,16 +9,16 @@ import (
 	"github.com/org/rollout-action/internal/core/config"
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/core/task"
-	"github.com/org/rollout-action/internal/run/trial"
+	"github.com/org/rollout-action/internal/run/trial/experiment"
 )
 
 // VariableDrift returns differences that Drift cannot see: when the kept results were made, host
 // variables that are no secrets (redact.except) had other values. in has the current values, and
 // tasks returns the tasks of results.
-func (j Job) VariableDrift(pending Pending, cfg config.Job, in trial.Inputs, tasks func(result.Key) *task.Task) []Change {
+func (j Job) VariableDrift(pending Pending, cfg config.Job, in experiment.Inputs, tasks func(result.Key) *task.Task) []Change {
 	// Keys that do not matter may have changed since, so a result may also have the digests of the
 	// stored configuration.
-	now, was := trial.DigestsOf(cfg, in), trial.DigestsOf(j.Config, in)
+	now, was := experiment.DigestsOf(cfg, in), experiment.DigestsOf(j.Config, in)
 	// Keys that may change are in the digest of the configuration, too, so digests can only be
 	// compared if those keys are the same.
 	comparable := now.Config == was.Config && len(in.Passed) > 0

@@ -12,6 +12,7 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/lib/nofollow"
 	"github.com/org/rollout-action/internal/run/trial"
+	"github.com/org/rollout-action/internal/run/trial/experiment"
 )
 
 // Source is the directory of a job whose results may be taken over. Its files are hostile, but its
@@ -20,6 +21,19 @@ type Source struct {
 	Label string // the directory as it was given
 	Dir   string
 	Job   string // its name
+	// outcomes are the trials of a source that is a job's result.json alone; nil: it is a directory. A
+	// trial is nil if its result cannot be read.
+	outcomes map[result.Key]*result.Trial
+	// baseline: the source is the baseline of the new job, of a commit and with the address of its
+	// run ("": not known). What it has taken over itself is not taken again.
+	baseline    bool
+	commit, url string
+}
+
+// AsBaseline returns the source as the baseline of the new job.
+func (s Source) AsBaseline(commit, url string) Source {
+	s.baseline, s.commit, s.url = true, commit, url
+	return s
 }
 
 // Open returns the source in the directory of a job. The error is fs.ErrNotExist if it has no plan.
@@ -30,7 +44,7 @@ func Open(label, dir string) (Source, error) {
 
 // Experiment holds the properties that must be equal for a result to be taken over.
 type Experiment struct {
-	Digests trial.Digests
+	Digests experiment.Digests
 	// ImageID returns the ID of an image that a task names, and "" if it is not known. Find calls
 	// it only if nothing else differs. It may be nil.
 	ImageID func(ref string) string
@@ -91,20 +105,20 @@ func Find(ctx context.Context, sources []Source, specs []trial.Spec, same Experi
 // reusable returns a spec's result in a source, marked as reused. If ok is false, there is none,
 // and why is the reason.
 func reusable(reader *result.TrialReader, s Source, spec trial.Spec, same Experiment) (t result.Trial, why Reason, ok bool) {
-	opened, err := openTrial(s.Dir, spec.Key)
-	if errors.Is(err, os.ErrNotExist) {
-		return t, NoResult, false
+	if s.outcomes != nil {
+		found, there := s.outcomes[spec.Key]
+		if !there {
+			return t, NoResult, false
+		}
+		if found == nil {
+			return t, Unreadable, false
+		}
+		t = *found
+	} else if why, ok := s.read(reader, spec.Key, &t); !ok {
+		return t, why, false
 	}
-	if err != nil {
-		return t, Unreadable, false
-	}
-	defer opened.Close()
-	there, err := reader.Read(opened, s.Label, spec.Key, &t, nil)
-	switch {
-	case err != nil:
-		return t, Unreadable, false
-	case !there:
-		return t, NoResult, false
+	if s.baseline && t.Reused != nil {
+		return t, TakenOver, false
 	}
 	if why, ok := differs(t, spec, same); !ok {
 		return t, why, false
@@ -112,9 +126,30 @@ func reusable(reader *result.TrialReader, s Source, spec trial.Spec, same Experi
 	return s.Take(t).Trial, 0, true
 }
 
+// read reads a result from the directory of a job. If ok is false, there is none, and why is the
+// reason.
+func (s Source) read(reader *result.TrialReader, key result.Key, t *result.Trial) (why Reason, ok bool) {
+	opened, err := openTrial(s.Dir, key)
+	if errors.Is(err, os.ErrNotExist) {
+		return NoResult, false
+	}
+	if err != nil {
+		return Unreadable, false
+	}
+	defer opened.Close()
+	there, err := reader.Read(opened, s.Label, key, t, nil)
+	switch {
+	case err != nil:
+		return Unreadable, false
+	case !there:
+		return NoResult, false
+	}
+	return 0, true
+}
+
 // Take marks a result in the source as taken over, without checking it.
 func (s Source) Take(t result.Trial) Found {
-	mark := result.Reused{Job: s.Job, From: s.Label, StartedAt: t.Timestamps.StartedAt}
+	mark := result.Reused{Job: s.Job, From: s.Label, StartedAt: t.Timestamps.StartedAt, Commit: s.commit, URL: s.url}
 	if t.Reused != nil {
 		mark.Job, mark.StartedAt = t.Reused.Job, t.Reused.StartedAt
 	}
@@ -139,6 +174,8 @@ func differs(t result.Trial, spec trial.Spec, same Experiment) (why Reason, ok b
 	switch e := t.Environment; {
 	case t.Confirmation:
 		return OnlyConfirmed, false
+	case t.Reused != nil && t.Reused.From == "":
+		return TakenOver, false
 	case !t.Completed() || t.Error != nil:
 		return NotCompleted, false
 	case t.TaskDigest == "" || t.AgentDigest == "" || t.ConfigDigest == "" || e == nil || e.Image == "":

@@ -16,6 +16,7 @@ const (
 	Unreadable
 	OnlyConfirmed
 	NotCompleted
+	TakenOver
 	NoDigests
 	OtherTask
 	OtherFormat
@@ -29,7 +30,8 @@ const (
 var reasonText = []string{
 	NoResult: "without a result there", Unreadable: "with a result that cannot be read", OnlyConfirmed: "with an attempt that was made because the task looked broken or fixed",
 	NotCompleted: "with an error or without a reward",
-	NoDigests:    "of a version that did not say what it ran", OtherTask: "of other files of the task", OtherFormat: "of the task in another format", OtherAgent: "of another agent",
+	TakenOver:    "that the other job had taken over itself",
+	NoDigests:    "of a version of Rollout that wrote no digests", OtherTask: "of other files of the task", OtherFormat: "of the task in another format", OtherAgent: "of another agent",
 	OtherConfig: "of another configuration", OtherImage: "on another image, or on a stand-in for it",
 	UnknownImage: "on an image named by a tag, whose content is not known any more", Unaddressed: "with what no digest covers",
 }

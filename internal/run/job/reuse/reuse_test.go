@@ -15,6 +15,7 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/run/job"
 	"github.com/org/rollout-action/internal/run/trial"
+	"github.com/org/rollout-action/internal/run/trial/experiment"
 	"github.com/org/rollout-action/internal/test/jobtest"
 )
 
@@ -37,7 +38,7 @@ func reuseScene(t *testing.T, change func(*result.Trial)) (*jobtest.Scene, trial
 	s.Check(os.MkdirAll(filepath.Join(dir, "command"), 0o755))
 	s.Check(result.WriteJSON(filepath.Join(dir, result.ResultFile), one))
 	s.Write(filepath.Join(dir, "command", "stdout.txt"), "hello")
-	return s, spec, Experiment{Digests: trial.Digests{Agents: map[string]string{spec.Key.Agent: "sha256:a"}, Config: "sha256:c"}}
+	return s, spec, Experiment{Digests: experiment.Digests{Agents: map[string]string{spec.Key.Agent: "sha256:a"}, Config: "sha256:c"}}
 }
 
 func find(s *jobtest.Scene, spec trial.Spec, same Experiment) Findings {

@@ -200,7 +200,7 @@ func (s *source) badLink(name string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return problem("remove it, or name it in .gitignore", "%s is a link to %s, which does not exist", s.at(name), to)
 	}
-	return problem("add what it leads to as another entry of files, or name the link in .gitignore", "%s is a link to %s: links must stay in %s, and be relative", s.at(name), to, s.shown)
+	return problem("add the link's target as another entry of files, or name the link in .gitignore", "%s is a link to %s: links must stay in %s, and be relative", s.at(name), to, s.shown)
 }
 
 // file collects a file.
@@ -258,7 +258,7 @@ func (s *source) tooMuch(what string, weight func(file) int64) error {
 		most := slices.MaxFunc(slices.Sorted(maps.Keys(sums)), func(a, b string) int { return int(sums[a] - sums[b]) })
 		where = ", most of it in " + s.at(most)
 	}
-	return problem("name less, or leave it out by .gitignore; what is large belongs into the image or into install", "the agent has %s%s", what, where)
+	return problem("name fewer files, or leave some out by .gitignore; put large files into the image, or fetch them in install", "the agent has %s%s", what, where)
 }
 
 // unreadable returns the error of a file that cannot be read.

@@ -136,8 +136,8 @@ func TestProblemsNameTheWayOut(t *testing.T) {
 	must(t, syscall.Mkfifo(filepath.Join(dir, "pipe/p"), 0o644))
 	for source, want := range map[string]string{
 		"none":     "there is no none (paths begin at the job file's directory)",
-		"out":      "out/x is a link to ../secret: links must stay in out, and be relative (add what it leads to as another entry of files, or name the link in .gitignore)",
-		"absolute": "absolute/x is a link to /etc/passwd: links must stay in absolute, and be relative (add what it leads to as another entry of files, or name the link in .gitignore)",
+		"out":      "out/x is a link to ../secret: links must stay in out, and be relative (add the link's target as another entry of files, or name the link in .gitignore)",
+		"absolute": "absolute/x is a link to /etc/passwd: links must stay in absolute, and be relative (add the link's target as another entry of files, or name the link in .gitignore)",
 		"loop":     "loop/a/up is a link to a directory that contains it",
 		"dangling": "dangling/x is a link to none, which does not exist (remove it, or name it in .gitignore)",
 		"empty":    "empty is empty",

@@ -1,5 +1,5 @@
-// Package failure defines the errors of trials before they are in results, and prepares texts from
-// environments for messages.
+// Package failure defines the errors of trials before they are in results, classifies the errors of
+// steps, and prepares texts from environments for messages.
 package failure
 
 import (

@@ -35,8 +35,8 @@ type member struct {
 	left bool
 }
 
-// GroupsOf returns the groups that are owed among the trials of a job: those whose trials have all
-// ended. digest returns the digest of a judge, and dir the directory of a trial. Confirmation
+// GroupsOf returns the groups that are pending among the trials of a job: those whose trials have
+// all ended. digest returns the digest of a judge, and dir the directory of a trial. Confirmation
 // attempts, and trials that ended before they could be judged, are in no group.
 func GroupsOf(subjects []Subject, trials []result.Trial, digest func(judge.Spec) string, dir func(result.Key) string) []Group {
 	ended := make(map[result.Key]result.Trial, len(trials))

@@ -24,14 +24,14 @@ type Pending struct {
 	ranked map[string]bool
 }
 
-// Digests identify the agent and the configuration of a trial; see trial.Digests.
+// Digests identify the agent and the configuration of a trial; see experiment.Digests.
 type Digests struct{ Agent, Config string }
 
-// Owed returns the state from which a trial's judges continue after its agent and its tests
+// PendingOf returns the state from which a trial's judges continue after its agent and its tests
 // have ended in an earlier execution, which was killed or in which a judge failed. dir is the
 // trial's directory. Judges that have given a verdict do not run again. why is the reason if the
 // trial must begin from the start; the Pending is nil then.
-func Owed(s Subject, as Digests, dir string) (owed *Pending, why string) {
+func PendingOf(s Subject, as Digests, dir string) (pending *Pending, why string) {
 	if !s.judged() {
 		return nil, "it has no judges"
 	}
@@ -44,17 +44,17 @@ func Owed(s Subject, as Digests, dir string) (owed *Pending, why string) {
 	case before.Key != s.Key || before.TaskDigest != s.Task.Digest() || before.AgentDigest != as.Agent || before.ConfigDigest != as.Config:
 		return nil, result.UnjudgedFile + " is of another trial"
 	}
-	owed = &Pending{Before: before, done: map[string]Outcome{}}
+	pending = &Pending{Before: before, done: map[string]Outcome{}}
 	for _, j := range s.Judges {
 		r, err := readJudged(filepath.Join(dir, result.JudgesDir, j.Name))
 		if err == nil && r.Run.Error == nil && r.Run.Name == j.Name && r.Run.Score != nil {
-			owed.done[j.Name] = r.judged()
+			pending.done[j.Name] = r.judged()
 		}
 	}
-	if why := owed.lacks(s, dir); why != "" {
+	if why := pending.lacks(s, dir); why != "" {
 		return nil, why
 	}
-	return owed, ""
+	return pending, ""
 }
 
 // Again returns the state from which the judges with the names in chosen judge a trial of

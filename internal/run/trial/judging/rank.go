@@ -42,7 +42,7 @@ func (b *Bench) Rank(ctx context.Context, g *Group) (made Ranking) {
 	for i, m := range shown {
 		e, err := m.evidence(b.Secrets)
 		if err != nil {
-			fail(result.JudgeFailed, "the judge %s cannot rank %s: what it sees of %s: %v", j.Name, g, m.trial.Key, err)
+			fail(result.JudgeFailed, "the judge %s cannot rank %s: the evidence of %s: %v", j.Name, g, m.trial.Key, err)
 			return made
 		}
 		evidences[i] = e

@@ -123,7 +123,7 @@ func (s *Set) inTask(t *task.Task, judges []*judge.Judge) []Problem {
 		if j.VerdictSource() == judge.FromFile {
 			out = append(out, Problem{OfTask: ofTask, Warning: true, Problem: judge.Problem{
 				Key:     p.Child("source"),
-				Message: fmt.Sprintf("judge %q gives its verdict as a file: whatever runs in its environment can write it, also a program of the agent that the judge runs", fields.Shorten(j.Name)),
+				Message: fmt.Sprintf("judge %q gives its verdict as a file: every program in its environment can write it, also a program of the agent that the judge runs", fields.Shorten(j.Name)),
 				Hint:    "use source: reply, which is the default",
 			}})
 		}

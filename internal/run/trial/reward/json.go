@@ -38,7 +38,7 @@ func (r *File) rewards(lenient bool, secrets *redact.Redactor) (Verdict, error) 
 func parseRewards(text string, lenient bool, secrets *redact.Redactor) (Verdict, error) {
 	var values map[string]jsontext.Value
 	if err := bounded.UnmarshalStrict([]byte(text), &values); err != nil || values == nil {
-		return Verdict{}, fmt.Errorf("holds %s, which is no JSON object of numbers with names of their own", quoted(secrets.String(text)))
+		return Verdict{}, fmt.Errorf("holds %s, which is no JSON object of numbers with different names", quoted(secrets.String(text)))
 	}
 	if len(values) == 0 || len(values) > maxRewards {
 		return Verdict{}, fmt.Errorf("holds %d rewards, and not between 1 and %d", len(values), maxRewards)

@@ -52,7 +52,7 @@ func TestRewardFiles(t *testing.T) {
 		{"an empty object", lenient, "", `{}`, "holds 0 rewards", ""},
 		{"an empty file", lenient, "", " ", "no JSON object", ""},
 		{"two values", lenient, "", `{"reward": 1} {"reward": 0}`, "no JSON object", ""},
-		{"one name twice", lenient, "", `{"reward": 0, "reward": 1}`, "names of their own", ""},
+		{"one name twice", lenient, "", `{"reward": 0, "reward": 1}`, "different names", ""},
 		{"a name that is not UTF-8", lenient, "", "{\"a\xff\": 1}", "no JSON object", ""},
 		{"too many", lenient, "", "{" + strings.Join(many, ",") + "}", "holds 101 rewards", ""},
 		{"an empty name", lenient, "", `{"": 1}`, "empty or longer", ""},

@@ -153,7 +153,7 @@ func TestMessagesFit(t *testing.T) {
 	}
 }
 
-func TestWhatADeniedPodReaches(t *testing.T) {
+func TestAddressesThatADeniedPodReaches(t *testing.T) {
 	const patience = 500 * time.Millisecond
 	leak, closed := Target{Kind: API, Protocol: "tcp", Address: listen(t)}, Target{Kind: Node, Protocol: "tcp", Address: nobody(t, "tcp")}
 	for name, tc := range map[string]struct {

@@ -94,7 +94,7 @@ func (t *Tree) makeGroup(p place, dir string) error {
 	var err error
 	for range attempts {
 		if err = t.files.mkdir(dir); errors.Is(err, fs.ErrExist) {
-			return fmt.Errorf("%w: every group needs an id of its own, and Sweep removes what dead runs left", err)
+			return fmt.Errorf("%w: every group needs a unique id, and Sweep removes the groups of dead runs", err)
 		}
 		if !gone(err) {
 			return err

@@ -51,7 +51,7 @@ func TestUnified(t *testing.T) {
 	m.want(filepath.Join(root, "rollout/a/cgroup.procs"), "77")
 }
 
-func TestHybrid(t *testing.T) {
+func TestHybridHierarchiesOfCgroups(t *testing.T) {
 	m := newMachine(t)
 	root, memory := m.unifiedMount("cpu", "pids"), m.splitMount("memory")
 	g := limited(t, m.open(), "a")

@@ -30,7 +30,7 @@ func (p *planner) add(c config, cmd *instructions.AddCommand, line int) (operati
 	}
 	for _, src := range cmd.SourcePaths {
 		if isGit(src) {
-			return nil, fmt.Errorf("ADD %s: repositories are not fetched: RUN git clone, or put the files beside the Dockerfile and COPY them", src)
+			return nil, fmt.Errorf("ADD %s: repositories are not fetched: RUN git clone, or put the files next to the Dockerfile and COPY them", src)
 		}
 	}
 	if err := op.setPaths(c, cmd.SourcesAndDest); err != nil {
@@ -124,7 +124,7 @@ func (b *builder) fetch(ctx context.Context, d *download) error {
 	}
 	err := b.download(ctx, d)
 	if err != nil {
-		return fmt.Errorf("%s: %w: without a network, put the file beside the Dockerfile and COPY it", d.url, err)
+		return fmt.Errorf("%s: %w: without a network, put the file next to the Dockerfile and COPY it", d.url, err)
 	}
 	if d.sum != "" && d.sum != "sha256:"+d.hash {
 		return fmt.Errorf("%s: its checksum is sha256:%s, not %s", d.url, d.hash, d.sum)

@@ -104,7 +104,7 @@ func TestAddDownloads(t *testing.T) {
 		{"with another checksum", "ADD --checksum=sha256:" + strings.Repeat("0", 64) + " URL/dir/file.txt /f", "", good, 2},
 		{"an archive is a file", "ADD --checksum=" + good + " URL/x.tar.gz /d/", "", "its checksum is", 2},
 		{"an archive, unpacked on request", "ADD --unpack=true URL/x.tar.gz /d", "/d/ 0755 0:0\n/d/in 0600 0:0 \"content of in\"\n", "", 2},
-		{"what is not there", "ADD URL/nix /f", "", "404 Not Found: without a network, put the file beside the Dockerfile", 2},
+		{"what is not there", "ADD URL/nix /f", "", "404 Not Found: without a network, put the file next to the Dockerfile", 2},
 		{"a checksum for a file of ours", "ADD --checksum=" + good + " Dockerfile /f", "", "--checksum needs one address", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -45,7 +45,7 @@ func (p *planner) mount(st *stage, c config, m *instructions.Mount, line int) (m
 	name := "RUN --mount=type=" + string(m.Type)
 	switch m.Type {
 	case instructions.MountTypeSecret, instructions.MountTypeSSH:
-		return mount{}, fmt.Errorf("%s is not supported: builds get no secrets and no keys. Fetch what needs them before the build and COPY it, or pass what is not secret as an ARG", name)
+		return mount{}, fmt.Errorf("%s is not supported: builds get no secrets and no keys. Fetch files that need them before the build and COPY them, or pass values that are not secret as an ARG", name)
 	}
 	if m.Target == "" {
 		return mount{}, fmt.Errorf("%s needs a target", name)

@@ -181,7 +181,7 @@ func (all stages) buildOrder(target int) ([]int, error) {
 			for _, name := range sourceNames(command) {
 				o, err := all.origin(st, name)
 				if strings.Contains(name, "$") {
-					err = fmt.Errorf("--from=%s: variables have no effect there: give the image a stage of its own (FROM %s AS name) and copy from that", name, name)
+					err = fmt.Errorf("--from=%s: variables have no effect there: name the image in another stage (FROM %s AS name) and copy from that", name, name)
 				}
 				if err != nil {
 					problems = append(problems, at(firstLine(command.Location()), err))

@@ -720,7 +720,7 @@ func TestRegistryThatRefuses(t *testing.T) {
 		{"no such thing", 404, "<html>", ErrNotFound, 1, "404 Not Found)"},
 		{"broken", 500, "<html>", ErrUnreachable, 3, "500 Internal Server Error)"},
 		{"behind a proxy that is not there", 502, "", ErrUnreachable, 3, "502 Bad Gateway"},
-		{"too many requests", 429, `{"errors":[{"code":"TOOMANYREQUESTS","message":"slow\u001b[1m down\nnow"}]}`, ErrUnreachable, 3, "TOOMANYREQUESTS: slow [1m down now: it limits how much is asked of it; wait, or run `docker login "},
+		{"too many requests", 429, `{"errors":[{"code":"TOOMANYREQUESTS","message":"slow\u001b[1m down\nnow"}]}`, ErrUnreachable, 3, "TOOMANYREQUESTS: slow [1m down now: it limits the rate of requests; wait, or run `docker login "},
 		{"another answer", 418, "", nil, 1, "418 I'm a teapot"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

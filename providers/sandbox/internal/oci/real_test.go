@@ -224,8 +224,8 @@ func emptyLayerDir(t *testing.T, uid int) string {
 	return dir
 }
 
-// unpackAsNobody unpacks in a process of an ordinary user.
-func unpackAsNobody(t *testing.T, layer io.Reader, dir string) {
+// unpackAsUser unpacks in a process of an ordinary user.
+func unpackAsUser(t *testing.T, layer io.Reader, dir string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe") // the binary may lie where only root can go
 	cmd.Env = append(os.Environ(), unpackAs+"="+dir)
@@ -271,7 +271,7 @@ func TestRealImage(t *testing.T) {
 			dir := emptyLayerDir(t, nobody)
 			from, err := l.Open(t.Context())
 			must(t, err)
-			unpackAsNobody(t, from, dir)
+			unpackAsUser(t, from, dir)
 			must(t, from.Close())
 			layers = append(layers, dir)
 		}
@@ -307,7 +307,7 @@ func TestOverlay(t *testing.T) {
 		var layers []string
 		for _, data := range [][]byte{below, above} {
 			dir := emptyLayerDir(t, nobody)
-			unpackAsNobody(t, bytes.NewReader(data), dir)
+			unpackAsUser(t, bytes.NewReader(data), dir)
 			layers = append(layers, dir)
 		}
 		if got := string(mounted(t, layers, script, "userxattr")); got != want+"711\n" {

@@ -55,7 +55,7 @@ func registryError(err error) error {
 			"`; registries answer so for names that do not exist, too"
 	}
 	if known.Limited {
-		a.text += ": it limits how much is asked of it; wait, or run `docker login " + known.Registry + "`, because limits are higher for accounts"
+		a.text += ": it limits the rate of requests; wait, or run `docker login " + known.Registry + "`, because limits are higher for accounts"
 	}
 	return a
 }

@@ -31,7 +31,7 @@ func newUnpacker(dir string, opts UnpackOptions) (*unpacker, error) {
 		return nil, err
 	}
 	if len(entries) > 0 {
-		return nil, fmt.Errorf("the directory %s is not empty: a layer is unpacked into one of its own", dir)
+		return nil, fmt.Errorf("the directory %s is not empty: a layer needs an empty directory", dir)
 	}
 	root, err := unix.Open(dir, openDirFlags, 0)
 	if err != nil {

@@ -1,0 +1,233 @@
+// Package mine makes a dataset of a repository's history: it finds commits that change code and tests
+// together, writes tasks of them and keeps those that are proven.
+package mine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/org/rollout-action/internal/app/host"
+	"github.com/org/rollout-action/internal/app/stages"
+	"github.com/org/rollout-action/internal/core/task"
+	"github.com/org/rollout-action/internal/lib/cache"
+	"github.com/org/rollout-action/internal/lib/git"
+	"github.com/org/rollout-action/internal/run/mine"
+)
+
+// Request is the request of Run.
+type Request struct {
+	Repository string // a directory in the working tree
+	Since      time.Time
+	Limit      int      // at most so many promising commits
+	Paths      []string // globs of code files; empty: all
+	Out        string   // the dataset
+	Image      string   // for the proposed Dockerfile; "": the language's
+	Dockerfile string   // a file in place of the proposed one; "": none
+	DryRun     bool     // build and run nothing, and write nothing
+	Job        stages.JobRequest
+}
+
+// Result is the result of Run.
+type Result struct {
+	Out        string
+	Candidates []mine.Candidate // the commits that were looked at, newest first
+	Left       int              // how many commits were not looked at
+	// Dockerfiles are those of a dry run, by task.
+	Dockerfiles map[string]string
+	Proof       string // the directory of the job that proved the tasks; "": none was proven
+}
+
+const (
+	maxCommits     = 1000
+	maxDockerfile  = 1 << 20
+	maxTree        = 256 << 20 // bytes of the files of a commit
+	maxTreeFiles   = 30_000
+	verifierSec    = 600
+	stagingPattern = ".rollout-mine-*"
+)
+
+// Run mines a repository. With an error, the result has the commits that were looked at until then.
+func Run(ctx context.Context, h *host.Host, req Request) (Result, error) {
+	found, err := run(ctx, h, req)
+	if ctx.Err() != nil {
+		err = host.Cancelled("cancelled before all commits were proven")
+	}
+	return found, err
+}
+
+func run(ctx context.Context, h *host.Host, req Request) (Result, error) {
+	m, err := open(ctx, h, req)
+	if err != nil {
+		return Result{}, err
+	}
+	defer m.close()
+	commits, err := m.repo.History(ctx, git.HistoryOptions{Commits: maxCommits, Changes: mine.MaxFiles + 1, Since: req.Since})
+	if err != nil {
+		return Result{}, err
+	}
+	m.Candidates, err = mine.Look(ctx, m.repo, commits, mine.Options{Limit: req.Limit, Paths: req.Paths, Exists: m.exists})
+	m.Left = len(commits) - len(m.Candidates)
+	if err == nil {
+		err = m.write(ctx)
+	}
+	if err == nil && !req.DryRun {
+		err = m.prove(ctx)
+	}
+	return m.Result, err
+}
+
+// mining is a running Run.
+type mining struct {
+	Result
+	host *host.Host
+	req  Request
+	repo *git.Local
+
+	options mine.WriteOptions
+	staging string // the directory of the tasks that are not proven yet
+	remove  []func() error
+}
+
+// open finds the repository and makes the directories of the tasks.
+func open(ctx context.Context, h *host.Host, req Request) (_ *mining, err error) {
+	m := &mining{host: h, req: req, Result: Result{Out: req.Out}}
+	defer func() {
+		if err != nil {
+			m.close()
+		}
+	}()
+	dir, err := filepath.EvalSymlinks(h.Path(req.Repository))
+	if err == nil {
+		dir, err = filepath.Abs(dir)
+	}
+	if err != nil {
+		return nil, host.Usagef("%s: there is no such directory", host.Clean(req.Repository))
+	}
+	checkout := task.CheckoutAround(dir)
+	if checkout.Top == "" {
+		return nil, host.Usagef("%s is in no git repository", host.Clean(req.Repository))
+	}
+	if req.Dockerfile != "" {
+		if m.options.Dockerfile, err = readDockerfile(h.Path(req.Dockerfile)); err != nil {
+			return nil, host.Usagef("--dockerfile %s: %w", host.Clean(req.Dockerfile), err)
+		}
+	}
+	scratch, remove, err := cache.Temp("rollout-mine-")
+	if err != nil {
+		return nil, fmt.Errorf("mine %s: %w", host.Clean(req.Repository), err)
+	}
+	m.remove = append(m.remove, remove)
+	client := git.New(git.Options{Environ: h.AllVariables(), MaxBytes: maxTree, MaxFiles: maxTreeFiles})
+	m.repo, err = client.Local(ctx, checkout.Top, checkout.Objects, "HEAD", scratch)
+	if errors.Is(err, git.ErrNoCommit) {
+		return nil, host.Usagef("%s has no commit", host.Clean(req.Repository))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := m.place(checkout.Top, scratch); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// place makes the directory in which tasks are written before they are proven: next to the dataset, so
+// that proven ones can be renamed.
+func (m *mining) place(top, scratch string) error {
+	out, err := filepath.Abs(m.host.Path(m.req.Out))
+	if err != nil {
+		return err
+	}
+	m.options.Image, m.options.VerifierSec = m.req.Image, verifierSec
+	below := ""
+	if real, err := filepath.EvalSymlinks(filepath.Dir(out)); err == nil {
+		out = filepath.Join(real, filepath.Base(out))
+	}
+	if rel, err := filepath.Rel(top, out); err == nil && filepath.IsLocal(rel) {
+		below = filepath.ToSlash(rel)
+	}
+	m.options.Skip = func(name string) bool { return below != "" && (below == "." || strings.HasPrefix(name, below+"/")) }
+	if m.req.DryRun {
+		m.options.Skip = func(name string) bool { return !mine.IsManifest(name) }
+		m.staging = filepath.Join(scratch, "tasks")
+		return os.Mkdir(m.staging, 0o700)
+	}
+	if err := os.MkdirAll(filepath.Dir(out), 0o755); err != nil {
+		return fmt.Errorf("make the directory of the dataset: %w", err)
+	}
+	dir, err := os.MkdirTemp(filepath.Dir(out), stagingPattern)
+	if err != nil {
+		return fmt.Errorf("make the directory of the dataset: %w", err)
+	}
+	m.remove = append(m.remove, func() error { return os.RemoveAll(dir) })
+	m.staging = filepath.Join(dir, filepath.Base(out)) // trials are named after it
+	return os.Mkdir(m.staging, 0o755)
+}
+
+func (m *mining) close() {
+	for _, remove := range slices.Backward(m.remove) {
+		_ = remove() // the next run removes the rest
+	}
+}
+
+// out returns the path of a task of the dataset.
+func (m *mining) out(task string) string { return filepath.Join(m.host.Path(m.req.Out), task) }
+
+func (m *mining) exists(task string) bool {
+	_, err := os.Lstat(m.out(task))
+	return err == nil
+}
+
+// write writes the tasks of the promising candidates.
+func (m *mining) write(ctx context.Context) error {
+	for i := range m.Candidates {
+		c := &m.Candidates[i]
+		if c.Reason != mine.Promising {
+			continue
+		}
+		dir := filepath.Join(m.staging, c.Task)
+		if err := mine.Write(ctx, m.repo, c, dir, m.options); err != nil {
+			return err
+		}
+		if c.Reason != mine.Promising || m.req.DryRun {
+			if err := m.discard(c, dir); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// discard removes the files of a task that is not run, and keeps its Dockerfile for a dry run.
+func (m *mining) discard(c *mine.Candidate, dir string) error {
+	if c.Reason == mine.Promising {
+		text, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(path.Join("environment", "Dockerfile"))))
+		if err != nil {
+			return err
+		}
+		if m.Dockerfiles == nil {
+			m.Dockerfiles = map[string]string{}
+		}
+		m.Dockerfiles[c.Task] = string(text)
+	}
+	return os.RemoveAll(dir)
+}
+
+// readDockerfile reads the user's Dockerfile.
+func readDockerfile(name string) ([]byte, error) {
+	info, err := os.Stat(name)
+	switch {
+	case err != nil:
+		return nil, errors.New("there is no such file")
+	case !info.Mode().IsRegular(), info.Size() > maxDockerfile:
+		return nil, errors.New("is no file of at most 1 MiB")
+	}
+	return os.ReadFile(name)
+}

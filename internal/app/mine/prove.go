@@ -1,0 +1,186 @@
+package mine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/org/rollout-action/internal/app/host"
+	"github.com/org/rollout-action/internal/app/proof"
+	"github.com/org/rollout-action/internal/core/config"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/lib/nofollow"
+	"github.com/org/rollout-action/internal/run/mine"
+	"github.com/org/rollout-action/internal/run/prove"
+)
+
+const (
+	runs     = 3       // of each task with its change and without it, in the proof
+	maxNames = 4 << 20 // bytes of the names of the tests that passed in a run
+	// passedFile is where the tests of a task note the names of those that passed. Source: files/test.sh
+	// of package mine.
+	passedFile = "passed.txt"
+)
+
+// prove runs the tasks twice: once to learn the names of the tests, and then as validate --run does it.
+// It moves the proven tasks into the dataset.
+func (m *mining) prove(ctx context.Context) error {
+	if !m.promising() {
+		return nil
+	}
+	host.Linef(m.host.Output, "Learning the names of the tests: each task runs once with its change and once without it")
+	report, err := m.run(ctx, "names", 1, 1, false)
+	if err != nil {
+		return err
+	}
+	if err := m.each(report, func(c *mine.Candidate, r prove.TaskReport) error { return m.learn(c, r, report) }); err != nil {
+		return err
+	}
+	if !m.promising() {
+		return nil
+	}
+	host.Linef(m.host.Output, "Proving the tasks whose tests tell the change")
+	if report, err = m.run(ctx, "proof", runs, runs, true); err != nil {
+		return err
+	}
+	m.Proof = report.Dir
+	return m.each(report, func(c *mine.Candidate, r prove.TaskReport) error {
+		if c.Reason, c.Detail = judge(r); c.Reason != mine.Proven {
+			return nil
+		}
+		if err := os.MkdirAll(m.host.Path(m.req.Out), 0o755); err != nil {
+			return fmt.Errorf("make the dataset: %w", err)
+		}
+		return os.Rename(filepath.Join(m.staging, c.Task), m.out(c.Task))
+	})
+}
+
+// promising reports whether there is a task to run.
+func (m *mining) promising() bool {
+	return slices.ContainsFunc(m.Candidates, func(c mine.Candidate) bool { return c.Reason == mine.Promising })
+}
+
+// run runs the tasks that are promising.
+func (m *mining) run(ctx context.Context, what string, oracle, nop int, offline bool) (*prove.Report, error) {
+	req := proof.ProveRequest{Job: m.req.Job, Runs: oracle, NopRuns: nop, Offline: offline, Reports: proof.ProveReports{GitHub: "off"}}
+	req.Job.File = m.staging
+	name := "mine-" + what + "-" + m.host.Now().Format("2006-01-02__15-04-05")
+	req.Job.Overrides = append(slices.Clip(req.Job.Overrides), config.Override{Path: "name", Literal: name, Origin: "--name"})
+	report, err := proof.Prove(ctx, m.host, req)
+	if report != nil && report.Outcome() == prove.Stopped {
+		err = errors.Join(err, host.Cancelled("cancelled before all commits were proven"))
+	}
+	return report, err
+}
+
+// each calls do for each task of a report, and removes the tasks that are dropped.
+func (m *mining) each(report *prove.Report, do func(*mine.Candidate, prove.TaskReport) error) error {
+	for _, r := range report.Tasks {
+		i := slices.IndexFunc(m.Candidates, func(c mine.Candidate) bool { return c.Task == r.Task && c.Reason == mine.Promising })
+		if i < 0 {
+			continue
+		}
+		c := &m.Candidates[i]
+		if err := do(c, r); err != nil {
+			return err
+		}
+		if c.Reason != mine.Promising && c.Reason != mine.Proven {
+			if err := os.RemoveAll(filepath.Join(m.staging, c.Task)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// learn reads which tests passed without the change and with it, and writes the names that the task
+// requires.
+func (m *mining) learn(c *mine.Candidate, r prove.TaskReport, report *prove.Report) error {
+	for _, trial := range slices.Concat(r.Runs.Oracle, r.Runs.Nop) {
+		if trial.Error != nil {
+			c.Reason, c.Detail = failed(trial)
+			return nil
+		}
+	}
+	if len(r.Runs.Oracle) == 0 || len(r.Runs.Nop) == 0 {
+		c.Reason, c.Detail = otherwise(r)
+		return nil
+	}
+	before, err := m.passed(report, r.Runs.Nop[0])
+	if err != nil {
+		return err
+	}
+	after, err := m.passed(report, r.Runs.Oracle[0])
+	if err != nil {
+		return err
+	}
+	if names := c.Names(before, after); c.Reason == mine.Promising {
+		return mine.SetNames(c, filepath.Join(m.staging, c.Task), names)
+	}
+	return nil
+}
+
+// passed returns the names of the tests that passed in a trial, one a line.
+func (m *mining) passed(report *prove.Report, trial result.Trial) (string, error) {
+	text, err := nofollow.ReadFile(filepath.Join(m.host.Path(report.Dir), trial.Dir(), result.VerifierDir, passedFile), maxNames)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return string(text), err
+}
+
+// judge returns what the proof says of a task.
+func judge(r prove.TaskReport) (mine.Reason, string) {
+	switch r.Verdict {
+	case prove.Proven:
+		if slices.ContainsFunc(r.Runs.Offline, func(t result.Trial) bool { return !t.Passed() }) {
+			return mine.NeedsNetwork, ""
+		}
+		return mine.Proven, ""
+	case prove.Flaky:
+		return mine.Flaky, "with the change: " + r.Runs.OracleString()
+	case prove.Trivial:
+		return mine.Flaky, "without the change: " + r.Runs.NopString()
+	case prove.Broken:
+		for _, trial := range r.Runs.Oracle {
+			if trial.Error != nil {
+				return failed(trial)
+			}
+		}
+		return mine.Flaky, "with the change: " + r.Runs.OracleString() // it passed when the names were learned
+	}
+	return otherwise(r)
+}
+
+// otherwise returns the reason for a verdict that no run explains.
+func otherwise(r prove.TaskReport) (mine.Reason, string) {
+	for _, f := range r.Findings {
+		if f.Severity == prove.Error && f.Ignored == "" {
+			why := mine.Flawed
+			if r.Verdict.NothingKnown() {
+				why = mine.NotKnown
+			}
+			return why, host.Clean(f.Rule + ": " + f.Message)
+		}
+	}
+	return mine.NotKnown, r.Verdict.Words()
+}
+
+// failed returns the reason for a run that ended with an error.
+func failed(trial result.Trial) (mine.Reason, string) {
+	why := mine.NotKnown
+	switch trial.Error.Type {
+	case result.EnvironmentBuildFailed:
+		why = mine.BuildFailed
+	case result.EnvironmentBuildTimeout, result.VerifierTimeout, result.AgentExecutionTimeout:
+		why = mine.TooSlow
+	case result.AgentExecutionFailed, result.VerifierFailed, result.VerifierRewardMissing:
+		why = mine.FailsAfter
+	}
+	return why, host.Clean(cmp.Or(trial.Error.Message, string(trial.Error.Type)))
+}

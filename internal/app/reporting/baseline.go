@@ -1,0 +1,210 @@
+package reporting
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/org/rollout-action/internal/app/host"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/forge/github"
+	"github.com/org/rollout-action/internal/lib/plural"
+)
+
+// Finder finds the results of other jobs on disk and on GitHub.
+type Finder struct {
+	host.Paths
+	host.Variables
+	out    host.Output
+	github func() github.Environment
+}
+
+// FinderOf returns the finder of baselines for a host.
+func FinderOf(h *host.Host) Finder { return Finder{h.Paths, h.Variables, h.Output, h.GitHub} }
+
+// Baseline returns the job to compare with, and a sentence about it or about why there is none. dir
+// is the directory of the job, which evaluated the commit of.
+func (f Finder) Baseline(ctx context.Context, dir string, of Evaluated, opts ReportOptions) (base *result.Job, sentence string, err error) {
+	source := opts.Baseline
+	if !opts.Compares() {
+		return nil, "none was asked for, so nothing was compared", nil
+	}
+	if strings.HasPrefix(source, GitHubPrefix) {
+		found := f.Find(ctx, dir, of, opts)
+		return found.Job, found.Sentence, nil
+	}
+	if host.IsRemote(source) {
+		if found := opts.remote; found != nil && found.source == source {
+			base, err = found.job, found.err
+		} else {
+			base, err = f.download(ctx, source)
+		}
+		switch {
+		case errors.Is(err, errNoObject):
+			return nil, fmt.Sprintf("%s: %v", ShownSource(source), err), nil
+		case err != nil:
+			return nil, "", fmt.Errorf("--baseline: %w", err)
+		}
+		return base, ShownSource(source) + EvaluatedBy(*base), nil
+	}
+	if f.SameJob(source, dir) {
+		return nil, "", host.Usagef("--baseline %s: is the job itself, which is never worse than itself", host.Clean(source))
+	}
+	job, unreadable, err := f.Read(source)
+	if err != nil {
+		return nil, "", err
+	}
+	for _, u := range unreadable {
+		host.Warnf(f.out, "baseline: %v", u)
+	}
+	return job, source + EvaluatedBy(*job), nil
+}
+
+// Find returns what Baseline does, with the address of the baseline's run.
+func (f Finder) Find(ctx context.Context, dir string, of Evaluated, opts ReportOptions) (b FoundBaseline) {
+	branch, ok := strings.CutPrefix(opts.Baseline, GitHubPrefix)
+	if !ok || !opts.Compares() {
+		b.Job, b.Sentence, b.Err = f.Baseline(ctx, dir, of, opts)
+		return b
+	}
+	b.Job, b.Sentence, b.URL = f.onGitHub(ctx, branch, opts.Stored, of)
+	if b.Job != nil {
+		b.Sentence += lacks(*b.Job)
+	}
+	return b
+}
+
+// EvaluatedBy returns the end of a sentence about a baseline: the job, its commit, and its missing
+// results.
+func EvaluatedBy(job result.Job) string {
+	commit := ", commit not known"
+	if job.Commit != nil {
+		commit = " at commit " + host.ShortCommit(*job.Commit)
+	}
+	return fmt.Sprintf(" (job %s%s)%s", job.JobName, commit, lacks(job))
+}
+
+// Read reads a baseline from disk. It must exist, because the user named it.
+func (f Finder) Read(path string) (job *result.Job, unreadable []error, err error) {
+	read, unreadable, err := result.ReadJob(f.Path(path))
+	if errors.Is(err, fs.ErrNotExist) {
+		what := "there is no such directory or file"
+		if _, err := os.Stat(f.Path(path)); err == nil {
+			what = "there are no results of a job in this directory"
+		}
+		return nil, nil, host.Usagef("--baseline %s: %s (none compares with nothing)", ShownSource(path), what)
+	}
+	if err != nil {
+		return nil, nil, host.Usagef("--baseline: %w", err)
+	}
+	return &read, unreadable, nil
+}
+
+// lacks returns the end of a sentence about the missing results of a job, or "".
+func lacks(job result.Job) string {
+	text := ""
+	if job.Shard != nil {
+		text += ", only shard " + job.Shard.String()
+	}
+	if n := job.SkippedTrials; n > 0 {
+		text += fmt.Sprintf(", incomplete: %d of %s %s no result", n, plural.Count(job.TotalTrials, "trial"), plural.Have(n))
+	}
+	return text
+}
+
+// onGitHub returns the result of the last run on a branch ("": the pull request's base, or the
+// default branch), and a sentence about it or about why there is none. A missing result is never an
+// error: the very first run has no baseline. of is the evaluated commit.
+func (f Finder) onGitHub(ctx context.Context, branch string, at StoredAt, of Evaluated) (_ *result.Job, sentence, url string) {
+	env := f.github()
+	if env.Err != nil || env.Repository == "" {
+		return nil, "results are looked for on GitHub only in a workflow, whose environment says which repository it is", ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, apiPatience)
+	defer cancel()
+	job, found, err := fetchBaseline(ctx, env, branch, at, of)
+	switch {
+	case errors.Is(err, github.ErrNoBaseline):
+		return nil, err.Error(), ""
+	case err != nil:
+		return nil, "Rollout could not look for it: " + inTime(ctx, err).Error(), ""
+	}
+	sentence = found.String()
+	if job.Commit != nil && *job.Commit != found.Commit { // of another ref, or of another repository
+		sentence += ", whose results are of commit " + host.Clean(host.ShortCommit(*job.Commit))
+	}
+	return job, sentence, found.RunURL
+}
+
+// Evaluated is the commit that a job evaluated, from its directory; "" if unknown.
+type Evaluated struct {
+	commit  string
+	parents []string
+}
+
+// EvaluatedIn returns the commit that a job with this plan evaluated.
+func EvaluatedIn(plan result.Plan) Evaluated {
+	if plan.Commit == nil {
+		return Evaluated{}
+	}
+	return Evaluated{*plan.Commit, plan.Parents}
+}
+
+// queryFor returns the query for the results of a branch ("": the pull request's base, or the
+// default branch) with which to compare the commit of.
+func queryFor(ctx context.Context, client *github.Client, env github.Environment, branch string, at StoredAt, of Evaluated) (github.Query, error) {
+	var asked *github.Pull
+	var err error
+	if branch == "" {
+		if branch, asked, err = client.BaselineOf(ctx, env.Actions, of.commit, of.parents); err != nil {
+			return github.Query{}, err
+		}
+	}
+	if branch == "" && env.NeedsPull() {
+		pull, err := client.FindPull(ctx, env.Actions)
+		if err != nil && !errors.Is(err, github.ErrNoPull) {
+			return github.Query{}, err
+		}
+		branch = cmp.Or(pull.BaseRef, env.DefaultBranch)
+	}
+	query := env.Query(branch, of.commit, of.parents)
+	if asked != nil { // not the event's commit, which is that of the default branch
+		query.Event, query.Head = asked.HeadSHA, asked.HeadSHA
+	}
+	file := env.WorkflowFile
+	if env.Origin != nil { // the workflow that ran the job, not the one that reports on it
+		file = env.Origin.WorkflowFile
+	}
+	query.WorkflowFile, query.Artifact = cmp.Or(at.Workflow, file), cmp.Or(at.Artifact, DefaultBaselineArtifact)
+	return query, nil
+}
+
+func fetchBaseline(ctx context.Context, env github.Environment, branch string, at StoredAt, of Evaluated) (*result.Job, github.Found, error) {
+	var none github.Found
+	client, err := github.New(env.Token, env.APIURL)
+	if err != nil {
+		return nil, none, err
+	}
+	query, err := queryFor(ctx, client, env, branch, at, of)
+	if err != nil {
+		return nil, none, err
+	}
+	dir, err := os.MkdirTemp("", "rollout-baseline-")
+	if err != nil {
+		return nil, none, fmt.Errorf("make a directory for the baseline: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	found, err := client.FindBaseline(ctx, query, dir)
+	if err != nil {
+		return nil, none, err
+	}
+	job, _, err := result.ReadJob(found.Path)
+	if err != nil {
+		return nil, none, err
+	}
+	return &job, found, nil
+}

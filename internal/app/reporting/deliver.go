@@ -1,0 +1,89 @@
+package reporting
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/org/rollout-action/internal/app/host"
+	"github.com/org/rollout-action/internal/core/report"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/forge/comments"
+	"github.com/org/rollout-action/reporters"
+)
+
+// fileOf returns the path of the first file of a format; "" if there is none.
+func fileOf(files []ReportFile, is func(format string) bool) string {
+	i := slices.IndexFunc(files, func(f ReportFile) bool { return is(f.Format) })
+	if i < 0 {
+		return ""
+	}
+	return files[i].Path
+}
+
+// CasesIn returns the file whose path is the output junit-path of a step.
+func CasesIn(files []ReportFile) string {
+	return fileOf(files, func(format string) bool { return format == reporters.Cases })
+}
+
+// WriteReports writes files below the directory of paths, each with its format.
+func WriteReports(paths host.Paths, files []ReportFile, write func(w io.Writer, format string) error) (err error) {
+	for _, file := range files {
+		if failed := writeReport(paths.Path(file.Path), func(w io.Writer) error { return write(w, file.Format) }); failed != nil {
+			err = errors.Join(err, fmt.Errorf("write the report %s: %w", file.Path, failed))
+		}
+	}
+	return err
+}
+
+// deliver writes the requested reports. A failure to write to GitHub is a note for the user, since
+// it says nothing about the agents; a file that cannot be written is an error. w may be nil.
+func deliver(ctx context.Context, h *host.Host, w *Workflow, in report.Input, opts ReportOptions) (notes []string, err error) {
+	if w == nil && opts.comments() && opts.GitHub != "off" {
+		if note := comment(ctx, h, nil, in, opts); note != "" {
+			notes = append(notes, note)
+			in.Notes = append(in.Notes, note)
+		}
+	}
+	if w != nil {
+		notes = w.write(ctx, h, in, opts)
+		in.Notes = append(in.Notes, notes...)
+	}
+	written := opts.Options
+	written.CaseFiles = written.CaseFiles || w != nil // annotations need them
+	return notes, WriteReports(h.Paths, opts.Files, func(out io.Writer, format string) error {
+		return h.Formats().WriteJob(out, format, in, written)
+	})
+}
+
+// comment updates the comment on the pull request or the merge request, if one is wanted. On failure
+// it returns a sentence for the user, and the comment no longer announces this run. w is nil
+// outside of GitHub.
+func comment(ctx context.Context, h *host.Host, w *Workflow, in report.Input, opts ReportOptions) (note string) {
+	if w == nil {
+		note = commentOnGitLab(ctx, h, in, opts.Comment)
+	} else {
+		note = w.comment(ctx, in, opts.Comment)
+	}
+	if note != "" && in.Plan.Shard == nil && ctx.Err() == nil { // a cancelled run says that itself
+		unannounce(ctx, h, opts, NameOf(in.Plan), comments.NoVerdict)
+	}
+	return note
+}
+
+// writeReport writes one report to a file, creating its directory.
+func writeReport(path string, write func(io.Writer) error) error {
+	var text bytes.Buffer
+	if err := write(&text); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return result.WriteFile(path, text.Bytes())
+}

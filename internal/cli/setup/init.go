@@ -1,0 +1,169 @@
+// Package setup has the commands that make what a job needs and remove what jobs have left: init,
+// new, datasets, agents, cache and clean; and schema and version.
+package setup
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/org/rollout-action/internal/app/host"
+	"github.com/org/rollout-action/internal/app/scaffold"
+	"github.com/org/rollout-action/internal/cli/command"
+	"github.com/org/rollout-action/internal/lib/untrusted"
+)
+
+// NewInitCommand returns the command init.
+func NewInitCommand(v *command.Invocation) *cobra.Command {
+	var req scaffold.InitRequest
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "init [DIR]",
+		Short: "Write a first job: a job.yaml, a dataset with one task, a workflow",
+		Long: `Write job.yaml, the first script of an agent, a dataset of one task (evals/hello) and a GitHub workflow into a directory
+(default: the current one). In a repository the workflow goes to its top. Files that exist are never written over: if one does,
+nothing is written; but a workflow that exists is kept, and to a .gitignore a line is added. A task that cannot run is left out,
+with the reason.
+
+The provider is the first of docker and sandbox that works here. On a terminal it asks for the provider, where the tasks are, and which agent runs; flags answer the questions, and --yes takes
+the defaults. Elsewhere, and in CI, it asks nothing. Nothing is written before the last answer. The tasks may be a directory,
+NAME@VERSION of a dataset in Harbor's public registry, or "REGISTRY NAME@VERSION" with the path or URL of another one.
+` + command.DoneCodes,
+		Example: `  rollout init
+  rollout init my-evals --yes && cd my-evals && rollout job.yaml
+  rollout init --env-type sandbox --tasks ./evals --agent my-agent
+  rollout init --preset claude-code
+  rollout init --tasks 'https://example.org/registry.json terminal-bench@2.0' --agent oracle`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			return command.OneArg("at most a directory")(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			req.Dir = "."
+			if len(args) == 1 {
+				req.Dir = args[0]
+			}
+			host := v.Host()
+			if err := scaffold.CheckInitDir(host, req.Dir); err != nil {
+				return err
+			}
+			if !yes && asks(v.Env) {
+				if err := askInit(cmd.Context(), v, host, cmd.Flags().Changed, &req); err != nil {
+					return err
+				}
+			}
+			done, err := scaffold.Init(cmd.Context(), host, req)
+			for _, file := range done.Written {
+				fmt.Fprintln(v.Stdout, file)
+			}
+			if err == nil {
+				printNext(v.Env, req.Dir, done)
+			}
+			return err
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&req.Provider, "env-type", "", "the provider to run on (default: the first of docker and sandbox that works here)")
+	fs.StringVar(&req.Tasks, "tasks", "", "what to run instead of the example: a directory of tasks, one task, or a dataset of a registry, as NAME@VERSION (Harbor's) or as 'REGISTRY NAME@VERSION' with a path or URL")
+	fs.StringVar(&req.Agent, "agent", "", "oracle, or the name of your agent (default: "+scaffold.ExampleAgent+")")
+	fs.StringVar(&req.Preset, "preset", "", "evaluate this agent that is ready to run, as in claude-code; rollout agents ls lists them (instead of --agent)")
+	fs.BoolVarP(&yes, "yes", "y", false, "ask nothing: what no flag answers has its default")
+	return cmd
+}
+
+// asks reports whether somebody is there to answer questions: standard input and stderr are a
+// terminal, and this is not CI.
+func asks(e command.Env) bool {
+	in, ok := e.Stdin.(*os.File)
+	return ok && e.Terminal != nil && e.Variable("CI") == "" && term.IsTerminal(int(in.Fd()))
+}
+
+// askInit asks what no flag has answered.
+func askInit(ctx context.Context, v *command.Invocation, host *host.Host, answered func(flag string) bool, req *scaffold.InitRequest) error {
+	a := newAsker(v.Stdin, v.Stderr)
+	if !answered("env-type") {
+		fmt.Fprintln(v.Stderr, "Where do trials run?")
+		width := 0
+		for _, name := range host.Providers.Names() {
+			width = max(width, len(name))
+		}
+		for _, p := range host.Providers {
+			fmt.Fprintf(v.Stderr, "  %-*s  %s\n", width, p.Name, p.Summary)
+		}
+		choice, err := scaffold.ChooseProvider(ctx, host)
+		if err != nil {
+			return err
+		}
+		for _, why := range choice.Refused {
+			fmt.Fprintln(v.Stderr, "does not work here: "+why)
+		}
+		err = a.ask(ctx, "Provider", choice.Name, func(answer string) error {
+			req.Provider = answer
+			return scaffold.CheckInitProvider(host, answer)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if !answered("tasks") {
+		err := a.ask(ctx, "Directory with your tasks, or NAME@VERSION of a registry's dataset (Enter: write an example)", "", func(answer string) error {
+			req.Tasks = answer
+			_, err := scaffold.CheckInitTasks(ctx, host, req.Dir, answer)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if !answered("agent") && !answered("preset") {
+		return a.ask(ctx, "Name of your agent, or preset:NAME of rollout agents ls (oracle: none yet, only the tasks' solutions)", scaffold.ExampleAgent, func(answer string) error {
+			if preset, ok := strings.CutPrefix(answer, "preset:"); ok {
+				req.Preset, req.Agent = strings.TrimSpace(preset), ""
+				return scaffold.CheckInitPreset(req.Preset)
+			}
+			req.Agent = answer
+			return scaffold.CheckInitAgent(answer)
+		})
+	}
+	return nil
+}
+
+// printNext says what was chosen and left out, and what to do with the files that init wrote.
+func printNext(e command.Env, dir string, done scaffold.Initialised) {
+	next := "rollout validate job.yaml"
+	switch {
+	case done.Provider.None:
+		fmt.Fprintf(e.Stderr, "No provider works here yet (%s): rollout doctor says more\n", strings.Join(done.Provider.Refused, "; "))
+	case len(done.Provider.Refused) > 0:
+		fmt.Fprintf(e.Stderr, "Trials run on %s, because this does not work here: %s\n", done.Provider.Name, strings.Join(done.Provider.Refused, "; "))
+	}
+	for _, name := range slices.Sorted(maps.Keys(done.Broken)) {
+		fmt.Fprintf(e.Stderr, "left out the task %s: %s\n", untrusted.Line(name), untrusted.Line(done.Broken[name]))
+	}
+	switch {
+	case done.Kept != "":
+		fmt.Fprintf(e.Stderr, "%s exists already and was kept: add a job to it with: job: %s\n", untrusted.Line(done.Kept), untrusted.Line(done.Job))
+	case done.Job != "" || filepath.Clean(dir) == ".":
+	case !filepath.IsLocal(dir):
+		fmt.Fprintf(e.Stderr, "GitHub reads workflows at the top of a repository only: move %s there, and adapt its paths, if %s is not that\n",
+			filepath.Join(dir, scaffold.WorkflowPath), dir)
+	default:
+		fmt.Fprintf(e.Stderr, "GitHub reads workflows at the top of a repository only. If this directory is the top, run: mkdir -p %s && mv %s %s; then change \"job: job.yaml\" in it to \"job: %s\"\n",
+			path.Dir(scaffold.WorkflowPath), untrusted.ShellPath(filepath.Join(dir, scaffold.WorkflowPath)), scaffold.WorkflowPath, untrusted.Line(filepath.Join(dir, "job.yaml")))
+	}
+	if filepath.Clean(dir) != "." {
+		next = "cd " + untrusted.ShellPath(dir) + " && " + next
+	}
+	fmt.Fprintf(e.Stderr, "next: %s && rollout job.yaml\n", next)
+	fmt.Fprintln(e.Stderr, "If the check should only advise in the first weeks, and stay green, set gate.mode: advise in job.yaml")
+}

@@ -1,0 +1,2 @@
+// Package images checks the contract of images: builds, snapshots, identities and the store.
+package images

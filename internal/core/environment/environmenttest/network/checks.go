@@ -1,0 +1,12 @@
+package network
+
+import (
+	"slices"
+
+	"github.com/org/rollout-action/internal/core/environment/environmenttest/suite"
+)
+
+// Checks returns the checks of this chapter.
+func Checks() []suite.Check {
+	return slices.Concat(networkChecks(), loopbackChecks())
+}

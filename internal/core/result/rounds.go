@@ -1,0 +1,76 @@
+package result
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/org/rollout-action/internal/lib/plural"
+)
+
+// Rounds describes a job whose attempts are made in rounds, so that it can end when its verdict is
+// clear (gate.stop). A round is one attempt at each task.
+type Rounds struct {
+	Attempts int `json:"attempts"` // at each task, if the job does not end early
+	// Upto is the number of rounds that the shards of a job were told to make; a look at all of them
+	// decides about later ones. 0: one process makes the rounds and the looks, or the job has ended.
+	Upto int `json:"upto,omitempty"`
+	// Made is the number of rounds after which the job ended; 0: it has not ended.
+	Made   int       `json:"made,omitempty"`
+	Reason EndReason `json:"reason,omitempty"` // why it ended; "": it has not
+	// Why is the reason as a sentence without its full stop. It is hostile, as names are.
+	Why string `json:"why,omitempty"`
+	// NotNeeded are the planned trials that were left out, sorted. They are neither skipped nor
+	// failed: no number of the job has them.
+	NotNeeded []Key `json:"not_needed,omitempty"`
+}
+
+// EndReason is the reason for which a job that runs in rounds ended.
+type EndReason string
+
+// The reasons. No further attempts could change the verdict (EndMissed: a plain limit can no longer
+// be met), or it would hardly do so (EndFutile).
+const (
+	EndProven  EndReason = "proven"  // a drop is proven
+	EndFutile  EndReason = "futile"  // no further attempts could reasonably prove a drop
+	EndSettled EndReason = "settled" // no further task can break or be fixed
+	EndMissed  EndReason = "missed"  // a plain limit can no longer be met
+	EndWhole   EndReason = "whole"   // all attempts were made
+)
+
+// Leaves reports whether a trial was left out, or is of a round that nothing has asked for yet.
+func (r *Rounds) Leaves(key Key) bool {
+	return r != nil && (r.Upto > 0 && key.Attempt > r.Upto || has(r.NotNeeded, key))
+}
+
+// Follows reports whether later are the rounds of a shard that was told to make more of them.
+func (r *Rounds) Follows(later *Rounds) bool {
+	return r != nil && later != nil && r.Upto > 0 && later.Upto > r.Upto
+}
+
+// Ended reports whether no more rounds follow.
+func (r *Rounds) Ended() bool { return r == nil || r.Reason != "" }
+
+// Sentence says why the job ended early, and what that saved; "" if it did not.
+func (r *Rounds) Sentence() string {
+	if r == nil || len(r.NotNeeded) == 0 {
+		return ""
+	}
+	n := len(r.NotNeeded)
+	if r.Made == r.Attempts {
+		return fmt.Sprintf("Made all %s, each only at the tasks that needed it: %s. %s %s not needed.", plural.Count(r.Attempts, "round"), r.Why, plural.Count(n, "trial"), plural.Were(n))
+	}
+	return fmt.Sprintf("Ended after %d of %s: %s. %s %s not needed.", r.Made, plural.Count(r.Attempts, "round"), r.Why, plural.Count(n, "trial"), plural.Were(n))
+}
+
+// check returns an error for rounds that no run writes.
+func (r *Rounds) check() error {
+	if r == nil {
+		return nil
+	}
+	reasons := []EndReason{"", EndProven, EndFutile, EndSettled, EndMissed, EndWhole}
+	if r.Attempts < 2 || r.Upto < 0 || r.Upto > r.Attempts || r.Upto > 0 && r.Reason != "" || r.Made < 0 || r.Made > r.Attempts || !slices.Contains(reasons, r.Reason) || (r.Made == 0) != (r.Reason == "") || len(r.NotNeeded) > 0 && r.Reason == "" || !slices.IsSortedFunc(r.NotNeeded, Key.Compare) {
+		return errors.New("its rounds contradict each other")
+	}
+	return nil
+}

@@ -1,0 +1,70 @@
+package result
+
+import "regexp"
+
+// commitID matches a full commit. Text that is printed as one comes from files.
+var commitID = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
+
+// SameTrial reports whether two outcomes are of one trial: they have its key, and began when it did.
+// It is false if that is not known.
+func (o Outcome) SameTrial(p Outcome) bool {
+	return o.Key == p.Key && !o.StartedAt.IsZero() && o.StartedAt.Equal(p.StartedAt)
+}
+
+// takenOver returns the tasks whose difference from a baseline is no evidence, in a job that took
+// trials over: those with an attempt that is the baseline's own, and those of which both sides ran
+// the same experiment. The second kind matters because errors are run again: attempts that the
+// baseline lost can only get better, and would hide a drop at other tasks.
+func takenOver(base, head Job) map[Key]bool {
+	if head.ReusedTrials == 0 {
+		return nil
+	}
+	own := make(map[Key]Outcome, len(base.Results))
+	for _, o := range base.Results {
+		own[o.Key] = o
+	}
+	out, ran := map[Key]bool{}, map[Key]Experiment{}
+	differs := map[Key]bool{}
+	see := func(j Job, o Outcome) {
+		key := o.Unnumbered()
+		e, known := j.Ran(o)
+		if was, seen := ran[key]; !known || seen && was != e {
+			differs[key] = true
+		}
+		ran[key] = e
+	}
+	for _, o := range base.Results {
+		see(base, o)
+	}
+	for _, o := range head.Results {
+		see(head, o)
+		if o.Reused && o.SameTrial(own[o.Key]) {
+			out[o.Unnumbered()] = true
+		}
+	}
+	for key := range ran {
+		if !differs[key] {
+			out[key] = true
+		}
+	}
+	return out
+}
+
+// UnchangedSince reports whether the job took all trials over from the baseline of a comparison;
+// nil: from any.
+func (j *Job) UnchangedSince(d *Diff) bool {
+	return j.Unchanged != "" && (d == nil || d.Base.Commit != nil && *d.Base.Commit == j.Unchanged)
+}
+
+// unchangedSince returns Job.Unchanged.
+func unchangedSince(plan Plan, trials map[Key]*Trial) string {
+	commit := ""
+	for _, key := range plan.Own() {
+		t := trials[key]
+		if t == nil || t.Reused == nil || !commitID.MatchString(t.Reused.Commit) || commit != "" && t.Reused.Commit != commit {
+			return ""
+		}
+		commit = t.Reused.Commit
+	}
+	return commit
+}

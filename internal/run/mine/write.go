@@ -1,0 +1,207 @@
+package mine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/template"
+
+	"github.com/org/rollout-action/internal/lib/git"
+)
+
+// WriteOptions say how tasks are written.
+type WriteOptions struct {
+	Image       string                 // of the proposed Dockerfile; "": the language's
+	Dockerfile  []byte                 // in place of the proposed one; nil: propose one
+	VerifierSec int                    // how long the tests may take
+	Skip        func(name string) bool // files of the repository that no environment gets
+}
+
+const (
+	// repoDir is the directory below environment that has the repository before the change.
+	repoDir = "repo"
+	// changedDir is the directory below tests and solution that has the files of the change. The
+	// underscore hides them from go build ./... in the repository that has the dataset.
+	changedDir = "_files"
+)
+
+// Write writes the task of a promising candidate into the new directory dir. Its names of tests are not
+// known yet. It drops the candidate if its files cannot be written or its tests cannot be run. The
+// environment has only the tree of the parent: nothing of the change, and nothing of git.
+func Write(ctx context.Context, repo *git.Local, c *Candidate, dir string, opts WriteOptions) error {
+	environment := filepath.Join(dir, "environment")
+	if err := os.MkdirAll(environment, 0o755); err != nil {
+		return err
+	}
+	if err := export(ctx, repo.At(c.Parent), c, filepath.Join(environment, repoDir), func(name string) bool { return !opts.Skip(name) }); err != nil || c.Reason != Promising {
+		return err
+	}
+	root, err := os.OpenRoot(filepath.Join(environment, repoDir))
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	m, targets := c.module(root)
+	if c.Reason != Promising {
+		return nil
+	}
+	dockerfile := opts.Dockerfile
+	if dockerfile == nil {
+		dockerfile = []byte(runners[c.runner].dockerfile(m, opts.Image))
+	}
+	message, err := repo.At(c.Commit).Message(ctx)
+	if err != nil {
+		return err
+	}
+	text, from := instructionOf(message)
+	toml, err := taskFile(c, from, opts.VerifierSec)
+	if err != nil {
+		return err
+	}
+	if err := c.writeParts(ctx, repo.At(c.Commit), dir); err != nil || c.Reason != Promising {
+		return err
+	}
+	patch, err := c.patch(ctx, repo)
+	if err != nil {
+		return err
+	}
+	return writeAll(dir, map[string][]byte{
+		"task.toml": toml, "instruction.md": []byte(text), "environment/Dockerfile": dockerfile,
+		"solution/solve.sh": script("solve.sh"), "solution/change.patch": patch,
+		"tests/test.sh": script("test.sh"), "tests/run.sh": script(runners[c.runner].script),
+		"tests/targets.txt": lines(targets), "tests/project.txt": lines([]string{m.dir}),
+	})
+}
+
+// module returns the module that the candidate's tests are in, and what its runner runs there, or drops
+// the candidate.
+func (c *Candidate) module(root *os.Root) (m module, targets []string) {
+	r := runners[c.runner]
+	m = module{root, r.moduleOf(root, c.targets[0])}
+	for _, name := range c.targets {
+		if dir := r.moduleOf(root, name); dir != m.dir {
+			c.drop(Several, "%s and %s", m.dir, dir)
+			return m, nil
+		}
+		if m.dir != "." {
+			name = strings.TrimPrefix(name, m.dir+"/")
+		}
+		targets = append(targets, name)
+	}
+	if !plainPath.MatchString(m.dir) {
+		c.drop(OddName, "the module's directory cannot stand in a Dockerfile")
+	}
+	if c.runner == "javascript" {
+		if name := otherRunner(m); name != "" {
+			c.drop(NoRunner, "%s", name)
+		}
+	}
+	return m, r.targets(targets)
+}
+
+// writeParts writes the files of the change: those of tests below tests, the others below solution.
+func (c *Candidate) writeParts(ctx context.Context, after *git.Local, dir string) error {
+	var replaced, removed []string
+	written := map[bool]map[string]bool{true: {}, false: {}} // by whether they are tests
+	for _, change := range c.changes {
+		isTest := kindOf(change.Name) == test
+		wasTest := kindOf(change.OldName) == test
+		if !change.Removed() {
+			written[isTest][change.Name] = true
+		}
+		if isTest {
+			replaced = append(replaced, change.Name)
+		}
+		if gone := change.Removed() || change.Moved(); gone && wasTest {
+			replaced = append(replaced, change.OldName)
+		} else if gone {
+			removed = append(removed, change.OldName)
+		}
+	}
+	for of, into := range map[bool]string{true: "tests", false: "solution"} {
+		if err := os.MkdirAll(filepath.Join(dir, into), 0o755); err != nil {
+			return err
+		}
+		if err := export(ctx, after, c, filepath.Join(dir, into, changedDir), func(name string) bool { return written[of][name] }); err != nil {
+			return err
+		}
+	}
+	return writeAll(dir, map[string][]byte{"tests/replaced.txt": lines(unique(replaced)), "solution/removed.txt": lines(unique(removed))})
+}
+
+// export writes files of a commit, or drops the candidate if they cannot be written.
+func export(ctx context.Context, from *git.Local, c *Candidate, into string, keep func(string) bool) error {
+	_, _, err := from.Export(ctx, keep, into)
+	if tree, ok := errors.AsType[*git.TreeError](err); ok {
+		c.drop(Tree, "%s", strings.Join(tree.Problems, "; "))
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("write the files of commit %s: %w", from.ID[:12], err)
+	}
+	return os.MkdirAll(into, 0o755) // also if there is no file
+}
+
+// taskFile returns the task.toml of a candidate.
+func taskFile(c *Candidate, from string, verifierSec int) ([]byte, error) {
+	t, err := template.New("task.toml").Parse(string(script("task.toml")))
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	err = t.Execute(&b, struct {
+		*Candidate
+		Language, Instruction string
+		VerifierSec           int
+	}{c, c.runner, from, verifierSec})
+	return b.Bytes(), err
+}
+
+// SetNames writes the names of the tests that a task requires.
+func SetNames(c *Candidate, dir string, names []string) error {
+	c.Tests = len(names)
+	file := filepath.Join(dir, "task.toml")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	text = bytes.Replace(text, []byte("\ntests = 0\n"), fmt.Appendf(nil, "\ntests = %d\n", len(names)), 1)
+	return writeAll(dir, map[string][]byte{"task.toml": text, "tests/names.txt": lines(names)})
+}
+
+func lines(of []string) []byte {
+	var b bytes.Buffer
+	for _, line := range of {
+		b.WriteString(line + "\n")
+	}
+	return b.Bytes()
+}
+
+// writeAll writes files below dir. Scripts can be executed.
+func writeAll(dir string, files map[string][]byte) error {
+	names := make([]string, 0, len(files))
+	for name := range files {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		mode := os.FileMode(0o644)
+		if path.Ext(name) == ".sh" {
+			mode = 0o755
+		}
+		target := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(target, files[name], mode); err != nil {
+			return err
+		}
+	}
+	return nil
+}
