@@ -77,10 +77,7 @@ func (e *containerEnv) Destroy(ctx context.Context) error {
 
 // List implements environment.Provider.
 func (p *Provider) List(ctx context.Context) ([]environment.Listed, error) {
-	containers, err := p.api.ContainerList(ctx, container.ListOptions{
-		All:     true,
-		Filters: filters.NewArgs(filters.Arg("label", environment.LabelJob)),
-	})
+	containers, err := listContainers(ctx, p.api, filters.Arg("label", environment.LabelJob))
 	if err != nil {
 		return nil, failed(environment.KindUnavailable, "list containers", err)
 	}

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
-	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/image"
 
@@ -60,7 +59,7 @@ func (p *Provider) Images(ctx context.Context) ([]environment.Image, error) {
 // usedImages returns the ids of the images of all containers, also of those that Rollout has not
 // created.
 func (p *Provider) usedImages(ctx context.Context) (map[string]bool, error) {
-	containers, err := p.api.ContainerList(ctx, container.ListOptions{All: true})
+	containers, err := listContainers(ctx, p.api)
 	if err != nil {
 		return nil, failed(environment.KindUnavailable, "list containers", err)
 	}
@@ -97,7 +96,7 @@ func (p *Provider) RemoveImage(ctx context.Context, id string) error {
 	if found.Config == nil || found.Config.Labels[environment.LabelJob] == "" {
 		return &environment.Error{Kind: environment.KindTeardown, Err: fmt.Errorf("%s: it was not made by rollout", doing)}
 	}
-	using, err := p.api.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("ancestor", found.ID))})
+	using, err := listContainers(ctx, p.api, filters.Arg("ancestor", found.ID))
 	if err != nil {
 		return failed(environment.KindUnavailable, doing, err)
 	}
