@@ -124,7 +124,7 @@ func checkJobPart(t *testing.T, where string, text []byte) {
 		return
 	}
 	dir := t.TempDir()
-	for _, name := range []string{"job/evals", "job/agent", "elsewhere/fix-the-build"} {
+	for _, name := range []string{"job/evals", "job/agent", "elsewhere/fix-the-build", "CLAUDE.md", ".claude/skills"} {
 		if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
 			t.Fatal(err)
 		}

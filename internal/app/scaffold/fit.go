@@ -109,15 +109,17 @@ func CheckInitPreset(name string) error {
 }
 
 // presetAgent returns the entry of a preset in a job file's agents.
-func presetAgent(name string) string {
-	p, _ := presets.Get(name)
-	entry := "  - name: " + name + "\n    preset: " + name + " # " + p.About + "\n"
+func presetAgent(name string) string { return presetEntry(name, name) + presetKey(name) }
+
+// presetKey returns the variables of a preset's entry: its key.
+func presetKey(preset string) string {
+	p, _ := presets.Get(preset)
 	key := p.Keys[0]
 	comment := " # from the environment rollout is started in; never printed"
 	if len(p.Keys) > 1 {
 		comment = " # or " + strings.Join(p.Keys[1:], ", ") + "; from the environment rollout is started in, and never printed"
 	}
-	return entry + "    env:\n      " + key + ": ${" + key + "}" + comment + "\n"
+	return "    env:\n      " + key + ": ${" + key + "}" + comment + "\n"
 }
 
 // withoutBroken returns the lines of a job file that leave out tasks that cannot run, with their

@@ -35,7 +35,8 @@ type InitRequest struct {
 	// Agent is the name of a custom agent, for which a first script is written. agent.Oracle: none;
 	// "": ExampleAgent.
 	Agent string
-	// Preset is an agent that is ready to run, instead of Agent; "": none.
+	// Preset is an agent that is ready to run, instead of Agent. "": if Agent is "", too, the agent
+	// for which the repository has files, if there is one (see FindSetup).
 	Preset string
 }
 
@@ -49,6 +50,9 @@ type Initialised struct {
 	Job      string
 	Provider Choice            // what was chosen if the request has no provider
 	Broken   map[string]string // the tasks that were left out, with the reasons
+	Setup    Setup             // the files for agents that the job compares with none
+	// Unset are the variables that the job's agents need and that are not set here.
+	Unset []string
 }
 
 // ExampleAgent is the name of the agent that Init writes.
@@ -262,6 +266,15 @@ func Init(ctx context.Context, h *host.Host, req InitRequest) (done Initialised,
 			return done, err
 		}
 	}
+	if req.Agent == "" {
+		if done.Setup, err = FindSetup(ctx, h, req.Dir, req.Preset); err != nil {
+			return done, err
+		}
+	}
+	if done.Setup.Any() {
+		req.Preset = done.Setup.Preset
+	}
+	done.Unset = unsetOf(h, req.Preset, done.Setup)
 	files, err := wantedFiles(h, req, tasks, &done)
 	if err != nil {
 		return done, err
@@ -289,7 +302,10 @@ func wantedFiles(h *host.Host, req InitRequest, tasks InitTasks, done *Initialis
 	for _, f := range files {
 		switch first, _, _ := strings.Cut(filepath.ToSlash(f.path), "/"); {
 		case f.path == "job.yaml":
-			if f.data, err = initJob(f.data, req, tasks, done.Provider, h.Providers.Names()[0]); err != nil {
+			if f.data, err = initJob(f.data, req, tasks, done.Provider, h.Providers.Names()[0]); err == nil && done.Setup.Any() {
+				f.data, err = comparing(h, f.data, req, done.Setup)
+			}
+			if err != nil {
 				return nil, err
 			}
 		case f.path == filepath.FromSlash(WorkflowPath):
@@ -298,7 +314,7 @@ func wantedFiles(h *host.Host, req InitRequest, tasks InitTasks, done *Initialis
 				done.Kept = filepath.Join(req.Dir, workflow)
 				continue
 			}
-			f.data = initWorkflow(f.data, done.Job, req.Preset)
+			f.data = initWorkflow(f.data, done.Job, req.Preset, done.Setup.Variables)
 		case f.path == ".gitignore":
 			f.adds = true
 		case first == "evals" && req.Tasks != "", first == "agent" && (req.Agent == agent.Oracle || req.Preset != ""):
@@ -313,8 +329,8 @@ func wantedFiles(h *host.Host, req InitRequest, tasks InitTasks, done *Initialis
 var plainPath = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_./-]*$`)
 
 // initWorkflow returns the workflow of the scaffold for a job file at a path of the repository, and
-// for a preset with its key.
-func initWorkflow(text []byte, job, preset string) []byte {
+// for a preset with its key and further variables.
+func initWorkflow(text []byte, job, preset string, variables []string) []byte {
 	out := string(text)
 	if job != "" {
 		if !plainPath.MatchString(job) {
@@ -324,9 +340,32 @@ func initWorkflow(text []byte, job, preset string) []byte {
 	}
 	if p, ok := presets.Get(preset); ok {
 		head, _, _ := strings.Cut(out, "    # What job.yaml takes")
-		out = head + "    secrets: # add it to the repository's secrets\n      env: |\n        " + p.Keys[0] + "=${{ secrets." + p.Keys[0] + " }}\n"
+		out = head + "    secrets: # add them to the repository's secrets\n      env: |\n"
+		for _, name := range needed(p, variables) {
+			out += "        " + name + "=${{ secrets." + name + " }}\n"
+		}
 	}
 	return []byte(out)
+}
+
+// needed returns the variables of a job with a preset: its key, and further ones.
+func needed(p presets.Preset, variables []string) []string {
+	names := p.Keys[:1:1]
+	for _, name := range variables {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// unsetOf returns the variables of the job's agents that are not set.
+func unsetOf(h *host.Host, preset string, s Setup) []string {
+	p, ok := presets.Get(preset)
+	if !ok {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(needed(p, s.Variables)), func(name string) bool { return h.Variable(name) != "" })
 }
 
 // initJob returns the job file of the scaffold, adapted to the request.

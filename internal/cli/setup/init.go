@@ -5,6 +5,7 @@ package setup
 import (
 	"context"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path"
@@ -33,9 +34,14 @@ func NewInitCommand(v *command.Invocation) *cobra.Command {
 nothing is written; but a workflow that exists is kept, and to a .gitignore a line is added. A task that cannot run is left out,
 with the reason.
 
-The provider is the first of docker and sandbox that works here. On a terminal it asks for the provider, where the tasks are, and which agent runs; flags answer the questions, and --yes takes
-the defaults. Elsewhere, and in CI, it asks nothing. Nothing is written before the last answer. The tasks may be a directory,
-NAME@VERSION of a dataset in Harbor's public registry, or "REGISTRY NAME@VERSION" with the path or URL of another one.
+If the repository has files for an agent (CLAUDE.md, AGENTS.md, GEMINI.md, .claude, .codex, skills, .mcp.json and others), the job
+runs that agent with and without them, and compares the two. Values of variables and headers of MCP servers are not copied:
+the job file names variables. --preset chooses another agent, and --agent my-agent writes one without these files.
+
+The provider is the first of docker and sandbox that works here. On a terminal it asks for the provider, where the tasks are, and
+which agent runs; flags answer the questions, and --yes takes the defaults. Elsewhere, and in CI, it asks nothing. Nothing is
+written before the last answer. The tasks may be a directory, NAME@VERSION of a dataset in Harbor's public registry, or
+"REGISTRY NAME@VERSION" with the path or URL of another one.
 ` + command.DoneCodes,
 		Example: `  rollout init
   rollout init my-evals --yes && cd my-evals && rollout job.yaml
@@ -67,6 +73,7 @@ NAME@VERSION of a dataset in Harbor's public registry, or "REGISTRY NAME@VERSION
 				fmt.Fprintln(v.Stdout, file)
 			}
 			if err == nil {
+				printSetup(v.Stderr, done)
 				printNext(v.Env, req.Dir, done)
 			}
 			return err
@@ -126,7 +133,16 @@ func askInit(ctx context.Context, v *command.Invocation, host *host.Host, answer
 		}
 	}
 	if !answered("agent") && !answered("preset") {
-		return a.ask(ctx, "Name of your agent, or preset:NAME of rollout agents ls (oracle: none yet, only the tasks' solutions)", scaffold.ExampleAgent, func(answer string) error {
+		usual := scaffold.ExampleAgent
+		found, err := scaffold.FindSetup(ctx, host, req.Dir, "")
+		if err != nil {
+			return err
+		}
+		if found.Any() {
+			fmt.Fprintf(v.Stderr, "Found for %s: %s. The job can run it with and without these files.\n", found.Preset, strings.Join(found.Found, ", "))
+			usual = "preset:" + found.Preset
+		}
+		return a.ask(ctx, "Name of your agent, or preset:NAME of rollout agents ls (oracle: none yet, only the tasks' solutions)", usual, func(answer string) error {
 			if preset, ok := strings.CutPrefix(answer, "preset:"); ok {
 				req.Preset, req.Agent = strings.TrimSpace(preset), ""
 				return scaffold.CheckInitPreset(req.Preset)
@@ -136,6 +152,24 @@ func askInit(ctx context.Context, v *command.Invocation, host *host.Host, answer
 		})
 	}
 	return nil
+}
+
+// printSetup says which files of the repository the job compares an agent with and without.
+func printSetup(w io.Writer, done scaffold.Initialised) {
+	s := done.Setup
+	if !s.Any() {
+		return
+	}
+	fmt.Fprintf(w, "The job runs %s with and without what this repository has for it: %s\n", s.Preset, strings.Join(s.Found, ", "))
+	for _, left := range s.Left {
+		fmt.Fprintf(w, "left out %s: %s\n", left.Name, left.Why)
+	}
+	if len(s.Variables) > 0 {
+		fmt.Fprintf(w, "Its MCP servers get these variables of the machine: %s\n", strings.Join(s.Variables, ", "))
+	}
+	if len(s.Others) > 0 {
+		fmt.Fprintf(w, "There are files for other agents, too; choose one with --preset: %s\n", strings.Join(s.Others, ", "))
+	}
 }
 
 // printNext says what was chosen and left out, and what to do with the files that init wrote.
@@ -164,6 +198,11 @@ func printNext(e command.Env, dir string, done scaffold.Initialised) {
 	if filepath.Clean(dir) != "." {
 		next = "cd " + untrusted.ShellPath(dir) + " && " + next
 	}
-	fmt.Fprintf(e.Stderr, "next: %s && rollout job.yaml\n", next)
+	if len(done.Unset) > 0 {
+		fmt.Fprintf(e.Stderr, "not set here: %s. Export them, or give rollout a file with --env-file. Without them, run the tasks alone:\n", strings.Join(done.Unset, ", "))
+		fmt.Fprintf(e.Stderr, "next: %s && rollout run job.yaml --agent oracle --agent nop\n", next)
+	} else {
+		fmt.Fprintf(e.Stderr, "next: %s && rollout job.yaml\n", next)
+	}
 	fmt.Fprintln(e.Stderr, "If the check should only advise in the first weeks, and stay green, set gate.mode: advise in job.yaml")
 }

@@ -210,9 +210,9 @@ var dependencies = []dependency{
 	},
 	{
 		paths:    []string{"github.com/pelletier/go-toml/v2"},
-		use:      "task.toml",
+		use:      "task.toml, and Codex's settings",
 		why:      "It has the positions of keys and errors.",
-		packages: []string{"internal/core/task"},
+		packages: []string{"internal/core/task", "internal/app/scaffold"},
 	},
 	{
 		paths:    []string{"k8s.io/apimachinery"},

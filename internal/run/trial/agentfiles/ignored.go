@@ -155,3 +155,21 @@ func (i *ignored) matchAt(name string, isDir bool) bool {
 	}
 	return out
 }
+
+// Ignored reports whether a .gitignore file of dir's repository names a file or directory below dir,
+// or one of the directories above it. name has forward slashes.
+func Ignored(dir, name string, isDir bool) (bool, error) {
+	i, err := ignoredIn(dir)
+	if err != nil {
+		return false, err
+	}
+	for _, above := range parents(name) {
+		if above != "." && i.match(above, true) {
+			return true, nil
+		}
+		if err := i.read(task.Tree(dir), above); err != nil {
+			return false, err
+		}
+	}
+	return i.match(name, isDir), nil
+}
