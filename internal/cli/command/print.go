@@ -12,6 +12,7 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/lib/diag"
 	"github.com/org/rollout-action/internal/lib/plural"
+	"github.com/org/rollout-action/internal/output/summary"
 	"github.com/org/rollout-action/internal/output/ui"
 )
 
@@ -62,18 +63,18 @@ func (v *Invocation) printResume(finished *host.Finished) {
 func (e Env) printSummary(f *host.Finished) {
 	in := f.Input
 	color, width := e.StdoutStyle()
-	ui.Summary(e.Stdout, ui.SummaryInput{
+	summary.Write(e.Stdout, summary.Input{
 		Job: in.Job, Groups: in.Groups, Trials: in.Trials, Dir: in.Dir, Files: in.Files, Tasks: report.PassedTasks(report.Cases(in)), Resume: f.Resume, Versus: in.ComparedPairs(report.MaxPairs),
 		Missing: f.NoResult && in.Job.SkippedTrials > 0, Running: f.Running, Partial: len(f.Incomplete) > 0 && in.Job.SkippedTrials > 0,
 	}, color, width)
-	verdict := ui.VerdictInput{Diff: in.Diff, Incomplete: f.Incomplete, Notes: in.Notes, Missing: len(in.Incomplete) > 0, Cancelled: f.Outcome == host.Stopped}
+	verdict := summary.VerdictInput{Diff: in.Diff, Incomplete: f.Incomplete, Notes: in.Notes, Missing: len(in.Incomplete) > 0, Cancelled: f.Outcome == host.Stopped}
 	if f.Compared {
 		verdict.Baseline = in.Baseline
 	}
 	if f.Judged {
 		verdict.Verdict = in.Verdict
 	}
-	ui.Verdict(e.Stdout, verdict, color, width)
+	summary.WriteVerdict(e.Stdout, verdict, color, width)
 }
 
 // PrintJSON prints a value on stdout, as results are written.

@@ -28,7 +28,7 @@ import (
 	"github.com/org/rollout-action/internal/lib/plural"
 	"github.com/org/rollout-action/internal/lib/quantity"
 	"github.com/org/rollout-action/internal/lib/untrusted"
-	"github.com/org/rollout-action/internal/output/ui"
+	"github.com/org/rollout-action/internal/output/summary"
 )
 
 // showOptions are the flags of show.
@@ -253,13 +253,13 @@ func printShownJob(e command.Env, s inspect.ShownJob, asJSON bool) error {
 	}
 	fmt.Fprintf(&b, "Started: %s\n\n", in.Job.StartedAt.UTC().Format("2006-01-02 15:04:05 UTC"))
 	color, width := e.StdoutStyle()
-	ui.Summary(&b, ui.SummaryInput{
+	summary.Write(&b, summary.Input{
 		Job: in.Job, Groups: in.Groups, Trials: in.Trials, Dir: in.Dir, Resume: s.Resume, Versus: in.ComparedPairs(report.MaxPairs), Missing: s.State == library.JobKilled && in.Job.SkippedTrials > 0,
 		Partial: s.State == library.JobRunning && in.Job.SkippedTrials > 0,
 	}, color, width)
 	if v := s.Verdict; v != nil {
 		fmt.Fprintf(&b, "\n%s\n", judgedLine(v))
-		ui.Verdict(&b, ui.VerdictInput{
+		summary.WriteVerdict(&b, summary.VerdictInput{
 			Verdict: v.Gate, Stored: v.Comparison, Incomplete: v.Incomplete, Missing: len(v.Incomplete) > 0, Whole: !e.StdoutIsTerminal(), All: seeAll,
 		}, color, width)
 	}

@@ -20,7 +20,7 @@ func TestTheLastLineOfValidate(t *testing.T) {
 		"job.yaml is valid: 2 agents × 3 tasks × 1 attempt = 6 trials":      {proof.Checked{File: "job.yaml", Agents: 2, Tasks: 3, Attempts: 1, Trials: 6}, 0},
 		"evals is valid: 3 tasks, 1 without a solution (--run proves them)": {proof.Checked{File: "evals", Implied: true, Tasks: 3, NoSolution: 1}, 0},
 	} {
-		if got := summary(tc.checked, tc.wrong); got != want {
+		if got := validity(tc.checked, tc.wrong); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

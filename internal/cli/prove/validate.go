@@ -23,7 +23,7 @@ import (
 	"github.com/org/rollout-action/internal/lib/diag"
 	"github.com/org/rollout-action/internal/lib/plural"
 	"github.com/org/rollout-action/internal/lib/untrusted"
-	"github.com/org/rollout-action/internal/output/ui"
+	"github.com/org/rollout-action/internal/output/summary"
 	"github.com/org/rollout-action/internal/run/prove"
 	"github.com/org/rollout-action/reporters"
 )
@@ -383,7 +383,7 @@ func validate(ctx context.Context, v *command.Invocation, req stages.JobRequest,
 		for _, g := range checked.Judged {
 			fmt.Fprint(v.Stdout, judgesOf(g))
 		}
-		fmt.Fprintln(v.Stdout, summary(checked, wrongs))
+		fmt.Fprintln(v.Stdout, validity(checked, wrongs))
 	}
 	if err == nil && !found.Valid {
 		err = &command.Failure{Code: command.ExitUsage}
@@ -391,8 +391,8 @@ func validate(ctx context.Context, v *command.Invocation, req stages.JobRequest,
 	return err
 }
 
-// summary returns the last line of the text.
-func summary(c proof.Checked, wrong int) string {
+// validity returns the last line of the text.
+func validity(c proof.Checked, wrong int) string {
 	file, tasks := untrusted.Line(c.File), plural.Count(c.Tasks, "task")
 	switch without := ""; {
 	case wrong > 0:
@@ -418,7 +418,7 @@ func Prove(ctx context.Context, v *command.Invocation, req proof.ProveRequest, f
 	}
 	if format == flags.FormatText {
 		color, width := v.StdoutStyle()
-		ui.ProveReport(v.Stdout, *report, color, width)
+		summary.WriteProof(v.Stdout, *report, color, width)
 	} else if printed := v.Reporters.WriteProof(v.Stdout, format, *report, reporters.Options{}); !v.ClosedStdout(printed) { // the exit code is still the proof's
 		err = errors.Join(err, printed)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/org/rollout-action/internal/core/event"
 	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/output/summary"
 )
 
 // TestDemo plays a made-up job on the terminal, for developers who change how a job looks:
@@ -46,7 +47,7 @@ func TestDemo(t *testing.T) {
 	d.sink = sink
 	d.play(ctx, 8)
 	end()
-	Summary(os.Stderr, SummaryInput{
+	summary.Write(os.Stderr, summary.Input{
 		Job: result.Summarize(d.plan, d.trials), Groups: result.Groups(d.plan, d.trials), Trials: d.trials, Dir: "jobs/demo",
 	}, color, 80)
 }

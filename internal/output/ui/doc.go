@@ -1,5 +1,5 @@
 // Package ui shows a running job to users and programs (a live terminal view, plain lines, JSON
-// lines) and prints the final summary. It knows events and results, not how trials run.
+// lines). It knows events and results, not how trials run.
 //
 // # JSON lines
 //

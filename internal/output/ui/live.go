@@ -10,6 +10,7 @@ import (
 	"github.com/org/rollout-action/internal/core/event"
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/lib/untrusted"
+	"github.com/org/rollout-action/internal/output/termtext"
 )
 
 // refresh is the interval of the view: a change shows at once, and thousands of events a second
@@ -20,7 +21,7 @@ const refresh = 100 * time.Millisecond
 // it, where they stay. Events only change the state and queue lines; a separate goroutine draws.
 type live struct {
 	opts   Options
-	styles styles
+	styles termtext.Styles
 
 	mu     sync.Mutex
 	state  state
@@ -29,7 +30,7 @@ type live struct {
 }
 
 func newLive(opts Options) (event.Sink, func()) {
-	l := &live{opts: opts, styles: newStyles(opts.Color)}
+	l := &live{opts: opts, styles: termtext.NewStyles(opts.Color)}
 	stop, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -95,16 +96,16 @@ func (l *live) lines(e event.Event) []string {
 	}
 	switch e.Kind {
 	case event.JobStarted:
-		return []string{l.styles.dim.Render(startLine(e, l.opts.Concurrency))}
+		return []string{l.styles.Dim.Render(startLine(e, l.opts.Concurrency))}
 	case event.TrialEnded:
 		return l.trialLines(e)
 	case event.Retrying:
 		return l.retryLines(e)
 	case event.Notice:
-		return []string{l.styles.warn.Render(noticeLine(e))}
+		return []string{l.styles.Warn.Render(noticeLine(e))}
 	case event.Cancelling:
 		stopping := max(e.Total, len(l.state.running))
-		return []string{l.styles.warn.Render(cancelLine(stopping, "press Ctrl-C again to stop"))}
+		return []string{l.styles.Warn.Render(cancelLine(stopping, "press Ctrl-C again to stop"))}
 	}
 	return nil
 }
@@ -112,14 +113,14 @@ func (l *live) lines(e event.Event) []string {
 // retryLines has the reason of a retry on the same line if it fits, or else below.
 func (l *live) retryLines(e event.Event) []string {
 	cols, _ := l.opts.Width()
-	when, reason := "  "+retrying(e)+":", firstLine(e.Message)
-	lines := []string{"↻ " + name(e.Key) + when + " " + reason}
+	when, reason := "  "+retrying(e)+":", termtext.FirstLine(e.Message)
+	lines := []string{"↻ " + termtext.TrialName(e.Key) + when + " " + reason}
 	if ansi.StringWidth(lines[0]) > cols-1 {
 		room := cols - 1 - ansi.StringWidth("↻ "+when)
-		lines = append([]string{"↻ " + cutMiddle(name(e.Key), max(room, minName)) + when}, paragraph(reason, cols)...)
+		lines = append([]string{"↻ " + termtext.CutMiddle(termtext.TrialName(e.Key), max(room, minName)) + when}, paragraph(reason, cols)...)
 	}
 	for i, line := range lines {
-		lines[i] = l.styles.dim.Render(line)
+		lines[i] = l.styles.Dim.Render(line)
 	}
 	return lines
 }
@@ -133,31 +134,31 @@ func (l *live) trialLines(e event.Event) []string {
 		return nil
 	}
 	cols, _ := l.opts.Width()
-	verdict := l.styles.verdict(t)
+	verdict := outcome(l.styles, t)
 	if t.Error == nil {
 		return []string{l.headline(verdict, e, cols)}
 	}
 	if kind := untrusted.Line(string(t.Error.Type)); t.Completed() {
-		verdict += "  " + l.styles.bad.Render(kind)
+		verdict += "  " + l.styles.Bad.Render(kind)
 	} else {
-		verdict = l.styles.bad.Render("✗ " + kind)
+		verdict = l.styles.Bad.Render("✗ " + kind)
 	}
-	what := firstLine(t.Error.Message)
+	what := termtext.FirstLine(t.Error.Message)
 	if first := l.state.firstWith(e); first != "" {
 		what = "as " + first
 	}
 	lines := append([]string{l.headline(verdict, e, cols)}, paragraph(what, cols)...)
-	return append(lines, "  "+l.styles.dim.Render(untrusted.ShellPath(e.Message)))
+	return append(lines, "  "+l.styles.Dim.Render(untrusted.ShellPath(e.Message)))
 }
 
 // headline formats a verdict and its trial, on one line if possible.
 func (l *live) headline(verdict string, e event.Event, cols int) string {
-	end := "  " + took(e.Trial.Durations.TotalSec)
+	end := "  " + termtext.Took(e.Trial.Durations.TotalSec)
 	if e.Trial.Confirmation {
 		end += "  (tried again)"
 	}
 	room := cols - 1 - ansi.StringWidth(verdict+"  "+end)
-	return verdict + "  " + cutMiddle(name(e.Key), max(room, minName)) + l.styles.dim.Render(end)
+	return verdict + "  " + termtext.CutMiddle(termtext.TrialName(e.Key), max(room, minName)) + l.styles.Dim.Render(end)
 }
 
 // maxParagraph is how many lines of a message are printed while the job runs.
@@ -168,7 +169,7 @@ func paragraph(text string, cols int) []string {
 	if text == "" {
 		return nil
 	}
-	lines := wrapped(text, max(cols-4, 10))
+	lines := termtext.Wrapped(text, max(cols-4, 10))
 	if len(lines) > maxParagraph {
 		lines = lines[:maxParagraph]
 		lines[maxParagraph-1] += "…"

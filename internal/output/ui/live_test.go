@@ -18,6 +18,7 @@ import (
 
 	"github.com/org/rollout-action/internal/core/event"
 	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/output/termtext"
 )
 
 // terminal is an emulated terminal, so tall that nothing scrolls away.
@@ -36,7 +37,7 @@ func (v *terminal) Write(p []byte) (int, error) {
 	return v.vt.Write(p)
 }
 
-// took returns what was written since the last call.
+// Took returns what was written since the last call.
 func (v *terminal) took() string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -326,7 +327,7 @@ func TestLiveShowsCancelling(t *testing.T) {
 func TestLiveFollowsResizes(t *testing.T) {
 	cols := 80
 	screen := screen{}
-	v := view{state: &state{total: 4, started: start}, styles: newStyles(false), now: start, rows: 24}
+	v := view{state: &state{total: 4, started: start}, styles: termtext.NewStyles(false), now: start, rows: 24}
 	for i := range 3 {
 		v.state.running = append(v.state.running, &running{name: strings.Repeat("long-name-", 7) + fmt.Sprint(i), since: start})
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/org/rollout-action/internal/core/event"
 	"github.com/org/rollout-action/internal/lib/untrusted"
+	"github.com/org/rollout-action/internal/output/termtext"
 )
 
 // plain writes a line when something ends or fails, and after a long silence. Lines have no time
@@ -17,7 +18,7 @@ import (
 // outside, so none can be a workflow command.
 type plain struct {
 	out    *printer
-	styles styles
+	styles termtext.Styles
 	opts   Options
 
 	mu    sync.Mutex
@@ -34,7 +35,7 @@ type plain struct {
 const firstHint = 2 * time.Second
 
 func newPlain(opts Options) (event.Sink, func()) {
-	p := &plain{styles: newStyles(opts.Color), opts: opts, after: firstHint}
+	p := &plain{styles: termtext.NewStyles(opts.Color), opts: opts, after: firstHint}
 	p.out = newPrinter(opts.Out, opts.Heartbeat, p.silent)
 	return p.sink, p.close
 }
@@ -106,21 +107,21 @@ func (p *plain) line(e event.Event) string {
 	case event.JobStarted:
 		return startLine(e, p.opts.Concurrency)
 	case event.TrialStarted:
-		return p.count() + "→ " + name(e.Key)
+		return p.count() + "→ " + termtext.TrialName(e.Key)
 	case event.PhaseStarted:
-		return p.count() + "→ " + name(e.Key) + "  " + phaseName(e.Phase)
+		return p.count() + "→ " + termtext.TrialName(e.Key) + "  " + phaseName(e.Phase)
 	case event.Progress:
-		if line := firstLine(e.Message); line != "" {
-			return p.count() + "· " + name(e.Key) + "  " + line
+		if line := termtext.FirstLine(e.Message); line != "" {
+			return p.count() + "· " + termtext.TrialName(e.Key) + "  " + line
 		}
 	case event.TrialEnded:
 		return p.count() + p.trialLine(e)
 	case event.Retrying:
-		return p.count() + "↻ " + name(e.Key) + "  " + retrying(e) + ": " + firstLine(e.Message)
+		return p.count() + "↻ " + termtext.TrialName(e.Key) + "  " + retrying(e) + ": " + termtext.FirstLine(e.Message)
 	case event.Notice:
 		return noticeLine(e)
 	case event.Cancelling:
-		return p.styles.warn.Render(cancelLine(max(e.Total, len(p.state.running)), "a second signal stops"))
+		return p.styles.Warn.Render(cancelLine(max(e.Total, len(p.state.running)), "a second signal stops"))
 	}
 	return ""
 }
@@ -129,12 +130,12 @@ func (p *plain) line(e event.Event) string {
 const verdictWidth = 7
 
 func (p *plain) trialLine(e event.Event) string {
-	verdict := lipgloss.NewStyle().Width(verdictWidth).Render(p.styles.verdict(e.Trial))
-	line := verdict + "  " + name(e.Key)
+	verdict := lipgloss.NewStyle().Width(verdictWidth).Render(outcome(p.styles, e.Trial))
+	line := verdict + "  " + termtext.TrialName(e.Key)
 	if e.Trial == nil {
 		return line
 	}
-	line += "  " + took(e.Trial.Durations.TotalSec)
+	line += "  " + termtext.Took(e.Trial.Durations.TotalSec)
 	if e.Trial.Confirmation {
 		line += "  (tried again)"
 	}

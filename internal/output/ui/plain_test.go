@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/org/rollout-action/internal/core/event"
+	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/output/termtext"
 )
 
 // play shows the events and returns the output.
@@ -273,6 +275,30 @@ func TestConcurrentEvents(t *testing.T) {
 		word := "broken"
 		if n := strings.Count(out.String(), word); n != 1600 {
 			t.Errorf("%s: %d of 1600 failures were written", mode, n)
+		}
+	}
+}
+
+func TestImageFailureIsPrintedOnce(t *testing.T) {
+	const cause = "Dockerfile:3: RUN false: exit code 1"
+	ended := func(task string, attempt int, kind result.ErrorType, message string) event.Event {
+		k := key(task, attempt)
+		return event.Event{Kind: event.TrialEnded, Key: k, Message: "jobs/j", Time: start, Trial: &result.Trial{
+			Key: *k, Error: &result.Error{Type: kind, Message: message},
+		}}
+	}
+	events := []event.Event{
+		{Kind: event.JobStarted, Total: 5, Time: start},
+		ended("a", 1, result.EnvironmentBuildFailed, cause),
+		ended("b", 1, result.EnvironmentBuildFailed, "another"),
+		ended("a", 2, result.EnvironmentBuildFailed, cause),
+		ended("a", 3, result.AgentExecutionFailed, "exit code 7"),
+		ended("a", 4, result.AgentExecutionFailed, "exit code 7"),
+	}
+	out := play(Options{Mode: Plain, Level: slog.LevelWarn}, events)
+	for text, times := range map[string]int{cause: 1, "environment_build_failed: as " + termtext.TrialName(key("a", 1)): 1, "another": 1, "exit code 7": 2} {
+		if n := strings.Count(out, text); n != times {
+			t.Errorf("%q was printed %d times, want %d:\n%s", text, n, times, out)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/org/rollout-action/internal/core/agent"
 	"github.com/org/rollout-action/internal/core/event"
 	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/output/termtext"
 )
 
 // state accumulates the events of a job.
@@ -40,7 +41,7 @@ func (s *state) firstWith(e event.Event) string {
 	if s.images == nil {
 		s.images = map[string]string{}
 	}
-	s.images[e.Trial.Error.Message] = name(e.Key)
+	s.images[e.Trial.Error.Message] = termtext.TrialName(e.Key)
 	return ""
 }
 
@@ -69,7 +70,7 @@ func (s *state) apply(e event.Event) {
 	switch e.Kind {
 	case event.TrialStarted:
 		if at < 0 {
-			s.running = append(s.running, &running{key: *e.Key, name: name(e.Key), since: e.Time})
+			s.running = append(s.running, &running{key: *e.Key, name: termtext.TrialName(e.Key), since: e.Time})
 		}
 	case event.PhaseStarted:
 		if at >= 0 {
@@ -77,7 +78,7 @@ func (s *state) apply(e event.Event) {
 		}
 	case event.Progress:
 		if at >= 0 {
-			s.running[at].progress = firstLine(e.Message)
+			s.running[at].progress = termtext.FirstLine(e.Message)
 		}
 	case event.TrialEnded:
 		if at >= 0 {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/lib/plural"
+	"github.com/org/rollout-action/internal/output/termtext"
 )
 
 // view draws the state for a terminal of a given size, without changing it. Most lines are short
@@ -24,7 +25,7 @@ import (
 //	+3 more
 type view struct {
 	state      *state
-	styles     styles
+	styles     termtext.Styles
 	opts       Options
 	now        time.Time
 	cols, rows int
@@ -37,9 +38,9 @@ const (
 	minName  = 12
 )
 
-// age returns how long ago something began. All ages change together, once a second, in one frame.
+// Age returns how long ago something began. All ages change together, once a second, in one frame.
 func (v view) age(since time.Time) string {
-	return age(v.now.Truncate(time.Second).Sub(since.Truncate(time.Second)))
+	return termtext.Age(v.now.Truncate(time.Second).Sub(since.Truncate(time.Second)))
 }
 
 func (v view) width() int { return v.cols - 1 }
@@ -72,7 +73,7 @@ func (v view) bar() string {
 	if v.width()-len(text)-len("   ~2h10m left") >= minBar {
 		left := ""
 		if d, ok := s.left(v.opts.Concurrency, v.now); ok {
-			left = "~" + roughly(d) + " left"
+			left = "~" + termtext.Roughly(d) + " left"
 		}
 		text += fmt.Sprintf("  %-11s", left)
 	}
@@ -85,10 +86,10 @@ func (v view) bar() string {
 		upTo  int
 		style lipgloss.Style
 	}{
-		{s.passed, v.styles.good},
-		{counted.CompletedTrials, v.styles.warn},
-		{counted.CompletedTrials + counted.FailedTrials, v.styles.bad},
-		{s.ended, v.styles.dim},
+		{s.passed, v.styles.Good},
+		{counted.CompletedTrials, v.styles.Warn},
+		{counted.CompletedTrials + counted.FailedTrials, v.styles.Bad},
+		{s.ended, v.styles.Dim},
 	}
 	var b strings.Builder
 	drawn := 0
@@ -98,7 +99,7 @@ func (v view) bar() string {
 			drawn = cells
 		}
 	}
-	b.WriteString(v.styles.dim.Render(strings.Repeat("─", width-drawn)))
+	b.WriteString(v.styles.Dim.Render(strings.Repeat("─", width-drawn)))
 	return " " + b.String() + "  " + text
 }
 
@@ -107,18 +108,18 @@ func (v view) bar() string {
 func (v view) counts() []string {
 	s := v.state
 	if s.cancelling {
-		return []string{" " + v.styles.warn.Render("Cancelling: "+plural.Count(len(s.running), "trial")+" left to stop")}
+		return []string{" " + v.styles.Warn.Render("Cancelling: "+plural.Count(len(s.running), "trial")+" left to stop")}
 	}
 	counted, rated := s.tally.Summary(nil), s.evaluated().Summary(v.opts.Metrics)
 	rate := "–"
 	if rated.CompletedTrials > 0 {
-		rate = percent(rated.PassRate)
+		rate = termtext.Percent(rated.PassRate)
 	}
 	parts := []string{
-		"pass rate " + v.styles.bold.Render(rate),
-		v.count(s.passed, "passed", v.styles.good),
-		v.count(counted.CompletedTrials-s.passed, "not passed", v.styles.warn),
-		v.count(counted.FailedTrials, "failed", v.styles.bad),
+		"pass rate " + v.styles.Bold.Render(rate),
+		v.count(s.passed, "passed", v.styles.Good),
+		v.count(counted.CompletedTrials-s.passed, "not passed", v.styles.Warn),
+		v.count(counted.FailedTrials, "failed", v.styles.Bad),
 	}
 	for _, m := range rated.Metrics {
 		parts = append(parts, metric(m))
@@ -129,7 +130,7 @@ func (v view) counts() []string {
 func (v view) count(n int, what string, style lipgloss.Style) string {
 	text := fmt.Sprintf("%d %s", n, what)
 	if n == 0 {
-		return v.styles.dim.Render(text)
+		return v.styles.Dim.Render(text)
 	}
 	return style.Render(text)
 }
@@ -137,14 +138,14 @@ func (v view) count(n int, what string, style lipgloss.Style) string {
 func metric(m result.Metric) string {
 	value := "–"
 	if m.Value != nil {
-		value = number(*m.Value)
+		value = termtext.Number(*m.Value)
 	}
 	return m.Type + " " + value
 }
 
 // pack joins parts into at most the given number of lines, and leaves out what does not fit.
 func (v view) pack(parts []string, lines int) []string {
-	separator := v.styles.dim.Render(" · ")
+	separator := v.styles.Dim.Render(" · ")
 	packed := []string{" " + parts[0]}
 	for _, part := range parts[1:] {
 		last := &packed[len(packed)-1]
@@ -177,11 +178,11 @@ func (v view) list(space int) []string {
 	for i, r := range running[:shown] {
 		lines = append(lines, v.row(r))
 		if i == making {
-			lines = append(lines, v.styles.dim.Render(strings.Repeat(" ", ageWidth+3)+"└ "+cutEnd(r.progress, v.width()-ageWidth-5)))
+			lines = append(lines, v.styles.Dim.Render(strings.Repeat(" ", ageWidth+3)+"└ "+termtext.CutEnd(r.progress, v.width()-ageWidth-5)))
 		}
 	}
 	if more := len(running) - shown; more > 0 {
-		lines = append(lines, v.styles.dim.Render(fmt.Sprintf(" +%d more", more)))
+		lines = append(lines, v.styles.Dim.Render(fmt.Sprintf(" +%d more", more)))
 	}
 	return lines
 }
@@ -191,5 +192,5 @@ func (v view) row(r *running) string {
 	if v.width()-len(left) < minName {
 		left = fmt.Sprintf(" %*s  ", ageWidth, v.age(r.since))
 	}
-	return v.styles.dim.Render(left) + cutMiddle(r.name, v.width()-len(left))
+	return v.styles.Dim.Render(left) + termtext.CutMiddle(r.name, v.width()-len(left))
 }

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -10,30 +11,31 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/lib/plural"
 	"github.com/org/rollout-action/internal/lib/untrusted"
+	"github.com/org/rollout-action/internal/output/termtext"
 )
 
 // Texts that the plain and the live view share.
 
-// verdict returns a trial's outcome in a few cells, with its style.
-func (l styles) verdict(t *result.Trial) string {
+// outcome returns a trial's outcome in a few cells, with its style.
+func outcome(l termtext.Styles, t *result.Trial) string {
 	switch {
 	case t == nil || t.Reward == nil && t.Error == nil:
-		return l.dim.Render("· done")
+		return l.Dim.Render("· done")
 	case t.Reward == nil:
-		return l.bad.Render("✗ error")
+		return l.Bad.Render("✗ error")
 	case t.Agent == agent.Nop && t.Passed():
-		return l.warn.Render("! " + number(*t.Reward)) // the task rewards doing nothing
+		return l.Warn.Render("! " + termtext.Number(*t.Reward)) // the task rewards doing nothing
 	case t.Agent == agent.Nop:
-		return l.dim.Render("· " + number(*t.Reward)) // as expected
+		return l.Dim.Render("· " + termtext.Number(*t.Reward)) // as expected
 	case t.Passed():
-		return l.good.Render("✓ " + number(*t.Reward))
+		return l.Good.Render("✓ " + termtext.Number(*t.Reward))
 	}
-	return l.warn.Render("✗ " + number(*t.Reward))
+	return l.Warn.Render("✗ " + termtext.Number(*t.Reward))
 }
 
 // problem returns a trial's error on one line: its type, and the first line of its message.
 func problem(e *result.Error) string {
-	if message := firstLine(e.Message); message != "" {
+	if message := termtext.FirstLine(e.Message); message != "" {
 		return untrusted.Line(string(e.Type)) + ": " + message
 	}
 	return untrusted.Line(string(e.Type))
@@ -62,13 +64,13 @@ func startLine(e event.Event, concurrency int) string {
 // retrying says when something is tried again.
 func retrying(e event.Event) string {
 	if e.Delay > 0 {
-		return "retrying in " + took(e.Delay.Seconds())
+		return "retrying in " + termtext.Took(e.Delay.Seconds())
 	}
 	return "retrying now"
 }
 
 func noticeLine(e event.Event) string {
-	return "note: " + firstLine(e.Message)
+	return "note: " + termtext.FirstLine(e.Message)
 }
 
 // cancelLine describes what happens to the running trials, and how to skip the wait for their logs.
@@ -85,7 +87,7 @@ func (s *state) heartbeat(now time.Time) string {
 		return ""
 	}
 	oldest := s.running[0]
-	line := fmt.Sprintf("… %d running, the oldest: %s (%s, %s)", len(s.running), oldest.name, phaseName(oldest.phase), age(now.Sub(oldest.since)))
+	line := fmt.Sprintf("… %d running, the oldest: %s (%s, %s)", len(s.running), oldest.name, phaseName(oldest.phase), termtext.Age(now.Sub(oldest.since)))
 	if oldest.progress != "" {
 		line += ": " + oldest.progress
 	}
@@ -98,4 +100,21 @@ func timeOf(e event.Event, now func() time.Time) time.Time {
 		return now()
 	}
 	return e.Time
+}
+
+// phaseNames are the names of phases for users, at most phaseWidth cells wide.
+var phaseNames = map[event.Phase]string{
+	event.EnvironmentSetup: "environment",
+	event.AgentSetup:       "agent setup",
+	event.AgentExecution:   "agent",
+	event.Verifier:         "verifier",
+	event.Judging:          "judging",
+	event.Collect:          "logs",
+	event.Teardown:         "cleanup",
+}
+
+const phaseWidth = len("environment")
+
+func phaseName(p event.Phase) string {
+	return cmp.Or(phaseNames[p], "starting")
 }

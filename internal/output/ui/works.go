@@ -10,6 +10,7 @@ import (
 	"github.com/org/rollout-action/internal/core/event"
 	"github.com/org/rollout-action/internal/core/report"
 	"github.com/org/rollout-action/internal/lib/untrusted"
+	"github.com/org/rollout-action/internal/output/termtext"
 )
 
 // Works shows operations that take longer than firstHint: on a terminal in a line that is redrawn,
@@ -85,7 +86,7 @@ func (w *Works) Begin(work *event.Work) (end func()) {
 		w.shown = slices.DeleteFunc(w.shown, func(r *shownRun) bool { return r == run })
 		w.erase()
 		if run.long && w.mode == Plain && w.hidden == 0 {
-			fmt.Fprintf(w.out, "%s: done in %s\n", run.what(), took(time.Since(run.began).Seconds()))
+			fmt.Fprintf(w.out, "%s: done in %s\n", run.what(), termtext.Took(time.Since(run.began).Seconds()))
 		}
 	}
 }
@@ -125,7 +126,7 @@ func (w *Works) draw() {
 	for _, run := range slices.Backward(w.shown) {
 		if run.long {
 			cols, _ := w.width()
-			fmt.Fprint(w.out, "\r"+cutEnd(run.line(time.Now()), cols-1)+"\x1b[K")
+			fmt.Fprint(w.out, "\r"+termtext.CutEnd(run.line(time.Now()), cols-1)+"\x1b[K")
 			w.drawn = true
 			return
 		}
@@ -142,20 +143,20 @@ func (w *Works) erase() {
 
 // what returns the name of the operation. It never begins with "::", which GitHub's runner would
 // take for a command.
-func (r *shownRun) what() string { return lineStart(untrusted.Line(r.What)) }
+func (r *shownRun) what() string { return termtext.LineStart(untrusted.Line(r.What)) }
 
 // line returns the progress of a work, with an estimate of the remaining time if its total is
 // known.
 func (r *shownRun) line(now time.Time) string {
 	since := now.Sub(r.began)
 	if r.Total <= 0 {
-		return fmt.Sprintf("%s: %s so far", r.what(), age(since.Truncate(time.Second)))
+		return fmt.Sprintf("%s: %s so far", r.what(), termtext.Age(since.Truncate(time.Second)))
 	}
 	done := min(r.Done(), r.Total)
 	text := fmt.Sprintf("%s: %s of %s", r.what(), report.Count(done), report.Count(r.Total))
 	if done > 0 {
 		left := time.Duration(float64(since) / float64(done) * float64(r.Total-done))
-		text += fmt.Sprintf(", about %s left", roughly(left))
+		text += fmt.Sprintf(", about %s left", termtext.Roughly(left))
 	}
 	return text
 }

@@ -238,13 +238,13 @@ var dependencies = []dependency{
 		use:   "colours and tables on terminals",
 		why: "They handle wide characters. Not bubbletea: it asks the terminal questions before `main` runs, which costs every " +
 			"command seconds on a terminal that does not answer.",
-		packages: []string{"internal/output/ui"},
+		packages: []string{"internal/output/termtext", "internal/output/summary", "internal/output/ui"},
 	},
 	{
 		paths:    []string{"github.com/charmbracelet/x/ansi"},
 		use:      "widths of text, and removing escape sequences",
 		why:      "lipgloss uses it.",
-		packages: []string{"internal/output/ui", "internal/run/trial/failure", "internal/lib/untrusted"},
+		packages: []string{"internal/output/termtext", "internal/output/summary", "internal/output/ui", "internal/run/trial/failure", "internal/lib/untrusted"},
 	},
 	{
 		paths:    []string{"mvdan.cc/sh/v3"},

@@ -50,16 +50,18 @@ var layers = []layer{
 // limits lists packages with stricter limits than their layer, with the packages of Rollout that
 // they may import.
 var limits = map[string][]string{
-	"internal/output/ui":     {"internal/lib", "internal/core", "internal/run/prove"},
-	"internal/output/viewer": {"internal/lib", "internal/core", "internal/output/page"},
-	"internal/output/page":   {"internal/lib", "internal/core", "internal/output/prompt", "internal/model/trajectory"},
-	"internal/run/trial":     {"internal/lib", "internal/model", "internal/core", "internal/run/shell", "internal/run/trial"},
-	"internal/run/dataset":   {"internal/lib", "internal/core", "internal/run/registry"},
-	"internal/core/judge":    {"internal/lib", "internal/core/agent"},
-	"internal/core/gate":     {"internal/lib", "internal/core/result", "internal/core/agent", "internal/core/paired", "internal/core/signflip"},
-	"internal/core/paired":   {"internal/core/result"},
-	"internal/core/result":   {"internal/lib", "internal/core/agent"},
-	"internal/core/signflip": {},
+	"internal/output/ui":       {"internal/lib", "internal/core", "internal/output/termtext"},
+	"internal/output/summary":  {"internal/lib", "internal/core", "internal/output/termtext", "internal/run/prove"},
+	"internal/output/termtext": {"internal/lib", "internal/core/result"},
+	"internal/output/viewer":   {"internal/lib", "internal/core", "internal/output/page"},
+	"internal/output/page":     {"internal/lib", "internal/core", "internal/output/prompt", "internal/model/trajectory"},
+	"internal/run/trial":       {"internal/lib", "internal/model", "internal/core", "internal/run/shell", "internal/run/trial"},
+	"internal/run/dataset":     {"internal/lib", "internal/core", "internal/run/registry"},
+	"internal/core/judge":      {"internal/lib", "internal/core/agent"},
+	"internal/core/gate":       {"internal/lib", "internal/core/result", "internal/core/agent", "internal/core/paired", "internal/core/signflip"},
+	"internal/core/paired":     {"internal/core/result"},
+	"internal/core/result":     {"internal/lib", "internal/core/agent"},
+	"internal/core/signflip":   {},
 
 	"internal/core/environment/environmenttest": {"internal/core/environment"},
 	"providers/kubernetes/internal/podprogram":  {"providers/internal/podinit", "providers/kubernetes/internal/probe"}, // each pod copies it

@@ -10,7 +10,7 @@ import (
 	"github.com/org/rollout-action/internal/core/history"
 	"github.com/org/rollout-action/internal/core/report"
 	"github.com/org/rollout-action/internal/core/result"
-	"github.com/org/rollout-action/internal/output/ui"
+	"github.com/org/rollout-action/internal/output/summary"
 	"github.com/org/rollout-action/internal/test/reporttest"
 	"github.com/org/rollout-action/reporters/comment"
 	"github.com/org/rollout-action/reporters/html"
@@ -60,7 +60,7 @@ func TestOnePassRateOfAJobEverywhere(t *testing.T) {
 		t.Errorf("the history says %q", line)
 	}
 	var terminal bytes.Buffer
-	ui.Summary(&terminal, ui.SummaryInput{Job: in.Job, Groups: in.Groups, Trials: in.Trials, Dir: in.Dir}, false, 120)
+	summary.Write(&terminal, summary.Input{Job: in.Job, Groups: in.Groups, Trials: in.Trials, Dir: in.Dir}, false, 120)
 	for name, text := range map[string]string{
 		"comment": string(reporttest.Write(t, comment.Reporter{}, in)), "Markdown": string(reporttest.Write(t, markdown.Reporter{}, in)), "terminal": terminal.String(),
 		"page": string(reporttest.Write(t, html.Reporter{}, in)),
@@ -90,7 +90,7 @@ func TestOneMeanTimeOfATrialEverywhere(t *testing.T) {
 		}
 	}
 	var terminal bytes.Buffer
-	ui.Summary(&terminal, ui.SummaryInput{Job: in.Job, Groups: in.Groups, Trials: in.Trials, Dir: in.Dir}, false, 120)
+	summary.Write(&terminal, summary.Input{Job: in.Job, Groups: in.Groups, Trials: in.Trials, Dir: in.Dir}, false, 120)
 	page := string(reporttest.Write(t, html.Reporter{}, in))
 	in.Diff = &diff
 	for name, text := range map[string]string{"terminal": terminal.String(), "page": page, "comment": string(reporttest.Write(t, comment.Reporter{}, in))} {

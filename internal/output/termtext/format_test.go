@@ -1,11 +1,9 @@
-package ui
+package termtext
 
 import (
 	"math"
 	"testing"
 	"time"
-
-	"github.com/org/rollout-action/internal/core/event"
 )
 
 func TestDurations(t *testing.T) {
@@ -22,14 +20,14 @@ func TestDurations(t *testing.T) {
 		{3*time.Hour + 4*time.Minute, "3h04m", "3h04m", "3h00m"},
 		{53 * time.Hour, "2d05h", "2d05h", "53h00m"},
 	} {
-		if got := age(c.d); got != c.age {
-			t.Errorf("age(%v) = %s, want %s", c.d, got, c.age)
+		if got := Age(c.d); got != c.age {
+			t.Errorf("Age(%v) = %s, want %s", c.d, got, c.age)
 		}
-		if got := took(c.d.Seconds()); got != c.took {
-			t.Errorf("took(%v) = %s, want %s", c.d, got, c.took)
+		if got := Took(c.d.Seconds()); got != c.took {
+			t.Errorf("Took(%v) = %s, want %s", c.d, got, c.took)
 		}
-		if got := roughly(c.d); got != c.roughly {
-			t.Errorf("roughly(%v) = %s, want %s", c.d, got, c.roughly)
+		if got := Roughly(c.d); got != c.roughly {
+			t.Errorf("Roughly(%v) = %s, want %s", c.d, got, c.roughly)
 		}
 	}
 }
@@ -49,11 +47,11 @@ func TestNumbers(t *testing.T) {
 		{1e9, "1e+09", "1e+09"},
 		{math.Inf(1), "+Inf", "+Inf"},
 	} {
-		if got := number(c.f); got != c.number {
-			t.Errorf("number(%v) = %s, want %s", c.f, got, c.number)
+		if got := Number(c.f); got != c.number {
+			t.Errorf("Number(%v) = %s, want %s", c.f, got, c.number)
 		}
-		if got := aligned(c.f); got != c.aligned {
-			t.Errorf("aligned(%v) = %s, want %s", c.f, got, c.aligned)
+		if got := Aligned(c.f); got != c.aligned {
+			t.Errorf("Aligned(%v) = %s, want %s", c.f, got, c.aligned)
 		}
 	}
 }
@@ -62,16 +60,8 @@ func TestPercentOfAlmostAllOrNone(t *testing.T) {
 	for rate, want := range map[float64]string{
 		0: "0.0%", 0.0001: "0.1%", 0.5: "50.0%", 2.0 / 3: "66.7%", 0.9999: "99.9%", 1: "100.0%",
 	} {
-		if got := percent(rate); got != want {
-			t.Errorf("percent(%v) = %s, want %s", rate, got, want)
-		}
-	}
-}
-
-func TestPhaseNamesFitTheirColumn(t *testing.T) {
-	for _, phase := range []event.Phase{event.EnvironmentSetup, event.AgentSetup, event.AgentExecution, event.Verifier, event.Collect, event.Teardown} {
-		if shown := phaseName(phase); shown == "starting" || len(shown) > phaseWidth {
-			t.Errorf("%s is shown as %q", phase, shown)
+		if got := Percent(rate); got != want {
+			t.Errorf("Percent(%v) = %s, want %s", rate, got, want)
 		}
 	}
 }

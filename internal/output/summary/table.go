@@ -1,4 +1,4 @@
-package ui
+package summary
 
 import (
 	"strconv"
@@ -10,6 +10,7 @@ import (
 	"github.com/org/rollout-action/internal/core/report"
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/lib/untrusted"
+	"github.com/org/rollout-action/internal/output/termtext"
 )
 
 const (
@@ -47,7 +48,7 @@ func (s *summary) columns(short bool) []column {
 		}
 	}
 	columns := []column{
-		{"agent", "agent", func(r row) string { return lineStart(untrusted.Line(r.Agent)) }},
+		{"agent", "agent", func(r row) string { return termtext.LineStart(untrusted.Line(r.Agent)) }},
 		{"dataset", "dataset", func(r row) string { return untrusted.Line(r.Dataset) }},
 		{"trials", "trials", count(func(r row) int { return r.TotalTrials })},
 		{"completed", "done", count(func(r row) int { return r.CompletedTrials })},
@@ -57,8 +58,8 @@ func (s *summary) columns(short bool) []column {
 		columns = append(columns, column{"skipped", "skipped", count(func(r row) int { return r.SkippedTrials })})
 	}
 	columns = append(columns,
-		column{"pass rate", "pass", rate(func(r row) string { return percent(r.PassRate) })},
-		column{"mean reward", "mean", rate(func(r row) string { return aligned(r.MeanReward) })},
+		column{"pass rate", "pass", rate(func(r row) string { return termtext.Percent(r.PassRate) })},
+		column{"mean reward", "mean", rate(func(r row) string { return termtext.Aligned(r.MeanReward) })},
 	)
 	for i, m := range s.Job.Metrics {
 		if m.Type != "mean" { // already a column
@@ -76,7 +77,7 @@ func metricValue(metrics []result.Metric, i int) string {
 	if i >= len(metrics) || metrics[i].Value == nil {
 		return "–"
 	}
-	return aligned(*metrics[i].Value)
+	return termtext.Aligned(*metrics[i].Value)
 }
 
 func dollars(cost result.USD) string {
@@ -158,7 +159,7 @@ func (s *summary) meanTime(r row) string {
 		}
 	}
 	if mean := m.Duration(); mean != nil {
-		return took(*mean)
+		return termtext.Took(*mean)
 	}
 	return "–"
 }
@@ -189,7 +190,7 @@ func fit(heads []string, rows [][]string, width int) [][]string {
 	}
 	fitted := make([][]string, len(rows))
 	for i, row := range rows {
-		fitted[i] = append([]string{cutMiddle(row[0], agent), cutMiddle(row[1], dataset)}, row[nameColumns:]...)
+		fitted[i] = append([]string{termtext.CutMiddle(row[0], agent), termtext.CutMiddle(row[1], dataset)}, row[nameColumns:]...)
 	}
 	return fitted
 }
@@ -197,15 +198,15 @@ func fit(heads []string, rows [][]string, width int) [][]string {
 // draw draws a table; hasTotal says that its last row is a total.
 func (s *summary) draw(heads []string, rows [][]string, hasTotal bool) []string {
 	drawn := table.New().Headers(heads...).Rows(rows...).
-		Border(lipgloss.NormalBorder()).BorderStyle(s.styles.dim).
+		Border(lipgloss.NormalBorder()).BorderStyle(s.styles.Dim).
 		BorderTop(false).BorderBottom(false).BorderLeft(false).BorderRight(false).BorderColumn(false).
 		StyleFunc(func(row, col int) lipgloss.Style {
-			style := s.styles.dim
+			style := s.styles.Dim
 			if row >= 0 {
 				style = lipgloss.NewStyle()
 			}
 			if hasTotal && row == len(rows)-1 {
-				style = s.styles.bold
+				style = s.styles.Bold
 			}
 			if col < len(heads)-1 {
 				style = style.PaddingRight(columnGap)
@@ -223,7 +224,7 @@ func (s *summary) paragraphs(heads []string, rows [][]string) []string {
 	var lines []string
 	for _, row := range rows {
 		title := strings.TrimSuffix(row[0]+" · "+row[1], " · ")
-		lines = append(lines, "• "+s.styles.bold.Render(cutMiddle(title, s.width-2)))
+		lines = append(lines, "• "+s.styles.Bold.Render(termtext.CutMiddle(title, s.width-2)))
 		text := "  "
 		for i, cell := range row[nameColumns:] {
 			part := heads[nameColumns+i] + " " + cell
@@ -236,12 +237,4 @@ func (s *summary) paragraphs(heads []string, rows [][]string) []string {
 		lines = append(lines, text)
 	}
 	return lines
-}
-
-// lineStart makes text safe at the start of a line, where GitHub's runner takes "::" for a command.
-func lineStart(text string) string {
-	if strings.HasPrefix(text, ":") {
-		return strconv.Quote(text)
-	}
-	return text
 }

@@ -1,4 +1,4 @@
-package ui
+package summary
 
 import (
 	"cmp"
@@ -14,6 +14,7 @@ import (
 	"github.com/org/rollout-action/internal/core/report"
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/lib/untrusted"
+	"github.com/org/rollout-action/internal/output/termtext"
 )
 
 // VerdictInput is the input of the gate's part of a summary. Texts may come from outside.
@@ -39,18 +40,18 @@ type VerdictInput struct {
 // others are counted.
 const maxVerdictRows = 20
 
-// Verdict prints the gate's verdict, the changes since the baseline, and the missing parts, for a
-// terminal. It follows Summary; color and width are the same.
-func Verdict(w io.Writer, in VerdictInput, color bool, width int) {
+// WriteVerdict prints the gate's verdict, the changes since the baseline, and the missing parts. It
+// follows Write; color and width are the same.
+func WriteVerdict(w io.Writer, in VerdictInput, color bool, width int) {
 	if width <= 0 {
 		width = 80
 	}
-	s := &summary{styles: newStyles(color), width: max(width, 20), maxRows: maxVerdictRows, all: in.All, byChance: in.Verdict.FixedByChance}
+	s := &summary{styles: termtext.NewStyles(color), width: max(width, 20), maxRows: maxVerdictRows, all: in.All, byChance: in.Verdict.FixedByChance}
 	if in.Whole {
 		s.maxRows = math.MaxInt
 	}
 	for _, sentence := range in.Incomplete {
-		s.add(s.wrap(s.styles.bad.Render("✗ incomplete") + ": " + untrusted.Line(sentence)))
+		s.add(s.wrap(s.styles.Bad.Render("✗ incomplete") + ": " + untrusted.Line(sentence)))
 	}
 	if in.Baseline != "" {
 		word := "Baseline: "
@@ -66,7 +67,7 @@ func Verdict(w io.Writer, in VerdictInput, color bool, width int) {
 		s.add(s.storedChanges(*in.Stored))
 	}
 	if in.Cancelled && in.Verdict.Outcome != "" {
-		s.add(s.wrap("Gate: " + s.styles.warn.Render("no verdict") + ", because it was cancelled before all results were there."))
+		s.add(s.wrap("Gate: " + s.styles.Warn.Render("no verdict") + ", because it was cancelled before all results were there."))
 	} else {
 		s.add(s.gate(in.Verdict, in.Missing))
 	}
@@ -136,7 +137,7 @@ func storedLevel(side result.ComparedSide) string {
 	if side.MeanReward == nil {
 		return "no reward"
 	}
-	return fmt.Sprintf("%s (%d of %d passed)", number(*side.MeanReward), side.Passed, side.Attempts)
+	return fmt.Sprintf("%s (%d of %d passed)", termtext.Number(*side.MeanReward), side.Passed, side.Attempts)
 }
 
 // changedTask is a line of the changes. Texts are untrusted.
@@ -179,13 +180,13 @@ func (s *summary) more(n int) []string {
 }
 
 func (s *summary) changed(t changedTask) string {
-	style := s.styles.dim
+	style := s.styles.Dim
 	switch t.change {
 	case result.Broken, result.Errored, result.Worse:
-		style = s.styles.bad
+		style = s.styles.Bad
 	case result.Fixed, result.Better:
 		if t.change != result.Fixed || !s.byChance {
-			style = s.styles.good
+			style = s.styles.Good
 		}
 	}
 	line := fmt.Sprintf("  %s  %s", style.Render(fmt.Sprintf("%-8s", untrusted.Line(string(t.change)))), untrusted.Line(t.name))
@@ -203,16 +204,16 @@ func level(a result.Attempts) string {
 	if len(a.Rewards) == 0 {
 		return "no reward"
 	}
-	return number(a.Mean())
+	return termtext.Number(a.Mean())
 }
 
 // gate returns the verdict and its checks.
 func (s *summary) gate(v gate.Verdict, missing bool) []string {
 	marks := map[gate.Outcome]string{
-		gate.Pass: s.styles.good.Render("✓"), gate.Fail: s.styles.bad.Render("✗"), gate.Inconclusive: s.styles.warn.Render("?"),
+		gate.Pass: s.styles.Good.Render("✓"), gate.Fail: s.styles.Bad.Render("✗"), gate.Inconclusive: s.styles.Warn.Render("?"),
 	}
 	styles := map[gate.Outcome]func(...string) string{
-		gate.Pass: s.styles.good.Render, gate.Fail: s.styles.bad.Render, gate.Inconclusive: s.styles.warn.Render,
+		gate.Pass: s.styles.Good.Render, gate.Fail: s.styles.Bad.Render, gate.Inconclusive: s.styles.Warn.Render,
 	}
 	render, ok := styles[v.Outcome]
 	if !ok {
@@ -220,11 +221,11 @@ func (s *summary) gate(v gate.Verdict, missing bool) []string {
 	}
 	text := "Gate: " + render(string(v.Outcome))
 	if v.Uncompared && v.Outcome == gate.Pass {
-		text = "Gate: " + s.styles.warn.Render("nothing to compare with yet")
+		text = "Gate: " + s.styles.Warn.Render("nothing to compare with yet")
 	}
 	text += ". " + untrusted.Line(v.Reason)
 	if missing && v.Outcome != gate.Fail { // "pass" would contradict the exit code
-		text = "Gate: " + s.styles.bad.Render("the job does not pass") + ", because results are missing. About those that are there: " + untrusted.Line(v.Reason)
+		text = "Gate: " + s.styles.Bad.Render("the job does not pass") + ", because results are missing. About those that are there: " + untrusted.Line(v.Reason)
 	}
 	lines := s.wrap(text)
 	checks := v.Checks
@@ -240,7 +241,7 @@ func (s *summary) gate(v gate.Verdict, missing bool) []string {
 		}
 		mark := marks[c.Outcome]
 		if c.Skipped {
-			mark = s.styles.dim.Render("–")
+			mark = s.styles.Dim.Render("–")
 		}
 		lines = append(lines, s.item(mark, untrusted.Line(c.Name)+scope+": "+untrusted.Line(c.Message))...)
 		if c.Hint != "" {
@@ -266,7 +267,7 @@ func (s *summary) gate(v gate.Verdict, missing bool) []string {
 
 // item wraps text next to a mark.
 func (s *summary) item(mark, text string) []string {
-	lines := wrapped(text, max(s.width-4, 20))
+	lines := termtext.Wrapped(text, max(s.width-4, 20))
 	for i, line := range lines {
 		lines[i] = "    " + line
 	}

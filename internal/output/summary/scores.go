@@ -1,8 +1,9 @@
-package ui
+package summary
 
 import (
 	"github.com/org/rollout-action/internal/core/report"
 	"github.com/org/rollout-action/internal/lib/untrusted"
+	"github.com/org/rollout-action/internal/output/termtext"
 )
 
 // maxScores bounds the scores in a summary.
@@ -17,7 +18,7 @@ func (s *summary) scores() []string {
 	heads := append([]string{"agent", "score"}, report.ScoreHead...)
 	var rows [][]string
 	for _, r := range all[:min(len(all), maxScores)] {
-		rows = append(rows, append([]string{lineStart(untrusted.Line(r.Agent)), untrusted.Line(r.Name)}, r.Cells...))
+		rows = append(rows, append([]string{termtext.LineStart(untrusted.Line(r.Agent)), untrusted.Line(r.Name)}, r.Cells...))
 	}
 	var lines []string
 	if fitted := fit(heads, rows, s.width); fitted != nil {

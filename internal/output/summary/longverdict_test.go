@@ -1,4 +1,4 @@
-package ui
+package summary
 
 import (
 	"bytes"
@@ -25,7 +25,7 @@ func TestLongListsOfAVerdictAreBounded(t *testing.T) {
 	}
 	count := func() map[string]int {
 		var b bytes.Buffer
-		Verdict(&b, in, false, 100)
+		WriteVerdict(&b, in, false, 100)
 		n := map[string]int{"more": strings.Count(b.String(), "… and 30 more; --json has all")}
 		for _, what := range []string{"check-", "kept-", "note-", "task-"} {
 			n[what] = strings.Count(b.String(), what)

@@ -1,4 +1,4 @@
-package ui
+package summary
 
 import (
 	"cmp"
@@ -13,6 +13,7 @@ import (
 	"github.com/org/rollout-action/internal/lib/plural"
 	"github.com/org/rollout-action/internal/lib/quantity"
 	"github.com/org/rollout-action/internal/lib/untrusted"
+	"github.com/org/rollout-action/internal/output/termtext"
 )
 
 // notes returns the notes on facts that changed no result.
@@ -35,12 +36,12 @@ func (s *summary) bases() []string {
 			continue
 		}
 		base := *t.Environment.Base
-		actual := firstLine(base.Actual)
+		actual := termtext.FirstLine(base.Actual)
 		if instead[actual] == nil {
 			instead[actual] = map[string]int{}
 		}
 		trials[actual]++
-		instead[actual][firstLine(base.Requested)+" ("+firstLine(base.Reason)+")"]++
+		instead[actual][termtext.FirstLine(base.Requested)+" ("+termtext.FirstLine(base.Reason)+")"]++
 	}
 	var lines []string
 	actuals := slices.Sorted(maps.Keys(trials))
@@ -86,11 +87,11 @@ func (s *summary) omitted() []string {
 	lines := []string{s.note(plural.Count(len(trials), "trial") + " with logs cut or left out:")}
 	for _, t := range trials[:min(len(trials), maxExamples)] {
 		first := t.Omitted[0]
-		what := untrusted.Line(first.Path) + ": " + firstLine(first.Reason)
+		what := untrusted.Line(first.Path) + ": " + termtext.FirstLine(first.Reason)
 		if rest := len(t.Omitted) - 1; rest > 0 {
 			what += fmt.Sprintf(", and %d more", rest)
 		}
-		lines = append(lines, "  "+s.dir(t.Key)+"  "+s.styles.dim.Render(what))
+		lines = append(lines, "  "+s.dir(t.Key)+"  "+s.styles.Dim.Render(what))
 	}
 	return append(lines, more(len(trials)-maxExamples)...)
 }
@@ -108,7 +109,7 @@ func (s *summary) warnings() []string {
 	}
 	first := trials[0]
 	lines := []string{s.note(fmt.Sprintf("%s in %s, the first:", plural.Count(count, "warning"), plural.Count(len(trials), "trial")))}
-	lines = append(lines, s.quote(firstLine(first.Warnings[0]))...)
+	lines = append(lines, s.quote(termtext.FirstLine(first.Warnings[0]))...)
 	return append(lines, "  "+s.dir(first.Key))
 }
 
@@ -120,7 +121,7 @@ func (s *summary) kept() []string {
 	}
 	lines := []string{plural.Count(len(trials), "environment") + " kept"}
 	for _, t := range trials[:min(len(trials), maxExamples)] {
-		lines = append(lines, "  "+enter(*t.Environment)+"  "+s.styles.dim.Render("# "+name(&t.Key)))
+		lines = append(lines, "  "+enter(*t.Environment)+"  "+s.styles.Dim.Render("# "+termtext.TrialName(&t.Key)))
 	}
 	lines = append(lines, more(len(trials)-maxExamples)...)
 	return append(lines, "  remove them: "+cleanKept(trials))
@@ -169,7 +170,7 @@ func enter(e result.Environment) string {
 	return fmt.Sprintf("docker start %s && docker exec -it %s bash", id, id)
 }
 
-func (s *summary) note(text string) string { return s.styles.dim.Render("note:") + " " + text }
+func (s *summary) note(text string) string { return s.styles.Dim.Render("note:") + " " + text }
 
 func (s *summary) where(is func(result.Trial) bool) []result.Trial {
 	return slices.DeleteFunc(slices.Clone(s.Trials), func(t result.Trial) bool { return !is(t) })

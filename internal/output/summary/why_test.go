@@ -1,4 +1,4 @@
-package ui
+package summary
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ import (
 )
 
 // explained returns a job whose failures have logs.
-func explained() SummaryInput {
+func explained() Input {
 	files := fstest.MapFS{}
 	var trials []result.Trial
 	add := func(t result.Trial, file, log string) {
@@ -37,8 +37,8 @@ func explained() SummaryInput {
 
 func TestSummaryExplainsFailures(t *testing.T) {
 	var b strings.Builder
-	Summary(&b, explained(), false, 80)
-	golden(t, "summary-explained", b.String())
+	Write(&b, explained(), false, 80)
+	golden(t, "explained", b.String())
 }
 
 // However trials fail, the summary has room on a screen or two, and nothing in it acts on the
@@ -58,7 +58,7 @@ func TestSummaryOfHostileLogs(t *testing.T) {
 		{"rewards", func(int) result.ErrorType { return "" }, letters},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			in := SummaryInput{Dir: "jobs/x"}
+			in := Input{Dir: "jobs/x"}
 			files := fstest.MapFS{}
 			for i := range 1_000 {
 				trial := from("mine", "bench", reward(key(letters(i), 1), 0, 1))
@@ -72,7 +72,7 @@ func TestSummaryOfHostileLogs(t *testing.T) {
 			}
 			in.Files = files
 			var b strings.Builder
-			Summary(&b, in, false, 80)
+			Write(&b, in, false, 80)
 			noEscapes(t, b.String())
 			noCommands(t, b.String())
 			if n := strings.Count(b.String(), "\n"); n > 110 {
@@ -96,7 +96,7 @@ func TestASmallLogIsShownWhole(t *testing.T) {
 	}
 	in.Files = dir
 	var b strings.Builder
-	Summary(&b, in, false, 80)
+	Write(&b, in, false, 80)
 	if out := b.String(); !strings.Contains(out, "\n  │ FAIL never more than 10.00\n") || strings.Contains(out, "left out") {
 		t.Errorf("a log of %d bytes is not shown whole:\n%s", len(log), out)
 	}

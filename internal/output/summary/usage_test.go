@@ -1,4 +1,4 @@
-package ui
+package summary
 
 import (
 	"strings"
@@ -35,10 +35,10 @@ func TestSummaryOfAJobWithModels(t *testing.T) {
 	base, _, _ := jobWithModels(5, 0.455, 0)
 	head, groups, trials := jobWithModels(8, 0.4, 8)
 	diff := result.Compare(base, head)
-	for width, name := range map[int]string{100: "summary-models", 40: "summary-models-40"} {
+	for width, name := range map[int]string{100: "models", 40: "models-40"} {
 		var b strings.Builder
-		Summary(&b, SummaryInput{Job: head, Groups: groups, Trials: trials, Dir: "jobs/pr-14"}, false, width)
-		Verdict(&b, VerdictInput{Verdict: gate.Verdict{Outcome: gate.Pass, Reason: "all checks passed"}, Diff: &diff, Baseline: "main"}, false, width)
+		Write(&b, Input{Job: head, Groups: groups, Trials: trials, Dir: "jobs/pr-14"}, false, width)
+		WriteVerdict(&b, VerdictInput{Verdict: gate.Verdict{Outcome: gate.Pass, Reason: "all checks passed"}, Diff: &diff, Baseline: "main"}, false, width)
 		golden(t, name, b.String())
 	}
 }

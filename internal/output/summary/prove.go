@@ -1,4 +1,4 @@
-package ui
+package summary
 
 import (
 	"fmt"
@@ -10,16 +10,17 @@ import (
 	"github.com/org/rollout-action/internal/core/report"
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/lib/untrusted"
+	"github.com/org/rollout-action/internal/output/termtext"
 	"github.com/org/rollout-action/internal/run/prove"
 )
 
-// ProveReport prints a line for each task, with its findings below, and finally how many tasks have
-// each verdict. color and width are as for Summary.
-func ProveReport(w io.Writer, in prove.Report, color bool, width int) {
+// WriteProof prints a line for each task, with its findings below, and finally how many tasks have
+// each verdict. color and width are as for Write.
+func WriteProof(w io.Writer, in prove.Report, color bool, width int) {
 	if width <= 0 {
 		width = 80
 	}
-	s := &summary{SummaryInput: SummaryInput{Dir: in.Dir, Files: in.Files}, styles: newStyles(color), width: max(width, 20)}
+	s := &summary{Input: Input{Dir: in.Dir, Files: in.Files}, styles: termtext.NewStyles(color), width: max(width, 20)}
 	var b strings.Builder
 	write := func(lines ...string) {
 		for _, line := range lines {
@@ -60,28 +61,28 @@ func ProveReport(w io.Writer, in prove.Report, color bool, width int) {
 
 // proven returns a task's own line.
 func (s *summary) proven(p prove.TaskReport, name, verdict int) string {
-	mark, render := "✗", s.styles.bad.Render
+	mark, render := "✗", s.styles.Bad.Render
 	switch {
 	case p.Passed():
-		mark, render = "✓", s.styles.good.Render
+		mark, render = "✓", s.styles.Good.Render
 	case p.Verdict.NothingKnown():
-		mark, render = "?", s.styles.warn.Render
+		mark, render = "?", s.styles.Warn.Render
 	}
 	line := render(fmt.Sprintf("%s %-*s", mark, verdict, p.Verdict.Words())) + "  " + fmt.Sprintf("%-*s", name, untrusted.Line(p.Task))
 	if runs := p.Runs.String(); runs != "" {
-		line += "  " + s.styles.dim.Render(runs)
+		line += "  " + s.styles.Dim.Render(runs)
 	}
 	return line
 }
 
 // finding returns the lines of a finding: message, place and hint.
 func (s *summary) finding(p prove.TaskReport, f prove.Finding) []string {
-	mark, text := s.styles.warn.Render("!"), untrusted.Line(p.Place(f, p.Dir))+": "+untrusted.Line(f.Message)
+	mark, text := s.styles.Warn.Render("!"), untrusted.Line(p.Place(f, p.Dir))+": "+untrusted.Line(f.Message)
 	switch {
 	case f.Ignored != "":
-		mark, text = s.styles.dim.Render("-"), text+" (ignored: "+untrusted.Line(f.Ignored)+")"
+		mark, text = s.styles.Dim.Render("-"), text+" (ignored: "+untrusted.Line(f.Ignored)+")"
 	case f.Severity == prove.Error:
-		mark = s.styles.bad.Render("✗")
+		mark = s.styles.Bad.Render("✗")
 	}
 	lines := s.item(mark, text+" ["+f.Rule+"]")
 	if f.Hint != "" && f.Ignored == "" {
@@ -108,7 +109,7 @@ func (s *summary) evidence(p prove.TaskReport, f prove.Finding) []string {
 			lines = append(lines, "  "+line)
 		}
 		for _, line := range log.Lines() {
-			lines = append(lines, s.styles.dim.Render("    │ ")+cutMiddle(line, s.width-6))
+			lines = append(lines, s.styles.Dim.Render("    │ ")+termtext.CutMiddle(line, s.width-6))
 		}
 		break
 	}

@@ -1,6 +1,7 @@
-package ui
+package termtext
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/charmbracelet/x/ansi"
@@ -16,8 +17,8 @@ const (
 	maxMessageShown = 400  // bytes
 )
 
-// firstLine returns the first non-empty line of a message, sanitized and cut.
-func firstLine(message string) string {
+// FirstLine returns the first non-empty line of a message, sanitized and cut.
+func FirstLine(message string) string {
 	for line := range strings.Lines(message) {
 		if line = untrusted.Line(excerpt.Line(line, maxMessageRead)); line != "" {
 			return excerpt.Line(line, maxMessageShown)
@@ -26,14 +27,14 @@ func firstLine(message string) string {
 	return ""
 }
 
-// cutEnd cuts s to width cells.
-func cutEnd(s string, width int) string {
+// CutEnd cuts s to width cells.
+func CutEnd(s string, width int) string {
 	return ansi.Truncate(s, max(width, 0), "…")
 }
 
-// cutMiddle cuts s to width cells. It keeps more of the end, where names that share agent and
+// CutMiddle cuts s to width cells. It keeps more of the end, where names that share agent and
 // dataset differ.
-func cutMiddle(s string, width int) string {
+func CutMiddle(s string, width int) string {
 	all := ansi.StringWidth(s)
 	if all <= width {
 		return s
@@ -50,16 +51,24 @@ func cutMiddle(s string, width int) string {
 	return ansi.Truncate(s, width-1-tail, "") + "…" + end
 }
 
-// wrapped breaks text into lines of at most width cells, at spaces, not at hyphens, which may
+// Wrapped breaks text into lines of at most width cells, at spaces, not at hyphens, which may
 // belong to names, flags and numbers. It makes continuation lines safe like lineStart.
-func wrapped(text string, width int) []string {
+func Wrapped(text string, width int) []string {
 	const hyphen = "\ue000" // private use, so no place to break
 	text = ansi.Wrap(strings.ReplaceAll(text, "-", hyphen), width, "")
 	lines := strings.Split(strings.ReplaceAll(text, hyphen, "-"), "\n")
 	for i := 1; i < len(lines); i++ {
 		if strings.HasPrefix(ansi.Strip(lines[i]), ":") {
-			lines[i] = lineStart(ansi.Strip(lines[i]))
+			lines[i] = LineStart(ansi.Strip(lines[i]))
 		}
 	}
 	return lines
+}
+
+// LineStart makes text safe at the start of a line, where GitHub's runner takes "::" for a command.
+func LineStart(text string) string {
+	if strings.HasPrefix(text, ":") {
+		return strconv.Quote(text)
+	}
+	return text
 }

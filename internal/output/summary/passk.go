@@ -1,4 +1,4 @@
-package ui
+package summary
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/lib/untrusted"
+	"github.com/org/rollout-action/internal/output/termtext"
 )
 
 // attempts returns pass@k and pass^k for each agent with several attempts at a task.
@@ -21,14 +22,14 @@ func (s *summary) attempts() []string {
 		if len(shown) == 0 {
 			continue
 		}
-		words := []string{lineStart(cutMiddle(untrusted.Line(agent), s.width/2))}
+		words := []string{termtext.LineStart(termtext.CutMiddle(untrusted.Line(agent), s.width/2))}
 		for _, p := range shown {
-			words = append(words, fmt.Sprintf("pass@%d %s", p.K, s.styles.bold.Render(percent(p.PassAt))))
+			words = append(words, fmt.Sprintf("pass@%d %s", p.K, s.styles.Bold.Render(termtext.Percent(p.PassAt))))
 			part = part || p.Tasks < shown[0].Tasks
 		}
 		for _, p := range shown {
 			if p.K > 1 {
-				words = append(words, fmt.Sprintf("pass^%d %s", p.K, s.styles.bold.Render(percent(p.PassHat))))
+				words = append(words, fmt.Sprintf("pass^%d %s", p.K, s.styles.Bold.Render(termtext.Percent(p.PassHat))))
 			}
 		}
 		rows = append(rows, words)

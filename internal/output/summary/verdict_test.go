@@ -1,4 +1,4 @@
-package ui
+package summary
 
 import (
 	"strings"
@@ -8,16 +8,16 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-func outcome(task string, reward float64) result.Outcome {
+func changed(task string, reward float64) result.Outcome {
 	return result.Outcome{Key: result.Key{Agent: "a", Dataset: "d", Task: task, Attempt: 1}, Reward: &reward}
 }
 
 func TestVerdictListsChangesAndReasons(t *testing.T) {
-	base := result.Job{Results: []result.Outcome{outcome("breaks", 1), outcome("mends", 0), outcome("stays", 1)}}
-	head := result.Job{Results: []result.Outcome{outcome("breaks", 0), outcome("mends", 1), outcome("stays", 1)}}
+	base := result.Job{Results: []result.Outcome{changed("breaks", 1), changed("mends", 0), changed("stays", 1)}}
+	head := result.Job{Results: []result.Outcome{changed("breaks", 0), changed("mends", 1), changed("stays", 1)}}
 	diff := result.Compare(base, head)
 	var b strings.Builder
-	Verdict(&b, VerdictInput{
+	WriteVerdict(&b, VerdictInput{
 		Verdict: gate.Verdict{
 			Outcome: gate.Fail, Reason: "a task broke", Notes: []string{"three tasks show little"},
 			Checks: []gate.Check{
@@ -55,9 +55,9 @@ Note: no comment
 
 func TestVerdictContainsNoCommand(t *testing.T) {
 	evil := "\x1b[31m " + strings.Repeat("x", 70) + " ::error::owned ##[error]owned \u202e"
-	diff := result.Compare(result.Job{}, result.Job{Results: []result.Outcome{outcome(evil, 1)}})
+	diff := result.Compare(result.Job{}, result.Job{Results: []result.Outcome{changed(evil, 1)}})
 	var b strings.Builder
-	Verdict(&b, VerdictInput{
+	WriteVerdict(&b, VerdictInput{
 		Verdict: gate.Verdict{
 			Outcome: gate.Fail, Reason: evil, Notes: []string{evil}, Checks: []gate.Check{{Name: evil, Agent: evil, Outcome: gate.Fail, Message: evil, Hint: evil}},
 			Quarantined: []gate.Quarantined{{Dataset: evil, Task: evil, Reason: evil, Until: evil}},
@@ -77,7 +77,7 @@ func TestIncompleteJobDoesNotPass(t *testing.T) {
 		want    bool
 	}{{gate.Pass, true, true}, {gate.Inconclusive, true, true}, {gate.Fail, true, false}, {gate.Pass, false, false}} {
 		var b strings.Builder
-		Verdict(&b, VerdictInput{Verdict: gate.Verdict{Outcome: tc.outcome, Reason: "so it is"}, Missing: tc.missing}, false, 100)
+		WriteVerdict(&b, VerdictInput{Verdict: gate.Verdict{Outcome: tc.outcome, Reason: "so it is"}, Missing: tc.missing}, false, 100)
 		if strings.Contains(b.String(), but) != tc.want || strings.Contains(b.String(), "Gate: "+string(tc.outcome)) == tc.want {
 			t.Errorf("%s, missing %v: %s", tc.outcome, tc.missing, b.String())
 		}
@@ -87,7 +87,7 @@ func TestIncompleteJobDoesNotPass(t *testing.T) {
 func TestCancelledJobHasNoVerdict(t *testing.T) {
 	for _, missing := range []bool{false, true} {
 		var b strings.Builder
-		Verdict(&b, VerdictInput{
+		WriteVerdict(&b, VerdictInput{
 			Verdict: gate.Verdict{
 				Outcome: gate.Fail, Reason: "a task broke",
 				Checks:  []gate.Check{{Name: "max_pass_rate_drop", Outcome: gate.Pass, Message: "rose"}},
@@ -100,7 +100,7 @@ func TestCancelledJobHasNoVerdict(t *testing.T) {
 		}
 	}
 	var b strings.Builder
-	if Verdict(&b, VerdictInput{Cancelled: true}, false, 100); b.Len() > 0 {
+	if WriteVerdict(&b, VerdictInput{Cancelled: true}, false, 100); b.Len() > 0 {
 		t.Errorf("a job without a gate:\n%s", b.String())
 	}
 }

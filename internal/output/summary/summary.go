@@ -1,4 +1,4 @@
-package ui
+package summary
 
 import (
 	"cmp"
@@ -15,10 +15,11 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/lib/plural"
 	"github.com/org/rollout-action/internal/lib/untrusted"
+	"github.com/org/rollout-action/internal/output/termtext"
 )
 
-// SummaryInput is the input of the final summary.
-type SummaryInput struct {
+// Input is the input of the final summary.
+type Input struct {
 	Job    result.Job
 	Groups []result.Group
 	Trials []result.Trial
@@ -52,8 +53,8 @@ const (
 // summary collects the sections of a summary. Its input may come from other people's artifacts, so
 // all text is sanitized, and no line begins with it (see untrusted.Line).
 type summary struct {
-	SummaryInput
-	styles    styles
+	Input
+	styles    termtext.Styles
 	width     int
 	sections  [][]string
 	explained int    // logs shown
@@ -62,18 +63,18 @@ type summary struct {
 	byChance  bool   // fixed tasks are no more than chance explains
 }
 
-// Summary prints the outcome of a job from the files on disk: the job as a whole with a line per
+// Write prints the outcome of a job from the files on disk: the job as a whole with a line per
 // agent, a table per agent and dataset, notes, and at the end the failures by error type and the
 // trials that did not pass, with the ends of the logs that explain them. Without color it writes
 // plain text. Lines are at most width cells wide (0: 80), except those that users copy (paths,
 // commands) and notes.
-func Summary(w io.Writer, in SummaryInput, color bool, width int) {
+func Write(w io.Writer, in Input, color bool, width int) {
 	if width <= 0 {
 		width = 80
 	}
 	in.Trials = slices.Clone(in.Trials)
 	slices.SortFunc(in.Trials, func(a, b result.Trial) int { return a.Key.Compare(b.Key) })
-	s := &summary{SummaryInput: in, styles: newStyles(color), width: max(width, 20)}
+	s := &summary{Input: in, styles: termtext.NewStyles(color), width: max(width, 20)}
 	s.add(append(s.headline(), s.tasks()...))
 	s.add(s.table())
 	s.add(s.usage())
@@ -109,17 +110,17 @@ func (s *summary) add(lines []string) {
 // headline describes the outcome of the job as a whole.
 func (s *summary) headline() []string {
 	j := s.Job
-	title := "Job " + s.styles.bold.Render(untrusted.Line(j.JobName))
+	title := "Job " + s.styles.Bold.Render(untrusted.Line(j.JobName))
 	if j.Shard != nil {
 		title += ", shard " + j.Shard.String()
 	}
 	trials := plural.Count(j.TotalTrials, "trial")
 	switch {
 	case s.Partial:
-		return s.wrap(title + s.styles.warn.Render(fmt.Sprintf(" is incomplete: no result for %d of %s", j.SkippedTrials, trials)) + ".")
+		return s.wrap(title + s.styles.Warn.Render(fmt.Sprintf(" is incomplete: no result for %d of %s", j.SkippedTrials, trials)) + ".")
 	case s.Missing:
 		what := fmt.Sprintf(" is incomplete: no result for %d of %s", j.SkippedTrials, trials)
-		text := title + s.styles.warn.Render(what) + ". "
+		text := title + s.styles.Warn.Render(what) + ". "
 		if s.Running {
 			return s.wrap(text + "It is still running.")
 		}
@@ -129,7 +130,7 @@ func (s *summary) headline() []string {
 		}
 		return append(s.wrap(text+" Resume it with:"), "  "+s.Resume) // commands are not wrapped
 	case j.Cancelled && j.Errors[result.Cancelled] == 0: // an engine died, a disk was full, or no trial ran just then
-		return s.wrap(title + s.styles.warn.Render(fmt.Sprintf(" is incomplete: of %s %d never started", trials, j.SkippedTrials)) + ".")
+		return s.wrap(title + s.styles.Warn.Render(fmt.Sprintf(" is incomplete: of %s %d never started", trials, j.SkippedTrials)) + ".")
 	case j.Cancelled:
 		stopped := j.Errors[result.Cancelled]
 		what := fmt.Sprintf(" was cancelled: of %s ", trials)
@@ -137,11 +138,11 @@ func (s *summary) headline() []string {
 			what += fmt.Sprintf("%d never started, ", j.SkippedTrials)
 		}
 		what += fmt.Sprintf("%d %s stopped", stopped, map[bool]string{true: "was", false: "were"}[stopped == 1])
-		return s.wrap(title + s.styles.warn.Render(what) + ".")
+		return s.wrap(title + s.styles.Warn.Render(what) + ".")
 	}
-	title += ": " + trials + " in " + took(j.TotalDurationSec)
+	title += ": " + trials + " in " + termtext.Took(j.TotalDurationSec)
 	if j.TotalTrials > 0 && j.PassRateAll == 1 {
-		title += ", " + s.styles.good.Render("all passed")
+		title += ", " + s.styles.Good.Render("all passed")
 	}
 	return s.wrap(title)
 }
@@ -159,7 +160,7 @@ func (s *summary) planned() []string {
 		return nil
 	}
 	all := func(a result.Summary) string {
-		return fmt.Sprintf("the pass rate is %s and the mean %s", s.styles.bold.Render(percent(a.PassRateAll)), s.styles.bold.Render(number(a.MeanRewardAll)))
+		return fmt.Sprintf("the pass rate is %s and the mean %s", s.styles.Bold.Render(termtext.Percent(a.PassRateAll)), s.styles.Bold.Render(termtext.Number(a.MeanRewardAll)))
 	}
 	const completed = "The pass rate and the mean are over completed trials. Over all %d planned trials, where one without a reward counts as 0, %s"
 	if len(s.Job.Agents) == 1 {
@@ -179,7 +180,7 @@ func (s *summary) tasks() []string {
 		if len(s.Tasks) == 1 {
 			return []string{a.String()}
 		}
-		text := cutMiddle(untrusted.Line(a.Agent), s.width/2) + ": " + a.String()
+		text := termtext.CutMiddle(untrusted.Line(a.Agent), s.width/2) + ": " + a.String()
 		if a.Agent == agent.Nop && a.Passed == 0 && a.NotRun+a.NoResult == 0 {
 			text += ", as it should be"
 		}
@@ -202,7 +203,7 @@ func (s *summary) unexpected() []result.Trial {
 // are all the same.
 func (s *summary) failures(reasons []report.Reason) {
 	if text := result.UnreachableText(s.Trials); text != "" {
-		s.add(s.wrap(s.styles.bad.Render("✗") + " " + text + "."))
+		s.add(s.wrap(s.styles.Bad.Render("✗") + " " + text + "."))
 	}
 	type group struct {
 		kind    string
@@ -230,7 +231,7 @@ func (s *summary) failures(reasons []report.Reason) {
 		return cmp.Or(cmp.Compare(rank(b), rank(a)), cmp.Compare(a.kind, b.kind))
 	})
 	for _, g := range groups[:min(len(groups), maxKinds)] {
-		lines := []string{s.styles.bad.Render("✗ "+g.kind) + " (" + plural.Count(g.trials, "trial") + ")"}
+		lines := []string{s.styles.Bad.Render("✗ "+g.kind) + " (" + plural.Count(g.trials, "trial") + ")"}
 		if g.kind != string(result.Cancelled) {
 			lines = append(lines, s.why(g.reasons, maxExamples, func(t result.Trial) []string { return []string{"  " + s.dir(t.Key)} })...)
 		}
@@ -256,7 +257,7 @@ func (s *summary) why(reasons []report.Reason, room int, entry func(result.Trial
 			return append(lines, fmt.Sprintf("  and %s in %s: %s", plural.Count(len(reasons)-i, "other failure"), plural.Count(rest, "trial"), s.report()))
 		}
 		if t := r.Trials[0]; t.Error != nil {
-			if message := firstLine(t.Error.Message); message != last {
+			if message := termtext.FirstLine(t.Error.Message); message != last {
 				lines = append(lines, s.quote(message)...)
 				last = message
 			}
@@ -289,7 +290,7 @@ func (s *summary) why(reasons []report.Reason, room int, entry func(result.Trial
 		}
 		lines = append(lines, s.wrapIndented(report.Caption(r.Log, file))...)
 		for _, line := range r.Log.Lines() {
-			lines = append(lines, s.styles.dim.Render("  │ ")+cutMiddle(line, s.width-4))
+			lines = append(lines, s.styles.Dim.Render("  │ ")+termtext.CutMiddle(line, s.width-4))
 		}
 	}
 	return lines
@@ -302,7 +303,7 @@ func (s *summary) report() string {
 
 // wrapIndented breaks text of ours into lines that begin with two spaces.
 func (s *summary) wrapIndented(text string) []string {
-	lines := wrapped(text, s.width-2)
+	lines := termtext.Wrapped(text, s.width-2)
 	for i := range lines {
 		lines[i] = "  " + lines[i]
 	}
@@ -321,7 +322,7 @@ func (s *summary) notPassed(reasons []report.Reason) []string {
 		}
 	}
 	if free > 0 {
-		lines = s.wrap(s.styles.warn.Render(plural.Count(free, "trial")+" of nop passed") + ": a task that rewards doing nothing does not measure agents. rollout validate --run lists such tasks.")
+		lines = s.wrap(s.styles.Warn.Render(plural.Count(free, "trial")+" of nop passed") + ": a task that rewards doing nothing does not measure agents. rollout validate --run lists such tasks.")
 	}
 	if len(reasons) == 0 {
 		return lines
@@ -330,12 +331,12 @@ func (s *summary) notPassed(reasons []report.Reason) []string {
 	for _, r := range reasons {
 		total += len(r.Trials)
 	}
-	lines = append(lines, s.styles.warn.Render(plural.Count(total, "trial")+" completed without passing"))
+	lines = append(lines, s.styles.Warn.Render(plural.Count(total, "trial")+" completed without passing"))
 	return append(lines, s.why(reasons, maxNotPassed, func(t result.Trial) []string {
-		entry := []string{fmt.Sprintf("  %-5s  %s", number(*t.Reward), s.dir(t.Key))}
+		entry := []string{fmt.Sprintf("  %-5s  %s", termtext.Number(*t.Reward), s.dir(t.Key))}
 		for _, run := range report.Doubts(t) {
 			if len(entry) <= maxDoubts {
-				entry = append(entry, cutEnd("         "+untrusted.Line(fmt.Sprintf("judge %s, score %s: %s", run.Name, number(*run.Score), run.Reason)), s.width))
+				entry = append(entry, termtext.CutEnd("         "+untrusted.Line(fmt.Sprintf("judge %s, score %s: %s", run.Name, termtext.Number(*run.Score), run.Reason)), s.width))
 			}
 		}
 		return entry
@@ -354,7 +355,7 @@ func (s *summary) dir(k result.Key) string { return untrusted.ShellPath(path.Joi
 
 // wrap breaks text of ours into lines.
 func (s *summary) wrap(text string) []string {
-	return wrapped(text, s.width)
+	return termtext.Wrapped(text, s.width)
 }
 
 // noteLines returns the lines of a note. A command at its end gets a separate, unwrapped line, so
@@ -372,9 +373,9 @@ func (s *summary) quote(text string) []string {
 	if text == "" {
 		return nil
 	}
-	lines := wrapped(text, s.width-4)
+	lines := termtext.Wrapped(text, s.width-4)
 	for i, line := range lines {
-		lines[i] = s.styles.dim.Render("  │ ") + line
+		lines[i] = s.styles.Dim.Render("  │ ") + line
 	}
 	return lines
 }

@@ -1,4 +1,4 @@
-package ui
+package summary
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"github.com/org/rollout-action/internal/core/report"
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/lib/untrusted"
+	"github.com/org/rollout-action/internal/output/termtext"
 )
 
 // usage returns a table with what each agent used of its model; nothing for a job without models.
@@ -20,7 +21,7 @@ func (s *summary) usage() []string {
 	var rows [][]string
 	for _, u := range all[:min(len(all), maxAgents)] {
 		models := untrusted.Line(strings.Join(u.Models[:min(len(u.Models), 3)], ", "))
-		rows = append(rows, append([]string{lineStart(untrusted.Line(u.Agent)), models, strconv.Itoa(u.Trials)}, u.Cells...))
+		rows = append(rows, append([]string{termtext.LineStart(untrusted.Line(u.Agent)), models, strconv.Itoa(u.Trials)}, u.Cells...))
 	}
 	var lines []string
 	if fitted := fit(heads, rows, s.width); fitted != nil {
@@ -45,7 +46,7 @@ func (s *summary) usageChanges(d result.Diff) []string {
 		if len(u.Notes) > 0 {
 			text = strings.TrimPrefix(text+" (", " ") + untrusted.Line(strings.Join(u.Notes, "; ")) + ")"
 		}
-		lines = append(lines, s.item("·", fmt.Sprintf("%s: %s", cutMiddle(untrusted.Line(u.Agent), s.width/2), text))...)
+		lines = append(lines, s.item("·", fmt.Sprintf("%s: %s", termtext.CutMiddle(untrusted.Line(u.Agent), s.width/2), text))...)
 	}
 	if lines == nil {
 		return nil

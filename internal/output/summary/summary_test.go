@@ -1,26 +1,28 @@
-package ui
+package summary
 
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/charmbracelet/lipgloss"
+	"github.com/charmbracelet/x/ansi"
 
 	"github.com/org/rollout-action/internal/core/result"
 )
 
 // job returns a job with the given trials, and with planned trials that have no result.
-func job(metrics []string, trials []result.Trial, skipped ...result.Key) SummaryInput {
+func job(metrics []string, trials []result.Trial, skipped ...result.Key) Input {
 	plan := result.Plan{JobName: "nightly", StartedAt: start, Metrics: metrics}
 	for i := range trials {
 		plan.Trials = append(plan.Trials, trials[i].Key)
 		trials[i].Timestamps.EndedAt = start.Add(time.Duration(i+1) * 10 * time.Second)
 	}
 	plan.Trials = append(plan.Trials, skipped...)
-	return SummaryInput{
+	return Input{
 		Job: result.Summarize(plan, trials), Groups: result.Groups(plan, trials), Trials: trials, Dir: "jobs/nightly",
 	}
 }
@@ -31,7 +33,7 @@ func from(agent, dataset string, t *result.Trial) result.Trial {
 }
 
 // everything returns a job that needs every section of a summary.
-func everything() SummaryInput {
+func everything() Input {
 	var trials []result.Trial
 	for i := range 8 {
 		trials = append(trials, from("claude-code", "terminal-bench",
@@ -77,7 +79,7 @@ func TestSummary(t *testing.T) {
 	unverified := job([]string{"sum"}, []result.Trial{{Key: *key("a", 1)}})
 	for _, c := range []struct {
 		name  string
-		in    SummaryInput
+		in    Input
 		width int
 	}{
 		{"passed", job(nil, passed()), 80},
@@ -94,8 +96,8 @@ func TestSummary(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var b strings.Builder
-			Summary(&b, c.in, false, c.width)
-			golden(t, "summary-"+c.name, b.String())
+			Write(&b, c.in, false, c.width)
+			golden(t, c.name, b.String())
 			noEscapes(t, b.String())
 			noCommands(t, b.String())
 			for line := range strings.Lines(b.String()) {
@@ -110,12 +112,12 @@ func TestSummary(t *testing.T) {
 
 func TestSummaryInColourHasTheSameText(t *testing.T) {
 	var plain, coloured strings.Builder
-	Summary(&plain, everything(), false, 100)
-	Summary(&coloured, everything(), true, 100)
+	Write(&plain, everything(), false, 100)
+	Write(&coloured, everything(), true, 100)
 	if !strings.Contains(coloured.String(), "\x1b[31m") {
 		t.Errorf("no red in\n%q", coloured.String())
 	}
-	if got := colourCodes.ReplaceAllString(coloured.String(), ""); got != plain.String() {
+	if got := ansi.Strip(coloured.String()); got != plain.String() {
 		t.Errorf("got\n%s\nwant\n%s", got, plain.String())
 	}
 }
@@ -131,7 +133,7 @@ func TestSummaryOfHostileResults(t *testing.T) {
 		in.Job.JobName, in.Dir = hostile, "jobs/"+hostile
 		for _, width := range []int{0, 30, 80, 200, 1000} {
 			var b strings.Builder
-			Summary(&b, in, false, width)
+			Write(&b, in, false, width)
 			noEscapes(t, b.String())
 			noCommands(t, b.String())
 			if strings.Contains(b.String(), "docker start") {
@@ -149,7 +151,7 @@ func TestSummaryOfManyTrialsIsShort(t *testing.T) {
 		trials = append(trials, from("a", "b", failed), from("a", "b", reward(key("u", i+1), 0, 1)))
 	}
 	var b strings.Builder
-	Summary(&b, job(nil, trials), false, 80)
+	Write(&b, job(nil, trials), false, 80)
 	if n := strings.Count(b.String(), "\n"); n > 80 {
 		t.Errorf("%d lines:\n%s", n, b.String())
 	}
@@ -210,7 +212,7 @@ note: 1 trial did NOT run on the image asked for, but on
 				passed.Environment = &env
 				trials = append(trials, passed)
 			}
-			s := &summary{SummaryInput: job(nil, trials), width: 100}
+			s := &summary{Input: job(nil, trials), width: 100}
 			if got := strings.Join(s.notes(), "\n"); got != tc.want {
 				t.Errorf("got\n%s\nwant\n%s", got, tc.want)
 			}
@@ -228,7 +230,7 @@ func TestSummaryTotalsAgents(t *testing.T) {
 			from("nop", dataset, reward(key("a", 1), 0, 1)), from("nop", dataset, reward(key("b", 1), 1, 1)))
 	}
 	var out strings.Builder
-	Summary(&out, job(nil, trials), false, 100)
+	Write(&out, job(nil, trials), false, 100)
 	for _, want := range []string{
 		`(?m)^mine +\(all\) +4 +4 +0 +0 +50.0% +0.500 +2.0s$`,
 		`(?m)^nop +\(all\) +4 +4 +0 +0 +50.0% +0.500 +1.0s$`,
@@ -247,7 +249,7 @@ func TestAverageTimeIsWithoutImages(t *testing.T) {
 	first, second := from("mine", "d", reward(key("a", 1), 1, 100)), from("mine", "d", reward(key("a", 2), 1, 4))
 	first.Durations.ImageSec, second.Durations.ImageSec = new(98.0), new(0.0)
 	var out strings.Builder
-	Summary(&out, job(nil, []result.Trial{first, second}), false, 100)
+	Write(&out, job(nil, []result.Trial{first, second}), false, 100)
 	if !regexp.MustCompile(`(?m)^mine .* 3\.0s$`).MatchString(out.String()) {
 		t.Errorf("the mean of 2 and 4 seconds is missing:\n%s", out.String())
 	}
@@ -260,7 +262,7 @@ func TestSummaryOfJudges(t *testing.T) {
 	trial.TestsReward, trial.Costs.Judges, trial.Scores = new(1.0), result.Dollars(0.25), map[string]*float64{"quality": new(0.25)}
 	trial.Agents = []result.AgentRun{{Name: "quality", Role: result.RoleJudge, Score: new(0.25), Reason: "Too long.\nAnd \x1b[2Jnot polite " + strings.Repeat("at all ", 30)}}
 	var b strings.Builder
-	Summary(&b, job(nil, []result.Trial{trial}), false, 80)
+	Write(&b, job(nil, []result.Trial{trial}), false, 80)
 	for _, want := range []string{"\n         judge quality, score 0.25: Too long.", "Judges cost $0.25, which is part of the cost.\n"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("%q is not in the summary:\n%s", want, b.String())
@@ -270,5 +272,14 @@ func TestSummaryOfJudges(t *testing.T) {
 		if strings.Contains(line, "\x1b") || lipgloss.Width(line) > 80 && strings.Contains(line, "polite") {
 			t.Errorf("%q", line)
 		}
+	}
+}
+
+func TestCommandsInNotesAreNotBroken(t *testing.T) {
+	const command = "rollout resume jobs/a-long-name --baseline jobs/base --junit report.xml"
+	s := summary{width: 40}
+	want := []string{"Note: 2 tasks look broken and had no", "further attempts. To make them now:", "  " + command}
+	if got := s.noteLines("2 tasks look broken and had no further attempts. To make them now: " + command); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

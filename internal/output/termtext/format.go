@@ -1,37 +1,18 @@
-package ui
+package termtext
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/org/rollout-action/internal/core/event"
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/lib/untrusted"
 )
 
-// phaseNames are the names of phases for users, at most phaseWidth cells wide.
-var phaseNames = map[event.Phase]string{
-	event.EnvironmentSetup: "environment",
-	event.AgentSetup:       "agent setup",
-	event.AgentExecution:   "agent",
-	event.Verifier:         "verifier",
-	event.Judging:          "judging",
-	event.Collect:          "logs",
-	event.Teardown:         "cleanup",
-}
-
-const phaseWidth = len("environment")
-
-func phaseName(p event.Phase) string {
-	return cmp.Or(phaseNames[p], "starting")
-}
-
-// age formats the duration of something that is still running, in seconds: 9s, 1m02s, 3h04m, 2d05h.
-func age(d time.Duration) string {
+// Age formats the duration of something that is still running, in seconds: 9s, 1m02s, 3h04m, 2d05h.
+func Age(d time.Duration) string {
 	sec := int(max(d, 0) / time.Second)
 	switch minute, hour, day := sec/60, sec/3600, sec/86400; {
 	case day > 0:
@@ -44,16 +25,16 @@ func age(d time.Duration) string {
 	return fmt.Sprintf("%ds", sec)
 }
 
-// took formats the duration of something that has ended: 0.4s, 12.3s, then like age.
-func took(sec float64) string {
+// Took formats the duration of something that has ended: 0.4s, 12.3s, then like age.
+func Took(sec float64) string {
 	if sec < 59.95 {
 		return fmt.Sprintf("%.1fs", max(sec, 0))
 	}
-	return age(time.Duration(math.Round(sec)) * time.Second)
+	return Age(time.Duration(math.Round(sec)) * time.Second)
 }
 
-// roughly formats an estimate without false precision: 40s, 5m, 2h10m.
-func roughly(d time.Duration) string {
+// Roughly formats an estimate without false precision: 40s, 5m, 2h10m.
+func Roughly(d time.Duration) string {
 	switch {
 	case d <= 50*time.Second:
 		return fmt.Sprintf("%ds", max(10, int(math.Ceil(d.Seconds()/10))*10))
@@ -64,8 +45,8 @@ func roughly(d time.Duration) string {
 	return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
 }
 
-// number formats a reward or a metric with one to three decimals.
-func number(f float64) string {
+// Number formats a reward or a metric with one to three decimals.
+func Number(f float64) string {
 	if extreme(f) {
 		return strconv.FormatFloat(f, 'g', 3, 64)
 	}
@@ -81,16 +62,16 @@ func extreme(f float64) bool {
 	return math.Abs(f) >= 1e6 || f != 0 && math.Abs(f) < 0.0005
 }
 
-// aligned is number with always three decimals, for columns.
-func aligned(f float64) string {
+// Aligned is number with always three decimals, for columns.
+func Aligned(f float64) string {
 	if extreme(f) {
-		return number(f)
+		return Number(f)
 	}
 	return strconv.FormatFloat(f, 'f', 3, 64)
 }
 
-// percent formats a rate. Only exactly none or all become 0.0% or 100.0%.
-func percent(rate float64) string {
+// Percent formats a rate. Only exactly none or all become 0.0% or 100.0%.
+func Percent(rate float64) string {
 	p := math.Round(rate*1000) / 10
 	switch {
 	case rate < 1 && p >= 100:
@@ -101,8 +82,8 @@ func percent(rate float64) string {
 	return fmt.Sprintf("%.1f%%", p)
 }
 
-// name returns the name of a trial for users.
-func name(k *result.Key) string {
+// TrialName returns the name of a trial for users.
+func TrialName(k *result.Key) string {
 	if k == nil {
 		return ""
 	}
