@@ -15,6 +15,7 @@ import (
 
 	"github.com/org/rollout-action/internal/app/host"
 	"github.com/org/rollout-action/internal/app/stages"
+	"github.com/org/rollout-action/internal/core/config"
 	"github.com/org/rollout-action/internal/core/task"
 	"github.com/org/rollout-action/internal/lib/cache"
 	"github.com/org/rollout-action/internal/lib/git"
@@ -45,12 +46,12 @@ type Result struct {
 }
 
 const (
-	maxCommits     = 1000
-	maxDockerfile  = 1 << 20
-	maxTree        = 256 << 20 // bytes of the files of a commit
-	maxTreeFiles   = 30_000
-	verifierSec    = 600
-	stagingPattern = ".rollout-mine-*"
+	maxCommits    = 1000
+	maxDockerfile = 1 << 20
+	maxTree       = 256 << 20 // bytes of the files of a commit
+	maxTreeFiles  = 30_000
+	verifierSec   = 600
+	stagingPrefix = ".rollout-mine-"
 )
 
 // Run mines a repository. With an error, the result has the commits that were looked at until then.
@@ -67,7 +68,7 @@ func run(ctx context.Context, h *host.Host, req Request) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	defer m.close()
+	defer m.close(ctx)
 	commits, err := m.repo.History(ctx, git.HistoryOptions{Commits: maxCommits, Changes: mine.MaxFiles + 1, Since: req.Since})
 	if err != nil {
 		return Result{}, err
@@ -81,6 +82,20 @@ func run(ctx context.Context, h *host.Host, req Request) (Result, error) {
 		err = m.prove(ctx)
 	}
 	return m.Result, err
+}
+
+// checkSettings checks the settings of the proof. Without it, a wrong one would be reported only when
+// the tasks are written.
+func checkSettings(h *host.Host, req Request) error {
+	if req.DryRun {
+		return nil
+	}
+	opts, err := stages.LoadOptions(h, req.Job)
+	if err != nil {
+		return err
+	}
+	_, err = config.LoadImplied(config.Implied{Name: req.Out, Agents: stages.OracleAndNop(), Datasets: []config.Dataset{{Path: "."}}}, opts)
+	return err
 }
 
 // mining is a running Run.
@@ -100,7 +115,7 @@ func open(ctx context.Context, h *host.Host, req Request) (_ *mining, err error)
 	m := &mining{host: h, req: req, Result: Result{Out: req.Out}}
 	defer func() {
 		if err != nil {
-			m.close()
+			m.close(ctx)
 		}
 	}()
 	dir, err := filepath.EvalSymlinks(h.Path(req.Repository))
@@ -118,6 +133,9 @@ func open(ctx context.Context, h *host.Host, req Request) (_ *mining, err error)
 		if m.options.Dockerfile, err = readDockerfile(h.Path(req.Dockerfile)); err != nil {
 			return nil, host.Usagef("--dockerfile %s: %w", host.Clean(req.Dockerfile), err)
 		}
+	}
+	if err := checkSettings(h, req); err != nil {
+		return nil, err
 	}
 	scratch, remove, err := cache.Temp("rollout-mine-")
 	if err != nil {
@@ -162,18 +180,32 @@ func (m *mining) place(top, scratch string) error {
 	if err := os.MkdirAll(filepath.Dir(out), 0o755); err != nil {
 		return fmt.Errorf("make the directory of the dataset: %w", err)
 	}
-	dir, err := os.MkdirTemp(filepath.Dir(out), stagingPattern)
+	dir, remove, err := cache.TempIn(filepath.Dir(out), stagingPrefix)
 	if err != nil {
 		return fmt.Errorf("make the directory of the dataset: %w", err)
 	}
-	m.remove = append(m.remove, func() error { return os.RemoveAll(dir) })
+	m.remove = append(m.remove, remove)
 	m.staging = filepath.Join(dir, filepath.Base(out)) // trials are named after it
 	return os.Mkdir(m.staging, 0o755)
 }
 
-func (m *mining) close() {
-	for _, remove := range slices.Backward(m.remove) {
-		_ = remove() // the next run removes the rest
+// close removes the directories. A command that was cancelled has little time to print its table, so
+// it does not wait for that long: the next run removes the rest.
+func (m *mining) close(ctx context.Context) {
+	removed := make(chan struct{})
+	go func() {
+		defer close(removed)
+		for _, remove := range slices.Backward(m.remove) {
+			_ = remove()
+		}
+	}()
+	select {
+	case <-removed:
+	case <-ctx.Done():
+		select {
+		case <-removed:
+		case <-time.After(time.Second):
+		}
 	}
 }
 

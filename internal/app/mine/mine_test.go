@@ -2,11 +2,17 @@ package mine_test
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
+	"github.com/org/rollout-action/internal/app/host"
 	"github.com/org/rollout-action/internal/app/mine"
+	"github.com/org/rollout-action/internal/core/config"
+	mined "github.com/org/rollout-action/internal/run/mine"
 	"github.com/org/rollout-action/internal/test/apptest"
+	"github.com/org/rollout-action/internal/test/testenv"
 )
 
 func TestRunRefusesWhatItCannotMine(t *testing.T) {
@@ -24,4 +30,53 @@ func TestRunRefusesWhatItCannotMine(t *testing.T) {
 	if _, err := os.Lstat(filepath.Join(h.Dir, "out")); err == nil {
 		t.Error("something was written")
 	}
+}
+
+// The settings of the proof are checked before anything is written.
+func TestWrongSettingsAreRefusedFirst(t *testing.T) {
+	h := repository(t)
+	req := mine.Request{Repository: ".", Out: "mined", Limit: 1}
+	req.Job.Sets = []config.Override{{Path: "timeout_multipler", Literal: 2, Origin: "--set timeout_multipler=2"}}
+	if _, err := mine.Run(t.Context(), h, req); err == nil || !strings.Contains(err.Error(), `unknown key "timeout_multipler"`) {
+		t.Errorf("%v, want the unknown key", err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(h.Dir, ".rollout-mine-*")); len(left) > 0 {
+		t.Errorf("written: %q", left)
+	}
+}
+
+// What a mining that was killed has written next to the dataset is removed by the next one.
+func TestFilesOfKilledMiningsAreRemoved(t *testing.T) {
+	h := repository(t)
+	killed := filepath.Join(h.Dir, "evals", ".rollout-mine-1")
+	if err := os.MkdirAll(filepath.Join(killed, "mined"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(killed, ".lock"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	req := mine.Request{Repository: ".", Out: filepath.Join("evals", "mined"), Limit: 1}
+	req.Job.Overrides = []config.Override{{Path: "environment.type", Literal: "fake", Origin: "--env-type"}}
+	found, err := mine.Run(t.Context(), h, req)
+	if err != nil || len(found.Candidates) != 1 || found.Candidates[0].Reason != mined.Root {
+		t.Errorf("%+v, %v; want one commit, without a parent", found, err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(h.Dir, "evals", ".rollout-mine-*")); len(left) > 0 {
+		t.Errorf("still there: %q", left)
+	}
+}
+
+// repository returns a host whose directory is a repository with one commit.
+func repository(t *testing.T) *host.Host {
+	t.Helper()
+	testenv.NeedGit(t)
+	h, _ := apptest.New(t)
+	for _, args := range [][]string{{"init", "--quiet"}, {"add", "."}, {"-c", "user.name=A", "-c", "user.email=a@example.com", "commit", "--quiet", "--message", "Begin"}} {
+		cmd := exec.CommandContext(t.Context(), "git", args...)
+		cmd.Dir = h.Dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git %q: %v\n%s", args, err, out)
+		}
+	}
+	return h
 }

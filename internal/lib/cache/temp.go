@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -22,9 +23,14 @@ const tempAge = time.Hour
 // remove when it is done. It first removes those that killed processes of this user left there. The
 // directory has one file, which is hidden.
 func Temp(prefix string) (dir string, remove func() error, err error) {
-	sweepTemp(prefix)
+	return TempIn(os.TempDir(), prefix)
+}
+
+// TempIn is Temp for a directory below parent.
+func TempIn(parent, prefix string) (dir string, remove func() error, err error) {
+	sweepTemp(parent, prefix)
 	for {
-		if dir, err = os.MkdirTemp("", prefix); err != nil {
+		if dir, err = os.MkdirTemp(parent, prefix); err != nil {
 			return "", nil, err
 		}
 		lock := flock.New(filepath.Join(dir, tempLock))
@@ -36,11 +42,15 @@ func Temp(prefix string) (dir string, remove func() error, err error) {
 	}
 }
 
-// sweepTemp removes the directories of Temp whose makers have ended. It ignores errors: such
+// sweepTemp removes the directories of TempIn whose makers have ended. It ignores errors: such
 // directories belong to other users.
-func sweepTemp(prefix string) {
-	found, _ := filepath.Glob(filepath.Join(os.TempDir(), prefix+"*"))
-	for _, dir := range found {
+func sweepTemp(parent, prefix string) {
+	entries, _ := os.ReadDir(parent)
+	for _, entry := range entries {
+		if !strings.HasPrefix(entry.Name(), prefix) {
+			continue
+		}
+		dir := filepath.Join(parent, entry.Name())
 		info, err := os.Lstat(dir)
 		if err != nil || !info.IsDir() {
 			continue
