@@ -48,6 +48,7 @@ type Initialised struct {
 	// Job is the job file's path in its repository, which has the workflow at its top; "" if there
 	// is no repository, and the workflow was written next to the job file.
 	Job      string
+	Example  bool              // the task is the example
 	Provider Choice            // what was chosen if the request has no provider
 	Broken   map[string]string // the tasks that were left out, with the reasons
 	Setup    Setup             // the files for agents that the job compares with none
@@ -182,7 +183,7 @@ func CheckInitTasks(ctx context.Context, h *host.Host, dir, tasks string) (InitT
 		if where, label, ok := initDataset(tasks); ok {
 			return checkInitDataset(ctx, h, dir, where, label)
 		}
-		return none, host.Usagef("%s: there is no such directory (give %s)", host.Clean(tasks), taskChoices)
+		return none, host.Usagef("%s: there is no such directory (give %s; rollout mine makes tasks of a repository's history)", host.Clean(tasks), taskChoices)
 	}
 	single, err := task.IsTask(os.DirFS(abs), ".")
 	if err != nil {
@@ -239,25 +240,30 @@ func excludable(tasks map[string]string) bool {
 	return true
 }
 
+// CheckInit refuses a request that Init refuses whatever the tasks are.
+func CheckInit(h *host.Host, req InitRequest) error {
+	if req.Preset != "" && req.Agent != "" {
+		return host.Usagef("--preset %s is an agent: leave out --agent", host.Clean(req.Preset))
+	}
+	if err := errors.Join(CheckInitProvider(h, req.Provider), CheckInitAgent(req.Agent), CheckInitPreset(req.Preset)); err != nil {
+		return &host.UsageError{Err: err}
+	}
+	return CheckInitDir(h, req.Dir)
+}
+
 // Init writes a first job into a directory: a job file, a workflow and, unless there are tasks
 // already, a dataset with one task. The workflow goes to the top of the repository that has the
 // directory. It overwrites nothing: if one of the files exists, it writes none. Only a workflow that
 // exists is kept, and lines are added to a .gitignore.
 func Init(ctx context.Context, h *host.Host, req InitRequest) (done Initialised, err error) {
-	if req.Preset != "" && req.Agent != "" {
-		return done, host.Usagef("--preset %s is an agent: leave out --agent", host.Clean(req.Preset))
-	}
-	if err := errors.Join(CheckInitProvider(h, req.Provider), CheckInitAgent(req.Agent), CheckInitPreset(req.Preset)); err != nil {
-		return done, &host.UsageError{Err: err}
-	}
-	if err := CheckInitDir(h, req.Dir); err != nil {
+	if err := CheckInit(h, req); err != nil {
 		return done, err
 	}
 	tasks, err := CheckInitTasks(ctx, h, req.Dir, req.Tasks)
 	if err != nil {
 		return done, err
 	}
-	done.Broken = tasks.broken
+	done.Broken, done.Example = tasks.broken, req.Tasks == ""
 	if tasks.noSolution > 0 && req.Agent == agent.Oracle {
 		return done, host.Usagef("the agent oracle runs the tasks' solutions, and %s here has none: name your own agent", plural.Count(tasks.noSolution, "task"))
 	}

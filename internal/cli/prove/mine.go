@@ -26,6 +26,12 @@ import (
 	mined "github.com/org/rollout-action/internal/run/mine"
 )
 
+// Defaults of mine.
+const (
+	MineLimit = 20            // commits that are tried
+	MineOut   = "evals/mined" // the dataset
+)
+
 // mineOptions are the flags of mine.
 type mineOptions struct {
 	since, out, image, dockerfile, format string
@@ -70,9 +76,9 @@ Tasks that the dataset has are left as they are: mine again to add what is new.
 	opts.changed = cmd.Flags().Changed
 	fs := cmd.Flags()
 	fs.StringVar(&opts.since, "since", "", "only commits that were made since this date, as in 2026-01-31")
-	fs.IntVar(&opts.limit, "limit", 20, "try at most so many promising commits, the newest first")
+	fs.IntVar(&opts.limit, "limit", MineLimit, "try at most so many promising commits, the newest first")
 	fs.StringArrayVar(&opts.paths, "paths", nil, "only commits that change code in this directory or in files that this glob matches (repeatable)")
-	fs.StringVar(&opts.out, "out", "evals/mined", "the directory of the dataset")
+	fs.StringVar(&opts.out, "out", MineOut, "the directory of the dataset")
 	fs.StringVar(&opts.image, "image", "", "the image that the proposed Dockerfile begins with")
 	fs.StringVar(&opts.dockerfile, "dockerfile", "", "a Dockerfile in place of the proposed one; it has to copy repo/ to /app")
 	fs.BoolVar(&opts.dryRun, "dry-run", false, "look at the commits and show the Dockerfiles; build, run and write nothing")
@@ -160,7 +166,7 @@ func runMine(ctx context.Context, v *command.Invocation, req mine.Request, opts 
 	if opts.format == flags.FormatJSON {
 		return errors.Join(err, v.PrintJSON(forPrograms(found)))
 	}
-	return errors.Join(err, printMined(v.Stdout, found, req.DryRun))
+	return errors.Join(err, PrintMined(v.Stdout, found, req.DryRun))
 }
 
 func forPrograms(found mine.Result) any {
@@ -179,8 +185,8 @@ func forPrograms(found mine.Result) any {
 	return out
 }
 
-// printMined prints a line for each commit, then the numbers.
-func printMined(w io.Writer, found mine.Result, dry bool) error {
+// PrintMined prints a line for each commit, then the numbers.
+func PrintMined(w io.Writer, found mine.Result, dry bool) error {
 	t := tables.New(w)
 	t.Row("COMMIT", "DATE", "RESULT", "FILES", "LINES", "TESTS", "SUBJECT", "WHY")
 	counts := map[mined.Reason]int{}

@@ -4,6 +4,7 @@ package setup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -17,15 +18,18 @@ import (
 	"golang.org/x/term"
 
 	"github.com/org/rollout-action/internal/app/host"
+	"github.com/org/rollout-action/internal/app/mine"
 	"github.com/org/rollout-action/internal/app/scaffold"
 	"github.com/org/rollout-action/internal/cli/command"
+	"github.com/org/rollout-action/internal/cli/prove"
+	"github.com/org/rollout-action/internal/core/config"
 	"github.com/org/rollout-action/internal/lib/untrusted"
 )
 
 // NewInitCommand returns the command init.
 func NewInitCommand(v *command.Invocation) *cobra.Command {
 	var req scaffold.InitRequest
-	var yes bool
+	var yes, fromHistory bool
 	cmd := &cobra.Command{
 		Use:   "init [DIR]",
 		Short: "Write a first job: a job.yaml, a dataset with one task, a workflow",
@@ -41,12 +45,14 @@ the job file names variables. --preset chooses another agent, and --agent my-age
 The provider is the first of docker and sandbox that works here. On a terminal it asks for the provider, where the tasks are, and
 which agent runs; flags answer the questions, and --yes takes the defaults. Elsewhere, and in CI, it asks nothing. Nothing is
 written before the last answer. The tasks may be a directory, NAME@VERSION of a dataset in Harbor's public registry, or
-"REGISTRY NAME@VERSION" with the path or URL of another one.
+"REGISTRY NAME@VERSION" with the path or URL of another one. With --mine they are made of the repository's own history, as
+rollout mine does it, and written to evals/mined; that builds images and runs tests, and takes minutes.
 ` + command.DoneCodes,
 		Example: `  rollout init
   rollout init my-evals --yes && cd my-evals && rollout job.yaml
   rollout init --env-type sandbox --tasks ./evals --agent my-agent
   rollout init --preset claude-code
+  rollout init evals --mine
   rollout init --tasks 'https://example.org/registry.json terminal-bench@2.0' --agent oracle`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -55,6 +61,9 @@ written before the last answer. The tasks may be a directory, NAME@VERSION of a 
 			return command.OneArg("at most a directory")(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if fromHistory && req.Tasks != "" {
+				return command.Usagef("--mine makes the tasks: leave out --tasks")
+			}
 			req.Dir = "."
 			if len(args) == 1 {
 				req.Dir = args[0]
@@ -64,7 +73,12 @@ written before the last answer. The tasks may be a directory, NAME@VERSION of a 
 				return err
 			}
 			if !yes && asks(v.Env) {
-				if err := askInit(cmd.Context(), v, host, cmd.Flags().Changed, &req); err != nil {
+				if err := askInit(cmd.Context(), v, host, cmd.Flags().Changed, &req, &fromHistory); err != nil {
+					return err
+				}
+			}
+			if fromHistory {
+				if err := mineTasks(cmd.Context(), v, host, &req); err != nil {
 					return err
 				}
 			}
@@ -84,6 +98,7 @@ written before the last answer. The tasks may be a directory, NAME@VERSION of a 
 	fs.StringVar(&req.Tasks, "tasks", "", "what to run instead of the example: a directory of tasks, one task, or a dataset of a registry, as NAME@VERSION (Harbor's) or as 'REGISTRY NAME@VERSION' with a path or URL")
 	fs.StringVar(&req.Agent, "agent", "", "oracle, or the name of your agent (default: "+scaffold.ExampleAgent+")")
 	fs.StringVar(&req.Preset, "preset", "", "evaluate this agent that is ready to run, as in claude-code; rollout agents ls lists them (instead of --agent)")
+	fs.BoolVar(&fromHistory, "mine", false, "make proven tasks of the repository's history, and run them instead of the example")
 	fs.BoolVarP(&yes, "yes", "y", false, "ask nothing: what no flag answers has its default")
 	return cmd
 }
@@ -96,7 +111,7 @@ func asks(e command.Env) bool {
 }
 
 // askInit asks what no flag has answered.
-func askInit(ctx context.Context, v *command.Invocation, host *host.Host, answered func(flag string) bool, req *scaffold.InitRequest) error {
+func askInit(ctx context.Context, v *command.Invocation, host *host.Host, answered func(flag string) bool, req *scaffold.InitRequest, fromHistory *bool) error {
 	a := newAsker(v.Stdin, v.Stderr)
 	if !answered("env-type") {
 		fmt.Fprintln(v.Stderr, "Where do trials run?")
@@ -122,8 +137,12 @@ func askInit(ctx context.Context, v *command.Invocation, host *host.Host, answer
 			return err
 		}
 	}
-	if !answered("tasks") {
-		err := a.ask(ctx, "Directory with your tasks, or NAME@VERSION of a registry's dataset (Enter: write an example)", "", func(answer string) error {
+	if !answered("tasks") && !*fromHistory {
+		err := a.ask(ctx, "Directory with your tasks, NAME@VERSION of a registry's dataset, or mine: make them of this repository's history (Enter: write an example)", "", func(answer string) error {
+			if *fromHistory = answer == "mine"; *fromHistory {
+				req.Tasks = ""
+				return nil
+			}
 			req.Tasks = answer
 			_, err := scaffold.CheckInitTasks(ctx, host, req.Dir, answer)
 			return err
@@ -152,6 +171,51 @@ func askInit(ctx context.Context, v *command.Invocation, host *host.Host, answer
 		})
 	}
 	return nil
+}
+
+// mineTasks makes tasks of the history of the repository that has the directory, and makes them the
+// tasks of the request.
+func mineTasks(ctx context.Context, v *command.Invocation, h *host.Host, req *scaffold.InitRequest) error {
+	if err := scaffold.CheckInit(h, *req); err != nil {
+		return err
+	}
+	provider := req.Provider
+	if provider == "" {
+		choice, err := scaffold.ChooseProvider(ctx, h)
+		if err != nil {
+			return err
+		}
+		provider = choice.Name
+	}
+	showing, err := v.HostShowing("auto")
+	if err != nil {
+		return err
+	}
+	request := mine.Request{Repository: existing(h, req.Dir), Limit: prove.MineLimit, Out: filepath.Join(req.Dir, prove.MineOut)}
+	request.Job.Overrides = []config.Override{
+		{Path: "environment.type", Literal: provider, Origin: "--env-type"},
+		{Path: "jobs_dir", Literal: filepath.Join(req.Dir, host.JobsDir), Origin: "--mine"}, // which init's .gitignore names
+	}
+	found, err := mine.Run(ctx, showing, request)
+	if len(found.Candidates) > 0 {
+		err = errors.Join(err, prove.PrintMined(v.Stderr, found, false))
+	}
+	if err != nil {
+		return err
+	}
+	if !host.IsDir(h.Path(found.Out)) {
+		return command.Usagef("no commit became a task: the table says why of each. Without --mine, an example is written")
+	}
+	req.Tasks = found.Out
+	return nil
+}
+
+// existing returns the first directory that exists among dir and those above it.
+func existing(h *host.Host, dir string) string {
+	for dir != filepath.Dir(dir) && !host.IsDir(h.Path(dir)) {
+		dir = filepath.Dir(dir)
+	}
+	return dir
 }
 
 // printSetup says which files of the repository the job compares an agent with and without.
@@ -194,6 +258,9 @@ func printNext(e command.Env, dir string, done scaffold.Initialised) {
 	default:
 		fmt.Fprintf(e.Stderr, "GitHub reads workflows at the top of a repository only. If this directory is the top, run: mkdir -p %s && mv %s %s; then change \"job: job.yaml\" in it to \"job: %s\"\n",
 			path.Dir(scaffold.WorkflowPath), untrusted.ShellPath(filepath.Join(dir, scaffold.WorkflowPath)), scaffold.WorkflowPath, untrusted.Line(filepath.Join(dir, "job.yaml")))
+	}
+	if done.Example && done.Job != "" {
+		fmt.Fprintln(e.Stderr, "evals/hello is only an example: rollout new writes a task, and rollout mine makes tasks of this repository's history")
 	}
 	if filepath.Clean(dir) != "." {
 		next = "cd " + untrusted.ShellPath(dir) + " && " + next
