@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/org/rollout-action/providers/internal/initclient"
+	"github.com/org/rollout-action/providers/sandbox/internal/machine"
 
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/providers/internal/initwire"
@@ -34,7 +35,7 @@ func (p *Provider) BuildImage(ctx context.Context, opts environment.BuildOptions
 
 // build builds an image and records it under its Name.
 func (p *Provider) build(ctx context.Context, opts environment.BuildOptions) (*image, error) {
-	m := &machine{p: p, progress: opts.Progress}
+	m := &buildMachine{p: p, progress: opts.Progress}
 	var progress func(string)
 	if opts.Progress != nil {
 		progress = func(line string) {
@@ -98,7 +99,7 @@ func slug(name string) string {
 	return cmp.Or(name, "task")
 }
 
-// buildBase is the part of a stage's root below its layers: see dockerfile.Image.
+// buildBase is the part of a stage's root below its layers: see machine.Image.
 type buildBase struct {
 	host *hostBase
 	base *environment.Base
@@ -107,29 +108,29 @@ type buildBase struct {
 	originLayers int
 }
 
-// machine executes Dockerfiles in sandboxes.
-type machine struct {
+// buildMachine executes Dockerfiles in sandboxes.
+type buildMachine struct {
 	p        *Provider
 	progress func(string) // may be nil
 }
 
-var _ dockerfile.Machine = (*machine)(nil)
+var _ machine.Machine = (*buildMachine)(nil)
 
-// From implements dockerfile.Machine.
-func (m *machine) From(ctx context.Context, ref string) (dockerfile.Image, error) {
+// From implements machine.Machine.
+func (m *buildMachine) From(ctx context.Context, ref string) (machine.Image, error) {
 	img, err := m.p.image(ctx, ref, m.progress)
 	if err != nil {
-		return dockerfile.Image{}, err
+		return machine.Image{}, err
 	}
-	return dockerfile.Image{
+	return machine.Image{
 		Layers: img.Layers, Env: img.Env, WorkDir: img.WorkDir, User: img.User, ID: img.ID, Base: buildBase{img.Host, img.Base, img.Origin, img.OriginLayers},
 		Entrypoint: img.Entrypoint, Shell: img.Shell, Healthcheck: img.Healthcheck, Volumes: img.Volumes,
 	}, nil
 }
 
-// Layer implements dockerfile.Machine. A file for each key names the key's layer, so a rebuilt
+// Layer implements machine.Machine. A file for each key names the key's layer, so a rebuilt
 // layer does not disturb the users of the old one.
-func (m *machine) Layer(ctx context.Context, key string, under dockerfile.Image, fresh bool, do func(context.Context, dockerfile.Box) error) (string, bool, error) {
+func (m *buildMachine) Layer(ctx context.Context, key string, under machine.Image, fresh bool, do func(context.Context, machine.Box) error) (string, bool, error) {
 	s := m.p.store
 	name := "key-" + digest(key)
 	record := s.path("images", name+".json")
@@ -156,13 +157,13 @@ func (m *machine) Layer(ctx context.Context, key string, under dockerfile.Image,
 	return id, true, s.record(record, id)
 }
 
-// Visit implements dockerfile.Machine.
-func (m *machine) Visit(ctx context.Context, under dockerfile.Image, do func(context.Context, dockerfile.Box) error) error {
+// Visit implements machine.Machine.
+func (m *buildMachine) Visit(ctx context.Context, under machine.Image, do func(context.Context, machine.Box) error) error {
 	return m.visit(ctx, under, do, func(*draft) error { return nil })
 }
 
 // visit calls do with a sandbox on an image, and then keep with the draft that holds its changes.
-func (m *machine) visit(ctx context.Context, under dockerfile.Image, do func(context.Context, dockerfile.Box) error, keep func(*draft) error) error {
+func (m *buildMachine) visit(ctx context.Context, under machine.Image, do func(context.Context, machine.Box) error, keep func(*draft) error) error {
 	if m.p.memoryOnly {
 		return &environment.Error{
 			Kind: environment.KindBuild, Hint: diskHint(inPod()),
@@ -234,10 +235,10 @@ func (b *buildBox) setNetwork(ctx context.Context, offline bool) error {
 	return b.network.attach(ctx, b.box, b.p.usernet())
 }
 
-var _ dockerfile.Box = (*buildBox)(nil)
+var _ machine.Box = (*buildBox)(nil)
 
-// Run implements dockerfile.Box.
-func (b *buildBox) Run(ctx context.Context, c dockerfile.Command) (int, error) {
+// Run implements machine.Box.
+func (b *buildBox) Run(ctx context.Context, c machine.Command) (int, error) {
 	if err := b.setNetwork(ctx, c.Offline); err != nil {
 		return 0, err
 	}
@@ -274,7 +275,7 @@ func dirStream(dir string) io.Reader {
 	return &stream
 }
 
-// Put implements dockerfile.Box.
+// Put implements machine.Box.
 func (b *buildBox) Put(ctx context.Context, stream io.Reader) error {
 	source, err := b.box.Put(ctx, false, func(w io.Writer) error {
 		_, err := io.Copy(w, stream)
@@ -283,7 +284,7 @@ func (b *buildBox) Put(ctx context.Context, stream io.Reader) error {
 	return errors.Join(source, err)
 }
 
-// Get implements dockerfile.Box.
+// Get implements machine.Box.
 func (b *buildBox) Get(ctx context.Context, path string, w io.Writer) error {
 	reading, err := b.box.Get(ctx, initwire.Request{Op: initwire.Pack, Path: path}, func(r io.Reader) error {
 		_, err := io.Copy(w, r)
@@ -292,23 +293,23 @@ func (b *buildBox) Get(ctx context.Context, path string, w io.Writer) error {
 	return errors.Join(reading, err)
 }
 
-// Stat implements dockerfile.Box.
-func (b *buildBox) Stat(ctx context.Context, path string) (dockerfile.Info, error) {
+// Stat implements machine.Box.
+func (b *buildBox) Stat(ctx context.Context, path string) (machine.Info, error) {
 	answer, err := b.box.Call(ctx, initwire.Request{Op: initwire.Stat, Path: path})
 	if err != nil || answer.Info == nil {
-		return dockerfile.Info{}, err
+		return machine.Info{}, err
 	}
 	found := answer.Info
-	return dockerfile.Info{Path: found.Path, Exists: found.Exists, Dir: found.Dir, Names: found.Names}, nil
+	return machine.Info{Path: found.Path, Exists: found.Exists, Dir: found.Dir, Names: found.Names}, nil
 }
 
-// Remove implements dockerfile.Box.
+// Remove implements machine.Box.
 func (b *buildBox) Remove(ctx context.Context, path string) error {
 	_, err := b.box.Call(ctx, initwire.Request{Op: initwire.Remove, Path: path})
 	return err
 }
 
-// Lookup implements dockerfile.Box.
+// Lookup implements machine.Box.
 func (b *buildBox) Lookup(ctx context.Context, user, group string) (uid, gid int, err error) {
 	answer, err := b.box.Call(ctx, initwire.Request{Op: initwire.Identify, User: user, Group: group})
 	return answer.UID, answer.GID, err

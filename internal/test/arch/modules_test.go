@@ -141,7 +141,7 @@ var dependencies = []dependency{
 		paths:    []string{"github.com/tonistiigi/fsutil"},
 		use:      "the build context that BuildKit reads; its metadata of files",
 		why:      "It is the type in BuildKit's API.",
-		packages: []string{"providers/internal/buildkit", "providers/internal/buildcontext", "providers/sandbox/internal/dockerfile"},
+		packages: []string{"providers/internal/buildkit", "providers/internal/buildcontext", "providers/sandbox/internal/sources"},
 	},
 	{
 		paths:    []string{"google.golang.org/grpc"},
@@ -154,7 +154,8 @@ var dependencies = []dependency{
 		use:   "HEALTHCHECK and other extensions in images' configurations",
 		why:   "It has the types that BuildKit and the engine's client use.",
 		packages: []string{
-			"providers/internal/registryimage", "providers/sandbox", "providers/sandbox/internal/dockerfile", "providers/sandbox/internal/oci",
+			"providers/internal/registryimage", "providers/sandbox", "providers/sandbox/internal/dockerfile", "providers/sandbox/internal/machine",
+			"providers/sandbox/internal/oci",
 		},
 	},
 	{

@@ -69,6 +69,8 @@ var limits = map[string][]string{
 	"providers/internal/confine":                {},
 	"providers/internal/initproc":               {"providers/internal"},
 	"providers/sandbox/internal/dockerfile":     {"internal/lib/excerpt", "providers/internal/buildcontext", "providers/sandbox/internal"},
+	"providers/sandbox/internal/machine":        {},
+	"providers/sandbox/internal/sources":        {"providers/internal/buildcontext", "providers/sandbox/internal"},
 	"providers/sandbox/internal/oci":            {"internal/lib/ctxio", "providers/internal/distribution", "providers/sandbox/internal"},
 	"providers/sandbox/internal/usernet":        {"internal/lib/egress", "providers/internal"},
 	"providers/kubernetes/internal/probe":       {},

@@ -17,15 +17,18 @@ import (
 	"time"
 
 	"github.com/moby/buildkit/frontend/dockerfile/instructions"
+
+	"github.com/org/rollout-action/providers/sandbox/internal/machine"
+	"github.com/org/rollout-action/providers/sandbox/internal/sources"
 )
 
 // add plans an ADD instruction.
 func (p *planner) add(c config, cmd *instructions.AddCommand, line int) (operation, error) {
-	op := &copyFiles{name: "ADD", line: line, context: true, chown: cmd.Chown, chmod: cmd.Chmod, exclude: cmd.ExcludePatterns, unpack: unpackLocal}
+	op := &copyFiles{name: "ADD", line: line, context: true, chown: cmd.Chown, chmod: cmd.Chmod, exclude: cmd.ExcludePatterns, unpack: sources.UnpackLocal}
 	if cmd.Unpack != nil {
-		op.unpack = unpackNever
+		op.unpack = sources.UnpackNever
 		if *cmd.Unpack {
-			op.unpack = unpackAlways
+			op.unpack = sources.UnpackAlways
 		}
 	}
 	for _, src := range cmd.SourcePaths {
@@ -87,7 +90,7 @@ func (b *builder) downloads(ctx context.Context, op *copyFiles, k key) ([]item, 
 	for _, address := range op.urls {
 		d := &download{url: address, sum: op.sum}
 		k.text(address)
-		if op.sum != "" && op.unpack != unpackAlways {
+		if op.sum != "" && op.unpack != sources.UnpackAlways {
 			k.text(op.sum)
 		} else {
 			if err := b.fetch(ctx, d); err != nil {
@@ -96,9 +99,9 @@ func (b *builder) downloads(ctx context.Context, op *copyFiles, k key) ([]item, 
 			k.text("sha256:" + d.hash)
 		}
 		it := item{base: d.name(), tree: fetched{b, d}, path: "/"}
-		if op.unpack == unpackAlways {
+		if op.unpack == sources.UnpackAlways {
 			var err error
-			if it.archive, err = isArchive(ctx, it.tree, it.path); err != nil {
+			if it.archive, err = sources.IsArchive(ctx, it.tree, it.path); err != nil {
 				return nil, fmt.Errorf("ADD: %s: %w", address, err)
 			}
 		}
@@ -179,8 +182,8 @@ type fetched struct {
 }
 
 // Stat implements tree.
-func (f fetched) Stat(context.Context, string) (Info, error) {
-	return Info{Path: "/", Exists: true}, nil
+func (f fetched) Stat(context.Context, string) (machine.Info, error) {
+	return machine.Info{Path: "/", Exists: true}, nil
 }
 
 // Get implements tree.
@@ -207,14 +210,14 @@ func (f fetched) Get(ctx context.Context, _ string, w io.Writer) error {
 	return archive.Close()
 }
 
-func (f fetched) open(string) (io.ReadCloser, error) { return os.Open(f.d.file) }
+func (f fetched) Open(string) (io.ReadCloser, error) { return os.Open(f.d.file) }
 
 // textFile is a heredoc of COPY as a tree: a file at "/".
 type textFile string
 
 // Stat implements tree.
-func (f textFile) Stat(context.Context, string) (Info, error) {
-	return Info{Path: "/", Exists: true}, nil
+func (f textFile) Stat(context.Context, string) (machine.Info, error) {
+	return machine.Info{Path: "/", Exists: true}, nil
 }
 
 // Get implements tree.

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/org/rollout-action/providers/sandbox/internal/machine"
 )
 
 func TestAddUnpacksArchives(t *testing.T) {
@@ -196,7 +198,7 @@ func TestChmod(t *testing.T) {
 
 func TestFilesOfAnImageKeepTheirOwnersAndLinks(t *testing.T) {
 	m := newMemory()
-	m.images["tools"] = testImage{Image{ID: "tools", Layers: []string{"tools"}}, files{
+	m.images["tools"] = testImage{machine.Image{ID: "tools", Layers: []string{"tools"}}, files{
 		"/":       {kind: tar.TypeDir, mode: 0o755},
 		"/t":      {kind: tar.TypeDir, mode: 0o700, uid: 9, gid: 9},
 		"/t/a":    {kind: tar.TypeReg, mode: 0o2755, uid: 7, gid: 8, content: "a"},
@@ -232,7 +234,7 @@ func TestFilesOfAnImageKeepTheirOwnersAndLinks(t *testing.T) {
 
 func TestMountsLeaveWhatWasThere(t *testing.T) {
 	m := newMemory()
-	m.run = func(b *memoryBox, _ Command) (int, error) {
+	m.run = func(b *memoryBox, _ machine.Command) (int, error) {
 		for _, name := range []string{"/tmp/new", "/cache/x", "/made/by/mount/x", "/made/kept", "/etc/new/deep", "/etc/passwd"} {
 			b.files[name] = node{kind: tar.TypeReg, content: "written"}
 		}

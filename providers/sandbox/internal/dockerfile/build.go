@@ -10,6 +10,9 @@ import (
 	"net/http"
 	"os"
 	"slices"
+
+	"github.com/org/rollout-action/providers/sandbox/internal/machine"
+	"github.com/org/rollout-action/providers/sandbox/internal/sources"
 )
 
 // Options describes a build.
@@ -35,7 +38,7 @@ type Options struct {
 // Result is the result of a build.
 type Result struct {
 	// Image is the image of the target stage. Its Env has no build arguments.
-	Image Image
+	Image machine.Image
 	// ID is a digest ("sha256:…") of the image's inputs and its configuration: the same content
 	// gives the same ID, whether its layers were stored, made or rebuilt.
 	ID string
@@ -47,15 +50,15 @@ type Result struct {
 // Build executes a Dockerfile. It first finds all problems that need no execution, and makes no
 // layer if there is one. Its errors are Problems and StepErrors; other errors have the line, too.
 // If ctx ends, its error is in the chain. The result has Notes also with an error.
-func Build(ctx context.Context, m Machine, opts Options) (Result, error) {
+func Build(ctx context.Context, m machine.Machine, opts Options) (Result, error) {
 	b := &builder{
 		machine:  m,
 		context:  opts.Context,
 		fresh:    opts.Fresh,
 		progress: opts.Progress,
 		http:     opts.HTTP,
-		images:   map[string]Image{},
-		built:    map[int]Image{},
+		images:   map[string]machine.Image{},
+		built:    map[int]machine.Image{},
 	}
 	if b.progress == nil {
 		b.progress = func(string) {}
@@ -77,7 +80,7 @@ func Build(ctx context.Context, m Machine, opts Options) (Result, error) {
 }
 
 // identity returns the digest of an image and its configuration, for Result.ID.
-func identity(image Image) string {
+func identity(image machine.Image) string {
 	k := key{sha256.New()}
 	k.text("image", image.ID, image.WorkDir, image.User)
 	k.list(environ(image.Env).sorted())
@@ -103,59 +106,59 @@ type operation interface {
 }
 
 // apply makes the changes of a step in a box.
-type apply func(context.Context, Box) error
+type apply func(context.Context, machine.Box) error
 
 // builder is the state of one build.
 type builder struct {
-	machine  Machine
+	machine  machine.Machine
 	context  fs.FS
 	fresh    bool
 	progress func(string)
 	http     *http.Client
 
 	stages  stages
-	images  map[string]Image // by reference
-	built   map[int]Image    // by stage
-	files   *buildContext    // the context, once a step copies from it
-	scratch string           // a directory for downloads, or empty
+	images  map[string]machine.Image // by reference
+	built   map[int]machine.Image    // by stage
+	files   *sources.Context         // the context, once a step copies from it
+	scratch string                   // a directory for downloads, or empty
 	notes   []string
 }
 
 // run plans the build, and then executes the plan.
-func (b *builder) run(ctx context.Context, opts Options) (Image, error) {
+func (b *builder) run(ctx context.Context, opts Options) (machine.Image, error) {
 	platform, err := readPlatform(opts.Platform)
 	if err != nil {
-		return Image{}, err
+		return machine.Image{}, err
 	}
 	src, err := read(opts.Context)
 	b.notes = src.notes
 	if err != nil {
-		return Image{}, err
+		return machine.Image{}, err
 	}
 	p, err := newPlanner(src, opts.Args, platform, opts.Target)
 	if err != nil {
-		return Image{}, err
+		return machine.Image{}, err
 	}
 	if b.stages, err = resolve(src, p.global, platform); err != nil {
-		return Image{}, err
+		return machine.Image{}, err
 	}
 	p.stages = b.stages
 	target, err := b.stages.target(opts.Target)
 	if err != nil {
-		return Image{}, err
+		return machine.Image{}, err
 	}
 	order, err := b.stages.buildOrder(target)
 	if err != nil {
-		return Image{}, err
+		return machine.Image{}, err
 	}
 	plans, err := b.plan(ctx, p, order)
 	b.notes = p.notes
 	if err != nil {
-		return Image{}, err
+		return machine.Image{}, err
 	}
 	for _, plan := range plans {
 		if err := b.stage(ctx, plan); err != nil {
-			return Image{}, err
+			return machine.Image{}, err
 		}
 	}
 	return b.built[target], nil
@@ -227,18 +230,18 @@ func (b *builder) stage(ctx context.Context, plan stagePlan) error {
 }
 
 // step returns the image with the layer of one step, stored or new.
-func (b *builder) step(ctx context.Context, s step, under Image, label string) (Image, error) {
+func (b *builder) step(ctx context.Context, s step, under machine.Image, label string) (machine.Image, error) {
 	if err := ctx.Err(); err != nil {
-		return Image{}, err
+		return machine.Image{}, err
 	}
 	k := newKey(fmt.Sprintf("%T", s.op))
 	k.text(under.ID)
 	do, err := s.op.prepare(ctx, b, k)
 	if err != nil {
-		return Image{}, err
+		return machine.Image{}, err
 	}
 	var failed error
-	id, made, err := b.machine.Layer(ctx, k.String(), under, b.fresh, func(ctx context.Context, box Box) error {
+	id, made, err := b.machine.Layer(ctx, k.String(), under, b.fresh, func(ctx context.Context, box machine.Box) error {
 		b.progress(label)
 		failed = do(ctx, box)
 		return failed
@@ -247,7 +250,7 @@ func (b *builder) step(ctx context.Context, s step, under Image, label string) (
 		err = failed // the machine's part of the error does not help the Dockerfile's author
 	}
 	if err != nil {
-		return Image{}, err
+		return machine.Image{}, err
 	}
 	if !made {
 		b.progress(label + " (cached)")
@@ -258,7 +261,7 @@ func (b *builder) step(ctx context.Context, s step, under Image, label string) (
 }
 
 // from gets an image from the machine, once for each reference.
-func (b *builder) from(ctx context.Context, ref string) (Image, error) {
+func (b *builder) from(ctx context.Context, ref string) (machine.Image, error) {
 	if image, ok := b.images[ref]; ok {
 		return image, nil
 	}
@@ -270,7 +273,7 @@ func (b *builder) from(ctx context.Context, ref string) (Image, error) {
 }
 
 // image returns the image that an origin names.
-func (b *builder) image(ctx context.Context, o origin) (Image, error) {
+func (b *builder) image(ctx context.Context, o origin) (machine.Image, error) {
 	if o.stage >= 0 {
 		return b.built[o.stage], nil
 	}
@@ -289,16 +292,16 @@ func (b *builder) nameOf(o origin) string {
 }
 
 // open calls do with the files of the build context (own), or else of an origin.
-func (b *builder) open(ctx context.Context, own bool, o origin, do func(context.Context, tree) error) error {
+func (b *builder) open(ctx context.Context, own bool, o origin, do func(context.Context, sources.Tree) error) error {
 	if !own {
 		image, err := b.image(ctx, o)
 		if err != nil {
 			return err
 		}
-		return b.machine.Visit(ctx, image, func(ctx context.Context, box Box) error { return do(ctx, box) })
+		return b.machine.Visit(ctx, image, func(ctx context.Context, box machine.Box) error { return do(ctx, box) })
 	}
 	if b.files == nil {
-		f, err := readContext(ctx, b.context)
+		f, err := sources.ReadContext(ctx, b.context)
 		if err != nil {
 			return err
 		}

@@ -9,6 +9,9 @@ import (
 
 	"github.com/moby/buildkit/frontend/dockerfile/instructions"
 	"github.com/moby/patternmatcher"
+
+	"github.com/org/rollout-action/providers/sandbox/internal/machine"
+	"github.com/org/rollout-action/providers/sandbox/internal/sources"
 )
 
 // copyFiles is a COPY instruction, or ADD with its downloads.
@@ -21,7 +24,7 @@ type copyFiles struct {
 	texts   []instructions.SourceContent
 	urls    []string
 	sum     string // required digest of the download
-	unpack  unpacking
+	unpack  sources.Unpacking
 	dest    string // absolute
 	toDir   bool   // dest must be a directory
 	chown   string
@@ -101,8 +104,8 @@ func (op *copyFiles) prepare(ctx context.Context, b *builder, k key) (apply, err
 	if err := op.sumSources(ctx, b, k); err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context, box Box) error {
-		return b.open(ctx, op.context, op.from, func(ctx context.Context, t tree) error {
+	return func(ctx context.Context, box machine.Box) error {
+		return b.open(ctx, op.context, op.from, func(ctx context.Context, t sources.Tree) error {
 			items, err := op.items(ctx, b, t, downloads)
 			if err != nil {
 				return err
@@ -128,7 +131,7 @@ func (op *copyFiles) sumSources(ctx context.Context, b *builder, k key) error {
 		k.text(image.ID)
 		return nil
 	}
-	return b.open(ctx, true, op.from, func(ctx context.Context, t tree) error {
+	return b.open(ctx, true, op.from, func(ctx context.Context, t sources.Tree) error {
 		items, err := op.fromTree(ctx, b, t)
 		if err != nil {
 			return err
@@ -145,7 +148,7 @@ func (op *copyFiles) sumSources(ctx context.Context, b *builder, k key) error {
 }
 
 // items returns the items to copy, in the order of the instruction.
-func (op *copyFiles) items(ctx context.Context, b *builder, t tree, downloads []item) ([]item, error) {
+func (op *copyFiles) items(ctx context.Context, b *builder, t sources.Tree, downloads []item) ([]item, error) {
 	items, err := op.fromTree(ctx, b, t)
 	if err != nil {
 		return nil, err
@@ -158,7 +161,7 @@ func (op *copyFiles) items(ctx context.Context, b *builder, t tree, downloads []
 }
 
 // fromTree returns the sources in a tree.
-func (op *copyFiles) fromTree(ctx context.Context, b *builder, t tree) ([]item, error) {
+func (op *copyFiles) fromTree(ctx context.Context, b *builder, t sources.Tree) ([]item, error) {
 	var items []item
 	for _, src := range op.sources {
 		if op.parents {
@@ -169,7 +172,7 @@ func (op *copyFiles) fromTree(ctx context.Context, b *builder, t tree) ([]item, 
 			items = append(items, more...)
 			continue
 		}
-		matches, err := glob(ctx, t, src.path)
+		matches, err := sources.Glob(ctx, t, src.path)
 		if err != nil {
 			return nil, err
 		}
@@ -192,8 +195,8 @@ func (op *copyFiles) fromTree(ctx context.Context, b *builder, t tree) ([]item, 
 }
 
 // item returns the item for one match. Its tree is nil if --exclude drops it.
-func (op *copyFiles) item(ctx context.Context, t tree, match match) (item, error) {
-	it := item{base: path.Base(match.name), tree: t, path: match.Path, dir: match.Dir}
+func (op *copyFiles) item(ctx context.Context, t sources.Tree, match sources.Match) (item, error) {
+	it := item{base: path.Base(match.Name), tree: t, path: match.Path, dir: match.Dir}
 	if len(op.exclude) > 0 {
 		matcher, err := patternmatcher.New(op.exclude)
 		if err != nil {
@@ -206,20 +209,20 @@ func (op *copyFiles) item(ctx context.Context, t tree, match match) (item, error
 		}
 		it.drop = matcher
 	}
-	if op.unpack == unpackNever || match.Dir {
+	if op.unpack == sources.UnpackNever || match.Dir {
 		return it, nil
 	}
 	var err error
-	it.archive, err = isArchive(ctx, t, it.path)
+	it.archive, err = sources.IsArchive(ctx, t, it.path)
 	if err != nil {
-		return item{}, fmt.Errorf("%s %s: %w", op.name, strings.TrimPrefix(match.name, "/"), err)
+		return item{}, fmt.Errorf("%s %s: %w", op.name, strings.TrimPrefix(match.Name, "/"), err)
 	}
 	return it, nil
 }
 
 // withParents returns the sources of COPY --parents, whose names include their parent directories.
-func (op *copyFiles) withParents(ctx context.Context, b *builder, t tree, src sourcePath) ([]item, error) {
-	roots, err := glob(ctx, t, src.root)
+func (op *copyFiles) withParents(ctx context.Context, b *builder, t sources.Tree, src sourcePath) ([]item, error) {
+	roots, err := sources.Glob(ctx, t, src.root)
 	if err != nil {
 		return nil, err
 	}
@@ -241,7 +244,7 @@ func (op *copyFiles) withParents(ctx context.Context, b *builder, t tree, src so
 }
 
 // matchBelow returns the matches of a pattern with "**" in a directory.
-func (op *copyFiles) matchBelow(ctx context.Context, t tree, root match, pattern string) ([]item, error) {
+func (op *copyFiles) matchBelow(ctx context.Context, t sources.Tree, root sources.Match, pattern string) ([]item, error) {
 	fixed, rest := fixedPart(pattern)
 	at, err := t.Stat(ctx, path.Join(root.Path, fixed))
 	if err != nil || !at.Exists {
@@ -268,7 +271,7 @@ func (op *copyFiles) matchBelow(ctx context.Context, t tree, root match, pattern
 func fixedPart(pattern string) (fixed, rest string) {
 	parts := strings.Split(path.Clean(pattern), "/")
 	for i, part := range parts {
-		if hasWildcard(part) {
+		if sources.HasWildcard(part) {
 			return path.Join(parts[:i]...), path.Join(parts[i:]...)
 		}
 	}
@@ -277,17 +280,17 @@ func fixedPart(pattern string) (fixed, rest string) {
 
 // missing returns the error for a source that does not exist. A pattern without matches only gets a
 // note.
-func (op *copyFiles) missing(b *builder, t tree, src string) error {
+func (op *copyFiles) missing(b *builder, t sources.Tree, src string) error {
 	name := strings.TrimPrefix(src, "/")
-	if hasWildcard(src) {
+	if sources.HasWildcard(src) {
 		b.notef(op, "%s: nothing matches %s", op.name, name)
 		return nil
 	}
-	f, ok := t.(*buildContext)
+	f, ok := t.(*sources.Context)
 	switch {
 	case !ok:
 		return fmt.Errorf("%s --from=%s: %s is not there: %w", op.name, b.nameOf(op.from), src, fs.ErrNotExist)
-	case f.hidden(src):
+	case f.Hidden(src):
 		return fmt.Errorf("%s: %s is hidden by %s: %w", op.name, name, ignoreName, fs.ErrNotExist)
 	}
 	return fmt.Errorf("%s: %s is not in the directory of the Dockerfile: %w", op.name, name, fs.ErrNotExist)

@@ -14,6 +14,9 @@ import (
 	"time"
 
 	"github.com/moby/patternmatcher"
+
+	"github.com/org/rollout-action/providers/sandbox/internal/machine"
+	"github.com/org/rollout-action/providers/sandbox/internal/sources"
 )
 
 // fixedTime is the time of files and directories without a source. It is constant, so that layers
@@ -23,7 +26,7 @@ var fixedTime = time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)
 // item is one file or directory to copy.
 type item struct {
 	base    string // the name
-	tree    tree
+	tree    sources.Tree
 	path    string // in the tree
 	dir     bool   // a directory: its content is copied
 	archive bool   // an archive: its entries are copied
@@ -32,12 +35,12 @@ type item struct {
 	drop    *patternmatcher.PatternMatcher
 }
 
-// each calls visit for each entry to copy. A single file is ".".
+// Each calls visit for each entry to copy. A single file is ".".
 func (it item) each(ctx context.Context, visit func(*tar.Header, io.Reader) error) error {
 	if it.archive {
-		return unpack(ctx, it.tree, it.path, visit)
+		return sources.Unpack(ctx, it.tree, it.path, visit)
 	}
-	return each(ctx, it.tree, it.path, func(header *tar.Header, body io.Reader) error {
+	return sources.Each(ctx, it.tree, it.path, func(header *tar.Header, body io.Reader) error {
 		keep, err := it.keeps(header)
 		if err != nil || !keep {
 			return err
@@ -66,8 +69,8 @@ func (it item) keeps(header *tar.Header) (bool, error) {
 	if header.Typeflag != tar.TypeLink {
 		return true, nil
 	}
-	if out, err := it.drop.MatchesOrParentMatches(path.Join(it.prefix, relative(header.Linkname))); err != nil || out {
-		return false, errors.Join(err, fmt.Errorf("--exclude leaves out %s, which is the same file as %s: leave out both or none", relative(header.Linkname), name))
+	if out, err := it.drop.MatchesOrParentMatches(path.Join(it.prefix, sources.Relative(header.Linkname))); err != nil || out {
+		return false, errors.Join(err, fmt.Errorf("--exclude leaves out %s, which is the same file as %s: leave out both or none", sources.Relative(header.Linkname), name))
 	}
 	return true, nil
 }
@@ -99,7 +102,7 @@ func (it item) sum(ctx context.Context, k key) error {
 
 // sumFile adds an archive's bytes to a key.
 func (it item) sumFile(ctx context.Context, k key) error {
-	return each(ctx, it.tree, it.path, func(_ *tar.Header, body io.Reader) error {
+	return sources.Each(ctx, it.tree, it.path, func(_ *tar.Header, body io.Reader) error {
 		content := sha256.New()
 		_, err := io.Copy(content, body)
 		k.text(string(content.Sum(nil)))
@@ -108,7 +111,7 @@ func (it item) sumFile(ctx context.Context, k key) error {
 }
 
 // copyInto copies items into a box.
-func (op *copyFiles) copyInto(ctx context.Context, box Box, items []item) error {
+func (op *copyFiles) copyInto(ctx context.Context, box machine.Box, items []item) error {
 	if len(items) == 0 {
 		return nil
 	}
@@ -150,7 +153,7 @@ func (op *copyFiles) copyInto(ctx context.Context, box Box, items []item) error 
 
 // targets returns the path of each item in the box. isDir reports whether the destination becomes a
 // directory if it does not exist.
-func (op *copyFiles) targets(dest Info, items []item) (targets []string, isDir bool, err error) {
+func (op *copyFiles) targets(dest machine.Info, items []item) (targets []string, isDir bool, err error) {
 	files := slices.ContainsFunc(items, func(it item) bool { return !it.dir && !it.archive })
 	into := op.toDir || dest.Dir
 	switch {
@@ -175,7 +178,7 @@ func (op *copyFiles) targets(dest Info, items []item) (targets []string, isDir b
 }
 
 // owner returns the owner that --chown names, or nil without --chown.
-func (op *copyFiles) owner(ctx context.Context, box Box) (*owner, error) {
+func (op *copyFiles) owner(ctx context.Context, box machine.Box) (*owner, error) {
 	if op.chown == "" {
 		return nil, nil
 	}
@@ -190,7 +193,7 @@ func (op *copyFiles) owner(ctx context.Context, box Box) (*owner, error) {
 type owner struct{ uid, gid int }
 
 // lookup resolves user[:group].
-func lookup(ctx context.Context, box Box, text string) (owner, error) {
+func lookup(ctx context.Context, box machine.Box, text string) (owner, error) {
 	user, group, _ := strings.Cut(text, ":")
 	if user == "" {
 		user = "0"
@@ -200,7 +203,7 @@ func lookup(ctx context.Context, box Box, text string) (owner, error) {
 }
 
 // missingDirs returns the directories that must be created for dir, topmost first.
-func missingDirs(ctx context.Context, box Box, dir string) ([]string, error) {
+func missingDirs(ctx context.Context, box machine.Box, dir string) ([]string, error) {
 	var missing []string
 	for {
 		at, err := box.Stat(ctx, dir)
@@ -227,7 +230,7 @@ type writer struct {
 }
 
 // put streams the archive that write writes into a box.
-func put(ctx context.Context, box Box, write func(*writer) error) error {
+func put(ctx context.Context, box machine.Box, write func(*writer) error) error {
 	r, w := io.Pipe()
 	written := make(chan error, 1)
 	go func() {
@@ -240,8 +243,8 @@ func put(ctx context.Context, box Box, write func(*writer) error) error {
 		written <- err
 	}()
 	err := box.Put(ctx, r)
-	r.CloseWithError(errStopped)
-	if from := <-written; from != nil && !errors.Is(from, errStopped) {
+	r.CloseWithError(sources.ErrStopped)
+	if from := <-written; from != nil && !errors.Is(from, sources.ErrStopped) {
 		return from // the cause; Put only reports that its stream ended early
 	}
 	return err
@@ -261,7 +264,7 @@ func (w *writer) item(ctx context.Context, it item, target string) error {
 	return it.each(ctx, func(header *tar.Header, body io.Reader) error {
 		out := *header
 		if header.Typeflag == tar.TypeLink {
-			out.Linkname = relative(path.Join(target, relative(header.Linkname)))
+			out.Linkname = sources.Relative(path.Join(target, sources.Relative(header.Linkname)))
 		}
 		change := w.change
 		if it.archive {
@@ -298,7 +301,7 @@ func (w *writer) entry(header *tar.Header, name string) error {
 	attributes := maps.Clone(header.PAXRecords)
 	maps.DeleteFunc(attributes, func(key, _ string) bool { return !strings.HasPrefix(key, "SCHILY.xattr.") })
 	*header = tar.Header{
-		Typeflag: header.Typeflag, Name: relative(name), Linkname: header.Linkname, Size: header.Size, Mode: header.Mode,
+		Typeflag: header.Typeflag, Name: sources.Relative(name), Linkname: header.Linkname, Size: header.Size, Mode: header.Mode,
 		Uid: header.Uid, Gid: header.Gid, ModTime: header.ModTime, Devmajor: header.Devmajor, Devminor: header.Devminor,
 		PAXRecords: attributes, Format: tar.FormatPAX,
 	}

@@ -14,24 +14,27 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/org/rollout-action/providers/sandbox/internal/machine"
+	"github.com/org/rollout-action/providers/sandbox/internal/sources"
 )
 
 // memory is a machine whose files are in a map. It runs no programs: a test provides functions in
 // place of commands.
 type memory struct {
 	images map[string]testImage
-	run    func(*memoryBox, Command) (int, error)
+	run    func(*memoryBox, machine.Command) (int, error)
 
 	froms    []string
 	layers   map[string]memoryLayer // by key
-	commands []Command
+	commands []machine.Command
 	made     []string // keys, in order
 	asked    []string // keys, in order
 	count    int
 }
 
 type testImage struct {
-	Image
+	machine.Image
 	files files
 }
 
@@ -66,23 +69,23 @@ func newMemory() *memory {
 	return &memory{
 		layers: map[string]memoryLayer{},
 		images: map[string]testImage{
-			"scratch":   {Image{ID: "scratch"}, files{"/": {kind: tar.TypeDir, mode: 0o755}}},
-			"debian:12": {Image{ID: "debian-12", Layers: []string{"debian"}, Env: []string{"PATH=/usr/bin", "LANG=C"}, Base: "the base"}, base},
+			"scratch":   {machine.Image{ID: "scratch"}, files{"/": {kind: tar.TypeDir, mode: 0o755}}},
+			"debian:12": {machine.Image{ID: "debian-12", Layers: []string{"debian"}, Env: []string{"PATH=/usr/bin", "LANG=C"}, Base: "the base"}, base},
 		},
 	}
 }
 
-func (m *memory) From(ctx context.Context, ref string) (Image, error) {
+func (m *memory) From(ctx context.Context, ref string) (machine.Image, error) {
 	m.froms = append(m.froms, ref)
 	image, ok := m.images[ref]
 	if !ok {
-		return Image{}, fmt.Errorf("no image %s", ref)
+		return machine.Image{}, fmt.Errorf("no image %s", ref)
 	}
 	return image.Image, ctx.Err()
 }
 
 // root returns a copy of an image's files.
-func (m *memory) root(image Image) files {
+func (m *memory) root(image machine.Image) files {
 	for _, known := range m.images {
 		if len(image.Layers) == 0 && image.ID == known.ID || len(image.Layers) == 1 && slices.Equal(image.Layers, known.Layers) {
 			return maps.Clone(known.files)
@@ -97,7 +100,7 @@ func (m *memory) root(image Image) files {
 	panic("no layer " + top)
 }
 
-func (m *memory) Layer(ctx context.Context, key string, under Image, fresh bool, do func(context.Context, Box) error) (string, bool, error) {
+func (m *memory) Layer(ctx context.Context, key string, under machine.Image, fresh bool, do func(context.Context, machine.Box) error) (string, bool, error) {
 	m.asked = append(m.asked, key)
 	if layer, ok := m.layers[key]; ok && !fresh {
 		return layer.id, false, nil
@@ -113,7 +116,7 @@ func (m *memory) Layer(ctx context.Context, key string, under Image, fresh bool,
 	return id, true, nil
 }
 
-func (m *memory) Visit(ctx context.Context, image Image, do func(context.Context, Box) error) error {
+func (m *memory) Visit(ctx context.Context, image machine.Image, do func(context.Context, machine.Box) error) error {
 	return do(ctx, &memoryBox{m: m, files: m.root(image)})
 }
 
@@ -123,7 +126,7 @@ type memoryBox struct {
 	files files
 }
 
-func (b *memoryBox) Run(ctx context.Context, c Command) (int, error) {
+func (b *memoryBox) Run(ctx context.Context, c machine.Command) (int, error) {
 	b.m.commands = append(b.m.commands, c)
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -153,13 +156,13 @@ func (b *memoryBox) resolve(name string, last bool) string {
 	return done
 }
 
-func (b *memoryBox) Stat(_ context.Context, name string) (Info, error) {
+func (b *memoryBox) Stat(_ context.Context, name string) (machine.Info, error) {
 	if name != path.Clean(name) || !path.IsAbs(name) {
-		return Info{}, fmt.Errorf("look: %q is not absolute and clean", name)
+		return machine.Info{}, fmt.Errorf("look: %q is not absolute and clean", name)
 	}
 	real := b.resolve(name, true)
 	n, ok := b.files[real]
-	info := Info{Path: real, Exists: ok, Dir: n.kind == tar.TypeDir}
+	info := machine.Info{Path: real, Exists: ok, Dir: n.kind == tar.TypeDir}
 	if info.Dir {
 		for other := range b.files {
 			if other != "/" && path.Dir(other) == real {
@@ -181,7 +184,7 @@ func (b *memoryBox) Put(ctx context.Context, r io.Reader) error {
 		if err != nil {
 			return err
 		}
-		if h.Name != relative(h.Name) {
+		if h.Name != sources.Relative(h.Name) {
 			return fmt.Errorf("put: %q is not relative and clean", h.Name)
 		}
 		if h.Uname != "" || h.Gname != "" {
@@ -245,7 +248,7 @@ func (b *memoryBox) Get(_ context.Context, name string, w io.Writer) error {
 		}
 		n := b.files[other]
 		h := &tar.Header{
-			Typeflag: n.kind, Name: relative(strings.TrimPrefix(other, real)), Linkname: n.link,
+			Typeflag: n.kind, Name: sources.Relative(strings.TrimPrefix(other, real)), Linkname: n.link,
 			Mode: n.mode, Uid: n.uid, Gid: n.gid, Size: int64(len(n.content)), Uname: "somebody",
 		}
 		if err := archive.WriteHeader(h); err != nil {

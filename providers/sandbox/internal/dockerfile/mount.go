@@ -9,6 +9,9 @@ import (
 	"strings"
 
 	"github.com/moby/buildkit/frontend/dockerfile/instructions"
+
+	"github.com/org/rollout-action/providers/sandbox/internal/machine"
+	"github.com/org/rollout-action/providers/sandbox/internal/sources"
 )
 
 // mount is a RUN --mount. It is emulated: a cache and a tmpfs are created directories, a bind is a
@@ -83,7 +86,7 @@ func (p *planner) noteOnce(line int, text string) {
 // bind plans a bind mount as a copy.
 func (p *planner) bind(st *stage, planned mount, m *instructions.Mount, line int) (mount, error) {
 	planned.source = path.Join("/", m.Source)
-	if hasWildcard(planned.source) {
+	if sources.HasWildcard(planned.source) {
 		return mount{}, fmt.Errorf("RUN --mount=type=bind,source=%s: a mount's source is one file or directory, without wildcards", m.Source)
 	}
 	planned.copy = &copyFiles{
@@ -119,7 +122,7 @@ type madeMount struct {
 }
 
 // make creates a mount's target in a box.
-func (m mount) make(ctx context.Context, b *builder, box Box) (madeMount, error) {
+func (m mount) make(ctx context.Context, b *builder, box machine.Box) (madeMount, error) {
 	before, err := box.Stat(ctx, m.target)
 	if err != nil {
 		return madeMount{}, err
@@ -151,8 +154,8 @@ func (m mount) make(ctx context.Context, b *builder, box Box) (madeMount, error)
 }
 
 // fill copies the source of a bind.
-func (m mount) fill(ctx context.Context, b *builder, box Box) error {
-	return b.open(ctx, m.copy.context, m.copy.from, func(ctx context.Context, t tree) error {
+func (m mount) fill(ctx context.Context, b *builder, box machine.Box) error {
+	return b.open(ctx, m.copy.context, m.copy.from, func(ctx context.Context, t sources.Tree) error {
 		items, err := m.copy.fromTree(ctx, b, t)
 		if err != nil {
 			return err
@@ -162,7 +165,7 @@ func (m mount) fill(ctx context.Context, b *builder, box Box) error {
 }
 
 // remove undoes the changes of make.
-func (p madeMount) remove(ctx context.Context, box Box) error {
+func (p madeMount) remove(ctx context.Context, box machine.Box) error {
 	if p.existed {
 		after, err := box.Stat(ctx, p.target)
 		if err != nil {

@@ -11,6 +11,8 @@ import (
 	"github.com/moby/buildkit/frontend/dockerfile/instructions"
 	"github.com/moby/buildkit/frontend/dockerfile/shell"
 	dockerspec "github.com/moby/docker-image-spec/specs-go/v1"
+
+	"github.com/org/rollout-action/providers/sandbox/internal/machine"
 )
 
 // defaultPath is PATH if the image does not set it, as in BuildKit.
@@ -114,7 +116,7 @@ func isProxy(name string) bool {
 }
 
 // initialConfig returns the configuration at the beginning of a stage on an image.
-func initialConfig(image Image) config {
+func initialConfig(image machine.Image) config {
 	env := normalize(image.Env)
 	if _, ok := env.Get("PATH"); !ok {
 		env = env.with("PATH", defaultPath)

@@ -11,6 +11,8 @@ import (
 
 	"github.com/moby/buildkit/frontend/dockerfile/instructions"
 	"github.com/moby/buildkit/frontend/dockerfile/parser"
+
+	"github.com/org/rollout-action/providers/sandbox/internal/machine"
 )
 
 // scriptPath is the path of a heredoc with a "#!" line while it runs. It is not in /tmp: if the
@@ -117,11 +119,11 @@ func (r *runCommand) prepare(ctx context.Context, b *builder, k key) (apply, err
 			return nil, err
 		}
 	}
-	return func(ctx context.Context, box Box) error { return r.apply(ctx, b, box) }, nil
+	return func(ctx context.Context, box machine.Box) error { return r.apply(ctx, b, box) }, nil
 }
 
 // apply runs the command, and removes its script and mounts.
-func (r *runCommand) apply(ctx context.Context, b *builder, box Box) error {
+func (r *runCommand) apply(ctx context.Context, b *builder, box machine.Box) error {
 	var placed []madeMount
 	for _, m := range r.mounts {
 		at, err := m.make(ctx, b, box)
@@ -152,7 +154,7 @@ func (r *runCommand) apply(ctx context.Context, b *builder, box Box) error {
 }
 
 // exec runs the command and shows its output.
-func (r *runCommand) exec(ctx context.Context, b *builder, box Box) error {
+func (r *runCommand) exec(ctx context.Context, b *builder, box machine.Box) error {
 	env := r.env
 	for _, name := range r.proxy.Keys() {
 		if _, set := env.Get(name); !set {
@@ -161,7 +163,7 @@ func (r *runCommand) exec(ctx context.Context, b *builder, box Box) error {
 		}
 	}
 	out := newOutput(b.progress)
-	exit, err := box.Run(ctx, Command{
+	exit, err := box.Run(ctx, machine.Command{
 		Args:    r.args,
 		Env:     env.sorted(),
 		Dir:     r.dir,
@@ -180,7 +182,7 @@ func (r *runCommand) exec(ctx context.Context, b *builder, box Box) error {
 	return nil
 }
 
-func putScript(ctx context.Context, box Box, script string) error {
+func putScript(ctx context.Context, box machine.Box, script string) error {
 	var archive bytes.Buffer
 	w := tar.NewWriter(&archive)
 	if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: scriptPath[1:], Mode: 0o755, Size: int64(len(script)), ModTime: fixedTime}); err != nil {

@@ -3,6 +3,8 @@ package dockerfile
 import (
 	"context"
 	"fmt"
+
+	"github.com/org/rollout-action/providers/sandbox/internal/machine"
 )
 
 // makeDir is a WORKDIR instruction. It creates the directory and missing parents. As in BuildKit
@@ -18,7 +20,7 @@ func (d makeDir) prepare(_ context.Context, _ *builder, k key) (apply, error) {
 	return d.apply, nil
 }
 
-func (d makeDir) apply(ctx context.Context, box Box) error {
+func (d makeDir) apply(ctx context.Context, box machine.Box) error {
 	missing, err := missingDirs(ctx, box, d.path)
 	if err != nil {
 		return fmt.Errorf("WORKDIR: %w", err)

@@ -1,4 +1,4 @@
-package dockerfile
+package machine
 
 import (
 	"context"
@@ -33,7 +33,7 @@ type Image struct {
 	Base any
 }
 
-// Machine makes and stores root file systems. Build calls its methods one at a time, except where
+// Machine makes and stores root file systems. A build calls its methods one at a time, except where
 // stated. Errors are returned wrapped; those of an ended context must have its error in their
 // chain.
 type Machine interface {

@@ -1,4 +1,4 @@
-package dockerfile
+package sources
 
 import (
 	"archive/tar"
@@ -13,25 +13,26 @@ import (
 	"github.com/tonistiigi/fsutil/types"
 
 	"github.com/org/rollout-action/providers/internal/buildcontext"
+	"github.com/org/rollout-action/providers/sandbox/internal/machine"
 )
 
 // maxLinks bounds the links in a path; Linux has the same limit.
 const maxLinks = 40
 
-// buildContext holds the files that COPY sees: those not excluded by .dockerignore, owned by root.
-type buildContext struct {
+// Context holds the files that COPY sees: those not excluded by .dockerignore, owned by root.
+type Context struct {
 	src     fs.FS
 	entries map[string]fs.FileInfo // by absolute path
 	names   map[string][]string    // the entries of a directory, sorted
 }
 
-// readContext lists all files of a context.
-func readContext(ctx context.Context, src fs.FS) (*buildContext, error) {
+// ReadContext lists all files of a context.
+func ReadContext(ctx context.Context, src fs.FS) (*Context, error) {
 	opened, err := buildcontext.Open(src)
 	if err != nil {
 		return nil, err
 	}
-	f := &buildContext{src: src, entries: map[string]fs.FileInfo{}, names: map[string][]string{"/": nil}}
+	f := &Context{src: src, entries: map[string]fs.FileInfo{}, names: map[string][]string{"/": nil}}
 	err = opened.Files.Walk(ctx, "", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -52,18 +53,18 @@ func readContext(ctx context.Context, src fs.FS) (*buildContext, error) {
 }
 
 // Stat implements tree.
-func (f *buildContext) Stat(_ context.Context, name string) (Info, error) {
+func (f *Context) Stat(_ context.Context, name string) (machine.Info, error) {
 	real := f.follow(name)
 	if real == "" {
-		return Info{Path: name}, nil
+		return machine.Info{Path: name}, nil
 	}
 	info, ok := f.entries[real]
 	dir := real == "/" || ok && info.IsDir()
-	return Info{Path: real, Exists: ok || real == "/", Dir: dir, Names: f.names[real]}, nil
+	return machine.Info{Path: real, Exists: ok || real == "/", Dir: dir, Names: f.names[real]}, nil
 }
 
 // follow resolves the links in a path within the context. It returns "" for too many links.
-func (f *buildContext) follow(name string) string {
+func (f *Context) follow(name string) string {
 	var (
 		done  = "/"
 		rest  = strings.Split(strings.Trim(name, "/"), "/")
@@ -90,7 +91,7 @@ func (f *buildContext) follow(name string) string {
 }
 
 // Get implements tree.
-func (f *buildContext) Get(ctx context.Context, name string, w io.Writer) error {
+func (f *Context) Get(ctx context.Context, name string, w io.Writer) error {
 	at, err := f.Stat(ctx, name)
 	if err != nil {
 		return err
@@ -106,7 +107,7 @@ func (f *buildContext) Get(ctx context.Context, name string, w io.Writer) error 
 }
 
 // write writes an entry with its content.
-func (f *buildContext) write(ctx context.Context, w *tar.Writer, full, name string) error {
+func (f *Context) write(ctx context.Context, w *tar.Writer, full, name string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -139,8 +140,8 @@ func (f *buildContext) write(ctx context.Context, w *tar.Writer, full, name stri
 	return nil
 }
 
-func (f *buildContext) content(w io.Writer, full string) error {
-	file, err := f.open(full)
+func (f *Context) content(w io.Writer, full string) error {
+	file, err := f.Open(full)
 	if err != nil {
 		return err
 	}
@@ -149,14 +150,14 @@ func (f *buildContext) content(w io.Writer, full string) error {
 	return err
 }
 
-// open opens a file; full contains no links.
-func (f *buildContext) open(full string) (io.ReadCloser, error) {
+// Open opens a file; full contains no links.
+func (f *Context) Open(full string) (io.ReadCloser, error) {
 	return f.src.Open(strings.TrimPrefix(full, "/"))
 }
 
-// hidden reports whether a file exists but COPY must not see it. It follows no links, which could
+// Hidden reports whether a file exists but COPY must not see it. It follows no links, which could
 // lead outside of the context.
-func (f *buildContext) hidden(full string) bool {
+func (f *Context) Hidden(full string) bool {
 	name := "."
 	for part := range strings.SplitSeq(strings.TrimPrefix(full, "/"), "/") {
 		name = path.Join(name, part)

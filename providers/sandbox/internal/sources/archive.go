@@ -1,4 +1,4 @@
-package dockerfile
+package sources
 
 import (
 	"archive/tar"
@@ -10,13 +10,13 @@ import (
 	"github.com/org/rollout-action/providers/sandbox/internal/decompress"
 )
 
-// unpacking selects the archives that an instruction unpacks.
-type unpacking int
+// Unpacking selects the archives that an instruction unpacks.
+type Unpacking int
 
 const (
-	unpackNever  unpacking = iota // COPY, and ADD --unpack=false
-	unpackLocal                   // ADD: archives in the context
-	unpackAlways                  // ADD --unpack=true: downloads, too
+	UnpackNever  Unpacking = iota // COPY, and ADD --unpack=false
+	UnpackLocal                   // ADD: archives in the context
+	UnpackAlways                  // ADD --unpack=true: downloads, too
 )
 
 // xzHint is the hint for archives that ADD cannot unpack.
@@ -24,17 +24,17 @@ const xzHint = "compress it with gzip, bzip2 or zstd, or COPY it and RUN tar -xJ
 
 // opener is a tree that can open files without a tar stream.
 type opener interface {
-	open(path string) (io.ReadCloser, error)
+	Open(path string) (io.ReadCloser, error)
 }
 
-// isArchive reports whether a file is a tar archive, compressed or not. Like BuildKit it examines
+// IsArchive reports whether a file is a tar archive, compressed or not. Like BuildKit it examines
 // the content, not the name.
-func isArchive(ctx context.Context, t tree, name string) (bool, error) {
+func IsArchive(ctx context.Context, t Tree, name string) (bool, error) {
 	files, ok := t.(opener)
 	if !ok || ctx.Err() != nil {
 		return false, ctx.Err()
 	}
-	file, err := files.open(name)
+	file, err := files.Open(name)
 	if err != nil {
 		return false, err
 	}
@@ -51,9 +51,9 @@ func isArchive(ctx context.Context, t tree, name string) (bool, error) {
 	return err == nil, nil
 }
 
-// unpack calls visit for each entry of an archive.
-func unpack(ctx context.Context, t tree, name string, visit func(*tar.Header, io.Reader) error) error {
-	file, err := t.(opener).open(name)
+// Unpack calls visit for each entry of an archive.
+func Unpack(ctx context.Context, t Tree, name string, visit func(*tar.Header, io.Reader) error) error {
+	file, err := t.(opener).Open(name)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package dockerfile
+package sources
 
 import (
 	"archive/tar"
@@ -8,23 +8,25 @@ import (
 	"io"
 	"path"
 	"strings"
+
+	"github.com/org/rollout-action/providers/sandbox/internal/machine"
 )
 
-// tree is a source of files for COPY: the context, or an image's root (a Box is a tree).
-type tree interface {
-	Stat(ctx context.Context, path string) (Info, error)
+// Tree is a source of files for COPY: the context, or an image's root (a Box is a tree).
+type Tree interface {
+	Stat(ctx context.Context, path string) (machine.Info, error)
 	Get(ctx context.Context, path string, w io.Writer) error
 }
 
-// match is a file or directory matched by a source.
-type match struct {
-	name string // absolute, links unresolved; the last element names the copy
-	Info
+// Match is a file or directory matched by a source.
+type Match struct {
+	Name string // absolute, links unresolved; the last element names the copy
+	machine.Info
 }
 
-// glob returns the matches of a pattern, in order. A pattern without wildcards matches itself, if
+// Glob returns the matches of a pattern, in order. A pattern without wildcards matches itself, if
 // it exists.
-func glob(ctx context.Context, t tree, pattern string) ([]match, error) {
+func Glob(ctx context.Context, t Tree, pattern string) ([]Match, error) {
 	if _, err := path.Match(pattern, ""); err != nil {
 		return nil, fmt.Errorf("%s: %w", pattern, err)
 	}
@@ -43,22 +45,22 @@ func glob(ctx context.Context, t tree, pattern string) ([]match, error) {
 		}
 		matches = next
 	}
-	var all []match
+	var all []Match
 	for _, name := range matches {
 		info, err := t.Stat(ctx, name)
 		if err != nil {
 			return nil, err
 		}
 		if info.Exists {
-			all = append(all, match{name: name, Info: info})
+			all = append(all, Match{Name: name, Info: info})
 		}
 	}
 	return all, nil
 }
 
 // matching returns the entries of a directory that match a pattern without slashes.
-func matching(ctx context.Context, t tree, dir, part string) ([]string, error) {
-	if !hasWildcard(part) {
+func matching(ctx context.Context, t Tree, dir, part string) ([]string, error) {
+	if !HasWildcard(part) {
 		return []string{path.Join(dir, part)}, nil
 	}
 	in, err := t.Stat(ctx, dir)
@@ -74,8 +76,8 @@ func matching(ctx context.Context, t tree, dir, part string) ([]string, error) {
 	return names, nil
 }
 
-// hasWildcard reports whether a pattern may match anything but itself.
-func hasWildcard(pattern string) bool {
+// HasWildcard reports whether a pattern may match anything but itself.
+func HasWildcard(pattern string) bool {
 	for i := 0; i < len(pattern); i++ {
 		switch pattern[i] {
 		case '*', '?', '[':
@@ -87,9 +89,9 @@ func hasWildcard(pattern string) bool {
 	return false
 }
 
-// each calls visit for each entry of the file or directory at a path. Names are relative to it; "."
+// Each calls visit for each entry of the file or directory at a path. Names are relative to it; "."
 // is itself.
-func each(ctx context.Context, t tree, name string, visit func(*tar.Header, io.Reader) error) error {
+func Each(ctx context.Context, t Tree, name string, visit func(*tar.Header, io.Reader) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r, w := io.Pipe()
@@ -103,15 +105,16 @@ func each(ctx context.Context, t tree, name string, visit func(*tar.Header, io.R
 	if err == nil {
 		_, err = io.Copy(io.Discard, r) // data after the end of the archive
 	}
-	r.CloseWithError(errStopped)
+	r.CloseWithError(ErrStopped)
 	cancel()
-	if from := <-sent; err == nil && from != nil && !errors.Is(from, errStopped) {
+	if from := <-sent; err == nil && from != nil && !errors.Is(from, ErrStopped) {
 		err = from
 	}
 	return err
 }
 
-var errStopped = errors.New("no more is read")
+// ErrStopped ends a stream that is not read to its end. It is no failure of the tree.
+var ErrStopped = errors.New("no more is read")
 
 // entries calls visit for each entry of an archive.
 func entries(r io.Reader, visit func(*tar.Header, io.Reader) error) error {
@@ -127,15 +130,15 @@ func entries(r io.Reader, visit func(*tar.Header, io.Reader) error) error {
 		if header.Typeflag == tar.TypeXGlobalHeader {
 			continue
 		}
-		header.Name = relative(header.Name)
+		header.Name = Relative(header.Name)
 		if err := visit(header, archive); err != nil {
 			return err
 		}
 	}
 }
 
-// relative returns an entry's name as a relative path that cannot lead outside.
-func relative(name string) string {
+// Relative returns an entry's name as a relative path that cannot lead outside.
+func Relative(name string) string {
 	if name = strings.TrimPrefix(path.Clean("/"+name), "/"); name == "" {
 		return "."
 	}
