@@ -24,7 +24,11 @@ func top(h *host.Host, dir string) (root, below string) {
 	if err != nil {
 		return "", ""
 	}
-	abs = host.Resolved(abs)
+	return topOf(host.Resolved(abs))
+}
+
+// topOf is top for an absolute path without links.
+func topOf(abs string) (root, below string) {
 	for at := abs; ; at = filepath.Dir(at) {
 		if _, err := os.Lstat(filepath.Join(at, ".git")); err == nil {
 			below, err = filepath.Rel(at, abs)
@@ -35,6 +39,22 @@ func top(h *host.Host, dir string) (root, below string) {
 		}
 		if filepath.Dir(at) == at {
 			return "", ""
+		}
+	}
+}
+
+// outsideOfGit refuses a directory of git's own, such as a bare repository: no checkout has its files.
+func outsideOfGit(h *host.Host, dir string) error {
+	abs, err := filepath.Abs(h.Path(dir))
+	if err != nil {
+		return fmt.Errorf("find %s: %w", dir, err)
+	}
+	for at := host.Resolved(abs); ; at = filepath.Dir(at) {
+		if host.IsFile(filepath.Join(at, "HEAD")) && host.IsDir(filepath.Join(at, "objects")) && host.IsDir(filepath.Join(at, "refs")) {
+			return host.Usagef("%s is in a directory of git, which has no files of a checkout: nothing was written (clone the repository, and choose a directory there)", host.Clean(dir))
+		}
+		if filepath.Dir(at) == at {
+			return nil
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/org/rollout-action/internal/app/host"
+	"github.com/org/rollout-action/internal/lib/nofollow"
 )
 
 // templates holds what Init writes below repository, and what NewTask writes below task.
@@ -42,38 +43,111 @@ func writeScaffold(paths host.Paths, of, dir string) (written []string, err erro
 
 // refuseExisting refuses a file that exists.
 func refuseExisting(paths host.Paths, dir, name string) error {
-	if _, err := os.Lstat(filepath.Join(paths.Path(dir), name)); err == nil {
+	abs, err := filepath.Abs(paths.Path(dir))
+	if err != nil {
+		return err
+	}
+	if _, err := os.Lstat(filepath.Join(host.Resolved(abs), name)); err == nil {
 		return host.Usagef("%s exists already: nothing was written (choose another directory, or move it away)", filepath.Join(dir, name))
 	}
 	return nil
 }
 
-// writeFiles writes new files below a directory, or none if any of them exists.
+// writeFiles writes new files below a directory, or none if any of them exists or cannot be written
+// there. What was written before an error is removed.
 func writeFiles(paths host.Paths, files []scaffoldFile, dir string) (written []string, err error) {
-	root := paths.Path(dir)
-	for _, f := range files {
-		if f.adds {
-			continue
+	abs, err := filepath.Abs(paths.Path(dir))
+	if err != nil {
+		return nil, err
+	}
+	root := host.Resolved(abs) // as ".." of a link leads elsewhere
+	bound := root
+	if top, _ := topOf(root); top != "" {
+		bound = top
+	}
+	shown := func(name string) string {
+		if root != abs {
+			return paths.Shown(filepath.Join(root, name))
 		}
-		if err := refuseExisting(paths, dir, f.path); err != nil {
-			return nil, err
+		return filepath.Join(dir, name)
+	}
+	for _, f := range files {
+		if why := f.obstacle(root, bound); why != "" {
+			return nil, host.Usagef("%s %s: nothing was written (%s)", host.Clean(shown(f.path)), why, f.wayOut())
 		}
 	}
+	var made []string
+	defer func() {
+		if err != nil {
+			for _, target := range made {
+				err = errors.Join(err, os.Remove(target))
+			}
+			written = nil
+		}
+	}()
 	for _, f := range files {
 		target := filepath.Join(root, f.path)
 		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
 			return written, err
 		}
+		if _, err := os.Lstat(target); errors.Is(err, fs.ErrNotExist) {
+			made = append(made, target)
+		}
 		changed, err := f.write(target)
 		if err != nil {
 			return written, err
 		}
-		if !changed {
-			continue
+		if changed {
+			written = append(written, shown(f.path))
 		}
-		written = append(written, filepath.Join(dir, f.path))
 	}
 	return written, nil
+}
+
+// maxIgnoreFile bounds the size of a .gitignore to which lines are added.
+const maxIgnoreFile = 1 << 20
+
+// obstacle says why the file cannot be written below root; "" if nothing is in the way. No link may
+// lead out of the directory bound.
+func (f scaffoldFile) obstacle(root, bound string) string {
+	target := filepath.Join(root, f.path)
+	for at := filepath.Dir(target); at != bound && at != filepath.Dir(at); at = filepath.Dir(at) {
+		real, err := filepath.EvalSymlinks(at)
+		if errors.Is(err, fs.ErrNotExist) {
+			if _, err := os.Lstat(at); err == nil {
+				return "is below a broken link"
+			}
+			continue
+		}
+		if err != nil || !host.IsDir(real) {
+			return "cannot be written, because a directory above it is a file, or cannot be entered"
+		}
+		if rel, err := filepath.Rel(bound, real); err != nil || !filepath.IsLocal(rel) {
+			return "is behind a link that leads out of the repository"
+		}
+	}
+	info, err := os.Lstat(target)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return ""
+	case err != nil:
+		return "cannot be read"
+	case !f.adds:
+		return "exists already"
+	case !info.Mode().IsRegular():
+		return "is not a plain file"
+	case info.Size() > maxIgnoreFile:
+		return "is larger than 1 MiB"
+	}
+	return ""
+}
+
+// wayOut says what to do about an obstacle.
+func (f scaffoldFile) wayOut() string {
+	if strings.HasPrefix(filepath.ToSlash(f.path), "evals/") {
+		return "choose another directory, or run the tasks that are there with --tasks"
+	}
+	return "choose another directory, or move it away"
 }
 
 type scaffoldFile struct {
@@ -88,7 +162,7 @@ func (f scaffoldFile) write(target string) (changed bool, err error) {
 	if !f.adds {
 		return true, host.WriteNew(target, f.data, f.mode)
 	}
-	before, err := os.ReadFile(target)
+	before, err := nofollow.ReadFile(target, maxIgnoreFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return true, host.WriteNew(target, f.data, f.mode)
 	}
@@ -99,7 +173,7 @@ func (f scaffoldFile) write(target string) (changed bool, err error) {
 	if after == string(before) {
 		return false, nil
 	}
-	file, err := os.OpenFile(target, os.O_WRONLY|os.O_APPEND, 0)
+	file, err := nofollow.OpenAppend(target, f.mode)
 	if err != nil {
 		return false, err
 	}

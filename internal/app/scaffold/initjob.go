@@ -60,7 +60,9 @@ type Initialised struct {
 const ExampleAgent = "my-agent"
 
 // CheckInitDir refuses a directory in which Init would write nothing, whatever the other choices.
-func CheckInitDir(h *host.Host, dir string) error { return refuseExisting(h.Paths, dir, "job.yaml") }
+func CheckInitDir(h *host.Host, dir string) error {
+	return errors.Join(refuseExisting(h.Paths, dir, "job.yaml"), outsideOfGit(h, dir))
+}
 
 // CheckInitProvider refuses an unknown provider.
 func CheckInitProvider(h *host.Host, name string) error {

@@ -98,8 +98,9 @@ func (s Setup) Any() bool { return len(s.files) > 0 || s.skills != "" || len(s.s
 
 // FindSetup looks for the files of an agent in a directory, which need not exist yet, and in those
 // above it in its repository, and takes the first directory that has some. preset is the agent; "":
-// the first one that has files.
+// the first one that has files. If none of them can be used, the result has only Left.
 func FindSetup(ctx context.Context, h *host.Host, dir, preset string) (Setup, error) {
+	var unused Setup
 	above, top := directoriesOf(h, dir)
 	for _, at := range above {
 		s := finder{ctx: ctx, dir: at, top: top}
@@ -110,8 +111,9 @@ func FindSetup(ctx context.Context, h *host.Host, dir, preset string) (Setup, er
 		if found.Any() {
 			return found, nil
 		}
+		unused.Left = append(unused.Left, found.Left...)
 	}
-	return Setup{}, nil
+	return unused, nil
 }
 
 // directoriesOf returns the existing directories from dir up to the top of its repository. Without a
@@ -167,14 +169,17 @@ func (f *finder) find(preset string) Setup {
 	if preset != "" {
 		return f.take(preset)
 	}
+	var unused Setup
 	for i, name := range has {
 		g := finder{ctx: f.ctx, dir: f.dir, top: f.top}
 		if found := g.take(name); found.Any() {
 			found.Others = has[i+1:]
 			return found
+		} else if i == 0 {
+			unused.Left = found.Left
 		}
 	}
-	return Setup{}
+	return unused
 }
 
 // take collects the files of one agent.

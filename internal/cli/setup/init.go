@@ -221,10 +221,9 @@ func existing(h *host.Host, dir string) string {
 // printSetup says which files of the repository the job compares an agent with and without.
 func printSetup(w io.Writer, done scaffold.Initialised) {
 	s := done.Setup
-	if !s.Any() {
-		return
+	if s.Any() {
+		fmt.Fprintf(w, "The job runs %s with and without what this repository has for it: %s\n", s.Preset, strings.Join(s.Found, ", "))
 	}
-	fmt.Fprintf(w, "The job runs %s with and without what this repository has for it: %s\n", s.Preset, strings.Join(s.Found, ", "))
 	for _, left := range s.Left {
 		fmt.Fprintf(w, "left out %s: %s\n", left.Name, left.Why)
 	}
