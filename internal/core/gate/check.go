@@ -27,6 +27,7 @@ type checker struct {
 func check(p Policy, head result.Job, diff *result.Diff, now time.Time) Verdict {
 	k, active := gather(p, head, diff, now)
 	p = k.policy
+	k.measureProven(head, now)
 	k.decideAll(head, now)
 	k.noteComparison()
 	if sentence := head.Rounds.Sentence(); sentence != "" {

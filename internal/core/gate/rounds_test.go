@@ -60,6 +60,30 @@ func TestCheckAgreesWithLooks(t *testing.T) {
 	}
 }
 
+// TestProvenStaysRed: a job that ended because a drop above its limit was proven is red, also if later
+// attempts of the stored baseline make the drop smaller than the limit, or leave no task broken.
+func TestProvenStaysRed(t *testing.T) {
+	var pairs [][2][]float64
+	for range 20 {
+		pairs = append(pairs, [2][]float64{{1, 0, 0}, {0, 0, 0}})
+	}
+	for _, limits := range []Thresholds{
+		{MaxPassRateDrop: new(0.4)},
+		{MaxMeanRewardDrop: new(0.4)},
+		{MaxBrokenTasks: new(3), MaxPassRateDrop: new(1.0)},
+	} {
+		p := Policy{Thresholds: limits}
+		base, head := jobs(pairs...)
+		base, head, l := inRounds(p, base, head, 3, true)
+		if l.End != result.EndProven || head.Rounds.Made != 1 {
+			t.Fatalf("%+v", l)
+		}
+		if v := verdict(p, base, head); v.Outcome != Fail {
+			t.Errorf("%+v: %s: %s", limits, v.Outcome, v.Reason)
+		}
+	}
+}
+
 // TestLateTestsArePaidFor: costs are tested at the end, and their p-value is multiplied by the number
 // of ends that there can be and of tests.
 func TestLateTestsArePaidFor(t *testing.T) {
