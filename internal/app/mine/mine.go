@@ -173,6 +173,7 @@ func (m *mining) place(top, scratch string) error {
 	}
 	m.options.Skip = func(name string) bool { return below != "" && (below == "." || strings.HasPrefix(name, below+"/")) }
 	if m.req.DryRun {
+		m.options.Preview = true
 		m.options.Skip = func(name string) bool { return !mine.IsManifest(name) }
 		m.staging = filepath.Join(scratch, "tasks")
 		return os.Mkdir(m.staging, 0o700)

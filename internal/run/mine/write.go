@@ -21,6 +21,7 @@ type WriteOptions struct {
 	Dockerfile  []byte                 // in place of the proposed one; nil: propose one
 	VerifierSec int                    // how long the tests may take
 	Skip        func(name string) bool // files of the repository that no environment gets
+	Preview     bool                   // write the Dockerfile alone
 }
 
 const (
@@ -54,6 +55,9 @@ func Write(ctx context.Context, repo *git.Local, c *Candidate, dir string, opts 
 	dockerfile := opts.Dockerfile
 	if dockerfile == nil {
 		dockerfile = []byte(runners[c.runner].dockerfile(m, opts.Image))
+	}
+	if opts.Preview {
+		return writeAll(dir, map[string][]byte{"environment/Dockerfile": dockerfile})
 	}
 	message, err := repo.At(c.Commit).Message(ctx)
 	if err != nil {
