@@ -96,13 +96,6 @@ func (l *Loader) LoadAs(dir, name string, origin *Origin) *Task {
 	return t
 }
 
-// Commit returns the commit of HEAD in the repository that contains the directory dir; nil outside
-// git.
-func Commit(dir string) *string {
-	repo, _ := new(commits).of(dir)
-	return repo.commit
-}
-
 // Checkout is a working tree. The zero value means that there is none.
 type Checkout struct {
 	Top     string  // its root, absolute and without symbolic links

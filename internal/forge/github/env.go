@@ -81,20 +81,9 @@ type Origin struct {
 	WorkflowFile string
 }
 
-// FromEnv reads the facts from the environment and the event's file. The bool reports whether this
-// is a run of GitHub Actions. The error means that the event could not be read; the facts of the
-// environment are valid in that case.
+// factsOf returns the facts of a step, from its variables and the event's file. The error means that
+// the event could not be read; the facts of the variables are valid in that case.
 // Source: docs.github.com, "Variables reference"; actions/runner, GitHubContext.cs.
-func FromEnv(getenv Getenv) (Actions, bool, error) {
-	vars := ghvars.Read(getenv)
-	if !vars.Actions {
-		return Actions{}, false, nil
-	}
-	a, err := factsOf(vars)
-	return a, true, err
-}
-
-// factsOf returns the facts of a step. The error is as in FromEnv.
 func factsOf(vars ghvars.Vars) (Actions, error) {
 	a := Actions{
 		ServerURL:  strings.TrimRight(cmp.Or(vars.ServerURL, "https://github.com"), "/"),
@@ -135,7 +124,7 @@ type Environment struct {
 	Token  string // "" without one
 }
 
-// ReadEnvironment reads the environment and the event. See FromEnv.
+// ReadEnvironment reads the environment and the event.
 func ReadEnvironment(getenv Getenv) Environment {
 	vars := ghvars.Read(getenv)
 	if !vars.Actions {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/org/rollout-action/internal/lib/ghvars"
 	"github.com/org/rollout-action/internal/test/githubtest"
 )
 
@@ -132,7 +133,7 @@ func TestFactsOfARun(t *testing.T) {
 			want: func(a *Actions) { a.RunID, a.RunNumber = 0, 0 }, branch: "main"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got, inside, err := FromEnv(stepEnv(t, tc.event, tc.env))
+			got, inside, err := fromEnv(stepEnv(t, tc.event, tc.env))
 			if err != nil || !inside {
 				t.Fatalf("%v, %v", inside, err)
 			}
@@ -153,7 +154,7 @@ func TestFactsOfARun(t *testing.T) {
 
 func TestNoFactsOutsideARun(t *testing.T) {
 	for _, getenv := range []Getenv{env(nil), env(map[string]string{"GITHUB_ACTIONS": "false", "GITHUB_REPOSITORY": "a/b"})} {
-		if got, inside, err := FromEnv(getenv); inside || err != nil || got.Repository != "" {
+		if got, inside, err := fromEnv(getenv); inside || err != nil || got.Repository != "" {
 			t.Errorf("got %+v, %v, %v", got, inside, err)
 		}
 	}
@@ -169,7 +170,7 @@ func TestUnreadableEvent(t *testing.T) {
 	if err := errors.Join(f.Truncate(maxEvent+1), f.Close()); err != nil { // a sparse file
 		t.Fatal(err)
 	}
-	if _, _, err := FromEnv(stepEnv(t, "", map[string]string{"GITHUB_EVENT_PATH": large})); err == nil || !strings.Contains(err.Error(), "larger than 32 MiB") {
+	if _, _, err := fromEnv(stepEnv(t, "", map[string]string{"GITHUB_EVENT_PATH": large})); err == nil || !strings.Contains(err.Error(), "larger than 32 MiB") {
 		t.Errorf("the error is %v", err)
 	}
 	for name, change := range map[string]map[string]string{
@@ -181,7 +182,7 @@ func TestUnreadableEvent(t *testing.T) {
 		"a pull request's:": {"GITHUB_EVENT_NAME": "pull_request", "GITHUB_REF": "refs/pull/7/merge"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, inside, err := FromEnv(stepEnv(t, "{", change))
+			got, inside, err := fromEnv(stepEnv(t, "{", change))
 			if !inside || err == nil || got.Repository != "acme/widgets" {
 				t.Errorf("got %+v, %v, %v", got, inside, err)
 			}
@@ -307,4 +308,14 @@ func TestFindPull(t *testing.T) {
 			t.Errorf("the error is %v", err)
 		}
 	})
+}
+
+// fromEnv returns the facts of a step. The bool is false outside of GitHub Actions.
+func fromEnv(getenv Getenv) (Actions, bool, error) {
+	vars := ghvars.Read(getenv)
+	if !vars.Actions {
+		return Actions{}, false, nil
+	}
+	a, err := factsOf(vars)
+	return a, true, err
 }

@@ -53,11 +53,6 @@ func NewSet(job config.Job, now time.Time) *Set {
 // Of returns the judges of a trial of a task: those of the job, then those of the task.
 // reward is nil if the reward is that of the tests. If there are problems other than warnings, the
 // trial cannot be judged.
-func Of(job config.Job, t *task.Task, now time.Time) (judges []*judge.Judge, reward *judge.Reward, problems []Problem) {
-	return NewSet(job, now).Of(t)
-}
-
-// Of returns the judges of a task; see Of.
 func (s *Set) Of(t *task.Task) (judges []*judge.Judge, reward *judge.Reward, problems []Problem) {
 	problems = slices.Clone(s.problems)
 	judges = slices.Clone(s.own)

@@ -111,7 +111,7 @@ func TestJudgesOfJobAndTask(t *testing.T) {
 		"a job's judge that is broken":            {judgedJob("scores.a", judge.Spec{Name: "a", Score: "verdict.x"}), "", "", false, []string{`job judges[0].score: there is no verdict.x`, `job reward: there is no scores.a: scores is empty`}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			judges, reward, problems := judging.Of(tc.job, loadTask(t, tc.task), someTime)
+			judges, reward, problems := judging.NewSet(tc.job, someTime).Of(loadTask(t, tc.task))
 			var names, got []string
 			for _, j := range judges {
 				names = append(names, j.Name)
@@ -140,7 +140,7 @@ func TestJudgesOfJobAndTask(t *testing.T) {
 func TestJudgesWithoutTests(t *testing.T) {
 	job := judgedJob("")
 	job.Verifier.Disable = true
-	_, reward, problems := judging.Of(job, loadTask(t, "reward = \"tests\"\n[[judges]]\nname = \"c\"\nmodel = \"grader\"\nprompt = \"x\"\nwhen = \"tests > 0\"\n"), someTime)
+	_, reward, problems := judging.NewSet(job, someTime).Of(loadTask(t, "reward = \"tests\"\n[[judges]]\nname = \"c\"\nmodel = \"grader\"\nprompt = \"x\"\nwhen = \"tests > 0\"\n"))
 	if reward != nil || len(problems) != 2 || problems[0].Key.String() != "judges[0].when" || problems[1].Key.String() != "reward" {
 		t.Errorf("%v %+v", reward, problems)
 	}
