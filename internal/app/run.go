@@ -9,6 +9,7 @@ import (
 	"github.com/org/rollout-action/internal/app/sidebyside"
 	"github.com/org/rollout-action/internal/app/stages"
 	"github.com/org/rollout-action/internal/run/job/resume"
+	"github.com/org/rollout-action/internal/run/job/reuse"
 )
 
 // loadRun checks and completes a request, and returns the plan of its job and the policy for
@@ -86,6 +87,12 @@ func Run(ctx context.Context, h *host.Host, req stages.RunRequest) (*host.Finish
 		}
 		return sidebyside.RunBeside(ctx, p, req, policy, sources)
 	}
+	return runAlone(ctx, p, req, policy, sources, fromBaseline)
+}
+
+// runAlone runs a job whose baseline does not run with it. With Resume, it continues the job's
+// directory if there is one. fromBaseline: trials of the stored baseline are reused, too.
+func runAlone(ctx context.Context, p *stages.Planned, req stages.RunRequest, policy resume.RerunPolicy, sources []reuse.Source, fromBaseline bool) (_ *host.Finished, err error) {
 	var existing rerun.Existing
 	if req.Resume {
 		if existing, err = rerun.OpenExisting(p); err != nil {

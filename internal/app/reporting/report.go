@@ -198,17 +198,7 @@ func (f *finishing) judge(ctx context.Context) error {
 			in.Notes = append(in.Notes, forgotten)
 		}
 	}
-	if in.Plan.OnlyConfirms() {
-		in.Notes = append(in.Notes, "this directory has only the further attempts of a baseline: the verdict is in the job "+host.Clean(in.Plan.Beside.JobName))
-		return nil
-	}
-	if in.Plan.Shard != nil {
-		// The Action always names a baseline: a shard uses it to retry what looks broken
-		// (gate.confirm).
-		named := f.opts.Compares() && f.opts.Baseline != GitHubPrefix
-		if in.Policy.Confirm.Attempts == 0 && named || asksMore(*in) {
-			in.Notes = append(in.Notes, fmt.Sprintf("this is shard %s: the gate and the baseline are for the whole job, when rollout merge has put it together", in.Plan.Shard))
-		}
+	if f.isPart() {
 		return nil
 	}
 	found := f.end.Baseline
@@ -256,6 +246,26 @@ func (f *finishing) judge(ctx context.Context) error {
 		in.Notes = append(in.Notes, "no gate: exit code 0 says only that the trials ran, not how they scored. gate.min_pass_rate in the job file, or --min-pass-rate, changes that")
 	}
 	return nil
+}
+
+// isPart reports whether the directory has only a part of a job, which has no verdict. It notes where
+// the verdict is.
+func (f *finishing) isPart() bool {
+	in := &f.in
+	if in.Plan.OnlyConfirms() {
+		in.Notes = append(in.Notes, "this directory has only the further attempts of a baseline: the verdict is in the job "+host.Clean(in.Plan.Beside.JobName))
+		return true
+	}
+	if in.Plan.Shard != nil {
+		// The Action always names a baseline: a shard uses it to retry what looks broken
+		// (gate.confirm).
+		named := f.opts.Compares() && f.opts.Baseline != GitHubPrefix
+		if in.Policy.Confirm.Attempts == 0 && named || asksMore(*in) {
+			in.Notes = append(in.Notes, fmt.Sprintf("this is shard %s: the gate and the baseline are for the whole job, when rollout merge has put it together", in.Plan.Shard))
+		}
+		return true
+	}
+	return false
 }
 
 // compare compares the job with its baseline, and returns the baseline with its confirming

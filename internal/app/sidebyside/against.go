@@ -137,20 +137,10 @@ func sameTasks(p *stages.Planned, overrides []config.Override) ([]config.Overrid
 
 // earlierFiles reads a job file and its agents' files from a commit.
 func earlierFiles(ctx context.Context, h *host.Host, jobFile, given, ref string, opts config.Options) (_ *earlier, err error) {
-	full, err := filepath.Abs(h.Path(jobFile))
+	checkout, name, err := placeOf(h, jobFile, given)
 	if err != nil {
-		return nil, fmt.Errorf("find the job file: %w", err)
+		return nil, err
 	}
-	dir, err := filepath.EvalSymlinks(filepath.Dir(full))
-	if err != nil {
-		return nil, fmt.Errorf("find the job file: %w", err)
-	}
-	checkout := task.CheckoutAround(dir)
-	below, err := filepath.Rel(checkout.Top, dir)
-	if checkout.Top == "" || err != nil {
-		return nil, host.Usagef("%s: %s is in no git repository", given, host.Clean(jobFile))
-	}
-	name := path.Join(filepath.ToSlash(below), filepath.Base(full))
 	scratch, remove, err := cache.Temp("rollout-against-")
 	if err != nil {
 		return nil, fmt.Errorf("read commit %s: %w", host.Clean(ref), err)
@@ -209,6 +199,24 @@ func earlierFiles(ctx context.Context, h *host.Host, jobFile, given, ref string,
 		return nil, fmt.Errorf("%s: %w", was.given, err)
 	}
 	return was, nil
+}
+
+// placeOf returns the working tree of a job file, and the job file's path in it.
+func placeOf(h *host.Host, jobFile, given string) (_ task.Checkout, name string, err error) {
+	full, err := filepath.Abs(h.Path(jobFile))
+	if err != nil {
+		return task.Checkout{}, "", fmt.Errorf("find the job file: %w", err)
+	}
+	dir, err := filepath.EvalSymlinks(filepath.Dir(full))
+	if err != nil {
+		return task.Checkout{}, "", fmt.Errorf("find the job file: %w", err)
+	}
+	checkout := task.CheckoutAround(dir)
+	below, err := filepath.Rel(checkout.Top, dir)
+	if checkout.Top == "" || err != nil {
+		return task.Checkout{}, "", host.Usagef("%s: %s is in no git repository", given, host.Clean(jobFile))
+	}
+	return checkout, path.Join(filepath.ToSlash(below), filepath.Base(full)), nil
 }
 
 // wantedFiles returns the names of the files and directories of the commit that the agents of its

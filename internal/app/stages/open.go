@@ -251,21 +251,7 @@ func (o *Opened) Trials(ctx context.Context, show event.Sink, budget spending.Bu
 		sinks(e)
 	}
 	redactor := redact.New(o.Secrets)
-	confirm, round := o.Rounds, o.NextRound
-	if confirm == nil && o.Confirm != nil {
-		confirm = o.Confirm.next
-	}
-	if o.looks = o.newLooks(); round == nil && o.looks != nil {
-		round = o.looks.next
-	}
-	with := func(next func(context.Context, *job.Tree, event.Sink, []result.Trial) ([]trial.Spec, error)) func(context.Context, []result.Trial) ([]trial.Spec, error) {
-		if next == nil {
-			return nil
-		}
-		return func(ctx context.Context, trials []result.Trial) ([]trial.Spec, error) {
-			return next(ctx, o.Tree, emit, trials)
-		}
-	}
+	confirm, round := o.followUps(emit)
 	var stops func(result.Trial) bool
 	if o.FailFast {
 		stops = o.failsFast
@@ -309,13 +295,34 @@ func (o *Opened) Trials(ctx context.Context, show event.Sink, budget spending.Bu
 		Redactor:  redactor,
 		CheckDisk: func() error { return o.checkMachine(ctx) },
 		Reconfirm: o.Again,
-		Confirm:   with(confirm),
-		NextRound: with(round),
+		Confirm:   confirm,
+		NextRound: round,
 		Rank:      o.ranks(runs, digests, emit),
 		Prompt:    job.Instructions(o.Own(), redactor),
 		Runner:    runner,
 	})
 	return err
+}
+
+// followUps returns the functions that plan the trials that follow others: those that confirm a
+// result, and those of the next round. Each is nil if the job has no such trials.
+func (o *Opened) followUps(emit event.Sink) (confirm, round func(context.Context, []result.Trial) ([]trial.Spec, error)) {
+	with := func(next func(context.Context, *job.Tree, event.Sink, []result.Trial) ([]trial.Spec, error)) func(context.Context, []result.Trial) ([]trial.Spec, error) {
+		if next == nil {
+			return nil
+		}
+		return func(ctx context.Context, trials []result.Trial) ([]trial.Spec, error) {
+			return next(ctx, o.Tree, emit, trials)
+		}
+	}
+	confirming, nextRound := o.Rounds, o.NextRound
+	if confirming == nil && o.Confirm != nil {
+		confirming = o.Confirm.next
+	}
+	if o.looks = o.newLooks(); nextRound == nil && o.looks != nil {
+		nextRound = o.looks.next
+	}
+	return with(confirming), with(nextRound)
 }
 
 // checkMachine returns an error if this machine cannot run another trial.

@@ -433,23 +433,7 @@ var MetricTypes = []string{"sum", "min", "max", "mean"}
 // Source: specification, "Job result.json".
 func Summarize(plan Plan, trials []Trial) Job {
 	byKey := index(trials)
-	job := Job{
-		JobName:        plan.JobName,
-		PlanDigest:     plan.Digest,
-		Commit:         plan.Commit,
-		Shard:          plan.Shard,
-		Beside:         plan.Beside,
-		ConfirmsBoth:   plan.Confirm != nil && plan.Confirm.Both,
-		RolloutVersion: plan.RolloutVersion,
-		StartedAt:      plan.StartedAt,
-		EndedAt:        plan.StartedAt,
-		Agents:         map[string]Summary{},
-		Results:        []Outcome{},
-		Errors:         map[ErrorType]int{},
-		Skipped:        []Key{},
-		NotAffected:    plan.NotAffected,
-		Rounds:         plan.Rounds,
-	}
+	job := begun(plan)
 	job.Unchanged = unchangedSince(plan, byKey)
 	var all Tally
 	agents := map[string]*Tally{}
@@ -502,6 +486,27 @@ func Summarize(plan Plan, trials []Trial) Job {
 	slices.SortFunc(job.Results, func(a, b Outcome) int { return a.Key.Compare(b.Key) })
 	slices.SortFunc(job.Skipped, Key.Compare)
 	return job
+}
+
+// begun returns a Job without trials.
+func begun(plan Plan) Job {
+	return Job{
+		JobName:        plan.JobName,
+		PlanDigest:     plan.Digest,
+		Commit:         plan.Commit,
+		Shard:          plan.Shard,
+		Beside:         plan.Beside,
+		ConfirmsBoth:   plan.Confirm != nil && plan.Confirm.Both,
+		RolloutVersion: plan.RolloutVersion,
+		StartedAt:      plan.StartedAt,
+		EndedAt:        plan.StartedAt,
+		Agents:         map[string]Summary{},
+		Results:        []Outcome{},
+		Errors:         map[ErrorType]int{},
+		Skipped:        []Key{},
+		NotAffected:    plan.NotAffected,
+		Rounds:         plan.Rounds,
+	}
 }
 
 // note adds the cost and the end of a trial, and notes whether it was cancelled. A reused trial

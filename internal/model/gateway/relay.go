@@ -517,14 +517,7 @@ func (x *exchange) relayStream(answer *http.Response) {
 		if p.event.Comment && held.Len() == 0 {
 			continue // the gateway sends signs of life in a form that clients of the protocol accept
 		}
-		hide, ends := reader.Read(p.event)
-		if ids != nil && len(p.event.Data) > 0 {
-			ids.Read(p.event.Data)
-			ids.Broken = ids.Broken || p.changed
-			var drop bool
-			p.event, drop = ids.HideEvent(p.event)
-			hide = hide || drop
-		}
+		hide, ends := p.read(reader, ids)
 		if len(p.event.Data) > 0 {
 			last = p.event.Data
 		}
@@ -550,6 +543,20 @@ func (x *exchange) relayStream(answer *http.Response) {
 		}
 		idle.Reset(x.s.opts.KeepAlive)
 	}
+}
+
+// read gives the event to the readers, and removes from it what only Rollout asked for. hide: the
+// client must not get the event. ends: it is the last one.
+func (p *piece) read(reader model.StreamReader, ids *tokens.Reader) (hide, ends bool) {
+	hide, ends = reader.Read(p.event)
+	if ids != nil && len(p.event.Data) > 0 {
+		ids.Read(p.event.Data)
+		ids.Broken = ids.Broken || p.changed
+		var drop bool
+		p.event, drop = ids.HideEvent(p.event)
+		hide = hide || drop
+	}
+	return hide, ends
 }
 
 // endStream stores the turn and sends its last event. A stream that was cut off is aborted.
