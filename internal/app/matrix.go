@@ -88,8 +88,8 @@ func (d Division) Matrix() Matrix {
 	return m
 }
 
-// setOutputs sets the outputs of a workflow step, if this is one. round is the one that the shards
-// make; 0: they make all attempts.
+// setOutputs sets the outputs of a workflow step, and does nothing outside of workflows. The shards
+// make the attempts of a round; if it is 0, they make all attempts.
 func (d Division) setOutputs(getenv github.Getenv, round int) error {
 	matrix, err := json.Marshal(d.Matrix())
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/org/rollout-action/internal/run/job"
 )
 
-// Power is how small a change the gate shows in four of five runs of a job's suite, by the number of
-// attempts. All of it is estimated.
+// Power estimates, for numbers of attempts, the smallest change that the gate detects in four of
+// five runs of a job.
 type Power struct {
 	JobName    string  `json:"job_name"`
 	Confidence float64 `json:"confidence"`

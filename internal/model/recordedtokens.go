@@ -26,7 +26,7 @@ type RecordedTokens struct {
 	Tokens
 }
 
-// latestTokens are the tokens of the latest turn of a record with tokens.
+// latestTokens holds the tokens of the last recorded turn that has any.
 type latestTokens struct {
 	turn int // 0: there is none
 	Tokens

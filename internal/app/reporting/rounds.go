@@ -94,7 +94,7 @@ func until(j result.Job, rounds int) result.Job {
 	return j
 }
 
-// Looked is what a look at all shards of a job decided, whose attempts are made in rounds.
+// Looked is the decision after a round of attempts, from the results of all shards.
 type Looked struct {
 	// Rounds are those of the whole job. If a round follows, or lacks results, Upto is its number.
 	Rounds *result.Rounds

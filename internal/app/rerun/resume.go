@@ -124,7 +124,7 @@ func PlanStored(ctx context.Context, h *host.Host, stored resume.Job, req stages
 	return p, err
 }
 
-// Continuation is the rest of an existing job.
+// Continuation holds an existing job and its trials that still have to run.
 type Continuation struct {
 	*stages.Planned
 	Stored   resume.Job

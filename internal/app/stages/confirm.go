@@ -131,8 +131,8 @@ func (c *Confirmer) NoteMissing(say func(format string, args ...any)) {
 	}
 }
 
-// ToBeSure announces the confirmation attempts to be made. of names what makes them in addition to
-// the job, or is "".
+// ToBeSure announces the confirmation attempts. of is added after their number: which jobs make
+// them, or "" for this job alone.
 func ToBeSure(c result.PlannedConfirmation, of string) string {
 	return fmt.Sprintf("%s: up to %s more%s, to be sure", reporting.Looks("looks", "look", len(c.Tasks)-len(c.Fixed), len(c.Fixed)), plural.Count(c.Attempts, "attempt"), of)
 }

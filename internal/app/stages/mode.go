@@ -6,7 +6,7 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// Orders tell how a planned job is run and reported.
+// Orders holds the options of running a planned job and of its report.
 type Orders struct {
 	Report   reporting.ReportOptions
 	FailFast bool   // no trial starts after one that failed

@@ -26,8 +26,8 @@ func OneArg(what string) cobra.PositionalArgs {
 }
 
 // JobAnd returns the directory of the job that the first argument names, by its path or by its name
-// below the jobs directory, and the arguments after it. Without an argument it is that of the
-// newest job, which stderr says.
+// below the jobs directory, and the arguments after it. Without an argument, dir is that
+// of the newest job, and stderr gets its name.
 func (v *Invocation) JobAnd(ctx context.Context, args []string) (dir string, rest []string, err error) {
 	if len(args) > 0 {
 		return v.Host().NamedJob(args[0]), args[1:], nil

@@ -17,7 +17,7 @@ type NotAffected struct {
 	Tasks []LeftOut `json:"tasks"`
 }
 
-// LeftOut is one agent at one task, with all attempts.
+// LeftOut names an agent and a task, all of whose attempts were left out.
 type LeftOut struct {
 	Agent   string `json:"agent_name"`
 	Dataset string `json:"dataset_name"`

@@ -32,8 +32,8 @@ var All = []Protocol{
 	google.API{},
 }
 
-// Common is the API that is assumed where a request or a scripted model tells none: most clients
-// and servers speak it.
+// Common is the API of requests and scripted models that do not name one. Most clients and servers
+// support it.
 var Common Protocol = chat.API{}
 
 // Protocol reads and writes the requests and answers of one API. Its methods are safe for
@@ -176,7 +176,7 @@ func Author(name model.API) string {
 	return string(name)
 }
 
-// WithTokens lists the APIs some of whose servers state the ids of tokens.
+// WithTokens returns the APIs in which a server may report the ids of tokens.
 func WithTokens() []model.API {
 	return slices.DeleteFunc(Names(), func(name model.API) bool { return !Named(name).Facts().Tokens })
 }

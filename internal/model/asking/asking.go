@@ -78,7 +78,7 @@ type Result struct {
 // End classifies the reason why an answer ended.
 type End int
 
-// The ends.
+// The reasons why a model stopped.
 const (
 	Stopped   End = iota
 	Truncated     // at the maximum length of the answer

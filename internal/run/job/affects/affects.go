@@ -10,7 +10,7 @@ import (
 	"github.com/org/rollout-action/internal/run/trial"
 )
 
-// Reason is why a trial runs: the first changed file that can affect it, and the rule that says so.
+// Reason names the first changed file that can affect a trial, and the rule that matched it.
 type Reason struct {
 	File string
 	Rule int // the index in the job file; -1: no rule names the file, so it affects all trials

@@ -10,8 +10,8 @@ import (
 	"github.com/org/rollout-action/internal/run/job"
 )
 
-// Made is what the shards of a job have made that runs in rounds with looks between them
-// (result.Rounds.Upto).
+// Made holds the results of all shards of a job that decides after each round whether another one
+// follows (result.Rounds.Upto).
 type Made struct {
 	Plan    result.Plan    // of the whole job
 	Total   int            // the number of shards
