@@ -275,8 +275,7 @@ func (d *diagnosis) disks() {
 	}
 }
 
-// github reports, inside of a workflow of GitHub Actions, what the token may do. Nothing is written,
-// so the permission to write comments is not checked.
+// github reports, inside of a workflow of GitHub Actions, what the token may do. Nothing is written.
 func (d *diagnosis) github(ctx context.Context) {
 	run := d.GitHub()
 	if !run.Inside {
@@ -303,10 +302,5 @@ func (d *diagnosis) github(ctx context.Context) {
 			d.add(areaGitHub, check.permission, OK, "the token may read "+run.Repository, "")
 		}
 	}
-	switch {
-	case run.Fork || run.Dependabot:
-		d.add(areaGitHub, "pull-requests: write", Note, "runs of a fork or of Dependabot cannot write comments", "a second workflow on workflow_run can comment for them")
-	default:
-		d.add(areaGitHub, "pull-requests: write", Note, "was not checked, because checking it would write a comment", "")
-	}
+	d.comments(run)
 }

@@ -171,7 +171,7 @@ func TestTheTokenOfAWorkflow(t *testing.T) {
 	found, ok = diagnose(t, h, "")
 	want(t, found, "github contents: read", doctor.OK, "org/agent")
 	want(t, found, "github actions: read", doctor.OK, "org/agent")
-	want(t, found, "github pull-requests: write", doctor.Note, "was not checked")
+	want(t, found, "github pull-requests: write", doctor.Note, "not checked: ")
 	if !ok {
 		t.Errorf("%v", found)
 	}
@@ -184,6 +184,50 @@ func TestTheTokenOfAWorkflow(t *testing.T) {
 	run.Fork = true
 	found, _ = diagnose(t, h, "")
 	want(t, found, "github pull-requests: write", doctor.Note, "runs of a fork")
+}
+
+// What the workflow's permissions say of comments is read from the checkout, because GitHub does not tell it.
+func TestThePermissionToCommentIsReadFromTheWorkflow(t *testing.T) {
+	server := githubtest.New(t)
+	server.AddRepo("org/agent")
+	h, _ := apptest.New(t)
+	run := github.Environment{Inside: true, Token: githubtest.WriteToken, Actions: github.Actions{
+		Repository: "org/agent", APIURL: server.URL, Workspace: h.Path("."), WorkflowFile: "ci.yml", Job: "evaluate",
+	}}
+	h.GitHub = func() github.Environment { return run }
+	const permission = "github pull-requests: write"
+	found, _ := diagnose(t, h, "")
+	want(t, found, permission, doctor.Note, "is not in the checkout")
+	if err := os.MkdirAll(h.Path(".github/workflows"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		workflow string
+		state    doctor.State
+		text     string
+	}{
+		{"permissions: {pull-requests: write}\njobs: {evaluate: {runs-on: x}}\n", doctor.OK, "ci.yml has it; it was not tried"},
+		{"permissions: write-all\r\njobs: {evaluate: {runs-on: x}}\r\n", doctor.OK, "has it"},
+		{"permissions: {pull-requests: write}\njobs: {evaluate: {permissions: {contents: read}}}\n", doctor.Note, "lacks it: no comment is written (give the job the permission pull-requests: write)"},
+		{"permissions: {}\njobs: {evaluate: {permissions: {pull-requests: write}}}\n", doctor.OK, "has it"},
+		{"permissions: read-all\njobs: {evaluate: {}}\n", doctor.Note, "lacks it"},
+		{"permissions: {pull-requests: read}\njobs: {evaluate: {}}\n", doctor.Note, "lacks it"},
+		{"permissions: {}\njobs: {evaluate: {}}\n", doctor.Note, "lacks it"},
+		{"jobs: {evaluate: {}}\n", doctor.Note, "not checked: GitHub does not tell it without a comment being written, and the workflow has no permissions"},
+		{"permissions: write-all\njobs: {other: {}}\n", doctor.Note, "not checked: "},
+		{"permissions: write-all\njobs: {evaluate: {uses: ./x.yml}}\n", doctor.Note, "belongs to another workflow"},
+		{"permissions: [write]\njobs: {evaluate: {}}\n", doctor.Note, "cannot be read"},
+		{"\xff\x00: [", doctor.Note, "is no valid YAML"},
+		{"a: &a [x,x]\nb: &b [*a,*a]\njobs: {evaluate: {}}\n", doctor.Note, "has no permissions"},
+		{strings.Repeat("#", 2<<20), doctor.Note, "not checked: "},
+	} {
+		write(t, h, ".github/workflows/ci.yml", tc.workflow)
+		found, _ := diagnose(t, h, "")
+		want(t, found, permission, tc.state, tc.text)
+	}
+	run.Token = "ghp_ofaperson"
+	found, _ = diagnose(t, h, "")
+	want(t, found, permission, doctor.Note, "not checked: GitHub does not tell it without a comment being written, and the token is not that of the workflow")
 }
 
 func TestACancelledDiagnosisHasNoFindings(t *testing.T) {
