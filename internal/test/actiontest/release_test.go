@@ -19,9 +19,26 @@ func TestTheReusableWorkflowAsksForNoPermissions(t *testing.T) {
 			t.Errorf("it has %s", strings.TrimSpace(line))
 		}
 	}
-	_, report, found := strings.Cut(text, "\n  report:")
-	if want := "\n    if: ${{ !cancelled() && needs.plan.result == 'success' }}\n"; !found || !strings.Contains(report, want) {
-		t.Errorf("the report has not the condition %s", want)
+}
+
+// For GitHub, a required check that is skipped has passed. So a report is no less red than a plan
+// that failed, and only cancellation leaves it out.
+func TestReportFailsWhenThePlanDoes(t *testing.T) {
+	for file, condition := range map[string]string{".github/workflows/rollout.yml": "${{ !cancelled() }}", "examples/workflows/pr-matrix.yml": "always()"} {
+		var flow struct {
+			Jobs map[string]struct {
+				If    string
+				Steps []struct{ If, Run string }
+			}
+		}
+		must(t, yaml.Unmarshal([]byte(read(t, top, file)), &flow))
+		report := flow.Jobs["report"]
+		if report.If != condition {
+			t.Errorf("%s: the condition of report is %q, want %q", file, report.If, condition)
+		}
+		if len(report.Steps) == 0 || report.Steps[0].If != "needs.plan.result != 'success'" || !strings.HasSuffix(strings.TrimSpace(report.Steps[0].Run), "exit 1") {
+			t.Errorf("%s: the first step of report does not fail when the plan did: %+v", file, report.Steps)
+		}
 	}
 }
 
