@@ -53,6 +53,11 @@ func (m *mining) prove(ctx context.Context) error {
 		if c.Reason, c.Detail = judge(r); c.Reason != mine.Proven {
 			return nil
 		}
+		if r.Verdict == prove.Flawed {
+			if err := mine.IgnoreSecrets(filepath.Join(m.staging, c.Task)); err != nil {
+				return err
+			}
+		}
 		if err := os.MkdirAll(m.host.Path(m.req.Out), 0o755); err != nil {
 			return fmt.Errorf("make the dataset: %w", err)
 		}
@@ -136,17 +141,18 @@ func (m *mining) passed(report *prove.Report, trial result.Trial) (string, error
 
 // judge returns what the proof says of a task.
 func judge(r prove.TaskReport) (mine.Reason, string) {
-	switch r.Verdict {
-	case prove.Proven:
+	secret := secretOfRepository(r)
+	switch {
+	case r.Verdict == prove.Proven, secret != "":
 		if slices.ContainsFunc(r.Runs.Offline, func(t result.Trial) bool { return !t.Passed() }) {
 			return mine.NeedsNetwork, ""
 		}
-		return mine.Proven, ""
-	case prove.Flaky:
+		return mine.Proven, secret
+	case r.Verdict == prove.Flaky:
 		return mine.Flaky, "with the change: " + r.Runs.OracleString()
-	case prove.Trivial:
+	case r.Verdict == prove.Trivial:
 		return mine.Flaky, "without the change: " + r.Runs.NopString()
-	case prove.Broken:
+	case r.Verdict == prove.Broken:
 		for _, trial := range r.Runs.Oracle {
 			if trial.Error != nil {
 				return failed(trial)
@@ -155,6 +161,28 @@ func judge(r prove.TaskReport) (mine.Reason, string) {
 		return mine.Flaky, "with the change: " + r.Runs.OracleString() // it passed when the names were learned
 	}
 	return otherwise(r)
+}
+
+// secretOfRepository returns a note if nothing is wrong with a task but what looks like secrets in files
+// of the repository, such as the tokens of its tests. The task does not spread them further: its dataset
+// is in the same repository.
+func secretOfRepository(r prove.TaskReport) string {
+	note := ""
+	for _, f := range r.Findings {
+		if f.Severity != prove.Error || f.Ignored != "" {
+			continue
+		}
+		if f.Rule != "secret" || !mine.IsOfRepository(f.File) {
+			return ""
+		}
+		if note == "" {
+			note = host.Clean("looks like a secret: " + f.File)
+		}
+	}
+	if r.Verdict != prove.Flawed {
+		return ""
+	}
+	return note
 }
 
 // otherwise returns the reason for a verdict that no run explains.
