@@ -36,6 +36,7 @@ type DryRun struct {
 	Shard      *result.Shard
 	Total      int // trials of the whole job, of all shards
 	Trials     []DryTrials
+	AtMost     bool // the job ends before all of Trials ran if its verdict is clear (gate.stop)
 	Kept       int  // results of the resumed job that stay
 	Resumed    bool // the job's directory exists, and the run would continue it
 	Reused     int  // trials that would be taken from other jobs
@@ -116,6 +117,10 @@ func RunDry(ctx context.Context, h *host.Host, req stages.RunRequest) (*DryRun, 
 	if err := p.Split(req.Shard, req.Timings); err != nil {
 		return nil, err
 	}
+	req.Resume = req.Resume || req.Round > 1
+	if err := p.PlanInRounds(req.Against != "", req.Round); err != nil {
+		return nil, err
+	}
 	d := &DryRun{
 		Name: p.Job.Name, Dir: p.Dir(), Provider: p.Job.Environment.Type, Concurrent: p.Job.NConcurrentTrials, Shard: p.Shard, Total: len(p.Specs),
 		Warnings: p.Warnings,
@@ -124,6 +129,7 @@ func RunDry(ctx context.Context, h *host.Host, req stages.RunRequest) (*DryRun, 
 	if err != nil {
 		return nil, err
 	}
+	d.AtMost = !p.Rounds.Ended() && p.Rounds.Upto == 0
 	sources, err := drySources(ctx, p, req, d.began)
 	if err != nil {
 		return nil, err
@@ -191,7 +197,7 @@ func (d *DryRun) forecast(p *stages.Planned, expected []spending.Expected) error
 // job.
 func (d *DryRun) pending(ctx context.Context, p *stages.Planned, resumes bool, policy resume.RerunPolicy) (todo []trial.Spec, earlier []result.Trial, err error) {
 	dir := p.Host.Path(p.Dir())
-	todo = slices.Clone(p.Own())
+	todo = slices.DeleteFunc(slices.Clone(p.Own()), func(s trial.Spec) bool { return p.Rounds.Leaves(s.Key) })
 	if resumes {
 		if err := rerun.CheckResumable(p); err != nil {
 			return nil, nil, err
@@ -322,8 +328,13 @@ func earlierResults(ctx context.Context, p *stages.Planned, req stages.RunReques
 	if req.Timings != "" {
 		add(req.Timings, "--timings")
 	}
-	for _, path := range req.Reuse {
+	dirs, _ := stages.SplitReuse(req.Reuse)
+	for _, path := range dirs {
 		add(path, "--reuse")
+	}
+	if p.Found != nil && p.Found.Job != nil {
+		out.jobs++
+		out.results = append(out.results, p.Found.Job.Results...)
 	}
 	newest, err := newestJobs(ctx, p)
 	for _, dir := range newest {

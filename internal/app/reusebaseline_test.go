@@ -9,6 +9,7 @@ import (
 	"github.com/org/rollout-action/internal/app"
 	"github.com/org/rollout-action/internal/app/reporting"
 	"github.com/org/rollout-action/internal/app/stages"
+	"github.com/org/rollout-action/internal/core/config"
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/forge/github"
@@ -62,8 +63,39 @@ func TestReuseBaselineIsRefusedWithAReason(t *testing.T) {
 			t.Fatal(err)
 		}
 		said := strings.Join(out.Lines, "\n")
-		if c.want == "" && strings.Contains(said, "all trials run") || !strings.Contains(said, c.want) || strings.Contains(said, "\x1b") || d.Reused != 0 {
+		if c.want == "" && strings.Contains(said, "all trials run") || !strings.Contains(said, c.want) || strings.Contains(said, "\x1b") || strings.Contains(said, "not used for the estimate") || d.Reused != 0 {
 			t.Errorf("%s: %d reused, and it says %q", name, d.Reused, said)
+		}
+	}
+}
+
+// A dry run counts the trials that the run makes: those of the rounds that a shard was told to make, and
+// at most all of a job that ends when its verdict is clear.
+func TestDryRunInRounds(t *testing.T) {
+	early := []config.Override{{Path: "gate.stop", Value: "early"}, {Path: "gate.max_pass_rate_drop", Value: "0"}}
+	for name, c := range map[string]struct {
+		shard  *result.Shard
+		round  int
+		trials int
+		atMost bool
+	}{
+		"one process":          {trials: 2, atMost: true},
+		"the first of a shard": {shard: &result.Shard{Index: 1, Total: 2}, round: 1, trials: 1},
+	} {
+		h, _ := apptest.New(t)
+		if err := result.WriteJSON(filepath.Join(h.Dir, "base.json"), result.Job{JobName: "main", Agents: map[string]result.Summary{}}); err != nil {
+			t.Fatal(err)
+		}
+		req := stages.RunRequest{
+			Job: stages.JobRequest{File: "two.yaml", Overrides: early}, Shard: c.shard, Round: c.round,
+			Report: reporting.ReportOptions{Baseline: "base.json"},
+		}
+		d, err := app.RunDry(t.Context(), h, req)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if d.Estimate.Trials != c.trials || d.AtMost != c.atMost {
+			t.Errorf("%s: %d trials, at most: %v", name, d.Estimate.Trials, d.AtMost)
 		}
 	}
 }

@@ -48,7 +48,11 @@ func writeDryRun(b *strings.Builder, d app.DryRun) {
 		_ = t.Flush() // to a buffer
 		b.WriteString("\n")
 	}
-	fmt.Fprintf(b, "%s would run, %d at a time, on %s\n", plural.Count(d.Estimate.Trials, "trial"), d.Concurrent, d.Provider)
+	most := ""
+	if d.AtMost {
+		most = "at most "
+	}
+	fmt.Fprintf(b, "%s%s would run, %d at a time, on %s\n", most, plural.Count(d.Estimate.Trials, "trial"), d.Concurrent, d.Provider)
 	if d.Shard != nil {
 		fmt.Fprintf(b, "Shard: %s of a job of %s\n", d.Shard, plural.Count(d.Total, "trial"))
 	}
