@@ -13,6 +13,7 @@ import (
 // Unpacking selects the archives that an instruction unpacks.
 type Unpacking int
 
+// Which archives are unpacked.
 const (
 	UnpackNever  Unpacking = iota // COPY, and ADD --unpack=false
 	UnpackLocal                   // ADD: archives in the context
