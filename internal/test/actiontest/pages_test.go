@@ -13,13 +13,14 @@ import (
 	"github.com/org/rollout-action/internal/test/testprogram"
 )
 
-// gh replaces GitHub's command: it supports the two calls in pages.yml, and has two runs, of which
-// the second left nothing.
+// gh replaces GitHub's command: it supports the calls in pages.yml, which list no runs of pull requests,
+// and has two runs, of which that by schedule left nothing.
 const gh = `#!/bin/bash
 set -euo pipefail
 test -n "$GH_TOKEN" && test "$GH_REPO" = ` + slug + `
 case "$*" in
-  "run list --workflow nightly-baseline.yml --branch main --status completed --limit 20 --json databaseId --jq .[].databaseId") printf '101\n99\n' ;;
+  "run list --workflow nightly-baseline.yml --event schedule --branch main --status completed --limit 20 --json databaseId --jq .[].databaseId") printf '99\n' ;;
+  "run list --workflow nightly-baseline.yml --event workflow_dispatch --branch main --status completed --limit 20 --json databaseId --jq .[].databaseId") printf '101\n' ;;
   "run download 101 --name rollout-nightly-job --dir results/101") mkdir -p results/101 && cp -R "$TEST_ARTIFACT/." results/101 ;;
   "run download 99 --name rollout-nightly-job --dir results/99") echo "no valid artifacts found to download" >&2; exit 1 ;;
   *) echo "gh $*: not known" >&2; exit 2 ;;
