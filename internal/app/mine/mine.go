@@ -3,11 +3,11 @@
 package mine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -150,15 +150,15 @@ func open(ctx context.Context, h *host.Host, req Request) (_ *mining, err error)
 	if err != nil {
 		return nil, err
 	}
-	if err := m.place(checkout.Top, scratch); err != nil {
+	if err := m.place(checkout.Top); err != nil {
 		return nil, err
 	}
 	return m, nil
 }
 
 // place makes the directory in which tasks are written before they are proven: next to the dataset, so
-// that proven ones can be renamed.
-func (m *mining) place(top, scratch string) error {
+// that proven ones can be renamed. A dry run writes none.
+func (m *mining) place(top string) error {
 	out, err := filepath.Abs(m.host.Path(m.req.Out))
 	if err != nil {
 		return err
@@ -173,10 +173,7 @@ func (m *mining) place(top, scratch string) error {
 	}
 	m.options.Skip = func(name string) bool { return below != "" && (below == "." || strings.HasPrefix(name, below+"/")) }
 	if m.req.DryRun {
-		m.options.Preview = true
-		m.options.Skip = func(name string) bool { return !mine.IsManifest(name) }
-		m.staging = filepath.Join(scratch, "tasks")
-		return os.Mkdir(m.staging, 0o700)
+		return nil
 	}
 	if err := os.MkdirAll(filepath.Dir(out), 0o755); err != nil {
 		return fmt.Errorf("make the directory of the dataset: %w", err)
@@ -218,39 +215,31 @@ func (m *mining) exists(task string) bool {
 	return err == nil
 }
 
-// write writes the tasks of the promising candidates.
+// write writes the tasks of the promising candidates; a dry run keeps their Dockerfiles only.
 func (m *mining) write(ctx context.Context) error {
+	if m.req.DryRun {
+		m.Dockerfiles = map[string]string{}
+	}
 	for i := range m.Candidates {
 		c := &m.Candidates[i]
 		if c.Reason != mine.Promising {
+			continue
+		}
+		if m.req.DryRun {
+			m.Dockerfiles[c.Task] = cmp.Or(string(m.options.Dockerfile), c.Dockerfile(m.req.Image))
 			continue
 		}
 		dir := filepath.Join(m.staging, c.Task)
 		if err := mine.Write(ctx, m.repo, c, dir, m.options); err != nil {
 			return err
 		}
-		if c.Reason != mine.Promising || m.req.DryRun {
-			if err := m.discard(c, dir); err != nil {
+		if c.Reason != mine.Promising {
+			if err := os.RemoveAll(dir); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
-}
-
-// discard removes the files of a task that is not run, and keeps its Dockerfile for a dry run.
-func (m *mining) discard(c *mine.Candidate, dir string) error {
-	if c.Reason == mine.Promising {
-		text, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(path.Join("environment", "Dockerfile"))))
-		if err != nil {
-			return err
-		}
-		if m.Dockerfiles == nil {
-			m.Dockerfiles = map[string]string{}
-		}
-		m.Dockerfiles[c.Task] = string(text)
-	}
-	return os.RemoveAll(dir)
 }
 
 // readDockerfile reads the user's Dockerfile.

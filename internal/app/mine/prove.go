@@ -25,6 +25,8 @@ const (
 	// passedFile is where the tests of a task note the names of those that passed. Source: files/test.sh
 	// of package mine.
 	passedFile = "passed.txt"
+	// unnamedFile shows that the tests passed and named none. Source: files/run-make.sh of package mine.
+	unnamedFile = "unnamed.txt"
 )
 
 // prove runs the tasks twice: once to learn the names of the tests, and then as validate --run does it.
@@ -123,6 +125,11 @@ func (m *mining) learn(c *mine.Candidate, r prove.TaskReport, report *prove.Repo
 	after, err := m.passed(report, r.Runs.Oracle[0])
 	if err != nil {
 		return err
+	}
+	unnamed := filepath.Join(m.host.Path(report.Dir), r.Runs.Oracle[0].Dir(), result.VerifierDir, unnamedFile)
+	if _, err := os.Lstat(unnamed); err == nil && after == "" {
+		c.Reason, c.Detail = mine.Unnamed, "make test prints no names of tests and writes no JUnit XML"
+		return nil
 	}
 	if names := c.Names(before, after); c.Reason == mine.Promising {
 		return mine.SetNames(c, filepath.Join(m.staging, c.Task), names)

@@ -57,9 +57,10 @@ solution is the rest of it; the instruction is its message, or a stub if that sa
 its tests pass three times with the change, some of them fail three times without it, and no network is needed. A table
 says of each commit what became of it.
 
-Tests are run in Go (go test), Python (pytest or unittest), JavaScript (node --test) and shell (*_test.sh). The
-Dockerfile is proposed from go.mod, requirements.txt, pyproject.toml or package.json; with --dry-run it is shown.
-Tasks that the dataset has are left as they are: mine again to add what is new.
+Tests are run by go test, pytest or unittest, jest, vitest, mocha or node --test, cargo test, Maven, bash (*_test.sh)
+and, for other languages, make test. The Dockerfile is proposed from go.mod, pyproject.toml, package.json, Cargo.toml,
+pom.xml and the like; with --dry-run it is shown. Tasks that the dataset has are left as they are: mine again to add
+what is new since.
 ` + command.DoneCodes,
 		Example: `  rollout mine --dry-run
   rollout mine --since 2026-01-01 --paths internal/parser --out evals/mined

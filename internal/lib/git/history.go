@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -213,4 +214,40 @@ func (l *Local) Contents(ctx context.Context, ids []string) (map[string][]byte, 
 		return err
 	})
 	return out, err
+}
+
+// Blob is the content of a file.
+type Blob struct {
+	ID    string
+	Bytes int64
+}
+
+// Find returns the contents of files of commits. A name is the full id of a commit, a colon and the name
+// of the file, and the result has it if there is such a file, or such a link. Names with line breaks are
+// not found.
+func (l *Local) Find(ctx context.Context, names []string) (map[string]Blob, error) {
+	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return strings.Contains(name, "\n") })
+	found := map[string]Blob{}
+	if len(names) == 0 {
+		return found, nil
+	}
+	err := l.source.stream(ctx, strings.Join(names, "\n")+"\n", []string{"cat-file", "--batch-check"}, func(r *bufio.Reader) error {
+		for _, name := range names {
+			line, err := r.ReadString('\n')
+			if err != nil {
+				return fmt.Errorf("read what git writes: %w", err)
+			}
+			words := strings.Fields(strings.TrimPrefix(line, name)) // of what does not exist, git repeats the name
+			if len(words) != 3 || words[1] != "blob" || !IsID(words[0]) {
+				continue
+			}
+			size, err := strconv.ParseInt(words[2], 10, 64)
+			if err != nil {
+				return err
+			}
+			found[name] = Blob{words[0], size}
+		}
+		return nil
+	})
+	return found, err
 }

@@ -32,8 +32,10 @@ type Candidate struct {
 	Tests     int      // names of tests that the task requires; 0 if they are not known
 
 	changes  []git.Change
-	targets  []string // the test files that a runner runs
-	runner   string   // their language
+	tests    []string // the test files that a runner runs
+	language string   // theirs, or that of the first one
+	runner   string   // a key of runners
+	plan     plan     // how they run
 	solution []string // the changed files that are no tests
 }
 
@@ -65,6 +67,9 @@ func Look(ctx context.Context, repo *git.Local, commits []git.Commit, opts Optio
 				promising++
 			}
 			out = append(out, c)
+		}
+		if err := byModules(ctx, repo, out[first:]); err != nil {
+			return out[:first], err
 		}
 		if err := byContents(ctx, repo, out[first:]); err != nil {
 			return out[:first], err
@@ -168,28 +173,23 @@ func matches(globs []string, name string) bool {
 func byTargets(c *Candidate, tests []git.Change) {
 	others := map[string]bool{}
 	for _, t := range tests {
-		language := languageOf(t.Name)
-		if !isTest(strings.ToLower(path.Base(t.Name))) || path.Base(t.Name) == "conftest.py" {
-			if language != "javascript" || !slices.Contains(strings.Split(path.Dir(t.Name), "/"), "test") {
-				others["data of tests"] = true
-				continue
-			}
-		}
-		if _, known := runners[language]; !known {
-			others[cmp.Or(language, "data of tests")] = true
+		if !isTarget(t.Name) {
+			others["data of tests"] = true
 			continue
 		}
-		if c.runner != "" && c.runner != language {
-			c.drop(Several, "%s and %s", c.runner, language)
+		language := languageOf(t.Name)
+		runner := runnerOf(language)
+		if c.runner != "" && c.runner != runner {
+			c.drop(Several, "%s and %s", c.language, language)
 			return
 		}
-		c.runner = language
-		c.targets = append(c.targets, t.Name)
+		c.language, c.runner = cmp.Or(c.language, language), runner
+		c.tests = append(c.tests, t.Name)
 	}
-	if len(c.targets) == 0 {
+	if len(c.tests) == 0 {
 		c.drop(NoRunner, "%s", strings.Join(slices.Sorted(maps.Keys(others)), ", "))
 	}
-	slices.Sort(c.targets)
+	slices.Sort(c.tests)
 }
 
 // byContents drops the promising candidates for what their files have in them, and counts the lines

@@ -39,12 +39,15 @@ func (r *repo) git(args ...string) {
 	}
 }
 
-// put writes files: names and texts in turn.
+// put writes files: names and texts in turn. Texts that begin with #! can be executed.
 func (r *repo) put(files ...string) {
 	r.t.Helper()
 	for i := 0; i < len(files); i += 2 {
-		path := filepath.Join(r.top, files[i])
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(files[i+1]), 0o644)); err != nil {
+		path, mode := filepath.Join(r.top, files[i]), os.FileMode(0o644)
+		if strings.HasPrefix(files[i+1], "#!") {
+			mode = 0o755
+		}
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(files[i+1]), mode)); err != nil {
 			r.t.Fatal(err)
 		}
 	}

@@ -48,6 +48,8 @@ func kindOf(name string) kind {
 	}
 	base := strings.ToLower(path.Base(name))
 	switch {
+	case strings.HasSuffix(base, ".snap"): // the runner of tests wrote it, and compares with it
+		return test
 	case in(vendorDirs):
 		return vendored
 	case in(generatedDirs), strings.HasPrefix(base, "zz_generated"),
@@ -65,7 +67,9 @@ func kindOf(name string) kind {
 func isTest(base string) bool {
 	stem := strings.TrimSuffix(base, path.Ext(base))
 	switch languageOf(base) {
-	case "go", "rust", "c", "c++", "ruby", "elixir":
+	case "rust":
+		return strings.HasSuffix(stem, "_test") || strings.HasSuffix(stem, "_tests") || stem == "test" || stem == "tests"
+	case "go", "c", "c++", "ruby", "elixir":
 		return strings.HasSuffix(stem, "_test") || strings.HasSuffix(stem, "_spec")
 	case "python":
 		return strings.HasPrefix(stem, "test_") || strings.HasSuffix(stem, "_test") || base == "conftest.py"
@@ -75,6 +79,25 @@ func isTest(base string) bool {
 		return strings.HasSuffix(stem, ".test") || strings.HasSuffix(stem, ".spec") || strings.HasSuffix(stem, "-test") || strings.HasSuffix(stem, "_test")
 	case "java", "kotlin", "scala", "c#", "swift", "php":
 		return strings.HasSuffix(stem, "test") || strings.HasSuffix(stem, "tests")
+	}
+	return false
+}
+
+// isTarget reports whether a test file can be given to a runner. The others are data of tests.
+func isTarget(name string) bool {
+	dirs, base := strings.Split(path.Dir(name), "/"), strings.ToLower(path.Base(name))
+	in := func(dir ...string) bool {
+		return slices.ContainsFunc(dir, func(dir string) bool { return slices.Contains(dirs, dir) })
+	}
+	switch language := languageOf(name); {
+	case language == "", base == "conftest.py", strings.HasSuffix(base, ".d.ts"):
+		return false
+	case isTest(base):
+		return true
+	case language == "rust": // cargo takes each file of tests
+		return in("tests")
+	case language == "javascript" || language == "typescript":
+		return in("test", "__tests__") && !in("fixtures", "testdata", "__mocks__", "__fixtures__", "helpers")
 	}
 	return false
 }

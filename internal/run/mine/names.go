@@ -35,8 +35,9 @@ func in(sorted []string, name string) bool {
 	return found
 }
 
-// namesIn returns the lines of a list, sorted.
+// namesIn returns the lines of a list, sorted. Lines that are no name, because they are too long or have
+// control characters, are left out: a container wrote them.
 func namesIn(text string) []string {
 	names := strings.FieldsFunc(text, func(r rune) bool { return r == '\n' })
-	return unique(names)
+	return unique(slices.DeleteFunc(names, odd))
 }

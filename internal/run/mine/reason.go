@@ -31,6 +31,7 @@ const (
 	BuildFailed  Reason = "build_failed"  // the image cannot be built
 	TooSlow      Reason = "too_slow"      // a step takes too long
 	FailsAfter   Reason = "fails_after"   // no test passes after the change, or not always all
+	Unnamed      Reason = "unnamed"       // its tests pass and name no test
 	NoNewTest    Reason = "no_new_test"   // each test passes without the change, too
 	BreaksTests  Reason = "breaks_tests"  // a test passes before the change and not after it
 	Flaky        Reason = "flaky"         // the same runs end differently

@@ -40,7 +40,9 @@ func trial(t *testing.T, task string, solve bool) (reward, passed string) {
 		if strings.HasSuffix(script, "run.sh") {
 			return
 		}
-		if out, err := exec.CommandContext(t.Context(), "bash", script).CombinedOutput(); err != nil {
+		cmd := exec.CommandContext(t.Context(), "bash", script)
+		cmd.Env = append(os.Environ(), "PATH="+filepath.Join(paths["/app"], "bin")+":"+os.Getenv("PATH"))
+		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v\n%s", script, err, out)
 		}
 	}
@@ -99,36 +101,55 @@ func TestTasksTellTheChange(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			if _, err := exec.LookPath(tc.program); err != nil {
-				testenv.Lacks(t, "docker", tc.program+": "+err.Error())
-			}
-			r := newRepo(t)
-			r.commit("begin", tc.before...)
-			r.commit("change", tc.after...)
-			l, candidates := r.look(mine.Options{})
-			dir := filepath.Join(r.write(l, candidates, mine.WriteOptions{}), candidates[0].Task)
-			reward, without := trial(t, dir, false)
-			if reward != "0" || short(without) != tc.without {
-				t.Errorf("without the change, reward %s, passed %q; want %q", reward, without, tc.without)
-			}
-			reward, with := trial(t, dir, true)
-			if reward != "0" || short(with) != tc.with {
-				t.Errorf("with the change, reward %s, passed %q; want %q", reward, with, tc.with)
-			}
-			names := candidates[0].Names(without, with)
-			if candidates[0].Reason != mine.Promising || strings.Join(names, "\n") != with {
-				t.Fatalf("%s, names %q", candidates[0].Reason, names)
-			}
-			if err := mine.SetNames(&candidates[0], dir, names); err != nil {
-				t.Fatal(err)
-			}
-			if reward, _ := trial(t, dir, false); reward != "0" {
-				t.Errorf("the reward without the change is %s", reward)
-			}
-			if reward, _ := trial(t, dir, true); reward != "1" {
-				t.Errorf("the reward with the change is %s", reward)
-			}
+			needs(t, tc.program)
+			tells(t, tc.before, tc.after, tc.without, tc.with)
 		})
+	}
+}
+
+func needs(t *testing.T, program string) {
+	t.Helper()
+	if _, err := exec.LookPath(program); err != nil {
+		requirement := "docker"
+		if program == "cargo" || program == "make" {
+			requirement = program
+		}
+		testenv.Lacks(t, requirement, program+": "+err.Error())
+	}
+}
+
+// tells makes a repository of two commits and checks which tests pass without the second one and with it,
+// and that its task gives 1 for the change alone.
+func tells(t *testing.T, before, after []string, wantWithout, wantWith string) {
+	t.Helper()
+	r := newRepo(t)
+	r.commit("begin", before...)
+	r.commit("change", after...)
+	l, candidates := r.look(mine.Options{})
+	dir := filepath.Join(r.write(l, candidates, mine.WriteOptions{}), candidates[0].Task)
+	if candidates[0].Reason != mine.Promising {
+		t.Fatalf("%s: %s", candidates[0].Reason, candidates[0].Detail)
+	}
+	reward, without := trial(t, dir, false)
+	if reward != "0" || short(without) != wantWithout {
+		t.Errorf("without the change, reward %s, passed %q; want %q", reward, without, wantWithout)
+	}
+	reward, with := trial(t, dir, true)
+	if reward != "0" || short(with) != wantWith {
+		t.Errorf("with the change, reward %s, passed %q; want %q", reward, with, wantWith)
+	}
+	names := candidates[0].Names(without, with)
+	if candidates[0].Reason != mine.Promising || strings.Join(names, "\n") != with {
+		t.Fatalf("%s, names %q", candidates[0].Reason, names)
+	}
+	if err := mine.SetNames(&candidates[0], dir, names); err != nil {
+		t.Fatal(err)
+	}
+	if reward, _ := trial(t, dir, false); reward != "0" {
+		t.Errorf("the reward without the change is %s", reward)
+	}
+	if reward, _ := trial(t, dir, true); reward != "1" {
+		t.Errorf("the reward with the change is %s", reward)
 	}
 }
 
@@ -157,6 +178,7 @@ func TestNames(t *testing.T) {
 		{"", "", mine.FailsAfter, ""},
 		{"a\nb\n", "b\nc\n", mine.BreaksTests, ""},
 		{"a\nb\n", "a\nb\n", mine.NoNewTest, ""},
+		{"", "a\x1b[31m\nb\xff\nc\u202e\nd\r\n" + strings.Repeat("e", 5000) + "\nf\n", mine.Promising, "f"},
 		{"", strings.Repeat("a", 10) + strings.Repeat("\nx", 10), mine.Promising, "aaaaaaaaaa x"},
 	} {
 		c := mine.Candidate{Reason: mine.Promising}

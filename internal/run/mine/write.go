@@ -21,7 +21,6 @@ type WriteOptions struct {
 	Dockerfile  []byte                 // in place of the proposed one; nil: propose one
 	VerifierSec int                    // how long the tests may take
 	Skip        func(name string) bool // files of the repository that no environment gets
-	Preview     bool                   // write the Dockerfile alone
 }
 
 const (
@@ -43,21 +42,9 @@ func Write(ctx context.Context, repo *git.Local, c *Candidate, dir string, opts 
 	if err := export(ctx, repo.At(c.Parent), c, filepath.Join(environment, repoDir), func(name string) bool { return !opts.Skip(name) }); err != nil || c.Reason != Promising {
 		return err
 	}
-	root, err := os.OpenRoot(filepath.Join(environment, repoDir))
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	m, targets := c.module(root)
-	if c.Reason != Promising {
-		return nil
-	}
 	dockerfile := opts.Dockerfile
 	if dockerfile == nil {
-		dockerfile = []byte(runners[c.runner].dockerfile(m, opts.Image))
-	}
-	if opts.Preview {
-		return writeAll(dir, map[string][]byte{"environment/Dockerfile": dockerfile})
+		dockerfile = []byte(c.Dockerfile(opts.Image))
 	}
 	message, err := repo.At(c.Commit).Message(ctx)
 	if err != nil {
@@ -75,39 +62,33 @@ func Write(ctx context.Context, repo *git.Local, c *Candidate, dir string, opts 
 	if err != nil {
 		return err
 	}
-	return writeAll(dir, map[string][]byte{
+	parts := map[string][]byte{
 		"task.toml": toml, "instruction.md": []byte(text), "environment/Dockerfile": dockerfile,
 		"solution/solve.sh": script("solve.sh"), "solution/change.patch": patch,
-		"tests/test.sh": script("test.sh"), "tests/run.sh": script(runners[c.runner].script),
-		"tests/targets.txt": lines(targets), "tests/project.txt": lines([]string{m.dir}),
-	})
+		"tests/test.sh": script("test.sh"), "tests/targets.txt": lines(c.plan.targets), "tests/project.txt": lines([]string{c.plan.dir}),
+	}
+	scripts := runners[c.runner].scripts
+	if c.runner == "node" && c.plan.command[0] == "node" {
+		scripts = scripts[1:]
+	}
+	for i, name := range scripts {
+		to := name
+		if i == 0 {
+			to = "run.sh"
+		}
+		if i == 0 || path.Ext(name) != ".sh" {
+			parts["tests/"+to] = script(name)
+		}
+	}
+	if c.plan.command != nil {
+		parts["tests/command.txt"] = lines(c.plan.command)
+	}
+	return writeAll(dir, parts)
 }
 
-// module returns the module that the candidate's tests are in, and what its runner runs there, or drops
-// the candidate.
-func (c *Candidate) module(root *os.Root) (m module, targets []string) {
-	r := runners[c.runner]
-	m = module{root, r.moduleOf(root, c.targets[0])}
-	for _, name := range c.targets {
-		if dir := r.moduleOf(root, name); dir != m.dir {
-			c.drop(Several, "%s and %s", m.dir, dir)
-			return m, nil
-		}
-		if m.dir != "." {
-			name = strings.TrimPrefix(name, m.dir+"/")
-		}
-		targets = append(targets, name)
-	}
-	if !plainPath.MatchString(m.dir) {
-		c.drop(OddName, "the module's directory cannot stand in a Dockerfile")
-	}
-	if c.runner == "javascript" {
-		if name := otherRunner(m); name != "" {
-			c.drop(NoRunner, "%s", name)
-		}
-	}
-	return m, r.targets(targets)
-}
+// Dockerfile returns the Dockerfile that Rollout proposes for a promising candidate; image replaces the
+// proposed one, if it is not "".
+func (c *Candidate) Dockerfile(image string) string { return c.plan.dockerfile(image) }
 
 // writeParts writes the files of the change: those of tests below tests, the others below solution.
 func (c *Candidate) writeParts(ctx context.Context, after *git.Local, dir string) error {
@@ -163,7 +144,7 @@ func taskFile(c *Candidate, from string, verifierSec int) ([]byte, error) {
 		*Candidate
 		Language, Instruction string
 		VerifierSec           int
-	}{c, c.runner, from, verifierSec})
+	}{c, c.language, from, verifierSec})
 	return b.Bytes(), err
 }
 
