@@ -285,6 +285,9 @@ func (f *finishing) compare(base *result.Job) *result.Job {
 	if dir := f.opts.Baseline; dir != "" && host.IsDir(f.Path(dir)) { // not a file, a URL or a branch
 		in.BaseFiles, in.BaseDir = os.DirFS(f.Path(dir)), dir
 	}
+	if sentence := report.NotSelected(diff); sentence != "" {
+		in.Notes = append(in.Notes, sentence)
+	}
 	return base
 }
 

@@ -74,6 +74,7 @@ func against(ctx context.Context, p *stages.Planned, req stages.JobRequest, flag
 		return nil, err
 	}
 	b := &stages.Planned{Loaded: l, Pairing: stages.Pairing{Commit: was.commit}, Orders: stages.Orders{Report: reporting.ReportOptions{GitHub: "off"}}}
+	b.LeftBySelection = p.LeftBySelection
 	b.Specs = job.Plan(l.Job, p.Sets, l.Env)
 	b.LeaveOutLike(result.Plan{NotAffected: p.NotAffected})
 	rank := map[result.Key]int{}

@@ -19,6 +19,7 @@ import (
 	"github.com/org/rollout-action/internal/core/agent"
 	"github.com/org/rollout-action/internal/core/config"
 	"github.com/org/rollout-action/internal/core/event"
+	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/core/task"
 	"github.com/org/rollout-action/internal/lib/diag"
 	"github.com/org/rollout-action/internal/lib/ghvars"
@@ -39,12 +40,14 @@ type Loaded struct {
 	Implied     bool                        // there is no job file: the job was made for a directory of tasks
 	Sets        []*dataset.Set
 	AllTaskDirs []string // of all tasks, also of those that are filtered out
-	source      *dataset.Source
-	Files       map[string]*agentfiles.Set // of the agents that have some
-	Judges      *judging.Set               // nil: nothing is judged
-	Release     func()                     // releases the sources of the job; nil: nothing to release
-	recorded    map[string]string          // see recordings; nil: not read yet
-	Settings    map[string]any             // provider_config, whose files of this machine may be executed
+	// LeftBySelection are the agents and tasks that the job does not select; nil: there are none.
+	LeftBySelection *result.NotSelected
+	source          *dataset.Source
+	Files           map[string]*agentfiles.Set // of the agents that have some
+	Judges          *judging.Set               // nil: nothing is judged
+	Release         func()                     // releases the sources of the job; nil: nothing to release
+	recorded        map[string]string          // see recordings; nil: not read yet
+	Settings        map[string]any             // provider_config, whose files of this machine may be executed
 }
 
 // Close releases the datasets.
@@ -197,13 +200,38 @@ func loadTasks(ctx context.Context, h *host.Host, file *config.Loaded, path stri
 	if total == 0 {
 		return nil, host.Usagef("%s: %s%s: %s", host.Clean(l.File), noneLeft(l.Job, req), meantTask(l.Job, sets), strings.Join(names, ", "))
 	}
-	l.Sets = kept
+	l.Sets, l.LeftBySelection = kept, l.leftBySelection(sets, kept)
 	if !req.noJudges {
 		if err := l.CheckJudges(req); err != nil {
 			return nil, err
 		}
 	}
 	return l, nil
+}
+
+// leftBySelection returns the agents and tasks that the job's selection leaves out; nil if it leaves
+// out none.
+func (l *Loaded) leftBySelection(all, kept []*dataset.Set) *result.NotSelected {
+	out := &result.NotSelected{Agents: l.NotSelected.Agents, Datasets: l.NotSelected.Datasets}
+	chosen := map[result.TaskName]bool{}
+	for _, set := range kept {
+		for _, t := range set.Tasks {
+			chosen[result.TaskName{Dataset: set.Name, Task: t.Name}] = true
+		}
+	}
+	for _, set := range all {
+		for _, name := range set.Names() {
+			if n := (result.TaskName{Dataset: set.Name, Task: name}); !chosen[n] {
+				out.Tasks = append(out.Tasks, n)
+			}
+		}
+	}
+	if len(out.Agents)+len(out.Datasets)+len(out.Tasks) == 0 {
+		return nil
+	}
+	slices.SortFunc(out.Tasks, result.TaskName.Compare)
+	out.Tasks = slices.Compact(out.Tasks)
+	return out
 }
 
 // Settings returns the provider_config of a job, whose files of this machine may be executed.

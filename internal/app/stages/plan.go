@@ -267,7 +267,7 @@ func (p *Planned) Record(ctx context.Context) (result.Plan, error) {
 	return job.Record(p.Job, p.Specs, job.RecordOptions{
 		StartedAt: h.Now(), Commit: checkout.Commit, Parents: parents, Dir: here, Shard: p.Shard, ShardOf: p.ShardOf,
 		PathsFrom: pathsFrom, Compared: p.Report.Compares(), ProvesTasks: p.Proves, Reverifies: p.Reverifies, OnlyJudges: p.OnlyJudges, Beside: p.Beside,
-		NamedAs: namedAs, Rollout: h.Build, NotAffected: p.NotAffected, Rounds: p.Rounds,
+		NamedAs: namedAs, Rollout: h.Build, NotAffected: p.NotAffected, NotSelected: p.LeftBySelection, Rounds: p.Rounds,
 	})
 }
 

@@ -324,14 +324,18 @@ func countsText(d result.Diff) string {
 	if d.Flaky > 0 {
 		text += fmt.Sprintf("; %d flaky", d.Flaky)
 	}
-	left := plural.Count(d.NotAffected, "task") + " of the base that the head left out, because what changed cannot affect them."
-	switch {
-	case len(counts) == 0 && d.NotAffected > 0:
-		return "No task to compare, and " + left
-	case len(counts) == 0:
-		return "Neither job has a task."
-	case d.NotAffected > 0:
-		return text + ", and " + left
+	var left []string
+	if n := d.NotAffected; n > 0 {
+		left = append(left, plural.Count(n, "task")+" of the base that the head left out, because what changed cannot affect them")
 	}
-	return text + "."
+	if n := d.NotSelected; n > 0 {
+		left = append(left, plural.Count(n, "task")+" of the base that the head did not select")
+	}
+	switch {
+	case len(counts) == 0 && len(left) == 0:
+		return "Neither job has a task."
+	case len(counts) == 0:
+		text = "No task to compare"
+	}
+	return strings.Join(append([]string{text}, left...), ", and ") + "."
 }

@@ -190,6 +190,12 @@ func (c *checker) selectAgents(broken bool) {
 		}
 	}
 	c.out.Job.Agents = kept
+	for _, name := range known {
+		if !slices.Contains(only, name) {
+			c.out.NotSelected.Agents = append(c.out.NotSelected.Agents, name)
+		}
+	}
+	slices.Sort(c.out.NotSelected.Agents)
 	for _, a := range all { // judges need theirs, whether they are evaluated or not
 		judges := slices.ContainsFunc(c.out.Job.Judges, func(s judge.Spec) bool { return s.Agent == a.Name })
 		if judges && !a.Reserved() && !slices.Contains(only, a.Name) {

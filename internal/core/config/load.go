@@ -94,6 +94,9 @@ type Loaded struct {
 	Unnamed bool
 	// NameAsWritten is the name with its placeholders; "" if there is none.
 	NameAsWritten string
+	// NotSelected are the file's agents and datasets that Options.OnlyAgents and
+	// Selection.Datasets leave out, sorted.
+	NotSelected struct{ Agents, Datasets []string }
 	// Numbered returns the name of the nth run of a job whose name has {run}, outside a workflow.
 	// Job.Name is that of the first. nil: the name has no number.
 	Numbered func(n int) string

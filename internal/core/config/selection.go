@@ -128,6 +128,9 @@ func (c datasetsCheck) onlyDatasets() {
 	if !keep(TasksDataset) {
 		job.Tasks = nil
 	}
+	left := slices.DeleteFunc(slices.Clone(names), keep)
+	slices.Sort(left)
+	c.out.NotSelected.Datasets = slices.Compact(left)
 	kept := 0
 	for i, ds := range job.Datasets {
 		if keep(ds.Name) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/lib/plural"
 )
 
 // LeftOut returns a sentence about the trials that a job left out because of what changed, also in
@@ -30,6 +31,15 @@ func LeftOut(job result.Job) string {
 		return fmt.Sprintf("1 of %s is not affected by what changed since %s (%s), and was not run.", Plural(total, "trial"), since, Plural(left.Files, "file"))
 	}
 	return fmt.Sprintf("%s of %s are not affected by what changed since %s (%s), and were not run.", Count(left.Trials), Plural(total, "trial"), since, Plural(left.Files, "file"))
+}
+
+// NotSelected returns a sentence about the tasks of the baseline that a job did not select; "" if it
+// selected all of them.
+func NotSelected(diff result.Diff) string {
+	if diff.NotSelected == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s of the baseline %s not selected for this job.", Plural(diff.NotSelected, "task"), plural.Were(diff.NotSelected))
 }
 
 // shortCommit abbreviates a commit.

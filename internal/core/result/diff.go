@@ -25,7 +25,7 @@ const (
 	Changed Change = "changed" // the task's own files changed, so that the two are not comparable
 	New     Change = "new"     // the baseline has no such task
 	Removed Change = "removed" // only the baseline has the task
-	Unknown Change = "unknown" // one side has no results: its attempts were skipped, cancelled or not verified
+	Unknown Change = "unknown" // one side has no results: its attempts were not selected, skipped, cancelled or not verified
 	Same    Change = "same"    // the mean reward is equal, or there are only errors as before
 )
 
@@ -42,6 +42,9 @@ type Diff struct {
 	// NotAffected counts the tasks of the baseline that are not among Tasks, because this job left
 	// them out on purpose (Job.NotAffected).
 	NotAffected int
+	// NotSelected counts the tasks of the baseline that are not among Tasks, because this job did not
+	// select them or their agent (Job.NotSelected). It counts a task once for each agent.
+	NotSelected int
 	Overall     GroupDiff   // of the agents that are evaluated
 	Agents      []GroupDiff // for each agent, over its datasets, sorted
 	Groups      []GroupDiff // for each agent and dataset, sorted
@@ -203,6 +206,13 @@ func Compare(base, head Job) Diff {
 		if t.Head == nil && head.NotAffected.Has(Key{Agent: t.Agent, Dataset: t.Dataset, Task: t.Task}) {
 			d.NotAffected++
 			continue
+		}
+		if t.Head == nil && head.NotSelected.Has(Key{Agent: t.Agent, Dataset: t.Dataset, Task: t.Task}) {
+			d.NotSelected++
+			continue
+		}
+		if t.Base == nil && base.NotSelected.Has(Key{Agent: t.Agent, Dataset: t.Dataset, Task: t.Task}) {
+			t.Base = &Attempts{Rewards: []float64{}, Scores: []float64{}} // it has the task, and no results
 		}
 		if t.Head != nil {
 			key := Key{Agent: t.Agent, Dataset: t.Dataset, Task: t.Task}

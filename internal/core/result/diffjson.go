@@ -25,7 +25,8 @@ func sideOf(j Job) side {
 
 // MarshalJSON encodes a diff with stable names: base and head (the jobs' names, commits and
 // summaries, without their results), changes (how many tasks have each), flaky, not_affected (how
-// many tasks this job left out because of what changed), overall, agents, groups and tasks.
+// many tasks this job left out because of what changed), not_selected (how many it did not select),
+// overall, agents, groups and tasks.
 func (d Diff) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Base    side           `json:"base"`
@@ -33,11 +34,12 @@ func (d Diff) MarshalJSON() ([]byte, error) {
 		Changes map[Change]int `json:"changes"`
 		Flaky   int            `json:"flaky"`
 		Left    int            `json:"not_affected,omitempty"`
+		Other   int            `json:"not_selected,omitempty"`
 		Overall GroupDiff      `json:"overall"`
 		Agents  []GroupDiff    `json:"agents"`
 		Groups  []GroupDiff    `json:"groups"`
 		Tasks   []TaskDiff     `json:"tasks"`
-	}{sideOf(d.Base), sideOf(d.Head), d.Counts, d.Flaky, d.NotAffected, d.Overall, filled(d.Agents), filled(d.Groups), filled(d.Tasks)})
+	}{sideOf(d.Base), sideOf(d.Head), d.Counts, d.Flaky, d.NotAffected, d.NotSelected, d.Overall, filled(d.Agents), filled(d.Groups), filled(d.Tasks)})
 }
 
 // MarshalJSON encodes a group with its delta. The name of the agent or dataset is null if the group

@@ -58,6 +58,8 @@ type Plan struct {
 	// NotAffected has the trials that are left out because of what changed; nil: all are planned,
 	// and nobody asked what changed.
 	NotAffected *NotAffected `json:"not_affected,omitempty"`
+	// NotSelected has the agents and tasks that the job does not select; nil: it selects all.
+	NotSelected *NotSelected `json:"not_selected,omitempty"`
 	// Resumed holds an entry for each resume of the job, in order.
 	Resumed []Resumption `json:"resumed,omitempty"`
 	// PathsFrom is the directory to which the paths in config.json are relative, as a path from the
@@ -221,7 +223,7 @@ func (p Plan) Check() error {
 	if err := p.checkConfirm(); err != nil {
 		return fmt.Errorf("is no plan of a job: %w", err)
 	}
-	if err := cmp.Or(p.checkStops(), p.NotAffected.check(), p.Rounds.check()); err != nil {
+	if err := cmp.Or(p.checkStops(), p.NotAffected.check(), p.NotSelected.check(), p.Rounds.check()); err != nil {
 		return fmt.Errorf("is no plan of a job: %w", err)
 	}
 	if p.Shard == nil {
@@ -376,6 +378,8 @@ type Job struct {
 	Skipped      []Key             `json:"skipped"` // planned trials without a result
 	// NotAffected is Plan.NotAffected.
 	NotAffected *NotAffected `json:"not_affected,omitempty"`
+	// NotSelected is Plan.NotSelected.
+	NotSelected *NotSelected `json:"not_selected,omitempty"`
 	// Rounds is Plan.Rounds. Its trials that were not needed are in no number of the job.
 	Rounds *Rounds `json:"rounds,omitempty"`
 }
@@ -505,6 +509,7 @@ func begun(plan Plan) Job {
 		Errors:         map[ErrorType]int{},
 		Skipped:        []Key{},
 		NotAffected:    plan.NotAffected,
+		NotSelected:    plan.NotSelected,
 		Rounds:         plan.Rounds,
 	}
 }

@@ -43,6 +43,7 @@ type RecordOptions struct {
 	NamedAs     string // as in result.Plan
 	Rollout     string // Plan.RolloutVersion
 	NotAffected *result.NotAffected
+	NotSelected *result.NotSelected
 	Rounds      *result.Rounds
 }
 
@@ -53,7 +54,7 @@ func Record(cfg config.Job, specs []trial.Spec, opts RecordOptions) (result.Plan
 		JobName: cfg.Name, StartedAt: result.Stamp(opts.StartedAt), Commit: opts.Commit, Parents: opts.Parents, Shard: opts.Shard,
 		Metrics: []string{}, Agents: plannedAgents(specs), Tasks: plannedTasks(specs, opts.Dir), Trials: Keys(specs), ShardOf: opts.ShardOf, PathsFrom: opts.PathsFrom,
 		Compared: opts.Compared, ProvesTasks: opts.ProvesTasks, Reverifies: opts.Reverifies, OnlyJudges: opts.OnlyJudges, Beside: opts.Beside, NamedAs: opts.NamedAs, RolloutVersion: opts.Rollout,
-		NotAffected: opts.NotAffected, Rounds: opts.Rounds,
+		NotAffected: opts.NotAffected, NotSelected: opts.NotSelected, Rounds: opts.Rounds,
 	}
 	for _, m := range cfg.Metrics {
 		plan.Metrics = append(plan.Metrics, m.Type)
