@@ -69,7 +69,7 @@ func Decide(policy gate.Policy, now time.Time, base result.Job, plan result.Plan
 		if look.Decision != gate.More {
 			rounds.Made, rounds.Reason, rounds.Why = round, look.End, look.Reason
 			rounds.NotNeeded = slices.DeleteFunc(slices.Clone(head.Skipped), needed)
-			return needed, &rounds, rounds.Sentence()
+			return needed, &rounds, rounds.Sentence(0)
 		}
 		note = fmt.Sprintf("after %d of %s: %s", round, plural.Count(rounds.Attempts, "round"), look.Reason)
 		if look.Tasks == nil {

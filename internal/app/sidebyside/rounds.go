@@ -83,6 +83,9 @@ func (r *attemptRounds) decide() (parts [2]round) {
 	}
 	of := *end
 	of.NotNeeded = slices.DeleteFunc(slices.Clone(before.Skipped), which)
+	if note != "" {
+		parts[0].notes = []string{end.Sentence(of.CountNotNeeded(r.pair.shared))}
+	}
 	for i, rounds := range []*result.Rounds{end, &of} {
 		parts[i].over, parts[i].plan.Rounds = true, rounds
 	}

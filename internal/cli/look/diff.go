@@ -139,7 +139,7 @@ func writeDiff(w io.Writer, d result.Diff, rows int) {
 	}
 	fmt.Fprintf(w, "\n%s\n", countsText(d))
 	for side, job := range []result.Job{d.Base, d.Head} {
-		if text := job.Rounds.Sentence(); text != "" {
+		if text := job.Rounds.Sentence(0); text != "" {
 			fmt.Fprintf(w, "%s: %s\n", []string{"Base", "Head"}[side], untrusted.Line(text))
 		}
 	}

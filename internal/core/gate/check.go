@@ -30,7 +30,11 @@ func check(p Policy, head result.Job, diff *result.Diff, now time.Time) Verdict 
 	k.measureProven(head, now)
 	k.decideAll(head, now)
 	k.noteComparison()
-	if sentence := head.Rounds.Sentence(); sentence != "" {
+	var base *result.Job
+	if diff != nil {
+		base = &diff.Base
+	}
+	if sentence := result.EndedEarly(base, head); sentence != "" {
 		k.notes = append(k.notes, sentence)
 	}
 	v := Verdict{Checks: k.checks, Notes: k.notes, Quarantined: active.tasks(head)}

@@ -51,16 +51,49 @@ func (r *Rounds) Follows(later *Rounds) bool {
 // Ended reports whether no more rounds follow.
 func (r *Rounds) Ended() bool { return r == nil || r.Reason != "" }
 
-// Sentence says why the job ended early, and what that saved; "" if it did not.
-func (r *Rounds) Sentence() string {
+// Sentence says why the job ended early, and what that saved; "" if it did not. ofBaseline is the
+// number of trials that its baseline did not need, if it ran in the same rounds; else 0.
+func (r *Rounds) Sentence(ofBaseline int) string {
 	if r == nil || len(r.NotNeeded) == 0 {
 		return ""
 	}
 	n := len(r.NotNeeded)
-	if r.Made == r.Attempts {
-		return fmt.Sprintf("Made all %s, each only at the tasks that needed it: %s. %s %s not needed.", plural.Count(r.Attempts, "round"), r.Why, plural.Count(n, "trial"), plural.Were(n))
+	saved := fmt.Sprintf("%s %s not needed.", plural.Count(n, "trial"), plural.Were(n))
+	if ofBaseline > 0 {
+		saved = fmt.Sprintf("%s of this job and %d of its baseline were not needed.", plural.Count(n, "trial"), ofBaseline)
 	}
-	return fmt.Sprintf("Ended after %d of %s: %s. %s %s not needed.", r.Made, plural.Count(r.Attempts, "round"), r.Why, plural.Count(n, "trial"), plural.Were(n))
+	if r.Made == r.Attempts {
+		return fmt.Sprintf("Made all %s, each only at the tasks that needed it: %s. %s", plural.Count(r.Attempts, "round"), r.Why, saved)
+	}
+	return fmt.Sprintf("Ended after %d of %s: %s. %s", r.Made, plural.Count(r.Attempts, "round"), r.Why, saved)
+}
+
+// EndedEarly says why a job ended early, and what that saved on both sides if base is a baseline that
+// ran with it; "" if it did not. base may be nil.
+func EndedEarly(base *Job, head Job) string {
+	n := 0
+	if base != nil && base.Beside.baselineOf(head) && base.Rounds != nil {
+		own := make(map[Key]Outcome, len(head.Results))
+		for _, o := range head.Results {
+			own[o.Key] = o
+		}
+		shared := map[string]bool{} // agents whose trials ran once, for both
+		for _, o := range base.Results {
+			shared[o.Agent] = shared[o.Agent] || o.Reused && o.SameTrial(own[o.Key])
+		}
+		n = base.Rounds.CountNotNeeded(shared)
+	}
+	return head.Rounds.Sentence(n)
+}
+
+// CountNotNeeded counts the trials that were not needed of all agents but some.
+func (r *Rounds) CountNotNeeded(but map[string]bool) (n int) {
+	for _, k := range r.NotNeeded {
+		if !but[k.Agent] {
+			n++
+		}
+	}
+	return n
 }
 
 // check returns an error for rounds that no run writes.
