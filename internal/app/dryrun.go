@@ -36,7 +36,6 @@ type DryRun struct {
 	Shard      *result.Shard
 	Total      int // trials of the whole job, of all shards
 	Trials     []DryTrials
-	AtMost     bool // the job ends before all of Trials ran if its verdict is clear (gate.stop)
 	Kept       int  // results of the resumed job that stay
 	Resumed    bool // the job's directory exists, and the run would continue it
 	Reused     int  // trials that would be taken from other jobs
@@ -91,10 +90,11 @@ type DryTrials struct {
 // Estimate is the expected time and cost of a run, from earlier trials of the same agents at the
 // same tasks, whatever has changed since.
 type Estimate struct {
-	Trials       int // that would run
-	Jobs         int // earlier jobs that were read
-	Earlier      int // trials in them that the estimate is made from
-	Timed        int // those of Trials whose agent was timed at this very task; the others count as the median
+	Trials       int  // that would run
+	AtMost       bool // the job may end before all of Trials (gate.stop)
+	Jobs         int  // earlier jobs that were read
+	Earlier      int  // trials in them that the estimate is made from
+	Timed        int  // those of Trials whose agent was timed at this very task; the others count as the median
 	Wall         *time.Duration
 	Cost         *float64 // US dollars, of the trials whose cost can be estimated
 	Costed       int      // those of Trials whose agent had a known cost at this very task
@@ -129,7 +129,6 @@ func RunDry(ctx context.Context, h *host.Host, req stages.RunRequest) (*DryRun, 
 	if err != nil {
 		return nil, err
 	}
-	d.AtMost = !p.Rounds.Ended() && p.Rounds.Upto == 0
 	sources, err := drySources(ctx, p, req, d.began)
 	if err != nil {
 		return nil, err
@@ -137,6 +136,7 @@ func RunDry(ctx context.Context, h *host.Host, req stages.RunRequest) (*DryRun, 
 	if todo, err = d.reuse(ctx, p, sources, todo); err != nil {
 		return nil, err
 	}
+	d.Estimate.AtMost = p.Rounds.Upto == 0 && p.MayEndEarly() && (req.Against != "" || p.Report.Compares())
 	d.images(p, todo)
 	results, err := earlierResults(ctx, p, req, earlier)
 	if err != nil {

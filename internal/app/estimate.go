@@ -47,6 +47,7 @@ func lookAhead(ctx context.Context, p *stages.Planned, req DivideRequest, n int,
 		earlier = earlierJobs{jobs: 1, results: base.Results}
 	}
 	d := DryRun{Concurrent: p.Job.NConcurrentTrials}
+	d.Estimate.AtMost = p.MayEndEarly()
 	d.estimate(p.Specs, earlier)
 	a.Estimate = d.Estimate
 	a.Wall = nil
@@ -67,11 +68,22 @@ func lookAhead(ctx context.Context, p *stages.Planned, req DivideRequest, n int,
 	return a, nil
 }
 
+// Most returns "at most " if the job may end early, and else "".
+func (e Estimate) Most() string { return Most(e.AtMost) }
+
+// Most returns "at most " before a number that may turn out to be smaller, and else "".
+func Most(atMost bool) string {
+	if atMost {
+		return "at most "
+	}
+	return ""
+}
+
 // CostText says what the trials may cost, and how much of that is known.
 func (e Estimate) CostText() string {
-	text := fmt.Sprintf("about %s, by what %s cost before", report.Dollars(*e.Cost), plural.Count(e.Costed, "trial"))
+	text := fmt.Sprintf("%sabout %s, by what %s cost before", e.Most(), report.Dollars(*e.Cost), plural.Count(e.Costed, "trial"))
 	if e.Costed == 0 {
-		text = fmt.Sprintf("about %s", report.Dollars(*e.Cost))
+		text = fmt.Sprintf("%sabout %s", e.Most(), report.Dollars(*e.Cost))
 	}
 	if e.CostByAgent > 0 {
 		text += fmt.Sprintf("; %s counted as the mean of the agent", plural.Count(e.CostByAgent, "trial"))
@@ -100,7 +112,7 @@ func (a *Ahead) Lines(show func(string) string) []string {
 		}
 		tasks = append(tasks, show(untrusted.Cut(untrusted.Line(name), longName)))
 	}
-	lines := []string{fmt.Sprintf("%s of %s in %s: %s", plural.Count(a.Trials, "trial"), plural.Count(len(a.Tasks), "task"), plural.Count(a.Shards, "shard"), strings.Join(tasks, ", "))}
+	lines := []string{fmt.Sprintf("%s%s of %s in %s: %s", a.Most(), plural.Count(a.Trials, "trial"), plural.Count(len(a.Tasks), "task"), plural.Count(a.Shards, "shard"), strings.Join(tasks, ", "))}
 	if a.Affected != "" {
 		lines = append(lines, a.Affected)
 	}
@@ -109,7 +121,7 @@ func (a *Ahead) Lines(show func(string) string) []string {
 		cost = a.CostText()
 	}
 	if a.Wall != nil {
-		wall = "about " + Brief(*a.Wall)
+		wall = a.Most() + "about " + Brief(*a.Wall)
 		if a.Shards > 1 {
 			wall += " for the longest shard"
 		}

@@ -49,6 +49,7 @@ type Division struct {
 	Shards     []DividedShard
 	Concurrent int    // trials at a time in each
 	InRounds   bool   // each shard makes one round, and a look decides about the next (gate.stop)
+	AtMost     bool   // the job may end before all trials (gate.stop)
 	Ahead      *Ahead // nil without DivideRequest.Estimate
 }
 
@@ -140,7 +141,7 @@ func Divide(ctx context.Context, h *host.Host, req DivideRequest) (Division, err
 		return Division{}, err
 	}
 	d := divide(p, n, timings)
-	d.InRounds = p.InRounds(n)
+	d.InRounds, d.AtMost = p.InRounds(n), p.MayEndEarly()
 	round := 0
 	if d.InRounds {
 		round = 1

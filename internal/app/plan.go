@@ -16,6 +16,7 @@ type Plan struct {
 	Job      config.Job
 	Trials   []result.Key     // in the order in which they start
 	Affected *stages.Affected // why each of Trials runs; nil without --changed
+	AtMost   bool             // the job may end before all of Trials (gate.stop)
 	Warnings diag.List
 }
 
@@ -27,5 +28,5 @@ func PlanJob(ctx context.Context, h *host.Host, req stages.JobRequest) (Plan, er
 		return Plan{}, err
 	}
 	defer p.Close()
-	return Plan{Job: p.Job, Trials: job.Keys(p.Specs), Affected: p.Affected, Warnings: p.Warnings}, nil
+	return Plan{Job: p.Job, Trials: job.Keys(p.Specs), Affected: p.Affected, AtMost: p.MayEndEarly(), Warnings: p.Warnings}, nil
 }

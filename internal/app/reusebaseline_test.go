@@ -94,8 +94,8 @@ func TestDryRunInRounds(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if d.Estimate.Trials != c.trials || d.AtMost != c.atMost {
-			t.Errorf("%s: %d trials, at most: %v", name, d.Estimate.Trials, d.AtMost)
+		if d.Estimate.Trials != c.trials || d.Estimate.AtMost != c.atMost {
+			t.Errorf("%s: %d trials, at most: %v", name, d.Estimate.Trials, d.Estimate.AtMost)
 		}
 	}
 }

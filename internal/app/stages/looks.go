@@ -57,10 +57,16 @@ func (p *Planned) notInRounds() string {
 	return ""
 }
 
+// MayEndEarly reports whether this run may make fewer attempts than the job has (gate.stop), if it is
+// compared with a baseline.
+func (p *Planned) MayEndEarly() bool {
+	return p.Job.Gate.StopsEarly(p.Job.NAttempts) && becomesBaseline(p.Host) == ""
+}
+
 // InRounds reports whether each shard of several makes one round of attempts, and a look decides
 // about the next (gate.stop).
 func (p *Planned) InRounds(shards int) bool {
-	return shards > 1 && p.Job.Gate.StopsEarly(p.Job.NAttempts) && p.Job.Gate.LooksAtAllTasks() && becomesBaseline(p.Host) == ""
+	return shards > 1 && p.MayEndEarly() && p.Job.Gate.LooksAtAllTasks()
 }
 
 // Looks decides after each round of a job's attempts whether another one follows (gate.stop). nil:

@@ -48,11 +48,7 @@ func writeDryRun(b *strings.Builder, d app.DryRun) {
 		_ = t.Flush() // to a buffer
 		b.WriteString("\n")
 	}
-	most := ""
-	if d.AtMost {
-		most = "at most "
-	}
-	fmt.Fprintf(b, "%s%s would run, %d at a time, on %s\n", most, plural.Count(d.Estimate.Trials, "trial"), d.Concurrent, d.Provider)
+	fmt.Fprintf(b, "%s%s would run, %d at a time, on %s\n", d.Estimate.Most(), plural.Count(d.Estimate.Trials, "trial"), d.Concurrent, d.Provider)
 	if d.Shard != nil {
 		fmt.Fprintf(b, "Shard: %s of a job of %s\n", d.Shard, plural.Count(d.Total, "trial"))
 	}
@@ -111,7 +107,7 @@ func timeText(e app.Estimate) string {
 	if e.Wall == nil {
 		return "not known: " + noEarlier(e, "of the same agent and task")
 	}
-	text := fmt.Sprintf("about %s, by %s in %s", app.Brief(*e.Wall), plural.Count(e.Earlier, "earlier trial"), plural.Count(e.Jobs, "job"))
+	text := fmt.Sprintf("%sabout %s, by %s in %s", e.Most(), app.Brief(*e.Wall), plural.Count(e.Earlier, "earlier trial"), plural.Count(e.Jobs, "job"))
 	if n := e.Trials - e.Timed; n > 0 {
 		text += fmt.Sprintf("; nothing is known about %s of %d, counted as the median of the others", plural.Count(n, "trial"), e.Trials)
 	}
@@ -194,6 +190,7 @@ type dryRunOutput struct {
 	Shard         *result.Shard  `json:"shard"`
 	TotalTrials   int            `json:"total_trials"` // of the whole job
 	Trials        int            `json:"trials"`       // that would run
+	AtMost        bool           `json:"at_most,omitempty"` // the job may end before all of Trials
 	Resumed       bool           `json:"resumed"`
 	Kept          int            `json:"kept"`
 	Reused        int            `json:"reused"`
@@ -253,7 +250,7 @@ func dryRunJSON(d app.DryRun) dryRunOutput {
 	e := d.Estimate
 	out := dryRunOutput{
 		SchemaVersion: 1, JobName: d.Name, Dir: d.Dir, Provider: d.Provider, Concurrent: d.Concurrent, Shard: d.Shard, TotalTrials: d.Total, Trials: e.Trials,
-		Resumed: d.Resumed, Kept: d.Kept, Reused: d.Reused, PerhapsReused: d.AskedLater, Builds: d.Builds, Pulls: d.Pulls, Layers: d.Layers, Broken: d.Broken,
+		AtMost: e.AtMost, Resumed: d.Resumed, Kept: d.Kept, Reused: d.Reused, PerhapsReused: d.AskedLater, Builds: d.Builds, Pulls: d.Pulls, Layers: d.Layers, Broken: d.Broken,
 		Tasks: []dryRunTask{},
 		Estimate: dryRunEstimate{
 			Sec: sec(e.Wall), CostUSD: e.Cost, EarlierJobs: e.Jobs, EarlierTrials: e.Earlier, Timed: e.Timed, Costed: e.Costed, CostByAgent: e.CostByAgent, CostUnknown: e.CostsUnknown,

@@ -128,9 +128,10 @@ func Plan(ctx context.Context, v *command.Invocation, req stages.JobRequest, asJ
 		return v.PrintJSON(struct {
 			JobName string         `json:"job_name"`
 			Total   int            `json:"total_trials"`
+			AtMost  bool           `json:"at_most,omitempty"`
 			Trials  []result.Key   `json:"trials"`
 			Changes *changesInPlan `json:"changes,omitempty"`
-		}{p.Job.Name, len(p.Trials), p.Trials, changesOf(p)})
+		}{p.Job.Name, len(p.Trials), p.AtMost, p.Trials, changesOf(p)})
 	}
 	if len(p.Trials) == 0 && p.Affected != nil {
 		_, err := fmt.Fprintln(v.Stdout, "No trial would run: "+p.Affected.Sentence())
@@ -157,7 +158,7 @@ func Plan(ctx context.Context, v *command.Invocation, req stages.JobRequest, asJ
 		return err
 	}
 	printChanges(v.Env, p.Affected)
-	fmt.Fprintf(v.Stdout, "\n%s, %d at a time, on %s\n", plural.Count(len(p.Trials), "trial"), p.Job.NConcurrentTrials, p.Job.Environment.Type)
+	fmt.Fprintf(v.Stdout, "\n%s%s, %d at a time, on %s\n", app.Most(p.AtMost), plural.Count(len(p.Trials), "trial"), p.Job.NConcurrentTrials, p.Job.Environment.Type)
 	return nil
 }
 
@@ -192,7 +193,7 @@ func printDivision(e command.Env, d app.Division) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintf(e.Stdout, "\n%s in %s, %d at a time in each\n", plural.Count(trials, "trial"), plural.Count(len(d.Shards), "shard"), d.Concurrent)
+	fmt.Fprintf(e.Stdout, "\n%s%s in %s, %d at a time in each\n", app.Most(d.AtMost), plural.Count(trials, "trial"), plural.Count(len(d.Shards), "shard"), d.Concurrent)
 	if d.InRounds {
 		fmt.Fprintln(e.Stdout, "the attempts are made in rounds (gate.stop): run each shard with --round 1, then rollout merge --look tells which round is next")
 	}
