@@ -2,15 +2,18 @@ package gate
 
 import (
 	"cmp"
+	"fmt"
 	"hash/fnv"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/org/rollout-action/internal/core/paired"
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/core/signflip"
 	"github.com/org/rollout-action/internal/lib/plural"
+	"github.com/org/rollout-action/internal/lib/untrusted"
 )
 
 // Decision is what a look at a job that runs in rounds decides.
@@ -447,7 +450,7 @@ func (p Policy) onlyBrokenTasks() bool {
 func (p Policy) lookAtBrokenTasks(base, head result.Job, attempts, rounds int, now time.Time) Look {
 	diff := result.Compare(base, head)
 	k, active := gather(p, head, &diff, now)
-	l := Look{Decision: More, Round: rounds, Reason: "these tasks may still break or be fixed"}
+	l := Look{Decision: More, Round: rounds}
 	if rounds < attempts {
 		for _, g := range append([]Group{{Thresholds: k.policy.Thresholds}}, p.Groups...) {
 			if g.MaxBrokenTasks == nil {
@@ -461,6 +464,7 @@ func (p Policy) lookAtBrokenTasks(base, head result.Job, attempts, rounds int, n
 		}
 		slices.SortFunc(l.Tasks, result.Key.Compare)
 		if l.Tasks = slices.Compact(l.Tasks); len(l.Tasks) > 0 {
+			l.Reason = mayBreak(l.Tasks)
 			return l
 		}
 	}
@@ -472,6 +476,27 @@ func (p Policy) lookAtBrokenTasks(base, head result.Job, attempts, rounds int, n
 		}
 	}
 	return l
+}
+
+// The bounds of names in a reason.
+const (
+	namedTasks = 5
+	longName   = 60 // bytes
+)
+
+// mayBreak names the first tasks that may still break or be fixed, each once.
+func mayBreak(tasks []result.Key) string {
+	var names []string
+	for _, k := range tasks {
+		if name := untrusted.Cut(untrusted.Line(k.Task), longName); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	shown := strings.Join(names[:min(len(names), namedTasks)], ", ")
+	if more := len(names) - namedTasks; more > 0 {
+		shown += fmt.Sprintf(" and %d more", more)
+	}
+	return "tasks that may still break or be fixed: " + shown
 }
 
 // mayBreakOrBeFixed reports whether further attempts of the job, or of both jobs, could make the

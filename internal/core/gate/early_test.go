@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/org/rollout-action/internal/core/paired"
@@ -290,5 +291,21 @@ func TestStopEarly(t *testing.T) {
 				t.Errorf("%.0f %% of the trials if nothing changed, %.0f %% if half of the tasks broke", unchanged.trials(c.attempts), broke.trials(c.attempts))
 			}
 		})
+	}
+}
+
+// TestLookNamesTasks: the note after a round names the first tasks that keep the job running, each
+// once and on one line.
+func TestLookNamesTasks(t *testing.T) {
+	var keys []result.Key
+	for _, name := range []string{"a", "b\n::error::x", "c", "d", "e", "f", "g"} {
+		keys = append(keys, result.Key{Agent: "one", Task: name}, result.Key{Agent: "two", Task: name})
+	}
+	got := mayBreak(keys)
+	if !strings.HasPrefix(got, "tasks that may still break or be fixed: a, b") || !strings.HasSuffix(got, ", c, d, e and 2 more") || strings.Contains(got, "\n") {
+		t.Errorf("%q", got)
+	}
+	if got := mayBreak(keys[:4]); strings.Contains(got, "more") {
+		t.Errorf("%q", got)
 	}
 }
