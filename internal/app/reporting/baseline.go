@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/org/rollout-action/internal/app/host"
@@ -95,6 +96,8 @@ func (f Finder) Read(path string) (job *result.Job, unreadable []error, err erro
 		what := "there is no such directory or file"
 		if _, err := os.Stat(f.Path(path)); err == nil {
 			what = "there are no results of a job in this directory"
+		} else if named := filepath.Join(host.JobsDir, path); !strings.ContainsRune(path, filepath.Separator) && host.IsDir(f.Path(named)) {
+			what += ", but the job " + host.Clean(named) + ": give its path"
 		}
 		return nil, nil, host.Usagef("--baseline %s: %s (none compares with nothing)", ShownSource(path), what)
 	}
