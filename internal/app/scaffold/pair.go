@@ -99,7 +99,7 @@ func (s Setup) take(h *host.Host, dir, workDir, entry string) (string, error) {
 
 var plainText = regexp.MustCompile(`^[./]*[A-Za-z][A-Za-z0-9_./-]*$`)
 
-// text returns a text as YAML has it in a flow mapping: plain if that is the same text.
+// text returns a text for a flow mapping of YAML: plain if that is the same text.
 func text(s string) string {
 	switch strings.ToLower(s) {
 	case "true", "false", "null", "yes", "no", "on", "off", "y", "n", ".inf", ".nan":

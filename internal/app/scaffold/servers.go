@@ -222,7 +222,7 @@ func ofOneMachine(arg string) bool {
 	return false
 }
 
-// argument returns an argument as a job file has it. What may be a secret becomes a variable.
+// argument returns an argument for a job file. What may be a secret becomes a variable.
 func (r *serverReader) argument(arg, before string, n int) string {
 	option, value, isOption := strings.Cut(arg, "=")
 	isOption = isOption && strings.HasPrefix(arg, "-")
@@ -324,7 +324,7 @@ func (r *serverReader) headers() (headers map[string]string, why string) {
 	return headers, ""
 }
 
-// address returns a URL as a job file has it, where it can have no variable.
+// address returns a URL for a key of a job file that takes no variables.
 func (r *serverReader) address(text string) (address, why string) {
 	u, err := url.Parse(text)
 	switch {

@@ -196,7 +196,7 @@ func TestInstructions(t *testing.T) {
 	}
 }
 
-// A secret is not new if the repository has it.
+// A secret that the repository already contains is not new.
 func TestFilesOfTheRepositoryInATask(t *testing.T) {
 	for name, want := range map[string]bool{
 		"environment/repo/a.go": true, "tests/_files/a_test.go": true, "solution/_files/a.go": true, "solution/change.patch": true,

@@ -32,7 +32,7 @@ var execMutants = []broken{
 		changeExec(func(_ *string, o *environment.ExecOptions) { o.Env = nil })},
 	{"has variables in its arguments", []string{"values of variables are in no process's arguments"},
 		changeExec(func(script *string, _ *environment.ExecOptions) {
-			*script = `bash -c 'sleep 3600; :' "$SECRET_A" "$SECRET_B" & until [[ $(tr '\0' ' ' < /proc/$!/cmdline) = *sleep* ]]; do :; done; ` + *script
+			*script = `bash -c 'sleep 3600; :' "$SECRET_A" "$SECRET_B" & until [[ $(tr '\0' ' ' < /proc/$!/cmdline) = *"$SECRET_A"*"$SECRET_B"* ]]; do :; done; ` + *script
 		})},
 	{"runs everything as root in the root", []string{"a command runs where and as whom it is told",
 		"an unknown user cannot start a command", "a missing working directory is an error"},
