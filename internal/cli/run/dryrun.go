@@ -188,8 +188,8 @@ type dryRunOutput struct {
 	Provider      string         `json:"provider"`
 	Concurrent    int            `json:"n_concurrent_trials"`
 	Shard         *result.Shard  `json:"shard"`
-	TotalTrials   int            `json:"total_trials"` // of the whole job
-	Trials        int            `json:"trials"`       // that would run
+	TotalTrials   int            `json:"total_trials"`      // of the whole job
+	Trials        int            `json:"trials"`            // that would run
 	AtMost        bool           `json:"at_most,omitempty"` // the job may end before all of Trials
 	Resumed       bool           `json:"resumed"`
 	Kept          int            `json:"kept"`
