@@ -2,6 +2,7 @@ package mine_test
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -27,6 +28,9 @@ func TestOwnHistoryHasPromisingCommits(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(filepath.Dir(checkout.Objects), "shallow")); err == nil {
 		t.Skip("needs the history, and this clone is shallow")
+	}
+	if out, err := exec.CommandContext(t.Context(), "git", "-C", checkout.Top, "rev-parse", "HEAD").CombinedOutput(); err != nil {
+		t.Skipf("needs a checkout that git reads, and it may belong to another user: %s", out)
 	}
 	h, _ := apptest.New(t)
 	found, err := mine.Run(t.Context(), h, mine.Request{Repository: checkout.Top, Out: "mined", Limit: 5, DryRun: true})
