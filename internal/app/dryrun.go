@@ -136,7 +136,7 @@ func RunDry(ctx context.Context, h *host.Host, req stages.RunRequest) (*DryRun, 
 	if todo, err = d.reuse(ctx, p, sources, todo); err != nil {
 		return nil, err
 	}
-	d.Estimate.AtMost = p.Rounds.Upto == 0 && p.MayEndEarly() && (req.Against != "" || p.Report.Compares())
+	d.Estimate.AtMost = !p.Rounds.Ended() && p.Rounds.Upto == 0
 	d.images(p, todo)
 	results, err := earlierResults(ctx, p, req, earlier)
 	if err != nil {
