@@ -54,7 +54,7 @@ func TestInitTakesADatasetOfARegistry(t *testing.T) {
 	r := onTerminal(t, dir, "init")
 	r.await(t, "]: ")
 	r.write(t, "\r")
-	r.await(t, "Directory with your tasks, or NAME@VERSION")
+	r.await(t, "Directory with your tasks, NAME@VERSION")
 	r.write(t, web.URL+"/registry.json set@2.0\r")
 	r.await(t, "1.0")
 	r.write(t, web.URL+"/registry.json set@1.0\r")
