@@ -201,17 +201,30 @@ func TestReportOnAPullRequest(t *testing.T) {
 // A workflow may have checked out something else than what its run is about.
 func TestReportNamesTheCommitOfAnOlderBaseline(t *testing.T) {
 	p := newPull(t)
-	other := strings.ReplaceAll(p.read("base/result.json"), mainCommit, headCommit)
+	const foreign = "5555555555555555555555555555555555555555" // of another repository
+	other := strings.ReplaceAll(p.read("base/result.json"), mainCommit, foreign)
 	run := p.github.AddRun("acme/widgets", githubtest.Run{ID: 40, WorkflowFile: "other.yml", Branch: "main", SHA: mainCommit})
 	if _, err := p.github.AddArtifact("acme/widgets", run, githubtest.Artifact{Name: "rollout-result", Files: map[string]string{"result.json": other}}); err != nil {
 		t.Fatal(err)
 	}
 	p.rollout(command.ExitGate, "report", "pr", "--baseline", "github:", "--baseline-workflow", "other.yml", "--comment", "off")
-	p.want("stdout", p.stdout.String(), "run 40), whose results are of commit "+host.ShortCommit(headCommit))
+	p.want("stdout", p.stdout.String(), "run 40), whose results are of commit "+host.ShortCommit(foreign))
 	p.rollout(command.ExitGate, "report", "pr", "--baseline", "github:", "--comment", "off")
 	if strings.Contains(p.stdout.String(), "whose results") {
 		t.Error(p.stdout.String())
 	}
+}
+
+// Somebody may start the workflow on main for the branch of the pull request.
+func TestARunOfTheChangeItselfIsNotItsBaseline(t *testing.T) {
+	p := newPull(t)
+	own := strings.ReplaceAll(p.read("base/result.json"), mainCommit, headCommit)
+	run := p.github.AddRun("acme/widgets", githubtest.Run{ID: 46, Event: "workflow_dispatch", WorkflowFile: "other.yml", Branch: "main", SHA: mainCommit})
+	if _, err := p.github.AddArtifact("acme/widgets", run, githubtest.Artifact{Name: "rollout-result", Files: map[string]string{"result.json": own}}); err != nil {
+		t.Fatal(err)
+	}
+	p.rollout(command.ExitOK, "report", "pr", "--baseline", "github:", "--baseline-workflow", "other.yml", "--comment", "off")
+	p.want("stdout", p.stdout.String(), "run 46: the run evaluated another commit: somebody started it on 1111111, but its result is of 2222222")
 }
 
 // The comment and the summary lead to the page that the run keeps.

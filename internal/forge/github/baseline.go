@@ -126,7 +126,10 @@ const (
 
 // trustedEvents are the events whose runs may provide a baseline. Runs of pull requests may not:
 // their artifacts come from code that has not been accepted.
-var trustedEvents = []string{"push", "schedule", "workflow_dispatch"}
+var trustedEvents = []string{"push", "schedule", manual}
+
+// manual is the event of runs that somebody started, with inputs of their choice.
+const manual = "workflow_dispatch"
 
 // FindBaseline finds the result of an earlier run on the base branch and writes it to dir as
 // result.json.
@@ -136,6 +139,8 @@ var trustedEvents = []string{"push", "schedule", "workflow_dispatch"}
 // the nearest ancestor with an unexpired artifact: the newest completed run of that commit, whether
 // its gate passed or not. It does not use runs of later commits, which would attribute the changes
 // of others to this one. If only those exist, the reason says so and suggests to merge the branch.
+//
+// A run that evaluated another commit than one of the branch is not used (see evaluatedBranch).
 //
 // A complete result is preferred to a nearer one that lacks trials: it compares more tasks.
 //
@@ -234,9 +239,10 @@ func (s *search) unreadable(err error, what string) error {
 
 // run is a workflow run that may provide a baseline.
 type run struct {
-	id  int64
-	sha string
-	url string
+	id    int64
+	sha   string
+	url   string
+	event string
 }
 
 type runFilter struct{ sha, event string }
@@ -256,7 +262,7 @@ func (s *search) runs(ctx context.Context, filter runFilter) ([]run, error) {
 		}
 		for _, r := range page.WorkflowRuns {
 			if s.usable(r) {
-				out = append(out, run{r.GetID(), r.GetHeadSHA(), r.GetHTMLURL()})
+				out = append(out, run{r.GetID(), r.GetHeadSHA(), r.GetHTMLURL(), r.GetEvent()})
 			}
 		}
 		if options.Page = resp.NextPage; options.Page == 0 {
@@ -371,9 +377,14 @@ func (s *search) fetch(ctx context.Context, r run) (string, error) {
 		}
 		expired = false
 		path, err := s.client.fetchResult(ctx, s.owner, s.repo, a, s.dir)
+		if err == nil {
+			err = s.evaluatedBranch(ctx, r, path)
+		}
 		switch {
 		case err == nil:
 			return path, nil
+		case errors.Is(err, errElsewhere):
+			return "", s.refuse(r, path, err)
 		case isStatus(err, http.StatusGone):
 			expired = true // it expired after the listing
 		case isStatus(err, http.StatusForbidden), isStatus(err, http.StatusUnauthorized):
