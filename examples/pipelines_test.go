@@ -116,6 +116,54 @@ func TestGitLabComponent(t *testing.T) {
 	}
 }
 
+// TestOnlyTheDefaultBranchWritesTheGitLabBaseline: a job that runs in merge requests may read the
+// cache with the baseline, and not write it.
+func TestOnlyTheDefaultBranchWritesTheGitLabBaseline(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "templates", "rollout.yml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, body, _ := strings.Cut(string(text), "\n---\n")
+	type job struct {
+		Extends string
+		Rules   []struct {
+			If        string
+			Variables map[string]string
+		}
+		Cache struct{ Key, Policy string }
+	}
+	var jobs map[string]job
+	if err := yaml.Unmarshal([]byte(body), &jobs); err != nil {
+		t.Fatal(err)
+	}
+	writers := 0
+	for name, j := range jobs {
+		if j.Cache.Key != "rollout-baseline" {
+			continue
+		}
+		rules := j.Rules
+		if rules == nil {
+			rules = jobs[j.Extends].Rules
+		}
+		for _, r := range rules {
+			policy := j.Cache.Policy
+			if variable, ok := strings.CutPrefix(policy, "$"); ok {
+				policy = r.Variables[variable]
+			}
+			onDefault := r.If == "$CI_COMMIT_BRANCH == $CI_DEFAULT_BRANCH"
+			if policy != "pull" && !onDefault {
+				t.Errorf("%s: with the rule %q the policy of the baseline's cache is %q", name, r.If, policy)
+			}
+			if policy == "pull-push" && onDefault {
+				writers++
+			}
+		}
+	}
+	if writers != 1 {
+		t.Errorf("%d jobs of the default branch write the baseline", writers)
+	}
+}
+
 // TestGitLabNote: the pipelines of a merge request update one note, which ends with the result of
 // the last pipeline.
 func TestGitLabNote(t *testing.T) {
