@@ -13,6 +13,7 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/lib/plural"
 	"github.com/org/rollout-action/internal/run/job/merge"
+	"github.com/org/rollout-action/internal/run/job/resume"
 )
 
 // MakesAll begins the note about a job whose gate wants rounds, but cannot look at them.
@@ -159,9 +160,31 @@ func look(ctx context.Context, h *host.Host, dir string, opts ReportOptions, mad
 	if err != nil {
 		return Looked{}, nil, fmt.Errorf("read the job's gate: %w", err)
 	}
+	if err := checkGates(policy, made.Configs); err != nil {
+		return Looked{}, nil, err
+	}
 	base := FinderOf(h).Find(ctx, dir, EvaluatedIn(made.Plan), opts)
 	if base.Err != nil {
 		return Looked{}, nil, base.Err
 	}
 	return LookAt(policy, h.Now(), &base, made), &base, nil
+}
+
+// checkGates returns an error if a shard made its rounds with another gate than that of a look.
+func checkGates(policy gate.Policy, shards []merge.ShardConfig) error {
+	for _, s := range shards {
+		own, err := config.Policy("shard "+s.Shard+": "+result.ConfigFile, s.Text, nil)
+		if err != nil {
+			return fmt.Errorf("read the gate of shard %s: %w", s.Shard, err)
+		}
+		changes, err := resume.OtherGate(own, policy)
+		if err != nil {
+			return err
+		}
+		if changes != "" {
+			return host.Usagef("shard %s made its rounds with another gate than the one of this look (%s): the first look has set how the chance of a false alarm is spent (gate.stop). Give all commands the same limits, or run the shards again as a new job",
+				s.Shard, host.Clean(changes))
+		}
+	}
+	return nil
 }

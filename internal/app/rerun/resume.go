@@ -183,6 +183,9 @@ func Continue(ctx context.Context, p *stages.Planned, stored resume.Job, policy 
 	if p.Beside == nil {
 		p.Beside = stored.Plan.Beside
 	}
+	if err := refuseOtherGate(p, stored); err != nil {
+		return nil, err
+	}
 	now, err := p.Record(ctx)
 	if err != nil {
 		return nil, err
@@ -304,6 +307,20 @@ func (c *Continuation) Reopen(lock *job.Lock, provider environment.Provider) (*s
 		Planned: c.Planned, Provider: provider, Tree: tree, Earlier: c.Pending.Earlier, Named: c.Pending.Named, Again: c.Pending.Confirmations, Confirm: c.confirm,
 		Todo: todo, Carried: carried,
 	}, nil
+}
+
+// refuseOtherGate returns an error if a job that makes its attempts in rounds would go on with another
+// gate than it began with. The baseline of a pair has no looks at its own gate.
+func refuseOtherGate(p *stages.Planned, stored resume.Job) error {
+	if b := stored.Plan.Beside; stored.Plan.Rounds.Ended() || b != nil && b.Baseline {
+		return nil
+	}
+	changes, err := resume.OtherGate(stored.Config.Gate, p.Job.Gate)
+	if err != nil || changes == "" {
+		return err
+	}
+	return host.Usagef("%s cannot be continued with another gate (%s): it makes its attempts in rounds (gate.stop), and its first look has set how the chance of a false alarm is spent. Give the limits that it began with, or begin a new job with another --name",
+		host.Clean(p.Dir()), host.Clean(changes))
 }
 
 // refuseDrift reports the changes to a job that mean different work than when it began, and returns

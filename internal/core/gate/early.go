@@ -57,6 +57,24 @@ func (p Policy) StopsEarly(attempts int) bool { return p.Stop == StopEarly && at
 // attempts depend on that task alone, so each shard of a job can decide about its own.
 func (p Policy) LooksAtAllTasks() bool { return !p.onlyBrokenTasks() }
 
+// ForLooks returns the part of the policy on which the looks of a job depend (Stop). The first look
+// sets how the chance of a false alarm is spent, so all looks and the verdict need the same.
+func (p Policy) ForLooks() Policy {
+	p.Mode, p.Until, p.OnInconclusive, p.OnNoBaseline, p.Stop, p.Confirm = "", "", "", "", "", Confirm{}
+	p.Thresholds = p.forLooks()
+	p.Groups = slices.Clone(p.Groups)
+	for i, g := range p.Groups {
+		p.Groups[i].Thresholds = g.forLooks()
+	}
+	return p
+}
+
+// forLooks returns the limits without those that are checked at the end, on what ran.
+func (t Thresholds) forLooks() Thresholds {
+	t.MaxFailedTrials, t.MaxCostUSD, t.MaxJudgeCostUSD, t.MaxDurationSec = nil, nil, nil, nil
+	return t
+}
+
 // Lookable reports whether a stored baseline has results of all rounds of a job of so many attempts:
 // it has as many attempts, and did not end early itself. Else the looks would be of fewer attempts
 // than the test at the end, or of ones that were made because of their outcome.

@@ -18,6 +18,13 @@ type Made struct {
 	ShardOf []int          // the shard of each of the plan's trials, from 1
 	Trials  []result.Trial // that have a result
 	Config  []byte         // the text of config.json
+	Configs []ShardConfig  // that of each shard
+}
+
+// ShardConfig is the configuration with which a shard was run.
+type ShardConfig struct {
+	Shard string // such as 1/3
+	Text  []byte // of config.json
 }
 
 // Look reads the shards of a job as Run does, and writes nothing. Options.Rounds is not called. ok
@@ -54,14 +61,19 @@ func (m *merge) made(out *outcomes) (Made, error) {
 			made.Trials = append(made.Trials, out.trials[i])
 		}
 	}
-	text, err := result.ReadConfig(m.base.dir)
-	if err == nil {
-		err = m.base.checkTop(result.ConfigFile, text)
+	for _, p := range m.parts {
+		text, err := result.ReadConfig(p.dir)
+		if err == nil {
+			err = p.checkTop(result.ConfigFile, text)
+		}
+		if err != nil {
+			return made, job.Refuse("shard %s has no %s that can be read, so nothing is known about the gate: %v", p.name(), result.ConfigFile, err)
+		}
+		made.Configs = append(made.Configs, ShardConfig{p.name(), text})
+		if p == m.base {
+			made.Config = text
+		}
 	}
-	if err != nil {
-		return made, job.Refuse("shard %s has no %s that can be read, so nothing is known about the gate: %v", m.base.name(), result.ConfigFile, err)
-	}
-	made.Config = text
 	return made, nil
 }
 

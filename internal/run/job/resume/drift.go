@@ -66,15 +66,9 @@ func asTree(cfg config.Job) (map[string]any, error) {
 	for i := range cfg.Datasets {
 		cfg.Datasets[i].Format = formats[i]
 	}
-	text, err := json.Marshal(cfg)
+	tree, err := asObject(cfg)
 	if err != nil {
-		return nil, fmt.Errorf("compare the configurations: %w", err)
-	}
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.UseNumber()
-	var tree map[string]any
-	if err := dec.Decode(&tree); err != nil {
-		return nil, fmt.Errorf("compare the configurations: %w", err)
+		return nil, err
 	}
 	for _, key := range namedLists {
 		named := map[string]any{}
@@ -86,6 +80,20 @@ func asTree(cfg config.Job) (map[string]any, error) {
 			named[name] = entry
 		}
 		tree[key] = named
+	}
+	return tree, nil
+}
+
+// asObject returns a part of a configuration as a JSON object.
+func asObject(v any) (tree map[string]any, err error) {
+	text, err := json.Marshal(v)
+	if err == nil {
+		dec := json.NewDecoder(bytes.NewReader(text))
+		dec.UseNumber()
+		err = dec.Decode(&tree)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("compare the configurations: %w", err)
 	}
 	return tree, nil
 }
