@@ -12,6 +12,7 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/lib/bounded"
 	"github.com/org/rollout-action/internal/lib/nofollow"
+	"github.com/org/rollout-action/internal/lib/plural"
 	"github.com/org/rollout-action/internal/lib/untrusted"
 	"github.com/org/rollout-action/internal/run/job"
 )
@@ -22,13 +23,15 @@ func (m *merge) selectShards(found []*shardDir) error {
 	if err != nil {
 		return err
 	}
+	m.found = found
+	found = m.withoutEarlierSplits(found)
 	first := found[0]
 	for _, p := range found[1:] {
 		if p.plan.Digest != first.plan.Digest || p.total != first.total || p.plan.Split != first.plan.Split {
 			return refuseDifferent(first, p)
 		}
 	}
-	m.found, m.total = found, first.total
+	m.total = first.total
 	m.parts = m.oneOfEach(found)
 	m.base = slices.MinFunc(m.parts, func(a, b *shardDir) int {
 		return cmp.Or(a.plan.StartedAt.Compare(b.plan.StartedAt), cmp.Compare(a.index, b.index))
@@ -111,6 +114,32 @@ func (m *merge) withoutMerges(found []*shardDir) ([]*shardDir, error) {
 		m.note("%s is the result of an earlier merge, so it is not merged again", p.label)
 	}
 	return shards, nil
+}
+
+// withoutEarlierSplits leaves out the shards of an earlier attempt that divided the same plan into
+// another number of shards, whose artifacts a workflow that is run again finds next to its own. If the
+// times do not show which division is the newest, all stay.
+func (m *merge) withoutEarlierSplits(found []*shardDir) []*shardDir {
+	newest := slices.MaxFunc(found, func(a, b *shardDir) int { return a.plan.StartedAt.Compare(b.plan.StartedAt) })
+	var own, earlier []*shardDir
+	for _, p := range found {
+		switch {
+		case p.plan.Digest != newest.plan.Digest:
+			return found
+		case p.total == newest.total:
+			own = append(own, p)
+		default:
+			earlier = append(earlier, p)
+		}
+	}
+	first := slices.MinFunc(own, func(a, b *shardDir) int { return a.plan.StartedAt.Compare(b.plan.StartedAt) })
+	if slices.ContainsFunc(earlier, func(p *shardDir) bool { return !p.plan.StartedAt.Before(first.plan.StartedAt) }) {
+		return found
+	}
+	for _, p := range earlier {
+		m.note("%s is shard %s of an earlier division of the same plan, which is run again in %s: it is not merged", p.label, p.name(), plural.Count(newest.total, "shard"))
+	}
+	return own
 }
 
 // oneOfEach returns one directory for each shard: the newest complete one, or the newest if none is

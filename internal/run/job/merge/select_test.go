@@ -2,6 +2,7 @@ package merge
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -145,6 +146,34 @@ func TestDifferentSplitsAreRefused(t *testing.T) {
 	s.refused([]string{"shards", "other"}, "other/1/plan.json", "download the shard again")
 	s.Check(os.Remove(s.In("other", "1", result.SumsFile)))
 	s.refused([]string{"shards", "other"}, "in different ways", "the same --timings")
+}
+
+// Re-running a workflow leaves the artifacts of the attempt before. If the number of shards has
+// changed since, they have other names.
+func TestShardsOfAnEarlierDivisionAreLeftOut(t *testing.T) {
+	for _, now := range []int{2, 4} {
+		s := newScene(t)
+		s.Shards(3)
+		want := s.mustMerge()
+		s.Began = s.Began.Add(time.Hour)
+		for i := range now {
+			s.RunShard(s.In("again", fmt.Sprint(i+1)), i+1, now, nil)
+		}
+		merged := s.mustMerge("shards", "again")
+		s.says(merged.Notes, "shards/3 is shard 3/3 of an earlier division of the same plan", "it is not merged")
+		if merged.Merged != now || len(merged.Incomplete) > 0 || merged.Job.CompletedTrials != want.Job.CompletedTrials {
+			t.Errorf("of %d shards: %+v", now, merged)
+		}
+
+		// Trials of the missing shard are missing, although the earlier attempt has results of them.
+		s.Check(os.RemoveAll(s.In("again", "2")))
+		merged = s.mustMerge("shards", "again")
+		s.says(merged.Incomplete, fmt.Sprintf("shard 2/%d is missing", now))
+
+		// A division that began before the other one had begun whole is none of an earlier attempt.
+		s.RunShard(s.In("shards", "late"), 3, 3, nil)
+		s.refused([]string{"shards", "again"}, "the shards of one split")
+	}
 }
 
 func TestEarlierMergeNextToItsShardsIsIgnored(t *testing.T) {
