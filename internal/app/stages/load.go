@@ -201,12 +201,23 @@ func loadTasks(ctx context.Context, h *host.Host, file *config.Loaded, path stri
 		return nil, host.Usagef("%s: %s%s: %s", host.Clean(l.File), noneLeft(l.Job, req), meantTask(l.Job, sets), strings.Join(names, ", "))
 	}
 	l.Sets, l.LeftBySelection = kept, l.leftBySelection(sets, kept)
+	if l.LeftBySelection != nil {
+		l.LeftBySelection.ByFlags = req.selectsTasks()
+	}
 	if !req.noJudges {
 		if err := l.CheckJudges(req); err != nil {
 			return nil, err
 		}
 	}
 	return l, nil
+}
+
+// selectsTasks reports whether flags select tasks or datasets.
+func (r JobRequest) selectsTasks() bool {
+	s := r.Selection
+	return len(s.Datasets)+len(s.Metadata) > 0 || s.NTasks != nil || slices.ContainsFunc(r.overrides(), func(o config.Override) bool {
+		return o.Path == "include_tasks" || o.Path == "exclude_tasks"
+	})
 }
 
 // leftBySelection returns the agents and tasks that the job's selection leaves out; nil if it leaves

@@ -29,6 +29,8 @@ type Point struct {
 	PlanDigest string       `json:"plan_digest"`
 	Verdict    gate.Outcome `json:"verdict,omitempty"` // "": not known
 	Agents     []Agent      `json:"agents"`            // sorted by name
+	// NotSelected is that of the job if flags selected its tasks; nil otherwise.
+	NotSelected *result.NotSelected `json:"not_selected,omitempty"`
 }
 
 // Agent holds the numbers of an agent. The pass rate and the mean reward are over the attempts with
@@ -56,6 +58,10 @@ type Agent struct {
 	// are any, the numbers are about a part of the tasks only; see Part.
 	LeftOut int    `json:"tasks_left_out,omitempty"`
 	Tasks   []Task `json:"tasks"` // sorted by dataset and name
+
+	// unselected counts the tasks that flags of the job did not select, and that another run of the
+	// history has. See marked.
+	unselected int
 }
 
 // Mean is the mean of N trials.
@@ -82,6 +88,9 @@ func PointOf(job result.Job, branch string, verdict gate.Outcome) Point {
 	p := Point{
 		Format: Format, JobName: job.JobName, StartedAt: job.StartedAt.UTC(), Commit: job.Commit, Branch: branch,
 		PlanDigest: job.PlanDigest, Verdict: verdict, Agents: []Agent{},
+	}
+	if n := job.NotSelected; n != nil && n.ByFlags {
+		p.NotSelected = n
 	}
 	tasks := map[string][]result.TaskAttempts{}
 	for _, t := range result.AttemptsOf(job) {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/org/rollout-action/internal/core/result"
 )
 
 // Run is the part of a job in the history that belongs to one agent.
@@ -14,14 +16,60 @@ type Run struct {
 	Changed Changed // since the last run of all tasks
 }
 
-// Part reports whether the job left tasks out because of what changed, so that its numbers are about
-// a part of the tasks and comparable with those of no other run.
-func (a *Agent) Part() bool { return a.LeftOut > 0 }
+// Part reports whether the job left tasks out because of what changed, or because flags did not
+// select them, so that its numbers are about a part of the tasks and comparable with those of no
+// other run. Flags matter only for the agents of Runs and Whole: they leave out what another run has.
+func (a *Agent) Part() bool { return a.LeftOut+a.unselected > 0 }
+
+// marked returns points in which an agent knows how many tasks of other runs the flags of its job did
+// not select. If no run has them, for example because every run has the same flags, none is missing.
+func marked(points []Point, name string) []Point {
+	if !slices.ContainsFunc(points, func(p Point) bool { return p.NotSelected != nil }) {
+		return points
+	}
+	all := map[result.Key]bool{} // of the tasks that the agent had in any run
+	for _, p := range points {
+		for _, a := range p.Agents {
+			for _, t := range a.Tasks {
+				if a.Name == name && t.Attempts > 0 {
+					all[result.Key{Dataset: t.Dataset, Task: t.Name}] = true
+				}
+			}
+		}
+	}
+	points = slices.Clone(points)
+	for i, p := range points {
+		if p.NotSelected == nil {
+			continue
+		}
+		left := 0
+		for task := range all {
+			if p.NotSelected.Has(task) {
+				left++
+			}
+		}
+		points[i].Agents = slices.Clone(p.Agents)
+		for j := range p.Agents {
+			if points[i].Agents[j].Name == name {
+				points[i].Agents[j].unselected = left
+			}
+		}
+	}
+	return points
+}
+
+// IsPart reports whether the run of an agent in p had a part of the tasks that it has in p and the
+// other points.
+func IsPart(points []Point, p Point, name string) bool {
+	runs := Runs(append(Without(points, p), p), name)
+	return len(runs) > 0 && runs[len(runs)-1].same(p) && runs[len(runs)-1].Agent.Part()
+}
 
 // Runs returns the jobs that have an agent, in the order of the points.
 func Runs(points []Point, name string) []Run {
 	var runs []Run
 	var whole *Agent // in the last run of all tasks
+	points = marked(points, name)
 	for _, p := range points {
 		i := slices.IndexFunc(p.Agents, func(a Agent) bool { return a.Name == name })
 		if i < 0 {
@@ -53,9 +101,9 @@ func PartsNote(points []Point, name string) string {
 	case 0:
 		return ""
 	case 1:
-		return "1 run had only a part of the tasks (--changed): its rates are in no level, block or chart."
+		return "1 run had only a part of the tasks (--changed, --task and the like): its rates are in no level, block or chart."
 	default:
-		return fmt.Sprintf("%d runs had only a part of the tasks (--changed): their rates are in no level, block or chart.", n)
+		return fmt.Sprintf("%d runs had only a part of the tasks (--changed, --task and the like): their rates are in no level, block or chart.", n)
 	}
 }
 

@@ -15,7 +15,7 @@ type Changed struct {
 	Model  bool // other models answered
 	Tasks  bool // there are other tasks, or tasks with other files
 	Judges bool // judges have other definitions
-	Part   bool // the later job left tasks out because of what changed
+	Part   bool // the later job left tasks out because of what changed, or did not select them
 }
 
 // String lists the changes, as in "model, tasks"; "" if there are none.
@@ -33,7 +33,7 @@ func (c Changed) String() string {
 }
 
 // ChangeOf compares an agent in two jobs. Facts that one of the jobs lacks do not count as changed,
-// nor do tasks that the later one left out because of what changed.
+// nor do tasks that the later one left out.
 func ChangeOf(before, after Agent) Changed {
 	tasks := before.Tasks
 	if after.Part() {
@@ -128,7 +128,7 @@ func Line(points []Point, branch, name string, n int) string {
 // last returns an agent in the last n points that have scores of it at all tasks, the oldest first.
 func last(points []Point, name string, n int) []Agent {
 	var agents []Agent
-	for _, p := range points {
+	for _, p := range marked(points, name) {
 		for _, a := range p.Agents {
 			if a.Name == name && a.Attempts > 0 && !a.Part() {
 				agents = append(agents, a)

@@ -2,6 +2,7 @@ package history
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -77,6 +78,54 @@ func TestRunsOfAPartOfTheTasks(t *testing.T) {
 	points[4].Agents[0].Models, points[5].Agents[0].Models, points[6].Agents[0].Models = []string{"old"}, []string{"new"}, []string{"new"}
 	if runs := Runs(points, "a"); runs[5].Changed != (Changed{Model: true, Part: true}) || runs[6].Changed != (Changed{Model: true}) {
 		t.Errorf("another model answered: %+v, %+v", runs[5].Changed, runs[6].Changed)
+	}
+}
+
+// A job with --task is a part of those without; where every run has the same flags, none is.
+func TestRunsOfSelectedTasks(t *testing.T) {
+	job := func(day int, byFlags bool, rewards map[string]float64) Point {
+		j := result.Job{StartedAt: at(day)}
+		for _, task := range []string{"x", "y"} {
+			if reward, ok := rewards[task]; ok {
+				j.Results = append(j.Results, result.Outcome{Key: result.Key{Agent: "a", Dataset: "d", Task: task, Attempt: 1}, Reward: &reward})
+				continue
+			}
+			if j.NotSelected == nil {
+				j.NotSelected = &result.NotSelected{ByFlags: byFlags}
+			}
+			j.NotSelected.Tasks = append(j.NotSelected.Tasks, result.TaskName{Dataset: "d", Task: task})
+		}
+		return PointOf(j, "", "")
+	}
+	both := map[string]float64{"x": 1, "y": 1}
+	one := map[string]float64{"x": 0}
+	points := []Point{job(1, true, one), job(2, false, both), job(3, true, one), job(4, false, both)}
+	var changes []string
+	for _, r := range Runs(points, "a") {
+		changes = append(changes, r.Changed.String())
+	}
+	if want := []string{"part of the tasks", "", "part of the tasks", ""}; !slices.Equal(changes, want) {
+		t.Errorf("the changes are %q, want %q", changes, want)
+	}
+	if got := Line(points, "main", "a", 20); !strings.HasPrefix(got, "main's last 2 whole runs: 100 %") {
+		t.Errorf("the level is %q", got)
+	}
+	if got := Blocks(points, "a", 20); got != "██" {
+		t.Errorf("the blocks are %s", got)
+	}
+	if !IsPart(points[:2], points[2], "a") || IsPart(points[:3], points[3], "a") || IsPart(points, points[2], "other") {
+		t.Error("the third run has a part of the tasks, and the fourth has all")
+	}
+	if points[0].Agents[0].unselected != 0 {
+		t.Error("the points were changed")
+	}
+	same := []Point{job(1, true, one), job(2, true, one)}
+	if got := Line(same, "main", "a", 20); !strings.HasPrefix(got, "main's last 2: 0 %") || PartsNote(same, "a") != "" {
+		t.Errorf("with the same flags in each run the level is %q", got)
+	}
+	file := []Point{job(1, false, both), job(2, false, one)}
+	if runs := Runs(file, "a"); runs[1].Changed != (Changed{Tasks: true}) {
+		t.Errorf("the job file selects other tasks: %+v", runs[1].Changed)
 	}
 }
 

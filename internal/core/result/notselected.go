@@ -12,6 +12,9 @@ type NotSelected struct {
 	Agents   []string   `json:"agents,omitempty"`   // sorted
 	Datasets []string   `json:"datasets,omitempty"` // sorted; none of their tasks is selected
 	Tasks    []TaskName `json:"tasks,omitempty"`    // of other datasets, sorted
+	// ByFlags means that flags selected tasks or datasets, so that the next run of the same job file
+	// may have others.
+	ByFlags bool `json:"by_flags,omitempty"`
 }
 
 // TaskName names a task of a dataset.

@@ -2,11 +2,9 @@ package sections
 
 import (
 	"cmp"
-	"slices"
 	"strconv"
 
 	"github.com/org/rollout-action/internal/core/history"
-	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/lib/untrusted"
 )
 
@@ -20,6 +18,7 @@ const (
 // with blocks, a block for each run shows its pass rate. It is "" without a history.
 func (p *Page) Past(blocks bool) string {
 	branch := untrusted.Markdown(untrusted.Cut(untrusted.Line(cmp.Or(history.BranchOf(p.in.History), "the history")), 100))
+	now := history.PointOf(p.in.Job, "", "")
 	var names []string
 	for _, name := range history.Names(p.in.History) {
 		if _, ok := p.in.Job.Agents[name]; ok {
@@ -35,7 +34,7 @@ func (p *Page) Past(blocks bool) string {
 		if line == "" {
 			continue
 		}
-		if left := p.in.Job.NotAffected; left != nil && slices.ContainsFunc(left.Tasks, func(t result.LeftOut) bool { return t.Agent == agent }) {
+		if history.IsPart(p.in.History, now, agent) {
 			line += ", of all tasks, not of the part that ran now"
 		}
 		if len(names) > 1 {
