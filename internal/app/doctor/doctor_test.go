@@ -206,13 +206,13 @@ func TestThePermissionToCommentIsReadFromTheWorkflow(t *testing.T) {
 		state    doctor.State
 		text     string
 	}{
-		{"permissions: {pull-requests: write}\njobs: {evaluate: {runs-on: x}}\n", doctor.OK, "ci.yml has it; it was not tried"},
-		{"permissions: write-all\r\njobs: {evaluate: {runs-on: x}}\r\n", doctor.OK, "has it"},
-		{"permissions: {pull-requests: write}\njobs: {evaluate: {permissions: {contents: read}}}\n", doctor.Note, "lacks it: no comment is written (give the job the permission pull-requests: write)"},
-		{"permissions: {}\njobs: {evaluate: {permissions: {pull-requests: write}}}\n", doctor.OK, "has it"},
-		{"permissions: read-all\njobs: {evaluate: {}}\n", doctor.Note, "lacks it"},
-		{"permissions: {pull-requests: read}\njobs: {evaluate: {}}\n", doctor.Note, "lacks it"},
-		{"permissions: {}\njobs: {evaluate: {}}\n", doctor.Note, "lacks it"},
+		{"permissions: {pull-requests: write}\njobs: {evaluate: {runs-on: x}}\n", doctor.OK, "ci.yml gives this permission to the job; it was not tried"},
+		{"permissions: write-all\r\njobs: {evaluate: {runs-on: x}}\r\n", doctor.OK, "gives this permission"},
+		{"permissions: {pull-requests: write}\njobs: {evaluate: {permissions: {contents: read}}}\n", doctor.Note, "does not give this permission to the job, so no comment is written (give the job the permission pull-requests: write)"},
+		{"permissions: {}\njobs: {evaluate: {permissions: {pull-requests: write}}}\n", doctor.OK, "gives this permission"},
+		{"permissions: read-all\njobs: {evaluate: {}}\n", doctor.Note, "does not give this permission"},
+		{"permissions: {pull-requests: read}\njobs: {evaluate: {}}\n", doctor.Note, "does not give this permission"},
+		{"permissions: {}\njobs: {evaluate: {}}\n", doctor.Note, "does not give this permission"},
 		{"jobs: {evaluate: {}}\n", doctor.Note, "not checked: GitHub does not tell it without a comment being written, and the workflow has no permissions"},
 		{"permissions: write-all\njobs: {other: {}}\n", doctor.Note, "not checked: "},
 		{"permissions: write-all\njobs: {evaluate: {uses: ./x.yml}}\n", doctor.Note, "belongs to another workflow"},

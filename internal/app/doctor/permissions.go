@@ -46,9 +46,9 @@ func (d *diagnosis) comments(run github.Environment) {
 	case err != nil:
 		add(Note, untried+err.Error(), "give the job the permission "+commentPermission)
 	case given:
-		add(OK, "permissions in "+file+" has it; it was not tried, because that would write a comment", "")
+		add(OK, file+" gives this permission to the job; it was not tried, because that would write a comment", "")
 	default:
-		add(Note, "permissions in "+file+" lacks it: no comment is written", "give the job the permission "+commentPermission)
+		add(Note, file+" does not give this permission to the job, so no comment is written", "give the job the permission "+commentPermission)
 	}
 }
 
