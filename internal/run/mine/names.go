@@ -19,6 +19,8 @@ func (c *Candidate) Names(before, after string) []string {
 		c.drop(FailsAfter, "no test passes after the change")
 	case len(broken) > 0:
 		c.drop(BreaksTests, "%d of %d", len(broken), len(was))
+	case len(added) == 0 && len(is) == 1:
+		c.drop(NoNewTest, "the only test passes without the change")
 	case len(added) == 0:
 		c.drop(NoNewTest, "all %d pass without the change", len(is))
 	case len(is) > MaxNames:

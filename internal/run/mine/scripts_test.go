@@ -170,21 +170,22 @@ func TestNames(t *testing.T) {
 	for _, tc := range []struct {
 		before, after string
 		reason        mine.Reason
-		names         string
+		names         string // or the detail of the reason
 	}{
 		{"a\n", "a\nb\n", mine.Promising, "a b"},
 		{"", "b\na\nb\n", mine.Promising, "a b"},
-		{"a\n", "", mine.FailsAfter, ""},
-		{"", "", mine.FailsAfter, ""},
-		{"a\nb\n", "b\nc\n", mine.BreaksTests, ""},
-		{"a\nb\n", "a\nb\n", mine.NoNewTest, ""},
+		{"a\n", "", mine.FailsAfter, "no test passes after the change"},
+		{"", "", mine.FailsAfter, "no test passes after the change"},
+		{"a\nb\n", "b\nc\n", mine.BreaksTests, "1 of 2"},
+		{"a\nb\n", "a\nb\n", mine.NoNewTest, "all 2 pass without the change"},
+		{"a\n", "a\n", mine.NoNewTest, "the only test passes without the change"},
 		{"", "a\x1b[31m\nb\xff\nc\u202e\nd\r\n" + strings.Repeat("e", 5000) + "\nf\n", mine.Promising, "f"},
 		{"", strings.Repeat("a", 10) + strings.Repeat("\nx", 10), mine.Promising, "aaaaaaaaaa x"},
 	} {
 		c := mine.Candidate{Reason: mine.Promising}
 		names := c.Names(tc.before, tc.after)
-		if c.Reason != tc.reason || strings.Join(names, " ") != tc.names {
-			t.Errorf("%q, %q: %s %q, want %s %q", tc.before, tc.after, c.Reason, names, tc.reason, tc.names)
+		if c.Reason != tc.reason || strings.Join(names, " ")+c.Detail != tc.names {
+			t.Errorf("%q, %q: %s %q %s, want %s %q", tc.before, tc.after, c.Reason, names, c.Detail, tc.reason, tc.names)
 		}
 	}
 }
