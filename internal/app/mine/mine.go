@@ -20,6 +20,7 @@ import (
 	"github.com/org/rollout-action/internal/lib/cache"
 	"github.com/org/rollout-action/internal/lib/git"
 	"github.com/org/rollout-action/internal/run/mine"
+	"github.com/org/rollout-action/internal/run/prove"
 )
 
 // Request is the request of Run.
@@ -233,6 +234,9 @@ func (m *mining) write(ctx context.Context) error {
 		if err := mine.Write(ctx, m.repo, c, dir, m.options); err != nil {
 			return err
 		}
+		if c.Reason == mine.Promising {
+			lint(c, dir)
+		}
 		if c.Reason != mine.Promising {
 			if err := os.RemoveAll(dir); err != nil {
 				return err
@@ -240,6 +244,14 @@ func (m *mining) write(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// lint drops a candidate if a rule of validate finds an error in its files: the proof would find it, too,
+// and only after its runs.
+func lint(c *mine.Candidate, dir string) {
+	if f, found := flaw(prove.Lint(task.Load(dir))); found {
+		c.Reason, c.Detail = mine.Flawed, host.Clean(f.Rule+": "+f.Message)
+	}
 }
 
 // readDockerfile reads the user's Dockerfile.

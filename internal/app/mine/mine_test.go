@@ -66,17 +66,50 @@ func TestFilesOfKilledMiningsAreRemoved(t *testing.T) {
 	}
 }
 
+// A task with an error in its files, such as a token in the message of its commit, is left out before
+// anything is built.
+func TestFlawedTasksAreNotRun(t *testing.T) {
+	const token = "ghp_" + "a8Kd02LmQp5Rt7Yw3Zx9Cv1Bn4Hj6Gf0Sd2E"
+	h := repository(t)
+	for name, text := range map[string]string{"lib.sh": "echo 1\n", "lib_test.sh": "bash lib.sh\n"} {
+		if err := os.WriteFile(filepath.Join(h.Dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	commit(t, h, "Print a number, as the server wants it together with "+token)
+	req := mine.Request{Repository: ".", Out: "mined", Limit: 1}
+	req.Job.Overrides = []config.Override{{Path: "environment.type", Literal: "fake", Origin: "--env-type"}}
+	found, err := mine.Run(t.Context(), h, req)
+	if err != nil || len(found.Candidates) != 1 || found.Candidates[0].Reason != mined.Flawed || !strings.HasPrefix(found.Candidates[0].Detail, "secret: this looks like a GitHub token") {
+		t.Errorf("%+v, %v; want one flawed commit", found.Candidates, err)
+	}
+	if jobs, _ := filepath.Glob(filepath.Join(h.Dir, "jobs", "*")); len(jobs) > 0 {
+		t.Errorf("the task was run: %q", jobs)
+	}
+}
+
 // repository returns a host whose directory is a repository with one commit.
 func repository(t *testing.T) *host.Host {
 	t.Helper()
 	testenv.NeedGit(t)
 	h, _ := apptest.New(t)
-	for _, args := range [][]string{{"init", "--quiet"}, {"add", "."}, {"-c", "user.name=A", "-c", "user.email=a@example.com", "commit", "--quiet", "--message", "Begin"}} {
-		cmd := exec.CommandContext(t.Context(), "git", args...)
-		cmd.Dir = h.Dir
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("git %q: %v\n%s", args, err, out)
-		}
-	}
+	git(t, h, "init", "--quiet")
+	commit(t, h, "Begin")
 	return h
+}
+
+// commit commits all files.
+func commit(t *testing.T, h *host.Host, message string) {
+	t.Helper()
+	git(t, h, "add", ".")
+	git(t, h, "-c", "user.name=A", "-c", "user.email=a@example.com", "commit", "--quiet", "--message", message)
+}
+
+func git(t *testing.T, h *host.Host, args ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "git", args...)
+	cmd.Dir = h.Dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("git %q: %v\n%s", args, err, out)
+	}
 }

@@ -170,32 +170,38 @@ func judge(r prove.TaskReport) (mine.Reason, string) {
 	return otherwise(r)
 }
 
-// secretOfRepository returns a note if nothing is wrong with a task but what looks like secrets in files
-// of the repository, such as the tokens of its tests. The task does not spread them further: its dataset
-// is in the same repository.
-func secretOfRepository(r prove.TaskReport) string {
-	note := ""
-	for _, f := range r.Findings {
-		if f.Severity != prove.Error || f.Ignored != "" {
-			continue
-		}
-		if f.Rule != "secret" || !mine.IsOfRepository(f.File) {
-			return ""
-		}
-		if note == "" {
-			note = host.Clean("looks like a secret: " + f.File)
-		}
+// flaw returns the first finding because of which no task is made. What looks like a secret in a file of
+// the repository, such as a token of its tests, is none: the task does not spread it further, as its
+// dataset is in the same repository.
+func flaw(findings []prove.Finding) (prove.Finding, bool) {
+	i := slices.IndexFunc(findings, func(f prove.Finding) bool { return f.Counts() && !isSecretOfRepository(f) })
+	if i < 0 {
+		return prove.Finding{}, false
 	}
-	if r.Verdict != prove.Flawed {
+	return findings[i], true
+}
+
+func isSecretOfRepository(f prove.Finding) bool {
+	return f.Counts() && f.Rule == "secret" && mine.IsOfRepository(f.File)
+}
+
+// secretOfRepository returns a note if nothing is wrong with a task but what looks like secrets in files
+// of the repository.
+func secretOfRepository(r prove.TaskReport) string {
+	if _, found := flaw(r.Findings); found || r.Verdict != prove.Flawed {
 		return ""
 	}
-	return note
+	i := slices.IndexFunc(r.Findings, isSecretOfRepository)
+	if i < 0 {
+		return ""
+	}
+	return host.Clean("looks like a secret: " + r.Findings[i].File)
 }
 
 // otherwise returns the reason for a verdict that no run explains.
 func otherwise(r prove.TaskReport) (mine.Reason, string) {
 	for _, f := range r.Findings {
-		if f.Severity == prove.Error && f.Ignored == "" {
+		if f.Counts() {
 			why := mine.Flawed
 			if r.Verdict.NothingKnown() {
 				why = mine.NotKnown
