@@ -75,8 +75,8 @@ func (k *checker) improvement(s scope) (text string, byChance bool) {
 // gains returns the tests of improvement.
 func (k *checker) gains(s scope, tasks []result.TaskDiff) []gain {
 	var out []gain
-	add := func(says string, rise float64, tasks []result.TaskDiff, values func(*result.Attempts) []float64) {
-		g := gain{says: says, Sample: paired.SampleOf(tasks, values), p: 1}
+	add := func(says string, rise float64, sample paired.Sample) {
+		g := gain{says: says, Sample: sample, p: 1}
 		if rise > 0 {
 			g.p, _ = paired.PValue(g.Sample)
 		}
@@ -87,7 +87,7 @@ func (k *checker) gains(s scope, tasks []result.TaskDiff) []gain {
 		for _, t := range tasks {
 			rise += (result.Mean(what.values(t.Head)) - result.Mean(what.values(t.Base))) / float64(len(tasks))
 		}
-		add(what.name+" "+what.amount(rise)+what.unit, rise, exchanged(tasks), what.values)
+		add(what.name+" "+what.amount(rise)+what.unit, rise, paired.SampleOf(exchanged(tasks), what.values))
 	}
 	// With the sides exchanged, fixed tasks are those that broke: with unequal attempts the two are
 	// not counted alike (see LooksFixed).
@@ -103,7 +103,7 @@ func (k *checker) gains(s scope, tasks []result.TaskDiff) []gain {
 			broken++
 		}
 	}
-	add(fmt.Sprintf("%s fixed and %d broken", plural.Count(fixed, "task"), broken), float64(fixed-broken), flips, paired.Passes)
+	add(fmt.Sprintf("%s fixed and %d broken", plural.Count(fixed, "task"), broken), float64(fixed-broken), flipSample(flips, back.comparable()))
 	return out
 }
 

@@ -70,7 +70,7 @@ func (k *checker) maxBrokenTasks(s scope) {
 		b.names, b.untried, b.crashed = append(b.names, b.untried...), nil, b.crashed+b.crashedUntried
 		slices.SortFunc(b.names, result.Key.Compare)
 	}
-	b.Sample = paired.SampleOf(flips, paired.Passes)
+	b.Sample = flipSample(flips, s.comparable())
 	if k.policy.Noise != NoiseIgnore {
 		b.p, b.method = paired.PValue(b.Sample)
 	}
@@ -85,6 +85,15 @@ func (k *checker) maxBrokenTasks(s scope) {
 	if c.Outcome == Fail {
 		c.Hint = b.hint(0, 1)
 	}
+}
+
+// flipSample returns the sample of flips, which are those of the comparable tasks. If the baseline is
+// several runs, it has a flip for each of them in place of the job.
+func flipSample(flips, tasks []result.TaskDiff) paired.Sample {
+	if passes := paired.SampleOf(tasks, paired.Passes); passes.Pooled() {
+		return passes.Flips()
+	}
+	return paired.SampleOf(flips, paired.Passes)
 }
 
 // flips counts the tasks of the scope, and returns those that are comparable, with what each
@@ -268,8 +277,11 @@ func (b *brokenTasks) hint(alpha float64, tests int) string {
 	var parts []string
 	if alpha > 0 {
 		least := b.fixed + 1
-		for paired.AtLeast(least+b.fixed, least, 0.5)+paired.AtLeast(least+b.fixed, least+1, 0.5) > 2*alpha {
+		for !b.Pooled() && paired.AtLeast(least+b.fixed, least, 0.5)+paired.AtLeast(least+b.fixed, least+1, 0.5) > 2*alpha {
 			least++
+		}
+		if b.Pooled() {
+			least = b.LeastBroken(alpha)
 		}
 		text := fmt.Sprintf("it takes %d broken tasks to be more than chance", least)
 		switch {

@@ -251,7 +251,7 @@ func (d costIncrease) detectable(alpha float64) (float64, bool) {
 		return 0, false
 	}
 	for by := 0.01; by <= math.Log(100); by += 0.01 {
-		z := (by*math.Sqrt(n) - paired.NormalQuantile(1-alpha)*math.Sqrt(v+by*by)) / math.Sqrt(v)
+		z := (by*math.Sqrt(n) - paired.NormalQuantile(1-alpha)*math.Sqrt(v+by*by/d.Against())) / math.Sqrt(v)
 		if 0.5*math.Erfc(-z/math.Sqrt2) >= paired.Power {
 			return math.Expm1(by), true
 		}

@@ -65,7 +65,19 @@ func (t Tail) Mid() float64 { return min(1, t.Above+t.Equal/2) }
 // J. Am. Statist. Assoc. 78 (1983) 435 (convolution in whole numbers); H. O. Lancaster, J. Am.
 // Statist. Assoc. 56 (1961) 223 and M. W. Fagerland et al., BMC Med. Res. Methodol. 13 (2013) 91
 // (mid-p).
+//
+// A baseline of several runs has no signs. If nothing changed, each of its runs and the job are alike,
+// so the run that is the job's is drawn anew for each task. Half of the probability of the observed sum
+// counts here, too, but for values that all differ. Source: E. S. Edgington and P. Onghena,
+// Randomization Tests (2007), §4.
 func PValue(s Sample) (p float64, method string) {
+	if s.Pooled() {
+		t, method := runTail(s.Labels())
+		if s.AllDiffer() {
+			return t.AtLeast(), method
+		}
+		return t.Mid(), method
+	}
 	if s.Balanced() {
 		t, method := PermutationTail(s, false)
 		if s.AllDiffer() {
@@ -84,6 +96,9 @@ func PValue(s Sample) (p float64, method string) {
 // AllDiffer reports whether values are not only passes, and every task whose values vary differs
 // between the sides.
 func (s Sample) AllDiffer() bool {
+	if s.Pooled() {
+		return s.allLabelsDiffer()
+	}
 	return !s.Binary && !slices.ContainsFunc(s.Tasks, func(t Task) bool { return t.Drop() == 0 && !t.constant() })
 }
 

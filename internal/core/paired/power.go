@@ -102,7 +102,7 @@ func (s Sample) SpreadPower(amount, alpha float64, means []float64, v float64) (
 		squares += fall * fall
 	}
 	noise = max(noise, v*n/4)
-	z := (sum - NormalQuantile(1-alpha)*math.Sqrt(noise+squares)) / math.Sqrt(noise)
+	z := (sum - NormalQuantile(1-alpha)*math.Sqrt(noise+squares/(s.ways()-1))) / math.Sqrt(noise)
 	return sum / n, 0.5 * math.Erfc(-z/math.Sqrt2)
 }
 
@@ -145,6 +145,7 @@ func DetectableBroken(s Sample, alpha float64) (tasks int, drop float64, ok bool
 		}
 	}
 	others := otherTasksOf(noise, size)
+	others.ways = s.ways()
 	found := func(k int) bool { return others.power(k, alpha) >= Power }
 	if tasks = 1 + sort.Search(most, func(i int) bool { return found(i + 1) }); tasks > most {
 		return 0, 0, false
@@ -197,6 +198,7 @@ func otherTasksOf(noise []float64, size float64) otherTasks {
 type otherTasks struct {
 	size, squares float64 // squares: the sum of the drops' squares
 	tasks         int
+	ways          float64   // of Sample
 	sums, above   []float64 // the probability of each sum and of a larger one, in cells from the smallest; nil if there are too many
 }
 
@@ -204,7 +206,7 @@ type otherTasks struct {
 func (o otherTasks) power(k int, alpha float64) float64 {
 	fall := float64(k) * o.size
 	if o.sums == nil {
-		z := (fall - NormalQuantile(1-alpha)*math.Sqrt(o.squares+fall*o.size)) / math.Sqrt(o.squares)
+		z := (fall - NormalQuantile(1-alpha)*math.Sqrt(o.squares+fall*o.size/(o.ways-1))) / math.Sqrt(o.squares)
 		return 0.5 * math.Erfc(-z/math.Sqrt2)
 	}
 	// p decreases with the sum.
@@ -216,15 +218,15 @@ func (o otherTasks) power(k int, alpha float64) float64 {
 }
 
 // p returns the p-value if k tasks fell and the others' sum is i. If m of the k rise when signs
-// change, the others have to make up for 2m sizes.
+// change, the others have to make up for 2m sizes; for less if the baseline is several runs.
 func (o otherTasks) p(k, i int) float64 {
 	p := 0.0
 	for m := 0; m <= k; m++ {
-		at := i + 2*m*brokenCells
+		at := i + int(math.Round(float64(m*brokenCells)*o.ways/(o.ways-1)))
 		if at >= len(o.sums) {
 			break
 		}
-		p += math.Exp(LogChoose(k, m)-float64(k)*math.Ln2) * (o.above[at] + o.sums[at]/2)
+		p += math.Exp(LogChoose(k, m)+float64(m)*math.Log(o.ways-1)-float64(k)*math.Log(o.ways)) * (o.above[at] + o.sums[at]/2)
 	}
 	return p
 }
@@ -237,8 +239,13 @@ func NeededAttempts(s Sample, drop, alpha float64) int {
 	if drop <= 0 || s.TooFew(len(s.Tasks), alpha) || drop >= s.Span() {
 		return 0
 	}
-	now := s.meanAttempts()
+	now, scale := s.meanAttempts(), 1.0
+	if s.Pooled() { // whose runs have as many attempts as the job
+		scale = 2 * (s.ways() - 1) / s.ways()
+		now /= scale
+	}
 	enough := func(n float64) bool {
+		n *= scale
 		return s.NormalPower(drop, alpha, s.VarianceAt(drop, &n)) >= Power
 	}
 	if enough(now) || !enough(maxNeeded) {
@@ -262,7 +269,7 @@ func NeededTasks(s Sample, drop, alpha float64) int {
 		return 0
 	}
 	variance := s.VarianceAt(drop, nil)
-	enough := func(n int) bool { return !s.TooFew(n, alpha) && powerOf(n, drop, alpha, variance) >= Power }
+	enough := func(n int) bool { return !s.TooFew(n, alpha) && s.powerOf(n, drop, alpha, variance) >= Power }
 	now := len(s.Tasks)
 	if enough(now) || !enough(maxNeededTasks) {
 		return 0
@@ -285,18 +292,18 @@ func (s Sample) LeastTasks(alpha float64) int {
 	if s.Binary {
 		counts = 1
 	}
-	return max(1, int(math.Ceil(-math.Log2(alpha)-counts-1e-9)))
+	return max(1, int(math.Ceil((-math.Log2(alpha)-counts)/math.Log2(s.ways())-1e-9)))
 }
 
 // NormalPower returns the power of a test at alpha on the tasks' drops for a true drop, if they
 // have this variance.
 func (s Sample) NormalPower(drop, alpha, variance float64) float64 {
-	return powerOf(len(s.Tasks), drop, alpha, variance)
+	return s.powerOf(len(s.Tasks), drop, alpha, variance)
 }
 
 // powerOf returns NormalPower for a number of tasks.
-func powerOf(tasks int, drop, alpha, variance float64) float64 {
-	null := math.Sqrt(variance + drop*drop) // the standard deviation of such drops under sign changes
+func (s Sample) powerOf(tasks int, drop, alpha, variance float64) float64 {
+	null := math.Sqrt(variance + drop*drop/(s.ways()-1)) // the standard deviation of such drops under sign changes
 	z := (drop*math.Sqrt(float64(tasks)) - NormalQuantile(1-alpha)*null) / math.Sqrt(variance)
 	return 0.5 * math.Erfc(-z/math.Sqrt2)
 }

@@ -10,10 +10,21 @@ import (
 
 // Unit holds the values of the attempts of one agent at one task on both sides: rewards, or 1 for
 // passed and 0 for not.
-type Unit struct{ Base, Head []float64 }
+type Unit struct {
+	Base, Head []float64
+	// The others are set if the baseline is several runs, whose values Base has together: the values
+	// by run, those of the job first, and the drop if each of the runs were the job's. exchanged: Base
+	// is the job.
+	runs      [][]float64
+	labels    []float64
+	exchanged bool
+}
 
 // Drop returns how far the mean fell. A rise is negative.
 func (u Unit) Drop() float64 {
+	if u.labels != nil {
+		return u.labels[0]
+	}
 	base, head := result.Mean(u.Base), result.Mean(u.Head)
 	if math.Abs(base-head) <= 1e-12*max(math.Abs(base), math.Abs(head)) {
 		return 0 // the same rewards, added in another order
@@ -23,9 +34,12 @@ func (u Unit) Drop() float64 {
 
 // balanced reports whether both sides have as many attempts, or all values are equal, so that their
 // number does not matter.
-func (u Unit) balanced() bool { return len(u.Base) == len(u.Head) || u.constant() }
+func (u Unit) balanced() bool { return u.labels != nil || len(u.Base) == len(u.Head) || u.constant() }
 
 func (u Unit) constant() bool {
+	if u.labels != nil {
+		return !slices.ContainsFunc(u.labels, func(d float64) bool { return d != 0 })
+	}
 	differs := func(v float64) bool { return v != u.Base[0] }
 	return !slices.ContainsFunc(u.Base, differs) && !slices.ContainsFunc(u.Head, differs)
 }
@@ -65,6 +79,7 @@ func (n TaskName) Compare(o TaskName) int {
 type Sample struct {
 	Tasks []Task
 	Names []TaskName // of tasks
+	Runs  [][]int    // of a baseline of several: the numbers of those that each task has; else nil
 	Units int
 	// The values were divided by scale, so that no sum overflows and none is lost below 1e-12.
 	Scale     float64
@@ -93,16 +108,14 @@ func Rewards(a *result.Attempts) []float64 { return a.Scores }
 
 // SampleOf returns the sample of comparable tasks, which must be sorted by agent, dataset and task.
 func SampleOf(tasks []result.TaskDiff, values func(*result.Attempts) []float64) Sample {
+	pooled := func(t result.TaskDiff) bool { return t.Base.Runs != nil || t.Head.Runs != nil }
+	if slices.ContainsFunc(tasks, pooled) {
+		return pooledSample(tasks, values).inRange()
+	}
 	s := Sample{Scale: 1}
-	largest := 0.0
 	at := map[TaskName]int{}
 	for _, t := range tasks {
 		u := Unit{Base: values(t.Base), Head: values(t.Head)}
-		for _, side := range [][]float64{u.Base, u.Head} {
-			for _, v := range side {
-				largest = max(largest, math.Abs(v))
-			}
-		}
 		n := TaskName{t.Dataset, t.Task}
 		if i, ok := at[n]; ok {
 			s.Tasks[i] = append(s.Tasks[i], u)
@@ -112,6 +125,13 @@ func SampleOf(tasks []result.TaskDiff, values func(*result.Attempts) []float64) 
 		}
 		s.Units++
 	}
+	return s.inRange()
+}
+
+// inRange returns the sample with values whose sums neither overflow nor vanish, and their range.
+func (s Sample) inRange() Sample {
+	largest := 0.0
+	s.each(func(v float64) { largest = max(largest, math.Abs(v)) })
 	if largest > 1e9 || largest > 0 && largest < 1e-6 {
 		s = s.rescaled(largest)
 	}
@@ -130,7 +150,13 @@ func (s Sample) rescaled(scale float64) Sample {
 	}
 	for _, t := range s.Tasks {
 		for i, u := range t {
-			t[i] = Unit{Base: divided(u.Base), Head: divided(u.Head)}
+			t[i] = Unit{Base: divided(u.Base), Head: divided(u.Head), exchanged: u.exchanged}
+			for _, run := range u.runs {
+				t[i].runs = append(t[i].runs, divided(run))
+			}
+			if u.runs != nil {
+				t[i].labels = t[i].meanLabels()
+			}
 		}
 	}
 	s.Scale = scale

@@ -109,7 +109,7 @@ func TestNeededTasks(t *testing.T) {
 	if tasks < 100 || tasks > maxNeededTasks || tasks%10 != 0 {
 		t.Errorf("%d tasks are proposed", tasks)
 	}
-	if v := s.VarianceAt(0.1, nil); powerOf(tasks, 0.1, 0.05, v) < Power || powerOf(tasks-10, 0.1, 0.05, v) >= Power {
+	if v := s.VarianceAt(0.1, nil); s.powerOf(tasks, 0.1, 0.05, v) < Power || s.powerOf(tasks-10, 0.1, 0.05, v) >= Power {
 		t.Errorf("%d tasks are not about as many as it takes", tasks)
 	}
 	if n := NeededTasks(s, 0.0001, 0.05); n != 0 {

@@ -69,6 +69,8 @@ type ComparedJob struct {
 	Commit     *string   `json:"commit"`
 	PlanDigest string    `json:"plan_digest"`
 	StartedAt  time.Time `json:"started_at"`
+	// Runs are the runs of a baseline of several, the newest first.
+	Runs []PooledRun `json:"runs,omitempty"`
 }
 
 // BaseAndHead holds one number for both sides of a comparison.
@@ -83,7 +85,7 @@ func ComparisonOf(d *Diff) *Comparison {
 		return nil
 	}
 	c := &Comparison{
-		Base:    ComparedJob{JobName: d.Base.JobName, Commit: d.Base.Commit, PlanDigest: d.Base.PlanDigest, StartedAt: d.Base.StartedAt},
+		Base:    ComparedJob{JobName: d.Base.JobName, Commit: d.Base.Commit, PlanDigest: d.Base.PlanDigest, StartedAt: d.Base.StartedAt, Runs: d.Base.PooledRuns()},
 		Changes: d.Counts, Flaky: d.Flaky, ComparableTasks: d.Overall.Tasks,
 		PassRate:   BaseAndHead{d.Overall.Base.PassRate, d.Overall.Head.PassRate},
 		MeanReward: BaseAndHead{d.Overall.Base.MeanReward, d.Overall.Head.MeanReward},

@@ -265,6 +265,9 @@ func (d TaskDiff) LooksFixed() bool {
 		return false
 	}
 	n := min(len(d.Base.Scores), len(d.Head.Scores))
+	if d.Base.Runs != nil || d.Head.Runs != nil { // each run has as many
+		return d.Base.Passed == 0 && !slices.ContainsFunc(d.Head.Scores, func(v float64) bool { return v != 1 })
+	}
 	return !slices.Contains(d.Base.Scores[:n], 1) && !slices.ContainsFunc(d.Head.Scores[:n], func(v float64) bool { return v != 1 })
 }
 

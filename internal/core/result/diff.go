@@ -101,6 +101,9 @@ type Attempts struct {
 	// Scored are the attempts behind Scores, in the same order. They are the job's own and must not
 	// be changed.
 	Scored []*Outcome `json:"-"`
+	// Runs are those of each run, if these are of a baseline of several runs (Job.Pool), the newest
+	// first; nil for a run that has none.
+	Runs []*Attempts `json:"-"`
 }
 
 // MeanCost returns the mean cost of the scored attempts that have reported one; null if none has.
@@ -184,10 +187,13 @@ type Level struct {
 // Compare compares head with base. Trials are matched by key, tasks by digest. If both digests are
 // known and differ, the task is Changed, whatever its rewards; if one is unknown, the task counts
 // as the same. The numbers of attempts may differ. If several results have one key, the first
-// counts, as in Summarize. The jobs are not changed. The agent nop is left out, because it does
+// counts, as in Summarize. The attempts of base.Pool are further ones of base. The jobs are not changed. The agent nop is left out, because it does
 // nothing that could get better or worse.
 func Compare(base, head Job) Diff {
 	before, after := attempts(base.Results, slices.Concat(base.Skipped, base.NotAffected.leftOut())), attempts(head.Results, head.Skipped)
+	if len(base.Pool) > 0 {
+		addPool(before, base.Pool)
+	}
 	confirmations, ofBase := ConfirmedTasks(head), map[Key]*Attempts{}
 	if base.Beside.baselineOf(head) { // other baselines' attempts confirm another comparison
 		ofBase = ConfirmedTasks(base)

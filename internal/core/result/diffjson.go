@@ -13,13 +13,15 @@ type side struct {
 	StartedAt  time.Time `json:"started_at"`
 	Cancelled  bool      `json:"cancelled"`
 	Rounds     *Rounds   `json:"rounds,omitempty"`
+	// Runs are the runs of a baseline of several; the summary is that of the newest.
+	Runs []PooledRun `json:"runs,omitempty"`
 	Summary
 }
 
 func sideOf(j Job) side {
 	return side{
 		JobName: j.JobName, Commit: j.Commit, PlanDigest: j.PlanDigest, StartedAt: j.StartedAt,
-		Cancelled: j.Cancelled, Rounds: j.Rounds, Summary: j.Summary,
+		Cancelled: j.Cancelled, Rounds: j.Rounds, Summary: j.Summary, Runs: j.PooledRuns(),
 	}
 }
 

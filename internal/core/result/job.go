@@ -370,6 +370,9 @@ type Job struct {
 	Unchanged string `json:"unchanged,omitempty"`
 	// Confirmations are the confirmation attempts (Trial.Confirmation). Results has none of them.
 	Confirmations []Outcome `json:"confirmations,omitempty"`
+	// Pool are earlier runs of the same job, the newest first, if they are a baseline together with
+	// this one (gate.baseline.pool).
+	Pool []Job `json:"-"`
 
 	Costs Costs `json:"costs"`
 	// CostsAtLeast lists the parts of Costs that are lower bounds.

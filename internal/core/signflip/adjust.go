@@ -14,6 +14,10 @@ type Test struct {
 	// that the test is not about. nil: flipping signs is no test of these drops, because a task has
 	// more attempts on one side than on the other.
 	Drops []float64
+	// Labels are for a baseline of several runs, by the same numbering: how far a task would have
+	// fallen if each of the runs were the job's, the job's own first. nil, as a whole or for a task: its
+	// drop has either sign. Tests with a task in common have as many labels for it.
+	Labels [][]float64
 	// Ties is the share of the probability of an equal sum that counts: a half for a mid-p, or 1.
 	Ties float64
 }
@@ -28,6 +32,9 @@ type Test struct {
 // nothing, and tests of different tasks as much as with Holm's correction. Then the next smallest
 // is compared with the smallest of the remaining tests, and so on. As for a single mid-p, half of
 // the probability of an equal value counts, if the tests that attain it count half.
+//
+// With Labels, the run that is the job's is drawn for each task instead of a sign, for all tests
+// together.
 //
 // A test without Drops adds its own p-value to that of the others together, so tests without Drops
 // alone get Holm's correction.
@@ -80,7 +87,7 @@ type stage struct{ p, level float64 }
 
 // stagesOf returns the stages by the rank of their tests in order.
 func stagesOf(tests []Test, order []int, alpha float64, seed uint64) []stage {
-	drops, tasks := compact(tests)
+	drops, ways := compact(tests)
 	flipping := 0
 	for _, d := range drops {
 		if d != nil {
@@ -88,7 +95,7 @@ func stagesOf(tests []Test, order []int, alpha float64, seed uint64) []stage {
 		}
 	}
 	stages := make([]stage, len(order))
-	ref := newReference(tasks, flipping, seed)
+	ref := newLabelling(ways, flipping, seed)
 	together, left := minimum{}, 0 // of the tests with drops, and how many are without
 	for rank := len(order) - 1; rank >= 0; rank-- {
 		t, d := tests[order[rank]], drops[order[rank]]
@@ -99,7 +106,7 @@ func stagesOf(tests []Test, order []int, alpha float64, seed uint64) []stage {
 		case flipping == 1:
 			together.only(t.P)
 		default:
-			ps := pValues(ref.sums(whole(d)), t.Ties)
+			ps := pValues(ref.labelled(d), t.Ties)
 			p = ps[0]
 			together.add(ps, t)
 		}
@@ -123,31 +130,47 @@ func stagesOf(tests []Test, order []int, alpha float64, seed uint64) []stage {
 	return stages
 }
 
-// compact returns the tests' drops of the tasks that changed in any of them, and their number.
-func compact(tests []Test) (drops [][]float64, tasks int) {
+// compact returns the tests' labels of the tasks that changed in any of them, and how many labels each
+// of these tasks has. A drop without labels has two.
+func compact(tests []Test) (labels [][][]float64, ways []int) {
+	of := func(t Test, task int) []float64 {
+		switch {
+		case task < len(t.Labels) && t.Labels[task] != nil:
+			return t.Labels[task]
+		case task < len(t.Drops) && t.Drops[task] != 0:
+			return []float64{t.Drops[task], -t.Drops[task]}
+		}
+		return nil
+	}
 	var changed []int
-	for i := range tests {
-		for task, d := range tests[i].Drops {
-			if d != 0 {
-				changed = append(changed, task)
+	tasks := 0
+	for _, t := range tests {
+		tasks = max(tasks, len(t.Drops), len(t.Labels))
+	}
+	for task := range tasks {
+		n := 0
+		for _, t := range tests {
+			if l := of(t, task); t.Drops != nil && slices.ContainsFunc(l, func(d float64) bool { return d != 0 }) {
+				n = max(n, len(l))
 			}
 		}
+		if n > 0 {
+			changed, ways = append(changed, task), append(ways, n)
+		}
 	}
-	slices.Sort(changed)
-	changed = slices.Compact(changed)
-	drops = make([][]float64, len(tests))
+	labels = make([][][]float64, len(tests))
 	for i, t := range tests {
 		if t.Drops == nil {
 			continue
 		}
-		drops[i] = make([]float64, len(changed))
+		labels[i] = make([][]float64, len(changed))
 		for j, task := range changed {
-			if task < len(t.Drops) {
-				drops[i][j] = t.Drops[task]
+			if labels[i][j] = of(t, task); len(labels[i][j]) != ways[j] {
+				labels[i][j] = make([]float64, ways[j])
 			}
 		}
 	}
-	return drops, len(changed)
+	return labels, ways
 }
 
 // minimum holds the smallest p-value of several tests, for each flip.

@@ -30,6 +30,7 @@ type reference struct {
 	flips int
 	exact bool // the flips are all that there are
 	seed  uint64
+	ways  []int // how many labels each task has; nil: each has a sign
 }
 
 // newReference returns flips for so many tasks, of which tests add up the drops so many times.
@@ -111,11 +112,17 @@ func whole(drops []float64) []int64 {
 	for _, d := range drops {
 		size += math.Abs(d)
 	}
+	return inSteps(drops, size, maxDenominator)
+}
+
+// inSteps returns drops, of which the largest sum is size, as whole numbers of one step. The step
+// divides all of them if they have a common denominator of at most most.
+func inSteps(drops []float64, size, most float64) []int64 {
 	out := make([]int64, len(drops))
 	if size == 0 || math.IsInf(size, 0) || math.IsNaN(size) {
 		return out
 	}
-	steps := denominator(drops, size)
+	steps := denominator(drops, size, most)
 	if steps == 0 {
 		steps = fineSteps / size
 	}
@@ -125,10 +132,10 @@ func whole(drops []float64) []int64 {
 	return out
 }
 
-// denominator returns the smallest common denominator of drops; 0 if it is not small.
-func denominator(drops []float64, size float64) float64 {
+// denominator returns the smallest common denominator of drops; 0 if it is above most.
+func denominator(drops []float64, size, most float64) float64 {
 	const rounding = 1e-9
-	for q := 1.0; q <= maxDenominator && q*size < fineSteps; q++ {
+	for q := 1.0; q <= most && q*size < fineSteps; q++ {
 		if !slices.ContainsFunc(drops, func(d float64) bool { return math.Abs(d*q-math.Round(d*q)) > rounding }) {
 			return q
 		}

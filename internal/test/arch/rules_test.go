@@ -59,7 +59,7 @@ var limits = map[string][]string{
 	"internal/run/dataset":     {"internal/lib", "internal/core", "internal/run/registry"},
 	"internal/core/judge":      {"internal/lib", "internal/core/agent"},
 	"internal/core/gate":       {"internal/lib", "internal/core/result", "internal/core/agent", "internal/core/paired", "internal/core/signflip"},
-	"internal/core/paired":     {"internal/core/result"},
+	"internal/core/paired":     {"internal/core/result", "internal/core/signflip"},
 	"internal/core/result":     {"internal/lib", "internal/core/agent"},
 	"internal/core/signflip":   {},
 

@@ -30,6 +30,7 @@ type Suite struct {
 	// Crashed is the share of failed attempts that end with an error of the agent instead of a
 	// reward of 0.
 	Crashed float64
+	Runs    int // of the baseline: with more than one, the earlier ones are its Pool
 }
 
 // String returns a short description, for test names.
@@ -47,6 +48,9 @@ func (s Suite) String() string {
 	}
 	if s.Parts > 1 {
 		name += fmt.Sprintf(", rewards of %d parts", s.Parts)
+	}
+	if s.Runs > 1 {
+		name += fmt.Sprintf(", %d runs", s.Runs)
 	}
 	if s.Broken > 0 {
 		name += fmt.Sprintf(", %d broken", s.Broken)
@@ -73,6 +77,7 @@ type Pair struct {
 func (s Suite) Draw(rng *rand.Rand) *Pair {
 	w := &Pair{suite: s, chances: map[result.Key]float64{}, unchanged: map[result.Key]float64{}, firsts: map[result.Key]float64{}, bases: map[result.Key]float64{}}
 	broken := 0
+	w.Base.Pool = make([]result.Job, max(1, s.Runs)-1)
 	for i := range s.Tasks {
 		before := beta(rng, s.A, s.B)
 		after := max(0, drifted(before, s.Drift)-s.Drop)
@@ -84,6 +89,9 @@ func (s Suite) Draw(rng *rand.Rand) *Pair {
 			key := result.Key{Agent: fmt.Sprintf("a%d", agent), Dataset: "d", Task: fmt.Sprintf("t%04d", i)}
 			was := s.rewards(rng, before, s.Attempts, nil)
 			s.add(rng, &w.Base, key, was)
+			for earlier := range w.Base.Pool {
+				s.add(rng, &w.Base.Pool[earlier], key, s.rewards(rng, before, s.Attempts, nil))
+			}
 			n := s.Attempts
 			if s.HeadAttempts > 0 {
 				n = s.HeadAttempts
