@@ -284,18 +284,32 @@ func (s *search) usable(r *gh.WorkflowRun) bool {
 }
 
 // nearest tries the runs of the base's ancestors, nearest first.
-func (s *search) nearest(ctx context.Context, runs []run) (Found, error) {
+func (s *search) nearest(ctx context.Context, runs []run) (found Found, err error) {
+	ok := false
+	reached, err := s.walk(ctx, runs, func(of []run, depth int) (bool, error) {
+		var err error
+		found, ok, err = s.firstOf(ctx, of, depth)
+		return ok, err
+	})
+	if ok || err != nil {
+		return found, err
+	}
+	return Found{}, s.why(runs, reached)
+}
+
+// walk calls try with the runs of the base and of each of its ancestors, nearest first, until try
+// returns true or an error. It returns how many of the runs it came to.
+func (s *search) walk(ctx context.Context, runs []run, try func(of []run, depth int) (bool, error)) (reached int, err error) {
 	byCommit := map[string][]run{}
 	for _, r := range runs {
 		byCommit[r.sha] = append(byCommit[r.sha], r)
 	}
 	history := ancestry{}
-	reached := 0
 	options := &gh.CommitsListOptions{SHA: s.base, ListOptions: gh.ListOptions{PerPage: perPage}}
 	for range maxAncestorPages {
 		page, resp, err := s.client.api.Repositories.ListCommits(ctx, s.owner, s.repo, options)
 		if err := s.client.explain(err); err != nil {
-			return Found{}, s.unreadable(err, "the commits before "+short(s.base))
+			return reached, s.unreadable(err, "the commits before "+short(s.base))
 		}
 		for _, commit := range page {
 			history.add(commit)
@@ -303,9 +317,8 @@ func (s *search) nearest(ctx context.Context, runs []run) (Found, error) {
 		for _, at := range history.from(s.base) {
 			candidates := byCommit[at.sha]
 			reached += len(candidates)
-			found, ok, err := s.firstOf(ctx, candidates, at.depth)
-			if ok || err != nil {
-				return found, err
+			if done, err := try(candidates, at.depth); done || err != nil {
+				return reached, err
 			}
 			delete(byCommit, at.sha)
 		}
@@ -313,7 +326,7 @@ func (s *search) nearest(ctx context.Context, runs []run) (Found, error) {
 			break
 		}
 	}
-	return Found{}, s.why(runs, reached)
+	return reached, nil
 }
 
 // why returns the reason that no run could be used.

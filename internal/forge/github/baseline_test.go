@@ -544,3 +544,37 @@ func TestTruncatedArtifactIsNoBaseline(t *testing.T) {
 	}
 	none(t, c, query(), "no artifact")
 }
+
+// TestEarlierResultsAreThoseBeforeTheBaseline: further results are those of the same commit and of
+// earlier ones, the nearest first, never of later ones.
+func TestEarlierResultsAreThoseBeforeTheBaseline(t *testing.T) {
+	s, c := history(t)
+	for _, n := range []int{1, 3, 4, 4, 6} {
+		ran(t, s, n)
+	}
+	ran(t, s, 2, func(_ *githubtest.Run, a *githubtest.Artifact) { a.Files = map[string]string{"other.txt": ""} })
+	q := query()
+	base := found(t, c, q, 4)
+	for most, want := range map[int]string{9: "[4 3 1]", 2: "[4 3]"} {
+		var got []string
+		dir := t.TempDir()
+		err := c.FindEarlier(t.Context(), q, base, dir, func(f Found) bool {
+			data, err := os.ReadFile(f.Path)
+			if err != nil || f.RunID == base.RunID {
+				t.Errorf("took %+v, %v", f, err)
+			}
+			for n := 1; n <= 7; n++ {
+				if string(data) == contents(n) && f.Commit == sha(n) {
+					got = append(got, fmt.Sprint(n))
+				}
+			}
+			return len(got) < most
+		})
+		if err != nil || fmt.Sprint(got) != want {
+			t.Errorf("took the results of commits %v, %v, want %s", got, err, want)
+		}
+		if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+			t.Errorf("%d directories are left, %v", len(left), err)
+		}
+	}
+}
