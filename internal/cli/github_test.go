@@ -227,6 +227,39 @@ func TestARunOfTheChangeItselfIsNotItsBaseline(t *testing.T) {
 	p.want("stdout", p.stdout.String(), "run 46: the run evaluated another commit: somebody started it on 1111111, but its result is of 2222222")
 }
 
+// A gate may ask for several runs of the base branch. Those of another job are left out, and named.
+func TestReportComparesWithSeveralRuns(t *testing.T) {
+	p := newPull(t)
+	for id, change := range map[int64][2]string{
+		43: {"2026-01-02T03", "2026-01-01T03"},
+		42: {`"attempt": 1`, `"attempt": 2`},
+		41: {"2026-01-02T03", "2025-12-31T03"},
+		40: {"2026-01-02T03", "2025-12-30T03"},
+	} {
+		text := strings.ReplaceAll(p.read("base/result.json"), change[0], change[1])
+		run := p.github.AddRun("acme/widgets", githubtest.Run{ID: id, WorkflowFile: "agent.yml", Branch: "main", SHA: mainCommit})
+		if _, err := p.github.AddArtifact("acme/widgets", run, githubtest.Artifact{Name: "rollout-result", Files: map[string]string{"result.json": text}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.env["GITHUB_RUN_ID"] = "100"
+	var stored map[string]any
+	if err := json.Unmarshal([]byte(p.read("pr/config.json")), &stored); err != nil {
+		t.Fatal(err)
+	}
+	stored["gate"] = map[string]any{"max_broken_tasks": 0, "baseline": map[string]any{"pool": 3}}
+	text, err := json.Marshal(stored)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.write("pr/config.json", text)
+	p.rollout(0, "report", "pr", "--baseline", "github:", "--comment", "always")
+	const sentence = "together with 2 earlier runs: 1111111, 1111111; left out: 1111111 (it has other tasks, agents or attempts)"
+	p.want("stdout", p.stdout.String(), "run 44), "+sentence, "inconclusive")
+	p.want("the comment", strings.ReplaceAll(p.github.Comments("acme/widgets", 7)[0].Body, "`", ""), "together with 2 earlier runs")
+	p.want("verdict.json", p.read("pr/verdict.json"), `"runs": [`, "exact relabelling of runs")
+}
+
 // The comment and the summary lead to the page that the run keeps.
 func TestCommentLinksToThePage(t *testing.T) {
 	p := newPull(t)

@@ -26,7 +26,7 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 //	feed FILE CODE ARG...      the same with FILE as standard input
 //
 // and the variable HARBOR for a directory of tasks made for Harbor.
-// Time stands still at 2026-01-02 03:04:05 UTC.
+// Time stands still at 2026-01-02 03:04:05 UTC, or at the variable CLOCK.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 filepath.Join("testdata", "script"),
@@ -66,6 +66,10 @@ func inProcess(ts *testscript.TestScript, neg bool, stdin string, args []string)
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
 	clock := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	if at := ts.Getenv("CLOCK"); at != "" {
+		clock, err = time.Parse(time.RFC3339, at)
+		ts.Check(err)
+	}
 	var said bytes.Buffer
 	env := Env{
 		Providers: offered,

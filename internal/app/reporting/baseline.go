@@ -50,7 +50,11 @@ func (f Finder) Baseline(ctx context.Context, dir string, of Evaluated, opts Rep
 		case err != nil:
 			return nil, "", fmt.Errorf("--baseline: %w", err)
 		}
-		return base, ShownSource(source) + EvaluatedBy(*base), nil
+		sentence = ShownSource(source) + EvaluatedBy(*base)
+		if of.pool > 1 {
+			sentence += "; gate.baseline.pool has no effect, because a URL is one run"
+		}
+		return base, sentence, nil
 	}
 	if f.SameJob(source, dir) {
 		return nil, "", host.Usagef("--baseline %s: is the job itself, which is never worse than itself", host.Clean(source))
@@ -62,7 +66,8 @@ func (f Finder) Baseline(ctx context.Context, dir string, of Evaluated, opts Rep
 	for _, u := range unreadable {
 		host.Warnf(f.out, "baseline: %v", u)
 	}
-	return job, source + EvaluatedBy(*job), nil
+	sentence = source + EvaluatedBy(*job)
+	return job, sentence + f.poolOnDisk(source, dir, job, of.pool), nil
 }
 
 // Find returns what Baseline does, with the address of the baseline's run.
@@ -129,7 +134,7 @@ func (f Finder) onGitHub(ctx context.Context, branch string, at StoredAt, of Eva
 	}
 	ctx, cancel := context.WithTimeout(ctx, apiPatience)
 	defer cancel()
-	job, found, err := fetchBaseline(ctx, env, branch, at, of)
+	job, found, together, err := fetchBaseline(ctx, env, branch, at, of)
 	switch {
 	case errors.Is(err, github.ErrNoBaseline):
 		return nil, err.Error(), ""
@@ -140,6 +145,7 @@ func (f Finder) onGitHub(ctx context.Context, branch string, at StoredAt, of Eva
 	if job.Commit != nil && *job.Commit != found.Commit { // of another ref, or of another repository
 		sentence += ", whose results are of commit " + host.Clean(host.ShortCommit(*job.Commit))
 	}
+	sentence += together
 	return job, sentence, found.RunURL
 }
 
@@ -147,6 +153,7 @@ func (f Finder) onGitHub(ctx context.Context, branch string, at StoredAt, of Eva
 type Evaluated struct {
 	commit  string
 	parents []string
+	pool    int // with how many runs to compare it together; less than 2: one
 }
 
 // EvaluatedIn returns the commit that a job with this plan evaluated.
@@ -154,7 +161,7 @@ func EvaluatedIn(plan result.Plan) Evaluated {
 	if plan.Commit == nil {
 		return Evaluated{}
 	}
-	return Evaluated{*plan.Commit, plan.Parents}
+	return Evaluated{commit: *plan.Commit, parents: plan.Parents}
 }
 
 // queryFor returns the query for the results of a branch ("": the pull request's base, or the
@@ -186,28 +193,28 @@ func queryFor(ctx context.Context, client *github.Client, env github.Environment
 	return query, nil
 }
 
-func fetchBaseline(ctx context.Context, env github.Environment, branch string, at StoredAt, of Evaluated) (*result.Job, github.Found, error) {
-	var none github.Found
+// fetchBaseline returns the baseline, with the earlier runs that of asks for, and the end of the sentence
+// about these.
+func fetchBaseline(ctx context.Context, env github.Environment, branch string, at StoredAt, of Evaluated) (_ *result.Job, found github.Found, together string, err error) {
 	client, err := github.New(env.Token, env.APIURL)
 	if err != nil {
-		return nil, none, err
+		return nil, found, "", err
 	}
 	query, err := queryFor(ctx, client, env, branch, at, of)
 	if err != nil {
-		return nil, none, err
+		return nil, found, "", err
 	}
 	dir, err := os.MkdirTemp("", "rollout-baseline-")
 	if err != nil {
-		return nil, none, fmt.Errorf("make a directory for the baseline: %w", err)
+		return nil, found, "", fmt.Errorf("make a directory for the baseline: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	found, err := client.FindBaseline(ctx, query, dir)
-	if err != nil {
-		return nil, none, err
+	if found, err = client.FindBaseline(ctx, query, dir); err != nil {
+		return nil, found, "", err
 	}
 	job, _, err := result.ReadJob(found.Path)
 	if err != nil {
-		return nil, none, err
+		return nil, found, "", err
 	}
-	return &job, found, nil
+	return &job, found, poolOnGitHub(ctx, client, query, found, &job, of.pool, dir), nil
 }

@@ -204,7 +204,7 @@ func (f *finishing) judge(ctx context.Context) error {
 	found := f.end.Baseline
 	if found == nil {
 		found = &FoundBaseline{}
-		found.Job, found.Sentence, found.Err = f.Baseline(ctx, in.Dir, EvaluatedIn(in.Plan), f.opts)
+		found.Job, found.Sentence, found.Err = f.Baseline(ctx, in.Dir, f.evaluated(), f.opts)
 	}
 	if found.Err != nil {
 		return found.Err
@@ -266,6 +266,19 @@ func (f *finishing) isPart() bool {
 		return true
 	}
 	return false
+}
+
+// evaluated returns what is compared. A baseline that ran with the job is one run, whatever the gate
+// asks for.
+func (f *finishing) evaluated() Evaluated {
+	of := EvaluatedIn(f.in.Plan)
+	if f.paired != nil {
+		if f.in.Policy.Baseline.Pool > 1 {
+			f.in.Notes = append(f.in.Notes, "gate.baseline.pool has no effect: the job is compared with the baseline that ran with it")
+		}
+		return of
+	}
+	return of.Pooled(f.in.Policy)
 }
 
 // compare compares the job with its baseline, and returns the baseline with its confirming

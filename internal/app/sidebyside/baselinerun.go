@@ -67,6 +67,8 @@ func checkBeside(p *stages.Planned, req stages.RunRequest, sources []reuse.Sourc
 		return host.Usagef("--confirm-against tries tasks again that look broken or fixed against a stored baseline: name that one with --baseline")
 	case req.ConfirmAgainst != "" && (policy.Confirm.Attempts <= 0 || !policy.LimitsBrokenTasks()):
 		return host.Usagef("--confirm-against makes the attempts that gate.confirm asks for, at tasks that max_broken_tasks counts: add both, as in --max-broken-tasks 0 --confirm 4")
+	case req.ConfirmAgainst != "" && policy.Baseline.Pool > 1:
+		return host.Usagef("--confirm-against runs one commit again, and gate.baseline.pool compares with several runs: leave one of them out")
 	case req.FailFast:
 		return host.Usagef("--fail-fast would leave out trials of the job that is compared: leave out %s or --fail-fast", flag)
 	case len(sources) > 0:

@@ -42,7 +42,7 @@ func (p *Planned) Confirmer(again map[result.Key]bool) *Confirmer {
 func (c *Confirmer) baseline(ctx context.Context, plan result.Plan) *reporting.FoundBaseline {
 	if c.Base == nil {
 		b := &reporting.FoundBaseline{}
-		b.Job, b.Sentence, b.Err = reporting.FinderOf(c.P.Host).Baseline(ctx, c.P.Dir(), reporting.EvaluatedIn(plan), c.P.Report)
+		b.Job, b.Sentence, b.Err = reporting.FinderOf(c.P.Host).Baseline(ctx, c.P.Dir(), reporting.EvaluatedIn(plan).Pooled(c.P.Job.Gate), c.P.Report)
 		if ctx.Err() != nil {
 			return b // it may exist
 		}

@@ -80,7 +80,7 @@ func (p *Planned) FindBaseline(ctx context.Context, began *result.Plan) ([]reuse
 	if began != nil {
 		of = *began
 	}
-	found := reporting.FinderOf(h).Find(ctx, p.Dir(), reporting.EvaluatedIn(of), opts)
+	found := reporting.FinderOf(h).Find(ctx, p.Dir(), reporting.EvaluatedIn(of).Pooled(p.Job.Gate), opts)
 	if over(ctx) {
 		return nil, nil // the run reports the cancel
 	}

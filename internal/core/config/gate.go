@@ -65,6 +65,9 @@ func (c gateCheck) stop() {
 	if c.policy.Noise == gate.NoiseIgnore {
 		c.Problem(at, "remove gate.noise: ignore, or gate.stop", "gate.stop: early ends a job when the tests against chance are decided, and gate.noise: ignore makes none")
 	}
+	if c.policy.Baseline.Pool > 1 {
+		c.Problem(at, "remove gate.baseline, or gate.stop", "gate.stop: early compares rounds of attempts with those of one run, and gate.baseline.pool asks for several")
+	}
 }
 
 // lastDay is the advice about a day that is malformed.

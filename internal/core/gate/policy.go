@@ -13,9 +13,16 @@ type Policy struct {
 	OnInconclusive Outcome      `yaml:"on_inconclusive" json:"on_inconclusive" default:"pass" enum:"pass,fail" doc:"The verdict for a drop, or for broken tasks, that this suite cannot distinguish from chance."`
 	OnNoBaseline   Outcome      `yaml:"on_no_baseline" json:"on_no_baseline,omitempty" default:"pass" enum:"pass,fail" doc:"The verdict for a limit that compares with a baseline, if there is none, or if none of the tasks can be compared with it."`
 	Stop           Stop         `yaml:"stop" json:"stop,omitempty" enum:"end,early" doc:"When a job ends: end (all attempts are made) or early (attempts are made in rounds, and no more of them when a drop is proven or no further attempts could reasonably prove one). early needs a baseline with as many attempts. Default: end."`
+	Baseline       Baseline     `yaml:"baseline" json:"baseline,omitzero" doc:"What the job is compared with."`
 	Confirm        Confirm      `yaml:"confirm" json:"confirm,omitzero" doc:"Tries tasks that look broken again before they count."`
 	Groups         []Group      `yaml:"groups" json:"groups,omitempty" most:"1000" doc:"Thresholds for single agents or datasets, besides those for the whole job."`
 	Quarantine     []Quarantine `yaml:"quarantine" json:"quarantine,omitempty" doc:"Tasks that are known to be flaky: they are reported, not gated."`
+}
+
+// Baseline says what a job is compared with.
+type Baseline struct {
+	// Pool 0 is 1.
+	Pool int `yaml:"pool" json:"pool,omitempty" min:"1" max:"10" doc:"How many of the base branch's last results are the baseline together, each of a whole run of the same job. If there are fewer, those. Default: 1."`
 }
 
 // Confirm limits the attempts that try tasks again that look broken. They enter no rate; see
