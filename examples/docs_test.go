@@ -45,7 +45,7 @@ func pages(t *testing.T) map[string][]byte {
 }
 
 // TestDocumentedBlocks checks every YAML and TOML block of README.md and docs: a workflow is in
-// examples/workflows, which other tests lint and run; a manifest of Kubernetes' is in
+// examples/workflows, which other tests lint and run, and a job of one (indented) is in a file there; a manifest of Kubernetes' is in
 // examples/kubernetes, which other tests apply; any other YAML is a part of a job file, and loads;
 // TOML is a task.toml.
 func TestDocumentedBlocks(t *testing.T) {
@@ -62,16 +62,19 @@ func TestDocumentedBlocks(t *testing.T) {
 			case bytes.Contains(text, []byte("\njobs:\n")):
 				seen["workflow"]++
 				checkWorkflow(t, where, text)
+			case bytes.HasPrefix(text, []byte("  ")):
+				seen["workflow"]++
+				checkContained(t, where, "workflows/*.yml", text)
 			case bytes.HasPrefix(text, []byte("apiVersion:")):
 				seen["manifest"]++
-				checkManifest(t, where, text)
+				checkContained(t, where, "kubernetes/*.yaml", text)
 			default:
 				seen["job"]++
 				checkJobPart(t, where, text)
 			}
 		}
 	}
-	if seen["task"] < 3 || seen["workflow"] < 2 || seen["manifest"] < 1 || seen["job"] < 10 {
+	if seen["task"] < 3 || seen["workflow"] < 3 || seen["manifest"] < 1 || seen["job"] < 10 {
 		t.Errorf("found only %v: this test looks in the wrong place, or blocks have lost their language", seen)
 	}
 }
@@ -97,9 +100,10 @@ func checkWorkflow(t *testing.T, where string, text []byte) {
 	t.Errorf("%s: this workflow is none of examples/workflows, so nothing checks it", where)
 }
 
-func checkManifest(t *testing.T, where string, text []byte) {
+// checkContained checks that one of some files has a text.
+func checkContained(t *testing.T, where, glob string, text []byte) {
 	t.Helper()
-	files, err := filepath.Glob("kubernetes/*.yaml")
+	files, err := filepath.Glob(glob)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +116,7 @@ func checkManifest(t *testing.T, where string, text []byte) {
 			return
 		}
 	}
-	t.Errorf("%s: this manifest is in no file of examples/kubernetes, so nothing checks it", where)
+	t.Errorf("%s: this text is in no file of examples/%s, so nothing checks it", where, glob)
 }
 
 // checkJobPart loads a job file with the keys that a page shows.
