@@ -24,13 +24,13 @@ func TestOwnHistoryHasPromisingCommits(t *testing.T) {
 	}
 	checkout := task.CheckoutAround(wd)
 	if checkout.Top == "" {
-		t.Skip("needs a git checkout: these are the files alone")
+		testenv.Lacks(t, "history", "a git checkout: these are the files alone")
 	}
 	if _, err := os.Stat(filepath.Join(filepath.Dir(checkout.Objects), "shallow")); err == nil {
-		t.Skip("needs the history, and this clone is shallow")
+		testenv.Lacks(t, "history", "the history: this clone is shallow")
 	}
 	if out, err := exec.CommandContext(t.Context(), "git", "-C", checkout.Top, "rev-parse", "HEAD").CombinedOutput(); err != nil {
-		t.Skipf("needs a checkout that git reads, and it may belong to another user: %s", out)
+		testenv.Lacks(t, "history", "a checkout that git reads, and this one may belong to another user: "+string(out))
 	}
 	h, _ := apptest.New(t)
 	found, err := mine.Run(t.Context(), h, mine.Request{Repository: checkout.Top, Out: "mined", Limit: 5, DryRun: true})
