@@ -3,6 +3,7 @@ package sections
 import (
 	"fmt"
 	"maps"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -98,8 +99,8 @@ func (p *Page) levels() [][]string {
 		}
 		now, then := a.Head, a.Base
 		rows = append(rows,
-			[]string{"Pass rate" + of, "**" + report.Percent(now.PassRate) + "**", report.Percent(then.PassRate), arrow(now.PassRate-then.PassRate, report.Points, 1)},
-			[]string{"Mean reward" + of, "**" + report.Number(now.MeanReward) + "**", report.Number(then.MeanReward), arrow(now.MeanReward-then.MeanReward, report.Number, 1)},
+			[]string{"Pass rate" + of, "**" + report.Percent(now.PassRate) + "**", report.Percent(then.PassRate), p.change(a.Agent, now.PassRate-then.PassRate, report.Points, "min_pass_rate", "max_pass_rate_drop")},
+			[]string{"Mean reward" + of, "**" + report.Number(now.MeanReward) + "**", report.Number(then.MeanReward), p.change(a.Agent, now.MeanReward-then.MeanReward, report.Number, "min_mean_reward", "max_mean_reward_drop")},
 		)
 	}
 	return rows
@@ -180,13 +181,18 @@ func bar(rate float64) string {
 	return "`" + strings.Repeat("█", full) + strings.Repeat("░", 10-full) + "`"
 }
 
-// arrow formats a difference, which is good if it has the sign of good.
-func arrow(delta float64, format func(float64) string, good float64) string {
+// change formats the difference of an agent's rate, with a dot in the colour of its direction if one
+// of checks limits that rate. Without a limit a red dot would look like a failure.
+func (p *Page) change(agent string, delta float64, format func(float64) string, checks ...string) string {
 	s := report.Signed(delta, format)
+	limited := slices.ContainsFunc(p.in.Verdict.Checks, func(c gate.Check) bool {
+		matches, _ := path.Match(c.Agent, agent)
+		return slices.Contains(checks, c.Name) && !c.Skipped && (c.Agent == "" || c.Agent == agent || matches)
+	})
 	switch {
-	case s == "±0":
+	case s == "±0" || !limited:
 		return s
-	case delta*good > 0:
+	case delta > 0:
 		return "🟢 " + s
 	}
 	return "🔴 " + s
