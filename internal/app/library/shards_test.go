@@ -168,7 +168,7 @@ func TestShardsOfAPairAreCompared(t *testing.T) {
 			s.RunShard(dir, n, 2, nil)
 			tree, err := result.ReadTree(dir)
 			s.Check(err)
-			tree.Plan.JobName, tree.Plan.Beside = job, &paired
+			tree.Plan.JobName, tree.Plan.Beside, tree.Plan.Checksums = job, &paired, false
 			if paired.Baseline { // one task of it passed
 				for i, trial := range tree.Trials {
 					if trial.Task == "task-0" {

@@ -259,6 +259,7 @@ func (f *finishing) isPart() bool {
 	if in.Plan.Shard != nil {
 		// The Action always names a baseline: a shard uses it to retry what looks broken
 		// (gate.confirm).
+		f.verify()
 		named := f.opts.Compares() && f.opts.Baseline != GitHubPrefix
 		if in.Policy.Confirm.Attempts == 0 && named || asksMore(*in) {
 			in.Notes = append(in.Notes, fmt.Sprintf("this is shard %s: the gate and the baseline are for the whole job, when rollout merge has put it together", in.Plan.Shard))
@@ -279,6 +280,20 @@ func (f *finishing) evaluated() Evaluated {
 		return of
 	}
 	return of.Pooled(f.in.Policy)
+}
+
+// verify compares the files of a shard that was not run here with its checksums.
+func (f *finishing) verify() {
+	if f.end.Ran || f.end.Tree != nil {
+		return
+	}
+	changed, unverified := merge.Verify(f.Path(f.in.Dir), f.in.Dir)
+	if changed != "" {
+		f.missing(changed)
+	}
+	if unverified != "" {
+		f.in.Notes = append(f.in.Notes, unverified)
+	}
 }
 
 // compare compares the job with its baseline, and returns the baseline with its confirming

@@ -36,8 +36,11 @@ type Plan struct {
 	// Shard is the part of the plan that this directory has; nil means all of it.
 	Shard *Shard `json:"shard,omitempty"`
 	// Split ("sha256:…") is equal for plans that are split alike. Empty without Shard.
-	Split   string   `json:"split,omitempty"`
-	Metrics []string `json:"metrics"` // that the job asks for: sum, min, max, mean
+	Split string `json:"split,omitempty"`
+	// Checksums: this version of Rollout writes a SumsFile for the shard when it ends, so one that has
+	// ended without it was changed on its way. Earlier versions do not say so.
+	Checksums bool     `json:"checksums,omitempty"`
+	Metrics   []string `json:"metrics"` // that the job asks for: sum, min, max, mean
 	// Confirm is set when tasks look broken and are going to be tried again (gate.confirm). A shard
 	// has only its own tasks in it.
 	Confirm *PlannedConfirmation `json:"confirm,omitempty"`

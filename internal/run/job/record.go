@@ -70,7 +70,7 @@ func Record(cfg config.Job, specs []trial.Spec, opts RecordOptions) (result.Plan
 		}
 	}
 	if opts.Shard != nil {
-		plan.Split = splitDigest(opts.Shard.Total, opts.ShardOf)
+		plan.Split, plan.Checksums = splitDigest(opts.Shard.Total, opts.ShardOf), true
 	}
 	return plan, nil
 }

@@ -209,6 +209,10 @@ func (f *finder) tree(dir, label string) error {
 		f.damagedInput("%s is not merged: its %s and its %s contradict each other", label, result.PlanFile, result.ResultFile)
 		return nil
 	}
+	if p.state != unfinished && head.Checksums && !p.hasSums() {
+		f.damagedInput("not merged: %s", noSums(label))
+		return nil
+	}
 	f.found = append(f.found, p)
 	return nil
 }

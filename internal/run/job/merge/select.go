@@ -38,6 +38,7 @@ func (m *merge) selectShards(found []*shardDir) error {
 	})
 	m.noteCommits()
 	m.noteVersions()
+	m.noteUnchecked()
 	return m.readPlan()
 }
 
@@ -205,6 +206,15 @@ func (m *merge) noteVersions() {
 	}
 }
 
+// noteUnchecked adds a note for each shard without checksums, as earlier versions left them.
+func (m *merge) noteUnchecked() {
+	for _, p := range m.parts {
+		if !p.hasSums() && p.state != unfinished { // else it is incomplete anyway
+			m.note("%s", unchecked(p.label))
+		}
+	}
+}
+
 func commitOf(p result.Plan) string {
 	if p.Commit == nil {
 		return "no commit"
@@ -222,7 +232,7 @@ func (m *merge) readPlan() error {
 	if plan.Shard == nil {
 		m.shardOf = slices.Repeat([]int{1}, len(plan.Trials))
 	}
-	plan.Shard, plan.ShardOf, plan.Split = nil, nil, ""
+	plan.Shard, plan.ShardOf, plan.Split, plan.Checksums = nil, nil, "", false
 	if m.total > 1 {
 		plan.Resumed = nil // when one shard was idle, others were not
 		plan.Stopped = m.stops()

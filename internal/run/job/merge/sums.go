@@ -8,12 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 	"strings"
 
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/lib/nofollow"
+	"github.com/org/rollout-action/internal/lib/untrusted"
 	"github.com/org/rollout-action/internal/run/job"
 )
 
@@ -83,6 +85,13 @@ func (p *shardDir) topSums() (map[string]digest, error) {
 	return top, err
 }
 
+// hasSums reports whether the shard has digests. They are written before its result.json, so only a
+// run that has not ended, or an earlier version, leaves none.
+func (p *shardDir) hasSums() bool {
+	_, err := os.Lstat(filepath.Join(p.dir, result.SumsFile))
+	return err == nil
+}
+
 // checkTop returns an error if a file at the top of the shard's directory does not have its digest.
 // A shard without digests is not checked.
 func (p *shardDir) checkTop(name string, text []byte) error {
@@ -103,6 +112,49 @@ func (p *shardDir) checkPlan() error {
 		return err
 	}
 	return p.checkTop(result.PlanFile, text)
+}
+
+// Verify compares the files of a shard that has ended with its checksums. changed is a sentence about
+// one that differs, or about missing checksums that its run wrote; unverified says that earlier
+// versions wrote none. Both are "" if all is well, or if the shard has not ended.
+func Verify(dir, label string) (changed, unverified string) {
+	head, err := result.ReadPlanHead(dir)
+	if err != nil || head.Shard == nil {
+		return "", ""
+	}
+	if state, _ := stateOf(dir); state == unfinished {
+		return "", ""
+	}
+	err = readSums(dir, func(sum digest, name []byte) error {
+		file := filepath.FromSlash(string(name))
+		if !filepath.IsLocal(file) {
+			return fmt.Errorf("it names %q, which is not in the shard", name)
+		}
+		text, err := nofollow.ReadFile(filepath.Join(dir, file), result.MaxJobFile)
+		if err == nil && sha256.Sum256(text) == sum {
+			return nil
+		}
+		return damaged(filepath.Join(label, file))
+	})
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && head.Checksums:
+		return untrusted.Line(noSums(label)), ""
+	case errors.Is(err, fs.ErrNotExist):
+		return "", untrusted.Line(unchecked(label))
+	case err != nil:
+		return untrusted.Line(fmt.Sprintf("%s: %v", filepath.Join(label, result.SumsFile), err)), ""
+	}
+	return "", ""
+}
+
+// noSums says that a shard has lost its checksums.
+func noSums(label string) string {
+	return fmt.Sprintf("%s has no %s, although its %s says that it was written, so a changed result would not be noticed", label, result.SumsFile, result.PlanFile)
+}
+
+// unchecked says that a shard of an earlier version has no checksums.
+func unchecked(label string) string {
+	return fmt.Sprintf("%s has no %s, as shards of earlier versions, so its results were not verified: a changed one would not be noticed", label, result.SumsFile)
 }
 
 // trialSums holds the digests of the trials' results in the shards, by index in the plan.

@@ -134,14 +134,56 @@ func TestFlippedBitsInShardsNeverChangeAReward(t *testing.T) {
 	}
 }
 
-func TestShardsWithoutDigestsAreMerged(t *testing.T) {
+// A changed reward is not believed only because the digests were removed with it.
+func TestRemovedDigestsAreNoticed(t *testing.T) {
 	s := newScene(t)
 	s.Shards(2)
 	want := s.mustMerge()
-	s.Check(os.Remove(s.In("shards", "1", result.SumsFile)))
-	if got := s.mustMerge(); len(got.Incomplete)+len(got.Notes) > 0 || got.Job.CompletedTrials != want.Job.CompletedTrials {
+	dir := s.In("shards", "1")
+	s.Check(os.Remove(filepath.Join(dir, result.SumsFile)))
+	const removed = "not merged: shards/1 has no SHA256SUMS, although its plan.json says that it was written"
+	got := s.mustMerge()
+	s.says(got.Notes, removed)
+	s.says(got.Incomplete, "shard 1/2 is missing")
+	s.says(got.Incomplete, removed, "download it again")
+	if got.Job.CompletedTrials >= want.Job.CompletedTrials {
+		t.Errorf("%d of %d results were believed", got.Job.CompletedTrials, want.Job.CompletedTrials)
+	}
+	s.Check(os.RemoveAll(s.In("shards", "2")))
+	s.refused(nil, removed)
+
+	// One that did not end has none yet.
+	s.Check(os.Remove(filepath.Join(dir, result.ResultFile)))
+	got = s.mustMerge()
+	s.says(got.Incomplete, "shard 1/2 did not finish")
+	if len(got.Notes) > 0 {
+		t.Errorf("got %q", got.Notes)
+	}
+}
+
+func TestShardsOfEarlierVersionsAreMergedWithANote(t *testing.T) {
+	s := newScene(t)
+	s.Shards(2)
+	want := s.mustMerge()
+	s.unchecked(s.In("shards", "1"))
+	got := s.mustMerge()
+	s.says(got.Notes, "shards/1 has no SHA256SUMS, as shards of earlier versions, so its results were not verified")
+	if len(got.Incomplete) > 0 || len(got.Notes) != 1 || got.Job.CompletedTrials != want.Job.CompletedTrials {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
+}
+
+// unchecked makes a shard one of an earlier version, without digests.
+func (s *scene) unchecked(dir string) {
+	s.Helper()
+	file := filepath.Join(dir, result.PlanFile)
+	text := s.Read(file)
+	old := strings.Replace(text, "  \"checksums\": true,\n", "", 1)
+	if old == text {
+		s.Fatalf("%s does not say that there are checksums:\n%s", file, text)
+	}
+	s.Write(file, old)
+	s.Check(os.Remove(filepath.Join(dir, result.SumsFile)))
 }
 
 // The digests are those that sha256sum -c checks.

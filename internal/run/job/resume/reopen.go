@@ -20,6 +20,7 @@ func (j Job) plan(now result.Plan) result.Plan {
 	plan := j.Plan
 	plan.Metrics, plan.PathsFrom = now.Metrics, now.PathsFrom
 	plan.Compared = plan.Compared || now.Compared
+	plan.Checksums = now.Checksums
 	plan.Stopped = nil
 	if plan.Rounds.Follows(now.Rounds) {
 		plan.Rounds = now.Rounds
