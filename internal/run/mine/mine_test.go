@@ -2,13 +2,11 @@ package mine_test
 
 import (
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/org/rollout-action/internal/core/task"
 	"github.com/org/rollout-action/internal/run/mine"
 )
 
@@ -125,53 +123,6 @@ func TestLookStopsAtTheLimitAndKeepsToPaths(t *testing.T) {
 	_, candidates = r.look(mine.Options{Exists: func(task string) bool { return strings.HasPrefix(task, "change-5-") }})
 	if candidates[0].Reason != mine.Exists || candidates[1].Reason != mine.Promising {
 		t.Errorf("got %s, %s", candidates[0].Reason, candidates[1].Reason)
-	}
-}
-
-// Nothing of a change is in the environment of its task: no text, no name, nothing of git.
-func TestNothingOfTheFutureIsInTheEnvironment(t *testing.T) {
-	r := newRepo(t)
-	r.commit("begin", "go.mod", goMod, "calc.go", goCode, "calc_test.go", goTest, ".gitignore", "*.log\n", "evals/mined/old/x.txt", "MARK in the dataset\n")
-	r.git("tag", "v1")
-	r.commit("MARK in the subject", "calc.go", goCode+"// MARK in code\n", "calc_test.go", goTest+"// MARK in a test\n", "MARK.go", "package calc\n", "MARK_test.go", "package calc\n", "go.sum", "MARK\n")
-	r.commit("later", "later.txt", "MARK later\n")
-	r.git("gc", "--quiet")
-	l, candidates := r.look(mine.Options{})
-	dir := r.write(l, candidates, mine.WriteOptions{Skip: func(name string) bool { return strings.HasPrefix(name, "evals/mined/") }})
-	of := filepath.Join(dir, candidates[1].Task)
-	files := 0
-	err := filepath.WalkDir(filepath.Join(of, "environment"), func(path string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() && e.Name() != ".git" {
-			return err
-		}
-		files++
-		text, err := os.ReadFile(path)
-		if strings.Contains(string(text), "MARK") || strings.Contains(e.Name(), "MARK") || strings.HasPrefix(e.Name(), ".git") && e.Name() != ".gitignore" {
-			t.Errorf("%s has something of the future", path)
-		}
-		return err
-	})
-	if err != nil || files != 5 {
-		t.Errorf("%d files, %v", files, err)
-	}
-	for name, want := range map[string]string{
-		"solution/_files/calc.go": "MARK in code", "solution/_files/MARK.go": "package calc", "solution/_files/go.sum": "MARK", "solution/change.patch": "+// MARK in code",
-		"tests/_files/calc_test.go": "MARK in a test", "tests/_files/MARK_test.go": "package calc", "tests/replaced.txt": "MARK_test.go\ncalc_test.go\n", "tests/targets.txt": "./.\n",
-	} {
-		if text, err := os.ReadFile(filepath.Join(of, name)); err != nil || !strings.Contains(string(text), want) {
-			t.Errorf("%s: %q, %v; want %q", name, text, err, want)
-		}
-	}
-	for _, name := range []string{"solution/_files/calc_test.go", "tests/_files/calc.go", "solution/_files/.gitignore"} {
-		if _, err := os.Lstat(filepath.Join(of, name)); err == nil {
-			t.Errorf("%s is where it does not belong", name)
-		}
-	}
-	if text, err := os.ReadFile(filepath.Join(of, "solution/change.patch")); err != nil || strings.Contains(string(text), "in a test") {
-		t.Errorf("the patch of the solution: %q, %v", text, err)
-	}
-	if loaded := task.Load(of); loaded.Err() != nil {
-		t.Error(loaded.Err())
 	}
 }
 

@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 	"text/template"
+	"time"
 
 	"github.com/org/rollout-action/internal/lib/git"
 )
@@ -83,7 +85,30 @@ func Write(ctx context.Context, repo *git.Local, c *Candidate, dir string, opts 
 	if c.plan.command != nil {
 		parts["tests/command.txt"] = lines(c.plan.command)
 	}
-	return writeAll(dir, parts)
+	if err := writeAll(dir, parts); err != nil {
+		return err
+	}
+	return setTimes(environment)
+}
+
+// fileTime is when the files of an environment were changed, as they say: all at the same time, which is
+// that of no commit.
+var fileTime = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// setTimes sets the time of all files and directories in dir, and dir. It leaves links alone, because the
+// times of what they point to are not ours.
+func setTimes(dir string) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.Type()&fs.ModeSymlink != 0 {
+			return err
+		}
+		return root.Chtimes(name, fileTime, fileTime)
+	})
 }
 
 // Dockerfile returns the Dockerfile that Rollout proposes for a promising candidate; image replaces the
