@@ -54,6 +54,7 @@ var parts = []part{
 	{"model", (*bench).model},
 	{"engine", (*bench).engine},
 	{"registry", (*bench).registry},
+	{"mine", (*bench).mine},
 	{"merge", (*bench).merge},
 	{"view", (*bench).view},
 	{"binary", (*bench).binary},

@@ -21,6 +21,7 @@ const (
 	engineTrials, engineTasks           = 10_000, 100
 	modelTrials                         = 500
 	planAgents, planTasks, planAttempts = 10, 1000, 10
+	mineCommits                         = 1000 // half of them promising
 	mergeTasks, mergeShards             = 10_000, 64
 	viewJobs, viewTrials, pageTrials    = 100, 1000, 500
 	registryDatasets, registryTasks     = 43, 300 // as many tasks as the public registry has: 12,900 in 3.3 MB
@@ -77,6 +78,8 @@ var measurements = []measurement{
 	{"engine.plan", "ms", "100,000 trials planned, named, checked, encoded", "", atMost("ours", 1000), pairs{1, 4, 3}},
 
 	{"registry.load", "ms", "a registry of 12,900 tasks read, a dataset found and checked", "its file decoded by encoding/json", atMost("ours", 300), pairs{1, 2, 5}},
+
+	{"mine.look", "ms", "1,000 commits looked at by rollout mine, before anything is built", "git log --raw --patch of the same commits", atMost("ours", 10_000), pairs{1, 4, 3}},
 
 	// The time to create a directory depends on the file system: on ext4 the floor alone may take
 	// four seconds.
