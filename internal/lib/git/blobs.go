@@ -183,7 +183,7 @@ func (s source) stream(ctx context.Context, stdin string, args []string, take fu
 		reader.CloseWithError(err) // ends git if it is still writing
 		taken <- err
 	}()
-	_, err := s.run(ctx, call{dir: s.repo, remote: s.remote, stdin: strings.NewReader(stdin), stdout: writer, args: args})
+	_, err := s.run(ctx, call{dir: s.repo, remote: s.remote, stdin: strings.NewReader(stdin), stdout: writer, args: args, memory: s.memory})
 	writer.Close()
 	failed := <-taken
 	if failed == nil || err != nil && (errors.Is(failed, io.EOF) || errors.Is(failed, io.ErrUnexpectedEOF)) {

@@ -24,6 +24,9 @@ type Options struct {
 	RetryDelay      time.Duration // before the first retry of an unreachable repository, then doubling; 0: a second
 	MaxBytes        int64         // of one fetch, and of one exported directory; 0: 16 GiB
 	MaxFiles        int           // in one exported directory; 0: 100,000
+	// Memory limits, on Linux, each git that reads a Local, in bytes; 0: 2 GiB. A tree of a few kilobytes can
+	// name billions of files, and git holds all that a commit changes in memory.
+	Memory int64
 }
 
 // minBytesPerSecond is the minimum average speed of an HTTP transfer over Options.Stall: above that
@@ -48,6 +51,7 @@ func New(opts Options) *Client {
 	set(&opts.RetryDelay, time.Second)
 	set(&opts.MaxBytes, 16<<30)
 	set(&opts.MaxFiles, 100_000)
+	set(&opts.Memory, 2<<30)
 	g := &Client{Options: opts, logins: map[string]func() login{}}
 	g.find = sync.OnceValues(g.findGit)
 	return g

@@ -84,7 +84,8 @@ type source struct {
 	remote  Remote
 	repo    string
 	id      string
-	partial bool // the contents of files may still be missing
+	partial bool  // the contents of files may still be missing
+	memory  int64 // the limit of each git that reads it, as in call
 }
 
 // ways lists how to fetch a commit, cheapest first. Not every server supports each.
@@ -184,7 +185,7 @@ func (s source) hasCommit(ctx context.Context) error {
 
 // git runs git without network.
 func (s source) git(ctx context.Context, stdin *strings.Reader, args ...string) ([]byte, error) {
-	c := call{dir: s.repo, remote: s.remote, args: args}
+	c := call{dir: s.repo, remote: s.remote, args: args, memory: s.memory}
 	if stdin != nil {
 		c.stdin = stdin
 	}

@@ -50,7 +50,7 @@ func (g *Client) Local(ctx context.Context, top, objects, rev, scratch string) (
 		}
 		return nil, none
 	}
-	l := &Local{ID: id, objects: objects, stored: filepath.Join(filepath.Dir(objects), "lfs", "objects"), source: source{Client: g, remote: Remote{shown: "in " + safe(top)}, repo: filepath.Join(scratch, "own"), id: id}}
+	l := &Local{ID: id, objects: objects, stored: filepath.Join(filepath.Dir(objects), "lfs", "objects"), source: source{Client: g, remote: Remote{shown: "in " + safe(top)}, repo: filepath.Join(scratch, "own"), id: id, memory: g.Memory}}
 	if err := g.create(ctx, l.source.remote, l.source.repo, len(id) == 64); err != nil {
 		return nil, err
 	}
@@ -94,7 +94,9 @@ func (l *Local) Export(ctx context.Context, keep func(name string) bool, into st
 	defer cancel()
 	parent, name := filepath.Split(filepath.Clean(into))
 	e := &export{source: l.source, into: parent, names: []string{name}, directories: []directory{{}}, keep: keep, stored: l.stored}
-	if err := e.write(ctx); err != nil {
+	if err := e.write(ctx); errors.Is(err, errTooMuch) {
+		return 0, nil, &TreeError{Commit: l.ID, Problems: []string{"has too many files to list them"}}
+	} else if err != nil {
 		return 0, nil, err
 	}
 	out := e.results()[0]

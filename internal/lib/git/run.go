@@ -49,6 +49,8 @@ type call struct {
 	// grows is the directory that the call fills. If it gets larger than MaxBytes, the call is
 	// ended.
 	grows string
+	// memory limits the memory of each process that git starts, and of git, in bytes; 0: no limit.
+	memory int64
 }
 
 const (
@@ -91,7 +93,10 @@ func (g *Client) run(ctx context.Context, c call) ([]byte, error) {
 	}
 	stderr := excerpt.Ends{Size: maxStderr}
 	cmd.Stderr = &stderr
-	err = cmd.Run()
+	if err = cmd.Start(); err == nil {
+		limitMemory(cmd.Process.Pid, c.memory)
+		err = cmd.Wait()
+	}
 	if err == nil {
 		return out.text.Bytes(), nil
 	}

@@ -1,0 +1,48 @@
+package git_test
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/org/rollout-action/internal/lib/git"
+)
+
+// bomb commits a tree of a few kilobytes that names ten billion files, on top of HEAD.
+func (r *localRepo) bomb() {
+	r.t.Helper()
+	r.put("empty", "")
+	kind, id := "100644 blob", r.git("hash-object", "-w", "empty")
+	for range 10 {
+		var entries strings.Builder
+		for n := range 10 {
+			fmt.Fprintf(&entries, "%s %s\tn%d\n", kind, id, n)
+		}
+		r.put(".git/entries", entries.String())
+		kind, id = "040000 tree", r.git("-c", "alias.mk=!git mktree < .git/entries", "mk")
+	}
+	r.git("update-ref", "HEAD", r.git("commit-tree", "-p", "HEAD", "-m", "bomb", id))
+}
+
+// A commit that names billions of files ends with an error, before git has taken all memory.
+func TestGiganticTrees(t *testing.T) {
+	r := newLocalRepo(t)
+	r.bomb()
+	l, err := git.New(git.Options{Memory: 96 << 20}).Local(t.Context(), r.top, filepath.Join(r.top, ".git", "objects"), "HEAD", t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = l.Export(t.Context(), func(string) bool { return true }, filepath.Join(t.TempDir(), "tree"))
+	if tree, ok := errors.AsType[*git.TreeError](err); !ok || !strings.Contains(tree.Error(), "too many files") {
+		t.Errorf("exported: %v; want too many files", err)
+	}
+	if runtime.GOOS != "linux" {
+		t.Skip("needs Linux, where the memory of git is limited")
+	}
+	if _, err := l.History(t.Context(), git.HistoryOptions{Commits: 10, Changes: 5}); err == nil || !strings.Contains(strings.ToLower(err.Error()), "out of memory") {
+		t.Errorf("history: %v; want out of memory", err)
+	}
+}
