@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"github.com/org/rollout-action/internal/app/host"
 	"github.com/org/rollout-action/internal/app/reporting"
 	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/forge/github"
 	"github.com/org/rollout-action/internal/lib/plural"
 	"github.com/org/rollout-action/internal/run/job/merge"
 )
@@ -39,7 +41,7 @@ func Look(ctx context.Context, h *host.Host, req reporting.MergeRequest) (Looked
 		out.Round = looked.Next
 		out.Division = roundOf(*made, looked.Next)
 	}
-	if err := out.setOutputs(h.Getenv, out.Round); err != nil {
+	if err := errors.Join(out.setOutputs(h.Getenv, out.Round), github.SetOutput(h.Getenv, "baseline", looked.Source)); err != nil {
 		return out, err
 	}
 	if len(looked.Missing) > 0 {

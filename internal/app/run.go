@@ -107,6 +107,9 @@ func runAlone(ctx context.Context, p *stages.Planned, req stages.RunRequest, pol
 		}
 		sources = append(base, sources...)
 	}
+	if err := p.PinBaseline(ctx, existing.Plan()); err != nil {
+		return nil, err
+	}
 	if existing.Begun {
 		p.Into = p.Dir()
 		return rerun.RunRest(ctx, p, existing.Stored, existing.Lock, policy, sources)

@@ -107,7 +107,7 @@ func TestActionFile(t *testing.T) {
 	for name := range file.Inputs {
 		t.Errorf("action.yml has the input %s, which nobody reads", name)
 	}
-	want := []string{"broken", "fixed", "junit-path", "mean-reward", "matrix", "pass-rate", "result-path", "round", "shards", "total-cost", "total-cost-exact", "verdict"}
+	want := []string{"baseline", "broken", "fixed", "junit-path", "mean-reward", "matrix", "pass-rate", "result-path", "round", "shards", "total-cost", "total-cost-exact", "verdict"}
 	for _, name := range want {
 		if file.Outputs[name].Description == "" {
 			t.Errorf("action.yml lacks the output %s", name)

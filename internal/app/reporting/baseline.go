@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/org/rollout-action/internal/app/host"
@@ -36,7 +37,7 @@ func (f Finder) Baseline(ctx context.Context, dir string, of Evaluated, opts Rep
 	}
 	if strings.HasPrefix(source, GitHubPrefix) {
 		found := f.Find(ctx, dir, of, opts)
-		return found.Job, found.Sentence, nil
+		return found.Job, found.Sentence, found.Err
 	}
 	if host.IsRemote(source) {
 		if found := opts.remote; found != nil && found.source == source {
@@ -77,11 +78,26 @@ func (f Finder) Find(ctx context.Context, dir string, of Evaluated, opts ReportO
 		b.Job, b.Sentence, b.Err = f.Baseline(ctx, dir, of, opts)
 		return b
 	}
-	b.Job, b.Sentence, b.URL = f.onGitHub(ctx, branch, opts.Stored, of)
+	b = f.onGitHub(ctx, branch, opts.Stored, of)
 	if b.Job != nil {
 		b.Sentence += lacks(*b.Job)
+	} else if _, run := cutRun(branch); run != 0 {
+		b.Err = fmt.Errorf("--baseline %s: the result with which this job was compared before cannot be had any more: %s (begin again, as \"Re-run all jobs\" does)", host.Clean(opts.Baseline), host.Clean(b.Sentence))
 	}
 	return b
+}
+
+// cutRun splits a branch and the run that github:BRANCH:RUN names; 0: none. No branch has a colon in
+// its name.
+func cutRun(source string) (branch string, run int64) {
+	branch, id, ok := strings.Cut(source, ":")
+	if !ok {
+		return source, 0
+	}
+	if run, err := strconv.ParseInt(id, 10, 64); err == nil && run > 0 {
+		return branch, run
+	}
+	return source, 0
 }
 
 // EvaluatedBy returns the end of a sentence about a baseline: the job, its commit, and its missing
@@ -127,26 +143,26 @@ func lacks(job result.Job) string {
 // onGitHub returns the result of the last run on a branch ("": the pull request's base, or the
 // default branch), and a sentence about it or about why there is none. A missing result is never an
 // error: the very first run has no baseline. of is the evaluated commit.
-func (f Finder) onGitHub(ctx context.Context, branch string, at StoredAt, of Evaluated) (_ *result.Job, sentence, url string) {
+func (f Finder) onGitHub(ctx context.Context, branch string, at StoredAt, of Evaluated) (b FoundBaseline) {
 	env := f.github()
 	if env.Err != nil || env.Repository == "" {
-		return nil, "results are looked for on GitHub only in a workflow, whose environment says which repository it is", ""
+		return FoundBaseline{Sentence: "results are looked for on GitHub only in a workflow, whose environment says which repository it is"}
 	}
 	ctx, cancel := context.WithTimeout(ctx, apiPatience)
 	defer cancel()
 	job, found, together, err := fetchBaseline(ctx, env, branch, at, of)
 	switch {
 	case errors.Is(err, github.ErrNoBaseline):
-		return nil, err.Error(), ""
+		return FoundBaseline{Sentence: err.Error()}
 	case err != nil:
-		return nil, "Rollout could not look for it: " + inTime(ctx, err).Error(), ""
+		return FoundBaseline{Sentence: "Rollout could not look for it: " + inTime(ctx, err).Error()}
 	}
-	sentence = found.String()
+	sentence := found.String()
 	if job.Commit != nil && *job.Commit != found.Commit { // of another ref, or of another repository
 		sentence += ", whose results are of commit " + host.Clean(host.ShortCommit(*job.Commit))
 	}
 	sentence += together
-	return job, sentence, found.RunURL
+	return FoundBaseline{Job: job, Sentence: sentence, URL: found.RunURL, Source: fmt.Sprintf("%s%s:%d", GitHubPrefix, found.Branch, found.RunID)}
 }
 
 // Evaluated is the commit that a job evaluated, from its directory; "" if unknown.
@@ -169,6 +185,7 @@ func EvaluatedIn(plan result.Plan) Evaluated {
 func queryFor(ctx context.Context, client *github.Client, env github.Environment, branch string, at StoredAt, of Evaluated) (github.Query, error) {
 	var asked *github.Pull
 	var err error
+	branch, run := cutRun(branch)
 	if branch == "" {
 		if branch, asked, err = client.BaselineOf(ctx, env.Actions, of.commit, of.parents); err != nil {
 			return github.Query{}, err
@@ -182,6 +199,7 @@ func queryFor(ctx context.Context, client *github.Client, env github.Environment
 		branch = cmp.Or(pull.BaseRef, env.DefaultBranch)
 	}
 	query := env.Query(branch, of.commit, of.parents)
+	query.Run = run
 	if asked != nil { // not the event's commit, which is that of the default branch
 		query.Event, query.Head = asked.HeadSHA, asked.HeadSHA
 	}
@@ -215,6 +233,9 @@ func fetchBaseline(ctx context.Context, env github.Environment, branch string, a
 	job, _, err := result.ReadJob(found.Path)
 	if err != nil {
 		return nil, found, "", err
+	}
+	if query.Run != 0 && of.pool > 1 {
+		return &job, found, "; gate.baseline.pool has no effect, because one run was named", nil
 	}
 	return &job, found, poolOnGitHub(ctx, client, query, found, &job, of.pool, dir), nil
 }

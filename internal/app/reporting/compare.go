@@ -94,14 +94,14 @@ func (f Finder) evaluatedAt(path string) Evaluated {
 // evaluated the other side's commit.
 func (f Finder) Side(ctx context.Context, path string, at StoredAt, other Evaluated) (result.Job, string, error) {
 	if branch, ok := strings.CutPrefix(path, GitHubPrefix); ok {
-		job, sentence, _ := f.onGitHub(ctx, branch, at, other)
+		found := f.onGitHub(ctx, branch, at, other)
 		if ctx.Err() != nil {
 			return result.Job{}, "", fmt.Errorf("%s: %w", path, ctx.Err())
 		}
-		if job == nil {
-			return result.Job{}, "", fmt.Errorf("%s: %s", path, host.Clean(sentence))
+		if found.Job == nil {
+			return result.Job{}, "", fmt.Errorf("%s: %s", path, host.Clean(found.Sentence))
 		}
-		return *job, describe(*job, sentence), nil
+		return *found.Job, describe(*found.Job, found.Sentence), nil
 	}
 	if host.IsRemote(path) {
 		job, err := f.download(ctx, path)

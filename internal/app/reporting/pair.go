@@ -156,6 +156,8 @@ type FoundBaseline struct {
 	Sentence string
 	Err      error
 	URL      string // of its run; "" if not known
+	// Source names the run on GitHub that it is the result of, for --baseline; "": it is of none.
+	Source string
 }
 
 // ShardName returns the name of a shard in file and artifact names.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -260,7 +261,7 @@ func (f *finishing) isPart() bool {
 		// The Action always names a baseline: a shard uses it to retry what looks broken
 		// (gate.confirm).
 		f.verify()
-		named := f.opts.Compares() && f.opts.Baseline != GitHubPrefix
+		named := f.opts.Compares() && !strings.HasPrefix(f.opts.Baseline, GitHubPrefix)
 		if in.Policy.Confirm.Attempts == 0 && named || asksMore(*in) {
 			in.Notes = append(in.Notes, fmt.Sprintf("this is shard %s: the gate and the baseline are for the whole job, when rollout merge has put it together", in.Plan.Shard))
 		}

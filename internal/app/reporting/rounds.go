@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/org/rollout-action/internal/app/host"
@@ -105,6 +106,9 @@ type Looked struct {
 	// round is not complete, and Next is 0.
 	Missing []result.Key
 	Note    string // a sentence for the user; may be ""
+	// Source is the baseline of the look, if --baseline can name it for the later ones
+	// (github:BRANCH:RUN); else "".
+	Source string
 }
 
 // LookAt decides, from the results of all shards alone, how the rounds of a job go on. Merge decides
@@ -167,7 +171,12 @@ func look(ctx context.Context, h *host.Host, dir string, opts ReportOptions, mad
 	if base.Err != nil {
 		return Looked{}, nil, base.Err
 	}
-	return LookAt(policy, h.Now(), &base, made), &base, nil
+	if err := base.SameAs(made.Baseline); err != nil {
+		return Looked{}, nil, err
+	}
+	looked := LookAt(policy, h.Now(), &base, made)
+	looked.Source = base.Source
+	return looked, &base, nil
 }
 
 // checkGates returns an error if a shard made its rounds with another gate than that of a look.
@@ -187,4 +196,31 @@ func checkGates(policy gate.Policy, shards []merge.ShardConfig) error {
 		}
 	}
 	return nil
+}
+
+// LookedAt identifies the baseline; nil: there is none.
+func (b *FoundBaseline) LookedAt() *result.LookedAt {
+	if b.Job == nil {
+		return nil
+	}
+	return &result.LookedAt{Digest: result.ResultsDigest(*b.Job), JobName: b.Job.JobName, Commit: b.Job.Commit, Source: b.Source}
+}
+
+// SameAs returns an error if earlier looks at a job compared it with another baseline. earlier is nil if
+// there were none.
+func (b *FoundBaseline) SameAs(earlier *result.LookedAt) error {
+	now := b.LookedAt()
+	if earlier == nil || now != nil && now.Digest == earlier.Digest {
+		return nil
+	}
+	found := "there is none now: " + b.Sentence
+	if now != nil {
+		found = "now there is " + now.String()
+	}
+	again := "give the baseline of the first look"
+	if earlier.Source != "" {
+		again = "give --baseline " + earlier.Source
+	}
+	return host.Usagef("the looks before this round compared the job with %s, and %s: looks at different baselines give no verdict (gate.stop). %s, or run the job again from its first round",
+		host.Clean(earlier.String()), host.Clean(found), host.Clean(strings.ToUpper(again[:1])+again[1:]))
 }

@@ -45,6 +45,41 @@ func (p *Planned) PlanInRounds(beside bool, round int) error {
 	return nil
 }
 
+// PinBaseline records in a shard that makes a later round which baseline the looks before it compared
+// with, for the later ones. It refuses another one than that of earlier rounds. began is the plan of
+// these; nil: there are none.
+func (p *Planned) PinBaseline(ctx context.Context, began *result.Plan) error {
+	if p.Rounds == nil || p.Rounds.Upto < 2 {
+		return nil
+	}
+	found := p.Found
+	if found == nil {
+		of := began
+		if of == nil {
+			plan, err := p.Record(ctx)
+			if err != nil {
+				return err
+			}
+			of = &plan
+		}
+		base := reporting.FinderOf(p.Host).Find(ctx, p.Dir(), reporting.EvaluatedIn(*of), p.Report)
+		found = &base
+	}
+	if over(ctx) {
+		return nil // the run reports the cancel
+	}
+	if found.Err != nil {
+		return found.Err
+	}
+	if began != nil && began.Rounds != nil {
+		if err := found.SameAs(began.Rounds.Baseline); err != nil {
+			return err
+		}
+	}
+	p.Rounds.Baseline = found.LookedAt()
+	return nil
+}
+
 // notInRounds returns why a job makes all attempts although its gate says that it may end early; ""
 // if it makes them in rounds.
 func (p *Planned) notInRounds() string {

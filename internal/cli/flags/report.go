@@ -23,7 +23,7 @@ type Report struct {
 func (f *Report) Add(cmd *cobra.Command, formats reporters.Table) {
 	Grouped(cmd, ForReports, func(flags *pflag.FlagSet) {
 		f.changed = flags.Changed
-		flags.StringVar(&f.baseline, "baseline", reporting.BaselineNone, "compare with a job's directory or result.json, with the URL of one (https, s3), with github: or github:BRANCH (the last results on that branch), or with none")
+		flags.StringVar(&f.baseline, "baseline", reporting.BaselineNone, "compare with a job's directory or result.json, with the URL of one (https, s3), with github: or github:BRANCH (the last results on that branch), with github:BRANCH:RUN (those of one run), or with none")
 		f.stored.Add(cmd)
 		flags.StringVar(&f.history, "history", "", "show the job among earlier ones in the page, the job summary and the comment: a file that rollout history add writes, or github:[BRANCH]")
 		f.Files.Add(flags, formats, true)

@@ -1,9 +1,13 @@
 package result
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"time"
 
 	"github.com/org/rollout-action/internal/lib/plural"
 )
@@ -15,6 +19,9 @@ type Rounds struct {
 	// Upto is the number of rounds that the shards of a job were told to make; a look at all of them
 	// decides about later ones. 0: one process makes the rounds and the looks, or the job has ended.
 	Upto int `json:"upto,omitempty"`
+	// Baseline is what the looks before these rounds compared with. Later looks and the verdict need the
+	// same. nil: there was no look yet, or no baseline.
+	Baseline *LookedAt `json:"baseline,omitempty"`
 	// Made is the number of rounds after which the job ended; 0: it has not ended.
 	Made   int       `json:"made,omitempty"`
 	Reason EndReason `json:"reason,omitempty"` // why it ended; "": it has not
@@ -23,6 +30,40 @@ type Rounds struct {
 	// NotNeeded are the planned trials that were left out, sorted. They are neither skipped nor
 	// failed: no number of the job has them.
 	NotNeeded []Key `json:"not_needed,omitempty"`
+}
+
+// LookedAt identifies the baseline of a look. Its texts are hostile.
+type LookedAt struct {
+	Digest  string  `json:"digest"` // of its results; see ResultsDigest
+	JobName string  `json:"job_name"`
+	Commit  *string `json:"commit,omitempty"`
+	Source  string  `json:"source,omitempty"` // github:BRANCH:RUN; "": it is of no run on GitHub
+}
+
+// String describes the baseline: its job, commit and run.
+func (l *LookedAt) String() string {
+	text := "the results of the job " + l.JobName
+	if l.Commit != nil {
+		text += " at commit " + (*l.Commit)[:min(len(*l.Commit), 7)]
+	}
+	if l.Source != "" {
+		text += " (" + l.Source + ")"
+	}
+	return text
+}
+
+// ResultsDigest returns a digest ("sha256:…") of a job's name, plan, start and rewards.
+func ResultsDigest(j Job) string {
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%q %q %q\n", j.JobName, j.PlanDigest, j.StartedAt.UTC().Format(time.RFC3339Nano))
+	for _, o := range j.Results {
+		reward := "none"
+		if o.Reward != nil {
+			reward = strconv.FormatFloat(*o.Reward, 'g', -1, 64)
+		}
+		fmt.Fprintf(sum, "%q %s\n", o.Dir(), reward)
+	}
+	return "sha256:" + hex.EncodeToString(sum.Sum(nil))
 }
 
 // EndReason is the reason for which a job that runs in rounds ended.

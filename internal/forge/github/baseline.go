@@ -38,6 +38,7 @@ type Query struct {
 	Branch       string // the base branch
 	Artifact     string // the artifact's name
 	Exclude      int64  // the current run
+	Run          int64  // the only run whose result counts, as an earlier search found it; 0: any
 
 	// Commit is the evaluated commit; "" is the latest of the branch. Parents are its parents in
 	// the checkout; if nil, FindBaseline asks GitHub for them when needed.
@@ -69,6 +70,8 @@ type Found struct {
 	Side Side
 	// Behind is the number of commits between Commit and Base.
 	Behind int
+	// Pinned: the query named the run, so there is no Base.
+	Pinned bool
 	// Assumed is the commit that was used because the evaluated one is unknown; "" otherwise.
 	Assumed string
 	// Newer is a nearer run that was not taken, because its result is incomplete; 0: none.
@@ -96,6 +99,8 @@ func (f Found) Exact() bool { return f.Behind == 0 }
 func (f Found) String() string {
 	base := string(f.Side)
 	switch {
+	case f.Pinned:
+		base = "the run that was named"
 	case f.Side == Itself && f.Exact():
 		base = "an earlier run of this commit"
 	case f.Behind == 1:
@@ -195,6 +200,9 @@ type search struct {
 
 func (s *search) run(ctx context.Context) (Found, error) {
 	s.tried = map[int64]bool{}
+	if s.query.Run != 0 {
+		return s.pinned(ctx)
+	}
 	if err := s.findBase(ctx); err != nil {
 		return Found{}, err
 	}
@@ -217,6 +225,30 @@ func (s *search) run(ctx context.Context) (Found, error) {
 		return Found{}, noBaseline("%s has not completed a run on %s yet", s.query.WorkflowFile, s.query.Branch)
 	}
 	return s.nearest(ctx, runs)
+}
+
+// pinned returns the result of the run that the query names, if it may still provide a baseline.
+func (s *search) pinned(ctx context.Context) (Found, error) {
+	id := s.query.Run
+	r, _, err := s.client.api.Actions.GetWorkflowRunByID(ctx, s.owner, s.repo, id)
+	if err := s.client.explain(err); err != nil {
+		return Found{}, s.unreadable(err, fmt.Sprintf("run %d", id))
+	}
+	if !s.usable(r) {
+		return Found{}, noBaseline("run %d is no completed run of %s by a push, a schedule or a person", id, s.query.Branch)
+	}
+	path, err := s.fetch(ctx, run{r.GetID(), r.GetHeadSHA(), r.GetHTMLURL(), r.GetEvent()})
+	switch {
+	case err != nil:
+		return Found{}, err
+	case path != "":
+		return Found{Path: path, Branch: s.query.Branch, Commit: r.GetHeadSHA(), RunID: id, RunURL: r.GetHTMLURL(), Pinned: true}, nil
+	case s.broken != nil:
+		return Found{}, noBaseline("the artifact %q of run %d cannot be used: %v", s.query.Artifact, id, s.broken)
+	case s.expired > 0:
+		return Found{}, noBaseline("the artifact %q of run %d has expired", s.query.Artifact, id)
+	}
+	return Found{}, noBaseline("run %d has no artifact %q", id, s.query.Artifact)
 }
 
 // unreadable turns a refusal by GitHub into a reason, and returns transient errors unchanged.

@@ -578,3 +578,31 @@ func TestEarlierResultsAreThoseBeforeTheBaseline(t *testing.T) {
 		}
 	}
 }
+
+// A look names its run, so that a newer one does not take its place in later looks.
+func TestANamedRunIsTheBaseline(t *testing.T) {
+	s, c := history(t)
+	first := ran(t, s, 3)
+	newer := ran(t, s, 4)
+	if f := found(t, c, query(), 4); f.RunID != newer {
+		t.Fatalf("found %+v", f)
+	}
+	q := query()
+	q.Run = first
+	f := found(t, c, q, 3)
+	if want := fmt.Sprintf("main at %s (the run that was named; run %d)", sha(3)[:7], first); f.RunID != first || f.String() != want {
+		t.Errorf("found %+v: %s", f, f)
+	}
+
+	// It has to be a run whose results may be a baseline, and still have them.
+	q.Run = ran(t, s, 5, func(r *githubtest.Run, _ *githubtest.Artifact) { r.Event = "pull_request" })
+	none(t, c, q, "is no completed run of main")
+	q.Run = ran(t, s, 5, func(r *githubtest.Run, _ *githubtest.Artifact) { r.Branch = "other" })
+	none(t, c, q, "is no completed run of main")
+	q.Run = ran(t, s, 5, func(_ *githubtest.Run, a *githubtest.Artifact) { a.Expired = true })
+	none(t, c, q, "has expired")
+	q.Run = ran(t, s, 5, func(_ *githubtest.Run, a *githubtest.Artifact) { a.Name = "other" })
+	none(t, c, q, "has no artifact")
+	q.Run = 987654321
+	none(t, c, q, "does not exist")
+}

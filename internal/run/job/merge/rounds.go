@@ -19,6 +19,8 @@ type Made struct {
 	Trials  []result.Trial // that have a result
 	Config  []byte         // the text of config.json
 	Configs []ShardConfig  // that of each shard
+	// Baseline is what the looks before the last round compared with; nil: not known.
+	Baseline *result.LookedAt
 }
 
 // ShardConfig is the configuration with which a shard was run.
@@ -61,7 +63,14 @@ func (m *merge) made(out *outcomes) (Made, error) {
 			made.Trials = append(made.Trials, out.trials[i])
 		}
 	}
+	from := ""
 	for _, p := range m.parts {
+		if r := p.plan.Rounds; r != nil && r.Baseline != nil {
+			if made.Baseline != nil && made.Baseline.Digest != r.Baseline.Digest {
+				return made, job.Refuse("shards %s and %s made their rounds after looks at different baselines: run these shards again with one --baseline", from, p.name())
+			}
+			made.Baseline, from = r.Baseline, p.name()
+		}
 		text, err := result.ReadConfig(p.dir)
 		if err == nil {
 			err = p.checkTop(result.ConfigFile, text)
