@@ -120,7 +120,7 @@ func (w *worktree) disarm(ctx context.Context) error {
 // repository, and so the check of its owner, which fails in containers.
 func (w *worktree) git(ctx context.Context, args ...string) (string, error) {
 	out, err := w.run(ctx, call{
-		dir: w.top, remote: Remote{shown: "in " + safe(w.top)}, args: args, config: w.config,
+		dir: w.top, remote: Remote{shown: "in " + safe(w.top)}, args: args, config: w.config, memory: w.Memory,
 		env: []string{"GIT_DIR=" + filepath.Join(w.top, ".git"), "GIT_WORK_TREE=" + w.top},
 	})
 	return string(out), err

@@ -31,7 +31,8 @@ func (r *localRepo) bomb() {
 func TestGiganticTrees(t *testing.T) {
 	r := newLocalRepo(t)
 	r.bomb()
-	l, err := git.New(git.Options{Memory: 96 << 20}).Local(t.Context(), r.top, filepath.Join(r.top, ".git", "objects"), "HEAD", t.TempDir())
+	client := git.New(git.Options{Memory: 96 << 20})
+	l, err := client.Local(t.Context(), r.top, filepath.Join(r.top, ".git", "objects"), "HEAD", t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +43,11 @@ func TestGiganticTrees(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("needs Linux, where the memory of git is limited")
 	}
-	if _, err := l.History(t.Context(), git.HistoryOptions{Commits: 10, Changes: 5}); err == nil || !strings.Contains(strings.ToLower(err.Error()), "out of memory") {
-		t.Errorf("history: %v; want out of memory", err)
+	_, history := l.History(t.Context(), git.HistoryOptions{Commits: 10, Changes: 5})
+	_, changes := client.Changes(t.Context(), r.top, "first", false)
+	for name, err := range map[string]error{"history": history, "changes": changes} {
+		if err == nil || !strings.Contains(strings.ToLower(err.Error()), "out of memory") {
+			t.Errorf("%s: %v; want out of memory", name, err)
+		}
 	}
 }
