@@ -164,6 +164,9 @@ func (m *mining) place(top string) error {
 	if err != nil {
 		return err
 	}
+	if link := m.linkOnTheWay(top); link != "" {
+		return host.Usagef("--out %s: %s is a symbolic link of the repository; name a directory without one", host.Clean(m.req.Out), host.Clean(link))
+	}
 	m.options.Image, m.options.VerifierSec = m.req.Image, verifierSec
 	below := ""
 	if real, err := filepath.EvalSymlinks(filepath.Dir(out)); err == nil {
@@ -186,6 +189,32 @@ func (m *mining) place(top string) error {
 	m.remove = append(m.remove, remove)
 	m.staging = filepath.Join(dir, filepath.Base(out)) // trials are named after it
 	return os.Mkdir(m.staging, 0o755)
+}
+
+// linkOnTheWay returns the first symbolic link of the repository that the path of the dataset goes
+// through, from the top of the repository; "" if there is none. A commit may have put it there, and it
+// could lead anywhere.
+func (m *mining) linkOnTheWay(top string) string {
+	out := m.req.Out
+	if !filepath.IsAbs(out) {
+		here, err := filepath.EvalSymlinks(m.host.Path("."))
+		if err != nil {
+			return ""
+		}
+		out = filepath.Join(here, out)
+	}
+	rel, err := filepath.Rel(top, out)
+	if err != nil || !filepath.IsLocal(rel) {
+		return ""
+	}
+	way := ""
+	for part := range strings.SplitSeq(rel, string(filepath.Separator)) {
+		way = filepath.Join(way, part)
+		if info, err := os.Lstat(filepath.Join(top, way)); err == nil && info.Mode()&os.ModeSymlink != 0 {
+			return way
+		}
+	}
+	return ""
 }
 
 // close removes the directories. A command that was cancelled has little time to print its table, so

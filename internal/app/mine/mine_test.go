@@ -88,6 +88,28 @@ func TestFlawedTasksAreNotRun(t *testing.T) {
 	}
 }
 
+// Tasks are not written through a link of the repository.
+func TestLinksOnTheWayToTheDataset(t *testing.T) {
+	h := repository(t)
+	outside := t.TempDir()
+	for _, name := range []string{"linked", filepath.Join("evals", "mined")} {
+		if err := os.Symlink(outside, filepath.Join(h.Dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for out, link := range map[string]string{
+		filepath.Join("linked", "mined"): "linked", filepath.Join("evals", "mined"): filepath.Join("evals", "mined"), filepath.Join(h.Dir, "linked", "a", "b"): "linked",
+	} {
+		req := mine.Request{Repository: ".", Out: out, Limit: 1}
+		req.Job.Overrides = []config.Override{{Path: "environment.type", Literal: "fake", Origin: "--env-type"}}
+		_, err := mine.Run(t.Context(), h, req)
+		apptest.Refused(t, err, "--out "+out+": "+link+" is a symbolic link of the repository")
+	}
+	if left, err := os.ReadDir(outside); err != nil || len(left) > 0 {
+		t.Errorf("written: %v, %v", left, err)
+	}
+}
+
 // repository returns a host whose directory is a repository with one commit.
 func repository(t *testing.T) *host.Host {
 	t.Helper()
