@@ -151,6 +151,9 @@ func LookAt(policy gate.Policy, now time.Time, base *FoundBaseline, made merge.M
 // between its shards.
 func Look(ctx context.Context, h *host.Host, req MergeRequest) (_ *merge.Made, looked Looked, err error) {
 	made, ok, err := merge.Look(ctx, merge.Options{Paths: req.Paths, Name: req.Name, Base: h.Dir})
+	for _, note := range made.Notes {
+		host.Linef(h.Output, "note: %s", host.Clean(note))
+	}
 	if err = asUsage(err); err != nil || !ok {
 		return nil, looked, err
 	}

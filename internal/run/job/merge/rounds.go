@@ -21,6 +21,8 @@ type Made struct {
 	Configs []ShardConfig  // that of each shard
 	// Baseline is what the looks before the last round compared with; nil: not known.
 	Baseline *result.LookedAt
+	// Notes are sentences for the user about directories that were left out. They are safe to print.
+	Notes []string
 }
 
 // ShardConfig is the configuration with which a shard was run.
@@ -49,6 +51,7 @@ func Look(ctx context.Context, opts Options) (made Made, ok bool, err error) {
 		return made, false, err
 	}
 	made, err = m.made(out)
+	made.Notes = m.out.Notes
 	return made, m.looks(), err
 }
 
