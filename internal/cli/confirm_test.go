@@ -293,9 +293,15 @@ func TestShardsTryTasksAgainThatLookBroken(t *testing.T) {
 		t.Errorf("with --json, the command in the report has not the flags that were given:\n%s", text)
 	}
 
-	// Where the job file was may not be known any more: the command says that it is needed.
+	// Where the job file was may not be known any more: the command says that it is needed, by the path
+	// that it had if there is one here.
 	plan := s.read("jobs/late/plan.json")
 	s.write("jobs/late/plan.json", strings.Replace(plan, `"paths_from": "../.."`, `"paths_from": ""`, 1))
+	s.rollout(1, "report", "jobs/late", "--baseline", "jobs/base")
+	if got, want := s.printed("To make them now:"), []string{"resume", "jobs/late", "--job-file", "job.yaml", "--baseline", "jobs/base"}; !slices.Equal(got, want) {
+		t.Errorf("it says %q, want %q", got, want)
+	}
+	s.write("jobs/late/plan.json", strings.NewReplacer(`"paths_from": "../.."`, `"paths_from": ""`, `"job_file": "job.yaml"`, `"job_file": "gone.yaml"`).Replace(plan))
 	s.rollout(1, "report", "jobs/late", "--baseline", "jobs/base")
 	if got, want := s.printed("To make them now:"), []string{"resume", "jobs/late", "--job-file", "JOB_FILE", "--baseline", "jobs/base"}; !slices.Equal(got, want) {
 		t.Errorf("it says %q, want %q", got, want)

@@ -54,7 +54,7 @@ const maxMoved = 10
 // againstCommand returns the command that runs the regressed tasks together with a baseline
 // measured at another time, or "" if there is none. Of a cancelled job there is none: its remaining
 // trials come first.
-func againstCommand(in report.Input, base *result.Job, ran []string) string {
+func againstCommand(paths host.Paths, in report.Input, base *result.Job, ran []string) string {
 	if in.Job.Cancelled || base == nil || base.Commit == nil || !git.IsID(*base.Commit) || in.Plan.Commit == nil || in.Plan.Beside != nil || in.Diff == nil || in.Verdict.Outcome == gate.Pass {
 		return ""
 	}
@@ -69,7 +69,7 @@ func againstCommand(in report.Input, base *result.Job, ran []string) string {
 	}
 	command := "rollout run"
 	if len(ran) == 0 {
-		command += " JOB_FILE"
+		command += " " + jobFile(paths, in.Dir, in.Plan)
 	}
 	for _, arg := range ran {
 		command += " " + host.QuotedArgument(arg)
@@ -102,8 +102,8 @@ func (end *Ending) findPaired(h *host.Host, dir string, plan result.Plan, opts *
 }
 
 // PairResumption returns the command that continues a job and its baseline. plan is the plan of
-// either.
-func PairResumption(plan result.Plan, opts ReportOptions) string {
+// either, whose directory is dir.
+func PairResumption(paths host.Paths, dir string, plan result.Plan, opts ReportOptions) string {
 	flag, other := "--against", ""
 	if plan.Beside.OnlyConfirms {
 		flag, other = "--confirm-against", opts.Flags(plan.Compared)
@@ -115,7 +115,7 @@ func PairResumption(plan result.Plan, opts ReportOptions) string {
 	if plan.Shard != nil {
 		other += " --shard " + plan.Shard.String()
 	}
-	return "rollout run JOB_FILE --name " + host.QuotedPath(name) + " " + flag + " " + plan.Beside.Commit + " --resume" + other
+	return "rollout run " + pairJobFile(paths, dir, plan) + " --name " + host.QuotedPath(name) + " " + flag + " " + plan.Beside.Commit + " --resume" + other
 }
 
 // addBeside adds the missing results of the baseline in the directory base, which ran with the job
@@ -140,7 +140,7 @@ func (end *Ending) addBeside(h *host.Host, dir, base string, tree result.Tree) {
 	switch {
 	case end.Both:
 	case err != nil || !host.IsDir(from): // the files of its commit were not kept
-		end.Notes = append(end.Notes, "To run the remaining trials of both: "+PairResumption(tree.Plan, ReportOptions{})+MoreBudget(ended.Stopped))
+		end.Notes = append(end.Notes, "To run the remaining trials of both: "+PairResumption(h.Paths, base, tree.Plan, ReportOptions{})+MoreBudget(ended.Stopped))
 	default:
 		end.Notes = append(end.Notes, "To run the remaining trials of the baseline: "+Resumption(h.Paths, base, tree.Plan, ReportOptions{})+MoreBudget(ended.Stopped),
 			"Then, to report on the job: rollout report "+host.QuotedPath(dir))

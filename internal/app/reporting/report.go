@@ -224,7 +224,7 @@ func (f *finishing) judge(ctx context.Context) error {
 	if _, note := unconfirmed(*in, f.confirmations, f.paired, base); note != "" {
 		command := Resumption(f.Paths, in.Dir, in.Plan, f.opts)
 		if f.paired != nil {
-			command = PairResumption(in.Plan, f.opts)
+			command = PairResumption(f.Paths, in.Dir, in.Plan, f.opts)
 		}
 		note += ". To make them now: " + command
 		in.Notes = append(in.Notes, note)
@@ -240,7 +240,7 @@ func (f *finishing) judge(ctx context.Context) error {
 			in.Notes = append(in.Notes, note)
 		}
 	}
-	if note := againstCommand(*in, base, f.opts.Ran); note != "" {
+	if note := againstCommand(f.Paths, *in, base, f.opts.Ran); note != "" {
 		in.Notes = append(in.Notes, note)
 	}
 	if in.Passed() && ungated(*in) {
@@ -389,7 +389,7 @@ func (f *finishing) gather(ctx context.Context, dir string) error {
 		f.unconfirmed = true
 		f.missing(incomplete)
 		if in.Plan.Beside != nil && !f.end.Both { // rollout resume makes none of them
-			in.Notes = append(in.Notes, "To make the attempts that are missing: "+PairResumption(in.Plan, f.opts))
+			in.Notes = append(in.Notes, "To make the attempts that are missing: "+PairResumption(f.Paths, in.Dir, in.Plan, f.opts))
 		}
 	}
 	return err

@@ -94,7 +94,7 @@ func Resumption(paths host.Paths, dir string, plan result.Plan, report ReportOpt
 	command := "rollout resume " + host.QuotedPath(dir)
 	stored := resume.Job{Dir: paths.Path(dir), Plan: plan}
 	if from, err := stored.PathsFrom(); err != nil || !host.IsDir(from) {
-		command += " --job-file JOB_FILE"
+		command += " --job-file " + jobFile(paths, dir, plan)
 	}
 	return command + report.Flags(plan.Compared)
 }

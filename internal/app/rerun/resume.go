@@ -52,7 +52,7 @@ func Resume(ctx context.Context, h *host.Host, req stages.ResumeRequest) (*host.
 		return nil, err
 	}
 	if stored.Plan.Beside != nil && !stored.Plan.Rounds.Ended() {
-		return nil, host.Usagef("%s makes its attempts in rounds together with the other job (gate.stop): continue both with: %s", host.Clean(req.Dir), reporting.PairResumption(stored.Plan, reporting.ReportOptions{}))
+		return nil, host.Usagef("%s makes its attempts in rounds together with the other job (gate.stop): continue both with: %s", host.Clean(req.Dir), reporting.PairResumption(h.Paths, req.Dir, stored.Plan, reporting.ReportOptions{}))
 	}
 	if req.Report.Baseline == "" {
 		req.Report.Baseline = reporting.BaselineDir(h.Paths, req.Dir, stored.Plan)
@@ -111,7 +111,7 @@ func PlanStored(ctx context.Context, h *host.Host, stored resume.Job, req stages
 	again.File = filepath.Join(stored.Dir, result.ConfigFile)
 	if b := stored.Plan.Beside; b != nil && b.Baseline && !host.IsDir(from) {
 		return nil, host.Usagef("%s: the files of commit %s, from which this baseline ran, are no longer there: they are kept in the cache, if it can be written and was not cleaned. Continue it with its job: %s",
-			host.Clean(again.File), host.ShortCommit(b.Commit), reporting.PairResumption(stored.Plan, reporting.ReportOptions{}))
+			host.Clean(again.File), host.ShortCommit(b.Commit), reporting.PairResumption(h.Paths, stored.Dir, stored.Plan, reporting.ReportOptions{}))
 	}
 	if !host.IsDir(from) {
 		return nil, host.Usagef("%s: its paths cannot be followed, as it is not known where its job file was, or that directory is gone: give the job file with --job-file", host.Clean(again.File))

@@ -42,6 +42,7 @@ type Loaded struct {
 	AllTaskDirs []string // of all tasks, also of those that are filtered out
 	// LeftBySelection are the agents and tasks that the job does not select; nil: there are none.
 	LeftBySelection *result.NotSelected
+	flagged         bool // by flags that change the work of the job file
 	source          *dataset.Source
 	Files           map[string]*agentfiles.Set // of the agents that have some
 	Judges          *judging.Set               // nil: nothing is judged
@@ -165,7 +166,7 @@ func loadTasks(ctx context.Context, h *host.Host, file *config.Loaded, path stri
 	if err != nil {
 		return nil, err
 	}
-	l := &Loaded{Loaded: file, Host: h, Path: path, Getenv: getenv, Settings: settings, unrun: req.Unrun, source: host.NewSource(h.Variables, h.Guard, h.Output)}
+	l := &Loaded{Loaded: file, Host: h, Path: path, Getenv: getenv, Settings: settings, unrun: req.Unrun, flagged: req.changesJob(), source: host.NewSource(h.Variables, h.Guard, h.Output)}
 	defer func() {
 		if err != nil {
 			l.Close()
@@ -217,6 +218,13 @@ func (r JobRequest) selectsTasks() bool {
 	s := r.Selection
 	return len(s.Datasets)+len(s.Metadata) > 0 || s.NTasks != nil || slices.ContainsFunc(r.overrides(), func(o config.Override) bool {
 		return o.Path == "include_tasks" || o.Path == "exclude_tasks"
+	})
+}
+
+// changesJob reports whether flags change the work of the job file.
+func (r JobRequest) changesJob() bool {
+	return r.selectsTasks() || len(r.Agents) > 0 || r.Selection.Seed != nil || slices.ContainsFunc(r.overrides(), func(o config.Override) bool {
+		return !slices.Contains([]string{"name", "jobs_dir", "n_concurrent_trials"}, o.Path)
 	})
 }
 

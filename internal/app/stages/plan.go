@@ -266,9 +266,26 @@ func (p *Planned) Record(ctx context.Context) (result.Plan, error) {
 	}
 	return job.Record(p.Job, p.Specs, job.RecordOptions{
 		StartedAt: h.Now(), Commit: checkout.Commit, Parents: parents, Dir: here, Shard: p.Shard, ShardOf: p.ShardOf,
-		PathsFrom: pathsFrom, Compared: p.Report.Compares(), ProvesTasks: p.Proves, Reverifies: p.Reverifies, OnlyJudges: p.OnlyJudges, Beside: p.Beside,
+		PathsFrom: pathsFrom, JobFile: p.jobFile(here), JobFlags: p.flagged, Compared: p.Report.Compares(), ProvesTasks: p.Proves, Reverifies: p.Reverifies, OnlyJudges: p.OnlyJudges, Beside: p.Beside,
 		NamedAs: namedAs, Rollout: h.Build, NotAffected: p.NotAffected, NotSelected: p.LeftBySelection, Rounds: p.Rounds,
 	})
+}
+
+// jobFile returns the path of the job file from a directory, with forward slashes; "" if the job is
+// implied by its tasks, comes from standard input, or is read from the record of another run.
+func (p *Planned) jobFile(from string) string {
+	if p.Implied || p.Path == "-" || filepath.Base(p.Path) == result.ConfigFile {
+		return ""
+	}
+	file, err := filepath.Abs(p.Host.Path(p.Path))
+	if err != nil {
+		return ""
+	}
+	below, err := filepath.Rel(from, file)
+	if err != nil {
+		return ""
+	}
+	return filepath.ToSlash(below)
 }
 
 // checkout returns the checkout that contains a job file; for standard input, that of the current

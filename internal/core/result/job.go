@@ -68,6 +68,11 @@ type Plan struct {
 	// PathsFrom is the directory to which the paths in config.json are relative, as a path from the
 	// job's directory with forward slashes; "" if unknown (after a merge).
 	PathsFrom string `json:"paths_from,omitempty"`
+	// JobFile is the path of the job file from the directory where the job was planned, with forward
+	// slashes; "" if it had none, or read it from standard input. It is in the directory PathsFrom.
+	JobFile string `json:"job_file,omitempty"`
+	// JobFlags means that flags changed the work of the job file: it is not the same job without them.
+	JobFlags bool `json:"job_flags,omitempty"`
 	// Compared: the job began with a baseline. Which one is not stored, because it may be a path of
 	// the machine.
 	Compared bool `json:"compared,omitempty"`

@@ -35,8 +35,10 @@ type RecordOptions struct {
 	ShardOf []int
 	// PathsFrom is as in result.Plan.
 	PathsFrom   string
-	Compared    bool // as in result.Plan
-	ProvesTasks bool // as in result.Plan
+	JobFile     string // as in result.Plan
+	JobFlags    bool   // as in result.Plan
+	Compared    bool   // as in result.Plan
+	ProvesTasks bool   // as in result.Plan
 	Reverifies  string
 	OnlyJudges  bool
 	Beside      *result.Beside
@@ -52,7 +54,7 @@ type RecordOptions struct {
 func Record(cfg config.Job, specs []trial.Spec, opts RecordOptions) (result.Plan, error) {
 	plan := result.Plan{
 		JobName: cfg.Name, StartedAt: result.Stamp(opts.StartedAt), Commit: opts.Commit, Parents: opts.Parents, Shard: opts.Shard,
-		Metrics: []string{}, Agents: plannedAgents(specs), Tasks: plannedTasks(specs, opts.Dir), Trials: Keys(specs), ShardOf: opts.ShardOf, PathsFrom: opts.PathsFrom,
+		Metrics: []string{}, Agents: plannedAgents(specs), Tasks: plannedTasks(specs, opts.Dir), Trials: Keys(specs), ShardOf: opts.ShardOf, PathsFrom: opts.PathsFrom, JobFile: opts.JobFile, JobFlags: opts.JobFlags,
 		Compared: opts.Compared, ProvesTasks: opts.ProvesTasks, Reverifies: opts.Reverifies, OnlyJudges: opts.OnlyJudges, Beside: opts.Beside, NamedAs: opts.NamedAs, RolloutVersion: opts.Rollout,
 		NotAffected: opts.NotAffected, NotSelected: opts.NotSelected, Rounds: opts.Rounds,
 	}
