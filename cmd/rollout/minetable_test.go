@@ -161,7 +161,7 @@ func programDir(t *testing.T, name string) string {
 	return ""
 }
 
-var proofDir = regexp.MustCompile(`mine-proof-[0-9_-]+`)
+var proofDir = regexp.MustCompile(`mine-(names|proof)-[0-9_-]+`)
 
 // The table says of each commit of a small repository what became of it: of merges, squashes, a flaky
 // test, changes of tests only, renames, generated files, binaries and submodules, in three languages.
@@ -182,7 +182,7 @@ func TestTableOfReasons(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v\n%s", err, &said)
 			}
-			got := proofDir.ReplaceAllString(string(out), "mine-proof-DATE")
+			got := proofDir.ReplaceAllString(string(out), "mine-$1-DATE")
 			golden := filepath.Join("testdata", "mine", language+".golden")
 			if *update {
 				must(t, errors.Join(os.MkdirAll(filepath.Dir(golden), 0o755), os.WriteFile(golden, []byte(got), 0o600)))

@@ -19,6 +19,7 @@ import (
 	"github.com/org/rollout-action/internal/core/task"
 	"github.com/org/rollout-action/internal/lib/cache"
 	"github.com/org/rollout-action/internal/lib/git"
+	"github.com/org/rollout-action/internal/lib/plural"
 	"github.com/org/rollout-action/internal/run/mine"
 	"github.com/org/rollout-action/internal/run/prove"
 )
@@ -33,6 +34,7 @@ type Request struct {
 	Image      string   // for the proposed Dockerfile; "": the language's
 	Dockerfile string   // a file in place of the proposed one; "": none
 	DryRun     bool     // build and run nothing, and write nothing
+	Refresh    bool     // only commits after the newest one that has a task in the dataset
 	Job        stages.JobRequest
 }
 
@@ -43,11 +45,13 @@ type Result struct {
 	Left       int              // how many commits were not looked at
 	// Dockerfiles are those of a dry run, by task.
 	Dockerfiles map[string]string
-	Proof       string // the directory of the job that proved the tasks; "": none was proven
+	Evidence    []string // the directories of the jobs that ran the tasks
 }
 
+// MaxCommits is the number of commits that a run looks at, at most.
+const MaxCommits = 1000
+
 const (
-	maxCommits    = 1000
 	maxDockerfile = 1 << 20
 	maxTree       = 256 << 20 // bytes of the files of a commit
 	maxTreeFiles  = 30_000
@@ -70,9 +74,16 @@ func run(ctx context.Context, h *host.Host, req Request) (Result, error) {
 		return Result{}, err
 	}
 	defer m.close(ctx)
-	commits, err := m.repo.History(ctx, git.HistoryOptions{Commits: maxCommits, Changes: mine.MaxFiles + 1, Since: req.Since})
+	commits, err := m.repo.History(ctx, git.HistoryOptions{Commits: MaxCommits, Changes: mine.MaxFiles + 1, Since: req.Since})
 	if err != nil {
 		return Result{}, err
+	}
+	if req.Refresh {
+		known := mine.NewestKnown(commits, m.exists)
+		if known < 0 {
+			return m.Result, host.Usagef("--refresh: %s has no task of the newest %s; mine without it", host.Clean(req.Out), plural.Count(len(commits), "commit"))
+		}
+		commits = commits[:known]
 	}
 	m.Candidates, err = mine.Look(ctx, m.repo, commits, mine.Options{Limit: req.Limit, Paths: req.Paths, Exists: m.exists})
 	m.Left = len(commits) - len(m.Candidates)

@@ -88,6 +88,34 @@ func TestFlawedTasksAreNotRun(t *testing.T) {
 	}
 }
 
+// With Refresh, only commits after the newest one that has a task in the dataset are looked at.
+func TestRefreshLooksAtNewCommits(t *testing.T) {
+	h := repository(t)
+	req := mine.Request{Repository: ".", Out: "mined", Limit: 10, DryRun: true, Refresh: true}
+	_, err := mine.Run(t.Context(), h, req)
+	apptest.Refused(t, err, "--refresh: mined has no task of the newest 1 commit; mine without it")
+	subjects := []string{"One", "Two", "Three"}
+	for _, subject := range subjects {
+		if err := os.WriteFile(filepath.Join(h.Dir, "file"), []byte(subject), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		commit(t, h, subject)
+	}
+	req.Refresh = false
+	all, err := mine.Run(t.Context(), h, req)
+	if err != nil || len(all.Candidates) != 4 || all.Candidates[2].Subject != "One" {
+		t.Fatalf("%+v, %v; want four commits", all.Candidates, err)
+	}
+	if err := os.MkdirAll(filepath.Join(h.Dir, "mined", all.Candidates[2].Task), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	req.Refresh = true
+	found, err := mine.Run(t.Context(), h, req)
+	if err != nil || len(found.Candidates) != 2 || found.Candidates[0].Subject != "Three" || found.Candidates[1].Subject != "Two" {
+		t.Errorf("%+v, %v; want the two commits after One", found.Candidates, err)
+	}
+}
+
 // Tasks are not written through a link of the repository.
 func TestLinksOnTheWayToTheDataset(t *testing.T) {
 	h := repository(t)

@@ -14,6 +14,7 @@ import (
 	"github.com/org/rollout-action/internal/app/proof"
 	"github.com/org/rollout-action/internal/core/config"
 	"github.com/org/rollout-action/internal/core/result"
+	"github.com/org/rollout-action/internal/core/task"
 	"github.com/org/rollout-action/internal/lib/nofollow"
 	"github.com/org/rollout-action/internal/run/mine"
 	"github.com/org/rollout-action/internal/run/prove"
@@ -30,41 +31,35 @@ const (
 )
 
 // prove runs the tasks twice: once to learn the names of the tests, and then as validate --run does it.
-// It moves the proven tasks into the dataset.
+// It moves the proven tasks into the dataset: if it is interrupted, those that were proven until then.
 func (m *mining) prove(ctx context.Context) error {
 	if !m.promising() {
 		return nil
 	}
 	host.Linef(m.host.Output, "Learning the names of the tests: each task runs once with its change and once without it")
-	report, err := m.run(ctx, "names", 1, 1, false)
-	if err != nil {
+	err := m.run(ctx, "names", 1, 1, false, m.learn)
+	if err != nil || !m.promising() {
 		return err
-	}
-	if err := m.each(report, func(c *mine.Candidate, r prove.TaskReport) error { return m.learn(c, r, report) }); err != nil {
-		return err
-	}
-	if !m.promising() {
-		return nil
 	}
 	host.Linef(m.host.Output, "Proving the tasks whose tests tell the change")
-	if report, err = m.run(ctx, "proof", runs, runs, true); err != nil {
-		return err
+	return m.run(ctx, "proof", runs, runs, true, m.keep)
+}
+
+// keep moves a task into the dataset if it is proven.
+func (m *mining) keep(c *mine.Candidate, r prove.TaskReport, report *prove.Report) error {
+	if c.Reason, c.Detail = judge(r); c.Reason != mine.Proven {
+		return nil
 	}
-	m.Proof = report.Dir
-	return m.each(report, func(c *mine.Candidate, r prove.TaskReport) error {
-		if c.Reason, c.Detail = judge(r); c.Reason != mine.Proven {
-			return nil
+	dir := filepath.Join(m.staging, c.Task)
+	if r.Verdict == prove.Flawed || report.Cancelled && slices.ContainsFunc(prove.Lint(task.Load(dir)), isSecretOfRepository) {
+		if err := mine.IgnoreSecrets(dir); err != nil {
+			return err
 		}
-		if r.Verdict == prove.Flawed {
-			if err := mine.IgnoreSecrets(filepath.Join(m.staging, c.Task)); err != nil {
-				return err
-			}
-		}
-		if err := os.MkdirAll(m.host.Path(m.req.Out), 0o755); err != nil {
-			return fmt.Errorf("make the dataset: %w", err)
-		}
-		return os.Rename(filepath.Join(m.staging, c.Task), m.out(c.Task))
-	})
+	}
+	if err := os.MkdirAll(m.host.Path(m.req.Out), 0o755); err != nil {
+		return fmt.Errorf("make the dataset: %w", err)
+	}
+	return os.Rename(dir, m.out(c.Task))
 }
 
 // promising reports whether there is a task to run.
@@ -72,28 +67,45 @@ func (m *mining) promising() bool {
 	return slices.ContainsFunc(m.Candidates, func(c mine.Candidate) bool { return c.Reason == mine.Promising })
 }
 
-// run runs the tasks that are promising.
-func (m *mining) run(ctx context.Context, what string, oracle, nop int, offline bool) (*prove.Report, error) {
+// run runs the tasks that are promising, and calls do for each as take does.
+func (m *mining) run(ctx context.Context, what string, oracle, nop int, offline bool, do func(*mine.Candidate, prove.TaskReport, *prove.Report) error) error {
 	req := proof.ProveRequest{Job: m.req.Job, Runs: oracle, NopRuns: nop, Offline: offline, Reports: proof.ProveReports{GitHub: "off"}}
 	req.Job.File = m.staging
 	name := "mine-" + what + "-" + m.host.Now().Format("2006-01-02__15-04-05")
 	req.Job.Overrides = append(slices.Clip(req.Job.Overrides), config.Override{Path: "name", Literal: name, Origin: "--name"})
 	report, err := proof.Prove(ctx, m.host, req)
-	if report != nil && report.Outcome() == prove.Stopped {
-		err = errors.Join(err, host.Cancelled("cancelled before all commits were proven"))
+	return m.take(report, err, do)
+}
+
+// take calls do for each task of a report, which may be nil. If runs are missing, it returns why, and
+// the tasks without a result are not known.
+func (m *mining) take(report *prove.Report, err error, do func(*mine.Candidate, prove.TaskReport, *prove.Report) error) error {
+	if report != nil {
+		if report.Outcome() == prove.Stopped {
+			err = errors.Join(err, host.Cancelled("cancelled before all commits were proven"))
+		}
+		if report.Dir != "" {
+			m.Evidence = append(m.Evidence, report.Dir)
+		}
+		err = errors.Join(err, m.each(report, do))
 	}
-	return report, err
+	for i := range m.Candidates {
+		if c := &m.Candidates[i]; err != nil && c.Reason == mine.Promising {
+			c.Reason, c.Detail = mine.NotKnown, "mining was interrupted"
+		}
+	}
+	return err
 }
 
 // each calls do for each task of a report, and removes the tasks that are dropped.
-func (m *mining) each(report *prove.Report, do func(*mine.Candidate, prove.TaskReport) error) error {
+func (m *mining) each(report *prove.Report, do func(*mine.Candidate, prove.TaskReport, *prove.Report) error) error {
 	for _, r := range report.Tasks {
 		i := slices.IndexFunc(m.Candidates, func(c mine.Candidate) bool { return c.Task == r.Task && c.Reason == mine.Promising })
 		if i < 0 {
 			continue
 		}
 		c := &m.Candidates[i]
-		if err := do(c, r); err != nil {
+		if err := do(c, r, report); err != nil {
 			return err
 		}
 		if c.Reason != mine.Promising && c.Reason != mine.Proven {
@@ -151,10 +163,7 @@ func judge(r prove.TaskReport) (mine.Reason, string) {
 	secret := secretOfRepository(r)
 	switch {
 	case r.Verdict == prove.Proven, secret != "":
-		if slices.ContainsFunc(r.Runs.Offline, func(t result.Trial) bool { return !t.Passed() }) {
-			return mine.NeedsNetwork, ""
-		}
-		return mine.Proven, secret
+		return offline(r.Runs.Offline, secret)
 	case r.Verdict == prove.Flaky:
 		return mine.Flaky, "with the change: " + r.Runs.OracleString()
 	case r.Verdict == prove.Trivial:
@@ -168,6 +177,23 @@ func judge(r prove.TaskReport) (mine.Reason, string) {
 		return mine.Flaky, "with the change: " + r.Runs.OracleString() // it passed when the names were learned
 	}
 	return otherwise(r)
+}
+
+// offline returns what the runs without a network say of a task that is proven with one. note is the
+// detail of a proven one.
+func offline(trials []result.Trial, note string) (mine.Reason, string) {
+	if len(trials) == 0 {
+		return mine.NotKnown, "it was not run without a network"
+	}
+	for _, t := range trials {
+		switch {
+		case t.Error != nil && (t.Error.Type == result.Cancelled || t.Error.Type.Infrastructure()):
+			return failed(t)
+		case !t.Passed():
+			return mine.NeedsNetwork, ""
+		}
+	}
+	return mine.Proven, note
 }
 
 // flaw returns the first finding because of which no task is made. What looks like a secret in a file of

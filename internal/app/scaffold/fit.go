@@ -59,9 +59,9 @@ func outsideOfGit(h *host.Host, dir string) error {
 	}
 }
 
-// insideRepository refuses tasks that are not in the repository of the job: a checkout in CI would
-// not have them.
-func insideRepository(h *host.Host, dir, tasks string) error {
+// insideRepository refuses tasks, or the file of a registry, that are not in the repository of the job: a
+// checkout in CI would not have them. way is the way out.
+func insideRepository(h *host.Host, dir, tasks, way string) error {
 	root, _ := top(h, dir)
 	if root == "" {
 		return nil
@@ -73,8 +73,8 @@ func insideRepository(h *host.Host, dir, tasks string) error {
 	if rel, err := filepath.Rel(root, host.Resolved(abs)); err == nil && filepath.IsLocal(rel) {
 		return nil
 	}
-	return host.Usagef("%s is outside of the repository %s, so a checkout in CI would not have it: move or copy the tasks into the repository, or put them into a registry",
-		host.Clean(tasks), host.Clean(root))
+	return host.Usagef("%s is outside of the repository %s, so a checkout in CI would not have it: %s",
+		host.Clean(tasks), host.Clean(root), way)
 }
 
 // Choice is the provider that Init writes into the job file if none was named.

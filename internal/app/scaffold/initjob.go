@@ -137,6 +137,9 @@ func checkInitDataset(ctx context.Context, h *host.Host, dir, where, label strin
 	}
 	ds := config.Dataset{Name: d.Name, Version: d.Version, Registry: &config.Registry{URL: where}}
 	if !registry.IsURL(where) {
+		if err := insideRepository(h, dir, where, "copy the file into the repository, or give its URL"); err != nil {
+			return none, err
+		}
 		path, err := fromJob(h, dir, where)
 		if err != nil {
 			return none, err
@@ -191,7 +194,7 @@ func CheckInitTasks(ctx context.Context, h *host.Host, dir, tasks string) (InitT
 	if err != nil {
 		return none, err
 	}
-	if err := insideRepository(h, dir, tasks); err != nil {
+	if err := insideRepository(h, dir, tasks, "move or copy the tasks into the repository, or put them into a registry"); err != nil {
 		return none, err
 	}
 	rel, err := fromJob(h, dir, tasks)

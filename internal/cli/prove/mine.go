@@ -37,7 +37,7 @@ type mineOptions struct {
 	since, out, image, dockerfile, format string
 	limit, concurrent                     int
 	paths, sets                           []string
-	dryRun                                bool
+	dryRun, refresh                       bool
 	envType, jobsDir                      string
 	view                                  flags.View
 	changed                               func(string) bool
@@ -59,8 +59,8 @@ says of each commit what became of it.
 
 Tests are run by go test, pytest or unittest, jest, vitest, mocha or node --test, cargo test, Maven, bash (*_test.sh)
 and, for other languages, make test. The Dockerfile is proposed from go.mod, pyproject.toml, package.json, Cargo.toml,
-pom.xml and the like; with --dry-run it is shown. Tasks that the dataset has are left as they are: mine again to add
-what is new since.
+pom.xml and the like; with --dry-run it is shown. Tasks that the dataset has are left as they are. Mining again tries older
+commits, and those that failed, too; --refresh looks only at those that are new since.
 ` + command.DoneCodes,
 		Example: `  rollout mine --dry-run
   rollout mine --since 2026-01-01 --paths internal/parser --out evals/mined
@@ -76,13 +76,14 @@ what is new since.
 	}
 	opts.changed = cmd.Flags().Changed
 	fs := cmd.Flags()
-	fs.StringVar(&opts.since, "since", "", "only commits that were made since this date, as in 2026-01-31")
+	fs.StringVar(&opts.since, "since", "", "only commits that were written (author's date) and committed since this date, as in 2026-01-31")
 	fs.IntVar(&opts.limit, "limit", MineLimit, "try at most so many promising commits, the newest first")
 	fs.StringArrayVar(&opts.paths, "paths", nil, "only commits that change code in this directory or in files that this glob matches (repeatable)")
 	fs.StringVar(&opts.out, "out", MineOut, "the directory of the dataset")
 	fs.StringVar(&opts.image, "image", "", "the image that the proposed Dockerfile begins with")
 	fs.StringVar(&opts.dockerfile, "dockerfile", "", "a Dockerfile in place of the proposed one; it has to copy repo/ to /app")
 	fs.BoolVar(&opts.dryRun, "dry-run", false, "look at the commits and show the Dockerfiles; build, run and write nothing")
+	fs.BoolVar(&opts.refresh, "refresh", false, "only commits after the newest one that has a task in the dataset")
 	fs.StringVar(&opts.format, "format", flags.FormatText, "the format of the output: text or json")
 	flags.Wants(fs, "since", "want a date such as 2026-01-31")
 	flags.Wants(fs, "format", "want text or json")
@@ -98,7 +99,7 @@ what is new since.
 
 // request returns what a command line asks for.
 func (o *mineOptions) request(repository string) (mine.Request, error) {
-	req := mine.Request{Repository: repository, Limit: o.limit, Paths: o.paths, Out: o.out, Image: o.image, Dockerfile: o.dockerfile, DryRun: o.dryRun}
+	req := mine.Request{Repository: repository, Limit: o.limit, Paths: o.paths, Out: o.out, Image: o.image, Dockerfile: o.dockerfile, DryRun: o.dryRun, Refresh: o.refresh}
 	if o.since != "" {
 		var err error
 		if req.Since, err = time.Parse(time.DateOnly, o.since); err != nil {
@@ -174,10 +175,10 @@ func forPrograms(found mine.Result) any {
 	out := struct {
 		SchemaVersion int         `json:"schema_version"`
 		Dataset       string      `json:"dataset"`
-		Proof         string      `json:"proof"`
-		Left          int         `json:"left"` // commits that were not looked at
+		Evidence      []string    `json:"evidence"` // the directories of the jobs that ran the tasks
+		Left          int         `json:"left"`     // commits that were not looked at
 		Candidates    []candidate `json:"candidates"`
-	}{1, found.Out, found.Proof, found.Left, []candidate{}}
+	}{1, found.Out, append([]string{}, found.Evidence...), found.Left, []candidate{}}
 	for _, c := range found.Candidates {
 		out.Candidates = append(out.Candidates, candidate{
 			c.Commit, c.Date, c.Subject, c.Task, c.Reason, c.Detail, c.Files, c.Lines, append([]string{}, c.Languages...), c.Tests, found.Dockerfiles[c.Task],
@@ -213,14 +214,16 @@ func PrintMined(w io.Writer, found mine.Result, dry bool) error {
 	fmt.Fprintf(&b, "%s looked at", plural.Count(len(found.Candidates), "commit"))
 	if found.Left > 0 {
 		fmt.Fprintf(&b, ", %d older not (--limit)", found.Left)
+	} else if len(found.Candidates) == mine.MaxCommits {
+		b.WriteString(", older ones are never looked at")
 	}
 	if dry {
 		fmt.Fprintf(&b, ": %d promising\n", counts[mined.Promising])
 	} else {
 		fmt.Fprintf(&b, ": %d proven, in %s\n", counts[mined.Proven], untrusted.Line(found.Out))
 	}
-	if found.Proof != "" {
-		fmt.Fprintf(&b, "Evidence: %s\n", untrusted.Line(found.Proof))
+	if len(found.Evidence) > 0 {
+		fmt.Fprintf(&b, "Evidence: %s\n", untrusted.Line(strings.Join(found.Evidence, ", ")))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

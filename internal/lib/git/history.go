@@ -46,7 +46,7 @@ const noMode = "000000"
 type HistoryOptions struct {
 	Commits int       // at most so many
 	Changes int       // of a commit: at most so many are returned
-	Since   time.Time // only commits that were made since then; zero: all
+	Since   time.Time // only commits that were written since then, and committed; zero: all
 }
 
 // History returns the commit and its ancestors, newest first, by first parents: a merge is one
@@ -68,6 +68,12 @@ func (l *Local) History(ctx context.Context, opts HistoryOptions) ([]Commit, err
 		commits, err = readHistory(r, opts.Changes)
 		return err
 	})
+	if !opts.Since.IsZero() { // git compares the committer's date, which a rebase makes new
+		commits = slices.DeleteFunc(commits, func(c Commit) bool {
+			written, err := time.Parse(time.RFC3339, c.Date)
+			return err == nil && written.Before(opts.Since)
+		})
+	}
 	return commits, err
 }
 

@@ -87,6 +87,10 @@ func TestHistory(t *testing.T) {
 	if _, err := os.Stat(r.ran); err == nil {
 		t.Error("a command of the repository's configuration ran")
 	}
+	r.git("commit", "--quiet", "--allow-empty", "--date", "2001-02-03T04:05:06Z", "-m", "written long ago")
+	if got := r.history(git.HistoryOptions{Commits: 100, Since: time.Now().Add(-24 * time.Hour)}); len(got) == 0 || strings.Contains(got[0], "long ago") {
+		t.Errorf("got %q, want those that were written today", got)
+	}
 }
 
 // The history of a shallow clone ends where the clone ends.

@@ -83,6 +83,11 @@ func Look(ctx context.Context, repo *git.Local, commits []git.Commit, opts Optio
 	return out, nil
 }
 
+// NewestKnown returns the index of the newest commit of which a dataset has a task; -1: there is none.
+func NewestKnown(commits []git.Commit, exists func(task string) bool) int {
+	return slices.IndexFunc(commits, func(c git.Commit) bool { return exists(newCandidate(c).Task) })
+}
+
 func newCandidate(from git.Commit) Candidate {
 	subject := untrusted.Cut(untrusted.Line(from.Subject), 100)
 	return Candidate{
