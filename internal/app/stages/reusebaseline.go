@@ -110,7 +110,7 @@ func (p *Planned) sourceOf(found reporting.FoundBaseline) ([]reuse.Source, error
 		}
 	}
 	if known == 0 {
-		p.RunsAll("the " + result.ResultFile + " of the baseline does not say what its trials ran, as those of earlier versions do not")
+		p.RunsAll("the " + result.ResultFile + " of the baseline does not say what its trials ran: that of a job with judges does not, nor that of an earlier version")
 		return nil, nil
 	}
 	commit := ""

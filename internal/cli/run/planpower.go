@@ -63,7 +63,7 @@ func earlyMeaning(p app.Power) string {
 	case !p.EarlyDiffers:
 		return "STOPPED EARLY: expected trials with gate.stop: early if nothing changed, against a stored baseline. The verdict is that of all attempts."
 	}
-	return "STOPPED EARLY: trials with gate.stop: early if nothing changed, where that was measured. It shows a drop in up to 2 of 100 runs fewer on average."
+	return "STOPPED EARLY: trials with gate.stop: early if nothing changed, where that was measured. It shows a drop in up to 3 of 100 runs fewer on average."
 }
 
 // powerSource says what an estimate is from.

@@ -22,7 +22,7 @@ type Policy struct {
 // Baseline says what a job is compared with.
 type Baseline struct {
 	// Pool 0 is 1.
-	Pool int `yaml:"pool" json:"pool,omitempty" min:"1" max:"10" doc:"How many of the base branch's last results are the baseline together, each of a whole run of the same job. If there are fewer, those. Default: 1."`
+	Pool int `yaml:"pool" json:"pool,omitempty" min:"1" max:"5" doc:"How many of the base branch's last results are the baseline together, each of a whole run of the same job. If there are fewer, those. Default: 1."`
 }
 
 // Confirm limits the attempts that try tasks again that look broken. They enter no rate; see
