@@ -166,6 +166,7 @@ var proofDir = regexp.MustCompile(`mine-(names|proof)-[0-9_-]+`)
 // The table says of each commit of a small repository what became of it: of merges, squashes, a flaky
 // test, changes of tests only, renames, generated files, binaries and submodules, in three languages.
 func TestTableOfReasons(t *testing.T) {
+	testenv.Long(t, "tasks are made of three repositories and proven")
 	for language, s := range small {
 		t.Run(language, func(t *testing.T) {
 			needSandbox(t)
