@@ -40,12 +40,11 @@ type pool struct {
 	why   string   // there are no more; "": not known
 }
 
-// newPool returns a pool of so many runs; nil if the newest is all that is asked for or cannot have
-// others at its side.
+// newPool returns a pool that collects up to want runs with the newest one, base.
 func newPool(base *result.Job, want int) *pool {
 	p := &pool{base: base, want: want}
 	if p.why = base.Partial(); p.why != "" {
-		p.why = "no other run can stand beside it, as " + p.why
+		p.why = "no other run can be added, as " + p.why
 	}
 	return p
 }
@@ -79,7 +78,7 @@ func (p *pool) add(name, path string) (more bool) {
 		}
 		for i := range p.base.Pool {
 			if why == "" {
-				why = job.DiffersFrom(&p.base.Pool[i]) // which has trials of its own
+				why = job.DiffersFrom(&p.base.Pool[i]) // a copy of its trials is no other run
 			}
 		}
 	}
@@ -141,7 +140,7 @@ func poolOnGitHub(ctx context.Context, client *github.Client, query github.Query
 	return p.String()
 }
 
-// poolOnDisk adds to a baseline the jobs before it that are beside its directory, newest first.
+// poolOnDisk adds to a baseline the earlier jobs in the directory that contains its own, newest first.
 func (f Finder) poolOnDisk(source, dir string, base *result.Job, want int) string {
 	if want < 2 {
 		return ""
@@ -149,7 +148,7 @@ func (f Finder) poolOnDisk(source, dir string, base *result.Job, want int) strin
 	p := newPool(base, want)
 	at := filepath.Clean(f.Path(source))
 	if !host.IsDir(at) && p.why == "" {
-		p.why = "a file is one run; give the directory of a job, beside which earlier ones are"
+		p.why = "a file is one run; give a job's directory, and those of earlier jobs in the same place are found"
 	}
 	if p.full() {
 		return p.String()

@@ -25,8 +25,8 @@ import (
 	"github.com/org/rollout-action/internal/run/job/merge"
 )
 
-// Report reports on a job from the files in its directory. It runs no trial. With an error, the
-// Finished is partial, or nil.
+// Report reports on a job from the files in its directory. It runs no trial. With an error, it returns
+// a partial Finished, or nil.
 func Report(ctx context.Context, h *host.Host, req ReportRequest) (*host.Finished, error) {
 	return Finish(ctx, h, req.Dir, req.Options, Ending{Quiet: req.Quiet, ReadOnly: req.ReadOnly})
 }
@@ -270,7 +270,7 @@ func (f *finishing) isPart() bool {
 	return false
 }
 
-// evaluated returns what is compared. A baseline that ran with the job is one run, whatever the gate
+// evaluated returns the commit of the job and the number of runs to compare it with. A baseline that ran with the job is one run, whatever the gate
 // asks for.
 func (f *finishing) evaluated() Evaluated {
 	of := EvaluatedIn(f.in.Plan)

@@ -27,7 +27,7 @@ func top(h *host.Host, dir string) (root, below string) {
 	return topOf(host.Resolved(abs))
 }
 
-// topOf is top for an absolute path without links.
+// topOf returns what top does, for an absolute path without links.
 func topOf(abs string) (root, below string) {
 	for at := abs; ; at = filepath.Dir(at) {
 		if _, err := os.Lstat(filepath.Join(at, ".git")); err == nil {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// MaxPool bounds the number of runs that are a baseline together. More add little, and with nine or more a single
-// task could be more than chance by itself.
+// MaxPool bounds the number of runs that are a baseline together. More add little, and with nine or
+// more a single task could be more than chance by itself.
 const MaxPool = 5
 
 // PooledRun identifies a run of a baseline of several runs.

@@ -20,7 +20,7 @@ var errElsewhere = errors.New("the run evaluated another commit")
 //
 // A manual run has to have evaluated the commit that it ran on. Pushes and schedules have no inputs,
 // so only the branch's own workflow chooses their commit: it may be another one of the branch (the
-// workflow commits before it evaluates, or checks out what is newest), or that of another
+// workflow commits before it evaluates, or checks out the newest one), or that of another
 // repository, which GitHub does not know here.
 func (s *search) evaluatedBranch(ctx context.Context, r run, path string) error {
 	job, err := result.ReadJobHead(filepath.Dir(path))

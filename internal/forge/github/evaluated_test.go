@@ -28,7 +28,7 @@ func TestARunThatEvaluatedAnotherCommitIsNoBaseline(t *testing.T) {
 		event, commit string
 		taken         bool
 	}{
-		"a manual run of its own commit":                  {manual, sha(4), true},
+		"a manual run of the commit that it ran on":       {manual, sha(4), true},
 		"a manual run of a branch":                        {manual, sha(7), false},
 		"a manual run of a fork's commit":                 {manual, sha(11), false},
 		"a manual run of an older commit of main":         {manual, sha(1), false},

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/org/rollout-action/internal/lib/git"
+	"github.com/org/rollout-action/internal/test/testenv"
 )
 
 // bomb commits a tree of a few kilobytes that names ten billion files, on top of HEAD.
@@ -41,7 +42,7 @@ func TestGiganticTrees(t *testing.T) {
 		t.Errorf("exported: %v; want too many files", err)
 	}
 	if runtime.GOOS != "linux" {
-		t.Skip("needs Linux, where the memory of git is limited")
+		testenv.Lacks(t, "sandbox", "Linux, where the memory of git is limited")
 	}
 	_, history := l.History(t.Context(), git.HistoryOptions{Commits: 10, Changes: 5})
 	_, changes := client.Changes(t.Context(), r.top, "first", false)

@@ -229,8 +229,7 @@ type Blob struct {
 }
 
 // Find returns the contents of files of commits. A name is the full id of a commit, a colon and the name
-// of the file, and the result has it if there is such a file, or such a link. Names with line breaks are
-// not found.
+// of the file; files and links are found. Names with line breaks are not found.
 func (l *Local) Find(ctx context.Context, names []string) (map[string]Blob, error) {
 	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return strings.Contains(name, "\n") })
 	found := map[string]Blob{}
