@@ -331,7 +331,11 @@ func readInputs(h *host.Host) (inputs, error) {
 		s.formats = h.Reporters
 	}
 	for _, in := range Inputs() {
-		if value := reader.GetInput(in.Name); value != "" {
+		value := reader.GetInput(in.Name)
+		if _, given := h.Getenv("INPUT_BASELINE"); given && value == "" && in.Name == "baseline" {
+			value = in.Default // an expression without a value must not mean: compare with nothing
+		}
+		if value != "" {
 			s.values[in.Name] = value
 		}
 	}

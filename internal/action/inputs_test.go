@@ -85,6 +85,9 @@ func TestInputsBecomeRequests(t *testing.T) {
 		"a baseline that runs with the job is the baseline": {
 			map[string]string{"job": "j", "against": "main", "baseline": "github:", "comment": "always"},
 			stages.RunRequest{Job: stages.JobRequest{File: "j"}, Against: "main", Report: reporting.ReportOptions{Comment: "always"}}},
+		"an empty baseline is the default one": {
+			map[string]string{"command": "merge", "paths": "a", "baseline": ""},
+			reporting.MergeRequest{Paths: []string{"a"}, Report: reporting.ReportOptions{Baseline: "github:"}}},
 		"a budget has values as in a job file": {
 			map[string]string{"job": "j", "budget-cost-usd": "20", "budget-duration": "90m"},
 			stages.RunRequest{Job: stages.JobRequest{File: "j", Overrides: []config.Override{
