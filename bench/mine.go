@@ -51,8 +51,8 @@ func lookAt(ctx context.Context, repository string) (err error) {
 	return err
 }
 
-// writeHistory writes a repository with 500 files of 200 lines and a history of mineCommits more commits.
-// Half of them change code and tests together, as in the history of Rollout itself.
+// writeHistory writes a repository with 500 files of 200 lines and a history of mineCommits more
+// commits. Half of them change code and tests together, as in the history of Rollout itself.
 func writeHistory(ctx context.Context, dir string) error {
 	var in bytes.Buffer
 	mark := 0

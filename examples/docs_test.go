@@ -45,9 +45,9 @@ func pages(t *testing.T) map[string][]byte {
 }
 
 // TestDocumentedBlocks checks every YAML and TOML block of README.md and docs: a workflow is in
-// examples/workflows, which other tests lint and run, and a job of one (indented) is in a file there; a manifest of Kubernetes' is in
-// examples/kubernetes, which other tests apply; any other YAML is a part of a job file, and loads;
-// TOML is a task.toml.
+// examples/workflows, which other tests lint and run, and a job of one (indented) is in a file
+// there; a manifest of Kubernetes' is in examples/kubernetes, which other tests apply; any other
+// YAML is a part of a job file, and loads; TOML is a task.toml.
 func TestDocumentedBlocks(t *testing.T) {
 	seen := map[string]int{}
 	for path, page := range pages(t) {

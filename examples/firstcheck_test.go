@@ -18,8 +18,8 @@ type step struct {
 	output   []string // lines; "…" stands for any number of lines; nil: the page shows nothing
 }
 
-// parseSteps returns the shell blocks of a page. What follows a block at once, as a block of text or
-// as a quotation, is its output.
+// parseSteps returns the shell blocks of a page. What follows a block at once, as a block of text
+// or as a quotation, is its output.
 func parseSteps(page string) []step {
 	var steps []step
 	lines := strings.Split(page, "\n")

@@ -29,8 +29,8 @@ type sources struct {
 	mul, mulTest map[string]string // a function and its test
 	div, divTest map[string]string // another one
 	same         map[string]string // a change of code, and a test that passes without it
-	// flaky has a function and a test with 100 pairs of names: of each pair, one passes in a run, by
-	// chance. So no run passes as another did.
+	// flaky has a function and a test with 100 pairs of names: of each pair, one passes in a run,
+	// by chance. So no run passes as another did.
 	flaky           map[string]string
 	more            map[string]string // another test of mul
 	moveFrom, move  string
@@ -163,8 +163,9 @@ func programDir(t *testing.T, name string) string {
 
 var proofDir = regexp.MustCompile(`mine-(names|proof)-[0-9_-]+`)
 
-// The table says of each commit of a small repository what became of it: of merges, squashes, a flaky
-// test, changes of tests only, renames, generated files, binaries and submodules, in three languages.
+// The table says of each commit of a small repository what became of it: of merges, squashes, a
+// flaky test, changes of tests only, renames, generated files, binaries and submodules, in three
+// languages.
 func TestTableOfReasons(t *testing.T) {
 	testenv.Long(t, "tasks are made of three repositories and proven")
 	for language, s := range small {

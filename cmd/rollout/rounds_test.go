@@ -15,8 +15,8 @@ import (
 )
 
 // inRounds creates a repository with a job that ends when its verdict is clear, and its baseline.
-// The agent solves each task in the commit "good", and none in the working tree. So a drop is proven
-// after two of three rounds, each of six trials.
+// The agent solves each task in the commit "good", and none in the working tree. So a drop is
+// proven after two of three rounds, each of six trials.
 func inRounds(t *testing.T) job {
 	t.Helper()
 	j := job{dir: t.TempDir(), name: "rounds", provider: fake.Name}
@@ -51,8 +51,8 @@ gate: {max_pass_rate_drop: 0.05, stop: early}
 	return j
 }
 
-// verdict matches the lines of the verdict about the limit and about why the rounds ended. A job that
-// is killed when its rounds have ended says the reason there alone.
+// verdict matches the lines of the verdict about the limit and about why the rounds ended. A job
+// that is killed when its rounds have ended says the reason there alone.
 var verdict = regexp.MustCompile(`(?m)^  \S .*(max_pass_rate_drop|Ended after).*$`)
 
 // TestKilledRoundsDecideTheSame kills jobs between and during the rounds of their attempts,

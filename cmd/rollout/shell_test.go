@@ -154,8 +154,8 @@ func TestShellOnATerminal(t *testing.T) {
 		r.write(t, "until stty size | grep '40 120'; do sleep 0.1; done\r")
 		r.await(t, "40 120\r\n")
 		// Ctrl-C is for the program in the shell, even when pressed twice. The program says that it
-		// has started: a shell that gets the signal while it starts a program lets it run, and waits
-		// for it after the next command.
+		// has started: a shell that gets the signal while it starts a program lets it run, and
+		// waits for it after the next command.
 		r.write(t, "sh -c \"echo sta''rted; exec sleep 3600\"\r")
 		r.await(t, "started")
 		for range 2 {

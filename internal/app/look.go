@@ -66,8 +66,8 @@ func incomplete(made merge.Made, missing []result.Key) string {
 	return "the round is not complete, so nothing can be decided: " + host.Joined(shards) + ". Run these shards again with the same --round"
 }
 
-// roundOf divides the trials of a round as the job is divided. Shards that have made all attempts are
-// left out.
+// roundOf divides the trials of a round as the job is divided. Shards that have made all attempts
+// are left out.
 func roundOf(made merge.Made, round int) Division {
 	has, left, open := map[result.Key]bool{}, map[int]int{}, map[int]bool{}
 	for _, t := range made.Trials {

@@ -7,8 +7,8 @@ import (
 	"github.com/org/rollout-action/internal/run/job/merge"
 )
 
-// TestRoundOf: a shard whose attempts of a round are there already, because they were reused, is asked
-// for the round, too, as long as it lacks later ones: the last round makes all that are left.
+// TestRoundOf: a shard whose attempts of a round are there already, because they were reused, is
+// asked for the round, too, as long as it lacks later ones: the last round makes all that are left.
 func TestRoundOf(t *testing.T) {
 	var made merge.Made
 	made.Total = 3

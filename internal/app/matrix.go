@@ -161,8 +161,8 @@ func Divide(ctx context.Context, h *host.Host, req DivideRequest) (Division, err
 	return d, nil
 }
 
-// countShards returns the number of shards for --shards, at most as many as can be non-empty. It is 0
-// if nothing that changed can affect a trial.
+// countShards returns the number of shards for --shards, at most as many as can be non-empty. It is
+// 0 if nothing that changed can affect a trial.
 func countShards(p *stages.Planned, req DivideRequest, timings job.Timings) (int, error) {
 	if p.NothingAffected() {
 		return 0, nil

@@ -21,14 +21,14 @@ type Power struct {
 	Confidence float64 `json:"confidence"`
 	Tasks      int     `json:"tasks"`
 	Agents     int     `json:"agents"` // those that the gate is about
-	// Earlier is the path of the results that the estimate is from; "": tasks are taken to pass with
-	// probabilities from 0 to 1, evenly spread, and costs are not known.
+	// Earlier is the path of the results that the estimate is from; "": tasks are taken to pass
+	// with probabilities from 0 to 1, evenly spread, and costs are not known.
 	Earlier string `json:"earlier,omitempty"`
-	// Unknown is the number of pairs of an agent and a task without an earlier score; they are taken
-	// to be as the others of the agent are on average.
+	// Unknown is the number of pairs of an agent and a task without an earlier score; they are
+	// taken to be as the others of the agent are on average.
 	Unknown int `json:"unknown,omitempty"`
-	// Uncosted is the number of pairs of which neither the task nor the agent has a known cost; they
-	// are left out of the costs.
+	// Uncosted is the number of pairs of which neither the task nor the agent has a known cost;
+	// they are left out of the costs.
 	Uncosted int        `json:"uncosted,omitempty"`
 	Rows     []PowerRow `json:"attempts"`
 	// EarlyDiffers: a job that ends early (gate.stop) may have another verdict than one with all
@@ -47,8 +47,8 @@ type PowerRow struct {
 	EarlyCostUSD *float64 `json:"early_cost_usd,omitempty"`
 }
 
-// PlanPower returns what the gate would show of a job's suite, by the scores and costs of an earlier
-// job if one is given. It contacts no provider.
+// PlanPower returns what the gate would show of a job's suite, by the scores and costs of an
+// earlier job if one is given. It contacts no provider.
 func PlanPower(ctx context.Context, h *host.Host, req stages.JobRequest, earlier string) (Power, error) {
 	before, err := stages.ReadEarlier(h.Paths, h.Output, earlier)
 	if err != nil {
@@ -146,8 +146,8 @@ func (w *Power) fill(known map[result.Key]float64, pairs map[result.Key]bool, ag
 	}
 }
 
-// cost returns what one attempt at every task costs, with each task's mean cost or that of its agent;
-// nil: not known.
+// cost returns what one attempt at every task costs, with each task's mean cost or that of its
+// agent; nil: not known.
 func (w *Power) cost(pairs map[result.Key]bool, before result.Job) *float64 {
 	costs := costsOf(before.Results)
 	sum, known := 0.0, 0

@@ -69,8 +69,8 @@ func TestReuseBaselineIsRefusedWithAReason(t *testing.T) {
 	}
 }
 
-// A dry run counts the trials that the run makes: those of the rounds that a shard was told to make, and
-// at most all of a job that ends when its verdict is clear.
+// A dry run counts the trials that the run makes: those of the rounds that a shard was told to
+// make, and at most all of a job that ends when its verdict is clear.
 func TestDryRunInRounds(t *testing.T) {
 	early := []config.Override{{Path: "gate.stop", Value: "early"}, {Path: "gate.max_pass_rate_drop", Value: "0"}}
 	for name, c := range map[string]struct {

@@ -36,8 +36,9 @@ func loadRun(ctx context.Context, h *host.Host, req *stages.RunRequest) (*stages
 	return p, policy, err
 }
 
-// nothingAffected returns the plan of a job without trials, if what changed can affect none of them.
-// Such a job needs no values of variables, which a fork does not have. Otherwise it returns nil.
+// nothingAffected returns the plan of a job without trials, if what changed can affect none of
+// them. Such a job needs no values of variables, which a fork does not have. Otherwise it returns
+// nil.
 func nothingAffected(ctx context.Context, h *host.Host, req stages.JobRequest) *stages.Planned {
 	req.Unused, req.Unrun = true, true
 	p, err := stages.LoadPlan(ctx, h, req)

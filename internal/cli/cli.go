@@ -1,6 +1,6 @@
 // Package cli is the command line: the root command with its help and completion, the table of
-// commands, the hidden command of the Action, and exit codes. The commands are in the packages below
-// it, by the headings of the help. It decides nothing that another package could decide.
+// commands, the hidden command of the Action, and exit codes. The commands are in the packages
+// below it, by the headings of the help. It decides nothing that another package could decide.
 package cli
 
 import (

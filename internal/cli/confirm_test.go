@@ -293,8 +293,8 @@ func TestShardsTryTasksAgainThatLookBroken(t *testing.T) {
 		t.Errorf("with --json, the command in the report has not the flags that were given:\n%s", text)
 	}
 
-	// Where the job file was may not be known any more: the command says that it is needed, by the path
-	// that it had if there is one here.
+	// Where the job file was may not be known any more: the command says that it is needed, by the
+	// path that it had if there is one here.
 	plan := s.read("jobs/late/plan.json")
 	s.write("jobs/late/plan.json", strings.Replace(plan, `"paths_from": "../.."`, `"paths_from": ""`, 1))
 	s.rollout(1, "report", "jobs/late", "--baseline", "jobs/base")

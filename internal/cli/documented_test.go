@@ -25,8 +25,8 @@ var (
 // otherFlags are flags of other programs that pages mention.
 var otherFlags = []string{"security-opt", "user", "scope", "pid", "repo", "cap-add"}
 
-// TestDocumentedCommands parses every rollout command in the shell blocks and the code spans of README.md and docs, and looks up
-// every flag that pages for users mention.
+// TestDocumentedCommands parses every rollout command in the shell blocks and the code spans of
+// README.md and docs, and looks up every flag that pages for users mention.
 func TestDocumentedCommands(t *testing.T) {
 	flags := map[string]bool{}
 	for _, c := range userCommands() {
@@ -112,7 +112,8 @@ func documentedCommand(line string, whole bool) error {
 // inPipeline matches a rollout command in a file of another CI system, up to what its shell adds.
 var inPipeline = regexp.MustCompile(`(?:^|[\s"])rollout (run|merge) ([^#|"\n]*(?:"[^"\n]*"[^#|"\n]*)*)`)
 
-// TestPipelineCommands parses every rollout command in the pipelines of examples/pipelines, and in the component that one includes.
+// TestPipelineCommands parses every rollout command in the pipelines of examples/pipelines, and in
+// the component that one includes.
 func TestPipelineCommands(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("..", "..", "examples", "pipelines", "*"))
 	if err != nil || len(files) < 4 {

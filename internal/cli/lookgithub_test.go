@@ -11,8 +11,8 @@ import (
 	"github.com/org/rollout-action/internal/test/githubtest"
 )
 
-// A run lands on the base branch between two looks. The output of the first look keeps the later ones
-// to the baseline that it compared with, and they refuse the newer one.
+// A run lands on the base branch between two looks. The output of the first look keeps the later
+// ones to the baseline that it compared with, and they refuse the newer one.
 func TestLaterLooksCompareWithTheBaselineOfTheFirst(t *testing.T) {
 	s := newReuseScene(t)
 	g := githubtest.New(t)

@@ -34,7 +34,8 @@ func mentions(text string) []string {
 	return out
 }
 
-// words splits what follows "rollout" as a shell would: up to the end of the line, or of the parentheses around it.
+// words splits what follows "rollout" as a shell would: up to the end of the line, or of the
+// parentheses around it.
 func words(text string) []string {
 	var out []string
 	var word strings.Builder

@@ -255,8 +255,8 @@ func TestReuseBaselineNamesItsReasons(t *testing.T) {
 	s.says("all trials run, because the baseline runs with the job")
 }
 
-// TestAHostileBaselineChangesNothingElse: names, digests and numbers of a forged file reach no path and
-// no terminal as they are, and trials that it does not describe run.
+// TestAHostileBaselineChangesNothingElse: names, digests and numbers of a forged file reach no path
+// and no terminal as they are, and trials that it does not describe run.
 func TestAHostileBaselineChangesNothingElse(t *testing.T) {
 	s := newReuseScene(t)
 	var base result.Job
@@ -303,8 +303,8 @@ func TestAHostileBaselineChangesNothingElse(t *testing.T) {
 	}
 }
 
-// Rounds over shards, with a look between them: a shard whose trials are all taken over has made its
-// rounds, and the others go on.
+// Rounds over shards, with a look between them: a shard whose trials are all taken over has made
+// its rounds, and the others go on.
 func TestReuseBaselineWithLooksAtShards(t *testing.T) {
 	s := newReuseScene(t)
 	s.write("job.yaml", strings.NewReplacer(", noise: ignore, confirm: {attempts: 4}", "").Replace(s.read("job.yaml"))+"n_attempts: 3\n")

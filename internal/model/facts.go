@@ -38,15 +38,17 @@ type Facts struct {
 	// Truncated is the reason for the end of an answer that reached the maximum length of its
 	// output.
 	Truncated string
-	// Filled is the reason for the end of an answer that filled the model's context; "" if there is none.
+	// Filled is the reason for the end of an answer that filled the model's context; "" if there is
+	// none.
 	Filled string
 	// Overflow is the provider's error for a conversation that the model cannot read because of its
 	// length.
 	Overflow string
-	// Overflows are parts of errors about such conversations, in lower case. Each is from a provider's answers or documentation.
+	// Overflows are parts of errors about such conversations, in lower case. Each is from a
+	// provider's answers or documentation.
 	Overflows []string
-	// Limits are the paths of the maximum length of an answer in a request, in tokens, Choices those
-	// of the number of answers, and Sampling those of other parameters that affect answers.
+	// Limits are the paths of the maximum length of an answer in a request, in tokens, Choices
+	// those of the number of answers, and Sampling those of other parameters that affect answers.
 	Limits, Choices, Sampling []string
 }
 

@@ -27,7 +27,8 @@ import (
 // store is the directory with the layers, images and environments of one mode. Every entry is
 // written atomically, so many processes can share it.
 //
-//	l/ID/PART/      a layer: its changes, in overlayfs's form, for each part of the root file system
+//	l/ID/PART/      a layer: its changes, in overlayfs's form, for each part of the root
+//	                file system
 //	bases/KEY/      stand-ins for images: see hostBase
 //	images/ID.json  the images that references name
 //	env/ID/         an environment; see environments.go

@@ -17,9 +17,10 @@ import (
 const DefaultPerType = 10
 
 // Reporter writes a line for each annotation, the most important ones first:
-//   - errors for what makes the job fail or what the change broke: something missing, a check that failed, a task that is
-//     broken or ended with an error
-//   - warnings for tasks that got worse, are flaky or, without a baseline, did not pass, and for broken tasks in quarantine
+//   - errors for what makes the job fail or what the change broke: something missing, a check that
+//     failed, a task that is broken or ended with an error
+//   - warnings for tasks that got worse, are flaky or, without a baseline, did not pass, and for
+//     broken tasks in quarantine
 //   - notices for tasks that got better, and for those that still do not pass
 type Reporter struct {
 	// PerType is the largest number of annotations of each type; 0 means DefaultPerType. If there

@@ -12,9 +12,9 @@ import (
 	"github.com/org/rollout-action/internal/run/prove"
 )
 
-// Proof writes the report of rollout validate --run: a workflow command for each finding that counts, at its place in the
-// repository: an error if the task fails by it, otherwise a warning. It writes as many of each type
-// as the runner keeps; the last one names the number of the others.
+// Proof writes the report of rollout validate --run: a workflow command for each finding that
+// counts, at its place in the repository: an error if the task fails by it, otherwise a warning. It
+// writes as many of each type as the runner keeps; the last one names the number of the others.
 func Proof(w io.Writer, in prove.Report) error {
 	var b strings.Builder
 	for _, severity := range []prove.Severity{prove.Error, prove.Warning} {

@@ -9,12 +9,12 @@ import (
 	"github.com/org/rollout-action/internal/run/prove"
 )
 
-// ProofSchemaVersion is incremented when a field of ProofDocument changes its meaning or is removed.
-// New fields do not change it.
+// ProofSchemaVersion is incremented when a field of ProofDocument changes its meaning or is
+// removed. New fields do not change it.
 const ProofSchemaVersion = 1
 
-// ProofDocument is the JSON object about proven tasks. Rewards have no unit, durations are seconds. Lists are never null.
-// Texts from outside are not changed; the file is safe to print.
+// ProofDocument is the JSON object about proven tasks. Rewards have no unit, durations are seconds.
+// Lists are never null. Texts from outside are not changed; the file is safe to print.
 type ProofDocument struct {
 	SchemaVersion int           `json:"schema_version"`
 	Outcome       prove.Outcome `json:"outcome"`  // passed, failed, incomplete or cancelled

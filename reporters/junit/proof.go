@@ -13,9 +13,9 @@ import (
 	"github.com/org/rollout-action/internal/run/prove"
 )
 
-// Proof writes the report of rollout validate --run: a suite for each dataset with a case for each task. A task that is not proven is a
-// failure whose type is the verdict; one without any result is an error. Warnings are in
-// system-out. All attributes are in Jenkins' junit-10.xsd.
+// Proof writes the report of rollout validate --run: a suite for each dataset with a case for each
+// task. A task that is not proven is a failure whose type is the verdict; one without any result is
+// an error. Warnings are in system-out. All attributes are in Jenkins' junit-10.xsd.
 func Proof(w io.Writer, in prove.Report) error {
 	doc := junit.Testsuites{Name: "rollout validate"}
 	names := map[string]int{}

@@ -62,8 +62,8 @@ const (
 	apiTime     = 20 * time.Second
 )
 
-// Diagnose checks this machine and, if req names a job file or tasks, what that job needs. The error
-// is ErrCancelled, or the error of the request; problems of the job file are findings.
+// Diagnose checks this machine and, if req names a job file or tasks, what that job needs. The
+// error is ErrCancelled, or the error of the request; problems of the job file are findings.
 func Diagnose(ctx context.Context, h *host.Host, req stages.JobRequest) ([]Finding, error) {
 	d := &diagnosis{Host: h, minFree: lowDisk, jobs: host.JobsDir}
 	d.program(ctx)
@@ -275,7 +275,8 @@ func (d *diagnosis) disks() {
 	}
 }
 
-// github reports, inside of a workflow of GitHub Actions, what the token may do. Nothing is written.
+// github reports, inside of a workflow of GitHub Actions, what the token may do. Nothing is
+// written.
 func (d *diagnosis) github(ctx context.Context) {
 	run := d.GitHub()
 	if !run.Inside {

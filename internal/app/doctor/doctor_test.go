@@ -186,7 +186,8 @@ func TestTheTokenOfAWorkflow(t *testing.T) {
 	want(t, found, "github pull-requests: write", doctor.Note, "runs of a fork")
 }
 
-// What the workflow's permissions say of comments is read from the checkout, because GitHub does not tell it.
+// What the workflow's permissions say of comments is read from the checkout, because GitHub does
+// not tell it.
 func TestThePermissionToCommentIsReadFromTheWorkflow(t *testing.T) {
 	server := githubtest.New(t)
 	server.AddRepo("org/agent")

@@ -20,8 +20,9 @@ const ownToken = "ghs_"
 // maxWorkflow bounds the size of a workflow that is read.
 const maxWorkflow = 1 << 20
 
-// comments reports whether the token may write comments. GitHub has no request that tells it without
-// writing, so this reads the permissions that the workflow gives to the job, in the checkout.
+// comments reports whether the token may write comments. GitHub has no request that tells it
+// without writing, so this reads the permissions that the workflow gives to the job, in the
+// checkout.
 func (d *diagnosis) comments(run github.Environment) {
 	add := func(state State, text, hint string) { d.add(areaGitHub, commentPermission, state, text, hint) }
 	const untried = "not checked: GitHub does not tell it without a comment being written, and "

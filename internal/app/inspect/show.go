@@ -296,8 +296,8 @@ func FindTrial(paths host.Paths, dir, part string) (result.Key, error) {
 	return result.Key{}, host.Usagef("%d trials of %s have %q in their names; give more of one: %s", len(found), host.Clean(dir), host.Clean(part), untrusted.Names(names))
 }
 
-// ofTask reports whether part is the name of the trial's task, with the dataset or the agent and the
-// dataset before it or without them, or is that with the number of the attempt.
+// ofTask reports whether part is the name of the trial's task, with the dataset or the agent and
+// the dataset before it or without them, or is that with the number of the attempt.
 func ofTask(k result.Key, part string) bool {
 	name := "/" + k.String()
 	task := strings.TrimSuffix(name, "__"+strconv.Itoa(k.Attempt))

@@ -20,7 +20,8 @@ const TableConfidence = 0.95
 // TableRequest is the request of Tabulate.
 type TableRequest struct {
 	Jobs []string // each as in CompareRequest, without duplicates
-	// Agents are the rows, which are then compared in pairs. Empty: all agents, without a comparison.
+	// Agents are the rows, which are then compared in pairs. Empty: all agents, without a
+	// comparison.
 	Agents []string
 	All    bool // count every task of each agent, even those that others do not have
 	Stored reporting.StoredAt

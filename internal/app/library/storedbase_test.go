@@ -24,7 +24,8 @@ func storeVerdict(t *testing.T, dir, baseline string) {
 	}
 }
 
-// The job that a verdict was given against is found by name, start and plan, wherever it lies in the library.
+// The job that a verdict was given against is found by name, start and plan, wherever it lies in
+// the library.
 func TestLibraryFindsTheBaselineOfAVerdict(t *testing.T) {
 	for name, tc := range map[string]struct {
 		base   string // its directory; "": it is not in the library

@@ -14,8 +14,8 @@ import (
 	"github.com/org/rollout-action/internal/test/testenv"
 )
 
-// Rollout's own history has commits that change code and tests together. A dry run finds them, proposes
-// a Dockerfile for each and leaves no file.
+// Rollout's own history has commits that change code and tests together. A dry run finds them,
+// proposes a Dockerfile for each and leaves no file.
 func TestOwnHistoryHasPromisingCommits(t *testing.T) {
 	testenv.NeedGit(t)
 	wd, err := os.Getwd()

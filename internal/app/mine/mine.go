@@ -1,5 +1,5 @@
-// Package mine makes a dataset of a repository's history: it finds commits that change code and tests
-// together, writes tasks of them and keeps those that are proven.
+// Package mine makes a dataset of a repository's history: it finds commits that change code and
+// tests together, writes tasks of them and keeps those that are proven.
 package mine
 
 import (
@@ -96,8 +96,8 @@ func run(ctx context.Context, h *host.Host, req Request) (Result, error) {
 	return m.Result, err
 }
 
-// checkSettings checks the settings of the proof. Without it, a wrong one would be reported only when
-// the tasks are written.
+// checkSettings checks the settings of the proof. Without it, a wrong one would be reported only
+// when the tasks are written.
 func checkSettings(h *host.Host, req Request) error {
 	if req.DryRun {
 		return nil
@@ -168,8 +168,8 @@ func open(ctx context.Context, h *host.Host, req Request) (_ *mining, err error)
 	return m, nil
 }
 
-// place makes the directory in which tasks are written before they are proven: next to the dataset, so
-// that proven ones can be renamed. A dry run writes none.
+// place makes the directory in which tasks are written before they are proven: next to the dataset,
+// so that proven ones can be renamed. A dry run writes none.
 func (m *mining) place(top string) error {
 	out, err := filepath.Abs(m.host.Path(m.req.Out))
 	if err != nil {
@@ -203,8 +203,8 @@ func (m *mining) place(top string) error {
 }
 
 // linkOnTheWay returns the first symbolic link of the repository that the path of the dataset goes
-// through, from the top of the repository; "" if there is none. A commit may have put it there, and it
-// could lead anywhere.
+// through, from the top of the repository; "" if there is none. A commit may have put it there, and
+// it could lead anywhere.
 func (m *mining) linkOnTheWay(top string) string {
 	out := m.req.Out
 	if !filepath.IsAbs(out) {
@@ -228,8 +228,8 @@ func (m *mining) linkOnTheWay(top string) string {
 	return ""
 }
 
-// close removes the directories. A command that was cancelled has little time to print its table, so
-// it does not wait for that long: the next run removes the rest.
+// close removes the directories. A command that was cancelled has little time to print its table,
+// so it does not wait for that long: the next run removes the rest.
 func (m *mining) close(ctx context.Context) {
 	removed := make(chan struct{})
 	go func() {
@@ -286,8 +286,8 @@ func (m *mining) write(ctx context.Context) error {
 	return nil
 }
 
-// lint drops a candidate if a rule of validate finds an error in its files: the proof would find it, too,
-// and only after its runs.
+// lint drops a candidate if a rule of validate finds an error in its files: the proof would find
+// it, too, and only after its runs.
 func lint(c *mine.Candidate, dir string) {
 	if f, found := flaw(prove.Lint(task.Load(dir))); found {
 		c.Reason, c.Detail = mine.Flawed, host.Clean(f.Rule+": "+f.Message)

@@ -66,8 +66,8 @@ func TestFilesOfKilledMiningsAreRemoved(t *testing.T) {
 	}
 }
 
-// A task with an error in its files, such as a token in the message of its commit, is left out before
-// anything is built.
+// A task with an error in its files, such as a token in the message of its commit, is left out
+// before anything is built.
 func TestFlawedTasksAreNotRun(t *testing.T) {
 	const token = "ghp_" + "a8Kd02LmQp5Rt7Yw3Zx9Cv1Bn4Hj6Gf0Sd2E"
 	h := repository(t)

@@ -23,15 +23,17 @@ import (
 const (
 	runs     = 3       // of each task with its change and without it, in the proof
 	maxNames = 4 << 20 // bytes of the names of the tests that passed in a run
-	// passedFile is where the tests of a task note the names of those that passed. Source: files/test.sh
-	// of package mine.
+	// passedFile is where the tests of a task note the names of those that passed. Source:
+	// files/test.sh of package mine.
 	passedFile = "passed.txt"
-	// unnamedFile shows that the tests passed and named none. Source: files/run-make.sh of package mine.
+	// unnamedFile shows that the tests passed and named none. Source: files/run-make.sh of package
+	// mine.
 	unnamedFile = "unnamed.txt"
 )
 
-// prove runs the tasks twice: once to learn the names of the tests, and then as validate --run does it.
-// It moves the proven tasks into the dataset: if it is interrupted, those that were proven until then.
+// prove runs the tasks twice: once to learn the names of the tests, and then as validate --run does
+// it. It moves the proven tasks into the dataset: if it is interrupted, those that were proven
+// until then.
 func (m *mining) prove(ctx context.Context) error {
 	if !m.promising() {
 		return nil
@@ -77,8 +79,8 @@ func (m *mining) run(ctx context.Context, what string, oracle, nop int, offline 
 	return m.take(report, err, do)
 }
 
-// take calls do for each task of a report, which may be nil. If runs are missing, it returns why, and
-// the tasks without a result are not known.
+// take calls do for each task of a report, which may be nil. If runs are missing, it returns why,
+// and the tasks without a result are not known.
 func (m *mining) take(report *prove.Report, err error, do func(*mine.Candidate, prove.TaskReport, *prove.Report) error) error {
 	if report != nil {
 		if report.Outcome() == prove.Stopped {
@@ -179,8 +181,8 @@ func judge(r prove.TaskReport) (mine.Reason, string) {
 	return otherwise(r)
 }
 
-// offline returns what the runs without a network say of a task that is proven with one. note is the
-// detail of a proven one.
+// offline returns what the runs without a network say of a task that is proven with one. note is
+// the detail of a proven one.
 func offline(trials []result.Trial, note string) (mine.Reason, string) {
 	if len(trials) == 0 {
 		return mine.NotKnown, "it was not run without a network"
@@ -196,9 +198,9 @@ func offline(trials []result.Trial, note string) (mine.Reason, string) {
 	return mine.Proven, note
 }
 
-// flaw returns the first finding because of which no task is made. What looks like a secret in a file of
-// the repository, such as a token of its tests, is none: the task does not spread it further, as its
-// dataset is in the same repository.
+// flaw returns the first finding because of which no task is made. What looks like a secret in a
+// file of the repository, such as a token of its tests, is none: the task does not spread it
+// further, as its dataset is in the same repository.
 func flaw(findings []prove.Finding) (prove.Finding, bool) {
 	i := slices.IndexFunc(findings, func(f prove.Finding) bool { return f.Counts() && !isSecretOfRepository(f) })
 	if i < 0 {
@@ -211,8 +213,8 @@ func isSecretOfRepository(f prove.Finding) bool {
 	return f.Counts() && f.Rule == "secret" && mine.IsOfRepository(f.File)
 }
 
-// secretOfRepository returns a note if nothing is wrong with a task but what looks like secrets in files
-// of the repository.
+// secretOfRepository returns a note if nothing is wrong with a task but what looks like secrets in
+// files of the repository.
 func secretOfRepository(r prove.TaskReport) string {
 	if _, found := flaw(r.Findings); found || r.Verdict != prove.Flawed {
 		return ""

@@ -63,7 +63,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// An interrupted mining keeps what was proven until then, and says of the rest that it is not known.
+// An interrupted mining keeps what was proven until then, and says of the rest that it is not
+// known.
 func TestInterruptedMiningKeepsProvenTasks(t *testing.T) {
 	h, _ := apptest.New(t)
 	m := &mining{host: h, req: Request{Out: "mined"}, staging: t.TempDir()}

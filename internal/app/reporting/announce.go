@@ -68,8 +68,8 @@ func Announce(ctx context.Context, h *host.Host, opts ReportOptions, job JobName
 	return a
 }
 
-// announcementOf returns the comment that announce writes to, or nil if there is none. commit is the
-// evaluated commit, or nil.
+// announcementOf returns the comment that announce writes to, or nil if there is none. commit is
+// the evaluated commit, or nil.
 func announcementOf(ctx context.Context, h *host.Host, opts ReportOptions, job JobName, began time.Time, commit *string) *Announcement {
 	if mode, err := comments.ParseMode(cmp.Or(opts.Comment, "off")); err != nil || mode == comments.Off {
 		return nil

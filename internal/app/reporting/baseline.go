@@ -87,8 +87,8 @@ func (f Finder) Find(ctx context.Context, dir string, of Evaluated, opts ReportO
 	return b
 }
 
-// cutRun splits a branch and the run that github:BRANCH:RUN names; 0: none. No branch has a colon in
-// its name.
+// cutRun splits a branch and the run that github:BRANCH:RUN names; 0: none. No branch has a colon
+// in its name.
 func cutRun(source string) (branch string, run int64) {
 	branch, id, ok := strings.Cut(source, ":")
 	if !ok {
@@ -211,8 +211,8 @@ func queryFor(ctx context.Context, client *github.Client, env github.Environment
 	return query, nil
 }
 
-// fetchBaseline returns the baseline, with the earlier runs that of asks for, and the end of the sentence
-// about these.
+// fetchBaseline returns the baseline, with the earlier runs that of asks for, and the end of the
+// sentence about these.
 func fetchBaseline(ctx context.Context, env github.Environment, branch string, at StoredAt, of Evaluated) (_ *result.Job, found github.Found, together string, err error) {
 	client, err := github.New(env.Token, env.APIURL)
 	if err != nil {

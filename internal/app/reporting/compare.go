@@ -57,9 +57,9 @@ func (f Finder) sameSource(a, b string) bool {
 	return a == b || !host.IsRemote(a) && !host.IsRemote(b) && f.SameJob(a, b)
 }
 
-// Shared counts the trials that two jobs have in common. oneJob reports whether that is because they
-// are one job, such as a copy of its directory or one of its shards; otherwise trials were taken
-// over.
+// Shared counts the trials that two jobs have in common. oneJob reports whether that is because
+// they are one job, such as a copy of its directory or one of its shards; otherwise trials were
+// taken over.
 func Shared(a, b result.Job) (trials int, oneJob bool) {
 	named := a.JobName == b.JobName && a.PlanDigest == b.PlanDigest && a.PlanDigest != ""
 	of := map[result.Key]result.Outcome{}

@@ -10,8 +10,8 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// TestRoundsContinue: however many results a job has when it is resumed, it makes the same rounds as
-// one that was not interrupted, and leaves out the same trials.
+// TestRoundsContinue: however many results a job has when it is resumed, it makes the same rounds
+// as one that was not interrupted, and leaves out the same trials.
 func TestRoundsContinue(t *testing.T) {
 	plan := result.Plan{JobName: "j", Rounds: &result.Rounds{Attempts: 3}}
 	var base, all []result.Trial

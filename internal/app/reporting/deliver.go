@@ -61,9 +61,9 @@ func deliver(ctx context.Context, h *host.Host, w *Workflow, in report.Input, op
 	})
 }
 
-// comment updates the comment on the pull request or the merge request, if one is wanted. On failure
-// it returns a sentence for the user, and the comment no longer announces this run. w is nil
-// outside of GitHub.
+// comment updates the comment on the pull request or the merge request, if one is wanted. On
+// failure it returns a sentence for the user, and the comment no longer announces this run. w is
+// nil outside of GitHub.
 func comment(ctx context.Context, h *host.Host, w *Workflow, in report.Input, opts ReportOptions) (note string) {
 	if w == nil {
 		note = commentOnGitLab(ctx, h, in, opts.Comment)

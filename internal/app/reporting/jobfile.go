@@ -12,10 +12,11 @@ import (
 // noJobFile stands for the path of a job file in a printed command if it is not known.
 const noJobFile = "JOB_FILE"
 
-// jobFile returns the path of a job's file, for a printed command: where the job in dir was planned,
-// or else below the current directory, where it is after the job's directory has moved. If there is
-// no such file any more, or if the job had none, it returns noJobFile. FLAGS after the path stands for
-// flags that the job was run with and that its work depends on: their values may be secret.
+// jobFile returns the path of a job's file, for a printed command: where the job in dir was
+// planned, or else below the current directory, where it is after the job's directory has moved. If
+// there is no such file any more, or if the job had none, it returns noJobFile. FLAGS after the
+// path stands for flags that the job was run with and that its work depends on: their values may be
+// secret.
 func jobFile(paths host.Paths, dir string, plan result.Plan) string {
 	file, flags := filepath.FromSlash(plan.JobFile), ""
 	if plan.JobFlags {

@@ -15,8 +15,8 @@ import (
 	"github.com/org/rollout-action/internal/lib/plural"
 )
 
-// maxPoolTried is the maximum number of earlier jobs that are read on disk, and maxPoolBytes that of
-// bytes of earlier results, which all are in memory.
+// maxPoolTried is the maximum number of earlier jobs that are read on disk, and maxPoolBytes that
+// of bytes of earlier results, which all are in memory.
 const (
 	maxPoolTried = 30
 	maxPoolBytes = result.MaxJobFile
@@ -90,8 +90,8 @@ func (p *pool) add(name, path string) (more bool) {
 	return !p.full()
 }
 
-// String returns the end of a sentence about the baseline: the earlier runs, those that were left out,
-// and why there are fewer than asked for.
+// String returns the end of a sentence about the baseline: the earlier runs, those that were left
+// out, and why there are fewer than asked for.
 func (p *pool) String() string {
 	text := ""
 	if n := len(p.base.Pool); n > 0 {
@@ -124,7 +124,8 @@ func nameOf(j result.Job) string {
 	return host.Clean(j.JobName)
 }
 
-// poolOnGitHub adds earlier runs on the branch to a baseline, and returns the end of the sentence about it.
+// poolOnGitHub adds earlier runs on the branch to a baseline, and returns the end of the sentence
+// about it.
 func poolOnGitHub(ctx context.Context, client *github.Client, query github.Query, found github.Found, base *result.Job, want int, dir string) string {
 	if want < 2 {
 		return ""
@@ -140,7 +141,8 @@ func poolOnGitHub(ctx context.Context, client *github.Client, query github.Query
 	return p.String()
 }
 
-// poolOnDisk adds to a baseline the earlier jobs in the directory that contains its own, newest first.
+// poolOnDisk adds to a baseline the earlier jobs in the directory that contains its own, newest
+// first.
 func (f Finder) poolOnDisk(source, dir string, base *result.Job, want int) string {
 	if want < 2 {
 		return ""

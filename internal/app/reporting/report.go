@@ -25,8 +25,8 @@ import (
 	"github.com/org/rollout-action/internal/run/job/merge"
 )
 
-// Report reports on a job from the files in its directory. It runs no trial. With an error, it returns
-// a partial Finished, or nil.
+// Report reports on a job from the files in its directory. It runs no trial. With an error, it
+// returns a partial Finished, or nil.
 func Report(ctx context.Context, h *host.Host, req ReportRequest) (*host.Finished, error) {
 	return Finish(ctx, h, req.Dir, req.Options, Ending{Quiet: req.Quiet, ReadOnly: req.ReadOnly})
 }
@@ -249,8 +249,8 @@ func (f *finishing) judge(ctx context.Context) error {
 	return nil
 }
 
-// isPart reports whether the directory has only a part of a job, which has no verdict. It notes where
-// the verdict is.
+// isPart reports whether the directory has only a part of a job, which has no verdict. It notes
+// where the verdict is.
 func (f *finishing) isPart() bool {
 	in := &f.in
 	if in.Plan.OnlyConfirms() {
@@ -270,8 +270,8 @@ func (f *finishing) isPart() bool {
 	return false
 }
 
-// evaluated returns the commit of the job and the number of runs to compare it with. A baseline that ran with the job is one run, whatever the gate
-// asks for.
+// evaluated returns the commit of the job and the number of runs to compare it with. A baseline
+// that ran with the job is one run, whatever the gate asks for.
 func (f *finishing) evaluated() Evaluated {
 	of := EvaluatedIn(f.in.Plan)
 	if f.paired != nil {

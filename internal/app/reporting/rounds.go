@@ -34,8 +34,8 @@ func (b *FoundBaseline) NotLookable(attempts int) string {
 	return ""
 }
 
-// tooFew returns which attempts a baseline lacks for looks at a job of so many: ones that it left out
-// because it ended early, with the first task of them, or the last ones of all tasks.
+// tooFew returns which attempts a baseline lacks for looks at a job of so many: ones that it left
+// out because it ended early, with the first task of them, or the last ones of all tasks.
 func tooFew(base result.Job, attempts int) string {
 	if rounds := base.Rounds; rounds != nil && len(rounds.NotNeeded) > 0 {
 		first := rounds.NotNeeded[0]
@@ -51,8 +51,8 @@ func tooFew(base result.Job, attempts int) string {
 
 // Decide returns which trials the next round of a job has, or how its rounds end and which trials
 // they needed. It depends only on the results, so a job that was killed continues with the same
-// rounds. has reports whether one of the trials is still to be run. note tells people about the last
-// look.
+// rounds. has reports whether one of the trials is still to be run. note tells people about the
+// last look.
 func Decide(policy gate.Policy, now time.Time, base result.Job, plan result.Plan, trials []result.Trial, has func(func(result.Key) bool) bool) (which func(result.Key) bool, end *result.Rounds, note string) {
 	rounds := *plan.Rounds
 	head := result.Summarize(plan, trials)
@@ -102,8 +102,8 @@ type Looked struct {
 	Rounds *result.Rounds
 	// Next is the round that the shards make next; 0: none follows.
 	Next int
-	// Missing are the trials that the shards were told to make and have not made. With any, the last
-	// round is not complete, and Next is 0.
+	// Missing are the trials that the shards were told to make and have not made. With any, the
+	// last round is not complete, and Next is 0.
 	Missing []result.Key
 	Note    string // a sentence for the user; may be ""
 	// Source is the baseline of the look, if --baseline can name it for the later ones
@@ -111,8 +111,8 @@ type Looked struct {
 	Source string
 }
 
-// LookAt decides, from the results of all shards alone, how the rounds of a job go on. Merge decides
-// the same from the same results.
+// LookAt decides, from the results of all shards alone, how the rounds of a job go on. Merge
+// decides the same from the same results.
 func LookAt(policy gate.Policy, now time.Time, base *FoundBaseline, made merge.Made) Looked {
 	plan, before := made.Plan, *made.Plan.Rounds
 	plan.Rounds = &result.Rounds{Attempts: before.Attempts}
@@ -147,8 +147,8 @@ func LookAt(policy gate.Policy, now time.Time, base *FoundBaseline, made merge.M
 	return out
 }
 
-// Look looks at the results of all shards of a job. made is nil if the job makes no rounds with looks
-// between its shards.
+// Look looks at the results of all shards of a job. made is nil if the job makes no rounds with
+// looks between its shards.
 func Look(ctx context.Context, h *host.Host, req MergeRequest) (_ *merge.Made, looked Looked, err error) {
 	made, ok, err := merge.Look(ctx, merge.Options{Paths: req.Paths, Name: req.Name, Base: h.Dir})
 	for _, note := range made.Notes {
@@ -209,8 +209,8 @@ func (b *FoundBaseline) LookedAt() *result.LookedAt {
 	return &result.LookedAt{Digest: result.ResultsDigest(*b.Job), JobName: b.Job.JobName, Commit: b.Job.Commit, Source: b.Source}
 }
 
-// SameAs returns an error if earlier looks at a job compared it with another baseline. earlier is nil if
-// there were none.
+// SameAs returns an error if earlier looks at a job compared it with another baseline. earlier is
+// nil if there were none.
 func (b *FoundBaseline) SameAs(earlier *result.LookedAt) error {
 	now := b.LookedAt()
 	if earlier == nil || now != nil && now.Digest == earlier.Digest {

@@ -13,8 +13,8 @@ import (
 	"github.com/org/rollout-action/internal/run/job/merge"
 )
 
-// TestLookAtShards: looks at shards that make one round after the other end with the rounds that one
-// process makes of the same results, and a round that lacks any result decides nothing.
+// TestLookAtShards: looks at shards that make one round after the other end with the rounds that
+// one process makes of the same results, and a round that lacks any result decides nothing.
 func TestLookAtShards(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 25))
 	now := time.Now()

@@ -309,8 +309,8 @@ func (c *Continuation) Reopen(lock *job.Lock, provider environment.Provider) (*s
 	}, nil
 }
 
-// refuseOtherGate returns an error if a job that makes its attempts in rounds would go on with another
-// gate than it began with. The baseline of a pair has no looks at its own gate.
+// refuseOtherGate returns an error if a job that makes its attempts in rounds would go on with
+// another gate than it began with. The baseline of a pair has no looks at its own gate.
 func refuseOtherGate(p *stages.Planned, stored resume.Job) error {
 	if b := stored.Plan.Beside; stored.Plan.Rounds.Ended() || b != nil && b.Baseline {
 		return nil

@@ -43,7 +43,8 @@ func topOf(abs string) (root, below string) {
 	}
 }
 
-// outsideOfGit refuses a directory of git's own, such as a bare repository: no checkout has its files.
+// outsideOfGit refuses a directory of git's own, such as a bare repository: no checkout has its
+// files.
 func outsideOfGit(h *host.Host, dir string) error {
 	abs, err := filepath.Abs(h.Path(dir))
 	if err != nil {
@@ -59,8 +60,8 @@ func outsideOfGit(h *host.Host, dir string) error {
 	}
 }
 
-// insideRepository refuses tasks, or the file of a registry, that are not in the repository of the job: a
-// checkout in CI would not have them. way is the way out.
+// insideRepository refuses tasks, or the file of a registry, that are not in the repository of the
+// job: a checkout in CI would not have them. way is the way out.
 func insideRepository(h *host.Host, dir, tasks, way string) error {
 	root, _ := top(h, dir)
 	if root == "" {

@@ -201,8 +201,8 @@ func CheckInitTasks(ctx context.Context, h *host.Host, dir, tasks string) (InitT
 	if err != nil {
 		return none, err
 	}
-	// Of the formats, the one with fewer broken tasks is meant, then the one with fewer warnings: the default one warns of
-	// tasks that look made for Harbor.
+	// Of the formats, the one with fewer broken tasks is meant, then the one with fewer warnings:
+	// the default one warns of tasks that look made for Harbor.
 	var best *InitTasks
 	var first error
 	fewest := 0
@@ -258,8 +258,8 @@ func CheckInit(h *host.Host, req InitRequest) error {
 
 // Init writes a first job into a directory: a job file, a workflow and, unless there are tasks
 // already, a dataset with one task. The workflow goes to the top of the repository that has the
-// directory. It overwrites nothing: if one of the files exists, it writes none. Only a workflow that
-// exists is kept, and lines are added to a .gitignore.
+// directory. It overwrites nothing: if one of the files exists, it writes none. Only a workflow
+// that exists is kept, and lines are added to a .gitignore.
 func Init(ctx context.Context, h *host.Host, req InitRequest) (done Initialised, err error) {
 	if err := CheckInit(h, req); err != nil {
 		return done, err

@@ -61,7 +61,8 @@ var setups = []places{
 	{preset: "goose", files: []string{".goosehints"}},
 }
 
-// shared lists what agents share. What a repository has of it alone makes Init choose an agent, too.
+// shared lists what agents share. What a repository has of it alone makes Init choose an agent,
+// too.
 var shared = []struct {
 	path, preset string
 	skills       bool
@@ -116,8 +117,8 @@ func FindSetup(ctx context.Context, h *host.Host, dir, preset string) (Setup, er
 	return unused, nil
 }
 
-// directoriesOf returns the existing directories from dir up to the top of its repository. Without a
-// repository it is dir, and the current directory if dir is in it.
+// directoriesOf returns the existing directories from dir up to the top of its repository. Without
+// a repository it is dir, and the current directory if dir is in it.
 func directoriesOf(h *host.Host, dir string) (dirs []string, root string) {
 	abs, err := filepath.Abs(h.Path(dir))
 	if err != nil {

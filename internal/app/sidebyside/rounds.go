@@ -118,8 +118,8 @@ type round struct {
 // some reports whether the job has trials in the round.
 func (r round) some() bool { return len(r.keys)+len(r.specs) > 0 }
 
-// part waits until both jobs have ended their rounds, and returns one job's part of the next one. It
-// returns the error of ctx if ctx ends before.
+// part waits until both jobs have ended their rounds, and returns one job's part of the next one.
+// It returns the error of ctx if ctx ends before.
 func (r *rounds) part(ctx context.Context, side int, tree *job.Tree, emit event.Sink, trials []result.Trial) (mine round, err error) {
 	a := &arrival{plan: tree.Plan, trials: trials, next: make(chan round, 1)}
 	r.arrive(ctx, side, a)

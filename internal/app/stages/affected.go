@@ -30,7 +30,8 @@ type Affected struct {
 	Changed []string // the files that changed
 }
 
-// leaveOut leaves out the trials that nothing can affect that changed since a commit, branch or tag.
+// leaveOut leaves out the trials that nothing can affect that changed since a commit, branch or
+// tag.
 func (p *Planned) leaveOut(ctx context.Context, since string) error {
 	if since == "" {
 		return nil
@@ -86,8 +87,9 @@ func (p *Planned) writtenBelow(around task.Checkout) func(string) bool {
 	return func(file string) bool { return strings.HasPrefix(file, prefix) }
 }
 
-// checkAffects refuses rules that name tasks or metadata which the job does not have: a misspelt name
-// would leave out trials that a change affects. If the job has only a part of a dataset, it only warns.
+// checkAffects refuses rules that name tasks or metadata which the job does not have: a misspelt
+// name would leave out trials that a change affects. If the job has only a part of a dataset, it
+// only warns.
 func (p *Planned) checkAffects() error {
 	names, part := map[string]bool{}, len(p.Job.IncludeTasks)+len(p.Job.ExcludeTasks) > 0
 	for _, t := range p.Tasks() {

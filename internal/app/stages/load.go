@@ -228,8 +228,8 @@ func (r JobRequest) changesJob() bool {
 	})
 }
 
-// leftBySelection returns the agents and tasks that the job's selection leaves out; nil if it leaves
-// out none.
+// leftBySelection returns the agents and tasks that the job's selection leaves out; nil if it
+// leaves out none.
 func (l *Loaded) leftBySelection(all, kept []*dataset.Set) *result.NotSelected {
 	out := &result.NotSelected{Agents: l.NotSelected.Agents, Datasets: l.NotSelected.Datasets}
 	chosen := map[result.TaskName]bool{}

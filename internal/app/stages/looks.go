@@ -12,8 +12,8 @@ import (
 	"github.com/org/rollout-action/internal/run/trial"
 )
 
-// PlanInRounds lets the attempts of a new job be made in rounds, if its gate says so (gate.stop) and
-// it is compared with a baseline: a stored one, or one that runs at the same time. A shard of
+// PlanInRounds lets the attempts of a new job be made in rounds, if its gate says so (gate.stop)
+// and it is compared with a baseline: a stored one, or one that runs at the same time. A shard of
 // several makes them up to a round that was asked for (0: none was), if the looks are at all tasks:
 // then Look tells which round is next.
 func (p *Planned) PlanInRounds(beside bool, round int) error {
@@ -45,9 +45,9 @@ func (p *Planned) PlanInRounds(beside bool, round int) error {
 	return nil
 }
 
-// PinBaseline records in a shard that makes a later round which baseline the looks before it compared
-// with, for the later ones. It refuses another one than that of earlier rounds. began is the plan of
-// these; nil: there are none.
+// PinBaseline records in a shard that makes a later round which baseline the looks before it
+// compared with, for the later ones. It refuses another one than that of earlier rounds. began is
+// the plan of these; nil: there are none.
 func (p *Planned) PinBaseline(ctx context.Context, began *result.Plan) error {
 	if p.Rounds == nil || p.Rounds.Upto < 2 {
 		return nil
@@ -92,8 +92,8 @@ func (p *Planned) notInRounds() string {
 	return ""
 }
 
-// MayEndEarly reports whether this run may make fewer attempts than the job has (gate.stop), if it is
-// compared with a baseline.
+// MayEndEarly reports whether this run may make fewer attempts than the job has (gate.stop), if it
+// is compared with a baseline.
 func (p *Planned) MayEndEarly() bool {
 	return p.Job.Gate.StopsEarly(p.Job.NAttempts) && becomesBaseline(p.Host) == ""
 }
@@ -178,7 +178,8 @@ func (l *Looks) Has(wanted func(result.Key) bool) bool {
 	return false
 }
 
-// Take returns the remaining trials that are wanted, in the order of the plan. They no longer remain.
+// Take returns the remaining trials that are wanted, in the order of the plan. They no longer
+// remain.
 func (l *Looks) Take(wanted func(result.Key) bool) []trial.Spec {
 	var out []trial.Spec
 	for _, s := range l.P.Specs {

@@ -114,8 +114,8 @@ type RunRequest struct {
 	Job     JobRequest
 	Shard   *result.Shard // the part to run; nil: the whole job
 	Timings string        // an earlier job with the durations for balancing shards; "": shards get equal numbers of trials
-	// Round is the last round that this shard makes, if its gate stops the job early (gate.stop); 0:
-	// not given.
+	// Round is the last round that this shard makes, if its gate stops the job early (gate.stop);
+	// 0: not given.
 	Round  int
 	Resume bool         // resume the job if its directory exists
 	Rerun  RerunRequest // with Resume

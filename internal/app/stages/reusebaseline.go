@@ -21,8 +21,8 @@ import (
 // is ./baseline.
 const FromBaseline = "baseline"
 
-// SplitReuse returns the directories among the values of --reuse, and whether the baseline is one of
-// them.
+// SplitReuse returns the directories among the values of --reuse, and whether the baseline is one
+// of them.
 func SplitReuse(values []string) (dirs []string, baseline bool) {
 	dirs = slices.DeleteFunc(slices.Clone(values), func(v string) bool { return v == FromBaseline })
 	return dirs, len(dirs) < len(values)
@@ -55,9 +55,9 @@ func becomesBaseline(h *host.Host) string {
 	return ""
 }
 
-// FindBaseline looks the baseline up, for the trials and for the verdict, and returns it as a source
-// of results. If it is none, the reason is reported, and every trial runs. began is the plan of a
-// job that is continued, whose commit decides which baseline is found; nil: a new one begins.
+// FindBaseline looks the baseline up, for the trials and for the verdict, and returns it as a
+// source of results. If it is none, the reason is reported, and every trial runs. began is the plan
+// of a job that is continued, whose commit decides which baseline is found; nil: a new one begins.
 func (p *Planned) FindBaseline(ctx context.Context, began *result.Plan) ([]reuse.Source, error) {
 	h, opts := p.Host, p.Report
 	if !opts.Compares() {

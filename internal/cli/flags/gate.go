@@ -46,8 +46,8 @@ func (f *gate) overrides() []config.Override {
 }
 
 // CheckOptional refuses the value of a flag that may stand alone, if a space is between them: it
-// would be taken for an argument. line is the command line, args are the arguments in it, and isThere
-// reports whether an argument is a file or a directory.
+// would be taken for an argument. line is the command line, args are the arguments in it, and
+// isThere reports whether an argument is a file or a directory.
 func CheckOptional(flags *pflag.FlagSet, line, args []string, isThere func(string) bool) error {
 	for i, word := range line[:max(len(line)-1, 0)] {
 		name, isFlag := strings.CutPrefix(word, "--")

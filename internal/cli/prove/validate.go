@@ -1,5 +1,5 @@
-// Package prove has the commands that tell how far tasks, tests and judges can be trusted: validate,
-// verify, rejudge and judges.
+// Package prove has the commands that tell how far tasks, tests and judges can be trusted:
+// validate, verify, rejudge and judges.
 package prove
 
 import (

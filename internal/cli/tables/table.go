@@ -1,4 +1,5 @@
-// Package tables prints rows with aligned columns or as Markdown. It knows nothing of what is in them.
+// Package tables prints rows with aligned columns or as Markdown. It knows nothing of what is in
+// them.
 package tables
 
 import (

@@ -6,9 +6,10 @@ import (
 	"github.com/org/rollout-action/internal/core/judge"
 )
 
-// Job is a job.yaml with all defaults filled in. Its JSON form is config.json, which can be loaded again as a job file; it keeps
-// the placeholders in agents[].env. Source: specification, "Job". Sizes are in bytes, CPUs in thousandths. Load and Schema
-// read the tags; see rules. The tag experiment says for which digests a key counts; see Experiment.
+// Job is a job.yaml with all defaults filled in. Its JSON form is config.json, which can be loaded
+// again as a job file; it keeps the placeholders in agents[].env. Source: specification, "Job".
+// Sizes are in bytes, CPUs in thousandths. Load and Schema read the tags; see rules. The tag
+// experiment says for which digests a key counts; see Experiment.
 type Job struct {
 	Name              string           `yaml:"name" json:"name" experiment:"no" doc:"Name of the job and of its directory below jobs_dir. {date} stands for the day (UTC), {commit} for the commit of the job file's repository, {run} for the run of the workflow, or else for the next number. Default: the time, as YYYY-MM-DD__HH-mm-ss."`
 	JobsDir           string           `yaml:"jobs_dir" json:"jobs_dir" default:"jobs" experiment:"no" doc:"Directory that receives the job's directory; relative to the current directory."`
@@ -40,7 +41,8 @@ type Job struct {
 	Affects           []Affects        `yaml:"affects" json:"affects,omitempty" most:"1000" experiment:"no" doc:"Which trials a change to files can affect, for --changed. Of each changed file, the first entry with a matching path counts. A file without such an entry affects all trials."`
 }
 
-// Retry is the key retry: how transient infrastructure failures are retried. MaxAttempts includes the first attempt.
+// Retry is the key retry: how transient infrastructure failures are retried. MaxAttempts includes
+// the first attempt.
 type Retry struct {
 	MaxAttempts    int     `yaml:"max_attempts" json:"max_attempts" default:"3" min:"1" max:"100" doc:"Attempts at one operation, the first included."`
 	InitialDelayMs int     `yaml:"initial_delay_ms" json:"initial_delay_ms" default:"1000" min:"0" max:"86400000" doc:"Milliseconds before the second attempt."`
@@ -50,7 +52,8 @@ type Retry struct {
 	JudgeAttempts int `yaml:"judge_attempts" json:"judge_attempts,omitempty" min:"1" max:"100" doc:"Attempts of a judge that gives no verdict, the first included. The agent does not run again. Default: 2."`
 }
 
-// Environment is the key environment: where trials run. Override fields are null if the task decides.
+// Environment is the key environment: where trials run. Override fields are null if the task
+// decides.
 type Environment struct {
 	Type            string         `yaml:"type" json:"type" default:"docker" doc:"The provider of environments."`
 	ForceBuild      bool           `yaml:"force_build" json:"force_build" default:"false" doc:"Build images again even if they exist, and even if the task names a ready-made one."`
@@ -66,7 +69,8 @@ type Environment struct {
 	AllowedHosts         []string `yaml:"allowed_hosts" json:"allowed_hosts,omitempty" doc:"The hosts that network: allowlist allows: names (pypi.org), all below a name (*.pypi.org), addresses, ranges of them (10.0.0.0/8); with a port, or 80 and 443."`
 	NetworkDuringInstall *bool    `yaml:"network_during_install" json:"network_during_install,omitempty" doc:"Whether the network is public while agents are installed; otherwise it is the agent's network. Default: the task decides."`
 	NetworkDuringVerify  *bool    `yaml:"network_during_verify" json:"network_during_verify,omitempty" doc:"Whether the network is public while trials are verified; otherwise it is the agent's network. Default: the task decides."`
-	// MinFreeDisk applies to the disk of the results and, if the provider reports them, to its disks for images and changes.
+	// MinFreeDisk applies to the disk of the results and, if the provider reports them, to its
+	// disks for images and changes.
 	MinFreeDisk Bytes `yaml:"min_free_disk" json:"min_free_disk" unit:"bytes" default:"512Mi" min:"0" experiment:"no" doc:"No trial starts while a disk has less free space than this; the job then ends with an error. 0: no minimum."`
 }
 
@@ -131,9 +135,9 @@ const (
 	FormatHarbor  Format = "harbor"
 )
 
-// Dataset is a directory of tasks, or a dataset of a registry: one of Path and Registry is set. Load sets Name; its default is
-// the name of the directory. Format is empty if the job has none: package dataset then chooses it. The selection is the same
-// on every machine; see package dataset.
+// Dataset is a directory of tasks, or a dataset of a registry: one of Path and Registry is set.
+// Load sets Name; its default is the name of the directory. Format is empty if the job has none:
+// package dataset then chooses it. The selection is the same on every machine; see package dataset.
 type Dataset struct {
 	Path         string         `yaml:"path" json:"path,omitempty" experiment:"no" doc:"Directory of tasks, relative to the job file."`
 	Registry     *Registry      `yaml:"registry" json:"registry,omitempty" experiment:"no" doc:"The registry that lists name and version, instead of path."`

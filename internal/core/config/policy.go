@@ -14,8 +14,8 @@ import (
 type GateKey struct {
 	Key string // as in the job file: min_pass_rate
 	Doc string
-	// Alone is the value of the flag without one; "": the flag needs a value. A flag with it decides
-	// which trials run, and only the command run has it.
+	// Alone is the value of the flag without one; "": the flag needs a value. A flag with it
+	// decides which trials run, and only the command run has it.
 	Alone string
 }
 

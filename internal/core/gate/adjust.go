@@ -18,9 +18,9 @@ import (
 // distributions (see paired.PValue), so it does not flip with the others: its p-value is added to
 // theirs, as by Holm. That needs nothing to be known of how the two depend on each other.
 //
-// If the baseline is several runs, the run that is the job's is drawn for a task instead of a sign, for
-// all tests together. A test that has fewer runs of a task than an earlier one, as scores may, is added
-// like one with unequal attempts.
+// If the baseline is several runs, the run that is the job's is drawn for a task instead of a sign,
+// for all tests together. A test that has fewer runs of a task than an earlier one, as scores may,
+// is added like one with unequal attempts.
 func adjust(tests []comparison, alpha float64) (adjusted, levels []float64) {
 	numbers := map[paired.TaskName]int{}
 	seed := fnv.New64a()
@@ -66,8 +66,8 @@ func adjust(tests []comparison, alpha float64) (adjusted, levels []float64) {
 // runsOfTasks holds the runs of a baseline that the tests have of each task.
 type runsOfTasks map[paired.TaskName][]int
 
-// agree reports whether a sample has the same runs of each task as the samples before it, and if so,
-// adds its own.
+// agree reports whether a sample has the same runs of each task as the samples before it, and if
+// so, adds its own.
 func (r runsOfTasks) agree(s paired.Sample) bool {
 	for i, n := range s.Names {
 		if before, seen := r[n]; seen && !slices.Equal(before, s.Runs[i]) || s.Runs[i][0] < 0 {

@@ -46,8 +46,8 @@ func (p Policy) advice(now time.Time) (advises bool, note string) {
 	return true, fmt.Sprintf("the gate only advises until %s: no verdict makes the check red before %s", p.Until, from)
 }
 
-// sparedBy explains why a verdict that does not satisfy the policy passes all the same on the day of
-// now, as a text to append to a sentence.
+// sparedBy explains why a verdict that does not satisfy the policy passes all the same on the day
+// of now, as a text to append to a sentence.
 func (p Policy) sparedBy(now time.Time) string {
 	text := "; that does not make the check red, because the gate only advises"
 	if p.Until == "" {

@@ -22,8 +22,8 @@ func (g gain) pValue() float64 { return g.p }
 
 func (gain) index() int { return -1 }
 
-// sameAs reports whether other tests the same gains, as pass rate and mean reward do if every reward
-// is 0 or 1.
+// sameAs reports whether other tests the same gains, as pass rate and mean reward do if every
+// reward is 0 or 1.
 func (g gain) sameAs(other comparison) bool {
 	o, ok := other.(gain)
 	return ok && g.p == o.p && g.Scale == o.Scale && g.Units == o.Units && slices.Equal(g.Drops(), o.Drops())

@@ -14,8 +14,10 @@ import (
 // attempt of the baseline and in none now, also if the agent, the verifier or a judge ended the
 // attempts with an error. It leaves out
 //   - tasks that have only attempts that the infrastructure ended, because these show nothing
-//   - tasks whose files changed, tasks in quarantine at now, and tasks to which no max_broken_tasks of the policy applies
-//   - tasks of an agent without a single reward: it does not work at all, which fails the job by itself
+//   - tasks whose files changed, tasks in quarantine at now, and tasks to which no max_broken_tasks
+//     of the policy applies
+//   - tasks of an agent without a single reward: it does not work at all, which fails the job by
+//     itself
 //
 // both: a baseline that runs with the job makes attempts, too. Then tasks that look fixed are among
 // them, unless nothing is tested (noise: ignore).

@@ -44,8 +44,8 @@ type Contrast struct {
 	A       *float64 `json:"a"`
 	B       *float64 `json:"b"`
 	Missing [2]int   `json:"missing_trials"`
-	// Difference is A - B: from -1 to 1 for pass_rate. Of cost, turns and time_sec it is relative to
-	// B: 0.25 if a typical trial of A has a quarter more.
+	// Difference is A - B: from -1 to 1 for pass_rate. Of cost, turns and time_sec it is relative
+	// to B: 0.25 if a typical trial of A has a quarter more.
 	Difference *float64  `json:"difference"`
 	Interval   *Interval `json:"interval"`
 	// P is two-sided: how likely so large a difference in either direction is if A and B are alike.
@@ -61,9 +61,10 @@ func (m Measure) Relative() bool { return m == MeasureCost || m == MeasureTurns 
 
 // Contrasts compares two agents in each of pairs, by every measure. An element of a pair has the
 // attempts of A as Base and those of B as Head, sorted by dataset and task; those that are not
-// Comparable are left out, and those with trials that a job took over from the other one. The tests are those of the gate, two-sided: if the agents of all pairs are
-// alike, a measure has a difference in any of the pairs in at most a share 1 - confidence of jobs.
-// The measures are questions of their own, without a correction for their number.
+// Comparable are left out, and those with trials that a job took over from the other one. The tests
+// are those of the gate, two-sided: if the agents of all pairs are alike, a measure has a
+// difference in any of the pairs in at most a share 1 - confidence of jobs. The measures are
+// questions of their own, without a correction for their number.
 //
 // mean_reward is left out if every reward is 0 or 1: pass_rate says the same.
 func Contrasts(pairs [][]result.TaskDiff, confidence float64) [][]Contrast {
@@ -268,9 +269,9 @@ func ContrastAgents(job result.Job, agents []string, confidence float64) []Versu
 	return out
 }
 
-// PairOf returns an element of a pair for Contrasts: the attempts of two agents at a task, nil if one
-// has none. It is not Comparable if they have other files of the task. It is TakenOver if a trial of
-// both is one that a job took over from the other one, or both from a third.
+// PairOf returns an element of a pair for Contrasts: the attempts of two agents at a task, nil if
+// one has none. It is not Comparable if they have other files of the task. It is TakenOver if a
+// trial of both is one that a job took over from the other one, or both from a third.
 func PairOf(dataset, task string, a, b *result.Attempts) result.TaskDiff {
 	t := result.TaskDiff{Dataset: dataset, Task: task, Base: a, Head: b}
 	if a != nil && b != nil && a.Digest != "" && b.Digest != "" && a.Digest != b.Digest {
@@ -287,9 +288,9 @@ func PairOf(dataset, task string, a, b *result.Attempts) result.TaskDiff {
 // UnknownCell stands for what is unknown in Contrast.Cells.
 const UnknownCell = "–"
 
-// Cells returns what a table shows of a contrast: the measure, the levels of A and B, the difference,
-// its interval, how often chance makes such a difference, and what follows. UnknownCell stands for
-// what is unknown.
+// Cells returns what a table shows of a contrast: the measure, the levels of A and B, the
+// difference, its interval, how often chance makes such a difference, and what follows. UnknownCell
+// stands for what is unknown.
 func (c Contrast) Cells() []string {
 	const unknown = UnknownCell
 	name, level := string(c.Measure), number

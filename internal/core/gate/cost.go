@@ -163,8 +163,8 @@ func (k *checker) noteOtherModels(tasks []result.TaskDiff) {
 // maxNamedModels bounds how many models a note names.
 const maxNamedModels = 5
 
-// increase returns the relative rise of the plain mean cost, for messages; a fall is negative. It is the largest number
-// if the baseline cost nothing.
+// increase returns the relative rise of the plain mean cost, for messages; a fall is negative. It
+// is the largest number if the baseline cost nothing.
 func (d costIncrease) increase() float64 {
 	switch {
 	case math.Abs(d.head-d.base) <= 1e-12*d.base:
@@ -224,8 +224,8 @@ func (d costIncrease) interval(alpha float64, significant bool) (low, high float
 }
 
 // logInterval returns a confidence interval of the true drop of a sample of logarithms: Student's,
-// over tasks. Each bound has the confidence 1 - alpha. It excludes 0 only if the drop is significant,
-// see interval.
+// over tasks. Each bound has the confidence 1 - alpha. It excludes 0 only if the drop is
+// significant, see interval.
 func logInterval(s paired.Sample, alpha float64, significant bool) (low, high float64) {
 	drops := s.Drops()
 	n := float64(len(drops))

@@ -159,8 +159,8 @@ type comparison interface {
 // is whether the observed drop is real, and a real one counts as it was observed. A suite that did
 // not change therefore fails in at most a share 1 - confidence of runs, whatever the thresholds,
 // also with a threshold of 0. This holds for the verdict as a whole: with several drops each is
-// tested at a lower level (see adjust). Thresholds on the same numbers (pass rate and mean reward if
-// every reward is 0 or 1) count as one test.
+// tested at a lower level (see adjust). Thresholds on the same numbers (pass rate and mean reward
+// if every reward is 0 or 1) count as one test.
 //
 // The tests of a job that runs in rounds have their p-values from the looks after the rounds.
 func (k *checker) decideAll(head result.Job, now time.Time) {

@@ -75,9 +75,9 @@ func (t Thresholds) forLooks() Thresholds {
 	return t
 }
 
-// Lookable reports whether a stored baseline has results of all rounds of a job of so many attempts:
-// it has as many attempts, and did not end early itself. Else the looks would be of fewer attempts
-// than the test at the end, or of ones that were made because of their outcome.
+// Lookable reports whether a stored baseline has results of all rounds of a job of so many
+// attempts: it has as many attempts, and did not end early itself. Else the looks would be of fewer
+// attempts than the test at the end, or of ones that were made because of their outcome.
 func Lookable(base result.Job, attempts int) bool {
 	most := 0
 	for _, o := range base.Results {
@@ -174,8 +174,8 @@ func (p Policy) lookAtTests(base, head result.Job, attempts, rounds int, now tim
 	return l
 }
 
-// steps are the results of the looks at several tests, each with those that are left when the proven
-// ones have gone.
+// steps are the results of the looks at several tests, each with those that are left when the
+// proven ones have gone.
 type steps struct {
 	proven []bool
 	p      []float64 // adjusted for the number of tests and of looks
@@ -218,8 +218,9 @@ func stepDown(tests []lookedTest, bounds signflip.Bounds, names map[paired.TaskN
 	}
 }
 
-// plainLimits returns the name of a limit without a test that the job can no longer meet, and of one
-// that the missing attempts may still decide; "" if there is none. What ran is enough for the others.
+// plainLimits returns the name of a limit without a test that the job can no longer meet, and of
+// one that the missing attempts may still decide; "" if there is none. What ran is enough for the
+// others.
 func (p Policy) plainLimits(base, head result.Job, now time.Time) (missed, open string) {
 	diff := result.Compare(base, head)
 	k, active := gather(p, head, &diff, now)
@@ -403,8 +404,8 @@ func (t lookedTest) rounds(names map[paired.TaskName]int) signflip.Rounds {
 	return r
 }
 
-// taskNames numbers all tasks of two jobs, and returns a seed that depends on their names alone: the
-// flips of a look must be the same at later ones.
+// taskNames numbers all tasks of two jobs, and returns a seed that depends on their names alone:
+// the flips of a look must be the same at later ones.
 func taskNames(jobs ...result.Job) (names map[paired.TaskName]int, seed uint64) {
 	var all []paired.TaskName
 	for _, j := range jobs {
@@ -518,8 +519,8 @@ func mayBreak(tasks []result.Key) string {
 }
 
 // mayBreakOrBeFixed reports whether further attempts of the job, or of both jobs, could make the
-// task one that broke or was fixed: it looks like it so far, or a side has no result yet. If it does
-// not look like it, further attempts cannot change that.
+// task one that broke or was fixed: it looks like it so far, or a side has no result yet. If it
+// does not look like it, further attempts cannot change that.
 func mayBreakOrBeFixed(t result.TaskDiff) bool {
 	if t.Change == result.Changed || t.Base == nil || t.Head == nil {
 		return false

@@ -221,9 +221,9 @@ func (e early) plus(o early) early {
 // trials returns the share of the trials that were made, in percent.
 func (e early) trials(attempts int) float64 { return share100(e.rounds, e.runs*attempts) }
 
-// earlySuites simulates suites of so many tasks and attempts: three shapes, in which the attempts of
-// a task are independent or go together, of which nothing changed, every task's chance fell, or half
-// of the tasks broke. About four of five jobs with all attempts find the fall.
+// earlySuites simulates suites of so many tasks and attempts: three shapes, in which the attempts
+// of a task are independent or go together, of which nothing changed, every task's chance fell, or
+// half of the tasks broke. About four of five jobs with all attempts find the fall.
 func earlySuites(t *testing.T, p Policy, tasks, attempts, runs int) (unchanged, fell, broke early) {
 	t.Helper()
 	drop := 0.2 * math.Sqrt(20/float64(tasks)) * []float64{0, 0, 1.15, 1, 0.9, 0.85}[attempts]

@@ -29,8 +29,8 @@ type Forecast struct {
 	// BrokenTasks is the smallest number of tasks that do well, and then never pass, that
 	// max_broken_tasks shows without further attempts by confirm; 0: none.
 	BrokenTasks int `json:"broken_tasks"`
-	// EarlyShare is the share of the trials that a job which ends early (gate.stop) makes if nothing
-	// changed; nil: not known.
+	// EarlyShare is the share of the trials that a job which ends early (gate.stop) makes if
+	// nothing changed; nil: not known.
 	EarlyShare *float64 `json:"early_share,omitempty"`
 }
 
@@ -105,8 +105,8 @@ func (f forecast) settledShare() float64 {
 	return made / float64(units*f.attempts)
 }
 
-// drop returns the smallest mean fall that the test shows and that is measured above the limit, both
-// in four of five runs.
+// drop returns the smallest mean fall that the test shows and that is measured above the limit,
+// both in four of five runs.
 func (f forecast) drop(limit float64) (float64, bool) {
 	s := f.sample()
 	if s.Units == 0 || s.TooFew(len(s.Tasks), f.alpha) {
@@ -263,11 +263,11 @@ func successes(chances []float64) []float64 {
 	return out
 }
 
-// LevelsOf estimates the probabilities of passing tasks from their attempts, whose scores may not be
-// empty. What attempts at one task differ by is luck, and so is that share of the differences
-// between tasks: each task's pass rate is moved to the mean by so much that the variance within tasks
-// is the observed one, with one task of one half added. If no task has two attempts, all differences
-// count as luck.
+// LevelsOf estimates the probabilities of passing tasks from their attempts, whose scores may not
+// be empty. What attempts at one task differ by is luck, and so is that share of the differences
+// between tasks: each task's pass rate is moved to the mean by so much that the variance within
+// tasks is the observed one, with one task of one half added. If no task has two attempts, all
+// differences count as luck.
 func LevelsOf(tasks []result.Attempts) []float64 {
 	rates := make([]float64, len(tasks))
 	within, repeated := 0.25, 1.0

@@ -22,9 +22,9 @@ var poolShapes = []struct {
 	{"spread", 1, 0.7, 0}, {"U-shaped", 0.3, 0.3, 0}, {"mostly passing", 8, 1, 0}, {"spread, copies", 1, 0.7, 0.7},
 }
 
-// TestPooledBaselinesKeepTheLevel: against several runs of an unchanged agent, at most a share of 1 -
-// confidence of unchanged jobs is red: with a limit on drops, with one on broken tasks, and with both
-// together, and also with attempts that go together.
+// TestPooledBaselinesKeepTheLevel: against several runs of an unchanged agent, at most a share of
+// 1 - confidence of unchanged jobs is red: with a limit on drops, with one on broken tasks, and
+// with both together, and also with attempts that go together.
 func TestPooledBaselinesKeepTheLevel(t *testing.T) {
 	both := Policy{Thresholds: Thresholds{MaxPassRateDrop: new(0.0), MaxBrokenTasks: new(0)}, Confidence: 0.95}
 	all, red := map[string]int{}, map[string]int{}
@@ -86,8 +86,8 @@ func redByBroken(w *gatetest.Pair) bool {
 	return p <= 0.05 && b.looked > 0
 }
 
-// TestPooledBaselinesFindMore: more runs of the baseline find more of the same drop, and of the same
-// broken tasks.
+// TestPooledBaselinesFindMore: more runs of the baseline find more of the same drop, and of the
+// same broken tasks.
 func TestPooledBaselinesFindMore(t *testing.T) {
 	for _, what := range []struct {
 		name   string
@@ -136,8 +136,8 @@ func TestPooledBaselinesFindMore(t *testing.T) {
 	}
 }
 
-// TestPooledBaselinesMakeFewRedDays: of stored baselines of several runs, fewer make more than a fifth
-// of the unchanged jobs red than of those of one run.
+// TestPooledBaselinesMakeFewRedDays: of stored baselines of several runs, fewer make more than a
+// fifth of the unchanged jobs red than of those of one run.
 func TestPooledBaselinesMakeFewRedDays(t *testing.T) {
 	var bad [3]float64
 	const jobs, tasks = 40, 100
@@ -186,8 +186,8 @@ func once(rng *rand.Rand, chance float64) *result.Attempts {
 	return &result.Attempts{Scores: []float64{0}}
 }
 
-// TestPooledRunsCountAsOne: the rates of a comparison are over all runs of the baseline, and a task is
-// broken only if it passed in all of them.
+// TestPooledRunsCountAsOne: the rates of a comparison are over all runs of the baseline, and a task
+// is broken only if it passed in all of them.
 func TestPooledRunsCountAsOne(t *testing.T) {
 	base, head := jobs(one(1, 0), one(1, 0), one(1, 1), one(0, 1))
 	for _, second := range []float64{1, 0} {

@@ -10,8 +10,8 @@ import (
 	"github.com/org/rollout-action/internal/test/testenv"
 )
 
-// inRounds runs the rounds of a job and returns it as it ended. The baseline runs in the same rounds
-// or has all of its attempts.
+// inRounds runs the rounds of a job and returns it as it ended. The baseline runs in the same
+// rounds or has all of its attempts.
 func inRounds(p Policy, base, head result.Job, attempts int, stored bool) (ofBase, ofHead result.Job, l Look) {
 	for round := 1; ; round++ {
 		ofBase, ofHead = base, until(head, round)
@@ -31,8 +31,8 @@ func inRounds(p Policy, base, head result.Job, attempts int, stored bool) (ofBas
 	}
 }
 
-// TestCheckAgreesWithLooks: the verdict of a job that ran in rounds is red exactly if a look ended it
-// so. So its level is that of the looks, also if all rounds were made.
+// TestCheckAgreesWithLooks: the verdict of a job that ran in rounds is red exactly if a look ended
+// it so. So its level is that of the looks, also if all rounds were made.
 func TestCheckAgreesWithLooks(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
 	made := map[int]int{}
@@ -60,8 +60,9 @@ func TestCheckAgreesWithLooks(t *testing.T) {
 	}
 }
 
-// TestProvenStaysRed: a job that ended because a drop above its limit was proven is red, also if later
-// attempts of the stored baseline make the drop smaller than the limit, or leave no task broken.
+// TestProvenStaysRed: a job that ended because a drop above its limit was proven is red, also if
+// later attempts of the stored baseline make the drop smaller than the limit, or leave no task
+// broken.
 func TestProvenStaysRed(t *testing.T) {
 	var pairs [][2][]float64
 	for range 20 {
@@ -84,8 +85,8 @@ func TestProvenStaysRed(t *testing.T) {
 	}
 }
 
-// TestLateTestsArePaidFor: costs are tested at the end, and their p-value is multiplied by the number
-// of ends that there can be and of tests.
+// TestLateTestsArePaidFor: costs are tested at the end, and their p-value is multiplied by the
+// number of ends that there can be and of tests.
 func TestLateTestsArePaidFor(t *testing.T) {
 	p := dropLimit
 	p.MaxCostIncrease = new(0.0)

@@ -127,8 +127,8 @@ func (k *checker) maxFailedTrials(s scope) {
 	}
 	limit := *s.MaxFailedTrials
 	asked := !s.whole || k.policy.MaxFailedTrials != nil
-	// A job without trials fails even without this threshold, and of one that took all over nothing is
-	// checked.
+	// A job without trials fails even without this threshold, and of one that took all over nothing
+	// is checked.
 	if (asked || s.matched == 0 || s.unchanged) && k.nothingToCheck(s, name, float64(limit)) {
 		return
 	}

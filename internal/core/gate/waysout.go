@@ -99,8 +99,8 @@ func (k *checker) openDrop() (most *drop, broken *brokenTasks) {
 	return most, broken
 }
 
-// growth adds the number of attempts, or of tasks, that would show a drop of the size that the check
-// asks for.
+// growth adds the number of attempts, or of tasks, that would show a drop of the size that the
+// check asks for.
 func (k *checker) growth(d drop, size jobSize, add func(string, int, string, ...any)) {
 	c := k.checks[d.check]
 	alpha := (1 - c.Test.IntervalConfidence) / 2

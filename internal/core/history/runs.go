@@ -18,11 +18,13 @@ type Run struct {
 
 // Part reports whether the job left tasks out because of what changed, or because flags did not
 // select them, so that its numbers are about a part of the tasks and comparable with those of no
-// other run. Flags matter only for the agents of Runs and Whole: they leave out what another run has.
+// other run. Flags matter only for the agents of Runs and Whole: they leave out what another run
+// has.
 func (a *Agent) Part() bool { return a.LeftOut+a.unselected > 0 }
 
-// marked returns points in which an agent knows how many tasks of other runs the flags of its job did
-// not select. If no run has them, for example because every run has the same flags, none is missing.
+// marked returns points in which an agent knows how many tasks of other runs the flags of its job
+// did not select. If no run has them, for example because every run has the same flags, none is
+// missing.
 func marked(points []Point, name string) []Point {
 	if !slices.ContainsFunc(points, func(p Point) bool { return p.NotSelected != nil }) {
 		return points

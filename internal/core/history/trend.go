@@ -67,10 +67,10 @@ func Blocks(points []Point, name string, n int) string {
 	return line.String()
 }
 
-// Level returns the pass rate of an agent over the last n points that have scores of it at all tasks,
-// with its interval, and the number of points. It begins at the last change of the model, the tasks or the
-// judges: points before it are not comparable. The attempts at a task in all points are one
-// cluster. ok is false if there is no interval.
+// Level returns the pass rate of an agent over the last n points that have scores of it at all
+// tasks, with its interval, and the number of points. It begins at the last change of the model,
+// the tasks or the judges: points before it are not comparable. The attempts at a task in all
+// points are one cluster. ok is false if there is no interval.
 func Level(points []Point, name string, n int) (rate float64, interval gate.Interval, count int, ok bool) {
 	type key struct{ dataset, task string }
 	tasks := map[key]*result.Attempts{}

@@ -41,8 +41,8 @@ func TestChangeOf(t *testing.T) {
 	}
 }
 
-// Runs of a part of the tasks are marked, and are compared with no other run: they are in no level and
-// no block, and are no reason to begin the level anew.
+// Runs of a part of the tasks are marked, and are compared with no other run: they are in no level
+// and no block, and are no reason to begin the level anew.
 func TestRunsOfAPartOfTheTasks(t *testing.T) {
 	part := PointOf(result.Job{
 		NotAffected: &result.NotAffected{Trials: 1, Tasks: []result.LeftOut{{Agent: "a", Dataset: "d", Task: "x"}, {Agent: "other", Dataset: "d", Task: "x"}}},
@@ -154,8 +154,8 @@ func TestTheLevelBeginsAtTheLastChange(t *testing.T) {
 	}
 }
 
-// A mean has an interval if the trials are of several tasks that differ. A lower bound has none, nor
-// have the lines of earlier versions.
+// A mean has an interval if the trials are of several tasks that differ. A lower bound has none,
+// nor have the lines of earlier versions.
 func TestMeansHaveIntervals(t *testing.T) {
 	var outcomes []result.Outcome
 	for i, task := range []string{"x", "y", "z"} {

@@ -144,7 +144,8 @@ func decode(text []byte) (map[string]any, error) {
 	return value.(map[string]any), nil
 }
 
-// reader reads a JSON document of a judge. The decoder refuses names that occur twice and text that is not UTF-8.
+// reader reads a JSON document of a judge. The decoder refuses names that occur twice and text that
+// is not UTF-8.
 type reader struct {
 	*jsontext.Decoder
 	values int

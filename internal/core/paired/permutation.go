@@ -66,10 +66,10 @@ func (t Tail) Mid() float64 { return min(1, t.Above+t.Equal/2) }
 // Statist. Assoc. 56 (1961) 223 and M. W. Fagerland et al., BMC Med. Res. Methodol. 13 (2013) 91
 // (mid-p).
 //
-// A baseline of several runs has no signs. If nothing changed, each of its runs and the job are alike,
-// so the run that is the job's is drawn anew for each task. Half of the probability of the observed sum
-// counts here, too, but for values that all differ. Source: E. S. Edgington and P. Onghena,
-// Randomization Tests (2007), §4.
+// A baseline of several runs has no signs. If nothing changed, each of its runs and the job are
+// alike, so the run that is the job's is drawn anew for each task. Half of the probability of the
+// observed sum counts here, too, but for values that all differ. Source: E. S. Edgington and P.
+// Onghena, Randomization Tests (2007), §4.
 func PValue(s Sample) (p float64, method string) {
 	if s.Pooled() {
 		t, method := runTail(s.Labels())

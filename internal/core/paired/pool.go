@@ -23,8 +23,8 @@ func (s Sample) Pooled() bool { return s.Runs != nil }
 // pooledSample returns the sample of tasks whose baseline, or job if the sides are exchanged, is
 // several runs (result.Attempts.Runs).
 //
-// All agents of a task use the runs in which each of them has values, and as many attempts of each run
-// as the one with the fewest has, the first ones: then runs of an agent that did not change are
+// All agents of a task use the runs in which each of them has values, and as many attempts of each
+// run as the one with the fewest has, the first ones: then runs of an agent that did not change are
 // exchangeable, whatever the attempts of one run have in common.
 func pooledSample(tasks []result.TaskDiff, values func(*result.Attempts) []float64) Sample {
 	s := Sample{Scale: 1}
@@ -58,8 +58,8 @@ func sides(t result.TaskDiff) (job *result.Attempts, runs []*result.Attempts, ex
 	return t.Head, []*result.Attempts{t.Base}, false
 }
 
-// commonRuns returns the numbers of the runs in which all agents have values; if there are none, the
-// one number -1 stands for the first run of each agent that has some.
+// commonRuns returns the numbers of the runs in which all agents have values; if there are none,
+// the one number -1 stands for the first run of each agent that has some.
 func commonRuns(task []result.TaskDiff, values func(*result.Attempts) []float64) []int {
 	var common []int
 	_, all, _ := sides(task[0])
@@ -102,8 +102,8 @@ func pooledUnit(t result.TaskDiff, numbers []int, values func(*result.Attempts) 
 	return u
 }
 
-// meanLabels returns how far the mean would have fallen if each of the runs were the job's, against the
-// mean of the others.
+// meanLabels returns how far the mean would have fallen if each of the runs were the job's, against
+// the mean of the others.
 func (u Unit) meanLabels() []float64 {
 	sums, total, size := make([]float64, len(u.runs)), 0.0, 0.0
 	for i, run := range u.runs {
@@ -131,9 +131,9 @@ func (u Unit) turned(d float64) float64 {
 	return d
 }
 
-// Flips returns the sample of tasks that broke or were fixed, from one of passes: a unit falls by 1 if
-// it passed in every attempt of every run of the baseline and in none of the job, and rises by 1 if it
-// is the other way round. The same holds for each other run in place of the job's.
+// Flips returns the sample of tasks that broke or were fixed, from one of passes: a unit falls by 1
+// if it passed in every attempt of every run of the baseline and in none of the job, and rises by 1
+// if it is the other way round. The same holds for each other run in place of the job's.
 func (s Sample) Flips() Sample {
 	tasks := make([]Task, len(s.Tasks))
 	for i, t := range s.Tasks {
@@ -170,8 +170,8 @@ func (u Unit) flips() Unit {
 	return Unit{Base: []float64{max(0, labels[0])}, Head: []float64{max(0, -labels[0])}, labels: labels, runs: u.runs}
 }
 
-// Labels returns the tasks' drops if each run in turn were the job's, the job's own first, in the scale
-// of Drops. The sample must be Pooled.
+// Labels returns the tasks' drops if each run in turn were the job's, the job's own first, in the
+// scale of Drops. The sample must be Pooled.
 func (s Sample) Labels() [][]float64 {
 	out := make([][]float64, len(s.Tasks))
 	for i, t := range s.Tasks {
@@ -194,8 +194,8 @@ func (t Task) labels() []float64 {
 	return out
 }
 
-// runTail returns the tail of the sum of the tasks' drops if the run that is the job's is drawn anew
-// for each task: by convolution, or with random labellings if that costs too much.
+// runTail returns the tail of the sum of the tasks' drops if the run that is the job's is drawn
+// anew for each task: by convolution, or with random labellings if that costs too much.
 func runTail(labels [][]float64) (Tail, string) {
 	sum := convolution{}
 	for _, l := range signflip.Whole(labels) {
@@ -239,8 +239,8 @@ func (s Sample) ways() float64 {
 // Against returns the mean number of runs that a task of the job is compared with.
 func (s Sample) Against() float64 { return s.ways() - 1 }
 
-// LeastBroken returns how many broken tasks would be more than chance at alpha, if the tasks that did
-// not break were as they are. The sample is one of Flips.
+// LeastBroken returns how many broken tasks would be more than chance at alpha, if the tasks that
+// did not break were as they are. The sample is one of Flips.
 func (s Sample) LeastBroken(alpha float64) int {
 	labels := slices.DeleteFunc(s.Labels(), func(l []float64) bool { return l[0] > 0 })
 	broken := make([]float64, int(math.Round(s.ways())))

@@ -12,9 +12,9 @@ import (
 // passed and 0 for not.
 type Unit struct {
 	Base, Head []float64
-	// The others are set if the baseline is several runs, whose values Base has together: the values
-	// by run, those of the job first, and the drop if each of the runs were the job's. exchanged: Base
-	// is the job.
+	// The others are set if the baseline is several runs, whose values Base has together: the
+	// values by run, those of the job first, and the drop if each of the runs were the job's.
+	// exchanged: Base is the job.
 	runs      [][]float64
 	labels    []float64
 	exchanged bool

@@ -33,8 +33,8 @@ func LeftOut(job result.Job) string {
 	return fmt.Sprintf("%s of %s are not affected by what changed since %s (%s), and were not run.", Count(left.Trials), Plural(total, "trial"), since, Plural(left.Files, "file"))
 }
 
-// NotSelected returns a sentence about the tasks of the baseline that a job did not select; "" if it
-// selected all of them.
+// NotSelected returns a sentence about the tasks of the baseline that a job did not select; "" if
+// it selected all of them.
 func NotSelected(diff result.Diff) string {
 	if diff.NotSelected == 0 {
 		return ""

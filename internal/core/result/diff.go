@@ -42,8 +42,8 @@ type Diff struct {
 	// NotAffected counts the tasks of the baseline that are not among Tasks, because this job left
 	// them out on purpose (Job.NotAffected).
 	NotAffected int
-	// NotSelected counts the tasks of the baseline that are not among Tasks, because this job did not
-	// select them or their agent (Job.NotSelected). It counts a task once for each agent.
+	// NotSelected counts the tasks of the baseline that are not among Tasks, because this job did
+	// not select them or their agent (Job.NotSelected). It counts a task once for each agent.
 	NotSelected int
 	Overall     GroupDiff   // of the agents that are evaluated
 	Agents      []GroupDiff // for each agent, over its datasets, sorted
@@ -187,8 +187,8 @@ type Level struct {
 // Compare compares head with base. Trials are matched by key, tasks by digest. If both digests are
 // known and differ, the task is Changed, whatever its rewards; if one is unknown, the task counts
 // as the same. The numbers of attempts may differ. If several results have one key, the first
-// counts, as in Summarize. The attempts of base.Pool are further ones of base. The jobs are not changed. The agent nop is left out, because it does
-// nothing that could get better or worse.
+// counts, as in Summarize. The attempts of base.Pool are further ones of base. The jobs are not
+// changed. The agent nop is left out, because it does nothing that could get better or worse.
 func Compare(base, head Job) Diff {
 	before, after := attempts(base.Results, slices.Concat(base.Skipped, base.NotAffected.leftOut())), attempts(head.Results, head.Skipped)
 	if len(base.Pool) > 0 {

@@ -131,8 +131,8 @@ type Job struct {
 	Results          []Outcome          `json:"results"`
 	// Experiments are what the trials ran, each once, so that other jobs can take Results over.
 	Experiments []Experiment `json:"experiments,omitempty"`
-	// Unchanged is the commit of the baseline from which all trials were taken over, because nothing
-	// that the agents or tasks depend on has changed; "": some ran.
+	// Unchanged is the commit of the baseline from which all trials were taken over, because
+	// nothing that the agents or tasks depend on has changed; "": some ran.
 	Unchanged string `json:"unchanged,omitempty"`
 	// Confirmations are the confirmation attempts (Trial.Confirmation). Results has none of them.
 	Confirmations []Outcome `json:"confirmations,omitempty"`

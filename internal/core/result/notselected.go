@@ -6,14 +6,15 @@ import (
 	"slices"
 )
 
-// NotSelected names the agents and tasks that a job could have run and did not select: by flags such
-// as --agent, --task and --metadata, or by keys of its job file such as n_tasks. They have no trials.
+// NotSelected names the agents and tasks that a job could have run and did not select: by flags
+// such as --agent, --task and --metadata, or by keys of its job file such as n_tasks. They have no
+// trials.
 type NotSelected struct {
 	Agents   []string   `json:"agents,omitempty"`   // sorted
 	Datasets []string   `json:"datasets,omitempty"` // sorted; none of their tasks is selected
 	Tasks    []TaskName `json:"tasks,omitempty"`    // of other datasets, sorted
-	// ByFlags means that flags selected tasks or datasets, so that the next run of the same job file
-	// may have others.
+	// ByFlags means that flags selected tasks or datasets, so that the next run of the same job
+	// file may have others.
 	ByFlags bool `json:"by_flags,omitempty"`
 }
 

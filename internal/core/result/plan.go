@@ -33,8 +33,8 @@ type Plan struct {
 	Shard *Shard `json:"shard,omitempty"`
 	// Split ("sha256:…") is equal for plans that are split alike. Empty without Shard.
 	Split string `json:"split,omitempty"`
-	// Checksums: this version of Rollout writes a SumsFile for the shard when it ends, so one that has
-	// ended without it was changed on its way. Earlier versions do not say so.
+	// Checksums: this version of Rollout writes a SumsFile for the shard when it ends, so one that
+	// has ended without it was changed on its way. Earlier versions do not say so.
 	Checksums bool     `json:"checksums,omitempty"`
 	Metrics   []string `json:"metrics"` // that the job asks for: sum, min, max, mean
 	// Confirm is set when tasks look broken and are going to be tried again (gate.confirm). A shard
@@ -64,10 +64,12 @@ type Plan struct {
 	// PathsFrom is the directory to which the paths in config.json are relative, as a path from the
 	// job's directory with forward slashes; "" if unknown (after a merge).
 	PathsFrom string `json:"paths_from,omitempty"`
-	// JobFile is the path of the job file from the directory where the job was planned, with forward
-	// slashes; "" if it had none, or read it from standard input. It is in the directory PathsFrom.
+	// JobFile is the path of the job file from the directory where the job was planned, with
+	// forward slashes; "" if it had none, or read it from standard input. It is in the directory
+	// PathsFrom.
 	JobFile string `json:"job_file,omitempty"`
-	// JobFlags means that flags changed the work of the job file: it is not the same job without them.
+	// JobFlags means that flags changed the work of the job file: it is not the same job without
+	// them.
 	JobFlags bool `json:"job_flags,omitempty"`
 	// Compared: the job began with a baseline. Which one is not stored, because it may be a path of
 	// the machine.

@@ -29,8 +29,8 @@ func (j *Job) PooledRuns() []PooledRun {
 	return runs
 }
 
-// Partial returns why a run cannot be one of several runs of a baseline; "" if it can. Only a run that
-// made all of its trials itself is as likely as any other one to be the better one.
+// Partial returns why a run cannot be one of several runs of a baseline; "" if it can. Only a run
+// that made all of its trials itself is as likely as any other one to be the better one.
 func (j *Job) Partial() string {
 	switch {
 	case j.Shard != nil:
@@ -48,9 +48,9 @@ func (j *Job) Partial() string {
 }
 
 // DiffersFrom returns why an earlier run is none of the same job as a newer one: another version,
-// other tasks, agents or attempts, or other contents of these; "" if it is one. If a result does not
-// say what its trials ran, the digest of the whole plan decides. Images are compared by name: one that
-// is built has another ID on each machine.
+// other tasks, agents or attempts, or other contents of these; "" if it is one. If a result does
+// not say what its trials ran, the digest of the whole plan decides. Images are compared by name:
+// one that is built has another ID on each machine.
 func (j *Job) DiffersFrom(newer *Job) string {
 	if !JudgeAlike(j.RolloutVersion, newer.RolloutVersion) {
 		return "it is of another version of Rollout"

@@ -16,11 +16,12 @@ import (
 // clear (gate.stop). A round is one attempt at each task.
 type Rounds struct {
 	Attempts int `json:"attempts"` // at each task, if the job does not end early
-	// Upto is the number of rounds that the shards of a job were told to make; a look at all of them
-	// decides about later ones. 0: one process makes the rounds and the looks, or the job has ended.
+	// Upto is the number of rounds that the shards of a job were told to make; a look at all of
+	// them decides about later ones. 0: one process makes the rounds and the looks, or the job has
+	// ended.
 	Upto int `json:"upto,omitempty"`
-	// Baseline is what the looks before these rounds compared with. Later looks and the verdict need the
-	// same. nil: there was no look yet, or no baseline.
+	// Baseline is what the looks before these rounds compared with. Later looks and the verdict
+	// need the same. nil: there was no look yet, or no baseline.
 	Baseline *LookedAt `json:"baseline,omitempty"`
 	// Made is the number of rounds after which the job ended; 0: it has not ended.
 	Made   int       `json:"made,omitempty"`
@@ -109,8 +110,8 @@ func (r *Rounds) Sentence(ofBaseline int) string {
 	return fmt.Sprintf("Ended after %d of %s: %s. %s", r.Made, plural.Count(r.Attempts, "round"), r.Why, saved)
 }
 
-// EndedEarly says why a job ended early, and what that saved on both sides if base is a baseline that
-// ran with it; "" if it did not. base may be nil.
+// EndedEarly says why a job ended early, and what that saved on both sides if base is a baseline
+// that ran with it; "" if it did not. base may be nil.
 func EndedEarly(base *Job, head Job) string {
 	n := 0
 	if base != nil && base.Beside.baselineOf(head) && base.Rounds != nil {

@@ -5,8 +5,8 @@ import "regexp"
 // commitID matches a full commit. Text that is printed as one comes from files.
 var commitID = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
 
-// SameTrial reports whether two outcomes are of one trial: they have its key, and began when it did.
-// It is false if that is not known.
+// SameTrial reports whether two outcomes are of one trial: they have its key, and began when it
+// did. It is false if that is not known.
 func (o Outcome) SameTrial(p Outcome) bool {
 	return o.Key == p.Key && !o.StartedAt.IsZero() && o.StartedAt.Equal(p.StartedAt)
 }

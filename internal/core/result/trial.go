@@ -5,13 +5,15 @@ import (
 	"time"
 )
 
-// ErrorType is the type of a trial's error.
-// Source: specification, "Error Types"; EnvironmentLost and Cancelled are this project's own (see docs/internals/trials.md).
+// ErrorType is the type of a trial's error. Source: specification, "Error Types"; EnvironmentLost
+// and Cancelled are this project's own (see docs/internals/trials.md).
 type ErrorType string
 
-// The error types, in the order of the phases that produce them. The comments are the table in docs/results.md.
+// The error types, in the order of the phases that produce them. The comments are the table in
+// docs/results.md.
 const (
-	// TaskInvalid: the files of the task are wrong, so the trial did not start. The message names the first problem.
+	// TaskInvalid: the files of the task are wrong, so the trial did not start. The message names
+	// the first problem.
 	TaskInvalid ErrorType = "task_invalid"
 	// TaskNotFound: there is no task at the path, so the trial did not start.
 	TaskNotFound ErrorType = "task_not_found"
@@ -19,27 +21,37 @@ const (
 	EnvironmentBuildFailed ErrorType = "environment_build_failed"
 	// EnvironmentBuildTimeout: building the image took longer than `build_timeout_sec`.
 	EnvironmentBuildTimeout ErrorType = "environment_build_timeout"
-	// EnvironmentImagePullFailed: the image of the task could not be pulled, or not within `build_timeout_sec`.
+	// EnvironmentImagePullFailed: the image of the task could not be pulled, or not within
+	// `build_timeout_sec`.
 	EnvironmentImagePullFailed ErrorType = "environment_image_pull_failed"
 	// EnvironmentStartFailed: the environment did not start, or its healthcheck failed.
 	EnvironmentStartFailed ErrorType = "environment_start_failed"
-	// EnvironmentResourceAllocationFailed: the provider could not give the environment the CPUs, memory or storage that it asks for.
+	// EnvironmentResourceAllocationFailed: the provider could not give the environment the CPUs,
+	// memory or storage that it asks for.
 	EnvironmentResourceAllocationFailed ErrorType = "environment_resource_allocation_failed"
 	// AgentInstallFailed: the agent's install script failed.
 	AgentInstallFailed ErrorType = "agent_install_failed"
 	// AgentInstallTimeout: the agent's install script took longer than its timeout.
 	AgentInstallTimeout ErrorType = "agent_install_timeout"
-	// AgentExecutionFailed: the agent's execute script ended with a non-zero exit code, or its environment ended because it exceeded the limit of memory or storage, or it left an environment in which the tests cannot be started, or so many processes that those of the tests cannot.
+	// AgentExecutionFailed: the agent's execute script ended with a non-zero exit code, or its
+	// environment ended because it exceeded the limit of memory or storage, or it left an
+	// environment in which the tests cannot be started, or so many processes that those of the
+	// tests cannot.
 	AgentExecutionFailed ErrorType = "agent_execution_failed"
 	// AgentExecutionTimeout: the agent's execute script took longer than its timeout.
 	AgentExecutionTimeout ErrorType = "agent_execution_timeout"
-	// ModelFailed: the agent's execute script failed after its model's provider had answered with an error, or waited until its timeout for the provider's rate limit to end, or ten answers of the model in a row broke off or were empty.
+	// ModelFailed: the agent's execute script failed after its model's provider had answered with
+	// an error, or waited until its timeout for the provider's rate limit to end, or ten answers of
+	// the model in a row broke off or were empty.
 	ModelFailed ErrorType = "model_failed"
-	// ModelEmptyResponse: ten answers of the model in a row were empty, so that the agent got no more; five for the preset shell.
+	// ModelEmptyResponse: ten answers of the model in a row were empty, so that the agent got no
+	// more; five for the preset shell.
 	ModelEmptyResponse ErrorType = "model_empty_response"
-	// ModelUnreachable: the agent's execute script failed after its model's provider had not answered.
+	// ModelUnreachable: the agent's execute script failed after its model's provider had not
+	// answered.
 	ModelUnreachable ErrorType = "model_unreachable"
-	// GatewayFailed: Rollout could not give the agent access to its model, or could not keep what the model answered.
+	// GatewayFailed: Rollout could not give the agent access to its model, or could not keep what
+	// the model answered.
 	GatewayFailed ErrorType = "gateway_failed"
 	// ReplayMissed: nothing that was recorded fits a request of the agent (models.*.replay).
 	ReplayMissed ErrorType = "replay_missed"
@@ -51,19 +63,23 @@ const (
 	VerifierRewardMissing ErrorType = "verifier_reward_missing"
 	// VerifierRewardInvalid: the verifier wrote a reward that is not one finite number.
 	VerifierRewardInvalid ErrorType = "verifier_reward_invalid"
-	// JudgeFailed: a judge could not run, ended with an error, or used up its budget before it gave a verdict.
+	// JudgeFailed: a judge could not run, ended with an error, or used up its budget before it gave
+	// a verdict.
 	JudgeFailed ErrorType = "judge_failed"
 	// JudgeTimeout: a judge took longer than its `timeout_sec`.
 	JudgeTimeout ErrorType = "judge_timeout"
 	// JudgeVerdictMissing: a judge ended without giving a verdict.
 	JudgeVerdictMissing ErrorType = "judge_verdict_missing"
-	// JudgeVerdictInvalid: the verdict of a judge does not fit its schema, or gives no score from 0 to 1.
+	// JudgeVerdictInvalid: the verdict of a judge does not fit its schema, or gives no score from 0
+	// to 1.
 	JudgeVerdictInvalid ErrorType = "judge_verdict_invalid"
-	// EnvironmentTeardownFailed: the environment could not be destroyed. The trial keeps its reward.
+	// EnvironmentTeardownFailed: the environment could not be destroyed. The trial keeps its
+	// reward.
 	EnvironmentTeardownFailed ErrorType = "environment_teardown_failed"
 	// InternalError: Rollout or its machine failed.
 	InternalError ErrorType = "internal_error"
-	// EnvironmentLost: the environment vanished or stopped answering during the trial, for example because the daemon was restarted.
+	// EnvironmentLost: the environment vanished or stopped answering during the trial, for example
+	// because the daemon was restarted.
 	EnvironmentLost ErrorType = "environment_lost"
 	// Cancelled: the job was cancelled during the trial.
 	Cancelled ErrorType = "cancelled"
@@ -83,7 +99,8 @@ var ErrorTypes = []ErrorType{
 // Fault classifies who caused an error.
 type Fault string
 
-// The faults. An agent that could not try (FaultInstall) differs from one that tried and failed (FaultAgent).
+// The faults. An agent that could not try (FaultInstall) differs from one that tried and failed
+// (FaultAgent).
 const (
 	FaultAgent          Fault = "agent"          // the agent ran, and failed or took too long: it lost the task
 	FaultInstall        Fault = "install"        // the agent could not be installed
@@ -111,13 +128,14 @@ func (t ErrorType) Fault() Fault {
 	return FaultUnknown
 }
 
-// Infrastructure reports whether the error says nothing about the agent or the task: the infrastructure or Rollout failed,
-// or the job was cancelled.
+// Infrastructure reports whether the error says nothing about the agent or the task: the
+// infrastructure or Rollout failed, or the job was cancelled.
 func (t ErrorType) Infrastructure() bool { return t.Fault() == FaultInfrastructure }
 
-// Loses reports whether a trial with this error and without a reward counts as 0 when jobs are compared. It does if the agent,
-// the verifier or a judge ended it, so that a change which makes them crash makes the result worse: an agent may be able to make a
-// judge fail. Other errors say nothing about the agent.
+// Loses reports whether a trial with this error and without a reward counts as 0 when jobs are
+// compared. It does if the agent, the verifier or a judge ended it, so that a change which makes
+// them crash makes the result worse: an agent may be able to make a judge fail. Other errors say
+// nothing about the agent.
 func (f Fault) Loses() bool {
 	return f == FaultAgent || f == FaultInstall || f == FaultVerifier || f == FaultJudge
 }
@@ -126,7 +144,8 @@ func (f Fault) Loses() bool {
 type Error struct {
 	Type    ErrorType `json:"type"`
 	Message string    `json:"message"`
-	// Unreachable: the provider (its engine, say) did not answer any more when the trial ended, which ends everything that runs there.
+	// Unreachable: the provider (its engine, say) did not answer any more when the trial ended,
+	// which ends everything that runs there.
 	Unreachable bool `json:"unreachable,omitempty"`
 }
 
@@ -154,7 +173,8 @@ func (c Costs) Without(d Costs) Costs {
 type Durations struct {
 	TotalSec            float64  `json:"total_sec"`
 	EnvironmentSetupSec *float64 `json:"environment_setup_sec"`
-	// ImageSec is the part of EnvironmentSetupSec in which the trial waited for its image to be built or pulled.
+	// ImageSec is the part of EnvironmentSetupSec in which the trial waited for its image to be
+	// built or pulled.
 	ImageSec          *float64 `json:"image_sec,omitempty"`
 	AgentSetupSec     *float64 `json:"agent_setup_sec"`
 	AgentExecutionSec *float64 `json:"agent_execution_sec"`
@@ -191,13 +211,15 @@ type Environment struct {
 	Provider string `json:"provider"`
 	ID       string `json:"id,omitempty"`
 	Image    string `json:"image,omitempty"`
-	// ImageID identifies the image's content, if the provider can do that: the same reference may be another image later.
+	// ImageID identifies the image's content, if the provider can do that: the same reference may
+	// be another image later.
 	ImageID string `json:"image_id,omitempty"`
 	// Preserved: the environment was stopped but kept for inspection (preserve_env).
 	Preserved bool `json:"preserved,omitempty"`
 	// Outcome is set if the files were kept as the agent left them (environment.keep).
 	Outcome *KeptOutcome `json:"outcome,omitempty"`
-	// Unenforced names the limits that were asked for and that the provider could not apply: cpus, memory, storage, pids.
+	// Unenforced names the limits that were asked for and that the provider could not apply: cpus,
+	// memory, storage, pids.
 	Unenforced []string `json:"unenforced_limits,omitempty"`
 	// Base is set if the environment did not run on the image that was asked for.
 	Base *Base `json:"base,omitempty"`
@@ -218,14 +240,16 @@ type Network struct {
 	Install  string `json:"install"` // the agent's install script
 	Agent    string `json:"agent"`
 	Verifier string `json:"verifier"`
-	// AllowedHosts are the hosts that phases with an allowlist could reach, by phase: install, agent, verifier.
+	// AllowedHosts are the hosts that phases with an allowlist could reach, by phase: install,
+	// agent, verifier.
 	AllowedHosts map[string][]string `json:"allowed_hosts,omitempty"`
 }
 
 // AgentLayer is an image with an installed agent, for all trials of that agent on one image.
 type AgentLayer struct {
 	Image string `json:"image"` // from which the environment was created; Environment.Image is the one that the script began with
-	// Cached: another trial had run the script, so this one has no agent setup. False for the trial that ran it.
+	// Cached: another trial had run the script, so this one has no agent setup. False for the trial
+	// that ran it.
 	Cached bool `json:"cached"`
 	// From tells people which trial ran the script; empty if it was this one.
 	From string `json:"from,omitempty"`
@@ -259,19 +283,22 @@ type Artifact struct {
 	Path   string `json:"path"`   // below the trial's directory
 	Files  int    `json:"files"`  // and directories
 	Bytes  int64  `json:"bytes"`
-	// Executable lists the files that could be executed in the environment, below Path; "." is Path itself.
+	// Executable lists the files that could be executed in the environment, below Path; "." is Path
+	// itself.
 	Executable []string `json:"executable,omitempty"`
-	// Links is the file, below the trial's directory, that lists the links that it has in the environment. Here it has none.
+	// Links is the file, below the trial's directory, that lists the links that it has in the
+	// environment. Here it has none.
 	Links string `json:"links,omitempty"`
-	// Entries is the file, below the trial's directory, that lists the owners, modes, times and names that its files have in the environment.
-	// Artifacts of earlier versions of Rollout have none.
+	// Entries is the file, below the trial's directory, that lists the owners, modes, times and
+	// names that its files have in the environment. Artifacts of earlier versions of Rollout have
+	// none.
 	Entries string `json:"entries,omitempty"`
 	// Incomplete: something of it, other than links, is missing, or its name in the environment is.
 	Incomplete bool `json:"incomplete,omitempty"`
 }
 
-// Trial is the outcome of a trial: <trial>/result.json. The fields up to Timestamps are the specification's; the others are
-// this project's.
+// Trial is the outcome of a trial: <trial>/result.json. The fields up to Timestamps are the
+// specification's; the others are this project's.
 type Trial struct {
 	Key
 	TaskGitCommitID *string  `json:"task_git_commit_id"`
@@ -284,15 +311,19 @@ type Trial struct {
 	Timestamps  Timestamps `json:"timestamps"`
 
 	TaskDigest string `json:"task_digest,omitempty"` // PlannedTask.Digest
-	// AgentDigest and ConfigDigest ("sha256:…") identify the agent and the configuration; see experiment.Digests.
+	// AgentDigest and ConfigDigest ("sha256:…") identify the agent and the configuration; see
+	// experiment.Digests.
 	AgentDigest  string `json:"agent_digest,omitempty"`
 	ConfigDigest string `json:"config_digest,omitempty"`
-	// Reused is set if the trial was not run by this job: its result and its files are another job's.
+	// Reused is set if the trial was not run by this job: its result and its files are another
+	// job's.
 	Reused *Reused `json:"reused,omitempty"`
-	// Reverified is set if this job ran only the tests or only judges, on what an earlier trial had kept.
+	// Reverified is set if this job ran only the tests or only judges, on what an earlier trial had
+	// kept.
 	Reverified *Reverified `json:"reverified,omitempty"`
-	// Confirmation: this is an attempt beyond the planned ones, made because the task looked broken or fixed (gate.confirm). Its Attempt
-	// follows the planned ones. It is in no count, rate or metric, but its cost is part of the total. See Summarize and Compare.
+	// Confirmation: this is an attempt beyond the planned ones, made because the task looked broken
+	// or fixed (gate.confirm). Its Attempt follows the planned ones. It is in no count, rate or
+	// metric, but its cost is part of the total. See Summarize and Compare.
 	Confirmation bool `json:"confirmation,omitempty"`
 
 	// Trainable: what the agent said may be used for training (agents.*.trainable).
@@ -300,10 +331,11 @@ type Trial struct {
 
 	// Usage is what the agent used of its model, as the gateway counted it; null without a gateway.
 	Usage *Usage `json:"usage,omitempty"`
-	// StopCondition is the budget that ended the agent's access to its model, or "context_length"; "" if nothing did. The agent's exit
-	// code does not count then.
+	// StopCondition is the budget that ended the agent's access to its model, or "context_length";
+	// "" if nothing did. The agent's exit code does not count then.
 	StopCondition string `json:"stop_condition,omitempty"`
-	// IsTruncated: the agent could not go on as it wanted: because of StopCondition, or because the model's last answer was cut off.
+	// IsTruncated: the agent could not go on as it wanted: because of StopCondition, or because the
+	// model's last answer was cut off.
 	IsTruncated bool `json:"is_truncated,omitempty"`
 
 	Costs       Costs        `json:"costs"`
@@ -317,18 +349,20 @@ type Trial struct {
 	VerifierExitCode *int `json:"verifier_exit_code,omitempty"`
 
 	TaskFormat string `json:"task_format,omitempty"` // PlannedTask.Format
-	// Rewards are the numbers in the verifier's reward.json, by name; at most 100, all finite. Reward is the one named "reward",
-	// otherwise the only one, otherwise their mean, unless a reward.txt counts instead. Names are hostile.
+	// Rewards are the numbers in the verifier's reward.json, by name; at most 100, all finite.
+	// Reward is the one named "reward", otherwise the only one, otherwise their mean, unless a
+	// reward.txt counts instead. Names are hostile.
 	Rewards   map[string]float64 `json:"rewards,omitempty"`
 	Artifacts []Artifact         `json:"artifacts,omitempty"` // in the task's order
 
 	// Agents are the trial's agent and its judges, in this order; empty in a trial without judges.
 	Agents []AgentRun `json:"agents,omitempty"`
-	// TestsReward is the reward of the tests in a trial with judges. Reward is then the value of the job's or the task's expression, or the
-	// same; it is null if a judge failed.
+	// TestsReward is the reward of the tests in a trial with judges. Reward is then the value of
+	// the job's or the task's expression, or the same; it is null if a judge failed.
 	TestsReward *float64 `json:"tests_reward,omitempty"`
-	// Scores has the score of each judge, from 0 to 1; null if the judge did not run or gave no verdict. Those that are not null are
-	// in Rewards, too, and so are the criteria, as judge.criterion.
+	// Scores has the score of each judge, from 0 to 1; null if the judge did not run or gave no
+	// verdict. Those that are not null are in Rewards, too, and so are the criteria, as
+	// judge.criterion.
 	Scores map[string]*float64 `json:"scores,omitempty"`
 }
 
@@ -338,8 +372,8 @@ type Reused struct {
 	Job       string    `json:"job_name"`   // that ran it
 	From      string    `json:"from"`       // the directory with the result, as it was given
 	StartedAt time.Time `json:"started_at"` // of the trial
-	// Commit is that of the job if it is the baseline, and URL the address of its run, where the logs
-	// are.
+	// Commit is that of the job if it is the baseline, and URL the address of its run, where the
+	// logs are.
 	Commit string `json:"commit,omitempty"`
 	URL    string `json:"url,omitempty"`
 }
@@ -383,7 +417,8 @@ func (t Trial) spent() USD {
 func (t Trial) Completed() bool { return t.Reward != nil }
 
 // Failed reports whether an error kept the trial from a reward. A trial without reward and without
-// error (verifier.disable) is neither completed nor failed. A teardown error alone is not a failure.
+// error (verifier.disable) is neither completed nor failed. A teardown error alone is not a
+// failure.
 func (t Trial) Failed() bool {
 	return t.Reward == nil && t.Error != nil && t.Error.Type != EnvironmentTeardownFailed
 }

@@ -15,8 +15,8 @@ type Test struct {
 	// more attempts on one side than on the other.
 	Drops []float64
 	// Labels are for a baseline of several runs, by the same numbering: how far a task would have
-	// fallen if each of the runs were the job's, the job's own first. nil, as a whole or for a task: its
-	// drop has either sign. Tests with a task in common have as many labels for it.
+	// fallen if each of the runs were the job's, the job's own first. nil, as a whole or for a
+	// task: its drop has either sign. Tests with a task in common have as many labels for it.
 	Labels [][]float64
 	// Ties is the share of the probability of an equal sum that counts: a half for a mid-p, or 1.
 	Ties float64
@@ -130,8 +130,8 @@ func stagesOf(tests []Test, order []int, alpha float64, seed uint64) []stage {
 	return stages
 }
 
-// compact returns the tests' labels of the tasks that changed in any of them, and how many labels each
-// of these tasks has. A drop without labels has two.
+// compact returns the tests' labels of the tasks that changed in any of them, and how many labels
+// each of these tasks has. A drop without labels has two.
 func compact(tests []Test) (labels [][][]float64, ways []int) {
 	of := func(t Test, task int) []float64 {
 		switch {

@@ -10,15 +10,15 @@ import (
 const (
 	// maxListed is the number of labellings up to which all are tried.
 	maxListed = 1 << maxExact
-	// maxLabelDenominator is the largest denominator of labels that are added as whole numbers of it:
-	// means over up to ten runs of a few attempts have one.
+	// maxLabelDenominator is the largest denominator of labels that are added as whole numbers of
+	// it: means over up to ten runs of a few attempts have one.
 	maxLabelDenominator = 27720
 	// maxDrawn bounds the labels that are drawn; each takes a random number.
 	maxDrawn = 10_000_000
 )
 
-// newLabelling returns labellings of tasks with so many labels each, of which tests add up the drops
-// so many times. Where all tasks have two, they are the flips of newReference.
+// newLabelling returns labellings of tasks with so many labels each, of which tests add up the
+// drops so many times. Where all tasks have two, they are the flips of newReference.
 func newLabelling(ways []int, tests int, seed uint64) reference {
 	if !slices.ContainsFunc(ways, func(n int) bool { return n != 2 }) {
 		return newReference(len(ways), tests, seed)
@@ -32,8 +32,8 @@ func newLabelling(ways []int, tests int, seed uint64) reference {
 	return reference{flips: all, exact: true, ways: ways}
 }
 
-// labelled returns the sum of the tasks' drops under each labelling. labels are by task, the observed
-// one first.
+// labelled returns the sum of the tasks' drops under each labelling. labels are by task, the
+// observed one first.
 func (r reference) labelled(labels [][]float64) []int64 {
 	whole := Whole(labels)
 	if r.ways == nil {
@@ -66,8 +66,8 @@ func (r reference) labelled(labels [][]float64) []int64 {
 	return out
 }
 
-// Whole returns labels as whole numbers of one step, so that equal sums stay equal; see whole. Where
-// each task has two labels of either sign, it returns what whole does.
+// Whole returns labels as whole numbers of one step, so that equal sums stay equal; see whole.
+// Where each task has two labels of either sign, it returns what whole does.
 func Whole(labels [][]float64) [][]int64 {
 	size, most := 0.0, float64(maxDenominator)
 	for _, l := range labels {
@@ -88,8 +88,9 @@ func Whole(labels [][]float64) [][]int64 {
 	return out
 }
 
-// PValue returns the probability that a labelling drawn at random has a larger sum of drops than the
-// observed one, and the probability of an equal sum. labels are by task, the observed one first.
+// PValue returns the probability that a labelling drawn at random has a larger sum of drops than
+// the observed one, and the probability of an equal sum. labels are by task, the observed one
+// first.
 func PValue(labels [][]float64, seed uint64) (above, equal float64) {
 	ways := make([]int, len(labels))
 	for i, l := range labels {

@@ -18,8 +18,8 @@ const Rounds = 6
 // Comment is a run's comment on a job.
 type Comment struct {
 	Job string // its name: each job has one comment
-	// RunID orders runs, then Attempt: an older one never replaces a newer one. Within an attempt, or
-	// if a run has no number (0), ValidAt does, which is when the run began.
+	// RunID orders runs, then Attempt: an older one never replaces a newer one. Within an attempt,
+	// or if a run has no number (0), ValidAt does, which is when the run began.
 	RunID   int64
 	Attempt int
 	ValidAt time.Time
@@ -152,7 +152,8 @@ func (u *upsert) run(ctx context.Context) error {
 	return u.pending // nil: other runs keep writing, and their comments are as good
 }
 
-// lapse ends the announcement of the newer run that kept this one from writing, if that run is over.
+// lapse ends the announcement of the newer run that kept this one from writing, if that run is
+// over.
 func (u *upsert) lapse(ctx context.Context, m move) error {
 	if !m.outdated || !m.newest.going {
 		return nil

@@ -17,7 +17,7 @@ import (
 //
 //	A - B - C - D - E     main; the pull request branched off at B; others pushed C, D and E later
 //	     \       \
-//	      F - G   M       change (G is its head); M is refs/pull/7/merge, made of D and G while main was at D
+//	      F - G   M       change (G is its head); M is refs/pull/7/merge: D and G, merged
 type aHistory struct {
 	t       *testing.T
 	dir     string

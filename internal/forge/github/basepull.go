@@ -20,8 +20,8 @@ func (a Actions) HidesBase() bool {
 	return a.BaseRef == "" && slices.Contains([]string{"issue_comment", "workflow_dispatch", "repository_dispatch"}, event)
 }
 
-// Evaluating returns the facts of a run that evaluates a commit; "" if it is unknown. With HidesBase,
-// users see that commit instead of the event's, which is the head of the default branch.
+// Evaluating returns the facts of a run that evaluates a commit; "" if it is unknown. With
+// HidesBase, users see that commit instead of the event's, which is the head of the default branch.
 func (a Actions) Evaluating(commit string) Actions {
 	if commit = hash(commit); a.HidesBase() && (commit != "" || a.Event != "workflow_dispatch") {
 		a.HeadSHA = commit

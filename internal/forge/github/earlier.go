@@ -9,8 +9,8 @@ import (
 )
 
 // FindEarlier looks for the results of further runs of the commit of a baseline, and of the commits
-// before it, and calls take with each, the nearest first, until take returns false. A result is in a
-// directory below dir, which is removed after take. It reads no more runs than FindBaseline does.
+// before it, and calls take with each, the nearest first, until take returns false. A result is in
+// a directory below dir, which is removed after take. It reads no more runs than FindBaseline does.
 //
 // It needs what FindBaseline needs. q is the query that found the baseline.
 func (c *Client) FindEarlier(ctx context.Context, q Query, baseline Found, dir string, take func(Found) (more bool)) error {

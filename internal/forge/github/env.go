@@ -81,9 +81,9 @@ type Origin struct {
 	WorkflowFile string
 }
 
-// factsOf returns the facts of a step, from its variables and the event's file. The error means that
-// the event could not be read; the facts of the variables are valid in that case.
-// Source: docs.github.com, "Variables reference"; actions/runner, GitHubContext.cs.
+// factsOf returns the facts of a step, from its variables and the event's file. The error means
+// that the event could not be read; the facts of the variables are valid in that case. Source:
+// docs.github.com, "Variables reference"; actions/runner, GitHubContext.cs.
 func factsOf(vars ghvars.Vars) (Actions, error) {
 	a := Actions{
 		ServerURL:  strings.TrimRight(cmp.Or(vars.ServerURL, "https://github.com"), "/"),

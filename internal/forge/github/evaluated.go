@@ -18,10 +18,10 @@ var errElsewhere = errors.New("the run evaluated another commit")
 // out anything, for example the branch of a stranger that somebody named as the input of a manual
 // run. The result records the commit that it did check out; without one, the run's counts.
 //
-// A manual run has to have evaluated the commit that it ran on. Pushes and schedules have no inputs,
-// so only the branch's own workflow chooses their commit: it may be another one of the branch (the
-// workflow commits before it evaluates, or checks out the newest one), or that of another
-// repository, which GitHub does not know here.
+// A manual run has to have evaluated the commit that it ran on. Pushes and schedules have no
+// inputs, so only the branch's own workflow chooses their commit: it may be another one of the
+// branch (the workflow commits before it evaluates, or checks out the newest one), or that of
+// another repository, which GitHub does not know here.
 func (s *search) evaluatedBranch(ctx context.Context, r run, path string) error {
 	job, err := result.ReadJobHead(filepath.Dir(path))
 	if err != nil || job.Commit == nil || *job.Commit == r.sha {

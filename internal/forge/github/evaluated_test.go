@@ -103,8 +103,8 @@ func TestResultsOfABranchAreOfItsCommits(t *testing.T) {
 	}
 }
 
-// A comment, an event from outside and a merge queue run with the workflow of main, too, but for the
-// commit of a pull request. A tag may have the name of the branch.
+// A comment, an event from outside and a merge queue run with the workflow of main, too, but for
+// the commit of a pull request. A tag may have the name of the branch.
 func TestRunsOfOtherEventsOnMainAreNoBaselines(t *testing.T) {
 	for _, event := range []string{"issue_comment", "repository_dispatch", "merge_group", "workflow_call", "release"} {
 		s, c := history(t)

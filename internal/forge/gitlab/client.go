@@ -97,7 +97,8 @@ func (c *client) redirect(req *http.Request, via []*http.Request) error {
 }
 
 // do sends a request to a path below the API, with body as JSON if it is not nil, and decodes the
-// answer into a value unless that is nil. Errors are a *statusError, a *url.Error or of the context.
+// answer into a value unless that is nil. Errors are a *statusError, a *url.Error or of the
+// context.
 func (c *client) do(ctx context.Context, method, path string, body, into any) (http.Header, error) {
 	var sent []byte
 	if body != nil {

@@ -19,16 +19,18 @@ import (
 //
 //	yaml:"key"          the key; toml:"key" in a TOML file; toml:"-" is none
 //	doc:"…"             for users
-//	default:"…"         if the key is missing or has no value; see Dialect.Default. Otherwise it is the zero value
+//	default:"…"         if the key is missing or has no value (see Dialect.Default), instead of
+//	                    the zero value
 //	required:"true"     there is no default
 //	min, max, above     inclusive and exclusive bounds of a number or a quantity
 //	enum:"a,b"          the valid values; see Enumerated
 //	mb:"key_mb"         another key for the same amount, in megabytes
 //	most:"1000"         how many entries a list may have
-//	short:"true"        a text in place of the mapping with this key is the value of this key alone
+//	short:"true"        a text in place of the mapping is the value of this key alone
 //	raw:"true"          any text is valid: also blank, or with ${…}
 //	pattern:"…"         a regular expression that the text matches
-//	unit:"bytes"        a quantity such as 2G; unit:"cpus": such as 500m; unit:"duration": such as 90m;
+//	unit:"bytes"        a quantity such as 2G; unit:"cpus": such as 500m;
+//	                    unit:"duration": such as 90m;
 //	                    unit:"count": a number such as 2000000, 500k or 2M
 //	                    unit:"share": a number or a percentage, 0.2 or 20%
 //	is:"a name"         what the value is, for "must be …"
@@ -51,8 +53,8 @@ type Rules struct {
 	matches         *regexp.Regexp
 }
 
-// Enumerated is implemented by structs with keys whose valid values are not in their tags, because a
-// table has them.
+// Enumerated is implemented by structs with keys whose valid values are not in their tags, because
+// a table has them.
 type Enumerated interface {
 	// ValuesOf returns the valid values of a key; nil for the other keys.
 	ValuesOf(key string) []string

@@ -38,8 +38,8 @@ func (g *Client) since(ctx context.Context, top, since string) (w *worktree, bas
 }
 
 // uncommitted returns the files of the working tree that differ from a commit, sorted: also
-// submodules that are checked out at another commit. Changes inside a submodule do not count, because
-// git would run commands that the submodule's configuration names.
+// submodules that are checked out at another commit. Changes inside a submodule do not count,
+// because git would run commands that the submodule's configuration names.
 func (w *worktree) uncommitted(ctx context.Context, base string) ([]string, error) {
 	// Unlike diff-index, git diff compares the contents of files of which only the times differ.
 	changed, err := w.git(ctx, "diff", "-O/dev/null", "--no-color", "--no-relative", "-z", "--name-only", "--no-renames", "--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty", base, "--")
@@ -74,7 +74,8 @@ func (g *Client) Changes(ctx context.Context, top, since string, workTree bool) 
 	if err != nil {
 		return Changes{}, err
 	}
-	// Unlike git diff, diff-tree does not read how the repository's configuration wants diffs shown.
+	// Unlike git diff, diff-tree does not read how the repository's configuration wants diffs
+	// shown.
 	committed, err := w.git(ctx, "diff-tree", "-r", "-z", "--name-only", "--no-renames", "--no-ext-diff", "--no-textconv", "--ignore-submodules=none", base, "HEAD", "--")
 	if err != nil {
 		return Changes{}, err

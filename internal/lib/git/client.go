@@ -24,8 +24,9 @@ type Options struct {
 	RetryDelay      time.Duration // before the first retry of an unreachable repository, then doubling; 0: a second
 	MaxBytes        int64         // of one fetch, and of one exported directory; 0: 16 GiB
 	MaxFiles        int           // in one exported directory; 0: 100,000
-	// Memory limits, on Linux, each git that reads a repository of this machine, in bytes; 0: 2 GiB. A tree of a few
-	// kilobytes can name billions of files, and git holds all that a commit changes in memory.
+	// Memory limits, on Linux, each git that reads a repository of this machine, in bytes; 0: 2
+	// GiB. A tree of a few kilobytes can name billions of files, and git holds all that a commit
+	// changes in memory.
 	Memory int64
 }
 

@@ -21,8 +21,8 @@ type Commit struct {
 	Parent  string // the first parent; "" for a root
 	Date    string // the author's, as in 2006-01-02T15:04:05+01:00
 	Subject string // not trusted
-	// Changes are the first ones, at most HistoryOptions.Changes; Changed counts all. A file that moved
-	// and did not change is one change.
+	// Changes are the first ones, at most HistoryOptions.Changes; Changed counts all. A file that
+	// moved and did not change is one change.
 	Changes []Change
 	Changed int
 }
@@ -191,8 +191,8 @@ func (l *Local) Message(ctx context.Context) (string, error) {
 	return strings.ToValidUTF8(out.String(), "\uFFFD"), err
 }
 
-// Patch returns the difference between a commit and this one in some files, whose sizes the caller has
-// checked. blind: differences in white space do not count.
+// Patch returns the difference between a commit and this one in some files, whose sizes the caller
+// has checked. blind: differences in white space do not count.
 func (l *Local) Patch(ctx context.Context, from string, blind bool, names ...string) ([]byte, error) {
 	args := []string{"diff", "--no-renames", "--no-ext-diff", "--no-textconv", "--full-index", "--binary"}
 	if blind {
@@ -228,8 +228,8 @@ type Blob struct {
 	Bytes int64
 }
 
-// Find returns the contents of files of commits. A name is the full id of a commit, a colon and the name
-// of the file; files and links are found. Names with line breaks are not found.
+// Find returns the contents of files of commits. A name is the full id of a commit, a colon and the
+// name of the file; files and links are found. Names with line breaks are not found.
 func (l *Local) Find(ctx context.Context, names []string) (map[string]Blob, error) {
 	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return strings.Contains(name, "\n") })
 	found := map[string]Blob{}

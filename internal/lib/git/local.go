@@ -106,8 +106,8 @@ func (l *Local) Export(ctx context.Context, keep func(name string) bool, into st
 	return len(e.directories[0].entries), out.Warnings, nil
 }
 
-// TreeError means that files of a commit cannot be written: they are too many, too large, or have names
-// that are not allowed.
+// TreeError means that files of a commit cannot be written: they are too many, too large, or have
+// names that are not allowed.
 type TreeError struct {
 	Commit   string
 	Problems []string // safe to print

@@ -20,17 +20,19 @@ const (
 
 // Redactor replaces secrets with Mask. It finds them
 //   - as they are;
-//   - with any of their characters escaped as in URLs (%2F or %2f, + for space), in strings of JSON, of programming
-//     languages and shells (\n, \u00e9, \x2f, '\\”), or in HTML and XML (&amp;, &#39;, &#x27;);
+//   - with any of their characters escaped as in URLs (%2F or %2f, + for space), in strings of
+//     JSON, of programming languages and shells (\n, \u00e9, \x2f, '\\”), or in HTML and XML
+//     (&amp;, &#39;, &#x27;);
 //   - with the quotes in it doubled, as in CSV and SQL;
 //   - with two of these one in the other, and three times in a URL or in JSON;
-//   - in hexadecimal, of either case, with or without a separator between the bytes, also in the lines of a dump with their text,
-//     whose words may have the low byte first: then the bytes of words that are only partly a secret's remain, at most seven at each end;
+//   - in hexadecimal, of either case, with or without a separator between the bytes, also in the
+//     lines of a dump with their text, whose words may have the low byte first: then the bytes of
+//     words that are only partly a secret's remain, at most seven at each end;
 //   - in UTF-16, of either order of bytes, also in hexadecimal and base64;
 //   - in base64, which may be escaped as above, or be that of the secret in base64, JSON or a URL;
-//   - in base64, of the standard or the URL alphabet, padded or not, wrapped into lines or not, also when the secret is
-//     somewhere inside a longer encoded text. Of the latter, the characters that encode bits of a
-//     neighbour too remain: at most 4 bits of a secret at each end.
+//   - in base64, of the standard or the URL alphabet, padded or not, wrapped into lines or not,
+//     also when the secret is somewhere inside a longer encoded text. Of the latter, the characters
+//     that encode bits of a neighbour too remain: at most 4 bits of a secret at each end.
 //
 // A Redactor is safe for concurrent use. A nil Redactor redacts nothing.
 type Redactor struct {

@@ -197,8 +197,8 @@ func IsWhole(p Protocol, contentType string, body []byte) bool {
 	}
 }
 
-// Ended reports whether a stream that ended with err had a complete answer. whole is what its reader
-// says of it.
+// Ended reports whether a stream that ended with err had a complete answer. whole is what its
+// reader says of it.
 func Ended(p Protocol, a model.Answer, whole bool, err error) bool {
 	return whole || p.Facts().LastEventIsOptional && errors.Is(err, io.EOF) && a.Finish != ""
 }

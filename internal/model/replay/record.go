@@ -125,8 +125,8 @@ func (r *Recorder) RoundTrip(q *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// protocolOf returns the protocol of a request: that of the caller if there is one, because providers
-// serve protocols below other paths.
+// protocolOf returns the protocol of a request: that of the caller if there is one, because
+// providers serve protocols below other paths.
 func protocolOf(q *http.Request) (api.Protocol, model.Action) {
 	if c := model.CallerOf(q.Context()); c != nil {
 		return api.Named(c.API), c.Action

@@ -23,7 +23,8 @@ import (
 //	jsonl    a flat object on each line: every Column
 //	csv      the same as a table (RFC 4180), with the names of the columns first
 //	sft      a Branch on each line: the conversations of trials with a recorded one
-//	atif     a tar archive with DIR/trajectory.json for each of these trials, where DIR is the trial's directory below the job's
+//	atif     a tar archive with DIR/trajectory.json for each of these trials; DIR is relative to
+//	         the job's directory
 var Formats = []string{"outputs", "jsonl", "csv", "sft", "atif"}
 
 // Options tells Write what to export.

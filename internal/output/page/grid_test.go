@@ -9,8 +9,8 @@ import (
 	"github.com/org/rollout-action/internal/test/reporttest"
 )
 
-// With several agents, each task is a row of a grid and each agent a column. With one agent there is
-// no grid.
+// With several agents, each task is a row of a grid and each agent a column. With one agent there
+// is no grid.
 func TestGridOfTasksAndAgents(t *testing.T) {
 	specs := []reporttest.Spec{
 		{Agent: "b", Dataset: "d", Task: "one", Reward: new(1.0), Seconds: 1}, {Agent: "a", Dataset: "d", Task: "one", Reward: new(0.0), Seconds: 1},

@@ -19,7 +19,8 @@ import (
 
 // TestDemo plays a made-up job on the terminal, for developers who change how a job looks:
 //
-//	go test -c -o /tmp/ui.test ./internal/output/ui && ROLLOUT_UI_DEMO=live /tmp/ui.test -test.run TestDemo
+//	go test -c -o /tmp/ui.test ./internal/output/ui
+//	ROLLOUT_UI_DEMO=live /tmp/ui.test -test.run TestDemo
 //
 // ROLLOUT_UI_DEMO is the mode; an interrupt cancels the job, as in rollout.
 func TestDemo(t *testing.T) {

@@ -15,9 +15,11 @@
 //	phase_started    the same, phase
 //	progress         the same; msg is a line about the image. Dropped while the reader is slow
 //	retrying         the same, delay_sec; msg is what failed
-//	trial_ended      the same, dir, reward (null without one), duration_sec, cost (US dollars; null if not reported),
-//	                 error_type and error (the whole message), both only with an error
+//	trial_ended      the same, dir, reward (null without one), duration_sec, cost (US dollars;
+//	                 null if not reported), error_type and error (the whole message), both only
+//	                 with an error
 //	notice           msg. May come before job_started, while the provider starts
 //	cancelling       running_trials
-//	job_ended        cancelled, duration_sec, and the counts, rates and metrics of the job's result.json
+//	job_ended        cancelled, duration_sec, and the counts, rates and metrics of the job's
+//	                 result.json
 package ui

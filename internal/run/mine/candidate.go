@@ -55,8 +55,8 @@ type Options struct {
 // them, and the contents of a batch are in memory.
 const batch = 8
 
-// Look classifies commits in their order, until it has found so many promising ones as asked for. It
-// returns those that it looked at.
+// Look classifies commits in their order, until it has found so many promising ones as asked for.
+// It returns those that it looked at.
 func Look(ctx context.Context, repo *git.Local, commits []git.Commit, opts Options) ([]Candidate, error) {
 	var out []Candidate
 	for found := 0; found < opts.Limit && len(out) < len(commits); {
@@ -83,7 +83,8 @@ func Look(ctx context.Context, repo *git.Local, commits []git.Commit, opts Optio
 	return out, nil
 }
 
-// NewestKnown returns the index of the newest commit of which a dataset has a task; -1: there is none.
+// NewestKnown returns the index of the newest commit of which a dataset has a task; -1: there is
+// none.
 func NewestKnown(commits []git.Commit, exists func(task string) bool) int {
 	return slices.IndexFunc(commits, func(c git.Commit) bool { return exists(newCandidate(c).Task) })
 }
@@ -214,7 +215,8 @@ func byContents(ctx context.Context, repo *git.Local, candidates []Candidate) er
 	return group.Wait()
 }
 
-// byChange drops a candidate for what it changes in its files, whose contents are given by their ids.
+// byChange drops a candidate for what it changes in its files, whose contents are given by their
+// ids.
 func (c *Candidate) byChange(ctx context.Context, repo *git.Local, contents map[string][]byte) error {
 	var inCode []string
 	for _, change := range c.changes {
@@ -319,8 +321,8 @@ func (c *Candidate) bySize(sizes map[string]int64) {
 	}
 }
 
-// changedLines counts the lines that a patch adds and removes. space reports whether what it adds and
-// what it removes have the same characters but for white space, as in a change of formatting.
+// changedLines counts the lines that a patch adds and removes. space reports whether what it adds
+// and what it removes have the same characters but for white space, as in a change of formatting.
 func changedLines(patch []byte) (n int, space bool) {
 	var added, removed strings.Builder
 	inHunk := false

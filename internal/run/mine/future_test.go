@@ -15,9 +15,9 @@ import (
 	"github.com/org/rollout-action/internal/run/mine"
 )
 
-// Nothing of a change is in the environment of its task: it has the files of the commit before, byte for
-// byte, a Dockerfile, and nothing else. The repository has the change in packed and loose objects, tags,
-// notes, reflogs, a stash, and in ignored files that a build left.
+// Nothing of a change is in the environment of its task: it has the files of the commit before,
+// byte for byte, a Dockerfile, and nothing else. The repository has the change in packed and loose
+// objects, tags, notes, reflogs, a stash, and in ignored files that a build left.
 func TestNothingOfTheFutureIsInTheEnvironment(t *testing.T) {
 	r := newRepo(t)
 	r.commit("begin", "go.mod", goMod, "calc.go", goCode, "calc_test.go", goTest, ".gitignore", "*.log\ncache/\n", "run.sh", "#!/bin/sh\n", "evals/mined/old/x.txt", "MARK in the dataset\n", "in/dir/x.txt", "x")
@@ -65,8 +65,8 @@ func TestNothingOfTheFutureIsInTheEnvironment(t *testing.T) {
 	}
 }
 
-// contents returns the files below dir, links as an arrow and their target; and the times of all files
-// and directories that are no links, each once.
+// contents returns the files below dir, links as an arrow and their target; and the times of all
+// files and directories that are no links, each once.
 func contents(t *testing.T, dir string) (files map[string]string, times []time.Time) {
 	t.Helper()
 	files = map[string]string{}
@@ -99,8 +99,8 @@ func contents(t *testing.T, dir string) (files map[string]string, times []time.T
 	return files, times
 }
 
-// treeOf returns the files of a commit as git itself tells them, links as an arrow and their target.
-// Their names begin with prefix.
+// treeOf returns the files of a commit as git itself tells them, links as an arrow and their
+// target. Their names begin with prefix.
 func (r *repo) treeOf(commit, prefix string) map[string]string {
 	r.t.Helper()
 	files := map[string]string{}

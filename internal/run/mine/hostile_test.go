@@ -9,8 +9,8 @@ import (
 	"github.com/org/rollout-action/internal/run/mine"
 )
 
-// hostileConfig are the keys with which a repository's configuration has git run a command, or read files
-// elsewhere.
+// hostileConfig are the keys with which a repository's configuration has git run a command, or read
+// files elsewhere.
 var hostileConfig = []string{
 	"core.fsmonitor", "core.pager", "core.editor", "core.sshCommand", "core.askPass", "core.alternateRefsCommand", "core.gitProxy", "pager.log", "pager.diff",
 	"diff.external", "diff.evil.command", "diff.evil.textconv", "merge.evil.driver", "interactive.diffFilter", "sequence.editor",
@@ -24,8 +24,8 @@ var hooks = []string{
 	"post-rewrite", "pre-receive", "update", "post-update", "proc-receive", "push-to-checkout",
 }
 
-// No hook, filter, attribute or configuration of a repository that is mined has git run a command, and
-// what it changes is seen as it is.
+// No hook, filter, attribute or configuration of a repository that is mined has git run a command,
+// and what it changes is seen as it is.
 func TestNothingOfTheRepositoryRuns(t *testing.T) {
 	r := newRepo(t)
 	ran := filepath.Join(t.TempDir(), "ran")
@@ -68,8 +68,9 @@ func TestNothingOfTheRepositoryRuns(t *testing.T) {
 	}
 }
 
-// Links in place of tests, code, a Dockerfile or a directory make no task, wherever they point, and those
-// of the commit before are links in the environment, too: nothing is read or written through them.
+// Links in place of tests, code, a Dockerfile or a directory make no task, wherever they point, and
+// those of the commit before are links in the environment, too: nothing is read or written through
+// them.
 func TestLinksOfTheRepository(t *testing.T) {
 	outside := t.TempDir()
 	secret := filepath.Join(outside, "secret")
@@ -112,8 +113,8 @@ func TestLinksOfTheRepository(t *testing.T) {
 	}
 }
 
-// A change of the repository's Dockerfile is a part of the solution. No image is built with it, neither as
-// it was nor as it is then: the proposed Dockerfile is used, or the user's.
+// A change of the repository's Dockerfile is a part of the solution. No image is built with it,
+// neither as it was nor as it is then: the proposed Dockerfile is used, or the user's.
 func TestDockerfileThatTheChangeTouches(t *testing.T) {
 	r := newRepo(t)
 	r.commit("begin", "lib.sh", "echo 1\n", "lib_test.sh", "bash lib.sh\n", "Dockerfile", "FROM evil:1\n", "environment/Dockerfile", "FROM evil:1\n")

@@ -102,8 +102,8 @@ func isTarget(name string) bool {
 	return false
 }
 
-// saysGenerated reports whether a file says near its beginning that a program wrote it. Source: go help
-// generate; others write alike.
+// saysGenerated reports whether a file says near its beginning that a program wrote it. Source: go
+// help generate; others write alike.
 func saysGenerated(text []byte) bool {
 	head := text[:min(len(text), 2048)]
 	return bytes.Contains(head, []byte("Code generated ")) && bytes.Contains(head, []byte("DO NOT EDIT")) ||

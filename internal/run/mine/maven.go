@@ -16,8 +16,8 @@ var javaImages = []string{"8", "11", "17", "21"}
 // Directory Layout.
 var classDir = regexp.MustCompile(`^(?:.*/)?src/test/(?:java|kotlin|scala)/`)
 
-// planMaven runs the classes of the test files with Maven's surefire, from the outermost directory with
-// a pom.xml, because modules depend on each other.
+// planMaven runs the classes of the test files with Maven's surefire, from the outermost directory
+// with a pom.xml, because modules depend on each other.
 func planMaven(m module, tests []string) plan {
 	if !m.has("pom.xml") {
 		return plan{lacks: m.language + ": no pom.xml"}

@@ -15,8 +15,8 @@ const (
 	maxDepth    = 20      // directories above a test file, in which a plan looks for files
 )
 
-// byModules finds out how the tests of the promising candidates run, from the few files of the commits
-// before that say so. It drops those whose tests no runner runs.
+// byModules finds out how the tests of the promising candidates run, from the few files of the
+// commits before that say so. It drops those whose tests no runner runs.
 func byModules(ctx context.Context, repo *git.Local, candidates []Candidate) error {
 	wanted := map[string]bool{} // COMMIT:NAME
 	for i := range candidates {

@@ -8,8 +8,8 @@ import (
 // MaxNames bounds the names of tests that a task requires.
 const MaxNames = 5000
 
-// Names compares the tests that passed without the change and with it, one a line. It returns the names
-// that the task requires, which are all that pass with the change, or drops the candidate.
+// Names compares the tests that passed without the change and with it, one a line. It returns the
+// names that the task requires, which are all that pass with the change, or drops the candidate.
 func (c *Candidate) Names(before, after string) []string {
 	was, is := namesIn(before), namesIn(after)
 	broken := slices.DeleteFunc(slices.Clone(was), func(name string) bool { return in(is, name) })
@@ -37,8 +37,8 @@ func in(sorted []string, name string) bool {
 	return found
 }
 
-// namesIn returns the lines of a list, sorted. Lines that are no name, because they are too long or have
-// control characters, are left out: a container wrote them.
+// namesIn returns the lines of a list, sorted. Lines that are no name, because they are too long or
+// have control characters, are left out: a container wrote them.
 func namesIn(text string) []string {
 	names := strings.FieldsFunc(text, func(r rune) bool { return r == '\n' })
 	return unique(slices.DeleteFunc(names, odd))

@@ -35,8 +35,8 @@ var tools = map[string]bool{
 	"react-scripts": false, "vue-cli-service": false, "ng": false, "cypress": false, "playwright": false, "wtr": false, "web-test-runner": false,
 }
 
-// toolOptions are the options of a tool in a script that tests depend on; the value says whether a word
-// follows. Sources: the command-line pages of jest, vitest, mocha and Node.
+// toolOptions are the options of a tool in a script that tests depend on; the value says whether a
+// word follows. Sources: the command-line pages of jest, vitest, mocha and Node.
 var toolOptions = map[string]map[string]bool{
 	"jest":   {"--config": true, "-c": true, "--env": true, "--preset": true, "--rootDir": true},
 	"vitest": {"--config": true, "-c": true, "--environment": true, "--globals": false, "--root": true, "-r": true, "--project": true, "--pool": true, "--dom": false},
@@ -54,8 +54,8 @@ var (
 	commandEnds = regexp.MustCompile(`&&|\|\||;|\|`)
 )
 
-// planNode runs tests with the tool that the scripts and dependencies of package.json name; without one,
-// with Node's own.
+// planNode runs tests with the tool that the scripts and dependencies of package.json name; without
+// one, with Node's own.
 func planNode(m module, tests []string) plan {
 	var p, top packageJSON
 	if text := m.text("package.json"); text != "" && bounded.Unmarshal([]byte(text), &p) != nil {
@@ -125,8 +125,8 @@ func (p packageJSON) dependency() string {
 	return ""
 }
 
-// tool returns the tool that the script test runs, and its command with the options that tests depend on:
-// variables, the tool, options. It returns "" if the script runs none that is known.
+// tool returns the tool that the script test runs, and its command with the options that tests
+// depend on: variables, the tool, options. It returns "" if the script runs none that is known.
 func (p packageJSON) tool() (name string, command []string) {
 	for _, script := range []string{"test", "test:unit", "unit", "test:node"} {
 		for _, words := range p.commands(script, 3) {
@@ -199,7 +199,8 @@ func toolOf(words []string) (name string, command []string) {
 	return name, append(append(command, name), options(name, words[at+1:])...)
 }
 
-// toolName returns the name of the tool that a word of a command names, such as ./node_modules/.bin/_mocha.
+// toolName returns the name of the tool that a word of a command names, such as
+// ./node_modules/.bin/_mocha.
 func toolName(word string) string {
 	base := strings.TrimPrefix(path.Base(word), "_")
 	return strings.TrimSuffix(strings.TrimSuffix(base, ".js"), ".mjs")

@@ -159,8 +159,8 @@ func planShell(_ module, tests []string) plan {
 // plainPath matches the paths that can stand in a Dockerfile.
 var plainPath = regexp.MustCompile(`^[A-Za-z0-9_./@+-]+$`)
 
-// dockerfile returns the Dockerfile that Rollout proposes for a plan; image replaces the plan's, if it
-// is not "".
+// dockerfile returns the Dockerfile that Rollout proposes for a plan; image replaces the plan's, if
+// it is not "".
 func (p plan) dockerfile(image string) string {
 	var b strings.Builder
 	b.WriteString("# Proposed by rollout mine. With another one, which has to copy repo/ to /app: rollout mine --dockerfile FILE\nFROM " + cmp.Or(image, p.image) + "\nCOPY repo/ /app/\n")

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// recorded returns what a runner wrote: testdata/results has the results of jest 29.7, vitest 3.2, mocha
-// 11.7 and surefire 3.2.5 for the tests of a calculator, without the change and with it.
+// recorded returns what a runner wrote: testdata/results has the results of jest 29.7, vitest 3.2,
+// mocha 11.7 and surefire 3.2.5 for the tests of a calculator, without the change and with it.
 func recorded(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata/results", name))
@@ -33,7 +33,8 @@ echo "ok 1 - made up"
 exit 1
 `
 
-// The results of jest, vitest and mocha name the tests; names that pass and fail, or have line breaks, do not count.
+// The results of jest, vitest and mocha name the tests; names that pass and fail, or have line
+// breaks, do not count.
 func TestTasksTellTheChangeWithToolsOfJavaScript(t *testing.T) {
 	needs(t, "node")
 	for _, tool := range []string{"jest", "vitest", "mocha"} {

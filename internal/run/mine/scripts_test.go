@@ -11,8 +11,8 @@ import (
 	"github.com/org/rollout-action/internal/test/testenv"
 )
 
-// trial runs a task on this machine: its paths become directories of dir. It returns the reward and the
-// names of the tests that passed.
+// trial runs a task on this machine: its paths become directories of dir. It returns the reward and
+// the names of the tests that passed.
 func trial(t *testing.T, task string, solve bool) (reward, passed string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -62,7 +62,8 @@ func trial(t *testing.T, task string, solve bool) (reward, passed string) {
 	return texts[0], texts[1]
 }
 
-// In each language the runner tells the names of the tests, and the task gives 1 for the change alone.
+// In each language the runner tells the names of the tests, and the task gives 1 for the change
+// alone.
 func TestTasksTellTheChange(t *testing.T) {
 	for _, tc := range []struct {
 		name, program string
@@ -118,8 +119,8 @@ func needs(t *testing.T, program string) {
 	}
 }
 
-// tells makes a repository of two commits and checks which tests pass without the second one and with it,
-// and that its task gives 1 for the change alone.
+// tells makes a repository of two commits and checks which tests pass without the second one and
+// with it, and that its task gives 1 for the change alone.
 func tells(t *testing.T, before, after []string, wantWithout, wantWith string) {
 	t.Helper()
 	r := newRepo(t)
@@ -153,7 +154,8 @@ func tells(t *testing.T, before, after []string, wantWithout, wantWith string) {
 	}
 }
 
-// short returns names without where they are in Python, which pytest and unittest write differently.
+// short returns names without where they are in Python, which pytest and unittest write
+// differently.
 func short(names string) string {
 	var out []string
 	for line := range strings.Lines(names) {

@@ -33,9 +33,9 @@ const (
 	changedDir = "_files"
 )
 
-// Write writes the task of a promising candidate into the new directory dir. Its names of tests are not
-// known yet. It drops the candidate if its files cannot be written or its tests cannot be run. The
-// environment has only the tree of the parent: nothing of the change, and nothing of git.
+// Write writes the task of a promising candidate into the new directory dir. Its names of tests are
+// not known yet. It drops the candidate if its files cannot be written or its tests cannot be run.
+// The environment has only the tree of the parent: nothing of the change, and nothing of git.
 func Write(ctx context.Context, repo *git.Local, c *Candidate, dir string, opts WriteOptions) error {
 	environment := filepath.Join(dir, "environment")
 	if err := os.MkdirAll(environment, 0o755); err != nil {
@@ -91,12 +91,12 @@ func Write(ctx context.Context, repo *git.Local, c *Candidate, dir string, opts 
 	return setTimes(environment)
 }
 
-// fileTime is when the files of an environment were changed, as they say: all at the same time, which is
-// that of no commit.
+// fileTime is when the files of an environment were changed, as they say: all at the same time,
+// which is that of no commit.
 var fileTime = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// setTimes sets the time of all files and directories in dir, and dir. It leaves links alone, because the
-// times of what they point to are not ours.
+// setTimes sets the time of all files and directories in dir, and dir. It leaves links alone,
+// because the times of what they point to are not ours.
 func setTimes(dir string) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -111,8 +111,8 @@ func setTimes(dir string) error {
 	})
 }
 
-// Dockerfile returns the Dockerfile that Rollout proposes for a promising candidate; image replaces the
-// proposed one, if it is not "".
+// Dockerfile returns the Dockerfile that Rollout proposes for a promising candidate; image replaces
+// the proposed one, if it is not "".
 func (c *Candidate) Dockerfile(image string) string { return c.plan.dockerfile(image) }
 
 // writeParts writes the files of the change: those of tests below tests, the others below solution.
@@ -195,7 +195,8 @@ func IsOfRepository(name string) bool {
 	return false
 }
 
-// IgnoreSecrets lets a task be valid although files of the repository have what looks like a secret.
+// IgnoreSecrets lets a task be valid although files of the repository have what looks like a
+// secret.
 func IgnoreSecrets(dir string) error {
 	file := filepath.Join(dir, "task.toml")
 	text, err := os.ReadFile(file)

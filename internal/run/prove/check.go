@@ -35,8 +35,8 @@ func (p TaskReport) Place(f Finding, dir string) string {
 	return f.Place(dir)
 }
 
-// PlaceInRepository returns where a finding is, seen from the root of the task's repository; outside
-// git, as a user would type it.
+// PlaceInRepository returns where a finding is, seen from the root of the task's repository;
+// outside git, as a user would type it.
 func (p TaskReport) PlaceInRepository(f Finding) string { return p.Place(f, cmp.Or(p.Path, p.Dir)) }
 
 // Check returns the verdict on a task after its runs, and the findings, sorted. It reads a bounded

@@ -80,7 +80,8 @@ func sendsTo(line []byte, from, to int) bool {
 	return readingWords.Match(line[begin:from]) && !innocent(line[begin:end])
 }
 
-// namedBy reports whether a file below prefix mentions a directory of the environment's root, or a path in it.
+// namedBy reports whether a file below prefix mentions a directory of the environment's root, or a
+// path in it.
 func namedBy(files []file, prefix, dir string) bool {
 	return slices.ContainsFunc(files, func(f file) bool {
 		if !f.text || !strings.HasPrefix(f.name, prefix) {
@@ -90,7 +91,8 @@ func namedBy(files []file, prefix, dir string) bool {
 	})
 }
 
-// hasWord reports whether a text contains a path or a part of one, and not only as the end of a longer word.
+// hasWord reports whether a text contains a path or a part of one, and not only as the end of a
+// longer word.
 func hasWord(text []byte, word string) bool {
 	for from := 0; ; {
 		at := bytes.Index(text[from:], []byte(word))
@@ -113,9 +115,10 @@ func isNameByte(c byte) bool {
 // minCopySize is the size from which equal files count as copies.
 const minCopySize = 32
 
-// copies finds a solution or a verifier that the image keeps: a file of environment/ that equals solve.sh, a patch of the
-// solution, test.sh or test_outputs.py, and that the Dockerfile copies and does not remove. Other files may be in both places, because
-// the solution or a test often needs what the agent was given.
+// copies finds a solution or a verifier that the image keeps: a file of environment/ that equals
+// solve.sh, a patch of the solution, test.sh or test_outputs.py, and that the Dockerfile copies and
+// does not remove. Other files may be in both places, because the solution or a test often needs
+// what the agent was given.
 func copies(files []file) []Finding {
 	of := map[[sha256.Size]byte]string{}
 	for _, f := range files {
@@ -172,7 +175,8 @@ func isSolution(name string) bool {
 
 func isVerifier(name string) bool { return name == testsScript || name == "tests/test_outputs.py" }
 
-// keptAt returns the line of the Dockerfile that copies a file of environment/ into the image for good, or 0.
+// keptAt returns the line of the Dockerfile that copies a file of environment/ into the image for
+// good, or 0.
 func keptAt(stages []stage, name string) int {
 	line, dest := 0, ""
 	copied := func(c instructions.SourcesAndDest, where []parser.Range) {
@@ -199,7 +203,8 @@ func keptAt(stages []stage, name string) int {
 	return line
 }
 
-// usedStages returns the stages that the image consists of, in the order of the build: the last one, and those below it.
+// usedStages returns the stages that the image consists of, in the order of the build: the last
+// one, and those below it.
 func usedStages(stages []stage) []stage {
 	var out []stage
 	for at := len(stages) - 1; at >= 0; {

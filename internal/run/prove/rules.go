@@ -87,8 +87,8 @@ func ruleOf(id string) (Rule, bool) {
 	return Rules[i], true
 }
 
-// PreventsRun reports whether a task with an error of a rule cannot run, so that it is invalid before anything has run. Errors of other
-// rules concern the task's quality.
+// PreventsRun reports whether a task with an error of a rule cannot run, so that it is invalid
+// before anything has run. Errors of other rules concern the task's quality.
 func PreventsRun(id string) bool {
 	return id == TaskFormat || id == ruleDockerfile || id == ruleCopySource || id == ruleCRLF || id == ruleBOM
 }

@@ -868,8 +868,8 @@ mv -f /tmp/patched /bin/bash
 `
 
 // An agent that may write everywhere replaces the programs that a judge uses. In its own
-// environment it controls the judge's view, as docs/trust-judge.md says, but not its verdict. A judge in
-// a fresh one sees the real files.
+// environment it controls the judge's view, as docs/trust-judge.md says, but not its verdict. A
+// judge in a fresh one sees the real files.
 func TestPatchedProgramsDoNotReachAFreshJudge(t *testing.T) {
 	for placement, said := range map[judge.Placement]string{judge.InTrial: "a lie\n", judge.InFresh: "plum\n"} {
 		t.Run(string(placement), func(t *testing.T) {

@@ -42,8 +42,8 @@ type place struct {
 	users  func(t testing.TB) bool                 // other users than root; nil: they are a matter of the image
 	open   func(t testing.TB) environment.Provider // skips when it is not available
 	slots  chan struct{}                           // one for every trial that may run at a time
-	// patience is trial.Options.Patience unless a story has its own: an engine that other tests keep
-	// busy may need longer to remove a container than a cancelled job gives it.
+	// patience is trial.Options.Patience unless a story has its own: an engine that other tests
+	// keep busy may need longer to remove a container than a cancelled job gives it.
 	patience int
 	// lose removes an environment that a trial uses, like an accident.
 	lose func(p environment.Provider, id string) error

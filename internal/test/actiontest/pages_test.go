@@ -13,8 +13,8 @@ import (
 	"github.com/org/rollout-action/internal/test/testprogram"
 )
 
-// gh replaces GitHub's command: it supports the calls in pages.yml, which list no runs of pull requests,
-// and has two runs, of which that by schedule left nothing.
+// gh replaces GitHub's command: it supports the calls in pages.yml, which list no runs of pull
+// requests, and has two runs, of which that by schedule left nothing.
 const gh = `#!/bin/bash
 set -euo pipefail
 test -n "$GH_TOKEN" && test "$GH_REPO" = ` + slug + `

@@ -11,8 +11,8 @@ import (
 )
 
 // Shards of a job that stops early make one round after the other, as long as a look at all of them
-// asks for another one: all rounds at once without a baseline, one if nothing changed, and all three
-// for a drop that only all attempts prove.
+// asks for another one: all rounds at once without a baseline, one if nothing changed, and all
+// three for a drop that only all attempts prove.
 func TestShardsStopEarly(t *testing.T) {
 	testenv.Long(t, "rounds over shards in act")
 	fruit := []string{"apple", "banana", "cherry", "damson", "elder"}
@@ -59,8 +59,8 @@ jobs:
 	worse.wantResults(map[string]string{"shard 1/2": "success", "round2 1/2": "success", "round2 2/2": "success", "round3 1/2": "success", "round3 2/2": "success"})
 }
 
-// wantRounds checks how act ended, which round each look asked for and the verdict of the merge, how
-// many trials ran, and a sentence of the summary.
+// wantRounds checks how act ended, which round each look asked for and the verdict of the merge,
+// how many trials ran, and a sentence of the summary.
 func (a *acted) wantRounds(code int, want map[string]string, trials int, sentence string) {
 	a.t.Helper()
 	if a.code != code {

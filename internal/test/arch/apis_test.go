@@ -14,9 +14,10 @@ import (
 // apisDir has a directory for each API of models, and their table.
 const apisDir = "internal/model/api"
 
-// TestOnlyTheTableKnowsAPIs checks that no package tells one API of models from another: outside the
-// directory of an API, none has its name and none but the table imports it. So no code can switch on
-// the API, and a new one is a directory and a line in the table. Tests and measurements may.
+// TestOnlyTheTableKnowsAPIs checks that no package tells one API of models from another: outside
+// the directory of an API, none has its name and none but the table imports it. So no code can
+// switch on the API, and a new one is a directory and a line in the table. Tests and measurements
+// may.
 func TestOnlyTheTableKnowsAPIs(t *testing.T) {
 	names := map[string]bool{}
 	for _, name := range api.Names() {

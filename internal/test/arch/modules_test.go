@@ -26,8 +26,8 @@ type dependency struct {
 	paths []string
 	use   string // its purpose in Rollout
 	why   string // why this one was chosen
-	// packages may import it outside of their tests; x/... stands for x and those below it. Tests may
-	// import every module in the table.
+	// packages may import it outside of their tests; x/... stands for x and those below it. Tests
+	// may import every module in the table.
 	packages []string
 	// testsOnly: the rollout binary must not contain it. Its packages are test helpers.
 	testsOnly bool
@@ -409,7 +409,8 @@ func (d dependency) allows(pkg string) bool {
 	return slices.ContainsFunc(d.packages, func(pattern string) bool { return matches(pattern, pkg) })
 }
 
-// matches reports whether a package is the one named, or in the directory of a pattern such as x/....
+// matches reports whether a package is the one named, or in the directory of a pattern such as
+// x/....
 func matches(pattern, pkg string) bool {
 	if dir, all := strings.CutSuffix(pattern, "/..."); all {
 		return within([]string{dir}, pkg)

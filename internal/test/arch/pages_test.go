@@ -74,7 +74,8 @@ func TestMap(t *testing.T) {
 	}
 }
 
-// TestRooms checks that the page's table of use cases lists the rooms of internal/app, highest first.
+// TestRooms checks that the page's table of use cases lists the rooms of internal/app, highest
+// first.
 func TestRooms(t *testing.T) {
 	var listed []string
 	for line := range strings.Lines(prose(t, "../../../"+architecturePage)) {

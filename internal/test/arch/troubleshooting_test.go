@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// minQuoted is how many words of a message a heading quotes at least: fewer are found in some string
-// whatever happens to the message.
+// minQuoted is how many words of a message a heading quotes at least: fewer are found in some
+// string whatever happens to the message.
 const minQuoted = 3
 
 var (

@@ -32,8 +32,8 @@ import (
 // it otherwise.
 const patience = 2 * time.Minute
 
-// networkChanged is the error of requests that Chromium ends because a network device of the machine
-// has come or gone, such as those of other tests' containers. Tests repeat the failed step.
+// networkChanged is the error of requests that Chromium ends because a network device of the
+// machine has come or gone, such as those of other tests' containers. Tests repeat the failed step.
 const networkChanged = "net::ERR_NETWORK_CHANGED"
 
 // Browser is a running Chromium.

@@ -53,8 +53,8 @@ func painted(t *testing.T, browser *browsertest.Browser, address string) (ms flo
 	return ms
 }
 
-// The index of 100 jobs of 1,000 trials is painted soon, compared with a plain page of the same size
-// from a server in the same run.
+// The index of 100 jobs of 1,000 trials is painted soon, compared with a plain page of the same
+// size from a server in the same run.
 func TestIndexOfManyJobsIsPaintedSoon(t *testing.T) {
 	browser := browsertest.Start(t)
 	dir := t.TempDir()

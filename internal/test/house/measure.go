@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -11,10 +12,14 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // roomy is the number of lines above which a package counts as large.
 const roomy = 3000
+
+// maxWidth is the number of columns of a line that holds only a comment. A tab counts as four.
+const maxWidth = 100
 
 // turns are turns of phrase that this tree used much more often than other programs.
 var turns = []string{"what is", "nobody", "beside", "what it", "for people", "of its own", "has it"}
@@ -41,6 +46,7 @@ type figures struct {
 	readme           int
 	words            int // of comments, those of tests included
 	found            map[string]int
+	wide             []string // places of lines that hold only a comment and are wider than maxWidth
 }
 
 // measure returns the figures of the Go files below dir, without generated files.
@@ -104,6 +110,7 @@ func (f *figures) file(path, top string, lines, methods map[string]int) error {
 	for _, group := range parsed.Comments {
 		f.comment(group.Text())
 	}
+	f.width(path, text, fset, parsed)
 	n := bytes.Count(text, []byte("\n"))
 	if strings.HasSuffix(path, "_test.go") {
 		f.testLines += n
@@ -141,6 +148,19 @@ func typeName(t ast.Expr) string {
 		return t.Name
 	}
 	return ""
+}
+
+// width notes the wide comment lines of a file. Comments after code are not counted.
+func (f *figures) width(path string, text []byte, fset *token.FileSet, parsed *ast.File) {
+	lines := strings.Split(string(text), "\n")
+	for _, group := range parsed.Comments {
+		for n := fset.Position(group.Pos()).Line; n <= fset.Position(group.End()).Line; n++ {
+			line := strings.ReplaceAll(lines[n-1], "\t", "    ")
+			if strings.HasPrefix(strings.TrimSpace(line), "//") && utf8.RuneCountInString(line) > maxWidth {
+				f.wide = append(f.wide, fmt.Sprintf("%s:%d", path, n))
+			}
+		}
+	}
 }
 
 var space = regexp.MustCompile(`\s+`)

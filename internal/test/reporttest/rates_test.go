@@ -17,9 +17,9 @@ import (
 	"github.com/org/rollout-action/reporters/markdown"
 )
 
-// withLosses is a job of ten trials: three passed (one of them after a retry), two did not, and five
-// have no reward: their agent, their verifier, the infrastructure or a cancel ended them. The first
-// trial waited a minute for its image.
+// withLosses is a job of ten trials: three passed (one of them after a retry), two did not, and
+// five have no reward: their agent, their verifier, the infrastructure or a cancel ended them. The
+// first trial waited a minute for its image.
 func withLosses() report.Input {
 	at := func(task string, attempt int, reward *float64, kind result.ErrorType) reporttest.Spec {
 		return reporttest.Spec{Agent: "mine", Dataset: "d", Task: task, Attempt: attempt, Reward: reward, Error: kind, Message: "gone", Seconds: 11}

@@ -2,7 +2,8 @@
 // as those with a real Kubernetes node. It begins with the images that it is given, takes pushes,
 // and forgets everything when it ends. It answers once it has all of its images:
 //
-//	go run ./internal/test/testregistry -listen 127.0.0.1:15000 -blobs DIR debian:bookworm=IMAGE.tar pause:1=PROGRAM
+//	go run ./internal/test/testregistry -listen 127.0.0.1:15000 -blobs DIR \
+//	    debian:bookworm=IMAGE.tar pause:1=PROGRAM
 //
 // A file that ends in .tar is the output of docker save. Any other file is a static program: the
 // image has nothing else. Some requests fail as they do in real registries: in repositories below

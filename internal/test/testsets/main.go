@@ -1,15 +1,15 @@
 // Testsets prints the packages whose tests depend on something that differs between machines, so
 // that CI repeats these tests, and no others, where it differs. It derives them from the source:
 //
-//	go run ./internal/test/testsets docker   # the tests are built from the provider docker
-//	go run ./internal/test/testsets ids      # they use sandboxes themselves, so subordinate ids matter
-//	go run ./internal/test/testsets user     # something that they are built from asks who runs it; and the two others
-//	go run ./internal/test/testsets long     # some of them take long; a pattern for -run follows, which matches these tests only
+//	go run ./internal/test/testsets docker  # the tests are built from the provider docker
+//	go run ./internal/test/testsets ids     # they use sandboxes, so subordinate ids matter
+//	go run ./internal/test/testsets user    # these two, and what asks who runs it
+//	go run ./internal/test/testsets long    # some take long; a pattern of -run for these follows
 //
 // It also says which parts of CI a change reaches, and whether tests read files that this takes no
 // notice of:
 //
-//	go run ./internal/test/testsets changed  # all parts, each with the digest of all that its tests depend on
+//	go run ./internal/test/testsets changed # all parts, with digests of what they depend on
 //	go run ./internal/test/testsets reads DIR
 //
 // The names are relative to the top of the repository, as ./internal/cli, one a line.

@@ -212,9 +212,9 @@ const (
 	busyPause = 10 * time.Millisecond
 )
 
-// retryBusy starts a program. Linux executes none that is open for writing: a file that this process
-// has just unpacked is still open in a process that was forked meanwhile, until that executes its
-// own program.
+// retryBusy starts a program. Linux executes none that is open for writing: a file that this
+// process has just unpacked is still open in a process that was forked meanwhile, until that
+// executes its own program.
 func retryBusy(start func() error) (err error) {
 	for range busyTries {
 		if err = start(); !errors.Is(err, unix.ETXTBSY) {

@@ -153,8 +153,8 @@ func forks(wanted int) (n int, full bool) {
 	return n, full
 }
 
-// forkAll starts processes and kills them by their ids. As nothing reaps meanwhile, an id is that of
-// the same process even if something else has killed it.
+// forkAll starts processes and kills them by their ids. As nothing reaps meanwhile, an id is that
+// of the same process even if something else has killed it.
 func forkAll(wanted int) (n int, full bool) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

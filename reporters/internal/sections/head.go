@@ -181,8 +181,8 @@ func bar(rate float64) string {
 	return "`" + strings.Repeat("█", full) + strings.Repeat("░", 10-full) + "`"
 }
 
-// change formats the difference of an agent's rate, with a dot in the colour of its direction if one
-// of checks limits that rate. Without a limit a red dot would look like a failure.
+// change formats the difference of an agent's rate, with a dot in the colour of its direction if
+// one of checks limits that rate. Without a limit a red dot would look like a failure.
 func (p *Page) change(agent string, delta float64, format func(float64) string, checks ...string) string {
 	s := report.Signed(delta, format)
 	limited := slices.ContainsFunc(p.in.Verdict.Checks, func(c gate.Check) bool {

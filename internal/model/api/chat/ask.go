@@ -104,8 +104,8 @@ type detail struct {
 	texts map[string]*strings.Builder
 }
 
-// maxDetail bounds an element of reasoning_details, in bytes. Keys with special characters are of no
-// API and are changed.
+// maxDetail bounds an element of reasoning_details, in bytes. Keys with special characters are of
+// no API and are changed.
 const maxDetail = 64 << 10
 
 // reasoningFields lists the names under which providers send reasoning as text.

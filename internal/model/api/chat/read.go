@@ -134,7 +134,8 @@ type reader struct {
 	wantsUsage bool
 }
 
-// of returns the wire.Blocks of the choice with an index; wire.Blocks to discard if there are too many.
+// of returns the wire.Blocks of the choice with an index; wire.Blocks to discard if there are too
+// many.
 func (r *reader) of(index int) *wire.Blocks {
 	if r.choices == nil {
 		r.choices = map[int]*wire.Blocks{}

@@ -77,8 +77,8 @@ func selects(rule config.Affects, spec trial.Spec) bool {
 	return rule.HasAgent(spec.Key.Agent) && rule.HasTask(spec.Key.Task) && dataset.HasMetadata(spec.Task, rule.Metadata)
 }
 
-// Record returns the record of the trials that a selection leaves out. base is the commit from which
-// changes count, files the number of files that changed.
+// Record returns the record of the trials that a selection leaves out. base is the commit from
+// which changes count, files the number of files that changed.
 func (s Selection) Record(base string, files int) *result.NotAffected {
 	out := &result.NotAffected{Since: base, Files: files, Trials: len(s.Left), Affected: len(s.Affected), Tasks: []result.LeftOut{}}
 	for _, spec := range s.Left {

@@ -30,9 +30,9 @@ type Options struct {
 	// jobs are left out, and at least one of this job must be there. "": all directories are
 	// merged.
 	Name string
-	// Rounds returns how the rounds of a job ended whose shards made those that they were told to make
-	// (result.Rounds.Upto), and a note if there is something to say. nil: such a job keeps the rounds
-	// of its shards.
+	// Rounds returns how the rounds of a job ended whose shards made those that they were told to
+	// make (result.Rounds.Upto), and a note if there is something to say. nil: such a job keeps the
+	// rounds of its shards.
 	Rounds func(context.Context, Made) (*result.Rounds, string, error)
 	// Base is the directory that relative paths are relative to. "": the current directory.
 	Base string

@@ -21,7 +21,8 @@ type Made struct {
 	Configs []ShardConfig  // that of each shard
 	// Baseline is what the looks before the last round compared with; nil: not known.
 	Baseline *result.LookedAt
-	// Notes are sentences for the user about directories that were left out. They are safe to print.
+	// Notes are sentences for the user about directories that were left out. They are safe to
+	// print.
 	Notes []string
 }
 
@@ -113,9 +114,9 @@ func (m *merge) look(ctx context.Context, out *outcomes) (bool, error) {
 	return true, nil
 }
 
-// rounds returns the rounds of a job whose shards ended them by themselves, each for its own tasks, or
-// made those that they were told to make; nil if there were none. Trials that an interrupted shard
-// lacks are needed.
+// rounds returns the rounds of a job whose shards ended them by themselves, each for its own tasks,
+// or made those that they were told to make; nil if there were none. Trials that an interrupted
+// shard lacks are needed.
 func (m *merge) rounds(trials []result.Key) *result.Rounds {
 	var all *result.Rounds
 	for _, p := range m.parts {

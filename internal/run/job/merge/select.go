@@ -118,8 +118,8 @@ func (m *merge) withoutMerges(found []*shardDir) ([]*shardDir, error) {
 }
 
 // withoutEarlierSplits leaves out the shards of an earlier attempt that divided the same plan into
-// another number of shards, whose artifacts a workflow that is run again finds next to its own. If the
-// times do not show which division is the newest, all stay.
+// another number of shards, whose artifacts a workflow that is run again finds next to its own. If
+// the times do not show which division is the newest, all stay.
 func (m *merge) withoutEarlierSplits(found []*shardDir) []*shardDir {
 	newest := slices.MaxFunc(found, func(a, b *shardDir) int { return a.plan.StartedAt.Compare(b.plan.StartedAt) })
 	var own, earlier []*shardDir

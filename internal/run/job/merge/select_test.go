@@ -163,7 +163,8 @@ func TestShardsOfAnEarlierDivisionAreLeftOut(t *testing.T) {
 			t.Errorf("of %d shards: %+v", now, merged)
 		}
 
-		// Trials of the missing shard are missing, although the earlier attempt has results of them.
+		// Trials of the missing shard are missing, although the earlier attempt has results of
+		// them.
 		s.Check(os.RemoveAll(s.In("again", "2")))
 		merged = s.mustMerge("shards", "again")
 		s.says(merged.Incomplete, fmt.Sprintf("shard 2/%d is missing", now))

@@ -114,9 +114,9 @@ func (p *shardDir) checkPlan() error {
 	return p.checkTop(result.PlanFile, text)
 }
 
-// Verify compares the files of a shard that has ended with its checksums. changed is a sentence about
-// one that differs, or about missing checksums that its run wrote; unverified says that earlier
-// versions wrote none. Both are "" if all is well, or if the shard has not ended.
+// Verify compares the files of a shard that has ended with its checksums. changed is a sentence
+// about one that differs, or about missing checksums that its run wrote; unverified says that
+// earlier versions wrote none. Both are "" if all is well, or if the shard has not ended.
 func Verify(dir, label string) (changed, unverified string) {
 	head, err := result.ReadPlanHead(dir)
 	if err != nil || head.Shard == nil {

@@ -10,8 +10,8 @@ import (
 // maxGateChanges limits the differences that OtherGate names.
 const maxGateChanges = 5
 
-// OtherGate returns in one line how two gates differ in what the looks of a job in rounds depend on;
-// "" if they do not. The text is hostile, as names are.
+// OtherGate returns in one line how two gates differ in what the looks of a job in rounds depend
+// on; "" if they do not. The text is hostile, as names are.
 func OtherGate(was, is gate.Policy) (string, error) {
 	a, err := asObject(was.ForLooks())
 	if err != nil {

@@ -23,8 +23,8 @@ type RerunPolicy struct {
 	OnlyFailed bool
 	// Trials holds globs of trials that are run again whatever their result is. See matches.
 	Trials []string
-	// JudgesOnly reports whether only judges of a trial have to run, because its agent and its tests
-	// have ended. Such a trial is pending. nil: there are none.
+	// JudgesOnly reports whether only judges of a trial have to run, because its agent and its
+	// tests have ended. Such a trial is pending. nil: there are none.
 	JudgesOnly func(key result.Key) bool
 }
 

@@ -21,8 +21,8 @@ type Source struct {
 	Label string // the directory as it was given
 	Dir   string
 	Job   string // its name
-	// outcomes are the trials of a source that is a job's result.json alone; nil: it is a directory. A
-	// trial is nil if its result cannot be read.
+	// outcomes are the trials of a source that is a job's result.json alone; nil: it is a
+	// directory. A trial is nil if its result cannot be read.
 	outcomes map[result.Key]*result.Trial
 	// baseline: the source is the baseline of the new job, of a commit and with the address of its
 	// run ("": not known). What it has taken over itself is not taken again.

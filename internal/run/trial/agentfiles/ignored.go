@@ -156,8 +156,8 @@ func (i *ignored) matchAt(name string, isDir bool) bool {
 	return out
 }
 
-// Ignored reports whether a .gitignore file of dir's repository names a file or directory below dir,
-// or one of the directories above it. name has forward slashes.
+// Ignored reports whether a .gitignore file of dir's repository names a file or directory below
+// dir, or one of the directories above it. name has forward slashes.
 func Ignored(dir, name string, isDir bool) (bool, error) {
 	i, err := ignoredIn(dir)
 	if err != nil {

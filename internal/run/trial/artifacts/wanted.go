@@ -1,5 +1,5 @@
-// Package artifacts determines which files a trial keeps of its environment, keeps them, reads their
-// lists in the trial's directory, and restores them in another environment.
+// Package artifacts determines which files a trial keeps of its environment, keeps them, reads
+// their lists in the trial's directory, and restores them in another environment.
 package artifacts
 
 import (

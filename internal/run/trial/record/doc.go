@@ -1,3 +1,3 @@
-// Package record keeps the record of an agent's run: its result, its events, and its files, to which
-// it copies streams and logs. All texts in it are redacted.
+// Package record keeps the record of an agent's run: its result, its events, and its files, to
+// which it copies streams and logs. All texts in it are redacted.
 package record

@@ -100,8 +100,8 @@ func (c *Clock) Exec(ctx context.Context, env environment.Environment, script st
 	return code, err
 }
 
-// Unmeasured returns the part of a step's time that the environment's clock did not measure: the delay
-// of its output.
+// Unmeasured returns the part of a step's time that the environment's clock did not measure: the
+// delay of its output.
 func Unmeasured(elapsed, ran time.Duration) time.Duration {
 	if ran <= 0 {
 		return 0

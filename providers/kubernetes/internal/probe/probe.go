@@ -44,15 +44,15 @@ const (
 	refusals = 2
 	pause    = 100 * time.Millisecond
 
-	// targetTimeout is how long a target may take for an answer, and silences how many attempts in a
-	// row must fail.
+	// targetTimeout is how long a target may take for an answer, and silences how many attempts in
+	// a row must fail.
 	targetTimeout = 2 * time.Second
 	silences      = 3
 	// prompt is the longest time of an answer to a pod without restrictions after which the silence
 	// of a restricted pod shows something.
 	prompt = targetTimeout / 2
-	// looks is how many attempts such a pod makes until it gets a prompt answer, and search how long
-	// it waits for any answer of name servers, which each cluster as a rule has.
+	// looks is how many attempts such a pod makes until it gets a prompt answer, and search how
+	// long it waits for any answer of name servers, which each cluster as a rule has.
 	looks  = 3
 	search = 20 * time.Second
 	// again is the time between two questions to a name server in one attempt: packets get lost.

@@ -47,8 +47,8 @@ type Target struct {
 type Seen struct {
 	Reached []Target `json:"reached,omitempty"`
 	Silent  []Target `json:"silent,omitempty"` // targets that were not reached
-	// Slow are those of Reached that never answered promptly, and Mute those of Silent that are name
-	// servers and did not even refuse: both may answer others later.
+	// Slow are those of Reached that never answered promptly, and Mute those of Silent that are
+	// name servers and did not even refuse: both may answer others later.
 	Slow []Target `json:"slow,omitempty"`
 	Mute []Target `json:"mute,omitempty"`
 }

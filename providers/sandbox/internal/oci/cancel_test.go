@@ -55,7 +55,8 @@ func (c cancelling) Read(p []byte) (int, error) {
 	return c.Reader.Read(p)
 }
 
-// A cancel ends the unpacking of a file with large holes, of which nothing is read from the archive.
+// A cancel ends the unpacking of a file with large holes, of which nothing is read from the
+// archive.
 func TestCancelInAHole(t *testing.T) {
 	gone := errors.New("cancelled")
 	ctx, cancel := context.WithCancelCause(t.Context())

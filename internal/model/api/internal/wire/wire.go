@@ -40,8 +40,8 @@ func Add(parts ...*int64) *int64 {
 	return out
 }
 
-// Arguments returns arguments that the model wrote as JSON: unchanged if they are an object, otherwise as
-// a JSON string.
+// Arguments returns arguments that the model wrote as JSON: unchanged if they are an object,
+// otherwise as a JSON string.
 func Arguments(text string) json.RawMessage {
 	trimmed := strings.TrimSpace(text)
 	if trimmed == "" {
