@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -114,6 +115,16 @@ func with(all ...map[string]string) map[string]string {
 	return out
 }
 
+// again returns the files of flaky with another comment.
+func (s sources) again() map[string]string {
+	comment := map[string]string{"python3": "# Again.\n"}[s.program]
+	out := map[string]string{}
+	for name, text := range s.flaky {
+		out[name] = text + cmp.Or(comment, "// Again.\n")
+	}
+	return out
+}
+
 // build makes a repository with a commit of each kind. Its ids are always the same.
 func (s sources) build(t *testing.T) history {
 	t.Helper()
@@ -132,6 +143,7 @@ func (s sources) build(t *testing.T) history {
 	h.git(t, "merge", "--quiet", "--squash", "divide")
 	h.commit(t, "Divide two numbers (#2)\n\n* div: code\n* div: test", nil)
 	h.commit(t, "Pick a side", s.flaky)
+	h.commit(t, "Pick again", s.again())
 	h.commit(t, "Swap operands", s.same)
 	h.commit(t, "Test only", s.more)
 	h.git(t, "mv", s.moveFrom, s.move)
@@ -161,7 +173,7 @@ func programDir(t *testing.T, name string) string {
 	return ""
 }
 
-var proofDir = regexp.MustCompile(`mine-(names|proof)-[0-9_-]+`)
+var proofDir = regexp.MustCompile(`mine-(names|again|proof)-[0-9_-]+`)
 
 // The table says of each commit of a small repository what became of it: of merges, squashes, a
 // flaky test, changes of tests only, renames, generated files, binaries and submodules, in three

@@ -23,9 +23,10 @@ import (
 const (
 	runs     = 3       // of each task with its change and without it, in the proof
 	maxNames = 4 << 20 // bytes of the names of the tests that passed in a run
-	// passedFile is where the tests of a task note the names of those that passed. Source:
-	// files/test.sh of package mine.
+	// passedFile is where the tests of a task note the names of those that passed, and nearFile
+	// where those near the change do. Source: files/test.sh of package mine.
 	passedFile = "passed.txt"
+	nearFile   = "near.txt"
 	// unnamedFile shows that the tests passed and named none. Source: files/run-make.sh of package
 	// mine.
 	unnamedFile = "unnamed.txt"
@@ -40,11 +41,61 @@ func (m *mining) prove(ctx context.Context) error {
 	}
 	host.Linef(m.host.Output, "Learning the names of the tests: each task runs once with its change and once without it")
 	err := m.run(ctx, "names", 1, 1, false, m.learn)
+	if err == nil {
+		err = m.again(ctx)
+	}
 	if err != nil || !m.promising() {
 		return err
 	}
 	host.Linef(m.host.Output, "Proving the tasks whose tests tell the change")
 	return m.run(ctx, "proof", runs, runs, true, m.keep)
+}
+
+// again runs the tasks once more of which a test passed without the change and failed with it, to
+// tell tests that the change breaks from flaky ones.
+func (m *mining) again(ctx context.Context) error {
+	second := &mining{host: m.host, req: m.req, staging: m.aside()}
+	var at []int
+	for i, c := range m.Candidates {
+		if c.Reason == mine.BreaksTests {
+			c.Reason, c.Detail = mine.Promising, ""
+			second.Candidates = append(second.Candidates, c)
+			at = append(at, i)
+		}
+	}
+	if len(at) == 0 {
+		return nil
+	}
+	host.Linef(m.host.Output, "Running tasks again whose change seems to break a test, because the test may be flaky")
+	err := second.run(ctx, "again", 1, 1, false, second.learn)
+	m.Evidence = append(m.Evidence, second.Evidence...)
+	for i, c := range second.Candidates {
+		first := &m.Candidates[at[i]]
+		if err != nil || c.Reason != mine.Promising && c.Reason != mine.BreaksTests {
+			first.Reason, first.Detail = c.Reason, c.Detail
+			continue
+		}
+		if !slices.Equal(first.Broken, c.Broken) {
+			first.Reason, first.Detail = mine.Flaky, "tests that pass without the change fail with it in one run and pass in another"
+		}
+	}
+	if err != nil {
+		return m.take(nil, err, m.keep)
+	}
+	return nil
+}
+
+// aside returns the directory of tasks that run again before they are dropped.
+func (m *mining) aside() string {
+	return filepath.Join(filepath.Dir(m.staging), "again", filepath.Base(m.staging))
+}
+
+// setAside moves a task there.
+func (m *mining) setAside(c *mine.Candidate) error {
+	if err := os.MkdirAll(m.aside(), 0o755); err != nil {
+		return err
+	}
+	return os.Rename(filepath.Join(m.staging, c.Task), filepath.Join(m.aside(), c.Task))
 }
 
 // keep moves a task into the dataset if it is proven.
@@ -132,28 +183,33 @@ func (m *mining) learn(c *mine.Candidate, r prove.TaskReport, report *prove.Repo
 		c.Reason, c.Detail = otherwise(r)
 		return nil
 	}
-	before, err := m.passed(report, r.Runs.Nop[0])
-	if err != nil {
-		return err
-	}
-	after, err := m.passed(report, r.Runs.Oracle[0])
-	if err != nil {
-		return err
+	var texts [4]string
+	for i, of := range []struct {
+		trial result.Trial
+		file  string
+	}{{r.Runs.Nop[0], passedFile}, {r.Runs.Oracle[0], passedFile}, {r.Runs.Nop[0], nearFile}, {r.Runs.Oracle[0], nearFile}} {
+		var err error
+		if texts[i], err = m.passed(report, of.trial, of.file); err != nil {
+			return err
+		}
 	}
 	unnamed := filepath.Join(m.host.Path(report.Dir), r.Runs.Oracle[0].Dir(), result.VerifierDir, unnamedFile)
-	if _, err := os.Lstat(unnamed); err == nil && after == "" {
+	if _, err := os.Lstat(unnamed); err == nil && texts[1] == "" {
 		c.Reason, c.Detail = mine.Unnamed, "make test prints no names of tests and writes no JUnit XML"
 		return nil
 	}
-	if names := c.Names(before, after); c.Reason == mine.Promising {
-		return mine.SetNames(c, filepath.Join(m.staging, c.Task), names)
+	switch names, near := c.Names(texts[0], texts[1]), c.NearNames(texts[2], texts[3]); c.Reason {
+	case mine.Promising:
+		return mine.SetNames(c, filepath.Join(m.staging, c.Task), names, near)
+	case mine.BreaksTests:
+		return m.setAside(c)
 	}
 	return nil
 }
 
 // passed returns the names of the tests that passed in a trial, one a line.
-func (m *mining) passed(report *prove.Report, trial result.Trial) (string, error) {
-	text, err := nofollow.ReadFile(filepath.Join(m.host.Path(report.Dir), trial.Dir(), result.VerifierDir, passedFile), maxNames)
+func (m *mining) passed(report *prove.Report, trial result.Trial, file string) (string, error) {
+	text, err := nofollow.ReadFile(filepath.Join(m.host.Path(report.Dir), trial.Dir(), result.VerifierDir, file), maxNames)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}

@@ -31,12 +31,19 @@ type Candidate struct {
 	Languages []string // of the code, sorted
 	Tests     int      // names of tests that the task requires; 0 if they are not known
 
-	changes  []git.Change
-	tests    []string // the test files that a runner runs
-	language string   // theirs, or that of the first one
-	runner   string   // a key of runners
-	plan     plan     // how they run
-	solution []string // the changed files that are no tests
+	// Broken are the tests that passed without the change and failed with it, in the last run that
+	// compared them.
+	Broken []string
+
+	changes   []git.Change
+	tests     []string // the test files that a runner runs
+	language  string   // theirs, or that of the first one
+	runner    string   // a key of runners
+	plan      plan     // how they run
+	module    module   // the one that they are in
+	near      []string // targets of tests near the change
+	nearFiles []string // their files
+	solution  []string // the changed files that are no tests
 }
 
 // drop sets why no task is made of a candidate.

@@ -86,15 +86,12 @@ func (c *Candidate) byModule(root module) {
 			return
 		}
 	}
-	var tests []string
-	for _, name := range c.tests {
-		tests = append(tests, m.relative(name))
-	}
-	c.plan = r.plan(m, tests)
+	c.module = m
+	c.plan = r.plan(m, c.relative(c.tests))
 	if c.plan.lacks != "" && c.runner != "make" {
 		makefile := root.around(c.tests[0], runners["make"])
 		if p := planMake(makefile, nil); p.lacks == "" {
-			c.runner, c.plan, m = "make", p, makefile
+			c.runner, c.plan, m, c.module = "make", p, makefile, makefile
 		}
 	}
 	c.plan.dir, c.plan.at = cmp.Or(c.plan.dir, m.dir), cmp.Or(c.plan.at, m.dir)

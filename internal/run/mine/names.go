@@ -12,9 +12,8 @@ const MaxNames = 5000
 // names that the task requires, which are all that pass with the change, or drops the candidate.
 func (c *Candidate) Names(before, after string) []string {
 	was, is := namesIn(before), namesIn(after)
-	broken := slices.DeleteFunc(slices.Clone(was), func(name string) bool { return in(is, name) })
-	added := slices.DeleteFunc(slices.Clone(is), func(name string) bool { return in(was, name) })
-	switch {
+	broken, added := without(was, is), without(is, was)
+	switch c.Broken = broken; {
 	case len(is) == 0:
 		c.drop(FailsAfter, "no test passes after the change")
 	case len(broken) > 0:
@@ -29,6 +28,11 @@ func (c *Candidate) Names(before, after string) []string {
 		return is
 	}
 	return nil
+}
+
+// without returns the names of a sorted list that another one lacks.
+func without(names, other []string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return in(other, name) })
 }
 
 // in reports whether a name is in a sorted list.

@@ -12,8 +12,8 @@ import (
 )
 
 // trial runs a task on this machine: its paths become directories of dir. It returns the reward and
-// the names of the tests that passed.
-func trial(t *testing.T, task string, solve bool) (reward, passed string) {
+// the names of the tests that passed, and of those near the change.
+func trial(t *testing.T, task string, solve bool) (reward, passed, near string) {
 	t.Helper()
 	dir := t.TempDir()
 	paths := map[string]string{"/app": filepath.Join(dir, "app"), "/tests": filepath.Join(dir, "tests"), "/oracle": filepath.Join(dir, "oracle"), "/logs": filepath.Join(dir, "logs")}
@@ -51,15 +51,15 @@ func trial(t *testing.T, task string, solve bool) (reward, passed string) {
 	}
 	bash(filepath.Join(paths["/tests"], "run.sh"))
 	bash(filepath.Join(paths["/tests"], "test.sh"))
-	var texts [2]string
-	for i, name := range []string{"reward.txt", "passed.txt"} {
+	var texts [3]string
+	for i, name := range []string{"reward.txt", "passed.txt", "near.txt"} {
 		text, err := os.ReadFile(filepath.Join(dir, "logs/verifier", name))
 		if err != nil {
 			t.Fatal(err)
 		}
 		texts[i] = strings.TrimSpace(string(text))
 	}
-	return texts[0], texts[1]
+	return texts[0], texts[1], texts[2]
 }
 
 // In each language the runner tells the names of the tests, and the task gives 1 for the change
@@ -131,11 +131,11 @@ func tells(t *testing.T, before, after []string, wantWithout, wantWith string) {
 	if candidates[0].Reason != mine.Promising {
 		t.Fatalf("%s: %s", candidates[0].Reason, candidates[0].Detail)
 	}
-	reward, without := trial(t, dir, false)
+	reward, without, nearWithout := trial(t, dir, false)
 	if reward != "0" || short(without) != wantWithout {
 		t.Errorf("without the change, reward %s, passed %q; want %q", reward, without, wantWithout)
 	}
-	reward, with := trial(t, dir, true)
+	reward, with, nearWith := trial(t, dir, true)
 	if reward != "0" || short(with) != wantWith {
 		t.Errorf("with the change, reward %s, passed %q; want %q", reward, with, wantWith)
 	}
@@ -143,13 +143,13 @@ func tells(t *testing.T, before, after []string, wantWithout, wantWith string) {
 	if candidates[0].Reason != mine.Promising || strings.Join(names, "\n") != with {
 		t.Fatalf("%s, names %q", candidates[0].Reason, names)
 	}
-	if err := mine.SetNames(&candidates[0], dir, names); err != nil {
+	if err := mine.SetNames(&candidates[0], dir, names, candidates[0].NearNames(nearWithout, nearWith)); err != nil {
 		t.Fatal(err)
 	}
-	if reward, _ := trial(t, dir, false); reward != "0" {
+	if reward, _, _ := trial(t, dir, false); reward != "0" {
 		t.Errorf("the reward without the change is %s", reward)
 	}
-	if reward, _ := trial(t, dir, true); reward != "1" {
+	if reward, _, _ := trial(t, dir, true); reward != "1" {
 		t.Errorf("the reward with the change is %s", reward)
 	}
 }

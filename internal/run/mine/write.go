@@ -41,9 +41,18 @@ func Write(ctx context.Context, repo *git.Local, c *Candidate, dir string, opts 
 	if err := os.MkdirAll(environment, 0o755); err != nil {
 		return err
 	}
-	if err := export(ctx, repo.At(c.Parent), c, filepath.Join(environment, repoDir), func(name string) bool { return !opts.Skip(name) }); err != nil || c.Reason != Promising {
+	var names []string
+	keep := func(name string) bool {
+		if opts.Skip(name) {
+			return false
+		}
+		names = append(names, name)
+		return true
+	}
+	if err := export(ctx, repo.At(c.Parent), c, filepath.Join(environment, repoDir), keep); err != nil || c.Reason != Promising {
 		return err
 	}
+	c.findNear(names)
 	dockerfile := opts.Dockerfile
 	if dockerfile == nil {
 		dockerfile = []byte(c.Dockerfile(opts.Image))
@@ -68,6 +77,7 @@ func Write(ctx context.Context, repo *git.Local, c *Candidate, dir string, opts 
 		"task.toml": toml, "instruction.md": []byte(text), "environment/Dockerfile": dockerfile,
 		"solution/solve.sh": script("solve.sh"), "solution/change.patch": patch,
 		"tests/test.sh": script("test.sh"), "tests/targets.txt": lines(c.plan.targets), "tests/project.txt": lines([]string{c.plan.dir}),
+		"tests/near.txt": lines(c.near), "tests/near_names.txt": nil,
 	}
 	scripts := runners[c.runner].scripts
 	if c.runner == "node" && c.plan.command[0] == "node" {
@@ -134,6 +144,10 @@ func (c *Candidate) writeParts(ctx context.Context, after *git.Local, dir string
 			removed = append(removed, change.OldName)
 		}
 	}
+	for _, name := range c.nearFiles { // the agent may have changed them
+		written[true][name] = true
+		replaced = append(replaced, name)
+	}
 	for of, into := range map[bool]string{true: "tests", false: "solution"} {
 		if err := os.MkdirAll(filepath.Join(dir, into), 0o755); err != nil {
 			return err
@@ -173,16 +187,17 @@ func taskFile(c *Candidate, from string, verifierSec int) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// SetNames writes the names of the tests that a task requires.
-func SetNames(c *Candidate, dir string, names []string) error {
-	c.Tests = len(names)
+// SetNames writes the names of the tests that a task requires: those of the change, and those near
+// it.
+func SetNames(c *Candidate, dir string, names, near []string) error {
+	c.Tests = len(names) + len(near)
 	file := filepath.Join(dir, "task.toml")
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
-	text = bytes.Replace(text, []byte("\ntests = 0\n"), fmt.Appendf(nil, "\ntests = %d\n", len(names)), 1)
-	return writeAll(dir, map[string][]byte{"task.toml": text, "tests/names.txt": lines(names)})
+	text = bytes.Replace(text, []byte("\ntests = 0\n"), fmt.Appendf(nil, "\ntests = %d\n", c.Tests), 1)
+	return writeAll(dir, map[string][]byte{"task.toml": text, "tests/names.txt": lines(names), "tests/near_names.txt": lines(near)})
 }
 
 // IsOfRepository reports whether a file of a task is a copy of one of the repository.

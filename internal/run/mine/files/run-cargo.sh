@@ -1,5 +1,5 @@
 #!/bin/bash
-# Runs the targets of cargo test in targets.txt, such as "--test parser", and writes the names of the
+# Runs the targets of cargo test in the file $2, such as "--test parser", and writes the names of the
 # tests that pass into the file $1. Only names that the program of the tests lists count: other lines
 # that look like results were printed by a test.
 set -uo pipefail
@@ -21,4 +21,4 @@ while IFS= read -r target; do
   for of in passed failed; do LC_ALL=C sort -u -o "$1.$of" "$1.$of"; done
   LC_ALL=C comm -12 "$1.list" "$1.passed" | LC_ALL=C comm -23 - "$1.failed" |
     while IFS= read -r name; do echo "${words[*]: -1} $name"; done >> "$1"
-done < /tests/targets.txt
+done < "$2"

@@ -1,12 +1,12 @@
 #!/bin/bash
-# Runs the test classes in targets.txt with Maven, without a network, and writes the names of the tests
+# Runs the test classes in the file $2 with Maven, without a network, and writes the names of the tests
 # that pass into the file $1: the class and the name in surefire's JUnit XML. command.txt, if it exists,
 # has more words for Maven.
 set -uo pipefail
 cd "/app/$(cat /tests/project.txt)" || exit 1
 words=()
 [ -e /tests/command.txt ] && mapfile -t words < /tests/command.txt
-mapfile -t targets < /tests/targets.txt
+mapfile -t targets < "$2"
 simple=("${targets[@]##*.}") # old versions of surefire know no other names
 classes=$(IFS=,; echo "${simple[*]}")
 find . -path '*/surefire-reports/TEST-*.xml' -delete
@@ -21,4 +21,4 @@ sed -n 's/^passed //p' "$1.results" | LC_ALL=C sort -u | LC_ALL=C comm -23 - "$1
   awk 'NR == FNR { wanted[$0]; next }
     { class = $1; sub(/\$.*/, "", class)
       for (name in wanted) if (class == name || substr(class, length(class) - length(name)) == "." name) { print; next } }' \
-    /tests/targets.txt - > "$1"
+    "$2" - > "$1"

@@ -1,11 +1,11 @@
 #!/bin/bash
-# Runs the test files in targets.txt with jest, vitest or mocha, and writes the names of the tests that
+# Runs the test files in the file $2 with jest, vitest or mocha, and writes the names of the tests that
 # pass into the file $1. A name that passes in one place of a file and fails in another does not count.
 # The first line of command.txt is the tool, the others are the words of its command.
 set -uo pipefail
 cd "/app/$(cat /tests/project.txt)" || exit 1
 mapfile -t words < /tests/command.txt
-mapfile -t targets < /tests/targets.txt
+mapfile -t targets < "$2"
 dir=$PWD
 while [ "$dir" != / ]; do # also the programs that a workspace has at its root
   PATH=$PATH:$dir/node_modules/.bin

@@ -1,9 +1,9 @@
 #!/bin/bash
-# Runs the tests in targets.txt, with pytest if it is installed, and writes the names of those that
+# Runs the tests in the file $2, with pytest if it is installed, and writes the names of those that
 # pass into the file $1.
 set -uo pipefail
 cd "/app/$(cat /tests/project.txt)" || exit 1
-mapfile -t targets < /tests/targets.txt
+mapfile -t targets < "$2"
 PYTHONDONTWRITEBYTECODE=1 python3 - "$1" "${targets[@]}" << 'PROGRAM'
 import importlib.util, os, sys, unittest
 out, targets = sys.argv[1], sys.argv[2:]
@@ -23,7 +23,7 @@ if importlib.util.find_spec("pytest"):
                 names.append(report.nodeid)
 
     plugin = Names()
-    pytest.main(["-p", "no:cacheprovider", *targets], plugins=[plugin])
+    pytest.main(["-p", "no:cacheprovider", "--continue-on-collection-errors", *targets], plugins=[plugin])
     names = [name for name in names if name not in plugin.failed]
 else:
     class Result(unittest.TextTestResult):

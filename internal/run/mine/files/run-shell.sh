@@ -1,5 +1,5 @@
 #!/bin/bash
-# Runs each script in targets.txt with bash and writes the names of those that end with 0 into the
+# Runs each script in the file $2 with bash and writes the names of those that end with 0 into the
 # file $1.
 set -uo pipefail
 cd "/app/$(cat /tests/project.txt)" || exit 1
@@ -9,4 +9,4 @@ while IFS= read -r target; do
   else
     echo "failed: $target"
   fi
-done < /tests/targets.txt
+done < "$2"
