@@ -130,7 +130,7 @@ func (m *buildMachine) From(ctx context.Context, ref string) (machine.Image, err
 
 // Layer implements machine.Machine. A file for each key names the key's layer, so a rebuilt
 // layer does not disturb the users of the old one.
-func (m *buildMachine) Layer(ctx context.Context, key string, under machine.Image, fresh bool, do func(context.Context, machine.Box) error) (string, bool, error) {
+func (m *buildMachine) Layer(ctx context.Context, key string, under machine.Image, fresh bool, do func(context.Context, machine.Root) error) (string, bool, error) {
 	s := m.p.store
 	name := "key-" + digest(key)
 	record := s.path("images", name+".json")
@@ -158,12 +158,12 @@ func (m *buildMachine) Layer(ctx context.Context, key string, under machine.Imag
 }
 
 // Visit implements machine.Machine.
-func (m *buildMachine) Visit(ctx context.Context, under machine.Image, do func(context.Context, machine.Box) error) error {
+func (m *buildMachine) Visit(ctx context.Context, under machine.Image, do func(context.Context, machine.Root) error) error {
 	return m.visit(ctx, under, do, func(*draft) error { return nil })
 }
 
 // visit calls do with a sandbox on an image, and then keep with the draft that holds its changes.
-func (m *buildMachine) visit(ctx context.Context, under machine.Image, do func(context.Context, machine.Box) error, keep func(*draft) error) error {
+func (m *buildMachine) visit(ctx context.Context, under machine.Image, do func(context.Context, machine.Root) error, keep func(*draft) error) error {
 	if m.p.memoryOnly {
 		return &environment.Error{
 			Kind: environment.KindBuild, Hint: diskHint(inPod()),
@@ -184,7 +184,7 @@ func (m *buildMachine) visit(ctx context.Context, under machine.Image, do func(c
 	if err != nil {
 		return startFailed(ctx, err)
 	}
-	building := &buildBox{box: b, p: m.p}
+	building := &buildRoot{process: b, p: m.p}
 	defer building.close()
 	if err := do(ctx, building); err != nil {
 		return err
@@ -209,36 +209,36 @@ func (s *store) addLayer(dir, id string) error {
 	return s.publish(up, s.path("l", id))
 }
 
-// buildBox is the sandbox in which a step of a Dockerfile runs.
-type buildBox struct {
-	box     *sandboxBox
+// buildRoot is the sandbox in which a step of a Dockerfile runs.
+type buildRoot struct {
+	process *sandboxProcess
 	p       *Provider
 	network networking
 }
 
-func (b *buildBox) close() {
-	b.box.End()
+func (b *buildRoot) close() {
+	b.process.End()
 	b.network.close()
 }
 
 // setNetwork attaches or detaches the network before a command. Builds have a public network,
 // independent of the trials' network.
-func (b *buildBox) setNetwork(ctx context.Context, offline bool) error {
+func (b *buildRoot) setNetwork(ctx context.Context, offline bool) error {
 	switch {
 	case b.p.shares() && offline:
 		return errors.New("RUN --network=none needs the sandbox's own network: remove network: host from environment.provider_config")
 	case b.p.shares():
 		return nil
 	case offline:
-		return b.network.detach(ctx, b.box)
+		return b.network.detach(ctx, b.process)
 	}
-	return b.network.attach(ctx, b.box, b.p.usernet())
+	return b.network.attach(ctx, b.process, b.p.usernet())
 }
 
-var _ machine.Box = (*buildBox)(nil)
+var _ machine.Root = (*buildRoot)(nil)
 
-// Run implements machine.Box.
-func (b *buildBox) Run(ctx context.Context, c machine.Command) (int, error) {
+// Run implements machine.Root.
+func (b *buildRoot) Run(ctx context.Context, c machine.Command) (int, error) {
 	if err := b.setNetwork(ctx, c.Offline); err != nil {
 		return 0, err
 	}
@@ -251,7 +251,7 @@ func (b *buildBox) Run(ctx context.Context, c machine.Command) (int, error) {
 	}
 	sinks := environment.NewSinks(c.Stdout, c.Stderr)
 	defer sinks.Close()
-	code, err := b.box.Run(ctx, initwire.Command{Args: c.Args, Env: c.Env, Dir: c.Dir, User: c.User, Alone: true}, nil, sinks.Stdout, sinks.Stderr)
+	code, err := b.process.Run(ctx, initwire.Command{Args: c.Args, Env: c.Env, Dir: c.Dir, User: c.User, Alone: true}, nil, sinks.Stdout, sinks.Stderr)
 	refused := new(initclient.RequestError)
 	if errors.As(err, &refused) {
 		if refused.Code != 0 {
@@ -275,27 +275,27 @@ func dirStream(dir string) io.Reader {
 	return &stream
 }
 
-// Put implements machine.Box.
-func (b *buildBox) Put(ctx context.Context, stream io.Reader) error {
-	source, err := b.box.Put(ctx, false, func(w io.Writer) error {
+// Put implements machine.Root.
+func (b *buildRoot) Put(ctx context.Context, stream io.Reader) error {
+	source, err := b.process.Put(ctx, false, func(w io.Writer) error {
 		_, err := io.Copy(w, stream)
 		return err
 	})
 	return errors.Join(source, err)
 }
 
-// Get implements machine.Box.
-func (b *buildBox) Get(ctx context.Context, path string, w io.Writer) error {
-	reading, err := b.box.Get(ctx, initwire.Request{Op: initwire.Pack, Path: path}, func(r io.Reader) error {
+// Get implements machine.Root.
+func (b *buildRoot) Get(ctx context.Context, path string, w io.Writer) error {
+	reading, err := b.process.Get(ctx, initwire.Request{Op: initwire.Pack, Path: path}, func(r io.Reader) error {
 		_, err := io.Copy(w, r)
 		return err
 	})
 	return errors.Join(reading, err)
 }
 
-// Stat implements machine.Box.
-func (b *buildBox) Stat(ctx context.Context, path string) (machine.Info, error) {
-	answer, err := b.box.Call(ctx, initwire.Request{Op: initwire.Stat, Path: path})
+// Stat implements machine.Root.
+func (b *buildRoot) Stat(ctx context.Context, path string) (machine.Info, error) {
+	answer, err := b.process.Call(ctx, initwire.Request{Op: initwire.Stat, Path: path})
 	if err != nil || answer.Info == nil {
 		return machine.Info{}, err
 	}
@@ -303,14 +303,14 @@ func (b *buildBox) Stat(ctx context.Context, path string) (machine.Info, error) 
 	return machine.Info{Path: found.Path, Exists: found.Exists, Dir: found.Dir, Names: found.Names}, nil
 }
 
-// Remove implements machine.Box.
-func (b *buildBox) Remove(ctx context.Context, path string) error {
-	_, err := b.box.Call(ctx, initwire.Request{Op: initwire.Remove, Path: path})
+// Remove implements machine.Root.
+func (b *buildRoot) Remove(ctx context.Context, path string) error {
+	_, err := b.process.Call(ctx, initwire.Request{Op: initwire.Remove, Path: path})
 	return err
 }
 
-// Lookup implements machine.Box.
-func (b *buildBox) Lookup(ctx context.Context, user, group string) (uid, gid int, err error) {
-	answer, err := b.box.Call(ctx, initwire.Request{Op: initwire.Identify, User: user, Group: group})
+// Lookup implements machine.Root.
+func (b *buildRoot) Lookup(ctx context.Context, user, group string) (uid, gid int, err error) {
+	answer, err := b.process.Call(ctx, initwire.Request{Op: initwire.Identify, User: user, Group: group})
 	return answer.UID, answer.GID, err
 }

@@ -23,7 +23,7 @@ var errInMemory = errors.New("its changed files are in memory (provider_config.s
 // the store, and files of the image from another sandbox on it that runs no commands.
 func (e *sandboxEnv) Changes(ctx context.Context, opts environment.ChangeOptions) (environment.Changes, error) {
 	doing := "list the changed files of the sandbox"
-	if !e.box.Running() {
+	if !e.process.Running() {
 		return environment.Changes{}, e.lost(doing)
 	}
 	if e.p.memory {
@@ -137,7 +137,7 @@ func (e *sandboxEnv) readChanged(ctx context.Context, chosen []string, after map
 // fileState describes a file of a sandbox that runs no commands. It returns nil if the file does
 // not exist.
 func (e *sandboxEnv) fileState(ctx context.Context, name string, most int64) (s *environment.FileState, err error) {
-	reading, err := e.box.Get(ctx, initwire.Request{Op: initwire.Pack, Path: name, Prefix: "file", Plain: true, Itself: true}, func(r io.Reader) error {
+	reading, err := e.process.Get(ctx, initwire.Request{Op: initwire.Pack, Path: name, Prefix: "file", Plain: true, Itself: true}, func(r io.Reader) error {
 		files := tar.NewReader(r)
 		h, err := files.Next()
 		if err != nil {

@@ -54,7 +54,7 @@ func (e *sandboxEnv) runEntrypoint(ctx context.Context) error {
 	if len(e.img.Entrypoint) == 0 {
 		return nil
 	}
-	process, err := e.box.Start(initwire.Command{
+	process, err := e.process.Start(initwire.Command{
 		Args: slices.Concat(e.img.Entrypoint, environment.Idle()), Env: environ(e.img.Env, e.env),
 		Dir: e.img.WorkDir, User: e.img.User, MaxProcesses: e.perUser,
 	}, nil, &e.entrypoint.output, &e.entrypoint.output)
@@ -67,7 +67,7 @@ func (e *sandboxEnv) runEntrypoint(ctx context.Context) error {
 	if e.img.health() == nil {
 		within = environment.HandoverTime
 	}
-	answer, err := e.box.Call(ctx, initwire.Request{
+	answer, err := e.process.Call(ctx, initwire.Request{
 		Op: initwire.WaitFor, Target: process.ID, Command: &initwire.Command{Args: environment.Idle()}, Within: within,
 	})
 	if ctx.Err() != nil {
@@ -97,7 +97,7 @@ func (e *sandboxEnv) watch(ctx context.Context, process *initclient.Started) {
 		return // as process 1 of a container it would have survived
 	}
 	e.entrypoint.exit.Store(&entrypointExit{answer.Code, err})
-	e.box.End()
+	e.process.End()
 }
 
 // entrypointError returns the error of a sandbox that ended because of its ENTRYPOINT, or nil.

@@ -29,7 +29,7 @@ type sandboxEnv struct {
 	p          *Provider
 	id         string
 	kept       string // the environment whose files this one starts with; "": none
-	box        *sandboxBox
+	process    *sandboxProcess
 	img        *image
 	env        map[string]string
 	pids       int64 // limit of processes
@@ -127,7 +127,7 @@ func (e *sandboxEnv) launch(ctx context.Context, setup initwire.Setup) error {
 		}
 	}()
 	whole := false // process 1 is in the group, too
-	e.box, err = launch(ctx, e.p.store.mode, setup, func(pid int) error {
+	e.process, err = launch(ctx, e.p.store.mode, setup, func(pid int) error {
 		var err error
 		whole, err = e.group.AddUnified(pid)
 		return errors.Join(writeProcess(filepath.Join(e.dir(), "init"), pid), err)
@@ -136,10 +136,10 @@ func (e *sandboxEnv) launch(ctx context.Context, setup initwire.Setup) error {
 		return err
 	}
 	go func() { // for any cause of the end
-		<-e.box.Ended()
+		<-e.process.Ended()
 		e.network.close()
 	}()
-	own := threads(e.box.cmd.Process.Pid)
+	own := threads(e.process.cmd.Process.Pid)
 	if e.perUser > 0 {
 		e.perUser = e.pids + own // process 1 counts as well, but only commands are limited
 	}
@@ -228,7 +228,7 @@ func (e *sandboxEnv) OOMKills(context.Context) int {
 // Processes implements environment.ProcessReporter.
 func (e *sandboxEnv) Processes(context.Context) (n, limit int64) {
 	if e.perUser > 0 {
-		return processesWith(e.box.cmd.Process.Pid), e.perUser
+		return processesWith(e.process.cmd.Process.Pid), e.perUser
 	}
 	n, limit, _ = e.group.Processes() // 0, 0 if unknown
 	return n, limit
@@ -258,7 +258,7 @@ func (e *sandboxEnv) Base() *environment.Base { return e.img.Base }
 // Stop implements environment.Environment.
 func (e *sandboxEnv) Stop(ctx context.Context) error {
 	err := os.WriteFile(filepath.Join(e.dir(), "kept"), nil, 0o600)
-	e.box.End()
+	e.process.End()
 	e.network.close()
 	if err := errors.Join(err, e.group.Remove(ctx)); err != nil {
 		return &environment.Error{Kind: environment.KindLost, Err: fmt.Errorf("stop the sandbox: %w", err)}
@@ -268,8 +268,8 @@ func (e *sandboxEnv) Stop(ctx context.Context) error {
 
 // Destroy implements environment.Environment.
 func (e *sandboxEnv) Destroy(ctx context.Context) error {
-	if e.box != nil {
-		e.box.End()
+	if e.process != nil {
+		e.process.End()
 	}
 	e.network.close()
 	e.mu.Lock()
@@ -294,7 +294,7 @@ func (e *sandboxEnv) CopyTo(ctx context.Context, files ...environment.Copy) erro
 		return nil
 	}
 	replace := slices.ContainsFunc(files, func(c environment.Copy) bool { return c.Clean })
-	reading, err := e.box.Put(ctx, replace, func(w io.Writer) error { return environment.Pack(w, files...) })
+	reading, err := e.process.Put(ctx, replace, func(w io.Writer) error { return environment.Pack(w, files...) })
 	if reading != nil {
 		return &environment.Error{Kind: environment.KindCopy, Err: fmt.Errorf("copy into the sandbox: %w", reading)}
 	}
@@ -312,7 +312,7 @@ func (e *sandboxEnv) CopyFrom(ctx context.Context, src, dst string, opts environ
 		name, strip = "", ""
 	}
 	var out environment.Extracted
-	extracting, err := e.box.Get(ctx, initwire.Request{Op: initwire.Pack, Path: path.Clean("/" + src), Prefix: name, Plain: true, Itself: true}, func(r io.Reader) error {
+	extracting, err := e.process.Get(ctx, initwire.Request{Op: initwire.Pack, Path: path.Clean("/" + src), Prefix: name, Plain: true, Itself: true}, func(r io.Reader) error {
 		var err error
 		out, err = environment.Extract(r, dst, strip, opts)
 		return err
@@ -333,7 +333,7 @@ func (e *sandboxEnv) requestFailed(ctx context.Context, kind environment.Kind, d
 		return nil
 	case ctx.Err() != nil:
 		return fmt.Errorf("%s: %w", doing, ctx.Err())
-	case errors.Is(err, initclient.ErrGone) || !e.box.Running():
+	case errors.Is(err, initclient.ErrGone) || !e.process.Running():
 		return e.lost(doing)
 	}
 	return &environment.Error{Kind: kind, Err: fmt.Errorf("%s: %w", doing, err)}
@@ -342,7 +342,7 @@ func (e *sandboxEnv) requestFailed(ctx context.Context, kind environment.Kind, d
 // lost returns the error of an environment that has ended.
 func (e *sandboxEnv) lost(doing string) error {
 	err := fmt.Errorf("%s: %w", doing, initclient.ErrGone)
-	if text := e.box.Stderr.String(); text != "" {
+	if text := e.process.Stderr.String(); text != "" {
 		err = fmt.Errorf("%w: %s", err, text)
 	}
 	kind := environment.KindLost

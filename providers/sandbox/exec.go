@@ -46,14 +46,14 @@ func (e *sandboxEnv) exec(ctx context.Context, script string, opts environment.E
 		defer cancel()
 	}
 	sinks := environment.NewSinks(opts.Stdout, opts.Stderr)
-	if e.box.Running() {
+	if e.process.Running() {
 		e.entrypoint.ran.Store(true)
 	}
 	var code int
 	if t == nil {
-		code, err = e.box.Run(limited, command, opts.Stdin, sinks.Stdout, sinks.Stderr)
+		code, err = e.process.Run(limited, command, opts.Stdin, sinks.Stdout, sinks.Stderr)
 	} else {
-		code, err = e.box.RunOnTerminal(limited, command, *t, opts.Stdin, sinks.Stdout)
+		code, err = e.process.RunOnTerminal(limited, command, *t, opts.Stdin, sinks.Stdout)
 	}
 	writing := sinks.Close()
 	switch refused := new(initclient.RequestError); {
@@ -64,7 +64,7 @@ func (e *sandboxEnv) exec(ctx context.Context, script string, opts environment.E
 	case errors.Is(err, initclient.ErrInput):
 		return code, err
 	case errors.Is(err, initclient.ErrNotEnded):
-		e.box.End()
+		e.process.End()
 		return -1, &environment.Error{Kind: environment.KindLost, Err: fmt.Errorf("the sandbox was ended: %w", err)}
 	case limited.Err() != nil:
 		return -1, context.Cause(limited)

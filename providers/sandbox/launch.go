@@ -59,22 +59,22 @@ func startProcess(cmd *exec.Cmd) error {
 	return nil
 }
 
-// sandboxBox is a running sandbox: its process 1, and the connection to it.
-type sandboxBox struct {
-	*initclient.Box
+// sandboxProcess is a running sandbox: its process 1, and the connection to it.
+type sandboxProcess struct {
+	*initclient.Client
 	cmd   *exec.Cmd
 	ready initwire.Answer
 }
 
 // launch starts a sandbox and waits until its file system is mounted. before, if not nil, runs when
 // process 1 exists and before anything in the sandbox does. cgroupTasks are for initwire.Setup.
-func launch(ctx context.Context, mode mode, setup initwire.Setup, before func(pid int) error, cgroupTasks ...*os.File) (*sandboxBox, error) {
+func launch(ctx context.Context, mode mode, setup initwire.Setup, before func(pid int) error, cgroupTasks ...*os.File) (*sandboxProcess, error) {
 	conn, theirs, err := initwire.Pair()
 	if err != nil {
 		return nil, err
 	}
 	defer theirs.Close()
-	b := &sandboxBox{Box: initclient.New()}
+	b := &sandboxProcess{Client: initclient.New()}
 	cmd, release, err := mode.command(initproc.Role, initproc.RoleMapped, theirs)
 	if err != nil {
 		conn.Close()
@@ -98,7 +98,7 @@ func launch(ctx context.Context, mode mode, setup initwire.Setup, before func(pi
 }
 
 // start starts process 1 and the goroutines that serve it.
-func (b *sandboxBox) start(conn *initwire.Conn, release func(pid int) error, before func(pid int) error) error {
+func (b *sandboxProcess) start(conn *initwire.Conn, release func(pid int) error, before func(pid int) error) error {
 	if err := startProcess(b.cmd); err != nil {
 		conn.Close()
 		return errors.Join(err, release(0))

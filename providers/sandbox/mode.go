@@ -123,7 +123,7 @@ const firstFile = 3
 // files from firstFile on. The caller must call release when the process runs or could not be
 // started: where another process sets the ids, the process waits for them in the role waiting.
 func (m mode) command(role, waiting string, files ...*os.File) (cmd *exec.Cmd, release func(pid int) error, err error) {
-	cmd = exec.Command(self) //nolint:noctx // its life is not that of a context: see box.end
+	cmd = exec.Command(self) //nolint:noctx // its life is not that of a context: see initclient.Client.End
 	cmd.Args, cmd.ExtraFiles = []string{role}, slices.Clone(files)
 	// Only settings of Go's runtime: this process's environment is not passed on.
 	cmd.Env = []string{"GOMAXPROCS=2", "GOGC=50", "GOTRACEBACK=single"}

@@ -75,7 +75,7 @@ func (e *sandboxEnv) SetNetwork(ctx context.Context, n environment.Network) erro
 	if err := e.p.checkNetwork(n); err != nil {
 		return err
 	}
-	if !e.box.Running() {
+	if !e.process.Running() {
 		return e.lost("set the sandbox's network")
 	}
 	policy, err := egress.Parse(n.Hosts)
@@ -85,9 +85,9 @@ func (e *sandboxEnv) SetNetwork(ctx context.Context, n environment.Network) erro
 	open := n.Mode == environment.NetworkAllowlist
 	switch public := n.Public() && e.p.config.network == networkOwn; {
 	case public:
-		err = e.network.attach(ctx, e.box, e.p.usernet())
+		err = e.network.attach(ctx, e.process, e.p.usernet())
 	case !e.p.shares():
-		err = e.network.detach(ctx, e.box)
+		err = e.network.detach(ctx, e.process)
 	}
 	if err == nil && open {
 		err = e.startProxy(ctx)
@@ -107,7 +107,7 @@ func (p *Provider) usernet() usernet.Options {
 }
 
 // attach gives a sandbox a device with access to the outside, unless it has one.
-func (n *networking) attach(ctx context.Context, b *sandboxBox, opts usernet.Options) error {
+func (n *networking) attach(ctx context.Context, b *sandboxProcess, opts usernet.Options) error {
 	n.mu.Lock()
 	has := n.device != nil
 	n.mu.Unlock()
@@ -134,7 +134,7 @@ func (n *networking) attach(ctx context.Context, b *sandboxBox, opts usernet.Opt
 }
 
 // detach removes the device, which ends all its connections.
-func (n *networking) detach(ctx context.Context, b *sandboxBox) error {
+func (n *networking) detach(ctx context.Context, b *sandboxProcess) error {
 	n.mu.Lock()
 	public := n.device
 	n.device = nil
@@ -174,7 +174,7 @@ func (e *sandboxEnv) startProxy(ctx context.Context) error {
 
 // listen returns a socket that listens on the sandbox's loopback device.
 func (e *sandboxEnv) listen(ctx context.Context) (net.Listener, *net.TCPAddr, error) {
-	socket, _, err := e.box.CallForFile(ctx, initwire.Request{Op: initwire.Listen})
+	socket, _, err := e.process.CallForFile(ctx, initwire.Request{Op: initwire.Listen})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -196,7 +196,7 @@ func (e *sandboxEnv) ListenLoopback(ctx context.Context) (net.Listener, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if !e.box.Running() {
+	if !e.process.Running() {
 		return nil, e.lost("listen in the sandbox")
 	}
 	listener, _, err := e.listen(ctx)

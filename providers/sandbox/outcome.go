@@ -94,8 +94,8 @@ func (e *sandboxEnv) keep(ctx context.Context) (environment.Outcome, error) {
 
 // copyStopped copies the changes of the sandbox while its processes are stopped.
 func (e *sandboxEnv) copyStopped(ctx context.Context, to string) (size int64, err error) {
-	if _, err := e.box.Call(ctx, initwire.Request{Op: initwire.Pause, Within: pauseTime}); err != nil {
-		if ctx.Err() != nil || !e.box.Running() {
+	if _, err := e.process.Call(ctx, initwire.Request{Op: initwire.Pause, Within: pauseTime}); err != nil {
+		if ctx.Err() != nil || !e.process.Running() {
 			return 0, errors.Join(err, e.resume(ctx))
 		}
 		return 0, &environment.Error{
@@ -114,6 +114,6 @@ func (e *sandboxEnv) copyStopped(ctx context.Context, to string) (size int64, er
 func (e *sandboxEnv) resume(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resumeTime)
 	defer cancel()
-	_, err := e.box.Call(ctx, initwire.Request{Op: initwire.Resume})
+	_, err := e.process.Call(ctx, initwire.Request{Op: initwire.Resume})
 	return err
 }

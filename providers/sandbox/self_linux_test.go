@@ -76,7 +76,7 @@ func TestProcess1RunsTheCopy(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = env.Destroy(t.Context()) }()
-	target, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", env.(*sandboxEnv).box.cmd.Process.Pid))
+	target, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", env.(*sandboxEnv).process.cmd.Process.Pid))
 	if os.IsPermission(err) {
 		t.Skip("this user may not see what process 1 runs")
 	}

@@ -20,7 +20,7 @@ import (
 // Snapshot implements environment.Snapshottable. The sandbox's changes become a layer of the store,
 // without a copy.
 func (e *sandboxEnv) Snapshot(ctx context.Context, opts environment.SnapshotOptions) (string, error) {
-	e.box.End()
+	e.process.End()
 	if err := e.checkSnapshot(); err != nil {
 		return "", &environment.Error{Kind: environment.KindSnapshot, Err: fmt.Errorf("make an image of sandbox %s: %w", e.id, err)}
 	}

@@ -24,9 +24,9 @@ import (
 	"github.com/org/rollout-action/internal/run/trial"
 )
 
-// sequel is a new job whose trials start from the files of an earlier job's trials: it runs their
+// followUp is a new job whose trials start from the files of an earlier job's trials: it runs their
 // tests or their judges again. The earlier job does not change.
-type sequel struct {
+type followUp struct {
 	*stages.Planned
 	stored  resume.Job
 	trials  []string // parts of the names of trials; empty: all
@@ -35,9 +35,9 @@ type sequel struct {
 	missed  map[string][]string // by the reason: the trials that cannot be run again
 }
 
-// planSequel plans a sequel of the job in the directory of a request. what is the participle for
-// its trials: verified or judged.
-func planSequel(ctx context.Context, h *host.Host, req stages.ResumeRequest, trials []string, what string) (_ *sequel, err error) {
+// planFollowUp plans a follow-up of the job in the directory of a request. what is the participle
+// for its trials: verified or judged.
+func planFollowUp(ctx context.Context, h *host.Host, req stages.ResumeRequest, trials []string, what string) (_ *followUp, err error) {
 	stored, err := LoadStored(h.Paths, req.Dir, what+" again")
 	if err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func planSequel(ctx context.Context, h *host.Host, req stages.ResumeRequest, tri
 	if err != nil {
 		return nil, err
 	}
-	q := &sequel{Planned: p, stored: stored, trials: trials, missed: map[string][]string{}}
+	q := &followUp{Planned: p, stored: stored, trials: trials, missed: map[string][]string{}}
 	q.Orders, q.Purpose = stages.Orders{Report: req.Report}, stages.Purpose{Reverifies: filepath.Clean(req.Dir)}
 	q.Job.Environment.PreserveEnv, q.Job.Environment.Keep = config.PreserveNever, config.KeepNone
 	if err := q.choose(); err != nil {
@@ -62,7 +62,7 @@ func planSequel(ctx context.Context, h *host.Host, req stages.ResumeRequest, tri
 	return q, nil
 }
 
-// LoadStored reads an existing job for a sequel; what is as in planSequel.
+// LoadStored reads an existing job for a follow-up; what is as in planFollowUp.
 func LoadStored(paths host.Paths, dir, what string) (resume.Job, error) {
 	if err := paths.CheckJobDir(dir); err != nil {
 		return resume.Job{}, err
@@ -76,7 +76,7 @@ func LoadStored(paths host.Paths, dir, what string) (resume.Job, error) {
 }
 
 // choose reduces the plan to the requested trials that the earlier job has.
-func (q *sequel) choose() error {
+func (q *followUp) choose() error {
 	q.LeaveOutLike(q.stored.Plan)
 	q.Rounds = q.stored.Plan.Rounds
 	wanted := map[result.Key]bool{}
@@ -105,7 +105,7 @@ func (q *sequel) choose() error {
 
 // place chooses the directory of the new job, next to that of the old one. name is the name that
 // the user chose; "": the old name with suffix, and a number if that job exists.
-func (q *sequel) place(name, suffix string) error {
+func (q *followUp) place(name, suffix string) error {
 	q.Numbered, q.Unnamed = nil, false
 	q.Job.JobsDir = filepath.Dir(q.Reverifies)
 	if q.Job.Name = name; name != "" {
@@ -127,12 +127,12 @@ func (q *sequel) place(name, suffix string) error {
 }
 
 // miss records why a trial cannot be run again.
-func (q *sequel) miss(key result.Key, reason string) {
+func (q *followUp) miss(key result.Key, reason string) {
 	q.missed[reason] = append(q.missed[reason], key.String())
 }
 
-// explainMissed names the trials that cannot be run again. what is as in planSequel.
-func (q *sequel) explainMissed(what string, carried bool) {
+// explainMissed names the trials that cannot be run again. what is as in planFollowUp.
+func (q *followUp) explainMissed(what string, carried bool) {
 	for _, reason := range slices.Sorted(maps.Keys(q.missed)) {
 		names := q.missed[reason]
 		after := ""
@@ -144,7 +144,7 @@ func (q *sequel) explainMissed(what string, carried bool) {
 }
 
 // before returns the results of the earlier job by trial. It reports those that cannot be read.
-func (q *sequel) before() map[result.Key]result.Trial {
+func (q *followUp) before() map[result.Key]result.Trial {
 	trials, unreadable := result.ReadTrials(q.Host.Path(q.Reverifies), job.Keys(q.Specs))
 	for _, u := range unreadable {
 		host.Warnf(q.Host.Output, "%v", u)
@@ -157,6 +157,6 @@ func (q *sequel) before() map[result.Key]result.Trial {
 }
 
 // source returns the earlier job as a source of reused results.
-func (q *sequel) source() reuse.Source {
+func (q *followUp) source() reuse.Source {
 	return reuse.Source{Label: q.Reverifies, Dir: q.Host.Path(q.Reverifies), Job: q.stored.Plan.JobName}
 }

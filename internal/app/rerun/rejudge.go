@@ -145,7 +145,7 @@ func (r run) judged() bool {
 func rejudge(ctx context.Context, h *host.Host, req RejudgeRequest, explain bool) (again, before run, err error) {
 	again.again = true
 	req.Job.JudgeModel, req.Job.Judges = req.Model, req.Judges
-	q, err := planSequel(ctx, h, stages.ResumeRequest{Dir: req.Dir, JobFile: req.JobFile, Job: req.Job}, req.Trials, "judged")
+	q, err := planFollowUp(ctx, h, stages.ResumeRequest{Dir: req.Dir, JobFile: req.JobFile, Job: req.Job}, req.Trials, "judged")
 	if err != nil {
 		return again, before, err
 	}
@@ -192,7 +192,7 @@ func rejudge(ctx context.Context, h *host.Host, req RejudgeRequest, explain bool
 }
 
 // sortJudged decides which trials are judged again, and by which judges.
-func (q *sequel) sortJudged(req RejudgeRequest, before map[result.Key]result.Trial, explain bool) error {
+func (q *followUp) sortJudged(req RejudgeRequest, before map[result.Key]result.Trial, explain bool) error {
 	if err := q.checkJudgeNames(req.Judges); err != nil {
 		return err
 	}
@@ -252,7 +252,7 @@ func endedBefore(t result.Trial) bool {
 }
 
 // checkJudgeNames refuses names that no judge has.
-func (q *sequel) checkJudgeNames(names []string) error {
+func (q *followUp) checkJudgeNames(names []string) error {
 	var known []string
 	for _, s := range q.Specs {
 		for _, j := range slices.Concat(s.Judges, s.GroupJudges) {
@@ -274,7 +274,7 @@ func (q *sequel) checkJudgeNames(names []string) error {
 }
 
 // explainJudged reports how many trials are judged again or taken over.
-func (q *sequel) explainJudged(decided int, kept map[string]bool) {
+func (q *followUp) explainJudged(decided int, kept map[string]bool) {
 	out := q.Host.Output
 	if len(q.again) > 0 {
 		host.Linef(out, "Judging %s of %s again", plural.Count(len(q.again), "trial"), host.Clean(q.Reverifies))

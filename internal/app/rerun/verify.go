@@ -74,7 +74,7 @@ func Verify(ctx context.Context, h *host.Host, req VerifyRequest) (*host.Finishe
 
 // verifying is a job that is verified again.
 type verifying struct {
-	*sequel
+	*followUp
 	req VerifyRequest
 }
 
@@ -82,16 +82,16 @@ type verifying struct {
 func planVerify(ctx context.Context, h *host.Host, req VerifyRequest) (*verifying, error) {
 	again := stages.ResumeRequest{Dir: req.Dir, JobFile: req.JobFile, Job: req.Job, Report: req.Report}
 	again.Job.Unused = true
-	q, err := planSequel(ctx, h, again, req.Trials, "verified")
+	q, err := planFollowUp(ctx, h, again, req.Trials, "verified")
 	if err == nil && q.Judges != nil { // whose models need their keys
 		q.Close()
 		again.Job.Unused = false
-		q, err = planSequel(ctx, h, again, req.Trials, "verified")
+		q, err = planFollowUp(ctx, h, again, req.Trials, "verified")
 	}
 	if err != nil {
 		return nil, err
 	}
-	v := &verifying{sequel: q, req: req}
+	v := &verifying{followUp: q, req: req}
 	v.Job.Verifier.Disable, v.Job.Budget = false, config.Budget{}
 	if err := v.place(req.Name, "-verified"); err != nil {
 		v.Close()

@@ -26,7 +26,7 @@ var (
 )
 
 // Run runs a command until it exits. If ctx ends, it ends the command and all that it started.
-func (b *Box) Run(ctx context.Context, command initwire.Command, stdin io.Reader, stdout, stderr io.Writer) (int, error) {
+func (b *Client) Run(ctx context.Context, command initwire.Command, stdin io.Reader, stdout, stderr io.Writer) (int, error) {
 	started, err := b.Start(command, stdin, stdout, stderr)
 	if err != nil {
 		return -1, err
@@ -36,7 +36,7 @@ func (b *Box) Run(ctx context.Context, command initwire.Command, stdin io.Reader
 }
 
 // RunOnTerminal is Run with a new terminal.
-func (b *Box) RunOnTerminal(ctx context.Context, command initwire.Command, t environment.Terminal, stdin io.Reader, stdout io.Writer) (int, error) {
+func (b *Client) RunOnTerminal(ctx context.Context, command initwire.Command, t environment.Terminal, stdin io.Reader, stdout io.Writer) (int, error) {
 	started, err := b.StartOnTerminal(ctx, command, t, stdin, stdout)
 	if err != nil {
 		return -1, err
@@ -47,7 +47,7 @@ func (b *Box) RunOnTerminal(ctx context.Context, command initwire.Command, t env
 
 // Started is a command whose start was requested.
 type Started struct {
-	b         *Box
+	b         *Client
 	ID        int64 // of the request
 	answers   <-chan initwire.Answer
 	in        *input
@@ -58,7 +58,7 @@ type Started struct {
 
 // Start requests the start of a command. stdout and stderr must be of comparable types and may be
 // the same writer. The caller must call Wait.
-func (b *Box) Start(command initwire.Command, stdin io.Reader, stdout, stderr io.Writer) (*Started, error) {
+func (b *Client) Start(command initwire.Command, stdin io.Reader, stdout, stderr io.Writer) (*Started, error) {
 	in, err := newInput(stdin)
 	if err != nil {
 		return nil, err
@@ -131,7 +131,7 @@ func (s *Started) waitExit(ctx context.Context) (initwire.Answer, error) {
 }
 
 // killCommand ends a command and all that it started.
-func (b *Box) killCommand(ctx context.Context, id int64) error {
+func (b *Client) killCommand(ctx context.Context, id int64) error {
 	limited, cancel := awake.WithTimeout(context.WithoutCancel(ctx), killTimeout)
 	defer cancel()
 	if _, err := b.Call(limited, initwire.Request{Op: initwire.Kill, Target: id}); err != nil {

@@ -15,7 +15,7 @@ import (
 
 // Put unpacks the tar stream that write writes. source is the error of write, unless write failed
 // only because unpacking had failed.
-func (b *Box) Put(ctx context.Context, replace bool, write func(io.Writer) error) (source, err error) {
+func (b *Client) Put(ctx context.Context, replace bool, write func(io.Writer) error) (source, err error) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func (b *Box) Put(ctx context.Context, replace bool, write func(io.Writer) error
 
 // Get sends a request that writes a stream, and calls read with that stream. reading is the error
 // of read.
-func (b *Box) Get(ctx context.Context, request initwire.Request, read func(io.Reader) error) (reading, err error) {
+func (b *Client) Get(ctx context.Context, request initwire.Request, read func(io.Reader) error) (reading, err error) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -62,7 +62,7 @@ func (b *Box) Get(ctx context.Context, request initwire.Request, read func(io.Re
 }
 
 // CallForFile sends a request whose answer has one file.
-func (b *Box) CallForFile(ctx context.Context, request initwire.Request) (*os.File, initwire.Answer, error) {
+func (b *Client) CallForFile(ctx context.Context, request initwire.Request) (*os.File, initwire.Answer, error) {
 	answer, err := b.Call(ctx, request)
 	if err == nil && len(answer.Files) == 1 {
 		return answer.Files[0], answer, nil

@@ -160,6 +160,6 @@ func (o *output) pending() int64 {
 }
 
 // stall returns b.Stall or its default.
-func (b *Box) stall() time.Duration { return cmp.Or(b.Stall, stallTime) }
+func (b *Client) stall() time.Duration { return cmp.Or(b.Stall, stallTime) }
 
 func (o *output) discardRest() { o.discarding.Store(true) }

@@ -15,7 +15,7 @@ import (
 )
 
 // StartOnTerminal requests the start of a command on a new terminal. It is like Start.
-func (b *Box) StartOnTerminal(ctx context.Context, command initwire.Command, t environment.Terminal, stdin io.Reader, stdout io.Writer) (*Started, error) {
+func (b *Client) StartOnTerminal(ctx context.Context, command initwire.Command, t environment.Terminal, stdin io.Reader, stdout io.Writer) (*Started, error) {
 	answer, err := b.Call(ctx, initwire.Request{Op: initwire.Terminal, User: command.User})
 	if err != nil {
 		return nil, err

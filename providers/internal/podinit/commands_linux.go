@@ -131,14 +131,14 @@ func (s *server) moment(now time.Time, to *frames) moment {
 
 func (s *server) start(ctx context.Context, r request, c *command, stdin io.Reader, to *frames) (*initclient.Started, error) {
 	if r.Terminal != nil {
-		return s.box.StartOnTerminal(ctx, *r.Command, environment.Terminal{Size: *r.Terminal, Resized: c.sizes}, stdin, to.writer(frameStdout))
+		return s.client.StartOnTerminal(ctx, *r.Command, environment.Terminal{Size: *r.Terminal, Resized: c.sizes}, stdin, to.writer(frameStdout))
 	}
 	stdout := to.writer(frameStdout)
 	stderr := stdout
 	if !r.Merged {
 		stderr = to.writer(frameStderr)
 	}
-	return s.box.Start(*r.Command, stdin, stdout, stderr)
+	return s.client.Start(*r.Command, stdin, stdout, stderr)
 }
 
 // stdin passes the rest of a stream on as the input of a command.
@@ -226,7 +226,7 @@ func (w *outputWriter) Write(p []byte) (int, error) {
 
 // unpack unpacks the rest of a stream.
 func (s *server) unpack(ctx context.Context, stream *yamux.Stream, r request) error {
-	reading, err := s.box.Put(ctx, r.Replace, func(w io.Writer) error { return copyFrames(w, stream) })
+	reading, err := s.client.Put(ctx, r.Replace, func(w io.Writer) error { return copyFrames(w, stream) })
 	if err != nil {
 		return err
 	}
@@ -243,7 +243,7 @@ func (s *server) pack(stream *yamux.Stream, r request) {
 		cancel()
 		_ = stream.SetDeadline(time.Unix(1, 0))
 	}()
-	reading, err := s.box.Get(ctx, initwire.Request{Op: initwire.Pack, Path: r.Path, Prefix: r.Prefix, Plain: true, Itself: true}, func(from io.Reader) error {
+	reading, err := s.client.Get(ctx, initwire.Request{Op: initwire.Pack, Path: r.Path, Prefix: r.Prefix, Plain: true, Itself: true}, func(from io.Reader) error {
 		_, err := io.CopyBuffer(struct{ io.Writer }{to.writer(frameStdout)}, from, make([]byte, maxOutput))
 		return err
 	})

@@ -25,7 +25,7 @@ const maxConnections = 512
 
 // listen opens a port of the loopback device. For each connection to it the client gets a stream.
 func (s *server) listen(ctx context.Context) (reply, error) {
-	socket, _, err := s.box.CallForFile(ctx, initwire.Request{Op: initwire.Listen})
+	socket, _, err := s.client.CallForFile(ctx, initwire.Request{Op: initwire.Listen})
 	if err != nil {
 		return reply{}, err
 	}

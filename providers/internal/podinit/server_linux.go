@@ -32,8 +32,8 @@ var aloneTime = 15 * time.Minute // tests have another one
 // server is the guest: process 1 of a container.
 type server struct {
 	admission
-	box   *initclient.Box
-	began initproc.Start
+	client *initclient.Client
+	began  initproc.Start
 
 	// The lock is that of admission.
 	commands  map[int64]*command
@@ -66,9 +66,9 @@ func serve() error {
 	if err != nil {
 		return err
 	}
-	s := &server{box: initclient.New(), began: initproc.Now(), commands: map[int64]*command{}, listeners: map[int64]net.Listener{}, exchanges: map[*exchange]bool{}}
+	s := &server{client: initclient.New(), began: initproc.Now(), commands: map[int64]*command{}, listeners: map[int64]net.Listener{}, exchanges: map[*exchange]bool{}}
 	s.admission = admission{link: newLink(), serve: s.handle}
-	s.box.Stall = outputStall
+	s.client.Stall = outputStall
 	if err := s.serveInside(); err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func (s *server) serveInside() error {
 		}
 		exit()
 	}()
-	s.box.Connect(conn, func() { go exit() }, func() { select {} }) // it ends with this process
+	s.client.Connect(conn, func() { go exit() }, func() { select {} }) // it ends with this process
 	return nil
 }
 
@@ -221,7 +221,7 @@ func (s *server) answer(stream *yamux.Stream, r request) (reply, error) {
 }
 
 func (s *server) setUp(ctx context.Context, r request) (reply, error) {
-	_, err := s.box.SetUp(ctx, initwire.Setup{Made: true, WorkDir: r.WorkDir, Account: r.User, Needs: "bash", Env: r.Env})
+	_, err := s.client.SetUp(ctx, initwire.Setup{Made: true, WorkDir: r.WorkDir, Account: r.User, Needs: "bash", Env: r.Env})
 	refused := new(initclient.SetupError)
 	if errors.As(err, &refused) {
 		return reply{BadWorkDir: refused.WorkDir, NoUser: refused.Account, Lacking: refused.Lacking}, err
@@ -247,14 +247,14 @@ func kindOf(err error) initwire.Problem {
 
 // runEntrypoint starts the image's ENTRYPOINT and waits until it runs its arguments.
 func (s *server) runEntrypoint(ctx context.Context, r request) (reply, error) {
-	process, err := s.box.Start(*r.Command, nil, &s.output, &s.output)
+	process, err := s.client.Start(*r.Command, nil, &s.output, &s.output)
 	if err != nil {
 		return reply{}, err
 	}
 	gone := make(chan struct{})
 	created := make(chan struct{})
 	go s.watch(ctx, process, created, gone)
-	answer, err := s.box.Call(ctx, initwire.Request{
+	answer, err := s.client.Call(ctx, initwire.Request{
 		Op: initwire.WaitFor, Target: process.ID, Command: &initwire.Command{Args: environment.Idle()}, Within: r.Within,
 	})
 	if err == nil && (answer.Begun || answer.Running) {

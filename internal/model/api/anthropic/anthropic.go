@@ -8,7 +8,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/org/rollout-action/internal/model"
-	"github.com/org/rollout-action/internal/model/api/internal/wire"
+	"github.com/org/rollout-action/internal/model/api/internal/apijson"
 	"github.com/org/rollout-action/internal/model/inspect"
 )
 
@@ -25,7 +25,7 @@ var facts = model.Facts{
 		return map[string]string{"ANTHROPIC_BASE_URL": at, "ANTHROPIC_API_KEY": token, "ANTHROPIC_MODEL": model}
 	},
 	List: func(name string) []byte {
-		return wire.JSON(map[string]any{"data": []any{map[string]any{"type": "model", "id": name, "display_name": name, "created_at": "2024-01-01T00:00:00Z"}}, "has_more": false, "first_id": name, "last_id": name})
+		return apijson.JSON(map[string]any{"data": []any{map[string]any{"type": "model", "id": name, "display_name": name, "created_at": "2024-01-01T00:00:00Z"}}, "has_more": false, "first_id": name, "last_id": name})
 	},
 	Probe:       model.Probe{Path: "/v1/messages", Body: `{"model":"","max_tokens":1,"messages":[{"role":"user","content":"Hi"}]}`},
 	RefusalCode: http.StatusPaymentRequired, // after a 400, claude-code sends six more requests
@@ -42,7 +42,7 @@ func (API) Facts() *model.Facts { return &facts }
 
 // Route implements api.Protocol.
 func (API) Route(method, path string) model.Route {
-	switch path = wire.Versionless(path, "v1"); {
+	switch path = apijson.Versionless(path, "v1"); {
 	case method == http.MethodPost && path == "/messages":
 		return model.RouteTurn
 	case method == http.MethodPost && path == "/messages/count_tokens":
@@ -58,11 +58,11 @@ func (API) Streams(_ string, body []byte) bool { return gjson.GetBytes(body, "st
 
 // Prepare implements api.Protocol.
 func (API) Prepare(path string, body []byte, to model.Upstream) (string, []byte, error) {
-	body, err := wire.Set(body, "model", to.Name)
+	body, err := apijson.Set(body, "model", to.Name)
 	if err == nil {
-		body, err = wire.SetAll(body, "", to.Sampling, nil)
+		body, err = apijson.SetAll(body, "", to.Sampling, nil)
 	}
-	return "/v1" + wire.Versionless(path, "v1"), body, err
+	return "/v1" + apijson.Versionless(path, "v1"), body, err
 }
 
 // Rules returns the rules for tools: server tools have special types, and so do Anthropic's tools
@@ -77,7 +77,7 @@ func (API) Rules() inspect.Rules {
 			}
 			return t.Type == "" || t.Type == "custom"
 		},
-		Text: wire.TextPart("text"),
+		Text: apijson.TextPart("text"),
 	}
 }
 
@@ -96,5 +96,5 @@ func (API) Failure(code int, kind, message string) []byte {
 	if name == "" {
 		name = "invalid_request_error"
 	}
-	return wire.JSON(map[string]any{"type": "error", "error": map[string]any{"type": name, "message": message, "code": kind}})
+	return apijson.JSON(map[string]any{"type": "error", "error": map[string]any{"type": name, "message": message, "code": kind}})
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/org/rollout-action/internal/model/api/internal/wire"
+	"github.com/org/rollout-action/internal/model/api/internal/apijson"
 	"github.com/org/rollout-action/internal/model/asking"
 )
 
@@ -32,7 +32,7 @@ type askedRequest struct {
 	Model     string            `json:"model"`
 	MaxTokens int               `json:"max_tokens"`
 	System    []json.RawMessage `json:"system,omitempty"`
-	Tools     []wire.Object     `json:"tools,omitempty"`
+	Tools     []apijson.Object  `json:"tools,omitempty"`
 	Messages  []askedMessage    `json:"messages"`
 	Stream    bool              `json:"stream"`
 }
@@ -59,21 +59,21 @@ func (c *conversation) Request() (string, any) {
 	}
 	r := askedRequest{Model: c.Model, MaxTokens: maxTokens, Stream: true, Messages: messages}
 	if c.System != "" {
-		r.System = []json.RawMessage{cached(wire.Raw(wire.Object{"type": "text", "text": c.System}))}
+		r.System = []json.RawMessage{cached(apijson.Raw(apijson.Object{"type": "text", "text": c.System}))}
 	}
 	if c.Tool != nil {
-		r.Tools = []wire.Object{{"name": c.Tool.Name, "description": c.Tool.Description, "input_schema": wire.Schema(c.Tool, wire.Same)}}
+		r.Tools = []apijson.Object{{"name": c.Tool.Name, "description": c.Tool.Description, "input_schema": apijson.Schema(c.Tool, apijson.Same)}}
 	}
 	return "/v1/messages", r
 }
 
 func cached(block json.RawMessage) json.RawMessage {
-	return wire.Put(block, "cache_control", `{"type":"ephemeral"}`)
+	return apijson.Put(block, "cache_control", `{"type":"ephemeral"}`)
 }
 
 // User implements asking.Conversation.
 func (c *conversation) User(text string) {
-	block := wire.Raw(wire.Object{"type": "text", "text": text})
+	block := apijson.Raw(apijson.Object{"type": "text", "text": text})
 	if n := len(c.messages); n > 0 && c.messages[n-1].Role == "user" {
 		c.messages[n-1].Content = append(slices.Clip(c.messages[n-1].Content), block)
 		return
@@ -92,11 +92,11 @@ func (c *conversation) Add(a asking.Answer) {
 func (c *conversation) Results(list []asking.Result) {
 	var blocks []json.RawMessage
 	for _, r := range list {
-		block := wire.Object{"type": "tool_result", "tool_use_id": r.Call.ID, "content": r.Text}
+		block := apijson.Object{"type": "tool_result", "tool_use_id": r.Call.ID, "content": r.Text}
 		if r.Failed {
 			block["is_error"] = true
 		}
-		blocks = append(blocks, wire.Raw(block))
+		blocks = append(blocks, apijson.Raw(block))
 	}
 	c.messages = append(c.messages, askedMessage{"user", blocks})
 }
@@ -126,8 +126,8 @@ func (r *answerReader) Event(data []byte) {
 	at := e.Get("index").Int()
 	switch e.Get("type").String() {
 	case "content_block_start":
-		if len(r.blocks) < wire.MaxParts {
-			r.blocks[at] = &askedBlock{begin: wire.Copied(e.Get("content_block"))}
+		if len(r.blocks) < apijson.MaxParts {
+			r.blocks[at] = &askedBlock{begin: apijson.Copied(e.Get("content_block"))}
 		}
 	case "content_block_delta":
 		if b, d := r.blocks[at], e.Get("delta"); b != nil {
@@ -150,8 +150,8 @@ func (r *answerReader) Event(data []byte) {
 // Plain implements asking.Reader.
 func (r *answerReader) Plain(all gjson.Result) {
 	for i, b := range all.Get("content").Array() {
-		if len(r.blocks) < wire.MaxParts {
-			r.blocks[int64(i)] = &askedBlock{begin: wire.Copied(b)}
+		if len(r.blocks) < apijson.MaxParts {
+			r.blocks[int64(i)] = &askedBlock{begin: apijson.Copied(b)}
 		}
 	}
 	r.why, r.whole = all.Get("stop_reason").String(), true
@@ -172,7 +172,7 @@ func (r *answerReader) Answer() asking.Answer {
 		more := func(key string, added *strings.Builder) string {
 			text := begin.Get(key).String() + added.String()
 			if added.Len() > 0 {
-				raw = wire.Put(raw, key, string(wire.Raw(text)))
+				raw = apijson.Put(raw, key, string(apijson.Raw(text)))
 			}
 			return text
 		}
@@ -193,9 +193,9 @@ func (r *answerReader) Answer() asking.Answer {
 			if strings.TrimSpace(input) == "" {
 				input = begin.Get("input").Raw
 			}
-			raw = wire.Put(raw, "input", wire.OrEmpty(input))
-			if name := begin.Get("name").String(); name != wire.SafeName(name) {
-				raw = wire.Put(raw, "name", string(wire.Raw(wire.SafeName(name))))
+			raw = apijson.Put(raw, "input", apijson.OrEmpty(input))
+			if name := begin.Get("name").String(); name != apijson.SafeName(name) {
+				raw = apijson.Put(raw, "name", string(apijson.Raw(apijson.SafeName(name))))
 			}
 			a.Calls = append(a.Calls, asking.Call{ID: begin.Get("id").String(), Name: begin.Get("name").String(), Arguments: input})
 		}

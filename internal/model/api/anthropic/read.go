@@ -6,7 +6,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/org/rollout-action/internal/model"
-	"github.com/org/rollout-action/internal/model/api/internal/wire"
+	"github.com/org/rollout-action/internal/model/api/internal/apijson"
 	"github.com/org/rollout-action/internal/model/sse"
 )
 
@@ -18,11 +18,11 @@ func (API) Conversation(_ string, body []byte) model.Conversation {
 		c.Messages = append(c.Messages, model.Message{Role: "system", Parts: parts})
 	}
 	root.Get("messages").ForEach(func(_, m gjson.Result) bool {
-		c.Messages = append(c.Messages, wire.SplitResults(model.Message{Role: m.Get("role").String(), Parts: partsOf(m.Get("content"))})...)
+		c.Messages = append(c.Messages, apijson.SplitResults(model.Message{Role: m.Get("role").String(), Parts: partsOf(m.Get("content"))})...)
 		return true
 	})
 	root.Get("tools").ForEach(func(_, t gjson.Result) bool {
-		c.Tools = append(c.Tools, model.Tool{Name: t.Get("name").String(), Description: t.Get("description").String(), Parameters: wire.Copy(t.Get("input_schema"))})
+		c.Tools = append(c.Tools, model.Tool{Name: t.Get("name").String(), Description: t.Get("description").String(), Parameters: apijson.Copy(t.Get("input_schema"))})
 		return true
 	})
 	return c
@@ -42,10 +42,10 @@ func partsOf(content gjson.Result) []model.Part {
 		case "redacted_thinking":
 			parts = append(parts, model.Part{Type: model.PartReasoning, Media: kind})
 		case "tool_use", "server_tool_use":
-			parts = append(parts, model.Part{Type: model.PartCall, ID: b.Get("id").String(), Name: b.Get("name").String(), Arguments: wire.Arguments(b.Get("input").Raw)})
+			parts = append(parts, model.Part{Type: model.PartCall, ID: b.Get("id").String(), Name: b.Get("name").String(), Arguments: apijson.Arguments(b.Get("input").Raw)})
 		case "tool_result":
 			parts = append(parts, model.Part{
-				Type: model.PartResult, ID: b.Get("tool_use_id").String(), Text: wire.Text(partsOf(b.Get("content"))), Failed: b.Get("is_error").Bool(),
+				Type: model.PartResult, ID: b.Get("tool_use_id").String(), Text: apijson.Text(partsOf(b.Get("content"))), Failed: b.Get("is_error").Bool(),
 			})
 		default:
 			media := b.Get("source.media_type").String()
@@ -73,7 +73,7 @@ func (s *counts) read(v gjson.Result) {
 		"cache_creation.ephemeral_1h_input_tokens": &u.CacheWriteHour, "output_tokens": &u.Output,
 		"output_tokens_details.thinking_tokens": &u.Reasoning, "server_tool_use.web_search_requests": &u.Searches,
 	} {
-		if n := wire.Number(v.Get(path)); n != nil {
+		if n := apijson.Number(v.Get(path)); n != nil {
 			*to = n
 		}
 	}
@@ -113,7 +113,7 @@ func iterations(list gjson.Result) *model.Usage {
 func (s *counts) usage() model.Usage {
 	u := s.own
 	if u.Input != nil {
-		u.Input = wire.Add(u.Input, u.Cached, u.CacheWrite)
+		u.Input = apijson.Add(u.Input, u.Cached, u.CacheWrite)
 	}
 	if s.apart != nil {
 		u = u.Plus(*s.apart)
@@ -138,7 +138,7 @@ func (API) Reader([]byte) model.StreamReader { return &reader{} }
 type reader struct {
 	a     model.Answer
 	usage counts
-	parts wire.Blocks
+	parts apijson.Blocks
 	ended bool
 }
 

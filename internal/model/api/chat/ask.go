@@ -9,7 +9,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/org/rollout-action/internal/model/api/internal/wire"
+	"github.com/org/rollout-action/internal/model/api/internal/apijson"
 	"github.com/org/rollout-action/internal/model/asking"
 )
 
@@ -25,32 +25,32 @@ type conversation struct {
 type askedRequest struct {
 	Model         string            `json:"model"`
 	Messages      []json.RawMessage `json:"messages"`
-	Tools         []wire.Object     `json:"tools,omitempty"`
+	Tools         []apijson.Object  `json:"tools,omitempty"`
 	Stream        bool              `json:"stream"`
-	StreamOptions wire.Object       `json:"stream_options"`
+	StreamOptions apijson.Object    `json:"stream_options"`
 }
 
 // Ask implements api.Protocol.
 func (API) Ask(o asking.Options) asking.Conversation {
 	c := &conversation{Options: o}
 	if o.System != "" {
-		c.messages = []json.RawMessage{wire.Raw(wire.Object{"role": "system", "content": o.System})}
+		c.messages = []json.RawMessage{apijson.Raw(apijson.Object{"role": "system", "content": o.System})}
 	}
 	return c
 }
 
 // Request implements asking.Conversation.
 func (c *conversation) Request() (string, any) {
-	r := askedRequest{Model: c.Model, Messages: c.messages, Stream: true, StreamOptions: wire.Object{"include_usage": true}}
+	r := askedRequest{Model: c.Model, Messages: c.messages, Stream: true, StreamOptions: apijson.Object{"include_usage": true}}
 	if c.Tool != nil {
-		r.Tools = []wire.Object{{"type": "function", "function": wire.Object{"name": c.Tool.Name, "description": c.Tool.Description, "parameters": wire.Schema(c.Tool, wire.Same)}}}
+		r.Tools = []apijson.Object{{"type": "function", "function": apijson.Object{"name": c.Tool.Name, "description": c.Tool.Description, "parameters": apijson.Schema(c.Tool, apijson.Same)}}}
 	}
 	return "/v1/chat/completions", r
 }
 
 // User implements asking.Conversation.
 func (c *conversation) User(text string) {
-	c.messages = append(c.messages, wire.Raw(wire.Object{"role": "user", "content": text}))
+	c.messages = append(c.messages, apijson.Raw(apijson.Object{"role": "user", "content": text}))
 }
 
 // Add implements asking.Conversation.
@@ -62,7 +62,7 @@ func (c *conversation) Add(a asking.Answer) {
 // Results implements asking.Conversation.
 func (c *conversation) Results(list []asking.Result) {
 	for _, r := range list {
-		c.messages = append(c.messages, wire.Raw(wire.Object{"role": "tool", "tool_call_id": r.Call.ID, "content": r.Text}))
+		c.messages = append(c.messages, apijson.Raw(apijson.Object{"role": "tool", "tool_call_id": r.Call.ID, "content": r.Text}))
 	}
 }
 
@@ -94,7 +94,7 @@ type callPieces struct {
 	index     int64
 	id, name  string
 	arguments strings.Builder
-	more      wire.Object
+	more      apijson.Object
 }
 
 // detail is an element of reasoning_details.
@@ -175,10 +175,10 @@ func (r *answerReader) call(at int64, piece gjson.Result) {
 		}
 	}
 	if c == nil {
-		if len(r.calls) >= wire.MaxParts {
+		if len(r.calls) >= apijson.MaxParts {
 			return
 		}
-		c = &callPieces{index: at, more: wire.Object{}}
+		c = &callPieces{index: at, more: apijson.Object{}}
 		r.calls = append(r.calls, c)
 	}
 	c.id, c.name = cmp.Or(c.id, id), cmp.Or(c.name, piece.Get("function.name").String())
@@ -192,8 +192,8 @@ func (r *answerReader) call(at int64, piece gjson.Result) {
 		switch name := key.String(); name {
 		case "index", "id", "type", "function":
 		default:
-			if len(c.more) < wire.MaxParts {
-				c.more[name] = wire.Copied(value)
+			if len(c.more) < apijson.MaxParts {
+				c.more[name] = apijson.Copied(value)
 			}
 		}
 		return true
@@ -208,7 +208,7 @@ func (r *answerReader) detail(piece gjson.Result) {
 	if n := len(r.details); n > 0 && r.details[n-1].key == key && piece.Get("index").Exists() {
 		d = r.details[n-1]
 	} else {
-		if len(r.details) >= wire.MaxParts {
+		if len(r.details) >= apijson.MaxParts {
 			return
 		}
 		d = &detail{key: key, raw: json.RawMessage("{}"), texts: map[string]*strings.Builder{}}
@@ -222,7 +222,7 @@ func (r *answerReader) detail(piece gjson.Result) {
 			}
 			d.texts[name].WriteString(value.Str)
 		case value.Type != gjson.Null && len(d.raw) < maxDetail:
-			d.raw = wire.Put(d.raw, wire.SafeKey(name, '_'), value.Raw)
+			d.raw = apijson.Put(d.raw, apijson.SafeKey(name, '_'), value.Raw)
 		}
 		return true
 	})
@@ -234,7 +234,7 @@ func (r *answerReader) Ended() bool { return r.whole || r.why != "" }
 // Answer implements asking.Reader.
 func (r *answerReader) Answer() asking.Answer {
 	a := asking.Answer{Text: r.content.String(), Why: r.why, Failed: r.failed}
-	message := wire.Object{"role": "assistant", "content": nil}
+	message := apijson.Object{"role": "assistant", "content": nil}
 	if a.Text != "" {
 		message["content"] = a.Text
 	} else if a.Text = r.refusal.String(); a.Text != "" {
@@ -247,17 +247,17 @@ func (r *answerReader) Answer() asking.Answer {
 	for _, d := range r.details {
 		raw := d.raw
 		for name, text := range d.texts {
-			raw = wire.Put(raw, name, string(wire.Raw(text.String())))
+			raw = apijson.Put(raw, name, string(apijson.Raw(text.String())))
 		}
 		details = append(details, raw)
 	}
 	if len(details) > 0 {
 		message["reasoning_details"] = details
 	}
-	var calls []wire.Object
+	var calls []apijson.Object
 	for i, c := range r.calls {
 		id := cmp.Or(c.id, fmt.Sprintf("call_%d_%d", r.turn, i+1)) // some servers give none
-		one := wire.Object{"id": id, "type": "function", "function": wire.Object{"name": wire.SafeName(c.name), "arguments": wire.OrEmpty(c.arguments.String())}}
+		one := apijson.Object{"id": id, "type": "function", "function": apijson.Object{"name": apijson.SafeName(c.name), "arguments": apijson.OrEmpty(c.arguments.String())}}
 		for name, value := range c.more {
 			one[name] = value
 		}
@@ -269,6 +269,6 @@ func (r *answerReader) Answer() asking.Answer {
 	} else if a.Text == "" {
 		return a // the API takes no message without content
 	}
-	a.Raw = []json.RawMessage{wire.Raw(message)}
+	a.Raw = []json.RawMessage{apijson.Raw(message)}
 	return a
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/org/rollout-action/internal/model"
+	"github.com/org/rollout-action/internal/model/api/internal/apijson"
 	"github.com/org/rollout-action/internal/model/api/internal/openai"
-	"github.com/org/rollout-action/internal/model/api/internal/wire"
 	"github.com/org/rollout-action/internal/model/inspect"
 	"github.com/org/rollout-action/internal/model/tokens"
 )
@@ -40,7 +40,7 @@ func (API) Facts() *model.Facts { return &facts }
 
 // Route implements api.Protocol.
 func (API) Route(method, path string) model.Route {
-	switch path = wire.Versionless(path, "v1"); {
+	switch path = apijson.Versionless(path, "v1"); {
 	case method == http.MethodPost && path == "/chat/completions":
 		return model.RouteTurn
 	case method == http.MethodGet && path == "/models":
@@ -54,24 +54,24 @@ func (API) Streams(_ string, body []byte) bool { return gjson.GetBytes(body, "st
 
 // Prepare implements api.Protocol.
 func (a API) Prepare(path string, body []byte, to model.Upstream) (string, []byte, error) {
-	body, err := wire.Set(body, "model", to.Name)
+	body, err := apijson.Set(body, "model", to.Name)
 	if err == nil {
-		body, err = wire.SetAll(body, "", to.Sampling, nil)
+		body, err = apijson.SetAll(body, "", to.Sampling, nil)
 	}
 	if err == nil && a.Streams(path, body) && !gjson.GetBytes(body, "stream_options.include_usage").Bool() {
-		body, err = wire.Set(body, "stream_options.include_usage", true)
+		body, err = apijson.Set(body, "stream_options.include_usage", true)
 	}
 	if err == nil && to.Tokens {
 		body, err = tokens.Ask(body)
 	}
-	return "/v1" + wire.Versionless(path, "v1"), body, err
+	return "/v1" + apijson.Versionless(path, "v1"), body, err
 }
 
 // Rules implements api.Protocol.
 func (API) Rules() inspect.Rules {
 	return inspect.Rules{
 		Client: func(t inspect.Tool) bool { return t.Type == "" || t.Type == "function" || t.Type == "custom" },
-		Text:   wire.TextPart("text"),
+		Text:   apijson.TextPart("text"),
 	}
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/org/rollout-action/internal/model"
+	"github.com/org/rollout-action/internal/model/api/internal/apijson"
 	"github.com/org/rollout-action/internal/model/api/internal/openai"
-	"github.com/org/rollout-action/internal/model/api/internal/wire"
 	"github.com/org/rollout-action/internal/model/sse"
 )
 
@@ -23,7 +23,7 @@ func (API) Conversation(_ string, body []byte) model.Conversation {
 	})
 	root.Get("tools").ForEach(func(_, t gjson.Result) bool {
 		f := t.Get("function")
-		c.Tools = append(c.Tools, model.Tool{Name: f.Get("name").String(), Description: f.Get("description").String(), Parameters: wire.Copy(f.Get("parameters"))})
+		c.Tools = append(c.Tools, model.Tool{Name: f.Get("name").String(), Description: f.Get("description").String(), Parameters: apijson.Copy(f.Get("parameters"))})
 		return true
 	})
 	return c
@@ -35,7 +35,7 @@ func messageOf(m gjson.Result) model.Message {
 		role = "system"
 	}
 	if role == "tool" || role == "function" {
-		return model.Message{Role: "tool", Parts: []model.Part{{Type: model.PartResult, ID: m.Get("tool_call_id").String(), Text: wire.Text(partsOf(m.Get("content")))}}}
+		return model.Message{Role: "tool", Parts: []model.Part{{Type: model.PartResult, ID: m.Get("tool_call_id").String(), Text: apijson.Text(partsOf(m.Get("content")))}}}
 	}
 	out := model.Message{Role: role}
 	if reasoning := cmp.Or(m.Get("reasoning_content").String(), m.Get("reasoning").String()); reasoning != "" {
@@ -44,7 +44,7 @@ func messageOf(m gjson.Result) model.Message {
 	out.Parts = append(out.Parts, partsOf(m.Get("content"))...)
 	m.Get("tool_calls").ForEach(func(_, call gjson.Result) bool {
 		f := call.Get("function")
-		out.Parts = append(out.Parts, model.Part{Type: model.PartCall, ID: call.Get("id").String(), Name: f.Get("name").String(), Arguments: wire.Arguments(f.Get("arguments").String())})
+		out.Parts = append(out.Parts, model.Part{Type: model.PartCall, ID: call.Get("id").String(), Name: f.Get("name").String(), Arguments: apijson.Arguments(f.Get("arguments").String())})
 		return true
 	})
 	return out
@@ -76,12 +76,12 @@ func usageOf(v gjson.Result, u model.Usage) model.Usage {
 		return u
 	}
 	return openai.ReasoningOutside(model.Usage{
-		Input: wire.Number(v.Get("prompt_tokens")), Output: wire.Number(v.Get("completion_tokens")),
-		Cached:     wire.FirstNumber(v, "prompt_tokens_details.cached_tokens", "prompt_cache_hit_tokens", "cached_tokens"),
-		CacheWrite: wire.Number(v.Get("prompt_tokens_details.cache_write_tokens")), Reasoning: wire.Number(v.Get("completion_tokens_details.reasoning_tokens")),
-		Searches: wire.FirstNumber(v, "server_tool_use.web_search_requests", "num_search_queries"), Apart: v.Get("num_sources_used").Int() > 0,
+		Input: apijson.Number(v.Get("prompt_tokens")), Output: apijson.Number(v.Get("completion_tokens")),
+		Cached:     apijson.FirstNumber(v, "prompt_tokens_details.cached_tokens", "prompt_cache_hit_tokens", "cached_tokens"),
+		CacheWrite: apijson.Number(v.Get("prompt_tokens_details.cache_write_tokens")), Reasoning: apijson.Number(v.Get("completion_tokens_details.reasoning_tokens")),
+		Searches: apijson.FirstNumber(v, "server_tool_use.web_search_requests", "num_search_queries"), Apart: v.Get("num_sources_used").Int() > 0,
 		CostUSD: openai.Cost(v),
-	}, wire.Number(v.Get("total_tokens")))
+	}, apijson.Number(v.Get("total_tokens")))
 }
 
 // Answer implements api.Protocol.
@@ -129,22 +129,22 @@ const (
 
 type reader struct {
 	a          model.Answer
-	choices    map[int]*wire.Blocks // by index
+	choices    map[int]*apijson.Blocks // by index
 	ended      bool
 	wantsUsage bool
 }
 
-// of returns the wire.Blocks of the choice with an index; wire.Blocks to discard if there are too
-// many.
-func (r *reader) of(index int) *wire.Blocks {
+// of returns the apijson.Blocks of the choice with an index; apijson.Blocks to discard if there are
+// too many.
+func (r *reader) of(index int) *apijson.Blocks {
 	if r.choices == nil {
-		r.choices = map[int]*wire.Blocks{}
+		r.choices = map[int]*apijson.Blocks{}
 	}
 	if r.choices[index] == nil {
 		if len(r.choices) >= maxChoices {
-			return &wire.Blocks{}
+			return &apijson.Blocks{}
 		}
-		r.choices[index] = &wire.Blocks{}
+		r.choices[index] = &apijson.Blocks{}
 	}
 	return r.choices[index]
 }
@@ -176,7 +176,7 @@ func (r *reader) Read(e sse.Event) (hide, last bool) {
 }
 
 // readDelta adds a piece of an answer.
-func readDelta(d gjson.Result, parts *wire.Blocks) {
+func readDelta(d gjson.Result, parts *apijson.Blocks) {
 	if text := d.Get("content"); text.Type == gjson.String && text.Str != "" {
 		parts.At(chatText, model.PartText)
 		parts.Add(chatText, text.Str, "")
@@ -186,7 +186,7 @@ func readDelta(d gjson.Result, parts *wire.Blocks) {
 		parts.Add(chatReasoning, text, "")
 	}
 	d.Get("tool_calls").ForEach(func(_, call gjson.Result) bool {
-		at := chatCalls + int(max(0, min(call.Get("index").Int(), wire.MaxParts)))
+		at := chatCalls + int(max(0, min(call.Get("index").Int(), apijson.MaxParts)))
 		if one := parts.At(at, model.PartCall); one != nil {
 			one.Part.ID, one.Part.Name = cmp.Or(one.Part.ID, call.Get("id").String()), cmp.Or(one.Part.Name, call.Get("function.name").String())
 		}

@@ -3,23 +3,23 @@ package chat
 import (
 	"github.com/tidwall/gjson"
 
+	"github.com/org/rollout-action/internal/model/api/internal/apijson"
 	"github.com/org/rollout-action/internal/model/api/internal/openai"
-	"github.com/org/rollout-action/internal/model/api/internal/wire"
 	"github.com/org/rollout-action/internal/model/rendering"
 )
 
 // Render implements api.Protocol.
 func (API) Render(a rendering.Answer) []byte {
 	s := newAnswer(a)
-	message := wire.Object{"role": "assistant", "content": s.Text}
+	message := apijson.Object{"role": "assistant", "content": s.Text}
 	if s.Reasoning != "" {
 		message["reasoning_content"] = s.Reasoning
 	}
 	if len(s.Calls) > 0 {
 		message["tool_calls"] = s.calls(false)
 	}
-	choice := s.ids.choice(wire.Object{"index": 0, "finish_reason": s.finish(), "message": message}, s.ids.part(0, 1))
-	return wire.JSON(s.object("chat.completion", s.ids.answer(wire.Object{"choices": []any{choice}, "usage": s.usage()})))
+	choice := s.ids.choice(apijson.Object{"index": 0, "finish_reason": s.finish(), "message": message}, s.ids.part(0, 1))
+	return apijson.JSON(s.object("chat.completion", s.ids.answer(apijson.Object{"choices": []any{choice}, "usage": s.usage()})))
 }
 
 // RenderStream implements api.Protocol.
@@ -38,7 +38,7 @@ func (a API) RenderFailedStream(said rendering.Answer, e rendering.Error) [][]by
 
 // RenderError implements api.Protocol.
 func (API) RenderError(e rendering.Error) []byte {
-	return wire.JSON(wire.Object{"error": openai.Error(e)})
+	return apijson.JSON(apijson.Object{"error": openai.Error(e)})
 }
 
 // answerTo is an answer in the form of the API.
@@ -49,8 +49,8 @@ type answerTo struct {
 
 func newAnswer(a rendering.Answer) answerTo { return answerTo{a, tokenIDsOf(a)} }
 
-func (s answerTo) object(kind string, more wire.Object) wire.Object {
-	out := wire.Object{"id": s.ID, "object": kind, "created": 1, "model": s.Model}
+func (s answerTo) object(kind string, more apijson.Object) apijson.Object {
+	out := apijson.Object{"id": s.ID, "object": kind, "created": 1, "model": s.Model}
 	for name, value := range more {
 		out[name] = value
 	}
@@ -70,7 +70,7 @@ func (s answerTo) finish() string {
 func (s answerTo) calls(indexed bool) []any {
 	var out []any
 	for i, c := range s.Calls {
-		one := wire.Object{"id": c.ID, "type": "function", "function": wire.Object{"name": c.Name, "arguments": string(c.Arguments)}}
+		one := apijson.Object{"id": c.ID, "type": "function", "function": apijson.Object{"name": c.Name, "arguments": string(c.Arguments)}}
 		if indexed {
 			one["index"] = i
 		}
@@ -79,37 +79,37 @@ func (s answerTo) calls(indexed bool) []any {
 	return out
 }
 
-func (s answerTo) usage() wire.Object {
+func (s answerTo) usage() apijson.Object {
 	u := s.Usage
-	return wire.Object{
+	return apijson.Object{
 		"prompt_tokens": u.Input, "completion_tokens": u.Output, "total_tokens": u.Input + u.Output,
-		"prompt_tokens_details": wire.Object{"cached_tokens": u.Cached, "cache_write_tokens": u.CacheWrite}, "completion_tokens_details": wire.Object{"reasoning_tokens": u.Reasoning},
+		"prompt_tokens_details": apijson.Object{"cached_tokens": u.Cached, "cache_write_tokens": u.CacheWrite}, "completion_tokens_details": apijson.Object{"reasoning_tokens": u.Reasoning},
 	}
 }
 
 func (s answerTo) events(withUsage bool) [][]byte {
-	chunk := func(choice, more wire.Object) []byte {
+	chunk := func(choice, more apijson.Object) []byte {
 		more["choices"] = []any{choice}
-		return wire.Data(s.object("chat.completion.chunk", more), "\n")
+		return apijson.Data(s.object("chat.completion.chunk", more), "\n")
 	}
-	delta := func(d wire.Object, finish any) []byte {
-		return chunk(wire.Object{"index": 0, "delta": d, "finish_reason": finish}, wire.Object{})
+	delta := func(d apijson.Object, finish any) []byte {
+		return chunk(apijson.Object{"index": 0, "delta": d, "finish_reason": finish}, apijson.Object{})
 	}
 	// The ids of tokens come in parts, as those of a server do.
-	begin := s.ids.choice(wire.Object{"index": 0, "delta": wire.Object{"role": "assistant", "content": ""}, "finish_reason": nil}, s.ids.part(0, 0.5))
-	out := [][]byte{chunk(begin, s.ids.answer(wire.Object{}))}
-	for _, piece := range wire.Pieces(s.Reasoning) {
-		out = append(out, delta(wire.Object{"reasoning_content": piece}, nil))
+	begin := s.ids.choice(apijson.Object{"index": 0, "delta": apijson.Object{"role": "assistant", "content": ""}, "finish_reason": nil}, s.ids.part(0, 0.5))
+	out := [][]byte{chunk(begin, s.ids.answer(apijson.Object{}))}
+	for _, piece := range apijson.Pieces(s.Reasoning) {
+		out = append(out, delta(apijson.Object{"reasoning_content": piece}, nil))
 	}
-	for _, piece := range wire.Pieces(s.Text) {
-		out = append(out, delta(wire.Object{"content": piece}, nil))
+	for _, piece := range apijson.Pieces(s.Text) {
+		out = append(out, delta(apijson.Object{"content": piece}, nil))
 	}
 	for _, one := range s.calls(true) {
-		out = append(out, delta(wire.Object{"tool_calls": []any{one}}, nil))
+		out = append(out, delta(apijson.Object{"tool_calls": []any{one}}, nil))
 	}
-	out = append(out, chunk(s.ids.choice(wire.Object{"index": 0, "delta": wire.Object{}, "finish_reason": s.finish()}, s.ids.part(0.5, 1)), wire.Object{}))
+	out = append(out, chunk(s.ids.choice(apijson.Object{"index": 0, "delta": apijson.Object{}, "finish_reason": s.finish()}, s.ids.part(0.5, 1)), apijson.Object{}))
 	if withUsage {
-		out = append(out, wire.Data(s.object("chat.completion.chunk", wire.Object{"choices": []any{}, "usage": s.usage()}), "\n"))
+		out = append(out, apijson.Data(s.object("chat.completion.chunk", apijson.Object{"choices": []any{}, "usage": s.usage()}), "\n"))
 	}
 	return append(out, []byte("data: [DONE]\n\n"))
 }

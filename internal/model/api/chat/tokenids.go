@@ -6,7 +6,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/org/rollout-action/internal/model/api/internal/wire"
+	"github.com/org/rollout-action/internal/model/api/internal/apijson"
 	"github.com/org/rollout-action/internal/model/rendering"
 	"github.com/org/rollout-action/internal/model/tokens"
 )
@@ -68,23 +68,23 @@ func (n *tokenIDs) part(from, to float64) []int {
 }
 
 // choice adds the ids of some of the tokens to a choice.
-func (n *tokenIDs) choice(choice wire.Object, ids []int) wire.Object {
+func (n *tokenIDs) choice(choice apijson.Object, ids []int) apijson.Object {
 	if n == nil || len(ids) == 0 {
 		return choice
 	}
 	choice["token_ids"] = ids
 	if n.logprobs {
-		var content []wire.Object
+		var content []apijson.Object
 		for _, id := range ids {
-			content = append(content, wire.Object{"token": "", "logprob": -float64(id%100) / 64, "top_logprobs": []any{}})
+			content = append(content, apijson.Object{"token": "", "logprob": -float64(id%100) / 64, "top_logprobs": []any{}})
 		}
-		choice["logprobs"] = wire.Object{"content": content}
+		choice["logprobs"] = apijson.Object{"content": content}
 	}
 	return choice
 }
 
 // answer adds the ids of the prompt to an answer.
-func (n *tokenIDs) answer(answer wire.Object) wire.Object {
+func (n *tokenIDs) answer(answer apijson.Object) apijson.Object {
 	if n != nil {
 		answer["prompt_token_ids"] = n.prompt
 	}

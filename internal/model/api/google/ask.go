@@ -8,7 +8,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/org/rollout-action/internal/model/api/internal/wire"
+	"github.com/org/rollout-action/internal/model/api/internal/apijson"
 	"github.com/org/rollout-action/internal/model/asking"
 )
 
@@ -25,9 +25,9 @@ type askedContent struct {
 }
 
 type askedRequest struct {
-	System   wire.Object    `json:"systemInstruction,omitempty"`
-	Contents []askedContent `json:"contents"`
-	Tools    []wire.Object  `json:"tools,omitempty"`
+	System   apijson.Object   `json:"systemInstruction,omitempty"`
+	Contents []askedContent   `json:"contents"`
+	Tools    []apijson.Object `json:"tools,omitempty"`
 }
 
 // Ask implements api.Protocol.
@@ -39,17 +39,17 @@ func (API) Ask(o asking.Options) asking.Conversation {
 func (c *conversation) Request() (string, any) {
 	r := askedRequest{Contents: c.contents}
 	if c.System != "" {
-		r.System = wire.Object{"parts": []wire.Object{{"text": c.System}}}
+		r.System = apijson.Object{"parts": []apijson.Object{{"text": c.System}}}
 	}
 	if c.Tool != nil {
-		r.Tools = []wire.Object{{"functionDeclarations": []wire.Object{{"name": c.Tool.Name, "description": c.Tool.Description, "parameters": wire.Schema(c.Tool, strings.ToUpper)}}}}
+		r.Tools = []apijson.Object{{"functionDeclarations": []apijson.Object{{"name": c.Tool.Name, "description": c.Tool.Description, "parameters": apijson.Schema(c.Tool, strings.ToUpper)}}}}
 	}
 	return "/v1beta/models/" + url.PathEscape(c.Model) + ":streamGenerateContent?alt=sse", r
 }
 
 // User implements asking.Conversation.
 func (c *conversation) User(text string) {
-	c.contents = append(c.contents, askedContent{"user", []json.RawMessage{wire.Raw(wire.Object{"text": text})}})
+	c.contents = append(c.contents, askedContent{"user", []json.RawMessage{apijson.Raw(apijson.Object{"text": text})}})
 }
 
 // Add implements asking.Conversation.
@@ -67,11 +67,11 @@ func (c *conversation) Results(list []asking.Result) {
 		if r.Failed {
 			key = "error"
 		}
-		response := wire.Object{"name": wire.SafeName(r.Call.Name), "response": wire.Object{key: r.Text}}
+		response := apijson.Object{"name": apijson.SafeName(r.Call.Name), "response": apijson.Object{key: r.Text}}
 		if r.Call.ID != "" {
 			response["id"] = r.Call.ID
 		}
-		parts = append(parts, wire.Raw(wire.Object{"functionResponse": response}))
+		parts = append(parts, apijson.Raw(apijson.Object{"functionResponse": response}))
 	}
 	c.contents = append(c.contents, askedContent{"user", parts})
 }
@@ -107,7 +107,7 @@ func (r *answerReader) Plain(all gjson.Result) {
 	}
 	r.why = cmp.Or(all.Get("candidates.0.finishReason").String(), all.Get("promptFeedback.blockReason").String(), r.why)
 	all.Get("candidates.0.content.parts").ForEach(func(_, p gjson.Result) bool {
-		one := askedPart{raw: wire.Copied(p), thought: p.Get("thought").Bool(), signed: p.Get("thoughtSignature").String() != ""}
+		one := askedPart{raw: apijson.Copied(p), thought: p.Get("thought").Bool(), signed: p.Get("thoughtSignature").String() != ""}
 		text := p.Get("text")
 		if text.Exists() {
 			if text.String() == "" && !one.signed {
@@ -120,7 +120,7 @@ func (r *answerReader) Plain(all gjson.Result) {
 			one.text = &strings.Builder{}
 			one.text.WriteString(text.String())
 		}
-		if len(r.parts) < wire.MaxParts {
+		if len(r.parts) < apijson.MaxParts {
 			r.parts = append(r.parts, one)
 		}
 		return true
@@ -136,14 +136,14 @@ func (r *answerReader) Answer() asking.Answer {
 	for _, p := range r.parts {
 		raw := p.raw
 		if p.text != nil {
-			raw = wire.Put(raw, "text", string(wire.Raw(p.text.String())))
+			raw = apijson.Put(raw, "text", string(apijson.Raw(p.text.String())))
 			if !p.thought {
 				a.Text += p.text.String()
 			}
 		}
 		if f := gjson.GetBytes(raw, "functionCall"); f.IsObject() {
-			if name := f.Get("name").String(); name != wire.SafeName(name) {
-				raw = wire.Put(raw, "functionCall.name", string(wire.Raw(wire.SafeName(name))))
+			if name := f.Get("name").String(); name != apijson.SafeName(name) {
+				raw = apijson.Put(raw, "functionCall.name", string(apijson.Raw(apijson.SafeName(name))))
 			}
 			a.Calls = append(a.Calls, asking.Call{ID: f.Get("id").String(), Name: f.Get("name").String(), Arguments: cmp.Or(f.Get("args").Raw, "{}")})
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/org/rollout-action/internal/model"
-	"github.com/org/rollout-action/internal/model/api/internal/wire"
+	"github.com/org/rollout-action/internal/model/api/internal/apijson"
 	"github.com/org/rollout-action/internal/model/inspect"
 )
 
@@ -25,7 +25,7 @@ var facts = model.Facts{
 		return map[string]string{"GOOGLE_GEMINI_BASE_URL": at, "GEMINI_API_KEY": token, "GEMINI_MODEL": model}
 	},
 	List: func(name string) []byte {
-		return wire.JSON(map[string]any{"models": []any{map[string]any{"name": "models/" + name, "displayName": name, "supportedGenerationMethods": []any{"generateContent", "countTokens"}}}})
+		return apijson.JSON(map[string]any{"models": []any{map[string]any{"name": "models/" + name, "displayName": name, "supportedGenerationMethods": []any{"generateContent", "countTokens"}}}})
 	},
 	Probe: model.Probe{
 		Path: "/v1beta/models/any:generateContent", Body: `{"contents":[{"role":"user","parts":[{"text":"Hi"}]}],"generationConfig":{"maxOutputTokens":1}}`,
@@ -46,7 +46,7 @@ func (API) Facts() *model.Facts { return &facts }
 
 // Route implements api.Protocol.
 func (API) Route(method, path string) model.Route {
-	path = wire.Versionless(path, "v1beta")
+	path = apijson.Versionless(path, "v1beta")
 	action := path[strings.LastIndexByte(path, ':')+1:]
 	switch {
 	case method == http.MethodGet && path == "/models":
@@ -80,7 +80,7 @@ func (API) Prepare(path string, body []byte, to model.Upstream) (string, []byte,
 	for name := range to.Sampling {
 		names[name] = inspect.KeyOf(inside, cmp.Or(googleSampling[name], name))
 	}
-	body, err := wire.SetAll(body, config+".", to.Sampling, names)
+	body, err := apijson.SetAll(body, config+".", to.Sampling, names)
 	return "/v1beta/models/" + to.Name + ":" + action, body, err
 }
 
@@ -89,7 +89,7 @@ func (API) Prepare(path string, body []byte, to model.Upstream) (string, []byte,
 func (API) Rules() inspect.Rules {
 	return inspect.Rules{
 		Declared: []string{"functiondeclarations", "computeruse"},
-		Text:     func(text string) []byte { return wire.JSON(map[string]string{"text": text}) },
+		Text:     func(text string) []byte { return apijson.JSON(map[string]string{"text": text}) },
 	}
 }
 
@@ -102,7 +102,7 @@ func (API) Failure(code int, kind, message string) []byte {
 		http.StatusUnauthorized: "UNAUTHENTICATED", http.StatusNotFound: "NOT_FOUND", http.StatusConflict: "ABORTED",
 		http.StatusBadGateway: "UNAVAILABLE", http.StatusServiceUnavailable: "UNAVAILABLE", http.StatusGatewayTimeout: "DEADLINE_EXCEEDED", http.StatusBadRequest: "FAILED_PRECONDITION",
 	}
-	return wire.JSON(map[string]any{"error": map[string]any{
+	return apijson.JSON(map[string]any{"error": map[string]any{
 		"code": code, "message": message, "status": cmp.Or(names[code], "INVALID_ARGUMENT"), "details": []any{map[string]any{"reason": kind}},
 	}})
 }

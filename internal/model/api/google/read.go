@@ -6,7 +6,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/org/rollout-action/internal/model"
-	"github.com/org/rollout-action/internal/model/api/internal/wire"
+	"github.com/org/rollout-action/internal/model/api/internal/apijson"
 	"github.com/org/rollout-action/internal/model/sse"
 )
 
@@ -24,7 +24,7 @@ func (API) Conversation(_ string, body []byte) model.Conversation {
 		if role == "model" {
 			role = "assistant"
 		}
-		c.Messages = append(c.Messages, wire.SplitResults(model.Message{Role: role, Parts: partsOf(m.Get("parts"))})...)
+		c.Messages = append(c.Messages, apijson.SplitResults(model.Message{Role: role, Parts: partsOf(m.Get("parts"))})...)
 		return true
 	})
 	root.Get("tools").ForEach(func(_, t gjson.Result) bool {
@@ -33,7 +33,7 @@ func (API) Conversation(_ string, body []byte) model.Conversation {
 			if !parameters.Exists() {
 				parameters = f.Get("parameters")
 			}
-			c.Tools = append(c.Tools, model.Tool{Name: f.Get("name").String(), Description: f.Get("description").String(), Parameters: wire.Copy(parameters)})
+			c.Tools = append(c.Tools, model.Tool{Name: f.Get("name").String(), Description: f.Get("description").String(), Parameters: apijson.Copy(parameters)})
 			return true
 		})
 		return true
@@ -49,7 +49,7 @@ func partsOf(list gjson.Result) []model.Part {
 		switch {
 		case call.Exists():
 			name := call.Get("name").String()
-			parts = append(parts, model.Part{Type: model.PartCall, ID: cmp.Or(call.Get("id").String(), name), Name: name, Arguments: wire.Arguments(call.Get("args").Raw)})
+			parts = append(parts, model.Part{Type: model.PartCall, ID: cmp.Or(call.Get("id").String(), name), Name: name, Arguments: apijson.Arguments(call.Get("args").Raw)})
 		case result.Exists():
 			response := result.Get("response")
 			text := cmp.Or(response.Get("output").String(), response.Get("error").String(), response.Raw)
@@ -85,23 +85,23 @@ func (r *reader) readAnswer(root gjson.Result) {
 	r.searches += int64(len(candidate.Get("groundingMetadata.webSearchQueries").Array()))
 	for _, p := range partsOf(candidate.Get("content.parts")) {
 		if n := len(r.parts); n > 0 && r.parts[n-1].Type == p.Type && (p.Type == model.PartText || p.Type == model.PartReasoning) {
-			if r.size += len(p.Text); r.size <= wire.MaxAnswer {
+			if r.size += len(p.Text); r.size <= apijson.MaxAnswer {
 				r.parts[n-1].Text += p.Text
 			}
 			continue
 		}
-		if len(r.parts) < wire.MaxParts {
+		if len(r.parts) < apijson.MaxParts {
 			r.parts = append(r.parts, p)
 		}
 	}
 	r.a.Finish = cmp.Or(candidate.Get("finishReason").String(), r.a.Finish)
 	if u := root.Get("usageMetadata"); u.IsObject() {
-		thoughts := wire.Number(u.Get("thoughtsTokenCount"))
+		thoughts := apijson.Number(u.Get("thoughtsTokenCount"))
 		r.a.Usage = model.Usage{
-			Input: wire.Add(wire.Number(u.Get("promptTokenCount")), wire.Number(u.Get("toolUsePromptTokenCount"))), Cached: wire.Number(u.Get("cachedContentTokenCount")),
-			Output: wire.Add(wire.Number(u.Get("candidatesTokenCount")), thoughts), Reasoning: thoughts,
+			Input: apijson.Add(apijson.Number(u.Get("promptTokenCount")), apijson.Number(u.Get("toolUsePromptTokenCount"))), Cached: apijson.Number(u.Get("cachedContentTokenCount")),
+			Output: apijson.Add(apijson.Number(u.Get("candidatesTokenCount")), thoughts), Reasoning: thoughts,
 		}
-		r.a.Usage.Contradiction = wire.Contradiction(r.a.Usage, wire.Number(u.Get("totalTokenCount")))
+		r.a.Usage.Contradiction = apijson.Contradiction(r.a.Usage, apijson.Number(u.Get("totalTokenCount")))
 	}
 	if r.searches > 0 {
 		r.a.Usage.Searches = new(r.searches)

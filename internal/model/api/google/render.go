@@ -4,14 +4,14 @@ import (
 	"encoding/json"
 	"net/http"
 
-	"github.com/org/rollout-action/internal/model/api/internal/wire"
+	"github.com/org/rollout-action/internal/model/api/internal/apijson"
 	"github.com/org/rollout-action/internal/model/rendering"
 )
 
 // Render implements api.Protocol.
 func (API) Render(a rendering.Answer) []byte {
 	s := answerTo{a}
-	return wire.JSON(s.answer(s.parts(), true))
+	return apijson.JSON(s.answer(s.parts(), true))
 }
 
 // RenderStream implements api.Protocol.
@@ -19,9 +19,9 @@ func (API) RenderStream(a rendering.Answer) [][]byte {
 	s := answerTo{a}
 	var out [][]byte
 	for _, part := range s.parts() {
-		out = append(out, wire.Data(s.answer([]any{part}, false), "\r\n"))
+		out = append(out, apijson.Data(s.answer([]any{part}, false), "\r\n"))
 	}
-	return append(out, wire.Data(s.answer([]any{wire.Object{"text": ""}}, true), "\r\n"))
+	return append(out, apijson.Data(s.answer([]any{apijson.Object{"text": ""}}, true), "\r\n"))
 }
 
 // RenderFailedStream implements api.Protocol.
@@ -34,7 +34,7 @@ func (a API) RenderFailedStream(said rendering.Answer, e rendering.Error) [][]by
 
 // RenderError implements api.Protocol.
 func (API) RenderError(e rendering.Error) []byte {
-	return wire.JSON(wire.Object{"error": wire.Object{"code": e.Status, "message": e.Message, "status": wire.ByStatus(errorNames, e.Status, "INVALID_ARGUMENT", "INTERNAL")}})
+	return apijson.JSON(apijson.Object{"error": apijson.Object{"code": e.Status, "message": e.Message, "status": apijson.ByStatus(errorNames, e.Status, "INVALID_ARGUMENT", "INTERNAL")}})
 }
 
 // errorNames names errors by their status, as the provider documents them.
@@ -50,27 +50,27 @@ type answerTo struct{ rendering.Answer }
 func (s answerTo) parts() []any {
 	var out []any
 	if s.Reasoning != "" {
-		out = append(out, wire.Object{"text": s.Reasoning, "thought": true})
+		out = append(out, apijson.Object{"text": s.Reasoning, "thought": true})
 	}
-	for _, piece := range wire.Pieces(s.Text) {
-		out = append(out, wire.Object{"text": piece})
+	for _, piece := range apijson.Pieces(s.Text) {
+		out = append(out, apijson.Object{"text": piece})
 	}
 	for _, c := range s.Calls {
-		out = append(out, wire.Object{"functionCall": wire.Object{"id": c.ID, "name": c.Name, "args": json.RawMessage(c.Arguments)}})
+		out = append(out, apijson.Object{"functionCall": apijson.Object{"id": c.ID, "name": c.Name, "args": json.RawMessage(c.Arguments)}})
 	}
 	return out
 }
 
-func (s answerTo) answer(parts []any, end bool) wire.Object {
+func (s answerTo) answer(parts []any, end bool) apijson.Object {
 	u := s.Usage
-	candidate := wire.Object{"content": wire.Object{"role": "model", "parts": parts}, "index": 0}
-	out := wire.Object{"candidates": []any{candidate}, "modelVersion": s.Model, "responseId": s.ID}
+	candidate := apijson.Object{"content": apijson.Object{"role": "model", "parts": parts}, "index": 0}
+	out := apijson.Object{"candidates": []any{candidate}, "modelVersion": s.Model, "responseId": s.ID}
 	if end {
 		candidate["finishReason"] = "STOP"
 		if s.Truncated {
 			candidate["finishReason"] = "MAX_TOKENS"
 		}
-		out["usageMetadata"] = wire.Object{
+		out["usageMetadata"] = apijson.Object{
 			"promptTokenCount": u.Input, "candidatesTokenCount": u.Output - u.Reasoning, "thoughtsTokenCount": u.Reasoning,
 			"cachedContentTokenCount": u.Cached, "totalTokenCount": u.Input + u.Output,
 		}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/org/rollout-action/internal/model/api/internal/wire"
+	"github.com/org/rollout-action/internal/model/api/internal/apijson"
 	"github.com/org/rollout-action/internal/model/asking"
 )
 
@@ -27,7 +27,7 @@ type askedRequest struct {
 	Model        string            `json:"model"`
 	Instructions string            `json:"instructions,omitempty"`
 	Input        []json.RawMessage `json:"input"`
-	Tools        []wire.Object     `json:"tools,omitempty"`
+	Tools        []apijson.Object  `json:"tools,omitempty"`
 	Store        bool              `json:"store"`
 	Include      []string          `json:"include,omitempty"`
 	Stream       bool              `json:"stream"`
@@ -45,7 +45,7 @@ func (c *conversation) Request() (string, any) {
 		r.Instructions = c.System
 	}
 	if c.Tool != nil {
-		r.Tools = []wire.Object{{"type": "function", "name": c.Tool.Name, "description": c.Tool.Description, "parameters": wire.Schema(c.Tool, wire.Same), "strict": false}}
+		r.Tools = []apijson.Object{{"type": "function", "name": c.Tool.Name, "description": c.Tool.Description, "parameters": apijson.Schema(c.Tool, apijson.Same), "strict": false}}
 	}
 	if c.open {
 		r.Include = nil
@@ -55,7 +55,7 @@ func (c *conversation) Request() (string, any) {
 
 // User implements asking.Conversation.
 func (c *conversation) User(text string) {
-	c.items = append(c.items, wire.Raw(wire.Object{"role": "user", "content": text}))
+	c.items = append(c.items, apijson.Raw(apijson.Object{"role": "user", "content": text}))
 }
 
 // Add implements asking.Conversation.
@@ -64,7 +64,7 @@ func (c *conversation) Add(a asking.Answer) { c.items = append(c.items, a.Raw...
 // Results implements asking.Conversation.
 func (c *conversation) Results(list []asking.Result) {
 	for _, r := range list {
-		c.items = append(c.items, wire.Raw(wire.Object{"type": "function_call_output", "call_id": r.Call.ID, "output": r.Text}))
+		c.items = append(c.items, apijson.Raw(apijson.Object{"type": "function_call_output", "call_id": r.Call.ID, "output": r.Text}))
 	}
 }
 
@@ -95,8 +95,8 @@ func (r *answerReader) Event(data []byte) {
 	e := gjson.ParseBytes(data)
 	switch e.Get("type").String() {
 	case "response.output_item.done":
-		if len(r.items) < wire.MaxParts {
-			r.items[e.Get("output_index").Int()] = wire.Copied(e.Get("item"))
+		if len(r.items) < apijson.MaxParts {
+			r.items[e.Get("output_index").Int()] = apijson.Copied(e.Get("item"))
 		}
 	case "response.completed", "response.incomplete", "response.failed":
 		r.Plain(e.Get("response"))
@@ -108,8 +108,8 @@ func (r *answerReader) Event(data []byte) {
 // Plain implements asking.Reader.
 func (r *answerReader) Plain(all gjson.Result) {
 	for _, item := range all.Get("output").Array() {
-		if len(r.output) < wire.MaxParts {
-			r.output = append(r.output, wire.Copied(item))
+		if len(r.output) < apijson.MaxParts {
+			r.output = append(r.output, apijson.Copied(item))
 		}
 	}
 	r.why, r.whole = all.Get("incomplete_details.reason").String(), true
@@ -152,11 +152,11 @@ func (r *answerReader) Answer() asking.Answer {
 			}
 		case "function_call":
 			arguments := item.Get("arguments").String()
-			if !wire.IsObject(arguments) {
-				raw = wire.Put(raw, "arguments", `"{}"`)
+			if !apijson.IsObject(arguments) {
+				raw = apijson.Put(raw, "arguments", `"{}"`)
 			}
-			if name := item.Get("name").String(); name != wire.SafeName(name) {
-				raw = wire.Put(raw, "name", string(wire.Raw(wire.SafeName(name))))
+			if name := item.Get("name").String(); name != apijson.SafeName(name) {
+				raw = apijson.Put(raw, "name", string(apijson.Raw(apijson.SafeName(name))))
 			}
 			a.Calls = append(a.Calls, asking.Call{ID: item.Get("call_id").String(), Name: item.Get("name").String(), Arguments: arguments})
 		}

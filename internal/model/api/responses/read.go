@@ -7,8 +7,8 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/org/rollout-action/internal/model"
+	"github.com/org/rollout-action/internal/model/api/internal/apijson"
 	"github.com/org/rollout-action/internal/model/api/internal/openai"
-	"github.com/org/rollout-action/internal/model/api/internal/wire"
 	"github.com/org/rollout-action/internal/model/sse"
 )
 
@@ -36,7 +36,7 @@ func (API) Conversation(_ string, body []byte) model.Conversation {
 	})
 	root.Get("tools").ForEach(func(_, t gjson.Result) bool {
 		c.Tools = append(c.Tools, model.Tool{
-			Name: cmp.Or(t.Get("name").String(), t.Get("type").String()), Description: t.Get("description").String(), Parameters: wire.Copy(t.Get("parameters")),
+			Name: cmp.Or(t.Get("name").String(), t.Get("type").String()), Description: t.Get("description").String(), Parameters: apijson.Copy(t.Get("parameters")),
 		})
 		return true
 	})
@@ -68,13 +68,13 @@ func itemOf(item gjson.Result) model.Message {
 		}
 		return model.Message{Role: "assistant", Parts: []model.Part{{
 			Type: model.PartCall, ID: cmp.Or(item.Get("call_id").String(), item.Get("id").String()),
-			Name: cmp.Or(item.Get("name").String(), strings.TrimSuffix(kind, "_call")), Arguments: wire.Arguments(arguments),
+			Name: cmp.Or(item.Get("name").String(), strings.TrimSuffix(kind, "_call")), Arguments: apijson.Arguments(arguments),
 		}}}
 	case "function_call_output", "custom_tool_call_output", "local_shell_call_output", "shell_call_output", "apply_patch_call_output":
 		output := item.Get("output")
 		text := output.String()
 		if output.IsArray() {
-			text = wire.Text(partsOf(output))
+			text = apijson.Text(partsOf(output))
 		}
 		return model.Message{Role: "tool", Parts: []model.Part{{Type: model.PartResult, ID: cmp.Or(item.Get("call_id").String(), item.Get("id").String()), Text: text}}}
 	default:
@@ -113,10 +113,10 @@ func answerOf(r gjson.Result) model.Answer {
 	}
 	if u := r.Get("usage"); u.IsObject() {
 		a.Usage = openai.ReasoningOutside(model.Usage{
-			Input: wire.Number(u.Get("input_tokens")), Cached: wire.Number(u.Get("input_tokens_details.cached_tokens")),
-			CacheWrite: wire.Number(u.Get("input_tokens_details.cache_write_tokens")),
-			Output:     wire.Number(u.Get("output_tokens")), Reasoning: wire.Number(u.Get("output_tokens_details.reasoning_tokens")), CostUSD: openai.Cost(u),
-		}, wire.Number(u.Get("total_tokens")))
+			Input: apijson.Number(u.Get("input_tokens")), Cached: apijson.Number(u.Get("input_tokens_details.cached_tokens")),
+			CacheWrite: apijson.Number(u.Get("input_tokens_details.cache_write_tokens")),
+			Output:     apijson.Number(u.Get("output_tokens")), Reasoning: apijson.Number(u.Get("output_tokens_details.reasoning_tokens")), CostUSD: openai.Cost(u),
+		}, apijson.Number(u.Get("total_tokens")))
 	}
 	countTools(r.Get("output"), &a.Usage)
 	return a
@@ -168,7 +168,7 @@ func (r *reader) Read(e sse.Event) (hide, last bool) {
 	case "response.created", "response.in_progress":
 		r.a.Model, r.a.ID = root.Get("response.model").String(), root.Get("response.id").String()
 	case "response.output_item.done":
-		if len(r.items) < wire.MaxParts {
+		if len(r.items) < apijson.MaxParts {
 			r.items = append(r.items, itemOf(root.Get("item")).Parts...)
 		}
 	case "response.completed", "response.incomplete", "response.failed":

@@ -10,8 +10,8 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/org/rollout-action/internal/model"
+	"github.com/org/rollout-action/internal/model/api/internal/apijson"
 	"github.com/org/rollout-action/internal/model/api/internal/openai"
-	"github.com/org/rollout-action/internal/model/api/internal/wire"
 	"github.com/org/rollout-action/internal/model/inspect"
 )
 
@@ -37,7 +37,7 @@ func (API) Facts() *model.Facts { return &facts }
 
 // Route implements api.Protocol.
 func (API) Route(method, path string) model.Route {
-	switch path = wire.Versionless(path, "v1"); {
+	switch path = apijson.Versionless(path, "v1"); {
 	case method == http.MethodPost && path == "/responses":
 		return model.RouteTurn
 	case method == http.MethodPost && path == "/responses/input_tokens":
@@ -57,7 +57,7 @@ var errBackground = errors.New("background: true is not possible at this gateway
 
 // Refuses refuses requests about an answer that the provider has stored.
 func (API) Refuses(method, path string) (kind, message string) {
-	below, ok := strings.CutPrefix(wire.Versionless(path, "v1"), "/responses/")
+	below, ok := strings.CutPrefix(apijson.Versionless(path, "v1"), "/responses/")
 	if ok && (method == http.MethodGet || method == http.MethodDelete || method == http.MethodPost && strings.HasSuffix(below, "/cancel")) {
 		return "no_stored_responses",
 			"answers are not stored at this gateway, so none can be fetched, cancelled or deleted: read the answer of POST /v1/responses itself, without background: true"
@@ -70,11 +70,11 @@ func (API) Prepare(path string, body []byte, to model.Upstream) (string, []byte,
 	if gjson.GetBytes(body, "background").Bool() {
 		return "", nil, errBackground
 	}
-	body, err := wire.Set(body, "model", to.Name)
+	body, err := apijson.Set(body, "model", to.Name)
 	if err == nil {
-		body, err = wire.SetAll(body, "", to.Sampling, map[string]string{"max_tokens": "max_output_tokens", "reasoning_effort": "reasoning.effort"})
+		body, err = apijson.SetAll(body, "", to.Sampling, map[string]string{"max_tokens": "max_output_tokens", "reasoning_effort": "reasoning.effort"})
 	}
-	return "/v1" + wire.Versionless(path, "v1"), body, err
+	return "/v1" + apijson.Versionless(path, "v1"), body, err
 }
 
 // Rules returns the rules for tools: the provider runs all but functions and the client's tools.
@@ -92,7 +92,7 @@ func (API) Rules() inspect.Rules {
 			}
 			return false
 		},
-		Text: wire.TextPart("input_text"),
+		Text: apijson.TextPart("input_text"),
 	}
 }
 
@@ -102,7 +102,7 @@ func (API) KeepAlive(last []byte) []byte {
 	if len(last) == 0 {
 		return []byte(": keepalive\n\n")
 	}
-	event := wire.JSON(map[string]any{"type": "response.in_progress", "sequence_number": gjson.GetBytes(last, "sequence_number").Int(),
+	event := apijson.JSON(map[string]any{"type": "response.in_progress", "sequence_number": gjson.GetBytes(last, "sequence_number").Int(),
 		"response": map[string]any{"id": cmp.Or(gjson.GetBytes(last, "response.id").String(), "resp"), "object": "response", "status": "in_progress", "output": []any{}}})
 	return []byte("event: response.in_progress\ndata: " + string(event) + "\n\n")
 }

@@ -234,7 +234,7 @@ func TestFilesOfAnImageKeepTheirOwnersAndLinks(t *testing.T) {
 
 func TestMountsLeaveWhatWasThere(t *testing.T) {
 	m := newMemory()
-	m.run = func(b *memoryBox, _ machine.Command) (int, error) {
+	m.run = func(b *memoryRoot, _ machine.Command) (int, error) {
 		for _, name := range []string{"/tmp/new", "/cache/x", "/made/by/mount/x", "/made/kept", "/etc/new/deep", "/etc/passwd"} {
 			b.files[name] = node{kind: tar.TypeReg, content: "written"}
 		}

@@ -105,8 +105,8 @@ type operation interface {
 	prepare(ctx context.Context, b *builder, k key) (apply, error)
 }
 
-// apply makes the changes of a step in a box.
-type apply func(context.Context, machine.Box) error
+// apply makes the changes of a step in a root file system.
+type apply func(context.Context, machine.Root) error
 
 // builder is the state of one build.
 type builder struct {
@@ -241,9 +241,9 @@ func (b *builder) step(ctx context.Context, s step, under machine.Image, label s
 		return machine.Image{}, err
 	}
 	var failed error
-	id, made, err := b.machine.Layer(ctx, k.String(), under, b.fresh, func(ctx context.Context, box machine.Box) error {
+	id, made, err := b.machine.Layer(ctx, k.String(), under, b.fresh, func(ctx context.Context, root machine.Root) error {
 		b.progress(label)
-		failed = do(ctx, box)
+		failed = do(ctx, root)
 		return failed
 	})
 	if failed != nil && errors.Is(err, failed) {
@@ -298,7 +298,7 @@ func (b *builder) open(ctx context.Context, own bool, o origin, do func(context.
 		if err != nil {
 			return err
 		}
-		return b.machine.Visit(ctx, image, func(ctx context.Context, box machine.Box) error { return do(ctx, box) })
+		return b.machine.Visit(ctx, image, func(ctx context.Context, root machine.Root) error { return do(ctx, root) })
 	}
 	if b.files == nil {
 		f, err := sources.ReadContext(ctx, b.context)

@@ -104,13 +104,13 @@ func (op *copyFiles) prepare(ctx context.Context, b *builder, k key) (apply, err
 	if err := op.sumSources(ctx, b, k); err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context, box machine.Box) error {
+	return func(ctx context.Context, root machine.Root) error {
 		return b.open(ctx, op.context, op.from, func(ctx context.Context, t sources.Tree) error {
 			items, err := op.items(ctx, b, t, downloads)
 			if err != nil {
 				return err
 			}
-			return op.copyInto(ctx, box, items)
+			return op.copyInto(ctx, root, items)
 		})
 	}, nil
 }

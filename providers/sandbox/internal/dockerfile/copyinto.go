@@ -110,12 +110,12 @@ func (it item) sumFile(ctx context.Context, k key) error {
 	})
 }
 
-// copyInto copies items into a box.
-func (op *copyFiles) copyInto(ctx context.Context, box machine.Box, items []item) error {
+// copyInto copies items into a root file system.
+func (op *copyFiles) copyInto(ctx context.Context, root machine.Root, items []item) error {
 	if len(items) == 0 {
 		return nil
 	}
-	dest, err := box.Stat(ctx, op.dest)
+	dest, err := root.Stat(ctx, op.dest)
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func (op *copyFiles) copyInto(ctx context.Context, box machine.Box, items []item
 	if err != nil {
 		return err
 	}
-	own, err := op.owner(ctx, box)
+	own, err := op.owner(ctx, root)
 	if err != nil {
 		return err
 	}
@@ -131,11 +131,11 @@ func (op *copyFiles) copyInto(ctx context.Context, box machine.Box, items []item
 	if isDir {
 		last = dest.Path
 	}
-	parents, err := missingDirs(ctx, box, last)
+	parents, err := missingDirs(ctx, root, last)
 	if err != nil {
 		return err
 	}
-	return put(ctx, box, func(w *writer) error {
+	return put(ctx, root, func(w *writer) error {
 		w.own, w.change = own, op.change
 		for _, dir := range parents {
 			if err := w.dir(dir); err != nil {
@@ -151,8 +151,8 @@ func (op *copyFiles) copyInto(ctx context.Context, box machine.Box, items []item
 	})
 }
 
-// targets returns the path of each item in the box. isDir reports whether the destination becomes a
-// directory if it does not exist.
+// targets returns the path of each item in the root. isDir reports whether the destination becomes
+// a directory if it does not exist.
 func (op *copyFiles) targets(dest machine.Info, items []item) (targets []string, isDir bool, err error) {
 	files := slices.ContainsFunc(items, func(it item) bool { return !it.dir && !it.archive })
 	into := op.toDir || dest.Dir
@@ -178,11 +178,11 @@ func (op *copyFiles) targets(dest machine.Info, items []item) (targets []string,
 }
 
 // owner returns the owner that --chown names, or nil without --chown.
-func (op *copyFiles) owner(ctx context.Context, box machine.Box) (*owner, error) {
+func (op *copyFiles) owner(ctx context.Context, root machine.Root) (*owner, error) {
 	if op.chown == "" {
 		return nil, nil
 	}
-	own, err := lookup(ctx, box, op.chown)
+	own, err := lookup(ctx, root, op.chown)
 	if err != nil {
 		return nil, fmt.Errorf("%s --chown=%s: %w", op.name, op.chown, err)
 	}
@@ -193,20 +193,20 @@ func (op *copyFiles) owner(ctx context.Context, box machine.Box) (*owner, error)
 type owner struct{ uid, gid int }
 
 // lookup resolves user[:group].
-func lookup(ctx context.Context, box machine.Box, text string) (owner, error) {
+func lookup(ctx context.Context, root machine.Root, text string) (owner, error) {
 	user, group, _ := strings.Cut(text, ":")
 	if user == "" {
 		user = "0"
 	}
-	uid, gid, err := box.Lookup(ctx, user, group)
+	uid, gid, err := root.Lookup(ctx, user, group)
 	return owner{uid, gid}, err
 }
 
 // missingDirs returns the directories that must be created for dir, topmost first.
-func missingDirs(ctx context.Context, box machine.Box, dir string) ([]string, error) {
+func missingDirs(ctx context.Context, root machine.Root, dir string) ([]string, error) {
 	var missing []string
 	for {
-		at, err := box.Stat(ctx, dir)
+		at, err := root.Stat(ctx, dir)
 		if err != nil {
 			return nil, err
 		}
@@ -222,15 +222,15 @@ func missingDirs(ctx context.Context, box machine.Box, dir string) ([]string, er
 	}
 }
 
-// writer writes the archive that is put into a box.
+// writer writes the archive that is put into a root file system.
 type writer struct {
 	archive *tar.Writer
 	own     *owner
 	change  modeChange
 }
 
-// put streams the archive that write writes into a box.
-func put(ctx context.Context, box machine.Box, write func(*writer) error) error {
+// put streams the archive that write writes into a root file system.
+func put(ctx context.Context, root machine.Root, write func(*writer) error) error {
 	r, w := io.Pipe()
 	written := make(chan error, 1)
 	go func() {
@@ -242,7 +242,7 @@ func put(ctx context.Context, box machine.Box, write func(*writer) error) error 
 		w.CloseWithError(err)
 		written <- err
 	}()
-	err := box.Put(ctx, r)
+	err := root.Put(ctx, r)
 	r.CloseWithError(sources.ErrStopped)
 	if from := <-written; from != nil && !errors.Is(from, sources.ErrStopped) {
 		return from // the cause; Put only reports that its stream ended early
@@ -286,7 +286,7 @@ func (w *writer) with(change modeChange) *writer {
 	return &writer{archive: w.archive, own: w.own, change: change}
 }
 
-// entry writes a header for a path in the box.
+// entry writes a header for a path in the root.
 func (w *writer) entry(header *tar.Header, name string) error {
 	switch header.Typeflag {
 	case tar.TypeGNUSparse, tar.TypeCont:

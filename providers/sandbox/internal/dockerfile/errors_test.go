@@ -99,7 +99,7 @@ func TestMissingTarget(t *testing.T) {
 
 func TestFailedRun(t *testing.T) {
 	m := newMemory()
-	m.run = func(_ *memoryBox, c machine.Command) (int, error) {
+	m.run = func(_ *memoryRoot, c machine.Command) (int, error) {
 		if c.Args[2] == "first" {
 			return 0, nil
 		}
@@ -155,7 +155,7 @@ func TestBothEndsOfLongOutputAreKept(t *testing.T) {
 func TestUnavailableMachineFeatures(t *testing.T) {
 	broken := errors.New("the disk is full")
 	m := newMemory()
-	m.run = func(*memoryBox, machine.Command) (int, error) { return 0, broken }
+	m.run = func(*memoryRoot, machine.Command) (int, error) { return 0, broken }
 	_, err := Build(t.Context(), m, Options{Context: dirOf("FROM debian:12\nRUN x\n", nil)})
 	if !errors.Is(err, broken) || !strings.HasPrefix(err.Error(), "Dockerfile:2: ") {
 		t.Error(err)
@@ -168,7 +168,7 @@ func TestCancelledBuild(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			m := newMemory()
-			m.run = func(*memoryBox, machine.Command) (int, error) {
+			m.run = func(*memoryRoot, machine.Command) (int, error) {
 				cancel()
 				return 137, nil // as for a killed command
 			}

@@ -17,7 +17,7 @@ type offline struct{}
 
 func (offline) RoundTrip(*http.Request) (*http.Response, error) { return nil, errors.New("no network") }
 
-// FuzzBuild builds hostile Dockerfiles. It must not panic, must call Box within its contract, and
+// FuzzBuild builds hostile Dockerfiles. It must not panic, must call Root within its contract, and
 // must give the same result the second time.
 func FuzzBuild(f *testing.F) {
 	names, err := filepath.Glob("testdata/builds/*.txtar")

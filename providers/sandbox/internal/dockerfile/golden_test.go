@@ -91,7 +91,7 @@ func describeBuild(t *testing.T, archive *txtar.Archive) string {
 		case line == "files\n":
 			seen = true
 		case words[0] == "prints":
-			m.run = func(_ *memoryBox, c machine.Command) (int, error) {
+			m.run = func(_ *memoryRoot, c machine.Command) (int, error) {
 				_, err := fmt.Fprintln(c.Stdout, strings.Join(words[1:], " "))
 				return 0, err
 			}
@@ -100,7 +100,7 @@ func describeBuild(t *testing.T, archive *txtar.Archive) string {
 	opts.Context = dir
 	shown := 0
 	say := m.run
-	m.run = func(b *memoryBox, c machine.Command) (int, error) {
+	m.run = func(b *memoryRoot, c machine.Command) (int, error) {
 		shown++
 		fmt.Fprintf(&text, "  run %q\n  as %q in %s, offline %t, env %q\n", c.Args, c.User, c.Dir, c.Offline, c.Env)
 		if script, ok := b.files[scriptPath]; ok {

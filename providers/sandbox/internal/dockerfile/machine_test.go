@@ -23,7 +23,7 @@ import (
 // place of commands.
 type memory struct {
 	images map[string]testImage
-	run    func(*memoryBox, machine.Command) (int, error)
+	run    func(*memoryRoot, machine.Command) (int, error)
 
 	froms    []string
 	layers   map[string]memoryLayer // by key
@@ -100,33 +100,33 @@ func (m *memory) root(image machine.Image) files {
 	panic("no layer " + top)
 }
 
-func (m *memory) Layer(ctx context.Context, key string, under machine.Image, fresh bool, do func(context.Context, machine.Box) error) (string, bool, error) {
+func (m *memory) Layer(ctx context.Context, key string, under machine.Image, fresh bool, do func(context.Context, machine.Root) error) (string, bool, error) {
 	m.asked = append(m.asked, key)
 	if layer, ok := m.layers[key]; ok && !fresh {
 		return layer.id, false, nil
 	}
-	box := &memoryBox{m: m, files: m.root(under)}
-	if err := do(ctx, box); err != nil {
+	root := &memoryRoot{m: m, files: m.root(under)}
+	if err := do(ctx, root); err != nil {
 		return "", true, fmt.Errorf("make a layer: %w", err)
 	}
 	m.count++
 	id := fmt.Sprintf("layer%d", m.count)
-	m.layers[key] = memoryLayer{id, box.files}
+	m.layers[key] = memoryLayer{id, root.files}
 	m.made = append(m.made, key)
 	return id, true, nil
 }
 
-func (m *memory) Visit(ctx context.Context, image machine.Image, do func(context.Context, machine.Box) error) error {
-	return do(ctx, &memoryBox{m: m, files: m.root(image)})
+func (m *memory) Visit(ctx context.Context, image machine.Image, do func(context.Context, machine.Root) error) error {
+	return do(ctx, &memoryRoot{m: m, files: m.root(image)})
 }
 
-// memoryBox is a box of memory.
-type memoryBox struct {
+// memoryRoot is a root file system in memory.
+type memoryRoot struct {
 	m     *memory
 	files files
 }
 
-func (b *memoryBox) Run(ctx context.Context, c machine.Command) (int, error) {
+func (b *memoryRoot) Run(ctx context.Context, c machine.Command) (int, error) {
 	b.m.commands = append(b.m.commands, c)
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -138,7 +138,7 @@ func (b *memoryBox) Run(ctx context.Context, c machine.Command) (int, error) {
 }
 
 // resolve follows links, the last element's only if last is set.
-func (b *memoryBox) resolve(name string, last bool) string {
+func (b *memoryRoot) resolve(name string, last bool) string {
 	done, rest := "/", strings.Split(strings.Trim(name, "/"), "/")
 	for hops := 0; len(rest) > 0 && hops < 100; hops++ {
 		next := path.Join(done, rest[0])
@@ -156,7 +156,7 @@ func (b *memoryBox) resolve(name string, last bool) string {
 	return done
 }
 
-func (b *memoryBox) Stat(_ context.Context, name string) (machine.Info, error) {
+func (b *memoryRoot) Stat(_ context.Context, name string) (machine.Info, error) {
 	if name != path.Clean(name) || !path.IsAbs(name) {
 		return machine.Info{}, fmt.Errorf("look: %q is not absolute and clean", name)
 	}
@@ -174,7 +174,7 @@ func (b *memoryBox) Stat(_ context.Context, name string) (machine.Info, error) {
 	return info, nil
 }
 
-func (b *memoryBox) Put(ctx context.Context, r io.Reader) error {
+func (b *memoryRoot) Put(ctx context.Context, r io.Reader) error {
 	archive := tar.NewReader(r)
 	for {
 		h, err := archive.Next()
@@ -200,7 +200,7 @@ func (b *memoryBox) Put(ctx context.Context, r io.Reader) error {
 	}
 }
 
-func (b *memoryBox) put(h *tar.Header, content string) error {
+func (b *memoryRoot) put(h *tar.Header, content string) error {
 	name := b.resolve("/"+h.Name, false)
 	var missing []string
 	for dir := path.Dir(name); dir != "/"; dir = path.Dir(dir) {
@@ -234,7 +234,7 @@ func (b *memoryBox) put(h *tar.Header, content string) error {
 	return nil
 }
 
-func (b *memoryBox) Get(_ context.Context, name string, w io.Writer) error {
+func (b *memoryRoot) Get(_ context.Context, name string, w io.Writer) error {
 	real := b.resolve(name, true)
 	if _, ok := b.files[real]; !ok {
 		return fmt.Errorf("get %s: %w", name, fs.ErrNotExist)
@@ -261,7 +261,7 @@ func (b *memoryBox) Get(_ context.Context, name string, w io.Writer) error {
 	return archive.Close()
 }
 
-func (b *memoryBox) Remove(_ context.Context, name string) error {
+func (b *memoryRoot) Remove(_ context.Context, name string) error {
 	real := b.resolve(name, false)
 	maps.DeleteFunc(b.files, func(other string, _ node) bool {
 		return other == real || strings.HasPrefix(other, real+"/")
@@ -269,7 +269,7 @@ func (b *memoryBox) Remove(_ context.Context, name string) error {
 	return nil
 }
 
-func (b *memoryBox) Lookup(_ context.Context, user, group string) (uid, gid int, err error) {
+func (b *memoryRoot) Lookup(_ context.Context, user, group string) (uid, gid int, err error) {
 	uid, err = strconv.Atoi(user)
 	gid = uid
 	if err != nil {
@@ -294,7 +294,7 @@ func (b *memoryBox) Lookup(_ context.Context, user, group string) (uid, gid int,
 	return uid, gid, nil
 }
 
-func (b *memoryBox) line(file, name string) []string {
+func (b *memoryRoot) line(file, name string) []string {
 	for line := range strings.Lines(b.files[file].content) {
 		if fields := strings.Split(strings.TrimSpace(line), ":"); fields[0] == name {
 			return fields

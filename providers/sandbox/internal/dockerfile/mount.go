@@ -121,9 +121,9 @@ type madeMount struct {
 	parents []string // created parents, topmost first
 }
 
-// make creates a mount's target in a box.
-func (m mount) make(ctx context.Context, b *builder, box machine.Box) (madeMount, error) {
-	before, err := box.Stat(ctx, m.target)
+// make creates a mount's target in a root file system.
+func (m mount) make(ctx context.Context, b *builder, root machine.Root) (madeMount, error) {
+	before, err := root.Stat(ctx, m.target)
 	if err != nil {
 		return madeMount{}, err
 	}
@@ -131,18 +131,18 @@ func (m mount) make(ctx context.Context, b *builder, box machine.Box) (madeMount
 	if before.Exists && (!before.Dir || m.copy != nil && len(before.Names) > 0) {
 		return madeMount{}, fmt.Errorf("%s: %s exists already, and nothing can be mounted over it here: choose another target, or use COPY", name, m.target)
 	}
-	parents, err := missingDirs(ctx, box, path.Dir(before.Path))
+	parents, err := missingDirs(ctx, root, path.Dir(before.Path))
 	if err != nil {
 		return madeMount{}, fmt.Errorf("%s: %w", name, err)
 	}
 	placed := madeMount{target: before.Path, existed: before.Exists, names: before.Names, parents: parents}
 	if m.copy != nil {
-		return placed, m.fill(ctx, b, box)
+		return placed, m.fill(ctx, b, root)
 	}
 	if before.Exists {
 		return placed, nil
 	}
-	return placed, put(ctx, box, func(w *writer) error {
+	return placed, put(ctx, root, func(w *writer) error {
 		for _, dir := range parents {
 			if err := w.dir(dir); err != nil {
 				return err
@@ -154,20 +154,20 @@ func (m mount) make(ctx context.Context, b *builder, box machine.Box) (madeMount
 }
 
 // fill copies the source of a bind.
-func (m mount) fill(ctx context.Context, b *builder, box machine.Box) error {
+func (m mount) fill(ctx context.Context, b *builder, root machine.Root) error {
 	return b.open(ctx, m.copy.context, m.copy.from, func(ctx context.Context, t sources.Tree) error {
 		items, err := m.copy.fromTree(ctx, b, t)
 		if err != nil {
 			return err
 		}
-		return m.copy.copyInto(ctx, box, items)
+		return m.copy.copyInto(ctx, root, items)
 	})
 }
 
 // remove undoes the changes of make.
-func (p madeMount) remove(ctx context.Context, box machine.Box) error {
+func (p madeMount) remove(ctx context.Context, root machine.Root) error {
 	if p.existed {
-		after, err := box.Stat(ctx, p.target)
+		after, err := root.Stat(ctx, p.target)
 		if err != nil {
 			return err
 		}
@@ -175,24 +175,24 @@ func (p madeMount) remove(ctx context.Context, box machine.Box) error {
 			if slices.Contains(p.names, name) {
 				continue
 			}
-			if err := box.Remove(ctx, path.Join(p.target, name)); err != nil {
+			if err := root.Remove(ctx, path.Join(p.target, name)); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	if err := box.Remove(ctx, p.target); err != nil {
+	if err := root.Remove(ctx, p.target); err != nil {
 		return err
 	}
 	for _, dir := range slices.Backward(p.parents) {
-		at, err := box.Stat(ctx, dir)
+		at, err := root.Stat(ctx, dir)
 		if err != nil {
 			return err
 		}
 		if len(at.Names) > 0 || !at.Dir || !strings.HasPrefix(p.target, dir) {
 			return nil
 		}
-		if err := box.Remove(ctx, dir); err != nil {
+		if err := root.Remove(ctx, dir); err != nil {
 			return err
 		}
 	}

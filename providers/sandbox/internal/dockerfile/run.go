@@ -119,34 +119,34 @@ func (r *runCommand) prepare(ctx context.Context, b *builder, k key) (apply, err
 			return nil, err
 		}
 	}
-	return func(ctx context.Context, box machine.Box) error { return r.apply(ctx, b, box) }, nil
+	return func(ctx context.Context, root machine.Root) error { return r.apply(ctx, b, root) }, nil
 }
 
 // apply runs the command, and removes its script and mounts.
-func (r *runCommand) apply(ctx context.Context, b *builder, box machine.Box) error {
+func (r *runCommand) apply(ctx context.Context, b *builder, root machine.Root) error {
 	var placed []madeMount
 	for _, m := range r.mounts {
-		at, err := m.make(ctx, b, box)
+		at, err := m.make(ctx, b, root)
 		if err != nil {
 			return err
 		}
 		placed = append(placed, at)
 	}
 	if r.script != "" {
-		if err := putScript(ctx, box, r.script); err != nil {
+		if err := putScript(ctx, root, r.script); err != nil {
 			return err
 		}
 	}
-	if err := r.exec(ctx, b, box); err != nil {
+	if err := r.exec(ctx, b, root); err != nil {
 		return err
 	}
 	if r.script != "" {
-		if err := box.Remove(ctx, scriptPath); err != nil {
+		if err := root.Remove(ctx, scriptPath); err != nil {
 			return err
 		}
 	}
 	for i := len(placed) - 1; i >= 0; i-- {
-		if err := placed[i].remove(ctx, box); err != nil {
+		if err := placed[i].remove(ctx, root); err != nil {
 			return err
 		}
 	}
@@ -154,7 +154,7 @@ func (r *runCommand) apply(ctx context.Context, b *builder, box machine.Box) err
 }
 
 // exec runs the command and shows its output.
-func (r *runCommand) exec(ctx context.Context, b *builder, box machine.Box) error {
+func (r *runCommand) exec(ctx context.Context, b *builder, root machine.Root) error {
 	env := r.env
 	for _, name := range r.proxy.Keys() {
 		if _, set := env.Get(name); !set {
@@ -163,7 +163,7 @@ func (r *runCommand) exec(ctx context.Context, b *builder, box machine.Box) erro
 		}
 	}
 	out := newOutput(b.progress)
-	exit, err := box.Run(ctx, machine.Command{
+	exit, err := root.Run(ctx, machine.Command{
 		Args:    r.args,
 		Env:     env.sorted(),
 		Dir:     r.dir,
@@ -182,7 +182,7 @@ func (r *runCommand) exec(ctx context.Context, b *builder, box machine.Box) erro
 	return nil
 }
 
-func putScript(ctx context.Context, box machine.Box, script string) error {
+func putScript(ctx context.Context, root machine.Root, script string) error {
 	var archive bytes.Buffer
 	w := tar.NewWriter(&archive)
 	if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: scriptPath[1:], Mode: 0o755, Size: int64(len(script)), ModTime: fixedTime}); err != nil {
@@ -194,5 +194,5 @@ func putScript(ctx context.Context, box machine.Box, script string) error {
 	if err := w.Close(); err != nil {
 		return err
 	}
-	return box.Put(ctx, &archive)
+	return root.Put(ctx, &archive)
 }

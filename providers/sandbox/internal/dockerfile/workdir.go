@@ -20,8 +20,8 @@ func (d makeDir) prepare(_ context.Context, _ *builder, k key) (apply, error) {
 	return d.apply, nil
 }
 
-func (d makeDir) apply(ctx context.Context, box machine.Box) error {
-	missing, err := missingDirs(ctx, box, d.path)
+func (d makeDir) apply(ctx context.Context, root machine.Root) error {
+	missing, err := missingDirs(ctx, root, d.path)
 	if err != nil {
 		return fmt.Errorf("WORKDIR: %w", err)
 	}
@@ -30,13 +30,13 @@ func (d makeDir) apply(ctx context.Context, box machine.Box) error {
 	}
 	var own *owner
 	if d.user != "" {
-		found, err := lookup(ctx, box, d.user)
+		found, err := lookup(ctx, root, d.user)
 		if err != nil {
 			return fmt.Errorf("WORKDIR %s for the user %s: %w", d.path, d.user, err)
 		}
 		own = &found
 	}
-	return put(ctx, box, func(w *writer) error {
+	return put(ctx, root, func(w *writer) error {
 		w.own = own
 		for _, dir := range missing {
 			if err := w.dir(dir); err != nil {

@@ -42,24 +42,24 @@ type Machine interface {
 	// images that the target needs.
 	From(ctx context.Context, ref string) (Image, error)
 
-	// Layer returns the layer with a key: from the store, or made by do in a box on under, whose
-	// changes become the layer. The key is 64 hexadecimal digits and covers under as well. If many
-	// processes ask for one key, one makes the layer and the others wait. fresh makes it even if it
-	// is stored; the new layer replaces the old one without disturbing its users. made reports
-	// whether do ran in this call. If do fails, nothing is stored and err has do's error in its
-	// chain. id goes into Layers of the next step's image. do may call Visit.
-	Layer(ctx context.Context, key string, under Image, fresh bool, do func(context.Context, Box) error) (id string, made bool, err error)
+	// Layer returns the layer with a key: from the store, or made by do in a root file system on
+	// under, whose changes become the layer. The key is 64 hexadecimal digits and covers under as
+	// well. If many processes ask for one key, one makes the layer and the others wait. fresh makes
+	// it even if it is stored; the new layer replaces the old one without disturbing its users.
+	// made reports whether do ran in this call. If do fails, nothing is stored and err has do's
+	// error in its chain. id goes into Layers of the next step's image. do may call Visit.
+	Layer(ctx context.Context, key string, under Image, fresh bool, do func(context.Context, Root) error) (id string, made bool, err error)
 
-	// Visit calls do with a box on an image, and discards the box with its changes. It is called
-	// while a layer is made: both boxes are then used concurrently.
-	Visit(ctx context.Context, image Image, do func(context.Context, Box) error) error
+	// Visit calls do with a root file system on an image, and discards it with its changes. It is
+	// called while a layer is made: both root file systems are then used concurrently.
+	Visit(ctx context.Context, image Image, do func(context.Context, Root) error) error
 }
 
-// Box is a root file system in use. Its methods are called one at a time. Paths are absolute and
+// Root is a root file system in use. Its methods are called one at a time. Paths are absolute and
 // clean ("/a/b", no "..", no trailing slash except for "/" itself). Links are followed inside of
-// the box only: an absolute link begins at the box's root, and ".." stops there. A box has methods
+// it only: an absolute link begins at its top, and ".." stops there. It has methods
 // for files because not every image has programs for them.
-type Box interface {
+type Root interface {
 	// Run runs a command and returns its exit code: 128+n if signal n ended it, 127 if the program
 	// does not exist, 126 if it cannot be started, both with the reason written to Stderr. err is
 	// for failures outside of the command, such as a missing user. Before Run returns, it ends all
@@ -97,7 +97,7 @@ type Box interface {
 	// the last element is not.
 	Remove(ctx context.Context, path string) error
 
-	// Lookup returns the ids of a user and a group. Names are looked up in the box's /etc/passwd
+	// Lookup returns the ids of a user and a group. Names are looked up in its /etc/passwd
 	// and /etc/group; numbers are returned unchanged, known or not. An empty group is the named
 	// user's own group or, for a number, the same number. The error for an unknown name contains
 	// it.
@@ -120,7 +120,7 @@ type Command struct {
 	// Args is the program, looked for in Env's PATH unless it has a slash, and its arguments. At
 	// least one.
 	Args []string
-	// Env is the complete environment except HOME, which the box sets from the user's passwd entry
+	// Env is the complete environment except HOME, which Run sets from the user's passwd entry
 	// if it is missing. Sorted by key, each key once.
 	Env []string
 	// Dir is absolute; if it is missing, it is created with mode 0755, owned by root.

@@ -12,7 +12,7 @@ import (
 	"github.com/org/rollout-action/providers/sandbox/internal/machine"
 )
 
-// Tree is a source of files for COPY: the context, or an image's root (a Box is a tree).
+// Tree is a source of files for COPY: the context, or an image's root (a machine.Root is a tree).
 type Tree interface {
 	Stat(ctx context.Context, path string) (machine.Info, error)
 	Get(ctx context.Context, path string, w io.Writer) error

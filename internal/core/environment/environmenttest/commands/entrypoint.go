@@ -37,7 +37,7 @@ func EntrypointChecks() []suite.Check {
 }
 
 // enters builds an image with this script as its ENTRYPOINT, and creates an environment from it.
-func enters(s *suite.Scene, script string, change ...func(*environment.CreateOptions)) *suite.Box {
+func enters(s *suite.Scene, script string, change ...func(*environment.CreateOptions)) *suite.Env {
 	s.Helper()
 	return s.Create(append([]func(*environment.CreateOptions){suite.On(withEntrypoint(s, script)), func(o *environment.CreateOptions) {
 		o.Files = []environment.Copy{s.Tools()}
@@ -107,7 +107,7 @@ func checkEntrypointExits(s *suite.Scene) {
 		ref := withEntrypoint(s, "echo 'I do my own thing'; echo 'and complain' >&2; exit "+code+"\n")
 		env, err := s.Provider.CreateEnvironment(s.Ctx, environment.CreateOptions{Image: ref, Labels: s.Labels})
 		if err == nil {
-			err = (&suite.Box{Environment: env, Scene: s}).Do(s.Ctx, "sleep 3600", environment.ExecOptions{}).Err
+			err = (&suite.Env{Environment: env, Scene: s}).Do(s.Ctx, "sleep 3600", environment.ExecOptions{}).Err
 			_ = env.Destroy(s.Ctx)
 		}
 		s.WantKind("an ENTRYPOINT that exits", err, environment.KindStart)

@@ -52,10 +52,10 @@ var victims = []struct{ name, script string }{
 }
 
 // An ending runs a script that prints "ready" and never ends, and then ends it.
-type ending func(s *suite.Scene, b *suite.Box, script string)
+type ending func(s *suite.Scene, b *suite.Env, script string)
 
 // timeoutEnds uses a longer timeout if the script was not ready in time.
-func timeoutEnds(s *suite.Scene, b *suite.Box, script string) {
+func timeoutEnds(s *suite.Scene, b *suite.Env, script string) {
 	s.Helper()
 	for timeout := time.Second; timeout <= s.Opts.Patience()/2; timeout *= 2 {
 		o := b.Do(s.Ctx, script, environment.ExecOptions{Timeout: timeout})

@@ -99,7 +99,7 @@ func checkAttack(s *suite.Scene, a attack, byTimeout bool) {
 
 // attacked creates an environment, starts a command in it and ends it when its defence is ready. If
 // it was not ready in time, it uses a longer timeout and another environment.
-func attacked(s *suite.Scene, a attack, byTimeout bool) (*suite.Box, error) {
+func attacked(s *suite.Scene, a attack, byTimeout bool) (*suite.Env, error) {
 	s.Helper()
 	script := `bash /k/busy.sh victim >/dev/null 2>&1 &
 		until [ -s /k/victim ]; do :; done
@@ -139,7 +139,7 @@ func attacked(s *suite.Scene, a attack, byTimeout bool) (*suite.Box, error) {
 
 // underAttack creates an environment in which an earlier command left a process that writes to
 // /k/older.
-func underAttack(s *suite.Scene, a attack) *suite.Box {
+func underAttack(s *suite.Scene, a attack) *suite.Env {
 	s.Helper()
 	env := s.Create(func(o *environment.CreateOptions) {
 		o.Files = []environment.Copy{{Src: fstest.MapFS{"busy.sh": {Data: []byte(busyScript), Mode: 0o755}}, Dst: "/k", Mode: 0o777}}
@@ -153,7 +153,7 @@ func underAttack(s *suite.Scene, a attack) *suite.Box {
 }
 
 // length returns the number of lines in a file below /k.
-func length(b *suite.Box, name string) int {
+func length(b *suite.Env, name string) int {
 	b.Scene.Helper()
 	return strings.Count(b.Fetch("/k/"+name, environment.ExtractOptions{}).OK(b.Scene).Text(b.Scene, name), "x\n")
 }

@@ -36,7 +36,7 @@ type onTerminal struct {
 }
 
 // runOnTerminal starts a script on a terminal.
-func runOnTerminal(b *suite.Box, script string, size environment.TerminalSize, opts environment.ExecOptions) *onTerminal {
+func runOnTerminal(b *suite.Env, script string, size environment.TerminalSize, opts environment.ExecOptions) *onTerminal {
 	r, w := io.Pipe()
 	t := &onTerminal{s: b.Scene, typing: w, sizes: make(chan environment.TerminalSize), done: make(chan suite.Outcome, 1)}
 	b.Scene.Cleanup(func() { w.Close() })

@@ -20,7 +20,7 @@ func changeChecks() []suite.Check {
 }
 
 // changes returns the changes of an environment, without those that it may make by itself.
-func changes(b *suite.Box, opts environment.ChangeOptions) environment.Changes {
+func changes(b *suite.Env, opts environment.ChangeOptions) environment.Changes {
 	b.Scene.Helper()
 	var got environment.Changes
 	var err error

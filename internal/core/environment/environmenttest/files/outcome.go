@@ -25,7 +25,7 @@ func outcomeChecks() []suite.Check {
 }
 
 // keep keeps the outcome of an environment, and removes it at the end.
-func keep(b *suite.Box) environment.Outcome {
+func keep(b *suite.Env) environment.Outcome {
 	b.Scene.Helper()
 	var kept environment.Outcome
 	var err error
@@ -42,7 +42,7 @@ func keep(b *suite.Box) environment.Outcome {
 }
 
 // continued starts an environment with the files of an outcome.
-func continued(s *suite.Scene, kept environment.Outcome) *suite.Box {
+func continued(s *suite.Scene, kept environment.Outcome) *suite.Env {
 	s.Helper()
 	b, err := restore(s, kept.ID)
 	if err != nil {

@@ -17,7 +17,7 @@ func restoreChecks() []suite.Check {
 }
 
 // restore continues with a kept environment.
-func restore(s *suite.Scene, id string, change ...func(*environment.CreateOptions)) (*suite.Box, error) {
+func restore(s *suite.Scene, id string, change ...func(*environment.CreateOptions)) (*suite.Env, error) {
 	opts := environment.CreateOptions{Image: s.Opts.Image, Labels: s.Labels}
 	for _, c := range change {
 		c(&opts)
@@ -31,7 +31,7 @@ func restore(s *suite.Scene, id string, change ...func(*environment.CreateOption
 			s.Errorf("Destroy: %v", err)
 		}
 	})
-	return &suite.Box{Environment: env, Scene: s}, nil
+	return &suite.Env{Environment: env, Scene: s}, nil
 }
 
 func checkRestore(s *suite.Scene) {

@@ -77,7 +77,7 @@ func checkSnapshotFound(s *suite.Scene) {
 	if err != nil {
 		s.Fatalf("another provider's CreateEnvironment: %v", err)
 	}
-	there := &suite.Box{Environment: env, Scene: s}
+	there := &suite.Env{Environment: env, Scene: s}
 	defer there.Destroy(s.Ctx)
 	s.Equal("another provider's files", there.Run("cat /file"), "found\n")
 }

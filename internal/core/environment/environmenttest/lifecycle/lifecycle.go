@@ -181,7 +181,7 @@ func checkUseAfterDestroy(s *suite.Scene) {
 
 // during runs a command that never ends, and calls end while it runs. end may fail the check, so it
 // is called by the check's own goroutine.
-func during(s *suite.Scene, b *suite.Box, end func() error) suite.Outcome {
+func during(s *suite.Scene, b *suite.Env, end func() error) suite.Outcome {
 	s.Helper()
 	stdout := suite.NewSignal("ready\n")
 	var o suite.Outcome
@@ -262,7 +262,7 @@ func checkStopDuringExec(s *suite.Scene) {
 }
 
 // vanish makes the backend lose an environment.
-func vanish(s *suite.Scene, b *suite.Box) {
+func vanish(s *suite.Scene, b *suite.Env) {
 	s.Helper()
 	if s.Opts.Vanish == nil {
 		s.Skip("Options.Vanish is not set")

@@ -24,7 +24,7 @@ func LimitChecks() []suite.Check {
 }
 
 // limited creates an environment, and skips the check if the environment does not apply this limit.
-func limited(s *suite.Scene, name string, limits environment.Limits) *suite.Box {
+func limited(s *suite.Scene, name string, limits environment.Limits) *suite.Env {
 	s.Helper()
 	env := s.Create(func(o *environment.CreateOptions) { o.Limits = limits })
 	if slices.Contains(environment.Unenforced(env.Environment), name) {

@@ -29,7 +29,7 @@ func loopbackChecks() []suite.Check {
 }
 
 // listen listens in the environment.
-func listen(b *suite.Box) net.Listener {
+func listen(b *suite.Env) net.Listener {
 	b.Scene.Helper()
 	var l net.Listener
 	var err error

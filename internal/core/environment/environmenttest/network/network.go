@@ -42,7 +42,7 @@ func needsServer(run func(s *suite.Scene)) func(s *suite.Scene) {
 }
 
 // networked creates an environment with this network, the client and the tools.
-func networked(s *suite.Scene, n environment.Network) *suite.Box {
+func networked(s *suite.Scene, n environment.Network) *suite.Env {
 	client := environment.Copy{Src: fstest.MapFS{"client.sh": {Data: []byte(s.Opts.NetworkClient), Mode: 0o644}}, Dst: "/n"}
 	return s.Create(func(o *environment.CreateOptions) {
 		o.Network, o.Files = n, []environment.Copy{client, s.Tools()}
@@ -50,7 +50,7 @@ func networked(s *suite.Scene, n environment.Network) *suite.Box {
 }
 
 // gets reports whether fetch or direct, the way, reaches a server.
-func gets(b *suite.Box, way, address string) bool {
+func gets(b *suite.Env, way, address string) bool {
 	o := b.Do(b.Scene.Ctx, ". /n/client.sh; "+way+" "+address, environment.ExecOptions{})
 	if o.Err != nil {
 		b.Scene.Fatalf("%s %s: %v", way, address, o.Err)
@@ -59,7 +59,7 @@ func gets(b *suite.Box, way, address string) bool {
 }
 
 // wantGets checks fetch and direct.
-func wantGets(b *suite.Box, when, address string, fetch, direct bool) {
+func wantGets(b *suite.Env, when, address string, fetch, direct bool) {
 	b.Scene.Helper()
 	if got := gets(b, "fetch", address); got != fetch {
 		b.Scene.Errorf("%s: fetch %s: %t, want %t", when, address, got, fetch)
@@ -209,7 +209,7 @@ func checkDoors(s *suite.Scene) {
 func checkLoopback(s *suite.Scene) {
 	const port = "8123"
 	a, b := networked(s, environment.Network{}), networked(s, environment.Network{})
-	serve := func(env *suite.Box) {
+	serve := func(env *suite.Env) {
 		env.Run(". /n/client.sh; serve " + port)
 		env.Run(". /n/client.sh; for ((i = 0; i < 1000; i++)); do direct 127.0.0.1:" + port + " 2>/dev/null && exit; sleep 0.05; done; exit 1")
 	}

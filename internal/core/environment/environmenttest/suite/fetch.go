@@ -19,7 +19,7 @@ type Fetched struct {
 
 // Fetch copies src out and checks that only plain files and directories arrived, all within the
 // destination.
-func (b *Box) Fetch(src string, opts environment.ExtractOptions) Fetched {
+func (b *Env) Fetch(src string, opts environment.ExtractOptions) Fetched {
 	s := b.Scene
 	s.Helper()
 	around := s.TempDir()

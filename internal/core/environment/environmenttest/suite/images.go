@@ -48,7 +48,7 @@ func (s *Scene) Key(part string) string {
 }
 
 // Snapshot makes an image from an environment and removes it at the end of the check.
-func (s *Scene) Snapshot(b *Box, opts environment.SnapshotOptions) string {
+func (s *Scene) Snapshot(b *Env, opts environment.SnapshotOptions) string {
 	s.Helper()
 	ref, err := environment.Snapshot(s.Ctx, b.Environment, opts)
 	if err != nil {

@@ -76,14 +76,14 @@ func (s *Scene) RemoveAll(left []environment.Listed) {
 	}
 }
 
-// Box is an environment with helpers for checks.
-type Box struct {
+// Env is an environment with helpers for checks.
+type Env struct {
 	environment.Environment
 	Scene *Scene
 }
 
 // Create creates an environment from the suite's image and destroys it at the end.
-func (s *Scene) Create(change ...func(*environment.CreateOptions)) *Box {
+func (s *Scene) Create(change ...func(*environment.CreateOptions)) *Env {
 	s.Helper()
 	opts := environment.CreateOptions{Image: s.Opts.Image, Labels: s.Labels}
 	for _, c := range change {
@@ -98,7 +98,7 @@ func (s *Scene) Create(change ...func(*environment.CreateOptions)) *Box {
 			s.Errorf("Destroy: %v", err)
 		}
 	})
-	return &Box{Environment: env, Scene: s}
+	return &Env{Environment: env, Scene: s}
 }
 
 // Outcome is the result of a command.
@@ -110,7 +110,7 @@ type Outcome struct {
 
 // Do runs a script and collects its output, unless opts has writers. It fails the check if Exec
 // does not return.
-func (b *Box) Do(ctx context.Context, script string, opts environment.ExecOptions) Outcome {
+func (b *Env) Do(ctx context.Context, script string, opts environment.ExecOptions) Outcome {
 	b.Scene.Helper()
 	var stdout, stderr Buffer
 	if opts.Stdout == nil {
@@ -126,13 +126,13 @@ func (b *Box) Do(ctx context.Context, script string, opts environment.ExecOption
 }
 
 // Run runs a script that must succeed, and returns its output.
-func (b *Box) Run(script string) string {
+func (b *Env) Run(script string) string {
 	b.Scene.Helper()
 	return b.RunWith(script, environment.ExecOptions{})
 }
 
 // RunWith is Run with options.
-func (b *Box) RunWith(script string, opts environment.ExecOptions) string {
+func (b *Env) RunWith(script string, opts environment.ExecOptions) string {
 	b.Scene.Helper()
 	o := b.Do(b.Scene.Ctx, script, opts)
 	if o.Err != nil || o.Code != 0 {
@@ -143,7 +143,7 @@ func (b *Box) RunWith(script string, opts environment.ExecOptions) string {
 }
 
 // Put copies trees into the environment.
-func (b *Box) Put(copies ...environment.Copy) {
+func (b *Env) Put(copies ...environment.Copy) {
 	b.Scene.Helper()
 	if err := b.CopyTo(b.Scene.Ctx, copies...); err != nil {
 		b.Scene.Fatalf("CopyTo: %v", err)
@@ -191,7 +191,7 @@ func (s *Scene) WantKind(what string, err error, kinds ...environment.Kind) {
 }
 
 // IsLost checks that every method that reaches an environment reports that it is lost.
-func (s *Scene) IsLost(b *Box) {
+func (s *Scene) IsLost(b *Env) {
 	s.Helper()
 	s.WantKind("Exec", b.Do(s.Ctx, "echo ran", environment.ExecOptions{}).Err, environment.KindLost)
 	s.WantKind("Exec with a timeout", b.Do(s.Ctx, "echo ran", environment.ExecOptions{Timeout: s.Opts.Patience()}).Err, environment.KindLost)
@@ -205,7 +205,7 @@ func (s *Scene) IsLost(b *Box) {
 }
 
 // SetNetwork changes the network of the environment.
-func (b *Box) SetNetwork(n environment.Network) {
+func (b *Env) SetNetwork(n environment.Network) {
 	b.Scene.Helper()
 	var err error
 	b.Scene.Within("SetNetwork", func() { err = environment.SetNetwork(b.Scene.Ctx, b.Environment, n) })

@@ -51,7 +51,7 @@ const libScript = `
 		grown() { reached $1 $(($(size $1) + $2)); }`
 
 // WithTools creates an environment with the scripts, and a server that an earlier command started.
-func (s *Scene) WithTools() *Box {
+func (s *Scene) WithTools() *Env {
 	s.Helper()
 	env := s.Create(func(o *environment.CreateOptions) { o.Files = []environment.Copy{s.Tools()} })
 	env.Run(". /k/lib.sh; bash /k/older.sh >/dev/null 2>&1 & grown older 2")
@@ -59,7 +59,7 @@ func (s *Scene) WithTools() *Box {
 }
 
 // CancelEnds runs a script that prints "ready" and never ends, and then cancels it.
-func CancelEnds(s *Scene, b *Box, script string) {
+func CancelEnds(s *Scene, b *Env, script string) {
 	s.Helper()
 	ctx, cancel := context.WithCancel(s.Ctx)
 	defer cancel()

@@ -7,7 +7,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/org/rollout-action/internal/model"
-	"github.com/org/rollout-action/internal/model/api/internal/wire"
+	"github.com/org/rollout-action/internal/model/api/internal/apijson"
 	"github.com/org/rollout-action/internal/model/meter"
 	"github.com/org/rollout-action/internal/model/rendering"
 )
@@ -22,7 +22,7 @@ func Clients(at, token, model string) map[string]string {
 
 // List returns a list of models with one model.
 func List(name string) []byte {
-	return wire.JSON(map[string]any{"object": "list", "data": []any{map[string]any{"id": name, "object": "model", "created": 1, "owned_by": "rollout"}}})
+	return apijson.JSON(map[string]any{"object": "list", "data": []any{map[string]any{"id": name, "object": "model", "created": 1, "owned_by": "rollout"}}})
 }
 
 // Cost returns the cost that an OpenAI-like provider states, in US dollars; nil if it states
@@ -31,7 +31,7 @@ func Cost(v gjson.Result) *float64 {
 	if ticks := v.Get("cost_in_usd_ticks"); ticks.Type == gjson.Number && ticks.Num >= 0 && ticks.Num <= 1e16 {
 		return new(ticks.Num / 1e10)
 	}
-	return wire.Dollars(v.Get("cost"))
+	return apijson.Dollars(v.Get("cost"))
 }
 
 // ReasoningOutside adds the reasoning to the output if the total shows that the output does not
@@ -40,7 +40,7 @@ func ReasoningOutside(u model.Usage, total *int64) model.Usage {
 	if total != nil && meter.Value(u.Reasoning) > 0 && u.Input != nil && u.Output != nil && *total == *u.Input+*u.Output+*u.Reasoning {
 		u.Output = new(*u.Output + *u.Reasoning)
 	}
-	u.Contradiction = wire.Contradiction(u, total)
+	u.Contradiction = apijson.Contradiction(u, total)
 	return u
 }
 
@@ -50,15 +50,15 @@ func Failure(code int, kind, message string) []byte {
 	if code >= http.StatusInternalServerError {
 		name = "server_error"
 	}
-	return wire.JSON(map[string]any{"error": map[string]any{"message": message, "type": name, "code": kind, "param": nil}})
+	return apijson.JSON(map[string]any{"error": map[string]any{"message": message, "type": name, "code": kind, "param": nil}})
 }
 
 // Error returns an error of the provider.
-func Error(e rendering.Error) wire.Object {
-	kind := wire.ByStatus(map[int]string{http.StatusTooManyRequests: "rate_limit_error"}, e.Status, "invalid_request_error", "server_error")
-	code := wire.ByStatus(map[int]string{http.StatusTooManyRequests: "rate_limit_exceeded"}, e.Status, "scripted", "server_error")
+func Error(e rendering.Error) apijson.Object {
+	kind := apijson.ByStatus(map[int]string{http.StatusTooManyRequests: "rate_limit_error"}, e.Status, "invalid_request_error", "server_error")
+	code := apijson.ByStatus(map[int]string{http.StatusTooManyRequests: "rate_limit_exceeded"}, e.Status, "scripted", "server_error")
 	if e.Overflow {
 		code = "context_length_exceeded"
 	}
-	return wire.Object{"message": e.Message, "type": kind, "code": code, "param": nil}
+	return apijson.Object{"message": e.Message, "type": kind, "code": code, "param": nil}
 }

@@ -10,35 +10,35 @@ import (
 // Transport returns a transport whose requests, to any host, the session answers inside this
 // process. It sets the session's token. Its connections end when the session is closed.
 func (s *Session) Transport() http.RoundTripper {
-	l := &insideListener{conns: make(chan net.Conn), closed: make(chan struct{})}
+	l := &inProcessListener{conns: make(chan net.Conn), closed: make(chan struct{})}
 	go s.Serve(l)
-	return &insideTransport{token: s.token, next: &http.Transport{DialContext: l.dial, DisableCompression: true}}
+	return &inProcessTransport{token: s.token, next: &http.Transport{DialContext: l.dial, DisableCompression: true}}
 }
 
-// insideTransport adds the session's token to requests.
-type insideTransport struct {
+// inProcessTransport adds the session's token to requests.
+type inProcessTransport struct {
 	token string
 	next  *http.Transport
 }
 
 // RoundTrip implements http.RoundTripper.
-func (t *insideTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+func (t *inProcessTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	r.Header.Set("Authorization", "Bearer "+t.token)
 	return t.next.RoundTrip(r)
 }
 
 // CloseIdleConnections closes connections that are idle; http.Client calls it.
-func (t *insideTransport) CloseIdleConnections() { t.next.CloseIdleConnections() }
+func (t *inProcessTransport) CloseIdleConnections() { t.next.CloseIdleConnections() }
 
-// insideListener accepts connections from this process.
-type insideListener struct {
+// inProcessListener accepts connections from this process.
+type inProcessListener struct {
 	conns  chan net.Conn
 	once   sync.Once
 	closed chan struct{}
 }
 
-func (l *insideListener) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+func (l *inProcessListener) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	client, server := net.Pipe()
 	select {
 	case l.conns <- server:
@@ -51,7 +51,7 @@ func (l *insideListener) dial(ctx context.Context, _, _ string) (net.Conn, error
 }
 
 // Accept implements net.Listener.
-func (l *insideListener) Accept() (net.Conn, error) {
+func (l *inProcessListener) Accept() (net.Conn, error) {
 	select {
 	case c := <-l.conns:
 		return c, nil
@@ -61,13 +61,13 @@ func (l *insideListener) Accept() (net.Conn, error) {
 }
 
 // Close implements net.Listener.
-func (l *insideListener) Close() error {
+func (l *inProcessListener) Close() error {
 	l.once.Do(func() { close(l.closed) })
 	return nil
 }
 
 // Addr implements net.Listener.
-func (l *insideListener) Addr() net.Addr { return insideAddr{} }
+func (l *inProcessListener) Addr() net.Addr { return insideAddr{} }
 
 type insideAddr struct{}
 

@@ -19,8 +19,8 @@ import (
 // ErrGone reports that process 1 has ended, for whatever reason.
 var ErrGone = errors.New("the environment is not running any more")
 
-// Box is the connection to process 1 of an environment.
-type Box struct {
+// Client is the connection to process 1 of an environment.
+type Client struct {
 	// Stderr has what process 1 printed to its standard error, if its starter writes it here.
 	Stderr Tail
 	// Stall is how long a writer of output may make no progress after the exit of its command,
@@ -38,14 +38,14 @@ type Box struct {
 	closed  bool
 }
 
-// New returns a Box that is not connected yet.
-func New() *Box {
-	return &Box{received: make(chan struct{}), ended: make(chan struct{}), waiting: map[int64]chan initwire.Answer{}}
+// New returns a Client that is not connected yet.
+func New() *Client {
+	return &Client{received: make(chan struct{}), ended: make(chan struct{}), waiting: map[int64]chan initwire.Answer{}}
 }
 
 // Connect begins to receive the answers of process 1. kill ends process 1, and wait returns when
 // process 1 has ended.
-func (b *Box) Connect(conn *initwire.Conn, kill, wait func()) {
+func (b *Client) Connect(conn *initwire.Conn, kill, wait func()) {
 	b.conn, b.kill = conn, kill
 	go b.receive()
 	go func() {
@@ -56,7 +56,7 @@ func (b *Box) Connect(conn *initwire.Conn, kill, wait func()) {
 }
 
 // Ended returns a channel that is closed when process 1, and everything with it, has ended.
-func (b *Box) Ended() <-chan struct{} { return b.ended }
+func (b *Client) Ended() <-chan struct{} { return b.ended }
 
 // SetupError says that process 1 could not create the environment. Refused: the kernel does not
 // permit something that is needed. Lacking: the image does not have a program that is needed.
@@ -71,7 +71,7 @@ func (e *SetupError) Error() string { return e.Problem }
 // SetUp sends the first message, with the files that go with it, and returns the answer when
 // process 1 is ready. A *SetupError describes the failure of process 1. It must be called once,
 // before anything else.
-func (b *Box) SetUp(ctx context.Context, setup initwire.Setup, files ...*os.File) (initwire.Answer, error) {
+func (b *Client) SetUp(ctx context.Context, setup initwire.Setup, files ...*os.File) (initwire.Answer, error) {
 	ready := b.register(0)
 	if err := b.conn.Send(setup, files...); err != nil {
 		return initwire.Answer{}, fmt.Errorf("set an environment up: %w", err)
@@ -109,7 +109,7 @@ func pollAnswer(answers <-chan initwire.Answer) (answer initwire.Answer, ok bool
 }
 
 // receive passes answers to the goroutines that wait for them.
-func (b *Box) receive() {
+func (b *Client) receive() {
 	defer close(b.received)
 	for {
 		var answer initwire.Answer
@@ -134,7 +134,7 @@ func (b *Box) receive() {
 }
 
 // register creates the channel for the answer to a request.
-func (b *Box) register(id int64) chan initwire.Answer {
+func (b *Client) register(id int64) chan initwire.Answer {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	c := make(chan initwire.Answer, 1)
@@ -143,7 +143,7 @@ func (b *Box) register(id int64) chan initwire.Answer {
 }
 
 // Send sends a request. It closes the files that go with it.
-func (b *Box) Send(request initwire.Request, files ...*os.File) (int64, <-chan initwire.Answer, error) {
+func (b *Client) Send(request initwire.Request, files ...*os.File) (int64, <-chan initwire.Answer, error) {
 	defer func() {
 		for _, f := range files {
 			f.Close()
@@ -164,7 +164,7 @@ func (b *Box) Send(request initwire.Request, files ...*os.File) (int64, <-chan i
 }
 
 // Call sends a request and waits for its answer.
-func (b *Box) Call(ctx context.Context, request initwire.Request, files ...*os.File) (initwire.Answer, error) {
+func (b *Client) Call(ctx context.Context, request initwire.Request, files ...*os.File) (initwire.Answer, error) {
 	_, answers, err := b.Send(request, files...)
 	if err != nil {
 		return initwire.Answer{}, err
@@ -204,7 +204,7 @@ func problemOf(answer initwire.Answer) error {
 }
 
 // End ends everything in the environment and waits until it has ended. It may be called many times.
-func (b *Box) End() {
+func (b *Client) End() {
 	b.mu.Lock()
 	if !b.closed {
 		b.closed = true
@@ -216,7 +216,7 @@ func (b *Box) End() {
 }
 
 // Running reports whether process 1 is alive.
-func (b *Box) Running() bool {
+func (b *Client) Running() bool {
 	select {
 	case <-b.ended:
 		return false
