@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -44,11 +45,35 @@ func TestGiganticTrees(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		testenv.Lacks(t, "sandbox", "Linux, where the memory of git is limited")
 	}
-	_, history := l.History(t.Context(), git.HistoryOptions{Commits: 10, Changes: 5})
-	_, changes := client.Changes(t.Context(), r.top, "first", false)
-	for name, err := range map[string]error{"history": history, "changes": changes} {
-		if err == nil || !strings.Contains(strings.ToLower(err.Error()), "out of memory") {
-			t.Errorf("%s: %v; want out of memory", name, err)
+	if _, err := client.Changes(t.Context(), r.top, "first", false); err == nil || !strings.Contains(strings.ToLower(err.Error()), "out of memory") {
+		t.Errorf("changes: %v; want out of memory", err)
+	}
+}
+
+// A history goes on after commits that git cannot compare, and says which these are.
+func TestHistoryGoesOnAfterGiganticCommits(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		testenv.Lacks(t, "sandbox", "Linux, where the memory of git is limited")
+	}
+	r := newLocalRepo(t)
+	first := r.git("rev-parse", "HEAD")
+	r.bomb()
+	r.git("update-ref", "HEAD", r.git("commit-tree", "-p", "HEAD", "-m", "defused", first+"^{tree}"))
+	r.git("update-ref", "HEAD", r.git("commit-tree", "-p", "HEAD", "-m", "last", first+"^{tree}"))
+	client := git.New(git.Options{Memory: 96 << 20})
+	l, err := client.Local(t.Context(), r.top, filepath.Join(r.top, ".git", "objects"), "HEAD", t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, most := range []int{2, 10} {
+		commits, err := l.History(t.Context(), git.HistoryOptions{Commits: most, Changes: 5})
+		var got []string
+		for _, c := range commits {
+			got = append(got, fmt.Sprint(c.Subject, " ", c.TooLarge, " ", len(c.Changes) > 0, " ", c.Parent != ""))
+		}
+		want := []string{"last false false true", "defused true false true", "bomb true false true", "two false true true", "one false true false"}
+		if want = want[:min(most, len(want))]; err != nil || !slices.Equal(got, want) {
+			t.Errorf("%d commits: %q, %v; want %q", most, got, err, want)
 		}
 	}
 }

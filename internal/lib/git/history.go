@@ -25,6 +25,8 @@ type Commit struct {
 	// moved and did not change is one change.
 	Changes []Change
 	Changed int
+	// TooLarge: it changes more than git can compare within its memory, so Changes is empty.
+	TooLarge bool
 }
 
 // Change is a file, link or submodule that a commit changed.
@@ -51,29 +53,59 @@ type HistoryOptions struct {
 
 // History returns the commit and its ancestors, newest first, by first parents: a merge is one
 // commit, which changed what it changed in its first parent. In a shallow clone it ends where the
-// clone ends, and the last commit has no parent.
+// clone ends, and the last commit has no parent. A few commits may be too large to compare.
 func (l *Local) History(ctx context.Context, opts HistoryOptions) ([]Commit, error) {
 	if err := l.keepShallow(); err != nil {
 		return nil, err
 	}
-	args := []string{
-		"log", "--first-parent", "--diff-merges=first-parent", "--raw", "-z", "--no-abbrev", "-M100%", "--no-ext-diff", "--no-textconv",
-		"--format=%x01%H %P%x02%aI%x02%s", "--max-count=" + strconv.Itoa(opts.Commits),
-	}
-	if !opts.Since.IsZero() {
-		args = append(args, "--since="+opts.Since.Format(time.RFC3339))
-	}
 	var commits []Commit
-	err := l.source.stream(ctx, "", append(args, l.ID, "--"), func(r *bufio.Reader) (err error) {
-		commits, err = readHistory(r, opts.Changes)
-		return err
-	})
+	at, tooLarge := l, 0
+	for at.ID != "" && len(commits) < opts.Commits {
+		found, err := at.history(ctx, opts, opts.Commits-len(commits), true)
+		if len(found) > 0 {
+			commits = append(commits, found...)
+			at = l.At(found[len(found)-1].Parent)
+		}
+		if err == nil {
+			break
+		}
+		if tooLarge++; !errors.Is(err, errMemory) || tooLarge > maxTooLarge || at.ID == "" {
+			return commits, err
+		}
+		alone, failed := at.history(ctx, opts, 1, false)
+		if failed != nil || len(alone) == 0 {
+			return commits, errors.Join(err, failed)
+		}
+		alone[0].TooLarge = true
+		commits = append(commits, alone[0])
+		at = l.At(alone[0].Parent)
+	}
 	if !opts.Since.IsZero() { // git compares the committer's date, which a rebase makes new
 		commits = slices.DeleteFunc(commits, func(c Commit) bool {
 			written, err := time.Parse(time.RFC3339, c.Date)
 			return err == nil && written.Before(opts.Since)
 		})
 	}
+	return commits, nil
+}
+
+// maxTooLarge bounds the commits of a history that git cannot compare: each takes a while.
+const maxTooLarge = 5
+
+// history returns most commits as History does, with or without their changes. With an error, it
+// returns those that git wrote before it.
+func (l *Local) history(ctx context.Context, opts HistoryOptions, most int, changes bool) (commits []Commit, err error) {
+	args := []string{"log", "--first-parent", "-z", "--format=%x01%H %P%x02%aI%x02%s", "--max-count=" + strconv.Itoa(most)}
+	if changes {
+		args = append(args, "--diff-merges=first-parent", "--raw", "--no-abbrev", "-M100%", "--no-ext-diff", "--no-textconv")
+	}
+	if !opts.Since.IsZero() {
+		args = append(args, "--since="+opts.Since.Format(time.RFC3339))
+	}
+	err = l.source.stream(ctx, "", append(args, l.ID, "--"), func(r *bufio.Reader) (err error) {
+		commits, err = readHistory(r, opts.Changes)
+		return err
+	})
 	return commits, err
 }
 

@@ -62,6 +62,7 @@ const (
 var (
 	errTooMuch = errors.New("it is larger than allowed")
 	errTimeout = errors.New("it took too long and was ended")
+	errMemory  = errors.New("out of memory")
 )
 
 // run runs git. When ctx ends, it kills git and all processes that git started.
@@ -101,6 +102,9 @@ func (g *Client) run(ctx context.Context, c call) ([]byte, error) {
 		return out.text.Bytes(), nil
 	}
 	message := stderr.String()
+	if c.memory > 0 && strings.Contains(strings.ToLower(message), errMemory.Error()) {
+		err = errors.Join(errMemory, err)
+	}
 	if out.left < 0 {
 		err, message = errTooMuch, "" // stderr only has a broken pipe
 	}

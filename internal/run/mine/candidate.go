@@ -128,6 +128,8 @@ func byNames(c *Candidate, from git.Commit, opts Options) {
 		c.Reason = Root
 	case opts.Exists != nil && opts.Exists(c.Task):
 		c.Reason = Exists
+	case from.TooLarge:
+		c.drop(TooManyFiles, "more than git can compare in its memory")
 	case from.Changed > MaxFiles:
 		c.drop(TooManyFiles, "%d files", from.Changed)
 	case has(func(c git.Change) bool { return odd(c.Name) || odd(c.OldName) }):

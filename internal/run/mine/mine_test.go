@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/org/rollout-action/internal/lib/git"
 	"github.com/org/rollout-action/internal/run/mine"
 )
 
@@ -123,6 +124,18 @@ func TestLookStopsAtTheLimitAndKeepsToPaths(t *testing.T) {
 	_, candidates = r.look(mine.Options{Exists: func(task string) bool { return strings.HasPrefix(task, "change-5-") }})
 	if candidates[0].Reason != mine.Exists || candidates[1].Reason != mine.Promising {
 		t.Errorf("got %s, %s", candidates[0].Reason, candidates[1].Reason)
+	}
+}
+
+// A commit that git cannot compare within its memory is left out with that reason.
+func TestCommitsThatGitCannotCompareAreLeftOut(t *testing.T) {
+	r := newRepo(t)
+	r.commit("begin", "x.sh", "1\n")
+	l, _ := r.look(mine.Options{})
+	commits := []git.Commit{{ID: strings.Repeat("1", 40), Parent: l.ID, Subject: "a bomb", TooLarge: true}}
+	candidates, err := mine.Look(t.Context(), l, commits, mine.Options{Limit: 1})
+	if got := table(candidates); err != nil || !strings.HasPrefix(got, "too_many_files") || !strings.Contains(got, "more than git can compare") {
+		t.Errorf("%s, %v", got, err)
 	}
 }
 
