@@ -27,6 +27,8 @@ type Format struct {
 	// Flag is another flag, and input of the Action, that names a file for the format; "": none.
 	// About is its help.
 	Flag, About string
+	// Rare: help lists the flag only if all flags are asked for.
+	Rare bool
 	// Options are the flags about how the format is written.
 	Options []Option
 	// Page: the file is meant for reading, and other reports link to it.
@@ -46,7 +48,9 @@ type Options struct {
 // Option is a flag for one of Options.
 type Option struct {
 	Flag, About string
-	In          func(*Options) *bool
+	// Rare: help lists the flag only if all flags are asked for.
+	Rare bool
+	In   func(*Options) *bool
 }
 
 // The formats that a workflow is given without being asked.
@@ -80,7 +84,7 @@ var All = Table{
 	},
 	{
 		Name: "json",
-		Flag: "report-json", About: "write the machine-readable report to this file: verdict, numbers and, of a job, the comparison",
+		Flag: "report-json", Rare: true, About: "write the machine-readable report to this file: verdict, numbers and, of a job, the comparison",
 		Job:   func(w io.Writer, in report.Input, _ Options) error { return json.Reporter{}.Write(w, in) },
 		Proof: func(w io.Writer, in prove.Report, _ Options) error { return json.Proof(w, in) },
 	},

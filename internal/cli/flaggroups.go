@@ -74,7 +74,7 @@ func (g flagsBelow) own() bool {
 func (g flagsBelow) usages(all bool) (text string, left int) {
 	short := pflag.NewFlagSet(g.heading, pflag.ContinueOnError)
 	g.flags.VisitAll(func(f *pflag.Flag) {
-		if !all && !commonFlags[f.Name] {
+		if !all && !commonFlags[f.Name] && !flags.IsCommon(f) {
 			if !f.Hidden {
 				left++
 			}
@@ -90,11 +90,12 @@ func (g flagsBelow) usages(all bool) (text string, left int) {
 // helpAll is the flag of commands with many flags that asks for help with all of them.
 const helpAll = "help-all"
 
-// commonFlags are the flags that most people use. Of a command with many flags, --help lists these.
+// commonFlags are the flags that most people use. Of a command with many flags, --help lists these
+// and the flags of common report formats.
 var commonFlags = map[string]bool{
 	"agent": true, "task": true, "n-attempts": true, "n-concurrent": true, "env-file": true, "set": true, "path": true, "execute": true,
 	"name": true, "env-type": true, "dry-run": true, "shard": true, "budget-cost-usd": true, "resume": true, "against": true, "baseline": true,
-	"comment": true, "junit": true, "markdown": true, "html": true, "report": true, "max-broken-tasks": true, "confirm": true, "retry-errors": true, "rerun": true, "help": true, helpAll: true,
+	"comment": true, "report": true, "max-broken-tasks": true, "confirm": true, "retry-errors": true, "rerun": true, "help": true, helpAll: true,
 }
 
 // manyFlags is how many flags a command has at most without --help-all.

@@ -57,6 +57,12 @@ func TestANewReportFormatIsOneTableEntry(t *testing.T) {
 			t.Errorf("%s has %q (%v), want %q", file, got, err, text)
 		}
 	}
+	if help := rollout("run", "--help").stdout; !strings.Contains(help, "--haiku string") || strings.Contains(help, "--report-json") {
+		t.Errorf("the help of run lacks --haiku, or lists the rare --report-json:\n%s", help)
+	}
+	if s := rollout("validate", "evals", "--haiku", "x.txt"); s.code != command.ExitUsage || !strings.Contains(s.stderr, "--haiku is for tasks that are run: it needs --run") {
+		t.Errorf("a report of tasks that are not run: %+v", s)
+	}
 	for _, verb := range []string{"run", "merge", "report", "resume", "verify"} {
 		help := rollout(verb, "--help-all").stdout
 		for _, part := range []string{"json, junit, markdown, haiku", "--haiku string", "--haiku-rhymes"} {

@@ -29,6 +29,9 @@ func (f *Files) Add(flags *pflag.FlagSet, formats reporters.Table, options bool)
 	for _, format := range formats {
 		if format.Flag != "" {
 			f.paths[format.Name] = flags.String(format.Flag, "", format.About)
+			if !format.Rare {
+				markCommon(flags, format.Flag)
+			}
 		}
 		for _, option := range format.Options {
 			if options {

@@ -45,6 +45,19 @@ func HeadingOf(f *pflag.Flag) string {
 	return ""
 }
 
+// common is the annotation of a flag that help lists also where a command has many flags.
+const common = "rollout_common"
+
+func markCommon(flags *pflag.FlagSet, name string) {
+	_ = flags.SetAnnotation(name, common, []string{}) // it exists
+}
+
+// IsCommon reports whether help lists a flag also where a command has many flags.
+func IsCommon(f *pflag.Flag) bool {
+	_, is := f.Annotations[common]
+	return is
+}
+
 // wanted is the annotation of a flag that says which values it takes.
 const wanted = "rollout_wanted"
 

@@ -52,10 +52,8 @@ type validateOptions struct {
 	github        string
 	view          flags.View
 	changed       func(string) bool
+	onlyWithRun   []string // the flags that have no meaning where nothing is run
 }
-
-// onlyWithRun are the flags that mean nothing where nothing is run.
-var onlyWithRun = []string{"runs", "nop-runs", "offline", "changed", "shard", "report", "junit", "markdown", "report-json", "github", "log-format"}
 
 // NewValidateCommand returns the command validate.
 func NewValidateCommand(v *command.Invocation) *cobra.Command {
@@ -120,6 +118,12 @@ func (o *validateOptions) addProof(cmd *cobra.Command, formats reporters.Table) 
 		flags.Wants(fs, "github", "want auto, on or off")
 		flags.Wants(fs, "changed", "name a commit, branch or tag, or leave it out")
 	})
+	o.onlyWithRun = []string{"log-format"}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if flags.HeadingOf(f) == flags.ForProof && f.Name != "run" {
+			o.onlyWithRun = append(o.onlyWithRun, f.Name)
+		}
+	})
 	cmd.Flags().BoolVar(&o.models, "models", false, "ask each model of the job for one token (not with --run)")
 	cmd.Flags().StringVar(&o.format, "format", flags.FormatText, "the format of the output: "+flags.FormatList(formats)+"; without --run text or json")
 	flags.Wants(cmd.Flags(), "format", "want "+flags.FormatList(formats)+"; without --run text or json")
@@ -127,7 +131,7 @@ func (o *validateOptions) addProof(cmd *cobra.Command, formats reporters.Table) 
 
 // request returns what a command line without --run asks for.
 func (o *validateOptions) request(target string) (stages.JobRequest, error) {
-	for _, flag := range onlyWithRun {
+	for _, flag := range o.onlyWithRun {
 		if o.changed(flag) {
 			return stages.JobRequest{}, command.Usagef("--%s is for tasks that are run: it needs --run", flag)
 		}
