@@ -51,7 +51,7 @@ echo searched >>"$out"
 
 // The real key of a model must only be in the memory of Rollout, in its own variables, and in its
 // requests to the provider.
-func TestTheKeyIsNowhere(t *testing.T) {
+func TestTheModelKeyReachesOnlyTheProvider(t *testing.T) {
 	sideBySide(t, realProviders, func(t *testing.T, provider string) {
 		script := scripted.Script{Answers: []scripted.Answer{{Text: "the key is " + keyOfModel}}, Repeat: true}
 		must(t, script.Check())

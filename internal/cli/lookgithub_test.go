@@ -71,5 +71,5 @@ func TestLaterLooksCompareWithTheBaselineOfTheFirst(t *testing.T) {
 	s.says("main at", fmt.Sprintf("the run that was named; run %d", first))
 
 	s.rollout(3, "merge", "parts", "--output", "gone", "--baseline", "github:main:987654321")
-	s.says("--baseline github:main:987654321: the result with which this job was compared before cannot be had any more", "Re-run all jobs")
+	s.says("--baseline github:main:987654321: the result that this job was compared with is no longer available", "Re-run all jobs")
 }

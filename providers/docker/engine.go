@@ -153,7 +153,8 @@ func (p *Provider) Reachable(ctx context.Context) error {
 	}
 }
 
-// containerPaths matches the API paths of our own containers and execs. A 404 there is rare.
+// containerPaths matches the API paths of our own containers and execs. A 404
+// there is rare: somebody removed them.
 var containerPaths = regexp.MustCompile(`/(containers|exec)/[0-9a-f]{64}/(json|archive)$`)
 
 // mayRetry reports whether a request is to be repeated after an answer.

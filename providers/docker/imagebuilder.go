@@ -73,7 +73,7 @@ func (b *imageBuilder) Check(ctx context.Context, platform string) (string, erro
 	case err != nil:
 		return "", err
 	case !buildkit:
-		return "", fmt.Errorf("the %s is for %s and has no BuildKit, which could build for %s", about, p.platform(), platform)
+		return "", fmt.Errorf("the %s runs on %s and has no BuildKit, so it cannot build for %s", about, p.platform(), platform)
 	}
 	return about + ", which has to emulate " + platform, nil
 }

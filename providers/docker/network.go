@@ -104,7 +104,7 @@ func (e *containerEnv) disconnect(ctx context.Context, leaveNone bool) error {
 		// The engine's own name server stays behind in the container, and goes on asking others.
 		return &environment.Error{
 			Kind: environment.KindStart,
-			Err:  fmt.Errorf("the container cannot be taken out of the network %s: the engine would go on looking up names for it", own),
+			Err:  fmt.Errorf("the container cannot be disconnected from the network %s: the engine would still resolve names for it", own),
 			Hint: "remove network from provider_config, or network_during_install",
 		}
 	}

@@ -218,7 +218,7 @@ func (e *containerEnv) startRelay(ctx context.Context) (*process, net.Listener, 
 		return nil, nil, 0, lost
 	}
 	return nil, nil, 0, &environment.Error{
-		Kind: environment.KindStart, Hint: "network: allowlist and agents[].model run a part of rollout in the container: it must be a rollout that is linked statically",
+		Kind: environment.KindStart, Hint: "network: allowlist and agents[].model run a part of rollout in the container, which works only with a statically linked rollout binary",
 		Err: fmt.Errorf("open the proxy tunnel of the container: %w %s", err, strings.TrimSpace(said.String())),
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-func TestHidden(t *testing.T) {
+func TestHiddenDirectoriesAreThoseBelowShownOnes(t *testing.T) {
 	for _, tc := range []struct {
 		name       string
 		hide, want []string

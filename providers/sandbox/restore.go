@@ -50,10 +50,10 @@ func (p *Provider) Restore(ctx context.Context, id string, opts environment.Crea
 		host = img.Host.Key
 	}
 	if !slices.Equal(m.Layers, p.layersOf(img)) || m.Host != host {
-		return nil, refused(fmt.Errorf("%s is not the image any more that it began with", opts.Image))
+		return nil, refused(fmt.Errorf("the image %s has changed since the environment was created", opts.Image))
 	}
 	if !exists(filepath.Join(dir, "up")) {
-		return nil, refused(errors.New("its changed files were in memory"))
+		return nil, refused(errors.New("its changed files were kept in memory and are lost"))
 	}
 	return p.begin(ctx, &sandboxEnv{p: p, id: newID(), img: img, env: opts.Env, kept: id}, opts)
 }

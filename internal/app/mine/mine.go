@@ -301,7 +301,7 @@ func readDockerfile(name string) ([]byte, error) {
 	case err != nil:
 		return nil, errors.New("there is no such file")
 	case !info.Mode().IsRegular(), info.Size() > maxDockerfile:
-		return nil, errors.New("is no file of at most 1 MiB")
+		return nil, errors.New("want a regular file of at most 1 MiB")
 	}
 	return os.ReadFile(name)
 }

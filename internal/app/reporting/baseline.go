@@ -82,7 +82,7 @@ func (f Finder) Find(ctx context.Context, dir string, of Evaluated, opts ReportO
 	if b.Job != nil {
 		b.Sentence += lacks(*b.Job)
 	} else if _, run := cutRun(branch); run != 0 {
-		b.Err = fmt.Errorf("--baseline %s: the result with which this job was compared before cannot be had any more: %s (begin again, as \"Re-run all jobs\" does)", host.Clean(opts.Baseline), host.Clean(b.Sentence))
+		b.Err = fmt.Errorf("--baseline %s: the result that this job was compared with is no longer available: %s (begin again, as \"Re-run all jobs\" does)", host.Clean(opts.Baseline), host.Clean(b.Sentence))
 	}
 	return b
 }

@@ -26,7 +26,8 @@ func fileOf(files []ReportFile, is func(format string) bool) string {
 	return files[i].Path
 }
 
-// CasesIn returns the file whose path is the output junit-path of a step.
+// CasesIn returns the path of the JUnit file, for the output junit-path of a step; "" if there is
+// none.
 func CasesIn(files []ReportFile) string {
 	return fileOf(files, func(format string) bool { return format == reporters.Cases })
 }

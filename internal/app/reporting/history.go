@@ -52,7 +52,7 @@ func ReadHistory(ctx context.Context, h *host.Host, path string, req HistoryRequ
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, host.Usagef("%s: is not a file: give one that rollout history add JOB --to FILE.jsonl wrote", host.Clean(path))
+		return nil, host.Usagef("%s is not a file: give one that rollout history add JOB --to FILE.jsonl wrote", host.Clean(path))
 	}
 	points, err = history.Read(f, host.Clean(path))
 	if err != nil {

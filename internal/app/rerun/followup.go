@@ -35,8 +35,8 @@ type followUp struct {
 	missed  map[string][]string // by the reason: the trials that cannot be run again
 }
 
-// planFollowUp plans a follow-up of the job in the directory of a request. what is the participle
-// for its trials: verified or judged.
+// planFollowUp plans a follow-up of the job in the directory of a request. what is "verified" or
+// "judged", for messages.
 func planFollowUp(ctx context.Context, h *host.Host, req stages.ResumeRequest, trials []string, what string) (_ *followUp, err error) {
 	stored, err := LoadStored(h.Paths, req.Dir, what+" again")
 	if err != nil {
@@ -62,7 +62,7 @@ func planFollowUp(ctx context.Context, h *host.Host, req stages.ResumeRequest, t
 	return q, nil
 }
 
-// LoadStored reads an existing job for a follow-up; what is as in planFollowUp.
+// LoadStored reads an existing job for a follow-up; what is as for planFollowUp.
 func LoadStored(paths host.Paths, dir, what string) (resume.Job, error) {
 	if err := paths.CheckJobDir(dir); err != nil {
 		return resume.Job{}, err
@@ -137,7 +137,7 @@ func (q *followUp) explainMissed(what string, carried bool) {
 		names := q.missed[reason]
 		after := ""
 		if carried {
-			after = "; results that there are are taken over"
+			after = "; their earlier results are taken over"
 		}
 		host.Linef(q.Host.Output, "%s cannot be %s again, because %s: %s%s", plural.Count(len(names), "trial"), what, host.Clean(reason), untrusted.Names(names), after)
 	}

@@ -66,7 +66,7 @@ func earlyMeaning(p app.Power) string {
 	return "STOPPED EARLY: trials with gate.stop: early if nothing changed, where that was measured. It shows a drop in up to 3 of 100 runs fewer on average."
 }
 
-// powerSource says what an estimate is from.
+// powerSource names the results that an estimate is computed from.
 func powerSource(p app.Power) string {
 	if p.Earlier == "" {
 		return "Tasks are taken to pass with probabilities from 0 to 1, evenly spread. --timings names an earlier job, for yours and for costs."

@@ -107,7 +107,7 @@ registry into the cache.
 	return cmd
 }
 
-// add adds the flags.
+// add defines the flags of run.
 func (o *runOptions) add(cmd *cobra.Command, formats reporters.Table) {
 	o.job.Add(cmd)
 	o.tasks.Add(cmd)

@@ -29,7 +29,7 @@ type Agent struct {
 	// Model is a name in the job's models; "": the agent reaches its model by itself.
 	Model  string `yaml:"model" json:"model,omitempty" doc:"The model of the agent, by its name in models. The agent gets a URL and a token for this trial only, in ROLLOUT_MODEL_URL, ROLLOUT_MODEL_KEY, ROLLOUT_MODEL_NAME and the variables that clients of the model's API read."`
 	Budget Budget `yaml:"budget" json:"budget,omitzero" doc:"The most that the agent may use of its model in one trial. When it is used up, further requests are refused, and the trial is verified as it is."`
-	// Trainable changes nothing of the trials. It is never true for an agent that only judges.
+	// Trainable does not affect trials. It is never true for an agent that only judges.
 	Trainable bool              `yaml:"trainable" json:"trainable,omitempty" experiment:"no" doc:"Conversations of the agent may be used for training: its results say so, and rollout export --trainable writes only those. Conversations of judges never may."`
 	Env       map[string]string `yaml:"env" json:"env,omitempty" doc:"Variables of both scripts. ${VAR} and ${VAR:-default} are taken from the environment of Rollout, $$ is a $."`
 }

@@ -2,7 +2,7 @@ package config
 
 import "testing"
 
-func TestHidingPipe(t *testing.T) {
+func TestPipesThatHideAFailureAreFound(t *testing.T) {
 	for script, want := range map[string]string{
 		"my-agent | tee log":                          "tee",
 		"cd /app\nmy-agent --yes 2>&1 | tee -a log\n": "tee",

@@ -48,8 +48,8 @@ func (c costCounts) String() string {
 	return fmt.Sprintf(" (without %s, and %d of the baseline, whose cost is not known)", plural.Count(c.unknown[1], "trial"), c.unknown[0])
 }
 
-// freeShare is the share of the mean cost that is added to each cost before its logarithm is taken,
-// so that trials that cost nothing have one, and that those that ended at once do not decide.
+// freeShare is the share of the mean cost that is added to each cost before its logarithm is taken:
+// 0 has no logarithm, and without it trials that ended at once would dominate the test.
 const freeShare = 0.01
 
 // knownCosts returns the costs of the scored attempts that are known.

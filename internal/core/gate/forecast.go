@@ -19,8 +19,8 @@ const rareShare = 1e-9
 // those of the agents that try it, from 0 to 1.
 type SuiteLevels [][]float64
 
-// Forecast is what a gate shows in four of five runs if job and baseline make so many attempts of
-// independent luck at each task: an estimate.
+// Forecast estimates the smallest changes that a gate shows in four of five runs, if job and
+// baseline make Attempts attempts at each task, with outcomes that do not depend on each other.
 type Forecast struct {
 	Attempts int `json:"attempts"`
 	// PassRateDrop is the smallest fall of the pass rate, shared by many tasks, that

@@ -48,8 +48,8 @@ func (k *checker) minScore(s scope, score string) {
 	k.add(s, c)
 }
 
-// scoresOf returns the scores with a name, the number of trials that should have one and do not,
-// and a text that counts those the judge did not have to judge.
+// scoresOf returns the scores with a name, the number of trials that lack theirs, and a text that
+// counts the trials that the judge did not have to judge.
 func (s scope) scoresOf(name string) (values []float64, missing int, skipped string) {
 	owner, _, _ := strings.Cut(name, ".") // a judge without a verdict has no criteria
 	type task struct{ dataset, task string }

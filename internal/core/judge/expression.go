@@ -417,7 +417,7 @@ func (e *expression) run(env map[string]any) (any, error) {
 	return out, nil
 }
 
-// The errors of values.
+// Reasons why a value is not a score.
 var (
 	errNull     = errors.New("has no value (null)")
 	errInfinite = errors.New("is not a finite number")

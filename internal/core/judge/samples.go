@@ -31,8 +31,8 @@ type sampler struct {
 	effort int // of all comparisons that are left
 }
 
-// sample returns values that fit a schema. why is the reason that there can be none; it is "" if
-// there are some, or if that is not known.
+// sample returns values that fit a schema. If none can exist, why is the reason; otherwise it is
+// "", also if none was found.
 func sample(s *jsonschema.Schema) (values []any, why string) {
 	return (&sampler{tries: maxTries, effort: maxSampling}).values([]*jsonschema.Schema{s}, nil, 0)
 }

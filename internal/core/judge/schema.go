@@ -43,19 +43,19 @@ func (j *Judge) compileForm(found *problems) {
 		found.add(fields.Path{"verdict"}, "ask for less", "the JSON Schema of the verdict is longer than %d KiB", maxSchema>>10)
 		return
 	}
-	r := ratings.of(rated{form: j.form, score: j.Score, criteria: len(j.Criteria) > 0})
+	r := ratings.of(ratingSource{form: j.form, score: j.Score, criteria: len(j.Criteria) > 0})
 	j.schema, j.score = r.schema, r.score
 	*found = append(*found, r.found...)
 }
 
-// rated is a verdict schema and the score expression over it.
-type rated struct {
+// ratingSource has a verdict schema and the score expression over it.
+type ratingSource struct {
 	form, score string
 	criteria    bool // the score follows from criteria
 }
 
-// rating is a compiled rated, or the problems that kept it from compiling. It is safe for
-// concurrent use.
+// rating is a compiled verdict schema and score expression, or the problems that kept them from
+// compiling. It is safe for concurrent use.
 type rating struct {
 	schema *jsonschema.Schema
 	score  *expression // nil with criteria
@@ -64,17 +64,17 @@ type rating struct {
 
 // ratings caches compiled ratings: thousands of tasks may have the same judges, and trying a score
 // takes milliseconds.
-var ratings = memory{known: map[rated]rating{}}
+var ratings = memory{known: map[ratingSource]rating{}}
 
 type memory struct {
 	mu    sync.Mutex
-	known map[rated]rating
+	known map[ratingSource]rating
 }
 
 // maxRemembered is the maximum number of cached ratings.
 const maxRemembered = 1000
 
-func (m *memory) of(key rated) rating {
+func (m *memory) of(key ratingSource) rating {
 	m.mu.Lock()
 	r, ok := m.known[key]
 	m.mu.Unlock()
@@ -92,7 +92,7 @@ func (m *memory) of(key rated) rating {
 }
 
 // rate compiles a schema and a score, and tries the score on verdicts that fit the schema.
-func rate(key rated) (r rating) {
+func rate(key ratingSource) (r rating) {
 	var err error
 	if r.schema, err = compileSchema([]byte(key.form)); err != nil {
 		r.found.add(fields.Path{"verdict"}, "", "it is no usable JSON Schema: %v", err)

@@ -60,7 +60,7 @@ func with(files map[string]string, more map[string]string) map[string]string {
 	return out
 }
 
-func TestJudgesOfATask(t *testing.T) {
+func TestATaskWithJudgesLoads(t *testing.T) {
 	task := Load(newTask(t, judgeFiles))
 	if len(task.Problems) > 0 {
 		t.Fatal(task.Problems)

@@ -152,8 +152,8 @@ func (u *upsert) run(ctx context.Context) error {
 	return u.pending // nil: other runs keep writing, and their comments are as good
 }
 
-// lapse ends the announcement of the newer run that kept this one from writing, if that run is
-// over.
+// lapse marks the announcement of a newer run as ended, if that run has ended without a report.
+// This run did not write its own comment because of that announcement.
 func (u *upsert) lapse(ctx context.Context, m move) error {
 	if !m.outdated || !m.newest.going {
 		return nil

@@ -157,11 +157,11 @@ func (m *Model) refusal(status int, text []byte, message string) *ProbeError {
 	case status/100 == 2:
 		return &ProbeError{Key: "base_url", Message: fmt.Sprintf("the server at %s answers, but not as the API %s does", m.base.Host, m.API)}
 	case status/100 == 3:
-		return &ProbeError{Key: "base_url", Message: fmt.Sprintf("the server at %s leads elsewhere (HTTP status %d)", m.base.Host, status)}
+		return &ProbeError{Key: "base_url", Message: fmt.Sprintf("the server at %s redirects to another address (HTTP status %d)", m.base.Host, status)}
 	case status == http.StatusUnauthorized || status == http.StatusForbidden || status == http.StatusBadRequest && mentions(text, "api key", "api_key"):
 		return &ProbeError{Key: "api_key", Message: "the provider does not accept the key" + with}
 	case status == http.StatusPaymentRequired || exhausted(text):
-		return &ProbeError{Key: "api_key", Message: "the account of the key has no money left" + with}
+		return &ProbeError{Key: "api_key", Message: "the account of the key has no credit left" + with}
 	case status == http.StatusTooManyRequests || status == statusOverloaded:
 		return &ProbeError{Busy: true, Message: "the provider refuses because of a rate limit now" + with}
 	case (status == http.StatusNotFound || status == http.StatusBadRequest) && named:

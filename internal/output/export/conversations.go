@@ -94,19 +94,20 @@ func (b *branches) write(r row, one *trajectory.Branch) error {
 		err = out.Flush()
 	}
 	if err != nil {
-		return written{fmt.Errorf("the conversation of %s: %w", r.trial.Dir(), err)}
+		return writeError{fmt.Errorf("the conversation of %s: %w", r.trial.Dir(), err)}
 	}
 	return nil
 }
 
 func (b *branches) end() (int, error) { return 0, nil }
 
-// written is an error of the destination, not of the conversation being written.
-type written struct{ error }
+// writeError is an error of the destination. Errors of the source are counted, and the export goes
+// on.
+type writeError struct{ error }
 
 // lost notes why a trial has no conversation. It returns err if that is the writer's error.
 func (r *Report) lost(one row, err error) error {
-	failed := written{}
+	failed := writeError{}
 	switch {
 	case err == nil:
 		return nil
@@ -158,7 +159,7 @@ func (a *archive) copy(r row, f *os.File) error {
 		return err
 	}
 	if _, err := io.CopyN(a.w, f, info.Size()); err != nil {
-		return written{fmt.Errorf("%s of %s: %w", result.ATIFFile, r.trial.Dir(), err)}
+		return writeError{fmt.Errorf("%s of %s: %w", result.ATIFFile, r.trial.Dir(), err)}
 	}
 	return nil
 }
@@ -187,7 +188,7 @@ func (a *archive) convert(r row) error {
 		return err
 	}
 	if err := trajectory.Convert(a.w, record, about); err != nil {
-		return written{fmt.Errorf("%s of %s: %w", result.ATIFFile, r.trial.Dir(), err)}
+		return writeError{fmt.Errorf("%s of %s: %w", result.ATIFFile, r.trial.Dir(), err)}
 	}
 	return nil
 }
@@ -207,7 +208,7 @@ func (a *archive) header(r row, size int64) error {
 	}
 	err := a.w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: path.Join(r.trial.Dir(), result.ATIFFile), Size: size, Mode: 0o644, ModTime: at.UTC().Truncate(time.Second)})
 	if err != nil {
-		return written{err}
+		return writeError{err}
 	}
 	return nil
 }

@@ -97,7 +97,7 @@ func difference(before, after map[string][]byte) string {
 		case had && has && (old == nil || now == nil):
 			continue // it is not known whether they differ
 		case had && old == nil, has && now == nil:
-			fmt.Fprintf(&b, "only %s has %s, which is no text or too large\n", map[bool]string{true: "this trial", false: "the baseline"}[has], shown)
+			fmt.Fprintf(&b, "only %s has %s, which is not text or too large\n", map[bool]string{true: "this trial", false: "the baseline"}[has], shown)
 		case !had:
 			b.Write(diff.Diff("/dev/null", nil, shown, now))
 		case !has:

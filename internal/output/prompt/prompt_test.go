@@ -80,7 +80,7 @@ func TestPromptHasWhatExplainsATrial(t *testing.T) {
 	}
 	in.BaseFiles, in.BaseDir = base.Files, "jobs/main"
 	got = New(in).Of(in.Trials[0], 0)
-	for _, want := range []string{"`-` attempt 2 of the baseline", "-    return 20 * days\n+    return 30 * days\n", "only this trial has app/extra.bin, which is no text or too large\n"} {
+	for _, want := range []string{"`-` attempt 2 of the baseline", "-    return 20 * days\n+    return 30 * days\n", "only this trial has app/extra.bin, which is not text or too large\n"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the prompt lacks %q:\n%s", want, got)
 		}

@@ -29,7 +29,7 @@ func TestShortWorkIsNotShown(t *testing.T) {
 	})
 }
 
-func TestLongWorkIsALineNowAndThen(t *testing.T) {
+func TestLongWorkPrintsALineFromTimeToTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
 		w := NewWorks(&out, Plain, width)

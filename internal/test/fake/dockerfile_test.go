@@ -41,8 +41,9 @@ func TestDockerfile(t *testing.T) {
 	}
 }
 
-// TestDockerfileProblems checks that errors name the line, and a workaround if there is one.
-func TestDockerfileProblems(t *testing.T) {
+// TestDockerfileErrorsNameTheLine checks that errors name the line, and a workaround if there is
+// one.
+func TestDockerfileErrorsNameTheLine(t *testing.T) {
 	for _, tt := range []struct{ name, dockerfile, want string }{
 		{"no base", "RUN true", "build image: Dockerfile: no build stage in current context"},
 		{"a base that is not there", "FROM missing", "build image: Dockerfile: there is no image missing"},

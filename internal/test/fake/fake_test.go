@@ -119,8 +119,9 @@ func TestScriptedWorldsOfTheFake(t *testing.T) {
 	}
 }
 
-// TestAtOnce lets many environments of one provider run all methods concurrently.
-func TestAtOnce(t *testing.T) {
+// TestManyEnvironmentsRunConcurrently lets many environments of one provider run all methods
+// concurrently.
+func TestManyEnvironmentsRunConcurrently(t *testing.T) {
 	p := fake.New(fake.Options{World: fake.NewWorld(), Complain: func(c string) { t.Error(c) }})
 	var all sync.WaitGroup
 	for i := range 100 {

@@ -278,7 +278,7 @@ func TestRunsAreFiltered(t *testing.T) {
 	expect(t, s, "none", "GET", "/repos/acme/widgets/actions/runs", "", 403, "integration")
 }
 
-func TestHistory(t *testing.T) {
+func TestComparesCommitsByHistory(t *testing.T) {
 	s := server(t)
 	for _, c := range [][]string{{"c1"}, {"c2", "c1"}, {"c3", "c2"}, {"c4", "c2"}, {"c5", "c4", "c3"}, {"alone"}} {
 		s.AddCommit(name, c[0], c[1:]...)

@@ -27,15 +27,15 @@ type Lines struct {
 	last     []string
 	dropped  int // bytes of lines between them
 
-	// failed are the last lines of the step that failed, if that is known; tail is of them alone
-	// then.
+	// failed has the last lines of the step that failed, if that step is known: then the tail is
+	// taken from these alone.
 	failed *Lines
 	// step is BuildKit's name of it, "[stage 2/3] RUN true".
 	step string
-	// Steps: lines that begin a step of the classic builder begin failed anew, and number is the
-	// step's.
+	// Steps says that the text is the output of the classic builder: each line that begins a step
+	// empties failed.
 	Steps  bool
-	number int
+	number int // of the current step, with Steps
 }
 
 // classicStep begins a step in the output of the classic builder.

@@ -50,7 +50,7 @@ func DescribeChanges(c environment.Changes, secrets *redact.Redactor) string {
 		fmt.Fprintf(&b, "%s not shown.\n", plural.Count(c.More, "more changed file")+" "+plural.Are(c.More))
 	}
 	if c.Unnamed > 0 {
-		fmt.Fprintf(&b, "%s not shown, because of names that cannot be told.\n", plural.Count(c.Unnamed, "changed file")+" "+plural.Are(c.Unnamed))
+		fmt.Fprintf(&b, "%s not shown, because their names cannot be shown.\n", plural.Count(c.Unnamed, "changed file")+" "+plural.Are(c.Unnamed))
 	}
 	return text.Middle(maxChanges) + b.String()
 }
@@ -63,7 +63,7 @@ func describeChange(c environment.Change) string {
 	var b strings.Builder
 	switch {
 	case c.Emptied:
-		fmt.Fprintf(&b, "replaced: %s is another directory now, and what it had is gone\n", name)
+		fmt.Fprintf(&b, "replaced: %s was removed and created again, and its earlier content is gone\n", name)
 	case before != nil && after != nil && !bytes.Equal(before, after):
 		b.Write(diff.Diff(name, before, name, after))
 	case c.Before == nil && after != nil && len(after) > 0:

@@ -30,7 +30,7 @@ func TestDescribeChange(t *testing.T) {
 		"a mode":         {environment.Change{Path: "/app/a", Before: text("a\n"), After: with(text("a\n"), 0o755)}, "mode: /app/a -rwxr-xr-x, it was -rw-r--r--\n"},
 		"a link":         {environment.Change{Path: "/app/a", Before: text("a\n"), After: &environment.FileState{Mode: fs.ModeSymlink | 0o777, Link: "/b\n"}}, "changed: /app/a (a link to \"/b\\n\"; it was 2 bytes)\n"},
 		"a directory":    {environment.Change{Path: "/app/d", Before: &environment.FileState{Mode: fs.ModeDir | 0o755}}, "deleted: /app/d (it was a directory)\n"},
-		"emptied":        {environment.Change{Path: "/app/d", Before: &environment.FileState{Mode: fs.ModeDir}, After: &environment.FileState{Mode: fs.ModeDir}, Emptied: true}, "replaced: /app/d is another directory now, and what it had is gone\n"},
+		"emptied":        {environment.Change{Path: "/app/d", Before: &environment.FileState{Mode: fs.ModeDir}, After: &environment.FileState{Mode: fs.ModeDir}, Emptied: true}, "replaced: /app/d was removed and created again, and its earlier content is gone\n"},
 		"a hostile name": {environment.Change{Path: "/app/a\n+++ /etc/passwd\x1b[2J", After: text("")}, "added: \"/app/a\\n+++ /etc/passwd\\x1b[2J\" (an empty file)\n"},
 		"a pipe":         {environment.Change{Path: "/app/p", After: &environment.FileState{Mode: fs.ModeNamedPipe | 0o644}}, "added: /app/p (a special file)\n"},
 		"only a secret":  {environment.Change{Path: "/app/a", Before: text("***\n"), After: text("***\n")}, "changed: /app/a (4 bytes)\n"},

@@ -23,7 +23,7 @@ func (u *unpacker) whiteout(at int, base string) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, unix.EPERM):
-		return fmt.Errorf("overlayfs's mark for a removed file, which every user may make since Linux 5.8: %w", err)
+		return fmt.Errorf("make overlayfs's mark for a removed file (other users than root may since Linux 5.8): %w", err)
 	case !errors.Is(err, unix.EEXIST):
 		return err
 	}
