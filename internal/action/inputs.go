@@ -211,9 +211,9 @@ func Inputs() []Input {
 		{Name: "shards", Commands: onlyPlan, instead: "plan divides a job, and run has shard: 1/4", set: dividing(to(func(f *form) *string { return &f.shards }))},
 		{Name: "target", Commands: onlyPlan, instead: "plan divides a job, and run has shard: 1/4", set: dividing(setTarget)},
 		{Name: "timings", Commands: ofAgents, set: dividing(to(func(f *form) *string { return &f.timings }))},
-		{Name: "reuse", Commands: onlyRun, lines: true, instead: "only run takes trials over", set: eachTo(func(f *form) *[]string { return &f.reuse })},
-		{Name: "against", Commands: onlyRun, instead: "run runs it, and merge finds the shards of both", set: to(func(f *form) *string { return &f.against })},
-		{Name: "confirm-against", Commands: onlyRun, instead: "run tries tasks again, and merge finds the shards of both", set: to(func(f *form) *string { return &f.confirmAgainst })},
+		{Name: "reuse", Commands: ofAgents, lines: true, instead: "only run takes trials over", set: eachTo(func(f *form) *[]string { return &f.reuse })},
+		{Name: "against", Commands: ofAgents, instead: "run runs it, and merge finds the shards of both", set: to(func(f *form) *string { return &f.against })},
+		{Name: "confirm-against", Commands: ofAgents, instead: "run tries tasks again, and merge finds the shards of both", set: to(func(f *form) *string { return &f.confirmAgainst })},
 		{Name: "budget-cost-usd", Commands: onlyRun, instead: "only run runs trials that cost something", set: overriding(stages.BudgetCost)},
 		{Name: "budget-duration", Commands: onlyRun, instead: "only run runs trials", set: overriding(stages.BudgetDuration)},
 		{Name: "agent", Commands: ofAgents, lines: true, set: eachTo(func(f *form) *[]string { return &f.job.Agents })},
@@ -245,8 +245,11 @@ func Inputs() []Input {
 	inputs = append(inputs, Input{Name: "comment", Commands: commenting, Default: defaultComment, set: to(func(f *form) *string { return &f.report.Comment })})
 	for _, k := range config.GateKeys() {
 		of := withReport
-		if k.Alone != "" {
-			of = onlyRun
+		switch {
+		case k.Alone != "":
+			of = ofAgents
+		case k.Flag() == "confirm": // an estimate names the further attempts
+			of = comparing
 		}
 		inputs = append(inputs, Input{Name: k.Flag(), Commands: of, set: func(f *form, value string) error {
 			f.report.Gate = append(f.report.Gate, config.Override{Path: "gate." + k.Key, Value: value, Origin: "--" + k.Flag()})
@@ -443,8 +446,12 @@ func (s inputs) request() (any, error) {
 	}
 	switch s.command {
 	case commandPlan:
+		f.job = f.job.Gated(f.report)
 		if f.divide {
-			return app.DivideRequest{Job: f.job, Shards: f.shards, Target: f.target, Timings: f.timings, Comment: f.report.Comment, Estimate: f.estimate, Baseline: f.report.Baseline, Stored: f.report.Stored}, nil
+			return app.DivideRequest{
+				Job: f.job, Shards: f.shards, Target: f.target, Timings: f.timings, Comment: f.report.Comment, Estimate: f.estimate,
+				Baseline: f.report.Baseline, Stored: f.report.Stored, Reuse: f.reuse, Against: f.against, ConfirmAgainst: f.confirmAgainst,
+			}, nil
 		}
 		if f.estimate {
 			return nil, usage("command: plan has no use for the input estimate without shards")

@@ -96,6 +96,11 @@ func TestInputsBecomeRequests(t *testing.T) {
 		"a plan is divided": {
 			map[string]string{"command": "plan", "job": "j", "shards": "auto", "target": "20m", "timings": "t", "comment": "changes"},
 			app.DivideRequest{Job: stages.JobRequest{File: "j"}, Shards: "auto", Target: 20 * time.Minute, Timings: "t", Comment: "changes"}},
+		"a plan counts what the run is asked for": {
+			map[string]string{"command": "plan", "job": "j", "shards": "2", "estimate": "true", "reuse": "baseline", "against": "main", "confirm-against": "old", "stop-early": "early", "confirm": "4"},
+			app.DivideRequest{Job: stages.JobRequest{File: "j", Overrides: []config.Override{
+				{Path: "gate.stop", Value: "early", Origin: "--stop-early"}, {Path: "gate.confirm.attempts", Value: "4", Origin: "--confirm"},
+			}}, Shards: "2", Target: stages.DefaultTarget, Estimate: true, Reuse: []string{"baseline"}, Against: "main", ConfirmAgainst: "old"}},
 		"a plan that is not divided comments on nothing": {
 			map[string]string{"command": "plan", "job": "j", "comment": "changes"}, stages.JobRequest{File: "j"}},
 		"a cancelled run withdraws what it has announced": {

@@ -42,6 +42,9 @@ type DivideRequest struct {
 	Estimate bool
 	Baseline string
 	Stored   reporting.StoredAt
+	// What the run will be asked for (as in RunRequest), which an estimate counts.
+	Reuse                   []string
+	Against, ConfirmAgainst string
 }
 
 // Division is a job divided into shards.

@@ -71,6 +71,31 @@ func TestReuseBaselineRunsWhatChanged(t *testing.T) {
 	s.says("2 that the other job had taken over itself")
 }
 
+// An estimate counts the trials that the run makes: none that it takes from the baseline, and those of
+// both sides if the baseline runs with the job.
+func TestTheEstimateCountsWhatRuns(t *testing.T) {
+	s := newReuseScene(t)
+	estimate := func(args ...string) {
+		t.Helper()
+		s.rollout(0, append([]string{"plan", "job.yaml", "--estimate", "--baseline", "stored/result.json"}, args...)...)
+	}
+	estimate()
+	s.says("each 3 trials of 3 tasks in 1 shard: ", "Not counted: up to 4 more attempts at each task that looks broken (gate.confirm)")
+	estimate("--reuse", "baseline", "--shards", "3")
+	s.says("each No trial Taken from the baseline (reuse: baseline): 3 of 3 trials, which are the same there")
+	if text := s.out.String(); strings.Contains(text, "Cost:") {
+		t.Errorf("it says what no trial costs: %s", text)
+	}
+	estimate("--against", "main", "--reuse", "baseline")
+	s.says("each at most 6 trials of 3 tasks in 1 shard: ", "Half of the trials are those of the baseline, main (against)", "Time: at most about", "on both sides (gate.confirm)")
+	s.write("evals/broken/instruction.md", "Do it otherwise.\n")
+	estimate("--reuse", "baseline", "--shards", "3")
+	s.says("each 1 trial of 1 task in 3 shards: broken", "2 of 3 trials, which are the same there")
+	estimate("--reuse", "elsewhere", "--confirm-against", "main")
+	s.says("each at most 3 trials of 3 tasks", "in the directories of reuse are not taken off")
+	s.rollout(2, "plan", "job.yaml", "--shards", "2", "--reuse", "baseline")
+}
+
 func TestReuseBaselineSaysWhyAllTrialsRun(t *testing.T) {
 	s := newReuseScene(t)
 	s.rollout(1, "run", "job.yaml", "--name", "none", "--reuse", "baseline", "--log-format", "plain")

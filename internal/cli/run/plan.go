@@ -28,6 +28,9 @@ type planOptions struct {
 	estimate        bool
 	baseline        string
 	stored          flags.Stored
+	reuse           []string
+	against         string
+	confirmAgainst  string
 	since           string
 	power, asJSON   bool
 	changed         func(string) bool
@@ -47,7 +50,8 @@ workflow. In a workflow it sets the outputs matrix (that JSON) and shards (their
 "rollout run --shard" with the same job file and timings. With --comment, the comment that an earlier run has left on the
 pull request (or the merge request in GitLab CI) says that the job is being evaluated, until "rollout merge --comment" replaces it.
 With --estimate it also says which trials run, and what they are expected to cost by the results of --baseline, and it is made if
-there is none. Without --shards, --estimate is about the job as one shard.
+there is none. Without --shards, --estimate is about the job as one shard. Give it --reuse, --against and --confirm-against as the run
+gets them: they decide how many trials there are.
 
 With --changed it shows only the trials that what changed since a commit can affect, by the key affects of the job file, and why.
 If there are none, the matrix is empty and shards is 0. If the job stops early (gate.stop) by looks at all tasks, the output round is
@@ -83,6 +87,7 @@ an estimate by the job that --timings names, from its scores and costs.
 			return Divide(cmd.Context(), v, app.DivideRequest{
 				Job: req, Shards: opts.shards, Target: opts.target, Timings: opts.timings, Comment: opts.comment,
 				Estimate: opts.estimate, Baseline: opts.baseline, Stored: opts.stored.At(opts.changed),
+				Reuse: opts.reuse, Against: opts.against, ConfirmAgainst: opts.confirmAgainst,
 			}, opts.asJSON)
 		},
 	}
@@ -97,6 +102,9 @@ an estimate by the job that --timings names, from its scores and costs.
 	cmd.Flags().BoolVar(&opts.estimate, "estimate", false, "say what would run and what it is expected to cost by --baseline, with --shards also in the comment, which is made if there is none")
 	cmd.Flags().StringVar(&opts.baseline, "baseline", reporting.BaselineNone, "with --estimate: the results to estimate from, as for run")
 	opts.stored.Add(cmd)
+	cmd.Flags().StringArrayVar(&opts.reuse, "reuse", nil, "with --estimate: what the run takes over, as for run; trials that are the same in the baseline (baseline) are not counted (repeatable)")
+	cmd.Flags().StringVar(&opts.against, "against", "", "with --estimate: the run has --against, so count the trials of the baseline, too")
+	cmd.Flags().StringVar(&opts.confirmAgainst, "confirm-against", "", "with --estimate: the run has --confirm-against")
 	cmd.Flags().BoolVar(&opts.power, "power", false, "show how small a change the gate would show in four of five runs, with 1 to 10 attempts; --timings names an earlier job")
 	cmd.Flags().BoolVar(&opts.asJSON, "json", false, "print JSON: job_name, total_trials and trials, or with --shards the matrix, or with --power its table")
 	return cmd
@@ -104,7 +112,7 @@ an estimate by the job that --timings names, from its scores and costs.
 
 // checkEstimate refuses flags about the results of an estimate that was not asked for.
 func (o *planOptions) checkEstimate() error {
-	for _, flag := range []string{"baseline", "baseline-artifact", "baseline-workflow"} {
+	for _, flag := range []string{"baseline", "baseline-artifact", "baseline-workflow", "reuse", "against", "confirm-against"} {
 		if o.changed(flag) && !o.estimate {
 			return command.Usagef("--%s is for --estimate", flag)
 		}

@@ -204,9 +204,14 @@ func TestACommentStartsARun(t *testing.T) {
 		t.Errorf("act ends with %d", good.code)
 	}
 	good.wantResults(map[string]string{"ask": "success", "plan": "success", "report": "success"})
+	good.wantTrials("apple", "banana")
 	comments := r.api.Comments(slug, 7)
 	if len(comments) != 1 || !strings.Contains(comments[0].Body, "release at `"+release[:7]) && !strings.Contains(comments[0].Body, release[:7]) || !strings.Contains(comments[0].Body, head[:7]) {
 		t.Errorf("the comments are %+v, want one about %s and %s", comments, release, head)
+	}
+	// The reusable workflow takes trials over by default (reuse: baseline), and nothing changed.
+	if text := "has changed since `" + release[:7] + "`: 0 of 2 trials ran."; !strings.Contains(comments[0].Body, text) {
+		t.Errorf("the comment does not say %q:\n%s", text, comments[0].Body)
 	}
 	first := ""
 	for _, q := range r.api.Requests() {
@@ -214,7 +219,7 @@ func TestACommentStartsARun(t *testing.T) {
 			first += q.Body
 		}
 	}
-	for _, want := range []string{"Evaluating [`" + head[:7], "This would run", "2 trials of 2 tasks in 2 shards", "`apple`, `banana`", "Time: about", release[:7]} {
+	for _, want := range []string{"Evaluating [`" + head[:7], "This would run", "at most 2 trials of 2 tasks in 2 shards", "`apple`, `banana`", "Time: at most about", "Perhaps 2 more are taken from it", release[:7]} {
 		if !strings.Contains(first, want) {
 			t.Errorf("the first comment does not say %q:\n%s", want, first)
 		}
