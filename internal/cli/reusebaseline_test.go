@@ -71,8 +71,8 @@ func TestReuseBaselineRunsWhatChanged(t *testing.T) {
 	s.says("2 that the other job had taken over itself")
 }
 
-// An estimate counts the trials that the run makes: none that it takes from the baseline, and those of
-// both sides if the baseline runs with the job.
+// An estimate counts the trials that the run makes: none that it takes from the baseline, and those
+// of both sides if the baseline runs with the job.
 func TestTheEstimateCountsWhatRuns(t *testing.T) {
 	s := newReuseScene(t)
 	estimate := func(args ...string) {

@@ -181,26 +181,27 @@ func EvaluatedIn(plan result.Plan) Evaluated {
 }
 
 // queryFor returns the query for the results of a branch ("": the pull request's base, or the
-// default branch) with which to compare the commit of.
-func queryFor(ctx context.Context, client *github.Client, env github.Environment, branch string, at StoredAt, of Evaluated) (github.Query, error) {
-	var asked *github.Pull
-	var err error
+// default branch) with which to compare the commit of. doubt says why the branch may be a wrong
+// one; "": it is not.
+func queryFor(ctx context.Context, client *github.Client, env github.Environment, branch string, at StoredAt, of Evaluated) (query github.Query, doubt string, err error) {
+	var base github.Base
 	branch, run := cutRun(branch)
 	if branch == "" {
-		if branch, asked, err = client.BaselineOf(ctx, env.Actions, of.commit, of.parents); err != nil {
-			return github.Query{}, err
+		if base, err = client.BaselineOf(ctx, env.Actions, of.commit, of.parents); err != nil {
+			return query, "", err
 		}
+		branch = base.Branch
 	}
 	if branch == "" && env.NeedsPull() {
 		pull, err := client.FindPull(ctx, env.Actions)
 		if err != nil && !errors.Is(err, github.ErrNoPull) {
-			return github.Query{}, err
+			return query, "", err
 		}
 		branch = cmp.Or(pull.BaseRef, env.DefaultBranch)
 	}
-	query := env.Query(branch, of.commit, of.parents)
+	query = env.Query(branch, of.commit, of.parents)
 	query.Run = run
-	if asked != nil { // not the event's commit, which is that of the default branch
+	if asked := base.Pull; asked != nil { // not the event's commit, which is that of the default branch
 		query.Event, query.Head = asked.HeadSHA, asked.HeadSHA
 	}
 	file := env.WorkflowFile
@@ -208,19 +209,22 @@ func queryFor(ctx context.Context, client *github.Client, env github.Environment
 		file = env.Origin.WorkflowFile
 	}
 	query.WorkflowFile, query.Artifact = cmp.Or(at.Workflow, file), cmp.Or(at.Artifact, DefaultBaselineArtifact)
-	return query, nil
+	return query, base.Doubt, nil
 }
 
 // fetchBaseline returns the baseline, with the earlier runs that of asks for, and the end of the
-// sentence about these.
+// sentence about these, and about what is in doubt.
 func fetchBaseline(ctx context.Context, env github.Environment, branch string, at StoredAt, of Evaluated) (_ *result.Job, found github.Found, together string, err error) {
 	client, err := github.New(env.Token, env.APIURL)
 	if err != nil {
 		return nil, found, "", err
 	}
-	query, err := queryFor(ctx, client, env, branch, at, of)
+	query, doubt, err := queryFor(ctx, client, env, branch, at, of)
 	if err != nil {
 		return nil, found, "", err
+	}
+	if doubt != "" {
+		doubt = "; it is " + host.Clean(doubt)
 	}
 	dir, err := os.MkdirTemp("", "rollout-baseline-")
 	if err != nil {
@@ -235,7 +239,7 @@ func fetchBaseline(ctx context.Context, env github.Environment, branch string, a
 		return nil, found, "", err
 	}
 	if query.Run != 0 && of.pool > 1 {
-		return &job, found, "; gate.baseline.pool has no effect, because one run was named", nil
+		return &job, found, doubt + "; gate.baseline.pool has no effect, because one run was named", nil
 	}
-	return &job, found, poolOnGitHub(ctx, client, query, found, &job, of.pool, dir), nil
+	return &job, found, doubt + poolOnGitHub(ctx, client, query, found, &job, of.pool, dir), nil
 }

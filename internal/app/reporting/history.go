@@ -87,7 +87,7 @@ func resultsOnGitHub(ctx context.Context, env github.Environment, branch string,
 	if err != nil {
 		return nil, err
 	}
-	query, err := queryFor(ctx, client, env, branch, req.Stored, Evaluated{})
+	query, _, err := queryFor(ctx, client, env, branch, req.Stored, Evaluated{})
 	if err != nil {
 		return nil, err
 	}

@@ -54,6 +54,8 @@ type Actions struct {
 
 	// Number is the pull request's; 0: there is none, or (with NeedsPull) FindPull has to find it.
 	Number int
+	// Named is the number of the pull request that an input of a dispatch names; 0: none does.
+	Named int
 	// HeadRepository ("owner/name") and HeadBranch are the source of a pull request; "" if there is
 	// none, or if that repository was deleted.
 	HeadRepository string
@@ -393,6 +395,7 @@ func (e event) teach(a *Actions) {
 		}
 	}
 	a.Inputs = len(e.Inputs)+len(e.ClientPayload) > 0
+	a.Named = namedPull(e.Inputs, e.ClientPayload)
 	switch {
 	case e.PullRequest != nil:
 		pr := e.PullRequest
