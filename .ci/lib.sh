@@ -5,7 +5,7 @@ image=debian:bookworm
 newer_image=       # a second one, for tests of agents that need a newer Python
 work=$(mktemp -d)
 chmod 755 "$work" # other users' tests run in it
-mkdir "$work/log" "$work/passed" "$work/took"
+mkdir "$work/log" "$work/passed" "$work/took" "$work/times"
 left_out=() # what did not run, and why, for the table at the end
 restricted=        # a setting of the machine to be restored
 current='the beginning'
@@ -59,8 +59,10 @@ begin() {
     set +m
     began=$SECONDS
     "$@"
-    echo "$((SECONDS - began))" > "$work/took/$name"
-    printf 'took %d s\n' "$((SECONDS - began))"
+    times > "$work/times/$name" # of this shell and of its children
+    computed=$(awk -F '[ ms]+' '{sum += 60 * ($1 + $3) + $2 + $4} END {printf "%.0f", sum}' "$work/times/$name")
+    printf '%6d %6d\n' "$((SECONDS - began))" "$computed" > "$work/took/$name"
+    printf 'took %d s, and %d s of processors\n' "$((SECONDS - began))" "$computed"
     : > "$work/passed/$name"
   ) > "$work/log/$name" 2>&1 < /dev/null &
   running[$name]=$!
@@ -80,14 +82,14 @@ await() {
   done
 }
 
-# queue NAME COMMAND: notes the command, a name without arguments, for work_off.
+# queue NAME COMMAND [AFTER]: notes the command, a name without arguments, for work_off. It does not begin before AFTER has passed.
 queued=()
-queue() { queued+=("$1" "$2"); }
+queue() { queued+=("$1" "$2" "${3:-}"); }
 
 # work_off N NAME...: runs what is queued, in this order and at most N at a time, and awaits each as soon as it ends. The names are
 # of what goes on anyway and does not count.
 work_off() {
-  local most=$1 name count
+  local most=$1 name count n begun
   shift
   while :; do
     count=0
@@ -98,23 +100,68 @@ work_off() {
         count=$((count + 1))
       fi
     done
-    if [ ${#queued[@]} -gt 0 ] && [ "$count" -lt "$most" ]; then
-      begin "${queued[0]}" "${queued[1]}"
-      queued=("${queued[@]:2}")
-    elif [ $((${#queued[@]} + count)) -eq 0 ]; then
-      return
-    else
+    begun=''
+    for ((n = 0; n < ${#queued[@]} && count < most; n += 3)); do
+      if [ -z "${queued[n + 2]}" ] || [ -e "$work/passed/${queued[n + 2]}" ]; then
+        begin "${queued[n]}" "${queued[n + 1]}"
+        queued=("${queued[@]:0:n}" "${queued[@]:n+3}")
+        begun=1
+        break
+      fi
+    done
+    if [ -z "$begun" ]; then
+      [ $((${#queued[@]} + count)) -gt 0 ] || return 0
       sleep 0.5
     fi
   done
 }
 
-# table prints how long each part took, and what was left out.
+# longest_first PACKAGE...: prints the packages that it reads, these first.
+longest_first() {
+  local names name
+  names=$(cat)
+  [ -n "$names" ] || return 0
+  for name in "$@"; do
+    grep -xF -- "$name" <<< "$names" || true
+  done
+  grep -vxF -- "$(printf '%s\n' "$@")" <<< "$names" || true
+}
+
+# divide MACHINE PURE: notes in four arrays how the packages that it reads are tested. Files name those whose tests look at the machine, and
+# those that only compute. What has passed is in none of the arrays.
+#
+# A package that the change reaches is in race, or, if it only computes, in pure. Others, whose tests are those of the commit that the change
+# begins at, are tested without the race detector: in cached, where Go may know that they pass, because their tests ask for nothing of the machine.
+divide() {
+  local package
+  race=() pure=() others=() cached=()
+  while read -r package; do
+    case ${state["tests $package"]} in
+      passed) continue ;;
+      same)
+        if grep -qxF -- "$package" "$1"; then
+          others+=("$package")
+        else
+          cached+=("$package")
+        fi
+        ;;
+      *)
+        if [ -z "${ROLLOUT_TEST_FULL:-}" ] && grep -qxF -- "$package" "$2"; then
+          pure+=("$package")
+        else
+          race+=("$package")
+        fi
+        ;;
+    esac
+  done
+}
+
+# table prints how long each part took, how much of that it computed, and what was left out.
 table() {
   local file
-  printf '\n=== seconds of each part; several run at a time\n'
+  printf '\n=== seconds of each part, and of processors in it; several parts run at a time\n'
   for file in "$work"/took/*; do
-    [ ! -e "$file" ] || printf '%6d  %s\n' "$(cat "$file")" "${file##*/}"
+    [ ! -e "$file" ] || printf '%s  %s\n' "$(< "$file")" "${file##*/}"
   done | sort -nr
   [ ${#left_out[@]} -eq 0 ] || printf '   left out: %s\n' "${left_out[@]}"
 }
@@ -151,11 +198,14 @@ plan() {
   says "$work/plan" same "do not differ from ${from:0:12}: tests of packages run without the race detector, the rest is left out"
 }
 
-# machine leaves in $facts what the digests have of this machine. What is missing may be installed later.
+# machine leaves in $facts what the digests have of this machine. What is missing may be installed later. Git is part of all digests, as tests of
+# most packages are built from what runs it.
 facts=()
 machine() {
   facts=(
-    -machine "$(uname -srm) $(docker --version 2> /dev/null || true)"
+    -machine "$(uname -srm) $(docker --version 2> /dev/null || true) $(git --version 2> /dev/null || true)"
+    -tool "make=$(make --version 2> /dev/null | head -n 1 || true)"
+    -tool "cargo=$(cargo --version 2> /dev/null || true)"
     -tool "chromium=$(google-chrome --version 2> /dev/null || chromium --version 2> /dev/null || true)"
     -tool "node=$(node --version 2> /dev/null || true)"
     -tool "python=$(python3 --version 2> /dev/null || true)"

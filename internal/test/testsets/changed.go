@@ -81,7 +81,7 @@ func changed(args []string, out io.Writer) error {
 // digestsHere returns the digests of all parts of the checkout in the working directory, and their
 // sorted names. tools has the versions of programs.
 func digestsHere(machine string, tools map[string]string) (digests map[string]string, names []string, err error) {
-	t, err := readTree()
+	t, err := treeHere()
 	if err != nil {
 		return nil, nil, err
 	}

@@ -25,6 +25,25 @@ type tree struct {
 	byDir    map[string][]string
 }
 
+// trees has the checkouts that were read, by their directories: go list takes seconds.
+var trees = map[string]*tree{}
+
+// treeHere returns the checkout in the working directory, as it was at the first call.
+func treeHere() (*tree, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return nil, err
+	}
+	if trees[dir] == nil {
+		t, err := readTree()
+		if err != nil {
+			return nil, err
+		}
+		trees[dir] = t
+	}
+	return trees[dir], nil
+}
+
 // readTree reads the checkout in the working directory.
 func readTree() (*tree, error) {
 	packages, err := list()

@@ -4,6 +4,7 @@
 //	go run ./internal/test/testsets docker  # the tests are built from the provider docker
 //	go run ./internal/test/testsets ids     # they use sandboxes, so subordinate ids matter
 //	go run ./internal/test/testsets user    # these two, and what asks who runs it
+//	go run ./internal/test/testsets pure    # they only compute: no race can happen
 //	go run ./internal/test/testsets long    # some take long; a pattern of -run for these follows
 //
 // It also says which parts of CI a change reaches, and whether tests read files that this takes no
@@ -53,16 +54,19 @@ func run(args []string, out io.Writer) error {
 		return checkReads(args[1], out)
 	}
 	if len(args) != 1 {
-		return errors.New("usage: testsets docker|ids|user|long, testsets reads DIR, or testsets changed [-records DIR] [-base DIR] [-machine TEXT] [-tool NAME=VERSION]... [-all]")
+		return errors.New("usage: testsets docker|ids|user|pure|long, testsets reads DIR, or testsets changed [-records DIR] [-base DIR] [-machine TEXT] [-tool NAME=VERSION]... [-all]")
 	}
 	packages, err := list()
 	if err != nil {
 		return err
 	}
 	var names []string
-	if args[0] == "long" {
+	switch args[0] {
+	case "long":
 		names, err = long(packages)
-	} else {
+	case "pure":
+		names, err = pure(packages)
+	default:
 		names, err = choose(packages, args[0])
 	}
 	if err != nil {
@@ -212,14 +216,23 @@ var asking = []string{
 	"user.Current", "testenv.NeedRoot", "testenv.NeedDocker", "testenv.Lacks",
 }
 
+// asked has the answers of asksForUser about single files. Both sets need them.
+var asked = map[string]bool{}
+
 // asksForUser reports whether one of the files mentions a function of asking.
 func asksForUser(dir string, files []string) (bool, error) {
 	for _, name := range files {
-		f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(dir, name), nil, parser.SkipObjectResolution)
-		if err != nil {
-			return false, err
+		file := filepath.Join(dir, name)
+		asks, known := asked[file]
+		if !known {
+			f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+			if err != nil {
+				return false, err
+			}
+			asks = mentions(f, asking...)
+			asked[file] = asks
 		}
-		if mentions(f, asking...) {
+		if asks {
 			return true, nil
 		}
 	}

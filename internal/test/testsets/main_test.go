@@ -8,11 +8,17 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 )
 
-var packages = sync.OnceValues(list)
+// packages returns those of this repository.
+func packages() (map[string]*listed, error) {
+	tree, err := here()
+	if err != nil {
+		return nil, err
+	}
+	return tree.packages, nil
+}
 
 func chosen(t *testing.T, set string) []string {
 	t.Helper()

@@ -48,13 +48,18 @@ var reads = map[string][]string{
 }
 
 // uses lists the programs of the machine that the tests of a package run, of those whose versions
-// CI knows.
+// CI knows. All digests have the version of git.
 var uses = map[string][]string{
+	"./cmd/rollout":                 {"node", "python"},
 	"./examples":                    {"python"},
 	"./internal/core/agent/presets": {"node", "python"},
+	"./internal/run/mine":           {"cargo", "make", "node", "python"},
+	"./internal/run/trial":          {"python"},
 	"./internal/test/actiontest":    {"node"},
 	"./internal/test/browsertest":   {"chromium", "node"},
 	"./providers/internal/confine":  {"python"},
+	"./providers/internal/podinit":  {"python"},
+	"./providers/sandbox":           {"python"},
 }
 
 // runReleased lists the packages whose tests run the released binary.

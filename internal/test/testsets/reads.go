@@ -14,7 +14,7 @@ import (
 // directory of the program in NAME.dir. It prints a line for each file of the repository that is
 // not an input, and fails if there is one.
 func checkReads(dir string, out io.Writer) error {
-	t, err := readTree()
+	t, err := treeHere()
 	if err != nil {
 		return err
 	}

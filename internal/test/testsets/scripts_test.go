@@ -42,6 +42,105 @@ func TestTheLastLineNamesTheUnfinishedPart(t *testing.T) {
 	}
 }
 
+// library runs a script with the functions of .ci/lib.sh, and returns its output.
+func library(t *testing.T, script string, env ...string) string {
+	t.Helper()
+	out, err := scripted(t, "../../..", ". .ci/lib.sh\ntrap 'rm -rf \"$work\"' EXIT\n"+script, append(env, "ROLLOUT_CI_CACHE="+t.TempDir())...)
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return out
+}
+
+// CI gives the versions of all programs that tests use to the digests of parts.
+func TestVersionsOfToolsAreGiven(t *testing.T) {
+	bin := t.TempDir()
+	for _, program := range []string{"cargo", "chromium", "docker", "git", "google-chrome", "make", "node", "python3"} {
+		if err := os.WriteFile(filepath.Join(bin, program), []byte("#!/bin/sh\necho 'this "+program+" 1'\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out := library(t, `PATH='`+bin+`':$PATH
+machine
+printf '%s\n' "${facts[@]}"`)
+	if described, _, _ := strings.Cut(out, "-tool"); !strings.Contains(described, "this git 1") {
+		t.Errorf("the machine is described without the version of git:\n%s", out)
+	}
+	for name, tools := range uses {
+		for _, tool := range tools {
+			if !regexp.MustCompile(`(?m)^-tool\n` + tool + `=this [\w-]+ 1$`).MatchString(out) {
+				t.Errorf("%s uses %s, whose version is not given:\n%s", name, tool, out)
+			}
+		}
+	}
+}
+
+// Packages are divided by what a change has to prove with them.
+func TestHowPackagesAreTested(t *testing.T) {
+	const script = `printf '%s\n' ./a/machine ./b/machine > "$work/machine"
+printf '%s\n' ./a/computes ./b/computes > "$work/pure"
+for name in machine computes plain; do
+  state["tests ./a/$name"]=run state["tests ./b/$name"]=same state["tests ./c/$name"]=passed
+done
+divide "$work/machine" "$work/pure" < <(printf '%s\n' ./{a,b,c}/{machine,computes,plain})
+echo "race ${race[*]}"; echo "pure ${pure[*]}"; echo "others ${others[*]}"; echo "cached ${cached[*]}"`
+	for _, tc := range []struct{ full, want string }{
+		{"", "race ./a/machine ./a/plain\npure ./a/computes\nothers ./b/machine\ncached ./b/computes ./b/plain\n"},
+		{"1", "race ./a/machine ./a/computes ./a/plain\npure \nothers ./b/machine\ncached ./b/computes ./b/plain\n"},
+	} {
+		if out := library(t, script, "ROLLOUT_TEST_FULL="+tc.full); out != tc.want {
+			t.Errorf("with ROLLOUT_TEST_FULL=%q, they are %q, want %q", tc.full, out, tc.want)
+		}
+	}
+}
+
+func TestPackagesThatTakeLongestComeFirst(t *testing.T) {
+	if out := library(t, "printf '%s\\n' ./a ./b ./b/c ./d | longest_first ./d ./none ./b\nlongest_first ./a < /dev/null"); out != "./d\n./b\n./a\n./b/c\n" {
+		t.Errorf("they are %q", out)
+	}
+}
+
+// The table has the seconds of each part, those of processors, and what was left out.
+func TestTableOfParts(t *testing.T) {
+	out := library(t, `printf '%6d %6d\n' 9 3 > "$work/took/short"
+printf '%6d %6d\n' 1200 2100 > "$work/took/long"
+parts=' users '
+leave_out users 'nothing has to run'
+table`)
+	want := "\n=== seconds of each part, and of processors in it; several parts run at a time\n" +
+		"  1200   2100  long\n     9      3  short\n   left out: users: nothing has to run\n"
+	if out != want {
+		t.Errorf("it is\n%s\nwant\n%s", out, want)
+	}
+}
+
+// A part that needs another one's work begins after it. Until then, the queue goes on with others.
+func TestAQueuedPartWaitsForAnother(t *testing.T) {
+	const script = `first() { until [ -e "$work/second" ]; do sleep 0.01; done; echo first >> "$work/order"; }
+second() { : > "$work/second"; echo second >> "$work/order"; }
+third() { [ -e "$work/passed/the first" ] && echo third >> "$work/order"; }
+begin 'the first' first
+queue 'the third' third 'the first'
+queue 'the second' second
+work_off 1 'the first' > "$work/printed"
+cat "$work/order"
+grep -c '^took [0-9]* s, and [0-9]* s of processors$' "$work/printed"
+find "$work/took" -type f | wc -l`
+	if out := library(t, script); out != "second\nfirst\nthird\n3\n3\n" {
+		t.Errorf("it prints %q", out)
+	}
+	out, err := scripted(t, "../../..", `. .ci/lib.sh
+trap 'rm -rf "$work"' EXIT
+breaks() { false; }
+begin 'the first' breaks
+queue 'the second' true 'the first'
+work_off 1 'the first'
+echo 'it goes on'`, "ROLLOUT_CI_CACHE="+t.TempDir())
+	if err == nil || strings.Contains(out, "it goes on") {
+		t.Errorf("although the first part fails: %v, %s", err, out)
+	}
+}
+
 // .github/check --changed fails if git does, and looks at packages that have lost a file.
 func TestCheckOfAChange(t *testing.T) {
 	check, err := os.ReadFile("../../../.github/check")
