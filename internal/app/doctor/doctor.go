@@ -15,6 +15,7 @@ import (
 	"github.com/org/rollout-action/internal/app/proof"
 	"github.com/org/rollout-action/internal/app/stages"
 	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/core/gate"
 	"github.com/org/rollout-action/internal/forge/github"
 	"github.com/org/rollout-action/internal/lib/cache"
 	"github.com/org/rollout-action/internal/lib/diag"
@@ -90,11 +91,13 @@ func OKs(found []Finding) bool {
 // diagnosis collects findings.
 type diagnosis struct {
 	*host.Host
-	found   []Finding
-	uses    string // the provider of the job; "": there is no job
-	jobs    string // the directory of results
-	places  []job.Disk
-	minFree int64
+	found []Finding
+	uses  string // the provider of the job; "": there is no job
+	// needsBaseline: the job fails without a baseline, which only a token finds.
+	needsBaseline bool
+	jobs          string // the directory of results
+	places        []job.Disk
+	minFree       int64
 }
 
 func (d *diagnosis) add(area, name string, state State, text, hint string) {
@@ -145,6 +148,7 @@ func (d *diagnosis) job(ctx context.Context, req stages.JobRequest) error {
 	d.minFree = int64(l.Job.Environment.MinFreeDisk)
 	d.jobs = l.Job.JobsDir
 	d.uses = l.Job.Environment.Type
+	d.needsBaseline = l.Job.Gate.OnNoBaseline == gate.Fail
 	limited, cancel := context.WithTimeout(ctx, connectTime)
 	defer cancel()
 	facts, never, err := p.TryProvider(limited)
@@ -276,19 +280,23 @@ func (d *diagnosis) disks() {
 }
 
 // github reports, inside of a workflow of GitHub Actions, what the token may do. Nothing is
-// written.
+// written. Something is missing only for a job that fails without a baseline.
 func (d *diagnosis) github(ctx context.Context) {
 	run := d.GitHub()
 	if !run.Inside {
 		return
 	}
+	lacks := Note
+	if d.needsBaseline {
+		lacks = Missing
+	}
 	if run.Token == "" {
-		d.add(areaGitHub, "token", Missing, "there is no GITHUB_TOKEN: no baseline is found and no comment is written", "give the step env: GITHUB_TOKEN: ${{ github.token }}")
+		d.add(areaGitHub, "token", lacks, "there is no GITHUB_TOKEN: no baseline is found and no comment is written", "give the step env: GITHUB_TOKEN: ${{ github.token }}")
 		return
 	}
 	client, err := github.New(run.Token, run.APIURL)
 	if err != nil {
-		d.add(areaGitHub, "token", Missing, err.Error(), "")
+		d.add(areaGitHub, "token", lacks, err.Error(), "")
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, apiTime)
@@ -298,7 +306,7 @@ func (d *diagnosis) github(ctx context.Context) {
 		ask        func(context.Context, string) error
 	}{{"contents: read", client.MayReadContents}, {"actions: read", client.MayReadRuns}} {
 		if err := check.ask(ctx, run.Repository); err != nil {
-			d.add(areaGitHub, check.permission, Missing, err.Error(), "")
+			d.add(areaGitHub, check.permission, lacks, err.Error(), "")
 		} else {
 			d.add(areaGitHub, check.permission, OK, "the token may read "+run.Repository, "")
 		}

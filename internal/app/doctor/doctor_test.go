@@ -162,13 +162,18 @@ func TestTheTokenOfAWorkflow(t *testing.T) {
 	h, _ := apptest.New(t)
 	run := github.Environment{Inside: true, Actions: github.Actions{Repository: "org/agent", APIURL: server.URL}}
 	h.GitHub = func() github.Environment { return run }
-	found, ok := diagnose(t, h, "")
-	want(t, found, "github token", doctor.Missing, "GITHUB_TOKEN: ${{ github.token }}")
-	if ok {
-		t.Error("nothing is missing without a token")
+	const plain = "name: j\nenvironment: {type: fake}\nagents: [{name: nop}]\ndatasets: [{path: evals}]\n"
+	write(t, h, "plain.yaml", plain)
+	write(t, h, "gated.yaml", plain+"gate: {max_pass_rate_drop: 0.1, on_no_baseline: fail}\n")
+	for file, state := range map[string]doctor.State{"": doctor.Note, "plain.yaml": doctor.Note, "gated.yaml": doctor.Missing} {
+		found, ok := diagnose(t, h, file)
+		want(t, found, "github token", state, "GITHUB_TOKEN: ${{ github.token }}")
+		if ok != (state == doctor.Note) {
+			t.Errorf("%q without a token: %t", file, ok)
+		}
 	}
 	run.Token = "all"
-	found, ok = diagnose(t, h, "")
+	found, ok := diagnose(t, h, "")
 	want(t, found, "github contents: read", doctor.OK, "org/agent")
 	want(t, found, "github actions: read", doctor.OK, "org/agent")
 	want(t, found, "github pull-requests: write", doctor.Note, "not checked: ")
@@ -176,10 +181,12 @@ func TestTheTokenOfAWorkflow(t *testing.T) {
 		t.Errorf("%v", found)
 	}
 	run.Token = "some"
-	found, ok = diagnose(t, h, "")
-	want(t, found, "github actions: read", doctor.Missing, "give the job the permission actions: read")
-	if ok {
-		t.Errorf("%v", found)
+	for file, state := range map[string]doctor.State{"": doctor.Note, "plain.yaml": doctor.Note, "gated.yaml": doctor.Missing} {
+		found, ok = diagnose(t, h, file)
+		want(t, found, "github actions: read", state, "give the job the permission actions: read")
+		if ok != (state == doctor.Note) {
+			t.Errorf("%q without a permission: %t, %v", file, ok, found)
+		}
 	}
 	run.Fork = true
 	found, _ = diagnose(t, h, "")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/org/rollout-action/internal/app/host"
 	"github.com/org/rollout-action/internal/core/agent/presets"
 	"github.com/org/rollout-action/internal/core/environment"
+	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/lib/diag"
 	"github.com/org/rollout-action/internal/lib/untrusted"
 )
@@ -159,6 +161,19 @@ func withoutBroken(broken map[string]string) string {
 		text += "  - " + strconv.Quote(name) + " # " + untrusted.Cut(host.Clean(broken[name]), 200) + "\n"
 	}
 	return text
+}
+
+// mayIgnoreJobs reports whether the .gitignore at the top of a repository can get a line for the
+// directory of results: not if that is a directory with something else.
+func mayIgnoreJobs(top string) bool {
+	jobs := filepath.Join(top, host.JobsDir)
+	if _, err := os.Lstat(jobs); err == nil {
+		if plans, _ := filepath.Glob(filepath.Join(jobs, "*", result.PlanFile)); len(plans) == 0 {
+			return false
+		}
+	}
+	info, err := os.Lstat(filepath.Join(top, ".gitignore"))
+	return errors.Is(err, fs.ErrNotExist) || err == nil && info.Mode().IsRegular() && info.Size() <= maxIgnoreFile
 }
 
 // ignoring returns the text of a .gitignore with the lines that it lacks.

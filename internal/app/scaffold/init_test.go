@@ -107,6 +107,26 @@ func TestGitignoreIsAddedTo(t *testing.T) {
 	}
 }
 
+// Results of a job that is run from the top of its repository are ignored, too, unless the
+// repository has another directory of that name.
+func TestResultsAtTheTopOfTheRepositoryAreIgnored(t *testing.T) {
+	for name, tc := range map[string]struct{ file, want string }{
+		"nothing there":          {"repo/README.md", "/jobs/\n"},
+		"results are there":      {"repo/jobs/mine-proof/plan.json", "/jobs/\n"},
+		"another directory":      {"repo/jobs/nightly.rb", ""},
+		"a .gitignore with both": {"repo/.gitignore", "a\n/jobs/\n"},
+	} {
+		h, _ := apptest.New(t)
+		write(t, h, "repo/.git/HEAD", "ref: refs/heads/main\n")
+		write(t, h, tc.file, "a\n")
+		done, err := scaffold.Init(t.Context(), h, scaffold.InitRequest{Dir: "repo/deep/evals"})
+		text, _ := os.ReadFile(h.Path("repo/.gitignore"))
+		if err != nil || string(text) != tc.want || read(t, h, "repo/deep/evals/.gitignore") != "/jobs/\n" {
+			t.Errorf("%s: %q, want %q; %+v, %v", name, text, tc.want, done, err)
+		}
+	}
+}
+
 func TestTheFirstProviderThatWorksIsChosen(t *testing.T) {
 	h, _ := apptest.New(t)
 	broken := func(name string, remote bool) providers.Entry {

@@ -328,6 +328,11 @@ func wantedFiles(h *host.Host, req InitRequest, tasks InitTasks, done *Initialis
 			f.data = initWorkflow(f.data, done.Job, req.Preset, done.Setup.Variables)
 		case f.path == ".gitignore":
 			f.adds = true
+			if up := filepath.Dir(filepath.Dir(filepath.Dir(workflow))); up != "." && mayIgnoreJobs(filepath.Join(h.Path(req.Dir), up)) {
+				atTop := f // rollout evals/job.yaml, called there, writes its results there
+				atTop.path = filepath.Join(up, f.path)
+				wanted = append(wanted, atTop)
+			}
 		case first == "evals" && req.Tasks != "", first == "agent" && (req.Agent == agent.Oracle || req.Preset != ""):
 			continue
 		}

@@ -39,12 +39,13 @@ func NewDoctorCommand(v *command.Invocation) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor [JOB_FILE | DATASET | TASK]",
 		Short: "Check whether this machine can run jobs, or one job",
-		Long: `Check what jobs need here, and print for each whether it is there, and the way out if it is not: providers, git and
-free disk space; in a workflow of GitHub Actions also what its token may read, and whether the workflow's permissions let it comment. With a job file the job's provider is asked
-whether it would take the trials, and each variable that the job and its tasks need is listed: whether it is set, never
-its value. Nothing is started and nothing is written. A provider that does not work here is only a note if the job uses
-another one, or, without a job, if one of them works. rollout validate checks the job file and its tasks in full, and
-rollout validate --models asks the models.
+		Long: `Check what jobs need here, and print for each whether it is there, and the way out if it is not: providers, git and free
+disk space; in a workflow of GitHub Actions also what its token may read, and whether the workflow's permissions let it
+comment. With a job file the job's provider is asked whether it would take the trials, and each variable that the job
+and its tasks need is listed: whether it is set, never its value. What the token lacks is a note, unless the job fails
+without a baseline (gate.on_no_baseline). Nothing is started and nothing is written. A provider that does not work here
+is only a note if the job uses another one, or, without a job, if one of them works. rollout validate checks the job
+file and its tasks in full, and rollout validate --models asks the models.
 ` + doctorCodes,
 		Example: `  rollout doctor
   rollout doctor job.yaml
