@@ -80,7 +80,7 @@ func TestMineProvesTasksOfAHistory(t *testing.T) {
 	if got := mined(t, string(h)); !maps.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	tasks, err := filepath.Glob(filepath.Join(string(h), "evals/mined/*"))
+	tasks, err := filepath.Glob(filepath.Join(string(h), "evals/mined/*/task.toml"))
 	must(t, err)
 	if len(tasks) != 1 {
 		t.Fatalf("the dataset has %q", tasks)
@@ -95,12 +95,21 @@ func TestMineProvesTasksOfAHistory(t *testing.T) {
 		t.Errorf("validate --run ends with %d", code)
 	}
 
-	// A task of the dataset is not made again.
+	// A task of the dataset is not made again, and commits that were left out are not run again.
 	want["multiply"] = "exists"
-	if got := mined(t, string(h)); !maps.Equal(got, want) {
-		t.Errorf("the second time: got %v, want %v", got, want)
+	jobs := func() int {
+		entries, err := os.ReadDir(filepath.Join(string(h), "jobs"))
+		must(t, err)
+		return len(entries)
 	}
-	if again, err := filepath.Glob(filepath.Join(string(h), "evals/mined/*")); err != nil || !slices.Equal(again, tasks) {
+	before := jobs()
+	if got := mined(t, string(h)); !maps.Equal(got, want) || jobs() != before {
+		t.Errorf("the second time: got %v, want %v; %d jobs, want %d", got, want, jobs(), before)
+	}
+	if got := mined(t, string(h), "--retry"); !maps.Equal(got, want) || jobs() == before {
+		t.Errorf("with --retry: got %v, want %v; %d jobs, want more", got, want, jobs())
+	}
+	if again, err := filepath.Glob(filepath.Join(string(h), "evals/mined/*/task.toml")); err != nil || !slices.Equal(again, tasks) {
 		t.Errorf("the dataset has %q, %v", again, err)
 	}
 }

@@ -34,6 +34,7 @@ type Request struct {
 	Image      string   // for the proposed Dockerfile; "": the language's
 	Dockerfile string   // a file in place of the proposed one; "": none
 	DryRun     bool     // build and run nothing, and write nothing
+	Retry      bool     // try commits again that an earlier run left out
 	Refresh    bool     // only commits after the newest one that has a task in the dataset
 	Job        stages.JobRequest
 }
@@ -85,13 +86,13 @@ func run(ctx context.Context, h *host.Host, req Request) (Result, error) {
 		}
 		commits = commits[:known]
 	}
-	m.Candidates, err = mine.Look(ctx, m.repo, commits, mine.Options{Limit: req.Limit, Paths: req.Paths, Exists: m.exists})
+	m.Candidates, err = mine.Look(ctx, m.repo, commits, mine.Options{Limit: req.Limit, Paths: req.Paths, Exists: m.exists, Before: m.before})
 	m.Left = len(commits) - len(m.Candidates)
 	if err == nil {
 		err = m.write(ctx)
 	}
 	if err == nil && !req.DryRun {
-		err = m.prove(ctx)
+		err = errors.Join(m.prove(ctx), m.writeRecord())
 	}
 	return m.Result, err
 }
@@ -118,13 +119,15 @@ type mining struct {
 	repo *git.Local
 
 	options mine.WriteOptions
-	staging string // the directory of the tasks that are not proven yet
+	record  record
+	tried   map[string]bool // the commits of which tasks were written in this run
+	staging string          // the directory of the tasks that are not proven yet
 	remove  []func() error
 }
 
 // open finds the repository and makes the directories of the tasks.
 func open(ctx context.Context, h *host.Host, req Request) (_ *mining, err error) {
-	m := &mining{host: h, req: req, Result: Result{Out: req.Out}}
+	m := &mining{host: h, req: req, Result: Result{Out: req.Out}, tried: map[string]bool{}}
 	defer func() {
 		if err != nil {
 			m.close(ctx)
@@ -163,6 +166,9 @@ func open(ctx context.Context, h *host.Host, req Request) (_ *mining, err error)
 		return nil, err
 	}
 	if err := m.place(checkout.Top); err != nil {
+		return nil, err
+	}
+	if err := m.readRecord(); err != nil {
 		return nil, err
 	}
 	return m, nil
@@ -256,6 +262,11 @@ func (m *mining) exists(task string) bool {
 	return err == nil
 }
 
+// dockerfile returns the Dockerfile of a candidate's task.
+func (m *mining) dockerfile(c *mine.Candidate) string {
+	return cmp.Or(string(m.options.Dockerfile), c.Dockerfile(m.req.Image))
+}
+
 // write writes the tasks of the promising candidates; a dry run keeps their Dockerfiles only.
 func (m *mining) write(ctx context.Context) error {
 	if m.req.DryRun {
@@ -267,9 +278,10 @@ func (m *mining) write(ctx context.Context) error {
 			continue
 		}
 		if m.req.DryRun {
-			m.Dockerfiles[c.Task] = cmp.Or(string(m.options.Dockerfile), c.Dockerfile(m.req.Image))
+			m.Dockerfiles[c.Task] = m.dockerfile(c)
 			continue
 		}
+		m.tried[c.Commit] = true
 		dir := filepath.Join(m.staging, c.Task)
 		if err := mine.Write(ctx, m.repo, c, dir, m.options); err != nil {
 			return err

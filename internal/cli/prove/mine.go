@@ -37,7 +37,7 @@ type mineOptions struct {
 	since, out, image, dockerfile, format string
 	limit, concurrent                     int
 	paths, sets                           []string
-	dryRun, refresh                       bool
+	dryRun, refresh, retry                bool
 	envType, jobsDir                      string
 	view                                  flags.View
 	changed                               func(string) bool
@@ -60,7 +60,8 @@ says of each commit what became of it.
 Tests are run by go test, pytest or unittest, jest, vitest, mocha or node --test, cargo test, Maven, bash (*_test.sh)
 and, for other languages, make test. The Dockerfile is proposed from go.mod, pyproject.toml, package.json, Cargo.toml,
 pom.xml and the like; with --dry-run it is shown. Tasks that the dataset has are left as they are. Mining again tries older
-commits, and those that failed, too; --refresh looks only at those that are new since.
+commits; --refresh looks only at those that are new since. Commits that runs have left out are in left-out.json of the
+dataset, and are tried again with another Dockerfile or with --retry.
 ` + command.DoneCodes,
 		Example: `  rollout mine --dry-run
   rollout mine --since 2026-01-01 --paths internal/parser --out evals/mined
@@ -84,6 +85,7 @@ commits, and those that failed, too; --refresh looks only at those that are new 
 	fs.StringVar(&opts.dockerfile, "dockerfile", "", "a Dockerfile in place of the proposed one; it has to copy repo/ to /app")
 	fs.BoolVar(&opts.dryRun, "dry-run", false, "look at the commits and show the Dockerfiles; build, run and write nothing")
 	fs.BoolVar(&opts.refresh, "refresh", false, "only commits after the newest one that has a task in the dataset")
+	fs.BoolVar(&opts.retry, "retry", false, "try commits again that an earlier run has left out (left-out.json of the dataset)")
 	fs.StringVar(&opts.format, "format", flags.FormatText, "the format of the output: text or json")
 	flags.Wants(fs, "since", "want a date such as 2026-01-31")
 	flags.Wants(fs, "format", "want text or json")
@@ -99,7 +101,7 @@ commits, and those that failed, too; --refresh looks only at those that are new 
 
 // request returns what a command line asks for.
 func (o *mineOptions) request(repository string) (mine.Request, error) {
-	req := mine.Request{Repository: repository, Limit: o.limit, Paths: o.paths, Out: o.out, Image: o.image, Dockerfile: o.dockerfile, DryRun: o.dryRun, Refresh: o.refresh}
+	req := mine.Request{Repository: repository, Limit: o.limit, Paths: o.paths, Out: o.out, Image: o.image, Dockerfile: o.dockerfile, DryRun: o.dryRun, Refresh: o.refresh, Retry: o.retry}
 	if o.since != "" {
 		var err error
 		if req.Since, err = time.Parse(time.DateOnly, o.since); err != nil {

@@ -56,6 +56,8 @@ type Options struct {
 	Limit  int                    // at most so many promising candidates
 	Paths  []string               // globs of code files; a directory stands for what is below it; empty: all
 	Exists func(task string) bool // whether the dataset has a task
+	// Before returns why an earlier run made no task of a promising candidate, if one did not.
+	Before func(c *Candidate) (why Reason, detail string, known bool)
 }
 
 // batch is how many commits are read together: each start of git takes longer than reading most of
@@ -81,13 +83,27 @@ func Look(ctx context.Context, repo *git.Local, commits []git.Commit, opts Optio
 		if err := byContents(ctx, repo, out[first:]); err != nil {
 			return out[:first], err
 		}
-		for _, c := range out[first:] {
-			if c.Reason == Promising {
-				found++
+		for i := range out[first:] {
+			if c := &out[first+i]; c.Reason == Promising {
+				if !opts.left(c) {
+					found++
+				}
 			}
 		}
 	}
 	return out, nil
+}
+
+// left drops a candidate that an earlier run left out, and reports whether one did.
+func (o Options) left(c *Candidate) bool {
+	if o.Before == nil {
+		return false
+	}
+	why, detail, known := o.Before(c)
+	if known {
+		c.Reason, c.Detail = why, detail
+	}
+	return known
 }
 
 // NewestKnown returns the index of the newest commit of which a dataset has a task; -1: there is
