@@ -17,8 +17,8 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 )
 
-// step returns the Host of a step with inputs.
-func step(inputs map[string]string) *host.Host {
+// stepWith returns the Host of a step with inputs.
+func stepWith(inputs map[string]string) *host.Host {
 	env := map[string]string{}
 	for name, value := range inputs {
 		env["INPUT_"+strings.ToUpper(name)] = value
@@ -113,7 +113,7 @@ func TestInputsBecomeRequests(t *testing.T) {
 			}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, err := readInputs(step(c.inputs))
+			s, err := readInputs(stepWith(c.inputs))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -153,7 +153,7 @@ func TestWrongInputs(t *testing.T) {
 		{map[string]string{"job": "j", "env": "GITHUB_TOKEN=secret"}, "the input env sets GITHUB_TOKEN: use the input github-token"},
 		{map[string]string{"job": "j", "n-attempt": "3", "tasks": "x"}, `the Action has no such input: n-attempt (did you mean "n-attempts"?), tasks (did you mean "task"?)`},
 	} {
-		s, err := readInputs(step(c.inputs))
+		s, err := readInputs(stepWith(c.inputs))
 		if err == nil {
 			_, err = s.request()
 		}
@@ -181,7 +181,7 @@ func TestInputsHaveNames(t *testing.T) {
 // The files of reports are among those that may not lead through a link, and that the runner's user
 // owns afterwards.
 func TestReportsAreTargets(t *testing.T) {
-	s, err := readInputs(step(map[string]string{"job": "j", "report": "junit=out/a.xml\nhtml = b", "markdown": "c.md"}))
+	s, err := readInputs(stepWith(map[string]string{"job": "j", "report": "junit=out/a.xml\nhtml = b", "markdown": "c.md"}))
 	if err != nil {
 		t.Fatal(err)
 	}

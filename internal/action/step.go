@@ -13,6 +13,7 @@ import (
 	"github.com/org/rollout-action/internal/core/config"
 	"github.com/org/rollout-action/internal/core/environment"
 	"github.com/org/rollout-action/internal/forge/github"
+	"github.com/org/rollout-action/internal/forge/github/step"
 	"github.com/org/rollout-action/internal/lib/ghvars"
 )
 
@@ -135,7 +136,7 @@ const (
 func saveState(h *host.Host, name string, value any) {
 	text, err := json.Marshal(value)
 	if err == nil {
-		err = github.SaveState(h.Getenv, name, string(text))
+		err = step.SaveState(h.Getenv, name, string(text))
 	}
 	if err != nil {
 		h.Output.Warn(fmt.Sprintf("the step after the job will not know what to clean up: %v", err))

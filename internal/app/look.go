@@ -10,7 +10,7 @@ import (
 	"github.com/org/rollout-action/internal/app/host"
 	"github.com/org/rollout-action/internal/app/reporting"
 	"github.com/org/rollout-action/internal/core/result"
-	"github.com/org/rollout-action/internal/forge/github"
+	"github.com/org/rollout-action/internal/forge/github/step"
 	"github.com/org/rollout-action/internal/lib/plural"
 	"github.com/org/rollout-action/internal/run/job/merge"
 )
@@ -41,7 +41,7 @@ func Look(ctx context.Context, h *host.Host, req reporting.MergeRequest) (Looked
 		out.Round = looked.Next
 		out.Division = roundOf(*made, looked.Next)
 	}
-	if err := errors.Join(out.setOutputs(h.Getenv, out.Round), github.SetOutput(h.Getenv, "baseline", looked.Source)); err != nil {
+	if err := errors.Join(out.setOutputs(h.Getenv, out.Round), step.SetOutput(h.Getenv, "baseline", looked.Source)); err != nil {
 		return out, err
 	}
 	if len(looked.Missing) > 0 {

@@ -13,6 +13,7 @@ import (
 	"github.com/org/rollout-action/internal/app/stages"
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/forge/github"
+	"github.com/org/rollout-action/internal/forge/github/step"
 	"github.com/org/rollout-action/internal/lib/plural"
 	"github.com/org/rollout-action/internal/run/job"
 )
@@ -104,9 +105,9 @@ func (d Division) setOutputs(getenv github.Getenv, round int) error {
 		of = strconv.Itoa(round)
 	}
 	return errors.Join(
-		github.SetOutput(getenv, "matrix", string(matrix)),
-		github.SetOutput(getenv, "shards", strconv.Itoa(len(d.Shards))),
-		github.SetOutput(getenv, "round", of),
+		step.SetOutput(getenv, "matrix", string(matrix)),
+		step.SetOutput(getenv, "shards", strconv.Itoa(len(d.Shards))),
+		step.SetOutput(getenv, "round", of),
 	)
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/org/rollout-action/internal/app/host"
 	"github.com/org/rollout-action/internal/app/reporting"
 	"github.com/org/rollout-action/internal/core/result"
-	"github.com/org/rollout-action/internal/forge/github"
+	"github.com/org/rollout-action/internal/forge/github/step"
 	"github.com/org/rollout-action/internal/run/prove"
 	"github.com/org/rollout-action/reporters"
 )
@@ -28,14 +28,14 @@ func deliverProof(h *host.Host, w *reporting.Workflow, report *prove.Report, to 
 func writeProof(w *reporting.Workflow, report prove.Report, to ProveReports) (notes []string) {
 	var text bytes.Buffer
 	err := w.Formats.WriteProof(&text, reporters.Summary, report, w.SummaryOptions())
-	if err = errors.Join(err, github.AppendSummary(w.Getenv, text.Bytes())); err != nil {
+	if err = errors.Join(err, step.AppendSummary(w.Getenv, text.Bytes())); err != nil {
 		notes = append(notes, "the job summary is missing: "+err.Error())
 	}
 	if !to.NoAnnotations {
 		_ = w.Formats.WriteProof(w.Commands, reporters.Annotations, report, reporters.Options{}) // the reader may be gone
 	}
 	for _, o := range [][2]string{{"verdict", string(report.Outcome())}, {"result-path", resultIn(report.Dir)}, {"junit-path", reporting.CasesIn(to.Files)}} {
-		if err := github.SetOutput(w.Getenv, o[0], o[1]); err != nil {
+		if err := step.SetOutput(w.Getenv, o[0], o[1]); err != nil {
 			notes = append(notes, "the step's outputs are incomplete: "+err.Error())
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/forge/comments"
 	"github.com/org/rollout-action/internal/forge/github"
+	"github.com/org/rollout-action/internal/forge/github/step"
 	"github.com/org/rollout-action/reporters"
 )
 
@@ -105,12 +106,12 @@ func (w *Workflow) summarize(in report.Input) error {
 	if err := w.Formats.WriteJob(&text, reporters.Summary, in, w.SummaryOptions()); err != nil {
 		return err
 	}
-	return github.AppendSummary(w.Getenv, []byte(text.String()))
+	return step.AppendSummary(w.Getenv, []byte(text.String()))
 }
 
 // SummaryOptions returns the options of a report that must fit into the step's summary.
 func (w *Workflow) SummaryOptions() reporters.Options {
-	return reporters.Options{Limit: max(1, github.SummarySpace(w.Getenv))}
+	return reporters.Options{Limit: max(1, step.SummarySpace(w.Getenv))}
 }
 
 // isPage reports whether a format is a page for readers.
@@ -263,7 +264,7 @@ func (w *Workflow) setOutputs(in report.Input, junitPath string) error {
 		{"broken", count(result.Broken)}, {"fixed", count(result.Fixed)}, {"total-cost", cost(in.Job.TotalCost)}, {"total-cost-exact", exact},
 		{"result-path", in.Dir + "/" + result.ResultFile}, {"junit-path", junitPath},
 	} {
-		problems = append(problems, github.SetOutput(w.Getenv, o[0], o[1]))
+		problems = append(problems, step.SetOutput(w.Getenv, o[0], o[1]))
 	}
 	return errors.Join(problems...)
 }

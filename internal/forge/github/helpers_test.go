@@ -2,12 +2,21 @@ package github
 
 import (
 	"context"
+	"io"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/org/rollout-action/internal/test/githubtest"
 )
+
+// env returns an environment with these variables.
+func env(values map[string]string) Getenv {
+	return func(name string) (string, bool) {
+		value, ok := values[name]
+		return value, ok
+	}
+}
 
 const repo = "acme/widgets"
 
@@ -99,3 +108,8 @@ func count(s *githubtest.Server, method string) int {
 	}
 	return n
 }
+
+// brokenWriter fails at once.
+type brokenWriter struct{}
+
+func (brokenWriter) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }

@@ -13,8 +13,8 @@ var ceilings = struct {
 	large, internal, receiver, readme int
 	turns                             map[string]int
 }{
-	large: 32, internal: 14, receiver: 60, readme: 130,
-	turns: map[string]int{"what is": 8, "nobody": 4, "beside": 7, "what it": 4, "for people": 2, "of its own": 2, "has it": 2},
+	large: 30, internal: 14, receiver: 60, readme: 130,
+	turns: map[string]int{"what is": 8, "nobody": 4, "beside": 2, "what it": 4, "for people": 2, "of its own": 2, "has it": 2},
 }
 
 func TestFiguresDoNotGrow(t *testing.T) {

@@ -1,4 +1,6 @@
-package github
+// Package step writes the files by which a step of a GitHub workflow tells its runner its outputs,
+// its state for a later step and its summary.
+package step
 
 import (
 	"bytes"
@@ -17,6 +19,9 @@ import (
 // This package writes the files itself. go-githubactions separates values with a constant line, so
 // a value that contains it could set other outputs; and it panics if a file is not set or cannot be
 // written.
+
+// Getenv returns an environment variable, like os.LookupEnv.
+type Getenv = func(string) (string, bool)
 
 const (
 	// maxOutput is GitHub's limit for all outputs of a job, in bytes of UTF-16. Source:

@@ -1,9 +1,8 @@
-package github
+package step
 
 import (
 	"bytes"
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -210,10 +209,6 @@ func TestAppendSummaryDoesNotChangeItsArgument(t *testing.T) {
 		t.Errorf("it became %q", backing)
 	}
 }
-
-type brokenWriter struct{}
-
-func (brokenWriter) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 
 func FuzzSetOutput(f *testing.F) {
 	f.Add("value")
