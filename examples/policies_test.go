@@ -20,6 +20,7 @@ import (
 	"github.com/org/rollout-action/internal/core/gate"
 	"github.com/org/rollout-action/internal/core/result"
 	"github.com/org/rollout-action/internal/test/gatetest"
+	"github.com/org/rollout-action/internal/test/testenv"
 )
 
 // policy is a gate that Rollout writes into a user's repository, or shows for copying.
@@ -193,6 +194,9 @@ const sweepVariable = "ROLLOUT_TEST_SWEEP"
 // write into a user's repository fails at most one in twenty. The test checks the share in each
 // cell, with the margin of a simulation, and the share over all of them.
 func TestPoliciesRarelyFailUnchangedAgents(t *testing.T) {
+	if os.Getenv(sweepVariable) == "" {
+		testenv.Long(t, "suites are simulated many times")
+	}
 	all := policies(t)
 	if len(all) < 4 || !slices.ContainsFunc(all, func(p policy) bool { return p.Confirm.Attempts > 0 }) {
 		t.Fatalf("only %d policies were found: %+v", len(all), all)
