@@ -15,6 +15,8 @@ import (
 // A process that rollout starts in another role, such as process 1 of a sandbox, does not get to
 // main: the package of its role takes it over in init, before most packages are initialised. The
 // roles are initproc, podinit, killer, relay and probe; internal/test/arch lists their packages.
+// main does not call them, because by then every package is initialised: that takes memory which
+// counts against the limit of the container that such a process runs in.
 func main() {
 	sandbox.Init() // does not return in a process that is to be a sandbox
 	os.Exit(rollout(cli.System()))
