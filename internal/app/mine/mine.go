@@ -34,9 +34,12 @@ type Request struct {
 	Image      string   // for the proposed Dockerfile; "": the language's
 	Dockerfile string   // a file in place of the proposed one; "": none
 	DryRun     bool     // build and run nothing, and write nothing
-	Retry      bool     // try commits again that an earlier run left out
-	Refresh    bool     // only commits after the newest one that has a task in the dataset
-	Job        stages.JobRequest
+	// GitHub is the repository, as OWNER/NAME, whose merged pull requests describe the changes; "":
+	// the commits' messages do.
+	GitHub  string
+	Retry   bool // try commits again that an earlier run left out
+	Refresh bool // only commits after the newest one that has a task in the dataset
+	Job     stages.JobRequest
 }
 
 // Result is the result of Run.
@@ -169,6 +172,9 @@ func open(ctx context.Context, h *host.Host, req Request) (_ *mining, err error)
 		return nil, err
 	}
 	if err := m.readRecord(); err != nil {
+		return nil, err
+	}
+	if err := m.readPulls(); err != nil {
 		return nil, err
 	}
 	return m, nil

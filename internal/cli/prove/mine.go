@@ -35,6 +35,7 @@ const (
 // mineOptions are the flags of mine.
 type mineOptions struct {
 	since, out, image, dockerfile, format string
+	github                                string
 	limit, concurrent                     int
 	paths, sets                           []string
 	dryRun, refresh, retry                bool
@@ -85,6 +86,7 @@ dataset, and are tried again with another Dockerfile or with --retry.
 	fs.StringVar(&opts.dockerfile, "dockerfile", "", "a Dockerfile in place of the proposed one; it has to copy repo/ to /app")
 	fs.BoolVar(&opts.dryRun, "dry-run", false, "look at the commits and show the Dockerfiles; build, run and write nothing")
 	fs.BoolVar(&opts.refresh, "refresh", false, "only commits after the newest one that has a task in the dataset")
+	fs.StringVar(&opts.github, "github", "", "take instructions from the merged pull requests of this repository, as OWNER/NAME (needs GITHUB_TOKEN)")
 	fs.BoolVar(&opts.retry, "retry", false, "try commits again that an earlier run has left out (left-out.json of the dataset)")
 	fs.StringVar(&opts.format, "format", flags.FormatText, "the format of the output: text or json")
 	flags.Wants(fs, "since", "want a date such as 2026-01-31")
@@ -101,7 +103,7 @@ dataset, and are tried again with another Dockerfile or with --retry.
 
 // request returns what a command line asks for.
 func (o *mineOptions) request(repository string) (mine.Request, error) {
-	req := mine.Request{Repository: repository, Limit: o.limit, Paths: o.paths, Out: o.out, Image: o.image, Dockerfile: o.dockerfile, DryRun: o.dryRun, Refresh: o.refresh, Retry: o.retry}
+	req := mine.Request{Repository: repository, Limit: o.limit, Paths: o.paths, Out: o.out, Image: o.image, Dockerfile: o.dockerfile, DryRun: o.dryRun, Refresh: o.refresh, Retry: o.retry, GitHub: o.github}
 	if o.since != "" {
 		var err error
 		if req.Since, err = time.Parse(time.DateOnly, o.since); err != nil {

@@ -69,3 +69,23 @@ func belongs(pr *gh.PullRequest, a Actions) bool {
 		strings.EqualFold(pr.GetHead().GetRepo().GetFullName(), a.HeadRepository) &&
 		strings.EqualFold(pr.GetBase().GetRepo().GetFullName(), a.Repository)
 }
+
+// maxPullText bounds the description of a pull request, in bytes.
+const maxPullText = 16 << 10
+
+// MergedText returns the title and the beginning of the description of a pull request that was
+// merged, as its author wrote them. Neither is trusted. It is an error if it was not merged.
+func (c *Client) MergedText(ctx context.Context, repo string, number int) (title, body string, err error) {
+	owner, name, err := split(repo)
+	if err != nil {
+		return "", "", err
+	}
+	pr, _, err := c.api.PullRequests.Get(ctx, owner, name, number)
+	if err := c.explain(err); err != nil {
+		return "", "", fmt.Errorf("read pull request #%d: %w", number, readOnly(err))
+	}
+	if !pr.GetMerged() {
+		return "", "", fmt.Errorf("pull request #%d was not merged", number)
+	}
+	return untrusted.Cut(untrusted.Line(pr.GetTitle()), 300), pr.GetBody()[:min(len(pr.GetBody()), maxPullText)], nil
+}

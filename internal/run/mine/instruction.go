@@ -2,6 +2,7 @@ package mine
 
 import (
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/org/rollout-action/internal/lib/untrusted"
@@ -10,6 +11,7 @@ import (
 // What metadata says about an instruction.
 const (
 	fromMessage = "message"
+	fromPull    = "pull_request"
 	isStub      = "stub"
 )
 
@@ -25,6 +27,33 @@ const (
 
 // trailer matches a line of a message that is for programs. Source: git interpret-trailers.
 var trailer = regexp.MustCompile(`(?i)^(signed-off-by|co-authored-by|reviewed-by|acked-by|tested-by|change-id|cc): `)
+
+// pullNumber matches how GitHub names a pull request in the first line of a message: of a merge,
+// and of a squash.
+var pullNumber = regexp.MustCompile(`^(?:Merge pull request #([0-9]{1,9})\b|.*\(#([0-9]{1,9})\)$)`)
+
+// numberOf returns the number of the pull request that a message names; 0 if it names none.
+func numberOf(message string) int {
+	first, _, _ := strings.Cut(message, "\n")
+	found := pullNumber.FindStringSubmatch(strings.TrimSpace(first))
+	if found == nil {
+		return 0
+	}
+	n, _ := strconv.Atoi(found[1] + found[2])
+	return n
+}
+
+// comment matches a comment of HTML, as templates of pull requests have them.
+var comment = regexp.MustCompile(`(?s)<!--.*?(-->|$)`)
+
+// instructionOfPull returns the instruction that a pull request's title and description make.
+func instructionOfPull(title, body string) (text, from string) {
+	text, from = instructionOf(title + "\n\n" + comment.ReplaceAllString(body, ""))
+	if from == fromMessage {
+		from = fromPull
+	}
+	return text, from
+}
 
 // instructionOf returns a task's instruction, and where it is from.
 func instructionOf(message string) (text, from string) {

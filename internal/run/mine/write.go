@@ -23,6 +23,9 @@ type WriteOptions struct {
 	Dockerfile  []byte                 // in place of the proposed one; nil: propose one
 	VerifierSec int                    // how long the tests may take
 	Skip        func(name string) bool // files of the repository that no environment gets
+	// PullText returns the title and description of a merged pull request; nil: they are not read.
+	// With an error, the message of the commit is the instruction.
+	PullText func(ctx context.Context, number int) (title, body string, err error)
 }
 
 const (
@@ -62,6 +65,13 @@ func Write(ctx context.Context, repo *git.Local, c *Candidate, dir string, opts 
 		return err
 	}
 	text, from := instructionOf(message)
+	if number := numberOf(message); number > 0 && opts.PullText != nil {
+		if title, body, err := opts.PullText(ctx, number); err == nil {
+			if said, of := instructionOfPull(title, body); of != isStub && (from == isStub || len(said) > len(text)) {
+				text, from = said, of
+			}
+		}
+	}
 	toml, err := taskFile(c, from, opts.VerifierSec)
 	if err != nil {
 		return err

@@ -45,6 +45,9 @@ type Pull struct {
 	Base       string // a branch
 	Merge      string // merge_commit_sha
 	State      string // "" is open
+	Merged     bool
+	Title      string
+	Body       string
 }
 
 // AddRepo adds a private repository ("owner/name") with an empty branch main.
@@ -223,7 +226,7 @@ func (q *request) showPull(p Pull) map[string]any {
 		head["repo"] = map[string]any{"full_name": p.HeadRepo, "fork": p.HeadRepo != q.repo.name}
 	}
 	return map[string]any{
-		"number": p.Number, "state": p.State, "head": head, "merge_commit_sha": p.Merge,
+		"number": p.Number, "state": p.State, "merged": p.Merged, "title": p.Title, "body": p.Body, "head": head, "merge_commit_sha": p.Merge,
 		"base":     map[string]any{"ref": p.Base, "repo": map[string]any{"full_name": q.repo.name}},
 		"html_url": fmt.Sprintf("https://github.com/%s/pull/%d", q.repo.name, p.Number),
 	}
